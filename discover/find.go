@@ -44,7 +44,8 @@ type Finder struct {
 	every      *rules.Rule // hits each line
 	reader     lineReader
 	tree       *tree
-	buf        matcher.Buffer
+	buf        matcher.Buffer        // of records
+	bufs       [ahead]matcher.Buffer // of blocks
 	masked     []byte
 	spans      []span
 	streams    map[string]int       // number of each stream that complained, by name
@@ -109,17 +110,7 @@ func (f *Finder) Read(in Input) error {
 	s := matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: f.opt.Lenient, TextTime: true})
 	fl := f.follow(s, in.Name)
 	f.report.Inputs++
-	for lines := wholelines.New(rc, blockSize); err == nil; {
-		var block []byte
-		if block, _, err = lines.Next(); len(block) > 0 {
-			f.take(fl, f.prog.ScanInto(&f.buf, s, block, f.opt.Now))
-			f.prog.Tune()
-		}
-		lines.Release(block)
-	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
+	err = f.scan(s, rc, func(hits []matcher.Hit) { f.take(fl, hits) })
 	f.take(fl, f.prog.Flush(s, f.opt.Now))
 	f.end(s, fl)
 	f.report.Bytes += s.Counters().Bytes
@@ -127,6 +118,44 @@ func (f *Finder) Read(in Input) error {
 		return fmt.Errorf("read %s: %w", in.Name, err)
 	}
 	return nil
+}
+
+// ahead is how many blocks are scanned before their lines are taken.
+const ahead = 3
+
+// scan reads a stream to its end and calls take with the hits of each block, in order. The
+// next blocks are read and scanned meanwhile, by one goroutine, which it waits for. take must
+// keep no hit.
+func (f *Finder) scan(s *matcher.Stream, r io.Reader, take func([]matcher.Hit)) (err error) {
+	type scanned struct {
+		buf  *matcher.Buffer
+		hits []matcher.Hit
+	}
+	free, full := make(chan *matcher.Buffer, ahead), make(chan scanned, ahead)
+	for i := range f.bufs {
+		free <- &f.bufs[i]
+	}
+	go func() {
+		defer close(full)
+		for lines := wholelines.New(r, blockSize); err == nil; {
+			var block []byte
+			if block, _, err = lines.Next(); len(block) > 0 {
+				buf := <-free
+				hits := f.prog.ScanInto(buf, s, block, f.opt.Now)
+				f.prog.Tune()
+				full <- scanned{buf, hits}
+			}
+			lines.Release(block)
+		}
+	}()
+	for x := range full {
+		take(x.hits)
+		free <- x.buf
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return err
 }
 
 // Record reads one line of a source that delivers records. The caller passes the
