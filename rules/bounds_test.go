@@ -59,7 +59,7 @@ func TestBudgetOfTests(t *testing.T) {
 	require.Nil(t, set)
 	require.Len(t, problems.Errors(), 1)
 	require.Contains(t, problems.Error(), "p0.yaml:7")
-	require.Contains(t, problems.Error(), "all packs together are allowed 30s")
+	require.Contains(t, problems.Error(), "all packs together are allowed 2m0s")
 }
 
 // TestRepetitionsEnd refuses repetitions whose last time overflows.
