@@ -86,6 +86,6 @@ func reportUnstated(w io.Writer, r replay.Report) {
 		shown = append(shown, strings.ToUpper(name))
 		flags = append(flags, "--label "+name+"=NAME")
 	}
-	fmt.Fprintf(w, "the steps of %d alerts contain %s as placeholders, because the input does not state these labels: replace it before you run a step, or scan with %s\n",
+	fmt.Fprintf(w, "the steps of %d alerts contain %s as placeholders, because the input does not state these labels: replace them before you run a step, or scan with %s\n",
 		alerts, strings.Join(shown, " and "), strings.Join(flags, " "))
 }
