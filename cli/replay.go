@@ -138,7 +138,7 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 // says that some inputs could not be read.
 func (c *cli) printReplay(f replayFlags, sets []*rules.Set, reports []replay.Report, unknown *sentinel.Sentinel, err error) error {
 	if len(reports) == 1 {
-		return errors.Join(c.writeReplay(f, reports[0], recorded(unknown, false)), err)
+		return errors.Join(c.writeReplay(f, reports[0], recorded(unknown, reports[0].Alerts, false)), err)
 	}
 	after := report.Side{Name: f.rules.name(), Set: sets[0], Report: reports[0]}
 	before := report.Side{Name: strings.Join(f.against, " "), Set: sets[1], Report: reports[1]}

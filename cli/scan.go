@@ -121,7 +121,7 @@ func (c *cli) scan(f scanFlags, args []string) (err error) {
 	if f.hits {
 		writeErr = hits.Finish()
 	} else {
-		writeErr = show.Alerts(out, f.output.value, show.Style{Color: c.colors(c.out)}, report, unknown.Recorded(maxUnknown, len(report.Alerts) == 0), account.Files)
+		writeErr = show.Alerts(out, f.output.value, show.Style{Color: c.colors(c.out)}, report, recorded(unknown, report.Alerts, len(report.Alerts) == 0), account.Files)
 	}
 	if err := errors.Join(writeErr, out.Flush()); err != nil {
 		return fmt.Errorf("write the result: %w", err)

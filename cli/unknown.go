@@ -3,6 +3,7 @@ package cli
 import (
 	"time"
 
+	"crowsnest/episodes"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"
@@ -13,11 +14,17 @@ import (
 // maxUnknown bounds the failures without a rule that a command lists.
 const maxUnknown = 5
 
-// recorded returns what was collected; s may be nil.
-func recorded(s *sentinel.Sentinel, lax bool) []sentinel.Unknown {
+// recorded returns what was collected and what no alert of a rule tells; s may be nil. With
+// lax it contains complaints that only repeat.
+func recorded(s *sentinel.Sentinel, alerts []replay.Alert, lax bool) []sentinel.Unknown {
 	if s == nil {
 		return []sentinel.Unknown{}
 	}
+	var told []episodes.Episode
+	for i := range alerts {
+		told = append(told, alerts[i].Episode)
+	}
+	s.Explain(told)
 	return s.Recorded(maxUnknown, lax)
 }
 

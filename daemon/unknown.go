@@ -42,6 +42,7 @@ func (d *Daemon) newSentinel(cfg *config.Config, red *redact.Redactor) *sentinel
 		PerDay: cfg.Sentinel.AlertsPerDay, Redactor: red, Identity: cfg.Global.Identity,
 		Trusted: func(namespace string) bool { return namespace == "" || d.pipe.Rules().Namespaces.Has(namespace) },
 		Image:   func(namespace, pod, container string) string { return d.pipe.image(namespace, pod, container) },
+		Alerts:  func() []episodes.Episode { return d.engine.Episodes(d.now()) },
 	}
 	for _, g := range cfg.Sentinel.Ignore {
 		out.Ignore = append(out.Ignore, sentinel.Ignore{Namespace: g.Namespace, Component: g.Component, Text: g.Text})

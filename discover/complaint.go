@@ -6,6 +6,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"crowsnest/internal/text"
 	"crowsnest/redact"
 )
 
@@ -24,6 +25,12 @@ type Complaint struct {
 	Passes bool
 	// Waits means that nothing has failed: the line only reports a wait.
 	Waits bool
+	// Ends means that the program, or a part of it, ended: a panic, a fatal record, or one
+	// that says so.
+	Ends bool
+	// Thing is the first name in a line without an Object, such as that of a device; "" if
+	// there is none. It may vary although the failure is the same.
+	Thing string
 }
 
 // Urgent reports whether the line states an error, or words that amount to one.
@@ -40,11 +47,11 @@ type ComplaintReader struct {
 	lines  lineReader
 	masked []byte
 	spans  []span
-	read   parsedLine // of the last line
+	read   parsedLine // of the last line, of which nothing is cut
 }
 
 // maxComplaint bounds how much of a line is read, in bytes.
-const maxComplaint = 4 << 10
+const maxComplaint = 16 << 10
 
 // Read reads a line, or a record of several, without its envelope. ok is false if it does
 // not complain, or belongs to a line before it.
@@ -54,41 +61,82 @@ func (r *ComplaintReader) Read(line string) (c Complaint, ok bool) {
 	if !crash && continuation(line) {
 		return c, false
 	}
-	p := r.lines.readLine(line)
+	p, line := r.parse(line)
 	if p.Message == "" {
 		return c, false
-	}
-	if first, rest, more := strings.Cut(line, "\n"); p.Opens && more {
-		line, p.Error, p.Named = first, firstLine(rest, maxError), true
 	}
 	if crash {
 		p.Level = levelFatal
 	}
 	r.read = p
-	r.mask(p.Message, p.Error)
-	var j judgement
-	j.judge(r.masked)
-	c = Complaint{
-		Level: p.Level, Key: xxhash.Sum64(r.masked), Words: int(j.weight),
-		Passes: j.patience&transient != 0, Waits: p.Level < levelWarning && j.weight == 0 && j.patience&waits != 0,
+	message, err := firstLine(p.Message, maxMessage), firstLine(p.Error, maxError)
+	c.Ends = p.Level == levelFatal || ends(message) || ends(err)
+	if !c.Ends && clientLeft(firstLine(p.Message, len(p.Message)), p.Error) {
+		return Complaint{}, false
 	}
+	r.mask(message, err)
+	var j judgement
+	j.judge(r.masked) // "0 errors" is no complaint
+	r.unify(message, err)
+	c.Level, c.Key, c.Words = p.Level, xxhash.Sum64(r.masked), int(j.weight)
+	c.Passes, c.Waits = j.patience&transient != 0, p.Level < levelWarning && j.weight == 0 && j.patience&waits != 0
 	switch {
 	case p.Level >= levelWarning:
 	case p.Level == levelDebug, !c.Waits && j.weight < ordinary:
 		return c, false
 	}
-	c.Object = r.object(line)
+	if c.Object = r.object(line); c.Object == "" {
+		c.Thing = r.thing()
+	}
 	// A line that is harmless by its level is ordinary unless it repeats for one object.
 	return c, p.Level > levelInfo || c.Object != ""
 }
 
-// mask replaces what varies in a message and its error.
-func (r *ComplaintReader) mask(message, err string) {
-	r.masked = appendMasked(r.masked[:0], &r.spans, message)
-	if err != "" {
-		r.masked = append(r.masked, " "+errorSeparator+" "...)
-		r.masked = appendMasked(r.masked, &r.spans, err)
+// parse reads a line, or a record, and returns its first line if the rest is its error. It
+// cuts nothing.
+func (r *ComplaintReader) parse(line string) (parsedLine, string) {
+	r.lines.uncut = true
+	p := r.lines.readLine(line)
+	first, rest, more := strings.Cut(line, "\n")
+	switch {
+	case p.Opens && more:
+		rest, _, _ = strings.Cut(rest, "\n >")
+		p.Error, p.Named = rest, true
+		return p, first
+	case more && p.Error == "":
+		p.Error = causeOf(line)
 	}
+	return p, line
+}
+
+// mask replaces what varies in a message and its error.
+func (r *ComplaintReader) mask(message, err string) { r.masked = r.append(message, err, false) }
+
+// unify replaces zeros too: "failure 0" and "failure 12" have one pattern.
+func (r *ComplaintReader) unify(message, err string) {
+	if strings.Contains(message, zero) || strings.Contains(err, zero) {
+		r.masked = r.append(message, err, true)
+	}
+}
+
+func (r *ComplaintReader) append(message, err string, zeros bool) []byte {
+	out := r.masked[:0]
+	for i, part := range []string{message, err} {
+		if part == "" {
+			continue
+		}
+		if i > 0 {
+			out = append(out, " "+errorSeparator+" "...)
+		}
+		r.spans = spans(r.spans[:0], part)
+		for k := range r.spans {
+			if s := &r.spans[k]; zeros && s.mask == "" && part[s.start:s.end] == zero {
+				s.mask = maskNumber
+			}
+		}
+		out = appendSpans(out, r.spans, part)
+	}
+	return out
 }
 
 // Template returns the pattern of the last line with placeholders, and that of its error;
@@ -98,7 +146,8 @@ func (r *ComplaintReader) Template(red *redact.Redactor) (message, err string) {
 	if red != nil {
 		message, err = red.String(message), red.String(err)
 	}
-	r.mask(message, err)
+	message, err = firstLine(message, len(message)), Essence(strings.TrimSpace(err))
+	r.masked = r.append(text.Ends(message, maxMessage), text.Ends(err, maxError), true)
 	message, err, _ = strings.Cut(string(r.masked), errorSeparator)
 	return strings.TrimSpace(message), strings.TrimSpace(err)
 }
@@ -119,12 +168,29 @@ func (r *ComplaintReader) object(line string) string {
 	if name != "" {
 		return name
 	}
-	for _, part := range []string{r.read.Message, r.read.Error} {
+	for _, part := range []string{firstLine(r.read.Message, maxMessage), firstLine(r.read.Error, maxError)} {
 		r.spans = spans(r.spans[:0], part)
 		for i, s := range r.spans {
 			quoted := s.mask == maskName && i > 0 && strings.IndexByte("\"'`", part[r.spans[i-1].start]) >= 0
 			if s.mask == maskObject || quoted {
 				return part[s.start:s.end]
+			}
+		}
+	}
+	return ""
+}
+
+// thing returns the first name or path of the last line, or the first identifier that
+// begins with a word, such as pvc-7c1f.
+func (r *ComplaintReader) thing() string {
+	for _, part := range []string{firstLine(r.read.Message, maxMessage), firstLine(r.read.Error, maxError)} {
+		r.spans = spans(r.spans[:0], part)
+		for _, s := range r.spans {
+			word := part[s.start:s.end]
+			k := strings.IndexByte(word, '-')
+			named := s.mask == maskID && k > 1 && strings.ContainsAny(strings.ToLower(word[:k]), "ghijklmnopqrstuvwxyz")
+			if s.mask == maskName || s.mask == maskPath && !strings.Contains(word, ".go:") || named {
+				return word
 			}
 		}
 	}

@@ -280,6 +280,11 @@ func duration(word string) bool {
 // words. It collapses runs of the same placeholder, as in tables and lists.
 func appendMasked(dst []byte, buf *[]span, text string) []byte {
 	*buf = spans((*buf)[:0], text)
+	return appendSpans(dst, *buf, text)
+}
+
+// appendSpans is appendMasked for a text with these spans.
+func appendSpans(dst []byte, all []span, text string) []byte {
 	last, token := len(dst), len(dst) // starts of the previous token and of this one
 	end := func() {
 		switch {
@@ -293,7 +298,7 @@ func appendMasked(dst []byte, buf *[]span, text string) []byte {
 		dst = append(dst, ' ')
 		token = len(dst)
 	}
-	for _, s := range *buf {
+	for _, s := range all {
 		switch {
 		case s.mask != "":
 			dst = append(dst, s.mask...)

@@ -35,6 +35,8 @@ const (
 // lineReader parses lines of any format. The zero value is ready. It is not safe for
 // concurrent use.
 type lineReader struct {
+	// uncut makes it keep all of the message and of the error, of all their lines.
+	uncut  bool
 	fields matcher.FieldReader
 	line   []byte
 }
@@ -67,7 +69,9 @@ func (r *lineReader) read(line string, depth int) parsedLine {
 		}
 		out = in
 	}
-	out.Message, out.Error = firstLine(out.Message, maxMessage), firstLine(out.Error, maxError)
+	if !r.uncut {
+		out.Message, out.Error = firstLine(out.Message, maxMessage), firstLine(out.Error, maxError)
+	}
 	return out
 }
 

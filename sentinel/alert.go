@@ -54,7 +54,11 @@ func (s *Sentinel) follows(c *component, found []finding, now, proved int64) []e
 		if a.Last = max(a.Last, p.Last); slices.Contains(a.Patterns, p.Key) || len(a.Patterns) == maxOfAlert {
 			continue
 		}
-		a.Patterns = append(a.Patterns, p.Key)
+		if first := c.find(a.Patterns[0]); p.Ends && first != nil && !first.Ends {
+			a.leads(&found[i])
+		} else {
+			a.Patterns = append(a.Patterns, p.Key)
+		}
 		p.Alerted, joined = now, true
 	}
 	if proved-a.Last >= quiet && proved >= a.FiredAt {
@@ -64,6 +68,15 @@ func (s *Sentinel) follows(c *component, found []finding, now, proved int64) []e
 		return []episodes.Episode{s.episode(c)}
 	}
 	return nil
+}
+
+// leads makes a further failure the first one of the alert.
+func (a *alert) leads(f *finding) {
+	a.Patterns = slices.Insert(a.Patterns, 0, f.pattern.Key)
+	a.Cause, a.Object = f.cause, ""
+	if f.run != nil {
+		a.Object = f.run.Object
+	}
 }
 
 // ended ends the alert of a component.

@@ -199,13 +199,13 @@ const (
 	maxExample  = 400
 )
 
-func shorten(s string) string { return strings.Clone(text.Shorten(redact.Sanitise(s), maxTemplate)) }
+func shorten(s string) string { return strings.Clone(text.Ends(redact.Sanitise(s), maxTemplate)) }
 
 func (s *Sentinel) redacted(line string) string {
 	if s.cfg.Redactor == nil {
 		return line
 	}
-	return s.cfg.Redactor.String(line[:min(len(line), 4*maxLine)])
+	return s.cfg.Redactor.String(line[:min(len(line), 16*maxLine)])
 }
 
 // forRule returns a line for a rule.
@@ -214,7 +214,7 @@ func (s *Sentinel) forRule(line string) string {
 	return strings.Clone(text.Truncate(s.redacted(first), maxLine))
 }
 
-// shown returns a line as an example to show.
+// shown returns a line as an example to show: without stack traces, and with its end.
 func (s *Sentinel) shown(line string) string {
-	return strings.Clone(text.Shorten(redact.Sanitise(s.redacted(line)), maxExample))
+	return strings.Clone(text.Ends(redact.Sanitise(discover.Essence(s.redacted(line))), maxExample))
 }

@@ -54,9 +54,16 @@ func (f *finding) since() int64 {
 	return max(f.pattern.First, f.run.began())
 }
 
-// before orders findings by what a person should see first.
+// before orders findings by what a person should see first: why a program ended, before
+// what it said earlier.
 func (f *finding) before(o *finding) int {
 	a, b := f.pattern, o.pattern
+	if a.Ends != b.Ends {
+		if a.Ends {
+			return -1
+		}
+		return 1
+	}
 	return cmp.Or(
 		cmp.Compare(b.Level, a.Level), cmp.Compare(b.Words, a.Words), cmp.Compare(o.cause, f.cause),
 		cmp.Compare(f.since(), o.since()), cmp.Compare(a.Key, b.Key),
@@ -79,6 +86,9 @@ func (s *Sentinel) find(c *component, proved int64) (out []finding) {
 		} else if c.isNew(p, proved) {
 			f.cause = isNew
 		} else {
+			continue
+		}
+		if s.echoes(&f) {
 			continue
 		}
 		out = append(out, f)

@@ -92,7 +92,7 @@ func (s *Sentinel) mergePattern(c *component, x *pattern, node string, now int64
 		item = shelf.Add(x.key(), c.party, p, p.size())
 	}
 	p := item.Value
-	p.Level, p.Words = max(p.Level, x.Level), max(p.Words, x.Words)
+	p.Level, p.Words, p.Ends = max(p.Level, x.Level), max(p.Words, x.Words), p.Ends || x.Ends
 	p.First, p.Last = min(p.First, x.First), max(p.Last, min(x.Last, now))
 	if p.Line == "" {
 		p.Line = text.Truncate(x.Line, maxLine)
@@ -109,7 +109,7 @@ func (s *Sentinel) mergePattern(c *component, x *pattern, node string, now int64
 	}
 	for _, e := range x.Examples {
 		if p.wantsExample(e.Object) {
-			p.addExample(e.Object, text.Shorten(redact.Sanitise(e.Line), maxExample))
+			p.addExample(e.Object, text.Ends(redact.Sanitise(e.Line), maxExample))
 		}
 	}
 	for _, pod := range x.Pods {

@@ -33,6 +33,7 @@ type pattern struct {
 	Words    int            `json:"words,omitempty"`
 	Passes   bool           `json:"passes,omitempty"`
 	Waits    bool           `json:"waits,omitempty"`
+	Ends     bool           `json:"ends,omitempty"`
 	First    int64          `json:"first"`
 	Last     int64          `json:"last"`
 	Count    int64          `json:"count"`
@@ -46,6 +47,7 @@ type pattern struct {
 	Alerted int64 `json:"alerted,omitempty"`
 
 	counts map[string]int64 // by agent
+	spells []spell
 }
 
 // run is what is remembered of a pattern and one object.
@@ -64,7 +66,7 @@ func (p *pattern) key() string { return string(binary.BigEndian.AppendUint64(nil
 
 // size estimates the memory of the pattern, in bytes.
 func (p *pattern) size() int {
-	n := 320 + len(p.Template) + len(p.Error) + len(p.Line) + 16*len(p.counts)
+	n := 320 + len(p.Template) + len(p.Error) + len(p.Line) + 16*len(p.counts) + 32*len(p.spells)
 	for i := range p.Runs {
 		n += 48 + len(p.Runs[i].Object)
 	}
@@ -88,7 +90,7 @@ func (p *pattern) text() string {
 // add counts a line. settled means that its pod had started before.
 func (p *pattern) add(c *discover.Complaint, object string, at, weight int64, settled bool) {
 	p.Level, p.Words = max(p.Level, c.Level), max(p.Words, c.Words)
-	p.Passes, p.Waits = c.Passes, c.Waits
+	p.Passes, p.Waits, p.Ends = c.Passes, c.Waits, p.Ends || c.Ends
 	if p.Count == 0 || at < p.First {
 		p.First = at
 	}
@@ -100,6 +102,7 @@ func (p *pattern) add(c *discover.Complaint, object string, at, weight int64, se
 	if r := p.run(object, at); r != nil {
 		r.add(at)
 	}
+	p.spell(hashOf(object+"\xff"+c.Thing), at)
 }
 
 // run returns the run of an object, nil if there is no room: one that is active is

@@ -43,6 +43,9 @@ type Config struct {
 	Trusted func(namespace string) bool
 	// Image returns the image of a container, "" if it is not known; nil: never.
 	Image func(namespace, pod, container string) string
+	// Alerts returns the alerts of rules that are open or ended some minutes ago, see
+	// Explain; nil: there are none. It must not call the Sentinel.
+	Alerts func() []episodes.Episode
 	// Unlabelled makes streams without a container, unit or app one component.
 	Unlabelled bool
 }
@@ -76,6 +79,8 @@ type Sentinel struct {
 	patterns   *fair.Room
 	pace       pace
 	nodes      map[string]int64 // up to when each agent has reported
+	told       []told           // alerts of rules
+	toldAt     int64            // when Config.Alerts returned them
 	fired      []int64          // times of the alerts of the last day, in order
 	open       int
 	displaced  []episodes.Episode // ends of alerts whose component was forgotten

@@ -193,7 +193,7 @@ func (s *Sentinel) List(now time.Time, proof Proof, n int) []Unknown {
 
 // Recorded returns the failures in recorded logs, at most n: those that were new or
 // persisted when the last line of their component was written. Without any, and with lax,
-// it returns the newest complaints that repeat.
+// it returns complaints that still repeat for one object when the log ends.
 func (s *Sentinel) Recorded(n int, lax bool) []Unknown {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,8 +210,10 @@ func (s *Sentinel) Recorded(n int, lax bool) []Unknown {
 		}
 		for _, item := range c.patterns.Items {
 			p := item.Value
-			if !p.Passes && (p.urgent() || p.Waits) && p.Count >= repeats && last-p.Last <= (last-p.First)/2 {
-				repeated = append(repeated, finding{component: c, pattern: p, cause: persists})
+			if !p.Passes && (p.urgent() || p.Waits) && p.repeats(last) {
+				if f := (finding{component: c, pattern: p, cause: persists}); !s.echoes(&f) {
+					repeated = append(repeated, f)
+				}
 			}
 		}
 	}
@@ -231,9 +233,6 @@ func (s *Sentinel) Recorded(n int, lax bool) []Unknown {
 	})
 	return out[:min(len(out), n)]
 }
-
-// repeats is how often a complaint in a recorded log is repeated.
-const repeats = 3
 
 // held describes failures of a component without an alert.
 func (s *Sentinel) held(found []finding, now int64) Unknown {
