@@ -100,6 +100,7 @@ func (l *Loader) First(cfg *config.Config) (Loaded, error) {
 		return Loaded{}, fmt.Errorf("load rules:\n%w", errs)
 	}
 	l.keep(docs)
+	forgetTests(set)
 	return Loaded{Set: set}, nil
 }
 
@@ -146,7 +147,16 @@ func (l *Loader) Again(cfg *config.Config) (Loaded, error) {
 		return Loaded{}, errNoRules
 	}
 	l.keep(docs)
+	forgetTests(out.Set)
 	return out, nil
+}
+
+// forgetTests frees the tests of rules, which take more memory than the rules and have
+// run by now.
+func forgetTests(set *rules.Set) {
+	for _, r := range set.Rules {
+		r.Tests = nil
+	}
 }
 
 func unread(problems rules.Problems) rules.Problems {
