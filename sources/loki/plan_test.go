@@ -155,13 +155,16 @@ func soundFor(t *testing.T, set *rules.Set) int {
 	l := fakeloki.New()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var want []string
+	seen := map[string]bool{} // tests repeat the lines of others
 	for _, r := range set.Rules {
 		for _, test := range r.Tests {
 			for _, in := range test.Input {
-				if in.Text == "" {
+				labels := merge(test.Stream, in.Labels)
+				key := fmt.Sprint(labels, in.Text)
+				if in.Text == "" || seen[key] {
 					continue
 				}
-				labels := merge(test.Stream, in.Labels)
+				seen[key] = true
 				for _, line := range variants(strings.ReplaceAll(in.Text, "{{ $value }}", "7")) {
 					now = now.Add(time.Millisecond)
 					l.Push(fakeloki.Entry{Labels: labels, Time: now, Line: line})
@@ -174,6 +177,7 @@ func soundFor(t *testing.T, set *rules.Set) int {
 		}
 	}
 	cfg := config(l)
+	cfg.Timeout = 5 * time.Minute                      // the fake server matches all lines of a pack, slowly with the race detector
 	cfg.Selector = `{always="there", component=~".*"}` // lines about objects count as well
 	got := hitsThrough(t, cfg, prog, set, now)
 	slices.Sort(got)
@@ -332,5 +336,5 @@ func TestShippedPacksHaveOneQuery(t *testing.T) {
 	plan := p.make(set, maxQuery, true)
 	require.Empty(t, plan.everyLine)
 	require.Len(t, plan.queries, 1)
-	require.Less(t, len(plan.queries[0]), 20<<10)
+	require.Less(t, len(plan.queries[0]), maxQuery-uncachedRoom)
 }
