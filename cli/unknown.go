@@ -14,17 +14,17 @@ import (
 // maxUnknown bounds the failures without a rule that a command lists.
 const maxUnknown = 5
 
-// recorded returns what was collected and what no alert of a rule tells; s may be nil. With
+// recorded returns what was collected and what no alert of a rule reports; s may be nil. With
 // lax it contains complaints that only repeat.
 func recorded(s *sentinel.Sentinel, alerts []replay.Alert, lax bool) []sentinel.Unknown {
 	if s == nil {
 		return []sentinel.Unknown{}
 	}
-	var told []episodes.Episode
+	var reported []episodes.Episode
 	for i := range alerts {
-		told = append(told, alerts[i].Episode)
+		reported = append(reported, alerts[i].Episode)
 	}
-	s.Explain(told)
+	s.Explain(reported)
 	return s.Recorded(maxUnknown, lax)
 }
 

@@ -115,7 +115,7 @@ func (p *pipeline) unchanging(f func() bool) {
 	}
 }
 
-// proof returns a function that tells up to when all lines of streams with certain labels
+// proof returns a function that returns up to when all lines of streams with certain labels
 // are read; zero if a source that may have them is away.
 func (d *Daemon) proof() sentinel.Proof {
 	reported := d.sentinel.Reported()

@@ -2,7 +2,7 @@ package discover
 
 import "strings"
 
-// Essence returns the lines of a record that tell what happened, on one line: it omits the
+// Essence returns the lines of a record that state what happened, on one line: it omits the
 // frames of stack traces. A record of one line is returned as it is.
 func Essence(record string) string {
 	record = strings.TrimRight(record, "\n")
@@ -33,7 +33,7 @@ func telling(record string) (out []string) {
 func frame(line string) bool {
 	switch {
 	case strings.HasPrefix(line, "[signal "):
-		return false // it tells why
+		return false // it states why
 	case strings.HasPrefix(line, "at "), strings.HasPrefix(line, "... "):
 		return true
 	case strings.IndexByte(line, ' ') < 0:

@@ -103,7 +103,7 @@ func TestEnds(t *testing.T) {
 	f(false, `{"level":"error","ts":"2026-03-02T10:00:00Z","msg":"cannot list the nodes"}`)
 }
 
-// A line without an object names a thing if it can be told from a number.
+// A line without an object names a thing if it can be distinguished from a number.
 func TestThing(t *testing.T) {
 	var r ComplaintReader
 	f := func(want, line string) {

@@ -160,7 +160,7 @@ func (m *meaning) marks() ([]string, error) {
 		}
 		if out[i] == "" {
 			t := m.cond.terms[i]
-			return nil, refusef("line %d, column %d: the alternatives of this condition have no text in common: `%s`. A rule tells the conditions of a set apart by such a text",
+			return nil, refusef("line %d, column %d: the alternatives of this condition have no text in common: `%s`. A rule distinguishes the conditions of a set by such a text",
 				t.valueAt.Line, t.valueAt.Column, shorten(t.value+t.regex+t.jq))
 		}
 	}

@@ -79,7 +79,7 @@ func plainText(expr string) (string, bool) {
 	return string(re.Rune), true
 }
 
-// Bounds on the alternatives of an expression that are told apart, and on the texts of each.
+// Bounds on the alternatives of an expression that are distinguished, and on the texts of each.
 const (
 	maxAlternatives = 256
 	maxTexts        = 32

@@ -9,7 +9,7 @@ import (
 	"crowsnest/matcher/internal/prefilter"
 )
 
-// Complaint is a line that may report a problem, as far as a glance tells, and that no
+// Complaint is a line that may report a problem, as far as a glance shows, and that no
 // part of any rule matches. Its text belongs to the Buffer.
 type Complaint struct {
 	// Line is the text without its envelope; of a record, all of its lines.
@@ -63,7 +63,7 @@ const (
 	wordWithin  = 160
 )
 
-// verdict is what a glance at a line tells.
+// verdict is what a glance at a line shows.
 type verdict int
 
 const (

@@ -1,6 +1,6 @@
 package rules
 
-// An alert named CauseKnown tells Alertmanager that the alert of a symptom need not be
+// An alert named CauseKnown informs Alertmanager that the alert of a symptom need not be
 // notified, because its cause is. It has the labels of the symptom, except for those that
 // every alert has; instead it has the labels below.
 const (

@@ -113,7 +113,7 @@ func TestHealthyLogs(t *testing.T) {
 	require.LessOrEqual(t, once, 1, "read once")
 }
 
-// Without any rule, most recorded incidents are told if their lines go on for 95 minutes.
+// Without any rule, most recorded incidents are reported if their lines go on for 95 minutes.
 func TestIncidentsWithoutRules(t *testing.T) {
 	files, _ := filepath.Glob(corpus + "/S*/*.log")
 	if len(files) == 0 {
@@ -122,7 +122,7 @@ func TestIncidentsWithoutRules(t *testing.T) {
 	set := &rules.Set{Rules: []*rules.Rule{{Alert: "None", Mode: rules.ModeOn, Steps: []rules.Step{{Matcher: rules.Matcher{Contains: []string{"no line has this text"}}}}}}}
 	program, err := matcher.Compile(set)
 	require.NoError(t, err)
-	told := 0
+	reported := 0
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		require.NoError(t, err)
@@ -134,11 +134,11 @@ func TestIncidentsWithoutRules(t *testing.T) {
 			took = most
 		}
 		if len(replayed(lines, took+time.Minute, 95*time.Minute)) > 0 {
-			told++
+			reported++
 		} else {
-			t.Logf("not told: %s", file)
+			t.Logf("not reported: %s", file)
 		}
 	}
-	t.Logf("%d of %d incidents are told", told, len(files))
-	require.Greater(t, float64(told), 0.75*float64(len(files)))
+	t.Logf("%d of %d incidents are reported", reported, len(files))
+	require.Greater(t, float64(reported), 0.75*float64(len(files)))
 }

@@ -10,21 +10,21 @@ import (
 // the same one: the time of a failure may be that of its interval of five minutes.
 const echoWithin = slotSeconds
 
-// tellEvery is how often the alerts of rules are asked for, in seconds, while there is a
+// reportEvery is how often the alerts of rules are asked for, in seconds, while there is a
 // failure.
-const tellEvery = 30
+const reportEvery = 30
 
-// maxTold bounds the alerts of rules that are compared.
-const maxTold = 1000
+// maxReported bounds the alerts of rules that are compared.
+const maxReported = 1000
 
-// told is an alert of a rule.
-type told struct {
+// reported is an alert of a rule.
+type reported struct {
 	labels map[string]string
 	at     int64
 }
 
 // Explain states the alerts of rules, instead of those of the last call. A failure of the
-// same component that began when one of them did is not reported: the rule tells it.
+// same component that began when one of them did is not reported: the rule reports it.
 func (s *Sentinel) Explain(alerts []episodes.Episode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,22 +32,22 @@ func (s *Sentinel) Explain(alerts []episodes.Episode) {
 }
 
 func (s *Sentinel) explain(alerts []episodes.Episode) {
-	s.told = s.told[:0]
+	s.reported = s.reported[:0]
 	for i := range alerts {
-		if x := &alerts[i]; x.Alert != AlertName && len(s.told) < maxTold {
-			s.told = append(s.told, told{x.Labels, x.StartsAt.Unix()})
+		if x := &alerts[i]; x.Alert != AlertName && len(s.reported) < maxReported {
+			s.reported = append(s.reported, reported{x.Labels, x.StartsAt.Unix()})
 		}
 	}
 }
 
 // echoes reports whether a failure began with an alert of a rule about its component.
 func (s *Sentinel) echoes(f *finding) bool {
-	if s.cfg.Alerts != nil && (s.toldAt == 0 || s.clock < s.toldAt || s.clock-s.toldAt >= tellEvery) {
-		s.toldAt = s.clock
+	if s.cfg.Alerts != nil && (s.reportedAt == 0 || s.clock < s.reportedAt || s.clock-s.reportedAt >= reportEvery) {
+		s.reportedAt = s.clock
 		s.explain(slices.DeleteFunc(s.cfg.Alerts(), func(x episodes.Episode) bool { return x.FiredAt.IsZero() }))
 	}
 	began := f.since()
-	return slices.ContainsFunc(s.told, func(x told) bool {
+	return slices.ContainsFunc(s.reported, func(x reported) bool {
 		return x.at-began <= echoWithin && began-x.at <= echoWithin && f.component.has(x.labels)
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"crowsnest/episodes"
 )
 
-// A failure that begins with an alert of a rule about its component is not told again,
+// A failure that begins with an alert of a rule about its component is not reported again,
 // unless the alert ends and it goes on.
 func TestEcho(t *testing.T) {
 	f := func(want int, labels map[string]string, after time.Duration) *world {

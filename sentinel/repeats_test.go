@@ -11,7 +11,7 @@ import (
 
 const attached = `E0302 10:00:00.000000       1 vol.go:31] "Cannot delete the volume" err="volume %s is still attached to node a, failed to detach"`
 
-// recordedAt returns what is told of a log with lines at these times, in seconds.
+// recordedAt returns what is reported of a log with lines at these times, in seconds.
 func recordedAt(t *testing.T, line func(i int) string, times ...int) []Unknown {
 	w := newWorld(t, Config{})
 	for i, at := range times {

@@ -79,8 +79,8 @@ type Sentinel struct {
 	patterns   *fair.Room
 	pace       pace
 	nodes      map[string]int64 // up to when each agent has reported
-	told       []told           // alerts of rules
-	toldAt     int64            // when Config.Alerts returned them
+	reported   []reported       // alerts of rules
+	reportedAt int64            // when Config.Alerts returned them
 	fired      []int64          // times of the alerts of the last day, in order
 	open       int
 	displaced  []episodes.Episode // ends of alerts whose component was forgotten

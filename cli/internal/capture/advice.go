@@ -110,7 +110,7 @@ func Fixes(r *rules.Rule, t Test, ep Episode) []string {
 	return out
 }
 
-// minPhrase is the minimum length of a text that tells lines apart.
+// minPhrase is the minimum length of a text that distinguishes lines.
 const minPhrase = 8
 
 // phrases returns the fixed texts of a line without those that the rule requires.
