@@ -1,0 +1,43 @@
+package rules
+
+import (
+	"bytes"
+	"regexp"
+)
+
+// WithoutTests returns a shipped pack with empty lines in the place of its tests, which
+// are most of its text, so that a program that does not run them loads in half the time
+// and memory. The lines keep their numbers. It expects the form of the shipped packs:
+// keys of a rule are indented by two spaces. data is not changed.
+func WithoutTests(data []byte) []byte {
+	out := make([]byte, 0, len(data)/2)
+	inTests := false
+	for line := range bytes.Lines(data) {
+		switch {
+		case bytes.HasPrefix(line, []byte("pack: {")):
+			line = withoutCount(line)
+		case bytes.HasPrefix(line, []byte("  tests:")):
+			inTests = true
+		case inTests && behindTests.Match(line):
+			inTests = false
+		}
+		if inTests {
+			line = []byte("\n")
+		}
+		out = append(out, line...)
+	}
+	return out
+}
+
+// behindTests matches a line behind the tests of a rule: another key of the rule, or a
+// line that is not indented.
+var behindTests = regexp.MustCompile(`^(?:[^\s]|  [a-z_]+:)`)
+
+// withoutCount removes the number of tests from the header of a pack.
+func withoutCount(header []byte) []byte {
+	before, after, found := bytes.Cut(header, []byte(", tests: "))
+	if !found {
+		return header
+	}
+	return append(bytes.Clone(before), bytes.TrimLeft(after, "0123456789")...)
+}
