@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/sentinel"
 	"crowsnest/web"
 )
 
@@ -50,6 +51,38 @@ func FromAPI(in Daemon) (*Case, error) {
 		c.NotSeen = []Gap{}
 	}
 	return c, nil
+}
+
+// Coverage is what a daemon reads, and what it cannot see.
+type Coverage struct {
+	Sources []Source
+	// ReadUpTo is the time up to which every source was read; nil: none is known.
+	ReadUpTo *time.Time
+	Rules    int
+	NotSeen  []Gap
+}
+
+// CoverageOf asks a daemon what it can see. What it cannot fetch is a gap.
+func CoverageOf(in Daemon) Coverage {
+	w := &watch{of: &Case{}, in: in}
+	w.state()
+	all, err := get[struct{ Episodes []web.Episode }](in, "episodes")
+	if err != nil {
+		w.failed("its alerts about itself", err)
+	}
+	w.own(all.Episodes, "")
+	ev := w.of.Evidence
+	out := Coverage{Sources: ev.Sources, Rules: ev.Rules, NotSeen: w.gaps}
+	for i, s := range ev.Sources {
+		if s.Until == nil || s.Until.Unix() <= 0 {
+			out.ReadUpTo = nil
+			break
+		}
+		if i == 0 || s.Until.Before(*out.ReadUpTo) {
+			out.ReadUpTo = s.Until
+		}
+	}
+	return out
 }
 
 func get[T any](in Daemon, path string) (out T, err error) {
@@ -96,13 +129,19 @@ func (w *watch) others(subject string) {
 		w.failed("the other failures", err)
 		return
 	}
-	var own []string
 	for _, e := range all.Episodes {
-		switch {
-		case e.Fingerprint == subject:
-		case e.Pack != "":
+		if e.Fingerprint != subject && e.Pack != "" {
 			w.of.Failures = append(w.of.Failures, failureOf(e))
-		case e.EndsAt == nil && e.Labels["severity"] != "none":
+		}
+	}
+	w.own(all.Episodes, subject)
+}
+
+// own notes the daemon's alerts about itself.
+func (w *watch) own(all []web.Episode, subject string) {
+	var own []string
+	for _, e := range all {
+		if e.Fingerprint != subject && e.Pack == "" && e.Alert != sentinel.AlertName && e.EndsAt == nil && e.Labels["severity"] != "none" {
 			own = append(own, fmt.Sprintf("%s, since %s: %s", e.Alert, stamp(e.StartsAt), e.Annotations["summary"]))
 		}
 	}
