@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -65,7 +66,7 @@ func (c *Client) Address() string { return c.base.Redacted() }
 func (c *Client) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	u := c.base.JoinPath("/api/v1/", path)
 	u.RawQuery = query.Encode()
-	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, errTimeout)
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -73,25 +74,23 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values) ([]byte
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.failed(ctx, "query", cmp.Or(errors.Unwrap(err), err))
+		return nil, c.failed("query", cmp.Or(errors.Unwrap(err), err))
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, c.failed(ctx, "read the answer of", err)
+		return nil, c.failed("read the answer of", err)
 	case len(body) > maxAnswer:
 		return nil, fmt.Errorf("the answer of the daemon at %s has more than %d MiB; matchers make that of alerts and episodes shorter", c.Address(), maxAnswer>>20)
 	}
 	return c.data(res, body)
 }
 
-var errTimeout = errors.New("no answer in time")
-
 // failed returns the error of a request without a complete answer.
-func (c *Client) failed(ctx context.Context, verb string, err error) error {
-	if errors.Is(context.Cause(ctx), errTimeout) {
-		return fmt.Errorf("the daemon at %s did not answer within %s: it hangs, it is overloaded, or something on the way drops the connection", c.Address(), Timeout)
+func (c *Client) failed(verb string, err error) error {
+	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
+		return fmt.Errorf("the daemon at %s did not answer in time (at most %s): it hangs, it is overloaded, or something on the way drops the connection", c.Address(), Timeout)
 	}
 	return fmt.Errorf("%s the daemon at %s (is it running there?): %w", verb, c.Address(), err)
 }

@@ -34,7 +34,7 @@ func FromAPI(in Daemon) (*Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Case{Format: Format, MadeAt: in.Now.UTC(), MadeBy: in.Version, Failures: []Failure{failureOf(tl.Episode)}, Evidence: Evidence{
+	c := &Case{Format: Format, MadeAt: in.Now.UTC(), MadeBy: in.Version, Failures: []Failure{FailureOf(tl.Episode)}, Evidence: Evidence{
 		Kind: kindDaemon, Names: []string{line(in.Address)}, Until: optional(in.Now), Sources: []Source{},
 	}}
 	c.Failures[0].Subject = true
@@ -72,17 +72,20 @@ func CoverageOf(in Daemon) Coverage {
 	}
 	w.own(all.Episodes, "")
 	ev := w.of.Evidence
-	out := Coverage{Sources: ev.Sources, Rules: ev.Rules, NotSeen: w.gaps}
-	for i, s := range ev.Sources {
+	return Coverage{Sources: ev.Sources, ReadUpTo: ReadUpTo(ev.Sources), Rules: ev.Rules, NotSeen: w.gaps}
+}
+
+// ReadUpTo returns the time up to which every source of a daemon was read; nil: none is known.
+func ReadUpTo(all []Source) (upTo *time.Time) {
+	for _, s := range all {
 		if s.Until == nil || s.Until.Unix() <= 0 {
-			out.ReadUpTo = nil
-			break
+			return nil
 		}
-		if i == 0 || s.Until.Before(*out.ReadUpTo) {
-			out.ReadUpTo = s.Until
+		if upTo == nil || s.Until.Before(*upTo) {
+			upTo = s.Until
 		}
 	}
-	return out
+	return upTo
 }
 
 func get[T any](in Daemon, path string) (out T, err error) {
@@ -105,7 +108,8 @@ type watch struct {
 
 func (w *watch) gap(text string, items ...string) { w.gaps = append(w.gaps, gap(text, items...)) }
 
-func failureOf(e web.Episode) Failure {
+// FailureOf returns the failure of an episode. Its texts are safe to show.
+func FailureOf(e web.Episode) Failure {
 	f := Failure{
 		Fingerprint: e.Fingerprint, Alert: line(e.Alert), State: e.State, Ended: web.ReasonText(e.Reason), OnHold: e.Held,
 		Severity: line(e.Labels["severity"]), Labels: labels(e.Labels), Since: e.StartsAt.UTC(), FiredAt: e.FiredAt,
@@ -131,7 +135,7 @@ func (w *watch) others(subject string) {
 	}
 	for _, e := range all.Episodes {
 		if e.Fingerprint != subject && e.Pack != "" {
-			w.of.Failures = append(w.of.Failures, failureOf(e))
+			w.of.Failures = append(w.of.Failures, FailureOf(e))
 		}
 	}
 	w.own(all.Episodes, subject)
