@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crowsnest/cli/internal/casefile"
+	"crowsnest/cli/internal/show"
 	"crowsnest/episodes"
 	"crowsnest/web"
 )
@@ -121,7 +122,7 @@ func (s *Server) alerts(ctx context.Context, in alertsIn) (*alertsOut, error) {
 func verdict(total, shown int, filtered bool, seen Seen) string {
 	matching := ""
 	if filtered {
-		matching = " satisfy these matchers; alerts without them are not listed"
+		matching = " with labels that satisfy the matchers; others are not listed"
 	}
 	switch {
 	case total == 0:
@@ -129,7 +130,7 @@ func verdict(total, shown int, filtered bool, seen Seen) string {
 	case shown < total:
 		matching += fmt.Sprintf("; this part has %d, and next_offset leads to the next one", shown)
 	}
-	out := fmt.Sprintf("%d alerts%s.", total, matching)
+	out := show.Plural(int64(total), "alert") + matching + "."
 	if !seen.Complete {
 		out += " There may be more failures, because parts cannot be seen: seen.not_seen lists them."
 	}

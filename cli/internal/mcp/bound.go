@@ -150,17 +150,31 @@ func page[T any](all []T, offset, limit int) (shown []T, next *int, err error) {
 	}
 	shown, size := []T{}, 0
 	for i := range all[offset:] {
-		entry := all[offset+i]
-		bound(&entry)
-		data, err := toJSON(entry)
+		n, err := sizeOf(all[offset+i])
 		if err != nil {
 			return nil, nil, err
 		}
-		if size += len(data); i > 0 && (size > maxPage || limit > 0 && i == limit) {
+		if size += n; i > 0 && (size > maxPage || limit > 0 && i == limit) {
 			at := offset + i
 			return shown, &at, nil
 		}
 		shown = append(shown, all[offset+i])
 	}
 	return shown, nil, nil
+}
+
+// sizeOf returns the bytes of an entry once its bounds are applied. It leaves the entry as it
+// is: what is truncated is noted later.
+func sizeOf[T any](entry T) (int, error) {
+	var copied T
+	data, err := json.Marshal(entry)
+	if err != nil {
+		return 0, err
+	}
+	if err := json.Unmarshal(data, &copied); err != nil {
+		return 0, err
+	}
+	bound(&copied)
+	data, err = json.Marshal(copied)
+	return len(data), err
 }

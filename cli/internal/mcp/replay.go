@@ -10,6 +10,7 @@ import (
 
 	"crowsnest/cli/internal/casefile"
 	"crowsnest/cli/internal/inputs"
+	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/loader"
 	"crowsnest/matcher"
 	"crowsnest/replay"
@@ -148,7 +149,7 @@ func (s *Server) replayed(made *casefile.Case, report replay.Report, basis strin
 	case n < out.Total:
 		out.Verdict = fmt.Sprintf("The lines would have fired %d alerts; these are the first %d. Give fewer lines to see the others, or run crowsnest case.", out.Total, n)
 	default:
-		out.Verdict = fmt.Sprintf("The lines would have fired %d alerts.", n)
+		out.Verdict = fmt.Sprintf("The lines would have fired %s.", show.Plural(int64(n), "alert"))
 	}
 	return out, nil
 }

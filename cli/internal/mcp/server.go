@@ -108,7 +108,7 @@ func add[In, Out any](s *Server, t tool, call func(context.Context, In) (*Out, e
 		defer cancel()
 		out, err := guarded(ctx, s, t.name, in, call)
 		if err != nil {
-			return nil, nil, errors.New(clean(s.hide.String(err.Error()), maxError))
+			return nil, nil, errors.New(clean(err.Error(), maxError))
 		}
 		if notes := bound(out); len(notes) > 0 {
 			any(out).(noted).note(append(notes, t.rest))
