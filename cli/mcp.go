@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/common/version"
@@ -64,7 +65,8 @@ func (c *cli) mcpConfig(f mcpFlags) (mcp.Config, error) {
 			return mcp.Config{}, usageErrorf("mcp cannot read rules from standard input, which carries the protocol")
 		}
 	}
-	if _, err := f.rules.load(c); err != nil {
+	load, err := f.loader(c)
+	if err != nil {
 		return mcp.Config{}, err
 	}
 	for _, dir := range f.logsDirs {
@@ -73,7 +75,20 @@ func (c *cli) mcpConfig(f mcpFlags) (mcp.Config, error) {
 		}
 	}
 	return mcp.Config{
-		Daemon: client, Rules: func() (*rules.Set, error) { return f.rules.load(c) }, RulesName: f.rules.name(), LogsDirs: f.logsDirs,
+		Daemon: client, Rules: load, RulesName: f.rules.name(), LogsDirs: f.logsDirs,
 		Version: version.Version, Now: time.Now, Log: f.log.logger(c),
 	}, nil
+}
+
+// loader returns what loads the local rules. Files are read for every call, because people edit
+// them, and at the start, to refuse broken ones. The shipped packs are read for the first call
+// that needs them.
+func (f *mcpFlags) loader(c *cli) (func() (*rules.Set, error), error) {
+	load := func() (*rules.Set, error) { return f.rules.load(c) }
+	if len(f.rules.paths)+len(f.rules.overrides) > 0 {
+		_, err := load()
+		return load, err
+	}
+	_, err := f.rules.trusted()
+	return sync.OnceValues(load), err
 }

@@ -7,9 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/rules"
 )
 
 const lease = "2026-01-02T03:00:00Z E0101 lost the lease password=hunter2 " + hostile + "\n"
@@ -44,6 +49,22 @@ func TestReplay(t *testing.T) {
 	} {
 		require.Contains(t, c.fails("replay", in), want)
 	}
+}
+
+// Calls share one set of rules.
+func TestReplayConcurrent(t *testing.T) {
+	set := demo(t)
+	c := connect(t, "http://127.0.0.1:1", func(cfg *Config) { cfg.Rules = func() (*rules.Set, error) { return set, nil } })
+	var all sync.WaitGroup
+	for range 6 {
+		all.Go(func() {
+			res, err := c.session.CallTool(t.Context(), &sdk.CallToolParams{Name: "replay", Arguments: args{"lines": strings.Repeat(lease, 200)}})
+			if assert.NoError(t, err) {
+				assert.Contains(t, textOf(res), "The lines would have fired 1 alert.")
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestReplayManyAlerts(t *testing.T) {

@@ -29,7 +29,7 @@ const (
 // Config configures a server. All fields are set.
 type Config struct {
 	Daemon *api.Client
-	// Rules returns the local rules, and RulesName names them for people.
+	// Rules returns the local rules, which calls share; RulesName names them for people.
 	Rules     func() (*rules.Set, error)
 	RulesName string
 	// LogsDirs are the folders whose files calls may name; none: calls cannot name files.
