@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/component"
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/loader"
@@ -72,7 +73,7 @@ func (c *cli) alertTest(ctx context.Context, f alertTestFlags, name string) erro
 	if err != nil {
 		return err
 	}
-	rule, err := findRule(set, name)
+	rule, err := show.Find(set, name)
 	if err != nil {
 		return err
 	}

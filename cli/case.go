@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
 
+	"crowsnest/cli/internal/api"
 	"crowsnest/cli/internal/casefile"
 	"crowsnest/cli/internal/inputs"
 	"crowsnest/matcher"
@@ -60,7 +61,7 @@ docs/case.schema.json.`,
 	flags.BoolVar(&f.untilEOF, "until-eof", false, "stop the clock at the end of the input")
 	flags.StringVar(&f.alert, "alert", "", "only about this alert or fingerprint, `NAME`, and what was open with it")
 	flags.VarP(f.output, "output", "o", "output format")
-	f.daemon.add(cmd, defaultURL)
+	f.daemon.add(cmd, api.DefaultAddress)
 	return cmd
 }
 
@@ -91,7 +92,7 @@ func (c *cli) makeCase(ctx context.Context, f caseFlags, args []string) error {
 	}
 	made, err := casefile.FromAPI(casefile.Daemon{
 		Address: f.daemon.url, Fingerprint: args[0], Now: time.Now(), Version: version.Version,
-		Get: func(path string) ([]byte, error) { return c.fetch(ctx, f.daemon, path, nil) },
+		Get: func(path string) ([]byte, error) { return f.daemon.fetch(ctx, path, nil) },
 	})
 	if err != nil {
 		return err

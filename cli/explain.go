@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"crowsnest/cli/internal/api"
 	"crowsnest/cli/internal/show"
 	"crowsnest/matcher"
-	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -52,7 +51,7 @@ the receivers, and what ended it. get episodes lists the fingerprints.`,
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label of the line's stream, `name=value` (repeatable)")
 	cmd.Flags().BoolVar(&f.redact, "redact", true, "redact secrets in the output")
 	cmd.Flags().StringVar(&f.episode, "episode", "", "print the timeline of the episode with this `FINGERPRINT`")
-	f.daemon.add(cmd, defaultURL)
+	f.daemon.add(cmd, api.DefaultAddress)
 	return cmd
 }
 
@@ -70,7 +69,7 @@ func (c *cli) explain(f explainFlags, args []string) error {
 	}
 	chosen := set.Rules
 	if len(args) == 1 {
-		r, err := findRule(set, args[0])
+		r, err := show.Find(set, args[0])
 		if err != nil {
 			return err
 		}
@@ -87,13 +86,13 @@ func (c *cli) explain(f explainFlags, args []string) error {
 
 func (c *cli) explainLine(chosen []*rules.Rule, labels matcher.Labels, f explainFlags, all bool) error {
 	matched := 0
-	var hide veil
+	var hide show.Veil
 	if f.redact {
-		hide = newVeil(f.line)
+		hide = show.NewVeil(f.line)
 	}
 	for _, r := range chosen {
 		e := matcher.Explain(r, labels, []byte(f.line))
-		hide.explanation(&e)
+		hide.Explanation(&e)
 		if e.Matches() {
 			matched++
 		} else if !all {
@@ -135,70 +134,9 @@ func (c *cli) explainEpisode(ctx context.Context, f explainFlags, args []string)
 	if !fingerprintText.MatchString(f.episode) {
 		return usageErrorf("--episode %q is not a fingerprint of 16 hexadecimal digits; list them with crowsnest get episodes", f.episode)
 	}
-	data, err := c.fetch(ctx, f.daemon, "episodes/"+f.episode+"/timeline", nil)
+	data, err := f.daemon.fetch(ctx, "episodes/"+f.episode+"/timeline", nil)
 	if err != nil {
 		return err
 	}
 	return show.Timeline(c.out, data)
-}
-
-// veil redacts the secrets of one line in its explanation, because people paste
-// explanations into tickets. The zero veil redacts nothing.
-type veil struct {
-	red          *redact.Redactor
-	line, hidden string
-}
-
-func newVeil(line string) veil {
-	red := redact.New(nil)
-	return veil{red: red, line: line, hidden: red.String(line)}
-}
-
-func (v veil) explanation(e *matcher.Explanation) {
-	if v.red == nil {
-		return
-	}
-	e.Text = v.red.String(e.Text)
-	v.values(e.Fields)
-	for i := range e.Fields { // a token with = at its end looks like a field
-		e.Fields[i].Name = v.red.Part(v.line, v.hidden, e.Fields[i].Name)
-	}
-	for i := range e.Parts {
-		v.values(e.Parts[i].Values)
-		v.conditions(e.Parts[i].Conditions)
-	}
-}
-
-func (v veil) values(all []matcher.NamedValue) {
-	for i := range all {
-		if all[i].From != "label" {
-			all[i].Value = v.red.Part(v.line, v.hidden, all[i].Value)
-		}
-	}
-}
-
-func (v veil) conditions(all []matcher.Condition) {
-	for i := range all {
-		c := &all[i]
-		c.Got = v.red.Part(v.line, v.hidden, c.Got)
-		v.values(c.Captures)
-		v.conditions(c.Conditions)
-	}
-}
-
-func findRule(set *rules.Set, name string) (*rules.Rule, error) {
-	if r := set.Rule(name); r != nil {
-		return r, nil
-	}
-	var similar []string
-	for _, r := range set.Rules {
-		if strings.Contains(strings.ToLower(r.Alert), strings.ToLower(name)) {
-			similar = append(similar, r.Alert)
-		}
-	}
-	hint := "list all with crowsnest rules list"
-	if len(similar) > 0 {
-		hint = "did you mean " + strings.Join(similar[:min(len(similar), 5)], ", ") + "?"
-	}
-	return nil, fmt.Errorf("there is no rule %s; %s", name, hint)
 }

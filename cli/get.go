@@ -2,18 +2,15 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
-	commonconfig "github.com/prometheus/common/config"
 	"github.com/spf13/cobra"
 
+	"crowsnest/cli/internal/api"
 	"crowsnest/cli/internal/show"
 )
 
@@ -33,8 +30,6 @@ func newGet(c *cli) *cobra.Command {
 	)
 }
 
-const defaultURL = "http://localhost:9797"
-
 func (f *getFlags) add(cmd *cobra.Command, url string) {
 	cmd.Flags().StringVar(&f.url, "url", url, "`ADDRESS` of the daemon")
 	cmd.Flags().StringVar(&f.httpConfig, "http.config.file", "", "TLS and credentials for the daemon: a `FILE` with Prometheus' http_config")
@@ -50,7 +45,7 @@ func newGetKind(c *cli, use, short, path string, text func(io.Writer, []byte) er
 			if len(args) > 0 && !strings.Contains(use, "MATCHER") {
 				return usageErrorf("get %s accepts no matchers", path)
 			}
-			data, err := c.fetch(cmd.Context(), f, path, args)
+			data, err := f.fetch(cmd.Context(), path, args)
 			if err != nil {
 				return err
 			}
@@ -61,67 +56,24 @@ func newGetKind(c *cli, use, short, path string, text func(io.Writer, []byte) er
 			return text(c.out, data)
 		},
 	}
-	f.add(cmd, defaultURL)
+	f.add(cmd, api.DefaultAddress)
 	cmd.Flags().VarP(f.output, "output", "o", "output format")
 	return cmd
 }
 
-func (c *cli) fetch(ctx context.Context, f getFlags, path string, matchers []string) ([]byte, error) {
-	base, err := url.Parse(strings.TrimRight(f.url, "/"))
-	if err != nil || base.Host == "" {
-		return nil, usageErrorf("--url %q is not a URL; use a value such as http://localhost:9797", f.url)
-	}
-	u := base.JoinPath("/api/v1/", path)
-	q := u.Query()
-	for _, m := range matchers {
-		q.Add("filter", m)
-	}
-	u.RawQuery = q.Encode()
-	client, err := httpClient(f.httpConfig)
+// fetch returns the data of an endpoint of the daemon's API.
+func (f getFlags) fetch(ctx context.Context, path string, matchers []string) ([]byte, error) {
+	client, err := f.client()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	res, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("query the daemon at %s (is it running there?): %w", base.Redacted(), errors.Unwrap(err))
-	}
-	defer res.Body.Close()
-	return readEnvelope(res)
+	return client.Get(ctx, path, url.Values{"filter": matchers})
 }
 
-func httpClient(file string) (*http.Client, error) {
-	cfg := &commonconfig.HTTPClientConfig{}
-	if file != "" {
-		var err error
-		if cfg, _, err = commonconfig.LoadHTTPConfigFile(file); err != nil {
-			return nil, fmt.Errorf("read --http.config.file: %w", err)
-		}
+func (f getFlags) client() (*api.Client, error) {
+	client, err := api.New(f.url, f.httpConfig)
+	if errors.Is(err, api.ErrAddress) {
+		return nil, usageErrorf("%v", err)
 	}
-	cfg.FollowRedirects = false
-	return commonconfig.NewClientFromConfig(*cfg, "crowsnest")
-}
-
-func readEnvelope(res *http.Response) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
-	if err != nil {
-		return nil, fmt.Errorf("read the response: %w", err)
-	}
-	var env struct {
-		Status string          `json:"status"`
-		Error  string          `json:"error"`
-		Data   json.RawMessage `json:"data"`
-	}
-	if err := json.Unmarshal(body, &env); err != nil {
-		return nil, fmt.Errorf("the response is not from crowsnest: %s", res.Status)
-	}
-	if env.Status != "success" {
-		return nil, fmt.Errorf("the daemon returned an error: %s", env.Error)
-	}
-	return env.Data, nil
+	return client, err
 }

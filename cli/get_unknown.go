@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"crowsnest/cli/internal/api"
 	"crowsnest/cli/internal/show"
 )
 
@@ -28,7 +29,7 @@ func newGetUnknown(c *cli) *cobra.Command {
 			case rule:
 				path += "/" + args[0] + "/rule"
 			}
-			data, err := c.fetch(cmd.Context(), f, path, nil)
+			data, err := f.fetch(cmd.Context(), path, nil)
 			if err != nil {
 				return err
 			}
@@ -47,7 +48,7 @@ func newGetUnknown(c *cli) *cobra.Command {
 			return show.UnknownFailures(c.out, data)
 		},
 	}
-	f.add(cmd, defaultURL)
+	f.add(cmd, api.DefaultAddress)
 	cmd.Flags().VarP(f.output, "output", "o", "output format")
 	return cmd
 }

@@ -133,7 +133,7 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 			root.AddCommand(cmd)
 		}
 	}
-	add("daemon", newRun(c), newDemo(c), newGet(c), newAlert(c))
+	add("daemon", newRun(c), newDemo(c), newGet(c), newAlert(c), newMCP(c))
 	add("logs", newScan(c), newCase(c), newDiscover(c), newReplay(c), newExplain(c))
 	add("rules", newCheck(c), newTest(c), newRules(c), newSchema(c), newExport(c))
 	root.AddCommand(&cobra.Command{

@@ -44,10 +44,19 @@ func (f *ruleFlags) name() string {
 	return strings.Join(slices.Concat(paths, f.overrides), " ")
 }
 
-func (f *ruleFlags) load(c *cli) (*rules.Set, error) {
-	trusted, err := namespaces.Parse(f.namespaces)
+// trusted returns the infrastructure namespaces.
+func (f *ruleFlags) trusted() (*namespaces.Set, error) {
+	set, err := namespaces.Parse(f.namespaces)
 	if err != nil {
 		return nil, usageErrorf("--infrastructure-namespaces: %v", err)
+	}
+	return set, nil
+}
+
+func (f *ruleFlags) load(c *cli) (*rules.Set, error) {
+	trusted, err := f.trusted()
+	if err != nil {
+		return nil, err
 	}
 	var files []rules.File
 	if len(f.paths) == 0 {

@@ -13,8 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"crowsnest/cli/internal/api"
 	"crowsnest/cli/internal/capture"
 	"crowsnest/cli/internal/inputs"
+	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/loader"
 	"crowsnest/internal/text"
 	"crowsnest/matcher"
@@ -68,7 +70,7 @@ command says which parts of the rule the new test protects.`,
 	flags.BoolVar(&f.falsePage, "false-page", false, "the alert should not have fired: the test expects that it does not")
 	flags.StringArrayVar(&f.fromLogs, "from-logs", nil, "take the episode from recorded logs instead of a daemon: a file, folder or archive `PATH` (repeatable)")
 	flags.StringVar(&f.write, "write", "", "insert the test into this pack, a `FILE`")
-	f.daemon.add(cmd, defaultURL)
+	f.daemon.add(cmd, api.DefaultAddress)
 	return cmd
 }
 
@@ -136,11 +138,11 @@ func (c *cli) episodeOf(ctx context.Context, f captureFlags, set *rules.Set, abo
 	if len(f.fromLogs) > 0 {
 		return c.episodeOfLogs(f, set, about)
 	}
-	got, err := capture.Fetch(func(path string) ([]byte, error) { return c.fetch(ctx, f.daemon, path, nil) }, about)
+	got, err := capture.Fetch(func(path string) ([]byte, error) { return f.daemon.fetch(ctx, path, nil) }, about)
 	if err != nil {
 		return capture.Episode{}, nil, err
 	}
-	r, err := findRule(set, got.Timeline.Episode.Alert)
+	r, err := show.Find(set, got.Timeline.Episode.Alert)
 	if err != nil {
 		return capture.Episode{}, nil, fmt.Errorf("%w; name its pack with --write or --rules", err)
 	}
@@ -221,7 +223,7 @@ func (c *cli) reportCaptured(f captureFlags, files []rules.File, ep capture.Epis
 	if err != nil {
 		return err
 	}
-	r, err := findRule(set, old.Alert)
+	r, err := show.Find(set, old.Alert)
 	if err != nil {
 		return err
 	}

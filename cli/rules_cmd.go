@@ -87,7 +87,7 @@ func (c *cli) listRunning(ctx context.Context, f ruleFlags, daemon getFlags, for
 	if len(f.paths)+len(f.overrides) > 0 {
 		return usageErrorf("--url cannot be combined with --rules or --overrides")
 	}
-	data, err := c.fetch(ctx, daemon, "rules", nil)
+	data, err := daemon.fetch(ctx, "rules", nil)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func newRulesShow(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := findRule(set, args[0])
+			r, err := show.Find(set, args[0])
 			if err != nil {
 				return err
 			}

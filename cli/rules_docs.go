@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"crowsnest/cli/internal/runbook"
+	"crowsnest/cli/internal/show"
 )
 
 func newRulesDocs(c *cli) *cobra.Command {
@@ -37,7 +38,7 @@ with RULE only the page of that rule.`,
 				return err
 			}
 			if len(args) == 1 {
-				r, err := findRule(set, args[0])
+				r, err := show.Find(set, args[0])
 				if err != nil {
 					return err
 				}

@@ -52,6 +52,8 @@ var confined = map[string]string{
 	"github.com/rs/zerolog":                      "cli daemon sinks web",
 	"oras.land/oras-go":                          "artifact",
 	"github.com/opencontainers":                  "artifact",
+	"github.com/modelcontextprotocol/go-sdk":     "cli",
+	"github.com/google/jsonschema-go":            "cli",
 }
 
 // module begins the import path of each of our packages.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/sentinel"
 	"crowsnest/web"
 )
 
@@ -33,7 +34,7 @@ func FromAPI(in Daemon) (*Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Case{Format: Format, MadeAt: in.Now.UTC(), MadeBy: in.Version, Failures: []Failure{failureOf(tl.Episode)}, Evidence: Evidence{
+	c := &Case{Format: Format, MadeAt: in.Now.UTC(), MadeBy: in.Version, Failures: []Failure{FailureOf(tl.Episode)}, Evidence: Evidence{
 		Kind: kindDaemon, Names: []string{line(in.Address)}, Until: optional(in.Now), Sources: []Source{},
 	}}
 	c.Failures[0].Subject = true
@@ -50,6 +51,41 @@ func FromAPI(in Daemon) (*Case, error) {
 		c.NotSeen = []Gap{}
 	}
 	return c, nil
+}
+
+// Coverage is what a daemon reads, and what it cannot see.
+type Coverage struct {
+	Sources []Source
+	// ReadUpTo is the time up to which every source was read; nil: none is known.
+	ReadUpTo *time.Time
+	Rules    int
+	NotSeen  []Gap
+}
+
+// CoverageOf asks a daemon what it can see. What it cannot fetch is a gap.
+func CoverageOf(in Daemon) Coverage {
+	w := &watch{of: &Case{}, in: in}
+	w.state()
+	all, err := get[struct{ Episodes []web.Episode }](in, "episodes")
+	if err != nil {
+		w.failed("its alerts about itself", err)
+	}
+	w.own(all.Episodes, "")
+	ev := w.of.Evidence
+	return Coverage{Sources: ev.Sources, ReadUpTo: ReadUpTo(ev.Sources), Rules: ev.Rules, NotSeen: w.gaps}
+}
+
+// ReadUpTo returns the time up to which every source of a daemon was read; nil: none is known.
+func ReadUpTo(all []Source) (upTo *time.Time) {
+	for _, s := range all {
+		if s.Until == nil || s.Until.Unix() <= 0 {
+			return nil
+		}
+		if upTo == nil || s.Until.Before(*upTo) {
+			upTo = s.Until
+		}
+	}
+	return upTo
 }
 
 func get[T any](in Daemon, path string) (out T, err error) {
@@ -72,7 +108,8 @@ type watch struct {
 
 func (w *watch) gap(text string, items ...string) { w.gaps = append(w.gaps, gap(text, items...)) }
 
-func failureOf(e web.Episode) Failure {
+// FailureOf returns the failure of an episode. Its texts are safe to show.
+func FailureOf(e web.Episode) Failure {
 	f := Failure{
 		Fingerprint: e.Fingerprint, Alert: line(e.Alert), State: e.State, Ended: web.ReasonText(e.Reason), OnHold: e.Held,
 		Severity: line(e.Labels["severity"]), Labels: labels(e.Labels), Since: e.StartsAt.UTC(), FiredAt: e.FiredAt,
@@ -96,13 +133,19 @@ func (w *watch) others(subject string) {
 		w.failed("the other failures", err)
 		return
 	}
-	var own []string
 	for _, e := range all.Episodes {
-		switch {
-		case e.Fingerprint == subject:
-		case e.Pack != "":
-			w.of.Failures = append(w.of.Failures, failureOf(e))
-		case e.EndsAt == nil && e.Labels["severity"] != "none":
+		if e.Fingerprint != subject && e.Pack != "" {
+			w.of.Failures = append(w.of.Failures, FailureOf(e))
+		}
+	}
+	w.own(all.Episodes, subject)
+}
+
+// own notes the daemon's alerts about itself.
+func (w *watch) own(all []web.Episode, subject string) {
+	var own []string
+	for _, e := range all {
+		if e.Fingerprint != subject && e.Pack == "" && e.Alert != sentinel.AlertName && e.EndsAt == nil && e.Labels["severity"] != "none" {
 			own = append(own, fmt.Sprintf("%s, since %s: %s", e.Alert, stamp(e.StartsAt), e.Annotations["summary"]))
 		}
 	}

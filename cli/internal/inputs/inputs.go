@@ -3,6 +3,7 @@ package inputs
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -60,11 +61,25 @@ func Collect(args []string, opt Options) ([]replay.Input, *Account, error) {
 		c.add(arg)
 		c.addState(arg, before)
 	}
+	return c.collected()
+}
+
+// Memory returns the logs of a text, as Collect does for a file of that name; the text is
+// uncompressed or gzip. It creates no file.
+func Memory(name string, data []byte, opt Options) ([]replay.Input, *Account, error) {
+	c := &collector{opt: opt, seen: map[string]bool{}, account: Account{args: []string{name}}}
+	open := func() (io.ReadCloser, error) { return lines(io.NopCloser(bytes.NewReader(data)), headSize) }
+	c.append(name, replay.Input{Name: c.shown(name), Labels: c.labels(name), Open: open})
+	return c.collected()
+}
+
+// collected returns what was found.
+func (c *collector) collected() ([]replay.Input, *Account, error) {
 	c.keepApart()
 	c.account.of = slices.Concat(c.logs.file, c.journals.file, slices.Repeat([]int{-1}, len(c.states)))
 	inputs := slices.Concat(c.logs.inputs, c.journals.inputs, c.states)
 	if len(inputs) == 0 && c.failed == 0 {
-		c.fail(fmt.Errorf("%s: no logs found", strings.Join(args, ", ")))
+		c.fail(fmt.Errorf("%s: no logs found", strings.Join(c.account.args, ", ")))
 	}
 	if c.failed > maxNamed {
 		c.errs = append(c.errs, fmt.Errorf("%d more inputs cannot be read", c.failed-maxNamed))

@@ -1,0 +1,179 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"crowsnest/cli/internal/casefile"
+	"crowsnest/cli/internal/inputs"
+	"crowsnest/cli/internal/show"
+	"crowsnest/daemon/loader"
+	"crowsnest/matcher"
+	"crowsnest/replay"
+	"crowsnest/rules"
+	"crowsnest/sources/kubelet"
+)
+
+// maxRules bounds the rules in a call.
+const maxRules = 256 << 10
+
+type replayIn struct {
+	Lines  string            `json:"lines,omitempty" jsonschema:"Lines of one log, as they were written, with their timestamps; at most 1 MiB. The lines of kubectl logs --prefix are kept apart."`
+	Path   string            `json:"path,omitempty" jsonschema:"Instead of lines: a log below a folder of --logs-dir, plain or gzip. A folder returns an error that lists its files."`
+	Offset *int64            `json:"offset,omitempty" jsonschema:"With path: where to begin, in bytes. Default: as much of the end of the file as fits (16 MiB)."`
+	Labels map[string]string `json:"labels,omitempty" jsonschema:"Labels of the log, such as namespace, pod, container. They override those that the path implies. Those that are absent satisfy every selector."`
+	Rules  string            `json:"rules,omitempty" jsonschema:"A pack as YAML to try instead of the local packs; at most 256 KiB."`
+}
+
+// Replayed is what a rule did.
+type Replayed struct {
+	Rule     string `json:"rule"`
+	Lines    int64  `json:"lines" jsonschema:"Matching lines."`
+	Episodes int    `json:"episodes" jsonschema:"Failures that began, whether they became certain or not."`
+	Alerts   int    `json:"alerts" jsonschema:"Alerts that would have fired."`
+}
+
+type replayOut struct {
+	Verdict string     `json:"verdict"`
+	Alerts  []Alert    `json:"alerts" items:"1000" jsonschema:"Alerts that the lines would have fired. Nothing was sent, and nothing is open because of it."`
+	Total   int        `json:"total" jsonschema:"Number of alerts, of which this answer has the first ones."`
+	Rules   []Replayed `json:"rules" items:"100" jsonschema:"Rules with matching lines, those with the most lines first."`
+	Lines   int64      `json:"lines_read"`
+	Tried   int        `json:"rules_tried"`
+	Seen    Seen       `json:"seen"`
+	Answer
+}
+
+func (s *Server) replay(ctx context.Context, in replayIn) (*replayOut, error) {
+	log, err := s.logOf(in)
+	if err != nil {
+		return nil, err
+	}
+	set, name, err := s.rulesOf(in)
+	if err != nil {
+		return nil, err
+	}
+	program, err := matcher.CompileOpen(set)
+	if err != nil {
+		return nil, fmt.Errorf("compile rules: %w", err)
+	}
+	logs, account, findErr := inputs.Memory(log.name, log.data, inputs.Options{Labels: in.Labels, PathLabels: kubelet.PathLabels})
+	for i := range logs {
+		logs[i].Open = within(ctx, logs[i].Open)
+	}
+	now := s.cfg.Now()
+	logs, spans := casefile.Observe(logs, now)
+	lines := casefile.NewRecorder(s.hide)
+	report, readErr := replay.Scan(set, program, logs, replay.ScanOptions{Lenient: true, Now: now, Redactor: s.hide, OnHit: lines.Add})
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("the replay took longer than %s: give fewer lines or rules", maxCall)
+	}
+	if err := errors.Join(findErr, readErr); err != nil {
+		return nil, err
+	}
+	if report.Lines == 0 {
+		return nil, errors.New("there is no line to read, so this is no all-clear")
+	}
+	account.Count(report.Outcomes)
+	made, err := casefile.FromReport(casefile.Recorded{
+		Names: []string{log.name}, Inputs: logs, Set: set, Report: report, Lines: lines, Spans: spans, Now: now, Version: s.cfg.Version,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if log.gap != "" {
+		made.NotSeen = slices.Insert(made.NotSeen, 0, casefile.Gap{Text: log.gap, Items: []string{}})
+	}
+	return s.replayed(made, report, log.name+", evaluated with "+name)
+}
+
+// logOf returns the log of a call.
+func (s *Server) logOf(in replayIn) (logText, error) {
+	switch {
+	case in.Path != "" && in.Lines != "":
+		return logText{}, errors.New("lines and path exclude each other")
+	case in.Path != "" && in.Offset != nil && *in.Offset >= 0:
+		return s.readLog(in.Path, *in.Offset)
+	case in.Path != "":
+		return s.readLog(in.Path, -1)
+	case in.Lines == "":
+		return logText{}, errors.New("replay needs lines, or the path of a log")
+	case len(in.Lines) > maxLines:
+		return logText{}, fmt.Errorf("lines has %d bytes, at most %d are allowed; give fewer lines, a path, or run crowsnest replay", len(in.Lines), maxLines)
+	}
+	return logText{name: "lines of the call", data: []byte(in.Lines)}, nil
+}
+
+// rulesOf returns the rules of a call, and what to call them.
+func (s *Server) rulesOf(in replayIn) (*rules.Set, string, error) {
+	switch {
+	case in.Rules == "":
+		set, err := s.cfg.Rules()
+		return set, s.cfg.RulesName, err
+	case len(in.Rules) > maxRules:
+		return nil, "", fmt.Errorf("rules has %d bytes, at most %d are allowed", len(in.Rules), maxRules)
+	}
+	docs, problems := loader.ParseFiles([]rules.File{{Name: "rules.yaml", Data: []byte(in.Rules)}})
+	set, found := loader.Build(docs, rules.Options{})
+	if errs := append(problems, found...).Errors(); len(errs) > 0 {
+		errs.Sort()
+		return nil, "", fmt.Errorf("the rules of the call are refused:\n%w", errs)
+	}
+	return set, "the rules of the call", nil
+}
+
+func (s *Server) replayed(made *casefile.Case, report replay.Report, basis string) (*replayOut, error) {
+	all := []Alert{}
+	for _, f := range made.Failures {
+		all = append(all, alertOf(f))
+	}
+	out := &replayOut{Total: len(report.Alerts), Rules: []Replayed{}, Lines: report.Lines, Tried: made.Evidence.Rules}
+	for _, r := range report.Rules {
+		if r.Lines > 0 || r.Alerts > 0 {
+			out.Rules = append(out.Rules, Replayed{Rule: r.Rule.Alert, Lines: r.Lines, Episodes: r.Episodes, Alerts: r.Alerts})
+		}
+	}
+	slices.SortStableFunc(out.Rules, func(a, b Replayed) int { return cmp.Compare(b.Lines, a.Lines) })
+	out.Seen = seenOf(basis, s.cfg.Now(), made.Evidence.Until, made.NotSeen, "crowsnest case lists all of it for the same log.")
+	var err error
+	if out.Alerts, _, err = page(all, 0, 0); err != nil {
+		return nil, err
+	}
+	switch n := len(out.Alerts); {
+	case out.Total == 0:
+		out.Verdict = "The lines would have fired no alert. " + out.Seen.limits()
+	case n < out.Total:
+		out.Verdict = fmt.Sprintf("The lines would have fired %d alerts; these are the first %d. Give fewer lines to see the others, or run crowsnest case.", out.Total, n)
+	default:
+		out.Verdict = fmt.Sprintf("The lines would have fired %s.", show.Plural(int64(n), "alert"))
+	}
+	return out, nil
+}
+
+// within ends the reading of an input when the time of the call is over.
+func within(ctx context.Context, open func() (io.ReadCloser, error)) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) {
+		rc, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return &timed{ReadCloser: rc, ctx: ctx}, nil
+	}
+}
+
+type timed struct {
+	io.ReadCloser
+	ctx context.Context
+}
+
+// Read implements io.Reader.
+func (t *timed) Read(p []byte) (int, error) {
+	if err := t.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return t.ReadCloser.Read(p)
+}
