@@ -308,6 +308,17 @@ func TestShape(t *testing.T) {
 	f("", "", true)
 	f("7", "", false)
 	f("E0101 a", "W0101 a", false)
+	f(`synced pod="shop/web" after="a"`, `synced pod="zoo/ant-eater" after="b"`, true)
+	f(`{"msg":"synced","level":"info","pod":"web","n":3}`, `{"msg":"synced","level":"info","pod":"ant","n":4}`, true)
+	f(`"msg"="synced" "pod"="web"`, `"msg"="synced" "pod"="ant"`, true)
+	f(`"msg"="synced" "pod"="web"`, `"msg"="lost" "pod"="web"`, false)
+	f(`{"msg":"synced","level":"info"}`, `{"msg":"synced","level":"error"}`, false)
+	f(`event type="Normal"`, `event type="Warning"`, false)
+	f(`synced err="EOF"`, `synced err="nil"`, false)
+	f(`synced pod="a b"`, `synced pod="c d"`, false)
+	f(`synced pod="a`, `synced pod="b`, false)
+	f(`a "b"`, `a "c"`, false)
+	f(`="b"`, `="c"`, false)
 }
 
 // What lines mean does not depend on whether their shapes are known.
