@@ -56,12 +56,14 @@ minutes, or ten times if the lines have no timestamps.
 Entries are ordered by score; -o json and --why show it. The level (fatal 5,
 error 3, warning 2.5, info or none 2.25; Warning events count as warnings) and the
 most severe word weigh more than the number of lines: ten times as many lines add
-one point, up to a thousand lines. Messages that usually pass by themselves, such
-as conflicts, score less. Where lines have times, what begins after its component
-wrote for ten minutes without it scores more, the first of these most, and what is
-always there less. Each further entry of a component scores less, most of all from
-the same controller or source file, so that one noisy component does not hide the
-others.
+0.6, up to a thousand lines. Each cause that a message states ("what: why: why")
+adds 0.2, up to five causes. Messages that usually pass by themselves, such as
+conflicts, score less. What begins after its component wrote for ten minutes, and
+200 lines, without it scores more, the first of these most. What is always there
+scores less, and its number of lines does not count. Without times, the lines of
+the component decide alone. Each further entry of a component scores less, most of
+all from the same controller or source file, so that one noisy component does not
+hide the others.
 
 --rules-out writes a pack with a rule and tests for each entry shown. One rule
 matches all wordings of an entry and has a test for each. The pack passes check

@@ -226,8 +226,8 @@ func (f *Finder) line(fl *streamState, h *matcher.Hit, covered bool) {
 	f.report.Lines++
 	if !h.Time.Equal(f.opt.Now) { // the line has a timestamp
 		fl.active.saw(h.Time)
-		fl.active.lines++
 	}
+	fl.active.lines++
 	if covered {
 		f.report.Covered++
 	}
@@ -323,7 +323,7 @@ func (f *Finder) candidate(fl *streamState, h *matcher.Hit, r parsedLine) (p *pa
 			reading: parsedLine{Level: r.Level, Message: strings.Clone(r.Message), Error: strings.Clone(r.Error), Named: r.Named},
 			module:  f.reader.module(h.Line),
 		}
-		p.level, p.judgement, p.before = r.Level, j, fl.active.lines
+		p.level, p.judgement, p.place = r.Level, j, place{home: fl.active, before: fl.active.lines}
 	}
 	f.counted(p, fl, h, &r, idle)
 	return p, idle
@@ -359,6 +359,7 @@ func (f *Finder) keep(line string) string {
 
 func (f *Finder) count(p *pattern, fl *streamState, h *matcher.Hit, r *parsedLine) {
 	p.count++
+	p.place.saw(fl.active)
 	p.level = max(p.level, r.Level)
 	at := h.Time
 	if at.Equal(f.opt.Now) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -24,11 +25,13 @@ type group struct {
 	first, last time.Time
 	spread      int   // periods with lines
 	before      int64 // lines of the component before the first one
+	causes      int   // that a message states
 
-	base     float64 // own points
-	score    float64 // base, reduced by similar groups above
-	why      []string
-	location location
+	base      float64 // own points
+	frequency float64 // those of them for the number of lines
+	score     float64 // base, reduced by similar groups above
+	why       []string
+	location  location
 }
 
 // groups groups patterns of the same or nearly the same cause.
@@ -109,7 +112,7 @@ func (g *group) add(p *pattern) {
 		g.stuckFor = max(g.stuckFor, p.repeats.longest)
 	}
 	g.transient = g.transient && p.passes()
-	g.retried = g.retried && p.judgement.patience&transient == 0 && p.judgement.weight > 0
+	g.retried = g.retried && !p.transient() && p.judgement.weight > 0
 	g.named = g.named || p.example.reading.Named
 	g.count += p.count
 	g.times += max(p.count, p.times)
@@ -119,12 +122,23 @@ func (g *group) add(p *pattern) {
 		}
 	}
 	if g.first.IsZero() || !p.first.IsZero() && p.first.Before(g.first) {
-		g.first, g.before = p.first, p.before
+		g.first, g.before = p.first, p.place.before
 	}
 	if p.last.After(g.last) {
 		g.last = p.last
 	}
 	g.spread = max(g.spread, p.spread.count)
+	g.causes = max(g.causes, p.causes())
+}
+
+// causes returns how many causes follow what failed in the message and in its error.
+func (p *pattern) causes() (n int) {
+	for i, w := range p.words {
+		if strings.HasSuffix(w, ":") && i < len(p.words)-1 {
+			n++
+		}
+	}
+	return n
 }
 
 // points rates a pattern against others of the same cause.
@@ -156,7 +170,11 @@ func (g *group) rate() {
 	case g.transient:
 		add(passingPoints, "usually passes")
 	}
-	add(min(math.Log10(float64(g.times)), maxFrequency), "%d times", g.times)
+	if !g.transient {
+		add(perCause*float64(min(g.causes, maxCauses)), "causes")
+	}
+	g.frequency = min(perLine*math.Log10(float64(g.times)), maxFrequency)
+	add(g.frequency, "%d times", g.times)
 	add(perStream*math.Log10(float64(len(g.streams))), "%d streams", len(g.streams))
 	g.score = g.base
 }

@@ -2,6 +2,8 @@ package discover
 
 import (
 	"hash/maphash"
+	"slices"
+	"strings"
 
 	"crowsnest/matcher"
 )
@@ -46,8 +48,9 @@ var classOf = func() (of [256]uint8) {
 	return of
 }()
 
-// key returns the hash of the shape of a line: words with digits become their first letter.
-// A lone 0, and names such as x509 that masking preserves, stay.
+// key returns the hash of the shape of a line: words with digits become their first letter,
+// and names in fields that nobody reads a star. A lone 0, and names such as x509 that masking
+// preserves, stay.
 func (m *memo) key(line string) uint64 {
 	m.shape = appendShape(m.shape[:0], line)
 	return maphash.Bytes(m.seed, m.shape)
@@ -69,12 +72,61 @@ func appendShape(out []byte, line string) []byte {
 			digits = false
 		}
 		start = i + 1
+		if end := nameInField(line, i); end > 0 {
+			out = append(append(out, line[from:start]...), '*')
+			from, i, start = end, end, end+1
+		}
 	}
 	if digits {
 		out, from = appendValue(out, line, from, start, len(line))
 	}
 	return append(out, line[from:]...)
 }
+
+// nameInField returns the end of the name that begins after the quote at i, if it is the
+// value of a field that readLine does not read; otherwise 0. In a message it would be a
+// placeholder.
+func nameInField(line string, i int) int {
+	if line[i] != '"' || i == 0 || line[i-1] != '=' && line[i-1] != ':' {
+		return 0
+	}
+	end := i + 1
+	for end < len(line) && inName[line[end]] {
+		end++
+	}
+	if end == i+1 || end == len(line) || line[end] != '"' {
+		return 0
+	}
+	stop := i - 1
+	if stop > 0 && line[stop-1] == '"' {
+		stop--
+	}
+	start := stop
+	for start > 0 && inName[line[start-1]] {
+		start--
+	}
+	if start == stop || readKeys[line[start:stop]] {
+		return 0
+	}
+	return end
+}
+
+// inName are the bytes of names. They cannot make a line another kind of line.
+var inName = func() (of [256]bool) {
+	for c := range of {
+		of[c] = letterOrDigit(byte(c)) || strings.IndexByte("-_./", byte(c)) >= 0
+	}
+	return of
+}()
+
+// readKeys are the fields whose values readLine reads.
+var readKeys = func() map[string]bool {
+	of := map[string]bool{typeKey: true}
+	for _, key := range slices.Concat(messageKeys, errorKeys, levelKeys) {
+		of[key] = true
+	}
+	return of
+}()
 
 // appendValue appends what precedes a word with digits, and its first letter. It returns where
 // the rest begins.

@@ -61,19 +61,24 @@ type Report struct {
 	Dropped      int64 `json:"dropped_lines"`
 }
 
-// Points of the ranking. A level outweighs any realistic number of lines: a factor
-// of ten is one point, and a factor of a thousand the maximum.
+// Points of the ranking. Level and wording outweigh any realistic number of lines: what is
+// harmless repeats as much as what is not.
 const (
-	maxFrequency  = 3.0
-	perStream     = 0.5 // per factor of ten in streams
+	perLine       = 0.6 // per factor of ten in lines
+	maxFrequency  = 1.8
+	perStream     = 1.0 // per factor of ten in streams
 	namedPoints   = 0.5 // for an error in a line whose level is harmless
-	passingPoints = -1.5
+	passingPoints = -1.0
 	retryPoints   = -0.5 // the next attempt may succeed
+	// perCause is for each cause in a message such as "what: why: why". An operation that
+	// failed as a whole passes on its cause; what is only noted has none.
+	perCause  = 0.2
+	maxCauses = 5
 	// A component that complains a lot must not hide the others: each doubling of
 	// its groups above costs this much. A group of another module of the component
 	// counts as otherModule of one.
 	perComponent = -1.5
-	otherModule  = 0.75
+	otherModule  = 0.9
 )
 
 var levelPoints = map[Level]float64{

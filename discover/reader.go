@@ -49,6 +49,9 @@ var (
 	levelKeys   = []string{"level", "lvl", "severity", "levelname", "log.level"}
 )
 
+// typeKey is the field of an event's type.
+const typeKey = "type"
+
 // readLine parses a line without its envelope.
 func (r *lineReader) readLine(line string) parsedLine {
 	return r.read(line, 2)
@@ -166,7 +169,7 @@ func (r *lineReader) error(out *parsedLine) {
 		out.Message, out.Error = out.Error, ""
 		out.warn(word)
 	}
-	if kind, ok := r.fields.Lookup("type"); ok {
+	if kind, ok := r.fields.Lookup(typeKey); ok {
 		out.warn(string(kind))
 	}
 	out.unwrapEvent()

@@ -82,13 +82,23 @@ func (p *pattern) idle() bool {
 // passes reports whether a complaint usually ends by itself.
 func (p *pattern) passes() bool {
 	switch j := p.judgement; {
-	case j.patience&transient != 0:
+	case p.transient():
 		return true
 	case p.stuck():
 		return false
 	default:
 		return j.patience&retries != 0 || j.patience&waits != 0 && j.weight == 0
 	}
+}
+
+// transient reports whether a complaint ends by itself, however often it occurs.
+func (p *pattern) transient() bool { return p.judgement.patience&transient != 0 || p.hungUp() }
+
+// hungUp reports whether all that failed is that the other side closed the connection before
+// it had read everything. Most of these are clients that left.
+func (p *pattern) hungUp() bool {
+	n := len(p.words)
+	return n >= 2 && p.words[n-2] == "broken" && p.words[n-1] == "pipe"
 }
 
 // waitedLong reports whether the complaint is that a wait takes long.

@@ -50,7 +50,7 @@ type pattern struct {
 	first     time.Time
 	last      time.Time
 	spread    spread
-	before    int64 // lines of its component before its first one
+	place     place
 	repeats   repeats
 	example   example
 }
