@@ -44,14 +44,20 @@ func (f *ruleFlags) name() string {
 	return strings.Join(slices.Concat(paths, f.overrides), " ")
 }
 
-func (f *ruleFlags) load(c *cli) (*rules.Set, error) {
+// load loads the chosen rules. Those of the shipped packs have no tests.
+func (f *ruleFlags) load(c *cli) (*rules.Set, error) { return f.loadFrom(c, loader.Released) }
+
+// loadWithTests loads the chosen rules with all tests, for commands that show them.
+func (f *ruleFlags) loadWithTests(c *cli) (*rules.Set, error) { return f.loadFrom(c, loader.Shipped) }
+
+func (f *ruleFlags) loadFrom(c *cli, shipped func() ([]rules.File, error)) (*rules.Set, error) {
 	trusted, err := namespaces.Parse(f.namespaces)
 	if err != nil {
 		return nil, usageErrorf("--infrastructure-namespaces: %v", err)
 	}
 	var files []rules.File
 	if len(f.paths) == 0 {
-		if files, err = loader.Shipped(); err != nil {
+		if files, err = shipped(); err != nil {
 			return nil, err
 		}
 	}

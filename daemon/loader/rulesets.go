@@ -41,7 +41,7 @@ func Build(docs []*rules.Document, opt rules.Options) (*rules.Set, rules.Problem
 	return rules.Build(docs, opt)
 }
 
-// Shipped returns the packs that are part of the program.
+// Shipped returns the packs that are part of the program, with their tests.
 func Shipped() ([]rules.File, error) {
 	files, err := rulefiles.ReadFS(rules.Shipped())
 	if err != nil {
@@ -53,12 +53,12 @@ func Shipped() ([]rules.File, error) {
 	return files, nil
 }
 
-// shippedWithoutTests returns the packs that are part of the program as a daemon loads
-// them: their tests passed before the program was released.
-func shippedWithoutTests() ([]rules.File, error) {
+// Released returns the packs that are part of the program, for uses that neither run nor
+// show their tests; see rules.File.
+func Released() ([]rules.File, error) {
 	files, err := Shipped()
 	for i := range files {
-		files[i].Data = rules.WithoutTests(files[i].Data)
+		files[i].Released = true
 	}
 	return files, err
 }

@@ -27,6 +27,10 @@ const (
 type File struct {
 	Name string // for messages
 	Data []byte
+	// Released is set for a pack that is part of the program: rules.Parse omits its tests
+	// and does not lint its rules, because all tests passed and the lint found nothing
+	// before the release.
+	Released bool `json:"-"`
 }
 
 // reader reads rule files up to the limits.
