@@ -109,7 +109,7 @@ func newRulesShow(c *cli) *cobra.Command {
 		Short: "Show the effective rule and where each of its values comes from",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			set, err := f.load(c)
+			set, err := f.loadWithTests(c)
 			if err != nil {
 				return err
 			}

@@ -59,13 +59,13 @@ func (d *Document) Problems() Problems { return d.problems }
 func (d *Document) Broken() bool { return len(d.problems.Errors()) > 0 }
 
 // Parse parses one file and checks everything that does not depend on the other
-// files, but see File.Released. The document is never nil; if it has errors, Build uses it only to check
+// files, but see File. The document is never nil; if it has errors, Build uses it only to check
 // other files against it. The document keeps f.Data, which must not change.
 func Parse(f File) (*Document, Problems) {
 	sum := sha256.Sum256(f.Data)
 	d := &Document{file: f.Name, sha: hex.EncodeToString(sum[:])}
 	data := f.Data
-	if f.Released {
+	if f.WithoutTests {
 		data = withoutTests(data)
 	}
 	doc, problems := strictyaml.Parse(f.Name, data, strictyaml.Options{MaxBytes: rulefiles.MaxBytes})

@@ -20,7 +20,7 @@ func ruleFiles(c *config.Config, instead map[string][]rules.File) ([]rules.File,
 	var files []rules.File
 	var problems rules.Problems
 	if c.Rules.Shipped {
-		shipped, err := Released()
+		shipped, err := ShippedWithoutTests()
 		if err != nil {
 			problems = append(problems, rules.Problem{File: "shipped", Check: "read", Message: err.Error()})
 		}

@@ -48,17 +48,17 @@ func Shipped() ([]rules.File, error) {
 		return nil, fmt.Errorf("read the shipped rules: %w", err)
 	}
 	for i := range files {
-		files[i].Name = shippedPrefix + files[i].Name
+		files[i].Name, files[i].Released = shippedPrefix+files[i].Name, true
 	}
 	return files, nil
 }
 
-// Released returns the packs that are part of the program, for uses that neither run nor
-// show their tests; see rules.File.
-func Released() ([]rules.File, error) {
+// ShippedWithoutTests returns the packs that are part of the program, for uses that neither
+// run nor show their tests, which are most of the text.
+func ShippedWithoutTests() ([]rules.File, error) {
 	files, err := Shipped()
 	for i := range files {
-		files[i].Released = true
+		files[i].WithoutTests = true
 	}
 	return files, err
 }

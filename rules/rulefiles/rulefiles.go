@@ -27,10 +27,11 @@ const (
 type File struct {
 	Name string // for messages
 	Data []byte
-	// Released is set for a pack that is part of the program: rules.Parse omits its tests
-	// and does not lint its rules, because all tests passed and the lint found nothing
-	// before the release.
+	// Released is set for a pack that is part of the program: rules.Parse does not lint its
+	// rules, because the lint found nothing before the release.
 	Released bool `json:"-"`
+	// WithoutTests lets rules.Parse omit the tests of a pack in the form of the shipped ones.
+	WithoutTests bool `json:"-"`
 }
 
 // reader reads rule files up to the limits.
