@@ -3,6 +3,7 @@ package literals
 import (
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"sync/atomic"
 )
 
@@ -14,6 +15,7 @@ type Expression struct {
 	text  string
 	names []string
 	need  *Cond
+	empty bool // it matches the empty text
 
 	compiled atomic.Pointer[regexp.Regexp]
 }
@@ -24,7 +26,7 @@ func NewExpression(text string) (*Expression, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Expression{text: text, names: re.CapNames(), need: of(re)}, nil
+	return &Expression{text: text, names: re.CapNames(), need: of(re), empty: matchesEmpty(re)}, nil
 }
 
 // MustExpression is NewExpression for constants. It panics if text is not valid.
@@ -55,12 +57,9 @@ func (e *Expression) Match(b []byte) bool { return e.Regexp().Match(b) }
 // MatchString reports whether s has a match.
 func (e *Expression) MatchString(s string) bool { return e.Regexp().MatchString(s) }
 
-// MatchesEmpty reports whether the empty text has a match. It compiles the expression only
-// if the required literals leave that open.
-func (e *Expression) MatchesEmpty() bool {
-	met, _ := e.need.Match(nil)
-	return met && e.MatchString("")
-}
+// MatchesEmpty reports whether the empty text has a match. It does not compile the
+// expression.
+func (e *Expression) MatchesEmpty() bool { return e.empty }
 
 // FindSubmatchIndex returns the places of the leftmost match and of its groups in b, or
 // nil if there is none.
@@ -77,4 +76,20 @@ func (e *Expression) Regexp() *regexp.Regexp {
 func (e *Expression) compile() *regexp.Regexp {
 	e.compiled.CompareAndSwap(nil, regexp.MustCompile(e.text)) // parsing it has succeeded
 	return e.compiled.Load()
+}
+
+// matchesEmpty reports whether re matches the empty text. There, every part of it matches
+// at the same place.
+func matchesEmpty(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpNoMatch, syntax.OpLiteral, syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL, syntax.OpWordBoundary:
+		return false
+	case syntax.OpCapture, syntax.OpPlus, syntax.OpConcat:
+		return !slices.ContainsFunc(re.Sub, func(s *syntax.Regexp) bool { return !matchesEmpty(s) })
+	case syntax.OpAlternate:
+		return slices.ContainsFunc(re.Sub, matchesEmpty)
+	case syntax.OpRepeat:
+		return re.Min == 0 || matchesEmpty(re.Sub[0])
+	}
+	return true // anchors, and what may occur no times
 }

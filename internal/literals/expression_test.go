@@ -13,6 +13,7 @@ import (
 func TestExpression(t *testing.T) {
 	for _, text := range []string{
 		``, `a`, `a*`, `(?:a|)`, `^$`, `\b`, `\B`, `(?P<n>a+)(b)?|c`, `(?i)kiss`, `a{0}`, `(?s:.)`, `x*y`, `^(?s:.*)$`, `[^\S\s]`, `(?:)*`,
+		`(?:a*){2}`, `a{0,3}`, `a{2}`, `(?:a?){2,}`, `(?:a*)+`, `\Aa?\z`, `(?m)^$`, `a?\b`, `a?\B`, `(a|b*)c?`, `a?b?|x`,
 		`*`, `(`, `a)|(b`, `(?P<n`, `\pX`, `a{1001}`,
 	} {
 		want, wrong := regexp.Compile(text)

@@ -3,6 +3,7 @@
 package rulefiles
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -181,14 +182,15 @@ func (r *reader) file(fsys fs.FS, name string, info fs.FileInfo) error {
 		return failed(name, err)
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
-	if err != nil {
+	var data bytes.Buffer
+	data.Grow(int(min(info.Size(), MaxBytes)) + bytes.MinRead)
+	if _, err := data.ReadFrom(io.LimitReader(f, MaxBytes+1)); err != nil {
 		return failed(name, err)
 	}
-	if r.total += len(data); r.total > maxTotal {
+	if r.total += data.Len(); r.total > maxTotal {
 		return tooMuch()
 	}
-	r.files = append(r.files, File{Name: name, Data: data})
+	r.files = append(r.files, File{Name: name, Data: data.Bytes()})
 	return nil
 }
 
