@@ -110,7 +110,7 @@ func (c *cli) alertReceivers(f alertTestFlags) ([]alertmanager.Config, *rules.Se
 		if err := am.Validate(); err != nil {
 			return nil, nil, usageErrorf("--alertmanager: %w", err)
 		}
-		set, err := f.rules.load(c)
+		set, err := f.rules.loadWithTests(c)
 		return []alertmanager.Config{am}, set, err
 	}
 	cfg, err := config.Read(f.config)
@@ -126,7 +126,7 @@ func (c *cli) alertReceivers(f alertTestFlags) ([]alertmanager.Config, *rules.Se
 		return nil, nil, fmt.Errorf("%s configures no Alertmanager; add sinks.alertmanager or use --alertmanager", f.config)
 	}
 	if len(f.rules.paths) > 0 {
-		set, err := f.rules.load(c)
+		set, err := f.rules.loadWithTests(c)
 		return receivers, set, err
 	}
 	out, err := loader.New().First(cfg)

@@ -53,14 +53,20 @@ func (f *ruleFlags) trusted() (*namespaces.Set, error) {
 	return set, nil
 }
 
-func (f *ruleFlags) load(c *cli) (*rules.Set, error) {
+// load loads the chosen rules. Those of the shipped packs have no tests.
+func (f *ruleFlags) load(c *cli) (*rules.Set, error) { return f.loadFrom(c, loader.ShippedWithoutTests) }
+
+// loadWithTests loads the chosen rules with all tests, for commands that show them.
+func (f *ruleFlags) loadWithTests(c *cli) (*rules.Set, error) { return f.loadFrom(c, loader.Shipped) }
+
+func (f *ruleFlags) loadFrom(c *cli, shipped func() ([]rules.File, error)) (*rules.Set, error) {
 	trusted, err := f.trusted()
 	if err != nil {
 		return nil, err
 	}
 	var files []rules.File
 	if len(f.paths) == 0 {
-		if files, err = loader.Shipped(); err != nil {
+		if files, err = shipped(); err != nil {
 			return nil, err
 		}
 	}

@@ -55,7 +55,11 @@ namespaces of rules.infrastructure_namespaces, and logs without a namespace).`,
 			if daemon.url != "" {
 				return c.listRunning(cmd.Context(), f, daemon, output.value)
 			}
-			set, err := f.load(c)
+			load := f.load
+			if output.value == "json" { // it has the number of tests
+				load = f.loadWithTests
+			}
+			set, err := load(c)
 			if err != nil {
 				return err
 			}
@@ -105,7 +109,7 @@ func newRulesShow(c *cli) *cobra.Command {
 		Short: "Show the effective rule and where each of its values comes from",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			set, err := f.load(c)
+			set, err := f.loadWithTests(c)
 			if err != nil {
 				return err
 			}

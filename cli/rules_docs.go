@@ -33,7 +33,7 @@ with RULE only the page of that rule.`,
   crowsnest rules docs --rules packs/ --out site/runbooks`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			set, err := f.load(c)
+			set, err := f.loadWithTests(c)
 			if err != nil {
 				return err
 			}

@@ -108,7 +108,6 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	if err != nil {
 		return err
 	}
-	daemon.LimitMemory(c.getenv, cfg.Limits)
 	d, err := daemon.New(daemon.Options{
 		Cfg: cfg, Log: log, Web: f.web, Listener: main, Probe: probe, Stdin: c.in, Stdout: c.out, Color: c.colors(c.out),
 		Flags: flags, Getenv: c.getenv, ConfigFile: f.config, StorageFlag: f.storage,
@@ -116,6 +115,7 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	if err != nil {
 		return err
 	}
+	daemon.LimitMemory(c.getenv, cfg.Limits) // not earlier: loading rules would take half as much time again
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer handleSignals(log, signals, d, cancel)()

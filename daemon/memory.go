@@ -26,8 +26,10 @@ const (
 const memoryLimit = 112 << 20
 
 // LimitMemory sets the pace and the soft limit of the garbage collector, unless GOGC and
-// GOMEMLIMIT are set. The limit grows with the limits of the configuration.
+// GOMEMLIMIT are set. The limit grows with the limits of the configuration. Then it returns
+// the memory of garbage, such as that of loading rules, to the system.
 func LimitMemory(getenv func(string) string, limits config.Limits) {
+	defer debug.FreeOSMemory()
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 		new(pace).keep()

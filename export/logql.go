@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"crowsnest/internal/literals"
 	"crowsnest/rules"
 )
 
@@ -29,7 +30,7 @@ type query struct {
 
 // group is a named group of one expression of the rule.
 type group struct {
-	re   *regexp.Regexp
+	re   *literals.Expression
 	name string
 }
 
@@ -159,7 +160,7 @@ func (q *query) visit(m *rules.Matcher, top bool) {
 }
 
 // visitGroups records the captured groups of an expression.
-func (q *query) visitGroups(re *regexp.Regexp) {
+func (q *query) visitGroups(re *literals.Expression) {
 	n := len(q.exprs) + 1
 	found := false
 	expr, err := renameGroups(re.String(), func(name string) string {
@@ -222,7 +223,7 @@ func (q *query) condition(m *rules.Matcher) string {
 	return joined("and", all)
 }
 
-func countIn(re *regexp.Regexp, in string) string {
+func countIn(re *literals.Expression, in string) string {
 	return "(gt (count " + quoteInTemplate(re.String()) + " " + in + ") 0)"
 }
 

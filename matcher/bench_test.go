@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"testing"
 	"time"
 
+	"crowsnest/internal/literals"
 	"crowsnest/rules"
 
 	"github.com/stretchr/testify/require"
@@ -35,12 +35,12 @@ func benchSignatures(tb testing.TB, n int) []signature {
 		m, wants := rules.Matcher{Contains: []string{text}}, []string{"namespace", "pod"}
 		switch i % 6 {
 		case 1:
-			m = rules.Matcher{Regex: regexp.MustCompile(fmt.Sprintf(`%s %s %s on (?P<object>\S+) after \d+`, verb, noun, cause))}
+			m = rules.Matcher{Regex: literals.MustExpression(fmt.Sprintf(`%s %s %s on (?P<object>\S+) after \d+`, verb, noun, cause))}
 			wants = append(wants, "object")
 		case 3:
-			m = rules.Matcher{Regex: regexp.MustCompile(fmt.Sprintf(`%s (?:%s|nothing) %s`, verb, noun, cause))}
+			m = rules.Matcher{Regex: literals.MustExpression(fmt.Sprintf(`%s (?:%s|nothing) %s`, verb, noun, cause))}
 		case 5:
-			m = rules.Matcher{Regex: regexp.MustCompile(fmt.Sprintf(`(?i)%s %s.*%s`, verb, noun, cause))}
+			m = rules.Matcher{Regex: literals.MustExpression(fmt.Sprintf(`(?i)%s %s.*%s`, verb, noun, cause))}
 		}
 		out = append(out, signature{ruleOf(tb, fmt.Sprint("Rule", i), m, wants...), text + " on default/x-1 after 12 s"})
 	}

@@ -2,8 +2,6 @@ package matcher
 
 import (
 	"bytes"
-	"fmt"
-	"regexp"
 
 	"crowsnest/internal/literals"
 	"crowsnest/rules"
@@ -13,7 +11,7 @@ import (
 type cond struct {
 	id       int // of its state in scratch.states; unique within a part
 	contains [][]byte
-	regex    *regexp.Regexp
+	regex    *literals.Expression
 	need     *literals.Cond // of regex
 	groups   []group        // of regex
 	fields   []fieldCond
@@ -23,8 +21,8 @@ type cond struct {
 
 type fieldCond struct {
 	name   string
-	value  string         // if regex is nil
-	regex  *regexp.Regexp // anchored at both ends
+	value  string               // if regex is nil
+	regex  *literals.Expression // anchored at both ends
 	groups []group
 }
 
@@ -45,39 +43,28 @@ type condCompiler struct {
 	fields []string // names of the fields in conditions
 }
 
-func (cc *condCompiler) compile(m *rules.Matcher) (*cond, error) {
-	c := &cond{id: cc.conds, regex: m.Regex}
+func (cc *condCompiler) compile(m *rules.Matcher) *cond {
+	c := &cond{id: cc.conds}
 	cc.conds++
 	for _, text := range m.Contains {
 		c.contains = append(c.contains, []byte(text))
 	}
 	if m.Regex != nil {
-		need, err := literals.Of(m.Regex.String())
-		if err != nil {
-			return nil, fmt.Errorf("read regex %q: %w", m.Regex, err)
-		}
-		c.need, c.groups = need, cc.groups(m.Regex)
+		c.regex, c.need, c.groups = m.Regex, m.Regex.Required(), cc.groups(m.Regex)
 	}
 	for _, f := range m.Fields {
 		cc.fields = append(cc.fields, f.Name)
 		c.fields = append(c.fields, fieldCond{name: f.Name, value: f.Value, regex: f.Regex, groups: cc.groups(f.Regex)})
 	}
 	for i := range m.Any {
-		branch, err := cc.compile(&m.Any[i])
-		if err != nil {
-			return nil, err
-		}
-		c.any = append(c.any, branch)
+		c.any = append(c.any, cc.compile(&m.Any[i]))
 	}
 	if m.Not != nil {
 		inner := condCompiler{conds: cc.conds, fields: cc.fields}
-		not, err := inner.compile(m.Not)
-		if err != nil {
-			return nil, err
-		}
-		c.not, cc.conds, cc.fields = not, inner.conds, inner.fields
+		c.not = inner.compile(m.Not)
+		cc.conds, cc.fields = inner.conds, inner.fields
 	}
-	return c, nil
+	return c
 }
 
 // anyOf returns texts each of which fulfils the condition, if nothing else matters and
@@ -96,7 +83,7 @@ func (c *cond) anyOf() []literals.Text {
 }
 
 // groups returns the named groups of re whose values are captured, in order.
-func (cc *condCompiler) groups(re *regexp.Regexp) []group {
+func (cc *condCompiler) groups(re *literals.Expression) []group {
 	if re == nil {
 		return nil
 	}

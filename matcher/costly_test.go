@@ -138,7 +138,7 @@ func BenchmarkWorstLine(b *testing.B) {
 					}
 				}
 				if took > worst.took {
-					worst = result{took, strings.TrimSpace(r.Source), name, float64(took) / float64(r.MaxLineTime)}
+					worst = result{took, strings.TrimSpace(r.Source), name, float64(took) / float64(r.MaxLineTime())}
 				}
 			}
 			all = append(all, worst)

@@ -3,11 +3,11 @@ package matcher
 import (
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"crowsnest/internal/literals"
 	"crowsnest/rules"
 	"crowsnest/rules/selector"
 
@@ -32,7 +32,7 @@ func ruleOf(t testing.TB, name string, m rules.Matcher, wants ...string) *rules.
 	return r.WithFrom(rules.Selector{}, selectorOf(t, `{container="manager"}`))
 }
 
-func anchored(expr string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + expr + `)$`) }
+func anchored(expr string) *literals.Expression { return literals.MustExpression(`^(?:` + expr + `)$`) }
 
 func compile(t testing.TB, set ...*rules.Rule) *Program {
 	t.Helper()
@@ -69,7 +69,7 @@ func drawMatcher(t *rapid.T, depth int) rules.Matcher {
 		m.Contains = rapid.SliceOfN(rapid.SampledFrom(hostileTexts), 1, 2).Draw(t, "contains")
 	}
 	if kinds&2 != 0 {
-		m.Regex = regexp.MustCompile(rapid.SampledFrom(hostileExprs).Draw(t, "regex"))
+		m.Regex = literals.MustExpression(rapid.SampledFrom(hostileExprs).Draw(t, "regex"))
 	}
 	if kinds&4 != 0 {
 		for range rapid.IntRange(1, 2).Draw(t, "fields") {
@@ -318,7 +318,7 @@ func FuzzScanEqualsReference(f *testing.F) {
 	f.Add("a", `^a\b`, "msg", "a b", 0, "E0101 a.go:1] \"a b\" err=\"x \\\"y\\\"\" err=<\n\tfoo\n >\n\"\\u0061\"=1")
 	f.Add("", `.`, "a.b", "1", 3, `{"a":{"b":1},"a.b":null,"c":[1,{"]":2}],"\u0061":"x"`)
 	f.Fuzz(func(t *testing.T, contains, expr, name, value string, format int, input string) {
-		re, err := regexp.Compile(expr)
+		re, err := literals.NewExpression(expr)
 		if err != nil || len(expr) > 60 || strings.Contains(expr, "{") || len(input) > 4096 {
 			return
 		}

@@ -143,7 +143,7 @@ func (x *explainer) conditions(m *rules.Matcher, captures map[string]string) (ou
 		out = append(out, x.contains(text))
 	}
 	if m.Regex != nil {
-		out = append(out, x.regex(m.Regex))
+		out = append(out, x.regex(m.Regex.Regexp()))
 	}
 	for _, f := range m.Fields {
 		out = append(out, x.field(f))
@@ -229,7 +229,7 @@ func (x *explainer) field(f rules.Field) Condition {
 	if f.Regex == nil {
 		c.Held = c.Got == f.Value
 	} else {
-		c.search(f.Regex, v)
+		c.search(f.Regex.Regexp(), v)
 	}
 	return c
 }

@@ -1,10 +1,10 @@
 package matcher
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 
+	"crowsnest/internal/literals"
 	"crowsnest/rules"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +14,7 @@ import (
 func TestExplain(t *testing.T) {
 	r := ruleOf(t, "CAPIConditionAggregationFailing", rules.Matcher{
 		Contains: []string{"Failed to aggregate"},
-		Regex:    regexp.MustCompile(`'s (?P<condition>RollingOut|ScalingUp) conditions`),
+		Regex:    literals.MustExpression(`'s (?P<condition>RollingOut|ScalingUp) conditions`),
 		Fields:   []rules.Field{{Name: "Cluster", Regex: anchored(`(?P<capi_cluster>.+)`)}},
 		Any:      []rules.Matcher{{Contains: []string{"Machine"}}, {Contains: []string{"nothing"}}},
 		Not:      &rules.Matcher{Contains: []string{"expected"}},
@@ -61,7 +61,7 @@ CAPIConditionAggregationFailing: the line matches
 	require.Contains(t, other.String(), "the rule does not read this stream")
 	require.Contains(t, other.String(), `no  container="manager" (it is "other")`)
 
-	quoted := ruleOf(t, "R", rules.Matcher{Contains: []string{`Machine "m"`}, Regex: regexp.MustCompile(`LOST`)})
+	quoted := ruleOf(t, "R", rules.Matcher{Contains: []string{`Machine "m"`}, Regex: literals.MustExpression(`LOST`)})
 	e := Explain(quoted, nil, []byte(`{"log":"err=\"Machine \\\"m\\\" lost\"\n","stream":"stdout","time":"2025-11-20T10:00:00Z"}`))
 	require.Equal(t, "docker", e.Envelope)
 	require.False(t, e.Matches())
@@ -110,14 +110,14 @@ func TestTexts(t *testing.T) {
 		require.Equal(t, len(m.Fields) > 0 && !everyLine, info[0].Escaped)
 	}
 	f(rules.Matcher{Contains: []string{"Reconciling", "leaderelection lost"}}, false, "leaderelection lost")
-	f(rules.Matcher{Regex: regexp.MustCompile(`^E.*(?:renew lease|update lock) \d+`)}, false, "renew lease ", "update lock ")
-	f(rules.Matcher{Regex: regexp.MustCompile(`(?i)etcd leader changed`)}, false, "etcd leader changed")
+	f(rules.Matcher{Regex: literals.MustExpression(`^E.*(?:renew lease|update lock) \d+`)}, false, "renew lease ", "update lock ")
+	f(rules.Matcher{Regex: literals.MustExpression(`(?i)etcd leader changed`)}, false, "etcd leader changed")
 	f(rules.Matcher{Contains: []string{"ab"}}, true)
-	f(rules.Matcher{Regex: regexp.MustCompile(`\d+`)}, true)
+	f(rules.Matcher{Regex: literals.MustExpression(`\d+`)}, true)
 	f(rules.Matcher{Not: &rules.Matcher{Contains: []string{"leaderelection lost"}}}, true)
 	f(rules.Matcher{Any: []rules.Matcher{{Contains: []string{"leaderelection lost"}}, {Contains: []string{"lease expired"}}}}, false, "leaderelection lost", "lease expired")
 	f(rules.Matcher{Any: []rules.Matcher{{Contains: []string{"leaderelection lost"}}, {Contains: []string{"x"}}}}, true)
-	f(rules.Matcher{Any: []rules.Matcher{{Contains: []string{"leaderelection lost"}}, {Regex: regexp.MustCompile(`.`)}}}, true)
+	f(rules.Matcher{Any: []rules.Matcher{{Contains: []string{"leaderelection lost"}}, {Regex: literals.MustExpression(`.`)}}}, true)
 	// The required text excludes letters that loggers may escape and text that JSON splits.
 	f(rules.Matcher{Fields: []rules.Field{{Name: "Cluster", Value: `default/wild "quorum" é`}}}, false, "quorum")
 	f(rules.Matcher{Fields: []rules.Field{{Name: "errVerboseStack", Regex: anchored(`.+`)}}}, false, "errVerboseStack")

@@ -77,7 +77,7 @@ func (m *meter) add(took, limit time.Duration, weight int64, length int) {
 // maxTry is an upper bound of the time of one try on a line of length bytes: the worst
 // case of the rule's expressions, and a generous allowance for the rest.
 func maxTry(r *rules.Rule, length int) time.Duration {
-	return 50*time.Microsecond + time.Duration(length)*(100*time.Nanosecond+r.MaxLineTime/MaxLine)
+	return 50*time.Microsecond + time.Duration(length)*(100*time.Nanosecond+r.MaxLineTime()/MaxLine)
 }
 
 // Cost is the time spent evaluating one rule.

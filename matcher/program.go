@@ -135,10 +135,7 @@ func compileRule(r *rules.Rule, sample *sample) (parts []*part, err error) {
 	}
 	for role, m := range matchersOf(r) {
 		cc := condCompiler{names: r.CapturedNames}
-		c, err := cc.compile(m)
-		if err != nil {
-			return nil, fmt.Errorf("compile rule %s, %s: %w", r.Alert, role.Name(r), err)
-		}
+		c := cc.compile(m)
 		pt := &part{rule: r, role: role, cond: c, conds: cc.conds, fields: cc.fields, texts: sample.choose(m.Required())}
 		if texts := c.anyOf(); texts != nil {
 			pt.decided = slices.Equal(pt.texts.Texts, texts)

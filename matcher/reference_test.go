@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"crowsnest/internal/literals"
 	"crowsnest/rules"
 	"crowsnest/test/reftime"
 )
@@ -200,8 +201,8 @@ func (r *reference) logical(l refLine) {
 
 func refMatch(m *rules.Matcher, text string, fields func(string) (string, bool), caps map[string]string) bool {
 	own := map[string]string{}
-	capture := func(re *regexp.Regexp, in string) bool {
-		found := re.FindStringSubmatch(in)
+	capture := func(re *literals.Expression, in string) bool {
+		found := re.Regexp().FindStringSubmatch(in)
 		for i, name := range re.SubexpNames() {
 			if found != nil && name != "" && own[name] == "" {
 				own[name] = found[i]

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/internal/literals"
 	"crowsnest/rules"
 )
 
@@ -214,7 +215,7 @@ func (m *mutator) clearOrUnless(name string, a *rules.ClearOrUnless, set func(*r
 }
 
 // anything is the regex of a matcher without its only part.
-var anything = regexp.MustCompile(``)
+var anything = literals.MustExpression(``)
 
 // matcher removes each part of a matcher, one at a time.
 func (m *mutator) matcher(name string, c rules.Matcher, set func(*rules.Rule, rules.Matcher)) {

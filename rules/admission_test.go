@@ -34,7 +34,7 @@ func FuzzAdmission(f *testing.F) {
 			return
 		}
 		r := set.Rules[0]
-		require.LessOrEqual(t, r.MaxLineTime, 100*time.Millisecond)
+		require.LessOrEqual(t, r.MaxLineTime(), 100*time.Millisecond)
 		parsed, err := syntax.Parse(r.Steps[0].Matcher.Regex.String(), syntax.Perl)
 		require.NoError(t, err)
 		prog, err := syntax.Compile(parsed.Simplify())

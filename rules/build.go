@@ -188,7 +188,7 @@ func (b *builder) applyTo(e *OverrideSyntax) {
 		}
 		found = true
 		e.apply(&r.form)
-		r.overridden = true
+		r.overridden, r.form.released = true, false
 		r.relabelled = r.relabelled || e.relabels()
 	}
 	if !found {

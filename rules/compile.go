@@ -51,7 +51,7 @@ func compile(f form) (*Rule, Problems) {
 		Sequence: f.Keys.Has("sequence"), Count: f.Count, Within: f.Within, Distinct: f.Distinct, By: f.By,
 		For: f.For, Silent: f.Silent, KeepFiringFor: f.KeepFiringFor, Expire: f.Expire, Limit: f.Limit,
 		Mode: f.Enabled, Severity: f.Severity, Origin: f.origin, Disabled: f.disabled,
-		Infrastructure: f.RuleSyntax.Origin == OriginInfrastructure,
+		Infrastructure: f.RuleSyntax.Origin == OriginInfrastructure, maxLine: &lineBound{},
 	}}
 	c.setDefaults()
 	c.compileHead()
@@ -62,7 +62,9 @@ func compile(f form) (*Rule, Problems) {
 	c.compileTexts()
 	c.compileCauses()
 	c.rule.Tests = (&testCompiler{&c.report, c.causeNames()}).compile(f.Tests)
-	(&linter{c}).lint()
+	if !f.released {
+		(&linter{c}).lint()
+	}
 	c.rule.CapturedNames = capturedNames(c.rule)
 	c.rule.Source = f.source()
 	c.rule.Hash = semanticHash(c.rule)

@@ -47,8 +47,8 @@ func TestCostlyExpressions(t *testing.T) {
 		}
 		if set != nil {
 			require.True(t, ok, matcher)
-			require.Positive(t, set.Rules[0].MaxLineTime)
-			require.LessOrEqual(t, set.Rules[0].MaxLineTime, maxLineCost)
+			require.Positive(t, set.Rules[0].MaxLineTime())
+			require.LessOrEqual(t, set.Rules[0].MaxLineTime(), maxLineCost)
 		}
 	}
 	for _, c := range costlyExpressions(t) {

@@ -59,12 +59,16 @@ func (d *Document) Problems() Problems { return d.problems }
 func (d *Document) Broken() bool { return len(d.problems.Errors()) > 0 }
 
 // Parse parses one file and checks everything that does not depend on the other
-// files. The document is never nil; if it has errors, Build uses it only to check
+// files, but see File. The document is never nil; if it has errors, Build uses it only to check
 // other files against it. The document keeps f.Data, which must not change.
 func Parse(f File) (*Document, Problems) {
 	sum := sha256.Sum256(f.Data)
 	d := &Document{file: f.Name, sha: hex.EncodeToString(sum[:])}
-	doc, problems := strictyaml.Parse(f.Name, f.Data, strictyaml.Options{MaxBytes: rulefiles.MaxBytes})
+	data := f.Data
+	if f.WithoutTests {
+		data = withoutTests(data)
+	}
+	doc, problems := strictyaml.Parse(f.Name, data, strictyaml.Options{MaxBytes: rulefiles.MaxBytes})
 	d.problems = problems
 	switch {
 	case doc == nil:
@@ -75,13 +79,13 @@ func Parse(f File) (*Document, Problems) {
 	case doc.Has("groups") && !doc.Has("pack"):
 		d.errorAt(doc.KeyPos("groups"), "file-kind", "this is a Prometheus rule file, not a pack", "start the file with `pack: {name: NAME}`")
 	default:
-		d.parsePack(doc, f.Data)
+		d.parsePack(doc, data, f.Released)
 	}
 	d.problems = tidy(d.problems)
 	return d, d.problems
 }
 
-func (d *Document) parsePack(doc *strictyaml.Document, data []byte) {
+func (d *Document) parsePack(doc *strictyaml.Document, data []byte, released bool) {
 	d.pack, d.start = &PackFile{}, doc.Start()
 	d.problems = append(d.problems, doc.Decode(d.pack)...)
 	p := d.pack
@@ -98,6 +102,7 @@ func (d *Document) parsePack(doc *strictyaml.Document, data []byte) {
 		if !f.decoded() {
 			continue
 		}
+		f.released = released
 		d.assign(f)
 		rule, problems := compileSafely(f)
 		if first, twice := seen[foldName(f.Alert)]; twice && f.Alert != "" {

@@ -24,6 +24,8 @@ type form struct {
 	// added are the add_unless of overrides, merged with the rule's own `unless`.
 	added    []*UnlessSyntax
 	disabled string // reason of an override
+	// released is File.Released, unless an override changed the rule.
+	released bool
 }
 
 func newForm(p *PackFile, r *RuleSyntax, file string) form {

@@ -7,7 +7,7 @@ import (
 	"crowsnest/rules/selector"
 )
 
-// linter checks a compiled rule, and changes only its MaxLineTime.
+// linter checks a compiled rule, and changes only its maxLine.
 type linter struct{ *compiler }
 
 // lint checks the rule as a whole for keys that are valid but have no effect, or

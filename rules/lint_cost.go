@@ -42,8 +42,8 @@ func (l *linter) lintCost() {
 				w.name, minLiteral, shortTime(expr.SizeCost(max(n, 1)))), "add a fixed text of its lines with `contains`")
 		}
 	}
-	l.rule.MaxLineTime = cost.Time()
-	most, fix := l.rule.MaxLineTime, "use smaller repetitions and classes, or split the rule in two"
+	most, fix := cost.Time(), "use smaller repetitions and classes, or split the rule in two"
+	l.rule.maxLine.once.Do(func() { l.rule.maxLine.time = most })
 	if every := expr.SizeCost(total); every > maxLineCost {
 		most, fix = every, fmt.Sprintf("add a fixed text of %d bytes or more with `contains`, or use smaller repetitions and classes", minLiteral)
 	}
@@ -51,6 +51,20 @@ func (l *linter) lintCost() {
 		l.errorAt(worstAt, "too-costly", fmt.Sprintf("the regular expressions of the rule may take %s for one line of %d KiB, more than %s",
 			shortTime(most), expr.MaxLine>>10, maxLineCost), fix)
 	}
+}
+
+// maxLineTime computes Rule.MaxLineTime.
+func maxLineTime(r *Rule) time.Duration {
+	var cost expr.Cost
+	for i := range r.Steps {
+		addCost(&cost, &r.Steps[i].Matcher)
+	}
+	for _, c := range []*ClearOrUnless{r.Clear, r.Unless} {
+		if c != nil {
+			addCost(&cost, &c.Matcher)
+		}
+	}
+	return cost.Time()
 }
 
 // addCost adds what a matcher may cost.

@@ -28,6 +28,7 @@ func (l *linter) lintSteps() {
 }
 
 func (l *linter) lintStep(s *Template, at strictyaml.Pos, name string) {
+	defer s.Release()                         // few rules ever fire
 	for _, value := range []string{"x", ""} { // for both sides of a condition
 		text, hosts := s.WithMarks(value)
 		if hosts {

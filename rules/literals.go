@@ -1,10 +1,6 @@
 package rules
 
-import (
-	"regexp"
-
-	"crowsnest/internal/literals"
-)
+import "crowsnest/internal/literals"
 
 // minLiteral is the minimum length, in bytes, of a required literal that selects lines.
 const minLiteral = 4
@@ -18,7 +14,7 @@ func (m *Matcher) Required() *literals.Cond {
 		all = append(all, literals.OfText(text))
 	}
 	if m.Regex != nil {
-		all = append(all, requiredBy(m.Regex))
+		all = append(all, m.Regex.Required())
 	}
 	for _, f := range m.Fields {
 		if f.Name != "msg" { // the message of klog has no name
@@ -26,7 +22,7 @@ func (m *Matcher) Required() *literals.Cond {
 		}
 		value := literals.OfText(f.Value)
 		if f.Regex != nil {
-			value = requiredBy(f.Regex)
+			value = f.Regex.Required()
 		}
 		all = append(all, value.Pieces(verbatim))
 	}
@@ -38,11 +34,6 @@ func (m *Matcher) Required() *literals.Cond {
 		all = append(all, literals.OneOf(branches...))
 	}
 	return literals.AllOf(all...)
-}
-
-func requiredBy(re *regexp.Regexp) *literals.Cond {
-	c, _ := literals.Of(re.String()) // an expression that cannot be parsed requires nothing
-	return c
 }
 
 // verbatim reports whether a letter of a field's name or value appears unescaped in the

@@ -2,10 +2,10 @@ package rules
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"crowsnest/internal/literals"
 	"crowsnest/rules/internal/expr"
 	"crowsnest/rules/selector"
 	"crowsnest/strictyaml"
@@ -91,23 +91,26 @@ func (c *matcherCompiler) checkText(text string, at strictyaml.Pos, name string)
 }
 
 // regex compiles an expression that may match anywhere in a line.
-func (c *matcherCompiler) regex(pattern string, at strictyaml.Pos, name string) *regexp.Regexp {
-	re, err := regexp.Compile(pattern)
+func (c *matcherCompiler) regex(pattern string, at strictyaml.Pos, name string) *literals.Expression {
+	re, err := literals.NewExpression(pattern)
 	switch {
 	case err != nil:
 		c.errorAt(at, "regex", fmt.Sprintf("the regex of %s is invalid: %s", name, expr.Reason(err)), expr.Fix(pattern))
 		return nil
-	case re.MatchString(""):
+	case re.MatchesEmpty():
 		c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of %s matches the empty text, so every line satisfies it", name), "make it require at least one character")
 	case hasBreak(pattern):
 		c.warnAt(at, "line-break", fmt.Sprintf("the regex of %s has a line break, which log lines rarely contain", name), "write it on one line, in single quotes")
 	}
-	c.checkGroups(pattern, at, name)
+	c.checkGroups(re, pattern, at, name)
 	return re
 }
 
-// checkGroups reports a group name that an expression has twice.
-func (c *matcherCompiler) checkGroups(pattern string, at strictyaml.Pos, name string) {
+// checkGroups reports a group name that an expression, which may be nil, has twice.
+func (c *matcherCompiler) checkGroups(re *literals.Expression, pattern string, at strictyaml.Pos, name string) {
+	if names := expr.Groups(re); len(sortedUnique(names)) == len(names) {
+		return
+	}
 	group, exclusive := expr.DuplicateGroup(pattern)
 	switch {
 	case group == "":
@@ -138,7 +141,7 @@ func (c *matcherCompiler) fields(p *Parts, keys *strictyaml.Keys, name string) [
 			case value == "~":
 				c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of field `%s` in %s is empty", field, name), "write the expression after the ~")
 			}
-			c.checkGroups(value[1:], at, name)
+			c.checkGroups(re, value[1:], at, name)
 			f.Value, f.Regex = "", re
 		}
 		out = append(out, f)

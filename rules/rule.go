@@ -1,10 +1,11 @@
 package rules
 
 import (
-	"regexp"
 	"slices"
+	"sync"
 	"time"
 
+	"crowsnest/internal/literals"
 	"crowsnest/rules/template"
 	"crowsnest/rules/versions"
 	"crowsnest/strictyaml"
@@ -142,9 +143,25 @@ type Rule struct {
 	// itself. It is set if an override changes labels or texts, or the cause.
 	Packed *Rule
 
-	// MaxLineTime is an upper bound of the CPU time that the expressions of all
-	// matchers take for any line of 16 KiB. A rule above 100 ms is not loaded.
-	MaxLineTime time.Duration
+	// maxLine is MaxLineTime, once that was asked for; nil: it is computed each time.
+	maxLine *lineBound
+}
+
+// lineBound is a time that is computed when it is first needed.
+type lineBound struct {
+	once sync.Once
+	time time.Duration
+}
+
+// MaxLineTime returns an upper bound of the CPU time that the expressions of all
+// matchers take for any line of 16 KiB. A rule above 100 ms is not loaded. The first call
+// takes up to some milliseconds.
+func (r *Rule) MaxLineTime() time.Duration {
+	if r.maxLine == nil {
+		return maxLineTime(r)
+	}
+	r.maxLine.once.Do(func() { r.maxLine.time = maxLineTime(r) })
+	return r.maxLine.time
 }
 
 // LineOrigin is the effective value of the key `origin`.
@@ -222,18 +239,18 @@ type ClearOrUnless struct {
 // Matcher is a condition on one line. All of its parts must hold. Its JSON is part of
 // Rule.Hash.
 type Matcher struct {
-	Contains []string       `json:",omitempty"`
-	Regex    *regexp.Regexp `json:",omitempty"` // matches anywhere in the line; nil: none
-	Fields   []Field        `json:",omitempty"` // sorted by name
-	Any      []Matcher      `json:",omitempty"` // one must hold; the first that does captures
-	Not      *Matcher       `json:",omitempty"` // must not hold; captures nothing
+	Contains []string             `json:",omitempty"`
+	Regex    *literals.Expression `json:",omitempty"` // matches anywhere in the line; nil: none
+	Fields   []Field              `json:",omitempty"` // sorted by name
+	Any      []Matcher            `json:",omitempty"` // one must hold; the first that does captures
+	Not      *Matcher             `json:",omitempty"` // must not hold; captures nothing
 }
 
 // Field is a condition on one field of a line.
 type Field struct {
 	Name  string
-	Value string         // exact value if Regex is nil
-	Regex *regexp.Regexp // anchored at both ends; only named groups capture
+	Value string               // exact value if Regex is nil
+	Regex *literals.Expression // anchored at both ends; only named groups capture
 }
 
 // NamedTemplate is the template of one label or annotation.

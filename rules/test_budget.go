@@ -49,7 +49,7 @@ func testTime(r *Rule, t *Test) time.Duration {
 			sum += restartTime
 		}
 		size := time.Duration(min(len(in.Text), expr.MaxLine))
-		sum += time.Duration(min(in.Repeat, maxTestLines)) * (lineTime + size*(r.MaxLineTime/expr.MaxLine))
+		sum += time.Duration(min(in.Repeat, maxTestLines)) * (lineTime + size*(r.MaxLineTime()/expr.MaxLine))
 	}
 	for i := range t.Expect {
 		n := time.Duration(max(len(t.Expect[i].Firing), len(t.Expect[i].Resolved)))

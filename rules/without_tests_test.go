@@ -1,7 +1,6 @@
 package rules_test
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,19 +9,19 @@ import (
 	"crowsnest/rules/rulefiles"
 )
 
-// Without its tests, each shipped pack has the same rules at the same lines.
-func TestWithoutTests(t *testing.T) {
+// TestReleased loads the shipped packs as parts of a program: the lint, which is left out
+// then, has nothing to report, and without its tests each pack has the same rules at the
+// same lines.
+func TestReleased(t *testing.T) {
 	files, err := rulefiles.ReadFS(rules.Shipped())
 	require.NoError(t, err)
 	var whole, short []*rules.Document
 	for _, f := range files {
-		stripped := rules.WithoutTests(f.Data)
-		require.Equal(t, bytes.Count(f.Data, []byte("\n")), bytes.Count(stripped, []byte("\n")), f.Name)
-		require.NotContains(t, string(stripped), "  tests:", f.Name)
 		d, problems := rules.Parse(f)
 		require.Empty(t, problems)
 		whole = append(whole, d)
-		d, problems = rules.Parse(rules.File{Name: f.Name, Data: stripped})
+		f.Released, f.WithoutTests = true, true
+		d, problems = rules.Parse(f)
 		require.Empty(t, problems, f.Name)
 		short = append(short, d)
 	}
@@ -31,20 +30,22 @@ func TestWithoutTests(t *testing.T) {
 	got, problems := rules.Build(short, rules.Options{})
 	require.Empty(t, problems.Errors())
 	require.Len(t, got.Rules, len(want.Rules))
+	require.Equal(t, want.Warnings, got.Warnings)
+	for i, p := range got.Packs {
+		require.Equal(t, want.Packs[i].SHA256, p.SHA256, p.Name)
+	}
 	for i, r := range got.Rules {
 		w := want.Rules[i]
 		require.Equal(t, w.Alert, r.Alert)
 		require.Equal(t, w.Hash, r.Hash, r.Alert)
+		require.Equal(t, w.MatchHash(), r.MatchHash(), r.Alert)
+		require.Equal(t, w.Source, r.Source, r.Alert)
+		delete(w.Origin, "tests")
+		require.Equal(t, w.Origin, r.Origin, r.Alert)
+		require.Equal(t, w.MaxLineTime(), r.MaxLineTime(), r.Alert)
 		require.Equal(t, w.Line, r.Line, r.Alert)
 		require.Equal(t, w.Severity, r.Severity, r.Alert)
 		require.NotEmpty(t, w.Tests, r.Alert)
 		require.Empty(t, r.Tests, r.Alert)
 	}
-}
-
-func TestWithoutTestsKeepsKeysBehindThem(t *testing.T) {
-	const pack = "pack: {name: p, rules: 2, tests: 12, version: 1.0.0}\nrules:\n- alert: A\n  tests:\n  - name: x\n\n  # a comment\n    input: [{at: 0s}]\n  severity: info\n# of B\n- alert: B\n  tests: []\n"
-	require.Equal(t,
-		"pack: {name: p, rules: 2, version: 1.0.0}\nrules:\n- alert: A\n\n\n\n\n\n  severity: info\n# of B\n- alert: B\n\n",
-		string(rules.WithoutTests([]byte(pack))))
 }

@@ -32,7 +32,8 @@ type yamlLine struct {
 const markEvery = 64
 
 func newSource(name string, data []byte) *source {
-	s := &source{name: name, data: data, starts: []int{0}}
+	lines := bytes.Count(data, []byte("\n")) + 1
+	s := &source{name: name, data: data, starts: make([]int, 1, lines), breaks: make([]yamlLine, 0, lines)}
 	begin := len(data) - len(bytes.TrimPrefix(data, bom))
 	for i := 0; i < len(data); i++ {
 		width := breakWidth(data[i:])

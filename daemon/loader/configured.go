@@ -20,7 +20,7 @@ func ruleFiles(c *config.Config, instead map[string][]rules.File) ([]rules.File,
 	var files []rules.File
 	var problems rules.Problems
 	if c.Rules.Shipped {
-		shipped, err := shippedWithoutTests()
+		shipped, err := ShippedWithoutTests()
 		if err != nil {
 			problems = append(problems, rules.Problem{File: "shipped", Check: "read", Message: err.Error()})
 		}
@@ -86,10 +86,11 @@ func Load(c *config.Config) (*rules.Set, rules.Problems) {
 	return set, append(problems, found...)
 }
 
-// Fingerprint is a hash of everything that a load reads, problems included.
+// Fingerprint is a hash of everything that a load reads, problems included, but not of
+// the packs that are part of the program: they do not change.
 func Fingerprint(c *config.Config) string {
 	local := *c
-	local.Rules.Artifacts = nil
+	local.Rules.Artifacts, local.Rules.Shipped = nil, false
 	files, problems := ruleFiles(&local, nil)
 	h := sha256.New()
 	io.WriteString(h, stamps(c)) //nolint:errcheck // a hash accepts everything

@@ -10,6 +10,7 @@ import (
 
 	"crowsnest/daemon/config"
 	"crowsnest/rules"
+	"crowsnest/strictyaml"
 	"crowsnest/web"
 )
 
@@ -100,7 +101,7 @@ func (l *Loader) First(cfg *config.Config) (Loaded, error) {
 		return Loaded{}, fmt.Errorf("load rules:\n%w", errs)
 	}
 	l.keep(docs)
-	forgetTests(set)
+	forgetWritten(set)
 	return Loaded{Set: set}, nil
 }
 
@@ -147,15 +148,25 @@ func (l *Loader) Again(cfg *config.Config) (Loaded, error) {
 		return Loaded{}, errNoRules
 	}
 	l.keep(docs)
-	forgetTests(out.Set)
+	forgetWritten(out.Set)
 	return out, nil
 }
 
-// forgetTests frees the tests of rules, which take more memory than the rules and have
-// run by now.
-func forgetTests(set *rules.Set) {
+// forgetWritten frees what only the checks of a load need: the tests of rules, which take
+// more memory than the rules and have run by now, and positions, which hold the files.
+func forgetWritten(set *rules.Set) {
 	for _, r := range set.Rules {
-		r.Tests = nil
+		for ; r != nil; r = r.Packed {
+			r.Tests, r.FromAt = nil, strictyaml.Pos{}
+			for _, c := range []*rules.ClearOrUnless{r.Clear, r.Unless} {
+				if c != nil {
+					c.At = strictyaml.Pos{}
+				}
+			}
+			for i := range r.Causes {
+				r.Causes[i].At = strictyaml.Pos{}
+			}
+		}
 	}
 }
 

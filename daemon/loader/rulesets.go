@@ -41,24 +41,24 @@ func Build(docs []*rules.Document, opt rules.Options) (*rules.Set, rules.Problem
 	return rules.Build(docs, opt)
 }
 
-// Shipped returns the packs that are part of the program.
+// Shipped returns the packs that are part of the program, with their tests.
 func Shipped() ([]rules.File, error) {
 	files, err := rulefiles.ReadFS(rules.Shipped())
 	if err != nil {
 		return nil, fmt.Errorf("read the shipped rules: %w", err)
 	}
 	for i := range files {
-		files[i].Name = shippedPrefix + files[i].Name
+		files[i].Name, files[i].Released = shippedPrefix+files[i].Name, true
 	}
 	return files, nil
 }
 
-// shippedWithoutTests returns the packs that are part of the program as a daemon loads
-// them: their tests passed before the program was released.
-func shippedWithoutTests() ([]rules.File, error) {
+// ShippedWithoutTests returns the packs that are part of the program, for uses that neither
+// run nor show their tests, which are most of the text.
+func ShippedWithoutTests() ([]rules.File, error) {
 	files, err := Shipped()
 	for i := range files {
-		files[i].Data = rules.WithoutTests(files[i].Data)
+		files[i].WithoutTests = true
 	}
 	return files, err
 }

@@ -45,11 +45,15 @@ func Of(expr string) (*Cond, error) {
 	if err != nil {
 		return nil, err
 	}
+	return of(re), nil
+}
+
+func of(re *syntax.Regexp) *Cond {
 	c := condOf(re)
 	if c != nil && asserts(re) {
 		c.exact = false
 	}
-	return c, nil
+	return c
 }
 
 // OfText returns the condition that a text is contained.

@@ -3,6 +3,7 @@
 package rulefiles
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,11 @@ const (
 type File struct {
 	Name string // for messages
 	Data []byte
+	// Released is set for a pack that is part of the program: rules.Parse does not lint its
+	// rules, because the lint found nothing before the release.
+	Released bool `json:"-"`
+	// WithoutTests lets rules.Parse omit the tests of a pack in the form of the shipped ones.
+	WithoutTests bool `json:"-"`
 }
 
 // reader reads rule files up to the limits.
@@ -176,14 +182,15 @@ func (r *reader) file(fsys fs.FS, name string, info fs.FileInfo) error {
 		return failed(name, err)
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
-	if err != nil {
+	var data bytes.Buffer
+	data.Grow(int(min(info.Size(), MaxBytes)) + bytes.MinRead)
+	if _, err := data.ReadFrom(io.LimitReader(f, MaxBytes+1)); err != nil {
 		return failed(name, err)
 	}
-	if r.total += len(data); r.total > maxTotal {
+	if r.total += data.Len(); r.total > maxTotal {
 		return tooMuch()
 	}
-	r.files = append(r.files, File{Name: name, Data: data})
+	r.files = append(r.files, File{Name: name, Data: data.Bytes()})
 	return nil
 }
 

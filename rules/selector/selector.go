@@ -2,10 +2,11 @@
 package selector
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"crowsnest/internal/literals"
 )
 
 // Op is the operator of a label matcher.
@@ -25,7 +26,7 @@ type Matcher struct {
 	Name  string
 	Op    Op
 	Value string
-	re    *regexp.Regexp // of the regular operators, expr.Anchored
+	re    *literals.Expression // of the regular operators, expr.Anchored
 }
 
 // Matches reports whether a label with this value satisfies the matcher. A label
@@ -37,11 +38,18 @@ func (m Matcher) Matches(value string) bool {
 	case NotEqual:
 		return value != m.Value
 	case Regexp:
-		return m.re != nil && m.re.MatchString(value)
+		return m.re != nil && m.found(value)
 	case NotRegexp:
-		return m.re != nil && !m.re.MatchString(value)
+		return m.re != nil && !m.found(value)
 	}
 	return false
+}
+
+func (m Matcher) found(value string) bool {
+	if value == "" { // asked of each selector when it is read
+		return m.re.MatchesEmpty()
+	}
+	return m.re.MatchString(value)
 }
 
 // String formats the matcher as in a selector.

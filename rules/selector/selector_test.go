@@ -20,7 +20,8 @@ func TestParseSelector(t *testing.T) {
 		require.Equal(t, want, s.String())
 		again, err := Parse(s.String())
 		require.NoError(t, err)
-		require.Equal(t, s, again)
+		require.Equal(t, s.String(), again.String())
+		require.True(t, s.Equal(again))
 	}
 	f(`{a="b"}`, `{a="b"}`)
 	f(`{a="b",}`, `{a="b"}`)

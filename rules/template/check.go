@@ -3,7 +3,6 @@ package template
 import (
 	"cmp"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -19,34 +18,34 @@ const (
 	preamble      = "{{$labels := .Labels}}{{$vars := .Vars}}{{$value := .Value}}{{$line := .Line}}{{$show := .Show}}"
 )
 
-// compileTemplate parses a template with actions and checks its tree.
-func compileTemplate(src string) (*Template, error) {
+// parseTemplate parses a template with actions and checks its tree.
+func parseTemplate(src string) (*checker, *parse.Tree, error) {
 	tree := parse.New("template")
 	tree.Mode = parse.SkipFuncCheck
 	set := map[string]*parse.Tree{}
 	if _, err := tree.Parse(preamble+src, "", "", set); err != nil {
-		return nil, parseFailure(src, err)
+		return nil, nil, parseFailure(src, err)
 	}
 	if len(set) > 1 {
-		return nil, expr.Errorf(definitionAt(src), "write the text where it is needed", "a template cannot define or use other templates")
+		return nil, nil, expr.Errorf(definitionAt(src), "write the text where it is needed", "a template cannot define or use other templates")
 	}
 	c := &checker{src: src, regexes: map[string]*regexp.Regexp{}, formats: map[string][]byte{}}
 	if tree.Root != nil {
 		if err := c.list(tree.Root, 0, preambleNodes); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		show(tree.Root)
 	}
-	t := &Template{source: src, labels: slices.Compact(slices.Sorted(slices.Values(c.labels))), vars: slices.Compact(slices.Sorted(slices.Values(c.vars))), value: c.value, line: c.line}
-	tmpl := template.New("template").Option("missingkey=zero").Funcs(c.functions())
-	if _, err := tmpl.AddParseTree("template", tree); err != nil {
-		return nil, expr.Errorf(0, "", "%v", err)
+	return c, tree, nil
+}
+
+// compileTemplate compiles a text that Parse accepted.
+func compileTemplate(src string) *template.Template {
+	c, tree, err := parseTemplate(src)
+	if err != nil {
+		panic(err) // it was parsed before
 	}
-	if tmpl.Tree == nil { // only white space or comments
-		return &Template{source: src, plain: truncateOutput(src)}, nil
-	}
-	t.tmpl = tmpl
-	return t, nil
+	show(tree.Root)
+	return template.Must(template.New("template").Option("missingkey=zero").Funcs(c.functions()).AddParseTree("template", tree))
 }
 
 var parseErrorLine = regexp.MustCompile(`^template: [^:]*:(\d+): `)

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"text/template"
 	"unicode"
 
@@ -37,7 +38,8 @@ func Functions() []string {
 // fix.
 type signature func(*checker, call) (k kind, fix string, err error)
 
-func signatures() map[string]signature {
+// signatures returns the functions of templates by their names.
+var signatures = sync.OnceValue(func() map[string]signature {
 	ofText, pattern := takes(kindText, kindText), (*checker).admit
 	return map[string]signature{
 		"toUpper": ofText, "toLower": ofText, "title": ofText, "stripPort": ofText, "len": takes(kindInteger, kindText),
@@ -47,7 +49,7 @@ func signatures() map[string]signature {
 		"eq": checkEqual, "ne": checkEqual, "lt": checkOrder, "le": checkOrder, "gt": checkOrder, "ge": checkOrder,
 		"and": checkLogic, "or": checkLogic, "not": checkNot,
 	}
-}
+})
 
 // takes returns the signature of a function with arguments of these kinds.
 func takes(result kind, kinds ...kind) signature {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"text/template"
 	"unicode/utf8"
 
@@ -22,17 +23,19 @@ const (
 
 // Template is the text of a label, an annotation or a step, as in Prometheus.
 // Parsing checks it, so that its execution cannot loop, recurse, grow without
-// bound or access anything but its data. It is immutable and safe for concurrent
-// use.
+// bound or access anything but its data. What executes it is made when it is first
+// executed: it takes many times the memory of the text, and few rules ever fire. It is
+// safe for concurrent use, and must not be copied.
 type Template struct {
 	source string
-	// plain is the output of a template without actions; tmpl is nil then.
-	plain  string
-	tmpl   *template.Template
-	labels []string
-	vars   []string
-	value  bool
-	line   bool
+	// plain is the output of a template without actions.
+	plain    string
+	actions  bool
+	compiled atomic.Pointer[template.Template] // with actions, once it was executed
+	labels   []string
+	vars     []string
+	value    bool
+	line     bool
 }
 
 // Data is the data of a template. Templates only read it and do not keep it.
@@ -55,7 +58,14 @@ func Parse(src string) (*Template, error) {
 	case !strings.Contains(src, "{{"):
 		return &Template{source: src, plain: truncateOutput(src)}, nil
 	}
-	return compileTemplate(src)
+	c, _, err := parseTemplate(src)
+	if err != nil {
+		return nil, err
+	}
+	return &Template{
+		source: src, actions: true, value: c.value, line: c.line,
+		labels: slices.Compact(slices.Sorted(slices.Values(c.labels))), vars: slices.Compact(slices.Sorted(slices.Values(c.vars))),
+	}, nil
 }
 
 // Source returns the template's text.
@@ -95,7 +105,7 @@ type execution struct {
 }
 
 func (t *Template) execute(d Data, s *shown) (out string, ok bool) {
-	if t.tmpl == nil {
+	if !t.actions {
 		return t.plain, true
 	}
 	d.Line = text.Truncate(d.Line, maxValue)
@@ -109,7 +119,7 @@ func (t *Template) execute(d Data, s *shown) (out string, ok bool) {
 		}
 	}()
 	s.w = &w
-	err := t.tmpl.Execute(&w, execution{d, s})
+	err := t.executable().Execute(&w, execution{d, s})
 	switch {
 	case s.use == useStep && (err != nil || w.full):
 		return failedStep, w.full
@@ -122,6 +132,19 @@ func (t *Template) execute(d Data, s *shown) (out string, ok bool) {
 	}
 	return truncateOutput(w.buf.String()), true
 }
+
+// executable returns the template compiled.
+func (t *Template) executable() *template.Template {
+	if tmpl := t.compiled.Load(); tmpl != nil {
+		return tmpl
+	}
+	tmpl := compileTemplate(t.source)
+	t.compiled.Store(tmpl) // a concurrent call may have stored another one, which is equal
+	return tmpl
+}
+
+// Release frees what executing the template has made. It is made again when needed.
+func (t *Template) Release() { t.compiled.Store(nil) }
 
 // executionReason returns an error's text without the position that text/template
 // adds.

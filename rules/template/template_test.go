@@ -291,3 +291,23 @@ func BenchmarkTemplate(b *testing.B) {
 		tm.Execute(d)
 	}
 }
+
+// TestFirstExecution executes templates for the first time, and after Release, in several
+// goroutines.
+func TestFirstExecution(t *testing.T) {
+	tm, err := Parse(`{{ $vars.condition | toUpper }} {{ reReplaceAll "a(b)" "$1" $vars.bad }}`)
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 20 {
+				out, ok := tm.Execute(templateData())
+				if !ok || out != "AVAILABLE bc" {
+					t.Errorf("%q", out)
+				}
+				tm.Release()
+			}
+		})
+	}
+	wg.Wait()
+}

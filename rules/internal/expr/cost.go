@@ -4,11 +4,12 @@ import (
 	"encoding/binary"
 	"maps"
 	"math"
-	"regexp"
 	"regexp/syntax"
 	"slices"
 	"time"
 	"unicode"
+
+	"crowsnest/internal/literals"
 )
 
 // MaxLine is the length of the longest line that expressions are matched with, in
@@ -61,14 +62,14 @@ func (c *Cost) Texts(n int) { c.fixed += float64(n) / textsPerStep }
 
 // Expression adds an expression, which may be nil. Named groups also need their
 // positions; for a field that is a second search.
-func (c *Cost) Expression(re *regexp.Regexp, field bool) {
+func (c *Cost) Expression(re *literals.Expression, field bool) {
 	if re == nil {
 		return
 	}
 	prog := program(re.String())
 	weight := 1.0
 	if len(Groups(re)) > 0 {
-		weight += float64(2*re.NumSubexp()+2) / slotsPerStep
+		weight += float64(2*len(re.SubexpNames())) / slotsPerStep
 		if field {
 			weight++
 		}

@@ -2,13 +2,14 @@ package expr
 
 import (
 	"os"
-	"regexp"
 	"regexp/syntax"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"crowsnest/internal/literals"
 )
 
 // TestCostHolds follows the threads of programs letter by letter: there are
@@ -25,7 +26,7 @@ func TestCostHolds(t *testing.T) {
 	for row := range strings.Lines(string(rows)) {
 		if f := strings.SplitN(strings.TrimSpace(row), " ", 3); len(f) == 3 && f[0] != "#" {
 			c := Cost{}
-			c.Expression(regexp.MustCompile(f[2]), false)
+			c.Expression(literals.MustExpression(f[2]), false)
 			if c.size < 1000 {
 				all = append(all, costed{f[2], c, c.steps() - c.fixed})
 			}
@@ -76,7 +77,7 @@ func TestCost(t *testing.T) {
 	f := func(expr string, want float64) {
 		t.Helper()
 		var c Cost
-		c.Expression(regexp.MustCompile(expr), false)
+		c.Expression(literals.MustExpression(expr), false)
 		require.InDelta(t, want, float64(c.Time())/float64(SizeCost(1)), 1e-6)
 	}
 	f(`abcd`, 2+1+1)        // texts, the start, and one thread after any letter

@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"regexp/syntax"
 	"strings"
 	"unicode/utf8"
+
+	"crowsnest/internal/literals"
 )
 
 // SyntaxError is an error of a selector, a template or a version constraint, with
@@ -45,13 +46,14 @@ func InvalidAt(s string) int {
 	return len(s)
 }
 
-// Anchored compiles a pattern that must match a whole value. It compiles the
-// pattern on its own first, because "a)|(b" would be valid inside the group.
-func Anchored(pattern string) (*regexp.Regexp, error) {
-	if _, err := regexp.Compile(pattern); err != nil {
+// Anchored returns the expression of a pattern that must match a whole value. It parses
+// the pattern on its own first, because "a)|(b" would be valid inside the group. Its
+// errors are those of regexp.Compile.
+func Anchored(pattern string) (*literals.Expression, error) {
+	if _, err := syntax.Parse(pattern, syntax.Perl); err != nil {
 		return nil, err
 	}
-	return regexp.Compile("^(?s:" + pattern + ")$")
+	return literals.NewExpression("^(?s:" + pattern + ")$")
 }
 
 // Reason returns the text of an error of regexp.Compile without its prefix.

@@ -1,13 +1,14 @@
 package expr
 
 import (
-	"regexp"
 	"regexp/syntax"
 	"slices"
+
+	"crowsnest/internal/literals"
 )
 
 // Groups returns the names of the named groups of an expression, which may be nil.
-func Groups(re *regexp.Regexp) []string {
+func Groups(re *literals.Expression) []string {
 	if re == nil {
 		return nil
 	}
@@ -92,7 +93,7 @@ func hasAnyRun(re *syntax.Regexp) bool {
 }
 
 // GroupWidth returns how much the named group of an expression captures.
-func GroupWidth(re *regexp.Regexp, name string) Width {
+func GroupWidth(re *literals.Expression, name string) Width {
 	parsed, err := syntax.Parse(re.String(), syntax.Perl)
 	if err != nil {
 		return Narrow

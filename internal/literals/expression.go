@@ -1,0 +1,95 @@
+package literals
+
+import (
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"sync/atomic"
+)
+
+// Expression is a regular expression in Go's syntax with its required literals. It is
+// compiled when it is first matched: most expressions of a program never meet a line
+// that has their literals, and compiled ones take ten times the memory. It is safe for
+// concurrent use, and must not be copied.
+type Expression struct {
+	text  string
+	names []string
+	need  *Cond
+	empty bool // it matches the empty text
+
+	compiled atomic.Pointer[regexp.Regexp]
+}
+
+// NewExpression parses an expression. Its errors are those of regexp.Compile.
+func NewExpression(text string) (*Expression, error) {
+	re, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	return &Expression{text: text, names: re.CapNames(), need: of(re), empty: matchesEmpty(re)}, nil
+}
+
+// MustExpression is NewExpression for constants. It panics if text is not valid.
+func MustExpression(text string) *Expression {
+	e, err := NewExpression(text)
+	if err != nil {
+		panic(err)
+	}
+	return e
+}
+
+// String returns the text of the expression.
+func (e *Expression) String() string { return e.text }
+
+// MarshalText returns the text of the expression. The error is nil.
+func (e *Expression) MarshalText() ([]byte, error) { return []byte(e.text), nil }
+
+// SubexpNames returns the names of the groups, as regexp.Regexp does. The caller must not
+// change the slice.
+func (e *Expression) SubexpNames() []string { return e.names }
+
+// Required returns the condition that every match fulfils, or nil if there is none.
+func (e *Expression) Required() *Cond { return e.need }
+
+// Match reports whether b has a match.
+func (e *Expression) Match(b []byte) bool { return e.Regexp().Match(b) }
+
+// MatchString reports whether s has a match.
+func (e *Expression) MatchString(s string) bool { return e.Regexp().MatchString(s) }
+
+// MatchesEmpty reports whether the empty text has a match. It does not compile the
+// expression.
+func (e *Expression) MatchesEmpty() bool { return e.empty }
+
+// FindSubmatchIndex returns the places of the leftmost match and of its groups in b, or
+// nil if there is none.
+func (e *Expression) FindSubmatchIndex(b []byte) []int { return e.Regexp().FindSubmatchIndex(b) }
+
+// Regexp returns the compiled expression.
+func (e *Expression) Regexp() *regexp.Regexp {
+	if re := e.compiled.Load(); re != nil {
+		return re
+	}
+	return e.compile()
+}
+
+func (e *Expression) compile() *regexp.Regexp {
+	e.compiled.CompareAndSwap(nil, regexp.MustCompile(e.text)) // parsing it has succeeded
+	return e.compiled.Load()
+}
+
+// matchesEmpty reports whether re matches the empty text. There, every part of it matches
+// at the same place.
+func matchesEmpty(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpNoMatch, syntax.OpLiteral, syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL, syntax.OpWordBoundary:
+		return false
+	case syntax.OpCapture, syntax.OpPlus, syntax.OpConcat:
+		return !slices.ContainsFunc(re.Sub, func(s *syntax.Regexp) bool { return !matchesEmpty(s) })
+	case syntax.OpAlternate:
+		return slices.ContainsFunc(re.Sub, matchesEmpty)
+	case syntax.OpRepeat:
+		return re.Min == 0 || matchesEmpty(re.Sub[0])
+	}
+	return true // anchors, and what may occur no times
+}
