@@ -54,7 +54,9 @@ func (f *ruleFlags) trusted() (*namespaces.Set, error) {
 }
 
 // load loads the chosen rules. Those of the shipped packs have no tests.
-func (f *ruleFlags) load(c *cli) (*rules.Set, error) { return f.loadFrom(c, loader.ShippedWithoutTests) }
+func (f *ruleFlags) load(c *cli) (*rules.Set, error) {
+	return f.loadFrom(c, loader.ShippedWithoutTests)
+}
 
 // loadWithTests loads the chosen rules with all tests, for commands that show them.
 func (f *ruleFlags) loadWithTests(c *cli) (*rules.Set, error) { return f.loadFrom(c, loader.Shipped) }
