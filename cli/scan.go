@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -22,6 +23,7 @@ type scanFlags struct {
 	labels       []string
 	hits         bool
 	asides       bool
+	follow       bool
 	untilEOF     bool
 	strictLabels bool
 	redact       bool
@@ -56,13 +58,23 @@ At the end of the input the clock runs on until every deadline is decided ("no
 recovery for two minutes"); --until-eof stops it there. Lines that stop at the end
 are not missed: a rule with "silent" fires only for silence within the input.
 
+--follow prints what it finds as lines are written: hits at once, alerts when they
+are certain and when they end. It follows files over their rotation, new logs in
+folders, and pipes until their end. First it reads what exists: the times of the
+lines drive the clock. Then the clock of this machine does, and "no recovery for two
+minutes" is certain two minutes and some seconds later. At Ctrl-C it prints a summary;
+failures that are not certain by then are only counted. Archives, journals and objects
+cannot be followed.
+
 After the alerts it lists complaints that no rule matches, if they are new or
 persist: at most five. They do not change the exit code.`,
 		Example: `  kubectl logs -n capi-system deploy/capi-controller-manager | crowsnest scan
   crowsnest scan /var/log/pods
   crowsnest scan supportbundle_2026-11-20.zip
-  crowsnest scan --hits -o jsonl --rules packs/ must-gather/`,
-		RunE: func(_ *cobra.Command, args []string) error { return c.scan(f, args) },
+  crowsnest scan --hits -o jsonl --rules packs/ must-gather/
+  kubectl logs -f -n capi-system deploy/capi-controller-manager | crowsnest scan -f
+  crowsnest scan -f --hits /var/log/pods`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.scan(cmd.Context(), f, args) },
 	}
 	f.rules.add(cmd)
 	f.rules.addNamespaces(cmd)
@@ -70,6 +82,7 @@ persist: at most five. They do not change the exit code.`,
 	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
 	flags.BoolVar(&f.hits, "hits", false, "print every line that matches a rule, instead of alerts")
 	flags.BoolVar(&f.asides, "asides", false, "with --hits: also print lines that match only clear or unless")
+	flags.BoolVarP(&f.follow, "follow", "f", false, "continue with the lines that are written from now on, until Ctrl-C")
 	flags.BoolVar(&f.untilEOF, "until-eof", false, "stop the clock at the end of the input")
 	flags.BoolVar(&f.strictLabels, "strict-labels", false, "an unknown label satisfies no selector")
 	flags.BoolVar(&f.redact, "redact", true, "redact secrets in the output")
@@ -78,7 +91,7 @@ persist: at most five. They do not change the exit code.`,
 	return cmd
 }
 
-func (c *cli) scan(f scanFlags, args []string) (err error) {
+func (c *cli) scan(ctx context.Context, f scanFlags, args []string) (err error) {
 	labels, err := parseLabels(f.labels)
 	if err != nil {
 		return err
@@ -89,6 +102,9 @@ func (c *cli) scan(f scanFlags, args []string) (err error) {
 		}
 		args = []string{inputs.Stdin}
 	}
+	if f.follow && f.output.value == "json" {
+		return usageErrorf("-o json prints one document at the end: with --follow use -o jsonl")
+	}
 	set, err := f.rules.load(c)
 	if err != nil {
 		return err
@@ -96,6 +112,9 @@ func (c *cli) scan(f scanFlags, args []string) (err error) {
 	program, err := matcher.CompileOpen(set)
 	if err != nil {
 		return fmt.Errorf("compile rules: %w", err)
+	}
+	if f.follow {
+		return c.scanFollow(ctx, f, args, labels, replay.Target{Set: set, Program: program})
 	}
 	find, remove, err := c.inputs(labels)
 	if err != nil {

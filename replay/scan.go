@@ -153,6 +153,7 @@ type scanner struct {
 	alerts  map[episodes.Fingerprint]int // open ones, by index in the report
 	began   bool                         // the first hit of each input was found
 	ended   bool                         // the clock runs beyond the end of the input
+	live    bool                         // lines do not move the clock: a Follower does
 	errs    []error
 
 	open          map[episodes.Fingerprint]bool // episodes
@@ -266,9 +267,11 @@ func (sc *scanner) take(file string, h matcher.Hit) {
 	}
 	if sc.report.Start.IsZero() {
 		sc.report.Start = h.Time
-		sc.session.now = h.Time
+		if !sc.live {
+			sc.session.now = h.Time
+		}
 	}
-	if h.Time.After(sc.session.now) && !sc.opt.HitsOnly {
+	if h.Time.After(sc.session.now) && !sc.opt.HitsOnly && !sc.live {
 		sc.session.reach(h.Time)
 		sc.session.now = h.Time
 	}
