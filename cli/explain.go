@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -53,7 +52,7 @@ the receivers, and what ended it. get episodes lists the fingerprints.`,
 	cmd.Flags().BoolVar(&f.redact, "redact", true, "redact secrets in the output")
 	cmd.Flags().StringVar(&f.episode, "episode", "", "print the timeline of the episode with this `FINGERPRINT`")
 	f.daemon.add(cmd, defaultURL)
-	return cmd
+	return paged(cmd)
 }
 
 func (c *cli) explain(f explainFlags, args []string) error {
@@ -184,21 +183,4 @@ func (v veil) conditions(all []matcher.Condition) {
 		v.values(c.Captures)
 		v.conditions(c.Conditions)
 	}
-}
-
-func findRule(set *rules.Set, name string) (*rules.Rule, error) {
-	if r := set.Rule(name); r != nil {
-		return r, nil
-	}
-	var similar []string
-	for _, r := range set.Rules {
-		if strings.Contains(strings.ToLower(r.Alert), strings.ToLower(name)) {
-			similar = append(similar, r.Alert)
-		}
-	}
-	hint := "list all with crowsnest rules list"
-	if len(similar) > 0 {
-		hint = "did you mean " + strings.Join(similar[:min(len(similar), 5)], ", ") + "?"
-	}
-	return nil, fmt.Errorf("there is no rule %s; %s", name, hint)
 }

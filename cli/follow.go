@@ -27,7 +27,8 @@ import (
 func (c *cli) scanFollow(ctx context.Context, f scanFlags, args []string, labels matcher.Labels, target replay.Target) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	defer context.AfterFunc(ctx, stop)() // a second signal ends the process at once
+	// A later signal ends the process at once. Some programs send the first one twice.
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })()
 	logs, err := follow.Find(args, c.in)
 	if err != nil {
 		return err
@@ -36,7 +37,7 @@ func (c *cli) scanFollow(ctx context.Context, f scanFlags, args []string, labels
 	hits := &show.Hits{W: out, Form: f.output.value, Asides: f.asides}
 	opt := follow.Options{
 		Target: target, Inputs: inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels},
-		Follow: replay.FollowOptions{Scan: f.options(hits, nil), Clock: time.Now},
+		Follow: replay.FollowOptions{Scan: f.options(hits), Clock: time.Now},
 		Flush: func() error {
 			hits.Flush()
 			return errors.Join(hits.Err(), out.Flush())

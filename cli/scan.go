@@ -88,7 +88,7 @@ persist: at most five. They do not change the exit code.`,
 	flags.BoolVar(&f.redact, "redact", true, "redact secrets in the output")
 	flags.Var(numberVar(&f.exitCode, 0, 0, 255), "exit-code", "exit with this code if an alert fired")
 	flags.VarP(f.output, "output", "o", "output format")
-	return cmd
+	return paged(cmd)
 }
 
 func (c *cli) scan(ctx context.Context, f scanFlags, args []string) (err error) {
@@ -101,6 +101,9 @@ func (c *cli) scan(ctx context.Context, f scanFlags, args []string) (err error) 
 			return usageErrorf("scan needs a file, a folder, or - for standard input")
 		}
 		args = []string{inputs.Stdin}
+	}
+	if f.follow || f.hits {
+		c.withoutPager()
 	}
 	if f.follow && f.output.value == "json" {
 		return usageErrorf("-o json prints one document at the end: with --follow use -o jsonl")
@@ -124,17 +127,21 @@ func (c *cli) scan(ctx context.Context, f scanFlags, args []string) (err error) 
 	if !f.hits {
 		find.Parts = find.Unpack
 	}
+	c.liveOutput = f.hits && isTerminal(c.out)
+	progress := c.startProgress("reading", nil)
+	defer progress.end()
 	logs, account, findErr := inputs.Collect(args, find)
+	progress.expect(logs)
+	logs = progress.watch(logs)
 	out := bufio.NewWriterSize(c.out, 64<<10)
 	hits := &show.Hits{W: out, Form: f.output.value, Asides: f.asides}
-	progress := &statusLine{w: c.err, shown: isTerminal(c.err) && !(f.hits && isTerminal(c.out))}
-	opt := f.options(hits, progress)
+	opt := f.options(hits)
 	var unknown *sentinel.Sentinel
 	if !f.hits {
 		unknown = unknownIn(&opt, opt.Redactor)
 	}
 	report, readErr := replay.Scan(set, program, logs, opt)
-	progress.clear()
+	progress.end()
 	account.Count(report.Outcomes)
 	var writeErr error
 	if f.hits {
@@ -158,9 +165,8 @@ func (c *cli) scan(ctx context.Context, f scanFlags, args []string) (err error) 
 	return c.conclude(report, account, f.exitCode)
 }
 
-// options returns the options of the scan. With --hits the scan writes to hits;
-// while it reads it updates progress.
-func (f *scanFlags) options(hits *show.Hits, progress *statusLine) replay.ScanOptions {
+// options returns the options of the scan. With --hits the scan writes to hits.
+func (f *scanFlags) options(hits *show.Hits) replay.ScanOptions {
 	opt := replay.ScanOptions{Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: time.Now()}
 	if f.redact {
 		hits.Redact = redact.New(nil)
@@ -169,14 +175,7 @@ func (f *scanFlags) options(hits *show.Hits, progress *statusLine) replay.ScanOp
 	if f.hits {
 		opt.OnHit = hits.Add
 		opt.HitsOnly = f.exitCode == 0
-	}
-	opt.OnWait = func(p replay.Progress) {
-		if f.hits {
-			hits.Flush()
-		}
-		if progress.due() {
-			progress.show("%d MiB read, %d matched lines", p.Bytes>>20, p.Hits)
-		}
+		opt.OnWait = func(replay.Progress) { hits.Flush() }
 	}
 	return opt
 }

@@ -36,7 +36,7 @@ type Options struct {
 type Result struct {
 	Report  replay.Report
 	Pending []episodes.Episode // failures that were open and not certain yet
-	Alerts  int // that fired
+	Alerts  int                // that fired
 	Ended   bool
 	Skipped []inputs.Skipped
 }

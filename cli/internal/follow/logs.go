@@ -212,4 +212,3 @@ func (l *Logs) Reads(opt inputs.Options, lenient bool) func(rules.Selector) bool
 
 // cut separates the pod and the container of a line's origin.
 func cut(who string) (pod, container string, ok bool) { return strings.Cut(who, "/") }
-
