@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -56,7 +57,7 @@ func (c *cli) inName(root *cobra.Command, text string) string {
 	for _, sub := range root.Commands() {
 		names = append(names, sub.Name()+`\b`)
 	}
-	calls := regexp.MustCompile(`\b` + ownName + ` (` + strings.Join(names, "|") + `)`)
+	calls := regexp.MustCompile(`\b(?:kubectl )?` + ownName + ` (` + strings.Join(names, "|") + `)`)
 	return calls.ReplaceAllString(text, c.name+" $1")
 }
 
@@ -83,6 +84,20 @@ func noSuchCommand(cmd *cobra.Command, arg string) error {
 		hint = "; use " + strings.Join(all, ", ")
 	}
 	return usageErrorf("unknown command %q for %q%s", arg, cmd.CommandPath(), hint)
+}
+
+// rootError replaces the error of the library for an unknown command.
+func (c *cli) rootError(err error) error {
+	quoted, ok := strings.CutPrefix(err.Error(), "unknown command ")
+	if !ok || c.started {
+		return err
+	}
+	if quoted, e := strconv.QuotedPrefix(quoted); e == nil {
+		if name, e := strconv.Unquote(quoted); e == nil {
+			return noSuchCommand(c.root, name)
+		}
+	}
+	return err
 }
 
 // noSuchFlag adds the flag that was probably meant to an error about flags.

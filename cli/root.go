@@ -85,6 +85,9 @@ func (c *cli) exit(err error) int {
 	if err == nil {
 		return exitOK
 	}
+	if _, ok := errors.AsType[*exitError](err); !ok && c.root != nil {
+		err = c.rootError(err)
+	}
 	code := exitFailed
 	if !c.started {
 		code = exitUsage
@@ -129,13 +132,7 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 			return nil
 		},
 	}
-	root.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return noSuchCommand(cmd, args[0])
-		}
-		return nil
-	}
-	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	root.DisableSuggestions = true // rootError has them
 	root.SetFlagErrorFunc(noSuchFlag)
 	root.SetVersionTemplate(version.Print("crowsnest") + "\n")
 	root.SetIn(c.in)

@@ -51,8 +51,8 @@ off.
 Archives are unpacked into a temporary folder (TMPDIR): tar, zip, gzip, xz, zstd
 and bzip2, also one in another. Kubernetes Events and objects in YAML and JSON, and
 files of the systemd journal, become the lines that the sources events, objects and
-journal write. Pods in them tell which versions run. Input that cannot be read, or that does not look
-like a log, is an error.
+journal write. Pods in them state which versions run. Input that cannot be read, or
+that does not look like a log, is an error.
 
 At the end of the input the clock runs on until every deadline is decided ("no
 recovery for two minutes"); --until-eof stops it there. Lines that stop at the end

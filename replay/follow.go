@@ -126,7 +126,7 @@ func (f *Follower) changed(x episodes.Episode) {
 	_, open := sc.alerts[x.Fingerprint]
 	switch {
 	case x.State == episodes.StateFiring && !open:
-		sc.alerts[x.Fingerprint] = f.fired
+		sc.alerts[x.Fingerprint] = notKept
 		f.fired++
 	case x.State == episodes.StateResolved && open:
 		delete(sc.alerts, x.Fingerprint)
@@ -137,6 +137,7 @@ func (f *Follower) changed(x episodes.Episode) {
 		return
 	}
 	if f.onAlert != nil {
+		x.OnHold, x.WaitsFor = false, nil // until the first Advance nothing was proved yet, which is no outage
 		f.onAlert(x)
 	}
 }

@@ -144,6 +144,9 @@ func joinBounded(errs []error) error {
 	return errors.Join(errs...)
 }
 
+// notKept is the index of an open alert that is not in the report.
+const notKept = -1
+
 type scanner struct {
 	opt     ScanOptions
 	readers []*reader
@@ -326,7 +329,7 @@ func (sc *scanner) count(x episodes.Episode) {
 // refresh updates the alerts that are firing at the end of the input.
 func (sc *scanner) refresh(end time.Time) {
 	for _, x := range sc.session.engine.Episodes(end) {
-		if i, open := sc.alerts[x.Fingerprint]; open && x.State == episodes.StateFiring {
+		if i, open := sc.alerts[x.Fingerprint]; open && i != notKept && x.State == episodes.StateFiring {
 			sc.report.Alerts[i].Episode = x
 		}
 	}

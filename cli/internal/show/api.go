@@ -126,7 +126,7 @@ func Rules(data []byte, style ListStyle) ([]Table, error) {
 					open.Text += fmt.Sprintf(" + %d pending", r.Pending)
 				}
 				cells := []Cell{
-					{Text: redact.Sanitise(r.Name), Color: bold}, plain(redact.Sanitise(g.Name)), severityCell(string(r.Severity)), goodCell(r.Health == "ok", r.Health),
+					{Text: redact.Sanitise(r.Name), Color: bold}, plain(redact.Sanitise(g.Name)), severityCell(string(r.Severity)), healthCell(r.Health),
 					open, number(r.Streams), drifting(moment(r.LastSeen)), number(r.Matches), plain(moment(r.LastMatch)), drifting(fmt.Sprint(r.Tries)), drifting(fmt.Sprintf("%.3f", r.Seconds)),
 				}
 				if style.Wide {

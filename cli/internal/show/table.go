@@ -98,9 +98,13 @@ func (t Table) widths(least []int) []int {
 }
 
 func (t Table) line(b *strings.Builder, cells []Cell, widths []int, style ListStyle) {
-	for i, c := range cells {
+	last := len(cells) - 1
+	for last > 0 && cells[last].Text == "" {
+		last--
+	}
+	for i, c := range cells[:last+1] {
 		b.WriteString(Style{Color: style.Color && c.Color != ""}.paint(c.Color, c.Text))
-		if i < len(cells)-1 {
+		if i < last {
 			b.WriteString(strings.Repeat(" ", widths[i]+gap-utf8.RuneCountInString(c.Text)))
 		}
 	}
@@ -130,6 +134,9 @@ func (x *Watched) Update(tables []Table, style ListStyle) error {
 			break
 		}
 		x.widths[i] = t.widths(x.widths[i])
+		if t.Ended != "" { // later states must fit
+			x.widths[i][t.State] = max(x.widths[i][t.State], len(t.Ended))
+		}
 		if !x.began {
 			t.line(&b, t.head(), x.widths[i], style)
 		}
@@ -195,6 +202,20 @@ func stateCell(state, text string) Cell {
 		c.Color = yellow
 	case "resolved":
 		c.Color = green
+	}
+	return c
+}
+
+// healthCell is the health of a rule in its color.
+func healthCell(health string) Cell {
+	c := Cell{Text: health, Color: red}
+	switch health {
+	case "ok":
+		c.Color = green
+	case "inactive": // nothing runs here that the rule is about
+		c.Color = dim
+	case "blind":
+		c.Color = yellow
 	}
 	return c
 }
