@@ -152,7 +152,15 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 	add("daemon", newRun(c), newDemo(c), newGet(c), newAlert(c))
 	add("logs", newScan(c), newCase(c), newDiscover(c), newReplay(c), newExplain(c))
 	add("rules", newCheck(c), newTest(c), newRules(c), newSchema(c), newExport(c))
-	root.AddCommand(&cobra.Command{
+	root.AddCommand(newVersion(c))
+	c.root = root
+	c.rename(root)
+	c.complete(root)
+	return root
+}
+
+func newVersion(c *cli) *cobra.Command {
+	return &cobra.Command{
 		Use:   "version",
 		Short: "Print version, build and platform",
 		Args:  cobra.NoArgs,
@@ -160,11 +168,7 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 			_, err := fmt.Fprintln(c.out, version.Print("crowsnest"))
 			return err
 		},
-	})
-	c.root = root
-	c.rename(root)
-	c.complete(root)
-	return root
+	}
 }
 
 func parent(use, short string, subs ...*cobra.Command) *cobra.Command {

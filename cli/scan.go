@@ -91,7 +91,7 @@ persist: at most five. They do not change the exit code.`,
 	return paged(cmd)
 }
 
-func (c *cli) scan(ctx context.Context, f scanFlags, args []string) (err error) {
+func (c *cli) scan(ctx context.Context, f scanFlags, args []string) error {
 	labels, err := parseLabels(f.labels)
 	if err != nil {
 		return err
@@ -116,9 +116,15 @@ func (c *cli) scan(ctx context.Context, f scanFlags, args []string) (err error) 
 	if err != nil {
 		return fmt.Errorf("compile rules: %w", err)
 	}
+	target := replay.Target{Set: set, Program: program}
 	if f.follow {
-		return c.scanFollow(ctx, f, args, labels, replay.Target{Set: set, Program: program})
+		return c.scanFollow(ctx, f, args, labels, target)
 	}
+	return c.scanRecorded(f, args, labels, target)
+}
+
+// scanRecorded prints what recorded logs contain.
+func (c *cli) scanRecorded(f scanFlags, args []string, labels matcher.Labels, target replay.Target) (err error) {
 	find, remove, err := c.inputs(labels)
 	if err != nil {
 		return err
@@ -140,7 +146,7 @@ func (c *cli) scan(ctx context.Context, f scanFlags, args []string) (err error) 
 	if !f.hits {
 		unknown = unknownIn(&opt, opt.Redactor)
 	}
-	report, readErr := replay.Scan(set, program, logs, opt)
+	report, readErr := replay.Scan(target.Set, target.Program, logs, opt)
 	progress.end()
 	account.Count(report.Outcomes)
 	var writeErr error
@@ -154,7 +160,7 @@ func (c *cli) scan(ctx context.Context, f scanFlags, args []string) (err error) 
 	}
 	c.reportSkipped(account)
 	if f.output.value == "text" {
-		c.summarize(report, len(set.Rules), opt.HitsOnly)
+		c.summarize(report, len(target.Set.Rules), opt.HitsOnly)
 		if len(account.Files) > 1 {
 			fmt.Fprintln(c.err, account.Summary())
 		}

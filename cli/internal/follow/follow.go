@@ -135,7 +135,7 @@ func (f *pipeline) Scan(s *matcher.Stream, block []byte, commit func()) {
 func (f *pipeline) scan(l *log, block []byte, now time.Time) {
 	if !l.began {
 		l.began = true
-		if problem := inputs.Problem(block); problem != "" {
+		if problem := inputs.Problem(l.name, block); problem != "" {
 			l.refused = true
 			f.skipped[problem] = append(f.skipped[problem], l.name)
 			return

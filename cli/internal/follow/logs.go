@@ -125,7 +125,7 @@ func check(path string) error {
 	if n == 0 && err != io.EOF && err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
-	if problem := inputs.Problem(head[:n]); problem != "" {
+	if problem := inputs.Problem(path, head[:n]); problem != "" {
 		return fmt.Errorf("%s %s", path, problem)
 	}
 	return nil

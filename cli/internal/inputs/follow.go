@@ -13,9 +13,12 @@ func LabelsOf(path string, opt Options) matcher.Labels {
 	return (&collector{opt: opt}).labels(path)
 }
 
-// Problem returns why a file with this beginning cannot be followed, "" if it consists of
-// lines of text.
-func Problem(head []byte) string {
+// Problem returns why a file of this name and with this beginning cannot be followed, "" if
+// it consists of lines of text.
+func Problem(name string, head []byte) string {
+	if isYAML(name) {
+		return "is YAML, not a log"
+	}
 	if bytes.HasPrefix(head, gzipMagic) {
 		return "is packed with gzip; scan it without --follow"
 	}
