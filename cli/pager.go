@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -93,7 +94,7 @@ func (p *pager) Write(b []byte) (int, error) {
 
 // start starts the program. If that fails, the output is written directly.
 func (p *pager) start() {
-	p.proc = exec.Command("/bin/sh", "-c", p.command) //nolint:gosec // PAGER is a shell command
+	p.proc = exec.CommandContext(context.Background(), "/bin/sh", "-c", p.command) //nolint:gosec // PAGER is a shell command
 	p.proc.Stdout, p.proc.Stderr = p.out, p.err
 	in, err := p.proc.StdinPipe()
 	if err != nil {

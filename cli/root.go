@@ -153,6 +153,7 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 	add("logs", newScan(c), newCase(c), newDiscover(c), newReplay(c), newExplain(c))
 	add("rules", newCheck(c), newTest(c), newRules(c), newSchema(c), newExport(c))
 	root.AddCommand(newVersion(c))
+	root.InitDefaultCompletionCmd()
 	c.root = root
 	c.rename(root)
 	c.complete(root)

@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -122,7 +123,7 @@ func check(path string) error {
 	defer f.Close()
 	head := make([]byte, 512)
 	n, err := io.ReadFull(f, head)
-	if n == 0 && err != io.EOF && err != nil {
+	if n == 0 && err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	if problem := inputs.Problem(path, head[:n]); problem != "" {

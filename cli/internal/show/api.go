@@ -19,12 +19,22 @@ import (
 // A Lister turns the answer of an endpoint of the API into tables.
 type Lister func(data []byte, style ListStyle) ([]Table, error)
 
+// decode decodes an answer and makes its tables. Nothing that the answer contains can
+// control a terminal.
 func decode[T any](data []byte, rows func(in T) []Table) ([]Table, error) {
 	var in T
 	if err := json.Unmarshal(data, &in); err != nil {
 		return nil, err
 	}
-	return rows(in), nil
+	tables := rows(in)
+	for _, t := range tables {
+		for _, r := range t.Rows {
+			for i := range r.Cells {
+				r.Cells[i].Text = redact.Sanitise(r.Cells[i].Text)
+			}
+		}
+	}
+	return tables, nil
 }
 
 func sortedRows(rows map[string]Row) (out []Row) {
@@ -50,15 +60,15 @@ func OpenAlerts(data []byte, style ListStyle) ([]Table, error) {
 			}
 			cause := ""
 			if e.Cause != nil {
-				cause = redact.Sanitise(e.Cause.Alert)
+				cause = e.Cause.Alert
 			}
 			cells := []Cell{
-				plain(e.Fingerprint), {Text: redact.Sanitise(e.Alert), Color: bold}, stateCell(string(e.State), stateOf(e)), severityCell(e.Labels["severity"]),
-				style.age(e.StartsAt), plain(cmp.Or(cause, "-")), plain(redact.Sanitise(e.Annotations["summary"])),
+				plain(e.Fingerprint), {Text: e.Alert, Color: bold}, stateCell(string(e.State), stateOf(e)), severityCell(e.Labels["severity"]),
+				style.age(e.StartsAt), plain(cmp.Or(cause, "-")), plain(e.Annotations["summary"]),
 			}
 			if style.Wide {
 				cells = append(cells, plain(where(e.Labels)), drifting(fmt.Sprint(e.Count)), plain(e.StartsAt.UTC().Format(time.RFC3339)),
-					drifting(e.LastSeen.UTC().Format(time.RFC3339)), drifting(redact.Sanitise(e.Line)))
+					drifting(e.LastSeen.UTC().Format(time.RFC3339)), drifting(e.Line))
 			}
 			t.Rows = append(t.Rows, Row{e.Fingerprint, cells})
 		}
@@ -68,7 +78,7 @@ func OpenAlerts(data []byte, style ListStyle) ([]Table, error) {
 
 func drifting(text string) Cell { return Cell{Text: text, Drifts: true} }
 
-func where(labels map[string]string) string { return cmp.Or(redact.Sanitise(Where(labels)), "-") }
+func where(labels map[string]string) string { return cmp.Or(Where(labels), "-") }
 
 // Episodes lists the answer of the endpoint episodes.
 func Episodes(data []byte, style ListStyle) ([]Table, error) {
@@ -79,10 +89,10 @@ func Episodes(data []byte, style ListStyle) ([]Table, error) {
 	return decode(data, func(in episodeList) []Table {
 		for _, e := range in.Episodes {
 			cells := []Cell{
-				plain(e.Fingerprint), {Text: redact.Sanitise(e.Alert), Color: bold}, stateCell(string(e.State), stateOf(e)), severityCell(e.Labels["severity"]),
+				plain(e.Fingerprint), {Text: e.Alert, Color: bold}, stateCell(string(e.State), stateOf(e)), severityCell(e.Labels["severity"]),
 				style.age(e.StartsAt), drifting(fmt.Sprint(e.Count)),
 			}
-			line := redact.Sanitise(e.Line)
+			line := e.Line
 			if style.Wide {
 				ended := "-"
 				if e.EndsAt != nil {
@@ -106,7 +116,7 @@ func stateOf(e web.Episode) string {
 	case len(e.WaitsFor) == 0:
 		return string(e.State) + " (on hold)"
 	}
-	return redact.Sanitise(fmt.Sprintf("%s (on hold: %s)", e.State, strings.Join(e.WaitsFor, ", ")))
+	return fmt.Sprintf("%s (on hold: %s)", e.State, strings.Join(e.WaitsFor, ", "))
 }
 
 // Rules lists the answer of the endpoint rules.
@@ -126,11 +136,11 @@ func Rules(data []byte, style ListStyle) ([]Table, error) {
 					open.Text += fmt.Sprintf(" + %d pending", r.Pending)
 				}
 				cells := []Cell{
-					{Text: redact.Sanitise(r.Name), Color: bold}, plain(redact.Sanitise(g.Name)), severityCell(string(r.Severity)), healthCell(r.Health),
+					{Text: r.Name, Color: bold}, plain(g.Name), severityCell(string(r.Severity)), healthCell(r.Health),
 					open, number(r.Streams), drifting(moment(r.LastSeen)), number(r.Matches), plain(moment(r.LastMatch)), drifting(fmt.Sprint(r.Tries)), drifting(fmt.Sprintf("%.3f", r.Seconds)),
 				}
 				if style.Wide {
-					cells = append(cells, plain(string(r.Mode)), plain(string(r.Origin)), plain(redact.Sanitise(r.From)), plain(cmp.Or(redact.Sanitise(r.Waits), "-")))
+					cells = append(cells, plain(string(r.Mode)), plain(string(r.Origin)), plain(r.From), plain(cmp.Or(r.Waits, "-")))
 				}
 				t.Rows = append(t.Rows, Row{g.Name + "/" + r.Name, cells})
 			}
@@ -161,7 +171,7 @@ func Sources(data []byte, style ListStyle) ([]Table, error) {
 	return decode(data, func(in sourceList) []Table {
 		for _, s := range in.Sources {
 			watermark := drifting(s.Watermark.UTC().Format(time.RFC3339))
-			cells := []Cell{{Text: redact.Sanitise(s.Name), Color: bold}, goodCell(s.Up, fmt.Sprint(s.Up)), watermark}
+			cells := []Cell{{Text: s.Name, Color: bold}, goodCell(s.Up, fmt.Sprint(s.Up)), watermark}
 			if style.Wide {
 				cells = append(cells, drifting(s.Lag.Round(time.Second).String()))
 			}
@@ -173,12 +183,12 @@ func Sources(data []byte, style ListStyle) ([]Table, error) {
 				}
 				cells = append(cells, drifting(fmt.Sprint(s.Bytes)), number(lost), number(len(s.Unread)))
 			}
-			from.Rows = append(from.Rows, Row{s.Name, append(cells, Cell{Text: redact.Sanitise(s.Error), Color: red})})
+			from.Rows = append(from.Rows, Row{s.Name, append(cells, Cell{Text: s.Error, Color: red})})
 		}
 		for _, e := range in.Endpoints {
 			name := e.Sink + " " + e.Endpoint
 			to.Rows = append(to.Rows, Row{name, []Cell{
-				{Text: redact.Sanitise(name), Color: bold}, goodCell(e.Up, fmt.Sprint(e.Up)), drifting(fmt.Sprint(e.Sent)), drifting(fmt.Sprint(e.Pending)), {Text: redact.Sanitise(e.Error), Color: red},
+				{Text: name, Color: bold}, goodCell(e.Up, fmt.Sprint(e.Up)), drifting(fmt.Sprint(e.Sent)), drifting(fmt.Sprint(e.Pending)), {Text: e.Error, Color: red},
 			}})
 		}
 		return []Table{from, to}
@@ -198,9 +208,9 @@ func UnknownFailures(data []byte, style ListStyle) ([]Table, error) {
 				state.Color = red
 			}
 			cells := []Cell{
-				plain(u.Fingerprint), {Text: redact.Sanitise(u.Component), Color: bold}, state, plain(u.Why), style.age(u.Since), drifting(fmt.Sprint(u.Count)),
+				plain(u.Fingerprint), {Text: u.Component, Color: bold}, state, plain(u.Why), style.age(u.Since), drifting(fmt.Sprint(u.Count)),
 			}
-			pattern := redact.Sanitise(u.Pattern)
+			pattern := u.Pattern
 			if style.Wide {
 				cells = append(cells, plain(u.Since.UTC().Format(time.RFC3339)), plain(cmp.Or(u.Level, "-")), plain(where(u.Labels)))
 			} else {

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"k8s.io/apimachinery/pkg/util/duration"
 )
 
 // ListStyle controls the format of lists.
@@ -171,7 +169,34 @@ func (s ListStyle) age(t time.Time) Cell {
 	if t.IsZero() {
 		return Cell{Text: "never", Drifts: true}
 	}
-	return Cell{Text: duration.HumanDuration(s.Now.Sub(t)), Drifts: true}
+	return Cell{Text: ageText(s.Now.Sub(t)), Drifts: true}
+}
+
+// ageText formats an age with the precision that matters.
+func ageText(d time.Duration) string {
+	const day = 24 * time.Hour
+	two := func(large time.Duration, l string, small time.Duration, s string) string {
+		text := fmt.Sprintf("%d%s", d/large, l)
+		if rest := d % large / small; rest > 0 {
+			text += fmt.Sprintf("%d%s", rest, s)
+		}
+		return text
+	}
+	switch d = max(d, 0); {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < 10*time.Minute:
+		return two(time.Minute, "m", time.Second, "s")
+	case d < 3*time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 8*time.Hour:
+		return two(time.Hour, "h", time.Minute, "m")
+	case d < 2*day:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d < 8*day:
+		return two(day, "d", time.Hour, "h")
+	}
+	return fmt.Sprintf("%dd", d/day)
 }
 
 func plain(text string) Cell { return Cell{Text: text} }
