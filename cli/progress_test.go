@@ -24,7 +24,7 @@ func TestProgress(t *testing.T) {
 			p.ended.Go(p.run)
 			p.expect([]replay.Input{{Size: total}})
 			in := p.watch([]replay.Input{{Open: func() (io.ReadCloser, error) {
-				return io.NopCloser(io.LimitReader(zeros{}, bytesRead)), nil
+				return io.NopCloser(io.LimitReader(nulBytes{}, bytesRead)), nil
 			}}})
 			rc, err := in[0].Open()
 			require.NoError(t, err)
@@ -47,9 +47,9 @@ func TestProgress(t *testing.T) {
 	require.Len(t, strings.Split(run(1<<20, 0, nil, 3100*time.Millisecond), erase), 5, "it is updated twice a second")
 }
 
-type zeros struct{}
+type nulBytes struct{}
 
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+func (nulBytes) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 // Nothing is shown to what is not a terminal.
 func TestNoProgressWithoutTerminal(t *testing.T) {

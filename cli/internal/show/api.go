@@ -63,7 +63,9 @@ func OpenAlerts(data []byte, style ListStyle) ([]Table, error) {
 				cause = e.Cause.Alert
 			}
 			cells := []Cell{
-				plain(e.Fingerprint), {Text: e.Alert, Color: bold}, stateCell(string(e.State), stateOf(e)), severityCell(e.Labels["severity"]),
+				plain(e.Fingerprint),
+				{Text: e.Alert, Color: bold},
+				stateCell(string(e.State), stateOf(e)), severityCell(e.Labels["severity"]),
 				style.age(e.StartsAt), plain(cmp.Or(cause, "-")), plain(e.Annotations["summary"]),
 			}
 			if style.Wide {
@@ -89,7 +91,9 @@ func Episodes(data []byte, style ListStyle) ([]Table, error) {
 	return decode(data, func(in episodeList) []Table {
 		for _, e := range in.Episodes {
 			cells := []Cell{
-				plain(e.Fingerprint), {Text: e.Alert, Color: bold}, stateCell(string(e.State), stateOf(e)), severityCell(e.Labels["severity"]),
+				plain(e.Fingerprint),
+				{Text: e.Alert, Color: bold},
+				stateCell(string(e.State), stateOf(e)), severityCell(e.Labels["severity"]),
 				style.age(e.StartsAt), drifting(fmt.Sprint(e.Count)),
 			}
 			line := e.Line
@@ -136,7 +140,8 @@ func Rules(data []byte, style ListStyle) ([]Table, error) {
 					open.Text += fmt.Sprintf(" + %d pending", r.Pending)
 				}
 				cells := []Cell{
-					{Text: r.Name, Color: bold}, plain(g.Name), severityCell(string(r.Severity)), healthCell(r.Health),
+					{Text: r.Name, Color: bold},
+					plain(g.Name), severityCell(string(r.Severity)), healthCell(r.Health),
 					open, number(r.Streams), drifting(moment(r.LastSeen)), number(r.Matches), plain(moment(r.LastMatch)), drifting(fmt.Sprint(r.Tries)), drifting(fmt.Sprintf("%.3f", r.Seconds)),
 				}
 				if style.Wide {
