@@ -3,6 +3,7 @@
 #   make run     replay incidents to the daemon and a real Alertmanager, and see alerts fire
 #   make test    everything that CI runs
 #   make check   linters and known vulnerabilities
+#   make help    every target
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
@@ -23,8 +24,12 @@ ldflags = -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Revision=
 GOFILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.go'))
 
 .PHONY: build run test check bench bench-baseline bench-peers bench-load chaos e2e e2e-servers fuzz clean fmt packs schemas docs dashboards screenshot chart
+.PHONY: help manual
 .PHONY: image module release release-check release-notes release-snapshot release-tools
 .PHONY: test-programs test-build test-format test-workflows test-go test-fuzz check-vet check-format check-static check-lint check-vulns
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 build: ## build the static binary; the same commit, VERSION and BRANCH give the same bytes in every folder
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(call ldflags,$(BRANCH))' -o $(BIN) ./cmd/crowsnest
@@ -34,7 +39,7 @@ DEMO_BIN := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/crowsnest/bin
 # CONFIG=my.yml make run   runs with your configuration, on your logs
 # ARGS=--until-done        ends when every expected alert has arrived
 ifdef CONFIG
-run: build
+run: build ## replay incidents to the daemon and a real Alertmanager; CONFIG=my.yml runs it with your configuration
 	exec $(BIN) run --config.file=$(CONFIG) $(ARGS)
 else
 run: build $(if $(findstring --alertmanager,$(ARGS)),,$(DEMO_BIN)/alertmanager)
@@ -44,9 +49,9 @@ endif
 # Later module archives lack the pages, and `go install` cannot build them.
 $(DEMO_BIN)/alertmanager:
 	@echo "building Alertmanager into $(DEMO_BIN) (once, a few minutes)"
-	cd / && GOBIN=$(DEMO_BIN) CGO_ENABLED=0 $(GO) install github.com/prometheus/alertmanager/cmd/alertmanager@v0.31.1
+	@cd / && GOBIN=$(DEMO_BIN) CGO_ENABLED=0 $(CURDIR)/cli/internal/demo/build.sh $(GO) github.com/prometheus/alertmanager/cmd/alertmanager@v0.31.1
 
-test: test-programs test-build test-format test-workflows test-go test-fuzz packs
+test: test-programs test-build test-format test-workflows test-go test-fuzz packs ## run what CI runs
 
 # Only what takes a few minutes on a new machine; `make e2e` needs more.
 test-programs:
@@ -82,7 +87,7 @@ packs: build ## check and test the shipped rule packs and the packs that pin the
 	$(BIN) test rules --mutate rules/packs
 	@if ls testdata/language/*.yaml >/dev/null 2>&1; then $(BIN) test rules testdata/language; fi
 
-check: check-vet check-format check-static check-lint check-vulns
+check: check-vet check-format check-static check-lint check-vulns ## run linters and look for known vulnerabilities
 
 check-vet:
 	$(GO) vet ./...
@@ -101,7 +106,7 @@ check-vulns:
 	@$(TOOL) govulncheck ./... || { rc=$$?; if [ $$rc -eq 3 ]; then exit 3; fi; \
 	  echo "govulncheck: its database cannot be reached; known vulnerabilities were NOT checked" >&2; }
 
-fmt:
+fmt: ## format all Go files
 	$(TOOL) gofumpt -w $(GOFILES)
 
 docs: build ## write the generated documents: runbook pages, references of language and configuration, outputs in the tutorial
@@ -109,6 +114,9 @@ docs: build ## write the generated documents: runbook pages, references of langu
 	$(BIN) rules docs --out docs/rules
 	$(BIN) schema rules -o markdown > docs/language.md
 	UPDATE_SNAPSHOTS=1 $(GO) test -count=1 -run '^(TestDocuments|TestConfigurationPage)$$' ./cli ./daemon/config
+
+manual: ## write man pages and shell completions into bin/manual
+	$(GO) run ./cli/internal/manual bin/manual
 
 dashboards: ## write the dashboards, and the objects of Kubernetes made of them and of the rules
 	$(GO) run ./deploy/monitoring/generate deploy/monitoring
@@ -195,7 +203,7 @@ release-notes: # the section of VERSION in CHANGELOG.md
 	  || { echo "CHANGELOG.md has no section '## $(VERSION)'" >&2; exit 1; }
 
 # Only .github/workflows/release.yml calls it, for a tag.
-release: release-check
+release: release-check ## publish a release; only the workflow calls it, for a tag
 	@grep -q '^module github.com/' go.mod || { echo "the repository has no owner: run make module PATH=github.com/owner/crowsnest" >&2; exit 1; }
 	$(MAKE) -s release-notes > bin/release-notes.md
 	timeout 30m goreleaser release --clean --release-notes bin/release-notes.md
@@ -240,5 +248,5 @@ fuzz: ## run every fuzz target for FUZZTIME, and thousands of histories of rotat
 test-fuzz: ## run every fuzz target briefly
 	$(call fuzz_each,$(FUZZRUNS))
 
-clean:
+clean: ## remove bin
 	rm -rf bin

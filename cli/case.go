@@ -121,20 +121,18 @@ func (c *cli) caseOfLogs(f caseFlags, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	find.Parts = find.Unpack
+	progress := c.startProgress("reading", nil)
+	defer progress.end()
 	logs, account, findErr := inputs.Collect(args, find)
+	progress.expect(logs)
+	logs = progress.watch(logs)
 	now, hide := time.Now(), redact.New(nil)
 	logs, spans := casefile.Observe(logs, now)
 	lines := casefile.NewRecorder(hide)
-	progress := &statusLine{w: c.err, shown: isTerminal(c.err)}
 	report, readErr := replay.Scan(set, program, logs, replay.ScanOptions{
 		Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: now, Redactor: hide, OnHit: lines.Add,
-		OnWait: func(p replay.Progress) {
-			if progress.due() {
-				progress.show("%d MiB read, %d matched lines", p.Bytes>>20, p.Hits)
-			}
-		},
 	})
-	progress.clear()
+	progress.end()
 	inputErr := errors.Join(findErr, readErr)
 	account.Count(report.Outcomes)
 	if err := checkInput(c.err, report, account); err != nil {

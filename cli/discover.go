@@ -88,7 +88,7 @@ other entries, gets its own rule. --rules none omits no lines.`,
 	flags.Bool("why", false, "show how each entry was scored")
 	flags.VarP(f.output, "output", "o", "output format")
 	f.loki.add(cmd)
-	return cmd
+	return paged(cmd)
 }
 
 func (c *cli) discover(ctx context.Context, f discoverFlags, cmd *cobra.Command, args []string) error {
@@ -169,16 +169,20 @@ func (c *cli) discoverIn(ctx context.Context, of *discovery, finder *discover.Fi
 		return err
 	}
 	of.cleanup = append(of.cleanup, remove)
+	progress := c.startProgress("reading", nil)
+	defer progress.end()
 	logs, account, findErr := inputs.Collect(args, find)
-	c.reportSkipped(account)
+	progress.expect(logs)
 	errs := []error{findErr}
-	for _, in := range logs {
+	for _, in := range progress.watch(logs) {
 		log := discover.Input{Name: in.Name, Labels: in.Labels, Open: in.Open}
 		errs = append(errs, finder.Read(log))
 		if !slices.Contains(args, inputs.Stdin) {
 			of.again = append(of.again, log)
 		}
 	}
+	progress.end()
+	c.reportSkipped(account)
 	return errors.Join(errs...)
 }
 
@@ -191,11 +195,16 @@ func (c *cli) discoverLoki(ctx context.Context, f discoverFlags, finder *discove
 	}
 	lost := 0
 	rg.Lost = func(string, string) { lost++ }
+	at := &rangeProgress{from: rg.From, to: rg.To}
+	progress := c.startProgress("reading Loki", at.state)
+	defer progress.end()
 	err = loki.ReadRange(ctx, cfg, rg, func(s *matcher.Stream, rec matcher.Record) error {
+		at.reached(rec.Time)
 		finder.Record(s, rec)
 		return nil
 	})
 	finder.Finish()
+	progress.end()
 	if lost > 0 {
 		fmt.Fprintf(c.err, "%d entries of Loki could not be read\n", lost)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -110,6 +111,29 @@ func (f exportFlags) options() (export.Options, error) {
 	return opt, nil
 }
 
+// nothing is the error if no rule is selected.
+func (f exportFlags) nothing(set *rules.Set) error {
+	var said []string
+	hint := ""
+	for _, name := range f.packs {
+		said = append(said, "--pack "+name)
+		hint = cmp.Or(hint, unlessKnown(name, packsOf(set)))
+	}
+	for _, name := range f.alerts {
+		said = append(said, "--rule "+name)
+		hint = cmp.Or(hint, unlessKnown(name, alertsOf(set)))
+	}
+	return usageErrorf("no rule matches %s%s", strings.Join(said, " "), hint)
+}
+
+// unlessKnown is meant, and "" for one of the names.
+func unlessKnown(name string, names []string) string {
+	if slices.Contains(names, name) {
+		return ""
+	}
+	return meant(name, names)
+}
+
 // matchesGlob reports whether one of the globs matches, or there are none.
 func matchesGlob(globs []string, name string) bool {
 	return len(globs) == 0 || slices.ContainsFunc(globs, func(glob string) bool {
@@ -129,7 +153,7 @@ func (c *cli) export(f exportFlags, what string, run func(*rules.Set, export.Opt
 	}
 	res := run(set, opt)
 	if res.Exported()+len(res.Refused) == 0 {
-		return usageErrorf("no rule matches --pack %s --rule %s", strings.Join(f.packs, " "), strings.Join(f.alerts, " "))
+		return f.nothing(set)
 	}
 	comment := "Rules of crowsnest in " + what + ", written by `crowsnest export`.\nChange the packs and export again instead of editing this file."
 	if f.output.value == "prometheusrule" {

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
-	"strings"
+	"os/signal"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,15 +20,32 @@ type getFlags struct {
 	url        string
 	httpConfig string
 	output     *oneOf
+	watch      bool
 }
 
 func newGet(c *cli) *cobra.Command {
 	return parent("get", "Query a running daemon",
-		newGetKind(c, "alerts [MATCHER]...", "List open alerts; matchers have Alertmanager's syntax", "alerts", show.OpenAlerts),
-		newGetKind(c, "episodes [MATCHER]...", "List open and recently resolved episodes", "episodes", show.Episodes),
-		newGetKind(c, "rules", "List rules with their health, streams, matches and cost", "rules", show.Rules),
+		newGetKind(c, getKind{
+			use: "alerts [MATCHER]...", short: "List open alerts; matchers have Alertmanager's syntax",
+			path: "alerts", listed: "episodes", list: show.OpenAlerts, matchers: true,
+			example: `  crowsnest get alerts severity=critical 'namespace=~"team-.*"'
+  crowsnest get alerts -o wide --url http://localhost:9797
+  crowsnest get alerts --watch`,
+		}),
+		newGetKind(c, getKind{
+			use: "episodes [MATCHER]...", short: "List open and recently resolved episodes",
+			path: "episodes", list: show.Episodes, matchers: true,
+			example: "  crowsnest get episodes alertname=EtcdOutOfSpace\n  crowsnest get episodes --watch",
+		}),
+		newGetKind(c, getKind{
+			use: "rules", short: "List rules with their health, streams, matches and cost",
+			path: "rules", list: show.Rules, example: "  crowsnest get rules -o wide",
+		}),
 		newGetUnknown(c),
-		newGetKind(c, "sources", "List sources and receivers", "sources", show.Sources),
+		newGetKind(c, getKind{
+			use: "sources", short: "List sources and receivers",
+			path: "sources", list: show.Sources, example: "  crowsnest get sources --watch",
+		}),
 	)
 }
 
@@ -35,30 +54,111 @@ func (f *getFlags) add(cmd *cobra.Command, url string) {
 	cmd.Flags().StringVar(&f.httpConfig, "http.config.file", "", "TLS and credentials for the daemon: a `FILE` with Prometheus' http_config")
 }
 
+// getKind is one kind of things that a daemon can list.
+type getKind struct {
+	use, short, example string
+	path                string // of the API
+	listed              string // the path whose answer is listed; "": path
+	list                show.Lister
+	matchers            bool // arguments are matchers
+}
+
 // newGetKind returns a command that prints one endpoint of the API.
-func newGetKind(c *cli, use, short, path string, text func(io.Writer, []byte) error) *cobra.Command {
-	f := getFlags{output: newOneOf("text", "json")}
+func newGetKind(c *cli, kind getKind) *cobra.Command {
+	f := getFlags{output: newOneOf("text", "wide", "json")}
 	cmd := &cobra.Command{
-		Use: use, Short: short,
-		Example: "  crowsnest get alerts --url http://localhost:9797 severity=critical 'namespace=~\"team-.*\"'",
+		Use: kind.use, Short: kind.short, Long: kind.short + ".\n\n" + watchText, Example: kind.example,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && !strings.Contains(use, "MATCHER") {
-				return usageErrorf("get %s accepts no matchers", path)
+			if len(args) > 0 && !kind.matchers {
+				return usageErrorf("get %s accepts no matchers", kind.path)
 			}
-			data, err := f.fetch(cmd.Context(), path, args)
-			if err != nil {
-				return err
-			}
-			if f.output.value == "json" {
-				_, err := fmt.Fprintf(c.out, "%s\n", data)
-				return err
-			}
-			return text(c.out, data)
+			return c.get(cmd.Context(), f, kind, args)
 		},
 	}
 	f.add(cmd, api.DefaultAddress)
+	f.addList(cmd)
+	return paged(cmd)
+}
+
+const watchText = `AGE is the time since it began. -o wide adds columns. --watch asks the daemon every
+two seconds and adds a row for each change, until Ctrl-C.`
+
+// addList adds the flags of lists.
+func (f *getFlags) addList(cmd *cobra.Command) {
 	cmd.Flags().VarP(f.output, "output", "o", "output format")
-	return cmd
+	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "then print what changes, until Ctrl-C")
+}
+
+func (c *cli) get(ctx context.Context, f getFlags, kind getKind, matchers []string) error {
+	if f.output.value == "json" {
+		if f.watch {
+			return usageErrorf("-o json prints one document: it cannot be combined with --watch")
+		}
+		data, err := f.fetch(ctx, kind.path, matchers)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(c.out, "%s\n", data)
+		return err
+	}
+	ask := func(ctx context.Context) ([]show.Table, error) {
+		data, err := f.fetch(ctx, cmp.Or(kind.listed, kind.path), matchers)
+		if err != nil {
+			return nil, err
+		}
+		return kind.list(data, c.listStyle(f))
+	}
+	if f.watch {
+		return c.watch(ctx, ask, f)
+	}
+	tables, err := ask(ctx)
+	if err != nil {
+		return err
+	}
+	return show.Write(c.out, tables, c.listStyle(f))
+}
+
+func (c *cli) listStyle(f getFlags) show.ListStyle {
+	return show.ListStyle{Color: c.colors(c.out), Wide: f.output.value == "wide", Now: time.Now()}
+}
+
+// askEvery is the interval of the questions of --watch.
+const askEvery = 2 * time.Second
+
+// watch prints a list and then its changes, until a signal. While the daemon does not
+// answer, it says so once and goes on.
+func (c *cli) watch(ctx context.Context, ask func(context.Context) ([]show.Table, error), f getFlags) error {
+	c.withoutPager()
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	watched := show.Watched{W: c.out}
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for first, down := true, false; ; first = false {
+		tables, err := ask(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && first:
+			return err
+		case err != nil && !down:
+			down = true
+			fmt.Fprintf(c.err, "%s: %v; still asking\n", time.Now().UTC().Format(time.RFC3339), err)
+		case err == nil:
+			if down {
+				down = false
+				fmt.Fprintf(c.err, "%s: the daemon answers again\n", time.Now().UTC().Format(time.RFC3339))
+			}
+			if err := watched.Update(tables, c.listStyle(f)); err != nil {
+				return fmt.Errorf("write the result: %w", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // fetch returns the data of an endpoint of the daemon's API.

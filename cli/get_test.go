@@ -88,3 +88,29 @@ func TestExplainEpisode(t *testing.T) {
 	_, _, code = asked(nil, "explain", "LeaseLost", "--episode", "0000000000000abc", "--url", url)
 	require.Equal(t, exitUsage, code)
 }
+
+// get alerts lists what is open, with the fingerprints of episodes; the JSON is that of the
+// endpoint alerts.
+func TestGetAlerts(t *testing.T) {
+	url := daemonSays(t, map[string]string{
+		"/api/v1/alerts": `{"status":"success","data":{"alerts":[]}}`,
+		"/api/v1/episodes": `{"status":"success","data":{"episodes":[
+			{"fingerprint":"00000000000000ab","alert":"LeaseLost","state":"firing","labels":{"severity":"critical","pod":"a"},"annotations":{"summary":"lost"},"startsAt":"2026-01-01T10:00:00Z","lastSeen":"2026-01-01T10:00:05Z","count":3,"line":"leaderelection lost","cause":{"alert":"EtcdSlow"}},
+			{"fingerprint":"00000000000000ac","alert":"Ended","state":"resolved","labels":{},"startsAt":"2026-01-01T10:00:00Z"},
+			{"fingerprint":"00000000000000ad","alert":"Quiet","state":"firing","silent":true,"labels":{},"startsAt":"2026-01-01T10:00:00Z"}]}}`,
+	})
+	out, errs, code := asked(nil, "get", "alerts", "--url", url)
+	require.Zero(t, code, errs)
+	require.Regexp(t, `^FINGERPRINT +ALERT +STATE +SEVERITY +AGE +SYMPTOM OF +SUMMARY\n00000000000000ab +LeaseLost +firing +critical +[0-9]+d +EtcdSlow +lost\n$`, out)
+	out, _, _ = asked(nil, "get", "alerts", "--url", url, "-o", "wide")
+	require.Regexp(t, `lost +pod=a +3 +2026-01-01T10:00:00Z +2026-01-01T10:00:05Z +leaderelection lost\n$`, out)
+	out, _, _ = asked(nil, "get", "episodes", "--url", url)
+	require.Equal(t, 4, strings.Count(out, "\n"))
+	out, _, _ = asked(nil, "get", "alerts", "--url", url, "-o", "json")
+	require.JSONEq(t, `{"alerts":[]}`, out)
+	_, errs, code = asked(nil, "get", "alerts", "--url", url, "-o", "json", "--watch")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, errs, "cannot be combined with --watch")
+	_, _, code = asked(nil, "get", "alerts", "--url", "http://localhost:1", "--watch")
+	require.Equal(t, exitFailed, code, "a daemon that never answered")
+}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -12,10 +11,11 @@ import (
 )
 
 func newGetUnknown(c *cli) *cobra.Command {
-	f := getFlags{output: newOneOf("text", "json", "rule")}
+	f := getFlags{output: newOneOf("text", "wide", "json", "rule")}
 	cmd := &cobra.Command{
 		Use:   "unknown [FINGERPRINT]",
 		Short: "List failures that no rule describes; with -o rule, print a rule with tests for one",
+		Long:  "List failures that no rule describes. With -o rule and a fingerprint, print a rule\nwith tests for one.\n\n" + watchText,
 		Example: "  crowsnest get unknown\n" +
 			"  crowsnest get unknown -o rule 8c1f0de2a94b7730 > new.yaml",
 		Args: cobra.MaximumNArgs(1),
@@ -29,26 +29,25 @@ func newGetUnknown(c *cli) *cobra.Command {
 			case rule:
 				path += "/" + args[0] + "/rule"
 			}
+			if f.output.value != "rule" {
+				return c.get(cmd.Context(), f, getKind{path: path, list: show.UnknownFailures}, nil)
+			}
+			if f.watch {
+				return usageErrorf("-o rule prints one rule: it cannot be combined with --watch")
+			}
 			data, err := f.fetch(cmd.Context(), path, nil)
 			if err != nil {
 				return err
 			}
-			switch f.output.value {
-			case "json":
-				_, err = fmt.Fprintf(c.out, "%s\n", data)
-				return err
-			case "rule":
-				var answer struct{ Pack string }
-				if err := json.Unmarshal(data, &answer); err != nil {
-					return err
-				}
-				_, err = io.WriteString(c.out, answer.Pack)
+			var answer struct{ Pack string }
+			if err := json.Unmarshal(data, &answer); err != nil {
 				return err
 			}
-			return show.UnknownFailures(c.out, data)
+			_, err = io.WriteString(c.out, answer.Pack)
+			return err
 		},
 	}
 	f.add(cmd, api.DefaultAddress)
-	cmd.Flags().VarP(f.output, "output", "o", "output format")
-	return cmd
+	f.addList(cmd)
+	return paged(cmd)
 }

@@ -1,62 +1,146 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"crowsnest/cli/internal/inputs"
 	"crowsnest/replay"
 )
 
-// statusLine shows the progress of a command on one line of a terminal. It is not
-// safe for concurrent use.
-type statusLine struct {
+const (
+	// progressAfter is how long a command may take without showing its progress.
+	progressAfter = 2 * time.Second
+	progressEvery = 500 * time.Millisecond
+)
+
+// progress shows on one line of a terminal what a long command does, how fast, and how
+// long it still takes. What is not a terminal gets nothing, and a command that ends within
+// two seconds shows nothing. Safe for concurrent use.
+type progress struct {
 	w     io.Writer
-	shown bool
-	last  time.Time
+	doing string
+	began time.Time
+	read  atomic.Int64 // bytes
+	total atomic.Int64 // bytes; 0: unknown
+	// state, if set, returns the part that is done, from 0 to 1, and a text.
+	state func() (done float64, text string)
+
+	stop  chan struct{}
+	ended sync.WaitGroup
 }
 
-func (s *statusLine) due() bool {
-	if !s.shown || time.Since(s.last) < 200*time.Millisecond {
-		return false
+// startProgress returns the progress of a command. The caller calls end before it prints
+// anything else. doing is a verb such as "reading".
+func (c *cli) startProgress(doing string, state func() (float64, string)) *progress {
+	p := &progress{w: c.err, doing: doing, began: time.Now(), state: state, stop: make(chan struct{})}
+	if !isTerminal(c.err) || c.getenv("TERM") == "dumb" || c.liveOutput {
+		return p
 	}
-	s.last = time.Now()
-	return true
+	p.ended.Go(p.run)
+	return p
 }
 
-func (s *statusLine) show(format string, args ...any) {
-	fmt.Fprintf(s.w, "\r\x1b[K"+format, args...)
-}
-
-func (s *statusLine) clear() {
-	if s.shown && !s.last.IsZero() {
-		fmt.Fprint(s.w, "\r\x1b[K")
+func (p *progress) run() {
+	wait := time.NewTimer(progressAfter)
+	defer wait.Stop()
+	shown := false
+	for {
+		select {
+		case <-p.stop:
+			if shown {
+				fmt.Fprint(p.w, "\r\x1b[K")
+			}
+			return
+		case <-wait.C:
+			fmt.Fprint(p.w, "\r\x1b[K"+p.line(time.Now()))
+			shown = true
+			wait.Reset(progressEvery)
+		}
 	}
 }
 
-// checkInput returns an error if a report says nothing about the cluster, because
-// nothing was read or no input looks like a log. It warns about single inputs that
-// do not.
-func checkInput(w io.Writer, r replay.Report, account *inputs.Account) error {
+// end erases the line. It can be called again.
+func (p *progress) end() {
+	select {
+	case <-p.stop:
+	default:
+		close(p.stop)
+	}
+	p.ended.Wait()
+}
+
+// expect adds the inputs to what has to be read.
+func (p *progress) expect(logs []replay.Input) {
+	for _, in := range logs {
+		p.total.Add(in.Size)
+	}
+}
+
+// watch returns the inputs with their reading counted.
+func (p *progress) watch(logs []replay.Input) []replay.Input {
+	out := make([]replay.Input, len(logs))
+	for i, in := range logs {
+		out[i] = in
+		out[i].Open = func() (io.ReadCloser, error) {
+			rc, err := in.Open()
+			if err != nil {
+				return nil, err
+			}
+			return &counting{rc, p}, nil
+		}
+	}
+	return out
+}
+
+type counting struct {
+	io.ReadCloser
+	p *progress
+}
+
+// Read counts what is read.
+func (r *counting) Read(b []byte) (int, error) {
+	n, err := r.ReadCloser.Read(b)
+	r.p.read.Add(int64(n))
+	return n, err
+}
+
+// line returns the text for a moment.
+func (p *progress) line(now time.Time) string {
+	took := now.Sub(p.began)
+	if p.state != nil {
+		done, text := p.state()
+		return fmt.Sprintf("%s: %s%s", p.doing, text, timeLeft(done, took))
+	}
+	read, total := p.read.Load(), p.total.Load()
+	rate := int64(float64(read) / took.Seconds())
+	if read == 0 {
+		return fmt.Sprintf("%s, %s", p.doing, took.Round(time.Second))
+	}
+	if total == 0 || read > total {
+		return fmt.Sprintf("%s: %s, %s/s", p.doing, bytesText(read), bytesText(rate))
+	}
+	return fmt.Sprintf("%s: %s of %s, %s/s%s", p.doing, bytesText(read), bytesText(total), bytesText(rate), timeLeft(float64(read)/float64(total), took))
+}
+
+// timeLeft returns the time that the rest takes at the same speed, "" while nobody knows.
+func timeLeft(done float64, took time.Duration) string {
+	if done < 0.01 || done > 1 {
+		return ""
+	}
+	left := time.Duration(float64(took) * (1 - done) / done)
+	return fmt.Sprintf(", %.0f %%, %s left", 100*done, max(left, time.Second).Round(time.Second))
+}
+
+// bytesText returns a number of bytes with a unit.
+func bytesText(n int64) string {
 	switch {
-	case r.Lines == 0:
-		return errors.New("the input is empty: this is no all-clear")
-	case len(r.Untimed) == 0:
-		return nil
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20))
 	}
-	if none := account.NotUnderstood(); len(none) > 0 {
-		return fmt.Errorf("no line of %s has a timestamp in a known format, so the input was not understood: this is no all-clear; provide the logs as the containers wrote them", named(none))
-	}
-	fmt.Fprintf(w, "no line of %s has a timestamp in a known format; the lines were read as plain text\n", named(r.Untimed))
-	return nil
-}
-
-// named returns the first name of a list and the number of the others.
-func named(names []string) string {
-	if len(names) == 1 {
-		return names[0]
-	}
-	return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
+	return fmt.Sprintf("%.0f KiB", float64(n)/(1<<10))
 }

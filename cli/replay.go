@@ -67,7 +67,7 @@ From Loki it reads only lines that one of the rules could match.`,
 	flags.Var(numberVar(&f.exitCode, 0, 0, 255), "exit-code", "with --against: exit with this code if the alerts differ")
 	flags.VarP(f.output, "output", "o", "output format")
 	f.loki.add(cmd)
-	return cmd
+	return paged(cmd)
 }
 
 // check returns an error about flags that exclude each other.
@@ -104,8 +104,13 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 	if len(sets) > 1 {
 		opt.Spool = opt.Unpack // both sets must see the same lines
 	}
+	progress := c.startProgress("reading", nil)
+	defer progress.end()
 	logs, account, findErr := inputs.Collect(args, opt)
-	c.reportSkipped(account)
+	for range sets { // each reads all of it
+		progress.expect(logs)
+	}
+	logs = progress.watch(logs)
 	now := time.Now()
 	reports := make([]replay.Report, len(sets))
 	var unknown *sentinel.Sentinel // nil: two sets are compared
@@ -125,6 +130,8 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 			errs = append(errs, readErr) // usually the same for each set
 		}
 	}
+	progress.end()
+	c.reportSkipped(account)
 	if err := c.printReplay(f, sets, reports, unknown, errors.Join(errs...)); err != nil {
 		return err
 	}

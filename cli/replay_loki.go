@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/signal"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -101,7 +102,9 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 		targets[i] = replay.Target{Set: set, Program: program}
 		all.Rules = slices.Concat(all.Rules, set.Rules)
 	}
-	progress := &rangeProgress{statusLine: statusLine{w: c.err, shown: isTerminal(c.err)}, from: rg.From, to: rg.To}
+	at := &rangeProgress{from: rg.From, to: rg.To}
+	progress := c.startProgress("reading Loki", at.state)
+	defer progress.end()
 	lost := 0
 	rg.Rules, rg.Lost = all, func(reason, where string) {
 		if lost++; lost <= 5 {
@@ -110,11 +113,11 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 	}
 	reports, readErr := replay.ScanRecords(targets, func(emit func(*matcher.Stream, matcher.Record) error) error {
 		return loki.ReadRange(ctx, cfg, rg, func(s *matcher.Stream, rec matcher.Record) error {
-			progress.at(rec.Time)
+			at.reached(rec.Time)
 			return emit(s, rec)
 		})
 	}, replay.ScanOptions{Now: rg.To, End: rg.To, Redactor: redact.New(nil)})
-	progress.clear()
+	progress.end()
 	if readErr != nil {
 		return fmt.Errorf("%w (%d lines were read)", readErr, reports[0].Lines)
 	}
@@ -140,17 +143,24 @@ func (c *cli) replaySets(f replayFlags) ([]*rules.Set, error) {
 	return []*rules.Set{set, other}, err
 }
 
-// rangeProgress shows how much of a time range has been read.
+// rangeProgress is how much of a time range has been read. Safe for concurrent use.
 type rangeProgress struct {
-	statusLine
 	from, to time.Time
-	lines    int64
+	at       atomic.Int64 // nanoseconds
+	lines    atomic.Int64
 }
 
-func (p *rangeProgress) at(t time.Time) {
-	if p.lines++; p.lines%256 != 1 || !p.due() {
-		return
+func (p *rangeProgress) reached(t time.Time) {
+	p.lines.Add(1)
+	p.at.Store(t.UnixNano())
+}
+
+// state returns the part of the range that was read.
+func (p *rangeProgress) state() (done float64, text string) {
+	lines := p.lines.Load()
+	if lines == 0 {
+		return 0, "waiting for lines"
 	}
-	done := 100 * float64(t.Sub(p.from)) / float64(p.to.Sub(p.from))
-	p.show("%3.0f %%  %s  %d lines that may match", done, t.UTC().Format(time.RFC3339), p.lines)
+	t := time.Unix(0, p.at.Load())
+	return float64(t.Sub(p.from)) / float64(p.to.Sub(p.from)), fmt.Sprintf("%s, %d lines that may match", t.UTC().Format(time.RFC3339), lines)
 }

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -27,10 +28,12 @@ const (
 // Run executes one command line and returns its exit code. getenv returns the
 // value of an environment variable, as os.Getenv does.
 func Run(args []string, in io.Reader, out, errOut io.Writer, getenv func(string) string) int {
-	c := &cli{in: in, out: out, err: errOut, getenv: getenv}
+	c := &cli{in: in, out: out, err: errOut, getenv: getenv, name: nameOf(os.Args[0])}
 	root := newRoot(c)
 	root.SetArgs(args)
-	return c.exit(root.Execute())
+	err := root.Execute()
+	c.closePager()
+	return c.exit(err)
 }
 
 // Commands returns all commands, for generators of manuals. They read nothing and
@@ -40,6 +43,8 @@ func Commands() *cobra.Command {
 }
 
 type cli struct {
+	name   string // by which the program was called
+	root   *cobra.Command
 	in     io.Reader
 	out    io.Writer // results only
 	err    io.Writer // everything else
@@ -47,6 +52,10 @@ type cli struct {
 	// started is set once the arguments are parsed. An error before that is a usage
 	// error.
 	started bool
+	// liveOutput means that results appear on the terminal while they are found, so a
+	// line of progress would disturb them.
+	liveOutput bool
+	pager      *pager // of a command with long output on a terminal
 }
 
 // exitError ends the program with an exit code and an optional message.
@@ -76,6 +85,9 @@ func (c *cli) exit(err error) int {
 	if err == nil {
 		return exitOK
 	}
+	if _, ok := errors.AsType[*exitError](err); !ok && c.root != nil {
+		err = c.rootError(err)
+	}
 	code := exitFailed
 	if !c.started {
 		code = exitUsage
@@ -84,15 +96,16 @@ func (c *cli) exit(err error) int {
 		code = e.code
 	}
 	if msg := err.Error(); msg != "" {
-		fmt.Fprintf(c.err, "crowsnest: %s\n", msg)
+		fmt.Fprintf(c.err, "%s: %s\n", c.name, c.inName(c.root, msg))
 	}
 	if code == exitUsage {
-		fmt.Fprintln(c.err, "Try 'crowsnest --help', or --help after a command.")
+		fmt.Fprintf(c.err, "Try '%s --help', or --help after a command.\n", c.name)
 	}
 	return code
 }
 
 func newRoot(c *cli) *cobra.Command {
+	c.name = cmp.Or(c.name, ownName)
 	root := &cobra.Command{
 		Use:   "crowsnest",
 		Short: "Find known failures in controller logs and notify Alertmanager",
@@ -114,10 +127,13 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 			if err := checkTexts(cmd, args); err != nil {
 				return err
 			}
+			c.usePager(cmd)
 			c.started = true
 			return nil
 		},
 	}
+	root.DisableSuggestions = true // rootError has them
+	root.SetFlagErrorFunc(noSuchFlag)
 	root.SetVersionTemplate(version.Print("crowsnest") + "\n")
 	root.SetIn(c.in)
 	root.SetOut(c.out)
@@ -136,7 +152,16 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 	add("daemon", newRun(c), newDemo(c), newGet(c), newAlert(c), newMCP(c))
 	add("logs", newScan(c), newCase(c), newDiscover(c), newReplay(c), newExplain(c))
 	add("rules", newCheck(c), newTest(c), newRules(c), newSchema(c), newExport(c))
-	root.AddCommand(&cobra.Command{
+	root.AddCommand(newVersion(c))
+	root.InitDefaultCompletionCmd()
+	c.root = root
+	c.rename(root)
+	c.complete(root)
+	return root
+}
+
+func newVersion(c *cli) *cobra.Command {
+	return &cobra.Command{
 		Use:   "version",
 		Short: "Print version, build and platform",
 		Args:  cobra.NoArgs,
@@ -144,12 +169,16 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 			_, err := fmt.Fprintln(c.out, version.Print("crowsnest"))
 			return err
 		},
-	})
-	return root
+	}
 }
 
 func parent(use, short string, subs ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: use, Short: short, Args: func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return noSuchCommand(cmd, args[0])
+		}
+		return nil
+	}}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return usageErrorf("%s needs a subcommand: %s", cmd.CommandPath(), names(cmd))
 	}
@@ -189,6 +218,9 @@ func envName(flag string) string {
 
 // isTerminal reports whether a reader or writer is a terminal.
 func isTerminal(stream any) bool {
+	if _, ok := stream.(*pager); ok {
+		return true // a pager is used only on a terminal
+	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
@@ -216,7 +248,7 @@ func (o *oneOf) Type() string { return strings.Join(o.allowed, "|") }
 // Set sets the value to one of the allowed ones.
 func (o *oneOf) Set(s string) error {
 	if !slices.Contains(o.allowed, s) {
-		return fmt.Errorf("%q is not one of %s", s, strings.Join(o.allowed, ", "))
+		return fmt.Errorf("%q is not one of %s%s", s, strings.Join(o.allowed, ", "), meant(s, o.allowed))
 	}
 	o.value = s
 	return nil

@@ -3,7 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -73,18 +73,17 @@ namespaces of rules.infrastructure_namespaces, and logs without a namespace).`,
 			if output.value == "json" {
 				return show.JSON(c.out, map[string]any{"rules": all}, true)
 			}
-			w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "ALERT\tPACK\tSEVERITY\tENABLED\tORIGIN\tSTREAMS")
-			for _, r := range all {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Alert, r.Pack, r.Severity, r.Enabled, r.Origin, r.From)
+			rows := make([][]string, len(all))
+			for i, r := range all {
+				rows[i] = []string{r.Alert, r.Pack, string(r.Severity), string(r.Enabled), string(r.Origin), r.From}
 			}
-			return w.Flush()
+			return show.Write(c.out, []show.Table{show.RuleTable([]string{"ALERT", "PACK", "SEVERITY", "ENABLED", "ORIGIN", "STREAMS"}, rows)}, show.ListStyle{Color: c.colors(c.out)})
 		},
 	}
 	f.add(cmd)
 	daemon.add(cmd, "")
 	cmd.Flags().VarP(output, "output", "o", "output format")
-	return cmd
+	return paged(cmd)
 }
 
 func (c *cli) listRunning(ctx context.Context, f ruleFlags, daemon getFlags, form string) error {
@@ -99,7 +98,12 @@ func (c *cli) listRunning(ctx context.Context, f ruleFlags, daemon getFlags, for
 		_, err := fmt.Fprintf(c.out, "%s\n", data)
 		return err
 	}
-	return show.Rules(c.out, data)
+	style := show.ListStyle{Color: c.colors(c.out), Now: time.Now()}
+	tables, err := show.Rules(data, style)
+	if err != nil {
+		return err
+	}
+	return show.Write(c.out, tables, style)
 }
 
 func newRulesShow(c *cli) *cobra.Command {
@@ -124,5 +128,5 @@ func newRulesShow(c *cli) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	return cmd
+	return paged(cmd)
 }

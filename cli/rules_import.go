@@ -79,7 +79,7 @@ var packName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 func (c *cli) rulesImport(f importFlags, format string, paths []string) error {
 	extensions, ok := importFormats[importer.Format(format)]
 	if !ok {
-		return usageErrorf("unknown format %q: use cre, loki, prometheus-logql or npd", format)
+		return usageErrorf("unknown format %q: use cre, loki, prometheus-logql or npd%s", format, meant(format, []string{"cre", "loki", "prometheus-logql", "npd"}))
 	}
 	if f.pack == "" {
 		f.pack = format

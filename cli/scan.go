@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -22,6 +23,7 @@ type scanFlags struct {
 	labels       []string
 	hits         bool
 	asides       bool
+	follow       bool
 	untilEOF     bool
 	strictLabels bool
 	redact       bool
@@ -49,20 +51,30 @@ off.
 Archives are unpacked into a temporary folder (TMPDIR): tar, zip, gzip, xz, zstd
 and bzip2, also one in another. Kubernetes Events and objects in YAML and JSON, and
 files of the systemd journal, become the lines that the sources events, objects and
-journal write. Pods in them tell which versions run. Input that cannot be read, or that does not look
-like a log, is an error.
+journal write. Pods in them state which versions run. Input that cannot be read, or
+that does not look like a log, is an error.
 
 At the end of the input the clock runs on until every deadline is decided ("no
 recovery for two minutes"); --until-eof stops it there. Lines that stop at the end
 are not missed: a rule with "silent" fires only for silence within the input.
+
+--follow prints what it finds as lines are written: hits at once, alerts when they
+are certain and when they end. It follows files over their rotation, new logs in
+folders, and pipes until their end. First it reads what exists: the times of the
+lines drive the clock. Then the clock of this machine does, and "no recovery for two
+minutes" is certain two minutes and some seconds later. At Ctrl-C it prints a summary;
+failures that are not certain by then are only counted. Archives, journals and objects
+cannot be followed.
 
 After the alerts it lists complaints that no rule matches, if they are new or
 persist: at most five. They do not change the exit code.`,
 		Example: `  kubectl logs -n capi-system deploy/capi-controller-manager | crowsnest scan
   crowsnest scan /var/log/pods
   crowsnest scan supportbundle_2026-11-20.zip
-  crowsnest scan --hits -o jsonl --rules packs/ must-gather/`,
-		RunE: func(_ *cobra.Command, args []string) error { return c.scan(f, args) },
+  crowsnest scan --hits -o jsonl --rules packs/ must-gather/
+  kubectl logs -f -n capi-system deploy/capi-controller-manager | crowsnest scan -f
+  crowsnest scan -f --hits /var/log/pods`,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.scan(cmd.Context(), f, args) },
 	}
 	f.rules.add(cmd)
 	f.rules.addNamespaces(cmd)
@@ -70,15 +82,16 @@ persist: at most five. They do not change the exit code.`,
 	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
 	flags.BoolVar(&f.hits, "hits", false, "print every line that matches a rule, instead of alerts")
 	flags.BoolVar(&f.asides, "asides", false, "with --hits: also print lines that match only clear or unless")
+	flags.BoolVarP(&f.follow, "follow", "f", false, "continue with the lines that are written from now on, until Ctrl-C")
 	flags.BoolVar(&f.untilEOF, "until-eof", false, "stop the clock at the end of the input")
 	flags.BoolVar(&f.strictLabels, "strict-labels", false, "an unknown label satisfies no selector")
 	flags.BoolVar(&f.redact, "redact", true, "redact secrets in the output")
 	flags.Var(numberVar(&f.exitCode, 0, 0, 255), "exit-code", "exit with this code if an alert fired")
 	flags.VarP(f.output, "output", "o", "output format")
-	return cmd
+	return paged(cmd)
 }
 
-func (c *cli) scan(f scanFlags, args []string) (err error) {
+func (c *cli) scan(ctx context.Context, f scanFlags, args []string) error {
 	labels, err := parseLabels(f.labels)
 	if err != nil {
 		return err
@@ -89,6 +102,12 @@ func (c *cli) scan(f scanFlags, args []string) (err error) {
 		}
 		args = []string{inputs.Stdin}
 	}
+	if f.follow || f.hits {
+		c.withoutPager()
+	}
+	if f.follow && f.output.value == "json" {
+		return usageErrorf("-o json prints one document at the end: with --follow use -o jsonl")
+	}
 	set, err := f.rules.load(c)
 	if err != nil {
 		return err
@@ -97,6 +116,15 @@ func (c *cli) scan(f scanFlags, args []string) (err error) {
 	if err != nil {
 		return fmt.Errorf("compile rules: %w", err)
 	}
+	target := replay.Target{Set: set, Program: program}
+	if f.follow {
+		return c.scanFollow(ctx, f, args, labels, target)
+	}
+	return c.scanRecorded(f, args, labels, target)
+}
+
+// scanRecorded prints what recorded logs contain.
+func (c *cli) scanRecorded(f scanFlags, args []string, labels matcher.Labels, target replay.Target) (err error) {
 	find, remove, err := c.inputs(labels)
 	if err != nil {
 		return err
@@ -105,17 +133,21 @@ func (c *cli) scan(f scanFlags, args []string) (err error) {
 	if !f.hits {
 		find.Parts = find.Unpack
 	}
+	c.liveOutput = f.hits && isTerminal(c.out)
+	progress := c.startProgress("reading", nil)
+	defer progress.end()
 	logs, account, findErr := inputs.Collect(args, find)
+	progress.expect(logs)
+	logs = progress.watch(logs)
 	out := bufio.NewWriterSize(c.out, 64<<10)
 	hits := &show.Hits{W: out, Form: f.output.value, Asides: f.asides}
-	progress := &statusLine{w: c.err, shown: isTerminal(c.err) && !(f.hits && isTerminal(c.out))}
-	opt := f.options(hits, progress)
+	opt := f.options(hits)
 	var unknown *sentinel.Sentinel
 	if !f.hits {
 		unknown = unknownIn(&opt, opt.Redactor)
 	}
-	report, readErr := replay.Scan(set, program, logs, opt)
-	progress.clear()
+	report, readErr := replay.Scan(target.Set, target.Program, logs, opt)
+	progress.end()
 	account.Count(report.Outcomes)
 	var writeErr error
 	if f.hits {
@@ -128,7 +160,7 @@ func (c *cli) scan(f scanFlags, args []string) (err error) {
 	}
 	c.reportSkipped(account)
 	if f.output.value == "text" {
-		c.summarize(report, len(set.Rules), opt.HitsOnly)
+		c.summarize(report, len(target.Set.Rules), opt.HitsOnly)
 		if len(account.Files) > 1 {
 			fmt.Fprintln(c.err, account.Summary())
 		}
@@ -139,9 +171,8 @@ func (c *cli) scan(f scanFlags, args []string) (err error) {
 	return c.conclude(report, account, f.exitCode)
 }
 
-// options returns the options of the scan. With --hits the scan writes to hits;
-// while it reads it updates progress.
-func (f *scanFlags) options(hits *show.Hits, progress *statusLine) replay.ScanOptions {
+// options returns the options of the scan. With --hits the scan writes to hits.
+func (f *scanFlags) options(hits *show.Hits) replay.ScanOptions {
 	opt := replay.ScanOptions{Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: time.Now()}
 	if f.redact {
 		hits.Redact = redact.New(nil)
@@ -150,14 +181,7 @@ func (f *scanFlags) options(hits *show.Hits, progress *statusLine) replay.ScanOp
 	if f.hits {
 		opt.OnHit = hits.Add
 		opt.HitsOnly = f.exitCode == 0
-	}
-	opt.OnWait = func(p replay.Progress) {
-		if f.hits {
-			hits.Flush()
-		}
-		if progress.due() {
-			progress.show("%d MiB read, %d matched lines", p.Bytes>>20, p.Hits)
-		}
+		opt.OnWait = func(replay.Progress) { hits.Flush() }
 	}
 	return opt
 }

@@ -10,9 +10,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
-		"crowsnest": func() { os.Exit(Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)) },
-	})
+	run := func() { os.Exit(Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)) }
+	testscript.Main(m, map[string]func(){"crowsnest": run, "kubectl-crowsnest": run})
 }
 
 // A scenario is one file: commands, their input, what they print.

@@ -19,6 +19,9 @@ type Input struct {
 	// Exact means that Labels are all that the stream has: one that is missing satisfies
 	// no selector.
 	Exact bool
+	// Size is how many bytes Open returns, 0 if that is unknown. Only the display of
+	// progress uses it.
+	Size int64
 	// Open returns the decompressed bytes. It is called once per scan.
 	Open func() (io.ReadCloser, error)
 }

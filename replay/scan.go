@@ -144,6 +144,9 @@ func joinBounded(errs []error) error {
 	return errors.Join(errs...)
 }
 
+// notKept is the index of an open alert that is not in the report.
+const notKept = -1
+
 type scanner struct {
 	opt     ScanOptions
 	readers []*reader
@@ -153,6 +156,7 @@ type scanner struct {
 	alerts  map[episodes.Fingerprint]int // open ones, by index in the report
 	began   bool                         // the first hit of each input was found
 	ended   bool                         // the clock runs beyond the end of the input
+	live    bool                         // lines do not move the clock: a Follower does
 	errs    []error
 
 	open          map[episodes.Fingerprint]bool // episodes
@@ -266,9 +270,11 @@ func (sc *scanner) take(file string, h matcher.Hit) {
 	}
 	if sc.report.Start.IsZero() {
 		sc.report.Start = h.Time
-		sc.session.now = h.Time
+		if !sc.live {
+			sc.session.now = h.Time
+		}
 	}
-	if h.Time.After(sc.session.now) && !sc.opt.HitsOnly {
+	if h.Time.After(sc.session.now) && !sc.opt.HitsOnly && !sc.live {
 		sc.session.reach(h.Time)
 		sc.session.now = h.Time
 	}
@@ -323,7 +329,7 @@ func (sc *scanner) count(x episodes.Episode) {
 // refresh updates the alerts that are firing at the end of the input.
 func (sc *scanner) refresh(end time.Time) {
 	for _, x := range sc.session.engine.Episodes(end) {
-		if i, open := sc.alerts[x.Fingerprint]; open && x.State == episodes.StateFiring {
+		if i, open := sc.alerts[x.Fingerprint]; open && i != notKept && x.State == episodes.StateFiring {
 			sc.report.Alerts[i].Episode = x
 		}
 	}

@@ -39,6 +39,9 @@ type Config struct {
 	// FromStart reads files without timestamps from their start if there is no saved
 	// state. By default they are read from their end.
 	FromStart bool `yaml:"from_start"`
+	// Newest reads a log whose files exist at a first start from the start of its newest
+	// file. Commands set it: the person named that file.
+	Newest bool `yaml:"-"`
 	// MaxOpenFiles bounds the idle files that are kept open. Default 1024.
 	MaxOpenFiles int `yaml:"max_open_files" bounds:"0,1000000"`
 	// PollInterval is the interval between reads. Default 300ms.
@@ -110,7 +113,7 @@ func New(cfg Config) *Source {
 		})
 	}
 	return &Source{cfg: cfg, Tailer: tail.New(tail.Config{
-		Source: cmp.Or(cfg.Name, "files"), Clock: cfg.Clock, LookBack: cfg.LookBack, FromEnd: !cfg.FromStart,
+		Source: cmp.Or(cfg.Name, "files"), Clock: cfg.Clock, LookBack: cfg.LookBack, FromEnd: !cfg.FromStart, Newest: cfg.Newest,
 		MaxOpen: cfg.MaxOpenFiles, Poll: cfg.PollInterval, NoWatch: cfg.NoWatch,
 	}, finders...)}
 }

@@ -274,7 +274,9 @@ func (c *collector) addFile(path string, info fs.FileInfo) {
 		labels["filename"] = c.shown(path)
 	}
 	in := replay.Input{Name: c.shown(path), Labels: labels, Open: c.opener(path, info)}
-	if !info.Mode().IsRegular() {
+	if info.Mode().IsRegular() {
+		in.Size = info.Size()
+	} else {
 		c.logs.add(c.read(path, asLog), in)
 		return
 	}

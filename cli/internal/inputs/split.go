@@ -113,7 +113,9 @@ func split(in replay.Input) ([]replay.Input, error) {
 	}
 	var out []replay.Input
 	for _, who := range names {
-		out = append(out, part(in, who, classify))
+		one := part(in, who, classify)
+		one.Size = in.Size / int64(len(names))
+		out = append(out, one)
 	}
 	return out, nil
 }

@@ -51,6 +51,9 @@ func toScanned(a replay.Alert) scannedAlert {
 	return out
 }
 
+// AlertLine writes an alert as one line of JSON.
+func AlertLine(w io.Writer, a replay.Alert) error { return JSON(w, toScanned(a), false) }
+
 // Alerts writes the alerts of a report in an output format: text, json or jsonl; and, but
 // for jsonl, the failures that no rule describes.
 func Alerts(w io.Writer, form string, style Style, r replay.Report, unknown []sentinel.Unknown, files any) error {

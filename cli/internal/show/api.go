@@ -5,41 +5,110 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"crowsnest/episodes"
 	"crowsnest/redact"
 	"crowsnest/web"
 )
 
-func table[T any](w io.Writer, data []byte, head string, rows func(t io.Writer, in T)) error {
+// A Lister turns the answer of an endpoint of the API into tables.
+type Lister func(data []byte, style ListStyle) ([]Table, error)
+
+// decode decodes an answer and makes its tables. Nothing that the answer contains can
+// control a terminal.
+func decode[T any](data []byte, rows func(in T) []Table) ([]Table, error) {
 	var in T
 	if err := json.Unmarshal(data, &in); err != nil {
-		return err
+		return nil, err
 	}
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, head)
-	rows(t, in)
-	return t.Flush()
+	tables := rows(in)
+	for _, t := range tables {
+		for _, r := range t.Rows {
+			for i := range r.Cells {
+				r.Cells[i].Text = redact.Sanitise(r.Cells[i].Text)
+			}
+		}
+	}
+	return tables, nil
 }
 
-// OpenAlerts writes the answer of the endpoint alerts.
-func OpenAlerts(w io.Writer, data []byte) error {
-	return table(w, data, "ALERT\tSTATE\tSEVERITY\tSINCE\tSYMPTOM OF\tSUMMARY", func(t io.Writer, in struct{ Alerts []web.Alert }) {
-		for _, a := range in.Alerts {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", a.Labels["alertname"], a.State, a.Labels["severity"], a.ActiveAt.Format(time.RFC3339),
-				cmp.Or(redact.Sanitise(a.Annotations["cause_alertname"]), "-"), redact.Sanitise(a.Annotations["summary"]))
+func sortedRows(rows map[string]Row) (out []Row) {
+	for _, key := range slices.Sorted(maps.Keys(rows)) {
+		out = append(out, rows[key])
+	}
+	return out
+}
+
+type episodeList struct{ Episodes []web.Episode }
+
+// OpenAlerts lists the open alerts in an answer of the endpoint episodes: those of the
+// endpoint alerts, with their fingerprints.
+func OpenAlerts(data []byte, style ListStyle) ([]Table, error) {
+	t := Table{Head: []string{"FINGERPRINT", "ALERT", "STATE", "SEVERITY", "AGE", "SYMPTOM OF", "SUMMARY"}, State: 2, Ended: string(episodes.StateResolved)}
+	if style.Wide {
+		t.Head = append(t.Head, "WHERE", "LINES", "SINCE", "LAST SEEN", "NEWEST LINE")
+	}
+	return decode(data, func(in episodeList) []Table {
+		for _, e := range in.Episodes {
+			if e.Silent || e.State == episodes.StateResolved || e.State == episodes.StateDropped {
+				continue
+			}
+			cause := ""
+			if e.Cause != nil {
+				cause = e.Cause.Alert
+			}
+			cells := []Cell{
+				plain(e.Fingerprint),
+				{Text: e.Alert, Color: bold},
+				stateCell(string(e.State), stateOf(e)), severityCell(e.Labels["severity"]),
+				style.age(e.StartsAt), plain(cmp.Or(cause, "-")), plain(e.Annotations["summary"]),
+			}
+			if style.Wide {
+				cells = append(cells, plain(where(e.Labels)), drifting(fmt.Sprint(e.Count)), plain(e.StartsAt.UTC().Format(time.RFC3339)),
+					drifting(e.LastSeen.UTC().Format(time.RFC3339)), drifting(e.Line))
+			}
+			t.Rows = append(t.Rows, Row{e.Fingerprint, cells})
 		}
+		return []Table{t}
 	})
 }
 
-// Episodes writes the answer of the endpoint episodes.
-func Episodes(w io.Writer, data []byte) error {
-	return table(w, data, "FINGERPRINT\tALERT\tSTATE\tSINCE\tLINES\tNEWEST LINE", func(t io.Writer, in struct{ Episodes []web.Episode }) {
+func drifting(text string) Cell { return Cell{Text: text, Drifts: true} }
+
+func where(labels map[string]string) string { return cmp.Or(Where(labels), "-") }
+
+// Episodes lists the answer of the endpoint episodes.
+func Episodes(data []byte, style ListStyle) ([]Table, error) {
+	t := Table{Head: []string{"FINGERPRINT", "ALERT", "STATE", "SEVERITY", "AGE", "LINES", "NEWEST LINE"}}
+	if style.Wide {
+		t.Head = []string{"FINGERPRINT", "ALERT", "STATE", "SEVERITY", "AGE", "LINES", "WHERE", "SINCE", "LAST SEEN", "ENDED", "NEWEST LINE"}
+	}
+	return decode(data, func(in episodeList) []Table {
 		for _, e := range in.Episodes {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%.100s\n", e.Fingerprint, e.Alert, stateOf(e), e.StartsAt.Format(time.RFC3339), e.Count, redact.Sanitise(e.Line))
+			cells := []Cell{
+				plain(e.Fingerprint),
+				{Text: e.Alert, Color: bold},
+				stateCell(string(e.State), stateOf(e)), severityCell(e.Labels["severity"]),
+				style.age(e.StartsAt), drifting(fmt.Sprint(e.Count)),
+			}
+			line := e.Line
+			if style.Wide {
+				ended := "-"
+				if e.EndsAt != nil {
+					ended = fmt.Sprintf("%s (%s)", moment(e.EndsAt), e.Reason)
+				}
+				cells = append(cells, plain(where(e.Labels)), plain(e.StartsAt.UTC().Format(time.RFC3339)), drifting(e.LastSeen.UTC().Format(time.RFC3339)), plain(ended))
+			} else {
+				line = fmt.Sprintf("%.100s", line)
+			}
+			t.Rows = append(t.Rows, Row{e.Fingerprint, append(cells, drifting(line))})
 		}
+		return []Table{t}
 	})
 }
 
@@ -51,23 +120,37 @@ func stateOf(e web.Episode) string {
 	case len(e.WaitsFor) == 0:
 		return string(e.State) + " (on hold)"
 	}
-	return redact.Sanitise(fmt.Sprintf("%s (on hold: %s)", e.State, strings.Join(e.WaitsFor, ", ")))
+	return fmt.Sprintf("%s (on hold: %s)", e.State, strings.Join(e.WaitsFor, ", "))
 }
 
-// Rules writes the answer of the endpoint rules.
-func Rules(w io.Writer, data []byte) error {
-	const head = "RULE\tPACK\tSEVERITY\tHEALTH\tOPEN\tSTREAMS\tLAST LINE\tMATCHES\tLAST MATCH\tTRIES\tSECONDS"
-	return table(w, data, head, func(t io.Writer, in struct{ Groups []web.Group }) {
+// Rules lists the answer of the endpoint rules.
+func Rules(data []byte, style ListStyle) ([]Table, error) {
+	t := Table{Head: []string{"RULE", "PACK", "SEVERITY", "HEALTH", "OPEN", "STREAMS", "LAST LINE", "MATCHES", "LAST MATCH", "TRIES", "SECONDS"}}
+	if style.Wide {
+		t.Head = append(t.Head, "ENABLED", "ORIGIN", "READS", "WAITS FOR")
+	}
+	return decode(data, func(in struct{ Groups []web.Group }) []Table {
 		for _, g := range in.Groups {
 			for _, r := range g.Rules {
-				open := fmt.Sprint(r.Firing)
-				if r.Pending > 0 {
-					open += fmt.Sprintf(" + %d pending", r.Pending)
+				open := plain(fmt.Sprint(r.Firing))
+				if r.Firing > 0 {
+					open.Color = red
 				}
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%d\t%s\t%d\t%.3f\n", redact.Sanitise(r.Name), redact.Sanitise(g.Name), r.Severity, r.Health,
-					open, r.Streams, moment(r.LastSeen), r.Matches, moment(r.LastMatch), r.Tries, r.Seconds)
+				if r.Pending > 0 {
+					open.Text += fmt.Sprintf(" + %d pending", r.Pending)
+				}
+				cells := []Cell{
+					{Text: r.Name, Color: bold},
+					plain(g.Name), severityCell(string(r.Severity)), healthCell(r.Health),
+					open, number(r.Streams), drifting(moment(r.LastSeen)), number(r.Matches), plain(moment(r.LastMatch)), drifting(fmt.Sprint(r.Tries)), drifting(fmt.Sprintf("%.3f", r.Seconds)),
+				}
+				if style.Wide {
+					cells = append(cells, plain(string(r.Mode)), plain(string(r.Origin)), plain(r.From), plain(cmp.Or(r.Waits, "-")))
+				}
+				t.Rows = append(t.Rows, Row{g.Name + "/" + r.Name, cells})
 			}
 		}
+		return []Table{t}
 	})
 }
 
@@ -78,30 +161,69 @@ func moment(t *time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// Sources writes the answer of the endpoint sources.
-func Sources(w io.Writer, data []byte) error {
-	return table(w, data, "SOURCE\tUP\tWATERMARK\tSTREAMS\tLINES\tERROR", func(t io.Writer, in struct {
-		Sources   []web.Source
-		Endpoints []web.Endpoint
-	},
-	) {
+type sourceList struct {
+	Sources   []web.Source
+	Endpoints []web.Endpoint
+}
+
+// Sources lists the answer of the endpoint sources: sources, then receivers.
+func Sources(data []byte, style ListStyle) ([]Table, error) {
+	from := Table{Head: []string{"SOURCE", "UP", "WATERMARK", "STREAMS", "LINES", "ERROR"}}
+	to := Table{Head: []string{"RECEIVER", "UP", "ACCEPTED", "PENDING", "ERROR"}}
+	if style.Wide {
+		from.Head = []string{"SOURCE", "UP", "WATERMARK", "LAG", "STREAMS", "LINES", "BYTES", "LOST BYTES", "NOT READ", "ERROR"}
+	}
+	return decode(data, func(in sourceList) []Table {
 		for _, s := range in.Sources {
-			fmt.Fprintf(t, "%s\t%t\t%s\t%d\t%d\t%s\n", s.Name, s.Up, s.Watermark.Format(time.RFC3339), len(s.Streams), s.Lines, redact.Sanitise(s.Error))
+			watermark := drifting(s.Watermark.UTC().Format(time.RFC3339))
+			cells := []Cell{{Text: s.Name, Color: bold}, goodCell(s.Up, fmt.Sprint(s.Up)), watermark}
+			if style.Wide {
+				cells = append(cells, drifting(s.Lag.Round(time.Second).String()))
+			}
+			cells = append(cells, number(len(s.Streams)), drifting(fmt.Sprint(s.Lines)))
+			if style.Wide {
+				lost := int64(0)
+				for _, n := range s.Lost {
+					lost += n
+				}
+				cells = append(cells, drifting(fmt.Sprint(s.Bytes)), number(lost), number(len(s.Unread)))
+			}
+			from.Rows = append(from.Rows, Row{s.Name, append(cells, Cell{Text: s.Error, Color: red})})
 		}
-		fmt.Fprintln(t, "\nRECEIVER\tUP\tACCEPTED\tPENDING\tERROR")
 		for _, e := range in.Endpoints {
-			fmt.Fprintf(t, "%s %s\t%t\t%d\t%d\t%s\n", e.Sink, e.Endpoint, e.Up, e.Sent, e.Pending, redact.Sanitise(e.Error))
+			name := e.Sink + " " + e.Endpoint
+			to.Rows = append(to.Rows, Row{name, []Cell{
+				{Text: name, Color: bold}, goodCell(e.Up, fmt.Sprint(e.Up)), drifting(fmt.Sprint(e.Sent)), drifting(fmt.Sprint(e.Pending)), {Text: e.Error, Color: red},
+			}})
 		}
+		return []Table{from, to}
 	})
 }
 
-// UnknownFailures writes the answer of the endpoint unknown.
-func UnknownFailures(w io.Writer, data []byte) error {
-	return table(w, data, "FINGERPRINT\tCOMPONENT\tSTATE\tWHY\tSINCE\tLINES\tPATTERN", func(t io.Writer, in web.Unknown) {
+// UnknownFailures lists the answer of the endpoint unknown.
+func UnknownFailures(data []byte, style ListStyle) ([]Table, error) {
+	t := Table{Head: []string{"FINGERPRINT", "COMPONENT", "STATE", "WHY", "AGE", "LINES", "PATTERN"}}
+	if style.Wide {
+		t.Head = []string{"FINGERPRINT", "COMPONENT", "STATE", "WHY", "AGE", "LINES", "SINCE", "LEVEL", "WHERE", "PATTERN"}
+	}
+	return decode(data, func(in web.Unknown) []Table {
 		for _, u := range in.Failures {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%.100s\n", u.Fingerprint, redact.Sanitise(u.Component), u.State, u.Why,
-				u.Since.Format(time.RFC3339), u.Count, redact.Sanitise(u.Pattern))
+			state := plain(u.State)
+			if u.State == "alert" {
+				state.Color = red
+			}
+			cells := []Cell{
+				plain(u.Fingerprint), {Text: u.Component, Color: bold}, state, plain(u.Why), style.age(u.Since), drifting(fmt.Sprint(u.Count)),
+			}
+			pattern := u.Pattern
+			if style.Wide {
+				cells = append(cells, plain(u.Since.UTC().Format(time.RFC3339)), plain(cmp.Or(u.Level, "-")), plain(where(u.Labels)))
+			} else {
+				pattern = fmt.Sprintf("%.100s", pattern)
+			}
+			t.Rows = append(t.Rows, Row{u.Fingerprint, append(cells, plain(pattern))})
 		}
+		return []Table{t}
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"
+	"crowsnest/strictyaml"
 )
 
 // Veil redacts the secrets of one line in its explanation, because people paste
@@ -60,11 +61,15 @@ func Find(set *rules.Set, name string) (*rules.Rule, error) {
 	if r := set.Rule(name); r != nil {
 		return r, nil
 	}
-	var similar []string
+	var similar, all []string
 	for _, r := range set.Rules {
+		all = append(all, r.Alert)
 		if strings.Contains(strings.ToLower(r.Alert), strings.ToLower(name)) {
 			similar = append(similar, r.Alert)
 		}
+	}
+	if best := strictyaml.Closest(name, all); len(similar) == 0 && best != "" {
+		similar = []string{best}
 	}
 	hint := "list all with crowsnest rules list"
 	if len(similar) > 0 {

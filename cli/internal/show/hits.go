@@ -110,6 +110,9 @@ func (h *Hits) write(hit matcher.Hit, shown string) error {
 	return JSON(h.W, line, false)
 }
 
+// Err returns the first error of writing.
+func (h *Hits) Err() error { return h.err }
+
 // Finish writes the rest and returns the first error.
 func (h *Hits) Finish() error {
 	h.flush()

@@ -281,6 +281,7 @@ func (t *Tailer) newStream(tr *tree, s Stream) *follower {
 	// be read: both hold the watermark back.
 	c.bound, c.since = t.watermark, t.saved
 	c.fromEnd = t.cfg.FromEnd && !t.state && !t.opened
+	c.newest = t.cfg.Newest && !t.state && !t.opened
 	t.followers[s.Key] = c
 	t.queue.Add(c)
 	return c

@@ -29,6 +29,7 @@ type follower struct {
 
 	lookBackTo func() time.Time
 	fromEnd    bool // without a position: files without times are read from their end
+	newest     bool // without a position: the files before the newest are not read
 	busy       bool // the previous turn left something to read
 	grew       bool // cur grew in the last turn
 	placed     bool // the directory was listed, and its files are known

@@ -117,7 +117,7 @@ func (c *follower) restoreOld(ms []member, p position.Point) {
 // without times are read from their start, or if end is set from their end.
 func (c *follower) lookBack(ms []member, from time.Time, end bool) error {
 	start, off, timed := 0, int64(0), false
-	for i := len(ms) - 1; i >= 0; i-- {
+	for i := len(ms) - 1; i >= 0 && !c.newest; i-- {
 		if first := ms[i].head.first; first != 0 {
 			timed = true
 			if first <= from.UnixNano() {
@@ -126,7 +126,9 @@ func (c *follower) lookBack(ms []member, from time.Time, end bool) error {
 			}
 		}
 	}
-	if !timed {
+	if c.newest {
+		start = len(ms) - 1
+	} else if !timed {
 		for start < len(ms)-1 && (end || ms[start].fi.ModTime().Before(from)) {
 			start++
 		}

@@ -34,6 +34,7 @@ type Config struct {
 	Poll     time.Duration    // interval of polling every file
 	LookBack time.Duration    // without a position: how old the first line may be; negative: no bound
 	FromEnd  bool             // at a first start: files without times are read from their end
+	Newest   bool             // at a first start: a log is read from the start of its newest file
 	MaxOpen  int              // files that are held open while idle
 	NoWatch  bool             // poll only
 	OneName  bool             // files with hard links are refused

@@ -1,0 +1,64 @@
+package show
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAge(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 119 * time.Second: "119s", 2 * time.Minute: "2m", 125 * time.Second: "2m5s", 10 * time.Minute: "10m",
+		179 * time.Minute: "179m", 3 * time.Hour: "3h", 200 * time.Minute: "3h20m", 47 * time.Hour: "47h", 50 * time.Hour: "2d2h", 400 * time.Hour: "16d",
+	} {
+		require.Equal(t, want, ageText(d))
+	}
+}
+
+// The texts of a daemon are those of its logs: nothing of them reaches the terminal as a
+// command.
+func TestListsAreSanitised(t *testing.T) {
+	const evil = `\u001b[31mx\u0007`
+	style := ListStyle{Wide: true, Now: time.Unix(0, 0)}
+	for _, c := range []struct {
+		list Lister
+		data string
+	}{
+		{OpenAlerts, `{"episodes":[{"alert":"A` + evil + `","state":"firing","labels":{"pod":"` + evil + `"},"annotations":{"summary":"` + evil + `"},"line":"` + evil + `","cause":{"alert":"` + evil + `"}}]}`},
+		{Episodes, `{"episodes":[{"alert":"A` + evil + `","state":"firing","held":true,"waitsFor":["` + evil + `"],"labels":{"pod":"` + evil + `"},"line":"` + evil + `"}]}`},
+		{Rules, `{"groups":[{"name":"` + evil + `","rules":[{"name":"` + evil + `","from":"` + evil + `","waits":"` + evil + `"}]}]}`},
+		{Sources, `{"sources":[{"name":"` + evil + `","lastError":"` + evil + `"}],"endpoints":[{"sink":"` + evil + `","lastError":"` + evil + `"}]}`},
+		{UnknownFailures, `{"failures":[{"component":"` + evil + `","pattern":"` + evil + `","labels":{"pod":"` + evil + `"}}]}`},
+	} {
+		tables, err := c.list([]byte(c.data), style)
+		require.NoError(t, err)
+		var b strings.Builder
+		require.NoError(t, Write(&b, tables, style))
+		require.NotContains(t, b.String(), "\x1b")
+		require.NotContains(t, b.String(), "\x07")
+		require.Contains(t, b.String(), "x")
+	}
+}
+
+// A watched list prints a row again if something changed that a person waits for, and the
+// end of what leaves it.
+func TestWatched(t *testing.T) {
+	var b strings.Builder
+	w := Watched{W: &b}
+	show := func(rows ...Row) string {
+		b.Reset()
+		require.NoError(t, w.Update([]Table{{Head: []string{"NAME", "STATE", "AGE"}, Rows: rows, State: 1, Ended: "resolved"}}, ListStyle{}))
+		return b.String()
+	}
+	row := func(name, state, age string) Row { return Row{name, []Cell{plain(name), plain(state), drifting(age)}} }
+	require.Equal(t, "NAME  STATE     AGE\n", show())
+	require.Equal(t, "a     pending   1s\n", show(row("a", "pending", "1s")))
+	require.Empty(t, show(row("a", "pending", "3s")))
+	require.Equal(t, "a     firing    5s\n", show(row("a", "firing", "5s")))
+	require.Equal(t, "b     firing    0s\na     resolved  5s\n", show(row("b", "firing", "0s")))
+	require.Equal(t, "b     resolved  0s\n", show())
+	require.Empty(t, show())
+	require.Equal(t, "a     pending   1s\n", show(row("a", "pending", "1s")), "it came back")
+}

@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/wait"
+)
+
+// terminal is a program in a terminal.
+type terminal struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	tty  *os.File
+	done chan struct{} // the output has ended
+
+	mu  sync.Mutex
+	out strings.Builder
+}
+
+// inTerminal starts a program in a terminal of 24 rows. If in is not nil it is standard
+// input.
+func inTerminal(t *testing.T, env []string, in io.Reader, name string, args ...string) *terminal {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("%s is not installed", name)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = append(append(os.Environ(), "TERM=xterm", "PAGER=", "NO_COLOR=", "LESS="), env...)
+	master, slave, err := pty.Open()
+	require.NoError(t, err)
+	require.NoError(t, pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 160}))
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	if in != nil {
+		cmd.Stdin = in
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1}
+	require.NoError(t, cmd.Start())
+	require.NoError(t, slave.Close())
+	x := &terminal{t: t, cmd: cmd, tty: master, done: make(chan struct{})}
+	go func() {
+		defer close(x.done)
+		buf := make([]byte, 4096)
+		for {
+			n, err := master.Read(buf)
+			x.mu.Lock()
+			x.out.Write(buf[:n])
+			x.mu.Unlock()
+			if err != nil {
+				return // EIO: no program has the terminal open
+			}
+		}
+	}()
+	t.Cleanup(func() { _ = master.Close() })
+	return x
+}
+
+func (x *terminal) text() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.out.String()
+}
+
+// shows waits until the terminal has shown a text.
+func (x *terminal) shows(text string) {
+	x.t.Helper()
+	if !wait.Until(time.Minute, func() bool { return strings.Contains(x.text(), text) }) {
+		x.t.Fatalf("the terminal does not show %q:\n%s", text, x.text())
+	}
+}
+
+func (x *terminal) types(keys string) {
+	x.t.Helper()
+	_, err := io.WriteString(x.tty, keys)
+	require.NoError(x.t, err)
+}
+
+// ends waits for the end and returns all that was shown, and the exit code.
+func (x *terminal) ends() (string, int) {
+	x.t.Helper()
+	_ = x.cmd.Wait()
+	<-x.done
+	return strings.ReplaceAll(x.text(), "\r\n", "\n"), x.cmd.ProcessState.ExitCode()
+}
+
+var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+func TestColorsOnTerminal(t *testing.T) {
+	list := []string{"rules", "list", "--no-pager", "--rules", "../rules/packs/etcd.yaml"}
+	colored, code := inTerminal(t, nil, nil, "crowsnest", list...).ends()
+	require.Zero(t, code)
+	require.Contains(t, colored, "\x1b[31mcritical\x1b[0m")
+	plain, _ := inTerminal(t, []string{"NO_COLOR=1"}, nil, "crowsnest", list...).ends()
+	require.NotContains(t, plain, "\x1b")
+	require.Equal(t, plain, escape.ReplaceAllString(colored, ""), "colors move no column")
+	out, _, _ := asked(nil, list...)
+	require.Equal(t, plain, out)
+}
+
+func TestPager(t *testing.T) {
+	explain := []string{"explain", "EtcdOutOfSpace", "--rules", "../rules/packs/etcd.yaml"}
+	own := []string{"CROWSNEST_PAGER=sed s/^/paged:/", "PAGER=false"}
+	out, code := inTerminal(t, own, nil, "crowsnest", explain...).ends()
+	require.Zero(t, code)
+	for line := range strings.Lines(out) {
+		require.Regexp(t, "^paged:", line)
+	}
+	out, _ = inTerminal(t, own[1:], nil, "crowsnest", explain...).ends()
+	require.Empty(t, out, "PAGER is used, and shows nothing")
+	out, _ = inTerminal(t, append(own, "CROWSNEST_NO_PAGER=true"), nil, "crowsnest", explain...).ends()
+	require.Contains(t, out, "EtcdOutOfSpace")
+	require.NotContains(t, out, "paged:")
+	out, code = inTerminal(t, own, nil, "crowsnest", "explain", "None", "--rules", "../rules/packs/etcd.yaml").ends()
+	require.Equal(t, exitFailed, code)
+	require.NotContains(t, out, "paged:", "nothing to show")
+}
+
+// less shows the first screen, and ends with q; the command succeeded.
+func TestLess(t *testing.T) {
+	if _, err := exec.LookPath("less"); err != nil {
+		t.Skip("less is not installed")
+	}
+	list := []string{"rules", "list", "--rules", "../rules/packs/etcd.yaml", "--rules", "../rules/packs/kubelet.yaml"}
+	x := inTerminal(t, nil, nil, "crowsnest", list...)
+	x.shows("\x1b[K") // the prompt of less
+	x.types("q")
+	out, code := x.ends()
+	require.Zero(t, code, out)
+	require.Contains(t, out, "ALERT")
+}
+
+// A line of progress appears while a pipe is silent, and is erased.
+func TestProgressOnTerminal(t *testing.T) {
+	in, feed := io.Pipe()
+	x := inTerminal(t, nil, in, "crowsnest", "scan", "--rules", "../rules/packs/etcd.yaml", "-")
+	_, err := io.WriteString(feed, "2026-01-01T00:00:00.000000000Z stderr F I0101 all is well\n")
+	require.NoError(t, err)
+	x.shows("reading: 0 KiB")
+	require.NoError(t, feed.Close())
+	out, code := x.ends()
+	require.Zero(t, code)
+	require.Regexp(t, "\r\x1b\\[K0 alerts from 0 matched lines; 1 lines", out)
+}
+
+// Ctrl-C ends the following of a log with a summary.
+func TestFollowInTerminal(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "etcd.log")
+	line := func(text string) {
+		f, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		require.NoError(t, err)
+		_, err = io.WriteString(f, time.Now().UTC().Format("2006-01-02T15:04:05.000000000Z")+" stderr F "+text+"\n")
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+	}
+	line("etcdserver: alarm NOSPACE raised by peer 1")
+	for _, rotate := range []bool{false, true} {
+		x := inTerminal(t, nil, nil, "crowsnest", "scan", "-f", "--hits", "--rules", "../rules/packs/etcd.yaml", log)
+		x.shows("raised by peer 1")
+		if rotate {
+			require.NoError(t, os.Rename(log, log+".1"))
+		}
+		line("etcdserver: alarm NOSPACE raised by peer 2")
+		x.shows("raised by peer 2")
+		x.types("\x03")
+		out, code := x.ends()
+		require.Zero(t, code, out)
+		require.Regexp(t, `\^C[23] matched lines; [23] lines in 1 inputs`, out)
+	}
+}
+
+func TestFollowAlertsInTerminal(t *testing.T) {
+	in, feed := io.Pipe()
+	x := inTerminal(t, nil, in, "crowsnest", "scan", "-f", "--rules", "../rules/packs/etcd.yaml")
+	_, err := io.WriteString(feed, time.Now().UTC().Format("2006-01-02T15:04:05.000000000Z")+" stderr F etcdserver: alarm NOSPACE raised by peer 1\n")
+	require.NoError(t, err)
+	x.shows("EtcdOutOfSpace") // while the pipe is open
+	require.Contains(t, x.text(), "\x1b[31mFIRING")
+	require.NoError(t, feed.Close())
+	out, code := x.ends()
+	require.Zero(t, code, out)
+	require.Contains(t, out, "1 alerts from 1 matched lines; 1 lines in 1 inputs")
+}
+
+// --watch prints a row for each change, survives a daemon that is away, and ends with
+// Ctrl-C.
+func TestWatchInTerminal(t *testing.T) {
+	const alert = `{"fingerprint":"00000000000000ab","alert":"LeaseLost","state":"%STATE","labels":{"severity":"critical"},"annotations":{"summary":"lost"},"startsAt":"2026-01-01T10:00:00Z","lastSeen":"2026-01-01T10:00:00Z","count":1}`
+	states := []string{"pending", "pending", "", "firing", "none"}
+	var at atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		body := ""
+		switch state := states[min(int(at.Add(1)-1), len(states)-1)]; state {
+		case "":
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		case "none":
+		default:
+			body = strings.Replace(alert, "%STATE", state, 1)
+		}
+		_, _ = io.WriteString(w, `{"status":"success","data":{"episodes":[`+body+`]}}`)
+	}))
+	defer srv.Close()
+	x := inTerminal(t, nil, nil, "crowsnest", "get", "alerts", "-w", "--url", srv.URL)
+	x.shows("resolved")
+	x.types("\x03")
+	out, code := x.ends()
+	require.Zero(t, code, out)
+	out = escape.ReplaceAllString(out, "")
+	require.Regexp(t, `(?s)^FINGERPRINT .*LeaseLost +pending .*not from crowsnest.*answers again\nLeaseLost|LeaseLost +firing .*LeaseLost +resolved `, out)
+	require.Equal(t, 1, strings.Count(out, "pending"), "a row for each change only")
+}
+
+// The completion of a real bash.
+func TestBashCompletion(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "completion.bash")
+	out, _, code := asked(nil, "completion", "bash")
+	require.Zero(t, code)
+	// What the package bash-completion defines, for machines without it.
+	words := "\n_get_comp_words_by_ref() { cur=${COMP_WORDS[COMP_CWORD]}; prev=${COMP_WORDS[COMP_CWORD-1]}; words=(\"${COMP_WORDS[@]}\"); cword=$COMP_CWORD; }\n" +
+		"_filedir() { COMPREPLY=($(compgen -f -X \"!*.@($1)\" -- \"$cur\")); }\nshopt -s extglob\n"
+	require.NoError(t, os.WriteFile(script, []byte(out+words), 0o600))
+	url := daemonSays(t, map[string]string{"/api/v1/episodes": `{"status":"success","data":{"episodes":[{"fingerprint":"00000000000000ab","alert":"LeaseLost","state":"firing","labels":{"severity":"critical"}}]}}`})
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "my.log"), nil, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "my.yaml"), nil, 0o600))
+
+	x := inTerminal(t, []string{"PS1=$ ", "CROWSNEST_URL=" + url, "INPUTRC=/dev/null"}, nil, "bash", "--norc", "--noprofile", "-i")
+	x.types("cd " + dir + "; . ./completion.bash; echo re''ady\n")
+	x.shows("ready")
+	for _, c := range []struct{ typed, shown string }{
+		{"crowsnest explain EtcdOutOfSp\t", "explain EtcdOutOfSpace "},
+		{"crowsnest export prometheus --pack etc\t", "--pack etcd "},
+		{"crowsnest explain --episode 0000\t", "--episode 00000000000000ab "},
+		{"crowsnest case 0000\t", "case 00000000000000ab "},
+		{"crowsnest scan --hits -o jsonl my.l\t", "jsonl my.log "},
+		{"crowsnest check rules my.\t", "rules my.yaml "},
+		{"crowsnest run --log.level deb\t", "--log.level debug "},
+		{"crowsnest get ep\t", "get episodes "},
+	} {
+		x.types(c.typed)
+		x.shows(c.shown)
+		x.types("\x15") // erase the line
+	}
+	x.types("exit\n")
+	_, _ = x.ends()
+}
