@@ -4,13 +4,17 @@ package sentinel
 // only counted takes a tenth of one.
 const (
 	paceSlots   = 4096
-	shapeEvery  = 10   // seconds
+	shapeEvery  = 30   // seconds
 	perShape    = 3    // looks at one shape of lines of a stream
 	perParty    = 150  // looks at lines of a namespace in a second
 	perSecond   = 3000 // looks in a second; those at the first lines of a namespace come on top
 	alwaysOf    = 5
 	maxParties  = 1024
 	shapeWithin = 240 // bytes of a line
+
+	// Looks at lines of a stream whose shape is new. What lasts has a shape that returns.
+	newPerSecond = 1
+	newBurst     = 200
 )
 
 // pace bounds how many complaints are looked at: of equal ones in a storm, and of a
@@ -24,7 +28,7 @@ type pace struct {
 
 type shapeCount struct {
 	shape   uint32
-	window  uint32 // number of the ten seconds
+	window  uint32 // its number
 	looked  uint16
 	skipped uint16 // since the last look
 }
@@ -38,18 +42,39 @@ func newPace() pace {
 	return pace{shapes: make([]shapeCount, paceSlots), parties: map[string]*partyCount{}}
 }
 
+// newShapes bounds the looks at lines of a stream whose shape is new, which have no other
+// bound where every line has words of its own.
+type newShapes struct {
+	at   int64 // newest time of a line
+	left int64
+}
+
+func (n *newShapes) admit(at int64) bool {
+	if at > n.at {
+		n.left = min(newBurst, n.left+(at-n.at)*newPerSecond)
+		n.at = at
+	}
+	if n.left == 0 {
+		return false
+	}
+	n.left--
+	return true
+}
+
 // admit returns how many lines a look at this one stands for: 0 without a look.
-func (p *pace) admit(stream uint64, party, line string, at int64) (weight int64) {
-	h := shapeHash(stream, line)
+func (p *pace) admit(n *note, line string, at int64) (weight int64) {
+	h := shapeHash(n.stream, line)
 	x := &p.shapes[h%paceSlots]
 	shape, window := uint32(h>>32), uint32(at/shapeEvery)
+	admitted := true
 	switch {
 	case x.shape != shape:
 		*x = shapeCount{shape: shape, window: window}
+		admitted = n.shapes.admit(at)
 	case x.window != window:
 		x.window, x.looked = window, 0
 	}
-	if x.looked >= perShape || !p.admitParty(party, at) {
+	if !admitted || x.looked >= perShape || !p.admitParty(n.component.party, at) {
 		x.skipped = uint16(min(int(x.skipped)+1, 1<<16-1))
 		return 0
 	}

@@ -134,6 +134,7 @@ type note struct {
 	pod       string
 	stream    uint64 // hash
 	since     int64  // of the pod
+	shapes    newShapes
 }
 
 // Take accepts the complaints of one call that read a stream at a time; there may be
@@ -194,7 +195,7 @@ func (s *Sentinel) imageOf(c *component, pod string) string {
 func (s *Sentinel) line(n *note, x *matcher.Complaint, now int64) {
 	at := min(x.Time.Unix(), now) // forged times of the future prove nothing
 	s.st.Lines++
-	weight := s.pace.admit(n.stream, n.component.party, x.Line, at)
+	weight := s.pace.admit(n, x.Line, at)
 	if weight == 0 {
 		s.st.Skipped++
 		return

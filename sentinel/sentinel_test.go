@@ -507,3 +507,21 @@ func TestForgottenComponent(t *testing.T) {
 	require.Zero(t, w.Stats().Open)
 	require.LessOrEqual(t, w.Stats().Components, maxComponents*5/4)
 }
+
+// A look at every line of a log without repetitions would take more time than reading it.
+func TestNewShapesAreFew(t *testing.T) {
+	p, n := newPace(), &note{stream: 1, component: &component{party: "a"}}
+	looked := map[string]int64{}
+	for second := range int64(100) {
+		for i := range 50 {
+			text := []byte("failed to sync ")
+			for x := second*50 + int64(i); x > 0; x /= 20 {
+				text = append(text, byte('a'+x%20), ' ')
+			}
+			looked["new"] += min(p.admit(n, string(text), 1000+second), 1)
+		}
+		looked["again"] += p.admit(n, "failed to mount the volume of the pod", 1000+second)
+	}
+	require.Equal(t, int64(newBurst+99*newPerSecond-1), looked["new"], "the line that repeats was new once")
+	require.Greater(t, looked["again"], int64(60), "lines that repeat are counted, whether looked at or not")
+}
