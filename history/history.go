@@ -43,7 +43,7 @@ type History struct {
 	alerts  map[uint64][]*item
 	next    uint64   // number of the next item
 	pending []*item  // not on disk, oldest first
-	sorted  []*Entry // newest end first; nil: to be made again
+	sorted  []*Entry // newest start first; nil: to be made again
 	evicted int64
 }
 
@@ -69,7 +69,8 @@ func New(cfg Config) *History {
 }
 
 // Add remembers an ended episode. One that is known already, because a restart concluded
-// its end again, replaces the known one if it ended otherwise. Add keeps the maps of the
+// its end again, replaces the known one if it ended otherwise or if more notifications of it
+// are known. Add keeps the maps of the
 // entry, which must not change.
 func (h *History) Add(e Entry) {
 	h.mu.Lock()
@@ -107,7 +108,7 @@ func (h *History) add(e *Entry) *item {
 	key := e.key()
 	old := h.items[key]
 	if old != nil {
-		if old.of.sameEnd(e) {
+		if old.of.sameEnd(e) && e.Notified <= old.of.Notified {
 			return nil
 		}
 		e.Notified = max(e.Notified, old.of.Notified)
@@ -190,7 +191,7 @@ func (h *History) forget(it *item) {
 }
 
 // All returns the entries that ended within Config.Keep before now, or after it: the clock
-// may have been set back. The newest end comes first. The slice is shared and read-only.
+// may have been set back. The newest start comes first. The slice is shared and read-only.
 func (h *History) All(now time.Time) []*Entry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,11 +200,14 @@ func (h *History) All(now time.Time) []*Entry {
 		for _, it := range h.items {
 			h.sorted = append(h.sorted, it.of)
 		}
-		slices.SortFunc(h.sorted, newestFirst)
+		slices.SortFunc(h.sorted, NewestFirst)
 	}
 	oldest := now.Add(-h.cfg.Keep)
-	n, _ := slices.BinarySearchFunc(h.sorted, oldest, func(e *Entry, t time.Time) int { return t.Compare(e.EndsAt) })
-	return h.sorted[:n:n]
+	expired := func(e *Entry) bool { return e.EndsAt.Before(oldest) }
+	if slices.ContainsFunc(h.sorted, expired) {
+		return slices.DeleteFunc(slices.Clone(h.sorted), expired)
+	}
+	return h.sorted[:len(h.sorted):len(h.sorted)]
 }
 
 // Of returns the entries of one alert, as All does.
@@ -213,17 +217,17 @@ func (h *History) Of(fingerprint uint64, now time.Time) []*Entry {
 	oldest := now.Add(-h.cfg.Keep)
 	var out []*Entry
 	for _, it := range h.alerts[fingerprint] {
-		if it.of.EndsAt.After(oldest) {
+		if !it.of.EndsAt.Before(oldest) {
 			out = append(out, it.of)
 		}
 	}
-	slices.SortFunc(out, newestFirst)
+	slices.SortFunc(out, NewestFirst)
 	return out
 }
 
-// newestFirst orders entries by their end, and then so that no two are equal.
-func newestFirst(a, b *Entry) int {
-	return cmp.Or(b.EndsAt.Compare(a.EndsAt), b.StartsAt.Compare(a.StartsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
+// NewestFirst orders entries by their start, the newest first, and so that no two are equal.
+func NewestFirst(a, b *Entry) int {
+	return cmp.Or(b.StartsAt.Compare(a.StartsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
 }
 
 // Stats describes a history.

@@ -43,12 +43,12 @@ func list(all []*Entry) string {
 	return strings.Join(out, ", ")
 }
 
-func TestNewestEndFirst(t *testing.T) {
+func TestNewestStartFirst(t *testing.T) {
 	h := New(wide())
 	h.Add(entry("B", 2, 0, 30))
 	h.Add(entry("A", 1, 5, 10))
 	h.Add(entry("A", 1, 20, 25))
-	require.Equal(t, "B/2 0-30, A/1 20-25, A/1 5-10", list(h.All(at(40))))
+	require.Equal(t, "A/1 20-25, A/1 5-10, B/2 0-30", list(h.All(at(40))))
 	require.Equal(t, "A/1 20-25, A/1 5-10", list(h.Of(1, at(40))))
 	require.Empty(t, h.Of(3, at(40)))
 	require.Equal(t, "B/2 0-30", list(h.All(at(28+30*24*60))), "older ones are not shown")

@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"runtime"
-	"slices"
 	"strconv"
 	"time"
 
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/version"
 
 	"crowsnest/episodes"
@@ -46,6 +44,7 @@ func (s *Server) routeAPI(mux *http.ServeMux) {
 	handle("episodes", filtered(s.apiEpisodes))
 	handle("episodes/{fingerprint}", s.apiEpisode)
 	handle("episodes/{fingerprint}/timeline", s.apiTimeline)
+	handle("history", s.apiHistory)
 	handle("rules", func(*http.Request) (any, *apiError) { return map[string]any{"groups": s.groups()}, nil })
 	handle("unknown", func(*http.Request) (any, *apiError) { return s.view.Unknown(), nil })
 	handle("unknown/{fingerprint}/rule", s.apiUnknownRule)
@@ -88,7 +87,10 @@ func apiAlerts(eps []episodes.Episode) any {
 
 // Episode is an episode in the format of the API.
 type Episode struct {
-	Fingerprint string            `json:"fingerprint"`
+	Fingerprint string `json:"fingerprint"`
+	// External is the fingerprint with the external labels, as Alertmanager knows the
+	// alert; absent: it is Fingerprint. Requests accept both.
+	External    string            `json:"externalFingerprint,omitempty"`
 	Alert       string            `json:"alert"`
 	Pack        string            `json:"pack,omitempty"`
 	State       episodes.State    `json:"state"`
@@ -109,11 +111,13 @@ type Episode struct {
 	First       string            `json:"firstLine,omitempty"`
 	Cause       *Cause            `json:"cause,omitempty"`    // that it is a symptom of
 	Symptoms    []string          `json:"symptoms,omitempty"` // fingerprints of its open symptoms
+	Seen        *Seen             `json:"seen,omitempty"`     // absent: no earlier episode is remembered
 }
 
 func toEpisode(e episodes.Episode) Episode {
 	out := Episode{
-		Fingerprint: e.Fingerprint.String(), Alert: e.Alert, State: e.State, Reason: e.Reason, Silent: e.Silent,
+		Fingerprint: e.Fingerprint.String(), External: externalFingerprint(e.Fingerprint, e.Labels),
+		Alert: e.Alert, State: e.State, Reason: e.Reason, Silent: e.Silent,
 		Overflow: e.Overflow, Held: e.OnHold, WaitsFor: e.WaitsFor, Labels: e.Labels, Annotations: notNilMap(e.Annotations),
 		StartsAt: e.StartsAt, FiredAt: optional(e.FiredAt), LastSeen: e.LastSeen, EndsAt: optional(e.EndsAt),
 		Deadline: optional(e.Deadline), Count: e.Count, Line: e.Line, First: e.First, Cause: toCause(e.Cause),
@@ -128,9 +132,16 @@ func (s *Server) apiEpisodes(eps []episodes.Episode) any {
 	out := make([]Episode, len(eps))
 	symptoms := symptomsOf(s.view.Episodes())
 	for i, e := range eps {
-		out[i] = toEpisode(e).with(symptoms[e.Fingerprint])
+		out[i] = s.episode(e, symptoms)
 	}
 	return map[string]any{"episodes": out}
+}
+
+// episode returns an episode with its symptoms and how often it was seen before.
+func (s *Server) episode(e episodes.Episode, symptoms map[episodes.Fingerprint][]episodes.Episode) Episode {
+	out := toEpisode(e).with(symptoms[e.Fingerprint])
+	out.Seen = s.seen(&e)
+	return out
 }
 
 // with returns the episode with its symptoms.
@@ -146,12 +157,12 @@ func (e Episode) with(symptoms []episodes.Episode) Episode {
 func (s *Server) apiEpisode(r *http.Request) (any, *apiError) {
 	e, ok := s.find(r.PathValue("fingerprint"))
 	if !ok {
-		return nil, notFound("no open or recently resolved episode has this fingerprint")
+		return nil, notFound("no episode that is open or remembered has this fingerprint")
 	}
 	return struct {
 		Episode
 		Deliveries []Delivery `json:"deliveries"`
-	}{toEpisode(e).with(symptomsOf(s.view.Episodes())[e.Fingerprint]), newestAnswers(s.view.Deliveries(e.Fingerprint))}, nil
+	}{s.episode(e, symptomsOf(s.view.Episodes())), newestAnswers(s.view.Deliveries(e.Fingerprint))}, nil
 }
 
 // sources returns the sources with the number of rules that apply to each stream.
@@ -160,36 +171,25 @@ func (s *Server) sources() []Source {
 	return newCoverage(s.view.Rules().Set, all, s.opt.Now()).count(all)
 }
 
-// find returns the newest episode with a fingerprint, preferring an open one. The
-// fingerprint may include the external labels of a receiver.
+// find returns the newest episode with a fingerprint, preferring an open one, and one that
+// ended lately to one that is only in the history. The fingerprint may include the external
+// labels of a receiver.
 func (s *Server) find(fingerprint string) (episodes.Episode, bool) {
 	var found episodes.Episode
-	ok := false
-	external := s.view.External()
+	of, ok := s.identify(fingerprint)
+	if !ok {
+		return found, false
+	}
+	ok = false
 	for _, e := range s.view.Episodes() {
-		if e.Fingerprint.String() != fingerprint && !hasExternalFingerprint(e, external, fingerprint) {
-			continue
-		}
-		if !ok || open(e) || (!open(found) && e.EndsAt.After(found.EndsAt)) {
+		if e.Fingerprint == of && (!ok || open(e) || (!open(found) && e.EndsAt.After(found.EndsAt))) {
 			found, ok = e, true
 		}
 	}
+	if past := s.view.Past(of); !ok && len(past) > 0 {
+		return s.remembered(past[0]), true
+	}
 	return found, ok
-}
-
-// hasExternalFingerprint reports whether an episode has the fingerprint once one of
-// the sets of external labels is added.
-func hasExternalFingerprint(e episodes.Episode, external []map[string]string, fingerprint string) bool {
-	return slices.ContainsFunc(external, func(more map[string]string) bool {
-		set := model.LabelSet{}
-		for name, value := range more {
-			set[model.LabelName(name)] = model.LabelValue(value)
-		}
-		for name, value := range e.Labels {
-			set[model.LabelName(name)] = model.LabelValue(value)
-		}
-		return set.Fingerprint().String() == fingerprint
-	})
 }
 
 // Group is a pack in the format of a rule group of Prometheus' API.

@@ -42,6 +42,7 @@ type row struct {
 	episodes.Episode
 	Depth    int   // how many causes of it are above it
 	Symptoms int64 // in the whole list below it
+	Seen     *Seen // nil: never before
 }
 
 // maxDepth bounds how far a row moves to the right.

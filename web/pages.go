@@ -44,10 +44,10 @@ type pages map[string]*template.Template
 
 func parsePages() pages {
 	out := pages{}
-	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "error"} {
+	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "history", "error"} {
 		t := template.New("layout.html").Funcs(template.FuncMap{
 			"ago": ago, "when": when, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "join": strings.Join,
-			"count": text.Digits, "health": healthText, "waiting": waitingText, "card": func(p page, r row) card { return card{p, r} },
+			"count": text.Digits, "weekday": weekday, "int64": func(n int) int64 { return int64(n) }, "health": healthText, "waiting": waitingText, "card": func(p page, r row) card { return card{p, r} },
 		})
 		// The templates are embedded, and a test parses all of them.
 		out[name] = template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/"+name+".html"))
@@ -59,6 +59,7 @@ func (s *Server) routePages(mux *http.ServeMux) {
 	g := func(h http.HandlerFunc) http.HandlerFunc { return s.gate.guarded(h) }
 	mux.HandleFunc("GET /{$}", g(s.alertsPage))
 	mux.HandleFunc("GET /episodes/{fingerprint}", g(s.episodePage))
+	mux.HandleFunc("GET /history", g(s.historyPage))
 	mux.HandleFunc("GET /rules", g(func(w http.ResponseWriter, _ *http.Request) {
 		s.render(w, "rules", http.StatusOK, page{Title: "Rules", Path: "/rules", Data: s.groups()})
 	}))
@@ -171,6 +172,9 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) {
 	for i, rows := range []*[]row{&data.Open, &data.Silent, &data.Ended} {
 		*rows = grouped(sections[i])
 		*rows = (*rows)[:min(len(*rows), maxCards)]
+		for k := range *rows {
+			(*rows)[k].Seen = s.seen(&(*rows)[k].Episode)
+		}
 	}
 	s.render(w, "alerts", code, page{Title: "Alerts", Path: "/", Data: data})
 }
@@ -182,6 +186,7 @@ type episodeData struct {
 	Skipped    int
 	Deliveries []Delivery
 	Symptoms   []episodes.Episode // open ones
+	Seen       *Seen              // nil: never before
 }
 
 func (s *Server) episodePage(w http.ResponseWriter, r *http.Request) {
@@ -189,12 +194,13 @@ func (s *Server) episodePage(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		s.render(w, "error", http.StatusNotFound, page{
 			Title: "Not found",
-			Data:  "This episode is not open, and did not end in the last 15 minutes.",
+			Data:  "This episode is not open, and the history does not have it.",
 		})
 		return
 	}
 	data := episodeData{
 		Episode: e, Where: selector(e.Labels), Events: tl.Events, Skipped: tl.Skipped, Deliveries: newestAnswers(s.view.Deliveries(e.Fingerprint)),
+		Seen: s.seen(&e),
 	}
 	if open(e) {
 		data.Symptoms = symptomsOf(s.view.Episodes())[e.Fingerprint]

@@ -56,6 +56,7 @@ type Options struct {
 // Server serves the pages, the API, the metrics and the probes of one daemon.
 // It is safe for concurrent use.
 type Server struct {
+	own     View // without external labels
 	view    View
 	opt     Options
 	gate    *gate
@@ -72,7 +73,8 @@ func New(view View, opt Options) *Server {
 	if opt.MaxConns <= 0 {
 		opt.MaxConns = maxConns
 	}
-	s := &Server{view: tamed(view), opt: opt, gate: newGate(opt.Log), pages: parsePages()}
+	view = tamed(complete(view))
+	s := &Server{own: view, view: labelled(view), opt: opt, gate: newGate(opt.Log), pages: parsePages()}
 	probes := http.NewServeMux()
 	s.routeProbes(probes)
 	s.probes = secured(probes)
