@@ -28,7 +28,7 @@ func (d *Daemon) view() web.View {
 		Status:     d.statusView,
 		Shadow:     d.artifacts.View,
 		Unknown:    d.unknownView, UnknownRule: d.unknownRule,
-		History:  d.historyView, Past: d.pastView,
+		History: d.historyView, Past: d.pastView,
 		External: func() []map[string]string { return d.cfg.Load().ExternalLabels() },
 	}
 }

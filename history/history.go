@@ -93,13 +93,17 @@ func (h *History) Load(records [][]byte) (unusable int) {
 			unusable++
 			continue
 		}
-		if known[e.key()] != nil {
+		if it := known[e.key()]; it != nil {
+			if it.of.sameEnd(e) && it.of.Notified <= e.Notified {
+				it.record = nil // it is on disk
+			}
 			continue
 		}
 		if it := h.add(e); it != nil {
 			it.record = nil
 		}
 	}
+	h.pending = slices.DeleteFunc(h.pending, func(it *item) bool { return it.record == nil })
 	return unusable
 }
 

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // logHeader is the first line of a Log. Its number is raised when an older program could
@@ -133,8 +134,8 @@ func (l *Log) grow(records [][]byte) error {
 		}
 		create = os.O_CREATE
 	}
-	f, err := os.OpenFile(l.path, os.O_WRONLY|create, 0o600)
-	if errors.Is(err, fs.ErrNotExist) {
+	f, err := os.OpenFile(l.path, os.O_WRONLY|syscall.O_NONBLOCK|create, 0o600)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENXIO) { // a folder, a FIFO
 		return ErrLogChanged
 	}
 	if err != nil {
