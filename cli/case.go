@@ -91,7 +91,7 @@ func (c *cli) makeCase(ctx context.Context, f caseFlags, args []string) error {
 	}
 	made, err := casefile.FromAPI(casefile.Daemon{
 		Address: f.daemon.url, Fingerprint: args[0], Now: time.Now(), Version: version.Version,
-		Get: func(path string) ([]byte, error) { return c.fetch(ctx, f.daemon, path, nil) },
+		Get: func(path string) ([]byte, error) { return c.fetch(ctx, f.daemon, path) },
 	})
 	if err != nil {
 		return err

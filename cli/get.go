@@ -25,11 +25,14 @@ type getFlags struct {
 
 func newGet(c *cli) *cobra.Command {
 	return parent("get", "Query a running daemon",
-		newGetKind(c, "alerts [MATCHER]...", "List open alerts; matchers have Alertmanager's syntax", "alerts", show.OpenAlerts),
-		newGetKind(c, "episodes [MATCHER]...", "List open and recently resolved episodes", "episodes", show.Episodes),
+		newGetKind(c, "alerts [MATCHER|FINGERPRINT]...", "List open alerts; matchers have Alertmanager's syntax", "alerts", show.OpenAlerts),
+		newGetKind(c, "episodes [MATCHER|FINGERPRINT]...", "List open and recently resolved episodes", "episodes", show.Episodes),
+		newGetEpisode(c),
+		newGetHistory(c),
 		newGetKind(c, "rules", "List rules with their health, streams, matches and cost", "rules", show.Rules),
 		newGetUnknown(c),
 		newGetKind(c, "sources", "List sources and receivers", "sources", show.Sources),
+		newGetStatus(c),
 	)
 }
 
@@ -50,7 +53,7 @@ func newGetKind(c *cli, use, short, path string, text func(io.Writer, []byte) er
 			if len(args) > 0 && !strings.Contains(use, "MATCHER") {
 				return usageErrorf("get %s accepts no matchers", path)
 			}
-			data, err := c.fetch(cmd.Context(), f, path, args)
+			data, err := c.query(cmd.Context(), f, path, selection(args))
 			if err != nil {
 				return err
 			}
@@ -66,16 +69,30 @@ func newGetKind(c *cli, use, short, path string, text func(io.Writer, []byte) er
 	return cmd
 }
 
-func (c *cli) fetch(ctx context.Context, f getFlags, path string, matchers []string) ([]byte, error) {
+// selection returns the parameters for arguments that are matchers or fingerprints.
+func selection(args []string) url.Values {
+	q := url.Values{}
+	for _, a := range args {
+		if fingerprintForm.MatchString(a) {
+			q.Add("fingerprint", a)
+		} else {
+			q.Add("filter", a)
+		}
+	}
+	return q
+}
+
+// fetch returns the data of an endpoint of the API without parameters.
+func (c *cli) fetch(ctx context.Context, f getFlags, path string) ([]byte, error) {
+	return c.query(ctx, f, path, nil)
+}
+
+func (c *cli) query(ctx context.Context, f getFlags, path string, q url.Values) ([]byte, error) {
 	base, err := url.Parse(strings.TrimRight(f.url, "/"))
 	if err != nil || base.Host == "" {
 		return nil, usageErrorf("--url %q is not a URL; use a value such as http://localhost:9797", f.url)
 	}
 	u := base.JoinPath("/api/v1/", path)
-	q := u.Query()
-	for _, m := range matchers {
-		q.Add("filter", m)
-	}
 	u.RawQuery = q.Encode()
 	client, err := httpClient(f.httpConfig)
 	if err != nil {

@@ -28,7 +28,7 @@ func newGetUnknown(c *cli) *cobra.Command {
 			case rule:
 				path += "/" + args[0] + "/rule"
 			}
-			data, err := c.fetch(cmd.Context(), f, path, nil)
+			data, err := c.fetch(cmd.Context(), f, path)
 			if err != nil {
 				return err
 			}

@@ -87,7 +87,7 @@ func (c *cli) listRunning(ctx context.Context, f ruleFlags, daemon getFlags, for
 	if len(f.paths)+len(f.overrides) > 0 {
 		return usageErrorf("--url cannot be combined with --rules or --overrides")
 	}
-	data, err := c.fetch(ctx, daemon, "rules", nil)
+	data, err := c.fetch(ctx, daemon, "rules")
 	if err != nil {
 		return err
 	}

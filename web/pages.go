@@ -15,7 +15,6 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/internal/text"
-	"crowsnest/rules"
 )
 
 //go:embed templates/*.html
@@ -55,7 +54,7 @@ func parsePages() pages {
 	return out
 }
 
-func (s *Server) routePages(mux *http.ServeMux) {
+func (s *Server) routePages(mux *router) {
 	g := func(h http.HandlerFunc) http.HandlerFunc { return s.gate.guarded(h) }
 	mux.HandleFunc("GET /{$}", g(s.alertsPage))
 	mux.HandleFunc("GET /episodes/{fingerprint}", g(s.episodePage))
@@ -74,7 +73,7 @@ func (s *Server) routePages(mux *http.ServeMux) {
 	}))
 	mux.HandleFunc("GET /status", g(func(w http.ResponseWriter, _ *http.Request) {
 		s.render(w, "status", http.StatusOK, page{Title: "Status", Path: "/status", Data: map[string]any{
-			"Status": s.view.Status(), "Shadow": s.view.Shadow(), "Build": buildInfo(),
+			"Status": s.view.Status(), "Shadow": s.view.Shadow(), "Build": buildInfo().pairs(),
 		}})
 	}))
 	static := http.FileServerFS(staticFiles)
@@ -217,11 +216,6 @@ func healthText(health string) string {
 type ruleData struct {
 	Rule
 	Pack, File string
-	Line       int
-	Runbook    string
-	Affects    []rules.Affects
-	SetBy      map[string]string // where each value comes from, by key
-	Causing    []string          // rules that are symptoms of this one
 }
 
 func (s *Server) rulePage(w http.ResponseWriter, r *http.Request) {
@@ -231,11 +225,7 @@ func (s *Server) rulePage(w http.ResponseWriter, r *http.Request) {
 		s.render(w, "error", http.StatusNotFound, page{Title: "Not found", Data: "No rule has the name " + name + "."})
 		return
 	}
-	data := ruleData{
-		Pack: full.Pack, File: full.File, Line: full.Line, Runbook: full.Remediation.RunbookURL,
-		Affects: full.Remediation.Affects, SetBy: full.Origin,
-		Causing: causing(s.view.Rules().Set, name),
-	}
+	data := ruleData{Pack: full.Pack, File: full.File}
 	for _, g := range s.groups() {
 		for _, rule := range g.Rules {
 			if rule.Name == name {
