@@ -183,11 +183,8 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	}
 	d.saver = &saver{dir: opt.Cfg.Storage.Path, pipe: d.pipe, self: d.self, unknown: d.sentinel, log: d.component("state"), urgent: make(chan struct{}, 1)}
 	d.opt.accepted = d.saver.accepted
-	if !to.peer().remote {
-		d.past = newPast(opt.Cfg.Storage, d.component("state"))
-		d.saver.past = d.past
-	}
-
+	d.past = d.newPast(to)
+	d.saver.past = d.past
 	d.tried.Store(new(loader.Fingerprint(opt.Cfg)))
 	first, wrong, err := d.loader.OrKept(opt.Cfg, loader.LastGood(opt.Cfg.Storage.Path))
 	if err != nil {

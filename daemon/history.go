@@ -53,6 +53,14 @@ func newPast(cfg config.Storage, log zerolog.Logger) *past {
 	}
 }
 
+// newPast returns the history, nil if an aggregator has it.
+func (d *Daemon) newPast(to concluder) *past {
+	if to.peer().remote {
+		return nil
+	}
+	return newPast(d.opt.Cfg.Storage, d.component("state"))
+}
+
 // load adds what is on disk.
 func (p *past) load() error {
 	records, note, err := p.file.Load()

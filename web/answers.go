@@ -50,7 +50,7 @@ type ConfigYAML struct {
 
 // ShadowStatus is the new version of rule packs that is evaluated beside the one in force.
 type ShadowStatus struct {
-	Shadow *Shadow `json:"shadow"` // null: there is none
+	Shadow *Shadow `json:"shadow" jsonschema:"nullable"` // null: there is none
 }
 
 // BuildInfo is the version of the program.

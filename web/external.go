@@ -109,3 +109,34 @@ func externalFingerprint(own episodes.Fingerprint, shown map[string]string) stri
 	}
 	return ""
 }
+
+// added returns the external labels that an alert has only because it is shown; nil: none.
+func (s *Server) added(of episodes.Fingerprint, shown map[string]string) map[string]string {
+	own := s.ownLabels(of)
+	if own == nil || len(own) == len(shown) {
+		return nil
+	}
+	out := map[string]string{}
+	for name, value := range shown {
+		if _, has := own[name]; !has {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+// ownLabels returns the labels of an alert without external ones; nil: it is not known.
+func (s *Server) ownLabels(of episodes.Fingerprint) map[string]string {
+	if t, ok := s.own.Timeline(of); ok {
+		return t.Episode.Labels
+	}
+	for _, e := range s.own.Episodes() {
+		if e.Fingerprint == of {
+			return e.Labels
+		}
+	}
+	if past := s.own.Past(of); len(past) > 0 {
+		return past[0].Labels
+	}
+	return nil
+}

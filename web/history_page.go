@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -123,5 +122,5 @@ func weekday(date string) string {
 	if err != nil {
 		return date
 	}
-	return strings.TrimSpace(t.Format("Mon _2 Jan"))
+	return t.Format("Mon 2 Jan")
 }

@@ -38,6 +38,9 @@ type Timeline struct {
 	Episode Episode `json:"episode"`
 	Events  []Event `json:"events"`
 	Skipped int     `json:"skipped,omitempty"` // events in the middle that are not kept
+	// ExternalLabels are those labels of the episode that receivers add: its rule does not
+	// know them.
+	ExternalLabels map[string]string `json:"externalLabels,omitempty"`
 }
 
 func (s *Server) apiTimeline(r *http.Request) (any, *apiError) {
@@ -46,6 +49,7 @@ func (s *Server) apiTimeline(r *http.Request) (any, *apiError) {
 		return nil, notFound("no episode that is open or remembered has this fingerprint")
 	}
 	tl.Episode = s.episode(e, symptomsOf(s.view.Episodes()))
+	tl.ExternalLabels = s.added(e.Fingerprint, e.Labels)
 	return tl, nil
 }
 

@@ -148,7 +148,7 @@ func Default() *Config {
 		Sinks:    component.Parts{Kinds: component.Sinks()},
 		Limits:   Limits{ActiveAlerts: 1000, Keys: 10000, Fingerprints: 32768, RuleCPU: 0.2},
 		Sentinel: Sentinel{Enabled: true, AlertsPerDay: 10},
-		Storage:  Storage{Path: DefaultStorage, HistoryFor: 30 * 24 * time.Hour, HistoryEntries: 10_000, HistoryMiB: 16},
+		Storage:  Storage{Path: DefaultStorage, HistoryFor: 30 * 24 * time.Hour, HistoryEntries: 5000, HistoryMiB: 16},
 	}
 }
 
