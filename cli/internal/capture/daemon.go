@@ -3,6 +3,7 @@ package capture
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,7 +34,7 @@ func Fetch(get func(path string) ([]byte, error), fingerprint string) (Fetched, 
 	e := &f.Timeline.Episode
 	maps.DeleteFunc(e.Labels, func(name, _ string) bool { _, external := f.Timeline.ExternalLabels[name]; return external })
 	if e.EndsAt != nil && e.First == "" && e.Line == "" {
-		return f, fmt.Errorf("the daemon no longer has the lines of this episode: it keeps them for 15 minutes after the end; capture it from its logs with --from-logs")
+		return f, errors.New("the daemon no longer has the lines of this episode: it keeps them for 15 minutes after the end; capture it from its logs with --from-logs")
 	}
 	if f.Timeline.Episode.Pack == "" {
 		return f, fmt.Errorf("%s is an alert of crowsnest about itself, which no rule has", f.Timeline.Episode.Alert)
