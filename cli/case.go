@@ -43,8 +43,9 @@ From recorded logs it takes what scan takes: files, folders, archives and suppor
 bundles. --alert limits the file to one alert or fingerprint, and to what was open
 with it.
 
-From a running daemon it takes the fingerprint of an open or recently ended
-episode, which get episodes, alerts and the daemon's pages show.
+From a running daemon it takes the fingerprint of an episode that is open or
+remembered, with or without external labels: get episodes, get history, alerts and
+the daemon's pages show it. The lines are there until 15 minutes after its end.
 
 The HTML is one page without scripts that loads nothing. The JSON is described by
 docs/case.schema.json.`,
@@ -92,7 +93,7 @@ func (c *cli) makeCase(ctx context.Context, f caseFlags, args []string) error {
 	}
 	made, err := casefile.FromAPI(casefile.Daemon{
 		Address: f.daemon.url, Fingerprint: args[0], Now: time.Now(), Version: version.Version,
-		Get: func(path string) ([]byte, error) { return f.daemon.fetch(ctx, path, nil) },
+		Get: func(path string) ([]byte, error) { return f.daemon.fetch(ctx, path) },
 	})
 	if err != nil {
 		return err

@@ -184,7 +184,7 @@ func (c *cli) running(cmd *cobra.Command, path string, into any) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
 	defer cancel()
-	data, err := f.fetch(ctx, path, nil)
+	data, err := f.fetch(ctx, path)
 	return err == nil && json.Unmarshal(data, into) == nil
 }
 

@@ -134,7 +134,7 @@ func (c *cli) explainEpisode(ctx context.Context, f explainFlags, args []string)
 	if !fingerprintText.MatchString(f.episode) {
 		return usageErrorf("--episode %q is not a fingerprint of 16 hexadecimal digits; list them with crowsnest get episodes", f.episode)
 	}
-	data, err := f.daemon.fetch(ctx, "episodes/"+f.episode+"/timeline", nil)
+	data, err := f.daemon.fetch(ctx, "episodes/"+f.episode+"/timeline")
 	if err != nil {
 		return err
 	}

@@ -26,17 +26,19 @@ type getFlags struct {
 func newGet(c *cli) *cobra.Command {
 	return parent("get", "Query a running daemon",
 		newGetKind(c, getKind{
-			use: "alerts [MATCHER]...", short: "List open alerts; matchers have Alertmanager's syntax",
+			use: "alerts [MATCHER|FINGERPRINT]...", short: "List open alerts; matchers have Alertmanager's syntax",
 			path: "alerts", listed: "episodes", list: show.OpenAlerts, matchers: true,
 			example: `  crowsnest get alerts severity=critical 'namespace=~"team-.*"'
   crowsnest get alerts -o wide --url http://localhost:9797
   crowsnest get alerts --watch`,
 		}),
 		newGetKind(c, getKind{
-			use: "episodes [MATCHER]...", short: "List open and recently resolved episodes",
+			use: "episodes [MATCHER|FINGERPRINT]...", short: "List open and recently resolved episodes",
 			path: "episodes", list: show.Episodes, matchers: true,
 			example: "  crowsnest get episodes alertname=EtcdOutOfSpace\n  crowsnest get episodes --watch",
 		}),
+		newGetEpisode(c),
+		newGetHistory(c),
 		newGetKind(c, getKind{
 			use: "rules", short: "List rules with their health, streams, matches and cost",
 			path: "rules", list: show.Rules, example: "  crowsnest get rules -o wide",
@@ -46,6 +48,7 @@ func newGet(c *cli) *cobra.Command {
 			use: "sources", short: "List sources and receivers",
 			path: "sources", list: show.Sources, example: "  crowsnest get sources --watch",
 		}),
+		newGetStatus(c),
 	)
 }
 
@@ -72,7 +75,7 @@ func newGetKind(c *cli, kind getKind) *cobra.Command {
 			if len(args) > 0 && !kind.matchers {
 				return usageErrorf("get %s accepts no matchers", kind.path)
 			}
-			return c.get(cmd.Context(), f, kind, args)
+			return c.get(cmd.Context(), f, kind, selection(args))
 		},
 	}
 	f.add(cmd, api.DefaultAddress)
@@ -89,12 +92,25 @@ func (f *getFlags) addList(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "then print what changes, until Ctrl-C")
 }
 
-func (c *cli) get(ctx context.Context, f getFlags, kind getKind, matchers []string) error {
+// selection returns the parameters for arguments that are matchers or fingerprints.
+func selection(args []string) url.Values {
+	q := url.Values{}
+	for _, a := range args {
+		if fingerprintForm.MatchString(a) {
+			q.Add("fingerprint", a)
+		} else {
+			q.Add("filter", a)
+		}
+	}
+	return q
+}
+
+func (c *cli) get(ctx context.Context, f getFlags, kind getKind, query url.Values) error {
 	if f.output.value == "json" {
 		if f.watch {
 			return usageErrorf("-o json prints one document: it cannot be combined with --watch")
 		}
-		data, err := f.fetch(ctx, kind.path, matchers)
+		data, err := f.query(ctx, kind.path, query)
 		if err != nil {
 			return err
 		}
@@ -102,7 +118,7 @@ func (c *cli) get(ctx context.Context, f getFlags, kind getKind, matchers []stri
 		return err
 	}
 	ask := func(ctx context.Context) ([]show.Table, error) {
-		data, err := f.fetch(ctx, cmp.Or(kind.listed, kind.path), matchers)
+		data, err := f.query(ctx, cmp.Or(kind.listed, kind.path), query)
 		if err != nil {
 			return nil, err
 		}
@@ -161,13 +177,18 @@ func (c *cli) watch(ctx context.Context, ask func(context.Context) ([]show.Table
 	}
 }
 
-// fetch returns the data of an endpoint of the daemon's API.
-func (f getFlags) fetch(ctx context.Context, path string, matchers []string) ([]byte, error) {
+// fetch returns the data of an endpoint of the daemon's API without parameters.
+func (f getFlags) fetch(ctx context.Context, path string) ([]byte, error) {
+	return f.query(ctx, path, nil)
+}
+
+// query returns the data of an endpoint of the daemon's API.
+func (f getFlags) query(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	client, err := f.client()
 	if err != nil {
 		return nil, err
 	}
-	return client.Get(ctx, path, url.Values{"filter": matchers})
+	return client.Get(ctx, path, query)
 }
 
 func (f getFlags) client() (*api.Client, error) {

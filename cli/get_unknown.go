@@ -35,7 +35,7 @@ func newGetUnknown(c *cli) *cobra.Command {
 			if f.watch {
 				return usageErrorf("-o rule prints one rule: it cannot be combined with --watch")
 			}
-			data, err := f.fetch(cmd.Context(), path, nil)
+			data, err := f.fetch(cmd.Context(), path)
 			if err != nil {
 				return err
 			}

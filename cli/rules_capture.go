@@ -138,7 +138,7 @@ func (c *cli) episodeOf(ctx context.Context, f captureFlags, set *rules.Set, abo
 	if len(f.fromLogs) > 0 {
 		return c.episodeOfLogs(f, set, about)
 	}
-	got, err := capture.Fetch(func(path string) ([]byte, error) { return f.daemon.fetch(ctx, path, nil) }, about)
+	got, err := capture.Fetch(func(path string) ([]byte, error) { return f.daemon.fetch(ctx, path) }, about)
 	if err != nil {
 		return capture.Episode{}, nil, err
 	}

@@ -90,7 +90,7 @@ func (c *cli) listRunning(ctx context.Context, f ruleFlags, daemon getFlags, for
 	if len(f.paths)+len(f.overrides) > 0 {
 		return usageErrorf("--url cannot be combined with --rules or --overrides")
 	}
-	data, err := daemon.fetch(ctx, "rules", nil)
+	data, err := daemon.fetch(ctx, "rules")
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"crowsnest/cli/internal/reference"
 	"crowsnest/daemon/config"
 	"crowsnest/rules/schema"
+	"crowsnest/web"
 )
 
 func newSchema(c *cli) *cobra.Command {
@@ -42,8 +43,9 @@ func newSchema(c *cli) *cobra.Command {
 		return err
 	}
 	language.Flags().VarP(output, "output", "o", "output format: the schema, or a reference of the language")
-	return parent("schema", "Print JSON Schemas (2020-12)", language,
+	return parent("schema", "Print JSON Schemas (2020-12) and the OpenAPI document", language,
 		one("config", "The schema of the configuration", config.Default().Schema),
 		one("case", "The schema of case files in JSON", casefile.Schema),
+		one("api", "The OpenAPI 3.1 document of a daemon's HTTP API", func() ([]byte, error) { return web.OpenAPI(), nil }),
 	)
 }

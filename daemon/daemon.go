@@ -67,6 +67,8 @@ type Daemon struct {
 	// sentinel finds failures that no rule describes; nil: it is off.
 	sentinel  *sentinel.Sentinel
 	unknownAt time.Time // when it concluded last; used by the tick only
+	// past is the history of ended episodes; nil: an aggregator has it.
+	past *past
 
 	sources   []sources.Source
 	kinds     []component.Kind // of sources
@@ -181,7 +183,8 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	}
 	d.saver = &saver{dir: opt.Cfg.Storage.Path, pipe: d.pipe, self: d.self, unknown: d.sentinel, log: d.component("state"), urgent: make(chan struct{}, 1)}
 	d.opt.accepted = d.saver.accepted
-
+	d.past = d.newPast(to)
+	d.saver.past = d.past
 	d.tried.Store(new(loader.Fingerprint(opt.Cfg)))
 	first, wrong, err := d.loader.OrKept(opt.Cfg, loader.LastGood(opt.Cfg.Storage.Path))
 	if err != nil {

@@ -45,6 +45,9 @@ func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
 	} else {
 		all = append(all, episodes.Metrics(d.stats), web.Metrics(d.view(), d.now), matcher.Metrics(costs, 0))
 	}
+	if d.past != nil {
+		all = append(all, d.past.Metrics())
+	}
 	if d.sentinel != nil {
 		all = append(all, d.sentinel.Metrics(!agent))
 	}

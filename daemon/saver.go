@@ -42,6 +42,7 @@ type saver struct {
 	receivers []sinks.Receiver
 	self      stateful           // alerts about crowsnest itself; nil: none
 	unknown   *sentinel.Sentinel // failures that no rule describes; nil: it is off
+	past      *past              // ended episodes; nil: none are kept
 	log       zerolog.Logger
 	urgent    chan struct{}
 
@@ -163,19 +164,26 @@ func (s *saver) write(payload []byte, err error) {
 		err = state.Save(s.dir, payload)
 	}
 	now := s.pipe.now()
+	saved := err == nil
+	if s.past != nil {
+		err = errors.Join(err, s.past.save(now))
+	}
 	s.mu.Lock()
 	was := !s.failing.Since.IsZero()
 	s.writing = time.Time{}
+	if saved {
+		s.saved = now
+	}
 	if err != nil {
 		s.errors++
 		if s.failing.Why = err; !was {
 			s.failing.Since = began
 		}
 	} else {
-		s.saved, s.failing = now, monitor.Unsaved{}
+		s.failing = monitor.Unsaved{}
 	}
 	s.mu.Unlock()
-	if err == nil {
+	if saved {
 		s.confirm()
 	}
 	switch {
@@ -225,6 +233,9 @@ func (s *saver) copy() ([]byte, checkpoint, error) {
 		}
 		if s.unknown != nil && err == nil {
 			snap.Unknown, err = s.unknown.Export()
+		}
+		if s.past != nil && err == nil {
+			snap.History, err = s.past.Export()
 		}
 	})
 	if err == nil {

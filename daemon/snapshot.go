@@ -22,6 +22,7 @@ type snapshot struct {
 	Sinks   map[string]json.RawMessage `json:"sinks,omitempty"`
 	Self    json.RawMessage            `json:"self,omitempty"`    // alerts about crowsnest itself
 	Unknown json.RawMessage            `json:"unknown,omitempty"` // failures that no rule describes
+	History json.RawMessage            `json:"history,omitempty"` // ended episodes that are not in the log yet
 }
 
 type stateful interface {
@@ -39,7 +40,7 @@ func (s snapshot) encode() ([]byte, error) {
 	if s.Engine == nil {
 		s.Engine = json.RawMessage("null")
 	}
-	n := len(s.Engine) + len(s.Self) + len(s.Unknown) + 1024
+	n := len(s.Engine) + len(s.Self) + len(s.Unknown) + len(s.History) + 1024
 	for _, part := range s.Sources {
 		n += len(part)
 	}
@@ -56,6 +57,9 @@ func (s snapshot) encode() ([]byte, error) {
 	}
 	if len(s.Unknown) > 0 {
 		b = append(append(b, `,"unknown":`...), s.Unknown...)
+	}
+	if len(s.History) > 0 {
+		b = append(append(b, `,"history":`...), s.History...)
 	}
 	return append(b, '}'), nil
 }
@@ -82,6 +86,11 @@ func appendParts(b []byte, parts map[string]json.RawMessage) []byte {
 func (s *saver) restore() bool {
 	if !s.keeps() {
 		return false
+	}
+	if s.past != nil {
+		if err := s.past.load(); err != nil {
+			s.log.Error().Err(err).Msg("the history of ended episodes cannot be read; saving tries again")
+		}
 	}
 	payload, note, err := state.Load(s.dir)
 	if note != "" {
@@ -133,6 +142,11 @@ func (s *saver) apply(snap snapshot) bool {
 	if s.unknown != nil && ok && snap.Unknown != nil {
 		if err := s.unknown.Import(snap.Unknown); err != nil {
 			s.log.Error().Err(err).Msg("the saved failures that no rule describes cannot be used; an hour of reading passes before a failure is new")
+		}
+	}
+	if s.past != nil && snap.History != nil {
+		if err := s.past.Import(snap.History); err != nil {
+			s.log.Error().Err(err).Msg("the episodes that ended shortly before the last save are missing in the history")
 		}
 	}
 	for _, r := range s.receivers {

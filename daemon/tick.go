@@ -54,12 +54,15 @@ func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 	for _, a := range d.agents() {
 		st.Agents[a.Name()] = a.Stats()
 	}
-	d.notify(d.self.Update(now, st))
+	d.pipe.unchanging(func() bool { // a snapshot contains an end and its entry in the history
+		changes := d.self.Update(now, st)
+		d.remember(changes)
+		d.notify(changes)
+		return d.self.Changed()
+	})
+	d.countAnswers(now)
 	seen.log(st.Sources)
 	seen.logPanics(st.Quarantined)
-	if d.self.Changed() {
-		d.pipe.changed.Store(true)
-	}
 	d.pipe.concluder.report(now, d.reported.Load(), d.artifacts.ShadowState())
 }
 
@@ -175,6 +178,7 @@ func (d *Daemon) warmUp(now time.Time, caughtUp bool) {
 // receivers would end the episode of its key that the previous process had notified,
 // although that one ended at another time.
 func (d *Daemon) send(eps []episodes.Episode) {
+	d.remember(eps)
 	if sh := d.pipe.shadow.Load(); sh != nil && sh.Concludes() {
 		sh.Cover(d.coverage(sh), d.now()) // a gap counts before what was concluded in it
 		sh.CountInForce(eps, d.now())

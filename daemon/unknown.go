@@ -97,6 +97,7 @@ func (d *Daemon) evaluateUnknown(now time.Time) {
 	var changes []episodes.Episode
 	d.pipe.unchanging(func() bool { // a snapshot contains the conclusions and what was sent
 		changes = d.sentinel.Evaluate(now, d.proof())
+		d.remember(changes)
 		d.notify(changes)
 		return len(changes) > 0
 	})

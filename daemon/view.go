@@ -10,6 +10,7 @@ import (
 	"crowsnest/daemon/inforce"
 	"crowsnest/daemon/monitor"
 	"crowsnest/episodes"
+	"crowsnest/history"
 	"crowsnest/sinks"
 	"crowsnest/sources"
 	"crowsnest/web"
@@ -27,6 +28,7 @@ func (d *Daemon) view() web.View {
 		Status:     d.statusView,
 		Shadow:     d.artifacts.View,
 		Unknown:    d.unknownView, UnknownRule: d.unknownRule,
+		History: d.historyView, Past: d.pastView,
 		External: func() []map[string]string { return d.cfg.Load().ExternalLabels() },
 	}
 }
@@ -37,6 +39,20 @@ func (d *Daemon) episodesView() []episodes.Episode {
 		out = append(out, d.sentinel.Open()...)
 	}
 	return out
+}
+
+func (d *Daemon) historyView() []*history.Entry {
+	if d.past == nil {
+		return nil
+	}
+	return d.past.All(d.now())
+}
+
+func (d *Daemon) pastView(fp episodes.Fingerprint) []*history.Entry {
+	if d.past == nil {
+		return nil
+	}
+	return d.past.Of(uint64(fp), d.now())
 }
 
 func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {

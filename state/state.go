@@ -68,9 +68,14 @@ func replace(dir string, payload []byte) error {
 	return syncDir(dir)
 }
 
-// write creates the file and returns when its content is on disk. It removes whatever
-// is in the way, rather than writing through it.
+// write creates a snapshot file.
 func write(path string, payload []byte) error {
+	return create(path, []byte(header(payload)), payload)
+}
+
+// create creates a file and returns when its content is on disk. It removes whatever is in
+// the way, rather than writing through it.
+func create(path string, parts ...[]byte) error {
 	if err := os.RemoveAll(path); err != nil {
 		return err
 	}
@@ -78,9 +83,10 @@ func write(path string, payload []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(header(payload))
-	if err == nil {
-		_, err = f.Write(payload)
+	for _, part := range parts {
+		if err == nil {
+			_, err = f.Write(part)
+		}
 	}
 	if err == nil {
 		err = f.Sync()
@@ -166,8 +172,23 @@ type damage struct{ reason string }
 
 func (d *damage) Error() string { return d.reason }
 
-// read returns the payload of a file; the error is a *damage if its content is unusable.
+// read returns the payload of a snapshot; the error is a *damage if its content is
+// unusable.
 func read(path string) ([]byte, error) {
+	b, err := readWhole(path)
+	if err != nil {
+		return nil, err
+	}
+	payload, err := decode(b)
+	if err != nil {
+		return nil, &damage{err.Error()}
+	}
+	return payload, nil
+}
+
+// readWhole returns the content of a file; the error is a *damage if it is no file that
+// this package wrote.
+func readWhole(path string) ([]byte, error) {
 	// A FIFO in the file's place must not hang the start.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -183,15 +204,7 @@ func read(path string) ([]byte, error) {
 	case fi.Size() > maxSize+1024:
 		return nil, &damage{fmt.Sprintf("%d bytes are too many", fi.Size())}
 	}
-	b, err := io.ReadAll(io.LimitReader(f, maxSize+1024))
-	if err != nil {
-		return nil, err
-	}
-	payload, err := decode(b)
-	if err != nil {
-		return nil, &damage{err.Error()}
-	}
-	return payload, nil
+	return io.ReadAll(io.LimitReader(f, maxSize+1024))
 }
 
 // setAside renames a damaged file, so that it can be inspected and is not read again,

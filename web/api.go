@@ -3,13 +3,8 @@ package web
 import (
 	"encoding/json"
 	"net/http"
-	"runtime"
-	"slices"
 	"strconv"
 	"time"
-
-	"github.com/prometheus/common/model"
-	"github.com/prometheus/common/version"
 
 	"crowsnest/episodes"
 	"crowsnest/rules"
@@ -22,7 +17,7 @@ type apiError struct {
 
 func notFound(text string) *apiError { return &apiError{http.StatusNotFound, "not_found", text} }
 
-func (s *Server) routeAPI(mux *http.ServeMux) {
+func (s *Server) routeAPI(mux *router) {
 	const v1 = "GET /api/v1/"
 	handle := func(path string, answer func(r *http.Request) (any, *apiError)) {
 		mux.HandleFunc(v1+path, s.gate.guarded(func(w http.ResponseWriter, r *http.Request) {
@@ -46,19 +41,21 @@ func (s *Server) routeAPI(mux *http.ServeMux) {
 	handle("episodes", filtered(s.apiEpisodes))
 	handle("episodes/{fingerprint}", s.apiEpisode)
 	handle("episodes/{fingerprint}/timeline", s.apiTimeline)
-	handle("rules", func(*http.Request) (any, *apiError) { return map[string]any{"groups": s.groups()}, nil })
+	handle("history", s.apiHistory)
+	handle("rules", func(*http.Request) (any, *apiError) { return Groups{s.groups()}, nil })
 	handle("unknown", func(*http.Request) (any, *apiError) { return s.view.Unknown(), nil })
 	handle("unknown/{fingerprint}/rule", s.apiUnknownRule)
 	handle("sources", func(*http.Request) (any, *apiError) {
-		return map[string]any{"sources": notNil(s.sources()), "endpoints": notNil(s.view.Endpoints())}, nil
+		return SourceList{notNil(s.sources()), notNil(s.view.Endpoints())}, nil
 	})
 	mux.HandleFunc(v1+"status/buildinfo", func(w http.ResponseWriter, _ *http.Request) { writeData(w, buildInfo()) })
 	mux.HandleFunc(v1+"status/config", func(w http.ResponseWriter, _ *http.Request) {
-		writeData(w, map[string]string{"yaml": s.view.Status().Config})
+		writeData(w, ConfigYAML{s.view.Status().Config})
 	})
-	mux.HandleFunc(v1+"status/flags", func(w http.ResponseWriter, _ *http.Request) { writeData(w, s.view.Status().Flags) })
-	mux.HandleFunc(v1+"status/shadow", func(w http.ResponseWriter, _ *http.Request) { writeData(w, map[string]any{"shadow": s.view.Shadow()}) })
+	mux.HandleFunc(v1+"status/flags", func(w http.ResponseWriter, _ *http.Request) { writeData(w, notNilMap(s.view.Status().Flags)) })
+	mux.HandleFunc(v1+"status/shadow", func(w http.ResponseWriter, _ *http.Request) { writeData(w, ShadowStatus{s.view.Shadow()}) })
 	mux.HandleFunc(v1+"status/runtimeinfo", func(w http.ResponseWriter, _ *http.Request) { writeData(w, s.runtimeInfo()) })
+	mux.HandleFunc(v1+"openapi.json", s.serveOpenAPI)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, notFound("no such endpoint: "+r.URL.Path))
 	})
@@ -66,6 +63,7 @@ func (s *Server) routeAPI(mux *http.ServeMux) {
 
 // Alert is an open alert in the format of Prometheus' API.
 type Alert struct {
+	Fingerprint string            `json:"fingerprint"`
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
 	State       episodes.State    `json:"state"`
@@ -78,17 +76,21 @@ func apiAlerts(eps []episodes.Episode) any {
 	for _, e := range eps {
 		if open(e) && !e.Silent {
 			alerts = append(alerts, Alert{
-				Labels: e.Labels, Annotations: notNilMap(e.Annotations), State: e.State,
+				Fingerprint: e.Fingerprint.String(),
+				Labels:      e.Labels, Annotations: notNilMap(e.Annotations), State: e.State,
 				ActiveAt: e.ActiveAt(), Value: strconv.FormatFloat(float64(e.Count), 'e', -1, 64),
 			})
 		}
 	}
-	return map[string]any{"alerts": alerts}
+	return Alerts{alerts}
 }
 
 // Episode is an episode in the format of the API.
 type Episode struct {
-	Fingerprint string            `json:"fingerprint"`
+	Fingerprint string `json:"fingerprint"`
+	// External is the fingerprint with the external labels, as Alertmanager knows the
+	// alert; absent: it is Fingerprint. Requests accept both.
+	External    string            `json:"externalFingerprint,omitempty"`
 	Alert       string            `json:"alert"`
 	Pack        string            `json:"pack,omitempty"`
 	State       episodes.State    `json:"state"`
@@ -109,11 +111,13 @@ type Episode struct {
 	First       string            `json:"firstLine,omitempty"`
 	Cause       *Cause            `json:"cause,omitempty"`    // that it is a symptom of
 	Symptoms    []string          `json:"symptoms,omitempty"` // fingerprints of its open symptoms
+	Seen        *Seen             `json:"seen,omitempty"`     // absent: no earlier episode is remembered
 }
 
 func toEpisode(e episodes.Episode) Episode {
 	out := Episode{
-		Fingerprint: e.Fingerprint.String(), Alert: e.Alert, State: e.State, Reason: e.Reason, Silent: e.Silent,
+		Fingerprint: e.Fingerprint.String(), External: externalFingerprint(e.Fingerprint, e.Labels),
+		Alert: e.Alert, State: e.State, Reason: e.Reason, Silent: e.Silent,
 		Overflow: e.Overflow, Held: e.OnHold, WaitsFor: e.WaitsFor, Labels: e.Labels, Annotations: notNilMap(e.Annotations),
 		StartsAt: e.StartsAt, FiredAt: optional(e.FiredAt), LastSeen: e.LastSeen, EndsAt: optional(e.EndsAt),
 		Deadline: optional(e.Deadline), Count: e.Count, Line: e.Line, First: e.First, Cause: toCause(e.Cause),
@@ -128,9 +132,16 @@ func (s *Server) apiEpisodes(eps []episodes.Episode) any {
 	out := make([]Episode, len(eps))
 	symptoms := symptomsOf(s.view.Episodes())
 	for i, e := range eps {
-		out[i] = toEpisode(e).with(symptoms[e.Fingerprint])
+		out[i] = s.episode(e, symptoms)
 	}
-	return map[string]any{"episodes": out}
+	return Episodes{out}
+}
+
+// episode returns an episode with its symptoms and how often it was seen before.
+func (s *Server) episode(e episodes.Episode, symptoms map[episodes.Fingerprint][]episodes.Episode) Episode {
+	out := toEpisode(e).with(symptoms[e.Fingerprint])
+	out.Seen = s.seen(&e)
+	return out
 }
 
 // with returns the episode with its symptoms.
@@ -146,12 +157,9 @@ func (e Episode) with(symptoms []episodes.Episode) Episode {
 func (s *Server) apiEpisode(r *http.Request) (any, *apiError) {
 	e, ok := s.find(r.PathValue("fingerprint"))
 	if !ok {
-		return nil, notFound("no open or recently resolved episode has this fingerprint")
+		return nil, notFound("no episode that is open or remembered has this fingerprint")
 	}
-	return struct {
-		Episode
-		Deliveries []Delivery `json:"deliveries"`
-	}{toEpisode(e).with(symptomsOf(s.view.Episodes())[e.Fingerprint]), newestAnswers(s.view.Deliveries(e.Fingerprint))}, nil
+	return EpisodeDetail{s.episode(e, symptomsOf(s.view.Episodes())), newestAnswers(s.view.Deliveries(e.Fingerprint))}, nil
 }
 
 // sources returns the sources with the number of rules that apply to each stream.
@@ -160,36 +168,25 @@ func (s *Server) sources() []Source {
 	return newCoverage(s.view.Rules().Set, all, s.opt.Now()).count(all)
 }
 
-// find returns the newest episode with a fingerprint, preferring an open one. The
-// fingerprint may include the external labels of a receiver.
+// find returns the newest episode with a fingerprint, preferring an open one, and one that
+// ended lately to one that is only in the history. The fingerprint may include the external
+// labels of a receiver.
 func (s *Server) find(fingerprint string) (episodes.Episode, bool) {
 	var found episodes.Episode
-	ok := false
-	external := s.view.External()
+	of, ok := s.identify(fingerprint)
+	if !ok {
+		return found, false
+	}
+	ok = false
 	for _, e := range s.view.Episodes() {
-		if e.Fingerprint.String() != fingerprint && !hasExternalFingerprint(e, external, fingerprint) {
-			continue
-		}
-		if !ok || open(e) || (!open(found) && e.EndsAt.After(found.EndsAt)) {
+		if e.Fingerprint == of && (!ok || open(e) || (!open(found) && e.EndsAt.After(found.EndsAt))) {
 			found, ok = e, true
 		}
 	}
+	if past := s.view.Past(of); !ok && len(past) > 0 {
+		return s.remembered(past[0]), true
+	}
 	return found, ok
-}
-
-// hasExternalFingerprint reports whether an episode has the fingerprint once one of
-// the sets of external labels is added.
-func hasExternalFingerprint(e episodes.Episode, external []map[string]string, fingerprint string) bool {
-	return slices.ContainsFunc(external, func(more map[string]string) bool {
-		set := model.LabelSet{}
-		for name, value := range more {
-			set[model.LabelName(name)] = model.LabelValue(value)
-		}
-		for name, value := range e.Labels {
-			set[model.LabelName(name)] = model.LabelValue(value)
-		}
-		return set.Fingerprint().String() == fingerprint
-	})
 }
 
 // Group is a pack in the format of a rule group of Prometheus' API.
@@ -230,8 +227,15 @@ type Rule struct {
 	Firing      int    `json:"firing"`
 	Armed       *int   `json:"armed,omitempty"` // keys whose silence raises an alert; absent: the rule has no `silent`
 	Source      string `json:"source"`
-	// SymptomOf are the rules whose failures cause those of this rule.
+	// SymptomOf are the rules whose failures cause those of this rule, and Causing the rules
+	// that are symptoms of this one.
 	SymptomOf []SymptomOf `json:"symptomOf,omitempty"`
+	Causing   []string    `json:"causing,omitempty"`
+	Line      int         `json:"line,omitempty"` // in the file of the pack
+	Runbook   string      `json:"runbookURL,omitempty"`
+	Affects   []Affected  `json:"affects,omitempty"`
+	// SetBy is where each value comes from, by key.
+	SetBy map[string]string `json:"setBy,omitempty"`
 }
 
 // groups combines the loaded packs and rules with their state.
@@ -246,12 +250,15 @@ func (s *Server) groups() []Group {
 		broken[b.Pack] = b.Error
 	}
 	out := []Group{}
+	symptoms := causing(loaded.Set)
 	covered := newCoverage(loaded.Set, s.view.Sources(), s.opt.Now())
 	for _, p := range loaded.Set.Packs {
 		g := Group{Name: p.Name, File: p.File, Version: p.Version, SHA256: p.SHA256, Broken: broken[p.Name], Rules: []Rule{}}
 		delete(broken, p.Name)
 		for _, r := range p.Rules {
-			g.Rules = append(g.Rules, toRule(r, status[r.Alert], loaded, covered))
+			rule := toRule(r, status[r.Alert], loaded, covered)
+			rule.Causing = symptoms[r.Alert]
+			g.Rules = append(g.Rules, rule)
 		}
 		out = append(out, g)
 	}
@@ -271,7 +278,8 @@ func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, covered coverag
 		LastSeen: optional(seen), Streams: covered.streams[r.Alert], Tries: loaded.Tries[r.Alert], Seconds: loaded.Cost[r.Alert].Seconds(),
 		Quarantined: loaded.Quarantined[r.Alert], Waits: loaded.Waits[r.Alert],
 		Disabled: r.Disabled, Pending: st.Pending, Firing: st.Firing, Source: r.Source,
-		SymptomOf: toSymptomOf(r),
+		SymptomOf: toSymptomOf(r), Line: r.Line, Runbook: r.Remediation.RunbookURL,
+		Affects: toAffected(r.Remediation.Affects), SetBy: r.Origin,
 	}
 	if r.Silent > 0 {
 		out.Armed = &st.Armed
@@ -295,22 +303,6 @@ func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, covered coverag
 		out.Health = covered.health(r, seen)
 	}
 	return out
-}
-
-func buildInfo() map[string]string {
-	return map[string]string{
-		"version": version.Version, "revision": version.GetRevision(), "branch": version.Branch,
-		"buildUser": version.BuildUser, "buildDate": version.BuildDate, "goVersion": version.GoVersion,
-	}
-}
-
-func (s *Server) runtimeInfo() map[string]any {
-	st := s.view.Status()
-	return map[string]any{
-		"startTime": st.Start, "serverTime": s.opt.Now().UTC(), "reloadConfigSuccess": st.Reload.OK,
-		"lastConfigTime": st.Reload.Success, "lastReloadError": st.Reload.Error, "goroutineCount": runtime.NumGoroutine(),
-		"GOMAXPROCS": runtime.GOMAXPROCS(0), "stateSaved": st.Saved, "stateSaveErrors": st.SaveErrors, "storagePath": st.Storage,
-	}
 }
 
 func open(e episodes.Episode) bool {

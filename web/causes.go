@@ -42,6 +42,7 @@ type row struct {
 	episodes.Episode
 	Depth    int   // how many causes of it are above it
 	Symptoms int64 // in the whole list below it
+	Seen     *Seen // nil: never before
 }
 
 // maxDepth bounds how far a row moves to the right.
@@ -129,12 +130,14 @@ func toSymptomOf(r *rules.Rule) []SymptomOf {
 	return out
 }
 
-// causing returns the names of the rules that are symptoms of a rule.
-func causing(set *rules.Set, alert string) []string {
-	var out []string
+// causing returns the names of the rules that are symptoms of each rule.
+func causing(set *rules.Set) map[string][]string {
+	out := map[string][]string{}
 	for _, r := range set.Rules {
-		if slices.ContainsFunc(r.Causes, func(c rules.Cause) bool { return c.Alert == alert }) {
-			out = append(out, r.Alert)
+		for i := range r.Causes {
+			if of := r.Causes[i].Alert; !slices.Contains(out[of], r.Alert) {
+				out[of] = append(out[of], r.Alert)
+			}
 		}
 	}
 	return out

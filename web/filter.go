@@ -128,8 +128,8 @@ func programSize(re *syntax.Regexp) int {
 	return min(size, maxProgram+1)
 }
 
-// filtered returns the episodes that satisfy the filter, match[] and state
-// parameters, firing ones first. External labels count as labels of every alert.
+// filtered returns the episodes that satisfy the filter, match[], fingerprint and state
+// parameters, firing ones first.
 func (s *Server) filtered(r *http.Request) ([]episodes.Episode, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -145,16 +145,16 @@ func (s *Server) filtered(r *http.Request) ([]episodes.Episode, error) {
 			return nil, fmt.Errorf("state %q is not one of pending, firing, resolved", st)
 		}
 	}
-	var external map[string]string
-	if all := s.view.External(); len(all) > 0 {
-		external = all[0]
+	wanted, err := s.fingerprints(q)
+	if err != nil {
+		return nil, err
 	}
 	var out []episodes.Episode
 	for _, e := range s.view.Episodes() {
-		if len(states) > 0 && !slices.Contains(states, string(e.State)) {
+		if len(states) > 0 && !slices.Contains(states, string(e.State)) || wanted != nil && !slices.Contains(wanted, e.Fingerprint) {
 			continue
 		}
-		if satisfies(matchers, e.Labels, external) {
+		if satisfies(matchers, e.Labels) {
 			out = append(out, e)
 		}
 	}
@@ -162,15 +162,22 @@ func (s *Server) filtered(r *http.Request) ([]episodes.Episode, error) {
 	return out, nil
 }
 
-func satisfies(matchers []*labels.Matcher, own, external map[string]string) bool {
-	for _, m := range matchers {
-		v, ok := own[m.Name]
-		if !ok {
-			v = external[m.Name]
-		}
-		if !m.Matches(v) {
-			return false
-		}
+func satisfies(matchers []*labels.Matcher, own map[string]string) bool {
+	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(own[m.Name]) })
+}
+
+// fingerprints returns the alerts that the parameters fingerprint select, as the daemon
+// knows them; nil: all.
+func (s *Server) fingerprints(q url.Values) (out []episodes.Fingerprint, err error) {
+	if len(q["fingerprint"]) > maxMatchers {
+		return nil, fmt.Errorf("there are more than %d fingerprints", maxMatchers)
 	}
-	return true
+	for _, text := range q["fingerprint"] {
+		print, ok := s.identify(text)
+		if !ok {
+			return nil, fmt.Errorf("fingerprint %.40q is not 16 hexadecimal digits", text)
+		}
+		out = append(out, print)
+	}
+	return out, nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-func (s *Server) routeMetrics(mux *http.ServeMux) {
+func (s *Server) routeMetrics(mux *router) {
 	scrape := promhttp.InstrumentMetricHandler(s.opt.Registry,
 		promhttp.HandlerFor(s.opt.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: s.opt.Registry}))
 	guarded := s.gate.guarded(scrape.ServeHTTP, "Accept", "Accept-Encoding")

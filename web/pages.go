@@ -15,7 +15,6 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/internal/text"
-	"crowsnest/rules"
 )
 
 //go:embed templates/*.html
@@ -44,10 +43,10 @@ type pages map[string]*template.Template
 
 func parsePages() pages {
 	out := pages{}
-	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "error"} {
+	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "history", "error"} {
 		t := template.New("layout.html").Funcs(template.FuncMap{
 			"ago": ago, "when": when, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "join": strings.Join,
-			"count": text.Digits, "health": healthText, "waiting": waitingText, "card": func(p page, r row) card { return card{p, r} },
+			"count": text.Digits, "weekday": weekday, "int64": func(n int) int64 { return int64(n) }, "health": healthText, "waiting": waitingText, "card": func(p page, r row) card { return card{p, r} },
 		})
 		// The templates are embedded, and a test parses all of them.
 		out[name] = template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/"+name+".html"))
@@ -55,10 +54,11 @@ func parsePages() pages {
 	return out
 }
 
-func (s *Server) routePages(mux *http.ServeMux) {
+func (s *Server) routePages(mux *router) {
 	g := func(h http.HandlerFunc) http.HandlerFunc { return s.gate.guarded(h) }
 	mux.HandleFunc("GET /{$}", g(s.alertsPage))
 	mux.HandleFunc("GET /episodes/{fingerprint}", g(s.episodePage))
+	mux.HandleFunc("GET /history", g(s.historyPage))
 	mux.HandleFunc("GET /rules", g(func(w http.ResponseWriter, _ *http.Request) {
 		s.render(w, "rules", http.StatusOK, page{Title: "Rules", Path: "/rules", Data: s.groups()})
 	}))
@@ -73,7 +73,7 @@ func (s *Server) routePages(mux *http.ServeMux) {
 	}))
 	mux.HandleFunc("GET /status", g(func(w http.ResponseWriter, _ *http.Request) {
 		s.render(w, "status", http.StatusOK, page{Title: "Status", Path: "/status", Data: map[string]any{
-			"Status": s.view.Status(), "Shadow": s.view.Shadow(), "Build": buildInfo(),
+			"Status": s.view.Status(), "Shadow": s.view.Shadow(), "Build": buildInfo().pairs(),
 		}})
 	}))
 	static := http.FileServerFS(staticFiles)
@@ -171,6 +171,9 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) {
 	for i, rows := range []*[]row{&data.Open, &data.Silent, &data.Ended} {
 		*rows = grouped(sections[i])
 		*rows = (*rows)[:min(len(*rows), maxCards)]
+		for k := range *rows {
+			(*rows)[k].Seen = s.seen(&(*rows)[k].Episode)
+		}
 	}
 	s.render(w, "alerts", code, page{Title: "Alerts", Path: "/", Data: data})
 }
@@ -182,6 +185,7 @@ type episodeData struct {
 	Skipped    int
 	Deliveries []Delivery
 	Symptoms   []episodes.Episode // open ones
+	Seen       *Seen              // nil: never before
 }
 
 func (s *Server) episodePage(w http.ResponseWriter, r *http.Request) {
@@ -189,12 +193,13 @@ func (s *Server) episodePage(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		s.render(w, "error", http.StatusNotFound, page{
 			Title: "Not found",
-			Data:  "This episode is not open, and did not end in the last 15 minutes.",
+			Data:  "This episode is not open, and the history does not have it.",
 		})
 		return
 	}
 	data := episodeData{
 		Episode: e, Where: selector(e.Labels), Events: tl.Events, Skipped: tl.Skipped, Deliveries: newestAnswers(s.view.Deliveries(e.Fingerprint)),
+		Seen: s.seen(&e),
 	}
 	if open(e) {
 		data.Symptoms = symptomsOf(s.view.Episodes())[e.Fingerprint]
@@ -211,11 +216,6 @@ func healthText(health string) string {
 type ruleData struct {
 	Rule
 	Pack, File string
-	Line       int
-	Runbook    string
-	Affects    []rules.Affects
-	SetBy      map[string]string // where each value comes from, by key
-	Causing    []string          // rules that are symptoms of this one
 }
 
 func (s *Server) rulePage(w http.ResponseWriter, r *http.Request) {
@@ -225,11 +225,7 @@ func (s *Server) rulePage(w http.ResponseWriter, r *http.Request) {
 		s.render(w, "error", http.StatusNotFound, page{Title: "Not found", Data: "No rule has the name " + name + "."})
 		return
 	}
-	data := ruleData{
-		Pack: full.Pack, File: full.File, Line: full.Line, Runbook: full.Remediation.RunbookURL,
-		Affects: full.Remediation.Affects, SetBy: full.Origin,
-		Causing: causing(s.view.Rules().Set, name),
-	}
+	data := ruleData{Pack: full.Pack, File: full.File}
 	for _, g := range s.groups() {
 		for _, rule := range g.Rules {
 			if rule.Name == name {

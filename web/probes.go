@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-func (s *Server) routeProbes(mux *http.ServeMux) {
+func (s *Server) routeProbes(mux *router) {
 	mux.HandleFunc("GET /-/healthy", s.healthy)
 	mux.HandleFunc("GET /-/ready", s.ready)
 }

@@ -56,12 +56,33 @@ type Options struct {
 // Server serves the pages, the API, the metrics and the probes of one daemon.
 // It is safe for concurrent use.
 type Server struct {
+	own     View // without external labels
 	view    View
 	opt     Options
 	gate    *gate
 	pages   pages
 	handler http.Handler
 	probes  http.Handler
+	routes  []string // patterns of handler
+}
+
+// router is a ServeMux that lists its patterns, for openapi.json.
+type router struct {
+	*http.ServeMux
+	patterns []string
+}
+
+func newRouter() *router { return &router{ServeMux: http.NewServeMux()} }
+
+// Handle registers a handler.
+func (r *router) Handle(pattern string, h http.Handler) {
+	r.patterns = append(r.patterns, pattern)
+	r.ServeMux.Handle(pattern, h)
+}
+
+// HandleFunc registers a function.
+func (r *router) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
+	r.Handle(pattern, http.HandlerFunc(h))
 }
 
 // New returns a server without starting it.
@@ -72,12 +93,13 @@ func New(view View, opt Options) *Server {
 	if opt.MaxConns <= 0 {
 		opt.MaxConns = maxConns
 	}
-	s := &Server{view: tamed(view), opt: opt, gate: newGate(opt.Log), pages: parsePages()}
-	probes := http.NewServeMux()
+	view = tamed(complete(view))
+	s := &Server{own: view, view: labelled(view), opt: opt, gate: newGate(opt.Log), pages: parsePages()}
+	probes := newRouter()
 	s.routeProbes(probes)
 	s.probes = secured(probes)
 
-	mux := http.NewServeMux()
+	mux := newRouter()
 	s.routeProbes(mux)
 	s.routeMetrics(mux)
 	s.routeAPI(mux)
@@ -93,7 +115,7 @@ func New(view View, opt Options) *Server {
 	if opt.Pprof {
 		routePprof(mux)
 	}
-	s.handler = secured(s.guard(mux))
+	s.routes, s.handler = mux.patterns, secured(s.guard(mux))
 	return s
 }
 
@@ -175,7 +197,7 @@ func secured(h http.Handler) http.Handler {
 	})
 }
 
-func routePprof(mux *http.ServeMux) {
+func routePprof(mux *router) {
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"crowsnest/episodes"
+	"crowsnest/history"
 	"crowsnest/redact"
 )
 
@@ -35,6 +36,17 @@ func shown(e episodes.Episode) episodes.Episode {
 		}
 	}
 	return e
+}
+
+// complete returns a view that has a history, which may be empty.
+func complete(v View) View {
+	if v.History == nil {
+		v.History = func() []*history.Entry { return nil }
+	}
+	if v.Past == nil {
+		v.Past = func(episodes.Fingerprint) []*history.Entry { return nil }
+	}
+	return v
 }
 
 // tamed returns a view whose log lines are safe to show.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -39,14 +38,18 @@ type Timeline struct {
 	Episode Episode `json:"episode"`
 	Events  []Event `json:"events"`
 	Skipped int     `json:"skipped,omitempty"` // events in the middle that are not kept
+	// ExternalLabels are those labels of the episode that receivers add: its rule does not
+	// know them.
+	ExternalLabels map[string]string `json:"externalLabels,omitempty"`
 }
 
 func (s *Server) apiTimeline(r *http.Request) (any, *apiError) {
 	e, tl, ok := s.timeline(r.PathValue("fingerprint"))
 	if !ok {
-		return nil, notFound("no open or recently ended episode has this fingerprint")
+		return nil, notFound("no episode that is open or remembered has this fingerprint")
 	}
-	tl.Episode = toEpisode(e).with(symptomsOf(s.view.Episodes())[e.Fingerprint])
+	tl.Episode = s.episode(e, symptomsOf(s.view.Episodes()))
+	tl.ExternalLabels = s.added(e.Fingerprint, e.Labels)
 	return tl, nil
 }
 
@@ -56,16 +59,15 @@ func (s *Server) timeline(fingerprint string) (episodes.Episode, Timeline, bool)
 	listed, ok := s.find(fingerprint)
 	of := listed.Fingerprint
 	if !ok {
-		n, err := strconv.ParseUint(fingerprint, 16, 64)
-		if err != nil || len(fingerprint) != 16 {
+		if of, ok = s.identify(fingerprint); !ok {
 			return episodes.Episode{}, Timeline{}, false
 		}
-		of = episodes.Fingerprint(n)
+		ok = false
 	}
 	known, has := s.view.Timeline(of)
 	switch {
 	case has:
-	case ok: // one of the program's own alerts
+	case ok: // one of the program's own alerts, or of the history
 		known.Episode, known.Events = listed, ownEvents(listed)
 	default:
 		return episodes.Episode{}, Timeline{}, false
@@ -109,9 +111,12 @@ func present(e episodes.Episode) []Event {
 	return []Event{{At: optional(e.Deadline), Kind: kindNext, Text: text}}
 }
 
-// ownEvents returns the events of an alert of the daemon itself.
+// ownEvents returns the events of an alert of the daemon itself, or of the history.
 func ownEvents(e episodes.Episode) []episodes.Event {
 	out := []episodes.Event{{At: e.StartsAt, Kind: episodes.EventOpened}}
+	if !e.FiredAt.IsZero() {
+		out = append(out, episodes.Event{At: e.FiredAt, Kind: episodes.EventFired})
+	}
 	if !e.EndsAt.IsZero() {
 		out = append(out, episodes.Event{At: e.EndsAt, Kind: episodes.EventEnded, Reason: e.Reason})
 	}

@@ -23,5 +23,5 @@ func (s *Server) apiUnknownRule(r *http.Request) (any, *apiError) {
 	if err != nil {
 		return nil, notFound(err.Error())
 	}
-	return map[string]string{"pack": pack}, nil
+	return RulePack{pack}, nil
 }

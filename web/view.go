@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/history"
 	"crowsnest/rules"
 )
 
@@ -35,6 +36,10 @@ type View struct {
 	// rule for one of them, by its fingerprint.
 	Unknown     func() Unknown
 	UnknownRule func(fingerprint string) (string, error)
+	// History returns the ended episodes that are remembered, the newest start first, and
+	// Past those of one alert. They are read-only, and empty on an agent.
+	History func() []*history.Entry
+	Past    func(episodes.Fingerprint) []*history.Entry
 }
 
 // Unknown is what complaints that no rule matches show.

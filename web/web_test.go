@@ -170,22 +170,26 @@ func TestPages(t *testing.T) {
 	f("/nowhere", 404, "There is no page /nowhere")
 }
 
-// A page without content says so and does not fail.
-func TestEmptyPages(t *testing.T) {
-	view := View{
+// emptyView is that of a daemon that has just started.
+func emptyView() View {
+	return View{
 		External: func() []map[string]string { return nil },
 		Episodes: func() []episodes.Episode { return nil }, Stats: func() episodes.Stats { return episodes.Stats{} },
 		Rules: func() Rules { return Rules{Set: &rules.Set{}} }, Sources: func() []Source { return nil },
 		Endpoints: func() []Endpoint { return nil }, Status: func() Status { return Status{Missing: []string{"no rules are loaded"}} },
 		Shadow: func() *Shadow { return nil }, Unknown: func() Unknown { return Unknown{Enabled: true, Failures: []UnknownFailure{}} },
 	}
-	s := newTestServer(t, view, Options{})
-	for _, path := range []string{"/", "/rules", "/unknown", "/sources", "/status"} {
+}
+
+// A page without content says so and does not fail.
+func TestEmptyPages(t *testing.T) {
+	s := newTestServer(t, emptyView(), Options{})
+	for _, path := range []string{"/", "/history", "/rules", "/unknown", "/sources", "/status"} {
 		w := request(s, "GET", path)
 		require.Equal(t, 200, w.Code)
 		require.Contains(t, w.Body.String(), "Not ready.")
 	}
-	for _, path := range []string{"alerts", "episodes", "rules", "unknown", "sources"} {
+	for _, path := range []string{"alerts", "episodes", "history", "rules", "unknown", "sources"} {
 		require.NotContains(t, request(s, "GET", "/api/v1/"+path).Body.String(), "null", "lists are lists")
 	}
 	w := request(s, "GET", "/-/ready")

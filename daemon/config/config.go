@@ -123,10 +123,20 @@ type Redaction struct {
 	Keys strictyaml.Keys `yaml:"-"`
 }
 
-// Storage configures where the state is saved.
+// Storage configures where the state is saved, and how much of the past.
 type Storage struct {
 	// Path is the folder of the state. The flag --storage.path overrides it.
 	Path string `yaml:"path" bounds:"0,4096"`
+	// HistoryFor is how long ended episodes are remembered, if there is room. The
+	// aggregator, or a single process, remembers them; an agent has none.
+	HistoryFor time.Duration `yaml:"history_for" bounds:"1h,8760h"`
+	// HistoryEntries bounds the ended episodes. Namespaces share this bound and that
+	// of HistoryMiB: when one is reached, the namespace with the most loses its oldest.
+	// A fifth is for infrastructure namespaces alone.
+	HistoryEntries int `yaml:"history_entries" bounds:"10,200000"`
+	// HistoryMiB bounds the file of ended episodes, in MiB. At most half of it is in
+	// use; while the file is written again, that half exists twice.
+	HistoryMiB int `yaml:"history_mib" bounds:"1,60"`
 }
 
 // Default returns the configuration of an empty file.
@@ -138,7 +148,7 @@ func Default() *Config {
 		Sinks:    component.Parts{Kinds: component.Sinks()},
 		Limits:   Limits{ActiveAlerts: 1000, Keys: 10000, Fingerprints: 32768, RuleCPU: 0.2},
 		Sentinel: Sentinel{Enabled: true, AlertsPerDay: 10},
-		Storage:  Storage{Path: DefaultStorage},
+		Storage:  Storage{Path: DefaultStorage, HistoryFor: 30 * 24 * time.Hour, HistoryEntries: 5000, HistoryMiB: 16},
 	}
 }
 

@@ -184,7 +184,25 @@ func TestFromDaemon(t *testing.T) {
 	require.Empty(t, written(t, r, test))
 
 	_, err = Fetch(get, "0000000000000000")
-	require.ErrorContains(t, err, "keeps an episode for 15 minutes after its end")
+	require.ErrorContains(t, err, "capture it from its logs with --from-logs")
+	old := e
+	old.First, old.Line = "", ""
+	_, err = Fetch(api(old, nil), e.Fingerprint)
+	require.ErrorContains(t, err, "no longer has the lines of this episode")
+}
+
+// A test does not expect the labels that receivers add.
+func TestFromDaemonWithExternalLabels(t *testing.T) {
+	e := web.Episode{Fingerprint: "0f3a61c2b4d5e6f7", Alert: "LeaseLost", Pack: "p", Labels: map[string]string{"pod": "vc-0", "cluster": "east"}, Line: "x"}
+	get := func(path string) ([]byte, error) {
+		if path == "episodes/"+e.Fingerprint+"/timeline" {
+			return json.Marshal(web.Timeline{Episode: e, ExternalLabels: map[string]string{"cluster": "east"}})
+		}
+		return []byte("{}"), nil
+	}
+	got, err := Fetch(get, e.Fingerprint)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"pod": "vc-0"}, got.Timeline.Episode.Labels)
 }
 
 // The daemon keeps few lines. What they do not explain is an error that says what to do.

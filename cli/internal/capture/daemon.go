@@ -3,6 +3,7 @@ package capture
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,7 +28,13 @@ type Fetched struct {
 func Fetch(get func(path string) ([]byte, error), fingerprint string) (Fetched, error) {
 	var f Fetched
 	if err := decode(get, "episodes/"+fingerprint+"/timeline", &f.Timeline); err != nil {
-		return f, fmt.Errorf("%w; a daemon keeps an episode for 15 minutes after its end: later, capture it from its logs with --from-logs", err)
+		return f, fmt.Errorf("%w; capture it from its logs with --from-logs", err)
+	}
+	// The test is of the rule, which does not know the labels that receivers add.
+	e := &f.Timeline.Episode
+	maps.DeleteFunc(e.Labels, func(name, _ string) bool { _, external := f.Timeline.ExternalLabels[name]; return external })
+	if e.EndsAt != nil && e.First == "" && e.Line == "" {
+		return f, errors.New("the daemon no longer has the lines of this episode: it keeps them for 15 minutes after the end; capture it from its logs with --from-logs")
 	}
 	if f.Timeline.Episode.Pack == "" {
 		return f, fmt.Errorf("%s is an alert of crowsnest about itself, which no rule has", f.Timeline.Episode.Alert)

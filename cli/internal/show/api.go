@@ -241,6 +241,9 @@ func Timeline(w io.Writer, data []byte) error {
 	if len(e.Symptoms) > 0 {
 		fmt.Fprintf(w, "symptoms that are open: %s\n", redact.Sanitise(strings.Join(e.Symptoms, ", ")))
 	}
+	if e.Seen != nil {
+		fmt.Fprintf(w, "%s\n", redact.Sanitise(e.Seen.Text))
+	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for _, ev := range tl.Events {

@@ -1,0 +1,201 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"crowsnest/daemon/config"
+	"crowsnest/episodes"
+	"crowsnest/history"
+	"crowsnest/state"
+	"crowsnest/web"
+)
+
+const (
+	// historyFile is the log of ended episodes in the folder of the state.
+	historyFile = "history"
+	// replaceEvery is how soon the whole history is written again after that failed.
+	replaceEvery = time.Minute
+	// answersFor is how long after its end the notifications of an episode are counted:
+	// receivers accept the last one some seconds later.
+	answersFor = 2 * time.Minute
+	// maxAnswered bounds the episodes whose notifications are counted.
+	maxAnswered = 1000
+)
+
+// past is the history of ended episodes, in memory and in a log beside the snapshot.
+//
+// An end is in the history exactly once, whenever the process is killed. Its entry is added
+// under the checkpoint lock. The snapshot that contains the end also contains the entries
+// that are not in the log, so the log may be written before or after it. If the log has an
+// end that the snapshot lacks, the end is concluded again, and has the same identity.
+type past struct {
+	*history.History
+	file    *state.Log
+	max     int64 // bytes of the file
+	log     zerolog.Logger
+	loaded  bool      // the file was read; guarded by saver.busy
+	retryAt time.Time // when the whole file may be written; guarded by saver.busy
+	// answering are episodes that ended lately, oldest first; used by the tick only.
+	answering []history.Entry
+}
+
+func newPast(cfg config.Storage, log zerolog.Logger) *past {
+	file := int64(cfg.HistoryMiB) << 20
+	return &past{
+		History: history.New(history.Config{MaxEntries: cfg.HistoryEntries, MaxBytes: int(file / 2), Keep: cfg.HistoryFor, Overhead: state.SizeOf(0)}),
+		file:    state.NewLog(cfg.Path, historyFile), max: file, log: log,
+	}
+}
+
+// newPast returns the history, nil if an aggregator has it.
+func (d *Daemon) newPast(to concluder) *past {
+	if to.peer().remote {
+		return nil
+	}
+	return newPast(d.opt.Cfg.Storage, d.component("state"))
+}
+
+// load adds what is on disk.
+func (p *past) load() error {
+	records, note, err := p.file.Load()
+	if err != nil {
+		return err
+	}
+	if note != "" {
+		p.log.Warn().Msg("history: " + note)
+	}
+	if n := p.Load(records); n > 0 {
+		p.log.Warn().Int("records", n).Msg("history: some records have an unknown form and are left out")
+	}
+	p.loaded = true
+	return nil
+}
+
+// save writes what is not on disk. The caller holds saver.busy.
+func (p *past) save(now time.Time) error {
+	if !p.loaded { // another instance had the folder when this one started
+		if err := p.load(); err != nil {
+			return fmt.Errorf("save history: %w", err)
+		}
+	}
+	b := p.Pending()
+	if len(b.Records) == 0 {
+		return nil
+	}
+	size := p.file.Size()
+	for _, r := range b.Records {
+		size += int64(state.SizeOf(len(r)))
+	}
+	err := state.ErrLogChanged
+	if size <= p.max {
+		err = p.file.Append(b.Records)
+	}
+	if errors.Is(err, state.ErrLogChanged) {
+		b, err = p.replace(now)
+	}
+	if err != nil {
+		return fmt.Errorf("save history: %w", err)
+	}
+	p.Written(b)
+	return nil
+}
+
+// replace writes the whole history. It does not try that often: a full disk would be kept
+// busy by it.
+func (p *past) replace(now time.Time) (history.Batch, error) {
+	if wait := p.retryAt.Sub(now); wait > 0 && wait <= replaceEvery {
+		return history.Batch{}, errors.New("the last attempt to write all of it failed; the next one follows within a minute")
+	}
+	p.retryAt = now.Add(replaceEvery)
+	b := p.Live(now)
+	err := p.file.Replace(b.Records)
+	if err == nil {
+		p.retryAt = time.Time{}
+	}
+	return b, err
+}
+
+// remember adds the episodes that ended. The caller holds the checkpoint lock.
+func (d *Daemon) remember(eps []episodes.Episode) {
+	if d.past == nil {
+		return
+	}
+	trusted := d.pipe.Rules().Namespaces
+	for i := range eps {
+		if eps[i].State != episodes.StateResolved {
+			continue
+		}
+		e := entryOf(&eps[i])
+		e.Notified = notifications(d.deliveriesView(eps[i].Fingerprint), e.FiredAt)
+		namespace := e.Party[strings.LastIndexByte(e.Party, '/')+1:]
+		e.Infrastructure = namespace == "" || trusted.Has(namespace)
+		d.past.Add(e)
+		if !e.Silent {
+			d.past.answering = append(d.past.answering, e)
+		}
+	}
+	d.past.answering = d.past.answering[max(0, len(d.past.answering)-maxAnswered):]
+}
+
+// countAnswers updates how often receivers were notified of episodes that ended lately.
+func (d *Daemon) countAnswers(now time.Time) {
+	if d.past == nil || len(d.past.answering) == 0 {
+		return
+	}
+	d.pipe.unchanging(func() bool {
+		changed := false
+		for i := range d.past.answering {
+			e := &d.past.answering[i]
+			if n := notifications(d.deliveriesView(episodes.Fingerprint(e.Fingerprint)), e.FiredAt); n > e.Notified {
+				e.Notified, changed = n, true
+				d.past.Add(*e)
+			}
+		}
+		return changed
+	})
+	d.past.answering = slices.DeleteFunc(d.past.answering, func(e history.Entry) bool {
+		age := now.Sub(e.Concluded)
+		return age > answersFor || age < -answersFor
+	})
+}
+
+// notifications counts what receivers accepted of an episode that fired at a time: of each,
+// up to the end.
+func notifications(all []web.Delivery, fired time.Time) int {
+	n, ended := 0, map[[2]string]bool{}
+	for _, a := range all {
+		to := [2]string{a.Sink, a.Endpoint}
+		if a.Error != "" || a.Last.Before(fired) || ended[to] {
+			continue
+		}
+		n++
+		ended[to] = a.Resolved
+	}
+	return n
+}
+
+func entryOf(x *episodes.Episode) history.Entry {
+	e := history.Entry{
+		Fingerprint: uint64(x.Fingerprint), Alert: x.Alert, Reason: string(x.Reason), Silent: x.Silent, Overflow: x.Overflow,
+		Labels: x.Labels, Summary: x.Annotations["summary"], StartsAt: x.StartsAt.UTC(), FiredAt: x.FiredAt.UTC(), LastSeen: x.LastSeen.UTC(),
+		EndsAt: x.EndsAt.UTC(), Concluded: x.Concluded.UTC(), Lines: x.Count, Party: x.Party,
+	}
+	if x.FiredAt.IsZero() {
+		e.FiredAt = e.StartsAt
+	}
+	if x.Rule != nil {
+		e.Pack = x.Rule.Pack
+	} else if e.Party == "" { // an alert of the program, perhaps about a tenant
+		e.Party = x.Labels["namespace"]
+	}
+	if c := x.Cause; c != nil {
+		e.Cause = &history.Cause{Fingerprint: uint64(c.Fingerprint), Alert: c.Alert, Severity: c.Severity, Labels: c.Labels, StartsAt: c.StartsAt.UTC()}
+	}
+	return e
+}

@@ -1,0 +1,94 @@
+package history
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Batch is a list of records that are to be written.
+type Batch struct {
+	Records [][]byte
+	last    uint64 // number of the newest entry in it
+}
+
+// Pending returns the records that are not on disk. Written reports that they are.
+func (h *History) Pending() Batch {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var b Batch
+	for _, it := range h.pending {
+		if !it.gone {
+			b.Records, b.last = append(b.Records, it.record), it.number
+		}
+	}
+	return b
+}
+
+// Live returns the records of all entries, the oldest first, with those that are pending. It
+// forgets the entries that ended more than Config.Keep before now.
+func (h *History) Live(now time.Time) Batch {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	oldest := now.Add(-h.cfg.Keep)
+	var b Batch
+	for _, it := range slices.SortedFunc(maps.Values(h.items), func(a, b *item) int { return cmp.Compare(a.number, b.number) }) {
+		if it.of.EndsAt.Before(oldest) {
+			h.remove(it)
+			continue
+		}
+		b.Records, b.last = append(b.Records, it.of.encode()), it.number
+	}
+	return b
+}
+
+// Written reports that the records of a batch are on disk.
+func (h *History) Written(b Batch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pending = slices.DeleteFunc(h.pending, func(it *item) bool {
+		done := it.gone || it.number <= b.last
+		if done {
+			it.record = nil
+		}
+		return done
+	})
+}
+
+// Export returns the entries that are not on disk, for the snapshot that contains their end;
+// nil if there is none. Of more than 1,000 it returns the newest.
+func (h *History) Export() ([]byte, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []json.RawMessage
+	for _, it := range h.pending[max(0, len(h.pending)-maxExported):] {
+		if !it.gone {
+			out = append(out, it.record)
+		}
+	}
+	if len(out) == 0 {
+		return nil, nil
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		return nil, fmt.Errorf("copy the history: %w", err)
+	}
+	return b, nil
+}
+
+// Import adds the entries that Export returned: they may not be on disk.
+func (h *History) Import(data []byte) error {
+	var in []*Entry
+	if err := json.Unmarshal(data, &in); err != nil {
+		return fmt.Errorf("read the saved history: %w", err)
+	}
+	for _, e := range in {
+		if e != nil {
+			h.Add(*e)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package web
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/prometheus/common/version"
+
+	"crowsnest/rules"
+)
+
+// The data of the answers of the API. docs/api.md and openapi.json describe them.
+
+// Alerts is the data of alerts.
+type Alerts struct {
+	Alerts []Alert `json:"alerts"`
+}
+
+// Episodes is the data of episodes.
+type Episodes struct {
+	Episodes []Episode `json:"episodes"`
+}
+
+// EpisodeDetail is the data of one episode.
+type EpisodeDetail struct {
+	Episode
+	Deliveries []Delivery `json:"deliveries"` // the newest answer of each receiver
+}
+
+// Groups is the data of rules.
+type Groups struct {
+	Groups []Group `json:"groups"`
+}
+
+// SourceList is the data of sources.
+type SourceList struct {
+	Sources   []Source   `json:"sources"`
+	Endpoints []Endpoint `json:"endpoints"`
+}
+
+// RulePack is a pack with a rule to start from.
+type RulePack struct {
+	Pack string `json:"pack"` // YAML
+}
+
+// ConfigYAML is the effective configuration, without secrets.
+type ConfigYAML struct {
+	YAML string `json:"yaml"`
+}
+
+// ShadowStatus is the new version of rule packs that is evaluated beside the one in force.
+type ShadowStatus struct {
+	Shadow *Shadow `json:"shadow" jsonschema:"nullable"` // null: there is none
+}
+
+// BuildInfo is the version of the program.
+type BuildInfo struct {
+	Version   string `json:"version"`
+	Revision  string `json:"revision"`
+	Branch    string `json:"branch"`
+	BuildUser string `json:"buildUser"`
+	BuildDate string `json:"buildDate"`
+	GoVersion string `json:"goVersion"`
+}
+
+func buildInfo() BuildInfo {
+	return BuildInfo{version.Version, version.GetRevision(), version.Branch, version.BuildUser, version.BuildDate, version.GoVersion}
+}
+
+// pairs returns the values by their names in the API.
+func (b BuildInfo) pairs() map[string]string {
+	return map[string]string{
+		"version": b.Version, "revision": b.Revision, "branch": b.Branch,
+		"buildUser": b.BuildUser, "buildDate": b.BuildDate, "goVersion": b.GoVersion,
+	}
+}
+
+// RuntimeInfo is the state of the process.
+type RuntimeInfo struct {
+	Start       time.Time `json:"startTime"`
+	Now         time.Time `json:"serverTime"`
+	ReloadOK    bool      `json:"reloadConfigSuccess"`
+	LastLoad    time.Time `json:"lastConfigTime"` // of rules and configuration, that succeeded
+	ReloadError string    `json:"lastReloadError"`
+	Goroutines  int       `json:"goroutineCount"`
+	MaxProcs    int       `json:"GOMAXPROCS"`
+	Saved       time.Time `json:"stateSaved"` // 0001-01-01T00:00:00Z: never
+	SaveErrors  int64     `json:"stateSaveErrors"`
+	Storage     string    `json:"storagePath"`
+	// Missing is what the daemon needs before it is ready, Absent the peers that cannot be
+	// reached and what is not watched because of them, and Unhealthy what has stopped and
+	// may work again after a restart.
+	Missing   []string `json:"missing"`
+	Absent    []string `json:"absent"`
+	Unhealthy string   `json:"unhealthy,omitempty"`
+}
+
+func (s *Server) runtimeInfo() RuntimeInfo {
+	st := s.view.Status()
+	return RuntimeInfo{
+		Start: st.Start, Now: s.opt.Now().UTC(), ReloadOK: st.Reload.OK, LastLoad: st.Reload.Success, ReloadError: st.Reload.Error,
+		Goroutines: runtime.NumGoroutine(), MaxProcs: runtime.GOMAXPROCS(0), Saved: st.Saved, SaveErrors: st.SaveErrors, Storage: st.Storage,
+		Missing: notNil(st.Missing), Absent: notNil(st.Absent), Unhealthy: st.Unhealthy,
+	}
+}
+
+// Affected says which versions of a component have the failure of a rule.
+type Affected struct {
+	Component string `json:"component"`
+	Versions  string `json:"versions"`
+	FixedIn   string `json:"fixedIn,omitempty"`
+	Ref       string `json:"ref,omitempty"`
+}
+
+func toAffected(all []rules.Affects) (out []Affected) {
+	for _, a := range all {
+		out = append(out, Affected{a.Component, a.Versions, a.FixedIn, a.Ref})
+	}
+	return out
+}

@@ -1,0 +1,206 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/episodes"
+	"crowsnest/history"
+	"crowsnest/rules"
+	"crowsnest/test/apicheck"
+)
+
+// fullView returns a view with a value in every field that the API shows.
+func fullView() View {
+	v := exampleView()
+	list := v.Episodes()
+	full := list[len(list)-1]
+	full.Fingerprint, full.OnHold, full.WaitsFor, full.Overflow = 0x456, true, []string{"kubelet"}, true
+	full.Cause = &episodes.Cause{Fingerprint: list[0].Fingerprint, Alert: "LeaseLost", Severity: "critical", Labels: map[string]string{"a": "b"}, Summary: hostile, StartsAt: now}
+	v.Episodes = func() []episodes.Episode { return append([]episodes.Episode{full}, list...) }
+	past := pastOf(full, 3)
+	v.History = func() []*history.Entry { return past }
+	v.Past = func(fp episodes.Fingerprint) []*history.Entry {
+		if fp == full.Fingerprint {
+			return past
+		}
+		return nil
+	}
+	v.Shadow = func() *Shadow {
+		return &Shadow{
+			Artifact: "a", Version: "1", Digest: "sha256:0", Began: now, Until: now, Compared: 1, For: 2, Waiting: "x", Nodes: map[string]string{"n": "old"},
+			Forwarded: true, Refused: "no", Rules: []ShadowRule{{Rule: "B"}},
+		}
+	}
+	v.Unknown = func() Unknown {
+		return Unknown{Enabled: true, Forwarded: true, Failures: []UnknownFailure{{
+			Fingerprint: "00000000000000aa", Labels: map[string]string{"a": "b"}, Also: []string{"x"}, Object: "x", Since: now, Last: now,
+			Pods: []string{"p"}, Changes: []string{"c"}, Examples: []string{hostile},
+		}}}
+	}
+	v.UnknownRule = func(fp string) (string, error) {
+		if fp != "00000000000000aa" {
+			return "", errors.New("no failure has this fingerprint")
+		}
+		return "pack: {}", nil
+	}
+	sources := v.Sources()
+	sources[0].Idle, sources[0].Absent, sources[0].LeftOut, sources[0].Away = "x", []string{"y"}, map[string]int64{"n": 1}, now
+	sources[0].Losses, sources[0].Filtered = map[string]int64{"rotated": 1}, true
+	sources[0].Unread = []Unread{{Path: "p", Why: "w", Since: now}}
+	sources[0].Members = []Member{{Name: "agents/n1", Error: "x", Since: now, Watermark: now, Skew: 1, Reports: []string{"A"}}}
+	v.Sources = func() []Source { return sources }
+	loaded, status := v.Rules(), v.Status()
+	rule := *loaded.Set.Rules[0]
+	rule.Silent, rule.Disabled = time.Minute, "x"
+	rule.Causes = []rules.Cause{{Alert: "Off", Same: []string{"a"}, Lag: time.Second}}
+	loaded.Set.Rules[0], loaded.Set.Packs[0].Rules[0] = &rule, &rule
+	loaded.Quarantined, loaded.Waits = map[string]string{"LeaseLost": "slow"}, map[string]string{"LeaseLost": "agents"}
+	v.Rules = func() Rules { return loaded }
+	status.Missing, status.Absent, status.Unhealthy, status.Reload.Error = []string{"m"}, []string{"a"}, "u", "e"
+	v.Status = func() Status { return status }
+	return v
+}
+
+// pastOf returns remembered episodes like x, the newest start first.
+func pastOf(x episodes.Episode, n int) (out []*history.Entry) {
+	for i := range n {
+		at := now.Add(-time.Duration(i+1) * 30 * time.Minute)
+		out = append(out, &history.Entry{
+			Fingerprint: uint64(x.Fingerprint), Alert: x.Alert, Pack: "demo", Reason: "clear", Silent: true, Overflow: true, Labels: x.Labels,
+			Summary: hostile, StartsAt: at.Add(-time.Hour), FiredAt: at, LastSeen: at, EndsAt: at, Concluded: at, Lines: 3, Notified: 2, Flaps: n - i - 1,
+			Cause: &history.Cause{Fingerprint: 0xdef, Alert: "LeaseLost", Severity: "critical", Labels: x.Labels, StartsAt: at},
+		})
+	}
+	return out
+}
+
+// checker compares the answers of servers with openapi.json.
+type checker struct {
+	t    *testing.T
+	doc  *apicheck.Document
+	seen map[string]map[int]bool // status codes of each operation
+}
+
+// check requests a target of an operation. The path of the operation is that of the target
+// unless it is stated.
+func (c *checker) check(s *Server, code int, target string, path ...string) {
+	c.t.Helper()
+	method, uri, _ := strings.Cut(target, " ")
+	w := request(s, method, uri)
+	require.Equal(c.t, code, w.Code, "%s: %s", target, w.Body)
+	c.doc.Check(httptest.NewRequest(method, uri, nil), w.Code, w.Header(), w.Body.Bytes())
+	name, _, _ := strings.Cut(target, "?")
+	if len(path) > 0 {
+		name = method + " " + path[0]
+	}
+	if c.seen[name] == nil {
+		c.seen[name] = map[int]bool{}
+	}
+	c.seen[name][code] = true
+}
+
+// Each answer of each handler has the form that the document states, and no other field; so
+// have those of an empty daemon.
+func TestAnswersAreAsDocumented(t *testing.T) {
+	c := &checker{t: t, doc: apicheck.New(t, OpenAPI()), seen: map[string]map[int]bool{}}
+	require.Equal(t, slices.Sorted(maps.Keys(operations())), c.doc.Operations)
+	on := Options{Reload: func(context.Context) error { return nil }, Promote: func(_ context.Context, digest string) error {
+		if digest == "" {
+			return errors.New("no such version")
+		}
+		return nil
+	}}
+	full := newTestServer(t, fullView(), on)
+	for _, s := range []*Server{full, newTestServer(t, emptyView(), on)} {
+		for _, path := range []string{
+			"alerts", "episodes", "history", "rules", "unknown", "sources", "openapi.json",
+			"status/buildinfo", "status/config", "status/flags", "status/shadow", "status/runtimeinfo",
+		} {
+			c.check(s, 200, "GET /api/v1/"+path)
+		}
+		c.check(s, 200, "GET /metrics")
+		c.check(s, 200, "POST /-/reload")
+	}
+	c.queries(full)
+	c.episodes(full)
+	c.check(full, 503, "GET /-/healthy")
+	c.check(full, 503, "GET /-/ready")
+	c.check(full, 200, "POST /-/promote?digest=sha256:0")
+	c.check(full, 400, "POST /-/promote")
+	off := newTestServer(t, exampleView(), Options{})
+	c.check(off, 200, "GET /-/healthy")
+	c.check(off, 200, "GET /-/ready")
+	c.check(off, 403, "POST /-/promote")
+	c.check(off, 403, "POST /-/reload")
+	broken := newTestServer(t, exampleView(), Options{Reload: func(context.Context) error { return errors.New("broken pack") }})
+	c.check(broken, 400, "POST /-/reload")
+
+	for name, op := range operations() {
+		want := append([]int{200}, op.errors...)
+		for code, text := range op.plain {
+			if !strings.HasPrefix(text, "Too many") { // gate_test.go
+				want = append(want, code)
+			}
+		}
+		require.ElementsMatch(t, want, slices.Collect(maps.Keys(c.seen[name])), "answers to %s", name)
+	}
+}
+
+// queries checks parameters of queries.
+func (c *checker) queries(s *Server) {
+	c.t.Helper()
+	for _, path := range []string{"alerts", "episodes", "history"} {
+		c.check(s, 200, "GET /api/v1/"+path+"?fingerprint=0000000000000456&filter=a!%3Db&match%5B%5D=c%3D%22%22")
+		c.check(s, 400, "GET /api/v1/"+path+"?filter=%7B")
+	}
+	c.check(s, 200, "GET /api/v1/alerts?state=firing&state=pending")
+	c.check(s, 200, "GET /api/v1/history?from=7d&to=2030-01-01&limit=1&q=lease+lost&after=1900000000000000000-0000000000000456")
+}
+
+// episodes checks the paths that name an episode or a failure.
+func (c *checker) episodes(s *Server) {
+	c.t.Helper()
+	const episode, rule = "/api/v1/episodes/{fingerprint}", "/api/v1/unknown/{fingerprint}/rule"
+	for fp, code := range map[string]int{"0000000000000456": 200, "0000000000000abc": 200, "ffffffffffffffff": 404} {
+		c.check(s, code, "GET /api/v1/episodes/"+fp, episode)
+		c.check(s, code, "GET /api/v1/episodes/"+fp+"/timeline", episode+"/timeline")
+	}
+	c.check(s, 200, "GET /api/v1/unknown/00000000000000aa/rule", rule)
+	c.check(s, 404, "GET /api/v1/unknown/bb/rule", rule)
+}
+
+// The document refuses what it does not state: a field more, one less, another type.
+func TestDocumentIsStrict(t *testing.T) {
+	var in map[string]any
+	require.NoError(t, json.Unmarshal(OpenAPI(), &in))
+	open := 0
+	var walk func(v any)
+	walk = func(v any) {
+		switch x := v.(type) {
+		case map[string]any:
+			if _, has := x["properties"]; has && x["type"] == "object" && x["additionalProperties"] != false {
+				open++
+			}
+			for _, inner := range x {
+				walk(inner)
+			}
+		case []any:
+			for _, inner := range x {
+				walk(inner)
+			}
+		}
+	}
+	walk(in["paths"])
+	walk(in["components"])
+	require.Zero(t, open, "objects that allow fields that are not stated")
+}

@@ -1,0 +1,142 @@
+package web
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"crowsnest/episodes"
+)
+
+// labelled returns a view whose episodes have the external labels of the configuration, so
+// that pages, filters and the API show an alert as Alertmanager does. Its fingerprint stays
+// that of the labels without them.
+func labelled(v View) View {
+	list, timeline := v.Episodes, v.Timeline
+	v.Episodes = func() []episodes.Episode {
+		more := external(v)
+		all := list()
+		if len(more) == 0 {
+			return all
+		}
+		out := make([]episodes.Episode, len(all))
+		for i := range all {
+			out[i] = withExternal(all[i], more)
+		}
+		return out
+	}
+	v.Timeline = func(of episodes.Fingerprint) (episodes.Timeline, bool) {
+		t, ok := timeline(of)
+		t.Episode = withExternal(t.Episode, external(v))
+		return t, ok
+	}
+	return v
+}
+
+// external returns the external labels of the configuration.
+func external(v View) map[string]string {
+	if all := v.External(); len(all) > 0 {
+		return all[0]
+	}
+	return nil
+}
+
+func withExternal(e episodes.Episode, more map[string]string) episodes.Episode {
+	e.Labels = withLabels(e.Labels, more)
+	if e.Cause != nil {
+		c := *e.Cause
+		c.Labels = withLabels(c.Labels, more)
+		e.Cause = &c
+	}
+	return e
+}
+
+// withLabels returns labels with those of more that they lack.
+func withLabels(own, more map[string]string) map[string]string {
+	if len(more) == 0 || own == nil {
+		return own
+	}
+	out := make(map[string]string, len(own)+len(more))
+	maps.Copy(out, more)
+	maps.Copy(out, own)
+	return out
+}
+
+// hasFingerprint reports whether an alert has a fingerprint: its own, or the one with the
+// external labels of a receiver.
+func hasFingerprint(own episodes.Fingerprint, labels map[string]string, sets []map[string]string, want episodes.Fingerprint) bool {
+	return own == want || slices.ContainsFunc(sets, func(more map[string]string) bool {
+		return episodes.FingerprintOf(withLabels(labels, more)) == want
+	})
+}
+
+// parseFingerprint reads 16 hexadecimal digits.
+func parseFingerprint(s string) (episodes.Fingerprint, bool) {
+	n, err := strconv.ParseUint(s, 16, 64)
+	return episodes.Fingerprint(n), err == nil && len(s) == 16
+}
+
+// identify returns the fingerprint under which the daemon knows an alert, open, recent or
+// remembered, from that or from one with external labels. It returns an unknown one
+// unchanged, and false if the text is none.
+func (s *Server) identify(text string) (episodes.Fingerprint, bool) {
+	want, ok := parseFingerprint(text)
+	if !ok {
+		return 0, false
+	}
+	all, sets := s.own.Episodes(), s.view.External()
+	if slices.ContainsFunc(all, func(e episodes.Episode) bool { return e.Fingerprint == want }) || len(s.view.Past(want)) > 0 {
+		return want, true
+	}
+	for i := range all {
+		if hasFingerprint(all[i].Fingerprint, all[i].Labels, sets, want) {
+			return all[i].Fingerprint, true
+		}
+	}
+	for _, e := range s.view.History() {
+		if own := episodes.Fingerprint(e.Fingerprint); hasFingerprint(own, e.Labels, sets, want) {
+			return own, true
+		}
+	}
+	return want, true
+}
+
+// externalFingerprint returns the fingerprint of the labels that are shown, as receivers
+// know it; "" if it is the alert's own.
+func externalFingerprint(own episodes.Fingerprint, shown map[string]string) string {
+	if print := episodes.FingerprintOf(shown); print != own {
+		return print.String()
+	}
+	return ""
+}
+
+// added returns the external labels that an alert has only because it is shown; nil: none.
+func (s *Server) added(of episodes.Fingerprint, shown map[string]string) map[string]string {
+	own := s.ownLabels(of)
+	if own == nil || len(own) == len(shown) {
+		return nil
+	}
+	out := map[string]string{}
+	for name, value := range shown {
+		if _, has := own[name]; !has {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+// ownLabels returns the labels of an alert without external ones; nil: it is not known.
+func (s *Server) ownLabels(of episodes.Fingerprint) map[string]string {
+	if t, ok := s.own.Timeline(of); ok {
+		return t.Episode.Labels
+	}
+	for _, e := range s.own.Episodes() {
+		if e.Fingerprint == of {
+			return e.Labels
+		}
+	}
+	if past := s.own.Past(of); len(past) > 0 {
+		return past[0].Labels
+	}
+	return nil
+}

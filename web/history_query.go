@@ -1,0 +1,187 @@
+package web
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/alertmanager/pkg/labels"
+	"github.com/prometheus/common/model"
+
+	"crowsnest/episodes"
+	"crowsnest/history"
+)
+
+// pastQuery selects episodes of the history.
+type pastQuery struct {
+	matchers     []*labels.Matcher
+	words        []string // in lower case; an episode contains all of them
+	fingerprints []episodes.Fingerprint
+	from, to     time.Time // the episode was open at some time between them; zero: unbounded
+	limit        int
+	after        *history.Entry // start and fingerprint of the last one of the page before
+}
+
+// parsePast reads the parameters of a query. matchers and words of a search box are in the
+// parameter box, unless that is "".
+func (s *Server) parsePast(r *http.Request, box string) (q pastQuery, err error) {
+	v, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return q, fmt.Errorf("the query cannot be read: %w; encode what is not a letter or digit as %%XX", err)
+	}
+	filters, words := slices.Concat(v["filter"], v["match[]"]), strings.Join(v["q"], " ")
+	if box != "" {
+		filters, words = splitSearch(v.Get(box))
+	}
+	if q.matchers, err = parseFilters(filters); err != nil {
+		return q, err
+	}
+	if len(words) > maxWords {
+		return q, fmt.Errorf("the text has %d bytes, at most %d are allowed", len(words), maxWords)
+	}
+	q.words = strings.Fields(strings.ToLower(words))
+	if q.fingerprints, err = s.fingerprints(v); err != nil {
+		return q, err
+	}
+	now := s.opt.Now()
+	if q.from, err = parseTime("from", v.Get("from"), now); err != nil {
+		return q, err
+	}
+	if q.to, err = parseTime("to", v.Get("to"), now); err != nil {
+		return q, err
+	}
+	q.limit = defaultPast
+	if text := v.Get("limit"); text != "" {
+		if q.limit, err = strconv.Atoi(text); err != nil || q.limit < 0 || q.limit > maxPast {
+			return q, fmt.Errorf("limit %.40q is not a number from 0 to %d", text, maxPast)
+		}
+	}
+	q.after, err = parseCursor(v.Get("after"))
+	return q, err
+}
+
+// splitSearch splits the text of a search box into matchers and words.
+func splitSearch(text string) (filters []string, words string) {
+	text = strings.TrimSpace(text)
+	if strings.HasPrefix(text, "{") {
+		if end := closing(text); end > 0 {
+			filters, text = append(filters, text[:end]), text[end:]
+		}
+	}
+	var rest []string
+	for _, part := range fields(text) {
+		if matcherForm.MatchString(part) {
+			filters = append(filters, strings.TrimSuffix(part, ","))
+		} else {
+			rest = append(rest, part)
+		}
+	}
+	return filters, strings.Join(rest, " ")
+}
+
+// closing returns the length of the text up to the closing brace outside of quotes; 0: there
+// is none.
+func closing(text string) int {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '\\' && quoted:
+			i++
+		case text[i] == '"':
+			quoted = !quoted
+		case text[i] == '}' && !quoted:
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// fields splits text at the spaces outside of quotes.
+func fields(text string) []string {
+	quoted, escaped := false, false
+	return strings.FieldsFunc(text, func(c rune) bool {
+		switch {
+		case escaped:
+			escaped = false
+		case c == '\\' && quoted:
+			escaped = true
+		case c == '"':
+			quoted = !quoted
+		}
+		return !quoted && (c == ' ' || c == '\t' || c == '\n')
+	})
+}
+
+// parseTime reads RFC 3339, a day, seconds since 1970, or a duration before now such as 7d.
+func parseTime(name, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, form := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(form, text); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && n < 1e11 {
+		return time.UnixMilli(int64(n * 1000)).UTC(), nil
+	}
+	if d, err := model.ParseDuration(text); err == nil {
+		return now.Add(-time.Duration(d)).UTC(), nil
+	}
+	return time.Time{}, fmt.Errorf("%s %.40q is no time; write 2026-03-11T04:00:00Z, 2026-03-11, seconds since 1970, or 7d for seven days ago", name, text)
+}
+
+// cursor identifies an episode in the order of the history.
+func cursor(x *history.Entry) string {
+	return strconv.FormatInt(x.StartsAt.UnixNano(), 10) + "-" + episodes.Fingerprint(x.Fingerprint).String()
+}
+
+// parseCursor is the inverse of cursor; nil: the text is "".
+func parseCursor(text string) (*history.Entry, error) {
+	if text == "" {
+		return nil, nil
+	}
+	at, print, _ := strings.Cut(text, "-")
+	n, err := strconv.ParseInt(at, 10, 64)
+	fp, ok := parseFingerprint(print)
+	if err != nil || !ok {
+		return nil, fmt.Errorf("after %.40q is not the value of next of another answer", text)
+	}
+	return &history.Entry{StartsAt: time.Unix(0, n).UTC(), Fingerprint: uint64(fp)}, nil
+}
+
+// selects reports whether a query without times selects an episode.
+func (q *pastQuery) selects(x *history.Entry, more map[string]string) bool {
+	if q.fingerprints != nil && !slices.Contains(q.fingerprints, episodes.Fingerprint(x.Fingerprint)) {
+		return false
+	}
+	if len(q.matchers)+len(q.words) == 0 {
+		return true
+	}
+	all := withLabels(x.Labels, more)
+	return satisfies(q.matchers, all) && containsAll(x, all, q.words)
+}
+
+// containsAll reports whether the texts of an episode contain all words.
+func containsAll(x *history.Entry, all map[string]string, words []string) bool {
+	if len(words) == 0 {
+		return true
+	}
+	var b strings.Builder
+	b.WriteString(x.Alert + "\n" + x.Pack + "\n" + x.Summary)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		b.WriteString("\n" + name + "=" + all[name])
+	}
+	text := strings.ToLower(b.String())
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+}
+
+// within reports whether an episode was open at some time between the times of the query.
+func (q *pastQuery) within(x *history.Entry) bool {
+	return (q.from.IsZero() || !x.EndsAt.Before(q.from)) && (q.to.IsZero() || x.StartsAt.Before(q.to))
+}
