@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
 
-	"crowsnest/cli/internal/casefile"
+	"crowsnest/casefile"
 	"crowsnest/cli/internal/inputs"
 	"crowsnest/matcher"
 	"crowsnest/redact"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"crowsnest/cli/internal/runbook"
+	"crowsnest/runbook"
 )
 
 func newRulesDocs(c *cli) *cobra.Command {

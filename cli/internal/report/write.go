@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"crowsnest/cli/internal/markdown"
+	"crowsnest/redact/markdown"
 	"crowsnest/internal/text"
 	"crowsnest/redact"
 )
