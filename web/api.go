@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"runtime"
 	"slices"
@@ -25,13 +26,15 @@ func notFound(text string) *apiError { return &apiError{http.StatusNotFound, "no
 func (s *Server) routeAPI(mux *http.ServeMux) {
 	const v1 = "GET /api/v1/"
 	handle := func(path string, answer func(r *http.Request) (any, *apiError)) {
-		mux.HandleFunc(v1+path, s.gate.guarded(func(w http.ResponseWriter, r *http.Request) {
+		plain := func(w http.ResponseWriter, r *http.Request) {
 			if data, err := answer(r); err != nil {
 				writeError(w, err)
 			} else {
 				writeData(w, data)
 			}
-		}))
+		}
+		mux.HandleFunc(v1+path, s.gate.guarded(plain))
+		s.own.HandleFunc(v1+path, plain)
 	}
 	filtered := func(answer func([]episodes.Episode) any) func(*http.Request) (any, *apiError) {
 		return func(r *http.Request) (any, *apiError) {
@@ -46,6 +49,10 @@ func (s *Server) routeAPI(mux *http.ServeMux) {
 	handle("episodes", filtered(s.apiEpisodes))
 	handle("episodes/{fingerprint}", s.apiEpisode)
 	handle("episodes/{fingerprint}/timeline", s.apiTimeline)
+	handle("counts", s.apiCounts)
+	handle("runbooks/{name}", s.apiRunbook)
+	mux.HandleFunc(v1+"stream", s.stream)
+	mux.HandleFunc("POST /api/v1/playground", s.admitted(s.apiPlay))
 	handle("rules", func(*http.Request) (any, *apiError) { return map[string]any{"groups": s.groups()}, nil })
 	handle("unknown", func(*http.Request) (any, *apiError) { return s.view.Unknown(), nil })
 	handle("unknown/{fingerprint}/rule", s.apiUnknownRule)
@@ -148,10 +155,54 @@ func (s *Server) apiEpisode(r *http.Request) (any, *apiError) {
 	if !ok {
 		return nil, notFound("no open or recently resolved episode has this fingerprint")
 	}
+	deliveries := s.view.Deliveries(e.Fingerprint)
 	return struct {
 		Episode
-		Deliveries []Delivery `json:"deliveries"`
-	}{toEpisode(e).with(symptomsOf(s.view.Episodes())[e.Fingerprint]), newestAnswers(s.view.Deliveries(e.Fingerprint))}, nil
+		Deliveries  []Delivery `json:"deliveries"`
+		Undelivered []Delivery `json:"undelivered,omitempty"` // receivers without its newest state
+		Actions     Actions    `json:"actions"`
+		PerMinute   *PerMinute `json:"perMinute,omitempty"`
+	}{
+		toEpisode(e).with(symptomsOf(s.view.Episodes())[e.Fingerprint]), newestAnswers(deliveries), undelivered(deliveries),
+		s.actions(e), s.perMinute(episodeSeries(e.Fingerprint.String())),
+	}, nil
+}
+
+// PerMinute is how many lines there were in each minute since a time. The last minute is
+// incomplete.
+type PerMinute struct {
+	From   time.Time `json:"from"`
+	Counts []uint32  `json:"counts"`
+}
+
+// perMinute returns the lines per minute in the last hour; nil: not known.
+func (s *Server) perMinute(name string) *PerMinute {
+	counts, from := s.samples.perMinute(name)
+	if len(counts) == 0 {
+		return nil
+	}
+	return &PerMinute{from, counts}
+}
+
+// data returns the data of an endpoint of the API to the server itself.
+func (s *Server) data(path string) ([]byte, error) {
+	r, err := http.NewRequest(http.MethodGet, "/api/v1/"+path, nil) //nolint:noctx // nothing is sent
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{head: http.Header{}}
+	s.own.ServeHTTP(a, r)
+	var envelope struct {
+		Data  json.RawMessage `json:"data"`
+		Error string          `json:"error"`
+	}
+	if err := json.Unmarshal(a.body.Bytes(), &envelope); err != nil {
+		return nil, err
+	}
+	if a.code != http.StatusOK {
+		return nil, errors.New(envelope.Error)
+	}
+	return envelope.Data, nil
 }
 
 // sources returns the sources with the number of rules that apply to each stream.

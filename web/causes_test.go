@@ -44,9 +44,13 @@ func TestAlertsPageGroupsSymptoms(t *testing.T) {
 	s := newTestServer(t, withCauses(), Options{})
 	body := request(s, "GET", "/").Body.String()
 	last := -1
+	fingerprints := map[string]string{}
+	for _, e := range withCauses().Episodes() {
+		fingerprints[e.Alert] = e.Fingerprint.String()
+	}
 	// The cause has the place of its critical symptom.
 	for _, name := range []string{"StoreSlow", "LeaseLost", "NodeNotReady", "WebhookTimesOut", "Unrelated"} {
-		at := strings.Index(body, ">"+name+"</a>\n")
+		at := strings.Index(body, `class="name" href="/episodes/`+fingerprints[name])
 		require.Greater(t, at, last, name)
 		last = at
 	}

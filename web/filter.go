@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -128,38 +129,99 @@ func programSize(re *syntax.Regexp) int {
 	return min(size, maxProgram+1)
 }
 
-// filtered returns the episodes that satisfy the filter, match[] and state
-// parameters, firing ones first. External labels count as labels of every alert.
-func (s *Server) filtered(r *http.Request) ([]episodes.Episode, error) {
-	q, err := url.ParseQuery(r.URL.RawQuery)
+// States that a request can select: those of the API, and on hold.
+var selectableStates = []string{"pending", "firing", "resolved", "held"}
+
+// query is what a request selects.
+type query struct {
+	matchers []*labels.Matcher
+	words    []string // in lower case; an alert contains all of them
+	states   []string // any of them; empty: all
+}
+
+// queryOf reads the filter, match[] and state parameters of a request.
+func queryOf(r *http.Request) (query, error) {
+	v, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, fmt.Errorf("the query cannot be read: %w; encode what is not a letter or digit as %%XX", err)
+		return query{}, fmt.Errorf("the query cannot be read: %w; encode what is not a letter or digit as %%XX", err)
 	}
-	matchers, err := parseFilters(slices.Concat(q["filter"], q["match[]"]))
+	q := query{states: v["state"]}
+	for _, st := range q.states {
+		if !slices.Contains(selectableStates, st) {
+			return query{}, fmt.Errorf("state %.40q is not one of %s", st, strings.Join(selectableStates, ", "))
+		}
+	}
+	var exact, loose []string
+	exact = append(exact, v["match[]"]...)
+	for _, text := range v["filter"] {
+		if strings.HasPrefix(strings.TrimSpace(text), "{") {
+			exact = append(exact, text)
+		} else {
+			loose = append(loose, text)
+		}
+	}
+	terms, err := searchTerms(loose)
+	if err != nil {
+		return query{}, err
+	}
+	for _, t := range terms {
+		if matcherForm.MatchString(t) {
+			exact = append(exact, t)
+		} else {
+			q.words = append(q.words, strings.ToLower(unquoted(t)))
+		}
+	}
+	q.matchers, err = parseFilters(exact)
+	return q, err
+}
+
+// selects reports whether an episode satisfies the query. External labels count as labels
+// of every alert.
+func (q query) selects(e *episodes.Episode, external map[string]string) bool {
+	return q.selectsState(e) && satisfies(q.matchers, e.Labels, external) && containsAll(e, q.words)
+}
+
+func (q query) selectsState(e *episodes.Episode) bool {
+	return len(q.states) == 0 || slices.Contains(q.states, string(e.State)) || open(*e) && e.OnHold && slices.Contains(q.states, "held")
+}
+
+// containsAll reports whether some text of an episode contains each of the words.
+func containsAll(e *episodes.Episode, words []string) bool {
+	for _, w := range words {
+		if !containsFold(e.Alert, w) && !containsFold(e.Line, w) && !containsFold(e.Annotations["summary"], w) &&
+			!slices.ContainsFunc(slices.Collect(maps.Values(e.Labels)), func(v string) bool { return containsFold(v, w) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// containsFold reports whether text contains a word that is in lower case.
+func containsFold(text, word string) bool { return strings.Contains(strings.ToLower(text), word) }
+
+// filtered returns the episodes that a request selects, firing ones first.
+func (s *Server) filtered(r *http.Request) ([]episodes.Episode, error) {
+	q, err := queryOf(r)
 	if err != nil {
 		return nil, err
 	}
-	states := q["state"]
-	for _, st := range states {
-		if !slices.Contains([]string{"pending", "firing", "resolved"}, st) {
-			return nil, fmt.Errorf("state %q is not one of pending, firing, resolved", st)
-		}
-	}
-	var external map[string]string
-	if all := s.view.External(); len(all) > 0 {
-		external = all[0]
-	}
+	external := s.external()
 	var out []episodes.Episode
 	for _, e := range s.view.Episodes() {
-		if len(states) > 0 && !slices.Contains(states, string(e.State)) {
-			continue
-		}
-		if satisfies(matchers, e.Labels, external) {
+		if q.selects(&e, external) {
 			out = append(out, e)
 		}
 	}
 	sortEpisodes(out)
 	return out, nil
+}
+
+// external returns the external labels of the configuration.
+func (s *Server) external() map[string]string {
+	if all := s.view.External(); len(all) > 0 {
+		return all[0]
+	}
+	return nil
 }
 
 func satisfies(matchers []*labels.Matcher, own, external map[string]string) bool {

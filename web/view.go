@@ -35,6 +35,17 @@ type View struct {
 	// rule for one of them, by its fingerprint.
 	Unknown     func() Unknown
 	UnknownRule func(fingerprint string) (string, error)
+	// Links returns where the pages link to.
+	Links func() Links
+}
+
+// Links are addresses of other programs, for browsers.
+type Links struct {
+	// Logs is the template of the address of an alert's logs; "": there is none.
+	// logsLink replaces its placeholders.
+	Logs string
+	// Alertmanager is the address of its pages; "": not known.
+	Alertmanager string
 }
 
 // Unknown is what complaints that no rule matches show.
