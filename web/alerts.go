@@ -1,8 +1,10 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +36,7 @@ type alertsData struct {
 	Rules         int
 	Streams       int
 	Reading       []reading
+	OneCluster    bool // all alerts have the same cluster
 	query         query
 }
 
@@ -60,16 +63,18 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) {
 	data.query = q
 	all := s.view.Episodes()
 	data.Facets = facets(q, all, s.external())
-	data.Suggested = suggestions(all)
+	data.Suggested, data.OneCluster = suggestions(all), oneCluster(all)
 	s.fill(&data, all, pageNumber(r))
 	s.render(w, "alerts", http.StatusOK, page{Title: title(data), Path: "/", Data: data})
 }
 
 // title names the number of firing alerts, for a tab in the background.
 func title(data alertsData) string {
-	for _, v := range data.Facets[0].Values {
-		if v.Value == "firing" && v.Count > 0 {
-			return fmt.Sprintf("(%d) Alerts", v.Count)
+	for _, f := range data.Facets {
+		for _, v := range f.Values {
+			if f.Name == stateFacet && v.Value == "firing" && v.Count > 0 {
+				return fmt.Sprintf("(%d) Alerts", v.Count)
+			}
 		}
 	}
 	return "Alerts"
@@ -168,14 +173,49 @@ func suggestions(all []episodes.Episode) []string {
 	return out
 }
 
+// oneCluster reports whether all episodes have the same label cluster.
+func oneCluster(all []episodes.Episode) bool {
+	name := ""
+	for i := range all {
+		own := all[i].Labels["cluster"]
+		if own != "" && name != "" && own != name {
+			return false
+		}
+		name = cmp.Or(own, name)
+	}
+	return true
+}
+
 // Filtered returns the page of alerts with one more demand on a label.
 func (d alertsData) Filtered(name, value string) string { return d.query.with(name, value).link(1) }
 
 // Began is when the failure began, as far as lines show.
 func (r row) Began() time.Time { return r.ActiveAt() }
 
-// Where is a row's labels except those that have columns of their own.
-func (r row) Where() []pair { return pairs(r.Labels, "alertname", "severity", "resolves") }
+// Where is a row's labels except those that have columns of their own: where it is first.
+func (r row) Where() []pair {
+	all := pairs(r.Labels, "alertname", "severity", "resolves")
+	slices.SortStableFunc(all, func(a, b pair) int { return cmp.Compare(placeRank(a.Name), placeRank(b.Name)) })
+	return all
+}
+
+// Place is Where without the cluster if all alerts have the same.
+func (d alertsData) Place(r row) []pair {
+	all := r.Where()
+	if d.OneCluster {
+		all = slices.DeleteFunc(all, func(p pair) bool { return p.Name == "cluster" })
+	}
+	return all
+}
+
+// placeRank orders labels from the larger place to the smaller one.
+func placeRank(name string) int {
+	places := []string{"cluster", "namespace", "pod", "container", "node"}
+	if i := slices.Index(places, name); i >= 0 {
+		return i
+	}
+	return len(places)
+}
 
 // undelivered says which receivers do not have the newest state of an alert, and since when.
 func undelivered(all []Delivery) []Delivery {

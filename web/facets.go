@@ -40,7 +40,7 @@ var facetLabels = []string{"severity", "cluster", "namespace"}
 
 // facets counts the episodes that a query selects.
 func facets(q query, all []episodes.Episode, external map[string]string) []Facet {
-	out := []Facet{countStates(q, all, external)}
+	var out []Facet
 	for _, label := range facetLabels {
 		rest, counts := q.without(label), map[string]int{}
 		own := q.value(label)
@@ -60,7 +60,7 @@ func facets(q query, all []episodes.Episode, external map[string]string) []Facet
 			out = append(out, f)
 		}
 	}
-	return out
+	return slices.Insert(out, min(1, len(out)), countStates(q, all, external))
 }
 
 // heartbeatAlert reports whether an alert only proves that the daemon is alive, which the pages

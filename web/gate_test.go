@@ -296,7 +296,7 @@ func TestPageOfManyAlerts(t *testing.T) {
 		w := request(s, "GET", query)
 		require.Equal(t, http.StatusOK, w.Code)
 		require.Contains(t, w.Body.String(), want, query)
-		require.LessOrEqual(t, strings.Count(w.Body.String(), "<details"), perPage)
+		require.LessOrEqual(t, strings.Count(w.Body.String(), "<article"), perPage)
 		require.Less(t, w.Body.Len(), 400<<10)
 	}
 }

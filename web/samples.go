@@ -137,8 +137,9 @@ func namespaceSeries(source, namespace string) string {
 	return "namespace " + source + " " + namespace
 }
 
-// sample takes a sample of all counters that the pages show.
-func (s *Server) sample() {
+// Sample takes a sample of all counters that the pages show per minute. Run does so every 15
+// seconds.
+func (s *Server) Sample() {
 	now := s.opt.Now()
 	values := map[string]counter{}
 	for _, e := range s.raw() {
@@ -165,7 +166,7 @@ func (s *Server) sampling(ctx context.Context) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for {
-		s.sample()
+		s.Sample()
 		select {
 		case <-ctx.Done():
 			return

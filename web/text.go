@@ -42,6 +42,14 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
+// brief formats a duration for a narrow column: without seconds from a minute on.
+func brief(d time.Duration) string {
+	if d >= time.Minute && d < time.Hour {
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	}
+	return span(d)
+}
+
 // humanBytes formats a size with a binary unit.
 func humanBytes(n int64) string {
 	if n < 1024 {
@@ -63,7 +71,7 @@ func sinceTime(now, t time.Time) template.HTML {
 	if t.IsZero() || t.Unix() <= 0 {
 		return "never"
 	}
-	return timeElement(t, "since", span(max(0, now.Sub(t))))
+	return timeElement(t, "since", brief(max(0, now.Sub(t))))
 }
 
 // whenTime formats a time as an element.

@@ -24,6 +24,7 @@
     for (const t of document.querySelectorAll("time[data-ago], time[data-since]")) {
       const d = now() - Date.parse(t.dateTime);
       let text = span(Math.abs(d));
+      if ("since" in t.dataset && d >= 60000 && d < 3600000) text = text.split(" ")[0];
       if ("ago" in t.dataset) text = d < 0 ? "in " + text : text + " ago";
       if (t.textContent !== text) t.textContent = text;
     }
@@ -211,23 +212,23 @@
   }
 
   // ---- keyboard ----
-  const rows = () => [...document.querySelectorAll("details.row > summary, details.space > summary, tbody th a")].filter((r) => r.offsetParent);
+  const rows = () => [...document.querySelectorAll(".row > details > summary, .space > summary, tbody th a")].filter((r) => r.offsetParent);
   function move(by) {
     const all = rows();
-    const here = document.activeElement?.closest("details.row, details.space")?.querySelector("summary") || document.activeElement;
+    const here = document.activeElement?.closest(".row, .space")?.querySelector("summary") || document.activeElement;
     const at = all.indexOf(here);
     const next = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + by, 0), all.length - 1)];
     next?.focus();
     next?.scrollIntoView({ block: "nearest" });
   }
-  const row = () => document.activeElement?.closest("details.row, details.space");
+  const row = () => document.activeElement?.closest(".row, .space");
   const help = byId("help");
   const keys = {
     "/": () => { byId("filter")?.focus(); byId("filter")?.select(); },
     j: () => move(1),
     k: () => move(-1),
-    o: () => { const r = row(); if (r) r.open = !r.open; },
-    e: () => (row() || document).querySelector("a.name")?.click(),
+    o: () => { const d = row()?.closest("details") || row()?.querySelector("details"); if (d) d.open = !d.open; },
+    e: () => row()?.querySelector("a.go")?.click(),
     s: () => (row() || document).querySelector("[data-silence]")?.click(),
     "?": () => (help.open ? help.close() : help.showModal()),
   };

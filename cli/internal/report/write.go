@@ -7,9 +7,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"crowsnest/redact/markdown"
 	"crowsnest/internal/text"
 	"crowsnest/redact"
+	"crowsnest/redact/markdown"
 )
 
 // Bounds of the text that people read.
