@@ -102,7 +102,9 @@ func (d *Daemon) sourcesView() []web.Source {
 func (d *Daemon) endpointsView() []web.Endpoint {
 	var out []web.Endpoint
 	for _, e := range d.endpointStatus() {
-		out = append(out, web.Endpoint(e))
+		out = append(out, web.Endpoint{
+			Sink: e.Sink, Endpoint: e.Endpoint, Up: e.Up, Error: e.Error, Sent: e.Sent, Failed: e.Failed, Pending: e.Pending, ClockSkew: e.ClockSkew,
+		})
 	}
 	return out
 }

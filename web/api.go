@@ -57,7 +57,7 @@ func (s *Server) routeAPI(mux *http.ServeMux) {
 	handle("unknown", func(*http.Request) (any, *apiError) { return s.view.Unknown(), nil })
 	handle("unknown/{fingerprint}/rule", s.apiUnknownRule)
 	handle("sources", func(*http.Request) (any, *apiError) {
-		return map[string]any{"sources": notNil(s.sources()), "endpoints": notNil(s.view.Endpoints())}, nil
+		return map[string]any{"sources": notNil(s.sources()), "endpoints": notNil(s.endpoints())}, nil
 	})
 	mux.HandleFunc(v1+"status/buildinfo", func(w http.ResponseWriter, _ *http.Request) { writeData(w, buildInfo()) })
 	mux.HandleFunc(v1+"status/config", func(w http.ResponseWriter, _ *http.Request) {
@@ -205,9 +205,24 @@ func (s *Server) data(path string) ([]byte, error) {
 	return envelope.Data, nil
 }
 
-// sources returns the sources with the number of rules that apply to each stream.
+// endpoints returns the receivers with the times since when they are down.
+func (s *Server) endpoints() []Endpoint {
+	all := s.view.Endpoints()
+	for i := range all {
+		all[i].DownSince = optional(s.samples.downSince(all[i]))
+	}
+	return all
+}
+
+// sources returns the sources with the number of rules that apply to each stream, and their
+// rates.
 func (s *Server) sources() []Source {
 	all := s.view.Sources()
+	for i := range all {
+		if n, ok := s.samples.perSecond(sourceSeries(all[i].Name)); ok {
+			all[i].LinesPerSecond = &n
+		}
+	}
 	return newCoverage(s.view.Rules().Set, all, s.opt.Now()).count(all)
 }
 
@@ -269,10 +284,12 @@ type Rule struct {
 	Duration  float64           `json:"duration"` // of `for` or `silent`, in seconds
 	Matches   int64             `json:"matches"`
 	LastMatch *time.Time        `json:"lastMatch,omitempty"`
-	LastSeen  *time.Time        `json:"lastSeenLine,omitempty"`
-	Streams   int               `json:"streams"`           // followed, that the rule applies to
-	Tries     int64             `json:"tries"`             // lines on which a part of it was tried, estimated
-	Seconds   float64           `json:"evaluationSeconds"` // total
+	// PerMinute is the matches in the last hour, if there were any.
+	PerMinute *PerMinute `json:"perMinute,omitempty"`
+	LastSeen  *time.Time `json:"lastSeenLine,omitempty"`
+	Streams   int        `json:"streams"`           // followed, that the rule applies to
+	Tries     int64      `json:"tries"`             // lines on which a part of it was tried, estimated
+	Seconds   float64    `json:"evaluationSeconds"` // total
 	// Quarantined is why the rule is no longer evaluated.
 	Quarantined string `json:"givenUp,omitempty"`
 	Waits       string `json:"waits,omitempty"`    // why absence-based conclusions are on hold
@@ -302,7 +319,11 @@ func (s *Server) groups() []Group {
 		g := Group{Name: p.Name, File: p.File, Version: p.Version, SHA256: p.SHA256, Broken: broken[p.Name], Rules: []Rule{}}
 		delete(broken, p.Name)
 		for _, r := range p.Rules {
-			g.Rules = append(g.Rules, toRule(r, status[r.Alert], loaded, covered))
+			rule := toRule(r, status[r.Alert], loaded, covered)
+			if p := s.perMinute(ruleSeries(r.Alert)); p != nil && slices.Max(p.Counts) > 0 {
+				rule.PerMinute = p
+			}
+			g.Rules = append(g.Rules, rule)
 		}
 		out = append(out, g)
 	}

@@ -147,8 +147,7 @@ func (s *Server) rulesPage(w http.ResponseWriter, r *http.Request) {
 			if !hasWords(words, rule.Name, g.Name, rule.Health, healthText(rule.Health), string(rule.Severity), rule.From) {
 				continue
 			}
-			spark, recent := s.sparkline(ruleSeries(rule.Name))
-			shown.Shown = append(shown.Shown, ruleView{rule, spark, recent})
+			shown.Shown = append(shown.Shown, ruleView{rule, sparkOf(rule.PerMinute)})
 		}
 		if len(words) == 0 || len(shown.Shown) > 0 {
 			data.Groups = append(data.Groups, shown)
@@ -177,8 +176,7 @@ type groupView struct {
 
 type ruleView struct {
 	Rule
-	Spark  string
-	Recent uint64
+	Spark string
 }
 
 func (s *Server) rulePage(w http.ResponseWriter, r *http.Request) {

@@ -22,6 +22,14 @@ func (s *Server) sparkline(name string) (path string, sum uint64) {
 	return sparkPath(counts)
 }
 
+func sparkOf(p *PerMinute) string {
+	if p == nil {
+		return ""
+	}
+	path, _ := sparkPath(p.Counts)
+	return path
+}
+
 func sparkPath(counts []uint32) (path string, sum uint64) {
 	if len(counts) == 0 {
 		return "", 0

@@ -16,7 +16,7 @@ const maxStreams = 200
 type sourcesData struct {
 	Filter    string
 	Sources   []sourceView
-	Endpoints []endpointView
+	Endpoints []Endpoint
 }
 
 type sourceView struct {
@@ -51,27 +51,20 @@ type streamView struct {
 	Rest []pair // labels that are not in the name
 }
 
-type endpointView struct {
-	Endpoint
-	Since time.Time // since when it is down
-}
-
 func (s *Server) sourcesPage(w http.ResponseWriter, r *http.Request) {
 	data := sourcesData{Filter: r.URL.Query().Get("filter")}
 	words := strings.Fields(strings.ToLower(data.Filter))
 	for _, src := range s.sources() {
 		v := sourceView{Source: src}
 		v.Behind = src.Lag.Round(time.Millisecond)
-		if n, ok := s.samples.perSecond(sourceSeries(src.Name)); ok {
-			v.Rate = rate(n)
+		if src.LinesPerSecond != nil {
+			v.Rate = rate(*src.LinesPerSecond)
 		}
 		v.Spark, v.Recent = s.sparkline(sourceSeries(src.Name))
 		v.Spaces, v.Hidden = s.namespaces(src, words)
 		data.Sources = append(data.Sources, v)
 	}
-	for _, e := range s.view.Endpoints() {
-		data.Endpoints = append(data.Endpoints, endpointView{e, s.samples.downSince(e)})
-	}
+	data.Endpoints = s.endpoints()
 	s.render(w, "sources", http.StatusOK, page{Title: "Sources", Path: "/sources", Data: data})
 }
 
