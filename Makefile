@@ -114,8 +114,10 @@ dashboards: ## write the dashboards, and the objects of Kubernetes made of them 
 	$(GO) run ./deploy/monitoring/generate deploy/monitoring
 	$(MAKE) chart
 
-screenshot: build $(DEMO_BIN)/alertmanager ## take docs/img/alerts.png; needs Chromium
-	docs/img/screenshot.sh
+screenshot: ## take the pictures of the pages in docs/img; needs Chromium and axe-core (make e2e-servers)
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	  CROWSNEST_SCREENSHOTS="$$dir" CROWSNEST_SERVERS=required $(GO) test -tags e2e -count=1 -timeout 30m -run '^TestPages$$/^(alerts|episode|sources|rules|playground)$$' ./test/browser; \
+	  cd docs/img && for f in *.png; do cp "$$dir/$$f" "$$f"; done
 
 chart: ## write the copies of files that the chart contains, and the schema of its values
 	UPDATE_SNAPSHOTS=1 $(GO) test -count=1 -run '^TestChartFiles$$' ./test/deploy

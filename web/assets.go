@@ -78,7 +78,7 @@ func (a assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func compress(data []byte) []byte {
 	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	z, err := gzip.NewWriterLevel(&b, gzip.DefaultCompression)
 	if err != nil {
 		panic(err) // the level is valid
 	}

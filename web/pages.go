@@ -38,7 +38,7 @@ func parsePages(files assets) pages {
 	out := pages{}
 	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "runbook", "playground", "error"} {
 		t := template.New("layout.html").Funcs(template.FuncMap{
-			"ago": agoTime, "since": sinceTime, "when": whenTime, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "join": strings.Join,
+			"ago": agoTime, "since": sinceTime, "when": whenTime, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "host": hostOfLink, "join": strings.Join,
 			"count": text.Digits, "number": number, "health": healthText, "span": span, "asset": files.url,
 			"pending": pendingText, "plural": plural, "capital": capital, "state": stateText, "tame": tame, "lower": strings.ToLower,
 			"nest": func(p page, x any) nested { return nested{p, x} },
@@ -253,4 +253,13 @@ func safeLink(s string) string {
 		return ""
 	}
 	return u.String()
+}
+
+// hostOfLink returns the name of the server of an address.
+func hostOfLink(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
 }

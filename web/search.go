@@ -80,7 +80,7 @@ func unquoted(word string) string {
 func (q query) text() string {
 	var out []string
 	for _, w := range q.words {
-		if len(splitWords(w)) != 1 || matcherForm.MatchString(w) || strings.HasPrefix(w, "{") || strings.HasPrefix(w, `"`) {
+		if len(splitWords(w)) != 1 || strings.HasPrefix(w, "{") || strings.ContainsAny(w, `"=`) {
 			w = strconv.Quote(w)
 		}
 		out = append(out, w)

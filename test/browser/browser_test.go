@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
@@ -23,10 +24,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/test/servers"
+	"crowsnest/test/wait"
 )
 
 // patience is how long a page may take for anything, on a machine that does other work.
-const patience = time.Minute
+const patience = 4 * time.Minute
 
 // browser starts a headless Chromium that ends with the test.
 func browser(t *testing.T) context.Context {
@@ -35,7 +37,7 @@ func browser(t *testing.T) context.Context {
 		chromedp.ExecPath(servers.Program(t, "chromium")), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("disable-dev-shm-usage", true), chromedp.UserDataDir(t.TempDir()))
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), opts...)
-	ctx, cancel := chromedp.NewContext(alloc)
+	ctx, cancel := chromedp.NewContext(alloc, chromedp.WithErrorf(func(string, ...any) {})) // it does not know every event
 	require.NoError(t, chromedp.Run(ctx))
 	t.Cleanup(func() {
 		cancel()
@@ -148,18 +150,37 @@ func eval[T any](b *tab, expression string) T {
 	return out
 }
 
-// until waits until an expression is true.
+// until waits until an expression is true, also if the tab goes to another page meanwhile.
 func (b *tab) until(expression string) {
 	b.t.Helper()
-	b.run(chromedp.Poll(expression, nil, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(patience)))
+	ok := wait.Until(patience, func() bool {
+		ctx, cancel := context.WithTimeout(b.ctx, patience)
+		defer cancel()
+		var is bool
+		return chromedp.Run(ctx, chromedp.Evaluate("Boolean("+expression+")", &is)) == nil && is
+	})
+	require.True(b.t, ok, expression)
 }
 
 // press presses keys, one after the other.
 func (b *tab) press(keys ...string) {
 	b.t.Helper()
 	for _, k := range keys {
-		b.run(chromedp.KeyEvent(k))
+		if len(k) != 1 || k < " " {
+			b.run(chromedp.KeyEvent(k))
+			continue
+		}
+		// Unlike KeyEvent, this types nothing if the page handles the key itself.
+		b.run(input.DispatchKeyEvent(input.KeyDown).WithKey(k).WithText(k), input.DispatchKeyEvent(input.KeyUp).WithKey(k))
 	}
+}
+
+// fill sets the value of an input.
+func (b *tab) fill(id, value string) {
+	b.t.Helper()
+	text, err := json.Marshal(value)
+	require.NoError(b.t, err)
+	eval[string](b, fmt.Sprintf("document.getElementById(%q).value = %s", id, text))
 }
 
 // axe returns the violations that axe-core finds.

@@ -3,7 +3,10 @@ package browser
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -162,7 +165,16 @@ func (s *scene) episode(i int) episodes.Episode {
 		Annotations: map[string]string{},
 	}
 	e.FiredAt = e.StartsAt.Add(2 * time.Minute)
-	data := rules.TemplateData{Labels: e.Labels, Vars: map[string]string{}, Value: e.Count, Line: e.Line}
+	data := rules.TemplateData{Labels: map[string]string{"container": "manager"}, Vars: map[string]string{}, Value: e.Count, Line: e.Line}
+	for _, name := range append(slices.Clone(r.By), r.CapturedNames...) {
+		data.Labels[name], data.Vars[name] = valueOf(name, i), valueOf(name, i)
+	}
+	for _, name := range r.By {
+		if e.Labels[name] == "" && len(e.Labels) < 7 {
+			e.Labels[name] = valueOf(name, i)
+		}
+	}
+	maps.Copy(data.Labels, e.Labels)
 	for _, a := range r.Annotations {
 		e.Annotations[a.Name], _ = a.Template.Execute(data)
 	}
@@ -189,6 +201,22 @@ func (s *scene) episode(i int) episodes.Episode {
 	}
 	e.Count += max(0, 60-s.past()-int64(i%40)) * int64(i%5) / 2 // grows in the last hour
 	return e
+}
+
+// valueOf makes up a value for a label or a capture.
+func valueOf(name string, i int) string {
+	known := map[string]string{
+		"server": "10.0.0.%d:6443", "node": "node-%d", "reason": "NotReady", "kind": "Machine", "object": "web-%d", "name": "web-%d", "error": "context deadline exceeded",
+		"image": "registry.example.org/app:1.%d.0", "url": "https://10.0.0.%d/healthz", "webhook": "validate.example.org", "namespace": spaces[i%len(spaces)],
+	}
+	form, ok := known[name]
+	if !ok {
+		form = strings.ReplaceAll(name, "_", "-") + "-%d"
+	}
+	if strings.Contains(form, "%d") {
+		return fmt.Sprintf(form, i%250)
+	}
+	return form
 }
 
 func (s *scene) timeline(fp episodes.Fingerprint) (episodes.Timeline, bool) {

@@ -169,8 +169,9 @@
     if (page.classList.contains("stale")) return;
     if (Date.now() - heard > SILENCE) { disconnect(); dead(); probe(); }
   }, 1000);
-  // Pages with numbers that are no episodes, such as rates, and relations between rows.
-  setInterval(() => { if (source && Date.now() - last > POLL) update(); }, POLL);
+  // What is not in the stream: rates, small charts, the state of sources and rules.
+  const calm = location.pathname === "/" || location.pathname.startsWith("/episodes/") ? POLL : 3 * POLL;
+  setInterval(() => { if (source && Date.now() - last > calm) update(); }, POLL);
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return disconnect(); // browsers allow few connections: tabs in the background have none
     heard = Date.now();
