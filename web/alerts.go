@@ -62,7 +62,9 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) {
 	}
 	data.query = q
 	all := s.view.Episodes()
-	data.Facets = facets(q, all, s.external())
+	data.Facets = slices.DeleteFunc(facets(q, all, s.external()), func(f Facet) bool {
+		return f.Name == "cluster" && len(f.Values) == 1 && !f.Values[0].Selected // it says nothing
+	})
 	data.Suggested, data.OneCluster = suggestions(all), oneCluster(all)
 	s.fill(&data, all, pageNumber(r))
 	s.render(w, "alerts", http.StatusOK, page{Title: title(data), Path: "/", Data: data})

@@ -219,10 +219,10 @@ func (s *Server) playPage(w http.ResponseWriter, r *http.Request) {
 		if _, err := playLabels(data.Labels); err != nil {
 			data.Labels = ""
 		}
-		for _, t := range full.Tests {
+		for _, t := range full.Tests { // shipped rules are loaded without theirs
 			for _, in := range t.Input {
 				if len(data.Lines) < 2<<10 && in.Text != "" {
-					data.Lines += in.Text + "\n"
+					data.Lines += strings.ReplaceAll(in.Text, "{{ $value }}", "1") + "\n" // of a repeated line
 				}
 			}
 		}

@@ -116,11 +116,22 @@ func TestWithoutJavaScript(t *testing.T) {
 	b.close()
 }
 
+// pump is a rule with a test.
+const pump = `- alert: PumpStuck
+  from: '{container="pump"}'
+  severity: warning
+  match: valve stuck
+  tests:
+  - {name: fires, stream: {container: pump}, input: [{at: 0s, line: valve stuck}], expect: [{at: 1m, firing: [{alertname: PumpStuck}]}]}
+`
+
 // The playground explains hostile lines without executing them.
 func TestPlayground(t *testing.T) {
 	s := &scene{alerts: 1}
 	base := s.serve(t)
 	b := open(t, browser(t), base, "/playground?rule="+s.set.Rules[0].Alert, desktop)
+	require.Contains(t, eval[string](b, `document.getElementById("rules").value`), "- alert: "+s.set.Rules[0].Alert)
+	b.fill("rules", pump)
 	b.fill("lines", hostile+"\nE0101 leaderelection lost")
 	b.fill("labels", "")
 	b.run(

@@ -197,7 +197,7 @@
     setTimeout(() => { button.textContent = before; }, 1500);
   }
   function enhance() {
-    for (const x of document.querySelectorAll("[data-copy], .prose li > code, .prose pre")) {
+    for (const x of document.querySelectorAll("[data-copy], .prose ol > li > code, .prose ol pre")) {
       if (x.nextElementSibling?.classList.contains("copy")) continue;
       const b = document.createElement("button");
       b.type = "button";
