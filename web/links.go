@@ -35,7 +35,7 @@ func (s *Server) actions(e episodes.Episode) Actions {
 		}
 	}
 	if links.Alertmanager != "" && open(e) && !e.Silent {
-		out.Silence = safeLink(strings.TrimSuffix(links.Alertmanager, "/") + "/#/silences/new?filter=" + url.QueryEscape(s.where(e)))
+		out.Silence = safeLink(strings.TrimSuffix(links.Alertmanager, "/") + "/#/silences/new?filter=" + encoded(s.where(e)))
 	}
 	return out
 }
@@ -99,9 +99,12 @@ func logsLink(template string, e episodes.Episode, now time.Time) string {
 		if !ok {
 			value = e.Labels[name]
 		}
-		return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
+		return encoded(value)
 	})
 }
+
+// encoded percent-encodes a text. Not every page takes + for a space.
+func encoded(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
 // objectName is the form of names of Kubernetes, which a shell does not interpret.
 var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
