@@ -50,7 +50,7 @@ test: test-programs test-build test-format test-workflows test-go test-fuzz pack
 
 # Only what takes a few minutes on a new machine; `make e2e` needs more.
 test-programs:
-	GO=$(GO) test/servers/build/build.sh alertmanager amtool promtool helm kustomize podsecurity
+	GO=$(GO) test/servers/build/build.sh alertmanager amtool promtool helm kustomize podsecurity axe chromium
 
 test-build:
 	$(GO) build ./...

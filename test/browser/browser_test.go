@@ -128,13 +128,6 @@ func (b *tab) listen(ev any) {
 	}
 }
 
-// received returns how many bytes the tab received, compressed.
-func (b *tab) received() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.bytes
-}
-
 func (b *tab) run(actions ...chromedp.Action) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -223,11 +216,4 @@ func (b *tab) screenshot(name string) {
 		return err
 	}))
 	require.NoError(b.t, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644))
-}
-
-// ignore forgets problems that contain a text, now and when the tab is closed.
-func (b *tab) ignore(text string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ignored = append(b.ignored, text)
 }

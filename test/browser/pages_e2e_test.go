@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// firing, pending and held are addresses of episodes of the scene.
+// Addresses of episodes of the scene.
 const (
 	firing  = "/episodes/0abc000000000000"
 	pending = "/episodes/0abc000000000003"
@@ -59,4 +59,18 @@ func requireGood(t *testing.T, b *tab) {
 		b.screenshot(strings.TrimPrefix(t.Name(), "TestPages/") + "-" + l.String())
 	}
 	b.close()
+}
+
+// ignore forgets problems that contain a text, now and when the tab is closed.
+func (b *tab) ignore(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ignored = append(b.ignored, text)
+}
+
+// received returns how many bytes the tab received, compressed.
+func (b *tab) received() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.bytes
 }

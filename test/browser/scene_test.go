@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -29,11 +30,12 @@ type scene struct {
 	// changes is added to the number of lines of the first alert.
 	changes atomic.Int64
 	// extra is how many further alerts are open.
-	extra atomic.Int64
-	calm  bool // no alert, no problem
-	now   atomic.Pointer[func() time.Time]
-	began time.Time
-	set   *rules.Set
+	extra        atomic.Int64
+	calm         bool   // no alert, no problem
+	alertmanager string // address of its pages
+	now          atomic.Pointer[func() time.Time]
+	began        time.Time
+	set          *rules.Set
 }
 
 // serve starts a server of the scene and returns its address.
@@ -115,7 +117,7 @@ func (s *scene) view() web.View {
 			return "pack: {name: x}\n", nil
 		},
 		Links: func() web.Links {
-			return web.Links{Logs: "https://grafana.example.org/explore?panes={selector_json}&from={from}&to={to}", Alertmanager: "http://alertmanager.example.org:9093"}
+			return web.Links{Logs: "https://grafana.example.org/explore?panes={selector_json}&from={from}&to={to}", Alertmanager: cmp.Or(s.alertmanager, "http://alertmanager.example.org:9093")}
 		},
 	}
 }
