@@ -50,6 +50,7 @@ var confined = map[string]string{
 	"github.com/grafana/loki/pkg/push":           "sinks/loki",
 	"k8s.io":                                     "sources/internal/kube sources/kubernetes",
 	"github.com/rs/zerolog":                      "cli daemon sinks web",
+	"github.com/yuin/goldmark":                   "web",
 	"oras.land/oras-go":                          "artifact",
 	"github.com/opencontainers":                  "artifact",
 }
