@@ -55,7 +55,7 @@ test: test-programs test-build test-format test-workflows test-go test-fuzz pack
 
 # Only what takes a few minutes on a new machine; `make e2e` needs more.
 test-programs:
-	GO=$(GO) test/servers/build/build.sh alertmanager amtool promtool helm kustomize podsecurity
+	GO=$(GO) test/servers/build/build.sh alertmanager amtool promtool helm kustomize podsecurity axe chromium
 
 test-build:
 	$(GO) build ./...
@@ -74,7 +74,7 @@ test-workflows: # without shellcheck and pyflakes: the same result on every mach
 # test-build has vetted all of it. Without symbols (-s), linking takes half the time.
 # gotestsum runs go test and lists what was skipped, and why.
 PROCESSES := ^\./(test(/|$$)|cli$$)
-SERIAL := ^\./(episodes|export|history|hits|importer|internal|matcher|redact|rules|sentinel|strictyaml)(/|$$)|^\./cli/internal/(reference|runbook)$$|^\./daemon/(component|config|monitor)$$
+SERIAL := ^\./(episodes|export|history|hits|importer|internal|matcher|redact|rules|runbook|sentinel|strictyaml)(/|$$)|^\./cli/internal/reference$$|^\./daemon/(component|config|monitor)$$
 GOTEST := $(GO) tool -modfile=tools/test/go.mod gotestsum --format pkgname --format-hide-empty-pkg -- -vet=off -ldflags=-s -timeout 10m
 test-go:
 	@all="$$($(GO) list -f '{{.Dir}}' ./... | sed "s|^$$PWD|.|")"; set -x; \
@@ -122,8 +122,10 @@ dashboards: ## write the dashboards, and the objects of Kubernetes made of them 
 	$(GO) run ./deploy/monitoring/generate deploy/monitoring
 	$(MAKE) chart
 
-screenshot: build $(DEMO_BIN)/alertmanager ## take docs/img/alerts.png; needs Chromium
-	docs/img/screenshot.sh
+screenshot: ## take the pictures of the pages in docs/img; needs Chromium and axe-core (make e2e-servers)
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	  CROWSNEST_SCREENSHOTS="$$dir" CROWSNEST_SERVERS=required $(GO) test -tags e2e -count=1 -timeout 30m -run '^TestPages$$/^(alerts|episode|sources|rules|playground)$$' ./test/browser; \
+	  cd docs/img && for f in *.png; do cp "$$dir/$$f" "$$f"; done
 
 chart: ## write the copies of files that the chart contains, and the schema of its values
 	UPDATE_SNAPSHOTS=1 $(GO) test -count=1 -run '^TestChartFiles$$' ./test/deploy

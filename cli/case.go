@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
 
+	"crowsnest/casefile"
 	"crowsnest/cli/internal/api"
-	"crowsnest/cli/internal/casefile"
 	"crowsnest/cli/internal/inputs"
 	"crowsnest/matcher"
 	"crowsnest/redact"

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"crowsnest/cli/internal/runbook"
 	"crowsnest/cli/internal/show"
+	"crowsnest/runbook"
 )
 
 func newRulesDocs(c *cli) *cobra.Command {

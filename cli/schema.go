@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"crowsnest/cli/internal/casefile"
+	"crowsnest/casefile"
 	"crowsnest/cli/internal/reference"
 	"crowsnest/daemon/config"
 	"crowsnest/rules/schema"

@@ -1,16 +1,21 @@
 package daemon
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/version"
 
+	"crowsnest/casefile"
 	"crowsnest/daemon/inforce"
 	"crowsnest/daemon/monitor"
 	"crowsnest/episodes"
 	"crowsnest/history"
+	"crowsnest/replay"
+	"crowsnest/rules"
 	"crowsnest/sinks"
 	"crowsnest/sources"
 	"crowsnest/web"
@@ -29,6 +34,7 @@ func (d *Daemon) view() web.View {
 		Shadow:     d.artifacts.View,
 		Unknown:    d.unknownView, UnknownRule: d.unknownRule,
 		History: d.historyView, Past: d.pastView,
+		Links:    func() web.Links { return d.cfg.Load().Links() },
 		External: func() []map[string]string { return d.cfg.Load().ExternalLabels() },
 	}
 }
@@ -58,7 +64,7 @@ func (d *Daemon) pastView(fp episodes.Fingerprint) []*history.Entry {
 func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 	opt := web.Options{
 		ConfigFile: d.opt.Web.ConfigFile, Pprof: d.opt.Web.Pprof, Registry: reg, Now: d.now, Log: d.component("web"),
-		MaxConns: webConns(), Hosts: d.opt.Web.Hosts,
+		MaxConns: webConns(), Hosts: d.opt.Web.Hosts, Case: d.caseFile, RunTests: runTests,
 	}
 	if d.opt.Web.Lifecycle {
 		opt.Reload, opt.Promote = d.Reload, d.artifacts.Promote
@@ -112,7 +118,9 @@ func (d *Daemon) sourcesView() []web.Source {
 func (d *Daemon) endpointsView() []web.Endpoint {
 	var out []web.Endpoint
 	for _, e := range d.endpointStatus() {
-		out = append(out, web.Endpoint(e))
+		out = append(out, web.Endpoint{
+			Sink: e.Sink, Endpoint: e.Endpoint, Up: e.Up, Error: e.Error, Sent: e.Sent, Failed: e.Failed, Pending: e.Pending, ClockSkew: e.ClockSkew,
+		})
 	}
 	return out
 }
@@ -154,4 +162,29 @@ func membersView(s sources.Status) []web.Member {
 		out = append(out, web.Member{Name: name, Up: p.Up, Error: p.Error, Since: p.Since, Watermark: p.Watermark, Skew: p.Skew, Reports: p.Reports})
 	}
 	return out
+}
+
+// caseFile makes the file about an episode.
+func (d *Daemon) caseFile(fingerprint string, get func(path string) ([]byte, error)) ([]byte, error) {
+	made, err := casefile.FromAPI(casefile.Daemon{
+		Address: d.cfg.Load().Global.ExternalURL, Fingerprint: fingerprint, Get: get, Now: d.now(), Version: version.Version,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := made.HTML(&b); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// runTests runs the inline tests of rules for the playground.
+func runTests(all []*rules.Rule) ([]web.TestOutcome, error) {
+	report, err := replay.RunTests(all, replay.TestOptions{})
+	out := make([]web.TestOutcome, 0, len(report.Results))
+	for _, r := range report.Results {
+		out = append(out, web.TestOutcome{Rule: r.Rule, Test: r.Test, Failures: r.Failures})
+	}
+	return out, err
 }

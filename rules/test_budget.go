@@ -57,3 +57,14 @@ func testTime(r *Rule, t *Test) time.Duration {
 	}
 	return sum
 }
+
+// TestTime returns an upper estimate of the CPU time of the inline tests of rules.
+func TestTime(all []*Rule) time.Duration {
+	sum := time.Duration(0)
+	for _, r := range all {
+		for i := range r.Tests {
+			sum += testTime(r, &r.Tests[i])
+		}
+	}
+	return sum
+}

@@ -24,7 +24,20 @@ type Episodes struct {
 // EpisodeDetail is the data of one episode.
 type EpisodeDetail struct {
 	Episode
-	Deliveries []Delivery `json:"deliveries"` // the newest answer of each receiver
+	Deliveries  []Delivery `json:"deliveries"`            // the newest answer of each receiver
+	Undelivered []Delivery `json:"undelivered,omitempty"` // receivers without its newest state
+	Actions     Actions    `json:"actions"`
+	PerMinute   *PerMinute `json:"perMinute,omitempty"`
+}
+
+// Counts is the data of counts.
+type Counts struct {
+	Facets []Facet `json:"facets"`
+}
+
+// Runbook is the data of the runbook of a rule.
+type Runbook struct {
+	Markdown string `json:"markdown"`
 }
 
 // Groups is the data of rules.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -96,13 +97,20 @@ type checker struct {
 func (c *checker) check(s *Server, code int, target string, path ...string) {
 	c.t.Helper()
 	method, uri, _ := strings.Cut(target, " ")
-	w := request(s, method, uri)
-	require.Equal(c.t, code, w.Code, "%s: %s", target, w.Body)
-	c.doc.Check(httptest.NewRequest(method, uri, nil), w.Code, w.Header(), w.Body.Bytes())
 	name, _, _ := strings.Cut(target, "?")
 	if len(path) > 0 {
 		name = method + " " + path[0]
 	}
+	c.answer(s, code, name, func() *http.Request { return httptest.NewRequest(method, uri, nil) })
+}
+
+// answer makes a request of an operation.
+func (c *checker) answer(s *Server, code int, name string, ask func() *http.Request) {
+	c.t.Helper()
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, ask())
+	require.Equal(c.t, code, w.Code, "%s: %s", name, w.Body)
+	c.doc.Check(ask(), w.Code, w.Header(), w.Body.Bytes())
 	if c.seen[name] == nil {
 		c.seen[name] = map[int]bool{}
 	}
@@ -123,7 +131,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	full := newTestServer(t, fullView(), on)
 	for _, s := range []*Server{full, newTestServer(t, emptyView(), on)} {
 		for _, path := range []string{
-			"alerts", "episodes", "history", "rules", "unknown", "sources", "openapi.json",
+			"alerts", "episodes", "history", "counts", "rules", "unknown", "sources", "openapi.json",
 			"status/buildinfo", "status/config", "status/flags", "status/shadow", "status/runtimeinfo",
 		} {
 			c.check(s, 200, "GET /api/v1/"+path)
@@ -133,6 +141,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	}
 	c.queries(full)
 	c.episodes(full)
+	c.streams(full)
+	c.plays(full)
 	c.check(full, 503, "GET /-/healthy")
 	c.check(full, 503, "GET /-/ready")
 	c.check(full, 200, "POST /-/promote?digest=sha256:0")
@@ -159,7 +169,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 // queries checks parameters of queries.
 func (c *checker) queries(s *Server) {
 	c.t.Helper()
-	for _, path := range []string{"alerts", "episodes", "history"} {
+	for _, path := range []string{"alerts", "episodes", "history", "counts"} {
 		c.check(s, 200, "GET /api/v1/"+path+"?fingerprint=0000000000000456&filter=a!%3Db&match%5B%5D=c%3D%22%22")
 		c.check(s, 400, "GET /api/v1/"+path+"?filter=%7B")
 	}
@@ -177,6 +187,36 @@ func (c *checker) episodes(s *Server) {
 	}
 	c.check(s, 200, "GET /api/v1/unknown/00000000000000aa/rule", rule)
 	c.check(s, 404, "GET /api/v1/unknown/bb/rule", rule)
+	c.check(s, 200, "GET /api/v1/runbooks/LeaseLost", "/api/v1/runbooks/{name}")
+	c.check(s, 404, "GET /api/v1/runbooks/bb", "/api/v1/runbooks/{name}")
+}
+
+// streams checks the stream of changes, which its reader ends.
+func (c *checker) streams(s *Server) {
+	c.t.Helper()
+	c.answer(s, 200, "GET /api/v1/stream", func() *http.Request {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		return httptest.NewRequestWithContext(ctx, "GET", "/api/v1/stream", nil)
+	})
+}
+
+// plays checks the playground.
+func (c *checker) plays(s *Server) {
+	c.t.Helper()
+	play := func(code int, body, site string) {
+		c.t.Helper()
+		c.answer(s, code, "POST /api/v1/playground", func() *http.Request {
+			r := httptest.NewRequest("POST", "/api/v1/playground", strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Sec-Fetch-Site", site)
+			return r
+		})
+	}
+	play(200, `{"rules": "rules:\n- alert: A\n  match: {regex: 'a(?P<x>b)'}\n  severity: info\n  annotations: {summary: A}", "lines": "ab\nc", "labels": "namespace=\"n\""}`, "same-origin")
+	play(200, `{"rules": "rules: [", "lines": "", "labels": ""}`, "same-origin")
+	play(400, `[]`, "same-origin")
+	play(403, `{}`, "cross-site")
 }
 
 // The document refuses what it does not state: a field more, one less, another type.

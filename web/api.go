@@ -2,7 +2,9 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,13 +22,15 @@ func notFound(text string) *apiError { return &apiError{http.StatusNotFound, "no
 func (s *Server) routeAPI(mux *router) {
 	const v1 = "GET /api/v1/"
 	handle := func(path string, answer func(r *http.Request) (any, *apiError)) {
-		mux.HandleFunc(v1+path, s.gate.guarded(func(w http.ResponseWriter, r *http.Request) {
+		plain := func(w http.ResponseWriter, r *http.Request) {
 			if data, err := answer(r); err != nil {
 				writeError(w, err)
 			} else {
 				writeData(w, data)
 			}
-		}))
+		}
+		mux.HandleFunc(v1+path, s.gate.guarded(plain))
+		s.inner.HandleFunc(v1+path, plain)
 	}
 	filtered := func(answer func([]episodes.Episode) any) func(*http.Request) (any, *apiError) {
 		return func(r *http.Request) (any, *apiError) {
@@ -42,11 +46,15 @@ func (s *Server) routeAPI(mux *router) {
 	handle("episodes/{fingerprint}", s.apiEpisode)
 	handle("episodes/{fingerprint}/timeline", s.apiTimeline)
 	handle("history", s.apiHistory)
+	handle("counts", s.apiCounts)
+	handle("runbooks/{name}", s.apiRunbook)
+	mux.HandleFunc(v1+"stream", s.stream)
+	mux.HandleFunc("POST /api/v1/playground", s.admitted(s.apiPlay))
 	handle("rules", func(*http.Request) (any, *apiError) { return Groups{s.groups()}, nil })
 	handle("unknown", func(*http.Request) (any, *apiError) { return s.view.Unknown(), nil })
 	handle("unknown/{fingerprint}/rule", s.apiUnknownRule)
 	handle("sources", func(*http.Request) (any, *apiError) {
-		return SourceList{notNil(s.sources()), notNil(s.view.Endpoints())}, nil
+		return SourceList{notNil(s.sources()), notNil(s.endpoints())}, nil
 	})
 	mux.HandleFunc(v1+"status/buildinfo", func(w http.ResponseWriter, _ *http.Request) { writeData(w, buildInfo()) })
 	mux.HandleFunc(v1+"status/config", func(w http.ResponseWriter, _ *http.Request) {
@@ -159,12 +167,68 @@ func (s *Server) apiEpisode(r *http.Request) (any, *apiError) {
 	if !ok {
 		return nil, notFound("no episode that is open or remembered has this fingerprint")
 	}
-	return EpisodeDetail{s.episode(e, symptomsOf(s.view.Episodes())), newestAnswers(s.view.Deliveries(e.Fingerprint))}, nil
+	deliveries := s.view.Deliveries(e.Fingerprint)
+	return EpisodeDetail{
+		s.episode(e, symptomsOf(s.view.Episodes())), newestAnswers(deliveries), undelivered(deliveries),
+		s.actions(e), s.perMinute(episodeSeries(e.Fingerprint.String())),
+	}, nil
 }
 
-// sources returns the sources with the number of rules that apply to each stream.
+// PerMinute is how many lines there were in each minute since a time. The last minute is
+// incomplete.
+type PerMinute struct {
+	From   time.Time `json:"from"`
+	Counts []uint32  `json:"counts"`
+}
+
+// perMinute returns the lines per minute in the last hour; nil: not known.
+func (s *Server) perMinute(name string) *PerMinute {
+	counts, from := s.samples.perMinute(name)
+	if len(counts) == 0 {
+		return nil
+	}
+	return &PerMinute{from, counts}
+}
+
+// data returns the data of an endpoint of the API to the server itself.
+func (s *Server) data(path string) ([]byte, error) {
+	r, err := http.NewRequest(http.MethodGet, "/api/v1/"+path, nil) //nolint:noctx // nothing is sent
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{head: http.Header{}}
+	s.inner.ServeHTTP(a, r)
+	var envelope struct {
+		Data  json.RawMessage `json:"data"`
+		Error string          `json:"error"`
+	}
+	if err := json.Unmarshal(a.body.Bytes(), &envelope); err != nil {
+		return nil, err
+	}
+	if a.code != http.StatusOK {
+		return nil, errors.New(envelope.Error)
+	}
+	return envelope.Data, nil
+}
+
+// endpoints returns the receivers with the times since when they are down.
+func (s *Server) endpoints() []Endpoint {
+	all := s.view.Endpoints()
+	for i := range all {
+		all[i].DownSince = optional(s.samples.downSince(all[i]))
+	}
+	return all
+}
+
+// sources returns the sources with the number of rules that apply to each stream, and their
+// rates.
 func (s *Server) sources() []Source {
 	all := s.view.Sources()
+	for i := range all {
+		if n, ok := s.samples.perSecond(sourceSeries(all[i].Name)); ok {
+			all[i].LinesPerSecond = &n
+		}
+	}
 	return newCoverage(s.view.Rules().Set, all, s.opt.Now()).count(all)
 }
 
@@ -215,10 +279,12 @@ type Rule struct {
 	Duration  float64           `json:"duration"` // of `for` or `silent`, in seconds
 	Matches   int64             `json:"matches"`
 	LastMatch *time.Time        `json:"lastMatch,omitempty"`
-	LastSeen  *time.Time        `json:"lastSeenLine,omitempty"`
-	Streams   int               `json:"streams"`           // followed, that the rule applies to
-	Tries     int64             `json:"tries"`             // lines on which a part of it was tried, estimated
-	Seconds   float64           `json:"evaluationSeconds"` // total
+	// PerMinute is the matches in the last hour, if there were any.
+	PerMinute *PerMinute `json:"perMinute,omitempty"`
+	LastSeen  *time.Time `json:"lastSeenLine,omitempty"`
+	Streams   int        `json:"streams"`           // followed, that the rule applies to
+	Tries     int64      `json:"tries"`             // lines on which a part of it was tried, estimated
+	Seconds   float64    `json:"evaluationSeconds"` // total
 	// Quarantined is why the rule is no longer evaluated.
 	Quarantined string `json:"givenUp,omitempty"`
 	Waits       string `json:"waits,omitempty"`    // why absence-based conclusions are on hold
@@ -258,6 +324,9 @@ func (s *Server) groups() []Group {
 		for _, r := range p.Rules {
 			rule := toRule(r, status[r.Alert], loaded, covered)
 			rule.Causing = symptoms[r.Alert]
+			if p := s.perMinute(ruleSeries(r.Alert)); p != nil && slices.Max(p.Counts) > 0 {
+				rule.PerMinute = p
+			}
 			g.Rules = append(g.Rules, rule)
 		}
 		out = append(out, g)

@@ -30,7 +30,10 @@ func TestBoundsOfParameters(t *testing.T) {
 		{"filter", pattern("((x{9}){9}){5}"), ""},
 		{"filter", pattern("((x{10}){10}){10}|((y{10}){10}){10}"), "too large"},
 		{"filter", pattern("("), "missing closing"},
-		{"filter", `a`, "write matchers such as"},
+		{"filter", `a`, ""},
+		{"filter", `{a}`, "write matchers such as"},
+		{"filter", strings.TrimSpace(strings.Repeat("a ", maxMatchers+1)), "more than 32"},
+		{"page", "-1", ""},
 		{"filter", "a=\"\xff\"", "write matchers such as"},
 		{"filter", "a=\"\x00\"", ""},
 		{"filter", "", ""},
@@ -40,7 +43,7 @@ func TestBoundsOfParameters(t *testing.T) {
 		{"limit", "-1", ""}, // no such parameter: nothing depends on it
 		{"since", "9223372036854775808", ""},
 	}
-	for _, route := range []string{"/", "/api/v1/alerts", "/api/v1/episodes"} {
+	for _, route := range []string{"/", "/api/v1/alerts", "/api/v1/episodes", "/api/v1/counts"} {
 		for _, p := range parameters {
 			w := request(s, "GET", route+"?"+url.Values{p.name: {p.value}}.Encode())
 			if p.message == "" {

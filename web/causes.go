@@ -43,6 +43,12 @@ type row struct {
 	Depth    int   // how many causes of it are above it
 	Symptoms int64 // in the whole list below it
 	Seen     *Seen // nil: never before
+
+	Actions     Actions
+	Undelivered []Delivery // receivers that do not have its state
+	Spark       string     // path of its lines per minute in the last hour; "": not known
+	Recent      uint64     // lines in the last hour
+	Steps       remedy
 }
 
 // maxDepth bounds how far a row moves to the right.

@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -128,33 +129,94 @@ func programSize(re *syntax.Regexp) int {
 	return min(size, maxProgram+1)
 }
 
-// filtered returns the episodes that satisfy the filter, match[], fingerprint and state
-// parameters, firing ones first.
-func (s *Server) filtered(r *http.Request) ([]episodes.Episode, error) {
-	q, err := url.ParseQuery(r.URL.RawQuery)
+// States that a request can select: those of the API, and on hold.
+var selectableStates = []string{"pending", "firing", "resolved", "held"}
+
+// query is what a request selects.
+type query struct {
+	matchers []*labels.Matcher
+	words    []string               // in lower case; an alert contains all of them
+	states   []string               // any of them; empty: all
+	prints   []episodes.Fingerprint // any of them; nil: all
+}
+
+// queryOf reads the filter, match[] and state parameters of a request.
+func queryOf(r *http.Request) (query, error) {
+	v, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, fmt.Errorf("the query cannot be read: %w; encode what is not a letter or digit as %%XX", err)
+		return query{}, fmt.Errorf("the query cannot be read: %w; encode what is not a letter or digit as %%XX", err)
 	}
-	matchers, err := parseFilters(slices.Concat(q["filter"], q["match[]"]))
-	if err != nil {
-		return nil, err
-	}
-	states := q["state"]
-	for _, st := range states {
-		if !slices.Contains([]string{"pending", "firing", "resolved"}, st) {
-			return nil, fmt.Errorf("state %q is not one of pending, firing, resolved", st)
+	q := query{states: v["state"]}
+	for _, st := range q.states {
+		if !slices.Contains(selectableStates, st) {
+			return query{}, fmt.Errorf("state %.40q is not one of %s", st, strings.Join(selectableStates, ", "))
 		}
 	}
-	wanted, err := s.fingerprints(q)
+	var exact, loose []string
+	exact = append(exact, v["match[]"]...)
+	for _, text := range v["filter"] {
+		if strings.HasPrefix(strings.TrimSpace(text), "{") {
+			exact = append(exact, text)
+		} else {
+			loose = append(loose, text)
+		}
+	}
+	terms, err := searchTerms(loose)
+	if err != nil {
+		return query{}, err
+	}
+	for _, t := range terms {
+		if matcherForm.MatchString(t) {
+			exact = append(exact, t)
+		} else {
+			q.words = append(q.words, strings.ToLower(unquoted(t)))
+		}
+	}
+	q.matchers, err = parseFilters(exact)
+	return q, err
+}
+
+// query reads what a request selects; unlike queryOf, also its fingerprints.
+func (s *Server) query(r *http.Request) (query, error) {
+	q, err := queryOf(r)
+	if err == nil {
+		q.prints, err = s.fingerprints(r.URL.Query()["fingerprint"])
+	}
+	return q, err
+}
+
+// selects reports whether an episode satisfies the query.
+func (q query) selects(e *episodes.Episode) bool {
+	return q.selectsState(e) && (q.prints == nil || slices.Contains(q.prints, e.Fingerprint)) && satisfies(q.matchers, e.Labels) && containsAll(e, q.words)
+}
+
+func (q query) selectsState(e *episodes.Episode) bool {
+	return len(q.states) == 0 || slices.Contains(q.states, string(e.State)) || open(*e) && e.OnHold && slices.Contains(q.states, "held")
+}
+
+// containsAll reports whether some text of an episode contains each of the words.
+func containsAll(e *episodes.Episode, words []string) bool {
+	for _, w := range words {
+		if !containsFold(e.Alert, w) && !containsFold(e.Line, w) && !containsFold(e.Annotations["summary"], w) &&
+			!slices.ContainsFunc(slices.Collect(maps.Values(e.Labels)), func(v string) bool { return containsFold(v, w) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// containsFold reports whether text contains a word that is in lower case.
+func containsFold(text, word string) bool { return strings.Contains(strings.ToLower(text), word) }
+
+// filtered returns the episodes that a request selects, firing ones first.
+func (s *Server) filtered(r *http.Request) ([]episodes.Episode, error) {
+	q, err := s.query(r)
 	if err != nil {
 		return nil, err
 	}
 	var out []episodes.Episode
 	for _, e := range s.view.Episodes() {
-		if len(states) > 0 && !slices.Contains(states, string(e.State)) || wanted != nil && !slices.Contains(wanted, e.Fingerprint) {
-			continue
-		}
-		if satisfies(matchers, e.Labels) {
+		if q.selects(&e) {
 			out = append(out, e)
 		}
 	}
@@ -168,11 +230,11 @@ func satisfies(matchers []*labels.Matcher, own map[string]string) bool {
 
 // fingerprints returns the alerts that the parameters fingerprint select, as the daemon
 // knows them; nil: all.
-func (s *Server) fingerprints(q url.Values) (out []episodes.Fingerprint, err error) {
-	if len(q["fingerprint"]) > maxMatchers {
+func (s *Server) fingerprints(texts []string) (out []episodes.Fingerprint, err error) {
+	if len(texts) > maxMatchers {
 		return nil, fmt.Errorf("there are more than %d fingerprints", maxMatchers)
 	}
-	for _, text := range q["fingerprint"] {
+	for _, text := range texts {
 		print, ok := s.identify(text)
 		if !ok {
 			return nil, fmt.Errorf("fingerprint %.40q is not 16 hexadecimal digits", text)

@@ -89,8 +89,8 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.body.Write(b)
 }
 
-// guarded wraps h with the bounds of the gate. vary names the request headers on
-// which the response depends.
+// guarded wraps h with the bounds of the gate, and compresses its responses for clients that
+// accept that. vary names the request headers on which the response depends.
 func (g *gate) guarded(h http.HandlerFunc, vary ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
@@ -127,6 +127,9 @@ func keyOf(r *http.Request, vary []string) string {
 	key := r.Method + " " + r.URL.RequestURI()
 	if isPlain(r) {
 		key = r.Method + " " + r.Pattern // its path can be encoded in many ways
+	}
+	if acceptsGzip(r) {
+		key += "\ngzip"
 	}
 	for _, name := range vary {
 		key += "\n" + r.Header.Get(name)
@@ -228,6 +231,7 @@ func (g *gate) run(a *answer, h http.HandlerFunc, r *http.Request) {
 		}
 	}()
 	h(a, r)
+	shrink(a, r)
 }
 
 // reserve waits until n more unread bytes are allowed, disconnecting slow clients

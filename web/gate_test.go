@@ -276,19 +276,27 @@ func TestExternalLabels(t *testing.T) {
 	}
 }
 
-// The alerts page bounds the number of alerts and says how many more there are.
+// The alerts page bounds the number of alerts, says how many there are and has pages.
 func TestPageOfManyAlerts(t *testing.T) {
 	view := exampleView()
 	one := view.Episodes()[3]
 	view.Episodes = func() []episodes.Episode {
-		all := make([]episodes.Episode, maxCards+1234)
+		all := make([]episodes.Episode, perPage+1234)
 		for i := range all {
 			all[i] = one
+			all[i].Fingerprint = episodes.Fingerprint(i)
 		}
 		return all
 	}
-	w := request(newTestServer(t, view, Options{}), "GET", "/")
-	require.Equal(t, http.StatusOK, w.Code)
-	require.Contains(t, w.Body.String(), "1,234 more open alerts are not shown")
-	require.Equal(t, maxCards, strings.Count(w.Body.String(), "<article"))
+	s := newTestServer(t, view, Options{})
+	for query, want := range map[string]string{
+		"/": "1 to 50 of 1284", "/?page=2": "51 to 100 of 1284", "/?page=26": "1251 to 1284 of 1284", "/?page=99": "1251 to 1284 of 1284",
+		"/?page=-1": "1 to 50 of 1284", "/?page=x": "1 to 50 of 1284", "/?page=9999999999999999999": "1 to 50 of 1284",
+	} {
+		w := request(s, "GET", query)
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Contains(t, w.Body.String(), want, query)
+		require.LessOrEqual(t, strings.Count(w.Body.String(), "<article"), perPage)
+		require.Less(t, w.Body.Len(), 400<<10)
+	}
 }

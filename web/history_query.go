@@ -45,7 +45,7 @@ func (s *Server) parsePast(r *http.Request, box string) (q pastQuery, err error)
 		return q, fmt.Errorf("the text has %d bytes, at most %d are allowed", len(words), maxWords)
 	}
 	q.words = strings.Fields(strings.ToLower(words))
-	if q.fingerprints, err = s.fingerprints(v); err != nil {
+	if q.fingerprints, err = s.fingerprints(v["fingerprint"]); err != nil {
 		return q, err
 	}
 	now := s.opt.Now()
@@ -164,11 +164,11 @@ func (q *pastQuery) selects(x *history.Entry, more map[string]string) bool {
 		return true
 	}
 	all := withLabels(x.Labels, more)
-	return satisfies(q.matchers, all) && containsAll(x, all, q.words)
+	return satisfies(q.matchers, all) && pastContains(x, all, q.words)
 }
 
-// containsAll reports whether the texts of an episode contain all words.
-func containsAll(x *history.Entry, all map[string]string, words []string) bool {
+// pastContains reports whether the texts of an ended episode contain all words.
+func pastContains(x *history.Entry, all map[string]string, words []string) bool {
 	if len(words) == 0 {
 		return true
 	}

@@ -16,7 +16,7 @@ import (
 
 // Clients that open connections and send little or nothing lock nobody out.
 func TestLimiter(t *testing.T) {
-	s := New(View{}, Options{Hosts: []string{"example.com"}, Registry: prometheus.NewRegistry(), MaxConns: 8})
+	s := New(emptyView(), Options{Hosts: []string{"example.com"}, Registry: prometheus.NewRegistry(), MaxConns: 8})
 	s.handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -23,6 +23,7 @@ type operation struct {
 	params  []param
 	data    any    // of the envelope; nil: the answer has another form
 	text    string // media type of an answer without an envelope
+	body    any    // JSON of the request; nil: none
 	errors  []int  // status codes with an answer in the error envelope
 	plain   map[int]string
 }
@@ -34,7 +35,7 @@ type param struct {
 	required       bool
 }
 
-func query(name, text string, schema map[string]any) param {
+func inQuery(name, text string, schema map[string]any) param {
 	return param{name: name, in: "query", text: text, schema: schema}
 }
 
@@ -49,13 +50,14 @@ func stringOf(pairs ...any) map[string]any {
 var (
 	fingerprintSchema = stringOf("pattern", "^[0-9a-f]{16}$")
 	fingerprintPath   = param{name: "fingerprint", in: "path", required: true, schema: fingerprintSchema, text: "Fingerprint of an alert: with or without external labels."}
+	rulePath          = param{name: "name", in: "path", required: true, schema: stringOf(), text: "Name of the rule."}
 	unknownPath       = param{name: "fingerprint", in: "path", required: true, schema: stringOf(), text: "Fingerprint of the failure."}
 	filterParams      = []param{
-		{name: "filter", in: "query", many: true, schema: stringOf("maxLength", maxFilters), text: `Matchers in Alertmanager's syntax, such as {severity="critical",namespace=~"team-.*"}. External labels count. All must match.`},
-		{name: "match[]", in: "query", many: true, schema: stringOf("maxLength", maxFilters), text: "The same as filter."},
+		{name: "filter", in: "query", many: true, schema: stringOf("maxLength", maxFilters), text: `Matchers in Alertmanager's syntax, such as {severity="critical",namespace=~"team-.*"}, or words that name, labels, line or summary contain. External labels count. All must match.`},
+		{name: "match[]", in: "query", many: true, schema: stringOf("maxLength", maxFilters), text: "Matchers, as in filter."},
 		{name: "fingerprint", in: "query", many: true, schema: fingerprintSchema, text: "Only alerts with one of these fingerprints, with or without external labels."},
 	}
-	stateParam = param{name: "state", in: "query", many: true, text: "Only these states.", schema: stringOf("enum", []string{"pending", "firing", "resolved"})}
+	stateParam = param{name: "state", in: "query", many: true, text: "Only these states; held is on hold.", schema: stringOf("enum", selectableStates)}
 	timeText   = "RFC 3339, a day such as 2026-03-11, seconds since 1970, or a duration before now such as 7d."
 )
 
@@ -77,11 +79,11 @@ func operations() map[string]operation {
 	}
 	status := func(summary string, data any) operation { return operation{summary: summary, data: data} }
 	past := slices.Concat(filterParams, []param{
-		query("q", "Words, separated by spaces: name, labels or summary contain all of them.", stringOf("maxLength", maxWords)),
-		query("from", "Only alerts that were open at this time or later: "+timeText, stringOf()),
-		query("to", "Only alerts that began before this time: "+timeText, stringOf()),
-		query("limit", "Maximum number of episodes; default 100.", map[string]any{"type": "integer", "minimum": 0, "maximum": maxPast}),
-		query("after", "The value of next of the previous answer.", stringOf("pattern", "^-?[0-9]+-[0-9a-f]{16}$")),
+		inQuery("q", "Words, separated by spaces: name, labels or summary contain all of them.", stringOf("maxLength", maxWords)),
+		inQuery("from", "Only alerts that were open at this time or later: "+timeText, stringOf()),
+		inQuery("to", "Only alerts that began before this time: "+timeText, stringOf()),
+		inQuery("limit", "Maximum number of episodes; default 100.", map[string]any{"type": "integer", "minimum": 0, "maximum": maxPast}),
+		inQuery("after", "The value of next of the previous answer.", stringOf("pattern", "^-?[0-9]+-[0-9a-f]{16}$")),
 	})
 	return map[string]operation{
 		"GET /api/v1/alerts":                          api("Open alerts, in the form of Prometheus' API", Alerts{}, append(slices.Clone(filterParams), stateParam)...),
@@ -89,23 +91,30 @@ func operations() map[string]operation {
 		"GET /api/v1/episodes/{fingerprint}":          api("The newest episode of an alert, open or remembered, with the newest answer of each receiver", EpisodeDetail{}, fingerprintPath),
 		"GET /api/v1/episodes/{fingerprint}/timeline": api("What happened in the newest episode of an alert, and what comes next", Timeline{}, fingerprintPath),
 		"GET /api/v1/history":                         api("Ended alerts, the newest start first; the last 30 days, and the noisy rules", History{}, past...),
-		"GET /api/v1/rules":                           api("Loaded rules with their state, by pack", Groups{}),
-		"GET /api/v1/unknown":                         api("Failures that no rule describes", Unknown{}),
-		"GET /api/v1/unknown/{fingerprint}/rule":      api("A pack with a rule and tests for a failure that no rule describes", RulePack{}, unknownPath),
-		"GET /api/v1/sources":                         api("Sources and receivers", SourceList{}),
-		"GET /api/v1/status/buildinfo":                status("Version of the program", BuildInfo{}),
-		"GET /api/v1/status/config":                   status("Effective configuration, without secrets", ConfigYAML{}),
-		"GET /api/v1/status/flags":                    status("Flags of the process", map[string]string{}),
-		"GET /api/v1/status/shadow":                   status("New version of rule packs that is evaluated beside the one in force", ShadowStatus{}),
-		"GET /api/v1/status/runtimeinfo":              status("State of the process", RuntimeInfo{}),
-		"GET /api/v1/openapi.json":                    {summary: "This document", text: "application/json"},
-		"GET /metrics":                                {summary: "Metrics of Prometheus", text: "text/plain", plain: busy},
-		"GET /-/healthy":                              {summary: "Liveness probe", text: "text/plain", plain: map[int]string{503: "A restart may help; the body says why."}},
-		"GET /-/ready":                                {summary: "Readiness probe; the body lists what is missing", text: "text/plain", plain: map[int]string{503: "Not ready; the body says why."}},
-		"POST /-/reload":                              {summary: "Loads the rules again; needs --web.enable-lifecycle", text: "text/plain", plain: map[int]string{400: "Some packs were refused; the body says why.", 403: "It is off, or the request is from another site."}},
+		"GET /api/v1/counts":                          api("Alerts by severity, state, cluster and namespace, as the page of alerts counts them", Counts{}, append(slices.Clone(filterParams), stateParam)...),
+		"GET /api/v1/runbooks/{name}":                 api("The runbook of a rule", Runbook{}, rulePath),
+		"GET /api/v1/stream": {
+			summary: "Changes of episodes as server-sent events: hello at the start, change with what changed, and alive every five seconds. The data of change is a Change.",
+			text:    "text/event-stream", plain: busy,
+		},
+		"POST /api/v1/playground":                {summary: "Tries rules on lines; nothing is stored", data: PlayResult{}, body: PlayRequest{}, errors: []int{400}, plain: map[int]string{403: "The request is from another site.", 503: "Too many requests at once."}},
+		"GET /api/v1/rules":                      api("Loaded rules with their state, by pack", Groups{}),
+		"GET /api/v1/unknown":                    api("Failures that no rule describes", Unknown{}),
+		"GET /api/v1/unknown/{fingerprint}/rule": api("A pack with a rule and tests for a failure that no rule describes", RulePack{}, unknownPath),
+		"GET /api/v1/sources":                    api("Sources and receivers", SourceList{}),
+		"GET /api/v1/status/buildinfo":           status("Version of the program", BuildInfo{}),
+		"GET /api/v1/status/config":              status("Effective configuration, without secrets", ConfigYAML{}),
+		"GET /api/v1/status/flags":               status("Flags of the process", map[string]string{}),
+		"GET /api/v1/status/shadow":              status("New version of rule packs that is evaluated beside the one in force", ShadowStatus{}),
+		"GET /api/v1/status/runtimeinfo":         status("State of the process", RuntimeInfo{}),
+		"GET /api/v1/openapi.json":               {summary: "This document", text: "application/json"},
+		"GET /metrics":                           {summary: "Metrics of Prometheus", text: "text/plain", plain: busy},
+		"GET /-/healthy":                         {summary: "Liveness probe", text: "text/plain", plain: map[int]string{503: "A restart may help; the body says why."}},
+		"GET /-/ready":                           {summary: "Readiness probe; the body lists what is missing", text: "text/plain", plain: map[int]string{503: "Not ready; the body says why."}},
+		"POST /-/reload":                         {summary: "Loads the rules again; needs --web.enable-lifecycle", text: "text/plain", plain: map[int]string{400: "Some packs were refused; the body says why.", 403: "It is off, or the request is from another site."}},
 		"POST /-/promote": {
 			summary: "Promotes the new version of rule packs that is evaluated as a shadow; needs --web.enable-lifecycle", text: "text/plain",
-			params: []param{query("digest", "Digest of the version.", stringOf())}, plain: map[int]string{400: "There is no such version, or it cannot be promoted.", 403: "It is off, or the request is from another site."},
+			params: []param{inQuery("digest", "Digest of the version.", stringOf())}, plain: map[int]string{400: "There is no such version, or it cannot be promoted.", 403: "It is off, or the request is from another site."},
 		},
 	}
 }
@@ -179,7 +188,7 @@ func (op *operation) document(t *testing.T, r *jsonschema.Reflector, schemas map
 		})
 	}
 	for _, code := range op.errors {
-		text := map[int]string{400: "A parameter is wrong.", 404: "There is no such thing."}[code]
+		text := map[int]string{400: "The request is wrong.", 404: "There is no such thing."}[code]
 		answers[strconv.Itoa(code)] = answer(text, "application/json", map[string]any{"$ref": "#/components/schemas/Error"})
 	}
 	for code, text := range op.plain {
@@ -200,6 +209,9 @@ func (op *operation) document(t *testing.T, r *jsonschema.Reflector, schemas map
 	}
 	if params != nil {
 		out["parameters"] = params
+	}
+	if op.body != nil {
+		out["requestBody"] = map[string]any{"required": true, "content": map[string]any{"application/json": map[string]any{"schema": reflected(t, r, op.body, schemas)}}}
 	}
 	return out
 }

@@ -20,69 +20,63 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-//go:embed static
-var staticFiles embed.FS
-
 type page struct {
 	Title   string
 	Path    string // of the current page in the navigation
 	Now     time.Time
 	Missing []string // why the daemon is not ready
-	// Troubles lists receivers and sources that are down: alerts may be missing or
+	// Troubles says which receivers and sources are down: alerts may be missing or
 	// undelivered.
 	Troubles []string
 	Data     any
 }
 
-type card struct {
-	Page page
-	Item row
-}
-
 type pages map[string]*template.Template
 
-func parsePages() pages {
+func parsePages(files assets) pages {
 	out := pages{}
-	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "history", "error"} {
+	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "history", "runbook", "playground", "error"} {
 		t := template.New("layout.html").Funcs(template.FuncMap{
-			"ago": ago, "when": when, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "join": strings.Join,
-			"count": text.Digits, "weekday": weekday, "int64": func(n int) int64 { return int64(n) }, "health": healthText, "waiting": waitingText, "card": func(p page, r row) card { return card{p, r} },
+			"ago": agoTime, "since": sinceTime, "when": whenTime, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "host": hostOfLink, "join": strings.Join,
+			"count": text.Digits, "number": number, "health": healthText, "span": span, "asset": files.url,
+			"pending": pendingText, "plural": plural, "capital": capital, "state": stateText, "tame": tame, "lower": strings.ToLower,
+			"weekday": weekday, "int64": func(n int) int64 { return int64(n) },
+			"nest": func(p page, x any) nested { return nested{p, x} },
 		})
 		// The templates are embedded, and a test parses all of them.
-		out[name] = template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/"+name+".html"))
+		out[name] = template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
 	}
 	return out
 }
 
+// nested is what a part of a page gets: the page, and its own data.
+type nested struct {
+	Page page
+	Item any
+}
+
 func (s *Server) routePages(mux *router) {
-	g := func(h http.HandlerFunc) http.HandlerFunc { return s.gate.guarded(h) }
-	mux.HandleFunc("GET /{$}", g(s.alertsPage))
-	mux.HandleFunc("GET /episodes/{fingerprint}", g(s.episodePage))
-	mux.HandleFunc("GET /history", g(s.historyPage))
-	mux.HandleFunc("GET /rules", g(func(w http.ResponseWriter, _ *http.Request) {
-		s.render(w, "rules", http.StatusOK, page{Title: "Rules", Path: "/rules", Data: s.groups()})
-	}))
-	mux.HandleFunc("GET /rules/{name}", g(s.rulePage))
-	mux.HandleFunc("GET /unknown", g(s.unknownPage))
-	mux.HandleFunc("GET /unknown/{fingerprint}/rule", g(s.unknownRulePage))
-	mux.HandleFunc("GET /sources", g(func(w http.ResponseWriter, _ *http.Request) {
-		s.render(w, "sources", http.StatusOK, page{
-			Title: "Sources", Path: "/sources",
-			Data: map[string]any{"Sources": s.sources(), "Endpoints": s.view.Endpoints()},
-		})
-	}))
-	mux.HandleFunc("GET /status", g(func(w http.ResponseWriter, _ *http.Request) {
+	get := func(path string, h http.HandlerFunc) { mux.HandleFunc("GET "+path, s.gate.guarded(h)) }
+	get("/{$}", s.alertsPage)
+	get("/episodes/{fingerprint}", s.episodePage)
+	get("/episodes/{fingerprint}/case", s.caseFile)
+	get("/history", s.historyPage)
+	get("/rules", s.rulesPage)
+	get("/rules/{name}", s.rulePage)
+	get("/runbooks/{name}", s.runbookPage)
+	get("/unknown", s.unknownPage)
+	get("/unknown/{fingerprint}/rule", s.unknownRulePage)
+	get("/sources", s.sourcesPage)
+	get("/playground", s.playPage)
+	mux.HandleFunc("POST /playground", s.admitted(s.play))
+	get("/status", func(w http.ResponseWriter, _ *http.Request) {
 		s.render(w, "status", http.StatusOK, page{Title: "Status", Path: "/status", Data: map[string]any{
 			"Status": s.view.Status(), "Shadow": s.view.Shadow(), "Build": buildInfo().pairs(),
 		}})
-	}))
-	static := http.FileServerFS(staticFiles)
-	mux.HandleFunc("GET /static/", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "max-age=300")
-		static.ServeHTTP(w, r)
 	})
+	mux.Handle("GET /static/", s.assets)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.render(w, "error", http.StatusNotFound, page{Title: "Not found", Data: "There is no page " + r.URL.Path + "."})
+		s.render(w, "error", http.StatusNotFound, page{Title: "Not found", Data: "There is no page " + tame(r.URL.Path) + "."})
 	})
 }
 
@@ -90,7 +84,10 @@ func (s *Server) routePages(mux *router) {
 func (s *Server) render(w http.ResponseWriter, name string, code int, data page) {
 	data.Now = s.opt.Now().UTC()
 	status := s.view.Status()
-	data.Missing, data.Troubles = status.Missing, append(slices.Clone(status.Absent), downReceivers(s.view.Endpoints())...)
+	data.Missing, data.Troubles = status.Missing, append(slices.Clone(status.Absent), s.downReceivers(data.Now)...)
+	for i := range data.Troubles {
+		data.Troubles[i] = tame(data.Troubles[i])
+	}
 	var b bytes.Buffer
 	if err := s.pages[name].Execute(&b, data); err != nil {
 		s.opt.Log.Error().Str("page", name).Err(err).Msg("render page")
@@ -103,108 +100,23 @@ func (s *Server) render(w http.ResponseWriter, name string, code int, data page)
 	_, _ = w.Write(b.Bytes()) // the client may have disconnected
 }
 
-func downReceivers(all []Endpoint) []string {
+// downReceivers says which receivers are down, since when, and why.
+func (s *Server) downReceivers(now time.Time) []string {
 	var out []string
-	for _, e := range all {
-		if !e.Up {
-			text := fmt.Sprintf("The receiver %s %s is down", e.Sink, e.Endpoint)
-			if e.Error != "" {
-				text += ": " + e.Error
-			}
-			out = append(out, text)
+	for _, e := range s.view.Endpoints() {
+		if e.Up {
+			continue
 		}
+		text := fmt.Sprintf("Not delivered to %s %s", e.Sink, e.Endpoint)
+		if since := s.samples.downSince(e); !since.IsZero() && now.Sub(since) >= sampleEvery {
+			text += " for " + span(now.Sub(since))
+		}
+		if e.Error != "" {
+			text += ": " + e.Error
+		}
+		out = append(out, text)
 	}
 	return out
-}
-
-// waitingText says what an alert waits for. Until it fires, its text describes a failure
-// that may still recover.
-func waitingText(e episodes.Episode) string {
-	switch {
-	case e.State == episodes.StateFiring && e.OnHold:
-		return "Silence does not end the alert. It is " + onHoldText(e.WaitsFor) + "."
-	case e.State != episodes.StatePending:
-		return ""
-	case e.OnHold:
-		return "Nobody has been notified. The alert is " + onHoldText(e.WaitsFor) + ". The text describes the failure if it has not recovered by then."
-	case e.Deadline.IsZero():
-		return "Nobody has been notified yet."
-	}
-	return "Nobody has been notified yet. The alert fires at " + when(e.Deadline) + " if the failure has not recovered by then; the text describes it as of that time."
-}
-
-// maxCards bounds the episodes in each section of the alerts page.
-const maxCards = 200
-
-type alertsData struct {
-	Filter              string
-	Error               string
-	Open, Silent, Ended []row
-	More                int64 // open alerts that are not shown
-	Rules, Streams      int
-}
-
-func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) {
-	data := alertsData{Filter: r.URL.Query().Get("filter"), Rules: len(s.view.Stats().Rules)}
-	for _, src := range s.view.Sources() {
-		data.Streams += len(src.Streams)
-	}
-	code := http.StatusOK
-	eps, err := s.filtered(r)
-	if err != nil {
-		data.Error, code = err.Error(), http.StatusBadRequest
-	}
-	var sections [3][]episodes.Episode
-	for _, e := range eps {
-		switch {
-		case e.Rule == nil && e.Labels["severity"] == "none":
-			// The heartbeat: the page itself shows that the daemon is alive.
-		case !open(e):
-			sections[2] = append(sections[2], e)
-		case e.Silent:
-			sections[1] = append(sections[1], e)
-		default:
-			sections[0] = append(sections[0], e)
-		}
-	}
-	data.More = int64(max(0, len(sections[0])-maxCards))
-	for i, rows := range []*[]row{&data.Open, &data.Silent, &data.Ended} {
-		*rows = grouped(sections[i])
-		*rows = (*rows)[:min(len(*rows), maxCards)]
-		for k := range *rows {
-			(*rows)[k].Seen = s.seen(&(*rows)[k].Episode)
-		}
-	}
-	s.render(w, "alerts", code, page{Title: "Alerts", Path: "/", Data: data})
-}
-
-type episodeData struct {
-	episodes.Episode
-	Where      string // its labels as a matcher
-	Events     []Event
-	Skipped    int
-	Deliveries []Delivery
-	Symptoms   []episodes.Episode // open ones
-	Seen       *Seen              // nil: never before
-}
-
-func (s *Server) episodePage(w http.ResponseWriter, r *http.Request) {
-	e, tl, ok := s.timeline(r.PathValue("fingerprint"))
-	if !ok {
-		s.render(w, "error", http.StatusNotFound, page{
-			Title: "Not found",
-			Data:  "This episode is not open, and the history does not have it.",
-		})
-		return
-	}
-	data := episodeData{
-		Episode: e, Where: selector(e.Labels), Events: tl.Events, Skipped: tl.Skipped, Deliveries: newestAnswers(s.view.Deliveries(e.Fingerprint)),
-		Seen: s.seen(&e),
-	}
-	if open(e) {
-		data.Symptoms = symptomsOf(s.view.Episodes())[e.Fingerprint]
-	}
-	s.render(w, "episode", http.StatusOK, page{Title: e.Alert, Path: "/", Data: data})
 }
 
 // healthText formats the health of a rule for people; the API keeps the codes.
@@ -216,13 +128,58 @@ func healthText(health string) string {
 type ruleData struct {
 	Rule
 	Pack, File string
+	Spark      string
+	Recent     uint64
+}
+
+// rulesPage shows all rules, with the number of those that cannot see their failure.
+func (s *Server) rulesPage(w http.ResponseWriter, r *http.Request) {
+	data := rulesData{Filter: r.URL.Query().Get("filter"), Health: map[string]int{}}
+	words := strings.Fields(strings.ToLower(data.Filter))
+	for _, g := range s.groups() {
+		shown := groupView{Group: g}
+		for _, rule := range g.Rules {
+			data.Health[rule.Health]++
+			if !hasWords(words, rule.Name, g.Name, rule.Health, healthText(rule.Health), string(rule.Severity), rule.From) {
+				continue
+			}
+			shown.Shown = append(shown.Shown, ruleView{rule, sparkOf(rule.PerMinute)})
+		}
+		if len(words) == 0 || len(shown.Shown) > 0 {
+			data.Groups = append(data.Groups, shown)
+		}
+	}
+	s.render(w, "rules", http.StatusOK, page{Title: "Rules", Path: "/rules", Data: data})
+}
+
+// hasWords reports whether the texts together contain each of the words, which are in lower
+// case.
+func hasWords(words []string, texts ...string) bool {
+	all := strings.ToLower(strings.Join(texts, "\n"))
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
+}
+
+type rulesData struct {
+	Filter string
+	Groups []groupView
+	Health map[string]int // rules by health
+}
+
+type groupView struct {
+	Group
+	Shown []ruleView
+}
+
+type ruleView struct {
+	Rule
+	Spark string
 }
 
 func (s *Server) rulePage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	full := s.view.Rules().Set.Rule(name)
 	if full == nil {
-		s.render(w, "error", http.StatusNotFound, page{Title: "Not found", Data: "No rule has the name " + name + "."})
+		s.render(w, "error", http.StatusNotFound, page{Title: "Not found", Data: "No rule has the name " + tame(name) + "."})
 		return
 	}
 	data := ruleData{Pack: full.Pack, File: full.File}
@@ -230,6 +187,7 @@ func (s *Server) rulePage(w http.ResponseWriter, r *http.Request) {
 		for _, rule := range g.Rules {
 			if rule.Name == name {
 				data.Rule = rule
+				data.Spark, data.Recent = s.sparkline(ruleSeries(name))
 			}
 		}
 	}
@@ -240,17 +198,23 @@ func (s *Server) rulePage(w http.ResponseWriter, r *http.Request) {
 // most severe and newest first.
 func sortEpisodes(eps []episodes.Episode) {
 	state := map[episodes.State]int{episodes.StateFiring: 0, episodes.StatePending: 1, episodes.StateResolved: 2}
-	severity := map[string]int{"critical": 0, "warning": 1, "info": 2}
-	rank := func(e episodes.Episode) int {
-		sev, ok := severity[e.Labels["severity"]]
-		if !ok {
-			sev = len(severity)
-		}
-		return state[e.State]*10 + sev
-	}
+	rank := func(e *episodes.Episode) int { return state[e.State]*10 + severityRank(e.Labels["severity"]) }
 	slices.SortStableFunc(eps, func(a, b episodes.Episode) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), b.StartsAt.Compare(a.StartsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
+		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), b.StartsAt.Compare(a.StartsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
 	})
+}
+
+// severityRank orders severities, the most severe first.
+func severityRank(severity string) int {
+	switch severity {
+	case "critical":
+		return 0
+	case "warning":
+		return 1
+	case "info":
+		return 2
+	}
+	return 3
 }
 
 type pair struct{ Name, Value string }
@@ -281,4 +245,13 @@ func safeLink(s string) string {
 		return ""
 	}
 	return u.String()
+}
+
+// hostOfLink returns the name of the server of an address.
+func hostOfLink(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
 }

@@ -8,11 +8,15 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"github.com/rs/zerolog"
+
+	"crowsnest/episodes"
+	"crowsnest/rules"
 )
 
 // Bounds of a listener.
@@ -37,6 +41,11 @@ type Options struct {
 	// Promote serves POST /-/promote; nil disables it. It puts the shadow version with
 	// that digest in force.
 	Promote func(ctx context.Context, digest string) error
+	// Case makes the file about the episode with a fingerprint, as a page of HTML. It reads
+	// the data of endpoints of the API, such as "sources", with get. nil disables it.
+	Case func(fingerprint string, get func(path string) ([]byte, error)) ([]byte, error)
+	// RunTests runs the inline tests of rules for the playground; nil: it runs none.
+	RunTests func([]*rules.Rule) ([]TestOutcome, error)
 	// Pprof serves /debug/pprof.
 	Pprof bool
 	// Registry is served at /metrics.
@@ -61,6 +70,12 @@ type Server struct {
 	opt     Options
 	gate    *gate
 	pages   pages
+	assets  assets
+	feed    *feed
+	samples *samples
+	player  player
+	inner   *http.ServeMux            // the API for the server itself, without bounds
+	raw     func() []episodes.Episode // without the cost of making lines safe to show
 	handler http.Handler
 	probes  http.Handler
 	routes  []string // patterns of handler
@@ -93,8 +108,14 @@ func New(view View, opt Options) *Server {
 	if opt.MaxConns <= 0 {
 		opt.MaxConns = maxConns
 	}
+	raw := view.Episodes
 	view = tamed(complete(view))
-	s := &Server{own: view, view: labelled(view), opt: opt, gate: newGate(opt.Log), pages: parsePages()}
+	s := &Server{
+		own: view, view: labelled(view), opt: opt, gate: newGate(opt.Log), assets: readAssets(),
+		feed: newFeed(raw), samples: newSamples(), raw: raw, inner: http.NewServeMux(),
+		player: player{admit: make(chan struct{}, maxPlayers), turn: make(chan struct{}, 1), tests: opt.RunTests},
+	}
+	s.pages = parsePages(s.assets)
 	probes := newRouter()
 	s.routeProbes(probes)
 	s.probes = secured(probes)
@@ -137,6 +158,11 @@ func (s *Server) Run(ctx context.Context, main, probe net.Listener) error {
 	if probe != nil {
 		serve(s.probes, probe, "")
 	}
+	background, end := context.WithCancel(ctx)
+	var ending sync.WaitGroup
+	ending.Go(func() { s.feed.run(background, s.opt.Now) })
+	ending.Go(func() { s.sampling(background) })
+	defer ending.Wait()
 	var err error
 	running := len(servers)
 	select {
@@ -144,6 +170,7 @@ func (s *Server) Run(ctx context.Context, main, probe net.Listener) error {
 	case err = <-errs:
 		running--
 	}
+	end()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	for _, srv := range servers {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"html/template"
 	"strconv"
 	"time"
 )
@@ -41,6 +42,14 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
+// brief formats a duration for a narrow column: without seconds from a minute on.
+func brief(d time.Duration) string {
+	if d >= time.Minute && d < time.Hour {
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	}
+	return span(d)
+}
+
 // humanBytes formats a size with a binary unit.
 func humanBytes(n int64) string {
 	if n < 1024 {
@@ -52,4 +61,79 @@ func humanBytes(n int64) string {
 		v, i = v/1024, i+1
 	}
 	return fmt.Sprintf("%.1f %ciB", v, units[i])
+}
+
+// agoTime formats the distance from t to now as an element that the script keeps up to date.
+func agoTime(now, t time.Time) template.HTML { return timeElement(t, "ago", ago(now, t)) }
+
+// sinceTime is agoTime without "ago".
+func sinceTime(now, t time.Time) template.HTML {
+	if t.IsZero() || t.Unix() <= 0 {
+		return "never"
+	}
+	return timeElement(t, "since", brief(max(0, now.Sub(t))))
+}
+
+// whenTime formats a time as an element.
+func whenTime(t time.Time) template.HTML { return timeElement(t, "", when(t)) }
+
+func timeElement(t time.Time, kind, text string) template.HTML {
+	if t.IsZero() || t.Unix() <= 0 {
+		return "never"
+	}
+	attribute := ""
+	if kind != "" {
+		attribute = fmt.Sprintf(` data-%s title="%s"`, kind, when(t))
+	}
+	return template.HTML(fmt.Sprintf(`<time datetime="%s"%s>%s</time>`, t.UTC().Format(time.RFC3339), attribute, text)) //nolint:gosec // made of times only
+}
+
+// plural returns a word with an s unless there is one.
+func plural(n int64, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}
+
+// capital returns a text with its first letter in upper case, if that is a letter of ASCII.
+func capital(s string) string {
+	if s != "" && s[0] >= 'a' && s[0] <= 'z' {
+		return string(s[0]-'a'+'A') + s[1:]
+	}
+	return s
+}
+
+// stateText formats a state for people.
+func stateText(s string) string {
+	if s == "held" {
+		return "on hold"
+	}
+	return s
+}
+
+// number formats a count in at most four characters.
+func number(n int64) string {
+	switch {
+	case n < 10_000:
+		return strconv.FormatInt(n, 10)
+	case n < 1_000_000:
+		return strconv.FormatInt(n/1000, 10) + "k"
+	case n < 1_000_000_000:
+		return strconv.FormatInt(n/1_000_000, 10) + "M"
+	}
+	return strconv.FormatInt(n/1_000_000_000, 10) + "G"
+}
+
+// rate formats lines per second.
+func rate(perSecond float64) string {
+	switch {
+	case perSecond == 0:
+		return "0"
+	case perSecond < 0.1:
+		return "<0.1"
+	case perSecond < 10:
+		return fmt.Sprintf("%.1f", perSecond)
+	}
+	return number(int64(perSecond + 0.5))
 }

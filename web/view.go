@@ -40,6 +40,17 @@ type View struct {
 	// Past those of one alert. They are read-only, and empty on an agent.
 	History func() []*history.Entry
 	Past    func(episodes.Fingerprint) []*history.Entry
+	// Links returns where the pages link to.
+	Links func() Links
+}
+
+// Links are addresses of other programs, for browsers.
+type Links struct {
+	// Logs is the template of the address of an alert's logs; "": there is none.
+	// logsLink replaces its placeholders.
+	Logs string
+	// Alertmanager is the address of its pages; "": not known.
+	Alertmanager string
 }
 
 // Unknown is what complaints that no rule matches show.
@@ -183,6 +194,9 @@ type Source struct {
 	// Members are the members of a source without streams of its own, ordered by
 	// name.
 	Members []Member `json:"parts,omitempty"`
+	// LinesPerSecond is the mean of the last complete minutes, at most five. The server sets
+	// it once it is known.
+	LinesPerSecond *float64 `json:"linesPerSecond,omitempty"`
 }
 
 // Member is the state of one member of a source, such as the agent of one node.
@@ -229,6 +243,8 @@ type Endpoint struct {
 	Pending  int              `json:"pending"`
 	// ClockSkew is how many seconds its clock is ahead of the local one.
 	ClockSkew float64 `json:"clockSkewSeconds"`
+	// DownSince is when it was first seen down, to 15 seconds. The server sets it.
+	DownSince *time.Time `json:"downSince,omitempty"`
 }
 
 // Delivery is an answer of one receiver to one alert. Equal consecutive answers

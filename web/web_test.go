@@ -83,6 +83,9 @@ func exampleView() View {
 			}, {Name: "files", Error: hostile}}
 		},
 		External: func() []map[string]string { return []map[string]string{{"cluster": "east"}} },
+		Links: func() Links {
+			return Links{Logs: "https://logs.example.org/?q={selector}&from={from}", Alertmanager: "http://am.example.org:9093"}
+		},
 		Endpoints: func() []Endpoint {
 			return []Endpoint{{Sink: "alertmanager", Endpoint: "http://am:9093", Error: hostile, Failed: map[string]int64{"timeout": 2}}}
 		},
@@ -153,7 +156,7 @@ func TestPages(t *testing.T) {
 			require.Contains(t, body, text)
 		}
 	}
-	f("/", 200, "LeaseLost", "1,234 lines", "team-a", "Resolved in the last 15 minutes", "Silent (shown here, not sent)", "1h 0m ago")
+	f("/", 200, "LeaseLost", "1,234 lines", "team-a", "Resolved in the last 15 minutes", "Silent (shown here, not sent)", "1h 0m")
 	f("/?filter=namespace%3D%22team-b%22", 200, "No open alert matches this filter", "team-b")
 	f("/?filter=%7Bbroken", 400, "write matchers such as")
 	f("/episodes/0000000000000abc", 200, "What to do", "Restart it.", "Sent as", "(503)", "the condition became true", "namespace=&#34;team-a&#34;")
@@ -170,7 +173,7 @@ func TestPages(t *testing.T) {
 	f("/nowhere", 404, "There is no page /nowhere")
 }
 
-// emptyView is that of a daemon that has just started.
+// emptyView is that of a daemon that has nothing yet.
 func emptyView() View {
 	return View{
 		External: func() []map[string]string { return nil },
@@ -178,6 +181,7 @@ func emptyView() View {
 		Rules: func() Rules { return Rules{Set: &rules.Set{}} }, Sources: func() []Source { return nil },
 		Endpoints: func() []Endpoint { return nil }, Status: func() Status { return Status{Missing: []string{"no rules are loaded"}} },
 		Shadow: func() *Shadow { return nil }, Unknown: func() Unknown { return Unknown{Enabled: true, Failures: []UnknownFailure{}} },
+		Links: func() Links { return Links{} },
 	}
 }
 
@@ -199,7 +203,7 @@ func TestEmptyPages(t *testing.T) {
 
 func TestStatic(t *testing.T) {
 	s := newTestServer(t, exampleView(), Options{})
-	for _, path := range []string{"/static/style.css", "/static/refresh.js", "/static/icon.svg"} {
+	for _, path := range []string{"/static/style.css", "/static/console.js", "/static/icon.svg"} {
 		w := request(s, "GET", path)
 		require.Equal(t, 200, w.Code, path)
 		body := w.Body.String()

@@ -33,6 +33,7 @@ type Config struct {
 	Sentinel  Sentinel        `yaml:"sentinel"`
 	Redaction Redaction       `yaml:"redaction"`
 	Storage   Storage         `yaml:"storage"`
+	Web       Web             `yaml:"web"`
 
 	Keys strictyaml.Keys `yaml:"-"`
 	file string

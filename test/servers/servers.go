@@ -82,3 +82,19 @@ func portOr(t testing.TB, port int) int {
 	}
 	return port
 }
+
+// File returns the path of a file that make e2e-servers provides. It skips the test if there
+// is none.
+func File(t testing.TB, name string) string {
+	t.Helper()
+	path := filepath.Join(cacheDir(), name)
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+		return path
+	}
+	msg := fmt.Sprintf("there is no %s: run make e2e-servers, which provides it once", path)
+	if os.Getenv("CROWSNEST_SERVERS") == required {
+		t.Fatal(msg)
+	}
+	t.Skip(msg)
+	return ""
+}

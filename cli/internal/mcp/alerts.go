@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"crowsnest/cli/internal/casefile"
+	"crowsnest/casefile"
 	"crowsnest/cli/internal/show"
 	"crowsnest/episodes"
 	"crowsnest/web"

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"crowsnest/cli/internal/casefile"
+	"crowsnest/casefile"
 )
 
 type caseIn struct {

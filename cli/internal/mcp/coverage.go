@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"crowsnest/cli/internal/casefile"
+	"crowsnest/casefile"
 )
 
 type coverageIn struct {

@@ -8,7 +8,7 @@ import (
 	"io"
 	"slices"
 
-	"crowsnest/cli/internal/casefile"
+	"crowsnest/casefile"
 	"crowsnest/cli/internal/inputs"
 	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/loader"

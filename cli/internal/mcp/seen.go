@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/cli/internal/casefile"
+	"crowsnest/casefile"
 )
 
 // Bounds of what an answer says about gaps; the tool coverage has all of them.

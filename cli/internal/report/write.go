@@ -7,9 +7,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"crowsnest/cli/internal/markdown"
 	"crowsnest/internal/text"
 	"crowsnest/redact"
+	"crowsnest/redact/markdown"
 )
 
 // Bounds of the text that people read.

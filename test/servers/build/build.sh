@@ -45,6 +45,23 @@ kube="-X $version.gitVersion=v$kube -X $version.gitMajor=$major -X $version.gitM
 build kube-apiserver kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver "$kube"
 build kubectl        kube-apiserver k8s.io/kubernetes/cmd/kubectl "$kube"
 
+# axe-core checks whether pages are accessible. It is a file of JavaScript for tests.
+axe=4.14.1
+axe_sum=29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
+if wanted axe && [ "$(cat "$bin/.axe.made" 2>/dev/null)" != "$axe" ]; then
+  if command -v npm >/dev/null; then
+    echo "axe-core: fetching into $bin" >&2
+    work=$(mktemp -d)
+    (cd "$work" && npm pack --silent "axe-core@$axe" >/dev/null && tar xzf "axe-core-$axe.tgz" package/axe.min.js)
+    echo "$axe_sum  $work/package/axe.min.js" | sha256sum --check --quiet
+    mv "$work/package/axe.min.js" "$bin/axe.min.js"
+    rm -rf "$work"
+    echo "$axe" >"$bin/.axe.made"
+  else
+    echo "npm: not in PATH; install it (Debian: apt-get install npm), or the tests that need axe-core do not run" >&2
+  fi
+fi
+
 # package COMMAND PACKAGE: it is installed below, or the message says what to do.
 missing=()
 package() {
@@ -55,6 +72,8 @@ package() {
 # Prometheus cannot be built from its module, which lacks its web pages.
 package prometheus      prometheus
 package promtool        prometheus
+# The pages are tested in a real browser.
+package chromium        chromium
 # The packages of a release are installed in a copy of the machine.
 package mandoc          mandoc
 package rpm             rpm

@@ -12,7 +12,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"crowsnest/cli/internal/markdown"
+	"crowsnest/redact/markdown"
 )
 
 //go:embed case.html

@@ -1,0 +1,70 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"regexp"
+
+	"crowsnest/daemon/component"
+	"crowsnest/sinks/alertmanager"
+	"crowsnest/strictyaml"
+	"crowsnest/web"
+)
+
+// Web sets where the daemon's pages link to.
+type Web struct {
+	// LogsURL is the address of the logs of an alert, such as a query of Grafana Explore.
+	// In it, {selector} is the selector of the streams in LogQL, {selector_json} the same
+	// inside a JSON string, {from} and {to} are times in milliseconds, {from_time} and
+	// {to_time} the same in RFC 3339, and {NAME} is the value of the alert's label NAME.
+	// All values are percent-encoded; other braces are written %7B and %7D.
+	LogsURL string `yaml:"logs_url" bounds:"0,4096"`
+	// AlertmanagerURL is the address of Alertmanager's pages for browsers, where silences
+	// are made. Default the first address of the first Alertmanager below sinks.
+	AlertmanagerURL string `yaml:"alertmanager_url" bounds:"0,4096"`
+
+	Keys strictyaml.Keys `yaml:"-"`
+}
+
+// placeholder matches what LogsURL replaces, and braces that it cannot.
+var placeholder = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*\}|[{}]`)
+
+func (c *Config) checkWeb(k *checker) {
+	keys := c.Web.Keys
+	for _, key := range []struct{ name, value string }{{"logs_url", c.Web.LogsURL}, {"alertmanager_url", c.Web.AlertmanagerURL}} {
+		if key.value == "" || keys.Broken(key.name) {
+			continue
+		}
+		plain := key.value
+		if key.name == "logs_url" {
+			brace := false
+			plain = placeholder.ReplaceAllStringFunc(plain, func(m string) string {
+				brace = brace || len(m) == 1
+				return "x"
+			})
+			if brace {
+				k.add(keys.Value(key.name), "bad-value", "logs_url has a brace that is not part of a placeholder", "write %7B and %7D for other braces")
+				continue
+			}
+		}
+		u, err := url.Parse(plain)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+			k.add(keys.Value(key.name), "bad-value", fmt.Sprintf("%s is not an absolute http or https address without a user", key.name), "write it like https://grafana.example.org")
+		}
+	}
+}
+
+// Links returns the addresses of other programs that the pages link to.
+func (c *Config) Links() web.Links {
+	out := web.Links{Logs: c.Web.LogsURL, Alertmanager: c.Web.AlertmanagerURL}
+	for _, am := range component.Of[alertmanager.Config](c.Sinks) {
+		for _, address := range am.URLs {
+			if u, err := url.Parse(address); err == nil {
+				u.User, u.RawQuery = nil, ""
+				out.Alertmanager = cmp.Or(out.Alertmanager, u.String())
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,33 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/web"
+)
+
+func TestLinksOfPages(t *testing.T) {
+	f := func(text string) (*Config, string) {
+		cfg, problems := Parse("c.yml", []byte("sources: {kubelet: {}}\n"+text))
+		return cfg, problems.Error()
+	}
+	cfg, problems := f("web: {logs_url: 'https://g/explore?panes=%7B{selector_json}%7D&from={from}', alertmanager_url: 'https://am/x'}\nsinks: {alertmanager: [{urls: ['http://a:9093']}]}\n")
+	require.Empty(t, problems)
+	require.Equal(t, web.Links{Logs: "https://g/explore?panes=%7B{selector_json}%7D&from={from}", Alertmanager: "https://am/x"}, cfg.Links())
+	cfg, problems = f("sinks: {alertmanager: [{urls: ['http://a:9093', 'http://b:9093']}]}\n")
+	require.Empty(t, problems)
+	require.Equal(t, web.Links{Alertmanager: "http://a:9093"}, cfg.Links())
+	for text, want := range map[string]string{
+		"web: {logs_url: 'https://g/{\"a\"}'}":         "a brace that is not part of a placeholder",
+		"web: {logs_url: 'javascript:alert(1)'}":       "not an absolute http or https address",
+		"web: {logs_url: '/explore'}":                  "not an absolute http or https address",
+		"web: {alertmanager_url: 'http://u:p@am'}":     "not an absolute http or https address",
+		"web: {alertmanager_url: 'ftp://am.example'}":  "not an absolute http or https address",
+		"web: {alertmanager: 'http://am.example.org'}": "alertmanager_url",
+	} {
+		_, problems = f(text + "\n")
+		require.Contains(t, problems, want, text)
+	}
+}

@@ -1,0 +1,137 @@
+package browser
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+)
+
+var desktop = look{width: 1440, height: 900}
+
+// What a reader does survives updates: focus, typed text, scroll position, selection and open
+// rows; and new alerts appear.
+func TestUpdatesKeepWhatTheReaderDoes(t *testing.T) {
+	s := &scene{alerts: 65, streams: 10}
+	b := open(t, browser(t), s.serve(t), "/", desktop)
+	b.until(`document.getElementById("live").classList.contains("on")`)
+	count := `Number(document.querySelector("#e-0abc000000000000 .c-count b").textContent)`
+	before := eval[int](b, count)
+	b.press("/")
+	b.run(chromedp.KeyEvent("paym"))
+	eval[bool](b, `document.querySelectorAll(".row details")[3].open = true`)
+	eval[bool](b, `(scrollTo(0, 200), true)`)
+	s.changes.Add(1000)
+	b.until(fmt.Sprintf("%s >= %d", count, before+1000))
+	require.Equal(t, "filter", eval[string](b, `document.activeElement.id`))
+	require.Equal(t, "paym", eval[string](b, `document.activeElement.value`))
+	require.True(t, eval[bool](b, `document.querySelectorAll(".row details")[3].open`))
+	require.Equal(t, 200, eval[int](b, `Math.round(scrollY)`))
+
+	b.press(kb.Escape, "j", "j")
+	focused := `document.activeElement.closest(".row")?.id`
+	id := eval[string](b, focused)
+	require.NotEmpty(t, id)
+	s.changes.Add(1000)
+	b.until(fmt.Sprintf("%s >= %d", count, before+2000))
+	require.Equal(t, id, eval[string](b, focused))
+	rows := eval[int](b, `Number(document.querySelector(".state-firing b").textContent)`)
+	s.extra.Add(5)
+	b.until(fmt.Sprintf(`Number(document.querySelector(".state-firing b").textContent) > %d`, rows))
+	b.close()
+}
+
+// Everything works with the keyboard alone.
+func TestKeyboard(t *testing.T) {
+	s := &scene{alerts: 65, streams: 10}
+	base := s.serve(t)
+	b := open(t, browser(t), base, "/", desktop)
+	b.press("j", "o")
+	b.until(`document.activeElement.closest("details").open`)
+	b.press("j", "k", "o")
+	b.until(`!document.activeElement.closest("details").open`)
+	b.press("?")
+	b.until(`document.getElementById("help").open`)
+	require.Empty(t, b.axe())
+	b.press(kb.Escape)
+	b.until(`!document.getElementById("help").open`)
+	b.press("/")
+	b.run(chromedp.KeyEvent("payments" + kb.Enter))
+	b.until(`location.search.includes("payments") && document.querySelectorAll(".row").length > 0 && [...document.querySelectorAll(".row")].every(r => r.textContent.includes("payments"))`)
+	b.press("j", "e")
+	b.until(`location.pathname.startsWith("/episodes/")`)
+	b.close()
+
+	// Every control can be reached with Tab, and shows it.
+	b = open(t, browser(t), base, "/sources", desktop)
+	seen := map[string]bool{}
+	for range 20 {
+		b.press(kb.Tab)
+		seen[eval[string](b, `document.activeElement.textContent.trim().slice(0, 20)`)] = true
+		require.NotEqual(t, "none", eval[string](b, `getComputedStyle(document.activeElement).outlineStyle`))
+	}
+	for _, want := range []string{"Skip to content", "Alerts", "Search"} {
+		require.Contains(t, seen, want)
+	}
+	b.close()
+}
+
+// Without JavaScript every page shows the same facts, rows open, searching works, and so does
+// the playground.
+func TestWithoutJavaScript(t *testing.T) {
+	s := &scene{alerts: 65, streams: 146}
+	base := s.serve(t)
+	in := browser(t)
+	plain := look{width: 360, height: 740, noScript: true}
+	b := open(t, in, base, "/", plain)
+	b.run(
+		chromedp.Click(".row summary", chromedp.ByQuery),
+		chromedp.WaitVisible(".row details[open] .inside", chromedp.ByQuery),
+		chromedp.SendKeys("#filter", "payments"+kb.Enter, chromedp.ByQuery),
+		chromedp.WaitVisible(`a[href="/"].button`, chromedp.ByQuery),
+	)
+	b.screenshot("noscript-alerts")
+	b.close()
+	b = open(t, in, base, "/playground", plain)
+	b.run(
+		chromedp.SendKeys("#lines", "valve stuck at 5", chromedp.ByQuery),
+		chromedp.Click("form.play button", chromedp.ByQuery),
+		chromedp.WaitVisible("#result", chromedp.ByQuery),
+	)
+	var text string
+	b.run(chromedp.Text("#result", &text, chromedp.ByQuery))
+	require.Contains(t, text, "PumpStuck")
+	require.Contains(t, text, `contains "valve stuck"`)
+	b.close()
+}
+
+// pump is a rule with a test.
+const pump = `- alert: PumpStuck
+  from: '{container="pump"}'
+  severity: warning
+  match: valve stuck
+  tests:
+  - {name: fires, stream: {container: pump}, input: [{at: 0s, line: valve stuck}], expect: [{at: 1m, firing: [{alertname: PumpStuck}]}]}
+`
+
+// The playground explains hostile lines without executing them.
+func TestPlayground(t *testing.T) {
+	s := &scene{alerts: 1}
+	base := s.serve(t)
+	b := open(t, browser(t), base, "/playground?rule="+s.set.Rules[0].Alert, desktop)
+	require.Contains(t, eval[string](b, `document.getElementById("rules").value`), "- alert: "+s.set.Rules[0].Alert)
+	b.fill("rules", pump)
+	b.fill("lines", hostile+"\nE0101 leaderelection lost")
+	b.fill("labels", "")
+	b.run(
+		chromedp.Click("form.play button", chromedp.ByQuery),
+		chromedp.WaitVisible("#result", chromedp.ByQuery),
+	)
+	require.Contains(t, eval[string](b, `document.getElementById("result").innerText`), "passed")
+	require.Empty(t, b.axe())
+	require.Empty(t, b.overflow())
+	b.screenshot("playground-result")
+	b.close()
+}

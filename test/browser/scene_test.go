@@ -1,0 +1,295 @@
+package browser
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/episodes"
+	"crowsnest/replay"
+	"crowsnest/rules"
+	"crowsnest/web"
+)
+
+// hostile is log text that a browser must neither execute nor let break out of its place.
+const hostile = "\x1b[31mE0101\x1b[0m <script>alert(1)</script><img src=x onerror=alert(2)> \u202eevil '\"{{.}}</textarea>"
+
+// scene is what the pages show: a made-up daemon.
+type scene struct {
+	alerts, streams int
+	// changes is added to the number of lines of the first alert.
+	changes atomic.Int64
+	// extra is how many further alerts are open.
+	extra        atomic.Int64
+	calm         bool   // no alert, no problem
+	alertmanager string // address of its pages
+	now          atomic.Pointer[func() time.Time]
+	began        time.Time
+	set          *rules.Set
+}
+
+// serve starts a server of the scene and returns its address.
+func (s *scene) serve(t *testing.T) string {
+	t.Helper()
+	set, err := rules.Load(rules.Shipped())
+	require.NoError(t, err)
+	s.set, s.began = set, time.Now()
+	clock := func() time.Time { return s.began }
+	s.now.Store(&clock)
+	server := web.New(s.view(), web.Options{
+		Registry: prometheus.NewRegistry(), Now: func() time.Time { return (*s.now.Load())() },
+		Case: func(fp string, get func(string) ([]byte, error)) ([]byte, error) {
+			_, err := get("episodes/" + fp + "/timeline")
+			return []byte("<!doctype html><title>case</title>" + fp), err
+		},
+		RunTests: func(all []*rules.Rule) ([]web.TestOutcome, error) {
+			report, err := replay.RunTests(all, replay.TestOptions{})
+			var out []web.TestOutcome
+			for _, r := range report.Results {
+				out = append(out, web.TestOutcome{Rule: r.Rule, Test: r.Test, Failures: r.Failures})
+			}
+			return out, err
+		},
+	})
+	for m := 60; m > 0; m-- { // an hour of samples
+		at := s.began.Add(-time.Duration(m) * time.Minute)
+		clock := func() time.Time { return at }
+		s.now.Store(&clock)
+		server.Sample()
+	}
+	live := time.Now
+	s.now.Store(&live)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx, l, nil) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	return "http://" + l.Addr().String()
+}
+
+// past is how many minutes before the beginning the clock of the scene is; 0 later.
+func (s *scene) past() int64 {
+	return max(0, int64(s.began.Sub((*s.now.Load())()).Minutes()))
+}
+
+func (s *scene) view() web.View {
+	return web.View{
+		Episodes: s.episodes,
+		Stats:    s.stats,
+		Rules: func() web.Rules {
+			seen := map[string]time.Time{}
+			for i, r := range s.set.Rules {
+				if i%7 != 0 {
+					seen[r.Alert] = s.began.Add(-time.Minute)
+				}
+			}
+			return web.Rules{Set: s.set, Seen: seen, Cost: map[string]time.Duration{}, Tries: map[string]int64{}}
+		},
+		Sources:    s.sources,
+		Endpoints:  s.endpoints,
+		Deliveries: s.deliveries,
+		Timeline:   s.timeline,
+		Status: func() web.Status {
+			return web.Status{
+				Start: s.began.Add(-26 * time.Hour), Config: "global:\n  external_url: https://crowsnest.example.org\nsources:\n  kubelet: {}\n",
+				Flags: map[string]string{"config.file": "/etc/crowsnest/crowsnest.yml", "web.listen-address": ":9797"}, Storage: "/var/lib/crowsnest",
+				Reload: web.Reload{OK: true, At: s.began, Success: s.began.Add(-time.Hour)}, Saved: s.began,
+			}
+		},
+		External: func() []map[string]string { return []map[string]string{{"cluster": "prod-eu"}} },
+		Shadow:   func() *web.Shadow { return nil },
+		Unknown:  s.unknown,
+		UnknownRule: func(string) (string, error) {
+			return "pack: {name: x}\n", nil
+		},
+		Links: func() web.Links {
+			return web.Links{Logs: "https://grafana.example.org/explore?panes={selector_json}&from={from}&to={to}", Alertmanager: cmp.Or(s.alertmanager, "http://alertmanager.example.org:9093")}
+		},
+	}
+}
+
+func (s *scene) stats() episodes.Stats {
+	var out episodes.Stats
+	for i, r := range s.set.Rules {
+		st := episodes.RuleStatus{Rule: r}
+		if i%5 == 0 {
+			st.Matches, st.LastMatch = int64(i)*13+(60-s.past())*int64(i%4), s.began.Add(-time.Duration(i)*time.Minute)
+		}
+		out.Rules = append(out.Rules, st)
+	}
+	return out
+}
+
+var spaces = []string{"kube-system", "payments", "shop-frontend", "team-blue-staging", "ingress", "monitoring", "data-platform", "ci", "auth", "search"}
+
+// ruleOf returns a rule for an alert of the scene.
+func (s *scene) ruleOf(i int) *rules.Rule { return s.set.Rules[(i*37)%len(s.set.Rules)] }
+
+func (s *scene) episodes() []episodes.Episode {
+	out := []episodes.Episode{{
+		Fingerprint: 1, Alert: "CrowsnestHeartbeat", State: episodes.StateFiring, StartsAt: s.began.Add(-26 * time.Hour), LastSeen: s.began,
+		Labels: map[string]string{"alertname": "CrowsnestHeartbeat", "severity": "none"},
+	}}
+	if s.calm {
+		return out
+	}
+	for i := range s.alerts + int(s.extra.Load()) {
+		out = append(out, s.episode(i))
+	}
+	return out
+}
+
+func (s *scene) episode(i int) episodes.Episode {
+	r := s.ruleOf(i)
+	now := s.began
+	e := episodes.Episode{
+		Fingerprint: episodes.Fingerprint(0x0abc000000000000 + i), Rule: r, Alert: r.Alert, State: episodes.StateFiring,
+		StartsAt: now.Add(-time.Duration(3+i%200) * time.Minute), LastSeen: now.Add(-time.Duration(i%50) * time.Second),
+		Count: int64(i%7*31 + 1), Line: "E1126 05:41:07.123456       1 controller.go:329] \"Reconciler error\" err=\"context deadline exceeded\" controller=\"machine\" namespace=\"" + spaces[i%len(spaces)] + "\"",
+		Labels: map[string]string{
+			"alertname": r.Alert, "severity": string(r.Severity), "cluster": "prod-eu", "namespace": spaces[i%len(spaces)],
+			"pod": fmt.Sprintf("controller-%05d-x%dv", i*7919%99999, i%10),
+		},
+		Annotations: map[string]string{},
+	}
+	e.FiredAt = e.StartsAt.Add(2 * time.Minute)
+	data := rules.TemplateData{Labels: map[string]string{"container": "manager"}, Vars: map[string]string{}, Value: e.Count, Line: e.Line}
+	for _, name := range append(slices.Clone(r.By), r.CapturedNames...) {
+		data.Labels[name], data.Vars[name] = valueOf(name, i), valueOf(name, i)
+	}
+	for _, name := range r.By {
+		if e.Labels[name] == "" && len(e.Labels) < 7 {
+			e.Labels[name] = valueOf(name, i)
+		}
+	}
+	maps.Copy(data.Labels, e.Labels)
+	for _, a := range r.Annotations {
+		e.Annotations[a.Name], _ = a.Template.Execute(data)
+	}
+	e.Annotations["remediation"], _ = r.Remediation.Text(data, func(v string) string { return v })
+	if len(r.Remediation.Affects) > 0 {
+		e.Annotations["affected"] = "unknown: Affected are versions below 1.2.3; the running version is not known"
+	}
+	e.First = e.Line
+	switch i % 11 {
+	case 3:
+		e.State, e.FiredAt, e.Deadline = episodes.StatePending, time.Time{}, now.Add(57*time.Minute)
+		e.StartsAt = now.Add(-3 * time.Minute)
+	case 5:
+		e.OnHold, e.WaitsFor = true, []string{"kubelet"}
+	case 7:
+		e.State, e.EndsAt, e.Reason, e.Concluded = episodes.StateResolved, now.Add(-time.Duration(i%14)*time.Minute), episodes.ReasonClear, now
+	}
+	if i == 0 {
+		e.Line, e.Count = hostile, e.Count+s.changes.Load()
+	}
+	if i%11 == 1 && i > 0 {
+		cause := s.ruleOf(i - 1)
+		e.Cause = &episodes.Cause{Fingerprint: episodes.Fingerprint(0x0abc000000000000 + i - 1), Alert: cause.Alert, Severity: string(cause.Severity), StartsAt: now.Add(-time.Hour)}
+	}
+	e.Count += max(0, 60-s.past()-int64(i%40)) * int64(i%5) / 2 // grows in the last hour
+	return e
+}
+
+// valueOf makes up a value for a label or a capture.
+func valueOf(name string, i int) string {
+	known := map[string]string{
+		"server": "10.0.0.%d:6443", "node": "node-%d", "reason": "NotReady", "kind": "Machine", "object": "web-%d", "name": "web-%d", "error": "context deadline exceeded",
+		"image": "registry.example.org/app:1.%d.0", "url": "https://10.0.0.%d/healthz", "webhook": "validate.example.org", "namespace": spaces[i%len(spaces)],
+	}
+	form, ok := known[name]
+	if !ok {
+		form = strings.ReplaceAll(name, "_", "-") + "-%d"
+	}
+	if strings.Contains(form, "%d") {
+		return fmt.Sprintf(form, i%250)
+	}
+	return form
+}
+
+func (s *scene) timeline(fp episodes.Fingerprint) (episodes.Timeline, bool) {
+	i := int(fp - 0x0abc000000000000)
+	if fp < 0x0abc000000000000 || i >= s.alerts {
+		return episodes.Timeline{}, false
+	}
+	e := s.episode(i)
+	tl := episodes.Timeline{Episode: e, Skipped: 2, Events: []episodes.Event{
+		{At: e.StartsAt.Add(-30 * time.Second), Kind: episodes.EventCounted, N: 1, Of: 3},
+		{At: e.StartsAt, Kind: episodes.EventOpened, Line: e.Line, Log: "pod controller"},
+	}}
+	if !e.FiredAt.IsZero() {
+		tl.Events = append(tl.Events, episodes.Event{At: e.FiredAt, Kind: episodes.EventFired})
+	}
+	if e.OnHold {
+		tl.Events = append(tl.Events, episodes.Event{At: s.began.Add(-2 * time.Minute), Kind: episodes.EventOnHold, Sources: []string{"kubelet"}})
+	}
+	if !e.EndsAt.IsZero() {
+		tl.Events = append(tl.Events, episodes.Event{At: e.EndsAt, Kind: episodes.EventEnded, Reason: e.Reason})
+	}
+	return tl, true
+}
+
+func (s *scene) deliveries(fp episodes.Fingerprint) []web.Delivery {
+	i := int(fp - 0x0abc000000000000)
+	if fp < 0x0abc000000000000 || i%11 == 3 {
+		return nil
+	}
+	e := s.episode(i)
+	out := []web.Delivery{{Sink: "alertmanager", Endpoint: "http://am-0:9093", Time: e.FiredAt.Add(time.Second), Last: s.began, Times: 12, Code: 200}}
+	if i%13 == 0 {
+		out = append(out, web.Delivery{Sink: "alertmanager", Endpoint: "http://am-1:9093", Time: s.began.Add(-4 * time.Minute), Last: s.began, Times: 9, Error: "connection refused"})
+	}
+	return out
+}
+
+func (s *scene) endpoints() []web.Endpoint {
+	return []web.Endpoint{
+		{Sink: "alertmanager", Endpoint: "http://am-0:9093", Up: true, Sent: 12345},
+		{Sink: "alertmanager", Endpoint: "http://am-1:9093", Up: s.calm, Sent: 11000, Pending: 7, Error: map[bool]string{false: "dial tcp 10.0.0.7:9093: connection refused"}[s.calm]},
+	}
+}
+
+func (s *scene) sources() []web.Source {
+	k := web.Source{
+		Name: "kubelet", Up: true, Opened: true, Watermark: time.Now().Add(-2 * time.Second), Lag: 340 * time.Millisecond,
+		Lines: (60 - s.past()) * 61_234, Bytes: 7 << 30, Lost: map[string]int64{"rotated": 4096}, Errors: map[string]int64{"open": 3},
+	}
+	for i := range s.streams {
+		k.Streams = append(k.Streams, web.Stream{
+			Labels: map[string]string{"namespace": spaces[i%len(spaces)], "pod": fmt.Sprintf("app-%d-7d9f8b6c5d-%05d", i%40, i), "container": "manager", "node": "node-" + fmt.Sprint(i%5)},
+			Path:   fmt.Sprintf("/var/log/pods/%s_app-%d_uid/manager/0.log", spaces[i%len(spaces)], i), Offset: int64(i) * 4096, Size: int64(i)*4096 + int64(i%9/8)*123456,
+			Lines: (60 - s.past()) * int64(i%9) * 20, LastRead: time.Now().Add(-time.Second),
+		})
+	}
+	e := web.Source{Name: "events", Up: s.calm, Opened: true, Watermark: time.Now().Add(-6 * time.Minute), Lines: 4123, Error: map[bool]string{false: "watch events: the API server refused: 403"}[s.calm]}
+	if !s.calm {
+		e.Away = s.began.Add(-6 * time.Minute)
+	}
+	return []web.Source{k, e}
+}
+
+func (s *scene) unknown() web.Unknown {
+	u := web.Unknown{Enabled: true, PerDay: 10, Patterns: 412, Components: 31, Failures: []web.UnknownFailure{}}
+	if !s.calm {
+		u.Failures = append(u.Failures, web.UnknownFailure{
+			Fingerprint: "00000000deadbeef", State: "alert", Why: "new", Component: "payments/ledger", Labels: map[string]string{"namespace": "payments"},
+			Pattern: "failed to post entry <*>: " + hostile, Level: "error", Since: s.began.Add(-time.Hour), Last: s.began, Count: 321,
+			Pods: []string{"ledger-0", "ledger-1"}, Changes: []string{"image ledger:1.4.0 to ledger:1.5.0, 3 minutes before"}, Examples: []string{hostile}, Ignore: "{component: ledger}",
+		})
+	}
+	return u
+}

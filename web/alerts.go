@@ -1,0 +1,267 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"crowsnest/episodes"
+)
+
+const (
+	perPage  = 50 // open alerts on one page
+	maxEnded = 50 // ended ones below them
+	maxPages = 100_000
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// alertsData is what the page of alerts shows.
+type alertsData struct {
+	Filter, Error string
+	States        []string
+	Facets        []Facet
+	Suggested     []string // for the search box
+	Open          []row
+	Silent, Ended []row
+	Total         int // open alerts that the query selects
+	From, To      int // of these, on this page
+	Previous      string
+	Next          string
+	MoreEnded     int
+	Rules         int
+	Streams       int
+	Reading       []reading
+	OneCluster    bool // all alerts have the same cluster
+	query         query
+}
+
+// reading says up to when a source was read.
+type reading struct {
+	Name  string
+	Up    bool
+	Until time.Time
+}
+
+func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) {
+	data := alertsData{Filter: r.URL.Query().Get("filter"), States: r.URL.Query()["state"], Rules: len(s.view.Stats().Rules)}
+	for _, src := range s.view.Sources() {
+		data.Streams += len(src.Streams)
+		data.Reading = append(data.Reading, reading{src.Name, src.Up, src.Watermark})
+	}
+	q, err := s.query(r)
+	if err != nil {
+		data.Error = err.Error()
+		data.States = nil
+		s.render(w, "alerts", http.StatusBadRequest, page{Title: "Alerts", Path: "/", Data: data})
+		return
+	}
+	data.query = q
+	all := s.view.Episodes()
+	data.Facets = slices.DeleteFunc(facets(q, all), func(f Facet) bool {
+		return f.Name == "cluster" && len(f.Values) == 1 && !f.Values[0].Selected // it says nothing
+	})
+	data.Suggested, data.OneCluster = suggestions(all), oneCluster(all)
+	s.fill(&data, all, pageNumber(r))
+	s.render(w, "alerts", http.StatusOK, page{Title: title(data), Path: "/", Data: data})
+}
+
+// title names the number of firing alerts, for a tab in the background.
+func title(data alertsData) string {
+	for _, f := range data.Facets {
+		for _, v := range f.Values {
+			if f.Name == stateFacet && v.Value == "firing" && v.Count > 0 {
+				return fmt.Sprintf("(%d) Alerts", v.Count)
+			}
+		}
+	}
+	return "Alerts"
+}
+
+func pageNumber(r *http.Request) int {
+	n, err := strconv.Atoi(r.URL.Query().Get("page"))
+	if err != nil {
+		return 1
+	}
+	return min(max(n, 1), maxPages)
+}
+
+// fill puts the episodes that the query selects into their sections.
+func (s *Server) fill(data *alertsData, all []episodes.Episode, number int) {
+	var sections [3][]episodes.Episode
+	for i := range all {
+		e := &all[i]
+		if heartbeatAlert(e) || !data.query.selects(e) {
+			continue
+		}
+		at := 0
+		switch {
+		case !open(*e):
+			at = 2
+		case e.Silent:
+			at = 1
+		}
+		sections[at] = append(sections[at], *e)
+	}
+	for i := range sections {
+		sortEpisodes(sections[i])
+	}
+	rows := grouped(sections[0])
+	data.Total = len(rows)
+	number = min(number, max(1, (len(rows)+perPage-1)/perPage))
+	first := (number - 1) * perPage
+	last := min(len(rows), first+perPage)
+	data.Open, data.From, data.To = s.dressed(rows[first:last]), first+1, last
+	if first > 0 {
+		data.Previous = data.query.link(number - 1)
+	}
+	if last < len(rows) {
+		data.Next = data.query.link(number + 1)
+	}
+	if number > 1 {
+		return // further sections are on the first page
+	}
+	data.Silent = s.dressed(firstRows(sections[1], maxEnded))
+	data.Ended = s.dressed(firstRows(sections[2], maxEnded))
+	data.MoreEnded = len(sections[2]) - len(data.Ended)
+}
+
+func firstRows(list []episodes.Episode, n int) []row {
+	rows := grouped(list)
+	return rows[:min(n, len(rows))]
+}
+
+// dressed adds to rows what only shown ones need.
+func (s *Server) dressed(rows []row) []row {
+	for i := range rows {
+		r := &rows[i]
+		r.Actions, r.Seen = s.actions(r.Episode), s.seen(&r.Episode)
+		r.Undelivered = undelivered(s.view.Deliveries(r.Fingerprint))
+		r.First = ""
+		r.Spark, r.Recent = s.sparkline(episodeSeries(r.Fingerprint.String()))
+		r.Steps = remedyOf(r.Annotations["remediation"])
+	}
+	return rows
+}
+
+// suggestions returns what the search box may complete: names of alerts and the values of the
+// labels that are counted.
+func suggestions(all []episodes.Episode) []string {
+	const maxSuggested = 60
+	seen := map[string]bool{}
+	var out []string
+	add := func(text string) {
+		if !seen[text] && len(out) < maxSuggested {
+			seen[text] = true
+			out = append(out, text)
+		}
+	}
+	for i := range all {
+		if heartbeatAlert(&all[i]) {
+			continue
+		}
+		add(all[i].Alert)
+		for _, name := range facetLabels {
+			if v := all[i].Labels[name]; v != "" {
+				add(name + "=" + strconv.Quote(v))
+			}
+		}
+	}
+	return out
+}
+
+// oneCluster reports whether all episodes have the same label cluster.
+func oneCluster(all []episodes.Episode) bool {
+	name := ""
+	for i := range all {
+		own := all[i].Labels["cluster"]
+		if own != "" && name != "" && own != name {
+			return false
+		}
+		name = cmp.Or(own, name)
+	}
+	return true
+}
+
+// Filtered returns the page of alerts with one more demand on a label.
+func (d alertsData) Filtered(name, value string) string { return d.query.with(name, value).link(1) }
+
+// Began is when the failure began, as far as lines show.
+func (r row) Began() time.Time { return r.ActiveAt() }
+
+// Where is a row's labels except those that have columns of their own: where it is first.
+func (r row) Where() []pair {
+	all := pairs(r.Labels, "alertname", "severity", "resolves")
+	slices.SortStableFunc(all, func(a, b pair) int { return cmp.Compare(placeRank(a.Name), placeRank(b.Name)) })
+	return all
+}
+
+// Place is Where without the cluster if all alerts have the same.
+func (d alertsData) Place(r row) []pair {
+	all := r.Where()
+	if d.OneCluster {
+		all = slices.DeleteFunc(all, func(p pair) bool { return p.Name == "cluster" })
+	}
+	return all
+}
+
+// placeRank orders labels from the larger place to the smaller one.
+func placeRank(name string) int {
+	places := []string{"cluster", "namespace", "pod", "container", "node"}
+	if i := slices.Index(places, name); i >= 0 {
+		return i
+	}
+	return len(places)
+}
+
+// undelivered says which receivers do not have the newest state of an alert, and since when.
+func undelivered(all []Delivery) []Delivery {
+	newest := map[[2]string]Delivery{}
+	var order [][2]string
+	for _, d := range all {
+		key := [2]string{d.Sink, d.Endpoint}
+		if _, ok := newest[key]; !ok {
+			order = append(order, key)
+		}
+		newest[key] = d
+	}
+	var out []Delivery
+	for _, key := range order {
+		if newest[key].Error != "" {
+			out = append(out, newest[key])
+		}
+	}
+	return out
+}
+
+// remedy is what to do about a failure.
+type remedy struct {
+	Summary string
+	Steps   []string // commands, with remarks behind #
+	Notes   []string // what unsafe values of the log were replaced by
+}
+
+// remedyOf splits the text of a remediation, which has one step a line.
+func remedyOf(text string) (out remedy) {
+	var summary []string
+	for _, line := range strings.Split(text, "\n") {
+		number, rest, ok := strings.Cut(line, ". ")
+		n, err := strconv.Atoi(number)
+		switch {
+		case ok && err == nil && n == len(out.Steps)+1:
+			out.Steps = append(out.Steps, rest)
+		case strings.HasPrefix(line, "UNSAFE_VALUE_"):
+			out.Notes = append(out.Notes, line)
+		case len(out.Steps) > 0:
+			out.Steps[len(out.Steps)-1] += "\n" + line
+		case strings.TrimSpace(line) != "":
+			summary = append(summary, line)
+		}
+	}
+	out.Summary = strings.Join(summary, "\n")
+	return out
+}

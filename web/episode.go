@@ -1,0 +1,109 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"crowsnest/episodes"
+)
+
+// episodeData is what the page of an episode shows.
+type episodeData struct {
+	episodes.Episode
+	Where       string // its labels in Alertmanager as a matcher
+	Events      []Event
+	Skipped     int
+	Deliveries  []Delivery
+	Undelivered []Delivery
+	Symptoms    []episodes.Episode // open ones
+	Actions     Actions
+	Steps       remedy
+	Picture     picture
+	Affected    string // what the versions say, as a sentence
+	Verdict     string // yes, no, unknown
+	Case        bool   // the case file can be downloaded
+	Text        string // a summary to paste into a chat
+	Seen        *Seen  // nil: never before
+}
+
+// Began is when the failure began, as far as lines show.
+func (d episodeData) Began() time.Time { return d.ActiveAt() }
+
+func (s *Server) episodePage(w http.ResponseWriter, r *http.Request) {
+	e, tl, ok := s.timeline(r.PathValue("fingerprint"))
+	if !ok {
+		s.render(w, "error", http.StatusNotFound, page{
+			Title: "Not found",
+			Data:  "This episode is not open, and the history does not have it.",
+		})
+		return
+	}
+	deliveries := s.view.Deliveries(e.Fingerprint)
+	data := episodeData{
+		Episode: e, Where: s.where(e), Events: tl.Events, Skipped: tl.Skipped, Deliveries: newestAnswers(deliveries),
+		Undelivered: undelivered(deliveries), Actions: s.actions(e), Steps: remedyOf(e.Annotations["remediation"]),
+		Picture: s.draw(e, tl), Case: s.opt.Case != nil, Seen: s.seen(&e),
+	}
+	data.Verdict, data.Affected, _ = strings.Cut(e.Annotations["affected"], ": ")
+	if open(e) {
+		data.Symptoms = symptomsOf(s.view.Episodes())[e.Fingerprint]
+	}
+	data.Text = s.pasteText(data)
+	s.render(w, "episode", http.StatusOK, page{Title: e.Alert, Path: "/", Data: data})
+}
+
+// pasteText returns a few lines about an episode to paste into a chat.
+func (s *Server) pasteText(d episodeData) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", d.Alert, d.State)
+	if sev := d.Labels["severity"]; sev != "" {
+		fmt.Fprintf(&b, ", %s", sev)
+	}
+	fmt.Fprintf(&b, ", since %s\n", when(d.StartsAt))
+	if text := d.Annotations["summary"]; text != "" {
+		fmt.Fprintf(&b, "%s\n", text)
+	}
+	for _, p := range pairs(d.Labels, "alertname", "severity", "resolves") {
+		fmt.Fprintf(&b, "%s=%q ", p.Name, p.Value)
+	}
+	fmt.Fprintf(&b, "\n%s\nfingerprint %s\n", d.Line, d.Fingerprint)
+	return b.String()
+}
+
+// caseFile serves the file about an episode to forward and keep.
+func (s *Server) caseFile(w http.ResponseWriter, r *http.Request) {
+	e, ok := s.find(r.PathValue("fingerprint"))
+	if !ok || s.opt.Case == nil {
+		s.render(w, "error", http.StatusNotFound, page{Title: "Not found", Data: "There is no case file: this episode is not open, and did not end in the last 15 minutes."})
+		return
+	}
+	file, err := s.opt.Case(e.Fingerprint.String(), s.data)
+	if err != nil {
+		s.opt.Log.Error().Err(err).Msg("make case file")
+		s.render(w, "error", http.StatusInternalServerError, page{Title: "Failed", Data: "The case file could not be made; see the log of crowsnest."})
+		return
+	}
+	name := fmt.Sprintf("case-%s-%s.html", e.Fingerprint, s.opt.Now().UTC().Format("20060102-150405"))
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	// A browser that shows the file anyway gives it no rights on this origin.
+	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'; style-src 'unsafe-inline'")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(file) // the client may have disconnected
+}
+
+// pendingText says since when an episode waits, and when it fires.
+func pendingText(now time.Time, e episodes.Episode) string {
+	text := "Pending since " + when(e.StartsAt) + "."
+	switch {
+	case e.OnHold:
+		return text + " It is " + onHoldText(e.WaitsFor) + "."
+	case e.Deadline.IsZero():
+		return text
+	case e.Deadline.Before(now):
+		return text + " Its time is over; crowsnest reads the last lines before it fires."
+	}
+	return text + " It fires " + ago(now, e.Deadline) + ", at " + when(e.Deadline) + ", if the failure has not recovered by then."
+}

@@ -1,0 +1,159 @@
+package web
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"crowsnest/episodes"
+)
+
+// maxFacetValues bounds the values of one facet that are counted by name.
+const maxFacetValues = 8
+
+// Facet counts the open alerts that a query selects by the values of one property. The
+// query's own demand of that property does not count, so that the others remain visible.
+type Facet struct {
+	Name   string       `json:"name"` // severity, state, cluster, namespace
+	Values []FacetValue `json:"values"`
+	// More is how many further values there are.
+	More int `json:"more,omitempty"`
+}
+
+// FacetValue is one value of a facet.
+type FacetValue struct {
+	Value string `json:"value"`
+	Count int    `json:"count"`
+	// Selected is set if the query demands the value.
+	Selected bool `json:"selected,omitempty"`
+	// Link is the page with the value selected, or with it no longer selected.
+	Link string `json:"-"`
+}
+
+// stateFacet counts states, the others labels.
+const stateFacet = "state"
+
+// facetLabels are the labels that are counted.
+var facetLabels = []string{"severity", "cluster", "namespace"}
+
+// facets counts the episodes that a query selects.
+func facets(q query, all []episodes.Episode) []Facet {
+	var out []Facet
+	for _, label := range facetLabels {
+		rest, counts := q.without(label), map[string]int{}
+		own := q.value(label)
+		for i := range all {
+			e := &all[i]
+			if heartbeatAlert(e) || len(q.states) == 0 && (!open(*e) || e.Silent) || !rest.selects(e) {
+				continue
+			}
+			if v := e.Labels[label]; v != "" {
+				counts[v]++
+			}
+		}
+		if own != "" && counts[own] == 0 {
+			counts[own] = 0 // it can be removed
+		}
+		if f := facetOf(q, label, counts); len(f.Values) > 0 {
+			out = append(out, f)
+		}
+	}
+	return slices.Insert(out, min(1, len(out)), countStates(q, all))
+}
+
+// heartbeatAlert reports whether an alert only proves that the daemon is alive, which the pages
+// do as well.
+func heartbeatAlert(e *episodes.Episode) bool { return e.Rule == nil && e.Labels["severity"] == "none" }
+
+func facetOf(q query, label string, counts map[string]int) Facet {
+	f := Facet{Name: label, Values: []FacetValue{}}
+	own := q.value(label)
+	for _, v := range slices.Sorted(maps.Keys(counts)) {
+		x := FacetValue{Value: v, Count: counts[v], Selected: v == own}
+		if x.Selected {
+			x.Link = q.without(label).link(1)
+		} else {
+			x.Link = q.with(label, v).link(1)
+		}
+		f.Values = append(f.Values, x)
+	}
+	slices.SortStableFunc(f.Values, func(a, b FacetValue) int {
+		if label == "severity" {
+			return cmp.Compare(severityRank(a.Value), severityRank(b.Value))
+		}
+		return cmp.Or(-compareBool(a.Selected, b.Selected), -cmp.Compare(a.Count, b.Count))
+	})
+	if len(f.Values) > maxFacetValues {
+		f.More = len(f.Values) - maxFacetValues
+		f.Values = f.Values[:maxFacetValues]
+	}
+	return f
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// countStates counts the states of what a query selects apart from states.
+func countStates(q query, all []episodes.Episode) Facet {
+	rest, counts := q, map[string]int{}
+	rest.states = nil
+	for i := range all {
+		e := &all[i]
+		if heartbeatAlert(e) || !rest.selects(e) {
+			continue
+		}
+		if !e.Silent || !open(*e) {
+			counts[string(e.State)]++
+		}
+		if open(*e) && e.OnHold {
+			counts["held"]++
+		}
+	}
+	f := Facet{Name: stateFacet}
+	for _, st := range []string{"firing", "pending", "held", "resolved"} {
+		x := FacetValue{Value: st, Count: counts[st], Selected: slices.Contains(q.states, st)}
+		with := q
+		if with.states = []string{st}; x.Selected {
+			with.states = nil
+		}
+		x.Link = with.link(1)
+		f.Values = append(f.Values, x)
+	}
+	return f
+}
+
+// link returns the address of a page of the alerts that a query selects.
+func (q query) link(page int) string {
+	v := url.Values{}
+	if text := q.text(); text != "" {
+		v.Set("filter", text)
+	}
+	for _, st := range q.states {
+		v.Add("state", st)
+	}
+	if page > 1 {
+		v.Set("page", itoa(page))
+	}
+	if len(v) == 0 {
+		return "/"
+	}
+	return "/?" + v.Encode()
+}
+
+// apiCounts returns the facets of what a request selects.
+func (s *Server) apiCounts(r *http.Request) (any, *apiError) {
+	q, err := s.query(r)
+	if err != nil {
+		return nil, &apiError{http.StatusBadRequest, "bad_data", err.Error()}
+	}
+	return Counts{facets(q, s.view.Episodes())}, nil
+}

@@ -1,0 +1,251 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"crowsnest/episodes"
+)
+
+// Bounds of the stream of changes.
+const (
+	maxSubscribers = 64
+	maxWaiting     = 8                // messages that a subscriber has not taken
+	maxChanges     = 100              // episodes in one message
+	feedEvery      = time.Second      // how often changes are looked for
+	heartbeat      = 5 * time.Second  // so a reader notices within seconds that the daemon is dead
+	sendTime       = 10 * time.Second // for a client to take a message
+)
+
+// Change is a message of the stream: what changed since the one before.
+type Change struct {
+	Time time.Time `json:"time"`
+	// Episodes are those that are new or changed, and Gone the fingerprints of those that
+	// are no longer listed.
+	Episodes []ChangedEpisode `json:"episodes"`
+	Gone     []string         `json:"gone"`
+	// More counts the changes beyond the bound of a message: read /api/v1/episodes.
+	More int `json:"more,omitempty"`
+}
+
+// ChangedEpisode is the state of an episode that changed. /api/v1/episodes/FINGERPRINT has
+// the rest.
+type ChangedEpisode struct {
+	Fingerprint string         `json:"fingerprint"`
+	Alert       string         `json:"alert"`
+	Severity    string         `json:"severity,omitempty"`
+	State       episodes.State `json:"state"`
+	Held        bool           `json:"held,omitempty"`
+	Silent      bool           `json:"silent,omitempty"`
+	StartsAt    time.Time      `json:"startsAt"`
+	LastSeen    time.Time      `json:"lastSeen"`
+	EndsAt      *time.Time     `json:"endsAt,omitempty"`
+	Count       int64          `json:"count"`
+	// Turned is set if more than the number of its lines changed.
+	Turned bool `json:"turned,omitempty"`
+}
+
+// known is what was last sent about an episode, as hashes.
+type known struct{ turn, all uint64 }
+
+// feed compares the episodes once a second, while someone reads the stream, and passes the
+// differences to the subscribers. It is safe for concurrent use.
+type feed struct {
+	list func() []episodes.Episode
+
+	mu    sync.Mutex
+	subs  map[*subscriber]bool
+	known map[string]known // by fingerprint; nil: nobody reads
+}
+
+// subscriber is one reader of the stream. A reader that is too slow loses its channel and has
+// to connect again.
+type subscriber struct{ messages chan []byte }
+
+func newFeed(list func() []episodes.Episode) *feed {
+	return &feed{list: list, subs: map[*subscriber]bool{}}
+}
+
+// subscribe returns nil if there are too many readers.
+func (f *feed) subscribe() *subscriber {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.subs) >= maxSubscribers {
+		return nil
+	}
+	if f.known == nil {
+		f.known, _ = compare(nil, f.list())
+	}
+	s := &subscriber{messages: make(chan []byte, maxWaiting)}
+	f.subs[s] = true
+	return s
+}
+
+func (f *feed) unsubscribe(s *subscriber) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.subs, s)
+	if len(f.subs) == 0 {
+		f.known = nil
+	}
+}
+
+// end ends the streams of all subscribers.
+func (f *feed) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for s := range f.subs {
+		close(s.messages)
+		delete(f.subs, s)
+	}
+	f.known = nil
+}
+
+// run looks for changes until ctx ends.
+func (f *feed) run(ctx context.Context, now func() time.Time) {
+	tick := time.NewTicker(feedEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			f.end()
+			return
+		case <-tick.C:
+			f.look(now().UTC())
+		}
+	}
+}
+
+// look passes the changes since the last look to the subscribers, and ends the streams of
+// those that have not taken earlier ones.
+func (f *feed) look(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.known == nil {
+		return
+	}
+	var c Change
+	f.known, c = compare(f.known, f.list())
+	if len(c.Episodes)+len(c.Gone) == 0 {
+		return
+	}
+	c.Time = now
+	message := encodeEvent("change", c)
+	for s := range f.subs {
+		select {
+		case s.messages <- message:
+		default:
+			close(s.messages)
+			delete(f.subs, s)
+		}
+	}
+}
+
+// compare returns what is known of a list, and how it differs from what was known.
+func compare(before map[string]known, list []episodes.Episode) (map[string]known, Change) {
+	after := make(map[string]known, len(list))
+	c := Change{Episodes: []ChangedEpisode{}, Gone: []string{}}
+	for i := range list {
+		e := &list[i]
+		fp, k := e.Fingerprint.String(), hashesOf(e)
+		if k2, twice := after[fp]; twice {
+			k = known{k2.turn ^ k.turn, k2.all ^ k.all} // an ended and an open episode
+		}
+		after[fp] = k
+	}
+	sent := map[string]bool{}
+	for i := range list {
+		e := &list[i]
+		fp := e.Fingerprint.String()
+		old, ok := before[fp]
+		if ok && old == after[fp] || sent[fp] && !open(*e) {
+			continue
+		}
+		sent[fp] = true
+		if len(c.Episodes) == maxChanges {
+			c.More++
+			continue
+		}
+		c.Episodes = append(c.Episodes, ChangedEpisode{
+			Fingerprint: fp, Alert: e.Alert, Severity: e.Labels["severity"], State: e.State, Held: e.OnHold, Silent: e.Silent,
+			StartsAt: e.StartsAt, LastSeen: e.LastSeen, EndsAt: optional(e.EndsAt), Count: e.Count, Turned: !ok || old.turn != after[fp].turn,
+		})
+	}
+	for fp := range before {
+		if _, ok := after[fp]; !ok {
+			if len(c.Gone) == maxChanges {
+				c.More++
+				continue
+			}
+			c.Gone = append(c.Gone, fp)
+		}
+	}
+	return after, c
+}
+
+func hashesOf(e *episodes.Episode) known {
+	cause := episodes.Fingerprint(0)
+	if e.Cause != nil {
+		cause = e.Cause.Fingerprint
+	}
+	turn := fmt.Appendf(nil, "%s %t %t %d %d %d %s", e.State, e.OnHold, e.Silent, e.StartsAt.UnixNano(), e.EndsAt.UnixNano(), cause, strings.Join(e.WaitsFor, ","))
+	all := fmt.Appendf(turn[:len(turn):len(turn)], " %d %d %d", e.Count, e.LastSeen.UnixNano(), e.Deadline.UnixNano())
+	return known{xxhash.Sum64(turn), xxhash.Sum64(all)}
+}
+
+// encodeEvent returns a message in the format of server-sent events.
+func encodeEvent(name string, data any) []byte {
+	body, _ := json.Marshal(data) // all types that are sent can be encoded
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, body)
+}
+
+// stream sends changes until the client disconnects, is too slow, or the server stops. Each
+// message has a deadline of its own, so the limits of other requests do not apply. If the
+// server has too many connections, streams are among the first that it closes.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
+	sub := s.feed.subscribe()
+	if sub == nil {
+		busy(w)
+		return
+	}
+	defer s.feed.unsubscribe(sub)
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // nothing more is read; unsupported by httptest.ResponseRecorder
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no") // asks nginx to pass messages on at once
+	send := func(message []byte) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(sendTime)) // unsupported by httptest.ResponseRecorder
+		if _, err := w.Write(message); err != nil {
+			return false
+		}
+		return control.Flush() == nil
+	}
+	alive := func(name string) []byte { return encodeEvent(name, map[string]time.Time{"time": s.opt.Now().UTC()}) }
+	if !send(alive("hello")) {
+		return
+	}
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for {
+		var message []byte
+		ok := true
+		select {
+		case <-r.Context().Done():
+			return
+		case message, ok = <-sub.messages:
+		case <-beat.C:
+			message = alive("alive")
+		}
+		if !ok || !send(message) {
+			return
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package web
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/episodes"
+)
+
+// Size of a small chart, in pixels: one and a half per minute.
+const (
+	sparkWidth  = 90
+	sparkHeight = 16
+)
+
+// sparkline returns the path of a small chart of bars, one per minute of the last hour, and
+// the sum of the hour; "" if nothing is known.
+func (s *Server) sparkline(name string) (path string, sum uint64) {
+	counts, _ := s.samples.perMinute(name)
+	return sparkPath(counts)
+}
+
+func sparkOf(p *PerMinute) string {
+	if p == nil {
+		return ""
+	}
+	path, _ := sparkPath(p.Counts)
+	return path
+}
+
+func sparkPath(counts []uint32) (path string, sum uint64) {
+	if len(counts) == 0 {
+		return "", 0
+	}
+	most := slices.Max(counts)
+	var b strings.Builder
+	for i, n := range counts {
+		sum += uint64(n)
+		if n == 0 {
+			continue
+		}
+		x := sparkWidth - 0.75 - 1.5*float64(len(counts)-1-i)
+		height := max(2, float64(n)/float64(most)*sparkHeight)
+		fmt.Fprintf(&b, "M%.2f %dv-%.1f", x, sparkHeight, height)
+	}
+	if b.Len() == 0 {
+		return "M0 16", 0
+	}
+	return b.String(), sum
+}
+
+// picture is the timeline of an episode as shapes. Positions and widths are percentages, so
+// that texts and circles keep their form in every width.
+type picture struct {
+	Bands []shape // states
+	Bars  []shape // lines per minute
+	Marks []shape // events
+	Ticks []shape // times
+	Most  uint32  // lines in the tallest bar
+}
+
+// shape is a part of a picture.
+type shape struct {
+	X, W  string // in percent
+	Y, H  int    // in pixels, of a bar
+	Class string
+	Text  string // for people
+	End   bool   // a text at it is to its left
+}
+
+// barHeight is the height of the tallest bar, in pixels.
+const barHeight = 40
+
+// axis maps times to percentages.
+type axis struct{ from, to time.Time }
+
+func (a axis) at(t time.Time) float64 {
+	part := float64(t.Sub(a.from)) / float64(a.to.Sub(a.from)) * 100
+	return min(max(part, 0), 100)
+}
+
+func (a axis) span(from, to time.Time) (x, w string) {
+	x0, x1 := a.at(from), a.at(to)
+	return percent(x0), percent(max(x1-x0, 0.2))
+}
+
+func percent(x float64) string { return fmt.Sprintf("%.2f%%", x) }
+
+// draw makes the picture of an episode.
+func (s *Server) draw(e episodes.Episode, tl Timeline) picture {
+	from, to := e.ActiveAt(), s.opt.Now()
+	if !open(e) && !e.EndsAt.IsZero() {
+		to = e.EndsAt
+	}
+	for _, ev := range tl.Events {
+		if ev.At != nil && ev.Kind != kindNext {
+			if ev.At.Before(from) {
+				from = *ev.At
+			}
+			if ev.At.After(to) {
+				to = *ev.At
+			}
+		}
+	}
+	room := max(to.Sub(from)/40, time.Second)
+	a := axis{from.Add(-room), to.Add(room)}
+	p := picture{Bands: bands(a, e, tl.Events), Ticks: ticks(a)}
+	for _, ev := range tl.Events {
+		if ev.At != nil && ev.Kind != kindNext {
+			p.Marks = append(p.Marks, shape{X: percent(a.at(*ev.At)), Class: markClass(ev), Text: when(*ev.At) + ": " + ev.Text})
+		}
+	}
+	counts, first := s.samples.perMinute(episodeSeries(e.Fingerprint.String()))
+	if len(counts) > 0 {
+		p.Most = slices.Max(counts)
+	}
+	for i, n := range counts {
+		begin := first.Add(time.Duration(i) * time.Minute)
+		if n == 0 || begin.Add(time.Minute).Before(a.from) || begin.After(a.to) {
+			continue
+		}
+		x, w := a.span(begin, begin.Add(time.Minute))
+		h := max(2, int(float64(n)/float64(p.Most)*barHeight))
+		p.Bars = append(p.Bars, shape{X: x, W: w, Y: barHeight - h, H: h, Text: fmt.Sprintf("%s: %d", begin.Format("15:04"), n)})
+	}
+	return p
+}
+
+func markClass(ev Event) string {
+	switch ev.Kind {
+	case kindNotified:
+		if ev.Delivery != nil && ev.Delivery.Error != "" {
+			return "failed"
+		}
+		return "notified"
+	case string(episodes.EventEnded):
+		return "ended"
+	case string(episodes.EventFired), string(episodes.EventOpened):
+		return "turn"
+	}
+	return "other"
+}
+
+// bands returns the states of an episode over time, and the times on hold.
+func bands(a axis, e episodes.Episode, events []Event) []shape {
+	var out, holds []shape
+	state, since := "", a.from
+	var held time.Time
+	end := func(t time.Time) {
+		if state != "" {
+			x, w := a.span(since, t)
+			out = append(out, shape{X: x, W: w, Class: state, Text: state})
+		}
+		since = t
+	}
+	hold := func(t time.Time) {
+		if !held.IsZero() {
+			x, w := a.span(held, t)
+			holds = append(holds, shape{X: x, W: w, Class: "held", Text: "on hold"})
+		}
+		held = time.Time{}
+	}
+	last := a.to
+	for _, ev := range events {
+		if ev.At == nil {
+			continue
+		}
+		switch episodes.EventKind(ev.Kind) {
+		case episodes.EventOpened:
+			if state == "" {
+				end(*ev.At)
+				state = "pending"
+			}
+		case episodes.EventFired:
+			end(*ev.At)
+			state = "firing"
+		case episodes.EventOnHold:
+			hold(*ev.At)
+			held = *ev.At
+		case episodes.EventResumed:
+			hold(*ev.At)
+		case episodes.EventEnded:
+			hold(*ev.At)
+			end(*ev.At)
+			state = string(e.State)
+		}
+	}
+	hold(last)
+	end(last)
+	return append(out, holds...)
+}
+
+// tickSteps are the distances between the times below a picture.
+var tickSteps = []time.Duration{
+	time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute,
+	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 48 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour,
+}
+
+// ticks returns at most five round times of an axis.
+func ticks(a axis) []shape {
+	const most = 4
+	span := a.to.Sub(a.from)
+	step := span / most
+	for _, d := range tickSteps {
+		if span/d <= most {
+			step = d
+			break
+		}
+	}
+	format := "15:04"
+	switch {
+	case step < time.Minute:
+		format = "15:04:05"
+	case step >= 24*time.Hour:
+		format = "Jan 2"
+	case span > 24*time.Hour:
+		format = "Jan 2 15:04"
+	}
+	var out []shape
+	for t := a.from.UTC().Truncate(step); !t.After(a.to); t = t.Add(step) {
+		if x := a.at(t); !t.Before(a.from) {
+			out = append(out, shape{X: percent(x), Text: t.Format(format), End: x > 85})
+		}
+	}
+	return out
+}

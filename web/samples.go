@@ -1,0 +1,176 @@
+package web
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	sampleEvery = 15 * time.Second
+	minutes     = 60   // that a series covers
+	maxSeries   = 8192 // about 2 MiB
+)
+
+// samples remembers for an hour how counters grew per minute: the lines of episodes, rules,
+// sources and namespaces. It is safe for concurrent use.
+type samples struct {
+	mu     sync.Mutex
+	minute int64 // of the newest sample, since 1970; 0: none yet
+	series map[string]*series
+	down   map[string]time.Time // since when a receiver is down
+}
+
+type series struct {
+	last   int64 // value of the counter
+	since  int64 // minute of the first sample
+	counts [minutes]uint32
+}
+
+// counter is the value of a counter. A fresh one began to count since the last sample.
+type counter struct {
+	value int64
+	fresh bool
+}
+
+func newSamples() *samples {
+	return &samples{series: map[string]*series{}, down: map[string]time.Time{}}
+}
+
+// take adds the values of all counters, and forgets those that are absent.
+func (s *samples) take(now time.Time, values map[string]counter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	minute := now.Unix() / 60
+	for m := max(s.minute+1, minute-minutes+1); m <= minute && s.minute > 0; m++ {
+		for _, x := range s.series {
+			x.counts[m%minutes] = 0
+		}
+	}
+	s.minute = max(s.minute, minute)
+	maps.DeleteFunc(s.series, func(name string, _ *series) bool { _, ok := values[name]; return !ok })
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		v, x := values[name], s.series[name]
+		if x == nil {
+			if len(s.series) >= maxSeries {
+				continue
+			}
+			x = &series{since: s.minute, last: v.value}
+			if v.fresh {
+				x.last = 0
+			}
+			s.series[name] = x
+		}
+		if grown := v.value - x.last; grown > 0 {
+			x.counts[s.minute%minutes] += uint32(min(grown, 1<<31))
+		}
+		x.last = v.value
+	}
+}
+
+// perMinute returns how a counter grew in each of the last minutes, the newest last and
+// incomplete; nil if it is not known. The time is the start of the first minute.
+func (s *samples) perMinute(name string) ([]uint32, time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.series[name]
+	if x == nil {
+		return nil, time.Time{}
+	}
+	first := max(x.since, s.minute-minutes+1)
+	out := make([]uint32, 0, minutes)
+	for m := first; m <= s.minute; m++ {
+		out = append(out, x.counts[m%minutes])
+	}
+	return out, time.Unix(first*60, 0).UTC()
+}
+
+// perSecond returns the mean growth per second over the last complete minutes, at most
+// five; false if there is none.
+func (s *samples) perSecond(name string) (float64, bool) {
+	counts, _ := s.perMinute(name)
+	if len(counts) < 2 {
+		return 0, false
+	}
+	counts = counts[:len(counts)-1]
+	counts = counts[max(0, len(counts)-5):]
+	sum := 0.0
+	for _, n := range counts {
+		sum += float64(n)
+	}
+	return sum / float64(60*len(counts)), true
+}
+
+// setDown notes which receivers are down.
+func (s *samples) setDown(now time.Time, all []Endpoint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.down
+	s.down = map[string]time.Time{}
+	for _, e := range all {
+		if e.Up {
+			continue
+		}
+		key := e.Sink + " " + e.Endpoint
+		if since, ok := before[key]; ok {
+			s.down[key] = since
+		} else {
+			s.down[key] = now
+		}
+	}
+}
+
+// downSince returns since when a receiver is known to be down; zero: not known.
+func (s *samples) downSince(e Endpoint) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.down[e.Sink+" "+e.Endpoint]
+}
+
+// Names of series.
+func episodeSeries(fingerprint string) string { return "episode " + fingerprint }
+func ruleSeries(alert string) string          { return "rule " + alert }
+func sourceSeries(name string) string         { return "source " + name }
+func namespaceSeries(source, namespace string) string {
+	return "namespace " + source + " " + namespace
+}
+
+// Sample takes a sample of all counters that the pages show per minute. Run does so every 15
+// seconds.
+func (s *Server) Sample() {
+	now := s.opt.Now()
+	values := map[string]counter{}
+	for _, e := range s.raw() {
+		if open(e) {
+			values[episodeSeries(e.Fingerprint.String())] = counter{e.Count, now.Sub(e.StartsAt) < 2*sampleEvery}
+		}
+	}
+	for _, r := range s.view.Stats().Rules {
+		values[ruleSeries(r.Rule.Alert)] = counter{value: r.Matches}
+	}
+	for _, src := range s.view.Sources() {
+		values[sourceSeries(src.Name)] = counter{value: src.Lines}
+		for _, st := range src.Streams {
+			key := namespaceSeries(src.Name, st.Labels["namespace"])
+			values[key] = counter{value: values[key].value + st.Lines}
+		}
+	}
+	s.samples.take(now, values)
+	s.samples.setDown(now, s.view.Endpoints())
+}
+
+// sampling takes samples until ctx ends.
+func (s *Server) sampling(ctx context.Context) {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		s.Sample()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
