@@ -116,7 +116,7 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 			at.reached(rec.Time)
 			return emit(s, rec)
 		})
-	}, replay.ScanOptions{Now: rg.To, End: rg.To, Redactor: redact.New(nil)})
+	}, replay.ScanOptions{Now: rg.To, End: rg.To, Redactor: redact.New(nil), Reads: loki.Serves(cfg)})
 	progress.end()
 	if readErr != nil {
 		return fmt.Errorf("%w (%d lines were read)", readErr, reports[0].Lines)
@@ -128,6 +128,7 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 		reports[i].Start = rg.From // rates refer to the whole range
 	}
 	reportIgnored(c.err, reports[0])
+	reportUndecided(c.err, reports[0])
 	return c.printReplay(f, sets, reports, nil, nil)
 }
 

@@ -121,7 +121,7 @@ func TestLokiQueries(t *testing.T) {
 func TestLokiSelectorOfEveryLog(t *testing.T) {
 	res := Loki(build(t, "- alert: A\n  from: '{container=~\"c|\", component=\"\"}'\n  severity: warning\n  match: abcd\n"), Options{})
 	require.Equal(t, 1, res.Exported(), res.Refused)
-	require.Contains(t, res.Groups[0].Rules[0].Expr, `{container=~"c|", component="", container=~".+"}`)
+	require.Contains(t, res.Groups[0].Rules[0].Expr, `{container=~"c|", component="", service_name=~".+"}`)
 	require.Len(t, res.Warnings, 1)
 	require.Contains(t, res.Warnings[0].Reason, "it reads only logs of containers")
 }

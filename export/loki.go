@@ -150,11 +150,11 @@ func identityStages(values []named) (before, after []string) {
 }
 
 // selectorOf returns the selector of a rule with the namespaces that it trusts. Loki
-// refuses one that requires no label.
+// refuses one that requires no label; service_name is the one that it gives every stream.
 func selectorOf(set *rules.Set, r *rules.Rule) string {
 	from := r.From.String()
 	if !r.From.Demands() {
-		from = strings.TrimSuffix(from, "}") + `, container=~".+"}`
+		from = strings.TrimSuffix(from, "}") + `, service_name=~".+"}`
 	}
 	if !r.Infrastructure || set.Namespaces.All() {
 		return from

@@ -26,7 +26,7 @@ func ScanRecords(targets []Target, read Records, opt ScanOptions) ([]Report, err
 	}
 	scanners := make([]*scanner, len(targets))
 	for i, t := range targets {
-		scanners[i] = newScanner(t, opt, nil)
+		scanners[i] = newScanner(t, opt, opt.Reads)
 	}
 	streams := map[*matcher.Stream]*stream{}
 	err := read(func(s *matcher.Stream, rec matcher.Record) error {

@@ -48,6 +48,9 @@ type ScanOptions struct {
 	// HitsOnly only calls OnHit: the scan draws no conclusions, and the report has
 	// neither alerts nor rules.
 	HitsOnly bool
+	// Reads reports whether there may be lines of the streams that a selector selects:
+	// nothing is concluded from the absence of others. It is of ScanRecords; nil: of all.
+	Reads func(rules.Selector) bool
 }
 
 // Progress is what a scan has read so far.

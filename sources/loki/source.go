@@ -139,6 +139,14 @@ func newSource(cfg Config, name, tenant string) *Source {
 // tenant if there are several.
 func (s *Source) Name() string { return s.name }
 
+// Serves returns which selectors streams of a Loki with this configuration can satisfy, as
+// Source.Serves. cfg must be valid.
+func Serves(cfg Config) func(rules.Selector) bool {
+	cfg = cfg.withDefaults()
+	sel, _ := selector.Parse(cfg.Selector) // Validate reports the error
+	return planner{selector: sel, naming: newNaming(cfg, "")}.serves
+}
+
 // Serves reports whether the selector can match a stream of this source. The values
 // that the configured selector states with "=", and the tenant, are known.
 func (s *Source) Serves(from rules.Selector) bool { return s.planner.serves(from) }
