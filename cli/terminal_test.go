@@ -253,7 +253,7 @@ func TestBashCompletion(t *testing.T) {
 		{"crowsnest scan --hits -o jsonl my.l\t", "jsonl my.log "},
 		{"crowsnest check rules my.\t", "rules my.yaml "},
 		{"crowsnest run --log.level deb\t", "--log.level debug "},
-		{"crowsnest get ep\t", "get episodes "},
+		{"crowsnest get hist\t", "get history "},
 	} {
 		x.types(c.typed)
 		x.shows(c.shown)

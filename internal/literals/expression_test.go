@@ -37,9 +37,9 @@ func TestExpression(t *testing.T) {
 	require.Panics(t, func() { MustExpression(`(`) })
 }
 
-// TestExpressionsCompileOnce compiles an expression from several goroutines: all of them
-// use the same one.
-func TestExpressionsCompileOnce(t *testing.T) {
+// TestExpressionsCompileOnceConcurrent compiles an expression from several goroutines:
+// all of them use the same one.
+func TestExpressionsCompileOnceConcurrent(t *testing.T) {
 	e := MustExpression(`(?P<n>a+)`)
 	got := make([]*regexp.Regexp, 8)
 	var wg sync.WaitGroup

@@ -292,9 +292,9 @@ func BenchmarkTemplate(b *testing.B) {
 	}
 }
 
-// TestFirstExecution executes templates for the first time, and after Release, in several
-// goroutines.
-func TestFirstExecution(t *testing.T) {
+// TestFirstExecutionConcurrent executes templates for the first time, and after Release,
+// in several goroutines.
+func TestFirstExecutionConcurrent(t *testing.T) {
 	tm, err := Parse(`{{ $vars.condition | toUpper }} {{ reReplaceAll "a(b)" "$1" $vars.bad }}`)
 	require.NoError(t, err)
 	var wg sync.WaitGroup

@@ -28,6 +28,7 @@ var harmless = map[string]string{
 	"dedup_evictions_total":           "a line that is read again may count twice",
 	"dedup_suppressed_total":          "lines that had been counted before",
 	"future_lines_total":              "they are counted at the time of arrival",
+	"history_evictions_total":         "the oldest ended episodes; alerts and open episodes are not affected",
 	"upstream_hits_total":             "work that was done",
 	"episode_overflow_total":          "an alert of the rule with the label overflow is about them",
 	"late_lines_total":                "they are counted",
