@@ -102,7 +102,7 @@ func TestLokiQueries(t *testing.T) {
 	f("  match: abcd\n  keep_firing_for: 1h30m\n  by: [namespace]\n", `sum by (namespace, cluster, tenant) ( count_over_time( {container="c"} |= "abcd" [1h30m] ) ) > 0`)
 	f("  match: {contains: [abcd, 'e\"f`g\\h'], not: 'ijkl\"'}\n", "sum by (cluster, tenant) ( count_over_time( {container=\"c\"} |= \"abcd\" |= \"e\\\"f`g\\\\h\" != `ijkl\"` [15m] ) ) > 0")
 	f("  match: {any: [abcd, {regex: 'ef(?P<x>gh)'}], not: {any: [ijkl, {regex: 'm.n'}]}}\n",
-		`sum by (cluster, tenant) ( count_over_time( {container="c"} |~ "abcd|(?:ef(?:gh))" != "ijkl" !~ "m.n" [15m] ) ) > 0`)
+		`sum by (cluster, tenant) ( count_over_time( {container="c"} |~ "(abcd)|(ef(?:gh))" != "ijkl" !~ "m.n" [15m] ) ) > 0`)
 	f("  match: abcd\n  count: 3\n  within: 10m\n  distinct: pod\n  by: [namespace]\n",
 		`count by (namespace, cluster, tenant) ( sum by (namespace, cluster, tenant, pod) (count_over_time( {container="c"} |= "abcd" | pod != "" [10m] )) ) >= 3`)
 	f("  match: abcd\n  count: 3\n  within: 10m\n  distinct: minute\n  by: [namespace]\n",

@@ -2,7 +2,6 @@ package export
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,7 +70,7 @@ func (q *query) filter(m rules.Matcher) {
 		q.filters = append(q.filters, "|= "+quoteLogQL(text))
 	}
 	if m.Regex != nil {
-		q.filters = append(q.filters, "|~ "+quoteLogQL(m.Regex.String()))
+		q.filters = append(q.filters, "|~ "+quoteLogQL(lineFilter(m.Regex.String())))
 	}
 	if len(m.Any) > 0 {
 		q.filterAny(m.Any)
@@ -99,10 +98,10 @@ func (q *query) filterAny(branches []rules.Matcher) {
 		}
 		q.exact = q.exact && ok
 		if literal {
-			expr = regexp.QuoteMeta(expr)
+			expr = textFilter(expr)
 		} else {
 			expr, _ = renameGroups(expr, func(string) string { return "" })
-			expr = "(?:" + expr + ")"
+			expr = "(" + lineFilter(expr) + ")"
 		}
 		parts = append(parts, expr)
 	}
@@ -130,6 +129,8 @@ func (q *query) filterNot(not rules.Matcher) {
 		op := "!~ "
 		if literal {
 			op = "!= "
+		} else {
+			expr = lineFilter(expr)
 		}
 		out = append(out, op+quoteLogQL(expr))
 	}

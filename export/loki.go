@@ -67,7 +67,7 @@ func (q *query) first(r *rules.Rule) {
 	case m.Regex != nil:
 		parts := make([]string, len(texts))
 		for i, text := range texts {
-			parts[i] = regexp.QuoteMeta(text)
+			parts[i] = textFilter(text)
 		}
 		q.filters = append(q.filters, "|~ "+quoteLogQL(strings.Join(parts, "|")))
 	}
