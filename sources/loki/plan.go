@@ -65,8 +65,8 @@ func (p planner) served(r *rules.Rule) (out []rules.Selector) {
 // Without a filter it queries everything that the configured selector matches.
 func (p planner) make(set *rules.Set, most int, filter bool) plan {
 	out := plan{wanted: map[string]bool{}}
-	var some, every []rules.Selector
-	var texts []text
+	var every []rules.Selector
+	var some []group
 	for _, r := range set.Rules {
 		froms := p.served(r)
 		if r.Mode == rules.ModeOff || len(froms) == 0 {
@@ -86,7 +86,7 @@ func (p planner) make(set *rules.Set, most int, filter bool) plan {
 			out.everyLine = append(out.everyLine, r.Alert)
 			continue
 		}
-		some, texts = append(some, froms...), append(texts, t...)
+		some = append(some, group{froms, t})
 	}
 	if !filter && len(some)+len(every) > 0 {
 		out.queries = []string{p.query(nil, "")}
@@ -96,7 +96,9 @@ func (p planner) make(set *rules.Set, most int, filter bool) plan {
 		out.queries = append(out.queries, p.query(every, ""))
 	}
 	if len(some) > 0 {
-		out.queries = append(out.queries, p.filtered(some, reduce(texts), most)...)
+		for _, g := range p.split(some) {
+			out.queries = append(out.queries, p.filtered(g.of, reduce(g.texts), most)...)
+		}
 	}
 	for _, q := range out.queries {
 		if len(q) > most || len(out.queries) > maxQueries {

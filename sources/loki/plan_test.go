@@ -2,6 +2,8 @@ package loki
 
 import (
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -329,12 +331,69 @@ func TestWarnings(t *testing.T) {
 	})
 }
 
-func TestShippedPacksHaveOneQuery(t *testing.T) {
+// Many rules are divided among few queries. Each line that a rule of the shipped packs can
+// match is in one of them, and the lines of other containers are searched for few texts.
+func TestShippedPacks(t *testing.T) {
 	set, err := rules.Load(rules.Shipped())
 	require.NoError(t, err)
 	p := plannerOf(t, Config{Selector: `{cluster="x"}`}, "")
 	plan := p.make(set, maxQuery, true)
 	require.Empty(t, plan.everyLine)
-	require.Len(t, plan.queries, 1)
-	require.Less(t, len(plan.queries[0]), maxQuery-uncachedRoom)
+	require.LessOrEqual(t, len(plan.queries), maxGroups)
+	for _, q := range plan.queries {
+		require.Less(t, len(q), maxQuery/2)
+	}
+
+	var wanted []group
+	for _, r := range set.Rules {
+		if froms := p.served(r); r.Mode != rules.ModeOff && len(froms) > 0 {
+			texts, ok := p.textsOf(r)
+			require.True(t, ok, r.Alert)
+			wanted = append(wanted, group{froms, texts})
+		}
+	}
+	groups := p.split(wanted)
+	require.Len(t, groups, len(plan.queries))
+	searched := func(labels map[string]string) (texts []text) {
+		for _, g := range groups {
+			if !slices.ContainsFunc(p.conditions(g.of), func(c condition) bool {
+				return !regexp.MustCompile("^(?:" + c.expr + ")$").MatchString(labels[c.name])
+			}) {
+				texts = append(texts, g.texts...)
+			}
+		}
+		return reduce(texts)
+	}
+	all := len(searched(nil))
+	require.Less(t, len(searched(map[string]string{"container": "web"})), all/3)
+
+	found := map[string][]text{}
+	lines := 0
+	for _, r := range set.Rules {
+		texts, _ := p.textsOf(r)
+		for _, from := range p.served(r) {
+			for _, test := range r.Tests {
+				for _, in := range test.Input {
+					labels := maps.Clone(test.Stream)
+					if labels == nil {
+						labels = map[string]string{}
+					}
+					maps.Copy(labels, in.Labels)
+					contains := func(x text) bool {
+						return !x.fold && strings.Contains(in.Text, x.text) || x.fold && strings.Contains(asciiLower(in.Text), x.text)
+					}
+					if in.Text == "" || !from.Matches(labels, false) || !slices.ContainsFunc(texts, contains) {
+						continue
+					}
+					id := fmt.Sprint(labels)
+					if found[id] == nil {
+						found[id] = searched(labels)
+					}
+					require.True(t, slices.ContainsFunc(found[id], contains), "%s: %v %s", r.Alert, labels, in.Text)
+					lines++
+				}
+			}
+		}
+	}
+	require.Greater(t, lines, 1000)
 }
