@@ -34,10 +34,7 @@ func (d episodeData) Began() time.Time { return d.ActiveAt() }
 func (s *Server) episodePage(w http.ResponseWriter, r *http.Request) {
 	e, tl, ok := s.timeline(r.PathValue("fingerprint"))
 	if !ok {
-		s.render(w, "error", http.StatusNotFound, page{
-			Title: "Not found",
-			Data:  "This episode is not open, and the history does not have it.",
-		})
+		s.fail(w, http.StatusNotFound, "Not found", "This episode is not open, and the history does not have it.")
 		return
 	}
 	deliveries := s.view.Deliveries(e.Fingerprint)
@@ -76,13 +73,13 @@ func (s *Server) pasteText(d episodeData) string {
 func (s *Server) caseFile(w http.ResponseWriter, r *http.Request) {
 	e, ok := s.find(r.PathValue("fingerprint"))
 	if !ok || s.opt.Case == nil {
-		s.render(w, "error", http.StatusNotFound, page{Title: "Not found", Data: "There is no case file: this episode is not open, and did not end in the last 15 minutes."})
+		s.fail(w, http.StatusNotFound, "Not found", "There is no case file: this episode is not open, and did not end in the last 15 minutes.")
 		return
 	}
 	file, err := s.opt.Case(e.Fingerprint.String(), s.data)
 	if err != nil {
 		s.opt.Log.Error().Err(err).Msg("make case file")
-		s.render(w, "error", http.StatusInternalServerError, page{Title: "Failed", Data: "The case file could not be made; see the log of crowsnest."})
+		s.fail(w, http.StatusInternalServerError, "Failed", "The case file could not be made; see the log of crowsnest.")
 		return
 	}
 	name := fmt.Sprintf("case-%s-%s.html", e.Fingerprint, s.opt.Now().UTC().Format("20060102-150405"))

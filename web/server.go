@@ -74,6 +74,7 @@ type Server struct {
 	feed    *feed
 	samples *samples
 	player  player
+	results testResults
 	inner   *http.ServeMux            // the API for the server itself, without bounds
 	raw     func() []episodes.Episode // without the cost of making lines safe to show
 	handler http.Handler

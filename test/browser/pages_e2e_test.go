@@ -23,6 +23,7 @@ func (s *scene) paths() map[string]string {
 	return map[string]string{
 		"alerts": "/", "found": "/?filter=kube&state=firing", "refused": "/?filter=%7Bbroken", "episode": firing, "episode-pending": pending, "episode-held": held,
 		"episode-resolved": ended, "rules": "/rules", "rule": "/rules/" + rule, "runbook": "/runbooks/" + rule, "unknown": "/unknown", "sources": "/sources",
+		"history": "/history", "history-found": "/history?filter=severity%3D%22critical%22&from=7d", "flat": "/?group=none", "rule-removed": "/rules/NoSuchRule",
 		"sources-found": "/sources?filter=payments", "playground": "/playground?rule=" + rule, "status": "/status", "missing": "/nowhere",
 	}
 }
@@ -39,7 +40,7 @@ func TestPages(t *testing.T) {
 	for name, s := range map[string]*scene{"": {alerts: 65, streams: 146}, "calm-": {calm: true, streams: 3}} {
 		base := s.serve(t)
 		for label, path := range s.paths() {
-			if s.calm && label != "alerts" && label != "sources" && label != "unknown" {
+			if s.calm && label != "alerts" && label != "sources" && label != "unknown" && label != "history" {
 				continue
 			}
 			t.Run(name+label, func(t *testing.T) { requireGood(t, open(t, in, base, path, looks[0])) })

@@ -248,6 +248,9 @@
   button.hidden = false;
   button.addEventListener("click", () => help.showModal());
 
+  const here = document.querySelector("nav [aria-current]"); // on a phone the list of pages scrolls
+  if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.clientWidth / 2;
+
   enhance();
   ages();
   connect();
