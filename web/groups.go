@@ -14,7 +14,7 @@ const maxGroup = 10
 type groupHead struct {
 	Cluster, Namespace string
 	Place              []string // for people
-	Link               string // the page with the alerts of the group only
+	Link               string   // the page with the alerts of the group only
 	Severities         []groupCount
 	More               int // rows that are not shown
 }

@@ -36,11 +36,11 @@ type pages map[string]*template.Template
 
 func parsePages(files assets) pages {
 	out := pages{}
-	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "history", "runbook", "playground", "error"} {
+	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "history", "runbook", "playground", "silence", "error"} {
 		t := template.New("layout.html").Funcs(template.FuncMap{
 			"ago": agoTime, "since": sinceTime, "when": whenTime, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "host": hostOfLink, "join": strings.Join,
 			"count": text.Digits, "number": number, "health": healthText, "span": span, "asset": files.url,
-			"pending": pendingText, "plural": plural, "capital": capital, "state": stateText, "tame": tame, "lower": strings.ToLower, "breakable": breakable, "yaml": highlightYAML,
+			"pending": pendingText, "plural": plural, "capital": capital, "state": stateText, "tame": tame, "lower": strings.ToLower, "breakable": breakable, "yaml": highlightYAML, "hours": silenceSpan,
 			"weekday": weekday, "int64": func(n int) int64 { return int64(n) },
 			"nest": func(p page, x any) nested { return nested{p, x} },
 		})
@@ -61,6 +61,8 @@ func (s *Server) routePages(mux *router) {
 	get("/{$}", s.alertsPage)
 	get("/episodes/{fingerprint}", s.episodePage)
 	get("/episodes/{fingerprint}/case", s.caseFile)
+	get("/episodes/{fingerprint}/silence", s.silencePage)
+	mux.HandleFunc("POST /episodes/{fingerprint}/silence", s.makeSilence)
 	get("/history", s.historyPage)
 	get("/rules", s.rulesPage)
 	get("/rules/{name}", s.rulePage)
