@@ -190,7 +190,7 @@ func (d *Daemon) silence(ctx context.Context, s web.Silence) []web.Silenced {
 		if !ok {
 			continue
 		}
-		endpoint, id, err := am.Silence(ctx, alertmanager.Silence{Labels: s.Labels, Start: s.Start, End: s.End, Author: s.Author, Comment: s.Comment})
+		endpoint, id, err := am.Silence(ctx, alertmanager.Silence(s))
 		made := web.Silenced{Receiver: cmp.Or(endpoint, am.Name()), ID: id}
 		if err != nil {
 			made.Error = err.Error()

@@ -17,7 +17,7 @@ func TestUpdatesKeepWhatTheReaderDoes(t *testing.T) {
 	s := &scene{alerts: 65, streams: 10}
 	b := open(t, browser(t), s.serve(t), "/", desktop)
 	b.until(`document.getElementById("live").classList.contains("on")`)
-	count := `Number(document.querySelector("#e-0abc000000000000 .c-count b").textContent)`
+	count := `Number(document.querySelector("#e-0abc000000000000 .c-count").textContent)`
 	before := eval[int](b, count)
 	b.press("/")
 	b.run(chromedp.KeyEvent("paym"))

@@ -23,7 +23,7 @@ func (s *scene) paths() map[string]string {
 	return map[string]string{
 		"alerts": "/", "found": "/?filter=kube&state=firing", "refused": "/?filter=%7Bbroken", "episode": firing, "episode-pending": pending, "episode-held": held,
 		"episode-resolved": ended, "rules": "/rules", "rule": "/rules/" + rule, "runbook": "/runbooks/" + rule, "unknown": "/unknown", "sources": "/sources",
-		"history": "/history", "history-found": "/history?filter=severity%3D%22critical%22&from=7d", "flat": "/?group=none", "rule-removed": "/rules/NoSuchRule",
+		"history": "/history", "history-found": "/history?filter=severity%3D%22critical%22&from=7d", "flat": "/?group=none", "rule-removed": "/rules/NoSuchRule", "silence": firing + "/silence",
 		"sources-found": "/sources?filter=payments", "playground": "/playground?rule=" + rule, "status": "/status", "missing": "/nowhere",
 	}
 }
@@ -37,7 +37,7 @@ var looks = []look{
 // both schemes and three widths.
 func TestPages(t *testing.T) {
 	in := browser(t)
-	for name, s := range map[string]*scene{"": {alerts: 65, streams: 146}, "calm-": {calm: true, streams: 3}} {
+	for name, s := range map[string]*scene{"": {alerts: 65, streams: 146, silence: true}, "calm-": {calm: true, streams: 3}} {
 		base := s.serve(t)
 		for label, path := range s.paths() {
 			if s.calm && label != "alerts" && label != "sources" && label != "unknown" && label != "history" {

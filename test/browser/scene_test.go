@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"crowsnest/history"
 	"crowsnest/replay"
 	"crowsnest/rules"
+	"crowsnest/sinks/alertmanager"
 	"crowsnest/web"
 )
 
@@ -33,11 +35,15 @@ type scene struct {
 	// extra is how many further alerts are open.
 	extra        atomic.Int64
 	calm         bool   // no alert, no problem
-	alertmanager string // address of its pages
+	alertmanager string // address of its pages, and of its API
+	silence      bool   // the pages make silences
 	now          atomic.Pointer[func() time.Time]
 	began        time.Time
 	set          *rules.Set
 	history      []*history.Entry
+
+	mu   sync.Mutex
+	made []episodes.Episode // what episode returns after the beginning
 }
 
 // serve starts a server of the scene and returns its address.
@@ -55,6 +61,7 @@ func (s *scene) serve(t *testing.T) string {
 			_, err := get("episodes/" + fp + "/timeline")
 			return []byte("<!doctype html><title>case</title>" + fp), err
 		},
+		Silence: s.makeSilence,
 		RunTests: func(all []*rules.Rule) ([]web.TestOutcome, error) {
 			report, err := replay.RunTests(all, replay.TestOptions{})
 			var out []web.TestOutcome
@@ -134,9 +141,22 @@ func (s *scene) view() web.View {
 			return out
 		},
 		Links: func() web.Links {
-			return web.Links{Logs: "https://grafana.example.org/explore?panes={selector_json}&from={from}&to={to}", Alertmanager: cmp.Or(s.alertmanager, "http://alertmanager.example.org:9093")}
+			return web.Links{Logs: "https://grafana.example.org/explore?panes={selector_json}&from={from}&to={to}", Alertmanager: cmp.Or(s.alertmanager, "http://alertmanager.example.org:9093"), Silences: s.silence}
 		},
 	}
+}
+
+// makeSilence makes a silence at the Alertmanager of the scene.
+func (s *scene) makeSilence(ctx context.Context, x web.Silence) []web.Silenced {
+	sink, err := alertmanager.New(alertmanager.Config{URLs: []string{s.alertmanager}}, alertmanager.Options{})
+	if err != nil {
+		return []web.Silenced{{Receiver: "alertmanager", Error: err.Error()}}
+	}
+	made := web.Silenced{Receiver: s.alertmanager}
+	if _, made.ID, err = sink.Silence(ctx, alertmanager.Silence(x)); err != nil {
+		made.Error = err.Error()
+	}
+	return []web.Silenced{made}
 }
 
 func (s *scene) stats() episodes.Stats {
@@ -164,10 +184,23 @@ func (s *scene) episodes() []episodes.Episode {
 	if s.calm {
 		return out
 	}
-	for i := range s.alerts + int(s.extra.Load()) {
-		out = append(out, s.episode(i))
+	n := s.alerts + int(s.extra.Load())
+	if s.past() > 0 {
+		for i := range n {
+			out = append(out, s.episode(i))
+		}
+		return out
 	}
-	return out
+	// The engine has its episodes at hand: making up thousands takes longer than a page.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.made); i < n; i++ {
+		s.made = append(s.made, s.episode(i))
+	}
+	if n > 0 {
+		s.made[0] = s.episode(0) // it changes
+	}
+	return append(out, s.made[:n]...)
 }
 
 func (s *scene) episode(i int) episodes.Episode {

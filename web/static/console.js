@@ -107,13 +107,15 @@
     try {
       const res = await fetch(location.href, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(9000) });
       if (res.status === 503) throw new Error("busy");
-      const next = new DOMParser().parseFromString(await res.text(), "text/html");
+      const text = await res.text(), began = performance.now();
+      const next = new DOMParser().parseFromString(text, "text/html");
       const main = next.querySelector("main");
       if (!main || String(getSelection()).length > 1) return;
       document.title = next.title;
       morph(document.querySelector("main"), main);
       enhance();
       ages();
+      performance.measure("update", { start: began });
       if (!source) alive("");
     } catch {
       // The watch below notices that nothing answers.
