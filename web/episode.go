@@ -21,11 +21,33 @@ type episodeData struct {
 	Actions     Actions
 	Steps       remedy
 	Picture     picture
+	Lines       []namedLine
 	Affected    string // what the versions say, as a sentence
 	Verdict     string // yes, no, unknown
 	Case        bool   // the case file can be downloaded
 	Text        string // a summary to paste into a chat
 	Seen        *Seen  // nil: never before
+}
+
+// namedLine is a line of the episode.
+type namedLine struct {
+	Name string
+	matchedLine
+}
+
+// linesOf returns the first and the newest line of an episode.
+func linesOf(e *episodes.Episode) []namedLine {
+	if e.First == "" || e.First == e.Line {
+		if e.Line == "" {
+			return nil
+		}
+		name := "Newest"
+		if e.Count == 1 {
+			name = "The line"
+		}
+		return []namedLine{{name, matched(e.Rule, e.Line)}}
+	}
+	return []namedLine{{"First", matched(e.Rule, e.First)}, {"Newest", matched(e.Rule, e.Line)}}
 }
 
 // Began is when the failure began, as far as lines show.
@@ -41,7 +63,7 @@ func (s *Server) episodePage(w http.ResponseWriter, r *http.Request) {
 	data := episodeData{
 		Episode: e, Where: s.where(e), Events: tl.Events, Skipped: tl.Skipped, Deliveries: newestAnswers(deliveries),
 		Undelivered: undelivered(deliveries), Actions: s.actions(e), Steps: remedyOf(e.Annotations["remediation"]),
-		Picture: s.draw(e, tl), Case: s.opt.Case != nil, Seen: s.seen(&e),
+		Picture: s.draw(e, tl), Lines: linesOf(&e), Case: s.opt.Case != nil, Seen: s.seen(&e),
 	}
 	data.Verdict, data.Affected, _ = strings.Cut(e.Annotations["affected"], ": ")
 	if open(e) {

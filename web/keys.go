@@ -37,8 +37,10 @@ func keyHints() ([]byte, error) {
 	out := map[string]map[string]keyHint{}
 	for kind, def := range root.Defs {
 		keys := map[string]keyHint{}
-		for name, key := range def.Properties {
-			keys[name] = keyHint{firstSentence(key.Description), key.kind()}
+		for _, form := range append(def.AnyOf, def) { // a text, or an object
+			for name, key := range form.Properties {
+				keys[name] = keyHint{firstSentence(key.Description), key.kind()}
+			}
 		}
 		if len(keys) > 0 {
 			out[kind] = keys

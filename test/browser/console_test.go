@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/wait"
 )
 
 var desktop = look{width: 1440, height: 900}
@@ -133,5 +136,34 @@ func TestPlayground(t *testing.T) {
 	require.Empty(t, b.axe())
 	require.Empty(t, b.overflow())
 	b.screenshot("playground-result")
+	b.close()
+}
+
+// The playground completes the keys that can be at the cursor.
+func TestCompletion(t *testing.T) {
+	s := &scene{alerts: 1}
+	b := open(t, browser(t), s.serve(t), "/playground", desktop)
+	at := func(text string) []string { // with the cursor at the end
+		b.fill("rules", text)
+		return eval[[]string](b, `(() => { const a = document.getElementById("rules"); a.focus(); a.setSelectionRange(a.value.length, a.value.length);
+			a.dispatchEvent(new Event("input")); return [...document.querySelectorAll("#completion button")].map(x => x.textContent) })()`)
+	}
+	b.run(chromedp.Focus("#rules", chromedp.ByQuery))
+	require.True(t, wait.Until(patience, func() bool { return len(at("")) > 0 }))
+	require.Equal(t, []string{"defaults", "pack", "rules"}, at(""))
+	require.Contains(t, at("- alert: A\n  "), "severity")
+	require.NotContains(t, at("- alert: A\n  "), "alert", "it is there already")
+	require.Equal(t, []string{"severity"}, at("- alert: A\n  from: x\n  sev"))
+	require.Contains(t, at("- alert: A\n  match:\n    "), "regex")
+	require.Contains(t, at("- alert: A\n  match:\n    any:\n    - "), "regex")
+	require.Contains(t, at("- alert: A\n  match: x\n  "), "clear")
+	require.Contains(t, at("pack: {name: x}\nrules:\n- alert: A\n  remediation:\n    "), "steps")
+	require.Contains(t, at("- alert: A\n  match: x\n- "), "alert")
+	require.Empty(t, at("- alert: A\n  severity: "))
+	require.Empty(t, at("- alert: A\n  labels:\n    "), "any name can be there")
+	at("- alert: A\n  sev")
+	b.run(chromedp.KeyEvent(" ", chromedp.KeyModifiers(input.ModifierCtrl)))
+	require.Equal(t, "- alert: A\n  severity: ", eval[string](b, `document.getElementById("rules").value`))
+	require.Empty(t, b.axe())
 	b.close()
 }
