@@ -215,5 +215,5 @@ func (b *tab) screenshot(name string) {
 		png, err = page.CaptureScreenshot().WithFormat(page.CaptureScreenshotFormatPng).Do(ctx)
 		return err
 	}))
-	require.NoError(b.t, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644))
+	require.NoError(b.t, os.WriteFile(filepath.Join(dir, name+".png"), small(b.t, png), 0o644))
 }
