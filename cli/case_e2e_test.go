@@ -73,5 +73,5 @@ rules:
 	cmd := exec.Command(bin, "case", "--url", "http://"+addr, "ffffffffffffffff")
 	out, err := cmd.CombinedOutput()
 	require.Error(t, err)
-	require.Contains(t, string(out), "no open or recently ended episode has this fingerprint")
+	require.Contains(t, string(out), "no episode that is open or remembered has this fingerprint")
 }

@@ -162,7 +162,7 @@ func (w *packWatch) show(ctx context.Context, files []rules.File, problems rules
 		}
 	}
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the person has ended it
 	}
 	problems.Sort()
 	var b bytes.Buffer

@@ -85,8 +85,11 @@ func buildInfo() BuildInfo {
 // facts returns what is known of the version, for people.
 func (b BuildInfo) facts() []pair {
 	all := []pair{
-		{"Version", b.Version}, {"Revision", b.Revision}, {"Branch", b.Branch},
-		{"Built", strings.Join(strings.Fields(b.BuildDate+" "+b.BuildUser), " by ")}, {"Go", strings.TrimPrefix(b.GoVersion, "go")},
+		{"Version", b.Version},
+		{"Revision", b.Revision},
+		{"Branch", b.Branch},
+		{"Built", strings.Join(strings.Fields(b.BuildDate+" "+b.BuildUser), " by ")},
+		{"Go", strings.TrimPrefix(b.GoVersion, "go")},
 	}
 	return slices.DeleteFunc(all, func(p pair) bool { return p.Value == "" || p.Value == "unknown" })
 }

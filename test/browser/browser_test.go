@@ -70,7 +70,7 @@ type tab struct {
 }
 
 // open opens an address of the server in a new tab.
-func open(t *testing.T, in context.Context, base, path string, l look) *tab {
+func open(in context.Context, t *testing.T, base, path string, l look) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(in)
 	t.Cleanup(cancel)

@@ -26,10 +26,10 @@ import (
 func TestSilenceIsPrefilled(t *testing.T) {
 	am := servers.Alertmanager(t, servers.AlertmanagerOptions{})
 	s := &scene{alerts: 3, alertmanager: am.URL}
-	b := open(t, browser(t), s.serve(t), firing, desktop)
+	b := open(browser(t), t, s.serve(t), firing, desktop)
 	link := eval[string](b, `document.querySelector("[data-silence]").href`)
 	b.close()
-	b = open(t, browser(t), am.URL, strings.TrimPrefix(link, am.URL), desktop)
+	b = open(browser(t), t, am.URL, strings.TrimPrefix(link, am.URL), desktop)
 	e := s.episode(0)
 	for name, value := range e.Labels {
 		b.until(fmt.Sprintf("document.body.innerText.includes(%q)", name+"="+strconv.Quote(value)))
@@ -42,7 +42,7 @@ func TestSilenceIsPrefilled(t *testing.T) {
 func TestSilenceIsMade(t *testing.T) {
 	am := servers.Alertmanager(t, servers.AlertmanagerOptions{})
 	s := &scene{alerts: 3, alertmanager: am.URL, silence: true}
-	b := open(t, browser(t), s.serve(t), firing, desktop)
+	b := open(browser(t), t, s.serve(t), firing, desktop)
 	b.press("s")
 	b.until(`location.pathname.endsWith("/silence")`)
 	require.Empty(t, b.axe())
@@ -54,17 +54,17 @@ func TestSilenceIsMade(t *testing.T) {
 	b.screenshot("silenced")
 	link := eval[string](b, `document.querySelector(".made a").href`)
 	b.close()
-	b = open(t, browser(t), am.URL, strings.TrimPrefix(link, am.URL), desktop)
+	b = open(browser(t), t, am.URL, strings.TrimPrefix(link, am.URL), desktop)
 	b.until(`document.body.innerText.includes("planned work")`)
 	require.NoError(t, chromedp.Cancel(b.ctx))
 }
 
 // paint returns when the first content of a page was painted, in milliseconds: the median of
 // some loads.
-func paint(t *testing.T, in context.Context, base, path string) float64 {
+func paint(in context.Context, t *testing.T, base, path string) float64 {
 	var all []float64
 	for range 7 {
-		b := open(t, in, base, path, desktop)
+		b := open(in, t, base, path, desktop)
 		all = append(all, eval[float64](b, `new Promise(r => new PerformanceObserver(l => { for (const e of l.getEntries()) if (e.name === "first-contentful-paint") r(e.startTime) }).observe({type: "paint", buffered: true}))`))
 		require.NoError(t, chromedp.Cancel(b.ctx))
 	}
@@ -79,7 +79,7 @@ const measured = `(() => { window.busy = 0; new PerformanceObserver(l => { for (
 func TestManyAlerts(t *testing.T) {
 	s := &scene{alerts: 5000, streams: 500}
 	in, base := browser(t), s.serve(t)
-	b := open(t, in, base, "/", desktop) // the first one: it has nothing in its cache
+	b := open(in, t, base, "/", desktop) // the first one: it has nothing in its cache
 	t.Logf("the page has %d elements", eval[int](b, `document.querySelectorAll("*").length`))
 	require.Less(t, eval[int](b, `document.querySelectorAll("*").length`), 5000)
 	b.until(`document.getElementById("live").classList.contains("on")`)
@@ -94,8 +94,8 @@ func TestManyAlerts(t *testing.T) {
 	require.Less(t, b.received()-before, int64(50<<10))
 	b.screenshot("many")
 	b.close()
-	empty := paint(t, in, (&scene{calm: true, streams: 3}).serve(t), "/")
-	t.Logf("first contentful paint after %.0f ms; without alerts %.0f ms", paint(t, in, base, "/"), empty)
+	empty := paint(in, t, (&scene{calm: true, streams: 3}).serve(t), "/")
+	t.Logf("first contentful paint after %.0f ms; without alerts %.0f ms", paint(in, t, base, "/"), empty)
 }
 
 // A daemon that was killed, or hangs, is noticed, and so is its return.
@@ -112,7 +112,7 @@ func TestDeadDaemonIsNoticed(t *testing.T) {
 	require.NoError(t, d.Configure("sources:\n  files: [{paths: [{path: "+logs+"}]}]\n"))
 	require.NoError(t, d.Start())
 	require.NoError(t, d.Ready(t.Context(), patience))
-	b := open(t, browser(t), "http://"+addr, "/", desktop)
+	b := open(browser(t), t, "http://"+addr, "/", desktop)
 	b.ignore("net::ERR_")
 	b.until(`document.getElementById("live").classList.contains("on")`)
 	for _, how := range []os.Signal{syscall.SIGKILL, syscall.SIGSTOP} {

@@ -29,8 +29,12 @@ func (s *scene) paths() map[string]string {
 }
 
 var looks = []look{
-	{width: 360, height: 740}, {width: 768, height: 1024}, {width: 1440, height: 900},
-	{width: 360, height: 740, dark: true}, {width: 768, height: 1024, dark: true}, {width: 1440, height: 900, dark: true},
+	{width: 360, height: 740},
+	{width: 768, height: 1024},
+	{width: 1440, height: 900},
+	{width: 360, height: 740, dark: true},
+	{width: 768, height: 1024, dark: true},
+	{width: 1440, height: 900, dark: true},
 }
 
 // Every page is accessible, fits, reports no error and requests nothing from elsewhere, in
@@ -43,7 +47,7 @@ func TestPages(t *testing.T) {
 			if s.calm && label != "alerts" && label != "sources" && label != "unknown" && label != "history" {
 				continue
 			}
-			t.Run(name+label, func(t *testing.T) { requireGood(t, open(t, in, base, path, looks[0])) })
+			t.Run(name+label, func(t *testing.T) { requireGood(t, open(in, t, base, path, looks[0])) })
 		}
 	}
 }

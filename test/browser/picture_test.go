@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// small returns a PNG with at most 256 colours: those that most pixels have. Pages have few,
-// and shades of text at their edges.
+// small returns a PNG with at most 256 colours: those that most pixels have, and vivid ones
+// first. Pages have few, and shades of text at their edges.
 func small(t *testing.T, data []byte) []byte {
 	t.Helper()
 	img, err := png.Decode(bytes.NewReader(data))
@@ -35,7 +35,7 @@ func small(t *testing.T, data []byte) []byte {
 		all = append(all, c)
 	}
 	slices.SortFunc(all, func(a, b color.RGBA) int {
-		return cmp.Or(counts[b]-counts[a], bytes.Compare([]byte{a.R, a.G, a.B}, []byte{b.R, b.G, b.B}))
+		return cmp.Or(counts[b]*vivid(b)-counts[a]*vivid(a), bytes.Compare([]byte{a.R, a.G, a.B}, []byte{b.R, b.G, b.B}))
 	})
 	for _, c := range all[:min(256, len(all))] {
 		colours = append(colours, c)
@@ -54,6 +54,11 @@ func small(t *testing.T, data []byte) []byte {
 	encoder := png.Encoder{CompressionLevel: png.BestCompression}
 	require.NoError(t, encoder.Encode(&b, out))
 	return b.Bytes()
+}
+
+// vivid is greater for colours than for greys.
+func vivid(c color.RGBA) int {
+	return 1 + int(max(c.R, c.G, c.B)-min(c.R, c.G, c.B))/16
 }
 
 // A picture keeps its colours if there are few.

@@ -174,7 +174,7 @@ func TestEpisode(t *testing.T) {
 	require.Equal(t, "on hold: no progress from source kubelet", got.Timeline[2].Text)
 
 	require.Contains(t, c.fails("episode", args{"fingerprint": "../rules"}), "16 hexadecimal digits")
-	require.Contains(t, c.fails("episode", args{"fingerprint": "ffffffffffffffff"}), "no open or recently ended episode")
+	require.Contains(t, c.fails("episode", args{"fingerprint": "ffffffffffffffff"}), "no episode that is open or remembered")
 	require.Contains(t, c.fails("episode", args{}), "fingerprint")
 }
 
