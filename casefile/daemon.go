@@ -187,8 +187,7 @@ func (w *watch) timelines(subject web.Timeline) {
 		w.gap("Histories that are not in this file.", missing...)
 	}
 	slices.SortStableFunc(c.Timeline, func(a, b Entry) int {
-		switch {
-		case a.At == nil || b.At == nil: // the present state is last
+		if a.At == nil || b.At == nil { // the present state is last
 			return map[bool]int{true: 1}[a.At == nil] - map[bool]int{true: 1}[b.At == nil]
 		}
 		return a.At.Compare(*b.At)

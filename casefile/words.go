@@ -64,18 +64,18 @@ func count(n int64, of string) string {
 	return text.Digits(n) + " " + of + "s"
 }
 
-// pair is a label.
-type pair struct{ Name, Value string }
+// Pair is a label.
+type Pair struct{ Name, Value string }
 
 // Where lists the labels that say where a failure is.
-func (f Failure) Where() []pair {
-	var out []pair
+func (f Failure) Where() []Pair {
+	var out []Pair
 	for _, name := range slices.Sorted(maps.Keys(f.Labels)) {
 		switch name {
 		case "alertname", "severity", "resolves":
 			continue
 		}
-		out = append(out, pair{name, f.Labels[name]})
+		out = append(out, Pair{name, f.Labels[name]})
 	}
 	return out
 }
@@ -170,7 +170,7 @@ func (c *Case) Covers() string {
 	return out
 }
 
-// Text formats a gap with the number of instances that it does not name.
+// Rest formats a gap with the number of instances that it does not name.
 func (g Gap) Rest() string {
 	if g.More == 0 {
 		return ""

@@ -167,9 +167,9 @@ func (c *cli) packNames(cmd *cobra.Command, _ []string, word string) ([]cobra.Co
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// running returns what the daemon of a command line answers within a short time; false if
-// it does not.
-func (c *cli) running(cmd *cobra.Command, path string, into any) bool {
+// running reads what the daemon of a command line answers within a short time; into stays as
+// it is if it does not.
+func (c *cli) running(cmd *cobra.Command, path string, into any) {
 	var f getFlags
 	f.url, _ = cmd.Flags().GetString("url")
 	f.httpConfig, _ = cmd.Flags().GetString("http.config.file")
@@ -185,7 +185,9 @@ func (c *cli) running(cmd *cobra.Command, path string, into any) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
 	defer cancel()
 	data, err := f.fetch(ctx, path)
-	return err == nil && json.Unmarshal(data, into) == nil
+	if err == nil {
+		_ = json.Unmarshal(data, into) // a shell shows no errors
+	}
 }
 
 // episodesOf returns the episodes of the daemon.

@@ -77,6 +77,7 @@ func (c *cli) mcpConfig(f mcpFlags) (mcp.Config, error) {
 	return mcp.Config{
 		Daemon: client, Rules: load, RulesName: f.rules.name(), LogsDirs: f.logsDirs,
 		Version: version.Version, Now: time.Now, Log: f.log.logger(c),
+		InName: func(text string) string { return c.inName(c.root, text) },
 	}, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -246,7 +245,7 @@ func (c *cli) reportCaptured(f captureFlags, files []rules.File, ep capture.Epis
 	default:
 		fmt.Fprintln(c.err, "the test passes")
 	}
-	return reportProtected(c.err, old, r)
+	return c.reportProtected(old, r)
 }
 
 // reportFalsePage says why the rule fires, and what would change that.
@@ -265,7 +264,8 @@ func (c *cli) reportFalsePage(r *rules.Rule, ep capture.Episode, test capture.Te
 
 // reportProtected says which parts of the rule the last test protects, and which of them no
 // other test did.
-func reportProtected(w io.Writer, old, r *rules.Rule) error {
+func (c *cli) reportProtected(old, r *rules.Rule) error {
+	w := c.err
 	killed, err := replay.Killed(r, r.Tests[len(r.Tests)-1])
 	if err != nil {
 		return err
@@ -275,7 +275,7 @@ func reportProtected(w io.Writer, old, r *rules.Rule) error {
 		return err
 	}
 	if n := before.Failed(); n > 0 {
-		fmt.Fprintf(w, "%d of the other tests fail: crowsnest test rules %s\n", n, r.File)
+		fmt.Fprintf(w, "%d of the other tests fail: %s test rules %s\n", n, c.name, r.File)
 		return nil
 	}
 	var first, left []string

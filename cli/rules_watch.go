@@ -74,7 +74,7 @@ func (c *cli) watchRules(ctx context.Context, f watchFlags, paths []string) erro
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	w := &packWatch{paths: paths, mutate: f.mutate, out: c.out, clear: isTerminal(c.out), now: time.Now}
+	w := &packWatch{name: c.name, paths: paths, mutate: f.mutate, out: c.out, clear: isTerminal(c.out), now: time.Now}
 	if len(f.logs) > 0 {
 		labels, err := parseLabels(f.labels)
 		if err != nil {
@@ -96,6 +96,7 @@ func (c *cli) watchRules(ctx context.Context, f watchFlags, paths []string) erro
 
 // packWatch prints a result whenever packs change.
 type packWatch struct {
+	name   string // of the program, as a person calls it
 	paths  []string
 	mutate bool
 	out    io.Writer
@@ -161,7 +162,7 @@ func (w *packWatch) show(ctx context.Context, files []rules.File, problems rules
 		}
 	}
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the person has ended it
 	}
 	problems.Sort()
 	var b bytes.Buffer
@@ -169,7 +170,7 @@ func (w *packWatch) show(ctx context.Context, files []rules.File, problems rules
 		b.WriteString("\x1b[H\x1b[2J")
 	}
 	fmt.Fprintf(&b, "%s  %s (%s)\n", began.Format("15:04:05"), w.summary(docs, set, problems, report), w.now().Sub(began).Round(10*time.Millisecond))
-	details(&b, problems, report)
+	w.details(&b, problems, report)
 	b.WriteString(scanned)
 	if _, err := w.out.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("write the result: %w", err)
@@ -253,11 +254,11 @@ func (w *packWatch) summary(docs []*rules.Document, set *rules.Set, problems rul
 }
 
 // details prints the problems, the tests that failed, and the parts that no test covers.
-func details(b *bytes.Buffer, problems rules.Problems, report replay.TestReport) {
+func (w *packWatch) details(b *bytes.Buffer, problems rules.Problems, report replay.TestReport) {
 	slices.SortStableFunc(problems, func(x, y rules.Problem) int { return -cmp.Compare(x.Level, y.Level) })
 	for i, p := range problems {
 		if i == maxShownProblems {
-			fmt.Fprintf(b, "and %d more; crowsnest check rules lists all\n", len(problems)-i)
+			fmt.Fprintf(b, "and %d more; %s check rules lists all\n", len(problems)-i, w.name)
 			break
 		}
 		fmt.Fprintln(b, p.String())
@@ -276,11 +277,11 @@ func details(b *bytes.Buffer, problems rules.Problems, report replay.TestReport)
 		}
 	}
 	if n > maxShownProblems {
-		fmt.Fprintf(b, "and %d more tests fail; crowsnest test rules lists all\n", n-maxShownProblems)
+		fmt.Fprintf(b, "and %d more tests fail; %s test rules lists all\n", n-maxShownProblems, w.name)
 	}
 	for i, s := range report.Survivors {
 		if i == maxShownProblems {
-			fmt.Fprintf(b, "and %d more parts; crowsnest test rules --mutate lists all\n", len(report.Survivors)-i)
+			fmt.Fprintf(b, "and %d more parts; %s test rules --mutate lists all\n", len(report.Survivors)-i, w.name)
 			break
 		}
 		fmt.Fprintf(b, "UNPROTECTED %s:%d: %s: %s\n", s.File, s.Line, s.Rule, text.Shorten(s.Part, maxShownPart))

@@ -79,7 +79,7 @@ func testWatch(t *testing.T) {
 	write(watchedPack)
 	log := filepath.Join(dir, "x.log")
 	require.NoError(t, os.WriteFile(log, []byte("2026-11-20T09:00:00Z leaderelection lost\n2026-11-20T09:00:01Z fine\n"), 0o600))
-	w := &packWatch{paths: []string{pack}, mutate: true, log: &watchedLog{paths: []string{log}, lenient: true, find: inputs.Options{Labels: matcher.Labels{}, Unpack: t.TempDir()}}}
+	w := &packWatch{name: ownName, paths: []string{pack}, mutate: true, log: &watchedLog{paths: []string{log}, lenient: true, find: inputs.Options{Labels: matcher.Labels{}, Unpack: t.TempDir()}}}
 	x := watchPack(t, w)
 	defer x.end()
 	x.out.Reset()
@@ -119,7 +119,7 @@ func TestConcurrentWatchScreen(t *testing.T) {
 	for _, terminal := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var out bytes.Buffer
-		w := &packWatch{paths: []string{pack}, out: &out, clear: terminal, now: time.Now}
+		w := &packWatch{name: ownName, paths: []string{pack}, out: &out, clear: terminal, now: time.Now}
 		tick := make(chan time.Time)
 		done := make(chan error)
 		go func() { done <- w.run(ctx, tick) }()

@@ -153,7 +153,7 @@ func (c *cli) scanRecorded(f scanFlags, args []string, labels matcher.Labels, ta
 	if f.hits {
 		writeErr = hits.Finish()
 	} else {
-		writeErr = show.Alerts(out, f.output.value, show.Style{Color: c.colors(c.out)}, report, recorded(unknown, report.Alerts, len(report.Alerts) == 0), account.Files)
+		writeErr = show.Alerts(out, f.output.value, show.Style{Color: c.colors(c.out)}, show.Found{Report: report, Unknown: recorded(unknown, report.Alerts, len(report.Alerts) == 0), Files: account.Files})
 	}
 	if err := errors.Join(writeErr, out.Flush()); err != nil {
 		return fmt.Errorf("write the result: %w", err)

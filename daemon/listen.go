@@ -68,6 +68,9 @@ func (d *Daemon) checkReach() {
 	if listener != nil && exposed(listener) && d.opt.Web.ConfigFile == "" {
 		d.log.Warn().Str("address", listener.Addr().String()).Msg("anyone who can connect to this address can read the alerts: set --web.config.file for TLS and authentication, or restrict the network")
 	}
+	if listener != nil && exposed(listener) && d.opt.Web.ConfigFile == "" && cfg.Web.Silences {
+		d.log.Warn().Msg("anyone who can connect to this address can silence alerts: set --web.config.file for authentication, or remove web.silences")
+	}
 	if slices.ContainsFunc(component.Of[agents.Config](cfg.Sources), func(c *agents.Config) bool { return !c.Guarded() }) {
 		d.log.Warn().Msg("sources.agents has no authentication: anyone who can connect to its address can forge and hide failures; set bearer_token_file or web_config_file, or restrict the network")
 	}

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"crowsnest/replay"
 	"crowsnest/rules"
 	"crowsnest/sinks"
+	"crowsnest/sinks/alertmanager"
 	"crowsnest/sources"
 	"crowsnest/web"
 )
@@ -64,7 +67,7 @@ func (d *Daemon) pastView(fp episodes.Fingerprint) []*history.Entry {
 func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 	opt := web.Options{
 		ConfigFile: d.opt.Web.ConfigFile, Pprof: d.opt.Web.Pprof, Registry: reg, Now: d.now, Log: d.component("web"),
-		MaxConns: webConns(), Hosts: d.opt.Web.Hosts, Case: d.caseFile, RunTests: runTests,
+		MaxConns: webConns(), Hosts: d.opt.Web.Hosts, Case: d.caseFile, RunTests: runTests, Silence: d.silence,
 	}
 	if d.opt.Web.Lifecycle {
 		opt.Reload, opt.Promote = d.Reload, d.artifacts.Promote
@@ -177,6 +180,24 @@ func (d *Daemon) caseFile(fingerprint string, get func(path string) ([]byte, err
 		return nil, err
 	}
 	return b.Bytes(), nil
+}
+
+// silence makes a silence in each cluster of Alertmanagers, for a person on the pages.
+func (d *Daemon) silence(ctx context.Context, s web.Silence) []web.Silenced {
+	var out []web.Silenced
+	for _, sink := range d.sinks {
+		am, ok := sink.(*alertmanager.Sink)
+		if !ok {
+			continue
+		}
+		endpoint, id, err := am.Silence(ctx, alertmanager.Silence(s))
+		made := web.Silenced{Receiver: cmp.Or(endpoint, am.Name()), ID: id}
+		if err != nil {
+			made.Error = err.Error()
+		}
+		out = append(out, made)
+	}
+	return out
 }
 
 // runTests runs the inline tests of rules for the playground.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,8 +15,9 @@ import (
 
 const (
 	perPage  = 50 // open alerts on one page
-	maxEnded = 50 // ended ones below them
+	maxEnded = 25 // ended ones below them
 	maxPages = 100_000
+	endedFor = day // how long ended ones are shown
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -28,7 +30,7 @@ type alertsData struct {
 	Suggested     []string // for the search box
 	Open          []row
 	Silent, Ended []row
-	Total         int // open alerts that the query selects
+	Total         int // open alerts that the query selects, without folded ones
 	From, To      int // of these, on this page
 	Previous      string
 	Next          string
@@ -36,7 +38,10 @@ type alertsData struct {
 	Rules         int
 	Streams       int
 	Reading       []reading
-	OneCluster    bool // all alerts have the same cluster
+	Earlier       string // address of the history of the last day
+	OneCluster    bool   // all alerts have the same cluster
+	Grouped       bool   // by place, with headings
+	Regroup       string // address of the page with groups, or without; "": there is only one group
 	query         query
 }
 
@@ -61,7 +66,7 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	data.query = q
-	all := s.view.Episodes()
+	all := s.lastDay()
 	data.Facets = slices.DeleteFunc(facets(q, all), func(f Facet) bool {
 		return f.Name == "cluster" && len(f.Values) == 1 && !f.Values[0].Selected // it says nothing
 	})
@@ -111,6 +116,13 @@ func (s *Server) fill(data *alertsData, all []episodes.Episode, number int) {
 		sortEpisodes(sections[i])
 	}
 	rows := grouped(sections[0])
+	if folded, several := byPlace(data.query, rows, data.OneCluster); several {
+		data.Grouped = !data.query.flat
+		data.Regroup = data.query.regrouped().link(1)
+		if data.Grouped {
+			rows = folded
+		}
+	}
 	data.Total = len(rows)
 	number = min(number, max(1, (len(rows)+perPage-1)/perPage))
 	first := (number - 1) * perPage
@@ -128,6 +140,31 @@ func (s *Server) fill(data *alertsData, all []episodes.Episode, number int) {
 	data.Silent = s.dressed(firstRows(sections[1], maxEnded))
 	data.Ended = s.dressed(firstRows(sections[2], maxEnded))
 	data.MoreEnded = len(sections[2]) - len(data.Ended)
+	data.Earlier = "/history?from=1d"
+	if text := data.query.text(); text != "" {
+		data.Earlier += "&filter=" + url.QueryEscape(text)
+	}
+}
+
+// lastDay returns the episodes that are open, and those that ended within a day: the older
+// ones of these are in the history only.
+func (s *Server) lastDay() []episodes.Episode {
+	all := s.view.Episodes()
+	type key struct {
+		of    episodes.Fingerprint
+		start int64
+	}
+	listed := make(map[key]bool, len(all))
+	for i := range all {
+		listed[key{all[i].Fingerprint, all[i].StartsAt.UnixNano()}] = true
+	}
+	since, set, more := s.opt.Now().Add(-endedFor), s.view.Rules().Set, external(s.view)
+	for _, x := range s.view.History() {
+		if x.EndsAt.After(since) && !listed[key{episodes.Fingerprint(x.Fingerprint), x.StartsAt.UnixNano()}] {
+			all = append(all, remembered(x, set, more))
+		}
+	}
+	return all
 }
 
 func firstRows(list []episodes.Episode, n int) []row {
@@ -200,13 +237,12 @@ func (r row) Where() []pair {
 	return all
 }
 
-// Place is Where without the cluster if all alerts have the same.
+// Place is Where without what the heading of the group says, and without the cluster if all
+// alerts have the same.
 func (d alertsData) Place(r row) []pair {
-	all := r.Where()
-	if d.OneCluster {
-		all = slices.DeleteFunc(all, func(p pair) bool { return p.Name == "cluster" })
-	}
-	return all
+	return slices.DeleteFunc(r.Where(), func(p pair) bool {
+		return p.Name == "cluster" && (d.OneCluster || r.Grouped) || p.Name == "namespace" && r.Grouped
+	})
 }
 
 // placeRank orders labels from the larger place to the smaller one.

@@ -2,6 +2,8 @@ package web
 
 import (
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/version"
@@ -80,12 +82,16 @@ func buildInfo() BuildInfo {
 	return BuildInfo{version.Version, version.GetRevision(), version.Branch, version.BuildUser, version.BuildDate, version.GoVersion}
 }
 
-// pairs returns the values by their names in the API.
-func (b BuildInfo) pairs() map[string]string {
-	return map[string]string{
-		"version": b.Version, "revision": b.Revision, "branch": b.Branch,
-		"buildUser": b.BuildUser, "buildDate": b.BuildDate, "goVersion": b.GoVersion,
+// facts returns what is known of the version, for people.
+func (b BuildInfo) facts() []pair {
+	all := []pair{
+		{"Version", b.Version},
+		{"Revision", b.Revision},
+		{"Branch", b.Branch},
+		{"Built", strings.Join(strings.Fields(b.BuildDate+" "+b.BuildUser), " by ")},
+		{"Go", strings.TrimPrefix(b.GoVersion, "go")},
 	}
+	return slices.DeleteFunc(all, func(p pair) bool { return p.Value == "" || p.Value == "unknown" })
 }
 
 // RuntimeInfo is the state of the process.

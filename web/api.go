@@ -248,7 +248,7 @@ func (s *Server) find(fingerprint string) (episodes.Episode, bool) {
 		}
 	}
 	if past := s.view.Past(of); !ok && len(past) > 0 {
-		return s.remembered(past[0]), true
+		return remembered(past[0], s.view.Rules().Set, external(s.view)), true
 	}
 	return found, ok
 }

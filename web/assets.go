@@ -26,7 +26,7 @@ type asset struct {
 type assets map[string]asset
 
 // kinds are the media types of the files; those of package mime depend on the machine.
-var kinds = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+var kinds = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".json": "application/json"}
 
 func readAssets() assets {
 	out := assets{}
@@ -39,9 +39,18 @@ func readAssets() assets {
 		if err != nil {
 			panic(err) // the file is embedded
 		}
-		out[f.Name()] = asset{kind: kinds[path.Ext(f.Name())], tag: fmt.Sprintf("%016x", xxhash.Sum64(data)), plain: data, gzipd: compress(data)}
+		out.add(f.Name(), data)
 	}
+	hints, err := keyHints()
+	if err != nil {
+		panic(err) // it is made of the types of the program
+	}
+	out.add("keys.json", hints)
 	return out
+}
+
+func (a assets) add(name string, data []byte) {
+	a[name] = asset{kind: kinds[path.Ext(name)], tag: fmt.Sprintf("%016x", xxhash.Sum64(data)), plain: data, gzipd: compress(data)}
 }
 
 // url returns the address of a file. It changes with the content, so that browsers can keep

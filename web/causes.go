@@ -44,6 +44,9 @@ type row struct {
 	Symptoms int64 // in the whole list below it
 	Seen     *Seen // nil: never before
 
+	Head    *groupHead // of the group that begins with the row; nil: another row begins it
+	Grouped bool       // the heading of its group says its place
+
 	Actions     Actions
 	Undelivered []Delivery // receivers that do not have its state
 	Spark       string     // path of its lines per minute in the last hour; "": not known

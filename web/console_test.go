@@ -91,7 +91,7 @@ func TestPicture(t *testing.T) {
 	}
 	path, sum := sparkPath([]uint32{0, 1, 4})
 	require.EqualValues(t, 5, sum)
-	require.Equal(t, "M87.75 16v-4.0M89.25 16v-16.0", path)
+	require.Equal(t, "M114 16h2V13h2V1h2V16", path)
 	body := request(s, "GET", "/episodes/0000000000000abc").Body.String()
 	require.Contains(t, body, `<rect class="band firing"`)
 	require.NotContains(t, body, " style=")
@@ -308,8 +308,8 @@ func TestSourcesPage(t *testing.T) {
 	}
 	s := newTestServer(t, view, Options{})
 	body := request(s, "GET", "/sources").Body.String()
-	require.Contains(t, body, "<b>a</b> <span>2 streams</span>")
-	require.Contains(t, body, "<b>b</b> <span>1 stream</span>")
+	require.Contains(t, body, `<b>a</b> <span class="num">2 streams</span>`)
+	require.Contains(t, body, `<b>b</b> <span class="num">1 stream</span>`)
 	require.Contains(t, body, "1 without a rule")
 	require.Contains(t, body, `data-name="Rules">1</td>`, "a rule applies to the container manager")
 	body = request(s, "GET", "/sources?filter=Q-1").Body.String()

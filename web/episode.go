@@ -21,11 +21,33 @@ type episodeData struct {
 	Actions     Actions
 	Steps       remedy
 	Picture     picture
+	Lines       []namedLine
 	Affected    string // what the versions say, as a sentence
 	Verdict     string // yes, no, unknown
 	Case        bool   // the case file can be downloaded
 	Text        string // a summary to paste into a chat
 	Seen        *Seen  // nil: never before
+}
+
+// namedLine is a line of the episode.
+type namedLine struct {
+	Name string
+	matchedLine
+}
+
+// linesOf returns the first and the newest line of an episode.
+func linesOf(e *episodes.Episode) []namedLine {
+	if e.First == "" || e.First == e.Line {
+		if e.Line == "" {
+			return nil
+		}
+		name := "Newest"
+		if e.Count == 1 {
+			name = "The line"
+		}
+		return []namedLine{{name, matched(e.Rule, e.Line)}}
+	}
+	return []namedLine{{"First", matched(e.Rule, e.First)}, {"Newest", matched(e.Rule, e.Line)}}
 }
 
 // Began is when the failure began, as far as lines show.
@@ -34,17 +56,14 @@ func (d episodeData) Began() time.Time { return d.ActiveAt() }
 func (s *Server) episodePage(w http.ResponseWriter, r *http.Request) {
 	e, tl, ok := s.timeline(r.PathValue("fingerprint"))
 	if !ok {
-		s.render(w, "error", http.StatusNotFound, page{
-			Title: "Not found",
-			Data:  "This episode is not open, and the history does not have it.",
-		})
+		s.fail(w, http.StatusNotFound, "Not found", "This episode is not open, and the history does not have it.")
 		return
 	}
 	deliveries := s.view.Deliveries(e.Fingerprint)
 	data := episodeData{
 		Episode: e, Where: s.where(e), Events: tl.Events, Skipped: tl.Skipped, Deliveries: newestAnswers(deliveries),
 		Undelivered: undelivered(deliveries), Actions: s.actions(e), Steps: remedyOf(e.Annotations["remediation"]),
-		Picture: s.draw(e, tl), Case: s.opt.Case != nil, Seen: s.seen(&e),
+		Picture: s.draw(e, tl), Lines: linesOf(&e), Case: s.opt.Case != nil, Seen: s.seen(&e),
 	}
 	data.Verdict, data.Affected, _ = strings.Cut(e.Annotations["affected"], ": ")
 	if open(e) {
@@ -76,13 +95,13 @@ func (s *Server) pasteText(d episodeData) string {
 func (s *Server) caseFile(w http.ResponseWriter, r *http.Request) {
 	e, ok := s.find(r.PathValue("fingerprint"))
 	if !ok || s.opt.Case == nil {
-		s.render(w, "error", http.StatusNotFound, page{Title: "Not found", Data: "There is no case file: this episode is not open, and did not end in the last 15 minutes."})
+		s.fail(w, http.StatusNotFound, "Not found", "There is no case file: this episode is not open, and did not end in the last 15 minutes.")
 		return
 	}
 	file, err := s.opt.Case(e.Fingerprint.String(), s.data)
 	if err != nil {
 		s.opt.Log.Error().Err(err).Msg("make case file")
-		s.render(w, "error", http.StatusInternalServerError, page{Title: "Failed", Data: "The case file could not be made; see the log of crowsnest."})
+		s.fail(w, http.StatusInternalServerError, "Failed", "The case file could not be made; see the log of crowsnest.")
 		return
 	}
 	name := fmt.Sprintf("case-%s-%s.html", e.Fingerprint, s.opt.Now().UTC().Format("20060102-150405"))

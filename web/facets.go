@@ -140,6 +140,9 @@ func (q query) link(page int) string {
 	for _, st := range q.states {
 		v.Add("state", st)
 	}
+	if q.flat {
+		v.Set("group", "none")
+	}
 	if page > 1 {
 		v.Set("page", itoa(page))
 	}

@@ -138,6 +138,7 @@ type query struct {
 	words    []string               // in lower case; an alert contains all of them
 	states   []string               // any of them; empty: all
 	prints   []episodes.Fingerprint // any of them; nil: all
+	flat     bool                   // the page has no groups
 }
 
 // queryOf reads the filter, match[] and state parameters of a request.
@@ -146,7 +147,7 @@ func queryOf(r *http.Request) (query, error) {
 	if err != nil {
 		return query{}, fmt.Errorf("the query cannot be read: %w; encode what is not a letter or digit as %%XX", err)
 	}
-	q := query{states: v["state"]}
+	q := query{states: v["state"], flat: v.Get("group") == "none"}
 	for _, st := range q.states {
 		if !slices.Contains(selectableStates, st) {
 			return query{}, fmt.Errorf("state %.40q is not one of %s", st, strings.Join(selectableStates, ", "))

@@ -10,6 +10,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/history"
+	"crowsnest/rules"
 )
 
 // Bounds of a query of the history.
@@ -130,10 +131,10 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// remembered returns an entry of the history as an episode with external labels.
-func (s *Server) remembered(x *history.Entry) episodes.Episode {
+// remembered returns an entry of the history as an episode that also has the labels of more.
+func remembered(x *history.Entry, set *rules.Set, more map[string]string) episodes.Episode {
 	e := episodes.Episode{
-		Fingerprint: episodes.Fingerprint(x.Fingerprint), Rule: s.view.Rules().Set.Rule(x.Alert), Alert: x.Alert, State: episodes.StateResolved,
+		Fingerprint: episodes.Fingerprint(x.Fingerprint), Rule: set.Rule(x.Alert), Alert: x.Alert, State: episodes.StateResolved,
 		Reason: episodes.Reason(x.Reason), Silent: x.Silent, Overflow: x.Overflow, Labels: x.Labels, StartsAt: x.StartsAt, FiredAt: x.FiredAt,
 		LastSeen: x.LastSeen, EndsAt: x.EndsAt, Concluded: x.Concluded, Count: x.Lines, Party: x.Party,
 	}
@@ -143,11 +144,11 @@ func (s *Server) remembered(x *history.Entry) episodes.Episode {
 	if c := x.Cause; c != nil {
 		e.Cause = &episodes.Cause{Fingerprint: episodes.Fingerprint(c.Fingerprint), Alert: c.Alert, Severity: c.Severity, Labels: c.Labels, StartsAt: c.StartsAt}
 	}
-	return withExternal(e, external(s.view))
+	return withExternal(e, more)
 }
 
-func (s *Server) toPast(x *history.Entry) PastEpisode {
-	e := s.remembered(x)
+func toPast(x *history.Entry, set *rules.Set, more map[string]string) PastEpisode {
+	e := remembered(x, set, more)
 	return PastEpisode{
 		Fingerprint: e.Fingerprint.String(), External: externalFingerprint(e.Fingerprint, e.Labels), Alert: x.Alert, Pack: x.Pack,
 		Reason: e.Reason, Silent: x.Silent, Overflow: x.Overflow, Labels: notNilMap(e.Labels), Summary: e.Annotations["summary"],
@@ -179,8 +180,9 @@ func (s *Server) past(q pastQuery) History {
 		rest = rest[at:]
 	}
 	page := rest[:min(len(rest), q.limit)]
+	set := s.view.Rules().Set
 	for _, x := range page {
-		out.Episodes = append(out.Episodes, s.toPast(x))
+		out.Episodes = append(out.Episodes, toPast(x, set, more))
 	}
 	if len(page) > 0 && len(page) < len(rest) {
 		out.Next = cursor(page[len(page)-1])
@@ -214,13 +216,13 @@ func calendar(all []*history.Entry, now time.Time) []HistoryDay {
 
 // noisy returns the rules with the most notifications, then flaps, then episodes.
 func noisy(all []*history.Entry) []HistoryRule {
-	rules := map[string]*HistoryRule{}
+	byRule := map[string]*HistoryRule{}
 	alerts := map[uint64]bool{}
 	for _, x := range all {
-		r := rules[x.Alert]
+		r := byRule[x.Alert]
 		if r == nil {
 			r = &HistoryRule{Alert: x.Alert, Last: x.StartsAt}
-			rules[x.Alert] = r
+			byRule[x.Alert] = r
 		}
 		r.Episodes, r.Notified, r.Seconds = r.Episodes+1, r.Notified+x.Notified, r.Seconds+x.Duration().Seconds()
 		if x.Flaps > 0 {
@@ -232,7 +234,7 @@ func noisy(all []*history.Entry) []HistoryRule {
 		}
 	}
 	out := []HistoryRule{}
-	for _, r := range rules {
+	for _, r := range byRule {
 		out = append(out, *r)
 	}
 	slices.SortFunc(out, func(a, b HistoryRule) int {

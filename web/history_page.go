@@ -1,11 +1,15 @@
 package web
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
 	"time"
 )
+
+// shownNoisy is how many noisy rules the page shows; the API has more.
+const shownNoisy = 8
 
 type historyData struct {
 	History
@@ -16,13 +20,16 @@ type historyData struct {
 	Past          []pastDay
 	Older, All    string // addresses; Older is "" on the last page, All without a query
 	Forwarded     bool   // an aggregator has the history
+	oneCluster    bool
 }
 
 // calendarDay is one day of the calendar.
 type calendarDay struct {
 	HistoryDay
-	Level int // 0 to 4: how many episodes, compared with the worst day
-	Link  string
+	Level    int    // 0 to 4: how many episodes, compared with the worst day
+	Short    string // the day of the month, with the month where one begins
+	Link     string // the page of the day; of all days, if it is selected
+	Selected bool
 }
 
 // pastDay holds the episodes of one page that began on one day, by rule.
@@ -43,6 +50,17 @@ func (e PastEpisode) Lasted() string { return SpanText(e.Seconds) }
 // Lasted formats how long the episodes of the rule lasted together.
 func (r HistoryRule) Lasted() string { return SpanText(r.Seconds) }
 
+// Place is the labels that say where it was: the larger place first, and without labels that
+// columns have. The cluster is omitted if all of the page are in one.
+func (d historyData) Place(e PastEpisode) []pair {
+	all := pairs(e.Labels, "alertname", "severity", "resolves")
+	if d.oneCluster {
+		all = pairs(e.Labels, "alertname", "severity", "resolves", "cluster")
+	}
+	slices.SortStableFunc(all, func(a, b pair) int { return cmp.Compare(placeRank(a.Name), placeRank(b.Name)) })
+	return all
+}
+
 // Ended says for people why the episode ended.
 func (e PastEpisode) Ended() string { return ReasonText(e.Reason) }
 
@@ -57,6 +75,8 @@ func (s *Server) historyPage(w http.ResponseWriter, r *http.Request) {
 	}
 	data.From, data.To = q.from, q.to
 	data.History = s.past(q)
+	data.Rules = data.Rules[:min(len(data.Rules), shownNoisy)]
+	data.oneCluster = !slices.ContainsFunc(data.Episodes, func(e PastEpisode) bool { return e.Labels["cluster"] != data.Episodes[0].Labels["cluster"] })
 	data.Calendar, data.Past = s.calendarOf(data.Days, v), byDay(data.Episodes)
 	if data.Next != "" {
 		data.Older = historyLink(v, "after", data.Next)
@@ -76,7 +96,12 @@ func historyLink(v url.Values, changes ...string) string {
 		}
 	}
 	for i := 0; i+1 < len(changes); i += 2 {
-		out.Set(changes[i], changes[i+1])
+		if out.Del(changes[i]); changes[i+1] != "" {
+			out.Set(changes[i], changes[i+1])
+		}
+	}
+	if len(out) == 0 {
+		return "/history"
 	}
 	return "/history?" + out.Encode()
 }
@@ -89,8 +114,18 @@ func (s *Server) calendarOf(days []HistoryDay, v url.Values) []calendarDay {
 	out := make([]calendarDay, len(days))
 	for i, d := range days {
 		out[i] = calendarDay{HistoryDay: d, Level: (4*d.Episodes + most - 1) / most}
-		if next, err := time.Parse(time.DateOnly, d.Date); err == nil {
-			out[i].Link = historyLink(v, "from", d.Date, "to", next.Add(day).Format(time.DateOnly))
+		date, err := time.Parse(time.DateOnly, d.Date)
+		if err != nil {
+			continue // calendar made it
+		}
+		next := date.Add(day).Format(time.DateOnly)
+		out[i].Link = historyLink(v, "from", d.Date, "to", next)
+		if out[i].Selected = v.Get("from") == d.Date && v.Get("to") == next; out[i].Selected {
+			out[i].Link = historyLink(v, "from", "", "to", "")
+		}
+		out[i].Short = date.Format("2")
+		if i == 0 || date.Day() == 1 {
+			out[i].Short = date.Format("2 Jan")
 		}
 	}
 	return out

@@ -163,7 +163,7 @@ func TestHistoryPage(t *testing.T) {
 	require.NotContains(t, body, "<script>alert")
 	require.NotContains(t, body, "style=", "the policy forbids it")
 	for _, want := range []string{
-		"3 alerts that ended", "Noisy rules", "Fri 2 Jan", "Wed 31 Dec", "12m 0s", `cluster="east"`, "symptom of", "a log line reports the recovery",
+		"3 alerts that ended", "Noisy rules", "Fri 2 Jan", "Wed 31 Dec", "12m 0s", "<i>namespace</i> team-a", "symptom of", "a log line reports the recovery",
 		`href="/history?from=2026-01-01&amp;to=2026-01-02"`, `class="level-4 critical"`,
 	} {
 		require.Contains(t, body, want)
@@ -205,7 +205,7 @@ func TestSeen(t *testing.T) {
 			all = append(all, pastEntry("LeaseLost", "team-a", h))
 		}
 		s := newTestServer(t, pastView(all...), Options{})
-		e := s.remembered(open)
+		e := remembered(open, s.view.Rules().Set, external(s.view))
 		got := s.seen(&e)
 		if want == "" {
 			require.Nil(t, got)
@@ -220,7 +220,7 @@ func TestSeen(t *testing.T) {
 	f("seen 2 times in 7 days, last for 12m 0s, ended 48m 0s ago", 1, 100, 200)
 	f("seen 2 times before, last for 12m 0s, ended 8d 7h ago", 200, 300)
 	s := newTestServer(t, pastView(open), Options{})
-	e := s.remembered(open)
+	e := remembered(open, s.view.Rules().Set, external(s.view))
 	require.Nil(t, s.seen(&e), "itself does not count")
 }
 

@@ -16,7 +16,7 @@ import (
 
 // Actions are what a reader can do about an episode.
 type Actions struct {
-	Silence string `json:"silence,omitempty"` // page of Alertmanager that makes a silence
+	Silence string `json:"silence,omitempty"` // page that makes a silence: of Alertmanager, or a path on this server
 	Logs    string `json:"logs,omitempty"`    // page with its logs
 	Kubectl string `json:"kubectl,omitempty"` // command that prints its logs
 	Runbook string `json:"runbook,omitempty"` // path on this server
@@ -34,24 +34,22 @@ func (s *Server) actions(e episodes.Episode) Actions {
 			out.Logs = safeLink(logsLink(links.Logs, e, s.opt.Now()))
 		}
 	}
-	if links.Alertmanager != "" && open(e) && !e.Silent {
+	switch {
+	case !open(e) || e.Silent:
+	case s.makesSilences():
+		out.Silence = "/episodes/" + e.Fingerprint.String() + "/silence"
+	case links.Alertmanager != "":
 		out.Silence = safeLink(strings.TrimSuffix(links.Alertmanager, "/") + "/#/silences/new?filter=" + encoded(s.where(e)))
 	}
 	return out
 }
 
 // where returns the labels of an alert in Alertmanager as a matcher.
-func (s *Server) where(e episodes.Episode) string {
-	all := map[string]string{}
-	if external := s.view.External(); len(external) > 0 {
-		for name, value := range external[0] {
-			all[name] = value
-		}
-	}
-	for name, value := range e.Labels {
-		all[name] = value
-	}
-	return selector(all)
+func (s *Server) where(e episodes.Episode) string { return selector(s.sentLabels(e)) }
+
+// sentLabels returns the labels of an alert in Alertmanager.
+func (s *Server) sentLabels(e episodes.Episode) map[string]string {
+	return withLabels(e.Labels, external(s.view))
 }
 
 // streamLabels are labels of alerts that are labels of their streams, too.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -35,11 +36,11 @@ type pages map[string]*template.Template
 
 func parsePages(files assets) pages {
 	out := pages{}
-	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "history", "runbook", "playground", "error"} {
+	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "history", "runbook", "playground", "silence", "error"} {
 		t := template.New("layout.html").Funcs(template.FuncMap{
 			"ago": agoTime, "since": sinceTime, "when": whenTime, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "host": hostOfLink, "join": strings.Join,
 			"count": text.Digits, "number": number, "health": healthText, "span": span, "asset": files.url,
-			"pending": pendingText, "plural": plural, "capital": capital, "state": stateText, "tame": tame, "lower": strings.ToLower,
+			"pending": pendingText, "plural": plural, "capital": capital, "state": stateText, "tame": tame, "lower": strings.ToLower, "breakable": breakable, "yaml": highlightYAML, "hours": silenceSpan,
 			"weekday": weekday, "int64": func(n int) int64 { return int64(n) },
 			"nest": func(p page, x any) nested { return nested{p, x} },
 		})
@@ -60,6 +61,8 @@ func (s *Server) routePages(mux *router) {
 	get("/{$}", s.alertsPage)
 	get("/episodes/{fingerprint}", s.episodePage)
 	get("/episodes/{fingerprint}/case", s.caseFile)
+	get("/episodes/{fingerprint}/silence", s.silencePage)
+	mux.HandleFunc("POST /episodes/{fingerprint}/silence", s.makeSilence)
 	get("/history", s.historyPage)
 	get("/rules", s.rulesPage)
 	get("/rules/{name}", s.rulePage)
@@ -71,12 +74,12 @@ func (s *Server) routePages(mux *router) {
 	mux.HandleFunc("POST /playground", s.admitted(s.play))
 	get("/status", func(w http.ResponseWriter, _ *http.Request) {
 		s.render(w, "status", http.StatusOK, page{Title: "Status", Path: "/status", Data: map[string]any{
-			"Status": s.view.Status(), "Shadow": s.view.Shadow(), "Build": buildInfo().pairs(),
+			"Status": s.view.Status(), "Shadow": s.view.Shadow(), "Build": buildInfo().facts(),
 		}})
 	})
 	mux.Handle("GET /static/", s.assets)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.render(w, "error", http.StatusNotFound, page{Title: "Not found", Data: "There is no page " + tame(r.URL.Path) + "."})
+		s.fail(w, http.StatusNotFound, "Not found", "There is no page "+tame(r.URL.Path)+".")
 	})
 }
 
@@ -84,7 +87,11 @@ func (s *Server) routePages(mux *router) {
 func (s *Server) render(w http.ResponseWriter, name string, code int, data page) {
 	data.Now = s.opt.Now().UTC()
 	status := s.view.Status()
-	data.Missing, data.Troubles = status.Missing, append(slices.Clone(status.Absent), s.downReceivers(data.Now)...)
+	data.Missing = status.Missing
+	for _, text := range status.Absent {
+		data.Troubles = append(data.Troubles, text+": alerts may be missing")
+	}
+	data.Troubles = append(data.Troubles, s.downReceivers(data.Now)...)
 	for i := range data.Troubles {
 		data.Troubles[i] = tame(data.Troubles[i])
 	}
@@ -128,9 +135,33 @@ func healthText(health string) string {
 type ruleData struct {
 	Rule
 	Pack, File string
-	Spark      string
-	Recent     uint64
+	Charts     []chart
+	Tests      []TestOutcome
+	NoTests    string // why there are no results of tests
 }
+
+// chart is a small chart of the last hour.
+type chart struct{ Name, Value, Path string }
+
+// charts returns what a rule did in the last hour.
+func (s *Server) charts(rule string) []chart {
+	var out []chart
+	for _, c := range []struct {
+		name, series string
+		format       func(uint64) string
+	}{
+		{"Lines matched, last hour", ruleSeries(rule), digits},
+		{"Lines tried", triesSeries(rule), digits},
+		{"CPU time", costSeries(rule), func(n uint64) string { return (time.Duration(n) * time.Microsecond).String() }},
+	} {
+		if path, sum := s.sparkline(c.series); path != "" {
+			out = append(out, chart{c.name, c.format(sum), path})
+		}
+	}
+	return out
+}
+
+func digits(n uint64) string { return text.Digits(int64(min(n, math.MaxInt64))) }
 
 // rulesPage shows all rules, with the number of those that cannot see their failure.
 func (s *Server) rulesPage(w http.ResponseWriter, r *http.Request) {
@@ -179,15 +210,15 @@ func (s *Server) rulePage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	full := s.view.Rules().Set.Rule(name)
 	if full == nil {
-		s.render(w, "error", http.StatusNotFound, page{Title: "Not found", Data: "No rule has the name " + tame(name) + "."})
+		s.noRule(w, name)
 		return
 	}
-	data := ruleData{Pack: full.Pack, File: full.File}
+	data := ruleData{Pack: full.Pack, File: full.File, Charts: s.charts(name)}
+	data.Tests, data.NoTests = s.testsOf(full)
 	for _, g := range s.groups() {
 		for _, rule := range g.Rules {
 			if rule.Name == name {
 				data.Rule = rule
-				data.Spark, data.Recent = s.sparkline(ruleSeries(name))
 			}
 		}
 	}

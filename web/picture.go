@@ -9,13 +9,14 @@ import (
 	"crowsnest/episodes"
 )
 
-// Size of a small chart, in pixels: one and a half per minute.
+// Size of a small chart, in pixels.
 const (
-	sparkWidth  = 90
+	sparkStep   = 2 // per minute
+	sparkWidth  = sparkStep * minutes
 	sparkHeight = 16
 )
 
-// sparkline returns the path of a small chart of bars, one per minute of the last hour, and
+// sparkline returns the path of a small chart of the last hour, minute by minute, and
 // the sum of the hour; "" if nothing is known.
 func (s *Server) sparkline(name string) (path string, sum uint64) {
 	counts, _ := s.samples.perMinute(name)
@@ -30,23 +31,37 @@ func sparkOf(p *PerMinute) string {
 	return path
 }
 
+// sparkPath returns the outline of the counts, from the left of the hour to its right.
 func sparkPath(counts []uint32) (path string, sum uint64) {
 	if len(counts) == 0 {
 		return "", 0
 	}
-	most := slices.Max(counts)
+	most := max(1, slices.Max(counts))
 	var b strings.Builder
-	for i, n := range counts {
-		sum += uint64(n)
-		if n == 0 {
-			continue
+	fmt.Fprintf(&b, "M%d %d", sparkWidth-sparkStep*len(counts), sparkHeight)
+	at, run := sparkHeight, 0
+	flush := func() {
+		if run > 0 {
+			fmt.Fprintf(&b, "h%d", run*sparkStep)
 		}
-		x := sparkWidth - 0.75 - 1.5*float64(len(counts)-1-i)
-		height := max(2, float64(n)/float64(most)*sparkHeight)
-		fmt.Fprintf(&b, "M%.2f %dv-%.1f", x, sparkHeight, height)
+		run = 0
 	}
-	if b.Len() == 0 {
-		return "M0 16", 0
+	for _, n := range counts {
+		sum += uint64(n)
+		y := sparkHeight
+		if n > 0 {
+			y = sparkHeight - max(2, int(float64(n)/float64(most)*(sparkHeight-1)))
+		}
+		if y != at {
+			flush()
+			fmt.Fprintf(&b, "V%d", y)
+			at = y
+		}
+		run++
+	}
+	flush()
+	if at != sparkHeight {
+		fmt.Fprintf(&b, "V%d", sparkHeight)
 	}
 	return b.String(), sum
 }

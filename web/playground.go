@@ -247,7 +247,7 @@ func (s *Server) admitted(h http.HandlerFunc) http.HandlerFunc {
 // play tries what a form has. It is not shared between requests, and stores nothing.
 func (s *Server) play(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
-		s.render(w, "error", http.StatusBadRequest, page{Title: "Not understood", Data: "The form could not be read, or is too large."})
+		s.fail(w, http.StatusBadRequest, "Not understood", "The form could not be read, or is too large.")
 		return
 	}
 	data := playData{PlayRequest: PlayRequest{Rules: r.PostForm.Get("rules"), Lines: r.PostForm.Get("lines"), Labels: r.PostForm.Get("labels")}}

@@ -42,13 +42,13 @@ func (s *Server) runbookPage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	text, ok := s.runbookText(name)
 	if !ok {
-		s.render(w, "error", http.StatusNotFound, page{Title: "Not found", Data: "No rule has the name " + tame(name) + "."})
+		s.noRule(w, name)
 		return
 	}
 	body, err := renderMarkdown(text)
 	if err != nil {
 		s.opt.Log.Error().Str("rule", name).Err(err).Msg("render runbook")
-		s.render(w, "error", http.StatusInternalServerError, page{Title: "Failed", Data: "The runbook could not be rendered; see the log of crowsnest."})
+		s.fail(w, http.StatusInternalServerError, "Failed", "The runbook could not be rendered; see the log of crowsnest.")
 		return
 	}
 	s.render(w, "runbook", http.StatusOK, page{Title: "Runbook of " + name, Path: "/rules", Data: runbookData{Name: name, Body: body}})

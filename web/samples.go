@@ -15,7 +15,7 @@ const (
 )
 
 // samples remembers for an hour how counters grew per minute: the lines of episodes, rules,
-// sources and namespaces. It is safe for concurrent use.
+// sources and namespaces, and what rules cost. It is safe for concurrent use.
 type samples struct {
 	mu     sync.Mutex
 	minute int64 // of the newest sample, since 1970; 0: none yet
@@ -132,6 +132,8 @@ func (s *samples) downSince(e Endpoint) time.Time {
 // Names of series.
 func episodeSeries(fingerprint string) string { return "episode " + fingerprint }
 func ruleSeries(alert string) string          { return "rule " + alert }
+func triesSeries(alert string) string         { return "tries " + alert }
+func costSeries(alert string) string          { return "cost " + alert } // in microseconds
 func sourceSeries(name string) string         { return "source " + name }
 func namespaceSeries(source, namespace string) string {
 	return "namespace " + source + " " + namespace
@@ -149,6 +151,13 @@ func (s *Server) Sample() {
 	}
 	for _, r := range s.view.Stats().Rules {
 		values[ruleSeries(r.Rule.Alert)] = counter{value: r.Matches}
+	}
+	loaded := s.view.Rules()
+	for alert, n := range loaded.Tries {
+		values[triesSeries(alert)] = counter{value: n}
+	}
+	for alert, d := range loaded.Cost {
+		values[costSeries(alert)] = counter{value: d.Microseconds()}
 	}
 	for _, src := range s.view.Sources() {
 		values[sourceSeries(src.Name)] = counter{value: src.Lines}

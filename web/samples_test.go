@@ -84,7 +84,7 @@ func TestSamplesAreShown(t *testing.T) {
 		s.Sample()
 		at, lines = at.Add(time.Minute), lines+600
 	}
-	require.Contains(t, request(s, "GET", "/sources").Body.String(), "<dd>10 <svg")
+	require.Contains(t, request(s, "GET", "/sources").Body.String(), "<dd>10</dd>")
 	require.Contains(t, request(s, "GET", "/").Body.String(), "Not delivered to alertmanager http://am:9093 for 10m 0s: ")
 	require.Contains(t, request(s, "GET", "/api/v1/sources").Body.String(), `"linesPerSecond":10`)
 	require.Contains(t, request(s, "GET", "/api/v1/sources").Body.String(), `"downSince":"2026-01-02T02:54:05Z"`)

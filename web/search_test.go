@@ -60,8 +60,10 @@ func TestFacets(t *testing.T) {
 	require.Equal(t, []Facet{
 		{Name: "severity", Values: []FacetValue{{Value: "critical", Count: 1, Selected: true, Link: "/"}}},
 		{Name: "state", Values: []FacetValue{
-			{Value: "firing", Count: 1, Link: "/?filter=severity%3D%22critical%22&state=firing"}, {Value: "pending", Link: "/?filter=severity%3D%22critical%22&state=pending"},
-			{Value: "held", Link: "/?filter=severity%3D%22critical%22&state=held"}, {Value: "resolved", Count: 1, Link: "/?filter=severity%3D%22critical%22&state=resolved"},
+			{Value: "firing", Count: 1, Link: "/?filter=severity%3D%22critical%22&state=firing"},
+			{Value: "pending", Link: "/?filter=severity%3D%22critical%22&state=pending"},
+			{Value: "held", Link: "/?filter=severity%3D%22critical%22&state=held"},
+			{Value: "resolved", Count: 1, Link: "/?filter=severity%3D%22critical%22&state=resolved"},
 		}},
 		{Name: "cluster", Values: []FacetValue{{Value: "east", Count: 1, Link: "/?filter=severity%3D%22critical%22+cluster%3D%22east%22"}}},
 		{Name: "namespace", Values: []FacetValue{{Value: "team-a", Count: 1, Link: "/?filter=severity%3D%22critical%22+namespace%3D%22team-a%22"}}},

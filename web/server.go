@@ -46,6 +46,9 @@ type Options struct {
 	Case func(fingerprint string, get func(path string) ([]byte, error)) ([]byte, error)
 	// RunTests runs the inline tests of rules for the playground; nil: it runs none.
 	RunTests func([]*rules.Rule) ([]TestOutcome, error)
+	// Silence makes a silence in each cluster of Alertmanagers, while Links.Silences is set;
+	// nil: the pages make none.
+	Silence func(context.Context, Silence) []Silenced
 	// Pprof serves /debug/pprof.
 	Pprof bool
 	// Registry is served at /metrics.
@@ -74,6 +77,8 @@ type Server struct {
 	feed    *feed
 	samples *samples
 	player  player
+	results testResults
+	silence chan struct{}             // one silence is made at a time
 	inner   *http.ServeMux            // the API for the server itself, without bounds
 	raw     func() []episodes.Episode // without the cost of making lines safe to show
 	handler http.Handler
@@ -112,7 +117,7 @@ func New(view View, opt Options) *Server {
 	view = tamed(complete(view))
 	s := &Server{
 		own: view, view: labelled(view), opt: opt, gate: newGate(opt.Log), assets: readAssets(),
-		feed: newFeed(raw), samples: newSamples(), raw: raw, inner: http.NewServeMux(),
+		feed: newFeed(raw), samples: newSamples(), raw: raw, silence: make(chan struct{}, 1), inner: http.NewServeMux(),
 		player: player{admit: make(chan struct{}, maxPlayers), turn: make(chan struct{}, 1), tests: opt.RunTests},
 	}
 	s.pages = parsePages(s.assets)

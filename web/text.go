@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -137,3 +138,25 @@ func rate(perSecond float64) string {
 	}
 	return number(int64(perSecond + 0.5))
 }
+
+// longName is from how many characters on a name in CamelCase may have line breaks.
+const longName = 24
+
+// breakable allows line breaks between the words of a long name in CamelCase.
+func breakable(name string) template.HTML {
+	if len(name) <= longName {
+		return template.HTML(template.HTMLEscapeString(name)) //nolint:gosec // escaped
+	}
+	var b strings.Builder
+	from := 0
+	for i := 1; i < len(name); i++ {
+		if isUpper(name[i]) && !isUpper(name[i-1]) {
+			b.WriteString(template.HTMLEscapeString(name[from:i]) + "<wbr>")
+			from = i
+		}
+	}
+	b.WriteString(template.HTMLEscapeString(name[from:]))
+	return template.HTML(b.String()) //nolint:gosec // its parts are escaped
+}
+
+func isUpper(c byte) bool { return c >= 'A' && c <= 'Z' }

@@ -11,7 +11,7 @@ func (s *Server) unknownPage(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) unknownRulePage(w http.ResponseWriter, r *http.Request) {
 	pack, err := s.view.UnknownRule(r.PathValue("fingerprint"))
 	if err != nil {
-		s.render(w, "error", http.StatusNotFound, page{Title: "Not found", Data: "There is no rule: " + err.Error() + "."})
+		s.fail(w, http.StatusNotFound, "Not found", "There is no rule: "+err.Error()+".")
 		return
 	}
 	writeText(w, http.StatusOK, pack)

@@ -51,6 +51,8 @@ type Links struct {
 	Logs string
 	// Alertmanager is the address of its pages; "": not known.
 	Alertmanager string
+	// Silences lets the pages make silences, with Options.Silence.
+	Silences bool
 }
 
 // Unknown is what complaints that no rule matches show.

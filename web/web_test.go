@@ -156,7 +156,7 @@ func TestPages(t *testing.T) {
 			require.Contains(t, body, text)
 		}
 	}
-	f("/", 200, "LeaseLost", "1,234 lines", "team-a", "Resolved in the last 15 minutes", "Silent (shown here, not sent)", "1h 0m")
+	f("/", 200, "LeaseLost", "1,234 lines", "team-a", "Resolved in the last day", "Silent (shown here, not sent)", "1h 0m")
 	f("/?filter=namespace%3D%22team-b%22", 200, "No open alert matches this filter", "team-b")
 	f("/?filter=%7Bbroken", 400, "write matchers such as")
 	f("/episodes/0000000000000abc", 200, "What to do", "Restart it.", "Sent as", "(503)", "the condition became true", "namespace=&#34;team-a&#34;")
@@ -169,7 +169,7 @@ func TestPages(t *testing.T) {
 	f("/rules/LeaseLost", 200, "tried on 4,321 lines", "override o.yaml:3", "https://example.org/r", "affected &lt;1.0")
 	f("/rules/Nope", 404, "No rule has the name Nope")
 	f("/sources", 200, "kubelet", "2.0 KiB", "http://am:9093", "10 B")
-	f("/status", 200, "password: &lt;secret&gt;", "/data", "Version 1.4.0 of <code>registry.example.org/packs</code>", "<td>B</td><td>7</td><td>0</td>")
+	f("/status", 200, "password</span>: &lt;secret&gt;", "/data", "Version 1.4.0 of <code>registry.example.org/packs</code>", `B</a></th><td class="num" data-name="Only in the new version">7</td>`)
 	f("/nowhere", 404, "There is no page /nowhere")
 }
 

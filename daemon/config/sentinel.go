@@ -7,9 +7,6 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// maxIgnored bounds a text of an Ignore, in bytes.
-const maxIgnored = 1024
-
 // Sentinel reports failures that no rule describes, as alerts UnknownFailure of severity
 // info: docs/unknown.md.
 type Sentinel struct {

@@ -12,7 +12,7 @@ import (
 	"crowsnest/web"
 )
 
-// Web sets where the daemon's pages link to.
+// Web sets where the daemon's pages link to, and what they may do.
 type Web struct {
 	// LogsURL is the address of the logs of an alert, such as a query of Grafana Explore.
 	// In it, {selector} is the selector of the streams in LogQL, {selector_json} the same
@@ -23,6 +23,10 @@ type Web struct {
 	// AlertmanagerURL is the address of Alertmanager's pages for browsers, where silences
 	// are made. Default the first address of the first Alertmanager below sinks.
 	AlertmanagerURL string `yaml:"alertmanager_url" bounds:"0,4096"`
+	// Silences lets the pages make silences in the Alertmanagers below sinks, with the name
+	// and the comment of the person. Everybody who can read the pages can do so. Default
+	// false: the pages link to the form of Alertmanager.
+	Silences bool `yaml:"silences"`
 
 	Keys strictyaml.Keys `yaml:"-"`
 }
@@ -32,6 +36,9 @@ var placeholder = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*\}|[{}]`)
 
 func (c *Config) checkWeb(k *checker) {
 	keys := c.Web.Keys
+	if c.Web.Silences && !keys.Broken("silences") && len(component.Of[alertmanager.Config](c.Sinks)) == 0 {
+		k.add(keys.Value("silences"), "bad-value", "silences is on, but there is no sink alertmanager", "add one below sinks, or remove silences")
+	}
 	for _, key := range []struct{ name, value string }{{"logs_url", c.Web.LogsURL}, {"alertmanager_url", c.Web.AlertmanagerURL}} {
 		if key.value == "" || keys.Broken(key.name) {
 			continue
@@ -58,7 +65,9 @@ func (c *Config) checkWeb(k *checker) {
 // Links returns the addresses of other programs that the pages link to.
 func (c *Config) Links() web.Links {
 	out := web.Links{Logs: c.Web.LogsURL, Alertmanager: c.Web.AlertmanagerURL}
-	for _, am := range component.Of[alertmanager.Config](c.Sinks) {
+	all := component.Of[alertmanager.Config](c.Sinks)
+	out.Silences = c.Web.Silences && len(all) > 0
+	for _, am := range all {
 		for _, address := range am.URLs {
 			if u, err := url.Parse(address); err == nil {
 				u.User, u.RawQuery = nil, ""

@@ -70,7 +70,7 @@ type tab struct {
 }
 
 // open opens an address of the server in a new tab.
-func open(t *testing.T, in context.Context, base, path string, l look) *tab {
+func open(in context.Context, t *testing.T, base, path string, l look) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(in)
 	t.Cleanup(cancel)
@@ -215,5 +215,5 @@ func (b *tab) screenshot(name string) {
 		png, err = page.CaptureScreenshot().WithFormat(page.CaptureScreenshotFormatPng).Do(ctx)
 		return err
 	}))
-	require.NoError(b.t, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644))
+	require.NoError(b.t, os.WriteFile(filepath.Join(dir, name+".png"), small(b.t, png), 0o644))
 }

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/wait"
 )
 
 var desktop = look{width: 1440, height: 900}
@@ -15,9 +18,9 @@ var desktop = look{width: 1440, height: 900}
 // rows; and new alerts appear.
 func TestUpdatesKeepWhatTheReaderDoes(t *testing.T) {
 	s := &scene{alerts: 65, streams: 10}
-	b := open(t, browser(t), s.serve(t), "/", desktop)
+	b := open(browser(t), t, s.serve(t), "/", desktop)
 	b.until(`document.getElementById("live").classList.contains("on")`)
-	count := `Number(document.querySelector("#e-0abc000000000000 .c-count b").textContent)`
+	count := `Number(document.querySelector("#e-0abc000000000000 .c-count").textContent)`
 	before := eval[int](b, count)
 	b.press("/")
 	b.run(chromedp.KeyEvent("paym"))
@@ -47,7 +50,7 @@ func TestUpdatesKeepWhatTheReaderDoes(t *testing.T) {
 func TestKeyboard(t *testing.T) {
 	s := &scene{alerts: 65, streams: 10}
 	base := s.serve(t)
-	b := open(t, browser(t), base, "/", desktop)
+	b := open(browser(t), t, base, "/", desktop)
 	b.press("j", "o")
 	b.until(`document.activeElement.closest("details").open`)
 	b.press("j", "k", "o")
@@ -65,7 +68,7 @@ func TestKeyboard(t *testing.T) {
 	b.close()
 
 	// Every control can be reached with Tab, and shows it.
-	b = open(t, browser(t), base, "/sources", desktop)
+	b = open(browser(t), t, base, "/sources", desktop)
 	seen := map[string]bool{}
 	for range 20 {
 		b.press(kb.Tab)
@@ -85,7 +88,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	base := s.serve(t)
 	in := browser(t)
 	plain := look{width: 360, height: 740, noScript: true}
-	b := open(t, in, base, "/", plain)
+	b := open(in, t, base, "/", plain)
 	b.run(
 		chromedp.Click(".row summary", chromedp.ByQuery),
 		chromedp.WaitVisible(".row details[open] .inside", chromedp.ByQuery),
@@ -94,7 +97,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	)
 	b.screenshot("noscript-alerts")
 	b.close()
-	b = open(t, in, base, "/playground", plain)
+	b = open(in, t, base, "/playground", plain)
 	b.run(
 		chromedp.SendKeys("#lines", "valve stuck at 5", chromedp.ByQuery),
 		chromedp.Click("form.play button", chromedp.ByQuery),
@@ -120,7 +123,7 @@ const pump = `- alert: PumpStuck
 func TestPlayground(t *testing.T) {
 	s := &scene{alerts: 1}
 	base := s.serve(t)
-	b := open(t, browser(t), base, "/playground?rule="+s.set.Rules[0].Alert, desktop)
+	b := open(browser(t), t, base, "/playground?rule="+s.set.Rules[0].Alert, desktop)
 	require.Contains(t, eval[string](b, `document.getElementById("rules").value`), "- alert: "+s.set.Rules[0].Alert)
 	b.fill("rules", pump)
 	b.fill("lines", hostile+"\nE0101 leaderelection lost")
@@ -133,5 +136,34 @@ func TestPlayground(t *testing.T) {
 	require.Empty(t, b.axe())
 	require.Empty(t, b.overflow())
 	b.screenshot("playground-result")
+	b.close()
+}
+
+// The playground completes the keys that can be at the cursor.
+func TestCompletion(t *testing.T) {
+	s := &scene{alerts: 1}
+	b := open(browser(t), t, s.serve(t), "/playground", desktop)
+	at := func(text string) []string { // with the cursor at the end
+		b.fill("rules", text)
+		return eval[[]string](b, `(() => { const a = document.getElementById("rules"); a.focus(); a.setSelectionRange(a.value.length, a.value.length);
+			a.dispatchEvent(new Event("input")); return [...document.querySelectorAll("#completion button")].map(x => x.textContent) })()`)
+	}
+	b.run(chromedp.Focus("#rules", chromedp.ByQuery))
+	require.True(t, wait.Until(patience, func() bool { return len(at("")) > 0 }))
+	require.Equal(t, []string{"defaults", "pack", "rules"}, at(""))
+	require.Contains(t, at("- alert: A\n  "), "severity")
+	require.NotContains(t, at("- alert: A\n  "), "alert", "it is there already")
+	require.Equal(t, []string{"severity"}, at("- alert: A\n  from: x\n  sev"))
+	require.Contains(t, at("- alert: A\n  match:\n    "), "regex")
+	require.Contains(t, at("- alert: A\n  match:\n    any:\n    - "), "regex")
+	require.Contains(t, at("- alert: A\n  match: x\n  "), "clear")
+	require.Contains(t, at("pack: {name: x}\nrules:\n- alert: A\n  remediation:\n    "), "steps")
+	require.Contains(t, at("- alert: A\n  match: x\n- "), "alert")
+	require.Empty(t, at("- alert: A\n  severity: "))
+	require.Empty(t, at("- alert: A\n  labels:\n    "), "any name can be there")
+	at("- alert: A\n  sev")
+	b.run(chromedp.KeyEvent(" ", chromedp.KeyModifiers(input.ModifierCtrl)))
+	require.Equal(t, "- alert: A\n  severity: ", eval[string](b, `document.getElementById("rules").value`))
+	require.Empty(t, b.axe())
 	b.close()
 }

@@ -23,26 +23,31 @@ func (s *scene) paths() map[string]string {
 	return map[string]string{
 		"alerts": "/", "found": "/?filter=kube&state=firing", "refused": "/?filter=%7Bbroken", "episode": firing, "episode-pending": pending, "episode-held": held,
 		"episode-resolved": ended, "rules": "/rules", "rule": "/rules/" + rule, "runbook": "/runbooks/" + rule, "unknown": "/unknown", "sources": "/sources",
+		"history": "/history", "history-found": "/history?filter=severity%3D%22critical%22&from=7d", "flat": "/?group=none", "rule-removed": "/rules/NoSuchRule", "silence": firing + "/silence",
 		"sources-found": "/sources?filter=payments", "playground": "/playground?rule=" + rule, "status": "/status", "missing": "/nowhere",
 	}
 }
 
 var looks = []look{
-	{width: 360, height: 740}, {width: 768, height: 1024}, {width: 1440, height: 900},
-	{width: 360, height: 740, dark: true}, {width: 768, height: 1024, dark: true}, {width: 1440, height: 900, dark: true},
+	{width: 360, height: 740},
+	{width: 768, height: 1024},
+	{width: 1440, height: 900},
+	{width: 360, height: 740, dark: true},
+	{width: 768, height: 1024, dark: true},
+	{width: 1440, height: 900, dark: true},
 }
 
 // Every page is accessible, fits, reports no error and requests nothing from elsewhere, in
 // both schemes and three widths.
 func TestPages(t *testing.T) {
 	in := browser(t)
-	for name, s := range map[string]*scene{"": {alerts: 65, streams: 146}, "calm-": {calm: true, streams: 3}} {
+	for name, s := range map[string]*scene{"": {alerts: 65, streams: 146, silence: true}, "calm-": {calm: true, streams: 3}} {
 		base := s.serve(t)
 		for label, path := range s.paths() {
-			if s.calm && label != "alerts" && label != "sources" && label != "unknown" {
+			if s.calm && label != "alerts" && label != "sources" && label != "unknown" && label != "history" {
 				continue
 			}
-			t.Run(name+label, func(t *testing.T) { requireGood(t, open(t, in, base, path, looks[0])) })
+			t.Run(name+label, func(t *testing.T) { requireGood(t, open(in, t, base, path, looks[0])) })
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,8 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
+	"crowsnest/history"
 	"crowsnest/replay"
 	"crowsnest/rules"
+	"crowsnest/sinks/alertmanager"
 	"crowsnest/web"
 )
 
@@ -32,10 +35,15 @@ type scene struct {
 	// extra is how many further alerts are open.
 	extra        atomic.Int64
 	calm         bool   // no alert, no problem
-	alertmanager string // address of its pages
+	alertmanager string // address of its pages, and of its API
+	silence      bool   // the pages make silences
 	now          atomic.Pointer[func() time.Time]
 	began        time.Time
 	set          *rules.Set
+	history      []*history.Entry
+
+	mu   sync.Mutex
+	made []episodes.Episode // what episode returns after the beginning
 }
 
 // serve starts a server of the scene and returns its address.
@@ -44,6 +52,7 @@ func (s *scene) serve(t *testing.T) string {
 	set, err := rules.Load(rules.Shipped())
 	require.NoError(t, err)
 	s.set, s.began = set, time.Now()
+	s.history = s.ended()
 	clock := func() time.Time { return s.began }
 	s.now.Store(&clock)
 	server := web.New(s.view(), web.Options{
@@ -52,6 +61,7 @@ func (s *scene) serve(t *testing.T) string {
 			_, err := get("episodes/" + fp + "/timeline")
 			return []byte("<!doctype html><title>case</title>" + fp), err
 		},
+		Silence: s.makeSilence,
 		RunTests: func(all []*rules.Rule) ([]web.TestOutcome, error) {
 			report, err := replay.RunTests(all, replay.TestOptions{})
 			var out []web.TestOutcome
@@ -97,7 +107,12 @@ func (s *scene) view() web.View {
 					seen[r.Alert] = s.began.Add(-time.Minute)
 				}
 			}
-			return web.Rules{Set: s.set, Seen: seen, Cost: map[string]time.Duration{}, Tries: map[string]int64{}}
+			cost, tries := map[string]time.Duration{}, map[string]int64{}
+			for i, r := range s.set.Rules {
+				tries[r.Alert] = s.grown(i%9, i) * 17
+				cost[r.Alert] = time.Duration(tries[r.Alert]) * 3 * time.Microsecond
+			}
+			return web.Rules{Set: s.set, Seen: seen, Cost: cost, Tries: tries}
 		},
 		Sources:    s.sources,
 		Endpoints:  s.endpoints,
@@ -116,10 +131,32 @@ func (s *scene) view() web.View {
 		UnknownRule: func(string) (string, error) {
 			return "pack: {name: x}\n", nil
 		},
+		History: func() []*history.Entry { return s.history },
+		Past: func(fp episodes.Fingerprint) (out []*history.Entry) {
+			for _, x := range s.history {
+				if x.Fingerprint == uint64(fp) {
+					out = append(out, x)
+				}
+			}
+			return out
+		},
 		Links: func() web.Links {
-			return web.Links{Logs: "https://grafana.example.org/explore?panes={selector_json}&from={from}&to={to}", Alertmanager: cmp.Or(s.alertmanager, "http://alertmanager.example.org:9093")}
+			return web.Links{Logs: "https://grafana.example.org/explore?panes={selector_json}&from={from}&to={to}", Alertmanager: cmp.Or(s.alertmanager, "http://alertmanager.example.org:9093"), Silences: s.silence}
 		},
 	}
+}
+
+// makeSilence makes a silence at the Alertmanager of the scene.
+func (s *scene) makeSilence(ctx context.Context, x web.Silence) []web.Silenced {
+	sink, err := alertmanager.New(alertmanager.Config{URLs: []string{s.alertmanager}}, alertmanager.Options{})
+	if err != nil {
+		return []web.Silenced{{Receiver: "alertmanager", Error: err.Error()}}
+	}
+	made := web.Silenced{Receiver: s.alertmanager}
+	if _, made.ID, err = sink.Silence(ctx, alertmanager.Silence(x)); err != nil {
+		made.Error = err.Error()
+	}
+	return []web.Silenced{made}
 }
 
 func (s *scene) stats() episodes.Stats {
@@ -127,7 +164,7 @@ func (s *scene) stats() episodes.Stats {
 	for i, r := range s.set.Rules {
 		st := episodes.RuleStatus{Rule: r}
 		if i%5 == 0 {
-			st.Matches, st.LastMatch = int64(i)*13+(60-s.past())*int64(i%4), s.began.Add(-time.Duration(i)*time.Minute)
+			st.Matches, st.LastMatch = int64(i)*13+s.grown(i%4, i), s.began.Add(-time.Duration(i)*time.Minute)
 		}
 		out.Rules = append(out.Rules, st)
 	}
@@ -147,10 +184,23 @@ func (s *scene) episodes() []episodes.Episode {
 	if s.calm {
 		return out
 	}
-	for i := range s.alerts + int(s.extra.Load()) {
-		out = append(out, s.episode(i))
+	n := s.alerts + int(s.extra.Load())
+	if s.past() > 0 {
+		for i := range n {
+			out = append(out, s.episode(i))
+		}
+		return out
 	}
-	return out
+	// The engine has its episodes at hand: making up thousands takes longer than a page.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.made); i < n; i++ {
+		s.made = append(s.made, s.episode(i))
+	}
+	if n > 0 {
+		s.made[0] = s.episode(0) // it changes
+	}
+	return append(out, s.made[:n]...)
 }
 
 func (s *scene) episode(i int) episodes.Episode {
@@ -201,8 +251,49 @@ func (s *scene) episode(i int) episodes.Episode {
 		cause := s.ruleOf(i - 1)
 		e.Cause = &episodes.Cause{Fingerprint: episodes.Fingerprint(0x0abc000000000000 + i - 1), Alert: cause.Alert, Severity: string(cause.Severity), StartsAt: now.Add(-time.Hour)}
 	}
-	e.Count += max(0, 60-s.past()-int64(i%40)) * int64(i%5) / 2 // grows in the last hour
+	if begun := now.Sub(e.StartsAt).Minutes(); s.past() < int64(begun) {
+		e.Count += max(0, s.grown(1+i%5, i)-s.grownAt(1+i%5, i, max(0, 60-int64(begun))))
+	}
 	return e
+}
+
+// grown is how many lines something wrote in the last hour up to the time of the scene, which
+// come in bursts.
+func (s *scene) grown(perMinute, i int) int64 { return s.grownAt(perMinute, i, 60-s.past()) }
+
+func (s *scene) grownAt(perMinute, i int, minutes int64) (sum int64) {
+	for m := range minutes {
+		x := (m*m*int64(7+i%5) + int64(i)*31) % 23
+		if x > 11 {
+			sum += (x - 11) * int64(perMinute) / 4
+		}
+	}
+	return sum
+}
+
+// ended makes up a history of 30 days.
+func (s *scene) ended() []*history.Entry {
+	if s.calm {
+		return nil
+	}
+	var out []*history.Entry
+	for i := range min(s.alerts*3, 900) {
+		r := s.ruleOf(i % 23)
+		starts := s.began.Add(-time.Duration(1+i*i%97+i*7) * 25 * time.Minute)
+		x := &history.Entry{
+			Fingerprint: uint64(0x0def000000000000 + i%40), Alert: r.Alert, Pack: r.Pack, Reason: string(episodes.ReasonClear), Summary: "What happened: " + r.Alert,
+			Labels:   map[string]string{"alertname": r.Alert, "severity": string(r.Severity), "namespace": spaces[i%len(spaces)], "pod": fmt.Sprintf("controller-%05d", i%40)},
+			StartsAt: starts, FiredAt: starts.Add(time.Minute), EndsAt: starts.Add(time.Duration(3+i%90) * time.Minute), Lines: int64(i%50*7 + 1), Notified: 2 + i%3, Flaps: i % 5 / 4,
+		}
+		if i%6 == 0 {
+			x.Reason = string(episodes.ReasonQuiet)
+		}
+		if x.EndsAt.Before(s.began) {
+			out = append(out, x)
+		}
+	}
+	slices.SortFunc(out, history.NewestFirst)
+	return out
 }
 
 // valueOf makes up a value for a label or a capture.
@@ -266,13 +357,13 @@ func (s *scene) endpoints() []web.Endpoint {
 func (s *scene) sources() []web.Source {
 	k := web.Source{
 		Name: "kubelet", Up: true, Opened: true, Watermark: time.Now().Add(-2 * time.Second), Lag: 340 * time.Millisecond,
-		Lines: (60 - s.past()) * 61_234, Bytes: 7 << 30, Lost: map[string]int64{"rotated": 4096}, Errors: map[string]int64{"open": 3},
+		Lines: s.grown(9, 3) * 9_234, Bytes: 7 << 30, Lost: map[string]int64{"rotated": 4096}, Errors: map[string]int64{"open": 3},
 	}
 	for i := range s.streams {
 		k.Streams = append(k.Streams, web.Stream{
 			Labels: map[string]string{"namespace": spaces[i%len(spaces)], "pod": fmt.Sprintf("app-%d-7d9f8b6c5d-%05d", i%40, i), "container": "manager", "node": "node-" + fmt.Sprint(i%5)},
 			Path:   fmt.Sprintf("/var/log/pods/%s_app-%d_uid/manager/0.log", spaces[i%len(spaces)], i), Offset: int64(i) * 4096, Size: int64(i)*4096 + int64(i%9/8)*123456,
-			Lines: (60 - s.past()) * int64(i%9) * 20, LastRead: time.Now().Add(-time.Second),
+			Lines: s.grown(i%9, i/40) * 9, LastRead: time.Now().Add(-time.Second),
 		})
 	}
 	e := web.Source{Name: "events", Up: s.calm, Opened: true, Watermark: time.Now().Add(-6 * time.Minute), Lines: 4123, Error: map[bool]string{false: "watch events: the API server refused: 403"}[s.calm]}

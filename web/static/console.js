@@ -97,7 +97,7 @@
     }
   }
 
-  const still = location.pathname === "/playground"; // nothing on it changes by itself
+  const still = /^\/playground$|\/silence$/.test(location.pathname); // nothing on them changes by itself
   let loading = false, due = false, last = Date.now();
   async function update() {
     if (still || document.hidden) return;
@@ -107,13 +107,15 @@
     try {
       const res = await fetch(location.href, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(9000) });
       if (res.status === 503) throw new Error("busy");
-      const next = new DOMParser().parseFromString(await res.text(), "text/html");
+      const text = await res.text(), began = performance.now();
+      const next = new DOMParser().parseFromString(text, "text/html");
       const main = next.querySelector("main");
       if (!main || String(getSelection()).length > 1) return;
       document.title = next.title;
       morph(document.querySelector("main"), main);
       enhance();
       ages();
+      performance.measure("update", { start: began });
       if (!source) alive("");
     } catch {
       // The watch below notices that nothing answers.
@@ -247,6 +249,9 @@
   const button = byId("keys");
   button.hidden = false;
   button.addEventListener("click", () => help.showModal());
+
+  const here = document.querySelector("nav [aria-current]"); // on a phone the list of pages scrolls
+  if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.clientWidth / 2;
 
   enhance();
   ages();

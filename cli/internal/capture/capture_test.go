@@ -80,8 +80,10 @@ func fromLog(t *testing.T, about string, labels matcher.Labels, log string) (Epi
 	s := set(t, pack)
 	program, err := matcher.CompileOpen(s)
 	require.NoError(t, err)
-	l := Logs{Set: s, Program: program, Inputs: []replay.Input{{Name: "x.log", Labels: labels, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(log)), nil }}},
-		Options: replay.ScanOptions{Lenient: true, Now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Redactor: redact.New(nil)}}
+	l := Logs{
+		Set: s, Program: program, Inputs: []replay.Input{{Name: "x.log", Labels: labels, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(log)), nil }}},
+		Options: replay.ScanOptions{Lenient: true, Now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Redactor: redact.New(nil)},
+	}
 	ep, r, err := l.Episode(about)
 	require.NoError(t, err)
 	return ep, r
@@ -161,9 +163,11 @@ func TestFromDaemon(t *testing.T) {
 	began := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	at := func(d time.Duration) *time.Time { v := began.Add(d); return &v }
 	const log = "namespace team-a, pod vc-0, container vcluster, node n1"
-	e := web.Episode{Fingerprint: "0f3a61c2b4d5e6f7", Alert: "LeaseLost", Pack: "p", Labels: map[string]string{"namespace": "team-a", "pod": "vc-0"},
+	e := web.Episode{
+		Fingerprint: "0f3a61c2b4d5e6f7", Alert: "LeaseLost", Pack: "p", Labels: map[string]string{"namespace": "team-a", "pod": "vc-0"},
 		StartsAt: began, FiredAt: at(2*time.Minute + 10*time.Second), LastSeen: began, EndsAt: at(9 * time.Minute), Reason: episodes.ReasonClear, Count: 1,
-		First: "lease is lost", Line: "lease is lost"}
+		First: "lease is lost", Line: "lease is lost",
+	}
 	events := []web.Event{
 		{At: at(0), Kind: string(episodes.EventOpened), Line: "lease is lost", Log: log},
 		{At: e.FiredAt, Kind: string(episodes.EventFired)},
@@ -217,8 +221,11 @@ func TestFewLinesOfDaemon(t *testing.T) {
 		return Make(s.Rule(alert), got.Episode(s.Rule(alert)), false)
 	}
 	test, err := make("Storm", web.Episode{Labels: map[string]string{"client": "c1"}, LastSeen: began, Count: 5, First: "too many requests client=c1", Line: "too many requests client=c1"},
-		[]web.Event{{At: at(-time.Minute), Kind: string(episodes.EventCounted)}, {At: at(-time.Second), Kind: string(episodes.EventCounted)},
-			{At: at(0), Kind: string(episodes.EventOpened), Line: "too many requests client=c1", Log: "namespace kube-system, pod a, container apiserver"}})
+		[]web.Event{
+			{At: at(-time.Minute), Kind: string(episodes.EventCounted)},
+			{At: at(-time.Second), Kind: string(episodes.EventCounted)},
+			{At: at(0), Kind: string(episodes.EventOpened), Line: "too many requests client=c1", Log: "namespace kube-system, pod a, container apiserver"},
+		})
 	require.NoError(t, err)
 	require.Contains(t, test.Notes[0], "keeps one of the 5 lines")
 	require.Empty(t, written(t, s.Rule("Storm"), test))

@@ -84,10 +84,10 @@ func sharesPlace(alert, stream map[string]string) bool {
 // differs.
 func sharesKey(alert map[string]string, h matcher.Hit) bool {
 	key := h.Rule.By
-	switch {
-	case h.Part == matcher.PartClear:
+	switch h.Part {
+	case matcher.PartClear:
 		key = h.Rule.Clear.Same
-	case h.Part == matcher.PartUnless:
+	case matcher.PartUnless:
 		key = h.Rule.Unless.Same
 	}
 	for i, name := range h.Rule.By {

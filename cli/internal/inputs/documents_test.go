@@ -52,7 +52,7 @@ func TestObjectsAndEvents(t *testing.T) {
 	require.Equal(t, "example.com/c:v1.2.3", in[0].Labels["image"])
 	f := func(i int, name string, labels matcher.Labels, want string) {
 		t.Helper()
-		require.Equal(t, filepath.Join(dir)+name, in[i].Name)
+		require.Equal(t, filepath.Clean(dir)+name, in[i].Name)
 		require.True(t, in[i].Exact)
 		require.Equal(t, labels, in[i].Labels)
 		rc, err := in[i].Open()

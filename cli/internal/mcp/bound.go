@@ -59,12 +59,11 @@ func (b *bounded) note(format string, args ...any) {
 }
 
 func (b *bounded) text(s, path string, n int) string {
-	if out := clean(s, n); len(s) <= n || len(out) < n-len("…")-3 {
-		return out
-	} else {
+	out := clean(s, n)
+	if len(s) > n && len(out) >= n-len("…")-3 {
 		b.note("%s: the first %d of %d bytes", path, n, len(s))
-		return out
 	}
+	return out
 }
 
 func (b *bounded) value(v reflect.Value, path string, size, items int) {

@@ -42,7 +42,7 @@ func (s *Server) readLog(path string, offset int64) (out logText, err error) {
 	if err != nil {
 		return out, fmt.Errorf("open the folder of --logs-dir: %w", err)
 	}
-	defer root.Close()
+	defer root.Close() //nolint:errcheck // nothing was written
 	info, err := root.Stat(inside)
 	switch {
 	case err != nil:

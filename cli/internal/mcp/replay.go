@@ -86,7 +86,7 @@ func (s *Server) replay(ctx context.Context, in replayIn) (*replayOut, error) {
 		return nil, err
 	}
 	if log.gap != "" {
-		made.NotSeen = slices.Insert(made.NotSeen, 0, casefile.Gap{Text: log.gap, Items: []string{}})
+		made.NotSeen = slices.Insert(made.NotSeen, 0, casefile.Gap{Text: s.cfg.inName(log.gap), Items: []string{}})
 	}
 	return s.replayed(made, report, log.name+", evaluated with "+name)
 }
@@ -138,7 +138,7 @@ func (s *Server) replayed(made *casefile.Case, report replay.Report, basis strin
 		}
 	}
 	slices.SortStableFunc(out.Rules, func(a, b Replayed) int { return cmp.Compare(b.Lines, a.Lines) })
-	out.Seen = seenOf(basis, s.cfg.Now(), made.Evidence.Until, made.NotSeen, "crowsnest case lists all of it for the same log.")
+	out.Seen = seenOf(basis, s.cfg.Now(), made.Evidence.Until, made.NotSeen, s.cfg.inName("crowsnest case lists all of it for the same log."))
 	var err error
 	if out.Alerts, _, err = page(all, 0, 0); err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (s *Server) replayed(made *casefile.Case, report replay.Report, basis strin
 	case out.Total == 0:
 		out.Verdict = "The lines would have fired no alert. " + out.Seen.limits()
 	case n < out.Total:
-		out.Verdict = fmt.Sprintf("The lines would have fired %d alerts; these are the first %d. Give fewer lines to see the others, or run crowsnest case.", out.Total, n)
+		out.Verdict = s.cfg.inName(fmt.Sprintf("The lines would have fired %d alerts; these are the first %d. Give fewer lines to see the others, or run crowsnest case.", out.Total, n))
 	default:
 		out.Verdict = fmt.Sprintf("The lines would have fired %s.", show.Plural(int64(n), "alert"))
 	}

@@ -118,7 +118,7 @@ func (a *asked) begin() error {
 // seen says what the daemon can see.
 func (a *asked) seen() Seen {
 	c := casefile.CoverageOf(a.daemon(""))
-	return seenOf("the running daemon at "+a.of.cfg.Daemon.Address(), a.of.cfg.Now(), c.ReadUpTo, c.NotSeen, restOfGaps)
+	return seenOf("the running daemon at "+a.of.cfg.Daemon.Address(), a.of.cfg.Now(), c.ReadUpTo, c.NotSeen, a.of.cfg.inName(restOfGaps))
 }
 
 const restOfGaps = "The tool coverage lists all of it."

@@ -37,6 +37,17 @@ type Config struct {
 	Version  string
 	Now      func() time.Time
 	Log      zerolog.Logger
+	// InName replaces the name of the program in the commands of a text by how a person calls
+	// it; nil: texts stay.
+	InName func(text string) string
+}
+
+// inName returns a text with commands as a person writes them.
+func (c Config) inName(text string) string {
+	if c.InName == nil {
+		return text
+	}
+	return c.InName(text)
 }
 
 // Server answers the calls of one client. It is safe for concurrent use.
@@ -108,10 +119,10 @@ func add[In, Out any](s *Server, t tool, call func(context.Context, In) (*Out, e
 		defer cancel()
 		out, err := guarded(ctx, s, t.name, in, call)
 		if err != nil {
-			return nil, nil, errors.New(clean(err.Error(), maxError))
+			return nil, nil, errors.New(clean(s.cfg.inName(err.Error()), maxError))
 		}
 		if notes := bound(out); len(notes) > 0 {
-			any(out).(noted).note(append(notes, t.rest))
+			any(out).(noted).note(append(notes, s.cfg.inName(t.rest)))
 		}
 		body, err := toJSON(out)
 		if err != nil {

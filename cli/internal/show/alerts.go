@@ -54,16 +54,23 @@ func toScanned(a replay.Alert) scannedAlert {
 // AlertLine writes an alert as one line of JSON.
 func AlertLine(w io.Writer, a replay.Alert) error { return JSON(w, toScanned(a), false) }
 
-// Alerts writes the alerts of a report in an output format: text, json or jsonl; and, but
+// Found is what a scan found.
+type Found struct {
+	replay.Report
+	Unknown []sentinel.Unknown // failures that no rule describes
+	Files   any                // account of the inputs, for JSON
+}
+
+// Alerts writes the alerts of a scan in an output format: text, json or jsonl; and, but
 // for jsonl, the failures that no rule describes.
-func Alerts(w io.Writer, form string, style Style, r replay.Report, unknown []sentinel.Unknown, files any) error {
+func Alerts(w io.Writer, form string, style Style, r Found) error {
 	switch form {
 	case "json":
 		all := make([]scannedAlert, len(r.Alerts))
 		for i, a := range r.Alerts {
 			all[i] = toScanned(a)
 		}
-		return JSON(w, map[string]any{"alerts": all, "unknown": unknown, "files": files}, true)
+		return JSON(w, map[string]any{"alerts": all, "unknown": r.Unknown, "files": r.Files}, true)
 	case "jsonl":
 		for _, a := range r.Alerts {
 			if err := JSON(w, toScanned(a), false); err != nil {
@@ -82,5 +89,5 @@ func Alerts(w io.Writer, form string, style Style, r replay.Report, unknown []se
 			return err
 		}
 	}
-	return Unknown(w, unknown, len(r.Alerts) > 0)
+	return Unknown(w, r.Unknown, len(r.Alerts) > 0)
 }

@@ -42,7 +42,9 @@ func ended(all []web.PastEpisode, style ListStyle) Table {
 	}
 	for _, e := range all {
 		cells := []Cell{
-			plain(e.Fingerprint), {Text: e.Alert, Color: bold}, severityCell(e.Labels["severity"]), plain(e.StartsAt.UTC().Format(time.RFC3339)),
+			plain(e.Fingerprint),
+			{Text: e.Alert, Color: bold},
+			severityCell(e.Labels["severity"]), plain(e.StartsAt.UTC().Format(time.RFC3339)),
 			plain(e.Lasted()), plain(fmt.Sprint(e.Notified)), plain(fmt.Sprint(e.Flaps)), plain(where(e.Labels)),
 		}
 		if style.Wide {
@@ -61,7 +63,8 @@ func noisy(all []web.HistoryRule) Table {
 	t := Table{Head: []string{"RULE", "NOTIFIED", "FLAPS", "EPISODES", "ALERTS", "TIME FIRING", "NEWEST"}}
 	for _, r := range all {
 		t.Rows = append(t.Rows, Row{r.Alert, []Cell{
-			{Text: r.Alert, Color: bold}, plain(fmt.Sprint(r.Notified)), plain(fmt.Sprint(r.Flaps)), plain(fmt.Sprint(r.Episodes)),
+			{Text: r.Alert, Color: bold},
+			plain(fmt.Sprint(r.Notified)), plain(fmt.Sprint(r.Flaps)), plain(fmt.Sprint(r.Episodes)),
 			plain(fmt.Sprint(r.Alerts)), plain(r.Lasted()), plain(r.Last.UTC().Format(time.RFC3339)),
 		}})
 	}

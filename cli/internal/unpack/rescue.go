@@ -34,14 +34,14 @@ func (u *unpacker) rescue(in *source, size int64) error {
 	for {
 		var h localHeader
 		if binary.Read(br, binary.LittleEndian, &h) != nil || string(h.Signature[:]) != zipLocal {
-			return nil
+			return nil //nolint:nilerr // no header follows
 		}
 		name := make([]byte, int(h.Name))
 		if _, err := io.ReadFull(br, name); err != nil {
-			return nil
+			return nil //nolint:nilerr // the archive ends here
 		}
 		if _, err := br.Discard(int(h.Extra)); err != nil {
-			return nil
+			return nil //nolint:nilerr // the archive ends here
 		}
 		if more, err := u.rescueFile(br, h, string(name), in); !more || err != nil {
 			return err

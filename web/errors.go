@@ -1,0 +1,57 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"crowsnest/strictyaml"
+)
+
+// failure is what a page shows instead of what was requested.
+type failure struct {
+	Text  string
+	Links []namedLink
+}
+
+type namedLink struct{ Text, Address string }
+
+// fail serves a page that says why there is no other, and where to go on.
+func (s *Server) fail(w http.ResponseWriter, code int, title, text string, links ...namedLink) {
+	links = append(links, namedLink{"All alerts", "/"})
+	s.render(w, "error", code, page{Title: title, Data: failure{text, links}})
+}
+
+// noRule explains the link of an alert whose rule no longer exists.
+func (s *Server) noRule(w http.ResponseWriter, name string) {
+	set := s.view.Rules().Set
+	names := make([]string, len(set.Rules))
+	for i, r := range set.Rules {
+		names[i] = r.Alert
+	}
+	text := "No rule has the name " + tame(name) + "."
+	var links []namedLink
+	if best := strictyaml.Closest(name, names); best != "" {
+		links = append(links, namedLink{"Did you mean " + best + "?", "/rules/" + url.PathEscape(best)})
+	}
+	if had := s.alertsOf(name); had > 0 {
+		text = "The rule " + tame(name) + " was removed or renamed, or its pack is no longer loaded. Its open alerts ended then, with the reason \u201cits rule was removed or changed\u201d."
+		links = append(links, namedLink{"Its ended alerts", "/history?filter=" + url.QueryEscape("alertname="+strconv.Quote(name))})
+	}
+	s.fail(w, http.StatusNotFound, "No such rule", text, append(links, namedLink{"All rules", "/rules"})...)
+}
+
+// alertsOf returns how many alerts of a rule are listed or remembered.
+func (s *Server) alertsOf(name string) (n int) {
+	for _, x := range s.view.History() {
+		if x.Alert == name {
+			n++
+		}
+	}
+	for _, e := range s.view.Episodes() {
+		if e.Alert == name {
+			n++
+		}
+	}
+	return n
+}

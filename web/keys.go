@@ -1,0 +1,74 @@
+package web
+
+import (
+	"encoding/json"
+	"strings"
+
+	"crowsnest/rules/schema"
+)
+
+// keyHint is a key of the rule language, for completion in the playground.
+type keyHint struct {
+	Text string `json:"d,omitempty"` // the first sentence of its description
+	In   string `json:"r,omitempty"` // the kind of object that its value is, or contains
+}
+
+// schemaNode is the part of a JSON Schema that completion needs.
+type schemaNode struct {
+	Ref         string                `json:"$ref"`
+	Description string                `json:"description"`
+	Properties  map[string]schemaNode `json:"properties"`
+	Items       *schemaNode           `json:"items"`
+	AnyOf       []schemaNode          `json:"anyOf"`
+}
+
+// keyHints returns the keys of each kind of object of a rule file as JSON.
+func keyHints() ([]byte, error) {
+	text, err := schema.Rules()
+	if err != nil {
+		return nil, err
+	}
+	var root struct {
+		Defs map[string]schemaNode `json:"$defs"`
+	}
+	if err := json.Unmarshal(text, &root); err != nil {
+		return nil, err
+	}
+	out := map[string]map[string]keyHint{}
+	for kind, def := range root.Defs {
+		keys := map[string]keyHint{}
+		for _, form := range append(def.AnyOf, def) { // a text, or an object
+			for name, key := range form.Properties {
+				keys[name] = keyHint{firstSentence(key.Description), key.kind()}
+			}
+		}
+		if len(keys) > 0 {
+			out[kind] = keys
+		}
+	}
+	return json.Marshal(out)
+}
+
+// kind returns the kind of object that a value has or contains; "": it is none.
+func (n *schemaNode) kind() string {
+	if n.Ref != "" {
+		return strings.TrimPrefix(n.Ref, "#/$defs/")
+	}
+	if n.Items != nil {
+		return n.Items.kind()
+	}
+	for i := range n.AnyOf {
+		if kind := n.AnyOf[i].kind(); kind != "" {
+			return kind
+		}
+	}
+	return ""
+}
+
+func firstSentence(text string) string {
+	first, _, more := strings.Cut(text, ". ")
+	if more {
+		first += "."
+	}
+	return first
+}

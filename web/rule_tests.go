@@ -1,0 +1,62 @@
+package web
+
+import (
+	"sync"
+
+	"crowsnest/rules"
+)
+
+// testResults keeps the results of the tests of the rules in force, which cannot change. It
+// is safe for concurrent use.
+type testResults struct {
+	mu   sync.Mutex
+	set  *rules.Set
+	done map[*rules.Rule][]TestOutcome
+}
+
+func (t *testResults) of(set *rules.Set, r *rules.Rule) ([]TestOutcome, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.set != set {
+		t.set, t.done = set, map[*rules.Rule][]TestOutcome{}
+	}
+	out, ok := t.done[r]
+	return out, ok
+}
+
+func (t *testResults) keep(set *rules.Set, r *rules.Rule, out []TestOutcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.set == set {
+		t.done[r] = out
+	}
+}
+
+// testsOf returns the results of the inline tests of a rule, or why there are none. Like the
+// playground, it runs tests of one rule at a time, and none that may take long.
+func (s *Server) testsOf(r *rules.Rule) ([]TestOutcome, string) {
+	switch {
+	case len(r.Tests) == 0:
+		return nil, "The daemon has no tests of this rule: those of shipped rules ran before the release."
+	case s.player.tests == nil:
+		return nil, "This process runs no tests."
+	case rules.TestTime([]*rules.Rule{r}) > maxPlayTests:
+		return nil, "The tests may take too long here: run `crowsnest test rules` on your machine."
+	}
+	set := s.view.Rules().Set
+	if out, ok := s.results.of(set, r); ok {
+		return out, ""
+	}
+	select {
+	case s.player.turn <- struct{}{}:
+		defer func() { <-s.player.turn }()
+	default:
+		return nil, "The tests were not run: the playground is busy."
+	}
+	out, err := s.player.tests([]*rules.Rule{r})
+	if err != nil {
+		return nil, "The tests could not be run: " + tame(err.Error())
+	}
+	s.results.keep(set, r, out)
+	return out, ""
+}
