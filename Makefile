@@ -235,6 +235,7 @@ chaos: ## run the long form of kills, rotations and hanging peers; make test run
 	CROWSNEST_CHAOS=1 $(GO) test -count=1 -timeout 120m ./test/chaos
 	CROWSNEST_CHAOS=1 $(GO) test -tags e2e -count=1 -timeout 60m -run TestKills ./sources/journal
 	CROWSNEST_CHAOS=1 $(GO) test -tags e2e -count=1 -timeout 60m -run TestWitnessKilled ./test/chaos
+	CROWSNEST_CHAOS=1 $(GO) test -tags e2e -count=1 -timeout 60m ./test/fleet
 
 # Runs every fuzz target for $(1): a time, or a number of runs such as 1000x.
 define fuzz_each
