@@ -23,7 +23,7 @@ func (s *scene) paths() map[string]string {
 	return map[string]string{
 		"alerts": "/", "found": "/?filter=kube&state=firing", "refused": "/?filter=%7Bbroken", "episode": firing, "episode-pending": pending, "episode-held": held,
 		"episode-resolved": ended, "rules": "/rules", "rule": "/rules/" + rule, "runbook": "/runbooks/" + rule, "unknown": "/unknown", "sources": "/sources",
-		"sources-found": "/sources?filter=payments", "playground": "/playground?rule=" + rule, "status": "/status", "missing": "/nowhere",
+		"sources-found": "/sources?filter=payments", "playground": "/playground?rule=" + rule, "status": "/status", "fleet": "/fleet", "missing": "/nowhere",
 	}
 }
 
