@@ -23,7 +23,7 @@ ldflags = -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Revision=
 # All Go files, including those in folders named testdata, which are not built.
 GOFILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.go'))
 
-.PHONY: build run test check bench bench-baseline bench-peers bench-load chaos e2e e2e-servers fuzz clean fmt packs schemas docs dashboards screenshot chart
+.PHONY: build run test check bench bench-baseline bench-peers bench-load bench-scale chaos e2e e2e-servers fuzz clean fmt packs schemas docs dashboards screenshot chart
 .PHONY: help manual
 .PHONY: image module release release-check release-notes release-snapshot release-tools
 .PHONY: test-programs test-build test-format test-workflows test-go test-fuzz check-vet check-format check-static check-lint check-vulns
@@ -169,6 +169,9 @@ LOAD ?= -log cri:1GB
 bench-load: build ## measure the daemon: CPU, memory, and latency with -probe
 	$(GO) run ./test/load -binary $(BIN) $(LOAD)
 
+bench-scale: build ## measure aggregator, fleet view and agent per unit of work, with up to 5,000 simulated nodes; three minutes
+	$(GO) run ./test/scale -binary $(BIN)
+
 e2e-servers: ## build the real servers of the end-to-end tests once, into ~/.cache/crowsnest/bin
 	GO=$(GO) test/servers/build/build.sh
 
@@ -235,6 +238,7 @@ chaos: ## run the long form of kills, rotations and hanging peers; make test run
 	CROWSNEST_CHAOS=1 $(GO) test -count=1 -timeout 120m ./test/chaos
 	CROWSNEST_CHAOS=1 $(GO) test -tags e2e -count=1 -timeout 60m -run TestKills ./sources/journal
 	CROWSNEST_CHAOS=1 $(GO) test -tags e2e -count=1 -timeout 60m -run TestWitnessKilled ./test/chaos
+	CROWSNEST_CHAOS=1 $(GO) test -tags e2e -count=1 -timeout 60m ./test/fleet
 
 # Runs every fuzz target for $(1): a time, or a number of runs such as 1000x.
 define fuzz_each

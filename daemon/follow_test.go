@@ -18,8 +18,8 @@ import (
 	"crowsnest/web"
 )
 
-// fleet is an aggregator and two agents that fetch the same artifact.
-type fleet struct {
+// flotilla is an aggregator and two agents that fetch the same artifact.
+type flotilla struct {
 	*ship
 	publisher
 	agents []*ship
@@ -28,10 +28,10 @@ type fleet struct {
 	withAgents func(*config.Config)
 }
 
-// newFleet starts a fleet in which a version counts after a time.
-func newFleet(t *testing.T, after time.Duration) *fleet {
+// newFlotilla starts a flotilla in which a version counts after a time.
+func newFlotilla(t *testing.T, after time.Duration) *flotilla {
 	t.Cleanup(func() { goleak.VerifyNone(t) })
-	f := &fleet{publisher: newPublisher(t), first: rulefolder.Pack("b", "B", "text of b")}
+	f := &flotilla{publisher: newPublisher(t), first: rulefolder.Pack("b", "B", "text of b")}
 	aggregator, address := newAggregator(t)
 	f.ship, f.withAgents = aggregator, aggregator.cfg
 	entry := f.entry(&config.Shadow{For: after})
@@ -55,7 +55,7 @@ func newFleet(t *testing.T, after time.Duration) *fleet {
 	return f
 }
 
-func (f *fleet) all() []*ship { return append([]*ship{f.ship}, f.agents...) }
+func (f *flotilla) all() []*ship { return append([]*ship{f.ship}, f.agents...) }
 
 // hasVersion waits until a version is in force.
 func (s *ship) hasVersion(version string) {
@@ -74,7 +74,7 @@ func (s *ship) shadowNow() web.Shadow {
 }
 
 // compares waits until all processes evaluate a version and it is compared.
-func (f *fleet) compares(digest string) {
+func (f *flotilla) compares(digest string) {
 	f.ship.t.Helper()
 	for _, s := range f.all() {
 		s.eventually(func() bool { return s.shadowNow().Digest == digest }, "the version is evaluated")
@@ -83,7 +83,7 @@ func (f *fleet) compares(digest string) {
 }
 
 // fires waits until an alert of a namespace is notified.
-func (f *fleet) fires(namespace string) {
+func (f *flotilla) fires(namespace string) {
 	f.ship.t.Helper()
 	f.eventually(func() bool {
 		_, body := f.get("/api/v1/alerts")
@@ -92,17 +92,17 @@ func (f *fleet) fires(namespace string) {
 }
 
 // more fires on more lines than the first version, same on the same.
-func (f *fleet) more() string {
+func (f *flotilla) more() string {
 	return strings.ReplaceAll(f.first, `match: "text of b"`, "match: text")
 }
 
-func (f *fleet) same() string {
+func (f *flotilla) same() string {
 	return strings.ReplaceAll(f.first, `match: "text of b"`, "match: {contains: [text of, b]}")
 }
 
 // Agents match both versions, and the aggregator promotes one that fires the same alerts.
 func TestFleetPromotes(t *testing.T) {
-	f := newFleet(t, 3*time.Second)
+	f := newFlotilla(t, 3*time.Second)
 	digest := f.publish("1.1.0", f.same(), f.key.PrivateKey)
 	f.compares(digest)
 	f.agents[0].log("team-1/vc-0", "text of b")
@@ -122,7 +122,7 @@ func TestFleetPromotes(t *testing.T) {
 // A version that fires more is refused, with the numbers, and stays refused when an agent
 // or the aggregator is killed.
 func TestFleetRefuses(t *testing.T) {
-	f := newFleet(t, time.Hour)
+	f := newFlotilla(t, time.Hour)
 	digest := f.publish("1.1.0", f.more(), f.key.PrivateKey)
 	f.compares(digest)
 	f.agents[1].log("team-2/vc-0", "some text")
@@ -152,7 +152,7 @@ func TestFleetRefuses(t *testing.T) {
 // While an agent cannot verify the new version, nothing is compared, and the page says
 // which node it is. Its lines meanwhile are no differences.
 func TestFleetWaitsForAnAgent(t *testing.T) {
-	f := newFleet(t, time.Hour)
+	f := newFlotilla(t, time.Hour)
 	key, err := os.ReadFile(f.key.Public)
 	require.NoError(t, err)
 	n2 := f.agents[1]
@@ -197,7 +197,7 @@ func TestFleetWaitsForAnAgent(t *testing.T) {
 // A restart of an agent interrupts the comparison, and causes no differences. Changed
 // rules begin it again.
 func TestFleetIsInterrupted(t *testing.T) {
-	f := newFleet(t, time.Hour)
+	f := newFlotilla(t, time.Hour)
 	digest := f.publish("1.1.0", f.same(), f.key.PrivateKey)
 	f.compares(digest)
 	began := f.shadowNow().Began
@@ -238,7 +238,7 @@ func TestFleetIsInterrupted(t *testing.T) {
 // An agent that states no version, like an older one, is waited for; an agent whose
 // aggregator states none keeps the version in force.
 func TestFleetNeedsBothSides(t *testing.T) {
-	f := newFleet(t, time.Hour)
+	f := newFlotilla(t, time.Hour)
 	n1 := f.agents[0]
 	before := n1.cfg
 	n1.stop()

@@ -42,6 +42,7 @@ type saver struct {
 	receivers []sinks.Receiver
 	self      stateful           // alerts about crowsnest itself; nil: none
 	unknown   *sentinel.Sentinel // failures that no rule describes; nil: it is off
+	fleet     *fleetView         // failures in many clusters; nil: none are looked for
 	past      *past              // ended episodes; nil: none are kept
 	log       zerolog.Logger
 	urgent    chan struct{}
@@ -233,6 +234,9 @@ func (s *saver) copy() ([]byte, checkpoint, error) {
 		}
 		if s.unknown != nil && err == nil {
 			snap.Unknown, err = s.unknown.Export()
+		}
+		if s.fleet != nil && err == nil {
+			snap.Fleet, err = s.fleet.Export()
 		}
 		if s.past != nil && err == nil {
 			snap.History, err = s.past.Export()

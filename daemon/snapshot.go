@@ -22,6 +22,7 @@ type snapshot struct {
 	Sinks   map[string]json.RawMessage `json:"sinks,omitempty"`
 	Self    json.RawMessage            `json:"self,omitempty"`    // alerts about crowsnest itself
 	Unknown json.RawMessage            `json:"unknown,omitempty"` // failures that no rule describes
+	Fleet   json.RawMessage            `json:"fleet,omitempty"`   // failures in many clusters
 	History json.RawMessage            `json:"history,omitempty"` // ended episodes that are not in the log yet
 }
 
@@ -40,7 +41,7 @@ func (s snapshot) encode() ([]byte, error) {
 	if s.Engine == nil {
 		s.Engine = json.RawMessage("null")
 	}
-	n := len(s.Engine) + len(s.Self) + len(s.Unknown) + len(s.History) + 1024
+	n := len(s.Engine) + len(s.Self) + len(s.Unknown) + len(s.Fleet) + len(s.History) + 1024
 	for _, part := range s.Sources {
 		n += len(part)
 	}
@@ -57,6 +58,9 @@ func (s snapshot) encode() ([]byte, error) {
 	}
 	if len(s.Unknown) > 0 {
 		b = append(append(b, `,"unknown":`...), s.Unknown...)
+	}
+	if len(s.Fleet) > 0 {
+		b = append(append(b, `,"fleet":`...), s.Fleet...)
 	}
 	if len(s.History) > 0 {
 		b = append(append(b, `,"history":`...), s.History...)
@@ -142,6 +146,11 @@ func (s *saver) apply(snap snapshot) bool {
 	if s.unknown != nil && ok && snap.Unknown != nil {
 		if err := s.unknown.Import(snap.Unknown); err != nil {
 			s.log.Error().Err(err).Msg("the saved failures that no rule describes cannot be used; an hour of reading passes before a failure is new")
+		}
+	}
+	if s.fleet != nil && ok && snap.Fleet != nil {
+		if err := s.fleet.Import(snap.Fleet); err != nil {
+			s.log.Error().Err(err).Msg("the saved alerts about the fleet cannot be used; they fire again if their failures last")
 		}
 	}
 	if s.past != nil && snap.History != nil {

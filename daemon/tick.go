@@ -32,6 +32,7 @@ func (d *Daemon) ticks(ctx context.Context) {
 		d.evaluateShadow(now)
 		d.sendRestored(now, caughtUp)
 		d.evaluateUnknown(now)
+		d.evaluateFleet(now)
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {
 			lastSelf = now
 			d.monitor(now, seen)
@@ -49,7 +50,7 @@ func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 		Sources: d.sourceStatus(), Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.brokenPacks(),
 		Quarantined: d.quarantine(now), Evictions: d.engine.Evictions(), Unread: d.engine.Unread(),
 		Trusted: d.pipe.Rules().Namespaces, Behind: d.behind(), Agents: map[string]agents.Stats{}, Unsaved: d.saver.unsaved(),
-		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now),
+		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now), Fleet: d.fleet.clusters(),
 	}
 	for _, a := range d.agents() {
 		st.Agents[a.Name()] = a.Stats()
@@ -204,6 +205,9 @@ func (d *Daemon) sendRestored(now time.Time, caughtUp bool) {
 	d.notify(newestStates(d.engine.Episodes(now)))
 	if d.sentinel != nil {
 		d.notify(d.sentinel.Open())
+	}
+	if d.fleet != nil {
+		d.notify(d.fleet.open())
 	}
 }
 

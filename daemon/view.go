@@ -25,7 +25,7 @@ import (
 )
 
 func (d *Daemon) view() web.View {
-	return web.View{
+	out := web.View{
 		Episodes:   d.episodesView,
 		Stats:      d.stats,
 		Rules:      d.rulesView,
@@ -40,12 +40,19 @@ func (d *Daemon) view() web.View {
 		Links:    func() web.Links { return d.cfg.Load().Links() },
 		External: func() []map[string]string { return d.cfg.Load().ExternalLabels() },
 	}
+	if d.fleet != nil {
+		out.Fleet = d.fleet.view
+	}
+	return out
 }
 
 func (d *Daemon) episodesView() []episodes.Episode {
 	out := append(d.engine.Episodes(d.now()), d.self.All()...)
 	if d.sentinel != nil {
 		out = append(out, d.sentinel.Open()...)
+	}
+	if d.fleet != nil {
+		out = append(out, d.fleet.open()...)
 	}
 	return out
 }
@@ -152,7 +159,7 @@ func (d *Daemon) statusView() web.Status {
 	saved, errs := d.saver.status()
 	st := web.Status{
 		Start: d.start, Config: d.cfg.Load().Effective(), Flags: d.opt.Flags, Reload: d.outcome.Load().status,
-		Saved: saved, SaveErrors: errs, Storage: d.saver.dir,
+		Saved: saved, SaveErrors: errs, Storage: d.saver.dir, ExternalURL: d.cfg.Load().Global.ExternalURL,
 	}
 	d.setReadiness(&st)
 	return st

@@ -112,6 +112,10 @@ type RuntimeInfo struct {
 	Missing   []string `json:"missing"`
 	Absent    []string `json:"absent"`
 	Unhealthy string   `json:"unhealthy,omitempty"`
+	// ExternalURL is the configured address of the pages, and External the labels that are
+	// added to every alert.
+	ExternalURL string            `json:"externalURL,omitempty"`
+	External    map[string]string `json:"externalLabels"`
 }
 
 func (s *Server) runtimeInfo() RuntimeInfo {
@@ -120,6 +124,7 @@ func (s *Server) runtimeInfo() RuntimeInfo {
 		Start: st.Start, Now: s.opt.Now().UTC(), ReloadOK: st.Reload.OK, LastLoad: st.Reload.Success, ReloadError: st.Reload.Error,
 		Goroutines: runtime.NumGoroutine(), MaxProcs: runtime.GOMAXPROCS(0), Saved: st.Saved, SaveErrors: st.SaveErrors, Storage: st.Storage,
 		Missing: notNil(st.Missing), Absent: notNil(st.Absent), Unhealthy: st.Unhealthy,
+		ExternalURL: st.ExternalURL, External: notNilMap(external(s.view)),
 	}
 }
 

@@ -112,6 +112,9 @@ func (g *gate) guarded(h http.HandlerFunc, vary ...string) http.HandlerFunc {
 			busy(w)
 			return
 		}
+		if unchanged(w, r, &f.answer) {
+			return
+		}
 		g.write(w, &f.answer)
 	}
 }
@@ -231,6 +234,7 @@ func (g *gate) run(a *answer, h http.HandlerFunc, r *http.Request) {
 		}
 	}()
 	h(a, r)
+	tag(a)
 	shrink(a, r)
 }
 

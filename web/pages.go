@@ -26,6 +26,7 @@ type page struct {
 	Path    string // of the current page in the navigation
 	Now     time.Time
 	Missing []string // why the daemon is not ready
+	Fleet   bool     // the daemon is a fleet view
 	// Troubles says which receivers and sources are down: alerts may be missing or
 	// undelivered.
 	Troubles []string
@@ -36,7 +37,7 @@ type pages map[string]*template.Template
 
 func parsePages(files assets) pages {
 	out := pages{}
-	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "history", "runbook", "playground", "silence", "error"} {
+	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "history", "runbook", "playground", "silence", "fleet", "error"} {
 		t := template.New("layout.html").Funcs(template.FuncMap{
 			"ago": agoTime, "since": sinceTime, "when": whenTime, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "host": hostOfLink, "join": strings.Join,
 			"count": text.Digits, "number": number, "health": healthText, "span": span, "asset": files.url,
@@ -70,6 +71,7 @@ func (s *Server) routePages(mux *router) {
 	get("/unknown", s.unknownPage)
 	get("/unknown/{fingerprint}/rule", s.unknownRulePage)
 	get("/sources", s.sourcesPage)
+	get("/fleet", s.fleetPage)
 	get("/playground", s.playPage)
 	mux.HandleFunc("POST /playground", s.admitted(s.play))
 	get("/status", func(w http.ResponseWriter, _ *http.Request) {
@@ -85,7 +87,7 @@ func (s *Server) routePages(mux *router) {
 
 // render writes a page, or only an error if its template fails.
 func (s *Server) render(w http.ResponseWriter, name string, code int, data page) {
-	data.Now = s.opt.Now().UTC()
+	data.Now, data.Fleet = s.opt.Now().UTC(), s.view.Fleet != nil
 	status := s.view.Status()
 	data.Missing = status.Missing
 	for _, text := range status.Absent {

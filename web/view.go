@@ -40,6 +40,8 @@ type View struct {
 	// Past those of one alert. They are read-only, and empty on an agent.
 	History func() []*history.Entry
 	Past    func(episodes.Fingerprint) []*history.Entry
+	// Fleet returns the clusters of a fleet view; nil: this daemon is none.
+	Fleet func() Fleet
 	// Links returns where the pages link to.
 	Links func() Links
 }
@@ -281,6 +283,8 @@ type Status struct {
 	Saved      time.Time
 	SaveErrors int64
 	Storage    string // directory of the state
+	// ExternalURL is the configured address of the pages; "": none.
+	ExternalURL string
 }
 
 // Reload is the outcome of the last load of rules and configuration.

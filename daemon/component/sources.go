@@ -8,6 +8,7 @@ import (
 	"crowsnest/sources/agents"
 	"crowsnest/sources/events"
 	"crowsnest/sources/files"
+	"crowsnest/sources/fleet"
 	"crowsnest/sources/journal"
 	"crowsnest/sources/kubelet"
 	"crowsnest/sources/kubernetes"
@@ -19,7 +20,7 @@ import (
 
 // Sources returns the kinds of sources.
 func Sources() []Kind {
-	return []Kind{kubeletKind(), journalKind(), kubernetesKind(), machinesKind(), objectsKind(), eventsKind(), filesKind(), stdinKind(), lokiKind(), agentsKind()}
+	return []Kind{kubeletKind(), journalKind(), kubernetesKind(), machinesKind(), objectsKind(), eventsKind(), filesKind(), stdinKind(), lokiKind(), agentsKind(), fleetKind()}
 }
 
 func podLabels(more ...string) []string {
@@ -196,6 +197,18 @@ func agentsKind() Kind {
 			c := *p.Settings.(*agents.Config)
 			c.Name, c.Clock = p.Name, o.Clock
 			return []sources.Source{agents.New(c)}
+		},
+	}
+}
+
+func fleetKind() Kind {
+	return Kind{
+		Key: "fleet", Help: "Open alerts of the daemons of many clusters: this process is a fleet view. It has no lines.", Settings: fleet.Config{}, Single: true,
+		Streams: func(Part) []Labels { return nil },
+		Sources: func(p Part, o SourceOptions) []sources.Source {
+			c := *p.Settings.(*fleet.Config)
+			c.Clock = o.Clock
+			return []sources.Source{fleet.New(c)}
 		},
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"crowsnest/sinks"
 	"crowsnest/sources"
 	"crowsnest/sources/agents"
+	"crowsnest/sources/fleet"
 	"crowsnest/web"
 )
 
@@ -46,6 +47,7 @@ func allAlerts() []string {
 		alertHeartbeat, alertBlind, alertNothingToWatch, alertPackBroken, alertQuarantined, alertUpstreamAway, alertAgentRefused,
 		alertAgentsRefused, alertTwoAggregators, alertRulesDiffer, alertReportMore, alertEvictions, alertLinesLost, alertMisplaced,
 		alertStateNotSaved, alertClockSkew, alertAlertsDropped, alertLogsUnread, alertUnserved,
+		alertClustersUnknown,
 	}
 }
 
@@ -64,6 +66,7 @@ type State struct {
 	Unsaved     Unsaved                   // state
 	Unanswered  time.Time                 // since when the aggregator has not answered; zero: it answers, or there is none
 	Upstream    []episodes.Episode        // alerts about the aggregator
+	Fleet       []fleet.Cluster           // of a fleet view
 }
 
 // Alerts holds the open alerts. It is safe for concurrent use.
@@ -124,6 +127,7 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 		add(a.misplaced.alerts(now, st.Trusted, st.Sources)...)
 	}
 	add(st.Upstream...)
+	add(clustersAlert(now, a.blindAfter, st.Fleet)...)
 	add(unsavedAlert(now, st.Unsaved)...)
 	add(evictionAlert(now, st.Evictions)...)
 	add(a.unserved.alert(now, a.blindAfter, st.Unread)...)
