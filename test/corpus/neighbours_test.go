@@ -21,6 +21,8 @@ func init() {
 		"NodeCIDRsExhausted":                    "none",
 		"CronJobMissesTooManyStarts":            "none",
 		"ControllerManagerCannotStart":          "none",
+		"ControlPlaneQuotaMonitorsNotSynced":    "none",
+		"APIServerAuthWebhookFails":             "none",
 
 		"LeaderCannotUpdateItsLease": "none",
 		"LeaseCannotBeRead":          "none",
@@ -57,6 +59,7 @@ func init() {
 		"NodeDiskFull":                  "none",
 		"RegistryRateLimited":           "none",
 		"ContainerdWithoutCRI":          "none",
+		"RuntimeCannotUnpackImage":      "none",
 
 		"NetworkPluginUnauthorized":     "none",
 		"PodAddressesExhausted":         "none",

@@ -35,6 +35,8 @@ func init() {
 		"KubeVirtMigrationTargetUnschedulable": "none",
 		"KubeVirtVMICrashed":                   "none",
 		"KubeVirtGuestDoesNotStart":            "none",
+		"KubeVirtVMStartKeepsFailing":          "none",
+		"KubeVirtVMIStatusNotUpdated":          "none",
 		"KubeVirtLauncherUnresponsive":         "none",
 		"KubeVirtOperatorKeepsFailing":         "none",
 		"CDIImportFails":                       "none",
@@ -89,6 +91,7 @@ func init() {
 		"VClusterDeployFails":              "none",
 		"VClusterSnapshotFailed":           "none",
 		"VClusterRestoreReverted":          "none",
+		"VClusterForbiddenInHost":          "none",
 		"KineDatabaseLocked":               "none",
 
 		"HarvesterUpgradeWaitsForVolume":       "none",
