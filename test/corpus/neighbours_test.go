@@ -23,6 +23,7 @@ func init() {
 		"ControllerManagerCannotStart":          "none",
 		"ControlPlaneQuotaMonitorsNotSynced":    "none",
 		"APIServerAuthWebhookFails":             "none",
+		"APIServerNotReachableFromPods":         "none",
 
 		"LeaderCannotUpdateItsLease": "none",
 		"LeaseCannotBeRead":          "none",

@@ -112,6 +112,7 @@ func init() {
 		"HarvesterUpgradeRepositoryIncomplete": "none",
 		"HarvesterAddonNotUpgraded":            "none",
 		"HarvesterVMBackupNotReady":            "none",
+		"HarvesterBackupTargetNotRead":         "none",
 		"HarvesterPlanSecretMissing":           "none",
 		"HarvesterDeviceNotAllocated":          "none",
 		"HarvesterDiskManagerBlind":            "none",
