@@ -21,7 +21,7 @@ import (
 var changed = []string{
 	"APIServerRefusesConnections", "APIServerRejectsExpiredClientCertificates", "APIServerRejectsTooManyRequests", "APIServiceUnavailable",
 	"AzureCredentialsRefused", "AzureMachineFailed", "BareMetalHostReconcileFailing", "CertManagerCannotInjectCA", "CertManagerKeepsFailingOnItem",
-	"CertManagerWebhookHasNoCertificate", "ClusterAPIWorkloadClusterUnreachable", "ControlPlaneLeaseNotRegained", "ControlPlaneSchedulerFailsOnPod",
+	"CertManagerWebhookHasNoCertificate", "ClusterAPIWorkloadClusterUnreachable", "ControlPlaneGarbageCollectorNotSynced", "ControlPlaneLeaseNotRegained", "ControlPlaneSchedulerFailsOnPod",
 	"ControlPlaneStoppedEvictions", "ControllerCRDMissing", "ControllerCacheSyncTimesOut", "ControllerCredentialsRejected",
 	"ControllerFinalizerAddedDuringDeletion", "ControllerForbiddenByRBAC", "ControllerKeepsFailingOnObject", "ControllerLosesLeaseRepeatedly",
 	"ControllerPanics", "EtcdDataCorrupt", "EtcdLeaderChangesOften", "EtcdOutOfSpace", "EtcdRequestsTimeOut", "HarvesterNodeUpgradeStalled",

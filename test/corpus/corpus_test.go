@@ -212,10 +212,13 @@ var signatures = map[string]string{
 	"KernelFilesystemDamaged":            "none",
 	"KernelTasksBlocked":                 "none",
 	"KubeletClientCertificateExpired":    "none",
+	"KubeletKubeconfigMissing":           "none",
+	"KubeadmPhaseFailed":                 "none",
 	"KubeletHasNoNetworkPlugin":          "none",
 	"KubeletLosesTrackOfContainers":      "none",
 	"NodeServiceKeepsRestarting":         "none",
 	"RKE2NodeCannotJoin":                 "none",
+	"RKE2NodeRefusesServerCertificate":   "none",
 }
 
 // excerpt is a row of the index.

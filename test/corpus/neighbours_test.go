@@ -21,6 +21,9 @@ func init() {
 		"NodeCIDRsExhausted":                    "none",
 		"CronJobMissesTooManyStarts":            "none",
 		"ControllerManagerCannotStart":          "none",
+		"ControlPlaneQuotaMonitorsNotSynced":    "none",
+		"APIServerAuthWebhookFails":             "none",
+		"APIServerNotReachableFromPods":         "none",
 
 		"LeaderCannotUpdateItsLease": "none",
 		"LeaseCannotBeRead":          "none",
@@ -57,6 +60,7 @@ func init() {
 		"NodeDiskFull":                  "none",
 		"RegistryRateLimited":           "none",
 		"ContainerdWithoutCRI":          "none",
+		"RuntimeCannotUnpackImage":      "none",
 
 		"NetworkPluginUnauthorized":     "none",
 		"PodAddressesExhausted":         "none",
