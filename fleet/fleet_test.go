@@ -102,7 +102,7 @@ func TestSilenceConcludesNothing(t *testing.T) {
 	s.state(source.Conflict, 5)
 	got := s.after(24 * time.Hour)
 	require.Len(t, got, 1, "its texts")
-	require.Equal(t, "A is open in 3 of 6 clusters; 5 clusters do not answer; the names of 1 cluster is in doubt", got[0].Annotations["summary"])
+	require.Equal(t, "A is open in 3 of 6 clusters; 5 clusters do not answer; the name of 1 cluster is in doubt", got[0].Annotations["summary"])
 	require.Contains(t, got[0].Annotations["description"], "As last reported, because they do not answer or their name is in doubt: c0 since")
 
 	s.clear(0, 1, 2) // a restart of this process forgot them

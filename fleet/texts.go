@@ -63,7 +63,7 @@ func (x *failure) annotations(clusters []source.Cluster) map[string]string {
 		summary += fmt.Sprintf("; %d %s not answer", silent, plural(silent, "cluster does", "clusters do"))
 	}
 	if doubtful > 0 {
-		summary += fmt.Sprintf("; the names of %d %s in doubt", doubtful, plural(doubtful, "cluster is", "clusters are"))
+		summary += fmt.Sprintf("; the %s in doubt", plural(doubtful, "name of 1 cluster is", fmt.Sprintf("names of %d clusters are", doubtful)))
 	}
 	first := First(x.In)
 	lines := []string{fmt.Sprintf("Open in: %s.", strings.Join(firstOf(slices.Sorted(maps.Keys(x.In)), maxNamed), ", "))}

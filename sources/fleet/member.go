@@ -35,9 +35,10 @@ func (m *member) stop() {
 
 func (m *member) pollable() bool { return m.doubt == nil && m.base != nil }
 
-// expired reports whether it is time to forget it.
+// expired reports whether it is time to forget it. Of one that never answered, nothing is
+// known that could be forgotten too early.
 func (m *member) expired(now time.Time, after time.Duration) bool {
-	return !m.delisted.IsZero() && now.Sub(m.delisted) >= after
+	return !m.delisted.IsZero() && (m.last.Answered.IsZero() || now.Sub(m.delisted) >= after)
 }
 
 // accept takes an answer and reports whether it differs from the one before.
@@ -66,7 +67,7 @@ func (m *member) at(now time.Time, unknownAfter time.Duration) Cluster {
 	switch {
 	case m.doubt != nil:
 		c.State, c.Error, c.Since = Conflict, m.doubt.Error(), later(c.Since, m.added)
-	case m.conflict:
+	case m.conflict && m.delisted.IsZero():
 		c.State = Conflict
 	case !m.delisted.IsZero():
 		c.State, c.Error = Unknown, "discovery has not found it since "+m.delisted.UTC().Format(time.RFC3339)
