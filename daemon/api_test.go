@@ -32,7 +32,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		t.Helper()
 		for _, op := range doc.Operations {
 			path, get := strings.CutPrefix(op, "GET /api/")
-			if get && !strings.Contains(path, "{") {
+			if get && !strings.Contains(path, "{") && path != "v1/stream" { // it does not end by itself
 				check("/api/" + path)
 			}
 		}
