@@ -178,7 +178,7 @@ func (d *victim) pagesAreText(all []string) {
 }
 
 // ownElements are the elements of the templates.
-var ownElements = regexp.MustCompile(`^(html|head|body|meta|title|link|script|header|nav|main|footer|form|label|input|textarea|datalist|option|button|article|section|details|summary|dialog|kbd|h[1-3]|p|a|span|code|pre|time|small|strong|b|i|em|dl|dt|dd|ol|ul|li|div|table|thead|tbody|th|td|tr|br|svg|symbol|use|path|circle|rect|line|text)$`)
+var ownElements = regexp.MustCompile(`^(html|head|body|meta|title|link|script|header|nav|main|footer|form|label|input|textarea|datalist|option|button|article|section|details|summary|dialog|kbd|h[1-3]|p|a|span|code|pre|time|small|strong|mark|b|i|em|dl|dt|dd|ol|ul|li|div|table|thead|tbody|th|td|tr|br|svg|symbol|use|path|circle|rect|line|text)$`)
 
 // requireOwnMarkup checks that a page contains only the markup of its template:
 // no element and no attribute comes from a log.
@@ -199,7 +199,7 @@ func requireOwnMarkup(t *testing.T, path, body string) {
 		}
 		switch n.Data {
 		case "script":
-			require.Regexp(t, `^/static/console\.js\?v=[0-9a-f]{16}$`, attr["src"], path)
+			require.Regexp(t, `^/static/(?:console|playground)\.js\?v=[0-9a-f]{16}$`, attr["src"], path)
 			require.Nil(t, n.FirstChild, path)
 		case "b": // the corpus contains it, too
 			require.NotContains(t, []string{"pre", "code"}, n.Parent.Data, path)
