@@ -25,7 +25,7 @@ func TestBlindRules(t *testing.T) {
 		"HarvesterBootstrapKeepsRetrying", "K3sDatabaseLocked", "RKE2AllServersFailed", "RKE2BootstrapTokenMismatch",
 		"RKE2CertificatesNewerThanDatastore", "RKE2ClusterResetFlagLeft", "RKE2ContainerdDoesNotStart", "RKE2ControlPlaneDoesNotStart",
 		"RKE2EtcdLearnerNotPromoted", "RKE2EtcdSnapshotFails", "RKE2JoinTokenRejected", "RKE2ManifestNotApplied",
-		"RKE2NodePasswordRejected", "RKE2ProcessKeepsExiting", "RKE2ServerConfigurationDiffers", "RKE2ServerKeepsExiting",
+		"RKE2NodePasswordRejected", "RKE2NodeRefusesServerCertificate", "RKE2ProcessKeepsExiting", "RKE2ServerConfigurationDiffers", "RKE2ServerKeepsExiting",
 		"RKE2ServerNotEtcdMember", "RKE2TunnelKeepsFailing", "RancherConnectionInfoNotReceived", "RancherSystemAgentPlanFails",
 		"RancherSystemAgentProbeHasNoCertificate", "RKE2NodeCannotJoin", "RancherSystemAgentCannotConnect",
 		"KernelFilesystemDamaged", "KernelTasksBlocked", "NodeServiceKeepsRestarting",

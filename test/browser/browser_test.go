@@ -33,15 +33,19 @@ const patience = 4 * time.Minute
 // browser starts a headless Chromium that ends with the test.
 func browser(t *testing.T) context.Context {
 	t.Helper()
+	profile, err := os.MkdirTemp("", "chromium")
+	require.NoError(t, err)
 	opts := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(servers.Program(t, "chromium")), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("disable-dev-shm-usage", true), chromedp.UserDataDir(t.TempDir()))
+		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("disable-dev-shm-usage", true), chromedp.UserDataDir(profile))
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), opts...)
 	ctx, cancel := chromedp.NewContext(alloc, chromedp.WithErrorf(func(string, ...any) {})) // it does not know every event
 	require.NoError(t, chromedp.Run(ctx))
 	t.Cleanup(func() {
 		cancel()
 		stop()
+		// Helpers of Chromium write to the profile for a moment after it has ended.
+		require.Eventually(t, func() bool { return os.RemoveAll(profile) == nil }, patience, 50*time.Millisecond)
 	})
 	return ctx
 }
