@@ -2,9 +2,9 @@ package daemon
 
 import (
 	"net/http"
-	"regexp"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
