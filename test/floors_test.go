@@ -21,10 +21,10 @@ import (
 var floors = map[string]int{
 	"internal/literals": -1, "internal/metric": -1, "internal/pause": -1, "internal/text": -1, "internal/times": -1,
 	"strictyaml": 0, "redact": 0, "rules": 0,
-	"matcher": 1, "httpconfig": 1,
+	"matcher": 1, "httpconfig": 1, "kube": 1,
 	"episodes": 2, "hits": 2, "history": 2, "runbook": 2,
 	"sources": 3, "sinks": 3, "web": 3, "replay": 3, "discover": 3, "state": 3, "export": 3, "importer": 3, "artifact": 3,
-	"daemon/component": 4, "sentinel": 4, "casefile": 5, "daemon/config": 5, "daemon/monitor": 5, "daemon/inforce": 5, "daemon/loader": 6, "daemon/packs": 7, "daemon": 8,
+	"daemon/component": 4, "sentinel": 4, "lead": 4, "casefile": 5, "daemon/config": 5, "daemon/monitor": 5, "daemon/inforce": 5, "daemon/loader": 6, "daemon/packs": 7, "daemon": 8,
 	"cli": 9, "cmd": 10, "deploy": 10,
 	"internal/blocks": -1, "internal/wholelines": -1, "internal/fair": -1,
 }
@@ -48,7 +48,7 @@ var confined = map[string]string{
 	"github.com/prometheus/exporter-toolkit/web": "web sources/agents",
 	"github.com/grafana/loki-client-go":          "sinks/loki",
 	"github.com/grafana/loki/pkg/push":           "sinks/loki",
-	"k8s.io":                                     "sources/internal/kube sources/kubernetes",
+	"k8s.io":                                     "kube sources/kubernetes",
 	"github.com/rs/zerolog":                      "cli daemon sinks web",
 	"github.com/yuin/goldmark":                   "web",
 	"oras.land/oras-go":                          "artifact",
