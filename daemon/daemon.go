@@ -22,6 +22,7 @@ import (
 	"crowsnest/daemon/monitor"
 	"crowsnest/daemon/packs"
 	"crowsnest/episodes"
+	"crowsnest/lead"
 	"crowsnest/redact"
 	"crowsnest/sentinel"
 	"crowsnest/sinks"
@@ -50,10 +51,14 @@ import (
 //
 // The daemon stops in the order of flow: sources, a last evaluation, sinks, state, web.
 type Daemon struct {
-	opt    Options
-	log    zerolog.Logger
-	now    func() time.Time
-	start  time.Time
+	opt   Options
+	log   zerolog.Logger
+	now   func() time.Time
+	start time.Time
+	// began is when this process began to read: its start, or when it took the lead. Not
+	// changed once everything runs.
+	began  time.Time
+	pair   *pair // nil: there is no standby
 	engine *episodes.Engine
 	// engineCfg is that of engine, also for a shadow.
 	engineCfg episodes.Config
@@ -109,6 +114,11 @@ type Options struct {
 	Extra []sinks.Sink
 
 	grace time.Duration // replaces shadowGrace unless 0
+	times lead.Times    // of the election; the zero value means lead.DefaultTimes
+	// leads reports whether this process may notify now; nil: always.
+	leads func() bool
+	// elsewhere is leads for sources, with the process that leads.
+	elsewhere func() (leads bool, who string)
 
 	now func() time.Time // the clock of all parts; nil: time.Now
 	// accepted is called when a receiver accepted an update, so that it is saved.
@@ -159,6 +169,10 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	}
 	d.opt.now = d.now
 	d.start = d.now().UTC()
+	d.began = d.start
+	if d.pair = newPair(opt.Cfg.HighAvailability, opt.times, d.component("pair")); d.pair != nil {
+		d.opt.leads, d.opt.elsewhere = d.pair.leads, d.pair.who
+	}
 	d.cfg.Store(opt.Cfg)
 	d.self = monitor.New(d.start, opt.Cfg.Global.BlindAfter)
 	d.guard = inforce.NewGuard(opt.Cfg.Limits.RuleCPU)

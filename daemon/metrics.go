@@ -73,6 +73,9 @@ func (d *Daemon) stats() episodes.Stats { return d.engine.Stats(d.now()) }
 
 func (d *Daemon) endpointStatus() []sinks.EndpointStatus {
 	var out []sinks.EndpointStatus
+	if d.pair.standsBy() {
+		return nil
+	}
 	for _, s := range d.receivers {
 		out = append(out, s.Status()...)
 	}

@@ -43,6 +43,7 @@ type saver struct {
 	self      stateful           // alerts about crowsnest itself; nil: none
 	unknown   *sentinel.Sentinel // failures that no rule describes; nil: it is off
 	past      *past              // ended episodes; nil: none are kept
+	twice     twice              // also saves what is saved here; nil: nothing does
 	log       zerolog.Logger
 	urgent    chan struct{}
 
@@ -56,6 +57,14 @@ type saver struct {
 	errors  int64
 	failing monitor.Unsaved // since the last write that succeeded
 	writing time.Time       // since when a write is in progress; zero: none is
+}
+
+// twice saves a second time, in another process.
+type twice interface {
+	// Offer passes on a snapshot and the records that join the history with it.
+	Offer(payload []byte, records [][]byte) (generation uint64)
+	// Wait returns true once that is saved, or need not be; false if ctx ends before.
+	Wait(ctx context.Context, generation uint64) bool
 }
 
 // waitingSnapshot is an encoded snapshot, written once the concluder has saved seq.
@@ -79,11 +88,11 @@ func (s *saver) run(ctx context.Context) {
 			}
 		case <-due:
 			due = nil
-			s.save()
+			s.saveUntil(ctx)
 		case <-tick.C:
 			s.hold()
 			if s.keeps() {
-				s.step(false)
+				s.step(ctx, false)
 			} else {
 				s.pipe.copied(s.positions)
 				s.confirm()
@@ -116,9 +125,13 @@ func (s *saver) lastFailed() bool {
 
 // save saves the state now. Errors are counted and logged: the caller cannot handle
 // them.
-func (s *saver) save() {
+func (s *saver) save() { s.saveUntil(context.Background()) }
+
+// saveUntil saves the state now. It waits for the second process no longer than until ctx
+// ends.
+func (s *saver) saveUntil(ctx context.Context) {
 	if s.keeps() {
-		s.step(true)
+		s.step(ctx, true)
 	}
 }
 
@@ -126,7 +139,7 @@ func (s *saver) save() {
 // concluder allows. With now it always copies one; it replaces the newest if too many
 // wait. It does nothing while another call is in progress: a disk that hangs must not
 // hang the callers after it.
-func (s *saver) step(now bool) {
+func (s *saver) step(ctx context.Context, now bool) {
 	if !s.busy.TryLock() {
 		return
 	}
@@ -137,7 +150,7 @@ func (s *saver) step(now bool) {
 	if now || len(s.waiting) < maxWaiting && (s.pipe.changed.Load() || s.lastFailed()) {
 		payload, c, err := s.copy()
 		if err != nil {
-			s.write(nil, err)
+			s.write(ctx, nil, err)
 			return
 		}
 		if !c.lost {
@@ -149,25 +162,31 @@ func (s *saver) step(now bool) {
 		n++
 	}
 	if n > 0 {
-		s.write(s.waiting[n-1].payload, nil)
+		s.write(ctx, s.waiting[n-1].payload, nil)
 		s.waiting = append(s.waiting[:0:0], s.waiting[n:]...)
 	}
 }
 
 // write writes a snapshot, or records that copying it failed with err.
-func (s *saver) write(payload []byte, err error) {
+func (s *saver) write(ctx context.Context, payload []byte, err error) {
 	began := s.pipe.now()
 	s.mu.Lock()
 	s.writing = began
 	s.mu.Unlock()
+	ended, bad := s.past.pending()
+	generation := uint64(0)
+	if s.twice != nil && err == nil {
+		generation = s.twice.Offer(payload, ended.Records)
+	}
 	if err == nil {
 		err = state.Save(s.dir, payload)
 	}
 	now := s.pipe.now()
 	saved := err == nil
-	if s.past != nil {
-		err = errors.Join(err, s.past.save(now))
+	if bad == nil {
+		ended, bad = s.past.write(ended, now)
 	}
+	err = errors.Join(err, bad)
 	s.mu.Lock()
 	was := !s.failing.Since.IsZero()
 	s.writing = time.Time{}
@@ -183,7 +202,11 @@ func (s *saver) write(payload []byte, err error) {
 		s.failing = monitor.Unsaved{}
 	}
 	s.mu.Unlock()
-	if saved {
+	both := s.twice == nil || generation > 0 && s.twice.Wait(ctx, generation)
+	if both && bad == nil {
+		s.past.written(ended)
+	}
+	if both && saved {
 		s.confirm()
 	}
 	switch {

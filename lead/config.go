@@ -12,9 +12,10 @@ import (
 
 	"crowsnest/httpconfig"
 	"crowsnest/kube"
+	"crowsnest/strictyaml"
 )
 
-// Defaults of Config.
+// Defaults of Settings.
 const (
 	defaultListen   = ":9799"
 	defaultLease    = "crowsnest"
@@ -22,8 +23,8 @@ const (
 	namespaceFile   = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 )
 
-// Config makes this process one of two, of which one leads and the other stands by.
-type Config struct {
+// Settings make this process one of two, of which one leads and the other stands by.
+type Settings struct {
 	// Lease decides in Kubernetes who leads.
 	Lease *Lease `yaml:"lease"`
 	// SharedFolder decides elsewhere who leads: a folder on storage that both processes
@@ -47,6 +48,8 @@ type Config struct {
 	// AloneAfter is how long the leader waits for a standby that is away before it saves
 	// for itself alone. Default 5s.
 	AloneAfter time.Duration `yaml:"alone_after" bounds:"0s,1m"`
+
+	Keys strictyaml.Keys `yaml:"-"`
 }
 
 // Lease names a Lease of Kubernetes.
@@ -75,7 +78,7 @@ type TokenReview struct {
 }
 
 // WithDefaults returns the configuration with the default of every key that is not set.
-func (c Config) WithDefaults() Config {
+func (c Settings) WithDefaults() Settings {
 	c.ListenAddress = cmp.Or(c.ListenAddress, defaultListen)
 	c.AloneAfter = cmp.Or(c.AloneAfter, DefaultAlone)
 	c.AdvertiseURL = strings.TrimRight(c.AdvertiseURL, "/")
@@ -89,12 +92,12 @@ func (c Config) WithDefaults() Config {
 
 // Guarded reports whether the leader authenticates its standby, as far as this
 // configuration can tell.
-func (c Config) Guarded() bool {
+func (c Settings) Guarded() bool {
 	return c.WebConfigFile != "" || c.BearerTokenFile != "" || c.TokenReview != nil
 }
 
 // Validate returns every problem of the configuration. It does no I/O.
-func (c Config) Validate() error {
+func (c Settings) Validate() error {
 	c = c.WithDefaults()
 	var errs []error
 	switch {
@@ -129,7 +132,7 @@ func (c Config) Validate() error {
 }
 
 // Store returns what decides who leads. It opens nothing.
-func (c Config) Store(getenv func(string) string) (Store, error) {
+func (c Settings) Store(getenv func(string) string) (Store, error) {
 	if c.Lease == nil {
 		return NewFileStore(c.SharedFolder), nil
 	}
@@ -146,7 +149,7 @@ func (c Config) Store(getenv func(string) string) (Store, error) {
 }
 
 // advertised returns the address of a listener for the other process.
-func (c Config) advertised(l net.Addr, getenv func(string) string) string {
+func (c Settings) advertised(l net.Addr, getenv func(string) string) string {
 	if c.AdvertiseURL != "" {
 		return c.AdvertiseURL
 	}

@@ -36,14 +36,14 @@ const (
 
 // Server is the listener of a pair. While this process stands by it refuses everything.
 type Server struct {
-	cfg      Config
+	cfg      Settings
 	listener net.Listener
 	leader   atomic.Pointer[Leader] // nil: this process stands by
 	guard    guard
 }
 
 // Listen opens the listener.
-func Listen(cfg Config) (*Server, error) {
+func Listen(cfg Settings) (*Server, error) {
 	cfg = cfg.WithDefaults()
 	if err := toolkit.Validate(cfg.WebConfigFile); err != nil {
 		return nil, fmt.Errorf("read high_availability.web_config_file: %w", err)
@@ -121,7 +121,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // guard authenticates the standby.
 type guard struct {
-	cfg Config
+	cfg Settings
 	api *kube.Client // nil: tokens are not reviewed
 
 	mu   sync.Mutex
@@ -203,7 +203,7 @@ func readToken(path string) (string, error) {
 }
 
 // Client returns the client of a standby. It reads the files that http_config names.
-func (c Config) Client() (*http.Client, error) {
+func (c Settings) Client() (*http.Client, error) {
 	h, err := c.HTTP.Client("standby")
 	if err != nil {
 		return nil, err

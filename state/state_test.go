@@ -131,7 +131,7 @@ func TestOddThingsInTheWay(t *testing.T) {
 	f := func(plant func(path string)) {
 		t.Helper()
 		dir := t.TempDir()
-		for _, name := range []string{current, previous, fresh} {
+		for _, name := range []string{current, previous(current), fresh(current)} {
 			plant(filepath.Join(dir, name))
 		}
 		b, _, err := Load(dir)
@@ -265,7 +265,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, cur, prev []byte) {
 		dir := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(dir, current), cur, 0o600))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, previous), prev, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, previous(current)), prev, 0o600))
 		b, _, err := Load(dir)
 		require.NoError(t, err)
 		if b != nil {
@@ -305,7 +305,7 @@ func FuzzDamage(f *testing.F) {
 			return !bytes.Equal(was, b)
 		}
 		damaged := damage(current)
-		olderToo := both && damage(previous)
+		olderToo := both && damage(previous(current))
 		got, _, err := Load(dir)
 		require.NoError(t, err)
 		switch {

@@ -108,6 +108,14 @@ func New(start time.Time, blindAfter time.Duration) *Alerts {
 	}
 }
 
+// Begin sets the start to the time from which this process reads, before Import and the
+// first Update.
+func (a *Alerts) Begin(now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.start = now
+}
+
 // Update returns the alerts that opened, changed or ended.
 func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 	a.mu.Lock()
