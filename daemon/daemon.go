@@ -22,7 +22,6 @@ import (
 	"crowsnest/daemon/monitor"
 	"crowsnest/daemon/packs"
 	"crowsnest/episodes"
-	"crowsnest/lead"
 	"crowsnest/redact"
 	"crowsnest/sentinel"
 	"crowsnest/sinks"
@@ -114,7 +113,6 @@ type Options struct {
 	Extra []sinks.Sink
 
 	grace time.Duration // replaces shadowGrace unless 0
-	times lead.Times    // of the election; the zero value means lead.DefaultTimes
 	// leads reports whether this process may notify now; nil: always.
 	leads func() bool
 	// elsewhere is leads for sources, with the process that leads.
@@ -170,7 +168,7 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	d.opt.now = d.now
 	d.start = d.now().UTC()
 	d.began = d.start
-	if d.pair = newPair(opt.Cfg.HighAvailability, opt.times, d.component("pair")); d.pair != nil {
+	if d.pair = newPair(opt.Cfg.HighAvailability, d.component("pair")); d.pair != nil {
 		d.opt.leads, d.opt.elsewhere = d.pair.leads, d.pair.who
 	}
 	d.cfg.Store(opt.Cfg)

@@ -39,6 +39,9 @@ func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
 		sources.Metrics(d.sourceStatus, agent),
 		sinks.Metrics(d.endpointStatus, agent),
 	}
+	if d.pair != nil {
+		all = append(all, d.pair.metrics())
+	}
 	costs := func() []matcher.Cost { return d.pipe.rules.Load().Program.Costs() }
 	if agent {
 		all = append(all, matcher.Metrics(costs, minAgentCost))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"crowsnest/internal/metric"
 	"crowsnest/lead"
 	"crowsnest/sources/agents"
 	"crowsnest/state"
@@ -42,7 +43,6 @@ const (
 // pair is the part of this process in a pair; nil: there is no other one.
 type pair struct {
 	cfg   lead.Settings
-	times lead.Times
 	log   zerolog.Logger
 	stage atomic.Pointer[stage]
 }
@@ -57,14 +57,11 @@ type stage struct {
 	since   time.Time    // when this process took the lead
 }
 
-func newPair(cfg *lead.Settings, times lead.Times, log zerolog.Logger) *pair {
+func newPair(cfg *lead.Settings, log zerolog.Logger) *pair {
 	if cfg == nil {
 		return nil
 	}
-	if times == (lead.Times{}) {
-		times = lead.DefaultTimes
-	}
-	return &pair{cfg: cfg.WithDefaults(), times: times, log: log}
+	return &pair{cfg: cfg.WithDefaults(), log: log}
 }
 
 // leads reports whether this process may accept, conclude and notify now.
@@ -120,7 +117,7 @@ func (d *Daemon) openPair(ctx context.Context) (*stage, error) {
 		return nil, err
 	}
 	self := lead.Candidate{ID: id, URL: server.URL(d.opt.Getenv), Version: snapshotVersion, State: state.Has(d.saver.dir)}
-	st := &stage{server: server, elector: lead.NewElector(store, self, p.times, nil), tasks: newGroup(context.WithoutCancel(ctx))}
+	st := &stage{server: server, elector: lead.NewElector(store, self, p.cfg.Times(), nil), tasks: newGroup(context.WithoutCancel(ctx))}
 	st.standby = lead.NewStandby(st.elector, &keeper{dir: d.saver.dir, max: int64(d.opt.Cfg.Storage.HistoryMiB) << 20}, snapshotVersion, client)
 	st.tasks.run(st.elector.Run)
 	st.tasks.run(func(ctx context.Context) {
@@ -329,4 +326,46 @@ func (k *keeper) Keep(packed []byte, records [][]byte, whole bool) error {
 		return fmt.Errorf("keep the history of the leader: %w", err)
 	}
 	return state.SaveReplica(k.dir, packed)
+}
+
+// pairState is what a process of a pair exposes.
+type pairState struct {
+	leads   bool
+	since   time.Time
+	up      bool          // the standby has everything
+	lag     time.Duration // of the standby
+	sent    int64
+	fetched int64
+	renewed bool // the record can be reached
+}
+
+func (p *pair) state() pairState {
+	st := p.stage.Load()
+	if st == nil {
+		return pairState{}
+	}
+	out := pairState{leads: p.leads(), since: st.since, renewed: st.elector.Status().Err == nil, fetched: st.standby.Synced().Fetched}
+	if st.leader != nil {
+		r := st.leader.Replication()
+		out.up, out.lag, out.sent = r.Up, r.Lag, r.Sent
+		return out
+	}
+	if at := st.standby.Synced().At; !at.IsZero() {
+		out.lag = max(0, time.Since(at))
+	}
+	out.up = p.trouble() == ""
+	return out
+}
+
+// metrics returns the metrics of a pair.
+func (p *pair) metrics() metric.Collector {
+	return metric.New(p.state,
+		metric.Gauge("leader", "Whether this process leads: it accepts, concludes and notifies.", func(s pairState) bool { return s.leads }),
+		metric.Gauge("leader_since_timestamp_seconds", "When this process took the lead; 0: it does not lead.", func(s pairState) time.Time { return s.since }),
+		metric.Gauge("leader_record_up", "Whether the Lease, or the shared folder, can be reached.", func(s pairState) bool { return s.renewed }),
+		metric.Gauge("standby_up", "Of a leader: whether its standby has everything that was confirmed. Of a standby: whether it can take over without a loss.", func(s pairState) bool { return s.up }),
+		metric.Gauge("standby_lag_seconds", "For how long the standby has lacked a checkpoint of the leader.", func(s pairState) time.Duration { return s.lag }),
+		metric.Counter("checkpoints_sent_bytes_total", "Bytes of checkpoints that this leader sent to its standby.", func(s pairState) int64 { return s.sent }),
+		metric.Counter("checkpoints_fetched_bytes_total", "Bytes of checkpoints that this standby fetched.", func(s pairState) int64 { return s.fetched }),
+	)
 }

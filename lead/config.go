@@ -20,6 +20,7 @@ const (
 	defaultListen   = ":9799"
 	defaultLease    = "crowsnest"
 	defaultAudience = "crowsnest-standby"
+	minLease        = 3 * time.Second
 	namespaceFile   = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 )
 
@@ -45,6 +46,10 @@ type Settings struct {
 	// HTTP is how the standby connects: TLS, credentials and proxies, as in Prometheus'
 	// http_config.
 	HTTP httpconfig.Config `yaml:"http_config"`
+	// LeaseDuration is how long a leader that is gone still has the lead: the standby takes
+	// over that long after its last renewal. The leader stops after two thirds of it
+	// without a renewal. Default 15s.
+	LeaseDuration time.Duration `yaml:"lease_duration" bounds:"0s,10m"`
 	// AloneAfter is how long the leader waits for a standby that is away before it saves
 	// for itself alone. Default 5s.
 	AloneAfter time.Duration `yaml:"alone_after" bounds:"0s,1m"`
@@ -80,6 +85,7 @@ type TokenReview struct {
 // WithDefaults returns the configuration with the default of every key that is not set.
 func (c Settings) WithDefaults() Settings {
 	c.ListenAddress = cmp.Or(c.ListenAddress, defaultListen)
+	c.LeaseDuration = cmp.Or(c.LeaseDuration, DefaultTimes.Lease)
 	c.AloneAfter = cmp.Or(c.AloneAfter, DefaultAlone)
 	c.AdvertiseURL = strings.TrimRight(c.AdvertiseURL, "/")
 	if c.TokenReview != nil {
@@ -109,6 +115,9 @@ func (c Settings) Validate() error {
 	if _, _, err := net.SplitHostPort(c.ListenAddress); err != nil {
 		errs = append(errs, fmt.Errorf("listen_address: %q is not an address; write it like :9799 or 10.0.0.1:9799", c.ListenAddress))
 	}
+	if c.LeaseDuration < minLease {
+		errs = append(errs, fmt.Errorf("lease_duration: %s is too short: a pause of this process would change who leads; use at least %s", c.LeaseDuration, minLease))
+	}
 	if c.AdvertiseURL != "" {
 		if u, err := url.Parse(c.AdvertiseURL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 			errs = append(errs, errors.New("advertise_url: not an absolute http or https address without a user; write it like https://10.0.0.1:9799"))
@@ -131,6 +140,17 @@ func (c Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
+// Times returns the durations of the election, in the proportions of DefaultTimes.
+func (c Settings) Times() Times {
+	scale := func(d time.Duration) time.Duration {
+		return time.Duration(float64(d) * float64(c.WithDefaults().LeaseDuration) / float64(DefaultTimes.Lease))
+	}
+	return Times{
+		Lease: scale(DefaultTimes.Lease), Renew: scale(DefaultTimes.Renew), Retry: scale(DefaultTimes.Retry),
+		Grace: scale(DefaultTimes.Grace), Empty: scale(DefaultTimes.Empty),
+	}
+}
+
 // Store returns what decides who leads. It opens nothing.
 func (c Settings) Store(getenv func(string) string) (Store, error) {
 	if c.Lease == nil {
@@ -145,7 +165,7 @@ func (c Settings) Store(getenv func(string) string) (Store, error) {
 		return nil, errors.New("high_availability.lease: the namespace is not known; set namespace")
 	}
 	client := kube.New(kube.Options{Kubeconfig: c.Lease.Kubeconfig})
-	return NewLeaseStore(client, namespace, cmp.Or(c.Lease.Name, defaultLease), DefaultTimes.Lease), nil
+	return NewLeaseStore(client, namespace, cmp.Or(c.Lease.Name, defaultLease), c.WithDefaults().LeaseDuration), nil
 }
 
 // advertised returns the address of a listener for the other process.

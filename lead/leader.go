@@ -33,7 +33,7 @@ type poll struct {
 	ID         string `json:"id"`                // of its disk
 	Process    string `json:"process,omitempty"` // of the leader whose checkpoint is on its disk
 	Generation uint64 `json:"generation"`        // of that checkpoint
-	Stamp      int64  `json:"stamp"`             // of the leader's last answer
+	Stamp      int64  `json:"stamp"`             // of the leader's last answer; 0: nothing is promised
 }
 
 // head is the first line of an answer. The packed checkpoint follows it.
@@ -187,7 +187,7 @@ func (l *Leader) Released() {
 }
 
 // stamp returns the clock as a number that only this process understands.
-func (l *Leader) stamp() int64 { return int64(l.elector.now().Sub(l.started)) }
+func (l *Leader) stamp() int64 { return max(1, int64(l.elector.now().Sub(l.started))) }
 
 // ServeHTTP answers a poll of the standby, which is authenticated. It waits up to a second
 // for something new.
@@ -259,7 +259,9 @@ func (l *Leader) admit(p *poll) string {
 		}
 		return ""
 	}
-	l.elector.Promised(l.started.Add(time.Duration(p.Stamp)))
+	if p.Stamp > 0 {
+		l.elector.Promised(l.started.Add(time.Duration(p.Stamp)))
+	}
 	if p.Generation > l.gen {
 		return ""
 	}

@@ -67,7 +67,9 @@ func (s *Standby) Run(ctx context.Context) {
 			pause.Sleep(ctx, againAfter, nil)
 			continue
 		}
-		if !s.elector.Promise() {
+		// A poll that follows an answer promises not to take the lead. The others do not:
+		// who promises again and again to a leader that is gone never takes the lead.
+		if s.stamp != 0 && !s.elector.Promise() {
 			pause.Sleep(ctx, againAfter, nil)
 			continue
 		}
@@ -76,6 +78,7 @@ func (s *Standby) Run(ctx context.Context) {
 		s.err = err
 		s.mu.Unlock()
 		if err != nil && ctx.Err() == nil {
+			s.stamp = 0
 			s.elector.Kick()
 			pause.Sleep(ctx, againAfter, nil)
 		}

@@ -1,0 +1,256 @@
+package pair
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/daemon"
+	"crowsnest/test/kubelab"
+	"crowsnest/test/kubesim"
+	"crowsnest/test/servers"
+	"crowsnest/test/wait"
+)
+
+const rules = `pack: {name: pair, version: "1.0.0", rules: 2}
+rules:
+- alert: Broken
+  from: '{container="c"}'
+  match: {regex: 'broken id=(?P<id>[a-z0-9-]+)'}
+  clear: {regex: 'mended id=(?P<id>[a-z0-9-]+)'}
+  by: [id]
+  severity: warning
+- alert: Lost
+  from: '{container="c"}'
+  match: {regex: 'lost id=(?P<id>[a-z0-9-]+)'}
+  clear: {regex: 'found id=(?P<id>[a-z0-9-]+)'}
+  for: 2s
+  by: [id]
+  severity: warning
+`
+
+// decider returns the section of member i that decides who leads, and the network to what
+// it names; nil: there is none.
+type decider func(i int) (section string, network *kubelab.Proxy)
+
+// options of a world.
+type options struct {
+	decide decider
+	lease  time.Duration
+	ams    []string // URLs
+}
+
+// member is one of the two aggregators, with the networks in front of it.
+type member struct {
+	*daemon.Daemon
+	standby, agents *kubelab.Proxy // the networks to its listeners
+	record          *kubelab.Proxy // to what decides; nil: it cannot be cut
+}
+
+// world is a pair of aggregators with two agents.
+type world struct {
+	t      *testing.T
+	opt    options
+	pair   [2]*member
+	agents [2]*daemon.Daemon
+	pods   [2]*kubesim.Container
+	hook   *hook
+}
+
+func newWorld(t *testing.T, opt options) *world {
+	t.Helper()
+	w := &world{t: t, opt: opt, hook: newHook(t)}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "rules.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(rules), 0o600))
+	own := func(name string) *daemon.Daemon {
+		d := &daemon.Daemon{Binary: binary, Dir: filepath.Join(dir, name)}
+		require.NoError(t, os.MkdirAll(d.Dir, 0o755))
+		var err error
+		d.Addr, err = daemon.FreeAddr()
+		require.NoError(t, err)
+		t.Cleanup(func() { _, _ = d.End(syscall.SIGKILL) })
+		return d
+	}
+	var urls []string
+	for i := range w.pair {
+		section, record := opt.decide(i)
+		listen, serve := servers.FreePort(t), servers.FreePort(t)
+		m := &member{Daemon: own(fmt.Sprint("aggregator-", i)), agents: kubelab.NewProxy(t, listen), standby: kubelab.NewProxy(t, serve), record: record}
+		require.NoError(t, m.Configure(fmt.Sprintf(`global: {blind_after: 2m}
+rules: {shipped: false, paths: [%s]}
+sources:
+  agents: {listen_address: "127.0.0.1:%d", lateness: 2s}
+sinks:
+  alertmanager: {urls: ["%s"], resend_delay: 5s, min_firing: 2s}
+  webhook: {url: %q}
+limits: {active_alerts: 10000}
+high_availability:
+  %s
+  listen_address: "127.0.0.1:%d"
+  advertise_url: "http://127.0.0.1:%d"
+  lease_duration: %s
+`, file, listen, strings.Join(opt.ams, `", "`), w.hook.url, section, serve, m.standby.Port(), opt.lease)))
+		w.pair[i] = m
+		urls = append(urls, fmt.Sprintf("http://127.0.0.1:%d", m.agents.Port()))
+	}
+	for i := range w.agents {
+		a := own(fmt.Sprint("agent-", i))
+		pods := filepath.Join(a.Dir, "pods")
+		require.NoError(t, os.MkdirAll(pods, 0o755))
+		require.NoError(t, a.Configure(fmt.Sprintf(`rules: {shipped: false, paths: [%s]}
+sources:
+  kubelet: {dir: %s}
+sinks:
+  upstream: {urls: ["%s"], node: n%d, timeout: 3s}
+`, file, pods, strings.Join(urls, `", "`), i)))
+		w.agents[i] = a
+		w.pods[i] = kubesim.New(kubesim.Options{Root: pods, Namespace: "pair", Pod: "p", Container: "c"})
+	}
+	return w
+}
+
+// start starts everything and waits until the standby can take over.
+func (w *world) start() {
+	w.t.Helper()
+	for _, m := range w.pair {
+		require.NoError(w.t, m.Start())
+	}
+	for _, a := range w.agents {
+		require.NoError(w.t, a.Start())
+	}
+	w.paired(time.Minute)
+}
+
+// leader returns the member that leads and its standby, nil if there is none.
+func (w *world) leader() (leader, standby *member) {
+	for i, m := range w.pair {
+		if m.value("crowsnest_leader") == 1 {
+			return m, w.pair[1-i]
+		}
+	}
+	return nil, nil
+}
+
+// value returns a metric of a member, -1 if it does not answer.
+func (m *member) value(series string) float64 {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	all, err := m.Metrics(ctx)
+	if err != nil {
+		return -1
+	}
+	return all[series]
+}
+
+// paired waits until one leads and the other one can take over.
+func (w *world) paired(patience time.Duration) {
+	w.t.Helper()
+	ok := wait.Until(patience, func() bool {
+		w.supervise()
+		leader, standby := w.leader()
+		return leader != nil && leader.value("crowsnest_standby_up") == 1 && standby.value("crowsnest_standby_up") == 1
+	})
+	if !ok {
+		w.fail("the pair is not complete")
+	}
+}
+
+// supervise starts what ended by itself, as the kubelet does.
+func (w *world) supervise() {
+	for _, m := range w.pair {
+		if p := m.Process(); p != nil && !p.Running() {
+			_, _ = m.End(syscall.SIGKILL)
+			require.NoError(w.t, m.Start())
+		}
+	}
+}
+
+func (w *world) fail(why string) {
+	w.t.Helper()
+	for i, m := range w.pair {
+		w.t.Logf("aggregator %d:\n%s", i, m.LogEnd())
+	}
+	for i, a := range w.agents {
+		w.t.Logf("agent %d:\n%s", i, a.LogEnd())
+	}
+	require.FailNow(w.t, why)
+}
+
+// hook is the receiver of the sink webhook, which cannot detect repeats itself.
+type hook struct {
+	url string
+
+	mu     sync.Mutex
+	events []event
+}
+
+type event struct {
+	at    time.Time
+	key   string
+	event string // opened, updated, resolved
+}
+
+func newHook(t *testing.T) *hook {
+	h := &hook{}
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	h.url = srv.URL
+	return h
+}
+
+// ServeHTTP records what a request notifies of.
+func (h *hook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Alerts []struct {
+			Event  string            `json:"event"`
+			Labels map[string]string `json:"labels"`
+		} `json:"alerts"`
+	}
+	if json.NewDecoder(r.Body).Decode(&in) != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range in.Alerts {
+		if a.Event != "updated" && a.Labels["id"] != "" {
+			h.events = append(h.events, event{time.Now(), keyOf(a.Labels), a.Event})
+		}
+	}
+}
+
+func keyOf(labels map[string]string) string { return labels["alertname"] + " " + labels["id"] }
+
+// states returns what was notified of each key: "opened resolved".
+func (h *hook) states() map[string]string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := map[string]string{}
+	for _, e := range h.events {
+		out[e.key] = strings.TrimPrefix(out[e.key]+" "+e.event, " ")
+	}
+	return out
+}
+
+// first returns when a key was first notified of; zero: never.
+func (h *hook) first(key string) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.events {
+		if e.key == key {
+			return e.at
+		}
+	}
+	return time.Time{}
+}
