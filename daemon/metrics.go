@@ -139,7 +139,7 @@ func (d *Daemon) ownMetrics(sparse bool) metric.Collector {
 		metric.Each((*Daemon).sourceKinds, []string{"source", "kind"}, func(s sourceKind) []string { return []string{s.source, s.kind} },
 			metric.Gauge("source_info", "A configured source and its kind.", func(sourceKind) bool { return true })),
 		metric.GaugeBy("self_alerts", "Open alerts about crowsnest itself. CrowsnestHeartbeat is open as long as logs are read.", "alert",
-			func(d *Daemon) map[string]int64 { return metric.NonZero(d.self.Counts(), sparse) }),
+			func(d *Daemon) map[string]int64 { return metric.NonZero(d.self.Counts(), sparse || d.pair.standsBy()) }),
 	)
 }
 

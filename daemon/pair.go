@@ -328,6 +328,14 @@ func (k *keeper) Keep(packed []byte, records [][]byte, whole bool) error {
 	return state.SaveReplica(k.dir, packed)
 }
 
+// lonely returns since when this leader has no standby; zero: it has one, or needs none.
+func (p *pair) lonely() time.Time {
+	if p == nil || p.standsBy() {
+		return time.Time{}
+	}
+	return p.stage.Load().leader.Replication().Lonely
+}
+
 // pairState is what a process of a pair exposes.
 type pairState struct {
 	leads   bool

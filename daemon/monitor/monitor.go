@@ -46,6 +46,7 @@ func allAlerts() []string {
 		alertHeartbeat, alertBlind, alertNothingToWatch, alertPackBroken, alertQuarantined, alertUpstreamAway, alertAgentRefused,
 		alertAgentsRefused, alertTwoAggregators, alertRulesDiffer, alertReportMore, alertEvictions, alertLinesLost, alertMisplaced,
 		alertStateNotSaved, alertClockSkew, alertAlertsDropped, alertLogsUnread, alertUnserved,
+		alertNoStandby,
 	}
 }
 
@@ -64,6 +65,7 @@ type State struct {
 	Unsaved     Unsaved                   // state
 	Unanswered  time.Time                 // since when the aggregator has not answered; zero: it answers, or there is none
 	Upstream    []episodes.Episode        // alerts about the aggregator
+	Lonely      time.Time                 // since when this leader has no standby; zero: it has one, or is alone by configuration
 }
 
 // Alerts holds the open alerts. It is safe for concurrent use.
@@ -133,6 +135,7 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 	}
 	add(st.Upstream...)
 	add(unsavedAlert(now, st.Unsaved)...)
+	add(lonelyAlert(now, st.Lonely)...)
 	add(evictionAlert(now, st.Evictions)...)
 	add(a.unserved.alert(now, a.blindAfter, st.Unread)...)
 	for _, e := range st.Endpoints {

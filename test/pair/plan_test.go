@@ -166,7 +166,8 @@ func (w *world) judge(k *work, get func() map[string]string, begun, over string)
 	if !settled || wrong != "" {
 		w.fail("notified otherwise than logged:" + wrong)
 	}
-	w.t.Logf("%d failures, each notified once", len(want))
+	_, repeats := w.hook.count()
+	w.t.Logf("%d failures, each notified once; the sink webhook repeated %d requests", len(want), repeats)
 }
 
 // A short plan: every kind of fault is in make chaos and in the plans with real servers.

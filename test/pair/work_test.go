@@ -30,7 +30,7 @@ type failure struct {
 func (f failure) key() string { return f.alert + " " + f.id }
 
 // recoversAfter is how old a failure at least is when it ends: receivers have notified of it.
-const recoversAfter = 6 * time.Second
+const recoversAfter = 8 * time.Second
 
 func (w *world) work(seed uint64) *work {
 	k := &work{w: w, r: rand.New(rand.NewPCG(seed, 2)), stop: make(chan struct{}), all: map[string]failure{}}

@@ -232,23 +232,33 @@ func (h *hook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 
 func keyOf(labels map[string]string) string { return labels["alertname"] + " " + labels["id"] }
 
-// states returns what was notified of each key: "opened resolved".
+// states returns what was notified of each key, "opened resolved", without repeats: a
+// request whose answer was not saved when the leader died is repeated.
 func (h *hook) states() map[string]string {
+	states, _ := h.count()
+	return states
+}
+
+func (h *hook) count() (states map[string]string, repeats int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := map[string]string{}
 	for _, e := range h.events {
+		if strings.HasSuffix(out[e.key], e.event) {
+			repeats++
+			continue
+		}
 		out[e.key] = strings.TrimPrefix(out[e.key]+" "+e.event, " ")
 	}
-	return out
+	return out, repeats
 }
 
-// first returns when a key was first notified of; zero: never.
-func (h *hook) first(key string) time.Time {
+// after returns when the hook was first notified of anything after a time; zero: never.
+func (h *hook) after(t time.Time) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.events {
-		if e.key == key {
+		if e.at.After(t) {
 			return e.at
 		}
 	}
