@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"crowsnest/lead"
 	"crowsnest/sources/agents"
 	"crowsnest/state"
+	"crowsnest/web"
 )
 
 // With high_availability two processes are one aggregator. Run begins in this file:
@@ -334,6 +337,43 @@ func (p *pair) lonely() time.Time {
 		return time.Time{}
 	}
 	return p.stage.Load().leader.Replication().Lonely
+}
+
+// view returns what the page Status shows of a pair.
+func (p *pair) view() *web.Pair {
+	if p == nil {
+		return nil
+	}
+	st := p.stage.Load()
+	if st == nil {
+		return &web.Pair{Problem: p.trouble()}
+	}
+	e, s := st.elector.Status(), p.state()
+	out := &web.Pair{Leads: s.leads, Record: e.Where, StandbyUp: s.up, Lag: s.lag.Seconds(), Problem: p.trouble()}
+	if e.Record.Holder != "" {
+		out.Since, out.Leader = e.Record.Since, e.Record.URL
+	}
+	return out
+}
+
+// leaderPages returns the address of the leader's pages while this process stands by: its
+// host, with the port of this process. "" if they need TLS or credentials, which belong to
+// the name that browsers use.
+func (d *Daemon) leaderPages() string {
+	if !d.pair.standsBy() || d.opt.Web.ConfigFile != "" {
+		return ""
+	}
+	st := d.pair.stage.Load()
+	if st == nil {
+		return ""
+	}
+	rec := st.elector.Status().Record
+	u, err := url.Parse(rec.URL)
+	_, port, bad := net.SplitHostPort(d.opt.Listener.Addr().String())
+	if err != nil || bad != nil || rec.Holder == "" || u.Hostname() == "" {
+		return ""
+	}
+	return "http://" + net.JoinHostPort(u.Hostname(), port)
 }
 
 // pairState is what a process of a pair exposes.

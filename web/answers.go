@@ -106,6 +106,7 @@ type RuntimeInfo struct {
 	Missing   []string `json:"missing"`
 	Absent    []string `json:"absent"`
 	Unhealthy string   `json:"unhealthy,omitempty"`
+	Pair      *Pair    `json:"pair,omitempty"` // only with a standby
 }
 
 func (s *Server) runtimeInfo() RuntimeInfo {
@@ -113,7 +114,7 @@ func (s *Server) runtimeInfo() RuntimeInfo {
 	return RuntimeInfo{
 		Start: st.Start, Now: s.opt.Now().UTC(), ReloadOK: st.Reload.OK, LastLoad: st.Reload.Success, ReloadError: st.Reload.Error,
 		Goroutines: runtime.NumGoroutine(), MaxProcs: runtime.GOMAXPROCS(0), Saved: st.Saved, SaveErrors: st.SaveErrors, Storage: st.Storage,
-		Missing: notNil(st.Missing), Absent: notNil(st.Absent), Unhealthy: st.Unhealthy,
+		Missing: notNil(st.Missing), Absent: notNil(st.Absent), Unhealthy: st.Unhealthy, Pair: st.Pair,
 	}
 }
 
