@@ -17,7 +17,7 @@ import (
 
 // Defaults of Settings.
 const (
-	defaultListen   = ":9799"
+	defaultListen   = ":9796"
 	defaultLease    = "crowsnest"
 	defaultAudience = "crowsnest-standby"
 	minLease        = 3 * time.Second
@@ -31,7 +31,7 @@ type Settings struct {
 	// SharedFolder decides elsewhere who leads: a folder on storage that both processes
 	// share and that has locks between machines, such as NFSv4.
 	SharedFolder string `yaml:"shared_folder" bounds:"0,4096"`
-	// ListenAddress is where the leader serves its state to the standby. Default :9799.
+	// ListenAddress is where the leader serves its state to the standby. Default :9796.
 	ListenAddress string `yaml:"listen_address" bounds:"0,4096"`
 	// AdvertiseURL is the address of this listener for the other process. Default: the
 	// variable POD_IP, or the name of the host, with the port of ListenAddress.
@@ -113,14 +113,14 @@ func (c Settings) Validate() error {
 		errs = append(errs, errors.New("shared_folder: two things cannot decide who leads; remove this, or lease"))
 	}
 	if _, _, err := net.SplitHostPort(c.ListenAddress); err != nil {
-		errs = append(errs, fmt.Errorf("listen_address: %q is not an address; write it like :9799 or 10.0.0.1:9799", c.ListenAddress))
+		errs = append(errs, fmt.Errorf("listen_address: %q is not an address; write it like :9796 or 10.0.0.1:9796", c.ListenAddress))
 	}
 	if c.LeaseDuration < minLease {
 		errs = append(errs, fmt.Errorf("lease_duration: %s is too short: a pause of this process would change who leads; use at least %s", c.LeaseDuration, minLease))
 	}
 	if c.AdvertiseURL != "" {
 		if u, err := url.Parse(c.AdvertiseURL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-			errs = append(errs, errors.New("advertise_url: not an absolute http or https address without a user; write it like https://10.0.0.1:9799"))
+			errs = append(errs, errors.New("advertise_url: not an absolute http or https address without a user; write it like https://10.0.0.1:9796"))
 		}
 	}
 	if r := c.TokenReview; r != nil {
