@@ -30,6 +30,7 @@ rules:
   match: {regex: 'broken id=(?P<id>[a-z0-9-]+)'}
   clear: {regex: 'mended id=(?P<id>[a-z0-9-]+)'}
   by: [id]
+  limit: 5000
   severity: warning
 - alert: Lost
   from: '{container="c"}'
@@ -37,6 +38,7 @@ rules:
   clear: {regex: 'found id=(?P<id>[a-z0-9-]+)'}
   for: 2s
   by: [id]
+  limit: 5000
   severity: warning
 `
 
