@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/times"
 	source "crowsnest/sources/fleet"
 )
 
@@ -93,7 +94,7 @@ func (f *Fleet) Evaluate(now time.Time, clusters []source.Cluster) []episodes.Ep
 		e := x.episode(clusters)
 		switch {
 		case ends:
-			e.State, e.Reason, e.EndsAt, e.Concluded = episodes.StateResolved, episodes.ReasonClear, latest(x.Below, x.StartsAt), now.UTC()
+			e.State, e.Reason, e.EndsAt, e.Concluded = episodes.StateResolved, episodes.ReasonClear, times.Later(x.Below, x.StartsAt), now.UTC()
 			delete(f.failures, rule)
 		case maps.Equal(x.Sent, e.Annotations):
 			continue
@@ -247,11 +248,4 @@ func (f *Fleet) Changed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.changed
-}
-
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

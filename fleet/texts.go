@@ -10,6 +10,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/internal/text"
+	"crowsnest/internal/times"
 	source "crowsnest/sources/fleet"
 )
 
@@ -32,7 +33,7 @@ func (x *failure) lastSeen(clusters []source.Cluster) time.Time {
 	out := x.FiredAt
 	for _, c := range clusters {
 		if _, has := x.In[c.Name]; has {
-			out = latest(out, c.Answered)
+			out = times.Later(out, c.Answered)
 		}
 	}
 	return out

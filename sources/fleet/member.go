@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"crowsnest/internal/times"
 )
 
 // member is what the source knows about one cluster. The mutex of the source guards it.
@@ -66,7 +68,7 @@ func (m *member) at(now time.Time, unknownAfter time.Duration) Cluster {
 	}
 	switch {
 	case m.doubt != nil:
-		c.State, c.Error, c.Since = Conflict, m.doubt.Error(), later(c.Since, m.added)
+		c.State, c.Error, c.Since = Conflict, m.doubt.Error(), times.Later(c.Since, m.added)
 	case m.conflict && m.delisted.IsZero():
 		c.State = Conflict
 	case !m.delisted.IsZero():
@@ -80,13 +82,6 @@ func (m *member) at(now time.Time, unknownAfter time.Duration) Cluster {
 		}
 	}
 	return c
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 // reasonOf returns under which reason an error of a poll is counted.
