@@ -31,6 +31,17 @@ func NewBuffer(searched int) *Buffer { return &Buffer{watch: true, searched: sea
 // Complaints returns the complaints of the last call. They are valid until the next one.
 func (b *Buffer) Complaints() []Complaint { return b.complaints }
 
+// watched reports whether a rule that trusts the stream had a hit since there were that many.
+func (r *run) watched(before int) bool {
+	hits := r.hits()[before:]
+	for i := range hits {
+		if !r.doubted || !hits[i].Rule.Infrastructure {
+			return true
+		}
+	}
+	return false
+}
+
 // complain keeps a line that no rule matches if it may report a problem.
 func (r *run) complain(text []byte, at moment) {
 	switch glance(text) {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/rules"
+	"crowsnest/rules/namespaces"
 )
 
 // complaintsOf returns the lines of a text that complain and that no rule matches.
@@ -75,6 +76,26 @@ func TestComplaintsOfRecords(t *testing.T) {
 
 // A complaint has the time of its envelope. Without complaints wanted there are none, and a
 // line that is harmless costs no allocation.
+// A line of a namespace that a rule does not trust is a complaint, also where the program
+// finds what the rule would have matched.
+func TestComplaintsOfUntrustedNamespaces(t *testing.T) {
+	trusted, err := namespaces.Parse(nil)
+	require.NoError(t, err)
+	for _, infrastructure := range []bool{true, false} {
+		r := ruleOf(t, "Watched", rules.Matcher{Contains: []string{"lost"}})
+		r.Infrastructure = infrastructure
+		set := &rules.Set{Rules: []*rules.Rule{r}, Namespaces: trusted}
+		p, err := CompileOpen(set)
+		require.NoError(t, err)
+		for namespace, complains := range map[string]bool{"kube-system": false, "team-a": infrastructure} {
+			buf := NewBuffer(-1)
+			hits := p.ScanInto(buf, NewStream(Labels{"namespace": namespace, "container": "manager"}, StreamOptions{}), []byte("E0302 10:00:00.000000       1 a.go:1] lost\n"), arrival)
+			require.Len(t, hits, 1, namespace)
+			require.Equal(t, complains, len(buf.Complaints()) == 1, namespace)
+		}
+	}
+}
+
 func TestComplaintTimes(t *testing.T) {
 	p := compile(t, ruleOf(t, "Watched", rules.Matcher{Contains: []string{"a rule watches this"}}))
 	s := NewStream(manager, StreamOptions{Join: JoinStream})

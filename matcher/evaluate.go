@@ -75,7 +75,7 @@ func (r *run) evaluate(text []byte, at moment) {
 	if r.mark(text) {
 		r.try(&line{text: text, at: at})
 	}
-	if r.watch && r.inPanic == nil && len(r.hits()) == before {
+	if r.watch && r.inPanic == nil && !r.watched(before) {
 		r.complain(text, at)
 	}
 }

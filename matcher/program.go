@@ -25,6 +25,9 @@ type Program struct {
 
 	froms      []rules.Selector // of the parts, each once: many have the same
 	namespaces *rules.Namespaces
+	// doubts are the namespaces that infrastructure rules trust, of a program that reads
+	// every namespace; otherwise nil.
+	doubts *rules.Namespaces
 
 	mu         sync.Mutex
 	selections map[string]*lazySelection
@@ -59,11 +62,16 @@ type part struct {
 func Compile(set *rules.Set) (*Program, error) { return compileFor(set, ordinary()) }
 
 // CompileOpen does the same, but every rule reads every namespace. The caller asks
-// Set.Trusts of each hit.
+// Set.Trusts of each hit. A line with only hits of rules that do not trust its namespace
+// may be a complaint.
 func CompileOpen(set *rules.Set) (*Program, error) {
 	open := *set
 	open.Namespaces = nil
-	return Compile(&open)
+	p, err := Compile(&open)
+	if err == nil {
+		p.doubts = set.Namespaces
+	}
+	return p, err
 }
 
 // CompileTimed is Compile for a program that measures the cost of each rule. stopwatch

@@ -170,7 +170,7 @@ func (r *run) endRecord(k int) {
 	if (!rec.goPanic || len(rec.lines) > 1) && r.mark(rec.text) {
 		r.tryRecord(rec)
 	}
-	if r.watch && len(rec.alone) == 0 && len(r.hits()) == before {
+	if r.watch && len(rec.alone) == 0 && !r.watched(before) {
 		r.complain(rec.text, first.at)
 	}
 }

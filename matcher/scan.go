@@ -164,6 +164,7 @@ type run struct {
 	now       time.Time
 	buf       *Buffer // nil: there is no hit yet, and no buffer of the caller
 	watch     bool    // for complaints
+	doubted   bool    // infrastructure rules do not trust the namespace of the stream
 	searched  int     // lines without a level that may still be searched for words
 	mild      int     // lines with a harmless one
 	nul       bool    // there are NUL bytes
@@ -185,6 +186,7 @@ func (p *Program) begin(buf *Buffer, s *Stream, now time.Time) *run {
 	*r = run{s: s, sel: s.sel, prefilter: s.sel.finder.prefilter.Load(), sc: sc, now: now, buf: buf}
 	if buf != nil {
 		r.watch, r.searched, r.mild = buf.watch, buf.searched, buf.searched/4
+		r.doubted = p.doubts != nil && s.labels["namespace"] != "" && !p.doubts.Has(s.labels["namespace"])
 		if buf.searched < 0 {
 			r.mild = buf.searched
 		}

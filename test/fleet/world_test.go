@@ -30,18 +30,21 @@ const patience = time.Minute
 
 var binary string
 
-func TestMain(m *testing.M) {
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "fleet")
 	if err != nil {
-		panic(err)
+		fmt.Fprintln(os.Stderr, "fleet:", err)
+		return 1
 	}
+	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "crowsnest")
 	if err := daemon.Build(binary); err != nil {
-		panic(err)
+		fmt.Fprintln(os.Stderr, "fleet:", err)
+		return 1
 	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
+	return m.Run()
 }
 
 // world has a fleet view and the Alertmanager of all.
