@@ -31,6 +31,10 @@ type Times struct {
 // DefaultTimes are those of the components of Kubernetes.
 var DefaultTimes = Times{Lease: 15 * time.Second, Renew: 10 * time.Second, Retry: 2 * time.Second, Grace: time.Minute, Empty: 10 * time.Second}
 
+// hold is how long a poll waits for a new checkpoint: the standby's promise, which a poll
+// renews, must not run out.
+func (t Times) hold() time.Duration { return t.Renew / 5 }
+
 // promiseMargin is by how much the leader trusts a promise shorter than it was given:
 // the clocks of two machines differ in speed.
 const promiseMargin = 500 * time.Millisecond

@@ -3,8 +3,6 @@ package lead
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,14 +10,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
 )
 
 const (
 	// Path is where a leader serves its checkpoints.
 	Path = "/api/v1/checkpoints"
-	// holdFor is how long a poll waits for a new checkpoint.
-	holdFor = time.Second
 	// DefaultAlone is how long a leader waits for a standby that is away before it goes
 	// on alone.
 	DefaultAlone = 5 * time.Second
@@ -189,8 +186,8 @@ func (l *Leader) Released() {
 // stamp returns the clock as a number that only this process understands.
 func (l *Leader) stamp() int64 { return max(1, int64(l.elector.now().Sub(l.started))) }
 
-// ServeHTTP answers a poll of the standby, which is authenticated. It waits up to a second
-// for something new.
+// ServeHTTP answers a poll of the standby, which is authenticated. It waits for something
+// new, for Times.hold.
 func (l *Leader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var p poll
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxPoll)).Decode(&p); err != nil || p.ID == "" {
@@ -201,7 +198,7 @@ func (l *Leader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, why, http.StatusConflict)
 		return
 	}
-	wait := time.NewTimer(holdFor)
+	wait := time.NewTimer(l.elector.times.hold())
 	defer wait.Stop()
 	for {
 		l.mu.Lock()
@@ -298,10 +295,8 @@ func (l *Leader) answer(p *poll) (head, []byte) {
 	return h, packed
 }
 
-func sumOf(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
-}
+// sumOf detects a damaged transfer. The file on the disk has a stronger checksum.
+func sumOf(b []byte) string { return strconv.FormatUint(xxhash.Sum64(b), 16) }
 
 // Unpack returns the payload of a packed checkpoint of at most maxSize bytes.
 func Unpack(packed []byte, maxSize uint64) ([]byte, error) {

@@ -18,9 +18,9 @@ import (
 const (
 	// answerWithin bounds a poll.
 	answerWithin = 30 * time.Second
-	// silentAfter is how long an answer may take to begin. A leader that says nothing
-	// for longer is away.
-	silentAfter = holdFor + 2*time.Second
+	// silentAfter is how much longer than it is held an answer may take to begin. A leader
+	// that says nothing for longer is away.
+	silentAfter = 2 * time.Second
 	againAfter  = 250 * time.Millisecond
 	maxHead     = 128 << 20
 	maxPacked   = 64 << 20
@@ -121,7 +121,7 @@ func (s *Standby) turn(ctx context.Context, leader Record) error {
 func (s *Standby) poll(ctx context.Context, leader Record) (head, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	silent := time.AfterFunc(silentAfter, cancel)
+	silent := time.AfterFunc(s.elector.times.hold()+silentAfter, cancel)
 	body, err := json.Marshal(poll{ID: s.elector.self.ID, Process: s.process, Generation: s.gen, Stamp: s.stamp})
 	if err != nil {
 		return head{}, nil, err

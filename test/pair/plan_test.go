@@ -23,6 +23,8 @@ type fault struct {
 	do   func(w *world, leader, standby *member, r *rand.Rand)
 }
 
+const clock = "15:04:05.000"
+
 func pause(d time.Duration) { wait.Pause(context.Background(), d) }
 
 // some returns a random time in units of the lease.
@@ -155,7 +157,7 @@ func (w *world) judge(k *work, get func() map[string]string, begun, over string)
 	wrong := ""
 	for key, states := range want {
 		if got[key] != states {
-			wrong += fmt.Sprintf("\n%s: %q, want %q", key, got[key], states)
+			wrong += fmt.Sprintf("\n%s: %q, want %q; logged at %s%s", key, got[key], states, k.failures()[key].at.Format(clock), w.story(key))
 		}
 	}
 	for key := range got {

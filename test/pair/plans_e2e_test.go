@@ -62,6 +62,14 @@ func TestE2EPlans(t *testing.T) {
 					network := kubelab.NewProxy(t, lab.Port)
 					return fmt.Sprintf("lease: {namespace: %s, name: %s, kubeconfig: %s}", namespace, name, lab.Kubeconfig(network.URL(), token)), network
 				}})
+				w.also = func(key string) (out string) {
+					for _, n := range hook.Notifications() {
+						if n.Key == key {
+							out += fmt.Sprintf("; Alertmanager %s %s %s", n.From[max(0, len(n.From)-5):], n.Status, n.Time.Format(clock))
+						}
+					}
+					return out
+				}
 				watch := all.watch(t, w, lab.URL, name)
 				k := w.plan(seed, 3, slices.Concat(faults, ofRecord))
 				watch()

@@ -42,6 +42,17 @@ rules:
   severity: warning
 `
 
+// aggregator is the configuration of an aggregator.
+const aggregator = `global: {blind_after: 2m}
+rules: {shipped: false, paths: [%s]}
+sources:
+  agents: {listen_address: "127.0.0.1:%d", lateness: 2s}
+sinks:
+  alertmanager: {urls: ["%s"], resend_delay: 5s, min_firing: 2s}
+  webhook: {url: %q}
+limits: {active_alerts: 10000}
+`
+
 // decider returns the section of member i that decides who leads, and the network to what
 // it names; nil: there is none.
 type decider func(i int) (section string, network *kubelab.Proxy)
@@ -51,6 +62,7 @@ type options struct {
 	decide decider
 	lease  time.Duration
 	ams    []string // URLs
+	alone  string   // a binary that has no standby; "": a pair
 }
 
 // member is one of the two aggregators, with the networks in front of it.
@@ -68,6 +80,24 @@ type world struct {
 	agents [2]*daemon.Daemon
 	pods   [2]*kubesim.Container
 	hook   *hook
+	// also returns what else is known about a key, for errors; nil: nothing.
+	also func(key string) string
+}
+
+// story returns when receivers were notified of a key.
+func (w *world) story(key string) string {
+	out := ""
+	w.hook.mu.Lock()
+	defer w.hook.mu.Unlock()
+	for _, e := range w.hook.events {
+		if e.key == key {
+			out += "; webhook " + e.event + " " + e.at.Format(clock)
+		}
+	}
+	if w.also != nil {
+		out += w.also(key)
+	}
+	return out
 }
 
 func newWorld(t *testing.T, opt options) *world {
@@ -76,8 +106,12 @@ func newWorld(t *testing.T, opt options) *world {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "rules.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(rules), 0o600))
+	program := binary
+	if opt.alone != "" {
+		program = opt.alone
+	}
 	own := func(name string) *daemon.Daemon {
-		d := &daemon.Daemon{Binary: binary, Dir: filepath.Join(dir, name)}
+		d := &daemon.Daemon{Binary: program, Dir: filepath.Join(dir, name)}
 		require.NoError(t, os.MkdirAll(d.Dir, 0o755))
 		var err error
 		d.Addr, err = daemon.FreeAddr()
@@ -87,18 +121,17 @@ func newWorld(t *testing.T, opt options) *world {
 	}
 	var urls []string
 	for i := range w.pair {
+		if opt.alone != "" {
+			w.pair[i] = &member{Daemon: own(fmt.Sprint("aggregator-", i))}
+			listen := servers.FreePort(t)
+			require.NoError(t, w.pair[i].Configure(fmt.Sprintf(aggregator, file, listen, strings.Join(opt.ams, `", "`), w.hook.url)))
+			urls = append(urls, fmt.Sprintf("http://127.0.0.1:%d", listen))
+			continue
+		}
 		section, record := opt.decide(i)
 		listen, serve := servers.FreePort(t), servers.FreePort(t)
 		m := &member{Daemon: own(fmt.Sprint("aggregator-", i)), agents: kubelab.NewProxy(t, listen), standby: kubelab.NewProxy(t, serve), record: record}
-		require.NoError(t, m.Configure(fmt.Sprintf(`global: {blind_after: 2m}
-rules: {shipped: false, paths: [%s]}
-sources:
-  agents: {listen_address: "127.0.0.1:%d", lateness: 2s}
-sinks:
-  alertmanager: {urls: ["%s"], resend_delay: 5s, min_firing: 2s}
-  webhook: {url: %q}
-limits: {active_alerts: 10000}
-high_availability:
+		require.NoError(t, m.Configure(fmt.Sprintf(aggregator+`high_availability:
   %s
   listen_address: "127.0.0.1:%d"
   advertise_url: "http://127.0.0.1:%d"
@@ -106,6 +139,10 @@ high_availability:
 `, file, listen, strings.Join(opt.ams, `", "`), w.hook.url, section, serve, m.standby.Port(), opt.lease)))
 		w.pair[i] = m
 		urls = append(urls, fmt.Sprintf("http://127.0.0.1:%d", m.agents.Port()))
+	}
+	to := `urls: ["` + strings.Join(urls, `", "`) + `"]`
+	if opt.alone != "" {
+		to = "url: " + urls[0]
 	}
 	for i := range w.agents {
 		a := own(fmt.Sprint("agent-", i))
@@ -115,8 +152,8 @@ high_availability:
 sources:
   kubelet: {dir: %s}
 sinks:
-  upstream: {urls: ["%s"], node: n%d, timeout: 3s}
-`, file, pods, strings.Join(urls, `", "`), i)))
+  upstream: {%s, node: n%d, timeout: 3s}
+`, file, pods, to, i)))
 		w.agents[i] = a
 		w.pods[i] = kubesim.New(kubesim.Options{Root: pods, Namespace: "pair", Pod: "p", Container: "c"})
 	}
