@@ -56,8 +56,10 @@ type Daemon struct {
 	start time.Time
 	// began is when this process began to read: its start, or when it took the lead. Not
 	// changed once everything runs.
-	began  time.Time
-	pair   *pair // nil: there is no standby
+	began time.Time
+	pair  *pair // nil: there is no standby
+	// outbox holds notifications until the standby has their conclusions; nil: there is none.
+	outbox *outbox
 	engine *episodes.Engine
 	// engineCfg is that of engine, also for a shadow.
 	engineCfg episodes.Config

@@ -196,6 +196,8 @@ func (d *Daemon) takeOver(st *stage) error {
 	next := *st
 	next.leader, next.since = leader, d.began
 	d.saver.twice = leader
+	d.outbox = &outbox{urgent: func() { d.saver.accepted(true) }, send: d.post}
+	d.saver.outbox = d.outbox
 	st.server.Lead(leader)
 	d.pair.stage.Store(&next)
 	log.Info().Bool("replica", packed != nil).Int("turns", st.elector.Status().Record.Turns).Msg("this process leads")

@@ -197,7 +197,18 @@ func (d *Daemon) ended() (exhausted []string, broken map[string]error) {
 	return exhausted, broken
 }
 
+// notify notifies the receivers, with a standby as soon as that has the conclusions. The
+// caller holds the checkpoint lock.
 func (d *Daemon) notify(eps []episodes.Episode) {
+	if d.outbox != nil {
+		d.outbox.add(eps, d.now())
+		return
+	}
+	d.post(eps)
+}
+
+// post hands episodes to the sinks.
+func (d *Daemon) post(eps []episodes.Episode) {
 	for _, s := range d.sinks {
 		s.Notify(eps)
 	}

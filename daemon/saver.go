@@ -44,6 +44,7 @@ type saver struct {
 	unknown   *sentinel.Sentinel // failures that no rule describes; nil: it is off
 	past      *past              // ended episodes; nil: none are kept
 	twice     twice              // also saves what is saved here; nil: nothing does
+	outbox    *outbox            // what waits for twice; nil: nothing
 	log       zerolog.Logger
 	urgent    chan struct{}
 
@@ -71,6 +72,7 @@ type twice interface {
 type waitingSnapshot struct {
 	payload []byte
 	seq     uint64
+	letters uint64 // newest in the outbox, whose conclusions it contains
 }
 
 // run saves until ctx ends. The caller saves once more when all else has stopped.
@@ -150,11 +152,11 @@ func (s *saver) step(ctx context.Context, now bool) {
 	if now || len(s.waiting) < maxWaiting && (s.pipe.changed.Load() || s.lastFailed()) {
 		payload, c, err := s.copy()
 		if err != nil {
-			s.write(ctx, nil, err)
+			s.write(ctx, waitingSnapshot{letters: c.letters}, err)
 			return
 		}
 		if !c.lost {
-			s.waiting = append(s.waiting, waitingSnapshot{payload, c.seq})
+			s.waiting = append(s.waiting, waitingSnapshot{payload, c.seq, c.letters})
 		}
 	}
 	allowed, n := s.pipe.concluder.saved(), 0
@@ -162,24 +164,27 @@ func (s *saver) step(ctx context.Context, now bool) {
 		n++
 	}
 	if n > 0 {
-		s.write(ctx, s.waiting[n-1].payload, nil)
+		s.write(ctx, s.waiting[n-1], nil)
 		s.waiting = append(s.waiting[:0:0], s.waiting[n:]...)
 	}
 }
 
 // write writes a snapshot, or records that copying it failed with err.
-func (s *saver) write(ctx context.Context, payload []byte, err error) {
+func (s *saver) write(ctx context.Context, snap waitingSnapshot, err error) {
 	began := s.pipe.now()
 	s.mu.Lock()
 	s.writing = began
 	s.mu.Unlock()
 	ended, bad := s.past.pending()
-	generation := uint64(0)
+	both := s.twice == nil
 	if s.twice != nil && err == nil {
-		generation = s.twice.Offer(payload, ended.Records)
+		both = s.twice.Wait(ctx, s.twice.Offer(snap.payload, ended.Records))
+	}
+	if both || err != nil { // a snapshot that cannot be made delays nothing
+		s.outbox.release(snap.letters)
 	}
 	if err == nil {
-		err = state.Save(s.dir, payload)
+		err = state.Save(s.dir, snap.payload)
 	}
 	now := s.pipe.now()
 	saved := err == nil
@@ -202,7 +207,6 @@ func (s *saver) write(ctx context.Context, payload []byte, err error) {
 		s.failing = monitor.Unsaved{}
 	}
 	s.mu.Unlock()
-	both := s.twice == nil || generation > 0 && s.twice.Wait(ctx, generation)
 	if both && bad == nil {
 		s.past.written(ended)
 	}
@@ -241,6 +245,7 @@ func (s *saver) copy() ([]byte, checkpoint, error) {
 	var c checkpoint
 	s.pipe.copied(func() {
 		c = s.pipe.concluder.checkpoint()
+		c.letters = s.outbox.newest()
 		for _, src := range s.sources {
 			if pos := src.Positions(); pos != nil {
 				snap.Sources[src.Name()] = pos

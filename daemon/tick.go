@@ -39,6 +39,7 @@ func (d *Daemon) ticks(ctx context.Context) {
 		d.evaluateShadow(now)
 		d.sendRestored(now, caughtUp)
 		d.evaluateUnknown(now)
+		d.outbox.overdue(now)
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {
 			lastSelf = now
 			d.monitor(now, seen)

@@ -26,9 +26,11 @@ const (
 )
 
 // alertmanagers has one group per alert, so that each notification is about one. As by
-// default, the interval of a group is longer than what a member waits for the other one.
-// Otherwise the two repeat each other, whoever sends.
-const alertmanagers = `route: {receiver: test, group_by: ['...'], group_wait: 500ms, group_interval: 5s, repeat_interval: 4h}
+// default, the interval of a group is longer than what a member waits for the other one. It
+// is no multiple of the time between two evaluations: if an end arrives while both members
+// flush the group, one may still see the alert firing and notify that after the other one
+// notified its end, whoever sends.
+const alertmanagers = `route: {receiver: test, group_by: ['...'], group_wait: 500ms, group_interval: 5130ms, repeat_interval: 4h}
 receivers:
 - name: test
   webhook_configs: [{url: %q, send_resolved: true}]
