@@ -28,6 +28,7 @@ const (
 // poll is what a standby sends.
 type poll struct {
 	ID         string `json:"id"`                // of its disk
+	Version    int    `json:"version"`           // of checkpoints, the newest that it can read
 	Process    string `json:"process,omitempty"` // of the leader whose checkpoint is on its disk
 	Generation uint64 `json:"generation"`        // of that checkpoint
 	Stamp      int64  `json:"stamp"`             // of the leader's last answer; 0: nothing is promised
@@ -194,6 +195,10 @@ func (l *Leader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this address is for the standby of crowsnest", http.StatusBadRequest)
 		return
 	}
+	if p.Version < l.version { // it reads nothing of this, and is no standby
+		writeAnswer(w, head{Version: l.version}, nil)
+		return
+	}
 	if why := l.admit(&p); why != "" {
 		http.Error(w, why, http.StatusConflict)
 		return
@@ -218,18 +223,25 @@ func (l *Leader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		break
 	}
 	h, packed := l.answer(&p)
+	sent := writeAnswer(w, h, packed)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sent += int64(sent)
+}
+
+// writeAnswer returns how many bytes it wrote.
+func writeAnswer(w http.ResponseWriter, h head, packed []byte) int {
 	line, err := json.Marshal(h)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
+		return 0
 	}
+	line = append(line, '\n')
 	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("Content-Length", strconv.Itoa(len(line)+1+len(packed)))
-	_, _ = w.Write(append(line, '\n')) // the standby may be gone
+	w.Header().Set("Content-Length", strconv.Itoa(len(line)+len(packed)))
+	_, _ = w.Write(line) // the standby may be gone
 	_, _ = w.Write(packed)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.sent += int64(len(line) + 1 + len(packed))
+	return len(line) + len(packed)
 }
 
 // admit records what a standby has. It returns why it is refused.

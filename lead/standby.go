@@ -21,6 +21,7 @@ const (
 	// silentAfter is how much longer than it is held an answer may take to begin. A leader
 	// that says nothing for longer is away.
 	silentAfter = 2 * time.Second
+	keepAgain   = 2 * time.Second
 	againAfter  = 250 * time.Millisecond
 	maxHead     = 128 << 20
 	maxPacked   = 64 << 20
@@ -97,6 +98,7 @@ func (s *Standby) turn(ctx context.Context, leader Record) error {
 	if h.Size > 0 {
 		if err := s.keeper.Keep(packed, h.Records, h.Whole || h.Process != s.process); err != nil {
 			s.process, s.gen = "", 0
+			pause.Sleep(ctx, keepAgain, nil) // the next answer has everything
 			return err
 		}
 		s.mu.Lock()
@@ -122,7 +124,7 @@ func (s *Standby) poll(ctx context.Context, leader Record) (head, []byte, error)
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	silent := time.AfterFunc(s.elector.times.hold()+silentAfter, cancel)
-	body, err := json.Marshal(poll{ID: s.elector.self.ID, Process: s.process, Generation: s.gen, Stamp: s.stamp})
+	body, err := json.Marshal(poll{ID: s.elector.self.ID, Version: s.version, Process: s.process, Generation: s.gen, Stamp: s.stamp})
 	if err != nil {
 		return head{}, nil, err
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -46,7 +48,11 @@ func TestE2EPlans(t *testing.T) {
 	lab.Grant(namespace, account, namespace,
 		kubelab.Rule{Groups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
 		kubelab.Rule{Groups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "update"}})
+	// Both present a token of their account to each other, and the API server reviews it.
+	lab.Grant(namespace, account, "", kubelab.Rule{Groups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}})
 	token := lab.Token(namespace, account)
+	presented := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(presented, []byte(lab.Token(namespace, account, "crowsnest-standby")), 0o600))
 	var all takeovers
 	n, from := plans(t, 3)
 	free := make(chan struct{}, parallel)
@@ -62,7 +68,9 @@ func TestE2EPlans(t *testing.T) {
 				name := fmt.Sprint("plan-", seed)
 				w := newWorld(t, options{lease: 15 * time.Second, ams: []string{ams[0].URL, ams[1].URL}, decide: func(int) (string, *kubelab.Proxy) {
 					network := kubelab.NewProxy(t, lab.Port)
-					return fmt.Sprintf("lease: {namespace: %s, name: %s, kubeconfig: %s}", namespace, name, lab.Kubeconfig(network.URL(), token)), network
+					config := lab.Kubeconfig(network.URL(), token)
+					return fmt.Sprintf("lease: {namespace: %s, name: %s, kubeconfig: %s}\n  token_review: {service_account: %s/%s, token_file: %s, kubeconfig: %s}",
+						namespace, name, config, namespace, account, presented, config), network
 				}})
 				w.also = func(key string) (out string) {
 					for _, n := range hook.Notifications() {
