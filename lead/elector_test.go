@@ -382,11 +382,11 @@ func TestFileStore(t *testing.T) {
 func TestFileStoreConcurrent(t *testing.T) {
 	dir := t.TempDir()
 	revision := ""
-	for range 20 {
+	for range 3 {
 		var mu sync.Mutex
 		var won []string
 		var wg sync.WaitGroup
-		for range 8 {
+		for range 4 {
 			wg.Go(func() {
 				next, err := NewFileStore(dir).Put(context.Background(), Record{}, revision)
 				mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,7 +75,8 @@ type duo struct {
 	stop    []func()
 }
 
-func newDuo(t *testing.T) *duo {
+// now is the clock of the leader; nil: time.Now.
+func newDuo(t *testing.T, now func() time.Time) *duo {
 	d := &duo{t: t, store: &memory{}}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.cut.Lock()
@@ -83,7 +85,7 @@ func newDuo(t *testing.T) *duo {
 	}))
 	t.Cleanup(srv.Close)
 	d.url = srv.URL
-	d.elector = NewElector(d.store.from("a"), Candidate{ID: "a", URL: srv.URL, State: true, Version: 3}, quick, nil)
+	d.elector = NewElector(d.store.from("a"), Candidate{ID: "a", URL: srv.URL, State: true, Version: 3}, quick, now)
 	d.leader = NewLeader(d.elector, 3, 300*time.Millisecond, func() [][]byte { return d.log }, func() {})
 	d.run(d.elector.Run)
 	<-d.elector.Won()
@@ -132,7 +134,7 @@ func (d *duo) current(want ...string) {
 
 // What is confirmed is on both disks, as long as the record says so.
 func TestReplication(t *testing.T) {
-	d, k := newDuo(t), &kept{}
+	d, k := newDuo(t, nil), &kept{}
 	d.log = [][]byte{[]byte("old")}
 	require.True(t, d.confirms(d.leader.Offer([]byte("one"), nil), patience), "it is alone")
 	_, stop := d.standby("b", 3, k)
@@ -164,22 +166,40 @@ func TestReplication(t *testing.T) {
 	require.False(t, d.leader.Replication().Lonely.IsZero())
 }
 
-// A leader that reaches neither the record nor its standby confirms nothing.
+// A leader that reaches neither the record nor its standby confirms nothing, and so
+// notifies of nothing new, even if its clock stands still and it leads by force while its
+// standby has taken over.
 func TestCutOffLeaderConfirmsNothing(t *testing.T) {
-	d, k := newDuo(t), &kept{}
-	d.leader.Offer([]byte("one"), nil)
-	d.standby("b", 3, k)
-	d.current("a", "b")
-	d.cut.Lock()
-	defer d.cut.Unlock()
-	d.store.set("a", true)
-	require.False(t, d.confirms(d.leader.Offer([]byte("two"), nil), 2*time.Second))
-	require.False(t, d.elector.Leads())
+	for _, stopped := range []bool{false, true} {
+		var stoppedAt atomic.Pointer[time.Time]
+		d, k := newDuo(t, func() time.Time {
+			if at := stoppedAt.Load(); at != nil {
+				return *at
+			}
+			return time.Now()
+		}), &kept{}
+		d.leader.Offer([]byte("one"), nil)
+		s, _ := d.standby("b", 3, k)
+		d.current("a", "b")
+		func() {
+			d.cut.Lock()
+			defer d.cut.Unlock()
+			d.store.set("a", true)
+			if stopped {
+				stoppedAt.Store(new(time.Now()))
+			}
+			require.True(t, wait.Until(patience, s.elector.Leads))
+			require.Equal(t, stopped, d.elector.Leads())
+			require.False(t, d.confirms(d.leader.Offer([]byte("two"), nil), time.Second))
+			payload, _, _ := k.get()
+			require.Equal(t, "one", payload)
+		}()
+	}
 }
 
 // A standby that missed checkpoints gets the whole log.
 func TestMissedCheckpoints(t *testing.T) {
-	d, k := newDuo(t), &kept{}
+	d, k := newDuo(t, nil), &kept{}
 	d.leader.Offer([]byte("one"), nil)
 	_, stop := d.standby("b", 3, k)
 	d.current("a", "b")
@@ -198,7 +218,7 @@ func TestMissedCheckpoints(t *testing.T) {
 
 // An older standby refuses the checkpoints of a newer leader, which goes on alone.
 func TestOlderStandby(t *testing.T) {
-	d, k := newDuo(t), &kept{}
+	d, k := newDuo(t, nil), &kept{}
 	d.leader.Offer([]byte("one"), nil)
 	s, _ := d.standby("b", 2, k)
 	require.True(t, wait.Until(patience, func() bool { return errors.Is(s.Synced().Err, ErrNewer) }))
@@ -210,7 +230,7 @@ func TestOlderStandby(t *testing.T) {
 
 // One standby is enough, and a state folder has one process.
 func TestRefusedStandbys(t *testing.T) {
-	d, k := newDuo(t), &kept{}
+	d, k := newDuo(t, nil), &kept{}
 	d.leader.Offer([]byte("one"), nil)
 	d.standby("b", 3, k)
 	d.current("a", "b")
