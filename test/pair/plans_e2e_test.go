@@ -45,16 +45,21 @@ func TestE2EPlans(t *testing.T) {
 	lab := kubelab.Start(t)
 	lab.Namespace(namespace)
 	lab.ServiceAccount(namespace, account)
+	n, from := plans(t, 3)
+	var names []string
+	for i := range n {
+		names = append(names, leaseOf(from+uint64(i)))
+	}
+	// The rules of the manifests.
 	lab.Grant(namespace, account, namespace,
 		kubelab.Rule{Groups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
-		kubelab.Rule{Groups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "update"}})
+		kubelab.Rule{Groups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Names: names, Verbs: []string{"get", "update"}})
 	// Both present a token of their account to each other, and the API server reviews it.
 	lab.Grant(namespace, account, "", kubelab.Rule{Groups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}})
 	token := lab.Token(namespace, account)
 	presented := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(presented, []byte(lab.Token(namespace, account, "crowsnest-standby")), 0o600))
 	var all takeovers
-	n, from := plans(t, 3)
 	free := make(chan struct{}, parallel)
 	t.Run("plan", func(t *testing.T) {
 		for i := range n {
@@ -65,7 +70,7 @@ func TestE2EPlans(t *testing.T) {
 				defer func() { <-free }()
 				hook := servers.NewHook(t, func(labels map[string]string) string { return keyOf(labels) })
 				ams := servers.Alertmanagers(t, servers.AlertmanagerOptions{Config: fmt.Sprintf(alertmanagers, hook.URL), Faster: 15})
-				name := fmt.Sprint("plan-", seed)
+				name := leaseOf(seed)
 				w := newWorld(t, options{lease: 15 * time.Second, ams: []string{ams[0].URL, ams[1].URL}, decide: func(int) (string, *kubelab.Proxy) {
 					network := kubelab.NewProxy(t, lab.Port)
 					config := lab.Kubeconfig(network.URL(), token)
@@ -90,6 +95,8 @@ func TestE2EPlans(t *testing.T) {
 	})
 	all.report(t)
 }
+
+func leaseOf(seed uint64) string { return fmt.Sprint("plan-", seed) }
 
 // ofFailures leaves out the alerts of crowsnest about itself.
 func ofFailures(states map[string]string) map[string]string {
