@@ -39,6 +39,8 @@ const (
 	maxReplica = 64 << 20
 	// releaseWithin bounds giving up the lead at a stop.
 	releaseWithin = 2 * time.Second
+	// stopCopying bounds the write of a checkpoint that is in progress when the lead is won.
+	stopCopying = 10 * time.Second
 	// pairLogged is how often a lasting problem of the pair is logged.
 	pairLogged = time.Minute
 )
@@ -140,8 +142,8 @@ func (d *Daemon) standBy(ctx context.Context, failed <-chan error) error {
 	if err != nil {
 		return fmt.Errorf("high_availability: %w", err)
 	}
+	copying := start(context.WithoutCancel(ctx), st.standby.Run)
 	waiting := newGroup(context.WithoutCancel(ctx))
-	waiting.run(st.standby.Run)
 	waiting.run(d.watchRules)
 	waiting.run(d.logPair)
 	for _, s := range d.sources {
@@ -157,6 +159,9 @@ func (d *Daemon) standBy(ctx context.Context, failed <-chan error) error {
 		d.log.Error().Err(err).Msg("stopping: the web server broke")
 	}
 	waiting.stop(stopSources)
+	if !copying.stop(stopCopying) && err == nil { // what it still writes would be older than what follows
+		err = errors.New("high_availability: the last state of the leader could not be written in time: is the disk of storage.path hanging?")
+	}
 	if err != nil {
 		st.tasks.stop(stopSources)
 		return err
