@@ -32,7 +32,7 @@ func lookBack(set *rules.Set) time.Duration {
 }
 
 func newSources(opt Options, set *rules.Set) ([]sources.Source, []component.Kind) {
-	common := component.SourceOptions{Clock: opt.now, LookBack: lookBack(set), Stdin: opt.Stdin, PodFolder: ownFolder(opt.Getenv)}
+	common := component.SourceOptions{Clock: opt.now, LookBack: lookBack(set), Leads: opt.elsewhere, Stdin: opt.Stdin, PodFolder: ownFolder(opt.Getenv)}
 	common.OpenFiles = func(configured int) int { return openFiles(configured, opt.Cfg.Sources) }
 	common.Namespace, common.Pod = ownPod(opt.Getenv)
 	common.Node = opt.Getenv("NODE_NAME")
@@ -68,7 +68,7 @@ func ownFolder(getenv func(string) string) string {
 func newSinks(opt Options, latency func(time.Duration)) ([]sinks.Sink, error) {
 	cfg := opt.Cfg
 	common := component.SinkOptions{
-		Log: opt.Log, Now: opt.now, Accepted: opt.accepted, Latency: latency, Into: cfg.Global.Into, Stdout: opt.Stdout, Color: opt.Color,
+		Log: opt.Log, Now: opt.now, Accepted: opt.accepted, Leads: opt.leads, Latency: latency, Into: cfg.Global.Into, Stdout: opt.Stdout, Color: opt.Color,
 		// Ended alerts are kept for a while beside open ones.
 		MaxKeys: max(sinks.DefaultMaxKeys, 4*cfg.Limits.ActiveAlerts),
 	}

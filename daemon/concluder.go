@@ -59,6 +59,8 @@ type checkpoint struct {
 	encode func() ([]byte, error) // called without the lock
 	seq    uint64                 // written when saved returns at least this
 	lost   bool                   // hits before it were dropped: it is never written
+	// letters is the newest number in the outbox of the daemon, whose conclusions it contains.
+	letters uint64
 }
 
 // peer is the state of an aggregator that concludes in place of this process.

@@ -50,10 +50,16 @@ import (
 //
 // The daemon stops in the order of flow: sources, a last evaluation, sinks, state, web.
 type Daemon struct {
-	opt    Options
-	log    zerolog.Logger
-	now    func() time.Time
-	start  time.Time
+	opt   Options
+	log   zerolog.Logger
+	now   func() time.Time
+	start time.Time
+	// began is when this process began to read: its start, or when it took the lead. Not
+	// changed once everything runs.
+	began time.Time
+	pair  *pair // nil: there is no standby
+	// outbox holds notifications until the standby has their conclusions; nil: there is none.
+	outbox *outbox
 	engine *episodes.Engine
 	// engineCfg is that of engine, also for a shadow.
 	engineCfg episodes.Config
@@ -112,6 +118,10 @@ type Options struct {
 	Extra []sinks.Sink
 
 	grace time.Duration // replaces shadowGrace unless 0
+	// leads reports whether this process may notify now; nil: always.
+	leads func() bool
+	// elsewhere is leads for sources, with the process that leads.
+	elsewhere func() (leads bool, who string)
 
 	now func() time.Time // the clock of all parts; nil: time.Now
 	// accepted is called when a receiver accepted an update, so that it is saved.
@@ -162,6 +172,10 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	}
 	d.opt.now = d.now
 	d.start = d.now().UTC()
+	d.began = d.start
+	if d.pair = newPair(opt.Cfg.HighAvailability, d.component("pair")); d.pair != nil {
+		d.opt.leads, d.opt.elsewhere = d.pair.leads, d.pair.who
+	}
 	d.cfg.Store(opt.Cfg)
 	d.self = monitor.New(d.start, opt.Cfg.Global.BlindAfter)
 	d.guard = inforce.NewGuard(opt.Cfg.Limits.RuleCPU)

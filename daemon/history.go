@@ -79,14 +79,41 @@ func (p *past) load() error {
 
 // save writes what is not on disk. The caller holds saver.busy.
 func (p *past) save(now time.Time) error {
+	b, err := p.pending()
+	if err == nil {
+		b, err = p.write(b, now)
+	}
+	if err == nil {
+		p.written(b)
+	}
+	return err
+}
+
+// pending returns what is not on disk. The caller holds saver.busy.
+func (p *past) pending() (history.Batch, error) {
+	if p == nil {
+		return history.Batch{}, nil
+	}
 	if !p.loaded { // another instance had the folder when this one started
 		if err := p.load(); err != nil {
-			return fmt.Errorf("save history: %w", err)
+			return history.Batch{}, fmt.Errorf("save history: %w", err)
 		}
 	}
-	b := p.Pending()
+	return p.Pending(), nil
+}
+
+// written records that a batch is on disk, and snapshots need not contain it.
+func (p *past) written(b history.Batch) {
+	if p != nil {
+		p.Written(b)
+	}
+}
+
+// write writes a batch, or the whole history with it, and returns what it wrote. The caller
+// holds saver.busy.
+func (p *past) write(b history.Batch, now time.Time) (history.Batch, error) {
 	if len(b.Records) == 0 {
-		return nil
+		return b, nil
 	}
 	size := p.file.Size()
 	for _, r := range b.Records {
@@ -100,10 +127,9 @@ func (p *past) save(now time.Time) error {
 		b, err = p.replace(now)
 	}
 	if err != nil {
-		return fmt.Errorf("save history: %w", err)
+		return b, fmt.Errorf("save history: %w", err)
 	}
-	p.Written(b)
-	return nil
+	return b, nil
 }
 
 // replace writes the whole history. It does not try that often: a full disk would be kept

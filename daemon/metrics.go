@@ -39,6 +39,9 @@ func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
 		sources.Metrics(d.sourceStatus, agent),
 		sinks.Metrics(d.endpointStatus, agent),
 	}
+	if d.pair != nil {
+		all = append(all, d.pair.metrics())
+	}
 	costs := func() []matcher.Cost { return d.pipe.rules.Load().Program.Costs() }
 	if agent {
 		all = append(all, matcher.Metrics(costs, minAgentCost))
@@ -76,6 +79,9 @@ func (d *Daemon) stats() episodes.Stats { return d.engine.Stats(d.now()) }
 
 func (d *Daemon) endpointStatus() []sinks.EndpointStatus {
 	var out []sinks.EndpointStatus
+	if d.pair.standsBy() {
+		return nil
+	}
 	for _, s := range d.receivers {
 		out = append(out, s.Status()...)
 	}
@@ -136,7 +142,7 @@ func (d *Daemon) ownMetrics(sparse bool) metric.Collector {
 		metric.Each((*Daemon).sourceKinds, []string{"source", "kind"}, func(s sourceKind) []string { return []string{s.source, s.kind} },
 			metric.Gauge("source_info", "A configured source and its kind.", func(sourceKind) bool { return true })),
 		metric.GaugeBy("self_alerts", "Open alerts about crowsnest itself. CrowsnestHeartbeat is open as long as logs are read.", "alert",
-			func(d *Daemon) map[string]int64 { return metric.NonZero(d.self.Counts(), sparse) }),
+			func(d *Daemon) map[string]int64 { return metric.NonZero(d.self.Counts(), sparse || d.pair.standsBy()) }),
 	)
 }
 

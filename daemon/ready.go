@@ -13,8 +13,15 @@ import (
 // its part: its state is restored, it has rules, and its own sources are open.
 // Unreachable peers (the Kubernetes API, Loki, an aggregator) are listed as absent
 // and change neither readiness nor liveness: a restart would not help, and agents
-// cannot connect to a pod that is not ready.
+// cannot connect to a pod that is not ready. A standby is ready when it has the state of
+// the leader.
 func (d *Daemon) setReadiness(st *web.Status) {
+	if d.pair.standsBy() {
+		if why := d.pair.trouble(); why != "" {
+			st.Missing = append(st.Missing, "this standby cannot take over: "+why)
+		}
+		return
+	}
 	if !d.restored.Load() {
 		st.Missing = append(st.Missing, "the saved state is not restored yet (another instance may hold it)")
 	}

@@ -13,7 +13,8 @@ import (
 )
 
 // Run runs the daemon until ctx ends, and then stops it within five seconds. It closes
-// the listeners. It returns an error if the web server fails, and otherwise nil.
+// the listeners. It returns an error if the web server fails or if another process took
+// the lead (ErrLeadLost), and otherwise nil.
 func (d *Daemon) Run(ctx context.Context) (err error) {
 	failed := make(chan error, 1)
 	base := context.WithoutCancel(ctx)
@@ -26,6 +27,11 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 
 	d.lock(ctx)
 	defer d.saver.release()
+	if d.pair != nil {
+		if err := d.joinPair(ctx, failed); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
 	if ctx.Err() != nil { // lines that are read now might not be saved
 		d.log.Info().Msg("stopped before anything was read")
 		return nil
@@ -41,9 +47,30 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	case <-ctx.Done():
 	case err = <-failed:
 		d.log.Error().Err(err).Msg("stopping: the web server broke")
+	case <-d.pair.lost():
+		d.abandon(flow)
+		return ErrLeadLost
 	}
 	d.stopAll(flow)
+	d.pair.release()
 	d.log.Info().Msg("stopped")
+	return err
+}
+
+// joinPair returns nil when this process leads its pair. A standby that is stopped is no
+// error.
+func (d *Daemon) joinPair(ctx context.Context, failed <-chan error) error {
+	for ctx.Err() == nil && !d.saver.keeps() { // another instance may use the folder for longer
+		d.lock(ctx)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	err := d.standBy(ctx, failed)
+	if ctx.Err() != nil {
+		d.log.Info().Msg("stopped while another process leads")
+		return nil
+	}
 	return err
 }
 
@@ -64,7 +91,7 @@ func (d *Daemon) restore() {
 		d.restoredUntil = d.now().Add(maxRestore)
 		d.log.Info().Int("episodes", len(d.engine.Episodes(d.now()))).Time("saved", d.saver.from).Msg("continuing from the saved state")
 	} else {
-		d.engine.StartWarmUp(d.start)
+		d.engine.StartWarmUp(d.began)
 		d.warmUntil = d.now().Add(maxWarmUp)
 		d.log.Info().Msg("no saved state: reading older lines, and notifying only of what is still open")
 	}
@@ -95,6 +122,9 @@ func (d *Daemon) startAll(ctx context.Context) flow {
 	}
 	f.tick.run(d.ticks)
 	f.rest.run(d.saver.run)
+	if d.pair != nil {
+		f.rest.run(d.pair.stage.Load().leader.Run)
+	}
 	f.rest.run(d.watchRules)
 	f.rest.run(d.artifacts.Run)
 	f.rest.run(d.tune)
@@ -118,7 +148,9 @@ func (d *Daemon) stopAll(f flow) {
 		d.log.Warn().Msg("a source did not stop in time")
 	}
 	f.tick.stop(stopSources)
-	d.pipe.evaluate(d.send)
+	if d.pair.leads() {
+		d.pipe.evaluate(d.send)
+	}
 	if d.sentinel != nil {
 		d.sentinel.Flush()
 	}
@@ -131,7 +163,9 @@ func (d *Daemon) stopAll(f flow) {
 
 // saveLast saves the state, and does not wait for a disk that hangs.
 func (d *Daemon) saveLast() {
-	if !start(context.Background(), func(context.Context) { d.saver.save() }).stop(stopSave) {
+	ctx, cancel := context.WithTimeout(context.Background(), stopSave)
+	defer cancel()
+	if !start(ctx, func(context.Context) { d.saver.saveUntil(ctx) }).stop(stopSave) {
 		d.log.Warn().Msg("the state could not be saved in time; a restart continues from the previous one")
 	}
 }
@@ -163,7 +197,18 @@ func (d *Daemon) ended() (exhausted []string, broken map[string]error) {
 	return exhausted, broken
 }
 
+// notify notifies the receivers, with a standby as soon as that has the conclusions. The
+// caller holds the checkpoint lock.
 func (d *Daemon) notify(eps []episodes.Episode) {
+	if d.outbox != nil {
+		d.outbox.add(eps, d.now())
+		return
+	}
+	d.post(eps)
+}
+
+// post hands episodes to the sinks.
+func (d *Daemon) post(eps []episodes.Episode) {
 	for _, s := range d.sinks {
 		s.Notify(eps)
 	}

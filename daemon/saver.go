@@ -44,6 +44,8 @@ type saver struct {
 	unknown   *sentinel.Sentinel // failures that no rule describes; nil: it is off
 	fleet     *fleetView         // failures in many clusters; nil: none are looked for
 	past      *past              // ended episodes; nil: none are kept
+	twice     twice              // also saves what is saved here; nil: nothing does
+	outbox    *outbox            // what waits for twice; nil: nothing
 	log       zerolog.Logger
 	urgent    chan struct{}
 
@@ -59,10 +61,19 @@ type saver struct {
 	writing time.Time       // since when a write is in progress; zero: none is
 }
 
+// twice saves a second time, in another process.
+type twice interface {
+	// Offer passes on a snapshot and the records that join the history with it.
+	Offer(payload []byte, records [][]byte) (generation uint64)
+	// Wait returns true once that is saved, or need not be; false if ctx ends before.
+	Wait(ctx context.Context, generation uint64) bool
+}
+
 // waitingSnapshot is an encoded snapshot, written once the concluder has saved seq.
 type waitingSnapshot struct {
 	payload []byte
 	seq     uint64
+	letters uint64 // newest in the outbox, whose conclusions it contains
 }
 
 // run saves until ctx ends. The caller saves once more when all else has stopped.
@@ -80,11 +91,11 @@ func (s *saver) run(ctx context.Context) {
 			}
 		case <-due:
 			due = nil
-			s.save()
+			s.saveUntil(ctx)
 		case <-tick.C:
 			s.hold()
 			if s.keeps() {
-				s.step(false)
+				s.step(ctx, false)
 			} else {
 				s.pipe.copied(s.positions)
 				s.confirm()
@@ -117,9 +128,13 @@ func (s *saver) lastFailed() bool {
 
 // save saves the state now. Errors are counted and logged: the caller cannot handle
 // them.
-func (s *saver) save() {
+func (s *saver) save() { s.saveUntil(context.Background()) }
+
+// saveUntil saves the state now. It waits for the second process no longer than until ctx
+// ends.
+func (s *saver) saveUntil(ctx context.Context) {
 	if s.keeps() {
-		s.step(true)
+		s.step(ctx, true)
 	}
 }
 
@@ -127,7 +142,7 @@ func (s *saver) save() {
 // concluder allows. With now it always copies one; it replaces the newest if too many
 // wait. It does nothing while another call is in progress: a disk that hangs must not
 // hang the callers after it.
-func (s *saver) step(now bool) {
+func (s *saver) step(ctx context.Context, now bool) {
 	if !s.busy.TryLock() {
 		return
 	}
@@ -138,11 +153,11 @@ func (s *saver) step(now bool) {
 	if now || len(s.waiting) < maxWaiting && (s.pipe.changed.Load() || s.lastFailed()) {
 		payload, c, err := s.copy()
 		if err != nil {
-			s.write(nil, err)
+			s.write(ctx, waitingSnapshot{letters: c.letters}, err)
 			return
 		}
 		if !c.lost {
-			s.waiting = append(s.waiting, waitingSnapshot{payload, c.seq})
+			s.waiting = append(s.waiting, waitingSnapshot{payload, c.seq, c.letters})
 		}
 	}
 	allowed, n := s.pipe.concluder.saved(), 0
@@ -150,25 +165,34 @@ func (s *saver) step(now bool) {
 		n++
 	}
 	if n > 0 {
-		s.write(s.waiting[n-1].payload, nil)
+		s.write(ctx, s.waiting[n-1], nil)
 		s.waiting = append(s.waiting[:0:0], s.waiting[n:]...)
 	}
 }
 
 // write writes a snapshot, or records that copying it failed with err.
-func (s *saver) write(payload []byte, err error) {
+func (s *saver) write(ctx context.Context, snap waitingSnapshot, err error) {
 	began := s.pipe.now()
 	s.mu.Lock()
 	s.writing = began
 	s.mu.Unlock()
+	ended, bad := s.past.pending()
+	both := s.twice == nil
+	if s.twice != nil && err == nil {
+		both = s.twice.Wait(ctx, s.twice.Offer(snap.payload, ended.Records))
+	}
+	if both || err != nil { // a snapshot that cannot be made delays nothing
+		s.outbox.release(snap.letters)
+	}
 	if err == nil {
-		err = state.Save(s.dir, payload)
+		err = state.Save(s.dir, snap.payload)
 	}
 	now := s.pipe.now()
 	saved := err == nil
-	if s.past != nil {
-		err = errors.Join(err, s.past.save(now))
+	if bad == nil {
+		ended, bad = s.past.write(ended, now)
 	}
+	err = errors.Join(err, bad)
 	s.mu.Lock()
 	was := !s.failing.Since.IsZero()
 	s.writing = time.Time{}
@@ -184,7 +208,10 @@ func (s *saver) write(payload []byte, err error) {
 		s.failing = monitor.Unsaved{}
 	}
 	s.mu.Unlock()
-	if saved {
+	if both && bad == nil {
+		s.past.written(ended)
+	}
+	if both && saved {
 		s.confirm()
 	}
 	switch {
@@ -219,6 +246,7 @@ func (s *saver) copy() ([]byte, checkpoint, error) {
 	var c checkpoint
 	s.pipe.copied(func() {
 		c = s.pipe.concluder.checkpoint()
+		c.letters = s.outbox.newest()
 		for _, src := range s.sources {
 			if pos := src.Positions(); pos != nil {
 				snap.Sources[src.Name()] = pos

@@ -125,13 +125,13 @@ func TestSnapshotsWait(t *testing.T) {
 	for range 5 {
 		up.Take([]matcher.Hit{{Rule: r, Time: time.Now(), Line: "line"}})
 		pipe.changed.Store(true)
-		s.step(false)
+		s.step(context.Background(), false)
 	}
 	require.Len(t, s.waiting, maxWaiting)
 	again, _ := s.status()
 	require.Equal(t, saved, again, "the aggregator has nothing yet")
 	first := s.waiting[0].seq
-	s.step(true)
+	s.step(context.Background(), true)
 	require.Len(t, s.waiting, maxWaiting)
 	require.Equal(t, first, s.waiting[0].seq)
 	require.Equal(t, uint64(3), s.waiting[1].seq, "the last one is from the end")

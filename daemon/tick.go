@@ -9,6 +9,7 @@ import (
 	"crowsnest/daemon/monitor"
 	"crowsnest/daemon/packs"
 	"crowsnest/episodes"
+	"crowsnest/internal/pause"
 	"crowsnest/sources"
 	"crowsnest/sources/agents"
 )
@@ -20,6 +21,12 @@ func (d *Daemon) ticks(ctx context.Context) {
 	var lastSelf time.Time
 	seen := newChangeLog(d)
 	for {
+		if !d.pair.leads() { // for a moment, or until the process ends
+			if !pause.Sleep(ctx, tickEvery, nil) {
+				return
+			}
+			continue
+		}
 		now := d.now()
 		exhausted, _ := d.ended()
 		for _, name := range exhausted {
@@ -33,6 +40,7 @@ func (d *Daemon) ticks(ctx context.Context) {
 		d.sendRestored(now, caughtUp)
 		d.evaluateUnknown(now)
 		d.evaluateFleet(now)
+		d.outbox.overdue(now)
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {
 			lastSelf = now
 			d.monitor(now, seen)
@@ -50,7 +58,7 @@ func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 		Sources: d.sourceStatus(), Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.brokenPacks(),
 		Quarantined: d.quarantine(now), Evictions: d.engine.Evictions(), Unread: d.engine.Unread(),
 		Trusted: d.pipe.Rules().Namespaces, Behind: d.behind(), Agents: map[string]agents.Stats{}, Unsaved: d.saver.unsaved(),
-		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now), Fleet: d.fleet.clusters(),
+		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now), Fleet: d.fleet.clusters(), Lonely: d.pair.lonely(),
 	}
 	for _, a := range d.agents() {
 		st.Agents[a.Name()] = a.Stats()
@@ -157,7 +165,7 @@ func (d *Daemon) caughtUp(reachableOnly bool) bool {
 			names = append(names, s.Name())
 		}
 	}
-	return d.pipe.readUpTo(names, d.start)
+	return d.pipe.readUpTo(names, d.began)
 }
 
 // absent reports whether a source cannot be read and the reason is known.
@@ -187,8 +195,8 @@ func (d *Daemon) send(eps []episodes.Episode) {
 	if !d.restoredUntil.IsZero() {
 		eps = slices.DeleteFunc(eps, func(ep episodes.Episode) bool {
 			return ep.State == episodes.StatePending || ep.State == episodes.StateDropped ||
-				ep.State == episodes.StateFiring && ep.FiredAt.Before(d.start) ||
-				ep.State == episodes.StateResolved && ep.Concluded.Before(d.start)
+				ep.State == episodes.StateFiring && ep.FiredAt.Before(d.began) ||
+				ep.State == episodes.StateResolved && ep.Concluded.Before(d.began)
 		})
 	}
 	d.notify(eps)
@@ -237,8 +245,12 @@ func newestStates(eps []episodes.Episode) []episodes.Episode {
 	return append(before, out...)
 }
 
-// sourceStatus returns the state of every source. An exhausted one counts as up.
+// sourceStatus returns the state of every source, of none while this process stands by. An
+// exhausted one counts as up.
 func (d *Daemon) sourceStatus() []sources.Status {
+	if d.pair.standsBy() {
+		return nil // the leader reads
+	}
 	exhausted, broken := d.ended()
 	out := make([]sources.Status, len(d.sources))
 	for i, s := range d.sources {

@@ -76,6 +76,9 @@ func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 		ConfigFile: d.opt.Web.ConfigFile, Pprof: d.opt.Web.Pprof, Registry: reg, Now: d.now, Log: d.component("web"),
 		MaxConns: webConns(), Hosts: d.opt.Web.Hosts, Case: d.caseFile, RunTests: runTests, Silence: d.silence,
 	}
+	if d.pair != nil {
+		opt.Elsewhere = d.leaderPages
+	}
 	if d.opt.Web.Lifecycle {
 		opt.Reload, opt.Promote = d.Reload, d.artifacts.Promote
 	}
@@ -161,6 +164,7 @@ func (d *Daemon) statusView() web.Status {
 		Start: d.start, Config: d.cfg.Load().Effective(), Flags: d.opt.Flags, Reload: d.outcome.Load().status,
 		Saved: saved, SaveErrors: errs, Storage: d.saver.dir, ExternalURL: d.cfg.Load().Global.ExternalURL,
 	}
+	st.Pair = d.pair.view()
 	d.setReadiness(&st)
 	return st
 }

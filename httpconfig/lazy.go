@@ -1,6 +1,8 @@
 package httpconfig
 
 import (
+	"context"
+	"net"
 	"net/http"
 	"time"
 
@@ -14,6 +16,8 @@ type Lazy struct {
 	Name      string // for errors
 	UserAgent string
 	Idle      time.Duration // of a connection until it is closed; 0: none is kept
+	// Dial connects to a server; nil: the usual way.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Transport replaces the configured one, in tests.
 	Transport http.RoundTripper
 
@@ -35,6 +39,9 @@ func (l *Lazy) Client() (*http.Client, error) {
 		opts = append(opts, commonconfig.WithIdleConnTimeout(l.Idle))
 	} else {
 		opts = append(opts, commonconfig.WithKeepAlivesDisabled())
+	}
+	if l.Dial != nil {
+		opts = append(opts, commonconfig.WithDialContextFunc(l.Dial))
 	}
 	c, err := l.Config.Client(l.Name, opts...)
 	if err != nil {

@@ -18,8 +18,6 @@ import (
 // The files of a state directory.
 const (
 	current  = "state"
-	previous = "state.prev"
-	fresh    = "state.tmp"
 	lockFile = "lock"
 )
 
@@ -39,27 +37,34 @@ const maxBad = 9
 // returns nil, the snapshot is on disk. After an error the older generations are
 // intact and the next Save may succeed: Save recreates a missing directory. Calls must
 // not overlap.
-func Save(dir string, payload []byte) error {
-	if err := replace(dir, payload); err != nil {
+func Save(dir string, payload []byte) error { return save(dir, current, payload) }
+
+// The files of a snapshot are the newest generation, the one before, and one that is being
+// written.
+func previous(name string) string { return name + ".prev" }
+func fresh(name string) string    { return name + ".tmp" }
+
+func save(dir, name string, payload []byte) error {
+	if err := replace(dir, name, payload); err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
 	return nil
 }
 
-func replace(dir string, payload []byte) error {
+func replace(dir, name string, payload []byte) error {
 	if len(payload) > maxSize {
 		return fmt.Errorf("%d bytes are more than %d", len(payload), maxSize)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	cur, tmp := filepath.Join(dir, current), filepath.Join(dir, fresh)
+	cur, tmp := filepath.Join(dir, name), filepath.Join(dir, fresh(name))
 	if err := write(tmp, payload); err != nil {
 		return err
 	}
 	// A crash between the two renames leaves no current file, but Load uses the fresh
 	// one.
-	if err := os.Rename(cur, filepath.Join(dir, previous)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Rename(cur, filepath.Join(dir, previous(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("keep the previous one: %w", err)
 	}
 	if err := os.Rename(tmp, cur); err != nil {
@@ -138,12 +143,14 @@ func decode(b []byte) ([]byte, error) {
 // says in one sentence which files were unusable and where they are now; "" if none
 // was. err reports that the directory or a file in it cannot be read; the payload may
 // still be usable, and the caller continues in every case.
-func Load(dir string) (payload []byte, note string, err error) {
+func Load(dir string) (payload []byte, note string, err error) { return load(dir, current) }
+
+func load(dir, base string) (payload []byte, note string, err error) {
 	var notes []string
 	var errs []error
 	// A complete fresh file is newer than the current one: the process was killed
 	// while Save waited for the disk.
-	for _, name := range []string{fresh, current, previous} {
+	for _, name := range []string{fresh(base), base, previous(base)} {
 		b, rerr := read(filepath.Join(dir, name))
 		if errors.Is(rerr, fs.ErrNotExist) {
 			continue
@@ -154,12 +161,12 @@ func Load(dir string) (payload []byte, note string, err error) {
 			continue
 		}
 		if rerr == nil {
-			if name == previous && len(notes)+len(errs) > 0 {
+			if name == previous(base) && len(notes)+len(errs) > 0 {
 				notes = append(notes, "the previous generation is used")
 			}
 			return b, strings.Join(notes, "; "), errors.Join(errs...)
 		}
-		if name == fresh {
+		if name == fresh(base) {
 			continue // an interrupted Save: not a problem
 		}
 		notes = append(notes, setAside(dir, name, damaged))

@@ -116,6 +116,7 @@ type RuntimeInfo struct {
 	// added to every alert.
 	ExternalURL string            `json:"externalURL,omitempty"`
 	External    map[string]string `json:"externalLabels"`
+	Pair        *Pair             `json:"pair,omitempty"` // only with a standby
 }
 
 func (s *Server) runtimeInfo() RuntimeInfo {
@@ -124,7 +125,7 @@ func (s *Server) runtimeInfo() RuntimeInfo {
 		Start: st.Start, Now: s.opt.Now().UTC(), ReloadOK: st.Reload.OK, LastLoad: st.Reload.Success, ReloadError: st.Reload.Error,
 		Goroutines: runtime.NumGoroutine(), MaxProcs: runtime.GOMAXPROCS(0), Saved: st.Saved, SaveErrors: st.SaveErrors, Storage: st.Storage,
 		Missing: notNil(st.Missing), Absent: notNil(st.Absent), Unhealthy: st.Unhealthy,
-		ExternalURL: st.ExternalURL, External: notNilMap(external(s.view)),
+		ExternalURL: st.ExternalURL, External: notNilMap(external(s.view)), Pair: st.Pair,
 	}
 }
 

@@ -61,6 +61,9 @@ type Options struct {
 	// that of an ingress; "*" allows every name. IP addresses and names within the
 	// cluster are always allowed.
 	Hosts []string
+	// Elsewhere returns the base address of the process whose pages are shown in place of
+	// this one's; "": this one's. nil: always this one's.
+	Elsewhere func() string
 	// Log receives errors of handlers and of libraries; the zero value discards them.
 	Log zerolog.Logger
 }
@@ -141,7 +144,7 @@ func New(view View, opt Options) *Server {
 	if opt.Pprof {
 		routePprof(mux)
 	}
-	s.routes, s.handler = mux.patterns, secured(s.guard(mux))
+	s.routes, s.handler = mux.patterns, secured(s.guard(s.forward(mux)))
 	return s
 }
 

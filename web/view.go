@@ -285,6 +285,18 @@ type Status struct {
 	Storage    string // directory of the state
 	// ExternalURL is the configured address of the pages; "": none.
 	ExternalURL string
+	Pair        *Pair // nil: this process has no standby and is none
+}
+
+// Pair is the part of this process in a pair of which one leads.
+type Pair struct {
+	Leads     bool      `json:"leads"`
+	Since     time.Time `json:"since"`             // when the leader took the lead; 0001-01-01T00:00:00Z: nobody leads
+	Leader    string    `json:"leader"`            // where it serves its state; "": nobody leads
+	Record    string    `json:"record"`            // what decides who leads
+	StandbyUp bool      `json:"standbyUp"`         // the standby could take over without a loss
+	Lag       float64   `json:"standbyLag"`        // for how many seconds the standby has lacked something
+	Problem   string    `json:"problem,omitempty"` // of this process
 }
 
 // Reload is the outcome of the last load of rules and configuration.

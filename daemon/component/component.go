@@ -67,6 +67,9 @@ type SourceOptions struct {
 	Namespace, Pod, PodFolder string
 	// Node is the name of the node that this process runs on, "" if it is not known.
 	Node string
+	// Leads reports whether this process may accept something now, and if not, which
+	// process may; nil: always.
+	Leads func() (leads bool, who string)
 }
 
 // SinkOptions is what the daemon gives to every sink.
@@ -77,6 +80,8 @@ type SinkOptions struct {
 	// Accepted is called when a receiver accepts an alert, so that the state is saved.
 	// unique means that the receiver would not recognize a repetition.
 	Accepted func(unique bool)
+	// Leads reports whether this process may send now; nil: always.
+	Leads func() bool
 	// Latency is called with the time from the line that made an alert fire until the
 	// first receiver accepted the alert.
 	Latency func(time.Duration)

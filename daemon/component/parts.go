@@ -121,7 +121,7 @@ func (ps *Parts) decode(k Kind, n *strictyaml.Node) {
 		return
 	}
 	if v, ok := p.Settings.(interface{ Validate() error }); ok && !p.Keys.Damaged() {
-		for _, err := range flatten(v.Validate()) {
+		for _, err := range Errors(v.Validate()) {
 			place(n, err)
 		}
 	}
@@ -152,7 +152,8 @@ func SplitFix(text string) (message, fix string) {
 	return text, ""
 }
 
-func flatten(err error) []error {
+// Errors returns the errors that err joins.
+func Errors(err error) []error {
 	var joined interface{ Unwrap() []error }
 	switch {
 	case err == nil:
@@ -162,7 +163,7 @@ func flatten(err error) []error {
 	}
 	var out []error
 	for _, e := range joined.Unwrap() {
-		out = append(out, flatten(e)...)
+		out = append(out, Errors(e)...)
 	}
 	return out
 }

@@ -195,7 +195,7 @@ func agentsKind() Kind {
 		},
 		Sources: func(p Part, o SourceOptions) []sources.Source {
 			c := *p.Settings.(*agents.Config)
-			c.Name, c.Clock = p.Name, o.Clock
+			c.Name, c.Clock, c.Leads = p.Name, o.Clock, o.Leads
 			return []sources.Source{agents.New(c)}
 		},
 	}

@@ -34,6 +34,7 @@ func (c *Config) check() strictyaml.Problems {
 	c.checkStages(&k)
 	c.checkSentinel(&k)
 	c.checkWeb(&k)
+	c.checkPair(&k)
 	for i, p := range c.Redaction.Patterns {
 		if _, err := regexp.Compile(p); err != nil {
 			k.add(c.Redaction.Keys.Item("patterns", i), "bad-regex", fmt.Sprintf("pattern %q: %v", p, err), "use the syntax of RE2")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"crowsnest/daemon/component"
+	"crowsnest/lead"
 	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/sinks/alertmanager"
@@ -34,6 +35,9 @@ type Config struct {
 	Redaction Redaction       `yaml:"redaction"`
 	Storage   Storage         `yaml:"storage"`
 	Web       Web             `yaml:"web"`
+	// HighAvailability makes this process one of two, of which one leads and the other
+	// stands by.
+	HighAvailability *lead.Settings `yaml:"high_availability"`
 
 	Keys strictyaml.Keys `yaml:"-"`
 	file string
@@ -236,4 +240,11 @@ func (c *Config) resolvePaths(dir string) {
 	}
 }
 
-func (c *Config) parts() []component.Part { return slices.Concat(c.Sinks.All, c.Sources.All) }
+// parts returns all sections that name files and have settings for HTTP.
+func (c *Config) parts() []component.Part {
+	out := slices.Concat(c.Sinks.All, c.Sources.All)
+	if ha := c.HighAvailability; ha != nil {
+		out = append(out, component.Part{Name: "high_availability", Settings: ha, Keys: ha.Keys})
+	}
+	return out
+}

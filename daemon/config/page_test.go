@@ -66,7 +66,11 @@ func configurationPage(t *testing.T, cfg *config.Config) string {
 			}
 			continue
 		}
-		p.table(root.Field(i).Type)
+		t := root.Field(i).Type
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		p.table(t)
 	}
 	return p.String()
 }

@@ -48,6 +48,7 @@ func allAlerts() []string {
 		alertAgentsRefused, alertTwoAggregators, alertRulesDiffer, alertReportMore, alertEvictions, alertLinesLost, alertMisplaced,
 		alertStateNotSaved, alertClockSkew, alertAlertsDropped, alertLogsUnread, alertUnserved,
 		alertClustersUnknown,
+		alertNoStandby,
 	}
 }
 
@@ -67,6 +68,7 @@ type State struct {
 	Unanswered  time.Time                 // since when the aggregator has not answered; zero: it answers, or there is none
 	Upstream    []episodes.Episode        // alerts about the aggregator
 	Fleet       []fleet.Cluster           // of a fleet view
+	Lonely      time.Time                 // since when this leader has no standby; zero: it has one, or is alone by configuration
 }
 
 // Alerts holds the open alerts. It is safe for concurrent use.
@@ -111,6 +113,14 @@ func New(start time.Time, blindAfter time.Duration) *Alerts {
 	}
 }
 
+// Begin sets the start to the time from which this process reads, before Import and the
+// first Update.
+func (a *Alerts) Begin(now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.start = now
+}
+
 // Update returns the alerts that opened, changed or ended.
 func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 	a.mu.Lock()
@@ -129,6 +139,7 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 	add(st.Upstream...)
 	add(clustersAlert(now, a.blindAfter, st.Fleet)...)
 	add(unsavedAlert(now, st.Unsaved)...)
+	add(lonelyAlert(now, st.Lonely)...)
 	add(evictionAlert(now, st.Evictions)...)
 	add(a.unserved.alert(now, a.blindAfter, st.Unread)...)
 	for _, e := range st.Endpoints {

@@ -32,6 +32,9 @@ type Options struct {
 	// Accepted is called after an Alertmanager accepted a change, which Export then
 	// contains. It may be nil and must not block.
 	Accepted func()
+	// Leads reports whether this process may send now; nil: always. It is asked before
+	// each request and must not block.
+	Leads func() bool
 }
 
 // Sink sends episodes to every configured Alertmanager. Safe for concurrent use.

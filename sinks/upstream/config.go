@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +17,11 @@ const defaultTimeout = 10 * time.Second
 
 // Config sets the aggregator, and the node that this agent is.
 type Config struct {
-	// URL is the base address of the aggregator's agents source.
-	URL string `yaml:"url" bounds:"0,4096" strict:"required"`
+	// URL is the base address of the aggregator's agents source. Of a name with several
+	// addresses, such as that of a headless Service, all are tried.
+	URL string `yaml:"url" bounds:"0,4096"`
+	// URLs are the base addresses of an aggregator and its standby, in place of URL.
+	URLs []string `yaml:"urls" bounds:"0,16,4096"`
 	// Node is the name of this node, unique among the agents. "" means the
 	// variable NODE_NAME, or the name of the host.
 	Node string `yaml:"node" bounds:"0,4096"`
@@ -34,14 +38,31 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
 	c.URL = strings.TrimRight(c.URL, "/")
+	if c.URL != "" {
+		c.URLs = []string{c.URL}
+		return c
+	}
+	c.URLs = slices.Clone(c.URLs)
+	for i, u := range c.URLs {
+		c.URLs[i] = strings.TrimRight(u, "/")
+	}
 	return c
 }
 
 // Validate returns every problem of the configuration, each with the fix. It
 // does no I/O. The name of the node may still be missing.
 func (c Config) Validate() error {
+	var errs []error
+	if c.URL != "" && len(c.URLs) > 0 {
+		errs = append(errs, errors.New("urls: url is given as well; put every address into urls"))
+	}
 	c = c.withDefaults()
-	errs := []error{checkURL(c.URL)}
+	if len(c.URLs) == 0 {
+		errs = append(errs, checkURL(""))
+	}
+	for _, u := range c.URLs {
+		errs = append(errs, checkURL(u))
+	}
 	if c.Node != "" {
 		if err := hits.CheckName(c.Node); err != nil {
 			errs = append(errs, fmt.Errorf("node: %w", err))

@@ -21,13 +21,14 @@ const maxAnswer = 64 << 10
 // those of delivery.
 const (
 	reasonConflict = "conflict" // 409: another agent has the name
+	reasonStandby  = "standby"  // 421: it stands by while another process leads
 	reasonVersion  = "version"  // 415: the aggregator is older
 	reasonBusy     = "busy"     // 429, 503
 )
 
 func reasons() []string {
 	return []string{
-		delivery.ReasonConnection, delivery.ReasonTimeout, delivery.ReasonRedirect, delivery.ReasonAuth, reasonConflict, reasonVersion,
+		delivery.ReasonConnection, delivery.ReasonTimeout, delivery.ReasonRedirect, delivery.ReasonAuth, reasonConflict, reasonStandby, reasonVersion,
 		delivery.ReasonRefused, reasonBusy, delivery.ReasonClientError, delivery.ReasonServerError, delivery.ReasonConfig,
 	}
 }
@@ -63,7 +64,7 @@ func (w *sender) post(ctx context.Context, path, kind string, body []byte) answe
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.s.cfg.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.s.cfg.URL+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.s.targets.url()+path, bytes.NewReader(body))
 	if err != nil {
 		return answer{reason: delivery.ReasonConfig, err: err}
 	}
@@ -73,8 +74,8 @@ func (w *sender) post(ctx context.Context, path, kind string, body []byte) answe
 	if err != nil {
 		return failed(err)
 	}
-	w.s.saw(resp.Header.Get(hits.ProcessHeader), changes)
 	defer resp.Body.Close()
+	w.s.saw(resp.Header.Get(hits.ProcessHeader), changes)
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return failed(err)
@@ -103,6 +104,8 @@ func judge(resp *http.Response, said []byte) answer {
 		a.err = fmt.Errorf("status %d: redirected, which is not followed; put the final address into url", code)
 	case code == http.StatusConflict && ours:
 		a.reason, a.err = reasonConflict, errConflict
+	case code == http.StatusMisdirectedRequest && ours:
+		a.reason = reasonStandby
 	case code == http.StatusUnsupportedMediaType && ours:
 		a.reason = reasonVersion
 	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:

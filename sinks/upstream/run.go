@@ -32,6 +32,7 @@ type sender struct {
 	highest uint64    // batch that was sent
 	retry   time.Duration
 	waiting bool // hits are pending; the sender waits only for its interval
+	tried   int  // targets, since one accepted a message
 	closing bool
 	buf     []byte
 }
@@ -76,6 +77,9 @@ func (w *sender) turn(ctx context.Context) time.Duration {
 	a := w.send(ctx, m)
 	if ctx.Err() != nil && a.err != nil && !w.closing {
 		return 0 // the stop interrupted the request
+	}
+	if w.elsewhere(ctx, a) {
+		return nextTarget
 	}
 	pause = w.judge(m, n, a, again)
 	if a.err == nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -52,6 +53,7 @@ type Sink struct {
 	now        func() time.Time
 	instance   string
 	maxUnacked int
+	targets    targets
 	http       httpconfig.Lazy // of the sender
 	fresh      httpconfig.Lazy // of watchAggregators: each request makes a connection
 
@@ -127,7 +129,10 @@ func New(cfg Config, opt Options) (*Sink, error) {
 		cfg: cfg, now: opt.Now, instance: rand.Text(), maxUnacked: opt.MaxUnacked, wake: make(chan struct{}, 1),
 		room: make(chan struct{}), marks: map[string]mark{}, failed: map[string]int64{},
 	}
-	s.http = httpconfig.Lazy{Config: cfg.HTTP, Name: "upstream", UserAgent: "crowsnest", Idle: 5 * time.Minute, Transport: opt.Transport}
+	if s.targets.urls = cfg.URLs; opt.Transport == nil {
+		s.targets.lookup = net.DefaultResolver.LookupHost
+	}
+	s.http = httpconfig.Lazy{Dial: s.targets.dial, Config: cfg.HTTP, Name: "upstream", UserAgent: "crowsnest", Idle: 5 * time.Minute, Transport: opt.Transport}
 	s.fresh = httpconfig.Lazy{Config: cfg.HTTP, Name: "upstream", UserAgent: "crowsnest", Transport: opt.Transport}
 	for _, reason := range reasons() {
 		s.failed[reason] = 0
@@ -341,7 +346,7 @@ func (s *Sink) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.st
-	st.Node, st.Endpoint, st.LastError = s.cfg.Node, s.cfg.URL, s.lastErr
+	st.Node, st.Endpoint, st.LastError = s.cfg.Node, s.targets.url(), s.lastErr
 	st.Twofold = s.answered.twofold(s.now())
 	st.Unacked, st.Batches = s.bytes+s.builder.Size(), len(s.kept)
 	if st.waiting > 0 {
@@ -356,7 +361,7 @@ func (s *Sink) Status() []sinks.EndpointStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return []sinks.EndpointStatus{{
-		Sink: s.Name(), Endpoint: s.cfg.URL, Up: s.up, Error: s.lastErr, Sent: s.st.Taken, Failed: maps.Clone(s.failed), Pending: len(s.kept),
+		Sink: s.Name(), Endpoint: s.targets.url(), Up: s.up, Error: s.lastErr, Sent: s.st.Taken, Failed: maps.Clone(s.failed), Pending: len(s.kept),
 	}}
 }
 

@@ -98,7 +98,7 @@ func (s *Sink) probe(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.cfg.URL+hits.Path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.targets.url()+hits.Path, nil)
 	if err != nil {
 		return
 	}

@@ -62,6 +62,9 @@ type Config struct {
 
 	// Clock is time.Now; tests set another one.
 	Clock func() time.Time `yaml:"-"`
+	// Leads reports whether this process may accept messages now, and if not, which
+	// process may; nil: always.
+	Leads func() (leads bool, who string) `yaml:"-"`
 	// Transport replaces the network to the API server in tests.
 	Transport http.RoundTripper `yaml:"-"`
 }

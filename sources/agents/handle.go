@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,10 +61,26 @@ func (s *Source) Handler(p sources.Pipeline) http.Handler {
 	mux.HandleFunc("DELETE "+hits.NodePath+"{node}", h.admin(h.forget))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(hits.Header, strconv.Itoa(hits.Version))
-		w.Header().Set(hits.ProcessHeader, s.process)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if !s.leads(w) {
+			return
+		}
+		w.Header().Set(hits.ProcessHeader, s.process)
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// leads reports whether this process may accept messages. If not, it answers that another
+// one does, without its own name: an agent must not count it as a second aggregator.
+func (s *Source) leads(w http.ResponseWriter) bool {
+	if s.cfg.Leads == nil {
+		return true
+	}
+	leads, who := s.cfg.Leads()
+	if !leads {
+		http.Error(w, "this process does not lead; "+cmp.Or(who, "nobody does yet"), http.StatusMisdirectedRequest)
+	}
+	return leads
 }
 
 func (s *Source) refuse(w http.ResponseWriter, r *http.Request, why *refusal) {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"crowsnest/internal/pause"
-	"crowsnest/sources/internal/kube"
+	"crowsnest/kube"
 )
 
 const (

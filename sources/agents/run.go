@@ -62,6 +62,16 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	return nil
 }
 
+// StandBy listens until ctx ends and answers that another process leads.
+func (s *Source) StandBy(ctx context.Context) {
+	for ctx.Err() == nil {
+		if s.serve(ctx, nil) != nil {
+			pause.Sleep(ctx, listenAgain, nil)
+		}
+	}
+	s.set(func() { s.listening, s.opened = false, false })
+}
+
 // serve listens until ctx ends or the listener breaks.
 func (s *Source) serve(ctx context.Context, p sources.Pipeline) error {
 	if err := toolkit.Validate(s.cfg.WebConfigFile); err != nil {

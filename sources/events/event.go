@@ -9,7 +9,7 @@ import (
 
 	"crowsnest/internal/text"
 	"crowsnest/internal/times"
-	"crowsnest/sources/internal/kube"
+	"crowsnest/kube"
 	"crowsnest/sources/internal/logline"
 )
 

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"crowsnest/internal/times"
+	"crowsnest/kube"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"
-	"crowsnest/sources/internal/kube"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"crowsnest/sources/internal/kube"
+	"crowsnest/kube"
 )
 
 const path = "/apis/events.k8s.io/v1"

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"crowsnest/internal/pause"
+	"crowsnest/kube"
 	"crowsnest/matcher"
-	"crowsnest/sources/internal/kube"
 )
 
 const (

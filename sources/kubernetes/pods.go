@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"crowsnest/kube"
 	"crowsnest/matcher"
-	"crowsnest/sources/internal/kube"
 )
 
 // pod is the part of a pod that this package uses.

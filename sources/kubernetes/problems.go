@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"crowsnest/sources/internal/kube"
+	"crowsnest/kube"
 )
 
 // maxShown bounds the problems that are reported at once.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"crowsnest/sources/internal/kube"
+	"crowsnest/kube"
 )
 
 const (

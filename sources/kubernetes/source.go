@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"crowsnest/kube"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"
-	"crowsnest/sources/internal/kube"
 )
 
 const (

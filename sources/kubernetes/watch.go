@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"time"
 
-	"crowsnest/sources/internal/kube"
+	"crowsnest/kube"
 )
 
 // resyncAfter is when all pods are listed again: a watch may miss events, a list does

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strings"
 
-	"crowsnest/sources/internal/kube"
+	"crowsnest/kube"
 	"crowsnest/sources/internal/machines"
 )
 

@@ -40,10 +40,10 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"crowsnest/kube"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"
-	"crowsnest/sources/internal/kube"
 	"crowsnest/sources/internal/machines"
 )
 

@@ -9,7 +9,7 @@ import (
 	"unique"
 
 	"crowsnest/internal/text"
-	"crowsnest/sources/internal/kube"
+	"crowsnest/kube"
 	pairs "crowsnest/sources/internal/machines"
 )
 

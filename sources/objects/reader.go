@@ -12,8 +12,8 @@ import (
 
 	"crowsnest/internal/pause"
 	"crowsnest/internal/times"
+	"crowsnest/kube"
 	"crowsnest/sources"
-	"crowsnest/sources/internal/kube"
 )
 
 const (

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"crowsnest/internal/times"
+	"crowsnest/kube"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"
-	"crowsnest/sources/internal/kube"
 )
 
 // Source writes the state of objects as lines.

@@ -26,7 +26,7 @@ func TestChartEqualsKustomize(t *testing.T) {
 		"base": root + "/base", "run-as-root": "testdata/run-as-root", "objects": "testdata/objects",
 		"production": root + "/overlays/production", "git-sync": root + "/overlays/git-sync",
 		"standalone-deployment": root + "/overlays/standalone-deployment", "loki": root + "/overlays/loki",
-		"registry": root + "/overlays/registry",
+		"registry": root + "/overlays/registry", "two-aggregators": root + "/overlays/two-aggregators",
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := byName(t, manifests.Kustomize(t, dir))

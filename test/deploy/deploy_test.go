@@ -85,7 +85,7 @@ func podFiles(t *testing.T, text string) *strings.Replacer {
 	return strings.NewReplacer(
 		"/etc/crowsnest-rules-image/packs", dir+"/image", "/etc/crowsnest-rules", dir+"/rules", "/etc/crowsnest-overrides", dir+"/overrides",
 		"/git/current/crowsnest/rules", dir+"/git", "/git/current/rules", dir+"/git",
-		"/var/run/secrets/crowsnest/token", secret, "/etc/crowsnest-secrets/alertmanager/password", secret,
+		"/var/run/secrets/crowsnest/token", secret, "/var/run/secrets/crowsnest-standby/token", secret, "/etc/crowsnest-secrets/alertmanager/password", secret,
 		"/etc/crowsnest-secrets/hook/url", secret, "/etc/crowsnest-tls/ca.crt", ca, "/etc/crowsnest-keys/packs.pub", key,
 		"web.yml", write("web", "web.yml", "tls_server_config: {}\n"),
 	)

@@ -96,7 +96,7 @@ func TestObjectsAreLabelledAndUsed(t *testing.T) {
 // pods returns the objects that run pods.
 func pods(t *testing.T, text string) (out []object) {
 	for _, o := range objects(t, text) {
-		if o.Kind == "Deployment" || o.Kind == "DaemonSet" || o.Kind == "Pod" {
+		if o.Kind == "Deployment" || o.Kind == "StatefulSet" || o.Kind == "DaemonSet" || o.Kind == "Pod" {
 			out = append(out, o)
 		}
 	}

@@ -145,6 +145,13 @@ func targets(t *testing.T, config string) map[string]target {
 			out["the API server"] = target{port: 6443}
 		}
 	}
+	if cfg["high_availability"] != nil {
+		out["the API server"] = target{port: 6443}
+		out["the other aggregator"] = target{"crowsnest", map[string]any{
+			"app.kubernetes.io/name": "crowsnest", "app.kubernetes.io/instance": "crowsnest", "app.kubernetes.io/part-of": "crowsnest",
+			"app.kubernetes.io/component": "aggregator",
+		}, "standby"}
+	}
 	require.NotEmpty(t, out)
 	return out
 }
@@ -159,7 +166,7 @@ func targetOf(t *testing.T, u *url.URL) target {
 	}
 	parts := strings.Split(strings.TrimSuffix(u.Hostname(), ".svc"), ".")
 	switch {
-	case strings.HasSuffix(parts[0], "-aggregator"):
+	case strings.HasSuffix(strings.TrimSuffix(parts[0], "-peers"), "-aggregator"):
 		return target{"crowsnest", map[string]any{
 			"app.kubernetes.io/name": "crowsnest", "app.kubernetes.io/instance": "crowsnest", "app.kubernetes.io/part-of": "crowsnest",
 			"app.kubernetes.io/component": "aggregator",

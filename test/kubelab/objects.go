@@ -11,6 +11,8 @@ type Rule struct {
 	Groups    []string `json:"apiGroups"`
 	Resources []string `json:"resources"`
 	Verbs     []string `json:"verbs"`
+	// Names restricts the rule to objects with these names; nil: any.
+	Names []string `json:"resourceNames,omitempty"`
 }
 
 // Namespace creates a namespace with its default service account, without which

@@ -17,6 +17,8 @@ import (
 
 // harmless are the counters that need no alert of Prometheus, with the reason.
 var harmless = map[string]string{
+	"checkpoints_fetched_bytes_total": "work that was done",
+	"checkpoints_sent_bytes_total":    "work that was done",
 	"agents_batches_total":            "work that was done",
 	"agents_forgotten_total":          "an operator, or forget_after, ended the wait for a node",
 	"agents_gaps_total":               "crowsnest_source_losses_total counts them, too",

@@ -139,7 +139,8 @@ sources:
 %s
 sinks:
   alertmanager: {urls: [%q]}
-`, listen, s.pods, filepath.Join(dir, "extra.log"), more, alertmanager))
+high_availability: {shared_folder: %q, listen_address: "127.0.0.1:0", lease_duration: 3s}
+`, listen, s.pods, filepath.Join(dir, "extra.log"), more, alertmanager, dir))
 	s.agent = begin(fmt.Sprintf("sources: {kubelet: {dir: %q}}\nsinks: {upstream: {url: 'http://%s', node: node-1}}\n", s.pods, listen))
 	return s
 }

@@ -2,11 +2,14 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"crowsnest/sinks"
 )
+
+var errNotLeading = errors.New("another crowsnest notifies in place of this one")
 
 type item[T any] struct {
 	msg  sinks.Message
@@ -139,6 +142,9 @@ func (l *Loop[T]) acceptsCanary(ctx context.Context) (bool, Answer) {
 
 // post sends one request and records the accepted items.
 func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
+	if !l.leads() { // it may have been paused since it was asked last
+		return Answer{Reason: ReasonConnection, Err: errNotLeading}
+	}
 	forms := make([]T, len(items))
 	for i, it := range items {
 		forms[i] = it.form

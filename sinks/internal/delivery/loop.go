@@ -52,6 +52,9 @@ type Options struct {
 	// Accepted is called without a lock after the receiver accepted a change: until
 	// Export is saved, a kill repeats that change. It may be nil and must not block.
 	Accepted func()
+	// Leads reports whether this process may send now; nil: always. It is asked before
+	// each request and must not block.
+	Leads func() bool
 }
 
 // Config sets how often a message is repeated and how much is sent at once.
@@ -230,12 +233,16 @@ func (l *Loop[T]) untilNext() time.Duration {
 // sendDue sends all that is due, until ctx ends. It returns false if the
 // receiver failed.
 func (l *Loop[T]) sendDue(ctx, reqs context.Context) bool {
-	if l.cfg.Prepare != nil && !l.cfg.Prepare(reqs) {
+	if l.leads() && l.cfg.Prepare != nil && !l.cfg.Prepare(reqs) {
 		return false
 	}
 	l.overwrite()
 	draining := ctx == reqs
 	for ctx.Err() == nil {
+		if !l.leads() {
+			l.retryAt = l.now().Add(firstRetry)
+			return false
+		}
 		items := l.batch()
 		if len(items) == 0 {
 			return true
@@ -264,6 +271,8 @@ func (l *Loop[T]) sendDue(ctx, reqs context.Context) bool {
 	}
 	return true
 }
+
+func (l *Loop[T]) leads() bool { return l.cfg.Leads == nil || l.cfg.Leads() }
 
 func (l *Loop[T]) check(ctx context.Context, items []item[T], draining bool) Verdict {
 	if l.cfg.Check == nil {

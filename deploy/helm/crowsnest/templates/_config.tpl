@@ -53,7 +53,10 @@ sources:
   {{- end }}
 sinks:
   upstream:
-    {{- if .Values.agentTLS.secret }}
+    {{- if include "crowsnest.pair" . }}
+    # The addresses of both; the one that leads accepts.
+    url: {{ ternary "https" "http" (not (empty .Values.agentTLS.secret)) }}://{{ $host }}-peers:9798
+    {{- else if .Values.agentTLS.secret }}
     url: https://{{ $host }}.{{ .Release.Namespace }}.svc:9798
     {{- else }}
     url: http://{{ $host }}:9798
@@ -61,7 +64,11 @@ sinks:
     http_config:
       authorization: {credentials_file: /var/run/secrets/crowsnest/token}
       {{- if .Values.agentTLS.secret }}
-      tls_config: {ca_file: /etc/crowsnest-tls/ca.crt}
+      tls_config:
+        ca_file: /etc/crowsnest-tls/ca.crt
+        {{- if include "crowsnest.pair" . }}
+        server_name: {{ $host }}.{{ .Release.Namespace }}.svc
+        {{- end }}
       {{- end }}
 storage:
   path: /var/lib/crowsnest
@@ -116,6 +123,13 @@ sinks:
   {{- end }}
 {{- if eq .Values.mode "agents" }}
 limits: {fingerprints: 131072}
+{{- end }}
+{{- if include "crowsnest.pair" . }}
+high_availability:
+  lease: {name: {{ include "crowsnest.name" . }}-aggregator}
+  token_review:
+    service_account: {{ .Release.Namespace }}/{{ include "crowsnest.name" . }}-aggregator
+    token_file: /var/run/secrets/crowsnest-standby/token
 {{- end }}
 storage:
   path: /var/lib/crowsnest

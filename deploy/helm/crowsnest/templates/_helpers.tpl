@@ -33,9 +33,14 @@ app.kubernetes.io/part-of: crowsnest
 {{- if eq .Values.mode "agents" }}true{{ end -}}
 {{- end }}
 
+{{/* Whether there is a standby. */}}
+{{- define "crowsnest.pair" -}}
+{{- if gt (int .Values.aggregator.replicas) 1 }}true{{ end -}}
+{{- end }}
+
 {{/* Whether the aggregator uses the Kubernetes API. */}}
 {{- define "crowsnest.api" -}}
-{{- if or (ne .Values.mode "loki") .Values.machines .Values.objects.enabled .Values.events }}true{{ end -}}
+{{- if or (include "crowsnest.pair" .) (ne .Values.mode "loki") .Values.machines .Values.objects.enabled .Values.events }}true{{ end -}}
 {{- end }}
 
 {{- define "crowsnest.dnsPorts" -}}

@@ -1,6 +1,6 @@
-// Package kube reads from the Kubernetes API for the sources that need it: paged
-// lists, watches, and streams of logs, as plain JSON over HTTP. It creates only
-// reviews, which the API server answers and does not store.
+// Package kube is a client of the Kubernetes API, as plain JSON over HTTP: paged lists,
+// watches, and streams of logs. What it writes are reviews, which the API server answers
+// and does not store, and the Lease of two aggregators.
 package kube
 
 import (

@@ -49,13 +49,23 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values, out any
 
 // Create posts an object and reads the answer into out, which may be the object.
 func (c *Client) Create(ctx context.Context, path string, object, out any) error {
+	return c.write(ctx, http.MethodPost, path, object, out)
+}
+
+// Replace replaces the object at path, in the version that object states, and reads the
+// answer into out, which may be the object.
+func (c *Client) Replace(ctx context.Context, path string, object, out any) error {
+	return c.write(ctx, http.MethodPut, path, object, out)
+}
+
+func (c *Client) write(ctx context.Context, method, path string, object, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, pageWithin)
 	defer cancel()
 	in, err := json.Marshal(object)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", path, err)
 	}
-	body, err := c.send(ctx, request{method: http.MethodPost, path: path, object: bytes.NewReader(in)})
+	body, err := c.send(ctx, request{method: method, path: path, object: bytes.NewReader(in)})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,183 @@
+package lead
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"crowsnest/internal/pause"
+)
+
+const (
+	// answerWithin bounds a poll.
+	answerWithin = 30 * time.Second
+	// silentAfter is how much longer than it is held an answer may take to begin. A leader
+	// that says nothing for longer is away.
+	silentAfter = 2 * time.Second
+	keepAgain   = 2 * time.Second
+	againAfter  = 250 * time.Millisecond
+	maxHead     = 128 << 20
+	maxPacked   = 64 << 20
+)
+
+// ErrNewer reports that the leader writes checkpoints that this program cannot read.
+var ErrNewer = errors.New("the leader is a newer version of crowsnest, whose state this version cannot read: upgrade this process")
+
+// Keeper keeps what a leader sends.
+type Keeper interface {
+	// Keep keeps a packed checkpoint and records of the log that belongs to it; whole
+	// means that they are all of the log. When it returns nil, all is on disk.
+	Keep(packed []byte, records [][]byte, whole bool) error
+}
+
+// Standby fetches the checkpoints of the leader. Safe for concurrent use.
+type Standby struct {
+	elector *Elector
+	keeper  Keeper
+	version int // the newest that can be read
+	client  *http.Client
+
+	process string // of the leader whose checkpoint is kept
+	gen     uint64
+	stamp   int64
+
+	mu      sync.Mutex
+	synced  time.Time // when it last had the newest checkpoint; zero: never
+	err     error     // of the last poll
+	fetched int64     // bytes
+}
+
+// NewStandby returns a standby. It starts nothing. client sends the credentials that the
+// leader requires.
+func NewStandby(e *Elector, keeper Keeper, version int, client *http.Client) *Standby {
+	return &Standby{elector: e, keeper: keeper, version: version, client: client}
+}
+
+// Run fetches checkpoints until ctx ends.
+func (s *Standby) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		st := s.elector.Status()
+		if st.Record.URL == "" || st.Record.Holder == "" || st.Record.Holder == st.Self {
+			pause.Sleep(ctx, againAfter, nil)
+			continue
+		}
+		// A poll that follows an answer promises not to take the lead. The others do not:
+		// who promises again and again to a leader that is gone never takes the lead.
+		if s.stamp != 0 && !s.elector.Promise() {
+			pause.Sleep(ctx, againAfter, nil)
+			continue
+		}
+		err := s.turn(ctx, st.Record)
+		s.mu.Lock()
+		s.err = err
+		s.mu.Unlock()
+		if err != nil && ctx.Err() == nil {
+			s.stamp = 0
+			s.elector.Kick()
+			pause.Sleep(ctx, againAfter, nil)
+		}
+	}
+}
+
+// turn polls the leader once and keeps what it sends.
+func (s *Standby) turn(ctx context.Context, leader Record) error {
+	h, packed, err := s.poll(ctx, leader)
+	if err != nil {
+		return err
+	}
+	if h.Version > s.version {
+		return ErrNewer
+	}
+	if h.Size > 0 {
+		if err := s.keeper.Keep(packed, h.Records, h.Whole || h.Process != s.process); err != nil {
+			s.process, s.gen = "", 0
+			pause.Sleep(ctx, keepAgain, nil) // the next answer has everything
+			return err
+		}
+		s.mu.Lock()
+		s.fetched += int64(len(packed))
+		s.mu.Unlock()
+	}
+	s.process, s.stamp = h.Process, h.Stamp
+	s.gen = h.Generation
+	if s.gen > 0 {
+		s.mu.Lock()
+		s.synced = s.elector.now()
+		s.mu.Unlock()
+	}
+	if h.Released {
+		s.elector.Withdraw()
+		pause.Sleep(ctx, againAfter, nil)
+	}
+	return nil
+}
+
+// poll sends a poll and reads the answer.
+func (s *Standby) poll(ctx context.Context, leader Record) (head, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	silent := time.AfterFunc(s.elector.times.hold()+silentAfter, cancel)
+	body, err := json.Marshal(poll{ID: s.elector.self.ID, Version: s.version, Process: s.process, Generation: s.gen, Stamp: s.stamp})
+	if err != nil {
+		return head{}, nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, leader.URL+Path, bytes.NewReader(body))
+	if err != nil {
+		return head{}, nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := s.client.Do(req)
+	silent.Stop()
+	if err != nil {
+		return head{}, nil, fmt.Errorf("fetch the state from the leader: %w", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
+		return head{}, nil, fmt.Errorf("fetch the state from the leader at %s: status %d: %s", leader.URL, resp.StatusCode, bytes.TrimSpace(text))
+	}
+	return readAnswer(resp.Body)
+}
+
+func readAnswer(r io.Reader) (h head, packed []byte, err error) {
+	in := bufio.NewReader(io.LimitReader(r, maxHead))
+	line, err := in.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &h)
+	}
+	if err != nil {
+		return head{}, nil, fmt.Errorf("read the answer of the leader: %w", err)
+	}
+	if h.Size < 0 || h.Size > maxPacked {
+		return head{}, nil, fmt.Errorf("read the answer of the leader: a checkpoint of %d bytes", h.Size)
+	}
+	packed = make([]byte, h.Size)
+	if _, err := io.ReadFull(in, packed); err != nil {
+		return head{}, nil, fmt.Errorf("read the answer of the leader: %w", err)
+	}
+	if h.Size > 0 && sumOf(packed) != h.Sum {
+		return head{}, nil, errors.New("read the answer of the leader: wrong checksum")
+	}
+	return h, packed, nil
+}
+
+// Synced is the state of a standby.
+type Synced struct {
+	At      time.Time // when it last had the newest checkpoint; zero: never
+	Err     error     // of the last poll
+	Fetched int64     // bytes
+}
+
+// Synced returns how far the standby is.
+func (s *Standby) Synced() Synced {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Synced{s.synced, s.err, s.fetched}
+}

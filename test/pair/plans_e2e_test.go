@@ -1,0 +1,215 @@
+//go:build e2e
+
+package pair
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/kubelab"
+	"crowsnest/test/servers"
+)
+
+const (
+	namespace = "crowsnest"
+	account   = "crowsnest-aggregator"
+	parallel  = 3
+)
+
+// alertmanagers has one group per alert, so that each notification is about one. As by
+// default, the interval of a group is longer than what a member waits for the other one. It
+// is no multiple of the time between two evaluations: if an end arrives while both members
+// flush the group, one may still see the alert firing and notify that after the other one
+// notified its end, whoever sends.
+const alertmanagers = `route: {receiver: test, group_by: ['...'], group_wait: 500ms, group_interval: 5130ms, repeat_interval: 4h}
+receivers:
+- name: test
+  webhook_configs: [{url: %q, send_resolved: true}]
+`
+
+// Plans of every fault with a real API server, whose Lease has the times of Kubernetes, and
+// two real Alertmanagers: people are notified once of every failure and of every end,
+// whatever happens to one of the two aggregators.
+func TestE2EPlans(t *testing.T) {
+	lab := kubelab.Start(t)
+	lab.Namespace(namespace)
+	lab.ServiceAccount(namespace, account)
+	n, from := plans(t, 3)
+	var names []string
+	for i := range n {
+		names = append(names, leaseOf(from+uint64(i)))
+	}
+	// The rules of the manifests.
+	lab.Grant(namespace, account, namespace,
+		kubelab.Rule{Groups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
+		kubelab.Rule{Groups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Names: names, Verbs: []string{"get", "update"}})
+	// Both present a token of their account to each other, and the API server reviews it.
+	lab.Grant(namespace, account, "", kubelab.Rule{Groups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}})
+	token := lab.Token(namespace, account)
+	presented := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(presented, []byte(lab.Token(namespace, account, "crowsnest-standby")), 0o600))
+	var all takeovers
+	free := make(chan struct{}, parallel)
+	t.Run("plan", func(t *testing.T) {
+		for i := range n {
+			seed := from + uint64(i)
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				free <- struct{}{}
+				defer func() { <-free }()
+				hook := servers.NewHook(t, func(labels map[string]string) string { return keyOf(labels) })
+				ams := servers.Alertmanagers(t, servers.AlertmanagerOptions{Config: fmt.Sprintf(alertmanagers, hook.URL), Faster: 15})
+				name := leaseOf(seed)
+				w := newWorld(t, options{lease: 15 * time.Second, ams: []string{ams[0].URL, ams[1].URL}, decide: func(int) (string, *kubelab.Proxy) {
+					network := kubelab.NewProxy(t, lab.Port)
+					config := lab.Kubeconfig(network.URL(), token)
+					return fmt.Sprintf("lease: {namespace: %s, name: %s, kubeconfig: %s}\n  token_review: {service_account: %s/%s, token_file: %s, kubeconfig: %s}",
+						namespace, name, config, namespace, account, presented, config), network
+				}})
+				w.also = func(key string) (out string) {
+					for _, n := range hook.Notifications() {
+						if n.Key == key {
+							out += fmt.Sprintf("; Alertmanager %s %s %s", n.From[max(0, len(n.From)-5):], n.Status, n.Time.Format(clock))
+						}
+					}
+					return out
+				}
+				watch := all.watch(t, w, lab.URL, name)
+				k := w.plan(seed, 3, slices.Concat(faults, ofRecord))
+				watch()
+				w.judge(k, func() map[string]string { return ofFailures(hook.States()) }, "firing", "resolved")
+				w.judge(k, w.hook.states, "opened", "resolved")
+			})
+		}
+	})
+	all.report(t)
+}
+
+func leaseOf(seed uint64) string { return fmt.Sprint("plan-", seed) }
+
+// ofFailures leaves out the alerts of crowsnest about itself.
+func ofFailures(states map[string]string) map[string]string {
+	for key := range states {
+		if len(key) > 9 && key[:9] == "Crowsnest" {
+			delete(states, key)
+		}
+	}
+	return states
+}
+
+// takeovers are measured from when the Lease could be taken.
+type takeovers struct {
+	mu              sync.Mutex
+	taken, notified []time.Duration
+}
+
+// watch records the takeovers of a Lease until the returned function is called.
+func (a *takeovers) watch(t *testing.T, w *world, api, name string) func() {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	client := &http.Client{Transport: insecure(), Timeout: 5 * time.Second}
+	wg.Go(func() {
+		defer client.CloseIdleConnections()
+		var free, renewed time.Time
+		holder := ""
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			now, at, ok := lease(ctx, client, api, name)
+			switch {
+			case !ok || now == holder:
+				if ok && now != "" {
+					renewed = at
+				}
+			case now == "":
+				holder, free = "", time.Now() // released
+			default:
+				if holder != "" {
+					free = renewed.Add(w.opt.lease)
+				}
+				if !free.IsZero() {
+					wg.Go(func() { a.add(ctx, t, w, free, time.Now()) })
+				}
+				holder, renewed = now, at
+			}
+		}
+	})
+	return func() { cancel(); wg.Wait() }
+}
+
+// add records a takeover.
+func (a *takeovers) add(ctx context.Context, t *testing.T, w *world, free, taken time.Time) {
+	if taken.Before(free) { // the leader gave it up
+		free = taken
+	}
+	var said time.Time
+	for said.IsZero() && ctx.Err() == nil {
+		pause(50 * time.Millisecond)
+		said = w.hook.after(taken)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.taken = append(a.taken, taken.Sub(free))
+	if !said.IsZero() {
+		a.notified = append(a.notified, max(0, said.Sub(free)))
+	}
+	t.Logf("takeover: the Lease was taken %v after it could be, the next notification came after %v", taken.Sub(free).Round(time.Millisecond), said.Sub(free).Round(time.Millisecond))
+}
+
+func (a *takeovers) report(t *testing.T) {
+	t.Helper()
+	if len(a.taken) == 0 {
+		return
+	}
+	show := func(what string, all []time.Duration) time.Duration {
+		slices.Sort(all)
+		at := func(q float64) time.Duration {
+			return all[min(len(all)-1, int(math.Ceil(q*float64(len(all))))-1)].Round(time.Millisecond)
+		}
+		t.Logf("%s, %d takeovers: p50 %v, p99 %v, max %v", what, len(all), at(.5), at(.99), at(1))
+		return at(.99)
+	}
+	show("from when the Lease could be taken until it was", a.taken)
+	require.LessOrEqual(t, show("until the next notification", a.notified), 15*time.Second)
+}
+
+// lease returns the holder of a Lease and when it was renewed.
+func lease(ctx context.Context, client *http.Client, api, name string) (holder string, renewed time.Time, ok bool) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, api+"/apis/coordination.k8s.io/v1/namespaces/"+namespace+"/leases/"+name, nil)
+	if err != nil {
+		return "", time.Time{}, false
+	}
+	req.Header.Set("Authorization", "Bearer "+kubelab.Admin)
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", time.Time{}, false
+	}
+	defer resp.Body.Close()
+	var l struct {
+		Spec struct {
+			Holder  string    `json:"holderIdentity"`
+			Renewed time.Time `json:"renewTime"`
+		} `json:"spec"`
+	}
+	if resp.StatusCode != http.StatusOK || json.NewDecoder(resp.Body).Decode(&l) != nil {
+		return "", time.Time{}, false
+	}
+	return l.Spec.Holder, l.Spec.Renewed, true
+}

@@ -1,0 +1,305 @@
+package pair
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/daemon"
+	"crowsnest/test/kubelab"
+	"crowsnest/test/kubesim"
+	"crowsnest/test/servers"
+	"crowsnest/test/wait"
+)
+
+const rules = `pack: {name: pair, version: "1.0.0", rules: 2}
+rules:
+- alert: Broken
+  from: '{container="c"}'
+  match: {regex: 'broken id=(?P<id>[a-z0-9-]+)'}
+  clear: {regex: 'mended id=(?P<id>[a-z0-9-]+)'}
+  by: [id]
+  limit: 5000
+  severity: warning
+- alert: Lost
+  from: '{container="c"}'
+  match: {regex: 'lost id=(?P<id>[a-z0-9-]+)'}
+  clear: {regex: 'found id=(?P<id>[a-z0-9-]+)'}
+  for: 2s
+  by: [id]
+  limit: 5000
+  severity: warning
+`
+
+// aggregator is the configuration of an aggregator.
+const aggregator = `global: {blind_after: 2m}
+rules: {shipped: false, paths: [%s]}
+sources:
+  agents: {listen_address: "127.0.0.1:%d", lateness: 2s}
+sinks:
+  alertmanager: {urls: ["%s"], resend_delay: 5s, min_firing: 2s}
+  webhook: {url: %q}
+limits: {active_alerts: 10000}
+`
+
+// decider returns the section of member i that decides who leads, and the network to what
+// it names; nil: there is none.
+type decider func(i int) (section string, network *kubelab.Proxy)
+
+// options of a world.
+type options struct {
+	decide decider
+	lease  time.Duration
+	ams    []string // URLs
+	alone  string   // a binary that has no standby; "": a pair
+}
+
+// member is one of the two aggregators, with the networks in front of it.
+type member struct {
+	*daemon.Daemon
+	standby, agents *kubelab.Proxy // the networks to its listeners
+	record          *kubelab.Proxy // to what decides; nil: it cannot be cut
+}
+
+// world is a pair of aggregators with two agents.
+type world struct {
+	t      *testing.T
+	opt    options
+	pair   [2]*member
+	agents [2]*daemon.Daemon
+	pods   [2]*kubesim.Container
+	hook   *hook
+	// also returns what else is known about a key, for errors; nil: nothing.
+	also func(key string) string
+}
+
+// story returns when receivers were notified of a key.
+func (w *world) story(key string) string {
+	out := ""
+	w.hook.mu.Lock()
+	defer w.hook.mu.Unlock()
+	for _, e := range w.hook.events {
+		if e.key == key {
+			out += "; webhook " + e.event + " " + e.at.Format(clock)
+		}
+	}
+	if w.also != nil {
+		out += w.also(key)
+	}
+	return out
+}
+
+func newWorld(t *testing.T, opt options) *world {
+	t.Helper()
+	w := &world{t: t, opt: opt, hook: newHook(t)}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "rules.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(rules), 0o600))
+	program := binary
+	if opt.alone != "" {
+		program = opt.alone
+	}
+	own := func(name string) *daemon.Daemon {
+		d := &daemon.Daemon{Binary: program, Dir: filepath.Join(dir, name)}
+		require.NoError(t, os.MkdirAll(d.Dir, 0o755))
+		var err error
+		d.Addr, err = daemon.FreeAddr()
+		require.NoError(t, err)
+		t.Cleanup(func() { _, _ = d.End(syscall.SIGKILL) })
+		return d
+	}
+	var urls []string
+	for i := range w.pair {
+		if opt.alone != "" {
+			w.pair[i] = &member{Daemon: own(fmt.Sprint("aggregator-", i))}
+			listen := servers.FreePort(t)
+			require.NoError(t, w.pair[i].Configure(fmt.Sprintf(aggregator, file, listen, strings.Join(opt.ams, `", "`), w.hook.url)))
+			urls = append(urls, fmt.Sprintf("http://127.0.0.1:%d", listen))
+			continue
+		}
+		section, record := opt.decide(i)
+		listen, serve := servers.FreePort(t), servers.FreePort(t)
+		m := &member{Daemon: own(fmt.Sprint("aggregator-", i)), agents: kubelab.NewProxy(t, listen), standby: kubelab.NewProxy(t, serve), record: record}
+		require.NoError(t, m.Configure(fmt.Sprintf(aggregator+`high_availability:
+  %s
+  listen_address: "127.0.0.1:%d"
+  advertise_url: "http://127.0.0.1:%d"
+  lease_duration: %s
+`, file, listen, strings.Join(opt.ams, `", "`), w.hook.url, section, serve, m.standby.Port(), opt.lease)))
+		w.pair[i] = m
+		urls = append(urls, fmt.Sprintf("http://127.0.0.1:%d", m.agents.Port()))
+	}
+	to := `urls: ["` + strings.Join(urls, `", "`) + `"]`
+	if opt.alone != "" {
+		to = "url: " + urls[0]
+	}
+	for i := range w.agents {
+		a := own(fmt.Sprint("agent-", i))
+		pods := filepath.Join(a.Dir, "pods")
+		require.NoError(t, os.MkdirAll(pods, 0o755))
+		require.NoError(t, a.Configure(fmt.Sprintf(`rules: {shipped: false, paths: [%s]}
+sources:
+  kubelet: {dir: %s}
+sinks:
+  upstream: {%s, node: n%d, timeout: 3s}
+`, file, pods, to, i)))
+		w.agents[i] = a
+		w.pods[i] = kubesim.New(kubesim.Options{Root: pods, Namespace: "pair", Pod: "p", Container: "c"})
+	}
+	return w
+}
+
+// start starts everything and waits until the standby can take over.
+func (w *world) start() {
+	w.t.Helper()
+	for _, m := range w.pair {
+		require.NoError(w.t, m.Start())
+	}
+	for _, a := range w.agents {
+		require.NoError(w.t, a.Start())
+	}
+	w.paired(time.Minute)
+}
+
+// leader returns the member that leads and its standby, nil if there is none.
+func (w *world) leader() (leader, standby *member) {
+	for i, m := range w.pair {
+		if m.value("crowsnest_leader") == 1 {
+			return m, w.pair[1-i]
+		}
+	}
+	return nil, nil
+}
+
+// value returns a metric of a member, -1 if it does not answer.
+func (m *member) value(series string) float64 {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	all, err := m.Metrics(ctx)
+	if err != nil {
+		return -1
+	}
+	return all[series]
+}
+
+// paired waits until one leads and the other one can take over.
+func (w *world) paired(patience time.Duration) {
+	w.t.Helper()
+	ok := wait.Until(patience, func() bool {
+		w.supervise()
+		leader, standby := w.leader()
+		return leader != nil && leader.value("crowsnest_standby_up") == 1 && standby.value("crowsnest_standby_up") == 1
+	})
+	if !ok {
+		w.fail("the pair is not complete")
+	}
+}
+
+// supervise starts what ended by itself, as the kubelet does.
+func (w *world) supervise() {
+	for _, m := range w.pair {
+		if p := m.Process(); p != nil && !p.Running() {
+			_, _ = m.End(syscall.SIGKILL)
+			require.NoError(w.t, m.Start())
+		}
+	}
+}
+
+func (w *world) fail(why string) {
+	w.t.Helper()
+	for i, m := range w.pair {
+		w.t.Logf("aggregator %d:\n%s", i, m.LogEnd())
+	}
+	for i, a := range w.agents {
+		w.t.Logf("agent %d:\n%s", i, a.LogEnd())
+	}
+	require.FailNow(w.t, why)
+}
+
+// hook is the receiver of the sink webhook, which cannot detect repeats itself.
+type hook struct {
+	url string
+
+	mu     sync.Mutex
+	events []event
+}
+
+type event struct {
+	at    time.Time
+	key   string
+	event string // opened, updated, resolved
+}
+
+func newHook(t *testing.T) *hook {
+	h := &hook{}
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	h.url = srv.URL
+	return h
+}
+
+// ServeHTTP records what a request notifies of.
+func (h *hook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Alerts []struct {
+			Event  string            `json:"event"`
+			Labels map[string]string `json:"labels"`
+		} `json:"alerts"`
+	}
+	if json.NewDecoder(r.Body).Decode(&in) != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range in.Alerts {
+		if a.Event != "updated" && a.Labels["id"] != "" {
+			h.events = append(h.events, event{time.Now(), keyOf(a.Labels), a.Event})
+		}
+	}
+}
+
+func keyOf(labels map[string]string) string { return labels["alertname"] + " " + labels["id"] }
+
+// states returns what was notified of each key, "opened resolved", without repeats: a
+// request whose answer was not saved when the leader died is repeated.
+func (h *hook) states() map[string]string {
+	states, _ := h.count()
+	return states
+}
+
+func (h *hook) count() (states map[string]string, repeats int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := map[string]string{}
+	for _, e := range h.events {
+		if strings.HasSuffix(out[e.key], e.event) {
+			repeats++
+			continue
+		}
+		out[e.key] = strings.TrimPrefix(out[e.key]+" "+e.event, " ")
+	}
+	return out, repeats
+}
+
+// after returns when the hook was first notified of anything after a time; zero: never.
+func (h *hook) after(t time.Time) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.events {
+		if e.at.After(t) {
+			return e.at
+		}
+	}
+	return time.Time{}
+}

@@ -1,0 +1,48 @@
+package web
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A standby shows the leader's pages, and its own metrics and probes. Two standbys do not
+// pass a request to each other.
+func TestForward(t *testing.T) {
+	to := ""
+	own := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "standby") })
+	standby := httptest.NewServer((&Server{opt: Options{Elsewhere: func() string { return to }}}).forward(own))
+	t.Cleanup(standby.Close)
+	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "leader "+r.Host+r.URL.String())
+	}))
+	get := func(path string) (int, string) {
+		t.Helper()
+		resp, err := http.Get(standby.URL + path)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return resp.StatusCode, string(b)
+	}
+	_, body := get("/alerts")
+	require.Equal(t, "standby", body)
+	to = leader.URL
+	_, body = get("/alerts?a=b")
+	require.Equal(t, "leader "+standby.Listener.Addr().String()+"/alerts?a=b", body)
+	for _, path := range []string{"/metrics", "/-/ready", "/-/healthy"} {
+		_, body = get(path)
+		require.Equal(t, "standby", body)
+	}
+	to = standby.URL
+	_, body = get("/alerts")
+	require.Equal(t, "standby", body, "it went round once")
+	leader.Close()
+	to = leader.URL
+	code, body := get("/alerts")
+	require.Equal(t, http.StatusBadGateway, code)
+	require.Contains(t, body, "this process stands by")
+}
