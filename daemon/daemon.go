@@ -168,7 +168,7 @@ func makeDaemon(opt Options) (*Daemon, error) {
 		finished: map[string]error{},
 	}
 	if d.now == nil {
-		d.now = time.Now
+		d.now = systemClock
 	}
 	d.opt.now = d.now
 	d.start = d.now().UTC()

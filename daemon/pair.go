@@ -122,7 +122,7 @@ func (d *Daemon) openPair(ctx context.Context) (*stage, error) {
 		return nil, err
 	}
 	self := lead.Candidate{ID: id, URL: server.URL(d.opt.Getenv), Version: snapshotVersion, State: state.Has(d.saver.dir)}
-	st := &stage{server: server, elector: lead.NewElector(store, self, p.cfg.Times(), nil), tasks: newGroup(context.WithoutCancel(ctx))}
+	st := &stage{server: server, elector: lead.NewElector(store, self, p.cfg.Times(), d.now), tasks: newGroup(context.WithoutCancel(ctx))}
 	st.standby = lead.NewStandby(st.elector, &keeper{dir: d.saver.dir, max: int64(d.opt.Cfg.Storage.HistoryMiB) << 20}, snapshotVersion, client)
 	st.tasks.run(st.elector.Run)
 	st.tasks.run(func(ctx context.Context) {

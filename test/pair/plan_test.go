@@ -74,10 +74,34 @@ var faults = []fault{
 		l.standby.Hang(false)
 	}},
 	{"agents do not reach the leader", func(w *world, l, _ *member, r *rand.Rand) {
-		l.agents.Down(true)
+		down(true, l.agents[:]...)
 		pause(some(w, r, 0.2, 1))
-		l.agents.Down(false)
+		down(false, l.agents[:]...)
 	}},
+	{"one agent does not reach the leader", func(w *world, l, _ *member, r *rand.Rand) {
+		cut := l.agents[r.IntN(len(l.agents))]
+		down(true, cut)
+		pause(some(w, r, 0.2, 1))
+		down(false, cut)
+	}},
+	{"one Alertmanager is not reached", func(w *world, _, _ *member, r *rand.Rand) {
+		cut := w.ams[r.IntN(len(w.ams))]
+		down(true, cut)
+		pause(some(w, r, 0.2, 1.5))
+		down(false, cut)
+	}},
+	{"the leader dies while it reaches no Alertmanager", func(w *world, l, _ *member, r *rand.Rand) {
+		down(true, w.ams...)
+		pause(some(w, r, 0.1, 0.5))
+		w.kill(l, some(w, r, 0.05, 1.5), r.IntN(2) == 0)
+		down(false, w.ams...)
+	}},
+}
+
+func down(down bool, networks ...*kubelab.Proxy) {
+	for _, n := range networks {
+		n.Down(down)
+	}
 }
 
 // ofRecord are faults of the network to what decides who leads.

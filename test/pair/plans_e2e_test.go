@@ -7,24 +7,27 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/test/daemon"
 	"crowsnest/test/kubelab"
 	"crowsnest/test/servers"
+	"crowsnest/test/wait"
 )
 
 const (
 	namespace = "crowsnest"
 	account   = "crowsnest-aggregator"
-	parallel  = 3
 )
 
 // alertmanagers has one group per alert, so that each notification is about one. As by
@@ -38,29 +41,62 @@ receivers:
   webhook_configs: [{url: %q, send_resolved: true}]
 `
 
-// Plans of every fault with a real API server, whose Lease has the times of Kubernetes, and
-// two real Alertmanagers: people are notified once of every failure and of every end,
-// whatever happens to one of the two aggregators.
-func TestE2EPlans(t *testing.T) {
-	lab := kubelab.Start(t)
-	lab.Namespace(namespace)
-	lab.ServiceAccount(namespace, account)
-	n, from := plans(t, 3)
+// lab is a real API server that grants what the manifests grant.
+type lab struct {
+	*kubelab.Lab
+	token     string
+	presented string // file with the token that the two present to each other
+}
+
+// newLab returns a lab for n plans, the first with the seed from.
+func newLab(t *testing.T, n int, from uint64) *lab {
+	l := &lab{Lab: kubelab.Start(t), presented: filepath.Join(t.TempDir(), "token")}
+	l.Namespace(namespace)
+	l.ServiceAccount(namespace, account)
 	var names []string
 	for i := range n {
 		names = append(names, leaseOf(from+uint64(i)))
 	}
-	// The rules of the manifests.
-	lab.Grant(namespace, account, namespace,
+	l.Grant(namespace, account, namespace,
 		kubelab.Rule{Groups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
 		kubelab.Rule{Groups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Names: names, Verbs: []string{"get", "update"}})
-	// Both present a token of their account to each other, and the API server reviews it.
-	lab.Grant(namespace, account, "", kubelab.Rule{Groups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}})
-	token := lab.Token(namespace, account)
-	presented := filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(presented, []byte(lab.Token(namespace, account, "crowsnest-standby")), 0o600))
+	l.Grant(namespace, account, "", kubelab.Rule{Groups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}})
+	l.token = l.Token(namespace, account)
+	require.NoError(t, os.WriteFile(l.presented, []byte(l.Token(namespace, account, "crowsnest-standby")), 0o600))
+	return l
+}
+
+// world returns a pair with a Lease of its own, which has the times of Kubernetes, and two
+// real Alertmanagers whose notifications the hook gets.
+func (l *lab) world(t *testing.T, seed uint64, binary string) (*world, *servers.Hook) {
+	t.Helper()
+	hook := servers.NewHook(t, func(labels map[string]string) string { return keyOf(labels) })
+	ams := servers.Alertmanagers(t, servers.AlertmanagerOptions{Config: fmt.Sprintf(alertmanagers, hook.URL), Faster: 15})
+	w := newWorld(t, options{binary: binary, lease: 15 * time.Second, ams: []string{ams[0].URL, ams[1].URL}, decide: func(int) (string, *kubelab.Proxy) {
+		network := kubelab.NewProxy(t, l.Port)
+		config := l.Kubeconfig(network.URL(), l.token)
+		return fmt.Sprintf("lease: {namespace: %s, name: %s, kubeconfig: %s}\n  token_review: {service_account: %s/%s, token_file: %s, kubeconfig: %s}",
+			namespace, leaseOf(seed), config, namespace, account, l.presented, config), network
+	}})
+	w.also = func(key string) (out string) {
+		for _, n := range hook.Notifications() {
+			if n.Key == key {
+				out += fmt.Sprintf("; Alertmanager %s %s %s", n.From[max(0, len(n.From)-5):], n.Status, n.Time.Format(clock))
+			}
+		}
+		return out
+	}
+	return w, hook
+}
+
+// Plans of every fault with a real API server and two real Alertmanagers: people are
+// notified once of every failure and of every end, whatever happens to one of the two
+// aggregators.
+func TestE2EPlans(t *testing.T) {
+	n, from := plans(t, 3)
+	l := newLab(t, n, from)
 	var all takeovers
-	free := make(chan struct{}, parallel)
+	free := make(chan struct{}, parallel())
 	t.Run("plan", func(t *testing.T) {
 		for i := range n {
 			seed := from + uint64(i)
@@ -68,24 +104,8 @@ func TestE2EPlans(t *testing.T) {
 				t.Parallel()
 				free <- struct{}{}
 				defer func() { <-free }()
-				hook := servers.NewHook(t, func(labels map[string]string) string { return keyOf(labels) })
-				ams := servers.Alertmanagers(t, servers.AlertmanagerOptions{Config: fmt.Sprintf(alertmanagers, hook.URL), Faster: 15})
-				name := leaseOf(seed)
-				w := newWorld(t, options{lease: 15 * time.Second, ams: []string{ams[0].URL, ams[1].URL}, decide: func(int) (string, *kubelab.Proxy) {
-					network := kubelab.NewProxy(t, lab.Port)
-					config := lab.Kubeconfig(network.URL(), token)
-					return fmt.Sprintf("lease: {namespace: %s, name: %s, kubeconfig: %s}\n  token_review: {service_account: %s/%s, token_file: %s, kubeconfig: %s}",
-						namespace, name, config, namespace, account, presented, config), network
-				}})
-				w.also = func(key string) (out string) {
-					for _, n := range hook.Notifications() {
-						if n.Key == key {
-							out += fmt.Sprintf("; Alertmanager %s %s %s", n.From[max(0, len(n.From)-5):], n.Status, n.Time.Format(clock))
-						}
-					}
-					return out
-				}
-				watch := all.watch(t, w, lab.URL, name)
+				w, hook := l.world(t, seed, "")
+				watch := all.watch(t, w, l.URL, leaseOf(seed))
 				k := w.plan(seed, 3, slices.Concat(faults, ofRecord))
 				watch()
 				w.judge(k, func() map[string]string { return ofFailures(hook.States()) }, "firing", "resolved")
@@ -94,6 +114,15 @@ func TestE2EPlans(t *testing.T) {
 		}
 	})
 	all.report(t)
+}
+
+// parallel returns how many plans run at a time.
+func parallel() int {
+	n, err := strconv.Atoi(os.Getenv("CROWSNEST_PAIR_PARALLEL"))
+	if err != nil {
+		return 3
+	}
+	return n
 }
 
 func leaseOf(seed uint64) string { return fmt.Sprint("plan-", seed) }
@@ -212,4 +241,40 @@ func lease(ctx context.Context, client *http.Client, api, name string) (holder s
 		return "", time.Time{}, false
 	}
 	return l.Spec.Holder, l.Spec.Renewed, true
+}
+
+// A leader whose clock stands still leads on while its standby has taken over, and one of
+// the agents still reaches it. People are notified once of everything all the same.
+func TestE2EBothLead(t *testing.T) {
+	bin := filepath.Join(t.TempDir(), "crowsnest")
+	require.NoError(t, daemon.Build(bin, "-tags", "e2e"))
+	n, from := plans(t, 2)
+	l := newLab(t, n, from)
+	free := make(chan struct{}, parallel())
+	for i := range n {
+		seed := from + uint64(i)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			free <- struct{}{}
+			defer func() { <-free }()
+			w, hook := l.world(t, seed, bin)
+			k := w.plan(seed, 2, []fault{{"the clock of the leader stops", bothLead}})
+			w.judge(k, func() map[string]string { return ofFailures(hook.States()) }, "firing", "resolved")
+			w.judge(k, w.hook.states, "opened", "resolved")
+		})
+	}
+}
+
+// bothLead cuts off a leader whose clock stands still, until both have led for a while.
+func bothLead(w *world, l, s *member, r *rand.Rand) {
+	require.NoError(w.t, os.WriteFile(l.stopped, nil, 0o600))
+	cut := []*kubelab.Proxy{l.record, l.standby, l.agents[r.IntN(len(l.agents))]}
+	down(true, cut...)
+	both := func() bool { return l.value("crowsnest_leader") == 1 && s.value("crowsnest_leader") == 1 }
+	require.True(w.t, wait.Until(4*w.opt.lease, both), "both lead")
+	pause(some(w, r, 0.3, 1.5))
+	require.True(w.t, both(), "both still lead")
+	down(false, cut...)
+	require.True(w.t, wait.Until(w.opt.lease, func() bool { return !l.Process().Running() }), "it ends when it reaches the Lease")
+	require.NoError(w.t, os.Remove(l.stopped))
 }

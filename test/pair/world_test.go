@@ -1,13 +1,17 @@
 package pair
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -63,13 +67,16 @@ type options struct {
 	lease  time.Duration
 	ams    []string // URLs
 	alone  string   // a binary that has no standby; "": a pair
+	binary string   // "": the one that TestMain built
 }
 
 // member is one of the two aggregators, with the networks in front of it.
 type member struct {
 	*daemon.Daemon
-	standby, agents *kubelab.Proxy // the networks to its listeners
-	record          *kubelab.Proxy // to what decides; nil: it cannot be cut
+	standby *kubelab.Proxy    // the network to its listener for the other one
+	agents  [2]*kubelab.Proxy // from each agent
+	record  *kubelab.Proxy    // to what decides; nil: it cannot be cut
+	stopped string            // while this file exists, the clock stands still, if the binary can do that
 }
 
 // world is a pair of aggregators with two agents.
@@ -79,6 +86,7 @@ type world struct {
 	pair   [2]*member
 	agents [2]*daemon.Daemon
 	pods   [2]*kubesim.Container
+	ams    []*kubelab.Proxy // the networks to the Alertmanagers
 	hook   *hook
 	// also returns what else is known about a key, for errors; nil: nothing.
 	also func(key string) string
@@ -106,10 +114,7 @@ func newWorld(t *testing.T, opt options) *world {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "rules.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(rules), 0o600))
-	program := binary
-	if opt.alone != "" {
-		program = opt.alone
-	}
+	program := cmp.Or(opt.alone, opt.binary, binary)
 	own := func(name string) *daemon.Daemon {
 		d := &daemon.Daemon{Binary: program, Dir: filepath.Join(dir, name)}
 		require.NoError(t, os.MkdirAll(d.Dir, 0o755))
@@ -119,33 +124,48 @@ func newWorld(t *testing.T, opt options) *world {
 		t.Cleanup(func() { _, _ = d.End(syscall.SIGKILL) })
 		return d
 	}
-	var urls []string
+	var receivers []string // the same for both: what an endpoint accepted is part of the state
+	for _, am := range opt.ams {
+		u, err := url.Parse(am)
+		require.NoError(t, err)
+		port, err := strconv.Atoi(u.Port())
+		require.NoError(t, err)
+		network := kubelab.NewProxy(t, port)
+		w.ams = append(w.ams, network)
+		receivers = append(receivers, address(network.Port()))
+	}
+	var urls [2][]string // of each agent
 	for i := range w.pair {
+		m := &member{Daemon: own(fmt.Sprint("aggregator-", i))}
+		w.pair[i] = m
+		listen := servers.FreePort(t)
+		for j := range urls {
+			m.agents[j] = kubelab.NewProxy(t, listen)
+			urls[j] = append(urls[j], address(m.agents[j].Port()))
+		}
+		config := fmt.Sprintf(aggregator, file, listen, strings.Join(receivers, `", "`), w.hook.url)
 		if opt.alone != "" {
-			w.pair[i] = &member{Daemon: own(fmt.Sprint("aggregator-", i))}
-			listen := servers.FreePort(t)
-			require.NoError(t, w.pair[i].Configure(fmt.Sprintf(aggregator, file, listen, strings.Join(opt.ams, `", "`), w.hook.url)))
-			urls = append(urls, fmt.Sprintf("http://127.0.0.1:%d", listen))
+			require.NoError(t, m.Configure(config))
 			continue
 		}
 		section, record := opt.decide(i)
-		listen, serve := servers.FreePort(t), servers.FreePort(t)
-		m := &member{Daemon: own(fmt.Sprint("aggregator-", i)), agents: kubelab.NewProxy(t, listen), standby: kubelab.NewProxy(t, serve), record: record}
-		require.NoError(t, m.Configure(fmt.Sprintf(aggregator+`high_availability:
+		serve := servers.FreePort(t)
+		m.record, m.standby = record, kubelab.NewProxy(t, serve)
+		m.stopped = filepath.Join(m.Dir, "stopped")
+		m.Prepare = func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "CROWSNEST_STOPPED_CLOCK="+m.stopped) }
+		require.NoError(t, m.Configure(config+fmt.Sprintf(`high_availability:
   %s
   listen_address: "127.0.0.1:%d"
-  advertise_url: "http://127.0.0.1:%d"
+  advertise_url: %s
   lease_duration: %s
-`, file, listen, strings.Join(opt.ams, `", "`), w.hook.url, section, serve, m.standby.Port(), opt.lease)))
-		w.pair[i] = m
-		urls = append(urls, fmt.Sprintf("http://127.0.0.1:%d", m.agents.Port()))
-	}
-	to := `urls: ["` + strings.Join(urls, `", "`) + `"]`
-	if opt.alone != "" {
-		to = "url: " + urls[0]
+`, section, serve, address(m.standby.Port()), opt.lease)))
 	}
 	for i := range w.agents {
 		a := own(fmt.Sprint("agent-", i))
+		to := `urls: ["` + strings.Join(urls[i], `", "`) + `"]`
+		if opt.alone != "" {
+			to = "url: " + urls[i][0]
+		}
 		pods := filepath.Join(a.Dir, "pods")
 		require.NoError(t, os.MkdirAll(pods, 0o755))
 		require.NoError(t, a.Configure(fmt.Sprintf(`rules: {shipped: false, paths: [%s]}
@@ -159,6 +179,8 @@ sinks:
 	}
 	return w
 }
+
+func address(port int) string { return fmt.Sprintf("http://127.0.0.1:%d", port) }
 
 // start starts everything and waits until the standby can take over.
 func (w *world) start() {
