@@ -172,6 +172,10 @@ bench-load: build ## measure the daemon: CPU, memory, and latency with -probe
 bench-scale: build ## measure aggregator, fleet view and agent per unit of work, with up to 5,000 simulated nodes; three minutes
 	$(GO) run ./test/scale -binary $(BIN)
 
+# BEFORE=BINARY also compares one aggregator without a standby with an older program.
+bench-pair: ## measure what a standby costs, with 1,000 open alerts; four minutes
+	CROWSNEST_PAIR_COSTS=1 CROWSNEST_PAIR_BEFORE=$(BEFORE) $(GO) test -count=1 -timeout 30m -run Costs -v ./test/pair
+
 e2e-servers: ## build the real servers of the end-to-end tests once, into ~/.cache/crowsnest/bin
 	GO=$(GO) test/servers/build/build.sh
 

@@ -168,7 +168,7 @@ func makeDaemon(opt Options) (*Daemon, error) {
 		finished: map[string]error{},
 	}
 	if d.now == nil {
-		d.now = systemClock
+		d.now = time.Now
 	}
 	d.opt.now = d.now
 	d.start = d.now().UTC()

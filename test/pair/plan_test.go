@@ -84,6 +84,13 @@ var faults = []fault{
 		pause(some(w, r, 0.2, 1))
 		down(false, cut)
 	}},
+	{"a rolling update", func(w *world, l, s *member, _ *rand.Rand) {
+		for _, m := range []*member{s, l} {
+			_, _ = m.End(syscall.SIGTERM)
+			require.NoError(w.t, m.Start())
+			w.paired(4 * w.opt.lease)
+		}
+	}},
 	{"one Alertmanager is not reached", func(w *world, _, _ *member, r *rand.Rand) {
 		cut := w.ams[r.IntN(len(w.ams))]
 		down(true, cut)

@@ -19,7 +19,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/test/daemon"
 	"crowsnest/test/kubelab"
 	"crowsnest/test/servers"
 	"crowsnest/test/wait"
@@ -246,8 +245,7 @@ func lease(ctx context.Context, client *http.Client, api, name string) (holder s
 // A leader whose clock stands still leads on while its standby has taken over, and one of
 // the agents still reaches it. People are notified once of everything all the same.
 func TestE2EBothLead(t *testing.T) {
-	bin := filepath.Join(t.TempDir(), "crowsnest")
-	require.NoError(t, daemon.Build(bin, "-tags", "e2e"))
+	bin := stoppable(t)
 	n, from := plans(t, 2)
 	l := newLab(t, n, from)
 	free := make(chan struct{}, parallel())
