@@ -1,7 +1,6 @@
 package child
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,16 +39,24 @@ func (p *Process) Memory(name string) int64 { return field(p.file("status"), nam
 // call; 0 if unknown.
 func (p *Process) BytesRead() int64 { return field(p.file("io"), "rchar:") }
 
-// CPU returns the CPU time of the running process so far, user and system.
+// CPU returns the CPU time of the threads of the running process so far, user and system.
+// /proc/PID/stat counts in steps of 10 ms, which is too coarse for a process that sleeps.
 func (p *Process) CPU() (time.Duration, error) {
-	stat := p.file("stat")
-	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // names may contain spaces
-	if len(f) < 13 {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.PID())) // the pattern is valid
+	if len(threads) == 0 {
 		return 0, fmt.Errorf("process %d does not run, or there is no /proc", p.PID())
 	}
-	user, err1 := strconv.Atoi(f[11])
-	system, err2 := strconv.Atoi(f[12])
-	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(err1, err2) // USER_HZ is 100 for every process
+	var sum time.Duration
+	for _, name := range threads {
+		text, _ := os.ReadFile(name) // the thread may have ended
+		used, _, _ := strings.Cut(string(text), " ")
+		n, err := strconv.ParseInt(used, 10, 64)
+		if err != nil {
+			continue
+		}
+		sum += time.Duration(n)
+	}
+	return sum, nil
 }
 
 // Descriptors counts the open files of the running process, and the deleted ones among
