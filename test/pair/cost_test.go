@@ -34,7 +34,7 @@ func TestCosts(t *testing.T) {
 	})
 	w.start()
 	for i := range alerts {
-		w.pods[i%2].Write("stderr", fmt.Sprintf("broken id=x%d because of something that takes a while to explain in a log line, as usual", i))
+		w.write(i%2, fmt.Sprintf("broken id=x%d because of something that takes a while to explain in a log line, as usual", i))
 	}
 	require.True(t, wait.Until(time.Minute, func() bool { return len(w.hook.states()) == alerts }))
 	leader, standby := w.leader()
@@ -51,7 +51,7 @@ func TestCosts(t *testing.T) {
 			if name == "busy" {
 				for j := range perSecond / 10 {
 					n := (i*perSecond/10 + j) % alerts
-					w.pods[n%2].Write("stderr", fmt.Sprintf("broken id=x%d again, at %d", n, i))
+					w.write(n%2, fmt.Sprintf("broken id=x%d again, at %d", n, i))
 				}
 			}
 			pause(100 * time.Millisecond)
@@ -85,7 +85,7 @@ func TestCostsAlone(t *testing.T) {
 				require.NoError(t, a.Start())
 			}
 			for i := range alerts {
-				w.pods[i%2].Write("stderr", fmt.Sprintf("broken id=x%d because of something that takes a while to explain in a log line, as usual", i))
+				w.write(i%2, fmt.Sprintf("broken id=x%d because of something that takes a while to explain in a log line, as usual", i))
 			}
 			require.True(t, wait.Until(time.Minute, func() bool { return len(w.hook.states()) == alerts }))
 			pause(10 * time.Second)
@@ -96,11 +96,11 @@ func TestCostsAlone(t *testing.T) {
 			for i := 0; time.Since(began) < seconds*time.Second; i++ {
 				for j := range 10 {
 					n := (10*i + j) % alerts
-					w.pods[n%2].Write("stderr", fmt.Sprintf("broken id=x%d again, at %d", n, i))
+					w.write(n%2, fmt.Sprintf("broken id=x%d again, at %d", n, i))
 				}
 				if i%10 == 0 {
 					wrote := time.Now()
-					w.pods[0].Write("stderr", fmt.Sprintf("broken id=new%d", i))
+					w.write(0, fmt.Sprintf("broken id=new%d", i))
 					require.True(t, wait.Until(10*time.Second, func() bool { return w.hook.states()[fmt.Sprint("Broken new", i)] != "" }))
 					late = append(late, w.hook.after(wrote).Sub(wrote))
 				}

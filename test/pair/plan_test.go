@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -73,17 +74,6 @@ var faults = []fault{
 		pause(some(w, r, 0.2, 1.5))
 		l.standby.Hang(false)
 	}},
-	{"agents do not reach the leader", func(w *world, l, _ *member, r *rand.Rand) {
-		down(true, l.agents[:]...)
-		pause(some(w, r, 0.2, 1))
-		down(false, l.agents[:]...)
-	}},
-	{"one agent does not reach the leader", func(w *world, l, _ *member, r *rand.Rand) {
-		cut := l.agents[r.IntN(len(l.agents))]
-		down(true, cut)
-		pause(some(w, r, 0.2, 1))
-		down(false, cut)
-	}},
 	{"a rolling update", func(w *world, l, s *member, _ *rand.Rand) {
 		for _, m := range []*member{s, l} {
 			_, _ = m.End(syscall.SIGTERM)
@@ -102,6 +92,21 @@ var faults = []fault{
 		pause(some(w, r, 0.1, 0.5))
 		w.kill(l, some(w, r, 0.05, 1.5), r.IntN(2) == 0)
 		down(false, w.ams...)
+	}},
+}
+
+// ofAgents are faults of their networks.
+var ofAgents = []fault{
+	{"agents do not reach the leader", func(w *world, l, _ *member, r *rand.Rand) {
+		down(true, l.agents[:]...)
+		pause(some(w, r, 0.2, 1))
+		down(false, l.agents[:]...)
+	}},
+	{"one agent does not reach the leader", func(w *world, l, _ *member, r *rand.Rand) {
+		cut := l.agents[r.IntN(len(l.agents))]
+		down(true, cut)
+		pause(some(w, r, 0.2, 1))
+		down(false, cut)
 	}},
 }
 
@@ -253,7 +258,7 @@ func TestPairPlans(t *testing.T) {
 				decide: func(int) (string, *kubelab.Proxy) { return "shared_folder: " + folder, nil },
 				lease:  3 * time.Second, ams: []string{am.URL},
 			})
-			k := w.plan(seed, 4, faults)
+			k := w.plan(seed, 4, slices.Concat(faults, ofAgents))
 			w.judge(k, w.hook.states, "opened", "resolved")
 		})
 	}

@@ -65,13 +65,13 @@ func newLab(t *testing.T, n int, from uint64) *lab {
 	return l
 }
 
-// world returns a pair with a Lease of its own, which has the times of Kubernetes, and two
+// pair returns a pair with a Lease of its own, which has the times of Kubernetes, and two
 // real Alertmanagers whose notifications the hook gets.
-func (l *lab) world(t *testing.T, seed uint64, binary string) (*world, *servers.Hook) {
+func (l *lab) pair(t *testing.T, seed uint64, binary string, r *reads) (*world, *servers.Hook) {
 	t.Helper()
 	hook := servers.NewHook(t, func(labels map[string]string) string { return keyOf(labels) })
 	ams := servers.Alertmanagers(t, servers.AlertmanagerOptions{Config: fmt.Sprintf(alertmanagers, hook.URL), Faster: 15})
-	w := newWorld(t, options{binary: binary, lease: 15 * time.Second, ams: []string{ams[0].URL, ams[1].URL}, decide: func(int) (string, *kubelab.Proxy) {
+	w := newWorld(t, options{binary: binary, reads: r, lease: 15 * time.Second, ams: []string{ams[0].URL, ams[1].URL}, decide: func(int) (string, *kubelab.Proxy) {
 		network := kubelab.NewProxy(t, l.Port)
 		config := l.Kubeconfig(network.URL(), l.token)
 		return fmt.Sprintf("lease: {namespace: %s, name: %s, kubeconfig: %s}\n  token_review: {service_account: %s/%s, token_file: %s, kubeconfig: %s}",
@@ -103,9 +103,9 @@ func TestE2EPlans(t *testing.T) {
 				t.Parallel()
 				free <- struct{}{}
 				defer func() { <-free }()
-				w, hook := l.world(t, seed, "")
+				w, hook := l.pair(t, seed, "", nil)
 				watch := all.watch(t, w, l.URL, leaseOf(seed))
-				k := w.plan(seed, 3, slices.Concat(faults, ofRecord))
+				k := w.plan(seed, 3, slices.Concat(faults, ofAgents, ofRecord))
 				watch()
 				w.judge(k, func() map[string]string { return ofFailures(hook.States()) }, "firing", "resolved")
 				w.judge(k, w.hook.states, "opened", "resolved")
@@ -255,7 +255,7 @@ func TestE2EBothLead(t *testing.T) {
 			t.Parallel()
 			free <- struct{}{}
 			defer func() { <-free }()
-			w, hook := l.world(t, seed, bin)
+			w, hook := l.pair(t, seed, bin, nil)
 			k := w.plan(seed, 2, []fault{{"the clock of the leader stops", bothLead}})
 			w.judge(k, func() map[string]string { return ofFailures(hook.States()) }, "firing", "resolved")
 			w.judge(k, w.hook.states, "opened", "resolved")

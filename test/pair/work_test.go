@@ -58,21 +58,21 @@ func (k *work) end() {
 func (k *work) step() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	pod := k.w.pods[k.r.IntN(2)]
+	node := k.r.IntN(2)
 	old := slices.IndexFunc(k.open, func(f failure) bool { return time.Since(f.at) > recoversAfter })
 	if old >= 0 && k.r.IntN(2) == 0 {
 		f := k.open[old]
 		k.open = slices.Delete(k.open, old, old+1)
 		f.ended = true
 		k.all[f.key()] = f
-		pod.Write("stderr", map[string]string{"Broken": "mended", "Lost": "found"}[f.alert]+" id="+f.id)
+		k.w.write(node, map[string]string{"Broken": "mended", "Lost": "found"}[f.alert]+" id="+f.id)
 		return
 	}
 	k.n++
 	f := failure{alert: []string{"Broken", "Lost"}[k.r.IntN(2)], id: fmt.Sprint("x", k.n), at: time.Now()}
 	k.open = append(k.open, f)
 	k.all[f.key()] = f
-	pod.Write("stderr", map[string]string{"Broken": "broken", "Lost": "lost"}[f.alert]+" id="+f.id)
+	k.w.write(node, map[string]string{"Broken": "broken", "Lost": "lost"}[f.alert]+" id="+f.id)
 }
 
 // failures returns all failures so far.

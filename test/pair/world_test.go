@@ -50,7 +50,7 @@ rules:
 const aggregator = `global: {blind_after: 2m}
 rules: {shipped: false, paths: [%s]}
 sources:
-  agents: {listen_address: "127.0.0.1:%d", lateness: 2s}
+  %s
 sinks:
   alertmanager: {urls: ["%s"], resend_delay: 5s, min_firing: 2s}
   webhook: {url: %q}
@@ -68,6 +68,13 @@ type options struct {
 	ams    []string // URLs
 	alone  string   // a binary that has no standby; "": a pair
 	binary string   // "": the one that TestMain built
+	reads  *reads   // nil: agents
+}
+
+// reads is what aggregators read themselves, without agents.
+type reads struct {
+	source string // as in the configuration
+	write  func(node int, line string)
 }
 
 // member is one of the two aggregators, with the networks in front of it.
@@ -79,13 +86,13 @@ type member struct {
 	stopped string            // while this file exists, the clock stands still, if the binary can do that
 }
 
-// world is a pair of aggregators with two agents.
+// world is a pair of aggregators, with two agents unless it reads itself.
 type world struct {
 	t      *testing.T
 	opt    options
 	pair   [2]*member
-	agents [2]*daemon.Daemon
-	pods   [2]*kubesim.Container
+	agents []*daemon.Daemon // none if the pair reads itself
+	write  func(node int, line string)
 	ams    []*kubelab.Proxy // the networks to the Alertmanagers
 	hook   *hook
 	// also returns what else is known about a key, for errors; nil: nothing.
@@ -143,7 +150,11 @@ func newWorld(t *testing.T, opt options) *world {
 			m.agents[j] = kubelab.NewProxy(t, listen)
 			urls[j] = append(urls[j], address(m.agents[j].Port()))
 		}
-		config := fmt.Sprintf(aggregator, file, listen, strings.Join(receivers, `", "`), w.hook.url)
+		source := fmt.Sprintf(`agents: {listen_address: "127.0.0.1:%d", lateness: 2s}`, listen)
+		if opt.reads != nil {
+			source = opt.reads.source
+		}
+		config := fmt.Sprintf(aggregator, file, source, strings.Join(receivers, `", "`), w.hook.url)
 		if opt.alone != "" {
 			require.NoError(t, m.Configure(config))
 			continue
@@ -160,22 +171,28 @@ func newWorld(t *testing.T, opt options) *world {
   lease_duration: %s
 `, section, serve, address(m.standby.Port()), opt.lease)))
 	}
-	for i := range w.agents {
+	if opt.reads != nil {
+		w.write = opt.reads.write
+		return w
+	}
+	var pods [2]*kubesim.Container
+	w.write = func(node int, line string) { pods[node].Write("stderr", line) }
+	for i := range pods {
 		a := own(fmt.Sprint("agent-", i))
 		to := `urls: ["` + strings.Join(urls[i], `", "`) + `"]`
 		if opt.alone != "" {
 			to = "url: " + urls[i][0]
 		}
-		pods := filepath.Join(a.Dir, "pods")
-		require.NoError(t, os.MkdirAll(pods, 0o755))
+		root := filepath.Join(a.Dir, "pods")
+		require.NoError(t, os.MkdirAll(root, 0o755))
 		require.NoError(t, a.Configure(fmt.Sprintf(`rules: {shipped: false, paths: [%s]}
 sources:
   kubelet: {dir: %s}
 sinks:
   upstream: {%s, node: n%d, timeout: 3s}
-`, file, pods, to, i)))
-		w.agents[i] = a
-		w.pods[i] = kubesim.New(kubesim.Options{Root: pods, Namespace: "pair", Pod: "p", Container: "c"})
+`, file, root, to, i)))
+		w.agents = append(w.agents, a)
+		pods[i] = kubesim.New(kubesim.Options{Root: root, Namespace: "pair", Pod: "p", Container: "c"})
 	}
 	return w
 }
