@@ -5,7 +5,7 @@
 //	go test ./test/pair                                          a short plan, with fake servers
 //	go test -tags e2e -run Plans ./test/pair                     plans with a real API server and real Alertmanagers
 //	CROWSNEST_PAIR_PLANS=200 CROWSNEST_PAIR_SEED=7 go test ...   how many, and from which seed
-//	CROWSNEST_PAIR_PARALLEL=8                                    how many at a time
+//	go test -parallel 16 ...                                     how many at a time
 package pair
 
 import (

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -95,14 +94,11 @@ func TestE2EPlans(t *testing.T) {
 	n, from := plans(t, 3)
 	l := newLab(t, n, from)
 	var all takeovers
-	free := make(chan struct{}, parallel())
 	t.Run("plan", func(t *testing.T) {
 		for i := range n {
 			seed := from + uint64(i)
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
-				free <- struct{}{}
-				defer func() { <-free }()
 				w, hook := l.pair(t, seed, "", nil)
 				watch := all.watch(t, w, l.URL, leaseOf(seed))
 				k := w.plan(seed, 3, slices.Concat(faults, ofAgents, ofRecord))
@@ -113,15 +109,6 @@ func TestE2EPlans(t *testing.T) {
 		}
 	})
 	all.report(t)
-}
-
-// parallel returns how many plans run at a time.
-func parallel() int {
-	n, err := strconv.Atoi(os.Getenv("CROWSNEST_PAIR_PARALLEL"))
-	if err != nil {
-		return 3
-	}
-	return n
 }
 
 func leaseOf(seed uint64) string { return fmt.Sprint("plan-", seed) }
@@ -248,13 +235,10 @@ func TestE2EBothLead(t *testing.T) {
 	bin := stoppable(t)
 	n, from := plans(t, 2)
 	l := newLab(t, n, from)
-	free := make(chan struct{}, parallel())
 	for i := range n {
 		seed := from + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			free <- struct{}{}
-			defer func() { <-free }()
 			w, hook := l.pair(t, seed, bin, nil)
 			k := w.plan(seed, 2, []fault{{"the clock of the leader stops", bothLead}})
 			w.judge(k, func() map[string]string { return ofFailures(hook.States()) }, "firing", "resolved")

@@ -59,13 +59,10 @@ func TestE2EPairReadsLoki(t *testing.T) {
 // readBy runs plans of pairs without agents.
 func (l *lab) readBy(t *testing.T, n int, from uint64, of func(seed uint64) *reads) {
 	t.Helper()
-	free := make(chan struct{}, parallel())
 	for i := range n {
 		seed := from + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			free <- struct{}{}
-			defer func() { <-free }()
 			w, hook := l.pair(t, seed, "", of(seed))
 			k := w.plan(seed, 3, slices.Concat(faults, ofRecord))
 			w.judge(k, func() map[string]string { return ofFailures(hook.States()) }, "firing", "resolved")
