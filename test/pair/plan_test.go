@@ -42,7 +42,9 @@ func (w *world) kill(m *member, down time.Duration, disk bool) {
 	require.NoError(w.t, m.Start())
 }
 
-// faults are what one failure at a time can be.
+// faults are what one failure at a time can be. That one of two Alertmanagers is not reached
+// is not among them: if the other one gets the end of an alert, the first one notifies it as
+// firing once more, from its own memory, whoever sends (docs/reliability.md).
 var faults = []fault{
 	{"the leader is killed and comes back soon", func(w *world, l, _ *member, r *rand.Rand) { w.kill(l, some(w, r, 0.05, 0.5), false) }},
 	{"the leader is killed and stays away", func(w *world, l, _ *member, r *rand.Rand) { w.kill(l, some(w, r, 1.5, 2), false) }},
@@ -80,12 +82,6 @@ var faults = []fault{
 			require.NoError(w.t, m.Start())
 			w.paired(4 * w.opt.lease)
 		}
-	}},
-	{"one Alertmanager is not reached", func(w *world, _, _ *member, r *rand.Rand) {
-		cut := w.ams[r.IntN(len(w.ams))]
-		down(true, cut)
-		pause(some(w, r, 0.2, 1.5))
-		down(false, cut)
 	}},
 	{"the leader dies while it reaches no Alertmanager", func(w *world, l, _ *member, r *rand.Rand) {
 		down(true, w.ams...)
