@@ -88,13 +88,14 @@ type member struct {
 
 // world is a pair of aggregators, with two agents unless it reads itself.
 type world struct {
-	t      *testing.T
-	opt    options
-	pair   [2]*member
-	agents []*daemon.Daemon // none if the pair reads itself
-	write  func(node int, line string)
-	ams    []*kubelab.Proxy // the networks to the Alertmanagers
-	hook   *hook
+	t         *testing.T
+	opt       options
+	pair      [2]*member
+	agents    []*daemon.Daemon // none if the pair reads itself
+	write     func(node int, line string)
+	ams       []*kubelab.Proxy // the networks to the Alertmanagers
+	receivers []*receiver      // in front of each Alertmanager
+	hook      *hook
 	// also returns what else is known about a key, for errors; nil: nothing.
 	also func(key string) string
 }
@@ -133,7 +134,9 @@ func newWorld(t *testing.T, opt options) *world {
 	}
 	var receivers []string // the same for both: what an endpoint accepted is part of the state
 	for _, am := range opt.ams {
-		u, err := url.Parse(am)
+		recorded, at := newReceiver(t, am)
+		w.receivers = append(w.receivers, recorded)
+		u, err := url.Parse(at)
 		require.NoError(t, err)
 		port, err := strconv.Atoi(u.Port())
 		require.NoError(t, err)
