@@ -74,6 +74,9 @@ func (d *Daemon) checkReach() {
 	if slices.ContainsFunc(component.Of[agents.Config](cfg.Sources), func(c *agents.Config) bool { return !c.Guarded() }) {
 		d.log.Warn().Msg("sources.agents has no authentication: anyone who can connect to its address can forge and hide failures; set bearer_token_file or web_config_file, or restrict the network")
 	}
+	if ha := cfg.HighAvailability; ha != nil && !ha.Guarded() {
+		d.log.Warn().Msg("high_availability has no authentication: anyone who can connect to its address can read the state and delay alerts; set token_review, bearer_token_file or web_config_file, or restrict the network")
+	}
 	if cfg.LinksNowhere() {
 		d.log.Warn().Msg("alerts have no link to the page that explains them: set global.external_url or --web.external-url")
 	}

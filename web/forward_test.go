@@ -46,3 +46,20 @@ func TestForward(t *testing.T) {
 	require.Equal(t, http.StatusBadGateway, code)
 	require.Contains(t, body, "this process stands by")
 }
+
+// The page Status says who leads, and whether the other one could take over.
+func TestPairOnStatus(t *testing.T) {
+	for want, pair := range map[string]Pair{
+		"this process; it took the lead":                                  {Leads: true, Since: now, StandbyUp: true},
+		"has the state of the leader, 0.5 s behind":                       {Leads: true, StandbyUp: true, Lag: 0.5},
+		"none has what was saved: if this process dies with its disk":     {Leads: true},
+		"the process of <code>http://10.0.0.1:9796</code>":                {Leader: "http://10.0.0.1:9796"},
+		"this process: cannot take over without a loss: nobody leads yet": {Problem: "nobody leads yet"},
+		"this process: has the state of the leader":                       {StandbyUp: true},
+		"decided by <code>Lease crowsnest/crowsnest-aggregator</code>":    {Record: "Lease crowsnest/crowsnest-aggregator"},
+	} {
+		view := exampleView()
+		view.Status = func() Status { return Status{Pair: &pair} }
+		require.Contains(t, request(newTestServer(t, view, Options{}), "GET", "/status").Body.String(), want)
+	}
+}
