@@ -129,10 +129,6 @@ type Rule struct {
 	// state over a reload.
 	Hash string
 
-	// Origin maps each key to where it was set: "pack file:line",
-	// "defaults file:line" or "override file:line". An absent key has its default.
-	Origin map[string]string
-
 	// Source is the text of the rule in its pack, without its tests.
 	Source string
 
@@ -142,6 +138,8 @@ type Rule struct {
 	// Packed is the rule as its pack states it, which its tests are about; nil: the rule
 	// itself. It is set if an override changes labels or texts, or the cause.
 	Packed *Rule
+
+	places places // SetBy
 
 	// maxLine is MaxLineTime, once that was asked for; nil: it is computed each time.
 	maxLine *lineBound
