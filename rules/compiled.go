@@ -181,7 +181,7 @@ func (c *documentCodec) texts(r *Rule) {
 		codec.Text(c, &a.FixedIn)
 		codec.Text(c, &a.Ref)
 	})
-	c.Postpone(&r.places.packed, r.places.write)
+	c.Postpone(&r.Places.packed, r.Places.write)
 }
 
 func codeNamed(c *codec.Codec, t *NamedTemplate) {

@@ -129,6 +129,9 @@ type Rule struct {
 	// state over a reload.
 	Hash string
 
+	// Places says where each key was set: use SetBy.
+	Places Places
+
 	// Source is the text of the rule in its pack, without its tests.
 	Source string
 
@@ -138,8 +141,6 @@ type Rule struct {
 	// Packed is the rule as its pack states it, which its tests are about; nil: the rule
 	// itself. It is set if an override changes labels or texts, or the cause.
 	Packed *Rule
-
-	places places // SetBy
 
 	// maxLine is MaxLineTime, once that was asked for; nil: it is computed each time.
 	maxLine *lineBound
