@@ -23,7 +23,7 @@ ldflags = -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Revision=
 # All Go files, including those in folders named testdata, which are not built.
 GOFILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.go'))
 
-.PHONY: build run test check bench bench-baseline bench-peers bench-load bench-scale chaos e2e e2e-servers fuzz clean fmt packs schemas docs dashboards screenshot chart
+.PHONY: build run test check bench bench-baseline bench-peers bench-load bench-scale bench-start chaos e2e e2e-servers fuzz clean fmt packs compiled schemas docs dashboards screenshot chart
 .PHONY: help manual
 .PHONY: image module release release-check release-notes release-snapshot release-tools
 .PHONY: test-programs test-build test-format test-workflows test-go test-fuzz check-vet check-format check-static check-lint check-vulns
@@ -109,7 +109,12 @@ check-vulns:
 fmt: ## format all Go files
 	$(TOOL) gofumpt -w $(GOFILES)
 
-docs: build ## write the generated documents: runbook pages, references of language and configuration, outputs in the tutorial
+# `go build` alone cannot run it, so its result is committed and a test compares it.
+compiled: ## write rules/packs.bin: the shipped packs in the form that the program loads without parsing them
+	UPDATE_SNAPSHOTS=1 $(GO) test -run '^TestCompiledPacks$$' ./rules
+
+docs: compiled ## write the generated documents: the compiled packs, runbook pages, references of language and configuration, outputs in the tutorial
+	$(MAKE) build
 	rm -rf docs/rules
 	$(BIN) rules docs --out docs/rules
 	$(BIN) schema rules -o markdown > docs/language.md
@@ -168,6 +173,10 @@ bench-peers: build ## compare whole processes with Hyperscan, mtail, SEC, ripgre
 LOAD ?= -log cri:1GB
 bench-load: build ## measure the daemon: CPU, memory, and latency with -probe
 	$(GO) run ./test/load -binary $(BIN) $(LOAD)
+
+# BASE=/path/to/older/binary compares with that one, in alternation.
+bench-start: build ## measure the CPU time of a start with the shipped packs, and the memory of an agent; BASE=FILE compares
+	$(GO) run ./test/start -binary $(BIN) $(if $(BASE),-base $(BASE)) $(START)
 
 bench-scale: build ## measure aggregator, fleet view and agent per unit of work, with up to 5,000 simulated nodes; three minutes
 	$(GO) run ./test/scale -binary $(BIN)

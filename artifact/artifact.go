@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/rules"
 )
 
@@ -44,7 +44,7 @@ const (
 
 // fileName is a file that may be in an artifact: no hidden name, nothing above the
 // folder, and nothing that a shell or another system interprets.
-var fileName = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9._-]*/)*[A-Za-z0-9_][A-Za-z0-9._-]*\.ya?ml$`)
+var fileName = lazyre.New(`^([A-Za-z0-9_][A-Za-z0-9._-]*/)*[A-Za-z0-9_][A-Za-z0-9._-]*\.ya?ml$`)
 
 // Info describes an artifact. The signature covers it.
 type Info struct {

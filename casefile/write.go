@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/invopop/jsonschema"
@@ -18,12 +19,15 @@ import (
 //go:embed case.html
 var page string
 
-var pageTemplate = template.Must(template.New("case").Funcs(template.FuncMap{
-	"stamp": stampOf, "link": httpLink, "count": count, "place": place, "severity": severityClass,
-}).Parse(page))
+// pageTemplate parses the page when the first one is written.
+var pageTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("case").Funcs(template.FuncMap{
+		"stamp": stampOf, "link": httpLink, "count": count, "place": place, "severity": severityClass,
+	}).Parse(page))
+})
 
 // HTML writes the case as one page that loads nothing: no script, no font, no picture.
-func (c *Case) HTML(w io.Writer) error { return pageTemplate.Execute(w, c) }
+func (c *Case) HTML(w io.Writer) error { return pageTemplate().Execute(w, c) }
 
 // JSON writes the case in the form that Schema describes.
 func (c *Case) JSON(w io.Writer) error {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"time"
 
 	"github.com/prometheus/common/version"
@@ -15,6 +14,7 @@ import (
 	"crowsnest/casefile"
 	"crowsnest/cli/internal/api"
 	"crowsnest/cli/internal/inputs"
+	"crowsnest/internal/lazyre"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"
@@ -66,7 +66,7 @@ docs/case.schema.json.`,
 	return cmd
 }
 
-var fingerprintForm = regexp.MustCompile(`^[0-9a-f]{16}$`)
+var fingerprintForm = lazyre.New(`^[0-9a-f]{16}$`)
 
 // isFingerprint reports whether the arguments name an episode of a daemon. A file of that
 // name is a file.

@@ -195,7 +195,7 @@ func originText(set *rules.Set) string {
 	restricted := 0
 	var unstated []string
 	for _, r := range set.Rules {
-		switch _, stated := r.Origin["origin"]; {
+		switch _, stated := r.SetBy()["origin"]; {
 		case r.Infrastructure:
 			restricted++
 		case r.Severity == rules.SeverityCritical && r.Mode == rules.ModeOn && !stated:

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"crowsnest/cli/internal/api"
 	"crowsnest/daemon/loader"
+	"crowsnest/internal/lazyre"
 	"crowsnest/redact"
 	"crowsnest/web"
 )
@@ -208,7 +208,7 @@ func (c *cli) fingerprints(cmd *cobra.Command, _ []string, word string) ([]cobra
 }
 
 // startsFingerprint is a word that a fingerprint may begin with.
-var startsFingerprint = regexp.MustCompile(`^[0-9a-f]{0,16}$`)
+var startsFingerprint = lazyre.New(`^[0-9a-f]{0,16}$`)
 
 func (c *cli) fingerprintsOrFiles(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 || !startsFingerprint.MatchString(word) {
@@ -231,7 +231,7 @@ func (c *cli) unknownFingerprints(cmd *cobra.Command, _ []string, word string) (
 }
 
 // plainValue is a label value that needs no quotation marks in a shell.
-var plainValue = regexp.MustCompile(`^[A-Za-z0-9_./@:-]+$`)
+var plainValue = lazyre.New(`^[A-Za-z0-9_./@:-]+$`)
 
 // matchers completes NAME= and then NAME=VALUE, with the labels of what is open.
 func (c *cli) matchers(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -3,12 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
-	"regexp"
 
 	"github.com/spf13/cobra"
 
 	"crowsnest/cli/internal/api"
 	"crowsnest/cli/internal/show"
+	"crowsnest/internal/lazyre"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
@@ -125,7 +125,7 @@ func (c *cli) judge(r *rules.Rule, labels matcher.Labels) error {
 	return err
 }
 
-var fingerprintText = regexp.MustCompile(`^[0-9a-f]{16}$`)
+var fingerprintText = lazyre.New(`^[0-9a-f]{16}$`)
 
 func (c *cli) explainEpisode(ctx context.Context, f explainFlags, args []string) error {
 	if len(args) > 0 || f.line != "" {

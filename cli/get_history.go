@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"regexp"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"crowsnest/cli/internal/api"
 	"crowsnest/cli/internal/show"
+	"crowsnest/internal/lazyre"
 )
 
 func newGetHistory(c *cli) *cobra.Command {
@@ -56,7 +56,7 @@ labels or summary contain them.`,
 	return paged(cmd)
 }
 
-var matcherText = regexp.MustCompile(`^\{|^\s*[a-zA-Z_:][a-zA-Z0-9_:]*\s*(=|!=|=~|!~)`)
+var matcherText = lazyre.New(`^\{|^\s*[a-zA-Z_:][a-zA-Z0-9_:]*\s*(=|!=|=~|!~)`)
 
 // searched returns the parameters for arguments that are matchers, fingerprints or words.
 func searched(args []string) url.Values {

@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+
+	"crowsnest/daemon"
 )
 
 // The exit codes of every command.
@@ -28,7 +30,8 @@ const (
 // Run executes one command line and returns its exit code. getenv returns the
 // value of an environment variable, as os.Getenv does.
 func Run(args []string, in io.Reader, out, errOut io.Writer, getenv func(string) string) int {
-	c := &cli{in: in, out: out, err: errOut, getenv: getenv, name: nameOf(os.Args[0])}
+	c := &cli{in: in, out: out, err: errOut, getenv: getenv, name: nameOf(os.Args[0]), collection: daemon.DelayCollection(getenv)}
+	defer c.collection.End()
 	root := newRoot(c)
 	root.SetArgs(args)
 	err := root.Execute()
@@ -55,7 +58,8 @@ type cli struct {
 	// liveOutput means that results appear on the terminal while they are found, so a
 	// line of progress would disturb them.
 	liveOutput bool
-	pager      *pager // of a command with long output on a terminal
+	collection *daemon.Delay // of garbage
+	pager      *pager        // of a command with long output on a terminal
 }
 
 // exitError ends the program with an exit code and an optional message.

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 	"crowsnest/cli/internal/inputs"
 	"crowsnest/cli/internal/show"
 	"crowsnest/importer"
+	"crowsnest/internal/lazyre"
 	"crowsnest/rules"
 )
 
@@ -74,7 +74,7 @@ var importFormats = map[importer.Format][]string{
 	importer.PrometheusLogQL: {".yaml", ".yml", ".json"}, importer.NPD: {".json"},
 }
 
-var packName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+var packName = lazyre.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 func (c *cli) rulesImport(f importFlags, format string, paths []string) error {
 	extensions, ok := importFormats[importer.Format(format)]

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"crowsnest/cli/internal/inputs"
 	"crowsnest/daemon/loader"
 	"crowsnest/discover"
+	"crowsnest/internal/lazyre"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 )
@@ -68,7 +68,7 @@ from the component and the cause. Secrets of the line are redacted.`,
 	return cmd
 }
 
-var alertName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
+var alertName = lazyre.New(`^[A-Za-z][A-Za-z0-9_]*$`)
 
 func (c *cli) rulesNew(f newRuleFlags) error {
 	if f.name != "" && !alertName.MatchString(f.name) {

@@ -94,6 +94,7 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 		}
 	}
 	log := f.log.logger(c)
+	c.releaseProgram(log) // what the initialization of packages has executed
 	cfg, err := config.Read(f.config)
 	if err != nil {
 		return err
@@ -115,11 +116,20 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	if err != nil {
 		return err
 	}
+	c.collection.End()
 	daemon.LimitMemory(c.getenv, cfg.Limits) // not earlier: loading rules would take half as much time again
+	c.releaseProgram(log)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer handleSignals(log, signals, d, cancel)()
 	return d.Run(ctx)
+}
+
+// releaseProgram removes the program file from the memory of the process.
+func (c *cli) releaseProgram(log zerolog.Logger) {
+	if err := daemon.ReleaseProgram(); err != nil {
+		log.Debug().Err(err).Msg("the pages of the program file stay in memory")
+	}
 }
 
 // handleSignals reloads on SIGHUP and stops on other signals, until the returned

@@ -21,6 +21,42 @@ const (
 	smallHeap  = 12 << 20
 )
 
+// startPercent lets the heap grow to 12 MiB before the first collection.
+const startPercent = 300
+
+// Delay is a delay of the first collection of garbage. It is safe for concurrent use.
+type Delay struct {
+	mu    sync.Mutex
+	usual int // percentage; 0: the delay is over
+}
+
+// DelayCollection delays the first collection of garbage until the heap has 12 MiB, unless
+// GOGC is set: most commands have ended by then. The delay ends with that collection, or by
+// End.
+func DelayCollection(getenv func(string) string) *Delay {
+	d := &Delay{}
+	if getenv("GOGC") != "" {
+		return d
+	}
+	d.usual = debug.SetGCPercent(startPercent)
+	type cycle struct{ _ *byte } // freed by the first collection; the pointer keeps it out of shared blocks
+	runtime.AddCleanup(new(cycle), (*Delay).End, d)
+	return d
+}
+
+// End restores the usual pace of the collector, unless the delay is over. Nil is no delay.
+func (d *Delay) End() {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.usual != 0 {
+		debug.SetGCPercent(d.usual)
+		d.usual = 0
+	}
+}
+
 // memoryLimit is enough memory for the default limits. Close to it the collector runs
 // more often, because a flood of lines makes much garbage.
 const memoryLimit = 112 << 20

@@ -37,3 +37,19 @@ func TestPaceFollows(t *testing.T) {
 	require.Positive(t, liveHeap())
 	require.Less(t, liveHeap(), uint64(1<<40))
 }
+
+// The first collection is delayed once, and End restores what was set before.
+func TestDelayCollection(t *testing.T) {
+	before := debug.SetGCPercent(77)
+	defer debug.SetGCPercent(before)
+	none := func(string) string { return "" }
+	d := DelayCollection(none)
+	require.Equal(t, startPercent, debug.SetGCPercent(startPercent))
+	d.End()
+	require.Equal(t, 77, debug.SetGCPercent(50))
+	d.End()
+	require.Equal(t, 50, debug.SetGCPercent(50), "it is over")
+	DelayCollection(func(string) string { return "100" }).End()
+	require.Equal(t, 50, debug.SetGCPercent(50), "the environment decides")
+	(*Delay)(nil).End()
+}

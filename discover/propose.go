@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/matcher"
 )
 
@@ -181,9 +182,9 @@ var objectFields = []string{
 var pathFields = []string{"caller", "source", "file", "path", "location", "dir", "image", "logger", "ts", "time", "date", "apiVersion", "gvk", "stack"}
 
 var (
-	plainName = regexp.MustCompile(`^[a-z][A-Za-z0-9_]*$`)
-	kindName  = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
-	oneName   = regexp.MustCompile(`^[\w.:-]+(/[\w.:-]+)?$`)
+	plainName = lazyre.New(`^[a-z][A-Za-z0-9_]*$`)
+	kindName  = lazyre.New(`^[A-Z][A-Za-z0-9]*$`)
+	oneName   = lazyre.New(`^[\w.:-]+(/[\w.:-]+)?$`)
 )
 
 // withField takes the object from a field: one named after the controller's kind,

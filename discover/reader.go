@@ -1,10 +1,10 @@
 package discover
 
 import (
-	"regexp"
 	"strings"
 	"time"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/matcher"
 )
 
@@ -382,4 +382,4 @@ func firstLine(text string, n int) string {
 }
 
 // color matches a color code of a terminal.
-var color = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]?`)
+var color = lazyre.New(`\x1b\[[0-9;]*[A-Za-z]?`)

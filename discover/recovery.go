@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/internal/wholelines"
 	"crowsnest/matcher"
 	"crowsnest/redact"
@@ -122,7 +122,7 @@ func (r *Recoveries) take(of []*recovery, hits []matcher.Hit) {
 }
 
 // succeeded finds words that report success.
-var succeeded = regexp.MustCompile(`(?i)\b(success|successful|successfully|succeeded|acquired|recovered|reconciled|restored|completed|complete|finished|attached|bound|established|connected|resumed|renewed|healthy|ready|synced|elected|available|joined|provisioned|created|mounted|started|done|resolved)\b`)
+var succeeded = lazyre.New(`(?i)\b(success|successful|successfully|succeeded|acquired|recovered|reconciled|restored|completed|complete|finished|attached|bound|established|connected|resumed|renewed|healthy|ready|synced|elected|available|joined|provisioned|created|mounted|started|done|resolved)\b`)
 
 // quick are letters that every success has, in lower case: most lines have none of them.
 var quick = []string{"succe", "acqui", "recover", "reconciled", "restored", "complete", "finished", "attached", "bound", "establish", "connected", "resumed", "renewed", "healthy", "ready", "synced", "elected", "available", "joined", "provisioned", "created", "mounted", "started", "done", "resolved"}

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"crowsnest/internal/lazyre"
 )
 
 // Limits of a report.
@@ -106,9 +107,9 @@ func Digest(body []byte) string {
 }
 
 var (
-	alertName = regexp.MustCompile(`^Crowsnest[A-Za-z]{1,60}$`)
-	labelName = regexp.MustCompile(`^[a-z][a-z_]{0,30}$`)
-	ruleHash  = regexp.MustCompile(`^[0-9a-f]{1,64}$`)
+	alertName = lazyre.New(`^Crowsnest[A-Za-z]{1,60}$`)
+	labelName = lazyre.New(`^[a-z][a-z_]{0,30}$`)
+	ruleHash  = lazyre.New(`^[0-9a-f]{1,64}$`)
 )
 
 // ReadReport decodes a report. It bounds every size and number, clamps times to 1970

@@ -3,9 +3,10 @@ package hits
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"crowsnest/internal/lazyre"
 )
 
 // A new version of rule packs can run as a shadow beside the one in force: agents match
@@ -62,8 +63,8 @@ type Pack struct {
 }
 
 var (
-	artifactDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-	rulesDigest    = regexp.MustCompile(`^[0-9a-z]{1,13}$`)
+	artifactDigest = lazyre.New(`^sha256:[0-9a-f]{64}$`)
+	rulesDigest    = lazyre.New(`^[0-9a-z]{1,13}$`)
 )
 
 func (s *ShadowState) check() error {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/redact"
 )
 
@@ -68,7 +69,7 @@ func keyOf(from string) string {
 const allContainers = "the source names no container, so the rule reads the logs of all containers: state the streams with --from"
 
 // columns are parts of expressions that match how kubectl aligns Events.
-var columns = regexp.MustCompile(`\\t|\^|(Normal|Warning)\\s`)
+var columns = lazyre.New(`\\t|\^|(Normal|Warning)\\s`)
 
 func selectorOf(r *rule, c *creRule, cond *creCondition) (string, error) {
 	var containers []string
@@ -115,7 +116,7 @@ func selectorOf(r *rule, c *creRule, cond *creCondition) (string, error) {
 }
 
 // generatedEnd is the end of sources that were generated from the title of a list.
-var generatedEnd = regexp.MustCompile(`-[0-9]+(-log-based)?-cres?(-candidates)?$`)
+var generatedEnd = lazyre.New(`-[0-9]+(-log-based)?-cres?(-candidates)?$`)
 
 // maxWords is how many words the name of a component has at most; a longer source is a sentence.
 const maxWords = 4

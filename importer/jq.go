@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/strictyaml"
 )
 
@@ -119,7 +120,7 @@ func (p *jqParser) one() (m pattern, err error) {
 	return m, err
 }
 
-var jqPath = regexp.MustCompile(`^(?:\.[A-Za-z_][A-Za-z0-9_]*)+`)
+var jqPath = lazyre.New(`^(?:\.[A-Za-z_][A-Za-z0-9_]*)+`)
 
 // comparison is a field and == or !=.
 func (p *jqParser) comparison() (pattern, error) {
@@ -159,7 +160,7 @@ func fieldValue(v string) string {
 	return v
 }
 
-var jqNumber = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?`)
+var jqNumber = lazyre.New(`^-?[0-9]+(\.[0-9]+)?`)
 
 func (p *jqParser) value() (string, error) {
 	p.space()

@@ -2,10 +2,11 @@ package importer
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"crowsnest/internal/lazyre"
 )
 
 // tokenKind is the kind of a token of LogQL.
@@ -49,10 +50,10 @@ func queryErrorf(at int, format string, args ...any) error {
 }
 
 var (
-	wordToken   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*`)
-	numberToken = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?`)
+	wordToken   = lazyre.New(`^[A-Za-z_][A-Za-z0-9_]*`)
+	numberToken = lazyre.New(`^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?`)
 	// unitToken is what follows a number directly.
-	unitToken = regexp.MustCompile(`^[A-Za-zµ][A-Za-z0-9µ.]*`)
+	unitToken = lazyre.New(`^[A-Za-zµ][A-Za-z0-9µ.]*`)
 )
 
 // symbols of LogQL, longer ones first.

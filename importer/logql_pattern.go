@@ -2,11 +2,12 @@ package importer
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"crowsnest/internal/lazyre"
 )
 
-var patternCapture = regexp.MustCompile(`<[A-Za-z_][A-Za-z0-9_]*>`)
+var patternCapture = lazyre.New(`<[A-Za-z_][A-Za-z0-9_]*>`)
 
 // linePattern is a pattern such as `<ip> - <_> "<method> <_>`. It starts at the start of the line, and
 // a capture ends where the text after it occurs first.

@@ -1,18 +1,18 @@
 package importer
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/redact"
 	"crowsnest/rules/template"
 )
 
 var (
 	// labelOfTemplate is a label in a template of Prometheus.
-	labelOfTemplate = regexp.MustCompile(`(\$labels|\.Labels)\.([A-Za-z_][A-Za-z0-9_]*)`)
-	valueOfTemplate = regexp.MustCompile(`(^|[^A-Za-z0-9_$])\.Value\b`)
+	labelOfTemplate = lazyre.New(`(\$labels|\.Labels)\.([A-Za-z_][A-Za-z0-9_]*)`)
+	valueOfTemplate = lazyre.New(`(^|[^A-Za-z0-9_$])\.Value\b`)
 )
 
 // annotation translates a template of an annotation. Labels by which the query does not group are

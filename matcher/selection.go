@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"crowsnest/internal/literals"
-	"crowsnest/matcher/internal/prefilter"
 	"crowsnest/rules"
 )
 
@@ -119,7 +118,6 @@ func (p *Program) build(chosen []bool) *selection {
 			sel.users[k] = append(sel.users[k], n)
 		}
 	}
-	sel.finder.texts = texts
-	sel.finder.prefilter.Store(prefilter.New(texts, p.sample.lines))
+	sel.finder.start(p, texts)
 	return sel
 }

@@ -15,6 +15,8 @@ const (
 	// their share.
 	liveSample = 128 << 10
 	livePart   = 16 << 10
+	// quickBytes is how much the first prefilter of a selection reads at most.
+	quickBytes = 4 << 20
 	// learning is how many selections keep lines at the same time, and worthTuning
 	// how many texts they look for at least.
 	learning    = 16
@@ -23,19 +25,41 @@ const (
 	maxServed = 4096
 )
 
-// finder finds the texts of a selection in lines. Its prefilter is built for a sample of
-// controllers' lines; Tune rebuilds it for lines of the streams themselves.
+// finder finds the texts of a selection in lines. Its first prefilter is built quickly: many
+// streams, such as those of a short log, end before a better one would have paid off. Tune
+// replaces it by one for lines of the streams themselves, or, where that takes long, settle
+// by one for a sample of controllers' lines.
 type finder struct {
 	texts     []literals.Text
 	prefilter atomic.Pointer[prefilter.Filter]
+	quick     atomic.Int64 // bytes that the first prefilter may still read
 
 	full  atomic.Bool // no more lines are wanted, for now
 	mu    sync.Mutex
 	lines []byte // nil: none are kept
 }
 
+// start makes the first prefilter.
+func (f *finder) start(p *Program, texts []literals.Text) {
+	f.texts = texts
+	f.quick.Store(quickBytes)
+	f.prefilter.Store(prefilter.Quick(texts, p.sample.lines))
+}
+
+// settle replaces the first prefilter once it has read enough.
+func (f *finder) settle(p *Program, n int) {
+	if f.quick.Load() < 0 {
+		return
+	}
+	first := f.prefilter.Load()
+	if left := f.quick.Add(-int64(n)); left < 0 && left >= -int64(n) {
+		f.prefilter.CompareAndSwap(first, prefilter.New(f.texts, p.sample.lines))
+	}
+}
+
 // learn keeps some of a block, until there is enough.
 func (f *finder) learn(p *Program, block []byte) {
+	f.settle(p, len(block))
 	if f.full.Load() {
 		return
 	}
@@ -93,6 +117,7 @@ func (f *finder) tune(p *Program) {
 		return
 	}
 	// Lines that are rare now may return: the usual sample counts too.
+	f.quick.Store(-1)
 	f.prefilter.Store(prefilter.New(f.texts, append(lines, p.sample.usual()...)))
 	p.untuned.Add(-1)
 	p.learners.Add(-1)

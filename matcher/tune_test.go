@@ -83,3 +83,24 @@ func TestPrepare(t *testing.T) {
 	next.Rules(s)
 	require.Same(t, before, s.sel, "it was made ready")
 }
+
+// A prefilter that was built quickly is replaced once it has read enough, unless Tune has
+// replaced it. Both find the same.
+func TestSettle(t *testing.T) {
+	set := benchSignatures(t, 100)
+	p := benchProgram(t, set)
+	p.learners.Store(learning) // nothing is tuned
+	block := benchLines(set, 1<<20, 0.05)
+	s := NewStream(manager, StreamOptions{})
+	want := len(p.Scan(s, block, arrival))
+	require.Positive(t, want)
+	before := s.sel.finder.prefilter.Load()
+	for range quickBytes / len(block) {
+		require.Same(t, before, s.sel.finder.prefilter.Load())
+		require.Len(t, p.Scan(s, block, arrival), want)
+	}
+	settled := s.sel.finder.prefilter.Load()
+	require.NotSame(t, before, settled)
+	require.Len(t, p.Scan(s, block, arrival), want)
+	require.Same(t, settled, s.sel.finder.prefilter.Load())
+}

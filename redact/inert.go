@@ -1,33 +1,34 @@
 package redact
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"crowsnest/internal/lazyre"
 )
 
 var (
 	// address is what follows the scheme of a URL: its host is group 1.
-	address = regexp.MustCompile(`://([^\s/?#]*)`)
+	address = lazyre.New(`://([^\s/?#]*)`)
 	// opener is a scheme without a host, or a host without a scheme, that
 	// programs turn into a link.
-	opener  = regexp.MustCompile(`(?i)(\b|_)(` + strings.Join(schemes, "|") + `)(:)|(www)(\.)`)
+	opener  = lazyre.New(`(?i)(\b|_)(` + strings.Join(schemes, "|") + `)(:)|(www)(\.)`)
 	schemes = []string{"mailto", "javascript", "vbscript", "tel", "sms", "xmpp", "skype", "callto", "magnet"}
 	// mailbox is the @ of a mail address, with the text around it.
-	mailbox = regexp.MustCompile(`(?i)([a-z0-9._%+-])@((?:[a-z0-9-]+\.)+[a-z]{2})`)
+	mailbox = lazyre.New(`(?i)([a-z0-9._%+-])@((?:[a-z0-9-]+\.)+[a-z]{2})`)
 	// element starts an HTML element, or is a word in angle brackets that programs
 	// write, such as <nil>.
-	element = regexp.MustCompile(`(?i)<(?:nil|none|unset|unknown|invalid|empty|redacted)>|<[a-z/?]`)
+	element = lazyre.New(`(?i)<(?:nil|none|unset|unknown|invalid|empty|redacted)>|<[a-z/?]`)
 	// definition makes a link of every mention of a name in Markdown; the link may
 	// be without a scheme.
-	definition = regexp.MustCompile(`\]:(\s*<?[/\\])`)
+	definition = lazyre.New(`\]:(\s*<?[/\\])`)
 	markdown   = strings.NewReplacer("`", "'", "](", "] (", "][", "] [", "&#", "& #")
 	// chatMarkup starts a mention or a link in Slack: <!channel>, <@U1>, <#C1>,
 	// <https://x|text>.
-	chatMarkup = regexp.MustCompile(`(?i)<([!@#]|[a-z][a-z0-9+.-]*:)`)
+	chatMarkup = lazyre.New(`(?i)<([!@#]|[a-z][a-z0-9+.-]*:)`)
 	// mention notifies everybody in chats that search plain text for names.
-	mention = regexp.MustCompile(`(?i)@(everyone|channel|here|all)\b`)
+	mention = lazyre.New(`(?i)@(everyone|channel|here|all)\b`)
 )
 
 // Inert changes text of a log line so that it cannot become a link, a mention or markup

@@ -19,11 +19,7 @@ const maxInput = 1 << 20
 
 // Redactor hides secrets. It is immutable and safe for concurrent use.
 type Redactor struct {
-	extra   []*regexp.Regexp
-	classes [256]class
-	tokens  tokenTable
-	hints   *hints
-	keys    keys.Table
+	extra []*regexp.Regexp
 	// scanners holds used scanners: the finders are values, so scanners are not on the
 	// stack.
 	scanners sync.Pool
@@ -31,16 +27,26 @@ type Redactor struct {
 
 // New returns a Redactor that also hides every match of the extra patterns.
 func New(extra []*regexp.Regexp) *Redactor {
-	r := &Redactor{
-		extra:   slices.Clone(extra),
-		classes: newClasses(),
-		keys:    keys.New(),
-	}
-	rules := append(vendorTokens(), announcedSecrets()...)
-	r.hints = newHints(rules)
-	r.tokens.fill(rules, r.hints)
-	return r
+	return &Redactor{extra: slices.Clone(extra)}
 }
+
+// tables are what every scan looks up. They are immutable.
+type tables struct {
+	classes [256]class
+	tokens  tokenTable
+	hints   *hints
+	keys    keys.Table
+}
+
+// known makes the tables at the first scan: that takes milliseconds, and many processes
+// never see a text that needs one.
+var known = sync.OnceValue(func() *tables {
+	t := &tables{classes: newClasses(), keys: keys.New()}
+	rules := append(vendorTokens(), announcedSecrets()...)
+	t.hints = newHints(rules)
+	t.tokens.fill(rules, t.hints)
+	return t
+})
 
 // String returns s with each secret replaced by Mask. Without a secret it returns s
 // itself and does not allocate. String(String(s)) equals String(s). If s is longer

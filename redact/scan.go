@@ -12,6 +12,7 @@ import (
 type scanner struct {
 	commandReader
 	r          *Redactor
+	tables     *tables
 	out        rewriter
 	urls       urls
 	awsID      bool // an AWS access key id was seen
@@ -21,7 +22,8 @@ type scanner struct {
 
 // start prepares a zero scanner.
 func (sc *scanner) start(r *Redactor, s string, depth int) {
-	sc.r, sc.table, sc.depth = r, &r.keys, depth
+	sc.r, sc.tables, sc.depth = r, known(), depth
+	sc.table = &sc.tables.keys
 	sc.s, sc.out.s = s, s
 }
 
@@ -58,7 +60,7 @@ const lookInside = 256
 
 // scan returns the text with its secrets hidden.
 func (sc *scanner) scan() string {
-	s, h := sc.s, sc.r.hints
+	s, h := sc.s, sc.tables.hints
 	w := h.after(codeEdge, s[0])
 	for next := 1; next < len(s); next++ {
 		w = h.after(w, s[next])
@@ -106,7 +108,7 @@ func (sc *scanner) take(p span) int {
 
 // at looks for a secret around the byte at i.
 func (sc *scanner) at(i int) span {
-	switch sc.r.classes[sc.s[i]] {
+	switch sc.tables.classes[sc.s[i]] {
 	case classSeparator:
 		return sc.separator(i)
 	case classQuote:

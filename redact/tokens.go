@@ -66,8 +66,8 @@ func (sc *scanner) token(i int) span {
 	if i+2 >= len(sc.s) {
 		return span{}
 	}
-	table := &sc.r.tokens
-	list := &table.lists[table.index[sc.r.hints.pair(sc.s[i], sc.s[i+1])]]
+	table := &sc.tables.tokens
+	list := &table.lists[table.index[sc.tables.hints.pair(sc.s[i], sc.s[i+1])]]
 	if !list.thirds.has(sc.s[i+2]) || !list.fourths.has(sc.byteAt(i+3)) {
 		return span{}
 	}

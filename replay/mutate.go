@@ -155,7 +155,7 @@ func (m *mutator) scalars() {
 		m.add("silent", func(x *rules.Rule) { x.Silent /= 2 })
 	}
 	stated := func(key string, change func(*rules.Rule)) {
-		if _, ok := r.Origin[key]; ok {
+		if _, ok := r.SetBy()[key]; ok {
 			m.add(key, change)
 		}
 	}

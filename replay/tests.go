@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/lazyre"
 	"crowsnest/internal/text"
 	"crowsnest/matcher"
 	"crowsnest/rules"
@@ -214,7 +215,7 @@ func nextTime(steps []step, points []rules.Checkpoint) time.Duration {
 	return min(steps[0].at, points[0].At)
 }
 
-var valueAction = regexp.MustCompile(`\{\{-?\s*\$value\s*-?\}\}`)
+var valueAction = lazyre.New(`\{\{-?\s*\$value\s*-?\}\}`)
 
 func (s *session) input(t rules.Test, st step) error {
 	at := testStart.Add(st.at)

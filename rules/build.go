@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -67,7 +66,9 @@ func (b *builder) collect() bool {
 			return false
 		}
 		for _, r := range d.rules {
-			r.form.origin = maps.Clone(r.form.origin) // overrides change it
+			if r.written != nil {
+				r.written = r.written.clone()
+			}
 			b.rules = append(b.rules, &r)
 		}
 	}
@@ -93,15 +94,22 @@ func (b *builder) checkPacks() {
 		}
 		h := &d.pack.Pack
 		b.checkRequires(d)
-		if b.opt.Shipped && h.Keys.Missing("rules") && !d.pack.Keys.Missing("pack") {
-			b.errorAt(d.pack.Keys.Key("pack"), "no-rule-count", "the header does not state the number of rules",
-				fmt.Sprintf("add `rules: %d` to the header, so that a truncated file is refused", len(d.pack.Rules)))
+		if b.opt.Shipped {
+			b.checkCounted(d.parsed().pack)
 		}
 		if other := names[h.Name]; other != nil && h.Name != "" {
-			b.warnAt(h.Keys.Value("name"), "duplicate-pack", fmt.Sprintf("%s also has a pack named %s", other.file, h.Name), "rename one of them: overrides for pack:"+h.Name+" change both")
+			b.warnAt(d.parsed().pack.Pack.Keys.Value("name"), "duplicate-pack", fmt.Sprintf("%s also has a pack named %s", other.file, h.Name), "rename one of them: overrides for pack:"+h.Name+" change both")
 			continue
 		}
 		names[h.Name] = d
+	}
+}
+
+// checkCounted checks that the header of a shipped pack states the number of rules.
+func (b *builder) checkCounted(p *PackFile) {
+	if p.Pack.Keys.Missing("rules") && !p.Keys.Missing("pack") {
+		b.errorAt(p.Keys.Key("pack"), "no-rule-count", "the header does not state the number of rules",
+			fmt.Sprintf("add `rules: %d` to the header, so that a truncated file is refused", len(p.Rules)))
 	}
 }
 
@@ -118,7 +126,7 @@ func (b *builder) checkRequires(d *Document) {
 	// A build between two releases has the features of the next one.
 	core := semver.New(version.Major(), version.Minor(), version.Patch(), "", "")
 	if !want.Check(version) && !want.Check(core) {
-		b.errorAt(h.Keys.Value("requires"), "requires",
+		b.errorAt(d.parsed().pack.Pack.Keys.Value("requires"), "requires",
 			fmt.Sprintf("the pack requires crowsnest %s, but this is %s", h.Requires, b.opt.Version), "upgrade crowsnest, or use an older version of the pack")
 	}
 }
@@ -127,7 +135,7 @@ func (b *builder) checkRequires(d *Document) {
 func (b *builder) checkNames() {
 	first := map[string]*packRule{}
 	for _, r := range b.rules {
-		name := foldName(r.form.Alert)
+		name := foldName(r.alert)
 		other := first[name]
 		if name == "" || other == nil {
 			first[name] = r
@@ -137,7 +145,7 @@ func (b *builder) checkNames() {
 			continue
 		}
 		r.duplicate = true
-		b.problems = append(b.problems, other.form.duplicate(&r.form))
+		b.problems = append(b.problems, other.form().duplicate(r.form()))
 	}
 }
 
@@ -164,17 +172,17 @@ func (b *builder) override() {
 
 // compileOverridden compiles a rule that overrides changed.
 func (b *builder) compileOverridden(r *packRule) {
-	packed := r.rule
-	rule, problems := compileSafely(r.form)
+	packed, form := r.rule, r.form()
+	rule, problems := compileSafely(*form)
 	if r.rule = rule; r.relabelled && rule != nil && packed != nil {
 		rule.Packed = packed
 	}
-	by := r.form.Keys.Key("by")
+	by := form.Keys.Key("by")
 	for i, p := range problems {
 		// What is wrong with the rule now is wrong because of its new key.
-		if r.form.Keys.Has("by") && by.File() != r.doc.file && p.File == r.doc.file && !slices.Contains(r.doc.problems, p) {
+		if form.Keys.Has("by") && by.File() != r.doc.file && p.File == r.doc.file && !slices.Contains(r.doc.problems, p) {
 			message := fmt.Sprintf("%s (%s:%d:%d)", p.Message, p.File, p.Line, p.Column)
-			problems[i] = r.form.problem(by, p.Level, p.Check, message, "choose another `by`, or copy the rule into a pack of your own under a new name")
+			problems[i] = form.problem(by, p.Level, p.Check, message, "choose another `by`, or copy the rule into a pack of your own under a new name")
 		}
 	}
 	b.problems = append(b.problems, problems...)
@@ -183,12 +191,12 @@ func (b *builder) compileOverridden(r *packRule) {
 func (b *builder) applyTo(e *OverrideSyntax) {
 	found := false
 	for _, r := range b.rules {
-		if !e.applies(&r.form) {
+		if !e.applies(r.alert, r.doc.Pack()) {
 			continue
 		}
 		found = true
-		e.apply(&r.form)
-		r.overridden, r.form.released = true, false
+		e.apply(r.form())
+		r.overridden, r.written.released = true, false
 		r.relabelled = r.relabelled || e.relabels()
 	}
 	if !found {
@@ -200,9 +208,9 @@ func (b *builder) applyTo(e *OverrideSyntax) {
 func (b *builder) similar(rule string) string {
 	var names []string
 	for _, r := range b.rules {
-		name := r.form.Alert
+		name := r.alert
 		if strings.HasPrefix(rule, "pack:") {
-			name = "pack:" + r.form.pack
+			name = "pack:" + r.doc.Pack()
 		}
 		names = append(names, name)
 	}
@@ -212,15 +220,18 @@ func (b *builder) similar(rule string) string {
 	return "name a loaded rule, a glob of names or pack:NAME; remove overrides of rules that no longer exist"
 }
 
-// lint checks the effective rules.
+// lint checks the effective rules. Those of compiled packs alone were checked together.
 func (b *builder) lint() {
+	if !b.opt.Shipped && !slices.ContainsFunc(b.rules, func(r *packRule) bool { return r.doc.compiled == nil || r.overridden }) {
+		return
+	}
 	literals := map[string]*packRule{}
 	for _, r := range b.rules {
 		if r.rule == nil {
 			continue
 		}
 		if b.opt.Shipped && !r.doc.Broken() {
-			b.problems = append(b.problems, lintShipped(&r.form, r.rule)...)
+			b.problems = append(b.problems, lintShipped(r.form(), r.rule)...)
 		}
 		for _, key := range shadowKeys(r.rule) {
 			other := literals[key]
@@ -229,8 +240,8 @@ func (b *builder) lint() {
 				continue
 			}
 			if other.doc != r.doc && !r.duplicate {
-				b.problems = append(b.problems, r.form.problem(r.form.at, strictyaml.Warning, "shadowed",
-					fmt.Sprintf("rule %s matches the same text in the same streams as %s at %s", r.form.Alert, other.form.Alert, other.form.at),
+				b.problems = append(b.problems, r.form().problem(r.form().at, strictyaml.Warning, "shadowed",
+					fmt.Sprintf("rule %s matches the same text in the same streams as %s at %s", r.alert, other.alert, other.form().at),
 					"remove one of them, or add a text that only the lines of one have"))
 				break
 			}

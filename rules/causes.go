@@ -127,9 +127,9 @@ func (b *builder) lintCauses() {
 	byName := map[string]*packRule{}
 	var names []string
 	for _, r := range b.rules {
-		if r.form.Alert != "" && !r.duplicate {
-			byName[r.form.Alert] = r
-			names = append(names, r.form.Alert)
+		if r.alert != "" && !r.duplicate {
+			byName[r.alert] = r
+			names = append(names, r.alert)
 		}
 	}
 	for _, r := range b.rules {
@@ -146,8 +146,8 @@ func (b *builder) lintCauses() {
 				if best := strictyaml.Closest(c.Alert, names); best != "" {
 					fix = "did you mean " + best + "?"
 				}
-				b.problems = append(b.problems, r.form.problem(c.At, strictyaml.Warning, "unknown-cause",
-					fmt.Sprintf("rule %s is a symptom of %s, which no loaded pack has", r.form.Alert, c.Alert), fix))
+				b.problems = append(b.problems, r.form().problem(c.At, strictyaml.Warning, "unknown-cause",
+					fmt.Sprintf("rule %s is a symptom of %s, which no loaded pack has", r.alert, c.Alert), fix))
 				continue
 			}
 			if cause.rule != nil {
@@ -162,22 +162,28 @@ func (b *builder) lintCauses() {
 func (b *builder) checkShared(r *packRule, c *Cause, cause *packRule) {
 	if _, ok := c.Shared(r.rule, cause.rule.By); !ok {
 		at, where := blamed(c.At, r, cause)
-		b.problems = append(b.problems, r.form.problem(at, strictyaml.Error, "no-shared-label",
-			fmt.Sprintf("the keys of rules %s and %s have no name in common, so nothing says which alerts belong together%s", r.form.Alert, c.Alert, where),
+		b.problems = append(b.problems, r.form().problem(at, strictyaml.Error, "no-shared-label",
+			fmt.Sprintf("the keys of rules %s and %s have no name in common, so nothing says which alerts belong together%s", r.alert, c.Alert, where),
 			fmt.Sprintf("state the labels that must agree: {alert: %s, same: [...]}; same: [] relates all of its alerts in the same cluster", c.Alert)))
 		return
 	}
-	for i := range r.form.SymptomOf {
-		s := &r.form.SymptomOf[i]
+	unknown := func(name string) bool {
+		return name != "" && !isReserved(name) && !slices.Contains(DefaultIdentity, name) && !slices.Contains(cause.rule.AlertNames(), name)
+	}
+	if !slices.ContainsFunc(c.Same, unknown) {
+		return
+	}
+	for i := range r.form().SymptomOf {
+		s := &r.form().SymptomOf[i]
 		if s.Alert != c.Alert || s.Keys.Broken("same") {
 			continue
 		}
 		for k, name := range s.Same {
-			if name == "" || isReserved(name) || slices.Contains(DefaultIdentity, name) || slices.Contains(cause.rule.AlertNames(), name) {
+			if !unknown(name) {
 				continue
 			}
 			at, where := blamed(s.Keys.Item("same", k), cause)
-			b.problems = append(b.problems, r.form.problem(at, strictyaml.Error, "same",
+			b.problems = append(b.problems, r.form().problem(at, strictyaml.Error, "same",
 				fmt.Sprintf("`same` has `%s`, which is neither in `by` nor in `labels` of rule %s%s", name, c.Alert, where), "list only labels that the alerts of both rules have"))
 		}
 	}
@@ -187,7 +193,10 @@ func (b *builder) checkShared(r *packRule, c *Cause, cause *packRule) {
 // changes one of them, else at. where names at in the first case.
 func blamed(at strictyaml.Pos, rules ...*packRule) (_ strictyaml.Pos, where string) {
 	for _, r := range rules {
-		if by := r.form.Keys.Key("by"); r.form.Keys.Has("by") && by.File() != r.doc.file {
+		if !r.overridden {
+			continue
+		}
+		if by := r.form().Keys.Key("by"); r.form().Keys.Has("by") && by.File() != r.doc.file {
 			return by, fmt.Sprintf(" (%s)", at)
 		}
 	}
@@ -211,9 +220,9 @@ func (b *builder) findCircles(byName map[string]*packRule) {
 				var steps []string
 				for k, x := range path[at:] {
 					of := append(path[at+1:len(path):len(path)], cause)[k]
-					steps = append(steps, fmt.Sprintf("%s is a symptom of %s", x.form.Alert, of.form.Alert))
+					steps = append(steps, fmt.Sprintf("%s is a symptom of %s", x.alert, of.alert))
 				}
-				b.problems = append(b.problems, r.form.problem(c.At, strictyaml.Error, "cause-circle",
+				b.problems = append(b.problems, r.form().problem(c.At, strictyaml.Error, "cause-circle",
 					"`symptom_of` leads in a circle: "+strings.Join(steps, ", "), "keep the direction from the symptom to the cause"))
 				continue
 			}

@@ -50,7 +50,7 @@ func compile(f form) (*Rule, Problems) {
 		Alert: f.Alert, Pack: f.pack, File: f.file, Line: f.at.Line,
 		Sequence: f.Keys.Has("sequence"), Count: f.Count, Within: f.Within, Distinct: f.Distinct, By: f.By,
 		For: f.For, Silent: f.Silent, KeepFiringFor: f.KeepFiringFor, Expire: f.Expire, Limit: f.Limit,
-		Mode: f.Enabled, Severity: f.Severity, Origin: f.origin, Disabled: f.disabled,
+		Mode: f.Enabled, Severity: f.Severity, Places: PlacesOf(f.origin), Disabled: f.disabled,
 		Infrastructure: f.RuleSyntax.Origin == OriginInfrastructure, maxLine: &lineBound{},
 	}}
 	c.setDefaults()

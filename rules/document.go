@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"crowsnest/rules/rulefiles"
@@ -23,16 +24,31 @@ type Document struct {
 	pack      *PackFile
 	overrides *OverridesFile
 	rules     []packRule // before overrides are applied
+	compiled  *compiled  // nil: the file was parsed
 }
 
 // packRule is one rule of a pack.
 type packRule struct {
-	doc  *Document
-	form form
-	rule *Rule // nil if it has errors
+	doc   *Document
+	alert string
+	// written is the form of the rule; nil for a rule of a compiled pack whose form nobody
+	// has needed: use form.
+	written *form
+	rule    *Rule // nil if it has errors
 	// Of Build only: an override changed the rule, or another pack has its name. Relabelled:
 	// an override changed what alerts look like.
 	overridden, relabelled, duplicate bool
+}
+
+// form returns the written form of a rule. The first call for a rule of a compiled pack
+// parses the pack.
+func (r *packRule) form() *form {
+	if r.written == nil {
+		all := r.doc.parsed().rules
+		i := slices.IndexFunc(all, func(o packRule) bool { return o.alert == r.alert })
+		r.written = all[i].written.clone()
+	}
+	return r.written
 }
 
 // File returns the name of the file.
@@ -62,6 +78,9 @@ func (d *Document) Broken() bool { return len(d.problems.Errors()) > 0 }
 // files, but see File. The document is never nil; if it has errors, Build uses it only to check
 // other files against it. The document keeps f.Data, which must not change.
 func Parse(f File) (*Document, Problems) {
+	if f.Compiled != "" {
+		return parseCompiled(f), nil
+	}
 	sum := sha256.Sum256(f.Data)
 	d := &Document{file: f.Name, sha: hex.EncodeToString(sum[:])}
 	data := f.Data
@@ -114,7 +133,7 @@ func (d *Document) parsePack(doc *strictyaml.Document, data []byte, released boo
 		if len(problems.Errors()) > 0 || f.Keys.Damaged() {
 			rule = nil
 		}
-		d.rules = append(d.rules, packRule{doc: d, form: f, rule: rule})
+		d.rules = append(d.rules, packRule{doc: d, alert: f.Alert, written: &f, rule: rule})
 	}
 }
 

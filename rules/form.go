@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -67,6 +68,13 @@ func newForm(p *PackFile, r *RuleSyntax, file string) form {
 		f.annotationKeys[name] = &r.Keys
 	}
 	return f
+}
+
+// clone returns a copy that overrides may change.
+func (f *form) clone() *form {
+	out := *f
+	out.origin = maps.Clone(f.origin)
+	return &out
 }
 
 func originOf(kind string, p strictyaml.Pos) string { return kind + " " + p.String() }

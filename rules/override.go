@@ -69,11 +69,11 @@ func (d *Document) checkOverride(e *OverrideSyntax) {
 // removes, the glob matches names of packs.
 func ruleGlob(rule string) string { return strings.TrimPrefix(rule, "pack:") }
 
-// applies reports whether an override applies to a rule.
-func (e *OverrideSyntax) applies(f *form) bool {
-	name := f.Alert
+// applies reports whether an override applies to a rule of a pack.
+func (e *OverrideSyntax) applies(alert, pack string) bool {
+	name := alert
 	if strings.HasPrefix(e.Rule, "pack:") {
-		name = f.pack
+		name = pack
 	}
 	ok, err := path.Match(ruleGlob(e.Rule), name)
 	return ok && err == nil

@@ -129,9 +129,8 @@ type Rule struct {
 	// state over a reload.
 	Hash string
 
-	// Origin maps each key to where it was set: "pack file:line",
-	// "defaults file:line" or "override file:line". An absent key has its default.
-	Origin map[string]string
+	// Places says where each key was set: use SetBy.
+	Places Places
 
 	// Source is the text of the rule in its pack, without its tests.
 	Source string

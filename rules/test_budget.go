@@ -32,9 +32,9 @@ func (b *builder) checkTests() {
 			if total <= maxTestTime {
 				continue
 			}
-			b.problems = append(b.problems, r.form.problem(r.form.Keys.Key("tests"), strictyaml.Error, "test-budget",
+			b.problems = append(b.problems, r.form().problem(r.form().Keys.Key("tests"), strictyaml.Error, "test-budget",
 				fmt.Sprintf("the inline tests up to test %d of rule %s may take %s of CPU time; all packs together are allowed %s",
-					i+1, r.form.Alert, total.Round(time.Second), maxTestTime), "repeat lines less often, or load fewer packs"))
+					i+1, r.alert, total.Round(time.Second), maxTestTime), "repeat lines less often, or load fewer packs"))
 			return
 		}
 	}

@@ -6,10 +6,10 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/rules"
 )
 
@@ -108,7 +108,7 @@ func annotation(r *rules.Rule, name string) string {
 }
 
 // action matches a part of a template that only inserts a value.
-var action = regexp.MustCompile(`\{\{-?\s*\$(?:labels|vars)?\.?(\w+)\s*-?\}\}`)
+var action = lazyre.New(`\{\{-?\s*\$(?:labels|vars)?\.?(\w+)\s*-?\}\}`)
 
 // plain returns a template as readable text, with the names of values in italics.
 func plain(t *rules.Template) string {
@@ -180,7 +180,7 @@ func mitigation(r *rules.Rule) string {
 }
 
 // issue matches a reference to GitHub, such as owner/repository#12.
-var issue = regexp.MustCompile(`^([\w.-]+/[\w.-]+)#(\d+)$`)
+var issue = lazyre.New(`^([\w.-]+/[\w.-]+)#(\d+)$`)
 
 // reference turns a reference into a link.
 func reference(ref string) string {

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"crowsnest/internal/lazyre"
 )
 
 // Limits of a file.
@@ -32,8 +33,8 @@ const (
 
 var (
 	bom      = []byte("\xEF\xBB\xBF")
-	lineRef  = regexp.MustCompile(`^line (\d+): `)
-	okIndent = regexp.MustCompile(`^[ ]*\t`)
+	lineRef  = lazyre.New(`^line (\d+): `)
+	okIndent = lazyre.New(`^[ ]*\t`)
 )
 
 // Options configure decoding. The zero value suits most files.

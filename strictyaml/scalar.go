@@ -4,18 +4,19 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
 	"gopkg.in/yaml.v3"
+
+	"crowsnest/internal/lazyre"
 )
 
 var (
-	decimal      = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
-	trailingZero = regexp.MustCompile(`^[0-9]+\.[0-9]*[1-9]0+$`)
+	decimal      = lazyre.New(`^[-+]?(0|[1-9][0-9]*)$`)
+	trailingZero = lazyre.New(`^[0-9]+\.[0-9]*[1-9]0+$`)
 )
 
 const durationForm = "write it as in Prometheus: 30s, 10m, 1h30m, 7d"

@@ -5,15 +5,19 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"sync"
 	"unicode/utf8"
 )
 
 // maxSnippet is the maximum length of a snippet, in bytes.
 const maxSnippet = 400
 
-// source is the text of one file. It is immutable.
+// source is the text of one file. It is immutable, and safe for concurrent use.
 type source struct {
 	name string
+	// read returns the text of a source that was not read yet; nil: it was.
+	read func() []byte
+	once sync.Once
 	data []byte
 	// starts are the offsets of lines as editors count them: after each \n.
 	starts []int
@@ -32,8 +36,23 @@ type yamlLine struct {
 const markEvery = 64
 
 func newSource(name string, data []byte) *source {
+	s := &source{name: name}
+	s.index(data)
+	return s
+}
+
+// text returns s after its text was read.
+func (s *source) text() *source {
+	if s.read != nil {
+		s.once.Do(func() { s.index(s.read()) })
+	}
+	return s
+}
+
+// index sets the text and finds its lines.
+func (s *source) index(data []byte) {
 	lines := bytes.Count(data, []byte("\n")) + 1
-	s := &source{name: name, data: data, starts: make([]int, 1, lines), breaks: make([]yamlLine, 0, lines)}
+	s.data, s.starts, s.breaks = data, make([]int, 1, lines), make([]yamlLine, 0, lines)
 	begin := len(data) - len(bytes.TrimPrefix(data, bom))
 	for i := 0; i < len(data); i++ {
 		width := breakWidth(data[i:])
@@ -48,7 +67,6 @@ func newSource(name string, data []byte) *source {
 		i += width - 1
 	}
 	s.breaks = append(s.breaks, newYAMLLine(data, begin, len(data)))
-	return s
 }
 
 func newYAMLLine(data []byte, from, to int) yamlLine {
@@ -116,6 +134,7 @@ func (s *source) pos(at int) Pos {
 func (s *source) line(n int) string { return string(s.lineBytes(n)) }
 
 func (s *source) lineBytes(n int) []byte {
+	s.text()
 	if n < 1 || n > len(s.starts) {
 		return nil
 	}
@@ -125,6 +144,16 @@ func (s *source) lineBytes(n int) []byte {
 	}
 	return bytes.TrimRight(s.data[s.starts[n-1]:end], "\r\n")
 }
+
+// Text is a file some of whose positions are known before it is read.
+type Text struct{ src source }
+
+// NewText returns the text of a file. The first use of a line of it calls read, at most once.
+// The bytes must not change.
+func NewText(name string, read func() []byte) *Text { return &Text{source{name: name, read: read}} }
+
+// Pos returns a position of the text: a line and a byte of it, from 1.
+func (t *Text) Pos(line, column int) Pos { return Pos{src: &t.src, Line: line, Column: column} }
 
 // Pos is a position in a file. The zero value is no position.
 type Pos struct {
@@ -194,7 +223,7 @@ func (p Pos) End() Pos {
 	if p.src == nil {
 		return p
 	}
-	return p.src.pos(max(0, len(bytes.TrimRight(p.src.data, " \t\r\n"))-1))
+	return p.src.pos(max(0, len(bytes.TrimRight(p.src.text().data, " \t\r\n"))-1))
 }
 
 // LastLine returns the number of the last line that is not blank.
@@ -202,7 +231,7 @@ func (p Pos) LastLine() int {
 	if p.src == nil {
 		return 0
 	}
-	n := len(p.src.starts)
+	n := len(p.src.text().starts)
 	for n > 1 && len(bytes.TrimSpace(p.src.lineBytes(n))) == 0 {
 		n--
 	}

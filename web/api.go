@@ -349,7 +349,7 @@ func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, covered coverag
 		Quarantined: loaded.Quarantined[r.Alert], Waits: loaded.Waits[r.Alert],
 		Disabled: r.Disabled, Pending: st.Pending, Firing: st.Firing, Source: r.Source,
 		SymptomOf: toSymptomOf(r), Line: r.Line, Runbook: r.Remediation.RunbookURL,
-		Affects: toAffected(r.Remediation.Affects), SetBy: r.Origin,
+		Affects: toAffected(r.Remediation.Affects), SetBy: r.SetBy(),
 	}
 	if r.Silent > 0 {
 		out.Armed = &st.Armed

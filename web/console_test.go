@@ -100,9 +100,9 @@ func TestPicture(t *testing.T) {
 func TestAssets(t *testing.T) {
 	s := newTestServer(t, exampleView(), Options{})
 	total := 0
-	for name, f := range s.assets {
+	for name, f := range s.assets() {
 		require.NotEmpty(t, f.kind, name)
-		w := request(s, "GET", s.assets.url(name))
+		w := request(s, "GET", s.assets().url(name))
 		require.Equal(t, "public, max-age=31536000, immutable", w.Header().Get("Cache-Control"))
 		require.Equal(t, f.plain, w.Body.Bytes())
 		total += len(f.plain)
@@ -117,7 +117,7 @@ func TestAssets(t *testing.T) {
 		s.Handler().ServeHTTP(w, r)
 		require.Equal(t, http.StatusNotModified, w.Code)
 	}
-	require.Less(t, len(s.assets["console.js"].plain), 60<<10)
+	require.Less(t, len(s.assets()["console.js"].plain), 60<<10)
 	require.Less(t, total, 100<<10)
 	require.Equal(t, 404, request(s, "GET", "/static/nope.js").Code)
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/prometheus/alertmanager/pkg/labels"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/lazyre"
 )
 
 // Bounds of the filters of one request. Requests need no authentication, and every
@@ -79,7 +79,7 @@ func splitMatchers(text string) []string {
 	return out
 }
 
-var matcherForm = regexp.MustCompile(`^\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(=~|!~|!=|=)(?s:(.*))$`)
+var matcherForm = lazyre.New(`^\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(=~|!~|!=|=)(?s:(.*))$`)
 
 // parseMatcher parses one matcher. It checks the size of an expression before
 // compiling it.

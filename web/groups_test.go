@@ -98,7 +98,7 @@ func TestRemovedRule(t *testing.T) {
 // Completion knows the keys of each kind of object of the rule language.
 func TestKeyHints(t *testing.T) {
 	s := newTestServer(t, exampleView(), Options{})
-	w := request(s, "GET", s.assets.url("keys.json"))
+	w := request(s, "GET", s.assets().url("keys.json"))
 	require.Equal(t, 200, w.Code)
 	require.Contains(t, w.Header().Get("Cache-Control"), "immutable")
 	var hints map[string]map[string]keyHint
@@ -108,7 +108,7 @@ func TestKeyHints(t *testing.T) {
 	require.Equal(t, "Step", hints["Rule"]["sequence"].In)
 	require.Contains(t, hints["Rule"]["severity"].Text, ".")
 	require.Contains(t, hints["Matcher"], "regex")
-	require.Less(t, len(s.assets["keys.json"].gzipd), 8<<10)
+	require.Less(t, len(s.assets()["keys.json"].gzipd), 8<<10)
 }
 
 // The page of a rule has the results of its tests, which run once.

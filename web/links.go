@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/lazyre"
 	sel "crowsnest/rules/selector"
 )
 
@@ -80,7 +80,7 @@ func window(e episodes.Episode, now time.Time) (from, to time.Time) {
 	return from, to
 }
 
-var placeholder = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+var placeholder = lazyre.New(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
 // logsLink replaces the placeholders of a template, as the configuration describes them.
 func logsLink(template string, e episodes.Episode, now time.Time) string {
@@ -105,7 +105,7 @@ func logsLink(template string, e episodes.Episode, now time.Time) string {
 func encoded(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
 // objectName is the form of names of Kubernetes, which a shell does not interpret.
-var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+var objectName = lazyre.New(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 
 // kubectl returns a command that prints the logs of an episode; "" if its pod is not known.
 func kubectl(e episodes.Episode) string {

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"crowsnest/episodes"
@@ -33,22 +34,28 @@ type page struct {
 	Data     any
 }
 
-type pages map[string]*template.Template
+// pages are the templates of the pages, each of which is parsed when it is first shown:
+// nobody opens the pages of most processes.
+type pages map[string]func() *template.Template
 
-func parsePages(files assets) pages {
+func newPages(files func() assets) pages {
 	out := pages{}
 	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "history", "runbook", "playground", "silence", "fleet", "error"} {
-		t := template.New("layout.html").Funcs(template.FuncMap{
-			"ago": agoTime, "since": sinceTime, "when": whenTime, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "host": hostOfLink, "join": strings.Join,
-			"count": text.Digits, "number": number, "health": healthText, "span": span, "asset": files.url,
-			"pending": pendingText, "plural": plural, "capital": capital, "state": stateText, "tame": tame, "lower": strings.ToLower, "breakable": breakable, "yaml": highlightYAML, "hours": silenceSpan,
-			"weekday": weekday, "int64": func(n int) int64 { return int64(n) },
-			"nest": func(p page, x any) nested { return nested{p, x} },
-		})
-		// The templates are embedded, and a test parses all of them.
-		out[name] = template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
+		out[name] = sync.OnceValue(func() *template.Template { return parsePage(files, name) })
 	}
 	return out
+}
+
+func parsePage(files func() assets, name string) *template.Template {
+	t := template.New("layout.html").Funcs(template.FuncMap{
+		"ago": agoTime, "since": sinceTime, "when": whenTime, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "host": hostOfLink, "join": strings.Join,
+		"count": text.Digits, "number": number, "health": healthText, "span": span, "asset": func(name string) string { return files().url(name) },
+		"pending": pendingText, "plural": plural, "capital": capital, "state": stateText, "tame": tame, "lower": strings.ToLower, "breakable": breakable, "yaml": highlightYAML, "hours": silenceSpan,
+		"weekday": weekday, "int64": func(n int) int64 { return int64(n) },
+		"nest": func(p page, x any) nested { return nested{p, x} },
+	})
+	// The templates are embedded, and a test parses all of them.
+	return template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
 }
 
 // nested is what a part of a page gets: the page, and its own data.
@@ -79,7 +86,7 @@ func (s *Server) routePages(mux *router) {
 			"Status": s.view.Status(), "Shadow": s.view.Shadow(), "Build": buildInfo().facts(),
 		}})
 	})
-	mux.Handle("GET /static/", s.assets)
+	mux.HandleFunc("GET /static/", func(w http.ResponseWriter, r *http.Request) { s.assets().ServeHTTP(w, r) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, http.StatusNotFound, "Not found", "There is no page "+tame(r.URL.Path)+".")
 	})
@@ -98,7 +105,7 @@ func (s *Server) render(w http.ResponseWriter, name string, code int, data page)
 		data.Troubles[i] = tame(data.Troubles[i])
 	}
 	var b bytes.Buffer
-	if err := s.pages[name].Execute(&b, data); err != nil {
+	if err := s.pages[name]().Execute(&b, data); err != nil {
 		s.opt.Log.Error().Str("page", name).Err(err).Msg("render page")
 		http.Error(w, "the page could not be rendered; see the log of crowsnest", http.StatusInternalServerError)
 		return

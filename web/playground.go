@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	sel "crowsnest/rules/selector"
@@ -175,7 +175,7 @@ func playLabels(text string) (matcher.Labels, error) {
 }
 
 // listOfRules matches a text that begins with a rule and not with a pack.
-var listOfRules = regexp.MustCompile(`^(\s*(#.*)?\n)*\s*- `)
+var listOfRules = lazyre.New(`^(\s*(#.*)?\n)*\s*- `)
 
 const playPack = "pack: {name: playground, version: 0.0.0}\nrules:\n"
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -16,7 +17,7 @@ import (
 )
 
 // markdown renders runbooks. It omits raw HTML and addresses that execute something.
-var markdown = goldmark.New(goldmark.WithExtensions(extension.Table))
+var markdown = sync.OnceValue(func() goldmark.Markdown { return goldmark.New(goldmark.WithExtensions(extension.Table)) })
 
 type runbookData struct {
 	Name string
@@ -58,7 +59,7 @@ func (s *Server) runbookPage(w http.ResponseWriter, r *http.Request) {
 // of this server.
 func renderMarkdown(text string) (template.HTML, error) {
 	source := []byte(text)
-	doc := markdown.Parser().Parse(goldtext.NewReader(source))
+	doc := markdown().Parser().Parse(goldtext.NewReader(source))
 	err := ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if link, ok := n.(*ast.Link); ok && entering {
 			link.Destination = []byte(ownLink(string(link.Destination)))
@@ -69,7 +70,7 @@ func renderMarkdown(text string) (template.HTML, error) {
 		return "", err
 	}
 	var b bytes.Buffer
-	if err := markdown.Renderer().Render(&b, source, doc); err != nil {
+	if err := markdown().Renderer().Render(&b, source, doc); err != nil {
 		return "", err
 	}
 	return template.HTML(b.String()), nil //nolint:gosec // goldmark escapes text, and omits raw HTML and dangerous addresses

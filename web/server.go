@@ -76,7 +76,7 @@ type Server struct {
 	opt     Options
 	gate    *gate
 	pages   pages
-	assets  assets
+	assets  func() assets
 	feed    *feed
 	samples *samples
 	player  player
@@ -119,11 +119,11 @@ func New(view View, opt Options) *Server {
 	raw := view.Episodes
 	view = tamed(complete(view))
 	s := &Server{
-		own: view, view: labelled(view), opt: opt, gate: newGate(opt.Log), assets: readAssets(),
+		own: view, view: labelled(view), opt: opt, gate: newGate(opt.Log), assets: sync.OnceValue(readAssets),
 		feed: newFeed(raw), samples: newSamples(), raw: raw, silence: make(chan struct{}, 1), inner: http.NewServeMux(),
 		player: player{admit: make(chan struct{}, maxPlayers), turn: make(chan struct{}, 1), tests: opt.RunTests},
 	}
-	s.pages = parsePages(s.assets)
+	s.pages = newPages(s.assets)
 	probes := newRouter()
 	s.routeProbes(probes)
 	s.probes = secured(probes)

@@ -39,7 +39,7 @@ func exampleView() View {
 		Alert: "LeaseLost", Pack: "demo", File: "demo.yaml", Line: 3, From: from, Steps: []rules.Step{{From: from}}, Severity: rules.SeverityCritical,
 		Mode: rules.ModeOn, Scope: rules.ScopeCluster, For: 2 * time.Minute, Source: "- alert: LeaseLost\n" + hostile,
 		Remediation: rules.Remediation{RunbookURL: "https://example.org/r", Affects: []rules.Affects{{Component: "x", Versions: "<1.0"}}},
-		Origin:      map[string]string{"severity": "override o.yaml:3"},
+		Places:      rules.PlacesOf(map[string]string{"severity": "override o.yaml:3"}),
 	}
 	off := &rules.Rule{Alert: "Off", Pack: "demo", From: from, Steps: []rules.Step{{From: from}}, Severity: rules.SeverityInfo, Mode: rules.ModeOff}
 	set := &rules.Set{

@@ -4,13 +4,13 @@ package main
 
 import (
 	"os"
-	"regexp"
 	"runtime/debug"
 	"strings"
 
 	"github.com/prometheus/common/version"
 
 	"crowsnest/cli"
+	"crowsnest/internal/lazyre"
 )
 
 func main() {
@@ -22,7 +22,7 @@ func main() {
 	os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 }
 
-var release = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[a-zA-Z][a-zA-Z0-9.-]*)?$`)
+var release = lazyre.New(`^v\d+\.\d+\.\d+(-[a-zA-Z][a-zA-Z0-9.-]*)?$`)
 
 // released returns the version of a tagged module, such as 1.2.3. Any other, such as
 // one that Go derives from a commit, cannot be compared and becomes devel-VERSION.

@@ -6,12 +6,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"time"
 
 	"crowsnest/daemon/component"
 	"crowsnest/lead"
+	"crowsnest/internal/lazyre"
 	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/sinks/alertmanager"
@@ -178,10 +178,10 @@ func Read(file string) (*Config, error) {
 }
 
 // addressPath matches what follows the host in an address under a key url.
-var addressPath = regexp.MustCompile(`((?:\b|_)url:\s*["']?(?:https?://)?[^/?\s"'{}]+)[/?][^\s"'{},]+`)
+var addressPath = lazyre.New(`((?:\b|_)url:\s*["']?(?:https?://)?[^/?\s"'{}]+)[/?][^\s"'{},]+`)
 
 // endpointParams matches the parameters of OAuth2 on one line.
-var endpointParams = regexp.MustCompile(`(\bendpoint_params:\s*)\{[^}]*\}?`)
+var endpointParams = lazyre.New(`(\bendpoint_params:\s*)\{[^}]*\}?`)
 
 // Parse decodes and checks a configuration.
 func Parse(file string, data []byte) (*Config, strictyaml.Problems) {

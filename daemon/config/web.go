@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"regexp"
 
 	"crowsnest/daemon/component"
+	"crowsnest/internal/lazyre"
 	"crowsnest/sinks/alertmanager"
 	"crowsnest/strictyaml"
 	"crowsnest/web"
@@ -32,7 +32,7 @@ type Web struct {
 }
 
 // placeholder matches what LogsURL replaces, and braces that it cannot.
-var placeholder = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*\}|[{}]`)
+var placeholder = lazyre.New(`\{[A-Za-z_][A-Za-z0-9_]*\}|[{}]`)
 
 func (c *Config) checkWeb(k *checker) {
 	keys := c.Web.Keys

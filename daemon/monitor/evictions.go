@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/lazyre"
 )
 
 // alertEvictions fires when log lines of a namespace exhaust bounded memory.
@@ -88,7 +88,7 @@ func (c *evictedOf) String() string {
 }
 
 // plainName matches a namespace, optionally after its cluster.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?$`)
+var plainName = lazyre.New(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?$`)
 
 // namespaceText names a namespace for people. It does not repeat an invalid name,
 // which may be text of an attacker.

@@ -6,9 +6,10 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"crowsnest/internal/lazyre"
 )
 
 // Set is the list of namespaces whose logs rules with `origin:
@@ -23,7 +24,7 @@ type Set struct {
 // maxEntries bounds the entries of a list.
 const maxEntries = 1000
 
-var namespaceEntry = regexp.MustCompile(`^[+-]?[a-z0-9*]([a-z0-9*-]{0,61}[a-z0-9*])?$`)
+var namespaceEntry = lazyre.New(`^[+-]?[a-z0-9*]([a-z0-9*-]{0,61}[a-z0-9*])?$`)
 
 // Parse parses a list of namespaces. An entry is a name or a glob in
 // which * matches any text. `+NAME` adds to the built-in list, `-NAME` removes

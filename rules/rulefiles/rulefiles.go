@@ -31,6 +31,9 @@ type File struct {
 	// Released is set for a pack that is part of the program: rules.Parse does not lint its
 	// rules, because the lint found nothing before the release.
 	Released bool `json:"-"`
+	// Compiled is the name of a pack that is part of the program. rules.Parse then uses what
+	// was compiled from it, and File has no Data; see rules.ShippedWithoutTests.
+	Compiled string `json:"-"`
 	// WithoutTests lets rules.Parse omit the tests of a pack in the form of the shipped ones.
 	WithoutTests bool `json:"-"`
 }

@@ -8,6 +8,7 @@ import (
 	"text/template"
 	"text/template/parse"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/rules/internal/expr"
 )
 
@@ -48,7 +49,7 @@ func compileTemplate(src string) *template.Template {
 	return template.Must(template.New("template").Option("missingkey=zero").Funcs(c.functions()).AddParseTree("template", tree))
 }
 
-var parseErrorLine = regexp.MustCompile(`^template: [^:]*:(\d+): `)
+var parseErrorLine = lazyre.New(`^template: [^:]*:(\d+): `)
 
 // parseFailure returns an error of the parser with its position. The parser states
 // only the line, so the position is the first action of that line.
@@ -87,7 +88,7 @@ func lineStart(src string, n int) int {
 	return at
 }
 
-var definition = regexp.MustCompile(`\{\{-?\s*(define|block|template)\b`)
+var definition = lazyre.New(`\{\{-?\s*(define|block|template)\b`)
 
 func definitionAt(src string) int {
 	if loc := definition.FindStringIndex(src); loc != nil {

@@ -3,10 +3,10 @@ package template
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/internal/text"
 )
 
@@ -16,7 +16,7 @@ const (
 	maxPrintfWidth = 64
 )
 
-var printfVerb = regexp.MustCompile(`^[-+# 0]*([0-9]*)(?:\.([0-9]*))?([a-zA-Z%])`)
+var printfVerb = lazyre.New(`^[-+# 0]*([0-9]*)(?:\.([0-9]*))?([a-zA-Z%])`)
 
 // checkPrintf checks that the format is constant and that each argument fits its
 // verb.

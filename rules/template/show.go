@@ -3,12 +3,12 @@ package template
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"text/template/parse"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/rules/internal/shell"
 )
 
@@ -18,11 +18,11 @@ const maxStrict = 600
 
 // strictValue accepts the characters of names, namespace/name, addresses, ports
 // and versions. None of them has a meaning in any shell, with or without quotes.
-var strictValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/+-]*$`)
+var strictValue = lazyre.New(`^[A-Za-z0-9][A-Za-z0-9._:/+-]*$`)
 
 // looseValue matches text that programs turn into a link, and text that leaves a
 // path.
-var looseValue = regexp.MustCompile(`(?i)//|\.\.|www\.|\b(?:mailto|javascript|vbscript|tel|sms|xmpp|skype|callto|magnet):`)
+var looseValue = lazyre.New(`(?i)//|\.\.|www\.|\b(?:mailto|javascript|vbscript|tel|sms|xmpp|skype|callto|magnet):`)
 
 // Strict reports whether a value is safe in a command or a link without changes.
 func Strict(s string) bool {

@@ -5,11 +5,11 @@ package versions
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/rules/internal/expr"
 )
 
@@ -42,12 +42,12 @@ type Verdict struct {
 var (
 	// comparatorText is the text up to the next comparator: white space may separate an
 	// operator from its version.
-	comparatorText = regexp.MustCompile(`^[=!<>~^]*[ \t\r\n]*[^ ,\t\r\n]*`)
+	comparatorText = lazyre.New(`^[=!<>~^]*[ \t\r\n]*[^ ,\t\r\n]*`)
 
-	comparator  = regexp.MustCompile(`(?s)^(>=|=>|<=|=<|!=|~>|=|>|<|~|\^)?\s*v?(.*)$`)
-	fullVersion = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
-	partVersion = regexp.MustCompile(`^(\d+)(?:\.(\d+))?$`)
-	wildcard    = regexp.MustCompile(`^(\d+)(?:\.(\d+))?\.[xX*]$`)
+	comparator  = lazyre.New(`(?s)^(>=|=>|<=|=<|!=|~>|=|>|<|~|\^)?\s*v?(.*)$`)
+	fullVersion = lazyre.New(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+	partVersion = lazyre.New(`^(\d+)(?:\.(\d+))?$`)
+	wildcard    = lazyre.New(`^(\d+)(?:\.(\d+))?\.[xX*]$`)
 )
 
 // Check returns an error for an ambiguous version constraint. Valid are
@@ -188,7 +188,7 @@ func Judge(affects []Affects, image string) Verdict {
 }
 
 // archSuffix is the suffix that some projects add to images of one architecture.
-var archSuffix = regexp.MustCompile(`-(amd64|arm64|arm|ppc64le|riscv64|s390x)$`)
+var archSuffix = lazyre.New(`-(amd64|arm64|arm|ppc64le|riscv64|s390x)$`)
 
 // isOf reports whether the repository's path contains the entry's image as whole
 // components, at any registry or mirror.
@@ -299,10 +299,10 @@ func splitImage(image string) (repository, tag string) {
 }
 
 var (
-	tagPattern  = regexp.MustCompile(`^[vV]?(\d+\.\d+\.\d+)(?:[-_.+](.*))?$`)
-	preRelease  = regexp.MustCompile(`^(?i:(alpha|beta|rc|pre|preview))[.-]?(\d*)(?:$|[-_.+])`)
-	development = regexp.MustCompile(`(?i)(?:^|[-_.+])(?:dev|devel|snapshot|nightly|canary|next|main|master|head|dirty|\d+[-.]g[0-9a-f]{7,40})(?:$|[-_.+0-9])`)
-	yearOrDate  = regexp.MustCompile(`\b\d{4,}\.`)
+	tagPattern  = lazyre.New(`^[vV]?(\d+\.\d+\.\d+)(?:[-_.+](.*))?$`)
+	preRelease  = lazyre.New(`^(?i:(alpha|beta|rc|pre|preview))[.-]?(\d*)(?:$|[-_.+])`)
+	development = lazyre.New(`(?i)(?:^|[-_.+])(?:dev|devel|snapshot|nightly|canary|next|main|master|head|dirty|\d+[-.]g[0-9a-f]{7,40})(?:$|[-_.+0-9])`)
+	yearOrDate  = lazyre.New(`\b\d{4,}\.`)
 )
 
 // tagVersion parses the version in a tag. Vendor builds, such as v1.28.8-rke2r1
@@ -332,7 +332,7 @@ func tagVersion(tag string) (*semver.Version, error) {
 
 // verdictForm matches the form of Verdict.Text behind Verdict.Affected, as in the annotation
 // affected of an alert.
-var verdictForm = regexp.MustCompile(`^(yes|no|unknown): (?:.* (\S+) is (?:affected \(|not among the affected versions \())?`)
+var verdictForm = lazyre.New(`^(yes|no|unknown): (?:.* (\S+) is (?:affected \(|not among the affected versions \())?`)
 
 // Read returns the verdict and the running version that the annotation affected of an alert
 // states: Verdict.Affected, ": " and Verdict.Text. running is "" if it is not known; so is

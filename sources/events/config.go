@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/prometheus/common/model"
+
+	"crowsnest/internal/lazyre"
 )
 
 const (
@@ -44,7 +45,7 @@ type Config struct {
 	Transport http.RoundTripper `yaml:"-"`
 }
 
-var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+var dnsLabel = lazyre.New(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // Validate returns all errors of the configuration.
 func (c Config) Validate() error {

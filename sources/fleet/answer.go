@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"regexp"
 	"time"
+
+	"crowsnest/internal/lazyre"
 )
 
 // errForeign is an answer that is not from crowsnest.
@@ -22,7 +23,7 @@ type episode struct {
 	Annotations struct{ Affected string }
 }
 
-var alertName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,199}$`)
+var alertName = lazyre.New(`^[a-zA-Z_][a-zA-Z0-9_]{0,199}$`)
 
 // tallied reads the alerts of an answer one by one, so that only one is in memory.
 func tallied(in *json.Decoder) (*tally, error) {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"time"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/sources"
 	"crowsnest/sources/internal/logdir"
 	"crowsnest/sources/journal/internal/journalfile"
@@ -21,7 +21,7 @@ const (
 )
 
 // folderName is a machine ID, with a namespace behind a dot.
-var folderName = regexp.MustCompile(`^[0-9a-f]{32}(\.[A-Za-z0-9:_.-]{1,200})?$`)
+var folderName = lazyre.New(`^[0-9a-f]{32}(\.[A-Za-z0-9:_.-]{1,200})?$`)
 
 // root is one of the configured directories.
 type root struct {

@@ -7,13 +7,14 @@ import (
 	"maps"
 	"net/http"
 	"path"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/prometheus/common/model"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"crowsnest/internal/lazyre"
 )
 
 const (
@@ -68,7 +69,7 @@ type Config struct {
 // fingerprint.
 var podLabels = []string{"namespace", "pod", "container", "node_name", "image", "app", "workload"}
 
-var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+var dnsLabel = lazyre.New(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // Validate returns all errors of the configuration.
 func (c Config) Validate() error {

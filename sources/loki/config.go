@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"crowsnest/httpconfig"
+	"crowsnest/internal/lazyre"
 	"crowsnest/matcher"
 	"crowsnest/rules/selector"
 )
@@ -115,7 +115,7 @@ func (c Config) withDefaults() Config {
 }
 
 // tenantName matches the tenant names that Loki accepts.
-var tenantName = regexp.MustCompile(`^[a-zA-Z0-9!_.*'()-]{1,150}$`)
+var tenantName = lazyre.New(`^[a-zA-Z0-9!_.*'()-]{1,150}$`)
 
 // Validate returns all errors of the configuration, each with the fix. It does no
 // I/O.

@@ -10,12 +10,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"crowsnest/cli/internal/documents"
+	"crowsnest/internal/lazyre"
 	"crowsnest/internal/text"
 	"crowsnest/internal/times"
 	"crowsnest/matcher"
@@ -33,10 +33,10 @@ const (
 const noObjects = "contains no Kubernetes objects"
 
 // hasObjects matches the beginning of a file with Kubernetes objects.
-var hasObjects = regexp.MustCompile(`(?m)^(?:- )?(?:apiVersion|kind|items):|"(?:apiVersion|kind|items)"\s*:`)
+var hasObjects = lazyre.New(`(?m)^(?:- )?(?:apiVersion|kind|items):|"(?:apiVersion|kind|items)"\s*:`)
 
 // compactList matches a list on a single line. Other JSON on one line is a log.
-var compactList = regexp.MustCompile(`^\s*\{\s*"(?:kind"\s*:\s*"\w*List"|apiVersion"\s*:\s*"[^"]*"\s*,\s*"(?:items"|kind"\s*:\s*"\w*List"|metadata"\s*:\s*\{[^}]*\}\s*,\s*"items"))`)
+var compactList = lazyre.New(`^\s*\{\s*"(?:kind"\s*:\s*"\w*List"|apiVersion"\s*:\s*"[^"]*"\s*,\s*"(?:items"|kind"\s*:\s*"\w*List"|metadata"\s*:\s*\{[^}]*\}\s*,\s*"items"))`)
 
 // hasDocument reports whether a file contains Kubernetes objects as YAML, or as JSON over
 // several lines.

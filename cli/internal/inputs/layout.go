@@ -3,9 +3,9 @@ package inputs
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/matcher"
 )
 
@@ -21,9 +21,9 @@ import (
 //	kind export logs              NODE/pods/..., NODE/containers/...
 //	support bundles               nodes/NODE/...
 var (
-	containerLink = regexp.MustCompile(`^([^_]+)_([^_]+)_(.+)-[0-9a-f]{64}\.log$`)
+	containerLink = lazyre.New(`^([^_]+)_([^_]+)_(.+)-[0-9a-f]{64}\.log$`)
 	// rotation is the suffix after the name of a container.
-	rotation = regexp.MustCompile(`(?:[-.](?:previous|prev))?(?:\.(?:log|txt))(?:[-.](?:previous|prev|[0-9][-0-9T:.]*))?(?:\.gz)?$`)
+	rotation = lazyre.New(`(?:[-.](?:previous|prev))?(?:\.(?:log|txt))(?:[-.](?:previous|prev|[0-9][-0-9T:.]*))?(?:\.gz)?$`)
 )
 
 // layoutLabels returns the labels that a path implies in one of the layouts; none
@@ -131,7 +131,7 @@ func isName(s string) bool {
 }
 
 // turned is the suffix that rotation adds to the name of a log: `.1`, `-20260102`, `.previous`.
-var turned = regexp.MustCompile(`(?:[-.](?:previous|prev))?(\.log|\.txt)?(?:\.[0-9][-0-9T:.]*|-[0-9]{8}[-0-9T:.]*)?$`)
+var turned = lazyre.New(`(?:[-.](?:previous|prev))?(\.log|\.txt)?(?:\.[0-9][-0-9T:.]*|-[0-9]{8}[-0-9T:.]*)?$`)
 
 // unrotated returns the path of a log before its rotation.
 func unrotated(path string) string {

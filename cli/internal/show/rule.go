@@ -87,7 +87,8 @@ func Origin(w io.Writer, r *rules.Rule) error {
 	} else {
 		values["keep_firing_for"] = r.KeepFiringFor.String()
 	}
-	for key := range r.Origin {
+	setBy := r.SetBy()
+	for key := range setBy {
 		if _, ok := values[key]; !ok {
 			values[key] = "(above)"
 		}
@@ -96,7 +97,7 @@ func Origin(w io.Writer, r *rules.Rule) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "KEY\tVALUE\tFROM")
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", key, cmp.Or(values[key], "-"), cmp.Or(r.Origin[key], "default"))
+		fmt.Fprintf(t, "%s\t%s\t%s\n", key, cmp.Or(values[key], "-"), cmp.Or(setBy[key], "default"))
 	}
 	return t.Flush()
 }

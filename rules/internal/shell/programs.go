@@ -1,9 +1,10 @@
 package shell
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"crowsnest/internal/lazyre"
 )
 
 // reader describes which words a program executes as code.
@@ -70,11 +71,11 @@ var (
 		"docker exec": {valued: "euw", operands: 1}, "podman exec": {valued: "euwl", operands: 1}, "nerdctl exec": {valued: "euw", operands: 1},
 		"crictl exec": {valued: "rR", operands: 1}, "ip netns exec": {operands: 1},
 	}
-	assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\[[^]]*\])?\+?=`)
+	assignment = lazyre.New(`^[A-Za-z_][A-Za-z0-9_]*(\[[^]]*\])?\+?=`)
 	// programVariable matches an assignment to a variable that names or contains what runs.
-	programVariable = regexp.MustCompile(`^([A-Z_]*PATH|LD_[A-Z_]*|BASH_ENV|ENV|SHELL|IFS|PS[0-4]|[A-Z_]*(EDITOR|VISUAL|PAGER|BROWSER|COMMAND|ASKPASS|SSH|SHELLOPTS|BASHOPTS)|[A-Z]*(STARTUP|OPT|OPTIONS))\+?=`)
-	positional      = regexp.MustCompile(`\$(\{[0-9@*]+\}|[0-9@*])`)
-	arithmetic      = regexp.MustCompile(`^-(eq|ne|lt|le|gt|ge|v|R)$`)
+	programVariable = lazyre.New(`^([A-Z_]*PATH|LD_[A-Z_]*|BASH_ENV|ENV|SHELL|IFS|PS[0-4]|[A-Z_]*(EDITOR|VISUAL|PAGER|BROWSER|COMMAND|ASKPASS|SSH|SHELLOPTS|BASHOPTS)|[A-Z]*(STARTUP|OPT|OPTIONS))\+?=`)
+	positional      = lazyre.New(`\$(\{[0-9@*]+\}|[0-9@*])`)
+	arithmetic      = lazyre.New(`^-(eq|ne|lt|le|gt|ge|v|R)$`)
 )
 
 func programName(word string) string {

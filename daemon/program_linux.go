@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// ReleaseProgram removes the pages of the program file from the memory of the process. The
+// start executes most of the program once, and the kernel maps 64 KiB around each page that
+// is used; what is used again is mapped again from the page cache, without reading the disk.
+// An error means that nothing, or not everything, was removed.
+func ReleaseProgram() error {
+	program, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	f, err := os.Open("/proc/self/smaps")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	list, err := programMappings(f, program)
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		if _, _, errno := syscall.Syscall(syscall.SYS_MADVISE, m.from, m.to-m.from, syscall.MADV_DONTNEED); errno != 0 {
+			return fmt.Errorf("release %x-%x of the program: %w", m.from, m.to, errno)
+		}
+	}
+	return nil
+}
+
+// mapping is a range of addresses.
+type mapping struct{ from, to uintptr }
+
+// programMappings returns the mappings of a file whose pages equal the file: they cannot be
+// written, and none was changed before, as by a relocation. It stops behind the last mapping
+// of the file.
+func programMappings(smaps io.Reader, file string) (list []mapping, err error) {
+	var m mapping
+	var perms string
+	found, in := false, false
+	lines := bufio.NewScanner(smaps)
+	for lines.Scan() {
+		words := strings.Fields(lines.Text())
+		if len(words) < 2 {
+			continue
+		}
+		if !strings.HasSuffix(words[0], ":") { // the head of a mapping
+			if in = len(words) >= 6 && strings.Join(words[5:], " ") == file; !in && found {
+				return list, nil
+			}
+			found = found || in
+			perms = words[1]
+			if _, err := fmt.Sscanf(words[0], "%x-%x", &m.from, &m.to); err != nil {
+				return nil, fmt.Errorf("read the mappings of the program: %w", err)
+			}
+			continue
+		}
+		if in && words[0] == "Anonymous:" && words[1] == "0" && !strings.Contains(perms, "w") {
+			list = append(list, m)
+		}
+	}
+	return list, lines.Err()
+}

@@ -1,0 +1,30 @@
+package literals
+
+import "crowsnest/internal/codec"
+
+// Code stores an expression with what parsing it has found, so that reading it parses
+// nothing.
+func Code(c *codec.Codec, e *Expression) {
+	codec.Text(c, &e.text)
+	codec.Texts(c, &e.names)
+	codec.Pointer(c, &e.need, codeCond)
+	c.Bool(&e.empty)
+}
+
+func codeCond(c *codec.Codec, v *Cond) {
+	kind := int(v.op)
+	c.Int(&kind)
+	v.op = op(kind)
+	c.Bool(&v.exact)
+	c.Bool(&v.gaps)
+	c.Bool(&v.escapable)
+	if v.op == opText {
+		codec.Text(c, &v.text.Text)
+		c.Bool(&v.text.Fold)
+		if c.Reading() {
+			v.lit = []byte(v.text.Text)
+		}
+		return
+	}
+	codec.List(c, &v.subs, func(c *codec.Codec, s **Cond) { codec.Pointer(c, s, codeCond) })
+}

@@ -1,0 +1,225 @@
+package rules
+
+import (
+	_ "embed" // the compiled packs
+	"io/fs"
+	"sync"
+
+	"crowsnest/internal/codec"
+	"crowsnest/internal/literals"
+	"crowsnest/rules/selector"
+	"crowsnest/rules/template"
+	"crowsnest/strictyaml"
+)
+
+// compiledPacks holds the rules of the shipped packs without their tests, as Parse returns
+// them: reading it takes a few milliseconds, parsing the packs more than a hundred.
+// TestCompiledPacks writes it and compares it with the packs.
+//
+//go:embed packs.bin
+var compiledPacks string
+
+// compiled is the part of a Document of a shipped pack that replaces parsing its file.
+type compiled struct {
+	pack string // name of the file in Shipped
+	once sync.Once
+	// doc is the parsed file, once that was needed.
+	doc *Document
+}
+
+// ShippedWithoutTests returns the files of the shipped packs for uses that neither run nor
+// show their tests. Their names begin with prefix. They have no Data: Parse uses what was
+// compiled when the program was built, and reads a pack only if an override changes one of
+// its rules, or for the text of a problem.
+func ShippedWithoutTests(prefix string) []File {
+	var files []File
+	for _, p := range compiledList() {
+		files = append(files, File{Name: prefix + p.name, Compiled: p.name})
+	}
+	return files
+}
+
+// packed is a compiled pack: the name of its file, and its document, stored on its own, so
+// that a change of a pack changes few bytes.
+type packed struct{ name, document string }
+
+func codePacks(c *codec.Codec, all *[]packed) {
+	codec.List(c, all, func(c *codec.Codec, p *packed) {
+		codec.Text(c, &p.name)
+		codec.Text(c, &p.document)
+	})
+}
+
+func compiledList() (all []packed) {
+	codePacks(codec.NewReader(compiledPacks), &all)
+	return all
+}
+
+// parseCompiled is Parse for a file of ShippedWithoutTests.
+func parseCompiled(f File) *Document {
+	d := &Document{file: f.Name, compiled: &compiled{pack: f.Compiled}}
+	for _, p := range compiledList() {
+		if p.name == f.Compiled {
+			codeDocument(codec.NewReader(p.document), d)
+		}
+	}
+	return d
+}
+
+// text returns the bytes of the pack.
+func (c *compiled) text() []byte {
+	data, _ := fs.ReadFile(Shipped(), c.pack) // it is part of the program
+	return data
+}
+
+// parsed returns the document as its file states it: d itself if it was parsed.
+func (d *Document) parsed() *Document {
+	c := d.compiled
+	if c == nil {
+		return d
+	}
+	c.once.Do(func() { c.doc, _ = Parse(File{Name: d.file, Data: c.text(), Released: true, WithoutTests: true}) })
+	return c.doc
+}
+
+// documentCodec stores the rules of a document.
+type documentCodec struct {
+	*codec.Codec
+	doc       *Document
+	source    *strictyaml.Text
+	selectors []Selector
+}
+
+func codeDocument(in *codec.Codec, d *Document) {
+	c := &documentCodec{Codec: in, doc: d}
+	if in.Reading() {
+		c.source = strictyaml.NewText(d.file, func() []byte { return withoutTests(d.compiled.text()) })
+		d.pack = &PackFile{}
+	}
+	codec.Text(in, &d.sha)
+	codec.Text(in, &d.pack.Pack.Name)
+	codec.Text(in, &d.pack.Pack.Version)
+	codec.Text(in, &d.pack.Pack.Requires)
+	c.pos(&d.start)
+	codec.List(in, &d.rules, func(_ *codec.Codec, p *packRule) { c.packRule(p) })
+}
+
+func (c *documentCodec) packRule(p *packRule) {
+	if c.Reading() {
+		p.doc, p.rule = c.doc, &Rule{Pack: c.doc.pack.Pack.Name, File: c.doc.file, maxLine: new(lineBound)}
+	}
+	c.trigger(p.rule)
+	c.conditions(p.rule)
+	c.texts(p.rule)
+	p.alert = p.rule.Alert
+}
+
+// pos stores a position in the file of the document.
+func (c *documentCodec) pos(p *strictyaml.Pos) {
+	line, column := p.Line, p.Column
+	c.Int(&line)
+	c.Int(&column)
+	if c.Reading() && line > 0 {
+		*p = c.source.Pos(line, column)
+	}
+}
+
+// trigger stores what decides when a rule fires.
+func (c *documentCodec) trigger(r *Rule) {
+	codec.Text(c.Codec, &r.Alert)
+	c.Int(&r.Line)
+	c.selector(&r.From)
+	c.pos(&r.FromAt)
+	c.Bool(&r.Infrastructure)
+	codec.List(c.Codec, &r.Steps, func(_ *codec.Codec, s *Step) {
+		c.selector(&s.From)
+		codeMatcher(c.Codec, &s.Matcher)
+		codec.Texts(c.Codec, &s.Differs)
+	})
+	c.Bool(&r.Sequence)
+	c.Int(&r.Count)
+	c.Duration(&r.Within)
+	codec.Text(c.Codec, &r.Distinct)
+	codec.Texts(c.Codec, &r.By)
+	codec.Pointer(c.Codec, &r.Clear, c.clearOrUnless)
+	codec.Pointer(c.Codec, &r.Unless, c.clearOrUnless)
+}
+
+// conditions stores how long a failure lasts, and how important it is.
+func (c *documentCodec) conditions(r *Rule) {
+	c.Duration(&r.For)
+	c.Duration(&r.Silent)
+	c.Duration(&r.KeepFiringFor)
+	c.Duration(&r.Expire)
+	c.Int(&r.Limit)
+	codec.Text(c.Codec, &r.Scope)
+	codec.Text(c.Codec, &r.Mode)
+	codec.Text(c.Codec, &r.Severity)
+	codec.List(c.Codec, &r.Causes, func(_ *codec.Codec, x *Cause) {
+		codec.Text(c.Codec, &x.Alert)
+		codec.Texts(c.Codec, &x.Same)
+		c.Duration(&x.Lag)
+		c.pos(&x.At)
+	})
+	codec.Texts(c.Codec, &r.CapturedNames)
+	codec.Text(c.Codec, &r.Hash)
+}
+
+// texts stores what people read.
+func (c *documentCodec) texts(r *Rule) {
+	codec.Text(c.Codec, &r.Source)
+	codec.List(c.Codec, &r.Labels, codeNamed)
+	codec.List(c.Codec, &r.Annotations, codeNamed)
+	m := &r.Remediation
+	codec.Pointer(c.Codec, &m.Summary, template.Code)
+	codec.Text(c.Codec, &m.RunbookURL)
+	codec.List(c.Codec, &m.Steps, func(c *codec.Codec, t **Template) { codec.Pointer(c, t, template.Code) })
+	codec.List(c.Codec, &m.Affects, func(c *codec.Codec, a *Affects) {
+		codec.Text(c, &a.Component)
+		codec.Text(c, &a.Image)
+		codec.Text(c, &a.Versions)
+		codec.Text(c, &a.FixedIn)
+		codec.Text(c, &a.Ref)
+	})
+	c.Postpone(&r.Places.packed, r.Places.write)
+}
+
+func codeNamed(c *codec.Codec, t *NamedTemplate) {
+	codec.Text(c, &t.Name)
+	codec.Pointer(c, &t.Template, template.Code)
+}
+
+func codeMatcher(c *codec.Codec, m *Matcher) {
+	codec.Texts(c, &m.Contains)
+	codec.Pointer(c, &m.Regex, literals.Code)
+	codec.List(c, &m.Fields, func(c *codec.Codec, f *Field) {
+		codec.Text(c, &f.Name)
+		codec.Text(c, &f.Value)
+		codec.Pointer(c, &f.Regex, literals.Code)
+	})
+	codec.List(c, &m.Any, codeMatcher)
+	codec.Pointer(c, &m.Not, codeMatcher)
+}
+
+func (c *documentCodec) clearOrUnless(_ *codec.Codec, a *ClearOrUnless) {
+	c.selector(&a.From)
+	codeMatcher(c.Codec, &a.Matcher)
+	codec.Texts(c.Codec, &a.Same)
+	c.Bool(&a.NamespaceAdded)
+	c.Duration(&a.Within)
+	c.pos(&a.At)
+}
+
+// selector stores each selector of the document once.
+func (c *documentCodec) selector(s *Selector) {
+	i := 0
+	for i < len(c.selectors) && (c.Reading() || c.selectors[i].String() != s.String()) {
+		i++
+	}
+	c.Int(&i)
+	if i == len(c.selectors) {
+		selector.Code(c.Codec, s)
+		c.selectors = append(c.selectors, *s)
+	}
+	*s = c.selectors[i]
+}

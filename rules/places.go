@@ -1,0 +1,59 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"crowsnest/internal/codec"
+)
+
+// Places says where each key of a rule was set; see Rule.SetBy. Those of a compiled pack are
+// read when somebody asks for them, which is rare. It is immutable.
+type Places struct {
+	all    map[string]string
+	packed codec.Later
+}
+
+// PlacesOf returns the places that a map names, as SetBy returns it. The map must not change.
+func PlacesOf(all map[string]string) Places { return Places{all: all} }
+
+// place is the place of one key: "pack", "defaults" or "override", and a line of the file.
+type place struct {
+	key, kind string
+	line      int
+}
+
+func codePlace(c *codec.Codec, p *place) {
+	codec.Text(c, &p.key)
+	codec.Text(c, &p.kind)
+	c.Int(&p.line)
+}
+
+// write stores the places, all of which are in one file.
+func (p *Places) write(c *codec.Codec) {
+	var list []place
+	for _, key := range slices.Sorted(maps.Keys(p.all)) {
+		kind, at, _ := strings.Cut(p.all[key], " ")
+		line, _ := strconv.Atoi(at[strings.LastIndexByte(at, ':')+1:]) // originOf has written it
+		list = append(list, place{key, kind, line})
+	}
+	codec.List(c, &list, codePlace)
+}
+
+// SetBy maps each key to where it was set: "pack file:line", "defaults file:line" or
+// "override file:line". An absent key has its default. The caller must not change it.
+func (r *Rule) SetBy() map[string]string {
+	if r.Places.packed.IsZero() {
+		return r.Places.all
+	}
+	var list []place
+	codec.List(r.Places.packed.Read(), &list, codePlace)
+	all := make(map[string]string, len(list))
+	for _, p := range list {
+		all[p.key] = fmt.Sprintf("%s %s:%d", p.kind, r.File, p.line)
+	}
+	return all
+}
