@@ -18,7 +18,7 @@ type buckets struct {
 	tables  tables
 	pairs   int    // that are looked at
 	groups  int    // of eight buckets
-	windows []tier // the first bytes of windows: of four, and of those of shorter texts
+	windows []tier // by length
 }
 
 // tables have a bit for each bucket of a group, by group, pair and hash.
@@ -32,53 +32,57 @@ const (
 // pairHash is the hash of two neighbouring bytes. Its seven lower bits count.
 func pairHash(x, y byte) byte { return x + 4*y }
 
-// Estimates of what a search costs, in units of a thousandth of what looking at the byte
-// of a text with the fastest tables does; a marked place is looked at one by one.
+// Estimates of what a search costs, in picoseconds: of each byte with the tables of a way, of
+// each marked place, and of each comparison with a text.
 const (
-	costFew    = 1
-	costMost   = 2
-	costBoth   = 4
-	costPlace  = 100
-	maxCost    = 12 // what sampling costs at most
-	probeBytes = 32 << 10
+	costFew     = 80
+	costMost    = 120
+	costBoth    = 210
+	costPlace   = 20000
+	costCompare = 4000
+	maxCost     = 800 // of a byte: about what sampling costs at most
+	probeBytes  = 32 << 10
 )
 
 // newBuckets returns the cheapest buckets for the texts on the sample, or nil if their marks
 // would be too many.
 func newBuckets(texts []literals.Text, sample []byte) *buckets {
 	var best *buckets
-	bestCost := float64(maxCost)
+	bestCost := maxCost
 	a := newAssigner(texts, sample)
+	probe := sample[:min(len(sample), probeBytes)]
 	for _, way := range []struct{ pairs, groups, cost int }{{fewPairs, 1, costFew}, {maxPairs, 1, costMost}, {maxPairs, 2, costBoth}} {
-		if float64(way.cost) >= bestCost {
+		if way.cost >= bestCost {
 			break
 		}
 		b := a.assign(way.pairs, way.groups)
-		cost := float64(way.cost) + costPlace*b.share(sample[:min(len(sample), probeBytes)])
-		if cost < bestCost {
+		if cost := way.cost + b.cost(probe); cost < bestCost {
 			best, bestCost = b, cost
-			a.keep()
 		}
-	}
-	if best != nil {
-		best.windows = a.tiers()
 	}
 	return best
 }
 
-// share returns the share of the places of a text that are marked.
-func (b *buckets) share(text []byte) float64 {
+// cost estimates the cost of the marked places of a text, for each of its bytes.
+func (b *buckets) cost(text []byte) int {
 	hashes := make([]byte, len(text))
 	for i := 0; i+1 < len(text); i++ {
 		hashes[i] = pairHash(text[i], text[i+1])
 	}
-	marked := 0
+	total := 0
 	for at := 0; at+maxPairs < len(text); at++ {
-		if b.markedAt(hashes[at:]) {
-			marked++
+		if !b.markedAt(hashes[at:]) {
+			continue
+		}
+		total += costPlace
+		for i := range b.windows {
+			t := &b.windows[i]
+			if x := t.load(text, at); t.set.has(x * prime) {
+				total += costCompare * len(t.slot(x))
+			}
 		}
 	}
-	return float64(marked) / float64(max(1, len(text)))
+	return total / max(1, len(text))
 }
 
 // markedAt reports whether a place is marked, from the hashes of the pairs from there on.
@@ -98,6 +102,7 @@ func (b *buckets) markedAt(hashes []byte) bool {
 // lengthClass is the lengths of texts with windows of the same length.
 type lengthClass struct {
 	texts  []int32
+	starts []int32 // of their windows
 	window int
 	list   []literals.Text
 	b      *builder // of the list
@@ -113,8 +118,6 @@ type assigner struct {
 	pairs   int
 
 	buckets []bucket
-	starts  []int32 // of the windows in the texts
-	kept    []int32 // those of the best way
 	out     *buckets
 }
 
@@ -126,7 +129,7 @@ type bucket struct {
 }
 
 func newAssigner(texts []literals.Text, sample []byte) *assigner {
-	a := &assigner{texts: texts, sample: sample, starts: make([]int32, len(texts)), kept: make([]int32, len(texts))}
+	a := &assigner{texts: texts, sample: sample}
 	unit := 1 / float32(len(sample)+128)
 	for i := range a.freq {
 		a.freq[i] = unit
@@ -177,6 +180,7 @@ func (a *assigner) assign(pairs, groups int) *buckets {
 		}
 		a.assignClass(c, first, last)
 		first = last
+		a.out.windows = append(a.out.windows, newTier(a.texts, c.texts, c.starts, plan{c.window, 1, c.window}))
 	}
 	return a.out
 }
@@ -189,6 +193,8 @@ func (a *assigner) assignClass(c *lengthClass, first, last int) {
 		c.b = newBuilder(c.list, a.sample)
 		c.b.count(&c.grams, c.window)
 	}
+	c.starts = c.starts[:0]
+	clear(c.grams.used)
 	for n, i := range c.texts {
 		t := a.texts[i]
 		var tried [maxTried]int
@@ -196,14 +202,16 @@ func (a *assigner) assignClass(c *lengthClass, first, last int) {
 		bestCost, bestStart, bestBucket := float32(-1), 0, 0
 		for _, start := range tried[:k] {
 			w := windowOf(t, start, c.window)
-			own := float32(c.grams.freq[c.grams.ids[int(c.b.places[n])+start]]) / float32(len(a.sample)+1)
+			id := c.grams.ids[int(c.b.places[n])+start]
+			own := float32(c.grams.freq[id]*(1+c.grams.used[id])) / float32(len(a.sample)+1)
 			for j := first; j < last; j++ {
 				if cost := own + a.extra(&a.buckets[j], &w); bestCost < 0 || cost < bestCost {
 					bestCost, bestStart, bestBucket = cost, start, j
 				}
 			}
 		}
-		a.starts[i] = int32(bestStart)
+		c.starts = append(c.starts, int32(bestStart))
+		c.grams.used[c.grams.ids[int(c.b.places[n])+bestStart]]++
 		w := windowOf(t, bestStart, c.window)
 		a.put(bestBucket, &w)
 	}
@@ -212,9 +220,10 @@ func (a *assigner) assignClass(c *lengthClass, first, last int) {
 // rarest finds the windows of a text that are rarest in the sample.
 func (c *lengthClass) rarest(tried *[maxTried]int, ids []int32) int {
 	n := 0
-	for start, id := range ids {
+	cost := func(start int) int32 { return c.grams.freq[ids[start]] * (1 + c.grams.used[ids[start]]) }
+	for start := range ids {
 		at := n
-		for at > 0 && c.grams.freq[id] < c.grams.freq[ids[tried[at-1]]] {
+		for at > 0 && cost(start) < cost(tried[at-1]) {
 			at--
 		}
 		if at == maxTried {
@@ -295,24 +304,4 @@ func (a *assigner) put(k int, w *window) {
 			}
 		}
 	}
-}
-
-// keep keeps the windows of the way that was tried last.
-func (a *assigner) keep() { copy(a.kept, a.starts) }
-
-// tiers returns the texts by the first four bytes of their windows; those of texts of three
-// bytes are apart.
-func (a *assigner) tiers() (out []tier) {
-	for q := MinText; q <= MinText+1; q++ {
-		var members, starts []int32
-		for i, t := range a.texts {
-			if min(len(t.Text), MinText+1) == q {
-				members, starts = append(members, int32(i)), append(starts, a.kept[i])
-			}
-		}
-		if len(members) > 0 {
-			out = append(out, newTier(a.texts, members, starts, plan{q, 1, q}))
-		}
-	}
-	return out
 }

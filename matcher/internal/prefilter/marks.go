@@ -17,7 +17,7 @@ type Marks struct {
 	NUL bool
 
 	newlines [chunk/blockSize + 1]uint64 // a bit for each byte of the chunk
-	places   [chunk / blockSize]uint64   // where a text may be
+	marked   [chunk / blockSize]uint64   // where a text may be
 	hashes   [chunk + blockSize]byte     // of the pairs of bytes that begin there
 	padded   [chunk + 2*blockSize]byte   // a chunk without readable memory beyond it
 	least    uint64                      // one of its bytes is 0 if the chunk, or what is beyond it, has a NUL byte
@@ -37,11 +37,11 @@ func (b *buckets) mark(m *Marks, text []byte) int {
 		clear(from[copy(from, text[:n]):])
 	}
 	m.least = hashPairs(&m.hashes[0], &from[0], blocks+1, &m.newlines[0])
-	b.look(&m.hashes[0], blocks, &m.places[0])
+	b.look(&m.hashes[0], blocks, &m.marked[0])
 	if rest := n % blockSize; rest > 0 {
 		mask := uint64(1)<<rest - 1
 		m.newlines[blocks-1] &= mask
-		m.places[blocks-1] &= mask
+		m.marked[blocks-1] &= mask
 	}
 	return n
 }
@@ -65,7 +65,7 @@ func (f *Filter) Lines(m *Marks, block []byte, line func(start, end int, may boo
 		n := f.buckets.mark(m, block[from:])
 		m.NUL = m.NUL || hasZero(m.least) && bytes.IndexByte(block[from:from+n], 0) >= 0
 		for w := range (n + blockSize - 1) / blockSize {
-			places, newlines := m.places[w], m.newlines[w]
+			places, newlines := m.marked[w], m.newlines[w]
 			for at := from + w*blockSize; newlines != 0; newlines &= newlines - 1 {
 				k := bits.TrailingZeros64(newlines)
 				before := places & (1<<k - 1)
@@ -108,7 +108,7 @@ func (f *Filter) anyAt(m *Marks, buf []byte, at int, places uint64) bool {
 func (f *Filter) appendMarked(dst []int32, buf []byte, m *Marks) []int32 {
 	for from := 0; from < len(buf); {
 		n := f.buckets.mark(m, buf[from:])
-		for w, places := range m.places[:(n+blockSize-1)/blockSize] {
+		for w, places := range m.marked[:(n+blockSize-1)/blockSize] {
 			for ; places != 0; places &= places - 1 {
 				dst = f.appendAt(dst, buf, from+w*blockSize+bits.TrailingZeros64(places))
 			}

@@ -81,8 +81,7 @@ func (f *Filter) Append(dst []int32, buf []byte, m *Marks) []int32 {
 // compare appends the texts that have the gram at this place and are there.
 func (f *Filter) compare(dst []int32, t *tier, buf []byte, at int) []int32 {
 	x := t.load(buf, at)
-	slot := x * prime >> (t.slotShift & 63)
-	entries := t.entries[t.slots[slot]:t.slots[slot+1]]
+	entries := t.slot(x)
 	for i := range entries {
 		e := &entries[i]
 		if e.gram != x {
@@ -102,6 +101,12 @@ func (f *Filter) compare(dst []int32, t *tier, buf []byte, at int) []int32 {
 		}
 	}
 	return dst
+}
+
+// slot returns the entries of the grams with the slot of this one.
+func (t *tier) slot(gram uint64) []entry {
+	k := gram * prime >> (t.slotShift & 63)
+	return t.entries[t.slots[k]:t.slots[k+1]]
 }
 
 // next returns the first sample position from `at` on whose gram may be that of
