@@ -16,7 +16,7 @@ import (
 // marked place is compared in full.
 type buckets struct {
 	tables  tables
-	pairs   int    // that are looked at
+	pairs   int    // that are looked at: fewPairs, with hashes of six bits, or maxPairs, of seven
 	groups  int    // of eight buckets
 	windows []tier // by length
 }
@@ -35,7 +35,7 @@ func pairHash(x, y byte) byte { return x + 4*y }
 // Estimates of what a search costs, in picoseconds: of each byte with the tables of a way, of
 // each marked place, and of each comparison with a text.
 const (
-	costFew     = 80
+	costFew     = 60
 	costMost    = 120
 	costBoth    = 210
 	costPlace   = 20000
@@ -297,11 +297,21 @@ func (a *assigner) put(k int, w *window) {
 	}
 	for j := range w.pairs {
 		for _, h := range w.hashes[j][:w.count[j]] {
-			if tables[j][h]&bit == 0 {
-				tables[j][h] |= bit
-				b.has[j][h>>6] |= 1 << (h & 63)
-				b.p[j] += a.freq[h]
+			a.putHash(k, j, h)
+			if a.out.pairs == fewPairs {
+				a.putHash(k, j, h^64)
 			}
 		}
 	}
+}
+
+// putHash makes a bucket one of those with this hash of a pair.
+func (a *assigner) putHash(k, pair int, hash byte) {
+	b := &a.buckets[k]
+	if b.has[pair][hash>>6]>>(hash&63)&1 != 0 {
+		return
+	}
+	b.has[pair][hash>>6] |= 1 << (hash & 63)
+	b.p[pair] += a.freq[hash]
+	a.out.tables[k/8][pair][hash] |= 1 << (k % 8)
 }

@@ -1,9 +1,6 @@
 package prefilter
 
-import (
-	"bytes"
-	"math/bits"
-)
+import "bytes"
 
 // chunk is how many bytes are marked at a time: few enough for the processor's first cache.
 const chunk = 4 << 10
@@ -16,34 +13,47 @@ type Marks struct {
 	// NUL is set while Lines is at a line of a block in which it has seen a NUL byte.
 	NUL bool
 
-	newlines [chunk/blockSize + 1]uint64 // a bit for each byte of the chunk
-	marked   [chunk / blockSize]uint64   // where a text may be
-	hashes   [chunk + blockSize]byte     // of the pairs of bytes that begin there
-	padded   [chunk + 2*blockSize]byte   // a chunk without readable memory beyond it
-	least    uint64                      // one of its bytes is 0 if the chunk, or what is beyond it, has a NUL byte
-	found    []int32
+	hashes [chunk + blockSize]byte   // of the pairs of bytes that begin there
+	ends   positions                 // of lines
+	places positions                 // where a text may be
+	padded [chunk + 2*blockSize]byte // a chunk without readable memory beyond it
+	found  []int32
 }
 
-// mark marks the first bytes of text, and returns how many. It may read what is beyond the
-// text, up to its capacity; that affects no mark.
-func (b *buckets) mark(m *Marks, text []byte) int {
-	n := min(len(text), chunk)
-	blocks := (n + blockSize - 1) / blockSize
+// positions are a list of places in a chunk, with room for what the vector code writes.
+type positions [chunk + 2*blockSize]uint16
+
+// marked is a chunk that is marked.
+type marked struct {
+	size         int
+	ends, places []uint16
+	nul          bool // it has a NUL byte, or the memory beyond it
+}
+
+// mark marks the first bytes of text. It may read what is beyond the text, up to its
+// capacity; that affects no mark.
+func (b *buckets) mark(m *Marks, text []byte) (c marked) {
+	c.size = min(len(text), chunk)
+	blocks := (c.size + blockSize - 1) / blockSize
 	read := (blocks+1)*blockSize + 1 // texts that begin in the last block may end in one more
 	from := m.padded[:read]
 	if cap(text) >= read {
 		from = text[:read]
 	} else {
-		clear(from[copy(from, text[:n]):])
+		clear(from[copy(from, text[:c.size]):])
 	}
-	m.least = hashPairs(&m.hashes[0], &from[0], blocks+1, &m.newlines[0])
-	b.look(&m.hashes[0], blocks, &m.marked[0])
-	if rest := n % blockSize; rest > 0 {
-		mask := uint64(1)<<rest - 1
-		m.newlines[blocks-1] &= mask
-		m.marked[blocks-1] &= mask
+	ends, least := hashPairs(&m.hashes[0], &from[0], blocks+1, &m.ends[0])
+	places := b.look(&m.hashes[0], blocks, &m.places[0])
+	c.ends, c.places, c.nul = within(m.ends[:ends], c.size), within(m.places[:places], c.size), hasZero(least)
+	return c
+}
+
+// within returns the positions that are less than n.
+func within(list []uint16, n int) []uint16 {
+	for len(list) > 0 && int(list[len(list)-1]) >= n {
+		list = list[:len(list)-1]
 	}
-	return n
+	return list
 }
 
 // hasZero reports whether a byte of the word is 0.
@@ -62,20 +72,20 @@ func (f *Filter) Lines(m *Marks, block []byte, line func(start, end int, may boo
 	m.NUL = false
 	start, may := 0, false
 	for from := 0; from < len(block); {
-		n := f.buckets.mark(m, block[from:])
-		m.NUL = m.NUL || hasZero(m.least) && bytes.IndexByte(block[from:from+n], 0) >= 0
-		for w := range (n + blockSize - 1) / blockSize {
-			places, newlines := m.marked[w], m.newlines[w]
-			for at := from + w*blockSize; newlines != 0; newlines &= newlines - 1 {
-				k := bits.TrailingZeros64(newlines)
-				before := places & (1<<k - 1)
-				places ^= before
-				line(start, at+k, may || before != 0 && f.anyAt(m, block, at, before))
-				start, may = at+k+1, false
+		c := f.buckets.mark(m, block[from:])
+		m.NUL = m.NUL || c.nul && bytes.IndexByte(block[from:from+c.size], 0) >= 0
+		places := c.places
+		for _, k := range c.ends {
+			for ; len(places) > 0 && places[0] < k; places = places[1:] {
+				may = may || f.isAt(m, block, from+int(places[0]))
 			}
-			may = may || places != 0 && f.anyAt(m, block, from+w*blockSize, places)
+			line(start, from+int(k), may)
+			start, may = from+int(k)+1, false
 		}
-		from += n
+		for _, k := range places {
+			may = may || f.isAt(m, block, from+int(k))
+		}
+		from += c.size
 	}
 	if start < len(block) {
 		line(start, len(block), may)
@@ -95,25 +105,20 @@ func (f *Filter) plainLines(m *Marks, block []byte, line func(start, end int, ma
 	}
 }
 
-// anyAt reports whether a text is at one of the places, which are bits from `at` on.
-func (f *Filter) anyAt(m *Marks, buf []byte, at int, places uint64) bool {
-	m.found = m.found[:0]
-	for ; places != 0 && len(m.found) == 0; places &= places - 1 {
-		m.found = f.appendAt(m.found, buf, at+bits.TrailingZeros64(places))
-	}
+// isAt reports whether a text is at a marked place.
+func (f *Filter) isAt(m *Marks, buf []byte, at int) bool {
+	m.found = f.appendAt(m.found[:0], buf, at)
 	return len(m.found) > 0
 }
 
 // appendMarked is Append with buckets.
 func (f *Filter) appendMarked(dst []int32, buf []byte, m *Marks) []int32 {
 	for from := 0; from < len(buf); {
-		n := f.buckets.mark(m, buf[from:])
-		for w, places := range m.marked[:(n+blockSize-1)/blockSize] {
-			for ; places != 0; places &= places - 1 {
-				dst = f.appendAt(dst, buf, from+w*blockSize+bits.TrailingZeros64(places))
-			}
+		c := f.buckets.mark(m, buf[from:])
+		for _, k := range c.places {
+			dst = f.appendAt(dst, buf, from+int(k))
 		}
-		from += n
+		from += c.size
 	}
 	return dst
 }

@@ -2,25 +2,29 @@ package prefilter
 
 import "golang.org/x/sys/cpu"
 
-//go:generate go run -modfile=../../../tools/go.mod asm/main.go -out vector_amd64.s -stubs vector_stubs_amd64.go -pkg prefilter
+//go:generate go run -modfile=../../../tools/go.mod asm/main.go -out vector_amd64.s -stubs vectorstubs_amd64.go -pkg prefilter
 
 // vector reports whether the processor looks 64 bytes up in a table of 128 at once. GODEBUG
-// can turn that off, with cpu.avx2=off or cpu.avx512vbmi=off.
-var vector = cpu.X86.HasAVX2 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI
+// can turn that off: cpu.avx2=off, cpu.avx512bw=off.
+var vector = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasPOPCNT &&
+	cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI
 
-// hashPairs is the first pass over a chunk, of at least one block of 64 bytes.
-func hashPairs(hashes, text *byte, blocks int, newlines *uint64) (least uint64) {
-	return hashVBMI(hashes, text, blocks, newlines)
+func hashPairs(hashes, text *byte, blocks int, list *uint16) (n int, least uint64) {
+	if !vector {
+		return plainHashPairs(hashes, text, blocks, list)
+	}
+	return hashVBMI(hashes, text, blocks, list)
 }
 
-// look is the second pass.
-func (b *buckets) look(hashes *byte, blocks int, places *uint64) {
+func (b *buckets) look(hashes *byte, blocks int, list *uint16) (n int) {
+	tables := &b.tables[0][0][0]
 	switch {
+	case !vector:
+		return b.plainLook(hashes, blocks, list)
 	case b.groups == 2:
-		look14VBMI(&b.tables[0][0][0], hashes, blocks, places)
+		return lookBothVBMI(tables, hashes, blocks, list)
 	case b.pairs > fewPairs:
-		look7VBMI(&b.tables[0][0][0], hashes, blocks, places)
-	default:
-		look4VBMI(&b.tables[0][0][0], hashes, blocks, places)
+		return lookMostVBMI(tables, hashes, blocks, list)
 	}
+	return lookFewVBMI(tables, hashes, blocks, list)
 }
