@@ -44,6 +44,9 @@ const (
 	probeBytes  = 32 << 10
 )
 
+// ways are the kinds of buckets that there is vector code for.
+var ways = []struct{ pairs, groups, cost int }{{fewPairs, 1, costFew}, {maxPairs, 1, costMost}, {maxPairs, 2, costBoth}}
+
 // newBuckets returns the cheapest buckets for the texts on the sample, or nil if their marks
 // would be too many.
 func newBuckets(texts []literals.Text, sample []byte) *buckets {
@@ -51,7 +54,7 @@ func newBuckets(texts []literals.Text, sample []byte) *buckets {
 	bestCost := maxCost
 	a := newAssigner(texts, sample)
 	probe := sample[:min(len(sample), probeBytes)]
-	for _, way := range []struct{ pairs, groups, cost int }{{fewPairs, 1, costFew}, {maxPairs, 1, costMost}, {maxPairs, 2, costBoth}} {
+	for _, way := range ways {
 		if way.cost >= bestCost {
 			break
 		}

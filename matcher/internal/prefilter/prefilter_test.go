@@ -29,9 +29,12 @@ func naive(texts []literals.Text, buf []byte) []int32 {
 }
 
 func found(s *Filter, buf []byte) []int32 {
-	out := s.Append(nil, buf, new(Marks))
-	slices.Sort(out)
-	return slices.Compact(out)
+	return sorted(s.Append(nil, buf, new(Marks)))
+}
+
+func sorted(found []int32) []int32 {
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 func TestNil(t *testing.T) {
