@@ -2,7 +2,7 @@ package prefilter
 
 import "golang.org/x/sys/cpu"
 
-//go:generate go run -modfile=../../../tools/go.mod asm/main.go -out vector_amd64.s -stubs vectorstubs_amd64.go -pkg prefilter
+//go:generate go -C asm run . -out ../vector_amd64.s -stubs ../vectorstubs_amd64.go -pkg prefilter
 
 // vector reports whether the processor looks 64 bytes up in a table of 128 at once. GODEBUG
 // can turn that off: cpu.avx2=off, cpu.avx512bw=off.

@@ -1,5 +1,3 @@
-//go:build ignore
-
 // Command asm writes the vector code of package prefilter: see go:generate in
 // vector_amd64.go. The code makes two passes over a chunk, 64 bytes at a time.
 package main
