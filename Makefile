@@ -23,7 +23,7 @@ ldflags = -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Revision=
 # All Go files, including those in folders named testdata, which are not built.
 GOFILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.go'))
 
-.PHONY: build run test check bench bench-baseline bench-peers bench-load bench-scale bench-start chaos e2e e2e-servers fuzz clean fmt packs compiled schemas docs dashboards screenshot chart
+.PHONY: build run test check bench bench-baseline bench-peers bench-hyperscan bench-load bench-scale bench-start chaos e2e e2e-servers fuzz clean fmt packs compiled schemas docs dashboards screenshot chart
 .PHONY: help manual
 .PHONY: image module release release-check release-notes release-snapshot release-tools
 .PHONY: test-programs test-build test-format test-workflows test-go test-fuzz check-vet check-format check-static check-lint check-vulns
@@ -164,10 +164,15 @@ bench-baseline: ## save today's figures as the baseline
 	@$(run_bench) | tee bin/bench.txt
 	@{ echo "# crowsnest $(VERSION), commit $(REVISION)"; cat bin/bench.txt; } > $(BASELINE)
 
-# PEERS='-size 200MB -rounds 5' passes flags; see go run ./test/bench/peers -h
+# PEERS='-size 200MB -rounds 5' passes flags; see go run ./test/bench/peers -h. CRES is a folder
+# of published rules, if there is one.
+CRES ?= $(wildcard ../shared/peers/cre/rules)
 bench-peers: build ## compare whole processes with Hyperscan, mtail, SEC, ripgrep and wc
 	@test/bench/peers/install.sh
-	$(GO) run ./test/bench/peers -crowsnest $(BIN) $(PEERS)
+	$(GO) run ./test/bench/peers -crowsnest $(BIN) $(if $(CRES),-terms $(CRES)) $(PEERS)
+
+bench-hyperscan: ## compare only with Hyperscan: 10, 100 and 1000 rules, and published ones; a minute
+	@$(MAKE) --no-print-directory bench-peers PEERS='-peers hyperscan -only-sets $(PEERS)'
 
 # LOAD='-files 200 -mb 10 -for 30s' passes flags; see go run ./test/load -h
 LOAD ?= -log cri:1GB

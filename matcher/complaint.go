@@ -68,6 +68,19 @@ func (r *run) complain(text []byte, at moment) {
 	})
 }
 
+// mayComplain reports whether complain would do anything with a text.
+func (r *run) mayComplain(text []byte) bool {
+	switch glance(text) {
+	case dependent:
+		return false
+	case harmless:
+		return r.mild != 0
+	case unknown:
+		return r.searched != 0
+	}
+	return true
+}
+
 // levelWithin and wordWithin bound where a level and a word are looked for.
 const (
 	levelWithin = 192
@@ -119,7 +132,7 @@ func (r *run) hasComplaintWord(text []byte) bool {
 	if bytes.Contains(head, errorWord) || bytes.Contains(head, errorCapitals) {
 		return true
 	}
-	r.sc.complaint = complaintWords().Append(r.sc.complaint[:0], head)
+	r.sc.complaint = complaintWords().Append(r.sc.complaint[:0], head, &r.sc.lineMarks)
 	return len(r.sc.complaint) > 0
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"crowsnest/matcher/internal/lines"
+	"crowsnest/matcher/internal/prefilter"
 )
 
 // scratch is the working memory of a call. Nothing in it survives a call but memory to
@@ -16,7 +17,9 @@ type scratch struct {
 	docker lines.Docker
 	fields lines.Fields
 
-	found []int32 // texts in the line
+	blockMarks prefilter.Marks // of the block
+	lineMarks  prefilter.Marks // of a text that is searched alone, meanwhile
+	found      []int32         // texts in the line
 	// inField are the texts in a field of a record.
 	inField []int32
 	marks   []uint64 // parts to try, as bits; all unset between lines
@@ -83,7 +86,10 @@ func (r *run) evaluate(text []byte, at moment) {
 // mark marks the parts to try on a text. It returns false if there are none.
 func (r *run) mark(text []byte) bool {
 	sel, sc := r.sel, r.sc
-	sc.found = r.prefilter.Append(sc.found[:0], text)
+	sc.found = sc.found[:0]
+	if !r.clear {
+		sc.found = r.prefilter.Append(sc.found, text, &sc.lineMarks)
+	}
 	escaped := len(sel.escaped) > 0 && lines.HasLetterEscape(text)
 	if !r.markByFields() && len(sc.found) == 0 && len(sel.always) == 0 && !escaped {
 		return false
@@ -106,7 +112,7 @@ func (r *run) markByFields() (marked bool) {
 		if !sel.fields[string(f.Name)] {
 			continue
 		}
-		sc.inField = r.prefilter.Append(sc.inField[:0], f.Value)
+		sc.inField = r.prefilter.Append(sc.inField[:0], f.Value, &sc.lineMarks)
 		for _, t := range sc.inField {
 			for _, k := range sel.users[t] {
 				if !sel.parts[k].decided {

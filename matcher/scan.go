@@ -30,15 +30,14 @@ func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) 
 	s.sel.finder.learn(p, block)
 	r := p.begin(buf, s, now)
 	defer p.end(r)
-	r.nul = bytes.IndexByte(block, 0) >= 0
-	for start := 0; start < len(block); {
-		line, next := block[start:], len(block)
-		if k := bytes.IndexByte(line, '\n'); k >= 0 {
-			line, next = line[:k], start+k+1
+	r.prefilter.Lines(&r.sc.blockMarks, block, func(start, end int, may bool) {
+		r.nul = r.sc.blockMarks.NUL
+		if raw := block[start:end]; !r.pass(raw, may) {
+			r.clear = !may && !r.nul
+			r.line(raw, s.counters.Bytes+int64(start))
 		}
-		r.line(line, s.counters.Bytes+int64(start))
-		start = next
-	}
+	})
+	r.clear = false
 	s.counters.Bytes += int64(len(block))
 	if s.opt.Join == JoinBlock {
 		r.endRecord(0)
@@ -171,6 +170,9 @@ type run struct {
 	fields    []Field // of the record, beside those in its text
 	number    uint64  // of the record; 0: none
 	inPanic   *record // that the line belongs to
+	// clear means that the text of the physical line contains no text of the prefilter. It is
+	// unset before anything else is matched.
+	clear bool
 	// TextTime: what may have a time that is not read yet. One of them is nil.
 	prev    []byte // stamp of the newest envelope
 	undated []byte // the lines of the block since then, or since the last that was dated
@@ -259,6 +261,7 @@ func (r *run) unwrap(raw []byte) (e lines.Envelope, ok bool) {
 	if s.envelope == FormatDocker || auto {
 		if e, ok = r.sc.docker.Read(raw); ok {
 			s.envelope = FormatDocker
+			r.clear = false // JSON escapes letters
 			return e, true
 		}
 	}

@@ -2,6 +2,7 @@ package literals
 
 import (
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -79,7 +80,7 @@ func (s *sequence) add(re *syntax.Regexp) {
 	}
 	s.flush()
 	c := condOf(re)
-	s.exact = s.exact && !s.adjacent && c != nil && c.exact
+	s.exact = s.exact && (!s.adjacent || beginsWithGap(re)) && c != nil && c.exact
 	if c != nil {
 		s.gaps = s.gaps || c.gaps
 		s.conds = append(s.conds, c)
@@ -121,6 +122,18 @@ func gap(re *syntax.Regexp) bool {
 		re = re.Sub[0]
 	}
 	return re.Op == syntax.OpStar && (re.Sub[0].Op == syntax.OpAnyCharNotNL || re.Sub[0].Op == syntax.OpAnyChar)
+}
+
+// beginsWithGap reports whether every match of re begins with a gap. The parser makes such
+// of `a.*b|a.*c`, which it reads as `a(?:.*b|.*c)`.
+func beginsWithGap(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpCapture, syntax.OpConcat:
+		return beginsWithGap(re.Sub[0])
+	case syntax.OpAlternate:
+		return !slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return !beginsWithGap(sub) })
+	}
+	return gap(re)
 }
 
 func inexact(c *Cond) *Cond {

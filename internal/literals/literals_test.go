@@ -19,6 +19,7 @@ var exprs = []string{
 	`(?s)a.*b`, `a.b`, `a(?:)b`, `(?:|ab)c`, `[Ff]oo.*[Bb]ar`, `(?i)s`, `(?i)kk`, `a\x{fffd}b`, `a[\x{fffc}-\x{fffe}]b`,
 	`[\pL]{1,9}z`, `(?i)école`, `é.*É`, `(a.*b){2}`, `(a.*b)+c`, `(?:a.*b)?c`, `x*ab`, `(?m)^a.*b$`, `a|`, `(?:ab|b).*b`,
 	`[^a]b`, `a\nb`, `a.*\n.*b`, `(?i)task (?:ſ|s)et`, `(?:foo)(?:bar)?(?:baz)`, `.*`, `(.*)ab(.*)cd`, `\d+%.*foo`,
+	`heart.*time|heart.*fail`, `ab(?:.*b|.*c)d.*e`, `no(.*lost|(?:.*x|.*b).*gone)`, `ab(?:.*c|)`, `(?s)a(?:.*b|.*c)`, `a(?:.*b|.*c){2}`,
 }
 
 func TestOf(t *testing.T) {
@@ -54,6 +55,8 @@ func TestOf(t *testing.T) {
 	f(`(?i:ab)CD`, "(?i)abcd", false)
 	f(`^abc`, "abc", false)
 	f(`ab.*cd`, "ab", true)
+	f(`heart.*time|heart.*fail`, "heart", true)
+	f(`heart(?:.*time|.*fail)ed`, "heart", false)
 }
 
 func TestPieces(t *testing.T) {

@@ -58,15 +58,7 @@ func reaches(s string) (w [4]uint64) {
 
 // CRI reads the envelope of a CRI runtime. ok is false if the line has none.
 func CRI(line []byte) (e Envelope, ok bool) {
-	if len(line) < 40 {
-		return readAnyCRI(line)
-	}
-	bad := uint64(0)
-	for i := range 4 {
-		v := binary.LittleEndian.Uint64(line[i*8:]) ^ criForms[i]
-		bad |= (v + criReaches[i]) | v
-	}
-	if bad&topBits != 0 {
+	if !usualStamp(line) {
 		return readAnyCRI(line)
 	}
 	switch binary.LittleEndian.Uint64(line[32:]) {
@@ -80,8 +72,37 @@ func CRI(line []byte) (e Envelope, ok bool) {
 	default:
 		return readAnyCRI(line)
 	}
-	e.Stamp, e.Text = line[:30], line[40:]
+	e.Stamp, e.Text = line[:StampCRI], line[HeaderCRI:]
 	return e, true
+}
+
+// Of a usual envelope of CRI, the length, and that of the stamp at its start.
+const (
+	HeaderCRI = 40
+	StampCRI  = 30
+)
+
+// FullCRI reports whether a line has a usual envelope and is a whole logical line, and
+// whether it is of stderr.
+func FullCRI(line []byte) (stderr, ok bool) {
+	if !usualStamp(line) {
+		return false, false
+	}
+	tag := binary.LittleEndian.Uint64(line[32:])
+	return tag == stderrFull, tag == stderrFull || tag == stdoutFull
+}
+
+// usualStamp reports whether a line begins as criForm, and is as long as a usual header.
+func usualStamp(line []byte) bool {
+	if len(line) < HeaderCRI {
+		return false
+	}
+	bad := uint64(0)
+	for i := range 4 {
+		v := binary.LittleEndian.Uint64(line[i*8:]) ^ criForms[i]
+		bad |= (v + criReaches[i]) | v
+	}
+	return bad&topBits == 0
 }
 
 // readAnyCRI reads headers of any form: other fractions and zones, further tags

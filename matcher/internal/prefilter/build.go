@@ -21,6 +21,16 @@ func New(texts []literals.Text, sample []byte) *Filter {
 	if len(texts) == 0 {
 		return nil
 	}
+	if vector {
+		if b := newBuckets(texts, sample); b != nil {
+			return &Filter{texts: texts, buckets: b}
+		}
+	}
+	return newTiers(texts, sample)
+}
+
+// newTiers builds a filter that samples.
+func newTiers(texts []literals.Text, sample []byte) *Filter {
 	b := newBuilder(texts, sample)
 	probe := sample[:min(len(sample), 32<<10)]
 	best, bestCost := b.choose(0, probe)
@@ -153,7 +163,7 @@ func (b *builder) cost(plans []plan, buf []byte) int {
 			continue
 		}
 		g := &b.grams[j]
-		t := tier{stride: p.stride, q: p.q, mask: maskOf(p.q), set: &b.set, slotShift: b.slotShift(p)}
+		t := tier{stride: p.stride, q: p.q, mask: maskOf(p.q), set: &b.set, slotShift: slotShift(len(b.members) * p.stride)}
 		b.fill(&t, g)
 		total += len(buf) / t.stride
 		for at := t.next(buf, 0); at <= len(buf)-t.q; at = t.next(buf, at+t.stride) {
@@ -167,10 +177,8 @@ func (b *builder) cost(plans []plan, buf []byte) int {
 	return total
 }
 
-// slotShift returns the shift that makes slots of hashes for the picked windows.
-func (b *builder) slotShift(p plan) uint {
-	return uint(64 - min(max(bits.Len(uint(len(b.members)*p.stride)), 6), 20))
-}
+// slotShift returns the shift that makes slots of hashes for so many grams.
+func slotShift(grams int) uint { return uint(64 - min(max(bits.Len(uint(grams)), 6), 20)) }
 
 // fill makes the bit set and the slots of a tier that is only tried.
 func (b *builder) fill(t *tier, g *grams) {
@@ -192,7 +200,7 @@ func (b *builder) build(plans []plan) *Filter {
 	s := &Filter{texts: b.texts}
 	for j, p := range plans {
 		if b.pick(plans, j) {
-			s.tiers = append(s.tiers, b.tier(p, &b.grams[j]))
+			s.tiers = append(s.tiers, b.tier(p))
 		}
 	}
 	return s
@@ -200,21 +208,29 @@ func (b *builder) build(plans []plan) *Filter {
 
 // tier makes the tier of the windows that were picked last. A thousand texts set
 // some 2% of its bits.
-func (b *builder) tier(p plan, g *grams) tier {
-	t := tier{stride: p.stride, q: p.q, mask: maskOf(p.q), set: new(bitSet), slotShift: b.slotShift(p)}
-	b.fill(&t, g)
-	t.slots = make([]uint32, len(b.slots)+1)
+func (b *builder) tier(p plan) tier { return newTier(b.texts, b.members, b.starts, p) }
+
+// newTier makes the tier of some texts, of which the windows start there.
+func newTier(texts []literals.Text, members, starts []int32, p plan) tier {
+	t := tier{stride: p.stride, q: p.q, mask: maskOf(p.q), set: new(bitSet), slotShift: slotShift(len(members) * p.stride)}
+	gram := func(m, k int) uint64 { return foldedWord(texts[members[m]].Text[int(starts[m])+k:]) & t.mask }
+	t.slots = make([]uint32, 1<<(64-t.slotShift)+1)
+	for m := range members {
+		for k := range p.stride {
+			h := gram(m, k) * prime
+			t.set.add(h)
+			t.slots[h>>t.slotShift]++
+		}
+	}
 	end := uint32(0)
-	for i, n := range b.slots {
+	for i, n := range t.slots {
 		end += n
 		t.slots[i] = end // each entry moves it down, to the first in the end
 	}
-	t.slots[len(b.slots)] = end
 	t.entries = make([]entry, end)
-	for m, i := range slices.Backward(b.members) {
+	for m, i := range slices.Backward(members) {
 		for k := p.stride - 1; k >= 0; k-- {
-			offset := int(b.starts[m]) + k
-			e := newEntry(b.texts[i].Text, int(i), g.words[g.ids[int(b.places[i])+offset]], offset)
+			e := newEntry(texts[i].Text, int(i), gram(m, k), int(starts[m])+k)
 			slot := &t.slots[e.gram*prime>>t.slotShift]
 			*slot--
 			t.entries[*slot] = e

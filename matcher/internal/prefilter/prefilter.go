@@ -22,6 +22,7 @@ const MinText = 3
 
 const (
 	lowerCase = 0x2020202020202020 // folds ASCII letters, and some other bytes
+	topBits   = 0x8080808080808080
 	prime     = 0x9E3779B97F4A7C15
 )
 
@@ -29,6 +30,7 @@ const (
 // for concurrent use. A nil Filter finds nothing.
 type Filter struct {
 	texts   []literals.Text
+	buckets *buckets // nil: the others are used
 	anchors []anchor // of the shortest texts
 	tiers   []tier
 }
@@ -55,10 +57,13 @@ type entry struct {
 }
 
 // Append appends the indices of the texts that buf contains to dst, in no order
-// and perhaps several times each.
-func (f *Filter) Append(dst []int32, buf []byte) []int32 {
-	if f == nil {
+// and perhaps several times each. It may read beyond the buffer, up to its capacity.
+func (f *Filter) Append(dst []int32, buf []byte, m *Marks) []int32 {
+	switch {
+	case f == nil:
 		return dst
+	case f.buckets != nil:
+		return f.appendMarked(dst, buf, m)
 	}
 	for i := range f.anchors {
 		dst = f.appendAnchored(dst, &f.anchors[i], buf)
@@ -76,8 +81,7 @@ func (f *Filter) Append(dst []int32, buf []byte) []int32 {
 // compare appends the texts that have the gram at this place and are there.
 func (f *Filter) compare(dst []int32, t *tier, buf []byte, at int) []int32 {
 	x := t.load(buf, at)
-	slot := x * prime >> (t.slotShift & 63)
-	entries := t.entries[t.slots[slot]:t.slots[slot+1]]
+	entries := t.slot(x)
 	for i := range entries {
 		e := &entries[i]
 		if e.gram != x {
@@ -97,6 +101,12 @@ func (f *Filter) compare(dst []int32, t *tier, buf []byte, at int) []int32 {
 		}
 	}
 	return dst
+}
+
+// slot returns the entries of the grams with the slot of this one.
+func (t *tier) slot(gram uint64) []entry {
+	k := gram * prime >> (t.slotShift & 63)
+	return t.entries[t.slots[k]:t.slots[k+1]]
 }
 
 // next returns the first sample position from `at` on whose gram may be that of

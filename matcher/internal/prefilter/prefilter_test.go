@@ -29,13 +29,16 @@ func naive(texts []literals.Text, buf []byte) []int32 {
 }
 
 func found(s *Filter, buf []byte) []int32 {
-	out := s.Append(nil, buf)
-	slices.Sort(out)
-	return slices.Compact(out)
+	return sorted(s.Append(nil, buf, new(Marks)))
+}
+
+func sorted(found []int32) []int32 {
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 func TestNil(t *testing.T) {
-	require.Nil(t, New(nil, nil).Append(nil, []byte("abc")))
+	require.Nil(t, New(nil, nil).Append(nil, []byte("abc"), new(Marks)))
 }
 
 // TestAgainstNaive looks for random texts in random lines, of every length
@@ -92,7 +95,7 @@ func TestAnchors(t *testing.T) {
 	for i := range 600 {
 		sample = fmt.Appendf(sample, "%d reconciling controller=machine namespace=prod name=x%d\n", i, i%7)
 	}
-	s := New(texts, sample)
+	s := newTiers(texts, sample)
 	require.NotEmpty(t, s.anchors)
 	pieces := []string{"503", "50", "3", "5xx", "E@x", "e@x", "ZK!", "zK!", "Q_q_Q", "q_q_", " failure 0 of thing 0", "x", " ", "5"}
 	hits := 0
@@ -166,8 +169,9 @@ func BenchmarkAppend(b *testing.B) {
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
 			var dst []int32
+			var m Marks
 			for b.Loop() {
-				dst = s.Append(dst[:0], line)
+				dst = s.Append(dst[:0], line, &m)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 // TestQuickAgainstNaive looks for random texts of all lengths in random lines, with and
 // without a sample.
 func TestQuickAgainstNaive(t *testing.T) {
-	require.Nil(t, Quick(nil, nil).Append(nil, []byte("abc")))
+	require.Nil(t, Quick(nil, nil).Append(nil, []byte("abc"), new(Marks)))
 	r := rand.New(rand.NewPCG(7, 8))
 	letters := "aAbB@`{[ \xe9"
 	random := func(n int) string {

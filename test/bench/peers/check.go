@@ -25,11 +25,18 @@ func check(ctx context.Context, o options, programs map[string]program, out io.W
 		return nil
 	}
 	for _, kind := range []traffic.Kind{traffic.CRI, traffic.Published} {
-		if err := checkLarge(ctx, o, programs, kind); err != nil {
+		if err := checkLarge(ctx, o, programs, kind, o.numbers(kind)); err != nil {
 			return err
 		}
 		fmt.Fprintf(out, "counts on %d MB of %s: crowsnest's and Hyperscan's differ by what joining parts explains, and by nothing else\n", o.compare/1e6, kind)
 	}
+	if o.terms == nil {
+		return nil
+	}
+	if err := checkLarge(ctx, o, programs, traffic.CRI, []int{terms}); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "counts of %d published terms: the same\n", len(o.terms))
 	return nil
 }
 
@@ -43,21 +50,20 @@ func (o options) numbers(kind traffic.Kind) []int {
 
 // input returns a log of a kind, its content, and the largest set of rules that
 // is compared on it.
-func (o options) input(kind traffic.Kind, size int64) (log string, text []byte, largest ruleSet, err error) {
+func (o options) input(kind traffic.Kind, numbers []int, size int64) (log string, text []byte, largest ruleSet, err error) {
 	if log, err = o.log(kind, size); err != nil {
 		return "", nil, largest, err
 	}
 	if text, err = os.ReadFile(log); err != nil {
 		return "", nil, largest, fmt.Errorf("read the log: %w", err)
 	}
-	numbers := o.numbers(kind)
 	largest, err = o.ruleSet(numbers[len(numbers)-1])
 	return log, text, largest, err
 }
 
 func checkKind(ctx context.Context, o options, programs map[string]program, kind traffic.Kind) error {
 	numbers := o.numbers(kind)
-	log, text, largest, err := o.input(kind, o.check)
+	log, text, largest, err := o.input(kind, numbers, o.check)
 	if err != nil {
 		return err
 	}
@@ -111,9 +117,8 @@ func only(counts map[string]int64, rules ruleSet) map[string]int64 {
 // the reference. The reference counts only the lines where the two may differ:
 // partial lines, which Hyperscan does not join, and the end of lines that are
 // longer than crowsnest reads.
-func checkLarge(ctx context.Context, o options, programs map[string]program, kind traffic.Kind) error {
-	numbers := o.numbers(kind)
-	log, text, largest, err := o.input(kind, o.compare)
+func checkLarge(ctx context.Context, o options, programs map[string]program, kind traffic.Kind, numbers []int) error {
+	log, text, largest, err := o.input(kind, numbers, o.compare)
 	if err != nil {
 		return err
 	}

@@ -87,6 +87,27 @@ func compare(ctx context.Context, o options, programs map[string]program, out io
 	}
 	p.add("crowsnest published", "crowsnest", traffic.Published, published, o.size)
 	p.add("hyperscan published", "hyperscan", traffic.Published, published, o.size)
+	if o.terms != nil {
+		p.add("crowsnest terms", "crowsnest", traffic.CRI, terms, o.size)
+		p.add("hyperscan terms", "hyperscan", traffic.CRI, terms, o.size)
+	}
+	if !o.onlySets {
+		p.addOthers()
+	}
+	if p.err != nil {
+		return p.err
+	}
+	costs, err := interleave(ctx, p.jobs, o.rounds, out)
+	if err != nil {
+		return err
+	}
+	report{p.jobs, costs, out}.print()
+	return nil
+}
+
+// addOthers plans the runs on other logs, with other programs and on one core.
+func (p *plan) addOthers() {
+	o := p.o
 	for _, kind := range []traffic.Kind{traffic.Mix, traffic.JSON, traffic.Storm} {
 		p.add(fmt.Sprintf("crowsnest 100 on %s", kind), "crowsnest", kind, peerRules, o.size/4)
 	}
@@ -103,13 +124,4 @@ func compare(ctx context.Context, o options, programs map[string]program, out io
 			j.env = []string{"GOMAXPROCS=1"}
 		}
 	}
-	if p.err != nil {
-		return p.err
-	}
-	costs, err := interleave(ctx, p.jobs, o.rounds, out)
-	if err != nil {
-		return err
-	}
-	report{p.jobs, costs, out}.print()
-	return nil
 }

@@ -15,13 +15,19 @@ type ruleSet struct {
 	rules []traffic.Rule
 }
 
-// published is the number that stands for the published set.
-const published = 0
+// Numbers that stand for other sets than the first so many generated rules.
+const (
+	published = 0  // generated, with the lengths of published rules
+	terms     = -1 // options.terms
+)
 
 func (o options) ruleSet(n int) (ruleSet, error) {
-	s := ruleSet{name: fmt.Sprint(n), rules: traffic.Rules(n)}
-	if n == published {
+	s := ruleSet{name: fmt.Sprint(n), rules: traffic.Rules(max(0, n))}
+	switch n {
+	case published:
 		s = ruleSet{name: "published", rules: traffic.PublishedRules()}
+	case terms:
+		s = ruleSet{name: "terms", rules: o.terms}
 	}
 	s.dir = filepath.Join(o.cache, fmt.Sprintf("v%s-rules-%s", traffic.Version, s.name))
 	// They are small; writing them again repairs incomplete files.
@@ -30,9 +36,9 @@ func (o options) ruleSet(n int) (ruleSet, error) {
 
 // log generates a log unless it exists.
 func (o options) log(kind traffic.Kind, size int64) (string, error) {
-	name := filepath.Join(o.cache, fmt.Sprintf("v%s-%s-%d.log", traffic.Version, kind, size))
+	name := filepath.Join(o.cache, fmt.Sprintf("v%s-%s-%d-%d.log", traffic.Version, kind, size, o.seed))
 	if _, err := os.Stat(name); err == nil {
 		return name, nil
 	}
-	return name, traffic.WriteFile(name, size, traffic.Options{Kind: kind})
+	return name, traffic.WriteFile(name, size, traffic.Options{Kind: kind, Seed: o.seed})
 }

@@ -3,7 +3,7 @@
 // it compares the counts with a plain reference.
 //
 //	make bench-peers
-//	go run ./test/bench/peers -crowsnest bin/crowsnest -size 200MB -peers hyperscan
+//	go run ./test/bench/peers -crowsnest bin/crowsnest -size 200MB -peers hyperscan -only-sets
 //
 // A peer that is not installed is skipped.
 package main
@@ -34,6 +34,9 @@ type options struct {
 	sets      []int // numbers of rules, in ascending order
 	peers     []string
 	checkOnly bool
+	onlySets  bool           // only the sets of rules, no other logs and cores
+	seed      uint64         // of the logs
+	terms     []traffic.Rule // of published rules; nil: there are none
 }
 
 func main() {
@@ -55,6 +58,9 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.crowsnest, "crowsnest", "bin/crowsnest", "the binary")
 	f.StringVar(&o.cache, "cache", "", "folder for logs and rules (default crowsnest/bench in the user's cache)")
 	f.IntVar(&o.rounds, "rounds", 3, "runs of everything, one after the other; the median counts")
+	f.BoolVar(&o.onlySets, "only-sets", false, "compare 10, 100 and 1000 rules and the published sets on CRI logs, and nothing else")
+	f.Uint64Var(&o.seed, "seed", 0, "another number makes other logs of the same kind")
+	terms := f.String("terms", "", "folder with published rules (CREs), whose terms are a further set")
 	f.BoolVar(&o.checkOnly, "check-only", false, "compare what is counted and measure nothing")
 	peers := f.String("peers", "hyperscan,mtail,sec,ripgrep,wc", "which to compare with, of those that are installed")
 	sizes := map[string]*int64{"size": &o.size, "small": &o.small, "check": &o.check, "compare": &o.compare}
@@ -73,6 +79,15 @@ func parse(args []string) (options, error) {
 			return o, fmt.Errorf("-%s: %w", name, err)
 		}
 		*sizes[name] = n
+	}
+	if *terms != "" {
+		var err error
+		if o.terms, err = readTerms(*terms); err != nil {
+			return o, err
+		}
+	}
+	if o.onlySets {
+		o.sets = []int{10, 100, 1000}
 	}
 	o.peers = strings.Split(*peers, ",")
 	if o.rounds < 1 {

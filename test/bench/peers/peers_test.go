@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/test/traffic"
 )
 
 // A small version of the whole comparison, with the installed peers. It tests
@@ -37,6 +40,24 @@ func TestParse(t *testing.T) {
 	}
 	f("-size", "-size", "1TB")
 	f("-rounds", "-rounds", "0")
+}
+
+// The terms of published rules are read wherever they stand; each counts once.
+func TestReadTerms(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(`rules:
+- cre: {id: CRE-1, value: no term}
+  rule:
+    set: {match: [{value: disk lost}, {regex: "a.*b"}, {value: ab}], negate: [{value: disk lost, anchor: 1}]}
+- rule: {sequence: {order: [{value: "two\nlines"}, {regex: "c|d"}]}}
+`), 0o644))
+	got, err := readTerms(dir)
+	require.NoError(t, err)
+	require.Equal(t, []traffic.Rule{
+		{ID: 1, Name: "Term0001", Expr: "a.*b"}, {ID: 2, Name: "Term0002", Expr: "c|d"}, {ID: 3, Name: "Term0003", Text: "disk lost"},
+	}, got)
+	_, err = readTerms(filepath.Join(dir, "none"))
+	require.Error(t, err)
 }
 
 // Wrong counts are detected, and a failing program is not mistaken for one that

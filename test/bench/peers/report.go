@@ -22,8 +22,8 @@ func (r report) print() {
 			r.perLine(j.name), c.wall.Seconds())
 	}
 	fmt.Fprintf(r.out, "\nMB/s is of CPU time, user and system, of the whole process, %d cores.\n\n| ratio | |\n|---|---|\n", runtime.NumCPU())
-	for _, n := range []string{"10", "100", "1000", "published"} {
-		r.ratio(fmt.Sprintf("CPU, crowsnest : Hyperscan, %s rules", n), "crowsnest "+n, "hyperscan "+n)
+	for _, n := range []string{"10", "100", "1000", "published", "terms"} {
+		r.ratio(fmt.Sprintf("CPU, crowsnest : Hyperscan, rules: %s", n), "crowsnest "+n, "hyperscan "+n)
 	}
 	r.ratio("CPU a line, crowsnest : mtail, 100 rules", "crowsnest 100", "mtail")
 	r.ratio("CPU a line, crowsnest : SEC, 100 rules", "crowsnest 100", "sec")

@@ -1,0 +1,320 @@
+package prefilter
+
+import (
+	"cmp"
+	"slices"
+
+	"crowsnest/internal/literals"
+)
+
+// buckets find the places of a chunk at which a text may be, 64 at a time.
+//
+// Each text has a window: some of its bytes that are rare together. Each text is in one of
+// 8 or 16 buckets. For each pair of neighbouring bytes of a window, a table of 128 hashes
+// says which buckets have a text with such a pair there. A place is marked if the tables of
+// all pairs agree on a bucket: that rarely happens by chance. A text that is found at a
+// marked place is compared in full.
+type buckets struct {
+	tables  tables
+	pairs   int    // that are looked at: fewPairs, with hashes of six bits, or maxPairs, of seven
+	groups  int    // of eight buckets
+	windows []tier // by length
+}
+
+// tables have a bit for each bucket of a group, by group, pair and hash.
+type tables [2][maxPairs][128]uint8
+
+const (
+	fewPairs = 4
+	maxPairs = 7
+)
+
+// pairHash is the hash of two neighbouring bytes. Its seven lower bits count.
+func pairHash(x, y byte) byte { return x + 4*y }
+
+// Estimates of what a search costs, in picoseconds: of each byte with the tables of a way, of
+// each marked place, and of each comparison with a text.
+const (
+	costFew     = 60
+	costMost    = 120
+	costBoth    = 210
+	costPlace   = 20000
+	costCompare = 4000
+	maxCost     = 800 // of a byte: about what sampling costs at most
+	probeBytes  = 32 << 10
+)
+
+// ways are the kinds of buckets that there is vector code for.
+var ways = []struct{ pairs, groups, cost int }{{fewPairs, 1, costFew}, {maxPairs, 1, costMost}, {maxPairs, 2, costBoth}}
+
+// newBuckets returns the cheapest buckets for the texts on the sample, or nil if their marks
+// would be too many.
+func newBuckets(texts []literals.Text, sample []byte) *buckets {
+	var best *buckets
+	bestCost := maxCost
+	a := newAssigner(texts, sample)
+	probe := sample[:min(len(sample), probeBytes)]
+	for _, way := range ways {
+		if way.cost >= bestCost {
+			break
+		}
+		b := a.assign(way.pairs, way.groups)
+		if cost := way.cost + b.cost(probe); cost < bestCost {
+			best, bestCost = b, cost
+		}
+	}
+	return best
+}
+
+// cost estimates the cost of the marked places of a text, for each of its bytes.
+func (b *buckets) cost(text []byte) int {
+	hashes := make([]byte, len(text))
+	for i := 0; i+1 < len(text); i++ {
+		hashes[i] = pairHash(text[i], text[i+1])
+	}
+	total := 0
+	for at := 0; at+maxPairs < len(text); at++ {
+		if !b.markedAt(hashes[at:]) {
+			continue
+		}
+		total += costPlace
+		for i := range b.windows {
+			t := &b.windows[i]
+			if x := t.load(text, at); t.set.has(x * prime) {
+				total += costCompare * len(t.slot(x))
+			}
+		}
+	}
+	return total / max(1, len(text))
+}
+
+// markedAt reports whether a place is marked, from the hashes of the pairs from there on.
+func (b *buckets) markedAt(hashes []byte) bool {
+	for g := range b.groups {
+		all := byte(0xff)
+		for j := range b.pairs {
+			all &= b.tables[g][j][hashes[j]&127]
+		}
+		if all != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// lengthClass is the lengths of texts with windows of the same length.
+type lengthClass struct {
+	texts  []int32
+	starts []int32 // of their windows
+	window int
+	list   []literals.Text
+	b      *builder // of the list
+	grams  grams
+}
+
+// assigner assigns texts to buckets.
+type assigner struct {
+	texts   []literals.Text
+	sample  []byte
+	freq    [128]float32 // of the hashes in the sample
+	classes []*lengthClass
+	pairs   int
+
+	buckets []bucket
+	out     *buckets
+}
+
+// bucket is the hashes that its texts have at each pair.
+type bucket struct {
+	has  [maxPairs][2]uint64
+	p    [maxPairs]float32 // the share of the sample that has one of them
+	used bool
+}
+
+func newAssigner(texts []literals.Text, sample []byte) *assigner {
+	a := &assigner{texts: texts, sample: sample}
+	unit := 1 / float32(len(sample)+128)
+	for i := range a.freq {
+		a.freq[i] = unit
+	}
+	for i := 0; i+1 < len(sample); i++ {
+		a.freq[pairHash(sample[i], sample[i+1])&127] += unit
+	}
+	return a
+}
+
+// classify sorts the texts by the length of their windows.
+func (a *assigner) classify(pairs int) {
+	if a.pairs == pairs {
+		return
+	}
+	a.pairs, a.classes = pairs, nil
+	lengths := []int{3, 4, 5, 8}
+	of := map[int]*lengthClass{}
+	for i, t := range a.texts {
+		window := 0
+		for _, n := range lengths {
+			if n <= len(t.Text) && n <= pairs+1 {
+				window = n
+			}
+		}
+		c := of[window]
+		if c == nil {
+			c = &lengthClass{window: window}
+			of[window] = c
+			a.classes = append(a.classes, c)
+		}
+		c.texts = append(c.texts, int32(i))
+		c.list = append(c.list, t)
+	}
+	slices.SortFunc(a.classes, func(c, d *lengthClass) int { return cmp.Compare(c.window, d.window) })
+}
+
+// assign chooses a window and a bucket for each text.
+func (a *assigner) assign(pairs, groups int) *buckets {
+	a.classify(pairs)
+	a.out = &buckets{pairs: pairs, groups: groups}
+	a.buckets = make([]bucket, 8*groups)
+	first := 0
+	for i, c := range a.classes {
+		last := len(a.buckets)
+		if i < len(a.classes)-1 {
+			last = first + min(1+len(c.texts)*groups/12, 2*groups)
+		}
+		a.assignClass(c, first, last)
+		first = last
+		a.out.windows = append(a.out.windows, newTier(a.texts, c.texts, c.starts, plan{c.window, 1, c.window}))
+	}
+	return a.out
+}
+
+// maxTried is how many windows of a text are tried.
+const maxTried = 4
+
+func (a *assigner) assignClass(c *lengthClass, first, last int) {
+	if c.b == nil {
+		c.b = newBuilder(c.list, a.sample)
+		c.b.count(&c.grams, c.window)
+	}
+	c.starts = c.starts[:0]
+	clear(c.grams.used)
+	for n, i := range c.texts {
+		t := a.texts[i]
+		var tried [maxTried]int
+		k := c.rarest(&tried, c.grams.ids[c.b.places[n]:int(c.b.places[n+1])-c.window+1])
+		bestCost, bestStart, bestBucket := float32(-1), 0, 0
+		for _, start := range tried[:k] {
+			w := windowOf(t, start, c.window)
+			id := c.grams.ids[int(c.b.places[n])+start]
+			own := float32(c.grams.freq[id]*(1+c.grams.used[id])) / float32(len(a.sample)+1)
+			for j := first; j < last; j++ {
+				if cost := own + a.extra(&a.buckets[j], &w); bestCost < 0 || cost < bestCost {
+					bestCost, bestStart, bestBucket = cost, start, j
+				}
+			}
+		}
+		c.starts = append(c.starts, int32(bestStart))
+		c.grams.used[c.grams.ids[int(c.b.places[n])+bestStart]]++
+		w := windowOf(t, bestStart, c.window)
+		a.put(bestBucket, &w)
+	}
+}
+
+// rarest finds the windows of a text that are rarest in the sample.
+func (c *lengthClass) rarest(tried *[maxTried]int, ids []int32) int {
+	n := 0
+	cost := func(start int) int32 { return c.grams.freq[ids[start]] * (1 + c.grams.used[ids[start]]) }
+	for start := range ids {
+		at := n
+		for at > 0 && cost(start) < cost(tried[at-1]) {
+			at--
+		}
+		if at == maxTried {
+			continue
+		}
+		n = min(n+1, maxTried)
+		copy(tried[at+1:n], tried[at:])
+		tried[at] = start
+	}
+	return n
+}
+
+// window is the hashes that the pairs of a window may have, of both cases of letters.
+type window struct {
+	pairs  int
+	hashes [maxPairs][4]byte
+	count  [maxPairs]int
+}
+
+func windowOf(t literals.Text, start, n int) (w window) {
+	w.pairs = n - 1
+	for j := range w.pairs {
+		x, y := [2]byte{t.Text[start+j]}, [2]byte{t.Text[start+j+1]}
+		for _, c := range x[:bothCases(&x, t.Fold)] {
+			for _, d := range y[:bothCases(&y, t.Fold)] {
+				w.hashes[j][w.count[j]] = pairHash(c, d) & 127
+				w.count[j]++
+			}
+		}
+	}
+	return w
+}
+
+// bothCases adds the other case of a letter, and returns how many bytes there are.
+func bothCases(c *[2]byte, fold bool) int {
+	if lower := c[0] | 0x20; !fold || lower < 'a' || lower > 'z' {
+		return 1
+	}
+	c[1] = c[0] ^ 0x20
+	return 2
+}
+
+// extra estimates the share of places that are marked additionally if the window is put into
+// the bucket.
+func (a *assigner) extra(b *bucket, w *window) float32 {
+	before, after := float32(1), float32(1)
+	for j := range w.pairs {
+		p := b.p[j]
+		before *= p
+		for _, h := range w.hashes[j][:w.count[j]] {
+			if b.has[j][h>>6]>>(h&63)&1 == 0 {
+				p += a.freq[h]
+			}
+		}
+		after *= p
+	}
+	return after - before
+}
+
+// put puts a window into a bucket.
+func (a *assigner) put(k int, w *window) {
+	b := &a.buckets[k]
+	tables, bit := &a.out.tables[k/8], byte(1)<<(k%8)
+	if !b.used {
+		b.used = true
+		for j := w.pairs; j < maxPairs; j++ { // beyond the window, every pair will do
+			for h := range tables[j] {
+				tables[j][h] |= bit
+			}
+		}
+	}
+	for j := range w.pairs {
+		for _, h := range w.hashes[j][:w.count[j]] {
+			a.putHash(k, j, h)
+			if a.out.pairs == fewPairs {
+				a.putHash(k, j, h^64)
+			}
+		}
+	}
+}
+
+// putHash makes a bucket one of those with this hash of a pair.
+func (a *assigner) putHash(k, pair int, hash byte) {
+	b := &a.buckets[k]
+	if b.has[pair][hash>>6]>>(hash&63)&1 != 0 {
+		return
+	}
+	b.has[pair][hash>>6] |= 1 << (hash & 63)
+	b.p[pair] += a.freq[hash]
+	a.out.tables[k/8][pair][hash] |= 1 << (k % 8)
+}

@@ -1,0 +1,135 @@
+package prefilter
+
+import "bytes"
+
+// chunk is how many bytes are marked at a time: few enough for the processor's first cache.
+const chunk = 4 << 10
+
+const blockSize = 64
+
+// Marks is working memory of the methods of a Filter. Its zero value is ready. It is not safe
+// for concurrent use.
+type Marks struct {
+	// NUL is set while Lines is at a line of a block in which it has seen a NUL byte.
+	NUL bool
+
+	hashes [chunk + blockSize]byte   // of the pairs of bytes that begin there
+	ends   positions                 // of lines
+	places positions                 // where a text may be
+	padded [chunk + 2*blockSize]byte // a chunk without readable memory beyond it
+	found  []int32
+}
+
+// positions are a list of places in a chunk, with room for what the vector code writes.
+type positions [chunk + 2*blockSize]uint16
+
+// marked is a chunk that is marked.
+type marked struct {
+	size         int
+	ends, places []uint16
+	nul          bool // it has a NUL byte, or the memory beyond it
+}
+
+// mark marks the first bytes of text. It may read what is beyond the text, up to its
+// capacity; that affects no mark.
+func (b *buckets) mark(m *Marks, text []byte) (c marked) {
+	c.size = min(len(text), chunk)
+	blocks := (c.size + blockSize - 1) / blockSize
+	read := (blocks+1)*blockSize + 1 // texts that begin in the last block may end in one more
+	from := m.padded[:read]
+	if cap(text) >= read {
+		from = text[:read]
+	} else {
+		clear(from[copy(from, text[:c.size]):])
+	}
+	ends, least := hashPairs(&m.hashes[0], &from[0], blocks+1, &m.ends[0])
+	places := b.look(&m.hashes[0], blocks, &m.places[0])
+	c.ends, c.places, c.nul = within(m.ends[:ends], c.size), within(m.places[:places], c.size), hasZero(least)
+	return c
+}
+
+// within returns the positions that are less than n.
+func within(list []uint16, n int) []uint16 {
+	for len(list) > 0 && int(list[len(list)-1]) >= n {
+		list = list[:len(list)-1]
+	}
+	return list
+}
+
+// hasZero reports whether a byte of the word is 0.
+func hasZero(x uint64) bool { return (x-0x0101010101010101)&^x&topBits != 0 }
+
+// Marks reports whether Lines looks for texts. If not, every line may contain one, unless f is nil.
+func (f *Filter) Marks() bool { return f != nil && f.buckets != nil }
+
+// Lines calls line for each line of a block, in order. A newline is not part of its line. may
+// is set if the line may contain a text.
+func (f *Filter) Lines(m *Marks, block []byte, line func(start, end int, may bool)) {
+	if f == nil || f.buckets == nil {
+		f.plainLines(m, block, line)
+		return
+	}
+	m.NUL = false
+	start, may := 0, false
+	for from := 0; from < len(block); {
+		c := f.buckets.mark(m, block[from:])
+		m.NUL = m.NUL || c.nul && bytes.IndexByte(block[from:from+c.size], 0) >= 0
+		places := c.places
+		for _, k := range c.ends {
+			for ; len(places) > 0 && places[0] < k; places = places[1:] {
+				may = may || f.isAt(m, block, from+int(places[0]))
+			}
+			line(start, from+int(k), may)
+			start, may = from+int(k)+1, false
+		}
+		for _, k := range places {
+			may = may || f.isAt(m, block, from+int(k))
+		}
+		from += c.size
+	}
+	if start < len(block) {
+		line(start, len(block), may)
+	}
+}
+
+// plainLines is Lines for a filter that searches each line alone.
+func (f *Filter) plainLines(m *Marks, block []byte, line func(start, end int, may bool)) {
+	m.NUL = bytes.IndexByte(block, 0) >= 0
+	for start := 0; start < len(block); {
+		end := len(block)
+		if k := bytes.IndexByte(block[start:], '\n'); k >= 0 {
+			end = start + k
+		}
+		line(start, end, f != nil)
+		start = end + 1
+	}
+}
+
+// isAt reports whether a text is at a marked place.
+func (f *Filter) isAt(m *Marks, buf []byte, at int) bool {
+	m.found = f.appendAt(m.found[:0], buf, at)
+	return len(m.found) > 0
+}
+
+// appendMarked is Append with buckets.
+func (f *Filter) appendMarked(dst []int32, buf []byte, m *Marks) []int32 {
+	for from := 0; from < len(buf); {
+		c := f.buckets.mark(m, buf[from:])
+		for _, k := range c.places {
+			dst = f.appendAt(dst, buf, from+int(k))
+		}
+		from += c.size
+	}
+	return dst
+}
+
+// appendAt appends the texts whose window begins at a place.
+func (f *Filter) appendAt(dst []int32, buf []byte, at int) []int32 {
+	for i := range f.buckets.windows {
+		t := &f.buckets.windows[i]
+		if at+t.q <= len(buf) && t.set.has(t.load(buf, at)*prime) {
+			dst = f.compare(dst, t, buf, at)
+		}
+	}
+	return dst
+}

@@ -1,0 +1,30 @@
+package prefilter
+
+import "golang.org/x/sys/cpu"
+
+//go:generate go -C asm run . -out ../vector_amd64.s -stubs ../vectorstubs_amd64.go -pkg prefilter
+
+// vector reports whether the processor looks 64 bytes up in a table of 128 at once. GODEBUG
+// can turn that off: cpu.avx2=off, cpu.avx512bw=off.
+var vector = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasPOPCNT &&
+	cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI
+
+func hashPairs(hashes, text *byte, blocks int, list *uint16) (n int, least uint64) {
+	if !vector {
+		return plainHashPairs(hashes, text, blocks, list)
+	}
+	return hashVBMI(hashes, text, blocks, list)
+}
+
+func (b *buckets) look(hashes *byte, blocks int, list *uint16) (n int) {
+	tables := &b.tables[0][0][0]
+	switch {
+	case !vector:
+		return b.plainLook(hashes, blocks, list)
+	case b.groups == 2:
+		return lookBothVBMI(tables, hashes, blocks, list)
+	case b.pairs > fewPairs:
+		return lookMostVBMI(tables, hashes, blocks, list)
+	}
+	return lookFewVBMI(tables, hashes, blocks, list)
+}

@@ -1,0 +1,50 @@
+package matcher
+
+import "crowsnest/matcher/internal/lines"
+
+// pass passes over a line if all that matters of it is that it was read: it is a whole
+// logical line in the usual envelope of CRI, and nothing of it can be a hit, a part of a
+// record or a complaint. Most lines are such, so they should cost next to nothing. It
+// returns false, and changes nothing, if line has to look at the line. may is as in
+// prefilter.Filter.Lines.
+func (r *run) pass(raw []byte, may bool) bool {
+	s := r.s
+	if may && r.prefilter.Marks() || r.nul || r.undated != nil || s.envelope == FormatDocker || s.opt.Format == FormatText {
+		return false
+	}
+	stderr, ok := lines.FullCRI(raw)
+	if !ok {
+		return false
+	}
+	k := 0
+	if stderr {
+		k = 1
+	}
+	if o := &s.open[k]; o.parts > 0 || o.skipping || s.records[k] != nil {
+		return false
+	}
+	text := trimCR(raw[lines.HeaderCRI:])
+	if len(text) > MaxLine || s.opt.Join != JoinNone && opensRecord(text) || r.watch && r.mayComplain(text) || r.mayMatch(text, may) {
+		return false
+	}
+	s.envelope = FormatCRI
+	s.counters.Lines++
+	s.counters.Evaluated++
+	if s.opt.TextTime {
+		r.prev = raw[:lines.StampCRI]
+	}
+	return true
+}
+
+// mayMatch reports whether a part of a rule has to be tried on a text. may is set if it may
+// contain a text of the prefilter.
+func (r *run) mayMatch(text []byte, may bool) bool {
+	sel, sc := r.sel, r.sc
+	if len(sel.always) > 0 || len(sel.escaped) > 0 && lines.HasLetterEscape(text) {
+		return true
+	}
+	if may {
+		sc.found = r.prefilter.Append(sc.found[:0], text, &sc.lineMarks)
+	}
+	return may && len(sc.found) > 0
+}
