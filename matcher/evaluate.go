@@ -14,6 +14,7 @@ type scratch struct {
 	clean  []byte // line without NUL bytes
 	prev   []byte // stamp of the newest envelope
 	docker lines.Docker
+	stamps lines.Stamps
 	fields lines.Fields
 
 	found []int32 // texts in the line
