@@ -116,14 +116,18 @@ func (j *journal) forget(now int64) {
 	for n < len(j.ended) && j.ended[n].Concluded.Before(old) {
 		n++
 	}
-	j.ended = slices.Delete(j.ended, 0, n)
+	if n > 0 {
+		j.ended = slices.Delete(j.ended, 0, n)
+	}
 	j.closed = fair.Keep(j.closed, maxClosed, func(x *transition) string { return x.Party })
 	n = 0
 	for n < len(j.closed) && j.closed[n].EndsAt.Before(old) && j.closed[n].Concluded.Before(old) {
 		n++
 	}
-	clear(j.closed[:n]) // the next growth frees the memory
-	j.closed = j.closed[n:]
+	if n > 0 {
+		clear(j.closed[:n]) // the next growth frees the memory
+		j.closed = j.closed[n:]
+	}
 }
 
 // move adds by to the times of ended episodes, so that they stay listed for as long as
