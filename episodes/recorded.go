@@ -24,7 +24,7 @@ func (e *Engine) TakeRecorded(source string, hits []matcher.Hit, now time.Time) 
 		if t := hits[n].Time; t.After(now) {
 			before := t.Add(-1)
 			if before.After(now) {
-				if e.dueBy(instant.Of(before)) {
+				if e.sources.NextBy(e.safeDue, instant.Of(before)) {
 					return n, now
 				}
 				e.sources.Advance(source, e.step.Corrected(instant.Of(before), math.MaxInt64))
@@ -41,12 +41,6 @@ func (e *Engine) TakeRecorded(source string, hits []matcher.Hit, now time.Time) 
 		n++
 	}
 	return n, now
-}
-
-// dueBy reports whether a watermark may reach a deadline until t.
-func (e *Engine) dueBy(t int64) bool {
-	next, ok := e.sources.Next(e.safeDue)
-	return ok && next <= t
 }
 
 // idle does what Evaluate does if there is nothing to conclude and to return, and reports

@@ -173,6 +173,19 @@ func (s *Sources) Next(compute Compute) (next int64, ok bool) {
 	return next, next != math.MaxInt64
 }
 
+// NextBy reports whether Next is at t or earlier.
+func (s *Sources) NextBy(compute Compute, t int64) bool {
+	for _, g := range s.groups {
+		if len(g.deadlines) == 0 || !g.Served() || g.deadlines[0].at+g.Lateness > t {
+			continue
+		}
+		if d := g.first(compute); d != nil && d.at+g.Lateness <= t {
+			return true
+		}
+	}
+	return false
+}
+
 // Rearm orders all deadlines again after they were moved.
 func (s *Sources) Rearm(compute Compute) {
 	for _, g := range s.groups {
