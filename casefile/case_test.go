@@ -88,7 +88,7 @@ func made(t *testing.T, about string, in []replay.Input, unread ...string) (*Cas
 	now, hide := time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC), redact.New(nil)
 	in, spans := Observe(in, now)
 	lines := NewRecorder(hide)
-	report, err := replay.Scan(set, program, in, replay.ScanOptions{Now: now, Redactor: hide, OnHit: lines.Add})
+	report, err := replay.Scan(set, program, in, replay.ScanOptions{Now: now, Redactor: hide, OnHits: lines.Add})
 	require.NoError(t, err)
 	return FromReport(Recorded{
 		Names: []string{"bundle"}, Inputs: in, Set: set, Report: report, Lines: lines, Spans: spans, Unread: unread, Now: now, Version: "v1", About: about,

@@ -58,8 +58,14 @@ type keptLine struct {
 	redacted bool
 }
 
-// Add takes a hit of an input, as replay.ScanOptions.OnHit passes it.
-func (r *Recorder) Add(file string, h matcher.Hit) {
+// Add takes hits of an input, as replay.ScanOptions.OnHits passes them.
+func (r *Recorder) Add(file string, hits []matcher.Hit) {
+	for i := range hits {
+		r.add(file, &hits[i])
+	}
+}
+
+func (r *Recorder) add(file string, h *matcher.Hit) {
 	k := groupKey{h.Rule, h.Part, logOf(file, h.Labels)}
 	g := r.groups[k]
 	if g == nil {
@@ -91,7 +97,7 @@ func (r *Recorder) Add(file string, h matcher.Hit) {
 // finished redacts a line, and then truncates it.
 func (r *Recorder) finished(l keptLine) keptLine {
 	if !l.redacted {
-		l.text, l.redacted = line(text.Truncate(r.redact.String(l.text), render.MaxLine)), true
+		l.text, l.redacted = strings.Clone(line(text.Truncate(r.redact.String(l.text), render.MaxLine))), true
 	}
 	return l
 }

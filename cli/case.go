@@ -131,7 +131,7 @@ func (c *cli) caseOfLogs(f caseFlags, args []string) (err error) {
 	logs, spans := casefile.Observe(logs, now)
 	lines := casefile.NewRecorder(hide)
 	report, readErr := replay.Scan(set, program, logs, replay.ScanOptions{
-		Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: now, Redactor: hide, OnHit: lines.Add,
+		Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: now, Redactor: hide, OnHits: lines.Add,
 	})
 	progress.end()
 	inputErr := errors.Join(findErr, readErr)

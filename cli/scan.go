@@ -179,7 +179,7 @@ func (f *scanFlags) options(hits *show.Hits) replay.ScanOptions {
 		opt.Redactor = hits.Redact
 	}
 	if f.hits {
-		opt.OnHit = hits.Add
+		opt.OnHits = hits.Add
 		opt.HitsOnly = f.exitCode == 0
 		opt.OnWait = func(replay.Progress) { hits.Flush() }
 	}

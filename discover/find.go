@@ -128,29 +128,32 @@ const ahead = 3
 // keep no hit.
 func (f *Finder) scan(s *matcher.Stream, r io.Reader, take func([]matcher.Hit)) (err error) {
 	type scanned struct {
-		buf  *matcher.Buffer
-		hits []matcher.Hit
+		buf   *matcher.Buffer
+		block []byte // the hits are in
+		hits  []matcher.Hit
 	}
-	free, full := make(chan *matcher.Buffer, ahead), make(chan scanned, ahead)
+	free, full := make(chan scanned, ahead), make(chan scanned, ahead)
 	for i := range f.bufs {
-		free <- &f.bufs[i]
+		free <- scanned{buf: &f.bufs[i]}
 	}
 	go func() {
 		defer close(full)
 		for lines := wholelines.New(r, blockSize); err == nil; {
 			var block []byte
-			if block, _, err = lines.Next(); len(block) > 0 {
-				buf := <-free
-				hits := f.prog.ScanInto(buf, s, block, f.opt.Now)
-				f.prog.Tune()
-				full <- scanned{buf, hits}
+			if block, _, err = lines.Next(); len(block) == 0 {
+				lines.Release(block)
+				continue
 			}
-			lines.Release(block)
+			x := <-free
+			lines.Release(x.block)
+			x.block, x.hits = block, f.prog.ScanInto(x.buf, s, block, f.opt.Now)
+			f.prog.Tune()
+			full <- x
 		}
 	}()
 	for x := range full {
 		take(x.hits)
-		free <- x.buf
+		free <- x
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil

@@ -225,7 +225,7 @@ func (e *Engine) EndWarmUp() {
 		return
 	}
 	e.warm = false
-	e.journal.closed, e.journal.ended = slices.DeleteFunc(e.journal.closed, e.readBack), nil
+	e.journal.closed, e.journal.ended, e.journal.old = slices.DeleteFunc(e.journal.closed, e.readBack), nil, 0
 	e.journal.touchAll(e.order)
 }
 

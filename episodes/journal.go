@@ -1,6 +1,7 @@
 package episodes
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +21,9 @@ type journal struct {
 	updated int64          // when the last update was
 	closed  []*transition  // resolved in the last keepResolved, oldest first
 	ended   []*pastEpisode // ended in that time, fired or not, with their history
-	spans   notified.Spans
+	// old is the latest time at which forget finds nothing to drop; 0: unknown.
+	old   int64
+	spans notified.Spans
 }
 
 func newJournal() journal { return journal{spans: notified.New()} }
@@ -34,7 +37,7 @@ func (j *journal) add(t *transition) {
 // resolve adds a transition that ends an alert, and lists it.
 func (j *journal) resolve(t *transition) {
 	j.add(t)
-	j.closed = append(j.closed, t)
+	j.closed, j.old = append(j.closed, t), 0
 }
 
 // touch marks an episode that continued for the next update.
@@ -106,11 +109,14 @@ func (j *journal) noteEnded(ep *episode, x *transition, line window.Text) {
 	if len(j.ended) >= maxEnded {
 		j.ended = slices.Delete(j.ended, 0, 1)
 	}
-	j.ended = append(j.ended, &pastEpisode{x, ep.history, line})
+	j.ended, j.old = append(j.ended, &pastEpisode{x, ep.history, line}), 0
 }
 
 // forget drops what was concluded more than keepResolved ago.
 func (j *journal) forget(now int64) {
+	if now <= j.old {
+		return
+	}
 	old := instant.Time(now - int64(keepResolved))
 	n := 0
 	for n < len(j.ended) && j.ended[n].Concluded.Before(old) {
@@ -124,6 +130,14 @@ func (j *journal) forget(now int64) {
 	}
 	clear(j.closed[:n]) // the next growth frees the memory
 	j.closed = j.closed[n:]
+	j.old = math.MaxInt64
+	if len(j.ended) > 0 {
+		j.old = instant.Of(j.ended[0].Concluded) + int64(keepResolved)
+	}
+	if len(j.closed) > 0 {
+		t := j.closed[0]
+		j.old = min(j.old, max(instant.Of(t.EndsAt), instant.Of(t.Concluded))+int64(keepResolved))
+	}
 }
 
 // move adds by to the times of ended episodes, so that they stay listed for as long as
@@ -140,6 +154,7 @@ func (j *journal) move(by int64) {
 	for i, t := range j.closed {
 		j.closed[i] = moved(t)
 	}
+	j.old = 0
 	j.spans.Move(by)
 }
 

@@ -6,7 +6,8 @@ import "unsafe"
 // It is not safe for concurrent use.
 type Buffer struct {
 	hits   []Hit
-	text   []byte // the newest chunk of lines and values
+	block  []byte // of the call: texts that are part of it are not copied
+	text   []byte // the newest chunk of other lines and values
 	values []string
 
 	watch      bool // for complaints
@@ -26,7 +27,7 @@ func (b *Buffer) reset() {
 	clear(b.hits) // drop references for the garbage collector
 	clear(b.values)
 	clear(b.complaints)
-	b.hits, b.text, b.values, b.complaints = b.hits[:0], b.text[:0], b.values[:0], b.complaints[:0]
+	b.hits, b.text, b.values, b.complaints, b.block = b.hits[:0], b.text[:0], b.values[:0], b.complaints[:0], nil
 	if cap(b.complaints) > maxHits {
 		b.complaints = nil
 	}
@@ -45,10 +46,15 @@ func (b *Buffer) drop() {
 	}
 }
 
-// copyOf returns the text in the memory of the buffer.
-func (b *Buffer) copyOf(text []byte) string {
+// textOf returns a text that is valid for as long as the hits are: in the memory of the
+// block if it is part of that, else in that of the buffer.
+func (b *Buffer) textOf(text []byte) string {
 	if len(text) == 0 {
 		return ""
+	}
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(text)))
+	if at-uintptr(unsafe.Pointer(unsafe.SliceData(b.block))) < uintptr(len(b.block)) {
+		return unsafe.String(unsafe.SliceData(text), len(text))
 	}
 	if cap(b.text)-len(b.text) < len(text) {
 		// Strings that point to the chunk before keep it.
@@ -69,10 +75,11 @@ func (b *Buffer) strings(n int) []string {
 	return b.values[from : from+n : from+n]
 }
 
-// add appends a hit.
-func (b *Buffer) add(h Hit, expected int) {
+// add appends a hit, which the caller fills.
+func (b *Buffer) add(expected int) *Hit {
 	if b.hits == nil {
 		b.hits = make([]Hit, 0, min(max(1, expected), maxHits))
 	}
-	b.hits = append(b.hits, h)
+	b.hits = append(b.hits, Hit{})
+	return &b.hits[len(b.hits)-1]
 }

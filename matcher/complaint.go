@@ -64,7 +64,7 @@ func (r *run) complain(text []byte, at moment) {
 	}
 	at = r.resolve(at)
 	r.buf.complaints = append(r.buf.complaints, Complaint{
-		Line: r.buf.copyOf(text), Time: at.time, Untimed: !at.own && !at.fromText, LineNumber: at.number,
+		Line: r.buf.textOf(text), Time: at.time, Untimed: !at.own && !at.fromText, LineNumber: at.number,
 	})
 }
 

@@ -1,8 +1,6 @@
 package matcher
 
 import (
-	"bytes"
-
 	"crowsnest/internal/literals"
 	"crowsnest/rules"
 )
@@ -10,7 +8,7 @@ import (
 // cond is a compiled rules.Matcher. It is immutable.
 type cond struct {
 	id       int // of its state in scratch.states; unique within a part
-	contains [][]byte
+	contains []literals.Needle
 	regex    *literals.Expression
 	need     *literals.Cond // of regex
 	groups   []group        // of regex
@@ -47,7 +45,7 @@ func (cc *condCompiler) compile(m *rules.Matcher) *cond {
 	c := &cond{id: cc.conds}
 	cc.conds++
 	for _, text := range m.Contains {
-		c.contains = append(c.contains, []byte(text))
+		c.contains = append(c.contains, literals.NewNeedle(literals.Text{Text: text}))
 	}
 	if m.Regex != nil {
 		c.regex, c.need, c.groups = m.Regex, m.Regex.Required(), cc.groups(m.Regex)
@@ -75,7 +73,7 @@ func (c *cond) anyOf() []literals.Text {
 	}
 	switch {
 	case len(c.contains) == 1 && c.regex == nil:
-		return []literals.Text{{Text: string(c.contains[0])}}
+		return []literals.Text{{Text: c.contains[0].String()}}
 	case len(c.contains) == 0 && c.regex != nil && len(c.groups) == 0:
 		return c.need.AnyOf()
 	}
@@ -101,8 +99,8 @@ func (cc *condCompiler) groups(re *literals.Expression) []group {
 // holds reports whether the line of sc fulfils the condition. It leaves the captures in
 // sc for collect.
 func (c *cond) holds(sc *scratch, line []byte) bool {
-	for _, text := range c.contains {
-		if !bytes.Contains(line, text) {
+	for i := range c.contains {
+		if c.contains[i].Index(line) < 0 {
 			return false
 		}
 	}

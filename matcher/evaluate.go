@@ -15,6 +15,7 @@ type scratch struct {
 	clean  []byte // line without NUL bytes
 	prev   []byte // stamp of the newest envelope
 	docker lines.Docker
+	stamps lines.Stamps
 	fields lines.Fields
 
 	blockMarks prefilter.Marks // of the block

@@ -28,26 +28,19 @@ func (r *run) hit(pt *part, l *line) {
 		r.inPanic.alone = append(r.inPanic.alone, pt)
 	}
 	if !l.made {
-		l.made, l.str, l.at = true, r.buf.copyOf(l.text), r.resolve(l.at)
+		l.made, l.str, l.at = true, r.buf.textOf(l.text), r.resolve(l.at)
 		if l.id == 0 {
 			l.id = r.fingerprint(l.text, l.at)
 		}
 	}
-	r.buf.add(Hit{
-		Rule:       pt.rule,
-		Part:       pt.role,
-		Time:       l.at.time,
-		TextTime:   l.at.fromText,
-		Line:       l.str,
-		LineNumber: l.at.number,
-		Values:     r.values(pt, l),
-		Labels:     r.s.labels,
-		ID:         l.id,
-	}, r.s.hits)
+	values := r.values(pt, l)
+	h := r.buf.add(r.s.hits)
+	h.Rule, h.Part, h.Values, h.Labels = pt.rule, pt.role, values, r.s.labels
+	h.Time, h.TextTime = l.at.time, l.at.fromText
+	h.Line, h.LineNumber, h.ID = l.str, l.at.number, l.id
 }
 
-// values returns the captured values of a line that matches one part of the rule. They
-// are copies: a short value must not keep a long line in memory.
+// values returns the captured values of a line that matches one part of the rule.
 func (r *run) values(pt *part, l *line) []string {
 	names := pt.rule.CapturedNames
 	if len(names) == 0 {
@@ -66,7 +59,7 @@ func (r *run) values(pt *part, l *line) []string {
 			}
 			sc.values[i], _ = sc.fields.Lookup(name)
 		}
-		out[i] = r.buf.copyOf(sc.values[i])
+		out[i] = r.buf.textOf(sc.values[i])
 	}
 	clear(sc.values)
 	if l.lines != nil && slices.Contains(out, "") {

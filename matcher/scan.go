@@ -19,7 +19,8 @@ func (p *Program) Scan(s *Stream, block []byte, now time.Time) []Hit {
 }
 
 // ScanInto is Scan with hits in reused memory: they and their texts are valid until the
-// next call with the same buffer. With a nil buffer the hits own their memory.
+// next call with the same buffer, and for as long as the block does not change. With a nil
+// buffer the hits own their memory.
 func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) []Hit {
 	s.choose(p)
 	if len(s.sel.parts) == 0 {
@@ -28,7 +29,7 @@ func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) 
 		return nil
 	}
 	s.sel.finder.learn(p, block)
-	r := p.begin(buf, s, now)
+	r := p.begin(buf, block, s, now)
 	defer p.end(r)
 	r.prefilter.Lines(&r.sc.blockMarks, block, func(start, end int, may bool) {
 		r.nul = r.sc.blockMarks.NUL
@@ -49,7 +50,8 @@ func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) 
 // Match matches one record. The result is as that of Scan.
 func (p *Program) Match(s *Stream, rec Record) []Hit { return p.MatchInto(nil, s, rec) }
 
-// MatchInto is Match with hits in reused memory, as with ScanInto.
+// MatchInto is Match with hits in reused memory, as with ScanInto; the text of the record is
+// the block.
 func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 	s.choose(p)
 	s.counters.Lines++
@@ -61,7 +63,7 @@ func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 		return nil
 	}
 	s.sel.finder.learn(p, rec.Text)
-	r := p.begin(buf, s, rec.Time)
+	r := p.begin(buf, rec.Text, s, rec.Time)
 	defer p.end(r)
 	r.nul = bytes.IndexByte(rec.Text, 0) >= 0
 	r.fields, r.number = rec.Fields, rec.Number
@@ -82,7 +84,7 @@ func (p *Program) Flush(s *Stream, now time.Time) []Hit { return p.FlushInto(nil
 // FlushInto is Flush with hits in reused memory, as with ScanInto.
 func (p *Program) FlushInto(buf *Buffer, s *Stream, now time.Time) []Hit {
 	s.choose(p)
-	r := p.begin(buf, s, now)
+	r := p.begin(buf, nil, s, now)
 	defer p.end(r)
 	order := []int{0, 1}
 	if end := s.counters.Bytes; s.unfinishedAt(1, end) < s.unfinishedAt(0, end) {
@@ -147,7 +149,7 @@ func (r *run) resolve(m moment) moment {
 	case m.stamp == nil:
 		return m
 	}
-	t, ok := lines.StampTime(m.stamp)
+	t, ok := r.sc.stamps.Time(m.stamp)
 	if m.stamp, m.time, m.own = nil, t, ok; !ok {
 		m.time = r.now
 	}
@@ -178,9 +180,10 @@ type run struct {
 	undated []byte // the lines of the block since then, or since the last that was dated
 }
 
-func (p *Program) begin(buf *Buffer, s *Stream, now time.Time) *run {
+func (p *Program) begin(buf *Buffer, block []byte, s *Stream, now time.Time) *run {
 	if buf != nil {
 		buf.reset()
+		buf.block = block
 	}
 	sc := p.scratches.Get().(*scratch)
 	sc.fit(s.sel)
@@ -317,7 +320,7 @@ func (r *run) dated(at moment, t time.Time, ok bool) moment {
 // settle reads the time of the newest line that has one.
 func (r *run) settle() {
 	if r.prev != nil {
-		if t, ok := lines.StampTime(r.prev); ok {
+		if t, ok := r.sc.stamps.Time(r.prev); ok {
 			r.s.last = t
 		}
 		r.prev = nil

@@ -59,8 +59,8 @@ func NewFollower(target Target, opt FollowOptions) *Follower {
 // the time of the newest line that was read, zero if it has none.
 func (f *Follower) Take(file string, hits []matcher.Hit, read time.Time) {
 	if f.live || f.ordered || f.sc.opt.HitsOnly {
-		for _, h := range hits {
-			f.take(file, h)
+		for i := range hits {
+			f.take(file, hits[i:i+1])
 		}
 		if s := f.sc.session; !f.live && !f.sc.opt.HitsOnly && !s.now.IsZero() {
 			f.reach(times.Earlier(read, f.clock()))
@@ -80,18 +80,19 @@ func (f *Follower) merge(n int) {
 	slices.SortStableFunc(f.waiting, func(a, b waitingHit) int {
 		return cmp.Or(a.hit.Time.Compare(b.hit.Time), strings.Compare(a.file, b.file))
 	})
-	for _, w := range f.waiting[:n] {
-		f.take(w.file, w.hit)
+	for i := range f.waiting[:n] {
+		f.take(f.waiting[i].file, []matcher.Hit{f.waiting[i].hit})
 	}
 	f.waiting = slices.Delete(f.waiting, 0, n)
 }
 
-func (f *Follower) take(file string, h matcher.Hit) {
+// take takes one hit.
+func (f *Follower) take(file string, hit []matcher.Hit) {
 	if s := f.sc.session; f.live && !f.sc.opt.HitsOnly {
 		// The clock must not run ahead of what other logs may still report.
-		s.now = times.Later(s.now, times.Earlier(h.Time, f.clock()))
+		s.now = times.Later(s.now, times.Earlier(hit[0].Time, f.clock()))
 	}
-	f.sc.take(file, h)
+	f.sc.take(file, hit)
 	f.sc.session.resolved = f.sc.session.resolved[:0]
 }
 

@@ -128,7 +128,7 @@ func TestFollowerOfHits(t *testing.T) {
 	set, prog := compile(t, scanPack)
 	var files []string
 	f := NewFollower(Target{set, prog}, FollowOptions{Clock: time.Now, Scan: ScanOptions{
-		Lenient: true, HitsOnly: true, OnHit: func(file string, _ matcher.Hit) { files = append(files, file) },
+		Lenient: true, HitsOnly: true, OnHits: func(file string, _ []matcher.Hit) { files = append(files, file) },
 	}})
 	s := matcher.NewStream(nil, matcher.StreamOptions{Lenient: true})
 	f.Take("x", prog.Scan(s, []byte(at("12:00:00", "conflict on 1")+"\n"), time.Now()), time.Time{})

@@ -59,8 +59,10 @@ type reader struct {
 	rc      io.ReadCloser
 	lines   *wholelines.Reader
 	blocks  []*block // being scanned, in order
-	began   bool     // the stream has scanned a block
-	done    bool     // the input is read to its end
+	current *block   // that hits are of; nil: there are none
+	free    []*matcher.Buffer
+	began   bool // the stream has scanned a block
+	done    bool // the input is read to its end
 	flushed bool
 	err     error // ended the reading
 	hits    []matcher.Hit
@@ -98,32 +100,38 @@ func newReaders(inputs []Input, prog *matcher.Program, opt ScanOptions) []*reade
 	return out
 }
 
-// next returns the next hit, or false at the end of the input or after an error.
-func (r *reader) next() (matcher.Hit, bool, error) {
+// find makes the next hits available as r.hits, unless there are any. It returns false at the
+// end of the input or after an error. They are valid until the next call without hits.
+func (r *reader) find() (bool, error) {
 	for len(r.hits) == 0 {
 		if r.released {
-			return matcher.Hit{}, false, nil
+			return false, nil
 		}
 		more, err := r.read()
 		if err != nil {
 			r.failed = err
 			r.release()
-			return matcher.Hit{}, false, fmt.Errorf("read %s: %w", r.in.Name, err)
+			return false, fmt.Errorf("read %s: %w", r.in.Name, err)
 		}
 		if !more {
 			r.release()
 		}
 	}
-	h := r.hits[0]
-	r.hits = r.hits[1:]
-	r.found++
-	return h, true, nil
+	return true, nil
+}
+
+// next returns the next n hits, which are in r.hits.
+func (r *reader) next(n int) []matcher.Hit {
+	out := r.hits[:n]
+	r.hits = r.hits[n:]
+	r.found += int64(n)
+	return out
 }
 
 // release frees what reading needed: there may be 200,000 inputs.
 func (r *reader) release() {
 	r.released, r.counted = true, r.stream.Counters()
-	r.stream, r.rc, r.lines, r.blocks, r.hits, r.last = nil, nil, nil, nil, nil, bytes.Clone(r.last)
+	r.stream, r.rc, r.lines, r.blocks, r.hits, r.current, r.free, r.last = nil, nil, nil, nil, nil, nil, nil, bytes.Clone(r.last)
 }
 
 // outcome returns what reading returned.
@@ -145,6 +153,7 @@ func (r *reader) read() (more bool, err error) {
 		r.lines = wholelines.New(r.rc, r.size)
 		r.done, r.flushed = r.err != nil, r.err != nil
 	}
+	r.recycle()
 	r.fill()
 	switch {
 	case len(r.blocks) > 0:
@@ -152,13 +161,22 @@ func (r *reader) read() (more bool, err error) {
 		return true, nil
 	case !r.flushed:
 		r.flushed = true
-		buf := r.buffer()
-		r.hits = r.prog.FlushInto(buf, r.stream, r.now)
-		r.report(buf)
+		r.current = &block{buf: r.buffer()}
+		r.hits = r.prog.FlushInto(r.current.buf, r.stream, r.now)
+		r.report(r.current.buf)
 		return true, nil
 	}
 	err, r.err = r.err, nil
 	return false, err
+}
+
+// recycle makes the memory of the hits available to further blocks.
+func (r *reader) recycle() {
+	if r.current != nil {
+		r.lines.Release(r.current.data)
+		r.free = append(r.free, r.current.buf)
+		r.current = nil
+	}
 }
 
 // fill reads ahead while data is available without waiting: lines from a pipe are
@@ -229,17 +247,22 @@ func anyTime(lines []byte, now time.Time) bool {
 // level is not one.
 const searchedLines = 500
 
-// buffer returns a buffer for the hits of one block, nil if nobody asks for complaints.
+// buffer returns a buffer for the hits of one block.
 func (r *reader) buffer() *matcher.Buffer {
+	if k := len(r.free) - 1; k >= 0 {
+		buf := r.free[k]
+		r.free = r.free[:k]
+		return buf
+	}
 	if r.complaints == nil {
-		return nil
+		return new(matcher.Buffer)
 	}
 	return matcher.NewBuffer(searchedLines)
 }
 
 // report passes on the complaints of a block.
 func (r *reader) report(buf *matcher.Buffer) {
-	if buf != nil && len(buf.Complaints()) > 0 {
+	if len(buf.Complaints()) > 0 {
 		r.complaints(r.stream, buf.Complaints())
 	}
 }
@@ -248,16 +271,14 @@ func (r *reader) report(buf *matcher.Buffer) {
 // state, take scans it again.
 func (r *reader) take() {
 	b := r.blocks[0]
-	r.blocks = r.blocks[1:]
+	r.blocks, r.current = r.blocks[1:], b
 	<-b.ready
 	r.timed = r.timed || b.timed
 	if r.hits = b.hits; b.stream != nil && !r.stream.Commit(b.stream) {
-		b.buf = r.buffer()
 		r.hits = r.prog.ScanInto(b.buf, r.stream, b.data, r.now)
 	}
 	r.report(b.buf)
 	line := bytes.TrimRight(b.data, "\r\n")
 	r.last = append(r.last[:0], line[bytes.LastIndexByte(line, '\n')+1:]...)
-	r.lines.Release(b.data)
 	r.prog.Tune()
 }

@@ -42,9 +42,7 @@ func ScanRecords(targets []Target, read Records, opt ScanOptions) ([]Report, err
 		st.lines++
 		st.bytes += int64(len(rec.Text)) + 1
 		for i, t := range targets {
-			for _, h := range t.Program.Match(st.of[i], rec) {
-				scanners[i].take("", h)
-			}
+			scanners[i].take("", t.Program.Match(st.of[i], rec))
 		}
 		return nil
 	})

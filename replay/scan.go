@@ -35,17 +35,17 @@ type ScanOptions struct {
 	// End is the time up to which the input is complete; zero: the time of its
 	// last line.
 	End time.Time
-	// OnHit, if not nil, is called for every hit in order of time. It must not
-	// modify the hit.
-	OnHit func(file string, h matcher.Hit)
+	// OnHits, if not nil, is called with all hits in order of time, some of one input at a
+	// time. It must not modify them; their lines and values are valid until it returns.
+	OnHits func(file string, hits []matcher.Hit)
 	// OnWait, if not nil, is called before a read, which may block. All earlier hits
-	// have been passed to OnHit.
+	// have been passed to OnHits.
 	OnWait func(Progress)
 	// OnComplaints, if not nil, is called with the complaints in a block that no rule
 	// matches, in the order of the blocks of an input. Inputs may be read concurrently. It
 	// must not keep them.
 	OnComplaints func(s *matcher.Stream, lines []matcher.Complaint)
-	// HitsOnly only calls OnHit: the scan draws no conclusions, and the report has
+	// HitsOnly only calls OnHits: the scan draws no conclusions, and the report has
 	// neither alerts nor rules.
 	HitsOnly bool
 	// Reads reports whether there may be lines of the streams that a selector selects:
@@ -184,43 +184,14 @@ func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool)
 	return sc
 }
 
-// head is the next hit of one input.
-type head struct {
-	hit    matcher.Hit
-	reader *reader
-}
-
-// heads is a heap in order of time, then of inputs.
-type heads []head
-
-func (h heads) Len() int      { return len(h) }
-func (h heads) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h heads) Less(i, j int) bool {
-	if !h[i].hit.Time.Equal(h[j].hit.Time) {
-		return h[i].hit.Time.Before(h[j].hit.Time)
-	}
-	return h[i].reader.order < h[j].reader.order
-}
-
-// Push implements heap.Interface.
-func (h *heads) Push(x any) { *h = append(*h, x.(head)) }
-
-// Pop implements heap.Interface.
-func (h *heads) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
-}
-
-// start finds the first hit of every input, on every core.
+// start finds the first hits of every input, on every core.
 func (sc *scanner) start() {
 	type first struct {
-		hit matcher.Hit
 		ok  bool
 		err error
 	}
 	firsts := parallel(sc.readers, func(r *reader) (f first) {
-		f.hit, f.ok, f.err = r.next()
+		f.ok, f.err = r.find()
 		return f
 	})
 	for i, f := range firsts {
@@ -228,22 +199,23 @@ func (sc *scanner) start() {
 			sc.errs = append(sc.errs, f.err)
 		}
 		if f.ok {
-			sc.heads = append(sc.heads, head{f.hit, sc.readers[i]})
+			sc.heads = append(sc.heads, head{sc.readers[i].hits[0].Time, sc.readers[i]})
 		}
 	}
 	heap.Init(&sc.heads)
 	sc.began = true
 }
 
+// step takes the hits of one input that precede those of all others.
 func (sc *scanner) step() {
-	h := sc.heads[0]
-	sc.take(h.reader.in.Name, h.hit)
-	hit, ok, err := h.reader.next()
+	r := sc.heads[0].reader
+	sc.take(r.in.Name, r.next(sc.heads.first()))
+	ok, err := r.find()
 	if err != nil {
 		sc.errs = append(sc.errs, err)
 	}
 	if ok {
-		sc.heads[0] = head{hit, h.reader}
+		sc.heads[0].at = r.hits[0].Time
 		heap.Fix(&sc.heads, 0)
 	} else {
 		heap.Pop(&sc.heads)
@@ -263,32 +235,51 @@ func (sc *scanner) wait() {
 	sc.opt.OnWait(p)
 }
 
-func (sc *scanner) take(file string, h matcher.Hit) {
-	if !sc.session.set.Trusts(h.Rule, h.Labels) {
-		if sc.report.Ignored == nil {
-			sc.report.Ignored = map[Ignored]int64{}
-		}
-		sc.report.Ignored[Ignored{h.Rule.Alert, h.Labels["namespace"]}]++
+// take takes hits of one input.
+func (sc *scanner) take(file string, hits []matcher.Hit) {
+	if hits = sc.trusted(hits); len(hits) == 0 {
 		return
 	}
 	if sc.report.Start.IsZero() {
-		sc.report.Start = h.Time
+		sc.report.Start = hits[0].Time
 		if !sc.live {
-			sc.session.now = h.Time
+			sc.session.now = hits[0].Time
 		}
 	}
-	if h.Time.After(sc.session.now) && !sc.opt.HitsOnly && !sc.live {
-		sc.session.reach(h.Time)
-		sc.session.now = h.Time
+	sc.report.Hits += int64(len(hits))
+	if sc.opt.OnHits != nil {
+		sc.opt.OnHits(file, hits)
 	}
-	sc.report.Hits++
-	if sc.opt.OnHit != nil {
-		sc.opt.OnHit(file, h)
+	switch {
+	case sc.opt.HitsOnly:
+	case sc.live:
+		for i := range hits {
+			sc.session.engine.Take(hits[i:i+1], sc.session.now)
+			sc.session.evaluate()
+		}
+	default:
+		sc.session.takeRecorded(hits)
 	}
-	if !sc.opt.HitsOnly {
-		sc.session.engine.Take([]matcher.Hit{h}, sc.session.now)
-		sc.session.evaluate()
+}
+
+// trusted counts and removes the hits of rules that do not trust their streams.
+func (sc *scanner) trusted(hits []matcher.Hit) []matcher.Hit {
+	n := 0
+	for i := range hits {
+		h := &hits[i]
+		if !sc.session.set.Trusts(h.Rule, h.Labels) {
+			if sc.report.Ignored == nil {
+				sc.report.Ignored = map[Ignored]int64{}
+			}
+			sc.report.Ignored[Ignored{h.Rule.Alert, h.Labels["namespace"]}]++
+			continue
+		}
+		if n < i {
+			hits[n] = *h
+		}
+		n++
 	}
+	return hits[:n]
 }
 
 // record stores the last state of each alert that the lines decide.

@@ -159,7 +159,11 @@ func TestScanOfLongLines(t *testing.T) {
 	var files []string
 	report, err := Scan(set, prog, []Input{logOf("a", cri(0, "leaderelection lost "+long), cri(1, long), cri(2, "conflict on"))}, ScanOptions{
 		Lenient: true,
-		OnHit:   func(file string, h matcher.Hit) { files = append(files, fmt.Sprint(file, ":", h.Rule.Alert)) },
+		OnHits: func(file string, hits []matcher.Hit) {
+			for _, h := range hits {
+				files = append(files, fmt.Sprint(file, ":", h.Rule.Alert))
+			}
+		},
 	})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a:Lost", "a:Often"}, files)

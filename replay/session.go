@@ -120,6 +120,20 @@ func (s *session) endRecords(t time.Time) {
 	}
 }
 
+// takeRecorded takes hits whose times move the clock.
+func (s *session) takeRecorded(hits []matcher.Hit) {
+	for len(hits) > 0 {
+		n, clock := s.engine.TakeRecorded(sourceName, hits, s.now)
+		if n == 0 && clock.Equal(s.now) { // something may be due
+			s.reach(hits[0].Time)
+			s.now = hits[0].Time
+			continue
+		}
+		s.now, hits = clock, hits[n:]
+		s.evaluate()
+	}
+}
+
 // conclude moves the clock to t and draws the conclusions due until then.
 func (s *session) conclude(t time.Time) {
 	for t.After(s.now) {

@@ -17,7 +17,8 @@ type Seen struct {
 	max   int
 	slots []seenSlot
 	// heads are the first slots of the chains of a hash table; -1: none. Its size
-	// is a power of two and grows with the slots.
+	// is a power of two and grows with the slots, so that nearly all chains have one slot:
+	// each further one is a miss of the CPU cache.
 	heads []int32
 	// factor is random, so that no one can write lines that collide in one chain.
 	factor  uint64
@@ -45,7 +46,10 @@ type seenSlot struct {
 	party        int32 // its number
 }
 
-const firstHeads = 256
+const (
+	firstHeads   = 256
+	headsPerSlot = 4
+)
 
 // NewSeen makes an empty memory of at most limit fingerprints.
 func NewSeen(limit int) *Seen {
@@ -76,7 +80,7 @@ func (f *Seen) Add(id uint64, party string) (known bool) {
 	switch {
 	case len(f.slots) == f.max:
 		i = f.evict(p)
-	case len(f.slots) == len(f.heads):
+	case headsPerSlot*len(f.slots) == len(f.heads):
 		f.grow(2 * len(f.heads))
 		head = f.head(id)
 		fallthrough

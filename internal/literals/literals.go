@@ -28,12 +28,13 @@ const (
 // Cond is a condition that every match of an expression fulfils. It is
 // immutable and safe for concurrent use. A nil Cond demands nothing.
 type Cond struct {
-	op    op
-	text  Text
-	lit   []byte
-	subs  []*Cond
-	exact bool // fulfilling it is a match
-	gaps  bool // exact only in texts without a newline, which `.` does not match
+	op     op
+	text   Text
+	lit    []byte
+	needle Needle // of lit
+	subs   []*Cond
+	exact  bool // fulfilling it is a match
+	gaps   bool // exact only in texts without a newline, which `.` does not match
 
 	escapable bool // of Pieces
 }
@@ -65,7 +66,7 @@ func OfText(text string) *Cond {
 }
 
 func leaf(t Text) *Cond {
-	return &Cond{op: opText, text: t, lit: []byte(t.Text), exact: true}
+	return &Cond{op: opText, text: t, lit: []byte(t.Text), needle: NewNeedle(t), exact: true}
 }
 
 // AnyOf returns texts each of which alone is a match, if the condition consists of
@@ -126,11 +127,7 @@ func (c *Cond) find(line []byte) int {
 		}
 		return best
 	}
-	find := bytes.Index
-	if c.text.Fold {
-		find = indexFold
-	}
-	k := find(line, c.lit)
+	k := c.needle.Index(line)
 	if k < 0 {
 		return -1
 	}
@@ -242,39 +239,6 @@ func zeroWidth(re *syntax.Regexp) bool {
 		return true
 	}
 	return false
-}
-
-// indexFold returns the index of a lower-case text, ignoring ASCII case. It examines each
-// byte at most twice for the first letter, however often that occurs.
-func indexFold(line, lit []byte) int {
-	lo, up := lit[0], lit[0]
-	if 'a' <= lo && lo <= 'z' {
-		up -= 'a' - 'A'
-	}
-	lower, searched := -1, 0 // the next lo; there is no up before searched
-	for at := 0; ; {
-		if lower < at {
-			lower = len(line)
-			if k := bytes.IndexByte(line[at:], lo); k >= 0 {
-				lower = at + k
-			}
-		}
-		k := lower
-		if from := max(at, searched); up != lo && from < lower {
-			if j := bytes.IndexByte(line[from:lower], up); j >= 0 {
-				k = from + j
-			} else {
-				searched = lower
-			}
-		}
-		if k+len(lit) > len(line) {
-			return -1
-		}
-		if EqualFold(line[k:k+len(lit)], lit) {
-			return k
-		}
-		at = k + 1
-	}
 }
 
 // EqualFold reports whether b equals lower, ignoring the case of ASCII letters. lower is

@@ -73,7 +73,11 @@ func replayed(t *testing.T, w workload, log []byte) map[string]int64 {
 	l := programOf(w)
 	in := replay.Input{Name: "x", Labels: pod, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(log)), nil }}
 	_, err := replay.Scan(l.set, l.program, []replay.Input{in}, replay.ScanOptions{
-		Now: arrival, OnHit: func(_ string, h matcher.Hit) { out[h.Rule.Alert]++ },
+		Now: arrival, OnHits: func(_ string, hits []matcher.Hit) {
+			for i := range hits {
+				out[hits[i].Rule.Alert]++
+			}
+		},
 	})
 	require.NoError(t, err)
 	return out

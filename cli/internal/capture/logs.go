@@ -43,17 +43,19 @@ func (l *Logs) Episode(about string) (ep Episode, of *rules.Rule, err error) {
 	var newest []Line
 	again := l.Options
 	again.HitsOnly, again.OnWait = true, nil
-	again.OnHit = func(_ string, h matcher.Hit) {
-		if h.Rule != e.Rule || h.Time.Before(from) || h.Time.After(until) || !sharesPlace(e.Labels, h.Labels) || !sharesKey(e.Labels, h) {
-			return
-		}
-		line := Line{At: h.Time, Text: l.hidden(h.Line), Labels: maps.Clone(h.Labels)}
-		if len(ep.Lines) < maxLines/2 {
-			ep.Lines = append(ep.Lines, line)
-			return
-		}
-		if newest = append(newest, line); len(newest) > maxLines/2 {
-			newest = newest[1:]
+	again.OnHits = func(_ string, hits []matcher.Hit) {
+		for _, h := range hits {
+			if h.Rule != e.Rule || h.Time.Before(from) || h.Time.After(until) || !sharesPlace(e.Labels, h.Labels) || !sharesKey(e.Labels, h) {
+				continue
+			}
+			line := Line{At: h.Time, Text: strings.Clone(l.hidden(h.Line)), Labels: maps.Clone(h.Labels)}
+			if len(ep.Lines) < maxLines/2 {
+				ep.Lines = append(ep.Lines, line)
+				continue
+			}
+			if newest = append(newest, line); len(newest) > maxLines/2 {
+				newest = newest[1:]
+			}
 		}
 	}
 	if _, err := replay.Scan(l.Set, l.Program, l.Inputs, again); err != nil && readErr == nil {

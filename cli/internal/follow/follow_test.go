@@ -65,10 +65,12 @@ func start(t *testing.T, in io.Reader, args ...string) *run {
 			Target: target(t), Inputs: opt, Flush: func() error { return nil },
 			Follow: replay.FollowOptions{Clock: time.Now, Reads: logs.Reads(opt, true), Scan: replay.ScanOptions{
 				Lenient: true, HitsOnly: true,
-				OnHit: func(file string, h matcher.Hit) {
+				OnHits: func(file string, hits []matcher.Hit) {
 					r.mu.Lock()
 					defer r.mu.Unlock()
-					r.hits = append(r.hits, strings.Join([]string{file, h.Labels["pod"], h.Labels[replay.FileLabel], h.Line}, "|"))
+					for _, h := range hits {
+						r.hits = append(r.hits, strings.Join([]string{file, h.Labels["pod"], h.Labels[replay.FileLabel], h.Line}, "|"))
+					}
 				},
 			}},
 		})

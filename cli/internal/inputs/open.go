@@ -3,13 +3,14 @@ package inputs
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"sync"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 var gzipMagic = []byte{0x1f, 0x8b}
@@ -118,7 +119,24 @@ func lines(rc io.ReadCloser, wait int) (io.ReadCloser, error) {
 	if bad {
 		return nil, errors.Join(&unreadableError{k}, rc.Close())
 	}
-	return joined{unpacked, rc}, nil
+	if wait < headSize {
+		return joined{unpacked, rc}, nil
+	}
+	return joined{filling{unpacked}, rc}, nil
+}
+
+// filling fills what it reads into: a decompressor returns some KiB at a time, and large
+// blocks are scanned while the next ones are decompressed.
+type filling struct{ io.Reader }
+
+// Read implements io.Reader.
+func (f filling) Read(p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		var k int
+		k, err = f.Reader.Read(p[n:])
+		n += k
+	}
+	return n, err
 }
 
 // peek returns the first bytes, at most headSize, once wait bytes have arrived or

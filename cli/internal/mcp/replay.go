@@ -68,7 +68,7 @@ func (s *Server) replay(ctx context.Context, in replayIn) (*replayOut, error) {
 	now := s.cfg.Now()
 	logs, spans := casefile.Observe(logs, now)
 	lines := casefile.NewRecorder(s.hide)
-	report, readErr := replay.Scan(set, program, logs, replay.ScanOptions{Lenient: true, Now: now, Redactor: s.hide, OnHit: lines.Add})
+	report, readErr := replay.Scan(set, program, logs, replay.ScanOptions{Lenient: true, Now: now, Redactor: s.hide, OnHits: lines.Add})
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("the replay took longer than %s: give fewer lines or rules", maxCall)
 	}

@@ -6,23 +6,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
+	"strings"
 
 	"crowsnest/matcher"
 	"crowsnest/redact"
 )
-
-// hitLine is one matched line in machine output.
-type hitLine struct {
-	Rule       string            `json:"rule"`
-	Part       string            `json:"part"`
-	File       string            `json:"file"`
-	LineNumber int64             `json:"line_number"`
-	Time       time.Time         `json:"time"`
-	Labels     map[string]string `json:"labels"`
-	Vars       map[string]string `json:"vars"`
-	Line       string            `json:"line"`
-}
 
 // Hits writes one line or object per rule and line. It merges the consecutive hits of
 // a line and rule: a step takes precedence over clear and unless.
@@ -35,12 +23,26 @@ type Hits struct {
 	file  string
 	line  int64
 	group []matcher.Hit // one per rule, of one line
+	json  hitEncoder
 	err   error
 	count int
 }
 
-// Add adds a hit of a file. It is called in order of the lines.
-func (h *Hits) Add(file string, hit matcher.Hit) {
+// Add adds hits of a file. It is called in order of the lines, and keeps no text of the hits.
+func (h *Hits) Add(file string, hits []matcher.Hit) {
+	for i := range hits {
+		h.add(file, &hits[i])
+	}
+	for i := range h.group {
+		hit := &h.group[i]
+		hit.Line, hit.Values = strings.Clone(hit.Line), slices.Clone(hit.Values)
+		for k, v := range hit.Values {
+			hit.Values[k] = strings.Clone(v)
+		}
+	}
+}
+
+func (h *Hits) add(file string, hit *matcher.Hit) {
 	if len(h.group) > 0 && (file != h.file || hit.LineNumber != h.line || hit.ID != h.group[0].ID) {
 		h.flush()
 	}
@@ -48,9 +50,9 @@ func (h *Hits) Add(file string, hit matcher.Hit) {
 	i := slices.IndexFunc(h.group, func(o matcher.Hit) bool { return o.Rule == hit.Rule })
 	switch {
 	case i < 0:
-		h.group = append(h.group, hit)
+		h.group = append(h.group, *hit)
 	case h.group[i].Part < 0 && hit.Part >= 0:
-		h.group[i] = hit
+		h.group[i] = *hit
 	}
 }
 
@@ -63,7 +65,8 @@ func (h *Hits) Flush() {
 
 func (h *Hits) flush() {
 	shown, done := "", false // the line, which all hits share
-	for _, hit := range h.group {
+	for i := range h.group {
+		hit := &h.group[i]
 		if h.err != nil || !h.Asides && hit.Part < 0 {
 			continue
 		}
@@ -78,36 +81,31 @@ func (h *Hits) flush() {
 	h.group = h.group[:0]
 }
 
-func (h *Hits) write(hit matcher.Hit, shown string) error {
-	line := hitLine{
-		Rule: hit.Rule.Alert, Part: hit.Part.Name(hit.Rule), File: h.file, LineNumber: hit.LineNumber,
-		Time: hit.Time.UTC(), Labels: hit.Labels, Vars: map[string]string{}, Line: shown,
-	}
-	for i, name := range hit.Rule.CapturedNames {
-		if i < len(hit.Values) && hit.Values[i] != "" {
-			line.Vars[name] = hit.Values[i]
-		}
-	}
-	if h.Redact != nil {
-		for name, v := range line.Vars {
-			line.Vars[name] = h.Redact.Part(hit.Line, line.Line, v)
-		}
-	}
+func (h *Hits) write(hit *matcher.Hit, shown string) error {
 	h.count++
-	switch h.Form {
-	case "text":
-		_, err := fmt.Fprintf(h.W, "%s:%d: %s %s: %s\n", line.File, line.LineNumber, line.Rule, line.Part, redact.Sanitise(line.Line))
+	if h.Form == "text" {
+		_, err := fmt.Fprintf(h.W, "%s:%d: %s %s: %s\n", h.file, hit.LineNumber, hit.Rule.Alert, hit.Part.Name(hit.Rule), redact.Sanitise(shown))
 		return err
-	case "json":
-		separator := ","
-		if h.count == 1 {
-			separator = "[\n"
-		}
-		if _, err := io.WriteString(h.W, separator); err != nil {
-			return err
-		}
 	}
-	return JSON(h.W, line, false)
+	b := h.W.AvailableBuffer()
+	switch {
+	case h.Form != "json":
+	case h.count == 1:
+		b = append(b, "[\n"...)
+	default:
+		b = append(b, ',')
+	}
+	b, err := h.json.append(b, h.file, hit, shown, func(v string) string {
+		if h.Redact == nil {
+			return v
+		}
+		return h.Redact.Part(hit.Line, shown, v)
+	})
+	if err != nil {
+		return err
+	}
+	_, err = h.W.Write(b)
+	return err
 }
 
 // Err returns the first error of writing.

@@ -143,6 +143,21 @@ func (s *Sources) Due(compute Compute, out []*Deadline) []*Deadline {
 	return out
 }
 
+// Idle reports whether Due would return no deadline and Turned would yield no group.
+func (s *Sources) Idle(compute Compute, now int64) bool {
+	for _, g := range s.groups {
+		if !g.looked || g.OnHold(now) != g.WasOnHold {
+			return false
+		}
+		if w := g.Watermark(); len(g.deadlines) > 0 && g.deadlines[0].at <= w {
+			if d := g.first(compute); d != nil && d.at <= w {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Next returns the earliest time of the clock at which a watermark may reach a deadline,
 // if all sources keep up; false: no deadline is armed, or only such that no source serves.
 func (s *Sources) Next(compute Compute) (next int64, ok bool) {
@@ -156,6 +171,19 @@ func (s *Sources) Next(compute Compute) (next int64, ok bool) {
 		}
 	}
 	return next, next != math.MaxInt64
+}
+
+// NextBy reports whether Next is at t or earlier.
+func (s *Sources) NextBy(compute Compute, t int64) bool {
+	for _, g := range s.groups {
+		if len(g.deadlines) == 0 || !g.Served() || g.deadlines[0].at+g.Lateness > t {
+			continue
+		}
+		if d := g.first(compute); d != nil && d.at+g.Lateness <= t {
+			return true
+		}
+	}
+	return false
 }
 
 // Rearm orders all deadlines again after they were moved.

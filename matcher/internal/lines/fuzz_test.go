@@ -53,6 +53,30 @@ func FuzzCRI(f *testing.F) {
 	})
 }
 
+// FuzzStamps: the time of a stamp does not depend on the stamps before it.
+func FuzzStamps(f *testing.F) {
+	const usual = "2025-11-20T10:00:00.123456789Z"
+	for _, s := range []string{
+		usual, "2025-11-20T10:00:00.000000001Z", "2025-11-20T10:00:60.123456789Z", "2025-02-30T10:00:00.123456789Z", "2025-11-20 10:00:00,123456789Z",
+		"2025-11-20T10:00:00.5Z", "2025-11-20T10:00:00+01:30", "2025-11-20T10:00:00.1234+01:30", "2025/11/20T10:00:00.123456789Z", "0000-00-00T00:00:00.000000000Z",
+	} {
+		f.Add([]byte(usual), []byte(s))
+		f.Add([]byte(s), []byte(usual))
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		var known Stamps
+		for _, b := range [][]byte{first, second, first} {
+			if n, _ := stampLen(b); n == 0 || n != len(b) {
+				continue
+			}
+			want, wantOK := StampTime(b)
+			got, ok := known.Time(b)
+			require.Equal(t, wantOK, ok)
+			require.Equal(t, want, got)
+		}
+	})
+}
+
 // FuzzDocker: a line of docker-json is read as encoding/json reads it.
 func FuzzDocker(f *testing.F) {
 	for _, s := range []string{

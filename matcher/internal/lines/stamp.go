@@ -92,6 +92,37 @@ func StampTime(b []byte) (t time.Time, ok bool) {
 	return t.Add(-offset), true
 }
 
+// Stamps reads stamps of the usual form, such as 2025-11-20T10:00:00.123456789Z. Those of one
+// second mostly follow each other, so it remembers the newest second. The zero value is ready.
+type Stamps struct {
+	second [len("0000-00-00T00:00:00")]byte
+	start  time.Time
+}
+
+// Time is StampTime.
+func (s *Stamps) Time(b []byte) (t time.Time, ok bool) {
+	const (
+		from = len(s.second) + len(".")
+		to   = from + len("000000000")
+	)
+	if len(b) != to+len("Z") || b[from-1] != '.' || b[to] != 'Z' {
+		return StampTime(b)
+	}
+	ns, digits := fraction(b[from:to], int(time.Second))
+	if digits != to-from {
+		return StampTime(b)
+	}
+	if string(s.second[:]) != string(b[:len(s.second)]) {
+		start, ok := StampTime(b[:len(s.second)])
+		if !ok {
+			return t, false
+		}
+		copy(s.second[:], b)
+		s.start = start
+	}
+	return s.start.Add(time.Duration(ns)), true
+}
+
 // makeTime returns the time in UTC if there is such a day and time of day. A
 // leap second is the start of the next minute.
 func makeTime(date, clock [3]int, ns int) (time.Time, bool) {

@@ -3,11 +3,12 @@
 package gunzip
 
 import (
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // Reader decompresses one file. A window in its buffer has a block of unread bytes,
