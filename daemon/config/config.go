@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"crowsnest/daemon/component"
-	"crowsnest/lead"
 	"crowsnest/internal/lazyre"
+	"crowsnest/lead"
 	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/sinks/alertmanager"
