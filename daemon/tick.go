@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"crowsnest/daemon/monitor"
@@ -130,6 +131,11 @@ func (d *Daemon) agents() []*agents.Source {
 // tune periodically chooses the rarest required literals of the rules for the
 // prefilter. It runs in the background because it takes a while.
 func (d *Daemon) tune(ctx context.Context) {
+	started := sync.OnceFunc(func() {
+		if d.opt.Started != nil {
+			d.opt.Started()
+		}
+	})
 	tick := time.NewTicker(tuneEvery)
 	defer tick.Stop()
 	for {
@@ -137,6 +143,7 @@ func (d *Daemon) tune(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			started()
 			d.pipe.rules.Load().Program.Tune()
 		}
 	}
