@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"crowsnest/cli/internal/api"
-	"crowsnest/daemon/loader"
 	"crowsnest/internal/lazyre"
 	"crowsnest/redact"
 	"crowsnest/web"
@@ -105,9 +104,6 @@ type candidate struct{ alert, pack, severity string }
 func (c *cli) rulesOf(cmd *cobra.Command) (out []candidate) {
 	var f ruleFlags
 	f.paths, _ = cmd.Flags().GetStringArray("rules")
-	if len(f.paths) == 0 {
-		return shippedNames()
-	}
 	if slices.Contains(f.paths, "-") {
 		return nil
 	}
@@ -117,28 +113,6 @@ func (c *cli) rulesOf(cmd *cobra.Command) (out []candidate) {
 	}
 	for _, r := range set.Rules {
 		out = append(out, candidate{r.Alert, r.Pack, string(r.Severity)})
-	}
-	return out
-}
-
-// shippedNames reads only the names of the shipped rules: reading all of the rules takes
-// longer than a person waits for a completion. The shipped packs have a uniform layout.
-func shippedNames() (out []candidate) {
-	files, err := loader.Shipped()
-	if err != nil {
-		return nil
-	}
-	for _, file := range files {
-		pack := ""
-		for line := range strings.Lines(string(file.Data)) {
-			if name, ok := strings.CutPrefix(line, "pack: {name: "); ok {
-				pack, _, _ = strings.Cut(name, ",")
-			} else if alert, ok := strings.CutPrefix(line, "- alert: "); ok {
-				out = append(out, candidate{alert: strings.TrimSpace(alert), pack: pack})
-			} else if severity, ok := strings.CutPrefix(line, "  severity: "); ok && len(out) > 0 {
-				out[len(out)-1].severity = strings.TrimSpace(severity)
-			}
-		}
 	}
 	return out
 }

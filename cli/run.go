@@ -94,7 +94,12 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 		}
 	}
 	log := f.log.logger(c)
-	c.releaseProgram(log) // what the initialization of packages has executed
+	free := func(release func() error) {
+		if err := release(); err != nil {
+			log.Debug().Err(err).Msg("the pages of the program file stay in memory")
+		}
+	}
+	free(daemon.ReleaseProgram) // what the initialization of packages has used
 	cfg, err := config.Read(f.config)
 	if err != nil {
 		return err
@@ -112,24 +117,18 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	d, err := daemon.New(daemon.Options{
 		Cfg: cfg, Log: log, Web: f.web, Listener: main, Probe: probe, Stdin: c.in, Stdout: c.out, Color: c.colors(c.out),
 		Flags: flags, Getenv: c.getenv, ConfigFile: f.config, StorageFlag: f.storage,
+		Started: func() { free(daemon.Free) },
 	})
 	if err != nil {
 		return err
 	}
 	c.collection.End()
-	daemon.LimitMemory(c.getenv, cfg.Limits) // not earlier: loading rules would take half as much time again
-	c.releaseProgram(log)
+	// Not earlier: loading rules would take half as much time again.
+	free(func() error { return daemon.LimitMemory(c.getenv, cfg.Limits) })
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer handleSignals(log, signals, d, cancel)()
 	return d.Run(ctx)
-}
-
-// releaseProgram removes the program file from the memory of the process.
-func (c *cli) releaseProgram(log zerolog.Logger) {
-	if err := daemon.ReleaseProgram(); err != nil {
-		log.Debug().Err(err).Msg("the pages of the program file stay in memory")
-	}
 }
 
 // handleSignals reloads on SIGHUP and stops on other signals, until the returned

@@ -114,6 +114,9 @@ type Options struct {
 	ConfigFile string
 	// StorageFlag overrides the file, also at a reload.
 	StorageFlag string
+	// Started is called once, a second after the start, when most of the work of the start is
+	// done; may be nil. It must not block for long.
+	Started func()
 	// Extra are sinks in addition to those of the configuration.
 	Extra []sinks.Sink
 

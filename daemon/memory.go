@@ -57,25 +57,31 @@ func (d *Delay) End() {
 	}
 }
 
+// Free returns memory that is not needed to the system: garbage, such as that of loading
+// rules, and the pages of the program that only the start has used; see ReleaseProgram.
+func Free() error {
+	debug.FreeOSMemory()
+	return ReleaseProgram()
+}
+
 // memoryLimit is enough memory for the default limits. Close to it the collector runs
 // more often, because a flood of lines makes much garbage.
 const memoryLimit = 112 << 20
 
 // LimitMemory sets the pace and the soft limit of the garbage collector, unless GOGC and
 // GOMEMLIMIT are set. The limit grows with the limits of the configuration. Then it returns
-// the memory of garbage, such as that of loading rules, to the system.
-func LimitMemory(getenv func(string) string, limits config.Limits) {
-	defer debug.FreeOSMemory()
+// the memory of the load to the system, as Free does.
+func LimitMemory(getenv func(string) string, limits config.Limits) error {
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 		new(pace).keep()
 	}
-	if getenv("GOMEMLIMIT") != "" {
-		return
+	if getenv("GOMEMLIMIT") == "" {
+		def := config.Default().Limits
+		more := max(1, float64(limits.ActiveAlerts)/float64(def.ActiveAlerts), float64(limits.Keys)/float64(def.Keys))
+		debug.SetMemoryLimit(int64(memoryLimit * more))
 	}
-	def := config.Default().Limits
-	more := max(1, float64(limits.ActiveAlerts)/float64(def.ActiveAlerts), float64(limits.Keys)/float64(def.Keys))
-	debug.SetMemoryLimit(int64(memoryLimit * more))
+	return Free()
 }
 
 // pace lets at least minGarbage accumulate between two collections of a small heap.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"crowsnest/daemon/monitor"
@@ -138,6 +139,11 @@ func (d *Daemon) agents() []*agents.Source {
 // tune periodically chooses the rarest required literals of the rules for the
 // prefilter. It runs in the background because it takes a while.
 func (d *Daemon) tune(ctx context.Context) {
+	started := sync.OnceFunc(func() {
+		if d.opt.Started != nil {
+			d.opt.Started()
+		}
+	})
 	tick := time.NewTicker(tuneEvery)
 	defer tick.Stop()
 	for {
@@ -145,6 +151,7 @@ func (d *Daemon) tune(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			started()
 			d.pipe.rules.Load().Program.Tune()
 		}
 	}
