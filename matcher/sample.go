@@ -13,7 +13,8 @@ import (
 // sample holds typical lines of controllers. The prefilter searches for texts that are
 // rare in it. It affects speed, never results.
 type sample struct {
-	lines []byte          // in lower case: all users ignore case
+	lines []byte
+	lower []byte          // the same in lower case
 	grams [1 << 16]uint16 // how often four letters occur, by hash
 }
 
@@ -23,9 +24,10 @@ const sampleSize = 128 << 10
 var ordinary = sync.OnceValue(func() *sample { return newSample(sampleSize) })
 
 func newSample(size int) *sample {
-	s := &sample{lines: bytes.ToLower(sampleLines(size, 1))}
-	for i := 0; i+4 <= len(s.lines); i++ {
-		s.grams[gramHash(s.lines[i:])]++
+	s := &sample{lines: sampleLines(size, 1)}
+	s.lower = bytes.ToLower(s.lines)
+	for i := 0; i+4 <= len(s.lower); i++ {
+		s.grams[gramHash(s.lower[i:])]++
 	}
 	return s
 }
@@ -43,7 +45,7 @@ func (s *sample) cost(t literals.Text) float64 {
 	lower := strings.ToLower(t.Text)
 	n := len(t.Text)
 	if n < 4 {
-		return 1000/float64(n+1) + float64(bytes.Count(s.lines, []byte(lower)))
+		return 1000/float64(n+1) + float64(bytes.Count(s.lower, []byte(lower)))
 	}
 	least := uint16(1<<16 - 1)
 	for i := 0; i+4 <= len(lower); i++ {
