@@ -12,7 +12,8 @@ import (
 // sample holds typical lines of controllers. The prefilter searches for texts that are
 // rare in it. It affects speed, never results.
 type sample struct {
-	lines []byte          // in lower case: all users ignore case
+	lines []byte
+	lower []byte          // the same in lower case
 	grams [1 << 16]uint16 // how often four letters occur, by hash
 
 	mu     sync.Mutex
@@ -29,9 +30,10 @@ var ordinary = sync.OnceValue(func() *sample { return newSample(len(sampleText))
 
 // newSample returns a sample of so many bytes.
 func newSample(size int) *sample {
-	s := &sample{lines: sampleText[:size:size], counts: map[string]int{}}
-	for i := 0; i+4 <= len(s.lines); i++ {
-		s.grams[gramHash(s.lines[i:])]++
+	lines := sampleText[:size:size]
+	s := &sample{lines: lines, lower: bytes.ToLower(lines), counts: map[string]int{}}
+	for i := 0; i+4 <= len(s.lower); i++ {
+		s.grams[gramHash(s.lower[i:])]++
 	}
 	return s
 }
@@ -71,7 +73,7 @@ func (s *sample) count(text string) int {
 	defer s.mu.Unlock()
 	n, known := s.counts[text]
 	if !known {
-		n = bytes.Count(s.lines, []byte(text))
+		n = bytes.Count(s.lower, []byte(text))
 		s.counts[text] = n
 	}
 	return n

@@ -1,7 +1,10 @@
 // Package prefilter finds many literal texts in lines, quickly when they are long
 // and rarely present.
 //
-// It samples the line: every stride bytes it hashes one gram of q bytes and
+// With vector instructions it tests every place of a block for the pairs of bytes with which
+// texts have rare parts: see buckets.
+//
+// Without them it samples the line: every stride bytes it hashes one gram of q bytes and
 // looks the hash up in a bit set. A text of at least stride+q-1 bytes contains
 // such a sample wherever it starts, so the bit set holds the stride grams of
 // one window of each text. The samples do not depend on each other, which keeps
