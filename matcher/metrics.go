@@ -7,11 +7,11 @@ import (
 	"crowsnest/internal/metric"
 )
 
-// Metrics returns the metrics of the cost of rules. It omits rules that cost nothing, or
-// less than least.
+// Metrics returns the metrics of the cost of rules. It omits rules that cost less
+// than least.
 func Metrics(costs func() []Cost, least time.Duration) metric.Collector {
 	read := func() []Cost {
-		return slices.DeleteFunc(costs(), func(c Cost) bool { return c.Spent < least || c.Spent == 0 && c.Tries == 0 })
+		return slices.DeleteFunc(costs(), func(c Cost) bool { return c.Spent < least })
 	}
 	return metric.NewEach(read, []string{"rule"}, func(c Cost) []string { return []string{c.Rule.Alert} },
 		metric.Counter("rule_seconds_total", "Time spent evaluating the rule, estimated from samples.", func(c Cost) time.Duration { return c.Spent }),
