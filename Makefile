@@ -23,7 +23,7 @@ ldflags = -s -w -X $(VERSION_PKG).Version=$(VERSION) -X $(VERSION_PKG).Revision=
 # All Go files, including those in folders named testdata, which are not built.
 GOFILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.go'))
 
-.PHONY: build run test check bench bench-baseline bench-peers bench-hyperscan bench-load bench-scale bench-start chaos e2e e2e-servers fuzz clean fmt packs compiled schemas docs dashboards screenshot chart
+.PHONY: build run test check bench bench-baseline bench-peers bench-hyperscan bench-hits bench-load bench-scale bench-pair bench-start chaos e2e e2e-servers fuzz clean fmt packs compiled schemas docs dashboards screenshot chart
 .PHONY: help manual
 .PHONY: image module release release-check release-notes release-snapshot release-tools
 .PHONY: test-programs test-build test-format test-workflows test-go test-fuzz check-vet check-format check-static check-lint check-vulns
@@ -173,6 +173,11 @@ bench-peers: build ## compare whole processes with Hyperscan, mtail, SEC, ripgre
 
 bench-hyperscan: ## compare only with Hyperscan: 10, 100 and 1000 rules, and published ones; a minute
 	@$(MAKE) --no-print-directory bench-peers PEERS='-peers hyperscan -only-sets $(PEERS)'
+
+# Compares with an older build: first what both print, byte by byte, then their CPU.
+# HITS='-size 250MB -rounds 9 -dir /tmp/hits LOG ...' passes flags; see go run ./test/bench/hits -h
+bench-hits: build ## compare with an older build what happens after a line matched: make bench-hits BASE=/path/to/crowsnest
+	$(GO) run ./test/bench/hits -base '$(BASE)' -new $(BIN) $(HITS)
 
 # LOAD='-files 200 -mb 10 -for 30s' passes flags; see go run ./test/load -h
 LOAD ?= -log cri:1GB

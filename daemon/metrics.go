@@ -26,8 +26,8 @@ const minAgentCost = 100 * time.Millisecond
 type metered interface{ Metrics() metric.Collector }
 
 // registerMetrics registers the metrics of the process, of the daemon and of its
-// parts. The series of a rule, source or endpoint exist as soon as it is loaded. An
-// agent omits what only its aggregator knows.
+// parts. The series of a source or endpoint, and those of a rule that are not sparse, exist as
+// soon as it is loaded. An agent omits what only its aggregator knows.
 func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
 	agent := d.pipe.concluder.peer().remote
 	all := []prometheus.Collector{
@@ -192,9 +192,9 @@ func ruleMetrics(read func() loadedRules) metric.Collector {
 		metric.Each(packs, []string{"pack", "version", "sha256"}, func(p *rules.Pack) []string { return []string{p.Name, p.Version, p.SHA256} },
 			metric.Gauge("pack_info", "A loaded rule pack.", func(*rules.Pack) bool { return true })),
 		metric.GaugeBy("pack_broken", "Whether the newest version of a rule pack or artifact is not in force, or the version in force has expired; the last good version stays in force.", "pack", loadedRules.broken),
-		metric.GaugeBy("rule_last_seen_line_timestamp_seconds", "When a stream that the rule applies to was last read; 0: never.", "rule", loadedRules.lastSeen),
+		metric.Sparse(metric.GaugeBy("rule_last_seen_line_timestamp_seconds", "When a stream that the rule applies to was last read. A rule for which none was has no series.", "rule", loadedRules.lastSeen)),
 		metric.Each(loadedRules.inactive, []string{"rule", "reason"}, func(i inactive) []string { return []string{i.rule, i.reason} },
-			metric.Gauge("rule_inactive", "Whether the rule cannot fire here.", func(i inactive) bool { return i.is })),
+			metric.Gauge("rule_inactive", "1 for each reason why the rule cannot fire here. Rules that can have no series.", func(inactive) bool { return true })),
 	)
 }
 
@@ -221,30 +221,31 @@ func (l loadedRules) lastSeen() map[string]time.Time {
 	return out
 }
 
-// inactive states whether one reason keeps a rule from firing.
-type inactive struct {
-	rule, reason string
-	is           bool
-}
+// inactive is a reason that keeps a rule from firing.
+type inactive struct{ rule, reason string }
 
 func (l loadedRules) inactive() []inactive {
 	var out []inactive
 	if l.agent {
 		for rule := range l.Quarantined {
-			out = append(out, inactive{rule, "given_up", true})
+			out = append(out, inactive{rule, "given_up"})
 		}
 		return out
 	}
 	for _, r := range l.status {
-		name := r.Rule.Alert
-		out = append(out, inactive{name, "source", r.Inactive}, inactive{name, "given_up", l.Quarantined[name] != ""}, inactive{name, "scope", false})
+		if r.Inactive {
+			out = append(out, inactive{r.Rule.Alert, "source"})
+		}
+		if l.Quarantined[r.Rule.Alert] != "" {
+			out = append(out, inactive{r.Rule.Alert, "given_up"})
+		}
 	}
 	for _, r := range l.Set.Rules {
 		switch {
 		case l.OutOfScope[r.Alert]:
-			out = append(out, inactive{r.Alert, "scope", true})
+			out = append(out, inactive{r.Alert, "scope"})
 		case r.Mode == rules.ModeOff:
-			out = append(out, inactive{r.Alert, "disabled", true})
+			out = append(out, inactive{r.Alert, "disabled"})
 		}
 	}
 	return out

@@ -7,8 +7,8 @@ import (
 	"crowsnest/internal/metric"
 )
 
-// Metrics returns the metrics of an engine, with series per rule as soon as it is
-// loaded.
+// Metrics returns the metrics of an engine. A rule has the series that tables and alerts need
+// as soon as it is loaded; of the others it has those that are not 0.
 func Metrics(stats func() Stats) metric.Collector {
 	perRule := func(s Stats) []RuleStatus { return s.Rules }
 	return metric.New(stats,
@@ -16,17 +16,18 @@ func Metrics(stats func() Stats) metric.Collector {
 			func(r RuleStatus) []string { return []string{r.Rule.Alert, r.Rule.Pack, string(r.Rule.Severity)} },
 			metric.Counter("rule_matches_total", "Lines that matched the rule's match or one of its steps.", func(r RuleStatus) int64 { return r.Matches })),
 		metric.Each(perRule, []string{"rule"}, func(r RuleStatus) []string { return []string{r.Rule.Alert} },
-			metric.Gauge("rule_last_match_timestamp_seconds", "Event time of the newest matching line; 0: none.", func(r RuleStatus) time.Time { return r.LastMatch }),
 			metric.Gauge("rule_held", "Whether absence-based conclusions of the rule are on hold because a source makes no progress.", func(r RuleStatus) bool { return r.OnHold }),
 			metric.GaugeBy("episodes", "Open episodes.", "state", func(r RuleStatus) map[string]int {
 				return map[string]int{string(StatePending): r.Pending, string(StateFiring): r.Firing}
 			}),
-			metric.Counter("episode_overflow_total", "Triggers beyond the rule's limit of episodes.", func(r RuleStatus) int64 { return r.Refused }),
-			metric.Counter("dedup_suppressed_total", "Matching lines that were ignored because they had been read before.", func(r RuleStatus) int64 { return r.Repeats }),
-			metric.CounterBy("rule_missing_values_total", "Matching lines that lack a value for by or same.", "part", func(r RuleStatus) map[string]int64 {
-				return map[string]int64{"by": r.MissingBy, "same": r.MissingSame}
-			}),
-			metric.Counter("rule_windows_evicted_total", "Windows of the rule that were evicted to stay within memory limits.", func(r RuleStatus) int64 { return r.Evicted })),
+			metric.Sparse(
+				metric.Gauge("rule_last_match_timestamp_seconds", "Event time of the newest matching line. A rule without one has no series.", func(r RuleStatus) time.Time { return r.LastMatch }),
+				metric.Counter("episode_overflow_total", "Triggers beyond the rule's limit of episodes. Rules without one have no series.", func(r RuleStatus) int64 { return r.Refused }),
+				metric.Counter("dedup_suppressed_total", "Matching lines that were ignored because they had been read before. Rules without one have no series.", func(r RuleStatus) int64 { return r.Repeats }),
+				metric.CounterBy("rule_missing_values_total", "Matching lines that lack a value for by or same. Rules without one have no series.", "part", func(r RuleStatus) map[string]int64 {
+					return map[string]int64{"by": r.MissingBy, "same": r.MissingSame}
+				}),
+				metric.Counter("rule_windows_evicted_total", "Windows of the rule that were evicted to stay within memory limits. Rules without one have no series.", func(r RuleStatus) int64 { return r.Evicted }))),
 		metric.Each(silentRules, []string{"rule"}, func(r RuleStatus) []string { return []string{r.Rule.Alert} },
 			metric.Gauge("rule_armed_keys", "Keys of a rule with `silent` that were seen, so that their silence raises an alert.", func(r RuleStatus) int { return r.Armed })),
 		metric.Each(func(s Stats) []Eviction { return s.Evictions }, []string{"namespace", "rule", "kind"},

@@ -149,7 +149,7 @@ func Metrics(view View, now func() time.Time) metric.Collector {
 		return out
 	}
 	return metric.NewEach(read, []string{"rule"}, func(r ruleCoverage) []string { return []string{r.name} },
-		metric.Gauge("rule_streams", "Followed streams that the rule applies to.", func(r ruleCoverage) int { return r.streams }),
+		metric.Sparse(metric.Gauge("rule_streams", "Followed streams that the rule applies to. A rule without one has no series.", func(r ruleCoverage) int { return r.streams })),
 		metric.Gauge("rule_blind", "Whether the rule, or a step of it, applies to no followed stream and to none that was read within the last hour. Always 0 if a source delivers only lines that a rule may match.",
 			func(r ruleCoverage) bool { return r.blind }),
 	)

@@ -77,6 +77,22 @@ func Each[S, T any](items func(S) []T, names []string, labels func(T) []string, 
 	return out
 }
 
+// Sparse omits the samples that are 0: of hundreds of rules, few have any. rate() of such a
+// counter does not see its first increase.
+func Sparse[S any](all ...Families[S]) Families[S] {
+	out := slices.Concat(all...)
+	for i, f := range out {
+		out[i].read = func(from S, send func(float64, ...string)) {
+			f.read(from, func(v float64, labels ...string) {
+				if v != 0 {
+					send(v, labels...)
+				}
+			})
+		}
+	}
+	return out
+}
+
 // NonZero returns the entries of m that are not zero if only those are wanted, and
 // otherwise m.
 func NonZero(m map[string]int64, only bool) map[string]int64 {

@@ -175,6 +175,8 @@ func (s scene) scrape(t *testing.T) string {
 var later = map[string]string{
 	"crowsnest_artifact_expires_timestamp_seconds": "daemon/metrics.go",
 	"crowsnest_evictions_total":                    "episodes/metrics.go",
+	"crowsnest_episode_overflow_total":             "episodes/metrics.go",
+	"crowsnest_rule_inactive":                      "daemon/metrics.go",
 	"crowsnest_source_losses_total":                "sources/metrics.go",
 	"crowsnest_source_lost_bytes_total":            "sources/metrics.go",
 	"crowsnest_source_errors_total":                "sources/metrics.go",

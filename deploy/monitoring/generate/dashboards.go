@@ -138,7 +138,7 @@ func inputRows() []panel {
 				query{"sum(" + ofInstance("rules_loaded") + ")", "loaded"},
 				query{"sum(" + ofInstance("rule_blind") + ")", "without streams"},
 				query{"sum(" + ofInstance("rule_held") + ")", "on hold"},
-				query{sumBy("reason", ofInstance("rule_inactive")), "inactive: {{reason}}"}),
+				query{sumBy("reason", ofInstance("rule_inactive")) + ` or label_replace(vector(0), "reason", "any", "", "")`, "inactive: {{reason}}"}),
 			table("Packs", "", "", sumBy("cluster, pack, version", ofInstance("pack_info")), "Instances"),
 		),
 	}
@@ -162,7 +162,7 @@ func resourceRows() []panel {
 			graph("Resident memory", "", "bytes", false, query{processOf("process_resident_memory_bytes"), "{{instance}}"}),
 			graph("Evictions", "State that was evicted to stay within limits, since the start of the process; alerts may be missing.", "short", true,
 				query{sumBy("namespace, kind", ofInstance("evictions_total")), "{{namespace}} {{kind}}"},
-				query{"sum(" + ofInstance("episode_overflow_total") + ")", "alerts beyond the limit of their rule"}),
+				query{"sum(" + ofInstance("episode_overflow_total") + ") or vector(0)", "alerts beyond the limit of their rule"}),
 			graph("Fingerprints of lines", "Kept to recognize lines that are read again.", "short", false, query{ofInstance("dedup_entries"), "{{instance}}"}),
 		),
 	}
