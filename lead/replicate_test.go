@@ -75,12 +75,17 @@ type duo struct {
 	stop    []func()
 }
 
+// connected waits until the network is not cut.
+func (d *duo) connected() {
+	d.cut.Lock()
+	defer d.cut.Unlock()
+}
+
 // now is the clock of the leader; nil: time.Now.
 func newDuo(t *testing.T, now func() time.Time) *duo {
 	d := &duo{t: t, store: &memory{}}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d.cut.Lock()
-		d.cut.Unlock() //nolint:staticcheck // it only waits
+		d.connected()
 		d.leader.ServeHTTP(w, r)
 	}))
 	t.Cleanup(srv.Close)

@@ -14,7 +14,6 @@ import (
 	"crowsnest/internal/text"
 	"crowsnest/matcher"
 	"crowsnest/redact"
-	"crowsnest/rules"
 )
 
 // maxPods bounds the pods that are remembered of a component.
@@ -36,7 +35,6 @@ type component struct {
 	ignored  bool
 	gone     bool                  // it was forgotten
 	patterns *fair.Cache[*pattern] // nil: it never complained
-	selector *rules.Selector       // of its streams, once needed
 	alert    *alert                // nil: none is open
 	last     int64                 // when its last alert fired
 }

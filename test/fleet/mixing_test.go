@@ -185,12 +185,3 @@ func episodesIn(body string) ([]web.Episode, error) {
 	err := unmarshal(body, &in)
 	return in.Data.Episodes, err
 }
-
-// where formats labels of a place.
-func where(labels map[string]string) string {
-	var out []string
-	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		out = append(out, k+"="+labels[k])
-	}
-	return strings.Join(out, ",")
-}

@@ -112,34 +112,6 @@ func down(down bool, networks ...*kubelab.Proxy) {
 	}
 }
 
-// ofRecord are faults of the network to what decides who leads.
-var ofRecord = []fault{
-	{"the leader does not reach the record", func(w *world, l, _ *member, r *rand.Rand) {
-		l.record.Down(true)
-		pause(some(w, r, 0.5, 2))
-		l.record.Down(false)
-	}},
-	{"the standby does not reach the record", func(w *world, _, s *member, r *rand.Rand) {
-		s.record.Down(true)
-		pause(some(w, r, 0.5, 2))
-		s.record.Down(false)
-	}},
-	{"nobody reaches the record", func(w *world, l, s *member, r *rand.Rand) {
-		l.record.Down(true)
-		s.record.Down(true)
-		pause(some(w, r, 0.5, 2))
-		l.record.Down(false)
-		s.record.Down(false)
-	}},
-	{"the leader reaches neither the record nor the standby", func(w *world, l, _ *member, r *rand.Rand) {
-		l.record.Down(true)
-		l.standby.Down(true)
-		pause(some(w, r, 1.4, 2))
-		l.record.Down(false)
-		l.standby.Down(false)
-	}},
-}
-
 // plan lets some of the faults happen, one after the other, while failures open and end. It
 // returns the work, and why what was notified is wrong.
 func (w *world) plan(seed uint64, steps int, among []fault) *work {
