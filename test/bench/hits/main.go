@@ -111,8 +111,11 @@ func (o options) made() []string { return []string{"--rules", o.path("rules/pack
 // compared are the commands whose output is compared.
 func compared(o options) (all [][]string) {
 	forms := [][]string{
-		{"scan", "-o", "json"}, {"scan", "--until-eof"}, {"scan", "--hits", "--asides", "-o", "jsonl"},
-		{"scan", "--hits", "-o", "json", "--redact=false"}, {"scan", "--hits"},
+		{"scan", "-o", "json"},
+		{"scan", "--until-eof"},
+		{"scan", "--hits", "--asides", "-o", "jsonl"},
+		{"scan", "--hits", "-o", "json", "--redact=false"},
+		{"scan", "--hits"},
 	}
 	for _, form := range forms {
 		for _, kind := range traffic.Kinds() {
