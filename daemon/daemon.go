@@ -165,11 +165,9 @@ func New(opt Options) (*Daemon, error) {
 	return d, nil
 }
 
-func makeDaemon(opt Options) (*Daemon, error) {
-	d := &Daemon{
-		opt: opt, log: opt.Log, now: opt.now, loader: loader.New(),
-		finished: map[string]error{},
-	}
+// newDaemon returns a daemon that knows the time, and whether it is one of a pair.
+func newDaemon(opt Options) *Daemon {
+	d := &Daemon{opt: opt, log: opt.Log, now: opt.now, loader: loader.New(), finished: map[string]error{}}
 	if d.now == nil {
 		d.now = time.Now
 	}
@@ -180,6 +178,11 @@ func makeDaemon(opt Options) (*Daemon, error) {
 		d.opt.leads, d.opt.elsewhere = d.pair.leads, d.pair.who
 	}
 	d.cfg.Store(opt.Cfg)
+	return d
+}
+
+func makeDaemon(opt Options) (*Daemon, error) {
+	d := newDaemon(opt)
 	d.self = monitor.New(d.start, opt.Cfg.Global.BlindAfter)
 	d.guard = inforce.NewGuard(opt.Cfg.Limits.RuleCPU)
 	d.checkReach()

@@ -60,14 +60,15 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 // joinPair returns nil when this process leads its pair. A standby that is stopped is no
 // error.
 func (d *Daemon) joinPair(ctx context.Context, failed <-chan error) error {
-	for ctx.Err() == nil && !d.saver.keeps() { // another instance may use the folder for longer
+	stopped := func() bool { return ctx.Err() != nil }
+	for !stopped() && !d.saver.keeps() { // another instance may use the folder for longer
 		d.lock(ctx)
 	}
-	if ctx.Err() != nil {
+	if stopped() {
 		return nil
 	}
 	err := d.standBy(ctx, failed)
-	if ctx.Err() != nil {
+	if stopped() {
 		d.log.Info().Msg("stopped while another process leads")
 		return nil
 	}

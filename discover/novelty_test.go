@@ -23,8 +23,7 @@ func TestNovelty(t *testing.T) {
 		at = at.Add(time.Minute)
 		write("cannot feed the ant")
 		write("unable to wash the bee")
-		switch {
-		case i >= 150:
+		if i >= 150 {
 			write("the door of the barn is broken")
 		}
 		if i >= 151 {

@@ -65,12 +65,12 @@ const maxTokens = 10_000
 func lexLogQL(query string) ([]token, error) {
 	var out []token
 	for at := 0; ; {
-		if rest := strings.TrimLeft(query[at:], " \t\r\n"); strings.HasPrefix(rest, "#") {
+		rest := strings.TrimLeft(query[at:], " \t\r\n")
+		at = len(query) - len(rest)
+		if strings.HasPrefix(rest, "#") {
 			line, _, _ := strings.Cut(rest, "\n")
-			at = len(query) - len(rest) + len(line)
+			at += len(line)
 			continue
-		} else {
-			at = len(query) - len(rest)
 		}
 		if at == len(query) {
 			return append(out, token{at: at}), nil

@@ -67,7 +67,7 @@ func (p *queryParser) piped(q *lineQuery) error {
 			return err
 		case "drop":
 			p.take()
-			return p.drop(q, t)
+			return p.drop(t)
 		case "unpack", "line_format", "label_format", "decolorize", "keep", "unwrap":
 			return queryErrorf(t.at, "the stage `%s` changes lines or labels, and a rule reads them as they are", t.value)
 		}
@@ -104,7 +104,7 @@ func (p *queryParser) extraction(q *lineQuery, t token) error {
 }
 
 // drop parses labels that are removed. Only errors may be.
-func (p *queryParser) drop(q *lineQuery, t token) error {
+func (p *queryParser) drop(t token) error {
 	for {
 		name, err := p.name()
 		if err != nil {

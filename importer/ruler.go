@@ -97,27 +97,27 @@ func entriesOf(n *strictyaml.Node) []entry {
 
 var rulerKeys = []string{"alert", "annotations", "expr", "for", "keep_firing_for", "labels", "record"}
 
-func (r *rulerRule) decode(n *strictyaml.Node) {
+func (w *rulerRule) decode(n *strictyaml.Node) {
 	for _, e := range n.EntriesOf(rulerKeys) {
 		if isNull(e.Value) {
 			continue
 		}
 		switch e.Key {
 		case "alert":
-			textOf(&r.alert)(e.Value)
+			textOf(&w.alert)(e.Value)
 		case "record":
-			textOf(&r.record)(e.Value)
+			textOf(&w.record)(e.Value)
 		case "expr":
-			textOf(&r.expr)(e.Value)
-			r.exprAt = e.Value.Pos()
+			textOf(&w.expr)(e.Value)
+			w.exprAt = e.Value.Pos()
 		case "for":
-			promDurationOf(&r.wait)(e.Value)
+			promDurationOf(&w.wait)(e.Value)
 		case "keep_firing_for":
-			promDurationOf(&r.keep)(e.Value)
+			promDurationOf(&w.keep)(e.Value)
 		case "labels":
-			r.labels = entriesOf(e.Value)
+			w.labels = entriesOf(e.Value)
 		case "annotations":
-			r.annotations = entriesOf(e.Value)
+			w.annotations = entriesOf(e.Value)
 		}
 	}
 }

@@ -54,7 +54,13 @@ func TestServer(t *testing.T) {
 	client.CloseIdleConnections()
 	cancel()
 	require.NoError(t, <-done)
-	require.True(t, wait.Until(time.Second, func() bool { _, err := stranger.Get(url); return err != nil }))
+	require.True(t, wait.Until(time.Second, func() bool {
+		resp, err := stranger.Get(url)
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err != nil
+	}))
 }
 
 // The address for the other process is that of the listener, or what the pod is given.

@@ -70,7 +70,7 @@ func newEndpoint(name string, s *Sink, opt Options) *endpoint {
 		},
 		FirstRetry: firstRetry, MaxRetry: slowRetry, ProbeItems: probeAlerts, Canary: true, StaleFor: staleFor,
 		Mu: e.mu, Answers: s.answers,
-		Hooks:   delivery.Hooks{Prepare: e.prepare, Check: e.ready, Delivered: e.repeat, Began: s.began},
+		Hooks:   delivery.Hooks{Prepare: e.prepare, Check: e.ready, Delivered: e.repeat, Recovered: func() { s.retryOthers(e) }, Began: s.began},
 		Options: delivery.Options{Log: opt.Log, Now: opt.Now, MaxKeys: opt.MaxKeys, Accepted: opt.Accepted, Leads: opt.Leads},
 	}, e)
 	return e

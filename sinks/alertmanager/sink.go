@@ -125,6 +125,17 @@ func (s *Sink) Status() []sinks.EndpointStatus {
 // Answers returns the Alertmanagers' answers to an alert, repeats merged.
 func (s *Sink) Answers(fp episodes.Fingerprint) []sinks.Delivery { return s.answers.Of(fp) }
 
+// retryOthers makes the other endpoints try now, because this one is back after an outage,
+// which was that of all perhaps. Members of a cluster that get the end of an alert at
+// different times notify the alert once more.
+func (s *Sink) retryOthers(back *endpoint) {
+	for _, e := range s.endpoints {
+		if e != back {
+			e.Retry()
+		}
+	}
+}
+
 // began reports the latency of episodes that an Alertmanager accepted for the first
 // time.
 func (s *Sink) began(eps []episodes.Episode) {

@@ -349,3 +349,25 @@ func TestBatches(t *testing.T) {
 		require.Less(t, len(posts), 12)
 	})
 }
+
+// TestBothBackTogether: after an outage of both, each gets what it missed at the same time.
+// Otherwise the one that has no end yet notifies the alert once more.
+func TestBothBackTogether(t *testing.T) {
+	inBubble(t, 2, func(b *bench) {
+		ep := fire("Ends")
+		b.notify(ep)
+		b.pass(90 * time.Second)
+		for _, am := range b.ams {
+			am.Set(fault.Reset)
+			b.pass(710 * time.Millisecond) // their tries are at different times
+		}
+		b.notify(end(ep))
+		b.pass(time.Minute)
+		for _, am := range b.ams {
+			am.Set(nil)
+		}
+		ended := func(i int) bool { return b.ams[i].States("Ends") == "firing resolved" }
+		b.within(5*time.Second, "one is back", func() bool { return ended(0) || ended(1) })
+		b.within(50*time.Millisecond, "and the other one", func() bool { return ended(0) && ended(1) })
+	})
+}

@@ -67,7 +67,7 @@ func newLab(t *testing.T, n int, from uint64) *lab {
 // real Alertmanagers whose notifications the hook gets.
 func (l *lab) pair(t *testing.T, seed uint64, binary string, r *reads) (*world, *servers.Hook) {
 	t.Helper()
-	hook := servers.NewHook(t, func(labels map[string]string) string { return keyOf(labels) })
+	hook := servers.NewHook(t, keyOf)
 	ams := servers.Alertmanagers(t, servers.AlertmanagerOptions{Config: fmt.Sprintf(alertmanagers, hook.URL), Faster: 4})
 	w := newWorld(t, options{binary: binary, reads: r, lease: 15 * time.Second, ams: []string{ams[0].URL, ams[1].URL}, decide: func(int) (string, *kubelab.Proxy) {
 		network := kubelab.NewProxy(t, l.Port)

@@ -133,7 +133,7 @@ func measureChurn(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(dir) //nolint:errcheck // it is a temporary folder
 	l, err := newLab(ctx, o, func(pack, alertmanager string) string {
 		return fmt.Sprintf("rules: {shipped: false, paths: [%q]}\nsinks: {alertmanager: {urls: [%q]}}\nsources: {kubelet: {dir: %q}}\n", pack, alertmanager, dir)
 	})

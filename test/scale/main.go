@@ -47,10 +47,11 @@ func main() {
 	flag.Parse()
 	runtime.GOMAXPROCS(2)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
-	defer cancel()
-	if err := run(ctx, options{binary: *binary, nodes: numbers(*nodes), span: *span}); err != nil {
+	err := run(ctx, options{binary: *binary, nodes: numbers(*nodes), span: *span})
+	cancel()
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

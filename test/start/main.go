@@ -38,12 +38,13 @@ func main() {
 	runs := flag.Int("runs", 20, "`NUMBER` of runs of each")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	o := options{binaries: []string{*binary}, runs: *runs}
 	if *base != "" {
 		o.binaries = []string{*base, *binary}
 	}
-	if err := run(ctx, o); err != nil {
+	err := run(ctx, o)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -204,7 +204,8 @@ func (l *Loop[T]) Missed(msgs []sinks.Message, taken int, a Answer) {
 // time of the next try. Only hooks may call it.
 func (l *Loop[T]) Fail(a Answer, n int) {
 	now := l.now()
-	l.retryAt = now.Add(max(l.backoff.Next(), a.RetryAfter))
+	l.retryAt, l.dated = now.Add(max(l.backoff.Next(), a.RetryAfter)), a.RetryAfter > 0
+	l.retry.Store(false)
 	l.hung = a.Reason == ReasonTimeout || l.hung && a.Code == 0
 	if l.downSince.IsZero() {
 		l.downSince = now

@@ -10,6 +10,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -106,6 +107,8 @@ type Hooks struct {
 	Check func(ctx context.Context, msgs []sinks.Message, draining bool) Verdict
 	// Delivered is called after each request that did not fail, unless Run drains.
 	Delivered func()
+	// Recovered is called when the receiver accepts again after it failed.
+	Recovered func()
 	// Began is called with the episodes that the receiver accepted for the first
 	// time.
 	Began func([]episodes.Episode)
@@ -122,8 +125,12 @@ type Loop[T any] struct {
 	now  func() time.Time
 	wake chan struct{} // there may be messages to send
 
+	again chan struct{} // Retry was called
+	retry atomic.Bool   // it was, since the last failure
+
 	// Owned by Run.
 	retryAt   time.Time
+	dated     bool // the receiver said when to try again
 	backoff   Backoff
 	downSince time.Time
 	hung      bool
@@ -154,7 +161,7 @@ func New[T any](cfg Config, to Receiver[T]) *Loop[T] {
 	}
 	cfg.ProbeItems = cmp.Or(cfg.ProbeItems, probeItems)
 	l := &Loop[T]{
-		cfg: cfg, to: to, now: cfg.Now, wake: make(chan struct{}, 1), mu: cfg.Mu, answers: cfg.Answers,
+		cfg: cfg, to: to, now: cfg.Now, wake: make(chan struct{}, 1), again: make(chan struct{}, 1), mu: cfg.Mu, answers: cfg.Answers,
 		backoff: Backoff{First: cmp.Or(cfg.FirstRetry, firstRetry), Max: cmp.Or(cfg.MaxRetry, maxRetry)},
 		Log:     cfg.Log.With().Str("component", "sink").Str("sink", cfg.Name).Str("endpoint", cfg.Endpoint).Logger(),
 		state:   sinks.NewState(cfg.State), failed: map[string]int64{},
@@ -188,9 +195,18 @@ func (l *Loop[T]) Notify(eps []episodes.Episode) {
 }
 
 // Wake makes Run look for what is due.
-func (l *Loop[T]) Wake() {
+func (l *Loop[T]) Wake() { signal(l.wake) }
+
+// Retry makes Run try now, unless the receiver said when to try again: something else that
+// failed works again.
+func (l *Loop[T]) Retry() {
+	l.retry.Store(true)
+	signal(l.again)
+}
+
+func signal(c chan<- struct{}) {
 	select {
-	case l.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -202,8 +218,11 @@ func (l *Loop[T]) Run(ctx context.Context) error {
 	reqs, cancel := drainContext(ctx)
 	defer cancel()
 	for ctx.Err() == nil {
+		if l.retry.Swap(false) && !l.dated {
+			l.retryAt = time.Time{}
+		}
 		if wait := l.retryAt.Sub(l.now()); wait > 0 {
-			pause.Sleep(ctx, min(wait, maxSleep), nil)
+			pause.Sleep(ctx, min(wait, maxSleep), l.again)
 			continue
 		}
 		if l.sendDue(ctx, reqs) {
@@ -264,6 +283,9 @@ func (l *Loop[T]) sendDue(ctx, reqs context.Context) bool {
 		}
 		if taken > 0 && l.Down() {
 			l.recovered()
+			if l.cfg.Recovered != nil {
+				l.cfg.Recovered()
+			}
 		}
 		if l.cfg.Delivered != nil && !draining {
 			l.cfg.Delivered()
