@@ -180,8 +180,8 @@ func TestRules(t *testing.T) {
 			require.NoError(b, err)
 			return &rules.Set{Rules: []*rules.Rule{{Alert: "A", From: sel, Steps: []rules.Step{{From: sel}}}}}
 		}
+		b.rules = select_(`{pod="q"}`)
 		b.start()
-		b.src.UseRules(select_(`{pod="q"}`))
 		b.pass(5 * time.Second)
 		require.Empty(b, b.pipe.texts("demo/p/c"))
 		b.want("demo/q/c", "line")

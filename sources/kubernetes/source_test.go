@@ -96,11 +96,12 @@ func (p *pipe) provedAt() time.Time {
 // bench is a source with a fake API inside a synctest bubble.
 type bench struct {
 	*testing.T
-	api  *fakeAPI
-	pipe *pipe
-	src  *Source
-	cfg  Config
-	stop func()
+	api   *fakeAPI
+	pipe  *pipe
+	src   *Source
+	rules *rules.Set // that it begins with; nil: none, so it follows every log
+	cfg   Config
+	stop  func()
 }
 
 // inBubble runs f with an API server; the source is not started yet.
@@ -125,6 +126,9 @@ func (b *bench) start(positions ...json.RawMessage) {
 	b.src = New(cfg)
 	for _, p := range positions {
 		require.NoError(b, b.src.Restore(p))
+	}
+	if b.rules != nil {
+		b.src.UseRules(b.rules)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
