@@ -164,9 +164,9 @@ bench-baseline: ## save today's figures as the baseline
 	@$(run_bench) | tee bin/bench.txt
 	@{ echo "# crowsnest $(VERSION), commit $(REVISION)"; cat bin/bench.txt; } > $(BASELINE)
 
-# PEERS='-size 200MB -rounds 5' passes flags; see go run ./test/bench/peers -h. CRES is a folder
-# of published rules, if there is one.
-CRES ?= $(wildcard ../shared/peers/cre/rules)
+# PEERS='-size 200MB -rounds 5' passes flags; see go run ./test/bench/peers -h. CRES=FOLDER also compares the terms
+# of published rules (CREs).
+CRES ?=
 bench-peers: build ## compare whole processes with Hyperscan, mtail, SEC, ripgrep and wc
 	@test/bench/peers/install.sh
 	$(GO) run ./test/bench/peers -crowsnest $(BIN) $(if $(CRES),-terms $(CRES)) $(PEERS)

@@ -41,9 +41,23 @@ func TestNil(t *testing.T) {
 	require.Nil(t, New(nil, nil).Append(nil, []byte("abc"), new(Marks)))
 }
 
-// TestAgainstNaive looks for random texts in random lines, of every length
-// around the width of a load, with and without a sample.
+// TestAgainstNaive looks for random texts in random lines, of every length around the width
+// of a load, with and without a sample.
 func TestAgainstNaive(t *testing.T) {
+	againstNaive(t, 60, 400, func(round int) (least, spread int) { return MinText + round%3*3, 12 }, New)
+}
+
+// TestQuickAgainstNaive is the same for filters that are built without trials, with texts of
+// all lengths.
+func TestQuickAgainstNaive(t *testing.T) {
+	require.Nil(t, Quick(nil, nil).Append(nil, []byte("abc"), new(Marks)))
+	againstNaive(t, 120, 200, func(round int) (least, spread int) { return MinText + round%12*2, 24 }, Quick)
+}
+
+// againstNaive compares filters with a naive search. length returns the range of the lengths
+// of the texts of a round.
+func againstNaive(t *testing.T, rounds, lines int, length func(round int) (least, spread int), build func([]literals.Text, []byte) *Filter) {
+	t.Helper()
 	r := rand.New(rand.NewPCG(5, 6))
 	letters := "aAbB@`{[ \xe9"
 	random := func(n int) string {
@@ -54,10 +68,11 @@ func TestAgainstNaive(t *testing.T) {
 		return string(b)
 	}
 	hits := 0
-	for round := range 60 {
+	for round := range rounds {
 		var texts []literals.Text
+		least, spread := length(round)
 		for range 1 + r.IntN(30) {
-			text := literals.Text{Text: random(MinText + round%3*3 + r.IntN(12))}
+			text := literals.Text{Text: random(least + r.IntN(spread))}
 			if r.IntN(2) == 0 {
 				text = literals.Text{Text: lower(text.Text), Fold: true}
 			}
@@ -67,8 +82,8 @@ func TestAgainstNaive(t *testing.T) {
 		if round%2 == 0 {
 			sample = []byte(random(40_000))
 		}
-		s := New(texts, sample)
-		for n := range 400 {
+		f := build(texts, sample)
+		for n := range lines {
 			line := random(n % 45)
 			for range r.IntN(3) {
 				line += texts[r.IntN(len(texts))].Text + random(r.IntN(9))
@@ -77,7 +92,7 @@ func TestAgainstNaive(t *testing.T) {
 			buf := []byte(line + texts[0].Text)[:len(line)]
 			want := naive(texts, buf)
 			hits += len(want)
-			require.Equal(t, want, found(s, buf), "%q in %q", texts, line)
+			require.Equal(t, want, found(f, buf), "%q in %q", texts, line)
 		}
 	}
 	require.Greater(t, hits, 5000)
