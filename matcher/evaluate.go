@@ -86,21 +86,21 @@ func (r *run) evaluate(text []byte, at moment) {
 
 // mark marks the parts to try on a text. It returns false if there are none.
 func (r *run) mark(text []byte) bool {
-	sel, sc := r.sel, r.sc
+	v, sc := r.sieve, r.sc
 	sc.found = sc.found[:0]
 	if !r.clear {
-		sc.found = r.prefilter.Append(sc.found, text, &sc.lineMarks)
+		sc.found = v.prefilter.Append(sc.found, text, &sc.lineMarks)
 	}
-	escaped := len(sel.escaped) > 0 && lines.HasLetterEscape(text)
-	if !r.markByFields() && len(sc.found) == 0 && len(sel.always) == 0 && !escaped {
+	escaped := len(v.escaped) > 0 && lines.HasLetterEscape(text)
+	if !r.markByFields() && len(sc.found) == 0 && len(v.always) == 0 && !escaped {
 		return false
 	}
 	for _, t := range sc.found {
-		sc.mark(sel.users[t])
+		sc.mark(v.users[t])
 	}
-	sc.mark(sel.always)
+	sc.mark(v.always)
 	if escaped {
-		sc.mark(sel.escaped)
+		sc.mark(v.escaped)
 	}
 	return true
 }
@@ -113,9 +113,9 @@ func (r *run) markByFields() (marked bool) {
 		if !sel.fields[string(f.Name)] {
 			continue
 		}
-		sc.inField = r.prefilter.Append(sc.inField[:0], f.Value, &sc.lineMarks)
+		sc.inField = r.sieve.prefilter.Append(sc.inField[:0], f.Value, &sc.lineMarks)
 		for _, t := range sc.inField {
-			for _, k := range sel.users[t] {
+			for _, k := range r.sieve.users[t] {
 				if !sel.parts[k].decided {
 					sc.mark([]int32{k})
 					marked = true

@@ -40,6 +40,9 @@ func TestShippedRules(t *testing.T) {
 		}
 	}
 	require.Positive(t, requireShipped(t, p, set, lines.String()))
+	untuned := scanAll(p, NewStream(manager, StreamOptions{}), []string{lines.String()})
+	tuneFor(p, NewStream(manager, StreamOptions{}), lines.String()) // other texts are rare in them
+	requireHits(t, untuned, scanAll(p, NewStream(manager, StreamOptions{}), []string{lines.String()}))
 	root := filepath.Join("..", "..", "shared", "corpus", "real")
 	if _, err := os.Stat(root); err != nil {
 		return

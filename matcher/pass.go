@@ -9,7 +9,7 @@ import "crowsnest/matcher/internal/lines"
 // prefilter.Filter.Lines.
 func (r *run) pass(raw []byte, may bool) bool {
 	s := r.s
-	if may && r.prefilter.Marks() || r.nul || r.undated != nil || s.envelope == FormatDocker || s.opt.Format == FormatText {
+	if may && r.sieve.prefilter.Marks() || r.nul || r.undated != nil || s.envelope == FormatDocker || s.opt.Format == FormatText {
 		return false
 	}
 	stderr, ok := lines.FullCRI(raw)
@@ -39,12 +39,12 @@ func (r *run) pass(raw []byte, may bool) bool {
 // mayMatch reports whether a part of a rule has to be tried on a text. may is set if it may
 // contain a text of the prefilter.
 func (r *run) mayMatch(text []byte, may bool) bool {
-	sel, sc := r.sel, r.sc
-	if len(sel.always) > 0 || len(sel.escaped) > 0 && lines.HasLetterEscape(text) {
+	v, sc := r.sieve, r.sc
+	if len(v.always) > 0 || len(v.escaped) > 0 && lines.HasLetterEscape(text) {
 		return true
 	}
 	if may {
-		sc.found = r.prefilter.Append(sc.found[:0], text, &sc.lineMarks)
+		sc.found = v.prefilter.Append(sc.found[:0], text, &sc.lineMarks)
 	}
 	return may && len(sc.found) > 0
 }

@@ -167,6 +167,16 @@ func matchersOf(r *rules.Rule) iter.Seq2[Part, *rules.Matcher] {
 	}
 }
 
+// required returns the condition that every line fulfils that the part matches.
+func (pt *part) required() *literals.Cond {
+	for role, m := range matchersOf(pt.rule) {
+		if role == pt.role {
+			return m.Required()
+		}
+	}
+	return nil
+}
+
 // Rules returns the rules whose `match` or steps read the stream, in their order. The
 // slice is shared and must not be changed.
 func (p *Program) Rules(s *Stream) []*rules.Rule {

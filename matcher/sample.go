@@ -9,8 +9,8 @@ import (
 	"crowsnest/internal/literals"
 )
 
-// sample holds typical lines of controllers. The prefilter searches for texts that are
-// rare in it. It affects speed, never results.
+// sample holds typical lines of controllers, or lines of the streams that are read. The
+// prefilter searches for texts that are rare in it. It affects speed, never results.
 type sample struct {
 	lines []byte
 	lower []byte          // the same in lower case
@@ -28,9 +28,11 @@ var sampleText []byte
 // ordinary is the sample that programs use. It is always the same.
 var ordinary = sync.OnceValue(func() *sample { return newSample(len(sampleText)) })
 
-// newSample returns a sample of so many bytes.
-func newSample(size int) *sample {
-	lines := sampleText[:size:size]
+// newSample returns a sample of so many bytes of the usual lines.
+func newSample(size int) *sample { return sampleOf(sampleText[:size:size]) }
+
+// sampleOf returns a sample of lines, which it keeps.
+func sampleOf(lines []byte) *sample {
 	s := &sample{lines: lines, lower: bytes.ToLower(lines), counts: map[string]int{}}
 	for i := 0; i+4 <= len(s.lower); i++ {
 		s.grams[gramHash(s.lower[i:])]++

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"crowsnest/matcher/internal/lines"
-	"crowsnest/matcher/internal/prefilter"
 )
 
 // Scan matches a block of whole lines and returns the hits, in the order in which the
@@ -31,7 +30,7 @@ func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) 
 	s.sel.finder.learn(p, block)
 	r := p.begin(buf, block, s, now)
 	defer p.end(r)
-	r.prefilter.Lines(&r.sc.blockMarks, block, func(start, end int, may bool) {
+	r.sieve.prefilter.Lines(&r.sc.blockMarks, block, func(start, end int, may bool) {
 		r.nul = r.sc.blockMarks.NUL
 		if raw := block[start:end]; !r.pass(raw, may) {
 			r.clear = !may && !r.nul
@@ -158,20 +157,20 @@ func (r *run) resolve(m moment) moment {
 
 // run is one call of Scan, Match or Flush.
 type run struct {
-	s         *Stream
-	sel       *selection
-	prefilter *prefilter.Filter // of sel
-	sc        *scratch
-	now       time.Time
-	buf       *Buffer // nil: there is no hit yet, and no buffer of the caller
-	watch     bool    // for complaints
-	doubted   bool    // infrastructure rules do not trust the namespace of the stream
-	searched  int     // lines without a level that may still be searched for words
-	mild      int     // lines with a harmless one
-	nul       bool    // there are NUL bytes
-	fields    []Field // of the record, beside those in its text
-	number    uint64  // of the record; 0: none
-	inPanic   *record // that the line belongs to
+	s        *Stream
+	sel      *selection
+	sieve    *sieve // of sel
+	sc       *scratch
+	now      time.Time
+	buf      *Buffer // nil: there is no hit yet, and no buffer of the caller
+	watch    bool    // for complaints
+	doubted  bool    // infrastructure rules do not trust the namespace of the stream
+	searched int     // lines without a level that may still be searched for words
+	mild     int     // lines with a harmless one
+	nul      bool    // there are NUL bytes
+	fields   []Field // of the record, beside those in its text
+	number   uint64  // of the record; 0: none
+	inPanic  *record // that the line belongs to
 	// clear means that the text of the physical line contains no text of the prefilter. It is
 	// unset before anything else is matched.
 	clear bool
@@ -188,7 +187,7 @@ func (p *Program) begin(buf *Buffer, block []byte, s *Stream, now time.Time) *ru
 	sc := p.scratches.Get().(*scratch)
 	sc.fit(s.sel)
 	r := &sc.run
-	*r = run{s: s, sel: s.sel, prefilter: s.sel.finder.prefilter.Load(), sc: sc, now: now, buf: buf}
+	*r = run{s: s, sel: s.sel, sieve: s.sel.finder.sieve.Load(), sc: sc, now: now, buf: buf}
 	if buf != nil {
 		r.watch, r.searched, r.mild = buf.watch, buf.searched, buf.searched/4
 		r.doubted = p.doubts != nil && s.labels["namespace"] != "" && !p.doubts.Has(s.labels["namespace"])

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"crowsnest/internal/literals"
 	"crowsnest/rules"
 )
 
@@ -20,10 +19,6 @@ type selection struct {
 	parts []*part
 
 	finder finder
-	users  [][]int32 // of each text of the finder, the parts that it is chosen for
-	always []int32   // parts that are tried on every line
-	// escaped parts are found by letters of fields. JSON can escape those.
-	escaped []int32
 	// fields are the names of the fields that conditions look at.
 	fields map[string]bool
 
@@ -86,8 +81,6 @@ func (p *Program) trusts(labels Labels, opt StreamOptions) bool {
 
 func (p *Program) build(chosen []bool) *selection {
 	sel := &selection{clock: p.clock, fields: map[string]bool{}}
-	var texts []literals.Text
-	known := map[literals.Text]int{}
 	for i, pt := range p.parts {
 		if !chosen[i] {
 			continue
@@ -95,29 +88,11 @@ func (p *Program) build(chosen []bool) *selection {
 		if k := len(sel.rules); pt.role >= 0 && (k == 0 || sel.rules[k-1] != pt.rule) {
 			sel.rules = append(sel.rules, pt.rule)
 		}
-		n := int32(len(sel.parts))
 		sel.parts = append(sel.parts, pt)
 		for _, name := range pt.fields {
 			sel.fields[name] = true
 		}
-		if len(pt.texts.Texts) == 0 {
-			sel.always = append(sel.always, n)
-			continue
-		}
-		if pt.texts.Escapable {
-			sel.escaped = append(sel.escaped, n)
-		}
-		for _, t := range pt.texts.Texts {
-			k, ok := known[t]
-			if !ok {
-				k = len(texts)
-				known[t] = k
-				texts = append(texts, t)
-				sel.users = append(sel.users, nil)
-			}
-			sel.users[k] = append(sel.users[k], n)
-		}
 	}
-	sel.finder.start(p, texts)
+	sel.finder.start(p, sel.parts)
 	return sel
 }

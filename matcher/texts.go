@@ -54,3 +54,15 @@ func (s *sample) choose(c *literals.Cond) literals.Choice {
 	}
 	return out
 }
+
+// rechoose chooses again for a part. A part that its texts decide has no others. Nor is one
+// tried on every line whose texts are known.
+func (s *sample) rechoose(pt *part) literals.Choice {
+	if pt.decided || len(pt.texts.Texts) == 0 {
+		return pt.texts
+	}
+	if out := s.choose(pt.required()); len(out.Texts) > 0 {
+		return out
+	}
+	return pt.texts
+}

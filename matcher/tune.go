@@ -25,25 +25,26 @@ const (
 	maxServed = 4096
 )
 
-// finder finds the texts of a selection in lines. Its first prefilter is built quickly: many
-// streams, such as those of a short log, end before a better one would have paid off. Tune
-// replaces it by one for lines of the streams themselves, or, where that takes long, settle
-// by one for a sample of controllers' lines.
+// finder holds the sieve of a selection. The first prefilter is built quickly: many streams,
+// such as those of a short log, end before a better one would have paid off. Tune replaces
+// it by one for lines of the streams themselves, or, where that takes long, settle by one
+// for a sample of controllers' lines.
 type finder struct {
-	texts     []literals.Text
-	prefilter atomic.Pointer[prefilter.Filter]
-	quick     atomic.Int64 // bytes that the first prefilter may still read
+	parts []*part // of the selection
+	sieve atomic.Pointer[sieve]
+	quick atomic.Int64 // bytes that the first prefilter may still read
 
 	full  atomic.Bool // no more lines are wanted, for now
 	mu    sync.Mutex
 	lines []byte // nil: none are kept
 }
 
-// start makes the first prefilter.
-func (f *finder) start(p *Program, texts []literals.Text) {
-	f.texts = texts
+// start makes the first sieve.
+func (f *finder) start(p *Program, parts []*part) {
+	f.parts = parts
 	f.quick.Store(quickBytes)
-	f.prefilter.Store(prefilter.Quick(texts, p.sample.lines))
+	v := sieveOf(parts, func(pt *part) literals.Choice { return pt.texts })
+	f.sieve.Store(v.with(prefilter.Quick(v.texts, p.sample.lines)))
 }
 
 // settle replaces the first prefilter once it has read enough.
@@ -51,9 +52,9 @@ func (f *finder) settle(p *Program, n int) {
 	if f.quick.Load() < 0 {
 		return
 	}
-	first := f.prefilter.Load()
+	first := f.sieve.Load()
 	if left := f.quick.Add(-int64(n)); left < 0 && left >= -int64(n) {
-		f.prefilter.CompareAndSwap(first, prefilter.New(f.texts, p.sample.lines))
+		f.sieve.CompareAndSwap(first, first.with(prefilter.New(first.texts, p.sample.lines)))
 	}
 }
 
@@ -68,7 +69,7 @@ func (f *finder) learn(p *Program, block []byte) {
 	switch {
 	case f.full.Load():
 		return
-	case len(f.texts) < worthTuning:
+	case len(f.sieve.Load().texts) < worthTuning:
 		f.full.Store(true)
 		return
 	case f.lines == nil:
@@ -85,8 +86,8 @@ func (f *finder) learn(p *Program, block []byte) {
 	}
 }
 
-// Tune rebuilds prefilters for the lines that were read, once there are enough of them.
-// It makes scans faster and changes no result. With thousands of rules it takes up to
+// Tune rebuilds sieves for the lines that were read, once there are enough of them: it
+// chooses the texts that are rare in them, and prefilters that are fast on them. It makes scans faster and changes no result. With thousands of rules it takes up to
 // some tenths of a second; if there is nothing to do it returns at once. It may be called
 // while the program is in use.
 func (p *Program) Tune() {
@@ -118,7 +119,9 @@ func (f *finder) tune(p *Program) {
 	}
 	// Lines that are rare now may return: the usual sample counts too.
 	f.quick.Store(-1)
-	f.prefilter.Store(prefilter.New(f.texts, append(lines, p.sample.usual()...)))
+	live := sampleOf(append(lines, p.sample.usual()...))
+	v := sieveOf(f.parts, live.rechoose)
+	f.sieve.Store(v.with(prefilter.New(v.texts, live.lines)))
 	p.untuned.Add(-1)
 	p.learners.Add(-1)
 }

@@ -2,8 +2,12 @@ package matcher
 
 import (
 	"bytes"
+	"strings"
 	"sync"
 	"testing"
+
+	"crowsnest/internal/literals"
+	"crowsnest/rules"
 
 	"github.com/stretchr/testify/require"
 )
@@ -23,9 +27,9 @@ func TestTuneConcurrentlyWithScans(t *testing.T) {
 	}
 	s := NewStream(manager, StreamOptions{})
 	p.Rules(s)
-	before := s.sel.finder.prefilter.Load()
+	before := s.sel.finder.sieve.Load()
 	p.Tune()
-	require.Same(t, before, s.sel.finder.prefilter.Load(), "nothing is known yet")
+	require.Same(t, before, s.sel.finder.sieve.Load(), "nothing is known yet")
 	want := count()
 	require.Positive(t, want)
 
@@ -35,11 +39,40 @@ func TestTuneConcurrentlyWithScans(t *testing.T) {
 	}
 	p.Tune()
 	wg.Wait()
-	require.NotSame(t, before, s.sel.finder.prefilter.Load())
+	require.NotSame(t, before, s.sel.finder.sieve.Load())
 	require.Equal(t, want, count())
 	require.Nil(t, s.sel.finder.lines, "the lines are given back")
 	require.Zero(t, p.learners.Load())
 	require.Zero(t, p.untuned.Load())
+}
+
+// tuneFor tunes the selection of a stream for these lines.
+func tuneFor(p *Program, s *Stream, lines string) {
+	p.Rules(s)
+	f := &s.sel.finder
+	f.lines = []byte(lines)
+	f.full.Store(true)
+	p.learners.Add(1)
+	p.untuned.Add(1)
+	p.Tune()
+}
+
+// Of the texts that a part requires, the search is for those that are rare in the lines.
+func TestTuneChoosesRareTexts(t *testing.T) {
+	var set []*rules.Rule
+	for _, s := range benchSignatures(t, worthTuning) {
+		set = append(set, s.rule)
+	}
+	set = append(set,
+		ruleOf(t, "Two", rules.Matcher{Contains: []string{"zebra crossing", "quagga resting"}}),
+		ruleOf(t, "Field", rules.Matcher{Contains: []string{"zebra crossing"}, Fields: []rules.Field{{Name: "animal", Value: "okapi-is-shy"}}}))
+	hit := "zebra crossing, quagga resting\n" + `{"msg":"zebra crossing","animal":"okapi\u002dis\u002dshy"}` + "\n" + `{"msg":"zebra crossing","animal":"okapi-is-shy"}` + "\n"
+	for _, common := range []string{"zebra crossing", "quagga resting", "okapi-is-shy"} {
+		p, s := compile(t, set...), NewStream(manager, StreamOptions{})
+		tuneFor(p, s, strings.Repeat("a "+common+" again\n", 100))
+		require.NotContains(t, s.sel.finder.sieve.Load().texts, literals.Text{Text: common})
+		require.Equal(t, 3, requireShipped(t, p, set, hit+"zebra crossing\nquagga resting\nokapi-is-shy\n"))
+	}
 }
 
 // The number of kept lines is bounded. A stream with few rules keeps none.
@@ -94,13 +127,13 @@ func TestSettle(t *testing.T) {
 	s := NewStream(manager, StreamOptions{})
 	want := len(p.Scan(s, block, arrival))
 	require.Positive(t, want)
-	before := s.sel.finder.prefilter.Load()
+	before := s.sel.finder.sieve.Load()
 	for range quickBytes / len(block) {
-		require.Same(t, before, s.sel.finder.prefilter.Load())
+		require.Same(t, before, s.sel.finder.sieve.Load())
 		require.Len(t, p.Scan(s, block, arrival), want)
 	}
-	settled := s.sel.finder.prefilter.Load()
+	settled := s.sel.finder.sieve.Load()
 	require.NotSame(t, before, settled)
 	require.Len(t, p.Scan(s, block, arrival), want)
-	require.Same(t, settled, s.sel.finder.prefilter.Load())
+	require.Same(t, settled, s.sel.finder.sieve.Load())
 }
