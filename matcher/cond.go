@@ -36,9 +36,16 @@ type condState struct {
 
 // condCompiler makes the conditions of one part.
 type condCompiler struct {
-	names  []string // captured names; nil where captures are not used
-	conds  int
-	fields []string // names of the fields in conditions
+	names    []string // captured names; nil where captures are not used
+	conds    int
+	fields   []string // names of the fields in conditions
+	branches []branch
+}
+
+// branch is one matcher of `any`.
+type branch struct {
+	id int // of its condition
+	of *rules.Matcher
 }
 
 func (cc *condCompiler) compile(m *rules.Matcher) *cond {
@@ -55,12 +62,13 @@ func (cc *condCompiler) compile(m *rules.Matcher) *cond {
 		c.fields = append(c.fields, fieldCond{name: f.Name, value: f.Value, regex: f.Regex, groups: cc.groups(f.Regex)})
 	}
 	for i := range m.Any {
+		cc.branches = append(cc.branches, branch{cc.conds, &m.Any[i]})
 		c.any = append(c.any, cc.compile(&m.Any[i]))
 	}
 	if m.Not != nil {
-		inner := condCompiler{conds: cc.conds, fields: cc.fields}
+		inner := condCompiler{conds: cc.conds, fields: cc.fields, branches: cc.branches}
 		c.not = inner.compile(m.Not)
-		cc.conds, cc.fields = inner.conds, inner.fields
+		cc.conds, cc.fields, cc.branches = inner.conds, inner.fields, inner.branches
 	}
 	return c
 }
@@ -68,16 +76,32 @@ func (cc *condCompiler) compile(m *rules.Matcher) *cond {
 // anyOf returns texts each of which fulfils the condition, if nothing else matters and
 // nothing is captured; else nil.
 func (c *cond) anyOf() []literals.Text {
-	if len(c.fields) > 0 || len(c.any) > 0 || c.not != nil {
+	if len(c.fields) > 0 || c.not != nil {
 		return nil
 	}
 	switch {
+	case len(c.any) > 0 && len(c.contains) == 0 && c.regex == nil:
+		return anyOfAll(c.any)
+	case len(c.any) > 0:
+		return nil
 	case len(c.contains) == 1 && c.regex == nil:
 		return []literals.Text{{Text: c.contains[0].String()}}
 	case len(c.contains) == 0 && c.regex != nil && len(c.groups) == 0:
 		return c.need.AnyOf()
 	}
 	return nil
+}
+
+// anyOfAll returns the texts of all branches, or nil if one has no such texts.
+func anyOfAll(branches []*cond) (all []literals.Text) {
+	for _, b := range branches {
+		texts := b.anyOf()
+		if texts == nil {
+			return nil
+		}
+		all = append(all, texts...)
+	}
+	return all
 }
 
 // groups returns the named groups of re whose values are captured, in order.
@@ -114,7 +138,7 @@ func (c *cond) holds(sc *scratch, line []byte) bool {
 	}
 	if len(c.any) > 0 {
 		branch := 0
-		for branch < len(c.any) && !c.any[branch].holds(sc, line) {
+		for branch < len(c.any) && !(sc.mayHold(c.any[branch].id) && c.any[branch].holds(sc, line)) {
 			branch++
 		}
 		if branch == len(c.any) {

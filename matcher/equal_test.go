@@ -274,9 +274,10 @@ func requireEqual(t require.TestingT, set []*rules.Rule, format Format, input st
 	requireHits(t, ref.hits, hits)
 	require.Equal(t, ref.counters, s.Counters())
 
+	tuneFor(p, s, input) // other texts are rare in it
 	inBlocks := NewStream(manager, StreamOptions{Format: format})
 	again := scanAll(p, inBlocks, split(input, rand.New(rand.NewPCG(seed, 1))))
-	require.Equal(t, hits, again, "in blocks")
+	require.Equal(t, hits, again, "in blocks, with another sieve")
 	require.Equal(t, s.Counters(), inBlocks.Counters())
 }
 

@@ -25,6 +25,8 @@ type scratch struct {
 	inField []int32
 	marks   []uint64 // parts to try, as bits; all unset between lines
 	states  []condState
+	// branches are those of the part that is tried, as in sieve; nil: nothing is known.
+	branches [][]int32
 
 	complaint []int32 // words in the line
 
@@ -139,9 +141,28 @@ func (r *run) try(l *line) {
 	for w, mask := range sc.marks {
 		sc.marks[w] = 0
 		for ; mask != 0; mask &= mask - 1 {
-			r.tryPart(r.sel.parts[w<<6|bits.TrailingZeros64(mask)], l)
+			k := w<<6 | bits.TrailingZeros64(mask)
+			if r.sieve.branches != nil {
+				sc.branches = r.sieve.branches[k]
+			}
+			r.tryPart(r.sel.parts[k], l)
 		}
 	}
+	sc.branches = nil
+}
+
+// mayHold returns false if the texts in the line exclude the branch with a condition of the
+// part that is tried.
+func (sc *scratch) mayHold(cond int) bool {
+	if sc.branches == nil || sc.branches[cond] == nil {
+		return true
+	}
+	for _, t := range sc.branches[cond] {
+		if slices.Contains(sc.found, t) {
+			return true
+		}
+	}
+	return false
 }
 
 // tryPart tries one part. After maxPanics panics its rule is quarantined; other rules

@@ -49,7 +49,9 @@ func (r *run) values(pt *part, l *line) []string {
 	sc := r.sc
 	sc.values = slices.Grow(sc.values[:0], len(names))[:len(names)]
 	clear(sc.values)
-	pt.cond.collect(sc, l.text)
+	if !pt.decided { // else nothing is captured, and no branch was chosen
+		pt.cond.collect(sc, l.text)
+	}
 	out := r.buf.strings(len(names))
 	for i, name := range names {
 		if len(sc.values[i]) == 0 {

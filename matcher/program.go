@@ -48,6 +48,8 @@ type part struct {
 	role  Part
 	cond  *cond
 	conds int // number of conditions in cond
+	// branches are those of all `any` in cond.
+	branches []branch
 	// fields are the names of the fields that cond looks at.
 	fields []string
 	texts  literals.Choice
@@ -144,7 +146,7 @@ func compileRule(r *rules.Rule, sample *sample) (parts []*part, err error) {
 	for role, m := range matchersOf(r) {
 		cc := condCompiler{names: r.CapturedNames}
 		c := cc.compile(m)
-		pt := &part{rule: r, role: role, cond: c, conds: cc.conds, fields: cc.fields, texts: sample.choose(m.Required())}
+		pt := &part{rule: r, role: role, cond: c, conds: cc.conds, branches: cc.branches, fields: cc.fields, texts: sample.choose(m.Required())}
 		if texts := c.anyOf(); texts != nil {
 			pt.decided = slices.Equal(pt.texts.Texts, texts)
 		}

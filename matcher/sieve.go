@@ -13,6 +13,9 @@ type sieve struct {
 	always []int32   // parts that are tried on every line
 	// escaped parts are found by letters of fields. JSON can escape those.
 	escaped []int32
+	// branches has, of each part, for the branches of its conditions the texts of which a line
+	// contains one if the branch holds. nil: they are not known.
+	branches [][][]int32
 
 	prefilter *prefilter.Filter // of texts
 }
@@ -43,6 +46,38 @@ func sieveOf(parts []*part, choose func(*part) literals.Choice) *sieve {
 		}
 	}
 	return v
+}
+
+// findBranches notes which of the texts every line contains that fulfils a branch of `any`:
+// the texts in a line then exclude most branches.
+func (v *sieve) findBranches(parts []*part, choose func(*literals.Cond) literals.Choice) {
+	known := map[literals.Text]int32{}
+	for i, t := range v.texts {
+		known[t] = int32(i)
+	}
+	v.branches = make([][][]int32, len(parts))
+	for i, pt := range parts {
+		if pt.decided || len(pt.branches) == 0 {
+			continue
+		}
+		v.branches[i] = make([][]int32, pt.conds)
+		for _, b := range pt.branches {
+			v.branches[i][b.id] = indices(known, choose(b.of.Required()))
+		}
+	}
+}
+
+// indices returns the indices of the texts of a choice, nil if one of them is not known or
+// may be written with escapes.
+func indices(known map[literals.Text]int32, choice literals.Choice) (out []int32) {
+	for _, t := range choice.Texts {
+		k, ok := known[t]
+		if !ok || choice.Escapable {
+			return nil
+		}
+		out = append(out, k)
+	}
+	return out
 }
 
 // with returns the same sieve with another prefilter.

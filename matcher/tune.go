@@ -121,6 +121,7 @@ func (f *finder) tune(p *Program) {
 	f.quick.Store(-1)
 	live := sampleOf(append(lines, p.sample.usual()...))
 	v := sieveOf(f.parts, live.rechoose)
+	v.findBranches(f.parts, live.choose)
 	f.sieve.Store(v.with(prefilter.New(v.texts, live.lines)))
 	p.untuned.Add(-1)
 	p.learners.Add(-1)
