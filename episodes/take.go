@@ -35,9 +35,36 @@ func (e *Engine) acceptSome(hits []matcher.Hit, now int64) (n int) {
 		}
 	}()
 	for ; n < len(hits); n++ {
+		if n%ahead == 0 && len(hits) > 1 {
+			e.lookAhead(hits[n:])
+		}
 		e.accept(&hits[n], now)
 	}
 	return n
+}
+
+// ahead is how many fingerprints are looked up together.
+const ahead = 16
+
+// lookAhead prepares the search for the fingerprints of the next hits. In a storm most are of
+// one rule.
+func (e *Engine) lookAhead(hits []matcher.Hit) {
+	rs := e.recent
+	if rs == nil {
+		return
+	}
+	ids := make([]uint64, 0, ahead)
+	for i := range hits[:min(ahead, len(hits))] {
+		if m := &hits[i]; m.Rule == rs.rule {
+			ids = append(ids, rs.fingerprint(m))
+		}
+	}
+	e.seen.Touch(ids)
+}
+
+// fingerprint identifies a line and the part that it plays for the rule.
+func (rs *ruleState) fingerprint(m *matcher.Hit) uint64 {
+	return intake.Mix(m.ID, rs.last.Seed+uint64(m.Part+3))
 }
 
 func (e *Engine) accept(m *matcher.Hit, now int64) {
@@ -53,7 +80,7 @@ func (e *Engine) accept(m *matcher.Hit, now int64) {
 	}
 	e.in.From(m.Labels)
 	// A repeat is a line that played this part for this rule before.
-	if e.seen.Add(intake.Mix(m.ID, rs.last.Seed+uint64(m.Part+3)), e.in.Party) {
+	if e.seen.Add(rs.fingerprint(m), e.in.Party) {
 		rs.stats.Repeats++
 		return
 	}

@@ -28,6 +28,7 @@ type Seen struct {
 	rank    ranking      // in order only while all slots are in use: nothing is evicted before
 	last    *seenParty   // of the line before
 	clock   uint64
+	touched int32 // keeps what Touch loads from being optimized away
 	Evicted int64 // fingerprints
 }
 
@@ -95,6 +96,26 @@ func (f *Seen) Add(id uint64, party string) (known bool) {
 	*head = i
 	f.link(p, i)
 	return false
+}
+
+// Touch loads what Add is about to need for these IDs into the CPU cache. Add waits for each
+// load; the loads of Touch overlap. It changes nothing.
+func (f *Seen) Touch(ids []uint64) {
+	sum := int32(0)
+	for _, id := range ids {
+		sum += *f.head(id)
+	}
+	if f.last != nil && len(f.slots) == f.max { // most likely the same party loses as many
+		i := f.last.oldest
+		for range ids {
+			if i < 0 {
+				break
+			}
+			sum += *f.head(f.slots[i].id)
+			i = f.slots[i].newer
+		}
+	}
+	f.touched = sum
 }
 
 // of returns the account of a party. The caller must charge it.

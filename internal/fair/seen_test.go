@@ -32,7 +32,8 @@ func TestFingerprints(t *testing.T) {
 			for i := range many {
 				few = append(few, uint64(i)<<32)
 			}
-			for _, id := range few {
+			for i, id := range few {
+				f.Touch(few[i:min(i+i%5, len(few))])
 				_, known := model.Get(id)
 				model.Add(id, struct{}{})
 				require.Equal(t, known, f.Add(id, ""))
