@@ -9,6 +9,9 @@ import (
 //go:embed tokens.txt
 var vendorList string
 
+// tokenRules returns all rules.
+func tokenRules() []tokenRule { return append(vendorTokens(), announcedSecrets()...) }
+
 // vendorTokens returns the rules of tokens.txt.
 func vendorTokens() []tokenRule {
 	classes := map[string]func(byte) bool{
