@@ -30,13 +30,17 @@ func (c codeSets) of(is func(byte) bool) (s marks.Set) {
 // before is of, and the edge of the text.
 func (c codeSets) before(is func(byte) bool) marks.Set { return c.of(is) | 1<<marks.Edge }
 
-// letter returns the codes of a letter in both cases.
-func (c codeSets) letter(lower byte) marks.Set {
-	return c.of(func(b byte) bool { return b|0x20 == lower && isLetter(b) })
-}
-
 func (c codeSets) bytes(list string) marks.Set {
 	return c.of(func(b byte) bool { return strings.IndexByte(list, b) >= 0 })
+}
+
+// each returns the code of each byte of a text.
+func (c codeSets) each(s string) []marks.Set {
+	all := make([]marks.Set, len(s))
+	for i := range all {
+		all[i] = 1 << (c.h.codes[s[i]] >> 12)
+	}
+	return all
 }
 
 // tokens returns the patterns of prefixes, and of the byte before them.
@@ -46,12 +50,11 @@ func (c codeSets) tokens(rules []tokenRule) (all []marks.Pattern) {
 		if r.bound {
 			p[0] = c.before(func(b byte) bool { return !isAlnum(b) && b != '_' || strings.IndexByte("nrt", b) >= 0 })
 		}
-		for j := 1; j < len(p); j++ {
-			switch k := j - 1; {
-			case k < len(r.prefix):
-				p[j] = c.bytes(r.prefix[k : k+1])
-			case r.in != nil && (k == len(r.prefix) || k < len(r.prefix)+r.min):
-				p[j] = c.of(r.in)
+		n := copy(p[1:], c.each(r.prefix))
+		if r.in != nil {
+			in := c.of(r.in)
+			for k := range min(max(r.min, 1), len(p)-1-n) {
+				p[1+n+k] = in
 			}
 		}
 		all = append(all, p)
@@ -67,52 +70,56 @@ func anyPattern() (p marks.Pattern) {
 }
 
 // signs returns the patterns of the places that the method at looks at: of four bytes before
-// them, of their own byte and of the next.
+// them, of their own byte and of the next three.
 func (c codeSets) signs() []marks.Pattern {
 	return append(append(c.otherSigns(), c.keyEnds()...), c.oddKeys()...)
 }
 
 // sign returns a pattern. The last of the sets before is of the byte next to the sign.
-func sign(own, next marks.Set, before ...marks.Set) marks.Pattern {
+func sign(own marks.Set, before []marks.Set, after ...marks.Set) marks.Pattern {
 	p := anyPattern()
 	copy(p[4-len(before):], before)
-	p[4], p[5] = own, next
+	p[4] = own
+	copy(p[5:], after)
 	return p
 }
 
+type list = []marks.Set
+
 // otherSigns returns the patterns of signs that do not follow a key.
 func (c codeSets) otherSigns() []marks.Pattern {
-	base36, quotes := c.of(isBase36), c.of(isQuote)
+	digit, base36, alnum, quote, escape := c.of(isDigit), c.of(isBase36), c.of(isAlnum), c.of(isQuote), c.bytes(`\`)
 	letterOrDash := c.of(func(b byte) bool { return isLetter(b) || b == '-' })
+	noKey := c.before(func(b byte) bool { return !isKeyByte(b) })
 	return []marks.Pattern{
-		sign(c.bytes("="), c.bytes("="), c.of(isBase64)),                  // azureStorageKey
-		sign(c.bytes(":"), c.bytes("/")),                                  // userinfo
-		sign(c.bytes(":"), base36, c.of(isAlnum)),                         // rancherToken
-		sign(c.bytes(":"), c.of(isDigit), c.before(isAlnum)|c.bytes("*")), // passwordFile
-		sign(c.bytes("."), base36, base36, base36, base36, base36),        // bootstrapToken
-		sign(c.bytes("@"), marks.Any),                                     // loginAt
-		sign(c.bytes(">"), marks.Any),                                     // element, and -> after a key
-		sign(c.bytes("-"), letterOrDash, c.before(func(b byte) bool { return !isKeyByte(b) })),
-		sign(c.bytes("-"), letterOrDash, c.bytes(`\`), c.of(isWordByte)),
-		sign(quotes, marks.Any, c.of(isBlank)),
-		sign(quotes, marks.Any, c.of(func(b byte) bool { return isBlank(b) || b == '\\' }), c.bytes(`\`)),
+		sign(c.bytes("="), list{c.of(isBase64)}, c.bytes("=")),                           // azureStorageKey
+		sign(c.bytes(":"), nil, c.bytes("/"), c.bytes("/")),                              // userinfo
+		sign(c.bytes(":"), list{alnum}, base36, base36, base36),                          // rancherToken
+		sign(c.bytes(":"), list{alnum | c.bytes("*")}, digit, digit, digit),              // passwordFile
+		sign(c.bytes("."), list{base36, base36, base36, base36}, base36, base36, base36), // bootstrapToken
+		sign(c.bytes("@"), nil), // loginAt
+		sign(c.bytes(">"), nil), // element, and -> after a key
+		sign(c.bytes("-"), list{noKey}, letterOrDash),
+		sign(c.bytes("-"), list{escape, c.of(isWordByte)}, letterOrDash),
+		sign(quote, list{c.of(isBlank)}),
+		sign(quote, list{c.of(isBlank) | escape, escape}),
 	}
 }
 
 // keyEnds returns the patterns of separators after the end of a known key, also in quotes.
 func (c codeSets) keyEnds() (all []marks.Pattern) {
-	separators := c.bytes("=:")
+	separators, quote, letter, other := c.bytes("=:"), c.of(isQuote), c.of(isLetter), c.before(func(b byte) bool { return !isLetter(b) })
 	for _, word := range keys.Words() {
-		before := [4]marks.Set{c.before(func(byte) bool { return true }), c.of(isLetter), c.of(isLetter), c.of(isLetter)}
-		for k := range min(4, len(word)) {
-			before[3-k] = c.letter(word[len(word)-1-k])
+		word = word[max(0, len(word)-4):]
+		before := list{marks.Any, letter, letter, letter}
+		lower, upper := c.each(word), c.each(strings.ToUpper(word))
+		for k := range word {
+			before[4-len(word)+k] = lower[k] | upper[k]
 		}
-		if len(word) > 3 {
-			before[0] |= c.before(func(b byte) bool { return !isLetter(b) })
+		if len(word) == 4 {
+			before[0] |= other
 		}
-		all = append(all,
-			sign(separators, marks.Any, before[:]...),
-			sign(separators, marks.Any, before[1], before[2], before[3], c.of(isQuote)))
+		all = append(all, sign(separators, before), sign(separators, append(before[1:4:4], quote)))
 	}
 	return all
 }
@@ -124,7 +131,7 @@ func (c codeSets) oddKeys() (all []marks.Pattern) {
 	joint := c.of(func(b byte) bool { return isKeyByte(b) && !isLetter(b) })
 	gap := joint | c.of(isBlank) | quote | c.bytes(`\]`)
 	other := c.before(func(b byte) bool { return !isLetter(b) })
-	add := func(before ...marks.Set) { all = append(all, sign(separators, marks.Any, before...)) }
+	add := func(before ...marks.Set) { all = append(all, sign(separators, before)) }
 	add(joint, letter)
 	add(joint, letter, letter)
 	add(other, c.bytes("pdqPDQ"), letter)

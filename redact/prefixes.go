@@ -2,6 +2,8 @@ package redact
 
 import (
 	_ "embed"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -83,7 +85,8 @@ func announcedSecrets() []tokenRule {
 	behind(true, authCommand, "AUTH ")
 	behind(true, echoed, "echo ", "printf ")
 	behind(true, pin, "PIN ")
-	for first, what := range positional {
+	for _, first := range slices.Sorted(maps.Keys(positional)) {
+		what := positional[first]
 		add(true, nil, func(sc *scanner, i int) span { return sc.positional(i+len(first), what) }, first)
 	}
 	behind(false, secretPath,

@@ -2,6 +2,7 @@ package redact
 
 import (
 	"math/bits"
+	"strings"
 	"sync"
 
 	"crowsnest/redact/internal/clean"
@@ -121,11 +122,47 @@ func (q *quick) isSign(i int) bool {
 
 // isOrdinary reports whether hideWords leaves a word.
 func (q *quick) isOrdinary(from, to int) bool {
-	upper, lower, digit := q.text.Count(from, to)
-	if n := to - from; (upper == 0 || lower == 0) && (digit == 0 || n < shape.MinPlain) ||
-		n != 36 && digit == 0 && (upper <= 2 || lower <= 2) {
+	if isDull(to-from, q.text.Count(from, to)) {
+		return true
+	}
+	if shape.IsUUID(q.s[from:to]) && !mayAnnounceUUID(q.s[max(0, from-64):from]) {
 		return true
 	}
 	first, end := q.secretWord(q.s, from, to)
 	return first >= end
+}
+
+// isDull excludes most words and names: secretWord finds no secret in a word of n bytes with
+// these counts.
+func isDull(n int, c marks.Counts) bool {
+	switch {
+	case c.Digit == 0 && (c.Upper == 0 || c.Lower == 0):
+		return true
+	case n == uuidLength:
+		return false
+	case c.Upper == 0 || c.Lower == 0:
+		return n < shape.MinPlain || c.Upper == 0 && c.Digit < 2 && n < shape.MinHex
+	case c.Digit > 0:
+		return false
+	}
+	// Words in which few capitals follow small letters, and which are no base64.
+	return c.Upper <= 2 || c.Lower <= 2 || c.Upper+c.Lower == n && n < shape.MinPlain && 100*c.Changes < 18*n
+}
+
+const uuidLength = 36
+
+// mayAnnounceUUID is a fast filter for announces of a uuid.
+func mayAnnounceUUID(before string) bool {
+	n := len(before)
+	for n > 0 && strings.IndexByte("\"=: \\", before[n-1]) >= 0 {
+		n--
+	}
+	if n < 2 || !isLetter(before[n-1]) || !isLetter(before[n-2]) {
+		return true
+	}
+	switch [2]byte{before[n-2] | 0x20, before[n-1] | 0x20} {
+	case [2]byte{'e', 'n'}, [2]byte{'e', 't'}, [2]byte{'r', 'd'}, [2]byte{'e', 'y'}, [2]byte{'a', 'l'}:
+		return true // token, secret, password, apikey, credential
+	}
+	return false
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/redact/internal/marks"
+	"crowsnest/redact/internal/shape"
 	"crowsnest/test/plant"
 )
 
@@ -161,6 +162,45 @@ func logLines(t *testing.T) (lines []string) {
 		lines = append(lines, strings.Split(string(b), "\n")...)
 	}
 	return lines
+}
+
+// TestDullWords: the filters of words exclude no secret.
+func TestDullWords(t *testing.T) {
+	r, q := New(nil), new(quick)
+	rnd := rand.New(rand.NewPCG(15, 16))
+	befores := []string{"", "token ", "token: ", "Secret=", `"password":"`, "the apiKey is ", "credential\\\"", Mask + " ", "id ", "x] ", "my-token ", "api_token: ", "the encryption key ", strings.Repeat("x", 30)}
+	dull := 0
+	for range 50_000 {
+		letters := []string{"abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789", "abcdef0123456789", "-_/+"}
+		word := make([]byte, shape.MinAnnounced+rnd.IntN(30))
+		if rnd.IntN(4) == 0 {
+			word = make([]byte, uuidLength)
+		}
+		list := letters[rnd.IntN(5)]
+		for i := range word {
+			if rnd.IntN(1+rnd.IntN(12)) == 0 {
+				list = letters[rnd.IntN(5)]
+			}
+			word[i] = list[rnd.IntN(len(list))]
+		}
+		if rnd.IntN(2) == 0 && len(word) == uuidLength {
+			copy(word, fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", rnd.Uint32(), rnd.IntN(1<<16), rnd.IntN(1<<16), rnd.IntN(1<<16), rnd.IntN(1<<48)))
+		}
+		before := befores[rnd.IntN(len(befores))]
+		s := before + string(word)
+		q.text.Read(quickKnown().alphabet, s)
+		q.start(r, s, 0)
+		q.text.Words(func(from, to int) bool {
+			first, end := q.secretWord(s, from, to)
+			if is := q.isOrdinary(from, to); is {
+				dull++
+				require.GreaterOrEqual(t, first, end, s)
+			}
+			return true
+		})
+		q.forget()
+	}
+	require.Greater(t, dull, 1000)
 }
 
 // TestQuickForgets: no text stays in memory.

@@ -134,16 +134,23 @@ func (t *Text) wordEnd(i int) int {
 	}
 }
 
-// Count returns how many bytes between two places are of the kinds Upper, Lower and Digit.
-func (t *Text) Count(from, to int) (upper, lower, digit int) {
+// Counts are the bytes of a word that are of the kinds Upper, Lower and Digit. Changes are the
+// capitals that follow a small letter of the word.
+type Counts struct{ Upper, Lower, Digit, Changes int }
+
+// Count counts the bytes between two places.
+func (t *Text) Count(from, to int) (c Counts) {
+	small := uint64(0) // whether the byte before is
 	for from < to {
 		b, n := from/block, min(to, (from/block+1)*block)-from
 		mask := ^uint64(0) >> (block - n) << (from % block)
-		of := &t.kinds[b]
-		upper += bits.OnesCount64(of[0] & mask)
-		lower += bits.OnesCount64(of[1] & mask)
-		digit += bits.OnesCount64(of[2] & mask)
+		upper, lower := t.kinds[b][0]&mask, t.kinds[b][1]&mask
+		c.Upper += bits.OnesCount64(upper)
+		c.Lower += bits.OnesCount64(lower)
+		c.Digit += bits.OnesCount64(t.kinds[b][2] & mask)
+		c.Changes += bits.OnesCount64(upper & (lower<<1 | small))
+		small = lower >> (block - 1)
 		from += n
 	}
-	return upper, lower, digit
+	return c
 }

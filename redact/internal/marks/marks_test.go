@@ -44,7 +44,7 @@ func random(r *rand.Rand, n int) string {
 
 func randomPatterns(r *rand.Rand) (all []Pattern) {
 	for range 1 + r.IntN(60) {
-		p := Pattern{Any, Any, Any, Any, Any, Any}
+		p := Pattern{Any, Any, Any, Any, Any, Any, Any, Any}
 		for j := range p {
 			if r.IntN(2) == 0 {
 				p[j] = 1<<r.IntN(len(letters)) | 1<<r.IntN(len(letters))
@@ -143,11 +143,20 @@ func TestWords(t *testing.T) {
 		}
 		require.True(t, text.Words(func(from, to int) bool {
 			got = append(got, [2]int{from, to})
-			upper, lower, digit := text.Count(from, to)
 			word := s[from:to]
-			require.Equal(t, strings.Count(word, "A")+strings.Count(word, "B"), upper)
-			require.Equal(t, strings.Count(word, "a")+strings.Count(word, "b"), lower)
-			require.Equal(t, strings.Count(word, "1"), digit)
+			count := func(list string) (n int) {
+				for i := range word {
+					if strings.IndexByte(list, word[i]) >= 0 {
+						n++
+					}
+				}
+				return n
+			}
+			c := Counts{Upper: count("AB"), Lower: count("ab"), Digit: count("1")}
+			for _, pair := range []string{"aA", "aB", "bA", "bB"} {
+				c.Changes += strings.Count(word, pair)
+			}
+			require.Equal(t, c, text.Count(from, to))
 			return true
 		}))
 		require.Equal(t, want, got, s)

@@ -23,7 +23,7 @@ func plainClassify(a *Alphabet, text *byte, n int, codes *byte, kinds, seen *uin
 }
 
 // plainLook sets the bits of the places at which the tables of all neighbours agree on a
-// bucket. It reads five codes beyond the blocks.
+// bucket. It reads seven codes beyond the blocks.
 func plainLook(w *Windows, codes *byte, blocks int, places *uint64) {
 	from, to := unsafe.Slice(codes, blocks*block+Width-1), unsafe.Slice(places, blocks)
 	clear(to)

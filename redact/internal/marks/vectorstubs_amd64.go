@@ -8,7 +8,7 @@ package marks
 //go:noescape
 func classifyVBMI(tables *byte, text *byte, n int, codes *byte, kinds *uint64, seen *uint64)
 
-// lookVBMI sets the bits of the places at which the tables of all neighbours agree on a bucket. It reads five codes beyond the blocks.
+// lookVBMI sets the bits of the places at which the tables of all neighbours agree on a bucket. It reads seven codes beyond the blocks.
 //
 //go:noescape
 func lookVBMI(tables *byte, codes *byte, blocks int, places *uint64)

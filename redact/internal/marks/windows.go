@@ -4,7 +4,7 @@ import "math/bits"
 
 const (
 	// Width is how many neighbouring bytes a pattern describes.
-	Width   = 6
+	Width   = 8
 	groups  = 3
 	buckets = 8 * groups
 )
@@ -30,11 +30,13 @@ type Windows struct {
 // place that they mark, at most 8. Bytes are taken to be as frequent as in the sample.
 func NewWindows(a *Alphabet, patterns []Pattern, before int, sample string) *Windows {
 	w := &Windows{before: before}
-	var freq [block]float64
-	for i := range len(sample) {
-		freq[a.codes[sample[i]&0x7f]] += 1 / float64(len(sample))
+	var x assigner
+	for i := range x.freq {
+		x.freq[i] = 1e-3
 	}
-	x := assigner{freq: freq, of: make([]int, len(patterns))}
+	for i := range len(sample) {
+		x.freq[a.codes[sample[i]&0x7f]] += 1 / float64(len(sample))
+	}
 	x.assign(patterns)
 	for i := range x.buckets {
 		w.put(i, &x.buckets[i].has)
@@ -46,60 +48,66 @@ func NewWindows(a *Alphabet, patterns []Pattern, before int, sample string) *Win
 type assigner struct {
 	freq    [block]float64
 	buckets [buckets]bucket
-	of      []int // the bucket of each pattern
 }
 
+// stride is a prime: patterns that follow each other are alike, and the first ones should be
+// of all sorts.
+const stride = 7919
+
+// general is the share of places from which on a pattern goes into a bucket before the others.
+const general = 1e-3
+
 func (a *assigner) assign(patterns []Pattern) {
-	for i := range patterns {
-		a.put(patterns, i)
-	}
-	for i := range patterns { // The first ones did not know the others.
-		j := a.of[i]
-		a.buckets[j] = bucket{}
-		for k := range patterns {
-			if a.of[k] == j && k != i {
-				a.buckets[j].add(&patterns[k], &a.freq)
+	for _, first := range []bool{true, false} {
+		for i := range patterns {
+			p := &patterns[i*stride%len(patterns)]
+			if is := (&bucket{}).costWith(p, &a.freq) >= general; is == first {
+				a.put(p)
 			}
 		}
-		a.put(patterns, i)
 	}
 }
 
 // put puts a pattern into the bucket that then marks the fewest places more.
-func (a *assigner) put(patterns []Pattern, i int) {
-	least := 0.0
+func (a *assigner) put(p *Pattern) {
+	best, least := 0, 0.0
 	for j := range a.buckets {
-		more := a.buckets[j]
-		more.add(&patterns[i], &a.freq)
-		if extra := more.cost() - a.buckets[j].cost(); j == 0 || extra < least {
-			a.of[i], least = j, extra
+		if extra := a.buckets[j].costWith(p, &a.freq) - a.buckets[j].cost; j == 0 || extra < least {
+			best, least = j, extra
 		}
 	}
-	a.buckets[a.of[i]].add(&patterns[i], &a.freq)
+	a.buckets[best].add(p, &a.freq)
 }
 
 // bucket is the union of its patterns, and how frequent its sets are.
 type bucket struct {
 	has   Pattern
 	share [Width]float64
+	cost  float64 // the share of places that it marks, if neighbours are independent
 }
 
 func (b *bucket) add(p *Pattern, freq *[block]float64) {
+	b.cost = b.costWith(p, freq)
 	for j := range p {
-		for more := uint64(p[j] &^ b.has[j]); more != 0; more &= more - 1 {
-			b.share[j] += freq[bits.TrailingZeros64(more)] + 1e-3
-		}
+		b.share[j] += shareOf(p[j]&^b.has[j], freq)
 		b.has[j] |= p[j]
 	}
 }
 
-// cost is the share of places that the bucket marks, if neighbours are independent.
-func (b *bucket) cost() float64 {
-	p := 1.0
-	for _, s := range b.share {
-		p *= s
+// costWith is the cost with one more pattern.
+func (b *bucket) costWith(p *Pattern, freq *[block]float64) float64 {
+	cost := 1.0
+	for j := range p {
+		cost *= b.share[j] + shareOf(p[j]&^b.has[j], freq)
 	}
-	return p
+	return cost
+}
+
+func shareOf(s Set, freq *[block]float64) (share float64) {
+	for ; s != 0; s &= s - 1 {
+		share += freq[bits.TrailingZeros64(uint64(s))]
+	}
+	return share
 }
 
 func (w *Windows) put(bucket int, p *Pattern) {

@@ -10,7 +10,7 @@ import (
 // As in package marks.
 const (
 	block  = 64
-	width  = 6
+	width  = 8
 	groups = 3
 )
 
@@ -94,7 +94,7 @@ func classify() {
 // look writes the pass over the codes.
 func look() {
 	TEXT("lookVBMI", NOSPLIT, "func(tables, codes *byte, blocks int, places *uint64)")
-	Doc("lookVBMI sets the bits of the places at which the tables of all neighbours agree on a bucket. It reads five codes beyond the blocks.")
+	Doc("lookVBMI sets the bits of the places at which the tables of all neighbours agree on a bucket. It reads seven codes beyond the blocks.")
 	Pragma("noescape")
 	tables := Load(Param("tables"), GP64())
 	codes := Load(Param("codes"), GP64())
