@@ -50,9 +50,9 @@ type assigner struct {
 	buckets [buckets]bucket
 }
 
-// stride is a prime: patterns that follow each other are alike, and the first ones should be
-// of all sorts.
-const stride = 7919
+// stride is a prime that spreads the patterns well: those that follow each other are alike, and
+// the first ones should be of all sorts.
+const stride = 32452843
 
 // general is the share of places from which on a pattern goes into a bucket before the others.
 const general = 1e-3
@@ -60,7 +60,7 @@ const general = 1e-3
 func (a *assigner) assign(patterns []Pattern) {
 	for _, first := range []bool{true, false} {
 		for i := range patterns {
-			p := &patterns[i*stride%len(patterns)]
+			p := &patterns[i*(stride%len(patterns))%len(patterns)]
 			if is := (&bucket{}).costWith(p, &a.freq) >= general; is == first {
 				a.put(p)
 			}
