@@ -2,6 +2,7 @@ package redact
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"crowsnest/redact/internal/keys"
 	"crowsnest/redact/internal/marks"
@@ -17,9 +18,9 @@ const typicalLines = `E1120 10:00:00.001957       1 handler.go:159] "Failed to a
 // other places, but miss none, unless the text has a percent sign.
 type codeSets struct{ h *hints }
 
-// of returns the codes of the bytes with a property.
+// of returns the codes of the bytes with a property, which bytes beyond ASCII have if NUL does.
 func (c codeSets) of(is func(byte) bool) (s marks.Set) {
-	for i := range 256 {
+	for i := range utf8.RuneSelf {
 		if is(byte(i)) {
 			s |= 1 << (c.h.codes[i] >> 12)
 		}
