@@ -7,7 +7,6 @@ package marks
 
 import (
 	"math/bits"
-	"unsafe"
 )
 
 const (
@@ -66,7 +65,7 @@ func (t *Text) Read(a *Alphabet, s string) (kinds uint8, ascii bool) {
 	}
 	t.n = len(s)
 	var seen [2][8]uint64
-	classify(a, unsafe.StringData(s), len(s), &t.codes[block], &t.kinds[0][0], &seen[0][0])
+	classify(a, t, s, &seen)
 	return uint8(fold(&seen[0])), fold(&seen[1])&0x80 == 0
 }
 

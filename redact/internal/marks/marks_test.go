@@ -47,7 +47,8 @@ func randomPatterns(r *rand.Rand) (all []Pattern) {
 		p := Pattern{Any, Any, Any, Any, Any, Any, Any, Any}
 		for j := range p {
 			if r.IntN(2) == 0 {
-				p[j] = 1<<r.IntN(len(letters)) | 1<<r.IntN(len(letters))
+				p[j] = 1 << r.IntN(len(letters))
+				p[j] |= 1 << r.IntN(len(letters))
 			}
 		}
 		all = append(all, p)
@@ -67,8 +68,7 @@ func TestVectorCode(t *testing.T) {
 		var seen [2][8]uint64
 		plain.n = len(s)
 		copy(plain.codes[:], text.codes[:block])
-		from := []byte(s)
-		plainClassify(a, &from[0], len(s), &plain.codes[block], &plain.kinds[0][0], &seen[0][0])
+		plainClassify(a, &plain, s, &seen)
 		require.Equal(t, plain.codes, text.codes)
 		require.Equal(t, plain.kinds, text.kinds)
 		require.Equal(t, fold(&seen[0]), kinds)

@@ -1,23 +1,24 @@
 package marks
 
-import "unsafe"
+import (
+	"unicode/utf8"
+	"unsafe"
+)
 
-// plainClassify writes codes and kinds of the n bytes of a text. It writes to seen what kinds
-// and what bits of bytes there are.
-func plainClassify(a *Alphabet, text *byte, n int, codes *byte, kinds, seen *uint64) {
-	from, to := unsafe.Slice(text, n), unsafe.Slice(codes, n)
-	places := unsafe.Slice(kinds, (n+block-1)/block*placed)
-	sums := unsafe.Slice(seen, 2*8)
-	for i, c := range from {
-		sums[8] |= uint64(c)
-		if c >= 0x80 {
+// plainClassify writes codes and kinds of a text, which are 0 before. It writes to seen what
+// kinds and what bits of bytes there are.
+func plainClassify(a *Alphabet, t *Text, s string, seen *[2][8]uint64) {
+	for i := range len(s) {
+		c := s[i]
+		seen[1][0] |= uint64(c)
+		if c >= utf8.RuneSelf {
 			continue
 		}
-		to[i] = a.codes[c]
 		kind := a.kinds[c]
-		sums[0] |= uint64(kind)
+		seen[0][0] |= uint64(kind)
+		t.codes[block+i] = a.codes[c]
 		for k := range placed {
-			places[i/block*placed+k] |= uint64(kind>>k&1) << (i % block)
+			t.kinds[i/block][k] |= uint64(kind>>k&1) << (i % block)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package marks
 
-import "golang.org/x/sys/cpu"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
 
 //go:generate go -C asm run . -out ../vector_amd64.s -stubs ../vectorstubs_amd64.go -pkg marks
 
@@ -8,12 +12,12 @@ import "golang.org/x/sys/cpu"
 // byte by byte. GODEBUG can turn that off: cpu.avx512bw=off.
 var Fast = cpu.X86.HasBMI2 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI
 
-func classify(a *Alphabet, text *byte, n int, codes *byte, kinds, seen *uint64) {
+func classify(a *Alphabet, t *Text, s string, seen *[2][8]uint64) {
 	if Fast {
-		classifyVBMI(&a.codes[0], text, n, codes, kinds, seen)
+		classifyVBMI(&a.codes[0], unsafe.StringData(s), len(s), &t.codes[block], &t.kinds[0][0], &seen[0][0])
 		return
 	}
-	plainClassify(a, text, n, codes, kinds, seen)
+	plainClassify(a, t, s, seen)
 }
 
 func look(w *Windows, codes *byte, blocks int, places *uint64) {
