@@ -21,10 +21,9 @@ const maxInput = 1 << 20
 // Redactor hides secrets. It is immutable and safe for concurrent use.
 type Redactor struct {
 	extra []*regexp.Regexp
-	// scanners holds used scanners: the finders are values, so scanners are not on the
+	// scanners and quicks hold used ones: the finders are values, so scanners are not on the
 	// stack.
-	scanners sync.Pool
-	quicks   sync.Pool
+	scanners, quicks sync.Pool
 }
 
 // New returns a Redactor that also hides every match of the extra patterns.
