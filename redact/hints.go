@@ -1,5 +1,7 @@
 package redact
 
+import "unicode/utf8"
+
 // hints are the sets of three neighbouring bytes at which the scanner looks
 // closer. Each byte has a code of six bits, so the tables fit into the CPU cache.
 type hints struct {
@@ -59,11 +61,12 @@ func (h *hints) window(first uint32, second, third byte) uint32 {
 	return h.after(h.after(first, second), third)
 }
 
-// setClasses notes between which neighbours a byte that has a class can matter.
+// setClasses notes between which neighbours a byte that has a class can matter. Bytes beyond
+// ASCII are like NUL: they have its code, and no property.
 func (h *hints) setClasses() {
 	for cur, class := range newClasses() {
-		for next := 0; class != 0 && next < 256; next++ {
-			for before := range 256 {
+		for next := 0; class != 0 && next < utf8.RuneSelf; next++ {
+			for before := range utf8.RuneSelf {
 				if mayMatter(class, byte(before), byte(cur), byte(next)) {
 					h.signs.add(h.window(h.codes[before], byte(cur), byte(next)))
 				}

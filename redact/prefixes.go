@@ -2,12 +2,17 @@ package redact
 
 import (
 	_ "embed"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 //go:embed tokens.txt
 var vendorList string
+
+// tokenRules returns all rules.
+func tokenRules() []tokenRule { return append(vendorTokens(), announcedSecrets()...) }
 
 // vendorTokens returns the rules of tokens.txt.
 func vendorTokens() []tokenRule {
@@ -80,7 +85,8 @@ func announcedSecrets() []tokenRule {
 	behind(true, authCommand, "AUTH ")
 	behind(true, echoed, "echo ", "printf ")
 	behind(true, pin, "PIN ")
-	for first, what := range positional {
+	for _, first := range slices.Sorted(maps.Keys(positional)) {
+		what := positional[first]
 		add(true, nil, func(sc *scanner, i int) span { return sc.positional(i+len(first), what) }, first)
 	}
 	behind(false, secretPath,

@@ -8,6 +8,7 @@ import (
 
 	"crowsnest/redact/internal/clean"
 	"crowsnest/redact/internal/keys"
+	"crowsnest/redact/internal/marks"
 )
 
 // Mask replaces a secret.
@@ -20,9 +21,9 @@ const maxInput = 1 << 20
 // Redactor hides secrets. It is immutable and safe for concurrent use.
 type Redactor struct {
 	extra []*regexp.Regexp
-	// scanners holds used scanners: the finders are values, so scanners are not on the
+	// scanners and quicks hold used ones: the finders are values, so scanners are not on the
 	// stack.
-	scanners sync.Pool
+	scanners, quicks sync.Pool
 }
 
 // New returns a Redactor that also hides every match of the extra patterns.
@@ -42,7 +43,7 @@ type tables struct {
 // never see a text that needs one.
 var known = sync.OnceValue(func() *tables {
 	t := &tables{classes: newClasses(), keys: keys.New()}
-	rules := append(vendorTokens(), announcedSecrets()...)
+	rules := tokenRules()
 	t.hints = newHints(rules)
 	t.tokens.fill(rules, t.hints)
 	return t
@@ -63,6 +64,26 @@ func (r *Redactor) String(s string) (out string) {
 			out = Mask
 		}
 	}()
+	if marks.Fast && len(r.extra) == 0 && r.isHarmless(s) {
+		return s
+	}
+	return r.thorough(s)
+}
+
+// isHarmless reports whether the text has no secret, or false if that takes too long to
+// find out.
+func (r *Redactor) isHarmless(s string) bool {
+	q, _ := r.quicks.Get().(*quick)
+	if q == nil {
+		q = new(quick)
+	}
+	is := q.isHarmless(r, s)
+	r.quicks.Put(q)
+	return is
+}
+
+// thorough is String for a text that may have a secret.
+func (r *Redactor) thorough(s string) string {
 	// Colours, invisible characters, escapes and HTML entities must not separate a
 	// key from its value or split a token, because a reader may remove them later.
 	c := clean.Text(s, true)

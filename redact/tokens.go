@@ -9,7 +9,7 @@ import (
 // tokenRule finds secrets by their prefix.
 type tokenRule struct {
 	prefix string
-	in     func(byte) bool // bytes that may follow
+	in     func(byte) bool // bytes that may follow; with find, one of them follows
 	min    int             // their minimum number
 	// bound requires that no letter or digit precedes the prefix. Long prefixes do not
 	// need it, so that no text before a token can hide it.

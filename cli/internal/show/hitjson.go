@@ -1,6 +1,7 @@
 package show
 
 import (
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math/bits"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"crowsnest/matcher"
@@ -24,6 +26,7 @@ type hitEncoder struct {
 	vars   []hitVar
 	labels matcher.Labels
 	stream []byte // of labels; empty: nothing is known
+	clock  clock
 }
 
 // hitVar is a captured name of a rule: its index, and the key.
@@ -39,7 +42,7 @@ func (e *hitEncoder) append(b []byte, file string, hit *matcher.Hit, shown strin
 	b = append(b, e.head...)
 	b = strconv.AppendInt(b, hit.LineNumber, 10)
 	b = append(b, `,"time":"`...)
-	b, err := hit.Time.UTC().AppendText(b)
+	b, err := e.clock.append(b, hit.Time)
 	if err != nil {
 		return nil, fmt.Errorf("write the time of line %d of %s: %w", hit.LineNumber, file, err)
 	}
@@ -59,6 +62,39 @@ func (e *hitEncoder) append(b []byte, file string, hit *matcher.Hit, shown strin
 	}
 	b = append(b, `},"line":`...)
 	return append(appendQuoted(b, shown), "}\n"...), nil
+}
+
+// clock writes times. It keeps the text of a second.
+type clock struct {
+	second int64
+	text   []byte // up to the seconds; empty: nothing is known
+}
+
+// append appends a time in UTC as the method AppendText of time.Time does, and returns its error.
+func (c *clock) append(b []byte, t time.Time) ([]byte, error) {
+	if second := t.Unix(); len(c.text) == 0 || second != c.second {
+		text, err := time.Unix(second, 0).UTC().AppendText(c.text[:0])
+		if err != nil {
+			c.text = c.text[:0]
+			return b, err
+		}
+		c.second, c.text = second, text[:len(text)-len("Z")]
+	}
+	b = append(b, c.text...)
+	if ns := t.Nanosecond(); ns != 0 {
+		var digits [10]byte // with the point
+		digits[0] = '.'
+		n := 1
+		for k := len(digits) - 1; k > 0; k-- {
+			digits[k] = byte('0' + ns%10)
+			ns /= 10
+			if n == 1 && digits[k] != '0' {
+				n = k + 1
+			}
+		}
+		b = append(b, digits[:n]...)
+	}
+	return append(b, 'Z'), nil
 }
 
 // prepare encodes what depends on the file, the rule, the part and the stream.
@@ -106,54 +142,66 @@ func appendLabels(b []byte, labels matcher.Labels) []byte {
 	return append(b, '}')
 }
 
-// appendQuoted appends s as a string of JSON, as encoding/json does without escapes for HTML.
+// appendQuoted appends s as a string of JSON, as encoding/json does without escapes for HTML. It
+// copies eight bytes, and goes on at the first of them that is to be escaped.
 func appendQuoted(b []byte, s string) []byte {
 	b = append(b, '"')
-	from := 0 // what is before is in b
-	for i := 0; i < len(s); {
-		if i += literal(s[i:]); i == len(s) {
-			break
+	i := 0
+	for i+8 <= len(s) {
+		n := len(b)
+		if cap(b)-n < 16 {
+			b = slices.Grow(b, len(s)-i+16)
 		}
-		n := 1
-		switch c := s[i]; {
-		case c == '"' || c == '\\':
-			b = append(append(b, s[from:i]...), '\\', c)
-		case c < ' ':
-			b = appendControl(append(b, s[from:i]...), c)
-		default:
-			var escape string
-			if escape, n = notASCII(s[i:]); escape == "" {
-				i += n
-				continue
-			}
-			b = append(append(b, s[from:i]...), escape...)
+		w := word(s[i:])
+		binary.LittleEndian.PutUint64(b[n:n+8], w)
+		special := specials(w)
+		if special == 0 {
+			b = b[:n+8]
+			i += 8
+			continue
 		}
-		i += n
-		from = i
+		literal := bits.TrailingZeros64(special) / 8
+		n, i = n+literal, i+literal
+		if c := s[i]; c == '"' || c == '\\' { // the usual ones
+			b = b[:n+2]
+			b[n], b[n+1] = '\\', c
+			i++
+			continue
+		}
+		b, i = appendEscaped(b[:n], s, i)
 	}
-	return append(append(b, s[from:]...), '"')
+	for i < len(s) {
+		b, i = appendEscaped(b, s, i)
+	}
+	return append(b, '"')
 }
 
-// literal returns how many bytes at the beginning of s stand for themselves in JSON: all but
-// quotes, backslashes, control characters and what is not ASCII.
-func literal(s string) int {
+// specials returns a word whose lowest bit, if any, is in the first of eight bytes that does
+// not stand for itself in JSON: quotes, backslashes, control characters and what is not
+// ASCII.
+func specials(w uint64) uint64 {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	i := 0
-	for ; i+8 <= len(s); i += 8 {
-		w := word(s[i:])
-		quote, backslash := w^ones*'"', w^ones*'\\'
-		// Below the lowest top bit that is set, no byte is special: a byte that borrows from
-		// the next is special itself.
-		if special := (w | (w - ones*' ') | (quote - ones) | (backslash - ones)) & tops; special != 0 {
-			return i + bits.TrailingZeros64(special)/8
-		}
+	quote, backslash := w^ones*'"', w^ones*'\\'
+	// Below the lowest top bit that is set, no byte is special: a byte that borrows from the
+	// next is special itself.
+	return (w | (w - ones*' ') | (quote - ones) | (backslash - ones)) & tops
+}
+
+// appendEscaped appends the character of s at i, and returns where the next one is.
+func appendEscaped(b []byte, s string, i int) ([]byte, int) {
+	switch c := s[i]; {
+	case c == '"' || c == '\\':
+		return append(b, '\\', c), i + 1
+	case c < ' ':
+		return appendControl(b, c), i + 1
+	case c < utf8.RuneSelf:
+		return append(b, c), i + 1
 	}
-	for ; i < len(s); i++ {
-		if c := s[i]; c < ' ' || c >= 0x80 || c == '"' || c == '\\' {
-			break
-		}
+	escape, n := notASCII(s[i:])
+	if escape == "" {
+		escape = s[i : i+n]
 	}
-	return i
+	return append(b, escape...), i + n
 }
 
 // word returns the first eight bytes of s, the first one lowest: one load.

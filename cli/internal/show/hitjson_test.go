@@ -89,6 +89,24 @@ func TestHitsKeepNoText(t *testing.T) {
 	require.Equal(t, want, got.String())
 }
 
+// Times are written as the standard library writes them, also those that it refuses.
+func TestClock(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c clock
+		seconds := rapid.OneOf(rapid.Int64Range(-5, 5), rapid.Int64Range(-1e11, 1e12))
+		nanos := rapid.OneOf(rapid.SampledFrom([]int64{0, 1, 10, 500_000_000, 999_999_999}), rapid.Int64Range(0, 999_999_999))
+		for range rapid.IntRange(1, 6).Draw(t, "times") {
+			at := time.Unix(seconds.Draw(t, "s"), nanos.Draw(t, "ns")).In(time.FixedZone("", 3600))
+			want, wantErr := at.UTC().AppendText(nil)
+			got, err := c.append(nil, at)
+			require.Equal(t, wantErr, err)
+			if err == nil {
+				require.Equal(t, string(want), string(got))
+			}
+		}
+	})
+}
+
 func FuzzQuoted(f *testing.F) {
 	for _, s := range []string{"", `"\`, "0123456\"89", "\x1f2345678", "abcdefg\x80", "é\u2028\xff"} {
 		f.Add(s)
