@@ -339,9 +339,11 @@ func TestMemo(t *testing.T) {
 		require.NoError(t, err)
 		for line := range strings.Lines(string(data)) {
 			f.memo = newMemo() // forgets everything
-			f.take(fl, f.prog.ScanInto(&f.buf, s, []byte(line), now))
+			f.prog.ScanInto(f.buf, s, []byte(line), now)
+			f.take(fl, f.buf.Lines())
 		}
-		f.take(fl, f.prog.Flush(s, now))
+		f.prog.FlushInto(f.buf, s, now)
+		f.take(fl, f.buf.Lines())
 		f.end(s, fl)
 		f.report.Bytes += s.Counters().Bytes
 	}

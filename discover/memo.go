@@ -167,7 +167,7 @@ func (m *memo) put(key uint64, x meaning) {
 }
 
 // again processes a line whose shape is known. It returns false if the line has to be parsed.
-func (f *Finder) again(fl *streamState, h *matcher.Hit, x meaning) bool {
+func (f *Finder) again(fl *streamState, l *matcher.Line, x meaning) bool {
 	p := x.pattern
 	switch {
 	case fl.text && x.continues:
@@ -182,6 +182,6 @@ func (f *Finder) again(fl *streamState, h *matcher.Hit, x meaning) bool {
 	}
 	fl.text = true
 	f.tree.recent.MoveToFront(p.element)
-	f.counted(p, fl, h, &parsedLine{Level: x.level}, x.idle)
+	f.counted(p, fl, l, &parsedLine{Level: x.level}, x.idle)
 	return true
 }

@@ -75,6 +75,10 @@ func (r *run) evaluate(text []byte, at moment) {
 		text = text[:MaxLine]
 		r.s.counters.Truncated++
 	}
+	if r.everyLine {
+		r.keep(text, at, r.mark(text) && r.covered(text))
+		return
+	}
 	before := len(r.hits())
 	if r.mark(text) {
 		r.try(&line{text: text, at: at})
