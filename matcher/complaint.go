@@ -112,8 +112,8 @@ func glance(text []byte) verdict {
 		return dependent
 	}
 	head := text[:min(len(text), levelWithin)]
-	if k := bytes.Index(head, levelIs); k >= 0 {
-		return levelOf(head[k+len(levelIs):])
+	if k := levelIs.Index(head); k >= 0 {
+		return levelOf(head[k+len("level="):])
 	}
 	return unknown
 }
@@ -129,7 +129,7 @@ func of(bad bool) verdict {
 // hasComplaintWord reports whether a line has a word of a complaint near its beginning.
 func (r *run) hasComplaintWord(text []byte) bool {
 	head := text[:min(len(text), wordWithin)]
-	if bytes.Contains(head, errorWord) || bytes.Contains(head, errorCapitals) {
+	if errorWord.Index(head) >= 0 || errorCapitals.Index(head) >= 0 {
 		return true
 	}
 	r.sc.complaint = complaintWords().Append(r.sc.complaint[:0], head, &r.sc.lineMarks)
@@ -137,9 +137,9 @@ func (r *run) hasComplaintWord(text []byte) bool {
 }
 
 var (
-	levelIs       = []byte("level=")
-	errorWord     = []byte("rror") // in either case of its first letter
-	errorCapitals = []byte("ERROR")
+	levelIs       = literals.NewNeedle(literals.Text{Text: "level="})
+	errorWord     = literals.NewNeedle(literals.Text{Text: "rror"}) // in either case of its first letter
+	errorCapitals = literals.NewNeedle(literals.Text{Text: "ERROR"})
 )
 
 // klogHeader reports whether a line begins with the header of klog.
