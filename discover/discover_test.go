@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/discover/internal/lineshape"
+	"crowsnest/internal/lineshape"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"crowsnest/discover/internal/lineshape"
+	"crowsnest/internal/lineshape"
 	"crowsnest/matcher"
 )
 

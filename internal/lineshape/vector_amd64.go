@@ -36,6 +36,51 @@ func (s *Shapes) appendVector(out []byte, line string, m *Masks) []byte {
 	return out[:n+compressVBMI(text, len(blocks), tail, &blocks[0].between, &out[n])]
 }
 
+// appendWordsVector is appendWordsPlain with bits instead of bytes. The line must not be empty.
+func appendWordsVector(out []byte, line string, m *Masks) []byte {
+	blocks := m.grow((len(line) + inBlock - 1) / inBlock)
+	text, tail := unsafe.StringData(line), all>>(-len(line)&(inBlock-1))
+	classifyVBMI(text, len(blocks), tail, &wordClassOf[0], &blocks[0].between)
+	for i := range blocks {
+		b := &blocks[i]
+		b.between = ^(b.digit | b.name | b.quote)
+	}
+	number(blocks)
+	dropped := keepWords(blocks)
+	last := &blocks[len(blocks)-1]
+	last.keep, last.star = last.keep&tail, last.star&tail
+	n := len(out)
+	out = slices.Grow(out, len(line)+inBlock)[:n+len(line)+inBlock]
+	out = out[:n+compressVBMI(text, len(blocks), tail, &blocks[0].between, &out[n])]
+	if dropped>>(uint(len(line)-1)%inBlock)&1 == 0 {
+		out = append(out, '*') // ends the last word
+	}
+	return out
+}
+
+// keepWords sets keep to the letters of words without digits and to what ends such words, which
+// a star replaces, once number has run. It returns what it drops of the last block.
+func keepWords(blocks []block) (last uint64) {
+	inner := false // whether a word that has a digit goes on in the block after it
+	for i := len(blocks) - 1; i >= 0; i-- {
+		b := &blocks[i]
+		from := b.number
+		if inner {
+			from |= 1 << (inBlock - 1) & ^b.between
+		}
+		b.number = down(from, ^b.between) | b.keep // all that is dropped
+		inner = b.number&1 != 0
+	}
+	dropped := uint64(0)
+	for i := range blocks {
+		b := &blocks[i]
+		b.star = b.between &^ (b.number<<1 | dropped>>(inBlock-1))
+		b.keep = b.name&^b.number | b.star
+		dropped, b.number = b.number, 0
+	}
+	return dropped
+}
+
 // hide finds names that are values of fields that nobody reads. They have no digits any more.
 func (s *Shapes) hide(line string, blocks []block) {
 	carry := uint64(0)

@@ -1,5 +1,5 @@
 // The generator of the vector code is a module of its own: nothing else needs what it imports.
-module crowsnest/discover/internal/lineshape/asm
+module crowsnest/internal/lineshape/asm
 
 go 1.26.0
 

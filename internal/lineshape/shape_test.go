@@ -18,6 +18,9 @@ func requireSame(t *testing.T, line string, m *Masks) {
 	want := string(some.appendPlain(nil, line))
 	require.Equal(t, want, string(some.Append(nil, line, m)), "%q", line)
 	require.Equal(t, "x"+want, string(some.Append([]byte("x"), line, m)), "%q", line)
+	want = string(appendWordsPlain(nil, line))
+	require.Equal(t, want, string(AppendWords(nil, line, m)), "%q", line)
+	require.Equal(t, "x"+want, string(AppendWords([]byte("x"), line, m)), "%q", line)
 }
 
 func TestAppend(t *testing.T) {
@@ -36,6 +39,20 @@ func TestAppend(t *testing.T) {
 	f(`n="1`, `n="#`)
 	f(`n=""`, `n=""`)
 	f("\xff1\x00 é2", "\xff# \xc3#")
+}
+
+func TestAppendWords(t *testing.T) {
+	f := func(line, want string) {
+		t.Helper()
+		require.Equal(t, want, string(AppendWords(nil, line, new(Masks))))
+		require.Equal(t, want, string(appendWordsPlain(nil, line)))
+	}
+	f("", "*")
+	f("a", "a*")
+	f("1", "")
+	f("I1120 10:00:00.1 a.go:12] re-try x", "*retry*x*")
+	f("a  b1 c ", "a**c**")
+	f("é-a", "**a*")
 }
 
 // Every place of a word, a value and a lone zero relative to the ends of blocks.
@@ -91,6 +108,8 @@ func BenchmarkAppend(b *testing.B) {
 		of   func(string)
 	}{
 		{"Append", func(l string) { out = some.Append(out[:0], l, &m) }},
+		{"AppendWords", func(l string) { out = AppendWords(out[:0], l, &m) }},
+		{"plain words", func(l string) { out = appendWordsPlain(out[:0], l) }},
 		{"plain", func(l string) { out = some.appendPlain(out[:0], l) }},
 	} {
 		b.Run(way.name, func(b *testing.B) {
