@@ -44,6 +44,7 @@ type Finder struct {
 	reader     lineReader
 	tree       *tree
 	buf        *matcher.Buffer // of records
+	recordKeys []uint64        // of their lines
 	masked     []byte
 	spans      []span
 	streams    map[string]int       // number of each stream that complained, by name
@@ -105,7 +106,7 @@ func (f *Finder) Read(in Input) error {
 	s := matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: f.opt.Lenient, TextTime: true})
 	fl := f.follow(s, in.Name)
 	f.report.Inputs++
-	err = f.scan(s, rc, func(lines []matcher.Line) { f.take(fl, lines) })
+	err = f.scan(s, rc, func(lines []matcher.Line, keys []uint64) { f.taken(fl, lines, keys) })
 	f.prog.FlushInto(f.buf, s, f.opt.Now)
 	f.take(fl, f.buf.Lines())
 	f.end(s, fl)
@@ -116,18 +117,19 @@ func (f *Finder) Read(in Input) error {
 	return nil
 }
 
-// ahead is how many blocks are scanned before their lines are taken.
-const ahead = 3
+// ahead is how many blocks are in memory.
+const ahead = 4
 
-// scan reads a stream to its end and calls take with the lines of each block, in order. The
-// next blocks are read and scanned meanwhile, by one goroutine, which it waits for. take must
-// keep no line.
-func (f *Finder) scan(s *matcher.Stream, r io.Reader, take func([]matcher.Line)) (err error) {
+// scan reads a stream to its end and calls take with the lines of each block and their keys,
+// in order. The next blocks are read and scanned meanwhile by one goroutine, and their keys
+// computed by another; it waits for both. take must keep no line.
+func (f *Finder) scan(s *matcher.Stream, r io.Reader, take func([]matcher.Line, []uint64)) (err error) {
 	type scanned struct {
 		buf   *matcher.Buffer
 		block []byte // the lines are in
+		keys  []uint64
 	}
-	free, full := make(chan scanned, ahead), make(chan scanned, ahead)
+	free, full, keyed := make(chan scanned, ahead), make(chan scanned, ahead), make(chan scanned, ahead)
 	for range ahead {
 		free <- scanned{buf: matcher.NewLineBuffer()}
 	}
@@ -147,8 +149,15 @@ func (f *Finder) scan(s *matcher.Stream, r io.Reader, take func([]matcher.Line))
 			full <- x
 		}
 	}()
-	for x := range full {
-		take(x.buf.Lines())
+	go func() {
+		defer close(keyed)
+		for x := range full {
+			x.keys = f.memo.keys(x.keys[:0], x.buf.Lines())
+			keyed <- x
+		}
+	}()
+	for x := range keyed {
+		take(x.buf.Lines(), x.keys)
 		free <- x
 	}
 	if errors.Is(err, io.EOF) {
@@ -210,12 +219,18 @@ func (f *Finder) end(s *matcher.Stream, fl *streamState) {
 
 // take processes lines in their order.
 func (f *Finder) take(fl *streamState, lines []matcher.Line) {
+	f.recordKeys = f.memo.keys(f.recordKeys[:0], lines)
+	f.taken(fl, lines, f.recordKeys)
+}
+
+// taken processes lines whose keys are known, in their order.
+func (f *Finder) taken(fl *streamState, lines []matcher.Line, keys []uint64) {
 	for i := range lines {
-		f.line(fl, &lines[i])
+		f.line(fl, &lines[i], keys[i])
 	}
 }
 
-func (f *Finder) line(fl *streamState, l *matcher.Line) {
+func (f *Finder) line(fl *streamState, l *matcher.Line, key uint64) {
 	f.report.Lines++
 	if !l.Time.Equal(f.opt.Now) { // the line has a timestamp
 		fl.active.saw(l.Time)
@@ -227,9 +242,7 @@ func (f *Finder) line(fl *streamState, l *matcher.Line) {
 	if fl.waiting != nil && f.continues(fl, l) {
 		return
 	}
-	var key uint64
 	if !l.Covered {
-		key = f.memo.key(l.Text)
 		if x, ok := f.memo.of[key]; ok && f.again(fl, l, x) {
 			return
 		}

@@ -49,6 +49,18 @@ func (m *memo) key(line string) uint64 {
 	return maphash.Bytes(m.seed, m.shape)
 }
 
+// keys appends the keys of lines; those of covered ones do not matter.
+func (m *memo) keys(out []uint64, lines []matcher.Line) []uint64 {
+	for i := range lines {
+		key := uint64(0)
+		if !lines[i].Covered {
+			key = m.key(lines[i].Text)
+		}
+		out = append(out, key)
+	}
+	return out
+}
+
 // put remembers the meaning of a shape.
 func (m *memo) put(key uint64, x meaning) {
 	if len(m.of) >= maxMemo {
