@@ -68,17 +68,28 @@ func (r *run) complain(text []byte, at moment) {
 	})
 }
 
-// mayComplain reports whether complain would do anything with a text.
+// mayComplain reports whether complain would keep a text. If not, the text counts as searched
+// as it would there.
 func (r *run) mayComplain(text []byte) bool {
 	switch glance(text) {
 	case dependent:
 		return false
 	case harmless:
-		return r.mild != 0
+		return r.search(text, &r.mild)
 	case unknown:
-		return r.searched != 0
+		return r.search(text, &r.searched)
 	}
 	return true
+}
+
+// search reports whether a text has a word of a complaint, if some more may be searched, and
+// counts it if it has none.
+func (r *run) search(text []byte, left *int) bool {
+	if *left == 0 || r.hasComplaintWord(text) {
+		return *left != 0
+	}
+	*left--
+	return false
 }
 
 // levelWithin and wordWithin bound where a level and a word are looked for.
