@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/internal/lineshape"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"
@@ -295,9 +296,11 @@ func TestProposeFor(t *testing.T) {
 
 // Lines that differ only in values have one shape; others do not.
 func TestShape(t *testing.T) {
+	var m lineshape.Masks
 	f := func(a, b string, same bool) {
 		t.Helper()
-		require.Equal(t, same, string(appendShape(nil, a)) == string(appendShape(nil, b)), "%s %s", appendShape(nil, a), appendShape(nil, b))
+		x, y := string(shapes().Append(nil, a, &m)), string(shapes().Append(nil, b, &m))
+		require.Equal(t, same, x == y, "%s %s", x, y)
 	}
 	f("2026-11-20T10:00:00Z synced 12 of 30 in 4ms", "2025-01-02T00:10:09Z synced 7 of 900 in 1.5s", true)
 	f("2026-11-20T10:00:00Z synced 12 of 30 in 4ms", "2025-01-02T00:10:09Z synced 7 of 900 in 19ms", true)
@@ -339,9 +342,11 @@ func TestMemo(t *testing.T) {
 		require.NoError(t, err)
 		for line := range strings.Lines(string(data)) {
 			f.memo = newMemo() // forgets everything
-			f.take(fl, f.prog.ScanInto(&f.buf, s, []byte(line), now))
+			f.prog.ScanInto(f.buf, s, []byte(line), now)
+			f.take(fl, f.buf.Lines())
 		}
-		f.take(fl, f.prog.Flush(s, now))
+		f.prog.FlushInto(f.buf, s, now)
+		f.take(fl, f.buf.Lines())
 		f.end(s, fl)
 		f.report.Bytes += s.Counters().Bytes
 	}

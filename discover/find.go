@@ -41,11 +41,10 @@ type Options struct {
 type Finder struct {
 	opt        Options
 	prog       *matcher.Program
-	every      *rules.Rule // hits each line
 	reader     lineReader
 	tree       *tree
-	buf        matcher.Buffer        // of records
-	bufs       [ahead]matcher.Buffer // of blocks
+	buf        *matcher.Buffer // of records
+	recordKeys []uint64        // of their lines
 	masked     []byte
 	spans      []span
 	streams    map[string]int       // number of each stream that complained, by name
@@ -64,20 +63,16 @@ func New(set *rules.Set, opt Options) (*Finder, error) {
 	if opt.Patterns <= 0 {
 		opt.Patterns = defaultPatterns
 	}
-	// A rule that hits every line makes the matcher return each line as it parses
-	// it: unwrapped, joined and with its time.
-	every := &rules.Rule{Mode: rules.ModeOn, Steps: []rules.Step{{}}}
 	all := &rules.Set{}
 	if set != nil {
-		all.Rules = slices.Clone(set.Rules)
+		all.Rules = set.Rules
 	}
-	all.Rules = append(all.Rules, every)
 	prog, err := matcher.Compile(all)
 	if err != nil {
 		return nil, fmt.Errorf("compile rules: %w", err)
 	}
 	return &Finder{
-		opt: opt, prog: prog, every: every, tree: newTree(opt.Patterns),
+		opt: opt, prog: prog, tree: newTree(opt.Patterns), buf: matcher.NewLineBuffer(),
 		streams: map[string]int{}, open: map[*matcher.Stream]*streamState{}, memo: newMemo(), active: map[string]*activity{},
 	}, nil
 }
@@ -88,13 +83,14 @@ type streamState struct {
 	component string // what the stream is a replica of
 	active    *activity
 	input     string
+	labels    matcher.Labels
 	text      bool // a line other than a continuation was read
 	waiting   *candidate
 }
 
 // candidate is a line whose error follows on the next lines.
 type candidate struct {
-	hit     matcher.Hit
+	line    matcher.Line
 	reading parsedLine
 	covered bool
 }
@@ -110,8 +106,9 @@ func (f *Finder) Read(in Input) error {
 	s := matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: f.opt.Lenient, TextTime: true})
 	fl := f.follow(s, in.Name)
 	f.report.Inputs++
-	err = f.scan(s, rc, func(hits []matcher.Hit) { f.take(fl, hits) })
-	f.take(fl, f.prog.Flush(s, f.opt.Now))
+	err = f.scan(s, rc, func(lines []matcher.Line, keys []uint64) { f.taken(fl, lines, keys) })
+	f.prog.FlushInto(f.buf, s, f.opt.Now)
+	f.take(fl, f.buf.Lines())
 	f.end(s, fl)
 	f.report.Bytes += s.Counters().Bytes
 	if err = errors.Join(err, rc.Close()); err != nil {
@@ -120,21 +117,21 @@ func (f *Finder) Read(in Input) error {
 	return nil
 }
 
-// ahead is how many blocks are scanned before their lines are taken.
-const ahead = 3
+// ahead is how many blocks are in memory.
+const ahead = 4
 
-// scan reads a stream to its end and calls take with the hits of each block, in order. The
-// next blocks are read and scanned meanwhile, by one goroutine, which it waits for. take must
-// keep no hit.
-func (f *Finder) scan(s *matcher.Stream, r io.Reader, take func([]matcher.Hit)) (err error) {
+// scan reads a stream to its end and calls take with the lines of each block and their keys,
+// in order. The next blocks are read and scanned meanwhile by one goroutine, and their keys
+// computed by another; it waits for both. take must keep no line.
+func (f *Finder) scan(s *matcher.Stream, r io.Reader, take func([]matcher.Line, []uint64)) (err error) {
 	type scanned struct {
 		buf   *matcher.Buffer
-		block []byte // the hits are in
-		hits  []matcher.Hit
+		block []byte // the lines are in
+		keys  []uint64
 	}
-	free, full := make(chan scanned, ahead), make(chan scanned, ahead)
-	for i := range f.bufs {
-		free <- scanned{buf: &f.bufs[i]}
+	free, full, keyed := make(chan scanned, ahead), make(chan scanned, ahead), make(chan scanned, ahead)
+	for range ahead {
+		free <- scanned{buf: matcher.NewLineBuffer()}
 	}
 	go func() {
 		defer close(full)
@@ -146,13 +143,21 @@ func (f *Finder) scan(s *matcher.Stream, r io.Reader, take func([]matcher.Hit)) 
 			}
 			x := <-free
 			lines.Release(x.block)
-			x.block, x.hits = block, f.prog.ScanInto(x.buf, s, block, f.opt.Now)
+			x.block = block
+			f.prog.ScanInto(x.buf, s, block, f.opt.Now)
 			f.prog.Tune()
 			full <- x
 		}
 	}()
-	for x := range full {
-		take(x.hits)
+	go func() {
+		defer close(keyed)
+		for x := range full {
+			x.keys = f.memo.keys(x.keys[:0], x.buf.Lines())
+			keyed <- x
+		}
+	}()
+	for x := range keyed {
+		take(x.buf.Lines(), x.keys)
 		free <- x
 	}
 	if errors.Is(err, io.EOF) {
@@ -171,7 +176,8 @@ func (f *Finder) Record(s *matcher.Stream, rec matcher.Record) {
 		f.open[s] = fl
 	}
 	f.report.Bytes += int64(len(rec.Text))
-	f.take(fl, f.prog.MatchInto(&f.buf, s, rec))
+	f.prog.MatchInto(f.buf, s, rec)
+	f.take(fl, f.buf.Lines())
 }
 
 // Finish ends the streams that Record opened.
@@ -202,7 +208,7 @@ func (f *Finder) follow(s *matcher.Stream, input string) *streamState {
 		active = &activity{}
 		f.active[component] = active
 	}
-	return &streamState{name: name, component: component, input: input, active: active}
+	return &streamState{name: name, component: component, input: input, labels: s.Labels(), active: active}
 }
 
 func (f *Finder) end(s *matcher.Stream, fl *streamState) {
@@ -211,58 +217,55 @@ func (f *Finder) end(s *matcher.Stream, fl *streamState) {
 	f.report.Dropped += s.Counters().Dropped
 }
 
-// take processes hits in the order of their lines. The hits of one line are
-// adjacent, and the hit of the rule for every line is the last of them.
-func (f *Finder) take(fl *streamState, hits []matcher.Hit) {
-	covered := false
-	for i := range hits {
-		if hits[i].Rule != f.every {
-			covered = true
-			continue
-		}
-		f.line(fl, &hits[i], covered)
-		covered = false
+// take processes lines in their order.
+func (f *Finder) take(fl *streamState, lines []matcher.Line) {
+	f.recordKeys = f.memo.keys(f.recordKeys[:0], lines)
+	f.taken(fl, lines, f.recordKeys)
+}
+
+// taken processes lines whose keys are known, in their order.
+func (f *Finder) taken(fl *streamState, lines []matcher.Line, keys []uint64) {
+	for i := range lines {
+		f.line(fl, &lines[i], keys[i])
 	}
 }
 
-func (f *Finder) line(fl *streamState, h *matcher.Hit, covered bool) {
+func (f *Finder) line(fl *streamState, l *matcher.Line, key uint64) {
 	f.report.Lines++
-	if !h.Time.Equal(f.opt.Now) { // the line has a timestamp
-		fl.active.saw(h.Time)
+	if !l.Time.Equal(f.opt.Now) { // the line has a timestamp
+		fl.active.saw(l.Time)
 	}
 	fl.active.lines++
-	if covered {
+	if l.Covered {
 		f.report.Covered++
 	}
-	if fl.waiting != nil && f.continues(fl, h, covered) {
+	if fl.waiting != nil && f.continues(fl, l) {
 		return
 	}
-	var key uint64
-	if !covered {
-		key = f.memo.key(h.Line)
-		if x, ok := f.memo.of[key]; ok && f.again(fl, h, x) {
+	if !l.Covered {
+		if x, ok := f.memo.of[key]; ok && f.again(fl, l, x) {
 			return
 		}
 	}
-	x := meaning{continues: continuation(h.Line)}
+	x := meaning{continues: continuation(l.Text)}
 	if fl.text && x.continues {
-		if !covered {
+		if !l.Covered {
 			f.memo.put(key, x)
 		}
 		return
 	}
 	fl.text = true
-	if covered {
+	if l.Covered {
 		return
 	}
-	reading := f.reader.readLine(h.Line)
+	reading := f.reader.readLine(l.Text)
 	if reading.Opens {
-		keep := *h
-		keep.Line = strings.Clone(h.Line)
-		fl.waiting = &candidate{hit: keep, reading: reading}
+		keep := *l
+		keep.Text = strings.Clone(l.Text)
+		fl.waiting = &candidate{line: keep, reading: reading}
 		return
 	}
-	x.pattern, x.idle = f.candidate(fl, h, reading)
+	x.pattern, x.idle = f.candidate(fl, l, reading)
 	if x.level, x.parsed = reading.Level, true; reading.Times == 0 && reading.Over == 0 {
 		f.memo.put(key, x)
 	}
@@ -270,17 +273,17 @@ func (f *Finder) line(fl *streamState, h *matcher.Hit, covered bool) {
 
 // continues reports whether a line continues the error of the waiting candidate,
 // and if so adds it.
-func (f *Finder) continues(fl *streamState, h *matcher.Hit, covered bool) bool {
+func (f *Finder) continues(fl *streamState, l *matcher.Line) bool {
 	w := fl.waiting
-	inside := h.Line == "" || h.Line[0] == '\t'
-	last := strings.HasPrefix(h.Line, " >")
+	inside := l.Text == "" || l.Text[0] == '\t'
+	last := strings.HasPrefix(l.Text, " >")
 	if !inside && !last {
 		f.finishWaiting(fl)
 		return false
 	}
-	w.covered = w.covered || covered
+	w.covered = w.covered || l.Covered
 	if w.reading.Named = true; w.reading.Error == "" {
-		w.reading.Error = strings.Clone(firstLine(h.Line, maxError))
+		w.reading.Error = strings.Clone(firstLine(l.Text, maxError))
 	}
 	if last {
 		f.finishWaiting(fl)
@@ -295,13 +298,13 @@ func (f *Finder) finishWaiting(fl *streamState) {
 		return
 	}
 	if !w.covered {
-		f.candidate(fl, &w.hit, w.reading)
+		f.candidate(fl, &w.line, w.reading)
 	}
 }
 
 // candidate counts a line that no rule covers, if it complains. It returns its pattern, nil if
 // it does not complain, and whether it only waits.
-func (f *Finder) candidate(fl *streamState, h *matcher.Hit, r parsedLine) (p *pattern, idle bool) {
+func (f *Finder) candidate(fl *streamState, l *matcher.Line, r parsedLine) (p *pattern, idle bool) {
 	if r.Message == "" {
 		return nil, false
 	}
@@ -322,26 +325,26 @@ func (f *Finder) candidate(fl *streamState, h *matcher.Hit, r parsedLine) (p *pa
 	if p = f.tree.find(f.masked); p == nil {
 		p = f.tree.add(f.masked)
 		p.example = example{
-			line: f.keep(h.Line), input: fl.input, number: h.LineNumber, labels: h.Labels,
+			line: f.keep(l.Text), input: fl.input, number: l.Number, labels: fl.labels,
 			reading: parsedLine{Level: r.Level, Message: strings.Clone(r.Message), Error: strings.Clone(r.Error), Named: r.Named},
-			module:  f.reader.module(h.Line),
+			module:  f.reader.module(l.Text),
 		}
 		p.level, p.judgement, p.place = r.Level, j, place{home: fl.active, before: fl.active.lines}
 	}
-	f.counted(p, fl, h, &r, idle)
+	f.counted(p, fl, l, &r, idle)
 	return p, idle
 }
 
 // counted counts a line of a pattern.
-func (f *Finder) counted(p *pattern, fl *streamState, h *matcher.Hit, r *parsedLine, idle bool) {
+func (f *Finder) counted(p *pattern, fl *streamState, l *matcher.Line, r *parsedLine, idle bool) {
 	if idle {
 		p.idling++
 	} else {
 		f.report.Complaints++
 	}
-	f.count(p, fl, h, r)
+	f.count(p, fl, l, r)
 	if f.onCount != nil {
-		f.onCount(p, fl.input, h.LineNumber)
+		f.onCount(p, fl.input, l.Number)
 	}
 }
 
@@ -360,11 +363,11 @@ func (f *Finder) keep(line string) string {
 	return strings.Clone(line[:min(len(line), maxExample)])
 }
 
-func (f *Finder) count(p *pattern, fl *streamState, h *matcher.Hit, r *parsedLine) {
+func (f *Finder) count(p *pattern, fl *streamState, l *matcher.Line, r *parsedLine) {
 	p.count++
 	p.place.saw(fl.active)
 	p.level = max(p.level, r.Level)
-	at := h.Time
+	at := l.Time
 	if at.Equal(f.opt.Now) {
 		at = time.Time{} // the line has no timestamp
 	}
@@ -388,7 +391,7 @@ func (f *Finder) count(p *pattern, fl *streamState, h *matcher.Hit, r *parsedLin
 	}
 	p.times = max(p.times, r.Times)
 	if p.judgement.patience&(retries|waits) != 0 {
-		p.repeats.add(f.reader.objectHash(h.Line, r, n), at)
+		p.repeats.add(f.reader.objectHash(l.Text, r, n), at)
 		p.repeats.longest = max(p.repeats.longest, r.Over)
 	}
 }

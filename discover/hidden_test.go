@@ -208,8 +208,10 @@ func withoutTimes(f *Finder, name string, lines ...string) {
 	in := ofPod(name, "")
 	s := matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: true})
 	fl := f.follow(s, in.Name)
-	f.take(fl, f.prog.Scan(s, []byte(strings.Join(lines, "\n")+"\n"), now))
-	f.take(fl, f.prog.Flush(s, now))
+	f.prog.ScanInto(f.buf, s, []byte(strings.Join(lines, "\n")+"\n"), now)
+	f.take(fl, f.buf.Lines())
+	f.prog.FlushInto(f.buf, s, now)
+	f.take(fl, f.buf.Lines())
 	f.end(s, fl)
 }
 

@@ -2,9 +2,11 @@ package discover
 
 import (
 	"hash/maphash"
+	"maps"
 	"slices"
-	"strings"
+	"sync"
 
+	"crowsnest/internal/lineshape"
 	"crowsnest/matcher"
 )
 
@@ -12,9 +14,11 @@ import (
 // numbers, times and ids. Its hash is seeded, so that nobody can make a complaint look like
 // another line.
 type memo struct {
-	seed  maphash.Seed
-	of    map[uint64]meaning
-	shape []byte
+	seed   maphash.Seed
+	of     map[uint64]meaning
+	shapes *lineshape.Shapes
+	masks  lineshape.Masks
+	shape  []byte
 }
 
 // meaning is what f.line finds out about a line, as far as that depends on its shape.
@@ -29,133 +33,32 @@ type meaning struct {
 // maxMemo bounds the shapes in memory: some 3 MB.
 const maxMemo = 1 << 16
 
-func newMemo() memo { return memo{seed: maphash.MakeSeed(), of: map[uint64]meaning{}} }
+func newMemo() memo {
+	return memo{seed: maphash.MakeSeed(), of: map[uint64]meaning{}, shapes: shapes()}
+}
 
-// Classes of bytes in the shape of a line.
-const (
-	inWord = iota
-	inNumber
-	between
-)
+// shapes computes the shapes of lines. The values of the fields that readLine reads stay, and
+// so do names such as x509 that masking preserves.
+var shapes = sync.OnceValue(func() *lineshape.Shapes {
+	return lineshape.New(slices.Concat([]string{typeKey}, messageKeys, errorKeys, levelKeys), slices.Collect(maps.Keys(fixedWords)))
+})
 
-var classOf = func() (of [256]uint8) {
-	for _, c := range []byte(" \t\"'`=,;:()[]{}<>|\\/") {
-		of[c] = between
-	}
-	for c := '0'; c <= '9'; c++ {
-		of[c] = inNumber
-	}
-	return of
-}()
-
-// key returns the hash of the shape of a line: words with digits become their first letter,
-// and names in fields that nobody reads a star. A lone 0, and names such as x509 that masking
-// preserves, stay.
+// key returns the hash of the shape of a line.
 func (m *memo) key(line string) uint64 {
-	m.shape = appendShape(m.shape[:0], line)
+	m.shape = m.shapes.Append(m.shape[:0], line, &m.masks)
 	return maphash.Bytes(m.seed, m.shape)
 }
 
-func appendShape(out []byte, line string) []byte {
-	from, start, digits := 0, 0, false
-	for i := 0; i < len(line); i++ {
-		class := classOf[line[i]]
-		if class == inWord {
-			continue
+// keys appends the keys of lines; those of covered ones do not matter.
+func (m *memo) keys(out []uint64, lines []matcher.Line) []uint64 {
+	for i := range lines {
+		key := uint64(0)
+		if !lines[i].Covered {
+			key = m.key(lines[i].Text)
 		}
-		if class == inNumber {
-			digits = true
-			continue
-		}
-		if digits {
-			out, from = appendValue(out, line, from, start, i)
-			digits = false
-		}
-		start = i + 1
-		if end := nameInField(line, i); end > 0 {
-			out = append(append(out, line[from:start]...), '*')
-			from, i, start = end, end, end+1
-		}
+		out = append(out, key)
 	}
-	if digits {
-		out, from = appendValue(out, line, from, start, len(line))
-	}
-	return append(out, line[from:]...)
-}
-
-// nameInField returns the end of the name that begins after the quote at i, if it is the
-// value of a field that readLine does not read; otherwise 0. In a message it would be a
-// placeholder.
-func nameInField(line string, i int) int {
-	if line[i] != '"' || i == 0 || line[i-1] != '=' && line[i-1] != ':' {
-		return 0
-	}
-	end := i + 1
-	for end < len(line) && inName[line[end]] {
-		end++
-	}
-	if end == i+1 || end == len(line) || line[end] != '"' {
-		return 0
-	}
-	stop := i - 1
-	if stop > 0 && line[stop-1] == '"' {
-		stop--
-	}
-	start := stop
-	for start > 0 && inName[line[start-1]] {
-		start--
-	}
-	if start == stop || readKeys[line[start:stop]] {
-		return 0
-	}
-	return end
-}
-
-// inName are the bytes of names. They cannot make a line another kind of line.
-var inName = func() (of [256]bool) {
-	for c := range of {
-		of[c] = letterOrDigit(byte(c)) || strings.IndexByte("-_./", byte(c)) >= 0
-	}
-	return of
-}()
-
-// readKeys are the fields whose values readLine reads.
-var readKeys = func() map[string]bool {
-	of := map[string]bool{typeKey: true}
-	for _, key := range slices.Concat(messageKeys, errorKeys, levelKeys) {
-		of[key] = true
-	}
-	return of
-}()
-
-// appendValue appends what precedes a word with digits, and its first letter. It returns where
-// the rest begins.
-func appendValue(out []byte, line string, from, start, end int) ([]byte, int) {
-	if end-start <= maxKept && keepsDigits(line[start:end]) {
-		return out, from
-	}
-	out = append(out, line[from:start]...)
-	if c := line[start]; !digit(c) {
-		out = append(out, c)
-	}
-	return append(out, '#'), end
-}
-
-// maxKept is the length of the longest name with digits that masking preserves.
-const maxKept = 6
-
-// keepsDigits reports whether a word of at most maxKept bytes with digits is more than a value.
-func keepsDigits(word string) bool {
-	if word == zero {
-		return true
-	}
-	var buf [maxKept]byte
-	letters := false
-	for i := range len(word) {
-		buf[i] = lower(word[i])
-		letters = letters || letter(word[i])
-	}
-	return letters && fixedWords[string(buf[:len(word)])]
+	return out
 }
 
 // put remembers the meaning of a shape.
@@ -167,7 +70,7 @@ func (m *memo) put(key uint64, x meaning) {
 }
 
 // again processes a line whose shape is known. It returns false if the line has to be parsed.
-func (f *Finder) again(fl *streamState, h *matcher.Hit, x meaning) bool {
+func (f *Finder) again(fl *streamState, l *matcher.Line, x meaning) bool {
 	p := x.pattern
 	switch {
 	case fl.text && x.continues:
@@ -182,6 +85,6 @@ func (f *Finder) again(fl *streamState, h *matcher.Hit, x meaning) bool {
 	}
 	fl.text = true
 	f.tree.recent.MoveToFront(p.element)
-	f.counted(p, fl, h, &parsedLine{Level: x.level}, x.idle)
+	f.counted(p, fl, l, &parsedLine{Level: x.level}, x.idle)
 	return true
 }

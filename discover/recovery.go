@@ -28,12 +28,11 @@ type Failure struct {
 // seldom while it lasts. Its memory is bounded. It is not safe for concurrent use.
 type Recoveries struct {
 	prog   *matcher.Program
-	every  *rules.Rule
 	now    time.Time
 	red    *redact.Redactor
 	all    []*recovery
 	reader lineReader
-	buf    matcher.Buffer
+	buf    *matcher.Buffer
 	lower  []byte
 	masked []byte
 	spans  []span
@@ -65,12 +64,11 @@ const maxSuccesses = 64
 // NewRecoveries returns a search. now supplies the year for timestamps without one; the
 // redactor, if not nil, hides secrets of what is found.
 func NewRecoveries(all []Failure, now time.Time, red *redact.Redactor) (*Recoveries, error) {
-	every := &rules.Rule{Mode: rules.ModeOn, Steps: []rules.Step{{}}}
-	prog, err := matcher.Compile(&rules.Set{Rules: []*rules.Rule{every}})
+	prog, err := matcher.Compile(&rules.Set{}) // it only parses lines
 	if err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
-	r := &Recoveries{prog: prog, every: every, now: now, red: red}
+	r := &Recoveries{prog: prog, buf: matcher.NewLineBuffer(), now: now, red: red}
 	for _, f := range all {
 		x := &recovery{Failure: f, stems: stems(f.Proposal.message + " " + f.Proposal.err), found: map[string]*success{}}
 		x.label, x.value = SelectorOf(f.Labels)
@@ -96,14 +94,16 @@ func (r *Recoveries) Read(in Input) error {
 	for lines := wholelines.New(rc, blockSize); err == nil && len(of) > 0; {
 		var block []byte
 		if block, _, err = lines.Next(); len(block) > 0 {
-			r.take(of, r.prog.ScanInto(&r.buf, s, block, r.now))
+			r.prog.ScanInto(r.buf, s, block, r.now)
+			r.take(of, r.buf.Lines())
 		}
 		lines.Release(block)
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	r.take(of, r.prog.Flush(s, r.now))
+	r.prog.FlushInto(r.buf, s, r.now)
+	r.take(of, r.buf.Lines())
 	if err = errors.Join(err, rc.Close()); err != nil {
 		return fmt.Errorf("read %s: %w", in.Name, err)
 	}
@@ -115,9 +115,9 @@ func (x *recovery) reads(labels map[string]string) bool {
 	return (x.label == "" || labels[x.label] == x.value) && (x.Labels["namespace"] == "" || labels["namespace"] == x.Labels["namespace"])
 }
 
-func (r *Recoveries) take(of []*recovery, hits []matcher.Hit) {
-	for i := range hits {
-		r.line(of, hits[i].Line)
+func (r *Recoveries) take(of []*recovery, lines []matcher.Line) {
+	for i := range lines {
+		r.line(of, lines[i].Text)
 	}
 }
 

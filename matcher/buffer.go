@@ -10,6 +10,9 @@ type Buffer struct {
 	text   []byte // the newest chunk of other lines and values
 	values []string
 
+	everyLine bool
+	lines     []Line
+
 	watch      bool // for complaints
 	searched   int
 	complaints []Complaint
@@ -27,6 +30,8 @@ func (b *Buffer) reset() {
 	clear(b.hits) // drop references for the garbage collector
 	clear(b.values)
 	clear(b.complaints)
+	clear(b.lines)
+	b.lines = b.lines[:0]
 	b.hits, b.text, b.values, b.complaints, b.block = b.hits[:0], b.text[:0], b.values[:0], b.complaints[:0], nil
 	if cap(b.complaints) > maxHits {
 		b.complaints = nil
@@ -39,12 +44,15 @@ func (b *Buffer) reset() {
 	}
 }
 
-// drop drops the complaints of the last call.
+// drop drops the complaints and lines of the last call.
 func (b *Buffer) drop() {
 	if b != nil {
-		b.complaints = b.complaints[:0]
+		b.complaints, b.lines = b.complaints[:0], b.lines[:0]
 	}
 }
+
+// wantsLines reports whether the buffer keeps every line.
+func (b *Buffer) wantsLines() bool { return b != nil && b.everyLine }
 
 // textOf returns a text that is valid for as long as the hits are: in the memory of the
 // block if it is part of that, else in that of the buffer.

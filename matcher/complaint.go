@@ -68,17 +68,28 @@ func (r *run) complain(text []byte, at moment) {
 	})
 }
 
-// mayComplain reports whether complain would do anything with a text.
+// mayComplain reports whether complain would keep a text. If not, the text counts as searched
+// as it would there.
 func (r *run) mayComplain(text []byte) bool {
 	switch glance(text) {
 	case dependent:
 		return false
 	case harmless:
-		return r.mild != 0
+		return r.search(text, &r.mild)
 	case unknown:
-		return r.searched != 0
+		return r.search(text, &r.searched)
 	}
 	return true
+}
+
+// search reports whether a text has a word of a complaint, if some more may be searched, and
+// counts it if it has none.
+func (r *run) search(text []byte, left *int) bool {
+	if *left == 0 || r.hasComplaintWord(text) {
+		return *left != 0
+	}
+	*left--
+	return false
 }
 
 // levelWithin and wordWithin bound where a level and a word are looked for.
@@ -112,8 +123,8 @@ func glance(text []byte) verdict {
 		return dependent
 	}
 	head := text[:min(len(text), levelWithin)]
-	if k := bytes.Index(head, levelIs); k >= 0 {
-		return levelOf(head[k+len(levelIs):])
+	if k := levelIs.Index(head); k >= 0 {
+		return levelOf(head[k+len("level="):])
 	}
 	return unknown
 }
@@ -129,7 +140,7 @@ func of(bad bool) verdict {
 // hasComplaintWord reports whether a line has a word of a complaint near its beginning.
 func (r *run) hasComplaintWord(text []byte) bool {
 	head := text[:min(len(text), wordWithin)]
-	if bytes.Contains(head, errorWord) || bytes.Contains(head, errorCapitals) {
+	if errorWord.Index(head) >= 0 || errorCapitals.Index(head) >= 0 {
 		return true
 	}
 	r.sc.complaint = complaintWords().Append(r.sc.complaint[:0], head, &r.sc.lineMarks)
@@ -137,9 +148,9 @@ func (r *run) hasComplaintWord(text []byte) bool {
 }
 
 var (
-	levelIs       = []byte("level=")
-	errorWord     = []byte("rror") // in either case of its first letter
-	errorCapitals = []byte("ERROR")
+	levelIs       = literals.NewNeedle(literals.Text{Text: "level="})
+	errorWord     = literals.NewNeedle(literals.Text{Text: "rror"}) // in either case of its first letter
+	errorCapitals = literals.NewNeedle(literals.Text{Text: "ERROR"})
 )
 
 // klogHeader reports whether a line begins with the header of klog.

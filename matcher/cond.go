@@ -154,7 +154,7 @@ func (c *cond) matches(sc *scratch, line []byte) bool {
 	switch {
 	case !met:
 		return false
-	case len(c.groups) > 0:
+	case len(c.groups) > 0 && !sc.run.everyLine:
 		loc := c.regex.FindSubmatchIndex(line)
 		sc.states[c.id].loc = loc
 		return loc != nil

@@ -77,6 +77,10 @@ func (r *run) evaluate(text []byte, at moment) {
 		text = text[:MaxLine]
 		r.s.counters.Truncated++
 	}
+	if r.everyLine {
+		r.keep(text, at, r.mark(text) && r.covered(text))
+		return
+	}
 	before := len(r.hits())
 	if r.mark(text) {
 		r.try(&line{text: text, at: at})
@@ -141,14 +145,18 @@ func (r *run) try(l *line) {
 	for w, mask := range sc.marks {
 		sc.marks[w] = 0
 		for ; mask != 0; mask &= mask - 1 {
-			k := w<<6 | bits.TrailingZeros64(mask)
-			if r.sieve.branches != nil {
-				sc.branches = r.sieve.branches[k]
-			}
-			r.tryPart(r.sel.parts[k], l)
+			r.tryPart(r.part(w<<6|bits.TrailingZeros64(mask)), l)
 		}
 	}
-	sc.branches = nil
+}
+
+// part returns a part that is tried next.
+func (r *run) part(k int) *part {
+	r.sc.branches = nil
+	if r.sieve.branches != nil {
+		r.sc.branches = r.sieve.branches[k]
+	}
+	return r.sel.parts[k]
 }
 
 // mayHold returns false if the texts in the line exclude the branch with a condition of the

@@ -24,7 +24,7 @@ func (r *run) pass(raw []byte, may bool) bool {
 		return false
 	}
 	text := trimCR(raw[lines.HeaderCRI:])
-	if len(text) > MaxLine || s.opt.Join != JoinNone && opensRecord(text) || r.watch && r.mayComplain(text) || r.mayMatch(text, may) {
+	if len(text) > MaxLine || s.opt.Join != JoinNone && opensRecord(text) || r.mayMatch(text, may) || r.watch && r.mayComplain(text) {
 		return false
 	}
 	s.envelope = FormatCRI

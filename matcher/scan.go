@@ -22,7 +22,7 @@ func (p *Program) Scan(s *Stream, block []byte, now time.Time) []Hit {
 // buffer the hits own their memory.
 func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) []Hit {
 	s.choose(p)
-	if len(s.sel.parts) == 0 {
+	if len(s.sel.parts) == 0 && !buf.wantsLines() {
 		s.skip(block)
 		buf.drop()
 		return nil
@@ -32,7 +32,7 @@ func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) 
 	defer p.end(r)
 	r.sieve.prefilter.Lines(&r.sc.blockMarks, block, func(start, end int, may bool) {
 		r.nul = r.sc.blockMarks.NUL
-		if raw := block[start:end]; !r.pass(raw, may) {
+		if raw := block[start:end]; r.everyLine || !r.pass(raw, may) {
 			r.clear = !may && !r.nul
 			r.line(raw, s.counters.Bytes+int64(start))
 		}
@@ -55,7 +55,7 @@ func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 	s.choose(p)
 	s.counters.Lines++
 	s.counters.Bytes += int64(len(rec.Text))
-	if len(s.sel.parts) == 0 {
+	if len(s.sel.parts) == 0 && !buf.wantsLines() {
 		s.counters.Evaluated++
 		s.drop()
 		buf.drop()
@@ -157,20 +157,21 @@ func (r *run) resolve(m moment) moment {
 
 // run is one call of Scan, Match or Flush.
 type run struct {
-	s        *Stream
-	sel      *selection
-	sieve    *sieve // of sel
-	sc       *scratch
-	now      time.Time
-	buf      *Buffer // nil: there is no hit yet, and no buffer of the caller
-	watch    bool    // for complaints
-	doubted  bool    // infrastructure rules do not trust the namespace of the stream
-	searched int     // lines without a level that may still be searched for words
-	mild     int     // lines with a harmless one
-	nul      bool    // there are NUL bytes
-	fields   []Field // of the record, beside those in its text
-	number   uint64  // of the record; 0: none
-	inPanic  *record // that the line belongs to
+	s         *Stream
+	sel       *selection
+	sieve     *sieve // of sel
+	sc        *scratch
+	now       time.Time
+	buf       *Buffer // nil: there is no hit yet, and no buffer of the caller
+	everyLine bool    // the buffer keeps it
+	watch     bool    // for complaints
+	doubted   bool    // infrastructure rules do not trust the namespace of the stream
+	searched  int     // lines without a level that may still be searched for words
+	mild      int     // lines with a harmless one
+	nul       bool    // there are NUL bytes
+	fields    []Field // of the record, beside those in its text
+	number    uint64  // of the record; 0: none
+	inPanic   *record // that the line belongs to
 	// clear means that the text of the physical line contains no text of the prefilter. It is
 	// unset before anything else is matched.
 	clear bool
@@ -189,7 +190,7 @@ func (p *Program) begin(buf *Buffer, block []byte, s *Stream, now time.Time) *ru
 	r := &sc.run
 	*r = run{s: s, sel: s.sel, sieve: s.sel.finder.sieve.Load(), sc: sc, now: now, buf: buf}
 	if buf != nil {
-		r.watch, r.searched, r.mild = buf.watch, buf.searched, buf.searched/4
+		r.everyLine, r.watch, r.searched, r.mild = buf.everyLine, buf.watch, buf.searched, buf.searched/4
 		r.doubted = p.doubts != nil && s.labels["namespace"] != "" && !p.doubts.Has(s.labels["namespace"])
 		if buf.searched < 0 {
 			r.mild = buf.searched
@@ -287,7 +288,7 @@ func (r *run) textMoment(raw []byte, at moment) moment {
 	switch {
 	case !r.s.opt.TextTime:
 		return at
-	case r.nul: // raw may not be part of the block
+	case r.nul, r.everyLine: // raw may not be part of the block, or its time is needed anyway
 		t, ok := lines.TextTime(trimCR(raw), r.now)
 		return r.dated(at, t, ok)
 	case r.undated == nil:

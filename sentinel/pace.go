@@ -1,5 +1,11 @@
 package sentinel
 
+import (
+	"github.com/cespare/xxhash/v2"
+
+	"crowsnest/internal/lineshape"
+)
+
 // Bounds of the lines that are looked at. A look takes some microseconds; a line that is
 // only counted takes a tenth of one.
 const (
@@ -24,6 +30,8 @@ type pace struct {
 	shapes  []shapeCount
 	parties map[string]*partyCount
 	all     partyCount
+	masks   lineshape.Masks
+	words   []byte // of a line
 }
 
 type shapeCount struct {
@@ -63,7 +71,7 @@ func (n *newShapes) admit(at int64) bool {
 
 // admit returns how many lines a look at this one stands for: 0 without a look.
 func (p *pace) admit(n *note, line string, at int64) (weight int64) {
-	h := shapeHash(n.stream, line)
+	h := p.shapeHash(n.stream, line)
 	x := &p.shapes[h%paceSlots]
 	shape, window := uint32(h>>32), uint32(at/shapeEvery)
 	admitted := true
@@ -107,26 +115,9 @@ func (p *pace) admitParty(party string, at int64) bool {
 // shapeHash hashes a stream and the letters of a line without the words that have a
 // digit: equal for repetitions of a message with other times and identifiers. It is much
 // cheaper than a pattern, and may be wrong.
-func shapeHash(seed uint64, line string) uint64 {
-	const prime = 0x100000001b3
-	h, word := seed^0xcbf29ce484222325, uint64(0)
-	digits := false
-	for i := range min(len(line), shapeWithin) {
-		switch c := line[i]; {
-		case 'a' <= c|0x20 && c|0x20 <= 'z':
-			word = (word ^ uint64(c)) * prime
-		case '0' <= c && c <= '9':
-			digits = true
-		case c == '-' || c == '.' || c == ':':
-		default:
-			if !digits {
-				h = (h ^ word) * prime
-			}
-			word, digits = 0, false
-		}
-	}
-	if !digits {
-		h = (h ^ word) * prime
-	}
+func (p *pace) shapeHash(stream uint64, line string) uint64 {
+	p.words = lineshape.AppendWords(p.words[:0], line[:min(len(line), shapeWithin)], &p.masks)
+	const prime = 0x9E3779B97F4A7C15
+	h := (xxhash.Sum64(p.words) ^ stream) * prime
 	return h ^ h>>29
 }

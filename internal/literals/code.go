@@ -25,6 +25,7 @@ func codeCond(c *codec.Codec, v *Cond) {
 		if c.Reading() {
 			v.lit = []byte(v.text.Text)
 			v.needle.text, v.needle.fold = v.lit, v.text.Fold
+			v.needle.setPair()
 		}
 		return
 	}

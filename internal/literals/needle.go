@@ -2,7 +2,6 @@ package literals
 
 import (
 	"bytes"
-	"strings"
 )
 
 // Needle searches for a text. It looks for the byte of the text that is rarest in log lines,
@@ -12,6 +11,7 @@ type Needle struct {
 	text []byte
 	fold bool
 	rare int // index of the rarest byte
+	pair pair
 }
 
 // NewNeedle returns a needle for a text. Every line contains an empty one.
@@ -22,6 +22,7 @@ func NewNeedle(t Text) Needle {
 			n.rare = i
 		}
 	}
+	n.setPair()
 	return n
 }
 
@@ -29,19 +30,25 @@ func NewNeedle(t Text) Needle {
 // first.
 const byFrequency = ` eaotnrisl"cdm-up=hg0f1/:2.bv3y5467k98wCSMxRPAT_INEDL,OFUKjqBV`
 
-// frequency estimates how often a byte is found; with fold, a letter of either case.
-func frequency(c byte, fold bool) int {
-	of := func(c byte) int {
-		if k := strings.IndexByte(byFrequency, c); k >= 0 {
-			return 10_000 / (k + 1)
-		}
-		return 0
+// frequencies estimate how often a byte is found; the second ones, with fold, a letter of
+// either case.
+var frequencies = func() (of [2][256]int) {
+	for k := range len(byFrequency) {
+		of[0][byFrequency[k]] = 10_000 / (k + 1)
 	}
-	if fold && 'a' <= c && c <= 'z' {
+	of[1] = of[0]
+	for c := 'a'; c <= 'z'; c++ {
 		const search = 100 // for the other case
-		return of(c) + of(c-'a'+'A') + search
+		of[1][c] += of[0][c-'a'+'A'] + search
 	}
-	return of(c)
+	return of
+}()
+
+func frequency(c byte, fold bool) int {
+	if fold {
+		return frequencies[1][c]
+	}
+	return frequencies[0][c]
 }
 
 // Index returns the first index of the text in line, -1 if there is none.
@@ -51,7 +58,15 @@ func (n *Needle) Index(line []byte) int {
 		return -1
 	case len(n.text) == 0:
 		return 0
-	case n.fold:
+	case vector && len(n.text) > 1:
+		return n.indexPair(line)
+	}
+	return n.indexPlain(line)
+}
+
+// indexPlain is Index without vector instructions, for a text that is not longer than the line.
+func (n *Needle) indexPlain(line []byte) int {
+	if n.fold {
 		return n.indexFold(line)
 	}
 	// A place of the rare byte in rest is a place of the text in line.

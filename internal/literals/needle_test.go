@@ -2,6 +2,7 @@ package literals
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -35,6 +36,44 @@ func FuzzNeedle(f *testing.F) {
 		folded := NewNeedle(Text{string(lower), true})
 		require.Equal(t, want, folded.Index([]byte(line)))
 	})
+}
+
+// The ways with and without vector instructions find the same places, wherever the text is and
+// the line ends.
+func TestNeedleWays(t *testing.T) {
+	requireSame := func(text Text, line string) {
+		n := NewNeedle(text)
+		want := -1
+		if len(line) >= len(text.Text) {
+			want = n.indexPlain([]byte(line))
+		}
+		require.Equal(t, want, n.Index([]byte(line)), "%v in %q", text, line)
+	}
+	for _, text := range []Text{{"ab", false}, {"ab", true}, {"reconciler_1", true}, {"aaa", false}, {"aaa", true}, {"q", true}, {"x\x80é", true}, {"[_]", true}} {
+		for before := range 140 {
+			for _, after := range []string{"", "a", strings.Repeat("z", 70)} {
+				for _, form := range []string{text.Text, strings.ToUpper(text.Text), text.Text[1:], "\r" + text.Text} {
+					requireSame(text, strings.Repeat(".", before)+form+after)
+					requireSame(text, strings.Repeat(text.Text[:1], before)+form+after)
+				}
+			}
+		}
+	}
+	r := rand.New(rand.NewPCG(5, 6))
+	draw := func(n int) string {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = "abAB_\x7f@`[{\x80\x00"[r.IntN(12)]
+		}
+		return string(b)
+	}
+	for range 50_000 {
+		text := Text{Text: draw(1 + r.IntN(5)), Fold: r.IntN(2) == 0}
+		if text.Fold {
+			text.Text = lower(text.Text)
+		}
+		requireSame(text, draw(r.IntN(200)))
+	}
 }
 
 func BenchmarkNeedle(b *testing.B) {

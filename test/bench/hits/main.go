@@ -126,7 +126,13 @@ func compared(o options) (all [][]string) {
 			all = append(all, slices.Concat(form, []string{log}))
 		}
 	}
-	return append(all, []string{"discover", o.log(traffic.CRI)})
+	for _, kind := range traffic.Kinds() {
+		all = append(all, []string{"discover", "-o", "json", "--top", "0", o.log(kind)})
+	}
+	for _, log := range append([]string{"testdata/incidents"}, o.logs...) {
+		all = append(all, []string{"discover", "-o", "json", "--top", "0", log}, []string{"discover", "--rules", "none", "--rules-out", "-", log})
+	}
+	return all
 }
 
 // measured are the commands that are measured, by name.
@@ -137,6 +143,7 @@ func measured(o options) []command {
 		{"cri, alerts", slices.Concat([]string{"scan"}, o.made(), []string{o.log(traffic.CRI)})},
 		{"cri, shipped rules", []string{"scan", o.log(traffic.CRI)}},
 		{"cri in gzip", slices.Concat([]string{"scan"}, o.made(), []string{o.log(traffic.CRI) + ".gz"})},
-		{"discover", []string{"discover", o.log(traffic.CRI)}},
+		{"discover, cri", []string{"discover", o.log(traffic.CRI)}},
+		{"discover, mix", []string{"discover", o.log(traffic.Mix)}},
 	}
 }

@@ -1,0 +1,59 @@
+package lineshape
+
+// AppendWords appends the letters of the words of a line that have no digit, and a star behind
+// each of them: the same for lines that differ only in numbers, times and ids. It is cheaper
+// than a shape. Words are separated by whatever is no letter, digit, dash, dot or colon, so
+// there may be empty ones.
+func AppendWords(out []byte, line string, m *Masks) []byte {
+	if vector && len(line) > 0 {
+		return appendWordsVector(out, line, m)
+	}
+	return appendWordsPlain(out, line)
+}
+
+// Classes of bytes of words. Others end a word.
+const (
+	figure = digit
+	letter = inName
+	joint  = quote
+)
+
+var wordClassOf = func() (of [256]uint8) {
+	for c := range of {
+		switch {
+		case '0' <= c && c <= '9':
+			of[c] = figure
+		case 'a' <= c|0x20 && c|0x20 <= 'z' && c < 0x80:
+			of[c] = letter
+		case c == '-' || c == '.' || c == ':':
+			of[c] = joint
+		}
+	}
+	return of
+}()
+
+// appendWordsPlain is AppendWords without vector instructions.
+func appendWordsPlain(out []byte, line string) []byte {
+	word, digits := len(out), false
+	end := func() {
+		if digits {
+			out = out[:word]
+		} else {
+			out = append(out, '*')
+		}
+		word, digits = len(out), false
+	}
+	for i := range len(line) {
+		switch c := line[i]; wordClassOf[c] {
+		case letter:
+			out = append(out, c)
+		case figure:
+			digits = true
+		case joint:
+		default:
+			end()
+		}
+	}
+	end()
+	return out
+}
