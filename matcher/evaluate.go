@@ -93,9 +93,10 @@ func (r *run) evaluate(text []byte, at moment) {
 // mark marks the parts to try on a text. It returns false if there are none.
 func (r *run) mark(text []byte) bool {
 	v, sc := r.sieve, r.sc
-	sc.found = sc.found[:0]
-	if !r.clear {
-		sc.found = v.prefilter.Append(sc.found, text, &sc.lineMarks)
+	if r.textAt >= 0 {
+		sc.found = v.prefilter.AppendWithin(sc.found[:0], text, r.textAt, &sc.blockMarks)
+	} else {
+		sc.found = v.prefilter.Append(sc.found[:0], text, &sc.lineMarks)
 	}
 	escaped := len(v.escaped) > 0 && lines.HasLetterEscape(text)
 	if !r.markByFields() && len(sc.found) == 0 && len(v.always) == 0 && !escaped {

@@ -16,7 +16,7 @@ type pending struct {
 // join adds a part to its line. A line that grows beyond MaxMerged is matched as it is;
 // its remaining parts are dropped.
 func (r *run) join(k int, e lines.Envelope, at moment, start int64) {
-	r.clear = false
+	r.textAt = -1
 	o := &r.s.open[k]
 	if o.skipping {
 		r.s.counters.Dropped++

@@ -164,7 +164,7 @@ func (r *run) endRecord(k int) {
 		return
 	}
 	r.s.records[k] = nil
-	r.clear = false
+	r.textAt = -1
 	r.s.counters.Evaluated += rec.parts
 	first := rec.lines[0]
 	before := len(r.hits())

@@ -33,11 +33,13 @@ func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) 
 	r.sieve.prefilter.Lines(&r.sc.blockMarks, block, func(start, end int, may bool) {
 		r.nul = r.sc.blockMarks.NUL
 		if raw := block[start:end]; r.everyLine || !r.pass(raw, may) {
-			r.clear = !may && !r.nul
+			if r.textAt = start; r.nul || !r.sieve.prefilter.Marks() {
+				r.textAt = -1
+			}
 			r.line(raw, s.counters.Bytes+int64(start))
 		}
 	})
-	r.clear = false
+	r.textAt = -1
 	s.counters.Bytes += int64(len(block))
 	if s.opt.Join == JoinBlock {
 		r.endRecord(0)
@@ -172,9 +174,9 @@ type run struct {
 	fields    []Field // of the record, beside those in its text
 	number    uint64  // of the record; 0: none
 	inPanic   *record // that the line belongs to
-	// clear means that the text of the physical line contains no text of the prefilter. It is
-	// unset before anything else is matched.
-	clear bool
+	// textAt is where in the block the text of the physical line begins, in which Lines has
+	// searched already. It is -1 when anything else is matched.
+	textAt int
 	// TextTime: what may have a time that is not read yet. One of them is nil.
 	prev    []byte // stamp of the newest envelope
 	undated []byte // the lines of the block since then, or since the last that was dated
@@ -188,7 +190,7 @@ func (p *Program) begin(buf *Buffer, block []byte, s *Stream, now time.Time) *ru
 	sc := p.scratches.Get().(*scratch)
 	sc.fit(s.sel)
 	r := &sc.run
-	*r = run{s: s, sel: s.sel, sieve: s.sel.finder.sieve.Load(), sc: sc, now: now, buf: buf}
+	*r = run{s: s, sel: s.sel, sieve: s.sel.finder.sieve.Load(), sc: sc, now: now, buf: buf, textAt: -1}
 	if buf != nil {
 		r.everyLine, r.watch, r.searched, r.mild = buf.everyLine, buf.watch, buf.searched, buf.searched/4
 		r.doubted = p.doubts != nil && s.labels["namespace"] != "" && !p.doubts.Has(s.labels["namespace"])
@@ -239,6 +241,9 @@ func (r *run) line(raw []byte, start int64) {
 		r.prev = r.sc.prev
 	}
 	at.stamp = e.Stamp
+	if r.textAt >= 0 {
+		r.textAt += len(raw) - len(e.Text)
+	}
 	k := 0
 	if e.Stderr {
 		k = 1
@@ -264,7 +269,7 @@ func (r *run) unwrap(raw []byte) (e lines.Envelope, ok bool) {
 	if s.envelope == FormatDocker || auto {
 		if e, ok = r.sc.docker.Read(raw); ok {
 			s.envelope = FormatDocker
-			r.clear = false // JSON escapes letters
+			r.textAt = -1 // JSON escapes letters
 			return e, true
 		}
 	}

@@ -12,6 +12,8 @@ const blockSize = 64
 type Marks struct {
 	// NUL is set while Lines is at a line of a block in which it has seen a NUL byte.
 	NUL bool
+	// at are the places in the block at which texts are in the line for which Lines calls line.
+	at []int
 
 	hashes [chunk + blockSize]byte   // of the pairs of bytes that begin there
 	ends   positions                 // of lines
@@ -63,33 +65,45 @@ func hasZero(x uint64) bool { return (x-0x0101010101010101)&^x&topBits != 0 }
 func (f *Filter) Marks() bool { return f != nil && f.buckets != nil }
 
 // Lines calls line for each line of a block, in order. A newline is not part of its line. may
-// is set if the line may contain a text.
+// is set if the line may contain a text. If Marks is true, AppendWithin finds the texts.
 func (f *Filter) Lines(m *Marks, block []byte, line func(start, end int, may bool)) {
 	if f == nil || f.buckets == nil {
 		f.plainLines(m, block, line)
 		return
 	}
 	m.NUL = false
-	start, may := 0, false
+	m.at = m.at[:0]
+	start := 0
 	for from := 0; from < len(block); {
 		c := f.buckets.mark(m, block[from:])
 		m.NUL = m.NUL || c.nul && bytes.IndexByte(block[from:from+c.size], 0) >= 0
 		places := c.places
 		for _, k := range c.ends {
 			for ; len(places) > 0 && places[0] < k; places = places[1:] {
-				may = may || f.isAt(m, block, from+int(places[0]))
+				f.note(m, block, from+int(places[0]))
 			}
-			line(start, from+int(k), may)
-			start, may = from+int(k)+1, false
+			line(start, from+int(k), len(m.at) > 0)
+			start, m.at = from+int(k)+1, m.at[:0]
 		}
 		for _, k := range places {
-			may = may || f.isAt(m, block, from+int(k))
+			f.note(m, block, from+int(k))
 		}
 		from += c.size
 	}
 	if start < len(block) {
-		line(start, len(block), may)
+		line(start, len(block), len(m.at) > 0)
 	}
+}
+
+// AppendWithin is Append for a part of the line for which Lines calls line now. The part
+// begins at byte from of the block, and m is that of Lines.
+func (f *Filter) AppendWithin(dst []int32, part []byte, from int, m *Marks) []int32 {
+	for _, at := range m.at {
+		if at >= from {
+			dst = f.appendAt(dst, part, at-from)
+		}
+	}
+	return dst
 }
 
 // plainLines is Lines for a filter that searches each line alone.
@@ -105,10 +119,11 @@ func (f *Filter) plainLines(m *Marks, block []byte, line func(start, end int, ma
 	}
 }
 
-// isAt reports whether a text is at a marked place.
-func (f *Filter) isAt(m *Marks, buf []byte, at int) bool {
-	m.found = f.appendAt(m.found[:0], buf, at)
-	return len(m.found) > 0
+// note keeps a marked place if a text is there.
+func (f *Filter) note(m *Marks, block []byte, at int) {
+	if m.found = f.appendAt(m.found[:0], block, at); len(m.found) > 0 {
+		m.at = append(m.at, at)
+	}
 }
 
 // appendMarked is Append with buckets.
