@@ -35,10 +35,12 @@ func (p *pattern) cause() cause {
 		k--
 	}
 	text := strings.Trim(strings.TrimSuffix(unifyPlaceholders(strings.Join(parts[k:end], ": ")), " [recovered]"), "()[]{}.,; ")
-	// Both "leader election" and "leaderelection" are common.
-	key := strings.NewReplacer(" ", "", "-", "", `"`, "").Replace(text)
-	return cause{key: key, words: distinctiveWords(text), remote: end < len(parts)}
+	return cause{key: withoutGaps.Replace(text), words: distinctiveWords(text), remote: end < len(parts)}
 }
+
+// withoutGaps makes texts equal that are often written both ways, such as "leader election"
+// and "leaderelection".
+var withoutGaps = strings.NewReplacer(" ", "", "-", "", `"`, "")
 
 // unifyPlaceholders makes all placeholders equal: the same value may be quoted in one line and
 // not in another, or may have digits in one and not in another.
