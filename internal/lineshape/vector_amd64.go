@@ -11,8 +11,8 @@ import (
 //go:generate go -C asm run . -out ../vector_amd64.s -stubs ../vectorstubs_amd64.go -pkg lineshape
 
 // vector reports whether the processor classifies and compresses 64 bytes at once. GODEBUG
-// can turn that off: cpu.avx512bw=off.
-var vector = cpu.X86.HasPOPCNT && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2
+// can turn that off: cpu.avx2=off.
+var vector = cpu.X86.HasAVX2 && cpu.X86.HasPOPCNT && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2
 
 const (
 	inBlock = 64

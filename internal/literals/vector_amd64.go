@@ -9,8 +9,8 @@ import (
 //go:generate go -C asm run . -out ../vector_amd64.s -stubs ../vectorstubs_amd64.go -pkg literals
 
 // vector reports whether the processor compares 64 bytes at once. GODEBUG can turn that off:
-// cpu.avx512bw=off.
-var vector = cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW
+// cpu.avx2=off.
+var vector = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW
 
 // find returns the first of n places of line, of which at least one is left, where the pair may
 // be; -1 if there is none.

@@ -5,7 +5,7 @@ import "golang.org/x/sys/cpu"
 //go:generate go -C asm run . -out ../vector_amd64.s -stubs ../vectorstubs_amd64.go -pkg prefilter
 
 // vector reports whether the processor looks 64 bytes up in a table of 128 at once. GODEBUG
-// can turn that off: cpu.avx2=off, cpu.avx512bw=off.
+// can turn that off: cpu.avx2=off.
 var vector = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasPOPCNT &&
 	cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI
 
