@@ -25,8 +25,11 @@ func TestOwnerPublishesAndUserInstalls(t *testing.T) {
 	run(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "Set the owner")
 	proxy := filepath.Join(t.TempDir(), path, "@v")
 	require.NoError(t, os.MkdirAll(proxy, 0o755))
-	run(t, dir, "git", "archive", "--format=zip", "--prefix="+path+"@"+version+"/", "-o", filepath.Join(proxy, version+".zip"),
-		"HEAD", ":!tools", ":!test/servers/build")
+	archive := []string{"archive", "--format=zip", "--prefix=" + path + "@" + version + "/", "-o", filepath.Join(proxy, version+".zip"), "HEAD", "."}
+	for _, inner := range strings.Fields(run(t, dir, "git", "ls-files", "*/go.mod")) {
+		archive = append(archive, ":!"+filepath.Dir(inner))
+	}
+	run(t, dir, "git", archive...)
 	run(t, dir, "cp", "go.mod", filepath.Join(proxy, version+".mod"))
 	require.NoError(t, os.WriteFile(filepath.Join(proxy, version+".info"), []byte(`{"Version":"`+version+`"}`), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(proxy, "list"), []byte(version+"\n"), 0o600))
