@@ -4,4 +4,5 @@ package literals
 
 const vector = false
 
-func (p *pair) find([]byte, int) int { panic("there are no vector instructions") }
+// find excludes no place. Without vector instructions Index does not call it.
+func (p *pair) find([]byte, int) int { return 0 }
