@@ -159,9 +159,11 @@ func (b *tab) until(expression string) {
 	require.True(b.t, ok, expression)
 }
 
-// press presses keys, one after the other.
+// press presses keys, one after the other. It waits for the scripts of the page first: a page
+// that has just been opened ignores keys until they run.
 func (b *tab) press(keys ...string) {
 	b.t.Helper()
+	b.until(`document.readyState === "complete"`)
 	for _, k := range keys {
 		if len(k) != 1 || k < " " {
 			b.run(chromedp.KeyEvent(k))
