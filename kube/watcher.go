@@ -23,6 +23,10 @@ const (
 	FirstRetry = 500 * time.Millisecond
 
 	maxWait = 30 * time.Second
+
+	// earlyRefusals is how many consecutive 403 are retried like other errors. An API server
+	// that has just started answers 403 until it has read its roles.
+	earlyRefusals = 5
 )
 
 // Handler receives what a Watcher reads. Calls do not overlap. An error ends the list or
@@ -75,6 +79,7 @@ type Watcher struct {
 	version string // to watch from; "" : list first
 	listed  time.Time
 	tries   int // consecutive failures; guarded by mu
+	refused int // consecutive answers 403; guarded by mu
 
 	calls sync.Mutex // held during the calls that a watch and its proof of progress make
 
@@ -233,7 +238,7 @@ func (w *Watcher) set(f func(*State)) {
 }
 
 func (w *Watcher) passed() {
-	w.set(func(*State) { w.tries = 0 })
+	w.set(func(*State) { w.tries, w.refused = 0, 0 })
 	w.Handler.Passed()
 }
 
@@ -242,16 +247,24 @@ func (w *Watcher) outcome(err error) time.Duration {
 	if err == nil {
 		return 0
 	}
+	code := Code(err)
 	w.mu.Lock()
 	w.tries++
-	tries, lasting := w.tries, w.tries > 1 || !w.state.Synced
+	if code == http.StatusForbidden {
+		w.refused++
+	} else {
+		w.refused = 0
+	}
+	tries, refused, synced := w.tries, w.refused, w.state.Synced
 	w.mu.Unlock()
-	wait := Backoff(tries)
-	switch code := Code(err); {
+	wait, lasting := Backoff(tries), tries > 1 || !synced
+	switch {
 	case Expired(err):
 		w.version, wait, lasting = "", max(wait, time.Second), tries > 2
 	case code == http.StatusUnauthorized && tries == 1:
 		wait, lasting = FirstRetry, false // the credentials are read again
+	case refused > 0 && refused <= earlyRefusals:
+		wait, lasting = Backoff(refused), !synced
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		wait, lasting = SlowRetry, true
 	case code == http.StatusTooManyRequests:

@@ -334,6 +334,33 @@ func TestCut(t *testing.T) {
 	})
 }
 
+// TestRefused: an API server that has just started answers 403 for some seconds. A right that
+// was really withdrawn is reported, and asked for every half minute.
+func TestRefused(t *testing.T) {
+	refuse := func(*http.Request) *http.Response { return fakekube.Answer(http.StatusForbidden, "forbidden") }
+	inBubble(t, func(b *watching) {
+		b.api.Break(refuse)
+		b.api.Cut()
+		b.pass(10 * time.Second)
+		b.api.Break(nil)
+		b.pass(9 * time.Second)
+		require.NoError(b, b.lasting)
+		require.True(b, b.w.State().Open)
+
+		b.pass(time.Minute)
+		b.errs = nil
+		b.api.Break(refuse)
+		b.api.Cut()
+		b.pass(10 * time.Second)
+		require.NoError(b, b.lasting)
+		b.pass(20 * time.Second)
+		require.ErrorContains(b, b.lasting, "forbidden")
+		tries := len(b.errs)
+		b.pass(10 * time.Minute)
+		require.InDelta(b, 20, len(b.errs)-tries, 2)
+	})
+}
+
 // TestRewound: after the storage was restored from a backup, a watch from a later version
 // would stay silent.
 func TestRewound(t *testing.T) {

@@ -153,7 +153,7 @@ func (r *reader) lack(at time.Time) time.Duration {
 	if at.Sub(r.missing) < removedAfter && len(r.objects)+len(r.restored) > 0 {
 		r.s.turn.Unlock()
 		r.report(fmt.Sprintf("the API server no longer has %s; if that lasts for %v, its objects count as removed", r.subject.resource, removedAfter))
-		return kube.SlowRetry
+		return min(max(time.Second, at.Sub(r.missing)), kube.SlowRetry)
 	}
 	r.round++
 	r.removeUnlisted()
