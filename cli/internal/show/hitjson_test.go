@@ -107,17 +107,6 @@ func TestClock(t *testing.T) {
 	})
 }
 
-func FuzzQuoted(f *testing.F) {
-	for _, s := range []string{"", `"\`, "0123456\"89", "\x1f2345678", "abcdefg\x80", "é\u2028\xff"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		var want strings.Builder
-		require.NoError(t, JSON(&want, s, false))
-		require.Equal(t, want.String(), string(appendQuoted(nil, s))+"\n")
-	})
-}
-
 func BenchmarkHits(b *testing.B) {
 	r := &rules.Rule{Alert: "ClusterAPIAggregationFails", CapturedNames: []string{"namespace", "name"}}
 	line := `E1120 10:00:00.001957       1 handler.go:159] "Failed to aggregate ControlPlane, MachinePool, MachineDeployment's RollingOut conditions" err="the server has asked for the client to provide credentials" controller="machinepool" controllerKind="MachinePool" MachinePool="team-red/turin" namespace="team-red" name="turin" reconcileID="a9e9114c-42f3-4f04-a621-14bea3915eb7"`
