@@ -10,6 +10,8 @@ type Buffer struct {
 	text   []byte // the newest chunk of other lines and values
 	values []string
 
+	withoutIDs bool
+
 	everyLine bool
 	lines     []Line
 
@@ -17,6 +19,10 @@ type Buffer struct {
 	searched   int
 	complaints []Complaint
 }
+
+// NewBufferWithoutIDs returns a buffer. The hits of calls that use it have no ID, which takes
+// time to compute.
+func NewBufferWithoutIDs() *Buffer { return &Buffer{withoutIDs: true} }
 
 // Bounds of the chunks of a Buffer.
 const (

@@ -16,10 +16,16 @@ func TestBuffer(t *testing.T) {
 	p := benchProgram(t, set)
 	lines := benchLines(set, 256<<10, 0.9)
 	var buf Buffer
-	own, borrowed := NewStream(manager, StreamOptions{}), NewStream(manager, StreamOptions{})
+	own, borrowed, other := NewStream(manager, StreamOptions{}), NewStream(manager, StreamOptions{}), NewStream(manager, StreamOptions{})
+	withoutIDs := NewBufferWithoutIDs()
 	for _, b := range split(string(lines), rand.New(rand.NewPCG(1, 2))) {
 		want := p.Scan(own, []byte(b), arrival)
 		require.Equal(t, want, p.ScanInto(&buf, borrowed, []byte(b), arrival))
+		for i := range want {
+			require.NotZero(t, want[i].ID)
+			want[i].ID = 0
+		}
+		require.Equal(t, want, p.ScanInto(withoutIDs, other, []byte(b), arrival))
 	}
 	require.Equal(t, own.Counters(), borrowed.Counters())
 	for _, rec := range []string{"an ordinary line", set[1].text, ""} {

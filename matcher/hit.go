@@ -69,7 +69,8 @@ type Hit struct {
 	// ID is the fingerprint of the line: of the stream's identity, the line's time as it
 	// was read, and its text; and of its place, if equal lines have the same time and the
 	// source knows places. It survives restarts. For a line that states no time, the time
-	// of arrival and the line number take the place of its time.
+	// of arrival and the line number take the place of its time. It is 0 if the Buffer is of
+	// NewBufferWithoutIDs.
 	ID uint64
 }
 

@@ -87,6 +87,9 @@ func (r *run) fill(out []string, pt *part, l *line) {
 // distinguished by arrival and number, which does not survive a restart. Equal lines of
 // one time are distinguished by their places, if the source knows them.
 func (r *run) fingerprint(text []byte, m moment) uint64 {
+	if r.buf != nil && r.buf.withoutIDs {
+		return 0
+	}
 	at, number := m.time, uint64(0)
 	if !m.own {
 		at, number = r.now, uint64(m.number)+1

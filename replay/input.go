@@ -55,6 +55,7 @@ type reader struct {
 	wait   func()          // called before a read; may be nil
 	// complaints is ScanOptions.OnComplaints.
 	complaints func(*matcher.Stream, []matcher.Complaint)
+	hitsOnly   bool // ScanOptions.HitsOnly
 
 	rc      io.ReadCloser
 	lines   *wholelines.Reader
@@ -93,7 +94,7 @@ func newReaders(inputs []Input, prog *matcher.Program, opt ScanOptions) []*reade
 	out := make([]*reader, len(inputs))
 	for i, in := range inputs {
 		out[i] = &reader{
-			in: in, order: i, prog: prog, now: opt.Now, ahead: ahead, size: size, complaints: opt.OnComplaints,
+			in: in, order: i, prog: prog, now: opt.Now, ahead: ahead, size: size, complaints: opt.OnComplaints, hitsOnly: opt.HitsOnly,
 			opt: matcher.StreamOptions{Lenient: opt.Lenient && !in.Exact, TextTime: true, Join: matcher.JoinStream},
 		}
 	}
@@ -254,10 +255,13 @@ func (r *reader) buffer() *matcher.Buffer {
 		r.free = r.free[:k]
 		return buf
 	}
-	if r.complaints == nil {
-		return new(matcher.Buffer)
+	switch {
+	case r.complaints != nil:
+		return matcher.NewBuffer(searchedLines)
+	case r.hitsOnly:
+		return matcher.NewBufferWithoutIDs()
 	}
-	return matcher.NewBuffer(searchedLines)
+	return new(matcher.Buffer)
 }
 
 // report passes on the complaints of a block.
