@@ -64,7 +64,7 @@ func (t *keyReader) mayBeKey(i int) bool {
 				return t.table.MayEnd(letters[2], letters[1], letters[0]) != 0
 			}
 		case !isKeyByte(c) && (n > 0 || !isBlank(c) && !isQuote(c) && c != '\\' && c != ']'):
-			return n == 2 && strings.IndexByte("pdqPDQ", letters[1]) >= 0 || n == 1 && isQuote(t.s[i-1])
+			return n == 2 && strings.IndexByte("pdqPDQ", letters[1]) >= 0 || n == 1 && isQuote(t.s[i-1]) && strings.IndexByte("dpqk", letters[0]) >= 0
 		}
 	}
 	return true
@@ -74,7 +74,7 @@ func (t *keyReader) mayBeKey(i int) bool {
 func (t *keyReader) keyBefore(i int) key {
 	s, k := t.s, key{to: t.back(i, maxSpaces, isBlank)}
 	k.spaced = k.to < i
-	if k.to > 0 && s[k.to-1] == ']' && t.byteAt(i+1) == '>' { // ["password"]=> of PHP
+	if k.to > 0 && s[k.to-1] == ']' && strings.HasPrefix(s[i:], "=>") { // ["password"]=> of PHP
 		k.to--
 	}
 	if k.to > 0 && isQuote(s[k.to-1]) {
@@ -100,14 +100,17 @@ func (t *keyReader) keyBefore(i int) key {
 		if word, _ := lastWordOf(strings.TrimRight(t.before(k.from, 16), "\\n \n")); word.String() == "snmp" || word.String() == "auth" {
 			k.class = keys.Strong
 		}
-	case k.class == keys.None && k.quoted && len(name) <= 2 && t.jwk.ask(func() bool { return strings.Contains(s, "kty") }):
-		if slices.Contains([]string{"d", "p", "q", "dp", "dq", "qi", "k"}, name) { // the private part of a JSON web key
-			k.class = keys.Strong
-		}
+	case k.class == keys.None && k.quoted && isPartOfJWK(name) && t.jwk.ask(func() bool { return strings.Contains(s, "kty") }):
+		k.class = keys.Strong
 	case k.class == keys.None || k.class == keys.Query:
 		k = t.phrase(k)
 	}
 	return k
+}
+
+// isPartOfJWK reports whether a name is that of a private part of a JSON web key.
+func isPartOfJWK(name string) bool {
+	return len(name) <= 2 && slices.Contains([]string{"d", "p", "q", "dp", "dq", "qi", "k"}, name)
 }
 
 // equalsAny reports whether s is one of the words, in any case.

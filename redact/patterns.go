@@ -1,6 +1,8 @@
 package redact
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -8,11 +10,14 @@ import (
 	"crowsnest/redact/internal/marks"
 )
 
-// typicalLines have bytes about as often as logs of controllers.
+// typicalLines have bytes about as often, and as near to each other, as logs of controllers.
 const typicalLines = `E1120 10:00:00.001957       1 handler.go:159] "Failed to aggregate conditions" err="context deadline exceeded" ` +
-	`controller="machinepool" MachinePool="team-red/turin-md-0" namespace="team-red" name="turin" reconcileID="a9e9114c-42f3-4f04-a621-14bea3915eb7"` +
+	`controller="machinepool" controllerGroup="cluster.x-k8s.io" controllerKind="MachinePool" MachinePool="team-red/turin-md-0" namespace="team-red" name="turin" reconcileID="a9e9114c-42f3-4f04-a621-14bea3915eb7"` +
 	`{"level":"error","ts":"2026-01-01T00:00:00.000Z","logger":"controller","msg":"Reconciler error","object":{"name":"m-1","namespace":"ns"},` +
-	`"error":"admission webhook \"validate.example.com\" denied the request: timeout"}`
+	`"error":"admission webhook \"validate.example.com\" denied the request: timeout"}` +
+	`2026-01-01T12:34:56.789Z	INFO	controllers.MachineDeployment	waiting for machines	{"v":0,"cluster":"default/prod","replicas":3}` +
+	`level=warn ts=2026-01-01T12:34:56Z caller=queue.go:274 component=sender msg="Retrying request" attempts=4 ` +
+	`err="Post \"https://api.example.com:6443/v1/items\": dial tcp 10.96.0.1:443: connect: connection refused"`
 
 // codeSets make patterns of places at which a finder may find something. They may include
 // other places, but miss none, unless the text has a percent sign.
@@ -42,6 +47,11 @@ func (c codeSets) each(s string) []marks.Set {
 		all[i] = 1 << (c.h.codes[s[i]] >> 12)
 	}
 	return all
+}
+
+// either returns the codes of a small letter and its capital.
+func (c codeSets) either(letter byte) marks.Set {
+	return c.of(func(b byte) bool { return isLetter(b) && b|0x20 == letter })
 }
 
 // tokens returns the patterns of prefixes, and of the byte before them.
@@ -89,21 +99,30 @@ type list = []marks.Set
 
 // otherSigns returns the patterns of signs that do not follow a key.
 func (c codeSets) otherSigns() []marks.Pattern {
-	digit, base36, alnum, quote, escape := c.of(isDigit), c.of(isBase36), c.of(isAlnum), c.of(isQuote), c.bytes(`\`)
+	base36, quote, escape := c.of(isBase36), c.of(isQuote), c.bytes(`\`)
 	letterOrDash := c.of(func(b byte) bool { return isLetter(b) || b == '-' })
 	noKey := c.before(func(b byte) bool { return !isKeyByte(b) })
+	keyEnd := c.before(func(b byte) bool { return isKeyByte(b) || isBlank(b) || isQuote(b) || b == '\\' || b == ',' })
 	return []marks.Pattern{
 		sign(c.bytes("="), list{c.of(isBase64)}, c.bytes("=")),                           // azureStorageKey
 		sign(c.bytes(":"), nil, c.bytes("/"), c.bytes("/")),                              // userinfo
-		sign(c.bytes(":"), list{alnum}, base36, base36, base36),                          // rancherToken
-		sign(c.bytes(":"), list{alnum | c.bytes("*")}, digit, digit, digit),              // passwordFile
 		sign(c.bytes("."), list{base36, base36, base36, base36}, base36, base36, base36), // bootstrapToken
 		sign(c.bytes("@"), nil), // loginAt
 		sign(c.bytes(">"), nil), // element, and -> after a key
 		sign(c.bytes("-"), list{noKey}, letterOrDash),
 		sign(c.bytes("-"), list{escape, c.of(isWordByte)}, letterOrDash),
-		sign(quote, list{c.of(isBlank)}),
+		sign(quote, list{keyEnd, c.of(isBlank)}),
 		sign(quote, list{c.of(isBlank) | escape, escape}),
+	}
+}
+
+// longSigns returns the patterns of signs that are known by what follows them, and of the byte
+// before them.
+func (c codeSets) longSigns() []marks.Pattern {
+	alnum, base36, digit, colon := c.of(isAlnum), c.of(isBase36), c.of(isDigit), c.bytes(":")
+	return []marks.Pattern{
+		{alnum, colon, base36, base36, base36, base36, base36, base36},                                         // rancherToken
+		{alnum | c.bytes("*"), colon, digit, digit, digit, digit | colon, colon | c.of(isWordByte), marks.Any}, // passwordFile
 	}
 }
 
@@ -113,9 +132,8 @@ func (c codeSets) keyEnds() (all []marks.Pattern) {
 	for _, word := range keys.Words() {
 		word = word[max(0, len(word)-4):]
 		before := list{marks.Any, letter, letter, letter}
-		lower, upper := c.each(word), c.each(strings.ToUpper(word))
 		for k := range word {
-			before[4-len(word)+k] = lower[k] | upper[k]
+			before[4-len(word)+k] = c.either(word[k])
 		}
 		if len(word) == 4 {
 			before[0] |= other
@@ -134,11 +152,34 @@ func (c codeSets) oddKeys() (all []marks.Pattern) {
 	other := c.before(func(b byte) bool { return !isLetter(b) })
 	add := func(before ...marks.Set) { all = append(all, sign(separators, before)) }
 	add(joint, letter)
-	add(joint, letter, letter)
 	add(other, c.bytes("pdqPDQ"), letter)
 	add(gap|letter|1<<marks.Edge, gap|letter|1<<marks.Edge, gap&^quote)
 	add(gap, quote)
-	add(other, letter, quote)
-	add(other, letter, letter, quote)
+	add(joint, letter, quote)
+	add(other, c.bytes("dpqk"), quote)
+	add(other, c.bytes("pdqPDQ"), letter, quote)
+	// A joint may be before the last two letters of a key.
+	for _, end := range c.pairsAtEnd() {
+		add(joint, end[0], end[1])
+		add(joint, end[0], end[1], quote)
+	}
+	return all
+}
+
+// pairsAtEnd returns the last two letters of the words that keys may end with, each last letter
+// once: with all that may be before it.
+func (c codeSets) pairsAtEnd() (all [][2]marks.Set) {
+	before := map[byte]marks.Set{}
+	for _, word := range keys.Words() {
+		n := len(word)
+		if n == 1 {
+			before[word[0]] = c.of(isLetter)
+		} else {
+			before[word[n-1]] |= c.either(word[n-2])
+		}
+	}
+	for _, last := range slices.Sorted(maps.Keys(before)) {
+		all = append(all, [2]marks.Set{before[last], c.either(last)})
+	}
 	return all
 }

@@ -2,7 +2,6 @@ package redact
 
 import (
 	"math/bits"
-	"strings"
 	"sync"
 
 	"crowsnest/redact/internal/clean"
@@ -37,7 +36,7 @@ var quickKnown = sync.OnceValue(func() *quickTables {
 	sets := codeSets{h}
 	return &quickTables{
 		alphabet: a,
-		tokens:   marks.NewWindows(a, sets.tokens(tokenRules()), 1, typicalLines),
+		tokens:   marks.NewWindows(a, append(sets.tokens(tokenRules()), sets.longSigns()...), 1, typicalLines),
 		signs:    marks.NewWindows(a, sets.signs(), 4, typicalLines),
 	}
 })
@@ -84,11 +83,13 @@ func (q *quick) forget() {
 	q.text.Clear()
 }
 
-// noTokens reports whether no token begins at one of the places.
+// noTokens reports whether no token begins at one of the places, and no sign is there that has
+// a secret beside it.
 func (q *quick) noTokens(places []uint64) bool {
 	for b, set := range places {
 		for ; set != 0; set &= set - 1 {
-			if p := q.token(b*64 + bits.TrailingZeros64(set)); !p.empty() {
+			i := b*64 + bits.TrailingZeros64(set)
+			if !q.token(i).empty() || q.s[i] == ':' && !q.at(i).empty() {
 				return false
 			}
 		}
@@ -100,7 +101,7 @@ func (q *quick) noTokens(places []uint64) bool {
 func (q *quick) noSigns(places []uint64) bool {
 	for b, set := range places {
 		for ; set != 0; set &= set - 1 {
-			if i := b*64 + bits.TrailingZeros64(set); q.isSign(i) && !q.at(i).empty() {
+			if i := b*64 + bits.TrailingZeros64(set); !q.isInTime(i) && !q.at(i).empty() {
 				return false
 			}
 		}
@@ -108,53 +109,59 @@ func (q *quick) noSigns(places []uint64) bool {
 	return true
 }
 
-// isSign reports whether scan looks at the byte at i.
-func (q *quick) isSign(i int) bool {
-	if i+1 >= len(q.s) {
+// isInTime reports whether the byte at i is between hours and minutes behind a date, as in
+// "1120 10:04:". No key is before it, and what follows is too short for a token. Without a date,
+// "key 10" may be before it.
+func (q *quick) isInTime(i int) bool {
+	if i < 5 || i+3 >= len(q.s) {
 		return false
 	}
-	h, before := q.tables.hints, uint32(codeEdge)
-	if i > 0 {
-		before = h.codes[q.s[i-1]]
-	}
-	return h.signs.has(h.window(before, q.s[i], q.s[i+1]))
+	t := q.s[i-5 : i+4]
+	return t[5] == ':' && isDigit(t[0]) && isDigit(t[1]) && t[2] == ' ' && isDigit(t[3]) && isDigit(t[4]) &&
+		isDigit(t[6]) && isDigit(t[7]) && t[8] == ':'
 }
 
 // isOrdinary reports whether hideWords leaves a word.
 func (q *quick) isOrdinary(from, to int) bool {
-	if isDull(to-from, q.text.Count(from, to)) {
-		return true
-	}
-	if shape.IsUUID(q.s[from:to]) && !mayAnnounceUUID(q.s[max(0, from-64):from]) {
+	if shape.IsUUID(q.s[from:to]) {
+		if !mayAnnounceUUID(q.s[max(0, from-64):from]) {
+			return true
+		}
+	} else if q.isDull(from, to) {
 		return true
 	}
 	first, end := q.secretWord(q.s, from, to)
 	return first >= end
 }
 
-// isDull excludes most words and names: secretWord finds no secret in a word of n bytes with
-// these counts.
-func isDull(n int, c marks.Counts) bool {
+// isDull excludes most words and names: secretWord finds no secret in such a word, if it is no
+// UUID.
+func (q *quick) isDull(from, to int) bool {
+	n, c := to-from, q.text.Count(from, to)
 	switch {
 	case c.Digit == 0 && (c.Upper == 0 || c.Lower == 0):
 		return true
-	case n == uuidLength:
-		return false
 	case c.Upper == 0 || c.Lower == 0:
-		return n < shape.MinPlain || c.Upper == 0 && c.Digit < 2 && n < shape.MinHex
+		if n < shape.MinPlain || c.Upper == 0 && c.Digit < 2 && n < shape.MinHex {
+			return true
+		}
+		if c.Upper > 0 || c.Lower+c.Digit == n || n > marks.MaxOrder {
+			return false
+		}
+		// Names such as edge-17/infra-2: none of their parts may be random.
+		o := q.text.Order(from, to)
+		return !o.Run && (10*c.Digit < n || 100*o.Shifts < 22*n)
 	case c.Digit > 0:
 		return false
 	}
 	// Words in which few capitals follow small letters, and which are no base64.
-	return c.Upper <= 2 || c.Lower <= 2 || c.Upper+c.Lower == n && n < shape.MinPlain && 100*c.Changes < 18*n
+	return c.Upper <= 2 || c.Lower <= 2 || c.Upper+c.Lower == n && n < shape.MinPlain && 100*q.text.Order(from, to).Capitals < 18*n
 }
-
-const uuidLength = 36
 
 // mayAnnounceUUID is a fast filter for announces of a uuid.
 func mayAnnounceUUID(before string) bool {
 	n := len(before)
-	for n > 0 && strings.IndexByte("\"=: \\", before[n-1]) >= 0 {
+	for n > 0 && isAround(before[n-1]) {
 		n--
 	}
 	if n < 2 || !isLetter(before[n-1]) || !isLetter(before[n-2]) {
@@ -166,3 +173,6 @@ func mayAnnounceUUID(before string) bool {
 	}
 	return false
 }
+
+// isAround reports whether a byte may be between an announcement and its uuid.
+func isAround(c byte) bool { return c == '"' || c == '=' || c == ':' || c == ' ' || c == '\\' }

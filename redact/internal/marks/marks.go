@@ -6,6 +6,7 @@
 package marks
 
 import (
+	"encoding/binary"
 	"math/bits"
 )
 
@@ -16,6 +17,7 @@ const (
 	Edge = 63
 
 	block = 64
+	edges = Edge * 0x0101010101010101
 )
 
 // Kinds of bytes. An alphabet may have four more above these.
@@ -54,9 +56,7 @@ type Text struct {
 // ASCII. A text may have MaxText bytes.
 func (t *Text) Read(a *Alphabet, s string) (kinds uint8, ascii bool) {
 	t.Clear()
-	for i := range 8 {
-		t.codes[block-1-i] = Edge
-	}
+	binary.LittleEndian.PutUint64(t.codes[block-8:block], edges)
 	if len(s) == 0 {
 		return 0, true
 	}
@@ -106,7 +106,7 @@ func (t *Text) Words(found func(from, to int) bool) bool {
 			if end >= (b+1)*block {
 				break
 			}
-			set &= ^uint64(0) << (end % block)
+			set &= ^uint64(0) << (uint(end) % block)
 		}
 	}
 	return true
@@ -115,17 +115,16 @@ func (t *Text) Words(found func(from, to int) bool) bool {
 // starts returns the places of a block from which on Long bytes are of the kind Word.
 func (t *Text) starts(b int) uint64 {
 	x, y := t.kinds[b][3], t.kinds[b+1][3]
-	for n := 1; n < Long; n *= 2 {
-		x &= x>>n | y<<(block-n)
-		y &= y >> n
-	}
-	return x
+	x, y = x&(x>>1|y<<(block-1)), y&(y>>1)
+	x, y = x&(x>>2|y<<(block-2)), y&(y>>2)
+	x, y = x&(x>>4|y<<(block-4)), y&(y>>4)
+	return x & (x>>8 | y<<(block-8))
 }
 
 // wordEnd returns the first place from i on whose byte is not of the kind Word.
 func (t *Text) wordEnd(i int) int {
 	for {
-		rest := ^t.kinds[i/block][3] >> (i % block)
+		rest := ^t.kinds[uint(i)/block][3] >> (uint(i) % block)
 		if rest != 0 {
 			return i + bits.TrailingZeros64(rest)
 		}
@@ -133,23 +132,49 @@ func (t *Text) wordEnd(i int) int {
 	}
 }
 
-// Counts are the bytes of a word that are of the kinds Upper, Lower and Digit. Changes are the
-// capitals that follow a small letter of the word.
-type Counts struct{ Upper, Lower, Digit, Changes int }
+// Counts are the bytes of a word that are of the kinds Upper, Lower and Digit.
+type Counts struct{ Upper, Lower, Digit int }
 
 // Count counts the bytes between two places.
 func (t *Text) Count(from, to int) (c Counts) {
-	small := uint64(0) // whether the byte before is
 	for from < to {
-		b, n := from/block, min(to, (from/block+1)*block)-from
-		mask := ^uint64(0) >> (block - n) << (from % block)
-		upper, lower := t.kinds[b][0]&mask, t.kinds[b][1]&mask
-		c.Upper += bits.OnesCount64(upper)
-		c.Lower += bits.OnesCount64(lower)
-		c.Digit += bits.OnesCount64(t.kinds[b][2] & mask)
-		c.Changes += bits.OnesCount64(upper & (lower<<1 | small))
-		small = lower >> (block - 1)
+		here, n := &t.kinds[uint(from)/block], min(to, (from/block+1)*block)-from
+		mask := ^uint64(0) >> uint(block-n) << (uint(from) % block)
+		c.Upper += bits.OnesCount64(here[0] & mask)
+		c.Lower += bits.OnesCount64(here[1] & mask)
+		c.Digit += bits.OnesCount64(here[2] & mask)
 		from += n
 	}
 	return c
+}
+
+// Order is how the kinds of the bytes of a word follow each other.
+type Order struct {
+	Capitals int  // that follow a small letter
+	Shifts   int  // digits that follow a small letter, and small letters that follow a digit
+	Run      bool // MinRun letters and digits follow each other
+}
+
+const (
+	// MaxOrder is the length of the longest word of which Order is known.
+	MaxOrder = block
+	// MinRun is the least length of a run.
+	MinRun = 20
+)
+
+// Order returns the order of the bytes between two places, which are not farther from each
+// other than MaxOrder.
+func (t *Text) Order(from, to int) Order {
+	here, next, shift := &t.kinds[uint(from)/block], &t.kinds[uint(from)/block+1], uint(from)%block
+	mask := ^uint64(0) >> (uint(from-to) % block)
+	upper := (here[0]>>shift | next[0]<<1<<(block-1-shift)) & mask
+	lower := (here[1]>>shift | next[1]<<1<<(block-1-shift)) & mask
+	digit := (here[2]>>shift | next[2]<<1<<(block-1-shift)) & mask
+	run := upper | lower | digit
+	run &= run >> 1
+	run &= run >> 2
+	run &= run >> 4
+	run &= run >> 8
+	run &= run >> (MinRun - 16)
+	return Order{bits.OnesCount64(upper & (lower << 1)), bits.OnesCount64(digit&(lower<<1) | lower&(digit<<1)), run != 0}
 }

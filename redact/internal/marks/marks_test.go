@@ -152,11 +152,10 @@ func TestWords(t *testing.T) {
 				}
 				return n
 			}
-			c := Counts{Upper: count("AB"), Lower: count("ab"), Digit: count("1")}
-			for _, pair := range []string{"aA", "aB", "bA", "bB"} {
-				c.Changes += strings.Count(word, pair)
+			require.Equal(t, Counts{Upper: count("AB"), Lower: count("ab"), Digit: count("1")}, text.Count(from, to))
+			if len(word) <= MaxOrder {
+				require.Equal(t, orderOf(word), text.Order(from, to))
 			}
-			require.Equal(t, c, text.Count(from, to))
 			return true
 		}))
 		require.Equal(t, want, got, s)
@@ -168,6 +167,21 @@ func TestWords(t *testing.T) {
 		require.Equal(t, MaxText, to-from)
 		return false
 	}))
+}
+
+func orderOf(word string) (o Order) {
+	for i := range len(word) - 1 {
+		switch pair := word[i : i+2]; {
+		case strings.Contains("aA aB bA bB", pair):
+			o.Capitals++
+		case strings.Contains("a1 b1 1a 1b", pair):
+			o.Shifts++
+		}
+	}
+	for part := range strings.FieldsFuncSeq(word, func(c rune) bool { return c == '-' || c == '_' }) {
+		o.Run = o.Run || len(part) >= MinRun
+	}
+	return o
 }
 
 // TestClear: nothing of a text stays.

@@ -27,16 +27,10 @@ type Windows struct {
 }
 
 // NewWindows returns windows for the patterns, whose first byte is so many bytes before the
-// place that they mark, at most 8. Bytes are taken to be as frequent as in the sample.
+// place that they mark, at most 8. They mark few places of texts like the sample.
 func NewWindows(a *Alphabet, patterns []Pattern, before int, sample string) *Windows {
 	w := &Windows{before: before}
-	var x assigner
-	for i := range x.freq {
-		x.freq[i] = 1e-3
-	}
-	for i := range len(sample) {
-		x.freq[a.codes[sample[i]&0x7f]] += 1 / float64(len(sample))
-	}
+	x := newAssigner(a, sample)
 	x.assign(patterns)
 	for i := range x.buckets {
 		w.put(i, &x.buckets[i].has)
@@ -44,10 +38,47 @@ func NewWindows(a *Alphabet, patterns []Pattern, before int, sample string) *Win
 	return w
 }
 
+// inSample is how much of a sample is looked at, in blocks.
+const inSample = 16
+
+// places are a set of places in the sample.
+type places [inSample]uint64
+
+var everywhere = func() (all places) {
+	for i := range all {
+		all[i] = ^uint64(0)
+	}
+	return all
+}()
+
+func (p *places) or(q *places) {
+	for i := range p {
+		p[i] |= q[i]
+	}
+}
+
 // assigner assigns patterns to buckets such that few places are marked.
 type assigner struct {
-	freq    [block]float64
+	freq    [block]float64       // of codes
+	codeAt  [Width][block]places // where a neighbour has a code
 	buckets [buckets]bucket
+}
+
+func newAssigner(a *Alphabet, sample string) *assigner {
+	x := &assigner{}
+	for i := range x.freq {
+		x.freq[i] = 1e-3
+	}
+	sample = sample[:min(len(sample), inSample*block)]
+	for i := range len(sample) {
+		code := a.codes[sample[i]&0x7f]
+		x.freq[code] += 1 / float64(len(sample))
+		for j := range min(Width, i+1) {
+			at := i - j
+			x.codeAt[j][code][at/block] |= 1 << (at % block)
+		}
+	}
+	return x
 }
 
 // stride is a prime that spreads the patterns well: those that follow each other are alike, and
@@ -57,50 +88,89 @@ const stride = 32452843
 // general is the share of places from which on a pattern goes into a bucket before the others.
 const general = 1e-3
 
-func (a *assigner) assign(patterns []Pattern) {
+func (x *assigner) assign(patterns []Pattern) {
 	for _, first := range []bool{true, false} {
 		for i := range patterns {
-			p := &patterns[i*(stride%len(patterns))%len(patterns)]
-			if is := (&bucket{}).costWith(p, &a.freq) >= general; is == first {
-				a.put(p)
+			p := x.usage(&patterns[i*(stride%len(patterns))%len(patterns)])
+			if is := (&bucket{}).chanceWith(&p, &x.freq) >= general; is == first {
+				x.put(&p)
 			}
 		}
 	}
 }
 
 // put puts a pattern into the bucket that then marks the fewest places more.
-func (a *assigner) put(p *Pattern) {
-	best, least := 0, 0.0
-	for j := range a.buckets {
-		if extra := a.buckets[j].costWith(p, &a.freq) - a.buckets[j].cost; j == 0 || extra < least {
-			best, least = j, extra
+func (x *assigner) put(p *usage) {
+	best, least := 0, 2.0
+	for j := range x.buckets {
+		b := &x.buckets[j]
+		if extra := b.chanceWith(p, &x.freq) - b.chance; extra < least {
+			if extra += b.shareWith(p) - b.share; extra < least {
+				best, least = j, extra
+			}
 		}
 	}
-	a.buckets[best].add(p, &a.freq)
+	x.buckets[best].add(p, &x.freq)
 }
 
-// bucket is the union of its patterns, and how frequent its sets are.
+// usage is a pattern with the places of each of its sets.
+type usage struct {
+	of Pattern
+	in [Width]places
+}
+
+func (x *assigner) usage(p *Pattern) usage {
+	u := usage{of: *p}
+	for j, set := range p {
+		if set == Any {
+			u.in[j] = everywhere
+			continue
+		}
+		for ; set != 0; set &= set - 1 {
+			u.in[j].or(&x.codeAt[j][bits.TrailingZeros64(uint64(set))])
+		}
+	}
+	return u
+}
+
+// bucket is the union of its patterns.
 type bucket struct {
-	has   Pattern
-	share [Width]float64
-	cost  float64 // the share of places that it marks, if neighbours are independent
+	has    Pattern
+	in     [Width]places
+	often  [Width]float64 // how often its sets occur
+	chance float64        // that it marks a place, if neighbours were independent of each other
+	share  float64        // of the sample that it marks
 }
 
-func (b *bucket) add(p *Pattern, freq *[block]float64) {
-	b.cost = b.costWith(p, freq)
-	for j := range p {
-		b.share[j] += shareOf(p[j]&^b.has[j], freq)
-		b.has[j] |= p[j]
+func (b *bucket) add(p *usage, freq *[block]float64) {
+	b.chance, b.share = b.chanceWith(p, freq), b.shareWith(p)
+	for j := range p.of {
+		b.often[j] += shareOf(p.of[j]&^b.has[j], freq)
+		b.has[j] |= p.of[j]
+		b.in[j].or(&p.in[j])
 	}
 }
 
-// costWith is the cost with one more pattern.
-func (b *bucket) costWith(p *Pattern, freq *[block]float64) float64 {
-	cost := 1.0
-	for j := range p {
-		cost *= b.share[j] + shareOf(p[j]&^b.has[j], freq)
+// chanceWith is the chance with one more pattern.
+func (b *bucket) chanceWith(p *usage, freq *[block]float64) float64 {
+	chance := 1.0
+	for j := range p.of {
+		chance *= b.often[j] + shareOf(p.of[j]&^b.has[j], freq)
 	}
-	return cost
+	return chance
+}
+
+// shareWith is the share with one more pattern.
+func (b *bucket) shareWith(p *usage) float64 {
+	marked := 0
+	for i := range inSample {
+		all := ^uint64(0)
+		for j := range p.of {
+			all &= b.in[j][i] | p.in[j][i]
+		}
+		marked += bits.OnesCount64(all)
+	}
+	return float64(marked) / (inSample * block)
 }
 
 func shareOf(s Set, freq *[block]float64) (share float64) {

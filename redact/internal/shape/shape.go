@@ -18,9 +18,8 @@ const (
 	Digit
 	markHex // small letters and digits
 	markWord
-	markOther  // a letter beyond f
-	markXDigit // of either case
-	sortMask   = Upper | Lower | Digit
+	markOther // a letter beyond f
+	sortMask  = Upper | Lower | Digit
 )
 
 var (
@@ -39,15 +38,12 @@ func newSorts() (sorts [256]uint8) {
 		switch {
 		case 'A' <= c && c <= 'Z':
 			sorts[i] = Upper | markWord
-			if c <= 'F' {
-				sorts[i] |= markXDigit
-			}
 		case 'a' <= c && c <= 'f':
-			sorts[i] = Lower | markWord | markHex | markXDigit
+			sorts[i] = Lower | markWord | markHex
 		case 'a' <= c && c <= 'z':
 			sorts[i] = Lower | markWord | markOther
 		case '0' <= c && c <= '9':
-			sorts[i] = Digit | markWord | markHex | markXDigit
+			sorts[i] = Digit | markWord | markHex
 		case strings.IndexByte("+/_-", c) >= 0:
 			sorts[i] = markWord
 		}
@@ -127,9 +123,22 @@ func IsUUID(s string) bool {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return false
 	}
-	hex := 0
-	for i := range len(s) {
-		hex += int(sorts[s[i]] & markXDigit)
-	}
-	return hex == (36-4)*int(markXDigit)
+	return notHex(four(s, 0)|four(s, 4)<<32)|notHex(four(s, 9)|four(s, 14)<<32)|
+		notHex(four(s, 19)|four(s, 24)<<32)|notHex(four(s, 28)|four(s, 32)<<32) == 0
+}
+
+// four returns the four bytes of s at i, the first one lowest.
+func four(s string, i int) uint64 {
+	s = s[i : i+4]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24
+}
+
+// notHex returns 0 if eight bytes are hexadecimal digits, in either case.
+func notHex(x uint64) uint64 {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	low := x &^ tops // so that no sum carries into the next byte
+	digit := (low + ones*(0x80-'0')) &^ (low + ones*(0x7f-'9'))
+	low |= ones * 0x20
+	letter := (low + ones*(0x80-'a')) &^ (low + ones*(0x7f-'f'))
+	return (x | ^(digit | letter)) & tops
 }
