@@ -100,7 +100,7 @@ func (r *remote) AdvanceWatermark(name string, t time.Time) {
 // checkpoint closes the open batch. The aggregator's snapshot holds the episodes.
 func (r *remote) checkpoint() checkpoint {
 	seq, ok := r.up.Checkpoint()
-	return checkpoint{encode: func() ([]byte, error) { return nil, nil }, seq: seq, lost: !ok}
+	return checkpoint{append: func(b []byte) ([]byte, error) { return append(b, "null"...), nil }, seq: seq, lost: !ok}
 }
 
 // Restore ignores episodes: they are from before this process was an agent.

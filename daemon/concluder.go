@@ -56,9 +56,9 @@ type concluder interface {
 
 // checkpoint is the part of a snapshot that belongs to the concluder.
 type checkpoint struct {
-	encode func() ([]byte, error) // called without the lock
-	seq    uint64                 // written when saved returns at least this
-	lost   bool                   // hits before it were dropped: it is never written
+	append func(b []byte) ([]byte, error) // the episodes as JSON; called without the lock
+	seq    uint64                         // written when saved returns at least this
+	lost   bool                           // hits before it were dropped: it is never written
 	// letters is the newest number in the outbox of the daemon, whose conclusions it contains.
 	letters uint64
 }
@@ -77,7 +77,7 @@ type local struct{ *episodes.Engine }
 
 func (l local) checkpoint() checkpoint {
 	copied := l.Copy()
-	return checkpoint{encode: copied.Encode}
+	return checkpoint{append: copied.Append}
 }
 
 func (local) Wait()                               {}

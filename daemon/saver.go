@@ -28,6 +28,9 @@ const saveEvery = 700 * time.Millisecond
 // repeats accepted an alert. A kill before that repeats it.
 const urgentEvery = 20 * time.Millisecond
 
+// maxSpare is the size of the largest payload whose memory is kept for the next one.
+const maxSpare = 1 << 20
+
 // maxWaiting is how many snapshots wait for the concluder to allow writing them: the
 // next one that it will allow, and a newer one.
 const maxWaiting = 2
@@ -53,6 +56,7 @@ type saver struct {
 	held    *state.Held       // nil: another instance has the lock, or locking failed
 	busy    sync.Mutex        // held while the state is saved
 	waiting []waitingSnapshot // oldest first; guarded by busy
+	spare   []byte            // memory for the next payload; guarded by busy
 
 	mu      sync.Mutex
 	saved   time.Time
@@ -165,8 +169,12 @@ func (s *saver) step(ctx context.Context, now bool) {
 		n++
 	}
 	if n > 0 {
-		s.write(ctx, s.waiting[n-1], nil)
+		written := s.waiting[n-1]
+		s.write(ctx, written, nil)
 		s.waiting = append(s.waiting[:0:0], s.waiting[n:]...)
+		if s.twice == nil && cap(written.payload) <= maxSpare { // the second process keeps what it is offered
+			s.spare = written.payload[:0]
+		}
 	}
 }
 
@@ -270,15 +278,17 @@ func (s *saver) copy() ([]byte, checkpoint, error) {
 			snap.History, err = s.past.Export()
 		}
 	})
-	if err == nil {
-		snap.Engine, err = c.encode()
-	}
 	if err != nil {
 		s.pipe.changed.Store(true)
 		return nil, c, fmt.Errorf("copy state: %w", err)
 	}
-	payload, err := snap.encode()
-	return payload, c, err
+	payload, err := snap.append(s.spare, c.append)
+	if err != nil {
+		s.pipe.changed.Store(true)
+		return nil, c, err
+	}
+	s.spare = nil
+	return payload, c, nil
 }
 
 // status returns when the state was last written and how often that failed.

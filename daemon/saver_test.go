@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -137,15 +138,16 @@ func TestSnapshotsWait(t *testing.T) {
 	require.Equal(t, uint64(3), s.waiting[1].seq, "the last one is from the end")
 }
 
-// encode returns the same as json.Marshal.
+// append appends the same as json.Marshal.
 func TestSnapshotIsJSON(t *testing.T) {
 	f := func(s snapshot) {
 		t.Helper()
 		want, err := json.Marshal(s)
 		require.NoError(t, err)
-		got, err := s.encode()
+		engine := func(b []byte) ([]byte, error) { return append(b, cmp.Or(string(s.Engine), "null")...), nil }
+		got, err := s.append([]byte("before"), engine)
 		require.NoError(t, err)
-		require.Equal(t, string(want), string(got))
+		require.Equal(t, "before"+string(want), string(got))
 	}
 	none, some := map[string]json.RawMessage{}, map[string]json.RawMessage{"b": json.RawMessage(`{"x":[1]}`), "a\"<": json.RawMessage(`1`), "none": nil}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)

@@ -31,25 +31,18 @@ type stateful interface {
 	Import([]byte) error
 }
 
-// encode returns the snapshot as json.Marshal would, but does not parse its parts
-// again: they are valid, and make up most of it.
-func (s snapshot) encode() ([]byte, error) {
+// append appends the snapshot as json.Marshal would, but does not parse its parts again: they
+// are valid, and make up most of it. engine appends the episodes. After an error it returns b.
+func (s snapshot) append(b []byte, engine func([]byte) ([]byte, error)) ([]byte, error) {
+	was := b
 	saved, err := json.Marshal(s.Saved)
+	if err == nil {
+		b, err = engine(fmt.Appendf(b, `{"version":%d,"saved":%s,"engine":`, s.Version, saved))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("copy state: %w", err)
+		return was, fmt.Errorf("copy state: %w", err)
 	}
-	if s.Engine == nil {
-		s.Engine = json.RawMessage("null")
-	}
-	n := len(s.Engine) + len(s.Self) + len(s.Unknown) + len(s.Fleet) + len(s.History) + 1024
-	for _, part := range s.Sources {
-		n += len(part)
-	}
-	for _, part := range s.Sinks {
-		n += len(part)
-	}
-	b := fmt.Appendf(make([]byte, 0, n), `{"version":%d,"saved":%s,"engine":`, s.Version, saved)
-	b = appendParts(append(append(b, s.Engine...), `,"sources":`...), s.Sources)
+	b = appendParts(append(b, `,"sources":`...), s.Sources)
 	if len(s.Sinks) > 0 {
 		b = appendParts(append(b, `,"sinks":`...), s.Sinks)
 	}

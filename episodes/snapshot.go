@@ -1,6 +1,7 @@
 package episodes
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 
@@ -12,7 +13,7 @@ import (
 
 // Snapshot returns the whole state except for watermarks, as JSON. Its lines and
 // captures are redacted.
-func (e *Engine) Snapshot() ([]byte, error) { return e.Copy().Encode() }
+func (e *Engine) Snapshot() ([]byte, error) { return e.Copy().Append(nil) }
 
 // Copy is the state of an engine at one moment. It shares nothing that changes.
 type Copy struct {
@@ -62,8 +63,9 @@ func (e *Engine) Copy() Copy {
 	return Copy{e, s, lines, slices.Clone(e.journal.closed), e.limits.losses.Now}
 }
 
-// Encode redacts the lines of the copy and returns it as JSON, for Restore.
-func (c Copy) Encode() ([]byte, error) {
+// Append redacts the lines of the copy and appends it as JSON, for Restore. After an error it
+// returns b.
+func (c Copy) Append(b []byte) ([]byte, error) {
 	c.redact()
 	texts := make([]saved.ClosedTexts, len(c.closed))
 	for i, x := range c.of.rendered(c.closed, c.at) {
@@ -72,10 +74,14 @@ func (c Copy) Encode() ([]byte, error) {
 	if len(texts) > 0 {
 		var err error
 		if c.state.Texts, err = c.of.blocks.Encode(texts, func(t saved.ClosedTexts) saved.ClosedKey { return t.ClosedKey }); err != nil {
-			return nil, err
+			return b, err
 		}
 	}
-	return json.Marshal(c.state)
+	to := bytes.NewBuffer(b)
+	if err := json.NewEncoder(to).Encode(c.state); err != nil {
+		return b, err
+	}
+	return bytes.TrimSuffix(to.Bytes(), []byte("\n")), nil
 }
 
 // closedKey identifies an episode that was resolved.
