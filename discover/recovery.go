@@ -254,7 +254,7 @@ func stems(text string) []string {
 	var out []string
 	for _, w := range words(unifyPlaceholders(string(appendMasked(nil, &buf, text)))) {
 		w = strings.ToLower(w)
-		if len(w) >= stemLength && complaintWords[w] == 0 && !strings.HasPrefix(w, "succe") {
+		if len(w) >= stemLength && complaints.ratings[w].weight == 0 && !strings.HasPrefix(w, "succe") {
 			out = append(out, w[:stemLength])
 		}
 	}

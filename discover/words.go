@@ -34,14 +34,28 @@ const (
 //go:embed words.txt
 var wordList string
 
-// complaintWords indicate a failure. patienceWords are of conditions that usually end by
-// themselves.
-var complaintWords, patienceWords = parseWords(wordList)
+// complaints are the words that indicate a failure, and those of conditions that usually end
+// by themselves.
+var complaints = parseWords(wordList)
 
-func parseWords(list string) (map[string]weight, map[string]patience) {
+// rating is what a word says.
+type rating struct {
+	weight   weight
+	patience patience
+}
+
+// lexicon holds words and pairs of words with their ratings. It is immutable.
+type lexicon struct {
+	ratings map[string]rating
+	// lengths has a bit for each length of a word, by its first and its last byte: few words
+	// of logs need to be looked up.
+	lengths [1 << 10]uint64
+}
+
+func parseWords(list string) *lexicon {
 	weights := map[string]weight{"severe": severe, "ordinary": ordinary, "soft": soft}
 	patiences := map[string]patience{"transient": transient, "retries": retries, "waits": waits, "idle": idleWait}
-	complaints, waiting := map[string]weight{}, map[string]patience{}
+	x := &lexicon{ratings: map[string]rating{}}
 	section := ""
 	for row := range strings.Lines(list) {
 		row = strings.TrimSpace(row)
@@ -50,16 +64,31 @@ func parseWords(list string) (map[string]weight, map[string]patience) {
 			continue
 		}
 		for word := range strings.SplitSeq(row, ",") {
-			switch word = strings.TrimSpace(word); {
-			case word == "" || row[0] == '#':
-			case weights[section] > 0:
-				complaints[word] = weights[section]
-			default:
-				waiting[word] = patiences[section]
+			if word = strings.TrimSpace(word); word == "" || row[0] == '#' {
+				continue
 			}
+			r := x.ratings[word]
+			if w := weights[section]; w > 0 {
+				r.weight = w
+			} else {
+				r.patience = patiences[section]
+			}
+			x.ratings[word] = r
+			x.lengths[firstAndLast([]byte(word))] |= 1 << (len(word) % 64)
 		}
 	}
-	return complaints, waiting
+	return x
+}
+
+// firstAndLast returns the index of a word in lengths.
+func firstAndLast(word []byte) int { return int(word[0]&31)<<5 | int(word[len(word)-1]&31) }
+
+// of returns the rating of a word of at least one byte.
+func (x *lexicon) of(word []byte) rating {
+	if x.lengths[firstAndLast(word)]>>(len(word)%64)&1 == 0 {
+		return rating{}
+	}
+	return x.ratings[string(word)]
 }
 
 type judgement struct {
@@ -133,13 +162,17 @@ func (j *judgement) judge(text []byte) {
 // space" is a complaint.
 func (j *judgement) add(word, both []byte, negated bool) {
 	if !negated {
-		j.addWeight(word, complaintWords[string(word)])
-		j.patience |= patienceWords[string(word)]
+		j.addRating(word)
 	}
 	if len(both) > len(word) {
-		j.addWeight(both, complaintWords[string(both)])
-		j.patience |= patienceWords[string(both)]
+		j.addRating(both)
 	}
+}
+
+func (j *judgement) addRating(word []byte) {
+	r := complaints.of(word)
+	j.addWeight(word, r.weight)
+	j.patience |= r.patience
 }
 
 // emptyValue reports whether a text starts with a value that means nothing.
