@@ -1,6 +1,7 @@
 package redact
 
 import (
+	_ "embed" // windows.bin
 	"math/bits"
 	"sync"
 
@@ -33,13 +34,24 @@ type quickTables struct {
 var quickKnown = sync.OnceValue(func() *quickTables {
 	h := known().hints
 	a := marks.NewAlphabet(func(c byte) uint8 { return uint8(h.codes[c] >> 12) }, kindsOf)
-	sets := codeSets{h}
 	return &quickTables{
 		alphabet: a,
-		tokens:   marks.NewWindows(a, append(sets.tokens(tokenRules()), sets.longSigns()...), 1, typicalLines),
-		signs:    marks.NewWindows(a, sets.signs(), 4, typicalLines),
+		tokens:   marks.WindowsOf(windowTables[:marks.TablesSize], beforeTokens),
+		signs:    marks.WindowsOf(windowTables[marks.TablesSize:], beforeSigns),
 	}
 })
+
+// windowTables are the tables of tokens and of signs, which a test makes: it takes time to find
+// good ones.
+//
+//go:embed windows.bin
+var windowTables string
+
+// How many bytes before a place are looked at.
+const (
+	beforeTokens = 1
+	beforeSigns  = 4
+)
 
 func kindsOf(c byte) (kinds uint8) {
 	for kind, is := range map[uint8]bool{

@@ -73,7 +73,7 @@ func TestVectorCode(t *testing.T) {
 		require.Equal(t, plain.kinds, text.kinds)
 		require.Equal(t, fold(&seen[0]), kinds)
 		require.Equal(t, fold(&seen[1]) < 0x80, ascii)
-		w := NewWindows(a, randomPatterns(r), r.IntN(8), letters)
+		w := NewWindows(a, randomPatterns(r), r.IntN(8), letters, 2)
 		places := text.Find(w, 0)
 		want := make([]uint64, len(places))
 		plainLook(w, &plain.codes[block-w.before], len(want), &want[0])
@@ -91,7 +91,7 @@ func TestFindMissesNothing(t *testing.T) {
 		s := random(r, 200)
 		patterns, before := randomPatterns(r), r.IntN(8)
 		text.Read(a, s)
-		marks := text.Find(NewWindows(a, patterns, before, letters), r.IntN(2))
+		marks := text.Find(NewWindows(a, patterns, before, letters, 1), r.IntN(2))
 		code := func(i int) Set {
 			switch {
 			case i < 0:

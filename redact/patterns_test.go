@@ -2,9 +2,13 @@ package redact
 
 import (
 	"maps"
+	"os"
 	"slices"
 	"strings"
+	"testing"
 	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
 
 	"crowsnest/redact/internal/keys"
 	"crowsnest/redact/internal/marks"
@@ -18,6 +22,20 @@ const typicalLines = `E1120 10:00:00.001957       1 handler.go:159] "Failed to a
 	`2026-01-01T12:34:56.789Z	INFO	controllers.MachineDeployment	waiting for machines	{"v":0,"cluster":"default/prod","replicas":3}` +
 	`level=warn ts=2026-01-01T12:34:56Z caller=queue.go:274 component=sender msg="Retrying request" attempts=4 ` +
 	`err="Post \"https://api.example.com:6443/v1/items\": dial tcp 10.96.0.1:443: connect: connection refused"`
+
+// The tables of the patterns are those in windows.bin. With UPDATE_SNAPSHOTS=1 the test writes
+// them.
+func TestWindowTables(t *testing.T) {
+	alphabet, sets := quickKnown().alphabet, codeSets{known().hints}
+	tokens := marks.NewWindows(alphabet, append(sets.tokens(tokenRules()), sets.longSigns()...), beforeTokens, typicalLines, 40)
+	signs := marks.NewWindows(alphabet, sets.signs(), beforeSigns, typicalLines, 40)
+	want := tokens.Tables() + signs.Tables()
+	if os.Getenv("UPDATE_SNAPSHOTS") != "" {
+		require.NoError(t, os.WriteFile("windows.bin", []byte(want), 0o600))
+		return
+	}
+	require.True(t, want == windowTables, "a finder or its patterns have changed: run make compiled")
+}
 
 // codeSets make patterns of places at which a finder may find something. They may include
 // other places, but miss none, unless the text has a percent sign.
@@ -89,9 +107,9 @@ func (c codeSets) signs() []marks.Pattern {
 // sign returns a pattern. The last of the sets before is of the byte next to the sign.
 func sign(own marks.Set, before []marks.Set, after ...marks.Set) marks.Pattern {
 	p := anyPattern()
-	copy(p[4-len(before):], before)
-	p[4] = own
-	copy(p[5:], after)
+	copy(p[beforeSigns-len(before):], before)
+	p[beforeSigns] = own
+	copy(p[beforeSigns+1:], after)
 	return p
 }
 
