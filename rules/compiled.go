@@ -108,10 +108,16 @@ func (c *documentCodec) packRule(p *packRule) {
 	if c.Reading() {
 		p.doc, p.rule = c.doc, &Rule{Pack: c.doc.pack.Pack.Name, File: c.doc.file, maxLine: new(lineBound)}
 	}
-	c.trigger(p.rule)
-	c.conditions(p.rule)
-	c.texts(p.rule)
+	c.rule(p.rule)
+	c.Postpone(&p.rule.Places.packed, p.rule.Places.write)
 	p.alert = p.rule.Alert
+}
+
+// rule stores a rule, but for where its keys were set.
+func (c *documentCodec) rule(r *Rule) {
+	c.trigger(r)
+	c.conditions(r)
+	c.texts(r)
 }
 
 // pos stores a position in the file of the document.
@@ -181,7 +187,6 @@ func (c *documentCodec) texts(r *Rule) {
 		codec.Text(c, &a.FixedIn)
 		codec.Text(c, &a.Ref)
 	})
-	c.Postpone(&r.Places.packed, r.Places.write)
 }
 
 func codeNamed(c *codec.Codec, t *NamedTemplate) {

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -101,7 +102,7 @@ func (l *Loader) First(cfg *config.Config) (Loaded, error) {
 		return Loaded{}, fmt.Errorf("load rules:\n%w", errs)
 	}
 	l.keep(docs)
-	forgetWritten(set)
+	compact(set)
 	return Loaded{Set: set}, nil
 }
 
@@ -148,8 +149,24 @@ func (l *Loader) Again(cfg *config.Config) (Loaded, error) {
 		return Loaded{}, errNoRules
 	}
 	l.keep(docs)
-	forgetWritten(out.Set)
+	compact(out.Set)
 	return out, nil
+}
+
+// compact frees what the load alone needed, and moves the rest together. Rules that are part of
+// the program are small already.
+func compact(set *rules.Set) {
+	forgetWritten(set)
+	var all []*rules.Rule
+	for _, r := range set.Rules {
+		if strings.HasPrefix(r.File, shippedPrefix) && r.Packed == nil {
+			continue
+		}
+		for ; r != nil; r = r.Packed {
+			all = append(all, r)
+		}
+	}
+	rules.Compact(all)
 }
 
 // forgetWritten frees what only the checks of a load need: the tests of rules, which take
@@ -250,7 +267,7 @@ func (l *Loader) keep(docs []*rules.Document) {
 	for _, d := range docs {
 		v := inForce{pack: d.Pack(), sha: d.SHA256()}
 		if !strings.HasPrefix(d.File(), shippedPrefix) {
-			v.text = l.texts[v.sha]
+			v.text = bytes.Clone(l.texts[v.sha]) // without the room that reading left behind it
 		}
 		l.good[d.File()] = v
 		if !d.IsOverrides() {
