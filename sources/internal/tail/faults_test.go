@@ -77,6 +77,33 @@ func TestCopyTruncate(t *testing.T) {
 	}
 }
 
+// A file was empty at the last poll. Before the next one it is written, copied, truncated and
+// written again: all of the copy is unread.
+func TestCopyTruncateOfEmptyFile(t *testing.T) {
+	for range 5 {
+		bubble(t, func(root string) Finder { return plainFinder(root, "x.log") }, func(t *testing.T, l *lab) {
+			path := l.finder.Root + "/x.log"
+			f := appendTo(t, path)
+			var seq numbered
+			l.start(nil)
+			wait(30 * time.Millisecond)
+			for range 3 {
+				writeLines(t, f, &seq, 44)
+				copyFile(t, path, path+".1")
+				require.NoError(t, f.Truncate(0))
+				writeLines(t, f, &seq, 66)
+				wait(2 * time.Second)
+				requireLines(t, seq.want, l.pipe.taken())
+
+				require.NoError(t, f.Truncate(0))
+				require.NoError(t, os.Remove(path+".1"))
+				wait(2 * time.Second)
+			}
+			l.stop()
+		})
+	}
+}
+
 // A file that is truncated without a copy is read from its start, once, whatever its size
 // is now.
 func TestTruncateWithoutCopy(t *testing.T) {

@@ -101,7 +101,12 @@ func (c *follower) poll() bool {
 		case c.busy && since < pollEvery:
 			return c.openCur()
 		case c.watched.Load() && since < dirsEvery:
-			return c.statCur() && c.openCur()
+			if !c.statCur() {
+				return false
+			}
+			if !c.mayBeCopied() {
+				return c.openCur()
+			}
 		}
 	}
 	l, err := c.tree.dirs.Get(c.dir, c.found.Dir, c.now)
@@ -129,6 +134,11 @@ func (c *follower) poll() bool {
 	}
 	return c.pollFiles(l, changed)
 }
+
+// mayBeCopied reports whether cur has something to read, and none of it was read: only the
+// directory shows whether it was copied and truncated before; see unreadCopy. A report of
+// inotify may come later than what was written since. Runtimes rename their logs.
+func (c *follower) mayBeCopied() bool { return c.cur.off == 0 && !c.framed && c.cur.fi.Size() > 0 }
 
 // pollFiles examines the files of a listing, and decides as poll does.
 func (c *follower) pollFiles(l *logdir.Listing, changed bool) bool {

@@ -93,6 +93,7 @@ func TestWatermark(t *testing.T) {
 		for i := range 5 {
 			cs = append(cs, kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: fmt.Sprintf("p%d", i)}))
 		}
+		l.cfg.Framed = true // as the source kubelet sets it
 		l.start(nil)
 		written := map[string]time.Time{}
 		n := 0
