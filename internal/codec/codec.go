@@ -1,8 +1,8 @@
 // Package codec stores values in a compact form that is read without parsing. One function
 // describes how a type is stored and how it is read, so that the two cannot differ.
 //
-// It is for data that is built into the program: it trusts what it reads, and there is no
-// compatibility between versions.
+// It is for data that the same program has written, or that is built into it: it trusts what it
+// reads, and there is no compatibility between versions.
 package codec
 
 import (
