@@ -171,10 +171,10 @@ func TestWords(t *testing.T) {
 
 func orderOf(word string) (o Order) {
 	for i := range len(word) - 1 {
-		switch pair := word[i : i+2]; {
-		case strings.Contains("aA aB bA bB", pair):
+		switch word[i : i+2] {
+		case "aA", "aB", "bA", "bB":
 			o.Capitals++
-		case strings.Contains("a1 b1 1a 1b", pair):
+		case "a1", "b1", "1a", "1b":
 			o.Shifts++
 		}
 	}
