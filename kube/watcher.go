@@ -24,8 +24,8 @@ const (
 
 	maxWait = 30 * time.Second
 
-	// earlyRefusals is how many consecutive 403 are retried like other errors. An API server
-	// that has just started answers 403 until it has read its roles.
+	// earlyRefusals is how many consecutive 403 are retried like other errors, once the list
+	// was allowed. An API server that has just started answers 403 until it has read its roles.
 	earlyRefusals = 5
 )
 
@@ -263,8 +263,8 @@ func (w *Watcher) outcome(err error) time.Duration {
 		w.version, wait, lasting = "", max(wait, time.Second), tries > 2
 	case code == http.StatusUnauthorized && tries == 1:
 		wait, lasting = FirstRetry, false // the credentials are read again
-	case refused > 0 && refused <= earlyRefusals:
-		wait, lasting = Backoff(refused), !synced
+	case synced && refused > 0 && refused <= earlyRefusals:
+		wait, lasting = Backoff(refused), false
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		wait, lasting = SlowRetry, true
 	case code == http.StatusTooManyRequests:
