@@ -26,21 +26,16 @@ func Append(b []byte, s string) []byte {
 		return append(appendPlain(b, s), '"')
 	}
 	for i := 0; i < len(s); {
-		n := 0
-		if b, n = escape(b, s[i:]); i+n < len(s) {
-			b, n = appendEscaped(b, s[i:], n)
-		}
+		var n int
+		b, n = escape(b, s[i:])
 		i += n
+		for i < len(s) { // characters that are not ASCII follow each other
+			if b, i = appendEscaped(b, s, i); i < len(s) && s[i] < utf8.RuneSelf {
+				break
+			}
+		}
 	}
 	return append(b, '"')
-}
-
-// room ensures that b has room for n bytes more.
-func room(b []byte, n int) []byte {
-	if cap(b)-len(b) < n {
-		b = slices.Grow(b, n)
-	}
-	return b
 }
 
 // appendPlain appends s without quotes around it. It copies eight bytes, and goes on at the

@@ -64,10 +64,14 @@ func FuzzAppend(f *testing.F) {
 
 func BenchmarkAppend(b *testing.B) {
 	line := `E1120 10:00:00.001957       1 handler.go:159] "Failed to aggregate ControlPlane, MachinePool, MachineDeployment's RollingOut conditions" err="the server has asked for the client to provide credentials" controller="machinepool" controllerKind="MachinePool" MachinePool="team-red/turin" namespace="team-red" name="turin" reconcileID="a9e9114c-42f3-4f04-a621-14bea3915eb7"`
-	var out []byte
-	b.SetBytes(int64(len(line)))
-	b.ReportAllocs()
-	for b.Loop() {
-		out = Append(out[:0], line)
+	for name, text := range map[string]string{"ascii": line, "other": strings.Repeat("日志 é", 40)} {
+		b.Run(name, func(b *testing.B) {
+			var out []byte
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				out = Append(out[:0], text)
+			}
+		})
 	}
 }

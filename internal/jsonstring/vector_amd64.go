@@ -1,6 +1,7 @@
 package jsonstring
 
 import (
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
@@ -16,7 +17,7 @@ var vector = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.Ha
 // escape appends the beginning of s, up to what needs more than a backslash, and returns its
 // length. s must not be empty.
 func escape(b []byte, s string) ([]byte, int) {
-	b = room(b, 2*len(s)+slack)
+	b = slices.Grow(b, 2*len(s)+slack)
 	read, written := escapeVBMI(unsafe.StringData(s), len(s), unsafe.SliceData(b[len(b):cap(b)]))
 	return b[:len(b)+written], read
 }

@@ -7,7 +7,8 @@ import (
 
 // NewWindows returns windows for the patterns, whose first byte is so many bytes before the
 // place that they mark, at most 8. They mark few places of texts like the sample: the patterns
-// are assigned in so many orders, and the best result is taken.
+// are assigned in so many orders, and the best result is taken. That takes time: programs load
+// the Tables that a test has made.
 func NewWindows(a *Alphabet, patterns []Pattern, before int, sample string, orders int) *Windows {
 	x := newAssigner(a, sample)
 	var best [buckets]bucket
