@@ -88,10 +88,11 @@ type documentCodec struct {
 	doc       *Document
 	source    *strictyaml.Text
 	selectors []Selector
+	numbers   map[string]int // of the selectors that were written, by their texts
 }
 
 func codeDocument(in *codec.Codec, d *Document) {
-	c := &documentCodec{Codec: in, doc: d}
+	c := &documentCodec{Codec: in, doc: d, numbers: map[string]int{}}
 	if in.Reading() {
 		c.source = strictyaml.NewText(d.file, func() []byte { return withoutTests(d.compiled.text()) })
 		d.pack = &PackFile{}
@@ -215,11 +216,16 @@ func (c *documentCodec) clearOrUnless(_ *codec.Codec, a *ClearOrUnless) {
 	c.pos(&a.At)
 }
 
-// selector stores each selector of the document once.
+// selector stores each selector once.
 func (c *documentCodec) selector(s *Selector) {
-	i := 0
-	for i < len(c.selectors) && (c.Reading() || c.selectors[i].String() != s.String()) {
-		i++
+	i := len(c.selectors)
+	if !c.Reading() {
+		text := s.String()
+		if known, ok := c.numbers[text]; ok {
+			i = known
+		} else {
+			c.numbers[text] = i
+		}
 	}
 	c.Int(&i)
 	if i == len(c.selectors) {
