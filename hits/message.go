@@ -53,7 +53,9 @@ type Message struct {
 	// First is the oldest batch that the agent still has, or the next one if it has
 	// none: older ones cannot be sent again.
 	First uint64
-	// Sent is the sending time by the agent's clock.
+	// Sent is the sending time by the steady clock of the agent: the clock of the node when the agent started, plus the
+	// time that has elapsed since. Watermark and the times of hits are by the same clock, which nobody sets, so the
+	// aggregator can correct all of them by one difference.
 	Sent time.Time
 	// Watermark is the time up to which this batch and the previous ones contain
 	// everything that the agent reads; zero: unknown.

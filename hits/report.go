@@ -42,6 +42,9 @@ const (
 type Report struct {
 	Node     string `json:"node"`
 	Instance string `json:"instance"`
+	// ClockSet is how far the clock of the node was set ahead since the agent started, in whole seconds. The times in
+	// messages do not follow: see Message.Sent.
+	ClockSet time.Duration `json:"clock_set,omitempty"`
 	// Conditions are the agent's open alerts about itself.
 	Conditions []Condition `json:"conditions,omitempty"`
 	// Rules are the active rules on the node: name to RuleDigest. nil means that the

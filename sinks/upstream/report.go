@@ -61,6 +61,7 @@ func (s *Sink) Report(report hits.Report) {
 		r.after = s.seq
 	}
 	r.now = report
+	r.now.ClockSet = s.steady.Ahead(s.now()).Round(time.Second)
 	r.now.Node, r.now.Instance, r.now.Conditions = s.cfg.Node, s.instance, slices.Clone(report.Conditions)
 	s.sealReport()
 }
@@ -151,7 +152,11 @@ func (s *Sink) reported(a answer, said hits.ReportAnswer, digest string) {
 func (s *Sink) Behind() map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maps.Clone(s.report.behind)
+	out, set := make(map[string]time.Time, len(s.report.behind)), s.steady.Ahead(s.now())
+	for rule, since := range s.report.behind {
+		out[rule] = since.Add(set)
+	}
+	return out
 }
 
 // Packs returns the artifacts whose versions the aggregator decides, by repository.

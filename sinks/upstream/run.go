@@ -104,7 +104,7 @@ func (w *sender) next() (*hits.Message, int, time.Duration) {
 		s.seal()
 		b = s.unsent()
 	}
-	m := &hits.Message{Node: s.cfg.Node, Instance: s.instance, After: s.after, Sequence: s.seq, First: s.acked + 1, Sent: now, Reports: s.report.body != nil}
+	m := &hits.Message{Node: s.cfg.Node, Instance: s.instance, After: s.after, Sequence: s.seq, First: s.acked + 1, Sent: s.steady.Now(now), Reports: s.report.body != nil}
 	if len(s.kept) > 0 {
 		m.First = s.kept[0].seq
 	} else if s.seq > 0 {
@@ -212,7 +212,7 @@ func (s *Sink) goodbye() hits.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := hits.Message{
-		Node: s.cfg.Node, Instance: s.instance, After: s.after, Sequence: s.seq, First: s.seq + 1, Sent: s.now(),
+		Node: s.cfg.Node, Instance: s.instance, After: s.after, Sequence: s.seq, First: s.seq + 1, Sent: s.steady.Now(s.now()),
 		Reports: s.report.body != nil, Goodbye: true, Final: s.cfg.FinalGoodbye && len(s.kept) == 0,
 	}
 	if len(s.kept) > 0 {

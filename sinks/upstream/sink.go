@@ -13,6 +13,7 @@ import (
 
 	"crowsnest/hits"
 	"crowsnest/httpconfig"
+	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sinks"
@@ -44,13 +45,14 @@ type batch struct {
 // mark is the low watermark of one source.
 type mark struct {
 	late time.Duration // in excess of the lateness that the aggregator assumes
-	at   time.Time     // zero: it has no watermark yet
+	at   time.Time     // by the steady clock; zero: it has no watermark yet
 }
 
 // Sink sends hits to the aggregator. Safe for concurrent use.
 type Sink struct {
 	cfg        Config
 	now        func() time.Time
+	steady     times.Steady
 	instance   string
 	maxUnacked int
 	targets    targets
@@ -126,7 +128,7 @@ func New(cfg Config, opt Options) (*Sink, error) {
 		opt.MaxUnacked = DefaultMaxUnacked
 	}
 	s := &Sink{
-		cfg: cfg, now: opt.Now, instance: rand.Text(), maxUnacked: opt.MaxUnacked, wake: make(chan struct{}, 1),
+		cfg: cfg, now: opt.Now, steady: times.NewSteady(opt.Now()), instance: rand.Text(), maxUnacked: opt.MaxUnacked, wake: make(chan struct{}, 1),
 		room: make(chan struct{}), marks: map[string]mark{}, failed: map[string]int64{},
 	}
 	if s.targets.urls = cfg.URLs; opt.Transport == nil {
@@ -159,8 +161,11 @@ func (s *Sink) Take(found []matcher.Hit) {
 		s.dropped = true // they will be read again
 		return
 	}
+	set := s.steady.Ahead(s.now())
 	for i := range found {
-		s.builder.Add(&found[i])
+		h := found[i]
+		h.Time = h.Time.Add(-set)
+		s.builder.Add(&h)
 		if s.builder.Full() {
 			s.seal()
 		}
@@ -253,7 +258,7 @@ func (s *Sink) AdvanceWatermark(source string, t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p, ok := s.marks[source]; ok {
-		p.at = t
+		p.at = t.Add(-s.steady.Ahead(s.now()))
 		s.marks[source] = p
 	}
 }
@@ -263,11 +268,14 @@ func (s *Sink) AdvanceWatermark(source string, t time.Time) {
 func (s *Sink) Watermark() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.watermark()
+	if t := s.watermark(); !t.IsZero() {
+		return t.Add(s.steady.Ahead(s.now()))
+	}
+	return time.Time{}
 }
 
-// watermark returns the time up to which all sources are read; zero if one of them
-// has no watermark or hits were dropped. The caller holds mu.
+// watermark returns the time up to which all sources are read, by the steady clock; zero if
+// one of them has no watermark or hits were dropped. The caller holds mu.
 func (s *Sink) watermark() time.Time {
 	var earliest time.Time
 	if s.dropped {

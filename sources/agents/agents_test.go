@@ -312,7 +312,7 @@ func TestClockSkewIsShown(t *testing.T) {
 	p := b.s.Status().Members["agents/n1"]
 	require.True(t, p.Up)
 	require.Equal(t, -5*time.Minute, p.Skew)
-	require.Equal(t, "its clock is 5m0s behind", p.Error)
+	require.Equal(t, "its clock is 5m0s behind, which is corrected", p.Error)
 }
 
 func TestRefusals(t *testing.T) {

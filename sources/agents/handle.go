@@ -159,12 +159,13 @@ func (h *handler) accept(ctx context.Context, m *hits.Message, who *caller) (hit
 		s.set(func() { s.st.Repeats++ })
 	}
 	if !m.Watermark.IsZero() && s.reported(n, m) {
-		h.p.AdvanceWatermark(n.member, m.Watermark)
+		var upTo time.Time
 		s.set(func() {
-			if upTo := times.Earlier(m.Watermark, s.cfg.Clock()); upTo.After(n.watermark) {
-				n.watermark = upTo
-			}
+			now := s.cfg.Clock()
+			upTo = m.Watermark.Add(s.shift(n, now))
+			n.watermark = times.Earlier(upTo, now)
 		})
+		h.p.AdvanceWatermark(n.member, upTo)
 	}
 	if m.Goodbye {
 		h.goodbye(n, m.Final)
@@ -210,6 +211,7 @@ func (s *Source) admit(n *node, m *hits.Message, now time.Time) (fresh bool, why
 	case n.instance == m.Instance:
 	case n.instance == "", n.left, slices.Contains(m.After, n.instance), silent >= s.cfg.SilentAfter || silent < 0:
 		n.instance, n.taken, n.copied, n.saved, n.digest, n.shadow = m.Instance, 0, 0, 0, "", nil
+		n.clock.restart()
 		fresh = true
 		n.object = n.object || s.watch.state(n.name) >= present
 	default:
@@ -217,7 +219,7 @@ func (s *Source) admit(n *node, m *hits.Message, now time.Time) (fresh bool, why
 		return false, &refusal{http.StatusConflict, refusedConflict, fmt.Errorf("node %s has an agent already, last heard from %v ago; give each its own sinks.upstream.node", n.name, silent.Round(time.Millisecond))}
 	}
 	n.heard, n.waited, n.spoke, n.left = now, now, true, false
-	n.skew = m.Sent.Sub(now.Round(0))
+	n.clock.hear(m.Sent.Sub(now.Round(0)) + s.steady.Ahead(now))
 	return fresh || !n.known, nil
 }
 
@@ -250,10 +252,10 @@ func (h *handler) batch(ctx context.Context, n *node, m *hits.Message) *refusal 
 		return &refusal{http.StatusBadRequest, refusedMalformed, err}
 	}
 	var out outcome
-	h.p.Ingest(s.finder(b, &out), func() {
+	h.p.Ingest(s.finder(n, b, &out), func() {
 		s.set(func() {
 			n.taken = m.Sequence
-			s.hold(n.name, out.held, out.n)
+			s.hold(n.name, out)
 			s.st.Dropped[string(hits.ReasonUnknown)] += int64(out.Dropped[hits.ReasonUnknown] - out.n)
 		})
 	})

@@ -104,7 +104,7 @@ func (s *Source) acceptReport(rep *hits.Report, digest string, set *rules.Set) (
 			n.conditions[k] = c
 		}
 	}
-	n.digest = digest
+	n.digest, n.clockSet = digest, rep.ClockSet
 	n.reportShadow(rep.Shadow, now)
 	if !maps.Equal(n.rules, rep.Rules) {
 		n.rules, s.force.stale = rep.Rules, true

@@ -192,26 +192,36 @@ func (h *handler) forgetIf(n *node, now time.Time) {
 
 func nothing(*rules.Set) []matcher.Hit { return nil }
 
-// finder turns a batch into hits of the rules in force, or of a shadow.
-func (s *Source) finder(b *hits.Batch, out *outcome) func(*rules.Set) []matcher.Hit {
+// finder turns a batch of a node into hits of the rules in force, or of a shadow.
+func (s *Source) finder(n *node, b *hits.Batch, out *outcome) func(*rules.Set) []matcher.Hit {
 	return func(set *rules.Set) []matcher.Hit {
+		s.set(func() { out.shift = s.shift(n, s.cfg.Clock()) })
 		if set.Shadow != "" {
-			return s.findShadow(b, set)
+			return shifted(s.findShadow(b, set), out.shift)
 		}
 		var found []matcher.Hit
 		found, out.Outcome = b.Find(s.indexOf(set))
 		if out.Dropped[hits.ReasonUnknown] > 0 {
 			out.held, out.n = b.Unknown(s.indexOf(set))
 		}
-		return found
+		return shifted(found, out.shift)
 	}
+}
+
+// shifted adds a duration to the times of hits.
+func shifted(found []matcher.Hit, shift time.Duration) []matcher.Hit {
+	for i := range found {
+		found[i].Time = found[i].Time.Add(shift)
+	}
+	return found
 }
 
 // outcome is the result of a batch. Some of its hits may have to be held.
 type outcome struct {
 	hits.Outcome
-	held []byte
-	n    int
+	shift time.Duration // what was added to their times
+	held  []byte
+	n     int
 }
 
 // findShadow returns the hits of a shadow.

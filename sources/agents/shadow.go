@@ -77,11 +77,11 @@ func (s *Source) Coverage(of Shadow) Coverage {
 		if n.shadow != nil && n.shadow.Digest == of.Digest && n.shadow.Refused {
 			out.Refused = fmt.Sprintf("node %s reports: %s", name, n.shadow.Error)
 		}
-		if why := n.shadowless(of, other[name]); why != "" {
+		if why := n.shadowless(of, other[name], s.skew(n, now)); why != "" {
 			out.Waiting[name] = why
 			continue
 		}
-		out.Since, out.Ahead = times.Later(out.Since, n.shadowSince), max(out.Ahead, n.skew)
+		out.Since, out.Ahead = times.Later(out.Since, n.shadowSince), max(out.Ahead, s.skew(n, now))
 	}
 	if !live {
 		out.Waiting[""] = "no agent is connected"
@@ -103,7 +103,7 @@ func (s *Source) otherVersions(judged map[string]bool) map[string]string {
 
 // shadowless returns why the lines of a node are not matched by both versions; "": they
 // are. other is a rule in force that the node has in another version, if any.
-func (n *node) shadowless(of Shadow, other string) string {
+func (n *node) shadowless(of Shadow, other string, skew time.Duration) string {
 	switch sh := n.shadow; {
 	case n.digest == "":
 		return "its agent has not reported yet, or is too old to report"
@@ -115,8 +115,8 @@ func (n *node) shadowless(of Shadow, other string) string {
 		return "its rules differ: give its agent the same rules.paths and rules.overrides"
 	case other != "":
 		return "its agent has another version of the rule in force " + other
-	case n.skew.Abs() >= skewShown:
-		return fmt.Sprintf("its clock is %v %s", n.skew.Abs().Round(time.Second), aheadOrBehind(n.skew))
+	case skew.Abs() >= skewShown:
+		return fmt.Sprintf("its clock is %v %s", skew.Abs().Round(time.Second), aheadOrBehind(skew))
 	}
 	return ""
 }

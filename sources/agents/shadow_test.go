@@ -113,7 +113,7 @@ func TestHitsOfAShadowAreFoundApart(t *testing.T) {
 	batch, err := new(hits.Decoder).Decode(out.Seal())
 	require.NoError(t, err)
 	var got outcome
-	find := b.s.finder(batch, &got)
+	find := b.s.finder(&node{}, batch, &got)
 	require.Len(t, find(b.p.set), 2)
 	require.Len(t, find(shadow), 1)
 	require.Equal(t, 2, got.Taken, "they are not counted as hits of the rules in force")

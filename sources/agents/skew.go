@@ -25,6 +25,8 @@ type held struct {
 	At      time.Time `json:"at"`
 	Hits    int       `json:"hits"`
 	Payload []byte    `json:"payload"`
+	// Shift is what to add to the times of the hits.
+	Shift time.Duration `json:"shift,omitempty"`
 }
 
 // inForce describes the rules in force. Source.mu guards it.
@@ -83,12 +85,12 @@ func (s *Source) use(set *rules.Set) {
 	s.behindHeld(f.behind)
 }
 
-// behindOf returns since when rules in force are not on a node. The caller holds mu.
+// behindOf returns since when rules in force are not on a node, by the clock of its agent. The caller holds mu.
 func (s *Source) behindOf(n *node) map[string]time.Time {
-	out := map[string]time.Time{}
+	out, shift := map[string]time.Time{}, s.shift(n, s.cfg.Clock())
 	for rule, b := range s.force.behind {
 		if slices.Contains(b.Members, n.name) {
-			out[rule] = b.Since.UTC()
+			out[rule] = b.Since.Add(-shift).UTC()
 		}
 	}
 	return out
@@ -106,11 +108,11 @@ func (s *Source) tokenOf(n *node) string {
 
 // hold keeps hits until their rule is loaded, within the bounds. The caller holds
 // mu.
-func (s *Source) hold(node string, payload []byte, n int) {
-	if n == 0 {
+func (s *Source) hold(node string, out outcome) {
+	if out.n == 0 {
 		return
 	}
-	s.held = append(s.held, held{Node: node, At: s.cfg.Clock(), Hits: n, Payload: payload})
+	s.held = append(s.held, held{Node: node, At: s.cfg.Clock(), Hits: out.n, Payload: out.held, Shift: out.shift})
 	s.trim(func(h held) bool { return h.Node == node }, maxHeldNode)
 	s.trim(func(held) bool { return true }, maxHeld)
 }
@@ -177,7 +179,7 @@ func (h *handler) applyOne(x held) {
 		var found []matcher.Hit
 		found, out = b.Find(index)
 		rest, n = b.Unknown(index)
-		return found
+		return shifted(found, x.Shift)
 	}, func() {
 		s.set(func() {
 			i := slices.IndexFunc(s.held, func(y held) bool { return &y.Payload[0] == &x.Payload[0] })
@@ -224,7 +226,7 @@ func (s *Source) behindHeld(behind map[string]sources.Behind) {
 		if err != nil {
 			continue
 		}
-		from := time.Unix(0, batch.Oldest()).UTC()
+		from := time.Unix(0, batch.Oldest()).Add(x.Shift).UTC()
 		for _, name := range batch.Rules() {
 			if s.force.finds[name] == "" {
 				continue

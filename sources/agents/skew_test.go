@@ -98,9 +98,9 @@ func TestHitsAreHeldUntilTheirRuleIsLoaded(t *testing.T) {
 func TestHeldHitsAreBounded(t *testing.T) {
 	b := newBench(t, Config{})
 	b.s.set(func() {
-		b.s.hold("quiet", []byte("payload"), 5)
+		b.s.hold("quiet", outcome{held: []byte("payload"), n: 5})
 		for range 20 {
-			b.s.hold("busy", []byte(strings.Repeat("x", 32<<10)), 7)
+			b.s.hold("busy", outcome{held: []byte(strings.Repeat("x", 32<<10)), n: 7})
 		}
 	})
 	st := b.s.Stats()

@@ -54,8 +54,9 @@ type node struct {
 	spoke     bool      // since the start
 	left      bool      // it said goodbye
 	watermark time.Time
-	skew      time.Duration
-	refused   time.Time // when another agent of this name was last refused
+	clock     agentClock
+	clockSet  time.Duration // how far the clock of the node was set since the agent started, as reported last
+	refused   time.Time     // when another agent of this name was last refused
 	removed   bool
 	who       caller // that speaks for it
 
@@ -73,6 +74,7 @@ type node struct {
 // Source accepts the hits of agents. Safe for concurrent use.
 type Source struct {
 	cfg      Config
+	steady   times.Steady
 	process  string // random name of this process
 	token    *tokenFile
 	watch    *nodeWatch // nil: Nodes are not watched
@@ -140,6 +142,7 @@ func New(cfg Config) *Source {
 		nodes: map[string]*node{}, losses: map[string]sources.Loss{},
 		st: Stats{Dropped: map[string]int64{}, Refused: map[string]int64{}, Newest: map[string]Refused{}},
 	}
+	s.steady = times.NewSteady(s.cfg.Clock())
 	s.watch = newNodeWatch(s.cfg.Nodes, s.cfg.Clock, s.cfg.Transport)
 	s.token = &tokenFile{
 		path: s.cfg.BearerTokenFile, key: "bearer_token_file", reason: refusedAuth, now: s.cfg.Clock,
@@ -237,6 +240,8 @@ type position struct {
 	Left     bool      `json:"left,omitempty"`
 	Node     bool      `json:"node,omitempty"` // a Node of its name was seen
 	Heard    time.Time `json:"heard"`
+	// Ahead is how far the agent's steady clock is ahead, as corrected.
+	Ahead time.Duration `json:"ahead,omitempty"`
 	// Token is the hash of the agent's token, and Reviewed when the API server
 	// accepted it: the agent stays known if the API server is away at the next
 	// start.
@@ -250,6 +255,7 @@ type position struct {
 
 // Positions returns the last accepted batch of each node.
 func (s *Source) Positions() json.RawMessage {
+	now := s.cfg.Clock()
 	s.mu.Lock()
 	p := positions{Version: 1, Nodes: make(map[string]position, len(s.nodes)), Losses: maps.Clone(s.losses), Held: slices.Clone(s.held)}
 	for rule, b := range s.force.behind {
@@ -261,7 +267,7 @@ func (s *Source) Positions() json.RawMessage {
 	for name, n := range s.nodes {
 		n.copied = n.taken
 		if n.known {
-			pos := position{Instance: n.instance, Taken: n.taken, Left: n.left, Node: n.object, Heard: n.heard.UTC(), Conditions: n.conditions, Unread: n.unread}
+			pos := position{Instance: n.instance, Taken: n.taken, Left: n.left, Node: n.object, Heard: n.heard.UTC(), Ahead: -s.shift(n, now), Conditions: n.conditions, Unread: n.unread}
 			if !n.who.at.IsZero() {
 				pos.Token, pos.Reviewed = hex.EncodeToString(n.who.token[:]), n.who.at.UTC()
 			}
@@ -316,6 +322,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 		s.nodes[name] = &node{
 			name: name, member: s.member(name), known: true, instance: pos.Instance, left: pos.Left, object: pos.Node,
 			taken: pos.Taken, copied: pos.Taken, saved: pos.Taken, heard: times.Earlier(pos.Heard, now), waited: now,
+			clock:      agentClock{ahead: pos.Ahead + s.steady.Ahead(now)},
 			conditions: pos.Conditions, unread: slices.Sorted(slices.Values(pos.Unread)),
 		}
 		s.recall(name, pos)
@@ -390,7 +397,8 @@ const skewShown = 10 * time.Second
 
 // memberStatus returns the state of one node. The caller holds mu.
 func (s *Source) memberStatus(n *node, now time.Time) sources.MemberStatus {
-	p := sources.MemberStatus{Up: true, Since: n.heard, Watermark: n.watermark, Skew: n.skew, Refused: n.refused, Reports: n.reports()}
+	skew := s.skew(n, now)
+	p := sources.MemberStatus{Up: true, Since: n.heard, Watermark: n.watermark, Skew: skew, Refused: n.refused, Reports: n.reports()}
 	silent := now.Sub(n.heard)
 	switch {
 	case n.left:
@@ -403,8 +411,8 @@ func (s *Source) memberStatus(n *node, now time.Time) sources.MemberStatus {
 		p.Error = "its agent reports: " + n.blindness()
 	case n.watermark.IsZero():
 		p.Error = "its agent has not read up to the present yet"
-	case n.skew.Abs() >= skewShown:
-		p.Error = fmt.Sprintf("its clock is %v %s", n.skew.Abs().Round(time.Second), aheadOrBehind(n.skew))
+	case skew.Abs() >= skewShown:
+		p.Error = fmt.Sprintf("its clock is %v %s, which is corrected", skew.Abs().Round(time.Second), aheadOrBehind(skew))
 	}
 	return p
 }
