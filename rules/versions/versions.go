@@ -5,6 +5,7 @@ package versions
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -197,7 +198,7 @@ func (a Affects) isOf(repository string) bool {
 }
 
 // combine returns one verdict: yes takes precedence over unknown, unknown over
-// no. The text of a yes omits the others.
+// no. The text of a yes omits the others, and each text is there once.
 func combine(vs []Verdict) Verdict {
 	out := vs[0]
 	rank := map[string]int{yes: 2, unknown: 1}
@@ -208,7 +209,7 @@ func combine(vs []Verdict) Verdict {
 	}
 	var texts []string
 	for _, v := range vs {
-		if out.Affected != yes || v.Affected == yes {
+		if (out.Affected != yes || v.Affected == yes) && !slices.Contains(texts, v.Text) {
 			texts = append(texts, v.Text)
 		}
 	}

@@ -156,6 +156,10 @@ func TestJudgeImages(t *testing.T) {
 	f("not-loft-sh/vcluster-oss:0.22.5", unknown, `Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image "not-loft-sh/vcluster-oss:0.22.5" is a different one.`, vcluster)
 	f("other:0.22.5", unknown, `Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image "other:0.22.5" is a different one.`, vcluster)
 	f("sha256:0123", unknown, `Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running image "sha256:0123" is a different one.`, vcluster)
+	pro := vcluster
+	pro.Image = "loft-sh/vcluster-pro"
+	f("", unknown, "Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running version is not known.", vcluster, pro)
+	f("ghcr.io/loft-sh/vcluster-pro:0.22.5", yes, "vcluster 0.22.5 is affected (versions <0.22.6), fixed in 0.22.6.", vcluster, pro)
 	f("other:1.4.2", unknown, `Affected are versions >=1.4.1 <1.4.3 of harvester; the running version cannot be read from an image.`, harvester)
 	f("a/loft-sh/vcluster-oss:0.22.5", yes, "vcluster 0.22.5 is affected (versions <0.22.6), fixed in 0.22.6.", harvester, vcluster, capi())
 	f("a/loft-sh/vcluster-oss:0.23.0", unknown,

@@ -34,6 +34,7 @@ var signatures = map[string]string{
 	"ClusterAutoscalerGroupBackedOffAfterConflict": "S02",
 	"ClusterAutoscalerUsedOtherGroupAfterConflict": "S02",
 	"HarvesterMachineCountMismatch":                "S03",
+	"HarvesterUpgradeRefused":                      "none",
 	"HarvesterNodeUpgradeStalled":                  "S03",
 	"ControlPlaneLeaseNotRegained":                 "S04",
 	"ControlPlaneLosesLeaseRepeatedly":             "S04",
