@@ -23,7 +23,7 @@ import (
 )
 
 // publicCREs has the public rules of the CRE project. Nothing of it is in this repository.
-const publicCREs = "/work/shared/peers/cre/rules"
+const publicCREs = "../../shared/peers/cre/rules"
 
 // knownForeign are the pairs of a rule and the log of another one of the same technology on which
 // the rule fires. docs/import.md explains each: the log has the lines that the rule describes.

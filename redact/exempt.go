@@ -25,29 +25,34 @@ var proseWords = words(`a abort aborted access account active admission after al
 	generating get getting given got grant handler handshake has have header helm host http if illegal in incorrect insufficient
 	internal invalid io is issued issuer it its json jwt key keys kubernetes last list load local lookup lost machine malformed may message metadata
 	method mismatched missing must name namespace namespaces net neither never new no node none nor not null object of on only open
-	operation or other our out owner parse parsing patch path permission pod pods post problem provider put read reading reason
+	operation or other our out owner parse parsing patch path permission pod pods post problem provider put quota read reading reason
 	received reconcile record redacted refresh refused remote renew renewal request requested required resource response retry retrying revoked role
 	rpc same scheme secret secrets send server service serviceaccount serviceaccounts session signature signed since skipping something source status sts
 	still stream success sync syncing template that the there they this time timed timeout to token tokens tls too type unable
 	unauthenticated unauthorised unauthorized undefined unexpected unknown unmarshal unsupported unset unmounted update updated updating use used
 	user using valid validate validating validation value values verification verify version volume wait waiting was watch we webhook were when while
-	will with within without would write wrong yaml yes you your`)
+	will with within without would write wrong yaml yes you your
+	access_denied expired_token insufficient_scope invalid_client invalid_grant invalid_request invalid_scope invalid_token unauthorized_client
+	unsupported_grant_type`)
 
-// isWord reports whether s is a word of prose rather than a secret.
+// isWord reports whether s is a word of prose, or an error code of OAuth, rather than a secret.
 func isWord(s string) bool {
 	s = strings.TrimRight(s, ",.;:!?")
 	if cut := strings.IndexByte(s, '\''); cut > 0 { // couldn't
 		s = s[:cut]
 	}
-	if s == "" || len(s) > 16 {
+	var buf [24]byte
+	if s == "" || len(s) > len(buf) {
 		return false
 	}
-	var buf [16]byte
 	for i := range len(s) {
-		if !isLetter(s[i]) {
+		if !isLetter(s[i]) && s[i] != '_' {
 			return false
 		}
-		buf[i] = s[i] | 0x20
+		buf[i] = s[i]
+		if s[i] != '_' {
+			buf[i] |= 0x20
+		}
 	}
 	return proseWords[string(buf[:len(s)])]
 }
@@ -56,7 +61,7 @@ var (
 	errorPrefix = lazily(`^(?:(?:No)?(?:[A-Z]?[a-z]{2,}){1,5}|x509|oauth2|http2|tls|[a-z]+\.[A-Z][a-z]+|[a-z]+/[a-z]+):$`)
 	variable    = lazily(`^[A-Z]+(_[A-Z]+)+$`)
 	objectName  = lazily(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)+$`)
-	statusCode  = lazily(`^[1-5][0-9][0-9]$`)
+	statusCode  = lazily(`^(?:[Ss]tatus_?[Cc]ode=)?[1-5][0-9][0-9]$`)
 	urlPrefix   = lazily(`^[a-z][a-z0-9+]{1,15}://`)
 )
 
@@ -86,7 +91,7 @@ func (t *valueReader) isProse(v value, p span) bool {
 		return true
 	case strings.HasSuffix(text, ":") && errorPrefix().MatchString(text) && more:
 		return true
-	case len(text) == 3 && statusCode().MatchString(text) && more:
+	case statusCode().MatchString(text) && more:
 		return true
 	}
 	next := strings.TrimLeft(s[min(len(s), end+1):min(len(s), end+16)], `\`)

@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
 
 	"crowsnest/test/plant"
+	"crowsnest/test/traffic"
 )
 
 // TestOrdinaryLines: nothing is hidden in lines that hold no secret, though many mention
@@ -17,15 +19,12 @@ import (
 func TestOrdinaryLines(t *testing.T) {
 	r := New(nil)
 	all := plant.Ordinary(rand.New(rand.NewPCG(5, 6)), 12)
-	for _, pattern := range []string{"../testdata/incidents/*/*", "../testdata/incidents/*/*/*", "../../shared/corpus/real/*/*.log"} {
-		files, _ := filepath.Glob(pattern)
-		for _, name := range files {
-			if b, err := os.ReadFile(name); err == nil {
-				all = append(all, strings.Split(string(b), "\n")...)
-			}
-		}
+	all = append(all, logLines(t)...)
+	all = append(all, ruleTestLines(t)...)
+	for _, kind := range traffic.Kinds() {
+		all = append(all, strings.Split(string(traffic.Bytes(200_000, traffic.Options{Kind: kind})), "\n")...)
 	}
-	require.GreaterOrEqual(t, len(all), 5000)
+	require.Greater(t, len(all), 10_000)
 	changed := 0
 	for _, line := range all {
 		if out := r.String(line); out != line {
@@ -34,4 +33,36 @@ func TestOrdinaryLines(t *testing.T) {
 		}
 	}
 	t.Logf("%d lines, %d changed", len(all), changed)
+}
+
+// ruleTestLines returns the different lines of the inline tests of the shipped rules: lines of
+// hundreds of programs, in every format of a log.
+func ruleTestLines(t *testing.T) (lines []string) {
+	t.Helper()
+	seen := map[string]bool{}
+	var walk func(n *yaml.Node)
+	walk = func(n *yaml.Node) {
+		for i, child := range n.Content {
+			if n.Kind == yaml.MappingNode && i%2 == 1 && n.Content[i-1].Value == "line" && child.Kind == yaml.ScalarNode {
+				for line := range strings.SplitSeq(child.Value, "\n") {
+					if !seen[line] {
+						seen[line] = true
+						lines = append(lines, line)
+					}
+				}
+			}
+			walk(child)
+		}
+	}
+	packs, err := filepath.Glob("../rules/packs/*.yaml")
+	require.NoError(t, err)
+	for _, name := range packs {
+		data, err := os.ReadFile(name)
+		require.NoError(t, err)
+		var root yaml.Node
+		require.NoError(t, yaml.Unmarshal(data, &root), name)
+		walk(&root)
+	}
+	require.Greater(t, len(lines), 2500)
+	return lines
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -137,7 +138,7 @@ func TestQuickOnPlantedSecrets(t *testing.T) {
 func TestQuickOnLogs(t *testing.T) {
 	r, q := New(nil), new(quick)
 	lines, harmless := 0, 0
-	for _, line := range append(logLines(t), plant.Ordinary(rand.New(rand.NewPCG(5, 6)), 3)...) {
+	for _, line := range slices.Concat(logLines(t), ruleTestLines(t), plant.Ordinary(rand.New(rand.NewPCG(5, 6)), 3)) {
 		checkQuick(t, r, q, line)
 		if line == "" || strings.ContainsAny(line, "%\x1b") {
 			continue
@@ -152,11 +153,10 @@ func TestQuickOnLogs(t *testing.T) {
 	t.Logf("%d of %d lines", harmless, lines)
 }
 
-// logLines returns the lines of the recorded logs.
+// logLines returns the lines of the recorded incidents.
 func logLines(t *testing.T) (lines []string) {
 	t.Helper()
-	more, err := filepath.Glob("../../shared/corpus/real/*/*.log")
-	require.NoError(t, err)
+	var more []string
 	require.NoError(t, filepath.WalkDir("../testdata/incidents", func(path string, _ fs.DirEntry, err error) error {
 		if filepath.Ext(path) == ".log" {
 			more = append(more, path)

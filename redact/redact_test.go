@@ -188,14 +188,13 @@ func TestPart(t *testing.T) {
 	require.Equal(t, "n/c", r.Part(`{"x":{"namespace":"n","name":"c"}}`, `{"x":{"namespace":"n","name":"c"}}`, "n/c"))
 }
 
-// TestCorpus prints what is hidden in logs of real controllers, which hold no
-// secrets.
+// TestCorpus: nothing is hidden in logs of real controllers, which hold no secrets.
 func TestCorpus(t *testing.T) {
 	files, _ := filepath.Glob("../../shared/corpus/real/*/*.log")
 	if len(files) == 0 {
 		t.Skip("no corpus beside the repository")
 	}
-	r := New(nil)
+	r, q := New(nil), new(quick)
 	lines := 0
 	for _, name := range files {
 		b, err := os.ReadFile(name)
@@ -203,6 +202,7 @@ func TestCorpus(t *testing.T) {
 		for line := range strings.SplitSeq(string(b), "\n") {
 			lines++
 			require.Equal(t, line, r.String(line), name)
+			checkQuick(t, r, q, line)
 		}
 	}
 	require.NotZero(t, lines)

@@ -16,7 +16,7 @@ import (
 )
 
 // corpus is a folder of recorded logs that is not part of the project.
-const corpus = "/work/shared/corpus/real"
+const corpus = "../../shared/corpus/real"
 
 var began = time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
 
