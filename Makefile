@@ -26,7 +26,7 @@ GOFILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.go'))
 .PHONY: build run test check bench bench-baseline bench-peers bench-hyperscan bench-hits bench-load bench-scale bench-pair bench-start chaos e2e e2e-servers fuzz clean fmt packs compiled schemas docs dashboards screenshot chart
 .PHONY: help manual
 .PHONY: image module release release-check release-notes release-snapshot release-tools
-.PHONY: test-programs test-build test-format test-workflows test-go test-fuzz check-vet check-format check-static check-lint check-vulns
+.PHONY: test-beside test-programs test-build test-format test-workflows test-go test-fuzz check-vet check-format check-static check-lint check-vulns
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -81,6 +81,14 @@ test-go:
 	  $(GOTEST) -p 3 ./test/chaos $$(grep -E '$(PROCESSES)' <<<"$$all" | grep -vx ./test/chaos) $$(grep -E '$(SERIAL)' <<<"$$all"); \
 	  $(GOTEST) -race $$(grep -vE '$(PROCESSES)|$(SERIAL)' <<<"$$all"); \
 	  $(GOTEST) -race -run Concurrent $$(git grep -l '^func Test.*Concurrent' -- '*_test.go' | sed 's|^|./|' | xargs -n1 dirname | sort -u | grep -E '$(SERIAL)')
+
+# Whole files, because a test and the path may be in different functions.
+BESIDE := /shared/|"shared"|\(corpus\b
+test-beside: # the tests that also read recorded logs and packs beside the checkout
+	@git grep -lE '$(BESIDE)' -- '*_test.go' | xargs -n1 dirname | sort -u | while read -r dir; do \
+	  names=$$(grep -lE '$(BESIDE)' $$dir/*_test.go | xargs sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' | paste -sd'|'); \
+	  $(GO) test -vet=off -ldflags=-s -count=1 -run "^($$names)\$$" ./$$dir </dev/null; \
+	done
 
 packs: build ## check and test the shipped rule packs and the packs that pin the language
 	$(BIN) check rules --shipped --strict rules/packs
