@@ -59,7 +59,7 @@ func (a *armedKeys) accept(h *window.Hit, now int64) {
 		if h.T <= ep.newest {
 			return
 		}
-		if h.T+int64(rs.rule.Silent) <= rs.groups.firing.Watermark() {
+		if h.T+int64(rs.rule.Silent) <= rs.groups.firing.readUpTo(values, rs.in.Who, false) {
 			ep.stillSilent(h)
 			return
 		}
@@ -69,7 +69,7 @@ func (a *armedKeys) accept(h *window.Hit, now int64) {
 	switch {
 	case k != nil && h.T <= k.last.T:
 		return
-	case k == nil && h.T+rs.quiet() <= rs.watermark():
+	case k == nil && h.T+rs.quiet() <= rs.groups.steps.readUpTo(values, rs.in.Who, false):
 		return // its silence is over
 	case k == nil:
 		in := &rs.in
@@ -85,7 +85,7 @@ func (a *armedKeys) accept(h *window.Hit, now int64) {
 	was := k.disarmed
 	k.set(a.excused(values, h.T))
 	if was {
-		k.due.Arm(rs.groups.firing) // the deadline may be earlier than before
+		k.due.Arm(rs.groups.firing.Group) // the deadline may be earlier than before
 	}
 	a.Add(k.key, rs.in.Party, k, 1)
 }
@@ -115,7 +115,7 @@ func (a *armedKeys) put(k *armedKey, party string, disarmed bool) {
 	k.in, k.disarmed, k.due.Of = a, true, k
 	k.mutes, _ = a.rs.unless.key(k.values, k.who)
 	k.set(disarmed)
-	k.due.Arm(a.rs.groups.firing)
+	k.due.Arm(a.rs.groups.firing.Group)
 	a.Add(k.key, party, k, 1)
 }
 
@@ -255,7 +255,7 @@ func (k *armedKey) conclude(now int64) {
 
 // rest keeps the key of an episode that ended disarmed until its next line.
 func (a *armedKeys) rest(ep *episode, party string) {
-	if ep.end() <= a.rs.watermark() {
+	if ep.end() <= a.rs.groups.steps.readUpTo(ep.values, ep.who, ep.loose) {
 		return // it has expired, and an older line opens nothing
 	}
 	ep.rs.in.Copy(&ep.last)

@@ -67,7 +67,7 @@ func (ep *episode) conclude(now int64) {
 	if rs.open[ep.key] != ep {
 		return // a key that was silent took its place just now
 	}
-	for ep.Due() <= ep.group().Watermark() {
+	for ep.Due() <= ep.ReadUpTo() {
 		if ep.fires() {
 			ep.fire(now)
 			continue

@@ -94,6 +94,7 @@ type Engine struct {
 	seen        *fair.Seen
 	blocks      blocks.Encoder[saved.ClosedKey, saved.ClosedTexts]
 	deletedPods podTimes // whose episodes have yet to end
+	lagging     bool     // a source has, or just had, lagging streams
 	warm        bool     // warming up, since warmed
 	warmed      time.Time
 	step        instant.Step // of the clock
@@ -113,6 +114,8 @@ type common struct {
 	departed podTimes
 	// unsettled is set if an episode of a rule that is a cause or a symptom changed.
 	unsettled bool
+	// trusted are the namespaces that rules with `origin: infrastructure` trust; nil: all.
+	trusted *rules.Namespaces
 }
 
 // New makes an engine without rules and sources.

@@ -3,22 +3,21 @@ package episodes
 import (
 	"slices"
 
-	"crowsnest/episodes/internal/watermark"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
 
-// groups are the groups of sources that the conclusions of a rule wait for. They are one
-// group unless the parts of the rule have different sources.
+// groups are what the conclusions of a rule wait for. They have one group of sources
+// unless the parts of the rule have different ones.
 type groups struct {
-	// steps are the sources of `match` or of all steps. Quiet, expiry and the end of the
-	// overflow alert wait for them.
-	steps *watermark.Group
-	// firing are the sources of the lines whose absence makes a pending episode fire.
-	firing *watermark.Group
-	// beside are the sources of `clear` and `unless`; those of steps if there is neither.
-	beside *watermark.Group
-	all    *watermark.Group
+	// steps are `match` or all steps. Quiet, expiry and the end of the overflow alert wait
+	// for their lines.
+	steps awaited
+	// firing are the parts whose lines prevent that a pending episode fires.
+	firing awaited
+	// beside are `clear` and `unless`; the steps if there is neither.
+	beside awaited
+	all    awaited
 	// unread are the selectors of parts whose streams no source reads, each once.
 	unread []rules.Selector
 }
@@ -35,37 +34,48 @@ func (e *Engine) bind() {
 // groupsOf returns the groups of a rule.
 func (e *Engine) groupsOf(rs *ruleState) groups {
 	r, frozen := rs.rule, rs.frozen()
-	var steps, beside []rules.Selector
+	var steps, beside, firing []*part
 	for i := range r.Steps {
-		steps = append(steps, r.Steps[i].From)
+		steps = append(steps, rs.newPart(r.Steps[i].From, r.By, func() []string { return r.StepCaptures(i) }))
 	}
-	steps = slices.CompactFunc(steps, rules.Selector.Equal)
-	own := e.sources.Group(steps, frozen)
-	of := func(froms ...rules.Selector) *watermark.Group {
-		if len(steps) == 1 && !slices.ContainsFunc(froms, func(from rules.Selector) bool { return !from.Equal(steps[0]) }) {
-			return own
+	first := steps[0].from
+	same := func(parts []*part) bool {
+		return !slices.ContainsFunc(parts, func(p *part) bool { return !p.from.Equal(first) })
+	}
+	of := func(parts []*part) awaited {
+		var froms []rules.Selector
+		for _, p := range parts {
+			froms = append(froms, p.from)
 		}
-		return e.sources.Group(froms, frozen)
+		return awaited{Group: e.sources.Group(slices.CompactFunc(froms, rules.Selector.Equal), frozen), rs: rs, parts: parts}
 	}
-	var firing []rules.Selector
+	own := of(steps)
+	with := func(parts []*part) awaited {
+		if same(steps) && same(parts) {
+			return awaited{Group: own.Group, rs: rs, parts: parts}
+		}
+		return of(parts)
+	}
 	if (r.For > 0 || r.Silent > 0) && r.Clear == nil {
 		firing = slices.Clone(steps)
 	}
-	if r.Clear != nil {
-		beside = append(beside, r.Clear.From)
+	if c := r.Clear; c != nil {
+		p := rs.newPart(c.From, c.Same, c.Captures)
+		beside = append(beside, p)
 		if r.For > 0 {
-			firing = append(firing, r.Clear.From)
+			firing = append(firing, p)
 		}
 	}
-	if r.Unless != nil {
-		beside, firing = append(beside, r.Unless.From), append(firing, r.Unless.From)
+	if u := r.Unless; u != nil {
+		p := rs.newPart(u.From, u.Same, u.Captures)
+		beside, firing = append(beside, p), append(firing, p)
 	}
-	out := groups{steps: own, firing: own, beside: own, all: of(append(beside, steps...)...)}
+	out := groups{steps: own, firing: own, beside: own, all: with(slices.Concat(beside, steps))}
 	if len(beside) > 0 {
-		out.beside = of(beside...)
+		out.beside = with(beside)
 	}
 	if len(firing) > 0 {
-		out.firing = of(firing...)
+		out.firing = with(firing)
 	}
 	for from := range r.Selectors() {
 		if !e.sources.Serve(from) && !slices.ContainsFunc(out.unread, from.Equal) {
@@ -76,11 +86,11 @@ func (e *Engine) groupsOf(rs *ruleState) groups {
 }
 
 // ofPart returns the group of the sources that can serve a part.
-func (g *groups) ofPart(p matcher.Part) *watermark.Group {
+func (g *groups) ofPart(p matcher.Part) *awaited {
 	if p < 0 {
-		return g.beside
+		return &g.beside
 	}
-	return g.steps
+	return &g.steps
 }
 
 // onHold reports whether a conclusion waits for a source without progress, or for a part
@@ -89,20 +99,30 @@ func (g *groups) onHold(now int64) bool {
 	return g.steps.Served() && (g.all.OnHold(now) || g.firing.OnHold(now) || g.beside.OnHold(now))
 }
 
-// group is what the next conclusion about the episode waits for.
-func (ep *episode) group() *watermark.Group {
+// awaits returns what the next conclusion about the episode waits for.
+func (ep *episode) awaits() *awaited {
 	if ep.fires() {
-		return ep.rs.groups.firing
+		return &ep.rs.groups.firing
 	}
-	return ep.rs.groups.steps
+	return &ep.rs.groups.steps
 }
 
-// group is what the conclusion about the lapse waits for. One that a clear line ended needs
-// no further line of the steps: a later line of the failure changes neither that it fired
-// nor its end.
-func (l *lapse) group() *watermark.Group {
+// ReadUpTo returns the time up to which the lines were read that the next conclusion waits
+// for.
+func (ep *episode) ReadUpTo() int64 { return ep.awaits().readUpTo(ep.values, ep.who, ep.loose) }
+
+// awaits returns what the conclusion about the lapse waits for. One that a clear line ended
+// needs no further line of the steps: a later line of the failure changes neither that it
+// fired nor its end.
+func (l *lapse) awaits() *awaited {
 	if l.why == ReasonClear {
-		return l.ep.rs.groups.beside
+		return &l.ep.rs.groups.beside
 	}
-	return l.ep.rs.groups.all
+	return &l.ep.rs.groups.all
+}
+
+func (l *lapse) ReadUpTo() int64    { return l.awaits().readUpTo(l.ep.values, l.ep.who, l.ep.loose) }
+func (o *overflow) ReadUpTo() int64 { return o.rs.groups.steps.readUpToForAll() }
+func (k *armedKey) ReadUpTo() int64 {
+	return k.in.rs.groups.firing.readUpTo(k.values, k.who, k.loose)
 }

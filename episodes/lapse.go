@@ -97,11 +97,11 @@ func (l *lapse) rearm() {
 				l.end, l.why = g.Hi, ReasonClear
 			}
 		}
-		if l.end == window.Forever || end <= seenAt(rs.groups.steps, l.end) {
+		if l.end == window.Forever || end <= seenAt(rs.groups.steps.Group, l.end) {
 			l.end, l.why = end, ReasonExpired
 		}
 	}
-	l.due.Arm(l.group())
+	l.due.Arm(l.awaits().Group)
 }
 
 // recover applies a clear line at t to a pending episode. The triggers before it become a
@@ -176,10 +176,10 @@ func seenAt(g *watermark.Group, t int64) int64 { return t - 1 - g.Lateness }
 // episode continues if reading in order of time would have fired and not ended it.
 func (ep *episode) beginsAgain(t int64) bool {
 	rs := ep.rs
-	if !ep.fires() || ep.Due() > seenAt(rs.groups.firing, t) {
+	if !ep.fires() || ep.Due() > seenAt(rs.groups.firing.Group, t) {
 		return true
 	}
-	if ep.end() > seenAt(rs.groups.steps, t) {
+	if ep.end() > seenAt(rs.groups.steps.Group, t) {
 		return false
 	}
 	(&lapse{ep: ep.part(), times: slices.Compact(window.Times{ep.starts, ep.newest})}).add()

@@ -401,16 +401,16 @@ func requireHeaps(t require.TestingT, e *Engine) {
 	armed := map[*watermark.Group]map[*watermark.Deadline]bool{}
 	for i, rs := range e.order {
 		require.Equal(t, i, rs.pos)
-		if armed[rs.groups.steps] == nil {
-			armed[rs.groups.steps] = map[*watermark.Deadline]bool{}
-			for d := range rs.groups.steps.Armed() {
-				armed[rs.groups.steps][d] = true
+		if armed[rs.groups.steps.Group] == nil {
+			armed[rs.groups.steps.Group] = map[*watermark.Deadline]bool{}
+			for d := range rs.groups.steps.Group.Armed() {
+				armed[rs.groups.steps.Group][d] = true
 			}
 		}
 	}
 	take := func(rs *ruleState, d *watermark.Deadline) {
-		require.True(t, armed[rs.groups.steps][d])
-		delete(armed[rs.groups.steps], d)
+		require.True(t, armed[rs.groups.steps.Group][d])
+		delete(armed[rs.groups.steps.Group], d)
 	}
 	for _, rs := range e.order {
 		for _, ep := range rs.open {

@@ -73,7 +73,7 @@ func (ep *episode) fires() bool {
 	return ep.state == StatePending && ep.starts+int64(ep.rs.rule.For) < ep.end()
 }
 
-func (ep *episode) arm() { ep.due.Arm(ep.group()) }
+func (ep *episode) arm() { ep.due.Arm(ep.awaits().Group) }
 
 // counts reports whether a line at t belongs to the failure: it is in the window that opened
 // it or newer, or, without a window, older by less than the quiet time.
@@ -100,7 +100,7 @@ func (ep *episode) drop(t int64) {
 // openEpisode opens the episode of the key of the hit unless the failure is over, muted or
 // beyond a limit.
 func (rs *ruleState) openEpisode(values []string, trig *window.Trigger, now int64) {
-	if over := trig.T + rs.quiet(); over <= rs.groups.steps.Watermark() { // read so late that it is over already
+	if over := trig.T + rs.quiet(); over <= rs.groups.steps.readUpTo(values, rs.in.Who, false) { // read so late that it is over already
 		rs.lapsed(values, trig, window.Gap{Lo: window.NoTime, Hi: over}, now)
 		return
 	}

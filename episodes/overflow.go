@@ -43,7 +43,7 @@ func (o *overflow) set(x overflow) {
 	}
 	o.keys = fair.NewLRU[uint64, struct{}](maxOverflowKeys(rs.rule))
 	o.print = printOf(o.labels)
-	o.due.Arm(rs.groups.steps)
+	o.due.Arm(rs.groups.steps.Group)
 }
 
 // refuse counts a trigger beyond a limit and makes the alert fire.
@@ -83,8 +83,8 @@ func (o *overflow) Due() int64 {
 }
 
 func (o *overflow) conclude(now int64) {
-	if o.Due() > o.rs.groups.steps.Watermark() { // another key was refused just now
-		o.due.Arm(o.rs.groups.steps)
+	if o.Due() > o.ReadUpTo() { // another key was refused just now
+		o.due.Arm(o.rs.groups.steps.Group)
 		return
 	}
 	o.end(o.Due(), now, ReasonQuiet)

@@ -174,7 +174,7 @@ func (rs *ruleState) isMuted(values []string, t int64) bool {
 // their own, an unless line counts only if it would have been read before the episode fired,
 // had all lines been read in order of time.
 func (rs *ruleState) mutedBy(key string, values []string, t int64) bool {
-	g := rs.groups.firing
+	g := &rs.groups.firing
 	mutes, _ := rs.unless.of(key, values)
 	until := int64(window.Forever)
 	if rs.mutesElsewhere || t < g.Watermark() {
@@ -187,9 +187,9 @@ func (rs *ruleState) mutedBy(key string, values []string, t int64) bool {
 // what lines after it may still need.
 func (rs *ruleState) watermark() int64 {
 	if rs.rule.Clear != nil {
-		return rs.groups.all.Watermark()
+		return rs.groups.all.readUpToForAll()
 	}
-	return rs.groups.steps.Watermark()
+	return rs.groups.steps.readUpToForAll()
 }
 
 // quiet is the time without a trigger that ends an episode. With `silent`, the trigger is the

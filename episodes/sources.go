@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"crowsnest/episodes/internal/instant"
+	"crowsnest/episodes/internal/watermark"
 	"crowsnest/episodes/internal/window"
+	"crowsnest/matcher"
 	"crowsnest/rules"
 )
 
@@ -28,12 +30,19 @@ func (e *Engine) RemoveSource(name string) {
 	e.bind()
 }
 
-// AdvanceWatermark reports that all lines of the source up to readUpTo have been read.
-// The watermark never moves back. The next Evaluate draws the conclusions.
-func (e *Engine) AdvanceWatermark(name string, readUpTo time.Time) {
+// AdvanceWatermark reports that all lines of the source up to readUpTo have been read,
+// except those of lagging streams, which have watermarks of their own. The watermark never
+// moves back, and an earlier one is ignored. The next Evaluate draws the conclusions.
+func (e *Engine) AdvanceWatermark(name string, readUpTo time.Time, lagging ...matcher.LaggingStream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.sources.Advance(name, e.step.Corrected(instant.Of(readUpTo), math.MaxInt64))
+	corrected := func(t time.Time) int64 { return e.step.Corrected(instant.Of(t), math.MaxInt64) }
+	lags := make([]watermark.Lag, 0, len(lagging))
+	for _, l := range lagging {
+		lags = append(lags, watermark.NewLag(l, corrected(l.ReadUpTo)))
+	}
+	e.sources.Advance(name, corrected(readUpTo), lags...)
+	e.lagging = e.lagging || len(lags) > 0
 }
 
 // HoldBack stops the watermarks of the named rules at the given times. After that time, an
@@ -84,15 +93,15 @@ func (rs *ruleState) arm() {
 		ep.arm()
 	}
 	for _, l := range rs.lapses {
-		l.due.Arm(l.group())
+		l.due.Arm(l.awaits().Group)
 	}
 	if rs.armed != nil {
 		for _, x := range rs.armed.Items {
-			x.Value.due.Arm(rs.groups.firing)
+			x.Value.due.Arm(rs.groups.firing.Group)
 		}
 	}
 	if rs.over.active {
-		rs.over.due.Arm(rs.groups.steps)
+		rs.over.due.Arm(rs.groups.steps.Group)
 	}
 }
 

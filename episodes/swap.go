@@ -17,7 +17,7 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	at := instant.Of(now)
-	e.recent = nil
+	e.recent, e.trusted = nil, set.Namespaces
 	old, before := e.rules, e.order
 	kept := map[*ruleState]bool{}
 	e.rules, e.order = map[string]*ruleState{}, nil

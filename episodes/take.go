@@ -91,7 +91,7 @@ func (e *Engine) accept(m *matcher.Hit, now int64) {
 		e.total.Future++
 		t = now
 	}
-	if t < rs.groups.ofPart(m.Part).Watermark() && m.ID != e.lastLate {
+	if t < rs.groups.ofPart(m.Part).readUpToForAll() && m.ID != e.lastLate {
 		e.lastLate = m.ID
 		e.total.Late++
 	}

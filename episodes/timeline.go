@@ -107,8 +107,9 @@ func (ep *episode) noteOpened(trig *window.Trigger, now int64) {
 
 // noteOnHold notes whether what the episode waits for now is on hold.
 func (ep *episode) noteOnHold(now int64) {
-	if g := ep.group(); g.WasOnHold {
-		ep.history.note(Event{At: instant.Time(now), Kind: EventOnHold, Sources: g.Silent(now)})
+	a := ep.awaits()
+	if onHold, waitsFor := a.onHoldFor(ep.values, ep.who, ep.loose, a.WasOnHold, now); onHold {
+		ep.history.note(Event{At: instant.Time(now), Kind: EventOnHold, Sources: waitsFor})
 	} else if ep.history.onHold {
 		ep.history.note(Event{At: instant.Time(now), Kind: EventResumed})
 	}
@@ -130,14 +131,19 @@ func (ep *episode) noteRestored(now int64) {
 // noteOnHold notes which episodes went on hold or resumed.
 func (e *Engine) noteOnHold(now int64) {
 	for g := range e.sources.Turned(now) { // a new group may have episodes of others
-		ev := Event{At: instant.Time(now), Kind: EventResumed}
-		if g.WasOnHold {
-			ev.Kind, ev.Sources = EventOnHold, g.Silent(now)
-		}
 		for d := range g.Armed() {
 			if ep, ok := d.Of.(*episode); ok {
-				ep.history.note(ev)
+				ep.noteOnHold(now)
 			}
+		}
+	}
+	if !e.lagging {
+		return
+	}
+	e.lagging = e.sources.Lagging()
+	for _, rs := range e.order {
+		for _, ep := range rs.open {
+			ep.noteOnHold(now)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"maps"
 
 	"crowsnest/episodes/internal/instant"
-	"crowsnest/episodes/internal/watermark"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/episodes/render"
 	"crowsnest/rules"
@@ -46,7 +45,8 @@ func (ep *episode) transition(now int64) *transition {
 		Count: ep.lines, Deadline: instant.Time(ep.Due()), Party: ep.charged(), Origin: ep.logs.String(),
 	}
 	t.cause, t.Inhibit = ep.cause, ep.inhibit == inhibitYes
-	t.waits(ep.group(), now)
+	a := ep.awaits()
+	t.OnHold, t.WaitsFor = a.onHoldFor(ep.values, ep.who, ep.loose, a.OnHold(now), now)
 	if ep.fired != 0 {
 		t.FiredAt = instant.Time(ep.fired)
 	}
@@ -63,19 +63,14 @@ func (o *overflow) transition(now int64) *transition {
 		Written: instant.Time(o.starts), Count: o.lines,
 		Deadline: instant.Time(o.Due()),
 	}
-	x.waits(rs.groups.steps, now)
+	if x.OnHold = rs.groups.steps.OnHold(now); x.OnHold {
+		x.WaitsFor = rs.groups.steps.Silent(now)
+	}
 	keys := o.keys.Len()
 	return &transition{Episode: x, rs: rs, over: &render.Overflow{
 		Rule: rs.rule, Labels: o.labels, Keys: keys, AtLeast: keys >= maxOverflowKeys(rs.rule), Lines: o.lines, Why: o.why,
 		StartsAt: x.StartsAt, LastSeen: x.LastSeen,
 	}}
-}
-
-// waits sets what the next conclusion waits for.
-func (x *Episode) waits(g *watermark.Group, now int64) {
-	if x.OnHold = g.OnHold(now); x.OnHold {
-		x.WaitsFor = g.Silent(now)
-	}
 }
 
 // ended makes the transition the end of its episode.

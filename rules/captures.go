@@ -32,6 +32,12 @@ func stepCaptures(r *Rule, i int) []string {
 	return names
 }
 
+// StepCaptures returns the names that step i, counted from 0, may capture from a line.
+func (r *Rule) StepCaptures(i int) []string { return stepCaptures(r, i) }
+
+// Captures returns the names that the matcher may capture from a line.
+func (a *ClearOrUnless) Captures() []string { return possibleCaptures(a.Matcher) }
+
 // captureWidth returns how much a matcher can capture under the name. A field
 // has an end of its own, so only a group of .* counts for it.
 func captureWidth(m Matcher, name string) expr.Width {

@@ -99,6 +99,14 @@ func (s Selector) Matches(labels map[string]string, lenient bool) bool {
 	})
 }
 
+// MaySelect reports whether the selector may select a stream with these labels, if the
+// values of the labels named unknown are not known.
+func (s Selector) MaySelect(labels map[string]string, unknown []string) bool {
+	return !slices.ContainsFunc(s.matchers, func(m Matcher) bool {
+		return !slices.Contains(unknown, m.Name) && !m.Matches(labels[m.Name])
+	})
+}
+
 // componentLabel is the label of the lines that crowsnest writes itself, such as those
 // about the state of objects. They state all their labels.
 const componentLabel = "component"

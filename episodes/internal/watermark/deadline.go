@@ -13,15 +13,20 @@ type Deadline struct {
 
 	// at is not later than the deadline. Lines only postpone a deadline, and there may
 	// be thousands of them, so the entry is updated only when it comes first.
-	at    int64
-	in    *Group // whose heap it is in; nil: none
-	index int    // in that heap
+	at     int64
+	in     *Group // whose heap it is in; nil: none
+	index  int    // in that heap
+	parked bool   // it is in Group.parked and not in the heap
 }
 
 // Subject is something that has a deadline.
 type Subject interface {
 	// Due computes the deadline.
 	Due() int64
+	// ReadUpTo returns the time up to which every line was read that could change the
+	// conclusion: the watermark of the group, or that of a lagging stream whose lines
+	// could be about the subject.
+	ReadUpTo() int64
 }
 
 // Compute calls Due of the subject of a deadline. It reports false if that fails, and
@@ -37,10 +42,34 @@ func (d *Deadline) Arm(g *Group) {
 
 // Disarm removes the deadline from its heap. It does nothing if it is in none.
 func (d *Deadline) Disarm() {
-	if d.in != nil {
+	switch {
+	case d.in == nil:
+		return
+	case d.parked:
+		d.parked = false
+		delete(d.in.parked, d)
+	default:
 		heap.Remove(&d.in.deadlines, d.index)
-		d.in = nil
 	}
+	d.in = nil
+}
+
+// park takes a deadline that a lagging stream delays out of the heap, until unpark.
+func (g *Group) park(d *Deadline) {
+	heap.Remove(&g.deadlines, d.index)
+	if g.parked == nil {
+		g.parked = map[*Deadline]struct{}{}
+	}
+	g.parked[d], d.parked = struct{}{}, true
+}
+
+// unpark returns all parked deadlines to the heap: a lagging stream has changed.
+func (g *Group) unpark() {
+	for d := range g.parked {
+		d.parked = false
+		heap.Push(&g.deadlines, d)
+	}
+	clear(g.parked)
 }
 
 // deadlines is a heap, the earliest first.
@@ -91,7 +120,12 @@ func (g *Group) first(compute Compute) *Deadline {
 func (g *Group) popDue(compute Compute, out []*Deadline) []*Deadline {
 	w := g.Watermark()
 	for len(g.deadlines) > 0 && g.deadlines[0].at <= w {
-		if d := g.first(compute); d != nil && d.at <= w {
+		d := g.first(compute)
+		switch {
+		case d == nil || d.at > w:
+		case len(g.lags) > 0 && d.Of.ReadUpTo() < d.at:
+			g.park(d)
+		default:
 			d.Disarm()
 			out = append(out, d)
 		}
@@ -100,6 +134,7 @@ func (g *Group) popDue(compute Compute, out []*Deadline) []*Deadline {
 }
 
 func (g *Group) rearm(compute Compute) {
+	g.unpark()
 	for _, d := range slices.Clone(g.deadlines) {
 		if at, ok := compute(d); ok {
 			d.at = at

@@ -2,6 +2,7 @@ package watermark
 
 import (
 	"iter"
+	"maps"
 	"math"
 	"slices"
 
@@ -14,18 +15,22 @@ type Group struct {
 	Lateness  int64 // largest of its sources
 	WasOnHold bool  // as Sources.Turned found it last
 
+	in      *Sources
 	sources []*source
 	frozen  int64 // where the watermark stops; window.NoTime: it does not
 	// mark caches the watermark, and oldest the least progress of a source, while
 	// marked is set: each line needs them.
 	mark, oldest int64
 	marked       bool
-	looked       bool // by Sources.Turned
+	looked       bool   // by Sources.Turned
+	lags         []*Lag // lagging streams of its sources
 	deadlines    deadlines
+	parked       map[*Deadline]struct{} // deadlines that a lagging stream delays
 }
 
-// Watermark is the event time up to which every source of the group has been read, or window.NoTime if one has made no progress yet. It does not advance while
-// the group is frozen.
+// Watermark is the event time up to which every source of the group has been read, except
+// for Lags, or window.NoTime if one has made no progress yet. It does not advance while the
+// group is frozen.
 func (g *Group) Watermark() int64 {
 	if !g.marked {
 		g.look()
@@ -35,9 +40,12 @@ func (g *Group) Watermark() int64 {
 
 func (g *Group) look() {
 	g.marked, g.mark, g.oldest = true, math.MaxInt64, math.MaxInt64
+	g.lags = g.lags[:0]
 	for _, s := range g.sources {
-		g.oldest = min(g.oldest, s.readUpTo)
-		g.mark = min(g.mark, s.readUpTo-s.lateness)
+		at := s.progress()
+		g.oldest = min(g.oldest, at)
+		g.mark = min(g.mark, at-s.lateness)
+		g.lags = append(g.lags, s.lags...)
 	}
 	if len(g.sources) == 0 || g.oldest == window.NoTime {
 		g.mark = window.NoTime
@@ -62,7 +70,7 @@ func (g *Group) Silent(now int64) []string {
 	}
 	var out []string
 	for _, s := range g.sources {
-		if s.readUpTo < now-int64(onHoldAfter) {
+		if s.progress() < now-int64(onHoldAfter) {
 			out = append(out, s.name)
 		}
 	}
@@ -73,5 +81,25 @@ func (g *Group) Silent(now int64) []string {
 // Served reports whether the group has a source.
 func (g *Group) Served() bool { return len(g.sources) > 0 }
 
+// Lags returns the lagging streams of the sources of the group. They are read-only, and
+// change with Generation.
+func (g *Group) Lags() []*Lag {
+	g.Watermark()
+	return g.lags
+}
+
+// Generation changes whenever the lagging streams of any source become others. Their
+// progress may change without it.
+func (g *Group) Generation() uint64 { return g.in.generation }
+
 // Armed yields the deadlines of the group, in no order. It must not change meanwhile.
-func (g *Group) Armed() iter.Seq[*Deadline] { return slices.Values(g.deadlines) }
+func (g *Group) Armed() iter.Seq[*Deadline] {
+	return func(yield func(*Deadline) bool) {
+		for _, d := range g.deadlines {
+			if !yield(d) {
+				return
+			}
+		}
+		maps.Keys(g.parked)(yield)
+	}
+}

@@ -22,9 +22,10 @@ const onHoldAfter = 30 * time.Second
 // Sources are the sources of lines, with the groups of rules that they serve. The zero
 // value has none.
 type Sources struct {
-	sources []*source
-	groups  []*Group
-	shared  map[string]*Group // by the indexes of its sources
+	sources    []*source
+	groups     []*Group
+	shared     map[string]*Group // by the indexes of its sources
+	generation uint64            // see Group.Generation
 }
 
 // source is one source of lines, with its progress.
@@ -33,6 +34,16 @@ type source struct {
 	lateness int64
 	serves   func(rules.Selector) bool
 	readUpTo int64
+	lags     []*Lag // streams that were read up to an earlier time
+	whole    *Lag   // a lag of unknown streams, which delays everything; nil if there is none
+}
+
+// progress is the time up to which the source was read, except for lags.
+func (s *source) progress() int64 {
+	if s.whole != nil {
+		return min(s.readUpTo, s.whole.readUpTo)
+	}
+	return s.readUpTo
 }
 
 // Add adds a source. lateness is how far the watermark stays behind its progress; serves
@@ -59,12 +70,50 @@ func (s *Sources) source(name string) *source {
 	return nil
 }
 
-// Advance reports that all lines of a source up to readUpTo have been read. Progress never
-// moves back; that of an unknown source is ignored.
-func (s *Sources) Advance(name string, readUpTo int64) {
-	if x := s.source(name); x != nil {
-		x.readUpTo = max(x.readUpTo, readUpTo)
-		s.forgetMarks()
+// Advance reports that all lines of a source up to readUpTo have been read, except those of
+// lagging streams. Progress never moves back: an earlier report is ignored, and so is that
+// of an unknown source.
+func (s *Sources) Advance(name string, readUpTo int64, lagging ...Lag) {
+	x := s.source(name)
+	if x == nil || readUpTo < x.readUpTo {
+		return
+	}
+	x.readUpTo = readUpTo
+	if len(lagging) > 0 || len(x.lags) > 0 || x.whole != nil {
+		s.setLags(x, lagging)
+	}
+	s.forgetMarks()
+}
+
+// setLags replaces the lagging streams of a source.
+func (s *Sources) setLags(x *source, lagging []Lag) {
+	before, whole := x.lags, x.whole
+	x.lags, x.whole = make([]*Lag, 0, len(lagging)), nil
+	changed := false
+	for i := range lagging {
+		l := &lagging[i]
+		l.lateness = x.lateness
+		switch k := len(x.lags); {
+		case l.Stream.Labels == nil:
+			x.whole = l
+			continue
+		case k < len(before) && before[k].same(l):
+			changed = changed || before[k].readUpTo != l.readUpTo
+			before[k].readUpTo, before[k].lateness = l.readUpTo, l.lateness
+			l = before[k]
+		default:
+			l.name = x.name + " " + l.Stream.String()
+		}
+		x.lags = append(x.lags, l)
+	}
+	if !slices.Equal(before, x.lags) {
+		s.generation++
+		changed = true
+	}
+	if changed || whole != nil || x.whole != nil {
+		for _, g := range s.groups {
+			g.unpark()
+		}
 	}
 }
 
@@ -73,6 +122,12 @@ func (s *Sources) Move(by, now int64) {
 	for _, x := range s.sources {
 		if x.readUpTo != window.NoTime {
 			x.readUpTo = min(x.readUpTo+by, now)
+		}
+		for _, l := range x.lags {
+			l.move(by, now)
+		}
+		if x.whole != nil {
+			x.whole.move(by, now)
 		}
 	}
 	s.forgetMarks()
@@ -94,7 +149,7 @@ func (s *Sources) Regroup() { s.groups, s.shared = nil, map[string]*Group{} }
 // is not shared, and its watermark stops there.
 func (s *Sources) Group(froms []rules.Selector, frozen int64) *Group {
 	var key []byte
-	g := &Group{frozen: frozen}
+	g := &Group{in: s, frozen: frozen}
 	if !slices.ContainsFunc(froms, func(from rules.Selector) bool { return !s.Serve(from) }) {
 		for i, x := range s.sources {
 			if x.serves == nil || slices.ContainsFunc(froms, x.serves) {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"crowsnest/episodes/internal/window"
+	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/rules/selector"
 )
@@ -18,13 +19,23 @@ import (
 // due is a subject with a deadline.
 type due struct {
 	Deadline
-	at int64
+	group *Group
+	at    int64
 }
 
 func (d *due) Due() int64 { return d.at }
 
+// ReadUpTo takes every lagging stream for one whose lines could be about the subject.
+func (d *due) ReadUpTo() int64 {
+	out := d.group.Watermark()
+	for _, l := range d.group.Lags() {
+		out = min(out, l.Watermark())
+	}
+	return out
+}
+
 func arm(g *Group, at int64) *due {
-	d := &due{at: at}
+	d := &due{group: g, at: at}
 	d.Of = d
 	d.Arm(g)
 	return d
@@ -264,4 +275,44 @@ func TestDueOfAFailingDeadline(t *testing.T) {
 	}, nil)
 	require.Equal(t, []*Deadline{&good.Deadline}, out)
 	require.Nil(t, bad.in)
+}
+
+// A lagging stream delays the deadlines that it could change, and no others: they come when
+// the stream was read, or is no longer behind.
+func TestDueOfALaggingStream(t *testing.T) {
+	var s Sources
+	s.Add("a", 10, nil)
+	s.Regroup()
+	g := s.Group(app(t, "a"), window.NoTime)
+	early, late := arm(g, 20), arm(g, 50)
+	lag := func(readUpTo int64) Lag {
+		return NewLag(matcher.LaggingStream{Labels: matcher.Labels{"app": "a"}}, readUpTo)
+	}
+	due := func(at int64, lagging ...Lag) []int64 {
+		s.Advance("a", at, lagging...)
+		return times(s.Due(computed, nil))
+	}
+	require.Equal(t, []int64{20}, due(100, lag(30)))
+	require.Equal(t, int64(90), g.Watermark(), "the source itself goes on")
+	require.Empty(t, due(110, lag(59)))
+	require.Len(t, slices.Collect(g.Armed()), 1)
+	require.Equal(t, []int64{50}, due(110, lag(60)))
+	require.Nil(t, early.in)
+	require.Nil(t, late.in)
+
+	moved := arm(g, 70)
+	require.Empty(t, due(200, lag(60)))
+	moved.at = 300 // a line postponed it while it was parked
+	require.Empty(t, due(210))
+	require.Equal(t, []int64{300}, due(310))
+	gone := arm(g, 320)
+	require.Empty(t, due(400, lag(100)))
+	gone.Disarm()
+	require.Empty(t, due(410))
+
+	arm(g, 420)
+	require.Empty(t, due(500, NewLag(matcher.LaggingStream{}, 100)), "any stream may lag")
+	require.Equal(t, int64(90), g.Watermark())
+	require.Empty(t, due(450), "a report that was overtaken")
+	require.Equal(t, []int64{420}, due(500))
 }

@@ -1,0 +1,144 @@
+package episodes
+
+import (
+	"slices"
+
+	"crowsnest/episodes/internal/intake"
+	"crowsnest/episodes/internal/watermark"
+	"crowsnest/internal/text"
+	"crowsnest/redact"
+	"crowsnest/rules"
+)
+
+// awaited are the parts of a rule whose lines a conclusion waits for, with the sources that
+// can serve them. It embeds their watermark, which leaves out lagging streams: those delay
+// only the conclusions that their lines could change.
+type awaited struct {
+	*watermark.Group
+	rs    *ruleState
+	parts []*part
+
+	lags       []lag // lagging streams whose lines one of the parts may read
+	generation uint64
+}
+
+// part is a part of a rule. The values that its lines share with a key are those of `by`
+// at the indexes keyed.
+type part struct {
+	from     rules.Selector
+	keyed    []int
+	captures func() []string // names that it may capture from a line
+}
+
+// lag is a lagging stream whose lines a part may read.
+type lag struct {
+	*watermark.Lag
+	// needs are the values of `by` that every key has to which these lines belong.
+	needs []need
+	who   *intake.Identity
+	// anyone is set if the identity of the stream is not known.
+	anyone bool
+}
+
+type need struct {
+	index int
+	value string
+}
+
+func (rs *ruleState) newPart(from rules.Selector, shared []string, captures func() []string) *part {
+	p := &part{from: from, captures: captures}
+	for i, name := range rs.rule.By {
+		if slices.Contains(shared, name) {
+			p.keyed = append(p.keyed, i)
+		}
+	}
+	return p
+}
+
+// readUpTo returns the time up to which every line was read that could change a conclusion
+// about a key with these values of `by` and this identity, any identity if loose is set.
+func (a *awaited) readUpTo(values []string, who *intake.Identity, loose bool) int64 {
+	out := a.Watermark()
+	for l := range a.delaying(values, who, loose) {
+		out = min(out, l.Watermark())
+	}
+	return out
+}
+
+// readUpToForAll is readUpTo for all keys together.
+func (a *awaited) readUpToForAll() int64 {
+	out := a.Watermark()
+	for i := range a.relevant() {
+		out = min(out, a.lags[i].Watermark())
+	}
+	return out
+}
+
+// delaying yields the lagging streams whose lines could change a conclusion about a key.
+func (a *awaited) delaying(values []string, who *intake.Identity, loose bool) func(func(*watermark.Lag) bool) {
+	return func(yield func(*watermark.Lag) bool) {
+		for _, l := range a.relevant() {
+			if (loose || l.anyone || l.who.Suffix() == who.Suffix()) &&
+				!slices.ContainsFunc(l.needs, func(n need) bool { return values[n.index] != n.value }) && !yield(l.Lag) {
+				return
+			}
+		}
+	}
+}
+
+// relevant returns the lagging streams whose lines one of the parts may read.
+func (a *awaited) relevant() []lag {
+	all := a.Group.Lags()
+	if len(all) == 0 {
+		return nil
+	}
+	if a.generation == a.Generation() {
+		return a.lags
+	}
+	a.lags, a.generation = nil, a.Generation()
+	for _, l := range all {
+		namespace := l.Stream.Labels["namespace"]
+		if r := a.rs.rule; r.Infrastructure && namespace != "" && !a.rs.trusted.Has(namespace) {
+			continue
+		}
+		for _, p := range a.parts {
+			if p.from.MaySelect(l.Stream.Labels, l.Stream.Unknown) {
+				a.lags = append(a.lags, a.rs.lagOf(l, p))
+			}
+		}
+	}
+	return a.lags
+}
+
+// lagOf finds out to which keys the lines of a lagging stream belong. A name in `by` is
+// looked up in the captures, then in the labels of the stream, then in the fields of the
+// line: only a label that the stream has and the part does not capture decides.
+func (rs *ruleState) lagOf(l *watermark.Lag, p *part) lag {
+	out := lag{Lag: l, who: rs.in.Identity(l.Stream.Labels)}
+	unknown := func(name string) bool { return slices.Contains(l.Stream.Unknown, name) }
+	out.anyone = slices.ContainsFunc(rs.cfg.Identity, unknown)
+	captured := p.captures()
+	for _, i := range p.keyed {
+		name := rs.rule.By[i]
+		value := l.Stream.Labels[name]
+		if value == "" || unknown(name) || slices.Contains(captured, name) || value != text.Truncate(redact.Sanitise(value), intake.MaxValue) {
+			continue
+		}
+		out.needs = append(out.needs, need{i, value})
+	}
+	return out
+}
+
+// onHoldFor reports whether a conclusion about a key waits for sources, which is group, or
+// for lagging streams. waitsFor names those without progress.
+func (a *awaited) onHoldFor(values []string, who *intake.Identity, loose, group bool, now int64) (onHold bool, waitsFor []string) {
+	if group {
+		waitsFor = a.Silent(now)
+	}
+	for l := range a.delaying(values, who, loose) {
+		if l.OnHold(now) && !slices.Contains(waitsFor, l.Name()) {
+			group, waitsFor = true, append(waitsFor, l.Name())
+		}
+	}
+	return group, waitsFor
+}
