@@ -92,9 +92,9 @@ func (r *remote) RemoveSource(name string) {
 	r.up.RemoveSource(name)
 }
 
-func (r *remote) AdvanceWatermark(name string, t time.Time) {
-	r.local.AdvanceWatermark(name, t)
-	r.up.AdvanceWatermark(name, t)
+func (r *remote) AdvanceWatermark(name string, t time.Time, lagging ...matcher.LaggingStream) {
+	r.local.AdvanceWatermark(name, t, lagging...)
+	r.up.AdvanceWatermark(name, t, lagging...)
 }
 
 // checkpoint closes the open batch. The aggregator's snapshot holds the episodes.

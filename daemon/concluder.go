@@ -22,7 +22,7 @@ type concluder interface {
 	Take(found []matcher.Hit, now time.Time)
 	AddSource(name string, lateness time.Duration, serves func(rules.Selector) bool)
 	RemoveSource(name string)
-	AdvanceWatermark(name string, t time.Time)
+	AdvanceWatermark(name string, t time.Time, lagging ...matcher.LaggingStream)
 
 	// checkpoint returns the conclusions for a snapshot. The caller holds the checkpoint
 	// lock for writing.

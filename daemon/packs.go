@@ -85,7 +85,7 @@ func (p *pipeline) addSources(to *episodes.Engine) {
 		for _, name := range names {
 			to.AddSource(name, lateness(src), serves(name, src))
 			if t, known := p.watermarks[name]; known {
-				to.AdvanceWatermark(name, t)
+				to.AdvanceWatermark(name, t, p.lagging[name]...)
 			}
 		}
 	}

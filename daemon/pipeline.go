@@ -39,16 +39,17 @@ type pipeline struct {
 
 	mu         sync.Mutex
 	sources    map[string]sources.Source
-	watermarks map[string]time.Time // by source or member
-	set        time.Duration        // by how much the clock was set since the start
-	foreign    bool                 // the clock of another machine stamps the lines of a source
+	watermarks map[string]time.Time               // by source or member
+	lagging    map[string][]matcher.LaggingStream // the same
+	set        time.Duration                      // by how much the clock was set since the start
+	foreign    bool                               // the clock of another machine stamps the lines of a source
 	images     []sources.Images
 }
 
 func newPipeline(engine *episodes.Engine, to concluder, now func() time.Time) *pipeline {
 	return &pipeline{
 		engine: engine, concluder: to, now: now, known: now(), buffers: sync.Pool{New: func() any { return new(matcher.Buffer) }},
-		sources: map[string]sources.Source{}, watermarks: map[string]time.Time{},
+		sources: map[string]sources.Source{}, watermarks: map[string]time.Time{}, lagging: map[string][]matcher.LaggingStream{},
 	}
 }
 
@@ -122,6 +123,7 @@ func (p *pipeline) RemoveMember(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.watermarks, name)
+	delete(p.lagging, name)
 }
 
 // PodDeleted reports that a pod was deleted at t.
@@ -226,22 +228,23 @@ func (p *pipeline) nameImages(hits []matcher.Hit) {
 	}
 }
 
-// AdvanceWatermark reports that the source has read all lines up to t. A time in the
-// future was taken before the clock was set back, and counts as now.
-func (p *pipeline) AdvanceWatermark(source string, t time.Time) {
+// AdvanceWatermark reports that the source has read all lines up to t, except those of
+// lagging streams. A time in the future was taken before the clock was set back, and counts
+// as now.
+func (p *pipeline) AdvanceWatermark(source string, t time.Time, lagging ...matcher.LaggingStream) {
 	now := p.enter()
 	defer p.lock.RUnlock()
 	if t.Round(0).After(now) {
 		t = now
 	}
-	p.concluder.AdvanceWatermark(source, t)
+	p.concluder.AdvanceWatermark(source, t, lagging...)
 	if sh := p.shadow.Load(); sh != nil {
-		sh.Engine().AdvanceWatermark(source, t)
+		sh.Engine().AdvanceWatermark(source, t, lagging...)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if t = t.Round(0); t.After(p.watermarks[source]) {
-		p.watermarks[source] = t
+	if t = t.Round(0); !t.Before(p.watermarks[source]) {
+		p.watermarks[source], p.lagging[source] = t, lagging
 	}
 }
 

@@ -252,6 +252,35 @@ func TestMessages(t *testing.T) {
 	f(Message{Node: "node-1", Instance: "a", After: []string{"b", "c"}, Sequence: 7, First: 3, Sent: start, Watermark: start, Payload: []byte("payload")})
 	f(Message{Node: "node-1", Instance: "a", Sequence: 7, First: 8, Sent: start, Goodbye: true, Final: true})
 
+	lagging := []matcher.LaggingStream{
+		{Labels: matcher.Labels{"namespace": "a", "pod": "b"}, Unknown: []string{"filename"}, ReadUpTo: start}, {Labels: matcher.Labels{}, ReadUpTo: start},
+	}
+	with := Message{Node: "node-1", Instance: "a", Sequence: 7, First: 3, Sent: start, Watermark: start, Lagging: lagging, Payload: []byte("payload")}
+	f(with)
+	require.Equal(t, byte(1), (&Message{Node: "n", Instance: "i", First: 1}).Append(nil)[len(magic)], "an older aggregator accepts it")
+	require.Equal(t, byte(2), with.Append(nil)[len(magic)])
+	lagging[0].Labels["path"] = strings.Repeat("x", maxValue+1)
+	got, err := ReadMessage(with.Append(nil))
+	require.NoError(t, err)
+	require.Equal(t, []string{"filename", "path"}, got.Lagging[0].Unknown, "a long value is not known")
+	for i := range maxStreamLabels {
+		lagging[0].Labels[fmt.Sprint("l", i)] = strings.Repeat("x", maxValue)
+	}
+	got, err = ReadMessage(with.Append(nil))
+	require.NoError(t, err)
+	require.Equal(t, []matcher.LaggingStream{{ReadUpTo: start}, {Labels: matcher.Labels{}, ReadUpTo: start}}, got.Lagging, "too many labels: any stream")
+	delete(lagging[0].Labels, "l0")
+	delete(lagging[0].Labels, "l1")
+	delete(lagging[0].Labels, "path")
+	with.Lagging = slices.Repeat(lagging[:1], matcher.MaxLagging)
+	got, err = ReadMessage(with.Append(nil))
+	require.NoError(t, err)
+	require.Equal(t, []matcher.LaggingStream{{ReadUpTo: start}}, got.Lagging, "too much: any stream")
+	with.Lagging = slices.Repeat([]matcher.LaggingStream{{Labels: matcher.Labels{}, ReadUpTo: start}}, matcher.MaxLagging+1)
+	got, err = ReadMessage(with.Append(nil))
+	require.NoError(t, err)
+	require.Len(t, got.Lagging, 1)
+
 	bad := func(m Message, want string) {
 		t.Helper()
 		_, err := ReadMessage(m.Append(nil))
@@ -267,9 +296,9 @@ func TestMessages(t *testing.T) {
 	bad(Message{Node: "a", Instance: "a", Sequence: 1, First: 2, Payload: []byte{1}}, "is impossible when")
 	bad(Message{Node: strings.Repeat("a", 254), Instance: "a", First: 1}, "at most 253")
 
-	_, err := ReadMessage([]byte("GET / HTTP/1.1"))
+	_, err = ReadMessage([]byte("GET / HTTP/1.1"))
 	require.ErrorContains(t, err, "it does not come from crowsnest")
-	_, err = ReadMessage([]byte("CNH\x02anything"))
+	_, err = ReadMessage([]byte("CNH\x03anything"))
 	require.ErrorIs(t, err, ErrVersion)
 	whole := (&Message{Node: "node-1", Instance: "a", Sequence: 1, First: 1, Sent: start, Watermark: start}).Append(nil)
 	for n := range len(whole) {
@@ -329,6 +358,8 @@ func FuzzDecode(f *testing.F) {
 func FuzzMessage(f *testing.F) {
 	m := Message{Node: "node-1", Instance: "a", After: []string{"b"}, Sequence: 7, First: 3, Sent: start, Watermark: start, Payload: []byte("payload")}
 	f.Add(m.Append(nil))
+	m.Lagging = []matcher.LaggingStream{{Labels: matcher.Labels{"pod": "p"}, Unknown: []string{"filename"}, ReadUpTo: start}, {}}
+	f.Add(m.Append(nil))
 	f.Add((&Message{Node: "n", Instance: "i", Sequence: 1 << 62, First: 1 << 62, Sent: time.Unix(-1, 0)}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := ReadMessage(b)
@@ -339,5 +370,6 @@ func FuzzMessage(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, m.Sequence, evaluateAgain.Sequence)
 		require.Equal(t, m.Payload, evaluateAgain.Payload)
+		require.Equal(t, m.Lagging, evaluateAgain.Lagging)
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"crowsnest/matcher"
 )
 
 // The HTTP interface of the aggregator for agents.
@@ -21,15 +23,21 @@ const (
 	// Header is in every response of an aggregator, with its protocol version.
 	Header = "Crowsnest-Agents"
 	// MaxMessage is the maximum size of a message: a batch and its envelope.
-	MaxMessage = MaxPayload + 4<<10
+	MaxMessage = MaxPayload + maxLagging + 4<<10
+	// maxLagging is the maximum size of the lagging streams in a message.
+	maxLagging = 32 << 10
 	// MaxAfter is the maximum number of previous instances that an agent names.
 	MaxAfter = 16
 	// MaxName is the maximum length of a node name, in bytes.
 	MaxName = 253
 )
 
-// Version is the version of the format. Readers refuse newer ones.
-const Version = 1
+// Version is the version of the format. Readers refuse newer ones. Version 2 added the
+// lagging streams: a message without them has version 1.
+const Version = 2
+
+// VersionLagging is the first version with lagging streams.
+const VersionLagging = 2
 
 // ErrVersion is returned for a message of a newer version.
 var ErrVersion = errors.New("the agent uses a newer version of the protocol; update the aggregator first")
@@ -60,6 +68,9 @@ type Message struct {
 	// Watermark is the time up to which this batch and the previous ones contain
 	// everything that the agent reads; zero: unknown.
 	Watermark time.Time
+	// Lagging are the streams that are read only up to earlier times, at most
+	// matcher.MaxLagging. Only an aggregator of version 2 accepts them.
+	Lagging []matcher.LaggingStream
 	// Goodbye reports that the agent stops, Final that it will not come back.
 	Goodbye, Final bool
 	// Reports states that the agent also sends reports (Report).
@@ -75,11 +86,16 @@ const (
 	flagFinal
 	flagPayload
 	flagReports // older aggregators ignore it
+	flagLagging
 )
 
 // Append appends the encoded message to b.
 func (m *Message) Append(b []byte) []byte {
-	b = append(append(b, magic...), Version)
+	version := byte(1)
+	if len(m.Lagging) > 0 {
+		version = VersionLagging
+	}
+	b = append(append(b, magic...), version)
 	b = appendString(appendString(b, m.Node), m.Instance)
 	b = binary.AppendUvarint(b, uint64(len(m.After)))
 	for _, before := range m.After {
@@ -97,10 +113,14 @@ func (m *Message) Append(b []byte) []byte {
 	set(flagFinal, m.Final)
 	set(flagPayload, m.Payload != nil)
 	set(flagReports, m.Reports)
+	set(flagLagging, len(m.Lagging) > 0)
 	b = append(b, flags)
 	b = binary.AppendVarint(b, nanos(m.Sent))
 	if flags&flagWatermark != 0 {
 		b = binary.AppendVarint(b, nanos(m.Watermark))
+	}
+	if flags&flagLagging != 0 {
+		b = appendLagging(b, m.Lagging)
 	}
 	return append(b, m.Payload...)
 }
@@ -129,6 +149,9 @@ func ReadMessage(b []byte) (Message, error) {
 	m.Sent = at(r.varint())
 	if flags&flagWatermark != 0 {
 		m.Watermark = at(r.varint())
+	}
+	if flags&flagLagging != 0 {
+		m.Lagging = r.lagging()
 	}
 	m.Goodbye, m.Final, m.Reports = flags&flagGoodbye != 0, flags&flagFinal != 0, flags&flagReports != 0
 	if flags&flagPayload != 0 {

@@ -32,9 +32,9 @@ func (s LaggingStream) String() string {
 		}
 	}
 	if len(parts) > 0 {
-		return strings.Join(parts, "/")
+		return text.Printable(strings.Join(parts, "/"))
 	}
-	return cmp.Or(s.Labels["filename"], text.Labels(s.Labels))
+	return text.Printable(cmp.Or(s.Labels["filename"], text.Labels(s.Labels)))
 }
 
 // BoundLagging returns the lagging streams, or beyond MaxLagging one that stands for all

@@ -54,8 +54,10 @@ type Pipeline interface {
 	Ingest(find func(set *rules.Set) []matcher.Hit, commit func())
 	// Rules returns the active rules. They are shared and read-only.
 	Rules() *rules.Set
-	// AdvanceWatermark states that the source or member has read all lines up to t.
-	AdvanceWatermark(source string, t time.Time)
+	// AdvanceWatermark states that the source or member has read all lines up to t, except
+	// those of lagging streams, which it has read only up to their own times. If there are
+	// more than matcher.MaxLagging of them, one without labels stands for all.
+	AdvanceWatermark(source string, t time.Time, lagging ...matcher.LaggingStream)
 	// AddMember gives a member of a source, such as one agent, a watermark of its
 	// own. Its name starts with the name of the source and a slash. Adding it again
 	// replaces what it serves, and keeps its watermark.
@@ -208,6 +210,8 @@ type MemberStatus struct {
 	Error     string    `json:"last_error,omitempty"`
 	Since     time.Time `json:"since"`  // last contact
 	Watermark time.Time `json:"proved"` // all its lines up to here were read
+	// Lagging are its streams that are read only up to earlier times.
+	Lagging []matcher.LaggingStream `json:"lagging,omitempty"`
 	// Skew is how far its clock is ahead of ours, plus the network delay.
 	Skew time.Duration `json:"clock_skew_ns"`
 	// Refused is when another member of the same name was last refused; zero: never.

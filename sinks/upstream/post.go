@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"crowsnest/hits"
@@ -44,6 +45,9 @@ type answer struct {
 }
 
 func (w *sender) send(ctx context.Context, m *hits.Message) answer {
+	if w.s.speaks() < hits.VersionLagging { // everything waits for the lagging streams
+		m.Watermark, m.Lagging = earliest(m.Watermark, m.Lagging), nil
+	}
 	w.buf = m.Append(w.buf[:0])
 	a := w.post(ctx, hits.Path, hits.ContentType, w.buf)
 	if a.code == 0 {
@@ -76,11 +80,27 @@ func (w *sender) post(ctx context.Context, path, kind string, body []byte) answe
 	}
 	defer resp.Body.Close()
 	w.s.saw(resp.Header.Get(hits.ProcessHeader), changes)
+	w.s.heard(resp.Header.Get(hits.Header))
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return failed(err)
 	}
 	return judge(resp, text)
+}
+
+// heard records the protocol version that an answer states, if an aggregator gave it.
+func (s *Sink) heard(version string) {
+	if v, err := strconv.Atoi(version); err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.version = v
+	}
+}
+
+func (s *Sink) speaks() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version
 }
 
 // failed returns the answer for an error of net/http.

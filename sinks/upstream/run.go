@@ -111,7 +111,7 @@ func (w *sender) next() (*hits.Message, int, time.Duration) {
 		m.First = s.seq + 1
 	}
 	if b != nil {
-		m.Sequence, m.Payload, m.Watermark = b.seq, b.payload, b.watermark
+		m.Sequence, m.Payload, m.Watermark, m.Lagging = b.seq, b.payload, b.watermark, b.lagging
 		return m, b.hits, 0
 	}
 	every := idleEvery
@@ -124,7 +124,7 @@ func (w *sender) next() (*hits.Message, int, time.Duration) {
 	if wait := every - now.Sub(w.last); wait > 0 && !w.last.IsZero() {
 		return nil, 0, wait
 	}
-	m.Watermark = s.watermark()
+	m.Watermark, m.Lagging = s.watermark()
 	return m, 0, 0
 }
 
@@ -218,7 +218,7 @@ func (s *Sink) goodbye() hits.Message {
 	if len(s.kept) > 0 {
 		m.First = s.kept[0].seq
 	} else if !s.dropped {
-		m.Watermark = s.watermark()
+		m.Watermark, m.Lagging = s.watermark()
 	}
 	return m
 }

@@ -40,12 +40,15 @@ type batch struct {
 	payload   []byte
 	hits      int
 	watermark time.Time
+	lagging   []matcher.LaggingStream
 }
 
 // mark is the low watermark of one source.
 type mark struct {
 	late time.Duration // in excess of the lateness that the aggregator assumes
 	at   time.Time     // by the steady clock; zero: it has no watermark yet
+	// lagging are the streams with watermarks of their own, by the steady clock.
+	lagging []matcher.LaggingStream
 }
 
 // Sink sends hits to the aggregator. Safe for concurrent use.
@@ -80,6 +83,8 @@ type Sink struct {
 	up       bool
 	report   reporter
 	answered answered
+	// version is the protocol version of the aggregator, 0 until it has answered.
+	version int
 }
 
 var _ sinks.Receiver = (*Sink)(nil)
@@ -180,7 +185,8 @@ func (s *Sink) seal() {
 		return
 	}
 	s.seq++
-	b := batch{seq: s.seq, payload: s.builder.Seal(), hits: n, watermark: s.watermark()}
+	b := batch{seq: s.seq, payload: s.builder.Seal(), hits: n}
+	b.watermark, b.lagging = s.watermark()
 	s.kept = append(s.kept, b)
 	s.bytes += len(b.payload)
 }
@@ -252,44 +258,63 @@ func (s *Sink) RemoveSource(source string) {
 	delete(s.marks, source)
 }
 
-// AdvanceWatermark records that a source has read everything up to t, and that
-// Take accepted its hits. It ignores sources that were not added.
-func (s *Sink) AdvanceWatermark(source string, t time.Time) {
+// AdvanceWatermark records that a source has read everything up to t, except lagging
+// streams, and that Take accepted its hits. It ignores sources that were not added.
+func (s *Sink) AdvanceWatermark(source string, t time.Time, lagging ...matcher.LaggingStream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p, ok := s.marks[source]; ok {
-		p.at = t.Add(-s.steady.Ahead(s.now()))
+		set := s.steady.Ahead(s.now())
+		p.at, p.lagging = t.Add(-set), moved(lagging, -set)
 		s.marks[source] = p
 	}
 }
 
-// Watermark returns the time up to which all sources are read; zero if one of them has no
-// watermark.
+// moved returns streams whose times are those of all moved by d.
+func moved(all []matcher.LaggingStream, d time.Duration) []matcher.LaggingStream {
+	out := slices.Clone(all)
+	for i := range out {
+		out[i].ReadUpTo = out[i].ReadUpTo.Add(d)
+	}
+	return out
+}
+
+// Watermark returns the time up to which all streams of all sources are read; zero if one of
+// the sources has no watermark.
 func (s *Sink) Watermark() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := s.watermark(); !t.IsZero() {
+	if t := earliest(s.watermark()); !t.IsZero() {
 		return t.Add(s.steady.Ahead(s.now()))
 	}
 	return time.Time{}
 }
 
-// watermark returns the time up to which all sources are read, by the steady clock; zero if
-// one of them has no watermark or hits were dropped. The caller holds mu.
-func (s *Sink) watermark() time.Time {
-	var earliest time.Time
+// earliest returns the time up to which all streams are read, the lagging ones too.
+func earliest(upTo time.Time, lagging []matcher.LaggingStream) time.Time {
+	for _, l := range lagging {
+		upTo = times.Earlier(upTo, l.ReadUpTo)
+	}
+	return upTo
+}
+
+// watermark returns the time up to which all sources are read except for lagging streams, by
+// the steady clock; zero if one of them has no watermark or hits were dropped. The caller
+// holds mu.
+func (s *Sink) watermark() (upTo time.Time, lagging []matcher.LaggingStream) {
 	if s.dropped {
-		return earliest
+		return time.Time{}, nil
 	}
 	for _, p := range s.marks {
 		if p.at.IsZero() {
-			return time.Time{}
+			return time.Time{}, nil
 		}
-		if t := p.at.Add(-p.late); earliest.IsZero() || t.Before(earliest) {
-			earliest = t
+		if t := p.at.Add(-p.late); upTo.IsZero() || t.Before(upTo) {
+			upTo = t
 		}
+		lagging = append(lagging, moved(p.lagging, -p.late)...)
 	}
-	return earliest
+	return upTo, matcher.BoundLagging(lagging)
 }
 
 // Checkpoint closes the open batch and returns its number: all hits accepted so far are

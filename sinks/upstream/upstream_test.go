@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,6 +30,8 @@ type peer struct {
 	mu        sync.Mutex
 	heard     []string
 	watermark time.Time
+	lagging   []matcher.LaggingStream // of the newest message
+	version   string                  // of the protocol; "" stands for 1
 	bye       bool
 	final     bool
 	taken     uint64
@@ -83,13 +86,14 @@ func (p *peer) serve(w *httptest.ResponseRecorder, r *http.Request, body []byte)
 	if p.refuse != nil {
 		if code, ours := p.refuse(m); code != 0 {
 			if ours {
-				w.Header().Set(hits.Header, "1")
+				w.Header().Set(hits.Header, cmp.Or(p.version, "1"))
 			}
 			http.Error(w, "no", code)
 			return false
 		}
 	}
-	w.Header().Set(hits.Header, "1")
+	w.Header().Set(hits.Header, cmp.Or(p.version, "1"))
+	p.lagging = m.Lagging
 	what := fmt.Sprintf("%d/%d", m.Sequence, m.First)
 	if m.Payload != nil {
 		what += " hits"
@@ -301,7 +305,8 @@ func TestTheBound(t *testing.T) {
 		s.AddSource("kubelet", 0)
 		s.AdvanceWatermark("kubelet", time.Now())
 		s.mu.Lock()
-		require.True(t, s.watermark().IsZero())
+		upTo, _ := s.watermark()
+		require.True(t, upTo.IsZero())
 		s.mu.Unlock()
 		stop()
 		require.LessOrEqual(t, time.Since(began), drain)
@@ -425,4 +430,40 @@ func TestValidate(t *testing.T) {
 	f(Config{URL: "http://a", Timeout: time.Hour}, "timeout: 1h0m0s is not between")
 	_, err := New(Config{URL: "http://a"}, Options{})
 	require.ErrorContains(t, err, "set sinks.upstream.node or NODE_NAME")
+}
+
+// Lagging streams have watermarks of their own, unless the aggregator is older: then
+// everything waits for them.
+func TestLaggingStreams(t *testing.T) {
+	for version, separate := range map[string]bool{"1": false, "2": true} {
+		t.Run(version, func(t *testing.T) {
+			p := &peer{version: version}
+			run(t, p, 0, func(t *testing.T, s *Sink, _ func()) {
+				s.AddSource("kubelet", rules.Lateness)
+				s.AddSource("journal", rules.Lateness)
+				s.AddSource("loki", rules.Lateness+time.Minute)
+				now := time.Now().UTC()
+				named := func(name string, ago time.Duration) matcher.LaggingStream {
+					return matcher.LaggingStream{Labels: matcher.Labels{"pod": name}, ReadUpTo: now.Add(-ago)}
+				}
+				s.AdvanceWatermark("kubelet", now, named("a", time.Hour))
+				s.AdvanceWatermark("journal", now)
+				s.AdvanceWatermark("loki", now, named("b", 2*time.Hour))
+				require.Equal(t, now.Add(-2*time.Hour-time.Minute), s.Watermark().UTC())
+				s.Take(some(1))
+				after(time.Second)
+				if !separate {
+					require.Equal(t, now.Add(-2*time.Hour-time.Minute), p.watermark)
+					require.Empty(t, p.lagging)
+					return
+				}
+				require.Equal(t, now.Add(-time.Minute), p.watermark)
+				require.ElementsMatch(t, []matcher.LaggingStream{named("a", time.Hour), named("b", 2*time.Hour+time.Minute)}, p.lagging)
+				s.AdvanceWatermark("kubelet", now)
+				s.AdvanceWatermark("loki", now)
+				after(5 * time.Second)
+				require.Empty(t, p.lagging)
+			})
+		})
+	}
 }

@@ -39,6 +39,7 @@ type pipe struct {
 	joined     []string
 	added      int // calls of AddMember
 	watermarks map[string]time.Time
+	lagging    []matcher.LaggingStream // of the newest watermark
 }
 
 func newPipe() *pipe {
@@ -62,10 +63,10 @@ func (p *pipe) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 
 func (p *pipe) Rules() *rules.Set { return p.set }
 
-func (p *pipe) AdvanceWatermark(member string, t time.Time) {
+func (p *pipe) AdvanceWatermark(member string, t time.Time, lagging ...matcher.LaggingStream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.watermarks[member] = t
+	p.watermarks[member], p.lagging = t, lagging
 }
 
 func (p *pipe) AddMember(member string) {
@@ -323,11 +324,11 @@ func TestRefusals(t *testing.T) {
 		before := b.s.Stats().Refused[reason]
 		w := b.post(body, change...)
 		require.Equal(t, code, w.Code, w.Body)
-		require.Equal(t, "1", w.Header().Get(hits.Header))
+		require.Equal(t, "2", w.Header().Get(hits.Header))
 		require.Equal(t, before+1, b.s.Stats().Refused[reason])
 	}
 	f(nil, http.StatusBadRequest, refusedMalformed)
-	f([]byte("CNH\x02"), http.StatusUnsupportedMediaType, refusedMalformed)
+	f([]byte("CNH\x03"), http.StatusUnsupportedMediaType, refusedMalformed)
 	f(make([]byte, hits.MaxMessage+1), http.StatusRequestEntityTooLarge, refusedSize)
 	f(good, http.StatusRequestEntityTooLarge, refusedSize, func(r *http.Request) { r.ContentLength = -1 })
 	f(good, http.StatusRequestTimeout, refusedMalformed, func(r *http.Request) { r.ContentLength += 5 })
@@ -438,4 +439,19 @@ func TestRun(t *testing.T) {
 	require.NoError(t, <-done)
 	require.False(t, s.Status().Up)
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// Lagging streams come with the watermark, and their times are corrected as those of the
+// lines are.
+func TestLaggingStreamsOfANode(t *testing.T) {
+	b := newBench(t, Config{})
+	lagging := matcher.LaggingStream{Labels: matcher.Labels{"namespace": "a"}, Unknown: []string{"filename"}, ReadUpTo: at(50 * time.Second)}
+	b.say(hits.Message{First: 1, Sent: at(time.Minute), Watermark: at(time.Minute), Lagging: []matcher.LaggingStream{lagging}})
+	require.Equal(t, start, b.p.watermarks["agents/n1"], "its clock is a minute ahead")
+	lagging.ReadUpTo = at(-10 * time.Second)
+	require.Equal(t, []matcher.LaggingStream{lagging}, b.p.lagging)
+	require.Equal(t, b.p.lagging, b.s.Status().Members["agents/n1"].Lagging)
+	b.say(hits.Message{First: 1, Sent: at(time.Minute), Watermark: at(time.Minute)})
+	require.Empty(t, b.p.lagging)
+	require.Empty(t, b.s.Status().Members["agents/n1"].Lagging)
 }

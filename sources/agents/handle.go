@@ -162,10 +162,14 @@ func (h *handler) accept(ctx context.Context, m *hits.Message, who *caller) (hit
 		var upTo time.Time
 		s.set(func() {
 			now := s.cfg.Clock()
-			upTo = m.Watermark.Add(s.shift(n, now))
-			n.watermark = times.Earlier(upTo, now)
+			shift := s.shift(n, now)
+			for i := range m.Lagging {
+				m.Lagging[i].ReadUpTo = m.Lagging[i].ReadUpTo.Add(shift)
+			}
+			upTo = m.Watermark.Add(shift)
+			n.watermark, n.lagging = times.Earlier(upTo, now), m.Lagging
 		})
-		h.p.AdvanceWatermark(n.member, upTo)
+		h.p.AdvanceWatermark(n.member, upTo, m.Lagging...)
 	}
 	if m.Goodbye {
 		h.goodbye(n, m.Final)

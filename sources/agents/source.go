@@ -17,6 +17,7 @@ import (
 
 	"crowsnest/hits"
 	"crowsnest/internal/times"
+	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"
 )
@@ -54,6 +55,7 @@ type node struct {
 	spoke     bool      // since the start
 	left      bool      // it said goodbye
 	watermark time.Time
+	lagging   []matcher.LaggingStream // read only up to earlier times; the slice does not change
 	clock     agentClock
 	clockSet  time.Duration // how far the clock of the node was set since the agent started, as reported last
 	refused   time.Time     // when another agent of this name was last refused
@@ -398,7 +400,7 @@ const skewShown = 10 * time.Second
 // memberStatus returns the state of one node. The caller holds mu.
 func (s *Source) memberStatus(n *node, now time.Time) sources.MemberStatus {
 	skew := s.skew(n, now)
-	p := sources.MemberStatus{Up: true, Since: n.heard, Watermark: n.watermark, Skew: skew, Refused: n.refused, Reports: n.reports()}
+	p := sources.MemberStatus{Up: true, Since: n.heard, Watermark: n.watermark, Lagging: n.lagging, Skew: skew, Refused: n.refused, Reports: n.reports()}
 	silent := now.Sub(n.heard)
 	switch {
 	case n.left:

@@ -53,7 +53,7 @@ func (p *pipe) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
 	commit()
 }
 
-func (p *pipe) AdvanceWatermark(_ string, t time.Time) {
+func (p *pipe) AdvanceWatermark(_ string, t time.Time, _ ...matcher.LaggingStream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.proved = t

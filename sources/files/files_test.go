@@ -39,9 +39,9 @@ func (p *pipe) Scan(s *matcher.Stream, block []byte, commit func()) {
 	p.labels[name] = s.Labels()
 	commit()
 }
-func (p *pipe) Match(*matcher.Stream, matcher.Record, func()) {}
-func (p *pipe) Flush(*matcher.Stream)                         {}
-func (p *pipe) AdvanceWatermark(string, time.Time)            {}
+func (p *pipe) Match(*matcher.Stream, matcher.Record, func())                {}
+func (p *pipe) Flush(*matcher.Stream)                                        {}
+func (p *pipe) AdvanceWatermark(string, time.Time, ...matcher.LaggingStream) {}
 
 func TestReads(t *testing.T) {
 	root := t.TempDir()

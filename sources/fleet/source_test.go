@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"crowsnest/matcher"
 	"crowsnest/sources"
 )
 
@@ -131,7 +132,7 @@ func (w *world) change(host string, f func(*fake)) {
 
 type noPipe struct{ sources.Pipeline }
 
-func (noPipe) AdvanceWatermark(string, time.Time) {}
+func (noPipe) AdvanceWatermark(string, time.Time, ...matcher.LaggingStream) {}
 
 // live is a running source.
 type live struct {

@@ -60,7 +60,7 @@ func (r *reader) Match(_ *matcher.Stream, rec matcher.Record, commit func()) {
 	commit()
 }
 
-func (r *reader) AdvanceWatermark(string, time.Time) {}
+func (r *reader) AdvanceWatermark(string, time.Time, ...matcher.LaggingStream) {}
 
 // save writes a snapshot.
 func (r *reader) save(s *Source, path string) error {

@@ -52,7 +52,7 @@ func (p *pipe) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
 	commit()
 }
 
-func (p *pipe) AdvanceWatermark(_ string, t time.Time) {
+func (p *pipe) AdvanceWatermark(_ string, t time.Time, _ ...matcher.LaggingStream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.marks = append(p.marks, t)
@@ -600,4 +600,4 @@ func (p *counting) Match(_ *matcher.Stream, _ matcher.Record, commit func()) {
 	commit()
 }
 
-func (p *counting) AdvanceWatermark(string, time.Time) {}
+func (p *counting) AdvanceWatermark(string, time.Time, ...matcher.LaggingStream) {}

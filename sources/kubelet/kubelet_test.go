@@ -38,7 +38,7 @@ func (p *pipe) Scan(s *matcher.Stream, block []byte, commit func()) {
 }
 func (p *pipe) Match(*matcher.Stream, matcher.Record, func()) {}
 func (p *pipe) Flush(*matcher.Stream)                         {}
-func (p *pipe) AdvanceWatermark(_ string, at time.Time) {
+func (p *pipe) AdvanceWatermark(_ string, at time.Time, _ ...matcher.LaggingStream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watermark = at

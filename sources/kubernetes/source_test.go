@@ -63,7 +63,7 @@ func (p *pipe) Scan(s *matcher.Stream, block []byte, commit func()) {
 	commit()
 }
 
-func (p *pipe) AdvanceWatermark(_ string, at time.Time) {
+func (p *pipe) AdvanceWatermark(_ string, at time.Time, _ ...matcher.LaggingStream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watermark = at

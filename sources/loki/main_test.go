@@ -95,7 +95,7 @@ func (p *sink) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 	p.marks++
 }
 
-func (p *sink) AdvanceWatermark(source string, t time.Time) {
+func (p *sink) AdvanceWatermark(source string, t time.Time, _ ...matcher.LaggingStream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watermark[source] = t

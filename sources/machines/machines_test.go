@@ -110,7 +110,7 @@ func (p *pipe) Match(_ *matcher.Stream, rec matcher.Record, commit func()) {
 	commit()
 }
 
-func (p *pipe) AdvanceWatermark(_ string, at time.Time) {
+func (p *pipe) AdvanceWatermark(_ string, at time.Time, _ ...matcher.LaggingStream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watermark = at

@@ -46,7 +46,7 @@ func (p *pipe) Scan(_ *matcher.Stream, block []byte, commit func()) {
 func (p *pipe) Match(*matcher.Stream, matcher.Record, func()) {}
 func (p *pipe) Flush(*matcher.Stream)                         { p.mu.Lock(); defer p.mu.Unlock(); p.flushes++ }
 
-func (p *pipe) AdvanceWatermark(_ string, at time.Time) {
+func (p *pipe) AdvanceWatermark(_ string, at time.Time, _ ...matcher.LaggingStream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watermark = at

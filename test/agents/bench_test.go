@@ -37,9 +37,11 @@ func (p *plain) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 	}
 }
 
-func (p *plain) AdvanceWatermark(part string, t time.Time) { p.engine.AdvanceWatermark(part, t) }
-func (p *plain) AddMember(part string)                     { p.engine.AddSource(part, rules.Lateness, nil) }
-func (p *plain) RemoveMember(part string)                  { p.engine.RemoveSource(part) }
+func (p *plain) AdvanceWatermark(part string, t time.Time, _ ...matcher.LaggingStream) {
+	p.engine.AdvanceWatermark(part, t)
+}
+func (p *plain) AddMember(part string)    { p.engine.AddSource(part, rules.Lateness, nil) }
+func (p *plain) RemoveMember(part string) { p.engine.RemoveSource(part) }
 
 // cluster is an aggregator and simulated nodes.
 type cluster struct {

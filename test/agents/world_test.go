@@ -130,7 +130,7 @@ func (p *inlet) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 	}
 }
 
-func (p *inlet) AdvanceWatermark(part string, t time.Time) {
+func (p *inlet) AdvanceWatermark(part string, t time.Time, _ ...matcher.LaggingStream) {
 	p.a.mu.Lock()
 	defer p.a.mu.Unlock()
 	if !p.dead() {

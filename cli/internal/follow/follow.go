@@ -13,6 +13,7 @@ import (
 
 	"crowsnest/cli/internal/inputs"
 	"crowsnest/episodes"
+	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 	"crowsnest/rules"
@@ -243,8 +244,11 @@ func (f *pipeline) flushLog(l *log) {
 	}
 }
 
-// AdvanceWatermark implements sources.Pipeline.
-func (f *pipeline) AdvanceWatermark(source string, t time.Time) {
+// AdvanceWatermark implements sources.Pipeline. Everything waits for lagging streams.
+func (f *pipeline) AdvanceWatermark(source string, t time.Time, lagging ...matcher.LaggingStream) {
+	for _, l := range lagging {
+		t = times.Earlier(t, l.ReadUpTo)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, pipe := f.named.pipes[source]; pipe && f.opt.Follow.Clock().Sub(f.moved[source]) < quiet {

@@ -27,9 +27,9 @@ func (s *sink) Scan(_ *matcher.Stream, block []byte, commit func()) {
 	s.bytes += int64(len(block))
 	commit()
 }
-func (s *sink) Match(*matcher.Stream, matcher.Record, func()) {}
-func (s *sink) Flush(*matcher.Stream)                         {}
-func (s *sink) AdvanceWatermark(string, time.Time)            {}
+func (s *sink) Match(*matcher.Stream, matcher.Record, func())                {}
+func (s *sink) Flush(*matcher.Stream)                                        {}
+func (s *sink) AdvanceWatermark(string, time.Time, ...matcher.LaggingStream) {}
 
 // steps runs a Tailer without its goroutines.
 func steps(b *testing.B, finder Finder) (*Tailer, *worker) {

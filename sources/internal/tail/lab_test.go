@@ -89,7 +89,7 @@ func (p *pipe) Flush(s *matcher.Stream) {
 	p.take(p.prog.Flush(s, time.Now()))
 }
 
-func (p *pipe) AdvanceWatermark(_ string, at time.Time) {
+func (p *pipe) AdvanceWatermark(_ string, at time.Time, _ ...matcher.LaggingStream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watermark = at
