@@ -231,6 +231,8 @@ func (w *watch) sources(all []web.Source) {
 		ev.Sources = append(ev.Sources, Source{Name: line(s.Name), State: stateOf(s), Streams: len(s.Streams), Lines: s.Lines, Until: optional(s.Watermark)})
 		if !s.Up {
 			w.gap(fmt.Sprintf("Source %s cannot be read: %s. All of its lines were read up to %s.", line(s.Name), line(s.Error), upTo(s.Watermark)))
+		} else if s.Idle != "" {
+			w.gap(fmt.Sprintf("Source %s has nothing to read that a rule can match: %s", line(s.Name), line(s.Idle)))
 		} else if s.Error != "" {
 			w.gap(fmt.Sprintf("Source %s reports an error: %s", line(s.Name), line(s.Error)))
 		}

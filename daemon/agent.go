@@ -130,7 +130,7 @@ func (r *remote) alerts(now time.Time) []episodes.Episode {
 // report logs why the aggregator does not accept messages: at once when the reason
 // changes, then once a minute until it accepts them.
 func (r *remote) report(now time.Time, rs *inforce.Rules, shadow *hits.ShadowState) {
-	r.up.Report(hits.Report{Conditions: r.self.Reportable(), Rules: rs.Digests(), Unread: r.read.without(rs.Set), Shadow: shadow, Complaints: r.summary(now)})
+	r.up.Report(hits.Report{Conditions: r.self.Reportable(), Rules: rs.Digests(), Unread: r.read.without(rs.Set), Idle: r.self.IdleEverywhere(), Shadow: shadow, Complaints: r.summary(now)})
 	r.logStats(now, r.up.Stats())
 }
 

@@ -112,6 +112,8 @@ type ship struct {
 	// passes makes time pass when the clock is set, instead of the clock being wrong.
 	passes bool
 	grace  time.Duration // of shadows; 0: as in production
+	stdin  io.Reader
+	logged io.Writer // gets a copy of the log; nil: none
 }
 
 func newShip(t *testing.T) *ship {
@@ -147,8 +149,12 @@ func (s *ship) start() {
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
+	log := io.Writer(zerolog.NewTestWriter(t))
+	if s.logged != nil {
+		log = io.MultiWriter(log, s.logged)
+	}
 	s.d, err = New(Options{
-		Cfg: cfg, Log: zerolog.New(zerolog.NewTestWriter(t)), Listener: l, Web: WebOptions{Lifecycle: true},
+		Cfg: cfg, Log: zerolog.New(log), Listener: l, Web: WebOptions{Lifecycle: true}, Stdin: s.stdin,
 		Getenv: func(string) string { return "" }, now: now, grace: s.grace,
 	})
 	require.NoError(t, err)

@@ -36,7 +36,7 @@ func (c *changeLog) log(status []sources.Status) {
 			log.Warn().Err(asError(s.Error)).Msg("source has a problem")
 		}
 		if s.Idle != "" && s.Idle != old.Idle {
-			log.Warn().Str("reason", s.Idle).Msg("source has nothing to watch, and keeps checking")
+			log.Warn().Str("reason", s.Idle).Msg("source is idle: it has nothing to read that a rule can match, and keeps checking")
 		}
 		if s.Errors["watch"] > 0 && old.Errors["watch"] == 0 {
 			log.Warn().Msg("the limit of inotify instances or watches is reached (fs.inotify): directories are polled, so new files are found a little later")

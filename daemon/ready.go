@@ -38,7 +38,7 @@ func (d *Daemon) setReadiness(st *web.Status) {
 		case !s.Up:
 			st.Absent = append(st.Absent, fmt.Sprintf("source %s is down: %s", s.Name, s.Error))
 		case s.Idle != "":
-			st.Absent = append(st.Absent, fmt.Sprintf("source %s has nothing to watch: %s", s.Name, s.Idle))
+			st.Absent = append(st.Absent, fmt.Sprintf("source %s is idle: %s", s.Name, s.Idle))
 		}
 	}
 	if why := d.pipe.concluder.peer().absent; why != "" {

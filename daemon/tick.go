@@ -13,6 +13,7 @@ import (
 	"crowsnest/internal/pause"
 	"crowsnest/sources"
 	"crowsnest/sources/agents"
+	"crowsnest/sources/fleet"
 )
 
 // ticks draws conclusions five times a second until ctx ends.
@@ -56,7 +57,7 @@ func (d *Daemon) ticks(ctx context.Context) {
 
 func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 	st := monitor.State{
-		Sources: d.sourceStatus(), Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.brokenPacks(),
+		Sources: d.readSources(), Readings: d.readings(), Rules: d.pipe.Rules(), Agent: d.pipe.concluder.peer().remote, Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.brokenPacks(),
 		Quarantined: d.quarantine(now), Evictions: d.engine.Evictions(), Unread: d.engine.Unread(),
 		Trusted: d.pipe.Rules().Namespaces, Behind: d.behind(), Agents: map[string]agents.Stats{}, Unsaved: d.saver.unsaved(),
 		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now), Fleet: d.fleet.clusters(), Lonely: d.pair.lonely(),
@@ -71,7 +72,7 @@ func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 		return d.self.Changed()
 	})
 	d.countAnswers(now)
-	seen.log(st.Sources)
+	seen.log(d.sourceStatus())
 	seen.logPanics(st.Quarantined)
 	d.pipe.concluder.report(now, d.reported.Load(), d.artifacts.ShadowState())
 }
@@ -252,9 +253,35 @@ func newestStates(eps []episodes.Episode) []episodes.Episode {
 	return append(before, out...)
 }
 
-// sourceStatus returns the state of every source, of none while this process stands by. An
-// exhausted one counts as up.
+// sourceStatus returns the state of every source, and why it has nothing to read.
 func (d *Daemon) sourceStatus() []sources.Status {
+	out := d.readSources()
+	for i := range out {
+		if why, reason := d.self.Idle(out[i].Name); out[i].Up && why != "" {
+			out[i].Idle, out[i].IdleReason = why, reason
+		}
+	}
+	return out
+}
+
+// readings returns what is known about each source that reads lines for rules.
+func (d *Daemon) readings() map[string]monitor.Reading {
+	out := map[string]monitor.Reading{}
+	for i, s := range d.sources {
+		switch s.(type) {
+		case *fleet.Source: // it reads no lines
+		case sources.MultiSource: // its members match lines
+			out[s.Name()] = monitor.Reading{}
+		default:
+			out[s.Name()] = monitor.Reading{Logs: d.kinds[i].Logs, Serves: s.Serves}
+		}
+	}
+	return out
+}
+
+// readSources returns the state of every source as the source reports it, of none while this
+// process stands by. An exhausted one counts as up.
+func (d *Daemon) readSources() []sources.Status {
 	if d.pair.standsBy() {
 		return nil // the leader reads
 	}

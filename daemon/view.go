@@ -112,7 +112,7 @@ func (d *Daemon) sourcesView() []web.Source {
 			Name: s.Name, Up: s.Up, Opened: s.Opened, Error: s.Error, Watermark: s.Watermark, Lag: s.Lag,
 			Lines: s.Lines, Bytes: s.Bytes, Evaluated: s.Evaluated, Dropped: s.Dropped,
 			Truncated: s.Truncated, Unparsed: s.Unparsed, Lost: s.Lost, Errors: s.Errors, Members: membersView(s),
-			Idle: s.Idle, Absent: s.Absent, LeftOut: s.LeftOut, Away: away[s.Name], Losses: s.LossCounts(),
+			Idle: s.Idle, IdleReason: idleReason(s), Absent: s.Absent, LeftOut: s.LeftOut, Away: away[s.Name], Losses: s.LossCounts(),
 		}
 		out[i].Filtered = d.kinds[i].Filtered
 		for _, u := range s.Unread {
@@ -126,6 +126,14 @@ func (d *Daemon) sourcesView() []web.Source {
 		}
 	}
 	return out
+}
+
+// idleReason classifies why a source has nothing to read; "" if it has something.
+func idleReason(s sources.Status) string {
+	if s.Idle == "" {
+		return ""
+	}
+	return string(cmp.Or(s.IdleReason, sources.IdleNotInstalled))
 }
 
 func (d *Daemon) endpointsView() []web.Endpoint {
@@ -164,7 +172,7 @@ func (d *Daemon) statusView() web.Status {
 		Start: d.start, Config: d.cfg.Load().Effective(), Flags: d.opt.Flags, Reload: d.outcome.Load().status,
 		Saved: saved, SaveErrors: errs, Storage: d.saver.dir, ExternalURL: d.cfg.Load().Global.ExternalURL,
 	}
-	st.Pair = d.pair.view()
+	st.Pair, st.Coverage = d.pair.view(), d.self.Coverage()
 	d.setReadiness(&st)
 	return st
 }
@@ -173,7 +181,7 @@ func membersView(s sources.Status) []web.Member {
 	out := make([]web.Member, 0, len(s.Members))
 	for _, name := range slices.Sorted(maps.Keys(s.Members)) {
 		p := s.Members[name]
-		out = append(out, web.Member{Name: name, Up: p.Up, Error: p.Error, Since: p.Since, Watermark: p.Watermark, Skew: p.Skew, Reports: p.Reports})
+		out = append(out, web.Member{Name: name, Up: p.Up, Error: p.Error, Since: p.Since, Watermark: p.Watermark, Skew: p.Skew, Reports: p.Reports, Idle: p.Idle})
 	}
 	return out
 }

@@ -53,6 +53,9 @@ type Report struct {
 	// Unread are the selectors of the active rules (rules.Selector.String) that no source
 	// of the agent serves, sorted. Agents of older versions do not state them.
 	Unread []string `json:"unread,omitempty"`
+	// Idle explains why every source of the agent has nothing to read; "" if one has
+	// something.
+	Idle string `json:"idle,omitempty"`
 	// Shadow is the new version of packs that the agent matches, or fails to match,
 	// beside the one in force; nil: there is none.
 	Shadow *ShadowState `json:"shadow,omitempty"`
@@ -98,6 +101,7 @@ func (r *Report) Seal() (body []byte, digest string) {
 		c := &sealed.Conditions[i]
 		c.Detail = clean(c.Detail, maxDetail)
 	}
+	sealed.Idle = clean(sealed.Idle, maxDetail)
 	body, _ = json.Marshal(sealed) // strings, numbers and times always marshal
 	return body, Digest(body)
 }
@@ -140,6 +144,7 @@ func (r *Report) check() error {
 			return fmt.Errorf("rule %.60q has the digest %.70q", name, hash)
 		}
 	}
+	r.Idle = clean(r.Idle, maxDetail)
 	if len(r.Unread) > maxRules*selectorsOfRule {
 		return fmt.Errorf("%d selectors are more than there can be", len(r.Unread))
 	}

@@ -31,7 +31,7 @@ func Metrics(status func() []Status, sparse bool) metric.Collector {
 			func(s Status) map[string]int64 { return s.LeftOut }),
 		metric.Gauge("source_lag_seconds", "Age of the oldest unread data.", func(s Status) time.Duration { return s.Lag }),
 		metric.Gauge("source_up", "Whether the source can be read.", func(s Status) bool { return s.Up }),
-		metric.Gauge("source_idle", "Whether the source has nothing to watch.", func(s Status) bool { return s.Idle != "" }),
+		metric.Gauge("source_idle", "Whether the source has nothing to read that a rule can match.", func(s Status) bool { return s.Idle != "" }),
 		metric.Gauge("source_unread_logs", "Existing logs that are not read, counted up to 100.", func(s Status) int { return len(s.Unread) }),
 		metric.Gauge("source_streams", "Followed streams.", func(s Status) int { return len(s.Streams) }),
 	)

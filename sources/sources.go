@@ -133,9 +133,11 @@ type Status struct {
 	Up     bool   `json:"up"`
 	Opened bool   `json:"opened"` // was up at least once
 	Error  string `json:"last_error,omitempty"`
-	// Idle is the reason why there is nothing to watch; "" if there is something.
-	// An idle source works, but no rule can match in it.
+	// Idle explains why the source has nothing to read although it works; "" if it has
+	// something. No rule can match in an idle source.
 	Idle string `json:"idle,omitempty"`
+	// IdleReason classifies Idle; "" means IdleNotInstalled.
+	IdleReason IdleReason `json:"idle_reason,omitempty"`
 	// Absent is what the source is configured to read and what does not exist yet.
 	Absent    []string       `json:"absent,omitempty"`
 	Watermark time.Time      `json:"proved"` // all lines up to here were read
@@ -169,6 +171,18 @@ type Status struct {
 	Truncated int64 `json:"truncated"`
 	Unparsed  int64 `json:"unparsed"` // without the envelope of their stream
 }
+
+// IdleReason classifies why a source has nothing to read.
+type IdleReason string
+
+// Reasons why a source has nothing to read.
+const (
+	IdleNotInstalled IdleReason = "not_installed" // what the source watches does not exist here
+	IdleNoLogs       IdleReason = "no_logs"       // the configuration selects no log
+	IdleUnreadable   IdleReason = "unreadable"    // logs exist, and every one of them is refused
+	IdleNoLines      IdleReason = "no_lines"      // logs exist, and none has ever had a line
+	IdleNoRules      IdleReason = "no_rules"      // no active rule can match a line of the source
+)
 
 // Loss counts lines that were or may have been lost for one reason.
 type Loss struct {
@@ -218,6 +232,8 @@ type MemberStatus struct {
 	Refused time.Time `json:"refused,omitzero"`
 	// Reports are its open alerts about itself, sorted.
 	Reports []string `json:"reports,omitempty"`
+	// Idle explains why the member has nothing to read; "" if it has something.
+	Idle string `json:"idle,omitempty"`
 }
 
 // Count sets the totals.

@@ -112,6 +112,9 @@ type RuntimeInfo struct {
 	Missing   []string `json:"missing"`
 	Absent    []string `json:"absent"`
 	Unhealthy string   `json:"unhealthy,omitempty"`
+	// Coverage is what is read, as the heartbeat states it: it begins with full, partial or
+	// starting.
+	Coverage string `json:"coverage,omitempty"`
 	// ExternalURL is the configured address of the pages, and External the labels that are
 	// added to every alert.
 	ExternalURL string            `json:"externalURL,omitempty"`
@@ -124,7 +127,7 @@ func (s *Server) runtimeInfo() RuntimeInfo {
 	return RuntimeInfo{
 		Start: st.Start, Now: s.opt.Now().UTC(), ReloadOK: st.Reload.OK, LastLoad: st.Reload.Success, ReloadError: st.Reload.Error,
 		Goroutines: runtime.NumGoroutine(), MaxProcs: runtime.GOMAXPROCS(0), Saved: st.Saved, SaveErrors: st.SaveErrors, Storage: st.Storage,
-		Missing: notNil(st.Missing), Absent: notNil(st.Absent), Unhealthy: st.Unhealthy,
+		Missing: notNil(st.Missing), Absent: notNil(st.Absent), Unhealthy: st.Unhealthy, Coverage: st.Coverage,
 		ExternalURL: st.ExternalURL, External: notNilMap(external(s.view)), Pair: st.Pair,
 	}
 }

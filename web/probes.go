@@ -28,7 +28,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 		code, text = http.StatusServiceUnavailable, "crowsnest is not ready:\n"+bullets(st.Missing)
 	}
 	if len(st.Absent) > 0 {
-		text += "Not watched because a peer is unreachable:\n" + bullets(st.Absent)
+		text += "Not watched:\n" + bullets(st.Absent)
 	}
 	writeText(w, code, text)
 }

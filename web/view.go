@@ -167,12 +167,14 @@ type BrokenPack struct {
 
 // Source is the state of one source.
 type Source struct {
-	Name   string   `json:"name"`
-	Up     bool     `json:"up"`
-	Opened bool     `json:"opened"` // it was up at least once
-	Error  string   `json:"lastError,omitempty"`
-	Idle   string   `json:"idle,omitempty"`   // why it has nothing to watch; "": it has
-	Absent []string `json:"absent,omitempty"` // what it is configured to read and what does not exist
+	Name   string `json:"name"`
+	Up     bool   `json:"up"`
+	Opened bool   `json:"opened"` // it was up at least once
+	Error  string `json:"lastError,omitempty"`
+	Idle   string `json:"idle,omitempty"` // why it has nothing to read that a rule can match; "": it has
+	// IdleReason is not_installed, no_logs, unreadable, no_lines or no_rules.
+	IdleReason string   `json:"idleReason,omitempty"`
+	Absent     []string `json:"absent,omitempty"` // what it is configured to read and what does not exist
 	// LeftOut counts, by namespace, what it cannot remember for lack of room.
 	LeftOut   map[string]int64 `json:"leftOut,omitempty"`
 	Away      time.Time        `json:"notSeenSince,omitzero"` // start of the outage; zero: none
@@ -213,6 +215,8 @@ type Member struct {
 	Skew      time.Duration `json:"clockSkewNanoseconds"`
 	// Reports are the names of its open alerts about itself.
 	Reports []string `json:"reports,omitempty"`
+	// Idle explains why it has nothing to read that a rule can match.
+	Idle string `json:"idle,omitempty"`
 }
 
 // Unread is an existing log that is not read.
@@ -274,6 +278,8 @@ type Status struct {
 	Absent []string
 	// Unhealthy names what has stopped permanently; "" if nothing has.
 	Unhealthy string
+	// Coverage is what is read, as the heartbeat states it; "" before the first check.
+	Coverage string
 	// Config is the effective configuration as YAML, without secrets.
 	Config string
 	Flags  map[string]string

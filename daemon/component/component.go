@@ -25,6 +25,9 @@ type Kind struct {
 	Settings any
 	// Single allows one component of the kind; otherwise the file may have a list.
 	Single bool
+	// Logs marks sources whose silence since their first start is suspicious: every log has
+	// lines. Loki proves by itself that its streams have some.
+	Logs bool
 	// Filtered marks sources that read only lines that a rule may match.
 	Filtered bool
 	// Streams returns the labels that streams of a source can have; nil: any.

@@ -29,7 +29,7 @@ func podLabels(more ...string) []string {
 
 func kubeletKind() Kind {
 	return Kind{
-		Key: "kubelet", Help: "Logs of the pods of this node, from its files.", Settings: kubelet.Config{}, Single: true,
+		Key: "kubelet", Help: "Logs of the pods of this node, from its files.", Logs: true, Settings: kubelet.Config{}, Single: true,
 		Losses: losses("deleted", "gap", "gzip", "removed", "truncated", "unreadable_file"),
 		Streams: func(p Part) []Labels {
 			return []Labels{{Fixed: p.Settings.(*kubelet.Config).Labels, Free: podLabels()}}
@@ -46,7 +46,7 @@ func kubeletKind() Kind {
 
 func journalKind() Kind {
 	return Kind{
-		Key: "journal", Help: "The systemd journal of this node, from its files.", Settings: journal.Config{}, Filtered: true,
+		Key: "journal", Help: "The systemd journal of this node, from its files.", Logs: true, Settings: journal.Config{}, Filtered: true,
 		Losses: losses("journal_damaged", "vacuumed"),
 		Streams: func(p Part) []Labels {
 			fixed, free := p.Settings.(*journal.Config).StreamLabels()
@@ -62,7 +62,7 @@ func journalKind() Kind {
 
 func kubernetesKind() Kind {
 	return Kind{
-		Key: "kubernetes", Help: "Logs of pods, through the Kubernetes API.", Settings: kubernetes.Config{},
+		Key: "kubernetes", Help: "Logs of pods, through the Kubernetes API.", Logs: true, Settings: kubernetes.Config{},
 		Losses: losses("removed", "restarts"),
 		Streams: func(p Part) []Labels {
 			return []Labels{{Fixed: p.Settings.(*kubernetes.Config).Labels, Free: podLabels("node_name", "image", "app", "workload")}}
@@ -134,7 +134,7 @@ func eventsKind() Kind {
 
 func filesKind() Kind {
 	return Kind{
-		Key: "files", Help: "Files, by path and glob.", Settings: files.Config{},
+		Key: "files", Help: "Files, by path and glob.", Logs: true, Settings: files.Config{},
 		Losses: losses("deleted", "gap", "gzip", "removed", "truncated", "unreadable_file"),
 		Streams: func(p Part) (out []Labels) {
 			for _, path := range p.Settings.(*files.Config).Paths {
@@ -153,7 +153,7 @@ func filesKind() Kind {
 
 func stdinKind() Kind {
 	return Kind{
-		Key: "stdin", Help: "Lines on standard input.", Settings: stdin.Config{}, Single: true,
+		Key: "stdin", Help: "Lines on standard input.", Logs: true, Settings: stdin.Config{}, Single: true,
 		Streams: func(p Part) []Labels { return []Labels{{Fixed: p.Settings.(*stdin.Config).Labels}} },
 		Sources: func(p Part, o SourceOptions) []sources.Source {
 			c := *p.Settings.(*stdin.Config)

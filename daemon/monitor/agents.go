@@ -93,6 +93,14 @@ func reportedAlerts(now time.Time, status []sources.Status, losses component.Los
 	var out []episodes.Episode
 	for _, s := range status {
 		for i, c := range s.Conditions {
+			if c.Alert == alertIdle {
+				if !reportedIdle(s, c) {
+					continue
+				}
+				if c.Severity == "info" {
+					c.Severity = "critical"
+				}
+			}
 			if len(out) == maxReported {
 				return append(out, alert(alertReportMore, "warning", map[string]string{"source": s.Name}, now, texts{
 					fmt.Sprintf("Agents report %d more conditions; only the first have their own alert", len(s.Conditions)-i),
@@ -134,6 +142,12 @@ func reportAdvice(c sources.Condition, losses component.Losses) (what, fix strin
 		return "The newest version of a rule pack was refused", "Run `crowsnest check rules` and `crowsnest test rules` on the pack and correct it. Its last good version stays in force."
 	case alertQuarantined:
 		return "A rule is quarantined and no longer evaluated", "Add a `contains` text that occurs in few lines, or narrow `from`. A changed version of the rule or a restart of the agent tries it again."
+	case alertIdle:
+		fix = "Check the status page and the log of the agent on one of these nodes."
+		if text, known := idleFixes[sources.IdleReason(c.Labels["reason"])]; known {
+			fix = text
+		}
+		return "A source has nothing to read that a rule can match", fix
 	case alertTwoAggregators:
 		return "Two aggregators answer the agents", adviceTwoAggregators
 	case alertStateNotSaved:

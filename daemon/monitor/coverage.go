@@ -34,6 +34,9 @@ func withMembers(status []sources.Status, now time.Time) []sources.Status {
 			continue
 		}
 		out[i].Watermark = now
+		if why := membersIdle(s); why != "" {
+			out[i].Idle, out[i].IdleReason = why, sources.IdleNoLogs
+		}
 		for _, name := range slices.Sorted(maps.Keys(s.Members)) {
 			m := s.Members[name]
 			out = append(out, sources.Status{Name: name, Up: m.Up, Opened: true, Error: m.Error, Watermark: m.Watermark})
@@ -73,6 +76,7 @@ func (a *Alerts) blind(now time.Time, status []sources.Status) []episodes.Episod
 	}
 	maps.DeleteFunc(a.away, func(name string, _ time.Time) bool { return !known[name] })
 	maps.DeleteFunc(a.idle, func(name string, _ time.Time) bool { return !known[name] })
+	maps.DeleteFunc(a.rules, func(name string, _ ruled) bool { return !known[name] })
 	maps.DeleteFunc(a.moved, func(name string, _ progress) bool { return !known[name] })
 	return out
 }
@@ -92,8 +96,10 @@ func blindAlert(s sources.Status, since time.Time) episodes.Episode {
 	})
 }
 
+// sees reports whether a source is read and has something to read. The caller holds mu.
 func (a *Alerts) sees(now time.Time, s sources.Status) bool {
-	return s.Up && s.Idle == "" && a.moved[s.Name].still < stuckAfter && !s.Watermark.Before(now.Add(-a.blindAfter))
+	_, silent := a.idle[s.Name]
+	return s.Up && !silent && a.moved[s.Name].still < stuckAfter && !s.Watermark.Before(now.Add(-a.blindAfter))
 }
 
 // heartbeat returns the alert for a dead man's switch, with the coverage. It returns
@@ -104,6 +110,11 @@ func (a *Alerts) heartbeat(now time.Time, status []sources.Status, unanswered ti
 	coverage, seen := a.coverage(now, status, unanswered)
 	if seen {
 		a.lastSeen = now
+	}
+	a.covers = coverage
+	if a.starting(now, status) {
+		a.covers = "starting"
+		return nil // the heartbeat of the previous process stays
 	}
 	if a.lastSeen.IsZero() || now.Sub(a.lastSeen) >= a.blindAfter {
 		return nil
@@ -117,10 +128,30 @@ func (a *Alerts) heartbeat(now time.Time, status []sources.Status, unanswered ti
 	return []episodes.Episode{e}
 }
 
+// starting reports whether this process has begun so recently that it does not know what it
+// can read: sources are being opened, and agents come back. The caller holds mu.
+func (a *Alerts) starting(now time.Time, status []sources.Status) bool {
+	if now.Sub(a.start) >= settle || a.settled {
+		return false
+	}
+	unknown := slices.ContainsFunc(status, func(s sources.Status) bool {
+		return !a.sees(now, s) && s.Idle == "" && (s.Error == "" || isMember(s.Name) || s.Members != nil)
+	})
+	a.settled = !unknown
+	return unknown
+}
+
+// Coverage returns what the last Update found to be read, as the heartbeat states it.
+func (a *Alerts) Coverage() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.covers
+}
+
 // coverage describes which sources are read: "full: ..." or "partial: ...". seen is
 // false if none is, or if the aggregator does not answer. The caller holds mu.
 func (a *Alerts) coverage(now time.Time, status []sources.Status, unanswered time.Time) (text string, seen bool) {
-	var good, bad, idle []string
+	var good, bad, silent, idle []string
 	members := map[string][2]int{} // of a source: seen, all
 	for _, s := range status {
 		if source, _, is := strings.Cut(s.Name, "/"); is {
@@ -137,6 +168,9 @@ func (a *Alerts) coverage(now time.Time, status []sources.Status, unanswered tim
 		switch {
 		case s.Idle != "":
 			idle = append(idle, s.Name)
+			idle = append(idle, idleOnAll(s)...)
+		case s.Up && !a.idle[s.Name].IsZero():
+			silent = append(silent, s.Name)
 		case !a.sees(now, s):
 			since := ""
 			if t, known := a.away[s.Name]; known {
@@ -145,7 +179,12 @@ func (a *Alerts) coverage(now time.Time, status []sources.Status, unanswered tim
 			bad = append(bad, s.Name+since)
 		case isMember(s.Name), n[1] > 0 && n[0] == 0:
 		case n[1] > 0:
-			good = append(good, fmt.Sprintf("%s (%d of %d nodes)", s.Name, n[0], n[1]))
+			nodes := fmt.Sprintf("%d of %d nodes", n[0], n[1])
+			if k := idleMembers(s); k > 0 {
+				nodes += fmt.Sprintf(", %d of them idle", k)
+			}
+			good = append(good, fmt.Sprintf("%s (%s)", s.Name, nodes))
+			idle = append(idle, idleOnAll(s)...)
 		default:
 			good = append(good, s.Name)
 		}
@@ -156,14 +195,17 @@ func (a *Alerts) coverage(now time.Time, status []sources.Status, unanswered tim
 		seen = seen && !a.longSince(now, unanswered)
 	}
 	text = "full: " + listOf(good)
-	if len(bad)+len(idle) > 0 {
+	if len(good) == 0 || len(bad)+len(silent)+len(idle) > 0 {
 		text = "partial: " + listOf(good)
 	}
 	if len(bad) > 0 {
 		text += "; not seen: " + listOf(bad)
 	}
+	if len(silent) > 0 {
+		text += "; no line yet: " + listOf(silent)
+	}
 	if len(idle) > 0 {
-		text += "; nothing to watch: " + listOf(idle)
+		text += "; idle: " + listOf(idle)
 	}
 	return text, seen
 }
@@ -173,26 +215,4 @@ func listOf(names []string) string {
 		return "nothing"
 	}
 	return firstOf(names, coverageNames)
-}
-
-// idleAlert returns the alert about a source that has had nothing to watch for
-// blindAfter. The caller holds mu.
-func (a *Alerts) idleAlert(now time.Time, s sources.Status) []episodes.Episode {
-	if s.Idle == "" {
-		delete(a.idle, s.Name)
-		return nil
-	}
-	since, known := a.idle[s.Name]
-	if !known {
-		since = now
-		a.idle[s.Name] = now
-	}
-	if !a.longSince(now, since) {
-		return nil
-	}
-	return []episodes.Episode{alert(alertNothingToWatch, "warning", map[string]string{"source": s.Name}, since, texts{
-		"Source " + s.Name + " has nothing to watch",
-		fmt.Sprintf("Since %s: %s. Rules that need this source cannot fire; all others work. crowsnest keeps checking.", stamp(since), s.Idle),
-		"Install what the source watches, or remove the source from the configuration.",
-	})}
 }

@@ -87,15 +87,15 @@ func TestHeartbeatCoverage(t *testing.T) {
 	require.Empty(t, w.coverage())
 }
 
-func TestNothingToWatch(t *testing.T) {
+func TestNotInstalled(t *testing.T) {
 	w := newWatch(t)
 	idle := up("machines")
 	idle.Idle = "the Cluster API is not installed"
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(3*time.Minute, up("kubelet"), idle))
-	require.Equal(t, "partial: kubelet; nothing to watch: machines", w.coverage())
+	require.Equal(t, "partial: kubelet; idle: machines", w.coverage())
 	w.restart(time.Second)
-	require.Equal(t, []string{"firing CrowsnestHeartbeat", "firing CrowsnestNothingToWatch machines"}, w.pass(3*time.Minute, up("kubelet"), idle))
-	require.Equal(t, []string{"firing CrowsnestHeartbeat", "resolved CrowsnestNothingToWatch machines"}, w.pass(time.Minute, up("kubelet"), up("machines")))
+	require.Equal(t, []string{"firing CrowsnestHeartbeat", "firing CrowsnestIdle machines"}, w.pass(3*time.Minute, up("kubelet"), idle))
+	require.Equal(t, []string{"firing CrowsnestHeartbeat", "resolved CrowsnestIdle machines"}, w.pass(time.Minute, up("kubelet"), up("machines")))
 	w = newWatch(t)
 	require.Empty(t, w.pass(3*time.Minute, idle), "nothing is seen")
 }
@@ -175,4 +175,24 @@ func TestCoverageOfAnAggregator(t *testing.T) {
 	agents.Members = map[string]sources.MemberStatus{"agents/a": {Up: true, Watermark: w.start.Add(time.Minute)}, "agents/b": {Error: "away"}}
 	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(time.Minute, agents))
 	require.Equal(t, "partial: agents (1 of 2 nodes); not seen: agents/b since 2026-01-01T00:00:01Z", w.coverage())
+}
+
+// After a restart the heartbeat of the previous process stays until it is known what this one
+// can read: agents come back within seconds, and sources open.
+func TestHeartbeatWaitsForCoverage(t *testing.T) {
+	w := newWatch(t)
+	agents := up("agents")
+	agents.Members = map[string]sources.MemberStatus{"agents/a": {Up: true, Watermark: w.start.Add(time.Hour)}}
+	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(time.Minute, agents))
+	w.restart(time.Second)
+	agents.Members = map[string]sources.MemberStatus{"agents/a": {Error: "its agent has not been heard from since the start of the aggregator"}}
+	require.Empty(t, w.pass(10*time.Second, agents, sources.Status{Name: "loki"}))
+	require.Equal(t, "starting", w.a.Coverage())
+	agents.Members = map[string]sources.MemberStatus{"agents/a": {Up: true, Watermark: w.start.Add(time.Hour)}}
+	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(time.Second, agents, up("loki")))
+	require.Equal(t, "full: agents (1 of 1 nodes), loki", w.coverage())
+
+	w.restart(time.Second)
+	require.Equal(t, []string{"firing CrowsnestHeartbeat"}, w.pass(time.Minute, agents, sources.Status{Name: "loki"}))
+	require.Equal(t, "partial: agents (1 of 1 nodes); not seen: loki since 2026-01-01T00:01:14Z", w.coverage(), "it does not wait for ever")
 }

@@ -34,17 +34,16 @@ const stuckAfter = 60
 const maxText = 1500
 
 const (
-	alertHeartbeat      = "CrowsnestHeartbeat"
-	alertBlind          = "CrowsnestBlind"
-	alertNothingToWatch = "CrowsnestNothingToWatch"
-	alertPackBroken     = "CrowsnestPackBroken"
-	alertQuarantined    = "CrowsnestRuleGivenUp"
+	alertHeartbeat   = "CrowsnestHeartbeat"
+	alertBlind       = "CrowsnestBlind"
+	alertPackBroken  = "CrowsnestPackBroken"
+	alertQuarantined = "CrowsnestRuleGivenUp"
 )
 
 // allAlerts returns the names of the alerts about crowsnest itself.
 func allAlerts() []string {
 	return []string{
-		alertHeartbeat, alertBlind, alertNothingToWatch, alertPackBroken, alertQuarantined, alertUpstreamAway, alertAgentRefused,
+		alertHeartbeat, alertBlind, alertIdle, alertPackBroken, alertQuarantined, alertUpstreamAway, alertAgentRefused,
 		alertAgentsRefused, alertTwoAggregators, alertRulesDiffer, alertReportMore, alertEvictions, alertLinesLost, alertMisplaced,
 		alertStateNotSaved, alertClockSkew, alertAlertsDropped, alertLogsUnread, alertUnserved,
 		alertClustersUnknown,
@@ -55,7 +54,10 @@ func allAlerts() []string {
 // State is the state of all parts of the daemon at one time.
 type State struct {
 	Sources     []sources.Status
-	Losses      component.Losses // what the reasons for lost lines mean
+	Readings    map[string]Reading // by source; sources without one are not checked
+	Rules       *rules.Set         // in force; nil means that streams are not compared with rules
+	Agent       bool               // an aggregator draws the conclusions
+	Losses      component.Losses   // what the reasons for lost lines mean
 	Endpoints   []sinks.EndpointStatus
 	Broken      []web.BrokenPack
 	Quarantined []matcher.Quarantined
@@ -82,7 +84,13 @@ type Alerts struct {
 	mu         sync.Mutex
 	open       map[episodes.Fingerprint]episodes.Episode
 	away       map[string]time.Time // start of the current outage, by source
-	idle       map[string]time.Time // since when a source has had nothing to watch
+	idle       map[string]time.Time // since when a source has had nothing to read
+	why        map[string]idle      // idle sources
+	idleAll    string               // why all sources are idle; "" if one is not
+	lined      map[string]bool      // sources that have had a line, also in earlier processes
+	rules      map[string]ruled     // sources whose streams were compared with the rules
+	covers     string               // coverage at the last Update
+	settled    bool                 // it is known what this process can read
 	moved      map[string]progress
 	lastSeen   time.Time // when a source was last read
 	lastAnswer time.Time // of the aggregator
@@ -108,7 +116,7 @@ type progress struct {
 func New(start time.Time, blindAfter time.Duration) *Alerts {
 	return &Alerts{
 		start: start, blindAfter: blindAfter, moved: map[string]progress{}, skewed: skews{}, dropped: drops{},
-		away: map[string]time.Time{}, idle: map[string]time.Time{},
+		away: map[string]time.Time{}, idle: map[string]time.Time{}, lined: map[string]bool{}, rules: map[string]ruled{},
 		open: map[episodes.Fingerprint]episodes.Episode{}, restored: map[episodes.Fingerprint]episodes.Episode{},
 	}
 }
@@ -147,10 +155,12 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 		add(a.dropped.alert(now, e)...)
 	}
 	all := withMembers(st.Sources, now)
+	a.explainIdle(now, st, all)
+	a.idleAll = whyAllIdle(all)
 	add(a.blind(now, all)...)
 	add(a.heartbeat(now, all, st.Unanswered)...)
+	add(a.idleAlerts(now, all, st.Agent)...)
 	for _, s := range all {
-		add(a.idleAlert(now, s)...)
 		add(lossAlerts(now, s, st.Losses)...)
 		add(unreadAlert(now, s)...)
 	}

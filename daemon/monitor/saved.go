@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"crowsnest/episodes"
@@ -23,9 +24,10 @@ const (
 
 // saved is the state that survives a restart.
 type saved struct {
-	Away     map[string]time.Time `json:"away,omitempty"` // start of the current outage, by source
-	Idle     map[string]time.Time `json:"idle,omitempty"` // since when sources have had nothing to watch
-	Seen     time.Time            `json:"seen,omitzero"`  // when a source was last read
+	Away     map[string]time.Time `json:"away,omitempty"`  // start of the current outage, by source
+	Idle     map[string]time.Time `json:"idle,omitempty"`  // since when sources have had nothing to read
+	Lined    []string             `json:"lined,omitempty"` // sources that have had a line
+	Seen     time.Time            `json:"seen,omitzero"`   // when a source was last read
 	Answered time.Time            `json:"answered,omitzero"`
 	Open     []savedAlert         `json:"open,omitempty"`
 }
@@ -40,7 +42,7 @@ type savedAlert struct {
 // Export returns the state for the next process.
 func (a *Alerts) Export() ([]byte, error) {
 	a.mu.Lock()
-	out := saved{Away: maps.Clone(a.away), Idle: maps.Clone(a.idle), Seen: a.lastSeen, Answered: a.lastAnswer}
+	out := saved{Away: maps.Clone(a.away), Idle: maps.Clone(a.idle), Lined: slices.Sorted(maps.Keys(a.lined)), Seen: a.lastSeen, Answered: a.lastAnswer}
 	for _, open := range []map[episodes.Fingerprint]episodes.Episode{a.open, a.restored} {
 		for _, e := range open {
 			out.Open = append(out.Open, savedAlert{Alert: e.Alert, Labels: e.Labels, Annotations: e.Annotations, StartsAt: e.StartsAt})
@@ -66,6 +68,9 @@ func (a *Alerts) Import(b []byte) error {
 	}
 	for name, t := range in.Idle {
 		a.idle[name] = a.past(t)
+	}
+	for _, name := range in.Lined {
+		a.lined[name] = true
 	}
 	a.lastSeen, a.lastAnswer = a.past(in.Seen), a.past(in.Answered)
 	for _, s := range in.Open {

@@ -104,7 +104,7 @@ func (s *Source) acceptReport(rep *hits.Report, digest string, set *rules.Set) (
 			n.conditions[k] = c
 		}
 	}
-	n.digest, n.clockSet = digest, rep.ClockSet
+	n.digest, n.clockSet, n.idle = digest, rep.ClockSet, rep.Idle
 	n.reportShadow(rep.Shadow, now)
 	if !maps.Equal(n.rules, rep.Rules) {
 		n.rules, s.force.stale = rep.Rules, true

@@ -65,6 +65,7 @@ type node struct {
 	conditions map[string]condition // reported by its agent, by key
 	rules      map[string]string    // digests by name; nil: not reported
 	digest     string               // of the report of this instance; "": there is none
+	idle       string               // why its agent has nothing to read, as reported last; "": it has something
 	// unread are the selectors of rules that none of its streams satisfies, as reported
 	// last, sorted. The slice does not change.
 	unread []string
@@ -400,7 +401,9 @@ const skewShown = 10 * time.Second
 // memberStatus returns the state of one node. The caller holds mu.
 func (s *Source) memberStatus(n *node, now time.Time) sources.MemberStatus {
 	skew := s.skew(n, now)
-	p := sources.MemberStatus{Up: true, Since: n.heard, Watermark: n.watermark, Lagging: n.lagging, Skew: skew, Refused: n.refused, Reports: n.reports()}
+	p := sources.MemberStatus{
+		Up: true, Since: n.heard, Watermark: n.watermark, Lagging: n.lagging, Skew: skew, Refused: n.refused, Reports: n.reports(), Idle: n.idle,
+	}
 	silent := now.Sub(n.heard)
 	switch {
 	case n.left:

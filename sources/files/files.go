@@ -110,6 +110,7 @@ func New(cfg Config) *Source {
 			Find: func(list func(string) ([]logdir.Entry, error)) ([]tail.Stream, error) {
 				return find(list, finding{root: root, rest: rest, labels: p.Labels, index: i, taken: taken})
 			},
+			Empty: func() string { return "no file matches " + p.Path },
 		})
 	}
 	return &Source{cfg: cfg, Tailer: tail.New(tail.Config{

@@ -96,6 +96,9 @@ func (c Config) Validate() error {
 type Source struct {
 	*tail.Tailer
 	cfg Config
+	// others are how many pods the last search found that the configuration leaves out.
+	// Only the search uses it.
+	others int
 }
 
 // New returns a source. It does no I/O.
@@ -110,7 +113,7 @@ func New(cfg Config) *Source {
 	s.Tailer = tail.New(tail.Config{
 		Source: cmp.Or(cfg.Name, "kubelet"), Clock: cfg.Clock, LookBack: cfg.LookBack, MaxOpen: cfg.MaxOpenFiles,
 		Poll: cfg.PollInterval, NoWatch: cfg.NoWatch, OneName: true, Framed: true,
-	}, tail.Finder{Root: filepath.Clean(cfg.Dir), Find: s.find, Known: cfg.SelfFolder != ""})
+	}, tail.Finder{Root: filepath.Clean(cfg.Dir), Find: s.find, Known: cfg.SelfFolder != "", Empty: s.empty})
 	return s
 }
 
@@ -135,9 +138,13 @@ func (s *Source) find(list func(dir string) ([]logdir.Entry, error)) ([]tail.Str
 		errs = append(errs, fmt.Errorf("%s has no log of the pod that crowsnest runs in (%s*): %w; is the folder of the node mounted there? If it holds the logs of another node, set foreign: true",
 			s.cfg.Dir, s.cfg.SelfFolder, tail.ErrDoubt))
 	}
+	s.others = 0
 	for _, p := range pods {
 		ns, pod, ok := splitPod(p.Name)
 		if !ok || !s.wants(ns, pod) {
+			if ok && pod != s.cfg.SelfPod {
+				s.others++
+			}
 			continue
 		}
 		if !p.Dir {
@@ -167,6 +174,14 @@ func (s *Source) find(list func(dir string) ([]logdir.Entry, error)) ([]tail.Str
 		}
 	}
 	return found, errors.Join(errs...)
+}
+
+// empty explains why the last search found no container.
+func (s *Source) empty() string {
+	if s.others > 0 {
+		return fmt.Sprintf("include and exclude leave out all %d pods in %s", s.others, s.cfg.Dir)
+	}
+	return fmt.Sprintf("%s has no log of a pod, whose folder would be named NAMESPACE_POD_UID", s.cfg.Dir)
 }
 
 // ownIn reports whether the pods include the pod of this program, or that pod is

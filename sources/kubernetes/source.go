@@ -3,8 +3,10 @@ package kubernetes
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -313,10 +315,30 @@ func (s *Source) Status() sources.Status {
 		}
 	}
 	st.Count(total)
+	if st.Up {
+		st.Idle, st.IdleReason = s.idle()
+	}
 	if lag := s.cfg.Clock().Sub(s.watermark); !s.watermark.IsZero() && lag > 2*time.Second {
 		st.Lag = lag
 	}
 	return st
+}
+
+// idle explains why no container is followed, "" if one is selected. The caller holds mu.
+func (s *Source) idle() (string, sources.IdleReason) {
+	for _, st := range s.all {
+		if st.wanted || !st.chosen {
+			return "", ""
+		}
+	}
+	if len(s.all) > 0 {
+		return fmt.Sprintf("no active rule selects any of the %d containers", len(s.all)), sources.IdleNoRules
+	}
+	where := "in any namespace"
+	if len(s.cfg.Namespaces) > 0 {
+		where = "in the namespaces " + strings.Join(s.cfg.Namespaces, ", ")
+	}
+	return "the API server lists no pod " + where, sources.IdleNoLogs
 }
 
 func sum(a, b matcher.Counters) matcher.Counters {

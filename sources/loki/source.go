@@ -68,6 +68,8 @@ type Source struct {
 	pace     pace
 	failing  time.Time // since when requests fail; zero: they do not
 	marked   time.Time
+	probed   time.Time // when Loki was last asked whether the selected streams exist; zero: never
+	exist    bool      // they do
 	hash     xxhash.Digest
 	byIndex  []*stream // of the current response
 	metaKey  []byte
@@ -213,10 +215,13 @@ func (s *Source) turn(ctx context.Context) time.Duration {
 			return s.failed(r, f)
 		}
 	}
-	s.succeeded()
 	if r.lowest() == nil {
 		s.finish(r)
+		if f := s.probe(ctx); f != nil {
+			return s.failed(r, f)
+		}
 	}
+	s.succeeded()
 	return 0
 }
 

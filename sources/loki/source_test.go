@@ -272,9 +272,10 @@ func TestQuietDay(t *testing.T) {
 	})
 }
 
-// The requests to an idle Loki.
+// The requests to a Loki in which no rule matches a line.
 func TestRequests(t *testing.T) {
 	inBubble(t, func(c *Config) { c.Tenants = []string{"prod"} }, func(b *bench) {
+		b.loki.Push(fakeloki.Entry{Tenant: "prod", Labels: map[string]string{"app": "a"}, Time: time.Now(), Line: "well"})
 		b.wait(5 * time.Minute)
 		b.loki.Requests()
 		b.wait(time.Minute)

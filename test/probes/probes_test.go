@@ -368,7 +368,7 @@ func (s scenario) without(c *cluster) {
 	}
 	switch {
 	case s.missing == "clusterapi":
-		c.eventually("nothing to watch", func() bool { return c.firing("CrowsnestNothingToWatch", "machines") })
+		c.eventually("idle", func() bool { return c.firing("CrowsnestIdle", "machines") })
 	case s.blind != "":
 		c.eventually("it is said that it is blind", func() bool { return c.firing("CrowsnestBlind", s.blind) })
 	}

@@ -20,7 +20,7 @@ func ofKind(k component.Kind) dashboard {
 		row("Health", false,
 			stat("Down", "Sources that cannot be read.", "", "count("+s("source_up")+" == 0)", alarm{1, "red"}),
 			stat("In an outage", "Sources that are down, make no progress, or are too far behind.", "", "count("+s("source_not_seen_since_timestamp_seconds")+" > 0)", alarm{1, "red"}),
-			stat("Nothing to watch", "Sources that work and have nothing to watch.", "", "sum("+s("source_idle")+")", alarm{1, "orange"}),
+			stat("Idle", "Sources that work and have nothing to read that a rule can match.", "", "sum("+s("source_idle")+")", alarm{1, "orange"}),
 			stat("Logs not read", "", "", "sum("+s("source_unread_logs")+")", alarm{1, "orange"}),
 			stat("Lag", "Age of the oldest unread data.", "s", "max("+s("source_lag_seconds")+")", alarm{60, "orange"}),
 			stat("Streams", "Logs that are followed.", "", "sum("+s("source_streams")+")", alarm{1, "green"}),

@@ -237,8 +237,13 @@ func (t *Tailer) update(tr *tree, found []Stream, w *logdir.Watcher) {
 	for i, s := range found {
 		watched[i] = s.Refused == "" && w.Add(tr.root.Abs(s.Dir), false)
 	}
+	empty := ""
+	if len(found) == 0 && tr.find.Empty != nil {
+		empty = tr.find.Empty()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.empty[tr] = empty
 	tr.over = 0
 	for i, s := range found {
 		if s.Refused != "" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"crowsnest/internal/times"
@@ -114,7 +115,26 @@ func (t *Tailer) Status() sources.Status {
 	}
 	slices.SortFunc(s.Streams, func(a, b sources.StreamStatus) int { return cmp.Compare(a.Path, b.Path) })
 	s.Count(total)
+	s.Idle = t.whyEmpty()
+	if s.Idle != "" {
+		s.IdleReason = sources.IdleNoLogs
+	}
 	return s
+}
+
+// whyEmpty explains why no log is followed, "" if one is or if a search has not succeeded.
+// The caller holds mu.
+func (t *Tailer) whyEmpty() string {
+	if !t.up || len(t.followers) > 0 {
+		return ""
+	}
+	var why []string
+	for _, tr := range t.trees {
+		if text := t.empty[tr]; text != "" {
+			why = append(why, text)
+		}
+	}
+	return strings.Join(why, "; ")
 }
 
 func add(a, b matcher.Counters) matcher.Counters {

@@ -56,6 +56,8 @@ type Finder struct {
 	// directory, by its path relative to Root; "." is Root itself. If it also
 	// returns an error, the streams are those found in spite of it.
 	Find func(list func(dir string) ([]logdir.Entry, error)) ([]Stream, error)
+	// Empty explains, after a Find that returned no stream, why there is none.
+	Empty func() string
 }
 
 // ErrDoubt means that the directory exists but is not the one that the logs are
@@ -117,6 +119,7 @@ type Tailer struct {
 	hangs     time.Time                 // since when looking for streams does not end; zero: it does
 	down      map[*tree]sources.Unread  // trees that cannot be searched
 	refused   map[string]sources.Unread // streams that are refused, by key
+	empty     map[*tree]string          // why trees without a stream have none
 }
 
 type restored struct {
@@ -138,7 +141,7 @@ func New(cfg Config, finders ...Finder) *Tailer {
 		gunzips: gunzip.NewPool(workers+2, gunzip.Sizes{Keep: markSize, Block: blockSize, Slack: slack}),
 		wake:    make(chan struct{}, 1), search: make(chan struct{}, 1),
 		followers: map[string]*follower{}, restored: map[string]*restored{}, roots: map[string]string{},
-		refused: map[string]sources.Unread{}, down: map[*tree]sources.Unread{},
+		refused: map[string]sources.Unread{}, down: map[*tree]sources.Unread{}, empty: map[*tree]string{},
 	}
 	for _, f := range finders {
 		t.trees = append(t.trees, &tree{find: f, root: &logdir.Root{Path: f.Root, Fault: cfg.fault}, dirs: logdir.NewCache()})
