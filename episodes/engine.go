@@ -33,8 +33,8 @@ const (
 // Config bounds an engine. Zero values mean the defaults.
 type Config struct {
 	// MaxActive, MaxKeys and MaxHits bound the memory of all rules together. The namespaces
-	// of the streams share it, and critical rules have a further quarter that no other rule
-	// can use.
+	// of the streams share it. Critical rules have a further quarter that no other rule
+	// can use, and infrastructure namespaces have places of their own, see limits.
 	MaxActive int // open episodes of all rules; default 1000
 	MaxKeys   int // keys with a window and without an episode; default 10000
 	// MaxHits bounds the lines in the windows of those keys and, separately, the lines in
@@ -122,10 +122,11 @@ type common struct {
 func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
 	e := &Engine{
-		rules: map[string]*ruleState{}, seen: fair.NewSeen(cfg.Fingerprints),
-		deletedPods: newPodTimes(),
-		common:      common{cfg: cfg, limits: newLimits(cfg), journal: newJournal(), departed: newPodTimes()},
+		rules: map[string]*ruleState{}, deletedPods: newPodTimes(),
+		common: common{cfg: cfg, departed: newPodTimes()},
 	}
+	e.limits, e.seen = newLimits(cfg, e.infrastructure), fair.NewSeen(cfg.Fingerprints, e.infrastructure)
+	e.journal = newJournal(e.infrastructure)
 	e.renderer.Redactor, e.renderer.Unlabelled = cfg.Redactor, cfg.Unlabelled
 	e.in, e.safeDue = intake.New(cfg.Identity, cfg.Redactor, &e.renderer), e.dueOf
 	return e

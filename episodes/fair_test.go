@@ -3,6 +3,7 @@ package episodes
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"crowsnest/internal/fair"
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/rules/namespaces"
 )
 
 // tenants lets namespaces write lines.
@@ -92,6 +94,111 @@ func TestABusyRuleIsAloneToBlame(t *testing.T) {
 	}
 	f(Config{MaxActive: 8, MaxPerNamespace: 100})
 	f(Config{MaxActive: 100, MaxPerNamespace: 8})
+}
+
+// besieged lets many tenants write lines of rules beside infrastructure, all of which has to be
+// notified.
+type besieged struct {
+	tenants
+	rules   []*rules.Rule
+	clock   time.Duration
+	expects []string
+	ended   []string
+}
+
+func (c *besieged) evaluate() {
+	c.advance(c.clock)
+	for _, x := range c.reported {
+		if x.State == StateResolved && (strings.HasPrefix(x.Labels["k"], "kube-system") || strings.HasPrefix(x.Labels["k"], "node")) {
+			c.ended = append(c.ended, x.Alert+" "+x.Labels["k"])
+		}
+	}
+	c.reported = nil
+}
+
+// infrastructure writes n new failures of each rule in kube-system and of the node.
+func (c *besieged) infrastructure(n int) {
+	for _, r := range c.rules {
+		for i := range n {
+			for name, namespace := range map[string]string{"kube-system": "kube-system", "node": ""} {
+				key := fmt.Sprintf("%s-%v-%d", name, c.clock, i)
+				for range max(1, r.Count) {
+					c.clock += time.Millisecond
+					c.say(c.clock, r, namespace, key)
+				}
+				c.expects = append(c.expects, r.Alert+" "+key)
+			}
+		}
+	}
+}
+
+func (c *besieged) check(t *testing.T) {
+	c.evaluate()
+	require.Empty(t, c.ended)
+	require.Subset(t, c.open(c.clock), c.expects)
+}
+
+// However many namespaces of tenants there are, and whatever they write, each alert of
+// infrastructure opens at once and none loses its place, in every kind of rule.
+func TestInfrastructureHasPlaces(t *testing.T) {
+	for _, x := range []struct {
+		namespaces, keys int
+		churns           bool
+	}{{150, 1, false}, {150, 1, true}, {150, 100, false}, {150, 20, true}, {2000, 1, false}, {2000, 1, true}} {
+		t.Run(fmt.Sprintf("%d namespaces, %d keys, churns %v", x.namespaces, x.keys, x.churns), func(t *testing.T) {
+			besiege(t, x.namespaces, x.keys, x.churns)
+		})
+	}
+}
+
+func besiege(t *testing.T, n, keys int, churns bool) {
+	clears := &rules.ClearOrUnless{Same: []string{"k"}}
+	c := &besieged{rules: []*rules.Rule{
+		keyed("Warning", rules.SeverityWarning, func(r *rules.Rule) { r.Limit, r.Clear = 100, clears }),
+		keyed("Critical", rules.SeverityCritical, func(r *rules.Rule) { r.Limit, r.Clear = 100, clears }),
+		keyed("Count", rules.SeverityWarning, func(r *rules.Rule) { r.Limit, r.Count, r.Within, r.Clear = 100, 2, time.Hour, clears }),
+	}}
+	c.tenants = tenants{newBench(t, c.rules...)}
+	list, err := namespaces.Parse(nil)
+	require.NoError(t, err)
+	c.set.Namespaces = list
+	c.e.Swap(c.set, at(0))
+	flood := func(first, from int) {
+		for i := first; i < n; i++ {
+			namespace := fmt.Sprint("tenant-", i)
+			for k := range keys {
+				key := fmt.Sprintf("t%d-%d", i, from+k)
+				for _, r := range c.rules {
+					c.clock += time.Microsecond
+					c.say(c.clock, r, namespace, key)
+					if churns {
+						h := lineHit(r, matcher.PartClear, c.clock+1, "clear", key)
+						h.Labels = matcher.Labels{"namespace": namespace}
+						c.take(c.clock, h)
+					}
+				}
+			}
+		}
+		c.evaluate()
+	}
+	c.infrastructure(10)
+	flood(0, 0)
+	c.infrastructure(20)
+	flood(0, 0)
+	require.NoError(t, restartWith(c.bench, Config{}))
+	flood(0, keys)
+	c.infrastructure(15)
+	c.check(t)
+
+	// A reload that trusts one more namespace moves its places.
+	more, err := namespaces.Parse([]string{"+tenant-0"})
+	require.NoError(t, err)
+	c.set.Namespaces = more
+	c.e.Swap(c.set, at(c.clock))
+	c.say(c.clock+time.Millisecond, c.rules[0], "tenant-0", "kube-system-new")
+	c.expects = append(c.expects, "Warning kube-system-new")
+	flood(1, 0)
+	c.check(t)
 }
 
 // Critical rules have places that no other rule takes.

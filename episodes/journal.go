@@ -24,9 +24,12 @@ type journal struct {
 	// old is the latest time at which forget finds nothing to drop; 0: unknown.
 	old   int64
 	spans notified.Spans
+	infra func(party string) bool // reports whether a party is infrastructure
 }
 
-func newJournal() journal { return journal{spans: notified.New()} }
+func newJournal(infra func(party string) bool) journal {
+	return journal{spans: notified.New(), infra: infra}
+}
 
 // add adds a transition to the changes.
 func (j *journal) add(t *transition) {
@@ -123,7 +126,7 @@ func (j *journal) forget(now int64) {
 		n++
 	}
 	j.ended = slices.Delete(j.ended, 0, n)
-	j.closed = fair.Keep(j.closed, maxClosed, func(x *transition) string { return x.Party })
+	j.closed = fair.Keep(j.closed, maxClosed, func(x *transition) string { return x.Party }, j.infra)
 	n = 0
 	for n < len(j.closed) && j.closed[n].EndsAt.Before(old) && j.closed[n].Concluded.Before(old) {
 		n++

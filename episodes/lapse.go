@@ -56,7 +56,7 @@ func (rs *ruleState) lapsed(values []string, trig *window.Trigger, g window.Gap,
 			return
 		}
 	}
-	if len(rs.lapses) >= rs.rule.Limit {
+	if !rs.placeLapse(trig.Party, now) {
 		rs.over.refuse(string(rs.in.Key), trig.T, limit{of: ofRule, n: rs.rule.Limit}, now)
 		return
 	}
@@ -64,6 +64,39 @@ func (rs *ruleState) lapsed(values []string, trig *window.Trigger, g window.Gap,
 	ep.share()
 	ep.noteOpened(trig, now)
 	(&lapse{ep: ep, times: found}).add()
+}
+
+// placeLapse makes a place for one more lapse of a party, and reports whether there is one.
+// Infrastructure and all others have as many places each, and the party with the most gives
+// one to a party with fewer.
+func (rs *ruleState) placeLapse(party string, now int64) bool {
+	if len(rs.lapses) < rs.rule.Limit {
+		return true
+	}
+	counts, n := map[string]int{}, 0
+	var oldest *lapse
+	side := rs.infrastructure(party)
+	for _, l := range rs.lapses {
+		if rs.infrastructure(l.ep.party) == side {
+			counts[l.ep.party]++
+			n++
+		}
+	}
+	if n < rs.rule.Limit {
+		return true
+	}
+	for _, l := range rs.lapses {
+		if have := counts[l.ep.party]; have > counts[party]+1 && (oldest == nil || have > counts[oldest.ep.party]) {
+			oldest = l
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	oldest.due.Disarm()
+	oldest.drop(now)
+	rs.over.refuse(oldest.ep.key, oldest.times[0], limit{of: ofShare, namespace: oldest.ep.party}, now)
+	return true
 }
 
 // add adds the lapse to its rule.

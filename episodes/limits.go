@@ -2,14 +2,19 @@ package episodes
 
 import (
 	"fmt"
+	"strings"
 
 	"crowsnest/episodes/internal/window"
 	"crowsnest/internal/fair"
+	"crowsnest/rules/namespaces"
 )
 
 // limits bounds the state that log lines fill, and shares it among namespaces: open
 // episodes, the windows of keys without an episode, and the times of clear and unless lines.
+// Infrastructure namespaces have places that no other namespace takes: as many again for
+// open episodes, because these page somebody, and a quarter more for the rest.
 type limits struct {
+	trusted                    *namespaces.Set // of the rules
 	slots, windows, clearLines *fair.Room
 	churn                      *fair.Churn
 	perNamespace               int
@@ -26,14 +31,25 @@ const (
 	churnFactor = 4
 )
 
-func newLimits(cfg Config) limits {
+func newLimits(cfg Config, infra func(party string) bool) limits {
+	keys, clearKeys, hits := cfg.MaxKeys, clearKeysPerKey*cfg.MaxKeys, cfg.MaxHits
 	return limits{
-		slots:        fair.NewRoom(fair.Load{cfg.MaxActive, cfg.MaxHits}),
-		windows:      fair.NewRoom(fair.Load{cfg.MaxKeys, cfg.MaxHits}),
-		clearLines:   fair.NewRoom(fair.Load{clearKeysPerKey * cfg.MaxKeys, cfg.MaxHits}),
+		slots:        fair.NewRoom(fair.Reserve(fair.Load{cfg.MaxActive, hits}, fair.Load{cfg.MaxActive, hits / 4}), infra),
+		windows:      fair.NewRoom(fair.Reserve(fair.Load{keys, hits}, fair.Load{keys / 4, hits / 4}), infra),
+		clearLines:   fair.NewRoom(fair.Reserve(fair.Load{clearKeys, hits}, fair.Load{clearKeys / 4, hits / 4}), infra),
 		churn:        fair.NewChurn(churnFactor*cfg.MaxPerNamespace, keepResolved),
 		perNamespace: cfg.MaxPerNamespace, losses: fair.Losses{Fresh: int64(keepResolved)},
 	}
+}
+
+// infrastructure reports whether a party is an infrastructure namespace, or the node: lines
+// without a namespace. If all namespaces are trusted, none has places of its own.
+func (c *common) infrastructure(party string) bool {
+	if c.limits.trusted.All() {
+		return false
+	}
+	namespace := party[strings.LastIndexByte(party, '/')+1:]
+	return namespace == "" || c.limits.trusted.Has(namespace)
 }
 
 // limit is a bound of open episodes: of the rule, of all, or of a namespace.

@@ -144,7 +144,7 @@ func (rs *ruleState) find() *episode {
 // clearsOf returns the clear lines that apply to the key of the hit, whose episode is ep if
 // one is open.
 func (rs *ruleState) clearsOf(ep *episode, values []string) window.Clears {
-	if rs.clear.lines.Used == 0 {
+	if rs.clear.lines.Used() == 0 {
 		return window.NoClears()
 	}
 	key, missing := "", false

@@ -64,7 +64,7 @@ func (e *Engine) Stats(now time.Time) Stats {
 		st := RuleStatus{
 			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, OnHold: rs.groups.onHold(at),
 			Pending: rs.pending, Firing: len(rs.open) - rs.pending,
-			Windows: rs.windows.Used, Inactive: !rs.groups.steps.Served(),
+			Windows: rs.windows.Used(), Inactive: !rs.groups.steps.Served(),
 		}
 		if rs.armed != nil {
 			st.Armed = rs.armed.n

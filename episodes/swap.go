@@ -1,6 +1,7 @@
 package episodes
 
 import (
+	"slices"
 	"time"
 
 	"crowsnest/episodes/internal/instant"
@@ -19,6 +20,10 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 	at := instant.Of(now)
 	e.recent, e.trusted = nil, set.Namespaces
 	old, before := e.rules, e.order
+	moved := !slices.Equal(e.limits.trusted.List(), set.Namespaces.List())
+	if e.limits.trusted = set.Namespaces; moved {
+		e.seen.Reclass()
+	}
 	kept := map[*ruleState]bool{}
 	e.rules, e.order = map[string]*ruleState{}, nil
 	for _, r := range set.Rules {
@@ -28,8 +33,10 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 		rs := old[r.Alert]
 		if rs != nil && rs.rule.Hash == r.Hash {
 			delete(old, r.Alert)
+			if moved || classOf(rs.rule) != classOf(r) {
+				rs.reclass(classOf(r))
+			}
 			rs.rule, rs.last, kept[rs] = r, intake.NewMemory(r), true
-			rs.reclass()
 		} else {
 			rs = newRuleState(r, &e.common)
 			if was := old[r.Alert]; was != nil {
@@ -92,10 +99,9 @@ func (rs *ruleState) drop(now int64) {
 	}
 }
 
-// reclass charges the state of the rule to the class of its severity, which a new version
-// may have changed.
-func (rs *ruleState) reclass() {
-	c := classOf(rs.rule)
+// reclass charges the state of the rule to the class of a new version, or to other parties
+// that are infrastructure.
+func (rs *ruleState) reclass(c fair.Class) {
 	for _, s := range []*fair.Shelf{rs.slots, rs.windows.Shelf, rs.clear.lines.Shelf, rs.unless.lines.Shelf} {
 		s.Reclass(c)
 	}

@@ -31,7 +31,7 @@ type Config struct {
 // History holds ended episodes. It is safe for concurrent use.
 //
 // When a bound is reached, the namespace with the most entries (or bytes) loses its oldest
-// entry of the rule with the most. Infrastructure namespaces have a quarter of the room that
+// entry of the rule with the most. Infrastructure namespaces have a fifth of the room that
 // no other namespace can use.
 type History struct {
 	cfg Config
@@ -63,9 +63,9 @@ type item struct {
 
 // New returns an empty history.
 func New(cfg Config) *History {
-	// The reserve of a quarter comes in addition to what a room is made for.
-	most := fair.Load{max(1, cfg.MaxEntries*4/5), max(1, cfg.MaxBytes/5*4)}
-	return &History{cfg: cfg, room: fair.NewRoom(most), shelves: map[shelfKey]*fair.Shelf{}, items: map[string]*item{}, alerts: map[uint64][]*item{}}
+	all := fair.Load{cfg.MaxEntries, cfg.MaxBytes}
+	tenants := fair.Load{max(1, cfg.MaxEntries*4/5), max(1, cfg.MaxBytes/5*4)}
+	return &History{cfg: cfg, room: fair.NewRoom(fair.Bounds{tenants, tenants, all, all}, nil), shelves: map[shelfKey]*fair.Shelf{}, items: map[string]*item{}, alerts: map[uint64][]*item{}}
 }
 
 // Add remembers an ended episode. One that is known already, because a restart concluded
@@ -156,7 +156,7 @@ func (h *History) relate(e *Entry) {
 func (h *History) shelf(e *Entry) *fair.Shelf {
 	key := shelfKey{fair.Ordinary, e.Alert}
 	if e.Infrastructure {
-		key.class = fair.Critical
+		key.class = fair.Infrastructure
 	}
 	s := h.shelves[key]
 	if s == nil {
@@ -187,9 +187,9 @@ func (h *History) forget(it *item) {
 	}
 	key := shelfKey{fair.Ordinary, it.of.Alert}
 	if it.of.Infrastructure {
-		key.class = fair.Critical
+		key.class = fair.Infrastructure
 	}
-	if s := h.shelves[key]; s != nil && s.Used == 0 {
+	if s := h.shelves[key]; s != nil && s.Used() == 0 {
 		delete(h.shelves, key)
 	}
 }

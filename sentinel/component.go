@@ -24,19 +24,21 @@ var nameLabels = []string{"container", "unit", "app"}
 
 // component is what is read of one container, unit or app in a namespace.
 type component struct {
-	key      string // hash of the labels
-	labels   map[string]string
-	party    string
-	since    int64 // its first line was read
-	podsSeen []podSeen
-	image    string
-	before   string // the image before that
-	imageAt  int64  // since when it is the image
-	ignored  bool
-	gone     bool                  // it was forgotten
-	patterns *fair.Cache[*pattern] // nil: it never complained
-	alert    *alert                // nil: none is open
-	last     int64                 // when its last alert fired
+	key    string // hash of the labels
+	labels map[string]string
+	party  string
+	// infrastructure is set if the namespace is one of infrastructure.
+	infrastructure bool
+	since          int64 // its first line was read
+	podsSeen       []podSeen
+	image          string
+	before         string // the image before that
+	imageAt        int64  // since when it is the image
+	ignored        bool
+	gone           bool                  // it was forgotten
+	patterns       *fair.Cache[*pattern] // nil: it never complained
+	alert          *alert                // nil: none is open
+	last           int64                 // when its last alert fired
 }
 
 // podSeen is a pod, and since when it is read.
@@ -86,9 +88,14 @@ func (c *component) name() string {
 // class returns the class of the lines of a namespace.
 func (s *Sentinel) class(namespace string) fair.Class {
 	if s.cfg.Trusted == nil || s.cfg.Trusted(namespace) {
-		return fair.Critical
+		return fair.Infrastructure
 	}
 	return fair.Ordinary
+}
+
+// infrastructure reports whether a party is an infrastructure namespace.
+func (s *Sentinel) infrastructure(party string) bool {
+	return s.class(party[strings.LastIndexByte(party, '/')+1:]) == fair.Infrastructure
 }
 
 // component returns the component with these labels, which is read at least since a time.
@@ -122,7 +129,7 @@ func (s *Sentinel) use(c *component) {
 // name sets the labels of a component.
 func (s *Sentinel) name(c *component, labels map[string]string) {
 	c.labels = maps.Clone(labels)
-	c.party = partyOf(labels)
+	c.party, c.infrastructure = partyOf(labels), s.class(labels["namespace"]) == fair.Infrastructure
 	c.ignored = slices.ContainsFunc(s.cfg.Ignore, func(g Ignore) bool { return g.Text == "" && g.matches(c) })
 }
 

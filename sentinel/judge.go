@@ -168,7 +168,7 @@ func (s *Sentinel) complaining() func(yield func(*component) bool) {
 	return func(yield func(*component) bool) {
 		for _, shelf := range s.components {
 			for _, item := range shelf.Items {
-				if c := item.Value; c.patterns != nil && c.patterns.Used > 0 || c.alert != nil {
+				if c := item.Value; c.patterns != nil && c.patterns.Used() > 0 || c.alert != nil {
 					if !yield(c) {
 						return
 					}
@@ -212,7 +212,7 @@ func (s *Sentinel) mayFire(c *component) bool {
 	if len(s.fired) >= s.cfg.PerDay {
 		return false
 	}
-	if s.class(c.namespace()) == fair.Critical {
+	if s.class(c.namespace()) == fair.Infrastructure {
 		return true
 	}
 	others, own := 0, 0

@@ -13,7 +13,7 @@ const (
 	shapeEvery  = 30   // seconds
 	perShape    = 3    // looks at one shape of lines of a stream
 	perParty    = 150  // looks at lines of a namespace in a second
-	perSecond   = 3000 // looks in a second; those at the first lines of a namespace come on top
+	perSecond   = 3000 // looks in a second; those at infrastructure, and at the first lines of a namespace, come on top
 	alwaysOf    = 5
 	maxParties  = 1024
 	shapeWithin = 240 // bytes of a line
@@ -82,7 +82,7 @@ func (p *pace) admit(n *note, line string, at int64) (weight int64) {
 	case x.window != window:
 		x.window, x.looked = window, 0
 	}
-	if !admitted || x.looked >= perShape || !p.admitParty(n.component.party, at) {
+	if !admitted || x.looked >= perShape || !p.admitParty(n.component.party, n.component.infrastructure, at) {
 		x.skipped = uint16(min(int(x.skipped)+1, 1<<16-1))
 		return 0
 	}
@@ -92,7 +92,7 @@ func (p *pace) admit(n *note, line string, at int64) (weight int64) {
 	return weight
 }
 
-func (p *pace) admitParty(party string, at int64) bool {
+func (p *pace) admitParty(party string, infrastructure bool, at int64) bool {
 	q := p.parties[party]
 	if q == nil {
 		if len(p.parties) >= maxParties {
@@ -109,7 +109,7 @@ func (p *pace) admitParty(party string, at int64) bool {
 		p.all = partyCount{second: at}
 	}
 	p.all.looked++
-	return q.looked <= perParty && (p.all.looked <= perSecond || q.looked <= alwaysOf)
+	return q.looked <= perParty && (infrastructure || p.all.looked <= perSecond || q.looked <= alwaysOf)
 }
 
 // shapeHash hashes a stream and the letters of a line without the words that have a

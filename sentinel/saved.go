@@ -223,7 +223,7 @@ func (s *Sentinel) Summary(upTo time.Time) []byte {
 		return cmp.Or(cmp.Compare(a.p.Level, b.p.Level), cmp.Compare(a.p.Last, b.p.Last), strings.Compare(a.c.key, b.c.key), cmp.Compare(a.p.Key, b.p.Key))
 	})
 	for n := reportPatterns; ; n /= 2 {
-		some := fair.Keep(slices.Clone(all), n, func(x candidate) string { return x.c.party })
+		some := fair.Keep(slices.Clone(all), n, func(x candidate) string { return x.c.party }, s.infrastructure)
 		if b := s.report(some, upTo); len(b) <= MaxReport || n == 0 {
 			return b
 		}

@@ -104,15 +104,21 @@ type Stats struct {
 
 // New returns a Sentinel that knows nothing.
 func New(cfg Config) *Sentinel {
-	s := &Sentinel{cfg: cfg, patterns: fair.NewRoom(fair.Load{maxPatterns, maxBytes}), nodes: map[string]int64{}, pace: newPace()}
+	s := &Sentinel{cfg: cfg, patterns: newRoom(maxPatterns, maxBytes), nodes: map[string]int64{}, pace: newPace()}
 	for i := range cfg.Ignore {
 		cfg.Ignore[i].Text = strings.ToLower(cfg.Ignore[i].Text)
 	}
-	room := fair.NewRoom(fair.Load{maxComponents, maxComponents})
+	room := newRoom(maxComponents, maxComponents)
 	for class := range fair.Classes {
 		s.components[class] = fair.NewCache(nil, class, room, 2*maxComponents, func(_ string, c *component, _ string) { s.dropped(c) })
 	}
 	return s
+}
+
+// newRoom makes a room in which infrastructure namespaces have a quarter more.
+func newRoom(entries, bytes int) *fair.Room {
+	tenants, all := fair.Load{entries, bytes}, fair.Load{entries * 5 / 4, bytes * 5 / 4}
+	return fair.NewRoom(fair.Bounds{tenants, tenants, all, all}, nil)
 }
 
 // dropped releases what a component has.
@@ -122,7 +128,7 @@ func (s *Sentinel) dropped(c *component) {
 		s.displaced = append(s.displaced, s.ended(c, episodes.ReasonDisplaced, s.clock, s.clock))
 	}
 	if c.patterns != nil {
-		s.st.Evicted += int64(c.patterns.Used)
+		s.st.Evicted += int64(c.patterns.Used())
 		c.patterns.Purge()
 	}
 }

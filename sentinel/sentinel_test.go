@@ -386,7 +386,7 @@ func TestFloodOfPatterns(t *testing.T) {
 	kept := 0
 	for c := range w.complaining() {
 		if c.namespace() == "victim" || c.namespace() == "capi-system" {
-			kept += c.patterns.Used
+			kept += c.patterns.Used()
 		}
 	}
 	require.Equal(t, 51, kept)

@@ -101,7 +101,8 @@ func (c *Config) ExternalLabels() []map[string]string {
 
 // Limits bound what is kept in memory. Namespaces share each limit: when it is
 // reached, the namespace with the most entries loses its oldest, and an alert names
-// it. Critical rules may use a quarter more of ActiveAlerts and Keys.
+// it. Infrastructure namespaces have ActiveAlerts once more for themselves, and a quarter
+// more of Keys. Critical rules may use a quarter more of both.
 type Limits struct {
 	// ActiveAlerts bounds the open episodes of all rules.
 	ActiveAlerts int `yaml:"active_alerts" bounds:"1,1000000"`

@@ -18,8 +18,9 @@ const (
 // a bound, the party (or within one party, the shelf) with more entries loses one. No entry
 // is displaced for a party that has as many.
 func (s *Shelf) Place(party string, perParty int) (displaced []*Cell, full Bound) {
-	own := s.entries(party)
-	if a := s.room.accounts[s.class][party]; a != nil && party != "" && a.load[InEntries] >= perParty {
+	own, class := s.entries(party), s.classOf(party)
+	side := class.side()
+	if a := s.room.accounts[class][party]; a != nil && party != "" && a.load[InEntries] >= perParty {
 		c := a.cells[InEntries].heaviest(own)
 		if c == nil {
 			return nil, OfParty
@@ -28,10 +29,10 @@ func (s *Shelf) Place(party string, perParty int) (displaced []*Cell, full Bound
 	}
 	var c *Cell
 	switch {
-	case s.Used >= s.max:
-		c, full = s.cells.heaviest(own), OfShelf
-	case displaced == nil && s.room.isFull(s.class):
-		c, full = s.room.heaviest(s.class, party, own), OfRoom
+	case s.used[side] >= s.max:
+		c, full = s.cells[side].heaviest(own), OfShelf
+	case displaced == nil && s.room.isFull(class):
+		c, full = s.room.heaviest(class, party, own), OfRoom
 	default:
 		return displaced, noBound
 	}
@@ -43,8 +44,13 @@ func (s *Shelf) Place(party string, perParty int) (displaced []*Cell, full Bound
 
 // isFull reports whether there is no room for one more entry of a class.
 func (r *Room) isFull(c Class) bool {
-	return c == Ordinary && r.Used[Ordinary][InEntries] >= r.max[InEntries] ||
-		r.Total() >= r.max[InEntries]+r.reserve[InEntries]
+	used := 0
+	for x := range Classes {
+		if used += r.Used[x][InEntries]; x >= c && used >= r.bounds[x][InEntries] {
+			return true
+		}
+	}
+	return false
 }
 
 // heaviest returns the cell with the most entries if it has more than own+1, else nil.

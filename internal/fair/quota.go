@@ -2,12 +2,14 @@ package fair
 
 import (
 	"maps"
+	"math"
 	"slices"
 )
 
-// Keep returns the newest of some values, at most n, shared among their parties: a party
-// with less than its share loses none. The order stays, and the memory is reused.
-func Keep[T any](all []T, n int, party func(T) string) []T {
+// Keep returns the newest of some values, at most n of infrastructure and n of all others,
+// shared among their parties: a party with less than its share loses none. The order stays,
+// and the memory is reused.
+func Keep[T any](all []T, n int, party func(T) string, infra func(party string) bool) []T {
 	if len(all) <= n {
 		return all
 	}
@@ -15,9 +17,13 @@ func Keep[T any](all []T, n int, party func(T) string) []T {
 	for _, x := range all {
 		counts[party(x)]++
 	}
-	share := quota(slices.Sorted(maps.Values(counts)), n)
-	for party, have := range counts {
-		counts[party] = max(0, have-share) // to drop, the oldest first
+	for _, side := range []bool{false, true} {
+		own := maps.Clone(counts)
+		maps.DeleteFunc(own, func(party string, _ int) bool { return infra(party) != side })
+		share := quota(slices.Sorted(maps.Values(own)), n)
+		for party, have := range own {
+			counts[party] = max(0, have-share) // to drop, the oldest first
+		}
 	}
 	return slices.DeleteFunc(all, func(x T) bool {
 		counts[party(x)]--
@@ -34,5 +40,5 @@ func quota(sizes []int, n int) int {
 		}
 		n -= size
 	}
-	return n
+	return math.MaxInt // all of them fit
 }

@@ -5,14 +5,17 @@
 // Nothing in it is safe for concurrent use.
 package fair
 
-// Class separates the rules that have a reserve from the others.
+// Class says which reserves an entry may use. A later class also has those of the classes
+// before it.
 type Class int
 
-// The classes.
+// The classes. Infrastructure is added to the class of a shelf for the entries of parties
+// that are infrastructure.
 const (
 	Ordinary Class = iota
 	Critical
-	Classes
+	Infrastructure
+	Classes = 2 * Infrastructure
 )
 
 // Load counts entries, and lines in them.
@@ -28,14 +31,33 @@ const (
 // of its rule with the most entries, the least recently used. So a party with less than an
 // equal share loses nothing, and one busy rule of a party costs its other rules nothing.
 //
-// Critical rules have a reserve beyond max that no other rule can use. They may
-// also use what others leave free, until others need it.
+// A class may also use what the classes before it leave free, until they need it.
 type Room struct {
-	max, reserve Load
-	Used         [Classes]Load // do not change it
-	accounts     [Classes]map[string]*account
-	ranks        [Classes][2]ranking // of the accounts
-	clock        uint64              // counts uses
+	bounds   Bounds
+	infra    func(party string) bool // nil means that no party is infrastructure
+	Used     [Classes]Load           // do not change it
+	accounts [Classes]map[string]*account
+	ranks    [Classes][2]ranking // rankings of the accounts
+	clock    uint64              // counts uses
+}
+
+// Bounds has for each class what it and the classes before it may have together. So the
+// difference to the class before is a reserve that those cannot take.
+type Bounds [Classes]Load
+
+// Reserve returns the bounds of a room of a size, in which infrastructure has a reserve, and
+// critical rules of both have a quarter more.
+func Reserve(size, infrastructure Load) (b Bounds) {
+	for by := range size {
+		n, infra := size[by], infrastructure[by]
+		for c, more := range []int{n, n / 4, infra, infra / 4} {
+			b[c][by] = more
+			if c > 0 {
+				b[c][by] += b[c-1][by]
+			}
+		}
+	}
+	return b
 }
 
 // account is what a party has in a room, for one class of rules.
@@ -48,6 +70,7 @@ type account struct {
 type Cell struct {
 	node
 	Party          string
+	class          Class
 	shelf          *Shelf
 	account        *account
 	oldest, newest *Entry
@@ -62,8 +85,8 @@ type Entry struct {
 }
 
 // NewRoom makes an empty room.
-func NewRoom(maximum Load) *Room {
-	r := &Room{max: maximum, reserve: Load{maximum[InEntries] / 4, maximum[InLines] / 4}}
+func NewRoom(b Bounds, infra func(party string) bool) *Room {
+	r := &Room{bounds: b, infra: infra}
 	for c := range Classes {
 		r.accounts[c] = map[string]*account{}
 		r.ranks[c] = newRankings()
@@ -73,7 +96,7 @@ func NewRoom(maximum Load) *Room {
 
 // squeeze evicts until the room is within its bounds. It does not evict keep.
 func (r *Room) squeeze(keep *Entry) {
-	for by := range r.max {
+	for by := range r.bounds[Ordinary] {
 		for {
 			c, over := r.over(by)
 			if !over || !r.ranks[c][by].first().account.cells[by].first().cell.evict(keep) {
@@ -83,16 +106,24 @@ func (r *Room) squeeze(keep *Entry) {
 	}
 }
 
-// over reports whether the room is over its bound, and which class must lose something: the
-// critical one only if it exceeds its reserve.
+// over reports whether the room is over a bound, and which class must lose something: the one
+// that exceeds its reserve.
 func (r *Room) over(by int) (Class, bool) {
-	switch used := r.Used[Ordinary][by]; {
-	case used > r.max[by]:
-		return Ordinary, true
-	case used+r.Used[Critical][by] > r.max[by]+r.reserve[by]:
-		return Critical, true
+	used := 0
+	for c := range Classes {
+		if used += r.Used[c][by]; used > r.bounds[c][by] {
+			return c, true
+		}
 	}
 	return Ordinary, false
+}
+
+// classOf returns the class of what a party has on the shelf.
+func (s *Shelf) classOf(party string) Class {
+	if s.room.infra != nil && s.room.infra(party) {
+		return s.class + Infrastructure
+	}
+	return s.class
 }
 
 // Entries is how many entries a party has in the room.
@@ -107,18 +138,18 @@ func (r *Room) Entries(c Class, party string) int {
 func (c *Cell) charge(entries, lines int) {
 	s, a := c.shelf, c.account
 	r := s.room
-	s.Used += entries
+	s.used[c.side()] += entries
 	for by, n := range (Load{entries, lines}) {
 		c.load[by] += n
 		a.load[by] += n
-		r.Used[s.class][by] += n
+		r.Used[c.class][by] += n
 		if n != 0 {
 			a.cells[by].fix(&c.node)
-			r.ranks[s.class][by].fix(&a.node)
+			r.ranks[c.class][by].fix(&a.node)
 		}
 	}
 	if entries != 0 {
-		s.cells.fix(&c.node)
+		s.cells[c.side()].fix(&c.node)
 	}
 }
 
@@ -171,7 +202,12 @@ func (c *Cell) evict(keep *Entry) bool {
 }
 
 // Total returns how many entries there are.
-func (r *Room) Total() int { return r.Used[Ordinary][InEntries] + r.Used[Critical][InEntries] }
+func (r *Room) Total() (n int) {
+	for _, used := range r.Used {
+		n += used[InEntries]
+	}
+	return n
+}
 
 // Parties returns how many parties have an entry in the room.
 func (r *Room) Parties(c Class) int { return len(r.accounts[c]) }

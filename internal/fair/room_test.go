@@ -11,7 +11,7 @@ import (
 // roomModel shares a room in the obvious way: it scans everything each time.
 type roomModel struct {
 	t        *rapid.T
-	max      Load
+	bounds   Bounds
 	limit    int // of a rule
 	entries  map[string]*modelEntry
 	clock    int
@@ -26,6 +26,18 @@ type modelEntry struct {
 	lines, used      int
 }
 
+// infra is the party that is infrastructure.
+func infra(party string) bool { return party == "q" }
+
+// of charges the entry to a party.
+func (x modelEntry) of(party string) modelEntry {
+	x.party, x.class = party, x.class%Infrastructure
+	if infra(party) {
+		x.class += Infrastructure
+	}
+	return x
+}
+
 func (x *modelEntry) account() string { return fmt.Sprint(x.class, x.party) }
 func (x *modelEntry) cell() string    { return x.rule + "/" + x.party }
 
@@ -38,14 +50,18 @@ func (m *roomModel) use(x *modelEntry) {
 
 // put adds an entry, or uses and resizes one that is there.
 func (m *roomModel) put(x modelEntry) {
+	x = x.of(x.party)
 	old := m.entries[x.key]
 	if old == nil {
 		old = &x
 		m.entries[x.key] = old
 	}
-	if own := (&modelEntry{class: old.class, party: x.party}).account(); own != old.account() &&
-		m.sum(InEntries, func(e *modelEntry) bool { return e.account() == own })+1 < m.sum(InEntries, func(e *modelEntry) bool { return e.account() == old.account() }) {
-		old.party = x.party
+	moved := old.of(x.party)
+	entries := func(account string) int {
+		return m.sum(InEntries, func(e *modelEntry) bool { return e.account() == account })
+	}
+	if moved.class > old.class || moved.class == old.class && entries(moved.account())+1 < entries(old.account()) {
+		*old = moved
 	}
 	old.lines = x.lines
 	m.use(old)
@@ -63,11 +79,13 @@ func (m *roomModel) sum(by int, of func(*modelEntry) bool) int {
 }
 
 func (m *roomModel) squeeze() {
-	inRule := func(x *modelEntry) bool { return x.rule == m.inserted.rule }
-	for m.sum(InEntries, inRule) > m.limit {
-		m.evict(m.heaviest(InEntries, (*modelEntry).cell, inRule))
+	for _, side := range []bool{false, true} {
+		inRule := func(x *modelEntry) bool { return x.rule == m.inserted.rule && infra(x.party) == side }
+		for m.sum(InEntries, inRule) > m.limit {
+			m.evict(m.heaviest(InEntries, (*modelEntry).cell, inRule))
+		}
 	}
-	for by := range m.max {
+	for by := range m.bounds[Ordinary] {
 		for {
 			c, over := m.over(by)
 			if !over {
@@ -83,11 +101,12 @@ func (m *roomModel) squeeze() {
 }
 
 func (m *roomModel) over(by int) (Class, bool) {
-	of := func(c Class) int { return m.sum(by, func(x *modelEntry) bool { return x.class == c }) }
-	if of(Ordinary) > m.max[by] {
-		return Ordinary, true
+	for c := range Classes {
+		if m.sum(by, func(x *modelEntry) bool { return x.class <= c }) > m.bounds[c][by] {
+			return c, true
+		}
 	}
-	return Critical, of(Ordinary)+of(Critical) > m.max[by]+m.max[by]/4
+	return 0, false
 }
 
 // heaviest returns the name with the greatest load; of equal ones, the least recently used.
@@ -129,9 +148,11 @@ func (m *roomModel) evict(cell string) bool {
 // A room evicts what the model evicts, in the same order, and counts exactly.
 func TestRoomsAreShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		limits := Load{rapid.IntRange(1, 12).Draw(t, "entries"), rapid.IntRange(1, 40).Draw(t, "lines")}
-		m := &roomModel{t: t, max: limits, limit: rapid.IntRange(1, 10).Draw(t, "limit"), entries: map[string]*modelEntry{}, touched: map[string]int{}}
-		r := NewRoom(limits)
+		bounds := Reserve(
+			Load{rapid.IntRange(1, 12).Draw(t, "entries"), rapid.IntRange(1, 40).Draw(t, "lines")},
+			Load{rapid.IntRange(0, 12).Draw(t, "infrastructure entries"), rapid.IntRange(0, 40).Draw(t, "infrastructure lines")})
+		m := &roomModel{t: t, bounds: bounds, limit: rapid.IntRange(1, 10).Draw(t, "limit"), entries: map[string]*modelEntry{}, touched: map[string]int{}}
+		r := NewRoom(bounds, infra)
 		var evicted []string
 		caches := map[string]*Cache[string]{}
 		for i, name := range []string{"a", "b", "C"} {
@@ -161,8 +182,9 @@ func TestRoomsAreShared(t *testing.T) {
 			k.Purge()
 		}
 		require.Equal(t, [Classes]Load{}, r.Used)
-		require.Empty(t, r.accounts[Ordinary])
-		require.Empty(t, r.accounts[Critical])
+		for c := range Classes {
+			require.Empty(t, r.accounts[c])
+		}
 	})
 }
 
@@ -173,11 +195,11 @@ func requireExact(t *rapid.T, m *roomModel, r *Room, caches map[string]*Cache[st
 			n++
 			require.Equal(t, m.entries[x.Key].party, party)
 		}
-		require.Equal(t, m.sum(InEntries, func(x *modelEntry) bool { return x.rule == name }), k.Used)
+		require.Equal(t, m.sum(InEntries, func(x *modelEntry) bool { return x.rule == name }), k.Used())
 	}
 	require.Len(t, m.entries, n)
 	for c := range Classes {
-		for by := range r.max {
+		for by := range r.bounds[c] {
 			require.Equal(t, m.sum(by, func(x *modelEntry) bool { return x.class == c }), r.Used[c][by])
 		}
 	}
@@ -185,7 +207,8 @@ func requireExact(t *rapid.T, m *roomModel, r *Room, caches map[string]*Cache[st
 
 // A rule whose severity changes keeps what it has, in the other class.
 func TestReclass(t *testing.T) {
-	r := NewRoom(Load{10, 10})
+	infrastructure := ""
+	r := NewRoom(Reserve(Load{10, 10}, Load{10, 10}), func(party string) bool { return party == infrastructure })
 	k := NewCache(nil, Ordinary, r, 10, func(_, _, _ string) {})
 	for i := range 6 {
 		k.Add(fmt.Sprint(i), fmt.Sprint("ns", i%2), "v", 1)
@@ -194,6 +217,9 @@ func TestReclass(t *testing.T) {
 	require.Equal(t, [Classes]Load{Critical: {6, 6}}, r.Used)
 	require.Equal(t, 3, r.Entries(Critical, "ns1"))
 	require.Equal(t, []string{"0", "2", "4", "1", "3", "5"}, keysOf(k))
+	infrastructure = "ns1"
+	k.Reclass(Critical)
+	require.Equal(t, [Classes]Load{Critical: {3, 3}, Critical + Infrastructure: {3, 3}}, r.Used)
 }
 
 func keysOf[V any](k *Cache[V]) (out []string) {
@@ -207,11 +233,12 @@ func keysOf[V any](k *Cache[V]) (out []string) {
 func TestFingerprintsAreShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 40).Draw(t, "limit")
-		f := NewSeen(limit)
-		m := &roomModel{t: t, max: Load{limit, 1 << 30}, limit: 1 << 30, entries: map[string]*modelEntry{}, touched: map[string]int{}}
+		f := NewSeen(limit, nil)
+		all := Load{limit, 1 << 30}
+		m := &roomModel{t: t, bounds: Bounds{all, all, all, all}, limit: 1 << 30, entries: map[string]*modelEntry{}, touched: map[string]int{}}
 		for range rapid.IntRange(1, 300).Draw(t, "lines") {
 			id := uint64(rapid.IntRange(0, 80).Draw(t, "id"))
-			party := rapid.StringMatching("[p-t]").Draw(t, "party")
+			party := rapid.StringMatching("[r-t]").Draw(t, "party") // none is infrastructure
 			key := fmt.Sprint(id)
 			old := m.entries[key]
 			require.Equal(t, old != nil, f.Add(id, party))
@@ -227,7 +254,7 @@ func TestFingerprintsAreShared(t *testing.T) {
 				require.Equal(t, m.sum(InEntries, func(x *modelEntry) bool { return x.party == party }), p.load[InEntries])
 			}
 		}
-		again := NewSeen(limit)
+		again := NewSeen(limit, nil)
 		again.Load(f.Save())
 		saved, shares := f.Save()
 		twice, same := again.Save()

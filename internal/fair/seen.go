@@ -12,9 +12,11 @@ import (
 
 // Seen remembers the fingerprints of the newest lines to find repeats. It is an LRU cache
 // without an allocation or a pointer per entry, because each line of a storm is an entry.
-// Like a room it is shared among parties: the one with the most loses its oldest.
+// Like a room it is shared among parties: the one with the most loses its oldest. A quarter
+// is reserved for infrastructure.
 type Seen struct {
 	max   int
+	infra func(party string) bool // nil means that no party is infrastructure
 	slots []seenSlot
 	// heads are the first slots of the chains of a hash table; -1: none. Its size
 	// is a power of two and grows with the slots, so that nearly all chains have one slot:
@@ -25,8 +27,11 @@ type Seen struct {
 	parties map[string]*seenParty
 	numbers []*seenParty // by number; those without slots are reused
 	free    []int32      // their numbers
-	rank    ranking      // in order only while all slots are in use: nothing is evicted before
-	last    *seenParty   // of the line before
+	// ranks are of the parties that are no infrastructure and of those that are. They are in
+	// order only while all slots are in use, because nothing is evicted before.
+	ranks   [2]ranking
+	used    [2]int     // slots, in the order of ranks
+	last    *seenParty // of the line before
 	clock   uint64
 	touched int32 // keeps what Touch loads from being optimized away
 	Evicted int64 // fingerprints
@@ -37,6 +42,7 @@ type seenParty struct {
 	node
 	party          string
 	number         int32
+	side           int   // index in Seen.ranks
 	newest, oldest int32 // -1: none
 }
 
@@ -53,8 +59,8 @@ const (
 )
 
 // NewSeen makes an empty memory of at most limit fingerprints.
-func NewSeen(limit int) *Seen {
-	f := &Seen{max: min(limit, math.MaxInt32), factor: rand.Uint64() | 1, parties: map[string]*seenParty{}}
+func NewSeen(limit int, infra func(party string) bool) *Seen {
+	f := &Seen{max: min(limit, math.MaxInt32), infra: infra, factor: rand.Uint64() | 1, parties: map[string]*seenParty{}}
 	f.grow(firstHeads)
 	return f
 }
@@ -88,8 +94,10 @@ func (f *Seen) Add(id uint64, party string) (known bool) {
 	default:
 		f.slots = append(f.slots, seenSlot{})
 		p.load[InEntries]++
+		f.used[p.side]++
 		if len(f.slots) == f.max {
-			heap.Init(&f.rank)
+			heap.Init(&f.ranks[0])
+			heap.Init(&f.ranks[1])
 		}
 	}
 	f.slots[i].id, f.slots[i].chain = id, *head
@@ -135,8 +143,11 @@ func (f *Seen) of(party string) *seenParty {
 			f.numbers = append(f.numbers, p)
 		}
 		p.seen = p
+		if f.infra != nil && f.infra(party) {
+			p.side = 1
+		}
 		f.parties[p.party] = p
-		f.rank.add(&p.node)
+		f.ranks[p.side].add(&p.node)
 	}
 	p.used, f.last = f.clock, p
 	return p
@@ -144,11 +155,13 @@ func (f *Seen) of(party string) *seenParty {
 
 // charge adds n slots to a party. One that has none is forgotten.
 func (f *Seen) charge(p *seenParty, n int) {
+	rank := &f.ranks[p.side]
+	f.used[p.side] += n
 	if p.load[InEntries] += n; p.load[InEntries] > 0 {
-		f.rank.fix(&p.node)
+		rank.fix(&p.node)
 		return
 	}
-	f.rank.remove(&p.node)
+	rank.remove(&p.node)
 	delete(f.parties, p.party)
 	f.numbers[p.number] = nil
 	f.free = append(f.free, p.number)
@@ -181,12 +194,22 @@ func (f *Seen) unlink(p *seenParty, i int32) {
 	}
 }
 
+// loser returns the ranking of the party that loses a slot: infrastructure loses none of its
+// reserve.
+func (f *Seen) loser() *ranking {
+	others, infra := &f.ranks[0], &f.ranks[1]
+	if f.used[1] == 0 || f.used[0] > 0 && (f.used[1] <= f.max/4 || others.maxLoad() > infra.maxLoad()) {
+		return others
+	}
+	return infra
+}
+
 // evict frees a slot for a party and charges the party: the oldest slot of the party with
 // the most, or its own oldest if it has as many.
 func (f *Seen) evict(to *seenParty) int32 {
-	p := to
-	if most := f.rank.maxLoad(); to.load[InEntries] < most {
-		p = f.rank.first().seen
+	p, rank := to, f.loser()
+	if rank != &f.ranks[to.side] || to.load[InEntries] < rank.maxLoad() {
+		p = rank.first().seen
 	}
 	i := p.oldest
 	f.unlink(p, i)
@@ -219,6 +242,23 @@ func (f *Seen) grow(n int) {
 type Share struct {
 	Party string `json:"p,omitempty"`
 	N     int    `json:"n"`
+}
+
+// Reclass learns anew which parties are infrastructure.
+func (f *Seen) Reclass() {
+	if f.infra == nil {
+		return
+	}
+	for _, p := range f.parties {
+		f.ranks[p.side].remove(&p.node)
+		f.used[p.side] -= p.load[InEntries]
+		p.side = 0
+		if f.infra(p.party) {
+			p.side = 1
+		}
+		f.ranks[p.side].add(&p.node)
+		f.used[p.side] += p.load[InEntries]
+	}
 }
 
 // Save returns what is remembered, 8 bytes each, little endian, party after

@@ -1,6 +1,7 @@
 package fair
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -21,7 +22,7 @@ func order(f *Seen) []uint64 {
 func TestFingerprints(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.SampledFrom([]int{1, 2, 7, 300, 1000}).Draw(t, "size")
-		f := NewSeen(size)
+		f := NewSeen(size, nil)
 		evicted := int64(0)
 		model, err := simplelru.NewLRU(size, func(uint64, struct{}) { evicted++ })
 		require.NoError(t, err)
@@ -38,11 +39,60 @@ func TestFingerprints(t *testing.T) {
 				model.Add(id, struct{}{})
 				require.Equal(t, known, f.Add(id, ""))
 			}
-			again := NewSeen(size)
+			again := NewSeen(size, nil)
 			again.Load(f.Save())
 			require.Equal(t, model.Keys(), order(f))
 			require.Equal(t, model.Keys(), order(again))
 			require.Equal(t, evicted, f.Evicted)
 		}
 	})
+}
+
+// However many parties write, infrastructure keeps a quarter, which it shares. It uses what
+// others leave free.
+func TestFingerprintsOfInfrastructure(t *testing.T) {
+	trusted := map[string]bool{"kube": true, "node": true}
+	f := NewSeen(100, func(party string) bool { return trusted[party] })
+	id := uint64(0)
+	add := func(n int, party string) (first uint64) {
+		first = id
+		for range n {
+			f.Add(id, party)
+			id++
+		}
+		return first
+	}
+	known := func(first uint64, n int) (found int) {
+		for i := first; i < first+uint64(n); i++ {
+			if *f.head(i) >= 0 {
+				for k := *f.head(i); k >= 0; k = f.slots[k].chain {
+					if f.slots[k].id == i {
+						found++
+					}
+				}
+			}
+		}
+		return found
+	}
+	kube := add(80, "kube")
+	require.Equal(t, 80, known(kube, 80))
+	for i := range 500 {
+		add(3, fmt.Sprint("tenant", i))
+	}
+	require.Equal(t, 25, known(kube, 80))
+	node := add(10, "node")
+	for i := range 500 {
+		add(3, fmt.Sprint("tenant", i))
+	}
+	require.Equal(t, []int{15, 10}, []int{known(kube, 80), known(node, 10)})
+	again := NewSeen(100, f.infra)
+	again.Load(f.Save())
+	require.Equal(t, f.used, again.used)
+	trusted["kube"] = false
+	f.Reclass()
+	require.Equal(t, [2]int{90, 10}, f.used)
+	for i := range 500 {
+		add(3, fmt.Sprint("tenant", i))
+	}
+	require.Equal(t, []int{0, 10}, []int{known(kube, 80), known(node, 10)})
 }

@@ -7,15 +7,16 @@ import (
 	"strings"
 )
 
-// Shelf holds what one rule has in a room. It also has a bound of its own.
+// Shelf holds what one rule has in a room. It also has a bound of its own, once for parties
+// that are infrastructure and once for all others.
 type Shelf struct {
 	owner   any
 	room    *Room
-	max     int // entries
-	Used    int // entries; do not change it
-	class   Class
+	max     int    // entries on each side
+	used    [2]int // entries on each side
+	class   Class  // the class of ordinary parties
 	parties map[string]*Cell
-	cells   ranking
+	cells   [2]ranking // rankings of the cells of each side
 	// evicted is called after an entry of a party was evicted.
 	evicted func(x *Entry, party string)
 }
@@ -24,9 +25,22 @@ type Shelf struct {
 func NewShelf(owner any, c Class, r *Room, maximum int, evicted func(*Entry, string)) *Shelf {
 	return &Shelf{
 		owner: owner, room: r, max: maximum, class: c, parties: map[string]*Cell{},
-		cells: ranking{by: InEntries, place: inShelf}, evicted: evicted,
+		cells: [2]ranking{{by: InEntries, place: inShelf}, {by: InEntries, place: inShelf}}, evicted: evicted,
 	}
 }
+
+// side is 1 for infrastructure, else 0.
+func (c Class) side() int {
+	if c >= Infrastructure {
+		return 1
+	}
+	return 0
+}
+
+func (c *Cell) side() int { return c.class.side() }
+
+// Used returns the number of entries.
+func (s *Shelf) Used() int { return s.used[0] + s.used[1] }
 
 // Put charges an entry to a party, as its newest.
 func (s *Shelf) Put(x *Entry, party string) {
@@ -51,21 +65,21 @@ func (s *Shelf) Remove(x *Entry) {
 
 // open makes the cell of a party, and its account if it has none.
 func (s *Shelf) open(party string) *Cell {
-	r := s.room
-	a := r.accounts[s.class][party]
+	r, class := s.room, s.classOf(party)
+	a := r.accounts[class][party]
 	if a == nil {
 		a = &account{cells: newRankings()}
 		a.account = a
-		r.accounts[s.class][party] = a
-		for by := range r.max {
-			r.ranks[s.class][by].add(&a.node)
+		r.accounts[class][party] = a
+		for by := range a.cells {
+			r.ranks[class][by].add(&a.node)
 		}
 	}
-	c := &Cell{Party: party, shelf: s, account: a}
+	c := &Cell{Party: party, class: class, shelf: s, account: a}
 	c.cell = c
 	s.parties[party] = c
-	s.cells.add(&c.node)
-	for by := range r.max {
+	s.cells[c.side()].add(&c.node)
+	for by := range a.cells {
 		a.cells[by].add(&c.node)
 	}
 	return c
@@ -75,25 +89,25 @@ func (s *Shelf) open(party string) *Cell {
 func (s *Shelf) close(c *Cell) {
 	r, a := s.room, c.account
 	delete(s.parties, c.Party)
-	s.cells.remove(&c.node)
-	for by := range r.max {
+	s.cells[c.side()].remove(&c.node)
+	for by := range a.cells {
 		a.cells[by].remove(&c.node)
 	}
 	if len(a.cells[InEntries].nodes) > 0 {
 		return
 	}
-	delete(r.accounts[s.class], c.Party)
-	for by := range r.max {
-		r.ranks[s.class][by].remove(&a.node)
+	delete(r.accounts[c.class], c.Party)
+	for by := range a.cells {
+		r.ranks[c.class][by].remove(&a.node)
 	}
 }
 
 // Use records that a line of a party needs the entry. An entry that several parties
-// need is charged to the one with the least load: no party can make another lose an
-// entry by writing the same lines.
+// need is charged to infrastructure, or to the one with the least load: no party can make
+// another lose an entry by writing the same lines.
 func (s *Shelf) Use(x *Entry, party string) {
 	c := x.cell
-	if c.Party != party && s.room.Entries(s.class, party)+1 < c.account.load[InEntries] {
+	if c.Party != party && s.prefers(party, c) {
 		s.Remove(x)
 		s.Put(x, party)
 		return
@@ -103,6 +117,14 @@ func (s *Shelf) Use(x *Entry, party string) {
 		c.push(x)
 	}
 	c.use()
+}
+
+// prefers reports whether a party should be charged for what a cell is charged for.
+func (s *Shelf) prefers(party string, c *Cell) bool {
+	if class := s.classOf(party); class != c.class {
+		return class > c.class
+	}
+	return s.room.Entries(c.class, party)+1 < c.account.load[InEntries]
 }
 
 // Resize notes how many lines an entry has.
@@ -116,7 +138,9 @@ func (s *Shelf) Resize(x *Entry, lines int) {
 // Squeeze evicts until the shelf and its room are within their bounds. It does not evict
 // keep.
 func (s *Shelf) Squeeze(keep *Entry) {
-	for s.Used > s.max && s.cells.first().cell.evict(keep) {
+	for side, n := range s.used {
+		for ; n > s.max && s.cells[side].first().cell.evict(keep); n-- {
+		}
 	}
 	s.room.squeeze(keep)
 }
@@ -142,11 +166,9 @@ func (s *Shelf) all() iter.Seq2[*Entry, string] {
 	}
 }
 
-// Reclass moves everything into another class.
+// Reclass sets the class, and charges everything anew: other parties may be infrastructure
+// than before.
 func (s *Shelf) Reclass(c Class) {
-	if c == s.class {
-		return
-	}
 	type kept struct {
 		x     *Entry
 		party string
