@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"crowsnest/internal/plainfile"
 	"crowsnest/rules"
 	"crowsnest/rules/rulefiles"
 )
@@ -16,6 +17,9 @@ import (
 // recordFile, in a folder of packs, identifies the artifact that the folder holds. Its
 // name is hidden, so it is not read as a pack.
 const recordFile = ".crowsnest-artifact.json"
+
+// maxRecord bounds recordFile, in bytes.
+const maxRecord = 1 << 20
 
 // ReadFolder reads the packs of a folder for New: names are relative to it.
 func ReadFolder(dir string) ([]rules.File, error) {
@@ -43,7 +47,7 @@ func InFolder(dir string) (*Last, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the folder: %w", err)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, recordFile))
+	data, err := plainfile.Read(filepath.Join(dir, recordFile), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s has files that crowsnest rules pull did not write; name an empty or a new folder", dir)
 	}

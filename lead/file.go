@@ -10,8 +10,12 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"crowsnest/internal/plainfile"
 	"crowsnest/state"
 )
+
+// maxRecord bounds the file of the record, in bytes.
+const maxRecord = 64 << 10
 
 // FileStore keeps the record in a folder on storage that both processes share. The storage
 // must have locks for files that work between machines, such as NFSv4. Each request holds
@@ -44,7 +48,7 @@ func (s *FileStore) Get(ctx context.Context) (Record, string, error) {
 }
 
 func (s *FileStore) read() (Record, string, error) {
-	b, err := os.ReadFile(s.path())
+	b, err := plainfile.Read(s.path(), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Record{}, "", nil
 	}
@@ -76,7 +80,7 @@ func (s *FileStore) Put(ctx context.Context, rec Record, revision string) (strin
 		}
 		next = strconv.FormatUint(n+1, 10)
 		tmp := s.path() + ".tmp"
-		if err := os.WriteFile(tmp, b, 0o600); err != nil {
+		if err := plainfile.Create(tmp, b); err != nil {
 			return fmt.Errorf("write who leads: %w", err)
 		}
 		if err := os.Rename(tmp, s.path()); err != nil {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"crowsnest/internal/plainfile"
 )
 
 // ErrLocked reports that another process uses the directory.
@@ -27,7 +29,7 @@ func Lock(ctx context.Context, dir string) (*Held, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("lock state: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := plainfile.Open(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock state: %w", err)
 	}
@@ -62,7 +64,7 @@ func (h *Held) Valid() bool {
 	if err != nil {
 		return false
 	}
-	there, err := os.Stat(h.f.Name())
+	there, err := os.Lstat(h.f.Name())
 	return err == nil && os.SameFile(mine, there)
 }
 

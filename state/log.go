@@ -9,7 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
+
+	"crowsnest/internal/plainfile"
 )
 
 // logHeader is the first line of a Log. Its number is raised when an older program could
@@ -68,7 +69,7 @@ func (l *Log) Load() (records [][]byte, note string, err error) {
 	if lost == 0 {
 		l.size = int64(len(b) - tail)
 	} else {
-		note = fmt.Sprintf("%d records of %s were damaged and are left out%s", lost, l.path, l.keepDamaged())
+		note = fmt.Sprintf("%d records of %s were damaged and are left out%s", lost, l.path, l.keepDamaged(b))
 	}
 	return records, note, nil
 }
@@ -102,15 +103,12 @@ func (l *Log) setAside(why *damage) string {
 
 // keepDamaged keeps the newest damaged file under another name, for inspection. Replace
 // puts a good one in its place.
-func (l *Log) keepDamaged() string {
+func (l *Log) keepDamaged(b []byte) string {
 	to := l.path + ".bad"
-	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if plainfile.Create(to, b) != nil {
 		return ""
 	}
-	if os.Link(l.path, to) != nil {
-		return ""
-	}
-	return "; the damaged file is " + to
+	return "; a copy of the damaged file is " + to
 }
 
 // Append adds records, which contain no line break. When it returns nil, they are on disk.
@@ -134,8 +132,8 @@ func (l *Log) grow(records [][]byte) error {
 		}
 		create = os.O_CREATE
 	}
-	f, err := os.OpenFile(l.path, os.O_WRONLY|syscall.O_NONBLOCK|create, 0o600)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENXIO) { // a folder, a FIFO
+	f, err := plainfile.Open(l.path, os.O_WRONLY|create, 0o600)
+	if _, refused := errors.AsType[*plainfile.Refused](err); refused || errors.Is(err, fs.ErrNotExist) {
 		return ErrLogChanged
 	}
 	if err != nil {
@@ -158,7 +156,7 @@ func (l *Log) writeEnd(f *os.File, records [][]byte) (int64, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case !fi.Mode().IsRegular(), fi.Size() < l.size:
+	case fi.Size() < l.size:
 		return 0, ErrLogChanged
 	case fi.Size() > l.size:
 		if err := f.Truncate(l.size); err != nil {
@@ -199,7 +197,7 @@ func (l *Log) replace(b []byte) error {
 		return err
 	}
 	tmp := l.path + ".tmp"
-	err := create(tmp, b)
+	err := plainfile.Create(tmp, b)
 	if err == nil {
 		err = os.Rename(tmp, l.path)
 	}

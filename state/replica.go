@@ -8,12 +8,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"crowsnest/internal/plainfile"
 )
 
 // The files of a process that stands by.
 const (
 	replica      = "replica"
 	identityFile = "identity"
+
+	maxIdentity = 1024 // bytes
 )
 
 // SaveReplica replaces the replica of another process's snapshot in dir, as Save does with
@@ -48,7 +52,7 @@ func Has(dir string) bool {
 // with the directory.
 func Identity(dir string) (string, error) {
 	path := filepath.Join(dir, identityFile)
-	b, err := os.ReadFile(path)
+	b, err := plainfile.Read(path, maxIdentity)
 	if id := strings.TrimSpace(string(b)); err == nil && id != "" {
 		return id, nil
 	}
@@ -60,7 +64,7 @@ func Identity(dir string) (string, error) {
 		return "", fmt.Errorf("make an identity: %w", err)
 	}
 	tmp := path + ".tmp"
-	if err = create(tmp, []byte(id+"\n")); err == nil {
+	if err = plainfile.Create(tmp, []byte(id+"\n")); err == nil {
 		err = os.Rename(tmp, path)
 	}
 	if err != nil {

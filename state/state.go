@@ -6,13 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"crowsnest/internal/plainfile"
 )
 
 // The files of a state directory.
@@ -75,28 +75,7 @@ func replace(dir, name string, payload []byte) error {
 
 // write creates a snapshot file.
 func write(path string, payload []byte) error {
-	return create(path, []byte(header(payload)), payload)
-}
-
-// create creates a file and returns when its content is on disk. It removes whatever is in
-// the way, rather than writing through it.
-func create(path string, parts ...[]byte) error {
-	if err := os.RemoveAll(path); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	for _, part := range parts {
-		if err == nil {
-			_, err = f.Write(part)
-		}
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
+	return plainfile.Create(path, []byte(header(payload)), payload)
 }
 
 func syncDir(dir string) error {
@@ -196,22 +175,11 @@ func read(path string) ([]byte, error) {
 // readWhole returns the content of a file; the error is a *damage if it is no file that
 // this package wrote.
 func readWhole(path string) ([]byte, error) {
-	// A FIFO in the file's place must not hang the start.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
+	b, err := plainfile.Read(path, maxSize+1024)
+	if refused, ok := errors.AsType[*plainfile.Refused](err); ok {
+		return nil, &damage{refused.Reason}
 	}
-	defer f.Close()
-	fi, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !fi.Mode().IsRegular():
-		return nil, &damage{"not a regular file"}
-	case fi.Size() > maxSize+1024:
-		return nil, &damage{fmt.Sprintf("%d bytes are too many", fi.Size())}
-	}
-	return io.ReadAll(io.LimitReader(f, maxSize+1024))
+	return b, err
 }
 
 // setAside renames a damaged file, so that it can be inspected and is not read again,

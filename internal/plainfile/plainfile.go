@@ -1,0 +1,91 @@
+// Package plainfile reads and writes files in folders that others may write to. Whoever can
+// write to a folder can replace a file by a link to another file, by a pipe that blocks, or
+// by a device that never ends.
+package plainfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Refused reports that a path names something else than a plain file.
+type Refused struct{ Path, Reason string }
+
+func (e *Refused) Error() string { return e.Path + " is " + e.Reason }
+
+// Open opens a file as os.OpenFile does. It does not follow a link, does not wait for a pipe,
+// and returns a *Refused for everything except a regular file with one name.
+func Open(path string, flag int, mode os.FileMode) (*os.File, error) {
+	// A pipe or a device must not even be opened: that may have an effect.
+	if fi, err := os.Lstat(path); err == nil {
+		if err := refuse(path, fi); err != nil {
+			return nil, err
+		}
+	}
+	f, err := os.OpenFile(path, flag|openFlags, mode)
+	if err != nil {
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err == nil {
+		err = refuse(path, fi)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func refuse(path string, fi os.FileInfo) error {
+	switch mode := fi.Mode(); {
+	case mode&os.ModeSymlink != 0:
+		return &Refused{path, "a link"}
+	case mode.IsDir():
+		return &Refused{path, "a folder"}
+	case !mode.IsRegular():
+		return &Refused{path, "not a regular file"}
+	case links(fi) > 1:
+		return &Refused{path, "a file that has another name, too"}
+	}
+	return nil
+}
+
+// Read returns the content of a file that Open accepts. A file with more than limit bytes is
+// a *Refused.
+func Read(path string, limit int64) ([]byte, error) {
+	f, err := Open(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = &Refused{path, fmt.Sprintf("a file with more than %d bytes", limit)}
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Create creates a file and returns when its content is on disk. It removes whatever is in
+// the way, rather than writing through it.
+func Create(path string, parts ...[]byte) error {
+	if err := os.RemoveAll(path); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if err == nil {
+			_, err = f.Write(part)
+		}
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
