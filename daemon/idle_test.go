@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -263,4 +264,32 @@ func TestEmptyNodes(t *testing.T) {
 	}, "nothing is wrong with an empty node")
 	_, page := aggregator.get("/sources")
 	require.Contains(t, page, "has no log of a pod", "the page shows why the node is idle")
+}
+
+// An address that answers everything with a page has accepted nothing, until Alertmanager
+// answers there.
+func TestAPageIsNoReceiver(t *testing.T) {
+	s := newShip(t)
+	var page atomic.Bool
+	page.Store(true)
+	accepts := s.am.server.Config.Handler
+	s.am.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if page.Load() {
+			_, _ = io.WriteString(w, "<!doctype html><title>Sign in</title>")
+			return
+		}
+		accepts.ServeHTTP(w, r)
+	})
+	s.start()
+	s.log("a", "text of a")
+	s.eventually(func() bool {
+		_, body := s.get("/api/v1/sources")
+		return strings.Contains(body, "this is not the answer of Alertmanager")
+	}, "the page names the cause")
+	_, metrics := s.get("/metrics")
+	require.Contains(t, metrics, `crowsnest_notification_endpoint_up{`)
+	require.NotRegexp(t, `crowsnest_notification_endpoint_up\{.*\} 1`, metrics)
+	require.Regexp(t, `crowsnest_notifications_failed_total\{.*reason="foreign".*\} [1-9]`, metrics)
+	page.Store(false)
+	s.eventually(func() bool { return len(s.am.firing("A")) == 1 }, "it was not delivered, and is repeated")
 }

@@ -85,12 +85,9 @@ func (c *client) postOnce(ctx context.Context, body []byte) answer {
 	if err != nil {
 		return answer{Answer: delivery.Answer{Reason: delivery.ReasonConfig, Err: err}}
 	}
-	a, resp := delivery.Post(ctx, h, delivery.Target{Address: c.base + "/api/v2/alerts", Key: "urls", MaxWait: maxRetry}, body) //nolint:bodyclose // Post closes it
-	if resp == nil {
-		return answer{Answer: a}
-	}
-	a.Code = resp.StatusCode
-	date, _ := http.ParseTime(resp.Header.Get("Date"))
+	a, code, header := delivery.Post(ctx, h, delivery.Target{Address: c.base + "/api/v2/alerts", Key: "urls", MaxWait: maxRetry, Kind: "Alertmanager", Own: delivery.IsJSONOrEmpty}, body)
+	a.Code = code
+	date, _ := http.ParseTime(header.Get("Date"))
 	return answer{a, date}
 }
 

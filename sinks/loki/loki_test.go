@@ -54,6 +54,10 @@ func newFakeLoki(t *testing.T) *fakeLoki {
 		if err != nil {
 			return
 		}
+		if r.Header.Get("Content-Type") == "application/json" { // the proof that this is Loki
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			return
+		}
 		f.mu.Lock()
 		hang, code := f.hang, f.code
 		f.mu.Unlock()
@@ -375,4 +379,21 @@ func TestBodies(t *testing.T) {
 		require.LessOrEqual(t, r.body.Size(), maxBody+64<<10, "before compression")
 	}
 	require.Equal(t, 2000, seen)
+}
+
+// A page that accepts everything is not Loki.
+func TestAPageIsNotLoki(t *testing.T) {
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "<html>Sign in</html>")
+	}))
+	t.Cleanup(page.Close)
+	s, stop := run(t, Config{URL: page.URL})
+	s.Notify([]episodes.Episode{live("A")})
+	eventually(t, "refused", func() bool { return s.Status()[0].Failed[delivery.ReasonForeign] > 0 })
+	st := s.Status()[0]
+	require.False(t, st.Up)
+	require.Zero(t, st.Sent)
+	require.Equal(t, 1, st.Pending)
+	require.Contains(t, st.Error, "this is not the answer of Loki")
+	stop()
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"crowsnest/httpconfig"
 	"crowsnest/sinks"
 	"crowsnest/sinks/internal/delivery"
 )
@@ -40,12 +41,20 @@ func New(cfg Config, opt Options) (*Sink, error) {
 	return &Sink{delivery.New(delivery.Config{
 		Name: cfg.Name, Endpoint: cfg.URL, MaxItems: maxEntries, MaxBytes: maxBody, Options: opt,
 		State: delivery.History(cfg.UpdateDelay),
-	}, &receiver{cfg: cfg, log: opt.Log.With().Str("component", "sink").Str("sink", cfg.Name).Logger()})}, nil
+	}, &receiver{
+		cfg: cfg, log: opt.Log.With().Str("component", "sink").Str("sink", cfg.Name).Logger(),
+		http: httpconfig.Lazy{Config: cfg.HTTP, Name: "loki", UserAgent: "crowsnest", Idle: time.Second},
+	})}, nil
 }
 
+// ownEvery is how often the receiver proves to be Loki.
+const ownEvery = time.Minute
+
 type receiver struct {
-	cfg Config
-	log zerolog.Logger
+	cfg    Config
+	log    zerolog.Logger
+	http   httpconfig.Lazy
+	proved time.Time // when the receiver last answered like Loki; zero: never
 }
 
 var _ delivery.Receiver[entry] = (*receiver)(nil)
@@ -58,6 +67,9 @@ func (r *receiver) Encode(m sinks.Message, now time.Time) (entry, int, error) {
 
 // Deliver writes the entries as one request, in at most Timeout.
 func (r *receiver) Deliver(ctx context.Context, entries []entry) delivery.Answer {
+	if a := r.prove(ctx); a.Err != nil {
+		return a
+	}
 	c, err := newClient(r.cfg, r.log)
 	if err != nil {
 		return delivery.Answer{Reason: delivery.ReasonConfig, Err: err}
@@ -65,5 +77,29 @@ func (r *receiver) Deliver(ctx context.Context, entries []entry) delivery.Answer
 	return c.push(ctx, entries)
 }
 
-// Close does nothing: no connection is kept.
-func (r *receiver) Close() {}
+// prove pushes nothing and looks at the body of the answer, which the library does not show.
+// Only an answer that cannot be Loki's is an error: how Loki judges an empty push depends on
+// its version.
+func (r *receiver) prove(ctx context.Context) delivery.Answer {
+	if now := time.Now(); now.Sub(r.proved) < ownEvery {
+		return delivery.Answer{}
+	}
+	client, err := r.http.Client()
+	if err != nil {
+		return delivery.Answer{Reason: delivery.ReasonConfig, Err: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	to := delivery.Target{Address: r.cfg.URL + pushPath, Key: "url", Kind: "Loki", Own: delivery.IsJSONOrEmpty}
+	a, code, _ := delivery.Post(ctx, client, to, []byte(`{"streams":[]}`))
+	if a.Reason == delivery.ReasonForeign {
+		return a
+	}
+	if code != 0 {
+		r.proved = time.Now()
+	}
+	return delivery.Answer{}
+}
+
+// Close closes idle connections.
+func (r *receiver) Close() { r.http.Close() }

@@ -91,9 +91,13 @@ func (r *receiver) Deliver(ctx context.Context, alerts []Alert) delivery.Answer 
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	a, _ := delivery.Post(ctx, client, delivery.Target{Address: u.String(), Key: "url", MaxWait: maxWait}, body) //nolint:bodyclose // Post closes it
+	a, _, _ := delivery.Post(ctx, client, delivery.Target{Address: u.String(), Key: "url", MaxWait: maxWait, Kind: "a webhook", Own: isNoPage}, body)
 	return a
 }
+
+// isNoPage reports whether a body is none of a login page or a proxy. What a webhook says is
+// up to it.
+func isNoPage(said []byte) bool { return !delivery.IsHTML(said) }
 
 // Close closes idle connections.
 func (r *receiver) Close() { r.http.Close() }

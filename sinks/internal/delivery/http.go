@@ -3,6 +3,7 @@ package delivery
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,13 +26,14 @@ const (
 	ReasonInvalid     = "invalid"      // not sent: it has no valid form
 	ReasonConfig      = "config"       // the client cannot be made: a TLS or secret file
 	ReasonEvicted     = "evicted"      // dropped: too many keys
+	ReasonForeign     = "foreign"      // 2xx, from something else than the receiver
 )
 
 // Reasons returns every reason.
 func Reasons() []string {
 	return []string{
 		ReasonConnection, ReasonTimeout, ReasonRedirect, ReasonAuth, ReasonRateLimited, ReasonClientError,
-		ReasonServerError, ReasonRefused, ReasonInvalid, ReasonConfig, ReasonEvicted,
+		ReasonServerError, ReasonRefused, ReasonInvalid, ReasonConfig, ReasonEvicted, ReasonForeign,
 	}
 }
 
@@ -90,26 +92,42 @@ type Target struct {
 	Address string
 	Key     string        // configuration key of the address
 	MaxWait time.Duration // longest Retry-After that is honoured
+	Kind    string        // receiver's name for people
+	// Own reports whether an answer with a status of 2xx can be the receiver's; said is the
+	// beginning of its body. An ingress, a proxy or a login page accepts anything.
+	Own func(said []byte) bool
 }
 
-// Post sends a JSON body. The response, whose body is closed, is nil if none came. The
-// error of the answer does not quote the address.
-func Post(ctx context.Context, client *http.Client, to Target, body []byte) (Answer, *http.Response) {
+// IsHTML reports whether a body is a page for people.
+func IsHTML(said []byte) bool {
+	said = bytes.ToLower(bytes.TrimSpace(bytes.TrimPrefix(said[:min(len(said), 512)], []byte("\xef\xbb\xbf"))))
+	return bytes.HasPrefix(said, []byte("<!doctype html")) || bytes.HasPrefix(said, []byte("<html")) || bytes.HasPrefix(said, []byte("<head"))
+}
+
+// IsJSONOrEmpty reports whether a body is empty or JSON.
+func IsJSONOrEmpty(said []byte) bool {
+	said = bytes.TrimSpace(said)
+	return len(said) == 0 || json.Valid(said)
+}
+
+// Post sends a JSON body. It returns the status and the header of the response, 0 and nil if
+// none came. The error of the answer does not quote the address.
+func Post(ctx context.Context, client *http.Client, to Target, body []byte) (a Answer, code int, header http.Header) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.Address, bytes.NewReader(body))
 	if err != nil {
-		return Answer{Reason: ReasonConfig, Err: errors.New("the address cannot be used")}, nil
+		return Answer{Reason: ReasonConfig, Err: errors.New("the address cannot be used")}, 0, nil
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := client.Do(req)
 	if err != nil {
-		return ConnectionFailed(err), nil
+		return ConnectionFailed(err), 0, nil
 	}
 	defer resp.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil && resp.StatusCode/100 == 2 {
-		return ConnectionFailed(err), nil // it is not certain what was accepted
+		return ConnectionFailed(err), 0, nil // it is not certain what was accepted
 	}
-	return to.parse(resp, said), resp
+	return to.parse(resp, said), resp.StatusCode, resp.Header
 }
 
 // parse returns the answer of a response whose body begins with said.
@@ -117,6 +135,11 @@ func (t Target) parse(resp *http.Response, said []byte) Answer {
 	a := Answer{Reason: ReasonOf(resp.StatusCode)}
 	switch a.Reason {
 	case "":
+		if t.Own != nil && !t.Own(said) {
+			return Answer{Reason: ReasonForeign, Code: resp.StatusCode, Err: fmt.Errorf(
+				"status %d, but this is not the answer of %s (%s): put the address of %s itself into %s, without a login page or a proxy that answers by itself",
+				resp.StatusCode, t.Kind, Excerpt(string(said)), t.Kind, t.Key)}
+		}
 		return a
 	case ReasonRedirect:
 		to := "elsewhere"

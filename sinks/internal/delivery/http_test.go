@@ -80,3 +80,31 @@ func TestOutlive(t *testing.T) {
 		require.Equal(t, Drain, time.Since(began))
 	})
 }
+
+// Whatever accepts anything, such as a login page, has not accepted the alerts.
+func TestForeignAnswers(t *testing.T) {
+	page := "\n<!DOCTYPE html><title>Sign in</title>"
+	for _, c := range []struct {
+		own  func([]byte) bool
+		said string
+		mine bool
+	}{
+		{IsJSONOrEmpty, "", true},
+		{IsJSONOrEmpty, " \n", true},
+		{IsJSONOrEmpty, `{"status":"success"}`, true},
+		{IsJSONOrEmpty, page, false},
+		{IsJSONOrEmpty, "default backend", false},
+		{func(said []byte) bool { return !IsHTML(said) }, "ok", true},
+		{func(said []byte) bool { return !IsHTML(said) }, "<p>ok", true},
+		{func(said []byte) bool { return !IsHTML(said) }, "\xef\xbb\xbf" + page, false},
+		{func(said []byte) bool { return !IsHTML(said) }, "<HTML lang=en>", false},
+	} {
+		a := Target{Key: "urls", Kind: "Alertmanager", Own: c.own}.parse(&http.Response{StatusCode: 200}, []byte(c.said))
+		require.Equal(t, c.mine, a.Err == nil, c.said)
+		if !c.mine {
+			require.Equal(t, ReasonForeign, a.Reason)
+			require.ErrorContains(t, a.Err, "this is not the answer of Alertmanager")
+			require.ErrorContains(t, a.Err, "put the address of Alertmanager itself into urls")
+		}
+	}
+}
