@@ -467,3 +467,44 @@ func TestChurnIsBounded(t *testing.T) {
 	}
 	require.Less(t, b.e.limits.churn.Parties(), 100, "parties whose count has drained are dropped")
 }
+
+// A clear line ends an alert that lost its place, also for receivers that still have it.
+func TestClearEndsADisplacedAlert(t *testing.T) {
+	r := keyed("A", rules.SeverityWarning, func(r *rules.Rule) { r.Limit, r.Clear = 2, &rules.ClearOrUnless{Same: []string{"k"}} })
+	b := tenants{newBench(t, r)}
+	b.say(0, r, "evil", "e0")
+	b.say(time.Second, r, "evil", "e1")
+	b.advance(2 * time.Second)
+	b.say(3*time.Second, r, "shop", "s0")
+	b.advance(4 * time.Second)
+	require.Equal(t, []string{"A e1", "A s0"}, b.open(time.Minute))
+	clears := func(d time.Duration) {
+		h := lineHit(r, matcher.PartClear, d, "clear", "e0")
+		h.Labels = matcher.Labels{"namespace": "evil"}
+		b.take(d, h)
+		b.advance(d + time.Second)
+	}
+	ends := func() (out []Reason) {
+		for _, x := range b.reported {
+			if x.Labels["k"] == "e0" && x.State == StateResolved {
+				out = append(out, x.Reason)
+			}
+		}
+		return out
+	}
+	require.Equal(t, []Reason{ReasonDisplaced}, ends())
+	clears(5 * time.Second)
+	clears(7 * time.Second)
+	require.Equal(t, []Reason{ReasonDisplaced, ReasonClear}, ends())
+	last := b.reported[len(b.reported)-1]
+	require.Equal(t, at(5*time.Second), last.EndsAt)
+	require.NotContains(t, last.Annotations, "ended")
+	listed := 0
+	for _, x := range b.e.Episodes(at(10 * time.Second)) {
+		if x.Labels["k"] == "e0" {
+			listed++
+			require.Equal(t, ReasonClear, x.Reason)
+		}
+	}
+	require.Equal(t, 1, listed)
+}

@@ -90,7 +90,7 @@ func (j *journal) finish(ep *episode, x *transition, reason Reason, end, now int
 		x.cause = ep.had
 	}
 	if reason == ReasonDisplaced {
-		x.also = map[string]string{"ended": "Its place was needed. Whether the failure is over is not known; the alert with overflow=\"true\" of the same rule stands for it."}
+		x.also = map[string]string{"ended": "crowsnest no longer follows this alert, because its place was needed: whether the failure is over is not known. The alert with overflow=\"true\" of the same rule counts such failures."}
 	}
 	if state == StateResolved {
 		j.resolve(x)

@@ -154,6 +154,7 @@ func (ep *episode) add(party string) {
 	ep.due.Of = ep
 	rs.open[ep.key] = ep
 	ep.share()
+	rs.forgetDisplaced(ep)
 	rs.clear.add(ep.clears, ep)
 	rs.unless.add(ep.mutes, ep)
 	ep.slot.Key = ep.key

@@ -120,7 +120,8 @@ func (c *common) displace(cell *fair.Cell, now int64) {
 		}
 	}
 	c.limits.lost(ep.rs, cell.Party, EvictedAlerts)
-	ep.close(ReasonDisplaced, now, now, window.Text{})
+	ep.detach()
+	ep.rs.rememberDisplaced(ep, ep.finish(ReasonDisplaced, now, now, window.Text{}))
 	ep.rs.over.refuse(ep.key, ep.newest+int64(ep.rs.rule.Silent), limit{of: ofShare, namespace: cell.Party}, now)
 }
 

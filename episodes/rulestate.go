@@ -31,19 +31,20 @@ type ruleState struct {
 	// quarantined is set once the rule panicked; it is suspended, too.
 	quarantined bool
 
-	open     map[string]*episode
-	pending  int                     // of open
-	slots    *fair.Shelf             // of open
-	windows  *fair.Cache[*keyWindow] // of keys without an episode
-	clear    beside[window.Clears]   // the newest clear lines
-	unless   beside[[]int64]         // the times of the unless lines
-	lapses   []*lapse
-	over     overflow
-	armed    *armedKeys    // nil: the rule has no `silent`
-	last     intake.Memory // of the newest line
-	lastOpen *episode      // of the newest line; nil: none, or it has ended
-	stats    RuleStats     // except LastMatch
-	newest   int64         // event time of a matching line
+	open      map[string]*episode
+	pending   int                     // of open
+	slots     *fair.Shelf             // of open
+	windows   *fair.Cache[*keyWindow] // of keys without an episode
+	clear     beside[window.Clears]   // the newest clear lines
+	unless    beside[[]int64]         // the times of the unless lines
+	lapses    []*lapse
+	over      overflow
+	displaced displacedAlerts
+	armed     *armedKeys    // nil: the rule has no `silent`
+	last      intake.Memory // of the newest line
+	lastOpen  *episode      // of the newest line; nil: none, or it has ended
+	stats     RuleStats     // except LastMatch
+	newest    int64         // event time of a matching line
 }
 
 func newRuleState(r *rules.Rule, common *common) *ruleState {

@@ -228,6 +228,7 @@ func (rs *ruleState) acceptClear(h *window.Hit, now int64) {
 			ep.close(ReasonClear, t, now, h.Line)
 		}
 	}
+	rs.clearDisplaced(key, t, now)
 	rs.divide(key, known, t, now)
 }
 

@@ -16,6 +16,11 @@ const (
 	DefaultResolvedFor = 15 * time.Minute
 	DefaultTextDelay   = 10 * time.Second
 	DefaultMaxKeys     = 16384
+
+	// unknownFor is how long an alert that lost its place is kept firing at a receiver with a
+	// memory, unless its end becomes known. Rules end their alerts after that time, too, if
+	// they do not say otherwise (`expire`).
+	unknownFor = 24 * time.Hour
 )
 
 // StateConfig sets how often an endpoint is sent the same message.
@@ -81,6 +86,16 @@ type slot struct {
 
 func (e *slot) over() bool { return e.ep.State != episodes.StateFiring }
 
+// displaced reports whether the engine no longer follows the episode of e, whose end is not
+// known.
+func (e *slot) displaced() bool { return e.over() && e.ep.Reason == episodes.ReasonDisplaced }
+
+// unknown reports whether the endpoint keeps e firing although nobody follows it: the endpoint
+// has a memory, to which an end would say that the failure is over.
+func (s *State) unknown(e *slot, now time.Time) bool {
+	return s.cfg.Resend > 0 && e.displaced() && e.ended.IsZero() && now.Sub(e.ep.EndsAt) < unknownFor
+}
+
 // Message is one message for the endpoint.
 type Message struct {
 	Episode episodes.Episode
@@ -136,7 +151,7 @@ func (s *State) update(ep episodes.Episode, now time.Time) {
 		return
 	case !old.ep.StartsAt.Equal(ep.StartsAt) || (old.over() && ep.State == episodes.StateFiring):
 		*old = slot{epoch: s.versions, refused: old.refused}
-	case old.over() && old.known:
+	case old.over() && old.known && (!old.displaced() || !old.ended.IsZero() || ep.Reason == episodes.ReasonDisplaced):
 		return // the end is known already, and is sent unchanged
 	}
 	old.ep, old.known, old.version = ep, true, s.versions
@@ -148,7 +163,8 @@ func (s *State) withdraw(old *slot, ep episodes.Episode, now time.Time) {
 		endLast(old.later, ep, now)
 		return
 	}
-	if old == nil || old.over() {
+	known := old != nil && old.displaced() && old.ended.IsZero() && ep.State == episodes.StateDropped // at last
+	if old == nil || old.over() && !known {
 		return
 	}
 	if !old.known {
@@ -237,6 +253,15 @@ func (s *State) plan(e *slot, now time.Time) (plan, bool) {
 }
 
 func (s *State) wanted(e *slot, now time.Time) (plan, bool) {
+	if s.unknown(e, now) {
+		switch {
+		case e.accepted.IsZero():
+			return plan{unsent: true}, true
+		case e.sentVersion != e.version:
+			return plan{at: e.sent.Add(s.cfg.TextDelay)}, true
+		}
+		return plan{at: e.sent.Add(s.cfg.Resend)}, true
+	}
 	if e.over() && e.ended.IsZero() && s.notifiedElsewhere(e, now) {
 		return plan{resolved: true, unsent: true}, true
 	}

@@ -97,7 +97,7 @@ type StateStats struct {
 func (s *State) Stats() StateStats {
 	st := StateStats{Keys: len(s.slots), Evicted: s.evicted}
 	for _, e := range s.slots {
-		if e.known && e.ended.IsZero() && (e.over() || e.accepted.IsZero()) {
+		if e.known && e.ended.IsZero() && (e.over() && (!e.displaced() || s.cfg.Resend == 0) || e.accepted.IsZero()) {
 			st.Pending++
 		}
 	}

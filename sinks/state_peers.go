@@ -70,7 +70,7 @@ func (s *State) endedElsewhere(e *slot) bool {
 // owedElsewhere reports whether a peer still has to be sent the end of e: until
 // then people may see e as firing.
 func (s *State) owedElsewhere(e *slot) bool {
-	return s.elsewhere(e, func(_ *State, o *slot) bool {
-		return o.known && o.over() && o.ended.IsZero() && !o.dropped
+	return s.elsewhere(e, func(p *State, o *slot) bool {
+		return o.known && o.over() && o.ended.IsZero() && !o.dropped && (!o.displaced() || p.cfg.Resend == 0)
 	})
 }

@@ -403,3 +403,45 @@ func TestStateIsShared(t *testing.T) {
 	}
 	require.Len(t, waiting, 2)
 }
+
+// Nobody knows whether the failure of a displaced alert is over, so a receiver with a memory is
+// not told that it is, until its end is known, or for a day.
+func TestDisplacedIsNotResolved(t *testing.T) {
+	displaced := func(at time.Duration) episodes.Episode {
+		ep := resolved(1, 0, at)
+		ep.Reason, ep.Annotations = episodes.ReasonDisplaced, map[string]string{"ended": "not known"}
+		return ep
+	}
+	begin := func(cfg StateConfig) *State {
+		s := NewState(cfg)
+		s.Notify([]episodes.Episode{firing(1, 0)}, t0)
+		s.Accepted(s.Due(t0, 9), t0)
+		s.Notify([]episodes.Episode{displaced(5 * time.Minute)}, t0.Add(5*time.Minute))
+		return s
+	}
+	send := func(s *State, at time.Duration) string {
+		due := s.Due(t0.Add(at), 9)
+		s.Accepted(due, t0.Add(at))
+		return words(due)
+	}
+	s := begin(testConfig())
+	require.Equal(t, "1 firing", send(s, 6*time.Minute), "with the annotation")
+	require.Zero(t, s.Stats().Pending)
+	require.Equal(t, "1 firing", send(s, 10*time.Minute))
+	restarted := NewState(testConfig())
+	restarted.Import(s.Export(t0.Add(11*time.Minute)), t0.Add(11*time.Minute))
+	require.Equal(t, "1 firing", send(restarted, 20*time.Minute), "a restart changes nothing")
+	s.Notify([]episodes.Episode{resolved(1, 0, 15*time.Minute)}, t0.Add(16*time.Minute))
+	require.Equal(t, "1 resolved new", send(s, 17*time.Minute), "a clear line was read")
+
+	s = begin(testConfig())
+	s.Notify([]episodes.Episode{firing(1, 6*time.Minute)}, t0.Add(7*time.Minute))
+	require.Equal(t, "1 firing new", send(s, 7*time.Minute), "it got a place again")
+	s = begin(testConfig())
+	require.Equal(t, "1 firing", send(s, 24*time.Hour))
+	require.Equal(t, "1 resolved new", send(s, 25*time.Hour))
+
+	history := testConfig()
+	history.Resend = 0
+	require.Equal(t, "1 resolved new", send(begin(history), 6*time.Minute), "a receiver without a memory gets the reason")
+}
