@@ -156,6 +156,9 @@ type Status struct {
 	// Unread are logs that exist but are not read: the first hundred, ordered by
 	// path.
 	Unread []Unread `json:"unread,omitempty"`
+	// Logs is the number of logs that exist, whether or not they are read. Zero means that
+	// the source does not count them.
+	Logs int `json:"logs,omitempty"`
 	// Members are the states of the members of a MultiSource, by name. A member that
 	// is down puts absence-based rules on hold.
 	Members map[string]MemberStatus `json:"parts,omitempty"`
@@ -209,7 +212,9 @@ type Unread struct {
 	Path  string    `json:"path"`
 	Why   string    `json:"why"`
 	Since time.Time `json:"since"`
-	Holds bool      `json:"holds"` // holds the watermark: the log may still be read
+	Holds bool      `json:"holds"` // the log may still be read
+	// Name is the log as namespace/pod/container; "" if it is known by its path alone.
+	Name string `json:"name,omitempty"`
 }
 
 // Behind is a rule that members of a source have in another version.

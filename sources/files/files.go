@@ -106,7 +106,7 @@ func New(cfg Config) *Source {
 	for i, p := range cfg.Paths {
 		root, rest := split(path.Clean(p.Path))
 		finders = append(finders, tail.Finder{
-			Root: root,
+			Root: root, Labels: labelsOf(p), Unknown: []string{"filename"},
 			Find: func(list func(string) ([]logdir.Entry, error)) ([]tail.Stream, error) {
 				return find(list, finding{root: root, rest: rest, labels: p.Labels, index: i, taken: taken})
 			},
@@ -184,6 +184,21 @@ func find(list func(string) ([]logdir.Entry, error), f finding) ([]tail.Stream, 
 	return found, nil
 }
 
+// labelsOf returns the labels that all logs of a path have.
+func labelsOf(p Path) matcher.Labels {
+	l := matcher.Labels{}
+	maps.Copy(l, p.Labels)
+	return l
+}
+
+// labelsOf returns the labels of a log.
+func (f finding) labelsOf(key string) matcher.Labels {
+	l := matcher.Labels{}
+	maps.Copy(l, f.labels)
+	l["filename"] = filepath.Clean(key)
+	return l
+}
+
 // bases returns the logs of a directory that the last element matches, by their base
 // name or by the name of a rotated file.
 func (f finding) bases(dir string, es []logdir.Entry) []tail.Stream {
@@ -208,11 +223,9 @@ func (f finding) bases(dir string, es []logdir.Entry) []tail.Stream {
 		found = append(found, tail.Stream{
 			Key: key, Dir: dir, Order: logname.Plain(base),
 			New: func(string) *matcher.Stream {
-				l := matcher.Labels{}
-				maps.Copy(l, f.labels)
-				l["filename"] = filepath.Clean(key)
-				return matcher.NewStream(l, matcher.StreamOptions{Join: matcher.JoinStream})
+				return matcher.NewStream(f.labelsOf(key), matcher.StreamOptions{Join: matcher.JoinStream})
 			},
+			Labels: func() matcher.Labels { return f.labelsOf(key) },
 		})
 	}
 	return found

@@ -147,8 +147,12 @@ func (s *Source) find(list func(dir string) ([]logdir.Entry, error)) ([]tail.Str
 			}
 			continue
 		}
+		if !p.Dir && !p.Link {
+			continue
+		}
 		if !p.Dir {
-			found = append(found, refusedLink(p.Name, p.Link)...)
+			found = append(found, s.stream(p.Name, ns, pod, ""))
+			found[len(found)-1].Refused = refusedLink
 			continue
 		}
 		cs, err := list(p.Name)
@@ -156,21 +160,19 @@ func (s *Source) find(list func(dir string) ([]logdir.Entry, error)) ([]tail.Str
 			continue // removed in the meantime
 		}
 		if err != nil {
-			errs = append(errs, err)
+			found = append(found, s.stream(p.Name, ns, pod, ""))
+			found[len(found)-1].Failed = err
 			continue
 		}
 		for _, c := range cs {
-			dir := p.Name + "/" + c.Name
-			if !c.Dir {
-				found = append(found, refusedLink(dir, c.Link)...)
+			st := s.stream(p.Name+"/"+c.Name, ns, pod, c.Name)
+			if !c.Dir && !c.Link {
 				continue
 			}
-			found = append(found, tail.Stream{
-				Key: dir, Dir: dir, Order: logname.Kubelet,
-				New: func(path string) *matcher.Stream {
-					return matcher.NewStream(s.labels(ns, pod, c.Name, path), matcher.StreamOptions{Join: matcher.JoinStream})
-				},
-			})
+			if !c.Dir {
+				st.Refused = refusedLink
+			}
+			found = append(found, st)
 		}
 	}
 	return found, errors.Join(errs...)
@@ -192,13 +194,27 @@ func (s *Source) ownIn(pods []logdir.Entry) bool {
 	})
 }
 
-// refusedLink returns a refused stream for a link in place of a directory. The kubelet
-// creates no links, and the logs behind one would be attributed to this pod.
-func refusedLink(dir string, link bool) []tail.Stream {
-	if !link {
-		return nil
+// refusedLink is why a link in place of a directory is not followed: the kubelet creates
+// none, and the logs behind one would be attributed to this pod.
+const refusedLink = "it is a symbolic link, and the logs behind it would be taken for those of another pod"
+
+// stream returns the stream of a container, or of all containers of a pod if container is "".
+func (s *Source) stream(dir, ns, pod, container string) tail.Stream {
+	st := tail.Stream{
+		Key: dir, Dir: dir, Order: logname.Kubelet, Unknown: []string{"filename"},
+		New: func(path string) *matcher.Stream {
+			return matcher.NewStream(s.labels(ns, pod, container, path), matcher.StreamOptions{Join: matcher.JoinStream})
+		},
+		Labels: func() matcher.Labels {
+			l := s.labels(ns, pod, container, "")
+			maps.DeleteFunc(l, func(_, value string) bool { return value == "" })
+			return l
+		},
 	}
-	return []tail.Stream{{Key: dir, Dir: dir, Refused: "it is a symbolic link, and the logs behind it would be taken for those of another pod"}}
+	if container == "" {
+		st.Unknown = append(st.Unknown, "container")
+	}
+	return st
 }
 
 func (s *Source) wants(ns, pod string) bool {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"crowsnest/internal/times"
 	"crowsnest/sources"
 	"crowsnest/sources/internal/logdir"
 	"crowsnest/sources/internal/position"
@@ -88,9 +90,9 @@ func (t *Tailer) setUp(all bool, now time.Time) (again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	again = t.searched
-	t.up, t.searched = all, true
+	t.up, t.searched = len(t.down) < len(t.trees), true
 	if all {
-		t.foundAt, t.opened = now, true
+		t.opened = true
 		t.note("")
 	}
 	return again
@@ -159,6 +161,7 @@ func (t *Tailer) setDown(tr *tree, now time.Time, err error) {
 	switch {
 	case err == nil:
 		delete(t.down, tr)
+		tr.foundAt = now
 		return
 	case !known:
 		u = sources.Unread{Path: tr.root.Path, Since: now, Holds: true}
@@ -235,7 +238,7 @@ func (t *Tailer) update(tr *tree, found []Stream, w *logdir.Watcher) {
 	seen, watched := make(map[string]bool, len(found)), make([]bool, len(found))
 	refused := map[string]bool{}
 	for i, s := range found {
-		watched[i] = s.Refused == "" && w.Add(tr.root.Abs(s.Dir), false)
+		watched[i] = !s.unread() && w.Add(tr.root.Abs(s.Dir), false)
 	}
 	empty := ""
 	if len(found) == 0 && tr.find.Empty != nil {
@@ -246,7 +249,7 @@ func (t *Tailer) update(tr *tree, found []Stream, w *logdir.Watcher) {
 	t.empty[tr] = empty
 	tr.over = 0
 	for i, s := range found {
-		if s.Refused != "" {
+		if s.unread() {
 			refused[s.Key] = true
 			t.refuse(tr, s)
 			continue
@@ -266,12 +269,43 @@ func (t *Tailer) update(tr *tree, found []Stream, w *logdir.Watcher) {
 	if !tr.up {
 		return
 	}
-	maps.DeleteFunc(t.refused, func(key string, _ sources.Unread) bool { return tr.owns(key) && !refused[key] })
+	maps.DeleteFunc(t.refused, func(key string, _ refusedStream) bool { return tr.owns(key) && !refused[key] })
 	for key, c := range t.followers {
 		if c.tree == tr && !seen[key] {
-			c.unlisted.Store(true)
+			_, failed := t.unlistable(key)
+			c.unlisted.Store(!failed)
 		}
 	}
+}
+
+// unread reports whether the stream is not read.
+func (s *Stream) unread() bool { return s.Refused != "" || s.Failed != nil }
+
+// unlistable returns the folder around a stream that could not be listed. The caller holds
+// mu.
+func (t *Tailer) unlistable(key string) (folder refusedStream, found bool) {
+	for dir := path.Dir(key); dir != "." && dir != "/"; dir = path.Dir(dir) {
+		if r, ok := t.refused[dir]; ok && r.Holds {
+			return r, true
+		}
+	}
+	return refusedStream{}, false
+}
+
+// provenUpTo returns the time up to which a stream that was found now was read: to the
+// watermark, unless it may have been there while it could not be found. The caller holds mu.
+func (t *Tailer) provenUpTo(tr *tree, key string) time.Time {
+	at := t.watermark
+	if _, down := t.down[tr]; down {
+		at = times.Earlier(at, tr.foundAt)
+	}
+	if r, was := t.unlistable(key); was {
+		at = times.Earlier(at, r.ReadUpTo)
+	}
+	if r, was := t.refused[key]; was {
+		at = times.Earlier(at, r.ReadUpTo)
+	}
+	return at
 }
 
 // newStream creates the follower of a stream. The caller holds mu.
@@ -284,7 +318,7 @@ func (t *Tailer) newStream(tr *tree, s Stream) *follower {
 	c := newFollower(t, tr, s, pos)
 	// Nothing in it is older than the last search, or it was found before it could
 	// be read: both hold the watermark back.
-	c.bound, c.since = t.watermark, t.saved
+	c.bound, c.since = t.provenUpTo(tr, s.Key), t.saved
 	c.fromEnd = t.cfg.FromEnd && !t.state && !t.opened
 	c.newest = t.cfg.Newest && !t.state && !t.opened
 	t.followers[s.Key] = c
@@ -341,7 +375,8 @@ func (t *Tailer) missing() map[string]*restored {
 	out := map[string]*restored{}
 	for key, r := range t.restored {
 		down := func(tr *tree) bool { return tr.owns(key) && !tr.up }
-		if r.at.IsZero() && !slices.ContainsFunc(t.trees, down) {
+		_, hidden := t.unlistable(key)
+		if r.at.IsZero() && !hidden && !slices.ContainsFunc(t.trees, down) {
 			out[key] = r
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/matcher"
 	"crowsnest/sources/internal/logdir"
 	"crowsnest/sources/internal/position"
 )
@@ -27,7 +28,7 @@ type follower struct {
 	sequence  // where to continue
 	reader    // what is being read
 
-	lookBackTo func() time.Time
+	lookBackTo func(bound time.Time) time.Time
 	fromEnd    bool // without a position: files without times are read from their end
 	newest     bool // without a position: the files before the newest are not read
 	busy       bool // the previous turn left something to read
@@ -186,8 +187,46 @@ func (c *follower) membersOf(entries []logdir.Entry) ([]member, error) {
 	for range c.setRefused(c.barred) {
 		c.count("refused")
 	}
+	if err == nil {
+		c.setBlocked(ms)
+	}
 	c.countSkipped()
 	return ms, err
+}
+
+// setBlocked records whether the newest file is one that is refused.
+func (c *follower) setBlocked(ms []member) {
+	blocked := false
+	for name := range c.barred {
+		order, _ := c.found.Order(name)
+		blocked = blocked || !slices.ContainsFunc(ms, func(m member) bool { return order.Before(m.order) })
+	}
+	c.update(func() { c.blocked = blocked })
+}
+
+// lagging describes the stream, which was read up to a time.
+func (c *follower) lagging(upTo time.Time) matcher.LaggingStream {
+	if labels := c.knownLabels(); labels != nil {
+		return matcher.LaggingStream{Labels: labels, ReadUpTo: upTo}
+	}
+	return c.found.lagging(upTo)
+}
+
+// lagging describes a stream of which no file was read yet.
+func (s *Stream) lagging(upTo time.Time) matcher.LaggingStream {
+	out := matcher.LaggingStream{Unknown: s.Unknown, ReadUpTo: upTo}
+	if s.Labels != nil {
+		out.Labels = s.Labels()
+	}
+	return out
+}
+
+// name returns the stream as namespace/pod/container, "" if it has no such labels.
+func (s *Stream) name() string {
+	if l := s.lagging(time.Time{}); l.Labels["namespace"] != "" {
+		return l.String()
+	}
+	return ""
 }
 
 // countSkipped counts possible loss in files that were skipped, unless they were read

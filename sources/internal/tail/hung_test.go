@@ -38,7 +38,7 @@ func (h *hangs) fault(op, path string) error {
 }
 
 // Any number of hung operations up to the bound stops no other log. A hung log is
-// reported, holds the watermark back, and is read once its operation returns.
+// reported, has a watermark of its own, and is read once its operation returns.
 func TestHungReadsStopNoOtherLog(t *testing.T) {
 	for _, op := range []string{"open", "read", "list"} {
 		for _, many := range []int{1, 2, 20} {
@@ -69,7 +69,11 @@ func TestHungReadsStopNoOtherLog(t *testing.T) {
 					}
 					wait(time.Second)
 					require.ElementsMatch(t, fine.want, l.pipe.taken())
-					require.Zero(t, l.pipe.watermarkAt())
+					require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
+					require.Len(t, l.pipe.lag(), many)
+					for _, readUpTo := range l.pipe.lag() {
+						require.Zero(t, readUpTo)
+					}
 					st := l.tailer.Status()
 					require.Len(t, st.Unread, many)
 					require.Equal(t, int64(many), st.Errors["hung"])
@@ -77,6 +81,7 @@ func TestHungReadsStopNoOtherLog(t *testing.T) {
 					wait(3 * time.Second)
 					require.ElementsMatch(t, append(fine.want, hung.want...), l.pipe.taken())
 					require.Empty(t, l.tailer.Status().Unread)
+					require.Empty(t, l.pipe.lag())
 					require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
 					l.stop()
 					require.Equal(t, workers+2, l.tailer.gunzips.Free())

@@ -43,6 +43,7 @@ type pipe struct {
 	lines     []string
 	byID      map[uint64]int
 	watermark time.Time
+	lagging   []matcher.LaggingStream
 	blocks    int
 	longest   int
 }
@@ -89,10 +90,21 @@ func (p *pipe) Flush(s *matcher.Stream) {
 	p.take(p.prog.Flush(s, time.Now()))
 }
 
-func (p *pipe) AdvanceWatermark(_ string, at time.Time, _ ...matcher.LaggingStream) {
+func (p *pipe) AdvanceWatermark(_ string, at time.Time, lagging ...matcher.LaggingStream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.watermark = at
+	p.watermark, p.lagging = at, lagging
+}
+
+// lag returns the names of the lagging streams, with the times up to which they were read.
+func (p *pipe) lag() map[string]time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := map[string]time.Time{}
+	for _, l := range p.lagging {
+		out[l.Labels["dir"]] = l.ReadUpTo
+	}
+	return out
 }
 
 func (p *pipe) watermarkAt() time.Time {
@@ -142,6 +154,7 @@ func podFinder(root string) Finder {
 			}
 			cs, err := list(p.Name)
 			if err != nil {
+				found = append(found, Stream{Key: p.Name, Dir: p.Name, Failed: err, Labels: func() matcher.Labels { return matcher.Labels{"dir": p.Name} }})
 				continue
 			}
 			for _, c := range cs {
@@ -151,7 +164,7 @@ func podFinder(root string) Finder {
 				dir := p.Name + "/" + c.Name
 				found = append(found, Stream{Key: dir, Dir: dir, Order: logname.Kubelet, New: func(path string) *matcher.Stream {
 					return matcher.NewStream(matcher.Labels{"dir": dir, "filename": path}, matcher.StreamOptions{})
-				}})
+				}, Labels: func() matcher.Labels { return matcher.Labels{"dir": dir} }, Unknown: []string{"filename"}})
 			}
 		}
 		return found, nil

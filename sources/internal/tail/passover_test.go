@@ -92,8 +92,8 @@ func unreadable(t *testing.T, l *lab, op string, errno syscall.Errno, down bool)
 	l.stop()
 }
 
-// The current file cannot be read: the watermark stays, the file is reported, and no line
-// of it is lost.
+// The current file cannot be read: its stream has a watermark of its own, the file is
+// reported, and no line of it is lost.
 func TestUnreadableNewestFile(t *testing.T) {
 	for _, op := range []string{"open", "head", "read"} {
 		bubble(t, podFinder, func(t *testing.T, l *lab) {
@@ -111,7 +111,8 @@ func TestUnreadableNewestFile(t *testing.T) {
 			several(good, &other, 5)
 			wait(time.Second)
 			requireLines(t, other.want, l.pipe.taken())
-			require.Zero(t, l.pipe.watermarkAt())
+			require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
+			require.Equal(t, map[string]time.Time{filepath.Base(c.PodDir()) + "/c": {}}, l.pipe.lag())
 			st := l.tailer.Status()
 			require.Len(t, st.Unread, 1)
 			require.Contains(t, st.Unread[0].Why, "input/output error")

@@ -27,7 +27,7 @@ func (c *follower) place(ms []member) error {
 	}
 	saved := c.saved
 	if saved == nil || saved.N == 0 {
-		from := c.lookBackTo()
+		from := c.lookBackTo(c.readUpTo())
 		if err := c.lookBack(ms, from, saved == nil && c.fromEnd); err != nil {
 			return err
 		}

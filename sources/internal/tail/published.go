@@ -30,6 +30,7 @@ type published struct {
 	bound    time.Time        // watermark of the stream
 	lineTime time.Time        // of the newest line that was read
 	over     bool             // there are no files left
+	blocked  bool             // the newest file is refused: what follows is not read
 	pinned   bool             // files are open
 	view     sources.StreamStatus
 	named    string // the file that view.Path is of
@@ -47,8 +48,14 @@ func (p *published) update(f func()) {
 	f()
 }
 
-// advanceTo records that everything written by t was read.
-func (p *published) advanceTo(t time.Time) { p.update(func() { p.bound = times.Later(t, p.bound) }) }
+// advanceTo records that everything written by t was read, unless the newest file is refused.
+func (p *published) advanceTo(t time.Time) {
+	p.update(func() {
+		if !p.blocked {
+			p.bound = times.Later(t, p.bound)
+		}
+	})
+}
 
 // clampBound limits the stream's watermark to the clock, which was set back: how far
 // this stream lags is not known until it is read to its end.
@@ -124,10 +131,43 @@ func (p *published) final() (over bool, n matcher.Counters, saved *position.Stre
 	return p.over, p.counters, saved
 }
 
+// readingState says how a stream is read.
+type readingState int
+
+const (
+	reading readingState = iota
+	behind               // it was not read for a while, and is behind the watermark
+	blocked              // its newest file is refused
+	stalled              // it cannot be read
+)
+
+// readState returns the time up to which the stream was read, and how it is read, if watermark
+// is that of the source.
+func (p *published) readState(watermark time.Time) (upTo time.Time, state readingState) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case !p.stalled.since.IsZero():
+		return p.bound, stalled
+	case p.blocked:
+		return p.bound, blocked
+	case p.bound.Before(watermark):
+		return p.bound, behind
+	}
+	return p.bound, reading
+}
+
 func (p *published) readUpTo() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.bound
+}
+
+// knownLabels returns the labels of the stream, nil before it has a file.
+func (p *published) knownLabels() matcher.Labels {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.view.Labels
 }
 
 // unread lists what of the stream exists and is not read.

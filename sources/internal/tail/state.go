@@ -51,11 +51,36 @@ func (t *Tailer) savedStreams(yield func(key string, s *position.Stream) bool) {
 func (t *Tailer) readTo() time.Time {
 	switch {
 	case !t.watermark.IsZero():
-		return t.watermark.UTC()
+		return t.allReadTo().UTC()
 	case t.state:
 		return t.saved.UTC()
 	}
 	return t.cfg.Clock().UTC()
+}
+
+// allReadTo returns the watermark, or the earlier time up to which a stream without a position
+// was read, because it cannot be read. The caller holds mu.
+func (t *Tailer) allReadTo() time.Time {
+	at := t.watermark
+	earliest := func(upTo time.Time) {
+		if upTo.IsZero() {
+			upTo = t.began.Add(-max(t.cfg.LookBack, 0))
+		}
+		at = times.Earlier(at, upTo)
+	}
+	for _, c := range t.followers {
+		c.mu.Lock()
+		if c.saved == nil {
+			earliest(c.bound)
+		}
+		c.mu.Unlock()
+	}
+	for _, r := range t.refused {
+		if r.Holds {
+			earliest(r.ReadUpTo)
+		}
+	}
+	return at
 }
 
 // Restore sets the positions to continue from. It must be called before Run.
@@ -93,17 +118,28 @@ func (t *Tailer) Status() sources.Status {
 	defer t.mu.Unlock()
 	s := sources.Status{Name: t.cfg.Source, Up: t.up, Watermark: t.watermark, Unread: t.unread(now)}
 	t.report(&s)
-	lag := max(0, now.Sub(times.Later(t.watermark, t.began)))
+	if n := len(t.lagging); !t.read && n > 0 {
+		s.Error = fmt.Sprintf("none of the logs (%d) is read", len(t.followers))
+		if len(s.Unread) > 0 {
+			s.Error += ", such as " + s.Unread[0].Path + ": " + s.Unread[0].Why
+		}
+	} else if n > matcher.MaxLagging && len(t.refused) < n {
+		s.Error = fmt.Sprintf("%d logs are not read: beyond %d, nothing is concluded from the silence of any log", n, matcher.MaxLagging)
+		for _, l := range t.lagging {
+			s.Watermark = times.Earlier(s.Watermark, l.ReadUpTo)
+		}
+	}
+	s.Logs = len(t.followers) + len(t.refused)
 	total := t.closed
 	begun := t.opened
 	for _, c := range t.followers {
-		begun = begun && c.begun.Load()
 		c.mu.Lock()
+		begun = begun && (c.begun.Load() || !c.stalled.since.IsZero())
 		v := c.view
 		v.Lines = c.counters.Lines
 		total = add(total, c.counters)
-		if c.bound.Before(t.foundAt) {
-			s.Lag = lag
+		if c.bound.Before(c.tree.foundAt) && c.stalled.since.IsZero() && !c.blocked {
+			s.Lag = max(s.Lag, now.Sub(times.Later(c.bound, t.began)))
 		}
 		c.mu.Unlock()
 		s.Streams = append(s.Streams, v)
@@ -111,7 +147,7 @@ func (t *Tailer) Status() sources.Status {
 	t.begun = t.begun || begun
 	s.Opened = t.begun
 	if !t.up && t.opened {
-		s.Lag = lag
+		s.Lag = max(s.Lag, now.Sub(times.Later(t.watermark, t.began)))
 	}
 	slices.SortFunc(s.Streams, func(a, b sources.StreamStatus) int { return cmp.Compare(a.Path, b.Path) })
 	s.Count(total)
@@ -160,10 +196,13 @@ func (t *Tailer) unread(now time.Time) []sources.Unread {
 		out = append(out, u)
 	}
 	for _, c := range t.followers {
-		out = append(out, c.unread()...)
+		for _, u := range c.unread() {
+			u.Name = c.found.name()
+			out = append(out, u)
+		}
 	}
-	for _, u := range t.refused {
-		out = append(out, u)
+	for _, r := range t.refused {
+		out = append(out, r.Unread)
 	}
 	slices.SortFunc(out, func(a, b sources.Unread) int { return cmp.Compare(a.Path, b.Path) })
 	return out[:min(len(out), maxUnread)]
@@ -186,8 +225,15 @@ func (t *Tailer) refuse(tr *tree, s Stream) {
 	if _, known := t.refused[s.Key]; known || len(t.refused) >= maxUnread {
 		return
 	}
-	t.count("refused")
-	t.refused[s.Key] = sources.Unread{Path: tr.root.Abs(s.Dir), Why: s.Refused, Since: t.cfg.Clock()}
+	u := sources.Unread{Path: tr.root.Abs(s.Dir), Why: s.Refused, Since: t.cfg.Clock()}
+	if s.Failed != nil {
+		u.Why, u.Holds = s.Failed.Error(), true
+		t.fail("list", s.Failed)
+	} else {
+		t.count("refused")
+	}
+	u.Name = s.name()
+	t.refused[s.Key] = refusedStream{u, s.lagging(times.Earlier(t.watermark, tr.foundAt))}
 }
 
 // closeIdleFiles closes the files that were not read for the longest time, if too

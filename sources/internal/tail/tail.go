@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,6 +60,11 @@ type Finder struct {
 	Find func(list func(dir string) ([]logdir.Entry, error)) ([]Stream, error)
 	// Empty explains, after a Find that returned no stream, why there is none.
 	Empty func() string
+	// Labels are those that all streams below Root have, and Unknown names the labels that
+	// differ. They identify what is not read while Root cannot be searched. Nil stands for
+	// any stream of the source.
+	Labels  matcher.Labels
+	Unknown []string
 }
 
 // ErrDoubt means that the directory exists but is not the one that the logs are
@@ -70,9 +77,15 @@ type Stream struct {
 	Dir   string // relative to the root
 	Order func(name string) (logname.Order, bool)
 	New   func(path string) *matcher.Stream // called once; path is of its newest file
-	// Refused is why the stream is not read; "": it is. Only Key and Dir are looked
-	// at then.
+	// Labels returns the labels that are known before a file is read, and Unknown names
+	// those that New adds. They identify the stream while it is not read.
+	Labels  func() matcher.Labels
+	Unknown []string
+	// Refused is why the stream is not read; "": it is. Order and New are not used then.
 	Refused string
+	// Failed is why Dir cannot be listed: it may have streams, whose keys begin with Key and
+	// a slash. Order and New are not used then.
+	Failed error
 }
 
 // tree is the state of one Finder.
@@ -84,6 +97,7 @@ type tree struct {
 	watched bool            // all of them are
 	up      bool
 	over    int       // streams beyond the bound
+	foundAt time.Time // last search that succeeded; guarded by Tailer.mu
 	doubted time.Time // since when its directory is not trusted; zero: it is
 	doubts  string    // the identity of that directory
 }
@@ -110,16 +124,23 @@ type Tailer struct {
 	searched  bool                 // at least once
 	began     time.Time            // of Run
 	watermark time.Time
-	foundAt   time.Time // when the streams were last looked for, all trees
-	up        bool
-	opened    bool                      // every stream of the start was found
-	begun     bool                      // and each had its first turn: a line that is written now is not skipped
-	roots     map[string]string         // identity of each root when it was last trusted, by path
-	closed    matcher.Counters          // of removed streams
-	hangs     time.Time                 // since when looking for streams does not end; zero: it does
-	down      map[*tree]sources.Unread  // trees that cannot be searched
-	refused   map[string]sources.Unread // streams that are refused, by key
-	empty     map[*tree]string          // why trees without a stream have none
+	lagging   []matcher.LaggingStream  // of the last report to the pipeline, before it was bounded
+	read      bool                     // a log was read then, or there was none to read
+	up        bool                     // a tree can be searched
+	opened    bool                     // every stream of the start was found
+	begun     bool                     // and each had its first turn: a line that is written now is not skipped
+	roots     map[string]string        // identity of each root when it was last trusted, by path
+	closed    matcher.Counters         // of removed streams
+	hangs     time.Time                // since when looking for streams does not end; zero: it does
+	down      map[*tree]sources.Unread // trees that cannot be searched
+	refused   map[string]refusedStream // streams and folders that are not read, by key
+	empty     map[*tree]string         // why trees without a stream have none
+}
+
+// refusedStream is a stream that is not read, or a folder that cannot be listed.
+type refusedStream struct {
+	sources.Unread
+	matcher.LaggingStream
 }
 
 type restored struct {
@@ -141,7 +162,7 @@ func New(cfg Config, finders ...Finder) *Tailer {
 		gunzips: gunzip.NewPool(workers+2, gunzip.Sizes{Keep: markSize, Block: blockSize, Slack: slack}),
 		wake:    make(chan struct{}, 1), search: make(chan struct{}, 1),
 		followers: map[string]*follower{}, restored: map[string]*restored{}, roots: map[string]string{},
-		refused: map[string]sources.Unread{}, down: map[*tree]sources.Unread{}, empty: map[*tree]string{},
+		refused: map[string]refusedStream{}, down: map[*tree]sources.Unread{}, empty: map[*tree]string{},
 	}
 	for _, f := range finders {
 		t.trees = append(t.trees, &tree{find: f, root: &logdir.Root{Path: f.Root, Fault: cfg.fault}, dirs: logdir.NewCache()})
@@ -257,46 +278,95 @@ func (t *Tailer) pollHinted(dirs map[string]bool, all bool) {
 }
 
 // advance passes the watermark to the pipeline: the time of the last search for
-// streams, held back by the stream that is furthest behind.
+// streams, held back by the stream that is furthest behind. Streams that cannot be read, or
+// could not until a moment ago, have watermarks of their own.
 func (t *Tailer) advance() {
 	now := t.cfg.Clock()
 	t.mu.Lock()
 	if ahead(t.watermark, now) { // the clock was set back: the watermark starts again here
 		t.watermark = now
 	}
-	at := t.foundAt
-	if !t.up || ahead(at, now) {
-		at = time.Time{}
-	}
-	for _, c := range t.followers {
-		if b := c.readUpTo(); b.Before(at) {
-			at = b
-		}
-	}
-	ok := at.After(t.watermark)
-	if ok {
+	at, lagging := t.progress(now)
+	ok := at.After(t.watermark) || (len(lagging) > 0 || len(t.lagging) > 0) && !t.watermark.IsZero()
+	if at.After(t.watermark) {
 		t.watermark = at
 	}
+	at, t.lagging = t.watermark, lagging
 	t.mu.Unlock()
 	if ok {
-		t.p.AdvanceWatermark(t.cfg.Source, at)
+		t.p.AdvanceWatermark(t.cfg.Source, at, matcher.BoundLagging(lagging)...)
 	}
+}
+
+// progress returns the time up to which everything was read except the lagging streams. It
+// is zero while no log is read although there are some. The caller holds mu.
+func (t *Tailer) progress(now time.Time) (at time.Time, lagging []matcher.LaggingStream) {
+	missing := map[*tree]*matcher.LaggingStream{} // what cannot be searched
+	for _, tr := range t.trees {
+		found := tr.foundAt
+		switch _, down := t.down[tr]; {
+		case down && len(t.trees) > 1:
+			missing[tr] = &matcher.LaggingStream{Labels: tr.find.Labels, Unknown: tr.find.Unknown, ReadUpTo: found}
+			continue
+		case down, ahead(found, now):
+			found = time.Time{}
+		}
+		if at.IsZero() || found.Before(at) {
+			at = found
+		}
+		if found.IsZero() {
+			return at, t.lagging
+		}
+	}
+	read, unread := 0, 0
+	for _, c := range t.followers {
+		upTo, state := c.readState(t.watermark)
+		switch tr := missing[c.tree]; {
+		case tr != nil:
+			tr.ReadUpTo = times.Earlier(tr.ReadUpTo, upTo)
+		case state == reading:
+			read++
+			at = times.Earlier(at, upTo)
+		default:
+			lagging = append(lagging, c.lagging(upTo))
+			if state != blocked {
+				unread++
+			}
+		}
+	}
+	if t.read = read > 0 || unread == 0; !t.read {
+		at = time.Time{}
+	}
+	for _, l := range missing {
+		lagging = append(lagging, *l)
+	}
+	for _, r := range t.refused {
+		lagging = append(lagging, r.LaggingStream)
+	}
+	slices.SortFunc(lagging, func(a, b matcher.LaggingStream) int {
+		return cmp.Or(strings.Compare(a.String(), b.String()), strings.Compare(a.Labels["filename"], b.Labels["filename"]))
+	})
+	return at, lagging
 }
 
 // ahead reports whether t is in the future by the clock, regardless of the time that
 // passed since t was measured.
 func ahead(t, now time.Time) bool { return t.Round(0).After(now.Round(0)) }
 
-// lookBackTo returns where a stream without a position starts: no later than the
-// watermark, so that a new stream is read from its start.
-func (t *Tailer) lookBackTo() time.Time {
+// lookBackTo returns where a stream without a position starts, which was read up to bound: no
+// later than that, so that a new stream is read from its start, whenever it can be read.
+func (t *Tailer) lookBackTo(bound time.Time) time.Time {
 	if t.cfg.LookBack < 0 {
 		return time.Unix(0, 0)
 	}
-	from := t.cfg.Clock().Add(-t.cfg.LookBack).Round(0) // times in files have no other reading
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, done := range []time.Time{t.saved, t.watermark} {
+	from := t.cfg.Clock()
+	if bound.IsZero() { // it could not be read since the start
+		from = times.Earlier(from, t.began)
+	}
+	from = from.Add(-t.cfg.LookBack).Round(0) // times in files have no other reading
+	for _, done := range []time.Time{t.saved, bound} {
 		if done = done.Round(0); !done.IsZero() && done.Before(from) {
 			from = times.Later(done, time.Unix(0, 0)) // a state file may say anything
 		}
