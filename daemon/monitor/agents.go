@@ -148,6 +148,8 @@ func reportAdvice(c sources.Condition, losses component.Losses) (what, fix strin
 			fix = text
 		}
 		return "A source has nothing to read that a rule can match", fix
+	case alertLogsUnread:
+		return "Some logs are not read", "Check the files, their permissions and their disks on these nodes. Lines that are still there are read as soon as the log can be read."
 	case alertTwoAggregators:
 		return "Two aggregators answer the agents", adviceTwoAggregators
 	case alertStateNotSaved:

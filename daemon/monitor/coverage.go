@@ -152,6 +152,7 @@ func (a *Alerts) Coverage() string {
 // false if none is, or if the aggregator does not answer. The caller holds mu.
 func (a *Alerts) coverage(now time.Time, status []sources.Status, unanswered time.Time) (text string, seen bool) {
 	var good, bad, silent, idle []string
+	unread := false                // a source reads some logs and not others
 	members := map[string][2]int{} // of a source: seen, all
 	for _, s := range status {
 		if source, _, is := strings.Cut(s.Name, "/"); is {
@@ -183,10 +184,19 @@ func (a *Alerts) coverage(now time.Time, status []sources.Status, unanswered tim
 			if k := idleMembers(s); k > 0 {
 				nodes += fmt.Sprintf(", %d of them idle", k)
 			}
+			if logs, on := unreadOfMembers(now, a.blindAfter, s); logs > 0 {
+				unread = true
+				nodes += fmt.Sprintf(", %d logs unread on %d of them", logs, on)
+			}
 			good = append(good, fmt.Sprintf("%s (%s)", s.Name, nodes))
 			idle = append(idle, idleOnAll(s)...)
 		default:
-			good = append(good, s.Name)
+			name := s.Name
+			if n := len(unreadFor(now, a.blindAfter, s)); n > 0 {
+				unread = true
+				name += fmt.Sprintf(" (%d of %d logs)", max(s.Logs-n, 0), max(s.Logs, n))
+			}
+			good = append(good, name)
 		}
 	}
 	seen = len(good) > 0
@@ -195,7 +205,7 @@ func (a *Alerts) coverage(now time.Time, status []sources.Status, unanswered tim
 		seen = seen && !a.longSince(now, unanswered)
 	}
 	text = "full: " + listOf(good)
-	if len(good) == 0 || len(bad)+len(silent)+len(idle) > 0 {
+	if len(good) == 0 || unread || len(bad)+len(silent)+len(idle) > 0 {
 		text = "partial: " + listOf(good)
 	}
 	if len(bad) > 0 {

@@ -162,7 +162,7 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 	add(a.idleAlerts(now, all, st.Agent)...)
 	for _, s := range all {
 		add(lossAlerts(now, s, st.Losses)...)
-		add(unreadAlert(now, s)...)
+		add(unreadAlert(now, a.blindAfter, s)...)
 	}
 	for _, b := range st.Broken {
 		add(brokenAlert(now, b))

@@ -11,39 +11,74 @@ import (
 
 const alertLogsUnread = "CrowsnestLogsUnread"
 
-const (
-	// unreadAfter is how long a log may stay unread before that is an alert.
-	unreadAfter = time.Minute
-	// unreadNamed bounds the logs that an alert names.
-	unreadNamed = 5
-)
+// unreadNamed bounds the logs that an alert names.
+const unreadNamed = 5
 
-// unreadAlert returns an alert if existing logs of a source are not read. It is
-// critical if they may be read later: until then failures in them are missed and
-// absence-based rules are on hold. Logs that are refused permanently are a warning.
-func unreadAlert(now time.Time, s sources.Status) []episodes.Episode {
-	var named []string
-	n, since, severity := 0, now, "warning"
+// unreadFor returns the logs of a source that have not been read for a time.
+func unreadFor(now time.Time, after time.Duration, s sources.Status) []sources.Unread {
+	var out []sources.Unread
 	for _, u := range s.Unread {
-		if now.Sub(u.Since) < unreadAfter {
-			continue
+		if now.Sub(u.Since) >= after {
+			out = append(out, u)
 		}
-		if n++; len(named) < unreadNamed {
-			named = append(named, fmt.Sprintf("%q: %s", u.Path, u.Why))
+	}
+	return out
+}
+
+// unreadAlert returns an alert if existing logs of a source have not been read for a time. It
+// is a warning, because the other logs are read, and only what the unread ones could refute
+// waits for them. A source of which no log is read is blind.
+func unreadAlert(now time.Time, after time.Duration, s sources.Status) []episodes.Episode {
+	unread := unreadFor(now, after, s)
+	if len(unread) == 0 {
+		return nil
+	}
+	var named []string
+	since := now
+	for _, u := range unread {
+		if len(named) < unreadNamed {
+			named = append(named, unreadText(u))
 		}
 		if u.Since.Before(since) {
 			since = u.Since
 		}
-		if u.Holds {
-			severity = "critical"
+	}
+	what := fmt.Sprintf("%d logs of source %s are not read", len(unread), s.Name)
+	if len(unread) == 1 {
+		what = "A log of source " + s.Name + " is not read"
+		if name := unread[0].Name; name != "" {
+			what = "The log of " + name + " is not read"
 		}
 	}
-	if n == 0 {
-		return nil
-	}
-	return []episodes.Episode{alert(alertLogsUnread, severity, map[string]string{"source": s.Name}, since, texts{
-		"Logs of source " + s.Name + " are not read",
-		fmt.Sprintf("Failures in %d logs are not detected. The first of them: %s.", n, strings.Join(named, "; ")),
-		"Check the files, their disk, and the limit of open files of the process. A refused path is not read until it is a separate file.",
+	return []episodes.Episode{alert(alertLogsUnread, "warning", map[string]string{"source": s.Name}, since, texts{
+		what,
+		fmt.Sprintf("Since %s: %s. Failures in these logs are not detected, and alerts that a line in them could end or prevent wait. All other logs are read.", stamp(since), strings.Join(named, "; ")),
+		"Check the file, its permissions and its disk, and the limit of open files of the process. A link or a directory in the place of a log is not read until a file takes its place. Lines that are still there are read as soon as the log can be read.",
 	})}
+}
+
+// unreadText names a log and says why it is not read.
+func unreadText(u sources.Unread) string {
+	text := fmt.Sprintf("%q: %s", u.Path, u.Why)
+	if u.Name != "" {
+		text = u.Name + " (" + text + ")"
+	}
+	return text
+}
+
+// unreadOfMembers counts the logs that members of a source have not read for a time, and these
+// members.
+func unreadOfMembers(now time.Time, after time.Duration, s sources.Status) (logs, members int) {
+	for _, m := range s.Members {
+		before := logs
+		for _, l := range m.Lagging {
+			if now.Sub(l.ReadUpTo) >= after {
+				logs++
+			}
+		}
+		if logs > before {
+			members++
+		}
+	}
+	return logs, members
 }

@@ -18,6 +18,9 @@ import (
 // overShown is how long a condition that was over when it was reported is shown.
 const overShown = 15 * time.Minute
 
+// detailed is the number of nodes whose details a condition shows.
+const detailed = 3
+
 // alertBlind is the condition that explains why a node makes no progress; it is
 // part of that node's state and not of Conditions.
 const alertBlind = "CrowsnestBlind"
@@ -131,6 +134,12 @@ func (s *Source) condensed(now time.Time) []sources.Condition {
 			x.Since = times.Earlier(x.Since, times.Earlier(c.Since, now))
 			if c.Last.After(x.Last) {
 				x.Last, x.Detail = c.Last, c.Detail
+			}
+			if n := len(x.Members); c.Count == 0 && 0 < n && n < detailed && c.Detail != "" {
+				if n == 1 {
+					x.Detail = x.Members[0] + ": " + x.Detail
+				}
+				x.Detail += " " + name + ": " + c.Detail
 			}
 			x.Members = append(x.Members, name)
 		}
