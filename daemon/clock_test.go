@@ -101,7 +101,7 @@ func TestPipelineFollowsTheClock(t *testing.T) {
 					return
 				default:
 				}
-				p.Scan(stream, []byte("a line\n"), func() {})
+				(&inlet{pipeline: p}).Scan(stream, []byte("a line\n"), func() {})
 				p.AdvanceWatermark("s", clock.Now())
 				p.evaluate(func([]episodes.Episode) {})
 			}
@@ -122,4 +122,40 @@ func TestPipelineFollowsTheClock(t *testing.T) {
 	}
 	require.Equal(t, want, followed)
 	require.True(t, p.readUpTo([]string{"s"}, clock.Now().Add(-p.set).Add(-time.Minute)))
+}
+
+// Where the timestamps of a log of this machine contradict what was read before, the order in which lines were read counts.
+func TestLinesOfAWrongClockStayInOrder(t *testing.T) {
+	var clock setclock.Clock
+	p := localPipeline(episodes.Config{}, clock.Now)
+	in := &inlet{pipeline: p, source: "logs", own: true}
+	now := p.known
+	p.watermarks["logs"] = now.Add(-time.Minute)
+	f := func(in *inlet, want []time.Duration, stamps ...time.Duration) {
+		t.Helper()
+		s := matcher.NewStream(matcher.Labels{}, matcher.StreamOptions{})
+		var found []matcher.Hit
+		for _, stamp := range stamps {
+			found = append(found, matcher.Hit{Time: now.Round(0).Add(stamp)})
+		}
+		var got []time.Duration
+		for _, h := range in.date(s, found, now) {
+			got = append(got, h.Time.Sub(now.Round(0)))
+		}
+		require.Equal(t, want, got)
+	}
+	const s, ms, m, h = time.Second, time.Millisecond, time.Minute, time.Hour
+	f(in, []time.Duration{-30 * s, -20 * s, -20*s - 900*ms}, -30*s, -20*s, -20*s-900*ms)
+	f(in, []time.Duration{-20 * s, -20*s + 1, -10 * s}, -20*s, -22*s, -10*s) // older than the line before
+	f(in, []time.Duration{-m - 10*s, -m}, -m-10*s, -m-10*s-1)                // older than what was read
+	f(in, []time.Duration{-m, -m + 1, -m + 2, -5 * s}, -24*h, -23*h, -25*h, -5*s)
+	f(in, []time.Duration{0, 1, 2}, 24*h, 24*h+s, 5*s) // later than now
+	require.Equal(t, int64(2), p.engine.Stats(now).Future, "more than ten minutes")
+	other := &inlet{pipeline: p, source: "logs"}
+	f(other, []time.Duration{-24 * h, -25 * h, 5 * s}, -24*h, -25*h, 5*s) // sources of other machines may be late
+
+	// The clock of this machine was set back by an hour, but not that of the others.
+	p.stamps.Set(-h, now)
+	f(in, []time.Duration{-m, -s}, h-m, h-s)
+	f(other, []time.Duration{-s, -s}, h-s, -s)
 }

@@ -10,6 +10,7 @@ import (
 	"crowsnest/daemon/inforce"
 	"crowsnest/daemon/packs"
 	"crowsnest/episodes"
+	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sentinel"
@@ -17,7 +18,7 @@ import (
 )
 
 // pipeline matches lines, hands the hits to the concluder and moves the positions of
-// the sources. It implements sources.Pipeline and is safe for concurrent use.
+// the sources. With an inlet it implements sources.Pipeline. It is safe for concurrent use.
 type pipeline struct {
 	// lock is the checkpoint lock. It is held for reading while a block is matched, its
 	// hits are accepted and its position moves, and for writing while a snapshot is
@@ -42,7 +43,7 @@ type pipeline struct {
 	watermarks map[string]time.Time               // by source or member
 	lagging    map[string][]matcher.LaggingStream // the same
 	set        time.Duration                      // by how much the clock was set since the start
-	foreign    bool                               // the clock of another machine stamps the lines of a source
+	stamps     times.Stamps                       // of this clock
 	images     []sources.Images
 }
 
@@ -67,9 +68,6 @@ func (p *pipeline) watch(s *sentinel.Sentinel) {
 func (p *pipeline) add(src sources.Source) {
 	p.mu.Lock()
 	p.sources[src.Name()] = src
-	if _, here := src.(sources.Local); !here {
-		p.foreign = true
-	}
 	if images, ok := src.(sources.Images); ok {
 		p.images = append(p.images, images)
 	}
@@ -159,27 +157,6 @@ func (p *pipeline) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 		commit()
 	}
 	p.changed.Store(true)
-}
-
-// Scan matches a block of whole lines and accepts the hits.
-func (p *pipeline) Scan(s *matcher.Stream, block []byte, commit func()) {
-	p.take(s, commit, func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit {
-		return program.ScanInto(buf, s, block, now)
-	})
-}
-
-// Match does the same for one record.
-func (p *pipeline) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
-	p.take(s, commit, func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, _ time.Time) []matcher.Hit {
-		return program.MatchInto(buf, s, rec)
-	})
-}
-
-// Flush emits the pending partial line of the stream.
-func (p *pipeline) Flush(s *matcher.Stream) {
-	p.take(s, nil, func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit {
-		return program.FlushInto(buf, s, now)
-	})
 }
 
 func (p *pipeline) take(s *matcher.Stream, commit func(), match packs.Match) {

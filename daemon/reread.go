@@ -57,7 +57,12 @@ func (d *Daemon) readAgain(before func() map[string]string) {
 		return
 	}
 	r := rereader{program: program, since: since.Add(-rereadMargin), ingest: func(found []matcher.Hit) {
-		d.pipe.Ingest(func(*rules.Set) []matcher.Hit { return found }, nil)
+		d.pipe.Ingest(func(*rules.Set) []matcher.Hit {
+			for i := range found {
+				found[i].Time, _ = d.pipe.stamps.Own(found[i].Time, d.now())
+			}
+			return found
+		}, nil)
 	}}
 	for _, s := range d.sourceStatus() {
 		for _, st := range s.Streams {

@@ -131,7 +131,7 @@ func (d *Daemon) startAll(ctx context.Context) flow {
 	f.rest.run(d.tune)
 	for _, s := range d.sources {
 		f.sources.run(func(ctx context.Context) {
-			err := s.Run(ctx, d.pipe)
+			err := s.Run(ctx, d.pipe.of(s))
 			if ctx.Err() == nil {
 				d.sourceEnded(s.Name(), err)
 			}

@@ -253,6 +253,7 @@ func (s *saver) copy() ([]byte, checkpoint, error) {
 	var err error
 	var c checkpoint
 	s.pipe.copied(func() {
+		snap.Clock = s.pipe.stamps
 		c = s.pipe.concluder.checkpoint()
 		c.letters = s.outbox.newest()
 		for _, src := range s.sources {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sinks/upstream"
@@ -152,6 +153,7 @@ func TestSnapshotIsJSON(t *testing.T) {
 	none, some := map[string]json.RawMessage{}, map[string]json.RawMessage{"b": json.RawMessage(`{"x":[1]}`), "a\"<": json.RawMessage(`1`), "none": nil}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
 	f(snapshot{Version: 1, Saved: at, Sources: none})
+	f(snapshot{Version: 1, Saved: at, Clock: times.Stamps{Periods: []times.Period{{Until: at, Shift: time.Hour}}}, Sources: none})
 	f(snapshot{Version: 1, Saved: at, Engine: json.RawMessage(`{"e":2}`), Sources: some, Sinks: none, Self: json.RawMessage(`{"seen":1}`)})
 	f(snapshot{Version: 1, Saved: at, Engine: json.RawMessage(`{"e":2}`), Sources: none, Sinks: some})
 }

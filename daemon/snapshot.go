@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/internal/times"
 	"crowsnest/state"
 )
 
@@ -17,6 +18,7 @@ const snapshotVersion = 1
 type snapshot struct {
 	Version int                        `json:"version"`
 	Saved   time.Time                  `json:"saved"`
+	Clock   times.Stamps               `json:"clock,omitzero"` // how it was set
 	Engine  json.RawMessage            `json:"engine"`
 	Sources map[string]json.RawMessage `json:"sources"`
 	Sinks   map[string]json.RawMessage `json:"sinks,omitempty"`
@@ -36,6 +38,10 @@ type stateful interface {
 func (s snapshot) append(b []byte, engine func([]byte) ([]byte, error)) ([]byte, error) {
 	was := b
 	saved, err := json.Marshal(s.Saved)
+	if len(s.Clock.Periods) > 0 {
+		clock, _ := json.Marshal(s.Clock) // times and numbers
+		saved = fmt.Appendf(saved, `,"clock":%s`, clock)
+	}
 	if err == nil {
 		b, err = engine(fmt.Appendf(b, `{"version":%d,"saved":%s,"engine":`, s.Version, saved))
 	}
@@ -119,7 +125,7 @@ func (s *saver) apply(snap snapshot) bool {
 		ok = false
 	}
 	if ok {
-		s.pipe.restored(snap.Saved)
+		s.pipe.restored(snap.Saved, snap.Clock)
 	}
 	for _, src := range s.sources {
 		// Positions without the episodes that belong to them would skip lines.

@@ -10,15 +10,13 @@ import (
 // remembered times move by d, so that an event of two minutes ago stays two minutes ago.
 // Otherwise a clock that was set back would make every line of the next hour late, and one
 // that was set forward would end open episodes and decide those that wait for a recovery.
-// The reported start of an open episode does not change.
+// The reported start of an open episode does not change. The times of later hits are those of the new clock: see
+// times.Stamps.
 func (e *Engine) ClockSet(d time.Duration, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.setClock(int64(d), instant.Of(now))
-}
-
-func (e *Engine) setClock(by, at int64) {
-	e.step = instant.Set(by, at)
+	by, at := int64(d), instant.Of(now)
+	e.ahead += by
 	e.sources.Move(by, at)
 	for _, rs := range e.rules {
 		e.guard(rs, at, func() { rs.move(by) })
@@ -28,18 +26,6 @@ func (e *Engine) setClock(by, at int64) {
 	e.deletedPods.move(by)
 	e.departed.move(by)
 	e.journal.move(by)
-}
-
-// ClockSetBack is ClockSet for a clock that was set back between a snapshot, at saved, and
-// its restore, so that now is earlier than saved. Lines written before are up to that much
-// ahead of the clock; without a correction they would be newer than every line that could
-// end their episodes.
-func (e *Engine) ClockSetBack(saved, now time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	from, to := instant.Of(saved), instant.Of(now)
-	e.setClock(to-from, to)
-	e.step = instant.SetBack(from, to)
 }
 
 func (ep *episode) move(by int64) {

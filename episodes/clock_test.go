@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
@@ -31,6 +32,7 @@ func TestASetClockChangesNothing(t *testing.T) {
 			b.e = b.engine(Config{})
 			set := time.Duration(events[min(first+inFlight, len(events)-1)].t)*time.Second + 1
 			shift := time.Duration(0)
+			var stamps times.Stamps
 			for i, ev := range events {
 				h := ev.hit(r)
 				now := time.Duration(ev.t) * time.Second
@@ -39,6 +41,7 @@ func TestASetClockChangesNothing(t *testing.T) {
 					shift = by
 					if by != 0 {
 						b.e.ClockSet(by, at(set+by))
+						stamps.Set(by, at(set+by))
 					}
 					if again {
 						b.restart(set + shift)
@@ -51,6 +54,7 @@ func TestASetClockChangesNothing(t *testing.T) {
 					now = max(now, set) + shift
 				}
 				b.advance(now - 1)
+				h.Time, h.Moved = stamps.Own(h.Time, at(now))
 				b.take(now, h)
 				b.reported = append(b.reported, b.e.Evaluate(at(now))...)
 			}
@@ -115,7 +119,7 @@ func TestClockSet(t *testing.T) {
 	// Set ahead: progress by the old clock proves no more than before.
 	b.e.ClockSet(time.Hour, at(time.Hour))
 	b.e.AdvanceWatermark("s", at(-time.Second))
-	require.Equal(t, at(time.Hour-time.Second-rules.Lateness), b.e.Stats(at(time.Hour)).Rules[0].Watermark)
+	require.Equal(t, at(rules.DefaultKeepFiringFor+5*time.Second), b.e.Stats(at(time.Hour)).Rules[0].Watermark)
 }
 
 // The clock was set back while the program was down after a kill. A line that was read
@@ -139,7 +143,10 @@ func TestClockSetBackWhileKilled(t *testing.T) {
 		now := saved + 2*time.Second - back
 		b.e = b.engine(Config{})
 		require.NoError(t, b.e.Restore(data, at(now)))
-		b.e.ClockSetBack(at(saved), at(now))
+		b.e.ClockSet(now-saved, at(now))
+		var stamps times.Stamps
+		stamps.Set(now-saved, at(now))
+		after.Time, after.Moved = stamps.Own(after.Time, at(now))
 		b.take(now, after)
 		b.advance(now)
 		for print, x := range b.firing() {

@@ -20,9 +20,9 @@ import (
 
 // Bounds and delays of the engine.
 const (
-	// maxFuture is how far ahead of the clock a record may be. Beyond that it counts as
+	// MaxFuture is how far ahead of the clock a record may be. Beyond that it counts as
 	// "now".
-	maxFuture = 10 * time.Minute
+	MaxFuture = 10 * time.Minute
 	// keepResolved is how long a resolved episode is listed and, after a restart,
 	// reported again.
 	keepResolved = 15 * time.Minute
@@ -97,7 +97,7 @@ type Engine struct {
 	lagging     bool     // a source has, or just had, lagging streams
 	warm        bool     // warming up, since warmed
 	warmed      time.Time
-	step        instant.Step // of the clock
+	ahead       int64 // newest time that a line too far ahead of the clock got
 
 	total    Totals
 	lastLate uint64 // ID of the line that was counted last

@@ -128,7 +128,7 @@ func (j *journal) forget(now int64) {
 	j.ended = slices.Delete(j.ended, 0, n)
 	j.closed = fair.Keep(j.closed, maxClosed, func(x *transition) string { return x.Party }, j.infra)
 	n = 0
-	for n < len(j.closed) && j.closed[n].EndsAt.Before(old) && j.closed[n].Concluded.Before(old) {
+	for n < len(j.closed) && j.closed[n].Concluded.Before(old) {
 		n++
 	}
 	clear(j.closed[:n]) // the next growth frees the memory
@@ -138,8 +138,7 @@ func (j *journal) forget(now int64) {
 		j.old = instant.Of(j.ended[0].Concluded) + int64(keepResolved)
 	}
 	if len(j.closed) > 0 {
-		t := j.closed[0]
-		j.old = min(j.old, max(instant.Of(t.EndsAt), instant.Of(t.Concluded))+int64(keepResolved))
+		j.old = min(j.old, instant.Of(j.closed[0].Concluded)+int64(keepResolved))
 	}
 }
 
@@ -149,6 +148,7 @@ func (j *journal) move(by int64) {
 	moved := func(t *transition) *transition {
 		out := *t // t itself may be in a report with the old times
 		out.Concluded = t.Concluded.Add(time.Duration(by))
+		out.moved += by
 		return &out
 	}
 	for _, p := range j.ended {

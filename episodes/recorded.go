@@ -1,7 +1,6 @@
 package episodes
 
 import (
-	"math"
 	"time"
 
 	"crowsnest/episodes/internal/instant"
@@ -30,7 +29,7 @@ func (e *Engine) TakeRecorded(source string, hits []matcher.Hit, now time.Time) 
 				if e.sources.NextBy(e.safeDue, instant.Of(before)) {
 					return n, now
 				}
-				e.sources.Advance(source, e.step.Corrected(instant.Of(before), math.MaxInt64))
+				e.sources.Advance(source, instant.Of(before))
 				if now = before; !e.idle(instant.Of(now)) {
 					return n, now
 				}

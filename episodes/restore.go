@@ -53,7 +53,6 @@ func (v *restorer) shared() {
 	v.seen.Load(v.s.Seen, v.s.SeenOf)
 	v.deletedPods.load(v.s.DeletedPods)
 	v.departed.load(v.s.Departed)
-	v.step = instant.Step{Old: v.s.Old, By: v.s.By}
 	texts := map[saved.ClosedKey]saved.ClosedTexts{}
 	for _, t := range blocks.Decode[saved.ClosedTexts](v.s.Texts) {
 		texts[t.ClosedKey] = t
@@ -63,13 +62,13 @@ func (v *restorer) shared() {
 		if t, ok := texts[x.closedKey()]; ok {
 			x.Annotations, x.Line, x.First, x.Cause = t.Annotations, t.Line, t.First, loadedCause(t.Cause)
 		}
-		v.journal.spans.Add(uint64(x.Fingerprint), notified.Span{From: v.step.Corrected(c.Starts, v.now), To: v.step.Corrected(c.Ends, v.now), Concluded: c.Concluded})
+		v.journal.spans.Add(uint64(x.Fingerprint), notified.Span{From: c.Starts + c.Moved, To: c.Ends + c.Moved, Concluded: c.Concluded})
 	}
 }
 
 // resolve reports a resolved episode again.
 func (v *restorer) resolve(c saved.Closed) *transition {
-	t := &transition{done: true, Episode: Episode{
+	t := &transition{done: true, moved: c.Moved, Episode: Episode{
 		Fingerprint: printOf(c.Labels), Alert: c.Alert, State: StateResolved, Reason: Reason(c.Reason),
 		Overflow: c.Overflow, Silent: c.Silent, Labels: c.Labels, Annotations: c.Annotations,
 		StartsAt: instant.Time(c.Starts), FiredAt: instant.Time(c.Fired), LastSeen: instant.Time(c.Newest), EndsAt: instant.Time(c.Ends),

@@ -33,7 +33,6 @@ func (e *Engine) Copy() Copy {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := saved.New(e.cfg.Identity)
-	s.Old, s.By = e.step.Old, e.step.By
 	s.Seen, s.SeenOf = e.seen.Save()
 	// The more episodes and windows there are, the less of each line is saved.
 	lines := &saved.Lines{Max: min(render.MaxLine, max(64, savedBytes/max(1, 2*e.limits.slots.Total()+e.limits.windows.Total())))}
@@ -56,7 +55,7 @@ func (e *Engine) Copy() Copy {
 		s.Closed = append(s.Closed, saved.Closed{
 			Alert: t.Alert, Reason: string(t.Reason), Overflow: t.Overflow, Silent: t.Silent, Labels: t.Labels,
 			Starts: instant.Of(t.StartsAt), Fired: instant.Of(t.FiredAt), Newest: instant.Of(t.LastSeen),
-			Ends: instant.Of(t.EndsAt), Concluded: instant.Of(t.Concluded), Lines: t.Count, Party: t.Party,
+			Ends: instant.Of(t.EndsAt), Concluded: instant.Of(t.Concluded), Lines: t.Count, Party: t.Party, Moved: t.moved,
 		})
 	}
 	s.DeletedPods, s.Departed = e.deletedPods.save(), e.departed.save()

@@ -1,7 +1,6 @@
 package episodes
 
 import (
-	"math"
 	"time"
 
 	"crowsnest/episodes/internal/instant"
@@ -36,12 +35,11 @@ func (e *Engine) RemoveSource(name string) {
 func (e *Engine) AdvanceWatermark(name string, readUpTo time.Time, lagging ...matcher.LaggingStream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	corrected := func(t time.Time) int64 { return e.step.Corrected(instant.Of(t), math.MaxInt64) }
 	lags := make([]watermark.Lag, 0, len(lagging))
 	for _, l := range lagging {
-		lags = append(lags, watermark.NewLag(l, corrected(l.ReadUpTo)))
+		lags = append(lags, watermark.NewLag(l, instant.Of(l.ReadUpTo)))
 	}
-	e.sources.Advance(name, corrected(readUpTo), lags...)
+	e.sources.Advance(name, instant.Of(readUpTo), lags...)
 	e.lagging = e.lagging || len(lags) > 0
 }
 

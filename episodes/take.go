@@ -11,6 +11,13 @@ import (
 	"crowsnest/matcher"
 )
 
+// NoteFuture counts a line whose time was too far ahead of the clock, and was corrected before Take.
+func (e *Engine) NoteFuture() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.total.Future++
+}
+
 // Take accepts hits in the order in which they were read. now is the time of arrival. The
 // hits are not changed. Their lines and values belong to the caller again when Take
 // returns: Take copies the parts that it keeps, at most a sample of a line and a bounded
@@ -84,12 +91,12 @@ func (e *Engine) accept(m *matcher.Hit, now int64) {
 		rs.stats.Repeats++
 		return
 	}
-	written := instant.Of(m.Time)
-	t := e.step.Corrected(written, now)
-	e.in.Moved = min(t-written, 0)
-	if t > now+int64(maxFuture) {
+	t := instant.Of(m.Time)
+	e.in.Moved = min(int64(m.Moved), 0)
+	if t > now+int64(MaxFuture) {
 		e.total.Future++
-		t = now
+		e.ahead = max(now, e.ahead+1) // such lines stay in order
+		t = e.ahead
 	}
 	if t < rs.groups.ofPart(m.Part).readUpToForAll() && m.ID != e.lastLate {
 		e.lastLate = m.ID

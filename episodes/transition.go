@@ -25,6 +25,8 @@ type transition struct {
 	// done is set once the texts are made. The transition changes only under both mutexes
 	// of the engine, so holding either is enough to read it.
 	done bool
+	// moved is how far the clock was set since the end of the episode: its times do not follow.
+	moved int64
 	// opens is set until the episode has been reported.
 	opens bool
 }

@@ -56,6 +56,8 @@ type Hit struct {
 	// the envelope has none.
 	Time     time.Time
 	TextTime bool
+	// Moved is how far Time is from the timestamp of the line, because the clock that made it was set since.
+	Moved time.Duration
 	// Line is the text without its envelope and without a trailing CR, truncated at
 	// MaxLine.
 	Line string

@@ -88,6 +88,9 @@ type Field = lines.Field
 // and its incomplete lines. It is small unless there are any. It is not safe for
 // concurrent use: a stream belongs to one goroutine at a time.
 type Stream struct {
+	// Newest is for the caller: the newest time of a hit that it accepted.
+	Newest time.Time
+
 	labels   Labels
 	opt      StreamOptions
 	identity uint64 // hash of the labels without IgnoreLabels

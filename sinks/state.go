@@ -79,6 +79,7 @@ type slot struct {
 	sent        time.Time // last accepted, in either form
 	sentVersion uint64    // version last accepted
 	refused     time.Time // last refused; zero once accepted
+	imported    time.Time // read from a saved state; zero: it was not
 	counted     bool      // its first acceptance was reported
 	dropped     bool      // it ended and the endpoint refuses it: nothing more is sent
 	later       []episodes.Episode
@@ -364,11 +365,15 @@ func (e *slot) notAfter(now time.Time) {
 // forgotten reports whether e needs no further message. e is kept twice as long as
 // its end is resent, so that a repeated end is not new. Time during which the
 // endpoint is away does not count: it may have accepted the end and died before it
-// notified anybody.
+// notified anybody. How long ago something was saved says nothing, because the clock may
+// have been set: what was saved is kept until the engine has named its episodes again.
 func (s *State) forgotten(e *slot, now time.Time) bool {
 	at := now
 	if !s.away.IsZero() {
 		at = times.Earlier(now, s.away)
+	}
+	if now.Sub(e.imported) <= s.cfg.ResolvedFor {
+		return false
 	}
 	switch {
 	case !e.known:

@@ -129,7 +129,7 @@ func (s *State) Import(in Saved, now time.Time) {
 		}
 		s.versions++
 		e := &slot{
-			epoch: s.versions, version: s.versions, sentVersion: s.versions, counted: !m.Accepted.IsZero(),
+			epoch: s.versions, version: s.versions, sentVersion: s.versions, imported: now, counted: !m.Accepted.IsZero(),
 			accepted: measured(m.Accepted, now), alive: measured(m.Alive, now), ended: measured(m.Ended, now), sent: measured(m.Sent, now),
 		}
 		e.ep = episodes.Episode{Fingerprint: fp, State: episodes.StateFiring, StartsAt: m.StartsAt}

@@ -382,6 +382,30 @@ func TestStateOverRestartAndSetClock(t *testing.T) {
 	}
 }
 
+// What was accepted is known after a restart whatever the clock shows then: an alert that ended is not sent again.
+func TestStateOverRestartAtAnyTime(t *testing.T) {
+	for _, by := range []time.Duration{31 * mnt, 24 * time.Hour, -24 * time.Hour} {
+		for _, each := range []bool{false, true} {
+			cfg := testConfig()
+			cfg.EachEpisode = each
+			s := NewState(cfg)
+			for _, word := range []episodes.Episode{firing(1, 0), firing(2, 0), resolved(1, 0, 2*mnt)} {
+				s.Notify([]episodes.Episode{word}, t0.Add(2*mnt))
+				s.Accepted(s.Due(t0.Add(2*mnt), 10), t0.Add(2*mnt))
+				s.Accepted(s.Due(t0.Add(3*mnt), 10), t0.Add(3*mnt))
+			}
+			now := t0.Add(3*mnt + by)
+			out := NewState(cfg)
+			out.Import(s.Export(t0.Add(3*mnt)), now)
+			out.Due(now, 10)
+			out.Notify([]episodes.Episode{firing(2, 0), resolved(1, 0, 2*mnt)}, now)
+			for _, m := range out.Due(now, 10) {
+				require.False(t, m.New, "%v: %d", by, m.Episode.Fingerprint)
+			}
+		}
+	}
+}
+
 // Ends that wait for an endpoint are dropped from the namespace that has the most.
 func TestStateIsShared(t *testing.T) {
 	cfg := testConfig()

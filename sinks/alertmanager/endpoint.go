@@ -58,9 +58,12 @@ func newEndpoint(name string, s *Sink, opt Options) *endpoint {
 	e := &endpoint{
 		name: name, cfg: cfg, now: opt.Now, mu: &s.shared,
 		client: &client{
-			base: name, timeout: cfg.Timeout, now: opt.Now, lookup: net.DefaultResolver.LookupIPAddr,
-			http: httpconfig.Lazy{Config: cfg.HTTP, Name: "alertmanager", UserAgent: "crowsnest", Idle: 5 * time.Minute},
+			base: name, timeout: cfg.Timeout, now: opt.Now,
+			http: httpconfig.Lazy{Config: cfg.HTTP, Name: "alertmanager", UserAgent: "crowsnest", Idle: 5 * time.Minute, Transport: opt.Transport},
 		},
+	}
+	if opt.Transport == nil {
+		e.client.lookup = net.DefaultResolver.LookupIPAddr
 	}
 	e.Loop = delivery.New(delivery.Config{
 		Name: cfg.Name, Endpoint: name, MaxItems: maxBatch, MaxBytes: maxBody - len("[]"),

@@ -9,8 +9,9 @@ const (
 	// differ is by how much the estimate of a peer's clock must change before
 	// everything is sent again.
 	differ = 30 * time.Second
-	// believable is the largest offset of a peer's clock that is believed.
-	believable = 24 * time.Hour
+	// believable is the largest offset of a peer's clock that is believed. A clock that was set wrong by days is no
+	// rarer than one by minutes; a Date header of another century is none.
+	believable = 10 * 365 * 24 * time.Hour
 )
 
 // peer is the estimated clock of an Alertmanager. An Alertmanager compares an alert's

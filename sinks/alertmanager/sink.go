@@ -2,6 +2,7 @@ package alertmanager
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"sync"
 	"time"
@@ -26,6 +27,8 @@ type Options struct {
 	// Now is the clock; nil means time.Now. Durations use the monotonic reading
 	// of its times, if they have one.
 	Now func() time.Time
+	// Transport replaces the configured one, in tests; nil: none.
+	Transport http.RoundTripper
 	// MaxKeys bounds the alerts, open and ended, in the state of each
 	// Alertmanager; 0 means sinks.DefaultMaxKeys.
 	MaxKeys int

@@ -25,9 +25,6 @@ type State struct {
 	Texts       [][]byte     `json:"closed_texts,omitempty"`
 	DeletedPods []DeletedPod `json:"gone,omitempty"`
 	Departed    []DeletedPod `json:"departed,omitempty"` // whose lines arm no key
-	// Old and By are when and how far the clock was set last.
-	Old int64 `json:"clock_old,omitempty"`
-	By  int64 `json:"clock_by,omitempty"`
 	// Seen holds fingerprints, 8 bytes each, little endian, and SeenOf how many of
 	// them are of each party.
 	Seen   []byte       `json:"seen,omitempty"`
@@ -176,6 +173,7 @@ type Closed struct {
 	Concluded int64             `json:"concluded"`
 	Lines     int64             `json:"lines"`
 	Party     string            `json:"party,omitempty"`
+	Moved     int64             `json:"moved,omitempty"` // how far the clock was set since
 	// The texts are here in the snapshots of older programs only.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Line        string            `json:"line,omitempty"`
