@@ -61,6 +61,7 @@ type checkpoint struct {
 	lost   bool                           // hits before it were dropped: it is never written
 	// letters is the newest number in the outbox of the daemon, whose conclusions it contains.
 	letters uint64
+	unsaved uint64 // the same of the outbox that waits for the disk
 }
 
 // peer is the state of an aggregator that concludes in place of this process.

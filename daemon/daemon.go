@@ -58,9 +58,14 @@ type Daemon struct {
 	// changed once everything runs.
 	began time.Time
 	pair  *pair // nil: there is no standby
-	// outbox holds notifications until the standby has their conclusions; nil: there is none.
+	// outbox holds the notifications of all sinks until the standby has their conclusions. Nil
+	// if there is no standby.
 	outbox *outbox
-	engine *episodes.Engine
+	// unsaved holds the notifications of unique sinks until their conclusions are on disk. Nil
+	// if no sink is unique.
+	unsaved *outbox
+	unique  []sinks.Sink
+	engine  *episodes.Engine
 	// engineCfg is that of engine, also for a shadow.
 	engineCfg episodes.Config
 	pipe      *pipeline
@@ -252,6 +257,15 @@ func (d *Daemon) connect() error {
 	}
 	if d.sinks, err = newSinks(d.opt, latency); err != nil {
 		return err
+	}
+	for _, s := range d.sinks {
+		if slices.ContainsFunc(d.opt.Cfg.Sinks.All, func(p component.Part) bool { return p.Kind.Unique && p.Name == s.Name() }) {
+			d.unique = append(d.unique, s)
+		}
+	}
+	if len(d.unique) > 0 {
+		d.unsaved = &outbox{urgent: func() { d.saver.accepted(true) }, send: func(eps []episodes.Episode) { postTo(d.unique, eps) }}
+		d.saver.unsavedOutbox = d.unsaved
 	}
 	d.sinks = append(d.sinks, d.opt.Extra...)
 	for i, s := range d.sinks {

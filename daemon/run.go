@@ -3,11 +3,13 @@ package daemon
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"crowsnest/episodes"
+	"crowsnest/sinks"
 	"crowsnest/sources"
 	"crowsnest/state"
 )
@@ -198,19 +200,26 @@ func (d *Daemon) ended() (exhausted []string, broken map[string]error) {
 	return exhausted, broken
 }
 
-// notify notifies the receivers, with a standby as soon as that has the conclusions. The
-// caller holds the checkpoint lock.
+// notify notifies the receivers: with a standby as soon as that has the conclusions, and
+// unique sinks as soon as the conclusions are on disk. The caller holds the checkpoint lock.
 func (d *Daemon) notify(eps []episodes.Episode) {
-	if d.outbox != nil {
+	switch {
+	case d.outbox != nil:
 		d.outbox.add(eps, d.now())
-		return
+	case d.unsaved != nil && d.saver.keeps():
+		postTo(slices.DeleteFunc(slices.Clone(d.sinks), func(s sinks.Sink) bool { return slices.Contains(d.unique, s) }), eps)
+		d.unsaved.add(eps, d.now())
+		d.pipe.changed.Store(true) // a save follows
+	default:
+		d.post(eps)
 	}
-	d.post(eps)
 }
 
-// post hands episodes to the sinks.
-func (d *Daemon) post(eps []episodes.Episode) {
-	for _, s := range d.sinks {
+// post hands episodes to all sinks.
+func (d *Daemon) post(eps []episodes.Episode) { postTo(d.sinks, eps) }
+
+func postTo(to []sinks.Sink, eps []episodes.Episode) {
+	for _, s := range to {
 		s.Notify(eps)
 	}
 }

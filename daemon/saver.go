@@ -49,8 +49,10 @@ type saver struct {
 	past      *past              // ended episodes; nil: none are kept
 	twice     twice              // also saves what is saved here; nil: nothing does
 	outbox    *outbox            // what waits for twice; nil: nothing
-	log       zerolog.Logger
-	urgent    chan struct{}
+	// unsavedOutbox is what waits for the disk here; nil: nothing.
+	unsavedOutbox *outbox
+	log           zerolog.Logger
+	urgent        chan struct{}
 
 	from    time.Time         // when the restored state was saved
 	held    *state.Held       // nil: another instance has the lock, or locking failed
@@ -78,6 +80,7 @@ type waitingSnapshot struct {
 	payload []byte
 	seq     uint64
 	letters uint64 // newest in the outbox, whose conclusions it contains
+	unsaved uint64 // the same in unsavedOutbox
 }
 
 // run saves until ctx ends. The caller saves once more when all else has stopped.
@@ -157,11 +160,11 @@ func (s *saver) step(ctx context.Context, now bool) {
 	if now || len(s.waiting) < maxWaiting && (s.pipe.changed.Load() || s.lastFailed()) {
 		payload, c, err := s.copy()
 		if err != nil {
-			s.write(ctx, waitingSnapshot{letters: c.letters}, err)
+			s.write(ctx, waitingSnapshot{letters: c.letters, unsaved: c.unsaved}, err)
 			return
 		}
 		if !c.lost {
-			s.waiting = append(s.waiting, waitingSnapshot{payload, c.seq, c.letters})
+			s.waiting = append(s.waiting, waitingSnapshot{payload, c.seq, c.letters, c.unsaved})
 		}
 	}
 	allowed, n := s.pipe.concluder.saved(), 0
@@ -195,6 +198,7 @@ func (s *saver) write(ctx context.Context, snap waitingSnapshot, err error) {
 	if err == nil {
 		err = state.Save(s.dir, snap.payload)
 	}
+	s.unsavedOutbox.release(snap.unsaved) // a disk that fails delays nothing
 	now := s.pipe.now()
 	saved := err == nil
 	if bad == nil {
@@ -255,7 +259,7 @@ func (s *saver) copy() ([]byte, checkpoint, error) {
 	s.pipe.copied(func() {
 		snap.Clock = s.pipe.stamps
 		c = s.pipe.concluder.checkpoint()
-		c.letters = s.outbox.newest()
+		c.letters, c.unsaved = s.outbox.newest(), s.unsavedOutbox.newest()
 		for _, src := range s.sources {
 			if pos := src.Positions(); pos != nil {
 				snap.Sources[src.Name()] = pos

@@ -43,6 +43,7 @@ func (d *Daemon) ticks(ctx context.Context) {
 		d.evaluateUnknown(now)
 		d.evaluateFleet(now)
 		d.outbox.overdue(now)
+		d.unsaved.overdue(now)
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {
 			lastSelf = now
 			d.monitor(now, seen)

@@ -38,6 +38,10 @@ type Kind struct {
 	Names func(Part) []string
 	// Sources constructs the sources of a component, without I/O.
 	Sources func(Part, SourceOptions) []sources.Source
+	// Unique marks sinks whose receiver would take an alert with another start for another
+	// alert. They get an alert once it is saved, because lines without times get new ones
+	// when they are read again after a kill.
+	Unique bool
 	// Sink constructs the sink of a component, without I/O; nil: the daemon does so
 	// elsewhere.
 	Sink func(Part, SinkOptions) (sinks.Sink, error)

@@ -28,7 +28,7 @@ func Sinks() []Kind {
 			return loki.New(c, loki.Options{Log: o.Log, MaxKeys: o.MaxKeys, Now: o.Now, Accepted: func() { o.Accepted(true) }, Leads: o.Leads})
 		},
 	}, {
-		Key: "webhook", Help: "Alerts as JSON to any HTTP server.", Settings: webhook.Config{},
+		Key: "webhook", Help: "Alerts as JSON to any HTTP server.", Unique: true, Settings: webhook.Config{},
 		Sink: func(p Part, o SinkOptions) (sinks.Sink, error) {
 			c := *p.Settings.(*webhook.Config)
 			c.Name = p.Name
