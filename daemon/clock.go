@@ -78,18 +78,21 @@ func (p *pipeline) moveAll(d time.Duration, now time.Time) {
 	}
 }
 
-// restored continues with a saved state. If it was saved in the future, the clock was set back meanwhile, and the restored
-// times move with it.
-func (p *pipeline) restored(saved time.Time, stamps times.Stamps) {
+// restored continues with a saved state. ahead is how far this clock is ahead of the one by which it was saved. If it was
+// saved in the future, the clock was set back meanwhile. The restored times move with both.
+func (p *pipeline) restored(saved time.Time, stamps times.Stamps, ahead time.Duration) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stamps = stamps
-	if d := now.Round(0).Sub(saved.Round(0)); !saved.IsZero() && d <= -minSet {
-		p.stamps.Set(d, now)
-		p.engine.ClockSet(d, now)
+	if back := now.Round(0).Sub(saved.Round(0).Add(ahead)); back <= -minSet {
+		ahead += back
+	}
+	if !saved.IsZero() && ahead != 0 {
+		p.stamps.Set(ahead, now)
+		p.engine.ClockSet(ahead, now)
 	}
 }
 
@@ -117,6 +120,7 @@ func (p *pipeline) of(src sources.Source) *inlet {
 func (in *inlet) date(s *matcher.Stream, found []matcher.Hit, now time.Time) []matcher.Hit {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	now = now.Round(0) // the times of lines have no monotonic reading
 	proof := in.watermarks[in.source]
 	for _, l := range in.lagging[in.source] {
 		proof = times.Earlier(proof, l.ReadUpTo)

@@ -251,7 +251,7 @@ func (w *clockWorld) travel() {
 	time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
 }
 
-func (w *clockWorld) startAggregator() {
+func (w *clockWorld) startAggregator(ahead time.Duration) {
 	clock := &w.clocks[w.leading]
 	d := w.daemon(clock.Now, w.dir+"/aggregator")
 	p := &clockProcess{d: d}
@@ -266,6 +266,7 @@ func (w *clockWorld) startAggregator() {
 	d.sinks = append(d.sinks, am)
 	d.receivers = append(d.receivers, am)
 	d.saver.receivers = d.receivers
+	d.saver.ahead = ahead
 	src := agents.New(agents.Config{Clock: clock.Now, ListenAddress: "127.0.0.1:99999"})
 	d.serve(src)
 	p.handler = src.Handler(d.pipe.of(src))
@@ -301,9 +302,10 @@ func (w *clockWorld) run(p *clockProcess) {
 func (w *clockWorld) kill(next int) {
 	p := w.leader.Swap(nil)
 	p.end()
+	last := w.leading
 	time.Sleep(time.Duration(1+w.rng.IntN(8)) * time.Second)
 	w.leading = next
-	w.startAggregator()
+	w.startAggregator(w.clocks[next].Ahead() - w.clocks[last].Ahead()) // as the standby measured it
 }
 
 func (w *clockWorld) at(at time.Duration, do func()) {
@@ -425,7 +427,7 @@ func (w *clockWorld) tell(format string, args ...any) {
 
 func (w *clockWorld) play() {
 	w.began = time.Now()
-	w.startAggregator()
+	w.startAggregator(0)
 	for i := range w.nodes {
 		w.nodes[i] = &clockNode{name: fmt.Sprint("n", i)}
 		w.startAgent(w.nodes[i])

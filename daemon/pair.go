@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"crowsnest/internal/metric"
+	"crowsnest/internal/times"
 	"crowsnest/lead"
 	"crowsnest/sources/agents"
 	"crowsnest/state"
@@ -173,6 +174,9 @@ func (d *Daemon) standBy(ctx context.Context, failed <-chan error) error {
 	return nil
 }
 
+// clocksAgree is the difference of two clocks up to which they count as equal.
+const clocksAgree = 2 * time.Second
+
 // takeOver makes the newest checkpoint of the last leader the saved state.
 func (d *Daemon) takeOver(st *stage) error {
 	dir, log := d.saver.dir, d.pair.log
@@ -196,6 +200,13 @@ func (d *Daemon) takeOver(st *stage) error {
 		return err
 	}
 	d.began = d.now().UTC()
+	if got := st.standby.Synced(); packed != nil && !got.At.IsZero() {
+		// The times of the state are those of another machine.
+		if ahead := got.Ahead + times.Stepped(got.At, d.now()); ahead.Abs() >= clocksAgree {
+			d.saver.ahead = ahead
+			log.Warn().Stringer("by", ahead).Msg("the clock of the last leader differs from this one: open alerts and deadlines move with it")
+		}
+	}
 	d.self.Begin(d.began)
 	leader := lead.NewLeader(st.elector, snapshotVersion, d.pair.cfg.AloneAfter, d.wholeHistory, func() { d.pipe.changed.Store(true) })
 	next := *st

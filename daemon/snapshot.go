@@ -125,7 +125,7 @@ func (s *saver) apply(snap snapshot) bool {
 		ok = false
 	}
 	if ok {
-		s.pipe.restored(snap.Saved, snap.Clock)
+		s.pipe.restored(snap.Saved, snap.Clock, s.ahead)
 	}
 	for _, src := range s.sources {
 		// Positions without the episodes that belong to them would skip lines.

@@ -229,9 +229,10 @@ func (e *Elector) read(ctx context.Context) error {
 
 // mayTake reports whether this process may take the lead. The caller holds mu.
 func (e *Elector) mayTake(now time.Time) bool {
-	// Here the clock that ran less decides: waiting too long is safe.
-	quiet := min(now.Sub(e.seen), now.Round(0).Sub(e.seen.Round(0)))
-	if !e.bound.IsZero() && min(now.Sub(e.bound), now.Round(0).Sub(e.bound.Round(0))) < e.times.Renew {
+	// Only the monotonic clock decides. It may stand still while a machine sleeps, and waiting too long is safe. The
+	// wall clock can be set back by a day.
+	quiet := now.Sub(e.seen)
+	if !e.bound.IsZero() && now.Sub(e.bound) < e.times.Renew {
 		return false
 	}
 	if !e.known {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"crowsnest/test/setclock"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -279,6 +281,27 @@ func TestPaused(t *testing.T) {
 		now = now.Add(DefaultTimes.Renew)
 		require.False(t, e.Leads())
 	})
+}
+
+// A standby whose clock is set back or ahead takes the lead when the lease has run out by elapsed time.
+func TestTheClockOfAStandbyIsSet(t *testing.T) {
+	for _, by := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {
+		bubble(t, func(t *testing.T, m *memory) {
+			var clock setclock.Clock
+			a := NewElector(m.from("a"), Candidate{ID: "a", State: true}, DefaultTimes, nil)
+			a.attempt(t.Context())
+			require.NoError(t, a.SetCurrent(t.Context(), "a", "b"))
+			b := NewElector(m.from("b"), Candidate{ID: "b", State: true}, DefaultTimes, clock.Now)
+			b.attempt(t.Context())
+			clock.Set(by)
+			pass(DefaultTimes.Lease - time.Second)
+			b.attempt(t.Context())
+			require.False(t, b.Leads())
+			pass(time.Second)
+			b.attempt(t.Context())
+			require.True(t, b.Leads())
+		})
+	}
 }
 
 // Whatever happens to the processes and their connections, never do two lead at a time,

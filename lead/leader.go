@@ -39,6 +39,7 @@ type head struct {
 	Process    string   `json:"process"`
 	Generation uint64   `json:"generation"` // 0: there is no checkpoint yet
 	Stamp      int64    `json:"stamp"`
+	Clock      int64    `json:"clock,omitempty"` // of the leader, in nanoseconds since 1970; 0: an older one does not say
 	Version    int      `json:"version"`
 	Whole      bool     `json:"whole,omitempty"` // Records are the whole log
 	Records    [][]byte `json:"records,omitempty"`
@@ -288,7 +289,7 @@ func (l *Leader) admit(p *poll) string {
 // answer returns what the standby lacks.
 func (l *Leader) answer(p *poll) (head, []byte) {
 	l.mu.Lock()
-	h := head{Process: l.process, Generation: l.gen, Stamp: l.stamp(), Version: l.version, Released: l.released}
+	h := head{Process: l.process, Generation: l.gen, Stamp: l.stamp(), Clock: l.elector.now().UnixNano(), Version: l.version, Released: l.released}
 	has := p.Process == l.process
 	if l.gen == 0 || has && p.Generation == l.gen {
 		l.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/test/setclock"
 	"crowsnest/test/wait"
 )
 
@@ -135,6 +136,16 @@ func (d *duo) current(want ...string) {
 		defer d.store.mu.Unlock()
 		return fmt.Sprint(d.store.rec.Current) == fmt.Sprint(want)
 	}), "current are %v", want)
+}
+
+// A standby knows how far its clock is from that of the leader.
+func TestTheClockOfTheLeaderIsMeasured(t *testing.T) {
+	var clock setclock.Clock
+	clock.Set(time.Hour)
+	d := newDuo(t, clock.Now)
+	require.True(t, d.confirms(d.leader.Offer([]byte("one"), nil), patience))
+	s, _ := d.standby("b", 3, &kept{})
+	require.True(t, wait.Until(patience, func() bool { return s.Synced().Ahead.Round(time.Minute) == -time.Hour }))
 }
 
 // What is confirmed is on both disks, as long as the record says so.

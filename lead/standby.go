@@ -49,9 +49,10 @@ type Standby struct {
 	stamp   int64
 
 	mu      sync.Mutex
-	synced  time.Time // when it last had the newest checkpoint; zero: never
-	err     error     // of the last poll
-	fetched int64     // bytes
+	synced  time.Time     // when it last had the newest checkpoint; zero: never
+	ahead   time.Duration // how far this clock was ahead of the leader's then
+	err     error         // of the last poll
+	fetched int64         // bytes
 }
 
 // NewStandby returns a standby. It starts nothing. client sends the credentials that the
@@ -109,7 +110,10 @@ func (s *Standby) turn(ctx context.Context, leader Record) error {
 	s.gen = h.Generation
 	if s.gen > 0 {
 		s.mu.Lock()
-		s.synced = s.elector.now()
+		s.synced, s.ahead = s.elector.now(), 0
+		if h.Clock != 0 {
+			s.ahead = s.synced.Round(0).Sub(time.Unix(0, h.Clock))
+		}
 		s.mu.Unlock()
 	}
 	if h.Released {
@@ -170,14 +174,15 @@ func readAnswer(r io.Reader) (h head, packed []byte, err error) {
 
 // Synced is the state of a standby.
 type Synced struct {
-	At      time.Time // when it last had the newest checkpoint; zero: never
-	Err     error     // of the last poll
-	Fetched int64     // bytes
+	At      time.Time     // when it last had the newest checkpoint; zero: never
+	Ahead   time.Duration // how far the clock of this process was ahead of the leader's then
+	Err     error         // of the last poll
+	Fetched int64         // bytes
 }
 
 // Synced returns how far the standby is.
 func (s *Standby) Synced() Synced {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Synced{s.synced, s.err, s.fetched}
+	return Synced{s.synced, s.ahead, s.err, s.fetched}
 }
