@@ -58,7 +58,12 @@ type StateConfig struct {
 type State struct {
 	cfg      StateConfig
 	slots    map[episodes.Fingerprint]*slot
-	versions uint64 // the newest version assigned
+	live     map[episodes.Fingerprint]*slot // the slots that are not parked
+	repeats  parkedSlots                    // slots whose next message is a repeat
+	settled  parkedSlots                    // slots without a next message
+	most     int                            // size of live since it was made
+	seen     time.Time                      // time of the last Due
+	versions uint64                         // the newest version assigned
 	evicted  int64
 
 	peers []*State  // of the endpoints that notify the same people
@@ -83,6 +88,7 @@ type slot struct {
 	counted     bool      // its first acceptance was reported
 	dropped     bool      // it ended and the endpoint refuses it: nothing more is sent
 	later       []episodes.Episode
+	parked      time.Time // until when nothing happens to it; zero: it is not parked
 }
 
 func (e *slot) over() bool { return e.ep.State != episodes.StateFiring }
@@ -122,7 +128,7 @@ func NewState(cfg StateConfig) *State {
 	if cfg.MaxKeys <= 0 {
 		cfg.MaxKeys = DefaultMaxKeys
 	}
-	return &State{cfg: cfg, slots: map[episodes.Fingerprint]*slot{}}
+	return &State{cfg: cfg, slots: map[episodes.Fingerprint]*slot{}, live: map[episodes.Fingerprint]*slot{}}
 }
 
 // Notify updates the message of each episode, in order. Episodes that are
@@ -135,7 +141,7 @@ func (s *State) Notify(eps []episodes.Episode, now time.Time) {
 }
 
 func (s *State) update(ep episodes.Episode, now time.Time) {
-	old := s.slots[ep.Fingerprint]
+	old := s.slot(ep.Fingerprint)
 	if ep.Silent || (ep.State != episodes.StateFiring && ep.State != episodes.StateResolved) {
 		s.withdraw(old, ep, now)
 		return
@@ -147,7 +153,7 @@ func (s *State) update(ep episodes.Episode, now time.Time) {
 			return
 		}
 		old = &slot{epoch: s.versions}
-		s.slots[ep.Fingerprint] = old
+		s.put(ep.Fingerprint, old)
 	case s.keepForLater(old, ep):
 		return
 	case !old.ep.StartsAt.Equal(ep.StartsAt) || (old.over() && ep.State == episodes.StateFiring):
@@ -202,7 +208,7 @@ func (s *State) makeRoom() bool {
 		if e.known && e.ended.IsZero() && !s.endedElsewhere(e) {
 			s.evicted++
 		}
-		delete(s.slots, e.ep.Fingerprint)
+		s.remove(e.ep.Fingerprint)
 	}
 	return true
 }
@@ -291,23 +297,28 @@ func (s *State) wanted(e *slot, now time.Time) (plan, bool) {
 // the messages of many keys share requests.
 func (s *State) Due(now time.Time, limit int) []Message {
 	var due, early []candidate
-	for fp, e := range s.slots {
+	s.wake(now)
+	for fp, e := range s.live {
 		if s.forgotten(e, now) {
 			if !e.known && e.over() && e.ended.IsZero() && !s.endedElsewhere(e) {
 				s.evicted++ // its end was not saved, for lack of room
 			}
-			delete(s.slots, fp)
+			s.remove(fp)
 			continue
 		}
 		p, ok := s.plan(e, now)
 		switch {
 		case !ok:
+			s.park(fp, e, p, ok, now)
 		case !p.at.After(now):
 			due = append(due, candidate{e, p})
 		case !p.unsent && e.refused.IsZero() && p.at.Sub(now) <= s.cfg.Resend/6:
 			early = append(early, candidate{e, p})
+		default:
+			s.park(fp, e, p, ok, now)
 		}
 	}
+	s.shrink()
 	if len(due) == 0 {
 		return nil
 	}
@@ -389,7 +400,10 @@ func (s *State) forgotten(e *slot, now time.Time) bool {
 func (s *State) Next(now time.Time) (time.Time, bool) {
 	var next time.Time
 	found := false
-	for _, e := range s.slots {
+	if x := s.repeats.first(); x != nil {
+		next, found = x.at.Add(s.cfg.Resend/6), true
+	}
+	for _, e := range s.live {
 		if p, ok := s.plan(e, now); ok && (!found || p.at.Before(next)) {
 			next, found = p.at, true
 		}
@@ -401,7 +415,7 @@ func (s *State) Next(now time.Time) (time.Time, bool) {
 // again. It separates a bad alert from an endpoint that refuses everything.
 func (s *State) Canary() (Message, bool) {
 	var best *slot
-	for _, e := range s.slots {
+	for _, e := range s.live {
 		if e.known && !e.over() && !e.accepted.IsZero() && e.refused.IsZero() && (best == nil || e.sent.After(best.sent)) {
 			best = e
 		}

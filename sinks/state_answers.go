@@ -12,7 +12,7 @@ import (
 func (s *State) Accepted(msgs []Message, now time.Time) []episodes.Episode {
 	var first []episodes.Episode
 	for _, m := range msgs {
-		e := s.slots[m.Episode.Fingerprint]
+		e := s.slot(m.Episode.Fingerprint)
 		if e == nil || e.epoch != m.epoch {
 			continue // another episode took its place meanwhile
 		}
@@ -37,7 +37,7 @@ func (s *State) Accepted(msgs []Message, now time.Time) []episodes.Episode {
 
 // Postpone makes m due again Resend after now, as if it had been sent.
 func (s *State) Postpone(m Message, now time.Time) {
-	if e := s.slots[m.Episode.Fingerprint]; e != nil && e.epoch == m.epoch {
+	if e := s.slot(m.Episode.Fingerprint); e != nil && e.epoch == m.epoch {
 		e.sent = now
 	}
 }
@@ -45,7 +45,7 @@ func (s *State) Postpone(m Message, now time.Time) {
 // Refused records that the endpoint refuses the message as it is, and reports
 // whether this is the first time. A refused end is dropped.
 func (s *State) Refused(m Message, now time.Time) bool {
-	e := s.slots[m.Episode.Fingerprint]
+	e := s.slot(m.Episode.Fingerprint)
 	if e == nil || e.epoch != m.epoch {
 		return false
 	}
@@ -65,6 +65,7 @@ func (s *State) Refused(m Message, now time.Time) bool {
 // accepted end is due again, as an end: the process that accepted it may have died
 // before it notified anybody.
 func (s *State) Restarted(then, now time.Time) {
+	s.wakeAll()
 	for _, e := range s.slots {
 		endOnly := !e.ended.IsZero() && (e.ended.Before(then) || e.alive.IsZero())
 		switch {
@@ -93,10 +94,10 @@ type StateStats struct {
 	Evicted int64 // changes dropped because MaxKeys was reached
 }
 
-// Stats returns the counts. It walks over all keys.
+// Stats returns the counts. A parked key has no change.
 func (s *State) Stats() StateStats {
 	st := StateStats{Keys: len(s.slots), Evicted: s.evicted}
-	for _, e := range s.slots {
+	for _, e := range s.live {
 		if e.known && e.ended.IsZero() && (e.over() && (!e.displaced() || s.cfg.Resend == 0) || e.accepted.IsZero()) {
 			st.Pending++
 		}
@@ -106,6 +107,7 @@ func (s *State) Stats() StateStats {
 
 // Repeat marks every live notification as due now.
 func (s *State) Repeat() {
+	s.wakeAll()
 	for _, e := range s.slots {
 		if e.ended.IsZero() || !e.sent.Add(s.cfg.Resend).After(e.ended.Add(s.cfg.ResolvedFor)) {
 			e.sent = time.Time{}

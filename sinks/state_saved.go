@@ -136,7 +136,7 @@ func (s *State) Import(in Saved, now time.Time) {
 		if m.Over {
 			e.ep.State = episodes.StateResolved
 		}
-		s.slots[fp] = e
+		s.put(fp, e)
 	}
 	for _, in := range in.Ended {
 		fp, ok := parseFingerprint(in.Fingerprint)
