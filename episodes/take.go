@@ -260,8 +260,11 @@ func (rs *ruleState) acceptUnless(h *window.Hit, now int64) {
 	if rs.armed != nil {
 		rs.armed.mute(key, values, h.T)
 	}
+	// An episode is pending for longer than `for` while a log that it waits for is not read. A
+	// line after that time would have found it firing. A line may be ahead of the clock.
+	last, read := int64(rs.rule.For)+rs.groups.firing.Lateness, min(h.T, now)
 	for _, ep := range rs.unless.concerned(rs, key, values) {
-		if ep.state == StatePending && h.T > ep.starts-int64(u.Within) {
+		if ep.state == StatePending && h.T > ep.starts-int64(u.Within) && read <= ep.starts+last {
 			ep.mute(h, now)
 		}
 	}
