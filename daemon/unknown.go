@@ -12,6 +12,7 @@ import (
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/loader"
 	"crowsnest/episodes"
+	"crowsnest/internal/times"
 	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/rules/selector"
@@ -153,16 +154,22 @@ func (d *Daemon) proofs(src sources.Source, from rules.Selector, reported map[st
 		return out
 	}
 	if src.Serves(from) {
-		out = append(out, d.pipe.watermark(src.Name(), lateness(src)))
+		out = append(out, d.pipe.watermark(src.Name(), from, lateness(src)))
 	}
 	return out
 }
 
-// watermark returns the watermark of a source, zero if it has none.
-func (p *pipeline) watermark(name string, late time.Duration) time.Time {
+// watermark returns the time up to which a source has read the streams that a selector
+// selects, zero if it has no watermark.
+func (p *pipeline) watermark(name string, from rules.Selector, late time.Duration) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.watermarks[name]
+	for _, l := range p.lagging[name] {
+		if l.Labels == nil || from.MaySelect(l.Labels, l.Unknown) {
+			t = times.Earlier(t, l.ReadUpTo)
+		}
+	}
 	if t.IsZero() {
 		return t
 	}
