@@ -15,11 +15,17 @@
 //	msg="nodes and machines agree" nodes=4 machines=4
 //	msg="nodes and machines differ" nodes=4 machines=3 nodes_without_machine=1 machines_without_node=0
 //	msg="no machine belongs to these nodes" nodes=4 machines=7
+//	msg="node is claimed by other machines" node=NODE machines=2 first=NAMESPACE/NAME
+//
+// A tenant may create a Machine that names any node, so a Machine has a node only if the
+// Node agrees: its annotations name the Machine, as Cluster API writes them, or without
+// such annotations both have one provider ID, or the Machine is in the namespace of the
+// configuration. The last line counts the Machines that only claim a node.
 //
 // The removal of an object is reported once, and only if it had no counterpart before.
 // A Machine that is being deleted counts as removed, unless it still has its node. The
-// last line states that none of the clusters that the API server manages is its own; the
-// comparison then writes no other line. These texts do not change.
+// line "no machine belongs to these nodes" states that none of the clusters that the API server manages is its own; the
+// comparison then writes no line about their nodes. These texts do not change.
 //
 // If the Cluster API is not installed, and was not according to the saved position,
 // there is nothing to watch: the source is up and idle, and checks again every

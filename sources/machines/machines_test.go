@@ -63,7 +63,13 @@ func (c *cluster) RoundTrip(r *http.Request) (*http.Response, error) {
 		var items []any
 		for _, n := range c.nodes {
 			name, id, _ := strings.Cut(n, "=")
-			items = append(items, map[string]any{"metadata": map[string]any{"name": name}, "spec": map[string]any{"providerID": id}})
+			id, recorded, _ := strings.Cut(id, "=") // the Machine in the annotations
+			id = providerID(id, name)
+			namespace, machine, _ := strings.Cut(recorded, "/")
+			items = append(items, map[string]any{
+				"metadata": map[string]any{"name": name, "annotations": map[string]string{"cluster.x-k8s.io/machine": machine, "cluster.x-k8s.io/cluster-namespace": namespace}},
+				"spec":     map[string]any{"providerID": id},
+			})
 		}
 		list(items)
 	case c.version == "":
@@ -80,6 +86,7 @@ func (c *cluster) RoundTrip(r *http.Request) (*http.Response, error) {
 				node, meta["deletionTimestamp"] = n, "2026-11-20T16:00:00Z"
 			}
 			node, id, _ := strings.Cut(node, "=")
+			id = providerID(id, node)
 			status := map[string]any{"phase": "Provisioning"}
 			if node != "" {
 				status = map[string]any{"phase": "Running", "nodeRef": map[string]any{"name": node}}
@@ -93,6 +100,17 @@ func (c *cluster) RoundTrip(r *http.Request) (*http.Response, error) {
 		http.NotFound(w, r)
 	}
 	return w.Result(), nil
+}
+
+// providerID returns the ID of a node, unless another one is given; "-" is none.
+func providerID(id, node string) string {
+	switch id {
+	case "":
+		return "cloud://" + node
+	case "-":
+		return ""
+	}
+	return id
 }
 
 // pipe stores lines.
@@ -184,6 +202,23 @@ func TestCompares(t *testing.T) {
 	f(Config{Cluster: "own"}, "n1", "a/own/m1=n1 b/other/m2=x",
 		`msg="node has a machine" node=n1 machine=a/m1 cluster=a/own`,
 		`msg="nodes and machines agree" nodes=1 machines=1`)
+	// A tenant's Machine names a node that is not its own, with and without the node's ID.
+	lacks := []string{
+		`msg="node is claimed by other machines" node=n2 machines=2 first=shop/fake`,
+		`msg="node has a machine" node=n1 machine=fleet-local/m1 cluster=fleet-local/local`,
+		`msg="node has no machine" node=n2`,
+		`msg="nodes and machines differ" nodes=2 machines=1 nodes_without_machine=1 machines_without_node=0`,
+	}
+	f(Config{}, "n1==fleet-local/m1 n2==fleet-local/m2", "fleet-local/local/m1=n1 shop/c/fake=n2=- team/local/m2=n2", lacks...)
+	f(Config{Namespace: "fleet-local"}, "n1=- n2=-=/m2", "fleet-local/local/m1=n1=- fleet-local/local/m3=n2=-",
+		`msg="node is claimed by other machines" node=n2 machines=1 first=fleet-local/m3`,
+		`msg="node has a machine" node=n1 machine=fleet-local/m1 cluster=fleet-local/local`,
+		`msg="node has no machine" node=n2`,
+		`msg="machine has no node" machine=fleet-local/m3 cluster=fleet-local/local phase=Running`,
+		`msg="nodes and machines differ" nodes=2 machines=2 nodes_without_machine=1 machines_without_node=1`)
+	f(Config{}, "n1=-", "shop/c/fake=n1=-",
+		`msg="node is claimed by other machines" node=n1 machines=1 first=shop/fake`,
+		`msg="no machine belongs to these nodes" nodes=1 machines=1`)
 }
 
 func TestGone(t *testing.T) {

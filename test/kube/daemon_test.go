@@ -147,7 +147,7 @@ func TestE2EDaemon(t *testing.T) {
 	machine := func(name, node string) kubelab.Object {
 		return kubelab.Object{
 			"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine", "metadata": kubelab.Object{"name": name},
-			"spec": kubelab.Object{"clusterName": "local"}, "status": kubelab.Object{"phase": "Running", "nodeRef": kubelab.Object{"name": node}},
+			"spec": kubelab.Object{"clusterName": "local", "providerID": "lab://" + node}, "status": kubelab.Object{"phase": "Running", "nodeRef": kubelab.Object{"name": node}},
 		}
 	}
 	require.Eventually(t, func() bool {

@@ -95,7 +95,7 @@ func (l *Lab) token(ns, account string, spec Object) string {
 // Node creates a node whose kubelet listens on a port of 127.0.0.1.
 func (l *Lab) Node(name string, port int) {
 	l.t.Helper()
-	l.Do(http.MethodPost, "/api/v1/nodes", Object{"metadata": Object{"name": name}})
+	l.Do(http.MethodPost, "/api/v1/nodes", Object{"metadata": Object{"name": name}, "spec": Object{"providerID": "lab://" + name}})
 	l.Do(http.MethodPatch, "/api/v1/nodes/"+name+"/status", Object{"status": Object{
 		"addresses":       []Object{{"type": "InternalIP", "address": "127.0.0.1"}},
 		"daemonEndpoints": Object{"kubeletEndpoint": Object{"Port": port}},

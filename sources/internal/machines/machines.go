@@ -14,7 +14,15 @@ import (
 )
 
 // Node is the part of a Node that is compared.
-type Node struct{ Name, ProviderID string }
+type Node struct {
+	Name, ProviderID string
+	// Machine is the Machine that Cluster API recorded in the Node's annotations; its
+	// namespace is missing if Cluster API did not record one.
+	Machine Reference
+}
+
+// Reference names an object.
+type Reference struct{ Namespace, Name string }
 
 // Machine is the part of a Machine that is compared.
 type Machine struct {
@@ -27,14 +35,19 @@ type Machine struct {
 func ReadNode(in json.RawMessage) (Node, error) {
 	var n struct {
 		Metadata struct {
-			Name string `json:"name"`
+			Name        string            `json:"name"`
+			Annotations map[string]string `json:"annotations"`
 		} `json:"metadata"`
 		Spec struct {
 			ProviderID string `json:"providerID"`
 		} `json:"spec"`
 	}
 	err := json.Unmarshal(in, &n)
-	return Node{n.Metadata.Name, n.Spec.ProviderID}, err
+	recorded := n.Metadata.Annotations
+	return Node{
+		Name: n.Metadata.Name, ProviderID: n.Spec.ProviderID,
+		Machine: Reference{recorded["cluster.x-k8s.io/cluster-namespace"], recorded["cluster.x-k8s.io/machine"]},
+	}, err
 }
 
 // ReadMachine decodes a Machine of any version.
@@ -66,9 +79,9 @@ func ReadMachine(in json.RawMessage) (Machine, error) {
 func (m Machine) name() string    { return m.Namespace + "/" + m.Name }
 func (m Machine) cluster() string { return m.Namespace + "/" + m.Cluster }
 
-// is reports whether the Machine is the node. Nodes of other clusters may have the same
-// name; the provider ID distinguishes them if both have one.
-func (m Machine) is(n Node) bool {
+// claims reports whether the Machine says that it is the node. Nodes of other clusters may
+// have the same name; the provider ID distinguishes them if both have one.
+func (m Machine) claims(n Node) bool {
 	a, b := m.ProviderID, n.ProviderID
 	return m.Node == n.Name && (a == b || a == "" || b == "")
 }
@@ -77,12 +90,27 @@ func (m Machine) is(n Node) bool {
 // their Cluster has at least one Machine that is a node here.
 type Selection struct{ Namespace, Cluster string }
 
+func (s Selection) given() bool { return s.Namespace != "" || s.Cluster != "" }
+
+// is reports whether the Machine is the node. A tenant can write any node into a Machine,
+// but nothing into the Node: the Machine that the Node's annotations name is the node, and
+// without them a Machine with the Node's provider ID or of a selected Cluster.
+func (s Selection) is(m Machine, n Node) bool {
+	if !m.claims(n) {
+		return false
+	}
+	if r := n.Machine; r.Name != "" {
+		return r.Name == m.Name && (r.Namespace == m.Namespace || r.Namespace == "")
+	}
+	return n.ProviderID != "" && n.ProviderID == m.ProviderID || s.Namespace != "" && s.Namespace == m.Namespace
+}
+
 // own returns the Machines of this cluster.
 func (s Selection) own(nodes map[string]Node, all []Machine) []Machine {
 	ours := map[string]bool{}
 	for _, m := range all {
 		n, there := nodes[m.Node]
-		if s.Namespace != "" || s.Cluster != "" || there && m.is(n) {
+		if s.given() || there && s.is(m, n) {
 			ours[m.cluster()] = true
 		}
 	}
@@ -104,20 +132,21 @@ type Lacking struct {
 func (s Selection) Compare(nodes map[string]Node, all []Machine, last Lacking) (lines []string, now Lacking) {
 	own := s.own(nodes, all)
 	lines, now = []string{foreign(len(nodes), len(all))}, last
-	if len(own) > 0 || s.Namespace != "" || s.Cluster != "" {
-		lines, now = report(nodes, own, last)
+	if len(own) > 0 || s.given() {
+		lines, now = s.report(nodes, own, last)
 	}
+	lines = append(s.claims(nodes, all), lines...)
 	now.Compared = true
 	return lines, now
 }
 
 // report returns the lines about the Machines of this cluster. last are the objects without a
 // counterpart in the previous one.
-func report(nodes map[string]Node, own []Machine, last Lacking) (lines []string, now Lacking) {
+func (s Selection) report(nodes map[string]Node, own []Machine, last Lacking) (lines []string, now Lacking) {
 	slices.SortFunc(own, func(a, b Machine) int { return cmp.Compare(a.name(), b.name()) })
 	of, there := map[string]Machine{}, map[string]bool{}
 	for _, m := range own {
-		if n, ok := nodes[m.Node]; ok && m.is(n) {
+		if n, ok := nodes[m.Node]; ok && s.is(m, n) {
 			of[n.Name] = m
 			there[m.name()] = true
 		}
@@ -149,6 +178,22 @@ func report(nodes map[string]Node, own []Machine, last Lacking) (lines []string,
 		}
 	}
 	return append(lines, summary(len(nodes), len(own), now)), now
+}
+
+// claims returns a line for each node that is claimed by Machines which are not the node.
+func (s Selection) claims(nodes map[string]Node, all []Machine) []string {
+	claims := map[string][]string{}
+	for _, m := range all {
+		if n, ok := nodes[m.Node]; ok && m.claims(n) && !s.is(m, n) {
+			claims[n.Name] = append(claims[n.Name], m.name())
+		}
+	}
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(claims)) {
+		lines = append(lines, logline.Format("node is claimed by other machines", "node", name,
+			"machines", strconv.Itoa(len(claims[name])), "first", slices.Min(claims[name])))
+	}
+	return lines
 }
 
 func summary(nodes, machines int, now Lacking) string {
