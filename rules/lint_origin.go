@@ -19,7 +19,7 @@ func (c *compiler) addNamespace(a *ClearOrUnless) {
 	a.Same, a.NamespaceAdded = append(slices.Clone(a.Same), "namespace"), true
 }
 
-// lintOrigin checks which lines can change the episodes of another namespace.
+// lintOrigin checks which lines can join, or change the episodes of another namespace.
 func (l *linter) lintOrigin() {
 	if l.Keys.Broken("origin") || l.Keys.Missing("origin") || l.rule.Infrastructure || l.Keys.Broken("by") {
 		return
@@ -33,6 +33,10 @@ func (l *linter) lintOrigin() {
 				"capture it under another name, such as object_namespace")
 		}
 		return
+	}
+	foreign := func(p rulePart) bool { return !namesNamespace(p.from) }
+	if slices.ContainsFunc(partsOf(l.rule), foreign) && l.rule.Distinct != "namespace" {
+		l.warnAt(l.Keys.At, "foreign-key", "every namespace is trusted, so a line of one joins the alert of another, which then says nothing new", fixForeign)
 	}
 	if a := l.rule.Clear; a != nil && l.Keys.Good("clear") && !namesNamespace(a.From) {
 		l.warnAt(l.Keys.Key("clear"), "foreign-clear", "every namespace is trusted, so a line of one can end the failure of another: `clear` does not share the namespace", fixForeign)

@@ -22,8 +22,8 @@ func TestSetBelieves(t *testing.T) {
 	require.True(t, (&Set{}).Trusts(infra, tenant), "no list")
 }
 
-// Every shipped rule says whose lines it believes. Where one that believes
-// everybody can be ended or muted by a line, the line shares the namespace.
+// Every shipped rule says whose lines it believes. One that believes everybody has
+// an alert per namespace, which only lines of that namespace end or mute.
 func TestShippedOrigins(t *testing.T) {
 	files, err := rulefiles.ReadFS(Shipped())
 	require.NoError(t, err)
@@ -39,6 +39,7 @@ func TestShippedOrigins(t *testing.T) {
 		if r.Infrastructure {
 			continue
 		}
+		require.Contains(t, r.By, "namespace", r.Alert)
 		for _, a := range []*ClearOrUnless{r.Clear, r.Unless} {
 			if a != nil {
 				require.Contains(t, a.Same, "namespace", r.Alert)
