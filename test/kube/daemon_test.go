@@ -1,6 +1,5 @@
 //go:build e2e
 
-// Package kube runs the daemon against a real Kubernetes API.
 package kube
 
 import (
