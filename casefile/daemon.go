@@ -113,7 +113,7 @@ func FailureOf(e web.Episode) Failure {
 	f := Failure{
 		Fingerprint: e.Fingerprint, Alert: line(e.Alert), State: e.State, Ended: web.ReasonText(e.Reason), OnHold: e.Held,
 		Severity: line(e.Labels["severity"]), Labels: labels(e.Labels), Since: e.StartsAt.UTC(), FiredAt: e.FiredAt,
-		LastSeen: e.LastSeen.UTC(), EndsAt: e.EndsAt, Count: e.Count, FirstLine: line(e.First), Line: line(e.Line),
+		LastSeen: e.LastSeen.UTC(), EndsAt: e.EndsAt, Count: e.Count, FirstLine: e.First.Map(line), Line: e.Line.Map(line),
 		Log: line(e.Annotations["origin"]),
 	}
 	if c := e.Cause; c != nil {
@@ -195,7 +195,7 @@ func (w *watch) timelines(subject web.Timeline) {
 }
 
 func entryOf(ev web.Event, f Failure) Entry {
-	e := Entry{At: ev.At, Kind: ev.Kind, Text: f.Alert + ": " + line(ev.Text), Line: line(ev.Line), Log: line(ev.Log), Of: []int{f.ID}}
+	e := Entry{At: ev.At, Kind: ev.Kind, Text: f.Alert + ": " + line(ev.Text), Line: ev.Line.Map(line), Log: line(ev.Log), Of: []int{f.ID}}
 	if e.Kind == string(episodes.EventOpened) {
 		e.Kind = kindBegan
 	}

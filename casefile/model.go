@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/redact"
 )
 
 // Format is the version of the JSON form. It rises if a field changes its meaning or goes;
@@ -70,8 +71,8 @@ type Failure struct {
 	EndsAt      *time.Time        `json:"ends_at,omitempty"`
 	Count       int64             `json:"count" jsonschema_description:"Matching lines."`
 	Log         string            `json:"log,omitempty" jsonschema_description:"Log that the lines came from."`
-	FirstLine   string            `json:"first_line,omitempty"`
-	Line        string            `json:"line,omitempty" jsonschema_description:"Newest matching line."`
+	FirstLine   redact.Text       `json:"first_line,omitempty"`
+	Line        redact.Text       `json:"line,omitempty" jsonschema_description:"Newest matching line."`
 	Remediation string            `json:"remediation,omitempty" jsonschema_description:"What to do."`
 	Runbook     string            `json:"runbook_url,omitempty"`
 	Affected    string            `json:"affected,omitempty" jsonschema_description:"The running version compared with the affected ones; absent: the rule lists no versions."`
@@ -101,13 +102,13 @@ type Chain struct {
 
 // Entry is one event of the timeline.
 type Entry struct {
-	At     *time.Time `json:"at,omitempty" jsonschema_description:"Absent: the present state."`
-	Kind   string     `json:"kind" jsonschema_description:"line: of a log. began, fired, ended: of a failure. Others have the names of the events in the API of the daemon."`
-	Source string     `json:"source,omitempty" jsonschema_description:"Kind of the source of the line: pod log, journal, Events, objects or log."`
-	Log    string     `json:"log,omitempty" jsonschema_description:"Log that the line came from."`
-	Text   string     `json:"text"`
-	Line   string     `json:"line,omitempty"`
-	Of     []int      `json:"of" jsonschema_description:"Numbers of the failures that the entry belongs to."`
+	At     *time.Time  `json:"at,omitempty" jsonschema_description:"Absent: the present state."`
+	Kind   string      `json:"kind" jsonschema_description:"line: of a log. began, fired, ended: of a failure. Others have the names of the events in the API of the daemon."`
+	Source string      `json:"source,omitempty" jsonschema_description:"Kind of the source of the line: pod log, journal, Events, objects or log."`
+	Log    string      `json:"log,omitempty" jsonschema_description:"Log that the line came from."`
+	Text   string      `json:"text"`
+	Line   redact.Text `json:"line,omitempty"`
+	Of     []int       `json:"of" jsonschema_description:"Numbers of the failures that the entry belongs to."`
 }
 
 // Gap is something that could not be seen.

@@ -100,7 +100,7 @@ func (in *Recorded) failure(a replay.Alert) Failure {
 		Fingerprint: e.Fingerprint.String(), Alert: e.Alert, State: e.State, Ended: web.ReasonText(e.Reason),
 		OnHold: e.OnHold, WaitsFor: e.WaitsFor, Severity: e.Labels["severity"], Since: e.ActiveAt().UTC(), FiredAt: optional(a.Fired),
 		LastSeen: e.LastSeen.UTC(), EndsAt: optional(e.EndsAt), Count: e.Count,
-		Labels: map[string]string{}, Log: in.Lines.clean(e.Origin), FirstLine: in.Lines.clean(e.First), Line: in.Lines.clean(e.Line),
+		Labels: map[string]string{}, Log: in.Lines.clean(e.Origin), FirstLine: e.First.Map(in.Lines.clean), Line: e.Line.Map(in.Lines.clean),
 	}
 	for name, value := range e.Labels {
 		f.Labels[name] = in.Lines.clean(value)

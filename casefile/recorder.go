@@ -53,9 +53,9 @@ type lineGroup struct {
 }
 
 type keptLine struct {
-	at       time.Time
-	text     string
-	redacted bool
+	at    time.Time
+	raw   string // before it is redacted; "" after that
+	clean redact.Text
 }
 
 // Add takes hits of an input, as replay.ScanOptions.OnHits passes them.
@@ -77,15 +77,15 @@ func (r *Recorder) add(file string, h *matcher.Hit) {
 		r.groups[k] = g
 	}
 	g.count++
-	l := keptLine{at: h.Time, text: h.Line}
+	l := keptLine{at: h.Time, raw: h.Line}
 	if len(g.first) < firstLines {
 		g.first = append(g.first, r.finished(l))
 		return
 	}
-	if len(l.text) > maxRaw {
+	if len(l.raw) > maxRaw {
 		l = r.finished(l)
 	} else {
-		l.text = strings.Clone(l.text)
+		l.raw = strings.Clone(l.raw)
 	}
 	if len(g.last) == lastLines {
 		copy(g.last, g.last[1:])
@@ -96,14 +96,14 @@ func (r *Recorder) add(file string, h *matcher.Hit) {
 
 // finished redacts a line, and then truncates it.
 func (r *Recorder) finished(l keptLine) keptLine {
-	if !l.redacted {
-		l.text, l.redacted = strings.Clone(line(text.Truncate(r.redact.String(l.text), render.MaxLine))), true
+	if l.raw != "" {
+		l.raw, l.clean = "", text.Truncate(r.redact.Text(l.raw), render.MaxLine).Map(line).Clone()
 	}
 	return l
 }
 
 // clean redacts a text that is not a log line, such as a path.
-func (r *Recorder) clean(s string) string { return line(r.redact.String(s)) }
+func (r *Recorder) clean(s string) string { return line(string(r.redact.Text(s))) }
 
 // The kinds of logs.
 const (
@@ -164,8 +164,9 @@ func logOf(file string, l matcher.Labels) string {
 // parts is one entry.
 func (r *Recorder) entries(failures []Failure, rulesOf []*rules.Rule) []Entry {
 	type place struct {
-		at        time.Time
-		log, line string
+		at   time.Time
+		log  string
+		line redact.Text
 	}
 	at := map[place]int{}
 	var out []Entry
@@ -178,11 +179,11 @@ func (r *Recorder) entries(failures []Failure, rulesOf []*rules.Rule) []Entry {
 			if rest > 0 && i == len(g.first) {
 				told += fmt.Sprintf("; %s of them before it are omitted", text.Digits(rest))
 			}
-			p := place{l.at, k.log, l.text}
+			p := place{l.at, k.log, l.clean}
 			e, known := at[p]
 			if !known {
 				e, at[p] = len(out), len(out)
-				out = append(out, Entry{At: optional(l.at), Kind: kindLine, Source: g.source, Log: r.clean(k.log), Line: l.text, Of: []int{}})
+				out = append(out, Entry{At: optional(l.at), Kind: kindLine, Source: g.source, Log: r.clean(k.log), Line: l.clean, Of: []int{}})
 			} else {
 				told = "; " + told
 			}

@@ -189,11 +189,11 @@ func examples(f Failure) string {
 	case f.FirstLine == "" && f.Line == "":
 		return ""
 	case f.FirstLine == "" || f.FirstLine == f.Line:
-		return f.Line + "\n"
+		return string(f.Line + "\n")
 	case f.Line == "":
-		return f.FirstLine + "\n"
+		return string(f.FirstLine + "\n")
 	}
-	return f.FirstLine + "\n" + f.Line + "\n"
+	return string(f.FirstLine + "\n" + f.Line + "\n")
 }
 
 func (c *Case) chains(w *writer) {
@@ -231,7 +231,7 @@ func (c *Case) timeline(w *writer) {
 		}
 		w.f("\n")
 		if e.Line != "" {
-			w.f("\n%s\n", indent(markdown.Block("", e.Line+"\n")))
+			w.f("\n%s\n", indent(markdown.Block("", string(e.Line+"\n"))))
 		}
 	}
 }

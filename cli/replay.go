@@ -189,7 +189,7 @@ func (c *cli) writeReplay(f replayFlags, r replay.Report, unknown []sentinel.Unk
 	examples := map[string]string{}
 	for _, a := range r.Alerts {
 		if examples[a.Episode.Alert] == "" {
-			examples[a.Episode.Alert] = a.Episode.Line
+			examples[a.Episode.Alert] = string(a.Episode.Line)
 		}
 	}
 	// Do not extrapolate from less than a day.

@@ -273,7 +273,7 @@ func requireTimeline(t *testing.T, s *ship) {
 	require.NotContains(t, body, "hunter2")
 	kinds := map[string]string{}
 	for _, ev := range got.Data.Events {
-		kinds[ev.Kind] = ev.Text + "|" + ev.Line
+		kinds[ev.Kind] = ev.Text + "|" + string(ev.Line)
 	}
 	require.Equal(t, "the condition became true|text of a, password=<redacted>", kinds["opened"])
 	require.Equal(t, "ended: a log line reports the recovery (log of namespace team-a, pod vc-0, container syncer)|recovered", kinds["ended"])

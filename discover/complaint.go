@@ -16,8 +16,10 @@ type Complaint struct {
 	// Key identifies the pattern: equal for lines that differ only in what placeholders
 	// replace.
 	Key uint64
+	// Line is the whole line, at most maxComplaint bytes of it.
+	Line redact.Text
 	// Object names what the line is about; "" if it names nothing.
-	Object string
+	Object redact.Text
 	// Words is how severe the wording is, from 0 to 3.
 	Words int
 	// Passes means that such a complaint usually ends by itself, such as a conflict of
@@ -30,7 +32,7 @@ type Complaint struct {
 	Ends bool
 	// Thing is the first name in a line without an Object, such as that of a device; "" if
 	// there is none. It may vary although the failure is the same.
-	Thing string
+	Thing redact.Text
 }
 
 // Urgent reports whether the line states an error, or words that amount to one.
@@ -54,9 +56,13 @@ type ComplaintReader struct {
 const maxComplaint = 16 << 10
 
 // Read reads a line, or a record of several, without its envelope. ok is false if it does
-// not complain, or belongs to a line before it.
-func (r *ComplaintReader) Read(line string) (c Complaint, ok bool) {
-	line = line[:min(len(line), maxComplaint)]
+// not complain, or belongs to a line before it. The line decides whether it complains; all
+// texts come from the line as the redactor leaves it.
+func (r *ComplaintReader) Read(line string, red *redact.Redactor) (c Complaint, ok bool) {
+	if len(line) > maxComplaint { // without its last word, which may be half a secret
+		line = line[:1+strings.LastIndexAny(line[:maxComplaint], " \n")]
+	}
+	raw := line
 	crash := strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
 	if !crash && continuation(line) {
 		return c, false
@@ -77,16 +83,25 @@ func (r *ComplaintReader) Read(line string) (c Complaint, ok bool) {
 	r.mask(message, err)
 	var j judgement
 	j.judge(r.masked) // "0 errors" is no complaint
-	r.unify(message, err)
-	c.Level, c.Key, c.Words = p.Level, xxhash.Sum64(r.masked), int(j.weight)
+	c.Level, c.Words = p.Level, int(j.weight)
 	c.Passes, c.Waits = j.patience&transient != 0, p.Level < levelWarning && j.weight == 0 && j.patience&waits != 0
 	switch {
 	case p.Level >= levelWarning:
 	case p.Level == levelDebug, !c.Waits && j.weight < ordinary:
 		return c, false
 	}
-	if c.Object = r.object(line); c.Object == "" {
-		c.Thing = r.thing()
+	if c.Line = red.Text(raw); string(c.Line) != raw {
+		if p, line = r.parse(string(c.Line)); p.Message == "" {
+			p.Message = line
+		}
+		r.read = p
+		message, err = firstLine(p.Message, maxMessage), firstLine(p.Error, maxError)
+		r.mask(message, err)
+	}
+	r.unify(message, err)
+	c.Key = xxhash.Sum64(r.masked)
+	if c.Object = red.Part(raw, c.Line, r.object(line)); c.Object == "" {
+		c.Thing = red.Part(raw, c.Line, r.thing())
 	}
 	// A line that is harmless by its level is ordinary unless it repeats for one object.
 	return c, p.Level > levelInfo || c.Object != ""
@@ -139,17 +154,18 @@ func (r *ComplaintReader) append(message, err string, zeros bool) []byte {
 	return out
 }
 
-// Template returns the pattern of the last line with placeholders, and that of its error;
-// "" if it states none. Secrets are hidden unless the redactor is nil.
-func (r *ComplaintReader) Template(red *redact.Redactor) (message, err string) {
-	message, err = r.read.Message, r.read.Error
-	if red != nil {
-		message, err = red.String(message), red.String(err)
+// Template returns the pattern of the last line with placeholders, and the pattern of its
+// error; "" if it states none. The redactor sees each again: decoding may have uncovered a
+// secret.
+func (r *ComplaintReader) Template(red *redact.Redactor) (message, err redact.Text) {
+	message, err = red.Text(r.read.Message), red.Text(r.read.Error)
+	message = message.Map(func(s string) string { return text.Ends(firstLine(s, len(s)), maxMessage) })
+	err = err.Map(func(s string) string { return text.Ends(Essence(strings.TrimSpace(s)), maxError) })
+	mask := func(s string) string {
+		r.masked = r.append(s, "", true)
+		return strings.TrimSpace(string(r.masked))
 	}
-	message, err = firstLine(message, len(message)), Essence(strings.TrimSpace(err))
-	r.masked = r.append(text.Ends(message, maxMessage), text.Ends(err, maxError), true)
-	message, err, _ = strings.Cut(string(r.masked), errorSeparator)
-	return strings.TrimSpace(message), strings.TrimSpace(err)
+	return message.Map(mask), err.Map(mask)
 }
 
 // object returns the object of the last line: that of its fields, or else the first name

@@ -50,7 +50,7 @@ func summary(r Report) []string {
 	for _, p := range r.Patterns {
 		text := fmt.Sprintf("%s %d %s", p.Level, p.Count, p.Template)
 		if p.Error != "" {
-			text += " | " + p.Error
+			text += " | " + string(p.Error)
 		}
 		for _, v := range p.Variants {
 			text += fmt.Sprintf(" (%d %s | %s)", v.Count, v.Template, v.Error)
@@ -291,7 +291,7 @@ func TestProposeFor(t *testing.T) {
 	r := find(t, nil, Options{}, input("a", b.String(), nil))
 	require.Equal(t, []string{"error 5 cannot feed the old and hungry <*> today"}, summary(r))
 	require.Equal(t, []string{"cannot feed the old and hungry"}, ProposeFor(r.Patterns[0])[0].Texts)
-	require.Equal(t, []string{"cannot feed the old and hungry ant today"}, Propose(r.Patterns[0].Example)[0].Texts)
+	require.Equal(t, []string{"cannot feed the old and hungry ant today"}, Propose(string(r.Patterns[0].Example))[0].Texts)
 }
 
 // Lines that differ only in values have one shape; others do not.

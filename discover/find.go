@@ -357,9 +357,7 @@ func (f *Finder) keep(line string) string {
 	if len(line) <= maxExample {
 		return strings.Clone(line)
 	}
-	if f.opt.Redactor != nil {
-		line = f.opt.Redactor.String(line)
-	}
+	line = string(f.opt.Redactor.Text(line))
 	return strings.Clone(line[:min(len(line), maxExample)])
 }
 

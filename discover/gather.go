@@ -42,7 +42,7 @@ func (p *Proposal) variantProposal(v *Pattern) (Proposal, bool) {
 		q = all[k]
 	}
 	// The cause, in the words that both share.
-	if t := p.LongestText(); strings.Contains(q.Line, t) && strings.Contains(v.Template+"\n"+v.Error, t) {
+	if t := p.LongestText(); strings.Contains(q.Line, t) && strings.Contains(string(v.Template+"\n"+v.Error), t) {
 		q.Texts = slices.DeleteFunc(slices.Clone(q.Texts), func(own string) bool { return strings.Contains(t, own) })
 		if !slices.ContainsFunc(q.Texts, func(own string) bool { return strings.Contains(own, t) }) {
 			q.Texts = append(q.Texts, t)

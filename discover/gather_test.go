@@ -5,11 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"crowsnest/redact"
 	"github.com/stretchr/testify/require"
 )
 
 // wording returns a pattern of one line.
-func wording(text string) Pattern {
+func wording(text redact.Text) Pattern {
 	return Pattern{Template: text, Example: "E0101 10:00:00.0 1 a.go:1] " + text}
 }
 
@@ -17,10 +18,10 @@ func wording(text string) Pattern {
 func TestGather(t *testing.T) {
 	f := func(first string, variants []string, wantOthers [][]string, wantLeft ...string) {
 		t.Helper()
-		p := ProposeFor(wording(first))[0]
+		p := ProposeFor(wording(redact.Text(first)))[0]
 		all := make([]Pattern, len(variants))
 		for i, v := range variants {
-			all[i] = wording(v)
+			all[i] = wording(redact.Text(v))
 		}
 		others, left := Gather(&p, all)
 		var gotOthers [][]string
@@ -29,7 +30,7 @@ func TestGather(t *testing.T) {
 		}
 		var gotLeft []string
 		for _, l := range left {
-			gotLeft = append(gotLeft, l.Template)
+			gotLeft = append(gotLeft, string(l.Template))
 		}
 		require.Equal(t, wantOthers, gotOthers)
 		require.Equal(t, wantLeft, gotLeft)
@@ -54,7 +55,7 @@ func TestGather(t *testing.T) {
 // A variant contains the text of the cause, and captures the object if it names one.
 func TestGatherCause(t *testing.T) {
 	line := func(msg, err, fields string) Pattern {
-		return Pattern{Template: msg, Error: err, Example: fmt.Sprintf("E0101 10:00:00.0 1 a.go:1] %q err=%q%s", msg, err, fields)}
+		return Pattern{Template: redact.Text(msg), Error: redact.Text(err), Example: redact.Text(fmt.Sprintf("E0101 10:00:00.0 1 a.go:1] %q err=%q%s", msg, err, fields))}
 	}
 	p := ProposeFor(line("Sync failed", "quota of tenant is used up", ` Claim="shop/a"`))[0]
 	require.Equal(t, "Claim", p.Object)

@@ -23,6 +23,10 @@ const (
 	maskSecret   = redact.Mask
 )
 
+var placeholders = []redact.Text{
+	maskNumber, maskDuration, maskTime, maskAddress, maskURL, maskPath, maskObject, maskName, maskID, maskType, maskAny, maskSecret, errorSeparator,
+}
+
 // span is a part of a text: fixed, or to be replaced by a placeholder.
 type span struct {
 	start, end int

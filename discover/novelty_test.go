@@ -64,7 +64,7 @@ func TestNoveltyByLines(t *testing.T) {
 	why := func(n int, labels matcher.Labels) map[string]string {
 		out := map[string]string{}
 		for _, p := range find(t, nil, Options{}, input("a", log(n, "cannot feed the ant", "the door of the barn is broken", "unable to wash the bee"), labels)).Patterns {
-			out[p.Template] = strings.Join(p.Why, "; ")
+			out[string(p.Template)] = strings.Join(p.Why, "; ")
 		}
 		return out
 	}

@@ -65,8 +65,8 @@ func TestOrder(t *testing.T) {
 		}
 	}
 	for i, p := range r.Patterns {
-		order = append(order, worth[p.Example])
-		t.Logf("%3d %s %.1f %s %s | %s", i+1, worth[p.Example], p.Score, p.Level, p.Template, p.Error)
+		order = append(order, worth[string(p.Example)])
+		t.Logf("%3d %s %.1f %s %s | %s", i+1, worth[string(p.Example)], p.Score, p.Level, p.Template, p.Error)
 	}
 	count := func(marks []string, mark string) (n int) {
 		for _, m := range marks {

@@ -54,7 +54,9 @@ func Propose(line string) []Proposal { return propose(line, "") }
 
 // ProposeFor is Propose for the example of a pattern. It does not use texts that
 // vary between the lines of the pattern.
-func ProposeFor(p Pattern) []Proposal { return propose(p.Example, p.Template+"\n"+p.Error) }
+func ProposeFor(p Pattern) []Proposal {
+	return propose(string(p.Example), string(p.Template+"\n"+p.Error))
+}
 
 // propose uses only texts that the template contains, if there is one.
 func propose(line, template string) []Proposal {

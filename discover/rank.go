@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,8 +18,8 @@ type Pattern struct {
 	ID string `json:"id"`
 	// Template is the message with placeholders. Error is the template of the
 	// error in the lines, "" if they state none.
-	Template string `json:"template"`
-	Error    string `json:"error,omitempty"`
+	Template redact.Text `json:"template"`
+	Error    redact.Text `json:"error,omitempty"`
 	// Level is the highest level of its lines.
 	Level Level `json:"level"`
 	Count int64 `json:"count"`
@@ -34,7 +35,7 @@ type Pattern struct {
 	Why   []string `json:"why,omitempty"`
 	// Example is the first line of the pattern, without its envelope. Input,
 	// LineNumber and Labels say where it was read.
-	Example    string         `json:"example"`
+	Example    redact.Text    `json:"example"`
 	Input      string         `json:"input"`
 	LineNumber int64          `json:"line_number"`
 	Labels     matcher.Labels `json:"labels"`
@@ -132,46 +133,45 @@ func (p *pattern) export(red *redact.Redactor) Pattern {
 	out := Pattern{
 		Level: p.level, Count: p.count, Streams: len(p.streams), MoreStreams: len(p.streams) == maxStreams,
 		First: stated(p.first), Last: stated(p.last),
-		Example: x.line, Input: x.input, LineNumber: x.number, Labels: x.labels,
+		Example: red.Text(x.line), Input: x.input, LineNumber: x.number, Labels: x.labels,
 	}
-	words := p.words
-	if red != nil {
-		said := x.reading.Message + "\n" + x.reading.Error
-		hidden := red.String(said)
-		if out.Example = red.String(x.line); hidden != said {
-			words = make([]string, len(p.words))
-			for i, w := range p.words {
-				words[i] = hideWord(red, said, hidden, w)
-			}
+	said := x.reading.Message + "\n" + x.reading.Error
+	hidden := red.Text(said)
+	var text redact.Text
+	for i, w := range p.words {
+		if i > 0 {
+			text += " "
 		}
+		text += hideWord(red, x.line, out.Example, said, hidden, w)
 	}
-	text := strings.Join(words, " ")
-	out.Template, out.Error, _ = strings.Cut(text, errorSeparator)
-	out.Template, out.Error = strings.TrimSpace(out.Template), strings.TrimSpace(out.Error)
+	out.Template, out.Error = text, ""
+	if at := strings.Index(string(text), errorSeparator); at >= 0 {
+		out.Template, out.Error = text[:at], text[at+len(errorSeparator):]
+	}
+	out.Template, out.Error = out.Template.Map(strings.TrimSpace), out.Error.Map(strings.TrimSpace)
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text)) // never fails
 	out.ID = fmt.Sprintf("%016x", h.Sum64())
 	return out
 }
 
-// hideWord masks a token that contains part of a secret: its fixed parts must still
-// be in the redacted text.
-func hideWord(red *redact.Redactor, said, hidden, word string) string {
-	rest := word
-	for rest != "" {
-		open := strings.IndexByte(rest, '<')
-		piece := rest
-		if open >= 0 {
-			piece = rest[:open]
+// hideWord returns a token of a pattern, or a mask if it contains part of a secret: its
+// fixed parts must still be in the redacted line and in its redacted message.
+func hideWord(red *redact.Redactor, line string, hiddenLine redact.Text, said string, hidden redact.Text, word string) (out redact.Text) {
+	for word != "" {
+		if k := slices.IndexFunc(placeholders, func(m redact.Text) bool { return strings.HasPrefix(word, string(m)) }); k >= 0 {
+			out, word = out+placeholders[k], word[len(placeholders[k]):]
+			continue
 		}
-		if piece != "" && piece != errorSeparator && red.Part(said, hidden, piece) != piece {
+		end := 1 + strings.IndexByte(word[1:], '<')
+		if end == 0 {
+			end = len(word)
+		}
+		piece := red.Part(said, hidden, word[:end])
+		if string(piece) != word[:end] || strings.Contains(line, word[:end]) && !strings.Contains(string(hiddenLine), word[:end]) {
 			return redact.Mask
 		}
-		end := strings.IndexByte(rest, '>')
-		if open < 0 || end < open {
-			break
-		}
-		rest = rest[end+1:]
+		out, word = out+piece, word[end:]
 	}
-	return word
+	return out
 }

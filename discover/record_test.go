@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/redact"
 )
 
 // What a client ends is no failure of the program; a deadline, and what the program itself
@@ -15,7 +17,7 @@ func TestClientLeft(t *testing.T) {
 		t.Helper()
 		for _, line := range lines {
 			var r ComplaintReader
-			_, ok := r.Read(line)
+			_, ok := r.Read(line, nil)
 			require.Equal(t, want, ok, line)
 		}
 	}
@@ -45,14 +47,14 @@ func TestZeroIsANumber(t *testing.T) {
 	var r ComplaintReader
 	keys := map[uint64]bool{}
 	for _, n := range []int{0, 7, 12} {
-		c, ok := r.Read(fmt.Sprintf(`E0302 10:00:00.000000       1 probe.go:3] "Probe failed" err="failure %d of the check"`, n))
+		c, ok := r.Read(fmt.Sprintf(`E0302 10:00:00.000000       1 probe.go:3] "Probe failed" err="failure %d of the check"`, n), nil)
 		require.True(t, ok)
 		_, err := r.Template(nil)
 		require.Equal(t, "failure <num> of the check", err)
 		keys[c.Key] = true
 	}
 	require.Len(t, keys, 1)
-	_, ok := r.Read("2026-03-02 10:00:00 sync finished with failures: 0")
+	_, ok := r.Read("2026-03-02 10:00:00 sync finished with failures: 0", nil)
 	require.False(t, ok)
 }
 
@@ -60,10 +62,10 @@ func TestZeroIsANumber(t *testing.T) {
 func TestTemplateHasTheCause(t *testing.T) {
 	var r ComplaintReader
 	template := func(line string) string {
-		_, ok := r.Read(line)
+		_, ok := r.Read(line, nil)
 		require.True(t, ok, line)
 		message, err := r.Template(nil)
-		return message + "|" + err
+		return string(message + "|" + err)
 	}
 	wrapped := strings.Repeat("cannot apply the step: ", 200)
 	for _, line := range []string{
@@ -93,7 +95,7 @@ func TestEnds(t *testing.T) {
 	var r ComplaintReader
 	f := func(want bool, line string) {
 		t.Helper()
-		c, ok := r.Read(line)
+		c, ok := r.Read(line, nil)
 		require.True(t, ok, line)
 		require.Equal(t, want, c.Ends, line)
 	}
@@ -108,9 +110,9 @@ func TestThing(t *testing.T) {
 	var r ComplaintReader
 	f := func(want, line string) {
 		t.Helper()
-		c, ok := r.Read(line)
+		c, ok := r.Read(line, nil)
 		require.True(t, ok, line)
-		require.Equal(t, want, c.Thing, line)
+		require.Equal(t, redact.Text(want), c.Thing, line)
 	}
 	f("pvc-7c1f0d2e", "E0302 10:00:00.000000       1 c.go:3] volume pvc-7c1f0d2e is still attached, cannot detach")
 	f("/dev/sdb", "E0302 10:00:00.000000       1 c.go:3] lsblk /dev/sdb failed: exit status 32")

@@ -192,11 +192,7 @@ func (r *Recoveries) Clear(i int) (Proposal, bool) {
 	if best == nil {
 		return Proposal{}, false
 	}
-	line := best.line
-	if r.red != nil {
-		line = r.red.String(line)
-	}
-	for _, q := range Propose(line) {
+	for _, q := range Propose(string(r.red.Text(best.line))) {
 		if q.rename(&x.Proposal) {
 			return q, true
 		}

@@ -8,6 +8,7 @@ import (
 	"crowsnest/episodes/internal/watermark"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/internal/fair"
+	"crowsnest/redact"
 )
 
 // armedKeys holds the keys of a rule with `silent` that were seen and have no open episode.
@@ -25,7 +26,7 @@ type armedKeys struct {
 type armedKey struct {
 	in        *armedKeys
 	key       string
-	values    []string // of `by`
+	values    []redact.Text // of `by`
 	who       *intake.Identity
 	loose     bool   // as restored.loose
 	namespace string // as episode.namespace
@@ -121,7 +122,7 @@ func (a *armedKeys) put(k *armedKey, party string, disarmed bool) {
 
 // excused reports whether silence after a line of the hit's key at t is no failure: a known
 // unless line mutes it, or its pod was deleted after the line.
-func (a *armedKeys) excused(values []string, t int64) bool {
+func (a *armedKeys) excused(values []redact.Text, t int64) bool {
 	rs := a.rs
 	return rs.isMuted(values, t) ||
 		rs.departed.Len() > 0 && rs.byPod() && rs.departed.after(rs.podOf(values, rs.in.Labels["namespace"], rs.in.Who), t)
@@ -170,7 +171,7 @@ func (a *armedKeys) remove(k *armedKey) {
 }
 
 // mute applies an unless line at t with this key.
-func (a *armedKeys) mute(key string, values []string, t int64) {
+func (a *armedKeys) mute(key string, values []redact.Text, t int64) {
 	a.muteSharing(key, t, false)
 	if a.rs.in.Who != nil {
 		any, _ := a.rs.unless.key(values, nil)

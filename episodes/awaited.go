@@ -57,7 +57,7 @@ func (rs *ruleState) newPart(from rules.Selector, shared []string, captures func
 
 // readUpTo returns the time up to which every line was read that could change a conclusion
 // about a key with these values of `by` and this identity, any identity if loose is set.
-func (a *awaited) readUpTo(values []string, who *intake.Identity, loose bool) int64 {
+func (a *awaited) readUpTo(values []redact.Text, who *intake.Identity, loose bool) int64 {
 	out := a.Watermark()
 	for l := range a.delaying(values, who, loose) {
 		out = min(out, l.Watermark())
@@ -75,11 +75,11 @@ func (a *awaited) readUpToForAll() int64 {
 }
 
 // delaying yields the lagging streams whose lines could change a conclusion about a key.
-func (a *awaited) delaying(values []string, who *intake.Identity, loose bool) func(func(*watermark.Lag) bool) {
+func (a *awaited) delaying(values []redact.Text, who *intake.Identity, loose bool) func(func(*watermark.Lag) bool) {
 	return func(yield func(*watermark.Lag) bool) {
 		for _, l := range a.relevant() {
 			if (loose || l.anyone || l.who.Suffix() == who.Suffix()) &&
-				!slices.ContainsFunc(l.needs, func(n need) bool { return values[n.index] != n.value }) && !yield(l.Lag) {
+				!slices.ContainsFunc(l.needs, func(n need) bool { return string(values[n.index]) != n.value }) && !yield(l.Lag) {
 				return
 			}
 		}
@@ -131,7 +131,7 @@ func (rs *ruleState) lagOf(l *watermark.Lag, p *part) lag {
 
 // onHoldFor reports whether a conclusion about a key waits for sources, which is group, or
 // for lagging streams. waitsFor names those without progress.
-func (a *awaited) onHoldFor(values []string, who *intake.Identity, loose, group bool, now int64) (onHold bool, waitsFor []string) {
+func (a *awaited) onHoldFor(values []redact.Text, who *intake.Identity, loose, group bool, now int64) (onHold bool, waitsFor []string) {
 	if group {
 		waitsFor = a.Silent(now)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/internal/fair"
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -45,7 +46,7 @@ func newBeside[V any](r *rules.Rule, a *rules.ClearOrUnless, lenient bool) besid
 }
 
 // key joins the values of `same` and the identity, and reports whether one is missing.
-func (x *beside[V]) key(values []string, who *intake.Identity) (key string, missing bool) {
+func (x *beside[V]) key(values []redact.Text, who *intake.Identity) (key string, missing bool) {
 	for _, i := range x.at {
 		missing = missing || values[i] == "" && !x.lenient && i != x.added
 	}
@@ -55,7 +56,7 @@ func (x *beside[V]) key(values []string, who *intake.Identity) (key string, miss
 
 // of returns what is remembered for a key; false: nothing. values are the values of `by`
 // that the key was made from.
-func (x *beside[V]) of(key string, values []string) (v V, ok bool) {
+func (x *beside[V]) of(key string, values []redact.Text) (v V, ok bool) {
 	if known := x.lines.Items[key]; known != nil {
 		return known.Value, true
 	}
@@ -96,7 +97,7 @@ func (x *beside[V]) sharing(rs *ruleState, key string) []*episode {
 // concerned returns the open episodes that the hit, a line with this key and these values,
 // applies to: those that share key, and the loose ones that share it except for the
 // identity.
-func (x *beside[V]) concerned(rs *ruleState, key string, values []string) []*episode {
+func (x *beside[V]) concerned(rs *ruleState, key string, values []redact.Text) []*episode {
 	out := x.sharing(rs, key)
 	if rs.loose == 0 || rs.in.Who == nil {
 		return out

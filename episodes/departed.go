@@ -9,6 +9,7 @@ import (
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/saved"
 	"crowsnest/internal/fair"
+	"crowsnest/redact"
 )
 
 // podTimes maps pods to the times of their deletion, the oldest first.
@@ -58,14 +59,14 @@ func (rs *ruleState) byPod() bool { return slices.Contains(rs.rule.By, "pod") }
 
 // podOf returns the pod that a key names. If the key has no namespace, that of the stream
 // counts.
-func (rs *ruleState) podOf(values []string, namespace string, who *intake.Identity) podName {
+func (rs *ruleState) podOf(values []redact.Text, namespace string, who *intake.Identity) podName {
 	pod := podName{Namespace: namespace, identity: who.Suffix()}
 	for i, label := range rs.rule.By {
 		switch label {
 		case "pod":
-			pod.Name = values[i]
+			pod.Name = string(values[i])
 		case "namespace":
-			pod.Namespace = values[i]
+			pod.Namespace = string(values[i])
 		}
 	}
 	return pod

@@ -15,7 +15,7 @@ func (ep *episode) identify() {
 	r, names := ep.rs.rule, ep.rs.cfg.Identity
 	by := map[string]string{}
 	for i, name := range r.By {
-		by[name] = ep.values[i]
+		by[name] = string(ep.values[i])
 	}
 	ep.labels = ep.rs.labels(r, by)
 	if !ep.nameless {

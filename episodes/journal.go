@@ -105,7 +105,7 @@ func (j *journal) finish(ep *episode, x *transition, reason Reason, end, now int
 // that ended it.
 func (j *journal) noteEnded(ep *episode, x *transition, line window.Text) {
 	ended := Event{At: x.EndsAt, Kind: EventEnded, Reason: x.Reason}
-	if line.S != "" {
+	if !line.Empty() {
 		ended.Log = ep.rs.in.Describe()
 	}
 	ep.history.note(ended)

@@ -6,6 +6,7 @@ import (
 	"crowsnest/episodes/internal/watermark"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/internal/fair"
+	"crowsnest/redact"
 )
 
 // A lapse is a failure whose end was read before the watermark showed that it lasted for
@@ -29,7 +30,7 @@ func (ep *episode) undecided() bool {
 
 // lapsed accepts a trigger whose failure had ended before the trigger was read: with the
 // clear line at g.Hi, or with the quiet time.
-func (rs *ruleState) lapsed(values []string, trig *window.Trigger, g window.Gap, now int64) {
+func (rs *ruleState) lapsed(values []redact.Text, trig *window.Trigger, g window.Gap, now int64) {
 	found := window.Times{trig.T}
 	if w := rs.windowFor(string(rs.in.Key)); w != nil && g.Hi != window.Forever && rs.rule.Clear != nil {
 		found = w.Ends(rs.rule, g.Lo, g.Hi)
@@ -225,7 +226,7 @@ func (ep *episode) restart(rest window.Times) {
 	ep.times = rest
 	ep.starts, ep.moved, ep.from = rest[0], 0, rest[0]-1
 	ep.reset(nil)
-	ep.lines, ep.first = int64(len(rest)), window.Text{Clean: true}
+	ep.lines, ep.first = int64(len(rest)), window.Text{}
 	if len(rest) == 1 {
 		ep.first = ep.rs.in.Text(ep.last.Line)
 	}
@@ -249,7 +250,7 @@ func (rs *ruleState) divide(key string, known window.Clears, t, now int64) {
 			l.times = later
 		case len(later) > 0:
 			x := l.ep.part()
-			x.lines, x.first = int64(len(later)), window.Text{Clean: true}
+			x.lines, x.first = int64(len(later)), window.Text{}
 			(&lapse{ep: x, times: slices.Clone(later)}).add()
 			l.ep.lines, l.ep.last.Line = int64(len(before)), l.ep.first
 			fallthrough

@@ -10,13 +10,14 @@ import (
 	"crowsnest/episodes/internal/window"
 	"crowsnest/episodes/render"
 	"crowsnest/internal/fair"
+	"crowsnest/redact"
 )
 
 // episode is one open failure.
 type episode struct {
 	rs     *ruleState
 	key    string
-	values []string // of `by`
+	values []redact.Text // of `by`
 	who    *intake.Identity
 	// clears and mutes are the keys of the clear and unless lines that apply to it.
 	// noClear: it lacks a value, so no clear line applies.
@@ -99,7 +100,7 @@ func (ep *episode) drop(t int64) {
 
 // openEpisode opens the episode of the key of the hit unless the failure is over, muted or
 // beyond a limit.
-func (rs *ruleState) openEpisode(values []string, trig *window.Trigger, now int64) {
+func (rs *ruleState) openEpisode(values []redact.Text, trig *window.Trigger, now int64) {
 	if over := trig.T + rs.quiet(); over <= rs.groups.steps.readUpTo(values, rs.in.Who, false) { // read so late that it is over already
 		rs.lapsed(values, trig, window.Gap{Lo: window.NoTime, Hi: over}, now)
 		return
@@ -130,7 +131,7 @@ func (rs *ruleState) openEpisode(values []string, trig *window.Trigger, now int6
 }
 
 // newEpisode returns the episode that a trigger of the key of the hit begins.
-func (rs *ruleState) newEpisode(values []string, trig *window.Trigger) *episode {
+func (rs *ruleState) newEpisode(values []redact.Text, trig *window.Trigger) *episode {
 	in := &rs.in
 	ep := &episode{
 		rs: rs, key: string(in.Key), values: in.Copier.Values(values), who: in.Who,
@@ -221,7 +222,7 @@ func (ep *episode) begin(trig *window.Trigger) {
 func (ep *episode) show(trig *window.Trigger) {
 	c := &ep.rs.in.Copier
 	line := trig.Sample()
-	if line.S == "" {
+	if line.Empty() {
 		line = ep.last.Line
 	}
 	if trig.Sequence != nil {

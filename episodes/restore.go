@@ -91,7 +91,7 @@ func (v *restorer) removed(r saved.Rule) {
 		if State(ep.State) == StateFiring {
 			resolve(ep.Labels, saved.Closed{
 				Starts: ep.Starts - ep.Moved, Fired: ep.Fired, Newest: ep.Newest, Lines: ep.Lines,
-				Line: ep.Line, First: cmp.Or(ep.First, ep.Line), Annotations: map[string]string{"line": ep.Line},
+				Line: ep.Line, First: cmp.Or(ep.First, ep.Line), Annotations: map[string]string{"line": string(ep.Line)},
 			})
 		}
 	}
@@ -165,7 +165,7 @@ func (v *restorer) episode(rs *ruleState, names []string, s saved.Episode) *epis
 		rs: rs, key: intake.Key(s.Values, who), values: s.Values, who: who, labels: s.Labels, print: printOf(s.Labels), state: State(s.State), namespace: s.Namespace, party: s.Party,
 		starts: s.Starts, moved: s.Moved, newest: s.Newest, from: s.From, fired: s.Fired, written: s.Written,
 		lines: s.Lines, lastID: s.LastID, sequence: saved.Hits(names, s.Sequence),
-		last: window.Hit{Line: window.Text{S: s.Line, Clean: true}}, first: window.Text{S: cmp.Or(s.First, s.Line), Clean: true},
+		last: window.Hit{Line: window.Text{Clean: s.Line}}, first: window.Text{Clean: cmp.Or(s.First, s.Line)},
 	}
 	ep.logs = intake.Logs{First: s.Log, Known: s.Logs}.Clone()
 	ep.symptom = symptom{earlier: window.Unpack(s.Earlier), recent: window.Unpack(s.Recent), since: s.Since, inhibit: inhibition(s.Inhibit)}
@@ -175,7 +175,7 @@ func (v *restorer) episode(rs *ruleState, names []string, s saved.Episode) *epis
 	ep.restored = restored{loose: s.Loose || v.older && who == nil, nameless: s.Nameless}
 	if s.Window != nil {
 		ep.window = rs.newWindow(s.Window.Load(rs.rule, names), s.Values, who)
-		if n := ep.window.Newest; n != nil && n.Line.S == "" {
+		if n := ep.window.Newest; n != nil && n.Line.Empty() {
 			n.Line = ep.last.Line
 		}
 	}

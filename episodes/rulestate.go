@@ -9,6 +9,7 @@ import (
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/internal/fair"
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -71,14 +72,14 @@ func newRuleState(r *rules.Rule, common *common) *ruleState {
 // keyWindow is the window of one key.
 type keyWindow struct {
 	window.Window
-	key    []string // values of `by`
+	key    []redact.Text // values of `by`
 	who    *intake.Identity
 	loose  bool   // as restored.loose
 	clears string // the key that a clear line shares with it
 }
 
 // newWindow returns w as the window of a key. It keeps values.
-func (rs *ruleState) newWindow(w window.Window, values []string, who *intake.Identity) *keyWindow {
+func (rs *ruleState) newWindow(w window.Window, values []redact.Text, who *intake.Identity) *keyWindow {
 	k := &keyWindow{Window: w, key: values, who: who}
 	if rs.clear.open != nil {
 		k.clears, _ = rs.clear.key(values, who)
@@ -87,7 +88,7 @@ func (rs *ruleState) newWindow(w window.Window, values []string, who *intake.Ide
 }
 
 // windowOf returns the window of the key of the hit, which has no episode.
-func (rs *ruleState) windowOf(values []string) *fair.Item[*keyWindow] {
+func (rs *ruleState) windowOf(values []redact.Text) *fair.Item[*keyWindow] {
 	in := &rs.in
 	if x := rs.windows.Items[string(in.Key)]; x != nil {
 		rs.windows.Use(&x.Entry, in.Party)
@@ -144,7 +145,7 @@ func (rs *ruleState) find() *episode {
 
 // clearsOf returns the clear lines that apply to the key of the hit, whose episode is ep if
 // one is open.
-func (rs *ruleState) clearsOf(ep *episode, values []string) window.Clears {
+func (rs *ruleState) clearsOf(ep *episode, values []redact.Text) window.Clears {
 	if rs.clear.lines.Used() == 0 {
 		return window.NoClears()
 	}
@@ -162,7 +163,7 @@ func (rs *ruleState) clearsOf(ep *episode, values []string) window.Clears {
 
 // isMuted reports whether a known unless line mutes an episode of the key of the hit with a
 // trigger at t.
-func (rs *ruleState) isMuted(values []string, t int64) bool {
+func (rs *ruleState) isMuted(values []redact.Text, t int64) bool {
 	if rs.rule.Unless == nil {
 		return false
 	}
@@ -174,7 +175,7 @@ func (rs *ruleState) isMuted(values []string, t int64) bool {
 // episode with a trigger at t. If the trigger is late, or if unless lines have streams of
 // their own, an unless line counts only if it would have been read before the episode fired,
 // had all lines been read in order of time.
-func (rs *ruleState) mutedBy(key string, values []string, t int64) bool {
+func (rs *ruleState) mutedBy(key string, values []redact.Text, t int64) bool {
 	g := &rs.groups.firing
 	mutes, _ := rs.unless.of(key, values)
 	until := int64(window.Forever)
@@ -228,9 +229,9 @@ func (ep *episode) compare(o *episode) int {
 
 // partyOfKey derives the party from the values of `by`, for state that was saved
 // without it.
-func (rs *ruleState) partyOfKey(values []string) string {
+func (rs *ruleState) partyOfKey(values []redact.Text) string {
 	if i := slices.Index(rs.rule.By, "namespace"); i >= 0 && i < len(values) {
-		return strings.Clone(values[i])
+		return string(values[i].Clone())
 	}
 	return ""
 }

@@ -9,6 +9,7 @@ import (
 	"crowsnest/episodes/internal/window"
 	"crowsnest/internal/fair"
 	"crowsnest/matcher"
+	"crowsnest/redact"
 )
 
 // NoteFuture counts a line whose time was too far ahead of the clock, and was corrected before Take.
@@ -104,7 +105,7 @@ func (e *Engine) accept(m *matcher.Hit, now int64) {
 	}
 	h := &e.in.Hit
 	h.T, h.ID, h.Values, h.Names = t, m.ID, e.in.Cleaned(&rs.last, m), m.Rule.CapturedNames
-	h.Line, h.Borrowed = window.Text{S: m.Line, Borrowed: true}, true
+	h.Line, h.Borrowed = window.Text{Raw: m.Line, Borrowed: true}, true
 	switch m.Part {
 	case matcher.PartClear:
 		rs.acceptClear(h, now)
@@ -170,7 +171,7 @@ func (rs *ruleState) acceptStep(step int, h *window.Hit, now int64) {
 
 // count puts the hit into the window of its key and looks for a trigger between two clear
 // lines.
-func (rs *ruleState) count(ep *episode, values []string, step int, known window.Clears, between window.Gap) (window.Trigger, bool) {
+func (rs *ruleState) count(ep *episode, values []redact.Text, step int, known window.Clears, between window.Gap) (window.Trigger, bool) {
 	var kept *fair.Item[*keyWindow]
 	var w *keyWindow
 	if ep != nil {

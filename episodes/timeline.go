@@ -6,6 +6,7 @@ import (
 
 	"crowsnest/episodes/internal/instant"
 	"crowsnest/episodes/internal/window"
+	"crowsnest/redact"
 )
 
 // EventKind is the kind of an event.
@@ -30,9 +31,9 @@ type Event struct {
 	Kind EventKind
 	// N and Of belong to EventCounted: lines, different values, or steps of a sequence.
 	N, Of int
-	// Line is the line that opened or ended it, redacted; "" if no line did, or if the
+	// Line is the line that opened or ended it; "" if no line did, or if the
 	// line is not known.
-	Line string
+	Line redact.Text
 	// Log describes the log that the line came from, for people; "": not known.
 	Log string
 	// Sources are the sources without progress, of EventOnHold. It is empty if the rule
@@ -181,9 +182,7 @@ func (e *Engine) Timeline(of Fingerprint, now time.Time) (Timeline, bool) {
 		}
 	}
 	if last := &t.Events[len(t.Events)-1]; last.Kind == EventEnded {
-		if last.Line = p.line.S; !p.line.Clean {
-			last.Line = e.renderer.Line(p.line.S)
-		}
+		last.Line = p.line.Shown(e.renderer.Line)
 	}
 	return t, true
 }

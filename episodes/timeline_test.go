@@ -25,7 +25,7 @@ func timelineText(tl Timeline) string {
 		if ev.Sources != nil {
 			text += fmt.Sprint(" ", ev.Sources)
 		}
-		text += strings.TrimRight(" "+string(ev.Reason)+" "+ev.Line, " ")
+		text += strings.TrimRight(" "+string(ev.Reason)+" "+string(ev.Line), " ")
 		lines = append(lines, strings.Join(strings.Fields(text), " "))
 	}
 	return strings.Join(lines, "\n")

@@ -98,15 +98,9 @@ func (t *transition) texts(r *render.Renderer) (out texts) {
 		all := r.Overflow(t.over)
 		return texts{Texts: &render.Texts{Annotations: all}, annotations: all}
 	}
-	line, first := t.line, t.first
-	for _, l := range []*window.Text{&line, &first} {
-		if !l.Clean {
-			l.S = r.Line(l.S)
-		}
-	}
 	made := r.Texts(render.Facts{
 		Rule: t.Rule, Labels: t.Labels, Captures: t.captures, Count: t.Count,
-		StartsAt: t.StartsAt, LastSeen: t.LastSeen, Line: line.S, First: first.S, Origin: t.Origin,
+		StartsAt: t.StartsAt, LastSeen: t.LastSeen, Line: t.line.Shown(r.Line), First: t.first.Shown(r.Line), Origin: t.Origin,
 	}, t.known)
 	out = texts{Texts: made, annotations: made.Annotations}
 	if t.also != nil || t.cause != nil {
@@ -133,8 +127,8 @@ func (t *transition) learn(made texts) {
 	t.done, t.Line, t.First, t.Annotations = true, made.Line, made.First, made.annotations
 	if ep := t.ep; ep != nil {
 		ep.texts = made.Texts
-		ep.last.Line.Redact(t.line.S, made.Line)
-		ep.first.Redact(t.first.S, made.First)
+		ep.last.Line.Redact(t.line.Raw, made.Line)
+		ep.first.Redact(t.first.Raw, made.First)
 	}
 	if r := t.cause; r != nil {
 		if r.of != nil {

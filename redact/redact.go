@@ -113,12 +113,12 @@ func (r *Redactor) settle(s string) string {
 
 // Part redacts a text taken from a line, such as a capture, which may be a secret
 // only in its context ("hunter2" of "password=hunter2"). redactedLine must be
-// String of the line. If the line has secrets, Part returns Mask unless the
+// Text of the line. If the line has secrets, Part returns Mask unless the
 // redacted line still contains part, or all of its pieces between slashes:
 // "namespace/name" may represent a JSON object.
-func (r *Redactor) Part(line, redactedLine, part string) string {
-	if line == redactedLine || holds(redactedLine, part) {
-		return r.String(part)
+func (r *Redactor) Part(line string, redactedLine Text, part string) Text {
+	if r == nil || line == string(redactedLine) || holds(string(redactedLine), part) {
+		return r.Text(part)
 	}
 	return Mask
 }

@@ -12,6 +12,6 @@ const maxSanitised = 16 << 10
 // The result is one line of valid UTF-8 of at most 16 KiB, without control
 // characters, ANSI sequences, bidirectional controls and invisible characters.
 // All white space becomes spaces. Sanitise does not escape markup: the caller does.
-func Sanitise(s string) string {
-	return text.Truncate(clean.Text(s, false), maxSanitised)
+func Sanitise[T ~string](s T) T {
+	return text.Truncate(T(clean.Text(string(s), false)), maxSanitised)
 }

@@ -17,12 +17,12 @@ const maxOfAlert = 4
 
 // alert is the open alert of a component.
 type alert struct {
-	StartsAt int64    `json:"starts_at"`
-	FiredAt  int64    `json:"fired_at"`
-	Last     int64    `json:"last"` // newest line
-	Cause    cause    `json:"cause"`
-	Object   string   `json:"object,omitempty"`
-	Patterns []uint64 `json:"patterns"` // keys, the one that fired first
+	StartsAt int64       `json:"starts_at"`
+	FiredAt  int64       `json:"fired_at"`
+	Last     int64       `json:"last"` // newest line
+	Cause    cause       `json:"cause"`
+	Object   redact.Text `json:"object,omitempty"`
+	Patterns []uint64    `json:"patterns"` // keys, the one that fired first
 }
 
 // fire opens the alert of a component.
@@ -186,7 +186,7 @@ func (u *Unknown) annotations() map[string]string {
 	return map[string]string{
 		"summary":     where + " " + what,
 		"description": strings.TrimSuffix(d.String(), "\n"),
-		"line":        u.line,
+		"line":        string(u.line),
 		"remediation": "Read the examples. If this is a failure, `crowsnest get unknown -o rule " + u.Fingerprint.String() + "` prints a rule with tests to start from. " +
 			"If it is ordinary, add this line below sentinel.ignore in the configuration: " + u.Ignore,
 	}

@@ -204,22 +204,17 @@ const (
 	maxExample  = 400
 )
 
-func shorten(s string) string { return strings.Clone(text.Ends(redact.Sanitise(s), maxTemplate)) }
-
-func (s *Sentinel) redacted(line string) string {
-	if s.cfg.Redactor == nil {
-		return line
-	}
-	return s.cfg.Redactor.String(line[:min(len(line), 16*maxLine)])
-}
+func shorten(t redact.Text) redact.Text { return text.Ends(redact.Sanitise(t), maxTemplate).Clone() }
 
 // forRule returns a line for a rule.
-func (s *Sentinel) forRule(line string) string {
-	first, _, _ := strings.Cut(line, "\n")
-	return strings.Clone(text.Truncate(s.redacted(first), maxLine))
+func forRule(line redact.Text) redact.Text {
+	if end := strings.IndexByte(string(line), '\n'); end >= 0 {
+		line = line[:end]
+	}
+	return text.Truncate(line, maxLine).Clone()
 }
 
 // shown returns a line as an example to show: without stack traces, and with its end.
-func (s *Sentinel) shown(line string) string {
-	return strings.Clone(text.Ends(redact.Sanitise(discover.Essence(s.redacted(line))), maxExample))
+func shown(line redact.Text) redact.Text {
+	return text.Ends(redact.Sanitise(line.Map(discover.Essence)), maxExample).Clone()
 }

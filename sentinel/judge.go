@@ -111,7 +111,7 @@ func (c *component) isNew(p *pattern, proved int64) bool {
 		return false
 	}
 	for _, item := range c.patterns.Items {
-		if o := item.Value; o != p && p.First-o.First >= known && discover.Similar(o.text(), p.text()) {
+		if o := item.Value; o != p && p.First-o.First >= known && discover.Similar(string(o.text()), string(p.text())) {
 			return false
 		}
 	}
@@ -199,7 +199,7 @@ func (s *Sentinel) notifiable(c *component, f *finding, now int64) bool {
 // recently reports whether a pattern, or a similar one, was notified within a week.
 func (s *Sentinel) recently(c *component, p *pattern, now int64) bool {
 	for _, item := range c.patterns.Items {
-		if o := item.Value; o.Alerted > 0 && now-o.Alerted < again && (o == p || discover.Similar(o.text(), p.text())) {
+		if o := item.Value; o.Alerted > 0 && now-o.Alerted < again && (o == p || discover.Similar(string(o.text()), string(p.text()))) {
 			return true
 		}
 	}

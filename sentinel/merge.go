@@ -79,7 +79,7 @@ func (s *Sentinel) labelsFit(labels map[string]string) bool {
 }
 
 func (s *Sentinel) mergePattern(c *component, x *pattern, node string, now int64) {
-	if s.ignoresText(c, x.Line) || x.First > x.Last || int64(x.All.Newest) > now/slotSeconds {
+	if s.ignoresText(c, string(x.Line)) || x.First > x.Last || int64(x.All.Newest) > now/slotSeconds {
 		return
 	}
 	shelf := s.shelf(c)

@@ -27,8 +27,8 @@ const startup = 600
 // the first line, can be merged in any order.
 type pattern struct {
 	Key      uint64         `json:"key"`
-	Template string         `json:"template"`
-	Error    string         `json:"error,omitempty"`
+	Template redact.Text    `json:"template"`
+	Error    redact.Text    `json:"error,omitempty"`
 	Level    discover.Level `json:"level"`
 	Words    int            `json:"words,omitempty"`
 	Passes   bool           `json:"passes,omitempty"`
@@ -42,7 +42,7 @@ type pattern struct {
 	Pods     []string       `json:"pods,omitempty"` // the first ones
 	Examples []example      `json:"examples,omitempty"`
 	// Line is the first line, for a rule. Secrets are hidden.
-	Line string `json:"line,omitempty"`
+	Line redact.Text `json:"line,omitempty"`
 	// Alerted is when an alert about it fired last.
 	Alerted int64 `json:"alerted,omitempty"`
 
@@ -52,14 +52,14 @@ type pattern struct {
 
 // run is what is remembered of a pattern and one object.
 type run struct {
-	Object string `json:"object"`
+	Object redact.Text `json:"object"`
 	slots
 }
 
 // example is a line about an object, without secrets.
 type example struct {
-	Object string `json:"object"`
-	Line   string `json:"line"`
+	Object redact.Text `json:"object"`
+	Line   redact.Text `json:"line"`
 }
 
 func (p *pattern) key() string { return string(binary.BigEndian.AppendUint64(nil, p.Key)) }
@@ -80,7 +80,7 @@ func (p *pattern) size() int {
 }
 
 // text returns the message and the error.
-func (p *pattern) text() string {
+func (p *pattern) text() redact.Text {
 	if p.Error == "" {
 		return p.Template
 	}
@@ -88,7 +88,7 @@ func (p *pattern) text() string {
 }
 
 // add counts a line. settled means that its pod had started before.
-func (p *pattern) add(c *discover.Complaint, object string, at, weight int64, settled bool) {
+func (p *pattern) add(c *discover.Complaint, object redact.Text, at, weight int64, settled bool) {
 	p.Level, p.Words = max(p.Level, c.Level), max(p.Words, c.Words)
 	p.Passes, p.Waits, p.Ends = c.Passes, c.Waits, p.Ends || c.Ends
 	if p.Count == 0 || at < p.First {
@@ -102,29 +102,31 @@ func (p *pattern) add(c *discover.Complaint, object string, at, weight int64, se
 	if r := p.run(object, at); r != nil {
 		r.add(at)
 	}
-	p.spell(hashOf(object+"\xff"+c.Thing), at)
+	p.spell(hashOf(string(object+"\xff"+c.Thing)), at)
 }
 
 // run returns the run of an object, nil if there is no room: one that is active is
 // followed to its end.
-func (p *pattern) run(object string, at int64) *run {
+func (p *pattern) run(object redact.Text, at int64) *run {
 	object = cleanObject(object)
 	if k := slices.IndexFunc(p.Runs, func(r run) bool { return r.Object == object }); k >= 0 {
 		return &p.Runs[k]
 	}
 	if len(p.Runs) < maxRuns {
-		p.Runs = append(p.Runs, run{Object: strings.Clone(object)})
+		p.Runs = append(p.Runs, run{Object: object.Clone()})
 		return &p.Runs[len(p.Runs)-1]
 	}
 	k := slices.IndexFunc(p.Runs, func(r run) bool { return at/slotSeconds-int64(r.Newest) > maxGap })
 	if k < 0 {
 		return nil
 	}
-	p.Runs[k] = run{Object: strings.Clone(object)}
+	p.Runs[k] = run{Object: object.Clone()}
 	return &p.Runs[k]
 }
 
-func cleanObject(object string) string { return text.Truncate(redact.Sanitise(object), maxObject) }
+func cleanObject(object redact.Text) redact.Text {
+	return text.Truncate(redact.Sanitise(object), maxObject)
+}
 
 // persistent is what a run needs to count as persistent: intervals with a line, and from
 // the first to the last.
@@ -161,14 +163,14 @@ func (p *pattern) stuck() *run {
 	need := p.needs()
 	for i := range p.Runs {
 		r := &p.Runs[i]
-		if r.newest().atLeast(need.count, need.span) && (out == nil || cmp.Or(cmp.Compare(r.began(), out.began()), strings.Compare(r.Object, out.Object)) < 0) {
+		if r.newest().atLeast(need.count, need.span) && (out == nil || cmp.Or(cmp.Compare(r.began(), out.began()), cmp.Compare(r.Object, out.Object)) < 0) {
 			out = r
 		}
 	}
 	return out
 }
 
-func (p *pattern) wantsExample(object string) bool {
+func (p *pattern) wantsExample(object redact.Text) bool {
 	if len(p.Examples) >= maxExamples {
 		return false
 	}
@@ -176,8 +178,8 @@ func (p *pattern) wantsExample(object string) bool {
 	return !slices.ContainsFunc(p.Examples, func(e example) bool { return e.Object == object })
 }
 
-func (p *pattern) addExample(object, line string) {
-	p.Examples = append(p.Examples, example{strings.Clone(cleanObject(object)), line})
+func (p *pattern) addExample(object, line redact.Text) {
+	p.Examples = append(p.Examples, example{cleanObject(object).Clone(), line})
 }
 
 func (p *pattern) addPod(pod string) {

@@ -95,7 +95,7 @@ func TestCauseIsShown(t *testing.T) {
 	for _, line := range []string{long, record} {
 		got := recordedAt(t, func(int) string { return line }, 0, 60, 120, 240, 300)
 		require.Len(t, got, 1)
-		require.True(t, strings.HasSuffix(got[0].Pattern, "the disk is full"), got[0].Pattern)
+		require.True(t, strings.HasSuffix(string(got[0].Pattern), "the disk is full"), got[0].Pattern)
 		require.Contains(t, got[0].Examples[0], "the disk is full")
 		require.LessOrEqual(t, len(got[0].Examples[0]), maxExample)
 	}

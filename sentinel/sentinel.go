@@ -206,22 +206,22 @@ func (s *Sentinel) line(n *note, x *matcher.Complaint, now int64) {
 		s.st.Skipped++
 		return
 	}
-	c, ok := s.reader.Read(x.Line)
+	c, ok := s.reader.Read(x.Line, s.cfg.Redactor)
 	if !ok || s.ignoresText(n.component, x.Line) {
 		return
 	}
 	object := c.Object
 	if object == "" {
-		object = n.pod
+		object = s.cfg.Redactor.Text(n.pod)
 	}
 	s.use(n.component)
 	p := s.pattern(n.component, &c)
 	if p.Line == "" {
-		p.Line = s.forRule(x.Line)
+		p.Line = forRule(c.Line)
 	}
 	p.add(&c, object, at, weight, at-n.since >= startup)
 	if p.wantsExample(object) {
-		p.addExample(object, s.shown(x.Line))
+		p.addExample(object, shown(c.Line))
 	}
 	p.addPod(n.pod)
 	n.component.resize(p)

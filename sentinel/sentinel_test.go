@@ -414,13 +414,13 @@ func heap() int64 {
 // not safe to show.
 func TestHostileReport(t *testing.T) {
 	w := newWorld(t, Config{})
-	long := strings.Repeat("a\x1b[31m\u202e", 4000)
+	long := redact.Text(strings.Repeat("a\x1b[31m\u202e", 4000))
 	report := saved{Version: version, UpTo: 1 << 40, Components: []savedComponent{
 		{Labels: map[string]string{"namespace": "a", "container": "c", "evil": "x"}},
 		{Labels: map[string]string{"namespace": "a", "container": strings.Repeat("c", 300)}},
-		{Labels: map[string]string{"namespace": "a", "container": "c"}, Since: -5, Image: long, Pods: []podSeen{{Name: long}}, Patterns: []savedPattern{{pattern: pattern{
+		{Labels: map[string]string{"namespace": "a", "container": "c"}, Since: -5, Image: string(long), Pods: []podSeen{{Name: string(long)}}, Patterns: []savedPattern{{pattern: pattern{
 			Key: 1, Template: long, Error: long, First: 5, Last: 1 << 50, Count: 1 << 60, Line: long, Runs: []run{{Object: long, slots: slots{Newest: 1 << 30, Bits: 3}}},
-			All: slots{Newest: 1, Bits: ^uint64(0)}, Examples: []example{{long, long}, {"b", long}, {"c", long}, {"d", long}}, Pods: []string{long},
+			All: slots{Newest: 1, Bits: ^uint64(0)}, Examples: []example{{long, long}, {"b", long}, {"c", long}, {"d", long}}, Pods: []string{string(long)},
 		}}}},
 	}}
 	b, err := json.Marshal(report)

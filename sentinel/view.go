@@ -9,6 +9,7 @@ import (
 
 	"crowsnest/discover"
 	"crowsnest/episodes"
+	"crowsnest/redact"
 )
 
 // Why a pattern counts as a failure.
@@ -31,21 +32,21 @@ type Unknown struct {
 	State       string               `json:"state"`
 	Why         string               `json:"why"`
 	Labels      map[string]string    `json:"labels"` // of the component
-	Pattern     string               `json:"pattern"`
+	Pattern     redact.Text          `json:"pattern"`
 	Level       discover.Level       `json:"level"`
-	Also        []string             `json:"also,omitempty"` // further patterns
-	Object      string               `json:"object,omitempty"`
+	Also        []redact.Text        `json:"also,omitempty"` // further patterns
+	Object      redact.Text          `json:"object,omitempty"`
 	Since       time.Time            `json:"since"`
 	Last        time.Time            `json:"last"`
 	Count       int64                `json:"count"` // at least: not each of many equal lines is counted
 	Pods        []string             `json:"pods,omitempty"`
 	Changes     []string             `json:"changes,omitempty"` // shortly before
-	Examples    []string             `json:"examples"`          // without secrets
+	Examples    []redact.Text        `json:"examples"`
 	// Ignore is the line of configuration that turns this off.
 	Ignore string `json:"ignore"`
 
-	line     string // the first line, for a rule
-	template string
+	line     redact.Text // the first line, for a rule
+	template redact.Text
 }
 
 // Name names the component for people.
@@ -71,15 +72,15 @@ func nameOf(labels map[string]string) string {
 // Rule returns the text of a pack with a rule for the failure, and its tests; try checks
 // and tests a pack. The error says why there is none.
 func (u *Unknown) Rule(try func(pack []byte) error) (string, error) {
-	return discover.PackFor("local", u.line, u.template, u.Labels, try)
+	return discover.PackFor("local", string(u.line), string(u.template), u.Labels, try)
 }
 
 // changedWithin is how long before a failure a change may be its cause, in seconds.
 const changedWithin = 1800
 
 // unknown describes patterns of a component, the most important first.
-func (s *Sentinel) unknown(c *component, keys []uint64, why cause, object string) Unknown {
-	u := Unknown{State: StateAlert, Why: whyPersists, Labels: c.labels, Object: object, Examples: []string{}}
+func (s *Sentinel) unknown(c *component, keys []uint64, why cause, object redact.Text) Unknown {
+	u := Unknown{State: StateAlert, Why: whyPersists, Labels: c.labels, Object: object, Examples: []redact.Text{}}
 	u.Fingerprint = fingerprint(labelsOf(c))
 	if why == isNew {
 		u.Why = whyNew
@@ -107,7 +108,7 @@ func (s *Sentinel) unknown(c *component, keys []uint64, why cause, object string
 			}
 		}
 	}
-	if slices.Contains(u.Pods, u.Object) {
+	if slices.Contains(u.Pods, string(u.Object)) {
 		u.Object = ""
 	}
 	return u
@@ -148,10 +149,10 @@ func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "
 // contains.
 func fixedPart(p *pattern) string {
 	best := ""
-	for _, whole := range []string{p.Error, p.Template} {
+	for _, whole := range []string{string(p.Error), string(p.Template)} {
 		for _, part := range strings.FieldsFunc(placeholders.Replace(whole), func(r rune) bool { return r == 0 }) {
 			part = strings.Trim(part, " \t:,;.()[]{}\"'`\\=")
-			if len(part) > len(best) && strings.Contains(p.Line, part) {
+			if len(part) > len(best) && strings.Contains(string(p.Line), part) {
 				best = part
 			}
 		}
@@ -241,7 +242,7 @@ func (s *Sentinel) held(found []finding, now int64) Unknown {
 		keys = append(keys, found[i].pattern.Key)
 	}
 	f := &found[0]
-	object := ""
+	var object redact.Text
 	if f.run != nil {
 		object = f.run.Object
 	}

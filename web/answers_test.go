@@ -16,6 +16,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/history"
+	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/test/apicheck"
 )
@@ -44,8 +45,8 @@ func fullView() View {
 	}
 	v.Unknown = func() Unknown {
 		return Unknown{Enabled: true, Forwarded: true, Failures: []UnknownFailure{{
-			Fingerprint: "00000000000000aa", Labels: map[string]string{"a": "b"}, Also: []string{"x"}, Object: "x", Since: now, Last: now,
-			Pods: []string{"p"}, Changes: []string{"c"}, Examples: []string{hostile},
+			Fingerprint: "00000000000000aa", Labels: map[string]string{"a": "b"}, Also: []redact.Text{"x"}, Object: "x", Since: now, Last: now,
+			Pods: []string{"p"}, Changes: []string{"c"}, Examples: []redact.Text{redact.Text(hostile)},
 		}}}
 	}
 	v.UnknownRule = func(fp string) (string, error) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -116,8 +117,8 @@ type Episode struct {
 	EndsAt      *time.Time        `json:"endsAt,omitempty"`
 	Deadline    *time.Time        `json:"deadline,omitempty"`
 	Count       int64             `json:"count"`
-	Line        string            `json:"line,omitempty"`
-	First       string            `json:"firstLine,omitempty"`
+	Line        redact.Text       `json:"line,omitempty"`
+	First       redact.Text       `json:"firstLine,omitempty"`
 	Cause       *Cause            `json:"cause,omitempty"`    // that it is a symptom of
 	Symptoms    []string          `json:"symptoms,omitempty"` // fingerprints of its open symptoms
 	Seen        *Seen             `json:"seen,omitempty"`     // absent: no earlier episode is remembered

@@ -198,7 +198,7 @@ func (q query) selectsState(e *episodes.Episode) bool {
 // containsAll reports whether some text of an episode contains each of the words.
 func containsAll(e *episodes.Episode, words []string) bool {
 	for _, w := range words {
-		if !containsFold(e.Alert, w) && !containsFold(e.Line, w) && !containsFold(e.Annotations["summary"], w) &&
+		if !containsFold(e.Alert, w) && !containsFold(string(e.Line), w) && !containsFold(e.Annotations["summary"], w) &&
 			!slices.ContainsFunc(slices.Collect(maps.Values(e.Labels)), func(v string) bool { return containsFold(v, w) }) {
 			return false
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"crowsnest/matcher"
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -22,7 +23,8 @@ const maxMarked = 16 << 10
 
 // matched marks what a rule found in a line. The line is redacted and made safe to show, so
 // the rule may no longer match it: then nothing is marked.
-func matched(r *rules.Rule, line string) matchedLine {
+func matched(r *rules.Rule, shown redact.Text) matchedLine {
+	line := string(shown)
 	out := matchedLine{Text: line, HTML: template.HTML(template.HTMLEscapeString(line))} //nolint:gosec // escaped
 	if r == nil || line == "" || len(line) > maxMarked {
 		return out

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/matcher"
+	"crowsnest/redact"
 )
 
 func TestMatchedLine(t *testing.T) {
@@ -15,7 +16,7 @@ func TestMatchedLine(t *testing.T) {
 	require.Empty(t, problems)
 	f := func(line, want string, captures ...matcher.NamedValue) {
 		t.Helper()
-		got := matched(set.Rules[0], line)
+		got := matched(set.Rules[0], redact.Text(line))
 		require.Equal(t, want, string(got.HTML))
 		require.Equal(t, captures, got.Captures)
 	}

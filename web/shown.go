@@ -25,7 +25,7 @@ func tame(text string) string {
 // shown returns an episode with its log lines made safe to show; its other texts
 // already are.
 func shown(e episodes.Episode) episodes.Episode {
-	e.Line, e.First = tame(e.Line), tame(e.First)
+	e.Line, e.First = e.Line.Map(tame), e.First.Map(tame)
 	cloned := false
 	for _, name := range []string{"line", "first_line"} {
 		if text := e.Annotations[name]; tame(text) != text {
@@ -64,7 +64,7 @@ func tamed(v View) View {
 		t, ok := timeline(of)
 		t.Episode = shown(t.Episode)
 		for i := range t.Events {
-			t.Events[i].Line = tame(t.Events[i].Line)
+			t.Events[i].Line = t.Events[i].Line.Map(tame)
 		}
 		return t, ok
 	}

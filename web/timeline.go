@@ -10,6 +10,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/internal/text"
+	"crowsnest/redact"
 )
 
 // Kinds of events that do not come from the engine.
@@ -22,11 +23,11 @@ const (
 
 // Event is one event in the timeline of an episode.
 type Event struct {
-	At   *time.Time `json:"at,omitempty"` // absent: current state
-	Kind string     `json:"kind"`
-	Text string     `json:"text"`           // for people
-	Line string     `json:"line,omitempty"` // of the log, redacted
-	Log  string     `json:"log,omitempty"`  // that the line came from, for people
+	At   *time.Time  `json:"at,omitempty"` // absent: current state
+	Kind string      `json:"kind"`
+	Text string      `json:"text"`           // for people
+	Line redact.Text `json:"line,omitempty"` // of the log, redacted
+	Log  string      `json:"log,omitempty"`  // that the line came from, for people
 	// Sources are the sources without progress; set for kind "held".
 	Sources []string `json:"sources,omitempty"`
 	// Delivery is the answer of the receiver; set for kind "told".

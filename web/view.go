@@ -5,6 +5,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/history"
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -81,16 +82,16 @@ type UnknownFailure struct {
 	Why       string            `json:"why"`
 	Component string            `json:"component"`
 	Labels    map[string]string `json:"labels"`
-	Pattern   string            `json:"pattern"`
-	Also      []string          `json:"also,omitempty"` // further patterns
+	Pattern   redact.Text       `json:"pattern"`
+	Also      []redact.Text     `json:"also,omitempty"` // further patterns
 	Level     string            `json:"level"`
-	Object    string            `json:"object,omitempty"`
+	Object    redact.Text       `json:"object,omitempty"`
 	Since     time.Time         `json:"since"`
 	Last      time.Time         `json:"last"`
 	Count     int64             `json:"count"` // lines, at least
 	Pods      []string          `json:"pods,omitempty"`
 	Changes   []string          `json:"changes,omitempty"` // shortly before
-	Examples  []string          `json:"examples"`
+	Examples  []redact.Text     `json:"examples"`
 	Ignore    string            `json:"ignore"` // line of configuration that turns it off
 }
 

@@ -35,11 +35,8 @@ func (r *Renderer) Failed() int64 { return r.failed.Load() }
 
 // Line redacts a line and truncates it, in this order, so that half a secret does not
 // survive.
-func (r *Renderer) Line(line string) string {
-	if r.Redactor != nil {
-		line = r.Redactor.String(line)
-	}
-	return text.Truncate(line, MaxLine)
+func (r *Renderer) Line(line string) redact.Text {
+	return text.Truncate(r.Redactor.Text(line), MaxLine)
 }
 
 // Expand executes the template of a label.
@@ -56,7 +53,10 @@ func (r *Renderer) count(ok bool) {
 }
 
 // Capture is the values that one line has for some names. It must not change.
-type Capture struct{ Names, Values []string }
+type Capture struct {
+	Names  []string
+	Values []redact.Text
+}
 
 // Facts are the input of the annotations of an alert.
 type Facts struct {
@@ -67,7 +67,7 @@ type Facts struct {
 	Count       int64
 	StartsAt    time.Time
 	LastSeen    time.Time
-	Line, First string // redacted
+	Line, First redact.Text
 	Origin      string
 }
 
@@ -97,8 +97,8 @@ func (r *Renderer) Texts(f Facts, known *Texts) *Texts {
 // annotations renders the rule's own annotations and adds those that every alert has,
 // unless the rule states them.
 func (r *Renderer) annotations(f *Facts) map[string]string {
-	data := rules.TemplateData{Labels: r.named(f), Vars: f.vars(), Value: f.Count, Line: f.Line}
-	out := map[string]string{"line": f.Line, "first_line": f.First, "origin": neutral(f.Origin)}
+	data := rules.TemplateData{Labels: r.named(f), Vars: f.vars(), Value: f.Count, Line: string(f.Line)}
+	out := map[string]string{"line": string(f.Line), "first_line": string(f.First), "origin": neutral(f.Origin)}
 	progress(out, f.Count, f.StartsAt, f.LastSeen)
 	if f.Rule.Silent > 0 { // nothing but the last line belongs to the failure
 		delete(out, "first_line")
@@ -134,9 +134,9 @@ func (f *Facts) vars() map[string]string {
 			if k >= len(c.Values) || c.Values[k] == "" {
 				continue
 			}
-			vars[name] = c.Values[k]
+			vars[name] = string(c.Values[k])
 			if f.Rule.Sequence {
-				vars[name+"_"+strconv.Itoa(i+1)] = c.Values[k]
+				vars[name+"_"+strconv.Itoa(i+1)] = string(c.Values[k])
 			}
 		}
 	}

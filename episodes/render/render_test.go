@@ -26,7 +26,7 @@ func facts(r *rules.Rule) Facts {
 	return Facts{
 		Rule: r, Labels: map[string]string{"pod": "a-0"}, Count: 3, StartsAt: starts, LastSeen: starts.Add(time.Minute),
 		Line: "the newest line", First: "the first line", Origin: "pod a-0",
-		Captures: []Capture{{Names: []string{"name"}, Values: []string{"one"}}, {Names: []string{"name"}, Values: []string{"two"}}},
+		Captures: []Capture{{Names: []string{"name"}, Values: []redact.Text{"one"}}, {Names: []string{"name"}, Values: []redact.Text{"two"}}},
 	}
 }
 
@@ -36,7 +36,7 @@ func TestLineIsRedactedBeforeItIsTruncated(t *testing.T) {
 	out := r.Line(strings.Repeat("x", MaxLine-3) + " hunter2222")
 	require.NotContains(t, out, "hun")
 	require.LessOrEqual(t, len(out), MaxLine)
-	require.Equal(t, "hunter2", (&Renderer{}).Line("hunter2"), "without a redactor nothing is hidden")
+	require.Equal(t, redact.Text("hunter2"), (&Renderer{}).Line("hunter2"), "without a redactor nothing is hidden")
 }
 
 func TestAnnotations(t *testing.T) {
@@ -62,7 +62,7 @@ func TestAnnotations(t *testing.T) {
 func TestValuesAreInert(t *testing.T) {
 	r := &rules.Rule{Annotations: []rules.NamedTemplate{{Name: "summary", Template: parsed(t, "{{ $vars.name }}")}}}
 	f := facts(r)
-	f.Captures = []Capture{{Names: []string{"name"}, Values: []string{"[a](https://evil.example)\nb"}}}
+	f.Captures = []Capture{{Names: []string{"name"}, Values: []redact.Text{"[a](https://evil.example)\nb"}}}
 	out := new(Renderer).Texts(f, nil).Annotations["summary"]
 	require.NotContains(t, out, "\n")
 	require.NotContains(t, out, "](https://")
@@ -89,7 +89,7 @@ func TestTextsAreReused(t *testing.T) {
 	f(func(x *Facts) { x.First = "" })
 	f(func(x *Facts) { x.Origin = "" })
 	f(func(x *Facts) { x.Captures = x.Captures[:1] })
-	f(func(x *Facts) { x.Captures[1].Values = []string{"three"} })
+	f(func(x *Facts) { x.Captures[1].Values = []redact.Text{"three"} })
 }
 
 // A command with a missing label names the label, so that nobody runs it as it is.

@@ -5,7 +5,7 @@ import "unicode/utf8"
 // Ends returns s if it has at most n bytes, otherwise its beginning and its end with an
 // ellipsis between them, of at most n bytes in all: the cause of a wrapped error stands at
 // its end. Doing so again changes nothing.
-func Ends(s string, n int) string {
+func Ends[T ~string](s T, n int) T {
 	const gap = "…"
 	if len(s) <= n {
 		return s

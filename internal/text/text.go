@@ -12,7 +12,7 @@ import (
 )
 
 // Truncate shortens s to at most n bytes without splitting a character.
-func Truncate(s string, n int) string {
+func Truncate[T ~string](s T, n int) T {
 	if len(s) <= n {
 		return s
 	}
@@ -24,7 +24,7 @@ func Truncate(s string, n int) string {
 }
 
 // Shorten truncates s to n bytes and adds an ellipsis, if s is longer.
-func Shorten(s string, n int) string {
+func Shorten[T ~string](s T, n int) T {
 	if len(s) <= n {
 		return s
 	}

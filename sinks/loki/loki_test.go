@@ -23,6 +23,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/httpconfig"
+	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/sinks"
 	"crowsnest/sinks/internal/delivery"
@@ -179,7 +180,7 @@ func TestHostileEpisodes(t *testing.T) {
 	f(func(ep *episodes.Episode) { ep.Labels["bad-name"] = "x" }, func(e entry) { require.NotContains(t, meta(e), "bad-name") })
 	f(func(ep *episodes.Episode) { ep.Labels["severity"] = "a\"}\n\xff" }, func(e entry) { require.NotContains(t, string(e.labels["severity"]), "\n") })
 	f(func(ep *episodes.Episode) { ep.Labels["ns"] = strings.Repeat("x", 1<<20) }, func(e entry) { require.LessOrEqual(t, len(meta(e)["ns"]), delivery.MaxValue) })
-	f(func(ep *episodes.Episode) { ep.Line = strings.Repeat("\x00ä", 1<<20) }, func(e entry) { require.LessOrEqual(t, len(meta(e)["line"]), delivery.MaxAnnotation) })
+	f(func(ep *episodes.Episode) { ep.Line = redact.Text(strings.Repeat("\x00ä", 1<<20)) }, func(e entry) { require.LessOrEqual(t, len(meta(e)["line"]), delivery.MaxAnnotation) })
 	f(func(ep *episodes.Episode) { ep.Annotations = map[string]string{"summary": strings.Repeat("\n", 1<<20)} }, func(entry) {})
 	f(func(ep *episodes.Episode) {
 		for i := range 1000 {

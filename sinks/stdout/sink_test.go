@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"crowsnest/episodes"
+	"crowsnest/redact"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -90,7 +91,7 @@ func FuzzForms(f *testing.F) {
 	f.Add("alert", "name", "value\n\x1b[31m")
 	f.Fuzz(func(t *testing.T, alert, name, value string) {
 		ep := episode()
-		ep.Alert, ep.Line = alert, value
+		ep.Alert, ep.Line = alert, redact.Text(value)
 		ep.Labels = map[string]string{name: value, "severity": value}
 		ep.Annotations = map[string]string{name: value, "remediation": value, "summary": value}
 		r := newRecord(ep, false, t0)

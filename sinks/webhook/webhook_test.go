@@ -25,6 +25,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/httpconfig"
+	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/sinks"
 	"crowsnest/sinks/internal/delivery"
@@ -144,7 +145,7 @@ func TestHostileEpisodes(t *testing.T) {
 	f(func(ep *episodes.Episode) {
 		ep.Labels["bad-name"], ep.Labels["ns"] = "x", strings.Repeat("\xff\n", 9000)
 	})
-	f(func(ep *episodes.Episode) { ep.Line = strings.Repeat("\"\u2028<\\", 9000) })
+	f(func(ep *episodes.Episode) { ep.Line = redact.Text(strings.Repeat("\"\u2028<\\", 9000)) })
 	f(func(ep *episodes.Episode) {
 		for i := range 1000 {
 			ep.Annotations[fmt.Sprint("a", i)] = strings.Repeat("x", 1<<16)

@@ -18,6 +18,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/history"
+	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"
 	"crowsnest/sinks/alertmanager"
@@ -210,7 +211,7 @@ func (s *scene) episode(i int) episodes.Episode {
 	e := episodes.Episode{
 		Fingerprint: episodes.Fingerprint(0x0abc000000000000 + i), Rule: r, Alert: r.Alert, State: episodes.StateFiring,
 		StartsAt: now.Add(-time.Duration(3+i%200) * time.Minute), LastSeen: now.Add(-time.Duration(i%50) * time.Second),
-		Count: int64(i%7*31 + 1), Line: "E1126 05:41:07.123456       1 controller.go:329] \"Reconciler error\" err=\"context deadline exceeded\" controller=\"machine\" namespace=\"" + spaces[i%len(spaces)] + "\"",
+		Count: int64(i%7*31 + 1), Line: redact.Text("E1126 05:41:07.123456       1 controller.go:329] \"Reconciler error\" err=\"context deadline exceeded\" controller=\"machine\" namespace=\"" + spaces[i%len(spaces)] + "\""),
 		Labels: map[string]string{
 			"alertname": r.Alert, "severity": string(r.Severity), "cluster": "prod-eu", "namespace": spaces[i%len(spaces)],
 			"pod": fmt.Sprintf("controller-%05d-x%dv", i*7919%99999, i%10),
@@ -218,7 +219,7 @@ func (s *scene) episode(i int) episodes.Episode {
 		Annotations: map[string]string{},
 	}
 	e.FiredAt = e.StartsAt.Add(2 * time.Minute)
-	data := rules.TemplateData{Labels: map[string]string{"container": "manager"}, Vars: map[string]string{}, Value: e.Count, Line: e.Line}
+	data := rules.TemplateData{Labels: map[string]string{"container": "manager"}, Vars: map[string]string{}, Value: e.Count, Line: string(e.Line)}
 	for _, name := range append(slices.Clone(r.By), r.CapturedNames...) {
 		data.Labels[name], data.Vars[name] = valueOf(name, i), valueOf(name, i)
 	}
@@ -380,7 +381,7 @@ func (s *scene) unknown() web.Unknown {
 		u.Failures = append(u.Failures, web.UnknownFailure{
 			Fingerprint: "00000000deadbeef", State: "alert", Why: "new", Component: "payments/ledger", Labels: map[string]string{"namespace": "payments"},
 			Pattern: "failed to post entry <*>: " + hostile, Level: "error", Since: s.began.Add(-time.Hour), Last: s.began, Count: 321,
-			Pods: []string{"ledger-0", "ledger-1"}, Changes: []string{"image ledger:1.4.0 to ledger:1.5.0, 3 minutes before"}, Examples: []string{hostile}, Ignore: "{component: ledger}",
+			Pods: []string{"ledger-0", "ledger-1"}, Changes: []string{"image ledger:1.4.0 to ledger:1.5.0, 3 minutes before"}, Examples: []redact.Text{hostile}, Ignore: "{component: ledger}",
 		})
 	}
 	return u

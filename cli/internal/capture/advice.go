@@ -91,7 +91,7 @@ func held(all []matcher.Condition) (out []string) {
 // test passes as before. Each was tried.
 func Fixes(r *rules.Rule, t Test, ep Episode) []string {
 	var out []string
-	for _, text := range phrases(r, t.Trigger.Text) {
+	for _, text := range phrases(r, string(t.Trigger.Text)) {
 		if inTests(r, text) {
 			continue
 		}

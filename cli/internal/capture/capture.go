@@ -38,7 +38,7 @@ type Episode struct {
 // Line is one matched line.
 type Line struct {
 	At     time.Time
-	Text   string
+	Text   redact.Text
 	Labels map[string]string
 }
 
@@ -111,7 +111,7 @@ func (m *maker) complete() {
 	m.ep.Lines = slices.Clone(m.ep.Lines)
 	for i := range m.ep.Lines {
 		l := &m.ep.Lines[i]
-		l.Text = testable(l.Text)
+		l.Text = l.Text.Map(testable)
 		labels := map[string]string{}
 		for _, name := range keep {
 			if v := l.Labels[name]; v != "" {
@@ -253,7 +253,7 @@ func (m *maker) test(lines []Line, unit time.Duration) rules.Test {
 		maps.DeleteFunc(t.Stream, func(name, v string) bool { return l.Labels[name] != v })
 	}
 	for _, l := range lines {
-		in := rules.Input{At: l.At.Sub(lines[0].At).Round(unit), Text: l.Text, Repeat: 1}
+		in := rules.Input{At: l.At.Sub(lines[0].At).Round(unit), Text: string(l.Text), Repeat: 1}
 		for name, v := range l.Labels {
 			if t.Stream[name] != v {
 				if in.Labels == nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/web"
 )
@@ -79,7 +80,7 @@ func (f *Fetched) Episode(r *rules.Rule) Episode {
 	e := f.Timeline.Episode
 	out := Episode{Alert: e.Alert, Labels: e.Labels, Fired: e.FiredAt != nil, Reason: e.Reason, Began: e.StartsAt}
 	from := f.stream(cmp.Or(logOf(f.Timeline.Events), e.Annotations["origin"]), e.Labels)
-	add := func(at time.Time, text string, labels map[string]string) {
+	add := func(at time.Time, text redact.Text, labels map[string]string) {
 		out.Lines = append(out.Lines, Line{At: at, Text: text, Labels: labels})
 	}
 	var counted []web.Event

@@ -48,7 +48,7 @@ func (l *Logs) Episode(about string) (ep Episode, of *rules.Rule, err error) {
 			if h.Rule != e.Rule || h.Time.Before(from) || h.Time.After(until) || !sharesPlace(e.Labels, h.Labels) || !sharesKey(e.Labels, h) {
 				continue
 			}
-			line := Line{At: h.Time, Text: strings.Clone(l.hidden(h.Line)), Labels: maps.Clone(h.Labels)}
+			line := Line{At: h.Time, Text: l.Options.Redactor.Text(h.Line).Clone(), Labels: maps.Clone(h.Labels)}
 			if len(ep.Lines) < maxLines/2 {
 				ep.Lines = append(ep.Lines, line)
 				continue
@@ -63,13 +63,6 @@ func (l *Logs) Episode(about string) (ep Episode, of *rules.Rule, err error) {
 	}
 	ep.Lines = distinct(append(ep.Lines, newest...))
 	return ep, e.Rule, readErr
-}
-
-func (l *Logs) hidden(line string) string {
-	if l.Options.Redactor == nil {
-		return line
-	}
-	return l.Options.Redactor.String(line)
 }
 
 // sharesPlace reports whether a stream may be of an alert: no label of both differs.

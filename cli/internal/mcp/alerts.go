@@ -10,6 +10,7 @@ import (
 	"crowsnest/casefile"
 	"crowsnest/cli/internal/show"
 	"crowsnest/episodes"
+	"crowsnest/redact"
 	"crowsnest/web"
 )
 
@@ -48,8 +49,8 @@ type FromLogs struct {
 	Summary     string            `json:"summary,omitempty"`
 	Description string            `json:"description,omitempty"`
 	Log         string            `json:"log,omitempty" jsonschema:"Log that the lines came from."`
-	FirstLine   string            `json:"first_line,omitempty"`
-	Line        string            `json:"line,omitempty" jsonschema:"Newest matching line."`
+	FirstLine   redact.Text       `json:"first_line,omitempty"`
+	Line        redact.Text       `json:"line,omitempty" jsonschema:"Newest matching line."`
 }
 
 func alertOf(f casefile.Failure) Alert {
@@ -152,8 +153,8 @@ type Event struct {
 
 // LogLine is a line of a log.
 type LogLine struct {
-	Log  string `json:"log,omitempty"`
-	Line string `json:"line"`
+	Log  string      `json:"log,omitempty"`
+	Line redact.Text `json:"line"`
 }
 
 type episodeOut struct {

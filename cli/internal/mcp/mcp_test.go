@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
+	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/web"
 )
@@ -116,9 +117,9 @@ func TestHugeAnswers(t *testing.T) {
 	long := strings.Repeat("x", 16<<10)
 	for i := range 60 {
 		e := lost(set, episodes.Fingerprint(i+1), fmt.Sprintf("team-%d", i))
-		e.Line = long
+		e.Line = redact.Text(long)
 		w.episodes = append(w.episodes, e)
-		w.events = append(w.events, episodes.Event{At: now.Add(time.Duration(i) * time.Second), Kind: episodes.EventCounted, N: i, Of: 60, Line: long})
+		w.events = append(w.events, episodes.Event{At: now.Add(time.Duration(i) * time.Second), Kind: episodes.EventCounted, N: i, Of: 60, Line: redact.Text(long)})
 		w.broken = append(w.broken, web.BrokenPack{Pack: fmt.Sprintf("pack-%d", i), Error: long})
 		w.sources[0].Unread = append(w.sources[0].Unread, web.Unread{Path: fmt.Sprintf("/%d/%s", i, long), Why: "x", Since: now})
 	}

@@ -258,5 +258,5 @@ func toAlert(a replay.Alert) Alert {
 
 // lineOf returns the line that opened the alert; the newest may be much later.
 func lineOf(a replay.Alert) string {
-	return redact.Sanitise(cmp.Or(a.Episode.First, a.Episode.Line))
+	return string(redact.Sanitise(cmp.Or(a.Episode.First, a.Episode.Line)))
 }

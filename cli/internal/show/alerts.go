@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/sentinel"
 )
@@ -20,8 +21,8 @@ type scannedAlert struct {
 	LastSeen    time.Time         `json:"last_seen"`
 	EndsAt      *time.Time        `json:"ends_at,omitempty"`
 	Count       int64             `json:"count"`
-	Line        string            `json:"line"`
-	First       string            `json:"first_line"`
+	Line        redact.Text       `json:"line"`
+	First       redact.Text       `json:"first_line"`
 	Fingerprint string            `json:"fingerprint"`
 	Cause       *scannedCause     `json:"cause,omitempty"`
 }

@@ -78,7 +78,7 @@ func OpenAlerts(data []byte, style ListStyle) ([]Table, error) {
 	})
 }
 
-func drifting(text string) Cell { return Cell{Text: text, Drifts: true} }
+func drifting[T ~string](text T) Cell { return Cell{Text: string(text), Drifts: true} }
 
 func where(labels map[string]string) string { return cmp.Or(Where(labels), "-") }
 
@@ -104,7 +104,7 @@ func Episodes(data []byte, style ListStyle) ([]Table, error) {
 				}
 				cells = append(cells, plain(where(e.Labels)), plain(e.StartsAt.UTC().Format(time.RFC3339)), drifting(e.LastSeen.UTC().Format(time.RFC3339)), plain(ended))
 			} else {
-				line = fmt.Sprintf("%.100s", line)
+				line = line.Map(func(s string) string { return fmt.Sprintf("%.100s", s) })
 			}
 			t.Rows = append(t.Rows, Row{e.Fingerprint, append(cells, drifting(line))})
 		}
@@ -215,7 +215,7 @@ func UnknownFailures(data []byte, style ListStyle) ([]Table, error) {
 			cells := []Cell{
 				plain(u.Fingerprint), {Text: u.Component, Color: bold}, state, plain(u.Why), style.age(u.Since), drifting(fmt.Sprint(u.Count)),
 			}
-			pattern := u.Pattern
+			pattern := string(u.Pattern)
 			if style.Wide {
 				cells = append(cells, plain(u.Since.UTC().Format(time.RFC3339)), plain(cmp.Or(u.Level, "-")), plain(where(u.Labels)))
 			} else {

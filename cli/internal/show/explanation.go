@@ -13,14 +13,15 @@ import (
 // Veil redacts the secrets of one line in its explanation, because people paste
 // explanations into tickets. The zero Veil redacts nothing.
 type Veil struct {
-	red          *redact.Redactor
-	line, hidden string
+	red    *redact.Redactor
+	line   string
+	hidden redact.Text
 }
 
 // NewVeil returns the Veil of a line.
 func NewVeil(line string) Veil {
 	red := redact.New(nil)
-	return Veil{red: red, line: line, hidden: red.String(line)}
+	return Veil{red: red, line: line, hidden: red.Text(line)}
 }
 
 // Explanation redacts an explanation of the line in place.
@@ -28,10 +29,10 @@ func (v Veil) Explanation(e *matcher.Explanation) {
 	if v.red == nil {
 		return
 	}
-	e.Text = v.red.String(e.Text)
+	e.Text = string(v.red.Text(e.Text))
 	v.values(e.Fields)
 	for i := range e.Fields { // a token with = at its end looks like a field
-		e.Fields[i].Name = v.red.Part(v.line, v.hidden, e.Fields[i].Name)
+		e.Fields[i].Name = v.part(e.Fields[i].Name)
 	}
 	for i := range e.Parts {
 		v.values(e.Parts[i].Values)
@@ -39,10 +40,12 @@ func (v Veil) Explanation(e *matcher.Explanation) {
 	}
 }
 
+func (v Veil) part(s string) string { return string(v.red.Part(v.line, v.hidden, s)) }
+
 func (v Veil) values(all []matcher.NamedValue) {
 	for i := range all {
 		if all[i].From != "label" {
-			all[i].Value = v.red.Part(v.line, v.hidden, all[i].Value)
+			all[i].Value = v.part(all[i].Value)
 		}
 	}
 }
@@ -50,7 +53,7 @@ func (v Veil) values(all []matcher.NamedValue) {
 func (v Veil) conditions(all []matcher.Condition) {
 	for i := range all {
 		c := &all[i]
-		c.Got = v.red.Part(v.line, v.hidden, c.Got)
+		c.Got = v.part(c.Got)
 		v.values(c.Captures)
 		v.conditions(c.Conditions)
 	}

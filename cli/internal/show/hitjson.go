@@ -11,6 +11,7 @@ import (
 
 	"crowsnest/internal/jsonstring"
 	"crowsnest/matcher"
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -35,7 +36,7 @@ type hitVar struct {
 
 // append appends the object of a hit, and a newline. shown is the line; value returns what to
 // show of a captured value.
-func (e *hitEncoder) append(b []byte, file string, hit *matcher.Hit, shown string, value func(string) string) ([]byte, error) {
+func (e *hitEncoder) append(b []byte, file string, hit *matcher.Hit, shown redact.Text, value func(string) redact.Text) ([]byte, error) {
 	e.prepare(file, hit)
 	b = append(b, e.head...)
 	b = strconv.AppendInt(b, hit.LineNumber, 10)
@@ -52,14 +53,14 @@ func (e *hitEncoder) append(b []byte, file string, hit *matcher.Hit, shown strin
 			continue
 		}
 		b = append(append(b, separator), v.key...)
-		b = jsonstring.Append(b, value(hit.Values[v.index]))
+		b = jsonstring.Append(b, string(value(hit.Values[v.index])))
 		separator = ','
 	}
 	if separator == '{' {
 		b = append(b, separator)
 	}
 	b = append(b, `},"line":`...)
-	return append(jsonstring.Append(b, shown), "}\n"...), nil
+	return append(jsonstring.Append(b, string(shown)), "}\n"...), nil
 }
 
 // clock writes times. It keeps the text of a second.

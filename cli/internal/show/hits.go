@@ -64,24 +64,22 @@ func (h *Hits) Flush() {
 }
 
 func (h *Hits) flush() {
-	shown, done := "", false // the line, which all hits share
+	var shown redact.Text // the line, which all hits share
+	done := false
 	for i := range h.group {
 		hit := &h.group[i]
 		if h.err != nil || !h.Asides && hit.Part < 0 {
 			continue
 		}
 		if !done {
-			done, shown = true, hit.Line
-			if h.Redact != nil {
-				shown = h.Redact.String(hit.Line)
-			}
+			done, shown = true, h.Redact.Text(hit.Line)
 		}
 		h.err = h.write(hit, shown)
 	}
 	h.group = h.group[:0]
 }
 
-func (h *Hits) write(hit *matcher.Hit, shown string) error {
+func (h *Hits) write(hit *matcher.Hit, shown redact.Text) error {
 	h.count++
 	if h.Form == "text" {
 		_, err := fmt.Fprintf(h.W, "%s:%d: %s %s: %s\n", h.file, hit.LineNumber, hit.Rule.Alert, hit.Part.Name(hit.Rule), redact.Sanitise(shown))
@@ -95,12 +93,7 @@ func (h *Hits) write(hit *matcher.Hit, shown string) error {
 	default:
 		b = append(b, ',')
 	}
-	b, err := h.json.append(b, h.file, hit, shown, func(v string) string {
-		if h.Redact == nil {
-			return v
-		}
-		return h.Redact.Part(hit.Line, shown, v)
-	})
+	b, err := h.json.append(b, h.file, hit, shown, func(v string) redact.Text { return h.Redact.Part(hit.Line, shown, v) })
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func Patterns(w io.Writer, r discover.Report, why bool) error {
 			line("%.1f points: %s", p.Score, strings.Join(p.Why, ", "))
 		}
 		for _, v := range p.Variants[:min(len(p.Variants), shownVariants)] {
-			line("also, %s: %s", Plural(v.Count, "line"), shown(strings.TrimSuffix(v.Template+": "+v.Error, ": ")))
+			line("also, %s: %s", Plural(v.Count, "line"), shown((v.Template + ": " + v.Error).Map(func(s string) string { return strings.TrimSuffix(s, ": ") })))
 		}
 		if n := len(p.Variants) - shownVariants; n > 0 {
 			line("also, in %s", Plural(int64(n), "more form"))
@@ -69,8 +69,8 @@ func seen(p discover.Pattern) string {
 }
 
 // shown formats text of a log for one line of a terminal.
-func shown(text string) string {
-	text = redact.Sanitise(text)
+func shown(line redact.Text) string {
+	text := string(redact.Sanitise(line))
 	if runes := []rune(text); len(runes) > maxWidth {
 		text = string(runes[:maxWidth]) + "..."
 	}

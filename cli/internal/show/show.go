@@ -152,7 +152,9 @@ func stamp(t time.Time) string {
 }
 
 // flat puts text, which may come from a log, on one line.
-func flat(s string) string { return strings.Join(strings.Fields(redact.Sanitise(s)), " ") }
+func flat[T ~string](s T) string {
+	return strings.Join(strings.Fields(redact.Sanitise(string(s))), " ")
+}
 
 // indent aligns further lines with the value.
 func indent(s string) string {

@@ -5,7 +5,6 @@
 package intake
 
 import (
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -25,6 +24,9 @@ const MaxValue = 256
 // maxClean bounds the cache of cleaned values.
 const maxClean = 4096
 
+// maxValues bounds the memory for values that End keeps.
+const maxValues = 1 << 14
+
 // Intake prepares one hit at a time: From, Values and Key fill it. It reuses its memory
 // for each hit.
 type Intake struct {
@@ -37,8 +39,9 @@ type Intake struct {
 
 	redactor *redact.Redactor
 	origins  origins
-	cleaned  *simplelru.LRU[cleanKey, string]
-	by       []string // values of `by`
+	cleaned  *simplelru.LRU[cleanKey, redact.Text]
+	by       []redact.Text // values of `by`
+	values   []redact.Text // of all hits until End, one after the other
 }
 
 // cleanKey names a value of a rule.
@@ -52,8 +55,8 @@ type cleanKey struct {
 // finds; a nil redactor finds nothing.
 func New(identity []string, redactor *redact.Redactor, r *render.Renderer) Intake {
 	return Intake{
-		Copier:   window.Copier{Max: render.MaxLine, Clean: redactor == nil, Sample: r.Line},
-		redactor: redactor, origins: newOrigins(identity), cleaned: fair.NewLRU[cleanKey, string](maxClean),
+		Copier:   window.Copier{Max: render.MaxLine, Sample: r.Line},
+		redactor: redactor, origins: newOrigins(identity), cleaned: fair.NewLRU[cleanKey, redact.Text](maxClean),
 	}
 }
 
@@ -61,7 +64,11 @@ func New(identity []string, redactor *redact.Redactor, r *render.Renderer) Intak
 func (b *Intake) End() {
 	b.Release()
 	clear(b.by[:cap(b.by)])
-	b.by, b.Hit = b.by[:0], window.Hit{}
+	clear(b.values)
+	b.by, b.values, b.Hit = b.by[:0], b.values[:0], window.Hit{}
+	if cap(b.values) > maxValues {
+		b.values = nil
+	}
 }
 
 // From sets the origin to the stream with these labels.
@@ -74,7 +81,7 @@ func (b *Intake) From(labels matcher.Labels) {
 // KeyOf sets Key to that of cleaned values of a hit. It returns the values of `by`,
 // truncated, and reports whether one is missing. They and Key are valid until the next
 // call.
-func (b *Intake) KeyOf(m *Memory, cleaned []string) (by []string, missing bool) {
+func (b *Intake) KeyOf(m *Memory, cleaned []redact.Text) (by []redact.Text, missing bool) {
 	by = b.by[:0]
 	if m.keyed {
 		b.by = append(by, m.values[:m.by]...)
@@ -82,13 +89,12 @@ func (b *Intake) KeyOf(m *Memory, cleaned []string) (by []string, missing bool) 
 		return b.by, m.missing
 	}
 	for i := range m.by {
-		v := ""
+		var v redact.Text
 		if i < len(cleaned) {
 			v = cleaned[i]
-			if !utf8.ValidString(v) {
-				v = strings.ToValidUTF8(v, "\uFFFD") // values become labels
+			if !utf8.ValidString(string(v)) || len(v) > MaxValue {
+				v = v.Map(labelValue)
 			}
-			v = text.Truncate(v, MaxValue)
 		}
 		missing = missing || v == ""
 		by = append(by, v)
@@ -99,6 +105,9 @@ func (b *Intake) KeyOf(m *Memory, cleaned []string) (by []string, missing bool) 
 	return by, missing
 }
 
+// labelValue returns a text as a value of a label.
+func labelValue(v string) string { return text.Truncate(strings.ToValidUTF8(v, "\uFFFD"), MaxValue) }
+
 // KeyWithoutIdentity returns Key without the identity.
 func (b *Intake) KeyWithoutIdentity() string {
 	return string(b.Key[:len(b.Key)-len(b.Who.Suffix())])
@@ -107,58 +116,52 @@ func (b *Intake) KeyWithoutIdentity() string {
 // Cleaned returns the values of a hit as one line each, without secrets, control and
 // invisible characters, and of bounded length. A captured value has lost the context
 // that made it a secret ("hunter2" of "password=hunter2"), so the line decides; labels
-// of the stream are not checked. Nearly all values were seen before.
-func (b *Intake) Cleaned(m *Memory, h *matcher.Hit) []string {
-	out, line := h.Values, ""
+// of the stream are not checked. Nearly all values were seen before. The result is valid
+// until End.
+func (b *Intake) Cleaned(m *Memory, h *matcher.Hit) []redact.Text {
+	var line redact.Text
 	m.begin(b, len(h.Values))
+	from := len(b.values)
 	for i, v := range h.Values {
-		if v == m.values[i] {
-			continue
-		}
-		c, kept := v, false
-		if v != "" && i < len(h.Rule.CapturedNames) {
-			c, kept = b.clean(m.Seed, h, i, &line)
-		}
-		if m.learn(i, ""); c == v {
-			if kept {
+		c := m.values[i]
+		if v != string(c) {
+			kept := false
+			if c = ""; v != "" && i < len(h.Rule.CapturedNames) {
+				c, kept = b.clean(m.Seed, h, i, &line)
+			}
+			if m.learn(i, ""); kept && string(c) == v {
 				m.learn(i, c)
 			}
-			continue
 		}
-		if &out[0] == &h.Values[0] {
-			out = slices.Clone(out)
-		}
-		out[i] = c
+		b.values = append(b.values, c)
 	}
-	return out
+	return b.values[from:len(b.values):len(b.values)]
 }
 
 // clean returns one value as Cleaned does. line is the redacted line, once that is
 // known. kept reports whether the result is in memory that the caller does not own.
-func (b *Intake) clean(rule uint64, h *matcher.Hit, i int, line *string) (c string, kept bool) {
+func (b *Intake) clean(rule uint64, h *matcher.Hit, i int, line *redact.Text) (c redact.Text, kept bool) {
 	v := h.Values[i]
 	if b.redactor == nil {
-		return text.Truncate(redact.Sanitise(v), render.MaxLine), false
+		return text.Truncate(redact.Sanitise(b.redactor.Text(v)), render.MaxLine), false
 	}
 	if label := h.Labels[h.Rule.CapturedNames[i]]; v == label && redact.Sanitise(v) == v {
-		return label, true
+		return redact.Label(label), true
 	}
 	key := cleanKey{rule, i, v}
 	if c, ok := b.cleaned.Get(key); ok {
 		return c, true
 	}
 	if *line == "" {
-		*line = b.redactor.String(h.Line)
+		*line = b.redactor.Text(h.Line)
 	}
 	c = text.Truncate(redact.Sanitise(b.redactor.Part(h.Line, *line, v)), render.MaxLine)
 	if len(v) > render.MaxLine {
 		return c, false
 	}
-	key.value = strings.Clone(v)
-	if c == v {
-		c = key.value
-	} else {
-		c = strings.Clone(c)
+	c = c.Clone()
+	if key.value = string(c); key.value != v {
+		key.value = strings.Clone(v)
 	}
 	b.cleaned.Add(key, c)
 	return c, true

@@ -27,7 +27,7 @@ func rule(by ...string) *rules.Rule {
 }
 
 // accept prepares a hit as an engine does.
-func accept(b *Intake, m *Memory, h *matcher.Hit) (by []string, missing bool) {
+func accept(b *Intake, m *Memory, h *matcher.Hit) (by []redact.Text, missing bool) {
 	b.From(h.Labels)
 	b.Hit = window.Hit{Values: b.Cleaned(m, h)}
 	return b.KeyOf(m, b.Hit.Values)
@@ -77,7 +77,7 @@ func TestValuesAreCleanedAndBounded(t *testing.T) {
 		m := NewMemory(r)
 		for range 2 { // the second time from the cache
 			by, _ := accept(b, &m, &matcher.Hit{Rule: r, Line: line, Values: []string{value}})
-			require.Equal(t, []string{want}, by)
+			require.Equal(t, []redact.Text{redact.Text(want)}, by)
 		}
 	}
 	f("x", "x", "x")
@@ -94,7 +94,7 @@ func TestLabelsAreNotRedacted(t *testing.T) {
 	b, r := newIntake(), rule("pod")
 	m := NewMemory(r)
 	by, _ := accept(b, &m, &matcher.Hit{Rule: r, Line: "password=web", Labels: matcher.Labels{"pod": "web"}, Values: []string{"web"}})
-	require.Equal(t, []string{"web"}, by)
+	require.Equal(t, []redact.Text{"web"}, by)
 }
 
 func TestEndDropsTheCallersMemory(t *testing.T) {
@@ -103,7 +103,7 @@ func TestEndDropsTheCallersMemory(t *testing.T) {
 	accept(b, &m, &matcher.Hit{Rule: r, Values: []string{"value"}})
 	b.End()
 	require.Equal(t, window.Hit{}, b.Hit)
-	require.Equal(t, []string{""}, b.by[:1])
+	require.Equal(t, []redact.Text{""}, b.by[:1])
 	require.True(t, b.Released())
 }
 

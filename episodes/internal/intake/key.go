@@ -2,7 +2,7 @@ package intake
 
 // AppendKey appends the values whose indexes are at, or all if at is nil, as one map key.
 // Values are at most MaxValue bytes.
-func AppendKey(b []byte, values []string, at []int) []byte {
+func AppendKey[T ~string](b []byte, values []T, at []int) []byte {
 	n := len(at)
 	if at == nil {
 		n = len(values)
@@ -22,7 +22,7 @@ func AppendKey(b []byte, values []string, at []int) []byte {
 }
 
 // Key returns the key of the values of `by` and an identity, as Intake.Key.
-func Key(values []string, who *Identity) string {
+func Key[T ~string](values []T, who *Identity) string {
 	return string(AppendKey(nil, values, nil)) + who.Suffix()
 }
 

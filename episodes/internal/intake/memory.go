@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"crowsnest/matcher"
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -16,7 +17,7 @@ type Memory struct {
 
 	labels matcher.Labels // of the stream
 	// values are those that are clean as they are; "" is empty, or not known.
-	values []string
+	values []redact.Text
 	// key is that of the first values, if keyed is set; missing is as KeyOf returns it.
 	key     []byte
 	missing bool
@@ -35,7 +36,7 @@ func (m *Memory) begin(b *Intake, n int) {
 }
 
 // learn remembers a value that is clean; "": the one of the line is not.
-func (m *Memory) learn(i int, v string) {
+func (m *Memory) learn(i int, v redact.Text) {
 	m.values[i] = v
 	if i < m.by {
 		m.keyed = false

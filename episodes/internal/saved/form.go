@@ -8,6 +8,7 @@ import (
 
 	"crowsnest/episodes/internal/window"
 	"crowsnest/internal/fair"
+	"crowsnest/redact"
 )
 
 // version is raised when older programs could misread a snapshot.
@@ -59,7 +60,7 @@ func (r *Rule) Empty() bool {
 
 // Episode is an episode that has not ended, or a lapse.
 type Episode struct {
-	Values    []string          `json:"values"`
+	Values    []redact.Text     `json:"values"`
 	Identity  []string          `json:"identity,omitempty"`
 	Loose     bool              `json:"loose,omitempty"`
 	Nameless  bool              `json:"nameless,omitempty"`
@@ -76,8 +77,8 @@ type Episode struct {
 	Namespace string            `json:"namespace,omitempty"`
 	Party     string            `json:"party,omitempty"`
 	Sequence  []Hit             `json:"chain,omitempty"`
-	Line      string            `json:"line,omitempty"`
-	First     string            `json:"first,omitempty"` // if it is not Line
+	Line      redact.Text       `json:"line,omitempty"`
+	First     redact.Text       `json:"first,omitempty"` // if it is not Line
 	Log       string            `json:"log,omitempty"`
 	Logs      []uint64          `json:"logs,omitempty"`
 	Window    *Window           `json:"window,omitempty"`
@@ -107,36 +108,36 @@ func (e Episode) Bare() Episode {
 
 // Armed is a key of a rule with `silent`, with its newest line.
 type Armed struct {
-	Values    []string `json:"values"` // of `by`
-	Identity  []string `json:"identity,omitempty"`
-	Loose     bool     `json:"loose,omitempty"`
-	Namespace string   `json:"namespace,omitempty"`
-	Party     string   `json:"party,omitempty"`
-	Disarmed  bool     `json:"disarmed,omitempty"`
-	Last      Hit      `json:"last"`
-	Log       string   `json:"log,omitempty"`
-	Logs      []uint64 `json:"logs,omitempty"`
+	Values    []redact.Text `json:"values"` // of `by`
+	Identity  []string      `json:"identity,omitempty"`
+	Loose     bool          `json:"loose,omitempty"`
+	Namespace string        `json:"namespace,omitempty"`
+	Party     string        `json:"party,omitempty"`
+	Disarmed  bool          `json:"disarmed,omitempty"`
+	Last      Hit           `json:"last"`
+	Log       string        `json:"log,omitempty"`
+	Logs      []uint64      `json:"logs,omitempty"`
 }
 
 // Window is the window of a key.
 type Window struct {
-	Key      []string `json:"key,omitempty"` // values of `by`, unless an episode has them
-	Party    string   `json:"party,omitempty"`
-	Identity []string `json:"identity,omitempty"`
-	Loose    bool     `json:"loose,omitempty"`
-	Steps    [][]Hit  `json:"steps,omitempty"`
-	Lines    []byte   `json:"lines,omitempty"`  // as packed
-	Newest   []Hit    `json:"newest,omitempty"` // one or none
-	Distinct []Hit    `json:"distinct,omitempty"`
+	Key      []redact.Text `json:"key,omitempty"` // values of `by`, unless an episode has them
+	Party    string        `json:"party,omitempty"`
+	Identity []string      `json:"identity,omitempty"`
+	Loose    bool          `json:"loose,omitempty"`
+	Steps    [][]Hit       `json:"steps,omitempty"`
+	Lines    []byte        `json:"lines,omitempty"`  // as packed
+	Newest   []Hit         `json:"newest,omitempty"` // one or none
+	Distinct []Hit         `json:"distinct,omitempty"`
 }
 
 // Hit is a line that was counted.
 type Hit struct {
-	T      int64    `json:"t"`
-	ID     uint64   `json:"id,omitempty"` // of steps of a sequence
-	Values []string `json:"v,omitempty"`  // of Rule.CapturedNames
-	Line   string   `json:"l,omitempty"`
-	Multi  bool     `json:"m,omitempty"`
+	T      int64         `json:"t"`
+	ID     uint64        `json:"id,omitempty"` // of steps of a sequence
+	Values []redact.Text `json:"v,omitempty"`  // of Rule.CapturedNames
+	Line   redact.Text   `json:"l,omitempty"`
+	Multi  bool          `json:"m,omitempty"`
 }
 
 // Entry is what a key of `same` has.
@@ -176,8 +177,8 @@ type Closed struct {
 	Moved     int64             `json:"moved,omitempty"` // how far the clock was set since
 	// The texts are here in the snapshots of older programs only.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	Line        string            `json:"line,omitempty"`
-	First       string            `json:"first,omitempty"`
+	Line        redact.Text       `json:"line,omitempty"`
+	First       redact.Text       `json:"first,omitempty"`
 }
 
 // ClosedKey identifies an episode that was resolved.
@@ -190,7 +191,7 @@ type ClosedKey struct {
 type ClosedTexts struct {
 	ClosedKey
 	Annotations map[string]string
-	Line, First string
+	Line, First redact.Text
 	Cause       *Cause `json:",omitempty"`
 }
 

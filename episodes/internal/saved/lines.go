@@ -5,6 +5,7 @@ import (
 
 	"crowsnest/episodes/internal/window"
 	"crowsnest/internal/text"
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -17,26 +18,26 @@ type Lines struct {
 
 // line is a line that is not redacted yet.
 type line struct {
-	to  *string // where it is saved
+	to  *redact.Text // where it is saved
 	of  *window.Text
 	raw string
 }
 
 // Line saves a line in to, at once or by Redact.
-func (l *Lines) Line(to *string, t *window.Text) {
-	if t.Clean {
-		*to = text.Truncate(t.S, l.Max)
-	} else if t.S != "" {
-		l.listed = append(l.listed, line{to, t, t.S})
+func (l *Lines) Line(to *redact.Text, t *window.Text) {
+	if t.Raw == "" {
+		*to = text.Truncate(t.Clean, l.Max)
+	} else {
+		l.listed = append(l.listed, line{to, t, t.Raw})
 	}
 }
 
 // Redact saves the listed lines, redacted. The engine may go on meanwhile. The caller
 // passes the result to Learn.
-func (l *Lines) Redact(redact func(string) string) (clean []string) {
-	clean = make([]string, len(l.listed))
+func (l *Lines) Redact(hide func(string) redact.Text) (clean []redact.Text) {
+	clean = make([]redact.Text, len(l.listed))
 	for i, x := range l.listed {
-		clean[i] = redact(x.raw)
+		clean[i] = hide(x.raw)
 		*x.to = text.Truncate(clean[i], l.Max)
 	}
 	return clean
@@ -44,7 +45,7 @@ func (l *Lines) Redact(redact func(string) string) (clean []string) {
 
 // Learn replaces the engine's lines that have not changed since by their redacted forms:
 // each line is redacted once. The engine must stand still.
-func (l *Lines) Learn(clean []string) {
+func (l *Lines) Learn(clean []redact.Text) {
 	for i, x := range l.listed {
 		x.of.Redact(x.raw, clean[i])
 	}
@@ -107,7 +108,7 @@ func (s *Window) Load(r *rules.Rule, names []string) window.Window {
 func Hits(names []string, in []Hit) window.Hits {
 	out := make(window.Hits, 0, len(in))
 	for _, h := range in {
-		out = append(out, &window.Hit{T: h.T, ID: h.ID, Values: h.Values, Names: names, Line: window.Text{S: h.Line, Clean: true}, Several: h.Multi})
+		out = append(out, &window.Hit{T: h.T, ID: h.ID, Values: h.Values, Names: names, Line: window.Text{Clean: h.Line}, Several: h.Multi})
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes/internal/window"
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -49,7 +50,7 @@ func TestWindowsAreLoadedAsTheyWere(t *testing.T) {
 		r.CapturedNames = []string{"v"}
 		w := window.New(r)
 		for i, step := range steps {
-			h := &window.Hit{T: int64(i), ID: uint64(i) + 1, Names: r.CapturedNames, Values: []string{string(rune('a' + i))}, Line: window.Text{S: "line", Clean: true}}
+			h := &window.Hit{T: int64(i), ID: uint64(i) + 1, Names: r.CapturedNames, Values: []redact.Text{redact.Text(rune('a' + i))}, Line: window.Text{Clean: "line"}}
 			w.Add(r, step, h, &window.Copier{}, window.Gap{Lo: window.NoTime, Hi: window.Forever})
 		}
 		l := Lines{Max: 10}
@@ -72,25 +73,25 @@ func TestWindowsAreLoadedAsTheyWere(t *testing.T) {
 // Values belong to the names of the rule, in its order; a hit may be of an older version.
 func TestValuesOfAnotherVersion(t *testing.T) {
 	r := &rules.Rule{CapturedNames: []string{"b", "c"}}
-	hs := window.Hits{{T: 1, Names: []string{"a", "b"}, Values: []string{"1", "2"}}}
-	require.Equal(t, []Hit{{T: 1, Values: []string{"2", ""}}}, Values(r, hs))
+	hs := window.Hits{{T: 1, Names: []string{"a", "b"}, Values: []redact.Text{"1", "2"}}}
+	require.Equal(t, []Hit{{T: 1, Values: []redact.Text{"2", ""}}}, Values(r, hs))
 }
 
 // Lines are redacted when they are saved, and once.
 func TestLines(t *testing.T) {
-	raw, clean, empty, changed := window.Text{S: "secret one"}, window.Text{S: "already clean", Clean: true}, window.Text{}, window.Text{S: "secret two"}
+	raw, clean, empty, changed := window.Text{Raw: "secret one"}, window.Text{Clean: "already clean"}, window.Text{}, window.Text{Raw: "secret two"}
 	l := Lines{Max: 8}
-	var out [4]string
+	var out [4]redact.Text
 	for i, x := range []*window.Text{&raw, &clean, &empty, &changed} {
 		l.Line(&out[i], x)
 	}
-	require.Equal(t, [4]string{1: "already "}, out)
-	redacted := l.Redact(func(s string) string { return strings.ReplaceAll(s, "secret", "***") })
-	require.Equal(t, [4]string{"*** one", "already ", "", "*** two"}, out)
-	changed.S = "a newer line"
+	require.Equal(t, [4]redact.Text{1: "already "}, out)
+	redacted := l.Redact(func(s string) redact.Text { return redact.Text(strings.ReplaceAll(s, "secret", "***")) })
+	require.Equal(t, [4]redact.Text{"*** one", "already ", "", "*** two"}, out)
+	changed.Raw = "a newer line"
 	l.Learn(redacted)
-	require.Equal(t, window.Text{S: "*** one", Clean: true}, raw)
-	require.Equal(t, window.Text{S: "a newer line"}, changed)
+	require.Equal(t, window.Text{Clean: "*** one"}, raw)
+	require.Equal(t, window.Text{Raw: "a newer line"}, changed)
 }
 
 func TestClears(t *testing.T) {

@@ -3,35 +3,47 @@ package window
 import (
 	"slices"
 	"strings"
+
+	"crowsnest/redact"
 )
 
 // Text is a log line. It is redacted when it is first shown: nearly all lines never are.
 type Text struct {
-	S     string
-	Clean bool // redacted and truncated
-	// Borrowed means that S is memory of Take's caller, of any length.
+	Raw   string      // before it is redacted; "" after that
+	Clean redact.Text // truncated, too
+	// Borrowed means that Raw is memory of Take's caller, of any length.
 	Borrowed bool
 }
 
+// Empty reports whether there is no line.
+func (t Text) Empty() bool { return t.Raw == "" && t.Clean == "" }
+
+// Shown returns the redacted line. hide redacts and truncates.
+func (t Text) Shown(hide func(line string) redact.Text) redact.Text {
+	if t.Raw == "" {
+		return t.Clean
+	}
+	return hide(t.Raw)
+}
+
 // Redact replaces the text by its redacted form, unless it has changed from raw.
-func (t *Text) Redact(raw, clean string) {
-	if !t.Clean && t.S == raw {
-		t.S, t.Clean = clean, true
+func (t *Text) Redact(raw string, clean redact.Text) {
+	if t.Raw == raw && raw != "" {
+		*t = Text{Clean: clean}
 	}
 }
 
 // Copier copies the kept texts of hits out of the memory of Take's caller. Nearly all of
 // these hits are overwritten before Take returns; Release copies the rest.
 type Copier struct {
-	Max    int                      // bytes of a line that are kept
-	Sample func(line string) string // redacts and truncates a longer line
-	Clean  bool                     // lines need no redaction
+	Max    int                           // bytes of a line that are kept
+	Sample func(line string) redact.Text // redacts and truncates a longer line
 
 	hits   []*Hit
 	source string // the line that was copied last
 	copy   Text
-	each   Times    // buffer for a window with distinct
-	values []string // that were copied last
+	each   Times         // buffer for a window with distinct
+	values []redact.Text // that were copied last
 }
 
 // Borrow copies a hit, but not its texts.
@@ -98,26 +110,26 @@ func (c *Copier) Text(t Text) Text {
 	switch {
 	case !t.Borrowed:
 		return t
-	case t.S == c.source:
+	case t.Raw == c.source:
 		return c.copy
 	}
-	c.source, c.copy = t.S, Text{S: strings.Clone(t.S), Clean: c.Clean}
-	if len(t.S) > c.Max {
-		c.copy = Text{S: strings.Clone(c.Sample(t.S)), Clean: true}
+	c.source, c.copy = t.Raw, Text{Raw: strings.Clone(t.Raw)}
+	if len(t.Raw) > c.Max {
+		c.copy = Text{Clean: c.Sample(t.Raw).Clone()}
 	}
 	return c.copy
 }
 
 // Values copies strings. It shares memory with the last copies: most values are the same
 // namespace and pod again.
-func (c *Copier) Values(values []string) []string {
-	out := make([]string, len(values))
+func (c *Copier) Values(values []redact.Text) []redact.Text {
+	out := make([]redact.Text, len(values))
 	for i, v := range values {
 		if i < len(c.values) && c.values[i] == v {
 			out[i] = c.values[i]
 			continue
 		}
-		out[i] = strings.Clone(v)
+		out[i] = v.Clone()
 	}
 	c.values = out
 	return out

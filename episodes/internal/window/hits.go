@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sort"
 
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -11,20 +12,20 @@ import (
 type Hit struct {
 	T      int64
 	ID     uint64
-	Values []string // of Names
-	Names  []string // shared by the hits of one version of a rule
-	Line   Text     // kept for the newest few hits only
+	Values []redact.Text // of Names
+	Names  []string      // shared by the hits of one version of a rule
+	Line   Text          // kept for the newest few hits only
 	// Borrowed means that Values are memory of Take's caller. copied are the values that
 	// were copied last, which are nearly always the same.
 	Borrowed bool
-	copied   []string
+	copied   []redact.Text
 	listed   bool // in the list of a Copier
 	// Several means that the line also serves another step.
 	Several bool
 }
 
 // Value returns the value of a name, "" if there is none.
-func (h *Hit) Value(name string) string {
+func (h *Hit) Value(name string) redact.Text {
 	if i := slices.Index(h.Names, name); i >= 0 && i < len(h.Values) {
 		return h.Values[i]
 	}
@@ -32,7 +33,7 @@ func (h *Hit) Value(name string) string {
 }
 
 // valueAt is Value for a name whose index is probably i.
-func (h *Hit) valueAt(i int, name string) string {
+func (h *Hit) valueAt(i int, name string) redact.Text {
 	if i >= 0 && i < len(h.Names) && i < len(h.Values) && h.Names[i] == name {
 		return h.Values[i]
 	}

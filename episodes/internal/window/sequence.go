@@ -160,7 +160,7 @@ func (s *search) values(c *Hit) string {
 	var b strings.Builder
 	for _, step := range s.r.Steps {
 		for _, name := range step.Differs {
-			b.WriteString(c.Value(name))
+			b.WriteString(string(c.Value(name)))
 			b.WriteByte(0)
 		}
 	}

@@ -42,7 +42,7 @@ func (trig *Trigger) Sample() Text {
 		return trig.Shown.Line
 	}
 	for _, h := range slices.Backward(trig.Sequence) {
-		if h.Line.S != "" {
+		if !h.Line.Empty() {
 			return h.Line
 		}
 	}

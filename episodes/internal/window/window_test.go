@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -23,12 +24,12 @@ func sequence(within time.Duration, steps ...rules.Step) *rules.Rule {
 }
 
 // add counts a line of its own at t.
-func add(w *Window, r *rules.Rule, step int, t int64, values ...string) (Trigger, bool) {
+func add(w *Window, r *rules.Rule, step int, t int64, values ...redact.Text) (Trigger, bool) {
 	return w.Add(r, step, newHit(step, t, values...), &Copier{}, everywhere)
 }
 
-func newHit(step int, t int64, values ...string) *Hit {
-	return &Hit{T: t, ID: uint64(t)<<8 + uint64(step), Names: []string{"v"}, Values: values, Line: Text{S: "line"}}
+func newHit(step int, t int64, values ...redact.Text) *Hit {
+	return &Hit{T: t, ID: uint64(t)<<8 + uint64(step), Names: []string{"v"}, Values: values, Line: Text{Raw: "line"}}
 }
 
 func TestCount(t *testing.T) {
@@ -157,7 +158,7 @@ func TestSequence(t *testing.T) {
 		t.Helper()
 		w := New(r)
 		for i, l := range lines {
-			trig, ok := add(&w, r, l.step, l.t, l.v)
+			trig, ok := add(&w, r, l.step, l.t, redact.Text(l.v))
 			if i < len(lines)-1 {
 				continue
 			}
@@ -210,7 +211,7 @@ func TestSizeIsExact(t *testing.T) {
 			switch rapid.SampledFrom([]string{"add", "add", "add", "drop", "halve"}).Draw(t, "what") {
 			case "add":
 				long := strings.Repeat("x", rapid.IntRange(0, 3*ExtraBytes).Draw(t, "length"))
-				add(&w, r, rapid.IntRange(0, len(r.Steps)-1).Draw(t, "step"), at, long)
+				add(&w, r, rapid.IntRange(0, len(r.Steps)-1).Draw(t, "step"), at, redact.Text(long))
 			case "drop":
 				w.Drop(at)
 				require.True(t, w.Latest() > at || w.Size() == 0)
@@ -316,20 +317,20 @@ func TestTriggersAreBounded(t *testing.T) {
 
 func TestCopier(t *testing.T) {
 	memory := []byte("a line that is longer than ten bytes")
-	c := Copier{Max: 10, Sample: func(line string) string { return line[:3] }}
-	short, long := Text{S: "short", Borrowed: true}, Text{S: string(memory), Borrowed: true}
-	require.Equal(t, Text{S: "short"}, c.Text(short))
-	require.Equal(t, Text{S: "a l", Clean: true}, c.Text(long), "a sample is redacted")
-	require.Equal(t, Text{S: "own"}, c.Text(Text{S: "own"}))
+	c := Copier{Max: 10, Sample: func(line string) redact.Text { return redact.Text(line[:3]) }}
+	short, long := Text{Raw: "short", Borrowed: true}, Text{Raw: string(memory), Borrowed: true}
+	require.Equal(t, Text{Raw: "short"}, c.Text(short))
+	require.Equal(t, Text{Clean: "a l"}, c.Text(long), "a sample is redacted")
+	require.Equal(t, Text{Raw: "own"}, c.Text(Text{Raw: "own"}))
 
-	from, to := Hit{T: 1, Line: short, Borrowed: true, Values: []string{"v"}}, Hit{}
+	from, to := Hit{T: 1, Line: short, Borrowed: true, Values: []redact.Text{"v"}}, Hit{}
 	c.Borrow(&to, &from)
 	require.False(t, c.Released())
 	require.True(t, to.Borrowed)
 	c.Release()
 	require.True(t, c.Released())
-	require.Equal(t, Text{S: "short"}, to.Line)
+	require.Equal(t, Text{Raw: "short"}, to.Line)
 	require.False(t, to.Borrowed)
 	from.Values[0] = "other"
-	require.Equal(t, []string{"v"}, to.Values)
+	require.Equal(t, []redact.Text{"v"}, to.Values)
 }

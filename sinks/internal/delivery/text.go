@@ -76,7 +76,7 @@ func annotationText(name, s string) string {
 }
 
 // Line returns a log line harmless to show and bounded.
-func Line(s string) string { return Truncate(sinks.NeutralLine(s), MaxAnnotation) }
+func Line[T ~string](line T) string { return Truncate(sinks.NeutralLine(string(line)), MaxAnnotation) }
 
 // Truncate shortens s to at most n bytes of valid UTF-8, at a rune boundary, with an
 // ellipsis in place of the rest.
