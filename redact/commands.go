@@ -98,6 +98,9 @@ func (t *commandReader) shortFlag(i, to int) span {
 	if letter == 'p' && tool.glued == "p" && t.byteAt(to) == ':' {
 		return t.unquoted(to + 1)
 	}
+	if p := t.quotedAt(to); has(tool.glued) && !p.empty() { // -p'x'
+		return p
+	}
 	at, found := t.afterFlag(to)
 	switch {
 	case !found || t.s[at] == '-', letter == 'v' && !strings.Contains(t.before(i, 40), "password"):

@@ -74,7 +74,7 @@ func (t *keyReader) mayBeKey(i int) bool {
 func (t *keyReader) keyBefore(i int) key {
 	s, k := t.s, key{to: t.back(i, maxSpaces, isBlank)}
 	k.spaced = k.to < i
-	if k.to > 0 && s[k.to-1] == ']' && strings.HasPrefix(s[i:], "=>") { // ["password"]=> of PHP
+	if k.to > 1 && s[k.to-1] == ']' && (isQuote(s[k.to-2]) || strings.HasPrefix(s[i:], "=>")) { // ["password"] =
 		k.to--
 	}
 	if k.to > 0 && isQuote(s[k.to-1]) {
@@ -164,20 +164,20 @@ func (t *keyReader) classOfParent(k key) keys.Class {
 	return keys.None
 }
 
-var nameBeforeValue = lazily(`(?i)(?:name|key)\\*["']?\s*[:=]\s*\\*["']?([A-Za-z0-9_.-]+?)\\*["']?(?:[,;\s]|\\+[nr])+\\*["']?$`)
+var nameBeforeValue = lazily(`(?i)(?:name|key|path)\\*["']?\s*[:=]\s*\\*["']?([A-Za-z0-9_./~-]+?)\\*["']?(?:[,;\s]|\\+[nr])+\\*["']?$`)
 
 // classOfName is for the variables of a container: the key "value" has the class of the
 // name beside it, as in {"name":"DB_PASSWORD","value":"x"}.
 func (t *keyReader) classOfName(k key) keys.Class {
 	window := t.before(k.from, 2*keys.Max)
-	if !strings.Contains(window, "ame") && !strings.Contains(window, "AME") && !strings.Contains(window, "ey") {
+	if !strings.Contains(window, "ame") && !strings.Contains(window, "AME") && !strings.Contains(window, "ey") && !strings.Contains(window, "ath") {
 		return keys.None
 	}
 	m := nameBeforeValue().FindStringSubmatch(window)
 	if m == nil {
 		return keys.None
 	}
-	if c := t.table.Classify(m[1]); c != keys.Weak {
+	if c := t.table.Classify(m[1]); c != keys.Weak && !strings.HasPrefix(m[1], "/stringData/") { // of a patch
 		return c
 	}
 	return keys.Strong

@@ -84,7 +84,7 @@ func passwordInProse(t *input, i int) span {
 		switch word := strings.ToLower(strings.TrimRight(text, ":")); {
 		case fillers[word]:
 			with = with || text == "is"
-			mayName = mayName || word == "for" || word == "user"
+			mayName = mayName || word == "for" || word == "of" || word == "user"
 		case mayName: // whose password it is
 			mayName, with = false, false
 		default:

@@ -147,6 +147,7 @@ func isInvisible(r rune) bool {
 // represent printable ASCII other than quotes and backslashes. It removes escapes
 // of invisible characters, and returns s itself if there is no such escape.
 func Unescape(s string) string {
+	s = quotes.Replace(s)
 	const introducer = `\u`
 	at := strings.Index(s, introducer)
 	if at < 0 {
@@ -172,6 +173,9 @@ func Unescape(s string) string {
 	b.WriteString(s)
 	return b.String()
 }
+
+// quotes decodes the quotes of nginx and of shells.
+var quotes = strings.NewReplacer(`\x22`, `"`, `\x27`, "'")
 
 // unhex4 reads four hexadecimal digits.
 func unhex4(s string) (r rune, ok bool) {
