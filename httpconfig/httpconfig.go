@@ -48,7 +48,7 @@ func (c Config) Client(name string, opts ...commonconfig.HTTPClientOption) (*htt
 	if err != nil {
 		return nil, err
 	}
-	h.CheckRedirect = stay
+	h.CheckRedirect, h.Transport = stay, plainErrors{h.Transport}
 	return h, nil
 }
 

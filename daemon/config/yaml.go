@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"maps"
-	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"crowsnest/daemon/component"
+	"crowsnest/httpconfig"
 )
 
 const secretText = "<secret>"
@@ -149,33 +149,19 @@ func writeList(b *strings.Builder, v reflect.Value, indent string) {
 	}
 }
 
-// hideQuery removes the password and the query, which may contain a token, from an
-// address. It returns other texts unchanged.
-func hideQuery(s string) string {
-	u, err := url.Parse(s)
-	if err != nil || u.Scheme == "" || u.Host == "" || u.User == nil && u.RawQuery == "" {
-		return s
-	}
-	text, _, query := strings.Cut(u.Redacted(), "?")
-	if query {
-		text += "?" + secretText
-	}
-	return text
-}
-
 // yamlScalar formats a value that fits on one line.
 func yamlScalar(v reflect.Value) (string, bool) {
 	switch x := v.Interface().(type) {
 	case commonconfig.Secret:
 		return secretText, true
 	case commonconfig.URL:
-		return strconv.Quote(hideQuery(x.Redacted())), true
+		return strconv.Quote(httpconfig.Address(x.Redacted())), true
 	case time.Duration:
 		return model.Duration(x).String(), true
 	}
 	switch v.Kind() {
 	case reflect.String:
-		return strconv.Quote(hideQuery(v.String())), true
+		return strconv.Quote(httpconfig.Address(v.String())), true
 	case reflect.Bool:
 		return strconv.FormatBool(v.Bool()), true
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
