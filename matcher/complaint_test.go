@@ -14,7 +14,7 @@ import (
 // complaintsOf returns the lines of a text that complain and that no rule matches.
 func complaintsOf(t *testing.T, text string, join Join) (out []string) {
 	t.Helper()
-	p := compile(t, ruleOf(t, "Watched", rules.Matcher{Contains: []string{"a rule watches this"}}))
+	p := compile(t, ruleOf(t, "Watched", rules.Matcher{In: rules.InAnywhere, Contains: []string{"a rule watches this"}}))
 	s := NewStream(manager, StreamOptions{Join: join})
 	buf := NewBuffer(-1)
 	p.ScanInto(buf, s, []byte(text), arrival)

@@ -2,12 +2,14 @@ package matcher
 
 import (
 	"crowsnest/internal/literals"
+	"crowsnest/matcher/internal/lines"
 	"crowsnest/rules"
 )
 
 // cond is a compiled rules.Matcher. It is immutable.
 type cond struct {
 	id       int // of its state in scratch.states; unique within a part
+	voices   lines.Voice
 	contains []literals.Needle
 	regex    *literals.Expression
 	need     *literals.Cond // of regex
@@ -48,8 +50,10 @@ type branch struct {
 	of *rules.Matcher
 }
 
-func (cc *condCompiler) compile(m *rules.Matcher) *cond {
-	c := &cond{id: cc.conds}
+// compile compiles a matcher. in is the place of the matcher around it, or of the part.
+func (cc *condCompiler) compile(m *rules.Matcher, in rules.In) *cond {
+	in = m.In.Within(in)
+	c := &cond{id: cc.conds, voices: voicesOf(in)}
 	cc.conds++
 	for _, text := range m.Contains {
 		c.contains = append(c.contains, literals.NewNeedle(literals.Text{Text: text}))
@@ -63,11 +67,11 @@ func (cc *condCompiler) compile(m *rules.Matcher) *cond {
 	}
 	for i := range m.Any {
 		cc.branches = append(cc.branches, branch{cc.conds, &m.Any[i]})
-		c.any = append(c.any, cc.compile(&m.Any[i]))
+		c.any = append(c.any, cc.compile(&m.Any[i], in))
 	}
 	if m.Not != nil {
 		inner := condCompiler{conds: cc.conds, fields: cc.fields, branches: cc.branches}
-		c.not = inner.compile(m.Not)
+		c.not = inner.compile(m.Not, rules.InAnywhere)
 		cc.conds, cc.fields, cc.branches = inner.conds, inner.fields, inner.branches
 	}
 	return c
@@ -76,12 +80,12 @@ func (cc *condCompiler) compile(m *rules.Matcher) *cond {
 // anyOf returns texts each of which fulfils the condition, if nothing else matters and
 // nothing is captured; else nil.
 func (c *cond) anyOf() []literals.Text {
-	if len(c.fields) > 0 || c.not != nil {
+	if len(c.fields) > 0 || c.not != nil || c.voices&lines.Message == 0 {
 		return nil
 	}
 	switch {
 	case len(c.any) > 0 && len(c.contains) == 0 && c.regex == nil:
-		return anyOfAll(c.any)
+		return c.anyOfAll()
 	case len(c.any) > 0:
 		return nil
 	case len(c.contains) == 1 && c.regex == nil:
@@ -92,11 +96,12 @@ func (c *cond) anyOf() []literals.Text {
 	return nil
 }
 
-// anyOfAll returns the texts of all branches, or nil if one has no such texts.
-func anyOfAll(branches []*cond) (all []literals.Text) {
-	for _, b := range branches {
+// anyOfAll returns the texts of all branches, or nil if one has no such texts or another
+// place.
+func (c *cond) anyOfAll() (all []literals.Text) {
+	for _, b := range c.any {
 		texts := b.anyOf()
-		if texts == nil {
+		if texts == nil || b.voices != c.voices {
 			return nil
 		}
 		all = append(all, texts...)
@@ -122,46 +127,71 @@ func (cc *condCompiler) groups(re *literals.Expression) []group {
 
 // holds reports whether the line of sc fulfils the condition. It leaves the captures in
 // sc for collect.
-func (c *cond) holds(sc *scratch, line []byte) bool {
+func (c *cond) holds(sc *scratch, line []byte) bool { return c.holdsBeside(sc, line, false) }
+
+// holdsBeside is holds for a condition beside others. said means that the program itself says
+// what one of them looks for.
+func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
+	whole := sc.allSaid(c.voices)
+	said = said || whole || len(c.fields) > 0 || len(c.contains)+len(c.any) == 0 && c.regex == nil
 	for i := range c.contains {
-		if c.contains[i].Index(line) < 0 {
+		if whole {
+			if c.contains[i].Index(line) < 0 {
+				return false
+			}
+			continue
+		}
+		found, here := findText(&c.contains[i], line, &sc.quotes, c.voices)
+		if !found {
 			return false
 		}
+		said = said || here
 	}
-	if c.regex != nil && !c.matches(sc, line) {
-		return false
+	if c.regex != nil {
+		found, here := c.matches(sc, line, whole, said || len(c.any) > 0)
+		if !found {
+			return false
+		}
+		said = said || here
 	}
 	for i := range c.fields {
 		if !c.fields[i].holds(sc) {
 			return false
 		}
 	}
-	if len(c.any) > 0 {
-		branch := 0
-		for branch < len(c.any) && !(sc.mayHold(c.any[branch].id) && c.any[branch].holds(sc, line)) {
-			branch++
-		}
-		if branch == len(c.any) {
-			return false
-		}
-		sc.states[c.id].branch = branch
+	if len(c.any) == 0 {
+		return said && (c.not == nil || !c.not.holds(sc, line))
 	}
+	branch := 0
+	for branch < len(c.any) && !(sc.mayHold(c.any[branch].id) && c.any[branch].holdsBeside(sc, line, said)) {
+		branch++
+	}
+	if branch == len(c.any) {
+		return false
+	}
+	sc.states[c.id].branch = branch
 	return c.not == nil || !c.not.holds(sc, line)
 }
 
-func (c *cond) matches(sc *scratch, line []byte) bool {
+// matches reports whether the expression matches, and whether the program itself says one of
+// its texts. whole means that every match counts, beside is as said in findExpression.
+func (c *cond) matches(sc *scratch, line []byte, whole, beside bool) (found, said bool) {
 	met, decided := c.need.Match(line)
 	switch {
 	case !met:
-		return false
+		return false, false
+	case !whole:
+		m := findExpression(c.regex, line, &sc.quotes, c.voices, beside)
+		sc.states[c.id].loc = m.loc
+		return m.loc != nil, m.said
 	case len(c.groups) > 0 && !sc.run.everyLine:
 		loc := c.regex.FindSubmatchIndex(line)
 		sc.states[c.id].loc = loc
-		return loc != nil
+		return loc != nil, true
 	case decided:
-		return true
+		return true, true
 	}
-	return c.regex.Match(line)
+	return c.regex.Match(line), true
 }
 
 func (f *fieldCond) holds(sc *scratch) bool {

@@ -35,7 +35,7 @@ func (r *run) keep(text []byte, at moment, covered bool) {
 // covered reports whether a marked part holds for a line, and unmarks all.
 func (r *run) covered(text []byte) (yes bool) {
 	sc := r.sc
-	sc.fields.Reset(text, r.fields...)
+	sc.read(text, r.fields...)
 	for w, mask := range sc.marks {
 		sc.marks[w] = 0
 		for ; mask != 0 && !yes; mask &= mask - 1 {
@@ -58,5 +58,5 @@ func (r *run) holds(pt *part, text []byte) (yes bool) {
 	if len(r.sc.states) < pt.conds {
 		r.sc.states = make([]condState, pt.conds)
 	}
-	return pt.decided || pt.cond.holds(r.sc, text)
+	return pt.holds(r.sc, text)
 }

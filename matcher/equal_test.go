@@ -63,7 +63,7 @@ var (
 
 // drawMatcher draws a matcher with hostile texts.
 func drawMatcher(t *rapid.T, depth int) rules.Matcher {
-	var m rules.Matcher
+	m := rules.Matcher{In: rapid.SampledFrom([]rules.In{"", "", rules.InMessage, rules.InError, rules.InAnywhere}).Draw(t, "in")}
 	kinds := rapid.IntRange(0, 31).Draw(t, "kinds")
 	if kinds&1 != 0 {
 		m.Contains = rapid.SliceOfN(rapid.SampledFrom(hostileTexts), 1, 2).Draw(t, "contains")

@@ -17,6 +17,7 @@ type scratch struct {
 	docker lines.Docker
 	stamps lines.Stamps
 	fields lines.Fields
+	quotes lines.Quotes
 
 	blockMarks prefilter.Marks // of the block
 	lineMarks  prefilter.Marks // of a text that is searched alone, meanwhile
@@ -142,13 +143,24 @@ func (sc *scratch) mark(parts []int32) {
 // try tries the marked parts in order.
 func (r *run) try(l *line) {
 	sc := r.sc
-	sc.fields.Reset(l.text, r.fields...)
+	sc.read(l.text, r.fields...)
 	for w, mask := range sc.marks {
 		sc.marks[w] = 0
 		for ; mask != 0; mask &= mask - 1 {
 			r.tryPart(r.part(w<<6|bits.TrailingZeros64(mask)), l)
 		}
 	}
+}
+
+// read prepares the fields and quotations of a text for conditions.
+func (sc *scratch) read(text []byte, more ...lines.Field) {
+	sc.fields.Reset(text, more...)
+	sc.quotes.Reset(text)
+}
+
+// holds reports whether a text fulfils the condition of the part.
+func (pt *part) holds(sc *scratch, text []byte) bool {
+	return pt.decided && sc.allSaid(pt.cond.voices) || pt.cond.holds(sc, text)
 }
 
 // part returns a part that is tried next.
@@ -206,7 +218,7 @@ func (r *run) confirm(pt *part, l *line) {
 	if len(r.sc.states) < pt.conds {
 		r.sc.states = make([]condState, pt.conds)
 	}
-	if pt.decided || pt.cond.holds(r.sc, l.text) {
+	if pt.holds(r.sc, l.text) {
 		r.hit(pt, l)
 		return
 	}

@@ -2,10 +2,13 @@ package matcher
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
+	"crowsnest/internal/literals"
 	"crowsnest/matcher/internal/lines"
 	"crowsnest/rules"
 )
@@ -85,6 +88,7 @@ func Explain(r *rules.Rule, labels Labels, line []byte) Explanation {
 	x.line = text[:min(len(text), MaxLine)]
 	out.Text = string(x.line)
 	x.fields.Reset(x.line)
+	x.quotes.Reset(x.line)
 	for role, m := range matchersOf(r) {
 		out.Parts = append(out.Parts, x.part(role, m))
 	}
@@ -97,6 +101,7 @@ type explainer struct {
 	labels Labels
 	line   []byte
 	fields lines.Fields
+	quotes lines.Quotes
 }
 
 // selector explains the conditions of a selector.
@@ -116,7 +121,7 @@ func (x *explainer) part(role Part, m *rules.Matcher) PartExplanation {
 		p.Labels = x.selector(from)
 	}
 	captures := map[string]string{}
-	if p.Conditions, p.Held = x.conditions(m, captures); !p.Held {
+	if p.Conditions, p.Held = x.matcher(m, role.defaultIn(), captures); !p.Held {
 		return p
 	}
 	for _, name := range x.rule.CapturedNames {
@@ -136,14 +141,26 @@ func (x *explainer) part(role Part, m *rules.Matcher) PartExplanation {
 	return p
 }
 
+// matcher explains a matcher that stands alone. in is the default of its place.
+func (x *explainer) matcher(m *rules.Matcher, in rules.In, captures map[string]string) ([]Condition, bool) {
+	return x.conditions(m, in, false, captures)
+}
+
 // conditions explains a matcher. It adds the captured values to captures, except for
-// names that already have one.
-func (x *explainer) conditions(m *rules.Matcher, captures map[string]string) (out []Condition, held bool) {
+// names that already have one. in is the place of the matcher around it, said is as in
+// cond.holdsBeside.
+func (x *explainer) conditions(m *rules.Matcher, in rules.In, said bool, captures map[string]string) (out []Condition, held bool) {
+	in = m.In.Within(in)
+	voices := voicesOf(in)
+	whole := voices == everyVoice || voices&lines.Message != 0 && len(x.quotes.Spans()) == 0
+	said = said || whole || len(m.Fields) > 0 || len(m.Contains)+len(m.Any) == 0 && m.Regex == nil
 	for _, text := range m.Contains {
-		out = append(out, x.contains(text))
+		c, here := x.contains(text, voices)
+		out, said = append(out, c), said || here
 	}
 	if m.Regex != nil {
-		out = append(out, x.regex(m.Regex.Regexp()))
+		c, here := x.regex(m.Regex, voices, whole, said || len(m.Any) > 0)
+		out, said = append(out, c), said || here
 	}
 	for _, f := range m.Fields {
 		out = append(out, x.field(f))
@@ -156,11 +173,16 @@ func (x *explainer) conditions(m *rules.Matcher, captures map[string]string) (ou
 		}
 	}
 	if len(m.Any) > 0 {
-		c := x.any(m.Any, captures)
+		c := x.any(m.Any, in, said, captures)
 		out, held = append(out, c), held && c.Held
+	} else if held && !said {
+		held = false
+		for i := range out {
+			out[i].Held, out[i].Hint = false, cmp.Or(out[i].Hint, "only a name in the words of others")
+		}
 	}
 	if m.Not != nil {
-		inner, found := x.conditions(m.Not, map[string]string{})
+		inner, found := x.matcher(m.Not, rules.InAnywhere, map[string]string{})
 		out = append(out, Condition{Kind: "not", Held: !found, Conditions: inner})
 		held = held && !found
 	}
@@ -173,39 +195,77 @@ func add(captures map[string]string, name, value string) {
 	}
 }
 
-func (x *explainer) contains(text string) Condition {
-	c := Condition{Kind: "contains", Want: text, Held: bytes.Contains(x.line, []byte(text))}
-	if k := strings.Index(strings.ToLower(string(x.line)), strings.ToLower(text)); !c.Held && k >= 0 {
+func (x *explainer) contains(text string, voices lines.Voice) (c Condition, said bool) {
+	c = Condition{Kind: "contains", Want: text}
+	needle := literals.NewNeedle(literals.Text{Text: text})
+	c.Held, said = findText(&needle, x.line, &x.quotes, voices)
+	if k := needle.Index(x.line); !said && k >= 0 {
+		c.Hint = x.place(k, k+len(text))
+	}
+	if k := strings.Index(strings.ToLower(string(x.line)), strings.ToLower(text)); !c.Held && c.Hint == "" && k >= 0 {
 		c.Hint = "the line has it in another case"
 	}
-	if quoted := strings.ReplaceAll(text, `"`, `\"`); !c.Held && quoted != text && bytes.Contains(x.line, []byte(quoted)) {
+	if quoted := strings.ReplaceAll(text, `"`, `\"`); !c.Held && c.Hint == "" && quoted != text && bytes.Contains(x.line, []byte(quoted)) {
 		c.Hint = `the line has it with its quotes escaped: \"`
 	}
-	return c
+	return c, said
 }
 
-func (x *explainer) regex(re *regexp.Regexp) Condition {
+// place says where a text is that does not count.
+func (x *explainer) place(from, to int) string {
+	for _, s := range x.quotes.Spans() {
+		if s.From >= to || s.To <= from {
+			continue
+		}
+		switch {
+		case s.Voice == lines.Error:
+			return fmt.Sprintf("it is only in the error, the field `%s`", s.Field)
+		case len(s.Field) == 0:
+			return "it is only in a quotation in the message"
+		case lines.VoiceOf(s.Field) == lines.Quotation:
+			return fmt.Sprintf("it is only in the value of `%s`", s.Field)
+		}
+		return fmt.Sprintf("it is only in a quotation in `%s`", s.Field)
+	}
+	return "it is only in the message"
+}
+
+func (x *explainer) regex(re *literals.Expression, voices lines.Voice, whole, said bool) (Condition, bool) {
 	c := Condition{Kind: "regex", Want: re.String()}
-	c.search(re, x.line)
-	if !c.Held {
+	if whole {
+		c.search(re.Regexp(), x.line)
+		said = c.Held
+	} else {
+		m := findExpression(re, x.line, &x.quotes, voices, said)
+		if said = m.said; m.loc != nil {
+			c.found(re.SubexpNames(), x.line, m.loc)
+		} else if m.unsaid != nil {
+			c.Hint = fmt.Sprintf("of %q: %s", x.line[m.unsaid[0]:m.unsaid[1]], x.place(m.unsaid[0], m.unsaid[1]))
+		}
+	}
+	if !c.Held && c.Hint == "" {
 		if any, err := regexp.Compile("(?i)" + re.String()); err == nil && any.Match(x.line) {
 			c.Hint = "it matches in another case"
 		}
 	}
-	return c
+	return c, said
 }
 
 func (c *Condition) search(re *regexp.Regexp, in []byte) {
-	found := re.FindSubmatch(in)
-	if c.Held = found != nil; !c.Held {
-		return
+	if loc := re.FindSubmatchIndex(in); loc != nil {
+		c.found(re.SubexpNames(), in, loc)
 	}
+}
+
+// found notes a match, by the places of its groups.
+func (c *Condition) found(names []string, in []byte, loc []int) {
+	c.Held = true
 	if c.Got == "" {
-		c.Got = string(found[0])
+		c.Got = string(in[loc[0]:loc[1]])
 	}
-	for i, name := range re.SubexpNames() {
-		if name != "" && len(found[i]) > 0 {
-			c.Captures = append(c.Captures, NamedValue{Name: name, Value: string(found[i]), From: "capture"})
+	for i, name := range names {
+		if name != "" && loc[2*i] < loc[2*i+1] {
+			c.Captures = append(c.Captures, NamedValue{Name: name, Value: string(in[loc[2*i]:loc[2*i+1]]), From: "capture"})
 		}
 	}
 }
@@ -235,11 +295,11 @@ func (x *explainer) field(f rules.Field) Condition {
 }
 
 // any explains every branch, and takes the captures of the first that holds.
-func (x *explainer) any(branches []rules.Matcher, captures map[string]string) Condition {
+func (x *explainer) any(branches []rules.Matcher, in rules.In, said bool, captures map[string]string) Condition {
 	c := Condition{Kind: "any"}
 	for i := range branches {
 		own := map[string]string{}
-		inner, held := x.conditions(&branches[i], own)
+		inner, held := x.conditions(&branches[i], in, said, own)
 		c.Conditions = append(c.Conditions, Condition{Kind: "branch", Held: held, Conditions: inner})
 		if held && !c.Held {
 			c.Held = true

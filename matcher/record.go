@@ -194,9 +194,9 @@ func (r *run) tryRecord(rec *record) {
 // each yields the lines of a record. Meanwhile the fields are those of the line.
 func (r *run) each(l *line) iter.Seq[*line] {
 	return func(yield func(*line) bool) {
-		defer r.sc.fields.Reset(l.text)
+		defer r.sc.read(l.text)
 		for i := range l.lines {
-			r.sc.fields.Reset(l.lines[i].text)
+			r.sc.read(l.lines[i].text)
 			if !yield(&l.lines[i]) {
 				return
 			}

@@ -45,12 +45,12 @@ func hitTexts(hits []Hit) (out []string) {
 }
 
 func TestRecords(t *testing.T) {
-	has := func(texts ...string) rules.Matcher { return rules.Matcher{Contains: texts} }
+	has := func(texts ...string) rules.Matcher { return rules.Matcher{In: rules.InAnywhere, Contains: texts} }
 	p := compile(t,
 		ruleOf(t, "Head", has("Reconciler error"), "controller"),
 		ruleOf(t, "Both", has("Reconciler error", "denied the request"), "kind"),
 		ruleOf(t, "Field", rules.Matcher{Fields: []rules.Field{{Name: "controller", Value: "machine"}}}),
-		ruleOf(t, "Inner", rules.Matcher{Contains: []string{"denied"}, Not: &rules.Matcher{Contains: []string{"Reconciler"}}}, "name"),
+		ruleOf(t, "Inner", rules.Matcher{In: rules.InAnywhere, Contains: []string{"denied"}, Not: &rules.Matcher{Contains: []string{"Reconciler"}}}, "name"),
 		ruleOf(t, "Panic", has("panic: ", "(*Reconciler).Reconcile")),
 		ruleOf(t, "Last", has("the last")),
 	)
@@ -119,7 +119,7 @@ func TestRecordHit(t *testing.T) {
 
 // Whoever opens a block and does not close it hides nothing, and takes little memory.
 func TestRecordsAreBounded(t *testing.T) {
-	p := compile(t, ruleOf(t, "Boom", rules.Matcher{Contains: []string{"boom"}}), ruleOf(t, "Head", rules.Matcher{Contains: []string{"Reconciler error"}}, "controller"))
+	p := compile(t, ruleOf(t, "Boom", rules.Matcher{In: rules.InAnywhere, Contains: []string{"boom"}}), ruleOf(t, "Head", rules.Matcher{Contains: []string{"Reconciler error"}}, "controller"))
 	f := func(lines, size int) {
 		t.Helper()
 		texts := []string{blockHead}

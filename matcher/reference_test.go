@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crowsnest/internal/literals"
+	"crowsnest/matcher/internal/lines"
 	"crowsnest/rules"
 	"crowsnest/test/reftime"
 )
@@ -171,7 +172,7 @@ func (r *reference) logical(l refLine) {
 	for _, rule := range r.rules {
 		try := func(part Part, m *rules.Matcher) {
 			caps := map[string]string{}
-			if !part.From(rule).Matches(r.labels, r.opt.Lenient) || !refMatch(m, l.text, fields, caps) {
+			if !part.From(rule).Matches(r.labels, r.opt.Lenient) || !refMatch(m, part.defaultIn(), l.text, fields, caps) {
 				return
 			}
 			var values []string
@@ -199,51 +200,81 @@ func (r *reference) logical(l refLine) {
 	}
 }
 
-func refMatch(m *rules.Matcher, text string, fields func(string) (string, bool), caps map[string]string) bool {
+func refMatch(m *rules.Matcher, in rules.In, text string, fields func(string) (string, bool), caps map[string]string) bool {
+	quotes := &lines.Quotes{}
+	quotes.Reset([]byte(text))
+	said, ok := refBeside(m, in, text, quotes, fields, caps, false)
+	return ok && said
+}
+
+// refBeside tries a matcher beside others. said is as in cond.holdsBeside.
+func refBeside(m *rules.Matcher, in rules.In, text string, quotes *lines.Quotes, fields func(string) (string, bool), caps map[string]string, said bool) (bool, bool) {
+	in = m.In.Within(in)
+	voices := voicesOf(in)
 	own := map[string]string{}
-	capture := func(re *literals.Expression, in string) bool {
-		found := re.Regexp().FindStringSubmatch(in)
+	note := func(re *literals.Expression, in string, loc []int) {
 		for i, name := range re.SubexpNames() {
-			if found != nil && name != "" && own[name] == "" {
-				own[name] = found[i]
+			if loc != nil && name != "" && own[name] == "" && loc[2*i] >= 0 {
+				own[name] = in[loc[2*i]:loc[2*i+1]]
 			}
 		}
-		return found != nil
 	}
+	said = said || voices == everyVoice || len(m.Fields) > 0 || len(quotes.Spans()) == 0 && voices&lines.Message != 0 ||
+		len(m.Contains)+len(m.Any) == 0 && m.Regex == nil
 	for _, c := range m.Contains {
-		if !strings.Contains(text, c) {
-			return false
+		found, here := false, false
+		for k := range len(text) - len(c) + 1 {
+			if text[k:k+len(c)] == c {
+				here = here || quotes.Says(k, k+len(c), voices)
+				found = found || here || !severalWords([]byte(c))
+			}
 		}
+		if !found {
+			return false, false
+		}
+		said = said || here
 	}
-	if m.Regex != nil && !capture(m.Regex, text) {
-		return false
+	if m.Regex != nil {
+		r := findExpression(m.Regex, []byte(text), quotes, voices, said || len(m.Any) > 0)
+		if r.loc == nil {
+			return false, false
+		}
+		note(m.Regex, text, r.loc)
+		said = said || r.said
 	}
 	for _, f := range m.Fields {
 		v, ok := fields(f.Name)
-		if !ok || f.Regex == nil && v != f.Value || f.Regex != nil && !capture(f.Regex, v) {
-			return false
+		if !ok || f.Regex == nil && v != f.Value {
+			return false, false
+		}
+		if f.Regex != nil {
+			loc := f.Regex.Regexp().FindStringSubmatchIndex(v)
+			if loc == nil {
+				return false, false
+			}
+			note(f.Regex, v, loc)
 		}
 	}
 	held := len(m.Any) == 0
 	for i := range m.Any {
 		branch := map[string]string{}
-		if refMatch(&m.Any[i], text, fields, branch) {
+		if here, ok := refBeside(&m.Any[i], in, text, quotes, fields, branch, said); ok && here {
 			for name, v := range branch {
 				if own[name] == "" {
 					own[name] = v
 				}
 			}
-			held = true
+			held, said = true, true
 			break
 		}
 	}
-	if !held || m.Not != nil && refMatch(m.Not, text, fields, map[string]string{}) {
-		return false
+	if !held || m.Not != nil && refMatch(m.Not, rules.InAnywhere, text, fields, map[string]string{}) {
+		return false, false
 	}
 	for name, v := range own {
 		if caps[name] == "" {
 			caps[name] = v
 		}
 	}
-	return true
+	return said, true
 }

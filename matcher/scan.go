@@ -207,7 +207,7 @@ func (p *Program) end(r *run) {
 	r.s.hits = len(r.hits())
 	sc := r.sc
 	sc.run = run{}
-	sc.fields.Reset(nil)
+	sc.read(nil)
 	p.scratches.Put(sc)
 }
 

@@ -23,7 +23,7 @@ func texts(hits []Hit) (out []string) {
 
 // everything matches each line that has a letter.
 func everything(t testing.TB) *rules.Rule {
-	return ruleOf(t, "Everything", rules.Matcher{Any: []rules.Matcher{{Contains: []string{"a"}}, {Contains: []string{"l"}}, {Contains: []string{"x"}}}})
+	return ruleOf(t, "Everything", rules.Matcher{In: rules.InAnywhere, Any: []rules.Matcher{{Contains: []string{"a"}}, {Contains: []string{"l"}}, {Contains: []string{"x"}}}})
 }
 
 func TestEnvelopes(t *testing.T) {

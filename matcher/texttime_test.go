@@ -30,7 +30,7 @@ func TestTimeOf(t *testing.T) {
 
 // Times are read only for hits. They are the same as if the time of every line were read.
 func TestTextTimeIsThatOfEveryLine(t *testing.T) {
-	p := compile(t, ruleOf(t, "A", rules.Matcher{Contains: []string{"boom"}}))
+	p := compile(t, ruleOf(t, "A", rules.Matcher{In: rules.InAnywhere, Contains: []string{"boom"}}))
 	forms := []string{
 		"I1120 10:00:%02d.5 1 a.go:1] x", `{"ts":17636328%02d.25,"msg":"x"}`, "2025-11-20T10:00:%02dZ\tx", `msg=x time="2025-11-20T10:00:%02d.125Z"`,
 		"\tat a.b(%02d)", "I1320 10:00:%02d.5 1 a.go:1] no such month", "2025-11-20T10:00:%02d.75Z stdout F I1119 09:00:00.0 1 a.go:1] x",
@@ -85,7 +85,7 @@ func TestTextTimeIsThatOfEveryLine(t *testing.T) {
 
 // An envelope with an invalid time leaves the previous time in force.
 func TestTextTimeBeforeABrokenStamp(t *testing.T) {
-	p := compile(t, ruleOf(t, "A", rules.Matcher{Contains: []string{"boom"}}))
+	p := compile(t, ruleOf(t, "A", rules.Matcher{In: rules.InAnywhere, Contains: []string{"boom"}}))
 	s := NewStream(manager, StreamOptions{TextTime: true})
 	hits := p.Scan(s, []byte("I1120 10:00:05.0 1 a.go:1] x\n2025-02-30T10:00:00Z stdout F x\n\tboom\n"), arrival)
 	require.Len(t, hits, 1)

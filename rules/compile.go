@@ -146,7 +146,7 @@ func (c *compiler) compileTrigger() {
 		c.missing("", "missing-key", "the rule lacks `match` or `sequence`", "add the text of the lines that trigger it: match: \"text of the line\"")
 	}
 	if c.Match != nil {
-		c.rule.Steps = append(c.rule.Steps, Step{From: c.rule.From, Matcher: c.compile(&c.Match.Parts, &c.Match.Keys, "`match`")})
+		c.rule.Steps = append(c.rule.Steps, Step{From: c.rule.From, Matcher: c.compile(&c.Match.Parts, &c.Match.Keys, "`match`", InSpoken)})
 	}
 	if c.Keys.Good("sequence") && len(c.Sequence) == 0 {
 		c.errorAt(c.Keys.Key("sequence"), "empty-matcher", "the sequence has no steps", "list the matchers of its lines, in order")
@@ -155,7 +155,7 @@ func (c *compiler) compileTrigger() {
 	}
 	for i := range c.Sequence {
 		s := &c.Sequence[i]
-		m := c.compile(&s.Parts, &s.Keys, fmt.Sprintf("step %d of `sequence`", i+1))
+		m := c.compile(&s.Parts, &s.Keys, fmt.Sprintf("step %d of `sequence`", i+1), InSpoken)
 		if !both {
 			c.rule.Steps = append(c.rule.Steps, Step{From: c.from(s.From, &s.Keys, fmt.Sprintf("step %d", i+1)), Matcher: m, Differs: s.Differs})
 		}
@@ -163,9 +163,9 @@ func (c *compiler) compileTrigger() {
 }
 
 // compile compiles one of the matchers that are tried independently of each other.
-func (c *compiler) compile(p *Parts, keys *strictyaml.Keys, name string) Matcher {
+func (c *compiler) compile(p *Parts, keys *strictyaml.Keys, name string, in In) Matcher {
 	before := len(c.problems.Errors())
-	m := c.matcher(p, keys, name)
+	m := c.matcher(p, keys, name, in)
 	c.written = append(c.written, written{p, keys, name, m, len(c.problems.Errors()) == before})
 	return m
 }
@@ -185,7 +185,7 @@ func (c *compiler) compileClear() *ClearOrUnless {
 	}
 	return &ClearOrUnless{
 		From:    c.from(c.Clear.From, &c.Clear.Keys, "`clear`"),
-		Matcher: c.compile(&c.Clear.Parts, &c.Clear.Keys, "`clear`"),
+		Matcher: c.compile(&c.Clear.Parts, &c.Clear.Keys, "`clear`", InMessage),
 		Same:    c.same(c.Clear.Same, &c.Clear.Keys),
 		At:      c.Keys.Key("clear"),
 	}
@@ -205,7 +205,7 @@ func (c *compiler) compileUnless() *ClearOrUnless {
 		}
 		a := &ClearOrUnless{
 			From:    c.from(u.From, &u.Keys, name),
-			Matcher: c.compile(&u.Parts, &u.Keys, name),
+			Matcher: c.compile(&u.Parts, &u.Keys, name, InMessage),
 			Same:    c.same(u.Same, &u.Keys),
 			Within:  u.Within,
 		}

@@ -196,6 +196,7 @@ func codeNamed(c *codec.Codec, t *NamedTemplate) {
 }
 
 func codeMatcher(c *codec.Codec, m *Matcher) {
+	codec.Text(c, &m.In)
 	codec.Texts(c, &m.Contains)
 	codec.Pointer(c, &m.Regex, literals.Code)
 	codec.List(c, &m.Fields, func(c *codec.Codec, f *Field) {

@@ -103,6 +103,9 @@ func (s *Severity) DecodeYAML(n *strictyaml.Node) {
 func (s *Scope) DecodeYAML(n *strictyaml.Node) { decodeEnum(n, s, ScopeNode, ScopeCluster) }
 
 // DecodeYAML implements strictyaml.Unmarshaler.
+func (i *In) DecodeYAML(n *strictyaml.Node) { decodeEnum(n, i, InMessage, InError, InAnywhere) }
+
+// DecodeYAML implements strictyaml.Unmarshaler.
 func (o *Origin) DecodeYAML(n *strictyaml.Node) { decodeEnum(n, o, OriginInfrastructure, OriginAny) }
 
 // DecodeYAML implements strictyaml.Unmarshaler. It accepts true and false with

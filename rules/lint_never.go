@@ -65,6 +65,8 @@ func impliesDirectly(m, o Matcher) bool {
 		}
 	}
 	switch {
+	case o.In != InSpoken && o.In != InAnywhere && o.In != m.In:
+		return false
 	case o.Regex != nil && (m.Regex == nil || m.Regex.String() != o.Regex.String()):
 		return false
 	case o.Not != nil && (m.Not == nil || !implies(*o.Not, *m.Not)):

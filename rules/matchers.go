@@ -38,9 +38,13 @@ func (c *matcherCompiler) selector(text string, keys *strictyaml.Keys, name stri
 }
 
 // matcher compiles the parts of a matcher. If some parts have errors, it compiles
-// the others and does not check the matcher as a whole.
-func (c *matcherCompiler) matcher(p *Parts, keys *strictyaml.Keys, name string) Matcher {
+// the others and does not check the matcher as a whole. in is the default of `in`.
+func (c *matcherCompiler) matcher(p *Parts, keys *strictyaml.Keys, name string, in In) Matcher {
 	m := Matcher{}
+	if in != p.In {
+		m.In = p.In
+	}
+	in = p.In.Within(in)
 	for i, text := range p.Contains {
 		if !keys.Broken("contains") {
 			c.checkText(text, keys.Item("contains", i), name)
@@ -56,13 +60,13 @@ func (c *matcherCompiler) matcher(p *Parts, keys *strictyaml.Keys, name string) 
 	m.Fields = c.fields(p, keys, name)
 	for i := range p.Any {
 		a := &p.Any[i]
-		m.Any = append(m.Any, c.matcher(&a.Parts, &a.Keys, fmt.Sprintf("branch %d of `any` in %s", i+1, name)))
+		m.Any = append(m.Any, c.matcher(&a.Parts, &a.Keys, fmt.Sprintf("branch %d of `any` in %s", i+1, name), in))
 	}
 	if keys.Good("any") && len(p.Any) == 0 {
 		c.errorAt(keys.Key("any"), "empty-matcher", name+" has an empty `any`, which no line satisfies", "list the matchers")
 	}
 	if p.Not != nil {
-		not := c.matcher(&p.Not.Parts, &p.Not.Keys, "`not` in "+name)
+		not := c.matcher(&p.Not.Parts, &p.Not.Keys, "`not` in "+name, InAnywhere)
 		m.Not = &not
 	}
 	c.checkParts(p, keys, name)

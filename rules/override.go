@@ -57,7 +57,7 @@ func (d *Document) checkOverride(e *OverrideSyntax) {
 	if u := e.AddUnless; u != nil {
 		c := &matcherCompiler{}
 		c.selector(u.From, &u.Keys, "`from` of "+nameAddUnless)
-		c.matcher(&u.Parts, &u.Keys, nameAddUnless)
+		c.matcher(&u.Parts, &u.Keys, nameAddUnless, InMessage)
 		if u.Keys.Missing("within") && !k.Broken("add_unless") {
 			c.errorAt(u.Keys.At, "needs-within", nameAddUnless+" lacks `within`", fixWithin)
 		}

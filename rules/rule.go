@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -238,12 +239,27 @@ type ClearOrUnless struct {
 // Matcher is a condition on one line. All of its parts must hold. Its JSON is part of
 // Rule.Hash.
 type Matcher struct {
+	In       In                   `json:",omitempty"` // empty: that of the matcher around it, or of the part
 	Contains []string             `json:",omitempty"`
 	Regex    *literals.Expression `json:",omitempty"` // matches anywhere in the line; nil: none
 	Fields   []Field              `json:",omitempty"` // sorted by name
 	Any      []Matcher            `json:",omitempty"` // one must hold; the first that does captures
 	Not      *Matcher             `json:",omitempty"` // must not hold; captures nothing
 }
+
+// In says where in a line the texts and expressions of a matcher count.
+type In string
+
+// The places. InSpoken, which is not written, is the message and the error.
+const (
+	InSpoken   In = ""
+	InMessage  In = "message"
+	InError    In = "error"
+	InAnywhere In = "anywhere"
+)
+
+// Within returns the place of a matcher inside of one with the place outer.
+func (i In) Within(outer In) In { return cmp.Or(i, outer) }
 
 // Field is a condition on one field of a line.
 type Field struct {

@@ -79,6 +79,7 @@ type Parts struct {
 	Contains strictyaml.Strings `yaml:"contains" bounds:"0,256,16384" jsonschema_description:"Text that the line contains, compared byte by byte, or a list of texts that it must all contain."`
 	Regex    string             `yaml:"regex" bounds:"0,16384" jsonschema_description:"RE2 expression that may match anywhere in the line. A named group, (?P<name>...), captures a value for by, distinct and templates."`
 	Field    map[string]string  `yaml:"field" bounds:"0,64,16384" jsonschema_description:"Fields of the line by name, the same for klog, JSON and logfmt: a value, or \"~\" and an anchored RE2 expression whose named groups capture. msg is the quoted message of klog; a dotted name is a nested field; an object {namespace, name} is namespace/name. An absent field satisfies no condition."`
+	In       In                 `yaml:"in" bounds:"0,4096" jsonschema:"enum=message,enum=error,enum=anywhere" jsonschema_description:"Where contains and regex count: message, error (the field err or error), or anywhere, such as in the values of other fields and in quoted strings, which may be words of others. Default: message and error; in clear and unless message."`
 	Any      []MatcherSyntax    `yaml:"any" bounds:"0,1000" jsonschema:"minItems=1" jsonschema_description:"List of matchers, one of which must hold. The first one that holds captures."`
 	Not      *MatcherSyntax     `yaml:"not" jsonschema_description:"Matcher that must not hold. Refused on its own, because nearly every line would satisfy it."`
 }

@@ -18,6 +18,7 @@ type Expression struct {
 	empty bool // it matches the empty text
 
 	compiled atomic.Pointer[regexp.Regexp]
+	runs     atomic.Pointer[Runs]
 }
 
 // NewExpression parses an expression. Its errors are those of regexp.Compile.

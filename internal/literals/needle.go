@@ -127,5 +127,8 @@ func (n *Needle) indexFold(line []byte) int {
 	}
 }
 
+// Len returns the length of the text in bytes.
+func (n *Needle) Len() int { return len(n.text) }
+
 // String returns the text.
 func (n *Needle) String() string { return string(n.text) }

@@ -1,0 +1,160 @@
+package literals
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+)
+
+// minRun is the number of letters in a row that make a text of an expression characteristic.
+const minRun = 3
+
+// Runs is an expression that also reports where its own texts were found: its runs, which are
+// the longest stretches that have no part of any length. In
+//
+//	Pod "(?P<pod>[^"]+)" (?:was|is) not ready.*again
+//
+// they are `Pod "`, `" was not ready` or `" is not ready`, and `again`. It is immutable.
+type Runs struct {
+	re     *regexp.Regexp
+	groups []int // index in re of each group of the expression
+	runs   []int // indices in re of the runs
+	// AtStart and AtEnd report whether the expression looks at the start or the end of the
+	// text or of a line.
+	AtStart, AtEnd bool
+}
+
+// Runs returns the expression with its runs.
+func (e *Expression) Runs() *Runs {
+	if r := e.runs.Load(); r != nil {
+		return r
+	}
+	e.runs.CompareAndSwap(nil, newRuns(e.text))
+	return e.runs.Load()
+}
+
+const runName = "crowsnest_run_"
+
+func newRuns(text string) *Runs {
+	out := &Runs{}
+	re, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return &Runs{re: regexp.MustCompile(text)} // it was parsed before
+	}
+	n := 0
+	re = out.mark(re, &n)
+	out.re = regexp.MustCompile(re.String())
+	for i, name := range out.re.SubexpNames() {
+		if strings.HasPrefix(name, runName) {
+			out.runs = append(out.runs, i)
+		} else {
+			out.groups = append(out.groups, i)
+		}
+	}
+	return out
+}
+
+// mark captures the runs of re.
+func (r *Runs) mark(re *syntax.Regexp, n *int) *syntax.Regexp {
+	switch re.Op {
+	case syntax.OpBeginLine, syntax.OpBeginText:
+		r.AtStart = true
+	case syntax.OpEndLine, syntax.OpEndText:
+		r.AtEnd = true
+	}
+	if rigid(re) {
+		return r.capture(r.inspect(re), n)
+	}
+	out := *re
+	out.Sub = nil
+	for i := 0; i < len(re.Sub); {
+		k := i
+		for re.Op == syntax.OpConcat && k < len(re.Sub) && rigid(re.Sub[k]) {
+			r.inspect(re.Sub[k])
+			k++
+		}
+		if k == i {
+			out.Sub = append(out.Sub, r.mark(re.Sub[i], n))
+			i++
+			continue
+		}
+		run := re.Sub[i]
+		if k > i+1 {
+			run = &syntax.Regexp{Op: syntax.OpConcat, Flags: re.Flags, Sub: slices.Clone(re.Sub[i:k])}
+		}
+		out.Sub = append(out.Sub, r.capture(run, n))
+		i = k
+	}
+	return &out
+}
+
+// inspect notes the assertions in a run.
+func (r *Runs) inspect(re *syntax.Regexp) *syntax.Regexp {
+	r.AtStart = r.AtStart || contains(re, syntax.OpBeginLine, syntax.OpBeginText)
+	r.AtEnd = r.AtEnd || contains(re, syntax.OpEndLine, syntax.OpEndText)
+	return re
+}
+
+func contains(re *syntax.Regexp, ops ...syntax.Op) bool {
+	return slices.Contains(ops, re.Op) || slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return contains(sub, ops...) })
+}
+
+// capture captures a run that is characteristic.
+func (r *Runs) capture(run *syntax.Regexp, n *int) *syntax.Regexp {
+	if !characteristic(run) {
+		return run
+	}
+	*n++
+	return &syntax.Regexp{Op: syntax.OpCapture, Flags: run.Flags, Name: fmt.Sprint(runName, *n), Sub: []*syntax.Regexp{run}}
+}
+
+// rigid reports whether re has only texts of its own, without a part of any length or with
+// any letter.
+func rigid(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpLiteral, syntax.OpEmptyMatch:
+		return true
+	case syntax.OpCharClass:
+		_, few := langOfClass(re)
+		return few
+	case syntax.OpCapture, syntax.OpQuest, syntax.OpConcat, syntax.OpAlternate:
+		return !slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return !rigid(sub) })
+	}
+	return zeroWidth(re)
+}
+
+// characteristic reports whether re has a text of minRun letters.
+func characteristic(re *syntax.Regexp) bool {
+	if re.Op == syntax.OpLiteral {
+		n := 0
+		for _, c := range re.Rune {
+			if n++; !letters(string(c)) && c < 0x80 {
+				n = 0
+			}
+			if n >= minRun {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(re.Sub, characteristic)
+}
+
+// Find returns the places of the leftmost match in b, or nil: of the expression and its
+// groups, and of its characteristic runs.
+func (r *Runs) Find(b []byte) (loc, runs []int) {
+	all := r.re.FindSubmatchIndex(b)
+	if all == nil {
+		return nil, nil
+	}
+	for _, i := range r.runs {
+		if all[2*i] >= 0 {
+			runs = append(runs, all[2*i], all[2*i+1])
+		}
+	}
+	for k, i := range r.groups {
+		all[2*k], all[2*k+1] = all[2*i], all[2*i+1]
+	}
+	return all[:2*len(r.groups)], runs
+}

@@ -1,0 +1,444 @@
+package lines
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Voice says whose words a stretch of a line is.
+type Voice uint8
+
+// The voices.
+const (
+	Message   Voice = 1 << iota // message of the program, with the keys of its fields
+	Error                       // value of the field err or error
+	Quotation                   // words of others
+)
+
+// Span is a stretch of a line that is not in the voice Message.
+type Span struct {
+	From, To int
+	Voice    Voice
+	// Field is the name of the field whose value the stretch belongs to, as it is written;
+	// empty for a part of the message.
+	Field []byte
+}
+
+// Quotes are the stretches of a line in which the program does not speak for itself:
+//
+//   - values of fields other than msg, message, err and error, in JSON, logfmt and klog,
+//   - quoted strings within a message, an error, or a line without fields,
+//   - lines of a record that begin with a tab.
+//
+// The object at the end of a line of zap's console encoder holds fields. The zero value is
+// ready.
+type Quotes struct {
+	line  []byte
+	spans []Span
+	read  bool
+}
+
+// Reset sets the line to read, without its envelope. It must not change while spans are used.
+func (q *Quotes) Reset(line []byte) { q.line, q.read = line, false }
+
+// Spans returns the stretches that are not in the voice Message, in order. They are valid
+// until the next Reset.
+func (q *Quotes) Spans() []Span {
+	if !q.read {
+		q.read = true
+		q.spans = q.spans[:0]
+		if bytes.ContainsAny(q.line, "\"'`=\t") {
+			q.scan()
+		}
+	}
+	return q.spans
+}
+
+// Says reports whether a word in the stretch from:to of the line is at least in part in one
+// of the voices. A stretch without words belongs to every voice.
+func (q *Quotes) Says(from, to int, voices Voice) bool {
+	spans := q.Spans()
+	k, _ := slices.BinarySearchFunc(spans, from, func(s Span, at int) int { return s.To - at - 1 })
+	words := false
+	for i := from; i < to; i++ {
+		if !wordByte(q.line[i]) {
+			continue
+		}
+		words = true
+		for k < len(spans) && spans[k].To <= i {
+			k++
+		}
+		voice := Message
+		if k < len(spans) && spans[k].From <= i {
+			voice = spans[k].Voice
+		}
+		if voice&voices != 0 {
+			return true
+		}
+	}
+	return !words
+}
+
+// wordByte reports whether c belongs to a word: a letter, a digit, or a part of a letter that
+// is not ASCII.
+func wordByte(c byte) bool {
+	return digit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' || c >= 0x80
+}
+
+func (q *Quotes) scan() {
+	b := q.line
+	if firstByte(b) == '{' && q.object(0) {
+		return
+	}
+	if b[0] == '\t' {
+		q.text(0, len(b), 0, Message, nil)
+		return
+	}
+	if body, klog := headerEnd(b); klog && pairsFollow(b[body:]) || !klog && logfmt(b[body:]) {
+		q.pairs(body)
+		return
+	} else if !klog && body > 0 && b[body] == '{' && q.object(body) {
+		return
+	}
+	if k := fieldsAfterText(b); k > 0 {
+		if q.text(0, k, 0, Message, nil); q.object(k) {
+			return
+		}
+		q.spans = q.spans[:0]
+	}
+	q.text(0, len(b), 0, Message, nil)
+}
+
+// fieldsAfterText returns where an object begins that ends the line, as zap's console encoder
+// writes the fields behind a message. It returns 0 if there is none.
+func fieldsAfterText(b []byte) int {
+	k := bytes.Index(b, []byte(`{"`))
+	if k < 2 || b[k-1] != '\t' && (b[k-1] != ' ' || !wordByte(b[k-2]) && b[k-2] != '.') {
+		return 0
+	}
+	return k
+}
+
+// maxHeader bounds what a runtime, a journal or a logger writes before a line.
+const maxHeader = 160
+
+// headerEnd returns where a line begins behind its header: that of klog, which reports klog, or
+// a prefix that ends with a bracket or a bar, such as that of a journal. There are no quotes in
+// either.
+func headerEnd(b []byte) (end int, klog bool) {
+	head := b[:min(len(b), maxHeader)]
+	if k := bytes.IndexByte(head, '"'); k >= 0 {
+		head = head[:k]
+	}
+	for i := 0; i+1 < len(head); i++ {
+		if head[i+1] != ' ' || head[i] != ']' && head[i] != '|' && (head[i] != ':' || i == 0 || head[i-1] != ']') {
+			continue
+		}
+		if end = i + 2; head[i] == ']' && endsHeader(head[:i+1]) {
+			return end, true
+		}
+		if rest := b[end:]; len(rest) > 0 && rest[0] == '{' || logfmt(rest) {
+			return end, false
+		}
+	}
+	k := len(head)
+	if shortened := klogStart(b) && k < len(b) && b[k] == '"'; shortened || k == 0 && pairAfterText(b) {
+		return k, true
+	}
+	return 0, false
+}
+
+// klogStart reports whether a line begins with a level and a date of klog.
+func klogStart(b []byte) bool {
+	return len(b) > 5 && bytes.IndexByte([]byte("IWEF"), b[0]) >= 0 && digit(b[1]) && digit(b[2]) && digit(b[3]) && digit(b[4]) && b[5] == ' '
+}
+
+// pairAfterText reports whether a line is a quoted text with pairs or nothing after it.
+func pairAfterText(b []byte) bool {
+	r := textReader{b: b}
+	if _, ok := r.quoted(); !ok {
+		return false
+	}
+	if !r.skip() {
+		return true
+	}
+	key, _ := r.key()
+	return len(key) > 0
+}
+
+// pairsFollow reports whether the text after the header of klog consists of a quoted message
+// and pairs. klogr writes a name before them.
+func pairsFollow(body []byte) bool {
+	k := bytes.IndexByte(body, '"')
+	if k <= 0 {
+		return k == 0
+	}
+	r := textReader{b: body, i: k}
+	_, ok := r.quoted()
+	return ok && r.next() == '=' && body[k-1] == ' '
+}
+
+// logfmt reports whether a line consists of pairs: it begins with one, and has a message, a
+// level or a time.
+func logfmt(b []byte) bool {
+	r := textReader{b: b}
+	for first := true; r.skip(); first = false {
+		key, _ := r.key()
+		if len(key) == 0 {
+			if first {
+				return false
+			}
+			continue
+		}
+		if header(key) || VoiceOf(key) == Message {
+			return true
+		}
+		r.value()
+	}
+	return false
+}
+
+// header reports whether the field of that name is a level or a time, which is one word.
+func header(key []byte) bool {
+	switch string(key) {
+	case "level", "lvl", "ts", "time", "t":
+		return true
+	}
+	return false
+}
+
+// pairs reads fields key=value from byte start. A quoted text at the start is the message.
+// Words without a key belong to the value before them, because some loggers write values
+// without quotes.
+func (q *Quotes) pairs(start int) {
+	r := textReader{b: q.line, i: start}
+	voice, field := Message, []byte(nil) // of the newest field
+	bare := -1                           // start of the text without quotes that belongs to it
+	flush := func(end int) {
+		if bare >= 0 {
+			q.value(bare, bare, end, voice, field, false)
+		}
+		bare = -1
+	}
+	end := start
+	for first := true; r.skip(); first = false {
+		from := r.i
+		key, quoted := r.key()
+		switch {
+		case len(key) == 0 && first && quoted:
+			to := r.i - 1
+			if r.b[to] != '"' || to == from { // its end was cut
+				to = len(r.b)
+				r.i = to
+			}
+			q.text(from+1, to, 1, Message, nil)
+		case len(key) == 0:
+			if bare < 0 {
+				bare = from
+			}
+		default:
+			flush(end)
+			at := r.i + 1
+			_, kind, _ := r.value()
+			field, voice = key, VoiceOf(key)
+			switch {
+			case kind == blockValue:
+				q.add(at, r.i, Quotation, field)
+			case kind == bareValue:
+				q.add(from, at, voice&Error, field)
+				if bare = at; header(key) {
+					q.value(at, at, r.i, voice, field, false)
+					voice, field, bare = Message, nil, -1
+				}
+			default:
+				q.value(from, at, r.i, voice, field, true)
+				voice, field = Message, nil // words after the quotes are the program's
+			}
+		}
+		end = r.i
+	}
+	flush(end)
+}
+
+// key reads a key before an equals sign, or else a word or a quoted text. quoted reports
+// whether it begins with a quote.
+func (r *textReader) key() (key []byte, quoted bool) {
+	from := r.i
+	if quoted = r.b[from] == '"'; quoted {
+		if text, ok := r.quoted(); ok && r.next() == '=' {
+			return text, true
+		} else if !ok {
+			r.i++
+		}
+		return nil, true
+	}
+	if r.word(); r.next() == '=' && r.i > from {
+		return r.b[from:r.i], false
+	}
+	if r.i == from {
+		r.i++
+	}
+	return nil, false
+}
+
+// object reads the fields of the JSON object at byte start. It returns false, and changes
+// nothing, if there is none.
+func (q *Quotes) object(start int) bool {
+	known := len(q.spans)
+	r := jsonReader{b: q.line, i: start}
+	r.skip()
+	for r.i++; ; {
+		r.skip()
+		if r.next() == '}' {
+			q.text(r.i+1, len(r.b), 0, Message, nil)
+			return true
+		}
+		if r.next() != '"' {
+			break
+		}
+		from := r.i
+		key, _, ok := r.quoted()
+		if r.skip(); !ok || r.next() != ':' {
+			break
+		}
+		r.i++
+		r.skip()
+		at, quoted := r.i, r.next() == '"'
+		ok = r.skipValue()
+		switch voice := VoiceOf(key); {
+		case quoted:
+			q.value(from, at, r.i, voice, key, true)
+		default:
+			q.add(at, r.i, Quotation, key)
+		}
+		if r.skip(); !ok {
+			break
+		}
+		if r.next() == ',' {
+			r.i++
+		} else if r.next() != '}' {
+			break
+		}
+	}
+	if r.atEnd() { // the end of the object was cut
+		return true
+	}
+	q.spans = q.spans[:known]
+	return false
+}
+
+// skipValue skips a value.
+func (r *jsonReader) skipValue() (ok bool) {
+	switch r.next() {
+	case '"':
+		_, _, ok = r.quoted()
+	case '{', '[':
+		ok = r.array()
+	default:
+		ok = r.literal(&jsonMember{})
+	}
+	return ok
+}
+
+// VoiceOf returns the voice of the value of a field.
+func VoiceOf(key []byte) Voice {
+	switch string(key) {
+	case "msg", "message":
+		return Message
+	case "err", "error":
+		return Error
+	}
+	return Quotation
+}
+
+// value notes the value at:to of a field whose key begins at from. The quotes of a quotation
+// belong to it.
+func (q *Quotes) value(from, at, to int, voice Voice, field []byte, quoted bool) {
+	if voice == Quotation {
+		q.add(at, to, Quotation, field)
+		return
+	}
+	level := 0
+	if quoted {
+		level = 1
+	}
+	if voice == Error {
+		q.add(from, min(at+level, to), Error, field)
+	}
+	if at += level; quoted && to > at && q.line[to-1] == '"' {
+		to--
+	}
+	q.text(at, to, level, voice, field)
+}
+
+// add notes a stretch that is not in the voice Message.
+func (q *Quotes) add(from, to int, voice Voice, field []byte) {
+	if from < to && voice > Message {
+		q.spans = append(q.spans, Span{from, to, voice, field})
+	}
+}
+
+// text finds the quoted strings and the lines after a tab in the stretch from:to. level is
+// how many strings with escapes it is inside of: a quote there has 2^level-1 backslashes.
+func (q *Quotes) text(from, to, level int, voice Voice, field []byte) {
+	b := q.line
+	for i := from; i < to; {
+		k := bytes.IndexAny(b[i:to], "\"'`\t")
+		if k < 0 {
+			break
+		}
+		i += k
+		end := 0
+		switch {
+		case b[i] != '\t':
+			end = quoteEnd(b[:to], i, from, level)
+		case i == 0 || b[i-1] == '\n':
+			if end = bytes.IndexByte(b[i:to], '\n'); end < 0 {
+				end = to
+			} else {
+				end += i
+			}
+		}
+		if end == 0 {
+			i++
+			continue
+		}
+		q.add(from, i, voice, field)
+		q.add(i, end, Quotation, field)
+		from, i = end, end
+	}
+	q.add(from, to, voice, field)
+}
+
+// quoteEnd returns the end of the string that the quote at byte i opens, 0 if it opens none.
+// Text begins at from. A string that nothing closes was cut, and ends with the text.
+func quoteEnd(b []byte, i, from, level int) int {
+	quote, inWord := b[i], i > from && wordByte(b[i-1])
+	depth := 1 // one more than the backslashes of the quote, a power of two
+	if quote == '"' {
+		for n := backslashes(b[from:i]); 2*depth <= n+1; {
+			depth *= 2
+		}
+		if depth < 1<<level {
+			return 0
+		}
+	} else if inWord || i+1 == len(b) || space(b[i+1]) {
+		return 0
+	}
+	for k := i + 1; k < len(b); k++ {
+		if b[k] != quote {
+			continue
+		}
+		n := backslashes(b[i+1 : k])
+		switch {
+		case quote == '"' && (n < depth-1 || n%(2*depth) == depth-1):
+			return k + 1
+		case quote != '"' && n == 0 && (k+1 == len(b) || !wordByte(b[k+1])):
+			return k + 1
+		}
+	}
+	if inWord {
+		return 0
+	}
+	return len(b)
+}

@@ -1,0 +1,133 @@
+package matcher
+
+import (
+	"bytes"
+	"unicode"
+
+	"crowsnest/internal/literals"
+	"crowsnest/matcher/internal/lines"
+	"crowsnest/rules"
+)
+
+// A line contains words of others: values of fields, and quoted strings. A text of several
+// words counts only where the program speaks for itself, which lines.Quotes knows. One word may
+// be a name there, such as a resource in a URL, so it counts beside a text that the program says.
+
+// everyVoice are the voices of `in: anywhere`.
+const everyVoice = lines.Message | lines.Error | lines.Quotation
+
+func voicesOf(in rules.In) lines.Voice {
+	switch in {
+	case rules.InMessage:
+		return lines.Message
+	case rules.InError:
+		return lines.Error
+	case rules.InAnywhere:
+		return everyVoice
+	}
+	return lines.Message | lines.Error
+}
+
+// defaultIn returns where the texts of a part count that does not state it.
+func (p Part) defaultIn() rules.In {
+	if p < 0 {
+		return rules.InMessage
+	}
+	return rules.InSpoken
+}
+
+// allSaid reports whether the whole line is in one of the voices.
+func (sc *scratch) allSaid(voices lines.Voice) bool {
+	return voices == everyVoice || voices&lines.Message != 0 && len(sc.quotes.Spans()) == 0
+}
+
+// findText reports whether a line contains a text where it counts: anywhere if it is one word,
+// which may be a name, and otherwise in one of the voices. said means that it is in one of them.
+func findText(text *literals.Needle, line []byte, quotes *lines.Quotes, voices lines.Voice) (found, said bool) {
+	for from := 0; ; from++ {
+		k := text.Index(line[from:])
+		if k < 0 {
+			return found, false
+		}
+		from += k
+		to := from + text.Len()
+		if quotes.Says(from, to, voices) {
+			return true, true
+		}
+		found = found || !severalWords(line[from:to])
+	}
+}
+
+// severalWords reports whether a text has letters on both sides of white space.
+func severalWords(text []byte) bool {
+	words := bytes.Fields(text)
+	n := 0
+	for _, w := range words {
+		if bytes.ContainsFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+			n++
+		}
+	}
+	return n > 1
+}
+
+// maxTries bounds how often findExpression matches an expression.
+const maxTries = 4
+
+// match is the result of findExpression.
+type match struct {
+	loc  []int // places of the match and its groups; nil if nothing counts
+	said bool  // one of its texts is in one of the voices
+	// unsaid is the place of a text that excluded a match; nil if there is none.
+	unsaid []int
+}
+
+// findExpression finds a match that counts: each of its own texts is in one of the voices, or
+// one word. One of them is in one of the voices, unless said is set. It tries the leftmost
+// match, and then those after and before the text that excluded it.
+func findExpression(re *literals.Expression, line []byte, quotes *lines.Quotes, voices lines.Voice, said bool) (out match) {
+	runs := re.Runs()
+	var windows [maxTries][2]int
+	windows[0] = [2]int{0, len(line)}
+	n := 1
+	add := func(from, to int) {
+		if n < maxTries && from < to {
+			windows[n] = [2]int{from, to}
+			n++
+		}
+	}
+	for i := 0; i < n; i++ {
+		from, to := windows[i][0], windows[i][1]
+		loc, found := runs.Find(line[from:to])
+		if loc == nil {
+			continue
+		}
+		bad, one := -1, len(found) == 0 // it has no text of its own
+		for k := 0; k < len(found) && bad < 0; k += 2 {
+			if quotes.Says(from+found[k], from+found[k+1], voices) {
+				one = true
+			} else if severalWords(line[from+found[k] : from+found[k+1]]) {
+				bad = k
+			}
+		}
+		if bad < 0 && (one || said) {
+			for k := range loc {
+				if loc[k] >= 0 {
+					loc[k] += from
+				}
+			}
+			return match{loc: loc, said: one}
+		}
+		bad = max(bad, 0)
+		start, end := from+found[bad], from+found[bad+1]
+		if out.unsaid == nil {
+			out.unsaid = []int{start, end}
+		}
+		if !runs.AtStart {
+			add(end, to)
+		}
+		if !runs.AtEnd && from+loc[0] < start {
+			add(from, start)
+		}
+	}
+	return out
+}
