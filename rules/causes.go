@@ -122,10 +122,14 @@ func (c *compiler) causeNames() []string {
 	return out
 }
 
+// maxSuggested is how many unknown causes are compared with the names of all rules.
+const maxSuggested = 100
+
 // lintCauses checks the causes of all rules against each other.
 func (b *builder) lintCauses() {
 	byName := map[string]*packRule{}
 	var names []string
+	unknown := 0
 	for _, r := range b.rules {
 		if r.alert != "" && !r.duplicate {
 			byName[r.alert] = r
@@ -143,8 +147,10 @@ func (b *builder) lintCauses() {
 				// Packs are loaded separately, so a rule may name a cause that this
 				// installation does not have.
 				fix := "load the pack that has it, or remove it here"
-				if best := strictyaml.Closest(c.Alert, names); best != "" {
-					fix = "did you mean " + best + "?"
+				if unknown++; unknown <= maxSuggested {
+					if best := strictyaml.Closest(c.Alert, names); best != "" {
+						fix = "did you mean " + best + "?"
+					}
 				}
 				b.problems = append(b.problems, r.form().problem(c.At, strictyaml.Warning, "unknown-cause",
 					fmt.Sprintf("rule %s is a symptom of %s, which no loaded pack has", r.alert, c.Alert), fix))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"crowsnest/rules/internal/expr"
 	"crowsnest/rules/rulefiles"
 	"crowsnest/rules/versions"
 	"crowsnest/strictyaml"
@@ -14,6 +15,10 @@ import (
 
 // maxRules bounds the rules of all packs.
 const maxRules = 5000
+
+// maxInstructions bounds the regular expressions of a file together. A file of 1 MiB without
+// repetitions has fewer.
+const maxInstructions = 2_000_000
 
 // Document is one parsed file: a pack or overrides. It is immutable.
 type Document struct {
@@ -115,14 +120,19 @@ func (d *Document) parsePack(doc *strictyaml.Document, data []byte, released boo
 	if !d.checkRuleCount(data) {
 		return
 	}
-	seen := map[string]form{}
+	seen, decoded, size := map[string]form{}, len(d.problems), 0
 	for i := range p.Rules {
 		f := newForm(p, &p.Rules[i], d.file)
 		if !f.decoded() {
 			continue
 		}
 		f.released = released
-		d.assign(f)
+		f.assign(d.problems[:decoded])
+		if size += f.size(); size > maxInstructions {
+			d.errorAt(f.at, "too-costly", fmt.Sprintf("the regular expressions up to this rule have more than %d instructions together", maxInstructions),
+				"use smaller repetitions, or load fewer rules")
+			return
+		}
 		rule, problems := compileSafely(f)
 		if first, twice := seen[foldName(f.Alert)]; twice && f.Alert != "" {
 			problems = append(problems, first.duplicate(&f))
@@ -138,13 +148,55 @@ func (d *Document) parsePack(doc *strictyaml.Document, data []byte, released boo
 }
 
 // assign sets the rule's name in the problems found while decoding it.
-func (d *Document) assign(f form) {
+func (f *form) assign(problems Problems) {
+	if len(problems) == 0 {
+		return
+	}
 	from, to := f.lines()
-	for i := range d.problems {
-		if p := &d.problems[i]; p.Rule == "" && p.Line >= from && p.Line <= to {
+	for i := range problems {
+		if p := &problems[i]; p.Rule == "" && p.Line >= from && p.Line <= to {
 			p.Rule = f.Alert
 		}
 	}
+}
+
+// size returns the number of instructions of the rule's regular expressions.
+func (f *form) size() (n int) {
+	parts := []*Parts{}
+	if f.Match != nil {
+		parts = append(parts, &f.Match.Parts)
+	}
+	for i := range f.Sequence {
+		parts = append(parts, &f.Sequence[i].Parts)
+	}
+	if f.Clear != nil {
+		parts = append(parts, &f.Clear.Parts)
+	}
+	if f.Unless != nil {
+		parts = append(parts, &f.Unless.Parts)
+	}
+	for _, p := range parts {
+		n += p.size()
+	}
+	return n
+}
+
+func (p *Parts) size() (n int) {
+	if p.Regex != "" {
+		n = expr.Size(p.Regex)
+	}
+	for _, v := range p.Field {
+		if len(v) > 1 && v[0] == '~' {
+			n += expr.Size(v[1:])
+		}
+	}
+	for i := range p.Any {
+		n += p.Any[i].size()
+	}
+	if p.Not != nil {
+		n += p.Not.size()
+	}
+	return n
 }
 
 // checkHeader checks the parts of `pack` that do not depend on other files.

@@ -29,6 +29,9 @@ func (d *decoder) report(p Pos, check, message, fix string) {
 	}
 }
 
+// full reports whether no further problem is reported, so that nothing more has to be read.
+func (d *decoder) full() bool { return d.reported > maxProblems }
+
 func (d *decoder) posOf(n *yaml.Node) Pos { return d.src.yamlPos(n.Line, n.Column) }
 
 // posOr returns the position of a value, or of its key if there is no value.
@@ -133,6 +136,10 @@ func (d *decoder) decodeSlice(n *Node, v reflect.Value) {
 	items := n.items()
 	out := reflect.MakeSlice(v.Type(), len(items), len(items))
 	for i, item := range items {
+		if d.full() {
+			out = out.Slice(0, i)
+			break
+		}
 		d.decode(item, out.Index(i), nil, true)
 	}
 	v.Set(out)
@@ -167,6 +174,9 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 	for _, e := range n.entries() {
 		f, known := shape.fields[e.Key]
 		if !known {
+			if d.full() {
+				continue
+			}
 			keys.meant = append(keys.meant, d.unknownKey(e, shape.names, hints)...)
 			continue
 		}
@@ -175,12 +185,18 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 		value := v.FieldByIndex(f.index)
 		d.decode(e.Value, value, nil, true)
 		items := d.positionsIn(e.Value)
+		index := map[string]int{}
+		for i := range items {
+			if _, twice := index[items[i].name]; !twice {
+				index[items[i].name] = i
+			}
+		}
 		if d.reported == before {
 			d.checkBounds(e.Value, f, value, items)
 		}
 		keys.list = append(keys.list, key{
 			name: e.Key, key: e.At, value: e.Value.pos,
-			broken: d.reported > before, items: items,
+			broken: d.reported > before, items: items, index: index,
 		})
 	}
 	d.addUnusable(n, &keys)

@@ -79,12 +79,15 @@ func (s *shape) add(t reflect.Type, index []int) {
 // Closest returns the name that was probably meant by a misspelt word, or "".
 func Closest(word string, names []string) string {
 	best, bestCost := "", (len(word)+1)/3
-	squeezed := squeeze(word)
+	squeezed, lower := squeeze(word), strings.ToLower(word)
 	for _, n := range names {
 		if squeeze(n) == squeezed {
 			return n
 		}
-		if c := editDistance(strings.ToLower(word), strings.ToLower(n)); c <= bestCost && c < len(n) && (best == "" || c < bestCost) {
+		if d := len(word) - len(n); max(d, -d) > bestCost {
+			continue // so is the distance
+		}
+		if c := editDistance(lower, strings.ToLower(n)); c <= bestCost && c < len(n) && (best == "" || c < bestCost) {
 			best, bestCost = n, c
 		}
 	}
@@ -92,9 +95,9 @@ func Closest(word string, names []string) string {
 }
 
 // squeeze makes keepFiringFor, keep-firing-for and keep_firing_for equal.
-func squeeze(s string) string {
-	return strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(strings.ToLower(s))
-}
+func squeeze(s string) string { return squeezer.Replace(strings.ToLower(s)) }
+
+var squeezer = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
 
 // editDistance counts insertions, deletions, replacements and swaps of
 // neighbours.

@@ -20,7 +20,8 @@ type key struct {
 	name       string
 	key, value Pos
 	broken     bool
-	items      []item // of a list or a mapping
+	items      []item         // of a list or a mapping
+	index      map[string]int // indexes of the items of a mapping by name
 }
 
 // item is a member of a list (without a name) or of a mapping.
@@ -127,10 +128,8 @@ func (k Keys) entry(name, entry string) *item {
 	if e == nil {
 		return nil
 	}
-	for i := range e.items {
-		if e.items[i].name == entry {
-			return &e.items[i]
-		}
+	if i, ok := e.index[entry]; ok {
+		return &e.items[i]
 	}
 	return nil
 }

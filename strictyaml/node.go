@@ -117,6 +117,9 @@ func (n *Node) Items() []*Node {
 func (n *Node) items() []*Node {
 	var out []*Node
 	for i, c := range n.n.Content {
+		if n.d.full() {
+			break
+		}
 		item := n.child(c, n.d.posOf(c), fmt.Sprintf("item %d of %s", i+1, n.name))
 		if item != nil {
 			out = append(out, item)
@@ -165,7 +168,7 @@ func (n *Node) EntriesOf(keys []string) []Entry {
 func (n *Node) entries() []Entry {
 	var out []Entry
 	seen := map[string]Pos{}
-	for i := 0; i+1 < len(n.n.Content); i += 2 {
+	for i := 0; i+1 < len(n.n.Content) && !n.d.full(); i += 2 {
 		k, v := n.n.Content[i], n.n.Content[i+1]
 		at := n.d.posOf(k)
 		if !n.d.checkKey(k, at, seen) {

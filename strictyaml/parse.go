@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -24,6 +25,8 @@ const (
 	// maxConstruct is the assumed maximum number of lines of a bracketed list or a
 	// quoted text, for the search for a syntax error.
 	maxConstruct = 15
+	// maxSearched is how many bytes that search parses.
+	maxSearched = 4 << 20
 )
 
 const (
@@ -218,6 +221,10 @@ func readDocuments(data []byte) (first, second *yaml.Node, err error) {
 func (s *source) syntaxProblem(err error) Problem {
 	msg := lineRef.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
 	n := s.firstBadLine()
+	if stated := lineRef.FindStringSubmatch(strings.TrimPrefix(err.Error(), "yaml: ")); n == 0 && stated != nil {
+		n, _ = strconv.Atoi(stated[1])
+	}
+	n = min(max(n, 1), len(s.starts))
 	text := s.line(n)
 	column := len(text) - len(strings.TrimLeft(text, " ")) + 1
 	p := Pos{src: s, Line: n, Column: column}
@@ -242,14 +249,20 @@ func (s *source) restIsBlank(line int) bool {
 }
 
 // firstBadLine returns the first line such that every longer prefix of the file fails to
-// parse: the line breaks it, or opens a construct that is never closed.
+// parse: the line breaks it, or opens a construct that is never closed. It returns 0 if the
+// file is too large to search.
 func (s *source) firstBadLine() int {
+	searched := 0
 	parses := func(lines int) bool {
+		searched += s.starts[lines]
 		_, _, err := readDocuments(s.data[:s.starts[lines]])
 		return err == nil
 	}
 	good, bad := 0, len(s.starts) // lengths of prefixes that do and do not parse
 	for bad-good > 1 {
+		if searched > maxSearched {
+			return 0
+		}
 		mid := (good + bad) / 2
 		// A construct over several lines parses only as a whole.
 		ok := -1

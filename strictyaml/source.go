@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -24,6 +25,7 @@ type source struct {
 	// breaks are the lines as YAML counts them: a lone \r and three rare Unicode
 	// characters also end a line.
 	breaks []yamlLine
+	last   int // number of the last line that is not blank
 }
 
 // yamlLine is the start of a line. If the line has multi-byte characters, marks are the
@@ -67,6 +69,7 @@ func (s *source) index(data []byte) {
 		i += width - 1
 	}
 	s.breaks = append(s.breaks, newYAMLLine(data, begin, len(data)))
+	s.last = max(1, sort.SearchInts(s.starts, len(bytes.TrimRightFunc(data, unicode.IsSpace))))
 }
 
 func newYAMLLine(data []byte, from, to int) yamlLine {
@@ -231,11 +234,7 @@ func (p Pos) LastLine() int {
 	if p.src == nil {
 		return 0
 	}
-	n := len(p.src.text().starts)
-	for n > 1 && len(bytes.TrimSpace(p.src.lineBytes(n))) == 0 {
-		n--
-	}
-	return n
+	return p.src.text().last
 }
 
 // snippet makes a line safe for a terminal: files are not trusted. It preserves byte

@@ -66,6 +66,9 @@ func (c *Cost) Expression(re *literals.Expression, field bool) {
 	if re == nil {
 		return
 	}
+	if c.size += Size(re.String()); c.size > maxInstructions {
+		return
+	}
 	prog := program(re.String())
 	weight := 1.0
 	if len(Groups(re)) > 0 {
@@ -75,7 +78,6 @@ func (c *Cost) Expression(re *literals.Expression, field bool) {
 		}
 	}
 	c.programs = append(c.programs, weighted{prog, weight})
-	c.size += len(prog.Inst)
 	c.fixed += stepsPerExpression
 }
 

@@ -6,7 +6,6 @@ package expr
 import (
 	"errors"
 	"fmt"
-	"math"
 	"regexp/syntax"
 	"strings"
 	"unicode/utf8"
@@ -86,10 +85,35 @@ func program(pattern string) *syntax.Prog {
 	return prog
 }
 
-// Size returns the number of instructions of a pattern.
+// Size returns about how many instructions a pattern has, zero if it is not valid. It does
+// not compile the pattern, because a short pattern can have millions.
 func Size(pattern string) int {
-	if p := program(pattern); p != nil {
-		return len(p.Inst)
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return 0
 	}
-	return math.MaxInt32
+	return sizeOf(re) + 2
+}
+
+func sizeOf(re *syntax.Regexp) int {
+	n := 0
+	for _, sub := range re.Sub {
+		n += sizeOf(sub)
+	}
+	switch re.Op {
+	case syntax.OpLiteral:
+		return len(re.Rune)
+	case syntax.OpConcat:
+		return n
+	case syntax.OpAlternate:
+		return n + len(re.Sub) - 1
+	case syntax.OpCapture:
+		return n + 2
+	case syntax.OpRepeat:
+		if re.Max < 0 {
+			return max(re.Min, 1)*n + 1
+		}
+		return re.Max*n + re.Max - re.Min
+	}
+	return n + 1
 }
