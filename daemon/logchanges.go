@@ -38,7 +38,8 @@ func (c *changeLog) log(status []sources.Status) {
 		if s.Idle != "" && s.Idle != old.Idle {
 			log.Warn().Str("reason", s.Idle).Msg("source is idle: it has nothing to read that a rule can match, and keeps checking")
 		}
-		if s.Errors["watch"] > 0 && old.Errors["watch"] == 0 {
+		// The source events also counts watches, those of the Kubernetes API, and follows no files.
+		if _, followsFiles := s.Errors["descriptors"]; followsFiles && s.Errors["watch"] > 0 && old.Errors["watch"] == 0 {
 			log.Warn().Msg("the limit of inotify instances or watches is reached (fs.inotify): directories are polled, so new files are found a little later")
 		}
 		c.logLosses(log, s, old)

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,4 +57,38 @@ func TestRoleOfEvents(t *testing.T) {
 	for _, o := range manifests.Objects(t, manifests.Chart(t, "production")) {
 		require.False(t, o["kind"] == "ClusterRole" && strings.HasSuffix(at(o, "metadata", "name").(string), "-events"), "only who uses it has the role")
 	}
+}
+
+// In every mode with a standby, the Role of the aggregator names the Lease of its configuration.
+func TestRoleOfLease(t *testing.T) {
+	pairs := 0
+	for mode, text := range rendered(t) {
+		var lease any
+		var named []any
+		for _, o := range manifests.Objects(t, text) {
+			files, _ := at(o, "data").(map[string]any)
+			for name, file := range files {
+				if content, ok := file.(string); ok && strings.HasSuffix(name, ".yml") {
+					var config map[string]any
+					require.NoError(t, yaml.Unmarshal([]byte(content), &config), name)
+					if found := at(config, "high_availability", "lease", "name"); found != nil {
+						lease = found
+					}
+				}
+			}
+			rules, _ := at(o, "rules").([]any)
+			for _, rule := range rules {
+				resources, _ := at(rule, "resources").([]any)
+				verbs, _ := at(rule, "verbs").([]any)
+				if names, ok := at(rule, "resourceNames").([]any); ok && slices.Contains(resources, any("leases")) && slices.Contains(verbs, any("update")) {
+					named = append(named, names...)
+				}
+			}
+		}
+		if lease != nil {
+			pairs++
+			require.Equal(t, []any{lease}, named, mode)
+		}
+	}
+	require.GreaterOrEqual(t, pairs, 2)
 }

@@ -74,6 +74,10 @@ func normal(t *testing.T, value any) any {
 				inner = nil
 				require.NoError(t, yaml.Unmarshal([]byte(text), &inner), key)
 			}
+			if key == "resourceNames" { // a hash would be a mistake here
+				out[key] = inner
+				continue
+			}
 			if inner = normal(t, inner); !slices.Contains(released, key) && inner != nil {
 				out[key] = inner
 			}

@@ -126,7 +126,7 @@ limits: {fingerprints: 131072}
 {{- end }}
 {{- if include "crowsnest.pair" . }}
 high_availability:
-  lease: {name: {{ include "crowsnest.name" . }}-aggregator}
+  lease: {name: {{ include "crowsnest.name" . }}-leader}
   token_review:
     service_account: {{ .Release.Namespace }}/{{ include "crowsnest.name" . }}-aggregator
     token_file: /var/run/secrets/crowsnest-standby/token
