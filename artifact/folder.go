@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"crowsnest/internal/plainfile"
 	"crowsnest/rules"
 	"crowsnest/rules/rulefiles"
+	"crowsnest/state/plainfile"
 )
 
 // recordFile, in a folder of packs, identifies the artifact that the folder holds. Its

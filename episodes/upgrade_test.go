@@ -19,16 +19,20 @@ import (
 // changed are shipped rules that look for other lines than in version 0.1: an upgrade
 // resolves their alerts.
 var changed = []string{
-	"APIServerRefusesConnections", "APIServerRejectsExpiredClientCertificates", "APIServerRejectsTooManyRequests", "APIServiceUnavailable",
-	"AzureCredentialsRefused", "AzureMachineFailed", "BareMetalHostReconcileFailing", "CertManagerCannotInjectCA", "CertManagerKeepsFailingOnItem",
-	"CertManagerWebhookHasNoCertificate", "ClusterAPIWorkloadClusterUnreachable", "ControlPlaneGarbageCollectorNotSynced", "ControlPlaneLeaseNotRegained", "ControlPlaneSchedulerFailsOnPod",
-	"ControlPlaneStoppedEvictions", "ControllerCRDMissing", "ControllerCacheSyncTimesOut", "ControllerCredentialsRejected",
-	"ControllerFinalizerAddedDuringDeletion", "ControllerForbiddenByRBAC", "ControllerKeepsFailingOnObject", "ControllerLosesLeaseRepeatedly",
-	"ControllerPanics", "EtcdDataCorrupt", "EtcdLeaderChangesOften", "EtcdOutOfSpace", "EtcdRequestsTimeOut", "HarvesterNodeUpgradeStalled",
-	"KubeadmConfigBootstrapDataFailing", "KubeadmControlPlanePreflightStuck", "MachineHealthCheckRemediatesMany", "NodeDrainGaveUp",
-	"RKE2NodeCannotJoin", "RancherClusterKeepsWaiting", "RancherHandlerKeepsFailing", "RancherPlannerKeepsFailing", "VClusterChildExitsRepeatedly",
-	"VClusterControllerManagerLeaseLost", "VClusterSyncerLosesLeaseRepeatedly", "WebhookCertificateNotTrusted", "WebhookConversionFailing",
-	"WebhookServerCertificateRejected", "WebhookUnreachable",
+	"APIServerRefusesConnections", "APIServerRejectsExpiredClientCertificates", "APIServerRejectsTooManyRequests",
+	"APIServiceUnavailable", "AzureCapacityMissing", "AzureCredentialsRefused", "AzureMachineFailed", "AzureRequestNotAuthorized",
+	"AzureSubscriptionThrottled", "BareMetalHostReconcileFailing", "CertManagerCannotInjectCA", "CertManagerKeepsFailingOnItem",
+	"CertManagerWebhookHasNoCertificate", "ClusterAPIConditionAggregationFailing", "ClusterAPIWorkloadClusterUnreachable",
+	"ClusterctlActionFailed", "ClusterctlMoveFailedOnFinalizer", "ClusterctlMoveRefused", "ControlPlaneGarbageCollectorNotSynced",
+	"ControlPlaneLeaseNotRegained", "ControlPlaneSchedulerFailsOnPod", "ControlPlaneStoppedEvictions", "ControllerCRDMissing",
+	"ControllerCacheSyncTimesOut", "ControllerCredentialsRejected", "ControllerFinalizerAddedDuringDeletion",
+	"ControllerForbiddenByRBAC", "ControllerKeepsFailingOnObject", "ControllerLosesLeaseRepeatedly", "ControllerPanics",
+	"ControllerThrottlesItself", "EtcdDataCorrupt", "EtcdLeaderChangesOften", "EtcdOutOfSpace", "EtcdRequestsTimeOut",
+	"HarvesterNodeUpgradeStalled", "KubeadmConfigBootstrapDataFailing", "KubeadmControlPlanePreflightStuck",
+	"MachineHealthCheckRemediatesMany", "MachineHealthCheckRemediationRestricted", "NodeDrainGaveUp", "OpenStackLoadBalancerStuck",
+	"RKE2NodeCannotJoin", "RancherClusterKeepsWaiting", "RancherHandlerKeepsFailing", "RancherPlannerKeepsFailing",
+	"VClusterChildExitsRepeatedly", "VClusterControllerManagerLeaseLost", "VClusterSyncerLosesLeaseRepeatedly",
+	"WebhookCertificateNotTrusted", "WebhookConversionFailing", "WebhookServerCertificateRejected", "WebhookUnreachable",
 }
 
 // testdata/engine-0.1.json.gz is the engine's part of a snapshot that version 0.1

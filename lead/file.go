@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"crowsnest/internal/plainfile"
 	"crowsnest/state"
+	"crowsnest/state/plainfile"
 )
 
 // maxRecord bounds the file of the record, in bytes.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"crowsnest/internal/plainfile"
+	"crowsnest/state/plainfile"
 )
 
 // ErrLocked reports that another process uses the directory.

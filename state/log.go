@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"crowsnest/internal/plainfile"
+	"crowsnest/state/plainfile"
 )
 
 // logHeader is the first line of a Log. Its number is raised when an older program could

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"crowsnest/internal/plainfile"
+	"crowsnest/state/plainfile"
 )
 
 // The files of a process that stands by.

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"crowsnest/internal/plainfile"
+	"crowsnest/state/plainfile"
 )
 
 // The files of a state directory.
