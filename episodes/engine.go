@@ -98,6 +98,8 @@ type Engine struct {
 	warm        bool     // warming up, since warmed
 	warmed      time.Time
 	ahead       int64 // newest time that a line too far ahead of the clock got
+	// aheadCleared is set if that line was a clear line.
+	aheadCleared bool
 
 	total    Totals
 	lastLate uint64 // ID of the line that was counted last

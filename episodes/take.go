@@ -96,8 +96,7 @@ func (e *Engine) accept(m *matcher.Hit, now int64) {
 	e.in.Moved = min(int64(m.Moved), 0)
 	if t > now+int64(MaxFuture) {
 		e.total.Future++
-		e.ahead = max(now, e.ahead+1) // such lines stay in order
-		t = e.ahead
+		t = e.keepOrder(m.Part, now)
 	}
 	if t < rs.groups.ofPart(m.Part).readUpToForAll() && m.ID != e.lastLate {
 		e.lastLate = m.ID
@@ -116,6 +115,17 @@ func (e *Engine) accept(m *matcher.Hit, now int64) {
 		rs.newest = max(rs.newest, t)
 		rs.acceptStep(int(m.Part), h, now)
 	}
+}
+
+// keepOrder returns the time of a line that is too far ahead of the clock: now, but later than
+// that of a clear line before it, and not earlier than that of any line before it.
+func (e *Engine) keepOrder(part matcher.Part, now int64) int64 {
+	t := max(now, e.ahead)
+	if e.aheadCleared || part == matcher.PartClear && t == e.ahead {
+		t = max(now, e.ahead+1)
+	}
+	e.ahead, e.aheadCleared = t, part == matcher.PartClear
+	return t
 }
 
 // acceptStep counts a line and opens or extends the episode of its key.

@@ -1,8 +1,8 @@
 package matcher
 
 import (
-	"bytes"
 	"unicode"
+	"unicode/utf8"
 
 	"crowsnest/internal/literals"
 	"crowsnest/matcher/internal/lines"
@@ -58,16 +58,23 @@ func findText(text *literals.Needle, line []byte, quotes *lines.Quotes, voices l
 	}
 }
 
-// severalWords reports whether a text has letters on both sides of white space.
+// severalWords reports whether a text has letters or digits on both sides of white space.
 func severalWords(text []byte) bool {
-	words := bytes.Fields(text)
-	n := 0
-	for _, w := range words {
-		if bytes.ContainsFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
-			n++
+	word, gap := false, false // a word was seen, white space behind one was seen
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		text = text[size:]
+		switch {
+		case unicode.IsSpace(r):
+			gap = word
+		case unicode.IsLetter(r) || unicode.IsDigit(r):
+			if gap {
+				return true
+			}
+			word = true
 		}
 	}
-	return n > 1
+	return false
 }
 
 // maxTries bounds how often findExpression matches an expression.

@@ -43,14 +43,14 @@ func WriteRules(dir string, rules []Rule) error {
 }
 
 // Pack returns the rules as a pack of crowsnest with that name. They apply to
-// every container.
+// every container, and match the whole line, as those of its peers do.
 func Pack(name string, rules []Rule) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "pack: {name: %s, version: 0.1.0, requires: \">=0.1\"}\ndefaults: {severity: warning}\nrules:\n", name)
 	for _, r := range rules {
-		match := "{regex: " + yamlText(r.Expr) + "}"
+		match := "{in: anywhere, regex: " + yamlText(r.Expr) + "}"
 		if r.Text != "" {
-			match = "{contains: " + yamlText(r.Text) + "}"
+			match = "{in: anywhere, contains: " + yamlText(r.Text) + "}"
 		}
 		fmt.Fprintf(&b, `- alert: %s
   from: '{container=~".+"}'

@@ -26,12 +26,12 @@ func TestBytes(t *testing.T) {
 	f("87a8821c23c57ab6", Bytes(1e6, Options{Kind: Storm}))
 	f("4b162d05a7e3d22e", Bytes(1e6, Options{Kind: JSON}))
 	f("c6cf6b9d35cfa42f", Bytes(1e6, Options{Kind: Published}))
-	f("0439a53d4f83a5bc", Pack("p", Rules(MaxRules)))
+	f("c322f91d0535f853", Pack("p", Rules(MaxRules)))
 	f("c75d1e1d7314a726", Hyperscan(Rules(MaxRules)))
 	f("fb12a586cb60853a", Mtail(Rules(MaxRules)))
 	f("dfe30dc245dd232d", SEC(Rules(MaxRules)))
 	f("98671e79debc6919", Ripgrep(Rules(MaxRules)))
-	f("b7e0c4653e9dc4bb", Pack("p", PublishedRules()))
+	f("a607e3b803505d7a", Pack("p", PublishedRules()))
 }
 
 func TestSeedsAndSizes(t *testing.T) {

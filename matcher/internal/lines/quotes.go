@@ -11,7 +11,7 @@ type Voice uint8
 // The voices.
 const (
 	Message   Voice = 1 << iota // message of the program, with the keys of its fields
-	Error                       // value of the field err or error
+	Error                       // value of the field err, error or cause
 	Quotation                   // words of others
 )
 
@@ -26,7 +26,7 @@ type Span struct {
 
 // Quotes are the stretches of a line in which the program does not speak for itself:
 //
-//   - values of fields other than msg, message, err and error, in JSON, logfmt and klog,
+//   - values of fields other than msg, message, err, error and cause, in JSON, logfmt and klog,
 //   - quoted strings within a message, an error, or a line without fields,
 //   - lines of a record that begin with a tab.
 //
@@ -113,7 +113,12 @@ func (q *Quotes) scan() {
 // writes the fields behind a message. It returns 0 if there is none.
 func fieldsAfterText(b []byte) int {
 	k := bytes.Index(b, []byte(`{"`))
-	if k < 2 || b[k-1] != '\t' && (b[k-1] != ' ' || !wordByte(b[k-2]) && b[k-2] != '.') {
+	if k < 2 {
+		return 0
+	}
+	head := bytes.TrimRight(b[:k], " ")
+	n := len(head)
+	if n == 0 || head[n-1] != '\t' && (n == k || !wordByte(head[n-1]) && head[n-1] != '.') {
 		return 0
 	}
 	return k
@@ -272,7 +277,7 @@ func (r *textReader) key() (key []byte, quoted bool) {
 		}
 		return nil, true
 	}
-	if r.word(); r.next() == '=' && r.i > from {
+	if r.word(); r.next() == '=' && r.i > from && !bytes.ContainsAny(r.b[from:r.i], ":?&(") {
 		return r.b[from:r.i], false
 	}
 	if r.i == from {
@@ -345,7 +350,7 @@ func VoiceOf(key []byte) Voice {
 	switch string(key) {
 	case "msg", "message":
 		return Message
-	case "err", "error":
+	case "err", "error", "cause":
 		return Error
 	}
 	return Quotation
@@ -404,10 +409,28 @@ func (q *Quotes) text(from, to, level int, voice Voice, field []byte) {
 			continue
 		}
 		q.add(from, i, voice, field)
-		q.add(i, end, Quotation, field)
+		if key := keyBefore(b[from:i]); level == 0 && b[i] == '"' && len(key) > 0 {
+			q.value(i, i, end, VoiceOf(key), key, true)
+		} else {
+			q.add(i, end, Quotation, field)
+		}
 		from, i = end, end
 	}
 	q.add(from, to, voice, field)
+}
+
+// keyBefore returns the key of a field at the end of a text, before its equals sign. It returns
+// nil if the text ends otherwise.
+func keyBefore(b []byte) []byte {
+	n := len(b) - 1
+	if n < 1 || b[n] != '=' {
+		return nil
+	}
+	key := b[bytes.LastIndexAny(b[:n], " \t")+1 : n]
+	if bytes.ContainsFunc(key, func(r rune) bool { return !wordByte(byte(r)) && r != '_' && r != '-' && r != '.' }) {
+		return nil
+	}
+	return key
 }
 
 // quoteEnd returns the end of the string that the quote at byte i opens, 0 if it opens none.
@@ -416,10 +439,12 @@ func quoteEnd(b []byte, i, from, level int) int {
 	quote, inWord := b[i], i > from && wordByte(b[i-1])
 	depth := 1 // one more than the backslashes of the quote, a power of two
 	if quote == '"' {
-		for n := backslashes(b[from:i]); 2*depth <= n+1; {
+		escapes := backslashes(b[from:i])
+		for 2*depth <= escapes+1 {
 			depth *= 2
 		}
-		if depth < 1<<level {
+		afterWord := i-escapes > from && wordByte(b[i-escapes-1])
+		if depth < 1<<level || afterWord && closes(b[i+1:]) {
 			return 0
 		}
 	} else if inWord || i+1 == len(b) || space(b[i+1]) {
@@ -441,4 +466,9 @@ func quoteEnd(b []byte, i, from, level int) int {
 		return 0
 	}
 	return len(b)
+}
+
+// closes reports whether the text behind a quote is what stands behind the end of a string.
+func closes(rest []byte) bool {
+	return len(rest) > 0 && (space(rest[0]) || bytes.IndexByte([]byte(":,;.)"), rest[0]) >= 0)
 }
