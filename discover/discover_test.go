@@ -131,7 +131,7 @@ func TestCovered(t *testing.T) {
 }
 
 func TestBlockOfCoveredLine(t *testing.T) {
-	set := pack(t, `- {alert: A, from: '{container=~".+"}', match: "valve is stuck", severity: warning}`)
+	set := pack(t, `- {alert: A, from: '{container=~".+"}', match: "Sync failed", severity: warning}`)
 	const log = "E0101 10:00:00.0 1 a.go:1] \"Sync failed\" err=<\n\tvalve is stuck\n >\n"
 	require.Empty(t, find(t, set, Options{Lenient: true}, input("a", log, nil)).Patterns)
 }

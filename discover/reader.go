@@ -45,7 +45,7 @@ type lineReader struct {
 // the error, the best first.
 var (
 	messageKeys = []string{"msg", "message", "log", "event"}
-	errorKeys   = []string{"err", "error", "cause", "exception", "panic", "message", "reason"}
+	errorKeys   = []string{"err", "error", "cause", "exception", "panic", "message"}
 	levelKeys   = []string{"level", "lvl", "severity", "levelname", "log.level"}
 )
 

@@ -50,7 +50,7 @@ func TestZeroIsANumber(t *testing.T) {
 		c, ok := r.Read(fmt.Sprintf(`E0302 10:00:00.000000       1 probe.go:3] "Probe failed" err="failure %d of the check"`, n), nil)
 		require.True(t, ok)
 		_, err := r.Template(nil)
-		require.Equal(t, "failure <num> of the check", err)
+		require.EqualValues(t, "failure <num> of the check", err)
 		keys[c.Key] = true
 	}
 	require.Len(t, keys, 1)

@@ -94,6 +94,12 @@ func (m *pattern) onlyText() (string, bool) {
 	return "", false
 }
 
+// hasText reports whether a part of the pattern demands a text or an expression.
+func (m *pattern) hasText() bool {
+	return m != nil && (len(m.contains) > 0 || m.regex != "" || m.not.hasText() ||
+		slices.ContainsFunc(m.any, func(a pattern) bool { return a.hasText() }))
+}
+
 // negation returns a pattern that a line satisfies if it does not satisfy m.
 func negation(m pattern) pattern { return pattern{not: &m} }
 

@@ -48,17 +48,14 @@ func (r *rule) text() string {
 }
 
 func (w *yamlWriter) conditions(r *rule) {
-	switch text, simple := r.match.onlyText(); {
-	case len(r.sequence) > 0:
+	if len(r.sequence) > 0 {
 		w.line(2, "sequence:")
 		for i := range r.sequence {
-			w.item(2, &r.sequence[i])
+			w.writeItem(2, func(inner *yamlWriter) { inner.matcher(4, &r.sequence[i]) })
 		}
-	case simple:
-		w.line(2, "match: %s", quote(text))
-	default:
+	} else {
 		w.line(2, "match:")
-		w.pattern(4, &r.match)
+		w.matcher(4, &r.match)
 	}
 	if r.count > 1 {
 		w.line(2, "count: %d", r.count)
@@ -69,11 +66,11 @@ func (w *yamlWriter) conditions(r *rule) {
 	}
 	if r.clear != nil {
 		w.line(2, "clear:")
-		w.pattern(4, r.clear)
+		w.matcher(4, r.clear)
 	}
 	if r.unless != nil {
 		w.line(2, "unless:")
-		w.pattern(4, r.unless)
+		w.matcher(4, r.unless)
 		w.line(4, "within: %s", duration(r.before))
 	}
 	w.duration("for", r.wait)
@@ -101,9 +98,22 @@ func (w *yamlWriter) item(indent int, m *pattern) {
 		w.line(indent, "- %s", quote(text))
 		return
 	}
+	w.writeItem(indent, func(inner *yamlWriter) { inner.pattern(indent+2, m) })
+}
+
+// writeItem writes a mapping as an item of a list. write indents it by two more.
+func (w *yamlWriter) writeItem(indent int, write func(*yamlWriter)) {
 	inner := &yamlWriter{}
-	inner.pattern(indent+2, m)
+	write(inner)
 	w.WriteString(strings.Repeat(" ", indent) + "- " + inner.String()[indent+2:])
+}
+
+// matcher writes a pattern that counts anywhere in a line, as in the language it comes from.
+func (w *yamlWriter) matcher(indent int, m *pattern) {
+	if m.hasText() {
+		w.line(indent, "in: anywhere")
+	}
+	w.pattern(indent, m)
 }
 
 func (w *yamlWriter) pattern(indent int, m *pattern) {
