@@ -29,9 +29,10 @@ const patience = 60 * time.Second
 // notifies.
 type victim struct {
 	*daemon.Daemon
-	t    *testing.T
-	pods string
-	am   *fakeam.AM
+	t     *testing.T
+	pods  string
+	links []string // planted among the logs
+	am    *fakeam.AM
 }
 
 // config is the common configuration; tests fill in the rest.

@@ -28,7 +28,7 @@ defaults: {severity: warning}
 rules:
 - alert: LineInTexts
   from: '{container="secrets"}'
-  match: {regex: 'planted n=(?P<n>\d+) (?P<rest>[^\n]*)'}
+  match: {in: anywhere, regex: 'planted n=(?P<n>\d+) (?P<rest>[^\n]*)'}
   by: [n]
   limit: 3000
   keep_firing_for: 1h
@@ -39,27 +39,27 @@ rules:
   remediation: {summary: "see {{ $vars.rest }}", steps: ["kubectl get {{ $vars.rest }}"]}
 - alert: WordsInLabels
   from: '{container="secrets"}'
-  match: {regex: 'planted n=\d+ .*?(?P<word>[^\s"=:]+)[\s"]*(?P<last>[^\s"=:]{4,})\W*$'}
+  match: {in: anywhere, regex: 'planted n=\d+ .*?(?P<word>[^\s"=:]+)[\s"]*(?P<last>[^\s"=:]{4,})\W*$'}
   by: [word, last]
   limit: 3000
   keep_firing_for: 1h
   labels: {copy: "x-{{ $labels.word }}"}
 - alert: FieldsInLabels
   from: '{container="secrets"}'
-  match: "planted n="
+  match: {in: anywhere, contains: "planted n="}
   by: [password, token, secret, err, msg]
   limit: 3000
   keep_firing_for: 1h
   annotations: {user: "{{ $vars.password }}{{ $vars.authorization }}{{ $vars.err }}"}
 - alert: RestCounted
   from: '{container="secrets"}'
-  match: {regex: 'planted n=\d+ (?P<part>\S+ ?\S* ?\S*)'}
+  match: {in: anywhere, regex: 'planted n=\d+ (?P<part>\S+ ?\S* ?\S*)'}
   count: 50
   within: 1h
   by: [part]
 - alert: RestDistinct
   from: '{container="secrets"}'
-  match: {regex: 'planted n=\d+ (?P<rest>.*)'}
+  match: {in: anywhere, regex: 'planted n=\d+ (?P<rest>.*)'}
   count: 200
   within: 1h
   distinct: rest
@@ -74,7 +74,7 @@ rules:
   annotations: {text: "{{ $vars.rest_1 }} and {{ $vars.rest_2 }}"}
 - alert: LinePending
   from: '{container="secrets"}'
-  match: {regex: 'planted n=\d+ (?P<part>\S+ ?\S* ?\S*)'}
+  match: {in: anywhere, regex: 'planted n=\d+ (?P<part>\S+ ?\S* ?\S*)'}
   clear: {contains: "never said", same: []}
   for: 2h
   by: [part]

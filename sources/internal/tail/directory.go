@@ -75,7 +75,7 @@ var errUnstable = errors.New("the directory changes while it is read")
 // not be opened.
 func (d *directory) members(entries []logdir.Entry, open []*file) ([]member, error) {
 	if len(entries) == 0 {
-		d.known, d.names = nil, nil
+		d.known, d.names, d.barred = nil, nil, nil
 		return nil, nil
 	}
 	for range 5 {
