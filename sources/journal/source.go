@@ -228,14 +228,14 @@ func (s *Source) round(ctx context.Context) {
 	idle := ""
 	if err == nil && found.folders == 0 {
 		if idle = s.absent(); idle == "" {
-			err = errors.New("the journal is gone: is the folder of the node mounted? " + s.where())
+			err = errors.New("the journal is gone: is the folder of the node mounted? Now " + s.where())
 		}
 	}
 	s.finish(start, found, idle, err)
 }
 
 func (s *Source) where() string {
-	return "There are no files of journald in " + strings.Join(s.cfg.Dirs, " and ") + "."
+	return "there are no files of journald in " + strings.Join(s.cfg.Dirs, " and ")
 }
 
 // absent returns why there is nothing to read, "" if there was something once.
@@ -245,7 +245,7 @@ func (s *Source) absent() string {
 	if len(s.sequences) > 0 {
 		return ""
 	}
-	return s.where() + " This node has no journal, or its folders are not mounted."
+	return s.where() + ": this node has no journal, or its folders are not mounted"
 }
 
 // refresh looks for new entries in all files. It adds to err why something is not read.

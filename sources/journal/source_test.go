@@ -343,7 +343,7 @@ func TestNoJournal(t *testing.T) {
 	l.round()
 	st := l.src.Status()
 	require.True(t, st.Up)
-	require.Contains(t, st.Idle, "There are no files of journald in "+l.dir)
+	require.Contains(t, st.Idle, "there are no files of journald in "+l.dir)
 	require.Len(t, l.p.marks, 1)
 	require.Nil(t, l.src.Positions())
 

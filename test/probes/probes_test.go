@@ -206,7 +206,6 @@ func (c *cluster) local(cfg map[string]any) {
 	set("urls", []string{c.peers["alertmanager"].url()}, "sinks", "alertmanager")
 	if !c.asShipped {
 		cfg["global"] = map[string]any{"blind_after": blindAfter.String()}
-		set("shipped", false, "rules") // nothing here depends on them
 		set("interval", "5s", "sources", "machines")
 		set("min_firing", "0s", "sinks", "alertmanager")
 		set("resend_delay", "1s", "sinks", "alertmanager")
@@ -216,15 +215,13 @@ func (c *cluster) local(cfg map[string]any) {
 func has(m map[string]any, key string) bool { _, ok := m[key]; return ok }
 
 // raise writes the line of the test alert to the logs of this cluster.
-func (c *cluster) raise() {
-	c.loki.Push(fakeloki.Entry{Labels: map[string]string{"namespace": "crowsnest-test", "pod": "hello"}, Time: time.Now(), Line: line})
-	c.log("hello")
-}
+func (c *cluster) raise() { c.print("hello", line) }
 
-// log writes the line of the test alert to the log of a new pod.
-func (c *cluster) log(pod string) {
+// print writes a line to Loki, and to the log of a new pod.
+func (c *cluster) print(pod, text string) {
+	c.loki.Push(fakeloki.Entry{Labels: map[string]string{"namespace": "crowsnest-test", "pod": pod}, Time: time.Now(), Line: text})
 	w := kubesim.New(kubesim.Options{Root: filepath.Join(c.dir, "logs"), Namespace: "crowsnest-test", Pod: pod, Container: "hello", UID: "1", Clock: time.Now})
-	w.Write("stdout", line)
+	w.Write("stdout", text)
 	require.NoError(c.t, w.Err)
 	w.Close()
 }
@@ -234,6 +231,15 @@ func (c *cluster) eventually(what string, ok func() bool) {
 	if !wait.Until(patience, ok) {
 		for name, p := range c.pods {
 			c.t.Logf("%s: %s\n%s", name, p.body(c.t.Context()), p.LogEnd())
+		}
+		seen := map[string]bool{}
+		for _, name := range []string{"CrowsnestHeartbeat", "CrowsnestIdle", "CrowsnestBlind"} {
+			for _, w := range c.am.Accepted(name) {
+				if x := fmt.Sprint(w.Resolved, w.Alert.Labels, w.Alert.Annotations); !seen[x] {
+					seen[x] = true
+					c.t.Log(x)
+				}
+			}
 		}
 		require.Fail(c.t, what, "%v", keys(c.am.All()))
 	}
@@ -286,7 +292,7 @@ func TestMissingPeers(t *testing.T) {
 		// Without the API server, an unknown agent cannot be authenticated.
 		{values: "production", missing: "apiserver", blind: "machines", undetected: true, full: "full: machines, " + agents},
 		{values: "production", missing: "apiserver", known: true, blind: "machines", partial: "partial: " + agents + "; not seen: machines since ", full: "full: machines, " + agents},
-		{values: "production", missing: "clusterapi", partial: "partial: " + agents + "; nothing to watch: machines", full: "full: machines, " + agents},
+		{values: "production", missing: "clusterapi", partial: "partial: " + agents + "; idle: machines", full: "full: machines, " + agents},
 		{values: "production", missing: "alertmanager", undetected: true, full: "full: machines, " + agents},
 		{values: "production", missing: "service", blind: "agents", undetected: true, partial: "partial: machines; not seen: agents since ", full: "full: machines, " + agents},
 		{values: "base", missing: "service", blind: "agents", undetected: true, full: "full: " + agents},
@@ -309,6 +315,7 @@ func TestMissingPeers(t *testing.T) {
 func (s scenario) run(t *testing.T) {
 	c := newCluster(t)
 	c.install(s.values)
+	c.print("other", "an ordinary line")
 	for name, p := range c.peers {
 		if name != s.missing || s.known {
 			p.come()

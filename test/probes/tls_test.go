@@ -117,7 +117,7 @@ func TestTLSBetweenAgentAndAggregator(t *testing.T) {
 		trusted.Write(name, string(text))
 	}
 	tu.cut()
-	c.log("second")
+	c.print("second", line)
 	c.eventually("the agent refuses it", func() bool {
 		return strings.Contains(c.pods["agent"].body(t.Context()), "certificate signed by unknown authority")
 	})
