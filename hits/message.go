@@ -25,7 +25,7 @@ const (
 	// MaxMessage is the maximum size of a message: a batch and its envelope.
 	MaxMessage = MaxPayload + maxLagging + 4<<10
 	// maxLagging is the maximum size of the lagging streams in a message.
-	maxLagging = 32 << 10
+	maxLagging = 64 << 10
 	// MaxAfter is the maximum number of previous instances that an agent names.
 	MaxAfter = 16
 	// MaxName is the maximum length of a node name, in bytes.

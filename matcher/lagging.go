@@ -2,6 +2,7 @@ package matcher
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -9,9 +10,8 @@ import (
 	"crowsnest/internal/text"
 )
 
-// MaxLagging bounds the lagging streams that a source or an agent names. If there are more,
-// one without labels stands for all of them.
-const MaxLagging = 32
+// MaxLagging bounds the lagging streams that a source or an agent names.
+const MaxLagging = 64
 
 // LaggingStream is a stream that was read up to an earlier time than the other streams of
 // its source, because its log cannot be read.
@@ -37,12 +37,82 @@ func (s LaggingStream) String() string {
 	return text.Printable(cmp.Or(s.Labels["filename"], text.Labels(s.Labels)))
 }
 
-// BoundLagging returns the lagging streams, or beyond MaxLagging one that stands for all
-// streams and was read as far as the one that lags most.
+// BoundLagging returns at most MaxLagging lagging streams that stand for all of these, in an
+// order that depends on their labels alone. If there are more, one stands for all of a
+// namespace, from the namespace with the most on; if that is not enough, one for all streams.
 func BoundLagging(all []LaggingStream) []LaggingStream {
-	if len(all) <= MaxLagging {
-		return all
+	if len(all) == 0 {
+		return nil
 	}
-	oldest := slices.MinFunc(all, func(a, b LaggingStream) int { return a.ReadUpTo.Compare(b.ReadUpTo) })
-	return []LaggingStream{{ReadUpTo: oldest.ReadUpTo}}
+	groups := grouped(all)
+	if len(groups) > MaxLagging {
+		return []LaggingStream{{ReadUpTo: earliest(all)}}
+	}
+	bySize := make([]int, len(groups))
+	for i := range groups {
+		bySize[i] = i
+	}
+	slices.SortStableFunc(bySize, func(i, k int) int { return cmp.Compare(len(groups[k]), len(groups[i])) })
+	for n := len(all); n > MaxLagging; bySize = bySize[1:] {
+		i := bySize[0]
+		n -= len(groups[i]) - 1
+		groups[i] = []LaggingStream{together(groups[i])}
+	}
+	return slices.Concat(groups...)
+}
+
+// grouped returns the streams in order, in groups whose labels differ only in those that
+// tell the logs of a namespace apart.
+func grouped(all []LaggingStream) [][]LaggingStream {
+	type named struct {
+		group, name string
+		LaggingStream
+	}
+	var order []named
+	for _, s := range all {
+		common := maps.Clone(s.Labels)
+		for _, name := range []string{"pod", "container", "filename"} {
+			delete(common, name)
+		}
+		order = append(order, named{text.Labels(common), text.Labels(s.Labels), s})
+	}
+	slices.SortFunc(order, func(a, b named) int {
+		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.name, b.name))
+	})
+	var out [][]LaggingStream
+	for i, s := range order {
+		if i == 0 || s.group != order[i-1].group {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], s.LaggingStream)
+	}
+	return out
+}
+
+// together returns the stream that stands for those of a group: it was read as far as the
+// one that lags most, and what differs is not known.
+func together(all []LaggingStream) LaggingStream {
+	if slices.ContainsFunc(all, func(s LaggingStream) bool { return s.Labels == nil }) {
+		return LaggingStream{ReadUpTo: earliest(all)}
+	}
+	out := LaggingStream{Labels: maps.Clone(all[0].Labels), ReadUpTo: earliest(all)}
+	unknown := map[string]bool{}
+	for _, s := range all {
+		for _, name := range s.Unknown {
+			unknown[name] = true
+		}
+		for _, labels := range []Labels{s.Labels, all[0].Labels} {
+			for name := range labels {
+				unknown[name] = unknown[name] || s.Labels[name] != all[0].Labels[name]
+			}
+		}
+	}
+	maps.DeleteFunc(unknown, func(_ string, is bool) bool { return !is })
+	maps.DeleteFunc(out.Labels, func(name, _ string) bool { return unknown[name] })
+	out.Unknown = slices.Sorted(maps.Keys(unknown))
+	return out
+}
+
+func earliest(all []LaggingStream) time.Time {
+	return slices.MinFunc(all, func(a, b LaggingStream) int { return a.ReadUpTo.Compare(b.ReadUpTo) }).ReadUpTo
 }

@@ -55,8 +55,8 @@ type Pipeline interface {
 	// Rules returns the active rules. They are shared and read-only.
 	Rules() *rules.Set
 	// AdvanceWatermark states that the source or member has read all lines up to t, except
-	// those of lagging streams, which it has read only up to their own times. If there are
-	// more than matcher.MaxLagging of them, one without labels stands for all.
+	// those of lagging streams, which it has read only up to their own times: at most
+	// matcher.MaxLagging, see matcher.BoundLagging.
 	AdvanceWatermark(source string, t time.Time, lagging ...matcher.LaggingStream)
 	// AddMember gives a member of a source, such as one agent, a watermark of its
 	// own. Its name starts with the name of the source and a slash. Adding it again
@@ -154,8 +154,9 @@ type Status struct {
 	// of the namespaces with the most, and of all others under "others".
 	LeftOut map[string]int64 `json:"left_out,omitempty"`
 	// Unread are logs that exist but are not read: the first hundred, ordered by
-	// path.
-	Unread []Unread `json:"unread,omitempty"`
+	// path. UnreadMore is how many follow.
+	Unread     []Unread `json:"unread,omitempty"`
+	UnreadMore int      `json:"unread_more,omitempty"`
 	// Logs is the number of logs that exist, whether or not they are read. Zero means that
 	// the source does not count them.
 	Logs int `json:"logs,omitempty"`

@@ -192,7 +192,7 @@ func (a *Alerts) coverage(now time.Time, status []sources.Status, unanswered tim
 			idle = append(idle, idleOnAll(s)...)
 		default:
 			name := s.Name
-			if n := len(unreadFor(now, a.blindAfter, s)); n > 0 {
+			if _, n := unreadFor(now, a.blindAfter, s); n > 0 {
 				unread = true
 				name += fmt.Sprintf(" (%d of %d logs)", max(s.Logs-n, 0), max(s.Logs, n))
 			}

@@ -14,37 +14,43 @@ const alertLogsUnread = "CrowsnestLogsUnread"
 // unreadNamed bounds the logs that an alert names.
 const unreadNamed = 5
 
-// unreadFor returns the logs of a source that have not been read for a time.
-func unreadFor(now time.Time, after time.Duration, s sources.Status) []sources.Unread {
-	var out []sources.Unread
+// unreadFor returns the logs of a source that have not been read for a time, and how many
+// there are with those that the source does not list.
+func unreadFor(now time.Time, after time.Duration, s sources.Status) (out []sources.Unread, all int) {
 	for _, u := range s.Unread {
 		if now.Sub(u.Since) >= after {
 			out = append(out, u)
 		}
 	}
-	return out
+	if len(out) == 0 {
+		return nil, 0
+	}
+	return out, len(out) + s.UnreadMore
 }
 
 // unreadAlert returns an alert if existing logs of a source have not been read for a time. It
 // is a warning, because the other logs are read, and only what the unread ones could refute
 // waits for them. A source of which no log is read is blind.
 func unreadAlert(now time.Time, after time.Duration, s sources.Status) []episodes.Episode {
-	unread := unreadFor(now, after, s)
-	if len(unread) == 0 {
+	unread, all := unreadFor(now, after, s)
+	if all == 0 {
 		return nil
 	}
 	var named []string
 	since := now
-	for _, u := range unread {
-		if len(named) < unreadNamed {
+	for i, u := range unread {
+		if i < unreadNamed {
 			named = append(named, unreadText(u))
 		}
 		if u.Since.Before(since) {
 			since = u.Since
 		}
 	}
-	what := fmt.Sprintf("%d logs of source %s are not read", len(unread), s.Name)
-	if len(unread) == 1 {
+	if more := all - len(named); more > 0 {
+		named = append(named, fmt.Sprintf("and %d more", more))
+	}
+	what := fmt.Sprintf("%d logs of source %s are not read", all, s.Name)
+	if all == 1 {
 		what = "A log of source " + s.Name + " is not read"
 		if name := unread[0].Name; name != "" {
 			what = "The log of " + name + " is not read"

@@ -151,16 +151,18 @@ type finding struct {
 
 // find expands the globs and groups the files that belong together.
 func find(list func(string) ([]logdir.Entry, error), f finding) ([]tail.Stream, error) {
+	var found []tail.Stream
 	dirs := []string{"."}
 	for i, glob := range f.rest[:len(f.rest)-1] {
 		var below []string
 		for _, d := range dirs {
 			es, err := list(d)
-			if errors.Is(err, fs.ErrNotExist) && i > 0 {
-				continue // removed in the meantime
-			}
-			if err != nil {
+			switch {
+			case err == nil:
+			case i == 0:
 				return nil, err
+			case !errors.Is(err, fs.ErrNotExist): // else it was removed in the meantime
+				found = append(found, f.failed(d, err))
 			}
 			for _, e := range es {
 				if ok, _ := path.Match(glob, e.Name); ok && e.Dir {
@@ -170,18 +172,26 @@ func find(list func(string) ([]logdir.Entry, error), f finding) ([]tail.Stream, 
 		}
 		dirs = below
 	}
-	var found []tail.Stream
 	for _, d := range dirs {
 		es, err := list(d)
-		if errors.Is(err, fs.ErrNotExist) && d != "." {
-			continue
-		}
-		if err != nil {
+		switch {
+		case err == nil:
+		case d == ".":
 			return nil, err
+		case !errors.Is(err, fs.ErrNotExist):
+			found = append(found, f.failed(d, err))
 		}
 		found = append(found, f.bases(d, es)...)
 	}
 	return found, nil
+}
+
+// failed stands for the logs in a directory that cannot be listed.
+func (f finding) failed(dir string, err error) tail.Stream {
+	labels := labelsOf(Path{Labels: f.labels})
+	return tail.Stream{
+		Key: path.Join(f.root, dir), Dir: dir, Failed: err, Unknown: []string{"filename"}, Labels: func() matcher.Labels { return labels },
+	}
 }
 
 // labelsOf returns the labels that all logs of a path have.

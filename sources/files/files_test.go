@@ -16,6 +16,7 @@ import (
 	"crowsnest/matcher"
 	"crowsnest/rules/selector"
 	"crowsnest/sources"
+	"crowsnest/sources/internal/logdir"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -83,6 +84,30 @@ func TestReads(t *testing.T) {
 		require.Len(t, p.blocks, 3)
 		require.Len(t, s.Status().Streams, 4)
 	})
+}
+
+// A folder that cannot be listed hides no other.
+func TestFolderOfManyFails(t *testing.T) {
+	f := finding{root: "/logs", rest: []string{"*", "x.log"}, labels: map[string]string{"job": "x"}, taken: map[string]int{}}
+	found, err := find(func(dir string) ([]logdir.Entry, error) {
+		switch dir {
+		case ".":
+			return []logdir.Entry{{Name: "a", Dir: true}, {Name: "b", Dir: true}, {Name: "gone", Dir: true}}, nil
+		case "a":
+			return []logdir.Entry{{Name: "x.log"}}, nil
+		case "b":
+			return nil, os.ErrPermission
+		}
+		return nil, os.ErrNotExist
+	}, f)
+	require.NoError(t, err)
+	require.Len(t, found, 2)
+	require.Equal(t, "/logs/a/x.log", found[0].Key)
+	require.Equal(t, "/logs/b", found[1].Key)
+	require.ErrorIs(t, found[1].Failed, os.ErrPermission)
+	require.Equal(t, matcher.Labels{"job": "x"}, found[1].Labels())
+	_, err = find(func(string) ([]logdir.Entry, error) { return nil, os.ErrPermission }, f)
+	require.ErrorIs(t, err, os.ErrPermission)
 }
 
 func TestServes(t *testing.T) {

@@ -96,6 +96,9 @@ func (r *Root) Borrow() *Dir {
 	return r.cur
 }
 
+// Hold is another Borrow of a borrowed directory.
+func (d *Dir) Hold() { d.refs.Add(1) }
+
 // Release ends a Borrow. d may be nil.
 func (d *Dir) Release() {
 	if d != nil && d.refs.Add(-1) == 0 {

@@ -113,18 +113,13 @@ func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *logdir.Watcher) e
 	}
 	f := tr.root.Borrow()
 	defer f.Release()
-	if tr.up && !full && !tr.dirs.Changed(f, tr.listed, now) {
+	if tr.up && !full && !tr.changed(f, now) {
 		return tr.crowded(t.cfg.streams)
 	}
 	tr.listed, tr.watched = map[string]bool{}, true
 	found, err := tr.find.Find(func(dir string) ([]logdir.Entry, error) {
 		tr.listed[dir] = true
-		tr.watched = w.Add(tr.root.Abs(dir), dir == ".") && tr.watched
-		l, err := tr.dirs.Get(f, dir, now)
-		if err != nil {
-			return nil, err
-		}
-		return l.Entries, nil
+		return tr.list(f, dir, now, w)
 	})
 	tr.up = err == nil
 	if why := t.doubt(tr, f, found, err, now); why != nil {
@@ -140,6 +135,44 @@ func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *logdir.Watcher) e
 		return err
 	}
 	return tr.crowded(t.cfg.streams)
+}
+
+// changed reports whether a directory that was listed must be listed again.
+func (tr *tree) changed(f *logdir.Dir, now time.Time) bool {
+	listed, yes := tr.listed, make(chan bool, 1)
+	err := tr.lister.do(f, "folders of "+tr.root.Path, func() { yes <- tr.dirs.Changed(f, listed, now) })
+	return tr.lister.returned.Swap(false) || err != nil || <-yes
+}
+
+// list returns the content of a directory, and watches it.
+func (tr *tree) list(f *logdir.Dir, dir string, now time.Time, w *logdir.Watcher) ([]logdir.Entry, error) {
+	type result struct {
+		listing *logdir.Listing
+		err     error
+		watched bool
+	}
+	got := make(chan result, 1)
+	if err := tr.lister.do(f, tr.root.Abs(dir), func() {
+		watched := tr.watch(w, dir)
+		l, err := tr.dirs.Get(f, dir, now)
+		got <- result{l, err, watched}
+	}); err != nil {
+		tr.watched = false
+		return nil, err
+	}
+	r := <-got
+	tr.watched = r.watched && tr.watched
+	if r.err != nil {
+		return nil, r.err
+	}
+	return r.listing.Entries, nil
+}
+
+// watch watches a directory, and reports whether it does. What hangs does so before the
+// watcher is locked.
+func (tr *tree) watch(w *logdir.Watcher, dir string) bool {
+	_, err := tr.root.Lstat(dir)
+	return err == nil && w.Add(tr.root.Abs(dir), dir == ".")
 }
 
 // crowded returns an error if streams of the tree are beyond the bound.
@@ -238,7 +271,7 @@ func (t *Tailer) update(tr *tree, found []Stream, w *logdir.Watcher) {
 	seen, watched := make(map[string]bool, len(found)), make([]bool, len(found))
 	refused := map[string]bool{}
 	for i, s := range found {
-		watched[i] = !s.unread() && w.Add(tr.root.Abs(s.Dir), false)
+		watched[i] = !s.unread() && tr.watches(w, s.Dir)
 	}
 	empty := ""
 	if len(found) == 0 && tr.find.Empty != nil {
@@ -269,23 +302,30 @@ func (t *Tailer) update(tr *tree, found []Stream, w *logdir.Watcher) {
 	if !tr.up {
 		return
 	}
-	maps.DeleteFunc(t.refused, func(key string, _ refusedStream) bool { return tr.owns(key) && !refused[key] })
+	maps.DeleteFunc(tr.refused, func(key string, _ refusedStream) bool { return !refused[key] })
 	for key, c := range t.followers {
 		if c.tree == tr && !seen[key] {
-			_, failed := t.unlistable(key)
+			_, failed := tr.unlistable(key)
 			c.unlisted.Store(!failed)
 		}
 	}
+}
+
+// watches watches the directory of a stream, and reports whether it does.
+func (tr *tree) watches(w *logdir.Watcher, dir string) bool {
+	f, does := tr.root.Borrow(), make(chan bool, 1)
+	defer f.Release()
+	return tr.lister.do(f, tr.root.Abs(dir), func() { does <- tr.watch(w, dir) }) == nil && <-does
 }
 
 // unread reports whether the stream is not read.
 func (s *Stream) unread() bool { return s.Refused != "" || s.Failed != nil }
 
 // unlistable returns the folder around a stream that could not be listed. The caller holds
-// mu.
-func (t *Tailer) unlistable(key string) (folder refusedStream, found bool) {
+// mu of the Tailer.
+func (tr *tree) unlistable(key string) (folder refusedStream, found bool) {
 	for dir := path.Dir(key); dir != "." && dir != "/"; dir = path.Dir(dir) {
-		if r, ok := t.refused[dir]; ok && r.Holds {
+		if r, ok := tr.refused[dir]; ok && r.Holds {
 			return r, true
 		}
 	}
@@ -299,10 +339,10 @@ func (t *Tailer) provenUpTo(tr *tree, key string) time.Time {
 	if _, down := t.down[tr]; down {
 		at = times.Earlier(at, tr.foundAt)
 	}
-	if r, was := t.unlistable(key); was {
+	if r, was := tr.unlistable(key); was {
 		at = times.Earlier(at, r.ReadUpTo)
 	}
-	if r, was := t.refused[key]; was {
+	if r, was := tr.refused[key]; was {
 		at = times.Earlier(at, r.ReadUpTo)
 	}
 	return at
@@ -374,9 +414,11 @@ func (t *Tailer) missing() map[string]*restored {
 	defer t.mu.Unlock()
 	out := map[string]*restored{}
 	for key, r := range t.restored {
-		down := func(tr *tree) bool { return tr.owns(key) && !tr.up }
-		_, hidden := t.unlistable(key)
-		if r.at.IsZero() && !hidden && !slices.ContainsFunc(t.trees, down) {
+		hidden := func(tr *tree) bool {
+			_, unlistable := tr.unlistable(key)
+			return unlistable || tr.owns(key) && !tr.up
+		}
+		if r.at.IsZero() && !slices.ContainsFunc(t.trees, hidden) {
 			out[key] = r
 		}
 	}

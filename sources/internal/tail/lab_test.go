@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -102,7 +103,7 @@ func (p *pipe) lag() map[string]time.Time {
 	defer p.mu.Unlock()
 	out := map[string]time.Time{}
 	for _, l := range p.lagging {
-		out[l.Labels["dir"]] = l.ReadUpTo
+		out[cmp.Or(l.Labels["dir"], l.Labels["namespace"])] = l.ReadUpTo
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/matcher"
+	"crowsnest/sources/internal/logdir"
 	"crowsnest/test/kubesim"
 )
 
@@ -181,49 +183,63 @@ func TestOneOfManyLogs(t *testing.T) {
 // The folder of a pod that cannot be listed may hold any container. What it holds is read
 // from where it was left, and what was created meanwhile from its start, however old it is.
 func TestFolderThatCannotBeListed(t *testing.T) {
-	bubble(t, podFinder, func(t *testing.T, l *lab) {
-		f := &faulty{}
-		l.cfg.fault = f.fault
-		var seq, other numbered
-		other.n = 1 << 20
-		c := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: "bad"})
-		good := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: "good"})
-		t.Cleanup(c.Close)
-		t.Cleanup(good.Close)
-		several(c, &seq, 1)
-		l.start(nil)
-		wait(3 * time.Second)
-		f.set("list", c.PodDir(), func() error { return &os.PathError{Op: "list", Path: c.PodDir(), Err: syscall.EACCES} })
-		second := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: "bad", Container: "second"})
-		t.Cleanup(second.Close)
-		began := time.Now()
-		several(second, &seq, 1)
-		wait(time.Hour)
-		several(c, &seq, 1)
-		several(good, &other, 1)
-		wait(time.Second)
-		require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
-		require.WithinDuration(t, began, l.pipe.lag()[filepath.Base(c.PodDir())], 2*time.Second)
-		require.Contains(t, l.pipe.taken(), other.want[0])
-		st := l.tailer.Status()
-		require.True(t, st.Up)
-		require.Len(t, st.Unread, 1)
-		require.Contains(t, st.Unread[0].Why, "permission denied")
-		require.True(t, st.Unread[0].Holds)
+	fails := func() (fault func() error, why string, repair func()) {
+		return func() error { return os.ErrPermission }, "permission denied", func() {}
+	}
+	hangs := func() (fault func() error, why string, repair func()) {
+		until := make(chan struct{})
+		return func() error { <-until; return nil }, "a listing of it does not return", func() { close(until) }
+	}
+	for name, way := range map[string]func() (func() error, string, func()){"fails": fails, "hangs": hangs} {
+		t.Run(name, func(t *testing.T) { bubble(t, podFinder, func(t *testing.T, l *lab) { testUnlistable(t, l, way) }) })
+	}
+}
 
-		s := l.stop() // the position of what is hidden survives
-		l.start(s)
-		wait(3 * time.Second)
-		require.Empty(t, l.losses())
-		require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
-		require.Len(t, l.pipe.lag(), 1)
-		f.clear()
-		wait(6 * time.Second)
-		require.ElementsMatch(t, append(seq.want, other.want...), l.pipe.taken())
-		require.Empty(t, l.pipe.lag())
-		require.Empty(t, l.losses())
-		l.stop()
-	})
+func testUnlistable(t *testing.T, l *lab, way func() (fault func() error, why string, repair func())) {
+	t.Helper()
+	f := &faulty{}
+	l.cfg.fault = f.fault
+	fault, why, repair := way()
+	var seq, other numbered
+	other.n = 1 << 20
+	c := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: "bad"})
+	good := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: "good"})
+	t.Cleanup(c.Close)
+	t.Cleanup(good.Close)
+	several(c, &seq, 1)
+	l.start(nil)
+	wait(3 * time.Second)
+	f.set("list", c.PodDir(), fault)
+	second := kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: "bad", Container: "second"})
+	t.Cleanup(second.Close)
+	began := time.Now()
+	several(second, &seq, 1)
+	wait(time.Hour)
+	several(c, &seq, 1)
+	several(good, &other, 1)
+	wait(time.Second)
+	require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
+	require.WithinDuration(t, began, l.pipe.lag()[filepath.Base(c.PodDir())], 2*time.Second)
+	require.Contains(t, l.pipe.taken(), other.want[0])
+	st := l.tailer.Status()
+	require.True(t, st.Up)
+	require.Len(t, st.Unread, 1)
+	require.Contains(t, st.Unread[0].Why, why)
+	require.True(t, st.Unread[0].Holds)
+
+	s := l.stop() // the position of what is hidden survives
+	l.start(s)
+	wait(3 * time.Second)
+	require.Empty(t, l.losses())
+	require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), time.Second)
+	require.Len(t, l.pipe.lag(), 1)
+	f.clear()
+	repair()
+	wait(6 * time.Second)
+	require.ElementsMatch(t, append(seq.want, other.want...), l.pipe.taken())
+	require.Empty(t, l.pipe.lag())
+	require.Empty(t, l.losses())
+	l.stop()
 }
 
 // A log that could not be read for longer than look_back is read from where it began, also
@@ -270,15 +286,15 @@ func TestLookBackOfAnUnreadableLog(t *testing.T) {
 	}
 }
 
-// If no log can be read, the source as a whole is not read, and its watermark stays. More
-// lagging streams than can be named delay everything.
+// If no log can be read, the source as a whole is not read, and its watermark stays. Lagging
+// streams of more namespaces than can be named delay everything.
 func TestNoLogCanBeRead(t *testing.T) {
 	bubble(t, podFinder, func(t *testing.T, l *lab) {
 		f := &failures{}
 		l.cfg.fault = f.fault
 		var cs []*kubesim.Container
 		for i := range matcher.MaxLagging + 3 {
-			cs = append(cs, kubesim.New(kubesim.Options{Root: l.finder.Root, Pod: fmt.Sprintf("pod-%02d", i)}))
+			cs = append(cs, kubesim.New(kubesim.Options{Root: l.finder.Root, Namespace: fmt.Sprintf("ns-%02d", i)}))
 			t.Cleanup(cs[i].Close)
 			cs[i].Write("stdout", "text")
 		}
@@ -291,7 +307,7 @@ func TestNoLogCanBeRead(t *testing.T) {
 		}
 		wait(time.Minute)
 		require.WithinDuration(t, at, l.pipe.watermarkAt(), 2*time.Second)
-		require.Contains(t, l.tailer.Status().Error, "none of the logs (35) is read, such as "+cs[0].Path()+": ")
+		require.Contains(t, l.tailer.Status().Error, "none of the logs (67) is read, such as "+cs[0].Path()+": ")
 		f.clear()
 		for _, c := range cs[:matcher.MaxLagging+1] {
 			f.set("read", c.Path(), syscall.EIO)
@@ -302,12 +318,58 @@ func TestNoLogCanBeRead(t *testing.T) {
 		require.WithinDuration(t, at, l.pipe.lag()[""], 2*time.Second, "any stream lags")
 		st := l.tailer.Status()
 		require.WithinDuration(t, at, st.Watermark, 2*time.Second)
-		require.Contains(t, st.Error, "33 logs are not read")
+		require.Contains(t, st.Error, "65 logs of more than 64 namespaces are not read")
 		f.clear()
 		wait(3 * time.Second)
 		require.Empty(t, l.pipe.lag())
 		require.WithinDuration(t, time.Now(), l.tailer.Status().Watermark, time.Second)
 		require.Len(t, l.pipe.taken(), 2*len(cs))
+		l.stop()
+	})
+}
+
+// Any number of logs of a namespace that cannot be read, or are refused, delays that namespace
+// alone.
+func TestManyUnreadableLogs(t *testing.T) {
+	const links = 3 * maxUnread
+	bubble(t, podFinder, func(t *testing.T, l *lab) {
+		good := kubesim.New(kubesim.Options{Root: l.finder.Root, Namespace: "good"})
+		t.Cleanup(good.Close)
+		other := kubesim.New(kubesim.Options{Root: l.finder.Root, Namespace: "other"})
+		t.Cleanup(other.Close)
+		find := l.finder.Find
+		l.finder.Find = func(list func(string) ([]logdir.Entry, error)) ([]Stream, error) {
+			found, err := find(list)
+			for i, s := range found {
+				found[i].Labels = func() matcher.Labels {
+					namespace, _, _ := strings.Cut(s.Dir, "_")
+					return matcher.Labels{"namespace": namespace, "container": s.Dir}
+				}
+			}
+			return found, err
+		}
+		require.NoError(t, os.Rename(other.Path(), other.Path()+".moved"))
+		require.NoError(t, os.Mkdir(other.Path(), 0o755))
+		for i := range links {
+			dir := filepath.Join(l.finder.Root, fmt.Sprintf("bad_pod-%03d_1", i), "c")
+			require.NoError(t, os.MkdirAll(dir, 0o755))
+			require.NoError(t, os.Symlink("elsewhere", filepath.Join(dir, "0.log")))
+		}
+		var seq numbered
+		l.start(nil)
+		for range 10 {
+			several(good, &seq, 1)
+			wait(2 * time.Second)
+		}
+		requireLines(t, seq.want, l.pipe.taken())
+		require.WithinDuration(t, time.Now(), l.pipe.watermarkAt(), 2*time.Second)
+		require.Equal(t, []string{"bad", "other"}, slices.Sorted(maps.Keys(l.pipe.lag())))
+		st := l.tailer.Status()
+		require.WithinDuration(t, time.Now(), st.Watermark, 2*time.Second)
+		require.Empty(t, st.Error)
+		require.Equal(t, links+2, st.Logs)
+		require.Len(t, st.Unread, maxUnread)
+		require.Equal(t, links+1-maxUnread, st.UnreadMore)
 		l.stop()
 	})
 }

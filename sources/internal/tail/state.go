@@ -75,7 +75,7 @@ func (t *Tailer) allReadTo() time.Time {
 		}
 		c.mu.Unlock()
 	}
-	for _, r := range t.refused {
+	for r := range t.refusedStreams {
 		if r.Holds {
 			earliest(r.ReadUpTo)
 		}
@@ -116,20 +116,25 @@ func (t *Tailer) Status() sources.Status {
 	now := t.cfg.Clock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := sources.Status{Name: t.cfg.Source, Up: t.up, Watermark: t.watermark, Unread: t.unread(now)}
+	s := sources.Status{Name: t.cfg.Source, Up: t.up, Watermark: t.watermark}
+	s.Unread = t.unread(now)
+	if n := len(s.Unread) - maxUnread; n > 0 {
+		s.Unread, s.UnreadMore = s.Unread[:maxUnread], n
+	}
 	t.report(&s)
-	if n := len(t.lagging); !t.read && n > 0 {
+	if !t.read && t.lags > 0 {
 		s.Error = fmt.Sprintf("none of the logs (%d) is read", len(t.followers))
 		if len(s.Unread) > 0 {
 			s.Error += ", such as " + s.Unread[0].Path + ": " + s.Unread[0].Why
 		}
-	} else if n > matcher.MaxLagging && len(t.refused) < n {
-		s.Error = fmt.Sprintf("%d logs are not read: beyond %d, nothing is concluded from the silence of any log", n, matcher.MaxLagging)
-		for _, l := range t.lagging {
-			s.Watermark = times.Earlier(s.Watermark, l.ReadUpTo)
-		}
+	} else if i := slices.IndexFunc(t.lagging, func(l matcher.LaggingStream) bool { return l.Labels == nil }); i >= 0 && t.lags > matcher.MaxLagging {
+		s.Error = fmt.Sprintf("%d logs of more than %d namespaces are not read, so nothing is concluded from the silence of any log", t.lags, matcher.MaxLagging)
+		s.Watermark = times.Earlier(s.Watermark, t.lagging[i].ReadUpTo)
 	}
-	s.Logs = len(t.followers) + len(t.refused)
+	s.Logs = len(t.followers)
+	for _, tr := range t.trees {
+		s.Logs += len(tr.refused)
+	}
 	total := t.closed
 	begun := t.opened
 	for _, c := range t.followers {
@@ -201,11 +206,22 @@ func (t *Tailer) unread(now time.Time) []sources.Unread {
 			out = append(out, u)
 		}
 	}
-	for _, r := range t.refused {
+	for r := range t.refusedStreams {
 		out = append(out, r.Unread)
 	}
 	slices.SortFunc(out, func(a, b sources.Unread) int { return cmp.Compare(a.Path, b.Path) })
-	return out[:min(len(out), maxUnread)]
+	return out
+}
+
+// refusedStreams yields the streams and folders that are not read. The caller holds mu.
+func (t *Tailer) refusedStreams(yield func(refusedStream) bool) {
+	for _, tr := range t.trees {
+		for _, r := range tr.refused {
+			if !yield(r) {
+				return
+			}
+		}
+	}
 }
 
 // setSearching records whether the search for streams hangs.
@@ -222,7 +238,7 @@ func (t *Tailer) setSearching(now time.Time, hangs bool) {
 
 // refuse records the refused streams of a tree. The caller holds mu.
 func (t *Tailer) refuse(tr *tree, s Stream) {
-	if _, known := t.refused[s.Key]; known || len(t.refused) >= maxUnread {
+	if _, known := tr.refused[s.Key]; known || len(tr.refused) >= t.cfg.streams {
 		return
 	}
 	u := sources.Unread{Path: tr.root.Abs(s.Dir), Why: s.Refused, Since: t.cfg.Clock()}
@@ -233,7 +249,7 @@ func (t *Tailer) refuse(tr *tree, s Stream) {
 		t.count("refused")
 	}
 	u.Name = s.name()
-	t.refused[s.Key] = refusedStream{u, s.lagging(times.Earlier(t.watermark, tr.foundAt))}
+	tr.refused[s.Key] = refusedStream{u, s.lagging(times.Earlier(t.watermark, tr.foundAt))}
 }
 
 // closeIdleFiles closes the files that were not read for the longest time, if too

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -93,6 +91,7 @@ type tree struct {
 	find    Finder
 	root    *logdir.Root
 	dirs    *logdir.Cache
+	lister  *lister
 	listed  map[string]bool // directories that Find listed
 	watched bool            // all of them are
 	up      bool
@@ -100,6 +99,8 @@ type tree struct {
 	foundAt time.Time // last search that succeeded; guarded by Tailer.mu
 	doubted time.Time // since when its directory is not trusted; zero: it is
 	doubts  string    // the identity of that directory
+	// refused are streams and folders that are not read, by key; guarded by Tailer.mu.
+	refused map[string]refusedStream
 }
 
 // Tailer reads all streams that its finders find. It is the state of a source:
@@ -124,7 +125,8 @@ type Tailer struct {
 	searched  bool                 // at least once
 	began     time.Time            // of Run
 	watermark time.Time
-	lagging   []matcher.LaggingStream  // of the last report to the pipeline, before it was bounded
+	lagging   []matcher.LaggingStream  // of the last report to the pipeline
+	lags      int                      // streams that these stand for
 	read      bool                     // a log was read then, or there was none to read
 	up        bool                     // a tree can be searched
 	opened    bool                     // every stream of the start was found
@@ -133,7 +135,6 @@ type Tailer struct {
 	closed    matcher.Counters         // of removed streams
 	hangs     time.Time                // since when looking for streams does not end; zero: it does
 	down      map[*tree]sources.Unread // trees that cannot be searched
-	refused   map[string]refusedStream // streams and folders that are not read, by key
 	empty     map[*tree]string         // why trees without a stream have none
 }
 
@@ -162,10 +163,12 @@ func New(cfg Config, finders ...Finder) *Tailer {
 		gunzips: gunzip.NewPool(workers+2, gunzip.Sizes{Keep: markSize, Block: blockSize, Slack: slack}),
 		wake:    make(chan struct{}, 1), search: make(chan struct{}, 1),
 		followers: map[string]*follower{}, restored: map[string]*restored{}, roots: map[string]string{},
-		refused: map[string]refusedStream{}, down: map[*tree]sources.Unread{}, empty: map[*tree]string{},
+		down: map[*tree]sources.Unread{}, empty: map[*tree]string{},
 	}
 	for _, f := range finders {
-		t.trees = append(t.trees, &tree{find: f, root: &logdir.Root{Path: f.Root, Fault: cfg.fault}, dirs: logdir.NewCache()})
+		t.trees = append(t.trees, &tree{
+			find: f, root: &logdir.Root{Path: f.Root, Fault: cfg.fault}, dirs: logdir.NewCache(), lister: newLister(func() { kick(t.search) }), refused: map[string]refusedStream{},
+		})
 	}
 	return t
 }
@@ -286,15 +289,16 @@ func (t *Tailer) advance() {
 	if ahead(t.watermark, now) { // the clock was set back: the watermark starts again here
 		t.watermark = now
 	}
-	at, lagging := t.progress(now)
+	at, all := t.progress(now)
+	lagging := matcher.BoundLagging(all)
 	ok := at.After(t.watermark) || (len(lagging) > 0 || len(t.lagging) > 0) && !t.watermark.IsZero()
 	if at.After(t.watermark) {
 		t.watermark = at
 	}
-	at, t.lagging = t.watermark, lagging
+	at, t.lagging, t.lags = t.watermark, lagging, len(all)
 	t.mu.Unlock()
 	if ok {
-		t.p.AdvanceWatermark(t.cfg.Source, at, matcher.BoundLagging(lagging)...)
+		t.p.AdvanceWatermark(t.cfg.Source, at, lagging...)
 	}
 }
 
@@ -340,12 +344,9 @@ func (t *Tailer) progress(now time.Time) (at time.Time, lagging []matcher.Laggin
 	for _, l := range missing {
 		lagging = append(lagging, *l)
 	}
-	for _, r := range t.refused {
+	for r := range t.refusedStreams {
 		lagging = append(lagging, r.LaggingStream)
 	}
-	slices.SortFunc(lagging, func(a, b matcher.LaggingStream) int {
-		return cmp.Or(strings.Compare(a.String(), b.String()), strings.Compare(a.Labels["filename"], b.Labels["filename"]))
-	})
 	return at, lagging
 }
 
