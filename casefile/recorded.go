@@ -225,6 +225,7 @@ func (in *Recorded) gaps(c *Case, omitted, dropped int) []Gap {
 
 // absent returns the sources that the input does not have, and the rules that need them.
 func (in *Recorded) absent() []Gap {
+	reads := replay.Reads(in.Set, in.Inputs, true)
 	blind := map[string][]string{} // by kind of the source
 	total := 0
 	for _, r := range in.Set.Rules {
@@ -233,7 +234,7 @@ func (in *Recorded) absent() []Gap {
 		}
 		total++
 		for i := range r.Steps {
-			if from := r.Steps[i].From; !in.reads(from) {
+			if from := r.Steps[i].From; !reads(from) {
 				kind := kindOf(from)
 				blind[kind] = append(blind[kind], r.Alert)
 				break
@@ -258,18 +259,11 @@ func (in *Recorded) absent() []Gap {
 func missing(kind string, all []*seen) string {
 	names := map[string]string{sourcePods: "logs of pods", sourceJournal: "systemd journal", sourceEvents: "Kubernetes Events", sourceObjects: "states of Kubernetes objects", sourceFiles: "such logs"}
 	for _, s := range all {
-		if sourceOf(s.labels) == kind {
+		if s.source == kind {
 			return strings.ToUpper(names[kind][:1]) + names[kind][1:] + " in part"
 		}
 	}
 	return "No " + names[kind]
-}
-
-// reads reports whether an input can have the lines of a selector.
-func (in *Recorded) reads(from rules.Selector) bool {
-	return slices.ContainsFunc(in.Inputs, func(x replay.Input) bool {
-		return !x.Exact && from.MayMatch(x.Labels) || from.Matches(x.Labels, false)
-	})
 }
 
 // kindOf returns the kind of the source that a selector is written for.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"crowsnest/internal/times"
@@ -24,7 +25,8 @@ type Spans struct {
 }
 
 type seen struct {
-	labels      matcher.Labels
+	source      string // kind
+	node        string // of a journal
 	lines       int64
 	from, until time.Time
 }
@@ -35,7 +37,11 @@ func Observe(inputs []replay.Input, now time.Time) ([]replay.Input, *Spans) {
 	s := &Spans{now: now}
 	out := slices.Clone(inputs)
 	for i, in := range inputs {
-		of := &seen{labels: in.Labels}
+		labels := in.StreamLabels()
+		of := &seen{source: sourceOf(labels)}
+		if of.source == sourceJournal {
+			of.node = strings.Clone(cmp.Or(labels["node"], labels["node_name"]))
+		}
 		s.seen = append(s.seen, of)
 		out[i].Open = func() (io.ReadCloser, error) {
 			rc, err := in.Open()
@@ -127,9 +133,9 @@ func (o *observed) Close() error {
 func (s *Spans) sources() []Source {
 	by := map[string]*Source{}
 	for _, in := range s.seen {
-		name := sourceOf(in.labels)
-		if node := cmp.Or(in.labels["node"], in.labels["node_name"]); name == sourceJournal && node != "" {
-			name += " of node " + node
+		name := in.source
+		if in.node != "" {
+			name += " of node " + in.node
 		}
 		of := by[name]
 		if of == nil {

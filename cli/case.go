@@ -126,7 +126,7 @@ func (c *cli) caseOfLogs(f caseFlags, args []string) (err error) {
 	defer progress.end()
 	logs, account, findErr := inputs.Collect(args, find)
 	progress.expect(logs)
-	logs = progress.watch(logs)
+	progress.watch(logs)
 	now, hide := time.Now(), redact.New(nil)
 	logs, spans := casefile.Observe(logs, now)
 	lines := casefile.NewRecorder(hide)

@@ -174,8 +174,9 @@ func (c *cli) discoverIn(ctx context.Context, of *discovery, finder *discover.Fi
 	logs, account, findErr := inputs.Collect(args, find)
 	progress.expect(logs)
 	errs := []error{findErr}
-	for _, in := range progress.watch(logs) {
-		log := discover.Input{Name: in.Name, Labels: in.Labels, Open: in.Open}
+	progress.watch(logs)
+	for _, in := range logs {
+		log := discover.Input{Name: in.Name, Labels: in.StreamLabels(), Open: in.Open}
 		errs = append(errs, finder.Read(log))
 		if !slices.Contains(args, inputs.Stdin) {
 			of.again = append(of.again, log)

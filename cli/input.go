@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -17,6 +18,10 @@ import (
 // maxSkipped bounds the lines about skipped files.
 const maxSkipped = 20
 
+// maxMemory is the memory from which garbage is collected as often as necessary. With the
+// pages of the program itself, a command that reads logs then has less than 256 MiB.
+const maxMemory = 192 << 20
+
 // inputs returns where commands find recorded logs, and a function that removes the
 // temporary folder, which exists until then. A signal removes it too.
 func (c *cli) inputs(labels matcher.Labels) (opt inputs.Options, remove func() error, err error) {
@@ -26,7 +31,12 @@ func (c *cli) inputs(labels matcher.Labels) (opt inputs.Options, remove func() e
 	}
 	opt = inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in, Unpack: dir}
 	release := onSignal(func() { removeAll(dir) })
+	limit := debug.SetMemoryLimit(-1)
+	if c.getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(maxMemory)
+	}
 	return opt, func() error {
+		debug.SetMemoryLimit(limit)
 		release()
 		return os.RemoveAll(dir)
 	}, nil

@@ -79,20 +79,18 @@ func (p *progress) expect(logs []replay.Input) {
 	}
 }
 
-// watch returns the inputs with their reading counted.
-func (p *progress) watch(logs []replay.Input) []replay.Input {
-	out := make([]replay.Input, len(logs))
-	for i, in := range logs {
-		out[i] = in
-		out[i].Open = func() (io.ReadCloser, error) {
-			rc, err := in.Open()
+// watch counts the reading of the inputs from now on.
+func (p *progress) watch(logs []replay.Input) {
+	for i := range logs {
+		open := logs[i].Open
+		logs[i].Open = func() (io.ReadCloser, error) {
+			rc, err := open()
 			if err != nil {
 				return nil, err
 			}
 			return &counting{rc, p}, nil
 		}
 	}
-	return out
 }
 
 type counting struct {

@@ -110,7 +110,7 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 	for range sets { // each reads all of it
 		progress.expect(logs)
 	}
-	logs = progress.watch(logs)
+	progress.watch(logs)
 	now := time.Now()
 	reports := make([]replay.Report, len(sets))
 	var unknown *sentinel.Sentinel // nil: two sets are compared

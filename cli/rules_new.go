@@ -129,7 +129,7 @@ func (c *cli) findClear(paths []string, s *discover.RuleSkeleton) (err error) {
 		return err
 	}
 	for _, in := range logs {
-		if err := search.Read(discover.Input{Name: in.Name, Labels: in.Labels, Open: in.Open}); err != nil {
+		if err := search.Read(discover.Input{Name: in.Name, Labels: in.StreamLabels(), Open: in.Open}); err != nil {
 			return err
 		}
 	}

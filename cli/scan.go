@@ -138,7 +138,7 @@ func (c *cli) scanRecorded(f scanFlags, args []string, labels matcher.Labels, ta
 	defer progress.end()
 	logs, account, findErr := inputs.Collect(args, find)
 	progress.expect(logs)
-	logs = progress.watch(logs)
+	progress.watch(logs)
 	out := bufio.NewWriterSize(c.out, 64<<10)
 	hits := &show.Hits{W: out, Form: f.output.value, Asides: f.asides}
 	opt := f.options(hits)

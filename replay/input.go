@@ -16,36 +16,51 @@ import (
 type Input struct {
 	Name   string // for reports: a path, or "-"
 	Labels matcher.Labels
+	// Derive, if not nil, returns the labels instead: those of 200,000 inputs do not have
+	// to be in memory together.
+	Derive func() matcher.Labels
 	// Exact means that Labels are all that the stream has: one that is missing satisfies
 	// no selector.
 	Exact bool
-	// Size is how many bytes Open returns, 0 if that is unknown. Only the display of
-	// progress uses it.
+	// Size is about how many bytes Open returns, 0 if that is unknown. The display of
+	// progress and the size of buffers depend on it.
 	Size int64
 	// Open returns the decompressed bytes. It is called once per scan.
 	Open func() (io.ReadCloser, error)
 }
 
+// StreamLabels returns the labels of the stream.
+func (in *Input) StreamLabels() matcher.Labels {
+	if in.Derive != nil {
+		return in.Derive()
+	}
+	return in.Labels
+}
+
 const (
-	// minBlock and maxBlock bound the bytes of one read.
+	// minBlock and maxBlock bound the bytes of one read of a large input.
 	maxBlock = 512 << 10
 	minBlock = 32 << 10
+	// smallBlock is enough for the smallest inputs.
+	smallBlock = 4 << 10
 	// maxAheadBytes bounds the bytes of all inputs that are scanned speculatively.
 	maxAheadBytes = 64 << 20
+	// maxOpen bounds the inputs that are open, with blocks in memory, while hits are merged.
+	// The hits of more inputs are stored in a temporary file.
+	maxOpen = 256
 )
 
 // aheadOf returns how many blocks of each input are scanned at the same time. With
 // fewer, the cores would wait for the block whose hits are consumed next.
 func aheadOf(inputs int) int {
 	cores := runtime.GOMAXPROCS(0)
-	return min(max(32*cores/max(1, inputs), cores+1), 4*cores)
+	return min(max(32*cores/max(1, inputs), cores+1), 4*cores, max(1, maxAheadBytes/(minBlock*max(1, inputs))))
 }
 
 // reader turns an input into hits, in order of its lines. It scans blocks on every
 // core, ahead of the block whose hits are consumed.
 type reader struct {
 	in     Input
-	order  int
 	prog   *matcher.Program
 	opt    matcher.StreamOptions
 	stream *matcher.Stream // nil before the first read, and after the last one
@@ -69,12 +84,19 @@ type reader struct {
 	hits    []matcher.Hit
 	bytes   int64  // read so far
 	timed   bool   // a line of the blocks so far has a timestamp
-	found   int64  // hits
-	failed  error  // what next returned
+	taken   int64  // hits
+	failed  error  // what find returned
 	last    []byte // the last complete line
 
 	released bool             // all is read
 	counted  matcher.Counters // of the stream, once released
+}
+
+// readers makes the readers of a number of inputs that are open at the same time.
+type readers struct {
+	prog        *matcher.Program
+	opt         ScanOptions
+	ahead, size int
 }
 
 // block is a part of an input that is scanned separately.
@@ -88,21 +110,28 @@ type block struct {
 	ready  chan struct{}
 }
 
-func newReaders(inputs []Input, prog *matcher.Program, opt ScanOptions) []*reader {
-	ahead := aheadOf(len(inputs))
-	size := min(max(maxAheadBytes/(ahead*max(1, len(inputs))), minBlock), maxBlock)
-	out := make([]*reader, len(inputs))
-	for i, in := range inputs {
-		out[i] = &reader{
-			in: in, order: i, prog: prog, now: opt.Now, ahead: ahead, size: size, complaints: opt.OnComplaints, hitsOnly: opt.HitsOnly,
-			opt: matcher.StreamOptions{Lenient: opt.Lenient && !in.Exact, TextTime: true, Join: matcher.JoinStream},
-		}
-	}
-	return out
+func newReaders(open int, prog *matcher.Program, opt ScanOptions) readers {
+	ahead := aheadOf(open)
+	return readers{prog: prog, opt: opt, ahead: ahead, size: min(max(maxAheadBytes/(ahead*max(1, open)), minBlock), maxBlock)}
 }
 
-// find makes the next hits available as r.hits, unless there are any. It returns false at the
-// end of the input or after an error. They are valid until the next call without hits.
+func (rs readers) of(in Input) *reader {
+	size := rs.size
+	if in.Size > 0 {
+		size = int(min(int64(size), max(in.Size+1, smallBlock)))
+	}
+	return &reader{
+		in: in, prog: rs.prog, now: rs.opt.Now, ahead: rs.ahead, size: size, complaints: rs.opt.OnComplaints, hitsOnly: rs.opt.HitsOnly,
+		opt: matcher.StreamOptions{Lenient: rs.opt.Lenient && !in.Exact, TextTime: true, Join: matcher.JoinStream},
+	}
+}
+
+func (r *reader) name() string { return r.in.Name }
+
+func (r *reader) found() []matcher.Hit { return r.hits }
+
+func (r *reader) park() {}
+
 func (r *reader) find() (bool, error) {
 	for len(r.hits) == 0 {
 		if r.released {
@@ -121,15 +150,14 @@ func (r *reader) find() (bool, error) {
 	return true, nil
 }
 
-// next returns the next n hits, which are in r.hits.
 func (r *reader) next(n int) []matcher.Hit {
 	out := r.hits[:n]
 	r.hits = r.hits[n:]
-	r.found += int64(n)
+	r.taken += int64(n)
 	return out
 }
 
-// release frees what reading needed: there may be 200,000 inputs.
+// release frees what reading needed.
 func (r *reader) release() {
 	r.released, r.counted = true, r.stream.Counters()
 	r.stream, r.rc, r.lines, r.blocks, r.hits, r.current, r.free, r.last = nil, nil, nil, nil, nil, nil, nil, bytes.Clone(r.last)
@@ -138,7 +166,7 @@ func (r *reader) release() {
 // outcome returns what reading returned.
 func (r *reader) outcome() Outcome {
 	c := r.counted
-	out := Outcome{Lines: c.Lines, Hits: r.found, Err: r.failed}
+	out := Outcome{Lines: c.Lines, Hits: r.taken, Err: r.failed}
 	if r.timed {
 		out.Understood = max(0, c.Lines-c.Unparsed-c.Dropped)
 	}
@@ -148,7 +176,7 @@ func (r *reader) outcome() Outcome {
 // read stores the hits of the next block. It returns false at the end.
 func (r *reader) read() (more bool, err error) {
 	if r.stream == nil {
-		r.stream = matcher.NewStream(r.in.Labels, r.opt)
+		r.stream = matcher.NewStream(r.in.StreamLabels(), r.opt)
 		r.stream.Place(0)
 		r.rc, r.err = r.in.Open()
 		r.lines = wholelines.New(r.rc, r.size)

@@ -76,7 +76,7 @@ func TestReaderGivesWhatOneScanGives(t *testing.T) {
 		in := Input{Name: "x", Open: func() (io.ReadCloser, error) {
 			return io.NopCloser(slowly{strings.NewReader(text), r, rapid.SampledFrom([]int{7, 500, 5000, 1 << 20}).Draw(t, "most")}), nil
 		}}
-		reader := newReaders([]Input{in}, prog, opt)[0]
+		reader := newReaders(1, prog, opt).of(in)
 		reader.size = rapid.SampledFrom([]int{64, 1000, 8000, maxBlock}).Draw(t, "block")
 		reader.ahead = rapid.IntRange(1, 5).Draw(t, "ahead")
 		var got []matcher.Hit
@@ -118,7 +118,7 @@ func TestReaderAfterAnError(t *testing.T) {
 	in := Input{Name: "x", Open: func() (io.ReadCloser, error) {
 		return io.NopCloser(io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken))), nil
 	}}
-	r := newReaders([]Input{in}, prog, ScanOptions{Lenient: true})[0]
+	r := newReaders(1, prog, ScanOptions{Lenient: true}).of(in)
 	hits := 0
 	for {
 		ok, err := r.find()

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"
@@ -121,20 +124,75 @@ type Ignored struct{ Rule, Namespace string }
 // Scan reads the inputs, merged by event time, and runs the production engine over
 // them. It omits inputs that cannot be read; the error names the first of them.
 func Scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions) (Report, error) {
-	sc := newScanner(Target{set, prog}, opt, func(from rules.Selector) bool {
-		return slices.ContainsFunc(inputs, func(in Input) bool { return opt.Lenient && from.MayMatch(in.Labels) || from.Matches(in.Labels, false) })
-	})
+	return scan(set, prog, inputs, opt, maxOpen)
+}
+
+// scan has at most a number of inputs open while it merges their hits.
+func scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions, most int) (Report, error) {
+	sc := newScanner(Target{set, prog}, opt, Reads(set, inputs, opt.Lenient))
 	sc.report.Inputs = len(inputs)
-	sc.readers = newReaders(inputs, prog, opt)
-	for _, r := range sc.readers {
-		r.wait = sc.wait
+	sc.report.Outcomes = make([]Outcome, len(inputs))
+	if len(inputs) <= most {
+		sc.open(inputs, newReaders(len(inputs), prog, opt))
+	} else {
+		hits, err := newSpool()
+		if err != nil {
+			return Report{}, err
+		}
+		defer hits.Close()
+		sc.store(inputs, newReaders(runtime.GOMAXPROCS(0), prog, opt), hits)
 	}
-	sc.start()
+	heap.Init(&sc.heads)
+	sc.began = true
 	for len(sc.heads) > 0 {
 		sc.step()
 	}
+	for i, r := range sc.readers {
+		sc.count(i, r)
+	}
+	slices.Sort(sc.untimed)
+	for _, i := range sc.untimed {
+		sc.report.Untimed = append(sc.report.Untimed, inputs[i].Name)
+	}
 	sc.finish()
 	return sc.report, joinBounded(sc.errs)
+}
+
+// Reads returns a function that reports whether an input can have the lines of a selector
+// of the rules. lenient has the meaning that it has in ScanOptions.
+func Reads(set *rules.Set, inputs []Input, lenient bool) func(rules.Selector) bool {
+	var rest []rules.Selector   // that select none of the inputs so far
+	unread := map[string]bool{} // the same
+	add := func(from rules.Selector) {
+		if name := from.String(); !unread[name] {
+			unread[name] = true
+			rest = append(rest, from)
+		}
+	}
+	for _, r := range set.Rules {
+		for _, s := range r.Steps {
+			add(s.From)
+		}
+		for _, part := range []*rules.ClearOrUnless{r.Clear, r.Unless} {
+			if part != nil {
+				add(part.From)
+			}
+		}
+	}
+	for i := range inputs {
+		if len(rest) == 0 {
+			break
+		}
+		labels := inputs[i].StreamLabels()
+		rest = slices.DeleteFunc(rest, func(from rules.Selector) bool {
+			yes := lenient && !inputs[i].Exact && from.MayMatch(labels) || from.Matches(labels, false)
+			if yes {
+				delete(unread, from.String())
+			}
+			return yes
+		})
+	}
+	return func(from rules.Selector) bool { return !unread[from.String()] }
 }
 
 // maxNamed bounds the inputs that an error names.
@@ -161,8 +219,10 @@ type scanner struct {
 	ended   bool                         // the clock runs beyond the end of the input
 	live    bool                         // lines do not move the clock: a Follower does
 	errs    []error
+	untimed []int     // inputs
+	last    time.Time // the latest time of a last line
 
-	open          map[episodes.Fingerprint]bool // episodes
+	pending       map[episodes.Fingerprint]bool // episodes
 	opened        map[string]int                // episodes by alert
 	notifications map[string]int                // notifications by alert
 }
@@ -171,7 +231,7 @@ type scanner struct {
 // all are.
 func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool) *scanner {
 	sc := &scanner{
-		opt: opt, alerts: map[episodes.Fingerprint]int{}, open: map[episodes.Fingerprint]bool{},
+		opt: opt, alerts: map[episodes.Fingerprint]int{}, pending: map[episodes.Fingerprint]bool{},
 		opened: map[string]int{}, notifications: map[string]int{},
 	}
 	sc.session = newSession(target.Set, target.Program, time.Time{}, episodes.Config{
@@ -184,41 +244,104 @@ func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool)
 	return sc
 }
 
-// start finds the first hits of every input, on every core.
-func (sc *scanner) start() {
+// open finds the first hits of every input, on every core, and leaves the inputs open.
+func (sc *scanner) open(inputs []Input, readers readers) {
 	type first struct {
 		ok  bool
 		err error
+	}
+	for _, in := range inputs {
+		r := readers.of(in)
+		r.wait = sc.wait
+		sc.readers = append(sc.readers, r)
 	}
 	firsts := parallel(sc.readers, func(r *reader) (f first) {
 		f.ok, f.err = r.find()
 		return f
 	})
 	for i, f := range firsts {
-		if f.err != nil {
-			sc.errs = append(sc.errs, f.err)
-		}
-		if f.ok {
-			sc.heads = append(sc.heads, head{sc.readers[i].hits[0].Time, sc.readers[i]})
-		}
+		sc.begin(i, sc.readers[i], f.ok, f.err)
 	}
-	heap.Init(&sc.heads)
-	sc.began = true
 }
 
-// step takes the hits of one input that precede those of all others.
-func (sc *scanner) step() {
-	r := sc.heads[0].reader
-	sc.take(r.in.Name, r.next(sc.heads.first()))
-	ok, err := r.find()
+// store reads every input to its end, as many at the same time as there are cores, and
+// stores the hits.
+func (sc *scanner) store(inputs []Input, readers readers, hits *spool) {
+	type stored struct {
+		hits *spooled
+		err  error
+	}
+	var mu sync.Mutex
+	order := make([]int, len(inputs))
+	for i := range order {
+		order[i] = i
+	}
+	all := parallel(order, func(i int) (s stored) {
+		r := readers.of(inputs[i])
+		s.hits, s.err = hits.store(&inputs[i], r)
+		mu.Lock()
+		defer mu.Unlock()
+		sc.count(i, r)
+		return s
+	})
+	for i, s := range all {
+		ok := s.hits != nil
+		if ok {
+			var err error
+			ok, err = s.hits.find()
+			s.err = errors.Join(s.err, err)
+		}
+		sc.begin(i, s.hits, ok, s.err)
+	}
+}
+
+// begin notes the first hit of an input, if ok, and the error that ended its reading.
+func (sc *scanner) begin(i int, f feed, ok bool, err error) {
 	if err != nil {
 		sc.errs = append(sc.errs, err)
 	}
 	if ok {
-		sc.heads[0].at = r.hits[0].Time
-		heap.Fix(&sc.heads, 0)
-	} else {
+		sc.heads = append(sc.heads, head{f.found()[0].Time, i, f})
+		f.park()
+	}
+}
+
+// step takes the hits of one input that precede those of all others.
+func (sc *scanner) step() {
+	f := sc.heads[0].feed
+	ok, err := f.find()
+	if ok {
+		sc.take(f.name(), f.next(sc.heads.first()))
+		ok, err = f.find()
+	}
+	if err != nil {
+		sc.errs = append(sc.errs, err)
+	}
+	if !ok {
 		heap.Pop(&sc.heads)
+		return
+	}
+	sc.heads[0].at = f.found()[0].Time
+	heap.Fix(&sc.heads, 0)
+	if sc.heads[0].feed != f {
+		f.park()
+	}
+}
+
+// count adds what reading an input returned.
+func (sc *scanner) count(i int, r *reader) {
+	c := r.counted
+	sc.report.Lines += c.Lines
+	sc.report.Bytes += c.Bytes
+	sc.report.Dropped += c.Dropped
+	sc.report.Outcomes[i] = r.outcome()
+	if c.Lines == 0 {
+		sc.report.Empty++
+	} else if !r.timed {
+		sc.untimed = append(sc.untimed, i)
+	}
+	if t, ok := matcher.TimeOf(r.last, sc.opt.Now); ok {
+		sc.last = times.Later(sc.last, t)
 	}
 }
 
@@ -287,7 +410,7 @@ func (sc *scanner) record(x episodes.Episode) {
 	if sc.ended && (x.StoppedLines() || x.Overflow && x.Rule.Silent > 0) && x.StartsAt.After(sc.report.End) {
 		return // nobody knows which lines followed
 	}
-	sc.count(x)
+	sc.tally(x)
 	i, open := sc.alerts[x.Fingerprint]
 	switch {
 	case x.State == episodes.StateFiring && !open:
@@ -303,16 +426,16 @@ func (sc *scanner) record(x episodes.Episode) {
 	}
 }
 
-// count counts episodes and notifications. The end of an alert counts also if it is
+// tally counts episodes and notifications. The end of an alert counts also if it is
 // after the end of the input.
-func (sc *scanner) count(x episodes.Episode) {
+func (sc *scanner) tally(x episodes.Episode) {
 	_, firing := sc.alerts[x.Fingerprint]
 	over := x.State == episodes.StateResolved || x.State == episodes.StateDropped
 	switch {
 	case over:
-		delete(sc.open, x.Fingerprint)
-	case !sc.open[x.Fingerprint]:
-		sc.open[x.Fingerprint] = true
+		delete(sc.pending, x.Fingerprint)
+	case !sc.pending[x.Fingerprint]:
+		sc.pending[x.Fingerprint] = true
 		sc.opened[x.Alert]++
 	}
 	if !x.Silent && (x.State == episodes.StateFiring && !firing || x.State == episodes.StateResolved && firing) {
@@ -337,21 +460,7 @@ func (sc *scanner) finish() {
 	if sc.opt.End.After(end) {
 		end = sc.opt.End
 	}
-	for _, r := range sc.readers {
-		c := r.counted
-		sc.report.Lines += c.Lines
-		sc.report.Bytes += c.Bytes
-		sc.report.Dropped += c.Dropped
-		sc.report.Outcomes = append(sc.report.Outcomes, r.outcome())
-		if c.Lines == 0 {
-			sc.report.Empty++
-		} else if !r.timed {
-			sc.report.Untimed = append(sc.report.Untimed, r.in.Name)
-		}
-		if t, ok := matcher.TimeOf(r.last, sc.opt.Now); ok && t.After(end) {
-			end = t
-		}
-	}
+	end = times.Later(end, sc.last)
 	sc.report.End = end
 	sc.ended = true
 	if sc.opt.HitsOnly {

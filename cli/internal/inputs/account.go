@@ -137,17 +137,19 @@ func (a *Account) Summary() string {
 // found is a list of inputs, with the file of each.
 type found struct {
 	inputs []replay.Input
-	file   []int
+	file   []int      // indices in the account
+	of     []*logFile // nil for what is not a regular file with a log
 }
 
-func (l *found) add(file int, in ...replay.Input) {
+func (l *found) add(file int, of *logFile, in ...replay.Input) {
 	l.inputs = append(l.inputs, in...)
 	l.file = append(l.file, slices.Repeat([]int{file}, len(in))...)
+	l.of = append(l.of, slices.Repeat([]*logFile{of}, len(in))...)
 }
 
-// read notes a file that is read, and returns its index.
-func (c *collector) read(path, as string) int {
-	c.account.Files = append(c.account.Files, File{Name: c.shown(path), As: as, arg: c.arg})
+// read notes a file that is read, with its name for people, and returns its index.
+func (c *collector) read(name, as string) int {
+	c.account.Files = append(c.account.Files, File{Name: name, As: as, arg: c.arg})
 	return len(c.account.Files) - 1
 }
 

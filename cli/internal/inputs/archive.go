@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"crowsnest/cli/internal/unpack"
@@ -20,24 +20,12 @@ type unpacked struct{ dir, archive string }
 // shown returns the name of a file for people: one from an archive has the name of the
 // archive in front of its own.
 func (c *collector) shown(path string) string {
-	for _, u := range c.unpacked {
+	for _, u := range slices.Backward(c.unpacked) {
 		if rest, ok := strings.CutPrefix(path, u.dir); ok && (rest == "" || rest[0] == filepath.Separator) {
 			return u.archive + text.Printable(rest)
 		}
 	}
 	return text.Printable(path)
-}
-
-func (c *collector) isArchive(path string, info fs.FileInfo) bool {
-	if c.opt.Unpack == "" || !info.Mode().IsRegular() {
-		return false
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return false // reading it reports the error
-	}
-	defer f.Close()
-	return unpack.Is(f)
 }
 
 // addArchive adds what an archive contains. What cannot be unpacked is an error, after
@@ -50,6 +38,7 @@ func (c *collector) addArchive(archive string) {
 		return
 	}
 	c.unpacked = append(c.unpacked, unpacked{dir: dir, archive: name})
+	defer func() { c.unpacked = c.unpacked[:len(c.unpacked)-1] }()
 	result, err := unpack.Unpack(archive, dir, unpack.Default())
 	if err != nil {
 		c.lose("unpack", archive, err)
@@ -106,9 +95,9 @@ func (c *collector) addPackedStdin(r io.Reader) {
 		return
 	}
 	c.unpacked = append(c.unpacked, unpacked{dir: path, archive: "stdin"})
-	if c.isArchive(path, info) {
+	if p := c.probe(path, info); p.archive {
 		c.addArchive(path)
 		return
 	}
-	c.append("stdin", replay.Input{Name: "stdin", Labels: c.labels(""), Open: c.opener(path, info)})
+	c.append(nil, replay.Input{Name: "stdin", Labels: c.labels(""), Open: (&logFile{path: path, size: info.Size()}).open})
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -38,20 +37,9 @@ var hasObjects = lazyre.New(`(?m)^(?:- )?(?:apiVersion|kind|items):|"(?:apiVersi
 // compactList matches a list on a single line. Other JSON on one line is a log.
 var compactList = lazyre.New(`^\s*\{\s*"(?:kind"\s*:\s*"\w*List"|apiVersion"\s*:\s*"[^"]*"\s*,\s*"(?:items"|kind"\s*:\s*"\w*List"|metadata"\s*:\s*\{[^}]*\}\s*,\s*"items"))`)
 
-// hasDocument reports whether a file contains Kubernetes objects as YAML, or as JSON over
-// several lines.
-func (c *collector) hasDocument(path string, info fs.FileInfo) bool {
-	if c.opt.Unpack == "" || !info.Mode().IsRegular() {
-		return false
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return false // reading it reports the error
-	}
-	defer f.Close()
-	head := make([]byte, 4<<10)
-	n, _ := io.ReadFull(f, head)
-	head = head[:n]
+// hasDocument reports whether a file that begins with these bytes contains Kubernetes
+// objects as YAML, or as JSON over several lines.
+func hasDocument(path string, head []byte) bool {
 	return (isYAML(path) || isDocument(head) || compactList.Match(head)) && hasObjects.Match(head)
 }
 
@@ -120,7 +108,7 @@ func (c *collector) addDocument(path string) {
 		c.skip(path, noObjects)
 		return
 	}
-	of := &c.account.Files[c.read(path, asDocuments)]
+	of := &c.account.Files[c.read(c.shown(path), asDocuments)]
 	of.Lines, of.Understood = int64(read+rest.Broken), int64(read-bad)
 	switch {
 	case rest.Broken > 0:
@@ -169,6 +157,14 @@ func (s *state) list(first int) {
 	}
 }
 
+// addImage adds the image of the container that the labels name, if it is known.
+func (s *state) addImage(labels matcher.Labels) {
+	image := s.images[container{labels["cluster"], labels["namespace"], labels["pod"], labels["container"]}]
+	if image != "" && labels["image"] == "" {
+		labels["image"] = image
+	}
+}
+
 func (s *state) line(k stateKey, l stateLine) {
 	if s.bytes += len(l.text); s.bytes > maxStateBytes {
 		s.dropped++
@@ -191,11 +187,9 @@ func (c *collector) addState(arg string, from int) {
 	if s.dropped > 0 {
 		c.fail(fmt.Errorf("%s: %d Events or objects are too many to be read; scan parts of it", arg, s.dropped))
 	}
-	for i := from; i < len(c.logs.inputs); i++ {
-		labels := c.logs.inputs[i].Labels
-		image := s.images[container{labels["cluster"], labels["namespace"], labels["pod"], labels["container"]}]
-		if image != "" && labels["image"] == "" {
-			labels["image"] = image
+	for _, in := range c.logs.inputs[from:] {
+		if in.Derive == nil {
+			s.addImage(in.Labels)
 		}
 	}
 	order := func(a, b stateKey) int {

@@ -49,12 +49,12 @@ func TestObjectsAndEvents(t *testing.T) {
 	require.Equal(t, Skipped{noObjects, []string{dir + "/values.yaml"}}, account.Skipped()[1])
 	require.Contains(t, account.Skipped()[0].Problem, "1 of its objects cannot be read: ")
 	require.Len(t, in, 3)
-	require.Equal(t, "example.com/c:v1.2.3", in[0].Labels["image"])
+	require.Equal(t, "example.com/c:v1.2.3", in[0].StreamLabels()["image"])
 	f := func(i int, name string, labels matcher.Labels, want string) {
 		t.Helper()
 		require.Equal(t, filepath.Clean(dir)+name, in[i].Name)
 		require.True(t, in[i].Exact)
-		require.Equal(t, labels, in[i].Labels)
+		require.Equal(t, labels, in[i].StreamLabels())
 		rc, err := in[i].Open()
 		require.NoError(t, err)
 		text, err := io.ReadAll(rc)
@@ -76,7 +76,7 @@ func TestLogsAreNoDocuments(t *testing.T) {
 		path := write(t, filepath.Join(t.TempDir(), name), text)
 		info, err := os.Stat(path)
 		require.NoError(t, err)
-		require.Equal(t, want, c.hasDocument(path, info), text)
+		require.Equal(t, want, c.probe(path, info).document, text)
 	}
 	f("audit.log", `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"}`+"\n", false)
 	f("x.json", `{"ts":"2026-01-02T03:04:05Z","msg":"items:","kind":"Pod"}`+"\n", false)
@@ -104,7 +104,7 @@ func TestLayoutsOfLists(t *testing.T) {
 		in, account, err := Collect([]string{dir}, Options{Unpack: t.TempDir(), PathLabels: func(string) (matcher.Labels, bool) { return nil, false }})
 		require.NoError(t, err, text)
 		require.Len(t, in, 1, text)
-		require.Equal(t, "events", in[0].Labels["component"], text)
+		require.Equal(t, "events", in[0].StreamLabels()["component"], text)
 		require.Equal(t, asDocuments, account.Files[0].As, text)
 	}
 }

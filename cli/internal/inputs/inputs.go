@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"io/fs"
 	"maps"
@@ -54,7 +55,7 @@ const maxNamed = 20
 // are skipped in folders. A growing file is read up to its size at the call. The account
 // has all files.
 func Collect(args []string, opt Options) ([]replay.Input, *Account, error) {
-	c := &collector{opt: opt, seen: map[string]bool{}, account: Account{args: args}}
+	c := &collector{opt: opt, seed: maphash.MakeSeed(), seen: map[uint64]bool{}, account: Account{args: args}}
 	for i, arg := range args {
 		before := len(c.logs.inputs)
 		c.arg, c.state = i, newState(time.Now())
@@ -67,9 +68,11 @@ func Collect(args []string, opt Options) ([]replay.Input, *Account, error) {
 // Memory returns the logs of a text, as Collect does for a file of that name; the text is
 // uncompressed or gzip. It creates no file.
 func Memory(name string, data []byte, opt Options) ([]replay.Input, *Account, error) {
-	c := &collector{opt: opt, seen: map[string]bool{}, account: Account{args: []string{name}}}
-	open := func() (io.ReadCloser, error) { return lines(io.NopCloser(bytes.NewReader(data)), headSize) }
-	c.append(name, replay.Input{Name: c.shown(name), Labels: c.labels(name), Open: open})
+	c := &collector{opt: opt, seed: maphash.MakeSeed(), seen: map[uint64]bool{}, account: Account{args: []string{name}}, state: newState(time.Now())}
+	open := func() (io.ReadCloser, error) {
+		return lines(io.NopCloser(bytes.NewReader(data)), headSize, int64(len(data)))
+	}
+	c.append(nil, replay.Input{Name: c.shown(name), Labels: c.labels(name), Open: open})
 	return c.collected()
 }
 
@@ -89,14 +92,16 @@ func (c *collector) collected() ([]replay.Input, *Account, error) {
 
 type collector struct {
 	opt      Options
-	unpacked []unpacked
+	unpacked []unpacked // around the present file, the innermost one last
 	logs     found
 	journals found          // their labels keep them apart
 	states   []replay.Input // lines about Events and objects; the same holds
 	arg      int            // index of the present argument
 	state    *state         // of the present argument
 	account  Account
-	seen     map[string]bool // real paths
+	seed     maphash.Seed
+	seen     map[uint64]bool // hashes of real paths
+	full     bool            // there were more than maxFiles
 	errs     []error         // the first ones
 	failed   int
 }
@@ -105,19 +110,25 @@ type collector struct {
 // several: they may come from different clusters. Rotated files of one log share
 // the label.
 func (c *collector) keepApart() {
-	files := map[string][]int{}
-	for i, in := range c.logs.inputs {
-		if in.Labels["namespace"] == "" && in.Labels["pod"] == "" && in.Labels["node_name"] == "" {
+	var unknown []int
+	first, several := "", false
+	for i := range c.logs.inputs {
+		in := &c.logs.inputs[i]
+		if labels := in.StreamLabels(); labels["namespace"] == "" && labels["pod"] == "" && labels["node_name"] == "" {
 			name := unrotated(in.Name)
-			files[name] = append(files[name], i)
+			several = several || len(unknown) > 0 && name != first
+			first = name
+			unknown = append(unknown, i)
 		}
 	}
-	if len(files) < 2 {
+	if !several {
 		return
 	}
-	for name, inputs := range files {
-		for _, i := range inputs {
-			c.logs.inputs[i].Labels[replay.FileLabel] = name
+	for _, i := range unknown {
+		if in, of := &c.logs.inputs[i], c.logs.of[i]; of != nil {
+			of.apart = true
+		} else {
+			in.Labels[replay.FileLabel] = unrotated(in.Name)
 		}
 	}
 }
@@ -139,10 +150,14 @@ func (c *collector) add(arg string) {
 		c.lose("open", arg, err)
 	case info.IsDir():
 		c.addFolder(arg)
-	case c.isArchive(arg, info):
-		c.addArchive(arg)
+	case info.Mode().IsRegular():
+		if p := c.probe(arg, info); p.archive {
+			c.addArchive(arg)
+		} else {
+			c.addFile(arg, info, p)
+		}
 	default:
-		c.addFile(arg, info)
+		c.addFile(arg, info, probe{})
 	}
 }
 
@@ -162,26 +177,29 @@ func (c *collector) addStdin() {
 				return
 			}
 			in.Open = func() (io.ReadCloser, error) { return os.Open(path) }
-			c.append("stdin", in)
+			c.append(nil, in)
 			return
 		}
 	}
-	c.logs.add(c.read("stdin", asLog), in)
+	c.logs.add(c.read(in.Name, asLog), nil, in)
 }
 
 // append adds an input that can be read several times, or one input for each
-// container whose lines it contains.
-func (c *collector) append(path string, in replay.Input) {
-	parts, err := split(in)
+// container whose lines it contains. of is nil if it is no file.
+func (c *collector) append(of *logFile, in replay.Input) {
+	parts, err := split(in, c.state)
 	as := asLog
 	if parts == nil {
 		parts = []replay.Input{in}
 	}
-	if parts[0].Labels["pod"] != "" {
+	if parts[0].StreamLabels()["pod"] != "" {
 		as = asPodLog
 	}
-	file := c.read(path, as)
-	c.logs.add(file, parts...)
+	file := c.read(in.Name, as)
+	if len(c.logs.inputs)+len(parts) > maxFiles {
+		parts, err = nil, errTooMany
+	}
+	c.logs.add(file, of, parts...)
 	if err != nil {
 		f := &c.account.Files[file]
 		f.Problem, f.Incomplete = err.Error(), true
@@ -189,21 +207,102 @@ func (c *collector) append(path string, in replay.Input) {
 	}
 }
 
+// probe is what the beginning of a file says about it.
+type probe struct {
+	archive, journal, document bool
+	err                        error // it cannot be read as a log
+}
+
+// probe reads the beginning of a regular file.
+func (c *collector) probe(path string, info fs.FileInfo) (p probe) {
+	f, err := os.Open(path)
+	if err != nil {
+		return probe{err: cause(err)}
+	}
+	defer f.Close()
+	head := make([]byte, min(max(info.Size(), headSize), 4<<10))
+	n, err := f.ReadAt(head, 0)
+	if head = head[:n]; err != nil && !errors.Is(err, io.EOF) {
+		return probe{err: cause(err)}
+	}
+	unpacks := c.opt.Unpack != ""
+	switch {
+	case unpacks && unpack.MayBe(head) && unpack.Is(f):
+		return probe{archive: true}
+	case bytes.HasPrefix(head, []byte(journalMagic)):
+		return probe{journal: true}
+	case unpacks && hasDocument(path, head):
+		return probe{document: true}
+	}
+	rc, err := lines(struct {
+		io.Reader
+		io.Closer
+	}{f, f}, headSize, info.Size())
+	if err != nil {
+		return probe{err: err}
+	}
+	return probe{err: rc.Close()}
+}
+
+// addFolder adds all files below a folder, in the order of their names.
 func (c *collector) addFolder(dir string) {
-	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			c.lose("read", path, err)
-			if entry != nil && entry.IsDir() {
-				return fs.SkipDir
+	entries, err := readFolder(dir, maxFiles-len(c.account.Files))
+	if err != nil {
+		c.lose("read", dir, err)
+	}
+	for _, entry := range entries {
+		switch path := filepath.Join(dir, entry.name); {
+		case entry.folder:
+			c.addFolder(path)
+		case len(c.account.Files) >= maxFiles:
+			if !c.full {
+				c.full = true
+				c.lose("read", dir, errTooMany)
 			}
-			return nil
-		}
-		if !entry.IsDir() {
+			return
+		default:
 			c.found(path)
 		}
-		return nil
-	})
+	}
 }
+
+// entry is an entry of a folder.
+type entry struct {
+	name   string
+	folder bool
+}
+
+// readFolder returns the entries of a folder in the order of their names. More than a
+// number of them are an error.
+func readFolder(dir string, most int) ([]entry, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var out []entry
+	for {
+		some, err := f.ReadDir(1000)
+		for _, e := range some {
+			out = append(out, entry{e.Name(), e.IsDir()})
+		}
+		switch {
+		case len(out) > most:
+			return nil, errTooMany
+		case errors.Is(err, io.EOF):
+			slices.SortFunc(out, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+			return out, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// maxFiles bounds the files that are found, and the logs in them: each needs memory until
+// the end.
+const maxFiles = 200_000
+
+var errTooMany = fmt.Errorf("there are more than %d files and logs, and the rest is not read; scan the folders that matter, one after the other", maxFiles)
 
 // found adds one entry of a folder if it is a log. It follows links to files, as
 // in /var/log/containers; the target of a broken link was not collected.
@@ -221,66 +320,65 @@ func (c *collector) found(path string) {
 			c.skip(path, "not a regular file")
 		}
 		return
-	case c.isArchive(path, info):
-		c.addArchive(path)
-		return
-	case isJournal(path), c.hasDocument(path, info):
-		c.addFile(path, info)
-		return
-	case c.opt.Unpack != "" && isYAML(path):
-		c.skip(path, noObjects)
-		return
 	}
-	rc, err := c.opener(path, info)()
+	p := c.probe(path, info)
 	var bad *unreadableError
 	switch {
-	case errors.As(err, &bad) && bad.kind.alien:
+	case p.archive:
+		c.addArchive(path)
+	case p.journal, p.document:
+		c.addFile(path, info, p)
+	case c.opt.Unpack != "" && isYAML(path):
+		c.skip(path, noObjects)
+	case errors.As(p.err, &bad) && bad.kind.alien:
 		c.skip(path, bad.Error())
-		return
-	case err != nil:
-		c.lose("read", path, err)
-		return
+	case p.err != nil:
+		c.lose("read", path, p.err)
+	default:
+		c.addFile(path, info, p)
 	}
-	_ = rc.Close()
-	c.addFile(path, info)
 }
 
 // addFile adds a file once, under the first name that is found.
-func (c *collector) addFile(path string, info fs.FileInfo) {
+func (c *collector) addFile(path string, info fs.FileInfo, p probe) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		real = path
 	}
-	if abs, err := filepath.Abs(real); err == nil {
-		real = abs
+	abs, err := filepath.Abs(real)
+	if err != nil {
+		abs = real
 	}
-	if c.seen[real] {
+	key := maphash.String(c.seed, abs)
+	if c.seen[key] {
 		return
 	}
-	c.seen[real] = true
-	if info.Mode().IsRegular() && isJournal(path) {
+	c.seen[key] = true
+	switch {
+	case p.journal:
 		c.addJournal(path)
 		return
-	}
-	if c.hasDocument(path, info) {
+	case p.document:
 		c.addDocument(path)
 		return
 	}
-	labels := c.labels(path)
-	if len(labels) == len(c.opt.Labels) && real != path {
-		labels = c.labels(real)
+	labelled := path
+	if real != path && len(c.labels(path)) == len(c.opt.Labels) {
+		labelled = abs
 	}
-	if labels["filename"] == path {
-		labels["filename"] = c.shown(path)
-	}
-	in := replay.Input{Name: c.shown(path), Labels: labels, Open: c.opener(path, info)}
-	if info.Mode().IsRegular() {
-		in.Size = info.Size()
-	} else {
-		c.logs.add(c.read(path, asLog), in)
+	log := &logFile{c: c, path: path, name: c.shown(path), labelled: labelled, size: info.Size(), state: c.state}
+	in := replay.Input{Name: log.name}
+	if !info.Mode().IsRegular() {
+		in.Labels = log.labels()
+		in.Open = c.once(func() (io.ReadCloser, error) {
+			f, err := os.Open(path)
+			return f, cause(err)
+		})
+		c.logs.add(c.read(in.Name, asLog), nil, in)
 		return
 	}
-	c.append(path, in)
+	in.Derive, in.Open, in.Size = log.labels, log.open, log.size
+	c.append(log, in)
 }
 
 func (c *collector) labels(path string) matcher.Labels {

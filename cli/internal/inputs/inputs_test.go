@@ -52,7 +52,7 @@ func TestCollect(t *testing.T) {
 			text, err := io.ReadAll(rc)
 			require.NoError(t, err)
 			require.NoError(t, rc.Close())
-			require.Equal(t, "y", i.Labels["x"])
+			require.Equal(t, "y", i.StreamLabels()["x"])
 			got = append(got, strings.Trim(string(text), "\x00\n"))
 		}
 		require.Equal(t, want, got)
@@ -82,7 +82,7 @@ func TestPathLabels(t *testing.T) {
 		},
 	})
 	require.NoError(t, err)
-	require.Equal(t, matcher.Labels{"namespace": "stated", "pod": "pod"}, in[0].Labels)
+	require.Equal(t, matcher.Labels{"namespace": "stated", "pod": "pod"}, in[0].StreamLabels())
 }
 
 func TestBrokenGzip(t *testing.T) {
@@ -137,7 +137,7 @@ func TestCollectArchives(t *testing.T) {
 		require.Len(t, in, 2)
 		name := dir + "/in/bundle.zip/bundle/logs/capi-system/capi-1/manager.log"
 		require.Equal(t, name, in[0].Name)
-		require.Equal(t, matcher.Labels{"namespace": "capi-system", "pod": "capi-1", "container": "manager", "filename": name}, in[0].Labels)
+		require.Equal(t, matcher.Labels{"namespace": "capi-system", "pod": "capi-1", "container": "manager", "filename": name}, in[0].StreamLabels())
 		require.Equal(t, []Skipped{{"is a picture, not a log", []string{dir + "/in/bundle.zip/bundle/picture.png"}}}, account.Skipped())
 	}
 	in, _, err := Collect([]string{Stdin}, Options{Unpack: t.TempDir(), Stdin: &b})

@@ -10,19 +10,8 @@ import (
 	"crowsnest/sources/journal"
 )
 
+// journalMagic begins a systemd journal.
 const journalMagic = "LPKSHHRH"
-
-// isJournal reports whether a file is a systemd journal.
-func isJournal(path string) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	var head [len(journalMagic)]byte
-	_, err = io.ReadFull(f, head[:])
-	return err == nil && string(head[:]) == journalMagic
-}
 
 // addJournal adds an input for each unit, identifier and transport in a journal.
 func (c *collector) addJournal(path string) {
@@ -37,7 +26,7 @@ func (c *collector) addJournal(path string) {
 		c.lose("read", path, fmt.Errorf("it begins like a systemd journal: %w", err))
 		return
 	}
-	file := c.read(path, asJournal)
+	file := c.read(c.shown(path), asJournal)
 	if found.Damaged > 0 {
 		c.account.Files[file].Problem = fmt.Sprintf("%d of %d entries are damaged", found.Damaged, found.Damaged+found.Entries)
 	}
@@ -49,7 +38,7 @@ func (c *collector) addJournal(path string) {
 		if name == "" {
 			name = labels["identifier"]
 		}
-		c.journals.add(file, replay.Input{Name: c.shown(path) + "[" + name + "]", Labels: labels, Open: func() (io.ReadCloser, error) {
+		c.journals.add(file, nil, replay.Input{Name: c.shown(path) + "[" + name + "]", Labels: labels, Open: func() (io.ReadCloser, error) {
 			f, err := os.Open(path)
 			if err != nil {
 				return nil, cause(err)

@@ -36,7 +36,7 @@ func TestJournals(t *testing.T) {
 		text, err := io.ReadAll(rc)
 		require.NoError(t, err)
 		require.NoError(t, rc.Close())
-		got[fmt.Sprint(filepath.Base(in.Name), " ", in.Labels)] = string(text)
+		got[fmt.Sprint(filepath.Base(in.Name), " ", in.StreamLabels())] = string(text)
 	}
 	require.Equal(t, map[string]string{
 		"system.journal[kubelet.service] map[cluster:c identifier: job:systemd-journal node:n1 transport: unit:kubelet.service]": `{"log":"one\n","stream":"stdout","time":"2026-11-18T11:06:40.000001Z"}

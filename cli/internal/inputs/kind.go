@@ -130,12 +130,14 @@ func isTar(head []byte) bool {
 	return sum == stated
 }
 
+var withoutSpace = strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "")
+
 // isDocument detects JSON that is a single value instead of one entry per line: an
 // array of objects, an object over several lines, or Loki's answer to a query.
 func isDocument(head []byte) bool {
 	first, rest, more := bytes.Cut(head, []byte("\n"))
 	first = bytes.TrimRight(first, " \t\r")
-	compact := strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "").Replace(string(head))
+	compact := withoutSpace.Replace(string(head))
 	switch {
 	case more && (string(first) == "{" || string(first) == "["):
 		rest = bytes.TrimSpace(rest)

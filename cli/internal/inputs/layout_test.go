@@ -181,7 +181,7 @@ func TestPrefixedLines(t *testing.T) {
 			_, err = b.ReadFrom(rc)
 			require.NoError(t, err)
 			require.NoError(t, rc.Close())
-			got[i.Name+" "+i.Labels["pod"]+" "+i.Labels["container"]] = b.String()
+			got[i.Name+" "+i.StreamLabels()["pod"]+" "+i.StreamLabels()["container"]] = b.String()
 		}
 		require.Equal(t, map[string]string{
 			name + "  ":                        "no prefix\n[pod/a-1/../x] odd\n",

@@ -11,6 +11,15 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
+
+	"crowsnest/matcher"
+	"crowsnest/replay"
+)
+
+// Bounds of the buffer of one file.
+const (
+	minBuffer = 1 << 10 // judge needs the half of it
+	maxBuffer = 64 << 10
 )
 
 var gzipMagic = []byte{0x1f, 0x8b}
@@ -18,27 +27,47 @@ var gzipMagic = []byte{0x1f, 0x8b}
 // openFunc opens an input at its first line.
 type openFunc = func() (io.ReadCloser, error)
 
-// opener returns a function that opens a file, limited to its present size. A file
-// that is not regular can be read once; one with size 0 may still have content,
-// as in /proc.
-func (c *collector) opener(path string, info fs.FileInfo) openFunc {
-	open := func() (io.ReadCloser, error) {
-		f, err := os.Open(path)
-		return f, cause(err)
+// logFile is a regular file that is read as a log.
+type logFile struct {
+	c *collector
+	// path opens the file, and labelled is the path that implies its labels.
+	path, labelled string
+	name           string // for people
+	size           int64
+	// apart means that the log has no pod, and that others have none either.
+	apart bool
+	state *state // of the argument that the file belongs to
+}
+
+// open opens the file, limited to the size that it had. One with size 0 may still have
+// content, as in /proc.
+func (l *logFile) open() (io.ReadCloser, error) {
+	f, err := os.Open(l.path)
+	if err != nil {
+		return nil, cause(err)
 	}
-	if !info.Mode().IsRegular() {
-		return c.once(open)
+	if l.size == 0 {
+		return lines(f, headSize, maxBuffer)
 	}
-	return func() (io.ReadCloser, error) {
-		rc, err := open()
-		if err != nil {
-			return nil, err
-		}
-		if info.Size() > 0 {
-			rc = joined{io.LimitReader(rc, info.Size()), rc}
-		}
-		return lines(rc, headSize)
+	return lines(joined{io.LimitReader(f, l.size), f}, headSize, l.size)
+}
+
+// labels returns the labels of the log.
+func (l *logFile) labels() matcher.Labels {
+	labels := l.c.labels(l.labelled)
+	if labels["filename"] == l.path {
+		labels["filename"] = l.name
 	}
+	return l.complete(labels)
+}
+
+// complete adds the labels that depend on other files.
+func (l *logFile) complete(labels matcher.Labels) matcher.Labels {
+	if l.apart {
+		labels[replay.FileLabel] = unrotated(l.name)
+	}
+	l.state.addImage(labels)
+	return labels
 }
 
 // once returns a function that opens an input that can be read only once; if there
@@ -50,7 +79,7 @@ func (c *collector) once(open openFunc) openFunc {
 			if err != nil {
 				return nil, err
 			}
-			return lines(rc, 1)
+			return lines(rc, 1, maxBuffer)
 		}
 	}
 	copied := sync.OnceValues(func() (string, error) { return spool(open, c.opt.Spool) })
@@ -63,7 +92,7 @@ func (c *collector) once(open openFunc) openFunc {
 		if err != nil {
 			return nil, fmt.Errorf("read its copy: %w", err)
 		}
-		return lines(f, headSize)
+		return lines(f, headSize, maxBuffer)
 	}
 }
 
@@ -87,10 +116,10 @@ func spool(open openFunc, dir string) (path string, err error) {
 
 // lines returns the lines of rc, unpacked if its first bytes are those of gzip.
 // Other formats return an *unreadableError. It waits for the given number of bytes
-// or the end: one byte for a pipe, so that lines are read as they arrive. It closes
-// rc when the result is closed or if it returns an error.
-func lines(rc io.ReadCloser, wait int) (io.ReadCloser, error) {
-	br := bufio.NewReaderSize(rc, 64<<10)
+// or the end: one byte for a pipe, so that lines are read as they arrive. size is about
+// how many bytes rc has. It closes rc when the result is closed or if it returns an error.
+func lines(rc io.ReadCloser, wait int, size int64) (io.ReadCloser, error) {
+	br := bufio.NewReaderSize(rc, int(min(max(size, minBuffer), maxBuffer)))
 	head, err := peek(br, wait)
 	if err != nil {
 		return nil, errors.Join(cause(err), rc.Close())

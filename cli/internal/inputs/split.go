@@ -91,29 +91,32 @@ func between(line, before, behind string) (string, bool) {
 
 // split returns an input for each container in a file, sorted by name; the first
 // may contain the lines of unknown containers. It returns none for an ordinary
-// file.
-func split(in replay.Input) ([]replay.Input, error) {
+// file. state names the images of the containers.
+func split(in replay.Input, state *state) ([]replay.Input, error) {
 	rc, err := in.Open()
 	if err != nil {
 		return nil, nil // the reader reports that
 	}
 	defer rc.Close()
-	br := bufio.NewReaderSize(rc, 64<<10)
-	head, _ := br.Peek(headSize)
+	begin := make([]byte, headSize)
+	n, _ := io.ReadFull(rc, begin) // an error returns with the next read
+	begin = begin[:n]
+	head := begin
 	if i := bytes.IndexByte(head, '\n'); i >= 0 {
 		head = head[:i+1]
 	}
-	classify := classifierOf(head, in.Labels)
+	labels := in.StreamLabels()
+	classify := classifierOf(head, labels)
 	if classify == nil {
 		return nil, nil
 	}
-	names, err := origins(br, classify())
+	names, err := origins(bufio.NewReaderSize(io.MultiReader(bytes.NewReader(begin), rc), 64<<10), classify())
 	if err != nil {
 		return nil, err
 	}
 	var out []replay.Input
 	for _, who := range names {
-		one := part(in, who, classify)
+		one := part(in, who, classify, state)
 		one.Size = in.Size / int64(len(names))
 		out = append(out, one)
 	}
@@ -141,18 +144,26 @@ func origins(br *bufio.Reader, classify classifier) ([]string, error) {
 	}
 }
 
-func part(in replay.Input, who string, classify func() classifier) replay.Input {
-	labels := maps.Clone(in.Labels)
+func part(in replay.Input, who string, classify func() classifier, state *state) replay.Input {
 	name := in.Name
-	if pod, container, ok := strings.Cut(who, "/"); ok {
+	pod, container, ok := strings.Cut(who, "/")
+	if ok {
 		name += "[" + who + "]"
-		for label, value := range map[string]string{"pod": pod, "container": container} {
-			if labels[label] == "" {
-				labels[label] = value
+	}
+	derive := func() matcher.Labels {
+		labels := maps.Clone(in.StreamLabels())
+		if ok {
+			delete(labels, replay.FileLabel)
+			for label, value := range map[string]string{"pod": pod, "container": container} {
+				if labels[label] == "" {
+					labels[label] = value
+				}
 			}
 		}
+		state.addImage(labels)
+		return labels
 	}
-	return replay.Input{Name: name, Labels: labels, Open: func() (io.ReadCloser, error) {
+	return replay.Input{Name: name, Labels: in.Labels, Derive: derive, Open: func() (io.ReadCloser, error) {
 		rc, err := in.Open()
 		if err != nil {
 			return nil, err
