@@ -10,6 +10,7 @@ import (
 type cond struct {
 	id       int // of its state in scratch.states; unique within a part
 	voices   lines.Voice
+	states   bool // its fields are what it looks for; see states
 	contains []literals.Needle
 	regex    *literals.Expression
 	need     *literals.Cond // of regex
@@ -50,10 +51,11 @@ type branch struct {
 	of *rules.Matcher
 }
 
-// compile compiles a matcher. in is the place of the matcher around it, or of the part.
-func (cc *condCompiler) compile(m *rules.Matcher, in rules.In) *cond {
+// compile compiles a matcher. in is the place of the matcher around it, or of the part; beside
+// means that a matcher around it has texts.
+func (cc *condCompiler) compile(m *rules.Matcher, in rules.In, beside bool) *cond {
 	in = m.In.Within(in)
-	c := &cond{id: cc.conds, voices: voicesOf(in)}
+	c := &cond{id: cc.conds, voices: voicesOf(in), states: states(m, beside)}
 	cc.conds++
 	for _, text := range m.Contains {
 		c.contains = append(c.contains, literals.NewNeedle(literals.Text{Text: text}))
@@ -67,11 +69,11 @@ func (cc *condCompiler) compile(m *rules.Matcher, in rules.In) *cond {
 	}
 	for i := range m.Any {
 		cc.branches = append(cc.branches, branch{cc.conds, &m.Any[i]})
-		c.any = append(c.any, cc.compile(&m.Any[i], in))
+		c.any = append(c.any, cc.compile(&m.Any[i], in, beside || hasTexts(m)))
 	}
 	if m.Not != nil {
 		inner := condCompiler{conds: cc.conds, fields: cc.fields, branches: cc.branches}
-		c.not = inner.compile(m.Not, rules.InAnywhere)
+		c.not = inner.compile(m.Not, rules.InAnywhere, false)
 		cc.conds, cc.fields, cc.branches = inner.conds, inner.fields, inner.branches
 	}
 	return c
@@ -133,7 +135,7 @@ func (c *cond) holds(sc *scratch, line []byte) bool { return c.holdsBeside(sc, l
 // what one of them looks for.
 func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
 	whole := sc.allSaid(c.voices)
-	said = said || whole || len(c.fields) > 0 || len(c.contains)+len(c.any) == 0 && c.regex == nil
+	said = said || whole || c.states
 	for i := range c.contains {
 		if whole {
 			if c.contains[i].Index(line) < 0 {
@@ -155,7 +157,7 @@ func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
 		said = said || here
 	}
 	for i := range c.fields {
-		if !c.fields[i].holds(sc) {
+		if !c.fields[i].holds(sc, c.voices) {
 			return false
 		}
 	}
@@ -194,8 +196,16 @@ func (c *cond) matches(sc *scratch, line []byte, whole, beside bool) (found, sai
 	return c.regex.Match(line), true
 }
 
-func (f *fieldCond) holds(sc *scratch) bool {
-	v, ok := sc.fields.Lookup(f.name)
+// lookup returns the value of the field, where it counts.
+func (f *fieldCond) lookup(sc *scratch, voices lines.Voice) ([]byte, bool) {
+	if voices == everyVoice {
+		return sc.fields.Lookup(f.name)
+	}
+	return sc.fields.LookupSaid(f.name, &sc.quotes)
+}
+
+func (f *fieldCond) holds(sc *scratch, voices lines.Voice) bool {
+	v, ok := f.lookup(sc, voices)
 	if !ok {
 		return false
 	}
@@ -214,7 +224,7 @@ func (c *cond) collect(sc *scratch, line []byte) {
 	}
 	for i := range c.fields {
 		if f := &c.fields[i]; len(f.groups) > 0 {
-			v, _ := sc.fields.Lookup(f.name)
+			v, _ := f.lookup(sc, c.voices)
 			sc.capture(f.groups, v, f.regex.FindSubmatchIndex(v))
 		}
 	}

@@ -143,17 +143,17 @@ func (x *explainer) part(role Part, m *rules.Matcher) PartExplanation {
 
 // matcher explains a matcher that stands alone. in is the default of its place.
 func (x *explainer) matcher(m *rules.Matcher, in rules.In, captures map[string]string) ([]Condition, bool) {
-	return x.conditions(m, in, false, captures)
+	return x.conditions(m, in, false, false, captures)
 }
 
 // conditions explains a matcher. It adds the captured values to captures, except for
 // names that already have one. in is the place of the matcher around it, said is as in
-// cond.holdsBeside.
-func (x *explainer) conditions(m *rules.Matcher, in rules.In, said bool, captures map[string]string) (out []Condition, held bool) {
+// cond.holdsBeside, beside as in condCompiler.compile.
+func (x *explainer) conditions(m *rules.Matcher, in rules.In, said, beside bool, captures map[string]string) (out []Condition, held bool) {
 	in = m.In.Within(in)
 	voices := voicesOf(in)
 	whole := voices == everyVoice || voices&lines.Message != 0 && len(x.quotes.Spans()) == 0
-	said = said || whole || len(m.Fields) > 0 || len(m.Contains)+len(m.Any) == 0 && m.Regex == nil
+	said = said || whole || states(m, beside)
 	for _, text := range m.Contains {
 		c, here := x.contains(text, voices)
 		out, said = append(out, c), said || here
@@ -163,7 +163,11 @@ func (x *explainer) conditions(m *rules.Matcher, in rules.In, said bool, capture
 		out, said = append(out, c), said || here
 	}
 	for _, f := range m.Fields {
-		out = append(out, x.field(f))
+		c := x.field(f)
+		if _, said := x.fields.LookupSaid(f.Name, &x.quotes); c.Held && voices != everyVoice && !said {
+			c.Held, c.Hint = false, "it is only in the words of others"
+		}
+		out = append(out, c)
 	}
 	held = true
 	for _, c := range out {
@@ -173,7 +177,7 @@ func (x *explainer) conditions(m *rules.Matcher, in rules.In, said bool, capture
 		}
 	}
 	if len(m.Any) > 0 {
-		c := x.any(m.Any, in, said, captures)
+		c := x.any(m.Any, in, said, beside || hasTexts(m), captures)
 		out, held = append(out, c), held && c.Held
 	} else if held && !said {
 		held = false
@@ -295,11 +299,11 @@ func (x *explainer) field(f rules.Field) Condition {
 }
 
 // any explains every branch, and takes the captures of the first that holds.
-func (x *explainer) any(branches []rules.Matcher, in rules.In, said bool, captures map[string]string) Condition {
+func (x *explainer) any(branches []rules.Matcher, in rules.In, said, beside bool, captures map[string]string) Condition {
 	c := Condition{Kind: "any"}
 	for i := range branches {
 		own := map[string]string{}
-		inner, held := x.conditions(&branches[i], in, said, own)
+		inner, held := x.conditions(&branches[i], in, said, beside, own)
 		c.Conditions = append(c.Conditions, Condition{Kind: "branch", Held: held, Conditions: inner})
 		if held && !c.Held {
 			c.Held = true

@@ -145,7 +145,7 @@ func compileRule(r *rules.Rule, sample *sample) (parts []*part, err error) {
 	}
 	for role, m := range matchersOf(r) {
 		cc := condCompiler{names: r.CapturedNames}
-		c := cc.compile(m, role.defaultIn())
+		c := cc.compile(m, role.defaultIn(), false)
 		pt := &part{rule: r, role: role, cond: c, conds: cc.conds, branches: cc.branches, fields: cc.fields, texts: sample.choose(m.Required())}
 		if texts := c.anyOf(); texts != nil {
 			pt.decided = slices.Equal(pt.texts.Texts, texts)

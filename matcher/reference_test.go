@@ -203,12 +203,12 @@ func (r *reference) logical(l refLine) {
 func refMatch(m *rules.Matcher, in rules.In, text string, fields func(string) (string, bool), caps map[string]string) bool {
 	quotes := &lines.Quotes{}
 	quotes.Reset([]byte(text))
-	said, ok := refBeside(m, in, text, quotes, fields, caps, false)
+	said, ok := refBeside(m, in, text, quotes, fields, caps, false, false)
 	return ok && said
 }
 
 // refBeside tries a matcher beside others. said is as in cond.holdsBeside.
-func refBeside(m *rules.Matcher, in rules.In, text string, quotes *lines.Quotes, fields func(string) (string, bool), caps map[string]string, said bool) (bool, bool) {
+func refBeside(m *rules.Matcher, in rules.In, text string, quotes *lines.Quotes, fields func(string) (string, bool), caps map[string]string, said, beside bool) (bool, bool) {
 	in = m.In.Within(in)
 	voices := voicesOf(in)
 	own := map[string]string{}
@@ -219,14 +219,13 @@ func refBeside(m *rules.Matcher, in rules.In, text string, quotes *lines.Quotes,
 			}
 		}
 	}
-	said = said || voices == everyVoice || len(m.Fields) > 0 || len(quotes.Spans()) == 0 && voices&lines.Message != 0 ||
-		len(m.Contains)+len(m.Any) == 0 && m.Regex == nil
+	said = said || voices == everyVoice || len(quotes.Spans()) == 0 && voices&lines.Message != 0 || states(m, beside)
 	for _, c := range m.Contains {
 		found, here := false, false
 		for k := range len(text) - len(c) + 1 {
 			if text[k:k+len(c)] == c {
 				here = here || quotes.Says(k, k+len(c), voices)
-				found = found || here || !severalWords([]byte(c))
+				found = found || here || isName([]byte(text), k, k+len(c), quotes)
 			}
 		}
 		if !found {
@@ -244,6 +243,12 @@ func refBeside(m *rules.Matcher, in rules.In, text string, quotes *lines.Quotes,
 	}
 	for _, f := range m.Fields {
 		v, ok := fields(f.Name)
+		if voices != everyVoice && len(quotes.Spans()) > 0 {
+			var said lines.Fields
+			said.Reset([]byte(text))
+			value, found := said.LookupSaid(f.Name, quotes)
+			v, ok = string(value), found
+		}
 		if !ok || f.Regex == nil && v != f.Value {
 			return false, false
 		}
@@ -258,7 +263,7 @@ func refBeside(m *rules.Matcher, in rules.In, text string, quotes *lines.Quotes,
 	held := len(m.Any) == 0
 	for i := range m.Any {
 		branch := map[string]string{}
-		if here, ok := refBeside(&m.Any[i], in, text, quotes, fields, branch, said); ok && here {
+		if here, ok := refBeside(&m.Any[i], in, text, quotes, fields, branch, said, beside || hasTexts(m)); ok && here {
 			for name, v := range branch {
 				if own[name] == "" {
 					own[name] = v

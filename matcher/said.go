@@ -1,6 +1,7 @@
 package matcher
 
 import (
+	"slices"
 	"unicode"
 	"unicode/utf8"
 
@@ -36,6 +37,20 @@ func (p Part) defaultIn() rules.In {
 	return rules.InSpoken
 }
 
+func hasTexts(m *rules.Matcher) bool { return len(m.Contains) > 0 || m.Regex != nil }
+
+// states reports whether the fields of a matcher are what it looks for: one has a stated value
+// or text, or there is nothing else. Beside texts, a field of any value only names an object.
+func states(m *rules.Matcher, beside bool) bool {
+	return !beside && !hasTexts(m) && len(m.Any) == 0 || slices.ContainsFunc(m.Fields, func(f rules.Field) bool {
+		if f.Regex == nil {
+			return true
+		}
+		_, n := f.Regex.Required().Longest()
+		return n >= literals.MinRun
+	})
+}
+
 // allSaid reports whether the whole line is in one of the voices.
 func (sc *scratch) allSaid(voices lines.Voice) bool {
 	return voices == everyVoice || voices&lines.Message != 0 && len(sc.quotes.Spans()) == 0
@@ -54,8 +69,15 @@ func findText(text *literals.Needle, line []byte, quotes *lines.Quotes, voices l
 		if quotes.Says(from, to, voices) {
 			return true, true
 		}
-		found = found || !severalWords(line[from:to])
+		found = found || isName(line, from, to, quotes)
 	}
+}
+
+// isName reports whether a text in words of others may be a name there: it is one word, or
+// none.
+func isName(line []byte, from, to int, quotes *lines.Quotes) bool {
+	text := line[from:to]
+	return !lines.HasWord(text) || !severalWords(text) && quotes.Names(from, to)
 }
 
 // severalWords reports whether a text has letters or digits on both sides of white space.
@@ -108,14 +130,20 @@ func findExpression(re *literals.Expression, line []byte, quotes *lines.Quotes, 
 		if loc == nil {
 			continue
 		}
-		bad, one := -1, len(found) == 0 // it has no text of its own
+		bad, one, texts := -1, false, false
 		for k := 0; k < len(found) && bad < 0; k += 2 {
-			if quotes.Says(from+found[k], from+found[k+1], voices) {
+			start, end := from+found[k], from+found[k+1]
+			switch {
+			case !lines.HasWord(line[start:end]):
+				continue
+			case quotes.Says(start, end, voices):
 				one = true
-			} else if severalWords(line[from+found[k] : from+found[k+1]]) {
+			case !isName(line, start, end, quotes):
 				bad = k
 			}
+			texts = true
 		}
+		one = one || !texts
 		if bad < 0 && (one || said) {
 			for k := range loc {
 				if loc[k] >= 0 {

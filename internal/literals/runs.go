@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// minRun is the number of letters in a row that make a text of an expression characteristic.
-const minRun = 3
+// MinRun is the number of letters in a row that make a text of an expression characteristic.
+const MinRun = 3
 
 // Runs is an expression that also reports where its own texts were found: its runs, which are
 // the longest stretches that have no part of any length. In
@@ -125,7 +125,7 @@ func rigid(re *syntax.Regexp) bool {
 	return zeroWidth(re)
 }
 
-// characteristic reports whether re has a text of minRun letters.
+// characteristic reports whether re has a text of MinRun letters.
 func characteristic(re *syntax.Regexp) bool {
 	if re.Op == syntax.OpLiteral {
 		n := 0
@@ -133,7 +133,7 @@ func characteristic(re *syntax.Regexp) bool {
 			if n++; !letters(string(c)) && c < 0x80 {
 				n = 0
 			}
-			if n >= minRun {
+			if n >= MinRun {
 				return true
 			}
 		}

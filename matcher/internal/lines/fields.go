@@ -1,6 +1,7 @@
 package lines
 
 import (
+	"bytes"
 	"iter"
 	"slices"
 	"strings"
@@ -27,7 +28,11 @@ func (f *Fields) Reset(line []byte, more ...Field) { f.line, f.more, f.read = li
 
 // Lookup returns the value of a field. It is valid until the next Reset and may be a
 // part of the line. A field may be present and empty.
-func (f *Fields) Lookup(name string) (value []byte, ok bool) {
+func (f *Fields) Lookup(name string) (value []byte, ok bool) { return f.LookupSaid(name, nil) }
+
+// LookupSaid is Lookup for a field that is not in words of others: not in quotes, nor in a line
+// that continues another one. With nil for quotes every field counts.
+func (f *Fields) LookupSaid(name string, quotes *Quotes) (value []byte, ok bool) {
 	for i := range f.more {
 		if string(f.more[i].Name) == name {
 			return f.more[i].Value, true
@@ -39,10 +44,13 @@ func (f *Fields) Lookup(name string) (value []byte, ok bool) {
 			f.text.read(f.line)
 		}
 	}
-	if f.json {
-		return f.obj.lookup(name)
+	if !f.json {
+		return f.text.lookup(name, quotes)
 	}
-	return f.text.lookup(name)
+	if quotes != nil && quotes.quoted(bytes.IndexByte(f.line, '{')) {
+		return nil, false
+	}
+	return f.obj.lookup(name)
 }
 
 // Bounds of All.

@@ -57,9 +57,8 @@ func (q *Quotes) Spans() []Span {
 // Says reports whether a word in the stretch from:to of the line is at least in part in one
 // of the voices. A stretch without words belongs to every voice.
 func (q *Quotes) Says(from, to int, voices Voice) bool {
-	spans := q.Spans()
-	k, _ := slices.BinarySearchFunc(spans, from, func(s Span, at int) int { return s.To - at - 1 })
-	words := false
+	k, _ := q.spanAt(from)
+	spans, words := q.spans, false
 	for i := from; i < to; i++ {
 		if !wordByte(q.line[i]) {
 			continue
@@ -79,6 +78,60 @@ func (q *Quotes) Says(from, to int, voices Voice) bool {
 	return !words
 }
 
+// maxName bounds the bytes of words of others that can be a name.
+const maxName = 512
+
+// Names reports whether the words in the stretch from:to lie in words of others that can be a
+// name, such as a URL: at most two, or, without keys, the lines of a block, which names what failed.
+// There is a word in the stretch.
+func (q *Quotes) Names(from, to int) bool {
+	key := bytes.IndexByte(q.line[from:to], '=') >= 0 || bytes.Contains(q.line[from:to], []byte(`":`))
+	for !wordByte(q.line[from]) {
+		from++
+	}
+	for !wordByte(q.line[to-1]) {
+		to--
+	}
+	k, in := q.spanAt(from)
+	if !in || q.spans[k].To < to {
+		return false
+	}
+	words := q.line[q.spans[k].From:q.spans[k].To]
+	if inBlock(words) {
+		return !key
+	}
+	gap := bytes.IndexAny(words, " \t\n")
+	return len(words) <= maxName && (gap < 0 || !bytes.ContainsAny(words[gap+1:], " \t\n"))
+}
+
+// spanAt returns the index of the first span that ends behind a byte, and whether the byte is in it.
+func (q *Quotes) spanAt(at int) (k int, in bool) {
+	spans := q.Spans()
+	k, _ = slices.BinarySearchFunc(spans, at, func(s Span, at int) int { return s.To - at - 1 })
+	return k, k < len(spans) && spans[k].From <= at
+}
+
+// inBlock reports whether words of others are lines below another one.
+func inBlock(words []byte) bool {
+	return words[0] == '\t' || bytes.HasPrefix(words, []byte("<\n"))
+}
+
+// quoted reports whether a byte is in words of others.
+func (q *Quotes) quoted(at int) bool {
+	k, in := q.spanAt(at)
+	return in && q.spans[k].Voice == Quotation
+}
+
+// HasWord reports whether text has a letter or digit.
+func HasWord(text []byte) bool {
+	for _, c := range text {
+		if wordByte(c) {
+			return true
+		}
+	}
+	return false
+}
+
 // wordByte reports whether c belongs to a word: a letter, a digit, or a part of a letter that
 // is not ASCII.
 func wordByte(c byte) bool {
@@ -87,11 +140,11 @@ func wordByte(c byte) bool {
 
 func (q *Quotes) scan() {
 	b := q.line
-	if firstByte(b) == '{' && q.object(0) {
-		return
-	}
 	if b[0] == '\t' {
 		q.text(0, len(b), 0, Message, nil)
+		return
+	}
+	if firstByte(b) == '{' && q.object(0) {
 		return
 	}
 	if body, klog := headerEnd(b); klog && pairsFollow(b[body:]) || !klog && logfmt(b[body:]) {
@@ -101,7 +154,7 @@ func (q *Quotes) scan() {
 		return
 	}
 	if k := fieldsAfterText(b); k > 0 {
-		if q.text(0, k, 0, Message, nil); q.object(k) {
+		if q.text(0, k, 0, Message, nil); !q.quoted(k-1) && q.object(k) {
 			return
 		}
 		q.spans = q.spans[:0]
@@ -132,7 +185,7 @@ const maxHeader = 160
 // either.
 func headerEnd(b []byte) (end int, klog bool) {
 	head := b[:min(len(b), maxHeader)]
-	if k := bytes.IndexByte(head, '"'); k >= 0 {
+	if k := bytes.IndexAny(head, "\"'`"); k >= 0 {
 		head = head[:k]
 	}
 	for i := 0; i+1 < len(head); i++ {
@@ -450,22 +503,43 @@ func quoteEnd(b []byte, i, from, level int) int {
 	} else if inWord || i+1 == len(b) || space(b[i+1]) {
 		return 0
 	}
-	for k := i + 1; k < len(b); k++ {
+	for k, open := i+1, 1; k < len(b); k++ {
 		if b[k] != quote {
 			continue
 		}
 		n := backslashes(b[i+1 : k])
 		switch {
-		case quote == '"' && (n < depth-1 || n%(2*depth) == depth-1):
+		case quote == '"' && n < depth-1:
 			return k + 1
-		case quote != '"' && n == 0 && (k+1 == len(b) || !wordByte(b[k+1])):
-			return k + 1
+		case quote == '"' && n%(2*depth) != depth-1, quote != '"' && n > 0:
+		case opens(b, k-n, k+1):
+			open++
+		case quote == '"' || k+1 == len(b) || !wordByte(b[k+1]):
+			if open--; open == 0 {
+				return k + 1
+			}
 		}
 	}
 	if inWord {
 		return 0
 	}
 	return len(b)
+}
+
+// opens reports whether what stands before and behind a quote within a quotation looks like the
+// start of another one, which a program wrote into its quotes without escapes.
+func opens(b []byte, before, behind int) bool {
+	for behind < len(b) && b[behind] == '\\' {
+		behind++
+	}
+	if behind == len(b) || before == 0 {
+		return false
+	}
+	last := b[before-1]
+	if wordByte(b[behind]) {
+		return !wordByte(last)
+	}
+	return bytes.IndexByte([]byte("\"'`/*&({[<"), b[behind]) >= 0 && (space(last) || bytes.IndexByte([]byte("\"'`=:([{<,"), last) >= 0)
 }
 
 // closes reports whether the text behind a quote is what stands behind the end of a string.

@@ -27,6 +27,7 @@ const (
 )
 
 type textField struct {
+	at        int // where the key begins
 	key       []byte
 	keyQuoted bool
 	kind      valueKind
@@ -48,11 +49,11 @@ func (f *textFields) read(line []byte) {
 			case !ok:
 				r.i = start + 1 // a quote that nothing closes is a letter
 			case r.next() == '=' && len(text) > 0:
-				f.add(&r, textField{key: text, keyQuoted: true})
+				f.add(&r, textField{at: start, key: text, keyQuoted: true})
 				message = false
 				continue
 			case message:
-				f.fields = append(f.fields, textField{key: msgKey, kind: quotedValue, val: text})
+				f.fields = append(f.fields, textField{at: start, key: msgKey, kind: quotedValue, val: text})
 				message = false
 				continue
 			default:
@@ -62,7 +63,7 @@ func (f *textFields) read(line []byte) {
 		r.word()
 		key := r.b[start:r.i]
 		if r.next() == '=' && len(key) > 0 {
-			f.add(&r, textField{key: key})
+			f.add(&r, textField{at: start, key: key})
 			message = false
 			continue
 		}
@@ -91,11 +92,15 @@ func endsHeader(w []byte) bool {
 	return k > 0 && w[k] == ':'
 }
 
-// lookup returns the value of the last field with that name.
-func (f *textFields) lookup(name string) ([]byte, bool) {
+// lookup returns the value of the last field with that name that is not in words of others.
+// Without quotes every field counts.
+func (f *textFields) lookup(name string, quotes *Quotes) ([]byte, bool) {
 	for i := len(f.fields) - 1; i >= 0; i-- {
 		t := &f.fields[i]
 		if string(t.key) == name || t.keyQuoted && string(f.unquoted(t.key)) == name {
+			if quotes != nil && quotes.quoted(t.at) {
+				continue
+			}
 			return f.value(t), true
 		}
 	}
@@ -192,20 +197,17 @@ func (r *textReader) quoted() (text []byte, ok bool) {
 		return nil, false
 	}
 	start := r.i + 1
-	end := len(r.b)
-	if k := bytes.IndexByte(r.b[start:], '\n'); k >= 0 {
-		end = start + k
-	}
-	for i := start; i < end; i++ {
-		switch r.b[i] {
-		case '\\':
-			i++
-		case '"':
+	i := start
+	for ; i < len(r.b) && r.b[i] != '\n'; i++ {
+		switch {
+		case r.b[i] == '"':
 			r.i = i + 1
 			return r.b[start:i], true
+		case r.b[i] == '\\' && i+1 < len(r.b) && r.b[i+1] != '\n':
+			i++
 		}
 	}
-	r.letters = end
+	r.letters = i
 	return nil, false
 }
 
