@@ -173,7 +173,82 @@ func TestWatchHangs(t *testing.T) {
 	})
 }
 
-// TestDeadNode: an unreachable node holds the watermark for a while, not forever;
+// TestOneOfMany: the log of one of many containers cannot be read, each in turn: the others
+// are read as if it were not there, only its own watermark stays, and it is named.
+func TestOneOfMany(t *testing.T) {
+	const many = 41
+	slowly := fakeAnswer{code: 500, body: statusBody(500, "InternalError", "dial tcp 10.0.0.7:10250: i/o timeout")}
+	ways := []func(r *http.Request) *fakeAnswer{
+		func(*http.Request) *fakeAnswer { return &fakeAnswer{code: 500, body: "error"} },
+		func(*http.Request) *fakeAnswer {
+			return &fakeAnswer{code: 404, body: statusBody(404, "NotFound", "not found")}
+		},
+		func(*http.Request) *fakeAnswer {
+			return &fakeAnswer{code: 200, body: "failed to create fsnotify watcher"}
+		},
+		func(*http.Request) *fakeAnswer {
+			return &fakeAnswer{code: 400, body: statusBody(400, "BadRequest", "container not found")}
+		},
+		func(*http.Request) *fakeAnswer { return &fakeAnswer{code: 429, body: "slow down"} },
+		func(*http.Request) *fakeAnswer { <-time.After(30 * time.Second); return &slowly },
+	}
+	inBubble(t, func(b *bench) {
+		var logs []*fakeLog
+		for i := range many {
+			logs = append(logs, b.pod(fmt.Sprintf("ns-%d", i), "p"))
+		}
+		b.start()
+		b.pass(10 * time.Second)
+		want := make([][]string, many)
+		write := func(i int) {
+			want[i] = append(want[i], fmt.Sprint("line ", len(want[i])))
+			logs[i].write(time.Now(), want[i][len(want[i])-1])
+		}
+		for bad := range many {
+			way, name := ways[bad%len(ways)], fmt.Sprintf("ns-%d/p/c", bad)
+			path := fmt.Sprintf("/ns-%d/pods/p/log", bad)
+			b.api.breaks(func(r *http.Request) *fakeAnswer {
+				if strings.HasSuffix(r.URL.Path, path) {
+					return way(r)
+				}
+				return nil
+			})
+			at := time.Now()
+			b.api.cut(fmt.Sprintf("log ns-%d/", bad), true)
+			b.pass(35 * time.Second)
+			for range 3 {
+				for i := range many {
+					write(i)
+				}
+				b.pass(time.Second)
+				for i := range many {
+					if i != bad {
+						b.want(fmt.Sprintf("ns-%d/p/c", i), want[i]...)
+					}
+				}
+				require.WithinDuration(b, time.Now(), b.pipe.provedAt(), 2*time.Second, name)
+				lag := b.pipe.lag()
+				require.Len(b, lag, 1, name)
+				require.WithinDuration(b, at, lag[name], 5*time.Second, name)
+				st := b.src.Status()
+				require.True(b, st.Up, name)
+				require.Equal(b, many, st.Logs)
+				require.Len(b, st.Unread, 1)
+				require.Equal(b, name, st.Unread[0].Name)
+				require.NotEmpty(b, st.Unread[0].Why)
+				b.pass(30 * time.Second)
+			}
+			b.api.breaks(nil)
+			b.pass(2 * time.Minute)
+			b.want(name, want[bad]...)
+			require.Empty(b, b.pipe.lag(), name)
+			require.Empty(b, b.src.Status().Unread, name)
+			require.Empty(b, b.src.Status().Error, name)
+		}
+	})
+}
+
+// TestDeadNode: conclusions wait for the logs of an unreachable node for a while, not forever;
 // if no node can be reached, the watermark does not move.
 func TestDeadNode(t *testing.T) {
 	inBubble(t, func(b *bench) {
@@ -187,18 +262,21 @@ func TestDeadNode(t *testing.T) {
 		held := time.Now()
 		b.pass(2 * time.Minute)
 		st := b.src.Status()
-		require.False(b, st.Up)
+		require.True(b, st.Up)
 		require.Contains(b, st.Error, "logs of node node-1 cannot be read: the API server answers 500")
-		require.WithinDuration(b, held, b.pipe.provedAt(), 5*time.Second)
+		require.WithinDuration(b, time.Now(), b.pipe.provedAt(), 5*time.Second)
+		require.WithinDuration(b, held, b.pipe.lag()["demo/bad/c"], 5*time.Second)
 		log.write(time.Now(), "still read")
 		b.pass(5 * time.Minute)
 		b.want("demo/good/c", "still read")
 		require.WithinDuration(b, time.Now(), b.pipe.provedAt(), 5*time.Second)
-		require.False(b, b.src.Status().Up)
+		require.Empty(b, b.pipe.lag())
+		require.Len(b, b.src.Status().Unread, 1, "it is still named")
 		b.api.breaks(answers("log", dead))
 		b.api.cut("log", true)
 		held = time.Now()
 		b.pass(20 * time.Minute)
+		require.False(b, b.src.Status().Up)
 		require.WithinDuration(b, held, b.pipe.provedAt(), 5*time.Second)
 		b.api.breaks(nil)
 		b.pass(2 * time.Minute)

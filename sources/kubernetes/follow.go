@@ -23,7 +23,10 @@ const (
 	// kubelets have abandoned streams without closing them. The time grows with
 	// the usual pause between lines, and while reopening finds nothing.
 	minIdle = 30 * time.Second
-	maxIdle = 10 * time.Minute
+	// minPending is the same for a request without an answer. It is longer than an API
+	// server tries to reach a node.
+	minPending = 40 * time.Second
+	maxIdle    = 10 * time.Minute
 	// maxLife is the maximum duration of one request.
 	maxLife = 28 * time.Minute
 
@@ -229,12 +232,13 @@ func (r *reader) read(ctx context.Context, c container, q url.Values, l *lines) 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	idle := time.AfterFunc(r.idle, func() { cancel(errIdle) })
+	idle := time.AfterFunc(max(r.idle, minPending), func() { cancel(errIdle) })
 	defer idle.Stop()
 	life := time.AfterFunc(kube.Jitter(maxLife), func() { cancel(errReopen) })
 	defer life.Stop()
-	opened := time.AfterFunc(openAfter, func() {
+	opened := time.AfterFunc(st.opensAfter(), func() {
 		st.opened(c)
+		st.solved()
 		st.s.solved(textOf(c), c) // a kubelet sends messages at once, and closes the response
 	})
 	defer opened.Stop()
@@ -247,6 +251,8 @@ func (r *reader) read(ctx context.Context, c container, q url.Values, l *lines) 
 	}
 	defer body.Close()
 	st.opened(c)
+	idle.Reset(r.idle)
+	opened.Reset(openAfter)
 	if r.buf == nil {
 		r.buf = make([]byte, readSize)
 	}
@@ -255,7 +261,9 @@ func (r *reader) read(ctx context.Context, c container, q url.Values, l *lines) 
 		if n > 0 {
 			l.add(r.buf[:n])
 			r.moved(l)
-			fresh += len(l.fresh)
+			if fresh += len(l.fresh); fresh > 0 {
+				st.solved()
+			}
 			r.take(l, nil)
 			idle.Reset(max(r.idle, min(3*r.gap, maxIdle)))
 		}
@@ -284,10 +292,12 @@ func cause(ctx context.Context, err error) error {
 func (r *reader) admit(ctx context.Context, c container) error {
 	s := r.st.s
 	for {
-		d := s.gates.wait(s.cfg.Clock(), keyCredentials, logsOf(c))
+		now := s.cfg.Clock()
+		d := s.gates.wait(now, keyCredentials, logsOf(c))
 		if d == 0 {
 			return s.opens.Wait(ctx)
 		}
+		r.st.stall(now, "it waits until a request that was refused succeeds")
 		if !pause.Sleep(ctx, kube.Jitter(d), nil) {
 			return ctx.Err()
 		}

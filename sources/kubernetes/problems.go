@@ -42,6 +42,16 @@ func (p problems) clear(key, of string) {
 	}
 }
 
+// general reports whether a problem concerns more than some of the logs.
+func (p problems) general() bool {
+	for key := range p {
+		if key == keyCredentials || key == keyStreams || strings.HasPrefix(key, keyPods) {
+			return true
+		}
+	}
+	return false
+}
+
 // text returns all problems on one line. It reports refused credentials alone: the
 // others follow from them.
 func (p problems) text() string {
@@ -62,7 +72,12 @@ func (p problems) text() string {
 	return text
 }
 
-const keyCredentials = "credentials"
+// Keys of problems that concern all logs, or all pods of a namespace.
+const (
+	keyCredentials = "credentials"
+	keyStreams     = "streams"
+	keyPods        = "pods of " // with the namespace
+)
 
 func tooMany(most int) string {
 	return fmt.Sprintf("more than %d containers match, and those beyond the limit are not read: narrow namespaces, selector or rules, raise max_streams, or read the nodes' files with the source kubelet", most)

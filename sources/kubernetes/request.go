@@ -24,7 +24,7 @@ func (st *stream) begin(cancel func()) time.Time {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	now := st.s.cfg.Clock()
-	st.openedAt, st.answered, st.ending, st.movedAt = now, false, cancel, now
+	st.openedAt, st.answered, st.ending, st.movedAt, st.sure = now, false, cancel, now, st.watermark
 	return now
 }
 
@@ -50,6 +50,23 @@ func (st *stream) opened(c container) {
 	s.problems.clear(nodeOf(c), c.key())
 }
 
+// retract takes back that the log was open: the answer was an error.
+func (st *stream) retract() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.watermark = st.sure
+}
+
+// opensAfter is when a request without an answer counts as open.
+func (st *stream) opensAfter() time.Duration {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.failing.IsZero() {
+		return openAfter
+	}
+	return reopenAfter
+}
+
 func nodeOf(c container) string { return "node " + c.node }
 
 // outcome records how a request ended, and returns how long to wait before the next
@@ -58,6 +75,7 @@ func (r *reader) outcome(err error, c container, fresh int) time.Duration {
 	s := r.st.s
 	if err == nil || errors.Is(err, errReopen) || errors.Is(err, errIdle) || errors.Is(err, errBroken) {
 		r.tries = 0
+		r.st.solved()
 		s.solved(textOf(c), c)
 	}
 	switch {
@@ -83,6 +101,8 @@ func (r *reader) outcome(err error, c container, fresh int) time.Duration {
 // failed handles requests that did not return a log, and returns how long to wait.
 func (r *reader) failed(err error, c container) time.Duration {
 	s, now := r.st.s, r.st.s.cfg.Clock()
+	r.st.stall(now, err.Error())
+	r.st.retract()
 	code := kube.Code(err)
 	wait := kube.Backoff(r.tries)
 	switch {
@@ -110,8 +130,11 @@ func (r *reader) failed(err error, c container) time.Duration {
 		if r.st.fails(now) >= failingAfter {
 			s.problem("", nodeOf(c), c, fmt.Sprintf("logs of node %s cannot be read: %v", c.node, err))
 		}
-	case code == 0 && r.tries >= 5:
-		s.problem("network", "logs", c, fmt.Sprintf("logs cannot be read: %v", err))
+	case code == 0:
+		s.count("network")
+		if r.st.fails(now); r.tries >= 5 {
+			s.problem("", "logs", c, fmt.Sprintf("logs cannot be read: %v", err))
+		}
 	default:
 		s.count(reasonOf(err))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"crowsnest/internal/times"
 	"crowsnest/kube"
 	"crowsnest/matcher"
 	"crowsnest/rules"
@@ -27,9 +28,11 @@ const (
 	openBurst = 40
 	// drainFor is how long the log of a deleted pod is still read.
 	drainFor = 5 * time.Second
-	// unreachableAfter is how long a log that cannot be read because of its node
-	// holds the watermark. Beyond that, a dead node would block the whole cluster.
+	// unreachableAfter is how long conclusions wait for a log that cannot be read because
+	// of its node. A dead node would delay some for good.
 	unreachableAfter = 5 * time.Minute
+	// maxUnread bounds the listed logs that are not read.
+	maxUnread = 100
 	// refusedAfter is how long logs may exceed max_streams until that is reported.
 	refusedAfter = 10 * time.Second
 )
@@ -56,6 +59,9 @@ type Source struct {
 	ruled     *rules.Set // the rules that last selected the streams
 	fullSince time.Time  // since when streams exceed max_streams; zero: they do not
 	watermark time.Time
+	lagging   []matcher.LaggingStream // as they were last reported
+	read      bool                    // a log was read then, or there was none to read
+	logs      int                     // that exist
 	up        bool
 	opened    bool
 	problems  problems
@@ -202,14 +208,14 @@ func (s *Source) refuse(now time.Time, left []*stream) {
 	left = slices.DeleteFunc(left, func(st *stream) bool { return st.rank() == 0 })
 	if len(left) == 0 {
 		s.fullSince = time.Time{}
-		delete(s.problems, "streams")
+		delete(s.problems, keyStreams)
 		return
 	}
 	if s.fullSince.IsZero() {
 		s.fullSince = now
 	}
 	if now.Sub(s.fullSince) >= refusedAfter {
-		s.problems.set("streams", "", tooMany(s.cfg.MaxStreams))
+		s.problems.set(keyStreams, "", tooMany(s.cfg.MaxStreams))
 	}
 }
 
@@ -234,26 +240,38 @@ func (s *Source) finished(c container) {
 
 // advanceWatermark publishes the low watermark of all streams.
 func (s *Source) advanceWatermark(now time.Time) {
-	t, up, ok := s.lowWatermark(now)
 	s.mu.Lock()
+	t, up, ok := s.lowWatermark(now)
 	s.up = up
 	s.opened = s.opened || up
-	if ok = ok && t.After(s.watermark); ok {
-		s.watermark = t
+	lagged := s.lagging
+	if ok {
+		s.lagging = matcher.BoundLagging(s.laggingStreams(now))
+		s.watermark, ok = times.Later(s.watermark, t), t.After(s.watermark) || len(lagged) > 0 || len(s.lagging) > 0
 	}
+	t, lagged = s.watermark, s.lagging
 	s.mu.Unlock()
 	if ok {
-		s.pipe.AdvanceWatermark(s.cfg.Name, t)
+		s.pipe.AdvanceWatermark(s.cfg.Name, t, lagged...)
 	}
 }
 
-// lowWatermark returns the time up to which all streams were read; ok is false while
-// that is unknown. up reports whether everything that should be read is being read.
-// While no node can be reached, or until an outage has lasted unreachableAfter,
-// the watermark does not move; one dead node among others does not hold it longer.
+// laggingStreams returns the streams that cannot be read, or could not until a moment ago and
+// are behind the watermark. The caller holds mu.
+func (s *Source) laggingStreams(now time.Time) []matcher.LaggingStream {
+	var out []matcher.LaggingStream
+	for _, st := range s.all {
+		if at, bound := st.lowWatermark(now); bound == boundLag || bound == boundAt && at.Before(s.watermark) {
+			out = append(out, matcher.LaggingStream{Labels: st.allLabels(), ReadUpTo: at})
+		}
+	}
+	return out
+}
+
+// lowWatermark returns the time up to which all streams were read, except those that cannot be
+// read; ok is false while that is unknown, and while there are streams and none can be read.
+// up reports whether the source is read. The caller holds mu.
 func (s *Source) lowWatermark(now time.Time) (t time.Time, up, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	t, ok = now, s.fullSince.IsZero()
 	synced := true
 	for _, w := range s.watchers {
@@ -264,17 +282,20 @@ func (s *Source) lowWatermark(now time.Time) (t time.Time, up, ok bool) {
 	read, unread := 0, 0
 	for _, st := range s.all {
 		switch at, bound := st.lowWatermark(now); bound {
-		case boundNode:
+		case boundNode, boundLag:
 			unread++
 		case boundAt:
-			read++
-			if at.Before(t) {
-				t = at
+			if read++; !at.Before(s.watermark) {
+				t = times.Earlier(t, at)
 			}
 		}
 	}
-	return t, synced && len(s.problems) == 0, ok && !t.IsZero() && (read > 0 || unread == 0)
+	s.read, s.logs = read > 0 || unread == 0, read+unread
+	return t, synced && !s.blind(), ok && !t.IsZero() && s.read
 }
+
+// blind reports whether the problems concern more than some of the logs. The caller holds mu.
+func (s *Source) blind() bool { return len(s.problems) > 0 && (!s.read || s.problems.general()) }
 
 // lastEvent returns when the API last reported on pods of a namespace.
 func (s *Source) lastEvent(namespace string) time.Time {
@@ -303,8 +324,8 @@ func (s *Source) Status() sources.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := sources.Status{
-		Name: s.cfg.Name, Up: s.up && len(s.problems) == 0, Opened: s.opened, Error: s.problems.text(), Watermark: s.watermark,
-		Lost: maps.Clone(s.lost), Errors: maps.Clone(s.errs), Losses: maps.Clone(s.losses),
+		Name: s.cfg.Name, Up: s.up && !s.blind(), Opened: s.opened, Error: s.problems.text(), Watermark: s.watermark,
+		Logs: s.logs, Lost: maps.Clone(s.lost), Errors: maps.Clone(s.errs), Losses: maps.Clone(s.losses),
 	}
 	total := s.closed
 	for _, key := range slices.Sorted(maps.Keys(s.all)) {
@@ -312,6 +333,14 @@ func (s *Source) Status() sources.Status {
 		total = sum(total, one.total())
 		if line, ok := one.status(); ok {
 			st.Streams = append(st.Streams, line)
+		}
+		u, unread := one.unread()
+		switch {
+		case !unread:
+		case len(st.Unread) < maxUnread:
+			st.Unread = append(st.Unread, u)
+		default:
+			st.UnreadMore++
 		}
 	}
 	st.Count(total)

@@ -35,6 +35,7 @@ type pipe struct {
 	labels     map[string]matcher.Labels
 	podDeleted []string
 	watermark  time.Time
+	lagging    []matcher.LaggingStream
 	prog       *matcher.Program
 	hits       []matcher.Hit
 }
@@ -63,10 +64,21 @@ func (p *pipe) Scan(s *matcher.Stream, block []byte, commit func()) {
 	commit()
 }
 
-func (p *pipe) AdvanceWatermark(_ string, at time.Time, _ ...matcher.LaggingStream) {
+func (p *pipe) AdvanceWatermark(_ string, at time.Time, lagging ...matcher.LaggingStream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.watermark = at
+	p.watermark, p.lagging = at, lagging
+}
+
+// lag returns up to when the lagging streams were read.
+func (p *pipe) lag() map[string]time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := map[string]time.Time{}
+	for _, l := range p.lagging {
+		out[l.String()] = l.ReadUpTo
+	}
+	return out
 }
 
 func (p *pipe) PodDeleted(pod matcher.Labels, _ time.Time) {

@@ -18,8 +18,10 @@ const (
 	// instance that the status still names.
 	sureAfter = 10 * time.Second
 	// openAfter is when a pending request counts as open: without new lines, the
-	// API does not even send headers.
-	openAfter = 3 * time.Second
+	// API does not even send headers. After a failure it is reopenAfter: the API server
+	// takes half a minute to find out that a node does not answer.
+	openAfter   = 3 * time.Second
+	reopenAfter = 45 * time.Second
 	// idleAfter is how long no bytes arrive from a log that was read to its end.
 	idleAfter = 500 * time.Millisecond
 )
@@ -52,10 +54,15 @@ type stream struct {
 	// For the watermark.
 	firstSeen time.Time
 	watermark time.Time // while no request is open
+	sure      time.Time // watermark when the newest request began
 	openedAt  time.Time // of the request in progress
 	answered  bool      // the request counts as open
 	movedAt   time.Time // when bytes last arrived
-	failing   time.Time // since when opening fails; zero: it does not
+	failing   time.Time // since when opening fails because of the network, the server or the node; zero: it does not
+	stalled   struct {  // zero: the last request did not fail
+		since time.Time
+		why   string
+	}
 }
 
 // position is how far the log was read. It moves together with the match state.
@@ -215,11 +222,34 @@ func (st *stream) start(ctx context.Context) context.Context {
 func (st *stream) stopped() {
 	st.mu.Lock()
 	st.cancel()
-	st.running, st.cancel, st.failing = false, nil, time.Time{}
+	st.running, st.cancel, st.failing, st.stalled.since = false, nil, time.Time{}, time.Time{}
 	st.before, st.counted, st.stream = sum(st.before, st.counted), matcher.Counters{}, nil
 	c := st.c
 	st.mu.Unlock()
 	st.s.finished(c)
+}
+
+// solved records that the log can be read.
+func (st *stream) solved() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.failing, st.stalled.since, st.stalled.why = time.Time{}, time.Time{}, ""
+}
+
+// stall records that the log cannot be read.
+func (st *stream) stall(now time.Time, why string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.stalled.why = why; st.stalled.since.IsZero() {
+		st.stalled.since = now
+	}
+}
+
+// unread describes the log if it cannot be read.
+func (st *stream) unread() (u sources.Unread, is bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return sources.Unread{Path: logPath(st.c), Name: st.path, Why: st.stalled.why, Since: st.stalled.since, Holds: true}, !st.stalled.since.IsZero()
 }
 
 // bound is how a stream limits the watermark of the source.
@@ -228,19 +258,24 @@ type bound int
 const (
 	boundNone bound = iota
 	boundAt         // read up to a time
-	boundNode       // unreadable for long because of its node
+	boundLag        // not readable, and read up to a time
+	boundNode       // unreadable for long because of its node: nothing waits for it
 )
 
 // lowWatermark returns the time up to which the stream was read. The caller holds s.mu.
 func (st *stream) lowWatermark(now time.Time) (at time.Time, b bound) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if !st.leftAt.IsZero() || !st.wanted && st.chosen || !st.running && st.next() == actNothing {
+	switch {
+	case !st.leftAt.IsZero() || !st.wanted && st.chosen || !st.running && st.next() == actNothing:
 		st.firstSeen = now // what follows starts later
 		return now, boundNone
-	}
-	if !st.failing.IsZero() && now.Sub(st.failing) >= unreachableAfter {
+	case !st.failing.IsZero() && now.Sub(st.failing) >= unreachableAfter:
 		return now, boundNode
+	case st.stalled.since.IsZero():
+		b = boundAt
+	default:
+		b = boundLag
 	}
 	if st.answered && now.Sub(st.movedAt) >= idleAfter {
 		st.watermark = now
@@ -257,7 +292,7 @@ func (st *stream) lowWatermark(now time.Time) (at time.Time, b bound) {
 	if at.After(now) {
 		at = now
 	}
-	return at, boundAt
+	return at, b
 }
 
 // total returns the counters since the start.

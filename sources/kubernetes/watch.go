@@ -114,7 +114,7 @@ func (w *watcher) deleted(ctx context.Context, name podName) bool {
 }
 
 // what is the key of this watcher's problems.
-func (w *watcher) what() string { return "pods of " + w.namespace }
+func (w *watcher) what() string { return keyPods + w.namespace }
 
 // Passed implements kube.Handler.
 func (w *watcher) Passed() {
