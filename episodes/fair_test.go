@@ -508,3 +508,19 @@ func TestClearEndsADisplacedAlert(t *testing.T) {
 	}
 	require.Equal(t, 1, listed)
 }
+
+// Where every namespace may write lines of a rule, the text of one never replaces that of
+// another, and the origin names both.
+func TestTextOfAnotherNamespace(t *testing.T) {
+	r := keyed("A", rules.SeverityCritical, func(*rules.Rule) {})
+	b := tenants{newBench(t, r)}
+	b.say(0, r, "kube-system", "k")
+	b.say(time.Second, r, "evil", "k")
+	b.say(2*time.Second, r, "evil", "k")
+	b.restart(2 * time.Second)
+	b.say(3*time.Second, r, "worse", "k")
+	got := b.e.Episodes(at(time.Minute))[0]
+	require.EqualValues(t, 4, got.Count)
+	require.EqualValues(t, "kube-system", got.Line) // say writes the namespace as the line
+	require.Equal(t, "namespace kube-system and 2 other logs, also in namespace evil, worse", got.Origin)
+}

@@ -205,6 +205,9 @@ func (ep *episode) remove() {
 func (ep *episode) begin(trig *window.Trigger) {
 	in := &ep.rs.in
 	ep.starts, ep.moved, ep.from, ep.lines = trig.T, 0, trig.From, trig.Lines
+	if name := in.Labels["namespace"]; name != ep.namespace {
+		ep.namespace = strings.Clone(name)
+	}
 	ep.reset(window.Times{trig.T})
 	if trig.T == in.Hit.T {
 		ep.moved = in.Moved // startsAt is what the line says, as before
@@ -218,8 +221,12 @@ func (ep *episode) begin(trig *window.Trigger) {
 	}
 }
 
-// show sets the trigger that the episode shows.
+// show sets the trigger that the episode shows. The text of one namespace never replaces that
+// of another, if every namespace may write lines of the rule.
 func (ep *episode) show(trig *window.Trigger) {
+	if !ep.rs.rule.Infrastructure && ep.rs.in.Labels["namespace"] != ep.namespace && !ep.last.Line.Empty() {
+		return
+	}
 	c := &ep.rs.in.Copier
 	line := trig.Sample()
 	if line.Empty() {

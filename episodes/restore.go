@@ -167,7 +167,7 @@ func (v *restorer) episode(rs *ruleState, names []string, s saved.Episode) *epis
 		lines: s.Lines, lastID: s.LastID, sequence: saved.Hits(names, s.Sequence),
 		last: window.Hit{Line: window.Text{Clean: s.Line}}, first: window.Text{Clean: cmp.Or(s.First, s.Line)},
 	}
-	ep.logs = intake.Logs{First: s.Log, Known: s.Logs}.Clone()
+	ep.logs = intake.Logs{First: s.Log, Known: s.Logs, Others: s.Others, Home: s.Namespace}.Clone()
 	ep.symptom = symptom{earlier: window.Unpack(s.Earlier), recent: window.Unpack(s.Recent), since: s.Since, inhibit: inhibition(s.Inhibit)}
 	if ep.state == StateFiring && ep.inhibit != inhibitYes {
 		ep.inhibit = inhibitNo // it may have been reported
@@ -197,7 +197,7 @@ func (v *restorer) armed(a *armedKeys, r saved.Rule) {
 		who := v.in.SavedIdentity(v.s.Identity, s.Identity)
 		k := &armedKey{
 			key: intake.Key(s.Values, who), values: s.Values, who: who, loose: s.Loose || v.older && who == nil, namespace: s.Namespace,
-			last: *saved.Hits(r.CapturedNames, []saved.Hit{s.Last})[0], logs: intake.Logs{First: s.Log, Known: s.Logs}.Clone(),
+			last: *saved.Hits(r.CapturedNames, []saved.Hit{s.Last})[0], logs: intake.Logs{First: s.Log, Known: s.Logs, Others: s.Others, Home: s.Namespace}.Clone(),
 		}
 		a.put(k, cmp.Or(s.Party, a.rs.partyOfKey(s.Values)), s.Disarmed)
 	}

@@ -139,7 +139,7 @@ func (a *armedKeys) save(lines *saved.Lines) []saved.Armed {
 		k := x.Value
 		out = append(out, saved.Armed{
 			Values: k.values, Identity: k.who.Values(), Loose: k.loose, Namespace: k.namespace, Party: party, Disarmed: k.disarmed,
-			Last: saved.Values(a.rs.rule, window.Hits{&k.last})[0], Log: k.logs.First, Logs: slices.Clone(k.logs.Known),
+			Last: saved.Values(a.rs.rule, window.Hits{&k.last})[0], Log: k.logs.First, Logs: slices.Clone(k.logs.Known), Others: slices.Clone(k.logs.Others),
 		})
 		lines.Line(&out[len(out)-1].Last.Line, &k.last.Line)
 	}
@@ -159,6 +159,7 @@ func (ep *episode) saveBare() saved.Episode {
 func (ep *episode) save(out *saved.Episode, lines *saved.Lines) {
 	*out = ep.saveBare()
 	out.Party, out.Times, out.Log, out.Logs = ep.charged(), ep.times.Pack(), ep.logs.First, slices.Clone(ep.logs.Known)
+	out.Others = slices.Clone(ep.logs.Others)
 	out.Sequence = saved.Values(ep.rs.rule, ep.sequence)
 	lines.Line(&out.Line, &ep.last.Line)
 	if ep.first != ep.last.Line {

@@ -158,4 +158,7 @@ func TestLogsAreCounted(t *testing.T) {
 	}
 	require.Equal(t, "pod a and at least 15 other logs", l.String())
 	require.Len(t, Logs{Known: make([]uint64, 1000)}.Clone().Known, maxLogs)
+	b.From(matcher.Labels{"pod": "z", "namespace": "shop"})
+	l.Note(&b.Origin)
+	require.Equal(t, "pod a and at least 15 other logs, also in namespace shop", l.String())
 }

@@ -10,17 +10,23 @@ import (
 	"crowsnest/matcher"
 )
 
-// maxLogs bounds the distinct logs counted per episode.
-const maxLogs = 16
+const (
+	// maxLogs bounds the distinct logs counted per episode.
+	maxLogs = 16
+	// maxOthers bounds the namespaces that an episode names beside its first log.
+	maxOthers = 5
+)
 
 // logLabels identify a log and describe where a line comes from, in this order.
 var logLabels = []string{"cluster", "tenant", "namespace", "pod", "container", "node", "node_name", "unit", "component"}
 
 // Logs counts the logs that the lines of an episode came from.
 type Logs struct {
-	First string   // for people
-	Known []uint64 // hashes, at most maxLogs
-	last  uint64
+	First  string   // for people
+	Known  []uint64 // hashes, at most maxLogs
+	Others []string // namespaces of logs in other namespaces than the first, at most maxOthers
+	Home   string   // namespace of the first log
+	last   uint64
 }
 
 // Note counts the log of a line.
@@ -30,21 +36,44 @@ func (l *Logs) Note(o *Origin) {
 	}
 	l.last = o.log
 	if len(l.Known) == 0 {
-		l.First = describeLog(o.Labels)
+		l.First, l.Home = describeLog(o.Labels), strings.Clone(o.Labels["namespace"])
 	}
 	if len(l.Known) < maxLogs && !slices.Contains(l.Known, o.log) {
 		l.Known = append(l.Known, o.log)
+	}
+	l.noteNamespace(o.Labels["namespace"])
+}
+
+// noteNamespace adds the namespace of a log to the others.
+func (l *Logs) noteNamespace(name string) {
+	if name == l.Home || name == "" || len(l.Others) == maxOthers {
+		return
+	}
+	if shown := plainName(name); !slices.Contains(l.Others, shown) {
+		l.Others = append(l.Others, shown)
 	}
 }
 
 // Clone returns a copy that counts on its own, of at most maxLogs logs.
 func (l Logs) Clone() Logs {
 	l.Known = slices.Clone(l.Known[:min(len(l.Known), maxLogs)])
+	l.Others = slices.Clone(l.Others[:min(len(l.Others), maxOthers)])
 	return l
 }
 
-// String returns the first log and the number of the others.
+// String returns the first log, the number of the others, and their namespaces.
 func (l *Logs) String() string {
+	if len(l.Others) > 0 {
+		more := ""
+		if len(l.Others) == maxOthers {
+			more = " and perhaps more"
+		}
+		return l.counted() + ", also in namespace " + strings.Join(l.Others, ", ") + more
+	}
+	return l.counted()
+}
+
+func (l *Logs) counted() string {
 	switch more := len(l.Known) - 1; {
 	case more <= 0 || l.First == "":
 		return l.First

@@ -81,6 +81,7 @@ type Episode struct {
 	First     redact.Text       `json:"first,omitempty"` // if it is not Line
 	Log       string            `json:"log,omitempty"`
 	Logs      []uint64          `json:"logs,omitempty"`
+	Others    []string          `json:"other_namespaces,omitempty"` // of logs in other namespaces than the first
 	Window    *Window           `json:"window,omitempty"`
 	Times     []byte            `json:"times,omitempty"` // as packed, while it is undecided
 	Shown     bool              `json:"shown,omitempty"` // of a lapse
@@ -117,6 +118,7 @@ type Armed struct {
 	Last      Hit           `json:"last"`
 	Log       string        `json:"log,omitempty"`
 	Logs      []uint64      `json:"logs,omitempty"`
+	Others    []string      `json:"other_namespaces,omitempty"`
 }
 
 // Window is the window of a key.
