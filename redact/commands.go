@@ -180,7 +180,7 @@ var sinks = []string{
 }
 
 // echoed finds the secret that a command line pipes into a program.
-func echoed(t *input, i int) span {
+func (t *scanner) echoed(i int) span {
 	for strings.HasPrefix(t.s[i:], "-n ") || strings.HasPrefix(t.s[i:], "-e ") {
 		i += len("-n ")
 	}
@@ -189,6 +189,16 @@ func echoed(t *input, i int) span {
 	}
 	p := t.word(i)
 	rest := t.from(p.to, 160)
+	if to := strings.TrimLeft(rest, `"'\ `); strings.HasPrefix(to, ">") { // a file with the name of a secret
+		to = strings.TrimLeft(to, "> ")
+		if cut := strings.IndexAny(to, " \"'\\\n;"); cut >= 0 {
+			to = to[:cut]
+		}
+		if t.table.Classify(to) >= keys.Weak {
+			return p
+		}
+		return span{}
+	}
 	pipe := strings.IndexByte(rest, '|')
 	if pipe < 0 || pipe > 40 {
 		return span{}
@@ -196,7 +206,7 @@ func echoed(t *input, i int) span {
 	for _, sink := range sinks {
 		if strings.Contains(rest[pipe:], sink) {
 			if sink == "chpasswd" {
-				return afterColon(t, p)
+				return afterColon(&t.input, p)
 			}
 			return p
 		}
@@ -204,16 +214,21 @@ func echoed(t *input, i int) span {
 	return span{}
 }
 
-// authCommand finds AUTH x and AUTH user x of Redis and SMTP, after AUTH.
+// authCommand finds AUTH x and AUTH user x of Redis and SMTP, after AUTH, also in quotes.
 func authCommand(t *input, i int) span {
-	p := t.unquoted(i)
+	i = t.runUpTo(i, 8, func(c byte) bool { return isQuote(c) || c == '\\' })
+	if !isBlank(t.byteAt(i)) || i+1 >= len(t.s) {
+		return span{}
+	}
+	p := t.word(i + 1)
 	for range 2 {
 		switch t.of(p) {
 		case "default", "PLAIN", "LOGIN", "XOAUTH2", "response":
-			if !isBlank(t.byteAt(p.to)) || p.to+1 == len(t.s) {
+			at := t.runUpTo(p.to, 8, func(c byte) bool { return isQuote(c) || c == '\\' })
+			if !isBlank(t.byteAt(at)) || at+1 == len(t.s) {
 				return span{}
 			}
-			p = t.unquoted(p.to + 1)
+			p = t.word(at + 1)
 		}
 	}
 	text := t.of(p)

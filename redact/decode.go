@@ -14,10 +14,18 @@ const maxDepth = 3
 // leastCoded is the minimum length of a word that is decoded.
 const leastCoded = 20
 
-// inner hides the secrets of a decoded text.
+// inner hides the secrets of a decoded text, or all of it if its escapes contain them.
 func (sc *scanner) inner(s string) string {
 	out, steps := sc.r.scan(s, sc.depth+1)
 	sc.steps += steps + len(s)
+	if u := clean.Entities(clean.Unescape(s)); out == s && u != s {
+		u = clean.Text(u, true)
+		hidden, steps := sc.r.scan(u, sc.depth+1)
+		sc.steps += steps + len(u)
+		if hidden != u {
+			return Mask
+		}
+	}
 	return out
 }
 

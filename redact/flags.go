@@ -74,8 +74,11 @@ func (t *commandReader) flag(i int) span {
 	if isUser && t.byteAt(to) == '=' {
 		return t.userPassword(t.value(value{key: k, sep: '=', at: min(to+1, len(s)-1)}))
 	}
+	if p := t.refused(i); !p.empty() && k.class >= keys.Weak {
+		return p
+	}
 	at, found := t.afterFlag(to)
-	if !found || s[at] == '-' {
+	if !found || s[at] == '-' || t.byteAt(to) == ',' && isWord(t.wordAt(at)) {
 		return span{}
 	}
 	switch {
@@ -92,6 +95,21 @@ func (t *commandReader) flag(i int) span {
 		return span{}
 	}
 	return t.value(value{key: k, sep: '=', at: at})
+}
+
+// refused finds the value before a flag at i in messages such as: invalid value "x" for flag -token.
+func (t *commandReader) refused(i int) span {
+	before := strings.TrimRight(strings.TrimSuffix(t.before(i, maxKnown), "flag "), "\"\\ ")
+	value, found := strings.CutSuffix(before, " for")
+	if !found {
+		return span{}
+	}
+	for _, word := range [...]string{"value ", "argument "} {
+		if at := strings.LastIndex(value, word); at >= 0 {
+			return t.quotedAt(i - len(t.before(i, maxKnown)) + at + len(word))
+		}
+	}
+	return span{}
 }
 
 // afterFlag returns the start of a flag's value that does not follow "=": it is after

@@ -33,10 +33,10 @@ type freshList struct {
 }
 
 var freshLists = []freshList{
-	{"ordinary", "fresh-keys.txt", "fresh-ordinary.txt", 480, [2]int{200, 200}},
-	{"odd", "fresh-keys.txt", "fresh-odd.txt", 240, [2]int{310, 310}},
-	{"wild ordinary", "wild-names.txt", "wild-ordinary.txt", 486, [2]int{1000, 1000}},
-	{"wild odd", "wild-names.txt", "wild-odd.txt", 290, [2]int{1000, 1000}},
+	{"ordinary", "fresh-keys.txt", "fresh-ordinary.txt", 480, [2]int{30, 30}},
+	{"odd", "fresh-keys.txt", "fresh-odd.txt", 240, [2]int{150, 150}},
+	{"wild ordinary", "wild-names.txt", "wild-ordinary.txt", 486, [2]int{30, 30}},
+	{"wild odd", "wild-names.txt", "wild-odd.txt", 290, [2]int{150, 150}},
 }
 
 // kinds combines names with syntaxes. Each kind has another name, and a random secret. Every

@@ -51,10 +51,13 @@ func announcedSecrets() []tokenRule {
 	wordAt := func(find func(t *input, i int) span, prefixes ...string) {
 		add(true, nil, onInput(find), prefixes...)
 	}
-	behind := func(bound bool, find func(t *input, i int) span, prefixes ...string) {
+	scanBehind := func(bound bool, find func(sc *scanner, i int) span, prefixes ...string) {
 		for _, p := range prefixes {
-			add(bound, nil, func(sc *scanner, i int) span { return find(&sc.input, i+len(p)) }, p)
+			add(bound, nil, func(sc *scanner, i int) span { return find(sc, i+len(p)) }, p)
 		}
+	}
+	behind := func(bound bool, find func(t *input, i int) span, prefixes ...string) {
+		scanBehind(bound, onInput(find), prefixes...)
 	}
 	wordAt(openAIKey, "sk-")
 	wordAt(clusterToken, "K10")
@@ -75,6 +78,11 @@ func announcedSecrets() []tokenRule {
 	at(hexBefore(len("-us")), "-us")
 	at(scheme, strings.Fields("bea Bea BEA bas Bas BAS gen Gen GEN")...)
 	at(passwordInProse, "passw", "Passw", "PASSW", "passphr", "Passphr", "credentials ")
+	for _, w := range strings.Fields("pass secret token key psk pwd credential jwt otp seed salt communit dsn cookie") {
+		add(false, nil, lookFrom, w, strings.ToUpper(w[:1])+w[1:], strings.ToUpper(w))
+	}
+	add(false, nil, lookFrom, "ction-str", "ction_str", "ction str", "ctionStr", "CTION_STR", "_AUTH", "pin_c", "pinC", "pin c", "PIN_C", "PinC")
+	behind(true, secondArgument, "sp_addlogin ", "sp_password ")
 	at(passwordHash, "$2a$", "$2b$", "$2y$", "$1$", "$5$", "$6$", "$9$", "$y$", "$apr1$", "$argon2", "$pbkdf2", "$scrypt$",
 		"pbkdf2_sha256$", "SCRAM-SHA-", "{SSHA", "{SHA", "{CRYPT}", "{MD5}", "{SMD5}")
 	add(false, nil, (*scanner).secretObject, "data", "Data")
@@ -82,8 +90,9 @@ func announcedSecrets() []tokenRule {
 	behind(false, secondArgument, "UserPassword(", "BasicAuth(", "PasswordAuth(", ".auth(", "StaticCredentials(")
 	behind(false, (*input).quotedAt, `" * `)
 	behind(false, hook, "/hooks/")
-	behind(true, authCommand, "AUTH ")
-	behind(true, echoed, "echo ", "printf ")
+	behind(true, authCommand, "AUTH")
+	scanBehind(true, (*scanner).insertedValue, "VALUES (", "VALUES(", "values (", "values(")
+	scanBehind(true, (*scanner).echoed, "echo ", "printf ")
 	behind(true, pin, "PIN ")
 	for _, first := range slices.Sorted(maps.Keys(positional)) {
 		what := positional[first]

@@ -3,6 +3,7 @@ package redact
 import (
 	"strings"
 
+	"crowsnest/redact/internal/keys"
 	"crowsnest/redact/internal/shape"
 )
 
@@ -16,10 +17,38 @@ func secondArgument(t *input, i int) span {
 			return span{}
 		}
 		p := t.quoted(quote, n)
-		if c := t.byteAt(p.to + n + 1); c == ')' || c == 0 || c == '\n' {
+		i = p.to + n + 1
+		if t.byteAt(t.run(i, isBlank)) != ',' {
 			return p
 		}
-		i = p.to + n + 1
+	}
+	return span{}
+}
+
+// insertedValue finds the value of a column with the name of a secret: INSERT INTO t (a, password)
+// VALUES ('x', 'y'), whose values begin at i.
+func (t *scanner) insertedValue(i int) span {
+	before := t.before(i, maxKnown)
+	to := strings.LastIndexByte(before, ')')
+	from := strings.LastIndexByte(before[:max(to, 0)], '(')
+	if to < 0 || from < 0 || len(before)-to > 16 {
+		return span{}
+	}
+	for column := range strings.SplitSeq(before[from+1:to], ",") {
+		i = t.run(i, isSpace)
+		if i >= len(t.s) {
+			return span{}
+		}
+		p := t.word(i)
+		t.steps += p.to - i
+		if t.table.Classify(strings.Trim(column, "\"'`\\[] ")) >= keys.Weak && !isNotSet(t.of(p)) {
+			return p
+		}
+		comma := strings.IndexByte(t.from(p.to, 8), ',')
+		if comma < 0 {
+			return span{}
+		}
+		i = p.to + comma + 1
 	}
 	return span{}
 }

@@ -74,6 +74,9 @@ var yamlBlock = lazily(`^[|>][-+0-9]{0,3} *(?:\\*\\[nr]|\n|\r)`)
 
 // value returns the part of the text that is the secret value of a key.
 func (t *valueReader) value(v value) span {
+	if next := t.afterTags(v.at); next > v.at {
+		v.at, v.spaced = next, true
+	}
 	s, at := t.s, v.at
 	switch quote, n := t.openingQuote(at); {
 	case quote >= 0:
@@ -118,6 +121,18 @@ func (t *valueReader) value(v value) span {
 		return span{}
 	}
 	return t.exempt(v, p)
+}
+
+// afterTags skips a tag and an anchor of YAML: !!str &a x.
+func (t *valueReader) afterTags(i int) int {
+	for n := 0; n < 2 && (t.byteAt(i) == '!' || t.byteAt(i) == '&'); n++ {
+		end := t.runUpTo(i+1, 24, func(c byte) bool { return isWordByte(c) || c == '!' })
+		if end == i+1 || !isBlank(t.byteAt(end)) || end+1 == len(t.s) || isSpace(t.s[end+1]) {
+			break
+		}
+		i = end + 1
+	}
+	return i
 }
 
 // wraps returns the quote after the type that a value at i is printed with, and the
@@ -231,7 +246,7 @@ func (t *valueReader) element(i int) span {
 		return t.unquoted(i + 1) // ACL of Redis
 	}
 	k := t.keyBefore(i)
-	if k.class == keys.None {
+	if k.class == keys.None || k.quoted {
 		k = t.tag(i)
 	}
 	if k.class != keys.Strong && k.class != keys.Weak || k.quoted || k.spaced {
@@ -244,6 +259,11 @@ func (t *valueReader) element(i int) span {
 	}
 	if before := t.byteAt(k.from - 1); before != '<' && before != ':' {
 		return span{}
+	}
+	if cdata := "<![CDATA["; strings.HasPrefix(t.s[i+1:], cdata) {
+		if end := strings.Index(t.from(i+1, maxKnown), "]]"); end > len(cdata) {
+			return span{i + 1 + len(cdata), i + 1 + end}
+		}
 	}
 	rest := t.from(i+1, maxKnown)
 	end := strings.IndexByte(rest, '<')

@@ -143,39 +143,60 @@ func isInvisible(r rune) bool {
 	return true
 }
 
-// Unescape decodes JSON escapes such as \u003c, at any depth of quoting, if they
-// represent printable ASCII other than quotes and backslashes. It removes escapes
-// of invisible characters, and returns s itself if there is no such escape.
+// Unescape decodes escapes such as \u003c of JSON and \x3c of nginx, at any depth of quoting, if
+// they represent printable ASCII, white space, or a byte of a character. A backslash of JSON
+// stays, and so does one before a double quote. It removes escapes of invisible characters, and returns s itself if there is
+// no such escape.
 func Unescape(s string) string {
-	s = quotes.Replace(s)
-	const introducer = `\u`
-	at := strings.Index(s, introducer)
-	if at < 0 {
-		return s
-	}
 	var b strings.Builder
-	for ; at >= 0; at = strings.Index(s, introducer) {
-		end := at + len(introducer)
-		r, ok := unhex4(s[end:])
-		switch {
-		case ok && r >= ' ' && r < 0x7f && r != '"' && r != '\\':
-			b.WriteString(strings.TrimRight(s[:at], `\`))
-			b.WriteRune(r)
-			end += 4
-		case ok && r >= 0x80 && isInvisible(r):
-			b.WriteString(strings.TrimRight(s[:at], `\`))
-			end += 4
-		default:
-			b.WriteString(s[:end])
+	for from := 0; ; {
+		at := strings.IndexByte(s[from:], '\\')
+		if at < 0 {
+			break
 		}
-		s = s[end:]
+		at += from
+		from = at + 1
+		r, n, ok := escaped(s[from:])
+		if !ok {
+			continue
+		}
+		switch {
+		case r >= ' ' && r < 0x7f && r != '\\', r == '\n', r == '\r', r == '\t':
+			text := strings.TrimRight(s[:at], `\`)
+			if r == '"' && n == len("u0022") {
+				text = s[:from]
+			}
+			b.WriteString(text)
+			b.WriteRune(r)
+		case n == len("x22") && (r == '\\' || r >= 0x80): // a byte
+			b.WriteString(strings.TrimRight(s[:at], `\`))
+			b.WriteByte(byte(r))
+		case r >= 0x80 && isInvisible(r):
+			b.WriteString(strings.TrimRight(s[:at], `\`))
+		default:
+			b.WriteString(s[:from+n])
+		}
+		s, from = s[from+n:], 0
+	}
+	if b.Len() == 0 {
+		return s
 	}
 	b.WriteString(s)
 	return b.String()
 }
 
-// quotes decodes the quotes of nginx and of shells.
-var quotes = strings.NewReplacer(`\x22`, `"`, `\x27`, "'")
+// escaped decodes an escape after its backslash, and returns its length.
+func escaped(s string) (r rune, n int, ok bool) {
+	switch {
+	case strings.HasPrefix(s, "u"):
+		r, ok = unhex4(s[1:])
+		return r, len("u0022"), ok
+	case strings.HasPrefix(s, "x") && len(s) >= len("x22"):
+		r, ok = unhex4("00" + s[1:3])
+		return r, len("x22"), ok
+	}
+	return 0, 0, false
+}
 
 // unhex4 reads four hexadecimal digits.
 func unhex4(s string) (r rune, ok bool) {

@@ -49,7 +49,7 @@ const (
 		sessionkey sessionid soapsession cryptokey clientsecret clientsecrets connectionstring dockerconfigjson dockercfg
 		webhookurl requirepass masterauth xamzsignature xgoogsignature fromliteral keyring pskkey pass pw authtok mnemonic
 		seedphrase crumb snmpcommunity communitystring accesscode recoverycode recoverycodes backupcode backupcodes encryptkey
-		symmetrickey tacacskey radiuskey bgpkey wpakey ospfkey vrrpkey ikekey gossipkey hmackey credentialsjson unsealkeys masterpassword samlresponse honeycombteam cliauth passwordcommand kennwort motdepasse contrasena senha wachtwoord haslo phpsessid sessiontoken pinvalue hsmpin userpin`
+		symmetrickey tacacskey radiuskey bgpkey wpakey ospfkey vrrpkey ikekey gossipkey hmackey credentialsjson unsealkeys masterpassword samlresponse honeycombteam cliauth passwordcommand kennwort motdepasse contrasena senha wachtwoord haslo phpsessid sessiontoken pinvalue hsmpin userpin pincode privkey fernetkey consumerkey writekey adminkey devicekey networkkey nwkkey serverkey cephxkey hubkey eabkey swiftkey insightskey ingestkey authsalt noncesalt hashsalt`
 	noKeys     = `initialclustertoken bypass compass encompass surpass overpass underpass trespass passthrough`
 	weakKeys   = `secret secrets token tokens tok credential credentials creds secretid`
 	headerKeys = `authorization cookie cookies setcookie`

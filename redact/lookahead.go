@@ -1,0 +1,456 @@
+package redact
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"crowsnest/redact/internal/keys"
+	"crowsnest/redact/internal/shape"
+)
+
+// Between the name of a secret and its value, programs write punctuation, quotes, escapes, markup
+// and words: ["password","x"], password => x, <key>password</key><string>x, "password of bob set
+// to x". A lookAhead reads that glue. Names with = and : are the work of keyValue.
+
+// Bounds of a look-ahead, in bytes: of the glue, and of a value that is judged.
+const (
+	maxGlue  = 120
+	maxValue = 512
+)
+
+// lookAhead is the state of reading from a name to its value.
+type lookAhead struct {
+	sc       *scanner
+	name     string
+	before   string // the word before the name
+	key      key
+	at       int
+	assigned bool // an operator or a word such as "is" was read
+	words    int  // words of glue
+	sep      bool // one of = and : was read
+	other    bool // and other signs or words
+	newline  bool // the value is on another line
+	comma    bool
+	owner    bool // the next word may name whose secret it is
+}
+
+// lookFrom finds the value of a secret in whose name the byte at i is.
+func lookFrom(sc *scanner, i int) span {
+	end := sc.runUpTo(i, keys.Max, isKeyByte)
+	for end > i && (isJoint(sc.s[end-1])) {
+		end--
+	}
+	if end == len(sc.s) || end-i > keys.Max/2 {
+		return span{}
+	}
+	l := lookAhead{sc: sc, key: key{from: sc.back(i, keys.Max, isKeyByte), to: end}, at: end}
+	if cut := strings.IndexByte(sc.s[i:end], '.'); cut > 0 && sc.s[end] == '(' { // password.equals(x)
+		l.key.to = i + cut
+	}
+	l.classify()
+	if l.key.class == keys.None || l.key.class == keys.Query || l.key.class == keys.Login {
+		return span{}
+	}
+	l.name = sc.s[l.key.from:l.key.to]
+	l.key.quoted = isQuote(sc.byteAt(l.key.from-1)) && isQuote(sc.byteAt(sc.runUpTo(l.key.to, 16, func(c byte) bool { return c == '\\' })))
+	before, _ := lastWordOf(sc.before(l.key.from, 16))
+	l.before = before.String()
+	l.assigned = setters[l.before]
+	if b := sc.byteAt(l.key.from - 1); l.key.class == keys.Weak && strings.IndexByte(l.name, '-') > 0 && (!l.key.quoted && b != '-' && b != ':' && b != '.' || isDigit(l.name[len(l.name)-1])) {
+		return span{} // the name of an object
+	}
+	return l.value()
+}
+
+func isJoint(c byte) bool { return c == '.' || c == '-' || c == '_' }
+
+// classify sets the class of the name: of two words, if that says more, as in "API key".
+func (l *lookAhead) classify() {
+	k, sc := &l.key, l.sc
+	k.class = sc.table.Classify(sc.s[k.from:k.to])
+	if k.class == keys.Strong || !isBlank(sc.byteAt(k.from-1)) {
+		return
+	}
+	from := sc.back(k.from-1, keys.Max/2, isKeyByte)
+	if from == k.from-1 {
+		return
+	}
+	switch two := sc.table.Classify(sc.s[from:k.to]); {
+	case two == keys.Strong:
+		k.from, k.class = from, two
+	case two == keys.Maybe && k.class == keys.Query:
+		if word, _ := lastWordOf(sc.s[from : k.from-1]); keyOf[word.String()] {
+			k.from, k.class = from, two
+		}
+	case two == keys.None:
+		k.class = keys.None
+	}
+}
+
+// value reads glue and values until a value is a secret. Behind the name of a secret and = or :
+// it judges only what replaces the value there.
+func (l *lookAhead) value() span {
+	var found span
+	for range 3 {
+		if from := l.at; !l.glue() || l.at == from {
+			return found
+		}
+		p := l.candidate()
+		judged := !l.sep || l.other || l.newline
+		switch {
+		case judged && !l.owner && l.isSecret(p), judged && l.owner && judge(l.sc.of(p)) == patternless && !strings.Contains(l.sc.of(p), "."):
+			if found.empty() {
+				found.from = p.from
+			}
+			found.to = p.to
+		case judged && l.owner && isOwner(l.sc.of(p)):
+			l.at, l.owner = p.to, false
+			continue
+		}
+		if !l.changes(p.to) || isWord(l.sc.of(p)) {
+			return found
+		}
+		if !judged && !p.empty() {
+			found.from = p.from
+		}
+		l.at, l.other = p.to, true
+	}
+	return found
+}
+
+// changes reports whether the text after a value says which value replaces it, or was expected.
+func (l *lookAhead) changes(i int) bool {
+	rest := strings.TrimLeft(l.sc.from(i, 24), `"'\ ,;`)
+	n := 0
+	for n < len(rest) && isLetter(rest[n]) {
+		n++
+	}
+	return changers[rest[:n]] || strings.HasPrefix(rest, "->") || strings.HasPrefix(rest, "=>") || strings.HasPrefix(rest, "→")
+}
+
+// changers are words between a value and another one of the same name.
+var changers = words("to got want new value with by")
+
+// candidate returns the word or quoted text that may be the value.
+func (l *lookAhead) candidate() span {
+	t := input{s: l.sc.from(0, min(len(l.sc.s), l.at+maxValue))}
+	if isQuote(t.byteAt(l.at)) {
+		l.at = t.back(l.at, 16, func(c byte) bool { return c == '\\' })
+	}
+	p := t.word(l.at)
+	l.sc.steps += p.to - l.at
+	if !isQuote(t.byteAt(p.from - 1)) {
+		if cut := strings.IndexAny(t.of(p), "<|\\\"'`"); cut > 0 {
+			p.to = p.from + cut
+		}
+		for p.to > p.from && strings.IndexByte(".:!?)>", t.s[p.to-1]) >= 0 {
+			p.to--
+		}
+	}
+	if p.to-p.from >= maxValue-64 {
+		return span{}
+	}
+	return p
+}
+
+// isOwner reports whether a word may be the name of a user or of a program.
+func isOwner(s string) bool {
+	return s != "" && len(s) < 64 && strings.Trim(s, lowers+capitals+digits+"@._-/") == ""
+}
+
+// isSecret reports whether a value is a secret, by what the name and the glue say.
+func (l *lookAhead) isSecret(p span) bool {
+	s, text := l.sc.s, l.sc.of(p)
+	if len(text) < 4 || text == Mask || isNotSet(text) || isWord(text) || strings.Contains(text, "://") || isAddress(text) {
+		return false
+	}
+	quoted := isQuote(l.sc.byteAt(p.from - 1))
+	after := l.sc.byteAt(p.to)
+	switch {
+	case l.newline && !quoted && !isSpace(after) && after != 0 && strings.IndexByte("\\\"]}", after) < 0:
+		return false
+	case text[0] == '/' && filePath().MatchString(text), s[p.to-1] == '(', after == '(' || after == '=':
+		return false
+	case l.sc.run(p.from, isKeyByte) == p.to && l.sc.table.Classify(text) >= keys.Weak: // another name
+		return false
+	}
+	return judge(text) >= l.least(p, quoted)
+}
+
+// least returns how much a value must look like a secret.
+func (l *lookAhead) least(p span, quoted bool) looks {
+	assigned := l.assigned && (!l.comma || l.endsList(p.to, quoted))
+	both := quoted && l.key.quoted && (!l.comma || assigned)
+	prose := !both && !l.isCode()
+	switch l.key.class {
+	case keys.Strong, keys.Header:
+		switch {
+		case assigned && both:
+			return any
+		case assigned, both:
+			return numbered
+		case prose && !l.isPassword():
+			return random
+		}
+		return chosen
+	case keys.Weak:
+		switch {
+		case prose && (isSecretName(l.name) || !assigned || l.comma):
+			return random
+		case assigned || both:
+			return numbered
+		}
+		return chosen
+	}
+	switch {
+	case !prose && (assigned || both):
+		return chosen
+	case !prose:
+		return random
+	}
+	return patternless
+}
+
+// isPassword reports whether the name is one for a password. The word pass says little alone.
+func (l *lookAhead) isPassword() bool {
+	return l.name == "PASS" || len(l.name) > len("pass") && (strings.Contains(l.name, "pass") || strings.Contains(l.name, "Pass")) || introduced[l.before]
+}
+
+// introduced are words before the name of a secret that is about to follow.
+var introduced = words("using with invalid wrong bad")
+
+// endsList reports whether a list, or the text with its quoted value, ends at i.
+func (l *lookAhead) endsList(i int, quoted bool) bool {
+	rest := strings.TrimLeft(l.sc.from(i, 8), "\"'\\ ")
+	if rest == "" {
+		return quoted
+	}
+	return strings.IndexByte("])};\n", rest[0]) >= 0
+}
+
+// isCode reports whether the name is one of a variable or a field, rather than of prose or of an
+// object.
+func (l *lookAhead) isCode() bool {
+	return strings.IndexByte(l.name, '_') > 0 || strings.ToUpper(l.name) == l.name && len(l.name) > 6 || l.sc.byteAt(l.key.from-1) == ':'
+}
+
+// isSecretName reports whether a name ends with "secret", as do those of references to objects.
+func isSecretName(name string) bool {
+	name = strings.TrimRight(name, "sS")
+	return len(name) >= 6 && strings.EqualFold(name[len(name)-5:], "ecret")
+}
+
+// looks say how much a value looks like a secret.
+type looks uint8
+
+const (
+	any         looks = iota
+	numbered          // it has letters and digits
+	chosen            // it is no name
+	random            // it has letters of both cases and digits, or signs
+	patternless       // it has no order
+)
+
+func judge(s string) looks {
+	switch {
+	case looksChosen(s):
+		sh := shape.Of(s)
+		mixed := sh.Upper > 0 && sh.Lower > 0 && sh.Digit > 0
+		switch {
+		case len(s) >= 12 && mixed && sh.Changes*100 >= 24*sh.Length, sh.Length >= shape.MinAnnounced && sh.IsSecret(true):
+			return patternless
+		case mixed && sh.Changes > 3, len(s) >= 8 && mixed && sh.Upper > 1 && sh.Lower > 1, len(s) >= 8 && strings.ContainsAny(s[1:], "!@#$%^*+~?="):
+			return random
+		}
+		return chosen
+	case shape.IsUUID(s):
+		return chosen
+	case len(s) >= 8 && !objectName().MatchString(s) && strings.ContainsAny(s, digits) && strings.ContainsAny(s, lowers+capitals) && !strings.ContainsAny(s, " /:,=()[]{}<>\"'") && !isAlgorithm(s):
+		return numbered
+	}
+	return any
+}
+
+// isAddress reports whether a word has nothing but digits and what joins them.
+func isAddress(s string) bool { return strings.Trim(s, digits+".:/-+,%") == "" }
+
+// setters are commands that are followed by a name and its value.
+var setters = words("set setenv export env arg declare -x -gx setx putenv put config")
+
+// glueWords may be between a name and its value. True ones assign.
+var glueWords = map[string]bool{
+	"is": true, "was": true, "to": true, "as": true, "are": true, "equals": true, "be": true, "becomes": true,
+	"been": false, "has": false, "have": false, "set": false, "should": false, "must": false, "now": false, "changed": false, "new": false, "old": false,
+	"value": false, "got": true, "want": true, "expected": true, "actual": true, "given": false, "type": false, "string": false, "str": false, "text": false,
+	"literal": false, "argument": false, "arg": false, "param": false, "parameter": false, "with": false, "entered": false, "generated": true, "created": true,
+	"rotated": true, "updated": true, "reset": true, "default": false, "current": false, "using": false, "provided": false, "supplied": false, "found": false,
+	"read": false, "named": false, "from": false, "mismatch": false, "optional": false, "some": false, "just": false, "cdata": false, "option": false, "for": false,
+	"of": false, "user": false, "by": false, "account": false,
+}
+
+// glue skips what is between the name and a value, and reports whether a value may follow.
+func (l *lookAhead) glue() bool {
+	s, start := l.sc.s, l.at
+	closing := l.key.quoted && l.at == l.key.to
+	for l.at < len(s) && l.at-start < maxGlue {
+		switch c := s[l.at]; {
+		case isBlank(c):
+			l.at++
+		case c == '\n' || c == '\r':
+			l.newline = true
+			l.at++
+		case c == '\\' && strings.IndexByte("nrt", l.sc.byteAt(l.at+1)) >= 0:
+			l.newline = l.newline || s[l.at+1] != 't'
+			l.at += 2
+		case c == '\\':
+			l.at++
+		case isQuote(c):
+			if !closing && !l.closes(l.at) {
+				if end := l.sc.runUpTo(l.at+1, 12, isLetter); end == l.at+1 || !isQuote(l.sc.byteAt(end)) && s[min(end, len(s)-1)] != '\\' || !isFieldName(s[l.at+1:end]) {
+					return true
+				}
+			}
+			closing = false
+			l.at++
+		case isLetter(c):
+			if !l.word() {
+				return true
+			}
+			closing = false
+		case c == '<' && l.tag():
+			closing = false
+		case c >= utf8.RuneSelf:
+			r, n := utf8.DecodeRuneInString(s[l.at:])
+			if !strings.ContainsRune("→←⇒…“”„«»‘’‹›–—=:\u00a0", r) {
+				return true
+			}
+			l.other, l.assigned = true, l.assigned || strings.ContainsRune("→←⇒…–—=:", r)
+			l.at += n
+		default:
+			if !l.sign(c) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isFieldName reports whether the name of a field says that a value follows, not what it is.
+func isFieldName(w string) bool {
+	_, known := glueWords[w]
+	return known || w == "S" || w == "N"
+}
+
+// closes reports whether a quote after glue belongs to the text before it.
+func (l *lookAhead) closes(i int) bool {
+	next := l.sc.byteAt(i + 1)
+	return next == ' ' || next == ':' || next == '=' || next == ',' || next == ')' || next == ']' || next == 0
+}
+
+// sign skips punctuation. It reports whether it did.
+func (l *lookAhead) sign(c byte) bool {
+	s := l.sc.s
+	next := l.sc.byteAt(l.at + 1)
+	switch c {
+	case '=', ':':
+		if next == ':' && c == ':' || c == '=' && (next == '=' || next == '>') || c == ':' && next == '=' {
+			l.at++
+		}
+		l.assigned, l.sep = true, true
+	case '-', '>', '~', '?', '!', '+':
+		if next != '>' && next != '=' && c != '>' || c == '-' && isLetter(next) {
+			return false
+		}
+		if c != '>' {
+			l.at++
+		}
+		l.assigned, l.other = true, true
+	case '(', '[', '{', '|', '<':
+		if next == ')' {
+			return false // a call
+		}
+		if c == '<' && next == '=' {
+			l.at++
+			l.assigned = true
+		}
+		l.assigned = l.assigned || c == '|' || c == '<' && (next == '-' || next == '<')
+		l.comma = l.comma && c != '|'
+		l.other = true
+		if c == '<' && (next == '-' || next == '<') {
+			l.at += strings.IndexFunc(s[l.at:]+" ", func(r rune) bool { return r != '<' && r != '-' }) - 1
+		}
+	case ')', ']':
+		l.other = true
+		if rest := strings.TrimLeft(l.sc.from(l.at+1, 4), " )]"); rest == "" || strings.IndexByte("=:-,", rest[0]) < 0 {
+			return false
+		}
+	case ',', ';':
+		l.assigned, l.other, l.comma = true, true, l.comma || l.key.quoted || isBlank(next)
+	case '*':
+		l.other = true
+	case '.':
+		if next != '.' {
+			return false
+		}
+		l.at = l.sc.run(l.at, func(c byte) bool { return c == '.' }) - 1
+		l.assigned, l.other = true, true
+	default:
+		return false
+	}
+	l.at++
+	return true
+}
+
+// word skips a word of glue. It reports whether it did.
+func (l *lookAhead) word() bool {
+	s := l.sc.s
+	end := l.sc.runUpTo(l.at, 24, func(c byte) bool { return isLetter(c) || c == '_' })
+	if n := end - l.at; n == 1 && (s[l.at] == 's' || s[l.at] == 'b') { // s:5:"x" of PHP, b'x' of Python
+		if to := l.sc.runUpTo(end+1, 6, isDigit); s[l.at] == 's' && l.sc.byteAt(end) == ':' && to > end+1 && l.sc.byteAt(to) == ':' {
+			l.at, l.assigned, l.other = to+1, true, true
+			return true
+		}
+		if isQuote(l.sc.byteAt(end)) {
+			l.at = end
+			return true
+		}
+		return false
+	}
+	w := strings.ToLower(s[l.at:end])
+	assigns, known := glueWords[w[strings.LastIndexByte(w, '_')+1:]]
+	next := l.sc.byteAt(end)
+	if !known || l.words == 8 || next != 0 && strings.IndexByte(" \t\r\n:=,;\"'`(\\<-{[", next) < 0 || next == '-' && l.sc.byteAt(end+1) != '>' {
+		return false
+	}
+	if w == "type" && next != '=' && !isQuote(next) { // it says that no value follows
+		return false
+	}
+	switch {
+	case next == '(' && isDigit(l.sc.byteAt(end+1)): // string(14) of PHP
+		end = min(len(s), l.sc.runUpTo(end+1, 6, isDigit)+1)
+		assigns = true
+	case next == '(' || w == "just" || w == "some":
+		assigns = true
+	default:
+		l.owner = w == "for" || w == "of" || w == "user" || w == "by" || w == "account"
+	}
+	l.at, l.other, l.assigned, l.words = end, true, l.assigned || assigns, l.words+1
+	return true
+}
+
+// tag skips an element of a markup language: </key>, <string>, <![CDATA[.
+func (l *lookAhead) tag() bool {
+	rest := l.sc.from(l.at, 48)
+	if strings.HasPrefix(rest, "<![CDATA[") {
+		l.at += len("<![CDATA[")
+		l.assigned, l.other = true, true
+		return true
+	}
+	end := strings.IndexByte(rest, '>')
+	if end < 2 || strings.Trim(rest[1:end], lowers+capitals+"/_.:") != "" || rest[1] != '/' && l.sc.byteAt(l.at+end+1) <= ' ' {
+		return false
+	}
+	l.at += end + 1
+	l.assigned, l.other, l.newline = true, true, false
+	return true
+}
