@@ -28,6 +28,21 @@ func (t *translation) texts(labels []string) {
 		}
 		t.out.Annotations[a.Name] = a.Template.Source()
 	}
+	if t.out.Annotations["summary"] == "" {
+		t.out.Annotations["summary"] = t.plainSummary(labels)
+	}
+}
+
+// plainSummary names the rule and the labels of the alert that have a value.
+func (t *translation) plainSummary(labels []string) string {
+	out := t.rule.Alert + " fires"
+	if labels == nil {
+		return out + ": crowsnest knows where"
+	}
+	for _, name := range labels {
+		out += fmt.Sprintf("{{ with $labels.%s }}, %s {{ . }}{{ end }}", name, name)
+	}
+	return out
 }
 
 // unknown returns why the engine, which knows the labels, cannot execute a template; "":

@@ -22,9 +22,6 @@ func toPrometheus(t *translation, episodes bool) {
 	if len(r.By) > 0 {
 		t.warn("the alert states that the rule fires, not for which %s", strings.Join(r.By, ", "))
 	}
-	if t.out.Annotations["summary"] == "" {
-		t.out.Annotations["summary"] = r.Alert + " fires: crowsnest knows where"
-	}
 }
 
 func (t *translation) fromMatches() {
