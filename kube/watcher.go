@@ -79,7 +79,8 @@ type Watcher struct {
 	version string // to watch from; "" : list first
 	listed  time.Time
 	tries   int // consecutive failures; guarded by mu
-	refused int // consecutive answers 403; guarded by mu
+	code    int // HTTP status of the latest failure, 0 without an answer; guarded by mu
+	alike   int // consecutive failures with that status; guarded by mu
 
 	calls sync.Mutex // held during the calls that a watch and its proof of progress make
 
@@ -238,7 +239,7 @@ func (w *Watcher) set(f func(*State)) {
 }
 
 func (w *Watcher) passed() {
-	w.set(func(*State) { w.tries, w.refused = 0, 0 })
+	w.set(func(*State) { w.tries, w.alike = 0, 0 })
 	w.Handler.Passed()
 }
 
@@ -250,21 +251,21 @@ func (w *Watcher) outcome(err error) time.Duration {
 	code := Code(err)
 	w.mu.Lock()
 	w.tries++
-	if code == http.StatusForbidden {
-		w.refused++
-	} else {
-		w.refused = 0
+	if code != w.code {
+		w.code, w.alike = code, 0
 	}
-	tries, refused, synced := w.tries, w.refused, w.state.Synced
+	w.alike++
+	tries, alike, synced := w.tries, w.alike, w.state.Synced
 	w.mu.Unlock()
 	wait, lasting := Backoff(tries), tries > 1 || !synced
 	switch {
 	case Expired(err):
-		w.version, wait, lasting = "", max(wait, time.Second), tries > 2
+		// The server answers: how long it did not is no reason to wait.
+		w.version, wait, lasting = "", max(Backoff(alike), time.Second), alike > 2
 	case code == http.StatusUnauthorized && tries == 1:
 		wait, lasting = FirstRetry, false // the credentials are read again
-	case synced && refused > 0 && refused <= earlyRefusals:
-		wait, lasting = Backoff(refused), false
+	case synced && code == http.StatusForbidden && alike <= earlyRefusals:
+		wait, lasting = Backoff(alike), false
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		wait, lasting = SlowRetry, true
 	case code == http.StatusTooManyRequests:

@@ -211,6 +211,21 @@ func TestRelist(t *testing.T) {
 	})
 }
 
+// TestExpiredAfterAnOutage: a server that answers again is asked again at once, although it no
+// longer knows the version.
+func TestExpiredAfterAnOutage(t *testing.T) {
+	inBubble(t, func(b *watching) {
+		b.api.Break(func(*http.Request) *http.Response { return fakekube.Answer(http.StatusServiceUnavailable, "down") })
+		b.api.Cut()
+		b.pass(5 * time.Minute)
+		b.put("a", "2")
+		b.api.Expire()
+		b.api.Break(nil)
+		b.pass(36 * time.Second) // the longest wait, and a second
+		b.has("a=2")
+	})
+}
+
 func TestResync(t *testing.T) {
 	inBubble(t, func(b *watching) {
 		b.pass(59 * time.Minute)
