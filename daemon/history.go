@@ -13,7 +13,6 @@ import (
 	"crowsnest/episodes"
 	"crowsnest/history"
 	"crowsnest/state"
-	"crowsnest/web"
 )
 
 const (
@@ -158,7 +157,7 @@ func (d *Daemon) remember(eps []episodes.Episode) {
 			continue
 		}
 		e := entryOf(&eps[i])
-		e.Notified = notifications(d.deliveriesView(eps[i].Fingerprint), e.FiredAt)
+		e.Notified = d.notifications(eps[i].Fingerprint, e.FiredAt)
 		namespace := e.Party[strings.LastIndexByte(e.Party, '/')+1:]
 		e.Infrastructure = namespace == "" || trusted.Has(namespace)
 		d.past.Add(e)
@@ -178,7 +177,7 @@ func (d *Daemon) countAnswers(now time.Time) {
 		changed := false
 		for i := range d.past.answering {
 			e := &d.past.answering[i]
-			if n := notifications(d.deliveriesView(episodes.Fingerprint(e.Fingerprint)), e.FiredAt); n > e.Notified {
+			if n := d.notifications(episodes.Fingerprint(e.Fingerprint), e.FiredAt); n > e.Notified {
 				e.Notified, changed = n, true
 				d.past.Add(*e)
 			}
@@ -189,21 +188,6 @@ func (d *Daemon) countAnswers(now time.Time) {
 		age := now.Sub(e.Concluded)
 		return age > answersFor || age < -answersFor
 	})
-}
-
-// notifications counts what receivers accepted of an episode that fired at a time: of each,
-// up to the end.
-func notifications(all []web.Delivery, fired time.Time) int {
-	n, ended := 0, map[[2]string]bool{}
-	for _, a := range all {
-		to := [2]string{a.Sink, a.Endpoint}
-		if a.Error != "" || a.Last.Before(fired) || ended[to] {
-			continue
-		}
-		n++
-		ended[to] = a.Resolved
-	}
-	return n
 }
 
 func entryOf(x *episodes.Episode) history.Entry {

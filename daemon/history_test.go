@@ -255,23 +255,6 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 	s.release()
 }
 
-func TestNotifications(t *testing.T) {
-	fired := time.Unix(1000, 0)
-	d := func(endpoint string, at int64, resolved bool, err string) web.Delivery {
-		return web.Delivery{Sink: "am", Endpoint: endpoint, Time: time.Unix(at, 0), Last: time.Unix(at+5, 0), Times: 3, Resolved: resolved, Error: err}
-	}
-	f := func(want int, all ...web.Delivery) {
-		t.Helper()
-		require.Equal(t, want, notifications(all, fired))
-	}
-	f(0)
-	f(0, d("a", 900, false, ""))
-	f(1, d("a", 998, false, ""))
-	f(2, d("a", 1001, false, ""), d("a", 1010, true, ""))
-	f(2, d("a", 1001, false, ""), d("a", 1010, true, ""), d("a", 1020, false, ""))
-	f(3, d("a", 1001, false, ""), d("b", 1002, false, "refused"), d("b", 1003, false, ""), d("b", 1010, true, ""))
-}
-
 // Writing everything is not tried again at once.
 func TestReplaceIsNotRepeated(t *testing.T) {
 	now := time.Unix(1000, 0)

@@ -29,7 +29,7 @@ const saveEvery = 700 * time.Millisecond
 const urgentEvery = 20 * time.Millisecond
 
 // maxSpare is the size of the largest payload whose memory is kept for the next one.
-const maxSpare = 1 << 20
+const maxSpare = 4 << 20
 
 // maxWaiting is how many snapshots wait for the concluder to allow writing them: the
 // next one that it will allow, and a newer one.

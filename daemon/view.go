@@ -149,6 +149,19 @@ func (d *Daemon) endpointsView() []web.Endpoint {
 // answers is a sink that remembers the answers to each alert.
 type answers interface {
 	Answers(fp episodes.Fingerprint) []sinks.Delivery
+	Notified(fp episodes.Fingerprint, fired time.Time) int
+}
+
+// notifications counts what receivers accepted of an episode that fired at a time: of each,
+// up to the end.
+func (d *Daemon) notifications(fp episodes.Fingerprint, fired time.Time) int {
+	n := 0
+	for _, s := range d.sinks {
+		if log, ok := s.(answers); ok {
+			n += log.Notified(fp, fired)
+		}
+	}
+	return n
 }
 
 func (d *Daemon) deliveriesView(fp episodes.Fingerprint) []web.Delivery {

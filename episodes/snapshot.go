@@ -1,8 +1,6 @@
 package episodes
 
 import (
-	"bytes"
-	"encoding/json"
 	"slices"
 
 	"crowsnest/episodes/internal/instant"
@@ -76,11 +74,7 @@ func (c Copy) Append(b []byte) ([]byte, error) {
 			return b, err
 		}
 	}
-	to := bytes.NewBuffer(b)
-	if err := json.NewEncoder(to).Encode(c.state); err != nil {
-		return b, err
-	}
-	return bytes.TrimSuffix(to.Bytes(), []byte("\n")), nil
+	return c.state.Append(b)
 }
 
 // closedKey identifies an episode that was resolved.

@@ -1,6 +1,7 @@
 package sinks
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -75,6 +76,23 @@ func added(list []Delivery, d Delivery) []Delivery {
 	copy(list[firstAnswers:], list[firstAnswers+1:])
 	list[len(list)-1] = d
 	return list
+}
+
+// Notified returns how many answers accepted an episode that fired at a time: of each
+// endpoint, up to the end.
+func (l *Deliveries) Notified(fp episodes.Fingerprint, fired time.Time) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list, _ := l.log.Peek(fp)
+	accepted := func(d *Delivery) bool { return d.Error == "" && !d.Last.Before(fired) }
+	n := 0
+	for i := range list {
+		ended := func(d Delivery) bool { return d.Endpoint == list[i].Endpoint && d.Resolved && accepted(&d) }
+		if accepted(&list[i]) && !slices.ContainsFunc(list[:i], ended) {
+			n++
+		}
+	}
+	return n
 }
 
 // Of returns a copy of the answers to an alert, ordered by their first time. Some

@@ -47,3 +47,22 @@ func TestDeliveries(t *testing.T) {
 	require.Len(t, got[answersKept-1].Error, maxAnswerReason)
 	require.Empty(t, l.Of(2))
 }
+
+func TestNotified(t *testing.T) {
+	fired := time.Unix(1000, 0)
+	d := func(endpoint string, at int64, resolved bool, err string) Delivery {
+		return Delivery{Endpoint: endpoint, Time: time.Unix(at, 0), Last: time.Unix(at+5, 0), Times: 3, Resolved: resolved, Error: err}
+	}
+	f := func(want int, all ...Delivery) {
+		t.Helper()
+		l := NewDeliveries()
+		l.log.Add(1, all)
+		require.Equal(t, want, l.Notified(1, fired))
+	}
+	f(0)
+	f(0, d("a", 900, false, ""))
+	f(1, d("a", 998, false, ""))
+	f(2, d("a", 1001, false, ""), d("a", 1010, true, ""))
+	f(2, d("a", 1001, false, ""), d("a", 1010, true, ""), d("a", 1020, false, ""))
+	f(3, d("a", 1001, false, ""), d("b", 1002, false, "refused"), d("b", 1003, false, ""), d("b", 1010, true, ""))
+}

@@ -51,7 +51,6 @@ func (p *Encoder[K, V]) Encode(values []V, key func(V) K) ([][]byte, error) {
 		}
 	}
 	var fresh []V
-	var w deflater
 	add := func() error {
 		b := &block[K]{}
 		for _, v := range fresh {
@@ -59,7 +58,7 @@ func (p *Encoder[K, V]) Encode(values []V, key func(V) K) ([][]byte, error) {
 			p.in[key(v)] = b
 		}
 		var err error
-		b.data, err = w.deflate(fresh)
+		b.data, err = deflate(fresh)
 		blocks, fresh = append(blocks, b), fresh[:0]
 		return err
 	}
@@ -87,23 +86,21 @@ func (p *Encoder[K, V]) Encode(values []V, key func(V) K) ([][]byte, error) {
 	return out, nil
 }
 
-// deflater is a compressor, made when it is first needed.
-type deflater struct{ w *flate.Writer }
+// compressors are of a megabyte each.
+var compressors = sync.Pool{New: func() any {
+	w, _ := flate.NewWriter(nil, flate.BestSpeed) // the level is valid
+	return w
+}}
 
-func (d *deflater) deflate(values any) ([]byte, error) {
+func deflate(values any) ([]byte, error) {
+	w := compressors.Get().(*flate.Writer)
+	defer compressors.Put(w)
 	var b bytes.Buffer
-	if d.w == nil {
-		w, err := flate.NewWriter(&b, flate.BestSpeed)
-		if err != nil {
-			return nil, err
-		}
-		d.w = w
-	}
-	d.w.Reset(&b)
-	if err := json.NewEncoder(d.w).Encode(values); err != nil {
+	w.Reset(&b)
+	if err := json.NewEncoder(w).Encode(values); err != nil {
 		return nil, err
 	}
-	if err := d.w.Close(); err != nil {
+	if err := w.Close(); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), nil

@@ -128,6 +128,11 @@ func (s *Sink) Status() []sinks.EndpointStatus {
 // Answers returns the Alertmanagers' answers to an alert, repeats merged.
 func (s *Sink) Answers(fp episodes.Fingerprint) []sinks.Delivery { return s.answers.Of(fp) }
 
+// Notified returns how many answers accepted an episode that fired at a time.
+func (s *Sink) Notified(fp episodes.Fingerprint, fired time.Time) int {
+	return s.answers.Notified(fp, fired)
+}
+
 // retryOthers makes the other endpoints try now, because this one is back after an outage,
 // which was that of all perhaps. Members of a cluster that get the end of an alert at
 // different times notify the alert once more.

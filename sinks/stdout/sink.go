@@ -204,6 +204,11 @@ func delivery(err error, now time.Time) sinks.Delivery {
 // Answers returns when an alert was written, or why not.
 func (s *Sink) Answers(fp episodes.Fingerprint) []sinks.Delivery { return s.answers.Of(fp) }
 
+// Notified returns how many answers accepted an episode that fired at a time.
+func (s *Sink) Notified(fp episodes.Fingerprint, fired time.Time) int {
+	return s.answers.Notified(fp, fired)
+}
+
 func (s *Sink) writeOne(m sinks.Message, now time.Time) error {
 	r := newRecord(m.Episode, m.Resolved, now)
 	for name, value := range s.cfg.ExternalLabels {

@@ -3,7 +3,10 @@
 package saved
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"crowsnest/episodes/internal/window"
@@ -224,6 +227,47 @@ func (c Clears) Load() window.Clears {
 		out.Older = &older
 	}
 	return out
+}
+
+// Append appends the JSON of the state, for Parse. It encodes the long lists one element at a
+// time: a buffer for the whole would be made again each time. After an error it returns b.
+func (s State) Append(b []byte) ([]byte, error) {
+	to := bytes.NewBuffer(b)
+	enc := json.NewEncoder(to)
+	rest := s
+	rest.Rules, rest.Closed, rest.Texts, rest.Seen = nil, nil, nil, nil
+	to.WriteByte('{')
+	err := errors.Join(list(to, enc, "rules", s.Rules), list(to, enc, "closed", s.Closed), list(to, enc, "closed_texts", s.Texts))
+	if len(s.Seen) > 0 {
+		to.WriteString(`"seen":"`)
+		to.Write(base64.StdEncoding.AppendEncode(to.AvailableBuffer(), s.Seen))
+		to.WriteString(`",`)
+	}
+	tail, more := json.Marshal(rest)
+	if err = errors.Join(err, more); err != nil {
+		return b, err
+	}
+	to.Write(tail[1:])
+	return to.Bytes(), nil
+}
+
+// list writes a list as a member of an object that others follow.
+func list[V any](to *bytes.Buffer, enc *json.Encoder, name string, values []V) error {
+	if len(values) == 0 {
+		return nil
+	}
+	fmt.Fprintf(to, "%q:[", name)
+	for i := range values {
+		if i > 0 {
+			to.WriteByte(',')
+		}
+		if err := enc.Encode(values[i]); err != nil {
+			return err
+		}
+		to.Truncate(to.Len() - 1) // its newline
+	}
+	to.WriteString("],")
+	return nil
 }
 
 // New returns a state without rules, of the version that Parse reads.

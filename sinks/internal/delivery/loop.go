@@ -332,6 +332,11 @@ func (l *Loop[T]) RetryAt(t time.Time) { l.retryAt = t }
 // Answers returns the receiver's answers to an alert, repeats merged.
 func (l *Loop[T]) Answers(fp episodes.Fingerprint) []sinks.Delivery { return l.answers.Of(fp) }
 
+// Notified returns how many answers accepted an episode that fired at a time.
+func (l *Loop[T]) Notified(fp episodes.Fingerprint, fired time.Time) int {
+	return l.answers.Notified(fp, fired)
+}
+
 // Status returns the state of the receiver. It is up if it accepted the last messages
 // sent to it.
 func (l *Loop[T]) Status() []sinks.EndpointStatus {
