@@ -71,7 +71,7 @@ func TestAlertsOfAnAgentNameItsNode(t *testing.T) {
 	a.Labels = map[string]string{"node": "n1"}
 	b := New(time.Now(), blindAfter)
 	b.Labels = map[string]string{"node": "n2"}
-	seen := []sources.Status{{Name: "kubelet", Up: true, Watermark: time.Now()}}
+	seen := []sources.Status{{Name: "kubelet", Up: true, Opened: true, Watermark: time.Now()}}
 	x, y := a.Update(time.Now(), State{Sources: seen}), b.Update(time.Now(), State{Sources: seen})
 	require.Equal(t, map[string]string{"alertname": alertHeartbeat, "severity": "none", "node": "n1"}, x[0].Labels)
 	require.NotEqual(t, x[0].Fingerprint, y[0].Fingerprint)

@@ -99,7 +99,7 @@ func blindAlert(s sources.Status, since time.Time) episodes.Episode {
 // sees reports whether a source is read and has something to read. The caller holds mu.
 func (a *Alerts) sees(now time.Time, s sources.Status) bool {
 	_, silent := a.idle[s.Name]
-	return s.Up && !silent && a.moved[s.Name].still < stuckAfter && !s.Watermark.Before(now.Add(-a.blindAfter))
+	return s.Up && !silent && !a.unsure[s.Name] && a.moved[s.Name].still < stuckAfter && !s.Watermark.Before(now.Add(-a.blindAfter))
 }
 
 // heartbeat returns the alert for a dead man's switch, with the coverage. It returns

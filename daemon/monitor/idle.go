@@ -50,13 +50,17 @@ var idleFixes = map[sources.IdleReason]string{
 
 // explainIdle sets why sources have nothing to read, and remembers it. The caller holds mu.
 func (a *Alerts) explainIdle(now time.Time, st State, status []sources.Status) {
-	a.why = map[string]idle{}
+	a.why, a.unsure = map[string]idle{}, map[string]bool{}
 	for i := range status {
 		s := &status[i]
-		if !s.Up {
-			if s.Opened { // it is blind now
-				delete(a.idle, s.Name)
-			}
+		switch {
+		case !s.Up && s.Opened: // it is blind now
+			delete(a.idle, s.Name)
+			continue
+		case !s.Up:
+			continue
+		case a.isUnsure(now, st, *s):
+			a.unsure[s.Name] = true
 			continue
 		}
 		s.IdleReason = cmp.Or(s.IdleReason, sources.IdleNotInstalled)
@@ -86,6 +90,17 @@ func (a *Alerts) explainIdle(now time.Time, st State, status []sources.Status) {
 		}
 	}
 }
+
+// isUnsure reports whether this process has begun so recently that it is not known what a
+// source that is up can read: its logs are being opened. Until then it is what it was for the
+// previous process. The caller holds mu.
+func (a *Alerts) isUnsure(now time.Time, st State, s sources.Status) bool {
+	return now.Sub(a.start) < settle && s.Idle == "" && !isMember(s.Name) && s.Members == nil &&
+		(!s.Opened || st.Readings[s.Name].Logs && len(s.Streams) > 0 && !slices.ContainsFunc(s.Streams, isKnown))
+}
+
+// isKnown reports whether it is known what a log is.
+func isKnown(x sources.StreamStatus) bool { return len(x.Labels) > 0 || x.Path == "" }
 
 // idleBecause returns why a source that is up has nothing to read, beyond what the source
 // itself reports. The caller holds mu.
@@ -122,7 +137,7 @@ func (a *Alerts) ruled(now time.Time, set *rules.Set, reading Reading, s sources
 	if last.set == set && (last.again.IsZero() || now.Before(last.again)) {
 		return last.ok
 	}
-	streams := slices.DeleteFunc(slices.Clone(s.Streams), func(x sources.StreamStatus) bool { return len(x.Labels) == 0 && x.Path != "" })
+	streams := slices.DeleteFunc(slices.Clone(s.Streams), func(x sources.StreamStatus) bool { return !isKnown(x) })
 	byStream := reading.Logs && len(streams) > 0
 	ok := slices.ContainsFunc(set.Rules, func(r *rules.Rule) bool {
 		if r.Mode == rules.ModeOff {

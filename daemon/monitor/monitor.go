@@ -86,6 +86,7 @@ type Alerts struct {
 	away       map[string]time.Time // start of the current outage, by source
 	idle       map[string]time.Time // since when a source has had nothing to read
 	why        map[string]idle      // idle sources
+	unsure     map[string]bool      // sources of which it is not known yet
 	idleAll    string               // why all sources are idle; "" if one is not
 	lined      map[string]bool      // sources that have had a line, also in earlier processes
 	rules      map[string]ruled     // sources whose streams were compared with the rules

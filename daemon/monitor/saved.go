@@ -102,8 +102,10 @@ func (a *Alerts) overdue(now time.Time) []episodes.Episode {
 	for fp, e := range a.restored {
 		since, away := a.away[e.Labels["source"]]
 		fired := away && a.longSince(now, since)
-		if now.Sub(a.start) >= confirmWithin || e.Alert == alertBlind && !fired && now.Sub(a.start) >= settle ||
-			e.Alert == alertHeartbeat && now.Sub(a.start) >= settle {
+		_, idle := a.idle[e.Labels["source"]]
+		settled := now.Sub(a.start) >= settle &&
+			(e.Alert == alertBlind && !fired || e.Alert == alertIdle && !idle && e.Labels["component"] == "" || e.Alert == alertHeartbeat)
+		if settled || now.Sub(a.start) >= confirmWithin {
 			over = append(over, e)
 			delete(a.restored, fp)
 		}
