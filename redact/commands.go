@@ -126,7 +126,7 @@ type operand struct {
 var positional = map[string]operand{
 	"vault login ": {}, "vault operator unseal ": {}, "vault unseal ": {}, "microk8s join ": {}, "authtoken.secret ": {}, "SSWS ": {}, "ngrok authtoken ": {}, "add-authtoken ": {},
 	"add_user ": {skip: 1}, "change_password ": {skip: 1}, "htpasswd ": {skip: 2}, "mc alias set ": {skip: 3}, "mc config host add ": {skip: 3},
-	"net use ": {skip: 1}, "net user ": {skip: 1}, "wpa_passphrase ": {skip: 1}, "set_password vnc ": {}, "ConvertTo-SecureString ": {},
+	"net use ": {}, "net user ": {skip: 1}, "wpa_passphrase ": {skip: 1}, "set_password vnc ": {}, "ConvertTo-SecureString ": {},
 	"configure set ": {skip: 1, announced: true}, "config set ": {skip: 1, announced: true}, "git config ": {skip: 1, announced: true},
 	"IDENTIFIED BY ": {}, "identified by ": {}, "requirepass ": {}, "masterauth ": {}, "rfc4106(gcm(aes)) ": {}, "bindpw ": {}, "rootpw ": {},
 	"addauth digest ": {login: true}, "insecure-password ": {}, "snmp-server community ": {}, "stats auth ": {login: true}, "PSKsecrets ": {login: true}, "auth_pass ": {},
@@ -145,7 +145,7 @@ func (t *commandReader) positional(i int, what operand) span {
 		p := t.word(i)
 		text := t.of(p)
 		switch {
-		case strings.HasPrefix(text, "-"):
+		case strings.HasPrefix(text, "-"), strings.HasPrefix(text, `\\`), len(text) == 2 && text[1] == ':': // a flag, a share, a drive
 		case what.skip > 0:
 			what.skip--
 			announced = announced || t.table.Classify(text) >= keys.Weak

@@ -147,7 +147,7 @@ func (t *valueReader) exempt(v value, p span) span {
 	name := t.name(v.key)
 	switch v.key.class {
 	case keys.Maybe:
-		if !valueLooks(text) && !(shape.IsUUID(text[:min(len(text), 36)]) && opensDoor(name)) {
+		if !valueLooks(text) && !(isShouted(name) && len(text) <= maxKnown && judge(text) >= numbered) && !(shape.IsUUID(text[:min(len(text), 36)]) && opensDoor(name)) {
 			return span{}
 		}
 	case keys.Login:

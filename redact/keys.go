@@ -126,7 +126,7 @@ func (t *keyReader) phrase(k key) key {
 		return k
 	}
 	from := t.back(end-4, keys.Max-(k.to-end+4), isAlnum)
-	if c := t.table.Classify(s[from:k.to]); c == keys.Strong {
+	if c := t.table.Classify(s[from:k.to]); c == keys.Strong && !strings.EqualFold(s[from:end-4], "insert") {
 		k.from, k.class = from, c
 	}
 	return k

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -15,6 +16,10 @@ import (
 
 // leaks counts texts of a class, and those that leaked a secret.
 type leaks struct{ texts, leaked int }
+
+func (l leaks) String() string {
+	return fmt.Sprintf("%d of %d (%.1f %%)", l.leaked, l.texts, 100*float64(l.leaked)/float64(l.texts))
+}
 
 func (l *leaks) add(leaked bool) {
 	l.texts++

@@ -20,18 +20,25 @@ const (
 
 // lookAhead is the state of reading from a name to its value.
 type lookAhead struct {
-	sc       *scanner
-	name     string
-	before   string // the word before the name
-	key      key
-	at       int
-	assigned bool // an operator or a word such as "is" was read
+	sc  *scanner
+	key key
+	at  int
+
+	name       string
+	before     string // the word before the name
+	inside     bool   // the word for the secret is not the last one of the name
+	keyword    bool   // the name is written like :name, as in Ruby, Elixir and Lisp
+	introduced bool   // words before the name say that the value follows
+	used       bool   // they say that the value is in use
+
 	words    int  // words of glue
+	assigned bool // an operator or a word such as "is" was read
 	sep      bool // one of = and : was read
-	other    bool // and other signs or words
+	other    bool // signs or words other than = and : were read
 	newline  bool // the value is on another line
-	comma    bool
+	comma    bool // a comma was read, as in a list
 	owner    bool // the next word may name whose secret it is
+	owned    bool // a word did so
 }
 
 // lookFrom finds the value of a secret in whose name the byte at i is.
@@ -48,15 +55,28 @@ func lookFrom(sc *scanner, i int) span {
 		l.key.to = i + cut
 	}
 	l.classify()
+	if name := sc.s[i:end]; l.key.class == keys.None && strings.IndexByte(name, '_') > 0 && strings.IndexByte(name, '.') < 0 && !isProperty(name) { // TOKEN_PYPI
+		l.key.class, l.inside = keys.Maybe, true
+	}
 	if l.key.class == keys.None || l.key.class == keys.Query || l.key.class == keys.Login {
 		return span{}
 	}
 	l.name = sc.s[l.key.from:l.key.to]
 	l.key.quoted = isQuote(sc.byteAt(l.key.from-1)) && isQuote(sc.byteAt(sc.runUpTo(l.key.to, 16, func(c byte) bool { return c == '\\' })))
-	before, _ := lastWordOf(sc.before(l.key.from, 16))
+	before, rest := lastWordOf(sc.before(l.key.from, 48))
 	l.before = before.String()
-	l.assigned = setters[l.before]
-	if b := sc.byteAt(l.key.from - 1); l.key.class == keys.Weak && strings.IndexByte(l.name, '-') > 0 && (!l.key.quoted && b != '-' && b != ':' && b != '.' || isDigit(l.name[len(l.name)-1])) {
+	l.keyword = sc.byteAt(l.key.from-1) == ':' && !isAlnum(sc.byteAt(l.key.from-2))
+	l.assigned = setters[l.before] && isAlnum(sc.byteAt(l.key.from-2)) || sc.before(l.key.from, 2) == "> " && l.name == "PASS"
+	second, rest := lastWordOf(rest)
+	l.introduced = introduced[l.before] || introduced[second.String()]
+	l.used = used[l.before] || used[second.String()]
+	if login := second.String(); login == "login" || login == "user" {
+		l.assigned = true
+	}
+	if third, _ := lastWordOf(rest); introduced[third.String()] {
+		l.introduced, l.used = true, used[third.String()]
+	}
+	if b := sc.byteAt(l.key.from - 1); l.key.class == keys.Weak && strings.IndexByte(l.name, '-') > 0 && (!l.key.quoted && !l.assigned && b != '-' && b != ':' && b != '.' || isDigit(l.name[len(l.name)-1])) {
 		return span{} // the name of an object
 	}
 	return l.value()
@@ -96,7 +116,7 @@ func (l *lookAhead) value() span {
 			return found
 		}
 		p := l.candidate()
-		judged := !l.sep || l.other || l.newline
+		judged := !l.sep || l.other || l.newline || l.inside
 		switch {
 		case judged && !l.owner && l.isSecret(p), judged && l.owner && judge(l.sc.of(p)) == patternless && !strings.Contains(l.sc.of(p), "."):
 			if found.empty() {
@@ -104,7 +124,7 @@ func (l *lookAhead) value() span {
 			}
 			found.to = p.to
 		case judged && l.owner && isOwner(l.sc.of(p)):
-			l.at, l.owner = p.to, false
+			l.at, l.owner, l.owned = p.to, false, true
 			continue
 		}
 		if !l.changes(p.to) || isWord(l.sc.of(p)) {
@@ -171,7 +191,7 @@ func (l *lookAhead) isSecret(p span) bool {
 		return false
 	case text[0] == '/' && filePath().MatchString(text), s[p.to-1] == '(', after == '(' || after == '=':
 		return false
-	case l.sc.run(p.from, isKeyByte) == p.to && l.sc.table.Classify(text) >= keys.Weak: // another name
+	case !strings.ContainsAny(text, digits) && l.sc.run(p.from, isKeyByte) == p.to && l.sc.table.Classify(text) >= keys.Weak: // another name
 		return false
 	}
 	return judge(text) >= l.least(p, quoted)
@@ -180,7 +200,7 @@ func (l *lookAhead) isSecret(p span) bool {
 // least returns how much a value must look like a secret.
 func (l *lookAhead) least(p span, quoted bool) looks {
 	assigned := l.assigned && (!l.comma || l.endsList(p.to, quoted))
-	both := quoted && l.key.quoted && (!l.comma || assigned)
+	both := quoted && (l.key.quoted || l.keyword) && (!l.comma || assigned)
 	prose := !both && !l.isCode()
 	switch l.key.class {
 	case keys.Strong, keys.Header:
@@ -195,7 +215,9 @@ func (l *lookAhead) least(p span, quoted bool) looks {
 		return chosen
 	case keys.Weak:
 		switch {
-		case prose && (isSecretName(l.name) || !assigned || l.comma):
+		case prose && !isSecretName(l.name) && !assigned && (l.used || quoted && (keyOf[l.before] || l.before == "bot")):
+			return chosen
+		case prose && (isSecretName(l.name) || !assigned || l.comma || l.owned):
 			return random
 		case assigned || both:
 			return numbered
@@ -203,6 +225,10 @@ func (l *lookAhead) least(p span, quoted bool) looks {
 		return chosen
 	}
 	switch {
+	case l.inside:
+		return random
+	case !prose && (assigned || both) && isShouted(l.name):
+		return numbered
 	case !prose && (assigned || both):
 		return chosen
 	case !prose:
@@ -213,16 +239,16 @@ func (l *lookAhead) least(p span, quoted bool) looks {
 
 // isPassword reports whether the name is one for a password. The word pass says little alone.
 func (l *lookAhead) isPassword() bool {
-	return l.name == "PASS" || len(l.name) > len("pass") && (strings.Contains(l.name, "pass") || strings.Contains(l.name, "Pass")) || introduced[l.before]
+	return l.name == "PASS" || len(l.name) > len("pass") && (strings.Contains(l.name, "pass") || strings.Contains(l.name, "Pass")) || l.introduced
 }
 
 // introduced are words before the name of a secret that is about to follow.
-var introduced = words("using with invalid wrong bad")
+var introduced, used = words("using with tried invalid wrong bad expected rejected"), words("using with tried")
 
 // endsList reports whether a list, or the text with its quoted value, ends at i.
 func (l *lookAhead) endsList(i int, quoted bool) bool {
 	rest := strings.TrimLeft(l.sc.from(i, 8), "\"'\\ ")
-	if rest == "" {
+	if rest == "" || l.sc.byteAt(l.key.from-2) == '(' && isShouted(l.name) { // setenv("NAME", "x", 1)
 		return quoted
 	}
 	return strings.IndexByte("])};\n", rest[0]) >= 0
@@ -231,7 +257,28 @@ func (l *lookAhead) endsList(i int, quoted bool) bool {
 // isCode reports whether the name is one of a variable or a field, rather than of prose or of an
 // object.
 func (l *lookAhead) isCode() bool {
-	return strings.IndexByte(l.name, '_') > 0 || strings.ToUpper(l.name) == l.name && len(l.name) > 6 || l.sc.byteAt(l.key.from-1) == ':'
+	return strings.IndexByte(l.name, '_') > 0 || isShouted(l.name) && len(l.name) > 6 || l.keyword || l.assigned && isCamel(l.name) && !refersToSecret(l.name)
+}
+
+// isProperty reports whether a name, such as token_type, is that of a property of a secret.
+func isProperty(name string) bool {
+	return properties[strings.ToLower(name[strings.LastIndexByte(name, '_')+1:])]
+}
+
+var properties = words("name names type file files path dir ref version count url uri host user ttl expiry expires length policy hash id kind issuer source review")
+
+// isShouted reports whether a name has capitals and no small letters.
+func isShouted(s string) bool { return strings.ToUpper(s) == s && strings.ContainsAny(s, capitals) }
+
+// isCamel reports whether a name is written like this: apiKey.
+func isCamel(s string) bool {
+	return strings.IndexByte(s, ' ') < 0 && len(s) > 1 && strings.ContainsAny(s[1:], capitals) && strings.ContainsAny(s, lowers)
+}
+
+// isSetter reports whether a name is that of a method that sets a value.
+func isSetter(name string) bool {
+	name = name[strings.LastIndexByte(name, '.')+1:]
+	return len(name) > 4 && isUpper(name[len("set")]) && strings.EqualFold(name[:len("set")], "set") || len(name) > 5 && isUpper(name[len("with")]) && strings.EqualFold(name[:len("with")], "with")
 }
 
 // isSecretName reports whether a name ends with "secret", as do those of references to objects.
@@ -275,17 +322,17 @@ func judge(s string) looks {
 func isAddress(s string) bool { return strings.Trim(s, digits+".:/-+,%") == "" }
 
 // setters are commands that are followed by a name and its value.
-var setters = words("set setenv export env arg declare -x -gx setx putenv put config")
+var setters = words("set setenv export env arg declare -x -gx setx putenv put config setq define def defvar")
 
 // glueWords may be between a name and its value. True ones assign.
 var glueWords = map[string]bool{
 	"is": true, "was": true, "to": true, "as": true, "are": true, "equals": true, "be": true, "becomes": true,
 	"been": false, "has": false, "have": false, "set": false, "should": false, "must": false, "now": false, "changed": false, "new": false, "old": false,
 	"value": false, "got": true, "want": true, "expected": true, "actual": true, "given": false, "type": false, "string": false, "str": false, "text": false,
-	"literal": false, "argument": false, "arg": false, "param": false, "parameter": false, "with": false, "entered": false, "generated": true, "created": true,
+	"literal": false, "argument": false, "with": false, "entered": false, "generated": true, "created": true,
 	"rotated": true, "updated": true, "reset": true, "default": false, "current": false, "using": false, "provided": false, "supplied": false, "found": false,
 	"read": false, "named": false, "from": false, "mismatch": false, "optional": false, "some": false, "just": false, "cdata": false, "option": false, "for": false,
-	"of": false, "user": false, "by": false, "account": false,
+	"of": false, "user": false, "by": false, "account": false, "base": false,
 }
 
 // glue skips what is between the name and a value, and reports whether a value may follow.
@@ -297,7 +344,7 @@ func (l *lookAhead) glue() bool {
 		case isBlank(c):
 			l.at++
 		case c == '\n' || c == '\r':
-			l.newline = true
+			l.newline, l.assigned = true, l.assigned || l.key.quoted
 			l.at++
 		case c == '\\' && strings.IndexByte("nrt", l.sc.byteAt(l.at+1)) >= 0:
 			l.newline = l.newline || s[l.at+1] != 't'
@@ -357,7 +404,12 @@ func (l *lookAhead) sign(c byte) bool {
 			l.at++
 		}
 		l.assigned, l.sep = true, true
+		l.other = l.other || c == '=' && next == '='
 	case '-', '>', '~', '?', '!', '+':
+		if end := l.sc.run(l.at, func(c byte) bool { return c == '-' }); end-l.at > 3 { // a line
+			l.at, l.assigned, l.other = end, true, true
+			return true
+		}
 		if next != '>' && next != '=' && c != '>' || c == '-' && isLetter(next) {
 			return false
 		}
@@ -369,11 +421,12 @@ func (l *lookAhead) sign(c byte) bool {
 		if next == ')' {
 			return false // a call
 		}
+		l.assigned = l.assigned || c == '(' && isSetter(l.name)
 		if c == '<' && next == '=' {
 			l.at++
 			l.assigned = true
 		}
-		l.assigned = l.assigned || c == '|' || c == '<' && (next == '-' || next == '<')
+		l.assigned = l.assigned || c == '|' || c == '<'
 		l.comma = l.comma && c != '|'
 		l.other = true
 		if c == '<' && (next == '-' || next == '<') {

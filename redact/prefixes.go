@@ -81,7 +81,11 @@ func announcedSecrets() []tokenRule {
 	for _, w := range strings.Fields("pass secret token key psk pwd credential jwt otp seed salt communit dsn cookie") {
 		add(false, nil, lookFrom, w, strings.ToUpper(w[:1])+w[1:], strings.ToUpper(w))
 	}
-	add(false, nil, lookFrom, "ction-str", "ction_str", "ction str", "ctionStr", "CTION_STR", "_AUTH", "pin_c", "pinC", "pin c", "PIN_C", "PinC")
+	add(false, nil, lookFrom, "ction-str", "ction_str", "ctionStr", "CTION_STR", "_AUTH", "_auth", "pin_c", "pinC", "PIN_C", "PinC",
+		"ess_sig", "ess-sig", "essSig", "ESS_SIG", "ery-code", "ery_code", "eryCode", "ERY_CODE", "masterau", "_pw", "-pw", "Pw", "_PW")
+	for _, w := range [...]string{"pin code", "ery code"} {
+		scanBehind(false, func(sc *scanner, i int) span { return lookFrom(sc, i-len("code")) }, w)
+	}
 	behind(true, secondArgument, "sp_addlogin ", "sp_password ")
 	at(passwordHash, "$2a$", "$2b$", "$2y$", "$1$", "$5$", "$6$", "$9$", "$y$", "$apr1$", "$argon2", "$pbkdf2", "$scrypt$",
 		"pbkdf2_sha256$", "SCRAM-SHA-", "{SSHA", "{SHA", "{CRYPT}", "{MD5}", "{SMD5}")

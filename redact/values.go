@@ -249,7 +249,7 @@ func (t *valueReader) element(i int) span {
 	if k.class == keys.None || k.quoted {
 		k = t.tag(i)
 	}
-	if k.class != keys.Strong && k.class != keys.Weak || k.quoted || k.spaced {
+	if k.class != keys.Strong && k.class != keys.Weak && k.class != keys.Auth || k.quoted || k.spaced {
 		return span{}
 	}
 	for range 2 { // <password><value>x
@@ -275,5 +275,8 @@ func (t *valueReader) element(i int) span {
 	case strings.TrimSpace(rest[:end]) == "":
 		return span{}
 	}
-	return span{i + 1, i + 1 + end}
+	if p := (span{i + 1, i + 1 + end}); k.class != keys.Auth || looksEncoded(t.of(p)) {
+		return p
+	}
+	return span{}
 }

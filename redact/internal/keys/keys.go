@@ -49,7 +49,8 @@ const (
 		sessionkey sessionid soapsession cryptokey clientsecret clientsecrets connectionstring dockerconfigjson dockercfg
 		webhookurl requirepass masterauth xamzsignature xgoogsignature fromliteral keyring pskkey pass pw authtok mnemonic
 		seedphrase crumb snmpcommunity communitystring accesscode recoverycode recoverycodes backupcode backupcodes encryptkey
-		symmetrickey tacacskey radiuskey bgpkey wpakey ospfkey vrrpkey ikekey gossipkey hmackey credentialsjson unsealkeys masterpassword samlresponse honeycombteam cliauth passwordcommand kennwort motdepasse contrasena senha wachtwoord haslo phpsessid sessiontoken pinvalue hsmpin userpin pincode privkey fernetkey consumerkey writekey adminkey devicekey networkkey nwkkey serverkey cephxkey hubkey eabkey swiftkey insightskey ingestkey authsalt noncesalt hashsalt`
+		symmetrickey tacacskey radiuskey bgpkey wpakey ospfkey vrrpkey ikekey gossipkey hmackey credentialsjson unsealkeys masterpassword samlresponse honeycombteam cliauth passwordcommand kennwort motdepasse contrasena senha wachtwoord haslo phpsessid sessiontoken pinvalue hsmpin userpin pincode privkey fernetkey consumerkey writekey adminkey devicekey networkkey nwkkey serverkey cephxkey hubkey eabkey swiftkey insightskey ingestkey insertkey authenticationkey ipseckey rndckey userkey openaikey agekey sdkkey servicerolekey agentkey ingestionkey aeskey accesssignature totpseed otpseed
+		sharedsecret appsecret signingsecret hmacsecret chapsecret tsigsecret totpsecret otpsecret radiussecret tacacssecret authsalt noncesalt hashsalt`
 	noKeys     = `initialclustertoken bypass compass encompass surpass overpass underpass trespass passthrough`
 	weakKeys   = `secret secrets token tokens tok credential credentials creds secretid`
 	headerKeys = `authorization cookie cookies setcookie`
@@ -58,7 +59,7 @@ const (
 
 // New returns the table of all known keys.
 func New() Table {
-	t := Table{words: map[string]Class{"auth": Auth, "login": Maybe, "sid": Maybe, "ticket": Maybe, "seed": Maybe, "salt": Maybe, "code": Maybe, "sig": Query, "key": Query, "signature": Query, "sas": Query}}
+	t := Table{words: map[string]Class{"auth": Auth, "login": Maybe, "sid": Maybe, "ticket": Maybe, "session": Maybe, "seed": Maybe, "salt": Maybe, "code": Maybe, "sig": Query, "key": Query, "signature": Query, "sas": Query}}
 	add := func(list string, c Class) {
 		for _, k := range strings.Fields(list) {
 			last := k[len(k)-1]
@@ -85,7 +86,7 @@ func New() Table {
 func Words() []string {
 	out := strings.Fields(strings.Join([]string{
 		strongKeys, noKeys, weakKeys, headerKeys, strongWord,
-		"auth login sid ticket seed salt code sig key signature sas user content plain text raw community",
+		"auth login sid ticket session seed salt code sig key signature sas user content plain text raw community",
 	}, " "))
 	for _, list := range qualifiers {
 		for _, w := range list {
