@@ -65,6 +65,7 @@ func (rs *ruleState) move(by int64) {
 	for _, l := range rs.lapses {
 		l.move(by)
 	}
+	rs.displaced.move(by)
 	if rs.armed != nil {
 		for _, x := range rs.armed.Items {
 			x.Value.last.T += by

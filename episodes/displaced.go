@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"crowsnest/episodes/internal/saved"
 	"crowsnest/internal/fair"
 )
 
@@ -30,16 +31,68 @@ func (rs *ruleState) rememberDisplaced(ep *episode, x *transition) {
 	if rs.rule.Clear == nil || ep.noClear || x.State != StateResolved {
 		return
 	}
+	rs.addDisplaced(ep.clears, displacedAlert{x, ep.newest})
+}
+
+func (rs *ruleState) addDisplaced(key string, a displacedAlert) {
 	d := &rs.displaced
 	if d.byClear == nil {
 		d.byClear = fair.NewLRU[string, []displacedAlert](max(rs.rule.Limit, 1))
 	}
-	all, _ := d.byClear.Get(ep.clears)
-	all = slices.DeleteFunc(all, func(a displacedAlert) bool { return a.last.Fingerprint == ep.print })
+	all, _ := d.byClear.Get(key)
+	all = slices.DeleteFunc(all, func(o displacedAlert) bool { return o.last.Fingerprint == a.last.Fingerprint })
 	if len(all) == maxPerClear {
 		all = slices.Delete(all, 0, 1)
 	}
-	d.byClear.Add(ep.clears, append(all, displacedAlert{x, ep.newest}))
+	d.byClear.Add(key, append(all, a))
+}
+
+// displacedShare is how many displaced alerts of each rule a snapshot contains.
+func (e *Engine) displacedShare() int {
+	with := 0
+	for _, rs := range e.order {
+		if rs.displaced.byClear != nil {
+			with++
+		}
+	}
+	return max(maxClosed/max(with, 1), 1)
+}
+
+// save copies the alerts that were displaced last, up to most of them.
+func (d *displacedAlerts) save(most int) (out []saved.Displaced) {
+	if d.byClear == nil {
+		return nil
+	}
+	for _, key := range d.byClear.Keys() {
+		all, _ := d.byClear.Peek(key)
+		for _, a := range all {
+			out = append(out, saved.Displaced{Key: []byte(key), Trigger: a.newest, Closed: a.last.save()})
+		}
+	}
+	return out[max(len(out)-most, 0):]
+}
+
+// move adds by to the times with which clear lines are compared.
+func (d *displacedAlerts) move(by int64) {
+	if d.byClear == nil {
+		return
+	}
+	for _, all := range d.byClear.Values() {
+		for i := range all {
+			all[i].newest += by
+		}
+	}
+}
+
+// displaced restores the displaced alerts of a rule.
+func (v *restorer) displaced(rs *ruleState, r saved.Rule) {
+	for _, d := range r.Displaced {
+		x := v.transition(d.Closed)
+		if i := slices.IndexFunc(v.journal.closed, func(o *transition) bool { return o.closedKey() == x.closedKey() }); i >= 0 {
+			x = v.journal.closed[i] // it has texts
+		}
+		rs.addDisplaced(string(d.Key), displacedAlert{x, d.Trigger})
+	}
 }
 
 // forgetDisplaced forgets the displaced alert that an open episode continues.
@@ -71,7 +124,7 @@ func (rs *ruleState) clearDisplaced(key string, t, now int64) {
 		x.Annotations, x.also = maps.Clone(x.Annotations), nil
 		delete(x.Annotations, "ended")
 		x.ended(StateResolved, ReasonClear, t, now)
-		rs.journal.closed = slices.DeleteFunc(rs.journal.closed, func(o *transition) bool { return o == a.last })
+		rs.journal.closed = slices.DeleteFunc(rs.journal.closed, func(o *transition) bool { return o.closedKey() == a.last.closedKey() })
 		rs.journal.resolve(&x)
 	}
 	rs.displaced.byClear.Add(key, later)

@@ -468,8 +468,16 @@ func TestChurnIsBounded(t *testing.T) {
 	require.Less(t, b.e.limits.churn.Parties(), 100, "parties whose count has drained are dropped")
 }
 
-// A clear line ends an alert that lost its place, also for receivers that still have it.
+// A clear line ends an alert that lost its place, also for receivers that still have it, and
+// also after a restart.
 func TestClearEndsADisplacedAlert(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		t.Run(fmt.Sprint(restarts), func(t *testing.T) { testClearOfDisplaced(t, restarts) })
+	}
+}
+
+func testClearOfDisplaced(t *testing.T, restarts bool) {
+	t.Helper()
 	r := keyed("A", rules.SeverityWarning, func(r *rules.Rule) { r.Limit, r.Clear = 2, &rules.ClearOrUnless{Same: []string{"k"}} })
 	b := tenants{newBench(t, r)}
 	b.say(0, r, "evil", "e0")
@@ -493,10 +501,14 @@ func TestClearEndsADisplacedAlert(t *testing.T) {
 		return out
 	}
 	require.Equal(t, []Reason{ReasonDisplaced}, ends())
+	if restarts {
+		b.restart(4 * time.Second)
+		b.restart(4 * time.Second)
+	}
 	clears(5 * time.Second)
 	clears(7 * time.Second)
-	require.Equal(t, []Reason{ReasonDisplaced, ReasonClear}, ends())
-	last := b.reported[len(b.reported)-1]
+	require.Equal(t, []Reason{ReasonDisplaced, ReasonClear}, slices.Compact(ends()))
+	last := b.reported[slices.IndexFunc(b.reported, func(x Episode) bool { return x.Labels["k"] == "e0" && x.Reason == ReasonClear })]
 	require.Equal(t, at(5*time.Second), last.EndsAt)
 	require.NotContains(t, last.Annotations, "ended")
 	listed := 0

@@ -68,6 +68,13 @@ func (v *restorer) shared() {
 
 // resolve reports a resolved episode again.
 func (v *restorer) resolve(c saved.Closed) *transition {
+	t := v.transition(c)
+	v.journal.resolve(t)
+	return t
+}
+
+// transition returns the last transition of a resolved episode.
+func (v *restorer) transition(c saved.Closed) *transition {
 	t := &transition{done: true, moved: c.Moved, Episode: Episode{
 		Fingerprint: printOf(c.Labels), Alert: c.Alert, State: StateResolved, Reason: Reason(c.Reason),
 		Overflow: c.Overflow, Silent: c.Silent, Labels: c.Labels, Annotations: c.Annotations,
@@ -77,7 +84,6 @@ func (v *restorer) resolve(c saved.Closed) *transition {
 	if rs := v.rules[c.Alert]; rs != nil {
 		t.Rule = rs.rule
 	}
-	v.journal.resolve(t)
 	return t
 }
 
@@ -130,6 +136,7 @@ func (v *restorer) rule(rs *ruleState, r saved.Rule) {
 		rs.clear.lines.Add(string(c.Key), c.Party, c.Load(), 1)
 	}
 	v.lapses(rs, r)
+	v.displaced(rs, r)
 	for _, m := range r.Muted {
 		rs.unless.lines.Add(string(m.Key), m.Party, m.Value, len(m.Value))
 	}

@@ -34,10 +34,11 @@ func (e *Engine) Copy() Copy {
 	s.Seen, s.SeenOf = e.seen.Save()
 	// The more episodes and windows there are, the less of each line is saved.
 	lines := &saved.Lines{Max: min(render.MaxLine, max(64, savedBytes/max(1, 2*e.limits.slots.Total()+e.limits.windows.Total())))}
+	share := e.displacedShare()
 	for _, rs := range e.order {
 		r := saved.Rule{Alert: rs.rule.Alert, Hash: rs.rule.Hash, CapturedNames: rs.rule.CapturedNames}
 		out := r
-		if !e.guard(rs, e.limits.losses.Now, func() { rs.save(&out, lines) }) {
+		if !e.guard(rs, e.limits.losses.Now, func() { rs.save(&out, lines); out.Displaced = rs.displaced.save(share) }) {
 			// Without its open episodes, a restart would end their alerts.
 			out = r
 			for _, ep := range rs.open {
@@ -50,11 +51,7 @@ func (e *Engine) Copy() Copy {
 	}
 	s.Closed = make([]saved.Closed, 0, len(e.journal.closed))
 	for _, t := range e.journal.closed {
-		s.Closed = append(s.Closed, saved.Closed{
-			Alert: t.Alert, Reason: string(t.Reason), Overflow: t.Overflow, Silent: t.Silent, Labels: t.Labels,
-			Starts: instant.Of(t.StartsAt), Fired: instant.Of(t.FiredAt), Newest: instant.Of(t.LastSeen),
-			Ends: instant.Of(t.EndsAt), Concluded: instant.Of(t.Concluded), Lines: t.Count, Party: t.Party, Moved: t.moved,
-		})
+		s.Closed = append(s.Closed, t.save())
 	}
 	s.DeletedPods, s.Departed = e.deletedPods.save(), e.departed.save()
 	return Copy{e, s, lines, slices.Clone(e.journal.closed), e.limits.losses.Now}
@@ -75,6 +72,15 @@ func (c Copy) Append(b []byte) ([]byte, error) {
 		}
 	}
 	return c.state.Append(b)
+}
+
+// save copies the last transition of an episode, without its texts.
+func (t *transition) save() saved.Closed {
+	return saved.Closed{
+		Alert: t.Alert, Reason: string(t.Reason), Overflow: t.Overflow, Silent: t.Silent, Labels: t.Labels,
+		Starts: instant.Of(t.StartsAt), Fired: instant.Of(t.FiredAt), Newest: instant.Of(t.LastSeen),
+		Ends: instant.Of(t.EndsAt), Concluded: instant.Of(t.Concluded), Lines: t.Count, Party: t.Party, Moved: t.moved,
+	}
 }
 
 // closedKey identifies an episode that was resolved.

@@ -54,11 +54,19 @@ type Rule struct {
 	Muted         []Entry[[]int64] `json:"muted,omitempty"`
 	Armed         []Armed          `json:"armed,omitempty"`
 	Overflow      *Overflow        `json:"overflow,omitempty"`
+	Displaced     []Displaced      `json:"displaced,omitempty"` // the one that was displaced last comes last
+}
+
+// Displaced is a notified alert that lost its place, until a clear line ends it.
+type Displaced struct {
+	Key     []byte `json:"k"` // of the clear lines that end it
+	Trigger int64  `json:"n"` // time of its newest trigger
+	Closed
 }
 
 // Empty reports whether nothing would be lost without the rule.
 func (r *Rule) Empty() bool {
-	return len(r.Open)+len(r.Windows)+len(r.Lapses)+len(r.Cleared)+len(r.Muted)+len(r.Armed) == 0 && r.Overflow == nil
+	return len(r.Open)+len(r.Windows)+len(r.Lapses)+len(r.Cleared)+len(r.Muted)+len(r.Armed)+len(r.Displaced) == 0 && r.Overflow == nil
 }
 
 // Episode is an episode that has not ended, or a lapse.
