@@ -194,6 +194,9 @@ func (c *cli) conclude(report replay.Report, account *inputs.Account, onAlert in
 	if err := checkInput(c.err, report, account); err != nil {
 		return err
 	}
+	if report.Omitted > 0 {
+		return fmt.Errorf("only the first %d of %d alerts are listed; scan parts of the input, or use fewer rules", len(report.Alerts), report.Fired())
+	}
 	if onAlert != 0 && len(report.Alerts) > 0 {
 		return exitCode(onAlert)
 	}
@@ -203,7 +206,7 @@ func (c *cli) conclude(report replay.Report, account *inputs.Account, onAlert in
 // summarize reports on stderr how much was read.
 func (c *cli) summarize(r replay.Report, loaded int, hitsOnly bool) {
 	if !hitsOnly {
-		fmt.Fprintf(c.err, "%d alerts from ", len(r.Alerts))
+		fmt.Fprintf(c.err, "%d alerts from ", r.Fired())
 	}
 	fmt.Fprintf(c.err, "%d matched lines; %d lines in %d inputs evaluated with %d rules\n", r.Hits, r.Lines, r.Inputs, loaded)
 	if r.Dropped > 0 {

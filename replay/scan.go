@@ -70,6 +70,9 @@ type Alert struct {
 	Fired time.Time
 }
 
+// Fired returns how many alerts fired.
+func (r *Report) Fired() int { return len(r.Alerts) + r.Omitted }
+
 // RuleReport counts what one rule did.
 type RuleReport struct {
 	Rule     *rules.Rule
@@ -83,7 +86,8 @@ type RuleReport struct {
 
 // Report is the outcome of a scan.
 type Report struct {
-	Alerts  []Alert // in order of firing
+	Alerts  []Alert // in order of firing, the first ones
+	Omitted int     // alerts beyond the bound
 	Rules   []RuleReport
 	Inputs  int
 	Lines   int64
@@ -205,6 +209,9 @@ func joinBounded(errs []error) error {
 	return errors.Join(errs...)
 }
 
+// maxAlerts bounds the alerts of a report, which are kept until its end.
+const maxAlerts = 5_000
+
 // notKept is the index of an open alert that is not in the report.
 const notKept = -1
 
@@ -225,6 +232,7 @@ type scanner struct {
 	pending       map[episodes.Fingerprint]bool // episodes
 	opened        map[string]int                // episodes by alert
 	notifications map[string]int                // notifications by alert
+	fired         map[string]int                // alerts by name
 }
 
 // newScanner makes a scanner. reads reports whether lines of such streams are read; nil:
@@ -232,7 +240,7 @@ type scanner struct {
 func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool) *scanner {
 	sc := &scanner{
 		opt: opt, alerts: map[episodes.Fingerprint]int{}, pending: map[episodes.Fingerprint]bool{},
-		opened: map[string]int{}, notifications: map[string]int{},
+		opened: map[string]int{}, notifications: map[string]int{}, fired: map[string]int{},
 	}
 	sc.session = newSession(target.Set, target.Program, time.Time{}, episodes.Config{
 		Redactor: opt.Redactor, Unlabelled: opt.Lenient, Identity: scanIdentity,
@@ -407,6 +415,7 @@ func (sc *scanner) trusted(hits []matcher.Hit) []matcher.Hit {
 
 // record stores the last state of each alert that the lines decide.
 func (sc *scanner) record(x episodes.Episode) {
+	sc.session.resolved = sc.session.resolved[:0]
 	if sc.ended && (x.StoppedLines() || x.Overflow && x.Rule.Silent > 0) && x.StartsAt.After(sc.report.End) {
 		return // nobody knows which lines followed
 	}
@@ -414,13 +423,19 @@ func (sc *scanner) record(x episodes.Episode) {
 	i, open := sc.alerts[x.Fingerprint]
 	switch {
 	case x.State == episodes.StateFiring && !open:
+		sc.fired[x.Alert]++
+		if len(sc.report.Alerts) == maxAlerts {
+			sc.report.Omitted++
+			sc.alerts[x.Fingerprint] = notKept
+			return
+		}
 		sc.alerts[x.Fingerprint] = len(sc.report.Alerts)
 		sc.report.Alerts = append(sc.report.Alerts, Alert{Episode: x, Fired: x.FiredAt})
-	case x.State == episodes.StateFiring:
+	case x.State == episodes.StateFiring && i != notKept:
 		sc.report.Alerts[i].Episode = x
 	case x.State == episodes.StateResolved && open:
 		delete(sc.alerts, x.Fingerprint)
-		if !sc.ended || !x.EndsAt.After(sc.report.End) {
+		if i != notKept && (!sc.ended || !x.EndsAt.After(sc.report.End)) {
 			sc.report.Alerts[i].Episode = x
 		}
 	}
@@ -479,13 +494,9 @@ func (sc *scanner) finish() {
 		s.settle(next)
 	}
 	sc.findUndecided()
-	alerts := map[string]int{}
-	for _, a := range sc.report.Alerts {
-		alerts[a.Episode.Alert]++
-	}
 	for _, st := range s.engine.Stats(s.now).Rules {
 		sc.report.Rules = append(sc.report.Rules, RuleReport{
-			Rule: st.Rule, Lines: st.Matches, Alerts: alerts[st.Rule.Alert],
+			Rule: st.Rule, Lines: st.Matches, Alerts: sc.fired[st.Rule.Alert],
 			Episodes: sc.opened[st.Rule.Alert], Notifications: sc.notifications[st.Rule.Alert],
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"crowsnest/rules/internal/expr"
 	"crowsnest/rules/rulefiles"
 	"crowsnest/rules/versions"
 	"crowsnest/strictyaml"
@@ -15,10 +14,6 @@ import (
 
 // maxRules bounds the rules of all packs.
 const maxRules = 5000
-
-// maxInstructions bounds the regular expressions of a file together. A file of 1 MiB without
-// repetitions has fewer.
-const maxInstructions = 2_000_000
 
 // Document is one parsed file: a pack or overrides. It is immutable.
 type Document struct {
@@ -120,17 +115,21 @@ func (d *Document) parsePack(doc *strictyaml.Document, data []byte, released boo
 	if !d.checkRuleCount(data) {
 		return
 	}
-	seen, decoded, size := map[string]form{}, len(d.problems), 0
+	seen, decoded := map[string]form{}, len(d.problems)
+	var work budget
+	next := nextRules(p.Rules)
+	line := 0 // of the rule before
 	for i := range p.Rules {
 		f := newForm(p, &p.Rules[i], d.file)
 		if !f.decoded() {
 			continue
 		}
+		f.next, f.shares = next[i], f.Keys.At.Line == line || f.Keys.At.Line == next[i].Line
+		line = f.Keys.At.Line
 		f.released = released
 		f.assign(d.problems[:decoded])
-		if size += f.size(); size > maxInstructions {
-			d.errorAt(f.at, "too-costly", fmt.Sprintf("the regular expressions up to this rule have more than %d instructions together", maxInstructions),
-				"use smaller repetitions, or load fewer rules")
+		if problem, fix := work.add(f.expressions()); problem != "" {
+			d.errorAt(f.at, "too-costly", problem, fix)
 			return
 		}
 		rule, problems := compileSafely(f)
@@ -147,6 +146,19 @@ func (d *Document) parsePack(doc *strictyaml.Document, data []byte, released boo
 	}
 }
 
+// nextRules returns, for each rule, the position of the next one that is a mapping.
+func nextRules(all []RuleSyntax) []strictyaml.Pos {
+	out := make([]strictyaml.Pos, len(all))
+	var next strictyaml.Pos
+	for i := range slices.Backward(all) {
+		out[i] = next
+		if at := all[i].Keys.At; !at.IsZero() {
+			next = at
+		}
+	}
+	return out
+}
+
 // assign sets the rule's name in the problems found while decoding it.
 func (f *form) assign(problems Problems) {
 	if len(problems) == 0 {
@@ -158,45 +170,6 @@ func (f *form) assign(problems Problems) {
 			p.Rule = f.Alert
 		}
 	}
-}
-
-// size returns the number of instructions of the rule's regular expressions.
-func (f *form) size() (n int) {
-	parts := []*Parts{}
-	if f.Match != nil {
-		parts = append(parts, &f.Match.Parts)
-	}
-	for i := range f.Sequence {
-		parts = append(parts, &f.Sequence[i].Parts)
-	}
-	if f.Clear != nil {
-		parts = append(parts, &f.Clear.Parts)
-	}
-	if f.Unless != nil {
-		parts = append(parts, &f.Unless.Parts)
-	}
-	for _, p := range parts {
-		n += p.size()
-	}
-	return n
-}
-
-func (p *Parts) size() (n int) {
-	if p.Regex != "" {
-		n = expr.Size(p.Regex)
-	}
-	for _, v := range p.Field {
-		if len(v) > 1 && v[0] == '~' {
-			n += expr.Size(v[1:])
-		}
-	}
-	for i := range p.Any {
-		n += p.Any[i].size()
-	}
-	if p.Not != nil {
-		n += p.Not.size()
-	}
-	return n
 }
 
 // checkHeader checks the parts of `pack` that do not depend on other files.

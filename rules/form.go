@@ -16,6 +16,8 @@ import (
 type form struct {
 	RuleSyntax
 	at         strictyaml.Pos // of `- alert:`
+	next       strictyaml.Pos // of the next rule; zero if there is none
+	shares     bool           // another rule is on the first line of this one
 	pack, file string
 	// labelKeys and annotationKeys map each name to the keys of the mapping that states it:
 	// the rule, the defaults, or an override.
@@ -110,6 +112,9 @@ func (f *form) duplicate(other *form) Problem {
 func (f *form) lines() (from, to int) {
 	start := f.Keys.At
 	last := start.LastLine()
+	if !f.next.IsZero() {
+		last = max(start.Line, f.next.Line-1)
+	}
 	for n := start.Line + 1; n <= last; n++ {
 		text := start.LineText(n)
 		trimmed := strings.TrimLeft(text, " ")
@@ -125,6 +130,9 @@ func (f *form) lines() (from, to int) {
 // source returns the rule's text without its tests and its indentation.
 func (f *form) source() string {
 	start := f.Keys.At
+	if f.shares {
+		return strings.TrimRight(start.Until(f.next), " \t\r,") + "\n"
+	}
 	from, to := f.lines()
 	var lines []string
 	for n := from; n <= to; n++ {

@@ -28,8 +28,10 @@ func (c *matcherCompiler) selector(text string, keys *strictyaml.Keys, name stri
 	}
 	ms := s.Matchers()
 	for _, m := range ms {
-		i := slices.IndexFunc(ms, func(o selector.Matcher) bool { return o.Name == m.Name && !o.Matches(m.Value) })
-		if m.Op == selector.Equal && i >= 0 {
+		if m.Op != selector.Equal {
+			continue
+		}
+		if i := slices.IndexFunc(ms, func(o selector.Matcher) bool { return o.Name == m.Name && !o.Matches(m.Value) }); i >= 0 {
 			c.errorAt(at, "never", fmt.Sprintf("no stream satisfies both %s and %s", m, ms[i]), "remove one of them")
 			return s, false
 		}

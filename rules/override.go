@@ -19,10 +19,17 @@ func (d *Document) parseOverrides(doc *strictyaml.Document) {
 	if len(o.Overrides) == 0 && o.Keys.Good("overrides") {
 		d.errorAt(o.Keys.Key("overrides"), "empty-value", "there are no overrides", "add one, or remove the file")
 	}
+	var work budget
 	for i := range o.Overrides {
-		if e := &o.Overrides[i]; !e.Keys.At.IsZero() {
-			d.checkOverride(e)
+		e := &o.Overrides[i]
+		if e.Keys.At.IsZero() {
+			continue
 		}
+		if problem, fix := work.add(e.expressions()); problem != "" {
+			d.errorAt(e.Keys.At, "too-costly", problem, fix)
+			return
+		}
+		d.checkOverride(e)
 	}
 }
 

@@ -226,7 +226,7 @@ func TestAllowEmpty(t *testing.T) {
 
 // TestHostile: input designed to be expensive is refused.
 func TestHostile(t *testing.T) {
-	bomb := "loose:\n- &a x\n" + strings.Repeat("- *a\n", 200_000)
+	bomb := "loose:\n- &a x\n" + strings.Repeat("- *a\n", 150_000)
 	nested := "loose: " + strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
 	f := func(text, check string) {
 		t.Helper()
@@ -237,7 +237,11 @@ func TestHostile(t *testing.T) {
 	}
 	f(bomb, "anchor")
 	f(nested, "wrong-type")
-	f("text: "+strings.Repeat("[", 500_000), "yaml-syntax")
+	f("text: "+strings.Repeat("[", 150_000), "yaml-syntax")
+	f("text: "+strings.Repeat("[", MaxValues), "too-large")
+	f("list: ["+strings.Repeat("1,", MaxValues)+"]\n", "too-large")
+	f("loose:\n"+strings.Repeat("-\n", MaxValues), "too-large")
+	f("loose:\n- &a x\n"+strings.Repeat("- *a\n", MaxValues), "too-large")
 	f(strings.Repeat("- ", 9000)+"a", "wrong-type")
 	f("text: \""+strings.Repeat("\\u0041", 100_000), "yaml-syntax")
 }

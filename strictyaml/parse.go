@@ -18,6 +18,8 @@ import (
 const (
 	DefaultMaxBytes = 1 << 20
 	maxDepth        = 64
+	// MaxValues is how many values a file may have: each needs hundreds of bytes of memory.
+	MaxValues = 200_000
 	// maxAliased is how many values the aliases in a file may expand to.
 	maxAliased = 100_000
 	// maxProblems is how many problems of a file are reported.
@@ -88,6 +90,9 @@ func Parse(file string, data []byte, opt Options) (*Document, Problems) {
 	src := newSource(file, data)
 	if ps := src.checkBytes(); ps != nil {
 		return nil, ps
+	}
+	if at := TooManyAt(data); at >= 0 {
+		return nil, Problems{src.pos(at).Problem(Error, "too-large", fmt.Sprintf("the file has more than %d values", MaxValues), "split it")}
 	}
 	root, ps := src.parse()
 	if ps != nil {
@@ -166,6 +171,29 @@ func (s *source) checkBytes() Problems {
 		i += width
 	}
 	return nil
+}
+
+// TooManyAt returns the offset at which YAML has more than MaxValues values, -1 if it has
+// fewer. It does not parse the text: it counts the characters that begin and separate
+// values, wherever they are.
+func TooManyAt(data []byte) int {
+	n := 0
+	for i, c := range data {
+		switch c {
+		case ',', '[', '{':
+			n++
+		case ':', '-', '?':
+			if i+1 == len(data) || data[i+1] == ' ' || data[i+1] == '\n' || data[i+1] == '\r' {
+				n++
+			}
+		default:
+			continue
+		}
+		if n > MaxValues {
+			return i
+		}
+	}
+	return -1
 }
 
 // whole returns a problem of the file as a whole.

@@ -221,6 +221,19 @@ func (p Pos) LineText(n int) string {
 	return p.src.line(n)
 }
 
+// Until returns the text of the line of p from there on, up to q if that is on the same line.
+func (p Pos) Until(q Pos) string {
+	if p.src == nil {
+		return ""
+	}
+	text := p.src.lineBytes(p.Line)
+	end := len(text)
+	if q.Line == p.Line {
+		end = min(end, q.Column-1)
+	}
+	return string(text[min(p.Column-1, end):end])
+}
+
 // End returns the position of the last byte of the file that is not white space.
 func (p Pos) End() Pos {
 	if p.src == nil {

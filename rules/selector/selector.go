@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"crowsnest/internal/literals"
+	"crowsnest/rules/internal/expr"
 )
 
 // Op is the operator of a label matcher.
@@ -68,6 +69,16 @@ type Selector struct {
 // written.
 func (s Selector) Matchers() []Matcher {
 	return slices.Clone(s.matchers)
+}
+
+// Size returns about how many instructions the regular expressions have.
+func (s Selector) Size() (n int) {
+	for _, m := range s.matchers {
+		if m.re != nil {
+			n += expr.Size(m.Value)
+		}
+	}
+	return n
 }
 
 // Equal reports whether both selectors have the same conditions in the same order.

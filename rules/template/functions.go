@@ -86,12 +86,13 @@ func (c *checker) admit(f call) (fix string, err error) {
 	case len(pattern) > maxPattern:
 		return "make it shorter", fmt.Errorf("has a pattern longer than %d bytes", maxPattern)
 	}
+	// Compiling a pattern takes memory in proportion to its size.
+	if c.program += expr.Size(pattern); c.program > maxProgram {
+		return "use simpler patterns, with smaller repetitions", fmt.Errorf("has a pattern that makes the template too costly (%d instructions, at most %d)", c.program, maxProgram)
+	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
 		return expr.Fix(pattern), fmt.Errorf("has a pattern that is not a regular expression: %s", expr.Reason(err))
-	}
-	if c.program += expr.Size(pattern); c.program > maxProgram {
-		return "use simpler patterns, with smaller repetitions", fmt.Errorf("has a pattern that makes the template too costly (%d instructions, at most %d)", c.program, maxProgram)
 	}
 	c.regexes[pattern] = re
 	return "", nil

@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"crowsnest/strictyaml"
 )
 
 // MaxObject bounds the bytes of one object. etcd refuses objects of more than 1.5 MiB.
@@ -37,8 +39,11 @@ func (r *Rest) broken(err error) {
 	}
 }
 
-// errLarge is the reason for an object that is not read.
-var errLarge = fmt.Errorf("an object has more than %d MiB", MaxObject>>20)
+// Reasons for objects that are not read.
+var (
+	errLarge = fmt.Errorf("an object has more than %d MiB", MaxObject>>20)
+	errMany  = fmt.Errorf("an object has more than %d values", strictyaml.MaxValues)
+)
 
 // Each calls f with each object of a file in its order. What follows damage in JSON cannot
 // be read. It returns an error only if r does.

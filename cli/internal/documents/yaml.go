@@ -8,6 +8,8 @@ import (
 	"io"
 
 	"sigs.k8s.io/yaml"
+
+	"crowsnest/strictyaml"
 )
 
 // yamlReader cuts a file into documents, and lists into items, by the lines that begin
@@ -86,6 +88,10 @@ func (r *yamlReader) end() {
 		return
 	}
 	if !hasContent(chunk) {
+		return
+	}
+	if strictyaml.TooManyAt(chunk) >= 0 {
+		r.list.rest.broken(errMany)
 		return
 	}
 	in, err := yaml.YAMLToJSON(chunk)

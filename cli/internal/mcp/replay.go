@@ -131,7 +131,7 @@ func (s *Server) replayed(made *casefile.Case, report replay.Report, basis strin
 	for _, f := range made.Failures {
 		all = append(all, alertOf(f))
 	}
-	out := &replayOut{Total: len(report.Alerts), Rules: []Replayed{}, Lines: report.Lines, Tried: made.Evidence.Rules}
+	out := &replayOut{Total: report.Fired(), Rules: []Replayed{}, Lines: report.Lines, Tried: made.Evidence.Rules}
 	for _, r := range report.Rules {
 		if r.Lines > 0 || r.Alerts > 0 {
 			out.Rules = append(out.Rules, Replayed{Rule: r.Rule.Alert, Lines: r.Lines, Episodes: r.Episodes, Alerts: r.Alerts})

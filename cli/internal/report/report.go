@@ -159,7 +159,7 @@ func earliest(a, b time.Time) time.Time {
 }
 
 func totals(s Side) Totals {
-	t := Totals{Name: redact.Sanitise(s.Name), Rules: len(s.Report.Rules), Matched: s.Report.Hits, Alerts: len(s.Report.Alerts)}
+	t := Totals{Name: redact.Sanitise(s.Name), Rules: len(s.Report.Rules), Matched: s.Report.Hits, Alerts: s.Report.Fired()}
 	for _, r := range s.Report.Rules {
 		t.Notifications += r.Notifications
 	}

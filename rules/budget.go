@@ -1,0 +1,110 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"crowsnest/rules/internal/expr"
+	"crowsnest/rules/selector"
+)
+
+// Bounds of the regular expressions of a file together. A file of 1 MiB without repetitions
+// has fewer instructions.
+const (
+	maxInstructions = 2_000_000
+	maxClasses      = 1_000 // costly classes, as in expr.Classes
+)
+
+// budget sums up what the regular expressions of a file cost before any of them is
+// compiled: a file that takes longer than a second is refused.
+type budget struct{ instructions, classes int }
+
+// expressions are the texts of a rule or an override that contain regular expressions.
+type expressions struct {
+	patterns, selectors, templates []string
+}
+
+// add returns the problem and its fix if the file exceeds its bounds with w.
+func (b *budget) add(w expressions) (problem, fix string) {
+	for _, p := range w.patterns {
+		b.classes += expr.Classes(p)
+	}
+	for _, s := range w.selectors {
+		b.classes += expr.QuotedClasses(s)
+	}
+	for _, t := range w.templates {
+		if strings.Contains(t, "reReplaceAll") {
+			b.classes += expr.QuotedClasses(t)
+		}
+	}
+	if b.classes > maxClasses {
+		return fmt.Sprintf("the regular expressions up to here have more than %d Unicode classes together, such as \\pL", maxClasses),
+			`use \w or [a-z] where the text is ASCII, or split the file`
+	}
+	for _, p := range w.patterns {
+		b.instructions += expr.Size(p)
+	}
+	for _, text := range w.selectors {
+		if s, err := selector.Parse(text); err == nil {
+			b.instructions += s.Size()
+		}
+	}
+	if b.instructions > maxInstructions {
+		return fmt.Sprintf("the regular expressions up to here have more than %d instructions together", maxInstructions),
+			"use smaller repetitions, or load fewer rules"
+	}
+	return "", ""
+}
+
+// expressions returns those of the rule.
+func (f *form) expressions() expressions {
+	w := expressions{selectors: []string{f.From}, templates: slices.Concat(slices.Collect(maps.Values(f.Annotations)), []string{f.Remediation.Summary}, f.Remediation.Steps)}
+	if f.Match != nil {
+		w.add(&f.Match.Parts, "")
+	}
+	for i := range f.Sequence {
+		w.add(&f.Sequence[i].Parts, f.Sequence[i].From)
+	}
+	if f.Clear != nil {
+		w.add(&f.Clear.Parts, f.Clear.From)
+	}
+	if f.Unless != nil {
+		w.add(&f.Unless.Parts, f.Unless.From)
+	}
+	return w
+}
+
+// expressions returns those of the override.
+func (e *OverrideSyntax) expressions() (w expressions) {
+	if u := e.AddUnless; u != nil {
+		w.add(&u.Parts, u.From)
+	}
+	if s := e.Set; s != nil {
+		w.templates = slices.Collect(maps.Values(s.Annotations))
+		w.selectors = append(w.selectors, s.From)
+	}
+	return w
+}
+
+// add adds a matcher and its selector.
+func (w *expressions) add(p *Parts, from string) {
+	if from != "" {
+		w.selectors = append(w.selectors, from)
+	}
+	if p.Regex != "" {
+		w.patterns = append(w.patterns, p.Regex)
+	}
+	for _, v := range p.Field {
+		if len(v) > 1 && v[0] == '~' {
+			w.patterns = append(w.patterns, v[1:])
+		}
+	}
+	for i := range p.Any {
+		w.add(&p.Any[i].Parts, "")
+	}
+	if p.Not != nil {
+		w.add(&p.Not.Parts, "")
+	}
+}
