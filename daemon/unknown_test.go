@@ -62,7 +62,7 @@ func TestUnknownFailure(t *testing.T) {
 	require.Len(t, u.Failures, 1)
 	require.Equal(t, "alert", u.Failures[0].State)
 	require.Equal(t, "persists", u.Failures[0].Why)
-	require.Equal(t, "shop/md-0-a", u.Failures[0].Object)
+	require.EqualValues(t, "shop/md-0-a", u.Failures[0].Object)
 	code, page := s.get("/unknown")
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, page, "quota of the project is used up")

@@ -50,7 +50,7 @@ func parsePage(files func() assets, name string) *template.Template {
 	t := template.New("layout.html").Funcs(template.FuncMap{
 		"ago": agoTime, "since": sinceTime, "when": whenTime, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "host": hostOfLink, "join": strings.Join,
 		"count": text.Digits, "number": number, "health": healthText, "span": span, "asset": func(name string) string { return files().url(name) },
-		"pending": pendingText, "plural": plural, "capital": capital, "state": stateText, "tame": tame, "lower": strings.ToLower, "breakable": breakable, "yaml": highlightYAML, "hours": silenceSpan,
+		"pending": pendingText, "plural": plural, "capital": capital, "state": stateText, "tame": func(text any) string { return tame(fmt.Sprint(text)) }, "lower": strings.ToLower, "breakable": breakable, "yaml": highlightYAML, "hours": silenceSpan,
 		"weekday": weekday, "int64": func(n int) int64 { return int64(n) },
 		"nest": func(p page, x any) nested { return nested{p, x} },
 	})
