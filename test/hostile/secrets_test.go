@@ -9,15 +9,19 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/redact"
 	"crowsnest/test/plant"
 )
 
@@ -123,6 +127,27 @@ func plantAll(t *testing.T, rnd *rand.Rand) []planted {
 	}
 	require.GreaterOrEqual(t, secrets, 1000)
 	t.Logf("%d secrets of %d kinds in %d lines", secrets, len(kinds), len(all))
+	return append(all, plantFresh(rnd, func(i int, text string) string {
+		return wraps[i%len(wraps)](fmt.Sprintf("planted n=%d %s", len(all)+i, text))
+	})...)
+}
+
+// plantFresh returns the lines with kinds of [plant.FreshLists], each in one encoding, from which
+// the redactor hides the secret.
+func plantFresh(rnd *rand.Rand, wrap func(i int, text string) string) (all []planted) {
+	r := redact.New(nil)
+	for _, list := range plant.FreshLists {
+		for i, k := range list.Kinds(rnd) {
+			if i%3 != 0 {
+				continue
+			}
+			text := plant.FreshEncodings[i%len(plant.FreshEncodings)].Encode(k)
+			line := wrap(len(all), strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(text))
+			if !k.Leaks(line, r.String(line)) {
+				all = append(all, planted{line, []string{k.Secret}})
+			}
+		}
+	}
 	return all
 }
 
@@ -235,8 +260,9 @@ func decoded(text string) string {
 }
 
 // TestSecretsDoNotLeave: of a thousand secrets in lines that rules match, none
-// appears in an alert, on a page, in a metric, in the log, in the state or in
-// the output of the other commands.
+// appears in an alert, on a page, in a metric, in the log, in the state, in a case
+// file, in what a language model gets, or in the output of the other commands. Nor does one
+// of lines that no rule matches.
 func TestSecretsDoNotLeave(t *testing.T) {
 	d := newVictim(t, true, map[string]string{"secrets.yaml": secretRules})
 	rnd := rand.New(rand.NewPCG(7, 20))
@@ -259,6 +285,15 @@ func TestSecretsDoNotLeave(t *testing.T) {
 		lines++
 	}
 	require.NoError(t, c.Err)
+	unknown := plantFresh(rnd, func(i int, text string) string {
+		return fmt.Sprintf(`E0101 12:00:00.000000 1 a.go:%d] "Failed to reach the store" err=%q namespace="shop"`, i, text)
+	})
+	other := d.container("kube-system", "store-0", "store", time.Minute)
+	for _, p := range unknown {
+		other.Write("stderr", p.line)
+		lines++
+	}
+	require.NoError(t, other.Err)
 	d.start()
 	d.hasRead(lines)
 	d.eventually("the alerts of the lines arrive", func() bool {
@@ -267,9 +302,10 @@ func TestSecretsDoNotLeave(t *testing.T) {
 			got["RestDistinct"] == 1 && got["RestInSequence"] == 1
 	})
 
-	n := newNeedles(append(all, planted{"the configuration", []string{password}}))
+	n := newNeedles(slices.Concat(all, unknown, []planted{{"the configuration", []string{password}}}))
 	d.shown(n)
-	for _, kind := range []string{"alerts", "episodes", "rules", "sources"} {
+	d.told(n)
+	for _, kind := range []string{"alerts", "episodes", "rules", "sources", "history", "unknown"} {
 		for _, form := range []string{"text", "json"} {
 			n.requireNone(t, "get "+kind, d.command("", "get", kind, "--url", "http://"+d.Addr, "-o", form))
 		}
@@ -289,20 +325,12 @@ func (d *victim) shown(n *needles) {
 	}
 	n.requireNone(t, "alerts", alerts.String())
 	paths := []string{
-		"/", "/rules", "/sources", "/status", "/metrics", "/api/v1/alerts", "/api/v1/episodes", "/api/v1/rules", "/api/v1/sources",
+		"/", "/rules", "/sources", "/status", "/metrics", "/unknown", "/api/v1/unknown", "/api/v1/alerts", "/api/v1/episodes", "/api/v1/rules", "/api/v1/sources",
 		"/api/v1/status/config", "/api/v1/status/flags", "/api/v1/status/runtimeinfo", "/api/v1/status/buildinfo", "/-/ready", "/-/healthy",
 	}
-	var list struct {
-		Data struct {
-			Episodes []struct {
-				Fingerprint, Alert string
-			}
-		}
-	}
-	require.NoError(t, json.Unmarshal([]byte(d.page("/api/v1/episodes")), &list))
-	for i, e := range list.Data.Episodes {
+	for i, f := range d.fingerprints() {
 		if i%80 == 0 {
-			paths = append(paths, "/episodes/"+e.Fingerprint, "/api/v1/episodes/"+e.Fingerprint)
+			paths = append(paths, "/episodes/"+f, "/api/v1/episodes/"+f)
 		}
 	}
 	require.Greater(t, len(paths), 50)
@@ -312,6 +340,52 @@ func (d *victim) shown(n *needles) {
 	for _, path := range paths {
 		n.requireNone(t, path, d.page(path))
 	}
+}
+
+// fingerprints returns those of all episodes.
+func (d *victim) fingerprints() (all []string) {
+	d.t.Helper()
+	var list struct {
+		Data struct {
+			Episodes []struct{ Fingerprint string }
+		}
+	}
+	require.NoError(d.t, json.Unmarshal([]byte(d.page("/api/v1/episodes")), &list))
+	for _, e := range list.Data.Episodes {
+		all = append(all, e.Fingerprint)
+	}
+	require.NotEmpty(d.t, all)
+	return all
+}
+
+// told checks case files, and the answers of the Model Context Protocol.
+func (d *victim) told(n *needles) {
+	t := d.t
+	t.Helper()
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).
+		Connect(t.Context(), &mcp.CommandTransport{Command: exec.Command(binary, "mcp", "--url", "http://"+d.Addr)}, nil)
+	require.NoError(t, err)
+	call := func(tool string, arguments map[string]any) {
+		answer, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+		require.NoError(t, err)
+		require.False(t, answer.IsError, "%s: %v", tool, answer.Content)
+		b, err := json.Marshal(answer)
+		require.NoError(t, err)
+		n.requireNone(t, "mcp "+tool, string(b))
+	}
+	call("alerts", nil)
+	call("coverage", nil)
+	for i, f := range d.fingerprints() {
+		if i%600 != 0 {
+			continue
+		}
+		for _, form := range []string{"json", "html", "markdown"} {
+			n.requireNone(t, "case "+form, d.command("", "case", "--url", "http://"+d.Addr, "-o", form, f))
+		}
+		call("episode", map[string]any{"fingerprint": f})
+		call("case", map[string]any{"fingerprint": f})
+	}
+	require.NoError(t, session.Close())
 }
 
 // kept checks the files of a stopped daemon.
@@ -342,7 +416,7 @@ func (d *victim) scanned(n *needles, log string, all []planted) {
 	t.Helper()
 	pack := filepath.Join(d.Dir, "secrets.yaml")
 	for _, args := range [][]string{
-		{"scan", "-o", "text"}, {"scan", "-o", "jsonl"}, {"scan", "--hits", "-o", "jsonl"}, {"replay", "-o", "json"},
+		{"scan", "-o", "text"}, {"scan", "-o", "jsonl"}, {"scan", "--hits", "-o", "jsonl"}, {"replay", "-o", "json"}, {"case", "-o", "json"},
 	} {
 		out := d.command("", append(args, "--rules", pack, log)...)
 		require.NotEmpty(t, out)
