@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"crowsnest/redact"
 	"github.com/stretchr/testify/require"
+
+	"crowsnest/redact"
 )
 
 // wording returns a pattern of one line.
