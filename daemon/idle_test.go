@@ -20,11 +20,13 @@ import (
 
 	"crowsnest/daemon/config"
 	"crowsnest/rules"
+	"crowsnest/sources/events"
 	"crowsnest/sources/files"
 	"crowsnest/sources/journal"
 	"crowsnest/sources/kubelet"
 	"crowsnest/sources/kubernetes"
 	"crowsnest/sources/loki"
+	"crowsnest/sources/objects"
 	"crowsnest/sources/stdin"
 	"crowsnest/test/fakekube"
 	"crowsnest/test/fakeloki"
@@ -119,7 +121,22 @@ func idleCases() []idleCase {
 		{"a namespace without pods", "kubernetes", "no_logs", func(*testing.T, *ship) func(*config.Config) {
 			return only(&kubernetes.Config{Namespaces: []string{"taem-a"}, Transport: fakekube.New()})
 		}},
-		{"no journal", "journal", "not_installed", func(_ *testing.T, s *ship) func(*config.Config) {
+		{"a kind without objects", "objects", "no_logs", func(*testing.T, *ship) func(*config.Config) {
+			api := fakekube.New()
+			api.Break(func(r *http.Request) *http.Response {
+				if r.URL.Path != "/api/v1" {
+					return nil
+				}
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"resources":[{"name":"nodes","kind":"Node"}]}`))}
+			})
+			return only(&objects.Config{Kinds: []string{"nodes"}, Transport: api})
+		}},
+		{"a namespace without Events", "events", "no_lines", func(_ *testing.T, s *ship) func(*config.Config) {
+			s.rules.Write("a.yaml", strings.Replace(strings.Replace(rulefolder.Pack("a", "A", "text of a"),
+				`{container="syncer"}`, `{component="events"}`, 1), "container: syncer", "component: events", 1))
+			return only(&events.Config{Namespaces: []string{"taem-a"}, Transport: fakekube.New()})
+		}},
+		{"an empty folder of the journal", "journal", "not_installed", func(_ *testing.T, s *ship) func(*config.Config) {
 			s.rules.Write("a.yaml", strings.Replace(strings.Replace(rulefolder.Pack("a", "A", "text of a"),
 				`{container="syncer"}`, `{unit="a.service"}`, 1), "container: syncer", "unit: a.service", 1))
 			return only(&journal.Config{Dirs: []string{s.dir}})
@@ -165,6 +182,47 @@ func TestSeesNothing(t *testing.T) {
 				}
 				s.start()
 				requireIdle(t, s, logged, c)
+			})
+		}
+	})
+}
+
+// Whoever may not read what it is configured to read is blind, and says what to grant.
+func TestMayNotRead(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	refuses := func() *fakekube.Server {
+		api := fakekube.New()
+		api.Break(func(*http.Request) *http.Response { return fakekube.Answer(http.StatusForbidden, "forbidden") })
+		return api
+	}
+	t.Run("cases", func(t *testing.T) {
+		for source, settings := range map[string]any{
+			"events":     &events.Config{Transport: refuses()},
+			"objects":    &objects.Config{Kinds: []string{"nodes"}, Transport: refuses()},
+			"kubernetes": &kubernetes.Config{Transport: refuses()},
+		} {
+			t.Run(source, func(t *testing.T) {
+				t.Parallel()
+				s := oneOfShips(t)
+				s.cfg = func(c *config.Config) {
+					c.Global.BlindAfter = time.Second
+					only(settings)(c)
+				}
+				s.start()
+				s.eventually(func() bool {
+					said := ""
+					require.NotContains(t, coverageOf(t, s), "full")
+					s.am.mu.Lock()
+					defer s.am.mu.Unlock()
+					for _, p := range s.am.posts {
+						require.NotEqual(t, "CrowsnestHeartbeat", p.Labels["alertname"])
+						if p.Labels["alertname"] == "CrowsnestBlind" && p.Labels["source"] == source {
+							said = p.Annotations["description"]
+						}
+					}
+					return strings.Contains(said, "not allowed")
+				}, "it is blind, and says what to grant")
+				require.Contains(t, coverageOf(t, s), "not seen: "+source)
 			})
 		}
 	})

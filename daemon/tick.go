@@ -274,7 +274,7 @@ func (d *Daemon) readings() map[string]monitor.Reading {
 		case sources.MultiSource: // its members match lines
 			out[s.Name()] = monitor.Reading{}
 		default:
-			out[s.Name()] = monitor.Reading{Logs: d.kinds[i].Logs, Serves: s.Serves}
+			out[s.Name()] = monitor.Reading{Logs: d.kinds[i].Logs, Lines: d.kinds[i].Logs || d.kinds[i].Lines, Serves: s.Serves}
 		}
 	}
 	return out

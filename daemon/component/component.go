@@ -28,6 +28,8 @@ type Kind struct {
 	// Logs marks sources whose silence since their first start is suspicious: every log has
 	// lines. Loki proves by itself that its streams have some.
 	Logs bool
+	// Lines marks other sources of which that is true.
+	Lines bool
 	// Filtered marks sources that read only lines that a rule may match.
 	Filtered bool
 	// Streams returns the labels that streams of a source can have; nil: any.

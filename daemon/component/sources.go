@@ -116,7 +116,7 @@ func objectsKind() Kind {
 
 func eventsKind() Kind {
 	return Kind{
-		Key: "events", Help: "Kubernetes Events, as lines of a log.", Settings: events.Config{},
+		Key: "events", Help: "Kubernetes Events, as lines of a log.", Lines: true, Settings: events.Config{},
 		Losses: losses("events_expired", "events_unreadable"),
 		Streams: func(p Part) []Labels {
 			fixed := map[string]string{}

@@ -19,8 +19,8 @@ const rulesEvery = 15 * time.Second
 
 // Reading is what the daemon knows about a source besides its status.
 type Reading struct {
-	// Logs means that the source reads logs, which have lines.
-	Logs bool
+	// Logs means that the source reads logs, and Lines that it has lines before long.
+	Logs, Lines bool
 	// Serves reports whether the source can have streams that a selector selects; nil means
 	// any.
 	Serves func(rules.Selector) bool
@@ -44,7 +44,7 @@ var idleFixes = map[sources.IdleReason]string{
 	sources.IdleNotInstalled: "Install what the source watches, or remove the source from the configuration.",
 	sources.IdleNoLogs:       "Correct what the source selects: folder, paths, include, exclude, namespaces, selector or tenant. `crowsnest get sources` shows what it reads.",
 	sources.IdleUnreadable:   "Let the source read the files themselves. With cri-dockerd the logs in /var/log/pods are links, so read /var/lib/docker/containers/*/*-json.log with the source files.",
-	sources.IdleNoLines:      "Check that the programs write to these logs. If they are silent for a long time by design, silence this alert. The first line resolves it, and it does not fire again.",
+	sources.IdleNoLines:      "Check what the source selects, and that the programs write to these logs. If they are silent for a long time by design, silence this alert. The first line resolves it, and it does not fire again.",
 	sources.IdleNoRules:      "Correct the selectors of the rules, rules.scope and rules.infrastructure_namespaces, enable rules, or remove the source from the configuration.",
 }
 
@@ -68,7 +68,7 @@ func (a *Alerts) explainIdle(now time.Time, st State, status []sources.Status) {
 		if x := a.idleBecause(now, st, *s); x != (idle{}) {
 			s.Idle, s.IdleReason = x.why, x.reason
 		} else if s.Idle == "" {
-			waiting = st.Readings[s.Name].Logs && !a.hadLines(*s)
+			waiting = st.Readings[s.Name].Lines && !a.hadLines(*s)
 		}
 		if s.Idle == "" && !waiting {
 			if _, was := a.idle[s.Name]; was {
@@ -83,7 +83,10 @@ func (a *Alerts) explainIdle(now time.Time, st State, status []sources.Status) {
 			a.idle[s.Name], a.changed = now, true
 		}
 		if waiting && a.longSince(now, since) {
-			s.Idle, s.IdleReason = fmt.Sprintf("none of its logs (%d) has ever had a line", len(s.Streams)), sources.IdleNoLines
+			s.Idle, s.IdleReason = "it has never had a line", sources.IdleNoLines
+			if n := len(s.Streams); n > 0 {
+				s.Idle = fmt.Sprintf("none of its logs (%d) has ever had a line", n)
+			}
 		}
 		if s.Idle != "" {
 			a.why[s.Name] = idle{s.IdleReason, s.Idle}

@@ -130,6 +130,9 @@ func (s *Source) Status() sources.Status {
 	st := s.status
 	st.Errors, st.Losses = maps.Clone(st.Errors), maps.Clone(st.Losses)
 	st.LeftOut = s.room.leftOutOf()
+	if st.Up && st.Idle == "" && s.room.used == 0 && len(st.LeftOut) == 0 {
+		st.Idle, st.IdleReason = "the API server has no object of the kinds, or none that may be listed; correct kinds", sources.IdleNoLogs
+	}
 	for _, key := range slices.SortedFunc(maps.Keys(s.streams), streamKey.compare) {
 		st.Streams = append(st.Streams, s.streams[key].status)
 	}
