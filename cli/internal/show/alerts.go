@@ -59,7 +59,7 @@ func AlertLine(w io.Writer, a replay.Alert) error { return JSON(w, toScanned(a),
 type Found struct {
 	replay.Report
 	Unknown []sentinel.Unknown // failures that no rule describes
-	Files   any                // account of the inputs, for JSON
+	Files   any                // account of the inputs, a list, for JSON
 }
 
 // Alerts writes the alerts of a scan in an output format: text, json or jsonl; and, but
@@ -71,7 +71,7 @@ func Alerts(w io.Writer, form string, style Style, r Found) error {
 		for i, a := range r.Alerts {
 			all[i] = toScanned(a)
 		}
-		return JSON(w, map[string]any{"alerts": all, "unknown": r.Unknown, "files": r.Files}, true)
+		return members(w, []member{{"alerts", all}, {"files", r.Files}, {"unknown", r.Unknown}})
 	case "jsonl":
 		for _, a := range r.Alerts {
 			if err := JSON(w, toScanned(a), false); err != nil {

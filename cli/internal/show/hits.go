@@ -120,10 +120,18 @@ func (h *Hits) Finish() error {
 
 // JSON writes a value as JSON with a trailing newline.
 func JSON(w io.Writer, v any, pretty bool) error {
+	if pretty {
+		return indented(w, v, "")
+	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	if pretty {
-		e.SetIndent("", "  ")
-	}
+	return e.Encode(v)
+}
+
+// indented writes a value as JSON on lines of its own, with a prefix from the second one on.
+func indented(w io.Writer, v any, prefix string) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent(prefix, "  ")
 	return e.Encode(v)
 }
