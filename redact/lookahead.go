@@ -39,6 +39,7 @@ type lookAhead struct {
 	comma    bool // a comma was read, as in a list
 	owner    bool // the next word may name whose secret it is
 	owned    bool // a word did so
+	tagged   bool // an element of a markup language was read
 }
 
 // lookFrom finds the value of a secret in whose name the byte at i is.
@@ -66,7 +67,7 @@ func lookFrom(sc *scanner, i int) span {
 	before, rest := lastWordOf(sc.before(l.key.from, 48))
 	l.before = before.String()
 	l.keyword = sc.byteAt(l.key.from-1) == ':' && !isAlnum(sc.byteAt(l.key.from-2))
-	l.assigned = setters[l.before] && isAlnum(sc.byteAt(l.key.from-2)) || sc.before(l.key.from, 2) == "> " && l.name == "PASS"
+	l.assigned = setters[l.before] && isAlnum(sc.byteAt(l.key.from-2)) || l.name == "PASS" && l.isCommand()
 	second, rest := lastWordOf(rest)
 	l.introduced = introduced[l.before] || introduced[second.String()]
 	l.used = used[l.before] || used[second.String()]
@@ -205,8 +206,8 @@ func (l *lookAhead) least(p span, quoted bool) looks {
 	switch l.key.class {
 	case keys.Strong, keys.Header:
 		switch {
-		case assigned && both:
-			return any
+		case assigned && (both || l.tagged || l.name == "PASS"):
+			return anything
 		case assigned, both:
 			return numbered
 		case prose && !l.isPassword():
@@ -242,7 +243,8 @@ func (l *lookAhead) isPassword() bool {
 	return l.name == "PASS" || len(l.name) > len("pass") && (strings.Contains(l.name, "pass") || strings.Contains(l.name, "Pass")) || l.introduced
 }
 
-// introduced are words before the name of a secret that is about to follow.
+// Words before the name of a secret: introduced ones say that the secret follows, used ones do so
+// also before words that parsers and objects share, such as token.
 var introduced, used = words("using with tried invalid wrong bad expected rejected"), words("using with tried")
 
 // endsList reports whether a list, or the text with its quoted value, ends at i.
@@ -260,15 +262,41 @@ func (l *lookAhead) isCode() bool {
 	return strings.IndexByte(l.name, '_') > 0 || isShouted(l.name) && len(l.name) > 6 || l.keyword || l.assigned && isCamel(l.name) && !refersToSecret(l.name)
 }
 
+// isCommand reports whether the name begins what a client sends: PASS x.
+func (l *lookAhead) isCommand() bool {
+	before := l.sc.before(l.key.from, 2)
+	return before == "> " || before == `\n` || strings.HasSuffix(before, "\n")
+}
+
+// fieldOfSecret finds the value of a field of a Secret, as programs report changes: Secret ns/name:
+// data.field: x. The word data is at i.
+func (sc *scanner) fieldOfSecret(i int) span {
+	end := sc.runUpTo(i, keys.Max, isKeyByte)
+	if end < i+len("data.x") || sc.s[i+len("data")] != '.' || !reportsSecret(sc.before(i, 128)) {
+		return span{}
+	}
+	l := lookAhead{sc: sc, key: key{from: i, to: end, class: keys.Strong}, at: end, name: sc.s[i:end], inside: true}
+	return l.value()
+}
+
+// reportsSecret reports whether the text before a field names a Secret.
+func reportsSecret(before string) bool {
+	at := max(strings.LastIndex(before, "Secret"), strings.LastIndex(before, "secret"))
+	return at >= 0 && at+len("secret") < len(before) && strings.IndexByte(" /:\"", before[at+len("secret")]) >= 0
+}
+
 // isProperty reports whether a name, such as token_type, is that of a property of a secret.
 func isProperty(name string) bool {
-	return properties[strings.ToLower(name[strings.LastIndexByte(name, '_')+1:])]
+	word, _ := lastWordOf(name[strings.LastIndexByte(name, '_')+1:])
+	return properties[word.String()]
 }
 
 var properties = words("name names type file files path dir ref version count url uri host user ttl expiry expires length policy hash id kind issuer source review")
 
 // isShouted reports whether a name has capitals and no small letters.
-func isShouted(s string) bool { return strings.ToUpper(s) == s && strings.ContainsAny(s, capitals) }
+func isShouted(s string) bool {
+	return !strings.ContainsAny(s, lowers) && strings.ContainsAny(s, capitals)
+}
 
 // isCamel reports whether a name is written like this: apiKey.
 func isCamel(s string) bool {
@@ -291,7 +319,7 @@ func isSecretName(name string) bool {
 type looks uint8
 
 const (
-	any         looks = iota
+	anything    looks = iota
 	numbered          // it has letters and digits
 	chosen            // it is no name
 	random            // it has letters of both cases and digits, or signs
@@ -315,7 +343,7 @@ func judge(s string) looks {
 	case len(s) >= 8 && !objectName().MatchString(s) && strings.ContainsAny(s, digits) && strings.ContainsAny(s, lowers+capitals) && !strings.ContainsAny(s, " /:,=()[]{}<>\"'") && !isAlgorithm(s):
 		return numbered
 	}
-	return any
+	return anything
 }
 
 // isAddress reports whether a word has nothing but digits and what joins them.
@@ -364,6 +392,8 @@ func (l *lookAhead) glue() bool {
 				return true
 			}
 			closing = false
+		case c == '<' && strings.HasPrefix(s[l.at:], Mask):
+			return false
 		case c == '<' && l.tag():
 			closing = false
 		case c >= utf8.RuneSelf:
@@ -469,7 +499,8 @@ func (l *lookAhead) word() bool {
 		}
 		return false
 	}
-	w := strings.ToLower(s[l.at:end])
+	folded, _ := lastWordOf(s[l.at:end])
+	w := folded.String()
 	assigns, known := glueWords[w[strings.LastIndexByte(w, '_')+1:]]
 	next := l.sc.byteAt(end)
 	if !known || l.words == 8 || next != 0 && strings.IndexByte(" \t\r\n:=,;\"'`(\\<-{[", next) < 0 || next == '-' && l.sc.byteAt(end+1) != '>' {
@@ -504,6 +535,6 @@ func (l *lookAhead) tag() bool {
 		return false
 	}
 	l.at += end + 1
-	l.assigned, l.other, l.newline = true, true, false
+	l.assigned, l.other, l.newline, l.tagged = true, true, false, true
 	return true
 }

@@ -147,6 +147,12 @@ func TestString(t *testing.T) {
 	f("password: \nuser: x", "password: \nuser: x")
 	f("password=<redacted>hunter2", "password=<redacted>")
 	f("<password>a b</password><user>x</user>", "<password><redacted></password><user>x</user>")
+	f(`Secret/shop/db: data.foo: TrFwop72Yz!xQ9`, `Secret/shop/db: data.foo: <redacted>`)
+	f(`Secret/shop/db: data.foo: Required value`, `Secret/shop/db: data.foo: Required value`)
+	f(`<key>password</key><string>sunshine</string>`, `<key>password</key><string><redacted></string>`)
+	f(`["password","sunshine"]`, `["password","<redacted>"]`)
+	f(`password of bob changed to TrFwop72Yz!xQ9`, `password of bob changed to <redacted>`)
+	f("> PASS sunshine", "> PASS <redacted>")
 	f("pass\u200bword=hunter2", "password=<redacted>")
 	f("\x1b[36mpassword=\x1b[0mhunter2", "password=<redacted>")
 	f("\x1b[36muser=\x1b[0mx", "\x1b[36muser=\x1b[0mx")
@@ -221,6 +227,7 @@ func ordinary() []string {
 	return []string{
 		`E0101 12:00:00.000000       1 controller.go:324] "Reconciler error" err="failed to list *v1.Secret: secrets is forbidden" controller="cluster" Cluster="ns/name" reconcileID="5b3c4c2e-8f3e-4a65-9d2e-0a8d5cf6a4a1"`,
 		`{"level":"error","ts":"2026-01-01T00:00:00.000Z","logger":"controller","msg":"Reconciler error","controller":"machine","Machine":{"name":"m-1","namespace":"ns"},"error":"context deadline exceeded"}`,
+		`level=warning msg="Secret with the TOKEN of the Key was not found, the API key is Expired" secret=kube-system/regcred API_TOKEN_NAME=x`,
 		`2026-01-01T00:00:00.000000000Z stderr F I0101 12:00:00.000000       1 leaderelection.go:257] attempting to acquire leader lease kube-system/kube-controller-manager...`,
 	}
 }
@@ -233,7 +240,8 @@ func hostile(n int) []string {
 		"auth=", "auth=a", "token:[word word ", "://a", "://a:b/", ":token> ", "sk-", "-u,a", "key=/", "?key=/", `auth:\"`, `auth:'`, "eyJ", "a.", "==", "secret: a ",
 		"password", "\\", `"`, "'", "Bearer ", "Data{", "-----BEGIN ", "-----BEGIN PRIVATE KEY", "token: x509: ", "s.", "SK", "K10", "::", "Cookie:[", "=", ":", "@tcp(", "a:b@tcp(",
 		"Authorization: ", "--user a ", "mysql -p", "/hooks/", "hc-ping.com/", "$6$", "{SHA", "re_", "pat", "ghp_", "-p ", "password is ", "token a", "a:b@c:1 ", "h:543:a:b:", "a%20b", "%", "+a", "&#34;", "YWJjZGVm", "aB3", "net use ",
-		"echo a|", "UserPassword(", "AUTH ", "BEGIN ", "user:a.", "{\"password\":{", "kty d", "data:\n  a: b Secret", "map[string][]byte{", "IDENTIFIED BY ", "@//", "$2a$", "-us1", "a/@//", "value=", `"name":"password","value":`, "\x1b]", "\x1b[", "&a=b", ",a=", "auth=,a ",
+		"echo a|", "UserPassword(", "AUTH ", "BEGIN ", "user:a.", "{\"password\":{", "kty d", "data:\n  a: b Secret", "map[string][]byte{", "IDENTIFIED BY ", "@//", "$2a$", "-us1", "a/@//", "value=", "password,", "token is ", "key -> ", "VALUES (", "(password)VALUES(", "(a, password) VALUES ('x', ", "TOKEN_", `"password","`, "password of a ", `s:8:"password";`, `\x22`, `value "x for -token `,
+		"password|", "secret <", "<password>", "password\n", "echo a > ", `"name":"password","value":`, "\x1b]", "\x1b[", "&a=b", ",a=", "auth=,a ",
 	} {
 		out = append(out, strings.Repeat(s, n/len(s)))
 	}

@@ -11,6 +11,9 @@ func (sc *scanner) secretObject(i int) span {
 	if sc.afterWord(i) && !strings.HasSuffix(sc.s[:i], "string") && !strings.HasSuffix(sc.s[:i], "String") {
 		return span{} // metadata and other words that end with data
 	}
+	if p := sc.fieldOfSecret(i); !p.empty() {
+		return p
+	}
 	at := sc.opensData(i + len("data"))
 	if at < 0 || strings.HasPrefix(sc.s[at:], Mask) || !sc.kindSecret.ask(func() bool { return kindSecret().MatchString(sc.s) }) {
 		return span{}

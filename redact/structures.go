@@ -39,7 +39,8 @@ func (t *scanner) insertedValue(i int) span {
 		if i >= len(t.s) {
 			return span{}
 		}
-		p := t.word(i)
+		value := input{s: t.from(0, min(len(t.s), i+maxKnown))}
+		p := value.word(i)
 		t.steps += p.to - i
 		if t.table.Classify(strings.Trim(column, "\"'`\\[] ")) >= keys.Weak && !isNotSet(t.of(p)) {
 			return p
