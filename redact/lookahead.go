@@ -154,6 +154,9 @@ var changers = words("to got want new value with by")
 
 // candidate returns the word or quoted text that may be the value.
 func (l *lookAhead) candidate() span {
+	if strings.HasPrefix(l.sc.s[l.at:], Mask) {
+		return span{l.at, l.at + len(Mask)}
+	}
 	t := input{s: l.sc.from(0, min(len(l.sc.s), l.at+maxValue))}
 	if isQuote(t.byteAt(l.at)) {
 		l.at = t.back(l.at, 16, func(c byte) bool { return c == '\\' })
@@ -393,7 +396,10 @@ func (l *lookAhead) glue() bool {
 			}
 			closing = false
 		case c == '<' && strings.HasPrefix(s[l.at:], Mask):
-			return false
+			if after := l.sc.byteAt(l.at + len(Mask)); !isQuote(after) && after != '\\' {
+				return true
+			}
+			l.at, l.assigned, l.other = l.at+len(Mask), true, true // what was hidden is no whole value
 		case c == '<' && l.tag():
 			closing = false
 		case c >= utf8.RuneSelf:
