@@ -1,5 +1,5 @@
 // Package logs runs the real binary over many logs of which one cannot be read: the others
-// are read as if it were not there.
+// are read as if it were not there. It also keeps and ends alerts that lost their places.
 package logs
 
 import (
