@@ -152,6 +152,7 @@ func TestString(t *testing.T) {
 	f(`<key>password</key><string>sunshine</string>`, `<key>password</key><string><redacted></string>`)
 	f(`["password","sunshine"]`, `["password","<redacted>"]`)
 	f(`password of bob changed to TrFwop72Yz!xQ9`, `password of bob changed to <redacted>`)
+	f("--- PASS: TestFoo1 (0.1s)", "--- PASS: TestFoo1 (0.1s)")
 	f("> PASS sunshine", "> PASS <redacted>")
 	f("pass\u200bword=hunter2", "password=<redacted>")
 	f("\x1b[36mpassword=\x1b[0mhunter2", "password=<redacted>")

@@ -48,8 +48,8 @@ var version = lazily(`^v?[0-9]+\.[0-9]`)
 func (t *valueReader) refuses(v value) bool {
 	before := t.byteAt(v.key.from - 1)
 	switch v.key.class {
-	case keys.Weak, keys.Strong: // an image, path/my-token:v1.2.3
-		return v.sep == ':' && (isGenerated(t.name(v.key)) || !v.spaced && !v.key.quoted && before == '/' && version().MatchString(t.from(v.at, 16)))
+	case keys.Weak, keys.Strong: // an image, path/my-token:v1.2.3; a test of Go, --- PASS: TestX
+		return v.sep == ':' && (t.before(v.key.from, 4) == "--- " || isGenerated(t.name(v.key)) || !v.spaced && !v.key.quoted && before == '/' && version().MatchString(t.from(v.at, 16)))
 	case keys.Login:
 		return v.sep != '='
 	case keys.Query:
