@@ -11,6 +11,7 @@ type cond struct {
 	id       int // of its state in scratch.states; unique within a part
 	voices   lines.Voice
 	states   bool // its fields are what it looks for; see states
+	unsure   bool // a branch whose texts count where those around it do not; see unsure
 	contains []literals.Needle
 	regex    *literals.Expression
 	need     *literals.Cond // of regex
@@ -69,7 +70,9 @@ func (cc *condCompiler) compile(m *rules.Matcher, in rules.In, beside bool) *con
 	}
 	for i := range m.Any {
 		cc.branches = append(cc.branches, branch{cc.conds, &m.Any[i]})
-		c.any = append(c.any, cc.compile(&m.Any[i], in, beside || hasTexts(m)))
+		b := cc.compile(&m.Any[i], in, beside || hasTexts(m))
+		b.unsure = unsure(b.voices, c.voices, beside || hasTexts(m))
+		c.any = append(c.any, b)
 	}
 	if m.Not != nil {
 		inner := condCompiler{conds: cc.conds, fields: cc.fields, branches: cc.branches}
@@ -165,7 +168,7 @@ func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
 		return said && (c.not == nil || !c.not.holds(sc, line))
 	}
 	branch := 0
-	for branch < len(c.any) && !(sc.mayHold(c.any[branch].id) && c.any[branch].holdsBeside(sc, line, said)) {
+	for branch < len(c.any) && !c.any[branch].holdsAsBranch(sc, line, said) {
 		branch++
 	}
 	if branch == len(c.any) {
@@ -173,6 +176,11 @@ func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
 	}
 	sc.states[c.id].branch = branch
 	return c.not == nil || !c.not.holds(sc, line)
+}
+
+// holdsAsBranch is holdsBeside for a branch of any.
+func (c *cond) holdsAsBranch(sc *scratch, line []byte, said bool) bool {
+	return sc.mayHold(c.id) && (said || !c.unsure) && c.holdsBeside(sc, line, said)
 }
 
 // matches reports whether the expression matches, and whether the program itself says one of

@@ -156,6 +156,7 @@ func (r *run) try(l *line) {
 func (sc *scratch) read(text []byte, more ...lines.Field) {
 	sc.fields.Reset(text, more...)
 	sc.quotes.Reset(text)
+	sc.quotes.Block = sc.run.inBlock
 }
 
 // holds reports whether a text fulfils the condition of the part.

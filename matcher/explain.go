@@ -304,6 +304,7 @@ func (x *explainer) any(branches []rules.Matcher, in rules.In, said, beside bool
 	for i := range branches {
 		own := map[string]string{}
 		inner, held := x.conditions(&branches[i], in, said, beside, own)
+		held = held && (said || !unsure(voicesOf(branches[i].In.Within(in)), voicesOf(in), beside))
 		c.Conditions = append(c.Conditions, Condition{Kind: "branch", Held: held, Conditions: inner})
 		if held && !c.Held {
 			c.Held = true

@@ -142,7 +142,9 @@ func (r *run) extend(k int, text []byte, at moment, last bool) {
 		r.endRecord(k)
 	}
 	if !fits && !rec.goPanic {
+		r.inBlock = true
 		r.evaluate(text, at)
+		r.inBlock = false
 	}
 }
 
@@ -194,7 +196,11 @@ func (r *run) tryRecord(rec *record) {
 // each yields the lines of a record. Meanwhile the fields are those of the line.
 func (r *run) each(l *line) iter.Seq[*line] {
 	return func(yield func(*line) bool) {
-		defer r.sc.read(l.text)
+		r.inBlock = true
+		defer func() {
+			r.inBlock = false
+			r.sc.read(l.text)
+		}()
 		for i := range l.lines {
 			r.sc.read(l.lines[i].text)
 			if !yield(&l.lines[i]) {

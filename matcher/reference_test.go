@@ -263,6 +263,9 @@ func refBeside(m *rules.Matcher, in rules.In, text string, quotes *lines.Quotes,
 	held := len(m.Any) == 0
 	for i := range m.Any {
 		branch := map[string]string{}
+		if !said && unsure(voicesOf(m.Any[i].In.Within(in)), voices, beside || hasTexts(m)) {
+			continue
+		}
 		if here, ok := refBeside(&m.Any[i], in, text, quotes, fields, branch, said, beside || hasTexts(m)); ok && here {
 			for name, v := range branch {
 				if own[name] == "" {

@@ -42,14 +42,12 @@ func hasTexts(m *rules.Matcher) bool { return len(m.Contains) > 0 || m.Regex != 
 // states reports whether the fields of a matcher are what it looks for: one has a stated value
 // or text, or there is nothing else. Beside texts, a field of any value only names an object.
 func states(m *rules.Matcher, beside bool) bool {
-	return !beside && !hasTexts(m) && len(m.Any) == 0 || slices.ContainsFunc(m.Fields, func(f rules.Field) bool {
-		if f.Regex == nil {
-			return true
-		}
-		_, n := f.Regex.Required().Longest()
-		return n >= literals.MinRun
-	})
+	return !beside && !hasTexts(m) && len(m.Any) == 0 || slices.ContainsFunc(m.Fields, rules.Field.States)
 }
+
+// unsure reports whether the program need not say anything for a branch to hold, such as one with
+// `in: anywhere`: then it must say a text beside it.
+func unsure(branch, around lines.Voice, texts bool) bool { return texts && branch&^around != 0 }
 
 // allSaid reports whether the whole line is in one of the voices.
 func (sc *scratch) allSaid(voices lines.Voice) bool {
@@ -111,8 +109,9 @@ type match struct {
 }
 
 // findExpression finds a match that counts: each of its own texts is in one of the voices, or
-// one word. One of them is in one of the voices, unless said is set. It tries the leftmost
-// match, and then those after and before the text that excluded it.
+// a name. One of them is in one of the voices; if said is set, a match of names alone counts where
+// there is no other. It tries the leftmost match, and then those after and before the text that
+// excluded it.
 func findExpression(re *literals.Expression, line []byte, quotes *lines.Quotes, voices lines.Voice, said bool) (out match) {
 	runs := re.Runs()
 	var windows [maxTries][2]int
@@ -130,6 +129,7 @@ func findExpression(re *literals.Expression, line []byte, quotes *lines.Quotes, 
 		if loc == nil {
 			continue
 		}
+		leftmost := from + loc[0]
 		bad, one, texts := -1, false, false
 		for k := 0; k < len(found) && bad < 0; k += 2 {
 			start, end := from+found[k], from+found[k+1]
@@ -144,23 +144,25 @@ func findExpression(re *literals.Expression, line []byte, quotes *lines.Quotes, 
 			texts = true
 		}
 		one = one || !texts
-		if bad < 0 && (one || said) {
+		if bad < 0 && (one || said && out.loc == nil) {
 			for k := range loc {
 				if loc[k] >= 0 {
 					loc[k] += from
 				}
 			}
-			return match{loc: loc, said: one}
+			if out = (match{loc: loc, said: one}); one {
+				return out
+			}
 		}
 		bad = max(bad, 0)
 		start, end := from+found[bad], from+found[bad+1]
-		if out.unsaid == nil {
+		if out.loc == nil && out.unsaid == nil {
 			out.unsaid = []int{start, end}
 		}
 		if !runs.AtStart {
 			add(end, to)
 		}
-		if !runs.AtEnd && from+loc[0] < start {
+		if !runs.AtEnd && leftmost < start {
 			add(from, start)
 		}
 	}

@@ -174,6 +174,7 @@ type run struct {
 	fields    []Field // of the record, beside those in its text
 	number    uint64  // of the record; 0: none
 	inPanic   *record // that the line belongs to
+	inBlock   bool    // the line is one of a block of klog, and tried alone
 	// textAt is where in the block the text of the physical line begins, in which Lines has
 	// searched already. It is -1 when anything else is matched.
 	textAt int

@@ -229,6 +229,9 @@ func (m *mutator) matcher(name string, c rules.Matcher, set func(*rules.Rule, ru
 			set(x, b)
 		})
 	}
+	if c.In != rules.InSpoken {
+		change(name+".in "+string(c.In), func(b *rules.Matcher) { b.In = rules.InSpoken })
+	}
 	for i, text := range c.Contains {
 		change(fmt.Sprintf("%s.contains %q", name, text), func(b *rules.Matcher) {
 			b.Contains = slices.Delete(slices.Clone(c.Contains), i, i+1)

@@ -26,6 +26,7 @@ func (l *linter) lint() {
 	l.lintCaptures()
 	l.lintDiffers()
 	l.lintOrigin()
+	l.lintVoices()
 	l.lintNever()
 	l.lintSteps()
 	l.lintCost()

@@ -33,6 +33,9 @@ type Span struct {
 // The object at the end of a line of zap's console encoder holds fields. The zero value is
 // ready.
 type Quotes struct {
+	// Block says that the line is one of a block of klog. Otherwise a panic that begins with a tab
+	// is the program's own: the runtime of Go repeats one that was recovered.
+	Block bool
 	line  []byte
 	spans []Span
 	read  bool
@@ -141,7 +144,11 @@ func wordByte(c byte) bool {
 func (q *Quotes) scan() {
 	b := q.line
 	if b[0] == '\t' {
-		q.text(0, len(b), 0, Message, nil)
+		from := 0
+		if !q.Block && bytes.HasPrefix(b, []byte("\tpanic: ")) {
+			from = 1
+		}
+		q.text(from, len(b), 0, Message, nil)
 		return
 	}
 	if firstByte(b) == '{' && q.object(0) {

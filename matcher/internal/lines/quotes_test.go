@@ -47,6 +47,7 @@ func TestQuotes(t *testing.T) {
 		"JSON in quotes":      `asked «'why {"msg": "the leader is lost"}?'»`,
 		"a header in quotes":  `grep «'E1120 10:00:00.000000 1 a.go:1] "Failed" err="x"'» /tmp/a`,
 		"a continued line":    "«\tE1120 10:00:00.000000 1 a.go:1] \"Failed\"»",
+		"a repeated panic":    "\tpanic: the map is nil [recovered]",
 		"continued JSON":      "«\t{\"msg\":\"Failed\"}»",
 		"a block":             "E1120 10:00:00.000000 1 a.go:1] \"Failed\" err=«<\n\tno leader\n >» name=«\"a\"»",
 		"quotes in quotes":    `refused: «"E1120 "Failed" err="a "b" c" name="d""» by x`,
