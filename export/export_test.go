@@ -54,6 +54,7 @@ func TestLokiRefuses(t *testing.T) {
 	f("  match: abcd\n  clear: efgh\n", "clear: a query cannot compare")
 	f("  match: abcd\n  unless: {contains: efgh, within: 1h}\n", "unless: ")
 	f("  sequence: [abcd, efgh]\n  within: 1h\n", "sequence: ")
+	f("  match: {any: [{in: message, contains: abcd}]}\n", "in: a query searches the whole line")
 	f("  match: abcd\n  silent: 1h\n", "silent: a query loses a key")
 	f("  match: abcd\n  count: 3\n  within: 1h\n  for: 1m\n", "for with count")
 	f("  match: abcd\n  enabled: false\n", "it is disabled")

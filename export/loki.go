@@ -33,6 +33,9 @@ func toLoki(t *translation) {
 	q.first(r)
 	q.filter(*m)
 	values := q.values(r, m)
+	if narrow(*m) {
+		t.refuse("in: a query searches the whole line")
+	}
 	if len(q.hidden) > 0 {
 		t.refuse("%s", strings.Join(q.hidden, "; "))
 	}
@@ -47,6 +50,11 @@ func toLoki(t *translation) {
 	}
 	t.out.Expr = q.expr(r, selectorOf(t.set, r), m, values, model.Duration(window).String())
 	t.texts(groupNames(r, nil))
+}
+
+// narrow reports whether a matcher states that its texts count in the message or the error alone.
+func narrow(m rules.Matcher) bool {
+	return m.In == rules.InMessage || m.In == rules.InError || slices.ContainsFunc(m.Any, narrow)
 }
 
 // first prepends a text that each line contains, for speed: the expressions after it then
