@@ -14,8 +14,9 @@ type cond struct {
 	unsure   bool // a branch whose texts count where those around it do not; see unsure
 	contains []literals.Needle
 	regex    *literals.Expression
-	need     *literals.Cond // of regex
-	groups   []group        // of regex
+	need     *literals.Cond    // of regex
+	texts    []literals.Needle // of which one is all that regex looks for, without groups; nil: it looks for more
+	groups   []group           // of regex
 	fields   []fieldCond
 	any      []*cond
 	not      *cond
@@ -63,6 +64,7 @@ func (cc *condCompiler) compile(m *rules.Matcher, in rules.In, beside bool) *con
 	}
 	if m.Regex != nil {
 		c.regex, c.need, c.groups = m.Regex, m.Regex.Required(), cc.groups(m.Regex)
+		c.texts = textsOf(m.Regex)
 	}
 	for _, f := range m.Fields {
 		cc.fields = append(cc.fields, f.Name)
@@ -137,14 +139,20 @@ func (c *cond) holds(sc *scratch, line []byte) bool { return c.holdsBeside(sc, l
 // holdsBeside is holds for a condition beside others. said means that the program itself says
 // what one of them looks for.
 func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
+	for i := range c.contains {
+		if c.contains[i].Index(line) < 0 {
+			return false
+		}
+	}
+	met, decided := c.need.Match(line)
+	if !met {
+		return false
+	}
 	whole := sc.allSaid(c.voices)
 	said = said || whole || c.states
 	for i := range c.contains {
 		if whole {
-			if c.contains[i].Index(line) < 0 {
-				return false
-			}
-			continue
+			break
 		}
 		found, here := findText(&c.contains[i], line, &sc.quotes, c.voices)
 		if !found {
@@ -153,7 +161,7 @@ func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
 		said = said || here
 	}
 	if c.regex != nil {
-		found, here := c.matches(sc, line, whole, said || len(c.any) > 0)
+		found, here := c.matches(sc, line, whole, decided, said || len(c.any) > 0)
 		if !found {
 			return false
 		}
@@ -184,24 +192,29 @@ func (c *cond) holdsAsBranch(sc *scratch, line []byte, said bool) bool {
 }
 
 // matches reports whether the expression matches, and whether the program itself says one of
-// its texts. whole means that every match counts, beside is as said in findExpression.
-func (c *cond) matches(sc *scratch, line []byte, whole, beside bool) (found, said bool) {
-	met, decided := c.need.Match(line)
-	switch {
-	case !met:
-		return false, false
-	case !whole:
-		m := findExpression(c.regex, line, &sc.quotes, c.voices, beside)
-		sc.states[c.id].loc = m.loc
-		return m.loc != nil, m.said
-	case len(c.groups) > 0 && !sc.run.everyLine:
-		loc := c.regex.FindSubmatchIndex(line)
-		sc.states[c.id].loc = loc
-		return loc != nil, true
-	case decided:
-		return true, true
+// its texts. whole means that every match counts, decided that there is one, and beside is as said
+// in findExpression.
+func (c *cond) matches(sc *scratch, line []byte, whole, decided, beside bool) (found, said bool) {
+	if !whole && c.texts != nil {
+		return findAny(c.texts, line, &sc.quotes, c.voices, beside)
 	}
-	return c.regex.Match(line), true
+	captures := len(c.groups) > 0 && !sc.run.everyLine
+	var loc []int
+	switch {
+	case captures:
+		loc = c.regex.FindSubmatchIndex(line)
+	case !whole:
+		loc = c.regex.Regexp().FindIndex(line)
+	default:
+		return decided || c.regex.Match(line), true
+	}
+	sc.states[c.id].loc = loc
+	if loc == nil || whole || sc.quotes.Within(loc[0], loc[1], c.voices) {
+		return loc != nil, true
+	}
+	m := findExpression(c.regex, line, &sc.quotes, c.voices, beside)
+	sc.states[c.id].loc = m.loc
+	return m.loc != nil, m.said
 }
 
 // lookup returns the value of the field, where it counts.

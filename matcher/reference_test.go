@@ -233,7 +233,13 @@ func refBeside(m *rules.Matcher, in rules.In, text string, quotes *lines.Quotes,
 		}
 		said = said || here
 	}
-	if m.Regex != nil {
+	if m.Regex != nil && textsOf(m.Regex) != nil && voices != everyVoice {
+		found, here := findAny(textsOf(m.Regex), []byte(text), quotes, voices, said || len(m.Any) > 0)
+		if !found {
+			return false, false
+		}
+		said = said || here
+	} else if m.Regex != nil {
 		r := findExpression(m.Regex, []byte(text), quotes, voices, said || len(m.Any) > 0)
 		if r.loc == nil {
 			return false, false

@@ -71,6 +71,30 @@ func findText(text *literals.Needle, line []byte, quotes *lines.Quotes, voices l
 	}
 }
 
+// textsOf returns the texts of an expression that looks for one of them and nothing else, and has
+// no groups; else nil.
+func textsOf(re *literals.Expression) (out []literals.Needle) {
+	if len(re.SubexpNames()) > 1 {
+		return nil
+	}
+	for _, text := range re.Required().AnyOf() {
+		out = append(out, literals.NewNeedle(text))
+	}
+	return out
+}
+
+// findAny is findExpression for an expression that looks for one of the texts.
+func findAny(texts []literals.Needle, line []byte, quotes *lines.Quotes, voices lines.Voice, beside bool) (found, said bool) {
+	for i := range texts {
+		name, here := findText(&texts[i], line, quotes, voices)
+		if here {
+			return true, true
+		}
+		found = found || name && beside
+	}
+	return found, false
+}
+
 // isName reports whether a text in words of others may be a name there: it is one word, or
 // none.
 func isName(line []byte, from, to int, quotes *lines.Quotes) bool {

@@ -1,7 +1,6 @@
 package lines
 
 import (
-	"bytes"
 	"iter"
 	"slices"
 	"strings"
@@ -47,7 +46,7 @@ func (f *Fields) LookupSaid(name string, quotes *Quotes) (value []byte, ok bool)
 	if !f.json {
 		return f.text.lookup(name, quotes)
 	}
-	if quotes != nil && quotes.quoted(bytes.IndexByte(f.line, '{')) {
+	if quotes != nil && f.line[0] == '\t' && quotes.quoted(0) {
 		return nil, false
 	}
 	return f.obj.lookup(name)

@@ -81,6 +81,18 @@ func (q *Quotes) Says(from, to int, voices Voice) bool {
 	return !words
 }
 
+// Within reports whether the whole stretch from:to of the line is in the voices.
+func (q *Quotes) Within(from, to int, voices Voice) bool {
+	at := from
+	for k, _ := q.spanAt(from); k < len(q.spans) && q.spans[k].From < to; k++ {
+		if q.spans[k].Voice&voices == 0 || at < q.spans[k].From && voices&Message == 0 {
+			return false
+		}
+		at = q.spans[k].To
+	}
+	return at >= to || voices&Message != 0
+}
+
 // maxName bounds the bytes of words of others that can be a name.
 const maxName = 512
 
