@@ -45,10 +45,16 @@ func (j *journal) resolve(t *transition) {
 
 // touch marks an episode that continued for the next update.
 func (j *journal) touch(ep *episode) {
-	if !ep.dirty {
-		ep.dirty = true
-		j.dirty = append(j.dirty, ep)
+	if ep.dirty {
+		return
 	}
+	if n := len(j.dirty); n == cap(j.dirty) {
+		// Episodes that ended meanwhile have no update. A recorded scan makes none at all.
+		j.dirty = slices.DeleteFunc(j.dirty, func(o *episode) bool { return !o.dirty })
+		j.dirty = slices.Grow(j.dirty, max(len(j.dirty), 16))
+	}
+	ep.dirty = true
+	j.dirty = append(j.dirty, ep)
 }
 
 // touchOverflow marks an overflow for the next update.
