@@ -139,10 +139,13 @@ func (c *cond) holds(sc *scratch, line []byte) bool { return c.holdsBeside(sc, l
 // holdsBeside is holds for a condition beside others. said means that the program itself says
 // what one of them looks for.
 func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
+	sc.places = sc.places[:0]
 	for i := range c.contains {
-		if c.contains[i].Index(line) < 0 {
+		k := c.contains[i].Index(line)
+		if k < 0 {
 			return false
 		}
+		sc.places = append(sc.places, k)
 	}
 	met, decided := c.need.Match(line)
 	if !met {
@@ -154,7 +157,7 @@ func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
 		if whole {
 			break
 		}
-		found, here := findText(&c.contains[i], line, &sc.quotes, c.voices)
+		found, here := findText(&c.contains[i], line, sc.places[i], &sc.quotes, c.voices)
 		if !found {
 			return false
 		}

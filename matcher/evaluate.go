@@ -28,6 +28,7 @@ type scratch struct {
 	states  []condState
 	// branches are those of the part that is tried, as in sieve; nil: nothing is known.
 	branches [][]int32
+	places   []int // first places of the texts of a condition
 
 	complaint []int32 // words in the line
 

@@ -202,7 +202,7 @@ func add(captures map[string]string, name, value string) {
 func (x *explainer) contains(text string, voices lines.Voice) (c Condition, said bool) {
 	c = Condition{Kind: "contains", Want: text}
 	needle := literals.NewNeedle(literals.Text{Text: text})
-	c.Held, said = findText(&needle, x.line, &x.quotes, voices)
+	c.Held, said = findText(&needle, x.line, needle.Index(x.line), &x.quotes, voices)
 	if k := needle.Index(x.line); !said && k >= 0 {
 		c.Hint = x.place(k, k+len(text))
 	}

@@ -49,26 +49,25 @@ func states(m *rules.Matcher, beside bool) bool {
 // `in: anywhere`: then it must say a text beside it.
 func unsure(branch, around lines.Voice, texts bool) bool { return texts && branch&^around != 0 }
 
-// allSaid reports whether the whole line is in one of the voices.
+// allSaid reports whether the whole line is in one of the voices, as far as that is seen at once.
 func (sc *scratch) allSaid(voices lines.Voice) bool {
-	return voices == everyVoice || voices&lines.Message != 0 && len(sc.quotes.Spans()) == 0
+	return voices == everyVoice || voices&lines.Message != 0 && sc.quotes.Plain()
 }
 
 // findText reports whether a line contains a text where it counts: anywhere if it is one word,
 // which may be a name, and otherwise in one of the voices. said means that it is in one of them.
-func findText(text *literals.Needle, line []byte, quotes *lines.Quotes, voices lines.Voice) (found, said bool) {
-	for from := 0; ; from++ {
-		k := text.Index(line[from:])
-		if k < 0 {
-			return found, false
-		}
+// first is the first place of the text, negative if there is none.
+func findText(text *literals.Needle, line []byte, first int, quotes *lines.Quotes, voices lines.Voice) (found, said bool) {
+	for from, k := 0, first; k >= 0; k = text.Index(line[from:]) {
 		from += k
 		to := from + text.Len()
 		if quotes.Says(from, to, voices) {
 			return true, true
 		}
 		found = found || isName(line, from, to, quotes)
+		from++
 	}
+	return found, false
 }
 
 // textsOf returns the texts of an expression that looks for one of them and nothing else, and has
@@ -86,7 +85,7 @@ func textsOf(re *literals.Expression) (out []literals.Needle) {
 // findAny is findExpression for an expression that looks for one of the texts.
 func findAny(texts []literals.Needle, line []byte, quotes *lines.Quotes, voices lines.Voice, beside bool) (found, said bool) {
 	for i := range texts {
-		name, here := findText(&texts[i], line, quotes, voices)
+		name, here := findText(&texts[i], line, texts[i].Index(line), quotes, voices)
 		if here {
 			return true, true
 		}

@@ -38,28 +38,52 @@ type Quotes struct {
 	Block bool
 	line  []byte
 	spans []Span
-	read  bool
+	// upTo is the end of the part of the line whose spans are known.
+	upTo int
+	// limit is where reading may stop: what is read before does not depend on what follows.
+	limit int
 }
 
 // Reset sets the line to read, without its envelope. It must not change while spans are used.
-func (q *Quotes) Reset(line []byte) { q.line, q.read = line, false }
+func (q *Quotes) Reset(line []byte) { q.line, q.spans, q.upTo = line, q.spans[:0], 0 }
 
 // Spans returns the stretches that are not in the voice Message, in order. They are valid
 // until the next Reset.
 func (q *Quotes) Spans() []Span {
-	if !q.read {
-		q.read = true
-		q.spans = q.spans[:0]
-		if bytes.ContainsAny(q.line, "\"'`=\t") {
-			q.scan()
+	q.read(len(q.line))
+	return q.spans
+}
+
+// Plain reports whether nothing in the line can begin a span.
+func (q *Quotes) Plain() bool {
+	for _, c := range []byte("\"='`\t") {
+		if bytes.IndexByte(q.line, c) >= 0 {
+			return false
 		}
 	}
-	return q.spans
+	return true
+}
+
+// read finds the spans that begin before a byte. Most lines match near their start.
+func (q *Quotes) read(to int) {
+	if to <= q.upTo {
+		return
+	}
+	q.limit = to
+	if q.upTo > 0 {
+		q.limit = len(q.line)
+	}
+	q.spans = q.spans[:0]
+	if !q.Plain() {
+		q.scan()
+	}
+	q.upTo = q.limit
 }
 
 // Says reports whether a word in the stretch from:to of the line is at least in part in one
 // of the voices. A stretch without words belongs to every voice.
 func (q *Quotes) Says(from, to int, voices Voice) bool {
+	q.read(to)
 	k, _ := q.spanAt(from)
 	spans, words := q.spans, false
 	for i := from; i < to; i++ {
@@ -83,6 +107,7 @@ func (q *Quotes) Says(from, to int, voices Voice) bool {
 
 // Within reports whether the whole stretch from:to of the line is in the voices.
 func (q *Quotes) Within(from, to int, voices Voice) bool {
+	q.read(to)
 	at := from
 	for k, _ := q.spanAt(from); k < len(q.spans) && q.spans[k].From < to; k++ {
 		if q.spans[k].Voice&voices == 0 || at < q.spans[k].From && voices&Message == 0 {
@@ -107,6 +132,7 @@ func (q *Quotes) Names(from, to int) bool {
 	for !wordByte(q.line[to-1]) {
 		to--
 	}
+	q.read(len(q.line))
 	k, in := q.spanAt(from)
 	if !in || q.spans[k].To < to {
 		return false
@@ -121,7 +147,7 @@ func (q *Quotes) Names(from, to int) bool {
 
 // spanAt returns the index of the first span that ends behind a byte, and whether the byte is in it.
 func (q *Quotes) spanAt(at int) (k int, in bool) {
-	spans := q.Spans()
+	spans := q.spans
 	k, _ = slices.BinarySearchFunc(spans, at, func(s Span, at int) int { return s.To - at - 1 })
 	return k, k < len(spans) && spans[k].From <= at
 }
@@ -133,6 +159,12 @@ func inBlock(words []byte) bool {
 
 // quoted reports whether a byte is in words of others.
 func (q *Quotes) quoted(at int) bool {
+	q.read(at + 1)
+	return q.isQuotation(at)
+}
+
+// isQuotation is quoted for a byte that was read.
+func (q *Quotes) isQuotation(at int) bool {
 	k, in := q.spanAt(at)
 	return in && q.spans[k].Voice == Quotation
 }
@@ -173,7 +205,7 @@ func (q *Quotes) scan() {
 		return
 	}
 	if k := fieldsAfterText(b); k > 0 {
-		if q.text(0, k, 0, Message, nil); !q.quoted(k-1) && q.object(k) {
+		if q.text(0, k, 0, Message, nil); !q.isQuotation(k-1) && q.object(k) {
 			return
 		}
 		q.spans = q.spans[:0]
@@ -298,7 +330,7 @@ func (q *Quotes) pairs(start int) {
 		bare = -1
 	}
 	end := start
-	for first := true; r.skip(); first = false {
+	for first := true; r.skip() && r.i < q.limit; first = false {
 		from := r.i
 		key, quoted := r.key()
 		switch {
@@ -359,49 +391,59 @@ func (r *textReader) key() (key []byte, quoted bool) {
 }
 
 // object reads the fields of the JSON object at byte start. It returns false, and changes
-// nothing, if there is none.
+// nothing, if there is none. Where an object is broken, text follows.
 func (q *Quotes) object(start int) bool {
-	known := len(q.spans)
 	r := jsonReader{b: q.line, i: start}
 	r.skip()
-	for r.i++; ; {
-		r.skip()
-		if r.next() == '}' {
+	r.i++
+	for first := true; ; first = false {
+		if r.skip(); r.next() == '}' {
 			q.text(r.i+1, len(r.b), 0, Message, nil)
 			return true
 		}
-		if r.next() != '"' {
-			break
-		}
 		from := r.i
-		key, _, ok := r.quoted()
-		if r.skip(); !ok || r.next() != ':' {
-			break
+		key, ok := r.key()
+		if !ok && first {
+			return false
+		} else if !ok {
+			q.text(from, len(r.b), 0, Message, nil)
+			return true
 		}
-		r.i++
-		r.skip()
 		at, quoted := r.i, r.next() == '"'
 		ok = r.skipValue()
 		switch voice := VoiceOf(key); {
+		case !ok && !r.atEnd():
+			q.text(at, len(r.b), 0, Message, nil)
+			return true
 		case quoted:
 			q.value(from, at, r.i, voice, key, true)
 		default:
 			q.add(at, r.i, Quotation, key)
 		}
-		if r.skip(); !ok {
-			break
+		r.skip()
+		if r.atEnd() || r.i >= q.limit {
+			return true
 		}
 		if r.next() == ',' {
 			r.i++
-		} else if r.next() != '}' {
-			break
 		}
 	}
-	if r.atEnd() { // the end of the object was cut
-		return true
+}
+
+// key reads a key and its colon. It moves to the value, or not at all.
+func (r *jsonReader) key() (key []byte, ok bool) {
+	from := r.i
+	if r.next() == '"' {
+		if key, _, ok = r.quoted(); ok {
+			if r.skip(); r.next() == ':' {
+				r.i++
+				r.skip()
+				return key, true
+			}
+		}
 	}
-	q.spans = q.spans[:known]
-	return false
+	r.i = from
+	return nil, false
 }
 
 // skipValue skips a value.
@@ -455,16 +497,18 @@ func (q *Quotes) add(from, to int, voice Voice, field []byte) {
 	}
 }
 
+// mayOpen are the bytes that can begin a quoted string or a line of a block.
+var mayOpen = [256]bool{'"': true, '\'': true, '`': true, '\t': true}
+
 // text finds the quoted strings and the lines after a tab in the stretch from:to. level is
 // how many strings with escapes it is inside of: a quote there has 2^level-1 backslashes.
 func (q *Quotes) text(from, to, level int, voice Voice, field []byte) {
 	b := q.line
 	for i := from; i < to; {
-		k := bytes.IndexAny(b[i:to], "\"'`\t")
-		if k < 0 {
-			break
+		if !mayOpen[b[i]] {
+			i++
+			continue
 		}
-		i += k
 		end := 0
 		switch {
 		case b[i] != '\t':

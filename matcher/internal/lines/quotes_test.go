@@ -101,6 +101,7 @@ func FuzzQuotes(f *testing.F) {
 	for _, s := range []string{
 		`E1120 10:00:00.000000 1 a.go:1] "Failed \"a b\"" err="is gone" name="a b" n=3`, `{"msg":"a \"b\"","x":{"y":"z`,
 		"a\tb\t{\"c\": \"d\"}", "\ta \"b", `'a' "b\\\"c" ` + "`d`", "x=<\n\ta\n >", `""""""`, `\\\\"\\"`, `a"b"c'd`,
+		`level=info msg="a b" err=is gone "c d" cause="e \"f\" g" k=v w`, `{"msg":"a b","err":"c \"d\" e" f "g h"`, `{"a":x y,"msg":"b"}`, `{"a" "b":1}`,
 	} {
 		f.Add(s)
 	}
@@ -112,6 +113,14 @@ func FuzzQuotes(f *testing.F) {
 			require.True(t, at <= s.From && s.From < s.To && s.To <= len(line), "%d %v", at, s)
 			require.True(t, s.Voice == Error || s.Voice == Quotation)
 			at = s.To
+		}
+		// What is read first does not depend on how much is read.
+		for k := range min(len(line), 200) {
+			var some Quotes
+			some.Reset([]byte(line))
+			for _, v := range []Voice{Message, Error, Quotation} {
+				require.Equal(t, q.Says(k, k+1, v), some.Says(k, k+1, v), "%q at %d", line, k)
+			}
 		}
 		q.Says(0, len(line), Message)
 		if HasWord([]byte(line)) {

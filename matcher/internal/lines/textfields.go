@@ -190,6 +190,9 @@ func (r *textReader) skip() bool {
 	return r.i < len(r.b)
 }
 
+// mayEnd are the bytes that end a quoted text or the line that it is in, or hide such a byte.
+var mayEnd = [256]bool{'"': true, '\n': true, '\\': true}
+
 // quoted reads a quoted text and returns the text between its quotes. ok is false if the
 // line in which it starts does not close it; then nothing is read.
 func (r *textReader) quoted() (text []byte, ok bool) {
@@ -197,17 +200,23 @@ func (r *textReader) quoted() (text []byte, ok bool) {
 		return nil, false
 	}
 	start := r.i + 1
-	i := start
-	for ; i < len(r.b) && r.b[i] != '\n'; i++ {
+	rest := r.b[start:]
+	for i := 0; i < len(rest); i++ {
+		if !mayEnd[rest[i]] {
+			continue
+		}
 		switch {
-		case r.b[i] == '"':
-			r.i = i + 1
-			return r.b[start:i], true
-		case r.b[i] == '\\' && i+1 < len(r.b) && r.b[i+1] != '\n':
+		case rest[i] == '"':
+			r.i = start + i + 1
+			return rest[:i], true
+		case rest[i] == '\n':
+			r.letters = start + i
+			return nil, false
+		case i+1 < len(rest) && rest[i+1] != '\n':
 			i++
 		}
 	}
-	r.letters = i
+	r.letters = len(r.b)
 	return nil, false
 }
 
