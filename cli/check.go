@@ -79,7 +79,7 @@ func (c *cli) checkRules(f checkFlags, args []string) error {
 		if set != nil {
 			n = len(set.Rules)
 		}
-		fmt.Fprintf(c.err, "%d files, %d rules: %d errors, %d warnings\n", len(docs), n, errs, warns)
+		fmt.Fprintf(c.err, "%s, %s: %s, %s\n", show.Plural(int64(len(docs)), "file"), show.Plural(int64(n), "rule"), show.Plural(int64(errs), "error"), show.Plural(int64(warns), "warning"))
 	}
 	switch {
 	case errs > 0, f.strict && warns > 0:
@@ -127,7 +127,7 @@ func (c *cli) checkConfig(file, form string) error {
 	}
 	errs := len(problems.Errors())
 	if form == "text" {
-		fmt.Fprintf(c.err, "%s: %d rules: %d errors, %d warnings\n", file, rulesLoaded, errs, len(problems.Warnings()))
+		fmt.Fprintf(c.err, "%s: %s: %s, %s\n", file, show.Plural(int64(rulesLoaded), "rule"), show.Plural(int64(errs), "error"), show.Plural(int64(len(problems.Warnings())), "warning"))
 		if errs == 0 {
 			fmt.Fprintln(c.err, identityText(cfg.Global.Identity))
 			fmt.Fprint(c.err, originText(set))

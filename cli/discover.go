@@ -227,8 +227,11 @@ func (c *cli) printDiscovered(of *discovery, r discover.Report, why bool) error 
 	if err = errors.Join(err, out.Flush()); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
-	fmt.Fprintf(c.err, "%d of %d patterns; %d of %d lines in %d inputs report problems that no rule watches; rules watch %d lines\n",
-		len(r.Patterns), r.All, r.Complaints, r.Lines, r.Inputs, r.Covered)
+	if r.Inputs > 0 {
+		fmt.Fprintf(c.err, "%d of %s; %d of %s in %s report problems that no rule watches; rules watch %s\n",
+			len(r.Patterns), show.Plural(int64(r.All), "pattern"), r.Complaints, show.Plural(int64(r.Lines), "line"),
+			show.Plural(int64(r.Inputs), "input"), show.Plural(int64(r.Covered), "line"))
+	}
 	if r.Evicted > 0 {
 		fmt.Fprintf(c.err, "too many patterns: %d with %d lines were dropped\n", r.Evicted, r.EvictedLines)
 	}
@@ -320,7 +323,7 @@ func (c *cli) writeDiscovered(of *discovery, r discover.Report) error {
 	if err := loader.Try(cmp.Or(path, "new.yaml"), []byte(pack)); err != nil {
 		return fmt.Errorf("the generated rules fail their tests; please report this: %w", err)
 	}
-	fmt.Fprintf(c.err, "%d rules for %d patterns\n", len(all), len(r.Patterns))
+	fmt.Fprintf(c.err, "%s for %s\n", show.Plural(int64(len(all)), "rule"), show.Plural(int64(len(r.Patterns)), "pattern"))
 	if without > 0 {
 		fmt.Fprintf(c.err, "no rule for %s: no constant text to match, or too many variants\n", show.Plural(int64(without), "wording"))
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"crowsnest/cli/internal/show"
 	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules/namespaces"
@@ -52,8 +53,8 @@ func reportIgnored(w io.Writer, r replay.Report) {
 		if namespaces.Check("+"+namespace) == nil {
 			fix = "; to include it: --infrastructure-namespaces=+" + namespace
 		}
-		fmt.Fprintf(w, "ignored %d lines of namespace %s for %s%s: it is not an infrastructure namespace%s\n",
-			lines[namespace], redact.Sanitise(namespace), strings.Join(rs[:min(len(rs), maxIgnoredRules)], ", "), more, fix)
+		fmt.Fprintf(w, "ignored %s of namespace %s for %s%s: it is not an infrastructure namespace%s\n",
+			show.Plural(int64(lines[namespace]), "line"), redact.Sanitise(namespace), strings.Join(rs[:min(len(rs), maxIgnoredRules)], ", "), more, fix)
 	}
 	if n := len(all) - maxIgnored; n > 0 {
 		fmt.Fprintf(w, "ignored lines of %d more namespaces; to include all: --infrastructure-namespaces='*'\n", n)
@@ -86,6 +87,6 @@ func reportUnstated(w io.Writer, r replay.Report) {
 		shown = append(shown, strings.ToUpper(name))
 		flags = append(flags, "--label "+name+"=NAME")
 	}
-	fmt.Fprintf(w, "the steps of %d alerts contain %s as placeholders, because the input does not state these labels: replace them before you run a step, or scan with %s\n",
-		alerts, strings.Join(shown, " and "), strings.Join(flags, " "))
+	fmt.Fprintf(w, "the steps of %s contain %s as placeholders, because the input does not state these labels: replace them before you run a step, or scan with %s\n",
+		show.Plural(int64(alerts), "alert"), strings.Join(shown, " and "), strings.Join(flags, " "))
 }

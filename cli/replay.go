@@ -216,6 +216,6 @@ func (c *cli) writeReplay(f replayFlags, r replay.Report, unknown []sentinel.Unk
 	if err := errors.Join(w.Flush(), show.Unknown(c.out, unknown, true)); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.err, "%d lines from %d inputs; matched lines from %s to %s\n", r.Lines, r.Inputs, r.Start.Format(time.RFC3339), r.End.Format(time.RFC3339))
+	fmt.Fprintf(c.err, "%s from %s; matched lines from %s to %s\n", show.Plural(int64(r.Lines), "line"), show.Plural(int64(r.Inputs), "input"), r.Start.Format(time.RFC3339), r.End.Format(time.RFC3339))
 	return nil
 }

@@ -205,12 +205,16 @@ func (c *cli) conclude(report replay.Report, account *inputs.Account, onAlert in
 
 // summarize reports on stderr how much was read.
 func (c *cli) summarize(r replay.Report, loaded int, hitsOnly bool) {
-	if !hitsOnly {
-		fmt.Fprintf(c.err, "%d alerts from ", r.Fired())
+	if r.Inputs == 0 {
+		return // the error says why
 	}
-	fmt.Fprintf(c.err, "%d matched lines; %d lines in %d inputs evaluated with %d rules\n", r.Hits, r.Lines, r.Inputs, loaded)
+	if !hitsOnly {
+		fmt.Fprintf(c.err, "%s from ", show.Plural(int64(r.Fired()), "alert"))
+	}
+	fmt.Fprintf(c.err, "%s; %s in %s evaluated with %s\n", show.Plural(int64(r.Hits), "matched line"),
+		show.Plural(int64(r.Lines), "line"), show.Plural(int64(r.Inputs), "input"), show.Plural(int64(loaded), "rule"))
 	if r.Dropped > 0 {
-		fmt.Fprintf(c.err, "%d lines could not be evaluated\n", r.Dropped)
+		fmt.Fprintf(c.err, "%s could not be evaluated\n", show.Plural(int64(r.Dropped), "line"))
 	}
 }
 

@@ -157,7 +157,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	require.NoError(t, feed.Close())
 	out, code := x.ends()
 	require.Zero(t, code)
-	require.Regexp(t, "\r\x1b\\[K0 alerts from 0 matched lines; 1 lines", out)
+	require.Regexp(t, "\r\x1b\\[K0 alerts from 0 matched lines; 1 line", out)
 }
 
 // Ctrl-C ends the following of a log with a summary.
@@ -182,7 +182,7 @@ func TestFollowInTerminal(t *testing.T) {
 		x.types("\x03")
 		out, code := x.ends()
 		require.Zero(t, code, out)
-		require.Regexp(t, `\^C[23] matched lines; [23] lines in 1 inputs`, out)
+		require.Regexp(t, `\^C[23] matched lines; [23] lines in 1 input`, out)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestFollowAlertsInTerminal(t *testing.T) {
 	require.NoError(t, feed.Close())
 	out, code := x.ends()
 	require.Zero(t, code, out)
-	require.Contains(t, out, "1 alerts from 1 matched lines; 1 lines in 1 inputs")
+	require.Contains(t, out, "1 alert from 1 matched line; 1 line in 1 input")
 }
 
 // --watch prints a row for each change, survives a daemon that is away, and ends with
