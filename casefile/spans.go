@@ -26,7 +26,7 @@ type Spans struct {
 
 type seen struct {
 	source      string // kind
-	node        string // of a journal
+	node        string // node that a journal comes from
 	lines       int64
 	from, until time.Time
 }

@@ -187,7 +187,7 @@ func TestSeesNothing(t *testing.T) {
 	})
 }
 
-// Whoever may not read what it is configured to read is blind, and says what to grant.
+// A source without the right to read is blind, and its alert names the right.
 func TestMayNotRead(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	refuses := func() *fakekube.Server {

@@ -14,9 +14,9 @@ type cond struct {
 	unsure   bool // a branch whose texts count where those around it do not; see unsure
 	contains []literals.Needle
 	regex    *literals.Expression
-	need     *literals.Cond    // of regex
-	texts    []literals.Needle // of which one is all that regex looks for, without groups; nil: it looks for more
-	groups   []group           // of regex
+	need     *literals.Cond    // texts that regex needs
+	texts    []literals.Needle // alternatives that regex consists of; nil: it looks for more
+	groups   []group           // named groups of regex
 	fields   []fieldCond
 	any      []*cond
 	not      *cond

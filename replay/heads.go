@@ -9,7 +9,7 @@ import (
 
 // feed is where the hits of one input come from.
 type feed interface {
-	name() string // of the input
+	name() string // name of the input
 	// find makes the next hits available, unless there are any. It returns false at the end
 	// of the input or after an error.
 	find() (bool, error)
@@ -24,7 +24,7 @@ type feed interface {
 // head is an input with hits, and the time of the next one.
 type head struct {
 	at    time.Time
-	order int // of the input
+	order int // position of the input
 	feed
 }
 

@@ -165,7 +165,7 @@ type spooled struct {
 	spool  *spool
 	pieces []piece // that are not taken yet
 	hits   []matcher.Hit
-	sizes  []int64 // of the hits in the file
+	sizes  []int64 // encoded sizes of the hits in the file
 }
 
 // store reads an input to its end and returns its hits, nil if it has none.

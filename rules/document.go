@@ -118,7 +118,7 @@ func (d *Document) parsePack(doc *strictyaml.Document, data []byte, released boo
 	seen, decoded := map[string]form{}, len(d.problems)
 	var work budget
 	next := nextRules(p.Rules)
-	line := 0 // of the rule before
+	line := 0 // line of the rule before
 	for i := range p.Rules {
 		f := newForm(p, &p.Rules[i], d.file)
 		if !f.decoded() {

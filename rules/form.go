@@ -16,7 +16,7 @@ import (
 type form struct {
 	RuleSyntax
 	at         strictyaml.Pos // of `- alert:`
-	next       strictyaml.Pos // of the next rule; zero if there is none
+	next       strictyaml.Pos // start of the next rule; zero if there is none
 	shares     bool           // another rule is on the first line of this one
 	pack, file string
 	// labelKeys and annotationKeys map each name to the keys of the mapping that states it:

@@ -19,7 +19,7 @@ func (l *linter) lintVoices() {
 			key = "sequence"
 		}
 		if l.Keys.Good(key) && quotable(*p.matcher, InSpoken) {
-			l.warnAt(l.Keys.Key(key), "words-of-others", "the texts count anywhere in a line, so whoever makes a component quote them speaks for it",
+			l.warnAt(l.Keys.Key(key), "words-of-others", "the texts count anywhere in a line, so a user whose text the component quotes can raise the alert",
 				"remove `in: anywhere`, name the `field` that has the text, or state a text beside it that the component says itself")
 		}
 	}

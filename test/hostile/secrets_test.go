@@ -304,7 +304,7 @@ func TestSecretsDoNotLeave(t *testing.T) {
 
 	n := newNeedles(slices.Concat(all, unknown, []planted{{"the configuration", []string{password}}}))
 	d.shown(n)
-	d.told(n)
+	d.answered(n)
 	for _, kind := range []string{"alerts", "episodes", "rules", "sources", "history", "unknown"} {
 		for _, form := range []string{"text", "json"} {
 			n.requireNone(t, "get "+kind, d.command("", "get", kind, "--url", "http://"+d.Addr, "-o", form))
@@ -358,8 +358,8 @@ func (d *victim) fingerprints() (all []string) {
 	return all
 }
 
-// told checks case files, and the answers of the Model Context Protocol.
-func (d *victim) told(n *needles) {
+// answered checks case files, and the responses of the Model Context Protocol.
+func (d *victim) answered(n *needles) {
 	t := d.t
 	t.Helper()
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).

@@ -28,7 +28,7 @@ rules:
 - {alert: LeaseLost, severity: warning, from: '{container="app"}', match: lease lost, clear: lease taken, by: [namespace, pod], annotations: {summary: It is lost.}}
 `
 
-// Alerts that lost their places to other namespaces are not told as resolved, before a kill and
+// Alerts that lost their places to other namespaces are not notified as resolved, before a kill and
 // after it, until their clear line is read.
 func TestDisplacedOverAKill(t *testing.T) {
 	t.Parallel()
@@ -58,9 +58,9 @@ func TestDisplacedOverAKill(t *testing.T) {
 		}
 		logs[key].Write("stderr", text)
 	}
-	// told returns how often it was said since then that alerts of a namespace fire, and which
+	// notified returns how often it was said since then that alerts of a namespace fire, and which
 	// are resolved.
-	told := func(namespace string, since int) (firing map[string]bool, resolved []string) {
+	notified := func(namespace string, since int) (firing map[string]bool, resolved []string) {
 		firing = map[string]bool{}
 		for _, w := range am.Accepted("LeaseLost")[since:] {
 			pod := w.Alert.Labels["pod"]
@@ -80,11 +80,11 @@ func TestDisplacedOverAKill(t *testing.T) {
 	for i := range 20 {
 		write("a", fmt.Sprint("p", i), "lease lost")
 	}
-	eventually("all fire", func() bool { firing, _ := told("a", 0); return len(firing) == 20 })
+	eventually("all fire", func() bool { firing, _ := notified("a", 0); return len(firing) == 20 })
 	for i := range 9 {
 		write(fmt.Sprint("b", i), "p", "lease lost")
 	}
-	eventually("others have places", func() bool { firing, _ := told("b8", 0); return len(firing) == 1 })
+	eventually("others have places", func() bool { firing, _ := notified("b8", 0); return len(firing) == 1 })
 	last := func() string {
 		all := am.Accepted("LeaseLost")
 		for i := len(all) - 1; i >= 0; i-- {
@@ -101,12 +101,12 @@ func TestDisplacedOverAKill(t *testing.T) {
 		since := len(am.Accepted("LeaseLost"))
 		require.NoError(t, d.Start())
 		require.NoError(t, d.Ready(t.Context(), patience))
-		eventually("all are told again", func() bool { firing, _ := told("a", since); return len(firing) == 20 })
-		_, resolved := told("a", 0)
+		eventually("all are notified again", func() bool { firing, _ := notified("a", since); return len(firing) == 20 })
+		_, resolved := notified("a", 0)
 		require.Empty(t, resolved)
 	}
 	write("a", gone, "lease taken")
-	eventually("its end is known", func() bool { _, resolved := told("a", 0); return len(resolved) > 0 })
-	_, resolved := told("a", 0)
+	eventually("its end is known", func() bool { _, resolved := notified("a", 0); return len(resolved) > 0 })
+	_, resolved := notified("a", 0)
 	require.Equal(t, gone, resolved[0])
 }

@@ -139,7 +139,7 @@ func (f *farm) covers(w way) bool {
 		f.agent && c == "partial: agents (1 of 1 nodes, 1 logs unread on 1 of them)"
 }
 
-// states returns what was told about an alert of a pod.
+// states returns the notified states of the alert of a pod.
 func (f *farm) states(alert, pod string) string {
 	var out []string
 	for _, w := range f.am.Accepted(alert) {
@@ -167,12 +167,12 @@ func (f *farm) unread() string {
 }
 
 // fails plants a failure with its recovery in one log and one without in another, and waits
-// until both are told and resolved.
+// until both are notified and resolved.
 func (f *farm) fails(lost, failed int) {
 	f.t.Helper()
 	f.logs[lost].Write("stderr", "lease lost")
 	f.logs[failed].Write("stderr", "disk failed")
-	f.eventually("the failures are told", func() bool {
+	f.eventually("the failures are notified", func() bool {
 		return strings.HasSuffix(f.states("LeaseLost", pod(lost)), "firing") && strings.HasPrefix(f.states("DiskFailed", pod(failed)), "firing")
 	})
 	f.logs[lost].Write("stderr", "lease taken")
@@ -207,7 +207,7 @@ func (f *farm) round(w way, bad int, kill bool) {
 	f.eventually("all of it is read", func() bool { return f.states("LeaseLost", pod(bad)) == "firing resolved" })
 }
 
-// judge checks what must never have been told.
+// judge checks that no false alert was notified.
 func (f *farm) judge() {
 	f.t.Helper()
 	require.Equal(f.t, "firing", f.am.States("CrowsnestHeartbeat"))

@@ -24,7 +24,7 @@ import (
 // carrier is a line in which a program quotes a text.
 type carrier struct {
 	kind   string
-	labels matcher.Labels // of the program that writes it
+	labels matcher.Labels // stream of the program that writes it
 	// Of the text: $V is it, $TABS its lines behind tabs, $1, $2 and $3 it in one, two and three quotes
 	// of Go, $P as $1 without the quotes, $J1 and $J2 as $P and $2 in JSON, $W and $JW in quotes that
 	// escape nothing, $X as nginx writes it, $S SQL, $R Python, $H a shell, and $U a URL.

@@ -36,7 +36,7 @@ type logFile struct {
 	size           int64
 	// apart means that the log has no pod, and that others have none either.
 	apart bool
-	state *state // of the argument that the file belongs to
+	state *state // state of the argument that names the file
 }
 
 // open opens the file, limited to the size that it had. One with size 0 may still have

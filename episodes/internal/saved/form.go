@@ -59,7 +59,7 @@ type Rule struct {
 
 // Displaced is a notified alert that lost its place, until a clear line ends it.
 type Displaced struct {
-	Key     []byte `json:"k"` // of the clear lines that end it
+	Key     []byte `json:"k"` // key of the clear lines that end it
 	Trigger int64  `json:"n"` // time of its newest trigger
 	Closed
 }
@@ -92,7 +92,7 @@ type Episode struct {
 	First     redact.Text       `json:"first,omitempty"` // if it is not Line
 	Log       string            `json:"log,omitempty"`
 	Logs      []uint64          `json:"logs,omitempty"`
-	Others    []string          `json:"other_namespaces,omitempty"` // of logs in other namespaces than the first
+	Others    []string          `json:"other_namespaces,omitempty"` // namespaces of later logs, without that of the first
 	Window    *Window           `json:"window,omitempty"`
 	Times     []byte            `json:"times,omitempty"` // as packed, while it is undecided
 	Shown     bool              `json:"shown,omitempty"` // of a lapse

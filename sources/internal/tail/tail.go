@@ -125,7 +125,7 @@ type Tailer struct {
 	searched  bool                 // at least once
 	began     time.Time            // of Run
 	watermark time.Time
-	lagging   []matcher.LaggingStream  // of the last report to the pipeline
+	lagging   []matcher.LaggingStream  // lagging streams in the last report to the pipeline
 	lags      int                      // streams that these stand for
 	read      bool                     // a log was read then, or there was none to read
 	up        bool                     // a tree can be searched
