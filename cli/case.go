@@ -13,8 +13,8 @@ import (
 
 	"crowsnest/casefile"
 	"crowsnest/cli/internal/api"
-	"crowsnest/cli/internal/inputs"
 	"crowsnest/internal/lazyre"
+	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"crowsnest/cli/internal/inputs"
+	"crowsnest/lab/inputs"
 	"crowsnest/replay"
 )
 

@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"crowsnest/cli/internal/inputs"
 	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/loader"
 	"crowsnest/discover"
+	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"

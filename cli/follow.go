@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"crowsnest/cli/internal/follow"
-	"crowsnest/cli/internal/inputs"
 	"crowsnest/cli/internal/show"
 	"crowsnest/episodes"
+	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"

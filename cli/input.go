@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"crowsnest/cli/internal/inputs"
+	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
 	"crowsnest/sources/kubelet"
 )

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"crowsnest/cli/internal/api"
-	"crowsnest/cli/internal/inputs"
 	"crowsnest/cli/internal/mcp"
+	"crowsnest/lab/inputs"
 	"crowsnest/rules"
 )
 

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"crowsnest/cli/internal/findings"
-	"crowsnest/cli/internal/inputs"
 	"crowsnest/cli/internal/report"
 	"crowsnest/cli/internal/show"
+	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"crowsnest/cli/internal/inputs"
 	"crowsnest/daemon/loader"
+	"crowsnest/lab/inputs"
 	"crowsnest/rules"
 	"crowsnest/rules/namespaces"
 	"crowsnest/rules/rulefiles"

@@ -14,10 +14,10 @@ import (
 
 	"crowsnest/cli/internal/api"
 	"crowsnest/cli/internal/capture"
-	"crowsnest/cli/internal/inputs"
 	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/loader"
 	"crowsnest/internal/text"
+	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"

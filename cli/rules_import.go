@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"crowsnest/cli/internal/inputs"
 	"crowsnest/cli/internal/show"
 	"crowsnest/importer"
 	"crowsnest/internal/lazyre"
+	"crowsnest/lab/inputs"
 	"crowsnest/rules"
 )
 

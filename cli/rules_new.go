@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"crowsnest/cli/internal/inputs"
 	"crowsnest/daemon/loader"
 	"crowsnest/discover"
 	"crowsnest/internal/lazyre"
+	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 )

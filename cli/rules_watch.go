@@ -16,11 +16,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/spf13/cobra"
 
-	"crowsnest/cli/internal/inputs"
 	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/component"
 	"crowsnest/daemon/loader"
 	"crowsnest/internal/text"
+	"crowsnest/lab/inputs"
 	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"

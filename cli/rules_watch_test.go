@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/cli/internal/inputs"
+	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
 )
 

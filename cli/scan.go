@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"crowsnest/cli/internal/inputs"
 	"crowsnest/cli/internal/show"
+	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"crowsnest/cli/internal/inputs"
 	"crowsnest/cli/internal/show"
 	"crowsnest/internal/text"
+	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"

@@ -25,7 +25,7 @@ var floors = map[string]int{
 	"episodes": 2, "hits": 2, "history": 2, "runbook": 2,
 	"sources": 3, "sinks": 3, "web": 3, "replay": 3, "discover": 3, "state": 3, "export": 3, "importer": 3, "artifact": 3,
 	"daemon/component": 4, "sentinel": 4, "lead": 4, "fleet": 4, "casefile": 5, "daemon/config": 5, "daemon/monitor": 5, "daemon/inforce": 5, "daemon/loader": 6, "daemon/packs": 7, "daemon": 8,
-	"cli": 9, "cmd": 10, "deploy": 10,
+	"lab": 9, "cli": 10, "cmd": 11, "deploy": 11,
 	"internal/blocks": -1, "internal/wholelines": -1, "internal/fair": -1, "state/plainfile": -1,
 	"internal/codec": -2, "internal/lazyre": -2,
 }
@@ -79,11 +79,13 @@ func TestImportsGoDown(t *testing.T) {
 		from, target := room(i.from), room(to)
 		floor, known := floors[from]
 		require.True(t, known || from == ".", "%s: give %s a floor in this test", i.file, from)
+
 		require.NotEqual(t, "test", target, "%s imports %s: what ships needs nothing of test", i.file, to)
 		if from == target {
 			checkSiblings(t, i, to)
 			continue
 		}
+		require.False(t, target == "lab" && from != "cli", "%s imports %s: the lab is for the commands", i.file, to)
 		for _, tool := range tools {
 			require.False(t, target == tool && from != "cli" && (tool != "discover" || from != "sentinel"), "%s imports %s: tools of authors are for the commands", i.file, to)
 		}

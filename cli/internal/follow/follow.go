@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"crowsnest/cli/internal/inputs"
 	"crowsnest/episodes"
 	"crowsnest/internal/times"
+	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 	"crowsnest/rules"

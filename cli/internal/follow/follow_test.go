@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/cli/internal/inputs"
+	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 	"crowsnest/rules"

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"crowsnest/cli/internal/inputs"
+	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 	"crowsnest/rules"

@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"crowsnest/casefile"
-	"crowsnest/cli/internal/inputs"
 	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/loader"
+	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 	"crowsnest/rules"

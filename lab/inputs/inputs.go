@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/cli/internal/unpack"
+	"crowsnest/lab/internal/unpack"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 )

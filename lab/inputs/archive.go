@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"crowsnest/cli/internal/unpack"
 	"crowsnest/internal/text"
+	"crowsnest/lab/internal/unpack"
 	"crowsnest/replay"
 )
 

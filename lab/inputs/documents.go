@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/cli/internal/documents"
 	"crowsnest/internal/lazyre"
 	"crowsnest/internal/text"
 	"crowsnest/internal/times"
+	"crowsnest/lab/internal/documents"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 	"crowsnest/sources/events"
