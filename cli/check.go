@@ -16,6 +16,7 @@ import (
 	"crowsnest/daemon/component"
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/loader"
+	"crowsnest/internal/text"
 	"crowsnest/replay"
 	"crowsnest/rules"
 	"crowsnest/strictyaml"
@@ -79,7 +80,7 @@ func (c *cli) checkRules(f checkFlags, args []string) error {
 		if set != nil {
 			n = len(set.Rules)
 		}
-		fmt.Fprintf(c.err, "%s, %s: %s, %s\n", show.Plural(int64(len(docs)), "file"), show.Plural(int64(n), "rule"), show.Plural(int64(errs), "error"), show.Plural(int64(warns), "warning"))
+		fmt.Fprintf(c.err, "%s, %s: %s, %s\n", text.Plural(int64(len(docs)), "file"), text.Plural(int64(n), "rule"), text.Plural(int64(errs), "error"), text.Plural(int64(warns), "warning"))
 	}
 	switch {
 	case errs > 0, f.strict && warns > 0:
@@ -127,7 +128,7 @@ func (c *cli) checkConfig(file, form string) error {
 	}
 	errs := len(problems.Errors())
 	if form == "text" {
-		fmt.Fprintf(c.err, "%s: %s: %s, %s\n", file, show.Plural(int64(rulesLoaded), "rule"), show.Plural(int64(errs), "error"), show.Plural(int64(len(problems.Warnings())), "warning"))
+		fmt.Fprintf(c.err, "%s: %s: %s, %s\n", file, text.Plural(int64(rulesLoaded), "rule"), text.Plural(int64(errs), "error"), text.Plural(int64(len(problems.Warnings())), "warning"))
 		if errs == 0 {
 			fmt.Fprintln(c.err, identityText(cfg.Global.Identity))
 			fmt.Fprint(c.err, originText(set))

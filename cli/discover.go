@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crowsnest/internal/text"
 	"errors"
 	"fmt"
 	"io"
@@ -229,8 +230,8 @@ func (c *cli) printDiscovered(of *discovery, r discover.Report, why bool) error 
 	}
 	if r.Inputs > 0 {
 		fmt.Fprintf(c.err, "%d of %s; %d of %s in %s report problems that no rule watches; rules watch %s\n",
-			len(r.Patterns), show.Plural(int64(r.All), "pattern"), r.Complaints, show.Plural(int64(r.Lines), "line"),
-			show.Plural(int64(r.Inputs), "input"), show.Plural(int64(r.Covered), "line"))
+			len(r.Patterns), text.Plural(int64(r.All), "pattern"), r.Complaints, text.Plural(int64(r.Lines), "line"),
+			text.Plural(int64(r.Inputs), "input"), text.Plural(int64(r.Covered), "line"))
 	}
 	if r.Evicted > 0 {
 		fmt.Fprintf(c.err, "too many patterns: %d with %d lines were dropped\n", r.Evicted, r.EvictedLines)
@@ -284,7 +285,7 @@ func skeletonOf(p discover.Pattern, variants []discover.Pattern) (s discover.Rul
 	for _, proposal := range discover.ProposeFor(p) {
 		s = discover.RuleSkeleton{Proposal: proposal, Severity: discover.SeverityOf(p.Level), Labels: p.Labels, Component: discover.ComponentOf(p.Labels)}
 		s.Label, s.Value = discover.SelectorOf(p.Labels)
-		s.Comments = []string{fmt.Sprintf("%s in %s, first %s:%d", show.Plural(p.Count, "line"), show.Plural(int64(p.Streams), "stream"), redact.Sanitise(p.Input), p.LineNumber)}
+		s.Comments = []string{fmt.Sprintf("%s in %s, first %s:%d", text.Plural(p.Count, "line"), text.Plural(int64(p.Streams), "stream"), redact.Sanitise(p.Input), p.LineNumber)}
 		s.Alert = discover.AlertName(s.Component, &proposal, map[string]bool{})
 		for s.Others, left = discover.Gather(&s.Proposal, variants); ; s.Others, left = nil, variants {
 			if loader.Try("new.yaml", []byte(discover.Skeleton("discovered", []discover.RuleSkeleton{s}))) == nil {
@@ -323,9 +324,9 @@ func (c *cli) writeDiscovered(of *discovery, r discover.Report) error {
 	if err := loader.Try(cmp.Or(path, "new.yaml"), []byte(pack)); err != nil {
 		return fmt.Errorf("the generated rules fail their tests; please report this: %w", err)
 	}
-	fmt.Fprintf(c.err, "%s for %s\n", show.Plural(int64(len(all)), "rule"), show.Plural(int64(len(r.Patterns)), "pattern"))
+	fmt.Fprintf(c.err, "%s for %s\n", text.Plural(int64(len(all)), "rule"), text.Plural(int64(len(r.Patterns)), "pattern"))
 	if without > 0 {
-		fmt.Fprintf(c.err, "no rule for %s: no constant text to match, or too many variants\n", show.Plural(int64(without), "wording"))
+		fmt.Fprintf(c.err, "no rule for %s: no constant text to match, or too many variants\n", text.Plural(int64(without), "wording"))
 	}
 	if path == inputs.Stdin {
 		_, err := io.WriteString(c.out, pack)

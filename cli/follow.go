@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"crowsnest/internal/text"
 	"errors"
 	"fmt"
 	"io"
@@ -107,5 +108,5 @@ func reportPending(w io.Writer, pending []episodes.Episode) {
 	if n := len(names) - maxIgnored; n > 0 {
 		more = fmt.Sprintf(" and %d more rules", n)
 	}
-	fmt.Fprintf(w, "%s not certain yet: %s%s\n", show.Plural(int64(len(pending)), "failure"), strings.Join(names[:min(len(names), maxIgnored)], ", "), more)
+	fmt.Fprintf(w, "%s not certain yet: %s%s\n", text.Plural(int64(len(pending)), "failure"), strings.Join(names[:min(len(names), maxIgnored)], ", "), more)
 }

@@ -2,13 +2,13 @@ package cli
 
 import (
 	"cmp"
+	"crowsnest/internal/text"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 
-	"crowsnest/cli/internal/show"
 	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules/namespaces"
@@ -54,7 +54,7 @@ func reportIgnored(w io.Writer, r replay.Report) {
 			fix = "; to include it: --infrastructure-namespaces=+" + namespace
 		}
 		fmt.Fprintf(w, "ignored %s of namespace %s for %s%s: it is not an infrastructure namespace%s\n",
-			show.Plural(int64(lines[namespace]), "line"), redact.Sanitise(namespace), strings.Join(rs[:min(len(rs), maxIgnoredRules)], ", "), more, fix)
+			text.Plural(int64(lines[namespace]), "line"), redact.Sanitise(namespace), strings.Join(rs[:min(len(rs), maxIgnoredRules)], ", "), more, fix)
 	}
 	if n := len(all) - maxIgnored; n > 0 {
 		fmt.Fprintf(w, "ignored lines of %d more namespaces; to include all: --infrastructure-namespaces='*'\n", n)
@@ -88,5 +88,5 @@ func reportUnstated(w io.Writer, r replay.Report) {
 		flags = append(flags, "--label "+name+"=NAME")
 	}
 	fmt.Fprintf(w, "the steps of %s contain %s as placeholders, because the input does not state these labels: replace them before you run a step, or scan with %s\n",
-		show.Plural(int64(alerts), "alert"), strings.Join(shown, " and "), strings.Join(flags, " "))
+		text.Plural(int64(alerts), "alert"), strings.Join(shown, " and "), strings.Join(flags, " "))
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crowsnest/internal/text"
 	"errors"
 	"fmt"
 	"io"
@@ -216,6 +217,6 @@ func (c *cli) writeReplay(f replayFlags, r replay.Report, unknown []sentinel.Unk
 	if err := errors.Join(w.Flush(), show.Unknown(c.out, unknown, true)); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.err, "%s from %s; matched lines from %s to %s\n", show.Plural(int64(r.Lines), "line"), show.Plural(int64(r.Inputs), "input"), r.Start.Format(time.RFC3339), r.End.Format(time.RFC3339))
+	fmt.Fprintf(c.err, "%s from %s; matched lines from %s to %s\n", text.Plural(int64(r.Lines), "line"), text.Plural(int64(r.Inputs), "input"), r.Start.Format(time.RFC3339), r.End.Format(time.RFC3339))
 	return nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crowsnest/internal/text"
 	"crypto/ecdsa"
 	"fmt"
 	"os"
@@ -169,7 +170,7 @@ func (c *cli) push(ctx context.Context, f registryFlags, dir, reference string, 
 			return fmt.Errorf("push: %w", err)
 		}
 	}
-	fmt.Fprintf(c.err, "%s published as version %s of %s, %s\n", show.Plural(int64(len(a.Files)), "file"), a.Version, a.Title, signed)
+	fmt.Fprintf(c.err, "%s published as version %s of %s, %s\n", text.Plural(int64(len(a.Files)), "file"), a.Version, a.Title, signed)
 	fmt.Fprintf(c.out, "%s@%s\n", r.Repository(), a.Digest)
 	return nil
 }
@@ -209,7 +210,7 @@ CROWSNEST_REGISTRY_PASSWORD.`,
 			if err := artifact.Write(args[1], a); err != nil {
 				return err
 			}
-			fmt.Fprintf(c.err, "%s of version %s of %s in %s\n", show.Plural(int64(len(a.Files)), "file"), a.Version, a.Title, args[1])
+			fmt.Fprintf(c.err, "%s of version %s of %s in %s\n", text.Plural(int64(len(a.Files)), "file"), a.Version, a.Title, args[1])
 			return nil
 		},
 	}

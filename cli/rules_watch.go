@@ -16,7 +16,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/spf13/cobra"
 
-	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/component"
 	"crowsnest/daemon/loader"
 	"crowsnest/internal/text"
@@ -238,17 +237,17 @@ func resultsOf(r *rules.Rule, of replay.TestReport) (out replay.TestReport) {
 func (w *packWatch) summary(docs []*rules.Document, set *rules.Set, problems rules.Problems, report replay.TestReport) string {
 	errs, warns := len(problems.Errors()), len(problems.Warnings())
 	if errs > 0 {
-		return fmt.Sprintf("BROKEN: %s, %s; nothing was tested", show.Plural(int64(errs), "error"), show.Plural(int64(warns), "warning"))
+		return fmt.Sprintf("BROKEN: %s, %s; nothing was tested", text.Plural(int64(errs), "error"), text.Plural(int64(warns), "warning"))
 	}
 	verdict := "ok"
 	failed := report.Failed()
 	if failed > 0 {
 		verdict = "FAILED"
 	}
-	out := fmt.Sprintf("%s: %s, %s, %s; %s, %d failed", verdict, show.Plural(int64(len(docs)), "file"), show.Plural(int64(len(set.Rules)), "rule"),
-		show.Plural(int64(warns), "warning"), show.Plural(int64(len(report.Results)), "test"), failed)
+	out := fmt.Sprintf("%s: %s, %s, %s; %s, %d failed", verdict, text.Plural(int64(len(docs)), "file"), text.Plural(int64(len(set.Rules)), "rule"),
+		text.Plural(int64(warns), "warning"), text.Plural(int64(len(report.Results)), "test"), failed)
 	if w.mutate {
-		out += fmt.Sprintf(", %s without a test", show.Plural(int64(len(report.Survivors)), "part"))
+		out += fmt.Sprintf(", %s without a test", text.Plural(int64(len(report.Survivors)), "part"))
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"crowsnest/internal/text"
 	"errors"
 	"fmt"
 	"strings"
@@ -209,12 +210,12 @@ func (c *cli) summarize(r replay.Report, loaded int, hitsOnly bool) {
 		return // the error says why
 	}
 	if !hitsOnly {
-		fmt.Fprintf(c.err, "%s from ", show.Plural(int64(r.Fired()), "alert"))
+		fmt.Fprintf(c.err, "%s from ", text.Plural(int64(r.Fired()), "alert"))
 	}
-	fmt.Fprintf(c.err, "%s; %s in %s evaluated with %s\n", show.Plural(int64(r.Hits), "matched line"),
-		show.Plural(int64(r.Lines), "line"), show.Plural(int64(r.Inputs), "input"), show.Plural(int64(loaded), "rule"))
+	fmt.Fprintf(c.err, "%s; %s in %s evaluated with %s\n", text.Plural(int64(r.Hits), "matched line"),
+		text.Plural(int64(r.Lines), "line"), text.Plural(int64(r.Inputs), "input"), text.Plural(int64(loaded), "rule"))
 	if r.Dropped > 0 {
-		fmt.Fprintf(c.err, "%s could not be evaluated\n", show.Plural(int64(r.Dropped), "line"))
+		fmt.Fprintf(c.err, "%s could not be evaluated\n", text.Plural(int64(r.Dropped), "line"))
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"crowsnest/cli/internal/show"
 	"crowsnest/internal/text"
 	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
@@ -65,7 +64,7 @@ func (l *watchedLog) scan(ctx context.Context, set *rules.Set) string {
 	if cut.Load() > 0 {
 		part = fmt.Sprintf(" of the beginning (%d MiB in %s)", report.Bytes>>20, logTime)
 	}
-	fmt.Fprintf(&b, "log: %s from %s of %s%s\n", show.Plural(int64(report.Fired()), "alert"), show.Plural(report.Hits, "matched line"), show.Plural(report.Lines, "line"), part)
+	fmt.Fprintf(&b, "log: %s from %s of %s%s\n", text.Plural(int64(report.Fired()), "alert"), text.Plural(report.Hits, "matched line"), text.Plural(report.Lines, "line"), part)
 	if err != nil {
 		fmt.Fprintf(&b, "log: %v\n", err)
 	}
@@ -83,7 +82,7 @@ func writeFound(b *strings.Builder, report replay.Report) {
 		if shown++; shown > maxShownProblems {
 			continue
 		}
-		fmt.Fprintf(b, "  %s: %s, %s\n", r.Rule.Alert, show.Plural(r.Lines, "line"), show.Plural(int64(r.Alerts), "alert"))
+		fmt.Fprintf(b, "  %s: %s, %s\n", r.Rule.Alert, text.Plural(r.Lines, "line"), text.Plural(int64(r.Alerts), "alert"))
 		for _, a := range slices.Backward(report.Alerts) {
 			if a.Episode.Alert == r.Rule.Alert {
 				fmt.Fprintf(b, "    %s %s\n    %s\n", a.Episode.State, text.Labels(a.Episode.Labels), text.Shorten(redact.Sanitise(a.Episode.Line), maxShownPart))

@@ -49,6 +49,15 @@ func Digits(n int64) string {
 	return s
 }
 
+// Plural writes a number with a noun, such as "1 line" and "2 lines". The plural of the noun ends
+// in s.
+func Plural(n int64, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.FormatInt(n, 10) + " " + noun
+}
+
 // Labels formats labels as in a selector, sorted by name: {a="b", c="d"}.
 func Labels(labels map[string]string) string {
 	parts := make([]string, 0, len(labels))

@@ -2,13 +2,13 @@ package mcp
 
 import (
 	"context"
+	"crowsnest/internal/text"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
 	"crowsnest/casefile"
-	"crowsnest/cli/internal/show"
 	"crowsnest/episodes"
 	"crowsnest/redact"
 	"crowsnest/web"
@@ -131,7 +131,7 @@ func verdict(total, shown int, filtered bool, seen Seen) string {
 	case shown < total:
 		matching += fmt.Sprintf("; this part has %d, and next_offset leads to the next one", shown)
 	}
-	out := show.Plural(int64(total), "alert") + matching + "."
+	out := text.Plural(int64(total), "alert") + matching + "."
 	if !seen.Complete {
 		out += " There may be more failures, because parts cannot be seen: seen.not_seen lists them."
 	}

@@ -3,13 +3,13 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"crowsnest/internal/text"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 
 	"crowsnest/casefile"
-	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/loader"
 	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
@@ -149,7 +149,7 @@ func (s *Server) replayed(made *casefile.Case, report replay.Report, basis strin
 	case n < out.Total:
 		out.Verdict = s.cfg.inName(fmt.Sprintf("The lines would have fired %d alerts; these are the first %d. Give fewer lines to see the others, or run crowsnest case.", out.Total, n))
 	default:
-		out.Verdict = fmt.Sprintf("The lines would have fired %s.", show.Plural(int64(n), "alert"))
+		out.Verdict = fmt.Sprintf("The lines would have fired %s.", text.Plural(int64(n), "alert"))
 	}
 	return out, nil
 }

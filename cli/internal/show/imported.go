@@ -35,7 +35,7 @@ func Imported(w io.Writer, r importer.Result) error {
 		}
 	}
 	fmt.Fprintf(&b, "%s converted, %d with a warning, %d refused, %s skipped; %s\n",
-		Plural(int64(r.Count(importer.Converted)), "rule"), r.Count(importer.Warned), r.Count(importer.Refused), Plural(int64(r.Count(importer.Skipped)), "file"), Plural(int64(len(r.Packs)), "pack"))
+		text.Plural(int64(r.Count(importer.Converted)), "rule"), r.Count(importer.Warned), r.Count(importer.Refused), text.Plural(int64(r.Count(importer.Skipped)), "file"), text.Plural(int64(len(r.Packs)), "pack"))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

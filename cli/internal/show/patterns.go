@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"crowsnest/discover"
+	"crowsnest/internal/text"
 	"crowsnest/redact"
 )
 
@@ -27,19 +28,19 @@ func Patterns(w io.Writer, r discover.Report, why bool) error {
 		if p.Error != "" {
 			line("error: %s", shown(p.Error))
 		}
-		streams := Plural(int64(p.Streams), "stream")
+		streams := text.Plural(int64(p.Streams), "stream")
 		if p.MoreStreams {
 			streams = fmt.Sprintf("%d or more streams", p.Streams)
 		}
-		line("%s; %s in %s%s", p.Level, Plural(p.Count, "line"), streams, seen(p))
+		line("%s; %s in %s%s", p.Level, text.Plural(p.Count, "line"), streams, seen(p))
 		if why {
 			line("%.1f points: %s", p.Score, strings.Join(p.Why, ", "))
 		}
 		for _, v := range p.Variants[:min(len(p.Variants), shownVariants)] {
-			line("also, %s: %s", Plural(v.Count, "line"), shown((v.Template + ": " + v.Error).Map(func(s string) string { return strings.TrimSuffix(s, ": ") })))
+			line("also, %s: %s", text.Plural(v.Count, "line"), shown((v.Template + ": " + v.Error).Map(func(s string) string { return strings.TrimSuffix(s, ": ") })))
 		}
 		if n := len(p.Variants) - shownVariants; n > 0 {
-			line("also, in %s", Plural(int64(n), "more form"))
+			line("also, in %s", text.Plural(int64(n), "more form"))
 		}
 		line("%s:%d: %s", p.Input, p.LineNumber, shown(p.Example))
 		if _, err := io.WriteString(w, b.String()); err != nil {
@@ -47,14 +48,6 @@ func Patterns(w io.Writer, r discover.Report, why bool) error {
 		}
 	}
 	return nil
-}
-
-// Plural formats a count with its noun.
-func Plural(n int64, of string) string {
-	if n == 1 {
-		return "1 " + of
-	}
-	return fmt.Sprintf("%d %ss", n, of)
 }
 
 // seen formats the period of a pattern; "" if its lines have no timestamps.

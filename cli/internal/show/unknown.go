@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"crowsnest/internal/text"
 	"crowsnest/sentinel"
 )
 
@@ -33,7 +34,7 @@ func Unknown(w io.Writer, all []sentinel.Unknown, after bool) error {
 		}
 		field("about", flat(u.Object))
 		field("where", flat(strings.Join(u.Pods, ", ")))
-		field("since", fmt.Sprintf("%s, last seen %s, at least %s", stamp(u.Since), stamp(u.Last), Plural(u.Count, "line")))
+		field("since", fmt.Sprintf("%s, last seen %s, at least %s", stamp(u.Since), stamp(u.Last), text.Plural(u.Count, "line")))
 		for _, e := range u.Examples {
 			field("example", flat(e))
 		}
