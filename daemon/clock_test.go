@@ -7,11 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/daemon/inforce"
-	"crowsnest/test/rulefolder"
-
 	"crowsnest/episodes"
 	"crowsnest/matcher"
 	"crowsnest/rules"
+	"crowsnest/sinks"
+	"crowsnest/test/rulefolder"
 	"crowsnest/test/setclock"
 )
 
@@ -58,6 +58,65 @@ func TestClockSetBackWhileDown(t *testing.T) {
 	s.log("vc-0", "recovered")
 	s.eventually(func() bool { return s.am.resolved("A") }, "the recovery arrives")
 	require.False(t, s.am.resolved("B"), "it ends after 15 minutes, and these have not passed")
+}
+
+// told is a sink that remembers of what it was notified.
+type told struct {
+	sinks.Sink
+	of []string
+}
+
+func (s *told) Notify(eps []episodes.Episode) {
+	for _, ep := range eps {
+		s.of = append(s.of, string(ep.State)+" "+ep.Labels["key"])
+	}
+}
+
+// What an earlier process concluded is not told before the sources have caught up, wherever the clock was set since: the
+// lines that ended it may have to be read again. What this process concludes is told at once.
+func TestRestoredAlertsWait(t *testing.T) {
+	folder := rulefolder.New(t)
+	folder.Write("clocks.yaml", clockPack)
+	for _, by := range []time.Duration{0, time.Minute, -time.Minute, 24 * time.Hour, -24 * time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			w := &clockWorld{t: t, rules: folder.Dir}
+			n := &clockNode{name: "n"}
+			dir := t.TempDir()
+			life := func(do func(d *Daemon, read func(lines ...string) []string)) {
+				d, heard := w.daemon(n.clock.Now, dir), &told{}
+				d.sinks = []sinks.Sink{heard}
+				src := newClockSource(n, n.clock.Now)
+				d.serve(src)
+				d.saver.hold()
+				d.restore()
+				do(d, func(lines ...string) []string {
+					for _, line := range lines {
+						n.log(line, line)
+					}
+					for i, stream := range src.streams {
+						d.pipe.of(src).Scan(stream, n.pods[i], func() { n.pods[i] = nil })
+					}
+					heard.of = nil
+					d.pipe.evaluate(d.send)
+					return heard.of
+				})
+				d.saver.save()
+				d.saver.release()
+			}
+			life(func(d *Daemon, read func(...string) []string) {
+				d.restoredUntil = time.Time{} // there was nothing to restore
+				require.ElementsMatch(t, []string{"firing once0", "firing once2"}, read("begins once0", "begins once2"))
+				require.Equal(t, []string{"resolved once2"}, read("ends once2"))
+				n.clock.Set(by)
+				n.stamp.Set(by)
+				require.Empty(t, read())
+			})
+			life(func(_ *Daemon, read func(...string) []string) {
+				require.Empty(t, read())
+				require.Equal(t, []string{"resolved once0", "firing once4"}, read("ends once0", "begins once4"))
+			})
+		})
+	}
 }
 
 func TestClockSet(t *testing.T) {

@@ -203,9 +203,7 @@ func (d *Daemon) send(eps []episodes.Episode) {
 	}
 	if !d.restoredUntil.IsZero() {
 		eps = slices.DeleteFunc(eps, func(ep episodes.Episode) bool {
-			return ep.State == episodes.StatePending || ep.State == episodes.StateDropped ||
-				ep.State == episodes.StateFiring && ep.FiredAt.Before(d.began) ||
-				ep.State == episodes.StateResolved && ep.Concluded.Before(d.began)
+			return ep.State == episodes.StatePending || ep.State == episodes.StateDropped || ep.Restored
 		})
 	}
 	d.notify(eps)

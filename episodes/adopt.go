@@ -11,6 +11,8 @@ type restored struct {
 	// nameless is set on an episode that was pinned: its alert keeps the labels
 	// with which it was notified.
 	nameless bool
+	// firedBefore is set on an episode that fired before it was restored.
+	firedBefore bool
 }
 
 // adopt finds the loose episode whose key equals that of the hit apart from the identity,

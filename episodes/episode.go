@@ -76,12 +76,15 @@ type Episode struct {
 	EndsAt   time.Time // event time of the end; zero while open
 	// Concluded is when the end was concluded; zero while open.
 	Concluded time.Time
-	Written   time.Time   // event time of the line that made it fire, for latency
-	Count     int64       // lines since the window that opened it
-	Line      redact.Text // newest trigger line
-	First     redact.Text // line that opened it
-	Party     string      // the namespace, in its cluster, that is charged for it in every limit
-	Origin    string      // the first log of its lines and the number of others; "" : not known
+	// Restored is set while a snapshot had this state: an earlier process concluded it. Times do not tell, because
+	// those of conclusions are by the clock of their moment, which may have been set since.
+	Restored bool
+	Written  time.Time   // event time of the line that made it fire, for latency
+	Count    int64       // lines since the window that opened it
+	Line     redact.Text // newest trigger line
+	First    redact.Text // line that opened it
+	Party    string      // the namespace, in its cluster, that is charged for it in every limit
+	Origin   string      // the first log of its lines and the number of others; "" : not known
 
 	// OnHold is set while a negative conclusion waits for the watermark of a source.
 	OnHold bool

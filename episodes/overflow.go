@@ -19,14 +19,16 @@ type overflow struct {
 	moved  int64 // how far clock changes have moved starts
 	newest int64 // last refused trigger
 	fired  int64
-	limit  limit                            // that was reached last
-	why    string                           // the same in words
-	dirty  bool                             // continued since the last update
-	lines  int64                            // refused triggers
-	keys   *simplelru.LRU[uint64, struct{}] // hashes of their keys
-	print  Fingerprint
-	labels map[string]string
-	due    watermark.Deadline
+	// restored is set if it fired before it was restored.
+	restored bool
+	limit    limit                            // that was reached last
+	why      string                           // the same in words
+	dirty    bool                             // continued since the last update
+	lines    int64                            // refused triggers
+	keys     *simplelru.LRU[uint64, struct{}] // hashes of their keys
+	print    Fingerprint
+	labels   map[string]string
+	due      watermark.Deadline
 }
 
 // maxOverflowKeys is how many keys beyond the limit are counted exactly.

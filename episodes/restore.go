@@ -76,7 +76,7 @@ func (v *restorer) resolve(c saved.Closed) *transition {
 // transition returns the last transition of a resolved episode.
 func (v *restorer) transition(c saved.Closed) *transition {
 	t := &transition{done: true, moved: c.Moved, Episode: Episode{
-		Fingerprint: printOf(c.Labels), Alert: c.Alert, State: StateResolved, Reason: Reason(c.Reason),
+		Restored: true, Fingerprint: printOf(c.Labels), Alert: c.Alert, State: StateResolved, Reason: Reason(c.Reason),
 		Overflow: c.Overflow, Silent: c.Silent, Labels: c.Labels, Annotations: c.Annotations,
 		StartsAt: instant.Time(c.Starts), FiredAt: instant.Time(c.Fired), LastSeen: instant.Time(c.Newest), EndsAt: instant.Time(c.Ends),
 		Concluded: instant.Time(c.Concluded), Count: c.Lines, Party: c.Party, Line: c.Line, First: c.First,
@@ -91,7 +91,7 @@ func (v *restorer) transition(c saved.Closed) *transition {
 func (v *restorer) removed(r saved.Rule) {
 	resolve := func(labels map[string]string, o saved.Closed) {
 		o.Alert, o.Reason, o.Labels, o.Ends, o.Concluded = r.Alert, string(ReasonRemoved), labels, max(v.now, o.Starts), v.now
-		v.resolve(o)
+		v.resolve(o).Restored = false
 	}
 	for _, ep := range r.Open {
 		if State(ep.State) == StateFiring {
@@ -144,7 +144,7 @@ func (v *restorer) rule(rs *ruleState, r saved.Rule) {
 		v.armed(rs.armed, r)
 	}
 	if o := r.Overflow; o != nil {
-		rs.over.set(overflow{active: true, starts: o.Starts, moved: o.Moved, newest: o.Newest, fired: o.Fired, lines: o.Lines, why: o.Why, labels: o.Labels})
+		rs.over.set(overflow{active: true, starts: o.Starts, moved: o.Moved, newest: o.Newest, fired: o.Fired, restored: true, lines: o.Lines, why: o.Why, labels: o.Labels})
 		for _, k := range o.Keys {
 			rs.over.keys.Add(intake.Hash(string(k)), struct{}{})
 		}
@@ -179,7 +179,7 @@ func (v *restorer) episode(rs *ruleState, names []string, s saved.Episode) *epis
 	if ep.state == StateFiring && ep.inhibit != inhibitYes {
 		ep.inhibit = inhibitNo // it may have been reported
 	}
-	ep.restored = restored{loose: s.Loose || v.older && who == nil, nameless: s.Nameless}
+	ep.restored = restored{loose: s.Loose || v.older && who == nil, nameless: s.Nameless, firedBefore: ep.state == StateFiring}
 	if s.Window != nil {
 		ep.window = rs.newWindow(s.Window.Load(rs.rule, names), s.Values, who)
 		if n := ep.window.Newest; n != nil && n.Line.Empty() {

@@ -44,7 +44,7 @@ func (ep *episode) transition(now int64) *transition {
 		Fingerprint: ep.print, Rule: rs.rule, Alert: rs.rule.Alert, State: ep.state,
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: ep.labels,
 		StartsAt: instant.Time(ep.starts - ep.moved), LastSeen: instant.Time(ep.newest), Written: instant.Time(ep.written),
-		Count: ep.lines, Deadline: instant.Time(ep.Due()), Party: ep.charged(), Origin: ep.logs.String(),
+		Count: ep.lines, Deadline: instant.Time(ep.Due()), Party: ep.charged(), Origin: ep.logs.String(), Restored: ep.firedBefore,
 	}
 	t.cause, t.Inhibit = ep.cause, ep.inhibit == inhibitYes
 	a := ep.awaits()
@@ -63,7 +63,7 @@ func (o *overflow) transition(now int64) *transition {
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: o.labels,
 		StartsAt: instant.Time(o.starts - o.moved), FiredAt: instant.Time(o.fired), LastSeen: instant.Time(o.newest),
 		Written: instant.Time(o.starts), Count: o.lines,
-		Deadline: instant.Time(o.Due()),
+		Deadline: instant.Time(o.Due()), Restored: o.restored,
 	}
 	if x.OnHold = rs.groups.steps.OnHold(now); x.OnHold {
 		x.WaitsFor = rs.groups.steps.Silent(now)
@@ -77,7 +77,7 @@ func (o *overflow) transition(now int64) *transition {
 
 // ended makes the transition the end of its episode.
 func (t *transition) ended(state State, reason Reason, end, now int64) {
-	t.State, t.Reason = state, reason
+	t.State, t.Reason, t.Restored = state, reason, false
 	t.EndsAt, t.Concluded = instant.Time(end), instant.Time(now)
 }
 
@@ -189,6 +189,7 @@ func (e *Engine) safely(ep *episode, now int64) (t *transition) {
 	t = &transition{Episode: Episode{
 		Fingerprint: ep.print, Rule: ep.rs.rule, Alert: ep.rs.rule.Alert, State: ep.state, Labels: ep.labels,
 		StartsAt: instant.Time(ep.starts - ep.moved), LastSeen: instant.Time(ep.newest), Written: instant.Time(ep.written), Count: ep.lines,
+		Restored: ep.firedBefore,
 	}}
 	t.broken()
 	return t
