@@ -136,6 +136,9 @@ func (c *cli) caseOfLogs(f caseFlags, args []string) (err error) {
 	progress.end()
 	inputErr := errors.Join(findErr, readErr)
 	account.Count(report.Outcomes)
+	if err := checkRead(report.Lines, f.output.value, inputErr); err != nil {
+		return err
+	}
 	if err := checkInput(c.err, report, account); err != nil {
 		return errors.Join(inputErr, err)
 	}

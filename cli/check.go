@@ -40,7 +40,7 @@ func newCheckRules(c *cli) *cobra.Command {
 		Short: "Find every problem of rule packs and overrides",
 		Long: `Checks packs and overrides (files, folders, or - for standard input) and prints
 every problem with its position and the fix. All files are checked as one set,
-as the daemon would load them.
+as the daemon would load them; the path shipped adds the built-in packs.
 
 -o github prints workflow commands that GitHub shows as annotations of a change;
 -o sarif is for code scanning.
@@ -60,9 +60,10 @@ Exit codes: 0 no errors, 1 errors, 3 warnings with --lint-fatal.`,
 }
 
 func (c *cli) checkRules(f checkFlags, args []string) error {
-	docs, problems := c.parseRules(nil, args)
-	set, found := loader.Build(docs, rules.Options{Shipped: f.shipped})
-	problems = append(problems, found...)
+	files, problems := c.readRules(args, loader.Shipped)
+	docs, found := loader.ParseFiles(files)
+	set, more := loader.Build(docs, rules.Options{Shipped: f.shipped})
+	problems = slices.Concat(problems, found, more)
 	if set != nil {
 		untested, err := replay.Untested(set.Rules)
 		if err != nil {
@@ -75,7 +76,7 @@ func (c *cli) checkRules(f checkFlags, args []string) error {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	errs, warns := len(problems.Errors()), len(problems.Warnings())
-	if f.output.value == "text" {
+	if f.output.value == "text" && len(docs) > 0 {
 		n := 0
 		if set != nil {
 			n = len(set.Rules)

@@ -9,13 +9,27 @@ import (
 	"crowsnest/replay"
 )
 
+var errEmpty = errors.New("the input is empty: this is no all-clear")
+
+// checkRead returns an error if no line was read: err, which says why, or that there was
+// none. A person gets the error instead of a result; a document in JSON exists anyway.
+func checkRead(lines int64, form string, err error) error {
+	switch {
+	case lines > 0 || form == "json":
+		return nil
+	case err != nil:
+		return err
+	}
+	return errEmpty
+}
+
 // checkInput returns an error if a report says nothing about the cluster, because
 // nothing was read or no input looks like a log. It warns about single inputs that
 // do not.
 func checkInput(w io.Writer, r replay.Report, account *inputs.Account) error {
 	switch {
 	case r.Lines == 0:
-		return errors.New("the input is empty: this is no all-clear")
+		return errEmpty
 	case len(r.Untimed) == 0:
 		return nil
 	}

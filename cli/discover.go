@@ -79,7 +79,7 @@ other entries, gets its own rule. --rules none omits no lines.`,
 	}
 	f.rules.add(cmd)
 	flags := cmd.Flags()
-	flags.Lookup("rules").Usage = "packs to use instead of the shipped ones: a file or folder `PATH` (repeatable); none: no rules"
+	flags.Lookup("rules").Usage = rulesUsage + "; none alone: no rules"
 	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
 	flags.BoolVar(&f.strictLabels, "strict-labels", false, "an unknown label satisfies no selector")
 	flags.BoolVar(&f.redact, "redact", true, "redact secrets in the output")
@@ -118,9 +118,12 @@ func (c *cli) discover(ctx context.Context, f discoverFlags, cmd *cobra.Command,
 	defer func() { in.remove() }()
 	readErr := c.discoverIn(ctx, in, finder, args)
 	report := finder.Report(f.minCount, f.top)
+	if err := checkRead(report.Lines, f.output.value, readErr); err != nil {
+		return err
+	}
 	why, _ := cmd.Flags().GetBool("why")
 	if err := c.printDiscovered(in, report, why); err != nil {
-		return errors.Join(err, readErr)
+		return errors.Join(readErr, err)
 	}
 	return readErr
 }
@@ -228,7 +231,7 @@ func (c *cli) printDiscovered(of *discovery, r discover.Report, why bool) error 
 	if err = errors.Join(err, out.Flush()); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
-	if r.Inputs > 0 {
+	if r.Lines > 0 {
 		fmt.Fprintf(c.err, "%d of %s; %d of %s in %s report problems that no rule watches; rules watch %s\n",
 			len(r.Patterns), text.Plural(int64(r.All), "pattern"), r.Complaints, text.Plural(int64(r.Lines), "line"),
 			text.Plural(int64(r.Inputs), "input"), text.Plural(int64(r.Covered), "line"))
@@ -239,7 +242,7 @@ func (c *cli) printDiscovered(of *discovery, r discover.Report, why bool) error 
 	if r.Dropped > 0 {
 		fmt.Fprintf(c.err, "%d lines could not be evaluated\n", r.Dropped)
 	}
-	if f.rulesOut == "" {
+	if f.rulesOut == "" || r.Lines == 0 {
 		return nil
 	}
 	return c.writeDiscovered(of, r)

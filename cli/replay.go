@@ -133,6 +133,9 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 	}
 	progress.end()
 	c.reportSkipped(account)
+	if err := checkRead(reports[0].Lines, f.output.value, errors.Join(errs...)); err != nil {
+		return err
+	}
 	if err := c.printReplay(f, sets, reports, unknown, errors.Join(errs...)); err != nil {
 		return err
 	}
@@ -217,6 +220,10 @@ func (c *cli) writeReplay(f replayFlags, r replay.Report, unknown []sentinel.Unk
 	if err := errors.Join(w.Flush(), show.Unknown(c.out, unknown, true)); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.err, "%s from %s; matched lines from %s to %s\n", text.Plural(int64(r.Lines), "line"), text.Plural(int64(r.Inputs), "input"), r.Start.Format(time.RFC3339), r.End.Format(time.RFC3339))
+	matched := "no line matched"
+	if !r.Start.IsZero() {
+		matched = fmt.Sprintf("matched lines from %s to %s", r.Start.Format(time.RFC3339), r.End.Format(time.RFC3339))
+	}
+	fmt.Fprintf(c.err, "%s from %s; %s\n", text.Plural(int64(r.Lines), "line"), text.Plural(int64(r.Inputs), "input"), matched)
 	return nil
 }

@@ -137,7 +137,7 @@ func (c *cli) replaySets(f replayFlags) ([]*rules.Set, error) {
 	if err != nil || len(f.against) == 0 {
 		return []*rules.Set{set}, err
 	}
-	other, err := c.loadRules(nil, f.against)
+	other, err := c.loadRules(f.against, withoutTests)
 	if err == nil {
 		other.Namespaces = set.Namespaces
 	}

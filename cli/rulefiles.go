@@ -18,6 +18,10 @@ import (
 	"crowsnest/strictyaml"
 )
 
+// shippedRules, in place of a path, names the packs that are part of the program. A folder
+// of that name is ./shipped.
+const shippedRules = "shipped"
+
 type ruleFlags struct {
 	paths     []string
 	overrides []string
@@ -25,8 +29,10 @@ type ruleFlags struct {
 	namespaces []string
 }
 
+const rulesUsage = "packs to use: a file or folder `PATH`, or shipped for the built-in packs (repeatable; default shipped)"
+
 func (f *ruleFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.paths, "rules", nil, "packs to use instead of the shipped ones: a file or folder `PATH` (repeatable)")
+	cmd.Flags().StringArrayVar(&f.paths, "rules", nil, rulesUsage)
 	cmd.Flags().StringArrayVar(&f.overrides, "overrides", nil, "overrides to apply last: a file or folder `PATH` (repeatable)")
 }
 
@@ -35,13 +41,23 @@ func (f *ruleFlags) addNamespaces(cmd *cobra.Command) {
 		"namespaces whose lines rules with `origin: infrastructure` trust: +NAME adds to the built-in `LIST`, -NAME removes from it, NAME replaces it, '*' allows all")
 }
 
+// packs returns the chosen packs.
+func (f *ruleFlags) packs() []string {
+	if len(f.paths) == 0 {
+		return []string{shippedRules}
+	}
+	return f.paths
+}
+
 // name returns the paths of the chosen rules for people.
 func (f *ruleFlags) name() string {
-	paths := f.paths
-	if len(paths) == 0 {
-		paths = []string{"the shipped packs"}
+	names := slices.Concat(f.packs(), f.overrides)
+	for i, name := range names {
+		if name == shippedRules {
+			names[i] = "the shipped packs"
+		}
 	}
-	return strings.Join(slices.Concat(paths, f.overrides), " ")
+	return strings.Join(names, " ")
 }
 
 // trusted returns the infrastructure namespaces.
@@ -54,68 +70,75 @@ func (f *ruleFlags) trusted() (*namespaces.Set, error) {
 }
 
 // load loads the chosen rules. Those of the shipped packs have no tests.
-func (f *ruleFlags) load(c *cli) (*rules.Set, error) {
-	return f.loadFrom(c, func() ([]rules.File, error) { return loader.ShippedWithoutTests(), nil })
-}
+func (f *ruleFlags) load(c *cli) (*rules.Set, error) { return f.loadFrom(c, withoutTests) }
 
 // loadWithTests loads the chosen rules with all tests, for commands that show them.
 func (f *ruleFlags) loadWithTests(c *cli) (*rules.Set, error) { return f.loadFrom(c, loader.Shipped) }
 
-func (f *ruleFlags) loadFrom(c *cli, shipped func() ([]rules.File, error)) (*rules.Set, error) {
+func (f *ruleFlags) loadFrom(c *cli, shipped shippedFiles) (*rules.Set, error) {
 	trusted, err := f.trusted()
 	if err != nil {
 		return nil, err
 	}
-	var files []rules.File
-	if len(f.paths) == 0 {
-		if files, err = shipped(); err != nil {
-			return nil, err
-		}
-	}
-	set, err := c.loadRules(files, slices.Concat(f.paths, f.overrides))
+	set, err := c.loadRules(slices.Concat(f.packs(), f.overrides), shipped)
 	if err == nil {
 		set.Namespaces = trusted
 	}
 	return set, err
 }
 
-func (c *cli) loadRules(files []rules.File, paths []string) (*rules.Set, error) {
-	docs, problems := c.parseRules(files, paths)
-	set, found := loader.Build(docs, rules.Options{})
-	problems = append(problems, found...)
-	if errs := problems.Errors(); len(errs) > 0 {
+// shippedFiles returns the shipped packs, in the form that a command needs.
+type shippedFiles func() ([]rules.File, error)
+
+func withoutTests() ([]rules.File, error) { return loader.ShippedWithoutTests(), nil }
+
+// loadRules loads the packs and overrides at paths.
+func (c *cli) loadRules(paths []string, shipped shippedFiles) (*rules.Set, error) {
+	files, problems := c.readRules(paths, shipped)
+	return buildRules(files, problems)
+}
+
+// buildRules loads files. The error has the problems, and those of reading the files.
+func buildRules(files []rules.File, problems rules.Problems) (*rules.Set, error) {
+	docs, found := loader.ParseFiles(files)
+	set, more := loader.Build(docs, rules.Options{})
+	if errs := slices.Concat(problems, found, more).Errors(); len(errs) > 0 {
 		errs.Sort()
 		return nil, fmt.Errorf("load rules:\n%w", errs)
 	}
 	return set, nil
 }
 
-// parseRules parses files and paths; the path "-" is standard input.
-func (c *cli) parseRules(files []rules.File, paths []string) ([]*rules.Document, rules.Problems) {
-	var problems rules.Problems
+// readRules reads the packs and overrides at paths: files and folders, "-" for standard
+// input, and shippedRules for the shipped packs.
+func (c *cli) readRules(paths []string, shipped shippedFiles) (files []rules.File, problems rules.Problems) {
 	var named []string
-	for _, p := range paths {
-		if p != inputs.Stdin {
+	for i, p := range paths {
+		switch {
+		case slices.Contains(paths[:i], p):
+		case p == shippedRules:
+			read, err := shipped()
+			if err != nil {
+				problems = append(problems, rules.Problem{File: p, Check: "read", Message: err.Error()})
+			}
+			files = append(files, read...)
+		case p == inputs.Stdin:
+			data, err := io.ReadAll(io.LimitReader(c.in, rules.MaxFileBytes+1))
+			if err != nil {
+				problems = append(problems, rules.Problem{File: "stdin", Check: "read", Message: err.Error()})
+				continue
+			}
+			files = append(files, rules.File{Name: "stdin", Data: data})
+		default:
 			named = append(named, p)
-			continue
 		}
-		data, err := io.ReadAll(io.LimitReader(c.in, rules.MaxFileBytes+1))
-		if err != nil {
-			problems = append(problems, rules.Problem{File: "stdin", Check: "read", Message: err.Error()})
-			continue
-		}
-		files = append(files, rules.File{Name: "stdin", Data: data})
 	}
 	if len(named) > 0 {
 		read, found := rulefiles.ReadPaths(named)
 		files, problems = append(files, read...), append(problems, found...)
 	}
-	docs, found := loader.ParseFiles(files)
-	return docs, append(problems, found...)
+	return files, problems
 }
-
-// readRuleFiles reads packs and folders of packs.
-func readRuleFiles(paths []string) ([]rules.File, rules.Problems) { return rulefiles.ReadPaths(paths) }
 
 // readFile reads a file, or standard input for "-".
 func (c *cli) readFile(path string) ([]byte, error) {

@@ -77,11 +77,12 @@ func (c *cli) capture(ctx context.Context, f captureFlags, about string) error {
 	if len(f.fromLogs) == 0 && !fingerprintForm.MatchString(about) {
 		return usageErrorf("%q is not a fingerprint of 16 hexadecimal digits; list them with crowsnest get episodes, or name recorded logs with --from-logs", about)
 	}
-	files, err := f.files()
+	files, err := f.files(c)
 	if err != nil {
 		return err
 	}
-	set, err := c.loadRules(files, f.rules.overrides)
+	overrides, problems := c.readRules(f.rules.overrides, loader.Shipped)
+	set, err := buildRules(slices.Concat(files, overrides), problems)
 	if err != nil {
 		return err
 	}
@@ -114,17 +115,15 @@ func (c *cli) capture(ctx context.Context, f captureFlags, about string) error {
 
 // files returns the packs: the one that the test is written into, those of --rules, or the
 // shipped ones.
-func (f *captureFlags) files() ([]rules.File, error) {
-	paths := f.rules.paths
-	switch {
-	case f.write != "" && len(paths) > 0:
-		return nil, usageErrorf("--write names the pack of the rule; --rules cannot name others")
-	case f.write != "":
+func (f *captureFlags) files(c *cli) ([]rules.File, error) {
+	paths := f.rules.packs()
+	if f.write != "" {
+		if len(f.rules.paths) > 0 {
+			return nil, usageErrorf("--write names the pack of the rule; --rules cannot name others")
+		}
 		paths = []string{f.write}
-	case len(paths) == 0:
-		return loader.Shipped()
 	}
-	files, problems := readRuleFiles(paths)
+	files, problems := c.readRules(paths, loader.Shipped)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -218,7 +217,8 @@ func replaceFile(path string, data []byte) error {
 
 // reportCaptured says on stderr what the new test does. files have it.
 func (c *cli) reportCaptured(f captureFlags, files []rules.File, ep capture.Episode, old *rules.Rule, test capture.Test) error {
-	set, err := c.loadRules(files, f.rules.overrides)
+	overrides, problems := c.readRules(f.rules.overrides, loader.Shipped)
+	set, err := buildRules(slices.Concat(files, overrides), problems)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ import (
 	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"
+	"crowsnest/rules/rulefiles"
 	"crowsnest/sources/kubelet"
 )
 
@@ -109,7 +110,7 @@ type packWatch struct {
 func (w *packWatch) run(ctx context.Context, tick <-chan time.Time) error {
 	var shown, last uint64
 	for first := true; ; first = false {
-		files, problems := readRuleFiles(w.paths)
+		files, problems := rulefiles.ReadPaths(w.paths)
 		is := contentOf(files, problems)
 		if first || is == last && is != shown {
 			if err := w.show(ctx, files, problems); err != nil {

@@ -150,6 +150,10 @@ func (c *cli) scanRecorded(f scanFlags, args []string, labels matcher.Labels, ta
 	report, readErr := replay.Scan(target.Set, target.Program, logs, opt)
 	progress.end()
 	account.Count(report.Outcomes)
+	if err := checkRead(report.Lines, f.output.value, errors.Join(findErr, readErr)); err != nil {
+		c.reportSkipped(account)
+		return err
+	}
 	var writeErr error
 	if f.hits {
 		writeErr = hits.Finish()
@@ -206,9 +210,6 @@ func (c *cli) conclude(report replay.Report, account *inputs.Account, onAlert in
 
 // summarize reports on stderr how much was read.
 func (c *cli) summarize(r replay.Report, loaded int, hitsOnly bool) {
-	if r.Inputs == 0 {
-		return // the error says why
-	}
 	if !hitsOnly {
 		fmt.Fprintf(c.err, "%s from ", text.Plural(int64(r.Fired()), "alert"))
 	}

@@ -13,7 +13,6 @@ import (
 	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/loader"
 	"crowsnest/replay"
-	"crowsnest/rules"
 	"crowsnest/strictyaml"
 )
 
@@ -69,14 +68,10 @@ func (c *cli) testRules(f testFlags, args []string) error {
 	if !f.shipped && len(args) == 0 {
 		return usageErrorf("test rules needs a pack or a folder of packs, or --shipped")
 	}
-	var files []rules.File
 	if f.shipped {
-		var err error
-		if files, err = loader.Shipped(); err != nil {
-			return err
-		}
+		args = append(args, shippedRules)
 	}
-	set, err := c.loadRules(files, args)
+	set, err := c.loadRules(args, loader.Shipped)
 	var problems strictyaml.Problems
 	if f.output.value != "text" && errors.As(err, &problems) {
 		return errors.Join(writeProblems(c.out, f.output.value, problems), exitCode(exitFailed))
