@@ -101,7 +101,7 @@ func (c *matcherCompiler) regex(pattern string, at strictyaml.Pos, name string) 
 	re, err := literals.NewExpression(pattern)
 	switch {
 	case err != nil:
-		c.errorAt(at, "regex", fmt.Sprintf("the regex of %s is invalid: %s", name, expr.Reason(err)), expr.Fix(pattern))
+		c.errorAt(at.Within(pattern, expr.FaultAt(pattern, err)), "regex", fmt.Sprintf("the regex of %s is invalid: %s", name, expr.Reason(err)), expr.Fix(pattern))
 		return nil
 	case re.MatchesEmpty():
 		c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of %s matches the empty text, so every line satisfies it", name), "make it require at least one character")
@@ -143,7 +143,7 @@ func (c *matcherCompiler) fields(p *Parts, keys *strictyaml.Keys, name string) [
 			re, err := expr.Anchored(value[1:])
 			switch {
 			case err != nil:
-				c.errorAt(at, "regex", fmt.Sprintf("the regex of field `%s` in %s is invalid: %s", field, name, expr.Reason(err)), expr.Fix(value[1:]))
+				c.errorAt(at.Within(value, 1+expr.FaultAt(value[1:], err)), "regex", fmt.Sprintf("the regex of field `%s` in %s is invalid: %s", field, name, expr.Reason(err)), expr.Fix(value[1:]))
 			case value == "~":
 				c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of field `%s` in %s is empty", field, name), "write the expression after the ~")
 			}

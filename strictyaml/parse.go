@@ -257,15 +257,20 @@ func (s *source) syntaxProblem(err error) Problem {
 	column := len(text) - len(strings.TrimLeft(text, " ")) + 1
 	p := Pos{src: s, Line: n, Column: column}
 	fix := "check indentation, quotes and brackets here and on the line before"
+	found := s.findMistake(n)
+	if found != nil {
+		p = s.pos(found.at)
+	}
 	switch {
 	case okIndent.MatchString(text):
+		p.Column = column
 		msg, fix = "a tab indents this line", "indent with spaces"
 	case strings.Contains(msg, "<document start>"):
 		return p.Problem(Error, "second-document", secondDocument, secondDocumentFix)
 	case strings.Contains(msg, "unknown anchor"):
-		return p.Problem(Error, "anchor", "alias of an "+msg, "define the anchor (&name) before its alias, in the tests of the same file")
-	case strings.Contains(text, "{{"):
-		fix = "quote values that have {{ }}, : or # in them"
+		return p.Problem(Error, "anchor", "alias of an "+msg, "quote it if text is meant; or define the anchor (&name) before its alias, in the tests of the same file")
+	case found != nil:
+		msg, fix = found.msg, found.fix
 	case n == len(s.starts) || s.restIsBlank(n):
 		fix = "the file ends here: it was cut off, or a bracket or quote is not closed"
 	}

@@ -49,13 +49,25 @@ func Digits(n int64) string {
 	return s
 }
 
-// Plural writes a number with a noun, such as "1 line" and "2 lines". The plural of the noun ends
-// in s.
-func Plural(n int64, noun string) string {
-	if n != 1 {
-		noun += "s"
+// Plural writes a number with a noun: "1 line", "2 lines".
+func Plural[N ~int | ~int64 | ~uint64](n N, noun string) string {
+	return fmt.Sprintf("%d %s", n, Noun(n, noun))
+}
+
+// Noun returns a noun, or its plural unless n is one. A noun of several words ends with the one
+// that changes.
+func Noun[N ~int | ~int64 | ~uint64](n N, noun string) string {
+	if n == 1 {
+		return noun
 	}
-	return strconv.FormatInt(n, 10) + " " + noun
+	last := noun[len(noun)-1]
+	switch {
+	case last == 'y' && !strings.ContainsAny(noun[len(noun)-2:len(noun)-1], "aeiou"):
+		return noun[:len(noun)-1] + "ies"
+	case last == 's' || last == 'x' || strings.HasSuffix(noun, "ch") || strings.HasSuffix(noun, "sh"):
+		return noun + "es"
+	}
+	return noun + "s"
 }
 
 // Labels formats labels as in a selector, sorted by name: {a="b", c="d"}.

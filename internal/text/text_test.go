@@ -37,3 +37,12 @@ func TestPrintable(t *testing.T) {
 		require.Equal(t, want, Printable(name))
 	}
 }
+
+func TestPluralForms(t *testing.T) {
+	for want, got := range map[string]string{
+		"1 line": Plural(1, "line"), "0 lines": Plural(0, "line"), "2 matched lines": Plural(int64(2), "matched line"),
+		"3 matches": Plural(uint64(3), "match"), "2 queries": Plural(2, "query"), "2 days": Plural(2, "day"), "2 boxes": Plural(2, "box"), "1 query": Plural(1, "query"),
+	} {
+		require.Equal(t, want, got)
+	}
+}

@@ -64,14 +64,6 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// Fix returns the fix of a pattern that does not compile.
-func Fix(pattern string) string {
-	if strings.HasPrefix(pattern, "*") {
-		return `write .* for *: a regular expression is not a glob`
-	}
-	return "see https://github.com/google/re2/wiki/Syntax"
-}
-
 // program compiles a pattern to instructions, nil if it is not valid.
 func program(pattern string) *syntax.Prog {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)

@@ -1,0 +1,82 @@
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"regexp/syntax"
+	"strings"
+)
+
+// elsewhere are the parts of regular expressions of other programs that RE2 does not have,
+// and what to write instead. The first that begins the part at fault decides.
+var elsewhere = []struct{ part, instead string }{
+	{"(?!", "RE2 has no lookahead: write the other text as `not` beside it, such as {regex: '...', not: '...'}; in a selector with !~"},
+	{"(?<!", "RE2 has no lookbehind: write the other text as `not` beside it, such as {regex: '...', not: '...'}; in a selector with !~"},
+	{"(?=", "RE2 has no lookahead: write both texts as parts of the matcher, which must all hold, such as {contains: '...', regex: '...'}"},
+	{"(?<=", "RE2 has no lookbehind: include the text, and put the part that is meant into a named group: (?P<name>...)"},
+	{"(?>", "RE2 never goes back, so it has no atomic groups: write (?:...)"},
+	{"(?#", "RE2 has no comments: put it into a comment of the YAML"},
+	{"(?|", "RE2 has no branch reset: give each branch a named group of its own"},
+	{"(?R", "RE2 has no recursion"},
+	{"(?0", "RE2 has no recursion"},
+	{"(?(", "RE2 has no conditions: write the cases as branches of `any`"},
+	{"(?P=", "RE2 has no back-references: repeat the pattern"},
+	{"(?x", "RE2 has no flag x: write the pattern without spaces and comments"},
+	{`\h`, `write [ \t]`},
+	{`\R`, `write \r?\n`},
+	{`\Z`, `write \z, or $`},
+	{`\e`, `write \x1b`},
+	{`\u`, `write \x{...} with the digits in the braces`},
+	{`\U`, `write \x{...} with the digits in the braces`},
+	{`\k`, "RE2 has no back-references: repeat the pattern"},
+	{`\g`, "RE2 has no back-references: repeat the pattern"},
+}
+
+// FaultAt returns the offset of the part of a pattern that an error of regexp.Compile is about.
+func FaultAt(pattern string, err error) int {
+	if se, ok := errors.AsType[*syntax.Error](err); ok {
+		return max(strings.Index(pattern, se.Expr), 0)
+	}
+	return 0
+}
+
+// Fix returns the fix of a pattern that does not compile, or is not one.
+func Fix(pattern string) string {
+	_, err := syntax.Parse(pattern, syntax.Perl)
+	se, ok := errors.AsType[*syntax.Error](err)
+	if !ok {
+		return "see https://github.com/google/re2/wiki/Syntax"
+	}
+	if strings.HasPrefix(pattern, "*") {
+		return `write .* for *: a regular expression is not a glob`
+	}
+	for _, e := range elsewhere {
+		if strings.HasPrefix(se.Expr, e.part) || strings.HasPrefix(e.part, se.Expr) && strings.Contains(pattern, e.part) {
+			return e.instead
+		}
+	}
+	switch se.Code {
+	case syntax.ErrInvalidEscape:
+		if len(se.Expr) == 2 && se.Expr[1] >= '1' && se.Expr[1] <= '9' {
+			return "RE2 has no back-references: repeat the pattern"
+		}
+		return fmt.Sprintf(`write \%s for a backslash as it is in the line`, se.Expr)
+	case syntax.ErrTrailingBackslash:
+		return `write \\ for a backslash as it is in the line`
+	case syntax.ErrInvalidRepeatOp:
+		return "RE2 never goes back, so it has no possessive repetition: write one of * + ?, or escape the second with a backslash"
+	case syntax.ErrMissingRepeatArgument:
+		return fmt.Sprintf(`write \%s for the character itself`, se.Expr)
+	case syntax.ErrMissingParen, syntax.ErrUnexpectedParen:
+		return `close each ( with ), and write \( or \) for the character itself`
+	case syntax.ErrMissingBracket:
+		return `close [ with ], and write \[ for the character itself`
+	case syntax.ErrInvalidRepeatSize:
+		return "repeat at most 1000 times, or write * or +"
+	case syntax.ErrInvalidCharRange:
+		return `write the smaller character first, or \- for the character itself`
+	case syntax.ErrInvalidNamedCapture:
+		return "write (?P<name>...), with letters, digits and _ in the name"
+	}
+	return "see https://github.com/google/re2/wiki/Syntax"
+}

@@ -1,0 +1,66 @@
+package strictyaml
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A file that is not YAML is told where it goes wrong and what to write, whatever the mistake
+// is in: a value, a list, brackets, the first or the last line.
+func TestSyntaxMistakes(t *testing.T) {
+	for _, c := range []struct{ value, at, msg, fix string }{
+		{"a: b", ": ", "a colon and a space", "'a: b'"},
+		{"error: it's broken", ": ", "a colon and a space", "'error: it''s broken'"},
+		{"failed to list *v1.Pod: x # note", ": ", "a colon and a space", "'failed to list *v1.Pod: x'"},
+		{`"port \d+"`, `\d`, `\d is no escape`, `single quotes: 'port \d+'`},
+		{`"a \"b\" C:\Windows\\x"`, `\W`, `\W is no escape`, `'a "b" C:\Windows\x'`},
+		{`{regex: "port \d+"}`, `\d`, `\d is no escape`, `'port \d+'`},
+		{`[a, "\s"]`, `\s`, `\s is no escape`, `'\s'`},
+		{`"say "hi" now"`, "hi", `follows the closing "`, `'say "hi" now'`},
+		{`'it's broken'`, "s broken", "follows the closing '", "'it''s broken'"},
+		{"{{ $labels.namespace }} is down", "is down", "follows the closing }", "'{{ $labels.namespace }} is down'"},
+		{"[etcd] failed", "failed", "follows the closing ]", "'[etcd] failed'"},
+		{"@type", "@", "cannot start with @", "'@type'"},
+		{"`x`", "`", "cannot start with `", "'`x`'"},
+		{"%d items", "%", "cannot start with %", "'%d items'"},
+		{"*", "*", "starts with *", "'*'"},
+		{"| text", "|", "text follows |", "'| text'"},
+		{"> text", ">", "text follows >", "'> text'"},
+		{"- text", "-", "begin an item", "'- text'"},
+		{"? text", "?", "begin an item", "'? text'"},
+		{`"never closed`, `"`, "not closed", `close it with "`},
+		{"{a: b", "{", "not closed", "close it with }"},
+		{"[a, b}", "}", "} closes [", "write ]"},
+		{"{a: @b}", "@", "cannot start with @", "'@b'"},
+		{"{a: 'b' c: d}", "c", "text follows a value", "comma"},
+	} {
+		for _, form := range []string{"key: %s\n", "first: x\nkey: %s\nlast: y\n", "list:\n- x\n- key: %s\n  other: y\n", "a:\n  b:\n    key: %s\n"} {
+			text := fmt.Sprintf(form, c.value)
+			_, ps := Parse("f", []byte(text), Options{})
+			require.Len(t, ps, 1, text)
+			p := ps[0]
+			require.Contains(t, p.Message, c.msg, text)
+			require.Contains(t, p.Fix, c.fix, text)
+			line := strings.Split(text, "\n")[p.Line-1]
+			require.True(t, strings.HasPrefix(line[p.Column-1:], c.at), "%s: column %d", text, p.Column)
+		}
+	}
+	for text, want := range map[string]string{
+		"a: b\n  c: d\n":                  "2:3: the indentation of 2 spaces fits no line before; indent it by 0 spaces, as a: on line 1",
+		"a:\n  b: c\n d: e\n":             "3:2: the indentation of 1 space fits no line before; indent it by 2 spaces, as b: on line 2",
+		"a:\n- b: c\n   d: e\n":           "3:4: the indentation of 3 spaces fits no line before; indent it by 2 spaces, as b: on line 2",
+		"a:\n- b: c\n\n # x\n d: e\n":     "5:2: the indentation of 1 space fits no line before; indent it by 2 spaces, as b: on line 2",
+		"a: b\nc:d\n":                     "2:3: there is no space after the colon of a key; write c: d",
+		"a:\n\tb: c\n":                    "2:1: a tab indents this line; indent with spaces",
+		"a:\n  b: c\n  \td: e\n":          "3:3: a tab indents this line; indent with spaces",
+		"a: [b,\n  'c: d', \"\\q\",\n]\n": "2:12: \\q is no escape in double quotes; use single quotes: '\\q'",
+	} {
+		_, ps := Parse("f", []byte(text), Options{})
+		require.Len(t, ps, 1, text)
+		p := ps[0]
+		require.Equal(t, want, fmt.Sprintf("%d:%d: %s; %s", p.Line, p.Column, strings.TrimPrefix(p.Message, "this is not YAML: "), p.Fix), text)
+	}
+}
