@@ -4,16 +4,21 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	_ "k8s.io/client-go/plugin/pkg/client/auth/oidc" // for the kubeconfig of a person
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -30,9 +35,14 @@ const (
 
 // Options set the API server and the credentials.
 type Options struct {
-	// Kubeconfig is a file; "" means the service account of the pod that this
-	// program runs in.
+	// Kubeconfig is a file; "" means Files, or without them the service account of the
+	// pod that this program runs in.
 	Kubeconfig string
+	// Files are the kubeconfig of a person, merged as kubectl does; files that do not
+	// exist are left out. If they name no cluster, the service account is used.
+	Files []string
+	// Context replaces the current context of the kubeconfig; "": that is used.
+	Context string
 	// Transport replaces the network in tests; no configuration is read then.
 	Transport http.RoundTripper
 }
@@ -98,6 +108,13 @@ func (c *Client) connected() (*conn, error) {
 }
 
 func (c *Client) config() (*rest.Config, error) {
+	if len(c.opt.Files) > 0 {
+		cfg, err := c.ofPerson().ClientConfig()
+		if err != nil {
+			return nil, c.explain(err)
+		}
+		return cfg, nil
+	}
 	if c.opt.Kubeconfig == "" {
 		cfg, err := rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
@@ -114,6 +131,44 @@ func (c *Client) config() (*rest.Config, error) {
 		return nil, fmt.Errorf("read kubeconfig %s: %w", c.opt.Kubeconfig, err)
 	}
 	return cfg, nil
+}
+
+// ofPerson returns the merged kubeconfig of a person.
+func (c *Client) ofPerson() clientcmd.ClientConfig {
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{Precedence: c.opt.Files}, &clientcmd.ConfigOverrides{CurrentContext: c.opt.Context})
+}
+
+// explain adds to an error of the kubeconfig which files it is about.
+func (c *Client) explain(err error) error {
+	files := strings.Join(c.opt.Files, ", ")
+	if clientcmd.IsEmptyConfig(err) {
+		return fmt.Errorf("there is no kubeconfig in %s; set KUBECONFIG or --kubeconfig to a file as kubectl uses it", files)
+	}
+	return fmt.Errorf("read kubeconfig %s: %w", files, err)
+}
+
+// Place is what a kubeconfig says beside the API server and the credentials.
+type Place struct {
+	Context   string // "": that of a pod
+	Namespace string // of the context, "default" if it names none
+}
+
+// Place returns the context of Options.Files, and its namespace.
+func (c *Client) Place() (Place, error) {
+	config := c.ofPerson()
+	raw, err := config.RawConfig()
+	if err != nil {
+		return Place{}, c.explain(err)
+	}
+	if name := c.opt.Context; name != "" && raw.Contexts[name] == nil {
+		return Place{}, c.explain(fmt.Errorf("there is no context %s; use one of %s", name, strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")))
+	}
+	namespace, _, err := config.Namespace()
+	if err != nil {
+		return Place{}, c.explain(err)
+	}
+	return Place{cmp.Or(c.opt.Context, raw.CurrentContext), namespace}, nil
 }
 
 // connect makes two clients of one configuration. API requests use HTTP/2, whose

@@ -175,3 +175,44 @@ func FuzzList(f *testing.F) {
 		}
 	})
 }
+
+// A person's kubeconfig is merged from files of which some may not exist, and the context
+// decides who asks where.
+func TestKubeconfigOfPerson(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	names := write("names", `{"apiVersion":"v1","kind":"Config","current-context":"a","contexts":[
+{"name":"a","context":{"cluster":"a","user":"u","namespace":"team"}},{"name":"b","context":{"cluster":"b","user":"u"}}]}`)
+	rest := write("rest", `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"a","cluster":{"server":"https://a.test"}},
+{"name":"b","cluster":{"server":"https://b.test"}}],"users":[{"name":"u","user":{"token":"t"}}]}`)
+	f := func(context string, want Place, server, fails string, files ...string) {
+		t.Helper()
+		c := New(Options{Files: files, Context: context})
+		defer c.Close()
+		got, err := c.Place()
+		if err == nil {
+			var conn *conn
+			conn, err = c.connected()
+			if err == nil {
+				require.Equal(t, server, conn.base.String())
+			}
+		}
+		if fails != "" {
+			require.ErrorContains(t, err, fails)
+			return
+		}
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	absent := filepath.Join(dir, "absent")
+	f("", Place{"a", "team"}, "https://a.test", "", absent, names, rest)
+	f("b", Place{"b", "default"}, "https://b.test", "", names, rest)
+	f("c", Place{}, "", "there is no context c; use one of a, b", names, rest)
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	f("", Place{}, "", "there is no kubeconfig in "+absent, absent)
+	f("", Place{}, "", "read kubeconfig "+write("broken", "{"), filepath.Join(dir, "broken"))
+}

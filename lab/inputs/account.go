@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"crowsnest/internal/text"
 	"crowsnest/replay"
 )
 
@@ -39,8 +38,8 @@ type File struct {
 type Account struct {
 	Files []File
 
-	args []string
-	of   []int // file of each input, -1 for lines that are made from several files
+	args []string // printable
+	of   []int    // file of each input, -1 for lines that are made from several files
 }
 
 // Count adds what reading the inputs returned. It is called once.
@@ -70,7 +69,7 @@ func (a *Account) NotUnderstood() []string {
 	var out []string
 	for i, s := range sums {
 		if s.lines > 0 && s.understood == 0 {
-			out = append(out, text.Printable(a.args[i]))
+			out = append(out, a.args[i])
 		}
 	}
 	return out

@@ -25,6 +25,9 @@ func (c *collector) shown(path string) string {
 			return u.archive + text.Printable(rest)
 		}
 	}
+	if c.opt.Name != nil {
+		path = c.opt.Name(path)
+	}
 	return text.Printable(path)
 }
 

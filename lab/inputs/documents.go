@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"crowsnest/internal/lazyre"
-	"crowsnest/internal/text"
 	"crowsnest/internal/times"
 	"crowsnest/lab/internal/documents"
 	"crowsnest/matcher"
@@ -229,7 +228,7 @@ func (c *collector) addLines(arg string, k stateKey, lines []stateLine) error {
 	name := strings.Join(slices.DeleteFunc([]string{k.cluster, k.component, k.namespace}, func(s string) bool { return s == "" }), " ")
 	path := f.Name()
 	c.states = append(c.states, replay.Input{
-		Name: text.Printable(arg) + "[" + name + "]", Labels: labels, Exact: true,
+		Name: c.shown(arg) + "[" + name + "]", Labels: labels, Exact: true,
 		Open: func() (io.ReadCloser, error) { return os.Open(path) },
 	})
 	return nil

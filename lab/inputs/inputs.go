@@ -31,6 +31,8 @@ type Options struct {
 	// PathLabels returns the labels that a path implies, such as the path of a pod
 	// log; nil: none.
 	PathLabels func(path string) (matcher.Labels, bool)
+	// Name names a file or argument for people; nil: by its path.
+	Name func(path string) string
 	// Stdin is read for the argument Stdin.
 	Stdin io.Reader
 	// Parts is a folder for copies of standard input that contains the lines of
@@ -55,7 +57,10 @@ const maxNamed = 20
 // are skipped in folders. A growing file is read up to its size at the call. The account
 // has all files.
 func Collect(args []string, opt Options) ([]replay.Input, *Account, error) {
-	c := &collector{opt: opt, seed: maphash.MakeSeed(), seen: map[uint64]bool{}, account: Account{args: args}}
+	c := &collector{opt: opt, seed: maphash.MakeSeed(), seen: map[uint64]bool{}}
+	for _, arg := range args {
+		c.account.args = append(c.account.args, c.shown(arg))
+	}
 	for i, arg := range args {
 		before := len(c.logs.inputs)
 		c.arg, c.state = i, newState(time.Now())

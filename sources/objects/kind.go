@@ -2,6 +2,7 @@ package objects
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -65,9 +66,10 @@ func (k kind) validate() error {
 
 // query selects the objects of a kind. The Leases of nodes are left out: kubelets renew
 // each every ten seconds, and the condition Ready of a Node says the same.
-func (k kind) query() string {
+func (k kind) query() url.Values {
+	q := url.Values{}
 	if k == leases {
-		return "metadata.namespace!=kube-node-lease"
+		q.Set("fieldSelector", "metadata.namespace!=kube-node-lease")
 	}
-	return ""
+	return q
 }

@@ -1,12 +1,12 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
@@ -65,7 +65,9 @@ func newReader(s *Source, k kind) *reader {
 func (r *reader) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		at := r.s.cfg.Clock()
-		path, err := r.find(ctx)
+		found, err := find(ctx, r.s.client, r.subject.resource)
+		path := found.Path
+		r.subject.kind = cmp.Or(found.Kind, r.subject.kind)
 		var wait time.Duration
 		switch {
 		case ctx.Err() != nil:
@@ -84,63 +86,6 @@ func (r *reader) run(ctx context.Context) {
 		}
 		pause.Sleep(ctx, kube.Jitter(wait), nil)
 	}
-}
-
-// find returns the path of the kind in the version that the API server prefers; "" means
-// that it does not have the kind.
-func (r *reader) find(ctx context.Context) (string, error) {
-	k := r.subject.resource
-	paths := []string{"/api/v1"}
-	if k.group() != "" {
-		var err error
-		if paths, err = r.versions(ctx, "/apis/"+k.group()); err != nil {
-			return "", err
-		}
-	}
-	for _, path := range paths {
-		var list struct {
-			Resources []struct {
-				Name string `json:"name"`
-				Kind string `json:"kind"`
-			} `json:"resources"`
-		}
-		err := r.s.client.Get(ctx, path, nil, &list)
-		if err != nil && kube.Code(err) != http.StatusNotFound {
-			return "", err
-		}
-		for _, one := range list.Resources {
-			if one.Name == k.resource() {
-				r.subject.kind = one.Kind
-				return path + "/" + one.Name, nil
-			}
-		}
-	}
-	return "", nil
-}
-
-// versions returns the paths of the versions of a group, the preferred one first.
-func (r *reader) versions(ctx context.Context, group string) ([]string, error) {
-	type version struct {
-		Name string `json:"groupVersion"`
-	}
-	var g struct {
-		Preferred version   `json:"preferredVersion"`
-		Versions  []version `json:"versions"`
-	}
-	err := r.s.client.Get(ctx, group, nil, &g)
-	if kube.Code(err) == http.StatusNotFound {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, v := range append([]version{g.Preferred}, g.Versions...) {
-		if path := "/apis/" + v.Name; v.Name != "" && !slices.Contains(out, path) {
-			out = append(out, path)
-		}
-	}
-	return out, nil
 }
 
 // lack records that the kind was absent at a time, and returns when to look again.
@@ -177,12 +122,8 @@ func (r *reader) follow(ctx context.Context, path string) {
 	r.s.turn.Lock()
 	r.stop = cancel
 	r.s.turn.Unlock()
-	q := url.Values{}
-	if sel := r.subject.resource.query(); sel != "" {
-		q.Set("fieldSelector", sel)
-	}
 	w := &kube.Watcher{
-		Client: r.s.client, Path: path, Query: q, Clock: r.s.cfg.Clock,
+		Client: r.s.client, Path: path, Query: r.subject.resource.query(), Clock: r.s.cfg.Clock,
 		Handler: &handler{reader: r, stop: cancel}, Progress: r.proved,
 	}
 	w.Run(ctx)

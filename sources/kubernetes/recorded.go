@@ -1,0 +1,107 @@
+package kubernetes
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"crowsnest/matcher"
+)
+
+// Recorded is a container whose logs are read once.
+type Recorded struct {
+	Namespace, Pod, UID, Container, Node string
+	// Labels are those of its stream. They are not shared.
+	Labels matcher.Labels
+	// Restarts is the number of the newest instance, from 0.
+	Restarts int
+	// Log means that there is an instance, and Previous that there was one before it,
+	// which ended at Ended; zero: nobody knows when.
+	Log, Previous bool
+	Ended         time.Time
+}
+
+// ReadPod returns the containers of a pod as the API returns it.
+func ReadPod(in json.RawMessage) ([]Recorded, error) {
+	var p pod
+	if err := json.Unmarshal(in, &p); err != nil {
+		return nil, fmt.Errorf("read a pod: %w", err)
+	}
+	var out []Recorded
+	for _, c := range p.containers() {
+		out = append(out, Recorded{
+			Namespace: c.pod.namespace, Pod: c.pod.name, UID: c.pod.uid, Container: c.name, Node: c.node, Labels: c.labels,
+			Restarts: c.restarts, Log: c.phase != waiting, Previous: !c.before.IsZero(), Ended: c.before,
+		})
+	}
+	return out, nil
+}
+
+// Copied is what CopyLog has read.
+type Copied struct {
+	// Bytes and Lines are what was written.
+	Bytes, Lines int64
+	// First is the time of the first line; zero: there is none.
+	First time.Time
+	// Full means that the log is longer than was allowed.
+	Full bool
+	// Message is the first line that has no time: the kubelet writes one instead of a log
+	// that it cannot read.
+	Message string
+}
+
+// WriteError is an error of the writer of CopyLog.
+type WriteError struct{ Err error }
+
+// Error returns the text of the cause.
+func (e *WriteError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *WriteError) Unwrap() error { return e.Err }
+
+// CopyLog writes a log, which is an answer of the API with timestamps, as a container
+// runtime writes it: the lines up to a time, if that is not zero, and not many more bytes
+// than most. What was read is written also if there is an error.
+func CopyLog(w io.Writer, log io.Reader, until time.Time, most int64) (out Copied, err error) {
+	var l lines
+	buf := make([]byte, 64<<10)
+	for past := false; err == nil && !past; {
+		var n int
+		n, err = log.Read(buf)
+		l.add(buf[:n])
+		if errors.Is(err, io.EOF) {
+			l.end()
+		}
+		if i := slices.IndexFunc(l.fresh, func(line seen) bool { return !until.IsZero() && line.at > until.UnixNano() }); i >= 0 {
+			past, l.block, l.fresh = true, firstLines(l.block, i), l.fresh[:i]
+		}
+		if out.Full = out.Bytes > most; out.Full {
+			return out, nil
+		}
+		if len(l.fresh) > 0 && out.First.IsZero() {
+			out.First = time.Unix(0, l.fresh[0].at).UTC()
+		}
+		if _, failed := w.Write(l.block); failed != nil {
+			return out, &WriteError{failed}
+		}
+		out.Bytes, out.Lines, out.Message = out.Bytes+int64(len(l.block)), out.Lines+int64(len(l.fresh)), l.stray
+		l.block, l.fresh = l.block[:0], l.fresh[:0]
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return out, err
+}
+
+// firstLines returns the first n lines of a block.
+func firstLines(block []byte, n int) []byte {
+	end := 0
+	for range n {
+		end += bytes.IndexByte(block[end:], '\n') + 1
+	}
+	return block[:end]
+}
