@@ -26,6 +26,7 @@ type caseFlags struct {
 	strictLabels bool
 	untilEOF     bool
 	alert        string
+	cluster      clusterFlags // of scan
 	daemon       getFlags
 	output       *oneOf
 }
@@ -86,7 +87,7 @@ func (c *cli) makeCase(ctx context.Context, f caseFlags, args []string) error {
 		args = []string{inputs.Stdin}
 	}
 	if !isFingerprint(args) {
-		return c.caseOfLogs(f, args)
+		return c.caseOfLogs(ctx, f, args)
 	}
 	if f.alert != "" {
 		return usageErrorf("--alert selects failures of recorded logs; a fingerprint already names one")
@@ -103,7 +104,7 @@ func (c *cli) makeCase(ctx context.Context, f caseFlags, args []string) error {
 
 // caseOfLogs makes the case of recorded logs. If a part of them could not be read, it writes
 // the case, which says so, and returns the error.
-func (c *cli) caseOfLogs(f caseFlags, args []string) (err error) {
+func (c *cli) caseOfLogs(ctx context.Context, f caseFlags, args []string) (err error) {
 	labels, err := parseLabels(f.labels)
 	if err != nil {
 		return err
@@ -122,19 +123,23 @@ func (c *cli) caseOfLogs(f caseFlags, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	find.Parts = find.Unpack
+	cluster, err := c.fromCluster(ctx, f.cluster, set, &find)
+	if err != nil {
+		return err
+	}
 	progress := c.startProgress("reading", nil)
 	defer progress.end()
-	logs, account, findErr := inputs.Collect(args, find)
+	logs, account, findErr := inputs.Collect(cluster.args(args), find)
 	progress.expect(logs)
 	progress.watch(logs)
 	now, hide := time.Now(), redact.New(nil)
 	logs, spans := casefile.Observe(logs, now)
 	lines := casefile.NewRecorder(hide)
-	report, readErr := replay.Scan(set, program, logs, replay.ScanOptions{
-		Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: now, Redactor: hide, OnHits: lines.Add,
-	})
+	opt := replay.ScanOptions{Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: now, Redactor: hide, OnHits: lines.Add}
+	cluster.read(logs, &opt)
+	report, readErr := replay.Scan(set, program, logs, opt)
 	progress.end()
-	inputErr := errors.Join(findErr, readErr)
+	inputErr := errors.Join(findErr, readErr, cluster.failed())
 	account.Count(report.Outcomes)
 	if err := checkRead(report.Lines, f.output.value, inputErr); err != nil {
 		return err
@@ -142,8 +147,12 @@ func (c *cli) caseOfLogs(f caseFlags, args []string) (err error) {
 	if err := checkInput(c.err, report, account); err != nil {
 		return errors.Join(inputErr, err)
 	}
+	lost := causes(errors.Join(findErr, readErr))
+	for _, u := range cluster.notSeen() {
+		lost = append(lost, "not seen: "+u.String())
+	}
 	made, err := casefile.FromReport(casefile.Recorded{
-		Names: args, Inputs: logs, Set: set, Report: report, Lines: lines, Spans: spans, Unread: unreadOf(account), Errors: causes(inputErr),
+		Names: cluster.names(args), Inputs: logs, Set: set, Report: report, Lines: lines, Spans: spans, Unread: unreadOf(account), Errors: lost,
 		Now: now, Version: version.Version, About: f.alert,
 	})
 	if err != nil {

@@ -31,12 +31,22 @@ func nameOf(argv0 string) string {
 	return ownName
 }
 
+// pluginArgs returns the arguments to run: a plugin of kubectl without a command scans the
+// cluster.
+func (c *cli) pluginArgs(args []string) []string {
+	if c.name != pluginName || len(args) > 0 && (args[0] == "" || args[0][0] != '-' || slices.Contains([]string{"-h", "--help", "-v", "--version"}, args[0])) {
+		return args
+	}
+	return append([]string{"scan", "--cluster"}, args...)
+}
+
 // rename makes help texts and examples of all commands use the name by which the program
 // was called.
 func (c *cli) rename(root *cobra.Command) {
 	if c.name == ownName {
 		return
 	}
+	root.Long = "Without a command it is " + c.name + " scan --cluster, with the same flags.\n\n" + root.Long
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: c.name}
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {

@@ -33,7 +33,7 @@ func Run(args []string, in io.Reader, out, errOut io.Writer, getenv func(string)
 	c := &cli{in: in, out: out, err: errOut, getenv: getenv, name: nameOf(os.Args[0]), collection: daemon.DelayCollection(getenv)}
 	defer c.collection.End()
 	root := newRoot(c)
-	root.SetArgs(args)
+	root.SetArgs(c.pluginArgs(args))
 	err := root.Execute()
 	c.closePager()
 	return c.exit(err)

@@ -29,11 +29,12 @@ type scanFlags struct {
 	strictLabels bool
 	redact       bool
 	exitCode     int
+	cluster      clusterFlags
 	output       *oneOf
 }
 
 func newScan(c *cli) *cobra.Command {
-	f := scanFlags{output: newOneOf("text", "json", "jsonl")}
+	f := scanFlags{output: newOneOf("text", "json", "jsonl", "html")}
 	cmd := &cobra.Command{
 		Use:   "scan [flags] [FILE|FOLDER|-]...",
 		Short: "Find known failures in files, folders, archives or standard input",
@@ -68,13 +69,19 @@ failures that are not certain by then are only counted. Archives, journals and o
 cannot be followed.
 
 After the alerts it lists complaints that no rule matches, if they are new or
-persist: at most five. They do not change the exit code.`,
+persist: at most five. They do not change the exit code.
+
+` + clusterText + `
+
+-o html writes the page that crowsnest case writes.`,
 		Example: `  kubectl logs -n capi-system deploy/capi-controller-manager | crowsnest scan
   crowsnest scan /var/log/pods
   crowsnest scan supportbundle_2026-11-20.zip
   crowsnest scan --hits -o jsonl --rules packs/ must-gather/
   kubectl logs -f -n capi-system deploy/capi-controller-manager | crowsnest scan -f
-  crowsnest scan -f --hits /var/log/pods`,
+  crowsnest scan -f --hits /var/log/pods
+  crowsnest scan --cluster --context prod-1
+  crowsnest scan --cluster -n team-maple --since 6h -o html > case.html`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.scan(cmd.Context(), f, args) },
 	}
 	f.rules.add(cmd)
@@ -89,6 +96,7 @@ persist: at most five. They do not change the exit code.`,
 	flags.BoolVar(&f.redact, "redact", true, "redact secrets in the output")
 	flags.Var(numberVar(&f.exitCode, 0, 0, 255), "exit-code", "exit with this code if an alert fired")
 	flags.VarP(f.output, "output", "o", "output format")
+	f.cluster.add(cmd)
 	return paged(cmd)
 }
 
@@ -97,9 +105,12 @@ func (c *cli) scan(ctx context.Context, f scanFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(args) == 0 {
+	if err := f.cluster.check(args, f.follow); err != nil {
+		return err
+	}
+	if len(args) == 0 && !f.cluster.on {
 		if isTerminal(c.in) {
-			return usageErrorf("scan needs a file, a folder, or - for standard input")
+			return usageErrorf("scan needs a file, a folder, - for standard input, or --cluster")
 		}
 		args = []string{inputs.Stdin}
 	}
@@ -108,6 +119,9 @@ func (c *cli) scan(ctx context.Context, f scanFlags, args []string) error {
 	}
 	if f.follow && f.output.value == "json" {
 		return usageErrorf("-o json prints one document at the end: with --follow use -o jsonl")
+	}
+	if f.output.value == "html" {
+		return c.scanPage(ctx, f, args)
 	}
 	set, err := f.rules.load(c)
 	if err != nil {
@@ -121,11 +135,21 @@ func (c *cli) scan(ctx context.Context, f scanFlags, args []string) error {
 	if f.follow {
 		return c.scanFollow(ctx, f, args, labels, target)
 	}
-	return c.scanRecorded(f, args, labels, target)
+	return c.scanRecorded(ctx, f, args, labels, target)
+}
+
+// scanPage writes a case file instead.
+func (c *cli) scanPage(ctx context.Context, f scanFlags, args []string) error {
+	if f.follow || f.hits || !f.redact || f.exitCode != 0 {
+		return usageErrorf("-o html takes neither --follow, --hits, --exit-code nor --redact=false")
+	}
+	return c.caseOfLogs(ctx, caseFlags{
+		rules: f.rules, labels: f.labels, strictLabels: f.strictLabels, untilEOF: f.untilEOF, cluster: f.cluster, output: f.output,
+	}, args)
 }
 
 // scanRecorded prints what recorded logs contain.
-func (c *cli) scanRecorded(f scanFlags, args []string, labels matcher.Labels, target replay.Target) (err error) {
+func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, labels matcher.Labels, target replay.Target) (err error) {
 	find, remove, err := c.inputs(labels)
 	if err != nil {
 		return err
@@ -134,15 +158,20 @@ func (c *cli) scanRecorded(f scanFlags, args []string, labels matcher.Labels, ta
 	if !f.hits {
 		find.Parts = find.Unpack
 	}
+	cluster, err := c.fromCluster(ctx, f.cluster, target.Set, &find)
+	if err != nil {
+		return err
+	}
 	c.liveOutput = f.hits && isTerminal(c.out)
 	progress := c.startProgress("reading", nil)
 	defer progress.end()
-	logs, account, findErr := inputs.Collect(args, find)
+	logs, account, findErr := inputs.Collect(cluster.args(args), find)
 	progress.expect(logs)
 	progress.watch(logs)
 	out := bufio.NewWriterSize(c.out, 64<<10)
 	hits := &show.Hits{W: out, Form: f.output.value, Asides: f.asides}
 	opt := f.options(hits)
+	cluster.read(logs, &opt)
 	var unknown *sentinel.Sentinel
 	if !f.hits {
 		unknown = unknownIn(&opt, opt.Redactor)
@@ -158,19 +187,24 @@ func (c *cli) scanRecorded(f scanFlags, args []string, labels matcher.Labels, ta
 	if f.hits {
 		writeErr = hits.Finish()
 	} else {
-		writeErr = show.Alerts(out, f.output.value, show.Style{Color: c.colors(c.out)}, show.Found{Report: report, Unknown: recorded(unknown, report.Alerts, len(report.Alerts) == 0), Files: account.Files})
+		found := show.Found{Report: report, Unknown: recorded(unknown, report.Alerts, len(report.Alerts) == 0), Files: account.Files}
+		if cluster != nil {
+			found.NotSeen = cluster.NotSeen
+		}
+		writeErr = show.Alerts(out, f.output.value, show.Style{Color: c.colors(c.out)}, found)
 	}
 	if err := errors.Join(writeErr, out.Flush()); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	c.reportSkipped(account)
+	cluster.report(c)
 	if f.output.value == "text" {
 		c.summarize(report, len(target.Set.Rules), opt.HitsOnly)
 		if len(account.Files) > 1 {
 			fmt.Fprintln(c.err, account.Summary())
 		}
 	}
-	if err := errors.Join(findErr, readErr); err != nil {
+	if err := errors.Join(findErr, readErr, cluster.failed()); err != nil {
 		return err
 	}
 	return c.conclude(report, account, f.exitCode)

@@ -60,6 +60,7 @@ type Found struct {
 	replay.Report
 	Unknown []sentinel.Unknown // failures that no rule describes
 	Files   any                // account of the inputs, a list, for JSON
+	NotSeen any                // what of a cluster was not read, a list, for JSON; nil: no cluster was
 }
 
 // Alerts writes the alerts of a scan in an output format: text, json or jsonl; and, but
@@ -71,7 +72,11 @@ func Alerts(w io.Writer, form string, style Style, r Found) error {
 		for i, a := range r.Alerts {
 			all[i] = toScanned(a)
 		}
-		return members(w, []member{{"alerts", all}, {"files", r.Files}, {"unknown", r.Unknown}})
+		list := []member{{"alerts", all}, {"files", r.Files}, {"unknown", r.Unknown}}
+		if r.NotSeen != nil {
+			list = append(list, member{"not_seen", r.NotSeen})
+		}
+		return members(w, list)
 	case "jsonl":
 		for _, a := range r.Alerts {
 			if err := JSON(w, toScanned(a), false); err != nil {
