@@ -79,7 +79,7 @@ func dockerEnvelope(text, stream, stamp []byte) (e Envelope, ok bool) {
 // unquote returns the text of a JSON string and what follows its closing quote.
 func (d *Docker) unquote(b []byte) (text, rest []byte, ok bool) {
 	r := jsonReader{b: b, i: -1} // the opening quote is before b
-	raw, _, ok := r.quoted()
+	raw, ok := r.quoted()
 	if !ok {
 		return nil, nil, false
 	}

@@ -104,9 +104,10 @@ func (r *jsonReader) skip() {
 // is not complete, the reader is at the end.
 func (r *jsonReader) member(parent int32) (m jsonMember, ok bool) {
 	m.parent = parent
-	if m.key, m.keyEscapes, ok = r.quoted(); !ok {
+	if m.key, ok = r.quoted(); !ok {
 		return m, false
 	}
+	m.keyEscapes = bytes.IndexByte(m.key, '\\') >= 0
 	if r.skip(); r.next() != ':' {
 		return m, false
 	}
@@ -115,7 +116,8 @@ func (r *jsonReader) member(parent int32) (m jsonMember, ok bool) {
 	switch c := r.next(); c {
 	case '"':
 		m.kind = jsonString
-		m.val, m.escapes, ok = r.quoted()
+		m.val, ok = r.quoted()
+		m.escapes = bytes.IndexByte(m.val, '\\') >= 0
 		return m, ok
 	case '{':
 		m.kind = jsonOpen
@@ -130,19 +132,18 @@ func (r *jsonReader) member(parent int32) (m jsonMember, ok bool) {
 }
 
 // quoted reads a string and returns the text between its quotes.
-func (r *jsonReader) quoted() (val []byte, escapes, ok bool) {
+func (r *jsonReader) quoted() (val []byte, ok bool) {
 	start := r.i + 1
 	for i := start; ; {
 		k := bytes.IndexByte(r.b[i:], '"')
 		if k < 0 {
 			r.i = len(r.b)
-			return nil, false, false
+			return nil, false
 		}
 		i += k
 		if backslashes(r.b[start:i])%2 == 0 {
 			r.i = i + 1
-			val = r.b[start:i]
-			return val, bytes.IndexByte(val, '\\') >= 0, true
+			return r.b[start:i], true
 		}
 		i++
 	}
@@ -162,7 +163,7 @@ func (r *jsonReader) array() bool {
 	for depth := 0; r.i < len(r.b); {
 		switch r.b[r.i] {
 		case '"':
-			if _, _, ok := r.quoted(); !ok {
+			if _, ok := r.quoted(); !ok {
 				return false
 			}
 			continue

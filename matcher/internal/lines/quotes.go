@@ -236,14 +236,16 @@ const maxHeader = 160
 // either.
 func headerEnd(b []byte) (end int, klog bool) {
 	head := b[:min(len(b), maxHeader)]
-	if k := bytes.IndexAny(head, "\"'`"); k >= 0 {
-		head = head[:k]
-	}
-	for i := 0; i+1 < len(head); i++ {
-		if head[i+1] != ' ' || head[i] != ']' && head[i] != '|' && (head[i] != ':' || i == 0 || head[i-1] != ']') {
+	head = head[:indexAny(head, "\"'`")]
+	for i := indexAny(head, "]|"); i+1 < len(head); i += 1 + indexAny(head[i+1:], "]|") {
+		k := i + 1
+		if head[i] == ']' && head[k] == ':' && k+1 < len(head) {
+			k++
+		}
+		if head[k] != ' ' {
 			continue
 		}
-		if end = i + 2; head[i] == ']' && endsHeader(head[:i+1]) {
+		if end = k + 1; k == i+1 && head[i] == ']' && endsHeader(head[:k]) {
 			return end, true
 		}
 		if rest := b[end:]; len(rest) > 0 && rest[0] == '{' || logfmt(rest) {
@@ -434,7 +436,7 @@ func (q *Quotes) object(start int) bool {
 func (r *jsonReader) key() (key []byte, ok bool) {
 	from := r.i
 	if r.next() == '"' {
-		if key, _, ok = r.quoted(); ok {
+		if key, ok = r.quoted(); ok {
 			if r.skip(); r.next() == ':' {
 				r.i++
 				r.skip()
@@ -450,7 +452,7 @@ func (r *jsonReader) key() (key []byte, ok bool) {
 func (r *jsonReader) skipValue() (ok bool) {
 	switch r.next() {
 	case '"':
-		_, _, ok = r.quoted()
+		_, ok = r.quoted()
 	case '{', '[':
 		ok = r.array()
 	default:
@@ -498,15 +500,29 @@ func (q *Quotes) add(from, to int, voice Voice, field []byte) {
 }
 
 // mayOpen are the bytes that can begin a quoted string or a line of a block.
-var mayOpen = [256]bool{'"': true, '\'': true, '`': true, '\t': true}
+const mayOpen = "\"'`\t"
+
+// searched bounds the bytes that are searched at a time: a text may consist of what can begin a string.
+const searched = 256
+
+// indexAny is bytes.IndexAny for few bytes in short texts; it returns the length of b if there is none.
+func indexAny(b []byte, few string) int {
+	for i := range len(few) {
+		if k := bytes.IndexByte(b, few[i]); k >= 0 {
+			b = b[:k]
+		}
+	}
+	return len(b)
+}
 
 // text finds the quoted strings and the lines after a tab in the stretch from:to. level is
 // how many strings with escapes it is inside of: a quote there has 2^level-1 backslashes.
 func (q *Quotes) text(from, to, level int, voice Voice, field []byte) {
 	b := q.line
 	for i := from; i < to; {
-		if !mayOpen[b[i]] {
-			i++
+		next := b[i:min(i+searched, to)]
+		k := indexAny(next, mayOpen)
+		if i += k; k == len(next) {
 			continue
 		}
 		end := 0

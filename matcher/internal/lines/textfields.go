@@ -190,9 +190,6 @@ func (r *textReader) skip() bool {
 	return r.i < len(r.b)
 }
 
-// mayEnd are the bytes that end a quoted text or the line that it is in, or hide such a byte.
-var mayEnd = [256]bool{'"': true, '\n': true, '\\': true}
-
 // quoted reads a quoted text and returns the text between its quotes. ok is false if the
 // line in which it starts does not close it; then nothing is read.
 func (r *textReader) quoted() (text []byte, ok bool) {
@@ -200,24 +197,24 @@ func (r *textReader) quoted() (text []byte, ok bool) {
 		return nil, false
 	}
 	start := r.i + 1
-	rest := r.b[start:]
-	for i := 0; i < len(rest); i++ {
-		if !mayEnd[rest[i]] {
-			continue
+	for i := start; ; i++ {
+		k := bytes.IndexByte(r.b[i:], '"')
+		if k < 0 {
+			k = len(r.b) - i
 		}
-		switch {
-		case rest[i] == '"':
-			r.i = start + i + 1
-			return rest[:i], true
-		case rest[i] == '\n':
-			r.letters = start + i
+		if n := bytes.IndexByte(r.b[i:i+k], '\n'); n >= 0 {
+			r.letters = i + n
 			return nil, false
-		case i+1 < len(rest) && rest[i+1] != '\n':
-			i++
+		}
+		if i += k; i == len(r.b) {
+			r.letters = i
+			return nil, false
+		}
+		if text = r.b[start:i]; backslashes(text)%2 == 0 {
+			r.i = i + 1
+			return text, true
 		}
 	}
-	r.letters = len(r.b)
-	return nil, false
 }
 
 // word moves to the end of a word: white space or an equals sign outside quotes.
