@@ -23,6 +23,7 @@ type cond struct {
 }
 
 type fieldCond struct {
+	id     int // of its state in scratch.states
 	name   string
 	value  string               // if regex is nil
 	regex  *literals.Expression // anchored at both ends
@@ -35,7 +36,7 @@ type group struct{ index, value int }
 
 // condState is the result of one condition for one line.
 type condState struct {
-	loc    []int // places of the groups
+	loc    []int // places of the groups, also in a field
 	branch int   // of any, the one that holds
 }
 
@@ -68,7 +69,8 @@ func (cc *condCompiler) compile(m *rules.Matcher, in rules.In, beside bool) *con
 	}
 	for _, f := range m.Fields {
 		cc.fields = append(cc.fields, f.Name)
-		c.fields = append(c.fields, fieldCond{name: f.Name, value: f.Value, regex: f.Regex, groups: cc.groups(f.Regex)})
+		c.fields = append(c.fields, fieldCond{id: cc.conds, name: f.Name, value: f.Value, regex: f.Regex, groups: cc.groups(f.Regex)})
+		cc.conds++
 	}
 	for i := range m.Any {
 		cc.branches = append(cc.branches, branch{cc.conds, &m.Any[i]})
@@ -147,11 +149,14 @@ func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
 		}
 		sc.places = append(sc.places, k)
 	}
-	met, decided := c.need.Match(line)
+	whole := sc.allSaid(c.voices)
+	met, decided := true, false
+	if whole || c.texts == nil { // else matches looks for the texts
+		met, decided = c.need.Match(line)
+	}
 	if !met {
 		return false
 	}
-	whole := sc.allSaid(c.voices)
 	said = said || whole || c.states
 	for i := range c.contains {
 		if whole {
@@ -233,10 +238,14 @@ func (f *fieldCond) holds(sc *scratch, voices lines.Voice) bool {
 	if !ok {
 		return false
 	}
-	if f.regex == nil {
+	switch {
+	case f.regex == nil:
 		return string(v) == f.value
+	case len(f.groups) == 0 || sc.run.everyLine:
+		return f.regex.Match(v)
 	}
-	return f.regex.Match(v)
+	sc.states[f.id].loc = f.regex.FindSubmatchIndex(v)
+	return sc.states[f.id].loc != nil
 }
 
 // collect sets the captured values of a line that fulfils the condition. The first
@@ -249,7 +258,7 @@ func (c *cond) collect(sc *scratch, line []byte) {
 	for i := range c.fields {
 		if f := &c.fields[i]; len(f.groups) > 0 {
 			v, _ := f.lookup(sc, c.voices)
-			sc.capture(f.groups, v, f.regex.FindSubmatchIndex(v))
+			sc.capture(f.groups, v, sc.states[f.id].loc)
 		}
 	}
 	if len(c.any) > 0 {

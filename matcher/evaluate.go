@@ -19,18 +19,19 @@ type scratch struct {
 	fields lines.Fields
 	quotes lines.Quotes
 
-	blockMarks prefilter.Marks // of the block
-	lineMarks  prefilter.Marks // of a text that is searched alone, meanwhile
-	found      []int32         // texts in the line
+	blockMarks prefilter.Marks   // of the block
+	lineMarks  prefilter.Marks   // of a text that is searched alone, meanwhile
+	found      []prefilter.Found // texts in the line
 	// inField are the texts in a field of a record.
-	inField []int32
+	inField []prefilter.Found
 	marks   []uint64 // parts to try, as bits; all unset between lines
 	states  []condState
-	// branches are those of the part that is tried, as in sieve; nil: nothing is known.
+	part    int32 // that is tried
+	// branches are those of the part, as in sieve; nil: nothing is known.
 	branches [][]int32
 	places   []int // first places of the texts of a condition
 
-	complaint []int32 // words in the line
+	complaint []prefilter.Found // words in the line
 
 	values  [][]byte // of one hit
 	buffers [][]byte // for joining
@@ -105,7 +106,7 @@ func (r *run) mark(text []byte) bool {
 		return false
 	}
 	for _, t := range sc.found {
-		sc.mark(v.users[t])
+		sc.mark(v.users[t.Text])
 	}
 	sc.mark(v.always)
 	if escaped {
@@ -124,7 +125,7 @@ func (r *run) markByFields() (marked bool) {
 		}
 		sc.inField = r.sieve.prefilter.Append(sc.inField[:0], f.Value, &sc.lineMarks)
 		for _, t := range sc.inField {
-			for _, k := range r.sieve.users[t] {
+			for _, k := range r.sieve.users[t.Text] {
 				if !sel.parts[k].decided {
 					sc.mark([]int32{k})
 					marked = true
@@ -160,14 +161,22 @@ func (sc *scratch) read(text []byte, more ...lines.Field) {
 	sc.quotes.Block = sc.run.inBlock
 }
 
-// holds reports whether a text fulfils the condition of the part.
+// holds reports whether a text fulfils the condition of the part that is tried.
 func (pt *part) holds(sc *scratch, text []byte) bool {
-	return pt.decided && sc.allSaid(pt.cond.voices) || pt.cond.holds(sc, text)
+	return pt.decided && (sc.allSaid(pt.cond.voices) || sc.saysText(pt.cond.voices)) || pt.cond.holds(sc, text)
+}
+
+// saysText reports whether a text that the part was found by is in one of the voices.
+func (sc *scratch) saysText(voices lines.Voice) bool {
+	v := sc.run.sieve
+	return slices.ContainsFunc(sc.found, func(t prefilter.Found) bool {
+		return slices.Contains(v.users[t.Text], sc.part) && sc.quotes.Says(t.At, t.At+len(v.texts[t.Text].Text), voices)
+	})
 }
 
 // part returns a part that is tried next.
 func (r *run) part(k int) *part {
-	r.sc.branches = nil
+	r.sc.part, r.sc.branches = int32(k), nil
 	if r.sieve.branches != nil {
 		r.sc.branches = r.sieve.branches[k]
 	}
@@ -180,8 +189,8 @@ func (sc *scratch) mayHold(cond int) bool {
 	if sc.branches == nil || sc.branches[cond] == nil {
 		return true
 	}
-	for _, t := range sc.branches[cond] {
-		if slices.Contains(sc.found, t) {
+	for _, t := range sc.found {
+		if slices.Contains(sc.branches[cond], t.Text) {
 			return true
 		}
 	}

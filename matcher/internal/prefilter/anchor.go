@@ -21,7 +21,7 @@ type anchored struct{ text, offset int }
 const maxAnchored = 32
 
 // appendAnchored is Append for the texts of one anchor.
-func (f *Filter) appendAnchored(dst []int32, a *anchor, buf []byte) []int32 {
+func (f *Filter) appendAnchored(dst []Found, a *anchor, buf []byte) []Found {
 	for at := 0; ; at++ {
 		n := bytes.IndexByte(buf[at:], a.b)
 		if n < 0 {
@@ -36,7 +36,7 @@ func (f *Filter) appendAnchored(dst []int32, a *anchor, buf []byte) []int32 {
 				continue
 			}
 			if string(buf[start:end]) == text.Text || text.Fold && literals.EqualFold(buf[start:end], text.Text) {
-				dst = append(dst, int32(t.text))
+				dst = append(dst, Found{int32(t.text), start})
 			}
 		}
 	}

@@ -12,14 +12,13 @@ const blockSize = 64
 type Marks struct {
 	// NUL is set while Lines is at a line of a block in which it has seen a NUL byte.
 	NUL bool
-	// at are the places in the block at which texts are in the line for which Lines calls line.
-	at []int
+	// found are the texts in the line for which Lines calls line, with their places in the block.
+	found []Found
 
 	hashes [chunk + blockSize]byte   // of the pairs of bytes that begin there
 	ends   positions                 // of lines
 	places positions                 // where a text may be
 	padded [chunk + 2*blockSize]byte // a chunk without readable memory beyond it
-	found  []int32
 }
 
 // positions are a list of places in a chunk, with room for what the vector code writes.
@@ -72,7 +71,7 @@ func (f *Filter) Lines(m *Marks, block []byte, line func(start, end int, may boo
 		return
 	}
 	m.NUL = false
-	m.at = m.at[:0]
+	m.found = m.found[:0]
 	start := 0
 	for from := 0; from < len(block); {
 		c := f.buckets.mark(m, block[from:])
@@ -80,27 +79,27 @@ func (f *Filter) Lines(m *Marks, block []byte, line func(start, end int, may boo
 		places := c.places
 		for _, k := range c.ends {
 			for ; len(places) > 0 && places[0] < k; places = places[1:] {
-				f.note(m, block, from+int(places[0]))
+				m.found = f.appendAt(m.found, block, from+int(places[0]))
 			}
-			line(start, from+int(k), len(m.at) > 0)
-			start, m.at = from+int(k)+1, m.at[:0]
+			line(start, from+int(k), len(m.found) > 0)
+			start, m.found = from+int(k)+1, m.found[:0]
 		}
 		for _, k := range places {
-			f.note(m, block, from+int(k))
+			m.found = f.appendAt(m.found, block, from+int(k))
 		}
 		from += c.size
 	}
 	if start < len(block) {
-		line(start, len(block), len(m.at) > 0)
+		line(start, len(block), len(m.found) > 0)
 	}
 }
 
 // AppendWithin is Append for a part of the line for which Lines calls line now. The part
 // begins at byte from of the block, and m is that of Lines.
-func (f *Filter) AppendWithin(dst []int32, part []byte, from int, m *Marks) []int32 {
-	for _, at := range m.at {
-		if at >= from {
-			dst = f.appendAt(dst, part, at-from)
+func (f *Filter) AppendWithin(dst []Found, part []byte, from int, m *Marks) []Found {
+	for _, t := range m.found {
+		if t.At -= from; t.At >= 0 && t.At+len(f.texts[t.Text].Text) <= len(part) {
+			dst = append(dst, t)
 		}
 	}
 	return dst
@@ -119,15 +118,8 @@ func (f *Filter) plainLines(m *Marks, block []byte, line func(start, end int, ma
 	}
 }
 
-// note keeps a marked place if a text is there.
-func (f *Filter) note(m *Marks, block []byte, at int) {
-	if m.found = f.appendAt(m.found[:0], block, at); len(m.found) > 0 {
-		m.at = append(m.at, at)
-	}
-}
-
 // appendMarked is Append with buckets.
-func (f *Filter) appendMarked(dst []int32, buf []byte, m *Marks) []int32 {
+func (f *Filter) appendMarked(dst []Found, buf []byte, m *Marks) []Found {
 	for from := 0; from < len(buf); {
 		c := f.buckets.mark(m, buf[from:])
 		for _, k := range c.places {
@@ -139,7 +131,7 @@ func (f *Filter) appendMarked(dst []int32, buf []byte, m *Marks) []int32 {
 }
 
 // appendAt appends the texts whose window begins at a place.
-func (f *Filter) appendAt(dst []int32, buf []byte, at int) []int32 {
+func (f *Filter) appendAt(dst []Found, buf []byte, at int) []Found {
 	for i := range f.buckets.windows {
 		t := &f.buckets.windows[i]
 		if at+t.q <= len(buf) && t.set.has(t.load(buf, at)*prime) {

@@ -59,9 +59,15 @@ type entry struct {
 	checkAt   uint32
 }
 
-// Append appends the indices of the texts that buf contains to dst, in no order
-// and perhaps several times each. It may read beyond the buffer, up to its capacity.
-func (f *Filter) Append(dst []int32, buf []byte, m *Marks) []int32 {
+// Found is a text that is in a buffer.
+type Found struct {
+	Text int32 // its index
+	At   int   // the byte of the buffer at which it begins
+}
+
+// Append appends the places of the texts that buf contains to dst, in no order and perhaps
+// several times each. It may read beyond the buffer, up to its capacity.
+func (f *Filter) Append(dst []Found, buf []byte, m *Marks) []Found {
 	switch {
 	case f == nil:
 		return dst
@@ -82,7 +88,7 @@ func (f *Filter) Append(dst []int32, buf []byte, m *Marks) []int32 {
 }
 
 // compare appends the texts that have the gram at this place and are there.
-func (f *Filter) compare(dst []int32, t *tier, buf []byte, at int) []int32 {
+func (f *Filter) compare(dst []Found, t *tier, buf []byte, at int) []Found {
 	x := t.load(buf, at)
 	entries := t.slot(x)
 	for i := range entries {
@@ -100,7 +106,7 @@ func (f *Filter) compare(dst []int32, t *tier, buf []byte, at int) []int32 {
 		}
 		text := &f.texts[e.text]
 		if string(buf[start:end]) == text.Text || text.Fold && literals.EqualFold(buf[start:end], text.Text) {
-			dst = append(dst, int32(e.text))
+			dst = append(dst, Found{int32(e.text), start})
 		}
 	}
 	return dst

@@ -28,13 +28,20 @@ func naive(texts []literals.Text, buf []byte) []int32 {
 	return out
 }
 
-func found(s *Filter, buf []byte) []int32 {
-	return sorted(s.Append(nil, buf, new(Marks)))
+func found(t *testing.T, s *Filter, buf []byte) []int32 {
+	return sorted(t, s, buf, s.Append(nil, buf, new(Marks)))
 }
 
-func sorted(found []int32) []int32 {
-	slices.Sort(found)
-	return slices.Compact(found)
+// sorted returns each text once and in order. It checks their places.
+func sorted(t *testing.T, s *Filter, buf []byte, found []Found) (out []int32) {
+	for _, f := range found {
+		text := s.texts[f.Text]
+		in := buf[f.At:][:len(text.Text)]
+		require.True(t, string(in) == text.Text || text.Fold && literals.EqualFold(in, text.Text), "%v at %d of %q", text, f.At, buf)
+		out = append(out, f.Text)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func TestNil(t *testing.T) {
@@ -92,7 +99,7 @@ func againstNaive(t *testing.T, rounds, lines int, length func(round int) (least
 			buf := []byte(line + texts[0].Text)[:len(line)]
 			want := naive(texts, buf)
 			hits += len(want)
-			require.Equal(t, want, found(f, buf), "%q in %q", texts, line)
+			require.Equal(t, want, found(t, f, buf), "%q in %q", texts, line)
 		}
 	}
 	require.Greater(t, hits, 5000)
@@ -122,7 +129,7 @@ func TestAnchors(t *testing.T) {
 		buf := []byte(line + "503")[:len(line)]
 		want := naive(texts, buf)
 		hits += len(want)
-		require.Equal(t, want, found(s, buf), line)
+		require.Equal(t, want, found(t, s, buf), line)
 	}
 	require.Greater(t, hits, 5000)
 }
@@ -144,7 +151,7 @@ func TestEverySplit(t *testing.T) {
 		for before := range 40 {
 			for after := range 10 {
 				line := strings.Repeat("-", before) + text + strings.Repeat("-", after)
-				require.Equal(t, []int32{0}, found(s, []byte(line)), line)
+				require.Equal(t, []int32{0}, found(t, s, []byte(line)), line)
 			}
 		}
 	}
@@ -167,7 +174,7 @@ func FuzzAppend(f *testing.F) {
 			return
 		}
 		for _, sample := range [][]byte{nil, bytes.Repeat([]byte(line+"\n"), 10)} {
-			require.Equal(t, naive(texts, []byte(line)), found(New(texts, sample), []byte(line)))
+			require.Equal(t, naive(texts, []byte(line)), found(t, New(texts, sample), []byte(line)))
 		}
 	})
 }
@@ -183,7 +190,7 @@ func BenchmarkAppend(b *testing.B) {
 			s := New(texts, bytes.Repeat(append(line, '\n'), 400))
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
-			var dst []int32
+			var dst []Found
 			var m Marks
 			for b.Loop() {
 				dst = s.Append(dst[:0], line, &m)

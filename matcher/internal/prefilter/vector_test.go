@@ -115,12 +115,12 @@ func checkLines(t *testing.T, f *Filter, block []byte) {
 		texts := naive(f.texts, line)
 		require.True(t, may || len(texts) == 0, "%q in %q", f.texts, line)
 		require.True(t, m.NUL || bytes.IndexByte(line, 0) < 0)
-		got := sorted(f.Append(nil, line, &own))
+		got := sorted(t, f, line, f.Append(nil, line, &own))
 		require.Equal(t, texts, got, "%q in %q", f.texts, line)
 		if f.Marks() { // parts of any length from anywhere
 			from := start + (n*7+len(block))%(len(line)+1)
 			part := block[from:][:(n*5+len(block))%(end-from+1)]
-			got := sorted(f.AppendWithin(nil, part, from, &m))
+			got := sorted(t, f, part, f.AppendWithin(nil, part, from, &m))
 			require.Equal(t, naive(f.texts, part), got, "%q in %q", f.texts, part)
 		}
 		n, next = n+1, end+1
