@@ -24,7 +24,7 @@ import (
 	"crowsnest/sources/kubelet"
 )
 
-const incidents = "../../../testdata/incidents"
+const incidents = "../../testdata/incidents"
 
 // podFile is a log of an incident, in the kubelet's layout.
 type podFile struct {
