@@ -3,13 +3,9 @@ package cli
 import (
 	"bufio"
 	"context"
-	"crowsnest/internal/text"
 	"errors"
 	"fmt"
-	"io"
 	"os/signal"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -18,7 +14,6 @@ import (
 	"crowsnest/episodes"
 	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
-	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/sources/kubelet"
 )
@@ -54,9 +49,11 @@ func (c *cli) scanFollow(ctx context.Context, f scanFlags, args []string, labels
 		return err
 	}
 	if f.output.value == "text" {
+		if err := errors.Join(show.Findings(out, res.Report.Findings, f.all, res.Alerts > 0, show.Style{Color: c.colors(c.out)}), out.Flush()); err != nil {
+			return fmt.Errorf("write the result: %w", err)
+		}
 		res.Report.Alerts = make([]replay.Alert, res.Alerts)
 		c.summarize(res.Report, len(target.Set.Rules), opt.Follow.Scan.HitsOnly)
-		reportPending(c.err, res.Pending)
 	}
 	for _, s := range res.Skipped {
 		fmt.Fprintf(c.err, "skipped %s: it %s\n", named(s.Names), s.Problem)
@@ -91,22 +88,4 @@ func (c *cli) alertPrinter(out *bufio.Writer, form string) func(episodes.Episode
 		style.Brief = e.State == episodes.StateResolved
 		_ = show.Alert(out, e, style)
 	}
-}
-
-// reportPending names the failures that were not certain at the end.
-func reportPending(w io.Writer, pending []episodes.Episode) {
-	if len(pending) == 0 {
-		return
-	}
-	var names []string
-	for _, e := range pending {
-		names = append(names, redact.Sanitise(e.Alert))
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	more := ""
-	if n := len(names) - maxIgnored; n > 0 {
-		more = fmt.Sprintf(" and %d more rules", n)
-	}
-	fmt.Fprintf(w, "%s not certain yet: %s%s\n", text.Plural(int64(len(pending)), "failure"), strings.Join(names[:min(len(names), maxIgnored)], ", "), more)
 }

@@ -124,6 +124,7 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 		var readErr error
 		opt := replay.ScanOptions{Lenient: !f.strictLabels, Now: now, Redactor: redact.New(nil)}
 		if len(sets) == 1 {
+			opt.Findings = true
 			unknown = unknownIn(&opt, opt.Redactor)
 		}
 		reports[i], readErr = replay.Scan(set, program, logs, opt)
@@ -149,7 +150,7 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 // says that some inputs could not be read.
 func (c *cli) printReplay(f replayFlags, sets []*rules.Set, reports []replay.Report, unknown *sentinel.Sentinel, err error) error {
 	if len(reports) == 1 {
-		return errors.Join(c.writeReplay(f, reports[0], recorded(unknown, reports[0].Alerts, false)), err)
+		return errors.Join(c.writeReplay(f, reports[0], recorded(unknown, reports[0])), err)
 	}
 	after := report.Side{Name: f.rules.name(), Set: sets[0], Report: reports[0]}
 	before := report.Side{Name: strings.Join(f.against, " "), Set: sets[1], Report: reports[1]}
@@ -210,14 +211,14 @@ func (c *cli) writeReplay(f replayFlags, r replay.Report, unknown []sentinel.Unk
 		})
 	}
 	if f.output.value == "json" {
-		return show.JSON(c.out, map[string]any{"start": r.Start, "end": r.End, "lines": r.Lines, "rules": out, "unknown": unknown}, true)
+		return show.JSON(c.out, map[string]any{"start": r.Start, "end": r.End, "lines": r.Lines, "rules": out, "findings": show.FindingsJSON(r.Findings), "unknown": unknown}, true)
 	}
 	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "RULE\tLINES\tEPISODES\tALERTS\tNOTIFICATIONS PER DAY\tEXAMPLE")
 	for _, rule := range out {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%.100s\n", rule.Rule, rule.Lines, rule.Episodes, rule.Alerts, rule.NotificationsPerDay, rule.Example)
 	}
-	if err := errors.Join(w.Flush(), show.Unknown(c.out, unknown, true)); err != nil {
+	if err := errors.Join(w.Flush(), show.Findings(c.out, r.Findings, f.all, true, show.Style{Color: c.colors(c.out)}), show.Unknown(c.out, unknown, true)); err != nil {
 		return err
 	}
 	matched := "no line matched"

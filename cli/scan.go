@@ -23,6 +23,7 @@ type scanFlags struct {
 	rules        ruleFlags
 	labels       []string
 	hits         bool
+	all          bool
 	asides       bool
 	follow       bool
 	untilEOF     bool
@@ -68,8 +69,11 @@ minutes" is certain two minutes and some seconds later. At Ctrl-C it prints a su
 failures that are not certain by then are only counted. Archives, journals and objects
 cannot be followed.
 
-After the alerts it lists complaints that no rule matches, if they are new or
-persist: at most five. They do not change the exit code.
+After the alerts it lists failures that rules describe and that are not certain,
+because the log is too short, or lacks lines: the rule, what is missing, the line, and
+what to do; ten rules, or all with --all. Then it lists complaints that no rule
+matches, if they are new or persist, or if the log is too short to judge them: at most
+five. Neither changes the exit code.
 
 ` + clusterText + `
 
@@ -89,6 +93,7 @@ persist: at most five. They do not change the exit code.
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
 	flags.BoolVar(&f.hits, "hits", false, "print every line that matches a rule, instead of alerts")
+	flags.BoolVar(&f.all, "all", false, fmt.Sprintf("list every failure that is not certain, not only %d", show.MaxFindings))
 	flags.BoolVar(&f.asides, "asides", false, "with --hits: also print lines that match only clear or unless")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "continue with the lines that are written from now on, until Ctrl-C")
 	flags.BoolVar(&f.untilEOF, "until-eof", false, "stop the clock at the end of the input")
@@ -184,10 +189,11 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, labe
 		return err
 	}
 	var writeErr error
+	found := show.Found{Report: report, All: f.all, Files: account.Files}
 	if f.hits {
 		writeErr = hits.Finish()
 	} else {
-		found := show.Found{Report: report, Unknown: recorded(unknown, report.Alerts, len(report.Alerts) == 0), Files: account.Files}
+		found.Unknown = recorded(unknown, report)
 		if cluster != nil {
 			found.NotSeen = cluster.NotSeen
 		}
@@ -207,12 +213,16 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, labe
 	if err := errors.Join(findErr, readErr, cluster.failed()); err != nil {
 		return err
 	}
-	return c.conclude(report, account, f.exitCode)
+	err = c.conclude(report, account, f.exitCode)
+	if sentence := found.Sentence(); f.output.value == "text" && !f.hits && sentence != "" {
+		fmt.Fprintln(c.err, sentence)
+	}
+	return err
 }
 
 // options returns the options of the scan. With --hits the scan writes to hits.
 func (f *scanFlags) options(hits *show.Hits) replay.ScanOptions {
-	opt := replay.ScanOptions{Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: time.Now()}
+	opt := replay.ScanOptions{Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Findings: !f.hits, Now: time.Now()}
 	if f.redact {
 		hits.Redact = redact.New(nil)
 		opt.Redactor = hits.Redact

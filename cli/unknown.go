@@ -14,18 +14,29 @@ import (
 // maxUnknown bounds the failures without a rule that a command lists.
 const maxUnknown = 5
 
-// recorded returns what was collected and what no alert of a rule reports; s may be nil. With
-// lax it contains complaints that only repeat.
-func recorded(s *sentinel.Sentinel, alerts []replay.Alert, lax bool) []sentinel.Unknown {
+// shortLog is the time that a log must cover so that complaints in it can be judged by how long
+// they last.
+const shortLog = 10 * time.Minute
+
+// recorded returns the complaints that s collected and that no alert of a rule reports; s may be
+// nil. It accepts less evidence where the log shows little.
+func recorded(s *sentinel.Sentinel, r replay.Report) []sentinel.Unknown {
 	if s == nil {
 		return []sentinel.Unknown{}
 	}
 	var reported []episodes.Episode
-	for i := range alerts {
-		reported = append(reported, alerts[i].Episode)
+	for i := range r.Alerts {
+		reported = append(reported, r.Alerts[i].Episode)
 	}
 	s.Explain(reported)
-	return s.Recorded(maxUnknown, lax)
+	least := sentinel.Persistent
+	switch {
+	case r.Covered.Length() < shortLog:
+		least = sentinel.Single
+	case len(r.Alerts) == 0:
+		least = sentinel.Repeated
+	}
+	return s.Recorded(maxUnknown, least)
 }
 
 // unknownIn makes a scan collect complaints that no rule matches.

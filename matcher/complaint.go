@@ -92,6 +92,22 @@ func (r *run) search(text []byte, left *int) bool {
 	return false
 }
 
+// Complains reports whether a line without its envelope may report a problem, as far as its level
+// and its first words show. It is safe for concurrent use.
+func Complains(line string) bool {
+	text := []byte(line)
+	switch glance(text) {
+	case harmful:
+		return true
+	case dependent:
+		return false
+	}
+	// A word ends at a tab or at the end of the line too.
+	text = append(bytes.ReplaceAll(text, []byte("\t"), []byte(" ")), ' ')
+	r := run{sc: new(scratch)}
+	return r.hasComplaintWord(text)
+}
+
 // levelWithin and wordWithin bound where a level and a word are looked for.
 const (
 	levelWithin = 192

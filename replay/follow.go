@@ -88,6 +88,9 @@ func (f *Follower) merge(n int) {
 
 // take takes one hit.
 func (f *Follower) take(file string, hit []matcher.Hit) {
+	if t := hit[0].Time; f.sc.first.IsZero() || t.Before(f.sc.first) {
+		f.sc.first = t
+	}
 	if s := f.sc.session; f.live && !f.sc.opt.HitsOnly {
 		// The clock must not run ahead of what other logs may still report.
 		s.now = times.Later(s.now, times.Earlier(hit[0].Time, f.clock()))
@@ -129,6 +132,7 @@ func (f *Follower) changed(x episodes.Episode) {
 	case x.State == episodes.StateFiring && !open:
 		sc.alerts[x.Fingerprint] = notKept
 		f.fired++
+		sc.finder.fired(&x)
 	case x.State == episodes.StateResolved && open:
 		delete(sc.alerts, x.Fingerprint)
 		if sc.ended && x.EndsAt.After(sc.report.End) {
@@ -144,24 +148,20 @@ func (f *Follower) changed(x episodes.Episode) {
 }
 
 // Finish ends the reading. With runOn the input has ended, and the clock runs on until every
-// deadline is decided; else nothing more becomes certain. It returns what was ignored and
-// how many lines matched, without alerts, and the failures that were not certain yet.
-func (f *Follower) Finish(runOn bool) (Report, []episodes.Episode) {
+// deadline is decided; else nothing more becomes certain. The report lists no alerts.
+func (f *Follower) Finish(runOn bool) Report {
 	sc := f.sc
 	f.merge(len(f.waiting))
 	sc.opt.UntilEOF = sc.opt.UntilEOF || !runOn
-	var pending []episodes.Episode
-	if !runOn && !sc.opt.HitsOnly && !sc.session.now.IsZero() {
-		for _, x := range sc.session.engine.Episodes(sc.session.now) {
-			if x.State == episodes.StatePending {
-				pending = append(pending, x)
-			}
-		}
-	}
-	if runOn {
+	switch {
+	case runOn:
 		sc.finish()
+	case !sc.session.now.IsZero():
+		sc.report.End = sc.session.now
+		sc.report.Covered = Coverage{sc.first, sc.report.End}
+		sc.findFindings()
 	}
-	return sc.report, pending
+	return sc.report
 }
 
 // Alerts returns how many alerts fired so far.

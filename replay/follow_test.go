@@ -24,7 +24,7 @@ func follow(t *testing.T, pack string, ordered bool) *following {
 	set, prog := compile(t, pack)
 	f := &following{now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), prog: prog, streams: map[string]*matcher.Stream{}}
 	f.Follower = NewFollower(Target{set, prog}, FollowOptions{
-		Scan: ScanOptions{Lenient: true}, Clock: func() time.Time { return f.now }, Ordered: ordered,
+		Scan: ScanOptions{Lenient: true, Findings: true}, Clock: func() time.Time { return f.now }, Ordered: ordered,
 		OnAlert: func(x episodes.Episode) {
 			require.False(t, x.OnHold)
 			f.seen = append(f.seen, fmt.Sprintf("%s %s %s", x.Alert, x.State, x.StartsAt.UTC().Format(time.TimeOnly)))
@@ -95,21 +95,20 @@ func TestFollowerFinish(t *testing.T) {
 	for _, runOn := range []bool{true, false} {
 		f := follow(t, scanPack, true)
 		f.write("a", at("12:00:00", "leaderelection lost"))
-		report, pending := f.Finish(runOn)
+		report := f.Finish(runOn)
 		require.EqualValues(t, 1, report.Hits)
 		if runOn {
 			require.Equal(t, []string{"Lost firing 12:00:00"}, f.seen)
 			require.Equal(t, 1, f.Alerts())
-			require.Empty(t, pending)
+			require.Empty(t, report.Findings)
 		} else {
 			require.Empty(t, f.seen)
 			require.Zero(t, f.Alerts())
-			require.Len(t, pending, 1)
+			require.Len(t, report.Findings, 1)
 		}
 	}
 	f := follow(t, scanPack, true)
-	_, pending := f.Finish(true)
-	require.Empty(t, pending)
+	require.Empty(t, f.Finish(true).Findings)
 }
 
 // A flood of hits does not grow without bound while logs are read.
@@ -134,6 +133,6 @@ func TestFollowerOfHits(t *testing.T) {
 	f.Take("x", prog.Scan(s, []byte(at("12:00:00", "conflict on 1")+"\n"), time.Now()), time.Time{})
 	require.Equal(t, []string{"x"}, files, "at once")
 	f.Advance(time.Now())
-	report, _ := f.Finish(true)
+	report := f.Finish(true)
 	require.EqualValues(t, 1, report.Hits)
 }

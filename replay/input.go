@@ -82,11 +82,12 @@ type reader struct {
 	flushed bool
 	err     error // ended the reading
 	hits    []matcher.Hit
-	bytes   int64  // read so far
-	timed   bool   // a line of the blocks so far has a timestamp
-	taken   int64  // hits
-	failed  error  // what find returned
-	last    []byte // the last complete line
+	bytes   int64     // read so far
+	timed   bool      // a line of the blocks so far has a timestamp
+	first   time.Time // time of the first line that states one
+	taken   int64     // hits
+	failed  error     // what find returned
+	last    []byte    // the last complete line
 
 	released bool             // all is read
 	counted  matcher.Counters // of the stream, once released
@@ -106,7 +107,8 @@ type block struct {
 	stream *matcher.Stream // nil: the reader's stream
 	buf    *matcher.Buffer // of hits
 	hits   []matcher.Hit
-	timed  bool // a line has a timestamp; unknown if an earlier block has one
+	timed  bool      // a line has a timestamp; unknown if an earlier block has one
+	first  time.Time // time of the first line that states one, if timed
 	ready  chan struct{}
 }
 
@@ -248,7 +250,7 @@ func (r *reader) start(data []byte) {
 	r.bytes += int64(len(data))
 	if !r.began {
 		r.began = true
-		r.timed = anyTime(data, r.now)
+		r.first, r.timed = firstTime(data, r.now)
 		b.hits = r.prog.ScanInto(b.buf, r.stream, data, r.now)
 		close(b.ready)
 		return
@@ -258,18 +260,20 @@ func (r *reader) start(data []byte) {
 	go func() {
 		defer close(b.ready)
 		b.hits = r.prog.ScanInto(b.buf, b.stream, data, r.now)
-		b.timed = !timed && anyTime(data, r.now)
+		if !timed {
+			b.first, b.timed = firstTime(data, r.now)
+		}
 	}()
 }
 
-// anyTime reports whether a line has a parseable timestamp.
-func anyTime(lines []byte, now time.Time) bool {
+// firstTime returns the time of the first line with a parseable timestamp.
+func firstTime(lines []byte, now time.Time) (t time.Time, ok bool) {
 	for line := range bytes.Lines(lines) {
-		if _, ok := matcher.TimeOf(bytes.TrimRight(line, "\r\n"), now); ok {
-			return true
+		if t, ok = matcher.TimeOf(bytes.TrimRight(line, "\r\n"), now); ok {
+			return t, true
 		}
 	}
-	return false
+	return time.Time{}, false
 }
 
 // searchedLines is how many lines of a block are searched for words of complaints, if their
@@ -305,7 +309,9 @@ func (r *reader) take() {
 	b := r.blocks[0]
 	r.blocks, r.current = r.blocks[1:], b
 	<-b.ready
-	r.timed = r.timed || b.timed
+	if !r.timed {
+		r.first, r.timed = b.first, b.timed
+	}
 	if r.hits = b.hits; b.stream != nil && !r.stream.Commit(b.stream) {
 		r.hits = r.prog.ScanInto(b.buf, r.stream, b.data, r.now)
 	}

@@ -48,6 +48,8 @@ type ScanOptions struct {
 	// matches, in the order of the blocks of an input. Inputs may be read concurrently. It
 	// must not keep them.
 	OnComplaints func(s *matcher.Stream, lines []matcher.Complaint)
+	// Findings lists failures that the lines show without an alert.
+	Findings bool
 	// HitsOnly only calls OnHits: the scan draws no conclusions, and the report has
 	// neither alerts nor rules.
 	HitsOnly bool
@@ -105,6 +107,13 @@ type Report struct {
 	// Ignored counts matched lines whose namespace an infrastructure rule does not
 	// trust, if the program was compiled by matcher.CompileOpen.
 	Ignored map[Ignored]int64
+	// Findings are failures that the lines show and that are no alert, the most telling first,
+	// if ScanOptions.Findings is set.
+	Findings []Finding
+	// FindingsOmitted counts states of further failures, beyond the bound.
+	FindingsOmitted int
+	// Covered is the time that the lines cover.
+	Covered Coverage
 	// Undecided counts failures that are open and do not fire, because no input has the
 	// lines that could end them.
 	Undecided map[Undecided]int
@@ -227,7 +236,9 @@ type scanner struct {
 	live    bool                         // lines do not move the clock: a Follower does
 	errs    []error
 	untimed []int     // inputs
+	first   time.Time // the earliest time of a first line
 	last    time.Time // the latest time of a last line
+	finder  *finder   // nil unless findings are wanted
 
 	pending       map[episodes.Fingerprint]bool // episodes
 	opened        map[string]int                // episodes by alert
@@ -242,10 +253,14 @@ func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool)
 		opt: opt, alerts: map[episodes.Fingerprint]int{}, pending: map[episodes.Fingerprint]bool{},
 		opened: map[string]int{}, notifications: map[string]int{}, fired: map[string]int{},
 	}
-	sc.session = newSession(target.Set, target.Program, time.Time{}, episodes.Config{
+	cfg := episodes.Config{
 		Redactor: opt.Redactor, Unlabelled: opt.Lenient, Identity: scanIdentity,
 		UpdateEvery: math.MaxInt64, // refresh updates alerts at the end
-	})
+	}
+	if opt.Findings {
+		sc.finder = newFinder(target, cfg, reads)
+	}
+	sc.session = newSession(target.Set, target.Program, time.Time{}, cfg)
 	sc.session.notify = sc.record
 	sc.session.reads = reads
 	sc.session.engine = sc.session.newEngine()
@@ -351,6 +366,9 @@ func (sc *scanner) count(i int, r *reader) {
 	if t, ok := matcher.TimeOf(r.last, sc.opt.Now); ok {
 		sc.last = times.Later(sc.last, t)
 	}
+	if r.timed && (sc.first.IsZero() || r.first.Before(sc.first)) {
+		sc.first = r.first
+	}
 }
 
 // wait calls OnWait before an input is read. While the first hits of all inputs are
@@ -380,6 +398,9 @@ func (sc *scanner) take(file string, hits []matcher.Hit) {
 	sc.report.Hits += int64(len(hits))
 	if sc.opt.OnHits != nil {
 		sc.opt.OnHits(file, hits)
+	}
+	if sc.finder != nil {
+		sc.finder.take(hits)
 	}
 	switch {
 	case sc.opt.HitsOnly:
@@ -424,6 +445,7 @@ func (sc *scanner) record(x episodes.Episode) {
 	switch {
 	case x.State == episodes.StateFiring && !open:
 		sc.fired[x.Alert]++
+		sc.finder.fired(&x)
 		if len(sc.report.Alerts) == maxAlerts {
 			sc.report.Omitted++
 			sc.alerts[x.Fingerprint] = notKept
@@ -477,6 +499,7 @@ func (sc *scanner) finish() {
 	}
 	end = times.Later(end, sc.last)
 	sc.report.End = end
+	sc.report.Covered = Coverage{sc.first, end}
 	sc.ended = true
 	if sc.opt.HitsOnly {
 		return
@@ -494,12 +517,22 @@ func (sc *scanner) finish() {
 		s.settle(next)
 	}
 	sc.findUndecided()
+	sc.findFindings()
 	for _, st := range s.engine.Stats(s.now).Rules {
 		sc.report.Rules = append(sc.report.Rules, RuleReport{
 			Rule: st.Rule, Lines: st.Matches, Alerts: sc.fired[st.Rule.Alert],
 			Episodes: sc.opened[st.Rule.Alert], Notifications: sc.notifications[st.Rule.Alert],
 		})
 	}
+}
+
+// findFindings lists the failures that are no alerts.
+func (sc *scanner) findFindings() {
+	if sc.finder == nil {
+		return
+	}
+	sc.report.Findings = sc.finder.findings(sc.report.Covered)
+	sc.report.FindingsOmitted = sc.finder.omitted
 }
 
 // findUndecided counts the open failures that wait for lines that no input has.

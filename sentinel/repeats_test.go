@@ -18,7 +18,7 @@ func recordedAt(t *testing.T, line func(i int) string, times ...int) []Unknown {
 		w.now = began.Add(time.Duration(at) * time.Second)
 		w.read(manager, line(i))
 	}
-	return w.Recorded(5, true)
+	return w.Recorded(5, Repeated)
 }
 
 func TestRepeats(t *testing.T) {
@@ -62,7 +62,7 @@ func TestRepeatsIsOver(t *testing.T) {
 		}
 		w.now = w.now.Add(after)
 		w.read(manager, `E0302 10:00:00.000000       1 b.go:8] "Cannot store the key" err="the vault refused it"`)
-		return len(w.Recorded(5, true))
+		return len(w.Recorded(5, Repeated))
 	}
 	require.Equal(t, 1, f(time.Minute))
 	require.Zero(t, f(time.Hour))
@@ -109,5 +109,5 @@ func TestClientsLeave(t *testing.T) {
 		w.pass(5 * time.Minute)
 	}
 	require.Empty(t, w.firing)
-	require.Empty(t, w.Recorded(5, true))
+	require.Empty(t, w.Recorded(5, Repeated))
 }

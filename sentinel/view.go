@@ -17,6 +17,7 @@ const (
 	whyNew      = "new"
 	whyPersists = "persists"
 	whyRepeats  = "repeats" // in a recorded log that is too short for more
+	whySeen     = "seen"    // in a recorded log that is too short to judge it
 )
 
 // States of an Unknown.
@@ -192,14 +193,23 @@ func (s *Sentinel) List(now time.Time, proof Proof, n int) []Unknown {
 	return out[:min(len(out), n)]
 }
 
-// Recorded returns the failures in recorded logs, at most n: those that were new or
-// persisted when the last line of their component was written. Without any, and with lax,
-// it returns complaints that still repeat for one object when the log ends.
-func (s *Sentinel) Recorded(n int, lax bool) []Unknown {
+// Evidence is how much shows that a complaint in a recorded log is a failure.
+type Evidence int
+
+// The evidence that is asked for.
+const (
+	Persistent Evidence = iota // the complaint is new or persists when its component's last line was written
+	Repeated                   // without any such: it still repeats for one object when the log ends
+	Single                     // without any such: it was written once, as an error
+)
+
+// Recorded returns the failures in recorded logs for which there is at least so much evidence, at
+// most n.
+func (s *Sentinel) Recorded(n int, least Evidence) []Unknown {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := []Unknown{}
-	var repeated []finding
+	var repeated, single []finding
 	for c := range s.complaining() {
 		last := int64(0)
 		for _, item := range c.patterns.Items {
@@ -211,28 +221,42 @@ func (s *Sentinel) Recorded(n int, lax bool) []Unknown {
 		}
 		for _, item := range c.patterns.Items {
 			p := item.Value
-			if !p.Passes && (p.urgent() || p.Waits) && p.repeats(last) {
-				if f := (finding{component: c, pattern: p, cause: persists}); !s.echoes(&f) {
-					repeated = append(repeated, f)
-				}
+			f := finding{component: c, pattern: p, cause: persists}
+			if p.Passes || !p.urgent() && !p.Waits || s.echoes(&f) {
+				continue
+			}
+			if p.repeats(last) {
+				repeated = append(repeated, f)
+			} else if p.urgent() {
+				single = append(single, f)
 			}
 		}
 	}
-	if len(out) == 0 && lax {
-		slices.SortFunc(repeated, func(a, b finding) int {
-			return cmp.Or(a.before(&b), cmp.Compare(b.pattern.Last, a.pattern.Last), strings.Compare(a.component.key, b.component.key))
-		})
-		for i := range repeated[:min(len(repeated), n)] {
-			u := s.held(repeated[i:i+1], 0)
-			u.Why = whyRepeats
-			out = append(out, u)
-		}
-		return out
+	switch {
+	case len(out) > 0:
+	case len(repeated) > 0 && least >= Repeated:
+		return s.weak(repeated, n, whyRepeats)
+	case least >= Single:
+		return s.weak(single, n, whySeen)
 	}
 	slices.SortFunc(out, func(a, b Unknown) int {
 		return cmp.Or(b.Since.Compare(a.Since), cmp.Compare(a.Fingerprint, b.Fingerprint))
 	})
 	return out[:min(len(out), n)]
+}
+
+// weak describes the first n of some findings with little evidence.
+func (s *Sentinel) weak(found []finding, n int, why string) []Unknown {
+	slices.SortFunc(found, func(a, b finding) int {
+		return cmp.Or(a.before(&b), cmp.Compare(b.pattern.Last, a.pattern.Last), strings.Compare(a.component.key, b.component.key))
+	})
+	out := []Unknown{}
+	for i := range found[:min(len(found), n)] {
+		u := s.held(found[i:i+1], 0)
+		u.Why = why
+		out = append(out, u)
+	}
+	return out
 }
 
 // held describes failures of a component without an alert.

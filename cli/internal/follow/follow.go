@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"crowsnest/episodes"
 	"crowsnest/internal/times"
 	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
@@ -36,8 +35,7 @@ type Options struct {
 // Result is what was read.
 type Result struct {
 	Report  replay.Report
-	Pending []episodes.Episode // failures that were open and not certain yet
-	Alerts  int                // that fired
+	Alerts  int // that fired
 	Ended   bool
 	Skipped []inputs.Skipped
 }
@@ -299,7 +297,7 @@ func (f *pipeline) flush() {
 func (f *pipeline) finish(ended bool) Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	report, pending := f.follower.Finish(ended)
+	report := f.follower.Finish(ended)
 	f.flush()
 	for _, l := range f.logs {
 		lines := int64(0)
@@ -316,7 +314,7 @@ func (f *pipeline) finish(ended bool) Result {
 		}
 	}
 	slices.Sort(report.Untimed)
-	res := Result{Report: report, Pending: pending, Alerts: f.follower.Alerts(), Ended: ended}
+	res := Result{Report: report, Alerts: f.follower.Alerts(), Ended: ended}
 	for _, problem := range slices.Sorted(maps.Keys(f.skipped)) {
 		res.Skipped = append(res.Skipped, inputs.Skipped{Problem: problem, Names: f.skipped[problem]})
 	}

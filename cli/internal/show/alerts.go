@@ -58,6 +58,7 @@ func AlertLine(w io.Writer, a replay.Alert) error { return JSON(w, toScanned(a),
 // Found is what a scan found.
 type Found struct {
 	replay.Report
+	All     bool               // whether to list every finding
 	Unknown []sentinel.Unknown // failures that no rule describes
 	Files   any                // account of the inputs, a list, for JSON
 	NotSeen any                // what of a cluster was not read, a list, for JSON; nil: no cluster was
@@ -72,7 +73,7 @@ func Alerts(w io.Writer, form string, style Style, r Found) error {
 		for i, a := range r.Alerts {
 			all[i] = toScanned(a)
 		}
-		list := []member{{"alerts", all}, {"files", r.Files}, {"unknown", r.Unknown}}
+		list := []member{{"alerts", all}, {"findings", FindingsJSON(r.Findings)}, {"files", r.Files}, {"unknown", r.Unknown}}
 		if r.NotSeen != nil {
 			list = append(list, member{"not_seen", r.NotSeen})
 		}
@@ -95,5 +96,8 @@ func Alerts(w io.Writer, form string, style Style, r Found) error {
 			return err
 		}
 	}
-	return Unknown(w, r.Unknown, len(r.Alerts) > 0)
+	if err := Findings(w, r.Findings, r.All, len(r.Alerts) > 0, style); err != nil {
+		return err
+	}
+	return Unknown(w, r.Unknown, len(r.Alerts)+len(r.Findings) > 0)
 }

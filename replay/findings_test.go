@@ -1,0 +1,114 @@
+package replay
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"crowsnest/episodes"
+	"crowsnest/matcher"
+)
+
+const findingsPack = `
+pack: {name: demo, version: 0.1.0}
+rules:
+- alert: Lost
+  from: '{container="syncer"}'
+  match: "leaderelection lost"
+  clear: "successfully acquired"
+  for: 2m
+  by: [pod]
+  severity: critical
+- alert: Often
+  from: '{container="syncer"}'
+  match: {regex: 'conflict on (?P<object>\w+)'}
+  count: 3
+  within: 1m
+  by: [object]
+  severity: warning
+- alert: Keeps
+  from: '{container=~".+"}'
+  match: "conflict"
+  for: 10m
+  severity: critical
+- alert: Steps
+  from: '{container="syncer"}'
+  sequence: ["backend failed", "moved to another"]
+  within: 5m
+  severity: warning
+- alert: Upgrade
+  from: '{container="syncer"}'
+  match: "upgrade begins"
+  clear: "upgrade ends"
+  for: 1h
+  severity: critical
+- alert: Storm
+  from: '{container="syncer"}'
+  match: "throttled"
+  count: 50
+  within: 1m
+  severity: info
+- alert: Beat
+  from: '{container="syncer"}'
+  match: "heartbeat failed"
+  silent: 1h
+  severity: critical
+`
+
+func TestFindings(t *testing.T) {
+	set, prog := compile(t, findingsPack)
+	find := func(lines ...string) (out []string) {
+		t.Helper()
+		report, err := Scan(set, prog, []Input{logOf("a", lines...)}, ScanOptions{Lenient: true, Findings: true, UntilEOF: true, Now: time.Now()})
+		require.NoError(t, err)
+		for _, f := range report.Findings {
+			out = append(out, fmt.Sprintf("%s %s %d %q %q: %s", f.Episode.Alert, f.Doubt, f.Episode.Count, f.Matched, f.Also, f.Missing))
+		}
+		return out
+	}
+	require.Empty(t, find(cri(0, "nothing")))
+	require.Equal(t, []string{`Lost too_short 1 ["leaderelection lost"] []: alerts if it lasts 2 minutes; the log covers 7 seconds`},
+		find(cri(0, "leaderelection lost"), cri(7, "other")))
+	require.Equal(t, []string{`Lost recovered 1 ["leaderelection lost"] []: recovered after 30 seconds`},
+		find(cri(0, "leaderelection lost"), cri(30, "successfully acquired lease")))
+	require.Equal(t, []string{`Often too_short 2 ["conflict on b"] ["Keeps"]: alerts at 3 lines within 1 minute; seen 2 times, and the log covers 5 seconds`},
+		find(cri(0, "conflict on b"), cri(5, "conflict on b")), "the rule about every program is named beside the special one")
+	require.Equal(t, []string{`Often too_few 1 ["conflict on b"] ["Keeps"]: alerts at 3 lines within 1 minute; seen once`},
+		find(cri(0, "conflict on b"), cri(90, "other")))
+	require.Empty(t, find(cri(0, "conflict on b"), cri(1, "conflict on b"), cri(2, "conflict on b")), "an alert stands for the general rule too")
+	require.Equal(t, []string{"Steps waiting 1 [\"backend failed\"] []: waits, within 5 minutes, for line 2 of 2: `moved to another`"},
+		find(cri(0, "the backend failed")))
+	require.Empty(t, find(cri(0, "upgrade begins")), "a line that reports no problem may be what a healthy program writes")
+	require.Empty(t, find(cri(0, "throttled"), cri(1, "throttled")), "two lines are no storm")
+	require.Empty(t, find(cri(0, "heartbeat failed")), "a line of a rule about silence is no failure")
+	require.Equal(t, []string{`Lost too_short 1 ["leaderelection lost"] []: alerts if it lasts 2 minutes; its lines state no time, so it is not known how long the log is`},
+		find("leaderelection lost"))
+}
+
+// The findings of a long log with many keys are bounded.
+func TestFindingsAreBounded(t *testing.T) {
+	set, prog := compile(t, findingsPack)
+	var lines []string
+	for i := range 3 * maxFound {
+		lines = append(lines, cri(i/100, fmt.Sprintf("conflict on o%d", i)))
+	}
+	report, err := Scan(set, prog, []Input{logOf("a", lines...)}, ScanOptions{Lenient: true, Findings: true, Now: time.Now()})
+	require.NoError(t, err)
+	require.NotEmpty(t, report.Findings)
+	require.LessOrEqual(t, len(report.Findings), maxFound)
+}
+
+// A failure that became an alert is no finding, whatever follows.
+func TestFinderForgetsAlerts(t *testing.T) {
+	set, prog := compile(t, findingsPack)
+	f := newFinder(Target{set, prog}, episodes.Config{Unlabelled: true}, nil)
+	s := matcher.NewStream(nil, matcher.StreamOptions{Lenient: true})
+	f.take(prog.Scan(s, []byte(cri(0, "leaderelection lost")+"\n"), time.Now()))
+	require.Len(t, f.found, 1)
+	for _, x := range f.found {
+		f.fired(&x)
+	}
+	require.Empty(t, f.findings(Coverage{}))
+}
