@@ -104,7 +104,7 @@ type Report struct {
 	Empty   int // inputs without a line
 	// Outcomes are those of the inputs, in their order.
 	Outcomes []Outcome
-	// Ignored counts matched lines whose namespace an infrastructure rule does not
+	// Ignored counts lines of failures whose namespace an infrastructure rule does not
 	// trust, if the program was compiled by matcher.CompileOpen.
 	Ignored map[Ignored]int64
 	// Findings are failures that the lines show and that are no alert, the most telling first,
@@ -423,7 +423,9 @@ func (sc *scanner) trusted(hits []matcher.Hit) []matcher.Hit {
 			if sc.report.Ignored == nil {
 				sc.report.Ignored = map[Ignored]int64{}
 			}
-			sc.report.Ignored[Ignored{h.Rule.Alert, h.Labels["namespace"]}]++
+			if h.Part >= 0 { // what would end a failure is no sign of one
+				sc.report.Ignored[Ignored{h.Rule.Alert, h.Labels["namespace"]}]++
+			}
 			continue
 		}
 		if n < i {
