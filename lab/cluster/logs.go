@@ -28,6 +28,8 @@ const (
 	quietFor = 20 * time.Second
 	// leastShare is how much of every log is read at least.
 	leastShare = 256 << 10
+	// triesFor is how long a log is tried again: what takes long to fail will do so again.
+	triesFor = 5 * time.Second
 	// nodeTries is how many logs of a node fail until the others are not asked for.
 	nodeTries = 2
 )
@@ -143,13 +145,14 @@ func (d *download) read(ctx context.Context, l *podLog, most, tail int64) {
 		d.missLog(l, why)
 		return
 	}
+	began := time.Now()
 	for try := 1; ; try++ {
 		var err error
 		l.copied, err = d.fetch(ctx, l, most, tail)
 		if err == nil && l.copied.Message != "" {
 			d.missLog(l, "the kubelet says: "+l.copied.Message)
 		}
-		if err == nil || ctx.Err() != nil || try == maxTries || !temporary(err) || !pause.Sleep(ctx, waitOf(err, try), nil) {
+		if err == nil || ctx.Err() != nil || try == maxTries || time.Since(began) > triesFor || !temporary(err) || !pause.Sleep(ctx, waitOf(err, try), nil) {
 			d.gates.passed(l, err)
 			d.lose(ctx, l, err)
 			return
@@ -250,20 +253,16 @@ func (d *download) missLog(l *podLog, why string) {
 
 // gates remember what need not be tried again. They are safe for concurrent use.
 type gates struct {
-	mu        sync.Mutex
-	forbidden map[string]bool // namespaces
-	nodes     map[string]int  // failures without a success between them
-	quiet     int             // the same of all requests
+	mu    sync.Mutex
+	nodes map[string]int // failures without a success between them
+	quiet int            // the same of all requests
 }
 
 // closed returns why a log is not asked for; "": it is.
 func (g *gates) closed(l *podLog) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch {
-	case g.forbidden[l.Namespace]:
-		return forbidden
-	case g.nodes[l.Node] >= nodeTries:
+	if g.nodes[l.Node] >= nodeTries {
 		return "other logs of node " + l.Node + " cannot be read either"
 	}
 	return ""
@@ -274,7 +273,7 @@ func (g *gates) passed(l *podLog, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.nodes == nil {
-		g.nodes, g.forbidden = map[string]int{}, map[string]bool{}
+		g.nodes = map[string]int{}
 	}
 	code := kube.Code(err)
 	switch {
@@ -283,8 +282,6 @@ func (g *gates) passed(l *podLog, err error) {
 		g.nodes[l.Node]++
 	case code >= http.StatusInternalServerError:
 		g.nodes[l.Node]++
-	case code == http.StatusForbidden:
-		g.forbidden[l.Namespace] = true
 	case code != 0 || err == nil:
 		g.quiet = 0
 		delete(g.nodes, l.Node)

@@ -71,6 +71,9 @@ func (c *Container) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Transfer-Encoding", "chunked")
 	l := &logReader{c: c, n: n, o: o, f: f, w: w, flush: w.(http.Flusher).Flush}
 	defer l.close()
+	if c.hanging() {
+		defer func() { <-r.Context().Done() }()
+	}
 	if err := l.run(r.Context()); err != nil && r.Context().Err() == nil {
 		fmt.Fprintf(w, "%v", err) // like the kubelet
 	}

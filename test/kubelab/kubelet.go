@@ -126,6 +126,7 @@ type Container struct {
 	running bool
 	f       *os.File
 	rotated int
+	hangs   bool
 }
 
 func (c *Container) next() {
@@ -141,6 +142,19 @@ func (c *Container) next() {
 }
 
 func (c *Container) path(n int) string { return filepath.Join(c.dir, strconv.Itoa(n)+".log") }
+
+// Hang makes further answers wait behind what was written, for as long as the client does.
+func (c *Container) Hang() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hangs = true
+}
+
+func (c *Container) hanging() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hangs
+}
 
 // Restarts returns the number of the instance, from 0.
 func (c *Container) Restarts() int {
