@@ -163,13 +163,13 @@ func (sc *scratch) read(text []byte, more ...lines.Field) {
 
 // holds reports whether a text fulfils the condition of the part that is tried.
 func (pt *part) holds(sc *scratch, text []byte) bool {
-	return pt.decided && (sc.allSaid(pt.cond.voices) || sc.saysText(pt.cond.voices)) || pt.cond.holds(sc, text)
+	return pt.decided && sc.saysText(pt.cond.voices) || pt.cond.holds(sc, text)
 }
 
 // saysText reports whether a text that the part was found by is in one of the voices.
 func (sc *scratch) saysText(voices lines.Voice) bool {
 	v := sc.run.sieve
-	return slices.ContainsFunc(sc.found, func(t prefilter.Found) bool {
+	return voices == everyVoice || slices.ContainsFunc(sc.found, func(t prefilter.Found) bool {
 		return slices.Contains(v.users[t.Text], sc.part) && sc.quotes.Says(t.At, t.At+len(v.texts[t.Text].Text), voices)
 	})
 }
