@@ -21,7 +21,7 @@ func failed(alert string, began int, cause string) Failure {
 
 // caseOf returns a case of failures.
 func caseOf(all ...Failure) *Case {
-	return &Case{Format: Format, Failures: all, Timeline: []Entry{}, NotSeen: []Gap{}, Evidence: Evidence{Kind: kindRecorded, Names: []string{}, Sources: []Source{}}}
+	return &Case{Format: Format, Failures: all, Findings: []Finding{}, Unknown: []Unknown{}, Timeline: []Entry{}, NotSeen: []Gap{}, Evidence: Evidence{Kind: kindRecorded, Names: []string{}, Sources: []Source{}}}
 }
 
 // A case about one failure has its causes and its symptoms, over any number of others.

@@ -34,7 +34,7 @@ func FromAPI(in Daemon) (*Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Case{Format: Format, MadeAt: in.Now.UTC(), MadeBy: in.Version, Failures: []Failure{FailureOf(tl.Episode)}, Evidence: Evidence{
+	c := &Case{Format: Format, MadeAt: in.Now.UTC(), MadeBy: in.Version, Failures: []Failure{FailureOf(tl.Episode)}, Findings: []Finding{}, Unknown: []Unknown{}, Evidence: Evidence{
 		Kind: kindDaemon, Names: []string{line(in.Address)}, Until: optional(in.Now), Sources: []Source{},
 	}}
 	c.Failures[0].Subject = true

@@ -9,6 +9,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/redact"
+	"crowsnest/replay"
 )
 
 // Format is the version of the JSON form. It rises if a field changes its meaning or goes;
@@ -24,6 +25,8 @@ type Case struct {
 
 	Evidence Evidence  `json:"evidence" jsonschema_description:"What was read."`
 	Failures []Failure `json:"failures" jsonschema_description:"Failures in order of their beginning."`
+	Findings []Finding `json:"findings" jsonschema_description:"Failures that lines show and rules describe, and that are no alert: recorded logs only."`
+	Unknown  []Unknown `json:"unknown" jsonschema_description:"Complaints that no rule describes: recorded logs only."`
 	Chains   []Chain   `json:"chains" jsonschema_description:"Failures that were open at the same time in the same place. The order in time suggests a cause and does not prove it; the causes that rules state are in the failures."`
 	Timeline []Entry   `json:"timeline" jsonschema_description:"What happened, over all sources, in order of time."`
 	NotSeen  []Gap     `json:"not_seen" jsonschema_description:"What could not be seen, so that its absence proves nothing."`
@@ -79,6 +82,25 @@ type Failure struct {
 	FixedIn     string            `json:"fixed_in,omitempty"`
 	Cause       *Cause            `json:"cause,omitempty" jsonschema_description:"Failure that this one is a symptom of, as its rule states."`
 	After       []Link            `json:"after" jsonschema_description:"Failures in the same place that were open when this one began."`
+}
+
+// Finding is a failure that lines show and a rule describes, and that is no alert.
+type Finding struct {
+	Reason  replay.Doubt `json:"reason" jsonschema:"enum=too_short,enum=too_few,enum=waiting,enum=recovered" jsonschema_description:"Why it is no alert."`
+	Missing string       `json:"missing" jsonschema_description:"What an alert needs beyond what the log shows."`
+	Also    []string     `json:"also,omitempty" jsonschema_description:"General rules that match the same lines."`
+	Failure
+}
+
+// Unknown is a complaint that no rule describes.
+type Unknown struct {
+	Where   string      `json:"where" jsonschema_description:"Component that complains."`
+	Pattern string      `json:"pattern" jsonschema_description:"Its text without what differs from line to line."`
+	Why     string      `json:"why" jsonschema_description:"Whether it is new, persists, repeats, or was seen once in a short log."`
+	Since   time.Time   `json:"since"`
+	Last    time.Time   `json:"last"`
+	Count   int64       `json:"count" jsonschema_description:"Number of lines, at least."`
+	Example redact.Text `json:"example"`
 }
 
 // Cause is the failure that another one is a symptom of.
@@ -141,6 +163,11 @@ func (c *Case) Title() string {
 	}
 	switch len(subjects) {
 	case 0:
+		for _, f := range c.Findings {
+			if f.EndsAt == nil {
+				return "Not certain: " + f.Alert
+			}
+		}
 		return "No known failure"
 	case 1:
 		return subjects[0]

@@ -11,6 +11,7 @@ import (
 	"crowsnest/internal/text"
 	"crowsnest/replay"
 	"crowsnest/rules"
+	"crowsnest/sentinel"
 	"crowsnest/web"
 )
 
@@ -38,8 +39,10 @@ type Recorded struct {
 	Inputs []replay.Input // as returned by Observe
 	Set    *rules.Set
 	Report replay.Report
-	Lines  *Recorder
-	Spans  *Spans
+	// Unknown are the complaints that no rule describes.
+	Unknown []sentinel.Unknown
+	Lines   *Recorder
+	Spans   *Spans
 	// Unread are the files that were not read with the reasons, Errors what went wrong
 	// while others were read.
 	Unread, Errors []string
@@ -55,7 +58,7 @@ func FromReport(in Recorded) (*Case, error) {
 	c := &Case{Format: Format, MadeAt: in.Now.UTC(), MadeBy: in.Version, Evidence: Evidence{
 		Kind: kindRecorded, Names: []string{}, From: optional(in.Report.Start), Until: optional(in.Report.End),
 		Lines: in.Report.Lines, Rules: len(in.Set.Rules), Sources: in.Spans.sources(),
-	}, Failures: []Failure{}}
+	}, Failures: []Failure{}, Findings: in.findings(), Unknown: in.unknown()}
 	for _, name := range in.Names {
 		c.Evidence.Names = append(c.Evidence.Names, in.Lines.clean(name))
 	}
@@ -90,6 +93,38 @@ func alertsOf(all []Failure) string {
 	out := "it has " + strings.Join(sorted[:min(len(sorted), maxItems)], ", ")
 	if n := len(sorted) - maxItems; n > 0 {
 		out += fmt.Sprintf(" and %d more", n)
+	}
+	return out
+}
+
+// maxFindings bounds the findings of a case.
+const maxFindings = 50
+
+func (in *Recorded) findings() []Finding {
+	out := []Finding{}
+	if in.About != "" {
+		return out
+	}
+	for _, f := range in.Report.Findings[:min(len(in.Report.Findings), maxFindings)] {
+		x := Finding{Reason: f.Doubt, Missing: line(f.Missing), Also: f.Also, Failure: in.failure(replay.Alert{Episode: f.Episode})}
+		x.ID = len(out) + 1
+		out = append(out, x)
+	}
+	return out
+}
+
+func (in *Recorded) unknown() []Unknown {
+	out := []Unknown{}
+	if in.About != "" {
+		return out
+	}
+	for i := range in.Unknown {
+		u := &in.Unknown[i]
+		x := Unknown{Where: in.Lines.clean(u.Name()), Pattern: line(string(u.Pattern)), Why: u.Why, Since: u.Since.UTC(), Last: u.Last.UTC(), Count: u.Count}
+		if len(u.Examples) > 0 {
+			x.Example = u.Examples[0].Map(in.Lines.clean)
+		}
+		out = append(out, x)
 	}
 	return out
 }
@@ -216,6 +251,9 @@ func (in *Recorded) gaps(c *Case, omitted, dropped int) []Gap {
 	}
 	if n := int64(dropped) + in.Lines.omitted; n > 0 {
 		add("The timeline leaves out " + count(n, "line") + " for the size of this file.")
+	}
+	if n := int64(len(r.Findings) - len(c.Findings) + r.FindingsOmitted); n > 0 && in.About == "" {
+		add("This file leaves out " + count(n, "finding") + ".")
 	}
 	if omitted > 0 {
 		add(fmt.Sprintf("This file leaves out %s; --alert selects one.", count(int64(omitted), "failure")))

@@ -99,7 +99,7 @@ func (c *Case) Markdown(out io.Writer) error {
 	w := &writer{}
 	w.f("# %s\n\n%s. Secrets are redacted. Made %s by crowsnest %s.\n", in(c.Title()), in(c.Covers()), stamp(c.MadeAt), in(c.MadeBy))
 	if len(c.Failures) == 0 {
-		w.f("\nNo rule found its failure. That is no proof that nothing failed: see [what could not be seen](#what-could-not-be-seen).\n")
+		w.f("\nNo alert would have fired. That is no proof that nothing failed: see [what could not be seen](#what-could-not-be-seen).\n")
 	}
 	c.overview(w)
 	for _, f := range c.Failures {
@@ -115,6 +115,8 @@ func (c *Case) Markdown(out io.Writer) error {
 			}
 		}
 	}
+	c.findings(w)
+	c.unknown(w)
 	c.chains(w)
 	c.timeline(w)
 	c.unseen(w)
@@ -180,6 +182,44 @@ func (c *Case) failure(w *writer, f Failure) {
 	w.f(".\n")
 	if block := examples(f); block != "" {
 		w.f("\n%s", markdown.Block("", block))
+	}
+}
+
+func (c *Case) findings(w *writer) {
+	if len(c.Findings) == 0 {
+		return
+	}
+	in := markdown.Inert
+	w.f("\n## Described but not certain\n\nRules match lines of the log and do not alert.\n")
+	for _, f := range c.Findings {
+		w.f("\n### %s\n\n", in(f.Alert))
+		if f.Summary != "" && f.EndsAt == nil {
+			w.f("The alert would say: %s\n\n", in(f.Summary))
+		}
+		w.f("- **Missing:** %s\n- **When:** %s; newest line %s\n", in(f.Missing), in(f.When()), stamp(f.LastSeen))
+		for _, p := range f.Where() {
+			w.f("- **%s:** %s\n", in(p.Name), in(p.Value))
+		}
+		if len(f.Also) > 0 {
+			w.f("- **The same lines match:** %s\n", in(strings.Join(f.Also, ", ")))
+		}
+		if f.Remediation != "" && f.EndsAt == nil {
+			w.f("\nWhat to do:\n\n%s", markdown.Block("", f.Remediation+"\n"))
+		}
+		if block := examples(f.Failure); block != "" {
+			w.f("\n%s", markdown.Block("", block))
+		}
+	}
+}
+
+func (c *Case) unknown(w *writer) {
+	if len(c.Unknown) == 0 {
+		return
+	}
+	in := markdown.Inert
+	w.f("\n## What no rule describes\n\n")
+	for _, u := range c.Unknown {
+		w.f("- %s: %s (%s, at least %s)\n\n%s", in(u.Where), in(u.Pattern), in(u.Why), count(u.Count, "line"), indent(markdown.Block("", string(u.Example+"\n"))))
 	}
 }
 

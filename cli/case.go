@@ -15,6 +15,7 @@ import (
 	"crowsnest/cli/internal/api"
 	"crowsnest/internal/lazyre"
 	"crowsnest/lab/inputs"
+	"crowsnest/lab/scan"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"
@@ -137,14 +138,14 @@ func (c *cli) caseOfLogs(ctx context.Context, f caseFlags, args []string) (err e
 	lines := casefile.NewRecorder(hide)
 	opt := replay.ScanOptions{Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: now, Redactor: hide, OnHits: lines.Add}
 	cluster.read(logs, &opt)
-	report, readErr := replay.Scan(set, program, logs, opt)
+	report, readErr := scan.Run(replay.Target{Set: set, Program: program}, logs, opt)
 	progress.end()
 	inputErr := errors.Join(findErr, readErr, cluster.failed())
 	account.Count(report.Outcomes)
 	if err := checkRead(report.Lines, f.output.value, inputErr); err != nil {
 		return err
 	}
-	if err := checkInput(c.err, report, account); err != nil {
+	if err := checkInput(c.err, report.Report, account); err != nil {
 		return errors.Join(inputErr, err)
 	}
 	lost := causes(errors.Join(findErr, readErr))
@@ -152,7 +153,7 @@ func (c *cli) caseOfLogs(ctx context.Context, f caseFlags, args []string) (err e
 		lost = append(lost, "not seen: "+u.String())
 	}
 	made, err := casefile.FromReport(casefile.Recorded{
-		Names: cluster.names(args), Inputs: logs, Set: set, Report: report, Lines: lines, Spans: spans, Unread: unreadOf(account), Errors: lost,
+		Names: cluster.names(args), Inputs: logs, Set: set, Report: report.Report, Unknown: report.Unknown, Lines: lines, Spans: spans, Unread: unreadOf(account), Errors: lost,
 		Now: now, Version: version.Version, About: f.alert,
 	})
 	if err != nil {

@@ -39,7 +39,7 @@ func (c *cli) scanFollow(ctx context.Context, f scanFlags, args []string, labels
 			return errors.Join(hits.Err(), out.Flush())
 		},
 	}
-	opt.Follow.Scan.OnWait = nil
+	opt.Follow.Scan.OnWait, opt.Follow.Scan.Findings = nil, !f.hits
 	opt.Follow.Reads = logs.Reads(opt.Inputs, !f.strictLabels)
 	if !f.hits {
 		opt.Follow.OnAlert = c.alertPrinter(out, f.output.value)

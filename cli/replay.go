@@ -16,11 +16,11 @@ import (
 	"crowsnest/cli/internal/report"
 	"crowsnest/cli/internal/show"
 	"crowsnest/lab/inputs"
+	"crowsnest/lab/scan"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"
-	"crowsnest/sentinel"
 )
 
 type replayFlags struct {
@@ -113,8 +113,7 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 	}
 	progress.watch(logs)
 	now := time.Now()
-	reports := make([]replay.Report, len(sets))
-	var unknown *sentinel.Sentinel // nil: two sets are compared
+	results := make([]scan.Result, len(sets))
 	errs := []error{findErr}
 	for i, set := range sets {
 		program, err := matcher.CompileOpen(set)
@@ -123,37 +122,33 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 		}
 		var readErr error
 		opt := replay.ScanOptions{Lenient: !f.strictLabels, Now: now, Redactor: redact.New(nil)}
-		if len(sets) == 1 {
-			opt.Findings = true
-			unknown = unknownIn(&opt, opt.Redactor)
-		}
-		reports[i], readErr = replay.Scan(set, program, logs, opt)
+		results[i], readErr = scan.Run(replay.Target{Set: set, Program: program}, logs, opt)
 		if i == 0 || errs[1] == nil {
 			errs = append(errs, readErr) // usually the same for each set
 		}
 	}
 	progress.end()
 	c.reportSkipped(account)
-	if err := checkRead(reports[0].Lines, f.output.value, errors.Join(errs...)); err != nil {
+	if err := checkRead(results[0].Lines, f.output.value, errors.Join(errs...)); err != nil {
 		return err
 	}
-	if err := c.printReplay(f, sets, reports, unknown, errors.Join(errs...)); err != nil {
+	if err := c.printReplay(f, sets, results, errors.Join(errs...)); err != nil {
 		return err
 	}
-	reportIgnored(c.err, reports[0])
-	reportUndecided(c.err, reports[0])
-	account.Count(reports[0].Outcomes)
-	return checkInput(c.err, reports[0], account)
+	reportIgnored(c.err, results[0].Report)
+	reportUndecided(c.err, results[0].Report)
+	account.Count(results[0].Outcomes)
+	return checkInput(c.err, results[0].Report, account)
 }
 
 // printReplay prints the result of one set, or the differences of two, even if err
 // says that some inputs could not be read.
-func (c *cli) printReplay(f replayFlags, sets []*rules.Set, reports []replay.Report, unknown *sentinel.Sentinel, err error) error {
-	if len(reports) == 1 {
-		return errors.Join(c.writeReplay(f, reports[0], recorded(unknown, reports[0])), err)
+func (c *cli) printReplay(f replayFlags, sets []*rules.Set, results []scan.Result, err error) error {
+	if len(results) == 1 {
+		return errors.Join(c.writeReplay(f, results[0]), err)
 	}
-	after := report.Side{Name: f.rules.name(), Set: sets[0], Report: reports[0]}
-	before := report.Side{Name: strings.Join(f.against, " "), Set: sets[1], Report: reports[1]}
+	after := report.Side{Name: f.rules.name(), Set: sets[0], Report: results[0].Report}
+	before := report.Side{Name: strings.Join(f.against, " "), Set: sets[1], Report: results[1].Report}
 	r := report.New(before, after, report.Options{Examples: f.examples, All: f.all})
 	if writeErr := writeChanges(c.out, f.output.value, r); writeErr != nil {
 		return fmt.Errorf("write the result: %w", writeErr)
@@ -190,7 +185,7 @@ type replayedRule struct {
 	Example             string  `json:"example,omitempty"`
 }
 
-func (c *cli) writeReplay(f replayFlags, r replay.Report, unknown []sentinel.Unknown) error {
+func (c *cli) writeReplay(f replayFlags, r scan.Result) error {
 	examples := map[string]string{}
 	for _, a := range r.Alerts {
 		if examples[a.Episode.Alert] == "" {
@@ -211,14 +206,14 @@ func (c *cli) writeReplay(f replayFlags, r replay.Report, unknown []sentinel.Unk
 		})
 	}
 	if f.output.value == "json" {
-		return show.JSON(c.out, map[string]any{"start": r.Start, "end": r.End, "lines": r.Lines, "rules": out, "findings": show.FindingsJSON(r.Findings), "unknown": unknown}, true)
+		return show.JSON(c.out, map[string]any{"start": r.Start, "end": r.End, "lines": r.Lines, "rules": out, "findings": show.FindingsJSON(r.Findings), "unknown": r.Unknown}, true)
 	}
 	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "RULE\tLINES\tEPISODES\tALERTS\tNOTIFICATIONS PER DAY\tEXAMPLE")
 	for _, rule := range out {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%.100s\n", rule.Rule, rule.Lines, rule.Episodes, rule.Alerts, rule.NotificationsPerDay, rule.Example)
 	}
-	if err := errors.Join(w.Flush(), show.Findings(c.out, r.Findings, f.all, true, show.Style{Color: c.colors(c.out)}), show.Unknown(c.out, unknown, true)); err != nil {
+	if err := errors.Join(w.Flush(), show.Findings(c.out, r.Findings, f.all, true, show.Style{Color: c.colors(c.out)}), show.Unknown(c.out, r.Unknown, true)); err != nil {
 		return err
 	}
 	matched := "no line matched"

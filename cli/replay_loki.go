@@ -12,6 +12,7 @@ import (
 	commonconfig "github.com/prometheus/common/config"
 	"github.com/spf13/cobra"
 
+	"crowsnest/lab/scan"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"
@@ -116,7 +117,7 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 			at.reached(rec.Time)
 			return emit(s, rec)
 		})
-	}, replay.ScanOptions{Now: rg.To, End: rg.To, Redactor: redact.New(nil), Reads: loki.Serves(cfg)})
+	}, replay.ScanOptions{Now: rg.To, End: rg.To, Redactor: redact.New(nil), Reads: loki.Serves(cfg), Findings: len(targets) == 1})
 	progress.end()
 	if readErr != nil {
 		return fmt.Errorf("%w (%d lines were read)", readErr, reports[0].Lines)
@@ -124,12 +125,14 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 	if lost > 0 {
 		fmt.Fprintf(c.err, "%d entries of Loki could not be read\n", lost)
 	}
+	results := make([]scan.Result, len(reports))
 	for i := range reports {
-		reports[i].Start = rg.From // rates refer to the whole range
+		results[i].Report = reports[i]
+		results[i].Start = rg.From // rates refer to the whole range
 	}
 	reportIgnored(c.err, reports[0])
 	reportUndecided(c.err, reports[0])
-	return c.printReplay(f, sets, reports, nil, nil)
+	return c.printReplay(f, sets, results, nil)
 }
 
 func (c *cli) replaySets(f replayFlags) ([]*rules.Set, error) {

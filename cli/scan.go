@@ -13,10 +13,10 @@ import (
 
 	"crowsnest/cli/internal/show"
 	"crowsnest/lab/inputs"
+	"crowsnest/lab/scan"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"
-	"crowsnest/sentinel"
 )
 
 type scanFlags struct {
@@ -177,11 +177,14 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, labe
 	hits := &show.Hits{W: out, Form: f.output.value, Asides: f.asides}
 	opt := f.options(hits)
 	cluster.read(logs, &opt)
-	var unknown *sentinel.Sentinel
-	if !f.hits {
-		unknown = unknownIn(&opt, opt.Redactor)
+	var result scan.Result
+	var readErr error
+	if f.hits {
+		result.Report, readErr = replay.Scan(target.Set, target.Program, logs, opt)
+	} else {
+		result, readErr = scan.Run(target, logs, opt)
 	}
-	report, readErr := replay.Scan(target.Set, target.Program, logs, opt)
+	report := result.Report
 	progress.end()
 	account.Count(report.Outcomes)
 	if err := checkRead(report.Lines, f.output.value, errors.Join(findErr, readErr)); err != nil {
@@ -189,11 +192,10 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, labe
 		return err
 	}
 	var writeErr error
-	found := show.Found{Report: report, All: f.all, Files: account.Files}
+	found := show.Found{Result: result, All: f.all, Files: account.Files}
 	if f.hits {
 		writeErr = hits.Finish()
 	} else {
-		found.Unknown = recorded(unknown, report)
 		if cluster != nil {
 			found.NotSeen = cluster.NotSeen
 		}
@@ -222,7 +224,7 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, labe
 
 // options returns the options of the scan. With --hits the scan writes to hits.
 func (f *scanFlags) options(hits *show.Hits) replay.ScanOptions {
-	opt := replay.ScanOptions{Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Findings: !f.hits, Now: time.Now()}
+	opt := replay.ScanOptions{Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: time.Now()}
 	if f.redact {
 		hits.Redact = redact.New(nil)
 		opt.Redactor = hits.Redact

@@ -42,6 +42,9 @@ func ScanRecords(targets []Target, read Records, opt ScanOptions) ([]Report, err
 		st.lines++
 		st.bytes += int64(len(rec.Text)) + 1
 		for i, t := range targets {
+			if scanners[i].first.IsZero() {
+				scanners[i].first = rec.Time
+			}
 			scanners[i].take("", t.Program.Match(st.of[i], rec))
 		}
 		return nil

@@ -12,6 +12,7 @@ import (
 	"crowsnest/casefile"
 	"crowsnest/daemon/loader"
 	"crowsnest/lab/inputs"
+	"crowsnest/lab/scan"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 	"crowsnest/rules"
@@ -37,14 +38,33 @@ type Replayed struct {
 	Alerts   int    `json:"alerts" jsonschema:"Alerts that would have fired."`
 }
 
+// Finding is a failure that lines show and a rule describes, and that would be no alert.
+type Finding struct {
+	Reason  string   `json:"reason" jsonschema:"too_short, too_few, waiting (for another line, or for proof that there is none) or recovered."`
+	Missing string   `json:"missing" jsonschema:"What an alert needs beyond what the lines show."`
+	Also    []string `json:"also,omitempty" jsonschema:"General rules that match the same lines."`
+	Alert   Alert    `json:"alert" jsonschema:"What the alert would be."`
+}
+
+// Complaint is one that no rule describes.
+type Complaint struct {
+	Where   string `json:"where"`
+	Pattern string `json:"pattern" jsonschema:"Its text without what differs from line to line."`
+	Why     string `json:"why" jsonschema:"new, persists, repeats, or seen (once, in a log that is too short to judge it)."`
+	Count   int64  `json:"count" jsonschema:"Number of lines, at least."`
+	Example string `json:"example"`
+}
+
 type replayOut struct {
-	Verdict string     `json:"verdict"`
-	Alerts  []Alert    `json:"alerts" items:"1000" jsonschema:"Alerts that the lines would have fired. Nothing was sent, and nothing is open because of it."`
-	Total   int        `json:"total" jsonschema:"Number of alerts, of which this answer has the first ones."`
-	Rules   []Replayed `json:"rules" items:"100" jsonschema:"Rules with matching lines, those with the most lines first."`
-	Lines   int64      `json:"lines_read"`
-	Tried   int        `json:"rules_tried"`
-	Seen    Seen       `json:"seen"`
+	Verdict  string      `json:"verdict"`
+	Alerts   []Alert     `json:"alerts" items:"1000" jsonschema:"Alerts that the lines would have fired. Nothing was sent, and nothing is open because of it."`
+	Total    int         `json:"total" jsonschema:"Number of alerts, of which this answer has the first ones."`
+	Findings []Finding   `json:"findings" items:"50" jsonschema:"Failures that lines show and rules describe, and that would be no alert, the most telling first."`
+	Unknown  []Complaint `json:"unknown" items:"5" jsonschema:"Complaints that no rule describes."`
+	Rules    []Replayed  `json:"rules" items:"100" jsonschema:"Rules with matching lines, those with the most lines first."`
+	Lines    int64       `json:"lines_read"`
+	Tried    int         `json:"rules_tried"`
+	Seen     Seen        `json:"seen"`
 	Answer
 }
 
@@ -68,7 +88,7 @@ func (s *Server) replay(ctx context.Context, in replayIn) (*replayOut, error) {
 	now := s.cfg.Now()
 	logs, spans := casefile.Observe(logs, now)
 	lines := casefile.NewRecorder(s.hide)
-	report, readErr := replay.Scan(set, program, logs, replay.ScanOptions{Lenient: true, Now: now, Redactor: s.hide, OnHits: lines.Add})
+	report, readErr := scan.Run(replay.Target{Set: set, Program: program}, logs, replay.ScanOptions{Lenient: true, Now: now, Redactor: s.hide, OnHits: lines.Add})
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("the replay took longer than %s: give fewer lines or rules", maxCall)
 	}
@@ -80,7 +100,7 @@ func (s *Server) replay(ctx context.Context, in replayIn) (*replayOut, error) {
 	}
 	account.Count(report.Outcomes)
 	made, err := casefile.FromReport(casefile.Recorded{
-		Names: []string{log.name}, Inputs: logs, Set: set, Report: report, Lines: lines, Spans: spans, Now: now, Version: s.cfg.Version,
+		Names: []string{log.name}, Inputs: logs, Set: set, Report: report.Report, Unknown: report.Unknown, Lines: lines, Spans: spans, Now: now, Version: s.cfg.Version,
 	})
 	if err != nil {
 		return nil, err
@@ -88,7 +108,7 @@ func (s *Server) replay(ctx context.Context, in replayIn) (*replayOut, error) {
 	if log.gap != "" {
 		made.NotSeen = slices.Insert(made.NotSeen, 0, casefile.Gap{Text: s.cfg.inName(log.gap), Items: []string{}})
 	}
-	return s.replayed(made, report, log.name+", evaluated with "+name)
+	return s.replayed(made, report.Report, log.name+", evaluated with "+name)
 }
 
 // logOf returns the log of a call.
@@ -131,7 +151,13 @@ func (s *Server) replayed(made *casefile.Case, report replay.Report, basis strin
 	for _, f := range made.Failures {
 		all = append(all, alertOf(f))
 	}
-	out := &replayOut{Total: report.Fired(), Rules: []Replayed{}, Lines: report.Lines, Tried: made.Evidence.Rules}
+	out := &replayOut{Total: report.Fired(), Findings: []Finding{}, Unknown: []Complaint{}, Rules: []Replayed{}, Lines: report.Lines, Tried: made.Evidence.Rules}
+	for _, f := range made.Findings {
+		out.Findings = append(out.Findings, Finding{Reason: string(f.Reason), Missing: f.Missing, Also: f.Also, Alert: alertOf(f.Failure)})
+	}
+	for _, u := range made.Unknown {
+		out.Unknown = append(out.Unknown, Complaint{Where: u.Where, Pattern: u.Pattern, Why: u.Why, Count: u.Count, Example: string(u.Example)})
+	}
 	for _, r := range report.Rules {
 		if r.Lines > 0 || r.Alerts > 0 {
 			out.Rules = append(out.Rules, Replayed{Rule: r.Rule.Alert, Lines: r.Lines, Episodes: r.Episodes, Alerts: r.Alerts})
@@ -146,6 +172,9 @@ func (s *Server) replayed(made *casefile.Case, report replay.Report, basis strin
 	switch n := len(out.Alerts); {
 	case out.Total == 0:
 		out.Verdict = "The lines would have fired no alert. " + out.Seen.limits()
+		if n := len(out.Findings); n > 0 {
+			out.Verdict = fmt.Sprintf("The lines would have fired no alert, but rules describe %s in them: see findings. ", text.Plural(int64(n), "failure")) + out.Seen.limits()
+		}
 	case n < out.Total:
 		out.Verdict = s.cfg.inName(fmt.Sprintf("The lines would have fired %d alerts; these are the first %d. Give fewer lines to see the others, or run crowsnest case.", out.Total, n))
 	default:

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/lab/scan"
 	"crowsnest/redact"
 	"crowsnest/replay"
-	"crowsnest/sentinel"
 )
 
 type scannedAlert struct {
@@ -57,11 +57,10 @@ func AlertLine(w io.Writer, a replay.Alert) error { return JSON(w, toScanned(a),
 
 // Found is what a scan found.
 type Found struct {
-	replay.Report
-	All     bool               // whether to list every finding
-	Unknown []sentinel.Unknown // failures that no rule describes
-	Files   any                // account of the inputs, a list, for JSON
-	NotSeen any                // what of a cluster was not read, a list, for JSON; nil: no cluster was
+	scan.Result
+	All     bool // whether to list every finding
+	Files   any  // account of the inputs, a list, for JSON
+	NotSeen any  // what of a cluster was not read, a list, for JSON; nil: no cluster was
 }
 
 // Alerts writes the alerts of a scan in an output format: text, json or jsonl; and, but

@@ -1,0 +1,63 @@
+// Package scan finds in recorded logs what alerts, what a rule describes without certainty, and
+// what no rule describes.
+package scan
+
+import (
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/matcher"
+	"crowsnest/replay"
+	"crowsnest/rules"
+	"crowsnest/sentinel"
+)
+
+// maxUnknown bounds the complaints that are listed.
+const maxUnknown = 5
+
+// shortLog is the time that a log must cover so that complaints in it can be judged by how long
+// they last.
+const shortLog = 10 * time.Minute
+
+// Result is what recorded logs show.
+type Result struct {
+	replay.Report                    // with findings
+	Unknown       []sentinel.Unknown // complaints that no rule describes, the most telling first
+}
+
+// Run reads the inputs and runs the engine over them, as replay.Scan does. It sets Findings and
+// OnComplaints of the options. The error names inputs that could not be read; the result is about
+// the others.
+func Run(target replay.Target, inputs []replay.Input, opt replay.ScanOptions) (Result, error) {
+	opt.Findings = true
+	unknown := sentinel.New(sentinel.Config{Redactor: opt.Redactor, Identity: append([]string{replay.FileLabel}, rules.DefaultIdentity...), Unlabelled: true})
+	opt.OnComplaints = func(stream *matcher.Stream, lines []matcher.Complaint) {
+		last := lines[0].Time
+		for i := range lines {
+			if lines[i].Time.After(last) {
+				last = lines[i].Time
+			}
+		}
+		unknown.Take(stream, lines, last.Add(time.Second))
+	}
+	report, err := replay.Scan(target.Set, target.Program, inputs, opt)
+	return Result{report, recorded(unknown, &report)}, err
+}
+
+// recorded returns the complaints that no alert of a rule reports. It accepts less evidence where
+// the log shows little.
+func recorded(s *sentinel.Sentinel, r *replay.Report) []sentinel.Unknown {
+	var reported []episodes.Episode
+	for i := range r.Alerts {
+		reported = append(reported, r.Alerts[i].Episode)
+	}
+	s.Explain(reported)
+	least := sentinel.Persistent
+	switch {
+	case r.Covered.Length() < shortLog:
+		least = sentinel.Single
+	case len(r.Alerts) == 0:
+		least = sentinel.Repeated
+	}
+	return s.Recorded(maxUnknown, least)
+}
