@@ -18,8 +18,8 @@ const (
 	DefaultMaxKeys     = 16384
 
 	// unknownFor is how long an alert that lost its place is kept firing at a receiver with a
-	// memory, unless its end becomes known. Rules end their alerts after that time, too, if
-	// they do not say otherwise (`expire`).
+	// memory, unless its end becomes known. After that it is not sent any more: the receiver
+	// forgets it, and was never told that the failure is over.
 	unknownFor = 24 * time.Hour
 )
 
@@ -97,10 +97,15 @@ func (e *slot) over() bool { return e.ep.State != episodes.StateFiring }
 // known.
 func (e *slot) displaced() bool { return e.over() && e.ep.Reason == episodes.ReasonDisplaced }
 
-// unknown reports whether the endpoint keeps e firing although nobody follows it: the endpoint
-// has a memory, to which an end would say that the failure is over.
-func (s *State) unknown(e *slot, now time.Time) bool {
-	return s.cfg.Resend > 0 && e.displaced() && e.ended.IsZero() && now.Sub(e.ep.EndsAt) < unknownFor
+// unknown reports whether the endpoint is not told that e is over, because nobody follows it: the
+// endpoint has a memory, to which an end would say that the failure is over.
+func (s *State) unknown(e *slot) bool {
+	return s.cfg.Resend > 0 && e.displaced() && e.ended.IsZero() && len(e.later) == 0
+}
+
+// lapsed reports whether e is unknown and was kept firing for long enough.
+func (s *State) lapsed(e *slot, now time.Time) bool {
+	return s.unknown(e) && now.Sub(e.ep.EndsAt) >= unknownFor
 }
 
 // Message is one message for the endpoint.
@@ -260,8 +265,10 @@ func (s *State) plan(e *slot, now time.Time) (plan, bool) {
 }
 
 func (s *State) wanted(e *slot, now time.Time) (plan, bool) {
-	if s.unknown(e, now) {
+	if s.unknown(e) {
 		switch {
+		case s.lapsed(e, now):
+			return plan{}, false
 		case e.accepted.IsZero():
 			return plan{unsent: true}, true
 		case e.sentVersion != e.version:
@@ -387,6 +394,8 @@ func (s *State) forgotten(e *slot, now time.Time) bool {
 		return false
 	}
 	switch {
+	case s.lapsed(e, now):
+		return true
 	case !e.known:
 		return at.Sub(times.Later(e.ended, times.Later(e.sent, e.accepted))) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
 	case !e.over() || e.ended.IsZero():

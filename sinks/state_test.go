@@ -429,7 +429,7 @@ func TestStateIsShared(t *testing.T) {
 }
 
 // Nobody knows whether the failure of a displaced alert is over, so a receiver with a memory is
-// not told that it is, until its end is known, or for a day.
+// not told that it is until its end is known, and is sent nothing after a day.
 func TestDisplacedIsNotResolved(t *testing.T) {
 	displaced := func(at time.Duration) episodes.Episode {
 		ep := resolved(1, 0, at)
@@ -463,7 +463,8 @@ func TestDisplacedIsNotResolved(t *testing.T) {
 	require.Equal(t, "1 firing new", send(s, 7*time.Minute), "it got a place again")
 	s = begin(testConfig())
 	require.Equal(t, "1 firing", send(s, 24*time.Hour))
-	require.Equal(t, "1 resolved new", send(s, 25*time.Hour))
+	require.Empty(t, send(s, 25*time.Hour), "the receiver forgets it by itself")
+	require.Zero(t, s.Stats())
 
 	history := testConfig()
 	history.Resend = 0
