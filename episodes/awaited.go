@@ -6,6 +6,7 @@ import (
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/watermark"
 	"crowsnest/internal/text"
+	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"
 )
@@ -20,11 +21,15 @@ type awaited struct {
 
 	lags       []lag // lagging streams whose lines one of the parts may read
 	generation uint64
+
+	waits   []Wait // as of waitsAt, without those for lagging streams
+	waitsAt int64
 }
 
 // part is a part of a rule. The values that its lines share with a key are those of `by`
 // at the indexes keyed.
 type part struct {
+	name     string
 	from     rules.Selector
 	keyed    []int
 	captures func() []string // names that it may capture from a line
@@ -33,6 +38,7 @@ type part struct {
 // lag is a lagging stream whose lines a part may read.
 type lag struct {
 	*watermark.Lag
+	of *part
 	// needs are the values of `by` that every key has to which these lines belong.
 	needs []need
 	who   *intake.Identity
@@ -45,8 +51,8 @@ type need struct {
 	value string
 }
 
-func (rs *ruleState) newPart(from rules.Selector, shared []string, captures func() []string) *part {
-	p := &part{from: from, captures: captures}
+func (rs *ruleState) newPart(of matcher.Part, from rules.Selector, shared []string, captures func() []string) *part {
+	p := &part{name: of.Name(rs.rule), from: from, captures: captures}
 	for i, name := range rs.rule.By {
 		if slices.Contains(shared, name) {
 			p.keyed = append(p.keyed, i)
@@ -75,11 +81,11 @@ func (a *awaited) readUpToForAll() int64 {
 }
 
 // delaying yields the lagging streams whose lines could change a conclusion about a key.
-func (a *awaited) delaying(values []redact.Text, who *intake.Identity, loose bool) func(func(*watermark.Lag) bool) {
-	return func(yield func(*watermark.Lag) bool) {
+func (a *awaited) delaying(values []redact.Text, who *intake.Identity, loose bool) func(func(lag) bool) {
+	return func(yield func(lag) bool) {
 		for _, l := range a.relevant() {
 			if (loose || l.anyone || l.who.Suffix() == who.Suffix()) &&
-				!slices.ContainsFunc(l.needs, func(n need) bool { return string(values[n.index]) != n.value }) && !yield(l.Lag) {
+				!slices.ContainsFunc(l.needs, func(n need) bool { return string(values[n.index]) != n.value }) && !yield(l) {
 				return
 			}
 		}
@@ -114,7 +120,7 @@ func (a *awaited) relevant() []lag {
 // looked up in the captures, then in the labels of the stream, then in the fields of the
 // line: only a label that the stream has and the part does not capture decides.
 func (rs *ruleState) lagOf(l *watermark.Lag, p *part) lag {
-	out := lag{Lag: l, who: rs.in.Identity(l.Stream.Labels)}
+	out := lag{Lag: l, of: p, who: rs.in.Identity(l.Stream.Labels)}
 	unknown := func(name string) bool { return slices.Contains(l.Stream.Unknown, name) }
 	out.anyone = slices.ContainsFunc(rs.cfg.Identity, unknown)
 	captured := p.captures()
@@ -141,4 +147,33 @@ func (a *awaited) onHoldFor(values []redact.Text, who *intake.Identity, loose, g
 		}
 	}
 	return group, waitsFor
+}
+
+// waitsOf says which parts a conclusion about a key waits for, if it is on hold.
+func (a *awaited) waitsOf(values []redact.Text, who *intake.Identity, loose bool, now int64) []Wait {
+	if a.waitsAt != now {
+		a.waits, a.waitsAt = a.waitsForAll(now), now
+	}
+	out := a.waits
+	for l := range a.delaying(values, who, loose) {
+		if l.OnHold(now) {
+			out = append(out[:len(out):len(out)], Wait{Part: l.of.name, From: l.of.from.String(), Sources: []string{l.Name()}})
+		}
+	}
+	return out
+}
+
+func (a *awaited) waitsForAll(now int64) []Wait {
+	var unread, silent []Wait
+	for _, p := range a.parts {
+		if !a.CanServe(p.from) {
+			unread = append(unread, Wait{Part: p.name, From: p.from.String()})
+		} else if names := a.SilentFor(p.from, now); len(names) > 0 {
+			silent = append(silent, Wait{Part: p.name, From: p.from.String(), Sources: names})
+		}
+	}
+	if len(unread) > 0 {
+		return unread // nothing is concluded whatever the others do
+	}
+	return silent
 }

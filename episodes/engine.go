@@ -210,6 +210,9 @@ func (e *Engine) listed(at int64) (out []*transition) {
 		for _, ep := range rs.sorted() {
 			out = append(out, e.safely(ep, at))
 		}
+		if rs.over.active {
+			out = append(out, rs.over.transition(at))
+		}
 	}
 	return append(out, e.journal.closed...)
 }

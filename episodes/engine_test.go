@@ -374,7 +374,7 @@ func TestNamespaceBudget(t *testing.T) {
 	for _, x := range b.e.Episodes(at(3 * time.Second)) {
 		open[x.Labels["k"][:min(1, len(x.Labels["k"]))]]++
 	}
-	require.Equal(t, map[string]int{"t": 10, "p": 5}, open)
+	require.Equal(t, map[string]int{"t": 10, "p": 5, "": 1}, open, "and the overflow")
 	var over Episode
 	for _, x := range b.reported {
 		if x.Overflow {

@@ -18,6 +18,9 @@ const (
 	StateFiring   State = "firing"
 	StateResolved State = "resolved"
 	StateDropped  State = "dropped"
+	// StateUnwatched is what people are shown of an episode that was resolved for
+	// ReasonDisplaced; see Shown.
+	StateUnwatched State = "unwatched"
 )
 
 // Reason is why an episode ended.
@@ -92,6 +95,9 @@ type Episode struct {
 	// empty if OnHold is not set, if no source reads the streams of the rule's part, or if
 	// the rule is suspended.
 	WaitsFor []string
+	// Waits are the parts of the rule whose lines the conclusion waits for. It is empty if
+	// OnHold is not set, or if the rule is suspended.
+	Waits []Wait
 	// Deadline is the next time at which something is concluded without a line;
 	// zero: none.
 	Deadline time.Time
@@ -104,6 +110,14 @@ func (x *Episode) ActiveAt() time.Time {
 		return x.LastSeen
 	}
 	return x.StartsAt
+}
+
+// Shown is the state for people: an episode that lost its place is neither firing nor resolved.
+func (x *Episode) Shown() State {
+	if x.State == StateResolved && x.Reason == ReasonDisplaced {
+		return StateUnwatched
+	}
+	return x.State
 }
 
 // StoppedLines reports whether the failure is that the lines of a key stopped: its rule has

@@ -67,12 +67,20 @@ func TestPlacesAreShared(t *testing.T) {
 		}
 	}
 	require.Equal(t, 2, displaced)
+	named := func(x Episode) string { return x.Annotations["not_watched"] }
+	over := func() Episode {
+		all := b.e.Episodes(at(10 * time.Second))
+		return all[slices.IndexFunc(all, func(x Episode) bool { return x.Overflow })]
+	}
+	require.Equal(t, "{k=\"e0\"}\n{k=\"e1\"}", named(over()))
 	require.Equal(t, []Eviction{{Namespace: "evil", Rule: "A", Kind: EvictedAlerts, Count: 2, Last: at(6 * time.Second)}}, b.e.Stats(at(time.Minute)).Evictions)
 
 	// Its next line finds no place again: nothing flaps.
 	b.say(11*time.Second, r, "evil", "e0")
 	b.advance(12 * time.Second)
 	require.Equal(t, []string{"A e2", "A e3", "A s0", "A s1"}, b.open(time.Minute))
+	b.restart(12 * time.Second)
+	require.Contains(t, named(over()), "e1", "a restart keeps the names")
 }
 
 // A busy rule of a namespace costs its other rules nothing, whichever limit is

@@ -36,7 +36,7 @@ func (e *Engine) groupsOf(rs *ruleState) groups {
 	r, frozen := rs.rule, rs.frozen()
 	var steps, beside, firing []*part
 	for i := range r.Steps {
-		steps = append(steps, rs.newPart(r.Steps[i].From, r.By, func() []string { return r.StepCaptures(i) }))
+		steps = append(steps, rs.newPart(matcher.Part(i), r.Steps[i].From, r.By, func() []string { return r.StepCaptures(i) }))
 	}
 	first := steps[0].from
 	same := func(parts []*part) bool {
@@ -60,14 +60,14 @@ func (e *Engine) groupsOf(rs *ruleState) groups {
 		firing = slices.Clone(steps)
 	}
 	if c := r.Clear; c != nil {
-		p := rs.newPart(c.From, c.Same, c.Captures)
+		p := rs.newPart(matcher.PartClear, c.From, c.Same, c.Captures)
 		beside = append(beside, p)
 		if r.For > 0 {
 			firing = append(firing, p)
 		}
 	}
 	if u := r.Unless; u != nil {
-		p := rs.newPart(u.From, u.Same, u.Captures)
+		p := rs.newPart(matcher.PartUnless, u.From, u.Same, u.Captures)
 		beside, firing = append(beside, p), append(firing, p)
 	}
 	out := groups{steps: own, firing: own, beside: own, all: with(slices.Concat(beside, steps))}

@@ -91,7 +91,7 @@ func (j *journal) finish(ep *episode, x *transition, reason Reason, end, now int
 		state = StateDropped
 	}
 	x.ended(state, reason, max(end, ep.starts, ep.starts-ep.moved), now)
-	x.OnHold, x.WaitsFor, x.Inhibit = false, nil, false
+	x.OnHold, x.WaitsFor, x.Waits, x.Inhibit = false, nil, nil, false
 	if x.cause == nil {
 		x.cause = ep.had
 	}

@@ -123,6 +123,9 @@ func (c *common) displace(cell *fair.Cell, now int64) {
 	ep.detach()
 	ep.rs.rememberDisplaced(ep, ep.finish(ReasonDisplaced, now, now, window.Text{}))
 	ep.rs.over.refuse(ep.key, ep.newest+int64(ep.rs.rule.Silent), limit{of: ofShare, namespace: cell.Party}, now)
+	if ep.fired != 0 {
+		ep.rs.over.lose(ep.labels)
+	}
 }
 
 // thin keeps the windows of open episodes within their bound: the party with the most lines

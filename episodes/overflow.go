@@ -1,6 +1,7 @@
 package episodes
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -8,6 +9,7 @@ import (
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/watermark"
 	"crowsnest/internal/fair"
+	"crowsnest/internal/text"
 	"crowsnest/rules"
 )
 
@@ -28,8 +30,15 @@ type overflow struct {
 	keys     *simplelru.LRU[uint64, struct{}] // hashes of their keys
 	print    Fingerprint
 	labels   map[string]string
+	lost     int64    // alerts that gave their places to others
+	named    []string // labels of these, the newest last, at most maxNamedLost
 	due      watermark.Deadline
 }
+
+const (
+	maxNamedLost = 5
+	maxLostName  = 256 // bytes
+)
 
 // maxOverflowKeys is how many keys beyond the limit are counted exactly.
 func maxOverflowKeys(r *rules.Rule) int { return 10 * max(r.Limit, 1) }
@@ -66,6 +75,17 @@ func (o *overflow) refuse(key string, t int64, l limit, now int64) {
 		return
 	}
 	o.rs.journal.touchOverflow(o) // a flood refuses thousands: report it with the next update
+}
+
+// lose names an alert that gave its place to another.
+func (o *overflow) lose(labels map[string]string) {
+	own := maps.Clone(labels)
+	for _, name := range []string{"alertname", "severity", "resolves"} {
+		delete(own, name)
+	}
+	o.lost++
+	o.named = append(o.named, text.Truncate(text.Labels(own), maxLostName))
+	o.named = o.named[max(0, len(o.named)-maxNamedLost):]
 }
 
 // identity returns the labels of the alert: templates see empty values of `by`.

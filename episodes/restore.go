@@ -144,7 +144,7 @@ func (v *restorer) rule(rs *ruleState, r saved.Rule) {
 		v.armed(rs.armed, r)
 	}
 	if o := r.Overflow; o != nil {
-		rs.over.set(overflow{active: true, starts: o.Starts, moved: o.Moved, newest: o.Newest, fired: o.Fired, restored: true, lines: o.Lines, why: o.Why, labels: o.Labels})
+		rs.over.set(overflow{active: true, starts: o.Starts, moved: o.Moved, newest: o.Newest, fired: o.Fired, restored: true, lines: o.Lines, why: o.Why, lost: o.Lost, named: o.Named, labels: o.Labels})
 		for _, k := range o.Keys {
 			rs.over.keys.Add(intake.Hash(string(k)), struct{}{})
 		}

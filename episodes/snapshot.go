@@ -128,7 +128,7 @@ func (rs *ruleState) save(out *saved.Rule, lines *saved.Lines) {
 		out.Armed = rs.armed.save(lines)
 	}
 	if o := &rs.over; o.active {
-		out.Overflow = &saved.Overflow{Labels: o.labels, Starts: o.starts, Moved: o.moved, Newest: o.newest, Fired: o.fired, Lines: o.lines, Why: o.why, Hashes: o.keys.Keys()}
+		out.Overflow = &saved.Overflow{Labels: o.labels, Starts: o.starts, Moved: o.moved, Newest: o.newest, Fired: o.fired, Lines: o.lines, Why: o.why, Lost: o.lost, Named: o.named, Hashes: o.keys.Keys()}
 	}
 }
 

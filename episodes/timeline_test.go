@@ -132,6 +132,7 @@ func TestTimelineOnHold(t *testing.T) {
 	held := []string{"0s opened lost", "31s held [other]"}
 	tl := b.requireTimeline(time.Minute, held...)
 	require.Equal(t, []string{"other"}, tl.Episode.WaitsFor)
+	require.Equal(t, []Wait{{Part: "clear", From: r.Clear.From.String(), Sources: []string{"other"}}}, tl.Episode.Waits)
 	require.True(t, tl.Episode.OnHold)
 	b.advance(10 * time.Minute)
 	require.Equal(t, StatePending, b.reported[len(b.reported)-1].State, "nothing is invented")

@@ -2,6 +2,7 @@ package episodes
 
 import (
 	"maps"
+	"slices"
 
 	"crowsnest/episodes/internal/instant"
 	"crowsnest/episodes/internal/window"
@@ -49,6 +50,9 @@ func (ep *episode) transition(now int64) *transition {
 	t.cause, t.Inhibit = ep.cause, ep.inhibit == inhibitYes
 	a := ep.awaits()
 	t.OnHold, t.WaitsFor = a.onHoldFor(ep.values, ep.who, ep.loose, a.OnHold(now), now)
+	if t.OnHold {
+		t.Waits = a.waitsOf(ep.values, ep.who, ep.loose, now)
+	}
 	if ep.fired != 0 {
 		t.FiredAt = instant.Time(ep.fired)
 	}
@@ -66,11 +70,11 @@ func (o *overflow) transition(now int64) *transition {
 		Deadline: instant.Time(o.Due()), Restored: o.restored,
 	}
 	if x.OnHold = rs.groups.steps.OnHold(now); x.OnHold {
-		x.WaitsFor = rs.groups.steps.Silent(now)
+		x.WaitsFor, x.Waits = rs.groups.steps.Silent(now), rs.groups.steps.waitsForAll(now)
 	}
 	keys := o.keys.Len()
 	return &transition{Episode: x, rs: rs, over: &render.Overflow{
-		Rule: rs.rule, Labels: o.labels, Keys: keys, AtLeast: keys >= maxOverflowKeys(rs.rule), Lines: o.lines, Why: o.why,
+		Rule: rs.rule, Labels: o.labels, Keys: keys, AtLeast: keys >= maxOverflowKeys(rs.rule), Lines: o.lines, Why: o.why, Lost: o.lost, Named: slices.Clone(o.named),
 		StartsAt: x.StartsAt, LastSeen: x.LastSeen,
 	}}
 }

@@ -180,7 +180,9 @@ type Overflow struct {
 	Keys               int
 	AtLeast            bool // there may be more keys
 	Lines              int64
-	Why                string // which limit
+	Why                string   // which limit
+	Lost               int64    // alerts that gave their places to others
+	Named              []string // labels of the newest of them
 	StartsAt, LastSeen time.Time
 }
 
@@ -193,6 +195,10 @@ func (r *Renderer) Overflow(o *Overflow) map[string]string {
 	out := map[string]string{
 		"summary":     fmt.Sprintf("%s: %s further keys beyond the limit of open episodes", o.Rule.Alert, more),
 		"description": fmt.Sprintf("%d triggers found no place: %s. Alerts that are open stay, unless a namespace with fewer needs their place.", o.Lines, o.Why),
+	}
+	if o.Lost > 0 {
+		out["description"] += fmt.Sprintf(" Alerts that gave their places to others, and are not watched any more: %d.", o.Lost)
+		out["not_watched"] = strings.Join(o.Named, "\n")
 	}
 	progress(out, o.Lines, o.StartsAt, o.LastSeen)
 	r.remedy(o.Rule, rules.TemplateData{Labels: o.Labels, Vars: map[string]string{}}, out)

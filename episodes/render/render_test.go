@@ -115,11 +115,13 @@ func TestOverflow(t *testing.T) {
 	f := func(atLeast bool, want string) {
 		t.Helper()
 		out := new(Renderer).Overflow(&Overflow{
-			Rule: &rules.Rule{Alert: "A"}, Keys: 5, AtLeast: atLeast, Lines: 9, Why: "the limit of the rule is 1", StartsAt: starts, LastSeen: starts,
+			Rule: &rules.Rule{Alert: "A"}, Lost: 2, Named: []string{"{a=\"b\"}"}, Keys: 5, AtLeast: atLeast, Lines: 9, Why: "the limit of the rule is 1", StartsAt: starts, LastSeen: starts,
 		})
 		require.Equal(t, want, out["summary"])
 		require.Contains(t, out["description"], "9 triggers found no place: the limit of the rule is 1.")
 		require.Equal(t, "9", out["count"])
+		require.Contains(t, out["description"], "are not watched any more: 2.")
+		require.Equal(t, "{a=\"b\"}", out["not_watched"])
 	}
 	f(false, "A: 5 further keys beyond the limit of open episodes")
 	f(true, "A: at least 5 further keys beyond the limit of open episodes")

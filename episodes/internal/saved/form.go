@@ -171,6 +171,8 @@ type Overflow struct {
 	Why    string            `json:"why"`
 	Keys   [][]byte          `json:"keys,omitempty"` // of older programs
 	Hashes []uint64          `json:"key_hashes,omitempty"`
+	Lost   int64             `json:"lost,omitempty"`  // alerts that gave their places to others
+	Named  []string          `json:"named,omitempty"` // labels of the newest of them
 }
 
 // Closed is an episode that was resolved recently, to be reported again.

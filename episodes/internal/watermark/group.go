@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"crowsnest/episodes/internal/window"
+	"crowsnest/rules"
 )
 
 // Group is the conclusions that wait for the same sources. They have one watermark: there
@@ -65,18 +66,30 @@ func (g *Group) OnHold(now int64) bool {
 // Silent returns the names of the sources without progress, sorted. It is empty if the
 // group is frozen.
 func (g *Group) Silent(now int64) []string {
+	return g.silent(now, func(*source) bool { return true })
+}
+
+// SilentFor is Silent without the sources that cannot satisfy a selector.
+func (g *Group) SilentFor(from rules.Selector, now int64) []string {
+	return g.silent(now, func(s *source) bool { return s.serves == nil || s.serves(from) })
+}
+
+func (g *Group) silent(now int64, of func(*source) bool) []string {
 	if g.frozen != window.NoTime {
 		return nil
 	}
 	var out []string
 	for _, s := range g.sources {
-		if s.progress() < now-int64(onHoldAfter) {
+		if s.progress() < now-int64(onHoldAfter) && of(s) {
 			out = append(out, s.name)
 		}
 	}
 	slices.Sort(out)
 	return out
 }
+
+// CanServe reports whether any source can satisfy the selector.
+func (g *Group) CanServe(from rules.Selector) bool { return g.in.Serve(from) }
 
 // Served reports whether the group has a source.
 func (g *Group) Served() bool { return len(g.sources) > 0 }
