@@ -74,7 +74,7 @@ func (d *Daemon) pastView(fp episodes.Fingerprint) []*history.Entry {
 func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 	opt := web.Options{
 		ConfigFile: d.opt.Web.ConfigFile, Pprof: d.opt.Web.Pprof, Registry: reg, Now: d.now, Log: d.component("web"),
-		MaxConns: webConns(), Hosts: d.opt.Web.Hosts, Case: d.caseFile, RunTests: runTests, Silence: d.silence,
+		MaxConns: webConns(), Hosts: d.opt.Web.Hosts, Case: d.caseFile, RunTests: runTests, Silence: d.silence, Silences: d.silences,
 	}
 	if d.pair != nil {
 		opt.Elsewhere = d.leaderPages
@@ -228,6 +228,27 @@ func (d *Daemon) silence(ctx context.Context, s web.Silence) []web.Silenced {
 			made.Error = err.Error()
 		}
 		out = append(out, made)
+	}
+	return out
+}
+
+// silences returns the silences in force in each cluster of Alertmanagers.
+func (d *Daemon) silences(ctx context.Context) []web.SilenceList {
+	var out []web.SilenceList
+	for _, sink := range d.sinks {
+		am, ok := sink.(*alertmanager.Sink)
+		if !ok {
+			continue
+		}
+		list := web.SilenceList{Receiver: am.Name()}
+		all, err := am.Silences(ctx)
+		if err != nil {
+			list.Error = err.Error()
+		}
+		for _, x := range all {
+			list.Silences = append(list.Silences, web.ActiveSilence(x))
+		}
+		out = append(out, list)
 	}
 	return out
 }

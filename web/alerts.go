@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	perPage  = 50 // open alerts on one page
-	maxEnded = 25 // ended ones below them
+	perPage  = 50 // rows of open alerts on one page
+	maxEnded = 25 // rows of ended ones below them
+	maxAbout = 10 // alerts about crowsnest itself
 	maxPages = 100_000
 	endedFor = day // how long ended ones are shown
 )
@@ -26,11 +27,15 @@ func itoa(n int) string { return strconv.Itoa(n) }
 type alertsData struct {
 	Filter, Error string
 	States        []string
+	About         []row // firing alerts about crowsnest itself, whatever the query selects
+	MoreAbout     int
 	Facets        []Facet
 	Suggested     []string // for the search box
 	Open          []row
-	Silent, Ended []row
-	Total         int // open alerts that the query selects, without folded ones
+	Silent        []row
+	Unwatched     []row // alerts that lost their places: whether they are over is not known
+	Ended         []row
+	Total         int // rows of open alerts that the query selects
 	From, To      int // of these, on this page
 	Previous      string
 	Next          string
@@ -40,9 +45,11 @@ type alertsData struct {
 	Reading       []reading
 	Earlier       string // address of the history of the last day
 	OneCluster    bool   // all alerts have the same cluster
-	Grouped       bool   // by place, with headings
-	Regroup       string // address of the page with groups, or without; "": there is only one group
+	Flat          bool   // each alert has a row of its own
+	Regroup       string // address of the page with the other rows; "": there is no difference
+	NoSilences    string // why it is not known which alerts are silenced; "": it is known
 	query         query
+	silenced      func(*episodes.Episode) *Silencing
 }
 
 // reading says up to when a source was read.
@@ -65,14 +72,18 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) {
 		s.render(w, "alerts", http.StatusBadRequest, page{Title: "Alerts", Path: "/", Data: data})
 		return
 	}
-	data.query = q
-	all := s.lastDay()
+	data.query, data.Flat = q, q.flat || q.value("alertname") != ""
+	data.silenced, data.NoSilences = s.silencing()
+	about, all := takeAbout(s.lastDay())
+	data.About = folder{query: q, silenced: data.silenced}.fold(about)
+	data.MoreAbout = max(0, len(data.About)-maxAbout)
+	data.About = data.About[:len(data.About)-data.MoreAbout]
 	data.Facets = slices.DeleteFunc(facets(q, all), func(f Facet) bool {
 		return f.Name == "cluster" && len(f.Values) == 1 && !f.Values[0].Selected // it says nothing
 	})
 	data.Suggested, data.OneCluster = suggestions(all), oneCluster(all)
 	s.fill(&data, all, pageNumber(r))
-	s.render(w, "alerts", http.StatusOK, page{Title: title(data), Path: "/", Data: data})
+	s.render(w, "alerts", http.StatusOK, page{Title: title(data), Path: "/", SourceMissing: sourceMissing(about), Data: data})
 }
 
 // title names the number of firing alerts, for a tab in the background.
@@ -97,31 +108,40 @@ func pageNumber(r *http.Request) int {
 
 // fill puts the episodes that the query selects into their sections.
 func (s *Server) fill(data *alertsData, all []episodes.Episode, number int) {
-	var sections [3][]episodes.Episode
+	const (
+		isOpen = iota
+		isSilent
+		isUnwatched
+		isEnded
+		sections
+	)
+	var in [sections][]episodes.Episode
+	watched := map[episodes.Fingerprint]bool{} // again
+	for i := range all {
+		if all[i].State != episodes.StateUnwatched {
+			watched[all[i].Fingerprint] = true
+		}
+	}
 	for i := range all {
 		e := &all[i]
-		if heartbeatAlert(e) || !data.query.selects(e) {
+		if heartbeatAlert(e) || !data.query.selects(e) || e.State == episodes.StateUnwatched && watched[e.Fingerprint] {
 			continue
 		}
-		at := 0
+		at := isOpen
 		switch {
+		case e.State == episodes.StateUnwatched:
+			at = isUnwatched
 		case !open(*e):
-			at = 2
+			at = isEnded
 		case e.Silent:
-			at = 1
+			at = isSilent
 		}
-		sections[at] = append(sections[at], *e)
+		in[at] = append(in[at], *e)
 	}
-	for i := range sections {
-		sortEpisodes(sections[i])
-	}
-	rows := grouped(sections[0])
-	if folded, several := byPlace(data.query, rows, data.OneCluster); several {
-		data.Grouped = !data.query.flat
+	folder := folder{query: data.query, silenced: data.silenced, flat: data.Flat}
+	rows := folder.fold(in[isOpen])
+	if data.query.value("alertname") == "" && (data.Flat || slices.ContainsFunc(rows, func(r row) bool { return r.Total > 1 || len(r.Symptoms) > 0 })) {
 		data.Regroup = data.query.regrouped().link(1)
-		if data.Grouped {
-			rows = folded
-		}
 	}
 	data.Total = len(rows)
 	number = min(number, max(1, (len(rows)+perPage-1)/perPage))
@@ -137,13 +157,38 @@ func (s *Server) fill(data *alertsData, all []episodes.Episode, number int) {
 	if number > 1 {
 		return // further sections are on the first page
 	}
-	data.Silent = s.dressed(firstRows(sections[1], maxEnded))
-	data.Ended = s.dressed(firstRows(sections[2], maxEnded))
-	data.MoreEnded = len(sections[2]) - len(data.Ended)
+	firstRows := func(list []episodes.Episode) []row {
+		rows := folder.fold(list)
+		return s.dressed(rows[:min(maxEnded, len(rows))])
+	}
+	data.Silent, data.Unwatched, data.Ended = firstRows(in[isSilent]), firstRows(in[isUnwatched]), firstRows(in[isEnded])
+	data.MoreEnded = len(in[isEnded])
+	for _, r := range data.Ended {
+		data.MoreEnded -= r.Total + int(r.Caused())
+	}
 	data.Earlier = "/history?from=1d"
 	if text := data.query.text(); text != "" {
 		data.Earlier += "&filter=" + url.QueryEscape(text)
 	}
+}
+
+// aboutCrowsnest reports whether an alert says that crowsnest itself has a problem, so that other
+// alerts may be missing.
+func aboutCrowsnest(e *episodes.Episode) bool {
+	return e.Rule == nil && strings.HasPrefix(e.Alert, "Crowsnest") && e.Alert != "CrowsnestFleetFailure"
+}
+
+// takeAbout returns the open alerts about crowsnest itself, and the others.
+func takeAbout(all []episodes.Episode) (about, others []episodes.Episode) {
+	for i := range all {
+		switch e := &all[i]; {
+		case !aboutCrowsnest(e) || !open(*e):
+			others = append(others, *e)
+		case !heartbeatAlert(e):
+			about = append(about, *e)
+		}
+	}
+	return about, others
 }
 
 // lastDay returns the episodes that are open, and those that ended within a day: the older
@@ -167,19 +212,19 @@ func (s *Server) lastDay() []episodes.Episode {
 	return all
 }
 
-func firstRows(list []episodes.Episode, n int) []row {
-	rows := grouped(list)
-	return rows[:min(n, len(rows))]
-}
-
 // dressed adds to rows what only shown ones need.
 func (s *Server) dressed(rows []row) []row {
 	for i := range rows {
 		r := &rows[i]
-		r.Actions, r.Seen = s.actions(r.Episode), s.seen(&r.Episode)
 		r.Undelivered = undelivered(s.view.Deliveries(r.Fingerprint))
 		r.First = ""
-		r.Spark, r.Recent = s.sparkline(episodeSeries(r.Fingerprint.String()))
+		if r.Total > 1 {
+			r.Actions.Runbook = s.actions(r.Episode).Runbook
+			r.Spark, _ = s.sparkline(ruleSeries(r.Alert))
+			continue
+		}
+		r.Actions, r.Seen = s.actions(r.Episode), s.seen(&r.Episode)
+		r.Spark, _ = s.sparkline(episodeSeries(r.Fingerprint.String()))
 		r.Steps = remedyOf(r.Annotations["remediation"])
 	}
 	return rows
@@ -227,22 +272,19 @@ func oneCluster(all []episodes.Episode) bool {
 // Filtered returns the page of alerts with one more demand on a label.
 func (d alertsData) Filtered(name, value string) string { return d.query.with(name, value).link(1) }
 
-// Began is when the failure began, as far as lines show.
-func (r row) Began() time.Time { return r.ActiveAt() }
+// Where is an alert's labels except those that have columns of their own: where it is first.
+func (r row) Where() []pair { return places(r.Labels) }
 
-// Where is a row's labels except those that have columns of their own: where it is first.
-func (r row) Where() []pair {
-	all := pairs(r.Labels, "alertname", "severity", "resolves")
+// places returns the labels that say where an alert is, the larger place first.
+func places(labels map[string]string) []pair {
+	all := pairs(labels, "alertname", "severity", "resolves")
 	slices.SortStableFunc(all, func(a, b pair) int { return cmp.Compare(placeRank(a.Name), placeRank(b.Name)) })
 	return all
 }
 
-// Place is Where without what the heading of the group says, and without the cluster if all
-// alerts have the same.
-func (d alertsData) Place(r row) []pair {
-	return slices.DeleteFunc(r.Where(), func(p pair) bool {
-		return p.Name == "cluster" && (d.OneCluster || r.Grouped) || p.Name == "namespace" && r.Grouped
-	})
+// Place is where an alert is, without the cluster if all alerts have the same.
+func (d alertsData) Place(labels map[string]string) []pair {
+	return slices.DeleteFunc(places(labels), func(p pair) bool { return p.Name == "cluster" && d.OneCluster })
 }
 
 // placeRank orders labels from the larger place to the smaller one.

@@ -109,6 +109,7 @@ type Episode struct {
 	Overflow    bool              `json:"overflow,omitempty"`
 	Held        bool              `json:"held,omitempty"`
 	WaitsFor    []string          `json:"waitsFor,omitempty"` // sources without progress, while held
+	Waits       []Wait            `json:"waits,omitempty"`    // what is waited for, while held
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
 	StartsAt    time.Time         `json:"startsAt"`
@@ -128,12 +129,27 @@ func toEpisode(e episodes.Episode) Episode {
 	out := Episode{
 		Fingerprint: e.Fingerprint.String(), External: externalFingerprint(e.Fingerprint, e.Labels),
 		Alert: e.Alert, State: e.State, Reason: e.Reason, Silent: e.Silent,
-		Overflow: e.Overflow, Held: e.OnHold, WaitsFor: e.WaitsFor, Labels: e.Labels, Annotations: notNilMap(e.Annotations),
+		Overflow: e.Overflow, Held: e.OnHold, WaitsFor: e.WaitsFor, Waits: toWaits(e.Waits), Labels: e.Labels, Annotations: notNilMap(e.Annotations),
 		StartsAt: e.StartsAt, FiredAt: optional(e.FiredAt), LastSeen: e.LastSeen, EndsAt: optional(e.EndsAt),
 		Deadline: optional(e.Deadline), Count: e.Count, Line: e.Line, First: e.First, Cause: toCause(e.Cause),
 	}
 	if e.Rule != nil {
 		out.Pack = e.Rule.Pack
+	}
+	return out
+}
+
+// Wait is a part of a rule that a conclusion about an episode waits for.
+type Wait struct {
+	Part    string `json:"part"`    // match, sequence_2, clear or unless
+	Streams string `json:"streams"` // selector of those that it reads
+	// Sources are those without progress; absent: no source reads the streams.
+	Sources []string `json:"sources,omitempty"`
+}
+
+func toWaits(all []episodes.Wait) (out []Wait) {
+	for _, w := range all {
+		out = append(out, Wait{w.Part, w.From, w.Sources})
 	}
 	return out
 }

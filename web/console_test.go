@@ -54,8 +54,8 @@ func TestRemedy(t *testing.T) {
 func TestPendingText(t *testing.T) {
 	e := episodes.Episode{State: episodes.StatePending, StartsAt: now.Add(-time.Minute), Deadline: now.Add(time.Hour)}
 	require.Equal(t, "Pending since 2026-01-02 03:03:05Z. It fires in 1h 0m, at 2026-01-02 04:04:05Z, if the failure has not recovered by then.", pendingText(now, e))
-	e.OnHold, e.WaitsFor = true, []string{"kubelet"}
-	require.Equal(t, "Pending since 2026-01-02 03:03:05Z. It is on hold: no progress from source kubelet.", pendingText(now, e))
+	e.OnHold, e.Waits = true, []episodes.Wait{{Part: "clear", From: `{component="events"}`}}
+	require.Equal(t, "Pending since 2026-01-02 03:03:05Z. On hold, so it does not fire: `clear` waits for lines of {component=\"events\"}, which no source reads.", pendingText(now, e))
 	e.OnHold, e.Deadline = false, now.Add(-time.Second)
 	require.Contains(t, pendingText(now, e), "reads the last lines")
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,11 +23,12 @@ type episodeData struct {
 	Steps       remedy
 	Picture     picture
 	Lines       []namedLine
-	Affected    string // what the versions say, as a sentence
-	Verdict     string // yes, no, unknown
-	Case        bool   // the case file can be downloaded
-	Text        string // a summary to paste into a chat
-	Seen        *Seen  // nil: never before
+	Affected    string     // what the versions say, as a sentence
+	Verdict     string     // yes, no, unknown
+	Case        bool       // the case file can be downloaded
+	Text        string     // a summary to paste into a chat
+	Seen        *Seen      // nil: never before
+	Silenced    *Silencing // nil: it is not
 }
 
 // namedLine is a line of the episode.
@@ -66,11 +68,16 @@ func (s *Server) episodePage(w http.ResponseWriter, r *http.Request) {
 		Picture: s.draw(e, tl), Lines: linesOf(&e), Case: s.opt.Case != nil, Seen: s.seen(&e),
 	}
 	data.Verdict, data.Affected, _ = strings.Cut(e.Annotations["affected"], ": ")
+	shown := page{Title: e.Alert, Path: "/"}
 	if open(e) {
-		data.Symptoms = symptomsOf(s.view.Episodes())[e.Fingerprint]
+		all := s.view.Episodes()
+		data.Symptoms, shown.SourceMissing = symptomsOf(all)[e.Fingerprint], sourceMissing(all)
 	}
+	silenced, _ := s.silencing()
+	data.Silenced = silenced(&e)
 	data.Text = s.pasteText(data)
-	s.render(w, "episode", http.StatusOK, page{Title: e.Alert, Path: "/", Data: data})
+	shown.Data = data
+	s.render(w, "episode", http.StatusOK, shown)
 }
 
 // pasteText returns a few lines about an episode to paste into a chat.
@@ -82,6 +89,9 @@ func (s *Server) pasteText(d episodeData) string {
 	}
 	fmt.Fprintf(&b, ", since %s\n", when(d.StartsAt))
 	if text := d.Annotations["summary"]; text != "" {
+		if d.State == episodes.StatePending {
+			text = "if it fires: " + text
+		}
 		fmt.Fprintf(&b, "%s\n", text)
 	}
 	for _, p := range pairs(d.Labels, "alertname", "severity", "resolves") {
@@ -113,12 +123,39 @@ func (s *Server) caseFile(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(file) // the client may have disconnected
 }
 
+// waitingText says what an open episode waits for; "" if a person need not know.
+func waitingText(now time.Time, e episodes.Episode) string {
+	switch {
+	case e.State == episodes.StatePending:
+		return pendingText(now, e) + " Nobody has been notified."
+	case e.State == episodes.StateFiring && e.OnHold:
+		return "On hold, so it does not end without a line that ends it: " + waitText(e.Waits) + "."
+	}
+	return ""
+}
+
+// lacksSource reports whether an episode waits for lines that no source reads.
+func lacksSource(e episodes.Episode) bool {
+	return slices.ContainsFunc(e.Waits, func(w episodes.Wait) bool { return len(w.Sources) == 0 })
+}
+
+// sourceMissing returns the page of the open alert that names the sources that rules lack; "":
+// it is not open.
+func sourceMissing(all []episodes.Episode) string {
+	for i := range all {
+		if all[i].Alert == "CrowsnestSourceMissing" && open(all[i]) {
+			return "/episodes/" + all[i].Fingerprint.String()
+		}
+	}
+	return ""
+}
+
 // pendingText says since when an episode waits, and when it fires.
 func pendingText(now time.Time, e episodes.Episode) string {
 	text := "Pending since " + when(e.StartsAt) + "."
 	switch {
 	case e.OnHold:
-		return text + " It is " + onHoldText(e.WaitsFor) + "."
+		return text + " On hold, so it does not fire: " + waitText(e.Waits) + "."
 	case e.Deadline.IsZero():
 		return text
 	case e.Deadline.Before(now):

@@ -119,8 +119,11 @@ func countStates(q query, all []episodes.Episode) Facet {
 		}
 	}
 	f := Facet{Name: stateFacet}
-	for _, st := range []string{"firing", "pending", "held", "resolved"} {
+	for _, st := range selectableStates {
 		x := FacetValue{Value: st, Count: counts[st], Selected: slices.Contains(q.states, st)}
+		if st == string(episodes.StateUnwatched) && x.Count == 0 && !x.Selected {
+			continue // it is rare
+		}
 		with := q
 		if with.states = []string{st}; x.Selected {
 			with.states = nil

@@ -174,7 +174,7 @@ func compare(before map[string]known, list []episodes.Episode) (map[string]known
 			continue
 		}
 		c.Episodes = append(c.Episodes, ChangedEpisode{
-			Fingerprint: fp, Alert: e.Alert, Severity: e.Labels["severity"], State: e.State, Held: e.OnHold, Silent: e.Silent,
+			Fingerprint: fp, Alert: e.Alert, Severity: e.Labels["severity"], State: e.Shown(), Held: e.OnHold, Silent: e.Silent,
 			StartsAt: e.StartsAt, LastSeen: e.LastSeen, EndsAt: optional(e.EndsAt), Count: e.Count, Turned: !ok || old.turn != after[fp].turn,
 		})
 	}
@@ -195,7 +195,7 @@ func hashesOf(e *episodes.Episode) known {
 	if e.Cause != nil {
 		cause = e.Cause.Fingerprint
 	}
-	turn := fmt.Appendf(nil, "%s %t %t %d %d %d %s", e.State, e.OnHold, e.Silent, e.StartsAt.UnixNano(), e.EndsAt.UnixNano(), cause, strings.Join(e.WaitsFor, ","))
+	turn := fmt.Appendf(nil, "%s %t %t %d %d %d %s", e.Shown(), e.OnHold, e.Silent, e.StartsAt.UnixNano(), e.EndsAt.UnixNano(), cause, strings.Join(e.WaitsFor, ","))
 	all := fmt.Appendf(turn[:len(turn):len(turn)], " %d %d %d", e.Count, e.LastSeen.UnixNano(), e.Deadline.UnixNano())
 	return known{xxhash.Sum64(turn), xxhash.Sum64(all)}
 }

@@ -130,7 +130,7 @@ func programSize(re *syntax.Regexp) int {
 }
 
 // States that a request can select: those of the API, and on hold.
-var selectableStates = []string{"pending", "firing", "resolved", "held"}
+var selectableStates = []string{"firing", "pending", "held", "unwatched", "resolved"}
 
 // query is what a request selects.
 type query struct {
@@ -167,7 +167,11 @@ func queryOf(r *http.Request) (query, error) {
 		return query{}, err
 	}
 	for _, t := range terms {
-		if matcherForm.MatchString(t) {
+		if form := matcherForm.FindStringSubmatch(t); form != nil {
+			if st := unquoted(form[3]); form[1] == stateFacet && form[2] == "=" && slices.Contains(selectableStates, st) {
+				q.states = append(q.states, st) // other values may be those of a label
+				continue
+			}
 			exact = append(exact, t)
 		} else {
 			q.words = append(q.words, strings.ToLower(unquoted(t)))

@@ -1,101 +1,201 @@
 package web
 
 import (
-	"cmp"
 	"slices"
-	"strings"
+	"time"
+
+	"crowsnest/episodes"
 )
 
-// maxGroup bounds the rows of one group of alerts, so that the worst alerts of all groups are
-// near the top. The others are one click away.
-const maxGroup = 10
+const (
+	maxGroup  = 10 // alerts that the row of a rule unfolds to; the others are one click away
+	maxSpaces = 3  // namespaces that such a row names
+	maxChain  = 16 // causes of causes that are followed
+)
 
-// groupHead is the heading of the alerts of one place.
-type groupHead struct {
-	Cluster, Namespace string
-	Place              []string // for people
-	Link               string   // the page with the alerts of the group only
-	Severities         []groupCount
-	More               int // rows that are not shown
+// row is an alert of a list, or all alerts of one rule that the list has.
+type row struct {
+	episodes.Episode          // the first of the alerts
+	Alerts           []member // at most maxGroup
+	Total            int      // alerts; 1: the row is that alert
+	Pending          int
+	Held, Silenced   int
+	Lines            int64
+	Began            time.Time // of the earliest of the alerts, as far as lines show
+	Spaces           []string  // namespaces, at most maxSpaces
+	MoreSpaces       bool
+	Symptoms         []symptom // alerts of other rules that these caused, which have no row of their own
+	Link             string    // the page with all alerts of the rule
+
+	Silence     *Silencing // of the first alert; nil: it is not silenced
+	Seen        *Seen      // nil: never before
+	Actions     Actions
+	Undelivered []Delivery // receivers that do not have its state
+	Spark       string     // path of its lines per minute in the last hour; "": not known
+	Steps       remedy
 }
 
-type groupCount struct {
-	Severity string
-	Count    int
+// member is one alert of a row with several.
+type member struct {
+	episodes.Episode
+	Silenced bool
 }
 
-// Name names the place for people.
-func (h groupHead) Name() string {
-	parts := slices.DeleteFunc(slices.Clone(h.Place), func(p string) bool { return p == "" })
-	return cmp.Or(strings.Join(parts, " / "), "without a namespace")
+// symptom counts the alerts of one rule that the alerts of another caused.
+type symptom struct {
+	Alert, Severity, Link string
+	Count                 int
 }
 
-// byPlace groups rows by cluster and namespace and reports whether there is more than one
-// group. Symptoms stay below their cause, wherever they are. Groups have the order of their
-// first rows; of a large group only the first rows are kept. oneCluster leaves the cluster
-// out of headings.
-func byPlace(q query, rows []row, oneCluster bool) (out []row, several bool) {
-	type place struct{ cluster, namespace string }
-	type group struct {
-		head *groupHead
-		rows []row
-	}
-	at := map[place]*group{}
-	var order []*group
-	for i := 0; i < len(rows); {
-		end := i + 1
-		for end < len(rows) && rows[end].Depth > 0 {
-			end++
+// folder folds lists of alerts to one row for each rule.
+type folder struct {
+	query    query
+	silenced func(*episodes.Episode) *Silencing
+	flat     bool // each alert has a row of its own
+}
+
+// fold sorts a list and returns its rows, the most severe first. An alert whose cause is in the
+// list, and is at least as severe, is counted in the row of that cause and has none of its own.
+func (f folder) fold(list []episodes.Episode) []row {
+	ranks, notes := make(map[episodes.Fingerprint]rank, len(list)), map[episodes.Fingerprint]*Silencing{}
+	for i := range list {
+		e := &list[i]
+		if note := f.silenced(e); note != nil {
+			notes[e.Fingerprint] = note
 		}
-		p := place{rows[i].Labels["cluster"], rows[i].Labels["namespace"]}
-		g := at[p]
-		if g == nil {
-			g = &group{head: &groupHead{Cluster: p.cluster, Namespace: p.namespace, Link: q.at(p.cluster, p.namespace).link(1)}}
-			if g.head.Place = []string{p.cluster, p.namespace}; oneCluster {
-				g.head.Place = g.head.Place[1:]
-			}
-			at[p], order = g, append(order, g)
+		ranks[e.Fingerprint] = rankOf(e, notes[e.Fingerprint] != nil)
+	}
+	slices.SortStableFunc(list, func(a, b episodes.Episode) int {
+		if c := ranks[a.Fingerprint].compare(ranks[b.Fingerprint]); c != 0 {
+			return c
 		}
-		g.rows = append(g.rows, rows[i:end]...)
-		i = end
+		return newerFirst(&a, &b)
+	})
+	causes := map[episodes.Fingerprint]episodes.Fingerprint{}
+	if !f.flat {
+		causes = rootCauses(list, ranks)
 	}
-	if len(order) < 2 {
-		return rows, false
-	}
-	for _, g := range order {
-		out = append(out, fold(g.head, g.rows)...)
-	}
-	return out, true
-}
-
-// fold gives the rows of a group their heading, and keeps the first of them.
-func fold(head *groupHead, rows []row) []row {
-	for i := range rows {
-		name := rows[i].Labels["severity"]
-		k := slices.IndexFunc(head.Severities, func(c groupCount) bool { return c.Severity == name })
-		if k < 0 {
-			k, head.Severities = len(head.Severities), append(head.Severities, groupCount{Severity: name})
+	byRule, byAlert := map[string]int{}, map[episodes.Fingerprint]int{}
+	var out []row
+	for i := range list {
+		e := &list[i]
+		if _, caused := causes[e.Fingerprint]; caused {
+			continue
 		}
-		head.Severities[k].Count++
-		rows[i].Grouped = rows[i].Labels["namespace"] == head.Namespace && rows[i].Labels["cluster"] == head.Cluster
+		k, ok := byRule[e.Alert]
+		if !ok || f.flat {
+			k, byRule[e.Alert] = len(out), len(out)
+			out = append(out, row{Episode: *e, Silence: notes[e.Fingerprint], Link: f.query.with("alertname", e.Alert).link(1)})
+		}
+		byAlert[e.Fingerprint] = k
+		out[k].add(e, notes[e.Fingerprint] != nil)
 	}
-	slices.SortStableFunc(head.Severities, func(a, b groupCount) int { return severityRank(a.Severity) - severityRank(b.Severity) })
-	if len(rows) > maxGroup+1 { // a link instead of one row saves nothing
-		head.More, rows = len(rows)-maxGroup, rows[:maxGroup]
+	for i := range list {
+		if cause, caused := causes[list[i].Fingerprint]; caused {
+			out[byAlert[cause]].addSymptom(&list[i], f.query)
+		}
 	}
-	rows[0].Head = head
-	return rows
+	return out
 }
 
-// at returns the query that demands a place; an empty name demands that the label is absent.
-func (q query) at(cluster, namespace string) query {
-	if cluster != "" {
-		q = q.with("cluster", cluster)
+// rank orders alerts: those that are not silenced first, then by severity, then firing ones
+// before pending ones.
+type rank [3]int
+
+func rankOf(e *episodes.Episode, silenced bool) rank {
+	out := rank{0, severityRank(e.Labels["severity"]), 0}
+	if silenced {
+		out[0] = 1
 	}
-	return q.with("namespace", namespace)
+	if e.State != episodes.StateFiring {
+		out[2] = 1
+	}
+	return out
 }
 
-// regrouped returns the query without groups if it has them, and with them otherwise.
+func (r rank) compare(o rank) int { return slices.Compare(r[:], o[:]) }
+
+// covers reports whether the row of an alert of rank r may contain one of rank o: nobody misses
+// something more severe because of that.
+func (r rank) covers(o rank) bool { return r[0] <= o[0] && r[1] <= o[1] && r[2] <= o[2] }
+
+// rootCauses returns the alert in whose row each symptom of a list is counted. Alerts that have a
+// row of their own have none.
+func rootCauses(list []episodes.Episode, ranks map[episodes.Fingerprint]rank) map[episodes.Fingerprint]episodes.Fingerprint {
+	direct := map[episodes.Fingerprint]episodes.Fingerprint{}
+	for i := range list {
+		e := &list[i]
+		if e.Cause == nil {
+			continue
+		}
+		if r, listed := ranks[e.Cause.Fingerprint]; listed && r.covers(ranks[e.Fingerprint]) {
+			direct[e.Fingerprint] = e.Cause.Fingerprint
+		}
+	}
+	out := map[episodes.Fingerprint]episodes.Fingerprint{}
+	for of, cause := range direct {
+		steps := 0
+		for next, more := direct[cause]; more && steps < maxChain; next, more = direct[cause] {
+			cause = next
+			steps++
+		}
+		if steps < maxChain { // snapshots of different times may form a circle
+			out[of] = cause
+		}
+	}
+	return out
+}
+
+// add counts an alert of the rule of the row.
+func (r *row) add(e *episodes.Episode, silenced bool) {
+	r.Total++
+	r.Lines += e.Count
+	if at := e.ActiveAt(); r.Began.IsZero() || at.Before(r.Began) {
+		r.Began = at
+	}
+	if e.State == episodes.StatePending {
+		r.Pending++
+	}
+	if e.OnHold && open(*e) {
+		r.Held++
+	}
+	if silenced {
+		r.Silenced++
+	}
+	if len(r.Alerts) < maxGroup {
+		r.Alerts = append(r.Alerts, member{*e, silenced})
+	}
+	switch space := e.Labels["namespace"]; {
+	case space == "" || slices.Contains(r.Spaces, space):
+	case len(r.Spaces) == maxSpaces:
+		r.MoreSpaces = true
+	default:
+		r.Spaces = append(r.Spaces, space)
+	}
+}
+
+func (r *row) addSymptom(e *episodes.Episode, q query) {
+	k := slices.IndexFunc(r.Symptoms, func(x symptom) bool { return x.Alert == e.Alert })
+	if k < 0 {
+		k = len(r.Symptoms)
+		r.Symptoms = append(r.Symptoms, symptom{Alert: e.Alert, Severity: e.Labels["severity"], Link: q.with("alertname", e.Alert).link(1)})
+	}
+	r.Symptoms[k].Count++
+}
+
+// Caused counts the symptoms.
+func (r row) Caused() (n int64) {
+	for _, x := range r.Symptoms {
+		n += int64(x.Count)
+	}
+	return n
+}
+
+// More is how many alerts the row does not unfold to.
+func (r row) More() int { return r.Total - len(r.Alerts) }
+
+// regrouped returns the query with a row for each alert if it has one for each rule, and the
+// other way round.
 func (q query) regrouped() query {
 	q.flat = !q.flat
 	return q

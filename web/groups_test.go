@@ -3,6 +3,8 @@ package web
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,52 +16,145 @@ import (
 	"crowsnest/rules"
 )
 
-// rowsOf returns rows with severity, namespace and depth: "critical/a", "warning/b>1".
-func rowsOf(texts ...string) []row {
-	var out []row
+func unsilenced(*episodes.Episode) *Silencing { return nil }
+
+// listOf returns alerts "severity/RULE", where a suffix ? stands for pending, ! for silenced and
+// <N for a symptom of the alert at N.
+func listOf(texts ...string) []episodes.Episode {
+	var out []episodes.Episode
 	for i, text := range texts {
-		text, symptom := strings.CutSuffix(text, ">")
-		severity, namespace, _ := strings.Cut(text, "/")
-		r := row{Episode: episodes.Episode{Fingerprint: episodes.Fingerprint(i), Labels: map[string]string{"severity": severity, "namespace": namespace, "cluster": "c"}}}
-		if symptom {
-			r.Depth = 1
+		text, cause, _ := strings.Cut(text, "<")
+		severity, name, _ := strings.Cut(text, "/")
+		e := episodes.Episode{
+			Fingerprint: episodes.Fingerprint(i), Alert: strings.Trim(name, "?!"), State: episodes.StateFiring, Count: 2,
+			Labels: map[string]string{"severity": severity, "silenced": fmt.Sprint(strings.HasSuffix(name, "!")), "namespace": "n" + cause},
 		}
-		out = append(out, r)
+		if strings.HasSuffix(name, "?") {
+			e.State = episodes.StatePending
+		}
+		if cause != "" {
+			e.Cause = &episodes.Cause{Fingerprint: episodes.Fingerprint(cause[0] - '0')}
+		}
+		out = append(out, e)
 	}
 	return out
 }
 
-func TestGroups(t *testing.T) {
-	f := func(want string, rows ...row) []row {
+// A rule has one row, what is more severe comes first, and nothing that is more severe, more
+// certain or not silenced is counted in the row of its cause.
+func TestFold(t *testing.T) {
+	f := func(want string, flat bool, list ...string) {
 		t.Helper()
-		got, several := byPlace(query{}, rows, true)
 		var parts []string
-		for _, r := range got {
-			if h := r.Head; h != nil {
-				text := h.Name()
-				for _, c := range h.Severities {
-					text += fmt.Sprintf(" %d %s", c.Count, c.Severity)
-				}
-				parts = append(parts, fmt.Sprintf("[%s, %d more]", text, h.More))
+		rows := folder{query: query{}, flat: flat, silenced: func(e *episodes.Episode) *Silencing {
+			if e.Labels["silenced"] == "true" {
+				return &Silencing{}
 			}
-			parts = append(parts, r.Fingerprint.String()[15:])
+			return nil
+		}}.fold(listOf(list...))
+		for _, r := range rows {
+			text := fmt.Sprintf("%s %d", r.Alert, r.Total)
+			for _, n := range []struct {
+				name string
+				n    int
+			}{{"pending", r.Pending}, {"silenced", r.Silenced}, {"more", r.More()}, {"caused", int(r.Caused())}} {
+				if n.n > 0 {
+					text += fmt.Sprintf(" %d %s", n.n, n.name)
+				}
+			}
+			parts = append(parts, text)
 		}
-		require.Equal(t, want, strings.Join(parts, " "))
-		require.Equal(t, strings.Contains(want, "["), several)
-		return got
+		require.Equal(t, want, strings.Join(parts, ", "))
 	}
-	f("")
-	f("0 1", rowsOf("critical/a", "warning/a")...)
-	got := f("[a 1 critical 2 warning, 0 more] 0 1 3 [b 1 warning, 0 more] 2", rowsOf("critical/a", "warning/c>", "warning/b", "warning/a")...)
-	require.True(t, got[0].Grouped)
-	require.False(t, got[1].Grouped, "a symptom elsewhere says where")
-	require.Equal(t, `/?filter=cluster%3D%22c%22+namespace%3D%22a%22`, got[0].Head.Link)
-	f("[without a namespace 1 critical, 0 more] 0 [b 1 warning, 0 more] 1", rowsOf("critical/", "warning/b")...)
-	many := rowsOf("critical/a")
-	for range 13 {
-		many = append(many, rowsOf("warning/b")...)
+	f("", false)
+	many := append(slices.Repeat([]string{"warning/Noisy"}, 1155), "critical/A", "critical/B?", "critical/C")
+	f("A 1, C 1, B 1 1 pending, Noisy 1155 1145 more", false, many...)
+	f("A 1, A 1, B 1", true, "critical/A", "warning/B", "critical/A")
+	f("A 2 1 pending, B 1", false, "critical/A?", "critical/A", "warning/B")
+	f("B 1, A 1 1 silenced", false, "critical/A!", "info/B")
+	f("A 2 1 caused", false, "critical/A", "warning/B<0", "critical/A")
+	f("A 1 2 caused", false, "critical/A", "critical/B<0", "warning/C<1")
+	f("B 1, A 1", false, "warning/A", "critical/B<0")
+	f("B 1, A 1 1 pending", false, "critical/A?", "critical/B<0")
+	f("B 1, A 1 1 silenced", false, "critical/A!", "warning/B<0")
+	f("A 1, B 1", true, "critical/A", "warning/B<0")
+}
+
+// A page of very many alerts has the worst on top, names all of a rule in one row, and is small.
+func TestManyAlerts(t *testing.T) {
+	v := exampleView()
+	example := v.Episodes()[3]
+	v.Episodes = func() (out []episodes.Episode) {
+		for i := range 10_000 {
+			e := example
+			e.Fingerprint, e.Alert, e.State, e.Cause = episodes.Fingerprint(i), fmt.Sprintf("Rule%d", i%400), episodes.StateFiring, nil
+			e.Labels = map[string]string{"alertname": e.Alert, "severity": "warning", "namespace": fmt.Sprint(i), "pod": strings.Repeat("p", 60)}
+			if i == 9_999 {
+				e.Alert, e.Labels["severity"] = "Worst", "critical"
+			}
+			out = append(out, e)
+		}
+		return out
 	}
-	f("[a 1 critical, 0 more] 0 [b 13 warning, 3 more] 0 0 0 0 0 0 0 0 0 0", many...)
+	s := newTestServer(t, v, Options{})
+	body := request(s, "GET", "/").Body.String()
+	require.Less(t, len(body), 512<<10)
+	require.Less(t, strings.Index(body, `<b class="name">Worst`), strings.Index(body, `<b class="name">Rule`))
+	require.Contains(t, body, `<span class="tag many">25 alerts</span>`)
+	require.Contains(t, body, "Rules 1 to 50 of 401")
+	body = request(s, "GET", "/?filter=alertname%3D%22Rule7%22").Body.String()
+	require.Equal(t, 25, strings.Count(body, "<article"))
+}
+
+// Alerts about crowsnest are a banner, whatever the query selects, and no rows.
+func TestAboutCrowsnest(t *testing.T) {
+	v := exampleView()
+	list := v.Episodes
+	v.Episodes = func() []episodes.Episode {
+		return append(list(), episodes.Episode{
+			Fingerprint: 7, Alert: "CrowsnestSourceMissing", State: episodes.StateFiring, StartsAt: now,
+			Labels: map[string]string{"alertname": "CrowsnestSourceMissing", "severity": "warning"}, Annotations: map[string]string{"summary": "Waits for " + hostile},
+		})
+	}
+	s := newTestServer(t, v, Options{})
+	for _, path := range []string{"/", "/?filter=nothing", "/?page=2"} {
+		body := request(s, "GET", path).Body.String()
+		require.Contains(t, body, "About crowsnest:", path)
+		require.Contains(t, body, `<a href="/episodes/0000000000000007">`, path)
+		require.NotContains(t, body, `id="e-0000000000000007"><details`, path)
+		require.NotContains(t, body, "<script>alert", path)
+	}
+}
+
+// A search for a state is one for the state of the alert, unless it is the value of a label.
+func TestSearchForStates(t *testing.T) {
+	s := newTestServer(t, exampleView(), Options{})
+	count := func(filter string) int {
+		return strings.Count(request(s, "GET", "/?filter="+url.QueryEscape(filter)).Body.String(), `<article class="row firing`)
+	}
+	require.NotZero(t, count(""))
+	require.Equal(t, count(""), count("state=firing"))
+	require.Equal(t, count(""), count(`state = "firing"`))
+	require.Zero(t, count("state=resolved"))
+	require.Zero(t, count("state=NotReady"))
+}
+
+// What lost its place is neither firing nor resolved.
+func TestUnwatched(t *testing.T) {
+	v := exampleView()
+	e := v.Episodes()[3]
+	e.State, e.Reason, e.EndsAt, e.Concluded, e.Cause = episodes.StateResolved, episodes.ReasonDisplaced, now.Add(-time.Minute), now, nil
+	v.Episodes = func() []episodes.Episode { return []episodes.Episode{e} }
+	v.Timeline = func(episodes.Fingerprint) (episodes.Timeline, bool) { return episodes.Timeline{Episode: e}, true }
+	s := newTestServer(t, v, Options{})
+	body := request(s, "GET", "/").Body.String()
+	require.Contains(t, body, "<h2>Not watched any more</h2>")
+	require.NotContains(t, body, "Resolved in the last day")
+	require.NotContains(t, body, `class="row resolved`)
+	body = request(s, "GET", "/episodes/"+e.Fingerprint.String()).Body.String()
+	require.Contains(t, body, `<span class="state unwatched">not watched any more</span>`)
+	require.Contains(t, request(s, "GET", "/api/v1/episodes?state=unwatched").Body.String(), `"state":"unwatched","reason":"displaced"`)
+	require.Contains(t, request(s, "GET", "/api/v1/episodes?state=resolved").Body.String(), `"episodes":[]`)
 }
 
 // What ended earlier than the daemon lists is on the page of alerts, once, if the history has it.

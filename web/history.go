@@ -144,6 +144,7 @@ func remembered(x *history.Entry, set *rules.Set, more map[string]string) episod
 	if c := x.Cause; c != nil {
 		e.Cause = &episodes.Cause{Fingerprint: episodes.Fingerprint(c.Fingerprint), Alert: c.Alert, Severity: c.Severity, Labels: c.Labels, StartsAt: c.StartsAt}
 	}
+	e.State = e.Shown()
 	return withExternal(e, more)
 }
 

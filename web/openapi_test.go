@@ -122,7 +122,7 @@ func operations() map[string]operation {
 
 // enums are the values of named types.
 var enums = map[reflect.Type][]any{
-	reflect.TypeFor[episodes.State](): {"pending", "firing", "resolved", "dropped"},
+	reflect.TypeFor[episodes.State](): {"pending", "firing", "resolved", "unwatched", "dropped"},
 	reflect.TypeFor[episodes.Reason](): {
 		episodes.ReasonClear, episodes.ReasonQuiet, episodes.ReasonExpired, episodes.ReasonMuted, episodes.ReasonRemoved,
 		episodes.ReasonIdentity, episodes.ReasonPodDeleted, episodes.ReasonDisplaced,

@@ -31,7 +31,9 @@ type page struct {
 	// Troubles says which receivers and sources are down: alerts may be missing or
 	// undelivered.
 	Troubles []string
-	Data     any
+	// SourceMissing is the page of the alert CrowsnestSourceMissing; "": it is not open.
+	SourceMissing string
+	Data          any
 }
 
 // pages are the templates of the pages, each of which is parsed when it is first shown:
@@ -50,7 +52,7 @@ func parsePage(files func() assets, name string) *template.Template {
 	t := template.New("layout.html").Funcs(template.FuncMap{
 		"ago": agoTime, "since": sinceTime, "when": whenTime, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "host": hostOfLink, "join": strings.Join,
 		"count": text.Digits, "number": number, "health": healthText, "span": span, "asset": func(name string) string { return files().url(name) },
-		"pending": pendingText, "plural": plural, "capital": capital, "state": stateText, "tame": func(text any) string { return tame(fmt.Sprint(text)) }, "lower": strings.ToLower, "breakable": breakable, "yaml": highlightYAML, "hours": silenceSpan,
+		"waiting": waitingText, "lacksSource": lacksSource, "plural": plural, "capital": capital, "code": codeText, "about": func(alert string) string { return strings.TrimPrefix(alert, "Crowsnest") }, "state": stateText, "tame": func(text any) string { return tame(fmt.Sprint(text)) }, "lower": strings.ToLower, "breakable": breakable, "yaml": highlightYAML, "hours": silenceSpan,
 		"weekday": weekday, "int64": func(n int) int64 { return int64(n) },
 		"nest": func(p page, x any) nested { return nested{p, x} },
 	})
@@ -237,11 +239,15 @@ func (s *Server) rulePage(w http.ResponseWriter, r *http.Request) {
 // sortEpisodes orders by state (firing, pending, ended), severity and start, the
 // most severe and newest first.
 func sortEpisodes(eps []episodes.Episode) {
-	state := map[episodes.State]int{episodes.StateFiring: 0, episodes.StatePending: 1, episodes.StateResolved: 2}
+	state := map[episodes.State]int{episodes.StateFiring: 0, episodes.StatePending: 1, episodes.StateUnwatched: 2, episodes.StateResolved: 3}
 	rank := func(e *episodes.Episode) int { return state[e.State]*10 + severityRank(e.Labels["severity"]) }
 	slices.SortStableFunc(eps, func(a, b episodes.Episode) int {
-		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), b.StartsAt.Compare(a.StartsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
+		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), newerFirst(&a, &b))
 	})
+}
+
+func newerFirst(a, b *episodes.Episode) int {
+	return cmp.Or(b.StartsAt.Compare(a.StartsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
 }
 
 // severityRank orders severities, the most severe first.

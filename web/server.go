@@ -49,6 +49,9 @@ type Options struct {
 	// Silence makes a silence in each cluster of Alertmanagers, while Links.Silences is set;
 	// nil: the pages make none.
 	Silence func(context.Context, Silence) []Silenced
+	// Silences returns the silences in force in each cluster of Alertmanagers; nil: none can
+	// be. It is called while somebody looks at the pages, and may take some seconds.
+	Silences func(context.Context) []SilenceList
 	// Pprof serves /debug/pprof.
 	Pprof bool
 	// Registry is served at /metrics.
@@ -71,22 +74,23 @@ type Options struct {
 // Server serves the pages, the API, the metrics and the probes of one daemon.
 // It is safe for concurrent use.
 type Server struct {
-	own     View // without external labels
-	view    View
-	opt     Options
-	gate    *gate
-	pages   pages
-	assets  func() assets
-	feed    *feed
-	samples *samples
-	player  player
-	results testResults
-	silence chan struct{}             // one silence is made at a time
-	inner   *http.ServeMux            // the API for the server itself, without bounds
-	raw     func() []episodes.Episode // without the cost of making lines safe to show
-	handler http.Handler
-	probes  http.Handler
-	routes  []string // patterns of handler
+	own      View // without external labels
+	view     View
+	opt      Options
+	gate     *gate
+	pages    pages
+	assets   func() assets
+	feed     *feed
+	samples  *samples
+	player   player
+	results  testResults
+	silences silences
+	silence  chan struct{}             // one silence is made at a time
+	inner    *http.ServeMux            // the API for the server itself, without bounds
+	raw      func() []episodes.Episode // without the cost of making lines safe to show
+	handler  http.Handler
+	probes   http.Handler
+	routes   []string // patterns of handler
 }
 
 // router is a ServeMux that lists its patterns, for openapi.json.
@@ -121,7 +125,8 @@ func New(view View, opt Options) *Server {
 	s := &Server{
 		own: view, view: labelled(view), opt: opt, gate: newGate(opt.Log), assets: sync.OnceValue(readAssets),
 		feed: newFeed(raw), samples: newSamples(), raw: raw, silence: make(chan struct{}, 1), inner: http.NewServeMux(),
-		player: player{admit: make(chan struct{}, maxPlayers), turn: make(chan struct{}, 1), tests: opt.RunTests},
+		silences: silences{read: opt.Silences},
+		player:   player{admit: make(chan struct{}, maxPlayers), turn: make(chan struct{}, 1), tests: opt.RunTests},
 	}
 	s.pages = newPages(s.assets)
 	probes := newRouter()

@@ -22,9 +22,10 @@ func tame(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// shown returns an episode with its log lines made safe to show; its other texts
-// already are.
+// shown returns an episode in the state for people, with its log lines made safe to show; its
+// other texts already are.
 func shown(e episodes.Episode) episodes.Episode {
+	e.State = e.Shown()
 	e.Line, e.First = e.Line.Map(tame), e.First.Map(tame)
 	cloned := false
 	for _, name := range []string{"line", "first_line"} {

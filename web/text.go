@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"crowsnest/episodes"
 )
 
 // when formats a time for people; "never" for the zero time.
@@ -107,10 +109,25 @@ func capital(s string) string {
 
 // stateText formats a state for people.
 func stateText(s string) string {
-	if s == "held" {
+	switch s {
+	case "held":
 		return "on hold"
+	case string(episodes.StateUnwatched):
+		return "not watched any more"
 	}
 	return s
+}
+
+// codeText returns a text as HTML in which what is between backquotes is code.
+func codeText(text string) template.HTML {
+	var b strings.Builder
+	for i, part := range strings.Split(text, "`") {
+		if part = template.HTMLEscapeString(part); i%2 == 1 {
+			part = "<code>" + part + "</code>"
+		}
+		b.WriteString(part)
+	}
+	return template.HTML(b.String()) //nolint:gosec // its parts are escaped
 }
 
 // number formats a count in at most four characters.

@@ -98,7 +98,7 @@ func present(e episodes.Episode) []Event {
 	case !open(e):
 		return nil
 	case e.OnHold:
-		return []Event{{Kind: kindOnHold, Text: onHoldText(e.WaitsFor), Sources: e.WaitsFor}}
+		return []Event{{Kind: kindOnHold, Text: "on hold: " + waitText(e.Waits), Sources: e.WaitsFor}}
 	case e.Deadline.IsZero():
 		return nil
 	}
@@ -171,11 +171,23 @@ func ReasonText(r episodes.Reason) string {
 	return cmp.Or(text, string(r))
 }
 
-// onHoldText says why absence-based conclusions are on hold.
+// waitText says what a conclusion waits for.
+func waitText(waits []episodes.Wait) string {
+	if len(waits) == 0 {
+		return "the rule is suspended"
+	}
+	var parts []string
+	for _, w := range waits {
+		parts = append(parts, w.String())
+	}
+	return strings.Join(parts, "; ")
+}
+
+// onHoldText says why absence-based conclusions were on hold.
 func onHoldText(sources []string) string {
 	switch len(sources) {
 	case 0:
-		return "on hold: no source reads the streams of this rule"
+		return "on hold: no source reads lines that decide"
 	case 1:
 		return "on hold: no progress from source " + sources[0]
 	}

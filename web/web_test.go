@@ -237,7 +237,7 @@ func TestAPI(t *testing.T) {
 	require.Len(t, f("/api/v1/episodes", 200)["episodes"], 4)
 	require.Len(t, f("/api/v1/episodes?state=resolved", 200)["episodes"], 1)
 	require.Len(t, f("/api/v1/episodes?match[]={namespace=~%22team-.*%22}&filter=severity!=%22info%22", 200)["episodes"], 2)
-	require.Contains(t, f("/api/v1/episodes?state=odd", 400)["error"], "pending, firing, resolved")
+	require.Contains(t, f("/api/v1/episodes?state=odd", 400)["error"], "firing, pending, held, unwatched, resolved")
 	require.Contains(t, f("/api/v1/alerts?filter=%7B%7B", 400)["error"], "write matchers such as")
 	require.Equal(t, "LeaseLost", f("/api/v1/episodes/0000000000000abc", 200)["alert"])
 	f("/api/v1/episodes/0", 404)

@@ -8,7 +8,7 @@ func (s *Server) addDaemonTools() {
 		name: "alerts", title: "Open alerts", rest: "The tool case has more of one alert; crowsnest get episodes -o json prints whole texts.",
 		text: describe("Lists the open alerts of the running crowsnest daemon: known failures of Kubernetes controllers and nodes, found in logs.",
 			"No alerts do not mean that all is well: read verdict and seen. Heartbeats are left out.", data, bounds),
-		choices: map[string][]string{"states": {"pending", "firing", "resolved"}},
+		choices: map[string][]string{"states": {"pending", "firing", "unwatched", "resolved"}},
 	}, s.alerts)
 	add(s, tool{
 		name: "episode", title: "History of one alert", rest: "The tool case has more; crowsnest explain --episode prints whole texts.",

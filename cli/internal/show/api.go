@@ -49,14 +49,19 @@ type episodeList struct{ Episodes []web.Episode }
 // OpenAlerts lists the open alerts in an answer of the endpoint episodes: those of the
 // endpoint alerts, with their fingerprints.
 func OpenAlerts(data []byte, style ListStyle) ([]Table, error) {
-	t := Table{Head: []string{"FINGERPRINT", "ALERT", "STATE", "SEVERITY", "AGE", "SYMPTOM OF", "SUMMARY"}, State: 2, Ended: string(episodes.StateResolved)}
+	t := Table{Head: []string{"FINGERPRINT", "ALERT", "STATE", "SEVERITY", "AGE", "SYMPTOM OF", "SUMMARY"}, State: 2, Ended: "ended", EndedAs: map[string]string{}}
 	if style.Wide {
 		t.Head = append(t.Head, "WHERE", "LINES", "SINCE", "LAST SEEN", "NEWEST LINE")
 	}
 	return decode(data, func(in episodeList) []Table {
 		for _, e := range in.Episodes {
-			if e.Silent || e.State == episodes.StateResolved || e.State == episodes.StateDropped {
+			if e.Silent || e.State != episodes.StateFiring && e.State != episodes.StatePending {
+				t.EndedAs[e.Fingerprint] = string(e.State)
 				continue
+			}
+			summary := e.Annotations["summary"]
+			if summary != "" && e.State == episodes.StatePending {
+				summary = "if it fires: " + summary
 			}
 			cause := ""
 			if e.Cause != nil {
@@ -66,7 +71,7 @@ func OpenAlerts(data []byte, style ListStyle) ([]Table, error) {
 				plain(e.Fingerprint),
 				{Text: e.Alert, Color: bold},
 				stateCell(string(e.State), stateOf(e)), severityCell(e.Labels["severity"]),
-				style.age(e.StartsAt), plain(cmp.Or(cause, "-")), plain(e.Annotations["summary"]),
+				style.age(e.StartsAt), plain(cmp.Or(cause, "-")), plain(summary),
 			}
 			if style.Wide {
 				cells = append(cells, plain(where(e.Labels)), drifting(fmt.Sprint(e.Count)), plain(e.StartsAt.UTC().Format(time.RFC3339)),
@@ -117,10 +122,11 @@ func stateOf(e web.Episode) string {
 	switch {
 	case !e.Held:
 		return string(e.State)
-	case len(e.WaitsFor) == 0:
+	case len(e.Waits) == 0:
 		return string(e.State) + " (on hold)"
 	}
-	return fmt.Sprintf("%s (on hold: %s)", e.State, strings.Join(e.WaitsFor, ", "))
+	first := e.Waits[0]
+	return fmt.Sprintf("%s (on hold: %s)", e.State, episodes.Wait{Part: first.Part, Sources: first.Sources}.Brief())
 }
 
 // Rules lists the answer of the endpoint rules.

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -50,6 +51,8 @@ type Table struct {
 	// Ended is its state then, "" if nothing has to be said.
 	State int
 	Ended string
+	// EndedAs is the state of the rows that have another one then, by key.
+	EndedAs map[string]string
 }
 
 const gap = 2 // between two columns
@@ -156,7 +159,8 @@ func (x *Watched) changes(b *strings.Builder, i int, t Table, style ListStyle) {
 	if t.Ended != "" {
 		for _, r := range sortedRows(x.last[i]) {
 			if _, open := now[r.Key]; !open {
-				r.Cells[t.State] = Cell{Text: t.Ended, Color: green}
+				state := cmp.Or(t.EndedAs[r.Key], t.Ended)
+				r.Cells[t.State] = stateCell(state, state)
 				t.line(b, r.Cells, x.widths[i], style)
 			}
 		}

@@ -27,7 +27,7 @@ func TestListsAreSanitised(t *testing.T) {
 		data string
 	}{
 		{OpenAlerts, `{"episodes":[{"alert":"A` + evil + `","state":"firing","labels":{"pod":"` + evil + `"},"annotations":{"summary":"` + evil + `"},"line":"` + evil + `","cause":{"alert":"` + evil + `"}}]}`},
-		{Episodes, `{"episodes":[{"alert":"A` + evil + `","state":"firing","held":true,"waitsFor":["` + evil + `"],"labels":{"pod":"` + evil + `"},"line":"` + evil + `"}]}`},
+		{Episodes, `{"episodes":[{"alert":"A` + evil + `","state":"firing","held":true,"waits":[{"part":"` + evil + `","sources":["` + evil + `"]}],"labels":{"pod":"` + evil + `"},"line":"` + evil + `"}]}`},
 		{Rules, `{"groups":[{"name":"` + evil + `","rules":[{"name":"` + evil + `","from":"` + evil + `","waits":"` + evil + `"}]}]}`},
 		{Sources, `{"sources":[{"name":"` + evil + `","lastError":"` + evil + `"}],"endpoints":[{"sink":"` + evil + `","lastError":"` + evil + `"}]}`},
 		{UnknownFailures, `{"failures":[{"component":"` + evil + `","pattern":"` + evil + `","labels":{"pod":"` + evil + `"}}]}`},
@@ -40,6 +40,21 @@ func TestListsAreSanitised(t *testing.T) {
 		require.NotContains(t, b.String(), "\x07")
 		require.Contains(t, b.String(), "x")
 	}
+}
+
+// What an alert of a pending failure says is not stated as true, and what left the list has its
+// own state.
+func TestOpenAlerts(t *testing.T) {
+	all, err := OpenAlerts([]byte(`{"episodes":[
+		{"fingerprint":"1","alert":"A","state":"pending","held":true,"waits":[{"part":"clear","streams":"{}"}],"annotations":{"summary":"is down"}},
+		{"fingerprint":"2","alert":"B","state":"unwatched"}]}`), ListStyle{})
+	require.NoError(t, err)
+	var b strings.Builder
+	require.NoError(t, Write(&b, all, ListStyle{}))
+	require.Contains(t, b.String(), "if it fires: is down")
+	require.Contains(t, b.String(), "pending (on hold: no source for clear)")
+	require.Len(t, all[0].Rows, 1)
+	require.Equal(t, "unwatched", all[0].EndedAs["2"])
 }
 
 // A watched list prints a row again if something changed that a person waits for, and the
