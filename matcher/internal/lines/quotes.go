@@ -261,7 +261,7 @@ func headerEnd(b []byte) (end int, klog bool) {
 
 // klogStart reports whether a line begins with a level and a date of klog.
 func klogStart(b []byte) bool {
-	return len(b) > 5 && bytes.IndexByte([]byte("IWEF"), b[0]) >= 0 && digit(b[1]) && digit(b[2]) && digit(b[3]) && digit(b[4]) && b[5] == ' '
+	return len(b) > 5 && b[5] == ' ' && digit(b[1]) && digit(b[2]) && digit(b[3]) && digit(b[4]) && bytes.IndexByte([]byte("IWEF"), b[0]) >= 0
 }
 
 // pairAfterText reports whether a line is a quoted text with pairs or nothing after it.
