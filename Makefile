@@ -228,11 +228,15 @@ release release-check release-snapshot image: export LDFLAGS = $(call ldflags,re
 release release-check release-snapshot image: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
 release release-check release-snapshot image: export COMMIT_DATE := $(shell TZ=UTC0 git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd)
 
+# The pull request to the index of krew is made by hand: RELEASING.md.
+krew = mkdir -p dist/krew && deploy/krew/manifest.sh $(VERSION) dist/checksums.txt > dist/krew/crowsnest.yaml
+
 release-check: release-tools
 	goreleaser check --quiet
 
 release-snapshot: release-check ## build everything that a release contains into dist, unsigned; VERSION=1.2.3
 	timeout 30m goreleaser release --snapshot --clean --skip=sign
+	$(krew)
 
 release-notes: # the section of VERSION in CHANGELOG.md
 	@awk -v want='$(VERSION)' '/^## / {on = $$2 == want; next} on {print; found = 1} END {exit !found}' CHANGELOG.md \
@@ -243,6 +247,7 @@ release: release-check ## publish a release; only the workflow calls it, for a t
 	@grep -q '^module github.com/' go.mod || { echo "the repository has no owner: run make module PATH=github.com/owner/crowsnest" >&2; exit 1; }
 	$(MAKE) -s release-notes > bin/release-notes.md
 	timeout 30m goreleaser release --clean --release-notes bin/release-notes.md
+	$(krew)
 
 # The image for both platforms. IMAGE=registry.example.org/crowsnest pushes it; without
 # IMAGE it becomes an OCI layout in bin/image/layout. BASE=... replaces the base image.
