@@ -208,8 +208,13 @@ func (c Coverage) String() string {
 	return "the log covers " + span(c.Length())
 }
 
-// findings returns what no alert reports, the most telling first.
-func (f *finder) findings(c Coverage) []Finding {
+// excerptShare is the part of all lines that belong to a failure in an excerpt: somebody has cut the
+// log around it.
+const excerptShare = 10
+
+// findings returns what no alert reports, the most telling first. A failure that a log of so many
+// lines shows to be no alert is one only in an excerpt.
+func (f *finder) findings(c Coverage, lines int64) []Finding {
 	if f.session.now.IsZero() {
 		return nil
 	}
@@ -232,7 +237,9 @@ func (f *finder) findings(c Coverage) []Finding {
 		if x.State == episodes.StateFiring {
 			x.State = episodes.StatePending
 		}
-		all = append(all, f.judge(x, c))
+		if x := f.judge(x, c); !x.Decided || x.Doubt == Recovered || x.Episode.Count*excerptShare >= lines {
+			all = append(all, x)
+		}
 	}
 	all = f.fold(all)
 	slices.SortFunc(all, byWeight)
@@ -247,7 +254,7 @@ const evidenceShare = 10
 // a second line, or for its absence, may be what a healthy program says.
 func isEvidence(x *episodes.Episode) bool {
 	r := x.Rule
-	if (r.Sequence || r.Clear != nil) && !matcher.Complains(string(x.Line)) {
+	if (r.Sequence || r.Clear != nil) && !matcher.Complains(string(x.Line)) && !matcher.Complains(string(x.First)) {
 		return false
 	}
 	return x.Count*evidenceShare >= int64(r.Count)

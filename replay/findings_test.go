@@ -77,6 +77,12 @@ func TestFindings(t *testing.T) {
 		find(cri(0, "conflict on b"), cri(5, "conflict on b")), "the rule about every program is named beside the special one")
 	require.Equal(t, []string{`Often too_few 1 ["conflict on b"] ["Keeps"]: alerts at 3 lines within 1 minute; seen once`},
 		find(cri(0, "conflict on b"), cri(90, "other")))
+	var long []string
+	for i := range 100 {
+		long = append(long, cri(i, "other"))
+	}
+	require.Equal(t, []string{`Keeps too_short 1 ["conflict"] []: alerts if it lasts 10 minutes; the log covers 1 minute 39 seconds`},
+		find(append([]string{cri(0, "conflict on b")}, long...)...), "a log that is long enough decides that a few lines are no alert")
 	require.Empty(t, find(cri(0, "conflict on b"), cri(1, "conflict on b"), cri(2, "conflict on b")), "an alert stands for the general rule too")
 	require.Equal(t, []string{"Steps waiting 1 [\"backend failed\"] []: waits, within 5 minutes, for line 2 of 2: `moved to another`"},
 		find(cri(0, "the backend failed")))
@@ -110,5 +116,5 @@ func TestFinderForgetsAlerts(t *testing.T) {
 	for _, x := range f.found {
 		f.fired(&x)
 	}
-	require.Empty(t, f.findings(Coverage{}))
+	require.Empty(t, f.findings(Coverage{}, 1))
 }

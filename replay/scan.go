@@ -533,7 +533,7 @@ func (sc *scanner) findFindings() {
 	if sc.finder == nil {
 		return
 	}
-	sc.report.Findings = sc.finder.findings(sc.report.Covered)
+	sc.report.Findings = sc.finder.findings(sc.report.Covered, sc.report.Lines)
 	sc.report.FindingsOmitted = sc.finder.omitted
 }
 
