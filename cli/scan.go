@@ -187,8 +187,9 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, labe
 	report := result.Report
 	progress.end()
 	account.Count(report.Outcomes)
-	if err := checkRead(report.Lines, f.output.value, errors.Join(findErr, readErr)); err != nil {
+	if err := checkRead(report.Lines, f.output.value, errors.Join(findErr, readErr, cluster.failed())); err != nil {
 		c.reportSkipped(account)
+		cluster.report(c)
 		return err
 	}
 	var writeErr error
@@ -212,10 +213,9 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, labe
 			fmt.Fprintln(c.err, account.Summary())
 		}
 	}
-	if err := errors.Join(findErr, readErr, cluster.failed()); err != nil {
-		return err
+	if err = errors.Join(findErr, readErr, cluster.failed()); err == nil {
+		err = c.conclude(report, account, f.exitCode)
 	}
-	err = c.conclude(report, account, f.exitCode)
 	if sentence := found.Sentence(); f.output.value == "text" && !f.hits && sentence != "" {
 		fmt.Fprintln(c.err, sentence)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,8 +27,8 @@ states of objects. It reads the namespaces of the infrastructure and those where
 component runs that a rule is about; -n and -A select others. It writes nothing to
 the cluster and reads no Secrets. The clock stops at the time of reading: a failure
 that must last is certain only if it has lasted. What may not be read or is not there
-is listed as "not seen", with the rule that a role needs. States are those of now,
-also with --until.`
+is listed as "not seen", with the rule that a role needs. With --until there are no
+states of objects: the API has only those of now.`
 
 // clusterFlags select what is read from a running cluster.
 type clusterFlags struct {
@@ -129,14 +130,17 @@ func (c *cli) fromCluster(ctx context.Context, f clusterFlags, set *rules.Set, f
 	if err != nil {
 		return nil, err
 	}
-	in.title = "cluster " + place.Context
+	in.title = strings.TrimSpace("cluster " + place.Context)
 	if err := os.Mkdir(in.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create a temporary folder: %w", err)
 	}
 	read := &cluster.Progress{}
 	progress := c.startProgress("reading "+redact.Sanitise(in.title), func() (float64, string) {
 		logs, all := read.Logs.Load(), read.AllLogs.Load()
-		return float64(logs) / float64(max(all, 1)), fmt.Sprintf("%d of %d logs, %s", logs, all, bytesText(read.Bytes.Load()))
+		if all == 0 {
+			return 0, "pods and objects"
+		}
+		return float64(logs) / float64(all), fmt.Sprintf("%d of %d logs, %s", logs, all, bytesText(read.Bytes.Load()))
 	})
 	defer progress.end()
 	in.Snapshot, err = cluster.Download(ctx, cluster.Config{

@@ -32,7 +32,8 @@ type Config struct {
 	Set        *rules.Set
 	// Home is a namespace that the person may read probably.
 	Home string
-	// Since and Until limit the times of lines and Events; a zero Until does not.
+	// Since and Until limit the times of lines and Events. With Until, which may be zero,
+	// states of objects are not read: they are those of now.
 	Since, Until time.Time
 	Now          time.Time
 	// MaxBytes bounds the logs together.

@@ -178,6 +178,28 @@ func TestDownload(t *testing.T) {
 	require.Equal(t, "cluster", s.Name(s.dir))
 }
 
+// A range that ends earlier has neither later lines nor states, which are those of now.
+func TestUntil(t *testing.T) {
+	a := &api{pods: []string{"kube-system/a"}, answer: func(string, url.Values) (int, io.ReadCloser) {
+		return 200, text(stamp + "one\n" + strings.Replace(stamp, "15:59", "16:00", 1) + "later\n" + stamp + "after it\n")
+	}}
+	s, files, err := a.download(t, func(c *Config) { c.Until = now })
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"pods/kube-system_a_u/c/0.log": "2026-11-20T15:59:00.5Z stdout F one\n"}, files)
+	require.Equal(t, "states of objects: the cluster has those of now, and the range ends before false", unseenIn(s))
+}
+
+// A disk that takes nothing more ends the reading.
+func TestNoSpace(t *testing.T) {
+	a := &api{pods: []string{"a/x", "a/y"}, answer: func(string, url.Values) (int, io.ReadCloser) { return 200, text(stamp + "one\n") }}
+	s, _, err := a.download(t, func(c *Config) {
+		require.NoError(t, os.WriteFile(filepath.Join(c.Dir, "pods"), nil, 0o600))
+	})
+	require.NoError(t, err)
+	require.ErrorContains(t, s.Err, "not a directory; set TMPDIR to a folder with more space, or lower --max-bytes")
+	require.Equal(t, "logs of a/x/c, a/y/c: reading had ended before true", unseenIn(s))
+}
+
 // What cannot be read is named with the reason, and everything else is read.
 func TestLogsThatCannotBeRead(t *testing.T) {
 	ok := func() (int, io.ReadCloser) { return 200, text(stamp + "fine\n") }

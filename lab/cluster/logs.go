@@ -83,6 +83,10 @@ func (d *download) addLogs(c kubernetes.Recorded) {
 			return
 		}
 	}
+	if c.Labels["app"] == "crowsnest" {
+		d.unseen.add("logs of", c.Namespace+"/"+c.Pod+"/"+c.Container, "crowsnest repeats lines of others in its own", "")
+		return
+	}
 	if c.Previous && (c.Ended.IsZero() || c.Ended.After(d.Since)) {
 		d.logs = append(d.logs, &podLog{Recorded: c, previous: true})
 	}

@@ -72,8 +72,13 @@ func waitOf(err error, try int) time.Duration {
 
 // readObjects writes the Events, and the objects of the kinds that the source objects reads.
 func (d *download) readObjects(ctx context.Context) {
-	names := append([]string{eventsName}, objects.DefaultKinds()...)
-	names = slices.DeleteFunc(names, func(name string) bool { return name == "pods" })
+	names := []string{eventsName}
+	if d.Until.IsZero() {
+		names = append(names, objects.DefaultKinds()...)
+		names = slices.DeleteFunc(names, func(name string) bool { return name == "pods" })
+	} else {
+		d.unseen.add("states of objects", "", "the cluster has those of now, and the range ends before", "")
+	}
 	each(len(names), func(i int) {
 		of, err := objects.Resource{Path: "/api/v1/events", APIVersion: "v1", Kind: "Event", Namespaced: true}, error(nil)
 		if names[i] != eventsName {

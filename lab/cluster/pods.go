@@ -41,6 +41,9 @@ func (d *download) findPods(ctx context.Context) error {
 	if p.bad > 0 {
 		d.unseen.failed("pods", "", fmt.Sprintf("%d cannot be read", p.bad))
 	}
+	if !d.Until.IsZero() {
+		return nil
+	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
