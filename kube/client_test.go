@@ -216,3 +216,21 @@ func TestKubeconfigOfPerson(t *testing.T) {
 	f("", Place{}, "", "there is no kubeconfig in "+absent, absent)
 	f("", Place{}, "", "read kubeconfig "+write("broken", "{"), filepath.Join(dir, "broken"))
 }
+
+// A program that a kubeconfig names provides the credentials, as on managed clusters.
+func TestCredentialProgram(t *testing.T) {
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `{"token":%q}`, r.Header.Get("Authorization"))
+	}))
+	defer srv.Close()
+	path := filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"c",
+"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"clusters":[{"name":"c","cluster":{"server":%q,"insecure-skip-tls-verify":true}}],
+"users":[{"name":"u","user":{"exec":{"apiVersion":"client.authentication.k8s.io/v1","interactiveMode":"Never","command":"sh","args":["-c",
+"echo '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"made\"}}'"]}}}]}`, srv.URL), 0o600))
+	c := New(Options{Files: []string{path}})
+	defer c.Close()
+	var got struct{ Token string }
+	require.NoError(t, c.Get(context.Background(), "/x", nil, &got))
+	require.Equal(t, "Bearer made", got.Token)
+}

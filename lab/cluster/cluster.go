@@ -111,6 +111,7 @@ func Download(ctx context.Context, cfg Config) (*Snapshot, error) {
 	}
 	d.readObjects(ctx)
 	d.readLogs(ctx)
+	d.unseen.add("journals of nodes", "", "the API does not have them; scan the journal of a node, or run agents", "")
 	s := &Snapshot{
 		Namespaces: slices.Sorted(maps.Keys(d.selected)), NotSeen: d.unseen.all(), Err: context.Cause(ctx),
 		dir: d.Dir, title: d.Title, labels: map[string]matcher.Labels{},

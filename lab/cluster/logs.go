@@ -87,7 +87,10 @@ func (d *download) addLogs(c kubernetes.Recorded) {
 		d.unseen.add("logs of", c.Namespace+"/"+c.Pod+"/"+c.Container, "crowsnest repeats lines of others in its own", "")
 		return
 	}
-	if c.Previous && (c.Ended.IsZero() || c.Ended.After(d.Since)) {
+	if c.Previous && c.Ended.After(d.Since) {
+		if c.Restarts > 1 && c.Began.After(d.Since) {
+			d.unseen.add("logs of older instances of", c.Namespace+"/"+c.Pod+"/"+c.Container, "the API has those of the newest two", "")
+		}
 		d.logs = append(d.logs, &podLog{Recorded: c, previous: true})
 	}
 	if c.Log {

@@ -89,6 +89,7 @@ type container struct {
 	started  time.Time // the newest instance; whole seconds, by the node's clock
 	finished time.Time // the newest instance, if it terminated
 	before   time.Time // when the previous instance terminated; zero: unknown
+	earlier  time.Time // when it started
 }
 
 // key is unique across all containers over time.
@@ -135,7 +136,7 @@ func (p *pod) containers() []container {
 func (c *container) read(st *status) {
 	c.restarts = st.Restarts
 	if t := st.Last.Terminated; t != nil {
-		c.before = t.Finished
+		c.before, c.earlier = t.Finished, t.Started
 	}
 	switch s := st.State; {
 	case s.Running != nil:

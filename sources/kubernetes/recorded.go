@@ -20,9 +20,9 @@ type Recorded struct {
 	// Restarts is the number of the newest instance, from 0.
 	Restarts int
 	// Log means that there is an instance, and Previous that there was one before it,
-	// which ended at Ended; zero: nobody knows when.
+	// which began and ended at these times.
 	Log, Previous bool
-	Ended         time.Time
+	Began, Ended  time.Time
 }
 
 // ReadPod returns the containers of a pod as the API returns it.
@@ -35,7 +35,7 @@ func ReadPod(in json.RawMessage) ([]Recorded, error) {
 	for _, c := range p.containers() {
 		out = append(out, Recorded{
 			Namespace: c.pod.namespace, Pod: c.pod.name, UID: c.pod.uid, Container: c.name, Node: c.node, Labels: c.labels,
-			Restarts: c.restarts, Log: c.phase != waiting, Previous: !c.before.IsZero(), Ended: c.before,
+			Restarts: c.restarts, Log: c.phase != waiting, Previous: !c.before.IsZero(), Began: c.earlier, Ended: c.before,
 		})
 	}
 	return out, nil
