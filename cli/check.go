@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
 
 	"crowsnest/cli/internal/findings"
 	"crowsnest/cli/internal/show"
-	"crowsnest/daemon/component"
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/loader"
 	"crowsnest/internal/text"
@@ -69,7 +69,7 @@ func (c *cli) checkRules(f checkFlags, args []string) error {
 		if err != nil {
 			return err
 		}
-		problems = slices.Concat(problems, untested, replay.UnknownLabels(set.Rules, component.Labelled()))
+		problems = slices.Concat(problems, untested, replay.UnknownLabels(set.Rules, rules.StreamLabels))
 	}
 	problems.Sort()
 	if err := writeProblems(c.out, f.output.value, problems); err != nil {
@@ -82,6 +82,7 @@ func (c *cli) checkRules(f checkFlags, args []string) error {
 			n = len(set.Rules)
 		}
 		fmt.Fprintf(c.err, "%s, %s: %s, %s\n", text.Plural(int64(len(docs)), "file"), text.Plural(int64(n), "rule"), text.Plural(int64(errs), "error"), text.Plural(int64(warns), "warning"))
+		fmt.Fprint(c.err, silentText(set))
 	}
 	switch {
 	case errs > 0, f.strict && warns > 0:
@@ -90,6 +91,24 @@ func (c *cli) checkRules(f checkFlags, args []string) error {
 		return exitCode(exitLint)
 	}
 	return nil
+}
+
+// silentText says how long the alerts of rules for lines that stop fire; "" if there are none.
+// set may be nil.
+func silentText(set *rules.Set) string {
+	if set == nil {
+		return ""
+	}
+	var all []string
+	for _, r := range set.Rules {
+		if r.Silent > 0 {
+			all = append(all, fmt.Sprintf("%s (%s)", r.Alert, model.Duration(r.Expire)))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "rules with `silent` fire until the line returns, at most for `expire`: " + strings.Join(all, ", ") + "\n"
 }
 
 func newCheckConfig(c *cli) *cobra.Command {

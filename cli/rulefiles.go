@@ -92,10 +92,19 @@ type shippedFiles func() ([]rules.File, error)
 
 func withoutTests() ([]rules.File, error) { return loader.ShippedWithoutTests(), nil }
 
-// loadRules loads the packs and overrides at paths.
+// loadRules loads the packs and overrides at paths, and warns about names that nothing has.
 func (c *cli) loadRules(paths []string, shipped shippedFiles) (*rules.Set, error) {
 	files, problems := c.readRules(paths, shipped)
-	return buildRules(files, problems)
+	set, err := buildRules(files, problems)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range set.Warnings {
+		if w.Check == "unknown-name" { // the result would be wrong without a sign of it
+			fmt.Fprintln(c.err, w.String())
+		}
+	}
+	return set, nil
 }
 
 // buildRules loads files. The error has the problems, and those of reading the files.

@@ -16,7 +16,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/spf13/cobra"
 
-	"crowsnest/daemon/component"
 	"crowsnest/daemon/loader"
 	"crowsnest/internal/text"
 	"crowsnest/lab/inputs"
@@ -153,7 +152,7 @@ func (w *packWatch) show(ctx context.Context, files []rules.File, problems rules
 		if err != nil {
 			return err
 		}
-		problems = slices.Concat(problems, untested, replay.UnknownLabels(set.Rules, component.Labelled()))
+		problems = slices.Concat(problems, untested, replay.UnknownLabels(set.Rules, rules.StreamLabels))
 		if report, err = w.test(ctx, set, docs); err != nil {
 			return err
 		}

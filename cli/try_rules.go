@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"crowsnest/daemon/component"
 	"crowsnest/daemon/loader"
 	"crowsnest/importer"
 	"crowsnest/replay"
@@ -26,7 +25,7 @@ func tryRules(pack []byte) (importer.Trial, error) {
 		if err != nil {
 			return trial, err
 		}
-		problems = slices.Concat(problems, untested, replay.UnknownLabels(set.Rules, component.Labelled()))
+		problems = slices.Concat(problems, untested, replay.UnknownLabels(set.Rules, rules.StreamLabels))
 	}
 	alerts := alertLines(pack)
 	for _, p := range problems {

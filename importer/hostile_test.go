@@ -39,7 +39,7 @@ func TestHostileFiles(t *testing.T) {
 		"deep":           {CRE, "rules: " + strings.Repeat("[", 500) + strings.Repeat("]", 500), "", 0},
 		"other":          {CRE, "groups: []\n", "no `rules`", 1},
 		"list":           {CRE, "- a\n", "where a mapping", 1},
-		"not json":       {NPD, "{\"plugin\": \"kmsg\",\n\t\"rules\": [}", "not YAML", 1},
+		"not json":       {NPD, "{\"plugin\": \"kmsg\",\n\t\"rules\": [}", "not YAML", 2},
 		"no rules":       {NPD, `{"plugin": "kmsg", "rules": []}`, "has no rule", 1},
 		"object":         {Loki, "kind: PrometheusRule\n", "prometheus-logql", 1},
 		"groups":         {PrometheusLogQL, "groups: []\n", "import it as loki", 1},

@@ -77,12 +77,16 @@ func (c *compiler) setDefaults() {
 	r := c.rule
 	setDefault(&r.Count, 1, c.Keys.Has("count"))
 	setDefault(&r.Limit, defaultLimit, c.Keys.Has("limit"))
-	if !c.Keys.Has("clear") && !c.Keys.Has("silent") {
-		setDefault(&r.KeepFiringFor, DefaultKeepFiringFor, c.Keys.Has("keep_firing_for"))
-		r.Expire = 0
-	} else {
+	switch {
+	case c.Keys.Has("silent"):
+		setDefault(&r.Expire, DefaultSilentExpire, c.Keys.Has("expire"))
+		r.KeepFiringFor = 0
+	case c.Keys.Has("clear"):
 		setDefault(&r.Expire, DefaultExpire, c.Keys.Has("expire"))
 		r.KeepFiringFor = 0
+	default:
+		setDefault(&r.KeepFiringFor, DefaultKeepFiringFor, c.Keys.Has("keep_firing_for"))
+		r.Expire = 0
 	}
 	if r.Mode == "" {
 		r.Mode = ModeOn

@@ -30,6 +30,7 @@ func (l *linter) lint() {
 	l.lintNever()
 	l.lintSteps()
 	l.lintCost()
+	l.lintNames()
 }
 
 // lintWindow checks count and within.

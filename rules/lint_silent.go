@@ -28,7 +28,14 @@ func (l *linter) lintSilent() {
 		}
 		l.errorAt(at, "no-effect", fmt.Sprintf("`%s` has no effect with `silent`: %s", x.key, x.reason), fix)
 	}
-	if l.Keys.Good("expire") && l.Expire == 0 {
+	if !l.Keys.Good("expire") {
+		return
+	}
+	switch {
+	case l.Expire == 0:
 		l.errorAt(l.Keys.Value("expire"), "never", "`expire` is 0: the alert ends at the moment at which it starts", "make `expire` longer")
+	case l.Expire < l.Silent:
+		l.warnAt(l.Keys.Value("expire"), "silent-expire", fmt.Sprintf("the alert ends after %s, while the line is still missing: `expire` is shorter than `silent` (%s)", duration(l.Expire), duration(l.Silent)),
+			"remove `expire`, so that the alert fires until the line returns, at most "+duration(DefaultSilentExpire))
 	}
 }

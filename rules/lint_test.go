@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -41,7 +42,7 @@ func check(t *testing.T, text string) string {
 func TestLint(t *testing.T) {
 	f := func(more, want string) {
 		t.Helper()
-		base := "- alert: A\n  from: '{c=\"x\"}'\n  match: some text\n  by: [ns]\n  severity: warning\n"
+		base := "- alert: A\n  from: '{c=\"x\", ns!=\"y\"}'\n  match: some text\n  by: [ns]\n  severity: warning\n"
 		require.Equal(t, want, check(t, pack(base+more)), "%s", more)
 	}
 	f("", "")
@@ -305,7 +306,11 @@ func TestLintWhole(t *testing.T) {
 	// The key.
 	by := func(by, match, want string) {
 		t.Helper()
-		r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  by: "+by+"\n  match: "+match+"\n", want)
+		from := `{c="x"`
+		for _, name := range regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`).FindAllString(by, -1) {
+			from += ", " + name + `!="y"`
+		}
+		r("- alert: A\n  from: '"+from+"}'\n  severity: info\n  by: "+by+"\n  match: "+match+"\n", want)
 	}
 	by("[pod]", "abcd", "6 pod-without-clear?")
 	by("pod", "abcd", "6 wrong-type")
@@ -338,7 +343,7 @@ func TestLintWhole(t *testing.T) {
 	// Captures of the key.
 	key := func(rest, want string) {
 		t.Helper()
-		r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  by: [g]\n"+rest, want)
+		r("- alert: A\n  from: '{c=\"x\", g!=\"y\"}'\n  severity: info\n  by: [g]\n"+rest, want)
 	}
 	key("  match: {regex: 'abcd (?P<g>x)'}\n  clear: efgh\n", "8 key-not-captured")
 	key("  match: {regex: 'abcd (?P<g>x)'}\n  clear: {contains: efgh, same: []}\n", "")
@@ -357,8 +362,8 @@ func TestLintWhole(t *testing.T) {
 	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  within: 1m\n  sequence: [abcd]\n", "7 short-sequence?")
 	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  within: 1m\n  sequence: [abcd, efgh]\n  count: 2\n", "8 no-effect")
 	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  within: 1m\n  sequence: [abcd, efgh]\n  distinct: x\n", "8 no-effect")
-	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  within: 1m\n  sequence:\n  - {contains: abcd, differs: [x]}\n  - efgh\n", "8 no-effect")
-	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  within: 1m\n  by: [x]\n  sequence:\n  - abcd\n  - {contains: efgh, differs: [x]}\n", "10 never")
+	r("- alert: A\n  from: '{c=\"x\", x!=\"y\"}'\n  severity: info\n  within: 1m\n  sequence:\n  - {contains: abcd, differs: [x]}\n  - efgh\n", "8 no-effect")
+	r("- alert: A\n  from: '{c=\"x\", x!=\"y\"}'\n  severity: info\n  within: 1m\n  by: [x]\n  sequence:\n  - abcd\n  - {contains: efgh, differs: [x]}\n", "10 never")
 	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  within: 1m\n  sequence:\n  - abcd\n  - {contains: efgh, same: [x]}\n", "9 unknown-key")
 	// Cost.
 	r("- alert: A\n  from: '{c=\"x\"}'\n  severity: info\n  match: {regex: '[\\pL]{1,900}z'}\n", "6 no-literal?, 6 too-costly")

@@ -16,7 +16,10 @@ import (
 const (
 	DefaultKeepFiringFor = 15 * time.Minute
 	DefaultExpire        = 24 * time.Hour
-	defaultLimit         = 100
+	// DefaultSilentExpire is the default of `expire` with `silent`: what is missing stays missing
+	// until it returns, so only a key that nobody expects any more should reach it.
+	DefaultSilentExpire = 30 * 24 * time.Hour
+	defaultLimit        = 100
 	// Lateness is how far the watermark of files and of the Kubernetes API stays
 	// behind the time up to which all their lines have been read. The lint compares
 	// durations with it.

@@ -218,19 +218,16 @@ func (v *valueScan) bracketed(at int) int {
 
 // plain skips text without quotes in brackets.
 func (v *valueScan) plain(at int) int {
-	text := v.s.lineFrom(at)
-	end := strings.IndexAny(text, ",[]{}")
-	if end < 0 {
-		end = len(text)
+	end := at + 1
+	for data := v.s.data; end < len(data) && bytes.IndexByte([]byte(",[]{}\n"), data[end]) < 0; end++ {
+		if data[end] == ':' && end+1 < len(data) && data[end+1] == ' ' {
+			return end // it ends a key
+		}
 	}
-	if colon := strings.Index(text[:end], ": "); colon >= 0 {
-		// The first colon ends a key; a second one is in its value.
-		return at + colon
+	if text := v.s.data[at:end]; bytes.IndexByte([]byte("@`%|>"), text[0]) >= 0 {
+		v.found = &mistake{at, fmt.Sprintf("a value cannot start with %c", text[0]), "quote it: " + quote(string(bytes.TrimSpace(text)))}
 	}
-	if strings.ContainsRune("@`%|>", rune(text[0])) {
-		v.found = &mistake{at, fmt.Sprintf("a value cannot start with %c", text[0]), "quote it: " + quote(strings.TrimRight(text[:end], " "))}
-	}
-	return at + max(end, 1)
+	return end
 }
 
 // indent returns how many spaces begin a line.
