@@ -107,22 +107,12 @@ func annotation(r *rules.Rule, name string) string {
 	return ""
 }
 
-// action matches a part of a template that only inserts a value.
-var action = lazyre.New(`\{\{-?\s*\$(?:labels|vars)?\.?(\w+)\s*-?\}\}`)
-
 // plain returns a template as readable text, with the names of values in italics.
 func plain(t *rules.Template) string {
 	if t == nil {
 		return ""
 	}
-	source := t.Source()
-	var b strings.Builder
-	at := 0
-	for _, m := range action.FindAllStringSubmatchIndex(source, -1) {
-		b.WriteString(escape(source[at:m[0]]) + "*" + source[m[2]:m[3]] + "*")
-		at = m[1]
-	}
-	return b.String() + escape(source[at:])
+	return t.Words(func(name string) string { return "*" + name + "*" }, escape)
 }
 
 // escape escapes markup of Markdown and HTML.
@@ -133,9 +123,7 @@ func escape(s string) string {
 // pasted returns a template as a command, with the names of values in capitals, as
 // in usage texts.
 func pasted(t *rules.Template) string {
-	return action.ReplaceAllStringFunc(t.Source(), func(a string) string {
-		return strings.ToUpper(action.FindStringSubmatch(a)[1])
-	})
+	return t.Words(strings.ToUpper, func(text string) string { return text })
 }
 
 func impact(r *rules.Rule) string {

@@ -108,6 +108,7 @@ func TestPages(t *testing.T) {
 			require.Contains(t, pages, filepath.ToSlash(filepath.Join(filepath.Dir(name), m[1])), name)
 		}
 		require.NotContains(t, page, "\n\n\n", name)
+		require.NotContains(t, page, "{{", name)
 	}
 	for _, r := range set.Rules {
 		for _, part := range []string{"## Meaning\n", "## Impact\n", "## Diagnosis\n", "## Mitigation\n", "Lines that raise it", "It stays silent"} {

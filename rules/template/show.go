@@ -49,9 +49,19 @@ type shown struct {
 	w       *boundedWriter
 	neutral func(string) string
 	unsafe  *[]unsafeValue
-	hosts   bool // a value is in the host of a URL
-	end     int  // end of the last value in the output
-	loose   bool // the last value was not strict
+	hosts   bool     // a value is in the host of a URL
+	end     int      // end of the last value in the output
+	loose   bool     // the last value was not strict
+	missing []string // names of the values that a text lacks, in order
+}
+
+// Gap returns what the output shows for a condition that adds nothing.
+func (s *shown) Gap() string {
+	if s.use != useText {
+		return ""
+	}
+	s.missing = append(s.missing, "")
+	return missing
 }
 
 // unsafeValue is a value that a step does not show.
@@ -68,6 +78,10 @@ func (s *shown) Put(name string, value any) string {
 		_, host := link(s.w.buf.Bytes())
 		s.hosts = s.hosts || host
 		return string(shell.Mark)
+	}
+	if inside, _ := link(s.w.buf.Bytes()); s.use == useText && text == "" && !inside {
+		s.missing = append(s.missing, name)
+		return missing
 	}
 	out := s.place(name, text)
 	if adjacent := s.end > 0 && s.end == s.w.buf.Len(); adjacent && (s.loose || !Strict(text)) {
@@ -161,6 +175,12 @@ func show(l *parse.ListNode) {
 			}
 		case *parse.IfNode:
 			show(n.List)
+			if n.ElseList == nil {
+				gap := &parse.VariableNode{NodeType: parse.NodeVariable, Pos: n.Pos, Ident: []string{"$show", "Gap"}}
+				pipe := &parse.PipeNode{NodeType: parse.NodePipe, Pos: n.Pos, Cmds: []*parse.CommandNode{{NodeType: parse.NodeCommand, Pos: n.Pos, Args: []parse.Node{gap}}}}
+				n.ElseList = &parse.ListNode{NodeType: parse.NodeList, Pos: n.Pos, Nodes: []parse.Node{&parse.ActionNode{NodeType: parse.NodeAction, Pos: n.Pos, Pipe: pipe}}}
+				continue
+			}
 			show(n.ElseList)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"text/template"
+	"unicode"
 	"unicode/utf8"
 
 	"crowsnest/internal/text"
@@ -93,7 +94,9 @@ func (t *Template) Execute(d Data) (out string, ok bool) {
 // ExecuteText renders the template for people. It passes values through neutral,
 // which must make them harmless. In a URL of the template, it percent-encodes a
 // value that Strict accepts and replaces any other value by its name in upper
-// case. No value becomes a host.
+// case. No value becomes a host. Where a value is missing, the text says what its name says,
+// such as "a pod", or omits it, with the brackets and quotes around it; a template that
+// consists of values has "" there.
 func (t *Template) ExecuteText(d Data, neutral func(string) string) (out string, ok bool) {
 	return t.execute(d, &shown{use: useText, neutral: neutral})
 }
@@ -130,7 +133,21 @@ func (t *Template) execute(d Data, s *shown) (out string, ok bool) {
 		}
 		return truncateOutput(out), false
 	}
-	return truncateOutput(w.buf.String()), true
+	out = truncateOutput(w.buf.String())
+	switch {
+	case len(s.missing) == 0:
+	case t.hasWords():
+		out = withoutMissing(out, s.missing)
+	default: // it consists of values, such as namespace/name
+		out = strings.ReplaceAll(out, missing, "")
+	}
+	return out, true
+}
+
+// hasWords reports whether the template has text of its own, beside values.
+func (t *Template) hasWords() bool {
+	own := t.Words(func(string) string { return "" }, func(text string) string { return text })
+	return strings.ContainsFunc(own, unicode.IsLetter)
 }
 
 // executable returns the template compiled.

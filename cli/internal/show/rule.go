@@ -9,10 +9,12 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/prometheus/common/model"
+
 	"crowsnest/rules"
 )
 
-// Rule writes a rule for people.
+// Rule writes a rule for people, and its text without the keys that the lines above it have.
 func Rule(w io.Writer, r *rules.Rule) error {
 	var b strings.Builder
 	field := func(name, value string) {
@@ -30,7 +32,7 @@ func Rule(w io.Writer, r *rules.Rule) error {
 	}
 	field("alert per", strings.Join(r.By, ", "))
 	for _, a := range r.Annotations {
-		field(a.Name, a.Template.Source())
+		field(a.Name, inWords(a.Template))
 	}
 	if r.Silent > 0 {
 		field("fires", fmt.Sprintf("when a key that was seen had no matching line for %s", r.Silent))
@@ -40,11 +42,11 @@ func Rule(w io.Writer, r *rules.Rule) error {
 		field("symptom of", r.Causes[i].Alert+" "+r.Causes[i].Text())
 	}
 	if r.Remediation.Summary != nil {
-		field("what to do", r.Remediation.Summary.Source())
+		field("what to do", inWords(r.Remediation.Summary))
 	}
 	for i, s := range r.Remediation.Steps {
 		field("", "")
-		field(fmt.Sprintf("  %d.", i+1), s.Source())
+		field(fmt.Sprintf("  %d.", i+1), inWords(s))
 	}
 	field("runbook", r.Remediation.RunbookURL)
 	for _, a := range r.Remediation.Affects {
@@ -57,35 +59,57 @@ func Rule(w io.Writer, r *rules.Rule) error {
 		}
 		field("affects", text)
 	}
-	fmt.Fprintf(&b, "\n%s\n", strings.TrimRight(r.Source, "\n"))
+	fmt.Fprintf(&b, "\n%s\n", strings.TrimRight(withoutTexts(r.Source), "\n"))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
+// withoutTexts removes annotations and remediation from the text of a rule. In brackets they
+// stay.
+func withoutTexts(source string) string {
+	var b strings.Builder
+	omit := false
+	for line := range strings.Lines(source) {
+		bare := strings.TrimLeft(line, " ")
+		if indent := len(line) - len(bare); indent <= 2 && !strings.HasPrefix(bare, "\n") && !(omit && strings.HasPrefix(bare, "#")) {
+			omit = strings.HasPrefix(bare, "annotations:") || strings.HasPrefix(bare, "remediation:")
+		}
+		if !omit {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// inWords returns a template with the names of values in capitals.
+func inWords(t *rules.Template) string {
+	return t.Words(strings.ToUpper, func(text string) string { return text })
+}
+
 func resolvesText(r *rules.Rule) string {
 	if r.Silent > 0 {
-		return fmt.Sprintf("with the next matching line, at the latest %s after the alert starts", r.Expire)
+		return fmt.Sprintf("with the next matching line, at the latest %s after the alert starts", model.Duration(r.Expire))
 	}
 	if r.Clear != nil {
-		return fmt.Sprintf("when a line reports the recovery, at the latest %s after the last matching line", r.Expire)
+		return fmt.Sprintf("when a line reports the recovery, at the latest %s after the last matching line", model.Duration(r.Expire))
 	}
-	return fmt.Sprintf("%s after the last matching line", r.KeepFiringFor)
+	return fmt.Sprintf("%s after the last matching line", model.Duration(r.KeepFiringFor))
 }
 
 // Origin writes the effective values that can be set and overridden.
 func Origin(w io.Writer, r *rules.Rule) error {
 	values := map[string]string{
 		"severity": string(r.Severity), "enabled": string(r.Mode), "scope": string(r.Scope),
-		"count": fmt.Sprint(r.Count), "within": r.Within.String(), "for": r.For.String(),
+		"count": fmt.Sprint(r.Count), "within": model.Duration(r.Within).String(), "for": model.Duration(r.For).String(),
 		"limit": fmt.Sprint(r.Limit), "by": strings.Join(r.By, ", "), "distinct": r.Distinct, "origin": string(r.LineOrigin()),
 	}
 	if r.Silent > 0 {
-		values["silent"] = r.Silent.String()
+		values["silent"] = model.Duration(r.Silent).String()
 	}
 	if r.Expires() {
-		values["expire"] = r.Expire.String()
+		values["expire"] = model.Duration(r.Expire).String()
 	} else {
-		values["keep_firing_for"] = r.KeepFiringFor.String()
+		values["keep_firing_for"] = model.Duration(r.KeepFiringFor).String()
 	}
 	setBy := r.SetBy()
 	for key := range setBy {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
+	"crowsnest/rules"
 )
 
 func TestAlert(t *testing.T) {
@@ -61,4 +62,32 @@ symptom of StoreSlow (00000000000000ab): namespace=b, since 2026-01-02T03:04:05Z
 symptoms that are open: 00000000000000cd
 
 `, b.String())
+}
+
+// A rule is shown with placeholders in words, and without the templates.
+func TestRuleInWords(t *testing.T) {
+	doc, problems := rules.Parse(rules.File{Name: "p.yaml", Data: []byte(`pack: {name: p, version: 0.1.0}
+rules:
+- alert: A
+  from: '{container="x"}'
+  match: abcd
+  by: [pod]
+  annotations:
+    summary: "{{ if $labels.pod }}Pod {{ $labels.pod }}{{ else }}A pod{{ end }} fails"
+  # Of the remediation.
+  remediation:
+    summary: "Restart {{ $labels.pod }}"
+
+    steps: ["kubectl delete pod {{ $labels.pod }}"]
+  severity: info
+`)})
+	require.Empty(t, problems.Errors())
+	set, _ := rules.Build([]*rules.Document{doc}, rules.Options{})
+	var out strings.Builder
+	require.NoError(t, Rule(&out, set.Rules[0]))
+	require.Contains(t, out.String(), "summary      Pod POD fails\n")
+	require.Contains(t, out.String(), "1.         kubectl delete pod POD\n")
+	require.Contains(t, out.String(), "  by: [pod]\n")
+	require.Contains(t, out.String(), "  severity: info\n")
+	require.NotContains(t, out.String(), "{{")
 }
