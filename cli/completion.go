@@ -146,11 +146,11 @@ func (c *cli) packNames(cmd *cobra.Command, _ []string, word string) ([]cobra.Co
 func (c *cli) running(cmd *cobra.Command, path string, into any) {
 	var f getFlags
 	f.url, _ = cmd.Flags().GetString("url")
-	f.httpConfig, _ = cmd.Flags().GetString("http.config.file")
+	f.httpConfig, _ = cmd.Flags().GetString(httpConfigFlag)
 	if env := c.getenv(envName("url")); env != "" && !cmd.Flags().Changed("url") {
 		f.url = env
 	}
-	if env := c.getenv(envName("http.config.file")); env != "" && f.httpConfig == "" {
+	if env := c.getenv(envName(httpConfigFlag)); env != "" && f.httpConfig == "" {
 		f.httpConfig = env
 	}
 	if f.url == "" {

@@ -16,6 +16,9 @@ import (
 	"crowsnest/cli/internal/show"
 )
 
+// httpConfigFlag names the file with the settings of a client, as of promtool.
+const httpConfigFlag = "http.config.file"
+
 type getFlags struct {
 	url        string
 	httpConfig string
@@ -58,7 +61,7 @@ func newGet(c *cli) *cobra.Command {
 
 func (f *getFlags) add(cmd *cobra.Command, url string) {
 	cmd.Flags().StringVar(&f.url, "url", url, "`ADDRESS` of the daemon")
-	cmd.Flags().StringVar(&f.httpConfig, "http.config.file", "", "TLS and credentials for the daemon: a `FILE` with Prometheus' http_config")
+	cmd.Flags().StringVar(&f.httpConfig, httpConfigFlag, "", "TLS and credentials for the daemon: a `FILE` with Prometheus' http_config")
 }
 
 // getKind is one kind of things that a daemon can list.

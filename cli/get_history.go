@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +17,8 @@ import (
 
 func newGetHistory(c *cli) *cobra.Command {
 	f := getFlags{output: newOneOf("text", "wide", "json")}
-	var from, to, after string
+	since, until := &instant{before: periodVar(new(time.Duration), 0, 10*year)}, &instant{}
+	var after string
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "history [MATCHER|FINGERPRINT|WORD]...",
@@ -26,11 +28,11 @@ the most notifications and flaps. A flap is an alert that fires again within an 
 its end. Matchers have Alertmanager's syntax; other words select the alerts whose name,
 labels or summary contain them.`,
 		Example: `  crowsnest get history
-  crowsnest get history --from 7d etcd severity=critical
+  crowsnest get history --since 7d etcd severity=critical
   crowsnest get history -o wide 0f3a61c2b4d5e6f7`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q := searched(args)
-			for name, value := range map[string]string{"from": from, "to": to, "after": after, "limit": strconv.Itoa(limit)} {
+			for name, value := range map[string]string{"from": since.text, "to": until.text, "after": after, "limit": strconv.Itoa(limit)} {
 				if value != "" {
 					q.Set(name, value)
 				}
@@ -48,8 +50,8 @@ labels or summary contain them.`,
 	}
 	f.add(cmd, api.DefaultAddress)
 	flags := cmd.Flags()
-	flags.StringVar(&from, "from", "", "only alerts that were open after `TIME`: RFC 3339, a day, or 7d for seven days ago")
-	flags.StringVar(&to, "to", "", "only alerts that began before `TIME`")
+	flags.Var(since, "since", "only alerts that were open after this: a duration before now, or an RFC 3339 time")
+	flags.Var(until, "until", "only alerts that began before this RFC 3339 time")
 	flags.Var(numberVar(&limit, 100, 0, 1000), "limit", "maximum number of alerts")
 	flags.StringVar(&after, "after", "", "continue a list: `NEXT` is what -o json of the previous page has as next")
 	flags.VarP(f.output, "output", "o", "output format")

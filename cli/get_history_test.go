@@ -24,7 +24,7 @@ func TestGetHistory(t *testing.T) {
 		w.Write([]byte(pastAnswer))
 	}))
 	t.Cleanup(srv.Close)
-	out, errs, code := asked(nil, "get", "history", "--url", srv.URL, "severity=critical", `{a="b"}`, "00000000000000aa", "etcd", "slow", "--from", "7d")
+	out, errs, code := asked(nil, "get", "history", "--url", srv.URL, "severity=critical", `{a="b"}`, "00000000000000aa", "etcd", "slow", "--since", "7d")
 	require.Zero(t, code, errs)
 	require.Equal(t, url.Values{"filter": {"severity=critical", `{a="b"}`}, "fingerprint": {"00000000000000aa"}, "q": {"etcd", "slow"}, "from": {"7d"}, "limit": {"100"}}, query)
 	require.Equal(t, strings.Join([]string{

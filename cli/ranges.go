@@ -112,11 +112,14 @@ func (i *instant) Type() string {
 	return "TIME"
 }
 
-// Set accepts an RFC 3339 time that fits in nanoseconds since 1970, or a duration if
-// before is set.
+// Set accepts an RFC 3339 time that fits in nanoseconds since 1970, a day in UTC, or a
+// duration if before is set.
 func (i *instant) Set(s string) error {
-	const fix = "a time from 1970 to 2261, such as 2026-01-31T12:00:00Z"
+	const fix = "a time from 1970 to 2261, such as 2026-01-31T12:00:00Z or 2026-01-31"
 	at, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		at, err = time.Parse(time.DateOnly, s)
+	}
 	if err == nil && at.Year() >= 1970 && at.Year() < 2262 {
 		i.text, i.at, i.ago = s, at, 0
 		return nil

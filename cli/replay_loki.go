@@ -35,8 +35,8 @@ func (f *lokiFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.query, "query", "", "`SELECTOR` of the streams to read from Loki, such as {namespace=~\".+\"}")
 	flags.Var(f.since, "since", "start of the range to read from Loki: a duration before its end, or an RFC 3339 time")
 	flags.Var(f.until, "until", "end of the range to read from Loki: an RFC 3339 time (default: now)")
-	flags.StringVar(&f.tenant, "tenant", "", "tenant of Loki, sent as X-Scope-OrgID")
-	flags.StringVar(&f.httpConfig, "loki.http-config", "", "`FILE` with Prometheus' http_config for Loki: TLS, credentials, proxies")
+	flags.StringVar(&f.tenant, "tenant", "", "`TENANT` of Loki, sent as X-Scope-OrgID")
+	flags.StringVar(&f.httpConfig, httpConfigFlag, "", "TLS and credentials for Loki: a `FILE` with Prometheus' http_config")
 	flags.StringArrayVar(&f.rename, "loki.label", nil, "rename a label of Loki, `from=to` (repeatable)")
 }
 
@@ -73,7 +73,7 @@ func (f *lokiFlags) source(now time.Time) (cfg loki.Config, rg loki.Range, err e
 	if f.httpConfig != "" {
 		h, _, err := commonconfig.LoadHTTPConfigFile(f.httpConfig)
 		if err != nil {
-			return cfg, rg, fmt.Errorf("read --loki.http-config: %w", err)
+			return cfg, rg, fmt.Errorf("read --%s: %w", httpConfigFlag, err)
 		}
 		cfg.HTTP.HTTPClientConfig = *h
 	}

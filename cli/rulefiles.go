@@ -38,7 +38,7 @@ func (f *ruleFlags) add(cmd *cobra.Command) {
 
 func (f *ruleFlags) addNamespaces(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.namespaces, "infrastructure-namespaces", nil,
-		"namespaces whose lines rules with `origin: infrastructure` trust: +NAME adds to the built-in `LIST`, -NAME removes from it, NAME replaces it, '*' allows all")
+		"namespaces whose lines rules with \"origin: infrastructure\" trust, a `LIST`: +NAME adds to the built-in one, -NAME removes from it, NAME replaces it, '*' allows all")
 }
 
 // packs returns the chosen packs.

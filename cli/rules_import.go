@@ -60,7 +60,7 @@ Detector from its plugin. --from states them instead, for all rules of the run.`
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "", "read the streams of this `SELECTOR` instead of those that are derived from the rules")
-	flags.StringVar(&f.pack, "pack", "", "name of the pack (default: the format)")
+	flags.StringVar(&f.pack, "pack", "", "`NAME` of the pack (default: the format)")
 	flags.StringVar(&f.rulesOut, "rules-out", "", "write the packs to this `FILE`, or to files in this folder")
 	flags.BoolVar(&f.strict, "strict", false, "refuse rules that are otherwise converted with a warning")
 	flags.BoolVar(&f.skipRefused, "skip-refused", false, "exit with 0 even if rules were refused")

@@ -60,8 +60,8 @@ from the component and the cause. Secrets of the line are redacted.`,
 		},
 	}
 	cmd.Flags().StringVar(&f.line, "line", "", "log line that reports the failure, as `TEXT`")
-	cmd.Flags().StringVar(&f.pack, "pack", "local", "name of the pack")
-	cmd.Flags().StringVar(&f.container, "container", "", "container whose logs the rule reads; the same as --label container=")
+	cmd.Flags().StringVar(&f.pack, "pack", "local", "`NAME` of the pack")
+	cmd.Flags().StringVar(&f.container, "container", "", "`NAME` of the container whose logs the rule reads; the same as --label container=NAME")
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label of the line's stream, `name=value` (repeatable)")
 	cmd.Flags().StringArrayVar(&f.logs, "log", nil, "log in which to search the line that ends the failure, a file or folder `PATH` (repeatable)")
 	cmd.Flags().Var(f.severity, "severity", "severity of the alert (default: from the level of the line)")

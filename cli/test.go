@@ -48,7 +48,7 @@ Exit codes: 0 all passed, 1 a test failed or a part is not covered.`,
 		RunE: func(_ *cobra.Command, args []string) error { return c.testRules(f, args) },
 	}
 	cmd.Flags().BoolVar(&f.shipped, "shipped", false, "test the shipped packs")
-	cmd.Flags().StringVar(&f.run, "run", "", "run only the tests whose `RULE/TEST` matches this regular expression")
+	cmd.Flags().StringVar(&f.run, "run", "", "run only the tests whose RULE/TEST matches this regular expression, a `REGEX`")
 	cmd.Flags().BoolVar(&f.mutate, "mutate", false, "also find parts of rules that no test covers")
 	cmd.Flags().StringVar(&f.junit, "junit", "", "write the results as JUnit XML to `FILE`")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "list passing tests too")
