@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/sources"
 	"crowsnest/test/kubelab"
 )
 
@@ -229,9 +230,11 @@ func TestE2ERefused(t *testing.T) {
 	s, p := real(t, Config{Kubeconfig: config, LookBack: time.Hour})
 	says := func(text string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return strings.Contains(s.Status().Error, text) }, time.Minute, 20*time.Millisecond)
-		first := s.Status()
-		require.False(t, first.Up)
+		var first sources.Status
+		require.Eventually(t, func() bool { // it learns of the error before it learns that no log is read
+			first = s.Status()
+			return strings.Contains(first.Error, text) && !first.Up
+		}, time.Minute, 20*time.Millisecond)
 		wait(12 * time.Second)
 		now := s.Status()
 		require.Equal(t, first.Error, now.Error)
