@@ -343,7 +343,7 @@ func judge(s string) looks {
 		return chosen
 	case shape.IsUUID(s):
 		return chosen
-	case len(s) >= 8 && !objectName().MatchString(s) && strings.ContainsAny(s, digits) && strings.ContainsAny(s, lowers+capitals) && !strings.ContainsAny(s, " /:,=()[]{}<>\"'") && !isAlgorithm(s):
+	case len(s) >= 8 && strings.ContainsAny(s, digits) && strings.ContainsAny(s, lowers+capitals) && !strings.ContainsAny(s, " /:,=()[]{}<>\"'") && !isAlgorithm(s) && !objectName().MatchString(s):
 		return numbered
 	}
 	return anything
