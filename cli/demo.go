@@ -18,6 +18,7 @@ import (
 	"crowsnest/cli/internal/show"
 	"crowsnest/daemon"
 	"crowsnest/daemon/config"
+	"crowsnest/lab/scan"
 	"crowsnest/sinks"
 	"crowsnest/sinks/alertmanager"
 	"crowsnest/sources/kubelet"
@@ -104,7 +105,7 @@ func (c *cli) playDemo(ctx context.Context, f demoFlags, st demoStage) error {
 	screen := demo.NewScreen(c.out, show.Style{Color: c.colors(c.out)})
 	d, err := daemon.New(daemon.Options{
 		Cfg: demoConfig(st, "http://"+l.Addr().String()), Log: f.log.logger(c), Listener: l, Stdin: c.in,
-		Getenv: func(string) string { return "" }, Extra: []sinks.Sink{screen},
+		Getenv: func(string) string { return "" }, Extra: []sinks.Sink{screen}, Scan: scan.ForPage,
 	})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"crowsnest/daemon"
 	"crowsnest/daemon/config"
+	"crowsnest/lab/scan"
 )
 
 type runFlags struct {
@@ -117,7 +118,7 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	d, err := daemon.New(daemon.Options{
 		Cfg: cfg, Log: log, Web: f.web, Listener: main, Probe: probe, Stdin: c.in, Stdout: c.out, Color: c.colors(c.out),
 		Flags: flags, Getenv: c.getenv, ConfigFile: f.config, StorageFlag: f.storage,
-		Started: func() { free(daemon.Free) },
+		Started: func() { free(daemon.Free) }, Scan: scan.ForPage,
 	})
 	if err != nil {
 		return err

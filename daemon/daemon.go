@@ -22,7 +22,9 @@ import (
 	"crowsnest/daemon/monitor"
 	"crowsnest/daemon/packs"
 	"crowsnest/episodes"
+	"crowsnest/matcher"
 	"crowsnest/redact"
+	"crowsnest/rules"
 	"crowsnest/sentinel"
 	"crowsnest/sinks"
 	"crowsnest/sources"
@@ -122,6 +124,9 @@ type Options struct {
 	// Started is called once, a second after the start, when most of the work of the start is
 	// done; may be nil. It must not block for long.
 	Started func()
+	// Scan scans a log for the pages with rules, and redacts what it returns; nil: they scan no
+	// logs.
+	Scan func(log string, labels matcher.Labels, set *rules.Set, hide *redact.Redactor, now time.Time) (web.Scanned, error)
 	// Extra are sinks in addition to those of the configuration.
 	Extra []sinks.Sink
 

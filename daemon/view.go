@@ -16,6 +16,7 @@ import (
 	"crowsnest/daemon/monitor"
 	"crowsnest/episodes"
 	"crowsnest/history"
+	"crowsnest/matcher"
 	"crowsnest/replay"
 	"crowsnest/rules"
 	"crowsnest/sinks"
@@ -75,6 +76,15 @@ func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 	opt := web.Options{
 		ConfigFile: d.opt.Web.ConfigFile, Pprof: d.opt.Web.Pprof, Registry: reg, Now: d.now, Log: d.component("web"),
 		MaxConns: webConns(), Hosts: d.opt.Web.Hosts, Case: d.caseFile, RunTests: runTests, Silence: d.silence, Silences: d.silences,
+	}
+	if d.opt.Scan != nil {
+		opt.Scan = func(log string, labels matcher.Labels, set *rules.Set) (web.Scanned, error) {
+			hide, err := newRedactor(d.cfg.Load().Redaction)
+			if err != nil {
+				return web.Scanned{}, err
+			}
+			return d.opt.Scan(log, labels, set, hide, d.now())
+		}
 	}
 	if d.pair != nil {
 		opt.Elsewhere = d.leaderPages
@@ -253,7 +263,7 @@ func (d *Daemon) silences(ctx context.Context) []web.SilenceList {
 	return out
 }
 
-// runTests runs the inline tests of rules for the playground.
+// runTests runs the inline tests of rules that somebody tries.
 func runTests(all []*rules.Rule) ([]web.TestOutcome, error) {
 	report, err := replay.RunTests(all, replay.TestOptions{})
 	out := make([]web.TestOutcome, 0, len(report.Results))

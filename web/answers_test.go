@@ -16,6 +16,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/history"
+	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/test/apicheck"
@@ -129,6 +130,9 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 			return errors.New("no such version")
 		}
 		return nil
+	}, Scan: func(string, matcher.Labels, *rules.Set) (Scanned, error) {
+		one := []ScanFailure{{Labels: map[string]string{}, EndsAt: &now, Matched: []string{"a"}, Also: []string{"B"}, Elsewhere: []map[string]string{{"a": "b"}}, Missing: "more"}}
+		return Scanned{one, one, []ScanUnknown{{Examples: []redact.Text{}}}, 1, 2, 3, "known"}, nil
 	}}
 	full := newTestServer(t, fullView(), on)
 	for _, s := range []*Server{full, newTestServer(t, emptyView(), on)} {
@@ -144,7 +148,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	c.queries(full)
 	c.episodes(full)
 	c.streams(full)
-	c.plays(full)
+	c.scans(full)
 	c.check(full, 200, "GET /api/v1/fleet")
 	c.check(newTestServer(t, emptyView(), on), 404, "GET /api/v1/fleet")
 	c.check(full, 503, "GET /-/healthy")
@@ -205,13 +209,13 @@ func (c *checker) streams(s *Server) {
 	})
 }
 
-// plays checks the playground.
-func (c *checker) plays(s *Server) {
+// scans checks the scan of a log.
+func (c *checker) scans(s *Server) {
 	c.t.Helper()
 	play := func(code int, body, site string) {
 		c.t.Helper()
-		c.answer(s, code, "POST /api/v1/playground", func() *http.Request {
-			r := httptest.NewRequest("POST", "/api/v1/playground", strings.NewReader(body))
+		c.answer(s, code, "POST /api/v1/scan", func() *http.Request {
+			r := httptest.NewRequest("POST", "/api/v1/scan", strings.NewReader(body))
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set("Sec-Fetch-Site", site)
 			return r
@@ -219,6 +223,8 @@ func (c *checker) plays(s *Server) {
 	}
 	play(200, `{"rules": "rules:\n- alert: A\n  match: {regex: 'a(?P<x>b)'}\n  severity: info\n  annotations: {summary: A}", "lines": "ab\nc", "labels": "namespace=\"n\""}`, "same-origin")
 	play(200, `{"rules": "rules: [", "lines": "", "labels": ""}`, "same-origin")
+	play(200, `{"lines": "E0101 lost"}`, "same-origin")
+	play(400, `{"lines": " "}`, "same-origin")
 	play(400, `[]`, "same-origin")
 	play(403, `{}`, "cross-site")
 }

@@ -50,7 +50,7 @@ func (s *Server) routeAPI(mux *router) {
 	handle("counts", s.apiCounts)
 	handle("runbooks/{name}", s.apiRunbook)
 	mux.HandleFunc(v1+"stream", s.stream)
-	mux.HandleFunc("POST /api/v1/playground", s.admitted(s.apiPlay))
+	mux.HandleFunc("POST /api/v1/scan", s.admitted(s.apiScan))
 	handle("rules", func(*http.Request) (any, *apiError) { return Groups{s.groups()}, nil })
 	handle("unknown", func(*http.Request) (any, *apiError) { return s.view.Unknown(), nil })
 	handle("unknown/{fingerprint}/rule", s.apiUnknownRule)

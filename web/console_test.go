@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"errors"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes"
+	"crowsnest/matcher"
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -197,24 +200,27 @@ const pump = `- alert: PumpStuck
   - {name: fires, stream: {container: pump}, input: [{at: 0s, line: "valve stuck"}], expect: [{at: 1m, firing: [{alertname: PumpStuck}]}]}
 `
 
-func play(t *testing.T, s *Server, r PlayRequest) (PlayResult, int) {
+func play(t *testing.T, s *Server, r ScanRequest) (Tried, int) {
 	t.Helper()
 	body, err := json.Marshal(r)
 	require.NoError(t, err)
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, httptest.NewRequest("POST", "/api/v1/playground", strings.NewReader(string(body))))
-	var out struct{ Data PlayResult }
+	s.Handler().ServeHTTP(w, httptest.NewRequest("POST", "/api/v1/scan", strings.NewReader(string(body))))
+	var out struct{ Data ScanResult }
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &out), w.Body.String())
-	return out.Data, w.Code
+	if out.Data.Tried == nil {
+		return Tried{}, w.Code
+	}
+	return *out.Data.Tried, w.Code
 }
 
-func TestPlayground(t *testing.T) {
+func TestTryRules(t *testing.T) {
 	tested := 0
 	s := newTestServer(t, exampleView(), Options{RunTests: func(all []*rules.Rule) ([]TestOutcome, error) {
 		tested += len(all)
 		return []TestOutcome{{Rule: all[0].Alert, Test: all[0].Tests[0].Name, Failures: []string{}}}, nil
 	}})
-	got, code := play(t, s, PlayRequest{Rules: pump, Lines: "valve stuck\r\n\nnothing\nvalve stuck in a test", Labels: `container="pump"`})
+	got, code := play(t, s, ScanRequest{Rules: pump, Lines: "valve stuck\r\n\nnothing\nvalve stuck in a test", Labels: `container="pump"`})
 	require.Equal(t, 200, code)
 	require.Empty(t, got.Problems)
 	require.Len(t, got.Lines, 3)
@@ -223,23 +229,23 @@ func TestPlayground(t *testing.T) {
 	require.Equal(t, []TestOutcome{{Rule: "PumpStuck", Test: "fires", Failures: []string{}}}, got.Tests)
 	require.Equal(t, 1, tested)
 
-	got, _ = play(t, s, PlayRequest{Rules: pump, Lines: "valve stuck", Labels: `{container="other"}`})
+	got, _ = play(t, s, ScanRequest{Rules: pump, Lines: "valve stuck", Labels: `{container="other"}`})
 	require.Empty(t, got.Lines[0].Matches)
-	got, _ = play(t, s, PlayRequest{Rules: "pack: {name: p, version: 1.0.0}\nrules:\n" + pump})
+	got, _ = play(t, s, ScanRequest{Rules: "pack: {name: p, version: 1.0.0}\nrules:\n" + pump})
 	require.Empty(t, got.Problems)
-	got, _ = play(t, s, PlayRequest{Rules: "- alert: X\n  mach: y\n"})
+	got, _ = play(t, s, ScanRequest{Rules: "- alert: X\n  mach: y\n"})
 	require.NotEmpty(t, got.Problems)
 	require.Contains(t, strings.Join(got.Problems, "\n"), "rules:2:3: error:", "positions are those of the text")
 	long := strings.Replace(pump, "at: 0s,", "at: 0s, repeat: 99999, every: 1ms,", 1)
 	for _, name := range []string{"b", "c", "d"} {
 		long += strings.Replace(long[strings.Index(long, "  - {name"):], "fires", name, 1)
 	}
-	got, _ = play(t, s, PlayRequest{Rules: long})
+	got, _ = play(t, s, ScanRequest{Rules: long})
 	require.Contains(t, strings.Join(got.Problems, "\n"), "the tests were not run")
-	got, _ = play(t, s, PlayRequest{Rules: pump, Lines: strings.Repeat("x\n", maxPlayCount+5)})
+	got, _ = play(t, s, ScanRequest{Rules: pump, Lines: strings.Repeat("x\n", maxExplained+5)})
 	require.Equal(t, 5, got.Omitted)
-	for _, bad := range []PlayRequest{
-		{Rules: strings.Repeat("#", maxPlayRules+1)}, {Rules: pump, Lines: strings.Repeat("x", maxPlayLines+1)}, {Rules: pump, Labels: "{"}, {Rules: pump, Labels: `{a=~"b"}`},
+	for _, bad := range []ScanRequest{
+		{Rules: strings.Repeat("#", maxScanRules+1)}, {Rules: pump, Lines: strings.Repeat("x", maxScanLog+1)}, {Rules: pump, Labels: "{"}, {Rules: pump, Labels: `{a=~"b"}`},
 	} {
 		_, code = play(t, s, bad)
 		require.Equal(t, 400, code)
@@ -247,10 +253,10 @@ func TestPlayground(t *testing.T) {
 }
 
 // The form works without JavaScript, and only from the pages of this server.
-func TestPlaygroundForm(t *testing.T) {
+func TestScanForm(t *testing.T) {
 	s := newTestServer(t, exampleView(), Options{})
 	post := func(body, site string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest("POST", "/playground", strings.NewReader(body))
+		r := httptest.NewRequest("POST", "/scan", strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Sec-Fetch-Site", site)
 		w := httptest.NewRecorder()
@@ -263,36 +269,80 @@ func TestPlaygroundForm(t *testing.T) {
 	require.Contains(t, w.Body.String(), "PumpStuck: the line matches")
 	require.NotContains(t, w.Body.String(), "<script>alert")
 	require.Equal(t, http.StatusForbidden, post(form, "cross-site").Code)
-	require.Equal(t, 400, post("rules="+strings.Repeat("x", maxPlayBody), "same-origin").Code)
+	require.Equal(t, 400, post("rules="+strings.Repeat("x", maxScanBody), "same-origin").Code)
 	require.Equal(t, 400, post("labels=%7B", "same-origin").Code)
-	require.Contains(t, request(s, "GET", "/playground?rule=LeaseLost").Body.String(), "- alert: LeaseLost")
-	require.Equal(t, 200, request(s, "GET", "/playground?rule=%3Cscript%3E").Code)
+	require.Contains(t, request(s, "GET", "/scan?rule=LeaseLost").Body.String(), "- alert: LeaseLost")
+	require.Equal(t, 200, request(s, "GET", "/scan?rule=%3Cscript%3E").Code)
+	require.Equal(t, "/scan?rule=A", request(s, "GET", "/playground?rule=A").Header().Get("Location"))
+}
+
+// The page has the three sections of a scan of a pasted text or of a file, which is nowhere stored
+// and whose text no browser executes.
+func TestScan(t *testing.T) {
+	var logs []string
+	s := newTestServer(t, exampleView(), Options{Scan: func(log string, labels matcher.Labels, set *rules.Set) (Scanned, error) {
+		logs = append(logs, log)
+		require.NotNil(t, set)
+		return Scanned{
+			Known:    "1 alert.",
+			Alerts:   []ScanFailure{{Rule: "LeaseLost", Severity: "critical", State: "firing", Summary: hostile, Line: hostile, Matched: []string{"<script>"}, Remediation: "1. " + hostile, Count: 2}},
+			Findings: []ScanFailure{{Rule: "Off", Severity: "warning", Reason: "too_short", Missing: "alerts if it lasts 10 minutes", Summary: "is down", Count: 1}},
+			Unknown:  []ScanUnknown{{Component: hostile, Why: "new", Pattern: hostile, Examples: []redact.Text{hostile}}},
+		}, nil
+	}})
+	post := func(lines, file string) *httptest.ResponseRecorder {
+		var b strings.Builder
+		form := multipart.NewWriter(&b)
+		require.NoError(t, form.WriteField("lines", lines))
+		w, err := form.CreateFormFile("file", "x.log")
+		require.NoError(t, err)
+		_, err = w.Write([]byte(file))
+		require.NoError(t, err)
+		require.NoError(t, form.Close())
+		r := httptest.NewRequest("POST", "/scan", strings.NewReader(b.String()))
+		r.Header.Set("Content-Type", form.FormDataContentType())
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		got := httptest.NewRecorder()
+		s.Handler().ServeHTTP(got, r)
+		return got
+	}
+	body := post(hostile, "").Body.String()
+	for _, want := range []string{"<h2>Alerts</h2>", "<h2>Described but not certain</h2>", "<h2>No rule describes</h2>", "Alerts if it lasts 10 minutes.", "If it alerts, it says: is down", "<mark>&lt;script&gt;</mark>"} {
+		require.Contains(t, body, want)
+	}
+	require.NotContains(t, body, "<script>alert")
+	require.Equal(t, 200, post("pasted", "of a file\xff").Code)
+	require.Equal(t, []string{hostile, "of a file\ufffd"}, logs)
+	require.Equal(t, 400, post("", "").Code)
+	require.Equal(t, 400, post(strings.Repeat("x", maxScanLog+1), "").Code)
+	require.Equal(t, 400, post("", strings.Repeat("x", maxScanBody)).Code)
+	require.Len(t, logs, 2)
 }
 
 // One request is tried at a time, and requests beyond a few are refused.
-func TestPlaygroundIsBounded(t *testing.T) {
+func TestScanIsBounded(t *testing.T) {
 	hold, began := make(chan struct{}), make(chan struct{}, 10)
 	s := newTestServer(t, exampleView(), Options{RunTests: func([]*rules.Rule) ([]TestOutcome, error) {
 		began <- struct{}{}
 		<-hold
 		return nil, nil
 	}})
-	done := make(chan int, maxPlayers)
-	for range maxPlayers {
+	done := make(chan int, maxScans)
+	for range maxScans {
 		go func() {
 			w := httptest.NewRecorder()
-			s.Handler().ServeHTTP(w, httptest.NewRequest("POST", "/api/v1/playground", strings.NewReader(`{"rules":"`+strings.ReplaceAll(strings.ReplaceAll(pump, "\"", "\\\""), "\n", "\\n")+`"}`)))
+			s.Handler().ServeHTTP(w, httptest.NewRequest("POST", "/api/v1/scan", strings.NewReader(`{"rules":"`+strings.ReplaceAll(strings.ReplaceAll(pump, "\"", "\\\""), "\n", "\\n")+`"}`)))
 			done <- w.Code
 		}()
 	}
 	<-began
-	require.Eventually(t, func() bool { return len(s.player.admit) == maxPlayers }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(s.scanner.admit) == maxScans }, 10*time.Second, time.Millisecond)
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, httptest.NewRequest("POST", "/api/v1/playground", strings.NewReader(`{}`)))
+	s.Handler().ServeHTTP(w, httptest.NewRequest("POST", "/api/v1/scan", strings.NewReader(`{}`)))
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.Empty(t, began, "one at a time")
 	close(hold)
-	for range maxPlayers {
+	for range maxScans {
 		require.Contains(t, []int{200, 400, 503}, <-done)
 	}
 }

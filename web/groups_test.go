@@ -208,7 +208,7 @@ func TestKeyHints(t *testing.T) {
 
 // The page of a rule has the results of its tests, which run once.
 func TestResultsOfTests(t *testing.T) {
-	set, problems := buildPlay("- alert: A\n  from: '{container=\"x\"}'\n  severity: info\n  match: y\n  tests: [{name: fires, stream: {container: x}, input: [{at: 0s, line: y}], expect: [{at: 1m, firing: [{alertname: A}]}]}]\n- {alert: B, from: '{container=\"x\"}', severity: info, match: z}\n")
+	set, problems := buildRules("- alert: A\n  from: '{container=\"x\"}'\n  severity: info\n  match: y\n  tests: [{name: fires, stream: {container: x}, input: [{at: 0s, line: y}], expect: [{at: 1m, firing: [{alertname: A}]}]}]\n- {alert: B, from: '{container=\"x\"}', severity: info, match: z}\n")
 	require.NotNil(t, set, problems)
 	view := exampleView()
 	view.Rules = func() Rules { return Rules{Set: set} }
@@ -224,10 +224,10 @@ func TestResultsOfTests(t *testing.T) {
 	}
 	require.Equal(t, 1, runs)
 	require.Contains(t, request(s, "GET", "/rules/B").Body.String(), "The daemon has no tests of this rule")
-	s.player.turn <- struct{}{}
+	s.scanner.turn <- struct{}{}
 	view.Rules = func() Rules { return Rules{Set: &rules.Set{Rules: set.Rules}} }
 	s.view.Rules = view.Rules
-	require.Contains(t, request(s, "GET", "/rules/A").Body.String(), "the playground is busy")
+	require.Contains(t, request(s, "GET", "/rules/A").Body.String(), "a scan is running")
 }
 
 // The charts of a rule show the last hour.

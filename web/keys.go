@@ -7,7 +7,7 @@ import (
 	"crowsnest/rules/schema"
 )
 
-// keyHint is a key of the rule language, for completion in the playground.
+// keyHint is a key of the rule language, for completion on the page Scan.
 type keyHint struct {
 	Text string `json:"d,omitempty"` // the first sentence of its description
 	In   string `json:"r,omitempty"` // the kind of object that its value is, or contains

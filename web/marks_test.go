@@ -12,7 +12,7 @@ import (
 )
 
 func TestMatchedLine(t *testing.T) {
-	set, problems := buildPlay("- alert: A\n  from: '{container=\"x\"}'\n  severity: info\n  match: {contains: <b>, regex: 'pod (?P<pod>\\S+) is', not: never}\n  clear: 'is'\n")
+	set, problems := buildRules("- alert: A\n  from: '{container=\"x\"}'\n  severity: info\n  match: {contains: <b>, regex: 'pod (?P<pod>\\S+) is', not: never}\n  clear: 'is'\n")
 	require.Empty(t, problems)
 	f := func(line, want string, captures ...matcher.NamedValue) {
 		t.Helper()

@@ -97,7 +97,7 @@ func operations() map[string]operation {
 			summary: "Changes of episodes as server-sent events: hello at the start, change with what changed, and alive every five seconds. The data of change is a Change.",
 			text:    "text/event-stream", plain: busy,
 		},
-		"POST /api/v1/playground":                {summary: "Tries rules on lines; nothing is stored", data: PlayResult{}, body: PlayRequest{}, errors: []int{400}, plain: map[int]string{403: "The request is from another site.", 503: "Too many requests at once."}},
+		"POST /api/v1/scan":                      {summary: "Scans a log with the rules in force, or tries other rules on its lines; nothing is stored", data: ScanResult{}, body: ScanRequest{}, errors: []int{400}, plain: map[int]string{403: "The request is from another site.", 503: "Too many requests at once."}},
 		"GET /api/v1/rules":                      api("Loaded rules with their state, by pack", Groups{}),
 		"GET /api/v1/unknown":                    api("Failures that no rule describes", Unknown{}),
 		"GET /api/v1/unknown/{fingerprint}/rule": api("A pack with a rule and tests for a failure that no rule describes", RulePack{}, unknownPath),

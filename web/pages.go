@@ -42,7 +42,7 @@ type pages map[string]func() *template.Template
 
 func newPages(files func() assets) pages {
 	out := pages{}
-	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "history", "runbook", "playground", "silence", "fleet", "error"} {
+	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "history", "runbook", "scan", "silence", "fleet", "error"} {
 		out[name] = sync.OnceValue(func() *template.Template { return parsePage(files, name) })
 	}
 	return out
@@ -81,8 +81,11 @@ func (s *Server) routePages(mux *router) {
 	get("/unknown/{fingerprint}/rule", s.unknownRulePage)
 	get("/sources", s.sourcesPage)
 	get("/fleet", s.fleetPage)
-	get("/playground", s.playPage)
-	mux.HandleFunc("POST /playground", s.admitted(s.play))
+	get("/scan", s.scanPage)
+	mux.HandleFunc("POST /scan", s.admitted(s.scan))
+	get("/playground", func(w http.ResponseWriter, r *http.Request) { // its name before
+		http.Redirect(w, r, "/scan?"+r.URL.RawQuery, http.StatusMovedPermanently)
+	})
 	get("/status", func(w http.ResponseWriter, _ *http.Request) {
 		s.render(w, "status", http.StatusOK, page{Title: "Status", Path: "/status", Data: map[string]any{
 			"Status": s.view.Status(), "Shadow": s.view.Shadow(), "Build": buildInfo().facts(),

@@ -33,14 +33,14 @@ func (t *testResults) keep(set *rules.Set, r *rules.Rule, out []TestOutcome) {
 }
 
 // testsOf returns the results of the inline tests of a rule, or why there are none. Like the
-// playground, it runs tests of one rule at a time, and none that may take long.
+// page Scan, it runs tests of one rule at a time, and none that may take long.
 func (s *Server) testsOf(r *rules.Rule) ([]TestOutcome, string) {
 	switch {
 	case len(r.Tests) == 0:
 		return nil, "The daemon has no tests of this rule: those of shipped rules ran before the release."
-	case s.player.tests == nil:
+	case s.scanner.tests == nil:
 		return nil, "This process runs no tests."
-	case rules.TestTime([]*rules.Rule{r}) > maxPlayTests:
+	case rules.TestTime([]*rules.Rule{r}) > maxTestTime:
 		return nil, "The tests may take too long here: run `crowsnest test rules` on your machine."
 	}
 	set := s.view.Rules().Set
@@ -48,12 +48,12 @@ func (s *Server) testsOf(r *rules.Rule) ([]TestOutcome, string) {
 		return out, ""
 	}
 	select {
-	case s.player.turn <- struct{}{}:
-		defer func() { <-s.player.turn }()
+	case s.scanner.turn <- struct{}{}:
+		defer func() { <-s.scanner.turn }()
 	default:
-		return nil, "The tests were not run: the playground is busy."
+		return nil, "The tests were not run: a scan is running."
 	}
-	out, err := s.player.tests([]*rules.Rule{r})
+	out, err := s.scanner.tests([]*rules.Rule{r})
 	if err != nil {
 		return nil, "The tests could not be run: " + tame(err.Error())
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"crowsnest/episodes"
+	"crowsnest/matcher"
 	"crowsnest/rules"
 )
 
@@ -44,8 +45,11 @@ type Options struct {
 	// Case makes the file about the episode with a fingerprint, as a page of HTML. It reads
 	// the data of endpoints of the API, such as "sources", with get. nil disables it.
 	Case func(fingerprint string, get func(path string) ([]byte, error)) ([]byte, error)
-	// RunTests runs the inline tests of rules for the playground; nil: it runs none.
+	// RunTests runs the inline tests of rules that somebody tries; nil: it runs none.
 	RunTests func([]*rules.Rule) ([]TestOutcome, error)
+	// Scan scans a log with the rules; nil: no log can be scanned. The texts of the result are
+	// redacted.
+	Scan func(log string, labels matcher.Labels, set *rules.Set) (Scanned, error)
 	// Silence makes a silence in each cluster of Alertmanagers, while Links.Silences is set;
 	// nil: the pages make none.
 	Silence func(context.Context, Silence) []Silenced
@@ -82,7 +86,7 @@ type Server struct {
 	assets   func() assets
 	feed     *feed
 	samples  *samples
-	player   player
+	scanner  scanner
 	results  testResults
 	silences silences
 	silence  chan struct{}             // one silence is made at a time
@@ -126,7 +130,12 @@ func New(view View, opt Options) *Server {
 		own: view, view: labelled(view), opt: opt, gate: newGate(opt.Log), assets: sync.OnceValue(readAssets),
 		feed: newFeed(raw), samples: newSamples(), raw: raw, silence: make(chan struct{}, 1), inner: http.NewServeMux(),
 		silences: silences{read: opt.Silences},
-		player:   player{admit: make(chan struct{}, maxPlayers), turn: make(chan struct{}, 1), tests: opt.RunTests},
+		scanner:  scanner{admit: make(chan struct{}, maxScans), turn: make(chan struct{}, 1), tests: opt.RunTests},
+	}
+	if opt.Scan != nil {
+		s.scanner.logs = func(log string, labels matcher.Labels) (Scanned, error) {
+			return opt.Scan(log, labels, view.Rules().Set)
+		}
 	}
 	s.pages = newPages(s.assets)
 	probes := newRouter()

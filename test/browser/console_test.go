@@ -82,7 +82,7 @@ func TestKeyboard(t *testing.T) {
 }
 
 // Without JavaScript every page shows the same facts, rows open, searching works, and so does
-// the playground.
+// the page Scan.
 func TestWithoutJavaScript(t *testing.T) {
 	s := &scene{alerts: 65, streams: 146}
 	base := s.serve(t)
@@ -97,8 +97,10 @@ func TestWithoutJavaScript(t *testing.T) {
 	)
 	b.screenshot("noscript-alerts")
 	b.close()
-	b = open(in, t, base, "/playground", plain)
+	b = open(in, t, base, "/scan", plain)
 	b.run(
+		chromedp.Click("form.play summary", chromedp.ByQuery),
+		chromedp.SendKeys("#rules", pump, chromedp.ByQuery),
 		chromedp.SendKeys("#lines", "valve stuck at 5", chromedp.ByQuery),
 		chromedp.Click("form.play button", chromedp.ByQuery),
 		chromedp.WaitVisible("#result", chromedp.ByQuery),
@@ -119,11 +121,11 @@ const pump = `- alert: PumpStuck
   - {name: fires, stream: {container: pump}, input: [{at: 0s, line: valve stuck}], expect: [{at: 1m, firing: [{alertname: PumpStuck}]}]}
 `
 
-// The playground explains hostile lines without executing them.
-func TestPlayground(t *testing.T) {
+// The page Scan explains hostile lines without executing them.
+func TestScan(t *testing.T) {
 	s := &scene{alerts: 1}
 	base := s.serve(t)
-	b := open(browser(t), t, base, "/playground?rule="+s.set.Rules[0].Alert, desktop)
+	b := open(browser(t), t, base, "/scan?rule="+s.set.Rules[0].Alert, desktop)
 	require.Contains(t, eval[string](b, `document.getElementById("rules").value`), "- alert: "+s.set.Rules[0].Alert)
 	b.fill("rules", pump)
 	b.fill("lines", hostile+"\nE0101 leaderelection lost")
@@ -135,20 +137,20 @@ func TestPlayground(t *testing.T) {
 	require.Contains(t, eval[string](b, `document.getElementById("result").innerText`), "passed")
 	require.Empty(t, b.axe())
 	require.Empty(t, b.overflow())
-	b.screenshot("playground-result")
+	b.screenshot("scan-result")
 	b.close()
 }
 
-// The playground completes the keys that can be at the cursor.
+// The page Scan completes the keys that can be at the cursor.
 func TestCompletion(t *testing.T) {
 	s := &scene{alerts: 1}
-	b := open(browser(t), t, s.serve(t), "/playground", desktop)
+	b := open(browser(t), t, s.serve(t), "/scan", desktop)
 	at := func(text string) []string { // with the cursor at the end
 		b.fill("rules", text)
 		return eval[[]string](b, `(() => { const a = document.getElementById("rules"); a.focus(); a.setSelectionRange(a.value.length, a.value.length);
 			a.dispatchEvent(new Event("input")); return [...document.querySelectorAll("#completion button")].map(x => x.textContent) })()`)
 	}
-	b.run(chromedp.Focus("#rules", chromedp.ByQuery))
+	b.run(chromedp.Click("form.play summary", chromedp.ByQuery), chromedp.Focus("#rules", chromedp.ByQuery))
 	require.True(t, wait.Until(patience, func() bool { return len(at("")) > 0 }))
 	require.Equal(t, []string{"defaults", "pack", "rules"}, at(""))
 	require.Contains(t, at("- alert: A\n  "), "severity")

@@ -151,7 +151,7 @@ func requirePrintable(t *testing.T, where, text string) {
 func (d *victim) pagesAreText(all []string) {
 	t := d.t
 	t.Helper()
-	paths := []string{"/", "/rules", "/rules/TextInTexts", "/runbooks/TextInTexts", "/playground?rule=TextInTexts", "/unknown", "/sources", "/status"}
+	paths := []string{"/", "/rules", "/rules/TextInTexts", "/runbooks/TextInTexts", "/scan?rule=TextInTexts", "/unknown", "/sources", "/status"}
 	var list struct {
 		Data struct {
 			Episodes []struct{ Fingerprint string }
@@ -199,7 +199,7 @@ func requireOwnMarkup(t *testing.T, path, body string) {
 		}
 		switch n.Data {
 		case "script":
-			require.Regexp(t, `^/static/(?:console|playground)\.js\?v=[0-9a-f]{16}$`, attr["src"], path)
+			require.Regexp(t, `^/static/(?:console|scan)\.js\?v=[0-9a-f]{16}$`, attr["src"], path)
 			require.Nil(t, n.FirstChild, path)
 		case "b": // the corpus contains it, too
 			require.NotContains(t, []string{"pre", "code"}, n.Parent.Data, path)
@@ -209,8 +209,8 @@ func requireOwnMarkup(t *testing.T, path, body string) {
 		case "link":
 			require.True(t, strings.HasPrefix(attr["href"], "/static/"), path)
 		case "form":
-			require.Contains(t, []string{"/", "/rules", "/sources", "/playground", ""}, attr["action"], path)
-			require.Equal(t, map[string]string{"": "dialog", "/playground": "post"}[attr["action"]], strings.TrimPrefix(attr["method"], "get"), path)
+			require.Contains(t, []string{"/", "/rules", "/sources", "/scan", ""}, attr["action"], path)
+			require.Equal(t, map[string]string{"": "dialog", "/scan": "post"}[attr["action"]], strings.TrimPrefix(attr["method"], "get"), path)
 		case "a":
 			u, err := url.Parse(attr["href"])
 			require.NoError(t, err, path)

@@ -97,7 +97,7 @@
     }
   }
 
-  const still = /^\/playground$|\/silence$/.test(location.pathname); // nothing on them changes by itself
+  const still = /^\/scan$|\/silence$/.test(location.pathname); // nothing on them changes by itself
   let loading = false, due = false, last = Date.now();
   async function update() {
     if (still || document.hidden) return;

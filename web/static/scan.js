@@ -1,5 +1,28 @@
-// Completes the keys of rules in the playground, from the JSON Schema of the rule language.
+// Reads a file that is dropped on the page Scan, and completes the keys of rules from the JSON
+// Schema of the rule language.
 "use strict";
+(() => {
+  const MAX = 65536; // bytes that are scanned
+  const area = document.getElementById("lines");
+  async function take(file) {
+    // The newest part of a log tells the most; its first line is whole.
+    const part = file.slice(Math.max(0, file.size - MAX));
+    let text = await part.text();
+    if (part.size < file.size) text = text.slice(text.indexOf("\n") + 1);
+    area.value = text;
+    document.getElementById("dropped").textContent = file.name + (part.size < file.size ? ": only its last 64 KiB" : "");
+    document.getElementById("file").value = "";
+  }
+  for (const name of ["dragover", "drop"]) {
+    document.addEventListener(name, (ev) => {
+      if (!ev.dataTransfer?.types.includes("Files")) return;
+      ev.preventDefault();
+      const file = ev.dataTransfer.files[0];
+      if (file) take(file);
+    });
+  }
+  document.getElementById("file").addEventListener("change", (ev) => { if (ev.target.files[0]) take(ev.target.files[0]); });
+})();
 (() => {
   const area = document.getElementById("rules");
   const list = document.getElementById("completion");

@@ -1,0 +1,67 @@
+package scan
+
+import (
+	"fmt"
+	"strings"
+
+	"crowsnest/internal/text"
+	"crowsnest/replay"
+)
+
+// Sentence says what is known beyond the alerts, or nothing if no line matched and none complains.
+func (r *Result) Sentence() string {
+	var parts []string
+	recovered, short := 0, false
+	for i := range r.Findings {
+		switch r.Findings[i].Doubt {
+		case replay.Recovered:
+			recovered++
+		case replay.TooShort:
+			short = true
+		}
+	}
+	if n := len(r.Findings) - recovered; n > 0 {
+		part := count(n, "failure is", "failures are") + " described but not certain"
+		if short {
+			part += ", because " + r.Covered.String()
+		}
+		parts = append(parts, part)
+	}
+	if recovered > 0 {
+		parts = append(parts, text.Plural(int64(recovered), "failure")+" recovered before an alert")
+	}
+	if len(parts)+len(r.Alerts) == 0 && r.Hits > 0 {
+		parts = append(parts, count(int(r.Hits), "line matches a rule", "lines match rules")+" without showing a failure: --hits lists them")
+	}
+	if n := len(r.Unknown); n > 0 {
+		parts = append(parts, count(n, "complaint has", "complaints have")+" no rule")
+	}
+	return strings.Join(parts, "; ")
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// known says in one sentence what a person knows after a scan.
+func known(r *Result, notUnderstood bool) string {
+	var parts []string
+	if n := r.Fired(); n > 0 {
+		parts = append(parts, text.Plural(int64(n), "alert"))
+	}
+	if s := r.Sentence(); s != "" {
+		parts = append(parts, strings.ReplaceAll(s, "--hits", "`crowsnest scan --hits`"))
+	}
+	switch {
+	case r.Lines == 0:
+		return "There is no line to read: this is no all-clear."
+	case notUnderstood:
+		parts = append(parts, "no line has a timestamp in a known format, so the log may not be understood: this is no all-clear")
+	case len(parts) == 0:
+		return fmt.Sprintf("No rule matches in %s, and none of them complains: this is no all-clear.", text.Plural(r.Lines, "line"))
+	}
+	return strings.Join(parts, "; ") + "."
+}

@@ -1,0 +1,132 @@
+package web
+
+import (
+	"fmt"
+	"strings"
+
+	"crowsnest/internal/lazyre"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	sel "crowsnest/rules/selector"
+)
+
+// TestOutcome is the result of one inline test of a rule.
+type TestOutcome struct {
+	Rule     string   `json:"rule"`
+	Test     string   `json:"test"`
+	Failures []string `json:"failures"` // empty: it passed
+}
+
+// Tried says what rules do with lines.
+type Tried struct {
+	Problems []string      `json:"problems"` // of the rules
+	Lines    []TriedLine   `json:"lines"`
+	Tests    []TestOutcome `json:"tests"`
+	// Omitted counts lines beyond the bound.
+	Omitted int `json:"omitted,omitempty"`
+}
+
+// TriedLine is what the rules do with one line.
+type TriedLine struct {
+	Line         string                `json:"line"`
+	Matches      []string              `json:"matches"` // rules
+	Explanations []matcher.Explanation `json:"explanations"`
+}
+
+// tryRules tries the rules of a request on its lines, without concluding anything.
+func (p *scanner) tryRules(req ScanRequest, labels matcher.Labels) (*Tried, error) {
+	out := &Tried{Problems: []string{}, Lines: []TriedLine{}, Tests: []TestOutcome{}}
+	set, problems := buildRules(req.Rules)
+	out.Problems = append(out.Problems, problems...)
+	if set == nil {
+		return out, nil
+	}
+	for line := range strings.SplitSeq(strings.TrimRight(req.Lines, "\r\n"), "\n") {
+		if line = strings.TrimSuffix(line, "\r"); strings.TrimSpace(line) == "" {
+			continue
+		}
+		if len(out.Lines) == maxExplained {
+			out.Omitted++
+			continue
+		}
+		out.Lines = append(out.Lines, explainLine(set, labels, line))
+	}
+	if rules.TestTime(set.Rules) > maxTestTime {
+		out.Problems = append(out.Problems, "the tests were not run: they may take too long here; use `crowsnest test rules` on your machine")
+		return out, nil
+	}
+	if p.tests != nil {
+		results, err := p.tests(set.Rules)
+		if err != nil {
+			return out, err
+		}
+		out.Tests = append(out.Tests, results...)
+	}
+	return out, nil
+}
+
+func explainLine(set *rules.Set, labels matcher.Labels, line string) TriedLine {
+	out := TriedLine{Line: tame(line), Matches: []string{}, Explanations: []matcher.Explanation{}}
+	for _, r := range set.Rules {
+		e := matcher.Explain(r, labels, []byte(line))
+		if e.Matches() {
+			out.Matches = append(out.Matches, r.Alert)
+		}
+		if len(out.Explanations) < maxExplained {
+			out.Explanations = append(out.Explanations, e)
+		}
+	}
+	return out
+}
+
+// scanLabels reads the labels of the stream.
+func scanLabels(text string) (matcher.Labels, error) {
+	out := matcher.Labels{}
+	if text = strings.TrimSpace(text); text == "" {
+		return out, nil
+	}
+	if !strings.HasPrefix(text, "{") {
+		text = "{" + text + "}"
+	}
+	from, err := sel.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("labels: %w; write them like {namespace=\"team-a\",container=\"manager\"}", err)
+	}
+	for _, m := range from.Matchers() {
+		if m.Op != sel.Equal {
+			return nil, fmt.Errorf("labels: %s is not a value; write %s=\"...\"", m, m.Name)
+		}
+		out[m.Name] = m.Value
+	}
+	return out, nil
+}
+
+// listOfRules matches a text that begins with a rule and not with a pack.
+var listOfRules = lazyre.New(`^(\s*(#.*)?\n)*\s*- `)
+
+const triedPack = "pack: {name: tried, version: 0.0.0}\nrules:\n"
+
+// buildRules builds rules; nil if they have errors.
+func buildRules(text string) (*rules.Set, []string) {
+	shift := 0
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	if listOfRules.MatchString(text) {
+		text, shift = triedPack+text, strings.Count(triedPack, "\n")
+	}
+	doc, problems := rules.Parse(rules.File{Name: "rules", Data: []byte(text)})
+	var set *rules.Set
+	if len(problems.Errors()) == 0 {
+		set, problems = rules.Build([]*rules.Document{doc}, rules.Options{})
+	}
+	var out []string
+	for _, p := range problems {
+		if p.Line > 0 {
+			p.Line = max(1, p.Line-shift)
+		}
+		out = append(out, tame(p.String()))
+	}
+	if len(problems.Errors()) > 0 {
+		set = nil
+	}
+	return set, out
+}
