@@ -123,7 +123,6 @@ func (c *cli) caseOfLogs(ctx context.Context, f caseFlags, args []string) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	find.Parts = find.Unpack
 	cluster, err := c.fromCluster(ctx, f.cluster, set, &find)
 	if err != nil {
 		return err

@@ -23,20 +23,30 @@ func checkRead(lines int64, form string, err error) error {
 	return errEmpty
 }
 
-// checkInput returns an error if a report says nothing about the cluster, because
-// nothing was read or no input looks like a log. It warns about single inputs that
-// do not.
+// checkInput says what of the input was left out or not understood. It returns an error if
+// the report says nothing about the cluster: nothing was read, or nothing was found in
+// lines of which too few were understood.
 func checkInput(w io.Writer, r replay.Report, account *inputs.Account) error {
-	switch {
-	case r.Lines == 0:
+	if r.Lines == 0 {
 		return errEmpty
-	case len(r.Untimed) == 0:
-		return nil
+	}
+	for _, note := range account.Notes() {
+		fmt.Fprintln(w, note)
 	}
 	if none := account.NotUnderstood(); len(none) > 0 {
 		return fmt.Errorf("no line of %s has a timestamp in a known format, so the input was not understood: this is no all-clear; provide the logs as the containers wrote them", named(none))
 	}
-	fmt.Fprintf(w, "no line of %s has a timestamp in a known format; the lines were read as plain text\n", named(r.Untimed))
+	if len(r.Untimed) > 0 {
+		fmt.Fprintf(w, "no line of %s has a timestamp in a known format; the lines were read as plain text, in their order\n", named(r.Untimed))
+	}
+	found := r.Fired() > 0 || r.Rules == nil && r.Hits > 0
+	for _, d := range account.Doubts() {
+		said := fmt.Sprintf("only %d of %d lines of %s are in a known format", d.Understood, d.Lines, d.Name)
+		if !found {
+			return fmt.Errorf("%s: this is no all-clear; provide the logs as the containers wrote them", said)
+		}
+		fmt.Fprintf(w, "%s; there may be more in the others\n", said)
+	}
 	return nil
 }
 

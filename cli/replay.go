@@ -102,9 +102,6 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 		return err
 	}
 	defer remove() //nolint:errcheck // the system cleans its temporary directory
-	if len(sets) > 1 {
-		opt.Spool = opt.Unpack // both sets must see the same lines
-	}
 	progress := c.startProgress("reading", nil)
 	defer progress.end()
 	logs, account, findErr := inputs.Collect(args, opt)

@@ -164,7 +164,6 @@ func (c *cli) episodeOfLogs(f captureFlags, set *rules.Set, about string) (ep ca
 		return ep, nil, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	find.Parts, find.Spool = find.Unpack, find.Unpack
 	logs, account, findErr := inputs.Collect(f.fromLogs, find)
 	c.reportSkipped(account)
 	if len(logs) == 0 {

@@ -85,7 +85,7 @@ func (c *cli) watchRules(ctx context.Context, f watchFlags, paths []string) erro
 		}
 		defer removeAll(dir)
 		w.log = &watchedLog{paths: f.logs, lenient: !f.strictLabels, find: inputs.Options{
-			Labels: labels, PathLabels: kubelet.PathLabels, Stdin: strings.NewReader(""), Unpack: dir, Parts: dir,
+			Labels: labels, PathLabels: kubelet.PathLabels, Stdin: strings.NewReader(""), Unpack: dir,
 		}}
 	}
 	tick := time.NewTicker(watchEvery)

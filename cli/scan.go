@@ -46,16 +46,22 @@ line that matches a rule instead.
 Lines may be CRI, docker-json, klog, JSON, logfmt or plain text. scan takes
 namespace, pod and container from the path of a log in these layouts: kubelet,
 /var/log/containers, must-gather, support bundles, kubectl cluster-info dump,
-kind export logs and the tests of Cluster API. In the output of kubectl logs
---prefix it takes them from each line. A label that is unknown, such as the
-namespace of a pasted file, satisfies every selector; --strict-labels turns that
-off.
+kind export logs and the tests of Cluster API. A label that is unknown, such as
+the namespace of a pasted file, satisfies every selector; --strict-labels turns
+that off.
+
+What a tool has wrapped around the lines is cut off, and states their pods and
+times: kubectl --prefix and --timestamps, stern, syslog, journalctl, records of
+shippers and exports of Loki, Elasticsearch, clouds and others in JSON or CSV, also
+in a list or with the newest first, quotes, numbers of lines, colours, and text that
+is escaped as a whole. A line without a time has that of the line before it.
 
 Archives are unpacked into a temporary folder (TMPDIR): tar, zip, gzip, xz, zstd
 and bzip2, also one in another. Kubernetes Events and objects in YAML and JSON, and
 files of the systemd journal, become the lines that the sources events, objects and
 journal write. Pods in them state which versions run. Input that cannot be read, or
-that does not look like a log, is an error.
+that does not look like a log, is an error. So is input of which less than nine of
+ten lines are understood, if nothing is found in it.
 
 At the end of the input the clock runs on until every deadline is decided ("no
 recovery for two minutes"); --until-eof stops it there. Lines that stop at the end
@@ -160,9 +166,7 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, labe
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	if !f.hits {
-		find.Parts = find.Unpack
-	}
+	find.Live = f.hits
 	cluster, err := c.fromCluster(ctx, f.cluster, target.Set, &find)
 	if err != nil {
 		return err

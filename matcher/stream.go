@@ -130,6 +130,10 @@ func NewStream(labels Labels, opt StreamOptions) *Stream {
 	return s
 }
 
+// Began says when the lines were written that come before the first that states a time:
+// with TextTime they have this time instead of that of their arrival.
+func (s *Stream) Began(t time.Time) { s.last = t }
+
 // Labels returns the labels of the stream. They are shared and must not be
 // changed.
 func (s *Stream) Labels() Labels { return s.labels }

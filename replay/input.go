@@ -168,7 +168,7 @@ func (r *reader) release() {
 // outcome returns what reading returned.
 func (r *reader) outcome() Outcome {
 	c := r.counted
-	out := Outcome{Lines: c.Lines, Hits: r.taken, Err: r.failed}
+	out := Outcome{Lines: c.Lines, Hits: r.taken, Truncated: c.Truncated, Err: r.failed}
 	if r.timed {
 		out.Understood = max(0, c.Lines-c.Unparsed-c.Dropped)
 	}
@@ -251,6 +251,9 @@ func (r *reader) start(data []byte) {
 	if !r.began {
 		r.began = true
 		r.first, r.timed = firstTime(data, r.now)
+		if r.timed {
+			r.stream.Began(r.first)
+		}
 		b.hits = r.prog.ScanInto(b.buf, r.stream, data, r.now)
 		close(b.ready)
 		return

@@ -125,6 +125,7 @@ type Outcome struct {
 	// Understood are the lines whose format is known: none without a single timestamp.
 	Understood int64
 	Hits       int64
+	Truncated  int64 // lines whose end was not read
 	Err        error // ended the reading
 }
 

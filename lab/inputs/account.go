@@ -2,7 +2,6 @@ package inputs
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"crowsnest/replay"
@@ -26,6 +25,10 @@ type File struct {
 	Lines      int64 `json:"lines"`
 	Understood int64 `json:"understood"`
 	Matched    int64 `json:"matched"`
+	// NULs counts bytes of blocks of NUL, which are left out: a node that loses power leaves
+	// them in a log. Truncated counts lines of which only the beginning was read.
+	NULs      int64 `json:"nuls,omitempty"`
+	Truncated int64 `json:"truncated,omitempty"`
 	// Problem says why the file, or a part of it, was not read; "": it was.
 	Problem string `json:"problem,omitempty"`
 	// Incomplete means that the problem may hide lines of a log.
@@ -40,6 +43,7 @@ type Account struct {
 
 	args []string // printable
 	of   []int    // file of each input, -1 for lines that are made from several files
+	seen []*tally // what the lines of each input look like; nil: as the scan says
 }
 
 // Count adds what reading the inputs returned. It is called once.
@@ -50,12 +54,77 @@ func (a *Account) Count(outcomes []replay.Outcome) {
 		}
 		f := &a.Files[a.of[i]]
 		f.Lines += o.Lines
-		f.Understood += o.Understood
+		f.Understood += a.understood(i, o)
+		f.Truncated += o.Truncated
+		if t := a.seen[i]; t != nil && !t.exact {
+			f.NULs += t.nuls
+		}
 		f.Matched += o.Hits
 		if o.Err != nil {
 			f.Problem, f.Incomplete = o.Err.Error(), true
 		}
 	}
+}
+
+// tally counts what the lines of an input look like while it is read, in a large one those
+// of samples.
+type tally struct {
+	lines, understood int64
+	nuls              int64
+	exact             bool // all lines were looked at
+}
+
+// understood returns how many lines of an input were understood.
+func (a *Account) understood(input int, o replay.Outcome) int64 {
+	switch t := a.seen[input]; {
+	case t == nil || t.lines == 0:
+		return o.Understood
+	case t.exact:
+		return min(t.understood, o.Lines)
+	default:
+		return int64(float64(o.Understood) * float64(t.understood) / float64(t.lines))
+	}
+}
+
+// Doubt is an argument of which less than nine of ten lines were understood.
+type Doubt struct {
+	Name              string
+	Lines, Understood int64
+}
+
+// Doubts returns the arguments of which less than nine of ten lines were understood. Lines
+// that rules match count as understood.
+func (a *Account) Doubts() []Doubt {
+	sums := make([]Doubt, len(a.args))
+	for _, f := range a.Files {
+		if f.As == asDocuments || f.As == asJournal {
+			continue
+		}
+		sums[f.arg].Lines += f.Lines
+		sums[f.arg].Understood += min(f.Lines, max(f.Understood, f.Matched))
+	}
+	var out []Doubt
+	for i, s := range sums {
+		if s.Understood*10 < s.Lines*9 {
+			s.Name = a.args[i]
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Notes say what was left out of files that were read.
+func (a *Account) Notes() []string {
+	var out []string
+	for _, f := range a.Files {
+		if f.NULs > 0 {
+			out = append(out, fmt.Sprintf("%s has %d NUL bytes, as after a power failure; they were left out", f.Name, f.NULs))
+		}
+		if f.Truncated > 0 {
+			out = append(out, fmt.Sprintf("%s has %d lines of more than 16 KiB; only their beginnings were read", f.Name, f.Truncated))
+		}
+	}
+	return out
 }
 
 // NotUnderstood returns the arguments that have lines of which none was understood.
@@ -137,13 +206,15 @@ func (a *Account) Summary() string {
 type found struct {
 	inputs []replay.Input
 	file   []int      // indices in the account
-	of     []*logFile // nil for what is not a regular file with a log
+	of     []*logFile // nil for what is not a file with a log
+	seen   []*tally   // nil: unknown
 }
 
-func (l *found) add(file int, of *logFile, in ...replay.Input) {
-	l.inputs = append(l.inputs, in...)
-	l.file = append(l.file, slices.Repeat([]int{file}, len(in))...)
-	l.of = append(l.of, slices.Repeat([]*logFile{of}, len(in))...)
+func (l *found) add(file int, of *logFile, seen *tally, in replay.Input) {
+	l.inputs = append(l.inputs, in)
+	l.file = append(l.file, file)
+	l.of = append(l.of, of)
+	l.seen = append(l.seen, seen)
 }
 
 // read notes a file that is read, with its name for people, and returns its index.

@@ -11,7 +11,6 @@ import (
 
 	"crowsnest/internal/text"
 	"crowsnest/lab/internal/unpack"
-	"crowsnest/replay"
 )
 
 // unpacked is a folder with the content of an archive.
@@ -102,5 +101,5 @@ func (c *collector) addPackedStdin(r io.Reader) {
 		c.addArchive(path)
 		return
 	}
-	c.append(nil, replay.Input{Name: "stdin", Labels: c.labels(""), Open: (&logFile{path: path, size: info.Size()}).open})
+	c.addCopy("stdin", path)
 }

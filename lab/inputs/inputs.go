@@ -35,16 +35,13 @@ type Options struct {
 	Name func(path string) string
 	// Stdin is read for the argument Stdin.
 	Stdin io.Reader
-	// Parts is a folder for copies of standard input that contains the lines of
-	// several containers, so that each can be read separately; "": it is read as
-	// one log, as it arrives. The caller removes it.
-	Parts string
-	// Spool is a folder for copies of inputs that can be read only once, such as
-	// standard input, so that they can be opened several times; "": they cannot.
-	// The caller removes it.
-	Spool string
-	// Unpack is a folder for the content of archives; "": archives are refused. The
-	// caller removes it.
+	// Live means that an input that can be read only once, such as standard input, is read
+	// as it arrives, unless its first lines have an envelope. Otherwise it is copied first
+	// if Unpack is set, and can be opened several times.
+	Live bool
+	// Unpack is a folder for the content of archives, and for copies of inputs; "":
+	// archives are refused, and lines with an envelope are kept in memory. The caller
+	// removes it.
 	Unpack string
 }
 
@@ -74,10 +71,8 @@ func Collect(args []string, opt Options) ([]replay.Input, *Account, error) {
 // uncompressed or gzip. It creates no file.
 func Memory(name string, data []byte, opt Options) ([]replay.Input, *Account, error) {
 	c := &collector{opt: opt, seed: maphash.MakeSeed(), seen: map[uint64]bool{}, account: Account{args: []string{name}}, state: newState(time.Now())}
-	open := func() (io.ReadCloser, error) {
-		return lines(io.NopCloser(bytes.NewReader(data)), headSize, int64(len(data)))
-	}
-	c.append(nil, replay.Input{Name: c.shown(name), Labels: c.labels(name), Open: open})
+	log := &logFile{c: c, path: name, name: c.shown(name), labelled: name, data: data, size: int64(len(data)), state: c.state}
+	c.append(log, replay.Input{Name: log.name, Derive: log.labels, Size: log.size, Open: log.open})
 	return c.collected()
 }
 
@@ -85,6 +80,7 @@ func Memory(name string, data []byte, opt Options) ([]replay.Input, *Account, er
 func (c *collector) collected() ([]replay.Input, *Account, error) {
 	c.keepApart()
 	c.account.of = slices.Concat(c.logs.file, c.journals.file, slices.Repeat([]int{-1}, len(c.states)))
+	c.account.seen = slices.Concat(c.logs.seen, c.journals.seen, make([]*tally, len(c.states)))
 	inputs := slices.Concat(c.logs.inputs, c.journals.inputs, c.states)
 	if len(inputs) == 0 && c.failed == 0 {
 		c.fail(fmt.Errorf("%s: no logs found", strings.Join(c.account.args, ", ")))
@@ -173,38 +169,66 @@ func (c *collector) addStdin() {
 		return
 	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(br), nil }
-	in := replay.Input{Name: "stdin", Labels: c.labels(""), Open: c.once(open)}
-	if c.opt.Parts != "" {
-		if head, _ := peek(br, 1); classifierOf(head, in.Labels) != nil {
-			path, err := spool(open, c.opt.Parts)
-			if err != nil {
-				c.lose("read", "stdin", err)
-				return
-			}
-			in.Open = func() (io.ReadCloser, error) { return os.Open(path) }
-			c.append(nil, in)
-			return
-		}
+	c.addPipe(replay.Input{Name: "stdin", Labels: c.labels("")}, open, br)
+}
+
+// addPipe adds an input that can be read only once. br, if not nil, is what open returns.
+func (c *collector) addPipe(in replay.Input, open openFunc, br *bufio.Reader) {
+	live := c.opt.Live || c.opt.Unpack == ""
+	if live && br != nil {
+		head, _ := peek(br, 1)
+		whole := head[:bytes.LastIndexByte(head, '\n')+1]
+		p, _, _ := look(bytes.NewReader(whole), time.Now())
+		live = !p.wrapped
 	}
-	c.logs.add(c.read(in.Name, asLog), nil, in)
+	if live {
+		tally := new(tally)
+		in.Open = once(open, tally)
+		c.logs.add(c.read(in.Name, asLog), nil, tally, in)
+		return
+	}
+	path, err := spool(open, c.opt.Unpack)
+	if err != nil {
+		c.lose("read", in.Name, err)
+		return
+	}
+	c.addCopy(in.Name, path)
+}
+
+// addCopy adds the copy of an input that can be read only once.
+func (c *collector) addCopy(name, path string) {
+	log := &logFile{c: c, path: path, name: name, state: c.state}
+	if info, err := os.Stat(path); err == nil {
+		log.size = info.Size()
+	}
+	c.append(log, replay.Input{Name: name, Derive: log.labels, Size: log.size, Open: log.open})
 }
 
 // append adds an input that can be read several times, or one input for each
 // container whose lines it contains. of is nil if it is no file.
 func (c *collector) append(of *logFile, in replay.Input) {
-	parts, err := split(in, c.state)
+	inputs, places, err := c.unwrap(in, of)
 	as := asLog
-	if parts == nil {
-		parts = []replay.Input{in}
+	if inputs == nil && err == nil {
+		inputs = []replay.Input{in}
 	}
-	if parts[0].StreamLabels()["pod"] != "" {
+	if len(inputs) > 0 && inputs[0].StreamLabels()["pod"] != "" {
 		as = asPodLog
 	}
 	file := c.read(in.Name, as)
-	if len(c.logs.inputs)+len(parts) > maxFiles {
-		parts, err = nil, errTooMany
+	if len(c.logs.inputs)+len(inputs) > maxFiles {
+		inputs, places, err = nil, nil, errTooMany
 	}
-	c.logs.add(file, of, parts...)
+	for i := range inputs {
+		t := &of.tally
+		if places != nil {
+			t = &tally{lines: places[i].lines, understood: places[i].understood, exact: true}
+		}
+		c.logs.add(file, of, t, inputs[i])
+	}
+	if places != nil {
+		c.account.Files[file].NULs = of.tally.nuls
+	}
 	if err != nil {
 		f := &c.account.Files[file]
 		f.Problem, f.Incomplete = err.Error(), true
@@ -239,14 +263,11 @@ func (c *collector) probe(path string, info fs.FileInfo) (p probe) {
 	case unpacks && hasDocument(path, head):
 		return probe{document: true}
 	}
-	rc, err := lines(struct {
-		io.Reader
-		io.Closer
-	}{f, f}, headSize, info.Size())
-	if err != nil {
-		return probe{err: err}
+	_, err = lines(joined{f, io.NopCloser(nil)}, headSize, info.Size(), nil)
+	if err == nil && isDocument(head) {
+		err = checkDocument(f, info.Size())
 	}
-	return probe{err: rc.Close()}
+	return probe{err: err}
 }
 
 // addFolder adds all files below a folder, in the order of their names.
@@ -375,11 +396,10 @@ func (c *collector) addFile(path string, info fs.FileInfo, p probe) {
 	in := replay.Input{Name: log.name}
 	if !info.Mode().IsRegular() {
 		in.Labels = log.labels()
-		in.Open = c.once(func() (io.ReadCloser, error) {
+		c.addPipe(in, func() (io.ReadCloser, error) {
 			f, err := os.Open(path)
 			return f, cause(err)
-		})
-		c.logs.add(c.read(in.Name, asLog), nil, in)
+		}, nil)
 		return
 	}
 	in.Derive, in.Open, in.Size = log.labels, log.open, log.size

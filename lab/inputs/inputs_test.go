@@ -98,7 +98,7 @@ func TestBrokenGzip(t *testing.T) {
 func TestCollectToReadTwice(t *testing.T) {
 	dir := t.TempDir()
 	growing := write(t, dir+"/growing.log", "one\n")
-	in, _, err := Collect([]string{growing, Stdin}, Options{Stdin: strings.NewReader(packed(t, "two\n")), Spool: t.TempDir()})
+	in, _, err := Collect([]string{growing, Stdin}, Options{Stdin: strings.NewReader(packed(t, "two\n")), Unpack: t.TempDir()})
 	require.NoError(t, err)
 	require.Len(t, in, 2)
 	for range 2 {

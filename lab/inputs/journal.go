@@ -38,7 +38,7 @@ func (c *collector) addJournal(path string) {
 		if name == "" {
 			name = labels["identifier"]
 		}
-		c.journals.add(file, nil, replay.Input{Name: c.shown(path) + "[" + name + "]", Labels: labels, Open: func() (io.ReadCloser, error) {
+		c.journals.add(file, nil, nil, replay.Input{Name: c.shown(path) + "[" + name + "]", Labels: labels, Open: func() (io.ReadCloser, error) {
 			f, err := os.Open(path)
 			if err != nil {
 				return nil, cause(err)

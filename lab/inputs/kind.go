@@ -6,7 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"crowsnest/lab/inputs/envelope"
 )
+
+// minBlock is the number of NULs that are a block.
+const minBlock = 8
 
 // headSize is the number of bytes that judge examines: the size of a tar header.
 const headSize = 512
@@ -51,8 +56,6 @@ var magics = []struct {
 	{"-----BEGIN AGE ENCRYPTED FILE-----", kind{name: "encrypted with age", fix: "decrypt it first"}},
 	{"-----BEGIN PGP MESSAGE-----", kind{name: "encrypted with PGP", fix: "decrypt it first"}},
 	{"\xff\xfe\x00\x00", kind{name: "UTF-32 text", fix: "convert it with iconv -f UTF-32 -t UTF-8"}},
-	{"\xff\xfe", wide},
-	{"\xfe\xff", wide},
 	{"\x7fELF", kind{name: "a program", alien: true}},
 	{"MZ", kind{name: "a program", alien: true}},
 	{"\xca\xfe\xba\xbe", kind{name: "a program", alien: true}},
@@ -66,10 +69,9 @@ var magics = []struct {
 }
 
 var (
-	wide     = kind{name: "UTF-16 text", fix: "convert it with iconv -f UTF-16 -t UTF-8"}
-	document = kind{name: "a JSON document", fix: "write one entry per line with jq -c, or export the lines as they were logged", alien: true}
-	tarred   = kind{name: "a tar archive", fix: "unpack it with tar -xf and scan the folder"}
-	binary   = kind{name: "not text", fix: "pass the logs as text"}
+	documentKind = kind{name: "a JSON document in which no field has lines of a log", fix: "export the lines as they were logged", alien: true}
+	tarred       = kind{name: "a tar archive", fix: "unpack it with tar -xf and scan the folder"}
+	binary       = kind{name: "not text", fix: "pass the logs as text"}
 )
 
 // judge returns the kind of an input from its first bytes; false means lines of
@@ -83,10 +85,8 @@ func judge(head []byte) (kind, bool) {
 	switch {
 	case isTar(head):
 		return tarred, true
-	case isDocument(head):
-		return document, true
-	case isUTF16(head):
-		return wide, true
+	case envelope.IsWide(head):
+		return kind{}, false
 	case isBinary(head):
 		return binary, true
 	}
@@ -148,25 +148,16 @@ func isDocument(head []byte) bool {
 	return false
 }
 
-// isUTF16 detects text in which every other byte is NUL.
-func isUTF16(head []byte) bool {
-	var nuls [2]int
-	for i, b := range head {
-		if b == 0 {
-			nuls[i%2]++
+// isBinary detects bytes that no text contains. Blocks of NULs are ignored: a power failure
+// can leave them. A few bytes of another character set are allowed.
+func isBinary(head []byte) bool {
+	head = bytes.Trim(head, "\x00")
+	for part := range bytes.SplitSeq(head, make([]byte, minBlock)) {
+		if bytes.IndexByte(bytes.Trim(part, "\x00"), 0) >= 0 {
+			return true
 		}
 	}
-	half := len(head) / 2
-	return half >= 4 && (nuls[0] == 0 && nuls[1] > half*3/4 || nuls[1] == 0 && nuls[0] > half*3/4)
-}
-
-// isBinary detects bytes that no text contains. NULs at the start are ignored: a
-// power failure can leave them. A few bytes of another character set are allowed.
-func isBinary(head []byte) bool {
-	head = bytes.TrimLeft(head, "\x00")
-	if bytes.IndexByte(head, 0) >= 0 {
-		return true
-	}
+	head = bytes.ReplaceAll(head, []byte{0}, nil)
 	foreign := 0
 	for rest := head; len(rest) > 0; {
 		r, size := utf8.DecodeRune(rest)

@@ -186,13 +186,13 @@ func TestPrefixedLines(t *testing.T) {
 		require.Equal(t, map[string]string{
 			name + "  ":                        "no prefix\n[pod/a-1/../x] odd\n",
 			name + "[a-1/manager] a-1 manager": "one\n" + long + "\n",
-			name + "[b-1/manager] b-1 manager": "two\nlast",
+			name + "[b-1/manager] b-1 manager": "two\nlast\n",
 		}, got)
 	}
 	in, _, err := Collect([]string{path}, Options{})
 	require.NoError(t, err)
 	f(in, path)
-	in, _, err = Collect([]string{Stdin}, Options{Stdin: strings.NewReader(text), Parts: dir})
+	in, _, err = Collect([]string{Stdin}, Options{Stdin: strings.NewReader(text), Unpack: dir})
 	require.NoError(t, err)
 	f(in, "stdin")
 }

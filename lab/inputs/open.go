@@ -8,10 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"sync"
 
 	"github.com/klauspost/compress/gzip"
 
+	"crowsnest/lab/inputs/envelope"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 )
@@ -34,6 +34,8 @@ type logFile struct {
 	path, labelled string
 	name           string // for people
 	size           int64
+	data           []byte // the content, if it is in memory
+	tally          tally
 	// apart means that the log has no pod, and that others have none either.
 	apart bool
 	state *state // state of the argument that names the file
@@ -42,14 +44,18 @@ type logFile struct {
 // open opens the file, limited to the size that it had. One with size 0 may still have
 // content, as in /proc.
 func (l *logFile) open() (io.ReadCloser, error) {
+	l.tally = tally{}
+	if l.data != nil {
+		return lines(io.NopCloser(bytes.NewReader(l.data)), headSize, l.size, &l.tally)
+	}
 	f, err := os.Open(l.path)
 	if err != nil {
 		return nil, cause(err)
 	}
 	if l.size == 0 {
-		return lines(f, headSize, maxBuffer)
+		return lines(f, headSize, maxBuffer, &l.tally)
 	}
-	return lines(joined{io.LimitReader(f, l.size), f}, headSize, l.size)
+	return lines(joined{io.LimitReader(f, l.size), f}, headSize, l.size, &l.tally)
 }
 
 // labels returns the labels of the log.
@@ -70,29 +76,14 @@ func (l *logFile) complete(labels matcher.Labels) matcher.Labels {
 	return labels
 }
 
-// once returns a function that opens an input that can be read only once; if there
-// is a folder for copies, it opens a copy.
-func (c *collector) once(open openFunc) openFunc {
-	if c.opt.Spool == "" {
-		return func() (io.ReadCloser, error) {
-			rc, err := open()
-			if err != nil {
-				return nil, err
-			}
-			return lines(rc, 1, maxBuffer)
-		}
-	}
-	copied := sync.OnceValues(func() (string, error) { return spool(open, c.opt.Spool) })
+// once returns a function that opens an input that can be read only once.
+func once(open openFunc, t *tally) openFunc {
 	return func() (io.ReadCloser, error) {
-		path, err := copied()
+		rc, err := open()
 		if err != nil {
 			return nil, err
 		}
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, fmt.Errorf("read its copy: %w", err)
-		}
-		return lines(f, headSize, maxBuffer)
+		return lines(rc, 1, maxBuffer, t)
 	}
 }
 
@@ -118,7 +109,9 @@ func spool(open openFunc, dir string) (path string, err error) {
 // Other formats return an *unreadableError. It waits for the given number of bytes
 // or the end: one byte for a pipe, so that lines are read as they arrive. size is about
 // how many bytes rc has. It closes rc when the result is closed or if it returns an error.
-func lines(rc io.ReadCloser, wait int, size int64) (io.ReadCloser, error) {
+//
+// The lines are UTF-8 without blocks of NUL bytes. t, if not nil, counts what they look like.
+func lines(rc io.ReadCloser, wait int, size int64, t *tally) (io.ReadCloser, error) {
 	br := bufio.NewReaderSize(rc, int(min(max(size, minBuffer), maxBuffer)))
 	head, err := peek(br, wait)
 	if err != nil {
@@ -128,7 +121,7 @@ func lines(rc io.ReadCloser, wait int, size int64) (io.ReadCloser, error) {
 		if k, bad := judge(head); bad {
 			return nil, errors.Join(&unreadableError{k}, rc.Close())
 		}
-		return joined{br, rc}, nil
+		return joined{plain(br, head, t), rc}, nil
 	}
 	zr, err := gzip.NewReader(br)
 	if err != nil {
@@ -149,9 +142,66 @@ func lines(rc io.ReadCloser, wait int, size int64) (io.ReadCloser, error) {
 		return nil, errors.Join(&unreadableError{k}, rc.Close())
 	}
 	if wait < headSize {
-		return joined{unpacked, rc}, nil
+		return joined{plain(unpacked, head, t), rc}, nil
 	}
-	return joined{filling{unpacked}, rc}, nil
+	return joined{filling{plain(unpacked, head, t)}, rc}, nil
+}
+
+// plain returns the text of r as UTF-8, which t counts.
+func plain(r io.Reader, head []byte, t *tally) io.Reader {
+	text := envelope.NewText(r, head)
+	if t == nil {
+		return text
+	}
+	return &watched{text: text, tally: t, whole: true}
+}
+
+// watched counts the lines that are read.
+type watched struct {
+	text  *envelope.Text
+	tally *tally
+	read  int64
+	whole bool // what is read next begins a line
+	known bool // the line before was understood
+}
+
+// Of a block, so many lines are looked at; of the beginning of an input, all.
+const (
+	watchedLines = 64
+	watchedBytes = 256 << 10
+)
+
+// Read implements io.Reader.
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.text.Read(p)
+	b := p[:n]
+	w.tally.nuls = w.text.NULs()
+	if w.read += int64(n); n > 0 {
+		w.look(b)
+		w.whole = b[n-1] == '\n'
+	}
+	return n, err
+}
+
+func (w *watched) look(b []byte) {
+	if !w.whole {
+		k := bytes.IndexByte(b, '\n')
+		if k < 0 {
+			return
+		}
+		b = b[k+1:]
+	}
+	seen := 0
+	for line := range bytes.Lines(b) {
+		if seen++; seen > watchedLines && w.read > watchedBytes {
+			return
+		}
+		w.known = envelope.Understood(line, w.known)
+		w.tally.lines++
+		if w.known {
+			w.tally.understood++
+		}
+	}
 }
 
 // filling fills what it reads into: a decompressor returns some KiB at a time, and large

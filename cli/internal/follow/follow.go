@@ -13,6 +13,7 @@ import (
 
 	"crowsnest/internal/times"
 	"crowsnest/lab/inputs"
+	"crowsnest/lab/inputs/envelope"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 	"crowsnest/rules"
@@ -97,15 +98,16 @@ var _ sources.Pipeline = (*pipeline)(nil)
 
 // log is one log that is followed.
 type log struct {
-	name    string
-	source  string // of a pipe; "": a file
-	labels  matcher.Labels
-	began   bool
-	refused bool
-	timed   bool
-	open    []byte // a line of a pipe whose end has not arrived
-	streams map[string]*matcher.Stream
-	order   []string // of the streams
+	name      string
+	source    string // of a pipe; "": a file
+	labels    matcher.Labels
+	began     bool
+	refused   bool
+	timed     bool
+	open      []byte            // a line of a pipe whose end has not arrived
+	unwrapper *inputs.Unwrapper // nil before the first lines
+	streams   map[envelope.Place]*matcher.Stream
+	order     []*envelope.Place // of the streams
 }
 
 // Scan implements sources.Pipeline.
@@ -140,77 +142,64 @@ func (f *pipeline) scan(l *log, block []byte, now time.Time) {
 			return
 		}
 	}
-	if !l.timed {
-		for line := range bytes.Lines(block) {
-			if _, l.timed = matcher.TimeOf(bytes.TrimRight(line, "\r\n"), now); l.timed {
+	f.take(l, l.unwrap(block, now), now)
+}
+
+// take matches lines without their envelope.
+func (f *pipeline) take(l *log, parts []inputs.Unwrapped, now time.Time) {
+	for _, p := range parts {
+		var first time.Time
+		for line := range bytes.Lines(p.Lines) {
+			if l.timed {
 				break
 			}
+			first, l.timed = matcher.TimeOf(bytes.TrimRight(line, "\r\n"), now)
 		}
-	}
-	last := bytes.TrimRight(block, "\r\n")
-	read, _ := matcher.TimeOf(last[bytes.LastIndexByte(last, '\n')+1:], now)
-	for _, p := range l.split(block) {
-		name, stream := l.stream(p.who, f.opt)
-		f.follower.Take(name, f.opt.Target.Program.Scan(stream, p.lines, now), read)
+		last := bytes.TrimRight(p.Lines, "\r\n")
+		read, _ := matcher.TimeOf(last[bytes.LastIndexByte(last, '\n')+1:], now)
+		name, stream := l.stream(p.Place, f.opt)
+		if !first.IsZero() {
+			stream.Began(first)
+		}
+		f.follower.Take(name, f.opt.Target.Program.Scan(stream, p.Lines, now), read)
 	}
 	f.flush()
 }
 
-// part is a part of a block that one container wrote.
-type part struct {
-	who   string
-	lines []byte
+// unwrap takes the envelope off lines. The path of a log states its pod better than lines.
+func (l *log) unwrap(block []byte, now time.Time) []inputs.Unwrapped {
+	if l.labels["pod"] != "" && l.labels["container"] != "" {
+		return []inputs.Unwrapped{{Place: unknown, Lines: block}}
+	}
+	if l.unwrapper == nil {
+		l.unwrapper = inputs.NewUnwrapper(now)
+	}
+	return l.unwrapper.Lines(block)
 }
 
-// split separates the lines of several containers, if kubectl wrote before each line whose
-// it is.
-func (l *log) split(block []byte) []part {
-	if _, _, _, ok := inputs.Origin(block); l.source == "" || !ok && len(l.streams) < 2 {
-		return []part{{lines: block}}
-	}
-	var out []part
-	for line := range bytes.Lines(block) {
-		pod, container, rest, ok := inputs.Origin(line)
-		who := ""
-		if ok {
-			who = pod + "/" + container
-		}
-		if n := len(out) - 1; n >= 0 && out[n].who == who {
-			out[n].lines = append(out[n].lines, rest...)
-			continue
-		}
-		out = append(out, part{who, bytes.Clone(rest)})
-	}
-	return out
-}
+var unknown = new(envelope.Place)
 
 // maxStreams bounds the containers in one pipe. Lines of further ones are matched as those
 // of an unknown one.
 const maxStreams = 512
 
 // stream returns the name and the stream of a container in a log.
-func (l *log) stream(who string, opt Options) (string, *matcher.Stream) {
-	s := l.streams[who]
-	if s == nil && who != "" && len(l.streams) >= maxStreams {
-		return l.stream("", opt)
+func (l *log) stream(place *envelope.Place, opt Options) (string, *matcher.Stream) {
+	s := l.streams[*place]
+	if s == nil && *place != *unknown && len(l.streams) >= maxStreams {
+		return l.stream(unknown, opt)
 	}
 	name := l.name
-	if who != "" {
+	if who := inputs.NameOf(place); who != "" {
 		name += "[" + who + "]"
 	}
 	if s == nil {
 		labels := maps.Clone(l.labels)
-		if pod, container, ok := cut(who); ok {
-			for label, value := range map[string]string{"pod": pod, "container": container} {
-				if labels[label] == "" {
-					labels[label] = value
-				}
-			}
-		}
+		inputs.SetPlace(labels, place, name)
 		s = matcher.NewStream(labels, matcher.StreamOptions{Lenient: opt.Follow.Scan.Lenient, TextTime: true, Join: matcher.JoinStream})
 		s.Place(0)
-		l.streams[who] = s
-		l.order = append(l.order, who)
+		l.streams[*place] = s
+		l.order = append(l.order, place)
 	}
 	return name, s
 }
@@ -236,8 +225,8 @@ func (f *pipeline) Flush(s *matcher.Stream) {
 }
 
 func (f *pipeline) flushLog(l *log) {
-	for _, who := range l.order {
-		name, stream := l.stream(who, f.opt)
+	for _, place := range l.order {
+		name, stream := l.stream(place, f.opt)
 		f.follower.Take(name, f.opt.Target.Program.Flush(stream, f.opt.Follow.Clock()), time.Time{})
 	}
 }
@@ -279,6 +268,9 @@ func (f *pipeline) end(source string) {
 		if open := l.open; len(open) > 0 {
 			l.open = nil
 			f.scan(l, open, f.opt.Follow.Clock())
+		}
+		if l.unwrapper != nil {
+			f.take(l, l.unwrapper.End(), f.opt.Follow.Clock())
 		}
 		f.flushLog(l)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"crowsnest/lab/inputs"
+	"crowsnest/lab/inputs/envelope"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 	"crowsnest/rules"
@@ -150,7 +151,7 @@ func (l *Logs) single() bool { return !l.several }
 
 // log returns the log of a source's stream.
 func (l *Logs) log(s *matcher.Stream, opt inputs.Options) *log {
-	out := &log{streams: map[string]*matcher.Stream{}}
+	out := &log{streams: map[envelope.Place]*matcher.Stream{}}
 	given := ""
 	if name := s.Labels()[pipeLabel]; name != "" {
 		out.name, out.source = name, name
@@ -210,6 +211,3 @@ func (l *Logs) Reads(opt inputs.Options, lenient bool) func(rules.Selector) bool
 		})
 	}
 }
-
-// cut separates the pod and the container of a line's origin.
-func cut(who string) (pod, container string, ok bool) { return strings.Cut(who, "/") }

@@ -15,6 +15,7 @@ import (
 //	2025-11-20T10:00:00.123Z ...   also with a space or slashes, or in brackets
 //	Nov 20 10:00:00 host unit[1]: ...
 //	{"ts":1763632800.123, ...      ts, time, timestamp or @timestamp
+//	WARN[2025-11-20T10:00:00Z] ...   also [28/Apr/2026:09:14:22 +0000] anywhere
 //	time="2025-11-20T10:00:00Z" ... or ts=, of logfmt
 func TextTime(line []byte, now time.Time) (t time.Time, ok bool) {
 	if len(line) == 0 {
@@ -37,7 +38,46 @@ func TextTime(line []byte, now time.Time) (t time.Time, ok bool) {
 	if ok {
 		return t, true
 	}
+	if t, ok = bracketTime(line); ok {
+		return t, true
+	}
 	return logfmtTime(line)
+}
+
+// bracketTime reads the first time in brackets behind other text: a stamp right behind a word
+// at the start, as logrus writes it on a terminal, or that of an access log.
+func bracketTime(line []byte) (time.Time, bool) {
+	const form = "[28/Apr/2026:09:14:22 +0000]"
+	for i := 0; ; i++ {
+		k := bytes.IndexByte(line[i:], '[')
+		if k < 0 {
+			return time.Time{}, false
+		}
+		i += k
+		rest := line[i:]
+		if i > 0 && i < len("CRITICAL") && bytes.IndexByte(line[:i], ' ') < 0 {
+			if n, _ := stampLen(rest[1:]); n > 0 && len(rest) > n+1 && rest[n+1] == ']' {
+				return StampTime(rest[1 : n+1])
+			}
+		}
+		if !likeForm(rest, "[00/") || len(rest) < len(form) || !likeForm(rest[7:], "/0000:00:00:00 ") {
+			continue
+		}
+		zone := rest[len("[28/Apr/2026:09:14:22 "):]
+		month := bytes.Index([]byte(months), rest[4:7])
+		if month < 0 || month%3 != 0 || zoneLen(zone) != 5 || zone[5] != ']' {
+			continue
+		}
+		t, ok := makeTime([3]int{number(rest[8:12]), month/3 + 1, number(rest[1:3])}, [3]int{number(rest[13:15]), number(rest[16:18]), number(rest[19:21])}, 0)
+		if !ok {
+			continue
+		}
+		offset := time.Duration(number(zone[1:3]))*time.Hour + time.Duration(number(zone[3:5]))*time.Minute
+		if zone[0] == '-' {
+			offset = -offset
+		}
+		return t.Add(-offset), true
+	}
 }
 
 // leadingStamp reads a stamp that a letter or digit does not follow.

@@ -1,0 +1,595 @@
+// Package envelope takes off lines of logs what tools have wrapped around them: shippers,
+// exports, viewers, chats and mails. It recognises an envelope by its shape, in the lines of
+// an input, and reads the time and the place of each line from it.
+package envelope
+
+import (
+	"bytes"
+	"time"
+
+	"crowsnest/matcher"
+)
+
+// Line is a line as its container wrote it, without its end.
+type Line struct {
+	// Place is where it was written. It is one pointer for all lines of one place.
+	Place *Place
+	// Time is when it was written, as the envelope says; zero if it does not.
+	Time   time.Time
+	Stderr bool
+	// Partial means that the next line of the place continues the line.
+	Partial bool
+	// Continues means that the line belongs to the record of the line before it.
+	Continues bool
+	// Understood means that the line is as lines of logs are, or has an envelope.
+	Understood bool
+	// Text is valid until the function that got the line returns.
+	Text []byte
+}
+
+// Decoder takes the envelope off the lines of one input. It is not safe for concurrent use.
+type Decoder struct {
+	emit     func(Line)
+	now      time.Time
+	stamps   stamps
+	rec      records
+	chain    []step
+	decided  bool
+	failing  int // lines without the envelope since the last one with it
+	retry    int // lines that fail before it is looked for again
+	rest     []byte
+	doc      document
+	table    *sheet
+	block    block
+	places   map[string]*Place
+	prefixes map[string]*origin
+	pods     map[string]bool
+	units    map[string]string
+	key      []byte
+	at       *Place // of the newest line
+	atKey    []byte
+	last     facts // the time of the newest line that had the envelope
+	line0    facts // of the present line
+	lastTime time.Time
+	scratch  []byte
+	dump     *dump // nil: the input is none
+	base     Place // of the lines that follow, as a line before them says
+	docker   bool  // lines of Docker end with a newline
+	raw      []byte
+	changed  bool
+	known    bool // the line before was understood
+	more     bool // the line belongs to the record of the line before it
+	counts   Counts
+}
+
+// Counts are of the lines that were emitted.
+type Counts struct {
+	Lines, Understood int64
+}
+
+// New returns a decoder that passes lines to emit. now supplies the year of times without one.
+func New(now time.Time, emit func(Line)) *Decoder {
+	d := &Decoder{emit: emit, now: now, places: map[string]*Place{}, prefixes: map[string]*origin{}, pods: map[string]bool{}, retry: 1}
+	d.stamps.now = now
+	d.rec = records{classes: map[string]*keyClass{}, out: d.found}
+	return d
+}
+
+// Changed reports whether a line so far was not as a container wrote it.
+func (d *Decoder) Changed() bool { return d.changed }
+
+// Records returns how many lines were fields of records.
+func (d *Decoder) Records() int { return d.rec.found }
+
+// Counts returns how many lines were emitted.
+func (d *Decoder) Counts() Counts { return d.counts }
+
+// maxLine bounds a line that is looked at as a whole, and maxSample the lines that decide what
+// the envelope is.
+const (
+	maxLine   = 1 << 20
+	maxSample = 64
+)
+
+// Write decodes a part of the input. A line without its end waits for the next part.
+func (d *Decoder) Write(b []byte) {
+	if len(d.rest) > 0 {
+		k := bytes.IndexByte(b, '\n')
+		if k < 0 && len(d.rest)+len(b) < maxLine {
+			d.rest = append(d.rest, b...)
+			return
+		}
+		d.rest = append(d.rest, b[:k+1]...)
+		rest := d.rest
+		d.rest = nil
+		if k < 0 {
+			d.piece(append(rest, b...))
+			return
+		}
+		d.lines(rest)
+		d.rest, b = rest[:0], b[k+1:]
+	}
+	end := bytes.LastIndexByte(b, '\n') + 1
+	d.lines(b[:end])
+	if b = b[end:]; len(b) >= maxLine {
+		d.piece(b)
+		return
+	}
+	d.rest = append(d.rest[:0], b...)
+}
+
+// piece takes a part of a line that is too long to wait for its end.
+func (d *Decoder) piece(b []byte) {
+	if d.doc.open() {
+		d.doc.add(d, b)
+		return
+	}
+	if c := b[skipSpace(b, 0)%len(b)]; c == '{' || c == '[' {
+		d.doc.start(d, b, &d.last)
+		return
+	}
+	d.line(b, nil)
+}
+
+// Close decodes what waits for more.
+func (d *Decoder) Close() {
+	if len(d.rest) > 0 {
+		d.lines(d.rest)
+		d.rest = nil
+	}
+	d.doc.end(d)
+	d.block.end(d)
+	if d.table != nil {
+		d.table.end(d)
+	}
+}
+
+// lines decodes whole lines.
+func (d *Decoder) lines(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	if !d.decided {
+		d.decide(b)
+	}
+	for len(b) > 0 {
+		k := bytes.IndexByte(b, '\n')
+		line, rest := b, []byte(nil)
+		if k >= 0 {
+			line, rest = b[:k], b[k+1:]
+		}
+		d.line(trimCR(line), rest)
+		b = rest
+	}
+}
+
+func trimCR(b []byte) []byte {
+	if k := len(b) - 1; k >= 0 && b[k] == '\r' {
+		return b[:k]
+	}
+	return b
+}
+
+// decide looks for the envelope of the lines that follow.
+func (d *Decoder) decide(b []byte) {
+	var sample [][]byte
+	for line := range bytes.Lines(b) {
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		if d.decided = true; len(line) > 64<<10 {
+			line = line[:64<<10]
+		}
+		if sample = append(sample, line); len(sample) == maxSample {
+			break
+		}
+	}
+	if len(sample) > 0 {
+		d.chain = d.detect(sample)
+		d.failing, d.retry = 0, 1
+	}
+}
+
+// The lines around those of each container in `kubectl cluster-info dump`.
+const (
+	SectionStart = "==== START logs for container "
+	sectionEnd   = "==== END logs for container "
+)
+
+// Sections says that the input is the dump of one pod, with a section for each container.
+func (d *Decoder) Sections(namespace, pod string) {
+	d.dump, d.changed = &dump{behind: " of pod " + namespace + "/" + pod + " ====", pod: pod}, true
+}
+
+// dump is the state of reading sections.
+type dump struct {
+	behind, pod string
+	container   string // of the present section; "": none
+}
+
+// section reads the lines around a section. Within one, a line that looks like the start of
+// another is a line of the container.
+func (s *dump) section(line []byte) bool {
+	for _, before := range []string{SectionStart, sectionEnd} {
+		rest, ok := bytes.CutPrefix(line, []byte(before))
+		if !ok {
+			continue
+		}
+		name, ok := bytes.CutSuffix(rest, []byte(s.behind))
+		switch {
+		case !ok || !isName(name):
+		case before == SectionStart && s.container == "":
+			s.container = string(name)
+			return true
+		case before == sectionEnd && s.container == string(name):
+			s.container = ""
+			return true
+		}
+	}
+	return false
+}
+
+// heading reads a line such as ==> /var/log/pods/... <==, which tail writes.
+func (d *Decoder) heading(line []byte) bool {
+	path, ok := bytes.CutPrefix(line, []byte("==> "))
+	if !ok {
+		return false
+	}
+	path, ok = bytes.CutSuffix(path, []byte(" <=="))
+	if !ok {
+		return false
+	}
+	p, ok := placeOfPath(path)
+	if !ok && d.base == (Place{}) {
+		return false
+	}
+	if d.base = p; !ok {
+		d.base = Place{Name: string(path)}
+	}
+	d.decided = false // another log follows
+	return true
+}
+
+// line decodes a line. rest are the lines after it that are known.
+func (d *Decoder) line(line, rest []byte) {
+	f := &d.line0
+	*f = facts{file: d.base}
+	text := line
+	d.raw = line
+	switch {
+	case d.dump != nil && d.dump.section(line):
+		d.base = Place{}
+		if d.dump.container != "" {
+			d.base = Place{Pod: d.dump.pod, Container: d.dump.container}
+		}
+		return
+	case d.dump != nil:
+		d.out(f, line, false)
+		return
+	case len(line) > 8 && line[0] == '=' && d.heading(line):
+		d.decide(rest)
+		return
+	}
+	for _, s := range d.chain {
+		t, ok := s(text, f)
+		if !ok {
+			d.foreign(line, text, f, rest)
+			return
+		}
+		text = t
+	}
+	if len(d.chain) == 0 && !d.doc.open() && d.table == nil && !d.block.open() && d.wrong(text, line, rest) {
+		return
+	}
+	d.failing, d.retry = 0, 1
+	if len(d.chain) > 0 {
+		d.keep(f)
+	}
+	d.content(text, f, rest)
+}
+
+// keep copies the time of the newest envelope, because its line is gone later.
+func (d *Decoder) keep(f *facts) {
+	d.last.stamp = append(d.last.stamp[:0], f.stamp...)
+	d.last.zoneless, d.last.rank = f.zoneless, f.rank
+	if len(f.stamp) == 0 {
+		d.last.stamp = nil
+	}
+}
+
+// wrong looks for an envelope at a line that should have none, and does not look like one that
+// a program wrote.
+func (d *Decoder) wrong(text, line, rest []byte) bool {
+	if len(text) == 0 || headerOf(text) > stamp && headerOf(text) != syslog && !isLabelled(text) {
+		d.failing = 0
+		return false
+	}
+	return d.look(line, rest)
+}
+
+// look looks for another envelope from a line on, less often the longer there is none. It
+// reports whether there is one, and decodes the line then.
+func (d *Decoder) look(line, rest []byte) bool {
+	if d.failing++; d.failing < d.retry {
+		return false
+	}
+	d.retry = min(2*d.retry, 256)
+	sample := [][]byte{line}
+	for l := range bytes.Lines(rest) {
+		if len(sample) == 16 {
+			break
+		}
+		if len(bytes.TrimSpace(l)) > 0 && len(l) < 64<<10 {
+			sample = append(sample, l)
+		}
+	}
+	chain := d.detect(sample)
+	if len(chain) == 0 && len(d.chain) == 0 || len(chain) > 0 && !d.productive(chain, sample) {
+		return false
+	}
+	var f facts
+	text := line
+	for _, s := range chain {
+		t, ok := s(text, &f)
+		if !ok {
+			return false
+		}
+		text = t
+	}
+	if len(chain) == 0 && !headerOf(text).own() {
+		return false // a line without anything is no reason to expect no envelope
+	}
+	d.chain = chain
+	d.failing, d.retry = 0, 1
+	d.line(line, rest)
+	return true
+}
+
+// productive reports whether most lines of a sample state a time or a place in their envelope,
+// or have a header of a program behind it.
+func (d *Decoder) productive(chain []step, sample [][]byte) bool {
+	n := 0
+	for _, line := range sample {
+		var f facts
+		text, ok := bytes.TrimRight(line, "\r\n"), true
+		for _, s := range chain {
+			if text, ok = s(text, &f); !ok {
+				break
+			}
+		}
+		if ok && (f.stamp != nil || f.file != (Place{}) || f.placed || headerOf(text) > word) {
+			n++
+		}
+	}
+	return n*10 >= len(sample)*6
+}
+
+// foreign decodes a line that has not the envelope of the lines around it: one of another
+// envelope, the next line of the same record, or what a person wrote.
+func (d *Decoder) foreign(line, text []byte, own *facts, rest []byte) {
+	if own.stamp != nil || own.file != d.base {
+		d.inner(own, text)
+		return
+	}
+	if len(bytes.TrimSpace(line)) > 0 && d.look(line, rest) {
+		return
+	}
+	if d.doc.open() || d.table != nil && d.table.open {
+		f := d.last
+		d.content(text, &f, rest)
+		return
+	}
+	// Nobody says who wrote it. It has the time of the line before it.
+	f := facts{file: d.base, stamp: d.last.stamp, zoneless: d.last.zoneless}
+	d.more = true
+	d.out(&f, text, false)
+	d.more = false
+}
+
+// content decodes a line without the parts of its envelope that stand before it.
+func (d *Decoder) content(text []byte, f *facts, rest []byte) {
+	if bytes.IndexByte(text, '\n') >= 0 && !d.doc.open() {
+		for line := range bytes.SplitSeq(bytes.TrimRight(text, "\n"), []byte("\n")) {
+			d.content(trimCR(line), f, nil)
+		}
+		return
+	}
+	switch {
+	case d.doc.open():
+		d.doc.add(d, text)
+		d.doc.add(d, []byte("\n"))
+		return
+	case d.table != nil:
+		if d.table.row(d, text, f) {
+			return
+		}
+		d.table = nil
+	case d.block.open(), isBlock(text), isEntryHead(text):
+		if d.block.add(d, text, f, rest) {
+			return
+		}
+	}
+	b := bytes.TrimLeft(text, " \t\x1e")
+	if sse := bytes.TrimPrefix(b, []byte("data: ")); len(sse) < len(b) && len(sse) > 0 && sse[0] == '{' {
+		b = sse
+	}
+	if len(b) > 0 && (b[0] == '{' || b[0] == '[') && !d.isDocker(b) {
+		switch n, whole, ok := d.rec.read(b, *f); {
+		case ok && len(bytes.TrimLeft(b[n:], " \t\r,;`")) == 0:
+			return
+		case ok: // several values on one line
+			d.content(bytes.TrimLeft(b[n:], " \t\r,"), f, rest)
+			return
+		case !whole && n >= len(bytes.TrimRight(b, " \t\r")) && jsonStarts(b, rest):
+			d.doc.start(d, b, f)
+			d.doc.add(d, []byte("\n"))
+			return
+		}
+	}
+	if d.table == nil {
+		if t := d.sheetOf(text, f); t != nil {
+			d.table = t
+			return
+		}
+	}
+	d.inner(f, text)
+}
+
+// jsonStarts reports whether a JSON value that is not complete continues on the next line.
+func jsonStarts(b, rest []byte) bool {
+	if len(b) > 1<<10 {
+		return true
+	}
+	b = bytes.TrimRight(b, " \t\r")
+	switch b[len(b)-1] {
+	case '{', '[', ',', '}', ']', '"', ':':
+	default:
+		return false
+	}
+	next, _, _ := bytes.Cut(rest, []byte("\n"))
+	next = bytes.TrimLeft(next, " \t\r>|")
+	return len(next) == 0 && len(b) <= 2 || len(next) > 0 && (next[0] == '"' || next[0] == '{' || next[0] == '[' || next[0] == '}' || next[0] == ']' || next[0]-'0' <= 9)
+}
+
+// isDocker reports whether a line is as Docker's json-file writes it, and nothing was added.
+func (d *Decoder) isDocker(b []byte) bool {
+	if !bytes.HasPrefix(b, []byte(`{"log":"`)) || bytes.Contains(b, []byte(`"kubernetes`)) {
+		return false
+	}
+	tail := b[max(0, len(b)-128):]
+	k := bytes.Index(tail, []byte(`,"stream":"std`))
+	if k < 0 || !bytes.Contains(tail[k:], []byte(`","time":"`)) || bytes.Count(tail[k:], []byte(`:"`)) != 2 {
+		return false
+	}
+	if k > 3 && string(tail[k-3:k]) == `\n"` {
+		d.docker = true
+	}
+	return d.docker
+}
+
+// found takes a line of a record.
+func (d *Decoder) found(f *facts, text []byte) {
+	d.inner(f, text)
+}
+
+// inner decodes a text that may have a further envelope in it, or several lines.
+func (d *Decoder) inner(f *facts, text []byte) {
+	if bytes.IndexByte(text, 0x1b) >= 0 {
+		d.scratch = stripEscapes(d.scratch[:0], text)
+		text = d.scratch
+	}
+	trimmed := bytes.TrimRight(text, "\r\n")
+	if len(trimmed) == 0 && len(text) > 0 {
+		d.out(f, trimmed, false)
+		return
+	}
+	text = trimmed
+	if d.rec.depth > 0 && len(text) > 1 && text[0] == '{' && d.rec.depth < 4 && hinted(text) {
+		found := d.rec.raw
+		if n, _, ok := d.rec.read(text, *f); ok && n == len(text) {
+			_ = found
+			return
+		}
+	}
+	if bytes.IndexByte(text, '\n') >= 0 {
+		for line := range bytes.SplitSeq(text, []byte("\n")) {
+			d.inner(f, trimCR(line))
+			d.more = true
+		}
+		d.more = false
+		return
+	}
+	if d.enveloped(f) {
+		if n, fraction := stampLen(text); n > 0 && n < len(text) {
+			switch {
+			case isCRI(text[n:]):
+				g := *f
+				g.stamp, g.stream, g.partial, g.rank = text[:n], text[n+4], text[n+8] == 'P', 0
+				g.zoneless = false
+				k := bytes.IndexByte(text[n+8:], ' ')
+				if k < 0 {
+					d.out(&g, nil, true)
+				} else {
+					d.out(&g, text[n+8+k+1:], true)
+				}
+				return
+			case fraction >= 7 && text[n] == ' ':
+				g := *f
+				g.stamp, g.rank, g.zoneless = text[:n], 0, false
+				d.out(&g, text[n+1:], true)
+				return
+			}
+		}
+	}
+	d.out(f, text, true)
+}
+
+// hinted reports whether a JSON text may be an envelope.
+func hinted(b []byte) bool {
+	for _, s := range []string{`stream`, "kube", "k8s", "ontainer", `"log"`, `"_raw"`, "odName", `"pod`, `"line"`} {
+		if bytes.Contains(b, []byte(s)) {
+			return true
+		}
+	}
+	return false
+}
+
+// enveloped reports whether the envelope of a line says anything.
+func (d *Decoder) enveloped(f *facts) bool {
+	return len(d.chain) > 0 || d.rec.depth > 0 || f.stamp != nil
+}
+
+// out emits a line. whole means that it has an envelope of its own.
+func (d *Decoder) out(f *facts, text []byte, whole bool) {
+	d.key = f.key(d.key[:0])
+	if d.at == nil || string(d.key) != string(d.atKey) {
+		p := d.places[string(d.key)]
+		if p == nil {
+			p = new(Place)
+			*p = f.where()
+			d.places[string(d.key)] = p
+		}
+		d.at, d.atKey = p, append(d.atKey[:0], d.key...)
+	}
+	l := Line{Place: d.at, Stderr: f.stream == 'e', Partial: f.partial && f.tagged, Continues: d.more, Text: text}
+	timed := false
+	if f.stamp != nil {
+		if t, unit, ok := d.stamps.parse(f.stamp); ok {
+			l.Time, timed = d.better(t, unit, f.zoneless, text), true
+		}
+	}
+	d.counts.Lines++
+	switch {
+	case timed && whole, whole && *d.at != (Place{}):
+		d.known = true
+	default:
+		d.known = Understood(text, d.known)
+	}
+	if l.Understood = d.known; d.known {
+		d.counts.Understood++
+	}
+	if !d.changed && (timed || *d.at != (Place{}) || len(text) != len(d.raw) || !bytes.Equal(text, d.raw)) {
+		d.changed = true
+	}
+	d.emit(l)
+}
+
+// better returns the time of a line: that of its envelope, or that which the line states
+// itself if it is more exact and the two agree.
+func (d *Decoder) better(t time.Time, unit time.Duration, zoneless bool, text []byte) time.Time {
+	if unit <= time.Microsecond && !zoneless {
+		return t
+	}
+	own, ok := matcher.TimeOf(text, d.now)
+	if !ok {
+		return t
+	}
+	diff := own.Sub(t)
+	if zoneless {
+		diff = (diff%(15*time.Minute) + 15*time.Minute) % (15 * time.Minute)
+	}
+	if diff >= 0 && diff < max(unit, time.Second) || zoneless && diff > 15*time.Minute-time.Second {
+		return own
+	}
+	return t
+}

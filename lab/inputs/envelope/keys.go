@@ -1,0 +1,187 @@
+package envelope
+
+import (
+	"slices"
+	"strings"
+)
+
+// role is what the name of a field says about its value.
+type role uint8
+
+const (
+	roleNone role = iota
+	rolePod
+	roleNamespace
+	roleContainer
+	roleNode
+	roleCluster
+	roleUnit
+	roleIdentifier
+	roleTransport
+	roleStream
+	roleTag   // F or P of CRI
+	roleName  // decided by the object that has it
+	roleFile  // the path or the tag of a log
+	roleAttrs // further fields, written as a text
+	roles
+)
+
+// keyClass is what the name of a field says.
+type keyClass struct {
+	role   role
+	line   uint8 // the lower the likelier is it the line; 0: it is not
+	time   uint8 // the same of a time
+	raw    bool  // only an envelope has such a field
+	kube   bool  // its name says that it is about Kubernetes
+	own    bool  // the log libraries of programs write it
+	level  bool  // the same, and many shippers do
+	about  bool  // describes the container, not what it wrote
+	object bool  // Kubernetes objects have it
+	value  bool  // the value of an attribute
+	name   bool  // the name of an attribute
+}
+
+// lineNames are names of the field with the line, the most telling first.
+var lineNames = []string{
+	"log", "raw", "textpayload", "logline", "line", "original", "rawlog", "rawline", "rawmessage", "originalmessage", "fullmessage", "logmessage",
+	"logtext", "logrecord", "logentry", "logevent", "logbody", "message", "msg", "jsonpayload", "body", "bodytext", "messagetext", "msgtext", "shortmessage", "content", "text", "entry", "payload",
+	"event", "record", "logs", "output", "data",
+}
+
+// rawNames are those that no program writes about itself.
+var rawNames = []string{"log", "raw", "textpayload", "jsonpayload", "logline", "line", "rawlog", "rawline", "rawmessage", "logmessage", "logtext", "logrecord", "logentry", "logevent", "original", "originalmessage"}
+
+// timeNames are names of the field with the time, those of the container first.
+var timeNames = []string{
+	"time", "timestampns", "tsns", "timens", "timenano", "timestampnanos", "timeunixnano", "timestamp", "ts", "realtimetimestamp", "sourcerealtimetimestamp", "eventtime", "logtime", "logtimestamp", "timestampms", "timems",
+	"date", "datetime", "timegenerated", "createdat", "created", "occurred", "at", "when", "t", "timestampunix", "epoch", "observedtimeunixnano", "observedtimestamp",
+	"receivetimestamp", "receivedat", "ingestiontime", "ingested", "indextime",
+}
+
+// words that say nothing about which name it is.
+var fillers = map[string]bool{
+	"k8s": true, "kubernetes": true, "kube": true, "io": true, "resource": true, "meta": true, "metadata": true, "label": true, "labels": true,
+	"attributes": true, "attr": true, "fields": true, "orchestrator": true, "docker": true, "cri": true, "systemd": true, "syslog": true, "field": true, "tag": true, "tags": true, "properties": true, "dimensions": true,
+}
+
+// classify returns what a name says. A dotted name counts as a path.
+func classify(key string) keyClass {
+	var c keyClass
+	words := wordsOf(key)
+	joined := strings.Join(words, "")
+	var rest []string
+	for _, w := range words {
+		if !fillers[w] {
+			rest = append(rest, w)
+		} else if strings.HasPrefix(w, "k") {
+			c.kube = true
+		}
+	}
+	trimmed := strings.Join(rest, "")
+	if len(rest) > 1 && (rest[len(rest)-1] == "name" || rest[len(rest)-1] == "id" && rest[len(rest)-2] == "cluster") {
+		rest = rest[:len(rest)-1]
+	}
+	switch strings.Join(rest, "") {
+	case "pod", "podname", "kubepod":
+		c.role = rolePod
+	case "namespace", "ns", "podnamespace", "namespacename", "podns", "kubens", "kubenamespace":
+		c.role = roleNamespace
+	case "container", "containername", "kubecontainername", "podcontainer", "ctr":
+		c.role = roleContainer
+	case "node", "nodename", "host", "hostname", "computer", "kubehost", "podhost":
+		c.role = roleNode
+	case "cluster", "clustername", "kubecluster":
+		c.role = roleCluster
+	case "unit":
+		c.role = roleUnit
+	case "identifier":
+		c.role = roleIdentifier
+	case "transport":
+		c.role = roleTransport
+	case "stream", "iostream", "logiostream", "fd", "outputstream", "std", "logsource", "streamname":
+		c.role = roleStream
+	case "logtag", "p":
+		c.role = roleTag
+	case "source", "src", "filename", "file", "path", "logfile", "filepath", "logfilepath", "logpath", "logstream", "logstreamname":
+		c.role = roleFile
+	case "name":
+		c.role = roleName
+	case "":
+		switch joined {
+		case "labels", "tags", "fields", "attributes", "kubernetes", "k8s", "metadata", "label":
+			c.role = roleAttrs
+		case "tag":
+			c.role = roleFile
+		}
+	}
+	if c.role == roleUnit || c.role == roleTransport || c.role == roleIdentifier {
+		if !strings.HasPrefix(key, "_") && key != "SYSLOG_IDENTIFIER" && !strings.Contains(joined, "systemd") && !strings.Contains(joined, "syslog") {
+			c.role = roleNone
+		}
+	}
+	if strings.HasSuffix(joined, "id") && joined != "id" && c.role != roleCluster {
+		c.role = roleNone
+	}
+	if i := slices.Index(lineNames, joined); i >= 0 {
+		c.line = uint8(i + 1)
+	} else if i := slices.Index(lineNames, trimmed); i >= 0 && c.role == roleNone {
+		c.line = uint8(i + 1)
+	}
+	if i := slices.Index(timeNames, joined); i >= 0 {
+		c.time = uint8(i + 1)
+	} else if i := slices.Index(timeNames, trimmed); i >= 0 && c.role == roleNone {
+		c.time = uint8(i + 1)
+	}
+	c.raw = slices.Contains(rawNames, joined) || key == "MESSAGE" || key == "@message" || key == "_msg" || key == "_line"
+	switch joined {
+	case "level", "lvl", "severity", "loglevel", "levelname", "severitytext", "l":
+		c.level = true
+	case "logger", "caller", "controller", "reconcileid", "stacktrace", "controllerkind", "controllergroup", "err", "error", "v", "stack", "component", "func", "errorverbose", "loggername", "goroutine":
+		c.own = true
+	case "apiversion", "involvedobject", "regarding":
+		c.object = true
+	case "value", "val", "stringvalue":
+		c.value = true
+	case "key", "k":
+		c.name = true
+	case "field", "column":
+		c.name = true
+	}
+	if joined == "name" {
+		c.name = true
+	}
+	switch joined {
+	case "labels", "annotations", "podlabels", "podannotations", "namespacelabels", "namespaceannotations", "k8slabels", "kuberneteslabels", "owner", "ownerreferences", "nodelabels":
+		c.about = true
+	}
+	return c
+}
+
+// wordsOf splits a name: podName, pod_name, pod.name, PodName and "pod name" have the same
+// words. A short word in capitals is one.
+func wordsOf(key string) []string {
+	var out []string
+	start := -1
+	flush := func(end int) {
+		if start >= 0 {
+			out = append(out, strings.ToLower(key[start:end]))
+		}
+		start = -1
+	}
+	for i := range len(key) {
+		c := key[i]
+		upper := 'A' <= c && c <= 'Z'
+		switch {
+		case !upper && !('a' <= c && c <= 'z') && !('0' <= c && c <= '9'):
+			flush(i)
+			continue
+		case upper && i > 0 && key[i-1] >= 'a' && key[i-1] <= 'z':
+			flush(i)
+		}
+		if start < 0 {
+			start = i
+		}
+	}
+	flush(len(key))
+	return out
+}

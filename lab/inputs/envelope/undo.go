@@ -1,0 +1,174 @@
+package envelope
+
+import (
+	"bytes"
+	"html"
+)
+
+// stripEscapes removes the escape sequences of a terminal.
+func stripEscapes(dst, b []byte) []byte {
+	for {
+		k := bytes.IndexByte(b, 0x1b)
+		if k < 0 {
+			return append(dst, b...)
+		}
+		dst = append(dst, b[:k]...)
+		b = b[k+max(1, sequenceLen(b[k:])):]
+	}
+}
+
+// stripColours removes escape sequences whose escape character is written out.
+func stripColours(dst, b []byte) []byte {
+	for len(b) > 0 {
+		k := bytes.IndexAny(b, "\x1b\\^#\u241b")
+		if k < 0 {
+			return append(dst, b...)
+		}
+		dst = append(dst, b[:k]...)
+		b = b[k:]
+		if n := sequenceLen(b); n > 0 {
+			b = b[n:]
+			continue
+		}
+		if b[0] == 0x1b {
+			b = b[1:]
+			continue
+		}
+		dst, b = append(dst, b[0]), b[1:]
+	}
+	return dst
+}
+
+var escapes = []string{"\x1b", "^[", `\x1b`, `\u001b`, `\033`, `\e`, "#033", `\x1B`, `\u001B`, "\u241b"}
+
+// sequenceLen returns the length of the escape sequence at the start of b.
+func sequenceLen(b []byte) int {
+	for _, e := range escapes {
+		if !bytes.HasPrefix(b, []byte(e)) {
+			continue
+		}
+		n := len(e)
+		if n < len(b) && b[n] == ']' { // a title or a link
+			if k := bytes.IndexAny(b[n:], "\a\x1b"); k > 0 {
+				return n + k + 1
+			}
+			return 0
+		}
+		if n >= len(b) || b[n] != '[' {
+			continue
+		}
+		for n++; n < len(b) && (b[n]-'0' <= 9 || b[n] == ';' || b[n] == '?' || b[n] == ':'); n++ {
+		}
+		if n < len(b) && ('A' <= b[n] && b[n] <= 'Z' || 'a' <= b[n] && b[n] <= 'z') {
+			return n + 1
+		}
+	}
+	return 0
+}
+
+func hasColours(b []byte) bool {
+	for len(b) > 0 {
+		k := bytes.IndexAny(b, "\x1b\\^#\u241b")
+		if k < 0 {
+			return false
+		}
+		b = b[k:]
+		if sequenceLen(b) > 0 {
+			return true
+		}
+		b = b[1:]
+	}
+	return false
+}
+
+// strange are characters that look like a space or like nothing.
+var strange = []string{"\u00a0", "\u202f", "\u2007", "\ufeff", "\u200b", "\u200e", "\u2060", "\u200c", "\u200d"}
+
+func hasStrange(b []byte) bool {
+	for _, s := range strange {
+		if bytes.Contains(b, []byte(s)) {
+			return true
+		}
+	}
+	return false
+}
+
+func plainSpaces(dst, b []byte) []byte {
+	for i := 0; i < len(b); i++ {
+		if b[i] != 0xc2 && b[i] != 0xe2 && b[i] != 0xef {
+			dst = append(dst, b[i])
+			continue
+		}
+		found := false
+		for k, s := range strange {
+			if bytes.HasPrefix(b[i:], []byte(s)) {
+				if k < 3 {
+					dst = append(dst, ' ')
+				}
+				i += len(s) - 1
+				found = true
+				break
+			}
+		}
+		if !found {
+			dst = append(dst, b[i])
+		}
+	}
+	return dst
+}
+
+// entities are those that escape what logs have; a whole input has them and not what they
+// stand for.
+var entities = []string{"&quot;", "&#34;", "&#39;", "&#x27;", "&#x22;", "&lt;", "&gt;", "&amp;", "&nbsp;"}
+
+// isHTML reports whether lines are escaped for HTML as a whole.
+func isHTML(lines [][]byte) bool {
+	found := false
+	for _, l := range lines {
+		if bytes.ContainsAny(l, `"`) {
+			return false
+		}
+		for _, e := range entities {
+			found = found || bytes.Contains(l, []byte(e))
+		}
+	}
+	return found
+}
+
+func unescapeHTML(dst, b []byte) []byte {
+	if bytes.IndexByte(b, '&') < 0 {
+		return append(dst, b...)
+	}
+	return append(dst, bytes.ReplaceAll([]byte(html.UnescapeString(string(b))), []byte("\u00a0"), []byte(" "))...)
+}
+
+// isEscaped reports whether lines have a backslash before every quote as a whole, or are the
+// texts of strings with their quotes.
+func isEscaped(lines [][]byte) bool {
+	found, quotes, breaks := false, len(lines) > 0, 0
+	for _, l := range lines {
+		inner := unquoteLine(l)
+		quotes = quotes && len(inner) < len(l)
+		for i := range inner {
+			switch {
+			case inner[i] == '"' && (i == 0 || inner[i-1] != '\\'):
+				return false
+			case inner[i] == '"':
+				found = true
+			case inner[i] == '\\' && i+2 < len(inner) && inner[i+1] == 'n' && headerOf(inner[i+2:]) != none:
+				breaks++
+			}
+		}
+	}
+	return found || quotes || breaks > 0
+}
+
+// unquoteLine returns a line without the quotes around it, and without a comma after them.
+func unquoteLine(l []byte) []byte {
+	t := bytes.TrimSpace(l)
+	t = bytes.TrimSuffix(t, []byte(","))
+	if len(t) > 2 && (t[0] == '"' && t[len(t)-1] == '"' || t[0] == '\'' && t[len(t)-1] == '\'') {
+		return t[1 : len(t)-1]
+	}
+	return l
+}
