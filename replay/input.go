@@ -74,6 +74,7 @@ type reader struct {
 
 	rc      io.ReadCloser
 	lines   *wholelines.Reader
+	held    [][]byte // read, but not scanned yet
 	blocks  []*block // being scanned, in order
 	current *block   // that hits are of; nil: there are none
 	free    []*matcher.Buffer
@@ -220,7 +221,7 @@ func (r *reader) fill() {
 		var data []byte
 		var err error
 		if data, full, err = r.lines.Next(); len(data) > 0 {
-			r.start(data)
+			r.hold(data, full && err == nil)
 		}
 		if err != nil {
 			r.done = true
@@ -231,6 +232,30 @@ func (r *reader) fill() {
 			r.rc = nil // its buffers
 		}
 	}
+	if r.done {
+		r.hold(nil, false)
+	}
+}
+
+// maxHeld bounds the blocks in which the first time of an input is searched.
+const maxHeld = 16
+
+// hold starts to scan what was read, unless no line of it states a time and more can be read
+// without waiting: lines before the first time have that time.
+func (r *reader) hold(data []byte, more bool) {
+	if len(data) > 0 {
+		r.held = append(r.held, data)
+	}
+	if !r.began && !r.timed && len(data) > 0 {
+		r.first, r.timed = firstTime(data, r.now)
+		if !r.timed && more && len(r.held) < maxHeld {
+			return
+		}
+	}
+	for _, data := range r.held {
+		r.start(data)
+	}
+	r.held = r.held[:0]
 }
 
 // start scans a block in the background, except for the first one: its lines
@@ -250,7 +275,6 @@ func (r *reader) start(data []byte) {
 	r.bytes += int64(len(data))
 	if !r.began {
 		r.began = true
-		r.first, r.timed = firstTime(data, r.now)
 		if r.timed {
 			r.stream.Began(r.first)
 		}

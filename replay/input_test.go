@@ -65,6 +65,9 @@ func TestReaderGivesWhatOneScanGives(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		text := hostileLog(r, rapid.IntRange(0, 100).Draw(t, "lines"))
+		if text != "" {
+			text = "2026-01-01T09:00:00Z begins\n" + text // the time of what has none does not depend on blocks
+		}
 		opt := ScanOptions{Lenient: true, Now: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}
 		whole := matcher.NewStream(nil, matcher.StreamOptions{Lenient: true, TextTime: true})
 		var want []matcher.Hit
@@ -132,4 +135,27 @@ func TestReaderAfterAnError(t *testing.T) {
 	ok, err := r.find()
 	require.False(t, ok)
 	require.NoError(t, err)
+}
+
+// Lines before the first time have that time, however far it is; without any they are of now.
+func TestLinesBeforeTheFirstTime(t *testing.T) {
+	_, prog := compile(t, scanPack)
+	now := time.Date(2026, 5, 2, 0, 0, 0, 0, time.UTC)
+	times := func(text string) (out []time.Time) {
+		in := Input{Name: "x", Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }}
+		reader := newReaders(1, prog, ScanOptions{Lenient: true, Now: now}).of(in)
+		reader.size = 64
+		for {
+			ok, err := reader.find()
+			require.NoError(t, err)
+			if !ok {
+				return out
+			}
+			out = append(out, reader.next(1)[0].Time.UTC())
+		}
+	}
+	first := time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)
+	lost := "conflict on x\n"
+	require.Equal(t, []time.Time{first, first, first}, times(lost+strings.Repeat("x\n", 200)+"2026-01-01T10:00:00Z x\n"+lost+"y\n"+lost))
+	require.Equal(t, []time.Time{now, now}, times(lost+lost))
 }
