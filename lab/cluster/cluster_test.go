@@ -343,6 +343,30 @@ func TestMaxBytes(t *testing.T) {
 	require.Contains(t, longest[len(longest)-1100:], "15:59:59.999Z", "the newest line")
 }
 
+// A log without an end ends.
+func TestEndlessLog(t *testing.T) {
+	a := &api{pods: []string{"a/endless", "a/x"}}
+	a.answer = func(pod string, _ url.Values) (int, io.ReadCloser) {
+		if pod == "a/x" {
+			return 200, text(stamp + "fine\n")
+		}
+		return 200, io.NopCloser(io.MultiReader(strings.NewReader(stamp), endless{}))
+	}
+	s, files, err := a.download(t, func(c *Config) { c.MaxBytes = 1 << 20 })
+	require.NoError(t, err)
+	require.Contains(t, unseenIn(s), "newest lines of a/endless/c: the logs have more than --max-bytes")
+	require.Contains(t, files["pods/a_x_u/c/0.log"], "fine")
+}
+
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = 'x'
+	}
+	return len(b), nil
+}
+
 // Without the right to list the pods of all namespaces, those are read that may be.
 func TestRights(t *testing.T) {
 	pods := []string{"default/a", "kube-system/a", "shop/a", "team/a"}

@@ -202,7 +202,7 @@ func (d *download) fetch(ctx context.Context, l *podLog, most, tail int64) (kube
 		d.Progress.Bytes.Add(int64(n))
 		return n, err
 	}), d.Until, most)
-	if failed := new(kubernetes.WriteError); err != nil && !errors.As(err, &failed) {
+	if err != nil && !isWrite(err) {
 		err = fmt.Errorf("%w: %w", errBroken, cmp.Or(context.Cause(ctx), err))
 	}
 	if failed := f.Close(); failed != nil && err == nil {
@@ -220,14 +220,13 @@ func (f readFunc) Read(b []byte) (int, error) { return f(b) }
 // lose notes why a log, or its end, was not read, and what that means for others. It does
 // nothing without an error.
 func (d *download) lose(ctx context.Context, l *podLog, err error) {
-	failed := new(kubernetes.WriteError)
 	switch code := kube.Code(err); {
 	case err == nil:
 	case ctx.Err() != nil:
 		d.missLog(l, errEnded.Error())
-	case errors.As(err, &failed) && errors.Is(err, syscall.ENAMETOOLONG):
+	case isWrite(err) && errors.Is(err, syscall.ENAMETOOLONG):
 		d.missLog(l, err.Error())
-	case errors.As(err, &failed):
+	case isWrite(err):
 		d.stop(fmt.Errorf("write a log: %w; set TMPDIR to a folder with more space, or lower --max-bytes", err))
 		d.missLog(l, errEnded.Error())
 	case code == http.StatusForbidden:
@@ -247,6 +246,12 @@ func (d *download) lose(ctx context.Context, l *podLog, err error) {
 	default:
 		d.missLog(l, err.Error())
 	}
+}
+
+// isWrite reports whether err is one of the disk.
+func isWrite(err error) bool {
+	_, ok := errors.AsType[*kubernetes.WriteError](err)
+	return ok
 }
 
 // missLog notes a log that should have been read.

@@ -59,6 +59,8 @@ func explain(err error) error {
 	switch {
 	case kube.Code(err) == http.StatusUnauthorized:
 		return fmt.Errorf("the API server refuses the credentials, which may have expired; log in again: %w", err)
+	case unreachable(err) && errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("the API server does not answer: %w", err)
 	case unreachable(err):
 		return fmt.Errorf("the API server cannot be reached: %w", err)
 	}

@@ -64,22 +64,23 @@ func (e *WriteError) Error() string { return e.Err.Error() }
 func (e *WriteError) Unwrap() error { return e.Err }
 
 // CopyLog writes a log, which is an answer of the API with timestamps, as a container
-// runtime writes it: the lines up to a time, if that is not zero, and not many more bytes
-// than most. What was read is written also if there is an error.
+// runtime writes it: the lines up to a time, if that is not zero. It reads and writes not
+// many more bytes than most. What was read is written also if there is an error.
 func CopyLog(w io.Writer, log io.Reader, until time.Time, most int64) (out Copied, err error) {
 	var l lines
-	buf := make([]byte, 64<<10)
+	buf, read := make([]byte, 64<<10), int64(0)
 	for past := false; err == nil && !past; {
 		var n int
 		n, err = log.Read(buf)
 		l.add(buf[:n])
+		read += int64(n)
 		if errors.Is(err, io.EOF) {
 			l.end()
 		}
 		if i := slices.IndexFunc(l.fresh, func(line seen) bool { return !until.IsZero() && line.at > until.UnixNano() }); i >= 0 {
 			past, l.block, l.fresh = true, firstLines(l.block, i), l.fresh[:i]
 		}
-		if out.Full = out.Bytes > most; out.Full {
+		if out.Full = max(read, out.Bytes) > most && !past && !errors.Is(err, io.EOF); out.Full {
 			return out, nil
 		}
 		if len(l.fresh) > 0 && out.First.IsZero() {
