@@ -3,42 +3,124 @@
 package markdown
 
 import (
-	"fmt"
+	"html"
+	"slices"
 	"strings"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/redact"
 )
 
-// Inert escapes text so that it contains no markup of Markdown or HTML, and no
-// mention or link for GitHub: everything but letters, digits and harmless
-// punctuation becomes a character reference. Times, versions and names stay readable in
-// the source: a colon or a dot between digits and an underscore between letters mean
-// nothing.
+var (
+	// plainWord has no character that Markdown, HTML, or GitHub and GitLab in a text read as
+	// markup, a mention, a reference, an emoji or a formula.
+	plainWord = lazyre.New(`^[\pL\pN\pM,;/.:=()'"?%+!{}_…–—’“”-]+$`)
+	// markup is what is made of those characters all the same: emphasis, addresses and emojis.
+	markup = lazyre.New(`(?i)(?:^|[^\pL\pN])_|_(?:[^\pL\pN]|$)|//|www\.|(?:mailto|xmpp):|:[\w+-]*[a-z][\w+-]*:`)
+	// opening begins a list, a heading or a rule at the start of a line.
+	opening = lazyre.New(`^(?:[-+=]+$|[-+=]|[0-9]+[.)])`)
+)
+
+// Inert returns text as one line that contains no markup of Markdown or HTML, and no mention
+// or link for GitHub. It reads the same in a terminal: words that could act as markup become
+// inline code. Inside an HTML element, where Markdown has no code, use Element.
 func Inert(s string) string {
 	var b strings.Builder
-	s = redact.Sanitise(s)
-	for i, c := range s {
-		last := i+1 == len(s) || s[i+1] == ' '
-		switch {
-		case c >= 0x80, isLetter(c), isDigit(c), strings.ContainsRune(" ,;-/", c), last && (c == '.' || c == ':'),
-			(c == '.' || c == ':') && between(s, i, isDigit), c == '_' && between(s, i, isLetter):
-			b.WriteRune(c)
-		case c == '@' || c == '#':
-			fmt.Fprintf(&b, "&#%d;&#8203;", c) // GitHub looks for mentions in the rendered text
-		default:
-			fmt.Fprintf(&b, "&#%d;", c)
+	var code []string
+	flush := func() {
+		if len(code) > 0 {
+			word(&b, inline(strings.Join(code, " ")))
+			code = code[:0]
 		}
 	}
+	for _, w := range strings.Fields(redact.Sanitise(s)) {
+		if plainWord.MatchString(w) && !markup.MatchString(w) && (b.Len() > 0 || len(code) > 0 || !opening.MatchString(w)) {
+			flush()
+			word(&b, w)
+			continue
+		}
+		bare := strings.TrimRight(w, ",;.:")
+		if bare == "" || strings.ContainsAny(w, "|&") {
+			bare = w // the end of a character reference belongs to it
+		}
+		code = append(code, bare)
+		if bare != w {
+			flush()
+			b.WriteString(w[len(bare):])
+		}
+	}
+	flush()
 	return b.String()
 }
 
-// between reports whether the characters before and after s[i] are of a kind.
-func between(s string, i int, kind func(rune) bool) bool {
-	return i > 0 && i+1 < len(s) && kind(rune(s[i-1])) && kind(rune(s[i+1]))
+// Element is Inert for the content of an HTML element.
+func Element(s string) string {
+	words := strings.Fields(redact.Sanitise(s))
+	text := html.EscapeString(strings.Join(words, " "))
+	if slices.ContainsFunc(words, func(w string) bool { return !plainWord.MatchString(w) || markup.MatchString(w) }) {
+		return "<code>" + text + "</code>"
+	}
+	return text
 }
 
-func isDigit(c rune) bool  { return c >= '0' && c <= '9' }
-func isLetter(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+// Text returns what stands outside of inline code in a line of Markdown that Inert wrote, for
+// tests of what is written with it.
+func Text(line string) string {
+	var b strings.Builder
+	for line != "" {
+		at := strings.IndexByte(line, '`')
+		if at < 0 {
+			break
+		}
+		b.WriteString(line[:at])
+		rest := strings.TrimLeft(line[at:], "`")
+		run := len(line[at:]) - len(rest)
+		end := 0
+		for end < len(rest) {
+			n := len(rest[end:]) - len(strings.TrimLeft(rest[end:], "`"))
+			if n == run {
+				break
+			}
+			end += max(n, 1)
+		}
+		if end >= len(rest) { // it is not closed, so it is text
+			b.WriteString(line[at : at+run])
+			line = rest
+			continue
+		}
+		line = rest[end+run:]
+	}
+	b.WriteString(line)
+	return b.String()
+}
+
+// word appends a word to a text.
+func word(b *strings.Builder, w string) {
+	if b.Len() > 0 {
+		b.WriteByte(' ')
+	}
+	b.WriteString(w)
+}
+
+// inline returns text as inline code, with a fence that is longer than any run of backticks in
+// it. A bar, which would end the cell of a table, is outside.
+func inline(text string) string {
+	var b strings.Builder
+	for i, part := range strings.Split(text, "|") {
+		if i > 0 {
+			b.WriteString(`\|`)
+		}
+		if part == "" {
+			continue
+		}
+		fence := strings.Repeat("`", longestRun(part, '`')+1)
+		if strings.Trim(part, " `") != part {
+			part = " " + part + " "
+		}
+		b.WriteString(fence + part + fence)
+	}
+	return b.String()
+}
 
 // Block returns a fenced block of a language, which may be "". block ends with a newline,
 // and its lines are sanitised. The fence is longer than any run of backticks in it.

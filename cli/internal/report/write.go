@@ -126,7 +126,7 @@ func (r Report) table(b *strings.Builder) {
 // nothing acts as markup. The fence is longer than any run of backticks in it.
 func (r Rule) details() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n<details><summary>%s: %s</summary>\n\n", markdown.Inert(r.Rule), markdown.Inert(r.kinds()))
+	fmt.Fprintf(&b, "\n<details><summary>%s: %s</summary>\n\n", markdown.Element(r.Rule), markdown.Element(r.kinds()))
 	var block strings.Builder
 	for _, e := range r.Examples {
 		fmt.Fprintf(&block, "%s %s\n%s   %s\n", e.sign(), redact.Sanitise(e.text()), e.sign(), redact.Sanitise(text.Shorten(e.Line, maxLine)))
