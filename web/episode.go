@@ -52,6 +52,9 @@ func linesOf(e *episodes.Episode) []namedLine {
 	return []namedLine{{"First", matched(e.Rule, e.First)}, {"Newest", matched(e.Rule, e.Line)}}
 }
 
+// Places are the labels that say where it is.
+func (d episodeData) Places() []pair { return places(d.Labels) }
+
 // Began is when the failure began, as far as lines show.
 func (d episodeData) Began() time.Time { return d.ActiveAt() }
 

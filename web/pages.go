@@ -182,9 +182,11 @@ func (s *Server) rulesPage(w http.ResponseWriter, r *http.Request) {
 	data := rulesData{Filter: r.URL.Query().Get("filter"), Health: map[string]int{}}
 	words := strings.Fields(strings.ToLower(data.Filter))
 	for _, g := range s.groups() {
-		shown := groupView{Group: g}
+		shown := groupView{Group: g, Health: map[string]int{}}
 		for _, rule := range g.Rules {
 			data.Health[rule.Health]++
+			shown.Health[rule.Health]++
+			shown.Firing, shown.Pending = shown.Firing+rule.Firing, shown.Pending+rule.Pending
 			if !hasWords(words, rule.Name, g.Name, rule.Health, healthText(rule.Health), string(rule.Severity), rule.From) {
 				continue
 			}
@@ -212,7 +214,9 @@ type rulesData struct {
 
 type groupView struct {
 	Group
-	Shown []ruleView
+	Shown           []ruleView
+	Health          map[string]int
+	Firing, Pending int // alerts
 }
 
 type ruleView struct {

@@ -174,7 +174,7 @@ func ReasonText(r episodes.Reason) string {
 // waitText says what a conclusion waits for.
 func waitText(waits []episodes.Wait) string {
 	if len(waits) == 0 {
-		return "the rule is suspended"
+		return "the rule is quarantined, or agents have another version of it, which its page says"
 	}
 	var parts []string
 	for _, w := range waits {

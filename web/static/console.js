@@ -215,7 +215,7 @@
   }
 
   // ---- keyboard ----
-  const rows = () => [...document.querySelectorAll(".row > details > summary, .space > summary, tbody th a")].filter((r) => r.offsetParent);
+  const rows = () => [...document.querySelectorAll(".row > details > summary, .space > summary, .pack > summary, tbody th a")].filter((r) => r.offsetParent);
   function move(by) {
     const all = rows();
     const here = document.activeElement?.closest(".row, .space")?.querySelector("summary") || document.activeElement;
