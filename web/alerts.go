@@ -15,7 +15,8 @@ import (
 
 const (
 	perPage  = 50 // rows of open alerts on one page
-	maxEnded = 25 // rows of ended ones below them
+	maxEnded = 20 // rows of ended ones below them
+	maxOther = 10 // rows of silent ones, and of those that are not watched any more
 	maxAbout = 10 // alerts about crowsnest itself
 	maxPages = 100_000
 	endedFor = day // how long ended ones are shown
@@ -157,11 +158,11 @@ func (s *Server) fill(data *alertsData, all []episodes.Episode, number int) {
 	if number > 1 {
 		return // further sections are on the first page
 	}
-	firstRows := func(list []episodes.Episode) []row {
+	firstRows := func(list []episodes.Episode, most int) []row {
 		rows := folder.fold(list)
-		return s.dressed(rows[:min(maxEnded, len(rows))])
+		return s.dressed(rows[:min(most, len(rows))])
 	}
-	data.Silent, data.Unwatched, data.Ended = firstRows(in[isSilent]), firstRows(in[isUnwatched]), firstRows(in[isEnded])
+	data.Silent, data.Unwatched, data.Ended = firstRows(in[isSilent], maxOther), firstRows(in[isUnwatched], maxOther), firstRows(in[isEnded], maxEnded)
 	data.MoreEnded = len(in[isEnded])
 	for _, r := range data.Ended {
 		data.MoreEnded -= r.Total + int(r.Caused())

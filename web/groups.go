@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	maxGroup  = 10 // alerts that the row of a rule unfolds to; the others are one click away
+	maxGroup  = 5  // alerts that the row of a rule unfolds to; the others are one click away
 	maxSpaces = 3  // namespaces that such a row names
 	maxChain  = 16 // causes of causes that are followed
 )

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/alertmanager/pkg/labels"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
@@ -63,6 +64,11 @@ func (s *scene) serve(t *testing.T) string {
 			return []byte("<!doctype html><title>case</title>" + fp), err
 		},
 		Silence: s.makeSilence,
+		Silences: func(context.Context) []web.SilenceList {
+			return []web.SilenceList{{Receiver: "alertmanager", Silences: []web.ActiveSilence{{
+				ID: "1", Matchers: []*labels.Matcher{{Name: "namespace", Value: "ci"}}, End: s.began.Add(time.Hour), Author: hostile, Comment: hostile,
+			}}}}
+		},
 		RunTests: func(all []*rules.Rule) ([]web.TestOutcome, error) {
 			report, err := replay.RunTests(all, replay.TestOptions{})
 			var out []web.TestOutcome
@@ -186,6 +192,10 @@ func (s *scene) episodes() []episodes.Episode {
 	if s.calm {
 		return out
 	}
+	out = append(out, episodes.Episode{
+		Fingerprint: 2, Alert: "CrowsnestSourceMissing", State: episodes.StateFiring, StartsAt: s.began.Add(-time.Hour), LastSeen: s.began,
+		Labels: map[string]string{"alertname": "CrowsnestSourceMissing", "severity": "warning"}, Annotations: map[string]string{"summary": "Open failures of 3 rules wait for lines that no source reads"},
+	})
 	n := s.alerts + int(s.extra.Load())
 	if s.past() > 0 {
 		for i := range n {
@@ -243,8 +253,12 @@ func (s *scene) episode(i int) episodes.Episode {
 		e.StartsAt = now.Add(-3 * time.Minute)
 	case 5:
 		e.OnHold, e.WaitsFor = true, []string{"kubelet"}
+		e.Waits = []episodes.Wait{{Part: "clear", From: `{component="events"}`}, {Part: "match", From: "{}", Sources: e.WaitsFor}}[i/11%2:]
 	case 7:
 		e.State, e.EndsAt, e.Reason, e.Concluded = episodes.StateResolved, now.Add(-time.Duration(i%14)*time.Minute), episodes.ReasonClear, now
+		if i/11%3 == 2 {
+			e.Reason = episodes.ReasonDisplaced
+		}
 	}
 	if i == 0 {
 		e.Line, e.Count = hostile, e.Count+s.changes.Load()

@@ -48,7 +48,7 @@ const width = 11
 // Alert prints one alert as a block of lines, without an empty line after it.
 func Alert(w io.Writer, e episodes.Episode, s Style) error {
 	var b strings.Builder
-	state := strings.ToUpper(string(e.State))
+	state := strings.ToUpper(string(e.Shown()))
 	if e.OnHold && e.State != episodes.StateResolved {
 		state += " (on hold)"
 	}
@@ -89,8 +89,11 @@ func Alert(w io.Writer, e episodes.Episode, s Style) error {
 func severity(e episodes.Episode) string { return cmp.Or(e.Labels["severity"], "none") }
 
 func stateColor(e episodes.Episode) string {
-	if e.State == episodes.StateResolved {
+	switch e.Shown() {
+	case episodes.StateResolved:
 		return green
+	case episodes.StateUnwatched:
+		return yellow
 	}
 	return red
 }
