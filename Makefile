@@ -31,8 +31,11 @@ GOFILES = $(wildcard $(shell git ls-files -co --exclude-standard '*.go'))
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
+# What takes long says how far it is.
+PROGRESS := $(CURDIR)/cli/internal/demo/build.sh
+
 build: ## build the static binary; the same commit, VERSION and BRANCH give the same bytes in every folder
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(call ldflags,$(BRANCH))' -o $(BIN) ./cmd/crowsnest
+	@CGO_ENABLED=0 $(PROGRESS) crowsnest 785 $(GO) build -trimpath -buildvcs=false -ldflags '$(call ldflags,$(BRANCH))' -o $(BIN) ./cmd/crowsnest
 
 DEMO_BIN := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/crowsnest/bin
 
@@ -43,13 +46,13 @@ run: build ## replay incidents to the daemon and a real Alertmanager; CONFIG=my.
 	exec $(BIN) run --config.file=$(CONFIG) $(ARGS)
 else
 run: build $(if $(findstring --alertmanager,$(ARGS)),,$(DEMO_BIN)/alertmanager)
-	exec $(BIN) demo $(ARGS)
+	@exec $(BIN) demo $(ARGS)
 endif
 
 # Later module archives lack the pages, and `go install` cannot build them.
 $(DEMO_BIN)/alertmanager:
 	@echo "building Alertmanager into $(DEMO_BIN) (once, a few minutes)"
-	@cd / && GOBIN=$(DEMO_BIN) CGO_ENABLED=0 $(CURDIR)/cli/internal/demo/build.sh $(GO) github.com/prometheus/alertmanager/cmd/alertmanager@v0.31.1
+	@cd / && GOBIN=$(DEMO_BIN) CGO_ENABLED=0 $(PROGRESS) Alertmanager 695 $(GO) install github.com/prometheus/alertmanager/cmd/alertmanager@v0.31.1
 
 test: test-programs test-build test-format test-workflows test-go test-fuzz packs ## run what CI runs
 

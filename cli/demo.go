@@ -136,20 +136,27 @@ func (c *cli) playDemo(ctx context.Context, f demoFlags, st demoStage) error {
 func (c *cli) directDemo(ctx context.Context, f demoFlags, st demoStage, play *demo.Play) error {
 	played := make(chan error, 1)
 	go func() { played <- play.Live(ctx) }()
+	wait, cancel := ctx, context.CancelFunc(func() {})
 	if f.untilDone {
-		wait, cancel := context.WithTimeout(ctx, f.timeout)
-		defer cancel()
-		if err := st.am.Await(wait, st.stories); err != nil {
-			return err
-		}
-		st.say("Alertmanager received every expected alert and no other")
-		return nil
+		wait, cancel = context.WithTimeout(ctx, f.timeout)
+	}
+	defer cancel()
+	began := time.Now()
+	err := st.am.Await(wait, st.stories)
+	if err == nil {
+		st.say("done after %s: Alertmanager received every expected alert and no other", time.Since(began).Round(time.Second))
+	}
+	if f.untilDone {
+		return err
+	}
+	if err != nil && ctx.Err() == nil {
+		st.say("%v", err)
 	}
 	if err := <-played; err != nil {
 		return err
 	}
 	if ctx.Err() == nil {
-		st.say("all incidents have been played; alerts that fire now resolve after keep_firing_for. Ctrl-C ends the demo")
+		st.say("all incidents have been played; the pages and the alerts stay until Ctrl-C ends the demo")
 	}
 	<-ctx.Done()
 	return nil

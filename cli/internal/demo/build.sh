@@ -1,35 +1,48 @@
 #!/bin/bash
-# Installs a Go program as `GO install PACKAGE` does. On a terminal it shows meanwhile how
-# many packages were built, how fast, and about how long it still takes.
+# Runs `GO build` or `GO install` and shows meanwhile how many packages were built: on a terminal
+# every second, elsewhere every ten seconds. Nothing stays if that takes less than two seconds.
 #
-#	build.sh GO PACKAGE@VERSION
+#	build.sh WHAT PACKAGES GO {build|install} ARGUMENT...
+#
+# PACKAGES is about how many packages an empty cache makes it build.
 set -euo pipefail
-go=$1 program=$2
+what=$1 about=$2 go=$3 verb=$4
+shift 4
 
-if [[ ! -t 2 || ${TERM:-dumb} == dumb ]]; then
-	exec "$go" install "$program"
+terminal= every=10
+if [[ -t 2 && ${TERM:-dumb} != dumb ]]; then
+	terminal=1 every=1
+	printf 'building %s' "$what" >&2
 fi
 
-# With -v, go prints the name of each package that it builds; errors have a # or a colon.
-about=695 # packages of Alertmanager 0.31, with those of the standard library
+# With -v, go prints the name of each package that it builds, and says what it downloads; errors
+# have a # or a colon.
 errors=$(mktemp)
 trap 'rm -f "$errors"' EXIT
 status=0
-"$go" install -v "$program" 2> >(
-	start=$SECONDS n=0
+"$go" "$verb" -v "$@" 2> >(
+	start=$SECONDS n=0 modules=0 next=2
 	while :; do
 		if IFS= read -r -t 1 line; then
-			if [[ $line =~ ^[a-z0-9./_-]+$ ]]; then n=$((n + 1)); else echo "$line" >>"$errors"; fi
+			case $line in
+			"go: downloading "*) modules=$((modules + 1)) ;;
+			*) if [[ $line =~ ^[A-Za-z0-9._/-]+$ ]]; then n=$((n + 1)); else echo "$line" >>"$errors"; fi ;;
+			esac
 		elif (($? <= 128)); then
 			break # the end
 		fi
 		took=$((SECONDS - start))
-		((took >= 2)) || continue
-		left=""
-		if ((n >= 20 && n < about)); then left=", about $(((about - n) * took / n)) s left"; fi
-		printf "\r\033[K%d packages built, %d a minute%s" "$n" "$((60 * n / took))" "$left" >&2
+		((took >= next)) || continue
+		next=$((took + every))
+		if ((n == 0)); then
+			text="building $what: modules downloaded: $modules, ${took}s"
+		else
+			text="building $what: $n of at most $((n > about ? n : about)) packages, ${took}s"
+		fi
+		if [[ $terminal ]]; then printf '\r\033[K%s' "$text" >&2; else echo "$text" >&2; fi
 	done
-	printf '\r\033[K' >&2
+	if [[ $terminal ]]; then printf '\r\033[K' >&2; fi
+	if ((next > 2)); then echo "building $what: ended after $((SECONDS - start))s" >&2; fi
 	cat "$errors" >&2
 ) || status=$?
 wait
