@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -439,3 +440,80 @@ var heldOut = []form{
 }
 
 func TestHeldOutForms(t *testing.T) { testForms(t, heldOut) }
+
+// more are further envelopes, written later in the same way as heldOut.
+var more = []form{
+	{"one pod, pasted from k9s", each(func(l wrappedLine) string { return l.container + " " + l.text }), true, 0},
+	{"promtail, logfmt around", each(func(l wrappedLine) string {
+		return fmt.Sprintf(`ts=%s namespace=%s pod=%s container=%s stream=stderr line=%s`, l.rfc(), l.ns, l.pod, l.container, quoteJSON(l.text))
+	}), false, 0},
+	{"logcli with zone", each(func(l wrappedLine) string {
+		return fmt.Sprintf(`%s {container=%q, pod=%q, namespace=%q, job="a/b", filename="/var/log/x"} %s`, l.at.In(time.FixedZone("x", 7200)).Format(time.RFC3339), l.container, l.pod, l.ns, l.text)
+	}), false, 0},
+	{"Slack", each(func(l wrappedLine) string { return "[10:15 AM] bob: " + l.text }), true, 0},
+	{"GitLab CI", each(func(l wrappedLine) string { return l.at.Format("2006-01-02T15:04:05.000000Z") + " 01O " + l.text }), true, 0},
+	{"kubectl prefix in a quote", each(func(l wrappedLine) string { return "> [pod/" + l.pod + "/" + l.container + "] " + l.text }), false, 0},
+	{"Elasticsearch lines, fields flat", each(func(l wrappedLine) string {
+		return fmt.Sprintf(`{"_source":{"log":%s,"time":"%s"},"fields":{"kubernetes.pod_name.keyword":["%s"]},"kubernetes.pod_name":"%s","kubernetes.namespace_name":"%s","kubernetes.container_name":"%s"}`, quoteJSON(l.text), l.rfc(), l.pod, l.pod, l.ns, l.container)
+	}), false, 0},
+	{"Humio", each(func(l wrappedLine) string {
+		return fmt.Sprintf(`{"@timestamp":%d,"@rawstring":%s,"k8s.pod":"%s","k8s.namespace":"%s","k8s.container":"%s"}`, l.at.UnixMilli(), quoteJSON(l.text), l.pod, l.ns, l.container)
+	}), false, 0},
+	{"New Relic", listed(`[{"common":{"attributes":{"cluster_name":"c"}},"logs":[`, ",", "]}]", func(l wrappedLine) string {
+		return fmt.Sprintf(`{"message":%s,"timestamp":%d,"attributes":{"pod_name":"%s","namespace_name":"%s","container_name":"%s"}}`, quoteJSON(l.text), l.at.UnixMilli(), l.pod, l.ns, l.container)
+	}), false, 0},
+	{"fluentd file", each(func(l wrappedLine) string {
+		return fmt.Sprintf("%s\tkube.%s\t{\"log\":%s,\"kubernetes\":{\"container_name\":\"%s\",\"namespace_name\":\"%s\",\"pod_name\":\"%s\"}}", l.at.Format(time.RFC3339), l.pod, quoteJSON(l.text+"\n"), l.container, l.ns, l.pod)
+	}), false, 0},
+	{"pretty, one after the other", each(func(l wrappedLine) string { return indentJSON(fluentBit(l)) }), false, 0},
+	{"semicolons", func(lines []wrappedLine) string {
+		return "Zeit;Timestamp;Pod Name;Namespace;Container;Message\n" + each(func(l wrappedLine) string {
+			return fmt.Sprintf(`x;%s;%s;%s;%s;"%s"`, l.rfc(), l.pod, l.ns, l.container, strings.ReplaceAll(l.text, `"`, `""`))
+		})(lines)
+	}, false, 0},
+	{"systemd-cat in UTC+2", each(func(l wrappedLine) string {
+		return l.at.In(time.FixedZone("x", 7200)).Format("2006-01-02T15:04:05.000000-07:00") + " n1 kubelet[77]: " + l.text
+	}), true, 0},
+	{"list in a ticket", each(func(l wrappedLine) string { return "  * " + l.text }), true, 0},
+	{"tail of several", func(lines []wrappedLine) string {
+		var b strings.Builder
+		last := ""
+		for _, l := range lines {
+			path := fmt.Sprintf("/var/log/containers/%s_%s_%s-%s.log", l.pod, l.ns, l.container, strings.Repeat("ab", 32))
+			if path != last {
+				b.WriteString("\n==> " + path + " <==\n")
+			}
+			last = path
+			b.WriteString(l.rfc() + " stderr F " + l.text + "\n")
+		}
+		return b.String()
+	}, false, 1},
+	{"JSON in JSON in JSON", each(func(l wrappedLine) string {
+		return fmt.Sprintf(`{"logEvents":[{"id":"1","timestamp":%d,"message":%s}],"logGroup":"g","logStream":"s"}`, l.at.UnixMilli(), quoteJSON(fluentBit(wrappedLine{l.ns, l.pod, l.container, l.at, l.rfc() + " stderr F " + l.text})))
+	}), false, 0},
+	{"journald of conmon", each(func(l wrappedLine) string {
+		return fmt.Sprintf(`{"__REALTIME_TIMESTAMP":"%d","CONTAINER_NAME":"k8s_%s_%s_%s_1b8f4d5e_0","CONTAINER_ID":"abcdef","MESSAGE":%s,"SYSLOG_IDENTIFIER":"conmon","_HOSTNAME":"n"}`, l.at.UnixMicro(), l.container, l.pod, l.ns, quoteJSON(l.text))
+	}), false, 0},
+	{"CR at the end of numbers", numbered("%04d| %s\r"), true, 0},
+	{"mail, quoted twice", each(func(l wrappedLine) string { return "> > " + l.text }), true, 0},
+}
+
+func TestMoreForms(t *testing.T) { testForms(t, more) }
+
+// A form that is not read is doubted, so that the commands refuse it.
+func TestDoubtedForms(t *testing.T) {
+	target, err := shipped()
+	require.NoError(t, err)
+	for name, wrap := range map[string]func([]wrappedLine) string{
+		"ansible": each(func(l wrappedLine) string { return "node-1 | CHANGED => " + l.text }),
+		"base64":  each(func(l wrappedLine) string { return base64.StdEncoding.EncodeToString([]byte(l.text)) }),
+		"XML":     each(func(l wrappedLine) string { return "<row><cell>" + html.EscapeString(l.text) + "</cell></row>" }),
+		"wrapped": each(func(l wrappedLine) string { return strings.ReplaceAll(l.text, " ", "\n") }),
+	} {
+		lines := sourcesOf(t)["autoscaler-conflict"]
+		got, _, account, err := toldOf(t, target, write(t, filepath.Join(t.TempDir(), "x"), wrap(lines)), nil)
+		require.NoError(t, err)
+		require.Empty(t, got, name)
+		require.NotEmpty(t, account.Doubts(), name)
+	}
+}

@@ -71,7 +71,7 @@ type Counts struct {
 func New(now time.Time, emit func(Line)) *Decoder {
 	d := &Decoder{emit: emit, now: now, places: map[string]*Place{}, prefixes: map[string]*origin{}, pods: map[string]bool{}, retry: 1}
 	d.stamps.now = now
-	d.rec = records{classes: map[string]*keyClass{}, out: d.found}
+	d.rec = records{classes: map[string]*keyClass{}, out: d.inner, wrote: func(f *facts, text []byte) { d.out(f, text, true) }}
 	return d
 }
 
@@ -426,6 +426,9 @@ func (d *Decoder) content(text []byte, f *facts, rest []byte) {
 			return
 		}
 	}
+	if headerOf(text) == logfmt && d.rec.pairs(text, f) {
+		return
+	}
 	if d.table == nil {
 		if t := d.sheetOf(text, f); t != nil {
 			d.table = t
@@ -465,11 +468,6 @@ func (d *Decoder) isDocker(b []byte) bool {
 		d.docker = true
 	}
 	return d.docker
-}
-
-// found takes a line of a record.
-func (d *Decoder) found(f *facts, text []byte) {
-	d.inner(f, text)
 }
 
 // inner decodes a text that may have a further envelope in it, or several lines.
@@ -560,7 +558,7 @@ func (d *Decoder) out(f *facts, text []byte, whole bool) {
 	}
 	d.counts.Lines++
 	switch {
-	case timed && whole, whole && *d.at != (Place{}):
+	case timed && whole, whole && (d.at.Pod != "" || d.at.Identifier != ""):
 		d.known = true
 	default:
 		d.known = Understood(text, d.known)

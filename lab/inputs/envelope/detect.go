@@ -68,15 +68,15 @@ func (d *Decoder) nextStep(lines [][]byte, outermost, told bool) (step, bool) {
 			return s, true
 		}
 	}
-	if told { // what follows is of the container
-		return nil, true
+	if told { // what follows is of the container, or a further tag
+		return d.findAnchor(lines, true), true
 	}
 	for _, find := range []func([][]byte) step{d.findMark, d.findNumbers, d.findIndent} {
 		if s := find(lines); s != nil {
 			return s, false
 		}
 	}
-	return d.findAnchor(lines), true
+	return d.findAnchor(lines, false), true
 }
 
 // structured reports whether a JSON value over several lines begins, or a table.
@@ -185,7 +185,7 @@ func (d *Decoder) syslog(line []byte, f *facts) ([]byte, bool) {
 	}
 	at, rest := b[:n], b[n+1:]
 	host, rest, ok := bytes.Cut(rest, []byte(" "))
-	if !ok || len(host) == 0 || bytes.ContainsAny(host, "[]{}()=\"/") || isDigits(host) {
+	if !ok || len(host) == 0 || bytes.ContainsAny(host, "[]{}()=\"/\t") || isDigits(host) || host[len(host)-1] == ':' {
 		return line, false
 	}
 	k := bytes.Index(rest[:min(len(rest), 200)], []byte(": "))
@@ -196,7 +196,7 @@ func (d *Decoder) syslog(line []byte, f *facts) ([]byte, bool) {
 		rest = append(rest[:len(rest):len(rest)], ' ')
 	}
 	tag := rest[:k]
-	if bytes.IndexByte(tag, ' ') >= 0 || levelLen(append(tag[:len(tag):len(tag)], ' ')) > 0 {
+	if bytes.ContainsAny(tag, " \t{}\"=") || levelLen(append(tag[:len(tag):len(tag)], ':')) > 0 {
 		return line, false
 	}
 	pid := bytes.IndexByte(tag, '[')
@@ -224,7 +224,7 @@ func (d *Decoder) daemon(host, tag []byte, f *facts) {
 	}
 	f.place[roleIdentifier] = tag
 	if hostDaemon.Match(tag) {
-		f.file.Unit = d.unitOf(tag)
+		f.file.Unit = d.unitName(tag) + ".service"
 	}
 }
 
@@ -232,17 +232,17 @@ func (d *Decoder) daemon(host, tag []byte, f *facts) {
 // containers.
 var hostDaemon = regexp.MustCompile(`^(?:kube[a-z-]*|containerd|cri-?o|dockerd?|k3s[a-z-]*|rke2[a-z-]*|etcd|rancher-system-agent|systemd|podman)$`)
 
-// unitOf returns the unit of a program.
-func (d *Decoder) unitOf(tag []byte) string {
-	if u, ok := d.units[string(tag)]; ok {
-		return u
+// unitName returns a name as a string, which is remembered.
+func (d *Decoder) unitName(name []byte) string {
+	if s, ok := d.units[string(name)]; ok {
+		return s
 	}
 	if d.units == nil || len(d.units) > 1000 {
 		d.units = map[string]string{}
 	}
-	u := string(tag) + ".service"
-	d.units[string(tag)] = u
-	return u
+	s := string(name)
+	d.units[s] = s
+	return s
 }
 
 // syslog5424 takes the rest of a header of RFC 5424 off a line.
@@ -599,6 +599,9 @@ func (d *Decoder) placeLen(b []byte, kind int) int {
 
 // sure reports whether the words before a line name a pod.
 func (d *Decoder) sure(prefix []byte) bool {
+	if bytes.ContainsAny(prefix, "{}\"=\t") || hasLevel(prefix) {
+		return false
+	}
 	if _, ok := d.prefixes[string(prefix)]; ok {
 		return d.prefixes[string(prefix)].sure
 	}
@@ -671,6 +674,10 @@ func (d *Decoder) cutPlace(kind, words int, named bool) step {
 		n := d.placeLen(line, kind)
 		if n == 0 {
 			return line, false
+		}
+		if kind == composeKind { // a service is no pod, whatever its name is like
+			f.file = merge(f.file, Place{Name: d.unitName(bytes.TrimRight(line[:n], " |"))})
+			return line[n:], true
 		}
 		if words == 1 {
 			if k := bytes.IndexByte(line[n:], ' '); k > 0 && isName(line[n:n+k]) {
@@ -916,8 +923,9 @@ func isLogged(b []byte) bool {
 	return false
 }
 
-// findAnchor finds any other text before the headers of programs.
-func (d *Decoder) findAnchor(lines [][]byte) step {
+// findAnchor finds any other text before the headers of programs. Behind a time or a place,
+// which told says, it must name a pod.
+func (d *Decoder) findAnchor(lines [][]byte, told bool) step {
 	n, sure, bare := 0, 0, 0
 	names := map[string]bool{}
 	texts := map[string]int{}
@@ -935,13 +943,16 @@ func (d *Decoder) findAnchor(lines [][]byte) step {
 		if ok {
 			sure++
 		}
-		if isKlog(l[k:]) {
+		if isKlog(l[k:]) && !told {
 			sure++ // nothing else writes that in the middle of a line
 		}
 		names[p.Name] = true
 		texts[string(l[:k])]++
 	}
 	if n == 0 || n*10 < len(lines)*6 || bare > n/2 || sure*2 < n && len(texts)*3 > n {
+		return nil
+	}
+	if told && sure*2 < n {
 		return nil
 	}
 	named := len(names) > 1 && len(names)*2 <= n

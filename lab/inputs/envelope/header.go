@@ -136,7 +136,7 @@ func Understood(line []byte, prev bool) bool {
 	case '}', ']', ')', '.':
 		return prev
 	}
-	if bytes.Contains(line, []byte("time=")) || bytes.Contains(line, []byte("ts=")) || bytes.Contains(line, []byte("level=")) || accessTime(line) {
+	if bytes.Contains(line, []byte(" time=")) || bytes.Contains(line, []byte(" ts=")) || accessTime(line) {
 		return true
 	}
 	for _, p := range []string{"Caused by: ", "created by ", "runtime stack:", "exit status ", "Traceback (", "Common labels: ", "Line limit: ", "Total bytes processed: ", "```", "{noformat", "{code", "==> "} {

@@ -132,7 +132,10 @@ func classify(key string) keyClass {
 	} else if i := slices.Index(timeNames, trimmed); i >= 0 && c.role == roleNone {
 		c.time = uint8(i + 1)
 	}
-	c.raw = slices.Contains(rawNames, joined) || key == "MESSAGE" || key == "@message" || key == "_msg" || key == "_line"
+	if c.line == 0 && c.role == roleNone && strings.HasPrefix(joined, "raw") {
+		c.line = 2
+	}
+	c.raw = c.line == 2 || slices.Contains(rawNames, joined) || key == "MESSAGE" || key == "@message" || key == "_msg" || key == "_line"
 	switch joined {
 	case "level", "lvl", "severity", "loglevel", "levelname", "severitytext", "l":
 		c.level = true

@@ -37,8 +37,10 @@ type records struct {
 	depth   int
 	texts   [][]byte
 	compact []byte
-	out     func(f *facts, text []byte)
-	frames  []*facts // one for each depth
+	out     func(f *facts, text []byte) // takes the line of a record
+	wrote   func(f *facts, text []byte) // takes JSON that a program wrote
+	quiet   bool                        // lines are only counted
+	frames  []*facts                    // one for each depth
 	found   int
 	raw     int // values that are lines themselves
 }
@@ -80,7 +82,21 @@ func (r *records) read(b []byte, outer facts) (n int, whole, ok bool) {
 		return n, whole, false
 	}
 	outer.signs = signs{}
+	if len(bytes.TrimLeft(b[n:], " \t\r\n,;`")) > 0 && !r.hasRecord(t, outer) {
+		return n, true, false // a program wrote more than one value
+	}
 	return n, true, r.walkRoot(t, outer)
+}
+
+// hasRecord reports whether a value has a line in an envelope.
+func (r *records) hasRecord(t *tree, outer facts) bool {
+	found := r.found
+	r.quiet = true
+	r.walkRoot(t, outer)
+	has := r.found > found
+	r.quiet, r.found = false, found
+	_, _, _ = t.parse(t.text)
+	return has
 }
 
 func (r *records) walkRoot(t *tree, outer facts) bool {
@@ -518,18 +534,22 @@ func (r *records) text(x *node) []byte {
 
 // pass passes on a line.
 func (r *records) pass(f *facts, text []byte) {
-	r.found++
-	r.out(f, text)
+	if r.found++; !r.quiet {
+		r.out(f, text)
+	}
 }
 
 // whole passes on a JSON object that a program wrote, on one line.
 func (r *records) whole(f *facts, b []byte) {
 	r.raw++
+	if r.quiet {
+		return
+	}
 	if bytes.IndexByte(b, '\n') >= 0 {
 		r.compact = appendCompact(r.compact[:0], b)
 		b = r.compact
 	}
-	r.out(f, b)
+	r.wrote(f, b)
 }
 
 // pairRecord passes on a line with its time.
@@ -697,4 +717,62 @@ func (f *facts) key(dst []byte) []byte {
 		dst = append(append(dst, 0), f.file.Container...)
 	}
 	return dst
+}
+
+// pairs reads a line in an envelope of logfmt, such as ts=... pod=x line="...". It reports
+// false if the line is one that a program wrote.
+func (r *records) pairs(b []byte, outer *facts) bool {
+	if !bytes.Contains(b, []byte("pod")) && !bytes.Contains(b, []byte("stream=")) {
+		return false
+	}
+	f := r.frame(outer)
+	f.signs = signs{}
+	var line []byte
+	var lineClass *keyClass
+	own, level, foreign := false, false, 0
+	for i := 0; i < len(b); {
+		if b[i] == ' ' {
+			i++
+			continue
+		}
+		eq := bytes.IndexByte(b[i:], '=')
+		if eq <= 0 || bytes.IndexByte(b[i:i+eq], ' ') >= 0 {
+			return false
+		}
+		k := r.class(b[i : i+eq])
+		i += eq + 1
+		var val []byte
+		esc := false
+		if i < len(b) && b[i] == '"' {
+			var done bool
+			if val, esc, i, done = quoted(b, i); !done {
+				return false
+			}
+		} else {
+			end := bytes.IndexByte(b[i:], ' ')
+			if end < 0 {
+				end = len(b) - i
+			}
+			val, i = b[i:i+end], i+end
+		}
+		own, level = own || k.own, level || k.level
+		switch {
+		case k.line > 0 && (lineClass == nil || k.line < lineClass.line):
+			line, lineClass = val, k
+			if esc {
+				line = unescape(nil, val)
+			}
+		case k.role == roleNone && k.time == 0 && !k.level:
+			foreign++
+		default:
+			r.fact(k, nil, val, esc, f)
+		}
+	}
+	if lineClass == nil || !f.placed || !r.trusted(f, lineClass, own, level, foreign, line) {
+		return false
+	}
+	r.depth++
+	r.pass(f, line)
+	r.depth--
+	return true
 }

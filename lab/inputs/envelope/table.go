@@ -33,7 +33,7 @@ func (d *Decoder) sheetOf(text []byte, f *facts) *sheet {
 			name := append([]byte(nil), bytes.TrimSpace(c)...)
 			s.names = append(s.names, name)
 			k := d.rec.class(name)
-			if len(name) == 0 && i > 0 && i < len(s.cells)-1 || len(name) > 80 || bytes.IndexByte(name, ' ') >= 0 && len(bytes.Fields(name)) > 3 {
+			if len(name) == 0 && i > 0 && i < len(s.cells)-1 || len(name) > 80 || bytes.ContainsAny(name, "{}[]=:\"<>") || bytes.IndexByte(name, ' ') >= 0 && len(bytes.Fields(name)) > 3 {
 				plain = false
 			}
 			if k.line > 0 && k.line < rank {
