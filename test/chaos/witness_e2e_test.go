@@ -104,8 +104,10 @@ func newWitness(t *testing.T, seed uint64) *witness {
 	w.grant()
 	config := w.lab.Kubeconfig(w.toAPI.URL(), w.lab.Token("witness", "crowsnest"))
 	w.token = filepath.Join(filepath.Dir(config), "token")
+	// The heartbeat ends after four resends, and a process sends it once it knows which sources it can read, at most 15 s
+	// after its start: that takes long while the API server starts again, and the next kill may come before.
 	w.scene = newScene(t, seed, options{
-		writers: 2, load: kubeletLoad(18 * time.Second), pager: true, resend: 5 * time.Second,
+		writers: 2, load: kubeletLoad(18 * time.Second), pager: true, resend: 15 * time.Second,
 		packs: map[string]string{"witness.yaml": witnessPack()},
 		sources: fmt.Sprintf("  journal: {dirs: [%q]}\n  events: {kubeconfig: %q, look_back: 1h}\n  objects: {kubeconfig: %q, kinds: [nodes]}\n",
 			filepath.Dir(w.unit.Dir), config, config),
