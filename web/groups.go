@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -54,45 +55,43 @@ type folder struct {
 	flat     bool // each alert has a row of its own
 }
 
-// fold sorts a list and returns its rows, the most severe first. An alert whose cause is in the
-// list, and is at least as severe, is counted in the row of that cause and has none of its own.
+// fold returns the rows of a list, the most severe first. An alert whose cause is in the list, and
+// is at least as severe, is counted in the row of that cause and has none of its own.
 func (f folder) fold(list []episodes.Episode) []row {
-	ranks, notes := make(map[episodes.Fingerprint]rank, len(list)), map[episodes.Fingerprint]*Silencing{}
+	ranks, notes := make([]rank, len(list)), make([]*Silencing, len(list))
+	order, at := make([]int, len(list)), make(map[episodes.Fingerprint]int, len(list))
 	for i := range list {
-		e := &list[i]
-		if note := f.silenced(e); note != nil {
-			notes[e.Fingerprint] = note
-		}
-		ranks[e.Fingerprint] = rankOf(e, notes[e.Fingerprint] != nil)
+		notes[i] = f.silenced(&list[i])
+		ranks[i], order[i], at[list[i].Fingerprint] = rankOf(&list[i], notes[i] != nil), i, i
 	}
-	slices.SortStableFunc(list, func(a, b episodes.Episode) int {
-		if c := ranks[a.Fingerprint].compare(ranks[b.Fingerprint]); c != 0 {
+	slices.SortFunc(order, func(i, j int) int {
+		if c := ranks[i].compare(ranks[j]); c != 0 {
 			return c
 		}
-		return newerFirst(&a, &b)
+		return cmp.Or(newerFirst(&list[i], &list[j]), i-j)
 	})
-	causes := map[episodes.Fingerprint]episodes.Fingerprint{}
+	causes := map[int]int{}
 	if !f.flat {
-		causes = rootCauses(list, ranks)
+		causes = rootCauses(list, ranks, at)
 	}
-	byRule, byAlert := map[string]int{}, map[episodes.Fingerprint]int{}
+	byRule, rowOf := map[string]int{}, make([]int, len(list))
 	var out []row
-	for i := range list {
-		e := &list[i]
-		if _, caused := causes[e.Fingerprint]; caused {
+	for _, i := range order {
+		if _, caused := causes[i]; caused {
 			continue
 		}
+		e := &list[i]
 		k, ok := byRule[e.Alert]
 		if !ok || f.flat {
 			k, byRule[e.Alert] = len(out), len(out)
-			out = append(out, row{Episode: *e, Silence: notes[e.Fingerprint], Link: f.query.with("alertname", e.Alert).link(1)})
+			out = append(out, row{Episode: *e, Silence: notes[i], Link: f.query.with("alertname", e.Alert).link(1)})
 		}
-		byAlert[e.Fingerprint] = k
-		out[k].add(e, notes[e.Fingerprint] != nil)
+		rowOf[i] = k
+		out[k].add(e, notes[i] != nil)
 	}
-	for i := range list {
-		if cause, caused := causes[list[i].Fingerprint]; caused {
-			out[byAlert[cause]].addSymptom(&list[i], f.query)
+	for _, i := range order {
+		if cause, caused := causes[i]; caused {
+			out[rowOf[cause]].addSymptom(&list[i], f.query)
 		}
 	}
 	return out
@@ -119,20 +118,20 @@ func (r rank) compare(o rank) int { return slices.Compare(r[:], o[:]) }
 // something more severe because of that.
 func (r rank) covers(o rank) bool { return r[0] <= o[0] && r[1] <= o[1] && r[2] <= o[2] }
 
-// rootCauses returns the alert in whose row each symptom of a list is counted. Alerts that have a
-// row of their own have none.
-func rootCauses(list []episodes.Episode, ranks map[episodes.Fingerprint]rank) map[episodes.Fingerprint]episodes.Fingerprint {
-	direct := map[episodes.Fingerprint]episodes.Fingerprint{}
+// rootCauses returns the alert in whose row each symptom of a list is counted, by their places in
+// the list. Alerts that have a row of their own have none. at is the place of each alert.
+func rootCauses(list []episodes.Episode, ranks []rank, at map[episodes.Fingerprint]int) map[int]int {
+	direct := map[int]int{}
 	for i := range list {
-		e := &list[i]
-		if e.Cause == nil {
+		c := list[i].Cause
+		if c == nil {
 			continue
 		}
-		if r, listed := ranks[e.Cause.Fingerprint]; listed && r.covers(ranks[e.Fingerprint]) {
-			direct[e.Fingerprint] = e.Cause.Fingerprint
+		if k, listed := at[c.Fingerprint]; listed && ranks[k].covers(ranks[i]) {
+			direct[i] = k
 		}
 	}
-	out := map[episodes.Fingerprint]episodes.Fingerprint{}
+	out := map[int]int{}
 	for of, cause := range direct {
 		steps := 0
 		for next, more := direct[cause]; more && steps < maxChain; next, more = direct[cause] {
