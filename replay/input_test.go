@@ -159,3 +159,21 @@ func TestLinesBeforeTheFirstTime(t *testing.T) {
 	require.Equal(t, []time.Time{first, first, first}, times(lost+strings.Repeat("x\n", 200)+"2026-01-01T10:00:00Z x\n"+lost+"y\n"+lost))
 	require.Equal(t, []time.Time{now, now}, times(lost+lost))
 }
+
+// An input without a time is not of now beside one that has times.
+func TestUntimedInputBesideOthers(t *testing.T) {
+	set, prog := compile(t, scanPack)
+	now := time.Date(2026, 5, 2, 0, 0, 0, 0, time.UTC)
+	in := func(name, text string) Input {
+		return Input{Name: name, Labels: matcher.Labels{"container": "syncer", "pod": name}, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }}
+	}
+	timed, untimed := in("timed", "2026-01-01T10:00:00Z conflict on x\n2026-01-01T10:00:05Z conflict on x\n"), in("untimed", strings.Repeat("conflict on x\n", 3))
+	report, err := Scan(set, prog, []Input{untimed, timed}, ScanOptions{Now: now})
+	require.NoError(t, err)
+	require.Len(t, report.Alerts, 1)
+	require.Equal(t, time.Date(2026, 1, 1, 10, 0, 5, 0, time.UTC), report.Alerts[0].Fired.UTC())
+	report, err = Scan(set, prog, []Input{untimed}, ScanOptions{Now: now})
+	require.NoError(t, err)
+	require.Equal(t, now, report.Alerts[0].Fired)
+	require.Equal(t, []string{"untimed"}, report.Untimed)
+}

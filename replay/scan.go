@@ -239,6 +239,7 @@ type scanner struct {
 	untimed []int     // inputs
 	first   time.Time // the earliest time of a first line
 	last    time.Time // the latest time of a last line
+	newest  time.Time // of a hit with a time
 	finder  *finder   // nil unless findings are wanted
 
 	pending       map[episodes.Fingerprint]bool // episodes
@@ -330,12 +331,27 @@ func (sc *scanner) begin(i int, f feed, ok bool, err error) {
 	}
 }
 
+// settle gives hits of an input in which no line states a time the newest time of the others:
+// they are of now only if no input has a time.
+func (sc *scanner) settle(hits []matcher.Hit) {
+	for i := range hits {
+		h := &hits[i]
+		if !h.Time.Equal(sc.opt.Now) {
+			sc.newest = h.Time
+		} else if !sc.newest.IsZero() {
+			h.Time = sc.newest
+		}
+	}
+}
+
 // step takes the hits of one input that precede those of all others.
 func (sc *scanner) step() {
 	f := sc.heads[0].feed
 	ok, err := f.find()
 	if ok {
-		sc.take(f.name(), f.next(sc.heads.first()))
+		hits := f.next(sc.heads.first())
+		sc.settle(hits)
+		sc.take(f.name(), hits)
 		ok, err = f.find()
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"crowsnest/internal/text"
 	"crowsnest/replay"
 )
 
@@ -118,10 +119,10 @@ func (a *Account) Notes() []string {
 	var out []string
 	for _, f := range a.Files {
 		if f.NULs > 0 {
-			out = append(out, fmt.Sprintf("%s has %d NUL bytes, as after a power failure; they were left out", f.Name, f.NULs))
+			out = append(out, fmt.Sprintf("%s has %s, as after a power failure; they were left out", f.Name, text.Plural(f.NULs, "NUL byte")))
 		}
 		if f.Truncated > 0 {
-			out = append(out, fmt.Sprintf("%s has %d lines of more than 16 KiB; only their beginnings were read", f.Name, f.Truncated))
+			out = append(out, fmt.Sprintf("%s has %s of more than 16 KiB; only the beginning was read", f.Name, text.Plural(f.Truncated, "line")))
 		}
 	}
 	return out

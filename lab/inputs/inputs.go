@@ -56,7 +56,11 @@ const maxNamed = 20
 func Collect(args []string, opt Options) ([]replay.Input, *Account, error) {
 	c := &collector{opt: opt, seed: maphash.MakeSeed(), seen: map[uint64]bool{}}
 	for _, arg := range args {
-		c.account.args = append(c.account.args, c.shown(arg))
+		name := c.shown(arg)
+		if arg == Stdin {
+			name = "stdin"
+		}
+		c.account.args = append(c.account.args, name)
 	}
 	for i, arg := range args {
 		before := len(c.logs.inputs)
