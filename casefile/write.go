@@ -190,13 +190,17 @@ func (c *Case) findings(w *writer) {
 		return
 	}
 	in := markdown.Inert
-	w.f("\n## Described but not certain\n\nRules match lines of the log and do not alert.\n")
+	w.f("\n## Described but not certain\n\nRules match lines of the log, and an alert needs more.\n")
 	for _, f := range c.Findings {
 		w.f("\n### %s\n\n", in(f.Alert))
 		if f.Summary != "" && f.EndsAt == nil {
 			w.f("The alert would say: %s\n\n", in(f.Summary))
 		}
-		w.f("- **Missing:** %s\n- **When:** %s; newest line %s\n", in(f.Missing), in(f.When()), stamp(f.LastSeen))
+		missing := "Missing"
+		if f.EndsAt != nil {
+			missing = "Over"
+		}
+		w.f("- **%s:** %s\n- **When:** %s; newest line %s\n", missing, in(f.Missing), in(f.When()), stamp(f.LastSeen))
 		for _, p := range f.Where() {
 			w.f("- **%s:** %s\n", in(p.Name), in(p.Value))
 		}

@@ -72,7 +72,7 @@ are certain and when they end. It follows files over their rotation, new logs in
 folders, and pipes until their end. First it reads what exists: the times of the
 lines drive the clock. Then the clock of this machine does, and "no recovery for two
 minutes" is certain two minutes and some seconds later. At Ctrl-C it prints a summary;
-failures that are not certain by then are only counted. Archives, journals and objects
+failures that are not certain by then are listed. Archives, journals and objects
 cannot be followed.
 
 After the alerts it lists failures that rules describe and that are not certain,

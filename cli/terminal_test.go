@@ -219,12 +219,12 @@ func TestWatchInTerminal(t *testing.T) {
 	}))
 	defer srv.Close()
 	x := inTerminal(t, nil, nil, "crowsnest", "get", "alerts", "-w", "--url", srv.URL)
-	x.shows("resolved")
+	x.shows("ended")
 	x.types("\x03")
 	out, code := x.ends()
 	require.Zero(t, code, out)
 	out = escape.ReplaceAllString(out, "")
-	require.Regexp(t, `(?s)^FINGERPRINT .*LeaseLost +pending .*not from crowsnest.*answers again\nLeaseLost|LeaseLost +firing .*LeaseLost +resolved `, out)
+	require.Regexp(t, `(?s)^FINGERPRINT .*LeaseLost +pending .*not from crowsnest.*answers again\nLeaseLost|LeaseLost +firing .*LeaseLost +ended `, out)
 	require.Equal(t, 1, strings.Count(out, "pending"), "a row for each change only")
 }
 

@@ -57,7 +57,9 @@ type finder struct {
 	omitted int                    // failures beyond maxFound
 	steps   map[*rules.Rule]uint64 // bits of the steps that were seen, of rules with a sequence
 	beside  map[*rules.Rule]beside
-	hits    []matcher.Hit // buffer
+	inputs  map[*rules.Rule][]int // inputs with lines of a rule, at most maxInputs
+	first   time.Time             // of the earliest hit
+	hits    []matcher.Hit         // buffer
 }
 
 // beside says how many lines a rule matches, and how many of them each other rule matches too.
@@ -69,6 +71,9 @@ type beside struct {
 // maxFound bounds the failures that are kept until the end of the input.
 const maxFound = 2_000
 
+// maxInputs bounds the inputs that are known to have lines of a rule.
+const maxInputs = 100
+
 // maxSteps bounds the steps of a sequence that are told apart.
 const maxSteps = 64
 
@@ -77,6 +82,7 @@ func newFinder(target Target, cfg episodes.Config, reads func(rules.Selector) bo
 		eager: map[*rules.Rule]*rules.Rule{}, found: map[episodes.Fingerprint]episodes.Episode{},
 		alerted: map[episodes.Fingerprint]bool{}, alerts: map[string]bool{},
 		steps: map[*rules.Rule]uint64{}, beside: map[*rules.Rule]beside{},
+		inputs: map[*rules.Rule][]int{},
 	}
 	set := *target.Set
 	set.Rules = nil
@@ -104,15 +110,15 @@ func eager(r *rules.Rule) *rules.Rule {
 	return &e
 }
 
-// take takes hits in the order of their times, all hits of one line together.
-func (f *finder) take(hits []matcher.Hit) {
+// take takes hits of an input in the order of their times, all hits of one line together.
+func (f *finder) take(input int, hits []matcher.Hit) {
 	f.hits = f.hits[:0]
 	for len(hits) > 0 {
 		n := 1
 		for n < len(hits) && hits[n].ID == hits[0].ID && hits[n].LineNumber == hits[0].LineNumber {
 			n++
 		}
-		f.takeLine(hits[:n])
+		f.takeLine(input, hits[:n])
 		hits = hits[n:]
 	}
 	if len(f.hits) == 0 {
@@ -125,7 +131,10 @@ func (f *finder) take(hits []matcher.Hit) {
 }
 
 // takeLine takes the hits of one line.
-func (f *finder) takeLine(hits []matcher.Hit) {
+func (f *finder) takeLine(input int, hits []matcher.Hit) {
+	if t := hits[0].Time; f.first.IsZero() || t.Before(f.first) {
+		f.first = t
+	}
 	for i := range hits {
 		h := hits[i]
 		rule := f.eager[h.Rule]
@@ -135,6 +144,9 @@ func (f *finder) takeLine(hits []matcher.Hit) {
 		if h.Part >= 0 {
 			f.steps[h.Rule] |= 1 << min(h.Part, maxSteps-1)
 			f.compare(h.Rule, hits)
+			if in := f.inputs[h.Rule]; len(in) < maxInputs && (len(in) == 0 || in[len(in)-1] != input) && !slices.Contains(in, input) {
+				f.inputs[h.Rule] = append(in, input)
+			}
 			h.Part = 0
 		}
 		h.Rule = rule
@@ -212,9 +224,30 @@ func (c Coverage) String() string {
 // log around it.
 const excerptShare = 10
 
-// findings returns what no alert reports, the most telling first. A failure that a log of so many
-// lines shows to be no alert is one only in an excerpt.
-func (f *finder) findings(c Coverage, lines int64) []Finding {
+// inputSpan is what is known about one input.
+type inputSpan struct {
+	last  time.Time // of its last line; zero if that states no time
+	lines int64
+}
+
+// spanOf joins the spans of the inputs with lines of a rule. Its end is the earliest one.
+func (f *finder) spanOf(r *rules.Rule, all []inputSpan) (out inputSpan) {
+	for i, input := range f.inputs[r] {
+		if input >= len(all) { // the lines are not of recorded inputs
+			return inputSpan{}
+		}
+		x := all[input]
+		out.lines += x.lines
+		if i == 0 || x.last.Before(out.last) {
+			out.last = x.last
+		}
+	}
+	return out
+}
+
+// findings returns what no alert reports, the most telling first. A failure that the inputs show to
+// be no alert is one only in an excerpt.
+func (f *finder) findings(c Coverage, inputs []inputSpan) []Finding {
 	if f.session.now.IsZero() {
 		return nil
 	}
@@ -237,7 +270,8 @@ func (f *finder) findings(c Coverage, lines int64) []Finding {
 		if x.State == episodes.StateFiring {
 			x.State = episodes.StatePending
 		}
-		if x := f.judge(x, c); !x.Decided || x.Doubt == Recovered || x.Episode.Count*excerptShare >= lines {
+		in := f.spanOf(x.Rule, inputs)
+		if x := f.judge(x, c, in.last); !x.Decided || x.Doubt == Recovered || x.Episode.Count*excerptShare >= in.lines {
 			all = append(all, x)
 		}
 	}
@@ -260,33 +294,33 @@ func isEvidence(x *episodes.Episode) bool {
 	return x.Count*evidenceShare >= int64(r.Count)
 }
 
-// judge says why a failure is no alert.
-func (f *finder) judge(x episodes.Episode, c Coverage) Finding {
+// judge says why a failure is no alert. The inputs with its lines continue until end; zero means that
+// this is not known.
+func (f *finder) judge(x episodes.Episode, c Coverage, end time.Time) Finding {
 	r := x.Rule
+	x.FiredAt = time.Time{} // it opened at its first line
 	out := Finding{Episode: x, Matched: matchedTexts(r, string(x.Line))}
-	need := max(r.For, r.Within)
-	out.Decided = !c.From.IsZero() && c.To.Sub(x.LastSeen) > need
-	covers := c.String()
+	out.Decided = !end.IsZero() && end.Sub(x.LastSeen) > max(r.For, r.Within)
+	seen := text.Plural(x.Count, "line") + " seen"
 	switch {
 	case x.State == episodes.StateResolved:
-		out.Doubt, out.Missing, out.Decided = Recovered, fmt.Sprintf("recovered after %s", span(x.EndsAt.Sub(x.StartsAt))), true
+		out.Doubt, out.Missing, out.Decided = Recovered, "recovered after "+span(x.EndsAt.Sub(x.StartsAt)), true
 	case r.Sequence:
 		out.Doubt, out.Missing = Waiting, f.missingSteps(r)
 	case r.Count > 1:
-		out.Doubt = TooFew
-		out.Missing = fmt.Sprintf("alerts %s; seen %s", amount(r), countTimes(x.Count))
+		out.Doubt, out.Missing = TooFew, fmt.Sprintf("alerts %s; %s", amount(r), seen)
 		if c.Length() < r.Within {
-			out.Doubt, out.Missing = TooShort, out.Missing+", and "+covers
+			out.Doubt, out.Missing = TooShort, out.Missing+", and "+c.String()
 		}
 	case r.Clear != nil && f.session.reads != nil && !f.session.reads(r.Clear.From):
 		out.Doubt = Waiting
-		out.Missing = fmt.Sprintf("alerts if no line of recovery follows within %s, and no input has the lines of %s, where it would stand", span(r.For), r.Clear.From)
+		out.Missing = fmt.Sprintf("alerts if no recovery follows within %s, which these logs cannot show: it is in %s", span(r.For), r.Clear.From)
 	case r.For > 0 && c.Length() < r.For:
-		out.Doubt, out.Missing = TooShort, fmt.Sprintf("alerts if it lasts %s; %s", span(r.For), covers)
+		out.Doubt, out.Missing = TooShort, fmt.Sprintf("alerts if it lasts %s; %s", span(r.For), c.String())
 	case r.For > 0:
-		out.Doubt, out.Missing = TooFew, fmt.Sprintf("alerts if it lasts %s; seen %s over %s", span(r.For), countTimes(x.Count), span(x.LastSeen.Sub(x.StartsAt)))
+		out.Doubt, out.Missing = TooFew, fmt.Sprintf("alerts if it lasts %s; %s over %s", span(r.For), seen, span(x.LastSeen.Sub(x.StartsAt)))
 	default:
-		out.Doubt, out.Missing = Waiting, "an alert needs proof that no other line mutes it"
+		out.Doubt, out.Missing = Waiting, "alerts if no other line mutes it, which these logs cannot show"
 	}
 	return out
 }
@@ -300,13 +334,6 @@ func amount(r *rules.Rule) string {
 		return fmt.Sprintf("at %d different values of %s within %s", r.Count, r.Distinct, span(r.Within))
 	}
 	return fmt.Sprintf("at %d lines within %s", r.Count, span(r.Within))
-}
-
-func countTimes(n int64) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
 }
 
 // span writes a duration in words, with its two largest units, such as "1 hour 30 minutes".
@@ -335,10 +362,13 @@ func (f *finder) missingSteps(r *rules.Rule) string {
 			missing = append(missing, fmt.Sprintf("line %d of %d: %s", i+1, len(r.Steps), summarize(&r.Steps[i].Matcher)))
 		}
 	}
-	if len(missing) == 0 {
-		return fmt.Sprintf("alerts if its %d lines come in order, of one failure, within %s", len(r.Steps), span(r.Within))
+	switch {
+	case len(missing) > 0:
+		return fmt.Sprintf("alerts if this follows within %s: %s", span(r.Within), strings.Join(missing, " and "))
+	case r.For > 0:
+		return fmt.Sprintf("alerts if its %d lines come in order within %s, and it lasts %s", len(r.Steps), span(r.Within), span(r.For))
 	}
-	return fmt.Sprintf("waits, within %s, for %s", span(r.Within), strings.Join(missing, " and "))
+	return fmt.Sprintf("alerts if its %d lines come in order, for one failure, within %s", len(r.Steps), span(r.Within))
 }
 
 // summarize names the texts that a line must contain.

@@ -73,9 +73,9 @@ func TestFindings(t *testing.T) {
 		find(cri(0, "leaderelection lost"), cri(7, "other")))
 	require.Equal(t, []string{`Lost recovered 1 ["leaderelection lost"] []: recovered after 30 seconds`},
 		find(cri(0, "leaderelection lost"), cri(30, "successfully acquired lease")))
-	require.Equal(t, []string{`Often too_short 2 ["conflict on b"] ["Keeps"]: alerts at 3 lines within 1 minute; seen 2 times, and the log covers 5 seconds`},
+	require.Equal(t, []string{`Often too_short 2 ["conflict on b"] ["Keeps"]: alerts at 3 lines within 1 minute; 2 lines seen, and the log covers 5 seconds`},
 		find(cri(0, "conflict on b"), cri(5, "conflict on b")), "the rule about every program is named beside the special one")
-	require.Equal(t, []string{`Often too_few 1 ["conflict on b"] ["Keeps"]: alerts at 3 lines within 1 minute; seen once`},
+	require.Equal(t, []string{`Often too_few 1 ["conflict on b"] ["Keeps"]: alerts at 3 lines within 1 minute; 1 line seen`},
 		find(cri(0, "conflict on b"), cri(90, "other")))
 	var long []string
 	for i := range 100 {
@@ -83,14 +83,29 @@ func TestFindings(t *testing.T) {
 	}
 	require.Equal(t, []string{`Keeps too_short 1 ["conflict"] []: alerts if it lasts 10 minutes; the log covers 1 minute 39 seconds`},
 		find(append([]string{cri(0, "conflict on b")}, long...)...), "a log that is long enough decides that a few lines are no alert")
+	require.Equal(t, []string{`Lost too_short 2 ["leaderelection lost"] []: alerts if it lasts 2 minutes; the log covers 20 seconds`},
+		find(cri(20, "leaderelection lost"), cri(0, "leaderelection lost"), cri(15, "other")), "lines without the order of their times")
 	require.Empty(t, find(cri(0, "conflict on b"), cri(1, "conflict on b"), cri(2, "conflict on b")), "an alert stands for the general rule too")
-	require.Equal(t, []string{"Steps waiting 1 [\"backend failed\"] []: waits, within 5 minutes, for line 2 of 2: `moved to another`"},
+	require.Equal(t, []string{"Steps waiting 1 [\"backend failed\"] []: alerts if this follows within 5 minutes: line 2 of 2: `moved to another`"},
 		find(cri(0, "the backend failed")))
 	require.Empty(t, find(cri(0, "upgrade begins")), "a line that reports no problem may be what a healthy program writes")
 	require.Empty(t, find(cri(0, "throttled"), cri(1, "throttled")), "two lines are no storm")
 	require.Empty(t, find(cri(0, "heartbeat failed")), "a line of a rule about silence is no failure")
 	require.Equal(t, []string{`Lost too_short 1 ["leaderelection lost"] []: alerts if it lasts 2 minutes; its lines state no time, so it is not known how long the log is`},
 		find("leaderelection lost"))
+}
+
+// What another log says does not decide whether a failure of this one goes on.
+func TestFindingsBesideOtherLogs(t *testing.T) {
+	set, prog := compile(t, findingsPack)
+	other := make([]string, 100)
+	for i := range other {
+		other[i] = time.Date(2026, 1, 2, 0, 0, i, 0, time.UTC).Format(time.RFC3339Nano) + " stderr F other"
+	}
+	report, err := Scan(set, prog, []Input{logOf("a", cri(0, "conflict on b")), logOf("b", other...)}, ScanOptions{Lenient: true, Findings: true, Now: time.Now()})
+	require.NoError(t, err)
+	require.Len(t, report.Findings, 1)
+	require.Equal(t, "Often", report.Findings[0].Episode.Alert)
 }
 
 // The findings of a long log with many keys are bounded.
@@ -111,10 +126,10 @@ func TestFinderForgetsAlerts(t *testing.T) {
 	set, prog := compile(t, findingsPack)
 	f := newFinder(Target{set, prog}, episodes.Config{Unlabelled: true}, nil)
 	s := matcher.NewStream(nil, matcher.StreamOptions{Lenient: true})
-	f.take(prog.Scan(s, []byte(cri(0, "leaderelection lost")+"\n"), time.Now()))
+	f.take(0, prog.Scan(s, []byte(cri(0, "leaderelection lost")+"\n"), time.Now()))
 	require.Len(t, f.found, 1)
 	for _, x := range f.found {
 		f.fired(&x)
 	}
-	require.Empty(t, f.findings(Coverage{}, 1))
+	require.Empty(t, f.findings(Coverage{}, nil))
 }

@@ -146,6 +146,9 @@ func scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions
 	sc := newScanner(Target{set, prog}, opt, Reads(set, inputs, opt.Lenient))
 	sc.report.Inputs = len(inputs)
 	sc.report.Outcomes = make([]Outcome, len(inputs))
+	if sc.finder != nil {
+		sc.spans = make([]inputSpan, len(inputs))
+	}
 	if len(inputs) <= most {
 		sc.open(inputs, newReaders(len(inputs), prog, opt))
 	} else {
@@ -241,6 +244,8 @@ type scanner struct {
 	last    time.Time // the latest time of a last line
 	newest  time.Time // of a hit with a time
 	finder  *finder   // nil unless findings are wanted
+	spans   []inputSpan
+	input   int // that the next hits are of
 
 	pending       map[episodes.Fingerprint]bool // episodes
 	opened        map[string]int                // episodes by alert
@@ -349,6 +354,7 @@ func (sc *scanner) step() {
 	f := sc.heads[0].feed
 	ok, err := f.find()
 	if ok {
+		sc.input = sc.heads[0].order
 		hits := f.next(sc.heads.first())
 		sc.settle(hits)
 		sc.take(f.name(), hits)
@@ -382,6 +388,10 @@ func (sc *scanner) count(i int, r *reader) {
 	}
 	if t, ok := matcher.TimeOf(r.last, sc.opt.Now); ok {
 		sc.last = times.Later(sc.last, t)
+	}
+	if sc.spans != nil {
+		sc.spans[i].lines = c.Lines
+		sc.spans[i].last, _ = matcher.TimeOf(r.last, sc.opt.Now)
 	}
 	if r.timed && (sc.first.IsZero() || r.first.Before(sc.first)) {
 		sc.first = r.first
@@ -417,7 +427,7 @@ func (sc *scanner) take(file string, hits []matcher.Hit) {
 		sc.opt.OnHits(file, hits)
 	}
 	if sc.finder != nil {
-		sc.finder.take(hits)
+		sc.finder.take(sc.input, hits)
 	}
 	switch {
 	case sc.opt.HitsOnly:
@@ -518,6 +528,9 @@ func (sc *scanner) finish() {
 	}
 	end = times.Later(end, sc.last)
 	sc.report.End = end
+	if sc.finder != nil && !sc.first.IsZero() && !sc.finder.first.IsZero() && sc.finder.first.Before(sc.first) {
+		sc.first = sc.finder.first // the lines are not in the order of their times
+	}
 	sc.report.Covered = Coverage{sc.first, end}
 	sc.ended = true
 	if sc.opt.HitsOnly {
@@ -550,7 +563,7 @@ func (sc *scanner) findFindings() {
 	if sc.finder == nil {
 		return
 	}
-	sc.report.Findings = sc.finder.findings(sc.report.Covered, sc.report.Lines)
+	sc.report.Findings = sc.finder.findings(sc.report.Covered, sc.spans)
 	sc.report.FindingsOmitted = sc.finder.omitted
 }
 

@@ -11,18 +11,18 @@ import (
 // Sentence says what is known beyond the alerts, or nothing if no line matched and none complains.
 func (r *Result) Sentence() string {
 	var parts []string
-	recovered, short := 0, false
+	recovered, short := 0, 0
 	for i := range r.Findings {
 		switch r.Findings[i].Doubt {
 		case replay.Recovered:
 			recovered++
 		case replay.TooShort:
-			short = true
+			short++
 		}
 	}
 	if n := len(r.Findings) - recovered; n > 0 {
 		part := count(n, "failure is", "failures are") + " described but not certain"
-		if short {
+		if short == n {
 			part += ", because " + r.Covered.String()
 		}
 		parts = append(parts, part)
@@ -31,7 +31,7 @@ func (r *Result) Sentence() string {
 		parts = append(parts, text.Plural(int64(recovered), "failure")+" recovered before an alert")
 	}
 	if len(parts)+len(r.Alerts) == 0 && r.Hits > 0 {
-		parts = append(parts, count(int(r.Hits), "line matches a rule", "lines match rules")+" without showing a failure: --hits lists them")
+		parts = append(parts, "rules match lines, and these alone show no failure: --hits lists them")
 	}
 	if n := len(r.Unknown); n > 0 {
 		parts = append(parts, count(n, "complaint has", "complaints have")+" no rule")

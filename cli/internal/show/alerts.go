@@ -1,6 +1,7 @@
 package show
 
 import (
+	"fmt"
 	"io"
 	"time"
 
@@ -93,6 +94,11 @@ func Alerts(w io.Writer, form string, style Style, r Found) error {
 		}
 		if err := Alert(w, a.Episode, style); err != nil {
 			return err
+		}
+		if !r.End.IsZero() && a.Fired.After(r.End) {
+			if _, err := fmt.Fprintf(w, "  %s that the failure goes on after the log ends, at %s\n", style.paint(dim, fmt.Sprintf("%-*s", width, "assumes")), stamp(r.End)); err != nil {
+				return err
+			}
 		}
 	}
 	if err := Findings(w, r.Findings, r.All, len(r.Alerts) > 0, style); err != nil {

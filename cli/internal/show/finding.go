@@ -80,7 +80,7 @@ func Findings(w io.Writer, list []replay.Finding, all, after bool, s Style) erro
 	if after {
 		b.WriteString("\n")
 	}
-	b.WriteString("Described but not certain: rules that match lines of this log and do not alert\n")
+	b.WriteString("Described but not certain: rules match lines of this log, and an alert needs more\n")
 	groups := byRule(list)
 	rest := 0
 	for i, g := range groups {
@@ -95,11 +95,11 @@ func Findings(w io.Writer, list []replay.Finding, all, after bool, s Style) erro
 		}
 		if n := len(g) - 1; n > 0 && !all {
 			rest += n
-			fmt.Fprintf(&b, "  %s %s, such as %s\n", s.paint(dim, fmt.Sprintf("%-*s", width, "also")), text.Plural(int64(n), "more key"), keyOf(&g[1]))
+			fmt.Fprintf(&b, "  %s %d, such as %s\n", s.paint(dim, fmt.Sprintf("%-*s", width, "more keys")), n, keyOf(&g[1]))
 		}
 	}
 	if rest > 0 {
-		fmt.Fprintf(&b, "\n--all lists %s that are not shown\n", text.Plural(int64(rest), "more finding"))
+		fmt.Fprintf(&b, "\n--all lists %s\n", text.Plural(int64(rest), "more finding"))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -130,21 +130,22 @@ func writeFinding(b *strings.Builder, f *replay.Finding, s Style) {
 			fmt.Fprintf(b, "  %s %s\n", s.paint(dim, fmt.Sprintf("%-*s", width, name)), indent(value))
 		}
 	}
-	if f.Doubt == replay.Recovered {
+	recovered := f.Doubt == replay.Recovered
+	if recovered {
 		fmt.Fprintf(b, "%s %s, %s\n", s.paint(green, "RECOVERED"), s.paint(bold, e.Alert), strings.TrimPrefix(f.Missing, "recovered "))
-		field("where", Where(e.Labels))
-		field("since", since(e))
-		field("line", s.mark(flat(e.Line), f.Matched))
-		return
+	} else {
+		fmt.Fprintf(b, "%s %s (%s if it alerts)\n", s.paint(yellow, "NOT CERTAIN"), s.paint(bold, e.Alert), severity(e))
 	}
-	fmt.Fprintf(b, "%s %s (%s if it alerts)\n", s.paint(yellow, "NOT CERTAIN"), s.paint(bold, e.Alert), severity(e))
-	field("would say", flat(e.Annotations["summary"]))
-	field("missing", f.Missing)
+	field("line", s.mark(flat(e.Line), f.Matched))
 	field("where", Where(e.Labels))
 	field("since", since(e))
-	field("line", s.mark(flat(e.Line), f.Matched))
-	field("also", strings.Join(f.Also, ", "))
-	field("details", e.Annotations["description"])
+	field("origin", flat(e.Annotations["origin"]))
+	if recovered {
+		return
+	}
+	field("missing", f.Missing)
+	field("would say", flat(e.Annotations["summary"]))
+	field("same lines", strings.Join(f.Also, ", "))
 	field("what to do", e.Annotations["remediation"])
 	field("runbook", e.Annotations["runbook_url"])
 	field("affected", e.Annotations["affected"])
