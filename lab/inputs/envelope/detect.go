@@ -34,8 +34,9 @@ func (d *Decoder) detect(sample [][]byte) []step {
 		var rest [][]byte
 		for _, l := range lines {
 			var f facts
-			if r, ok := next(l, &f); ok && len(bytes.TrimSpace(r)) > 0 {
-				for part := range bytes.SplitSeq(r, []byte("\n")) {
+			r, ok := next(l, &f)
+			for part := range bytes.SplitSeq(r, []byte("\n")) {
+				if ok && len(bytes.TrimSpace(part)) > 0 {
 					rest = append(rest, bytes.Clone(part))
 				}
 			}
