@@ -14,7 +14,7 @@ import (
 func TestFewLines(t *testing.T) {
 	all := sourcesOf(t)
 	// One line does not show that a word stands before each.
-	ambiguous := []string{"podman logs --names -t", "GitLab CI"}
+	ambiguous := []string{"podman logs --names -t", "GitLab CI", "one pod, pasted from k9s", "Slack", "ansible"}
 	for _, name := range []string{"autoscaler-conflict", "json"} {
 		for _, n := range []int{1, 3} {
 			lines := slices.DeleteFunc(slices.Clone(all[name]), func(l wrappedLine) bool { return l.pod != all[name][0].pod })[:n]

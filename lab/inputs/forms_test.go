@@ -452,6 +452,7 @@ var more = []form{
 	}), false, 0},
 	{"Slack", each(func(l wrappedLine) string { return "[10:15 AM] bob: " + l.text }), true, 0},
 	{"GitLab CI", each(func(l wrappedLine) string { return l.at.Format("2006-01-02T15:04:05.000000Z") + " 01O " + l.text }), true, 0},
+	{"ansible", each(func(l wrappedLine) string { return "node-1 | CHANGED => " + l.text }), true, 0},
 	{"kubectl prefix in a quote", each(func(l wrappedLine) string { return "> [pod/" + l.pod + "/" + l.container + "] " + l.text }), false, 0},
 	{"Elasticsearch lines, fields flat", each(func(l wrappedLine) string {
 		return fmt.Sprintf(`{"_source":{"log":%s,"time":"%s"},"fields":{"kubernetes.pod_name.keyword":["%s"]},"kubernetes.pod_name":"%s","kubernetes.namespace_name":"%s","kubernetes.container_name":"%s"}`, quoteJSON(l.text), l.rfc(), l.pod, l.pod, l.ns, l.container)
@@ -505,7 +506,6 @@ func TestDoubtedForms(t *testing.T) {
 	target, err := shipped()
 	require.NoError(t, err)
 	for name, wrap := range map[string]func([]wrappedLine) string{
-		"ansible": each(func(l wrappedLine) string { return "node-1 | CHANGED => " + l.text }),
 		"base64":  each(func(l wrappedLine) string { return base64.StdEncoding.EncodeToString([]byte(l.text)) }),
 		"XML":     each(func(l wrappedLine) string { return "<row><cell>" + html.EscapeString(l.text) + "</cell></row>" }),
 		"wrapped": each(func(l wrappedLine) string { return strings.ReplaceAll(l.text, " ", "\n") }),

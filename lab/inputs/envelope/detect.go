@@ -352,6 +352,7 @@ func longer(d *Decoder, b []byte, n int) bool {
 // programs write, or a header of the program follows them.
 func (d *Decoder) findStamp(lines [][]byte) step {
 	exact, tabbed, followed, all := 0, 0, 0, 0
+	var rests [][]byte
 	bracket := most(lines, func(l []byte) bool { return l[0] == '[' })
 	for _, l := range lines {
 		n, rest := d.cutStamp(l, bracket)
@@ -359,6 +360,7 @@ func (d *Decoder) findStamp(lines [][]byte) step {
 			continue
 		}
 		all++
+		rests = append(rests, rest)
 		h := headerOf(rest)
 		if _, fraction := stampLen(l); fraction >= 7 && n < len(l) && l[n] == ' ' {
 			exact++
@@ -369,6 +371,9 @@ func (d *Decoder) findStamp(lines [][]byte) step {
 		if h != none && h != word || d.anchored(rest) {
 			followed++
 		}
+	}
+	if sameTag(rests) {
+		followed = all
 	}
 	if all == 0 || max(exact, tabbed, followed)*10 < all*6 || all*10 < len(lines)*6 {
 		return nil
@@ -924,6 +929,19 @@ func isLogged(b []byte) bool {
 	return false
 }
 
+// sameTag reports whether the same text stands before klog or JSON in several lines.
+func sameTag(lines [][]byte) bool {
+	var tag []byte
+	for _, l := range lines {
+		k := anchorOf(l)
+		if k == 0 || l[k] != '{' && !isKlog(l[k:]) || hasLevel(l[:k]) || tag != nil && !bytes.Equal(tag, l[:k]) {
+			return false
+		}
+		tag = l[:k]
+	}
+	return len(lines) > 1
+}
+
 // findAnchor finds any other text before the headers of programs. Behind a time or a place,
 // which told says, it must name a pod.
 func (d *Decoder) findAnchor(lines [][]byte, told bool) step {
@@ -953,7 +971,7 @@ func (d *Decoder) findAnchor(lines [][]byte, told bool) step {
 	if n == 0 || n*10 < len(lines)*6 || bare > n/2 || sure*2 < n && len(texts)*3 > n {
 		return nil
 	}
-	if told && sure*2 < n {
+	if told && sure*2 < n && !sameTag(lines) {
 		return nil
 	}
 	named := len(names) > 1 && len(names)*2 <= n
