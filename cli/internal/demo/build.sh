@@ -19,9 +19,8 @@ fi
 # have a # or a colon.
 errors=$(mktemp)
 trap 'rm -f "$errors"' EXIT
-status=0
-"$go" "$verb" -v "$@" 2> >(
-	start=$SECONDS n=0 modules=0 next=2
+progress() {
+	local start=$SECONDS n=0 modules=0 next=2 line took text
 	while :; do
 		if IFS= read -r -t 1 line; then
 			case $line in
@@ -34,16 +33,23 @@ status=0
 		took=$((SECONDS - start))
 		((took >= next)) || continue
 		next=$((took + every))
-		if ((n == 0)); then
+		if ((n + modules == 0)); then
+			text="building $what, ${took}s"
+		elif ((n == 0)); then
 			text="building $what: modules downloaded: $modules, ${took}s"
 		else
 			text="building $what: $n of at most $((n > about ? n : about)) packages, ${took}s"
 		fi
-		if [[ $terminal ]]; then printf '\r\033[K%s' "$text" >&2; else echo "$text" >&2; fi
+		if [[ $terminal ]]; then printf '\r\033[K%s' "$text"; else echo "$text"; fi
 	done
-	if [[ $terminal ]]; then printf '\r\033[K' >&2; fi
-	if ((next > 2)); then echo "building $what: ended after $((SECONDS - start))s" >&2; fi
-	cat "$errors" >&2
-) || status=$?
-wait
+	if [[ $terminal ]]; then printf '\r\033[K'; fi
+	if ((next > 2)); then echo "building $what: ended after $((SECONDS - start))s"; fi
+	cat "$errors"
+}
+
+set +e
+{
+	"$go" "$verb" -v "$@" 2>&1 >&3 | progress >&2
+	status=${PIPESTATUS[0]}
+} 3>&1
 exit "$status"
