@@ -57,12 +57,7 @@ func span(d time.Duration) string {
 }
 
 // count formats a number with a noun.
-func count(n int64, of string) string {
-	if n == 1 {
-		return "1 " + of
-	}
-	return text.Digits(n) + " " + of + "s"
-}
+func count(n int64, noun string) string { return text.Digits(n) + " " + text.Noun(n, noun) }
 
 // Pair is a label.
 type Pair struct{ Name, Value string }

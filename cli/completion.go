@@ -14,6 +14,7 @@ import (
 
 	"crowsnest/cli/internal/api"
 	"crowsnest/internal/lazyre"
+	"crowsnest/internal/text"
 	"crowsnest/redact"
 	"crowsnest/web"
 )
@@ -135,7 +136,7 @@ func (c *cli) packNames(cmd *cobra.Command, _ []string, word string) ([]cobra.Co
 	var out []cobra.Completion
 	for _, name := range slices.Sorted(maps.Keys(count)) {
 		if strings.HasPrefix(name, word) {
-			out = append(out, cobra.CompletionWithDesc(name, fmt.Sprintf("%d rules", count[name])))
+			out = append(out, cobra.CompletionWithDesc(name, text.Plural(count[name], "rule")))
 		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp

@@ -211,7 +211,7 @@ func (c *cli) discoverLoki(ctx context.Context, f discoverFlags, finder *discove
 	finder.Finish()
 	progress.end()
 	if lost > 0 {
-		fmt.Fprintf(c.err, "%d entries of Loki could not be read\n", lost)
+		fmt.Fprintf(c.err, "%s of Loki could not be read\n", text.Plural(lost, "entry"))
 	}
 	return err
 }
@@ -237,10 +237,10 @@ func (c *cli) printDiscovered(of *discovery, r discover.Report, why bool) error 
 			text.Plural(int64(r.Inputs), "input"), text.Plural(int64(r.Covered), "line"))
 	}
 	if r.Evicted > 0 {
-		fmt.Fprintf(c.err, "too many patterns: %d with %d lines were dropped\n", r.Evicted, r.EvictedLines)
+		fmt.Fprintf(c.err, "too many patterns: %d with %s were dropped\n", r.Evicted, text.Plural(r.EvictedLines, "line"))
 	}
 	if r.Dropped > 0 {
-		fmt.Fprintf(c.err, "%d lines could not be evaluated\n", r.Dropped)
+		fmt.Fprintf(c.err, "%s could not be evaluated\n", text.Plural(r.Dropped, "line"))
 	}
 	if f.rulesOut == "" || r.Lines == 0 {
 		return nil

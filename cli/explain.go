@@ -9,6 +9,7 @@ import (
 	"crowsnest/cli/internal/api"
 	"crowsnest/cli/internal/show"
 	"crowsnest/internal/lazyre"
+	"crowsnest/internal/text"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
@@ -107,7 +108,7 @@ func (c *cli) explainLine(chosen []*rules.Rule, labels matcher.Labels, f explain
 	}
 	if matched == 0 {
 		if !all {
-			fmt.Fprintf(c.err, "none of %d rules matches this line\n", len(chosen))
+			fmt.Fprintf(c.err, "none of %s matches this line\n", text.Plural(len(chosen), "rule"))
 		}
 		return exitCode(exitFailed)
 	}

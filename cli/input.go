@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"crowsnest/internal/text"
 	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
 	"crowsnest/sources/kubelet"
@@ -115,7 +116,7 @@ func (c *cli) reportSkipped(account *inputs.Account) {
 		if len(s.Names) == 1 {
 			fmt.Fprintf(c.err, "skipped %s: %s\n", s.Names[0], s.Problem)
 		} else {
-			fmt.Fprintf(c.err, "skipped %s and %d more files: %s\n", s.Names[0], len(s.Names)-1, s.Problem)
+			fmt.Fprintf(c.err, "skipped %s and %s: %s\n", s.Names[0], text.Plural(len(s.Names)-1, "more file"), s.Problem)
 		}
 	}
 	more := 0
@@ -123,6 +124,6 @@ func (c *cli) reportSkipped(account *inputs.Account) {
 		more += len(s.Names)
 	}
 	if more > 0 {
-		fmt.Fprintf(c.err, "skipped %d more files; scan -o json lists all\n", more)
+		fmt.Fprintf(c.err, "skipped %s; scan -o json lists all\n", text.Plural(more, "more file"))
 	}
 }

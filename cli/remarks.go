@@ -27,7 +27,7 @@ func reportUndecided(w io.Writer, r replay.Report) {
 		return cmp.Or(cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.From, b.From))
 	})
 	for _, x := range all {
-		fmt.Fprintf(w, "%s may have happened %d times: no input has the lines of %s, which could say that it is over\n", x.Rule, r.Undecided[x], x.From)
+		fmt.Fprintf(w, "%s may have happened %s: no input has the lines of %s, which could say that it is over\n", x.Rule, text.Plural(r.Undecided[x], "time"), x.From)
 	}
 }
 
@@ -47,7 +47,7 @@ func reportIgnored(w io.Writer, r replay.Report) {
 		rs := slices.Sorted(slices.Values(names[namespace]))
 		more := ""
 		if n := len(rs) - maxIgnoredRules; n > 0 {
-			more = fmt.Sprintf(" and %d more rules", n)
+			more = " and " + text.Plural(n, "more rule")
 		}
 		fix := ""
 		if namespaces.Check("+"+namespace) == nil {
@@ -57,7 +57,7 @@ func reportIgnored(w io.Writer, r replay.Report) {
 			text.Plural(int64(lines[namespace]), "line"), redact.Sanitise(namespace), strings.Join(rs[:min(len(rs), maxIgnoredRules)], ", "), more, fix)
 	}
 	if n := len(all) - maxIgnored; n > 0 {
-		fmt.Fprintf(w, "ignored lines of %d more namespaces; to include all: --infrastructure-namespaces='*'\n", n)
+		fmt.Fprintf(w, "ignored lines of %s; to include all: --infrastructure-namespaces='*'\n", text.Plural(n, "more namespace"))
 	}
 }
 

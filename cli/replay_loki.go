@@ -12,6 +12,7 @@ import (
 	commonconfig "github.com/prometheus/common/config"
 	"github.com/spf13/cobra"
 
+	"crowsnest/internal/text"
 	"crowsnest/lab/scan"
 	"crowsnest/matcher"
 	"crowsnest/redact"
@@ -120,10 +121,10 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 	}, replay.ScanOptions{Now: rg.To, End: rg.To, Redactor: redact.New(nil), Reads: loki.Serves(cfg), Findings: len(targets) == 1})
 	progress.end()
 	if readErr != nil {
-		return fmt.Errorf("%w (%d lines were read)", readErr, reports[0].Lines)
+		return fmt.Errorf("%w (read: %s)", readErr, text.Plural(reports[0].Lines, "line"))
 	}
 	if lost > 0 {
-		fmt.Fprintf(c.err, "%d entries of Loki could not be read\n", lost)
+		fmt.Fprintf(c.err, "%s of Loki could not be read\n", text.Plural(lost, "entry"))
 	}
 	results := make([]scan.Result, len(reports))
 	for i := range reports {
@@ -160,11 +161,11 @@ func (p *rangeProgress) reached(t time.Time) {
 }
 
 // state returns the part of the range that was read.
-func (p *rangeProgress) state() (done float64, text string) {
+func (p *rangeProgress) state() (done float64, where string) {
 	lines := p.lines.Load()
 	if lines == 0 {
 		return 0, "waiting for lines"
 	}
 	t := time.Unix(0, p.at.Load())
-	return float64(t.Sub(p.from)) / float64(p.to.Sub(p.from)), fmt.Sprintf("%s, %d lines that may match", t.UTC().Format(time.RFC3339), lines)
+	return float64(t.Sub(p.from)) / float64(p.to.Sub(p.from)), fmt.Sprintf("%s, %s that may match", t.UTC().Format(time.RFC3339), text.Plural(lines, "line"))
 }

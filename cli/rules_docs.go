@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"crowsnest/cli/internal/show"
+	"crowsnest/internal/text"
 	"crowsnest/runbook"
 )
 
@@ -73,7 +74,7 @@ func (c *cli) writePages(pages map[string]string, dir string) error {
 		}
 	}
 	if dir != "" {
-		fmt.Fprintf(c.err, "%d pages in %s\n", len(pages), dir)
+		fmt.Fprintf(c.err, "%s in %s\n", text.Plural(len(pages), "page"), dir)
 	}
 	return nil
 }

@@ -280,7 +280,7 @@ func (w *packWatch) details(b *bytes.Buffer, problems rules.Problems, report rep
 	}
 	for i, s := range report.Survivors {
 		if i == maxShownProblems {
-			fmt.Fprintf(b, "and %d more parts; %s test rules --mutate lists all\n", len(report.Survivors)-i, w.name)
+			fmt.Fprintf(b, "and %s; %s test rules --mutate lists all\n", text.Plural(len(report.Survivors)-i, "more part"), w.name)
 			break
 		}
 		fmt.Fprintf(b, "UNPROTECTED %s:%d: %s: %s\n", s.File, s.Line, s.Rule, text.Shorten(s.Part, maxShownPart))

@@ -91,7 +91,7 @@ func writeFound(b *strings.Builder, report replay.Report) {
 		}
 	}
 	if shown > maxShownProblems {
-		fmt.Fprintf(b, "  and %d more rules\n", shown-maxShownProblems)
+		fmt.Fprintf(b, "  and %s\n", text.Plural(shown-maxShownProblems, "more rule"))
 	}
 }
 

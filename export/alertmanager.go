@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"crowsnest/internal/text"
 	"crowsnest/rules"
 )
 
@@ -183,6 +184,6 @@ func (x Inhibitions) Summary() string {
 	for _, f := range x.Warnings {
 		fmt.Fprintf(&b, "warning %s (%s): %s\n", f.Rule.Alert, f.Rule.Pack, f.Reason)
 	}
-	fmt.Fprintf(&b, "%d exported, %d refused, %d warnings\n", x.Symptoms, len(x.Refused), len(x.Warnings))
+	fmt.Fprintf(&b, "%d exported, %d refused, %s\n", x.Symptoms, len(x.Refused), text.Plural(len(x.Warnings), "warning"))
 	return b.String()
 }

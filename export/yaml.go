@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"crowsnest/internal/text"
 	"github.com/prometheus/common/model"
 )
 
@@ -137,6 +138,6 @@ func (r Result) Summary() string {
 	for _, f := range r.Warnings {
 		fmt.Fprintf(&b, "warning %s (%s): %s\n", f.Rule.Alert, f.Rule.Pack, f.Reason)
 	}
-	fmt.Fprintf(&b, "%d exported, %d refused, %d warnings\n", r.Exported(), len(r.Refused), len(r.Warnings))
+	fmt.Fprintf(&b, "%d exported, %d refused, %s\n", r.Exported(), len(r.Refused), text.Plural(len(r.Warnings), "warning"))
 	return b.String()
 }

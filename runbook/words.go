@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"crowsnest/internal/text"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"
@@ -23,7 +24,7 @@ func when(r *rules.Rule) string {
 	case r.Silent > 0:
 		fmt.Fprintf(&b, "such lines stop: one was seen, and then none for %s", duration(r.Silent))
 	case r.Sequence:
-		fmt.Fprintf(&b, "%d lines follow each other within %s", len(r.Steps), duration(r.Within))
+		fmt.Fprintf(&b, "%s follow each other within %s", text.Plural(len(r.Steps), "line"), duration(r.Within))
 	case r.DistinctTime() > 0:
 		fmt.Fprintf(&b, "such lines appear in %d different %ss (UTC) within %s", r.Count, r.Distinct, duration(r.Within))
 	case r.Distinct != "":

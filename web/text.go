@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+
+	"crowsnest/internal/text"
 )
 
 // when formats a time for people; "never" for the zero time.
@@ -92,12 +94,7 @@ func timeElement(t time.Time, kind, text string) template.HTML {
 }
 
 // plural returns a word with an s unless there is one.
-func plural(n int64, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
-}
+func plural(n int64, word string) string { return text.Noun(n, word) }
 
 // capital returns a text with its first letter in upper case, if that is a letter of ASCII.
 func capital(s string) string {

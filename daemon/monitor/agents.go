@@ -11,6 +11,7 @@ import (
 	"crowsnest/daemon/component"
 	"crowsnest/episodes"
 	"crowsnest/hits"
+	"crowsnest/internal/text"
 	"crowsnest/sinks/upstream"
 	"crowsnest/sources"
 	"crowsnest/sources/agents"
@@ -103,7 +104,7 @@ func reportedAlerts(now time.Time, status []sources.Status, losses component.Los
 			}
 			if len(out) == maxReported {
 				return append(out, alert(alertReportMore, "warning", map[string]string{"source": s.Name}, now, texts{
-					fmt.Sprintf("Agents report %d more conditions; only the first have their own alert", len(s.Conditions)-i),
+					fmt.Sprintf("Agents report %s; only the first have their own alert", text.Plural(len(s.Conditions)-i, "more condition")),
 					"The Sources page lists the conditions that each agent reports.",
 					"Resolve the other alerts about agents first.",
 				}))
@@ -121,7 +122,7 @@ func reportedAlert(c sources.Condition, losses component.Losses) episodes.Episod
 	what, fix := reportAdvice(c, losses)
 	on := "On " + nodesText(c.Members)
 	if c.Count > 0 {
-		on = fmt.Sprintf("%s, %d times in all, newest at %s", on, c.Count, stamp(c.Last))
+		on = fmt.Sprintf("%s, %s in all, newest at %s", on, text.Plural(c.Count, "time"), stamp(c.Last))
 	}
 	return alert(c.Alert, c.Severity, labels, c.Since, texts{
 		what + " on " + nodesText(c.Members), fmt.Sprintf("%s. Reported by an agent: %s", on, c.Detail), fix,

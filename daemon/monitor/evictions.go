@@ -10,6 +10,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/internal/lazyre"
+	"crowsnest/internal/text"
 )
 
 // alertEvictions fires when log lines of a namespace exhaust bounded memory.
@@ -67,7 +68,7 @@ func evictionAlert(now time.Time, evictions []episodes.Eviction) []episodes.Epis
 		names, details = append(names, namespaceText(c.namespace)), append(details, c.String())
 	}
 	if n := len(all) - maxNamespaces; n > 0 {
-		details = append(details[:maxNamespaces], fmt.Sprintf("%d more namespaces.", n))
+		details = append(details[:maxNamespaces], fmt.Sprintf("%s.", text.Plural(n, "more namespace")))
 	}
 	return []episodes.Episode{alert(alertEvictions, "warning", nil, now, texts{
 		"Lines of " + firstOf(names, maxNamespaces) + " exhaust the memory limits: failures there may be missed",

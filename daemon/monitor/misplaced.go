@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/text"
 	"crowsnest/rules"
 	"crowsnest/rules/namespaces"
 	"crowsnest/sources"
@@ -68,7 +69,7 @@ func misplacedAlert(now time.Time, found map[string]string) episodes.Episode {
 	}
 	more := ""
 	if n := len(names) - len(parts); n > 0 {
-		more = fmt.Sprintf(", and %d more namespaces", n)
+		more = fmt.Sprintf(", and %s", text.Plural(n, "more namespace"))
 	}
 	return alert(alertMisplaced, "info", nil, now, texts{
 		"Known components run outside the infrastructure namespaces: rules with `origin: infrastructure` ignore their logs",

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/text"
 )
 
 // alertUnserved fires while failures are open whose end, or whose beginning, only lines
@@ -36,10 +37,10 @@ func (u *unserved) alert(now time.Time, after time.Duration, waiting []episodes.
 		parts = append(parts, fmt.Sprintf("%s (%d open) needs %s", w.Rule, w.Episodes, strings.Join(w.Selectors, " and ")))
 	}
 	if n := len(waiting) - len(parts); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d more rules", n))
+		parts = append(parts, text.Plural(n, "more rule"))
 	}
 	return []episodes.Episode{alert(alertUnserved, "warning", nil, u.since, texts{
-		fmt.Sprintf("Open failures of %d rules wait for lines that no source reads", len(waiting)),
+		fmt.Sprintf("Open failures of %s wait for lines that no source reads", text.Plural(len(waiting), "rule")),
 		"Nothing is concluded from the absence of lines that are not read: these failures neither fire, if only a recovery would prevent it, nor end. " + strings.Join(parts, "; ") + ".",
 		"Configure the source that reads these streams: `component=\"events\"` needs `sources.events`, other values of `component` need `sources.objects`, and `unit` needs `sources.journal` of the agents. Or disable the rules with an override.",
 	})}

@@ -31,7 +31,7 @@ func TestUnservedAlert(t *testing.T) {
 	f(time.Minute, `NotReady (3 open) needs {component="conditions"}.`, one)
 	f(2*time.Minute, "")
 	f(3*time.Minute, "", one)
-	f(4*time.Minute, "of 1 rules", one)
+	f(4*time.Minute, "of 1 rule wait", one)
 	var many []episodes.Unread
 	for i := range 30 {
 		many = append(many, episodes.Unread{Rule: fmt.Sprint("R", i), Selectors: []string{"{a=\"b\"}", "{c=\"d\"}"}, Episodes: 1})

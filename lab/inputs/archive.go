@@ -64,7 +64,7 @@ func (c *collector) addArchive(archive string) {
 	before, failed := c.count(), c.failed
 	c.addFolder(dir)
 	if c.count() == before && c.failed == failed && result.Complete() {
-		c.fail(fmt.Errorf("%s: no logs found among its %d files", name, result.Files))
+		c.fail(fmt.Errorf("%s: no logs found; it has %s", name, text.Plural(result.Files, "file")))
 	}
 }
 

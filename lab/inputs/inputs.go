@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"crowsnest/internal/text"
 	"crowsnest/lab/internal/unpack"
 	"crowsnest/matcher"
 	"crowsnest/replay"
@@ -90,7 +91,7 @@ func (c *collector) collected() ([]replay.Input, *Account, error) {
 		c.fail(fmt.Errorf("%s: no logs found", strings.Join(c.account.args, ", ")))
 	}
 	if c.failed > maxNamed {
-		c.errs = append(c.errs, fmt.Errorf("%d more inputs cannot be read", c.failed-maxNamed))
+		c.errs = append(c.errs, fmt.Errorf("%s cannot be read", text.Plural(c.failed-maxNamed, "more input")))
 	}
 	return inputs, &c.account, errors.Join(c.errs...)
 }

@@ -156,7 +156,7 @@ func TestArchiveWithoutLogs(t *testing.T) {
 	require.NoError(t, w.Close())
 	path := write(t, t.TempDir()+"/b.zip", b.String())
 	_, _, err = Collect([]string{path}, Options{Unpack: t.TempDir()})
-	require.EqualError(t, err, path+": no logs found among its 1 files")
+	require.EqualError(t, err, path+": no logs found; it has 1 file")
 	path = write(t, t.TempDir()+"/b.zip", b.String()[:20])
 	_, _, err = Collect([]string{path}, Options{Unpack: t.TempDir()})
 	require.ErrorContains(t, err, "unpack "+path+": its table of contents is missing or damaged")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/text"
 	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/sinks"
@@ -97,7 +98,7 @@ func (r Record) since() string {
 	case r.Count == 1:
 		s += ", 1 line"
 	case r.Count > 1:
-		s += fmt.Sprintf(", %d lines", r.Count)
+		s += fmt.Sprintf(", %s", text.Plural(r.Count, "line"))
 	}
 	if r.Reason != "" {
 		s += ", ended by: " + r.Reason

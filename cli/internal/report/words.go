@@ -12,13 +12,13 @@ import (
 )
 
 func (r Report) sentence(touched int) string {
-	over := fmt.Sprintf("Over %s %s ", text.Digits(r.Lines), plural(r.Lines, "line"))
+	over := fmt.Sprintf("Over %s %s ", text.Digits(r.Lines), text.Noun(r.Lines, "line"))
 	var out string
 	switch {
 	case r.Lines == 0:
 		return "No line was read, so there is nothing to compare."
 	case r.Changed:
-		out = fmt.Sprintf("%sthe alerts of %s %s change: %s; %s instead of %s.", over, text.Digits(int64(touched)), plural(int64(touched), "rule"),
+		out = fmt.Sprintf("%sthe alerts of %s %s change: %s; %s instead of %s.", over, text.Digits(int64(touched)), text.Noun(int64(touched), "rule"),
 			sums(r.Rules), count(r.After.Notifications, "notification"), text.Digits(int64(r.Before.Notifications)))
 	case r.After.Alerts == 0:
 		out = over + "neither set raises an alert."
@@ -167,11 +167,4 @@ func labelText(labels map[string]string) string {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-func count(n int, of string) string { return text.Digits(int64(n)) + " " + plural(int64(n), of) }
-
-func plural(n int64, of string) string {
-	if n == 1 {
-		return of
-	}
-	return of + "s"
-}
+func count(n int, of string) string { return text.Digits(int64(n)) + " " + text.Noun(n, of) }

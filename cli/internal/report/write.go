@@ -144,7 +144,7 @@ func (r Report) footer() string {
 	if len(r.Unseen) > 0 {
 		fmt.Fprintf(&b, "\nNew or changed, and matched no line: %s.\n", markdown.Inert(names(r.Unseen)))
 	}
-	fmt.Fprintf(&b, "\n<sub>%s %s of %s", text.Digits(r.Lines), plural(r.Lines, "line"), count(r.Inputs, "input"))
+	fmt.Fprintf(&b, "\n<sub>%s %s of %s", text.Digits(r.Lines), text.Noun(r.Lines, "line"), count(r.Inputs, "input"))
 	if !r.Start.IsZero() {
 		fmt.Fprintf(&b, ", from %s to %s", stamp(r.Start), stamp(r.End))
 	}
