@@ -2,13 +2,13 @@ package cli
 
 import (
 	"cmp"
-	"crowsnest/internal/text"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 
+	"crowsnest/internal/text"
 	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules/namespaces"

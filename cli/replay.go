@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crowsnest/internal/text"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"crowsnest/cli/internal/findings"
 	"crowsnest/cli/internal/report"
 	"crowsnest/cli/internal/show"
+	"crowsnest/internal/text"
 	"crowsnest/lab/inputs"
 	"crowsnest/lab/scan"
 	"crowsnest/matcher"

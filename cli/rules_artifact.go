@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crowsnest/internal/text"
 	"crypto/ecdsa"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"crowsnest/artifact"
 	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/loader"
+	"crowsnest/internal/text"
 )
 
 // registryTimeout bounds a command that uses a registry.

@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"crowsnest/internal/text"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"crowsnest/cli/internal/show"
+	"crowsnest/internal/text"
 	"crowsnest/lab/inputs"
 	"crowsnest/lab/scan"
 	"crowsnest/matcher"

@@ -10,8 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/internal/text"
 	"github.com/prometheus/common/model"
+
+	"crowsnest/internal/text"
 )
 
 // WriteGroups writes a file of rule groups in the format of Prometheus and Loki's ruler.

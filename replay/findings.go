@@ -224,30 +224,25 @@ func (c Coverage) String() string {
 // log around it.
 const excerptShare = 10
 
-// inputSpan is what is known about one input.
-type inputSpan struct {
-	last  time.Time // of its last line; zero if that states no time
-	lines int64
-}
-
-// spanOf joins the spans of the inputs with lines of a rule. Its end is the earliest one.
-func (f *finder) spanOf(r *rules.Rule, all []inputSpan) (out inputSpan) {
-	for i, input := range f.inputs[r] {
-		if input >= len(all) { // the lines are not of recorded inputs
-			return inputSpan{}
+// endOf returns the earliest end of the inputs with lines of a rule, and their number of lines. The end
+// is zero if it is not known.
+func (f *finder) endOf(r *rules.Rule, ends []int64, outcomes []Outcome) (end time.Time, lines int64) {
+	for _, input := range f.inputs[r] {
+		if input >= len(ends) || ends[input] == 0 {
+			return time.Time{}, 0
 		}
-		x := all[input]
-		out.lines += x.lines
-		if i == 0 || x.last.Before(out.last) {
-			out.last = x.last
+		lines += outcomes[input].Lines
+		if t := time.Unix(0, ends[input]); end.IsZero() || t.Before(end) {
+			end = t
 		}
 	}
-	return out
+	return end, lines
 }
 
 // findings returns what no alert reports, the most telling first. A failure that the inputs show to
-// be no alert is one only in an excerpt.
-func (f *finder) findings(c Coverage, inputs []inputSpan) []Finding {
+// be no alert is one only in an excerpt. ends are the times of the last lines of the inputs, in
+// nanoseconds, or 0.
+func (f *finder) findings(c Coverage, ends []int64, outcomes []Outcome) []Finding {
 	if f.session.now.IsZero() {
 		return nil
 	}
@@ -270,8 +265,8 @@ func (f *finder) findings(c Coverage, inputs []inputSpan) []Finding {
 		if x.State == episodes.StateFiring {
 			x.State = episodes.StatePending
 		}
-		in := f.spanOf(x.Rule, inputs)
-		if x := f.judge(x, c, in.last); !x.Decided || x.Doubt == Recovered || x.Episode.Count*excerptShare >= in.lines {
+		end, lines := f.endOf(x.Rule, ends, outcomes)
+		if x := f.judge(x, c, end); !x.Decided || x.Doubt == Recovered || x.Episode.Count*excerptShare >= lines {
 			all = append(all, x)
 		}
 	}

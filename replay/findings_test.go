@@ -131,5 +131,5 @@ func TestFinderForgetsAlerts(t *testing.T) {
 	for _, x := range f.found {
 		f.fired(&x)
 	}
-	require.Empty(t, f.findings(Coverage{}, nil))
+	require.Empty(t, f.findings(Coverage{}, nil, nil))
 }

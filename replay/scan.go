@@ -147,7 +147,7 @@ func scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions
 	sc.report.Inputs = len(inputs)
 	sc.report.Outcomes = make([]Outcome, len(inputs))
 	if sc.finder != nil {
-		sc.spans = make([]inputSpan, len(inputs))
+		sc.ends = make([]int64, len(inputs))
 	}
 	if len(inputs) <= most {
 		sc.open(inputs, newReaders(len(inputs), prog, opt))
@@ -244,8 +244,8 @@ type scanner struct {
 	last    time.Time // the latest time of a last line
 	newest  time.Time // of a hit with a time
 	finder  *finder   // nil unless findings are wanted
-	spans   []inputSpan
-	input   int // that the next hits are of
+	ends    []int64   // times of the last lines of the inputs, 0 if unknown; nil without finder
+	input   int       // input of the next hits
 
 	pending       map[episodes.Fingerprint]bool // episodes
 	opened        map[string]int                // episodes by alert
@@ -388,10 +388,9 @@ func (sc *scanner) count(i int, r *reader) {
 	}
 	if t, ok := matcher.TimeOf(r.last, sc.opt.Now); ok {
 		sc.last = times.Later(sc.last, t)
-	}
-	if sc.spans != nil {
-		sc.spans[i].lines = c.Lines
-		sc.spans[i].last, _ = matcher.TimeOf(r.last, sc.opt.Now)
+		if sc.ends != nil {
+			sc.ends[i] = t.UnixNano()
+		}
 	}
 	if r.timed && (sc.first.IsZero() || r.first.Before(sc.first)) {
 		sc.first = r.first
@@ -563,7 +562,7 @@ func (sc *scanner) findFindings() {
 	if sc.finder == nil {
 		return
 	}
-	sc.report.Findings = sc.finder.findings(sc.report.Covered, sc.spans)
+	sc.report.Findings = sc.finder.findings(sc.report.Covered, sc.ends, sc.report.Outcomes)
 	sc.report.FindingsOmitted = sc.finder.omitted
 }
 

@@ -58,7 +58,7 @@ func (a *Account) Count(outcomes []replay.Outcome) {
 		f.Understood += a.understood(i, o)
 		f.Truncated += o.Truncated
 		if t := a.seen[i]; t != nil && !t.exact {
-			f.NULs += t.nuls
+			f.NULs += int64(t.nuls)
 		}
 		f.Matched += o.Hits
 		if o.Err != nil {
@@ -71,8 +71,8 @@ func (a *Account) Count(outcomes []replay.Outcome) {
 // of samples.
 type tally struct {
 	lines, understood int64
-	nuls              int64
-	exact             bool // all lines were looked at
+	nuls              uint32 // bytes, or the largest number
+	exact             bool   // all lines were looked at
 }
 
 // understood returns how many lines of an input were understood.

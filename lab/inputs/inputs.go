@@ -76,7 +76,7 @@ func Collect(args []string, opt Options) ([]replay.Input, *Account, error) {
 // uncompressed or gzip. It creates no file.
 func Memory(name string, data []byte, opt Options) ([]replay.Input, *Account, error) {
 	c := &collector{opt: opt, seed: maphash.MakeSeed(), seen: map[uint64]bool{}, account: Account{args: []string{name}}, state: newState(time.Now())}
-	log := &logFile{c: c, path: name, name: c.shown(name), labelled: name, data: data, size: int64(len(data)), state: c.state}
+	log := &logFile{c: c, path: name, name: c.shown(name), labelled: name, content: func() *bytes.Reader { return bytes.NewReader(data) }, size: int64(len(data)), state: c.state}
 	c.append(log, replay.Input{Name: log.name, Derive: log.labels, Size: log.size, Open: log.open})
 	return c.collected()
 }
@@ -84,9 +84,10 @@ func Memory(name string, data []byte, opt Options) ([]replay.Input, *Account, er
 // collected returns what was found.
 func (c *collector) collected() ([]replay.Input, *Account, error) {
 	c.keepApart()
+	// Logs can be 200,000, so they are not copied.
 	c.account.of = slices.Concat(c.logs.file, c.journals.file, slices.Repeat([]int{-1}, len(c.states)))
-	c.account.seen = slices.Concat(c.logs.seen, c.journals.seen, make([]*tally, len(c.states)))
-	inputs := slices.Concat(c.logs.inputs, c.journals.inputs, c.states)
+	c.account.seen = append(append(c.logs.seen, c.journals.seen...), make([]*tally, len(c.states))...)
+	inputs := append(append(c.logs.inputs, c.journals.inputs...), c.states...)
 	if len(inputs) == 0 && c.failed == 0 {
 		c.fail(fmt.Errorf("%s: no logs found", strings.Join(c.account.args, ", ")))
 	}
@@ -232,7 +233,7 @@ func (c *collector) append(of *logFile, in replay.Input) {
 		c.logs.add(file, of, t, inputs[i])
 	}
 	if places != nil {
-		c.account.Files[file].NULs = of.tally.nuls
+		c.account.Files[file].NULs = int64(of.tally.nuls)
 	}
 	if err != nil {
 		f := &c.account.Files[file]

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 
 	"github.com/klauspost/compress/gzip"
@@ -34,19 +35,20 @@ type logFile struct {
 	path, labelled string
 	name           string // for people
 	size           int64
-	data           []byte // the content, if it is in memory
-	tally          tally
+	// content reads a log that is in memory; nil means that it is a file.
+	content func() *bytes.Reader
+	state   *state // state of the argument that names the file
+	tally   tally
 	// apart means that the log has no pod, and that others have none either.
 	apart bool
-	state *state // state of the argument that names the file
 }
 
 // open opens the file, limited to the size that it had. One with size 0 may still have
 // content, as in /proc.
 func (l *logFile) open() (io.ReadCloser, error) {
 	l.tally = tally{}
-	if l.data != nil {
-		return lines(io.NopCloser(bytes.NewReader(l.data)), headSize, l.size, &l.tally)
+	if l.content != nil {
+		return lines(io.NopCloser(l.content()), headSize, l.size, &l.tally)
 	}
 	f, err := os.Open(l.path)
 	if err != nil {
@@ -175,7 +177,7 @@ const (
 func (w *watched) Read(p []byte) (int, error) {
 	n, err := w.text.Read(p)
 	b := p[:n]
-	w.tally.nuls = w.text.NULs()
+	w.tally.nuls = uint32(min(w.text.NULs(), math.MaxUint32))
 	if w.read += int64(n); n > 0 {
 		w.look(b)
 		w.whole = b[n-1] == '\n'

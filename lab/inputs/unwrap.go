@@ -237,8 +237,8 @@ func (l *logFile) changes(now time.Time) bool {
 	if l.size < probeSize+sampleSize {
 		return false
 	}
-	if l.data != nil {
-		return lookInto(bytes.NewReader(l.data), l.size, now)
+	if l.content != nil {
+		return lookInto(l.content(), l.size, now)
 	}
 	f, err := os.Open(l.path)
 	if err != nil {

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"crowsnest/internal/text"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"crowsnest/casefile"
 	"crowsnest/episodes"
+	"crowsnest/internal/text"
 	"crowsnest/redact"
 	"crowsnest/web"
 )

@@ -3,7 +3,6 @@ package mcp
 import (
 	"cmp"
 	"context"
-	"crowsnest/internal/text"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 
 	"crowsnest/casefile"
 	"crowsnest/daemon/loader"
+	"crowsnest/internal/text"
 	"crowsnest/lab/inputs"
 	"crowsnest/lab/scan"
 	"crowsnest/matcher"
