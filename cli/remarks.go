@@ -20,17 +20,6 @@ const (
 	maxIgnoredRules = 3
 )
 
-// reportUndecided reports failures that may be open, because nothing that was read could
-// end them.
-func reportUndecided(w io.Writer, r replay.Report) {
-	all := slices.SortedFunc(maps.Keys(r.Undecided), func(a, b replay.Undecided) int {
-		return cmp.Or(cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.From, b.From))
-	})
-	for _, x := range all {
-		fmt.Fprintf(w, "%s may have happened %s: no input has the lines of %s, which could say that it is over\n", x.Rule, text.Plural(r.Undecided[x], "time"), x.From)
-	}
-}
-
 // reportIgnored reports matching lines that were ignored because they do not come
 // from an infrastructure namespace.
 func reportIgnored(w io.Writer, r replay.Report) {

@@ -133,7 +133,6 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 		return err
 	}
 	reportIgnored(c.err, results[0].Report)
-	reportUndecided(c.err, results[0].Report)
 	account.Count(results[0].Outcomes)
 	return checkInput(c.err, results[0].Report, account)
 }

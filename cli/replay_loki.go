@@ -132,7 +132,6 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 		results[i].Start = rg.From // rates refer to the whole range
 	}
 	reportIgnored(c.err, reports[0])
-	reportUndecided(c.err, reports[0])
 	return c.printReplay(f, sets, results, nil)
 }
 

@@ -220,7 +220,7 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, labe
 	if err = errors.Join(findErr, readErr, cluster.failed()); err == nil {
 		err = c.conclude(report, account, f.exitCode)
 	}
-	if sentence := found.Sentence(); f.output.value == "text" && !f.hits && sentence != "" {
+	if sentence := found.Sentence(); f.output.value != "json" && !f.hits && sentence != "" {
 		fmt.Fprintln(c.err, sentence)
 	}
 	return err
@@ -244,7 +244,6 @@ func (f *scanFlags) options(hits *show.Hits) replay.ScanOptions {
 // conclude reports problems of the input and returns the result of the command.
 func (c *cli) conclude(report replay.Report, account *inputs.Account, onAlert int) error {
 	reportIgnored(c.err, report)
-	reportUndecided(c.err, report)
 	reportUnstated(c.err, report)
 	if err := checkInput(c.err, report, account); err != nil {
 		return err
