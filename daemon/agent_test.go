@@ -108,7 +108,7 @@ func TestReportsOfAnAgentAreNotified(t *testing.T) {
 	got = aggregator.notified("CrowsnestLinesLost")
 	require.Equal(t, "kubelet", got.Labels["source"])
 	require.Equal(t, "warning", got.Labels["severity"])
-	require.Contains(t, got.Annotations["description"], "node n1, 1 times")
+	require.Contains(t, got.Annotations["description"], "node n1, 1 time in all")
 	aggregator.eventually(func() bool { return aggregator.am.resolved("CrowsnestPackBroken") }, "the pack is correct again")
 	_, body := aggregator.get("/metrics")
 	require.Contains(t, body, `crowsnest_agents_reporting{alert="CrowsnestLinesLost",source="agents"} 1`)
