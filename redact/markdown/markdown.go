@@ -56,9 +56,9 @@ func Inert(s string) string {
 // Element is Inert for the content of an HTML element.
 func Element(s string) string {
 	words := strings.Fields(redact.Sanitise(s))
-	text := html.EscapeString(strings.Join(words, " "))
+	text := strings.Join(words, " ")
 	if slices.ContainsFunc(words, func(w string) bool { return !plainWord.MatchString(w) || markup.MatchString(w) }) {
-		return "<code>" + text + "</code>"
+		return "<code>" + html.EscapeString(text) + "</code>"
 	}
 	return text
 }
