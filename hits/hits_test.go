@@ -366,10 +366,12 @@ func FuzzMessage(f *testing.F) {
 		if err != nil {
 			return
 		}
-		evaluateAgain, err := ReadMessage(m.Append(nil))
+		// Times are clamped, and a list may be empty: what was written once does not change again.
+		written := m.Append(nil)
+		again, err := ReadMessage(written)
 		require.NoError(t, err)
-		require.Equal(t, m.Sequence, evaluateAgain.Sequence)
-		require.Equal(t, m.Payload, evaluateAgain.Payload)
-		require.Equal(t, m.Lagging, evaluateAgain.Lagging)
+		require.Equal(t, m.Sequence, again.Sequence)
+		require.Equal(t, m.Payload, again.Payload)
+		require.Equal(t, written, again.Append(nil))
 	})
 }
