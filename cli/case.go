@@ -27,7 +27,7 @@ type caseFlags struct {
 	strictLabels bool
 	untilEOF     bool
 	alert        string
-	cluster      clusterFlags // of scan
+	cluster      clusterFlags // flags of scan --cluster
 	daemon       getFlags
 	output       *oneOf
 }

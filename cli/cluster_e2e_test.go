@@ -75,7 +75,7 @@ func (l *clusterLab) play(now time.Time) (want []demo.Expected) {
 	require.NoError(l.t, demo.NewPlay(dir, stories, now).Past())
 	logs, err := filepath.Glob(filepath.Join(dir, "*", "*", "*.log"))
 	require.NoError(l.t, err)
-	lines := map[string][]string{} // of an instance: some stories share pods
+	lines := map[string][]string{} // lines by instance, because some stories share pods
 	for _, path := range logs {
 		data, err := os.ReadFile(path)
 		require.NoError(l.t, err)

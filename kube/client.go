@@ -151,7 +151,7 @@ func (c *Client) explain(err error) error {
 // Place is what a kubeconfig says beside the API server and the credentials.
 type Place struct {
 	Context   string // "": that of a pod
-	Namespace string // of the context, "default" if it names none
+	Namespace string // namespace of the context, or "default"
 }
 
 // Place returns the context of Options.Files, and its namespace.

@@ -8,7 +8,7 @@ import (
 
 // cond is a compiled rules.Matcher. It is immutable.
 type cond struct {
-	id       int // of its state in scratch.states; unique within a part
+	id       int // index of its state in scratch.states; unique within a part
 	voices   lines.Voice
 	states   bool // its fields are what it looks for; see states
 	unsure   bool // a branch whose texts count where those around it do not; see unsure

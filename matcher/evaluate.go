@@ -19,8 +19,8 @@ type scratch struct {
 	fields lines.Fields
 	quotes lines.Quotes
 
-	blockMarks prefilter.Marks   // of the block
-	lineMarks  prefilter.Marks   // of a text that is searched alone, meanwhile
+	blockMarks prefilter.Marks   // marks of the block
+	lineMarks  prefilter.Marks   // marks of a text that is searched alone
 	found      []prefilter.Found // texts in the line
 	// inField are the texts in a field of a record.
 	inField []prefilter.Found

@@ -56,14 +56,14 @@ type finder struct {
 	alerts  map[string]bool        // names of those that fired
 	omitted int                    // failures beyond maxFound
 	steps   map[*rules.Rule]uint64 // bits of the steps that were seen, of rules with a sequence
-	beside  map[*rules.Rule]beside
+	shared  map[*rules.Rule]sharedLines
 	inputs  map[*rules.Rule][]int // inputs with lines of a rule, at most maxInputs
-	first   time.Time             // of the earliest hit
+	first   time.Time             // time of the earliest hit
 	hits    []matcher.Hit         // buffer
 }
 
-// beside says how many lines a rule matches, and how many of them each other rule matches too.
-type beside struct {
+// sharedLines counts the lines of a rule, and those that each other rule matches too.
+type sharedLines struct {
 	lines int64
 	also  map[*rules.Rule]int64
 }
@@ -74,14 +74,14 @@ const maxFound = 2_000
 // maxInputs bounds the inputs that are known to have lines of a rule.
 const maxInputs = 100
 
-// maxSteps bounds the steps of a sequence that are told apart.
+// maxSteps bounds the steps of a sequence that are distinguished.
 const maxSteps = 64
 
 func newFinder(target Target, cfg episodes.Config, reads func(rules.Selector) bool) *finder {
 	f := &finder{
 		eager: map[*rules.Rule]*rules.Rule{}, found: map[episodes.Fingerprint]episodes.Episode{},
 		alerted: map[episodes.Fingerprint]bool{}, alerts: map[string]bool{},
-		steps: map[*rules.Rule]uint64{}, beside: map[*rules.Rule]beside{},
+		steps: map[*rules.Rule]uint64{}, shared: map[*rules.Rule]sharedLines{},
 		inputs: map[*rules.Rule][]int{},
 	}
 	set := *target.Set
@@ -156,7 +156,7 @@ func (f *finder) takeLine(input int, hits []matcher.Hit) {
 
 // compare counts a line of a rule, and the other rules that match it.
 func (f *finder) compare(r *rules.Rule, hits []matcher.Hit) {
-	b := f.beside[r]
+	b := f.shared[r]
 	b.lines++
 	for i := range hits {
 		if o := hits[i].Rule; o != r && hits[i].Part >= 0 {
@@ -166,7 +166,7 @@ func (f *finder) compare(r *rules.Rule, hits []matcher.Hit) {
 			b.also[o]++
 		}
 	}
-	f.beside[r] = b
+	f.shared[r] = b
 }
 
 // note keeps the newest state of a failure.
@@ -220,8 +220,8 @@ func (c Coverage) String() string {
 	return "the log covers " + span(c.Length())
 }
 
-// excerptShare is the part of all lines that belong to a failure in an excerpt: somebody has cut the
-// log around it.
+// excerptShare is the part of all lines, as one in so many, that belongs to a failure in an excerpt,
+// which a person cut out of a log around the failure.
 const excerptShare = 10
 
 // endOf returns the earliest end of the inputs with lines of a rule, and their number of lines. The end
@@ -239,7 +239,7 @@ func (f *finder) endOf(r *rules.Rule, ends []int64, outcomes []Outcome) (end tim
 	return end, lines
 }
 
-// findings returns what no alert reports, the most telling first. A failure that the inputs show to
+// findings returns what no alert reports, the most likely first. A failure that the inputs show to
 // be no alert is one only in an excerpt. ends are the times of the last lines of the inputs, in
 // nanoseconds, or 0.
 func (f *finder) findings(c Coverage, ends []int64, outcomes []Outcome) []Finding {
@@ -422,7 +422,7 @@ func (f *finder) fold(all []Finding) []Finding {
 		present[all[i].Episode.Rule] = true
 	}
 	for r := range present {
-		b := f.beside[r]
+		b := f.shared[r]
 		for o, n := range b.also {
 			if n == b.lines && moreSpecial(o, r) && (present[o] || f.alerts[o.Alert]) {
 				if s := special[r]; s == nil || moreSpecial(o, s) {

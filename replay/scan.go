@@ -107,7 +107,7 @@ type Report struct {
 	// Ignored counts lines of failures whose namespace an infrastructure rule does not
 	// trust, if the program was compiled by matcher.CompileOpen.
 	Ignored map[Ignored]int64
-	// Findings are failures that the lines show and that are no alert, the most telling first,
+	// Findings are failures that the lines show and that are no alert, the most likely first,
 	// if ScanOptions.Findings is set.
 	Findings []Finding
 	// FindingsOmitted counts states of further failures, beyond the bound.
@@ -242,7 +242,7 @@ type scanner struct {
 	untimed []int     // inputs
 	first   time.Time // the earliest time of a first line
 	last    time.Time // the latest time of a last line
-	newest  time.Time // of a hit with a time
+	newest  time.Time // time of the newest hit whose line states one
 	finder  *finder   // nil unless findings are wanted
 	ends    []int64   // times of the last lines of the inputs, 0 if unknown; nil without finder
 	input   int       // input of the next hits

@@ -22,13 +22,13 @@ type row struct {
 	Pending          int
 	Held, Silenced   int
 	Lines            int64
-	Began            time.Time // of the earliest of the alerts, as far as lines show
+	Began            time.Time // beginning of the earliest alert, as far as lines show
 	Spaces           []string  // namespaces, at most maxSpaces
 	MoreSpaces       bool
 	Symptoms         []symptom // alerts of other rules that these caused, which have no row of their own
 	Link             string    // the page with all alerts of the rule
 
-	Silence     *Silencing // of the first alert; nil: it is not silenced
+	Silence     *Silencing // silence of the first alert; nil means that it is not silenced
 	Seen        *Seen      // nil: never before
 	Actions     Actions
 	Undelivered []Delivery // receivers that do not have its state

@@ -28,7 +28,7 @@ const (
 // ScanRequest is a log to scan.
 type ScanRequest struct {
 	Lines  string `json:"lines"`
-	Labels string `json:"labels,omitempty"` // of its stream: a selector with =, such as {namespace="a"}
+	Labels string `json:"labels,omitempty"` // labels of its stream as a selector with =, such as {namespace="a"}
 	// Rules are tried on the lines instead of scanning them with the rules in force: YAML, as a
 	// pack or as a list of rules; "": none are.
 	Rules string `json:"rules,omitempty"`
@@ -43,7 +43,7 @@ type ScanResult struct {
 // Scanned is what a log shows. Secrets are redacted.
 type Scanned struct {
 	Alerts []ScanFailure `json:"alerts"`
-	// Findings are failures that rules describe and that are not certain, the most telling first.
+	// Findings are failures that rules describe and that are not certain, the most likely first.
 	Findings []ScanFailure `json:"findings"`
 	Unknown  []ScanUnknown `json:"unknown"`           // complaints that no rule describes
 	Omitted  int           `json:"omitted,omitempty"` // alerts and findings that are not listed
@@ -56,7 +56,7 @@ type Scanned struct {
 type ScanFailure struct {
 	Rule        string            `json:"rule"`
 	Severity    string            `json:"severity"`
-	State       string            `json:"state,omitempty"`   // of an alert
+	State       string            `json:"state,omitempty"`   // state of an alert
 	Reason      string            `json:"reason,omitempty"`  // why it is not certain: too_short, too_few, waiting or recovered
 	Missing     string            `json:"missing,omitempty"` // the same in words
 	Labels      map[string]string `json:"labels"`
@@ -176,7 +176,7 @@ func (s *Server) scanPage(w http.ResponseWriter, r *http.Request) {
 		for _, t := range full.Tests { // shipped rules are loaded without theirs
 			for _, in := range t.Input {
 				if len(data.Lines) < 2<<10 && in.Text != "" {
-					data.Lines += strings.ReplaceAll(in.Text, "{{ $value }}", "1") + "\n" // of a repeated line
+					data.Lines += strings.ReplaceAll(in.Text, "{{ $value }}", "1") + "\n" // the first one of a repeated line
 				}
 			}
 		}

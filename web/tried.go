@@ -19,7 +19,7 @@ type TestOutcome struct {
 
 // Tried says what rules do with lines.
 type Tried struct {
-	Problems []string      `json:"problems"` // of the rules
+	Problems []string      `json:"problems"` // problems of the rules
 	Lines    []TriedLine   `json:"lines"`
 	Tests    []TestOutcome `json:"tests"`
 	// Omitted counts lines beyond the bound.

@@ -34,7 +34,7 @@ var now = time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC)
 type api struct {
 	mu    sync.Mutex
 	pods  []string          // NAMESPACE/NAME, with one container, c
-	nodes map[string]string // of pods; "node-1" without
+	nodes map[string]string // node by pod; the others run on node-1
 	image string
 	// answer returns a log, or a status code with a message.
 	answer func(pod string, q url.Values) (int, io.ReadCloser)

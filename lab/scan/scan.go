@@ -22,7 +22,7 @@ const shortLog = 10 * time.Minute
 // Result is what recorded logs show.
 type Result struct {
 	replay.Report                    // with findings
-	Unknown       []sentinel.Unknown // complaints that no rule describes, the most telling first
+	Unknown       []sentinel.Unknown // complaints that no rule describes, the most likely first
 }
 
 // Run reads the inputs and runs the engine over them, as replay.Scan does. It sets Findings and

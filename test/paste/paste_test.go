@@ -31,7 +31,7 @@ func TestExamplesOfRules(t *testing.T) {
 			continue
 		}
 		total++
-		names := told(t, target, lines)
+		names := namedRules(t, target, lines)
 		switch at := slices.Index(names, r.Alert); {
 		case at >= 0 && at < 3:
 			named++
@@ -72,8 +72,8 @@ func examples(prog *matcher.Program, r *rules.Rule) (out []string) {
 	return nil
 }
 
-// told returns the rules of the alerts and of the findings, in their order, without duplicates.
-func told(t *testing.T, target replay.Target, lines []string) (out []string) {
+// namedRules returns the rules of the alerts and of the findings, in their order, without duplicates.
+func namedRules(t *testing.T, target replay.Target, lines []string) (out []string) {
 	t.Helper()
 	var log strings.Builder
 	for i, line := range lines {

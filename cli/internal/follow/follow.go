@@ -99,7 +99,7 @@ var _ sources.Pipeline = (*pipeline)(nil)
 // log is one log that is followed.
 type log struct {
 	name      string
-	source    string // of a pipe; "": a file
+	source    string // name of the pipe; a file has none
 	labels    matcher.Labels
 	began     bool
 	refused   bool
@@ -107,7 +107,7 @@ type log struct {
 	open      []byte            // a line of a pipe whose end has not arrived
 	unwrapper *inputs.Unwrapper // nil before the first lines
 	streams   map[envelope.Place]*matcher.Stream
-	order     []*envelope.Place // of the streams
+	order     []*envelope.Place // places of the streams, in their order
 }
 
 // Scan implements sources.Pipeline.

@@ -59,7 +59,7 @@ type replayOut struct {
 	Verdict  string      `json:"verdict"`
 	Alerts   []Alert     `json:"alerts" items:"1000" jsonschema:"Alerts that the lines would have fired. Nothing was sent, and nothing is open because of it."`
 	Total    int         `json:"total" jsonschema:"Number of alerts, of which this answer has the first ones."`
-	Findings []Finding   `json:"findings" items:"50" jsonschema:"Failures that lines show and rules describe, and that would be no alert, the most telling first."`
+	Findings []Finding   `json:"findings" items:"50" jsonschema:"Failures that lines show and rules describe, and that would be no alert, the most likely first."`
 	Unknown  []Complaint `json:"unknown" items:"5" jsonschema:"Complaints that no rule describes."`
 	Rules    []Replayed  `json:"rules" items:"100" jsonschema:"Rules with matching lines, those with the most lines first."`
 	Lines    int64       `json:"lines_read"`

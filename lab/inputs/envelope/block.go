@@ -11,7 +11,7 @@ type block struct {
 	facts facts
 	text  []byte
 	has   bool   // a MESSAGE
-	stamp []byte // of the line that begins the entry
+	stamp []byte // timestamp of the line that begins the entry
 }
 
 func (o *block) open() bool { return len(o.lines) > 0 }

@@ -46,14 +46,14 @@ type Decoder struct {
 	pods     map[string]bool
 	units    map[string]string
 	key      []byte
-	at       *Place // of the newest line
+	at       *Place // place of the newest line
 	atKey    []byte
 	last     facts // the time of the newest line that had the envelope
-	line0    facts // of the present line
+	line0    facts // facts of the present line
 	lastTime time.Time
 	scratch  []byte
 	dump     *dump // nil: the input is none
-	base     Place // of the lines that follow, as a line before them says
+	base     Place // place of the lines that follow, as a line before them states
 	docker   bool  // lines of Docker end with a newline
 	raw      []byte
 	changed  bool
@@ -204,7 +204,7 @@ func (d *Decoder) Sections(namespace, pod string) {
 // dump is the state of reading sections.
 type dump struct {
 	behind, pod string
-	container   string // of the present section; "": none
+	container   string // container of the present section, or ""
 }
 
 // section reads the lines around a section. Within one, a line that looks like the start of

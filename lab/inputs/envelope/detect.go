@@ -24,10 +24,10 @@ func (d *Decoder) detect(sample [][]byte) []step {
 			lines = append(lines, l)
 		}
 	}
-	told := false // a part of the envelope that states a time or a place was found
+	placed := false // a part of the envelope that states a time or a place was found
 	for len(chain) < maxSteps && len(lines) > 0 {
 		var next step
-		next, told = d.nextStep(lines, len(chain) == 0, told)
+		next, placed = d.nextStep(lines, len(chain) == 0, placed)
 		if next == nil {
 			break
 		}
@@ -48,28 +48,28 @@ func (d *Decoder) detect(sample [][]byte) []step {
 
 // nextStep returns the outermost part of the envelope of lines, nil if they have none, and
 // whether that or an outer part states times or places.
-func (d *Decoder) nextStep(lines [][]byte, outermost, told bool) (step, bool) {
+func (d *Decoder) nextStep(lines [][]byte, outermost, placed bool) (step, bool) {
 	switch {
 	case slices.ContainsFunc(lines, func(l []byte) bool { return bytes.IndexByte(l, 0x1b) >= 0 }):
-		return d.into(stripEscapes), told
+		return d.into(stripEscapes), placed
 	case share(lines, hasColours)*10 >= len(lines)*3:
-		return d.into(stripColours), told
+		return d.into(stripColours), placed
 	case slices.ContainsFunc(lines, hasStrange):
-		return d.into(plainSpaces), told
+		return d.into(plainSpaces), placed
 	case outermost && isHTML(lines):
-		return d.into(unescapeHTML), told
+		return d.into(unescapeHTML), placed
 	case outermost && isEscaped(lines):
-		return d.into(func(dst, b []byte) []byte { return unescape(dst, unquoteLine(b)) }), told
+		return d.into(func(dst, b []byte) []byte { return unescape(dst, unquoteLine(b)) }), placed
 	}
 	if d.structured(lines) || most(lines, func(l []byte) bool { return headerOf(l).own() && !isLabelled(l) }) {
-		return nil, told
+		return nil, placed
 	}
 	for _, find := range []func([][]byte) step{d.findRuby, d.findSyslog, d.findStamp, d.findPlace} {
 		if s := find(lines); s != nil {
 			return s, true
 		}
 	}
-	if told { // what follows is of the container, or a further tag
+	if placed { // what follows is of the container, or a further tag
 		return d.findAnchor(lines, true), true
 	}
 	for _, find := range []func([][]byte) step{d.findMark, d.findNumbers, d.findIndent} {
@@ -943,8 +943,8 @@ func sameTag(lines [][]byte) bool {
 }
 
 // findAnchor finds any other text before the headers of programs. Behind a time or a place,
-// which told says, it must name a pod.
-func (d *Decoder) findAnchor(lines [][]byte, told bool) step {
+// if placed, it must name a pod.
+func (d *Decoder) findAnchor(lines [][]byte, placed bool) step {
 	n, sure, bare := 0, 0, 0
 	names := map[string]bool{}
 	texts := map[string]int{}
@@ -962,7 +962,7 @@ func (d *Decoder) findAnchor(lines [][]byte, told bool) step {
 		if ok {
 			sure++
 		}
-		if isKlog(l[k:]) && !told {
+		if isKlog(l[k:]) && !placed {
 			sure++ // nothing else writes that in the middle of a line
 		}
 		names[p.Name] = true
@@ -971,7 +971,7 @@ func (d *Decoder) findAnchor(lines [][]byte, told bool) step {
 	if n == 0 || n*10 < len(lines)*6 || bare > n/2 || sure*2 < n && len(texts)*3 > n {
 		return nil
 	}
-	if told && sure*2 < n && !sameTag(lines) {
+	if placed && sure*2 < n && !sameTag(lines) {
 		return nil
 	}
 	named := len(names) > 1 && len(names)*2 <= n

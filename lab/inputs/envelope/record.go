@@ -12,7 +12,7 @@ type facts struct {
 	// zoneless means that the time is coarse and may be a local one: what the line states
 	// itself is better.
 	zoneless bool
-	rank     uint8 // of the name of the stamp
+	rank     uint8 // rank of the name of the timestamp
 	stream   byte  // 'o' or 'e' of stdout and stderr
 	partial  bool
 	tagged   bool // partial is stated
