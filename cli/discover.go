@@ -89,7 +89,7 @@ other entries, gets its own rule. --rules none omits no lines.`,
 	flags.Bool("why", false, "show how each entry was scored")
 	flags.VarP(f.output, "output", "o", "output format")
 	f.loki.add(cmd)
-	return paged(cmd)
+	return cmd
 }
 
 func (c *cli) discover(ctx context.Context, f discoverFlags, cmd *cobra.Command, args []string) error {

@@ -53,7 +53,7 @@ the receivers, and what ended it. get episodes lists the fingerprints.`,
 	cmd.Flags().BoolVar(&f.redact, "redact", true, "redact secrets in the output")
 	cmd.Flags().StringVar(&f.episode, "episode", "", "print the timeline of the episode with this `FINGERPRINT`")
 	f.daemon.add(cmd, api.DefaultAddress)
-	return paged(cmd)
+	return cmd
 }
 
 func (c *cli) explain(f explainFlags, args []string) error {

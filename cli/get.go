@@ -87,7 +87,7 @@ func newGetKind(c *cli, kind getKind) *cobra.Command {
 	}
 	f.add(cmd, api.DefaultAddress)
 	f.addList(cmd)
-	return paged(cmd)
+	return cmd
 }
 
 const watchText = `AGE is the time since it began. -o wide adds columns. --watch asks the daemon every
@@ -151,7 +151,6 @@ const askEvery = 2 * time.Second
 // watch prints a list and then its changes, until a signal. While the daemon does not
 // answer, it says so once and goes on.
 func (c *cli) watch(ctx context.Context, ask func(context.Context) ([]show.Table, error), f getFlags) error {
-	c.withoutPager()
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	watched := show.Watched{W: c.out}

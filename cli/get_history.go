@@ -55,7 +55,7 @@ labels or summary contain them.`,
 	flags.Var(numberVar(&limit, 100, 0, 1000), "limit", "maximum number of alerts")
 	flags.StringVar(&after, "after", "", "continue a list: `NEXT` is what -o json of the previous page has as next")
 	flags.VarP(f.output, "output", "o", "output format")
-	return paged(cmd)
+	return cmd
 }
 
 var matcherText = lazyre.New(`^\{|^\s*[a-zA-Z_:][a-zA-Z0-9_:]*\s*(=|!=|=~|!~)`)
@@ -105,7 +105,7 @@ the pages show or the one in Alertmanager, which includes external labels.`,
 	}
 	f.add(cmd, api.DefaultAddress)
 	cmd.Flags().VarP(f.output, "output", "o", "output format")
-	return paged(cmd)
+	return cmd
 }
 
 // writeMerged writes a timeline with the receivers' newest answers.
@@ -151,5 +151,5 @@ func newGetStatus(c *cli) *cobra.Command {
 	}
 	f.add(cmd, api.DefaultAddress)
 	cmd.Flags().VarP(f.output, "output", "o", "output format")
-	return paged(cmd)
+	return cmd
 }

@@ -49,5 +49,5 @@ func newGetUnknown(c *cli) *cobra.Command {
 	}
 	f.add(cmd, api.DefaultAddress)
 	f.addList(cmd)
-	return paged(cmd)
+	return cmd
 }

@@ -68,7 +68,7 @@ From Loki it reads only lines that one of the rules could match.`,
 	flags.Var(numberVar(&f.exitCode, 0, 0, 255), "exit-code", "with --against: exit with this code if the alerts differ")
 	flags.VarP(f.output, "output", "o", "output format")
 	f.loki.add(cmd)
-	return paged(cmd)
+	return cmd
 }
 
 // check returns an error about flags that exclude each other.

@@ -35,7 +35,6 @@ func Run(args []string, in io.Reader, out, errOut io.Writer, getenv func(string)
 	root := newRoot(c)
 	root.SetArgs(c.pluginArgs(args))
 	err := root.Execute()
-	c.closePager()
 	return c.exit(err)
 }
 
@@ -59,7 +58,6 @@ type cli struct {
 	// line of progress would disturb them.
 	liveOutput bool
 	collection *daemon.Delay // of garbage
-	pager      *pager        // of a command with long output on a terminal
 }
 
 // exitError ends the program with an exit code and an optional message.
@@ -131,7 +129,6 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 			if err := checkTexts(cmd, args); err != nil {
 				return err
 			}
-			c.usePager(cmd)
 			c.started = true
 			return nil
 		},
@@ -160,7 +157,7 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 	root.InitDefaultCompletionCmd()
 	c.root = root
 	c.rename(root)
-	c.complete(root)
+	completeValues(root)
 	return root
 }
 
@@ -222,9 +219,6 @@ func envName(flag string) string {
 
 // isTerminal reports whether a reader or writer is a terminal.
 func isTerminal(stream any) bool {
-	if _, ok := stream.(*pager); ok {
-		return true // a pager is used only on a terminal
-	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
@@ -248,6 +242,18 @@ func (o *oneOf) String() string { return o.value }
 
 // Type returns the allowed values for the help text.
 func (o *oneOf) Type() string { return strings.Join(o.allowed, "|") }
+
+// completeValues makes shells complete the values of the flags that have fixed ones.
+func completeValues(cmd *cobra.Command) {
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if o, ok := f.Value.(*oneOf); ok {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(o.allowed, cobra.ShellCompDirectiveNoFileComp)) // fails only if it is registered
+		}
+	})
+	for _, sub := range cmd.Commands() {
+		completeValues(sub)
+	}
+}
 
 // Set sets the value to one of the allowed ones.
 func (o *oneOf) Set(s string) error {

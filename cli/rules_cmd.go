@@ -83,7 +83,7 @@ namespaces of rules.infrastructure_namespaces, and logs without a namespace).`,
 	f.add(cmd)
 	daemon.add(cmd, "")
 	cmd.Flags().VarP(output, "output", "o", "output format")
-	return paged(cmd)
+	return cmd
 }
 
 func (c *cli) listRunning(ctx context.Context, f ruleFlags, daemon getFlags, form string) error {
@@ -128,5 +128,5 @@ func newRulesShow(c *cli) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	return paged(cmd)
+	return cmd
 }

@@ -31,30 +31,24 @@ type importFlags struct {
 func newRulesImport(c *cli) *cobra.Command {
 	f := importFlags{output: newOneOf("text", "json")}
 	cmd := &cobra.Command{
-		Use:   "import FORMAT FILE|FOLDER...",
-		Short: "Translate rules of other tools into packs: CREs, LogQL alerts, Node Problem Detector",
-		Long: `Translates rules of other tools into packs. FORMAT is one of
-
-  cre               CREs in YAML; test.log beside a file becomes inline tests
-  loki              rule groups of Loki's ruler, with alerts in LogQL
-  prometheus-logql  Kubernetes objects with such groups: PrometheusRule and AlertingRule
-  npd               configurations of log monitors of the Node Problem Detector
+		Use:   "import cre FILE|FOLDER...",
+		Short: "Translate CREs, the rules of preq, into packs",
+		Long: `Translates files of CREs (Common Reliability Enumerations) into packs. test.log beside a
+file becomes inline tests.
 
 A rule means the same in the pack, or it is refused with the reason. Severity, texts,
-instructions, references and labels are carried over. Each rule was checked and its
-tests were run before it is written; one that fails is refused.
+instructions and references are carried over. Each rule was checked and its tests were
+run before it is written; one that fails is refused.
 
 A table on standard error lists what became of each rule: converted, converted with a
 warning, or refused. The exit code is 1 if a rule was refused, unless --skip-refused is
 given. The packs go to standard output, or to --rules-out. -o json prints the table
 and the packs as one JSON document on standard output.
 
-The streams of a CRE are derived from its source, and those of the Node Problem
-Detector from its plugin. --from states them instead, for all rules of the run.`,
+The streams of a rule are derived from the source of the CRE. --from states them
+instead, for all rules of the run.`,
 		Example: `  crowsnest rules import cre --rules-out packs/ cre/rules/
-  crowsnest rules import loki --from '{namespace="shop"}' rules/fake/alerts.yaml > alerts.yaml
-  crowsnest rules import npd /etc/node-problem-detector/kernel-monitor.json > kernel.yaml
-  kubectl get prometheusrules -n monitoring -o yaml | crowsnest rules import prometheus-logql - > logs.yaml`,
+  crowsnest rules import cre --from '{namespace="shop"}' relay.yaml > relay-pack.yaml`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error { return c.rulesImport(f, args[0], args[1:]) },
 	}
@@ -68,18 +62,21 @@ Detector from its plugin. --from states them instead, for all rules of the run.`
 	return cmd
 }
 
-// importFormats are the formats, and which files of a folder may have them.
-var importFormats = map[importer.Format][]string{
-	importer.CRE: {".yaml", ".yml"}, importer.Loki: {".yaml", ".yml"},
-	importer.PrometheusLogQL: {".yaml", ".yml", ".json"}, importer.NPD: {".json"},
+// removedFormats says what to use instead of formats that were imported once.
+var removedFormats = map[string]string{
+	"loki":             "leave alerts in LogQL to Loki's ruler, or write the rule with `crowsnest rules new`",
+	"prometheus-logql": "leave alerts in LogQL to Loki's ruler, or write the rule with `crowsnest rules new`",
+	"npd":              "read the journal (sources of type journal), which has rules for the kernel's messages, or write the rule with `crowsnest rules new`",
 }
 
 var packName = lazyre.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 func (c *cli) rulesImport(f importFlags, format string, paths []string) error {
-	extensions, ok := importFormats[importer.Format(format)]
-	if !ok {
-		return usageErrorf("unknown format %q: use cre, loki, prometheus-logql or npd%s", format, meant(format, []string{"cre", "loki", "prometheus-logql", "npd"}))
+	if instead := removedFormats[format]; instead != "" {
+		return usageErrorf("the format %s is no longer imported: %s", format, instead)
+	}
+	if format != "cre" {
+		return usageErrorf("unknown format %q: use cre", format)
 	}
 	if f.pack == "" {
 		f.pack = format
@@ -87,11 +84,11 @@ func (c *cli) rulesImport(f importFlags, format string, paths []string) error {
 	if !packName.MatchString(f.pack) {
 		return usageErrorf("%q is not a name of a pack: use letters, digits, dots and dashes", f.pack)
 	}
-	files, err := c.importFiles(paths, extensions, importer.Format(format) == importer.CRE)
+	files, err := c.importFiles(paths)
 	if err != nil {
 		return err
 	}
-	result, err := importer.Import(importer.Format(format), files, importer.Options{Pack: f.pack, From: f.from, Strict: f.strict, Try: tryRules})
+	result, err := importer.Import(files, importer.Options{Pack: f.pack, From: f.from, Strict: f.strict, Try: tryRules})
 	if err != nil {
 		return err
 	}
@@ -161,17 +158,15 @@ const (
 	maxImportBytes = 128 << 20
 )
 
-// importReader reads the files of an import, within the bounds.
+// importReader reads the files of an import, each with the test.log beside it, within the bounds.
 type importReader struct {
-	c          *cli
-	extensions []string
-	samples    bool // read test.log beside each file
-	files      []importer.File
-	size       int
+	c     *cli
+	files []importer.File
+	size  int
 }
 
-func (c *cli) importFiles(paths, extensions []string, samples bool) ([]importer.File, error) {
-	r := &importReader{c: c, extensions: extensions, samples: samples}
+func (c *cli) importFiles(paths []string) ([]importer.File, error) {
+	r := &importReader{c: c}
 	for _, p := range paths {
 		if p == inputs.Stdin {
 			data, err := io.ReadAll(io.LimitReader(c.in, importer.MaxFileBytes+1))
@@ -207,7 +202,7 @@ func (r *importReader) folder(root string) error {
 		if d.IsDir() && strings.HasPrefix(d.Name(), "..") && path != root {
 			return filepath.SkipDir // the data of a mounted ConfigMap, whose files are links to it
 		}
-		if !slices.Contains(r.extensions, filepath.Ext(path)) {
+		if !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) {
 			return nil
 		}
 		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
@@ -216,7 +211,7 @@ func (r *importReader) folder(root string) error {
 		return r.read(path, true)
 	})
 	if err == nil && len(r.files) == before {
-		return fmt.Errorf("the folder %s has no *%s", root, strings.Join(r.extensions, ", *"))
+		return fmt.Errorf("the folder %s has no *.yaml, *.yml", root)
 	}
 	return err
 }
@@ -227,11 +222,9 @@ func (r *importReader) read(path string, found bool) error {
 		return err
 	}
 	f := importer.File{Name: path, Data: data, Found: found}
-	if r.samples {
-		f.Sample, err = readBounded(filepath.Join(filepath.Dir(path), "test.log"), importer.MaxSampleBytes)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	f.Sample, err = readBounded(filepath.Join(filepath.Dir(path), "test.log"), importer.MaxSampleBytes)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	r.files = append(r.files, f)
 	r.size += len(f.Data) + len(f.Sample)

@@ -80,9 +80,9 @@ func TestPublicCREs(t *testing.T) {
 		t.Skip("there are no public CREs on this machine")
 	}
 	c := &cli{}
-	files, err := c.importFiles([]string{publicCREs}, importFormats[importer.CRE], true)
+	files, err := c.importFiles([]string{publicCREs})
 	require.NoError(t, err)
-	result, err := importer.Import(importer.CRE, files, importer.Options{Pack: "cre", Try: tryRules})
+	result, err := importer.Import(files, importer.Options{Pack: "cre", Try: tryRules})
 	require.NoError(t, err)
 	set := importedSet(t, result)
 

@@ -173,7 +173,7 @@ func logText(log []event) string {
 
 func importedFires(t *testing.T, cre string, log []event) bool {
 	t.Helper()
-	r, err := importer.Import(importer.CRE, []importer.File{{Name: "m.yaml", Data: []byte(cre)}}, importer.Options{Pack: "m"})
+	r, err := importer.Import([]importer.File{{Name: "m.yaml", Data: []byte(cre)}}, importer.Options{Pack: "m"})
 	require.NoError(t, err)
 	require.Len(t, r.Packs, 1, "%v\n%s", r.Outcomes, cre)
 	set := importedSet(t, r)

@@ -108,7 +108,7 @@ five. Neither changes the exit code.
 	flags.Var(numberVar(&f.exitCode, 0, 0, 255), "exit-code", "exit with this code if an alert fired")
 	flags.VarP(f.output, "output", "o", "output format")
 	f.cluster.add(cmd)
-	return paged(cmd)
+	return cmd
 }
 
 func (c *cli) scan(ctx context.Context, f scanFlags, args []string) error {
@@ -124,9 +124,6 @@ func (c *cli) scan(ctx context.Context, f scanFlags, args []string) error {
 			return usageErrorf("scan needs a file, a folder, - for standard input, or --cluster")
 		}
 		args = []string{inputs.Stdin}
-	}
-	if f.follow || f.hits {
-		c.withoutPager()
 	}
 	if f.follow && f.output.value == "json" {
 		return usageErrorf("-o json prints one document at the end: with --follow use -o jsonl")

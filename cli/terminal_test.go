@@ -104,7 +104,7 @@ func (x *terminal) ends() (string, int) {
 var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 func TestColorsOnTerminal(t *testing.T) {
-	list := []string{"rules", "list", "--no-pager", "--rules", "../rules/packs/etcd.yaml"}
+	list := []string{"rules", "list", "--rules", "../rules/packs/etcd.yaml"}
 	colored, code := inTerminal(t, nil, nil, "crowsnest", list...).ends()
 	require.Zero(t, code)
 	require.Contains(t, colored, "\x1b[31mcritical\x1b[0m")
@@ -113,38 +113,6 @@ func TestColorsOnTerminal(t *testing.T) {
 	require.Equal(t, plain, escape.ReplaceAllString(colored, ""), "colors move no column")
 	out, _, _ := asked(nil, list...)
 	require.Equal(t, plain, out)
-}
-
-func TestPager(t *testing.T) {
-	explain := []string{"explain", "EtcdOutOfSpace", "--rules", "../rules/packs/etcd.yaml"}
-	own := []string{"CROWSNEST_PAGER=sed s/^/paged:/", "PAGER=false"}
-	out, code := inTerminal(t, own, nil, "crowsnest", explain...).ends()
-	require.Zero(t, code)
-	for line := range strings.Lines(out) {
-		require.Regexp(t, "^paged:", line)
-	}
-	out, _ = inTerminal(t, own[1:], nil, "crowsnest", explain...).ends()
-	require.Empty(t, out, "PAGER is used, and shows nothing")
-	out, _ = inTerminal(t, append(own, "CROWSNEST_NO_PAGER=true"), nil, "crowsnest", explain...).ends()
-	require.Contains(t, out, "EtcdOutOfSpace")
-	require.NotContains(t, out, "paged:")
-	out, code = inTerminal(t, own, nil, "crowsnest", "explain", "None", "--rules", "../rules/packs/etcd.yaml").ends()
-	require.Equal(t, exitFailed, code)
-	require.NotContains(t, out, "paged:", "nothing to show")
-}
-
-// less shows the first screen, and ends with q; the command succeeded.
-func TestLess(t *testing.T) {
-	if _, err := exec.LookPath("less"); err != nil {
-		t.Skip("less is not installed")
-	}
-	list := []string{"rules", "list", "--rules", "../rules/packs/etcd.yaml", "--rules", "../rules/packs/kubelet.yaml"}
-	x := inTerminal(t, nil, nil, "crowsnest", list...)
-	x.shows("\x1b[K") // the prompt of less
-	x.types("q")
-	out, code := x.ends()
-	require.Zero(t, code, out)
-	require.Contains(t, out, "ALERT")
 }
 
 // A line of progress appears while a pipe is silent, and is erased.
@@ -235,23 +203,12 @@ func TestBashCompletion(t *testing.T) {
 	out, _, code := asked(nil, "completion", "bash")
 	require.Zero(t, code)
 	// What the package bash-completion defines, for machines without it.
-	words := "\n_get_comp_words_by_ref() { cur=${COMP_WORDS[COMP_CWORD]}; prev=${COMP_WORDS[COMP_CWORD-1]}; words=(\"${COMP_WORDS[@]}\"); cword=$COMP_CWORD; }\n" +
-		"_filedir() { COMPREPLY=($(compgen -f -X \"!*.@($1)\" -- \"$cur\")); }\nshopt -s extglob\n"
+	words := "\n_get_comp_words_by_ref() { cur=${COMP_WORDS[COMP_CWORD]}; prev=${COMP_WORDS[COMP_CWORD-1]}; words=(\"${COMP_WORDS[@]}\"); cword=$COMP_CWORD; }\n"
 	require.NoError(t, os.WriteFile(script, []byte(out+words), 0o600))
-	url := daemonSays(t, map[string]string{"/api/v1/episodes": `{"status":"success","data":{"episodes":[{"fingerprint":"00000000000000ab","alert":"LeaseLost","state":"firing","labels":{"severity":"critical"}}]}}`})
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "my.log"), nil, 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "my.yaml"), nil, 0o600))
-
-	x := inTerminal(t, []string{"PS1=$ ", "CROWSNEST_URL=" + url, "INPUTRC=/dev/null"}, nil, "bash", "--norc", "--noprofile", "-i")
+	x := inTerminal(t, []string{"PS1=$ ", "INPUTRC=/dev/null"}, nil, "bash", "--norc", "--noprofile", "-i")
 	x.types("cd " + dir + "; . ./completion.bash; echo re''ady\n")
 	x.shows("ready")
 	for _, c := range []struct{ typed, shown string }{
-		{"crowsnest explain EtcdOutOfSp\t", "explain EtcdOutOfSpace "},
-		{"crowsnest export prometheus --pack etc\t", "--pack etcd "},
-		{"crowsnest explain --episode 0000\t", "--episode 00000000000000ab "},
-		{"crowsnest case 0000\t", "case 00000000000000ab "},
-		{"crowsnest scan --hits -o jsonl my.l\t", "jsonl my.log "},
-		{"crowsnest check rules my.\t", "rules my.yaml "},
 		{"crowsnest run --log.level deb\t", "--log.level debug "},
 		{"crowsnest get hist\t", "get history "},
 	} {

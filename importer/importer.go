@@ -22,22 +22,6 @@ const (
 	MaxRules = 5000
 )
 
-// Format is the form of the rules to import.
-type Format string
-
-// The formats.
-const (
-	// CRE is a file of Common Reliability Enumerations.
-	CRE Format = "cre"
-	// Loki is a file of rule groups of Loki's ruler.
-	Loki Format = "loki"
-	// PrometheusLogQL is Kubernetes objects with rule groups in LogQL: PrometheusRule, and
-	// AlertingRule of the Loki Operator.
-	PrometheusLogQL Format = "prometheus-logql"
-	// NPD is a configuration of a log monitor of the Node Problem Detector.
-	NPD Format = "npd"
-)
-
 // File is one file to import.
 type File struct {
 	Name string // for messages
@@ -84,7 +68,7 @@ type Outcome struct {
 	File    string   `json:"file"`
 	Line    int      `json:"line"` // from 1; 0: the file as a whole
 	Column  int      `json:"column"`
-	ID      string   `json:"id"`    // of the rule in its own format
+	ID      string   `json:"id"`    // the id of the CRE
 	Title   string   `json:"title"` // the same for people
 	Alert   string   `json:"alert"` // the name in the pack, empty if it was refused
 	Status  Status   `json:"status"`
@@ -118,9 +102,9 @@ func (r Result) Count(s Status) int {
 	return n
 }
 
-// Import translates the rules of files into packs. An error means that nothing was imported: an
+// Import translates files of CREs into packs. An error means that nothing was imported: an
 // option is wrong, or there are too many rules. Rules that cannot be translated are outcomes.
-func Import(format Format, files []File, opt Options) (Result, error) {
+func Import(files []File, opt Options) (Result, error) {
 	im := &importer{opt: opt, redactor: redact.New(nil), names: map[string]bool{}}
 	if opt.From != "" {
 		from, err := selector.Parse(opt.From)
@@ -129,12 +113,8 @@ func Import(format Format, files []File, opt Options) (Result, error) {
 		}
 		im.from = from
 	}
-	read := map[Format]func(File){CRE: im.readCRE, Loki: im.readLoki, PrometheusLogQL: im.readObjects, NPD: im.readNPD}[format]
-	if read == nil {
-		return Result{}, fmt.Errorf("unknown format %q", format)
-	}
 	for _, f := range files {
-		read(f)
+		im.readCRE(f)
 		if len(im.out) > MaxRules {
 			return Result{}, fmt.Errorf("the files have more than %d rules up to %s: import fewer of them at once", MaxRules, f.Name)
 		}

@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"regexp"
 	"regexp/syntax"
 	"testing"
 
@@ -37,29 +36,6 @@ func TestJQ(t *testing.T) {
 	for _, program := range []string{"", ".", ".a", ".[]", ".a == .b", `.a > 3`, `.a == null`, `.a and .b`, `.a == "x" and .b | test("y")`, `.a | test("(")`, `.a == "\(.b)"`, `(.a == "x"`, `.a == "x") `, `length`, `.a == "x" | length`} {
 		_, err := jqMatcher(strictyaml.Pos{}, program)
 		require.Error(t, err, program)
-	}
-}
-
-func TestLinePattern(t *testing.T) {
-	f := func(pattern, line string, want ...string) {
-		t.Helper()
-		l, err := parsePattern(pattern)
-		require.NoError(t, err)
-		got := regexp.MustCompile(l.regex(nil)).FindStringSubmatch(line)
-		if want == nil {
-			require.Nil(t, got)
-			return
-		}
-		require.Equal(t, want, got[1:])
-	}
-	f(`<ip> - - [<_>] "<method> <path> <_>" <status>`, `10.0.0.1 - - [1/Jan] "GET /a HTTP/1.1" 500`, "10.0.0.1", "GET", "/a", "500")
-	f(`level=<level> <_>`, `level=error x y`, "error")
-	f(`level=<level> <_>`, `a level=error x y`)
-	f(`<a>, <b>`, `x, y, z`, "x", "y, z")
-
-	for _, pattern := range []string{"", "text", "<a><b>", "<1>"} {
-		_, err := parsePattern(pattern)
-		require.Error(t, err, pattern)
 	}
 }
 

@@ -20,11 +20,9 @@ type rule struct {
 	unless      *pattern
 	before      time.Duration // how long before the trigger unless mutes
 	wait        time.Duration // for
-	silent      time.Duration
 	keep        time.Duration // keep_firing_for; 0: the default
 	expire      time.Duration
 	severity    string
-	labels      []entry
 	annotations []entry
 	summary     string // of the remediation
 	runbook     string
@@ -80,10 +78,6 @@ type pattern struct {
 	any      []pattern
 	not      *pattern
 	large    bool // it was given up, because its alternatives multiply
-}
-
-func (m *pattern) empty() bool {
-	return len(m.contains)+len(m.fields)+len(m.any) == 0 && m.regex == "" && m.not == nil
 }
 
 // onlyText returns the text of a pattern that consists of one.

@@ -40,7 +40,6 @@ func (r *rule) text() string {
 		w.line(2, "by: [%s]", strings.Join(names, ", "))
 	}
 	w.line(2, "severity: %s", r.severity)
-	w.entries(2, "labels", r.labels)
 	w.entries(2, "annotations", r.annotations)
 	w.remediation(r)
 	w.tests(r)
@@ -74,7 +73,6 @@ func (w *yamlWriter) conditions(r *rule) {
 		w.line(4, "within: %s", duration(r.before))
 	}
 	w.duration("for", r.wait)
-	w.duration("silent", r.silent)
 	w.duration("keep_firing_for", r.keep)
 	w.duration("expire", r.expire)
 }
