@@ -26,12 +26,12 @@ const maxMemory = 192 << 20
 // inputs returns where commands find recorded logs, and a function that removes the
 // temporary folder, which exists until then. A signal removes it too.
 func (c *cli) inputs(labels matcher.Labels) (opt inputs.Options, remove func() error, err error) {
-	dir, err := os.MkdirTemp("", "crowsnest-")
+	folder, err := makeFolder()
 	if err != nil {
-		return opt, nil, fmt.Errorf("create a temporary folder for archives: %w; set TMPDIR to a folder that can be written", err)
+		return opt, nil, err
 	}
-	opt = inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in, Unpack: dir}
-	release := onSignal(func() { removeAll(dir) })
+	opt = inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in, Unpack: folder.path}
+	release := onSignal(func() { removeAll(folder.path) })
 	limit := debug.SetMemoryLimit(-1)
 	if c.getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(maxMemory)
@@ -39,7 +39,7 @@ func (c *cli) inputs(labels matcher.Labels) (opt inputs.Options, remove func() e
 	return opt, func() error {
 		debug.SetMemoryLimit(limit)
 		release()
-		return os.RemoveAll(dir)
+		return folder.remove()
 	}, nil
 }
 

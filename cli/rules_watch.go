@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -79,13 +78,16 @@ func (c *cli) watchRules(ctx context.Context, f watchFlags, paths []string) erro
 		if err != nil {
 			return err
 		}
-		dir, err := os.MkdirTemp("", "crowsnest-") // signals end the watch, which removes it
+		folder, err := makeFolder() // signals end the watch, which removes it
 		if err != nil {
-			return fmt.Errorf("create a temporary folder for archives: %w; set TMPDIR to a folder that can be written", err)
+			return err
 		}
-		defer removeAll(dir)
+		defer func() {
+			removeAll(folder.path)
+			_ = folder.remove()
+		}()
 		w.log = &watchedLog{paths: f.logs, lenient: !f.strictLabels, find: inputs.Options{
-			Labels: labels, PathLabels: kubelet.PathLabels, Stdin: strings.NewReader(""), Unpack: dir,
+			Labels: labels, PathLabels: kubelet.PathLabels, Stdin: strings.NewReader(""), Unpack: folder.path,
 		}}
 	}
 	tick := time.NewTicker(watchEvery)

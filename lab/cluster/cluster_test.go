@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -315,6 +316,7 @@ func TestMaxBytes(t *testing.T) {
 	sizes := map[string]int{"a/short": 1 << 10, "a/long": 2 << 20, "a/longest": 20 << 20}
 	line := strings.Repeat("x", 1000-len(stamp)-1) + "\n"
 	a := &api{pods: []string{"a/short", "a/long", "a/longest"}}
+	var sent atomic.Int64
 	a.answer = func(pod string, q url.Values) (int, io.ReadCloser) {
 		lines := sizes[pod] / 1000
 		first := 0
@@ -325,10 +327,11 @@ func TestMaxBytes(t *testing.T) {
 		for i := first; i < lines; i++ {
 			b.WriteString(now.Add(time.Duration(i-lines)*time.Millisecond).Format("2006-01-02T15:04:05.000Z") + " " + line)
 		}
-		return 200, text(b.String())
+		return 200, countedReader{text(b.String()), &sent}
 	}
 	s, files, err := a.download(t, func(c *Config) { c.MaxBytes = 6 << 20 })
 	require.NoError(t, err)
+	require.Less(t, sent.Load(), int64(7<<20), "bytes that were downloaded")
 	require.Equal(t, "older lines of a/longest/c: the logs have more than --max-bytes; raise it, or use a shorter --since or fewer namespaces false", unseenIn(s))
 	total := 0
 	for name, data := range files {
@@ -341,6 +344,18 @@ func TestMaxBytes(t *testing.T) {
 	longest := files["pods/a_longest_u/c/0.log"]
 	require.Greater(t, len(longest), 2<<20)
 	require.Contains(t, longest[len(longest)-1100:], "15:59:59.999Z", "the newest line")
+}
+
+// countedReader counts the bytes that are read.
+type countedReader struct {
+	io.ReadCloser
+	n *atomic.Int64
+}
+
+func (r countedReader) Read(b []byte) (int, error) {
+	n, err := r.ReadCloser.Read(b)
+	r.n.Add(int64(n))
+	return n, err
 }
 
 // A log without an end ends.

@@ -98,59 +98,60 @@ func (d *download) addLogs(c kubernetes.Recorded) {
 	}
 }
 
-// readLogs reads all logs, each up to the same share of the bytes. What the small ones
-// leave is for those that have more.
+// readLogs reads the start of every log, which is all of most logs. What they leave of the bytes is
+// for the newest lines of the others, in equal shares.
 func (d *download) readLogs(ctx context.Context) {
 	d.Progress.AllLogs.Store(int64(len(d.logs)))
 	slices.SortStableFunc(d.logs, func(a, b *podLog) int { return cmp.Compare(a.name(), b.name()) })
-	all, left := d.logs, d.MaxBytes
-	for round := 1; len(all) > 0; round++ {
-		share := max(left/int64(len(all)), leastShare)
-		each(len(all), func(i int) { d.read(ctx, all[i], share, 0) })
-		var long []*podLog
-		for _, l := range all {
-			if l.copied.Full {
-				long = append(long, l)
-			} else {
-				left -= l.copied.Bytes
-			}
+	start := max(d.MaxBytes/int64(4*max(1, len(d.logs))), leastShare)
+	each(len(d.logs), func(i int) { d.read(ctx, d.logs[i], start, 0) })
+	left := d.MaxBytes
+	var long []*podLog
+	for _, l := range d.logs {
+		if left -= l.copied.Bytes; l.copied.Full {
+			long = append(long, l)
 		}
-		if round == 2 || len(long) == len(all) {
-			d.readEnds(ctx, long, max(left/int64(max(1, len(long))), leastShare))
-			return
-		}
-		all = long
+	}
+	share := max(left/int64(max(1, len(long))), leastShare)
+	each(len(long), func(i int) { d.readNewest(ctx, long[i], share) })
+}
+
+// readNewest reads the newest lines of a log, about as many bytes as its share. The API counts lines
+// only, so their number follows from the lines at the start of the log.
+func (d *download) readNewest(ctx context.Context, l *podLog, share int64) {
+	const advice = "the logs have more than --max-bytes; raise it, or use a shorter --since or fewer namespaces"
+	most := share + share/4
+	tail := max(1, share*l.copied.Lines/max(1, l.copied.Bytes))
+	ok := d.read(ctx, l, most, tail)
+	if ok && l.copied.Full { // The newest lines are longer than the first ones.
+		tail = max(1, min(tail, l.copied.Lines)/2)
+		ok = d.read(ctx, l, most, tail)
+	}
+	switch {
+	case !ok: // The reason is noted.
+	case l.copied.Full:
+		d.unseen.failed("newest lines of", l.name(), advice)
+	case !d.Until.IsZero() && l.copied.First.IsZero():
+		d.unseen.failed("lines before --until of", l.name(), advice)
+	case l.copied.Lines >= tail:
+		d.unseen.add("older lines of", l.name(), advice, "")
 	}
 }
 
-// readEnds reads the newest lines of logs that are too long.
-func (d *download) readEnds(ctx context.Context, logs []*podLog, share int64) {
-	each(len(logs), func(i int) {
-		l := logs[i]
-		d.read(ctx, l, share, max(1, l.copied.Lines*3/4))
-		switch {
-		case l.copied.Full:
-			d.unseen.failed("newest lines of", l.name(), "the logs have more than --max-bytes; raise it, or use a shorter --since or fewer namespaces")
-		case !l.copied.First.IsZero():
-			d.unseen.add("older lines of", l.name(), "the logs have more than --max-bytes; raise it, or use a shorter --since or fewer namespaces", "")
-		}
-	})
-}
-
 // read reads one log, of which at most so many bytes and, if tail is not 0, lines. It tries
-// again what may be temporary.
-func (d *download) read(ctx context.Context, l *podLog, most, tail int64) {
+// again what may be temporary. It reports whether the log was read.
+func (d *download) read(ctx context.Context, l *podLog, most, tail int64) bool {
 	d.Progress.Bytes.Add(-l.copied.Bytes)
 	if l.copied == (kubernetes.Copied{}) {
 		defer d.Progress.Logs.Add(1)
 	}
 	if ctx.Err() != nil {
 		d.missLog(l, errEnded.Error())
-		return
+		return false
 	}
 	if why := d.gates.closed(l); why != "" {
 		d.missLog(l, why)
-		return
+		return false
 	}
 	began := time.Now()
 	for try := 1; ; try++ {
@@ -162,7 +163,7 @@ func (d *download) read(ctx context.Context, l *podLog, most, tail int64) {
 		if err == nil || ctx.Err() != nil || try == maxTries || time.Since(began) > triesFor || !temporary(err) || !pause.Sleep(ctx, waitOf(err, try), nil) {
 			d.gates.passed(l, err)
 			d.lose(ctx, l, err)
-			return
+			return err == nil
 		}
 	}
 }
