@@ -27,6 +27,8 @@ type (
 	Namespaces = namespaces.Set
 	// Affects says which versions of which component have the failure.
 	Affects = versions.Affects
+	// Verified says in which versions of a component a rule's texts were found.
+	Verified = versions.Verified
 )
 
 // MaxFileBytes bounds the bytes of one file of rules.

@@ -188,6 +188,10 @@ func (c *documentCodec) texts(r *Rule) {
 		codec.Text(c, &a.FixedIn)
 		codec.Text(c, &a.Ref)
 	})
+	codec.List(c.Codec, &r.Verified, func(c *codec.Codec, v *Verified) {
+		codec.Text(c, &v.Component)
+		codec.Text(c, &v.Versions)
+	})
 }
 
 func codeNamed(c *codec.Codec, t *NamedTemplate) {

@@ -57,6 +57,9 @@ func newForm(p *PackFile, r *RuleSyntax, file string) form {
 	if inherits("origin") {
 		f.RuleSyntax.Origin = defaults.Origin
 	}
+	if inherits("verified") {
+		f.Verified = defaults.Verified
+	}
 	f.Labels = map[string]string{}
 	add := func(kind string, labels map[string]string, keys *strictyaml.Keys) {
 		for name, text := range labels {
@@ -158,8 +161,9 @@ func (f *form) source() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// checkDefaults checks the names of the labels of `defaults`.
+// checkDefaults checks the names of the labels of `defaults`, and `verified`.
 func checkDefaults(d *Document) {
+	d.checkVerified(d.pack.Defaults.Verified)
 	keys := &d.pack.Defaults.Keys
 	for name := range d.pack.Defaults.Labels {
 		if message, fix := badLabel(name); message != "" {

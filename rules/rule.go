@@ -116,7 +116,10 @@ type Rule struct {
 	Labels      []NamedTemplate // sorted by name
 	Annotations []NamedTemplate // sorted by name
 	Remediation Remediation
-	Tests       []Test
+	// Verified names the components whose source has the rule's texts, none if nobody has
+	// verified the rule. It is not part of Hash.
+	Verified []Verified
+	Tests    []Test
 
 	// Causes are the rules whose failures cause this one, in the order in which they are
 	// tried. They are not part of Hash.
@@ -129,7 +132,7 @@ type Rule struct {
 	CapturedNames []string
 
 	// Hash is the semantic hash of everything but severity, annotations,
-	// remediation, labels, symptom_of, tests and origin. A rule with an unchanged hash keeps its
+	// remediation, labels, symptom_of, verified, tests and origin. A rule with an unchanged hash keeps its
 	// state over a reload.
 	Hash string
 

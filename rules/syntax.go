@@ -35,6 +35,7 @@ type DefaultsSyntax struct {
 	Severity Severity          `yaml:"severity" bounds:"0,4096" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"Severity of rules without one."`
 	Labels   map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Labels that are added to each rule. The rule's own labels take precedence."`
 	Origin   Origin            `yaml:"origin" bounds:"0,4096" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"Origin of rules without one."`
+	Verified VerifiedList      `yaml:"verified" bounds:"0,20" jsonschema_description:"For rules without one: the versions of the component whose source has their texts."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -68,6 +69,7 @@ type RuleSyntax struct {
 	Labels      map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Further labels of the alert, for routing. Templates may use only $labels of names in by, because labels identify the alert."`
 	Annotations map[string]string `yaml:"annotations" bounds:"0,64,16384" jsonschema_description:"Annotations of the alert: templates with $labels (by and labels), $vars (captures and fields of the line), $value (number of lines) and $line. summary is a sentence that says what is broken; description says more."`
 	Remediation RemediationSyntax `yaml:"remediation" jsonschema_description:"What the on-call should do. Sent as annotations."`
+	Verified    VerifiedList      `yaml:"verified" bounds:"0,20" jsonschema_description:"The versions of a component whose source has the rule's texts, or a list where several components write them. With newer versions the texts may be gone, and the rule silent. none: nobody could verify it, so the default of the pack does not apply either."`
 	Tests       []TestSyntax      `yaml:"tests" bounds:"0,1000" strict:"anchors" jsonschema_description:"Inline tests, run by test rules and whenever the pack is loaded. Anchors and aliases are allowed here."`
 	Enabled     Mode              `yaml:"enabled" bounds:"0,4096" jsonschema_description:"true, false, or silent: the rule is counted and shown but raises no alert. Default true."`
 

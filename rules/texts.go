@@ -21,8 +21,13 @@ const (
 	maxLabelValue = 256 // bytes
 )
 
-// compileTexts compiles labels, annotations and remediation.
+// compileTexts compiles labels, annotations, remediation and verified.
 func (c *compiler) compileTexts() {
+	verified := &c.report
+	if strings.HasPrefix(c.origin["verified"], "defaults ") {
+		verified = &report{} // checkDefaults reports it once
+	}
+	c.rule.Verified = verified.checkVerified(c.RuleSyntax.Verified)
 	c.compileLabels()
 	for _, name := range slices.Sorted(maps.Keys(c.Annotations)) {
 		keys := c.annotationKeys[name]

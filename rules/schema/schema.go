@@ -29,7 +29,7 @@ func Rules() ([]byte, error) {
 		Namer:                      func(t reflect.Type) string { return strings.TrimSuffix(t.Name(), "Syntax") },
 	}
 	defs := jsonschema.Definitions{"ExpectedAlert": schemaOf(reflect.TypeFor[rules.ExpectedAlertSyntax]())}
-	for _, v := range []any{rules.PackFile{}, rules.OverridesFile{}} {
+	for _, v := range []any{rules.PackFile{}, rules.OverridesFile{}, rules.VerifiedSyntax{}} {
 		for name, def := range r.Reflect(v).Definitions {
 			defs[name] = def
 		}
@@ -80,6 +80,9 @@ func schemaOf(t reflect.Type) *jsonschema.Schema {
 			{Const: "none"},
 			{Type: "array", Items: &jsonschema.Schema{Ref: "#/$defs/ExpectedAlert"}},
 		}}
+	case reflect.TypeFor[rules.VerifiedList]():
+		one := &jsonschema.Schema{Ref: "#/$defs/Verified"}
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Const: "none"}, one, {Type: "array", Items: one, MinItems: number(1)}}}
 	case reflect.TypeFor[rules.ExpectedAlertSyntax]():
 		duration := schemaOf(reflect.TypeFor[time.Duration]())
 		s := &jsonschema.Schema{

@@ -5,6 +5,7 @@ package versions
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -28,6 +29,12 @@ type Affects struct {
 	Versions  string `yaml:"versions"` // semver constraint
 	FixedIn   string `yaml:"fixed_in"`
 	Ref       string `yaml:"ref"`
+}
+
+// Verified says in which versions of a component the texts of a rule were found.
+type Verified struct {
+	Component string // in the table of package components
+	Versions  string // semver constraint with an upper bound
 }
 
 // Verdict says whether the running version is among the affected ones.
@@ -70,6 +77,18 @@ func Check(constraint string) error {
 	}
 	if _, err := semver.NewConstraint(constraint); err != nil {
 		return expr.Errorf(0, `write it like ">=1.9.0 <1.10.0"`, "the version constraint is invalid: %v", err)
+	}
+	return nil
+}
+
+// CheckBounded is Check for versions that somebody has looked at, so they must end.
+func CheckBounded(constraint string) error {
+	if err := Check(constraint); err != nil {
+		return err
+	}
+	cs, err := semver.NewConstraint(constraint)
+	if err == nil && cs.Check(semver.New(math.MaxUint32, 0, 0, "", "")) {
+		return expr.Errorf(0, `write it like ">=1.33 <1.36"`, "the versions %q have no upper bound", constraint)
 	}
 	return nil
 }

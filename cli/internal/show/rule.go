@@ -59,6 +59,9 @@ func Rule(w io.Writer, r *rules.Rule) error {
 		}
 		field("affects", text)
 	}
+	for _, v := range r.Verified {
+		field("verified", v.Component+" "+v.Versions)
+	}
 	fmt.Fprintf(&b, "\n%s\n", strings.TrimRight(withoutTexts(r.Source), "\n"))
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -1,0 +1,76 @@
+// Package components is the table of the programs and libraries whose texts rules match:
+// under which images they run, and where their sources are.
+package components
+
+import (
+	_ "embed" // the table
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"crowsnest/strictyaml"
+)
+
+//go:embed components.yaml
+var text []byte
+
+// Component is a program, or a library that is part of several programs.
+type Component struct {
+	Name string `yaml:"name" strict:"required"`
+	// Images are whole components of repository paths, as in `affects`, of the images whose
+	// tag is the component's version. A library has none.
+	Images []string `yaml:"images"`
+	// Node says which part of a node's status states the version, "" if none does: kubelet,
+	// the name of a container runtime, or the name of a distribution in the kubelet's version.
+	Node    string   `yaml:"node"`
+	Sources []Source `yaml:"sources" strict:"required"`
+}
+
+// Source is a Git repository that has texts of a component.
+type Source struct {
+	Repo string `yaml:"repo" strict:"required"` // OWNER/NAME on GitHub
+	// Paths are the folders and files that have the texts. None means all of the repository.
+	Paths []string `yaml:"paths"`
+}
+
+// All returns the table in the order of names. The caller must not change it.
+var All = sync.OnceValue(func() []Component {
+	var file struct {
+		Components []Component `yaml:"components"`
+	}
+	if problems := strictyaml.Decode("components.yaml", text, &file, strictyaml.Options{}); len(problems) > 0 {
+		panic(problems.Error()) // the table is part of the program, and a test reads it
+	}
+	slices.SortFunc(file.Components, func(a, b Component) int { return strings.Compare(a.Name, b.Name) })
+	return file.Components
+})
+
+// Find returns the component of that name.
+func Find(name string) (Component, bool) {
+	i, known := slices.BinarySearchFunc(All(), name, func(c Component, name string) int { return strings.Compare(c.Name, name) })
+	if !known {
+		return Component{}, false
+	}
+	return All()[i], true
+}
+
+// Nearest returns what to write instead of a name that is not in the table.
+func Nearest(name string) string {
+	var names, near []string
+	for _, c := range All() {
+		names = append(names, c.Name)
+	}
+	if best := strictyaml.Closest(name, names); best != "" {
+		near = append(near, best)
+	}
+	for _, n := range names {
+		if len(name) > 2 && strings.Contains(n, name) && len(near) < 5 && !slices.Contains(near, n) {
+			near = append(near, n)
+		}
+	}
+	if len(near) == 0 {
+		return "use one of " + strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("did you mean %s?", strings.Join(near, " or "))
+}

@@ -1,0 +1,61 @@
+package rules
+
+import (
+	"fmt"
+
+	"crowsnest/rules/components"
+	"crowsnest/rules/versions"
+	"crowsnest/strictyaml"
+)
+
+// VerifiedList is the written form of `verified`: none, one mapping, or a list of mappings.
+type VerifiedList []VerifiedSyntax
+
+// VerifiedSyntax says in which versions of a component the texts of a rule were found.
+type VerifiedSyntax struct {
+	Component string `yaml:"component" bounds:"1,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of the component in the table rules/components/components.yaml."`
+	Versions  string `yaml:"versions" bounds:"1,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Quoted: the versions whose source has the rule's texts, with an upper bound, such as \">=1.33 <1.36\"."`
+
+	Keys strictyaml.Keys `yaml:"-" json:"-"`
+}
+
+// DecodeYAML implements strictyaml.Unmarshaler.
+func (l *VerifiedList) DecodeYAML(n *strictyaml.Node) {
+	switch {
+	case n.Kind() == strictyaml.Scalar && n.Raw() == "none":
+	case n.Kind() == strictyaml.Map:
+		*l = make(VerifiedList, 1)
+		n.Decode(&(*l)[0])
+	case n.Kind() == strictyaml.List:
+		n.Decode((*[]VerifiedSyntax)(l))
+		if len(*l) == 0 {
+			n.Error("empty-value", n.Name()+" is empty", "write none if the rule could not be verified")
+		}
+	default:
+		n.WrongType("none, a mapping, or a list of mappings", `write none, or {component: kubelet, versions: ">=1.33 <1.36"}`)
+	}
+}
+
+// checkVerified reports what is wrong with `verified`, and returns its compiled form.
+func (r *report) checkVerified(list VerifiedList) (out []Verified) {
+	seen := map[string]bool{}
+	for i := range list {
+		v := &list[i]
+		if v.Keys.Good("component") {
+			at := v.Keys.Value("component")
+			if _, known := components.Find(v.Component); !known {
+				r.errorAt(at, "unknown-component", fmt.Sprintf("there is no component %.60q", v.Component), components.Nearest(v.Component))
+			} else if seen[v.Component] {
+				r.errorAt(at, "duplicate-name", "`verified` has "+v.Component+" twice", "write one range, such as \">=1.9 <1.11 || >=1.12 <1.13\"")
+			}
+			seen[v.Component] = true
+		}
+		if v.Keys.Good("versions") {
+			if err := versions.CheckBounded(v.Versions); err != nil {
+				r.invalid(v.Keys.Value("versions"), v.Versions, "versions", "`versions`", err)
+			}
+		}
+		out = append(out, Verified{Component: v.Component, Versions: v.Versions})
+	}
+	return out
+}
