@@ -17,7 +17,6 @@ type memo struct {
 	seed   maphash.Seed
 	of     map[uint64]meaning
 	shapes *lineshape.Shapes
-	masks  lineshape.Masks
 	shape  []byte
 }
 
@@ -45,7 +44,7 @@ var shapes = sync.OnceValue(func() *lineshape.Shapes {
 
 // key returns the hash of the shape of a line.
 func (m *memo) key(line string) uint64 {
-	m.shape = m.shapes.Append(m.shape[:0], line, &m.masks)
+	m.shape = m.shapes.Append(m.shape[:0], line)
 	return maphash.Bytes(m.seed, m.shape)
 }
 

@@ -19,20 +19,15 @@ func reference(t require.TestingT, s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// plain is Append without vector instructions.
-func plain(b []byte, s string) []byte { return append(appendPlain(append(b, '"'), s), '"') }
-
 // check appends s with little and with much room, and requires that nothing else is written to.
 func check(t require.TestingT, s string) {
 	want := reference(t, s)
-	for _, to := range []func([]byte, string) []byte{Append, plain} {
-		for _, spare := range []int{0, 1, len(s), 4 * len(s)} {
-			const before, behind = "before", "behind"
-			memory := []byte(before + strings.Repeat("-", spare) + behind)
-			got := to(memory[:len(before):len(before)+spare], s)
-			require.Equal(t, before+want, string(got))
-			require.Equal(t, behind, string(memory[len(memory)-len(behind):]))
-		}
+	for _, spare := range []int{0, 1, len(s), 4 * len(s)} {
+		const before, behind = "before", "behind"
+		memory := []byte(before + strings.Repeat("-", spare) + behind)
+		got := Append(memory[:len(before):len(before)+spare], s)
+		require.Equal(t, before+want, string(got))
+		require.Equal(t, behind, string(memory[len(memory)-len(behind):]))
 	}
 }
 

@@ -3,7 +3,6 @@
 package lineshape
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -48,16 +47,35 @@ func lastOf(name string) int {
 // Append appends the shape of a line: words with digits become their first letter and #,
 // and the values of fields that nobody reads a star if they are names. A lone 0 and the
 // fixed words stay.
-func (s *Shapes) Append(out []byte, line string, m *Masks) []byte {
-	if vector && len(line) > 0 {
-		return s.appendVector(out, line, m)
+func (s *Shapes) Append(out []byte, line string) []byte {
+	from, start, digits := 0, 0, false
+	for i := 0; i < len(line); i++ {
+		class := classOf[line[i]]
+		if class&(between|digit) == 0 {
+			continue
+		}
+		if class&digit != 0 {
+			digits = true
+			continue
+		}
+		if digits {
+			out, from = s.appendValue(out, line, from, start, i)
+			digits = false
+		}
+		start = i + 1
+		if class&quote == 0 {
+			continue
+		}
+		if end := s.nameInField(line, i); end > 0 {
+			out = append(append(out, line[from:start]...), '*')
+			from, i, start = end, end, end+1
+		}
 	}
-	return s.appendPlain(out, line)
+	if digits {
+		out, from = s.appendValue(out, line, from, start, len(line))
+	}
+	return append(out, line[from:]...)
 }
-
-// Masks is working memory for Append. The zero value is ready. It is not safe for concurrent
-// use.
-type Masks struct{ blocks []block }
 
 // Classes of bytes, as bits.
 const (
@@ -136,37 +154,6 @@ func upper(c byte) byte {
 	return c
 }
 
-// appendPlain is Append without vector instructions.
-func (s *Shapes) appendPlain(out []byte, line string) []byte {
-	from, start, digits := 0, 0, false
-	for i := 0; i < len(line); i++ {
-		class := classOf[line[i]]
-		if class&(between|digit) == 0 {
-			continue
-		}
-		if class&digit != 0 {
-			digits = true
-			continue
-		}
-		if digits {
-			out, from = s.appendValue(out, line, from, start, i)
-			digits = false
-		}
-		start = i + 1
-		if class&quote == 0 {
-			continue
-		}
-		if end := s.nameInField(line, i); end > 0 {
-			out = append(append(out, line[from:start]...), '*')
-			from, i, start = end, end, end+1
-		}
-	}
-	if digits {
-		out, from = s.appendValue(out, line, from, start, len(line))
-	}
-	return append(out, line[from:]...)
-}
-
 // nameInField returns the end of the name that begins after the quote at i, if it is the
 // value of a field that nobody reads; otherwise 0.
 func (s *Shapes) nameInField(line string, i int) int {
@@ -194,21 +181,4 @@ func (s *Shapes) appendValue(out []byte, line string, from, start, end int) ([]b
 		out = append(out, c)
 	}
 	return append(out, '#'), end
-}
-
-// grow returns n blocks.
-func (m *Masks) grow(n int) []block {
-	m.blocks = slices.Grow(m.blocks[:0], n)[:n]
-	return m.blocks
-}
-
-// block has masks of 64 bytes of a line, a bit for each byte. The vector code knows the
-// order of its fields.
-type block struct {
-	between, digit, name, quote, equals, zero uint64
-
-	hidden uint64 // values of fields
-	star   uint64 // where a star replaces one
-	number uint64 // where # replaces a word
-	keep   uint64
 }

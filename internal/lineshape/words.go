@@ -4,11 +4,28 @@ package lineshape
 // each of them: the same for lines that differ only in numbers, times and ids. It is cheaper
 // than a shape. Words are separated by whatever is no letter, digit, dash, dot or colon, so
 // there may be empty ones.
-func AppendWords(out []byte, line string, m *Masks) []byte {
-	if vector && len(line) > 0 {
-		return appendWordsVector(out, line, m)
+func AppendWords(out []byte, line string) []byte {
+	word, digits := len(out), false
+	for i := range len(line) {
+		switch c := line[i]; wordClassOf[c] {
+		case letter:
+			out = append(out, c)
+		case figure:
+			digits = true
+		case joint:
+		default:
+			if digits {
+				out = out[:word]
+			} else {
+				out = append(out, '*')
+			}
+			word, digits = len(out), false
+		}
 	}
-	return appendWordsPlain(out, line)
+	if digits {
+		return out[:word]
+	}
+	return append(out, '*')
 }
 
 // Classes of bytes of words. Others end a word.
@@ -31,29 +48,3 @@ var wordClassOf = func() (of [256]uint8) {
 	}
 	return of
 }()
-
-// appendWordsPlain is AppendWords without vector instructions.
-func appendWordsPlain(out []byte, line string) []byte {
-	word, digits := len(out), false
-	end := func() {
-		if digits {
-			out = out[:word]
-		} else {
-			out = append(out, '*')
-		}
-		word, digits = len(out), false
-	}
-	for i := range len(line) {
-		switch c := line[i]; wordClassOf[c] {
-		case letter:
-			out = append(out, c)
-		case figure:
-			digits = true
-		case joint:
-		default:
-			end()
-		}
-	}
-	end()
-	return out
-}
