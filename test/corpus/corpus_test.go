@@ -191,6 +191,7 @@ var signatures = map[string]string{
 	"KubeadmControlPlaneCertificatesFail":      "none",
 	"KubeadmControlPlaneCoreDNSNotUpgraded":    "none",
 	"KubeadmControlPlaneEtcdFails":             "none",
+	"KubeadmControlPlaneKubeletRefuses":        "none",
 	"KubeadmControlPlaneMixedManagement":       "none",
 	"KubeadmControlPlaneNeverInitialized":      "none",
 	"KubeadmControlPlaneUpgradeStepFails":      "none",
