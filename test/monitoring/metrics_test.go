@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/daemon/component"
 	"crowsnest/test/daemon"
 	"crowsnest/test/wait"
 )
@@ -84,6 +85,23 @@ func TestDashboardsAreWellFormed(t *testing.T) {
 				}
 			}
 			require.Equal(t, p.Type != "row" && p.Type != "text", len(p.Targets) > 0, "%s: %s", b.UID, p.Title)
+		}
+	}
+}
+
+// Each kind of source has a dashboard, which explains the reasons for which it loses lines, and
+// the sidecar of Grafana finds every dashboard.
+func TestEverySourceHasADashboard(t *testing.T) {
+	listed, err := os.ReadFile(root + "/dashboards/kustomization.yaml")
+	require.NoError(t, err)
+	for _, b := range boards(t) {
+		require.Contains(t, string(listed), fmt.Sprintf("- {name: %s-dashboard, files: [%s]}\n", b.UID, b.file))
+	}
+	for _, kind := range component.Sources() {
+		text, err := os.ReadFile(root + "/dashboards/crowsnest-source-" + kind.Key + ".json")
+		require.NoError(t, err)
+		for reason := range kind.Losses {
+			require.Contains(t, string(text), "| `"+reason+"` |", kind.Key)
 		}
 	}
 }
