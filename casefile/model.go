@@ -86,7 +86,7 @@ type Failure struct {
 
 // Finding is a failure that lines show and a rule describes, and that is no alert.
 type Finding struct {
-	Reason  replay.Doubt `json:"reason" jsonschema:"enum=too_short,enum=too_few,enum=waiting,enum=recovered" jsonschema_description:"Why it is no alert."`
+	Reason  replay.Doubt `json:"reason" jsonschema:"enum=too_short,enum=too_few,enum=waiting,enum=elsewhere,enum=recovered" jsonschema_description:"Why it is no alert."`
 	Missing string       `json:"missing" jsonschema_description:"What an alert needs beyond what the log shows."`
 	Also    []string     `json:"also,omitempty" jsonschema_description:"General rules that match the same lines."`
 	Failure

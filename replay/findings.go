@@ -25,6 +25,8 @@ const (
 	TooFew Doubt = "too_few"
 	// Waiting means that the rule asks for another line, or for proof that there is none.
 	Waiting Doubt = "waiting"
+	// Elsewhere means that a line of another file ended the failure, if both files are of one place.
+	Elsewhere Doubt = "elsewhere"
 	// Recovered means that a line ended the failure before it became an alert.
 	Recovered Doubt = "recovered"
 )
@@ -60,6 +62,9 @@ type finder struct {
 	inputs  map[*rules.Rule][]int // inputs with lines of a rule, at most maxInputs
 	first   time.Time             // time of the earliest hit
 	hits    []matcher.Hit         // buffer
+	doubted []episodes.Episode    // alerts that are none if a line of another file ended them
+	// elsewhere returns a line of another file that may have ended a failure.
+	elsewhere func(*episodes.Episode) (ending, bool)
 }
 
 // sharedLines counts the lines of a rule, and those that each other rule matches too.
@@ -82,7 +87,8 @@ func newFinder(target Target, cfg episodes.Config, reads func(rules.Selector) bo
 		eager: map[*rules.Rule]*rules.Rule{}, found: map[episodes.Fingerprint]episodes.Episode{},
 		alerted: map[episodes.Fingerprint]bool{}, alerts: map[string]bool{},
 		steps: map[*rules.Rule]uint64{}, shared: map[*rules.Rule]sharedLines{},
-		inputs: map[*rules.Rule][]int{},
+		inputs:    map[*rules.Rule][]int{},
+		elsewhere: func(*episodes.Episode) (e ending, ok bool) { return e, false },
 	}
 	set := *target.Set
 	set.Rules = nil
@@ -115,7 +121,7 @@ func (f *finder) take(input int, hits []matcher.Hit) {
 	f.hits = f.hits[:0]
 	for len(hits) > 0 {
 		n := 1
-		for n < len(hits) && hits[n].ID == hits[0].ID && hits[n].LineNumber == hits[0].LineNumber {
+		for n < len(hits) && hits[n].LineNumber == hits[0].LineNumber {
 			n++
 		}
 		f.takeLine(input, hits[:n])
@@ -257,13 +263,13 @@ func (f *finder) findings(c Coverage, ends []int64, outcomes []Outcome) []Findin
 		original[e] = r
 	}
 	var all []Finding
+	for _, x := range f.doubted {
+		all = append(all, f.judge(x, c, time.Time{}))
+	}
 	for _, x := range f.found {
 		x.Rule = original[x.Rule]
 		if !isEvidence(&x) {
 			continue
-		}
-		if x.State == episodes.StateFiring {
-			x.State = episodes.StatePending
 		}
 		end, lines := f.endOf(x.Rule, ends, outcomes)
 		if x := f.judge(x, c, end); !x.Decided || x.Doubt == Recovered || x.Episode.Count*excerptShare >= lines {
@@ -294,12 +300,19 @@ func isEvidence(x *episodes.Episode) bool {
 func (f *finder) judge(x episodes.Episode, c Coverage, end time.Time) Finding {
 	r := x.Rule
 	x.FiredAt = time.Time{} // it opened at its first line
+	if x.State == episodes.StateFiring {
+		x.State = episodes.StatePending
+	}
 	out := Finding{Episode: x, Matched: matchedTexts(r, string(x.Line))}
 	out.Decided = !end.IsZero() && end.Sub(x.LastSeen) > max(r.For, r.Within)
 	seen := text.Plural(x.Count, "line") + " seen"
+	recovery, elsewhere := f.elsewhere(&x)
 	switch {
 	case x.State == episodes.StateResolved:
 		out.Doubt, out.Missing, out.Decided = Recovered, "recovered after "+span(x.EndsAt.Sub(x.StartsAt)), true
+	case elsewhere:
+		out.Doubt, out.Decided = Elsewhere, false
+		out.Missing = "perhaps over: a line of " + recovery.String() + " ends it, unless that log is of another place"
 	case r.Sequence:
 		out.Doubt, out.Missing = Waiting, f.missingSteps(r)
 	case r.Count > 1:

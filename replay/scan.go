@@ -17,12 +17,6 @@ import (
 	"crowsnest/rules"
 )
 
-// FileLabel is a label of inputs from unknown pods. It is part of the identity: a line
-// in one file does not end a failure in another.
-const FileLabel = "file"
-
-var scanIdentity = append(slices.Clone(rules.DefaultIdentity), FileLabel)
-
 // ScanOptions configure a scan.
 type ScanOptions struct {
 	// Lenient makes a label that an input lacks satisfy every selector.
@@ -70,6 +64,9 @@ type Alert struct {
 	Episode episodes.Episode
 	// Fired is the event time at which it would have been notified.
 	Fired time.Time
+	// Assumes is a clause about what the lines do not show, such as that the failure goes on
+	// after them; "": nothing.
+	Assumes string
 }
 
 // Fired returns how many alerts fired.
@@ -147,7 +144,7 @@ func scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions
 	sc.report.Inputs = len(inputs)
 	sc.report.Outcomes = make([]Outcome, len(inputs))
 	if sc.finder != nil {
-		sc.ends = make([]int64, len(inputs))
+		sc.inputs, sc.begins, sc.ends = inputs, make([]int64, len(inputs)), make([]int64, len(inputs))
 	}
 	if len(inputs) <= most {
 		sc.open(inputs, newReaders(len(inputs), prog, opt))
@@ -244,8 +241,11 @@ type scanner struct {
 	last    time.Time // the latest time of a last line
 	newest  time.Time // time of the newest hit whose line states one
 	finder  *finder   // nil unless findings are wanted
-	ends    []int64   // times of the last lines of the inputs, 0 if unknown; nil without finder
-	input   int       // input of the next hits
+	places  places
+	input   int // input of the next hits
+
+	inputs       []Input // nil without finder
+	begins, ends []int64 // times of their first and last lines, 0 if unknown
 
 	pending       map[episodes.Fingerprint]bool // episodes
 	opened        map[string]int                // episodes by alert
@@ -266,6 +266,7 @@ func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool)
 	}
 	if opt.Findings {
 		sc.finder = newFinder(target, cfg, reads)
+		sc.finder.elsewhere = func(x *episodes.Episode) (ending, bool) { return sc.places.endedElsewhere(x, sc.follows) }
 	}
 	sc.session = newSession(target.Set, target.Program, time.Time{}, cfg)
 	sc.session.notify = sc.record
@@ -395,6 +396,9 @@ func (sc *scanner) count(i int, r *reader) {
 	if r.timed && (sc.first.IsZero() || r.first.Before(sc.first)) {
 		sc.first = r.first
 	}
+	if r.timed && sc.begins != nil {
+		sc.begins[i] = r.first.UnixNano()
+	}
 }
 
 // wait calls OnWait before an input is read. While the first hits of all inputs are
@@ -425,11 +429,14 @@ func (sc *scanner) take(file string, hits []matcher.Hit) {
 	if sc.opt.OnHits != nil {
 		sc.opt.OnHits(file, hits)
 	}
+	if sc.opt.HitsOnly {
+		return
+	}
+	hits = sc.places.keyed(hits)
 	if sc.finder != nil {
 		sc.finder.take(sc.input, hits)
 	}
 	switch {
-	case sc.opt.HitsOnly:
 	case sc.live:
 		for i := range hits {
 			sc.session.engine.Take(hits[i:i+1], sc.session.now)
@@ -562,8 +569,51 @@ func (sc *scanner) findFindings() {
 	if sc.finder == nil {
 		return
 	}
+	sc.reconsider()
 	sc.report.Findings = sc.finder.findings(sc.report.Covered, sc.ends, sc.report.Outcomes)
 	sc.report.FindingsOmitted = sc.finder.omitted
+}
+
+// reconsider says what the firing alerts assume. Those that a line of another file may have ended
+// in time become findings.
+func (sc *scanner) reconsider() {
+	kept := sc.report.Alerts[:0]
+	for _, a := range sc.report.Alerts {
+		if a.Episode.State == episodes.StateFiring {
+			e, ok := sc.finder.elsewhere(&a.Episode)
+			if ok && !a.Fired.Before(e.at) {
+				sc.finder.doubted = append(sc.finder.doubted, a.Episode)
+				sc.fired[a.Episode.Alert]--
+				continue
+			}
+			switch end := sc.report.End; {
+			case ok:
+				a.Assumes = "that it is not over: a line of " + e.String() + " ends it, unless that log is of another place"
+			case !end.IsZero() && a.Fired.After(end):
+				a.Assumes = "that the failure goes on after the log ends, at " + end.UTC().Format(time.RFC3339)
+			}
+		}
+		kept = append(kept, a)
+	}
+	sc.report.Alerts = kept
+}
+
+// follows reports whether every line of a file is later than those of another. Files are named by
+// their FileLabel.
+func (sc *scanner) follows(file, other string) bool {
+	begin, end := int64(math.MaxInt64), int64(math.MaxInt64)
+	for i := range sc.inputs {
+		switch sc.inputs[i].StreamLabels()[FileLabel] {
+		case file:
+			begin = min(begin, sc.begins[i])
+		case other:
+			if end == math.MaxInt64 {
+				end = 0
+			}
+			end = max(end, sc.ends[i])
+		}
+	}
+	return begin > 0 && end <= begin && end != math.MaxInt64
 }
 
 // findUndecided counts the open failures that wait for lines that no input has.

@@ -130,11 +130,24 @@ func isName(s string) bool {
 	return s != "" && len(s) <= 253
 }
 
-// turned is the suffix that rotation adds to the name of a log: `.1`, `-20260102`, `.previous`.
-var turned = lazyre.New(`(?:[-.](?:previous|prev))?(\.log|\.txt)?(?:\.[0-9][-0-9T:.]*|-[0-9]{8}[-0-9T:.]*)?$`)
+// turned is what rotation, or the log of a container before its restart, adds to the name of a log
+// before and after its ending: `-previous`, `-2026-01-02T03-04-05.000`, `.1`, `-20260102`, `.old`.
+var turned = lazyre.New(`(?i)(?:(?:^|[-._])(?:previous|prev|current|old)|[-._][0-9]{4}-?[0-9]{2}-?[0-9]{2}[-0-9T:.Z]*)?(\.log|\.txt|\.out)?(?:[-._](?:previous|prev|old)|\.[0-9][-0-9T:.]*|-[0-9]{8}[-0-9T:.]*)?$`)
+
+// endsInAddress matches a name such as 10.0.0.1, of which no part counts rotations.
+var endsInAddress = lazyre.New(`(?:^|[^.0-9])[0-9]+(?:\.[0-9]+){3}$`)
 
 // unrotated returns the path of a log before its rotation.
 func unrotated(path string) string {
-	dir, file := filepath.Split(strings.TrimSuffix(path, ".gz"))
-	return dir + turned.ReplaceAllString(file, "$1")
+	for _, packed := range []string{".gz", ".zst", ".xz", ".bz2"} {
+		path = strings.TrimSuffix(path, packed)
+	}
+	dir, file := filepath.Split(path)
+	if endsInAddress.MatchString(file) {
+		return path
+	}
+	if file = turned.ReplaceAllString(file, "$1"); file == "" || file[0] == '.' {
+		file = "current" + file
+	}
+	return dir + file
 }

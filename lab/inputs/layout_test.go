@@ -242,6 +242,9 @@ func TestUnrotated(t *testing.T) {
 	for path, want := range map[string]string{
 		"a/x.log": "a/x.log", "x.log.1": "x.log", "x.log.2.gz": "x.log", "x.log-20260102.gz": "x.log", "x-previous.log": "x.log",
 		"x.previous.log": "x.log", "x.log.20260102-030405": "x.log", "x": "x", "node-1": "node-1", "node-1.log": "node-1.log", "x.gz": "x",
+		"x-2026-01-02T03-04-05.678.log.gz": "x.log", "x-20260102.log": "x.log", "x.log.old": "x.log", "x_prev.txt": "x.txt", "a/previous.log": "a/current.log",
+		"a/current.log": "a/current.log", "x.log-20260102.zst": "x.log", "cp-1.log.3.xz": "cp-1.log", "node-10.0.0.1.log": "node-10.0.0.1.log", "threshold.log": "threshold.log",
+		"x-20260102": "x", "10.0.0.1": "10.0.0.1", "kubelet-10.0.0.1": "kubelet-10.0.0.1", "10.0.0.1.log.1": "10.0.0.1.log", "node-2026.log": "node-2026.log",
 	} {
 		require.Equal(t, want, unrotated(path))
 	}

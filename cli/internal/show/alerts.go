@@ -26,6 +26,7 @@ type scannedAlert struct {
 	First       redact.Text       `json:"first_line"`
 	Fingerprint string            `json:"fingerprint"`
 	Cause       *scannedCause     `json:"cause,omitempty"`
+	Assumes     string            `json:"assumes,omitempty"`
 }
 
 // scannedCause is the alert that another one is a symptom of.
@@ -42,7 +43,7 @@ func toScanned(a replay.Alert) scannedAlert {
 	out := scannedAlert{
 		Alert: e.Alert, State: e.State, Reason: e.Reason, Labels: e.Labels, Annotations: e.Annotations,
 		StartsAt: e.StartsAt, FiredAt: a.Fired, LastSeen: e.LastSeen, Count: e.Count, Line: e.Line, First: e.First,
-		Fingerprint: e.Fingerprint.String(),
+		Fingerprint: e.Fingerprint.String(), Assumes: a.Assumes,
 	}
 	if c := e.Cause; c != nil {
 		out.Cause = &scannedCause{Alert: c.Alert, Fingerprint: c.Fingerprint.String(), Severity: c.Severity, Labels: c.Labels, StartsAt: c.StartsAt}
@@ -95,8 +96,8 @@ func Alerts(w io.Writer, form string, style Style, r Found) error {
 		if err := Alert(w, a.Episode, style); err != nil {
 			return err
 		}
-		if !r.End.IsZero() && a.Fired.After(r.End) {
-			if _, err := fmt.Fprintf(w, "  %s that the failure goes on after the log ends, at %s\n", style.paint(dim, fmt.Sprintf("%-*s", width, "assumes")), stamp(r.End)); err != nil {
+		if a.Assumes != "" {
+			if _, err := fmt.Fprintf(w, "  %s %s\n", style.paint(dim, fmt.Sprintf("%-*s", width, "assumes")), flat(a.Assumes)); err != nil {
 				return err
 			}
 		}

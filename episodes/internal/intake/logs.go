@@ -86,9 +86,12 @@ func (l *Logs) counted() string {
 	}
 }
 
-// logID identifies a log by its logLabels.
+// logID identifies a log by its logLabels, or by its file if it has none of them.
 func logID(labels matcher.Labels) uint64 {
 	h := fnv.New64a()
+	if !slices.ContainsFunc(logLabels, func(name string) bool { return labels[name] != "" }) {
+		h.Write([]byte(labels["filename"]))
+	}
 	for _, name := range logLabels {
 		h.Write([]byte(labels[name]))
 		h.Write([]byte{0xff})
