@@ -130,8 +130,7 @@ func (x *explainer) part(role Part, m *rules.Matcher) PartExplanation {
 			v.Value, v.From = x.labels[name], "label"
 		}
 		if v.Value == "" {
-			field, _ := x.fields.Lookup(name)
-			v.Value, v.From = string(field), "field"
+			v.Value, v.From = string(fieldOf(&x.fields, from, name, true)), "field"
 		}
 		if v.Value == "" {
 			v.From = ""

@@ -6,6 +6,9 @@ import (
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
+
+	"crowsnest/matcher/internal/lines"
+	"crowsnest/rules"
 )
 
 // line is a logical line, or a record, that has hits. The first hit computes what all
@@ -59,7 +62,7 @@ func (r *run) values(pt *part, l *line) []string {
 				out[i] = v
 				continue
 			}
-			sc.values[i], _ = sc.fields.Lookup(name)
+			sc.values[i] = fieldOf(&sc.fields, pt.role.From(pt.rule), name, r.s.opt.Lenient)
 		}
 		out[i] = r.buf.textOf(sc.values[i])
 	}
@@ -68,6 +71,17 @@ func (r *run) values(pt *part, l *line) []string {
 		r.fill(out, pt, l)
 	}
 	return out
+}
+
+// fieldOf returns the value that a field of a line gives to a name of a part with that selector.
+// unknown means that the stream may have labels that it does not state: a field in the text then
+// does not stand for the place of the program.
+func fieldOf(f *lines.Fields, from rules.Selector, name string, unknown bool) []byte {
+	if unknown && from.StatesPlace(name) {
+		return f.Beside(name)
+	}
+	v, _ := f.Lookup(name)
+	return v
 }
 
 // fill sets the values that a record lacks to those of the first of its lines that fulfils

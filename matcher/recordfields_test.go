@@ -1,6 +1,7 @@
 package matcher
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -46,6 +47,30 @@ func TestRecordFields(t *testing.T) {
 	f(recordOf("lost", 0, "other", "kubelet"), "Without")
 	f(recordOf("", 0, "unit", "kubelet"), "ByField")
 	f(recordOf("nothing", 0, "unit", "cron"))
+}
+
+// A field in the text names an object that the program works on, never the place of the program.
+func TestFieldsAreNoPlace(t *testing.T) {
+	const text = `"failed" namespace="shop" pod="web-0" container="app" node_name="n" image="i:1" node="worker"`
+	names := []string{"namespace", "pod", "container", "node_name", "image", "node"}
+	f := func(from string, labels Labels, fields []string, want ...string) {
+		t.Helper()
+		r := ruleOf(t, "R", rules.Matcher{Contains: []string{"failed"}}, names...).WithFrom(selectorOf(t, `{container="manager"}`), selectorOf(t, from))
+		hits := compile(t, r).Match(NewStream(labels, StreamOptions{Lenient: true}), recordOf(text, 0, fields...))
+		require.Len(t, hits, 1)
+		require.Equal(t, want, hits[0].Values)
+		for _, v := range Explain(r, labels, []byte(text)).Parts[0].Values {
+			if len(fields) == 0 {
+				require.Equal(t, want[slices.Index(names, v.Name)], v.Value, v.Name)
+			}
+		}
+	}
+	f(`{container=~".+"}`, nil, nil, "", "", "", "", "", "worker")
+	f(`{pod=~"capi-.*"}`, Labels{"pod": "capi-0"}, nil, "", "capi-0", "", "", "", "worker")
+	f(`{container="manager"}`, manager, nil, "ns", "p-0", "manager", "", "", "worker")
+	f(`{container="manager"}`, nil, []string{"pod", "stated"}, "", "stated", "", "", "", "worker")
+	f(`{namespace=~".+"}`, nil, nil, "", "web-0", "app", "n", "i:1", "worker")
+	f(`{unit=~"kube.*|", component=""}`, nil, nil, "shop", "web-0", "app", "n", "i:1", "worker")
 }
 
 func TestRecordNumbers(t *testing.T) {

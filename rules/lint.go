@@ -3,8 +3,6 @@ package rules
 import (
 	"fmt"
 	"slices"
-
-	"crowsnest/rules/selector"
 )
 
 // linter checks a compiled rule, and changes only its maxLine.
@@ -162,16 +160,8 @@ func whyCluster(r *Rule) string {
 		}
 	}
 	froms := slices.Collect(r.Selectors())
-	if i := slices.IndexFunc(froms, func(s Selector) bool { return !ofContainers(s) }); i >= 0 && len(froms) > 1 {
+	if i := slices.IndexFunc(froms, func(s Selector) bool { return !s.OfContainers() }); i >= 0 && len(froms) > 1 {
 		return fmt.Sprintf("its parts read different streams, and %s does not require a container or a pod, so it may select streams that are not of a pod", froms[i])
 	}
 	return ""
-}
-
-// ofContainers reports whether a selector demands a label that only streams of containers
-// have.
-func ofContainers(s Selector) bool {
-	return slices.ContainsFunc(s.Matchers(), func(m selector.Matcher) bool {
-		return (m.Name == "container" || m.Name == "pod") && !m.Matches("")
-	})
 }

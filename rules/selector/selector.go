@@ -134,6 +134,25 @@ func (s Selector) Demands() bool {
 	return slices.ContainsFunc(s.matchers, func(m Matcher) bool { return !m.Matches("") })
 }
 
+// OfContainers reports whether the selector demands a label that only streams of containers
+// have.
+func (s Selector) OfContainers() bool { return s.demands("container") || s.demands("pod") }
+
+// StatesPlace reports whether name is a label that says where the program runs whose lines the
+// selector selects: every such stream of a cluster has it.
+func (s Selector) StatesPlace(name string) bool {
+	switch name {
+	case "namespace", "pod", "container", "node_name", "image":
+		return s.OfContainers() || s.demands(name)
+	}
+	return false
+}
+
+// demands reports whether the selector requires a value of a label.
+func (s Selector) demands(label string) bool {
+	return slices.ContainsFunc(s.matchers, func(m Matcher) bool { return m.Name == label && !m.Matches("") })
+}
+
 // WantsStates reports whether the selector demands lines about the state of objects, or
 // Events. No log of a container has them.
 func (s Selector) WantsStates() bool {

@@ -39,6 +39,7 @@ type keyClass struct {
 	object bool  // Kubernetes objects have it
 	value  bool  // the value of an attribute
 	name   bool  // the name of an attribute
+	host   bool  // of a machine, as it calls itself
 }
 
 // lineNames are names of the field with the line, the most telling first.
@@ -88,7 +89,9 @@ func classify(key string) keyClass {
 		c.role = roleNamespace
 	case "container", "containername", "kubecontainername", "podcontainer", "ctr":
 		c.role = roleContainer
-	case "node", "nodename", "host", "hostname", "computer", "kubehost", "podhost":
+	case "host", "hostname", "computer", "kubehost", "podhost":
+		c.role, c.host = roleNode, true
+	case "node", "nodename":
 		c.role = roleNode
 	case "cluster", "clustername", "kubecluster":
 		c.role = roleCluster

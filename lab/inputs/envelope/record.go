@@ -27,6 +27,7 @@ type signs struct {
 	timed    bool  // a field is a time
 	streamed bool  // a field is stdout or stderr
 	flat     uint8 // number of fields with one plain word that name a place
+	object   bool  // a field may name an object that a program works on, and no place
 }
 
 // records reads lines from JSON values, whatever the names, the order and the nesting of
@@ -435,14 +436,17 @@ func (r *records) fact(k, parent *keyClass, val []byte, esc bool, f *facts) {
 		switch {
 		case k.kube || parent != nil && parent.kube:
 			f.kube, f.nested = true, true
-		case parent != nil:
-			f.nested = true
+		case parent == nil:
+			f.flat, f.object = f.flat+1, true
+		case k.role == roleName || parent.role == rolePod || parent.role == roleContainer || parent.role == roleNode:
+			f.object = true // {"pod":{"name":"x","namespace":"y"}}
 		default:
-			f.flat++
+			f.nested = true
 		}
 	case roleNode, roleCluster, roleUnit, roleIdentifier, roleTransport:
 		if !esc && len(val) > 0 && len(val) < 254 {
 			f.place[which] = val
+			f.object = f.object || which == roleNode && !k.host
 			f.placed = f.placed || which == roleUnit || which == roleIdentifier
 		}
 	case roleTag:
@@ -676,7 +680,7 @@ func (r *records) trusted(f *facts, line *keyClass, own, level bool, foreign int
 	case f.placed && f.place[rolePod] != nil && f.place[roleContainer] != nil:
 		return !level || line.line != msgRank
 	}
-	return f.timed && !level && (foreign == 0 || r.depth > 0 && f.rank > 0 && foreign <= 2)
+	return f.timed && !level && !f.object && (foreign == 0 || r.depth > 0 && f.rank > 0 && foreign <= 2)
 }
 
 // looksLogged reports whether a text begins as the line of a log: with a header of klog, a

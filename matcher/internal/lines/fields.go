@@ -52,6 +52,16 @@ func (f *Fields) LookupSaid(name string, quotes *Quotes) (value []byte, ok bool)
 	return f.obj.lookup(name)
 }
 
+// Beside returns the value of a field that is not in the text of the line; nil if there is none.
+func (f *Fields) Beside(name string) []byte {
+	for i := range f.more {
+		if string(f.more[i].Name) == name {
+			return f.more[i].Value
+		}
+	}
+	return nil
+}
+
 // Bounds of All.
 const (
 	maxListed = 256
