@@ -5,12 +5,13 @@ import "maps"
 // The corpus has no lines of these rules; the formats come from the sources of the components.
 func init() {
 	maps.Copy(signatures, map[string]string{
-		"APIServerCannotReachEtcd":       "none",
-		"APIServerCannotDecrypt":         "none",
-		"APIServerKMSPluginFails":        "none",
-		"APIServerAuditEventsLost":       "none",
-		"APIServerCertificateExpired":    "none",
-		"APIServerCertificateNotTrusted": "none",
+		"APIServerCannotReachEtcd":         "none",
+		"APIServerCannotReachEtcdEndpoint": "none",
+		"APIServerCannotDecrypt":           "none",
+		"APIServerKMSPluginFails":          "none",
+		"APIServerAuditEventsLost":         "none",
+		"APIServerCertificateExpired":      "none",
+		"APIServerCertificateNotTrusted":   "none",
 
 		"APIDiscoveryIncomplete":                "none",
 		"NamespaceDeletionFails":                "none",
