@@ -25,6 +25,8 @@ type Component struct {
 	// the name of a container runtime, or the name of a distribution in the kubelet's version.
 	Node    string   `yaml:"node"`
 	Sources []Source `yaml:"sources" strict:"required"`
+	// Coverage is the name of the page in docs/coverage, "" if it is that of the component.
+	Coverage string `yaml:"coverage"`
 }
 
 // Source is a Git repository that has texts of a component.

@@ -54,7 +54,7 @@ func sections() []section {
 		{"Cause", "Cause", "A rule that the rule is a symptom of: its name, or a mapping with these keys."},
 		{"Remediation", "Remediation", ""},
 		{"Affects", "Affects", ""},
-		{"Verified", "Verified", "The versions of a component whose source has the texts of a rule."},
+		{"Verified", "Verified", "The versions of a component whose source has the texts of a rule. `crowsnest rules verify-source` compares them with a source."},
 		{"Test", "Test", "Tests run with the engine of the daemon and a virtual clock. A test sees only its own rule, and its causes as the test states them."},
 		{"Input", "Input of a test", ""},
 		{"Checkpoint", "Checkpoint of a test", ""},

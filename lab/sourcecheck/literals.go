@@ -1,0 +1,189 @@
+package sourcecheck
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// anything stands in a literal for what the program puts there: the value of a verb such as
+// %s, or of a variable between joined texts.
+const anything = "\x00"
+
+// literal is a text in a source.
+type literal struct {
+	text string // with anything in place of values
+	file string
+	line int
+	// failure says that the text is that of an error-level log call, or wraps an error.
+	failure bool
+}
+
+var (
+	verb        = regexp.MustCompile(`%[-+#0]*(\*|\d+)?(\.(\*|\d+)?)?(\[\d+\])?(l|ll|h|z)?[a-zA-Z]`)
+	placeholder = regexp.MustCompile(`\$\{[^}]*\}|\$\([^)]*\)|\$\w+|\{\{.*?\}\}|\{[^{} ]*\}`)
+	quoted      = regexp.MustCompile(`"((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.){3,})'`)
+	word        = regexp.MustCompile(`[A-Za-z0-9][A-Za-z0-9_-]*`)
+)
+
+// withoutVerbs replaces format verbs.
+func withoutVerbs(text string) string {
+	text = strings.ReplaceAll(text, "%%", "\x02")
+	return strings.ReplaceAll(verb.ReplaceAllString(text, anything), "\x02", "%")
+}
+
+// addFile adds the literals of a file by the language that its name tells.
+func (x *index) addFile(name string, data []byte) {
+	x.add(literal{text: path.Base(name), file: name, line: 1}) // klog writes it
+	switch ext := path.Ext(name); {
+	case ext == ".go":
+		x.addGo(name, data)
+	case ext == ".c" || ext == ".h" || ext == ".cc" || ext == ".cpp" || ext == ".rs" || ext == ".py":
+		x.addQuoted(name, string(data))
+	case ext == ".sh" || ext == ".yaml" || ext == ".yml" || ext == ".tpl" || ext == ".tmpl" || ext == "" && bytes.HasPrefix(data, []byte("#!")):
+		if !bytes.Contains(data, []byte("kind: CustomResourceDefinition")) {
+			x.addLines(name, string(data))
+		}
+	}
+}
+
+// addLines adds the lines of a script or of YAML, in which texts need no quotes.
+func (x *index) addLines(name, data string) {
+	for i, line := range strings.Split(data, "\n") {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			line = strings.NewReplacer(`\"`, `"`, `"`, "", `'`, "").Replace(line)
+			x.add(literal{text: placeholder.ReplaceAllString(withoutVerbs(line), anything), file: name, line: i + 1})
+		}
+	}
+}
+
+// addQuoted adds what is in quotes, joined where nothing but white space or the name of a
+// macro is between two.
+func (x *index) addQuoted(name, data string) {
+	var now literal
+	end := 0
+	for _, at := range quoted.FindAllStringSubmatchIndex(data, -1) {
+		from, to := at[2], at[3]
+		if from < 0 {
+			from, to = at[4], at[5]
+		}
+		text := strings.NewReplacer(`\"`, `"`, `\n`, "\n", `\t`, "\t", `\\`, `\`).Replace(data[from:to])
+		text = placeholder.ReplaceAllString(withoutVerbs(text), anything)
+		between := strings.TrimSpace(data[end:at[0]])
+		if now.file != "" && (between == "" || macro.MatchString(between)) {
+			now.text += strings.Repeat(anything, min(len(between), 1)) + text
+		} else {
+			x.add(now)
+			now = literal{text: text, file: name, line: 1 + strings.Count(data[:at[0]], "\n")}
+		}
+		end = at[1]
+	}
+	x.add(now)
+	for _, w := range word.FindAllString(data, -1) {
+		x.words[w] = true
+	}
+}
+
+var macro = regexp.MustCompile(`^[A-Z][A-Za-z0-9_]*$`)
+
+// addGo adds the string literals of a Go file, joined where + joins them.
+func (x *index) addGo(name string, data []byte) {
+	files := token.NewFileSet()
+	file, _ := parser.ParseFile(files, name, data, parser.SkipObjectResolution)
+	if file == nil {
+		return
+	}
+	failures := map[ast.Expr]bool{}
+	add := func(e ast.Expr) bool {
+		text, ok := textOf(e)
+		if ok {
+			x.add(literal{text: withoutVerbs(text), file: name, line: files.Position(e.Pos()).Line, failure: failures[e]})
+		}
+		return ok
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ImportSpec:
+			return false
+		case *ast.Field:
+			n.Tag = nil
+		case *ast.Ident:
+			x.words[n.Name] = true
+		case *ast.CallExpr:
+			if e := failureText(n); e != nil {
+				failures[e] = true
+			}
+		case *ast.BinaryExpr:
+			if n.Op == token.ADD && add(n) {
+				addWords(x.words, n)
+				return false
+			}
+		case *ast.BasicLit:
+			add(n)
+		}
+		return true
+	})
+}
+
+// addWords adds the identifiers of an expression.
+func addWords(words map[string]bool, e ast.Expr) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			words[id.Name] = true
+		}
+		return true
+	})
+}
+
+// textOf returns the text of a literal or of joined ones, and whether there is one.
+func textOf(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if e.Kind == token.STRING {
+			text, err := strconv.Unquote(e.Value)
+			return text, err == nil
+		}
+	case *ast.ParenExpr:
+		return textOf(e.X)
+	case *ast.BinaryExpr:
+		left, l := textOf(e.X)
+		right, r := textOf(e.Y)
+		if !l {
+			left = anything
+		}
+		if !r {
+			right = anything
+		}
+		return left + right, (l || r) && e.Op == token.ADD
+	}
+	return "", false
+}
+
+var failureCall = regexp.MustCompile(`^(Error|Fatal)(f|ln|S|w|Depth|Context)?$|^Wrapf?$`)
+
+// failureText returns the argument of a call with the text of an error-level log line or of
+// a wrapped error, nil for other calls.
+func failureText(call *ast.CallExpr) ast.Expr {
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !failureCall.MatchString(f.Sel.Name) {
+		return nil
+	}
+	pkg, _ := f.X.(*ast.Ident)
+	if pkg != nil && (pkg.Name == "http" || pkg.Name == "status") {
+		return nil
+	}
+	for _, arg := range call.Args {
+		if text, ok := textOf(arg); ok {
+			if pkg != nil && pkg.Name == "fmt" && !strings.Contains(text, "%w") {
+				return nil
+			}
+			return arg
+		}
+	}
+	return nil
+}
