@@ -200,7 +200,7 @@ bench-load: build ## measure the daemon: CPU, memory, and latency with -probe
 bench-start: build ## measure the CPU time of a start with the shipped packs, and the memory of an agent; BASE=FILE compares
 	$(GO) run ./test/start -binary $(BIN) $(if $(BASE),-base $(BASE)) $(START)
 
-bench-scale: build ## measure aggregator, fleet view and agent per unit of work, with up to 5,000 simulated nodes; three minutes
+bench-scale: build ## measure aggregator and agent per unit of work, with up to 5,000 simulated nodes; three minutes
 	$(GO) run ./test/scale -binary $(BIN)
 
 # BEFORE=BINARY also compares one aggregator without a standby with an older program.
@@ -278,7 +278,7 @@ chaos: ## run the long form of kills, rotations and hanging peers; make test run
 	CROWSNEST_CHAOS=1 $(GO) test -count=1 -timeout 120m ./test/chaos
 	CROWSNEST_CHAOS=1 $(GO) test -tags e2e -count=1 -timeout 60m -run TestKills ./sources/journal
 	CROWSNEST_CHAOS=1 $(GO) test -tags e2e -count=1 -timeout 60m -run TestWitnessKilled ./test/chaos
-	CROWSNEST_CHAOS=1 $(GO) test -tags e2e -count=1 -timeout 60m ./test/fleet
+	CROWSNEST_CHAOS=1 $(GO) test -tags e2e -count=1 -timeout 60m ./test/clusters
 
 # Runs every fuzz target for $(1): a time, or a number of runs such as 1000x.
 define fuzz_each

@@ -43,10 +43,6 @@ func newGet(c *cli) *cobra.Command {
 		newGetEpisode(c),
 		newGetHistory(c),
 		newGetKind(c, getKind{
-			use: "fleet", short: "List clusters and the rules that are open in them; ? marks what is as old as the last answer",
-			path: "fleet", list: show.Fleet, example: "  crowsnest get fleet -o wide --url http://fleet.example.org:9797",
-		}),
-		newGetKind(c, getKind{
 			use: "rules", short: "List rules with their health, streams, matches and cost",
 			path: "rules", list: show.Rules, example: "  crowsnest get rules -o wide",
 		}),

@@ -80,9 +80,6 @@ type Daemon struct {
 	// sentinel finds failures that no rule describes; nil: it is off.
 	sentinel  *sentinel.Sentinel
 	unknownAt time.Time // when it concluded last; used by the tick only
-	// fleet finds failures in many clusters; nil: this process is no fleet view.
-	fleet   *fleetView
-	fleetAt time.Time // when it concluded last; used by the tick only
 	// past is the history of ended episodes; nil: an aggregator has it.
 	past *past
 
@@ -232,8 +229,6 @@ func makeDaemon(opt Options) (*Daemon, error) {
 		d.pipe.add(src)
 	}
 	d.takeComplaints()
-	d.fleet = newFleetView(d.sources)
-	d.saver.fleet = d.fleet
 	d.pipe.swap(rs)
 	d.reported.Store(rs)
 	outcome := &reloadOutcome{status: web.Reload{OK: wrong == nil, At: d.start, Success: d.start}, broken: first.Broken, copies: loader.Copies(opt.Cfg)}

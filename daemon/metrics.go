@@ -54,9 +54,6 @@ func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
 	if d.sentinel != nil {
 		all = append(all, d.sentinel.Metrics(!agent))
 	}
-	if d.fleet != nil {
-		all = append(all, d.fleet.Metrics(d.fleet.source.Clusters))
-	}
 	for _, s := range d.sources {
 		if m, ok := s.(metered); ok {
 			all = append(all, m.Metrics())

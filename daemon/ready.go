@@ -25,7 +25,7 @@ func (d *Daemon) setReadiness(st *web.Status) {
 	if !d.restored.Load() {
 		st.Missing = append(st.Missing, "the saved state is not restored yet (another instance may hold it)")
 	}
-	if len(d.pipe.rules.Load().Set.Rules) == 0 && !d.fleet.only(d.sources) {
+	if len(d.pipe.rules.Load().Set.Rules) == 0 {
 		st.Missing = append(st.Missing, "no rules are loaded")
 	}
 	for i, s := range d.sourceStatus() {

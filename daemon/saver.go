@@ -45,7 +45,6 @@ type saver struct {
 	receivers []sinks.Receiver
 	self      stateful           // alerts about crowsnest itself; nil: none
 	unknown   *sentinel.Sentinel // failures that no rule describes; nil: it is off
-	fleet     *fleetView         // failures in many clusters; nil: none are looked for
 	past      *past              // ended episodes; nil: none are kept
 	twice     twice              // also saves what is saved here; nil: nothing does
 	outbox    *outbox            // what waits for twice; nil: nothing
@@ -276,9 +275,6 @@ func (s *saver) copy() ([]byte, checkpoint, error) {
 		}
 		if s.unknown != nil && err == nil {
 			snap.Unknown, err = s.unknown.Export()
-		}
-		if s.fleet != nil && err == nil {
-			snap.Fleet, err = s.fleet.Export()
 		}
 		if s.past != nil && err == nil {
 			snap.History, err = s.past.Export()

@@ -24,7 +24,6 @@ type snapshot struct {
 	Sinks   map[string]json.RawMessage `json:"sinks,omitempty"`
 	Self    json.RawMessage            `json:"self,omitempty"`    // alerts about crowsnest itself
 	Unknown json.RawMessage            `json:"unknown,omitempty"` // failures that no rule describes
-	Fleet   json.RawMessage            `json:"fleet,omitempty"`   // failures in many clusters
 	History json.RawMessage            `json:"history,omitempty"` // ended episodes that are not in the log yet
 }
 
@@ -57,9 +56,6 @@ func (s snapshot) append(b []byte, engine func([]byte) ([]byte, error)) ([]byte,
 	}
 	if len(s.Unknown) > 0 {
 		b = append(append(b, `,"unknown":`...), s.Unknown...)
-	}
-	if len(s.Fleet) > 0 {
-		b = append(append(b, `,"fleet":`...), s.Fleet...)
 	}
 	if len(s.History) > 0 {
 		b = append(append(b, `,"history":`...), s.History...)
@@ -145,11 +141,6 @@ func (s *saver) apply(snap snapshot) bool {
 	if s.unknown != nil && ok && snap.Unknown != nil {
 		if err := s.unknown.Import(snap.Unknown); err != nil {
 			s.log.Error().Err(err).Msg("the saved failures that no rule describes cannot be used; an hour of reading passes before a failure is new")
-		}
-	}
-	if s.fleet != nil && ok && snap.Fleet != nil {
-		if err := s.fleet.Import(snap.Fleet); err != nil {
-			s.log.Error().Err(err).Msg("the saved alerts about the fleet cannot be used; they fire again if their failures last")
 		}
 	}
 	if s.past != nil && snap.History != nil {

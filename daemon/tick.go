@@ -13,7 +13,6 @@ import (
 	"crowsnest/internal/pause"
 	"crowsnest/sources"
 	"crowsnest/sources/agents"
-	"crowsnest/sources/fleet"
 )
 
 // ticks draws conclusions five times a second until ctx ends.
@@ -41,7 +40,6 @@ func (d *Daemon) ticks(ctx context.Context) {
 		d.evaluateShadow(now)
 		d.sendRestored(now, caughtUp)
 		d.evaluateUnknown(now)
-		d.evaluateFleet(now)
 		d.outbox.overdue(now)
 		d.unsaved.overdue(now)
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {
@@ -61,7 +59,7 @@ func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 		Sources: d.readSources(), Readings: d.readings(), Rules: d.pipe.Rules(), Agent: d.pipe.concluder.peer().remote, Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.brokenPacks(),
 		Quarantined: d.quarantine(now), Evictions: d.engine.Evictions(), Unread: d.engine.Unread(),
 		Trusted: d.pipe.Rules().Namespaces, Behind: d.behind(), Agents: map[string]agents.Stats{}, Unsaved: d.saver.unsaved(),
-		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now), Fleet: d.fleet.clusters(), Lonely: d.pair.lonely(),
+		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now), Lonely: d.pair.lonely(),
 	}
 	for _, a := range d.agents() {
 		st.Agents[a.Name()] = a.Stats()
@@ -221,9 +219,6 @@ func (d *Daemon) sendRestored(now time.Time, caughtUp bool) {
 	if d.sentinel != nil {
 		d.notify(d.sentinel.Open())
 	}
-	if d.fleet != nil {
-		d.notify(d.fleet.open())
-	}
 }
 
 // newestStates returns one episode per fingerprint: the open one, else the one that ended
@@ -268,7 +263,6 @@ func (d *Daemon) readings() map[string]monitor.Reading {
 	out := map[string]monitor.Reading{}
 	for i, s := range d.sources {
 		switch s.(type) {
-		case *fleet.Source: // it reads no lines
 		case sources.MultiSource: // its members match lines
 			out[s.Name()] = monitor.Reading{}
 		default:

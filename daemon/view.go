@@ -41,9 +41,6 @@ func (d *Daemon) view() web.View {
 		Links:    func() web.Links { return d.cfg.Load().Links() },
 		External: func() []map[string]string { return d.cfg.Load().ExternalLabels() },
 	}
-	if d.fleet != nil {
-		out.Fleet = d.fleet.view
-	}
 	return out
 }
 
@@ -51,9 +48,6 @@ func (d *Daemon) episodesView() []episodes.Episode {
 	out := append(d.engine.Episodes(d.now()), d.self.All()...)
 	if d.sentinel != nil {
 		out = append(out, d.sentinel.Open()...)
-	}
-	if d.fleet != nil {
-		out = append(out, d.fleet.open()...)
 	}
 	return out
 }

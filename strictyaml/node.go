@@ -154,11 +154,14 @@ func (n *Node) Entries() []Entry {
 
 // EntriesOf returns the entries with one of the sorted keys, and reports the others as
 // unknown.
-func (n *Node) EntriesOf(keys []string) []Entry {
+func (n *Node) EntriesOf(keys []string) []Entry { return n.EntriesHints(keys, nil) }
+
+// EntriesHints is EntriesOf with messages for keys that people commonly write there.
+func (n *Node) EntriesHints(keys []string, hints map[string]Hint) []Entry {
 	return slices.DeleteFunc(n.Entries(), func(e Entry) bool {
 		known := slices.Contains(keys, e.Key)
 		if !known {
-			n.d.unknownKey(e, keys, nil)
+			n.d.unknownKey(e, keys, hints)
 		}
 		return !known
 	})

@@ -24,7 +24,7 @@ var floors = map[string]int{
 	"matcher": 1, "httpconfig": 1, "kube": 1,
 	"episodes": 2, "hits": 2, "history": 2, "runbook": 2,
 	"sources": 3, "sinks": 3, "web": 3, "replay": 3, "discover": 3, "state": 3, "export": 3, "importer": 3, "artifact": 3,
-	"daemon/component": 4, "sentinel": 4, "lead": 4, "fleet": 4, "casefile": 5, "daemon/config": 5, "daemon/monitor": 5, "daemon/inforce": 5, "daemon/loader": 6, "daemon/packs": 7, "daemon": 8,
+	"daemon/component": 4, "sentinel": 4, "lead": 4, "casefile": 5, "daemon/config": 5, "daemon/monitor": 5, "daemon/inforce": 5, "daemon/loader": 6, "daemon/packs": 7, "daemon": 8,
 	"lab": 9, "cli": 10, "cmd": 11, "deploy": 11,
 	"internal/blocks": -1, "internal/wholelines": -1, "internal/fair": -1, "state/plainfile": -1,
 	"internal/codec": -2, "internal/lazyre": -2,

@@ -176,7 +176,7 @@ func (s *Server) fill(data *alertsData, all []episodes.Episode, number int) {
 // aboutCrowsnest reports whether an alert says that crowsnest itself has a problem, so that other
 // alerts may be missing.
 func aboutCrowsnest(e *episodes.Episode) bool {
-	return e.Rule == nil && strings.HasPrefix(e.Alert, "Crowsnest") && e.Alert != "CrowsnestFleetFailure"
+	return e.Rule == nil && strings.HasPrefix(e.Alert, "Crowsnest")
 }
 
 // takeAbout returns the open alerts about crowsnest itself, and the others.

@@ -57,7 +57,6 @@ func (s *Server) routeAPI(mux *router) {
 	handle("sources", func(*http.Request) (any, *apiError) {
 		return SourceList{notNil(s.sources()), notNil(s.endpoints())}, nil
 	})
-	handle("fleet", s.apiFleet)
 	mux.HandleFunc(v1+"status/buildinfo", func(w http.ResponseWriter, _ *http.Request) { writeData(w, buildInfo()) })
 	mux.HandleFunc(v1+"status/config", func(w http.ResponseWriter, _ *http.Request) {
 		writeData(w, ConfigYAML{s.view.Status().Config})

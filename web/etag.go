@@ -9,7 +9,7 @@ import (
 )
 
 // tag adds an entity tag to an answer of the API, so that a client that asks again and
-// again, such as a fleet view, gets only answers that changed.
+// again, such as an open page, gets only answers that changed.
 func tag(a *answer) {
 	if a.code == http.StatusOK && strings.HasPrefix(a.head.Get("Content-Type"), "application/json") {
 		a.head.Set("ETag", fmt.Sprintf(`W/"%016x"`, xxhash.Sum64(a.body.Bytes())))

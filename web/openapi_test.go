@@ -101,7 +101,6 @@ func operations() map[string]operation {
 		"GET /api/v1/rules":                      api("Loaded rules with their state, by pack", Groups{}),
 		"GET /api/v1/unknown":                    api("Failures that no rule describes", Unknown{}),
 		"GET /api/v1/unknown/{fingerprint}/rule": api("A pack with a rule and tests for a failure that no rule describes", RulePack{}, unknownPath),
-		"GET /api/v1/fleet":                      {summary: "Clusters of a fleet view, and the rules that are open in them", data: Fleet{}, errors: []int{404}, plain: busy},
 		"GET /api/v1/sources":                    api("Sources and receivers", SourceList{}),
 		"GET /api/v1/status/buildinfo":           status("Version of the program", BuildInfo{}),
 		"GET /api/v1/status/config":              status("Effective configuration, without secrets", ConfigYAML{}),

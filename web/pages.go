@@ -27,7 +27,6 @@ type page struct {
 	Path    string // of the current page in the navigation
 	Now     time.Time
 	Missing []string // why the daemon is not ready
-	Fleet   bool     // the daemon is a fleet view
 	// Troubles says which receivers and sources are down: alerts may be missing or
 	// undelivered.
 	Troubles []string
@@ -42,7 +41,7 @@ type pages map[string]func() *template.Template
 
 func newPages(files func() assets) pages {
 	out := pages{}
-	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "history", "runbook", "scan", "silence", "fleet", "error"} {
+	for _, name := range []string{"alerts", "episode", "rules", "rule", "sources", "status", "unknown", "history", "runbook", "scan", "silence", "error"} {
 		out[name] = sync.OnceValue(func() *template.Template { return parsePage(files, name) })
 	}
 	return out
@@ -80,7 +79,6 @@ func (s *Server) routePages(mux *router) {
 	get("/unknown", s.unknownPage)
 	get("/unknown/{fingerprint}/rule", s.unknownRulePage)
 	get("/sources", s.sourcesPage)
-	get("/fleet", s.fleetPage)
 	get("/scan", s.scanPage)
 	mux.HandleFunc("POST /scan", s.admitted(s.scan))
 	get("/playground", func(w http.ResponseWriter, r *http.Request) { // its name before
@@ -99,7 +97,7 @@ func (s *Server) routePages(mux *router) {
 
 // render writes a page, or only an error if its template fails.
 func (s *Server) render(w http.ResponseWriter, name string, code int, data page) {
-	data.Now, data.Fleet = s.opt.Now().UTC(), s.view.Fleet != nil
+	data.Now = s.opt.Now().UTC()
 	status := s.view.Status()
 	data.Missing = status.Missing
 	for _, text := range status.Absent {

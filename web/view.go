@@ -41,8 +41,6 @@ type View struct {
 	// Past those of one alert. They are read-only, and empty on an agent.
 	History func() []*history.Entry
 	Past    func(episodes.Fingerprint) []*history.Entry
-	// Fleet returns the clusters of a fleet view; nil: this daemon is none.
-	Fleet func() Fleet
 	// Links returns where the pages link to.
 	Links func() Links
 }

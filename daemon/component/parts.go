@@ -82,6 +82,11 @@ func (ps *Parts) add(p Part) {
 	ps.All = append(ps.All, p)
 }
 
+// removedKinds says what to use instead of kinds that are gone.
+var removedKinds = map[string]strictyaml.Hint{
+	"fleet": {Message: "is no longer a source", Fix: "remove it; the alert CrowsnestFailureInManyClusters of deploy/monitoring counts the clusters of a rule"},
+}
+
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (ps *Parts) DecodeYAML(n *strictyaml.Node) {
 	var keys []string
@@ -90,7 +95,7 @@ func (ps *Parts) DecodeYAML(n *strictyaml.Node) {
 	}
 	slices.Sort(keys)
 	values := map[string]*strictyaml.Node{}
-	for _, e := range n.EntriesOf(keys) {
+	for _, e := range n.EntriesHints(keys, removedKinds) {
 		values[e.Key] = e.Value
 	}
 	for _, k := range ps.Kinds {

@@ -8,7 +8,6 @@ import (
 	"crowsnest/sources/agents"
 	"crowsnest/sources/events"
 	"crowsnest/sources/files"
-	"crowsnest/sources/fleet"
 	"crowsnest/sources/journal"
 	"crowsnest/sources/kubelet"
 	"crowsnest/sources/kubernetes"
@@ -20,7 +19,7 @@ import (
 
 // Sources returns the kinds of sources.
 func Sources() []Kind {
-	return []Kind{kubeletKind(), journalKind(), kubernetesKind(), machinesKind(), objectsKind(), eventsKind(), filesKind(), stdinKind(), lokiKind(), agentsKind(), fleetKind()}
+	return []Kind{kubeletKind(), journalKind(), kubernetesKind(), machinesKind(), objectsKind(), eventsKind(), filesKind(), stdinKind(), lokiKind(), agentsKind()}
 }
 
 func podLabels(more ...string) []string {
@@ -197,18 +196,6 @@ func agentsKind() Kind {
 			c := *p.Settings.(*agents.Config)
 			c.Name, c.Clock, c.Leads = p.Name, o.Clock, o.Leads
 			return []sources.Source{agents.New(c)}
-		},
-	}
-}
-
-func fleetKind() Kind {
-	return Kind{
-		Key: "fleet", Help: "Open alerts of the daemons of many clusters: this process is a fleet view. It has no lines.", Settings: fleet.Config{}, Single: true,
-		Streams: func(Part) []Labels { return nil },
-		Sources: func(p Part, o SourceOptions) []sources.Source {
-			c := *p.Settings.(*fleet.Config)
-			c.Clock = o.Clock
-			return []sources.Source{fleet.New(c)}
 		},
 	}
 }

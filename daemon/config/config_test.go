@@ -41,7 +41,7 @@ func TestBrokenConfigs(t *testing.T) {
 func TestGoodConfigs(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/config/ok/*.yml")
 	require.NoError(t, err)
-	files = append(files, "../../deploy/crowsnest.yml", "../../deploy/agent.yml", "../../deploy/aggregator.yml", "../../deploy/fleet.yml")
+	files = append(files, "../../deploy/crowsnest.yml", "../../deploy/agent.yml", "../../deploy/aggregator.yml")
 	schema := compiledConfigSchema(t)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {

@@ -21,7 +21,6 @@ import (
 	"crowsnest/sinks"
 	"crowsnest/sources"
 	"crowsnest/sources/agents"
-	"crowsnest/sources/fleet"
 	"crowsnest/web"
 )
 
@@ -46,7 +45,6 @@ func allAlerts() []string {
 		alertHeartbeat, alertBlind, alertIdle, alertPackBroken, alertQuarantined, alertUpstreamAway, alertAgentRefused,
 		alertAgentsRefused, alertTwoAggregators, alertRulesDiffer, alertReportMore, alertEvictions, alertLinesLost, alertMisplaced,
 		alertStateNotSaved, alertClockSkew, alertAlertsDropped, alertLogsUnread, alertUnserved,
-		alertClustersUnknown,
 		alertNoStandby,
 	}
 }
@@ -69,7 +67,6 @@ type State struct {
 	Unsaved     Unsaved                   // state
 	Unanswered  time.Time                 // since when the aggregator has not answered; zero: it answers, or there is none
 	Upstream    []episodes.Episode        // alerts about the aggregator
-	Fleet       []fleet.Cluster           // of a fleet view
 	Lonely      time.Time                 // since when this leader has no standby; zero: it has one, or is alone by configuration
 }
 
@@ -146,7 +143,6 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 		add(a.misplaced.alerts(now, st.Trusted, st.Sources)...)
 	}
 	add(st.Upstream...)
-	add(clustersAlert(now, a.blindAfter, st.Fleet)...)
 	add(unsavedAlert(now, st.Unsaved)...)
 	add(lonelyAlert(now, st.Lonely)...)
 	add(evictionAlert(now, st.Evictions)...)

@@ -24,7 +24,7 @@ func (s *scene) paths() map[string]string {
 		"alerts": "/", "found": "/?filter=kube&state=firing", "refused": "/?filter=%7Bbroken", "episode": firing, "episode-pending": pending, "episode-held": held,
 		"episode-resolved": ended, "rules": "/rules", "rule": "/rules/" + rule, "runbook": "/runbooks/" + rule, "unknown": "/unknown", "sources": "/sources",
 		"history": "/history", "history-found": "/history?filter=severity%3D%22critical%22&from=7d", "flat": "/?group=none", "rule-removed": "/rules/NoSuchRule", "silence": firing + "/silence",
-		"sources-found": "/sources?filter=payments", "scan": "/scan?rule=" + rule, "status": "/status", "fleet": "/fleet", "missing": "/nowhere",
+		"sources-found": "/sources?filter=payments", "scan": "/scan?rule=" + rule, "status": "/status", "missing": "/nowhere",
 	}
 }
 

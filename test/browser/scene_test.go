@@ -135,7 +135,6 @@ func (s *scene) view() web.View {
 		External: func() []map[string]string { return []map[string]string{{"cluster": "prod-eu"}} },
 		Shadow:   func() *web.Shadow { return nil },
 		Unknown:  s.unknown,
-		Fleet:    s.fleet,
 		UnknownRule: func(string) (string, error) {
 			return "pack: {name: x}\n", nil
 		},

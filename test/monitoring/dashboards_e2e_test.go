@@ -53,7 +53,6 @@ func TestE2EQueries(t *testing.T) {
 	for _, kind := range []string{"kubernetes", "machines", "objects", "events"} {
 		fmt.Fprintf(&more, "  %s: {kubeconfig: %q}\n", kind, config)
 	}
-	fmt.Fprintf(&more, "  fleet: {clusters: [{cluster: other, url: %q}]}\n", am.URL) // no daemon: its cluster is unknown
 	fmt.Fprintf(&more, "  journal: {dirs: [%q]}\n  loki: {url: %q, selector: '{namespace=~\".+\"}'}\n", journal.Dir, loki.URL)
 	s := start(t, am.URL, more.String())
 	rules, err := filepath.Abs(rulesFile)

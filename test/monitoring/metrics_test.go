@@ -199,8 +199,6 @@ var later = map[string]string{
 	"crowsnest_source_lost_bytes_total":            "sources/metrics.go",
 	"crowsnest_source_errors_total":                "sources/metrics.go",
 	"crowsnest_agents_reporting":                   "sources/agents/metrics.go",
-	"crowsnest_fleet_clusters":                     "sources/fleet/metrics.go",
-	"crowsnest_fleet_discovery_failing":            "sources/fleet/metrics.go",
 }
 
 // Every metric in the rules and on the dashboards exists in a real daemon, and the page

@@ -1,4 +1,4 @@
-// Command scale measures what an aggregator, a fleet view and an agent cost per unit of
+// Command scale measures what an aggregator and an agent cost per unit of
 // work, with the real binary and real HTTP on loopback, and simulates up to 5,000 nodes. It
 // reports CPU time of the daemon, which does not depend on what else the machine does.
 //
@@ -73,7 +73,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	o.binary = binary
-	for _, measure := range []func(context.Context, options) error{measureNodes, measureEpisodes, measureFleet, measureChurn} {
+	for _, measure := range []func(context.Context, options) error{measureNodes, measureEpisodes, measureChurn} {
 		if err := measure(ctx, o); err != nil {
 			return err
 		}

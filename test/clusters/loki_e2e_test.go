@@ -1,6 +1,6 @@
 //go:build e2e
 
-package fleet
+package clusters
 
 import (
 	"fmt"
