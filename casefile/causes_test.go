@@ -54,7 +54,7 @@ func TestCauseThatIsNotInTheFile(t *testing.T) {
 	c := caseOf(failed("Far", 6, "Unknown"))
 	c.Failures[0].Subject = true
 	require.Zero(t, c.link())
-	require.Equal(t, "symptom of Unknown since 2026-01-02 03:05:00Z, as its rule states; that failure is not in this file", c.Failures[0].CauseText())
+	require.Equal(t, "symptom of Unknown, since 2026-01-02 03:05:00Z, as its rule states; that failure is not in this file", c.Failures[0].CauseText())
 	page, _, _ := written(t, c)
 	require.Contains(t, page, "which is not in this file")
 }

@@ -68,9 +68,9 @@ type Failure struct {
 	Summary     string            `json:"summary,omitempty"`
 	Description string            `json:"description,omitempty"`
 	Labels      map[string]string `json:"labels"`
-	Since       time.Time         `json:"since" jsonschema_description:"When it began as far as lines show."`
+	Since       time.Time         `json:"since,omitzero" jsonschema_description:"When it began as far as lines show; absent: the lines state no time."`
 	FiredAt     *time.Time        `json:"fired_at,omitempty" jsonschema_description:"When it was certain."`
-	LastSeen    time.Time         `json:"last_seen" jsonschema_description:"Time of the newest matching line."`
+	LastSeen    time.Time         `json:"last_seen,omitzero" jsonschema_description:"Time of the newest matching line; absent: it states none."`
 	EndsAt      *time.Time        `json:"ends_at,omitempty"`
 	Count       int64             `json:"count" jsonschema_description:"Matching lines."`
 	Log         string            `json:"log,omitempty" jsonschema_description:"Log that the lines came from."`
@@ -97,8 +97,8 @@ type Unknown struct {
 	Where   string      `json:"where" jsonschema_description:"Component that complains."`
 	Pattern string      `json:"pattern" jsonschema_description:"Its text without what differs from line to line."`
 	Why     string      `json:"why" jsonschema_description:"Whether it is new, persists, repeats, or was seen once in a short log."`
-	Since   time.Time   `json:"since"`
-	Last    time.Time   `json:"last"`
+	Since   time.Time   `json:"since,omitzero" jsonschema_description:"Time of the first line; absent: it states none."`
+	Last    time.Time   `json:"last,omitzero" jsonschema_description:"The same of the newest one."`
 	Count   int64       `json:"count" jsonschema_description:"Number of lines, at least."`
 	Example redact.Text `json:"example"`
 }
@@ -124,7 +124,7 @@ type Chain struct {
 
 // Entry is one event of the timeline.
 type Entry struct {
-	At     *time.Time  `json:"at,omitempty" jsonschema_description:"Absent: the present state."`
+	At     *time.Time  `json:"at,omitempty" jsonschema_description:"Absent: the present state; in a file about recorded logs, a line that states no time, or what follows from it."`
 	Kind   string      `json:"kind" jsonschema_description:"line: of a log. began, fired, ended: of a failure. Others have the names of the events in the API of the daemon."`
 	Source string      `json:"source,omitempty" jsonschema_description:"Kind of the source of the line: pod log, journal, Events, objects or log."`
 	Log    string      `json:"log,omitempty" jsonschema_description:"Log that the line came from."`

@@ -166,7 +166,7 @@ func (c *Case) record(lines []Entry) (dropped int) {
 	for _, f := range c.Failures {
 		c.Timeline = append(c.Timeline, c.course(f)...)
 	}
-	slices.SortStableFunc(c.Timeline, func(a, b Entry) int { return cmp.Or(a.At.Compare(*b.At), cmp.Compare(order(a), order(b))) })
+	slices.SortStableFunc(c.Timeline, func(a, b Entry) int { return cmp.Or(a.time().Compare(b.time()), cmp.Compare(order(a), order(b))) })
 	return max(0, dropped)
 }
 
@@ -190,7 +190,7 @@ func (c *Case) near(all []Entry) []Entry {
 		}
 	}
 	for _, e := range all {
-		if len(e.Of) > 0 || !e.At.Before(from.Add(-around)) && (open || !e.At.After(until.Add(around))) {
+		if len(e.Of) > 0 || e.At == nil || !e.At.Before(from.Add(-around)) && (open || !e.At.After(until.Add(around))) {
 			out = append(out, e)
 		}
 	}
@@ -199,9 +199,12 @@ func (c *Case) near(all []Entry) []Entry {
 
 // course returns the entries for what became of a failure.
 func (c *Case) course(f Failure) []Entry {
+	if f.Since.IsZero() {
+		return nil
+	}
 	began := Entry{At: optional(f.Since), Kind: kindBegan, Text: f.Alert + " begins", Of: []int{f.ID}}
 	if !slices.ContainsFunc(c.Timeline, func(e Entry) bool {
-		return e.At.Equal(f.Since) && slices.Contains(e.Of, f.ID)
+		return e.time().Equal(f.Since) && slices.Contains(e.Of, f.ID)
 	}) {
 		began.Line, began.Log = f.FirstLine, f.Log
 	}
@@ -345,13 +348,17 @@ func (in *Recorded) edges(c *Case) []Gap {
 	if len(c.Failures) == 0 {
 		return out
 	}
-	first := c.Failures[0].Since
+	timed := slices.DeleteFunc(slices.Clone(c.Failures), func(f Failure) bool { return f.Since.IsZero() })
+	if len(timed) == 0 {
+		return out
+	}
+	first := timed[0].Since
 	var items []string
 	for _, s := range c.Evidence.Sources {
 		if s.From != nil && s.From.After(first) {
 			items = append(items, fmt.Sprintf("%s: begins at %s, %s after the first failure began", s.Name, stamp(*s.From), span(s.From.Sub(first))))
 		}
-		if last := c.Failures[len(c.Failures)-1].Since; s.Until != nil && s.Until.Before(last) {
+		if last := timed[len(timed)-1].Since; s.Until != nil && s.Until.Before(last) {
 			items = append(items, fmt.Sprintf("%s: ends at %s, %s before the last failure began", s.Name, stamp(*s.Until), span(last.Sub(*s.Until))))
 		}
 	}

@@ -78,6 +78,9 @@ func (r *Recorder) add(file string, h *matcher.Hit) {
 	}
 	g.count++
 	l := keptLine{at: h.Time, raw: h.Line}
+	if h.Untimed {
+		l.at = time.Time{}
+	}
 	if len(g.first) < firstLines {
 		g.first = append(g.first, r.finished(l))
 		return

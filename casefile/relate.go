@@ -113,7 +113,7 @@ func weight(f Failure) int {
 // together returns what two failures share that were open at the same time; nil if nothing.
 func together(a, b *Failure) []string {
 	began := times.Later(a.Since, b.Since)
-	if over(a, began) || over(b, began) {
+	if a.Since.IsZero() || b.Since.IsZero() || over(a, began) || over(b, began) {
 		return nil
 	}
 	return shared(a.Labels, b.Labels)

@@ -41,7 +41,39 @@ func optional(t time.Time) *time.Time {
 }
 
 // stamp formats a time for people.
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+// noTime stands for the times of lines that state none.
+const noTime = "no time in the log"
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return noTime
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+// since says when something began.
+func since(t time.Time) string {
+	if t.IsZero() {
+		return noTime
+	}
+	return "since " + stamp(t)
+}
+
+// WithoutTime says when an entry was that has no time.
+func (c *Case) WithoutTime() string {
+	if c.Evidence.Kind == kindRecorded {
+		return noTime
+	}
+	return "now"
+}
+
+// time returns the time of an entry, zero if it has none.
+func (e Entry) time() time.Time {
+	if e.At == nil {
+		return time.Time{}
+	}
+	return *e.At
+}
 
 // span formats a duration with at most two units.
 func span(d time.Duration) string {
@@ -77,8 +109,11 @@ func (f Failure) Where() []Pair {
 
 // When says since when a failure is open, or from when to when it was.
 func (f Failure) When() string {
-	out := "since " + stamp(f.Since)
+	out := since(f.Since)
 	switch {
+	case f.Since.IsZero() && f.EndsAt == nil:
+	case f.Since.IsZero():
+		out = "ended " + stamp(*f.EndsAt)
 	case f.EndsAt != nil:
 		out = fmt.Sprintf("%s to %s (%s)", stamp(f.Since), stamp(*f.EndsAt), span(f.EndsAt.Sub(f.Since)))
 	case f.FiredAt == nil:
@@ -93,6 +128,14 @@ func (f Failure) When() string {
 		out += "; ended: " + f.Ended
 	}
 	return out
+}
+
+// Newest is a clause about the time of its newest line; "" if the line states none.
+func (f Failure) Newest() string {
+	if f.LastSeen.IsZero() {
+		return ""
+	}
+	return "; newest line " + stamp(f.LastSeen)
 }
 
 // Waiting says what a failure on hold waits for; "" if it waits for nothing.
@@ -142,7 +185,7 @@ func (f Failure) CauseText() string {
 	case f.Cause.ID > 0:
 		return fmt.Sprintf("symptom of failure %d, %s, as its rule states", f.Cause.ID, f.Cause.Alert)
 	}
-	return fmt.Sprintf("symptom of %s since %s, as its rule states; that failure is not in this file", f.Cause.Alert, stamp(f.Cause.Since))
+	return fmt.Sprintf("symptom of %s, %s, as its rule states; that failure is not in this file", f.Cause.Alert, since(f.Cause.Since))
 }
 
 // Failure returns the failure with a number of this file.

@@ -22,7 +22,7 @@ var page string
 // pageTemplate parses the page when the first one is written.
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("case").Funcs(template.FuncMap{
-		"stamp": stampOf, "link": httpLink, "count": count, "place": place, "severity": severityClass,
+		"stamp": stampOf, "since": since, "link": httpLink, "count": count, "place": place, "severity": severityClass,
 	}).Parse(page))
 })
 
@@ -154,7 +154,7 @@ func (c *Case) failure(w *writer, f Failure) {
 	if f.Severity != "" {
 		w.f(", %s", in(f.Severity))
 	}
-	w.f("\n- **When:** %s; newest line %s\n", in(f.When()), stamp(f.LastSeen))
+	w.f("\n- **When:** %s%s\n", in(f.When()), f.Newest())
 	if waiting := f.Waiting(); waiting != "" {
 		w.f("- **Waits:** %s\n", in(waiting))
 	}
@@ -200,7 +200,7 @@ func (c *Case) findings(w *writer) {
 		if f.EndsAt != nil {
 			missing = "Over"
 		}
-		w.f("- **%s:** %s\n- **When:** %s; newest line %s\n", missing, in(f.Missing), in(f.When()), stamp(f.LastSeen))
+		w.f("- **%s:** %s\n- **When:** %s%s\n", missing, in(f.Missing), in(f.When()), f.Newest())
 		for _, p := range f.Where() {
 			w.f("- **%s:** %s\n", in(p.Name), in(p.Value))
 		}
@@ -250,7 +250,7 @@ func (c *Case) chains(w *writer) {
 		w.f("\n")
 		for i, id := range chain.Failures {
 			f := c.Failure(id)
-			w.f("%d. %s, since %s (failure %d)", i+1, in(f.Alert), stamp(f.Since), id)
+			w.f("%d. %s, %s (failure %d)", i+1, in(f.Alert), since(f.Since), id)
 			if cause := f.CauseText(); cause != "" {
 				w.f("; %s", in(cause))
 			}
@@ -265,7 +265,7 @@ func (c *Case) timeline(w *writer) {
 	}
 	w.f("\n## Timeline\n\n")
 	for _, e := range c.Timeline {
-		at := "now"
+		at := c.WithoutTime()
 		if e.At != nil {
 			at = stamp(*e.At)
 		}

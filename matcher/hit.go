@@ -53,9 +53,11 @@ type Hit struct {
 	Rule *rules.Rule
 	Part Part
 	// Time is the event time. TextTime means that it was parsed from the text because
-	// the envelope has none.
+	// the envelope has none, and Untimed that neither the line nor one before it states one: it is
+	// the time of arrival.
 	Time     time.Time
 	TextTime bool
+	Untimed  bool
 	// Moved is how far Time is from the timestamp of the line, because the clock that made it was set since.
 	Moved time.Duration
 	// Line is the text without its envelope and without a trailing CR, truncated at

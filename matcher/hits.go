@@ -39,7 +39,7 @@ func (r *run) hit(pt *part, l *line) {
 	values := r.values(pt, l)
 	h := r.buf.add(r.s.hits)
 	h.Rule, h.Part, h.Values, h.Labels = pt.rule, pt.role, values, r.s.labels
-	h.Time, h.TextTime = l.at.time, l.at.fromText
+	h.Time, h.TextTime, h.Untimed = l.at.time, l.at.fromText, !l.at.own && !l.at.fromText
 	h.Line, h.LineNumber, h.ID = l.str, l.at.number, l.id
 }
 

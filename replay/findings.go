@@ -51,18 +51,19 @@ type Finding struct {
 // finder collects findings. It runs the engine over the hits with rules that open an episode at
 // each first line, and compares the result with the alerts.
 type finder struct {
-	session *session
-	eager   map[*rules.Rule]*rules.Rule // by the rule that hits are of; no entry: not described
-	found   map[episodes.Fingerprint]episodes.Episode
-	alerted map[episodes.Fingerprint]bool
-	alerts  map[string]bool        // names of those that fired
-	omitted int                    // failures beyond maxFound
-	steps   map[*rules.Rule]uint64 // bits of the steps that were seen, of rules with a sequence
-	shared  map[*rules.Rule]sharedLines
-	inputs  map[*rules.Rule][]int // inputs with lines of a rule, at most maxInputs
-	first   time.Time             // time of the earliest hit
-	hits    []matcher.Hit         // buffer
-	doubted []episodes.Episode    // alerts that are none if a line of another file ended them
+	session  *session
+	timeless *timeless
+	eager    map[*rules.Rule]*rules.Rule // by the rule that hits are of; no entry: not described
+	found    map[episodes.Fingerprint]episodes.Episode
+	alerted  map[episodes.Fingerprint]bool
+	alerts   map[string]bool        // names of those that fired
+	omitted  int                    // failures beyond maxFound
+	steps    map[*rules.Rule]uint64 // bits of the steps that were seen, of rules with a sequence
+	shared   map[*rules.Rule]sharedLines
+	inputs   map[*rules.Rule][]int // inputs with lines of a rule, at most maxInputs
+	first    time.Time             // time of the earliest hit
+	hits     []matcher.Hit         // buffer
+	doubted  []episodes.Episode    // alerts that are none if a line of another file ended them
 	// elsewhere returns a line of another file that may have ended a failure.
 	elsewhere func(*episodes.Episode) (ending, bool)
 }
@@ -82,9 +83,9 @@ const maxInputs = 100
 // maxSteps bounds the steps of a sequence that are distinguished.
 const maxSteps = 64
 
-func newFinder(target Target, cfg episodes.Config, reads func(rules.Selector) bool) *finder {
+func newFinder(target Target, cfg episodes.Config, timeless *timeless, reads func(rules.Selector) bool) *finder {
 	f := &finder{
-		eager: map[*rules.Rule]*rules.Rule{}, found: map[episodes.Fingerprint]episodes.Episode{},
+		timeless: timeless, eager: map[*rules.Rule]*rules.Rule{}, found: map[episodes.Fingerprint]episodes.Episode{},
 		alerted: map[episodes.Fingerprint]bool{}, alerts: map[string]bool{},
 		steps: map[*rules.Rule]uint64{}, shared: map[*rules.Rule]sharedLines{},
 		inputs:    map[*rules.Rule][]int{},
@@ -304,17 +305,26 @@ func (f *finder) judge(x episodes.Episode, c Coverage, end time.Time) Finding {
 		x.State = episodes.StatePending
 	}
 	out := Finding{Episode: x, Matched: matchedTexts(r, string(x.Line))}
+	if f.timeless.has(&x) {
+		c, end = Coverage{}, time.Time{}
+	}
 	out.Decided = !end.IsZero() && end.Sub(x.LastSeen) > max(r.For, r.Within)
 	seen := text.Plural(x.Count, "line") + " seen"
 	recovery, elsewhere := f.elsewhere(&x)
 	switch {
 	case x.State == episodes.StateResolved:
-		out.Doubt, out.Missing, out.Decided = Recovered, "recovered after "+span(x.EndsAt.Sub(x.StartsAt)), true
+		out.Doubt, out.Missing, out.Decided = Recovered, "recovered", true
+		if !f.timeless.has(&x) {
+			out.Missing += " after " + span(x.EndsAt.Sub(x.StartsAt))
+		}
 	case elsewhere:
 		out.Doubt, out.Decided = Elsewhere, false
 		out.Missing = "perhaps over: a line of " + recovery.String() + " ends it, unless that log is of another place"
 	case r.Sequence:
 		out.Doubt, out.Missing = Waiting, f.missingSteps(r)
+		if f.timeless.has(&x) {
+			out.Missing += "; " + c.String()
+		}
 	case r.Count > 1:
 		out.Doubt, out.Missing = TooFew, fmt.Sprintf("alerts %s; %s", amount(r), seen)
 		if c.Length() < r.Within {

@@ -124,7 +124,7 @@ func TestFindingsAreBounded(t *testing.T) {
 // A failure that became an alert is no finding, whatever follows.
 func TestFinderForgetsAlerts(t *testing.T) {
 	set, prog := compile(t, findingsPack)
-	f := newFinder(Target{set, prog}, episodes.Config{Unlabelled: true}, nil)
+	f := newFinder(Target{set, prog}, episodes.Config{Unlabelled: true}, new(timeless), nil)
 	s := matcher.NewStream(nil, matcher.StreamOptions{Lenient: true})
 	f.take(0, prog.Scan(s, []byte(cri(0, "leaderelection lost")+"\n"), time.Now()))
 	require.Len(t, f.found, 1)

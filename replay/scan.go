@@ -226,23 +226,23 @@ const maxAlerts = 5_000
 const notKept = -1
 
 type scanner struct {
-	opt     ScanOptions
-	readers []*reader
-	heads   heads
-	session *session
-	report  Report
-	alerts  map[episodes.Fingerprint]int // open ones, by index in the report
-	began   bool                         // the first hit of each input was found
-	ended   bool                         // the clock runs beyond the end of the input
-	live    bool                         // lines do not move the clock: a Follower does
-	errs    []error
-	untimed []int     // inputs
-	first   time.Time // the earliest time of a first line
-	last    time.Time // the latest time of a last line
-	newest  time.Time // time of the newest hit whose line states one
-	finder  *finder   // nil unless findings are wanted
-	places  places
-	input   int // input of the next hits
+	opt      ScanOptions
+	readers  []*reader
+	heads    heads
+	session  *session
+	report   Report
+	alerts   map[episodes.Fingerprint]int // open ones, by index in the report
+	began    bool                         // the first hit of each input was found
+	ended    bool                         // the clock runs beyond the end of the input
+	live     bool                         // lines do not move the clock: a Follower does
+	errs     []error
+	untimed  []int     // inputs
+	first    time.Time // the earliest time of a first line
+	last     time.Time // the latest time of a last line
+	timeless timeless
+	finder   *finder // nil unless findings are wanted
+	places   places
+	input    int // input of the next hits
 
 	inputs       []Input // nil without finder
 	begins, ends []int64 // times of their first and last lines, 0 if unknown
@@ -265,7 +265,7 @@ func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool)
 		UpdateEvery: math.MaxInt64, // refresh updates alerts at the end
 	}
 	if opt.Findings {
-		sc.finder = newFinder(target, cfg, reads)
+		sc.finder = newFinder(target, cfg, &sc.timeless, reads)
 		sc.finder.elsewhere = func(x *episodes.Episode) (ending, bool) { return sc.places.endedElsewhere(x, sc.follows) }
 	}
 	sc.session = newSession(target.Set, target.Program, time.Time{}, cfg)
@@ -337,19 +337,6 @@ func (sc *scanner) begin(i int, f feed, ok bool, err error) {
 	}
 }
 
-// settle gives hits of an input in which no line states a time the newest time of the others:
-// they are of now only if no input has a time.
-func (sc *scanner) settle(hits []matcher.Hit) {
-	for i := range hits {
-		h := &hits[i]
-		if !h.Time.Equal(sc.opt.Now) {
-			sc.newest = h.Time
-		} else if !sc.newest.IsZero() {
-			h.Time = sc.newest
-		}
-	}
-}
-
 // step takes the hits of one input that precede those of all others.
 func (sc *scanner) step() {
 	f := sc.heads[0].feed
@@ -357,7 +344,7 @@ func (sc *scanner) step() {
 	if ok {
 		sc.input = sc.heads[0].order
 		hits := f.next(sc.heads.first())
-		sc.settle(hits)
+		sc.timeless.settle(hits)
 		sc.take(f.name(), hits)
 		ok, err = f.find()
 	}
@@ -475,6 +462,9 @@ func (sc *scanner) record(x episodes.Episode) {
 	if sc.ended && (x.StoppedLines() || x.Overflow && x.Rule.Silent > 0) && x.StartsAt.After(sc.report.End) {
 		return // nobody knows which lines followed
 	}
+	if sc.timeless.silences(&x) {
+		return
+	}
 	sc.tally(x)
 	i, open := sc.alerts[x.Fingerprint]
 	switch {
@@ -556,6 +546,7 @@ func (sc *scanner) finish() {
 	}
 	sc.findUndecided()
 	sc.findFindings()
+	sc.forgetTimes()
 	for _, st := range s.engine.Stats(s.now).Rules {
 		sc.report.Rules = append(sc.report.Rules, RuleReport{
 			Rule: st.Rule, Lines: st.Matches, Alerts: sc.fired[st.Rule.Alert],
@@ -574,11 +565,35 @@ func (sc *scanner) findFindings() {
 	sc.report.FindingsOmitted = sc.finder.omitted
 }
 
+// forgetTimes sets the times of the report to zero that no line states.
+func (sc *scanner) forgetTimes() {
+	for i := range sc.report.Alerts {
+		a := &sc.report.Alerts[i]
+		if sc.timeless.has(&a.Episode) {
+			a.Fired = time.Time{}
+		}
+		sc.timeless.forget(&a.Episode)
+	}
+	for i := range sc.report.Findings {
+		sc.timeless.forget(&sc.report.Findings[i].Episode)
+	}
+	if sc.timeless.at(sc.report.Start) {
+		sc.report.Start, sc.report.End = time.Time{}, time.Time{}
+	}
+}
+
 // reconsider says what the firing alerts assume. Those that a line of another file may have ended
-// in time become findings.
+// in time become findings, and so do those that assume times that no line states.
 func (sc *scanner) reconsider() {
 	kept := sc.report.Alerts[:0]
 	for _, a := range sc.report.Alerts {
+		if sc.timeless.has(&a.Episode) && asksForTime(a.Episode.Rule) {
+			if a.Episode.Rule.Silent == 0 {
+				sc.finder.doubted = append(sc.finder.doubted, a.Episode)
+			}
+			sc.fired[a.Episode.Alert]--
+			continue
+		}
 		if a.Episode.State == episodes.StateFiring {
 			e, ok := sc.finder.elsewhere(&a.Episode)
 			if ok && !a.Fired.Before(e.at) {

@@ -83,11 +83,7 @@ func (s *spool) encode(b []byte, h *matcher.Hit) []byte {
 	b = binary.AppendUvarint(b, uint64(s.indexOf(h.Rule)))
 	b = binary.AppendVarint(b, int64(h.Part))
 	b = appendTime(b, h.Time)
-	fromText := byte(0)
-	if h.TextTime {
-		fromText = 1
-	}
-	b = append(b, fromText)
+	b = append(b, bit(h.TextTime)|bit(h.Untimed)<<1)
 	b = binary.AppendVarint(b, int64(h.Moved))
 	b = binary.AppendVarint(b, h.LineNumber)
 	b = binary.AppendUvarint(b, h.ID)
@@ -98,6 +94,13 @@ func (s *spool) encode(b []byte, h *matcher.Hit) []byte {
 	}
 	binary.LittleEndian.PutUint32(b[start:], uint32(len(b)-start))
 	return b
+}
+
+func bit(set bool) byte {
+	if set {
+		return 1
+	}
+	return 0
 }
 
 func appendText(b []byte, s string) []byte {
@@ -147,7 +150,8 @@ func (s *spool) decode(d *decoder, labels matcher.Labels) (matcher.Hit, error) {
 	d.at += spoolPrefix
 	h := matcher.Hit{Rule: s.rules[d.uvarint()], Part: matcher.Part(d.varint()), Labels: labels}
 	err := h.Time.UnmarshalBinary(d.bytes(int(d.bytes(1)[0])))
-	h.TextTime = d.bytes(1)[0] == 1
+	flags := d.bytes(1)[0]
+	h.TextTime, h.Untimed = flags&1 != 0, flags&2 != 0
 	h.Moved = time.Duration(d.varint())
 	h.LineNumber, h.ID, h.Line = d.varint(), d.uvarint(), d.string()
 	if n := d.uvarint(); n > 0 {

@@ -37,8 +37,8 @@ type Unknown struct {
 	Level       discover.Level       `json:"level"`
 	Also        []redact.Text        `json:"also,omitempty"` // further patterns
 	Object      redact.Text          `json:"object,omitempty"`
-	Since       time.Time            `json:"since"`
-	Last        time.Time            `json:"last"`
+	Since       time.Time            `json:"since,omitzero"` // absent: the lines state no time
+	Last        time.Time            `json:"last,omitzero"`
 	Count       int64                `json:"count"` // at least: not each of many equal lines is counted
 	Pods        []string             `json:"pods,omitempty"`
 	Changes     []string             `json:"changes,omitempty"` // shortly before

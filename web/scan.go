@@ -63,9 +63,9 @@ type ScanFailure struct {
 	Summary     string            `json:"summary,omitempty"`
 	Description string            `json:"description,omitempty"`
 	Remediation string            `json:"remediation,omitempty"`
-	Count       int64             `json:"count"` // lines
-	StartsAt    time.Time         `json:"startsAt"`
-	LastSeen    time.Time         `json:"lastSeen"`
+	Count       int64             `json:"count"`             // lines
+	StartsAt    time.Time         `json:"startsAt,omitzero"` // absent: its lines state no time
+	LastSeen    time.Time         `json:"lastSeen,omitzero"`
 	EndsAt      *time.Time        `json:"endsAt,omitempty"`
 	Line        redact.Text       `json:"line"`
 	Matched     []string          `json:"matched,omitempty"` // parts of the line that the rule looks for

@@ -3,6 +3,7 @@
 package scan
 
 import (
+	"sync/atomic"
 	"time"
 
 	"crowsnest/episodes"
@@ -31,9 +32,13 @@ type Result struct {
 func Run(target replay.Target, inputs []replay.Input, opt replay.ScanOptions) (Result, error) {
 	opt.Findings = true
 	unknown := sentinel.New(sentinel.Config{Redactor: opt.Redactor, Identity: append([]string{replay.FileLabel}, rules.DefaultIdentity...), Unlabelled: true})
+	var untimed atomic.Bool // there are complaints that state no time
 	opt.OnComplaints = func(stream *matcher.Stream, lines []matcher.Complaint) {
 		last := lines[0].Time
 		for i := range lines {
+			if lines[i].Untimed {
+				untimed.Store(true)
+			}
 			if lines[i].Time.After(last) {
 				last = lines[i].Time
 			}
@@ -41,7 +46,15 @@ func Run(target replay.Target, inputs []replay.Input, opt replay.ScanOptions) (R
 		unknown.Take(stream, lines, last.Add(time.Second))
 	}
 	report, err := replay.Scan(target.Set, target.Program, inputs, opt)
-	return Result{report, recorded(unknown, &report)}, err
+	out := Result{report, recorded(unknown, &report)}
+	for i := range out.Unknown {
+		for _, t := range []*time.Time{&out.Unknown[i].Since, &out.Unknown[i].Last} {
+			if untimed.Load() && t.Unix() == opt.Now.Unix() {
+				*t = time.Time{}
+			}
+		}
+	}
+	return out, err
 }
 
 // recorded returns the complaints that no alert of a rule reports. It accepts less evidence where

@@ -21,9 +21,9 @@ type Alert struct {
 	NoRule      bool       `json:"not_of_a_rule,omitempty" jsonschema:"No rule has the alert: crowsnest reports it about itself, or it is a failure that no rule describes."`
 	Severity    string     `json:"severity,omitempty"`
 	State       string     `json:"state" jsonschema:"pending: not certain yet. firing. resolved. dropped: it never fired."`
-	Since       time.Time  `json:"since" jsonschema:"When it began as far as lines show."`
+	Since       time.Time  `json:"since,omitzero" jsonschema:"When it began as far as lines show; absent: they state no time."`
 	FiredAt     *time.Time `json:"fired_at,omitempty"`
-	LastLine    time.Time  `json:"last_line" jsonschema:"Time of the newest matching line."`
+	LastLine    time.Time  `json:"last_line,omitzero" jsonschema:"Time of the newest matching line; absent: it states none."`
 	EndsAt      *time.Time `json:"ends_at,omitempty"`
 	Ended       string     `json:"ended,omitempty" jsonschema:"Why it ended."`
 	Lines       int64      `json:"lines" jsonschema:"Matching lines."`

@@ -11,15 +11,16 @@ import (
 	"crowsnest/replay"
 )
 
+// scannedAlert is an alert as JSON. A time is absent if the lines state none.
 type scannedAlert struct {
 	Alert       string            `json:"alert"`
 	State       episodes.State    `json:"state"`
 	Reason      episodes.Reason   `json:"reason,omitempty"`
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
-	StartsAt    time.Time         `json:"starts_at"`
-	FiredAt     time.Time         `json:"fired_at"`
-	LastSeen    time.Time         `json:"last_seen"`
+	StartsAt    time.Time         `json:"starts_at,omitzero"`
+	FiredAt     time.Time         `json:"fired_at,omitzero"`
+	LastSeen    time.Time         `json:"last_seen,omitzero"`
 	EndsAt      *time.Time        `json:"ends_at,omitempty"`
 	Count       int64             `json:"count"`
 	Line        redact.Text       `json:"line"`
@@ -35,7 +36,7 @@ type scannedCause struct {
 	Fingerprint string            `json:"fingerprint"`
 	Severity    string            `json:"severity,omitempty"`
 	Labels      map[string]string `json:"labels"`
-	StartsAt    time.Time         `json:"starts_at"`
+	StartsAt    time.Time         `json:"starts_at,omitzero"`
 }
 
 func toScanned(a replay.Alert) scannedAlert {

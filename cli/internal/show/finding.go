@@ -29,8 +29,8 @@ type foundFailure struct {
 	Annotations map[string]string `json:"annotations"`
 	Remediation string            `json:"remediation,omitempty"`
 	Lines       int64             `json:"lines"`
-	StartsAt    time.Time         `json:"starts_at"`
-	LastSeen    time.Time         `json:"last_seen"`
+	StartsAt    time.Time         `json:"starts_at,omitzero"`
+	LastSeen    time.Time         `json:"last_seen,omitzero"`
 	EndsAt      *time.Time        `json:"ends_at,omitempty"`
 	Line        redact.Text       `json:"line"`
 	First       redact.Text       `json:"first_line"`

@@ -40,12 +40,13 @@ func (e *hitEncoder) append(b []byte, file string, hit *matcher.Hit, shown redac
 	e.prepare(file, hit)
 	b = append(b, e.head...)
 	b = strconv.AppendInt(b, hit.LineNumber, 10)
-	b = append(b, `,"time":"`...)
-	b, err := e.clock.append(b, hit.Time)
-	if err != nil {
-		return nil, fmt.Errorf("write the time of line %d of %s: %w", hit.LineNumber, file, err)
+	if !hit.Untimed {
+		var err error
+		if b, err = e.clock.append(append(b, `,"time":"`...), hit.Time); err != nil {
+			return nil, fmt.Errorf("write the time of line %d of %s: %w", hit.LineNumber, file, err)
+		}
+		b = append(b, '"')
 	}
-	b = append(b, '"')
 	b = append(b, e.stream...)
 	separator := byte('{')
 	for _, v := range e.vars {

@@ -127,6 +127,9 @@ func Where(labels map[string]string) string {
 
 func since(e episodes.Episode) string {
 	text := stamp(e.StartsAt)
+	if e.StartsAt.IsZero() {
+		text = noTime
+	}
 	if d := e.FiredAt.Sub(e.StartsAt); !e.FiredAt.IsZero() && d >= time.Second {
 		text += fmt.Sprintf(", certain after %s", d.Round(time.Second))
 	}
@@ -146,6 +149,9 @@ func since(e episodes.Episode) string {
 	}
 	return text
 }
+
+// noTime stands for the times of lines that state none.
+const noTime = "no time in the log"
 
 func stamp(t time.Time) string {
 	if t.IsZero() {

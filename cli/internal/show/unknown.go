@@ -34,7 +34,11 @@ func Unknown(w io.Writer, all []sentinel.Unknown, after bool) error {
 		}
 		field("about", flat(u.Object))
 		field("where", flat(strings.Join(u.Pods, ", ")))
-		field("since", fmt.Sprintf("%s, last seen %s, at least %s", stamp(u.Since), stamp(u.Last), text.Plural(u.Count, "line")))
+		seen := noTime
+		if !u.Since.IsZero() {
+			seen = fmt.Sprintf("%s, last seen %s", stamp(u.Since), stamp(u.Last))
+		}
+		field("since", seen+", at least "+text.Plural(u.Count, "line"))
 		for _, e := range u.Examples {
 			field("example", flat(e))
 		}
