@@ -54,14 +54,15 @@ $(DEMO_BIN)/alertmanager:
 	@echo "building Alertmanager into $(DEMO_BIN) (once, a few minutes)"
 	@cd / && GOBIN=$(DEMO_BIN) CGO_ENABLED=0 $(PROGRESS) Alertmanager 695 $(GO) install github.com/prometheus/alertmanager/cmd/alertmanager@v0.31.1
 
-test: test-programs test-build test-format test-workflows test-go test-fuzz packs ## run what CI runs
+test: ## run what CI runs
+	@MAKE='$(MAKE)' test/parts.sh 8 test-programs test-build test-format test-workflows test-go test-fuzz packs
 
 # Only what takes a few minutes on a new machine; `make e2e` needs more.
 test-programs:
 	GO=$(GO) test/servers/build/build.sh alertmanager amtool promtool helm kustomize podsecurity axe chromium
 
 test-build:
-	$(GO) build ./...
+	@$(PROGRESS) 'all packages' 930 $(GO) build ./...
 	$(GO) vet ./...
 
 test-format:
@@ -80,10 +81,16 @@ PROCESSES := ^\./(test(/|$$)|cli$$)
 SERIAL := ^\./(episodes|export|history|hits|importer|internal|matcher|redact|rules|runbook|sentinel|strictyaml)(/|$$)|^\./cli/internal/reference$$|^\./daemon/(component|config|monitor)$$
 GOTEST := $(GO) tool -modfile=tools/test/go.mod gotestsum --format pkgname --format-hide-empty-pkg -- -vet=off -ldflags=-s -timeout 10m
 test-go:
-	@all="$$($(GO) list -f '{{.Dir}}' ./... | sed "s|^$$PWD|.|")"; set -x; \
+	@all="$$($(GO) list -f '{{.Dir}}' ./... | sed "s|^$$PWD|.|")"; \
+	  say() { echo "-- $$1 of 3: tests of $$2 packages, $$3"; }; \
+	  say 1 "$$(grep -cE '$(PROCESSES)|$(SERIAL)' <<<"$$all")" 'without the race detector'; \
 	  $(GOTEST) -p 3 ./test/chaos $$(grep -E '$(PROCESSES)' <<<"$$all" | grep -vx ./test/chaos) $$(grep -E '$(SERIAL)' <<<"$$all"); \
-	  $(GOTEST) -race $$(grep -vE '$(PROCESSES)|$(SERIAL)' <<<"$$all"); \
-	  $(GOTEST) -race -run Concurrent $$(git grep -l '^func Test.*Concurrent' -- '*_test.go' | sed 's|^|./|' | xargs -n1 dirname | sort -u | grep -E '$(SERIAL)')
+	  raced="$$(grep -vE '$(PROCESSES)|$(SERIAL)' <<<"$$all")"; \
+	  say 2 "$$(wc -l <<<"$$raced")" 'with the race detector'; \
+	  $(GOTEST) -race $$raced; \
+	  concurrent="$$(git grep -l '^func Test.*Concurrent' -- '*_test.go' | sed 's|^|./|' | xargs -n1 dirname | sort -u | grep -E '$(SERIAL)')"; \
+	  say 3 "$$(wc -l <<<"$$concurrent")" 'only those named Concurrent, with the race detector'; \
+	  $(GOTEST) -race -run Concurrent $$concurrent
 
 # Whole files, because a test and the path may be in different functions.
 BESIDE := /shared/|"shared"|\(corpus\b
