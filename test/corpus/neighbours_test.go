@@ -8,6 +8,7 @@ func init() {
 		"APIServerCannotReachEtcd":         "none",
 		"APIServerCannotReachEtcdEndpoint": "none",
 		"APIServerCannotDecrypt":           "none",
+		"WebhookFailsOpen":                 "none",
 		"APIServerKMSPluginFails":          "none",
 		"APIServerAuditEventsLost":         "none",
 		"APIServerCertificateExpired":      "none",
