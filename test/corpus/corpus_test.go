@@ -45,6 +45,7 @@ var signatures = map[string]string{
 	"ControllerLosesLeaseRepeatedly":               "S06",
 	"ControllerCacheSyncTimesOut":                  "S07",
 	"WebhookUnreachable":                           "S10",
+	"WebhookFailsOpen":                             "S10",
 	"WebhookCertificateExpired":                    "S11",
 	"WebhookCertificateNotTrusted":                 "S11",
 	"WebhookServerCertificateRejected":             "S11",

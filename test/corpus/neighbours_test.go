@@ -8,7 +8,6 @@ func init() {
 		"APIServerCannotReachEtcd":         "none",
 		"APIServerCannotReachEtcdEndpoint": "none",
 		"APIServerCannotDecrypt":           "none",
-		"WebhookFailsOpen":                 "none",
 		"APIServerKMSPluginFails":          "none",
 		"APIServerAuditEventsLost":         "none",
 		"APIServerCertificateExpired":      "none",
