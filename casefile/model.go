@@ -81,6 +81,8 @@ type Failure struct {
 	Affected    string            `json:"affected,omitempty" jsonschema_description:"The running version compared with the affected ones; absent: the rule lists no versions."`
 	FixedIn     string            `json:"fixed_in,omitempty"`
 	Cause       *Cause            `json:"cause,omitempty" jsonschema_description:"Failure that this one is a symptom of, as its rule states."`
+	Also        []string          `json:"also,omitempty" jsonschema_description:"Further rules about the same: more general ones that match all of its lines, and chatter about the same object."`
+	Assumes     string            `json:"assumes,omitempty" jsonschema_description:"What recorded lines do not show, such as that the failure goes on after them."`
 	After       []Link            `json:"after" jsonschema_description:"Failures in the same place that were open when this one began."`
 }
 
@@ -88,7 +90,8 @@ type Failure struct {
 type Finding struct {
 	Reason  replay.Doubt `json:"reason" jsonschema:"enum=too_short,enum=too_few,enum=waiting,enum=elsewhere,enum=recovered" jsonschema_description:"Why it is no alert."`
 	Missing string       `json:"missing" jsonschema_description:"What an alert needs beyond what the log shows."`
-	Also    []string     `json:"also,omitempty" jsonschema_description:"General rules that match the same lines."`
+	Others  []string     `json:"others,omitempty" jsonschema_description:"Labels of further failures of the rule, at most 20."`
+	Further int          `json:"further,omitempty" jsonschema_description:"How many more there are."`
 	Failure
 }
 

@@ -97,8 +97,12 @@ func alertsOf(all []Failure) string {
 	return out
 }
 
-// maxFindings bounds the findings of a case.
-const maxFindings = 50
+const (
+	// maxFindings bounds the findings of a case.
+	maxFindings = 50
+	// maxOthers bounds the further failures that one of them names.
+	maxOthers = 20
+)
 
 func (in *Recorded) findings() []Finding {
 	out := []Finding{}
@@ -106,8 +110,12 @@ func (in *Recorded) findings() []Finding {
 		return out
 	}
 	for _, f := range in.Report.Findings[:min(len(in.Report.Findings), maxFindings)] {
-		x := Finding{Reason: f.Doubt, Missing: line(f.Missing), Also: f.Also, Failure: in.failure(replay.Alert{Episode: f.Episode})}
-		x.ID = len(out) + 1
+		x := Finding{Reason: f.Doubt, Missing: line(f.Missing), Failure: in.failure(replay.Alert{Episode: f.Episode, Also: f.Also})}
+		x.ID, x.Severity = len(out)+1, f.Severity()
+		for i := range f.Others[:min(len(f.Others), maxOthers)] {
+			x.Others = append(x.Others, in.Lines.clean(placeOf(f.Others[i].Labels)))
+		}
+		x.Further = len(f.Others) - len(x.Others)
 		out = append(out, x)
 	}
 	return out
@@ -135,7 +143,7 @@ func (in *Recorded) failure(a replay.Alert) Failure {
 		Fingerprint: e.Fingerprint.String(), Alert: e.Alert, State: e.State, Ended: web.ReasonText(e.Reason),
 		OnHold: e.OnHold, WaitsFor: e.WaitsFor, Severity: e.Labels["severity"], Since: e.ActiveAt().UTC(), FiredAt: optional(a.Fired),
 		LastSeen: e.LastSeen.UTC(), EndsAt: optional(e.EndsAt), Count: e.Count,
-		Labels: map[string]string{}, Log: in.Lines.clean(e.Origin), FirstLine: e.First.Map(in.Lines.clean), Line: e.Line.Map(in.Lines.clean),
+		Also: a.Also, Assumes: line(a.Assumes), Labels: map[string]string{}, Log: in.Lines.clean(e.Origin), FirstLine: e.First.Map(in.Lines.clean), Line: e.Line.Map(in.Lines.clean),
 	}
 	for name, value := range e.Labels {
 		f.Labels[name] = in.Lines.clean(value)

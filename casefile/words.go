@@ -1,6 +1,7 @@
 package casefile
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -105,6 +106,15 @@ func (f Failure) Where() []Pair {
 		out = append(out, Pair{name, f.Labels[name]})
 	}
 	return out
+}
+
+// placeOf writes labels of an alert that say where a failure is.
+func placeOf(labels map[string]string) string {
+	var out []string
+	for _, p := range (Failure{Labels: labels}).Where() {
+		out = append(out, p.Name+" "+p.Value)
+	}
+	return cmp.Or(strings.Join(out, ", "), "no label")
 }
 
 // When says since when a failure is open, or from when to when it was.

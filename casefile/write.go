@@ -164,6 +164,12 @@ func (c *Case) failure(w *writer, f Failure) {
 	if cause := f.CauseText(); cause != "" {
 		w.f("- **Cause:** %s\n", in(cause))
 	}
+	if len(f.Also) > 0 {
+		w.f("- **Also:** %s\n", in(strings.Join(f.Also, ", ")))
+	}
+	if f.Assumes != "" {
+		w.f("- **Assumes:** %s\n", in(f.Assumes))
+	}
 	for _, p := range f.Where() {
 		w.f("- **%s:** %s\n", in(p.Name), in(p.Value))
 	}
@@ -204,8 +210,14 @@ func (c *Case) findings(w *writer) {
 		for _, p := range f.Where() {
 			w.f("- **%s:** %s\n", in(p.Name), in(p.Value))
 		}
+		for _, place := range f.Others {
+			w.f("- **Also where:** %s\n", in(place))
+		}
+		if f.Further > 0 {
+			w.f("- and %d more\n", f.Further)
+		}
 		if len(f.Also) > 0 {
-			w.f("- **The same lines match:** %s\n", in(strings.Join(f.Also, ", ")))
+			w.f("- **Also:** %s\n", in(strings.Join(f.Also, ", ")))
 		}
 		if f.Remediation != "" && f.EndsAt == nil {
 			w.f("\nWhat to do:\n\n%s", markdown.Block("", f.Remediation+"\n"))

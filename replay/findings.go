@@ -3,7 +3,6 @@ package replay
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -41,169 +40,16 @@ type Finding struct {
 	Missing string
 	// Matched are the parts of its newest line that texts and expressions of the rule match.
 	Matched []string
-	// Also are the general rules that match the same lines.
+	// Also are further rules about the same: more general ones that match all of its lines, and chatter
+	// about the same object.
 	Also []string
+	// Others are the further failures of the rule with this doubt.
+	Others []episodes.Episode
+	// Weak means that there are far fewer lines than the rule asks for.
+	Weak bool
 	// Decided means that the log continues for long enough after the newest line that the
 	// failure did not become an alert.
 	Decided bool
-}
-
-// finder collects findings. It runs the engine over the hits with rules that open an episode at
-// each first line, and compares the result with the alerts.
-type finder struct {
-	session  *session
-	timeless *timeless
-	eager    map[*rules.Rule]*rules.Rule // by the rule that hits are of; no entry: not described
-	found    map[episodes.Fingerprint]episodes.Episode
-	alerted  map[episodes.Fingerprint]bool
-	alerts   map[string]bool        // names of those that fired
-	omitted  int                    // failures beyond maxFound
-	steps    map[*rules.Rule]uint64 // bits of the steps that were seen, of rules with a sequence
-	shared   map[*rules.Rule]sharedLines
-	inputs   map[*rules.Rule][]int // inputs with lines of a rule, at most maxInputs
-	first    time.Time             // time of the earliest hit
-	hits     []matcher.Hit         // buffer
-	doubted  []episodes.Episode    // alerts that are none if a line of another file ended them
-	// elsewhere returns a line of another file that may have ended a failure.
-	elsewhere func(*episodes.Episode) (ending, bool)
-}
-
-// sharedLines counts the lines of a rule, and those that each other rule matches too.
-type sharedLines struct {
-	lines int64
-	also  map[*rules.Rule]int64
-}
-
-// maxFound bounds the failures that are kept until the end of the input.
-const maxFound = 2_000
-
-// maxInputs bounds the inputs that are known to have lines of a rule.
-const maxInputs = 100
-
-// maxSteps bounds the steps of a sequence that are distinguished.
-const maxSteps = 64
-
-func newFinder(target Target, cfg episodes.Config, timeless *timeless, reads func(rules.Selector) bool) *finder {
-	f := &finder{
-		timeless: timeless, eager: map[*rules.Rule]*rules.Rule{}, found: map[episodes.Fingerprint]episodes.Episode{},
-		alerted: map[episodes.Fingerprint]bool{}, alerts: map[string]bool{},
-		steps: map[*rules.Rule]uint64{}, shared: map[*rules.Rule]sharedLines{},
-		inputs:    map[*rules.Rule][]int{},
-		elsewhere: func(*episodes.Episode) (e ending, ok bool) { return e, false },
-	}
-	set := *target.Set
-	set.Rules = nil
-	for _, r := range target.Set.Rules {
-		if r.Silent == 0 && r.Mode == rules.ModeOn {
-			f.eager[r] = eager(r)
-			set.Rules = append(set.Rules, f.eager[r])
-		}
-	}
-	f.session = newSession(&set, target.Program, time.Time{}, cfg)
-	f.session.reads = reads
-	f.session.notify = f.note
-	f.session.engine = f.session.newEngine()
-	return f
-}
-
-// eager returns a rule that opens an episode at the first line that matches r or one of its
-// steps. Only a clear line ends it.
-func eager(r *rules.Rule) *rules.Rule {
-	e := *r
-	e.Steps, e.Sequence = r.Steps[:1:1], false
-	e.Count, e.Within, e.Distinct, e.For = 1, 0, "", 0
-	e.KeepFiringFor, e.Expire = math.MaxInt64/4, math.MaxInt64/4
-	e.Causes = nil
-	return &e
-}
-
-// take takes hits of an input in the order of their times, all hits of one line together.
-func (f *finder) take(input int, hits []matcher.Hit) {
-	f.hits = f.hits[:0]
-	for len(hits) > 0 {
-		n := 1
-		for n < len(hits) && hits[n].LineNumber == hits[0].LineNumber {
-			n++
-		}
-		f.takeLine(input, hits[:n])
-		hits = hits[n:]
-	}
-	if len(f.hits) == 0 {
-		return
-	}
-	if f.session.now.IsZero() {
-		f.session.now = f.hits[0].Time
-	}
-	f.session.takeRecorded(f.hits)
-}
-
-// takeLine takes the hits of one line.
-func (f *finder) takeLine(input int, hits []matcher.Hit) {
-	if t := hits[0].Time; f.first.IsZero() || t.Before(f.first) {
-		f.first = t
-	}
-	for i := range hits {
-		h := hits[i]
-		rule := f.eager[h.Rule]
-		if rule == nil {
-			continue
-		}
-		if h.Part >= 0 {
-			f.steps[h.Rule] |= 1 << min(h.Part, maxSteps-1)
-			f.compare(h.Rule, hits)
-			if in := f.inputs[h.Rule]; len(in) < maxInputs && (len(in) == 0 || in[len(in)-1] != input) && !slices.Contains(in, input) {
-				f.inputs[h.Rule] = append(in, input)
-			}
-			h.Part = 0
-		}
-		h.Rule = rule
-		f.hits = append(f.hits, h)
-	}
-}
-
-// compare counts a line of a rule, and the other rules that match it.
-func (f *finder) compare(r *rules.Rule, hits []matcher.Hit) {
-	b := f.shared[r]
-	b.lines++
-	for i := range hits {
-		if o := hits[i].Rule; o != r && hits[i].Part >= 0 {
-			if b.also == nil {
-				b.also = map[*rules.Rule]int64{}
-			}
-			b.also[o]++
-		}
-	}
-	f.shared[r] = b
-}
-
-// note keeps the newest state of a failure.
-func (f *finder) note(x episodes.Episode) {
-	f.session.resolved = f.session.resolved[:0]
-	if x.Overflow || x.State == episodes.StateDropped || x.State == episodes.StateResolved && x.Reason != episodes.ReasonClear {
-		return
-	}
-	f.keep(x)
-}
-
-// keep keeps a state of a failure, unless an alert reports it.
-func (f *finder) keep(x episodes.Episode) {
-	_, known := f.found[x.Fingerprint]
-	switch {
-	case f.alerted[x.Fingerprint]:
-	case known || len(f.found) < maxFound:
-		f.found[x.Fingerprint] = x
-	default:
-		f.omitted++
-	}
-}
-
-// fired states that a failure became an alert.
-func (f *finder) fired(x *episodes.Episode) {
-	if f == nil {
-		return
-	}
-	delete(f.found, x.Fingerprint)
-	f.alerted[x.Fingerprint], f.alerts[x.Alert] = true, true
 }
 
 // Coverage is the time from the first line of a log to its last one.
@@ -231,10 +77,17 @@ func (c Coverage) String() string {
 // which a person cut out of a log around the failure.
 const excerptShare = 10
 
+// excerptLength is the time that a log covers if it is not taken for an excerpt.
+const excerptLength = 10 * time.Minute
+
+// evidenceShare is the part of the lines that a rule counts without which a failure is weak: one
+// conflict is no storm of conflicts.
+const evidenceShare = 10
+
 // endOf returns the earliest end of the inputs with lines of a rule, and their number of lines. The end
 // is zero if it is not known.
-func (f *finder) endOf(r *rules.Rule, ends []int64, outcomes []Outcome) (end time.Time, lines int64) {
-	for _, input := range f.inputs[r] {
+func (s *shownRule) endOf(ends []int64, outcomes []Outcome) (end time.Time, lines int64) {
+	for _, input := range s.inputs {
 		if input >= len(ends) || ends[input] == 0 {
 			return time.Time{}, 0
 		}
@@ -248,52 +101,43 @@ func (f *finder) endOf(r *rules.Rule, ends []int64, outcomes []Outcome) (end tim
 
 // findings returns what no alert reports, the most likely first. A failure that the inputs show to
 // be no alert is one only in an excerpt. ends are the times of the last lines of the inputs, in
-// nanoseconds, or 0.
-func (f *finder) findings(c Coverage, ends []int64, outcomes []Outcome) []Finding {
-	if f.session.now.IsZero() {
-		return nil
-	}
-	f.session.settle(f.session.now.Add(time.Hour)) // the lines that mute are read
-	for _, x := range f.session.engine.Episodes(f.session.now) {
-		if x.State == episodes.StateFiring && !x.Overflow {
-			f.keep(x) // with its newest texts
-		}
-	}
-	original := map[*rules.Rule]*rules.Rule{}
-	for r, e := range f.eager {
-		original[e] = r
-	}
+// nanoseconds, or 0. Alerts get the general rules whose lines are all theirs. few are the weak ones
+// beside an alert or another finding.
+func (f *finder) findings(c Coverage, ends []int64, outcomes []Outcome, alerts []Alert) (shown, few []Finding) {
 	var all []Finding
 	for _, x := range f.doubted {
 		all = append(all, f.judge(x, c, time.Time{}))
 	}
-	for _, x := range f.found {
-		x.Rule = original[x.Rule]
-		if !isEvidence(&x) {
-			continue
+	for _, x := range f.failures() {
+		if r := x.Rule; (r.Sequence || r.Clear != nil) && !complains(&x) {
+			continue // it may be what a healthy program says
 		}
-		end, lines := f.endOf(x.Rule, ends, outcomes)
-		if x := f.judge(x, c, end); !x.Decided || x.Doubt == Recovered || x.Episode.Count*excerptShare >= lines {
+		end, lines := f.rules[x.Rule].endOf(ends, outcomes)
+		switch x := f.judge(x, c, end); {
+		case x.Weak && !(complains(&x.Episode) && (!x.Decided || c.Length() < excerptLength)):
+		case !x.Decided || x.Doubt == Recovered || x.Weak || x.Episode.Count*excerptShare >= lines:
 			all = append(all, x)
 		}
 	}
-	all = f.fold(all)
+	all = f.fold(all, alerts)
 	slices.SortFunc(all, byWeight)
-	return all
+	for _, x := range joined(all) {
+		by := slices.IndexFunc(shown, func(o Finding) bool { return overshadows(&o, &x) })
+		switch {
+		case by >= 0:
+			shown[by].Also = append(slices.Clip(shown[by].Also), x.Episode.Alert)
+		case x.Weak && len(shown)+len(alerts) > 0:
+			few = append(few, x)
+		default:
+			shown = append(shown, x)
+		}
+	}
+	return shown, few
 }
 
-// evidenceShare is the part of the lines that a rule counts without which nothing shows a failure:
-// one conflict is no storm of conflicts.
-const evidenceShare = 10
-
-// isEvidence reports whether the lines of an episode show a failure. Those of a rule that asks for
-// a second line, or for its absence, may be what a healthy program says.
-func isEvidence(x *episodes.Episode) bool {
-	r := x.Rule
-	if (r.Sequence || r.Clear != nil) && !matcher.Complains(string(x.Line)) && !matcher.Complains(string(x.First)) {
-		return false
-	}
-	return x.Count*evidenceShare >= int64(r.Count)
+// complains reports whether the lines of an episode report a problem.
+func complains(x *episodes.Episode) bool {
+	return matcher.Complains(string(x.Line)) || matcher.Complains(string(x.First))
 }
 
 // judge says why a failure is no alert. The inputs with its lines continue until end; zero means that
@@ -304,7 +148,7 @@ func (f *finder) judge(x episodes.Episode, c Coverage, end time.Time) Finding {
 	if x.State == episodes.StateFiring {
 		x.State = episodes.StatePending
 	}
-	out := Finding{Episode: x, Matched: matchedTexts(r, string(x.Line))}
+	out := Finding{Episode: x, Matched: matchedTexts(r, string(x.Line)), Weak: x.Count*evidenceShare < int64(r.Count)}
 	if f.timeless.has(&x) {
 		c, end = Coverage{}, time.Time{}
 	}
@@ -321,7 +165,7 @@ func (f *finder) judge(x episodes.Episode, c Coverage, end time.Time) Finding {
 		out.Doubt, out.Decided = Elsewhere, false
 		out.Missing = "perhaps over: a line of " + recovery.String() + " ends it, unless that log is of another place"
 	case r.Sequence:
-		out.Doubt, out.Missing = Waiting, f.missingSteps(r)
+		out.Doubt, out.Missing = Waiting, missingSteps(r, f.rules[r].steps)
 		if f.timeless.has(&x) {
 			out.Missing += "; " + c.String()
 		}
@@ -372,11 +216,11 @@ func span(d time.Duration) string {
 	return strings.Join(out, " ")
 }
 
-// missingSteps says which steps of a sequence no line matched.
-func (f *finder) missingSteps(r *rules.Rule) string {
+// missingSteps says which steps of a sequence no line matched. seen has the bits of those that one did.
+func missingSteps(r *rules.Rule, seen uint64) string {
 	var missing []string
 	for i := range r.Steps {
-		if f.steps[r]&(1<<min(i, maxSteps-1)) == 0 {
+		if seen&(1<<min(i, maxSteps-1)) == 0 {
 			missing = append(missing, fmt.Sprintf("line %d of %d: %s", i+1, len(r.Steps), summarize(&r.Steps[i].Matcher)))
 		}
 	}
@@ -436,34 +280,77 @@ func matchedTexts(r *rules.Rule, line string) (out []string) {
 	return out
 }
 
-// fold removes the findings of general rules whose lines all belong to a finding or an alert of a
-// more special rule, and names them there.
-func (f *finder) fold(all []Finding) []Finding {
-	special := map[*rules.Rule]*rules.Rule{} // by the more general rule
-	present := map[*rules.Rule]bool{}
+// fold removes the findings whose lines all belong to a finding or an alert of a better rule, and
+// names them there: a more special one, or one of which there are enough lines.
+func (f *finder) fold(all []Finding, alerts []Alert) []Finding {
+	weak := map[*rules.Rule]bool{} // those with findings, and whether all are weak
 	for i := range all {
-		present[all[i].Episode.Rule] = true
+		w, known := weak[all[i].Episode.Rule]
+		weak[all[i].Episode.Rule] = all[i].Weak && (w || !known)
 	}
-	for r := range present {
-		b := f.shared[r]
-		for o, n := range b.also {
-			if n == b.lines && moreSpecial(o, r) && (present[o] || f.alerts[o.Alert]) {
-				if s := special[r]; s == nil || moreSpecial(o, s) {
-					special[r] = o
-				}
+	better := map[*rules.Rule]*rules.Rule{}
+	also := map[*rules.Rule][]string{}
+	for r, w := range weak {
+		s := f.rules[r]
+		for o, n := range s.also {
+			ow, found := weak[o]
+			if n != s.lines || !found && !f.alerts[o] || ow && !w || w == ow && !moreSpecial(o, r) {
+				continue
+			}
+			if b := better[r]; b == nil || moreSpecial(o, b) {
+				better[r] = o
 			}
 		}
 	}
-	also := map[*rules.Rule][]string{}
-	for r, s := range special {
-		also[s] = append(also[s], r.Alert)
+	for r := range better {
+		o := r
+		for better[o] != nil {
+			o = better[o]
+		}
+		also[o] = append(also[o], r.Alert)
 	}
-	all = slices.DeleteFunc(all, func(x Finding) bool { return special[x.Episode.Rule] != nil })
+	for _, names := range also {
+		slices.Sort(names)
+	}
+	all = slices.DeleteFunc(all, func(x Finding) bool { return better[x.Episode.Rule] != nil })
 	for i := range all {
 		all[i].Also = also[all[i].Episode.Rule]
-		slices.Sort(all[i].Also)
+	}
+	for i := range alerts {
+		alerts[i].Also = also[alerts[i].Episode.Rule]
 	}
 	return all
+}
+
+// overshadows reports whether b is chatter about an object of which a, which is more severe, reports
+// a problem.
+func overshadows(a, b *Finding) bool {
+	x, y := &a.Episode, &b.Episode
+	if rank(*a) >= rank(*b) || !complains(x) || complains(y) || len(b.Others) > 0 || len(y.Rule.By) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(y.Rule.By, func(name string) bool {
+		return y.Labels[name] == "" || y.Labels[name] != x.Labels[name]
+	})
+}
+
+// joined makes one finding of those of one rule with one doubt, in their order.
+func joined(all []Finding) (out []Finding) {
+	type kind struct {
+		rule  *rules.Rule
+		doubt Doubt
+	}
+	at := map[kind]int{}
+	for _, x := range all {
+		k := kind{x.Episode.Rule, x.Doubt}
+		if i, ok := at[k]; ok {
+			out[i].Others = append(out[i].Others, x.Episode)
+			continue
+		}
+		at[k] = len(out)
+		out = append(out, x)
+	}
+	return out
 }
 
 // moreSpecial reports whether b reads the logs of every program and a does not.
@@ -477,7 +364,8 @@ func general(r *rules.Rule) bool {
 // byWeight orders findings: those that may still become an alert, of special rules, severe, and
 // with many lines come first.
 func byWeight(a, b Finding) int {
-	return cmp.Or(
+	if c := cmp.Or(
+		compareBool(a.Weak, b.Weak),
 		compareBool(a.Doubt == Recovered, b.Doubt == Recovered),
 		compareBool(a.Decided, b.Decided),
 		compareBool(general(a.Episode.Rule), general(b.Episode.Rule)),
@@ -485,8 +373,24 @@ func byWeight(a, b Finding) int {
 		cmp.Compare(b.Episode.Count, a.Episode.Count),
 		a.Episode.StartsAt.Compare(b.Episode.StartsAt),
 		cmp.Compare(a.Episode.Alert, b.Episode.Alert),
-		cmp.Compare(text.Labels(a.Episode.Labels), text.Labels(b.Episode.Labels)),
-	)
+	); c != 0 {
+		return c
+	}
+	return cmp.Compare(text.Labels(a.Episode.Labels), text.Labels(b.Episode.Labels))
+}
+
+// Severity is that of a failure which is not certain: at most a warning, and no more than information
+// if it is over or weak.
+func (f *Finding) Severity() string {
+	s := f.Episode.Labels["severity"]
+	switch {
+	case s == string(rules.SeverityNone):
+	case f.Doubt == Recovered || f.Weak:
+		return string(rules.SeverityInfo)
+	case s == string(rules.SeverityCritical):
+		return string(rules.SeverityWarning)
+	}
+	return s
 }
 
 func rank(f Finding) int {

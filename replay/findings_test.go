@@ -65,6 +65,15 @@ func TestFindings(t *testing.T) {
 		require.NoError(t, err)
 		for _, f := range report.Findings {
 			out = append(out, fmt.Sprintf("%s %s %d %q %q: %s", f.Episode.Alert, f.Doubt, f.Episode.Count, f.Matched, f.Also, f.Missing))
+			for _, o := range f.Others {
+				out = append(out, fmt.Sprintf("and %s %d", o.Labels["object"], o.Count))
+			}
+		}
+		for _, f := range report.Few {
+			out = append(out, fmt.Sprintf("few %s %s %d", f.Episode.Alert, f.Severity(), f.Episode.Count))
+		}
+		for _, a := range report.Alerts {
+			out = append(out, fmt.Sprintf("alert %s %d %q", a.Episode.Alert, a.Episode.Count, a.Also))
 		}
 		return out
 	}
@@ -85,7 +94,14 @@ func TestFindings(t *testing.T) {
 		find(append([]string{cri(0, "conflict on b")}, long...)...), "a log that is long enough decides that a few lines are no alert")
 	require.Equal(t, []string{`Lost too_short 2 ["leaderelection lost"] []: alerts if it lasts 2 minutes; the log covers 20 seconds`},
 		find(cri(20, "leaderelection lost"), cri(0, "leaderelection lost"), cri(15, "other")), "lines without the order of their times")
-	require.Empty(t, find(cri(0, "conflict on b"), cri(1, "conflict on b"), cri(2, "conflict on b")), "an alert stands for the general rule too")
+	require.Equal(t, []string{`alert Often 3 ["Keeps"]`},
+		find(cri(0, "conflict on b"), cri(1, "conflict on b"), cri(2, "conflict on b")), "an alert stands for the general rule too")
+	require.Equal(t, []string{`Often too_short 2 ["conflict on b"] ["Keeps"]: alerts at 3 lines within 1 minute; 2 lines seen, and the log covers 2 seconds`, "and c 1"},
+		find(cri(0, "conflict on b"), cri(1, "conflict on b"), cri(2, "conflict on c")), "several objects of a rule are one finding")
+	require.Equal(t, []string{`Storm too_short 1 ["throttled"] []: alerts at 50 lines within 1 minute; 1 line seen, and the log covers 3 seconds`},
+		find(cri(0, "error: throttled"), cri(3, "other")), "a complaint is never left out")
+	require.Equal(t, []string{`Lost too_short 1 ["leaderelection lost"] []: alerts if it lasts 2 minutes; the log covers 3 seconds`, "few Storm info 1"},
+		find(cri(0, "error: throttled"), cri(3, "leaderelection lost")))
 	require.Equal(t, []string{"Steps waiting 1 [\"backend failed\"] []: alerts if this follows within 5 minutes: line 2 of 2: `moved to another`"},
 		find(cri(0, "the backend failed")))
 	require.Empty(t, find(cri(0, "upgrade begins")), "a line that reports no problem may be what a healthy program writes")
@@ -131,5 +147,6 @@ func TestFinderForgetsAlerts(t *testing.T) {
 	for _, x := range f.found {
 		f.fired(&x)
 	}
-	require.Empty(t, f.findings(Coverage{}, nil, nil))
+	shown, few := f.findings(Coverage{}, nil, nil, nil)
+	require.Empty(t, append(shown, few...))
 }

@@ -64,6 +64,8 @@ type Alert struct {
 	Episode episodes.Episode
 	// Fired is the event time at which it would have been notified.
 	Fired time.Time
+	// Also is that of a Finding.
+	Also []string
 	// Assumes is a clause about what the lines do not show, such as that the failure goes on
 	// after them; "": nothing.
 	Assumes string
@@ -107,6 +109,9 @@ type Report struct {
 	// Findings are failures that the lines show and that are no alert, the most likely first,
 	// if ScanOptions.Findings is set.
 	Findings []Finding
+	// Few are complaints of which there are far fewer than their rules ask for, beside an alert or
+	// a finding.
+	Few []Finding
 	// FindingsOmitted counts states of further failures, beyond the bound.
 	FindingsOmitted int
 	// Covered is the time that the lines cover.
@@ -561,7 +566,7 @@ func (sc *scanner) findFindings() {
 		return
 	}
 	sc.reconsider()
-	sc.report.Findings = sc.finder.findings(sc.report.Covered, sc.ends, sc.report.Outcomes)
+	sc.report.Findings, sc.report.Few = sc.finder.findings(sc.report.Covered, sc.ends, sc.report.Outcomes, sc.report.Alerts)
 	sc.report.FindingsOmitted = sc.finder.omitted
 }
 
@@ -574,8 +579,13 @@ func (sc *scanner) forgetTimes() {
 		}
 		sc.timeless.forget(&a.Episode)
 	}
-	for i := range sc.report.Findings {
-		sc.timeless.forget(&sc.report.Findings[i].Episode)
+	for _, list := range [][]Finding{sc.report.Findings, sc.report.Few} {
+		for i := range list {
+			sc.timeless.forget(&list[i].Episode)
+			for k := range list[i].Others {
+				sc.timeless.forget(&list[i].Others[k])
+			}
+		}
 	}
 	if sc.timeless.at(sc.report.Start) {
 		sc.report.Start, sc.report.End = time.Time{}, time.Time{}

@@ -58,7 +58,7 @@ type ScanFailure struct {
 	Severity    string            `json:"severity"`
 	State       string            `json:"state,omitempty"`   // state of an alert
 	Reason      string            `json:"reason,omitempty"`  // why it is not certain: too_short, too_few, waiting, elsewhere or recovered
-	Missing     string            `json:"missing,omitempty"` // the same in words
+	Missing     string            `json:"missing,omitempty"` // the same in words; of an alert, what it assumes
 	Labels      map[string]string `json:"labels"`
 	Summary     string            `json:"summary,omitempty"`
 	Description string            `json:"description,omitempty"`
@@ -69,7 +69,7 @@ type ScanFailure struct {
 	EndsAt      *time.Time        `json:"endsAt,omitempty"`
 	Line        redact.Text       `json:"line"`
 	Matched     []string          `json:"matched,omitempty"` // parts of the line that the rule looks for
-	Also        []string          `json:"also,omitempty"`    // more general rules that match the same lines
+	Also        []string          `json:"also,omitempty"`    // further rules about the same lines or object
 	// Elsewhere are the labels of further failures of the rule.
 	Elsewhere []map[string]string `json:"elsewhere,omitempty"`
 }

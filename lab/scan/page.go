@@ -39,12 +39,17 @@ func ForPage(log string, labels matcher.Labels, set *rules.Set, hide *redact.Red
 		Omitted: found.Omitted + found.FindingsOmitted,
 	}
 	for i := range found.Alerts {
-		one := failureOf(replay.Finding{Episode: found.Alerts[i].Episode})
-		one.State = string(found.Alerts[i].Episode.State)
+		a := &found.Alerts[i]
+		one := failureOf(&replay.Finding{Episode: a.Episode, Also: a.Also})
+		one.State, one.Severity = string(a.Episode.State), a.Episode.Labels["severity"]
+		if a.Assumes != "" {
+			one.Missing = "assumes " + a.Assumes
+		}
 		out.Omitted += list(&out.Alerts, one)
 	}
-	for _, f := range found.Findings {
-		out.Omitted += list(&out.Findings, failureOf(f))
+	for i := range found.Findings {
+		f := &found.Findings[i]
+		out.Omitted += list(&out.Findings, failureOf(f)) + max(0, len(f.Others)-maxElsewhere)
 	}
 	for i := range found.Unknown {
 		u := &found.Unknown[i]
@@ -70,15 +75,18 @@ func list(to *[]web.ScanFailure, one web.ScanFailure) (omitted int) {
 	return 0
 }
 
-func failureOf(f replay.Finding) web.ScanFailure {
+func failureOf(f *replay.Finding) web.ScanFailure {
 	e := &f.Episode
 	out := web.ScanFailure{
-		Rule: e.Alert, Severity: e.Labels["severity"], Reason: string(f.Doubt), Missing: f.Missing, Labels: maps.Clone(e.Labels),
+		Rule: e.Alert, Severity: f.Severity(), Reason: string(f.Doubt), Missing: f.Missing, Labels: maps.Clone(e.Labels),
 		Summary: e.Annotations["summary"], Description: e.Annotations["description"], Remediation: e.Annotations["remediation"],
 		Count: e.Count, StartsAt: e.StartsAt, LastSeen: e.LastSeen, Line: e.Line, Matched: slices.Clone(f.Matched), Also: f.Also,
 	}
 	if !e.EndsAt.IsZero() {
 		out.EndsAt = &e.EndsAt
+	}
+	for _, o := range f.Others[:min(len(f.Others), maxElsewhere)] {
+		out.Elsewhere = append(out.Elsewhere, o.Labels)
 	}
 	return out
 }

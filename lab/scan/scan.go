@@ -8,6 +8,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/matcher"
+	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"
 	"crowsnest/sentinel"
@@ -54,7 +55,23 @@ func Run(target replay.Target, inputs []replay.Input, opt replay.ScanOptions) (R
 			}
 		}
 	}
+	for i := range report.Few {
+		out.Unknown = append(out.Unknown, few(&report.Few[i]))
+	}
+	out.Unknown = out.Unknown[:min(len(out.Unknown), maxUnknown)]
 	return out, err
+}
+
+// whyFew is the reason of a complaint of which a rule asks for many more.
+const whyFew = "few"
+
+// few returns a complaint about which a rule says that it is no failure alone.
+func few(f *replay.Finding) sentinel.Unknown {
+	x := &f.Episode
+	return sentinel.Unknown{
+		Fingerprint: x.Fingerprint, State: sentinel.StateHeld, Why: whyFew, Labels: x.Labels, Pattern: x.Line, Since: x.StartsAt, Last: x.LastSeen,
+		Also: []redact.Text{redact.Label(x.Alert + " " + f.Missing)}, Count: x.Count, Examples: []redact.Text{x.Line},
+	}
 }
 
 // recorded returns the complaints that no alert of a rule reports. It accepts less evidence where

@@ -12,15 +12,18 @@ import (
 func (r *Result) Sentence() string {
 	var parts []string
 	recovered, short := 0, 0
+	all := 0
 	for i := range r.Findings {
+		n := 1 + len(r.Findings[i].Others)
+		all += n
 		switch r.Findings[i].Doubt {
 		case replay.Recovered:
-			recovered++
+			recovered += n
 		case replay.TooShort:
-			short++
+			short += n
 		}
 	}
-	if n := len(r.Findings) - recovered; n > 0 {
+	if n := all - recovered; n > 0 {
 		part := count(n, "failure is", "failures are") + " described but not certain"
 		if short == n {
 			part += ", because " + r.Covered.String()
@@ -33,8 +36,17 @@ func (r *Result) Sentence() string {
 	if len(parts)+len(r.Alerts) == 0 && r.Hits > 0 {
 		parts = append(parts, "rules match lines, and these alone show no failure: --hits lists them")
 	}
-	if n := len(r.Unknown); n > 0 {
+	rare := 0
+	for i := range r.Unknown {
+		if r.Unknown[i].Why == whyFew {
+			rare++
+		}
+	}
+	if n := len(r.Unknown) - rare; n > 0 {
 		parts = append(parts, count(n, "complaint has", "complaints have")+" no rule")
+	}
+	if rare > 0 {
+		parts = append(parts, count(rare, "complaint is", "complaints are")+" too rare for a rule")
 	}
 	return strings.Join(parts, "; ")
 }

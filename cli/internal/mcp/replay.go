@@ -42,7 +42,7 @@ type Replayed struct {
 type Finding struct {
 	Reason  string   `json:"reason" jsonschema:"too_short, too_few, waiting (for another line, or for proof that there is none), elsewhere (perhaps recovered in another file) or recovered."`
 	Missing string   `json:"missing" jsonschema:"What an alert needs beyond what the lines show."`
-	Also    []string `json:"also,omitempty" jsonschema:"General rules that match the same lines."`
+	Also    []string `json:"also,omitempty" jsonschema:"Further rules about the same lines or object."`
 	Alert   Alert    `json:"alert" jsonschema:"What the alert would be."`
 }
 

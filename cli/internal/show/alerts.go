@@ -3,6 +3,7 @@ package show
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"crowsnest/episodes"
@@ -27,6 +28,7 @@ type scannedAlert struct {
 	First       redact.Text       `json:"first_line"`
 	Fingerprint string            `json:"fingerprint"`
 	Cause       *scannedCause     `json:"cause,omitempty"`
+	Also        []string          `json:"also,omitempty"`
 	Assumes     string            `json:"assumes,omitempty"`
 }
 
@@ -44,7 +46,7 @@ func toScanned(a replay.Alert) scannedAlert {
 	out := scannedAlert{
 		Alert: e.Alert, State: e.State, Reason: e.Reason, Labels: e.Labels, Annotations: e.Annotations,
 		StartsAt: e.StartsAt, FiredAt: a.Fired, LastSeen: e.LastSeen, Count: e.Count, Line: e.Line, First: e.First,
-		Fingerprint: e.Fingerprint.String(), Assumes: a.Assumes,
+		Fingerprint: e.Fingerprint.String(), Also: a.Also, Assumes: a.Assumes,
 	}
 	if c := e.Cause; c != nil {
 		out.Cause = &scannedCause{Alert: c.Alert, Fingerprint: c.Fingerprint.String(), Severity: c.Severity, Labels: c.Labels, StartsAt: c.StartsAt}
@@ -97,8 +99,11 @@ func Alerts(w io.Writer, form string, style Style, r Found) error {
 		if err := Alert(w, a.Episode, style); err != nil {
 			return err
 		}
-		if a.Assumes != "" {
-			if _, err := fmt.Fprintf(w, "  %s %s\n", style.paint(dim, fmt.Sprintf("%-*s", width, "assumes")), flat(a.Assumes)); err != nil {
+		for _, f := range []struct{ name, value string }{{"also", strings.Join(a.Also, ", ")}, {"assumes", flat(a.Assumes)}} {
+			if f.value == "" {
+				continue
+			}
+			if _, err := fmt.Fprintf(w, "  %s %s\n", style.paint(dim, fmt.Sprintf("%-*s", width, f.name)), f.value); err != nil {
 				return err
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	"crowsnest/internal/text"
 	"crowsnest/redact"
 	"crowsnest/replay"
-	"crowsnest/rules"
 )
 
 // MaxFindings is how many findings are listed unless all are wanted.
@@ -37,14 +36,30 @@ type foundFailure struct {
 	Matched     []string          `json:"matched,omitempty"`
 	Also        []string          `json:"also,omitempty"`
 	Fingerprint string            `json:"fingerprint"`
+	// Others are the further failures of the rule with this reason.
+	Others []otherFailure `json:"others,omitempty"`
+}
+
+// otherFailure is a failure beside one of the same rule.
+type otherFailure struct {
+	Labels      map[string]string `json:"labels"`
+	Lines       int64             `json:"lines"`
+	StartsAt    time.Time         `json:"starts_at,omitzero"`
+	LastSeen    time.Time         `json:"last_seen,omitzero"`
+	Line        redact.Text       `json:"line"`
+	Fingerprint string            `json:"fingerprint"`
 }
 
 func toFoundFailure(f replay.Finding) foundFailure {
 	x := toScanned(replay.Alert{Episode: f.Episode})
+	var others []otherFailure
+	for _, o := range f.Others {
+		others = append(others, otherFailure{uncertain(o.Labels, &f), o.Count, o.StartsAt, o.LastSeen, o.Line, o.Fingerprint.String()})
+	}
 	return foundFailure{
-		Reason: f.Doubt, Missing: f.Missing, Rule: x.Alert, Severity: x.Labels["severity"], Labels: uncertain(f), Annotations: x.Annotations, Remediation: x.Annotations["remediation"],
+		Reason: f.Doubt, Missing: f.Missing, Rule: x.Alert, Severity: x.Labels["severity"], Labels: uncertain(x.Labels, &f), Annotations: x.Annotations, Remediation: x.Annotations["remediation"],
 		Lines: x.Count, StartsAt: x.StartsAt, LastSeen: x.LastSeen, EndsAt: x.EndsAt, Line: x.Line, First: x.First,
-		Matched: f.Matched, Also: f.Also, Fingerprint: x.Fingerprint,
+		Matched: f.Matched, Also: f.Also, Fingerprint: x.Fingerprint, Others: others,
 	}
 }
 
@@ -57,16 +72,10 @@ func FindingsJSON(list []replay.Finding) any {
 	return out
 }
 
-// uncertain returns the labels of the alert with the severity of a failure that is not certain: at
-// most a warning, and no more than information if it is over.
-func uncertain(f replay.Finding) map[string]string {
-	labels := maps.Clone(f.Episode.Labels)
-	switch {
-	case f.Doubt == replay.Recovered && labels["severity"] != string(rules.SeverityNone):
-		labels["severity"] = string(rules.SeverityInfo)
-	case labels["severity"] == string(rules.SeverityCritical):
-		labels["severity"] = string(rules.SeverityWarning)
-	}
+// uncertain returns labels of an alert with the severity of a finding.
+func uncertain(labels map[string]string, f *replay.Finding) map[string]string {
+	labels = maps.Clone(labels)
+	labels["severity"] = f.Severity()
 	return labels
 }
 
@@ -81,49 +90,32 @@ func Findings(w io.Writer, list []replay.Finding, all, after bool, s Style) erro
 		b.WriteString("\n")
 	}
 	b.WriteString("Described but not certain: rules match lines of this log, and an alert needs more\n")
-	groups := byRule(list)
 	rest := 0
-	for i, g := range groups {
+	for i := range list {
 		if i >= MaxFindings && !all {
-			rest += len(g)
+			rest += 1 + len(list[i].Others)
 			continue
 		}
 		b.WriteString("\n")
-		writeFinding(&b, &g[0], s)
-		for i := 1; i < len(g) && all; i++ {
-			fmt.Fprintf(&b, "  %s %s\n", s.paint(dim, fmt.Sprintf("%-*s", width, "also where")), keyOf(&g[i]))
+		shown := maxOthers
+		if all {
+			shown = len(list[i].Others)
 		}
-		if n := len(g) - 1; n > 0 && !all {
-			rest += n
-			fmt.Fprintf(&b, "  %s %d, such as %s\n", s.paint(dim, fmt.Sprintf("%-*s", width, "more keys")), n, keyOf(&g[1]))
-		}
+		rest += max(0, len(list[i].Others)-shown)
+		writeFinding(&b, &list[i], shown, s)
 	}
 	if rest > 0 {
-		fmt.Fprintf(&b, "\n--all lists %s\n", text.Plural(int64(rest), "more finding"))
+		fmt.Fprintf(&b, "\n--all lists %s\n", text.Plural(int64(rest), "more failure"))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// keyOf names the key of a finding.
-func keyOf(f *replay.Finding) string { return cmp.Or(Where(f.Episode.Labels), "no label") }
+// maxOthers is how many other objects of a rule are named unless all are wanted.
+const maxOthers = 3
 
-// byRule returns the findings of each rule, in the order of the first one.
-func byRule(list []replay.Finding) (out [][]replay.Finding) {
-	at := map[string]int{}
-	for _, f := range list {
-		i, ok := at[f.Episode.Alert]
-		if !ok {
-			i = len(out)
-			at[f.Episode.Alert] = i
-			out = append(out, nil)
-		}
-		out[i] = append(out[i], f)
-	}
-	return out
-}
-
-func writeFinding(b *strings.Builder, f *replay.Finding, s Style) {
+// writeFinding writes a finding, with the names of at most others further objects.
+func writeFinding(b *strings.Builder, f *replay.Finding, others int, s Style) {
 	e := f.Episode
 	field := func(name, value string) {
 		if value != "" {
@@ -138,6 +130,13 @@ func writeFinding(b *strings.Builder, f *replay.Finding, s Style) {
 	}
 	field("line", s.mark(flat(e.Line), f.Matched))
 	field("where", Where(e.Labels))
+	for i := range f.Others[:min(len(f.Others), others)] {
+		o := &f.Others[i]
+		field("also where", cmp.Or(Where(o.Labels), "no label")+", "+text.Plural(o.Count, "line"))
+	}
+	if n := len(f.Others) - others; n > 0 {
+		field("", "and "+text.Plural(int64(n), "other object"))
+	}
 	field("since", since(e))
 	field("origin", flat(e.Annotations["origin"]))
 	if recovered {
@@ -145,7 +144,7 @@ func writeFinding(b *strings.Builder, f *replay.Finding, s Style) {
 	}
 	field("missing", f.Missing)
 	field("would say", flat(e.Annotations["summary"]))
-	field("same lines", strings.Join(f.Also, ", "))
+	field("also", strings.Join(f.Also, ", "))
 	field("what to do", e.Annotations["remediation"])
 	field("runbook", e.Annotations["runbook_url"])
 	field("affected", e.Annotations["affected"])
