@@ -28,6 +28,7 @@ func init() {
 
 		"LeaderCannotUpdateItsLease": "none",
 		"LeaseCannotBeRead":          "none",
+		"KubeVipCannotReadLease":     "none",
 
 		"EtcdRejectsCertificates":      "none",
 		"EtcdPeerUnreachable":          "none",
