@@ -29,37 +29,43 @@ type Line struct {
 
 // Decoder takes the envelope off the lines of one input. It is not safe for concurrent use.
 type Decoder struct {
-	emit     func(Line)
-	now      time.Time
-	stamps   stamps
-	rec      records
-	chain    []step
-	decided  bool
-	failing  int // lines without the envelope since the last one with it
-	retry    int // lines that fail before it is looked for again
-	rest     []byte
-	doc      document
-	table    *sheet
-	block    block
-	places   map[string]*Place
-	prefixes map[string]*origin
-	pods     map[string]bool
-	units    map[string]string
-	key      []byte
-	at       *Place // place of the newest line
-	atKey    []byte
-	last     facts // the time of the newest line that had the envelope
-	line0    facts // facts of the present line
-	lastTime time.Time
-	scratch  []byte
-	dump     *dump // nil: the input is none
-	base     Place // place of the lines that follow, as a line before them states
-	docker   bool  // lines of Docker end with a newline
-	raw      []byte
-	changed  bool
-	known    bool // the line before was understood
-	more     bool // the line belongs to the record of the line before it
-	counts   Counts
+	emit       func(Line)
+	now        time.Time
+	stamps     stamps
+	rec        records
+	chain      []step
+	decided    bool
+	looked     map[outline]int // number of looks for an envelope at lines that begin so
+	rest       []byte
+	doc        document
+	table      *sheet
+	entry      entry
+	places     map[string]*Place
+	origins    map[string]*origin // what is known of words before lines
+	pods       map[string]bool
+	units      map[string]string
+	services   map[string]*Place
+	ruby       []byte
+	containers bool   // The name of a container follows that of a pod.
+	closing    []byte // what ended the newest element of XML or document of YAML
+	key        []byte
+	at         *Place // place of the newest line
+	atKey      []byte
+	last       facts // the time of the newest line that had the envelope
+	line0      facts // facts of the present line
+	lastTime   time.Time
+	scratch    []byte
+	width      int    // width of the terminal that has cut the lines; zero if none has
+	cut        []byte // the line so far that was cut
+	buf        []byte
+	dump       *dump // nil: the input is none
+	base       Place // place of the lines that follow, as a line before them states
+	docker     bool  // lines of Docker end with a newline
+	raw        []byte
+	changed    bool
+	known      bool // the line before was understood
+	more       bool // the line belongs to the record of the line before it
+	counts     Counts
 }
 
 // Counts are of the lines that were emitted.
@@ -69,7 +75,7 @@ type Counts struct {
 
 // New returns a decoder that passes lines to emit. now supplies the year of times without one.
 func New(now time.Time, emit func(Line)) *Decoder {
-	d := &Decoder{emit: emit, now: now, places: map[string]*Place{}, prefixes: map[string]*origin{}, pods: map[string]bool{}, retry: 1}
+	d := &Decoder{emit: emit, now: now, places: map[string]*Place{}}
 	d.stamps.now = now
 	d.rec = records{classes: map[string]*keyClass{}, out: d.inner, wrote: func(f *facts, text []byte) { d.out(f, text, true) }}
 	return d
@@ -125,7 +131,7 @@ func (d *Decoder) piece(b []byte) {
 		return
 	}
 	if c := b[skipSpace(b, 0)%len(b)]; c == '{' || c == '[' {
-		d.doc.start(d, b, &d.last)
+		d.doc.start(d, b, nil, &d.last)
 		return
 	}
 	d.line(b, nil)
@@ -138,7 +144,7 @@ func (d *Decoder) Close() {
 		d.rest = nil
 	}
 	d.doc.end(d)
-	d.block.end(d)
+	d.entry.end(d)
 	if d.table != nil {
 		d.table.end(d)
 	}
@@ -158,8 +164,12 @@ func (d *Decoder) lines(b []byte) {
 		if k >= 0 {
 			line, rest = b[:k], b[k+1:]
 		}
-		d.line(trimCR(line), rest)
-		b = rest
+		if line, b = trimCR(line), rest; d.width > 0 {
+			if line = d.join(line, rest); line == nil {
+				continue
+			}
+		}
+		d.line(line, rest)
 	}
 }
 
@@ -185,8 +195,8 @@ func (d *Decoder) decide(b []byte) {
 		}
 	}
 	if len(sample) > 0 {
+		d.width = widthOf(sample)
 		d.chain = d.detect(sample)
-		d.failing, d.retry = 0, 1
 	}
 }
 
@@ -278,10 +288,9 @@ func (d *Decoder) line(line, rest []byte) {
 		}
 		text = t
 	}
-	if len(d.chain) == 0 && !d.doc.open() && d.table == nil && !d.block.open() && d.wrong(text, line, rest) {
+	if len(d.chain) == 0 && !d.doc.open() && d.table == nil && !d.entry.open() && d.wrong(text, line, rest) {
 		return
 	}
-	d.failing, d.retry = 0, 1
 	if len(d.chain) > 0 {
 		d.keep(f)
 	}
@@ -300,20 +309,21 @@ func (d *Decoder) keep(f *facts) {
 // wrong looks for an envelope at a line that should have none, and does not look like one that
 // a program wrote.
 func (d *Decoder) wrong(text, line, rest []byte) bool {
-	if len(text) == 0 || headerOf(text) > stamp && headerOf(text) != syslog && !isLabelled(text) {
-		d.failing = 0
-		return false
-	}
-	return d.look(line, rest)
+	h := headerOf(text)
+	return len(text) > 0 && (h <= stamp || h == syslog || isLabelled(text)) && d.look(line, rest)
 }
 
-// look looks for another envelope from a line on, less often the longer there is none. It
+// look looks for another envelope from a line on, less often the more lines like this one had none. It
 // reports whether there is one, and decodes the line then.
 func (d *Decoder) look(line, rest []byte) bool {
-	if d.failing++; d.failing < d.retry {
+	o := outlineOf(line)
+	n := d.looked[o] + 1
+	if d.looked == nil || len(d.looked) > maxKnown {
+		d.looked = map[outline]int{}
+	}
+	if d.looked[o] = n; n > 4 && n&(n-1) != 0 {
 		return false
 	}
-	d.retry = min(2*d.retry, 256)
 	sample := [][]byte{line}
 	for l := range bytes.Lines(rest) {
 		if len(sample) == 16 {
@@ -339,10 +349,33 @@ func (d *Decoder) look(line, rest []byte) bool {
 	if len(chain) == 0 && !headerOf(text).own() {
 		return false // a line without anything is no reason to expect no envelope
 	}
-	d.chain = chain
-	d.failing, d.retry = 0, 1
+	d.chain, d.looked = chain, nil
 	d.line(line, rest)
 	return true
+}
+
+// outline is how a line begins: each word is a letter, each number a digit.
+type outline [8]byte
+
+func outlineOf(b []byte) (o outline) {
+	n := 0
+	for _, c := range b[:min(len(b), 64)] {
+		switch {
+		case c|0x20 >= 'a' && c|0x20 <= 'z':
+			c = 'a'
+		case c-'0' <= 9:
+			c = '9'
+		}
+		if n > 0 && o[n-1] == c {
+			continue
+		}
+		if n == len(o) {
+			break
+		}
+		o[n] = c
+		n++
+	}
+	return o
 }
 
 // productive reports whether most lines of a sample state a time or a place in their envelope,
@@ -396,16 +429,16 @@ func (d *Decoder) content(text []byte, f *facts, rest []byte) {
 	}
 	switch {
 	case d.doc.open():
-		d.doc.add(d, text)
-		d.doc.add(d, []byte("\n"))
+		d.buf = append(append(d.buf[:0], text...), '\n')
+		d.doc.add(d, d.buf)
 		return
 	case d.table != nil:
 		if d.table.row(d, text, f) {
 			return
 		}
 		d.table = nil
-	case d.block.open(), isBlock(text), isEntryHead(text):
-		if d.block.add(d, text, f, rest) {
+	case d.entry.open(), d.entry.seen, isField(text), isEntryHead(text):
+		if d.entry.add(d, text, f, rest) {
 			return
 		}
 	}
@@ -421,17 +454,19 @@ func (d *Decoder) content(text []byte, f *facts, rest []byte) {
 			d.content(bytes.TrimLeft(b[n:], " \t\r,"), f, rest)
 			return
 		case !whole && n >= len(bytes.TrimRight(b, " \t\r")) && jsonStarts(b, rest):
-			d.doc.start(d, b, f)
-			d.doc.add(d, []byte("\n"))
+			d.doc.start(d, append(append(d.buf[:0], b...), '\n'), nil, f)
 			return
 		}
 	}
-	if headerOf(text) == logfmt && d.rec.pairs(text, f) {
+	if closing := d.closingOf(b, rest); closing != nil {
+		d.doc.start(d, append(append(d.buf[:0], b...), '\n'), closing, f)
 		return
 	}
-	if d.table == nil {
-		if t := d.sheetOf(text, f); t != nil {
-			d.table = t
+	if headerOf(text) == logfmt && d.pairs(text, f) {
+		return
+	}
+	if d.table == nil && (d.at == nil || len(d.chain) > 0 || bytes.ContainsAny(text, ",;\t|")) {
+		if d.table = d.sheetOf(text); d.table != nil {
 			return
 		}
 	}
@@ -483,9 +518,7 @@ func (d *Decoder) inner(f *facts, text []byte) {
 	}
 	text = trimmed
 	if d.rec.depth > 0 && len(text) > 1 && text[0] == '{' && d.rec.depth < 4 && hinted(text) {
-		found := d.rec.raw
 		if n, _, ok := d.rec.read(text, *f); ok && n == len(text) {
-			_ = found
 			return
 		}
 	}
@@ -549,7 +582,7 @@ func (d *Decoder) out(f *facts, text []byte, whole bool) {
 		}
 		d.at, d.atKey = p, append(d.atKey[:0], d.key...)
 	}
-	l := Line{Place: d.at, Stderr: f.stream == 'e', Partial: f.partial && f.tagged, Continues: d.more, Text: text}
+	l := Line{Place: d.at, Stderr: f.stream == 'e', Partial: f.partial, Continues: d.more, Text: text}
 	timed := false
 	if f.stamp != nil {
 		if t, unit, ok := d.stamps.parse(f.stamp); ok {

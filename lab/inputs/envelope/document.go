@@ -1,51 +1,70 @@
 package envelope
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
 
-// document is a JSON value over several lines, or one too long for memory. The elements of a
-// list are decoded and forgotten as they end.
+	"sigs.k8s.io/yaml"
+)
+
+// document is a value over several lines, or one too long for memory: JSON, an element of XML, or a
+// document of YAML. The elements of a list in JSON are decoded and forgotten as they end.
 type document struct {
-	buf    []byte
-	at     int // scanned up to
-	depth  int
-	inText bool
-	elem   int // where the present element of the outermost array begins; -1: none has begun
-	done   int // where what is not decoded of that array begins; 0: nothing is
-	limit  int
-	broken bool // the rest of the value is lines
-	facts  facts
+	buf, spare []byte
+	closing    []byte // what ends the value; empty for JSON, whose brackets are counted
+	head       int    // length of the open brackets and the fields before a list that was shrunk
+	at         int    // offset up to which brackets are counted
+	depth      int
+	inText     bool
+	limit      int
+	facts      facts
 }
 
 const (
+	listSize   = 64 << 10
 	docSize    = 1 << 20
 	maxDocSize = 16 << 20
 )
 
-func (o *document) open() bool { return o.buf != nil }
+func (o *document) open() bool { return len(o.buf) > 0 }
 
 // start begins with the first bytes of a value.
-func (o *document) start(d *Decoder, b []byte, f *facts) {
-	*o = document{buf: make([]byte, 0, 4<<10), elem: -1, limit: docSize}
-	o.facts = *f
-	o.facts.stamp = append([]byte(nil), f.stamp...)
-	for i, v := range f.place {
-		if v != nil {
-			o.facts.place[i] = append([]byte(nil), v...)
-		}
+func (o *document) start(d *Decoder, b, closing []byte, f *facts) {
+	*o = document{buf: o.buf[:0], spare: o.spare, closing: closing, limit: docSize, facts: *f}
+	if b[0] == '[' {
+		o.limit = listSize // Nothing around its elements describes them.
 	}
-	if len(f.stamp) == 0 {
-		o.facts.stamp = nil
+	o.facts.stamp = bytes.Clone(f.stamp)
+	for i, v := range f.place {
+		o.facts.place[i] = bytes.Clone(v)
 	}
 	o.add(d, b)
 }
 
-// add adds bytes, and decodes what is complete.
+// add adds bytes, which are a line with its end but for JSON, and decodes what is complete.
 func (o *document) add(d *Decoder, b []byte) {
-	if o.buf == nil {
+	if len(o.closing) > 0 {
+		switch {
+		case o.closing[0] == '-' && o.open() && bytes.Equal(bytes.TrimSpace(b), o.closing):
+			f := o.facts
+			o.finish(d, len(o.buf))
+			o.start(d, b, o.closing, &f)
+			return
+		case len(o.buf) > docSize:
+			o.giveUp(d)
+			d.rows(&o.facts, b)
+			return
+		}
+		if o.buf = append(o.buf, b...); o.closing[0] == '<' && bytes.Contains(b, o.closing) {
+			o.finish(d, len(o.buf))
+		}
 		return
 	}
 	o.buf = append(o.buf, b...)
-	for o.buf != nil && o.at < len(o.buf) {
+	for o.at < len(o.buf) {
 		if o.inText {
 			k := bytes.IndexByte(o.buf[o.at:], '"')
 			if k < 0 {
@@ -65,83 +84,57 @@ func (o *document) add(d *Decoder, b []byte) {
 		case '"':
 			o.inText = true
 		case '{', '[':
-			if o.depth++; o.depth == 2 && o.buf[0] == '[' && o.elem < 0 && o.buf[o.at] == '{' {
-				o.elem = o.at
-			}
+			o.depth++
 		case '}', ']':
-			o.depth--
-			switch {
-			case o.depth <= 0:
+			if o.depth--; o.depth <= 0 {
 				o.finish(d, o.at+1)
-				continue
-			case o.depth == 1 && o.elem >= 0:
-				o.element(d, o.at+1)
-				continue
+				return
 			}
 		}
 		o.at++
 	}
-	if o.buf == nil {
-		return
-	}
-	if o.forgetDone(); len(o.buf) > o.limit {
+	if len(o.buf) > o.limit {
 		o.shrink(d)
 	}
 }
 
-// element decodes the object that ends at an index, and forgets it.
-func (o *document) element(d *Decoder, end int) {
-	b := o.buf[o.elem:end]
-	if _, _, ok := d.rec.read(b, o.facts); !ok {
-		d.rec.whole(&o.facts, b)
-	}
-	o.at, o.elem, o.done = end, -1, end
-}
-
-// forgetDone removes the elements that are decoded.
-func (o *document) forgetDone() {
-	if o.done == 0 {
-		return
-	}
-	n := copy(o.buf[1:], o.buf[o.done:])
-	o.buf, o.at = o.buf[:1+n], o.at-o.done+1
-	if o.elem >= 0 {
-		o.elem -= o.done - 1
-	}
-	o.done = 0
-}
-
 // finish decodes the value that ends at an index. What follows it is a line.
 func (o *document) finish(d *Decoder, end int) {
-	value, rest := o.buf[:end], o.buf[end:]
-	if o.done > 0 {
-		value = o.buf[o.done-1 : end]
-		value[0] = '['
+	value, rest, f, ok := o.buf[:end], bytes.TrimLeft(o.buf[end:], " \t\r\n,;`"), o.facts, true
+	converted := value
+	o.buf = nil // The lines in it may begin another value.
+	if len(o.closing) > 0 && o.closing[0] == '<' {
+		converted, ok = jsonOfXML(value)
+	} else if len(o.closing) > 0 {
+		var err error
+		converted, err = yaml.YAMLToJSON(value)
+		ok = err == nil
 	}
-	f := o.facts
-	o.buf = nil
-	switch _, _, ok := d.rec.read(value, f); {
-	case ok || len(bytes.Trim(value, "[], \t\r\n")) == 0: // what is left of a list
-	default:
+	if ok {
+		d.rec.markup = len(o.closing) > 0 && o.closing[0] == '<'
+		_, _, ok = d.rec.read(converted, f)
+		d.rec.markup = false
+	}
+	if !ok && len(bytes.Trim(value, "[], \t\r\n")) > 0 { // not what is left of a list
 		d.rows(&f, value)
 	}
-	if rest = bytes.TrimLeft(rest, " \t\r\n,;`"); len(rest) > 0 {
-		d.content(bytes.TrimRight(rest, "\n"), &f, nil)
+	if !o.open() {
+		o.buf = value[:0]
+	}
+	if len(rest) > 0 {
+		d.content(bytes.TrimRight(bytes.Clone(rest), "\n"), &f, nil)
 	}
 }
 
 // end decodes what there is of a value without an end.
 func (o *document) end(d *Decoder) {
-	if o.buf == nil {
-		return
+	if o.open() && len(o.closing) == 0 {
+		o.shrink(d)
 	}
-	before := d.counts.Lines
-	if !o.shrink(d) && d.counts.Lines == before && o.buf != nil && len(bytes.Trim(o.buf, "[] \n\r\t,")) > 0 {
-		b, f := o.buf, o.facts
-		o.buf = nil
-		d.rows(&f, b)
+	if o.open() && len(o.closing) > 0 && o.closing[0] == '-' {
+		o.finish(d, len(o.buf))
 	}
-	o.buf = nil
+	o.giveUp(d)
 }
 
 // rows emits text as lines.
@@ -152,51 +145,50 @@ func (d *Decoder) rows(f *facts, b []byte) {
 	}
 }
 
-// shrink decodes the elements that are complete of a list in the value, and forgets them. It
-// reports whether there were any.
+// shrink decodes the elements that are complete of the outermost list with records, and forgets them.
+// It reports whether there were any. The brackets that are open remain.
 func (o *document) shrink(d *Decoder) bool {
-	var t tree
+	t := d.rec.tree()
 	_, whole, ok := t.parse(o.buf)
 	if !ok || whole || len(t.nodes) == 0 {
 		o.giveUp(d)
 		return false
 	}
-	d.rec.foldAttributes(&t)
-	d.rec.markRecords(&t)
-	var head, tail []byte
-	for i := int32(0); ; {
+	d.rec.prepare(t)
+	ctx := o.facts
+	ctx.signs = signs{}
+	var head []byte
+	for i := int32(0); i >= 0; {
 		x := &t.nodes[i]
-		next, lastEnd, first := int32(-1), -1, -1
-		for c := i + 1; c < x.end; c = t.nodes[c].end {
-			y := &t.nodes[c]
-			if y.open {
-				next = c
-				break
-			}
-			if first < 0 {
-				first, _ = o.span(y)
-			}
-			_, lastEnd = o.span(y)
-		}
 		if x.key != nil {
 			head = append(append(append(head, '"'), x.key...), '"', ':')
 		}
-		head = append(head, x.opening())
-		tail = append(tail, x.opening()+2)
-		if x.opening() == '[' && lastEnd > 0 && x.record {
-			o.forget(d, head, tail, first, lastEnd)
+		head = append(head, x.first)
+		next, last := int32(-1), int32(-1)
+		for c := i + 1; c < x.end && next < 0; c = t.nodes[c].end {
+			if t.nodes[c].open {
+				next = c
+			} else {
+				last = c
+			}
+		}
+		if x.first == '[' && x.record && last >= 0 {
+			end := t.offset(&t.nodes[last]) + len(t.nodes[last].text)
+			d.rec.depth++
+			d.rec.walk(t, i, &ctx)
+			d.rec.depth--
+			rest := bytes.TrimLeft(o.buf[end:], " \t\r\n,")
+			o.buf, o.spare = append(append(o.spare[:0], head...), rest...), o.buf
+			o.at, o.head, o.limit = len(o.buf), len(head), max(o.limit, 2*len(o.buf))
 			return true
 		}
-		if next < 0 {
-			break
-		}
-		for c := i + 1; c < next; c = t.nodes[c].end {
-			if y := &t.nodes[c]; !y.record && x.opening() == '{' && y.key != nil {
-				from, to := o.span(y)
-				head = append(append(append(append(head, '"'), y.key...), '"', ':'), o.buf[from:to]...)
+		for c := i + 1; c < x.end && x.first == '{'; c = t.nodes[c].end {
+			if y := &t.nodes[c]; !y.record && !y.open && y.key != nil {
+				head = append(append(append(append(head, '"'), y.key...), '"', ':'), y.text...)
 				head = append(head, ',')
 			}
 		}
+		d.rec.gatherAround(t, i, &ctx)
 		i = next
 	}
 	if len(o.buf) > maxDocSize {
@@ -207,57 +199,88 @@ func (o *document) shrink(d *Decoder) bool {
 	return false
 }
 
-// opening returns the byte that opens a container, whatever was made of it.
-func (x *node) opening() byte { return x.first }
-
-// span returns where the text of a value lies.
-func (o *document) span(x *node) (from, to int) {
-	from = cap(o.buf) - cap(x.text)
-	return from, from + len(x.text)
-}
-
-// forget decodes a part of a list with the fields around it, and removes it.
-func (o *document) forget(d *Decoder, head, tail []byte, from, to int) {
-	part := append([]byte(nil), head...)
-	part = append(part, o.buf[from:to]...)
-	for i := len(tail) - 1; i >= 0; i-- {
-		part = append(part, tail[i])
-	}
-	if _, _, ok := d.rec.read(part, o.facts); !ok {
-		f := o.facts
-		d.rows(&f, o.buf[from:to])
-	}
-	rest := bytes.TrimLeft(o.buf[to:], " \t\r\n,")
-	o.buf = append(append(make([]byte, 0, docSize+64<<10), head...), rest...)
-	o.at, o.depth, o.inText, o.elem, o.limit = 0, 0, false, -1, max(docSize, 2*len(o.buf))
-	o.rescan()
-}
-
-// rescan counts the containers that are open.
-func (o *document) rescan() {
-	for o.at < len(o.buf) {
-		if o.inText {
-			_, _, next, done := quoted(o.buf, o.at-1)
-			if o.at = next; done {
-				o.inText = false
-			}
-			continue
-		}
-		switch o.buf[o.at] {
-		case '"':
-			o.inText = true
-		case '{', '[':
-			o.depth++
-		case '}', ']':
-			o.depth--
-		}
-		o.at++
-	}
-}
-
-// giveUp makes lines of a value that cannot be read.
+// giveUp makes lines of a value that cannot be read, but for what was decoded before.
 func (o *document) giveUp(d *Decoder) {
-	b, f := o.buf, o.facts
-	o.buf = nil
-	d.rows(&f, b)
+	b, f := o.buf[min(o.head, len(o.buf)):], o.facts
+	if o.buf = nil; len(bytes.Trim(b, "[]{} \n\r\t,")) > 0 {
+		d.rows(&f, b)
+	}
+}
+
+// closingOf returns what ends the element of XML or the document of YAML that begins with a line,
+// which is as long as what follows shows. It returns nil for other lines.
+func (d *Decoder) closingOf(b, rest []byte) []byte {
+	if string(b) == "---" {
+		k := bytes.IndexByte(rest, ':')
+		if bytes.Equal(d.closing, b) || k > 1 && isLabelName(rest[:k]) && k+1 < len(rest) && (rest[k+1] == ' ' || rest[k+1] == '\n') {
+			d.closing = []byte("---")
+			return d.closing
+		}
+		return nil
+	}
+	if len(b) < 4 || b[0] != '<' || b[1]|0x20 < 'a' || b[1]|0x20 > 'z' {
+		return nil
+	}
+	k := bytes.IndexAny(b, " >")
+	if k < 0 || bytes.ContainsAny(b[1:k], `"=<(,`) {
+		return nil
+	}
+	end := append(append([]byte("</"), b[1:k]...), '>')
+	if !bytes.Equal(d.closing, end) {
+		if !bytes.Contains(b, end) && !bytes.Contains(rest, end) || isTag(b[:k]) {
+			return nil
+		}
+		d.closing = end
+	}
+	return d.closing
+}
+
+// jsonOfXML returns an element as an object: attributes and elements in it are fields.
+func jsonOfXML(b []byte) ([]byte, bool) {
+	type element struct {
+		name, text string
+		fields     []byte
+	}
+	appendField := func(dst []byte, name string, value []byte) []byte {
+		key, _ := json.Marshal(name)
+		return append(append(append(append(dst, key...), ':'), value...), ',')
+	}
+	in := xml.NewDecoder(bytes.NewReader(b))
+	in.Strict = false
+	stack := []element{{}}
+	for {
+		token, err := in.Token()
+		switch {
+		case errors.Is(err, io.EOF):
+			out := bytes.TrimSuffix(stack[0].fields, []byte(","))
+			return append(append([]byte("{"), out...), '}'), len(stack) == 1 && len(out) > 0
+		case err != nil || len(stack) > maxDepth:
+			return nil, false
+		}
+		switch top := &stack[len(stack)-1]; x := token.(type) {
+		case xml.StartElement:
+			e := element{name: x.Name.Local}
+			for _, a := range x.Attr {
+				value, _ := json.Marshal(a.Value)
+				e.fields = appendField(e.fields, a.Name.Local, value)
+			}
+			stack = append(stack, e)
+		case xml.CharData:
+			top.text += string(x)
+		case xml.EndElement:
+			if len(stack) == 1 {
+				return nil, false
+			}
+			value, _ := json.Marshal(top.text)
+			if len(top.fields) > 0 {
+				if len(bytes.TrimSpace([]byte(top.text))) > 0 {
+					top.fields = appendField(top.fields, "text", value)
+				}
+				value = append(append([]byte("{"), bytes.TrimSuffix(top.fields, []byte(","))...), '}')
+			}
+			stack = stack[:len(stack)-1]
+			parent := &stack[len(stack)-1]
+			parent.fields = appendField(parent.fields, top.name, value)
+		}
+	}
 }

@@ -56,7 +56,7 @@ func headerOf(b []byte) header {
 		switch {
 		case isKlog(b):
 			return klog
-		case len(b) > 15 && b[3] == ' ' && b[6] == ' ' && b[9] == ':' && b[12] == ':' && month(b[:3]):
+		case len(b) > 15 && b[3] == ' ' && b[6] == ' ' && b[9] == ':' && b[12] == ':' && isMonth(b[:3]):
 			return syslog
 		case levelLen(b) > 0:
 			return word
@@ -86,7 +86,7 @@ func isCRI(b []byte) bool {
 
 var months = []byte("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec")
 
-func month(b []byte) bool {
+func isMonth(b []byte) bool {
 	k := bytes.Index(months, b)
 	return k >= 0 && k%4 == 0
 }
@@ -157,7 +157,7 @@ func accessTime(b []byte) bool {
 			return false
 		}
 		b = b[k:]
-		if b[3] == '/' && b[7] == '/' && b[12] == ':' && b[15] == ':' && month(b[4:7]) {
+		if b[3] == '/' && b[7] == '/' && b[12] == ':' && b[15] == ':' && isMonth(b[4:7]) {
 			return true
 		}
 		b = b[1:]

@@ -9,25 +9,43 @@ import (
 
 // node is a value of a JSON text. The values that a container holds follow it, up to end.
 type node struct {
-	kind   byte // '{', '[', '"' or, for a number, true, false and null, '0'
-	first  byte // the same, as it was written
-	open   bool // the end of the container is missing
-	esc    bool // the string has escapes
-	record bool // the value is or contains a record
-	passed bool // the value was passed on as a line
-	parent int32
-	class  *keyClass // what the key says
-	end    int32
-	key    []byte // raw; nil for an element of an array
-	val    []byte // between the quotes of a string; else the text of the value
-	text   []byte // the value as it is written
+	kind    byte // '{', '[', '"' or, for a number, true, false and null, '0'
+	first   byte // kind as it was written
+	open    bool // The end of the container is missing.
+	esc     bool // The string has escapes.
+	record  bool // The value is or contains a record.
+	certain bool // The value is a record of an envelope, whatever its fields are.
+	passed  bool // The value was passed on as a line.
+	parent  int32
+	end     int32
+	line    int32     // field with the line of a record; zero in other values
+	class   *keyClass // what the key says
+	key     []byte    // raw; nil for an element of an array
+	val     []byte    // between the quotes of a string; else the text of the value
+	text    []byte    // the value as it is written
 }
 
 // tree is one JSON value. Its memory is reused by the next parse.
 type tree struct {
-	nodes []node
-	text  []byte
+	nodes   []node
+	text    []byte
+	classes []*keyClass // classes of the same keys in the tree before
 }
+
+// begin makes the tree an object whose fields are added one by one.
+func (t *tree) begin(text []byte) {
+	t.text = text
+	t.nodes = append(t.nodes[:0], node{kind: '{', first: '{', parent: -1, end: 1, text: text, val: text})
+}
+
+// addField adds a field with a string.
+func (t *tree) addField(k *keyClass, val []byte, esc bool) {
+	t.add(node{kind: '"', first: '"', class: k, esc: esc, key: k.key, val: val, text: val})
+	t.nodes[0].end = int32(len(t.nodes))
+}
+
+// offset returns where the text of a value begins in that of the tree.
+func (t *tree) offset(x *node) int { return cap(t.text) - cap(x.text) }
 
 const maxDepth = 64
 

@@ -28,6 +28,7 @@ const (
 
 // keyClass is what the name of a field says.
 type keyClass struct {
+	key    []byte // the name, as it is written in JSON
 	role   role
 	line   uint8 // the lower the likelier is it the line; 0: it is not
 	time   uint8 // the same of a time
@@ -62,7 +63,7 @@ var timeNames = []string{
 // words that say nothing about which name it is.
 var fillers = map[string]bool{
 	"k8s": true, "kubernetes": true, "kube": true, "io": true, "resource": true, "meta": true, "metadata": true, "label": true, "labels": true,
-	"attributes": true, "attr": true, "fields": true, "orchestrator": true, "docker": true, "cri": true, "systemd": true, "syslog": true, "field": true, "tag": true, "tags": true, "properties": true, "dimensions": true,
+	"attributes": true, "attr": true, "fields": true, "orchestrator": true, "docker": true, "cri": true, "systemd": true, "syslog": true, "field": true, "tag": true, "tags": true, "properties": true, "dimensions": true, "utc": true,
 }
 
 // classify returns what a name says. A dotted name counts as a path.

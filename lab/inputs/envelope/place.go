@@ -42,8 +42,11 @@ var likelyPod = regexp.MustCompile(`-[a-z0-9]{4,10}-[a-z0-9]{5}$`)
 // staticPod matches a static pod of the control plane.
 var staticPod = regexp.MustCompile(`^(?:etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kube-vip|haproxy|keepalived|cloud-controller-manager)-[a-z0-9][-a-z0-9.]*$`)
 
+// hash matches the end of the name of a stream or an instance, which is longer than that of a pod.
+var hash = regexp.MustCompile(`-[0-9a-f]{16,}$`)
+
 func isPod(s []byte) bool {
-	if !isName(s) || s[0] <= '9' { // a date, or the name of an image
+	if !isName(s) || s[0] <= '9' || hash.Match(s) { // a date, or the name of an image
 		return false
 	}
 	at := likelyPod.FindIndex(s)
@@ -107,7 +110,7 @@ func placeOfWords(prefix []byte) (p Place, sure bool) {
 			continue
 		}
 		w = bytes.TrimSuffix(w, []byte("."))
-		if !isName(w) || isDigits(w) {
+		if !isName(w) || len(bytes.Trim(w, "0123456789.-")) == 0 {
 			continue
 		}
 		if pod < 0 && (isPod(w) || kubectl) {

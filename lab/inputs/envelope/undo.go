@@ -3,7 +3,25 @@ package envelope
 import (
 	"bytes"
 	"html"
+	"regexp"
+	"slices"
 )
+
+// undos are changes of lines as a whole, in the order in which they are looked for.
+var undos = []struct {
+	outermost bool // Only the outermost part of an envelope is so.
+	found     func(lines [][]byte) bool
+	undo      func(dst, line []byte) []byte
+}{
+	{false, func(lines [][]byte) bool {
+		return slices.ContainsFunc(lines, func(l []byte) bool { return bytes.IndexByte(l, 0x1b) >= 0 })
+	}, stripEscapes},
+	{false, func(lines [][]byte) bool { return share(lines, hasColours)*10 >= len(lines)*3 }, stripColours},
+	{false, func(lines [][]byte) bool { return slices.ContainsFunc(lines, hasStrange) }, plainSpaces},
+	{true, isHTML, unescapeHTML},
+	{true, isEscaped, func(dst, line []byte) []byte { return unescape(dst, unquoteLine(line)) }},
+	{true, hasStrings, unquoteStrings},
+}
 
 // stripEscapes removes the escape sequences of a terminal.
 func stripEscapes(dst, b []byte) []byte {
@@ -117,35 +135,58 @@ func plainSpaces(dst, b []byte) []byte {
 	return dst
 }
 
-// entities are those that escape what logs have; a whole input has them and not what they
-// stand for.
-var entities = []string{"&quot;", "&#34;", "&#39;", "&#x27;", "&#x22;", "&lt;", "&gt;", "&amp;", "&nbsp;"}
-
-// isHTML reports whether lines are escaped for HTML as a whole.
+// isHTML reports whether lines are escaped for HTML as a whole, or are between tags of a page.
 func isHTML(lines [][]byte) bool {
 	found := false
 	for _, l := range lines {
-		if bytes.ContainsAny(l, `"`) {
+		text := stripTags(nil, l)
+		if bytes.IndexByte(text, '"') >= 0 {
 			return false
 		}
-		for _, e := range entities {
-			found = found || bytes.Contains(l, []byte(e))
-		}
+		found = found || len(text) < len(l) || entity.Match(text)
 	}
 	return found
 }
 
-func unescapeHTML(dst, b []byte) []byte {
-	if bytes.IndexByte(b, '&') < 0 {
-		return append(dst, b...)
+// entity matches the entities of what logs have.
+var entity = regexp.MustCompile(`&(?:quot|lt|gt|amp|nbsp|#(?:34|39|x27|x22));`)
+
+var tag = regexp.MustCompile(`^</?(?:pre|code|span|br|div|p|b|i|a|font|html|head|meta|title|body|table|thead|tbody|tr|td|th|ul|li|style)\b[^<>]*>|^<!DOCTYPE[^<>]*>`)
+
+// isTag reports whether a text begins with a tag of HTML, whose end may be missing.
+func isTag(b []byte) bool { return tag.Match(append(b[:len(b):len(b)], '>')) }
+
+// stripTags removes the tags of HTML.
+func stripTags(dst, b []byte) []byte {
+	for {
+		k := bytes.IndexByte(b, '<')
+		if k < 0 {
+			return append(dst, b...)
+		}
+		n := tag.FindIndex(b[k:])
+		if dst = append(dst, b[:k]...); n == nil {
+			n = []int{0, 1}
+			dst = append(dst, '<')
+		} else if cell := string(b[k:][:n[1]]); cell == "</td>" || cell == "</th>" {
+			dst = append(dst, '\t')
+		}
+		b = b[k+n[1]:]
 	}
-	return append(dst, bytes.ReplaceAll([]byte(html.UnescapeString(string(b))), []byte("\u00a0"), []byte(" "))...)
+}
+
+func unescapeHTML(dst, b []byte) []byte {
+	start := len(dst)
+	if dst = stripTags(dst, b); bytes.IndexByte(dst[start:], '&') < 0 {
+		return dst
+	}
+	text := html.UnescapeString(string(dst[start:]))
+	return append(dst[:start], bytes.ReplaceAll([]byte(text), []byte("\u00a0"), []byte(" "))...)
 }
 
 // isEscaped reports whether lines have a backslash before every quote as a whole, or are the
 // texts of strings with their quotes.
 func isEscaped(lines [][]byte) bool {
-	found, quotes, breaks := false, len(lines) > 0, 0
+	found, quotes := false, len(lines) > 0
 	for _, l := range lines {
 		inner := unquoteLine(l)
 		quotes = quotes && len(inner) < len(l)
@@ -153,14 +194,27 @@ func isEscaped(lines [][]byte) bool {
 			switch {
 			case inner[i] == '"' && (i == 0 || inner[i-1] != '\\'):
 				return false
-			case inner[i] == '"':
+			case inner[i] == '"', inner[i] == '\\' && i+2 < len(inner) && inner[i+1] == 'n' && headerOf(inner[i+2:]) != none:
 				found = true
-			case inner[i] == '\\' && i+2 < len(inner) && inner[i+1] == 'n' && headerOf(inner[i+2:]) != none:
-				breaks++
 			}
 		}
 	}
-	return found || quotes || breaks > 0
+	return found || quotes
+}
+
+// hasStrings reports whether most lines are the texts of strings with their quotes, in a list.
+func hasStrings(lines [][]byte) bool {
+	return most(lines, func(l []byte) bool {
+		inner := unquoteLine(l)
+		return len(inner) < len(l) && headerOf(unescape(nil, inner)) > word && isEscaped([][]byte{l})
+	})
+}
+
+func unquoteStrings(dst, l []byte) []byte {
+	if inner := unquoteLine(l); len(inner) < len(l) {
+		return unescape(dst, inner)
+	}
+	return append(dst, l...)
 }
 
 // unquoteLine returns a line without the quotes around it, and without a comma after them.
