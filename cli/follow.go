@@ -13,6 +13,7 @@ import (
 	"crowsnest/cli/internal/show"
 	"crowsnest/episodes"
 	"crowsnest/lab/inputs"
+	"crowsnest/lab/scan"
 	"crowsnest/matcher"
 	"crowsnest/replay"
 	"crowsnest/sources/kubelet"
@@ -49,9 +50,14 @@ func (c *cli) scanFollow(ctx context.Context, f scanFlags, args []string, labels
 		return err
 	}
 	if f.output.value == "text" {
-		if err := errors.Join(show.Findings(out, res.Report.Findings, f.all, res.Alerts > 0, show.Style{Color: c.colors(c.out)}), out.Flush()); err != nil {
-			return fmt.Errorf("write the result: %w", err)
-		}
+		err = show.Findings(out, res.Report.Findings, f.all, res.Alerts > 0, show.Style{Color: c.colors(c.out)})
+	} else if !f.hits {
+		err = show.Lines(out, scan.Result{Report: replay.Report{Findings: res.Report.Findings}})
+	}
+	if err := errors.Join(err, out.Flush()); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	if f.output.value == "text" {
 		res.Report.Alerts = make([]replay.Alert, res.Alerts)
 		c.summarize(res.Report, len(target.Set.Rules), opt.Follow.Scan.HitsOnly)
 	}

@@ -79,7 +79,8 @@ After the alerts it lists failures that rules describe and that are not certain,
 because the log is too short, or lacks lines: the rule, what is missing, the line, and
 what to do; ten rules, or all with --all. Then it lists complaints that no rule
 matches, if they are new or persist, or if the log is too short to judge them: at most
-five. Neither changes the exit code.
+five. Neither changes the exit code. With -o jsonl each line has a "kind": alert,
+finding or unknown.
 
 ` + clusterText + `
 
@@ -214,8 +215,12 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, labe
 			fmt.Fprintln(c.err, account.Summary())
 		}
 	}
-	if err = errors.Join(findErr, readErr, cluster.failed()); err == nil {
-		err = c.conclude(report, account, f.exitCode)
+	err = c.conclude(report, account, f.exitCode)
+	if unread := errors.Join(findErr, readErr, cluster.failed()); unread != nil {
+		if code := new(exitError); errors.As(err, &code) {
+			err = nil // an alert does not hide what was not read
+		}
+		err = errors.Join(err, unread)
 	}
 	if sentence := found.Sentence(); f.output.value != "json" && !f.hits && sentence != "" {
 		fmt.Fprintln(c.err, sentence)

@@ -10,6 +10,7 @@ import (
 	"crowsnest/lab/scan"
 	"crowsnest/redact"
 	"crowsnest/replay"
+	"crowsnest/sentinel"
 )
 
 // scannedAlert is an alert as JSON. A time is absent if the lines state none.
@@ -57,8 +58,40 @@ func toScanned(a replay.Alert) scannedAlert {
 	return out
 }
 
-// AlertLine writes an alert as one line of JSON.
-func AlertLine(w io.Writer, a replay.Alert) error { return JSON(w, toScanned(a), false) }
+// AlertLine writes an alert as one line of JSON. The key kind tells it from a finding and from a
+// complaint, which Lines writes too.
+func AlertLine(w io.Writer, a replay.Alert) error {
+	return JSON(w, struct {
+		scannedAlert
+		Kind string `json:"kind"`
+	}{toScanned(a), "alert"}, false)
+}
+
+// Lines writes what a scan found as one line of JSON each: alerts, findings, complaints.
+func Lines(w io.Writer, r scan.Result) error {
+	for _, a := range r.Alerts {
+		if err := AlertLine(w, a); err != nil {
+			return err
+		}
+	}
+	for _, f := range r.Findings {
+		if err := JSON(w, struct {
+			foundFailure
+			Kind string `json:"kind"`
+		}{toFoundFailure(f), "finding"}, false); err != nil {
+			return err
+		}
+	}
+	for _, u := range r.Unknown {
+		if err := JSON(w, struct {
+			sentinel.Unknown
+			Kind string `json:"kind"`
+		}{u, "unknown"}, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Found is what a scan found.
 type Found struct {
@@ -68,8 +101,7 @@ type Found struct {
 	NotSeen any  // what of a cluster was not read, a list, for JSON; nil: no cluster was
 }
 
-// Alerts writes the alerts of a scan in an output format: text, json or jsonl; and, but
-// for jsonl, the failures that no rule describes.
+// Alerts writes what a scan found in an output format: text, json or jsonl.
 func Alerts(w io.Writer, form string, style Style, r Found) error {
 	switch form {
 	case "json":
@@ -83,12 +115,7 @@ func Alerts(w io.Writer, form string, style Style, r Found) error {
 		}
 		return members(w, list)
 	case "jsonl":
-		for _, a := range r.Alerts {
-			if err := JSON(w, toScanned(a), false); err != nil {
-				return err
-			}
-		}
-		return nil
+		return Lines(w, r.Result)
 	}
 	for i, a := range r.Alerts {
 		if i > 0 {
