@@ -501,6 +501,86 @@ var more = []form{
 
 func TestMoreForms(t *testing.T) { testForms(t, more) }
 
+// latest are further envelopes, written later in the same way as more.
+var latest = []form{
+	{"Rancher", each(func(l wrappedLine) string { return l.at.Format("Mon, Jan 2 2006 3:04:05 pm ") + l.text }), true, 0},
+	{"aws logs tail", each(func(l wrappedLine) string {
+		return l.at.Format("2006-01-02T15:04:05.000000-07:00") + " kube-controller-manager-7f6b5e2c8a9d4e1f " + l.text
+	}), true, 0},
+	{"fly logs", each(func(l wrappedLine) string { return l.at.Format(time.RFC3339) + " app[148e4d2a] fra [info]" + l.text }), true, 0},
+	{"journalctl short-monotonic", func(lines []wrappedLine) string {
+		return each(func(l wrappedLine) string {
+			return fmt.Sprintf("[%12.6f] node-1 k3s[812]: %s", 4321+l.at.Sub(lines[0].at).Seconds(), l.text)
+		})(lines)
+	}, true, 0},
+	{"clock of Jenkins", each(func(l wrappedLine) string { return l.at.Format("15:04:05  ") + l.text }), true, 0},
+	{"grep with context", func(lines []wrappedLine) string {
+		var b strings.Builder
+		for i, l := range lines {
+			fmt.Fprintf(&b, "logs/kcm.log%s%s\n", []string{fmt.Sprintf("-%d-", i), fmt.Sprintf(":%d:", i)}[i%2], l.text)
+		}
+		return b.String()
+	}, true, 0},
+	{"after error:", each(func(l wrappedLine) string { return "error: " + l.text }), true, 0},
+	{"YAML of gcloud", each(func(l wrappedLine) string {
+		return fmt.Sprintf("---\ninsertId: a\nreceiveTimestamp: '2031-01-01T00:00:00Z'\nresource:\n  labels:\n    container_name: %s\n    namespace_name: %s\n    pod_name: %s\n  type: k8s_container\ntextPayload: %s\ntimestamp: '%s'",
+			l.container, l.ns, l.pod, quoteJSON(l.text), l.rfc())
+	}), false, 0},
+	{"columns of az", func(lines []wrappedLine) string {
+		width := len("LogMessage")
+		for _, l := range lines {
+			width = max(width, len(l.text))
+		}
+		row := func(container, text, pod, ns, at string) string {
+			return strings.TrimRight(fmt.Sprintf("%-40s  %-*s  %-60s  %-20s  %s", container, width, text, pod, ns, at), " ") + "\n"
+		}
+		return row("ContainerName", "LogMessage", "PodName", "PodNamespace", "TimeGenerated") + row("-----", "-----", "----", "----", "----") +
+			strings.TrimSuffix(each(func(l wrappedLine) string {
+				return strings.TrimSuffix(row(l.container, l.text, l.pod, l.ns, l.rfc()), "\n")
+			})(lines), "\n") + "\n"
+	}, false, 0},
+	{"XML of log4j", each(func(l wrappedLine) string {
+		return fmt.Sprintf("<log4j:event logger=\"x\" timestamp=\"%d\" level=\"ERROR\">\n<log4j:message><![CDATA[%s]]></log4j:message>\n</log4j:event>", l.at.UnixMilli(), l.text)
+	}), true, 0},
+	{"XML of Windows", func(lines []wrappedLine) string {
+		return "<Events>\n" + each(func(l wrappedLine) string {
+			return fmt.Sprintf(`<Event xmlns="http://x"><System><TimeCreated SystemTime="%s"/><Computer>w</Computer></System><EventData><Data>%s</Data></EventData></Event>`, l.rfc(), html.EscapeString(l.text))
+		})(lines) + "</Events>\n"
+	}, true, 2},
+	{"HTML page", func(lines []wrappedLine) string {
+		return "<html><body><pre class=\"log\">" + each(func(l wrappedLine) string {
+			return "<span style=\"color:red\">" + html.EscapeString(l.text) + "</span>"
+		})(lines) + "</pre></body></html>\n"
+	}, true, 1},
+	{"HTML table", func(lines []wrappedLine) string {
+		return "<table><tr><th>Time</th><th>Namespace</th><th>Pod</th><th>Container</th><th>Message</th></tr>\n" + each(func(l wrappedLine) string {
+			return fmt.Sprintf("<tr><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>", l.rfc(), l.ns, l.pod, l.container, html.EscapeString(l.text))
+		})(lines) + "</table>\n"
+	}, false, 1},
+	{"Markdown table", func(lines []wrappedLine) string {
+		return "| time | namespace | pod | container | message |\n|---|---|---|---|---|\n" + each(func(l wrappedLine) string {
+			return fmt.Sprintf("| %s | %s | %s | %s | %s |", l.rfc(), l.ns, l.pod, l.container, l.text)
+		})(lines)
+	}, false, 0},
+	{"values of Elasticsearch", each(func(l wrappedLine) string {
+		return fmt.Sprintf(`{"_id":"1","fields":{"@timestamp":["%s"],"message":[%s],"kubernetes.pod.name":["%s"],"kubernetes.namespace":["%s"],"kubernetes.container.name":["%s"]}}`, l.rfc(), quoteJSON(l.text), l.pod, l.ns, l.container)
+	}), false, 0},
+	{"list of strings in a log", listed("ok: [node-1] => {\n    \"lines\": [\n        ", ",\n        ", "\n    ]\n}\n", func(l wrappedLine) string { return quoteJSON(l.text) }), true, 4},
+	{"cut by a terminal", func(lines []wrappedLine) string {
+		var b strings.Builder
+		for _, l := range lines {
+			for text := l.text; text != ""; {
+				n := min(100, len(text))
+				b.WriteString(text[:n] + "\n")
+				text = text[n:]
+			}
+		}
+		return b.String()
+	}, true, 0},
+}
+
+func TestLatestForms(t *testing.T) { testForms(t, latest) }
+
 // A form that is not read is doubted, so that the commands refuse it.
 func TestDoubtedForms(t *testing.T) {
 	target, err := shipped()

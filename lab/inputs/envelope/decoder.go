@@ -99,6 +99,10 @@ const (
 
 // Write decodes a part of the input. A line without its end waits for the next part.
 func (d *Decoder) Write(b []byte) {
+	if d.doc.open() && len(d.rest) == 0 && len(d.doc.closing) == 0 && bytes.IndexByte(b, '\n') < 0 {
+		d.doc.add(d, b)
+		return
+	}
 	if len(d.rest) > 0 {
 		k := bytes.IndexByte(b, '\n')
 		if k < 0 && len(d.rest)+len(b) < maxLine {

@@ -55,7 +55,7 @@ var rawNames = []string{"log", "raw", "textpayload", "jsonpayload", "logline", "
 
 // timeNames are names of the field with the time, those of the container first.
 var timeNames = []string{
-	"time", "timestampns", "tsns", "timens", "timenano", "timestampnanos", "timeunixnano", "timestamp", "ts", "realtimetimestamp", "sourcerealtimetimestamp", "eventtime", "logtime", "logtimestamp", "timestampms", "timems",
+	"time", "timestampns", "tsns", "timens", "timenano", "timestampnanos", "timeunixnano", "timestamp", "ts", "realtimetimestamp", "sourcerealtimetimestamp", "eventtime", "systemtime", "logtime", "logtimestamp", "timestampms", "timems",
 	"date", "datetime", "timegenerated", "createdat", "created", "occurred", "at", "when", "t", "timestampunix", "epoch", "observedtimeunixnano", "observedtimestamp",
 	"receivetimestamp", "receivedat", "ingestiontime", "ingested", "indextime",
 }

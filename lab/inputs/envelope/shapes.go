@@ -104,8 +104,13 @@ func (d *Decoder) nextStep(lines [][]byte, outermost, placed bool) (step, bool) 
 
 // isStructured reports whether a value over several lines begins, or a table.
 func (d *Decoder) isStructured(lines [][]byte) bool {
-	first, rest := bytes.TrimSpace(lines[0]), bytes.Join(lines[1:], []byte("\n"))
-	return string(first) == "[" || string(first) == "{" || len(lines) > 1 && d.sheetOf(lines[0]) != nil || d.closingOf(first, rest) != nil
+	for i, l := range lines[:min(len(lines), 3)] { // An element of XML may have others around it.
+		if d.closingOf(bytes.TrimSpace(l), bytes.Join(lines[i+1:], []byte("\n"))) != nil {
+			return true
+		}
+	}
+	first := bytes.TrimSpace(lines[0])
+	return string(first) == "[" || string(first) == "{" || len(lines) > 1 && d.sheetOf(lines[0]) != nil
 }
 
 // findColumn returns the step that cuts a column off, nil if the lines do not have it.
@@ -704,11 +709,12 @@ func isLogged(b []byte) bool {
 	return false
 }
 
-// isComplete reports whether a text is klog, or JSON that states its level and its time: what stands
+// complete begins the JSON of a log library.
+var complete = regexp.MustCompile(`^\{"(?:ts|time|level|timestamp|@timestamp)":`)
+
+// isComplete reports whether a text is klog, or JSON that begins with its time or its level: what stands
 // before it is of a tool.
-func isComplete(b []byte) bool {
-	return isKlog(b) || bytes.Contains(b, []byte(`"level":`)) && (bytes.Contains(b, []byte(`"ts":`)) || bytes.Contains(b, []byte(`"time":`)))
-}
+func isComplete(b []byte) bool { return isKlog(b) || complete.Match(b) }
 
 // sameTag reports whether the same text stands before klog or JSON in several lines.
 func sameTag(lines [][]byte) bool {
