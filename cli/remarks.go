@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"crowsnest/episodes"
 	"crowsnest/internal/text"
 	"crowsnest/redact"
 	"crowsnest/replay"
@@ -50,25 +51,33 @@ func reportIgnored(w io.Writer, r replay.Report) {
 	}
 }
 
-// reportUnstated names the labels that the input does not state. The steps of alerts
+// reportUnstated names the labels that the input does not state. The steps of failures
 // show them as placeholders in upper case, so they cannot be run unchanged.
 func reportUnstated(w io.Writer, r replay.Report) {
-	alerts, names := 0, map[string]bool{}
-	for _, a := range r.Alerts {
-		if a.Episode.Rule == nil {
-			continue
+	failures, names := int64(0), map[string]bool{}
+	note := func(x *episodes.Episode) {
+		if x.Rule == nil {
+			return
 		}
 		found := false
-		for _, name := range a.Episode.Rule.By {
-			if a.Episode.Labels[name] == "" && strings.Contains(a.Episode.Annotations["remediation"], strings.ToUpper(name)) {
+		for _, name := range x.Rule.By {
+			if x.Labels[name] == "" && strings.Contains(x.Annotations["remediation"], strings.ToUpper(name)) {
 				names[name], found = true, true
 			}
 		}
 		if found {
-			alerts++
+			failures++
 		}
 	}
-	if alerts == 0 {
+	for i := range r.Alerts {
+		note(&r.Alerts[i].Episode)
+	}
+	for i := range r.Findings {
+		if r.Findings[i].Doubt != replay.Recovered { // no steps are listed
+			note(&r.Findings[i].Episode)
+		}
+	}
+	if failures == 0 {
 		return
 	}
 	var shown, flags []string
@@ -77,5 +86,5 @@ func reportUnstated(w io.Writer, r replay.Report) {
 		flags = append(flags, "--label "+name+"=NAME")
 	}
 	fmt.Fprintf(w, "the steps of %s contain %s as placeholders, because the input does not state these labels: replace them before you run a step, or scan with %s\n",
-		text.Plural(int64(alerts), "alert"), strings.Join(shown, " and "), strings.Join(flags, " "))
+		text.Plural(failures, "failure"), strings.Join(shown, " and "), strings.Join(flags, " "))
 }

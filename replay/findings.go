@@ -68,7 +68,7 @@ func (c Coverage) Length() time.Duration {
 // String is a clause such as "the log covers 7 seconds".
 func (c Coverage) String() string {
 	if c.From.IsZero() {
-		return "its lines state no time, so it is not known how long the log is"
+		return "the log states no time"
 	}
 	return "the log covers " + span(c.Length())
 }
@@ -325,13 +325,14 @@ func (f *finder) fold(all []Finding, alerts []Alert) []Finding {
 // overshadows reports whether b is chatter about an object of which a, which is more severe, reports
 // a problem.
 func overshadows(a, b *Finding) bool {
-	x, y := &a.Episode, &b.Episode
-	if rank(*a) >= rank(*b) || !complains(x) || complains(y) || len(b.Others) > 0 || len(y.Rule.By) == 0 {
+	y := &b.Episode
+	if rank(*a) >= rank(*b) || !complains(&a.Episode) || complains(y) || len(b.Others) > 0 || len(y.Rule.By) == 0 {
 		return false
 	}
-	return !slices.ContainsFunc(y.Rule.By, func(name string) bool {
-		return y.Labels[name] == "" || y.Labels[name] != x.Labels[name]
-	})
+	same := func(x episodes.Episode) bool {
+		return !slices.ContainsFunc(y.Rule.By, func(name string) bool { return y.Labels[name] == "" || y.Labels[name] != x.Labels[name] })
+	}
+	return same(a.Episode) || slices.ContainsFunc(a.Others, same)
 }
 
 // joined makes one finding of those of one rule with one doubt, in their order.

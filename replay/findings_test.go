@@ -107,7 +107,7 @@ func TestFindings(t *testing.T) {
 	require.Empty(t, find(cri(0, "upgrade begins")), "a line that reports no problem may be what a healthy program writes")
 	require.Empty(t, find(cri(0, "throttled"), cri(1, "throttled")), "two lines are no storm")
 	require.Empty(t, find(cri(0, "heartbeat failed")), "a line of a rule about silence is no failure")
-	require.Equal(t, []string{`Lost too_short 1 ["leaderelection lost"] []: alerts if it lasts 2 minutes; its lines state no time, so it is not known how long the log is`},
+	require.Equal(t, []string{`Lost too_short 1 ["leaderelection lost"] []: alerts if it lasts 2 minutes; the log states no time`},
 		find("leaderelection lost"))
 }
 

@@ -45,7 +45,7 @@ func TestTimeless(t *testing.T) {
 			require.Equal(t, missing, why)
 		}
 	}
-	const unknown = "its lines state no time, so it is not known how long the log is"
+	const unknown = "the log states no time"
 	f([]string{"panic: x", "panic: y"}, []string{"Once"})
 	f([]string{"error: leaderelection lost"}, nil, "alerts if it lasts 2 minutes; "+unknown)
 	f([]string{"error: leaderelection lost", "successfully acquired"}, nil, "recovered")

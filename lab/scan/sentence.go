@@ -11,6 +11,15 @@ import (
 // Sentence says what is known beyond the alerts, or nothing if no line matched and none complains.
 func (r *Result) Sentence() string {
 	var parts []string
+	assumed := 0
+	for i := range r.Alerts {
+		if r.Alerts[i].Assumes != "" {
+			assumed++
+		}
+	}
+	if assumed > 0 {
+		parts = append(parts, count(assumed, "alert assumes", "alerts assume")+" that the failure goes on")
+	}
 	recovered, short := 0, 0
 	all := 0
 	for i := range r.Findings {

@@ -1,9 +1,7 @@
 package show
 
 import (
-	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"crowsnest/episodes"
@@ -123,16 +121,8 @@ func Alerts(w io.Writer, form string, style Style, r Found) error {
 				return err
 			}
 		}
-		if err := Alert(w, a.Episode, style); err != nil {
+		if err := alertOf(w, a, style); err != nil {
 			return err
-		}
-		for _, f := range []struct{ name, value string }{{"also", strings.Join(a.Also, ", ")}, {"assumes", flat(a.Assumes)}} {
-			if f.value == "" {
-				continue
-			}
-			if _, err := fmt.Fprintf(w, "  %s %s\n", style.paint(dim, fmt.Sprintf("%-*s", width, f.name)), f.value); err != nil {
-				return err
-			}
 		}
 	}
 	if err := Findings(w, r.Findings, r.All, len(r.Alerts) > 0, style); err != nil {

@@ -128,6 +128,10 @@ func writeFinding(b *strings.Builder, f *replay.Finding, others int, s Style) {
 	} else {
 		fmt.Fprintf(b, "%s %s (%s if it alerts)\n", s.paint(yellow, "NOT CERTAIN"), s.paint(bold, e.Alert), severity(e))
 	}
+	if !recovered {
+		field("would say", flat(e.Annotations["summary"]))
+		field("missing", f.Missing)
+	}
 	field("line", s.mark(flat(e.Line), f.Matched))
 	field("where", Where(e.Labels))
 	for i := range f.Others[:min(len(f.Others), others)] {
@@ -142,8 +146,6 @@ func writeFinding(b *strings.Builder, f *replay.Finding, others int, s Style) {
 	if recovered {
 		return
 	}
-	field("missing", f.Missing)
-	field("would say", flat(e.Annotations["summary"]))
 	field("also", strings.Join(f.Also, ", "))
 	field("what to do", e.Annotations["remediation"])
 	field("runbook", e.Annotations["runbook_url"])

@@ -13,6 +13,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/redact"
+	"crowsnest/replay"
 )
 
 // Style controls the format.
@@ -47,12 +48,20 @@ const width = 11
 
 // Alert prints one alert as a block of lines, without an empty line after it.
 func Alert(w io.Writer, e episodes.Episode, s Style) error {
+	return alertOf(w, replay.Alert{Episode: e}, s)
+}
+
+func alertOf(w io.Writer, a replay.Alert, s Style) error {
+	e := a.Episode
 	var b strings.Builder
-	state := strings.ToUpper(string(e.Shown()))
+	state, doubt := strings.ToUpper(string(e.Shown())), ""
 	if e.OnHold && e.State != episodes.StateResolved {
 		state += " (on hold)"
 	}
-	fmt.Fprintf(&b, "%s%s %s %s\n", s.Prefix, s.paint(stateColor(e), state), s.paint(severityColor(e), severity(e)), s.paint(bold, e.Alert))
+	if a.Assumes != "" {
+		doubt = ", if it goes on"
+	}
+	fmt.Fprintf(&b, "%s%s %s %s%s\n", s.Prefix, s.paint(stateColor(e), state), s.paint(severityColor(e), severity(e)), s.paint(bold, e.Alert), doubt)
 	if text := e.Annotations["summary"]; text != "" {
 		fmt.Fprintf(&b, "  %s\n", flat(text))
 	}
@@ -61,8 +70,10 @@ func Alert(w io.Writer, e episodes.Episode, s Style) error {
 			fmt.Fprintf(&b, "  %s %s\n", s.paint(dim, fmt.Sprintf("%-*s", width, name)), indent(value))
 		}
 	}
+	field("assumes", flat(a.Assumes))
 	field("where", Where(e.Labels))
 	field("since", since(e))
+	field("also", strings.Join(a.Also, ", "))
 	if c := e.Cause; c != nil {
 		field("symptom of", flat(c.Alert+" "+Where(c.Labels)+", since "+stamp(c.StartsAt)))
 	}
@@ -130,7 +141,8 @@ func since(e episodes.Episode) string {
 	if e.StartsAt.IsZero() {
 		text = noTime
 	}
-	if d := e.FiredAt.Sub(e.StartsAt); !e.FiredAt.IsZero() && d >= time.Second {
+	// With lines that are not in the order of their times the clock was far ahead.
+	if d := e.FiredAt.Sub(e.StartsAt); !e.FiredAt.IsZero() && d >= time.Second && (e.Rule == nil || d <= e.Rule.For+e.Rule.Within+time.Hour) {
 		text += fmt.Sprintf(", certain after %s", d.Round(time.Second))
 	}
 	if e.LastSeen.Sub(e.StartsAt) >= time.Second {

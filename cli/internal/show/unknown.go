@@ -19,7 +19,7 @@ func Unknown(w io.Writer, all []sentinel.Unknown, after bool) error {
 	if after {
 		b.WriteString("\n")
 	}
-	b.WriteString("Unknown failures: complaints that no rule watches\n")
+	b.WriteString("Unknown failures: complaints that no rule takes for one\n")
 	for i := range all {
 		u := &all[i]
 		fmt.Fprintf(&b, "\n%s in %s\n", strings.ToUpper(u.Why), flat(u.Name()))
@@ -40,7 +40,9 @@ func Unknown(w io.Writer, all []sentinel.Unknown, after bool) error {
 		}
 		field("since", seen+", at least "+text.Plural(u.Count, "line"))
 		for _, e := range u.Examples {
-			field("example", flat(e))
+			if e != u.Pattern {
+				field("example", flat(e))
+			}
 		}
 	}
 	b.WriteString("\n`crowsnest discover` ranks all complaints, and its flag --rules-out writes rules for them.\n")
