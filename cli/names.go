@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -89,25 +90,52 @@ func noSuchCommand(cmd *cobra.Command, arg string) error {
 		}
 	}
 	hint := meant(arg, all)
-	if hint == "" && len(all) > 0 {
+	_, statErr := os.Stat(arg)
+	switch {
+	case hint != "" || len(all) == 0:
+	case !cmd.HasParent() && (statErr == nil || strings.Contains(arg, "/")):
+		hint = fmt.Sprintf("; to search a log, use %s scan %s", cmd.CommandPath(), arg)
+	default:
 		slices.Sort(all)
-		hint = "; use " + strings.Join(all, ", ")
+		hint = "; its commands are " + strings.Join(all, ", ")
 	}
 	return usageErrorf("unknown command %q for %q%s", arg, cmd.CommandPath(), hint)
 }
 
-// rootError replaces the error of the library for an unknown command.
-func (c *cli) rootError(err error) error {
-	quoted, ok := strings.CutPrefix(err.Error(), "unknown command ")
-	if !ok || c.started {
+// argumentError replaces an error of the library about the arguments of a command by one
+// that tells the fix.
+func (c *cli) argumentError(err error) error {
+	if c.started || c.called == nil {
 		return err
 	}
-	if quoted, e := strconv.QuotedPrefix(quoted); e == nil {
-		if name, e := strconv.Unquote(quoted); e == nil {
-			return noSuchCommand(c.root, name)
+	if quoted, ok := strings.CutPrefix(err.Error(), "unknown command "); ok {
+		quoted, _ := strconv.QuotedPrefix(quoted)
+		arg, _ := strconv.Unquote(quoted)
+		if c.called.HasSubCommands() {
+			return noSuchCommand(c.called, arg)
 		}
+		return usageErrorf("%s takes no arguments%s", pathBelowRoot(c.called), meantFlag(c.called, arg))
+	}
+	if strings.Contains(err.Error(), " arg(s), ") {
+		return usageErrorf("%s %s; usage: %s", pathBelowRoot(c.called), strings.ReplaceAll(err.Error(), "arg(s)", "argument(s)"), c.called.UseLine())
 	}
 	return err
+}
+
+// pathBelowRoot returns how a command is called, without the name of the program.
+func pathBelowRoot(cmd *cobra.Command) string {
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" ")
+}
+
+// meantFlag returns "; did you mean --FLAG=ARG?" for the flag that takes what was passed as
+// an argument, else "".
+func meantFlag(cmd *cobra.Command, arg string) string {
+	for _, flag := range []string{"config.file", "rules"} {
+		if cmd.Flags().Lookup(flag) != nil {
+			return fmt.Sprintf("; did you mean --%s=%s?", flag, arg)
+		}
+	}
+	return ""
 }
 
 // noSuchFlag adds the flag that was probably meant to an error about flags.

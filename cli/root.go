@@ -34,7 +34,8 @@ func Run(args []string, in io.Reader, out, errOut io.Writer, getenv func(string)
 	defer c.collection.End()
 	root := newRoot(c)
 	root.SetArgs(c.pluginArgs(args))
-	err := root.Execute()
+	var err error
+	c.called, err = root.ExecuteC()
 	return c.exit(err)
 }
 
@@ -47,6 +48,7 @@ func Commands() *cobra.Command {
 type cli struct {
 	name   string // by which the program was called
 	root   *cobra.Command
+	called *cobra.Command // the command of the line, or the root; nil before the line is read
 	in     io.Reader
 	out    io.Writer // results only
 	err    io.Writer // everything else
@@ -88,7 +90,7 @@ func (c *cli) exit(err error) int {
 		return exitOK
 	}
 	if _, ok := errors.AsType[*exitError](err); !ok && c.root != nil {
-		err = c.rootError(err)
+		err = c.argumentError(err)
 	}
 	code := exitFailed
 	if !c.started {
@@ -100,7 +102,11 @@ func (c *cli) exit(err error) int {
 	if msg := err.Error(); msg != "" {
 		fmt.Fprintf(c.err, "%s: %s\n", c.name, c.inName(c.root, msg))
 	}
-	if code == exitUsage {
+	switch {
+	case code != exitUsage:
+	case c.called != nil && c.called.HasParent():
+		fmt.Fprintf(c.err, "Try '%s --help'.\n", c.called.CommandPath())
+	default:
 		fmt.Fprintf(c.err, "Try '%s --help', or --help after a command.\n", c.name)
 	}
 	return code
@@ -133,7 +139,7 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 			return nil
 		},
 	}
-	root.DisableSuggestions = true // rootError has them
+	root.DisableSuggestions = true // argumentError has them
 	root.SetFlagErrorFunc(noSuchFlag)
 	root.SetVersionTemplate(version.Print("crowsnest") + "\n")
 	root.SetIn(c.in)
@@ -181,7 +187,7 @@ func parent(use, short string, subs ...*cobra.Command) *cobra.Command {
 		return nil
 	}}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return usageErrorf("%s needs a subcommand: %s", cmd.CommandPath(), names(cmd))
+		return usageErrorf("%s needs a subcommand: %s", pathBelowRoot(cmd), names(cmd))
 	}
 	cmd.AddCommand(subs...)
 	return cmd

@@ -72,7 +72,7 @@ var alertName = lazyre.New(`^[A-Za-z][A-Za-z0-9_]*$`)
 
 func (c *cli) rulesNew(f newRuleFlags) error {
 	if f.name != "" && !alertName.MatchString(f.name) {
-		return usageErrorf("%q is not a valid alert name; use CamelCase letters and digits, such as LeaseLost", f.name)
+		return usageErrorf("%q is not a valid alert name; use CamelCase letters and digits, such as LeaseLost; a line of a log is the value of --line", f.name)
 	}
 	labels, err := parseLabels(f.labels)
 	if err != nil {
@@ -82,6 +82,9 @@ func (c *cli) rulesNew(f newRuleFlags) error {
 		labels["container"] = f.container
 	}
 	line := f.line
+	if line == "" && isTerminal(c.in) {
+		return usageErrorf("rules new needs a line of a log, from --line or standard input")
+	}
 	if line == "" {
 		if line, err = firstLine(c.in); err != nil {
 			return err
