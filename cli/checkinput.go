@@ -9,7 +9,7 @@ import (
 	"crowsnest/replay"
 )
 
-var errEmpty = errors.New("the input is empty: this is no all-clear")
+var errEmpty = errors.New("the input has no text: this is no all-clear")
 
 // checkRead returns an error if no line was read: err, which says why, or that there was
 // none. A person gets the error instead of a result; a document in JSON exists anyway.

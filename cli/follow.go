@@ -67,7 +67,7 @@ func (c *cli) scanFollow(ctx context.Context, f scanFlags, args []string, labels
 	reportIgnored(c.err, res.Report)
 	switch r := res.Report; {
 	case r.Lines == 0 && res.Ended:
-		return errors.New("the input is empty: this is no all-clear")
+		return errors.New("the input has no text: this is no all-clear")
 	case r.Lines == 0:
 		fmt.Fprintln(c.err, "nothing was read: this is no all-clear")
 	case len(r.Untimed) > 0:

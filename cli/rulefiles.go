@@ -144,6 +144,14 @@ func (c *cli) readRules(paths []string, shipped shippedFiles) (files []rules.Fil
 	}
 	if len(named) > 0 {
 		read, found := rulefiles.ReadPaths(named)
+		for i, p := range found {
+			switch {
+			case strings.Contains(p.File, "://"):
+				found[i].Fix = "this is an address and not a file: download it, or see crowsnest rules pull"
+			case strictyaml.Closest(p.File, []string{shippedRules}) != "":
+				found[i].Fix = "did you mean " + shippedRules + ", the built-in packs?"
+			}
+		}
 		files, problems = append(files, read...), append(problems, found...)
 	}
 	return files, problems

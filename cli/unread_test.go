@@ -30,7 +30,10 @@ rules:
 		"no such file or directory": {absent},
 		"absent: no such file":      {absent, absent + "2"},
 		"no logs found":             {folder},
-		"the input is empty":        {file("empty.log", "")},
+		"the input has no text":     {file("empty.log", "")},
+		"input has no text: this":   {file("nuls.log", strings.Repeat("\x00", 5000))},
+		"is an address and not":     {"https://example.org/x.log"},
+		"is a pack of rules, not":   {pack},
 		"not text":                  {file("binary", strings.Repeat("\x00\xff\x01\x02", 500))},
 		"unpack gzip":               {file("cut.gz", "\x1f\x8b\x08garbage")},
 	}

@@ -80,6 +80,13 @@ func Parse(file string, data []byte, opt Options) (*Document, Problems) {
 	if limit == 0 {
 		limit = DefaultMaxBytes
 	}
+	if logLine.Match(data) {
+		return nil, Problems{{
+			File: file, Line: 1, Column: 1, Level: Error, Check: "yaml-syntax",
+			Message: "this is a log and not YAML",
+			Fix:     "name a YAML file here; logs are arguments of crowsnest scan",
+		}}
+	}
 	if len(data) > limit {
 		return nil, Problems{{
 			File: file, Level: Error, Check: "too-large",
@@ -243,6 +250,9 @@ func readDocuments(data []byte) (first, second *yaml.Node, err error) {
 	}
 	return docs[0], docs[1], nil
 }
+
+// logLine matches the beginning of a log: klog, a timestamp, syslog, logfmt, JSON.
+var logLine = lazyre.New(`^(?:[IWEF]\d{4} \d\d:\d\d|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |(?:ts|time|level)=|\{ *"(?:ts|time|timestamp|@timestamp|level|msg|log)" *:)`)
 
 // syntaxProblem locates a syntax error. The library reports the line of the surrounding
 // construct, which is often off by one.

@@ -64,3 +64,19 @@ func TestSyntaxMistakes(t *testing.T) {
 		require.Equal(t, want, fmt.Sprintf("%d:%d: %s; %s", p.Line, p.Column, strings.TrimPrefix(p.Message, "this is not YAML: "), p.Fix), text)
 	}
 }
+
+// A log in place of a YAML file is called so: how to quote its first line helps nobody.
+func TestLogIsNoYAML(t *testing.T) {
+	for _, line := range []string{
+		"E1118 11:02:19.551200       1 leaderelection.go:332] lost: x\n",
+		"2026-11-18T09:14:02.118Z stderr F lost: x: y\n",
+		"Nov 27 08:00:06 worker-7 kubelet[1843]: lost: x\n",
+		`time="2026-11-27T09:00:17Z" level=info msg="lost: x"` + "\n",
+		`{"level":"error","msg":"lost"}` + "\n",
+	} {
+		_, ps := Parse("f", []byte(line+line), Options{})
+		require.Len(t, ps, 1, line)
+		require.Equal(t, "this is a log and not YAML", ps[0].Message, line)
+		require.Equal(t, 1, ps[0].Line)
+	}
+}

@@ -153,6 +153,8 @@ func (c *collector) add(arg string) {
 	}
 	info, err := os.Stat(arg)
 	switch {
+	case err != nil && strings.Contains(arg, "://"):
+		c.lose("open", arg, errors.New("this is an address and not a file; download it first, or pipe it: curl -s ADDRESS | crowsnest scan"))
 	case err != nil:
 		c.lose("open", arg, err)
 	case info.IsDir():

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/lab/inputs/envelope"
 )
 
@@ -72,7 +73,11 @@ var (
 	documentKind = kind{name: "a JSON document in which no field has lines of a log", fix: "export the lines as they were logged", alien: true}
 	tarred       = kind{name: "a tar archive", fix: "unpack it with tar -xf and scan the folder"}
 	binary       = kind{name: "not text", fix: "pass the logs as text"}
+	rulePack     = kind{name: "a pack of rules", fix: "pass it with --rules", alien: true}
 )
+
+// packHead matches the beginning of a pack of rules.
+var packHead = lazyre.New(`\A(?:#[^\n]*\n|---[^\n]*\n|\s*\n)*pack: *(?:\{ *(?:name|version):|\r?\n +(?:name|version):)`)
 
 // judge returns the kind of an input from its first bytes; false means lines of
 // text.
@@ -85,6 +90,8 @@ func judge(head []byte) (kind, bool) {
 	switch {
 	case isTar(head):
 		return tarred, true
+	case packHead.Match(head):
+		return rulePack, true
 	case envelope.IsWide(head):
 		return kind{}, false
 	case isBinary(head):

@@ -123,8 +123,15 @@ func TestKinds(t *testing.T) {
 			require.ErrorContains(t, err, want, "%q", text[:min(len(text), 20)])
 		}
 	}
+	for _, text := range []string{"pack: {name: p, version: 0.1.0}\nrules:\n", "# mine\n\npack:\n  name: p\nrules:\n"} {
+		in, account, err := Collect([]string{write(t, t.TempDir()+"/p.yaml", text)}, Options{})
+		require.NoError(t, err)
+		require.Empty(t, account.Skipped())
+		_, err = in[0].Open()
+		require.ErrorContains(t, err, "is a pack of rules, not log lines; pass it with --rules")
+	}
 	for _, text := range []string{
-		lease, gzipOf(t, lease), "", "\n", "x", "BZhang started\n", "MZ: one\n", "RIFF raff\n", "070701 days\n", "LZIP of lines\n",
+		lease, "pack: started\n", gzipOf(t, lease), "", "\n", "x", "BZhang started\n", "MZ: one\n", "RIFF raff\n", "070701 days\n", "LZIP of lines\n",
 		strings.Repeat("\x00", 600) + lease, "\x1b[31mERROR\x1b[0m\n", "Gr\xfc\xdfe aus M\xfcnchen, sch\xf6n\n", strings.Repeat("日本語のログ\n", 80),
 		"\xef\xbb\xbf" + lease, "\xff\xfe" + utf16Of(lease, false), "\xfe\xff" + utf16Of(lease, true), utf16Of(lease, false), lease + strings.Repeat("\x00", 4096) + lease, "PK is not magic\n",
 	} {
