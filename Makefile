@@ -55,7 +55,7 @@ $(DEMO_BIN)/alertmanager:
 	@cd / && GOBIN=$(DEMO_BIN) CGO_ENABLED=0 $(PROGRESS) Alertmanager 695 $(GO) install github.com/prometheus/alertmanager/cmd/alertmanager@v0.31.1
 
 test: ## run what CI runs
-	@MAKE='$(MAKE)' test/parts.sh 8 test-programs test-build test-format test-workflows test-go test-fuzz packs
+	@MAKE='$(MAKE)' test/parts.sh 9 test-programs test-build test-format test-workflows test-go test-fuzz packs
 
 # Only what takes a few minutes on a new machine; `make e2e` needs more.
 test-programs:

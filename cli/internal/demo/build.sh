@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs `GO build` or `GO install` and shows meanwhile how many packages were built: on a terminal
-# every second, elsewhere every eight seconds. Nothing stays if that takes less than two seconds.
+# every second, elsewhere every seven seconds. Nothing stays if that takes less than two seconds.
 #
 #	build.sh WHAT PACKAGES GO {build|install} ARGUMENT...
 #
@@ -9,7 +9,7 @@ set -euo pipefail
 what=$1 about=$2 go=$3 verb=$4
 shift 4
 
-terminal= every=8
+terminal= every=7
 if [[ -t 2 && ${TERM:-dumb} != dumb ]]; then
 	terminal=1 every=1
 	printf 'building %s' "$what" >&2
