@@ -268,7 +268,6 @@ func (d *Decoder) heading(line []byte) bool {
 func (d *Decoder) line(line, rest []byte) {
 	f := &d.line0
 	*f = facts{file: d.base}
-	text := line
 	d.raw = line
 	switch {
 	case d.dump != nil && d.dump.section(line):
@@ -284,13 +283,10 @@ func (d *Decoder) line(line, rest []byte) {
 		d.decide(rest)
 		return
 	}
-	for _, s := range d.chain {
-		t, ok := s(text, f)
-		if !ok {
-			d.foreign(line, text, f, rest)
-			return
-		}
-		text = t
+	text, ok := cut(d.chain, line, f)
+	if !ok {
+		d.foreign(line, text, f, rest)
+		return
 	}
 	if len(d.chain) == 0 && !d.doc.open() && d.table == nil && !d.entry.open() && d.wrong(text, line, rest) {
 		return
@@ -338,24 +334,39 @@ func (d *Decoder) look(line, rest []byte) bool {
 		}
 	}
 	chain := d.detect(sample)
-	if len(chain) == 0 && len(d.chain) == 0 || len(chain) > 0 && !d.productive(chain, sample) {
+	if len(chain) == 0 && len(d.chain) == 0 || len(chain) > 0 && !most(sample, func(l []byte) bool { return isProductive(chain, l) }) {
 		return false
 	}
 	var f facts
-	text := line
-	for _, s := range chain {
-		t, ok := s(text, &f)
-		if !ok {
-			return false
-		}
-		text = t
-	}
-	if len(chain) == 0 && !headerOf(text).own() {
-		return false // a line without anything is no reason to expect no envelope
+	text, ok := cut(chain, line, &f)
+	if !ok || len(chain) == 0 && !headerOf(text).own() {
+		return false // A line without anything is no reason to expect no envelope.
 	}
 	d.chain, d.looked = chain, nil
 	d.line(line, rest)
 	return true
+}
+
+// cut takes the parts of an envelope off a line. It returns false, and what is left, at one that is not
+// there.
+func cut(chain []step, line []byte, f *facts) (text []byte, ok bool) {
+	text = line
+	for _, s := range chain {
+		t, ok := s(text, f)
+		if !ok {
+			return text, false
+		}
+		text = t
+	}
+	return text, true
+}
+
+// isProductive reports whether a line states a time or a place in its envelope, or has a header of a
+// program behind it.
+func isProductive(chain []step, line []byte) bool {
+	var f facts
+	text, ok := cut(chain, bytes.TrimRight(line, "\r\n"), &f)
+	return ok && (f.stamp != nil || f.file != (Place{}) || f.placed || headerOf(text) > word)
 }
 
 // outline is how a line begins: each word is a letter, each number a digit.
@@ -380,25 +391,6 @@ func outlineOf(b []byte) (o outline) {
 		n++
 	}
 	return o
-}
-
-// productive reports whether most lines of a sample state a time or a place in their envelope,
-// or have a header of a program behind it.
-func (d *Decoder) productive(chain []step, sample [][]byte) bool {
-	n := 0
-	for _, line := range sample {
-		var f facts
-		text, ok := bytes.TrimRight(line, "\r\n"), true
-		for _, s := range chain {
-			if text, ok = s(text, &f); !ok {
-				break
-			}
-		}
-		if ok && (f.stamp != nil || f.file != (Place{}) || f.placed || headerOf(text) > word) {
-			n++
-		}
-	}
-	return n*10 >= len(sample)*6
 }
 
 // foreign decodes a line that has not the envelope of the lines around it: one of another

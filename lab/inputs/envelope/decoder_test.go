@@ -147,3 +147,14 @@ func printable(r rune) rune {
 	}
 	return r
 }
+
+// Lines of a log behind a document of YAML, or of markup that does not end, are lines.
+func TestBrokenDocuments(t *testing.T) {
+	const klog = "E0421 10:00:00.000000       1 a.go:1] failed: x"
+	for _, before := range []string{"---\nmessage: x\nnamespace: a\npod_name: b-0\ncontainer_name: c\n", "<event>\n<message>x\n", "---\nkey: [\n", "{\n\"a\": 1,\n"} {
+		got, _ := decode(before+klog+"\n"+klog+"\n", 1<<20)
+		require.Equal(t, []string{klog, klog}, got[len(got)-2:], before)
+		got, _ = decode(before+klog+"\n"+klog+"\n", 9)
+		require.Equal(t, []string{klog, klog}, got[len(got)-2:], before)
+	}
+}

@@ -17,7 +17,7 @@ type document struct {
 	closing    []byte // what ends the value; empty for JSON, whose brackets are counted
 	head       int    // length of the open brackets and the fields before a list that was shrunk
 	at         int    // offset up to which brackets are counted
-	depth      int
+	brackets   []byte // brackets that are open
 	inText     bool
 	limit      int
 	facts      facts
@@ -33,7 +33,7 @@ func (o *document) open() bool { return len(o.buf) > 0 }
 
 // start begins with the first bytes of a value.
 func (o *document) start(d *Decoder, b, closing []byte, f *facts) {
-	*o = document{buf: o.buf[:0], spare: o.spare, closing: closing, limit: docSize, facts: *f}
+	*o = document{buf: o.buf[:0], spare: o.spare, brackets: o.brackets[:0], closing: closing, limit: docSize, facts: *f}
 	if b[0] == '[' {
 		o.limit = listSize // Nothing around its elements describes them.
 	}
@@ -52,6 +52,11 @@ func (o *document) add(d *Decoder, b []byte) {
 			f := o.facts
 			o.finish(d, len(o.buf))
 			o.start(d, b, o.closing, &f)
+			return
+		case o.closing[0] == '-' && headerOf(b) > word: // a line of a log
+			f := o.facts
+			o.finish(d, len(o.buf))
+			d.content(bytes.TrimRight(b, "\n"), &f, nil)
 			return
 		case len(o.buf) > docSize:
 			o.giveUp(d)
@@ -84,9 +89,14 @@ func (o *document) add(d *Decoder, b []byte) {
 		case '"':
 			o.inText = true
 		case '{', '[':
-			o.depth++
+			o.brackets = append(o.brackets, o.buf[o.at])
 		case '}', ']':
-			if o.depth--; o.depth <= 0 {
+			k := len(o.brackets) - 1
+			if k < 0 || o.brackets[k] != o.buf[o.at]-2 {
+				o.giveUp(d)
+				return
+			}
+			if o.brackets = o.brackets[:k]; k == 0 {
 				o.finish(d, o.at+1)
 				return
 			}
@@ -227,7 +237,7 @@ func (d *Decoder) closingOf(b, rest []byte) []byte {
 	}
 	end := append(append([]byte("</"), b[1:k]...), '>')
 	if !bytes.Equal(d.closing, end) {
-		if !bytes.Contains(b, end) && !bytes.Contains(rest, end) || isTag(b[:k]) {
+		if !bytes.Contains(b, end) && !bytes.Contains(rest[:min(len(rest), 8<<10)], end) || isTag(b[:k]) {
 			return nil
 		}
 		d.closing = end

@@ -269,21 +269,3 @@ func hexRune(b []byte, digits int) (r rune, ok bool) {
 	}
 	return r, true
 }
-
-// appendCompact appends a JSON text without the white space between its values.
-func appendCompact(dst, b []byte) []byte {
-	for i := 0; i < len(b); {
-		switch c := b[i]; c {
-		case ' ', '\n', '\r', '\t':
-			i++
-		case '"':
-			_, _, next, _ := quoted(b, i)
-			dst = append(dst, b[i:next]...)
-			i = next
-		default:
-			dst = append(dst, c)
-			i++
-		}
-	}
-	return dst
-}

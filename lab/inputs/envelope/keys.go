@@ -60,6 +60,28 @@ var timeNames = []string{
 	"receivetimestamp", "receivedat", "ingestiontime", "ingested", "indextime",
 }
 
+// roleNames are names of fields about the place, without fillers.
+var roleNames = map[string]role{
+	"pod": rolePod, "podname": rolePod, "kubepod": rolePod, "namespace": roleNamespace, "ns": roleNamespace, "podnamespace": roleNamespace, "namespacename": roleNamespace, "podns": roleNamespace,
+	"kubens": roleNamespace, "kubenamespace": roleNamespace, "container": roleContainer, "containername": roleContainer, "kubecontainername": roleContainer, "podcontainer": roleContainer, "ctr": roleContainer,
+	"host": roleNode, "hostname": roleNode, "computer": roleNode, "kubehost": roleNode, "podhost": roleNode, "node": roleNode, "nodename": roleNode,
+	"cluster": roleCluster, "clustername": roleCluster, "kubecluster": roleCluster, "unit": roleUnit, "identifier": roleIdentifier, "transport": roleTransport,
+	"stream": roleStream, "iostream": roleStream, "logiostream": roleStream, "fd": roleStream, "outputstream": roleStream, "std": roleStream, "logsource": roleStream, "streamname": roleStream,
+	"logtag": roleTag, "p": roleTag, "source": roleFile, "src": roleFile, "filename": roleFile, "file": roleFile, "path": roleFile, "logfile": roleFile, "filepath": roleFile,
+	"logfilepath": roleFile, "logpath": roleFile, "logstream": roleFile, "logstreamname": roleFile, "name": roleName,
+}
+
+// Further names, by what they say.
+var (
+	attributeNames = []string{"labels", "tags", "fields", "attributes", "kubernetes", "k8s", "metadata", "label"}
+	levelNames     = []string{"level", "lvl", "severity", "loglevel", "levelname", "severitytext", "l"}
+	ownNames       = []string{"logger", "caller", "controller", "reconcileid", "stacktrace", "controllerkind", "controllergroup", "err", "error", "v", "stack", "component", "func", "errorverbose", "loggername", "goroutine"}
+	objectNames    = []string{"apiversion", "involvedobject", "regarding"}
+	valueNames     = []string{"value", "val", "stringvalue"}
+	nameNames      = []string{"key", "k", "field", "column", "name"}
+	aboutNames     = []string{"labels", "annotations", "podlabels", "podannotations", "namespacelabels", "namespaceannotations", "k8slabels", "kuberneteslabels", "owner", "ownerreferences", "nodelabels"}
+)
+
 // words that say nothing about which name it is.
 var fillers = map[string]bool{
 	"k8s": true, "kubernetes": true, "kube": true, "io": true, "resource": true, "meta": true, "metadata": true, "label": true, "labels": true,
@@ -83,41 +105,14 @@ func classify(key string) keyClass {
 	if len(rest) > 1 && (rest[len(rest)-1] == "name" || rest[len(rest)-1] == "id" && rest[len(rest)-2] == "cluster") {
 		rest = rest[:len(rest)-1]
 	}
-	switch strings.Join(rest, "") {
-	case "pod", "podname", "kubepod":
-		c.role = rolePod
-	case "namespace", "ns", "podnamespace", "namespacename", "podns", "kubens", "kubenamespace":
-		c.role = roleNamespace
-	case "container", "containername", "kubecontainername", "podcontainer", "ctr":
-		c.role = roleContainer
-	case "host", "hostname", "computer", "kubehost", "podhost":
-		c.role, c.host = roleNode, true
-	case "node", "nodename":
-		c.role = roleNode
-	case "cluster", "clustername", "kubecluster":
-		c.role = roleCluster
-	case "unit":
-		c.role = roleUnit
-	case "identifier":
-		c.role = roleIdentifier
-	case "transport":
-		c.role = roleTransport
-	case "stream", "iostream", "logiostream", "fd", "outputstream", "std", "logsource", "streamname":
-		c.role = roleStream
-	case "logtag", "p":
-		c.role = roleTag
-	case "source", "src", "filename", "file", "path", "logfile", "filepath", "logfilepath", "logpath", "logstream", "logstreamname":
+	short := strings.Join(rest, "")
+	switch c.role = roleNames[short]; {
+	case short == "" && slices.Contains(attributeNames, joined):
+		c.role = roleAttrs
+	case short == "" && joined == "tag":
 		c.role = roleFile
-	case "name":
-		c.role = roleName
-	case "":
-		switch joined {
-		case "labels", "tags", "fields", "attributes", "kubernetes", "k8s", "metadata", "label":
-			c.role = roleAttrs
-		case "tag":
-			c.role = roleFile
-		}
 	}
+	c.host = c.role == roleNode && short != "node" && short != "nodename"
 	if c.role == roleUnit || c.role == roleTransport || c.role == roleIdentifier {
 		if !strings.HasPrefix(key, "_") && key != "SYSLOG_IDENTIFIER" && !strings.Contains(joined, "systemd") && !strings.Contains(joined, "syslog") {
 			c.role = roleNone
@@ -140,27 +135,8 @@ func classify(key string) keyClass {
 		c.line = 2
 	}
 	c.raw = c.line == 2 || slices.Contains(rawNames, joined) || key == "MESSAGE" || key == "@message" || key == "_msg" || key == "_line"
-	switch joined {
-	case "level", "lvl", "severity", "loglevel", "levelname", "severitytext", "l":
-		c.level = true
-	case "logger", "caller", "controller", "reconcileid", "stacktrace", "controllerkind", "controllergroup", "err", "error", "v", "stack", "component", "func", "errorverbose", "loggername", "goroutine":
-		c.own = true
-	case "apiversion", "involvedobject", "regarding":
-		c.object = true
-	case "value", "val", "stringvalue":
-		c.value = true
-	case "key", "k":
-		c.name = true
-	case "field", "column":
-		c.name = true
-	}
-	if joined == "name" {
-		c.name = true
-	}
-	switch joined {
-	case "labels", "annotations", "podlabels", "podannotations", "namespacelabels", "namespaceannotations", "k8slabels", "kuberneteslabels", "owner", "ownerreferences", "nodelabels":
-		c.about = true
-	}
+	c.level, c.own, c.object = slices.Contains(levelNames, joined), slices.Contains(ownNames, joined), slices.Contains(objectNames, joined)
+	c.value, c.name, c.about = slices.Contains(valueNames, joined), slices.Contains(nameNames, joined), slices.Contains(aboutNames, joined)
 	return c
 }
 

@@ -16,6 +16,25 @@ type Place struct {
 	Name string
 }
 
+// fields returns the fields in the order of their roles, and the name.
+func (p *Place) fields() [9]*string {
+	return [...]*string{rolePod - 1: &p.Pod, roleNamespace - 1: &p.Namespace, roleContainer - 1: &p.Container, roleNode - 1: &p.Node, roleCluster - 1: &p.Cluster, roleUnit - 1: &p.Unit, roleIdentifier - 1: &p.Identifier, roleTransport - 1: &p.Transport, roleTransport: &p.Name}
+}
+
+// merge adds to a place what a further part of the envelope says.
+func merge(p Place, more *Place) Place {
+	if p == (Place{}) {
+		return *more
+	}
+	to := p.fields()
+	for i, from := range more.fields() {
+		if *from != "" {
+			*to[i] = *from
+		}
+	}
+	return p
+}
+
 // isName reports whether a text can be the name of a Kubernetes object.
 func isName(s []byte) bool {
 	if len(s) == 0 || len(s) > 253 {

@@ -1,6 +1,9 @@
 package envelope
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/json"
+)
 
 // facts are what the fields around a line say about it.
 type facts struct {
@@ -34,7 +37,7 @@ type records struct {
 	trees   []*tree // one for each level of JSON in the text of JSON
 	depth   int
 	texts   [][]byte
-	compact []byte
+	compact bytes.Buffer
 	out     func(f *facts, text []byte) // takes the line of a record
 	wrote   func(f *facts, text []byte) // takes JSON that a program wrote
 	quiet   bool                        // Lines are only counted.
@@ -565,8 +568,11 @@ func (r *records) whole(f *facts, b []byte) {
 		return
 	}
 	if bytes.IndexByte(b, '\n') >= 0 {
-		r.compact = appendCompact(r.compact[:0], b)
-		b = r.compact
+		if r.compact.Reset(); json.Compact(&r.compact, b) != nil {
+			r.compact.Reset()
+			r.compact.Write(bytes.ReplaceAll(b, []byte("\n"), []byte(" ")))
+		}
+		b = r.compact.Bytes()
 	}
 	r.wrote(f, b)
 }
@@ -653,18 +659,13 @@ func looksLogged(b []byte) bool {
 // where returns where a line was written, by its facts.
 func (f *facts) where() Place {
 	p := f.file
-	for _, x := range []struct {
-		to   *string
-		from []byte
-	}{
-		{&p.Cluster, f.place[roleCluster]}, {&p.Namespace, f.place[roleNamespace]}, {&p.Pod, f.place[rolePod]}, {&p.Container, f.place[roleContainer]}, {&p.Node, f.place[roleNode]},
-		{&p.Unit, f.place[roleUnit]}, {&p.Identifier, f.place[roleIdentifier]}, {&p.Transport, f.place[roleTransport]},
-	} {
-		if len(x.from) > 0 {
-			*x.to = string(x.from)
+	to := p.fields()
+	for i, v := range f.place[rolePod:] {
+		if len(v) > 0 {
+			*to[i] = string(v)
 		}
 	}
-	if p.Pod != "" { // the fields of syslog are those of its container
+	if p.Pod != "" { // The fields of syslog are those of its container.
 		p.Unit, p.Identifier, p.Transport = "", "", ""
 	}
 	return p
@@ -676,8 +677,8 @@ func (f *facts) key(dst []byte) []byte {
 		dst = append(append(dst, v...), 0)
 	}
 	if f.file != (Place{}) {
-		for _, v := range [...]string{f.file.Namespace, f.file.Pod, f.file.Container, f.file.Unit, f.file.Name} {
-			dst = append(append(dst, v...), 0)
+		for _, v := range f.file.fields() {
+			dst = append(append(dst, *v...), 0)
 		}
 	}
 	return dst

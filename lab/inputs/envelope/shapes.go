@@ -561,22 +561,6 @@ func (d *Decoder) findContainers(lines [][]byte) {
 	d.containers = none <= one && (one > 0 || len(seconds) <= 1+n/3)
 }
 
-// merge adds to a place what a further part of the envelope says.
-func merge(p Place, more *Place) Place {
-	if p == (Place{}) {
-		return *more
-	}
-	for _, x := range []struct {
-		to   *string
-		from string
-	}{{&p.Cluster, more.Cluster}, {&p.Namespace, more.Namespace}, {&p.Pod, more.Pod}, {&p.Container, more.Container}, {&p.Node, more.Node}, {&p.Unit, more.Unit}, {&p.Name, more.Name}} {
-		if x.from != "" {
-			*x.to = x.from
-		}
-	}
-	return p
-}
-
 // findMark finds marks before each line, as of quotes and lists.
 func findMark(lines [][]byte) step {
 	counts := map[string]int{}

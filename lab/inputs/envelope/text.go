@@ -2,11 +2,11 @@ package envelope
 
 import (
 	"bytes"
-	"encoding/binary"
-	"errors"
 	"io"
-	"unicode/utf16"
-	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 )
 
 // Text reads UTF-8 lines from what may be UTF-16, may begin with a byte order mark, and may
@@ -14,18 +14,17 @@ import (
 // not safe for concurrent use.
 type Text struct {
 	r     io.Reader
-	order binary.ByteOrder // nil: UTF-8
 	began bool
-	odd   []byte // the first byte of a unit, or the bytes of half a pair
-	ready []byte
-	raw   []byte
 	last  byte
 	nuls  int64
 }
 
 // NewText returns a reader of r, which begins with head.
 func NewText(r io.Reader, head []byte) *Text {
-	return &Text{r: r, order: byteOrder(head), last: '\n'}
+	if order := byteOrder(head); order != nil {
+		r = transform.NewReader(r, order.NewDecoder())
+	}
+	return &Text{r: r, last: '\n'}
 }
 
 // NULs returns how many NUL bytes were left out.
@@ -34,13 +33,14 @@ func (t *Text) NULs() int64 { return t.nuls }
 // IsWide reports whether text that begins so is UTF-16.
 func IsWide(head []byte) bool { return byteOrder(head) != nil }
 
-// byteOrder returns that of UTF-16 text, nil for other text.
-func byteOrder(head []byte) binary.ByteOrder {
+// byteOrder returns the encoding of UTF-16 text, nil for other text.
+func byteOrder(head []byte) encoding.Encoding {
+	little, big := unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
 	switch {
 	case bytes.HasPrefix(head, []byte("\xff\xfe")):
-		return binary.LittleEndian
+		return little
 	case bytes.HasPrefix(head, []byte("\xfe\xff")):
-		return binary.BigEndian
+		return big
 	}
 	var nuls [2]int
 	head = head[:min(len(head), 512)]
@@ -52,23 +52,15 @@ func byteOrder(head []byte) binary.ByteOrder {
 	switch half := len(head) / 2; {
 	case half < 4:
 	case nuls[0] == 0 && nuls[1] > half*3/4:
-		return binary.LittleEndian
+		return little
 	case nuls[1] == 0 && nuls[0] > half*3/4:
-		return binary.BigEndian
+		return big
 	}
 	return nil
 }
 
 // Read implements io.Reader.
 func (t *Text) Read(p []byte) (int, error) {
-	if len(t.ready) > 0 {
-		n := copy(p, t.ready)
-		t.ready = t.ready[n:]
-		return n, nil
-	}
-	if t.order != nil {
-		return t.readWide(p)
-	}
 	for {
 		n, err := t.r.Read(p)
 		n = t.clean(p[:n])
@@ -123,42 +115,3 @@ func (t *Text) clean(b []byte) int {
 
 // minBlock is the number of NUL bytes that are no longer a part of a line.
 const minBlock = 8
-
-func (t *Text) readWide(p []byte) (int, error) {
-	if t.raw == nil {
-		t.raw = make([]byte, 32<<10)
-	}
-	k := copy(t.raw, t.odd)
-	n, err := t.r.Read(t.raw[k:])
-	b := t.raw[:k+n]
-	t.odd = t.odd[:0]
-	var out []byte
-	for len(b) >= 2 {
-		r := rune(t.order.Uint16(b))
-		size := 2
-		if utf16.IsSurrogate(r) {
-			if len(b) < 4 && err == nil {
-				break
-			}
-			low := rune(0)
-			if len(b) >= 4 {
-				low = rune(t.order.Uint16(b[2:]))
-			}
-			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
-				r, size = pair, 4
-			} else {
-				r = utf8.RuneError
-			}
-		}
-		out = utf8.AppendRune(out, r)
-		b = b[size:]
-	}
-	t.odd = append(t.odd, b...)
-	out = out[:t.clean(out)]
-	m := copy(p, out)
-	t.ready = out[m:]
-	if errors.Is(err, io.EOF) && len(t.ready) > 0 {
-		err = nil
-	}
-	return m, err
-}

@@ -5,6 +5,7 @@ import (
 	"html"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // undos are changes of lines as a whole, in the order in which they are looked for.
@@ -17,44 +18,37 @@ var undos = []struct {
 		return slices.ContainsFunc(lines, func(l []byte) bool { return bytes.IndexByte(l, 0x1b) >= 0 })
 	}, stripEscapes},
 	{false, func(lines [][]byte) bool { return share(lines, hasColours)*10 >= len(lines)*3 }, stripColours},
-	{false, func(lines [][]byte) bool { return slices.ContainsFunc(lines, hasStrange) }, plainSpaces},
+	{false, func(lines [][]byte) bool {
+		return slices.ContainsFunc(lines, func(l []byte) bool { return bytes.ContainsAny(l, strange) })
+	}, func(dst, line []byte) []byte { return append(dst, plainSpaces.Replace(string(line))...) }},
 	{true, isHTML, unescapeHTML},
 	{true, isEscaped, func(dst, line []byte) []byte { return unescape(dst, unquoteLine(line)) }},
 	{true, hasStrings, unquoteStrings},
 }
 
-// stripEscapes removes the escape sequences of a terminal.
-func stripEscapes(dst, b []byte) []byte {
-	for {
-		k := bytes.IndexByte(b, 0x1b)
-		if k < 0 {
-			return append(dst, b...)
-		}
-		dst = append(dst, b[:k]...)
-		b = b[k+max(1, sequenceLen(b[k:])):]
-	}
-}
+// strange are characters that look like a space or like nothing.
+const strange = "\u00a0\u202f\u2007\ufeff\u200b\u200e\u2060\u200c\u200d"
 
-// stripColours removes escape sequences whose escape character is written out.
-func stripColours(dst, b []byte) []byte {
-	for len(b) > 0 {
-		k := bytes.IndexAny(b, "\x1b\\^#\u241b")
+var plainSpaces = strings.NewReplacer("\u00a0", " ", "\u202f", " ", "\u2007", " ", "\ufeff", "", "\u200b", "", "\u200e", "", "\u2060", "", "\u200c", "", "\u200d", "")
+
+// stripEscapes removes the escape sequences of a terminal, stripColours also those whose escape
+// character is written out.
+func stripEscapes(dst, b []byte) []byte { return stripSequences(dst, b, "\x1b") }
+func stripColours(dst, b []byte) []byte { return stripSequences(dst, b, "\x1b\\^#\u241b") }
+func hasColours(b []byte) bool          { return len(stripColours(nil, b)) < len(b) }
+
+func stripSequences(dst, b []byte, starts string) []byte {
+	for {
+		k := bytes.IndexAny(b, starts)
 		if k < 0 {
 			return append(dst, b...)
 		}
-		dst = append(dst, b[:k]...)
-		b = b[k:]
-		if n := sequenceLen(b); n > 0 {
-			b = b[n:]
-			continue
+		n := sequenceLen(b[k:])
+		if dst = append(dst, b[:k]...); n == 0 && b[k] != 0x1b {
+			dst = append(dst, b[k])
 		}
-		if b[0] == 0x1b {
-			b = b[1:]
-			continue
-		}
-		dst, b = append(dst, b[0]), b[1:]
+		b = b[k+max(1, n):]
 	}
-	return dst
 }
 
 var escapes = []string{"\x1b", "^[", `\x1b`, `\u001b`, `\033`, `\e`, "#033", `\x1B`, `\u001B`, "\u241b"}
@@ -62,77 +56,21 @@ var escapes = []string{"\x1b", "^[", `\x1b`, `\u001b`, `\033`, `\e`, "#033", `\x
 // sequenceLen returns the length of the escape sequence at the start of b.
 func sequenceLen(b []byte) int {
 	for _, e := range escapes {
-		if !bytes.HasPrefix(b, []byte(e)) {
-			continue
-		}
-		n := len(e)
-		if n < len(b) && b[n] == ']' { // a title or a link
-			if k := bytes.IndexAny(b[n:], "\a\x1b"); k > 0 {
-				return n + k + 1
+		rest, ok := bytes.CutPrefix(b, []byte(e))
+		switch {
+		case !ok || len(rest) == 0:
+		case rest[0] == ']': // a title or a link
+			if k := bytes.IndexAny(rest, "\a\x1b"); k > 0 {
+				return len(e) + k + 1
 			}
-			return 0
-		}
-		if n >= len(b) || b[n] != '[' {
-			continue
-		}
-		for n++; n < len(b) && (b[n]-'0' <= 9 || b[n] == ';' || b[n] == '?' || b[n] == ':'); n++ {
-		}
-		if n < len(b) && ('A' <= b[n] && b[n] <= 'Z' || 'a' <= b[n] && b[n] <= 'z') {
-			return n + 1
+		case rest[0] == '[':
+			rest = bytes.TrimLeft(rest[1:], "0123456789;?:")
+			if len(rest) > 0 && (rest[0]|0x20)-'a' < 26 {
+				return len(b) - len(rest) + 1
+			}
 		}
 	}
 	return 0
-}
-
-func hasColours(b []byte) bool {
-	for len(b) > 0 {
-		k := bytes.IndexAny(b, "\x1b\\^#\u241b")
-		if k < 0 {
-			return false
-		}
-		b = b[k:]
-		if sequenceLen(b) > 0 {
-			return true
-		}
-		b = b[1:]
-	}
-	return false
-}
-
-// strange are characters that look like a space or like nothing.
-var strange = []string{"\u00a0", "\u202f", "\u2007", "\ufeff", "\u200b", "\u200e", "\u2060", "\u200c", "\u200d"}
-
-func hasStrange(b []byte) bool {
-	for _, s := range strange {
-		if bytes.Contains(b, []byte(s)) {
-			return true
-		}
-	}
-	return false
-}
-
-func plainSpaces(dst, b []byte) []byte {
-	for i := 0; i < len(b); i++ {
-		if b[i] != 0xc2 && b[i] != 0xe2 && b[i] != 0xef {
-			dst = append(dst, b[i])
-			continue
-		}
-		found := false
-		for k, s := range strange {
-			if bytes.HasPrefix(b[i:], []byte(s)) {
-				if k < 3 {
-					dst = append(dst, ' ')
-				}
-				i += len(s) - 1
-				found = true
-				break
-			}
-		}
-		if !found {
-			dst = append(dst, b[i])
-		}
-	}
-	return dst
 }
 
 // isHTML reports whether lines are escaped for HTML as a whole, or are between tags of a page.
