@@ -72,6 +72,7 @@ type Daemon struct {
 	engineCfg episodes.Config
 	pipe      *pipeline
 	self      *monitor.Alerts
+	running   running
 	guard     *inforce.Guard // used by the tick only
 	saver     *saver
 	loader    *loader.Loader

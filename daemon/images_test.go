@@ -18,6 +18,8 @@ type podImages struct{ sources.Source }
 func (podImages) Name() string               { return "objects" }
 func (podImages) Serves(rules.Selector) bool { return false }
 
+func (podImages) Running(func(string) bool) []string { return nil }
+
 func (podImages) Image(namespace, pod, container string) string {
 	if namespace == "vc" && pod == "vc-a-0" && container == "syncer" {
 		return "ghcr.io/loft-sh/vcluster-oss:0.22.5"

@@ -60,6 +60,7 @@ func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 		Quarantined: d.quarantine(now), Evictions: d.engine.Evictions(), Unread: d.engine.Unread(),
 		Trusted: d.pipe.Rules().Namespaces, Behind: d.behind(), Agents: map[string]agents.Stats{}, Unsaved: d.saver.unsaved(),
 		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now), Lonely: d.pair.lonely(),
+		Unverified: d.unverified(),
 	}
 	for _, a := range d.agents() {
 		st.Agents[a.Name()] = a.Stats()

@@ -98,6 +98,7 @@ func (d *Daemon) rulesView() web.Rules {
 	for _, c := range rs.Program.Costs() {
 		out.Cost[c.Rule.Alert], out.Tries[c.Rule.Alert] = c.Spent, c.Tries
 	}
+	out.Running = d.runningVersions()
 	out.Waits = map[string]string{}
 	for rule, b := range d.behind() {
 		out.Waits[rule] = monitor.BehindText(b)

@@ -23,11 +23,12 @@ const (
 
 // compileTexts compiles labels, annotations, remediation and verified.
 func (c *compiler) compileTexts() {
-	verified := &c.report
-	if strings.HasPrefix(c.origin["verified"], "defaults ") {
-		verified = &report{} // checkDefaults reports it once
+	if !strings.HasPrefix(c.origin["verified"], "defaults ") { // checkDefaults has checked those
+		c.checkVerified(c.Verified)
 	}
-	c.rule.Verified = verified.checkVerified(c.RuleSyntax.Verified)
+	for _, v := range c.Verified {
+		c.rule.Verified = append(c.rule.Verified, Verified{Component: v.Component, Versions: v.Versions})
+	}
 	c.compileLabels()
 	for _, name := range slices.Sorted(maps.Keys(c.Annotations)) {
 		keys := c.annotationKeys[name]

@@ -2,11 +2,15 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 
 	"crowsnest/rules/components"
 	"crowsnest/rules/versions"
 	"crowsnest/strictyaml"
 )
+
+// maxVerified bounds the components of one rule.
+const maxVerified = 20
 
 // VerifiedList is the written form of `verified`: none, one mapping, or a list of mappings.
 type VerifiedList []VerifiedSyntax
@@ -31,13 +35,17 @@ func (l *VerifiedList) DecodeYAML(n *strictyaml.Node) {
 		if len(*l) == 0 {
 			n.Error("empty-value", n.Name()+" is empty", "write none if the rule could not be verified")
 		}
+		if found := len(*l); found > maxVerified { // each rule would be compiled with all of them
+			n.Error("too-many", fmt.Sprintf("%s has %d entries; allowed are 1 to %d", n.Name(), found, maxVerified), fmt.Sprintf("use at most %d entries", maxVerified))
+			*l = nil
+		}
 	default:
 		n.WrongType("none, a mapping, or a list of mappings", `write none, or {component: kubelet, versions: ">=1.33 <1.36"}`)
 	}
 }
 
-// checkVerified reports what is wrong with `verified`, and returns its compiled form.
-func (r *report) checkVerified(list VerifiedList) (out []Verified) {
+// checkVerified reports what is wrong with the key `verified`.
+func (r *report) checkVerified(list VerifiedList) {
 	seen := map[string]bool{}
 	for i := range list {
 		v := &list[i]
@@ -55,7 +63,42 @@ func (r *report) checkVerified(list VerifiedList) (out []Verified) {
 				r.invalid(v.Keys.Value("versions"), v.Versions, "versions", "`versions`", err)
 			}
 		}
-		out = append(out, Verified{Component: v.Component, Versions: v.Versions})
+	}
+}
+
+// Unverified is a release of a component that runs, with the rules that were not verified
+// with it.
+type Unverified struct {
+	Component string
+	Release   string   // major and minor number
+	Versions  []string // the tags of the running images
+	Rules     []*Rule
+}
+
+// Unverified compares the rules that are on with the versions that run, as
+// components.Running returns them. Versions of which nothing is known are left out.
+func (s *Set) Unverified(running map[string][]string) (out []Unverified) {
+	for _, r := range s.Rules {
+		for _, v := range r.Verified {
+			for _, tag := range running[v.Component] {
+				if outside, _ := v.Outside(tag); !outside || r.Mode == ModeOff {
+					continue
+				}
+				release := versions.Release(tag)
+				i := slices.IndexFunc(out, func(u Unverified) bool { return u.Component == v.Component && u.Release == release })
+				if i < 0 {
+					i = len(out)
+					out = append(out, Unverified{Component: v.Component, Release: release})
+				}
+				u := &out[i]
+				if !slices.Contains(u.Versions, tag) {
+					u.Versions = append(u.Versions, tag)
+				}
+				if !slices.Contains(u.Rules, r) {
+					u.Rules = append(u.Rules, r)
+				}
+			}
+		}
 	}
 	return out
 }

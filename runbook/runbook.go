@@ -63,11 +63,20 @@ func index(set *rules.Set) string {
 
 func pack(name string, all []*rules.Rule) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s# Pack %s\n\n| Alert | Severity | Summary |\n|---|---|---|\n", generated, name)
+	fmt.Fprintf(&b, "%s# Pack %s\n\n| Alert | Severity | Verified | Summary |\n|---|---|---|---|\n", generated, name)
 	for _, r := range all {
-		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s |\n", r.Alert, r.Alert, r.Severity, cell(annotation(r, "summary")))
+		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s | %s |\n", r.Alert, r.Alert, r.Severity, cell(verified(r)), cell(annotation(r, "summary")))
 	}
 	return b.String()
+}
+
+// verified returns the versions whose source has the rule's texts.
+func verified(r *rules.Rule) string {
+	var parts []string
+	for _, v := range r.Verified {
+		parts = append(parts, v.Component+" "+code(v.Versions))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "-")
 }
 
 // Page writes the page of one rule of a set.
@@ -81,6 +90,9 @@ func Page(set *rules.Set, r *rules.Rule) string {
 	b.WriteString(generated)
 	para("# " + r.Alert)
 	para(fmt.Sprintf("Severity `%s`, pack [%s](README.md).", r.Severity, r.Pack))
+	if len(r.Verified) > 0 {
+		para(fmt.Sprintf("Its texts are in the source of %s.", verified(r)))
+	}
 	para("## Meaning")
 	para(annotation(r, "summary"))
 	para(when(r))

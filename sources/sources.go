@@ -118,6 +118,9 @@ type Images interface {
 	// Image returns the image of a container, "" if it is not known. It must not block.
 	// Safe for concurrent use.
 	Image(namespace, pod, container string) string
+	// Running returns the different images of the containers in trusted namespaces, and what
+	// nodes run as images such as node/kubelet:v1.34.1. Safe for concurrent use.
+	Running(trusted func(namespace string) bool) []string
 }
 
 // Saver is a source that needs to know when its positions are on disk.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -145,4 +146,41 @@ func toAffected(all []rules.Affects) (out []Affected) {
 		out = append(out, Affected{a.Component, a.Versions, a.FixedIn, a.Ref})
 	}
 	return out
+}
+
+// Verified says in which versions of a component the texts of a rule were found.
+type Verified struct {
+	Component string   `json:"component"`
+	Versions  string   `json:"versions"`
+	Running   []string `json:"running,omitempty"` // as tags of images; absent: none is known
+	// Outside are those of Running that were not verified, and Unknown those of which that is
+	// not known.
+	Outside []string `json:"outside,omitempty"`
+	Unknown []string `json:"unknown,omitempty"`
+}
+
+func toVerified(all []rules.Verified, running map[string][]string) (out []Verified) {
+	for _, v := range all {
+		w := Verified{Component: v.Component, Versions: v.Versions, Running: running[v.Component]}
+		for _, tag := range w.Running {
+			if outside, known := v.Outside(tag); !known {
+				w.Unknown = append(w.Unknown, tag)
+			} else if outside {
+				w.Outside = append(w.Outside, tag)
+			}
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// Unverified says which running versions the rule was not verified with, "" if none is known.
+func (r Rule) Unverified() string {
+	var parts []string
+	for _, v := range r.Verified {
+		if len(v.Outside) > 0 {
+			parts = append(parts, fmt.Sprintf("verified for %s %s, you run %s", v.Component, v.Versions, strings.Join(v.Outside, ", ")))
+		}
+	}
+	return strings.Join(parts, "; ")
 }

@@ -251,3 +251,17 @@ func TestDocumentIsStrict(t *testing.T) {
 	walk(in["components"])
 	require.Zero(t, open, "objects that allow fields that are not stated")
 }
+
+// A rule names the running versions that it was not verified with, and no others.
+func TestUnverified(t *testing.T) {
+	all := []rules.Verified{{Component: "kubelet", Versions: ">=1.33 <1.36"}, {Component: "etcd", Versions: "~3.6"}}
+	f := func(running map[string][]string, want string) {
+		t.Helper()
+		require.Equal(t, want, Rule{Verified: toVerified(all, running)}.Unverified())
+	}
+	f(nil, "")
+	f(map[string][]string{"kubelet": {"v1.35.1"}, "etcd": {"", "latest"}, "containerd": {"9.0.0"}}, "")
+	f(map[string][]string{"kubelet": {"v1.35.1", "v1.37.0"}, "etcd": {"3.5.1-0", "latest"}},
+		"verified for kubelet >=1.33 <1.36, you run v1.37.0; verified for etcd ~3.6, you run 3.5.1-0")
+	require.Equal(t, []string{"latest"}, toVerified(all, map[string][]string{"etcd": {"latest"}})[1].Unknown)
+}

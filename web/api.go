@@ -317,6 +317,7 @@ type Rule struct {
 	Line      int         `json:"line,omitempty"` // in the file of the pack
 	Runbook   string      `json:"runbookURL,omitempty"`
 	Affects   []Affected  `json:"affects,omitempty"`
+	Verified  []Verified  `json:"verified,omitempty"`
 	// SetBy is where each value comes from, by key.
 	SetBy map[string]string `json:"setBy,omitempty"`
 }
@@ -365,7 +366,7 @@ func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, covered coverag
 		Quarantined: loaded.Quarantined[r.Alert], Waits: loaded.Waits[r.Alert],
 		Disabled: r.Disabled, Pending: st.Pending, Firing: st.Firing, Source: r.Source,
 		SymptomOf: toSymptomOf(r), Line: r.Line, Runbook: r.Remediation.RunbookURL,
-		Affects: toAffected(r.Remediation.Affects), SetBy: r.SetBy(),
+		Affects: toAffected(r.Remediation.Affects), Verified: toVerified(r.Verified, loaded.Running), SetBy: r.SetBy(),
 	}
 	if r.Silent > 0 {
 		out.Armed = &st.Armed

@@ -185,7 +185,7 @@ func (s *Server) rulesPage(w http.ResponseWriter, r *http.Request) {
 			data.Health[rule.Health]++
 			shown.Health[rule.Health]++
 			shown.Firing, shown.Pending = shown.Firing+rule.Firing, shown.Pending+rule.Pending
-			if !hasWords(words, rule.Name, g.Name, rule.Health, healthText(rule.Health), string(rule.Severity), rule.From) {
+			if !hasWords(words, rule.Name, g.Name, rule.Health, healthText(rule.Health), string(rule.Severity), rule.From, rule.Unverified()) {
 				continue
 			}
 			shown.Shown = append(shown.Shown, ruleView{rule, sparkOf(rule.PerMinute)})

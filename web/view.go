@@ -149,6 +149,9 @@ type Rules struct {
 	OutOfScope map[string]bool
 	// Quarantined holds the rules that are no longer evaluated, and the reasons.
 	Quarantined map[string]string
+	// Running holds the versions of components that run, as tags of images; "" is an unknown
+	// one.
+	Running map[string][]string
 	// Waits holds the rules whose absence-based conclusions wait for agents with
 	// another version of the rule, and names these agents.
 	Waits map[string]string

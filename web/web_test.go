@@ -40,6 +40,7 @@ func exampleView() View {
 		Mode: rules.ModeOn, Scope: rules.ScopeCluster, For: 2 * time.Minute, Source: "- alert: LeaseLost\n" + hostile,
 		Remediation: rules.Remediation{RunbookURL: "https://example.org/r", Affects: []rules.Affects{{Component: "x", Versions: "<1.0"}}},
 		Places:      rules.PlacesOf(map[string]string{"severity": "override o.yaml:3"}),
+		Verified:    []rules.Verified{{Component: "kubelet", Versions: ">=1.33 <1.36"}, {Component: "etcd", Versions: "~3.6"}},
 	}
 	off := &rules.Rule{Alert: "Off", Pack: "demo", From: from, Steps: []rules.Step{{From: from}}, Severity: rules.SeverityInfo, Mode: rules.ModeOff}
 	set := &rules.Set{
@@ -71,8 +72,9 @@ func exampleView() View {
 		Rules: func() Rules {
 			return Rules{
 				Set: set, Seen: map[string]time.Time{"LeaseLost": now}, Cost: map[string]time.Duration{"LeaseLost": 1250 * time.Millisecond},
-				Tries:  map[string]int64{"LeaseLost": 4321},
-				Broken: []BrokenPack{{Pack: "demo", Error: "demo.yaml:1: " + hostile}, {Pack: "gone.yaml", Error: "broken"}},
+				Tries:   map[string]int64{"LeaseLost": 4321},
+				Running: map[string][]string{"kubelet": {"v1.35.1", "v1.37.1-" + hostile}, "etcd": {hostile}},
+				Broken:  []BrokenPack{{Pack: "demo", Error: "demo.yaml:1: " + hostile}, {Pack: "gone.yaml", Error: "broken"}},
 			}
 		},
 		Sources: func() []Source {
@@ -165,8 +167,8 @@ func TestPages(t *testing.T) {
 	f("/episodes/0000000000000abc", 200, "4 of 5 counted", "on hold: no progress from sources kubelet, &lt;script", "49 times until", "3 events between")
 	f("/episodes/0000000000000fff", 200, "planned work was announced")
 	f("/episodes/0000000000000001", 200, "CrowsnestHeartbeat")
-	f("/rules", 200, "LeaseLost", "1.2.3", "abababababab", "disabled", "gone.yaml")
-	f("/rules/LeaseLost", 200, "tried on 4,321 lines", "override o.yaml:3", "https://example.org/r", "affected &lt;1.0")
+	f("/rules", 200, "LeaseLost", "1.2.3", "abababababab", "disabled", "gone.yaml", "verified for kubelet &gt;=1.33 &lt;1.36, you run v1.37.1-&lt;script&gt;")
+	f("/rules/LeaseLost", 200, "tried on 4,321 lines", "override o.yaml:3", "https://example.org/r", "affected &lt;1.0", "kubelet &gt;=1.33 &lt;1.36: you run v1.37.1-", "etcd ~3.6: the running version is not known")
 	f("/rules/Nope", 404, "No rule has the name Nope")
 	f("/sources", 200, "kubelet", "2.0 KiB", "http://am:9093", "10 B")
 	f("/status", 200, "password</span>: &lt;secret&gt;", "/data", "Version 1.4.0 of <code>registry.example.org/packs</code>", `B</a></th><td class="num" data-name="Only in the new version">7</td>`)

@@ -80,6 +80,9 @@ type RulesConfig struct {
 	// removes one from the list, and a plain name replaces the list. ["*"] trusts
 	// every namespace.
 	InfrastructureNamespaces []string `yaml:"infrastructure_namespaces" bounds:"0,1000,4096"`
+	// AlertUnverified raises the alert CrowsnestRulesUnverified for each release of a
+	// component that runs and that rules about it were not compared with.
+	AlertUnverified bool `yaml:"alert_unverified"`
 	// AllowEmpty allows a daemon without rules.
 	AllowEmpty bool `yaml:"allow_empty"`
 

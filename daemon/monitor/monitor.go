@@ -45,7 +45,7 @@ func allAlerts() []string {
 		alertHeartbeat, alertBlind, alertIdle, alertPackBroken, alertQuarantined, alertUpstreamAway, alertAgentRefused,
 		alertAgentsRefused, alertTwoAggregators, alertRulesDiffer, alertReportMore, alertEvictions, alertLinesLost, alertMisplaced,
 		alertStateNotSaved, alertClockSkew, alertAlertsDropped, alertLogsUnread, alertUnserved,
-		alertNoStandby,
+		alertNoStandby, alertUnverified,
 	}
 }
 
@@ -67,6 +67,7 @@ type State struct {
 	Unsaved     Unsaved                   // state
 	Unanswered  time.Time                 // since when the aggregator has not answered; zero: it answers, or there is none
 	Upstream    []episodes.Episode        // alerts about the aggregator
+	Unverified  []rules.Unverified        // releases that run, and the rules that were not compared with them
 	Lonely      time.Time                 // since when this leader has no standby; zero: it has one, or is alone by configuration
 }
 
@@ -163,6 +164,9 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 	}
 	for _, b := range st.Broken {
 		add(brokenAlert(now, b))
+	}
+	for _, u := range st.Unverified {
+		add(unverifiedAlert(now, u))
 	}
 	for _, g := range st.Quarantined {
 		add(quarantineAlert(g, now))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"crowsnest/rules/versions"
 	"crowsnest/strictyaml"
 )
 
@@ -20,10 +21,7 @@ type Component struct {
 	Name string `yaml:"name" strict:"required"`
 	// Images are whole components of repository paths, as in `affects`, of the images whose
 	// tag is the component's version. A library has none.
-	Images []string `yaml:"images"`
-	// Node says which part of a node's status states the version, "" if none does: kubelet,
-	// the name of a container runtime, or the name of a distribution in the kubelet's version.
-	Node    string   `yaml:"node"`
+	Images  []string `yaml:"images"`
 	Sources []Source `yaml:"sources" strict:"required"`
 	// Coverage is the name of the page in docs/coverage, "" if it is that of the component.
 	Coverage string `yaml:"coverage"`
@@ -55,6 +53,24 @@ func Find(name string) (Component, bool) {
 		return Component{}, false
 	}
 	return All()[i], true
+}
+
+// Running returns the versions of the components that run these images, which are their tags
+// in order: map[string][]string{"kubelet": {"v1.33.4", "v1.34.1"}}. An image without a tag has
+// the version "".
+func Running(images []string) map[string][]string {
+	out := map[string][]string{}
+	for _, image := range images {
+		for _, c := range All() {
+			if tag, ok := versions.Tag(image, c.Images); ok && !slices.Contains(out[c.Name], tag) {
+				out[c.Name] = append(out[c.Name], tag)
+			}
+		}
+	}
+	for _, tags := range out {
+		slices.Sort(tags)
+	}
+	return out
 }
 
 // Nearest returns what to write instead of a name that is not in the table.

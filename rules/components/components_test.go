@@ -14,7 +14,6 @@ func TestTable(t *testing.T) {
 		require.Regexp(t, `^[a-z0-9-]+$`, c.Name)
 		require.False(t, seen[c.Name], c.Name)
 		require.NotEmpty(t, c.Sources, c.Name)
-		require.Contains(t, []string{"", "kubelet", "containerd", "cri-o", "rke2", "k3s"}, c.Node, c.Name)
 		for _, s := range c.Sources {
 			require.Regexp(t, repo, s.Repo, c.Name)
 			for _, p := range s.Paths {
@@ -31,6 +30,19 @@ func TestTable(t *testing.T) {
 	}
 	_, ok := Find("kubelt")
 	require.False(t, ok)
+}
+
+func TestRunning(t *testing.T) {
+	require.Equal(t, map[string][]string{
+		"kubelet": {"v1.33.4", "v1.34.1+rke2r1"}, "rke2": {"v1.34.1+rke2r1"}, "containerd": {"2.1.4-k3s1"}, "etcd": {""},
+		"kube-apiserver": {"v1.34.1-rke2r1-build20250910"}, "kube-controller-manager": {"v1.34.1-rke2r1-build20250910"}, "kube-scheduler": {"v1.34.1-rke2r1-build20250910"},
+		"longhorn-manager": {"v1.10.0"},
+	}, Running([]string{
+		"node/kubelet:v1.34.1+rke2r1", "node/kubelet:v1.33.4", "node/kubelet:v1.33.4", "node/rke2:v1.34.1+rke2r1", "node/containerd:2.1.4-k3s1",
+		"index.docker.io/rancher/hardened-kubernetes:v1.34.1-rke2r1-build20250910", "registry.k8s.io/etcd@sha256:0123", "nginx:1.29.0", "",
+		"registry.local:5000/longhornio/longhorn-manager:v1.10.0@sha256:4567", "docker.io/flannel/flannel-cni-plugin:v1.7.1",
+	}))
+	require.Empty(t, Running(nil))
 }
 
 func TestNearest(t *testing.T) {

@@ -34,7 +34,7 @@ type Affects struct {
 // Verified says in which versions of a component the texts of a rule were found.
 type Verified struct {
 	Component string // in the table of package components
-	Versions  string // semver constraint with an upper bound
+	Versions  string // semver constraint with an upper bound; "<1.36" ends before its pre-releases
 }
 
 // Verdict says whether the running version is among the affected ones.
@@ -214,6 +214,36 @@ var archSuffix = lazyre.New(`-(amd64|arm64|arm|ppc64le|riscv64|s390x)$`)
 // components, at any registry or mirror.
 func (a Affects) isOf(repository string) bool {
 	return strings.Contains("/"+archSuffix.ReplaceAllString(repository, "")+"/", "/"+strings.Trim(a.Image, "/")+"/")
+}
+
+// Tag returns the tag of an image whose repository has one of names as whole components, at
+// any registry, and whether it has one.
+func Tag(image string, names []string) (tag string, known bool) {
+	repository, tag := splitImage(strings.TrimSpace(image))
+	return tag, slices.ContainsFunc(names, func(name string) bool { return Affects{Image: name}.isOf(repository) })
+}
+
+// Release returns the major and minor number of the version in a tag, "" if it is none.
+func Release(tag string) string {
+	v, err := tagVersion(tag)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d", v.Major(), v.Minor())
+}
+
+// Outside reports whether the version in a tag was not verified. It is not known of a tag
+// that is no version, or one of another scheme.
+func (v Verified) Outside(tag string) (outside, known bool) {
+	running, err := tagVersion(tag)
+	cs, invalid := semver.NewConstraint(v.Versions)
+	if err != nil || invalid != nil || yearOrDate.MatchString(tag) != yearOrDate.MatchString(v.Versions) {
+		return false, false
+	}
+	cs.IncludePrerelease = true
+	// A pre-release has texts of its release, and may lack others of it.
+	core := semver.New(running.Major(), running.Minor(), running.Patch(), "", "")
+	return !cs.Check(running) || !cs.Check(core), true
 }
 
 // combine returns one verdict: yes takes precedence over unknown, unknown over

@@ -2,6 +2,7 @@ package versions
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -227,4 +228,59 @@ func TestRead(t *testing.T) {
 		affected, running := Read(other)
 		require.Empty(t, affected+running, other)
 	}
+}
+
+// What is not known of a version is never fine, and neither is a pre-release of a release that
+// was not verified.
+func TestOutside(t *testing.T) {
+	const yes, no, unknown = "outside", "verified", "unknown"
+	f := func(constraint, tag, want string) {
+		t.Helper()
+		outside, known := Verified{Component: "x", Versions: constraint}.Outside(tag)
+		got := map[bool]string{true: yes, false: no}[outside]
+		if !known {
+			require.False(t, outside)
+			got = unknown
+		}
+		require.Equal(t, want, got, "%s in %s", tag, constraint)
+	}
+	f(">=1.33 <1.36", "v1.33.4+rke2r1", no)
+	f(">=1.33 <1.36", "v1.35.0-rke2r1-build20251010", no)
+	f(">=1.33 <1.36", "v1.36.0", yes)
+	f(">=1.33 <1.36", "v1.37.1+k3s1", yes)
+	f(">=1.33 <1.36", "v1.32.9", yes)
+	f(">=1.33 <1.36", "v1.36.0-alpha.1", yes)
+	f(">=1.33 <1.36", "1.35.0-rc.1", no)
+	f(">=1.35 <1.36", "1.35.0-alpha.1", yes)
+	f("1.35.0 || ~1.33", "v1.35.0", no)
+	f("1.35.0 || ~1.33", "v1.34.0", yes)
+	f(">=1.33 <1.36", "", unknown)
+	f(">=1.33 <1.36", "latest", unknown)
+	f(">=1.33 <1.36", "v1.35", unknown)
+	f(">=1.33 <1.36", "sha256:0123456789abcdef", unknown)
+	f(">=1.33 <1.36", "v1.35.0-12-gabcdef0", unknown)
+	f(">=1.33 <1.36", "main-head", unknown)
+	f(">=1.33 <1.36", "2025.10.0", unknown)
+	f("nonsense", "v1.35.0", unknown)
+	f(">=1.33 <1.36", strings.Repeat("9", 10000), unknown)
+}
+
+func TestBounded(t *testing.T) {
+	f := func(constraint, want string) {
+		t.Helper()
+		err := CheckBounded(constraint)
+		if want == "" {
+			require.NoError(t, err, constraint)
+			return
+		}
+		require.ErrorContains(t, err, want, constraint)
+	}
+	for _, ok := range []string{">=1.33 <1.36", "1.35.0", "~1.35", "^1.35", ">=1.9 <1.10 || >=1.12 <1.13", "<=1.36.0", ">=2024.1.0 <2026.1.0", "<1.36"} {
+		f(ok, "")
+	}
+	for _, open := range []string{">=1.33", ">1.33.0", ">=1.9 <1.10 || >=1.12", "!=1.35.0"} {
+		f(open, "no upper bound")
+	}
+	f("", "empty")
+	f(">=1.36 <1.33", "no version satisfies")
 }

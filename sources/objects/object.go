@@ -41,6 +41,8 @@ type object struct {
 	phase      phase
 	containers []container
 	lease      *lease
+	// versions are what a node runs, as images: node/kubelet:v1.34.1.
+	versions []word
 
 	// What the view machines compares; nil if it is not configured.
 	node    *pairs.Node
@@ -174,11 +176,39 @@ func project(k kind, in json.RawMessage) (o *object, cut bool, err error) {
 	_ = json.Unmarshal(r.Status, &s) // a status that is no object has none of the fields
 	o.conditions, cut = projectConditions(s)
 	o.phase = projectPhase(s)
+	if k == nodes {
+		o.versions = projectVersions(r.Status)
+	}
 	if k == pods {
 		containers, more := projectContainers(r.Spec, r.Status)
 		o.containers, cut = containers, cut || more
 	}
 	return o, cut, nil
+}
+
+// projectVersions reads what a node runs.
+func projectVersions(status json.RawMessage) (out []word) {
+	var s struct {
+		Info struct {
+			Kubelet string `json:"kubeletVersion"`
+			Runtime string `json:"containerRuntimeVersion"` // containerd://2.1.4
+		} `json:"nodeInfo"`
+	}
+	_ = json.Unmarshal(status, &s) // a node without a status has none
+	add := func(name, version string) {
+		if version != "" {
+			out = append(out, wordOf("node/"+name+":"+version))
+		}
+	}
+	add("kubelet", s.Info.Kubelet)
+	name, version, _ := strings.Cut(s.Info.Runtime, "://")
+	add(name, version)
+	for _, name := range []string{"rke2", "k3s"} {
+		if strings.Contains(s.Info.Kubelet, "+"+name) {
+			add(name, s.Info.Kubelet)
+		}
+	}
+	return out
 }
 
 // projectConditions reads the conditions of an object, each type from the newest of the

@@ -110,6 +110,29 @@ func (s *Source) Image(namespace, pod, name string) string {
 	return o.containers[i].image.Value()
 }
 
+// Running implements sources.Images.
+func (s *Source) Running(trusted func(namespace string) bool) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := map[word]bool{}
+	for _, r := range s.readers {
+		for _, o := range r.objects {
+			for _, v := range o.versions {
+				seen[v] = true
+			}
+			for i := 0; i < len(o.containers) && trusted(o.namespace); i++ {
+				seen[o.containers[i].image] = true
+			}
+		}
+	}
+	var out []string
+	for w := range seen {
+		out = append(out, w.Value())
+	}
+	slices.Sort(out)
+	return out
+}
+
 // Run reads until ctx ends, which also ends requests in progress.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	defer s.client.Close()

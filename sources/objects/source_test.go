@@ -156,6 +156,8 @@ func TestPods(t *testing.T) {
 		require.Equal(t, "example.org/web:v1", s.Image("shop", "web-0", "web"))
 		require.Equal(t, "example.org/proxy:v2", s.Image("shop", "web-0", "proxy"))
 		require.Empty(t, s.Image("shop", "web-0", "other")+s.Image("shop", "web-2", "web"))
+		require.Equal(t, []string{"", "example.org/proxy:v2", "example.org/web:v1"}, s.Running(func(ns string) bool { return ns == "shop" }))
+		require.Empty(t, s.Running(func(string) bool { return false }), "anybody may run any image")
 	})
 }
 
@@ -315,6 +317,25 @@ func TestHostileTexts(t *testing.T) {
 		require.Equal(t, `msg="condition" type="X status=True" status="False\n" resource=x kind=X object=shop/a name=a reason="\" msg=\"lease is stale\""`+
 			` since="" age="" message="a\" msg=\"condition\" type=Ready status=True object=kube-system/b"`, got)
 	}
+}
+
+// What a node runs is known from its status, whatever is in it.
+func TestVersionsOfNodes(t *testing.T) {
+	f := func(status string, want ...string) {
+		t.Helper()
+		o, _, err := project(nodes, json.RawMessage(`{"metadata":{"name":"n"},"status":`+status+`}`))
+		require.NoError(t, err)
+		s := New(Config{Kinds: []string{"nodes"}})
+		s.readers[0].objects["n"] = o
+		require.Equal(t, want, s.Running(func(string) bool { return false }))
+	}
+	f(`{"nodeInfo":{"kubeletVersion":"v1.34.1","containerRuntimeVersion":"containerd://2.1.4"}}`, "node/containerd:2.1.4", "node/kubelet:v1.34.1")
+	f(`{"nodeInfo":{"kubeletVersion":"v1.33.4+rke2r1","containerRuntimeVersion":"containerd://2.0.5-k3s1"}}`,
+		"node/containerd:2.0.5-k3s1", "node/kubelet:v1.33.4+rke2r1", "node/rke2:v1.33.4+rke2r1")
+	f(`{"nodeInfo":{"kubeletVersion":"v1.34.1","containerRuntimeVersion":""}}`, "node/kubelet:v1.34.1")
+	f(`{"nodeInfo":{"kubeletVersion":7}}`)
+	f(`[]`)
+	f(`null`)
 }
 
 func TestConfig(t *testing.T) {

@@ -136,6 +136,12 @@ func Rules(data []byte, style ListStyle) ([]Table, error) {
 		t.Head = append(t.Head, "ENABLED", "ORIGIN", "READS", "WAITS FOR")
 	}
 	return decode(data, func(in struct{ Groups []web.Group }) []Table {
+		unverified := slices.ContainsFunc(in.Groups, func(g web.Group) bool {
+			return slices.ContainsFunc(g.Rules, func(r web.Rule) bool { return r.Unverified() != "" })
+		})
+		if unverified {
+			t.Head = append(t.Head, "NOT VERIFIED")
+		}
 		for _, g := range in.Groups {
 			for _, r := range g.Rules {
 				open := plain(fmt.Sprint(r.Firing))
@@ -152,6 +158,9 @@ func Rules(data []byte, style ListStyle) ([]Table, error) {
 				}
 				if style.Wide {
 					cells = append(cells, plain(string(r.Mode)), plain(string(r.Origin)), plain(r.From), plain(cmp.Or(r.Waits, "-")))
+				}
+				if unverified {
+					cells = append(cells, plain(cmp.Or(r.Unverified(), "-")))
 				}
 				t.Rows = append(t.Rows, Row{g.Name + "/" + r.Name, cells})
 			}

@@ -1,0 +1,60 @@
+package daemon
+
+import (
+	"sync"
+	"time"
+
+	"crowsnest/rules"
+	"crowsnest/rules/components"
+	"crowsnest/sources"
+)
+
+// runningEvery is how often the running versions are looked up: there may be thousands of
+// pods.
+const runningEvery = time.Minute
+
+// running remembers which versions of the components run.
+type running struct {
+	mu       sync.Mutex
+	at       time.Time
+	versions map[string][]string // see components.Running
+}
+
+// runningVersions returns the versions of the components that run on nodes and in trusted
+// namespaces, as of at most a minute ago.
+func (d *Daemon) runningVersions() map[string][]string {
+	r := &d.running
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := d.now()
+	if len(r.versions) > 0 && now.Sub(r.at) < runningEvery && !now.Before(r.at) {
+		return r.versions
+	}
+	trusted := d.pipe.Rules().Namespaces.Has
+	var images []string
+	for _, src := range d.sources {
+		if known, ok := src.(sources.Images); ok {
+			images = append(images, known.Running(trusted)...)
+		}
+	}
+	seen := map[string]bool{"": true}
+	for _, s := range d.readSources() {
+		for _, st := range s.Streams {
+			if image := st.Labels["image"]; !seen[image] && trusted(st.Labels["namespace"]) {
+				seen[image] = true
+				images = append(images, image)
+			}
+		}
+	}
+	r.at, r.versions = now, components.Running(images)
+	return r.versions
+}
+
+// unverified returns the rules that an alert names, none unless that is configured. An agent
+// leaves it to its aggregator.
+func (d *Daemon) unverified() []rules.Unverified {
+	if !d.cfg.Load().Rules.AlertUnverified || d.pipe.concluder.peer().remote {
+		return nil
+	}
+	return d.pipe.Rules().Unverified(d.runningVersions())
+}
