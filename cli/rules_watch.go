@@ -34,6 +34,7 @@ const (
 )
 
 type watchFlags struct {
+	rules        []string
 	logs         []string
 	labels       []string
 	strictLabels bool
@@ -49,6 +50,8 @@ func newRulesWatch(c *cli) *cobra.Command {
 result each time: the problems that check finds, the tests that fail, and with --log
 what the rules find in a log. Without PACK it watches the current folder. It works
 with editors that replace files, and goes on while a file is broken or missing.
+With --rules shipped the built-in packs are loaded beside the others, as where these
+will run, and their rules are tried on the log.
 
 Only the rules of changed files are tested again. Of a log it reads as much as it
 can in 0.8 s, from the beginning; scan reads everything.
@@ -59,6 +62,7 @@ On a terminal each result replaces the one before. Ctrl-C ends it.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.watchRules(cmd.Context(), f, args) },
 	}
 	flags := cmd.Flags()
+	flags.StringArrayVar(&f.rules, "rules", nil, "further packs: a file or folder `PATH`, or shipped for the built-in packs (repeatable)")
 	flags.StringArrayVar(&f.logs, "log", nil, "also scan this log, a file or folder `PATH` (repeatable)")
 	flags.StringArrayVar(&f.labels, "label", nil, "with --log: label of every stream, `name=value` (repeatable)")
 	flags.BoolVar(&f.strictLabels, "strict-labels", false, "with --log: an unknown label satisfies no selector")
@@ -67,12 +71,14 @@ On a terminal each result replaces the one before. Ctrl-C ends it.`,
 }
 
 func (c *cli) watchRules(ctx context.Context, f watchFlags, paths []string) error {
-	if len(paths) == 0 {
+	paths = append(paths, f.rules...)
+	shipped := slices.Contains(paths, shippedRules)
+	if paths = slices.DeleteFunc(paths, func(p string) bool { return p == shippedRules }); len(paths) == 0 {
 		paths = []string{"."}
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	w := &packWatch{name: c.name, paths: paths, mutate: f.mutate, out: c.out, clear: isTerminal(c.out), now: time.Now}
+	w := &packWatch{name: c.name, paths: paths, shipped: shipped, mutate: f.mutate, out: c.out, clear: isTerminal(c.out), now: time.Now}
 	if len(f.logs) > 0 {
 		labels, err := parseLabels(f.labels)
 		if err != nil {
@@ -97,14 +103,16 @@ func (c *cli) watchRules(ctx context.Context, f watchFlags, paths []string) erro
 
 // packWatch prints a result whenever packs change.
 type packWatch struct {
-	name   string // of the program, as a person calls it
-	paths  []string
-	mutate bool
-	out    io.Writer
-	clear  bool // the screen, before each result
-	now    func() time.Time
-	log    *watchedLog // nil: none
-	tested map[string]replay.TestReport
+	name  string // of the program, as a person calls it
+	paths []string
+	// shipped means that the built-in packs are loaded too. They are not tested.
+	shipped bool
+	mutate  bool
+	out     io.Writer
+	clear   bool // the screen, before each result
+	now     func() time.Time
+	log     *watchedLog // nil: none
+	tested  map[string]replay.TestReport
 }
 
 // run watches until the context ends. It reads the files at each tick.
@@ -144,18 +152,31 @@ func contentOf(files []rules.File, problems rules.Problems) uint64 {
 // show checks and tests the packs, and prints the result.
 func (w *packWatch) show(ctx context.Context, files []rules.File, problems rules.Problems) error {
 	began := w.now()
+	beside := 0
+	if w.shipped {
+		all := loader.ShippedWithoutTests()
+		beside, files = len(all), append(all, files...)
+	}
 	docs, found := loader.ParseFiles(files)
 	set, more := loader.Build(docs, rules.Options{})
 	problems = slices.Concat(problems, found, more)
+	docs = docs[min(beside, len(docs)):]
+	var own []*rules.Rule
+	if set != nil {
+		of := func(r *rules.Rule) bool {
+			return slices.ContainsFunc(docs, func(d *rules.Document) bool { return d.File() == r.File })
+		}
+		own = slices.DeleteFunc(slices.Clone(set.Rules), func(r *rules.Rule) bool { return !of(r) })
+	}
 	var report replay.TestReport
 	var scanned string
 	if set != nil && len(problems.Errors()) == 0 {
-		untested, err := replay.Untested(set.Rules)
+		untested, err := replay.Untested(own)
 		if err != nil {
 			return err
 		}
-		problems = slices.Concat(problems, untested, replay.UnknownLabels(set.Rules, rules.StreamLabels))
-		if report, err = w.test(ctx, set, docs); err != nil {
+		problems = slices.Concat(problems, untested, replay.UnknownLabels(own, rules.StreamLabels))
+		if report, err = w.test(ctx, own, docs); err != nil {
 			return err
 		}
 		if w.log != nil && ctx.Err() == nil {
@@ -170,7 +191,7 @@ func (w *packWatch) show(ctx context.Context, files []rules.File, problems rules
 	if w.clear {
 		b.WriteString("\x1b[H\x1b[2J")
 	}
-	fmt.Fprintf(&b, "%s  %s (%s)\n", began.Format("15:04:05"), w.summary(docs, set, problems, report), w.now().Sub(began).Round(10*time.Millisecond))
+	fmt.Fprintf(&b, "%s  %s (%s)\n", began.Format("15:04:05"), w.summary(docs, own, problems, report), w.now().Sub(began).Round(10*time.Millisecond))
 	w.details(&b, problems, report)
 	b.WriteString(scanned)
 	if _, err := w.out.Write(b.Bytes()); err != nil {
@@ -183,7 +204,7 @@ func (w *packWatch) show(ctx context.Context, files []rules.File, problems rules
 const batch = 16
 
 // test runs the tests of the rules whose files changed; the other results are those of before.
-func (w *packWatch) test(ctx context.Context, set *rules.Set, docs []*rules.Document) (all replay.TestReport, err error) {
+func (w *packWatch) test(ctx context.Context, own []*rules.Rule, docs []*rules.Document) (all replay.TestReport, err error) {
 	sums := map[string]string{}
 	for _, d := range docs {
 		sums[d.File()] = d.SHA256()
@@ -193,7 +214,7 @@ func (w *packWatch) test(ctx context.Context, set *rules.Set, docs []*rules.Docu
 	}
 	var changed []*rules.Rule
 	fresh := map[string]replay.TestReport{}
-	for _, r := range set.Rules {
+	for _, r := range own {
 		if one, ok := w.tested[key(r)]; ok {
 			fresh[key(r)] = one
 		} else {
@@ -212,7 +233,7 @@ func (w *packWatch) test(ctx context.Context, set *rules.Set, docs []*rules.Docu
 			fresh[key(r)] = resultsOf(r, report)
 		}
 	}
-	for _, r := range set.Rules {
+	for _, r := range own {
 		all.Results = append(all.Results, fresh[key(r)].Results...)
 		all.Survivors = append(all.Survivors, fresh[key(r)].Survivors...)
 	}
@@ -236,7 +257,7 @@ func resultsOf(r *rules.Rule, of replay.TestReport) (out replay.TestReport) {
 }
 
 // summary is the verdict in one line.
-func (w *packWatch) summary(docs []*rules.Document, set *rules.Set, problems rules.Problems, report replay.TestReport) string {
+func (w *packWatch) summary(docs []*rules.Document, own []*rules.Rule, problems rules.Problems, report replay.TestReport) string {
 	errs, warns := len(problems.Errors()), len(problems.Warnings())
 	if errs > 0 {
 		return fmt.Sprintf("BROKEN: %s, %s; nothing was tested", text.Plural(int64(errs), "error"), text.Plural(int64(warns), "warning"))
@@ -246,7 +267,7 @@ func (w *packWatch) summary(docs []*rules.Document, set *rules.Set, problems rul
 	if failed > 0 {
 		verdict = "FAILED"
 	}
-	out := fmt.Sprintf("%s: %s, %s, %s; %s, %d failed", verdict, text.Plural(int64(len(docs)), "file"), text.Plural(int64(len(set.Rules)), "rule"),
+	out := fmt.Sprintf("%s: %s, %s, %s; %s, %d failed", verdict, text.Plural(int64(len(docs)), "file"), text.Plural(int64(len(own)), "rule"),
 		text.Plural(int64(warns), "warning"), text.Plural(int64(len(report.Results)), "test"), failed)
 	if w.mutate {
 		out += fmt.Sprintf(", %s without a test", text.Plural(int64(len(report.Survivors)), "part"))

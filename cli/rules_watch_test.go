@@ -129,3 +129,17 @@ func TestConcurrentWatchScreen(t *testing.T) {
 		require.Equal(t, terminal, strings.HasPrefix(out.String(), "\x1b[H\x1b[2J"))
 	}
 }
+
+// The built-in packs are loaded beside the watched ones, and only these are tested.
+func TestConcurrentWatchBesideShipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pack := filepath.Join(t.TempDir(), "p.yaml")
+		write := func(text string) { require.NoError(t, os.WriteFile(pack, []byte(text), 0o600)) }
+		write(watchedPack)
+		x := watchPack(t, &packWatch{name: ownName, paths: []string{pack}, shipped: true})
+		defer x.end()
+		require.Contains(t, x.out.String(), "ok: 1 file, 1 rule, 0 warnings; 1 test, 0 failed")
+		write(strings.Replace(watchedPack, "LeaseLost", "ControllerPanics", 1))
+		require.Contains(t, x.next(2), "BROKEN: 1 error")
+	})
+}
