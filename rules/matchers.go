@@ -93,6 +93,9 @@ func (c *matcherCompiler) checkText(text string, at strictyaml.Pos, name string)
 		c.errorAt(at, "empty-matcher", name+" looks for an empty text, which every line contains", "write the text that the line contains")
 	case hasBreak(text):
 		c.warnAt(at, "line-break", name+" looks for a text with a line break, which log lines rarely contain", "write the text on one line, in quotes")
+	default:
+		c.checkPasted(text, at, name)
+		c.checkSyntax(text, at, name)
 	}
 }
 
@@ -108,6 +111,8 @@ func (c *matcherCompiler) regex(pattern string, at strictyaml.Pos, name string) 
 	case hasBreak(pattern):
 		c.warnAt(at, "line-break", fmt.Sprintf("the regex of %s has a line break, which log lines rarely contain", name), "write it on one line, in single quotes")
 	}
+	c.checkPasted(pattern, at, "the regex of "+name)
+	c.checkDialect(pattern, at, name)
 	c.checkGroups(re, pattern, at, name)
 	return re
 }
@@ -148,8 +153,12 @@ func (c *matcherCompiler) fields(p *Parts, keys *strictyaml.Keys, name string) [
 				c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of field `%s` in %s is empty", field, name), "write the expression after the ~")
 			}
 			c.checkGroups(re, value[1:], at, name)
+			c.checkDialect(value[1:], at, fmt.Sprintf("field `%s` in %s", field, name))
 			f.Value, f.Regex = "", re
+		} else if exprSign.MatchString(value) {
+			c.warnAt(at, "other-syntax", fmt.Sprintf("field `%s` in %s is compared with this text as it is written, which looks like an expression", field, name), "write "+strictyaml.Quote("~"+value))
 		}
+		c.checkPasted(value, at, fmt.Sprintf("field `%s` in %s", field, name))
 		out = append(out, f)
 	}
 	slices.SortFunc(out, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })

@@ -96,6 +96,7 @@ func (c *compiler) compileLabels() {
 // labelTemplate compiles the text of a label. It may depend only on the key,
 // because labels identify the alert.
 func (c *compiler) labelTemplate(name, text string, at strictyaml.Pos) *Template {
+	c.checkComment(text, at, name)
 	t, err := template.Parse(text)
 	if err != nil {
 		c.invalid(at, text, "template", "label `"+name+"`", err)
@@ -126,6 +127,7 @@ func (c *compiler) labelTemplate(name, text string, at strictyaml.Pos) *Template
 
 // template compiles a text that may use all data.
 func (c *compiler) template(text string, at strictyaml.Pos, name string) *Template {
+	c.checkComment(text, at, name)
 	t, err := template.Parse(text)
 	if err != nil {
 		c.invalid(at, text, "template", name, err)

@@ -234,6 +234,21 @@ func (p Pos) Until(q Pos) string {
 	return string(text[min(p.Column-1, end):end])
 }
 
+// Behind returns the beginning, at most 200 bytes, of what follows a text on its line. ok is false if
+// the text does not start at p as it is, without quotes.
+func (p Pos) Behind(text string) (rest string, ok bool) {
+	if p.src == nil || p.Column < 1 {
+		return "", false
+	}
+	line := p.src.lineBytes(p.Line)
+	line = line[min(p.Column-1, len(line)):]
+	if !bytes.HasPrefix(line, []byte(text)) {
+		return "", false
+	}
+	line = line[len(text):]
+	return string(line[:min(len(line), 200)]), true
+}
+
 // End returns the position of the last byte of the file that is not white space.
 func (p Pos) End() Pos {
 	if p.src == nil {

@@ -59,21 +59,21 @@ func (s *source) findInValue(at int) *mistake {
 			return &mistake{at, fmt.Sprintf("the %c that opens here is not closed", value[0]), fmt.Sprintf("close it with %s, or quote the whole value if text is meant", closing(value[0]))}
 		}
 		if after := strings.TrimLeft(s.lineFrom(end), " "); after != "" && after[0] != '#' {
-			return &mistake{s.skipSpaces(end), fmt.Sprintf("text follows the closing %s", closing(value[0])), "quote the whole value: " + quote(value)}
+			return &mistake{s.skipSpaces(end), fmt.Sprintf("text follows the closing %s", closing(value[0])), "quote the whole value: " + Quote(value)}
 		}
 		return nil
 	case '@', '`', '%':
-		return &mistake{at, fmt.Sprintf("a value cannot start with %c", value[0]), "quote it: " + quote(value)}
+		return &mistake{at, fmt.Sprintf("a value cannot start with %c", value[0]), "quote it: " + Quote(value)}
 	case '*', '&', '!':
-		return &mistake{at, fmt.Sprintf("a value that starts with %c is not text", value[0]), "quote it: " + quote(value)}
+		return &mistake{at, fmt.Sprintf("a value that starts with %c is not text", value[0]), "quote it: " + Quote(value)}
 	case '|', '>':
 		if !header.MatchString(value) {
-			return &mistake{at, fmt.Sprintf("text follows %c, after which a text begins on the next line", value[0]), "quote it: " + quote(value)}
+			return &mistake{at, fmt.Sprintf("text follows %c, after which a text begins on the next line", value[0]), "quote it: " + Quote(value)}
 		}
 		return nil
 	case '-', '?':
 		if len(value) > 1 && value[1] == ' ' {
-			return &mistake{at, fmt.Sprintf("%c and a space begin an item of a list or a key", value[0]), "quote it, if text is meant: " + quote(value) + "; a list begins on the next line"}
+			return &mistake{at, fmt.Sprintf("%c and a space begin an item of a list or a key", value[0]), "quote it, if text is meant: " + Quote(value) + "; a list begins on the next line"}
 		}
 	}
 	return s.findColon(at, value)
@@ -89,7 +89,7 @@ func (s *source) findColon(at int, value string) *mistake {
 	if colon < 0 {
 		return nil
 	}
-	return &mistake{at + colon, "a colon and a space in text that is not quoted make it a key", "quote it: " + quote(strings.TrimRight(value, " "))}
+	return &mistake{at + colon, "a colon and a space in text that is not quoted make it a key", "quote it: " + Quote(strings.TrimRight(value, " "))}
 }
 
 // findIndent compares the indentation of a line that is a key and a value with that of the
@@ -156,7 +156,7 @@ func (v *valueScan) doubleQuoted(at int) int {
 				return i + 1
 			}
 			inner := strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(string(data[at+1 : i]))
-			v.found = &mistake{bad, fmt.Sprintf("%s is no escape in double quotes", data[bad:bad+2]), "use single quotes: " + quote(inner)}
+			v.found = &mistake{bad, fmt.Sprintf("%s is no escape in double quotes", data[bad:bad+2]), "use single quotes: " + Quote(inner)}
 			return -1
 		}
 	}
@@ -224,8 +224,12 @@ func (v *valueScan) plain(at int) int {
 			return end // it ends a key
 		}
 	}
+	if cut := bytes.Index(v.s.data[at:end], []byte(" #")); cut >= 0 && strings.ContainsAny(v.s.lineFrom(at+cut), "]}") {
+		v.found = &mistake{at + cut + 1, "a comment begins here, and hides the bracket that closes", "quote it, if it is text: " + Quote(string(bytes.TrimSpace(v.s.data[at:end])))}
+		return end
+	}
 	if text := v.s.data[at:end]; bytes.IndexByte([]byte("@`%|>"), text[0]) >= 0 {
-		v.found = &mistake{at, fmt.Sprintf("a value cannot start with %c", text[0]), "quote it: " + quote(string(bytes.TrimSpace(text)))}
+		v.found = &mistake{at, fmt.Sprintf("a value cannot start with %c", text[0]), "quote it: " + Quote(string(bytes.TrimSpace(text)))}
 	}
 	return end
 }
@@ -272,9 +276,9 @@ func closing(c byte) string {
 	return string(c)
 }
 
-// quote returns a text in YAML's single quotes, for the fix of a problem. Quotes around the
+// Quote returns a text in YAML's single quotes, for the fix of a problem. Quotes around the
 // whole text are replaced.
-func quote(text string) string {
+func Quote(text string) string {
 	if n := len(text); n > 2 && (text[0] == '"' || text[0] == '\'') && text[n-1] == text[0] {
 		text = text[1 : n-1]
 	}

@@ -1,0 +1,90 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"crowsnest/internal/lazyre"
+	"crowsnest/strictyaml"
+)
+
+// checkComment warns about a text that YAML cuts off where a comment begins.
+func (c *report) checkComment(text string, at strictyaml.Pos, name string) {
+	rest, plain := at.Behind(text)
+	comment := strings.TrimLeft(rest, " \t")
+	if text == "" || !plain || len(comment) == len(rest) || len(comment) < 2 || comment[0] != '#' || strings.ContainsAny(comment[1:2], " \t#!") {
+		return
+	}
+	c.warnAt(at.Within(text+rest, len(text)+len(rest)-len(comment)), "cut-by-comment", fmt.Sprintf("%s ends before the #, with which a comment begins", name),
+		"if it is text, quote the whole: "+strictyaml.Quote(strings.TrimRight(text+rest, " \t\r"))+"; else write a space behind the #")
+}
+
+// typographic are the quotes of word processors and chats.
+const typographic = "“”„‟‘’‚‛«»"
+
+// unseen are characters that look like nothing, or like a space.
+const unseen = "\u00a0\u00ad\u200b\u200c\u200d\u2060\u202f\ufeff"
+
+// checkPasted warns about what comes with a text or an expression that was copied from elsewhere:
+// it belongs to the text.
+func (c *report) checkPasted(text string, at strictyaml.Pos, name string) {
+	c.checkComment(text, at, name)
+	_, n := utf8.DecodeRuneInString(text)
+	last, m := utf8.DecodeLastRuneInString(text)
+	if len(text) > n+m && strings.ContainsAny(text[:n], typographic) && strings.ContainsRune(typographic, last) && isPlain(at, text) {
+		c.warnAt(at, "typographic-quotes", name+" begins and ends with typographic quotes, which YAML takes for a part of it", "write "+strictyaml.Quote(text[n:len(text)-m]))
+	}
+	if k := strings.IndexAny(text, unseen); k >= 0 {
+		r, _ := utf8.DecodeRuneInString(text[k:])
+		c.warnAt(at.Within(text, k), "unseen-character", fmt.Sprintf("%s has the character %U, which nobody sees", name, r), "write a space, or nothing; if lines have it, write a regex with "+fmt.Sprintf(`\x{%X}`, r))
+	}
+}
+
+func isPlain(at strictyaml.Pos, text string) bool {
+	_, ok := at.Behind(text)
+	return ok
+}
+
+var (
+	lineFilter  = lazyre.New("^(?:\\{.*\\}\\s*)?(\\|=|!=|\\|~|!~)\\s*(?:\"([^\"]*)\"|`([^`]*)`)")
+	likePattern = lazyre.New(`^%[^%]+%$`)
+	exprSign    = lazyre.New(`\.[*+]|\\[dws][*+]`)
+	wordAnchor  = lazyre.New(`(?:^|[^\\])(?:\\\\)*\\[<>]`)
+	openClass   = lazyre.New(`(?:^|[^\[:])\[:[a-z]+:\]`)
+	slashed     = lazyre.New(`^/(.+)/([imsuxg]+)$`)
+)
+
+// checkSyntax warns about a text in the syntax of another tool, which is searched as it is written.
+func (c *report) checkSyntax(text string, at strictyaml.Pos, name string) {
+	f := lineFilter.FindStringSubmatch(text)
+	switch {
+	case f != nil:
+		said := strictyaml.Quote(f[2] + f[3])
+		fix := map[string]string{
+			"|=": "write the text alone: " + said, "|~": "write {regex: " + said + "}",
+			"!=": "write it beside a text that the line has: not: " + said, "!~": "write it beside a text that the line has: not: {regex: " + said + "}",
+		}[f[1]]
+		c.warnAt(at, "other-syntax", name+" is searched as it is written, and this is a filter of LogQL", fix)
+	case likePattern.MatchString(text):
+		c.warnAt(at, "other-syntax", name+" is searched as it is written, with each %", "write the text alone, which may be anywhere in the line: "+strictyaml.Quote(strings.Trim(text, "%")))
+	case exprSign.MatchString(text):
+		c.warnAt(at.Within(text, exprSign.FindStringIndex(text)[0]), "other-syntax", name+" is searched as it is written, and this looks like an expression", "write a regex: {regex: "+strictyaml.Quote(text)+"}")
+	}
+}
+
+// checkDialect warns about what RE2 accepts and what means something else to other tools.
+func (c *report) checkDialect(pattern string, at strictyaml.Pos, name string) {
+	if loc := wordAnchor.FindStringIndex(pattern); loc != nil {
+		mark := pattern[loc[1]-2 : loc[1]]
+		c.warnAt(at.Within(pattern, loc[1]-2), "other-syntax", fmt.Sprintf("the regex of %s has %s, which is the text %s to RE2 and no edge of a word", name, mark, mark[1:]), `write \b for the edge of a word, or `+mark[1:]+" for the text")
+	}
+	if loc := openClass.FindStringIndex(pattern); loc != nil {
+		from := loc[0] + strings.Index(pattern[loc[0]:loc[1]], "[:")
+		class := pattern[from:loc[1]]
+		c.warnAt(at.Within(pattern, from), "other-syntax", fmt.Sprintf("the regex of %s has %s, which is one of these letters", name, class), "write ["+class+"]")
+	}
+	if f := slashed.FindStringSubmatch(pattern); f != nil {
+		c.warnAt(at, "other-syntax", fmt.Sprintf("the regex of %s has slashes and flags around it, which belong to it", name), "write "+strictyaml.Quote("(?"+strings.NewReplacer("g", "", "u", "", "x", "").Replace(f[2])+")"+f[1]))
+	}
+}
