@@ -521,6 +521,10 @@ var latest = []form{
 		}
 		return b.String()
 	}, true, 0},
+	{"RFC 5424 with lengths", each(func(l wrappedLine) string {
+		line := "<14>1 " + l.rfc() + " n1 kubelet 1 - - " + l.text
+		return fmt.Sprintf("%d %s", len(line), line)
+	}), true, 0},
 	{"after error:", each(func(l wrappedLine) string { return "error: " + l.text }), true, 0},
 	{"YAML of gcloud", each(func(l wrappedLine) string {
 		return fmt.Sprintf("---\ninsertId: a\nreceiveTimestamp: '2031-01-01T00:00:00Z'\nresource:\n  labels:\n    container_name: %s\n    namespace_name: %s\n    pod_name: %s\n  type: k8s_container\ntextPayload: %s\ntimestamp: '%s'",
@@ -595,5 +599,27 @@ func TestDoubtedForms(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, got, name)
 		require.NotEmpty(t, account.Doubts(), name)
+	}
+}
+
+// Lines in other lines that are not taken out are doubted, so that nothing ends in silence.
+func TestHiddenLines(t *testing.T) {
+	target, err := shipped()
+	require.NoError(t, err)
+	for name, wrap := range map[string]func([]wrappedLine) string{
+		"base64 behind a pod": each(func(l wrappedLine) string { return l.pod + " " + base64.StdEncoding.EncodeToString([]byte(l.text)) }),
+		"SQL": each(func(l wrappedLine) string {
+			return fmt.Sprintf("INSERT INTO logs VALUES ('%s','%s','%s');", l.rfc(), l.pod, l.text)
+		}),
+		"body": each(func(l wrappedLine) string { return "node-1 INFO shipper forwarded id=1 body=" + l.text }),
+		"logfmt": each(func(l wrappedLine) string {
+			return "ts=" + l.rfc() + " component=tail file=/x msg=" + quoteJSON(l.text)
+		}),
+	} {
+		for kind, lines := range sourcesOf(t) {
+			got, _, account, err := toldOf(t, target, write(t, filepath.Join(t.TempDir(), "x"), wrap(lines)), nil)
+			require.NoError(t, err)
+			require.True(t, len(got) > 0 || len(account.Doubts()) > 0, "%s of %s", name, kind)
+		}
 	}
 }

@@ -64,6 +64,7 @@ type Decoder struct {
 	raw        []byte
 	changed    bool
 	known      bool // the line before was understood
+	opaque     bool // The newest line that was looked at is one with another in it.
 	more       bool // the line belongs to the record of the line before it
 	counts     Counts
 }
@@ -443,11 +444,11 @@ func (d *Decoder) content(text []byte, f *facts, rest []byte) {
 		b = sse
 	}
 	if len(b) > 0 && (b[0] == '{' || b[0] == '[') && !d.isDocker(b) {
-		switch n, whole, ok := d.rec.read(b, *f); {
-		case ok && len(bytes.TrimLeft(b[n:], " \t\r,;`")) == 0:
+		switch behind, n, whole := d.values(b, f); {
+		case len(behind) == 0:
 			return
-		case ok: // several values on one line
-			d.content(bytes.TrimLeft(b[n:], " \t\r,"), f, rest)
+		case len(behind) < len(b):
+			d.content(behind, f, rest)
 			return
 		case !whole && n >= len(bytes.TrimRight(b, " \t\r")) && jsonStarts(b, rest):
 			d.doc.start(d, append(append(d.buf[:0], b...), '\n'), nil, f)
@@ -467,6 +468,19 @@ func (d *Decoder) content(text []byte, f *facts, rest []byte) {
 		}
 	}
 	d.inner(f, text)
+}
+
+// values decodes the records that a line begins with. It returns what follows them, and the length of the
+// newest value and whether it has an end.
+func (d *Decoder) values(b []byte, f *facts) (behind []byte, n int, whole bool) {
+	for len(b) > 0 && (b[0] == '{' || b[0] == '[') {
+		var ok bool
+		if n, whole, ok = d.rec.read(b, *f); !ok {
+			break
+		}
+		b = bytes.TrimLeft(b[n:], " \t\r,;`")
+	}
+	return b, n, whole
 }
 
 // jsonStarts reports whether a JSON value that is not complete continues on the next line.
@@ -590,8 +604,12 @@ func (d *Decoder) out(f *facts, text []byte, whole bool) {
 	case timed && whole, whole && (d.at.Pod != "" || d.at.Identifier != ""):
 		d.known = true
 	default:
-		d.known = Understood(text, d.known)
+		d.known = isContinued(text, d.known)
 	}
+	if d.counts.Lines < 1000 || d.counts.Lines%16 == 0 { // That is slow.
+		d.opaque = isOpaque(text)
+	}
+	d.known = d.known && !d.opaque
 	if l.Understood = d.known; d.known {
 		d.counts.Understood++
 	}

@@ -1,6 +1,9 @@
 package envelope
 
-import "bytes"
+import (
+	"bytes"
+	"regexp"
+)
 
 // header is how a line of a log begins.
 type header uint8
@@ -122,10 +125,32 @@ func hasLevel(b []byte) bool {
 	return false
 }
 
+// inner begins the JSON of a log library, also in a string.
+var inner = regexp.MustCompile(`^\{[\\"]{1,2}(?:ts|time|level|timestamp|@timestamp)[\\"]{1,2}:`)
+
+// isOpaque reports whether a line has the line of another log in it, which was not taken out of it, or is
+// encoded.
+func isOpaque(b []byte) bool {
+	if n, _ := stampLen(b); n > 0 && isCRI(b[n:]) {
+		b = b[min(n+len(" stdout F "), len(b)):]
+	}
+	for i := 20; i < min(len(b), 400); i++ {
+		if 'D' <= b[i] && b[i] <= 'W' && isKlog(b[i:]) || b[i] == '{' && inner.Match(b[i:min(len(b), i+20)]) {
+			return true
+		}
+	}
+	const base64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_"
+	return len(b) >= 40 && len(bytes.TrimLeft(b, base64)) == 0
+}
+
 // Understood reports whether a line begins as lines of logs do, or continues one, as the
-// lines of a stack do. prev is the answer for the line before.
+// lines of a stack do, and is no line with another in it. prev is the answer for the line before.
 func Understood(line []byte, prev bool) bool {
 	line = bytes.TrimRight(line, "\r\n")
+	return !isOpaque(line) && isContinued(line, prev)
+}
+
+func isContinued(line []byte, prev bool) bool {
 	if len(line) == 0 || headerOf(line) != none {
 		return true
 	}

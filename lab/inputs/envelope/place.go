@@ -129,7 +129,7 @@ func placeOfWords(prefix []byte) (p Place, sure bool) {
 			continue
 		}
 		w = bytes.TrimSuffix(w, []byte("."))
-		if !isName(w) || len(bytes.Trim(w, "0123456789.-")) == 0 {
+		if !isName(w) || len(bytes.Trim(w, "0123456789.-")) == 0 || w[0] <= '9' && len(bytes.Trim(w, "0123456789smhd")) == 0 { // no number, and no age
 			continue
 		}
 		if pod < 0 && (isPod(w) || kubectl) {

@@ -186,6 +186,9 @@ func (d *Decoder) cutRuby(line []byte, f *facts) ([]byte, bool) {
 //	Thu 2025-11-20 10:00:00 UTC host kubelet[123]: text
 func (d *Decoder) cutSyslog(line []byte, f *facts) ([]byte, bool) {
 	b := line
+	if k := bytes.Index(b[:min(len(b), 8)], []byte(" <")); k > 0 && isDigits(b[:k]) { // the length of the message
+		b = b[k+1:]
+	}
 	pri := false
 	if len(b) > 3 && b[0] == '<' {
 		k := bytes.IndexByte(b[:min(len(b), 6)], '>')

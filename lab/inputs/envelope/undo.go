@@ -24,6 +24,16 @@ var undos = []struct {
 	{true, isHTML, unescapeHTML},
 	{true, isEscaped, func(dst, line []byte) []byte { return unescape(dst, unquoteLine(line)) }},
 	{true, hasStrings, unquoteStrings},
+	{true, func(lines [][]byte) bool { return most(lines, isList) }, func(dst, line []byte) []byte { // of Python
+		if isList(line) {
+			line = bytes.ReplaceAll(line[2:len(line)-2], []byte("', '"), []byte("\n"))
+		}
+		return append(dst, line...)
+	}},
+}
+
+func isList(b []byte) bool {
+	return len(b) > 3 && bytes.HasPrefix(b, []byte("['")) && bytes.HasSuffix(b, []byte("']"))
 }
 
 // strange are characters that look like a space or like nothing.
