@@ -25,7 +25,8 @@ func newRulesVerifySource(c *cli) *cobra.Command {
 		Short: "Find texts of rules that the source of a component no longer has",
 		Long: `Reads the source of a component and looks for the texts of each rule that names the
 component in "verified": the texts and expressions of match, sequence, clear and
-unless, but not those in "not". DIR is a checkout, or with --at a Git repository.
+unless, but not those in "not". Of lines that crowsnest writes itself about objects
+(label component) it looks for reasons, types, phases and messages. DIR is a checkout, or with --at a Git repository.
 Further DIRs are repositories of libraries whose texts the component also writes.
 
 A text is found if string literals of the source have it; values of format verbs and

@@ -113,6 +113,21 @@ func TestTexts(t *testing.T) {
 	f(`{regex: '(?:`+strings.Repeat("never|", 300)+`Unable) (?:a|b|c|d|e|f|g|h|to) (?:i|j|k|l|m|n|o|p|q|register) node'}`, Found, "controller/run.go:10")
 }
 
+// Of the lines that crowsnest writes about objects, only the values are the component's.
+func TestOwnLines(t *testing.T) {
+	dir := folder(t)
+	pack := "pack: {name: p}\nrules:\n- {alert: A, from: '{component=\"conditions\"}', severity: info, verified: " + kubelet + `,
+  match: 'msg="condition" type=WaitingForQuota', clear: 'msg="object is gone"', unless: {regex: 'msg="condition" .* reason="?NeverHeardOf"?', within: 1h}}` + "\n"
+	doc, problems := rules.Parse(rules.File{Name: "p.yaml", Data: []byte(pack)})
+	require.Empty(t, problems.Errors(), problems.Error())
+	s, _ := rules.Build([]*rules.Document{doc}, rules.Options{})
+	res, err := Check(s, components.Component{Name: "kubelet"}, []Tree{{Dir: dir}}, "")
+	require.NoError(t, err)
+	require.Len(t, res.Answers, 2)
+	require.Equal(t, "NeverHeardOf gone", res.Answers[0].Text+" "+string(res.Answers[0].State))
+	require.Equal(t, "WaitingForQuota found", res.Answers[1].Text+" "+string(res.Answers[1].State))
+}
+
 // What a text stands for decides what its loss means.
 func TestMeaning(t *testing.T) {
 	dir := folder(t)

@@ -2,12 +2,14 @@ package sourcecheck
 
 import (
 	"fmt"
+	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
 
 	"crowsnest/internal/literals"
 	"crowsnest/rules"
+	"crowsnest/rules/selector"
 )
 
 // minLetters is the least number of letters of a run that says something.
@@ -23,6 +25,9 @@ type run struct {
 type text struct {
 	rule *rules.Rule
 	part string // match, clear, unless, or a step
+	// own says that crowsnest writes the lines, about the states of objects. Their messages are
+	// its own, and only the values come from the component.
+	own bool
 	// variants are the ways to satisfy it, each by all of its runs.
 	variants [][]run
 }
@@ -31,6 +36,7 @@ type text struct {
 type part struct {
 	name    string
 	matcher *rules.Matcher
+	own     bool // see text
 }
 
 func partsOf(r *rules.Rule) (out []part) {
@@ -39,13 +45,35 @@ func partsOf(r *rules.Rule) (out []part) {
 		if r.Sequence {
 			name = fmt.Sprintf("step %d", i+1)
 		}
-		out = append(out, part{name, &r.Steps[i].Matcher})
+		out = append(out, part{name, &r.Steps[i].Matcher, isOwn(r.Steps[i].From)})
 	}
 	if r.Clear != nil {
-		out = append(out, part{"clear", &r.Clear.Matcher})
+		out = append(out, part{"clear", &r.Clear.Matcher, isOwn(r.Clear.From)})
 	}
 	if r.Unless != nil {
-		out = append(out, part{"unless", &r.Unless.Matcher})
+		out = append(out, part{"unless", &r.Unless.Matcher, isOwn(r.Unless.From)})
+	}
+	return out
+}
+
+// isOwn reports whether a selector accepts only lines that crowsnest writes itself, which have
+// the label component.
+func isOwn(from rules.Selector) bool {
+	return slices.ContainsFunc(from.Matchers(), func(m selector.Matcher) bool { return m.Name == "component" && !m.Matches("") })
+}
+
+// ownField matches a field of such a line, and the values that come from the component.
+var ownField = regexp.MustCompile(`\b(?:(?:reason|type|phase|message)=(?:"([^"\x00]*)|([^"\s\x00]+))|\w+=(?:"[^"\x00]*|[^"\s\x00]+))`)
+
+// valuesOf returns the values of a run of such a line that come from the component, or the
+// run if it has no fields.
+func valuesOf(r run) (out []run) {
+	all := ownField.FindAllStringSubmatch(r.text, -1)
+	if len(all) == 0 {
+		return []run{r}
+	}
+	for _, m := range all {
+		out = append(out, runsOf(m[1]+m[2], r.fold)...)
 	}
 	return out
 }
@@ -53,13 +81,22 @@ func partsOf(r *rules.Rule) (out []part) {
 // textsOf returns the texts of the parts of a rule, without those that lines must not have.
 func textsOf(r *rules.Rule) (out []text) {
 	for _, p := range partsOf(r) {
-		out = collect(out, text{rule: r, part: p.name}, p.matcher)
+		out = collect(out, text{rule: r, part: p.name, own: p.own}, p.matcher)
 	}
 	return out
 }
 
 func collect(out []text, t text, m *rules.Matcher) []text {
 	add := func(variants [][]run) {
+		if t.own {
+			for i := range variants {
+				var values []run
+				for _, r := range variants[i] {
+					values = append(values, valuesOf(r)...)
+				}
+				variants[i] = values
+			}
+		}
 		variants = slices.DeleteFunc(variants, func(v []run) bool { return len(v) == 0 })
 		same := func(o text) bool {
 			return o.part == t.part && slices.EqualFunc(o.variants, variants, slices.Equal[[]run])
