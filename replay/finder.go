@@ -2,13 +2,17 @@ package replay
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"crowsnest/episodes"
 	"crowsnest/internal/times"
 	"crowsnest/matcher"
+	"crowsnest/redact"
 	"crowsnest/rules"
 )
 
@@ -24,11 +28,13 @@ const (
 )
 
 // finder collects findings. It runs an engine with rules that open an episode at each first
-// line, and compares the result with the alerts.
+// line, and compares the result with the alerts. The engine sees the first and the newest line
+// of each key, once a line comes that could end its failure, or at the end.
 type finder struct {
 	session  *session
 	timeless *timeless
-	rules    map[*rules.Rule]*shownRule // by the rule that hits are of; no entry: not described
+	rules    map[*rules.Rule]*shownRule  // by the rule that hits are of; no entry: not described
+	original map[*rules.Rule]*rules.Rule // by the engine's rule
 	found    map[episodes.Fingerprint]episodes.Episode
 	alerted  map[episodes.Fingerprint]bool
 	known    map[string]bool      // keys of these alerts
@@ -41,36 +47,43 @@ type finder struct {
 	// elsewhere returns a line of another file that may have ended a failure.
 	elsewhere func(*episodes.Episode) (ending, bool)
 
-	keys  []*shownKey
-	byKey map[string]*shownKey
-	key   []byte // buffer
-	kept  int    // bytes
+	keys    map[string]*shownKey
+	key     []byte // buffer
+	kept    int    // bytes of lines
+	waiting []*shownKey
 }
 
 // shownRule is what the lines show of a rule.
 type shownRule struct {
-	index int
-	eager *rules.Rule
-	// lasting means that only the first and the newest line of a key matter, because no line
-	// ends a failure.
-	lasting bool
-	keys    int
-	steps   uint64 // bits of the steps that were seen, if it has a sequence
-	inputs  []int  // with its lines, at most maxInputs
+	index   int
+	eager   *rules.Rule
+	lasting bool        // no line ends its failures
+	counts  bool        // its texts have the number of lines, so the engine must see all
+	open    int         // keys with lines
+	pending []*shownKey // with lines that the engine has not seen
+	steps   uint64      // bits of the steps that were seen, if it has a sequence
+	inputs  []int       // with its lines, at most maxInputs
 	lines   int64
 	also    map[*rules.Rule]int64 // of these lines, those that another rule matches, too
 }
 
-// shownKey is the lines of one key of a rule whose failures no line ends.
+// shownKey is the lines of one key of a rule, since the last line that ended its failure.
 type shownKey struct {
-	first, newest keptHit
+	of            *shownRule
+	first, newest keptHit      // newest is empty if the engine has seen it
+	next          *matcher.Hit // the newest line, in memory of the caller
+	at            time.Time    // of the newest line
+	id            uint64       // of the last line
 	count         int64
+	opened        bool // the engine has seen the first line
+	pending       bool // the key is in that list of its rule
 }
 
 func newFinder(target Target, cfg episodes.Config, timeless *timeless, reads func(rules.Selector) bool) *finder {
 	f := &finder{
 		timeless: timeless, rules: map[*rules.Rule]*shownRule{}, found: map[episodes.Fingerprint]episodes.Episode{},
-		alerted: map[episodes.Fingerprint]bool{}, known: map[string]bool{}, alerts: map[*rules.Rule]bool{}, byKey: map[string]*shownKey{},
+		alerted: map[episodes.Fingerprint]bool{}, known: map[string]bool{}, alerts: map[*rules.Rule]bool{}, keys: map[string]*shownKey{},
+		original:  map[*rules.Rule]*rules.Rule{},
 		elsewhere: func(*episodes.Episode) (e ending, ok bool) { return e, false },
 	}
 	set := *target.Set
@@ -78,7 +91,8 @@ func newFinder(target Target, cfg episodes.Config, timeless *timeless, reads fun
 	for i, r := range target.Set.Rules {
 		if r.Silent == 0 && r.Mode == rules.ModeOn {
 			s := &shownRule{index: i, eager: eager(r), lasting: r.Clear == nil && r.Unless == nil}
-			f.rules[r] = s
+			s.counts = slices.ContainsFunc(r.Annotations, func(a rules.NamedTemplate) bool { return a.Template.UsesValue() })
+			f.rules[r], f.original[s.eager] = s, r
 			set.Rules = append(set.Rules, s.eager)
 		}
 	}
@@ -111,6 +125,19 @@ func (f *finder) take(input int, hits []matcher.Hit) {
 		f.takeLine(input, hits[:n])
 		hits = hits[n:]
 	}
+	f.run()
+	for _, k := range f.waiting {
+		if k.next != nil {
+			before := cap(k.newest.text)
+			k.newest.set(k.next)
+			k.next, f.kept = nil, f.kept+cap(k.newest.text)-before
+		}
+	}
+	f.waiting = f.waiting[:0]
+}
+
+// run passes the hits to the engine.
+func (f *finder) run() {
 	if len(f.hits) == 0 {
 		return
 	}
@@ -118,6 +145,7 @@ func (f *finder) take(input int, hits []matcher.Hit) {
 		f.session.now = f.hits[0].Time
 	}
 	f.session.takeRecorded(f.hits)
+	f.hits = f.hits[:0]
 }
 
 // takeLine takes the hits of one line.
@@ -126,23 +154,52 @@ func (f *finder) takeLine(input int, hits []matcher.Hit) {
 		f.first = t
 	}
 	f.last = times.Later(f.last, hits[0].Time)
-	for _, h := range hits {
+	for i := range hits {
+		h := &hits[i]
 		r := f.rules[h.Rule]
 		if r == nil {
 			continue
 		}
-		if h.Part >= 0 {
-			r.steps |= 1 << min(h.Part, maxSteps-1)
-			r.note(input, h.Rule, hits)
-			h.Part = 0
-			f.setKey(r, h.Values[:len(h.Rule.By)], h.Labels)
-			if f.known[string(f.key)] || r.lasting && f.keep(r, &h) {
-				continue
-			}
+		if h.Part < 0 {
+			f.flush(r)
+			f.add(h, r)
+			f.run()
+			continue
 		}
-		h.Rule = r.eager
-		f.hits = append(f.hits, h)
+		r.steps |= 1 << min(h.Part, maxSteps-1)
+		r.note(input, h.Rule, hits)
+		f.setKey(r, h.Values[:len(h.Rule.By)], h.Labels)
+		if !f.known[string(f.key)] && (r.counts || !f.keep(r, h)) {
+			f.add(h, r)
+		}
 	}
+}
+
+// add adds a hit to those for the engine.
+func (f *finder) add(h *matcher.Hit, r *shownRule) {
+	f.hits = append(f.hits, *h)
+	x := &f.hits[len(f.hits)-1]
+	if x.Rule = r.eager; x.Part > 0 {
+		x.Part = 0
+	}
+}
+
+// flush adds the lines of a rule that the engine has not seen.
+func (f *finder) flush(r *shownRule) {
+	for _, k := range r.pending {
+		if !k.opened {
+			h := k.first.get()
+			f.add(&h, r)
+		}
+		if k.next != nil {
+			f.add(k.next, r)
+		} else if len(k.newest.ends) > 0 {
+			h := k.newest.get()
+			f.add(&h, r)
+		}
+		k.opened, k.pending, k.next, k.newest.ends = true, false, nil, nil
+	}
+	r.pending = r.pending[:0]
 }
 
 // setKey sets key to that of a failure of a rule.
@@ -173,30 +230,43 @@ func (s *shownRule) note(input int, r *rules.Rule, hits []matcher.Hit) {
 	}
 }
 
-// keep keeps the first and the newest line of the key. It returns false if there is no room.
+// keep keeps a line of the key. It returns false if there is no room.
 func (f *finder) keep(r *shownRule, h *matcher.Hit) bool {
-	k := f.byKey[string(f.key)]
-	switch {
-	case k == nil && (len(f.keys) >= maxFound || f.kept > maxKept):
-		return false
-	case k == nil:
-		if r.keys++; r.keys > h.Rule.Limit {
-			f.omitted++
+	k := f.keys[string(f.key)]
+	if k == nil {
+		if len(f.keys) >= maxFound || f.kept > maxKept {
+			return false
+		}
+		if r.open == h.Rule.Limit {
 			return true
 		}
-		k = &shownKey{count: 1}
-		k.first.set(h, r.eager)
-		f.keys, f.byKey[string(f.key)] = append(f.keys, k), k
-		f.kept += len(k.first.text) + len(f.key)
+		k = &shownKey{of: r}
+		f.keys[string(f.key)] = k
+	}
+	switch {
+	case k.count == 0 && r.open == h.Rule.Limit:
 		return true
-	case h.ID == k.newest.hit.ID || h.ID == k.first.hit.ID:
+	case k.count == 0:
+		r.open++
+	case k.id == h.ID:
 		return true // a repeat
 	}
-	k.count++
-	if k.newest.hit.Rule == nil || !h.Time.Before(k.newest.hit.Time) {
-		before := cap(k.newest.text)
-		k.newest.set(h, r.eager)
-		f.kept += cap(k.newest.text) - before
+	k.id = h.ID
+	switch k.count++; {
+	case k.count == 1:
+		before := cap(k.first.text)
+		k.first.set(h)
+		f.kept += cap(k.first.text) - before
+	case !h.Time.Before(k.at):
+		if k.next == nil {
+			f.waiting = append(f.waiting, k)
+		}
+		k.next = h
+	default:
+		return true
+	}
+	if k.at = h.Time; !k.pending {
+		k.pending, r.pending = true, append(r.pending, k)
 	}
 	return true
 }
@@ -208,14 +278,14 @@ type keptHit struct {
 	ends []int       // of the line and each value, in text
 }
 
-func (k *keptHit) set(h *matcher.Hit, r *rules.Rule) {
+func (k *keptHit) set(h *matcher.Hit) {
 	k.text, k.ends = append(k.text[:0], h.Line...), append(k.ends[:0], len(h.Line))
 	for _, v := range h.Values {
 		k.text = append(k.text, v...)
 		k.ends = append(k.ends, len(k.text))
 	}
 	k.hit = *h
-	k.hit.Rule, k.hit.Line, k.hit.Values = r, "", nil
+	k.hit.Line, k.hit.Values = "", nil
 }
 
 // get returns the hit as it was.
@@ -231,6 +301,17 @@ func (k *keptHit) get() matcher.Hit {
 // note keeps the newest state of a failure.
 func (f *finder) note(x episodes.Episode) {
 	f.session.resolved = f.session.resolved[:0]
+	if k := f.keyOf(&x); k != nil {
+		if x.Annotations["count"] == strconv.FormatInt(x.Count, 10) {
+			x.Annotations = maps.Clone(x.Annotations)
+			x.Annotations["count"] = strconv.FormatInt(k.count, 10)
+		}
+		x.Count = k.count
+		if k.count > 0 && (x.State == episodes.StateResolved || x.State == episodes.StateDropped) {
+			k.of.open--
+			k.count, k.opened = 0, false
+		}
+	}
 	if x.Overflow || x.State == episodes.StateDropped || x.State == episodes.StateResolved && x.Reason != episodes.ReasonClear {
 		return
 	}
@@ -266,20 +347,22 @@ func (f *finder) setKeyOf(r *rules.Rule, x *episodes.Episode) {
 	f.setKey(f.rules[r], by, x.Labels)
 }
 
-// keyOf returns the key of an episode of a rule, nil if it was not kept.
-func (f *finder) keyOf(r *rules.Rule, x *episodes.Episode) *shownKey {
-	if !f.rules[r].lasting {
+// keyOf returns the key of an episode of the engine, nil if it was not kept.
+func (f *finder) keyOf(x *episodes.Episode) *shownKey {
+	r := f.original[x.Rule]
+	if r == nil || x.Overflow {
 		return nil
 	}
 	f.setKeyOf(r, x)
-	if k := f.byKey[string(f.key)]; k != nil {
+	if k := f.keys[string(f.key)]; k != nil || !slices.ContainsFunc(r.By, func(name string) bool { return strings.Contains(x.Labels[name], redact.Mask) }) {
 		return k
 	}
-	i := slices.IndexFunc(f.keys, func(k *shownKey) bool { return k.first.hit.Rule == x.Rule && k.first.hit.Time.Equal(x.StartsAt) })
-	if i < 0 {
-		return nil
+	for _, k := range f.keys {
+		if k.first.hit.Rule == r && k.first.hit.Time.Equal(x.StartsAt) {
+			return k
+		}
 	}
-	return f.keys[i]
+	return nil
 }
 
 // failures returns the failures that lines show and that are no alerts, with their newest texts,
@@ -288,29 +371,26 @@ func (f *finder) failures() []episodes.Episode {
 	if f.last.IsZero() {
 		return nil
 	}
-	f.session.settle(f.last.Add(time.Hour)) // the lines that mute are read
-	for _, k := range f.keys {
-		hits := []matcher.Hit{k.first.get()}
-		if k.newest.hit.Rule != nil {
-			hits = append(hits, k.newest.get())
+	for _, e := range f.session.set.Rules {
+		if r := f.rules[f.original[e]]; !r.lasting {
+			f.flush(r)
 		}
-		f.session.engine.Take(hits, f.session.now)
 	}
-	original := map[*rules.Rule]*rules.Rule{}
-	for r, s := range f.rules {
-		original[s.eager] = r
+	slices.SortStableFunc(f.hits, func(a, b matcher.Hit) int { return a.Time.Compare(b.Time) })
+	f.run()
+	f.session.settle(f.last.Add(time.Hour)) // the lines that mute are read
+	for _, e := range f.session.set.Rules {
+		f.flush(f.rules[f.original[e]])
 	}
+	f.session.engine.Take(f.hits, f.session.now)
 	for _, x := range f.session.engine.Episodes(f.session.now) {
 		if x.State == episodes.StateFiring && !x.Overflow {
-			if k := f.keyOf(original[x.Rule], &x); k != nil {
-				x.Count = k.count
-			}
 			f.note(x)
 		}
 	}
 	var out []episodes.Episode
 	for _, x := range f.found {
-		x.Rule = original[x.Rule]
+		x.Rule = f.original[x.Rule]
 		out = append(out, x)
 	}
 	return out

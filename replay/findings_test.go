@@ -124,6 +124,33 @@ func TestFindingsBesideOtherLogs(t *testing.T) {
 	require.Equal(t, "Often", report.Findings[0].Episode.Alert)
 }
 
+// The texts of a finding state the number of all lines, whichever of them the engine sees.
+func TestFindingsCountLines(t *testing.T) {
+	set, prog := compile(t, `
+pack: {name: demo, version: 0.1.0}
+rules:
+- {alert: Says, from: '{container="a"}', match: {regex: 'error: (?P<of>\w+)'}, count: 9, within: 1m, by: [of], severity: info, annotations: {summary: "{{ $value }} lines"}}
+- {alert: Ends, from: '{container="a"}', match: {regex: 'error: (?P<of>\w+)'}, clear: {regex: 'end (?P<of>\w+)'}, for: 1h, by: [of], severity: info}
+- {alert: Lasts, from: '{container="a"}', match: {regex: 'error: (?P<of>\w+)'}, for: 1h, by: [of], severity: info}
+`)
+	lines := []string{cri(0, "error: y"), cri(1, "error: y"), cri(2, "error: y"), cri(3, "end y"), cri(4, "end z")}
+	for i := range 5 {
+		lines = append(lines, cri(10+i, "error: x"))
+	}
+	report, err := Scan(set, prog, []Input{logOf("a", lines...)}, ScanOptions{Lenient: true, Findings: true, UntilEOF: true, Now: time.Now()})
+	require.NoError(t, err)
+	var got []string
+	for _, f := range report.Findings {
+		for _, x := range append([]episodes.Episode{f.Episode}, f.Others...) {
+			got = append(got, fmt.Sprintf("%s %s %s %d %s %q %s %s", f.Doubt, x.Alert, x.Labels["of"], x.Count, x.Annotations["count"], x.Annotations["summary"], x.StartsAt.Format("05"), x.LastSeen.Format("05")))
+		}
+	}
+	require.ElementsMatch(t, []string{
+		`too_short Says x 5 5 "5 lines" 10 14`, `too_short Says y 3 3 "3 lines" 00 02`, `too_short Ends x 5 5 "" 10 14`,
+		`recovered Ends y 3 3 "" 00 02`, `too_short Lasts x 5 5 "" 10 14`, `too_short Lasts y 3 3 "" 00 02`,
+	}, got)
+}
+
 // The findings of a long log with many keys are bounded.
 func TestFindingsAreBounded(t *testing.T) {
 	set, prog := compile(t, findingsPack)
@@ -143,10 +170,9 @@ func TestFinderForgetsAlerts(t *testing.T) {
 	f := newFinder(Target{set, prog}, episodes.Config{Unlabelled: true}, new(timeless), nil)
 	s := matcher.NewStream(nil, matcher.StreamOptions{Lenient: true})
 	f.take(0, prog.Scan(s, []byte(cri(0, "leaderelection lost")+"\n"), time.Now()))
-	require.Len(t, f.found, 1)
-	for _, x := range f.found {
-		f.fired(&x)
-	}
+	all := f.failures()
+	require.Len(t, all, 1)
+	f.fired(&all[0])
 	shown, few := f.findings(Coverage{}, nil, nil, nil)
 	require.Empty(t, append(shown, few...))
 }

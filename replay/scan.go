@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"runtime"
 	"slices"
@@ -251,6 +252,8 @@ type scanner struct {
 
 	inputs       []Input // nil without finder
 	begins, ends []int64 // times of their first and last lines, 0 if unknown
+	seed         maphash.Seed
+	spans        map[uint64][2]int64 // the same by hash of their FileLabel; nil before it is needed
 
 	pending       map[episodes.Fingerprint]bool // episodes
 	opened        map[string]int                // episodes by alert
@@ -262,7 +265,7 @@ type scanner struct {
 // all are.
 func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool) *scanner {
 	sc := &scanner{
-		opt: opt, alerts: map[episodes.Fingerprint]int{}, pending: map[episodes.Fingerprint]bool{},
+		opt: opt, seed: maphash.MakeSeed(), alerts: map[episodes.Fingerprint]int{}, pending: map[episodes.Fingerprint]bool{},
 		opened: map[string]int{}, notifications: map[string]int{}, fired: map[string]int{},
 	}
 	cfg := episodes.Config{
@@ -626,19 +629,21 @@ func (sc *scanner) reconsider() {
 // follows reports whether every line of a file is later than those of another. Files are named by
 // their FileLabel.
 func (sc *scanner) follows(file, other string) bool {
-	begin, end := int64(math.MaxInt64), int64(math.MaxInt64)
-	for i := range sc.inputs {
-		switch sc.inputs[i].StreamLabels()[FileLabel] {
-		case file:
-			begin = min(begin, sc.begins[i])
-		case other:
-			if end == math.MaxInt64 {
-				end = 0
+	if sc.spans == nil {
+		sc.spans = map[uint64][2]int64{}
+		for i := range sc.inputs {
+			if name := sc.inputs[i].StreamLabels()[FileLabel]; name != "" {
+				id, begin, end := maphash.String(sc.seed, name), sc.begins[i], sc.ends[i]
+				if x, ok := sc.spans[id]; ok {
+					begin, end = min(begin, x[0]), max(end, x[1])
+				}
+				sc.spans[id] = [2]int64{begin, end}
 			}
-			end = max(end, sc.ends[i])
 		}
 	}
-	return begin > 0 && end <= begin && end != math.MaxInt64
+	x, ok := sc.spans[maphash.String(sc.seed, file)]
+	y, known := sc.spans[maphash.String(sc.seed, other)]
+	return ok && known && x[0] > 0 && y[1] > 0 && y[1] <= x[0]
 }
 
 // findUndecided counts the open failures that wait for lines that no input has.
