@@ -221,6 +221,7 @@ var signatures = map[string]string{
 	"KubeadmControlPlaneCoreDNSNotUpgraded":    "none",
 	"KubeadmControlPlaneEtcdFails":             "none",
 	"KubeadmControlPlaneKubeletRefuses":        "none",
+	"RKE2ControlPlaneCannotRemediate":          "none",
 	"KubeadmControlPlaneMixedManagement":       "none",
 	"KubeadmControlPlaneNeverInitialized":      "none",
 	"KubeadmControlPlaneUpgradeStepFails":      "none",
