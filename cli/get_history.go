@@ -125,7 +125,7 @@ func writeMerged(w io.Writer, timeline, episode []byte) error {
 }
 
 // statusParts are the endpoints that the page Status shows.
-var statusParts = []string{"buildinfo", "runtimeinfo", "config", "flags", "shadow"}
+var statusParts = []string{"buildinfo", "runtimeinfo", "config", "flags"}
 
 func newGetStatus(c *cli) *cobra.Command {
 	f := getFlags{output: newOneOf("text", "json")}

@@ -78,7 +78,6 @@ func TestGetStatus(t *testing.T) {
 		"/api/v1/status/runtimeinfo": data(`{"startTime":"2026-01-01T10:00:00Z","missing":["no rules are loaded"],"absent":["source loki is down"],"stateSaved":"0001-01-01T00:00:00Z","stateSaveErrors":2}`),
 		"/api/v1/status/config":      data(`{"yaml":"global:\n  x: 1\n"}`),
 		"/api/v1/status/flags":       data(`{"log.level":"info"}`),
-		"/api/v1/status/shadow":      data(`{"shadow":null}`),
 	})
 	out, errs, code := asked(nil, "get", "status", "--url", daemon)
 	require.Zero(t, code, errs)

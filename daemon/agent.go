@@ -78,7 +78,6 @@ func (r *remote) Take(found []matcher.Hit, _ time.Time) { r.up.Take(found) }
 func (r *remote) saved() uint64                         { return r.up.Acked() }
 func (r *remote) release()                              { r.up.Release() }
 func (r *remote) ahead() map[string]time.Time           { return r.up.Behind() }
-func (r *remote) packs() (map[string]hits.Pack, bool)   { return r.up.Packs() }
 
 func (r *remote) AddSource(name string, lateness time.Duration, serves func(rules.Selector) bool) {
 	r.local.AddSource(name, lateness, serves)
@@ -129,8 +128,8 @@ func (r *remote) alerts(now time.Time) []episodes.Episode {
 
 // report logs why the aggregator does not accept messages: at once when the reason
 // changes, then once a minute until it accepts them.
-func (r *remote) report(now time.Time, rs *inforce.Rules, shadow *hits.ShadowState) {
-	r.up.Report(hits.Report{Conditions: r.self.Reportable(), Rules: rs.Digests(), Unread: r.read.without(rs.Set), Idle: r.self.IdleEverywhere(), Shadow: shadow, Complaints: r.summary(now)})
+func (r *remote) report(now time.Time, rs *inforce.Rules) {
+	r.up.Report(hits.Report{Conditions: r.self.Reportable(), Rules: rs.Digests(), Unread: r.read.without(rs.Set), Idle: r.self.IdleEverywhere(), Complaints: r.summary(now)})
 	r.logStats(now, r.up.Stats())
 }
 

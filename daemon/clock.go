@@ -67,10 +67,6 @@ func (p *pipeline) moveAll(d time.Duration, now time.Time) {
 		p.lagging[name] = moved
 	}
 	p.engine.ClockSet(d, now)
-	if sh := p.shadow.Load(); sh != nil {
-		sh.Engine().ClockSet(d, now)
-		sh.ClockSet(d)
-	}
 	p.changed.Store(true)
 	p.mu.Unlock()
 	if p.onSet != nil {

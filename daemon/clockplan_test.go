@@ -278,7 +278,7 @@ func (w *clockWorld) startAggregator(ahead time.Duration) {
 func (w *clockWorld) run(p *clockProcess) {
 	d := p.d
 	d.restore()
-	d.pipe.concluder.report(d.now(), d.reported.Load(), nil)
+	d.pipe.concluder.report(d.now(), d.reported.Load())
 	g := newGroup(context.Background())
 	for _, r := range d.receivers {
 		g.run(func(ctx context.Context) { _ = r.Run(ctx) })

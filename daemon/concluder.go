@@ -5,7 +5,6 @@ import (
 
 	"crowsnest/daemon/inforce"
 	"crowsnest/episodes"
-	"crowsnest/hits"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
@@ -43,15 +42,11 @@ type concluder interface {
 	// alerts are the alerts about the aggregator.
 	alerts(now time.Time) []episodes.Episode
 	// report logs changes of the aggregator's state, and sends it what only this process
-	// knows: its own alerts, its rules, and the shadow that it matches, nil if there is
-	// none.
-	report(now time.Time, rs *inforce.Rules, shadow *hits.ShadowState)
+	// knows: its own alerts, and its rules.
+	report(now time.Time, rs *inforce.Rules)
 	// ahead returns the rules of which the aggregator has another version, and since
 	// when.
 	ahead() map[string]time.Time
-	// packs returns the artifacts whose versions the aggregator decides, by repository.
-	// answered is false as long as that is unknown.
-	packs() (packs map[string]hits.Pack, answered bool)
 }
 
 // checkpoint is the part of a snapshot that belongs to the concluder.
@@ -88,6 +83,4 @@ func (local) release()                            {}
 func (local) peer() peer                          { return peer{} }
 func (local) alerts(time.Time) []episodes.Episode { return nil }
 func (local) ahead() map[string]time.Time         { return nil }
-
-func (local) report(time.Time, *inforce.Rules, *hits.ShadowState) {}
-func (local) packs() (map[string]hits.Pack, bool)                 { return nil, false }
+func (local) report(time.Time, *inforce.Rules)    {}

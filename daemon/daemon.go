@@ -14,13 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"crowsnest/artifact"
 	"crowsnest/daemon/component"
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/inforce"
 	"crowsnest/daemon/loader"
 	"crowsnest/daemon/monitor"
-	"crowsnest/daemon/packs"
 	"crowsnest/episodes"
 	"crowsnest/matcher"
 	"crowsnest/redact"
@@ -68,16 +66,12 @@ type Daemon struct {
 	unsaved *outbox
 	unique  []sinks.Sink
 	engine  *episodes.Engine
-	// engineCfg is that of engine, also for a shadow.
-	engineCfg episodes.Config
-	pipe      *pipeline
-	self      *monitor.Alerts
-	running   running
-	guard     *inforce.Guard // used by the tick only
-	saver     *saver
-	loader    *loader.Loader
-	// artifacts fetches the rule packs that are in registries.
-	artifacts *packs.Artifacts
+	pipe    *pipeline
+	self    *monitor.Alerts
+	running running
+	guard   *inforce.Guard // used by the tick only
+	saver   *saver
+	loader  *loader.Loader
 	// sentinel finds failures that no rule describes; nil: it is off.
 	sentinel  *sentinel.Sentinel
 	unknownAt time.Time // when it concluded last; used by the tick only
@@ -128,7 +122,6 @@ type Options struct {
 	// Extra are sinks in addition to those of the configuration.
 	Extra []sinks.Sink
 
-	grace time.Duration // replaces shadowGrace unless 0
 	// leads reports whether this process may notify now; nil: always.
 	leads func() bool
 	// elsewhere is leads for sources, with the process that leads.
@@ -144,7 +137,6 @@ type Options struct {
 type reloadOutcome struct {
 	status web.Reload
 	broken []web.BrokenPack
-	copies map[string]artifact.Info // of the artifacts in force, by repository
 }
 
 const (
@@ -198,9 +190,7 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.engineCfg = engineConfig(opt.Cfg, red)
-	d.engine = episodes.New(d.engineCfg)
-	d.artifacts = d.newArtifacts()
+	d.engine = episodes.New(engineConfig(opt.Cfg, red))
 	d.sentinel = d.newSentinel(opt.Cfg, red)
 	to, receivers, err := newConcluder(d.opt, local{d.engine}, d.self, d.sentinel)
 	if err != nil {
@@ -232,7 +222,7 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	d.takeComplaints()
 	d.pipe.swap(rs)
 	d.reported.Store(rs)
-	outcome := &reloadOutcome{status: web.Reload{OK: wrong == nil, At: d.start, Success: d.start}, broken: first.Broken, copies: loader.Copies(opt.Cfg)}
+	outcome := &reloadOutcome{status: web.Reload{OK: wrong == nil, At: d.start, Success: d.start}, broken: first.Broken}
 	if wrong != nil {
 		outcome.status.Error = wrong.Error()
 		d.log.Error().Err(wrong).Msg("some rules are broken: starting with their last good versions")

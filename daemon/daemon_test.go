@@ -111,7 +111,6 @@ type ship struct {
 	clock setclock.Clock // of the daemon and of the lines
 	// passes makes time pass when the clock is set, instead of the clock being wrong.
 	passes bool
-	grace  time.Duration // of shadows; 0: as in production
 	stdin  io.Reader
 	logged io.Writer // gets a copy of the log; nil: none
 }
@@ -155,7 +154,7 @@ func (s *ship) start() {
 	}
 	s.d, err = New(Options{
 		Cfg: cfg, Log: zerolog.New(log), Listener: l, Web: WebOptions{Lifecycle: true}, Stdin: s.stdin,
-		Getenv: func(string) string { return "" }, now: now, grace: s.grace,
+		Getenv: func(string) string { return "" }, now: now,
 	})
 	require.NoError(t, err)
 	s.url = "http://" + l.Addr().String()

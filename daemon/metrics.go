@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
 
-	"crowsnest/artifact"
 	"crowsnest/episodes"
 	"crowsnest/internal/metric"
 	"crowsnest/matcher"
@@ -96,37 +95,7 @@ func (d *Daemon) ownMetrics(sparse bool) metric.Collector {
 		}
 		return out
 	}
-	shadow := func(number func(web.ShadowRule) int) func(*Daemon) map[string]int {
-		return func(d *Daemon) map[string]int {
-			out := map[string]int{}
-			if sh := d.artifacts.View(); sh != nil {
-				for _, r := range sh.Rules {
-					out[r.Rule] = number(r)
-				}
-			}
-			return out
-		}
-	}
-	now := func(d *Daemon) web.Shadow {
-		if sh := d.artifacts.View(); sh != nil {
-			return *sh
-		}
-		return web.Shadow{}
-	}
 	return metric.New(func() *Daemon { return d },
-		metric.Gauge("shadow_compared_seconds", "For how long all lines were matched by the version in force and by the new version of rule packs that is evaluated as a shadow; 0: there is none.",
-			func(d *Daemon) time.Duration { return now(d).Compared }),
-		metric.Gauge("shadow_waiting_nodes", "Nodes whose agents do not match the new version of rule packs, so it is not compared.",
-			func(d *Daemon) int { return len(now(d).Nodes) }),
-		metric.Gauge("shadow_uncompared_alerts", "Alerts that were not compared because not all of their lines were matched by both versions of rule packs.",
-			func(d *Daemon) int { return now(d).Uncompared }),
-		metric.GaugeBy("shadow_only_new_alerts", "Alerts that only the new version of rule packs, which is evaluated as a shadow, fired.", "rule",
-			shadow(func(r web.ShadowRule) int { return r.OnlyNew })),
-		metric.GaugeBy("shadow_only_in_force_alerts", "Alerts that only the version in force fired since a new version of rule packs is evaluated as a shadow.", "rule",
-			shadow(func(r web.ShadowRule) int { return r.OnlyInForce })),
-		metric.Each((*Daemon).artifactsInForce, []string{"artifact", "title", "version"}, func(a artifactInForce) []string { return []string{a.repository, a.Title, a.Version} },
-			metric.Gauge("artifact_info", "An artifact of rule packs that is in force.", func(artifactInForce) bool { return true })),
-		metric.GaugeBy("artifact_expires_timestamp_seconds", "When the artifact of rule packs that is in force expires, if it does.", "artifact", (*Daemon).expiries),
 		metric.Gauge("config_last_reload_successful", "Whether the last load of rules and configuration succeeded.",
 			func(d *Daemon) bool { return d.outcome.Load().status.OK }),
 		metric.Gauge("config_last_reload_success_timestamp_seconds", "When rules and configuration were last loaded successfully.",
@@ -141,29 +110,6 @@ func (d *Daemon) ownMetrics(sparse bool) metric.Collector {
 		metric.GaugeBy("self_alerts", "Open alerts about crowsnest itself. CrowsnestHeartbeat is open as long as logs are read.", "alert",
 			func(d *Daemon) map[string]int64 { return metric.NonZero(d.self.Counts(), sparse || d.pair.standsBy()) }),
 	)
-}
-
-type artifactInForce struct {
-	repository string
-	artifact.Info
-}
-
-func (d *Daemon) artifactsInForce() []artifactInForce {
-	var out []artifactInForce
-	for repository, info := range d.outcome.Load().copies {
-		out = append(out, artifactInForce{repository, info})
-	}
-	return out
-}
-
-func (d *Daemon) expiries() map[string]time.Time {
-	out := map[string]time.Time{}
-	for _, a := range d.artifactsInForce() {
-		if !a.Expires.IsZero() {
-			out[a.repository] = a.Expires
-		}
-	}
-	return out
 }
 
 type sourceKind struct{ source, kind string }
@@ -188,7 +134,7 @@ func ruleMetrics(read func() loadedRules) metric.Collector {
 		metric.Gauge("rules_loaded", "Rules that are evaluated.", func(l loadedRules) int { return len(l.status) }),
 		metric.Each(packs, []string{"pack", "version", "sha256"}, func(p *rules.Pack) []string { return []string{p.Name, p.Version, p.SHA256} },
 			metric.Gauge("pack_info", "A loaded rule pack.", func(*rules.Pack) bool { return true })),
-		metric.GaugeBy("pack_broken", "Whether the newest version of a rule pack or artifact is not in force, or the version in force has expired; the last good version stays in force.", "pack", loadedRules.broken),
+		metric.GaugeBy("pack_broken", "Whether the newest version of a rule pack is not in force; the last good version stays in force.", "pack", loadedRules.broken),
 		metric.Sparse(metric.GaugeBy("rule_last_seen_line_timestamp_seconds", "When a stream that the rule applies to was last read. A rule for which none was has no series.", "rule", loadedRules.lastSeen)),
 		metric.Each(loadedRules.inactive, []string{"rule", "reason"}, func(i inactive) []string { return []string{i.rule, i.reason} },
 			metric.Gauge("rule_inactive", "1 for each reason why the rule cannot fire here. Rules that can have no series.", func(inactive) bool { return true })),

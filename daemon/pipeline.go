@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"crowsnest/daemon/inforce"
-	"crowsnest/daemon/packs"
 	"crowsnest/episodes"
 	"crowsnest/internal/times"
 	"crowsnest/matcher"
@@ -26,7 +25,6 @@ type pipeline struct {
 	// it, and no line is matched against two sets of rules.
 	lock      sync.RWMutex
 	rules     atomic.Pointer[inforce.Rules]
-	shadow    atomic.Pointer[packs.Shadow] // nil: no other version of the rules is evaluated beside
 	engine    *episodes.Engine
 	concluder concluder
 	now       func() time.Time
@@ -91,9 +89,6 @@ func (p *pipeline) AddMember(name string) {
 // join adds a source, or a member of it, to the watermark.
 func (p *pipeline) join(name string, src sources.Source) {
 	p.concluder.AddSource(name, lateness(src), serves(name, src))
-	if sh := p.shadow.Load(); sh != nil {
-		sh.Engine().AddSource(name, lateness(src), serves(name, src))
-	}
 }
 
 // serves returns which selectors a source, or the member of that name, serves.
@@ -115,9 +110,6 @@ func lateness(src sources.Source) time.Duration {
 // RemoveMember removes a member of a source from the watermark.
 func (p *pipeline) RemoveMember(name string) {
 	p.concluder.RemoveSource(name)
-	if sh := p.shadow.Load(); sh != nil {
-		sh.Engine().RemoveSource(name)
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.watermarks, name)
@@ -129,9 +121,6 @@ func (p *pipeline) PodDeleted(pod matcher.Labels, t time.Time) {
 	p.enter()
 	defer p.lock.RUnlock()
 	p.engine.PodDeleted(pod, t)
-	if sh := p.shadow.Load(); sh != nil {
-		sh.Engine().PodDeleted(pod, t)
-	}
 	p.changed.Store(true)
 }
 
@@ -144,9 +133,6 @@ func (p *pipeline) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 	now := p.enter()
 	defer p.lock.RUnlock()
 	rs := p.rules.Load()
-	if sh := p.shadow.Load(); sh != nil && sh.Concludes() {
-		sh.Conclude(find(sh.Rules()), now)
-	}
 	hits := find(rs.Set)
 	p.nameImages(hits)
 	p.concluder.Take(hits, now)
@@ -159,16 +145,16 @@ func (p *pipeline) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 	p.changed.Store(true)
 }
 
-func (p *pipeline) take(s *matcher.Stream, commit func(), match packs.Match) {
+// match matches the new lines of a stream.
+type match func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit
+
+func (p *pipeline) take(s *matcher.Stream, commit func(), match match) {
 	p.concluder.Wait() // without the lock: saving and reloading go on
 	buf := p.buffers.Get().(*matcher.Buffer)
 	defer p.buffers.Put(buf) // the concluder copies what it keeps of hits
 	now := p.enter()
 	defer p.lock.RUnlock()
 	rs := p.rules.Load()
-	if sh := p.shadow.Load(); sh != nil {
-		sh.Take(s, match, now)
-	}
 	if hits := match(rs.Program, buf, s, now); len(hits) > 0 {
 		p.nameImages(hits)
 		p.concluder.Take(hits, now)
@@ -215,9 +201,6 @@ func (p *pipeline) AdvanceWatermark(source string, t time.Time, lagging ...match
 		t = now
 	}
 	p.concluder.AdvanceWatermark(source, t, lagging...)
-	if sh := p.shadow.Load(); sh != nil {
-		sh.Engine().AdvanceWatermark(source, t, lagging...)
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t = t.Round(0); !t.Before(p.watermarks[source]) {

@@ -30,9 +30,9 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	last := d.outcome.Load()
 	next := &reloadOutcome{status: web.Reload{OK: err == nil, At: now, Success: last.status.Success}, broken: out.Broken}
 	if out.Set == nil {
-		next.broken, next.copies = last.broken, last.copies
+		next.broken = last.broken
 	} else {
-		next.status.Success, next.copies = now, loader.Copies(d.cfg.Load())
+		next.status.Success = now
 	}
 	if err != nil {
 		next.status.Error = err.Error()

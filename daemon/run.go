@@ -42,8 +42,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	d.saver.saveRules(d.loader.InForce())
 	d.reloading.Unlock()
 	d.restore()
-	d.artifacts.Announce()                                   // before the first agent asks
-	d.pipe.concluder.report(d.now(), d.reported.Load(), nil) // before the first message, which announces the report
+	d.pipe.concluder.report(d.now(), d.reported.Load()) // before the first message, which announces the report
 	flow := d.startAll(base)
 	select {
 	case <-ctx.Done():
@@ -129,7 +128,6 @@ func (d *Daemon) startAll(ctx context.Context) flow {
 		f.rest.run(d.pair.stage.Load().leader.Run)
 	}
 	f.rest.run(d.watchRules)
-	f.rest.run(d.artifacts.Run)
 	f.rest.run(d.tune)
 	for _, s := range d.sources {
 		f.sources.run(func(ctx context.Context) {

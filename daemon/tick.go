@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"crowsnest/daemon/monitor"
-	"crowsnest/daemon/packs"
 	"crowsnest/episodes"
 	"crowsnest/internal/pause"
 	"crowsnest/sources"
@@ -37,7 +36,6 @@ func (d *Daemon) ticks(ctx context.Context) {
 		d.warmUp(now, caughtUp || d.caughtUp(true))
 		d.holdBack()
 		d.pipe.evaluate(d.send)
-		d.evaluateShadow(now)
 		d.sendRestored(now, caughtUp)
 		d.evaluateUnknown(now)
 		d.outbox.overdue(now)
@@ -56,7 +54,7 @@ func (d *Daemon) ticks(ctx context.Context) {
 
 func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 	st := monitor.State{
-		Sources: d.readSources(), Readings: d.readings(), Rules: d.pipe.Rules(), Agent: d.pipe.concluder.peer().remote, Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.brokenPacks(),
+		Sources: d.readSources(), Readings: d.readings(), Rules: d.pipe.Rules(), Agent: d.pipe.concluder.peer().remote, Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.outcome.Load().broken,
 		Quarantined: d.quarantine(now), Evictions: d.engine.Evictions(), Unread: d.engine.Unread(),
 		Trusted: d.pipe.Rules().Namespaces, Behind: d.behind(), Agents: map[string]agents.Stats{}, Unsaved: d.saver.unsaved(),
 		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now), Lonely: d.pair.lonely(),
@@ -74,7 +72,7 @@ func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 	d.countAnswers(now)
 	seen.log(d.sourceStatus())
 	seen.logPanics(st.Quarantined)
-	d.pipe.concluder.report(now, d.reported.Load(), d.artifacts.ShadowState())
+	d.pipe.concluder.report(now, d.reported.Load())
 }
 
 // behind returns the rules in force that agents have in another version.
@@ -97,33 +95,6 @@ func (d *Daemon) holdBack() {
 		upTo[rule] = b.Since
 	}
 	d.engine.HoldBack(upTo)
-	if sh := d.pipe.shadow.Load(); sh != nil {
-		sh.Engine().HoldBack(upTo)
-	}
-}
-
-// evaluateShadow concludes in the shadow.
-func (d *Daemon) evaluateShadow(now time.Time) {
-	if sh := d.pipe.shadow.Load(); sh != nil && sh.Concludes() {
-		d.compare(sh)
-		sh.Evaluate(now)
-	}
-}
-
-// compare begins the comparison of a shadow when every agent matches its rules.
-func (d *Daemon) compare(sh *packs.Shadow) {
-	if by := d.coverage(sh); sh.Cover(by, d.now()) {
-		d.pipe.compare(sh, by.Ahead)
-	}
-}
-
-// coverage returns which agents match a shadow. This process itself does.
-func (d *Daemon) coverage(sh *packs.Shadow) agents.Coverage {
-	var out agents.Coverage
-	for _, a := range d.agents() {
-		out = out.And(a.Coverage(sh.Wanted()))
-	}
-	return out
 }
 
 // agents returns the sources that are agents.
@@ -196,10 +167,6 @@ func (d *Daemon) warmUp(now time.Time, caughtUp bool) {
 // although that one ended at another time.
 func (d *Daemon) send(eps []episodes.Episode) {
 	d.remember(eps)
-	if sh := d.pipe.shadow.Load(); sh != nil && sh.Concludes() {
-		sh.Cover(d.coverage(sh), d.now()) // a gap counts before what was concluded in it
-		sh.CountInForce(eps, d.now())
-	}
 	if !d.restoredUntil.IsZero() {
 		eps = slices.DeleteFunc(eps, func(ep episodes.Episode) bool {
 			return ep.State == episodes.StatePending || ep.State == episodes.StateDropped || ep.Restored

@@ -35,7 +35,6 @@ func (d *Daemon) view() web.View {
 		Deliveries: d.deliveriesView,
 		Timeline:   func(fp episodes.Fingerprint) (episodes.Timeline, bool) { return d.engine.Timeline(fp, d.now()) },
 		Status:     d.statusView,
-		Shadow:     d.artifacts.View,
 		Unknown:    d.unknownView, UnknownRule: d.unknownRule,
 		History: d.historyView, Past: d.pastView,
 		Links:    func() web.Links { return d.cfg.Load().Links() },
@@ -84,7 +83,7 @@ func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 		opt.Elsewhere = d.leaderPages
 	}
 	if d.opt.Web.Lifecycle {
-		opt.Reload, opt.Promote = d.Reload, d.artifacts.Promote
+		opt.Reload = d.Reload
 	}
 	return opt
 }
@@ -92,7 +91,7 @@ func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 func (d *Daemon) rulesView() web.Rules {
 	rs := d.pipe.rules.Load()
 	out := web.Rules{
-		Set: rs.Set, Broken: d.brokenPacks(), Seen: rs.LastSeen(),
+		Set: rs.Set, Broken: d.outcome.Load().broken, Seen: rs.LastSeen(),
 		Cost: map[string]time.Duration{}, Tries: map[string]int64{}, Quarantined: map[string]string{}, OutOfScope: inforce.OutOfScope(rs.Set, d.cfg.Load().Rules.Scope),
 	}
 	for _, c := range rs.Program.Costs() {

@@ -60,10 +60,8 @@ type target struct {
 	values []string
 }
 
-// Find converts a batch to hits of the indexed rules, in reading order. It ignores hits of
-// rules that belong to another version than the index: to the version in force or to a
-// shadow (ShadowHash). During a rollout
-// the sender may have another version of a rule: our version then evaluates the lines
+// Find converts a batch to hits of the indexed rules, in reading order. During a rollout the
+// sender may have another version of a rule: our version then evaluates the lines
 // again. A folded line without its text is accepted unchanged if it has every value
 // that our version captures, by name, and its part exists in our version.
 func (b *Batch) Find(x *Index) ([]matcher.Hit, Outcome) {
@@ -83,9 +81,6 @@ func (b *Batch) Find(x *Index) ([]matcher.Hit, Outcome) {
 	for i := range b.hits {
 		h := &b.hits[i]
 		t := &targets[h.record]
-		if b.rules[b.records[h.record].rule].shadow != x.set.Shadow {
-			continue
-		}
 		if t.other {
 			if evaluateAgain, ok := b.evaluateAgain(x, streams, t.rule, h); ok {
 				if len(evaluateAgain) == 0 {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"crowsnest/matcher"
@@ -32,13 +31,7 @@ type Batch struct {
 // ruleRef describes the sender's version of a rule.
 type ruleRef struct {
 	name, hash string
-	shadow     string // digest of the shadow that it belongs to; "": it is in force
 	wants      []string
-}
-
-// Shadows reports whether the batch has rules of this shadow.
-func (b *Batch) Shadows(digest string) bool {
-	return slices.ContainsFunc(b.rules, func(r ruleRef) bool { return r.shadow == digest })
 }
 
 // Len returns the number of hits.
@@ -180,7 +173,6 @@ func (r *reader) batch() *Batch {
 	all := 0
 	for i := range b.rules {
 		x := ruleRef{name: r.text("rule", maxValue), hash: r.text("hash", maxValue)}
-		x.shadow = shadowOf(x.hash)
 		x.wants = make([]string, r.count("names", min(maxWants, maxAll-all)))
 		all += len(x.wants)
 		for k := range x.wants {

@@ -55,8 +55,7 @@ func (b *Batch) evaluateAgain(x *Index, streams map[streamKey]*matcher.Stream, r
 }
 
 // Unknown returns a sealed batch of the hits whose rules are not indexed, with the text
-// of every line that has one, and the number of hits; nil if there are none. Hits of a
-// shadow are not among them.
+// of every line that has one, and the number of hits; nil if there are none.
 func (b *Batch) Unknown(x *Index) (payload []byte, n int) {
 	var out Builder
 	made := make([]*rules.Rule, len(b.rules))
@@ -64,7 +63,7 @@ func (b *Batch) Unknown(x *Index) (payload []byte, n int) {
 		h := &b.hits[i]
 		rec := &b.records[h.record]
 		ref := &b.rules[rec.rule]
-		if x.byName[ref.name] != nil || ref.shadow != "" {
+		if x.byName[ref.name] != nil {
 			continue
 		}
 		if made[rec.rule] == nil {

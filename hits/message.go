@@ -218,7 +218,4 @@ type ReportAnswer struct {
 	// The agent keeps the text of every line that its own version finds
 	// (Builder.Whole), and reads older lines again when it gets that version.
 	Behind map[string]time.Time `json:"behind,omitempty"`
-	// Packs are the artifacts whose new versions the aggregator evaluates as a shadow
-	// first, by repository.
-	Packs map[string]Pack `json:"packs,omitempty"`
 }

@@ -56,9 +56,6 @@ type Report struct {
 	// Idle explains why every source of the agent has nothing to read; "" if one has
 	// something.
 	Idle string `json:"idle,omitempty"`
-	// Shadow is the new version of packs that the agent matches, or fails to match,
-	// beside the one in force; nil: there is none.
-	Shadow *ShadowState `json:"shadow,omitempty"`
 	// Complaints are what sentinel.Summary of the agent returned: the complaints that no
 	// rule matches. nil means that the agent does not look for them.
 	Complaints json.RawMessage `json:"complaints,omitempty"`
@@ -155,9 +152,6 @@ func (r *Report) check() error {
 		if err := r.Conditions[i].check(); err != nil {
 			return err
 		}
-	}
-	if r.Shadow != nil {
-		return r.Shadow.check()
 	}
 	return nil
 }

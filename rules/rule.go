@@ -369,9 +369,6 @@ type Set struct {
 	Namespaces *Namespaces
 	// Warnings are the problems that do not prevent loading.
 	Warnings Problems
-	// Shadow is the digest of the version of packs that the set evaluates beside the rules
-	// in force; "": the set is in force.
-	Shadow string
 }
 
 // Reads reports whether a rule of the set reads a stream with these labels. If

@@ -48,9 +48,8 @@ type Pipeline interface {
 	// Flush emits the stream's pending partial line.
 	Flush(s *matcher.Stream)
 	// Ingest accepts hits that another process found, in reading order; commit is
-	// as in Scan. find converts them to hits of the active rules. It is called under
-	// the checkpoint lock, and must not block: once for the active rules and, while
-	// a shadow is evaluated, once for its rules (rules.Set.Shadow).
+	// as in Scan. find converts them to hits of the active rules. It is called once,
+	// under the checkpoint lock, and must not block.
 	Ingest(find func(set *rules.Set) []matcher.Hit, commit func())
 	// Rules returns the active rules. They are shared and read-only.
 	Rules() *rules.Set

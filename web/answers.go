@@ -64,11 +64,6 @@ type ConfigYAML struct {
 	YAML string `json:"yaml"`
 }
 
-// ShadowStatus is the new version of rule packs that is evaluated beside the one in force.
-type ShadowStatus struct {
-	Shadow *Shadow `json:"shadow" jsonschema:"nullable"` // null: there is none
-}
-
 // BuildInfo is the version of the program.
 type BuildInfo struct {
 	Version   string `json:"version"`

@@ -38,12 +38,6 @@ func fullView() View {
 		}
 		return nil
 	}
-	v.Shadow = func() *Shadow {
-		return &Shadow{
-			Artifact: "a", Version: "1", Digest: "sha256:0", Began: now, Until: now, Compared: 1, For: 2, Waiting: "x", Nodes: map[string]string{"n": "old"},
-			Forwarded: true, Refused: "no", Rules: []ShadowRule{{Rule: "B"}},
-		}
-	}
 	v.Unknown = func() Unknown {
 		return Unknown{Enabled: true, Forwarded: true, Failures: []UnknownFailure{{
 			Fingerprint: "00000000000000aa", Labels: map[string]string{"a": "b"}, Also: []redact.Text{"x"}, Object: "x", Since: now, Last: now,
@@ -124,12 +118,7 @@ func (c *checker) answer(s *Server, code int, name string, ask func() *http.Requ
 func TestAnswersAreAsDocumented(t *testing.T) {
 	c := &checker{t: t, doc: apicheck.New(t, OpenAPI()), seen: map[string]map[int]bool{}}
 	require.Equal(t, slices.Sorted(maps.Keys(operations())), c.doc.Operations)
-	on := Options{Reload: func(context.Context) error { return nil }, Promote: func(_ context.Context, digest string) error {
-		if digest == "" {
-			return errors.New("no such version")
-		}
-		return nil
-	}, Scan: func(string, matcher.Labels, *rules.Set) (Scanned, error) {
+	on := Options{Reload: func(context.Context) error { return nil }, Scan: func(string, matcher.Labels, *rules.Set) (Scanned, error) {
 		one := []ScanFailure{{Labels: map[string]string{}, EndsAt: &now, Matched: []string{"a"}, Also: []string{"B"}, Elsewhere: []map[string]string{{"a": "b"}}, Missing: "more"}}
 		return Scanned{one, one, []ScanUnknown{{Examples: []redact.Text{}}}, 1, 2, 3, "known"}, nil
 	}}
@@ -137,7 +126,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	for _, s := range []*Server{full, newTestServer(t, emptyView(), on)} {
 		for _, path := range []string{
 			"alerts", "episodes", "history", "counts", "rules", "unknown", "sources", "openapi.json",
-			"status/buildinfo", "status/config", "status/flags", "status/shadow", "status/runtimeinfo",
+			"status/buildinfo", "status/config", "status/flags", "status/runtimeinfo",
 		} {
 			c.check(s, 200, "GET /api/v1/"+path)
 		}
@@ -150,12 +139,9 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	c.scans(full)
 	c.check(full, 503, "GET /-/healthy")
 	c.check(full, 503, "GET /-/ready")
-	c.check(full, 200, "POST /-/promote?digest=sha256:0")
-	c.check(full, 400, "POST /-/promote")
 	off := newTestServer(t, exampleView(), Options{})
 	c.check(off, 200, "GET /-/healthy")
 	c.check(off, 200, "GET /-/ready")
-	c.check(off, 403, "POST /-/promote")
 	c.check(off, 403, "POST /-/reload")
 	broken := newTestServer(t, exampleView(), Options{Reload: func(context.Context) error { return errors.New("broken pack") }})
 	c.check(broken, 400, "POST /-/reload")

@@ -62,7 +62,6 @@ func (s *Server) routeAPI(mux *router) {
 		writeData(w, ConfigYAML{s.view.Status().Config})
 	})
 	mux.HandleFunc(v1+"status/flags", func(w http.ResponseWriter, _ *http.Request) { writeData(w, notNilMap(s.view.Status().Flags)) })
-	mux.HandleFunc(v1+"status/shadow", func(w http.ResponseWriter, _ *http.Request) { writeData(w, ShadowStatus{s.view.Shadow()}) })
 	mux.HandleFunc(v1+"status/runtimeinfo", func(w http.ResponseWriter, _ *http.Request) { writeData(w, s.runtimeInfo()) })
 	mux.HandleFunc(v1+"openapi.json", s.serveOpenAPI)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {

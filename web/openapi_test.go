@@ -105,17 +105,12 @@ func operations() map[string]operation {
 		"GET /api/v1/status/buildinfo":           status("Version of the program", BuildInfo{}),
 		"GET /api/v1/status/config":              status("Effective configuration, without secrets", ConfigYAML{}),
 		"GET /api/v1/status/flags":               status("Flags of the process", map[string]string{}),
-		"GET /api/v1/status/shadow":              status("New version of rule packs that is evaluated beside the one in force", ShadowStatus{}),
 		"GET /api/v1/status/runtimeinfo":         status("State of the process", RuntimeInfo{}),
 		"GET /api/v1/openapi.json":               {summary: "This document", text: "application/json"},
 		"GET /metrics":                           {summary: "Metrics of Prometheus", text: "text/plain", plain: busy},
 		"GET /-/healthy":                         {summary: "Liveness probe", text: "text/plain", plain: map[int]string{503: "A restart may help; the body says why."}},
 		"GET /-/ready":                           {summary: "Readiness probe; the body lists what is missing", text: "text/plain", plain: map[int]string{503: "Not ready; the body says why."}},
 		"POST /-/reload":                         {summary: "Loads the rules again; needs --web.enable-lifecycle", text: "text/plain", plain: map[int]string{400: "Some packs were refused; the body says why.", 403: "It is off, or the request is from another site."}},
-		"POST /-/promote": {
-			summary: "Promotes the new version of rule packs that is evaluated as a shadow; needs --web.enable-lifecycle", text: "text/plain",
-			params: []param{inQuery("digest", "Digest of the version.", stringOf())}, plain: map[int]string{400: "There is no such version, or it cannot be promoted.", 403: "It is off, or the request is from another site."},
-		},
 	}
 }
 

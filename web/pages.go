@@ -86,7 +86,7 @@ func (s *Server) routePages(mux *router) {
 	})
 	get("/status", func(w http.ResponseWriter, _ *http.Request) {
 		s.render(w, "status", http.StatusOK, page{Title: "Status", Path: "/status", Data: map[string]any{
-			"Status": s.view.Status(), "Shadow": s.view.Shadow(), "Build": buildInfo().facts(),
+			"Status": s.view.Status(), "Build": buildInfo().facts(),
 		}})
 	})
 	mux.HandleFunc("GET /static/", func(w http.ResponseWriter, r *http.Request) { s.assets().ServeHTTP(w, r) })

@@ -64,16 +64,3 @@ func (r *reloads) load(ctx context.Context, n *reload) {
 	close(n.done)
 	time.AfterFunc(min(time.Since(began), maxRest), func() { <-r.turn })
 }
-
-// promote serves POST /-/promote?digest=sha256:...
-func (s *Server) promote(w http.ResponseWriter, r *http.Request) {
-	if s.opt.Promote == nil {
-		http.Error(w, "promotion over HTTP is off: start with --web.enable-lifecycle", http.StatusForbidden)
-		return
-	}
-	if err := s.opt.Promote(context.WithoutCancel(r.Context()), r.URL.Query().Get("digest")); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	writeText(w, http.StatusOK, "promoted\n")
-}

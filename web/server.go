@@ -39,9 +39,6 @@ type Options struct {
 	// Reload serves POST /-/reload; nil disables it. It reloads rules and
 	// configuration and returns the complete error.
 	Reload func(context.Context) error
-	// Promote serves POST /-/promote; nil disables it. It puts the shadow version with
-	// that digest in force.
-	Promote func(ctx context.Context, digest string) error
 	// Case makes the file about the episode with a fingerprint, as a page of HTML. It reads
 	// the data of endpoints of the API, such as "sources", with get. nil disables it.
 	Case func(fingerprint string, get func(path string) ([]byte, error)) ([]byte, error)
@@ -154,7 +151,6 @@ func New(view View, opt Options) *Server {
 			http.Error(w, "reload over HTTP is off: start with --web.enable-lifecycle, or send SIGHUP", http.StatusForbidden)
 		})
 	}
-	mux.HandleFunc("POST /-/promote", s.promote)
 	if opt.Pprof {
 		routePprof(mux)
 	}

@@ -30,9 +30,6 @@ type View struct {
 	// Timeline returns the events of the newest episode of an alert, open or recently
 	// ended.
 	Timeline func(episodes.Fingerprint) (episodes.Timeline, bool)
-	// Shadow returns the new version of rule packs that is evaluated beside the one in
-	// force; nil if there is none.
-	Shadow func() *Shadow
 	// Unknown returns the failures that no rule describes, and UnknownRule a pack with a
 	// rule for one of them, by its fingerprint.
 	Unknown     func() Unknown
@@ -93,44 +90,6 @@ type UnknownFailure struct {
 	Ignore    string            `json:"ignore"` // line of configuration that turns it off
 }
 
-// Shadow is a new version of rule packs that is, or was, evaluated beside the one in force.
-type Shadow struct {
-	Artifact string    `json:"artifact"` // registry and repository
-	Version  string    `json:"version"`
-	Digest   string    `json:"digest"`
-	Began    time.Time `json:"began"`
-	// Until is when the version is promoted if its time is not interrupted again; zero
-	// with Waiting.
-	Until time.Time `json:"until,omitzero"`
-	// Compared is for how long all lines were matched by both versions, of For.
-	Compared time.Duration `json:"comparedNanoseconds"`
-	For      time.Duration `json:"forNanoseconds"`
-	// Waiting is why the comparison has not begun or is interrupted, or why the version is
-	// not promoted when its time is over; "": neither.
-	Waiting string `json:"waiting,omitempty"`
-	// Nodes are the nodes that do not match the version, and why.
-	Nodes map[string]string `json:"nodes,omitempty"`
-	// Uncompared is how many alerts were not compared because lines that count towards
-	// them were written while some node did not match the version.
-	Uncompared int `json:"uncompared"`
-	// Forwarded is set on an agent: the aggregator compares.
-	Forwarded bool `json:"forwarded,omitempty"`
-	// Differences is how many alerts only one of the two versions fired.
-	Differences int `json:"differences"`
-	Budget      int `json:"budget"`
-	// Refused is why the version is not promoted; "": it is still evaluated.
-	Refused string `json:"refused,omitempty"`
-	// Rules are those that differ between the two versions.
-	Rules []ShadowRule `json:"rules"`
-}
-
-// ShadowRule counts the alerts of one rule that only one of two versions fired.
-type ShadowRule struct {
-	Rule        string `json:"rule"`
-	OnlyNew     int    `json:"onlyNew"`
-	OnlyInForce int    `json:"onlyInForce"`
-}
-
 // Rules describes the loaded rules. The maps are keyed by the name of a rule.
 type Rules struct {
 	Set *rules.Set
@@ -159,12 +118,10 @@ type Rules struct {
 
 // BrokenPack is a pack whose newest version was refused.
 type BrokenPack struct {
-	Pack  string `json:"pack"` // its name, or its file or repository where it has none
+	Pack  string `json:"pack"` // its name, or its file where it has none
 	Error string `json:"error"`
 	// Missing is set if there is no earlier version either.
 	Missing bool `json:"missing,omitempty"`
-	// Artifact is set if Pack is an artifact in a registry.
-	Artifact bool `json:"artifact,omitempty"`
 }
 
 // Source is the state of one source.

@@ -98,9 +98,6 @@ func exampleView() View {
 				{Sink: "alertmanager", Endpoint: "http://am:9093", Time: now, Last: now, Times: 1, Code: 503, Error: hostile},
 			}
 		},
-		Shadow: func() *Shadow {
-			return &Shadow{Artifact: "registry.example.org/packs", Version: "1.4.0", Refused: hostile, Rules: []ShadowRule{{Rule: "B", OnlyNew: 7}}}
-		},
 		Timeline: func(fp episodes.Fingerprint) (episodes.Timeline, bool) {
 			switch fp {
 			case open.Fingerprint:
@@ -171,7 +168,7 @@ func TestPages(t *testing.T) {
 	f("/rules/LeaseLost", 200, "tried on 4,321 lines", "override o.yaml:3", "https://example.org/r", "affected &lt;1.0", "kubelet &gt;=1.33 &lt;1.36: you run v1.37.1-", "etcd ~3.6: the running version is not known")
 	f("/rules/Nope", 404, "No rule has the name Nope")
 	f("/sources", 200, "kubelet", "2.0 KiB", "http://am:9093", "10 B")
-	f("/status", 200, "password</span>: &lt;secret&gt;", "/data", "Version 1.4.0 of <code>registry.example.org/packs</code>", `B</a></th><td class="num" data-name="Only in the new version">7</td>`)
+	f("/status", 200, "password</span>: &lt;secret&gt;", "/data")
 	f("/nowhere", 404, "There is no page /nowhere")
 }
 
@@ -182,8 +179,8 @@ func emptyView() View {
 		Episodes: func() []episodes.Episode { return nil }, Stats: func() episodes.Stats { return episodes.Stats{} },
 		Rules: func() Rules { return Rules{Set: &rules.Set{}} }, Sources: func() []Source { return nil },
 		Endpoints: func() []Endpoint { return nil }, Status: func() Status { return Status{Missing: []string{"no rules are loaded"}} },
-		Shadow: func() *Shadow { return nil }, Unknown: func() Unknown { return Unknown{Enabled: true, Failures: []UnknownFailure{}} },
-		Links: func() Links { return Links{} },
+		Unknown: func() Unknown { return Unknown{Enabled: true, Failures: []UnknownFailure{}} },
+		Links:   func() Links { return Links{} },
 	}
 }
 

@@ -30,7 +30,6 @@ func (c *Config) check() strictyaml.Problems {
 	}
 	c.checkNames(&k)
 	c.checkNamespaces(&k)
-	c.checkArtifacts(&k)
 	c.checkStages(&k)
 	c.checkSentinel(&k)
 	c.checkWeb(&k)

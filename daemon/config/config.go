@@ -69,8 +69,6 @@ type RulesConfig struct {
 	Paths []string `yaml:"paths" bounds:"0,1000,4096"`
 	// Overrides are files or folders of overrides, applied in this order.
 	Overrides []string `yaml:"overrides" bounds:"0,1000,4096"`
-	// Artifacts are folders of packs in OCI registries: docs/packs.md.
-	Artifacts []Artifact `yaml:"artifacts" bounds:"0,16"`
 	// Scope is node if this process reads the logs of a single node and has no
 	// upstream: only rules whose lines are all on one node are active. Default
 	// cluster: all rules are active.
@@ -87,6 +85,14 @@ type RulesConfig struct {
 	AllowEmpty bool `yaml:"allow_empty"`
 
 	Keys strictyaml.Keys `yaml:"-"`
+}
+
+// DecodeYAML implements strictyaml.Unmarshaler.
+func (r *RulesConfig) DecodeYAML(n *strictyaml.Node) {
+	type plain RulesConfig
+	n.DecodeHints((*plain)(r), map[string]strictyaml.Hint{
+		"artifacts": {Message: "is gone: the daemon no longer fetches packs from registries", Fix: "name a folder in `paths`, and mount or fetch the packs into it; docs/packs.md has ways for Git, ConfigMaps and OCI artifacts"},
+	})
 }
 
 // ExternalLabels returns the labels that receivers add to alerts: first those of
@@ -225,9 +231,6 @@ func (c *Config) resolvePaths(dir string) {
 	}
 	for i, p := range c.Rules.Overrides {
 		c.Rules.Overrides[i] = join(p)
-	}
-	for i := range c.Rules.Artifacts {
-		c.Rules.Artifacts[i].PublicKeyFile = join(c.Rules.Artifacts[i].PublicKeyFile)
 	}
 	if c.Keys.Has("storage") {
 		c.Storage.Path = join(c.Storage.Path)

@@ -11,9 +11,9 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// CheckFiles opens the secrets and certificates that sources, sinks and artifacts refer to.
+// CheckFiles opens the secrets and certificates that sources and sinks refer to.
 func (c *Config) CheckFiles() strictyaml.Problems {
-	out := c.checkKeys()
+	var out strictyaml.Problems
 	for _, p := range c.parts() {
 		broken := false
 		for _, f := range files(p) {

@@ -41,7 +41,7 @@ func New() *Loader {
 
 // parse reads and parses the files that a configuration names.
 func (l *Loader) parse(cfg *config.Config) ([]*rules.Document, rules.Problems) {
-	files, problems := ruleFiles(cfg, l.lost(cfg))
+	files, problems := ruleFiles(cfg)
 	docs, found := ParseFiles(files)
 	l.texts = map[string][]byte{}
 	for i, d := range docs {
@@ -51,8 +51,7 @@ func (l *Loader) parse(cfg *config.Config) ([]*rules.Document, rules.Problems) {
 }
 
 // OrKept loads everything for a start. Where that fails, it falls back to the versions
-// that were in force in the last run, and omits what needs the rules of an artifact
-// that was not fetched yet. wrong is the error of the first load if OrKept fell back.
+// that were in force in the last run. wrong is the error of the first load if OrKept fell back.
 func (l *Loader) OrKept(cfg *config.Config, kept []rules.File) (out Loaded, wrong, err error) {
 	docs, _ := ParseFiles(kept)
 	for i, d := range docs {
@@ -61,7 +60,7 @@ func (l *Loader) OrKept(cfg *config.Config, kept []rules.File) (out Loaded, wron
 		}
 	}
 	out, err = l.First(cfg)
-	if err == nil || len(kept) == 0 && len(Missing(cfg)) == 0 {
+	if err == nil || len(kept) == 0 {
 		return out, nil, err
 	}
 	out, again := l.Again(cfg)
@@ -116,7 +115,7 @@ func (l *Loader) Again(cfg *config.Config) (Loaded, error) {
 	}
 	var out Loaded
 	refuse := func(d *rules.Document, why string) {
-		out.Broken = append(out.Broken, web.BrokenPack{Pack: l.packName(d), Error: why})
+		out.Broken = append(out.Broken, web.BrokenPack{Pack: l.packName(d), Error: why, Missing: l.good[d.File()].sha == ""})
 		docs = l.replace(docs, d)
 	}
 	for _, d := range slices.Clone(docs) {

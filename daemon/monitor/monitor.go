@@ -176,16 +176,10 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 
 func brokenAlert(now time.Time, b web.BrokenPack) episodes.Episode {
 	summary := "The newest version of rule pack " + b.Pack + " was refused; its last good version stays in force"
-	if b.Artifact {
-		summary = "The rule packs of " + b.Pack + " are not up to date: what the registry has was refused, it cannot be reached, or the version in force has expired. The last good version stays in force"
-	}
 	if b.Missing {
-		summary = "Rule pack " + b.Pack + " is not in force: it could not be fetched, or was refused, and there is no earlier version"
+		summary = "Rule pack " + b.Pack + " is not in force: it was refused, and there is no earlier version"
 	}
 	fix := "Run `crowsnest check rules` and `crowsnest test rules` on the pack and correct it."
-	if b.Artifact {
-		fix = "Correct what the description names; `crowsnest rules verify` repeats all checks. Publish a corrected pack as a new version."
-	}
 	return alert(alertPackBroken, "warning", map[string]string{"pack": b.Pack}, now, texts{summary, b.Error, fix})
 }
 

@@ -23,16 +23,14 @@ type reporter struct {
 	now    hits.Report      // as the daemon reported last
 	missed []hits.Condition // over before the aggregator was notified
 
-	body     []byte
-	digest   string
-	sent     map[string]bool // keys of conditions that the aggregator accepted
-	posted   string          // digest of the last accepted report
-	token    string          // the aggregator's answer to that report
-	after    uint64          // batch that must be accepted first
-	behind   map[string]time.Time
-	packs    map[string]hits.Pack
-	answered bool      // the aggregator has answered a report, or takes none
-	retry    time.Time // not before
+	body   []byte
+	digest string
+	sent   map[string]bool // keys of conditions that the aggregator accepted
+	posted string          // digest of the last accepted report
+	token  string          // the aggregator's answer to that report
+	after  uint64          // batch that must be accepted first
+	behind map[string]time.Time
+	retry  time.Time // not before
 }
 
 // Report replaces the agent's report; the sink sets its Node and Instance. The hits that
@@ -56,7 +54,7 @@ func (s *Sink) Report(report hits.Report) {
 	r.missed = slices.DeleteFunc(r.missed, func(c hits.Condition) bool { return now[c.Key()] })
 	r.missed = r.missed[max(0, len(r.missed)-hits.MaxConditions/2):]
 	maps.DeleteFunc(r.sent, func(k string, _ bool) bool { return !now[k] })
-	if r.now.Rules != nil && (!maps.Equal(r.now.Rules, report.Rules) || !equal(r.now.Shadow, report.Shadow)) {
+	if r.now.Rules != nil && !maps.Equal(r.now.Rules, report.Rules) {
 		s.seal() // hits of the old rules are accepted before the new rules are reported
 		r.after = s.seq
 	}
@@ -65,8 +63,6 @@ func (s *Sink) Report(report hits.Report) {
 	r.now.Node, r.now.Instance, r.now.Conditions = s.cfg.Node, s.instance, slices.Clone(report.Conditions)
 	s.sealReport()
 }
-
-func equal(a, b *hits.ShadowState) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // sealReport encodes the report. The caller holds mu.
 func (s *Sink) sealReport() {
@@ -121,7 +117,6 @@ func (s *Sink) reported(a answer, said hits.ReportAnswer, digest string) {
 	case a.code == http.StatusNotFound:
 		s.st.ReportError = "the aggregator is older than this agent and takes no reports: what is wrong on this node is only in this agent's metrics and log"
 		r.retry = s.now().Add(reportOlder)
-		r.packs, r.answered = nil, true
 		return
 	default:
 		s.st.ReportError = a.err.Error()
@@ -129,7 +124,6 @@ func (s *Sink) reported(a answer, said hits.ReportAnswer, digest string) {
 		return
 	}
 	r.posted, r.token = digest, said.Report
-	r.packs, r.answered = said.Packs, true
 	r.behind, s.builder.Whole = said.Behind, map[string]bool{}
 	for name := range said.Behind {
 		s.builder.Whole[name] = true
@@ -157,12 +151,4 @@ func (s *Sink) Behind() map[string]time.Time {
 		out[rule] = since.Add(set)
 	}
 	return out
-}
-
-// Packs returns the artifacts whose versions the aggregator decides, by repository.
-// answered is false until the aggregator has answered a report. The map is read-only.
-func (s *Sink) Packs() (packs map[string]hits.Pack, answered bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.report.packs, s.report.answered
 }

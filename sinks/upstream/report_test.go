@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,34 +131,25 @@ func TestLinesOfOtherVersionsStayWhole(t *testing.T) {
 	})
 }
 
-// The aggregator has the hits from before a version was matched when it learns of the
-// version, and answers which versions to use.
-func TestAShadowIsReportedAfterOlderHits(t *testing.T) {
-	packs := map[string]hits.Pack{"registry/packs": {InForce: "sha256:1", Shadow: "sha256:2"}}
-	p := &peer{answers: hits.ReportAnswer{Packs: packs}, refuse: func(m hits.Message) (int, bool) {
+// The aggregator has the hits of the old rules when it learns of the new ones.
+func TestNewRulesAreReportedAfterOlderHits(t *testing.T) {
+	p := &peer{refuse: func(m hits.Message) (int, bool) {
 		if m.Payload == nil {
 			return 0, false
 		}
 		return http.StatusServiceUnavailable, true
 	}}
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
-		_, answered := s.Packs()
-		require.False(t, answered)
 		s.Report(hits.Report{Rules: map[string]string{"A": "1f"}})
 		require.Len(t, p.reported(), 1)
-		got, answered := s.Packs()
-		require.True(t, answered)
-		require.Equal(t, packs, got)
 		s.Take(some(3))
-		state := &hits.ShadowState{Digest: "sha256:" + strings.Repeat("2", 64), Rules: "1"}
-		s.Report(hits.Report{Rules: map[string]string{"A": "1f"}, Shadow: state})
+		s.Report(hits.Report{Rules: map[string]string{"A": "2f"}})
 		require.Empty(t, p.reported(), "its hits are not accepted yet")
 		p.set(func() { p.refuse = nil })
 		reports := p.reported()
 		require.Len(t, reports, 1)
-		require.Equal(t, state, reports[0].Shadow)
-		again := *state
-		s.Report(hits.Report{Rules: map[string]string{"A": "1f"}, Shadow: &again})
+		require.Equal(t, map[string]string{"A": "2f"}, reports[0].Rules)
+		s.Report(hits.Report{Rules: map[string]string{"A": "2f"}})
 		require.Empty(t, p.reported(), "it is the same")
 		stop()
 	})

@@ -214,7 +214,7 @@ func (s *Source) admit(n *node, m *hits.Message, now time.Time) (fresh bool, why
 	switch {
 	case n.instance == m.Instance:
 	case n.instance == "", n.left, slices.Contains(m.After, n.instance), silent >= s.cfg.SilentAfter || silent < 0:
-		n.instance, n.taken, n.copied, n.saved, n.digest, n.shadow = m.Instance, 0, 0, 0, "", nil
+		n.instance, n.taken, n.copied, n.saved, n.digest = m.Instance, 0, 0, 0, ""
 		n.clock.restart()
 		fresh = true
 		n.object = n.object || s.watch.state(n.name) >= present

@@ -108,12 +108,11 @@ func (s *Source) acceptReport(rep *hits.Report, digest string, set *rules.Set) (
 		}
 	}
 	n.digest, n.clockSet, n.idle = digest, rep.ClockSet, rep.Idle
-	n.reportShadow(rep.Shadow, now)
 	if !maps.Equal(n.rules, rep.Rules) {
 		n.rules, s.force.stale = rep.Rules, true
 	}
 	s.use(set)
-	return hits.ReportAnswer{Report: s.tokenOf(n), Behind: s.behindOf(n), Packs: s.packs}, nil
+	return hits.ReportAnswer{Report: s.tokenOf(n), Behind: s.behindOf(n)}, nil
 }
 
 // condensed returns the conditions of all nodes, each once, with the nodes that

@@ -192,13 +192,10 @@ func (h *handler) forgetIf(n *node, now time.Time) {
 
 func nothing(*rules.Set) []matcher.Hit { return nil }
 
-// finder turns a batch of a node into hits of the rules in force, or of a shadow.
+// finder turns a batch of a node into hits of the rules in force.
 func (s *Source) finder(n *node, b *hits.Batch, out *outcome) func(*rules.Set) []matcher.Hit {
 	return func(set *rules.Set) []matcher.Hit {
 		s.set(func() { out.shift = s.shift(n, s.cfg.Clock()) })
-		if set.Shadow != "" {
-			return shifted(s.findShadow(b, set), out.shift)
-		}
 		var found []matcher.Hit
 		found, out.Outcome = b.Find(s.indexOf(set))
 		if out.Dropped[hits.ReasonUnknown] > 0 {
@@ -222,15 +219,6 @@ type outcome struct {
 	shift time.Duration // what was added to their times
 	held  []byte
 	n     int
-}
-
-// findShadow returns the hits of a shadow.
-func (s *Source) findShadow(b *hits.Batch, set *rules.Set) []matcher.Hit {
-	if !b.Shadows(set.Shadow) {
-		return nil
-	}
-	found, _ := b.Find(cachedIndex(&s.shadow, set))
-	return found
 }
 
 func (s *Source) indexOf(set *rules.Set) *hits.Index { return cachedIndex(&s.index, set) }

@@ -3,6 +3,7 @@ package agents
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"crowsnest/hits"
@@ -61,7 +62,7 @@ func (s *Source) use(set *rules.Set) {
 				f.finds[r.Alert] = r.MatchHash()
 			}
 		}
-		f.id = hits.RulesDigest(f.finds)
+		f.id = rulesDigest(f.finds)
 	}
 	now, before := s.cfg.Clock(), f.behind
 	f.behind, f.stale = map[string]sources.Behind{}, false
@@ -96,14 +97,12 @@ func (s *Source) behindOf(n *node) map[string]time.Time {
 	return out
 }
 
-// tokenOf identifies the report of a node, the rules that it was compared with, and what
-// is stated about packs.
-// The caller holds mu.
+// tokenOf identifies the report of a node, and the rules that it was compared with. The caller holds mu.
 func (s *Source) tokenOf(n *node) string {
 	if n.digest == "" {
 		return ""
 	}
-	return n.digest + "-" + s.force.id + s.packsID
+	return n.digest + "-" + s.force.id
 }
 
 // hold keeps hits until their rule is loaded, within the bounds. The caller holds
@@ -172,9 +171,6 @@ func (h *handler) applyOne(x held) {
 	var rest []byte
 	n := 0
 	h.p.Ingest(func(set *rules.Set) []matcher.Hit {
-		if set.Shadow != "" {
-			return nil // they are not held
-		}
 		index := s.indexOf(set)
 		var found []matcher.Hit
 		found, out = b.Find(index)
@@ -241,4 +237,13 @@ func (s *Source) behindHeld(behind map[string]sources.Behind) {
 			behind[name] = b
 		}
 	}
+}
+
+// rulesDigest identifies rules by their names and digests (rules.Rule.MatchHash).
+func rulesDigest(byName map[string]string) string {
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		text.WriteString(name + byName[name])
+	}
+	return hits.Digest([]byte(text.String()))
 }

@@ -69,9 +69,6 @@ type node struct {
 	// unread are the selectors of rules that none of its streams satisfies, as reported
 	// last, sorted. The slice does not change.
 	unread []string
-
-	shadow      *hits.ShadowState // in the report of this instance; nil: it matches none
-	shadowSince time.Time         // since when it is the same
 }
 
 // Source accepts the hits of agents. Safe for concurrent use.
@@ -87,7 +84,6 @@ type Source struct {
 	// adminToken is the token of operators.
 	adminToken *tokenFile
 	index      atomic.Pointer[hits.Index] // of the rules in force
-	shadow     atomic.Pointer[hits.Index] // of the newest shadow
 	// onComplaints takes the complaints in a report of a member.
 	onComplaints atomic.Pointer[func(member string, report []byte) error]
 
@@ -103,8 +99,6 @@ type Source struct {
 	force     inForce
 	held      []held // oldest first
 	applied   *rules.Set
-	packs     map[string]hits.Pack
-	packsID   string // "": there are none
 }
 
 // Stats are counters of the source; they only grow.
@@ -394,8 +388,7 @@ func (s *Source) Status() sources.Status {
 	return out
 }
 
-// skewShown is the difference of two clocks from which it is reported, and from which a
-// shadow waits for a node.
+// skewShown is the difference of two clocks from which it is reported.
 const skewShown = 10 * time.Second
 
 // memberStatus returns the state of one node. The caller holds mu.

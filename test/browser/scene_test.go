@@ -133,7 +133,6 @@ func (s *scene) view() web.View {
 			}
 		},
 		External: func() []map[string]string { return []map[string]string{{"cluster": "prod-eu"}} },
-		Shadow:   func() *web.Shadow { return nil },
 		Unknown:  s.unknown,
 		UnknownRule: func(string) (string, error) {
 			return "pack: {name: x}\n", nil

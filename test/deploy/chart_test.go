@@ -26,7 +26,7 @@ func TestChartEqualsKustomize(t *testing.T) {
 		"base": root + "/base", "run-as-root": "testdata/run-as-root", "objects": "testdata/objects",
 		"production": root + "/overlays/production", "git-sync": root + "/overlays/git-sync",
 		"standalone-deployment": root + "/overlays/standalone-deployment", "loki": root + "/overlays/loki",
-		"registry": root + "/overlays/registry", "two-aggregators": root + "/overlays/two-aggregators",
+		"two-aggregators": root + "/overlays/two-aggregators",
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := byName(t, manifests.Kustomize(t, dir))
@@ -146,9 +146,6 @@ func TestChartRefuses(t *testing.T) {
 		{"{agent: {config: {sinks: {upstream: {http_config: {authorization: {credentials: b}}}}}}}", "agent.config.sinks.upstream.http_config.authorization.credentials is a secret"},
 		{"{networkPolicy: {apiServer: {ports: [https]}}}", "'/networkPolicy/apiServer/ports/0'"},
 		{"{networkPolicy: {dnsPorts: []}}", "'/networkPolicy/dnsPorts'"},
-		{"{rules: {registry: {cidrs: [registry.example.org]}}}", "'/rules/registry/cidrs/0'"},
-		{"{rules: {registry: {artifacts: [{ref: a}]}}}", "additional properties 'ref' not allowed"},
-		{"{rules: {registry: {publicKeys: {packs.pub: '-----BEGIN EC PRIVATE KEY-----'}}}}", "'/rules/registry/publicKeys/packs.pub'"},
 	} {
 		t.Run(c.values, func(t *testing.T) {
 			t.Parallel()

@@ -180,7 +180,6 @@ func (c *realCluster) aggregator(t *testing.T, name string, account serviceAccou
 	set(config, []string{"high_availability"}, "listen_address", free())
 	set(config, []string{"sources", "loki"}, "url", serve(fakeloki.New()))
 	set(config, []string{"sinks", "alertmanager"}, "urls", []string{serve(fakeam.New())})
-	delete(config["rules"].(map[string]any), "artifacts")
 	delete(config, "storage") // a flag names it
 	text, err = yaml.Marshal(config)
 	require.NoError(t, err)

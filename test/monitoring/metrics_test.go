@@ -188,17 +188,16 @@ func (s scene) scrape(t *testing.T) string {
 	return text.String()
 }
 
-// later are metrics that appear with their first event, or with an artifact that expires,
+// later are metrics that appear with their first event,
 // and the tables that have them.
 var later = map[string]string{
-	"crowsnest_artifact_expires_timestamp_seconds": "daemon/metrics.go",
-	"crowsnest_evictions_total":                    "episodes/metrics.go",
-	"crowsnest_episode_overflow_total":             "episodes/metrics.go",
-	"crowsnest_rule_inactive":                      "daemon/metrics.go",
-	"crowsnest_source_losses_total":                "sources/metrics.go",
-	"crowsnest_source_lost_bytes_total":            "sources/metrics.go",
-	"crowsnest_source_errors_total":                "sources/metrics.go",
-	"crowsnest_agents_reporting":                   "sources/agents/metrics.go",
+	"crowsnest_evictions_total":         "episodes/metrics.go",
+	"crowsnest_episode_overflow_total":  "episodes/metrics.go",
+	"crowsnest_rule_inactive":           "daemon/metrics.go",
+	"crowsnest_source_losses_total":     "sources/metrics.go",
+	"crowsnest_source_lost_bytes_total": "sources/metrics.go",
+	"crowsnest_source_errors_total":     "sources/metrics.go",
+	"crowsnest_agents_reporting":        "sources/agents/metrics.go",
 }
 
 // Every metric in the rules and on the dashboards exists in a real daemon, and the page

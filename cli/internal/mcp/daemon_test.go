@@ -102,7 +102,6 @@ func serve(t *testing.T, w world) string {
 		Endpoints:   func() []web.Endpoint { return nil },
 		Status:      func() web.Status { return web.Status{} },
 		Deliveries:  func(episodes.Fingerprint) []web.Delivery { return nil },
-		Shadow:      func() *web.Shadow { return nil },
 		Unknown:     func() web.Unknown { return web.Unknown{} },
 		UnknownRule: func(string) (string, error) { return "", nil },
 	}

@@ -76,9 +76,8 @@ func Status(w io.Writer, parts map[string]json.RawMessage) error {
 	var build web.BuildInfo
 	var info web.RuntimeInfo
 	var config web.ConfigYAML
-	var shadow web.ShadowStatus
 	flags := map[string]string{}
-	for name, to := range map[string]any{"buildinfo": &build, "runtimeinfo": &info, "config": &config, "shadow": &shadow, "flags": &flags} {
+	for name, to := range map[string]any{"buildinfo": &build, "runtimeinfo": &info, "config": &config, "flags": &flags} {
 		if err := json.Unmarshal(parts[name], to); err != nil {
 			return fmt.Errorf("the daemon's answer for status/%s is not understood: %w", name, err)
 		}
@@ -97,9 +96,6 @@ func Status(w io.Writer, parts map[string]json.RawMessage) error {
 	row("RULES LOADED", stamp(info.LastLoad))
 	row("LAST RELOAD FAILED", info.ReloadError)
 	row("STATE SAVED", saved(info))
-	if s := shadow.Shadow; s != nil {
-		row("SHADOW", s.Version+" of "+s.Artifact)
-	}
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
 		row("--"+name, flags[name])
 	}

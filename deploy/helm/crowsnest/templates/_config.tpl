@@ -35,9 +35,6 @@ rules:
   {{- if .Values.rules.overrides }}
   overrides: [/etc/crowsnest-overrides]
   {{- end }}
-  {{- with .Values.rules.registry.artifacts }}
-  artifacts: {{ toJson . }}
-  {{- end }}
   {{- with .Values.rules.infrastructureNamespaces }}
   infrastructure_namespaces: {{ toJson . }}
   {{- end }}

@@ -12,25 +12,6 @@
 {{- toJson $paths -}}
 {{- end }}
 
-{{- define "crowsnest.keyMounts" -}}
-{{- if .Values.rules.registry.publicKeys }}
-- {name: keys, mountPath: /etc/crowsnest-keys, readOnly: true}
-{{- end }}
-{{- end }}
-
-{{- define "crowsnest.keyVolumes" -}}
-{{- if .Values.rules.registry.publicKeys }}
-- {name: keys, configMap: {name: {{ include "crowsnest.name" . }}-keys}}
-{{- end }}
-{{- end }}
-
-{{/* Where a container finds the credentials for registries. */}}
-{{- define "crowsnest.registryEnv" -}}
-{{- if .Values.rules.registry.secret }}
-- {name: DOCKER_CONFIG, value: /etc/crowsnest-registry}
-{{- end }}
-{{- end }}
-
 {{- define "crowsnest.ruleMounts" -}}
 {{- if or (include "crowsnest.ownPacks" .) .Values.rules.configMaps }}
 - {name: rules, mountPath: /etc/crowsnest-rules, readOnly: true}
@@ -40,10 +21,6 @@
 {{- end }}
 {{- if .Values.rules.image.reference }}
 - {name: rules-image, mountPath: /etc/crowsnest-rules-image, readOnly: true}
-{{- end }}
-{{- include "crowsnest.keyMounts" . }}
-{{- if .Values.rules.registry.secret }}
-- {name: registry, mountPath: /etc/crowsnest-registry, readOnly: true}
 {{- end }}
 {{- end }}
 
@@ -73,10 +50,6 @@
     pullPolicy: {{ . }}
     {{- end }}
 {{- end }}
-{{- end }}
-{{- include "crowsnest.keyVolumes" . }}
-{{- with .Values.rules.registry.secret }}
-- {name: registry, secret: {secretName: {{ . }}, defaultMode: 0440, items: [{key: .dockerconfigjson, path: config.json}]}}
 {{- end }}
 {{- end }}
 
