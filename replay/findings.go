@@ -322,11 +322,11 @@ func (f *finder) fold(all []Finding, alerts []Alert) []Finding {
 	return all
 }
 
-// overshadows reports whether b is chatter about an object of which a, which is more severe, reports
-// a problem.
+// overshadows reports whether b is chatter, of severity info, about an object of which a reports a
+// problem.
 func overshadows(a, b *Finding) bool {
 	y := &b.Episode
-	if rank(*a) >= rank(*b) || !complains(&a.Episode) || complains(y) || len(b.Others) > 0 || len(y.Rule.By) == 0 {
+	if rank(*a) >= rank(*b) || rules.Severity(y.Labels["severity"]) != rules.SeverityInfo || !complains(&a.Episode) || len(b.Others) > 0 || len(y.Rule.By) == 0 {
 		return false
 	}
 	same := func(x episodes.Episode) bool {
