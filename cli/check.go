@@ -223,11 +223,15 @@ func originText(set *rules.Set) string {
 			unstated = append(unstated, r.Alert)
 		}
 	}
+	trust := text.Plural(restricted, "rule") + " trust"
+	if restricted == 1 {
+		trust += "s"
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d rules trust infrastructure namespaces only (rules.infrastructure_namespaces): %s\n",
-		restricted, strings.Join(set.Namespaces.List(), ", "))
+	fmt.Fprintf(&b, "%s infrastructure namespaces only (rules.infrastructure_namespaces): %s\n",
+		trust, strings.Join(set.Namespaces.List(), ", "))
 	if len(unstated) > 0 {
-		fmt.Fprintf(&b, "anyone who can run a pod can raise %d critical alerts, because their rules do not state `origin`: %s\n", len(unstated), strings.Join(unstated, ", "))
+		fmt.Fprintf(&b, "anyone who can run a pod can raise %s, because `origin` is not stated: %s\n", text.Plural(len(unstated), "critical alert"), strings.Join(unstated, ", "))
 	}
 	return b.String()
 }

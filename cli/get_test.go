@@ -78,7 +78,7 @@ func TestExplainEpisode(t *testing.T) {
 		"2026-01-01T10:00:01Z  the condition became true",
 		"                        leaderelection lost",
 		"now                   on hold: no progress from source kubelet",
-		"                      2 events between the first and the newest were not kept", "",
+		"                      not kept: 2 events between the first and the newest", "",
 	}, "\n"), out)
 	_, errs, code = asked(nil, "explain", "--episode", "0000000000000def", "--url", url)
 	require.Equal(t, exitFailed, code)

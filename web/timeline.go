@@ -196,19 +196,19 @@ func onHoldText(sources []string) string {
 
 // deliveryText says what was sent to a receiver and how it answered.
 func deliveryText(d Delivery) string {
-	text := fmt.Sprintf("notified %s %s: %s, ", d.Sink, d.Endpoint, map[bool]string{true: "resolved", false: "firing"}[d.Resolved])
+	out := fmt.Sprintf("notified %s %s: %s, ", d.Sink, d.Endpoint, map[bool]string{true: "resolved", false: "firing"}[d.Resolved])
 	if d.Error == "" {
-		text += "accepted"
+		out += "accepted"
 		if d.Code != 0 {
-			text += fmt.Sprintf(" (%d)", d.Code)
+			out += fmt.Sprintf(" (%d)", d.Code)
 		}
 	} else {
-		text += "not accepted: " + d.Error
+		out += "not accepted: " + d.Error
 	}
 	if d.Times > 1 {
-		text += fmt.Sprintf("; %d times until %s", d.Times, when(d.Last))
+		out += fmt.Sprintf("; %s until %s", text.Plural(d.Times, "time"), when(d.Last))
 	}
-	return text
+	return out
 }
 
 func newestAnswers(all []Delivery) []Delivery {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"crowsnest/daemon/component"
+	"crowsnest/internal/text"
 	"crowsnest/rules"
 	"crowsnest/sinks/upstream"
 	"crowsnest/strictyaml"
@@ -77,7 +78,7 @@ func (c *Config) WarnBlind(set *rules.Set) rules.Problems {
 	}
 	at := c.Keys.Key("sources")
 	return rules.Problems{at.Problem(strictyaml.Warning, "blind-rule",
-		fmt.Sprintf("no source has the labels that %d rules select by: %s", len(blind), strings.Join(blind, ", ")),
+		fmt.Sprintf("no source has the labels for %s: %s", text.Plural(len(blind), "rule"), strings.Join(blind, ", ")),
 		"add a source whose streams have these labels, or disable the rules")}
 }
 

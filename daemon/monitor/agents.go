@@ -176,7 +176,7 @@ func refusedAlerts(now time.Time, source string, st agents.Stats) []episodes.Epi
 		}
 		out = append(out, alert(alertAgentsRefused, "warning", map[string]string{"source": source, "reason": reason}, last.At, texts{
 			"Messages of agents are refused: the logs of their nodes are not watched",
-			fmt.Sprintf("%d messages were refused in total, the newest from %s: %s.", st.Refused[reason], from, last.Why),
+			fmt.Sprintf("%s refused in total, the newest from %s: %s.", text.Plural(st.Refused[reason], "message"), from, last.Why),
 			"Find the pod with this address. If it is an agent, correct its sinks.upstream; otherwise find out why it connects to this port.",
 		}))
 	}
@@ -204,7 +204,7 @@ func differAlert(now time.Time, behind map[string]sources.Behind) []episodes.Epi
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
 	return []episodes.Episode{alert(alertRulesDiffer, "warning", nil, since, texts{
-		fmt.Sprintf("%d rules differ between the aggregator and %s", len(late), nodesText(nodes)),
+		fmt.Sprintf("The aggregator has another version of %s than %s", text.Plural(len(late), "rule"), nodesText(nodes)),
 		fmt.Sprintf("What these rules conclude from silence waits since %s: %s.", stamp(since), strings.Join(late, ", ")),
 		"Look whether the agents of these nodes have the same version of crowsnest, the same rules and the same overrides as the aggregator, and whether one of them refused a pack.",
 	})}

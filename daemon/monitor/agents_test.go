@@ -127,7 +127,7 @@ func TestRefusedMessagesAreNotified(t *testing.T) {
 	got := refusedAlerts(now.Add(time.Minute), "agents", st)
 	require.Len(t, got, 1)
 	require.Equal(t, "auth", got[0].Labels["reason"])
-	require.Equal(t, "7 messages were refused in total, the newest from 10.0.0.7: no token.", got[0].Annotations["description"])
+	require.Equal(t, "7 messages refused in total, the newest from 10.0.0.7: no token.", got[0].Annotations["description"])
 	require.Empty(t, refusedAlerts(now.Add(refusedShown), "agents", st))
 }
 
@@ -139,7 +139,7 @@ func TestRulesThatDifferForLong(t *testing.T) {
 	}
 	got := differAlert(now, behind)
 	require.Len(t, got, 1)
-	require.Equal(t, "1 rules differ between the aggregator and 2 nodes: n1, n2", got[0].Annotations["summary"])
+	require.Equal(t, "The aggregator has another version of 1 rule than 2 nodes: n1, n2", got[0].Annotations["summary"])
 	require.Contains(t, got[0].Annotations["description"], ": A.")
 	delete(behind, "A")
 	require.Empty(t, differAlert(now, behind))

@@ -8,6 +8,7 @@ import (
 
 	"crowsnest/daemon/component"
 	"crowsnest/episodes"
+	"crowsnest/internal/text"
 	"crowsnest/sources"
 )
 
@@ -25,19 +26,19 @@ func lossAlerts(now time.Time, s sources.Status, losses component.Losses) []epis
 		if l.Count <= 0 || now.Sub(l.At) >= lossShown {
 			continue
 		}
-		text, known := losses[reason]
+		loss, known := losses[reason]
 		if !known {
-			text = component.Loss{Severity: "warning", What: reason, Fix: "Check the log of crowsnest."}
+			loss = component.Loss{Severity: "warning", What: reason, Fix: "Check the log of crowsnest."}
 		}
 		at := l.At
 		if at.After(now) { // the clock was set back
 			at = now
 		}
-		e := alert(alertLinesLost, text.Severity, map[string]string{"source": s.Name, "reason": reason}, at, texts{
+		e := alert(alertLinesLost, loss.Severity, map[string]string{"source": s.Name, "reason": reason}, at, texts{
 			"Lines of source " + s.Name + " were lost before they were read",
-			fmt.Sprintf("Reason: %s. Newest: %q at %s; %d times in total. This alert resolves %v after the newest loss.",
-				text.What, l.Path, stamp(l.At), l.Count, lossShown),
-			text.Fix,
+			fmt.Sprintf("Reason: %s. Newest: %q at %s; %s in total. This alert resolves %v after the newest loss.",
+				loss.What, l.Path, stamp(l.At), text.Plural(l.Count, "time"), lossShown),
+			loss.Fix,
 		})
 		e.Count, e.LastSeen = l.Count, at.UTC()
 		out = append(out, e)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"crowsnest/cli/internal/show"
+	"crowsnest/internal/text"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
@@ -72,7 +73,7 @@ func (s *Server) explain(_ context.Context, in explainIn) (*explainOut, error) {
 		all = append(all, Explained{Rule: r.Alert, Matches: e.Matches(), FromLogs: Explanation{e.String()}})
 	}
 	out := &explainOut{Rules: len(chosen), Seen: s.local(s.cfg.RulesName)}
-	out.Verdict = fmt.Sprintf("%d of %d rules match this line.", matched, len(chosen))
+	out.Verdict = fmt.Sprintf("This line matches %d of %s.", matched, text.Plural(len(chosen), "rule"))
 	if matched == 0 {
 		out.Verdict += " That does not mean that the line is harmless: no rule describes it."
 	}

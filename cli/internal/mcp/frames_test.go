@@ -70,7 +70,7 @@ func TestMalformedInput(t *testing.T) {
 	require.Len(t, answers, 5)
 	require.Contains(t, answers[3].Error.Message, `unknown tool "missing"`)
 	require.Contains(t, string(answers[5].Result), `"isError":true`)
-	require.Contains(t, string(answers[6].Result), "1 of 2 rules match this line.")
+	require.Contains(t, string(answers[6].Result), "This line matches 1 of 2 rules.")
 }
 
 func TestEndWithoutNewline(t *testing.T) {

@@ -237,7 +237,7 @@ func TestDaemonErrors(t *testing.T) {
 	}
 	// Local tools need no daemon.
 	c := connect(t, "http://127.0.0.1:1", nil)
-	require.Equal(t, "1 of 2 rules match this line.", call[explainOut](c, "explain", args{"line": "lost the lease"}).Verdict)
+	require.Equal(t, "This line matches 1 of 2 rules.", call[explainOut](c, "explain", args{"line": "lost the lease"}).Verdict)
 }
 
 // A part that the daemon does not answer is a gap.

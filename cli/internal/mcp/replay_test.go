@@ -158,7 +158,7 @@ func TestExplain(t *testing.T) {
 	require.Contains(t, got.Explained[0].FromLogs.Text, "LeaseLost: the line matches")
 	got = call[explainOut](c, "explain", args{"line": "fine", "rule": "LeaseLost"})
 	require.False(t, got.Explained[0].Matches)
-	require.Equal(t, "0 of 2 rules match this line. That does not mean that the line is harmless: no rule describes it.", call[explainOut](c, "explain", args{"line": "fine"}).Verdict)
+	require.Equal(t, "This line matches 0 of 2 rules. That does not mean that the line is harmless: no rule describes it.", call[explainOut](c, "explain", args{"line": "fine"}).Verdict)
 	require.Contains(t, c.fails("explain", args{"line": "x", "rule": "Lease"}), "did you mean LeaseLost?")
 	require.Contains(t, c.fails("explain", args{"line": strings.Repeat("x", maxLine+1)}), "at most 65536 are allowed")
 	require.Contains(t, c.fails("explain", args{"line": ""}), "line is empty")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/text"
 	"crowsnest/redact"
 	"crowsnest/web"
 )
@@ -272,7 +273,7 @@ func Timeline(w io.Writer, data []byte) error {
 		}
 	}
 	if tl.Skipped > 0 {
-		fmt.Fprintf(t, "\t%d events between the first and the newest were not kept\n", tl.Skipped)
+		fmt.Fprintf(t, "\tnot kept: %s between the first and the newest\n", text.Plural(tl.Skipped, "event"))
 	}
 	return t.Flush()
 }

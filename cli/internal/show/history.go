@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"crowsnest/internal/text"
 	"crowsnest/redact"
 	"crowsnest/web"
 )
@@ -114,17 +115,17 @@ func ready(missing []string) string {
 }
 
 func saved(info web.RuntimeInfo) string {
-	text := stamp(info.Saved)
+	out := stamp(info.Saved)
 	if info.Saved.IsZero() {
-		text = "never"
+		out = "never"
 	}
 	if info.Storage != "" {
-		text += " in " + info.Storage
+		out += " in " + info.Storage
 	}
 	if info.SaveErrors > 0 {
-		text += fmt.Sprintf(", %d failures", info.SaveErrors)
+		out += ", " + text.Plural(info.SaveErrors, "failure")
 	}
-	return text
+	return out
 }
 
 // lines removes what controls a terminal from each line.

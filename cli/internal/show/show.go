@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/text"
 	"crowsnest/redact"
 	"crowsnest/replay"
 )
@@ -137,29 +138,27 @@ func Where(labels map[string]string) string {
 }
 
 func since(e episodes.Episode) string {
-	text := stamp(e.StartsAt)
+	out := stamp(e.StartsAt)
 	if e.StartsAt.IsZero() {
-		text = noTime
+		out = noTime
 	}
 	// With lines that are not in the order of their times the clock was far ahead.
 	if d := e.FiredAt.Sub(e.StartsAt); !e.FiredAt.IsZero() && d >= time.Second && (e.Rule == nil || d <= e.Rule.For+e.Rule.Within+time.Hour) {
-		text += fmt.Sprintf(", certain after %s", d.Round(time.Second))
+		out += fmt.Sprintf(", certain after %s", d.Round(time.Second))
 	}
 	if e.LastSeen.Sub(e.StartsAt) >= time.Second {
-		text += ", last seen " + stamp(e.LastSeen)
+		out += ", last seen " + stamp(e.LastSeen)
 	}
 	if !e.EndsAt.IsZero() {
-		text += fmt.Sprintf(", ended %s (%s)", stamp(e.EndsAt), e.Reason)
+		out += fmt.Sprintf(", ended %s (%s)", stamp(e.EndsAt), e.Reason)
 	}
 	switch {
 	case e.StoppedLines():
-		text += ", last line " + stamp(e.LastSeen)
-	case e.Count == 1:
-		text += ", 1 line"
-	case e.Count > 1:
-		text += fmt.Sprintf(", %d lines", e.Count)
+		out += ", last line " + stamp(e.LastSeen)
+	case e.Count > 0:
+		out += ", " + text.Plural(e.Count, "line")
 	}
-	return text
+	return out
 }
 
 // noTime stands for the times of lines that state none.
