@@ -142,7 +142,7 @@ func (c *cli) directDemo(ctx context.Context, f demoFlags, st demoStage, play *d
 	}
 	defer cancel()
 	began := time.Now()
-	err := st.am.Await(wait, st.stories)
+	err := st.am.Await(wait, st.stories, func(sentence string) { st.say("%s", sentence) })
 	if err == nil {
 		st.say("done after %s: Alertmanager received every expected alert and no other", time.Since(began).Round(time.Second))
 	}

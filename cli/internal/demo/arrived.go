@@ -23,8 +23,9 @@ type arrivals struct {
 
 // Await returns nil once every alert that the stories expect has arrived at the
 // Alertmanager and every one that resolves has resolved there. An alert that no
-// story expects is an error, as is the end of ctx.
-func (am *Alertmanager) Await(ctx context.Context, stories []Story) error {
+// story expects is an error, as is the end of ctx. Meanwhile say gets a sentence about what
+// is missing, every eight seconds.
+func (am *Alertmanager) Await(ctx context.Context, stories []Story, say func(sentence string)) error {
 	a := &arrivals{arrived: map[int]bool{}, resolved: map[int]bool{}, strange: map[string]bool{}}
 	for _, s := range stories {
 		a.fires = append(a.fires, s.Fires...)
@@ -32,6 +33,8 @@ func (am *Alertmanager) Await(ctx context.Context, stories []Story) error {
 	}
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
+	progress := time.NewTicker(8 * time.Second)
+	defer progress.Stop()
 	for {
 		active, err := am.active(ctx)
 		if err == nil {
@@ -46,6 +49,9 @@ func (am *Alertmanager) Await(ctx context.Context, stories []Story) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("not every expected alert arrived:\n  %s: %w", strings.Join(a.missing(), "\n  "), ctx.Err())
+		case <-progress.C:
+			say(fmt.Sprintf("(waiting for Alertmanager: %d of %d expected alerts arrived, %d of %d resolved)",
+				len(a.arrived), len(a.fires), len(a.resolved), len(a.resolves)))
 		case <-tick.C:
 		}
 	}
