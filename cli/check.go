@@ -195,7 +195,7 @@ func writeProblems(w io.Writer, form string, problems strictyaml.Problems) error
 // writeFindings prints findings as annotations or as SARIF, with paths relative to
 // the working directory, which is the root of the repository.
 func writeFindings(w io.Writer, form string, all []findings.Finding) error {
-	dir, _ := os.Getwd() // on failure, paths stay absolute
+	dir, _ := os.Getwd() // paths stay absolute if this fails
 	for i, f := range all {
 		if rel, err := filepath.Rel(dir, f.File); filepath.IsAbs(f.File) && err == nil && filepath.IsLocal(rel) {
 			all[i].File = rel

@@ -352,7 +352,7 @@ func TestE2EClusterSize(t *testing.T) {
 	})
 }
 
-// Whatever fails while a cluster is read, the scan ends, says so, and leaves no file.
+// If anything fails while a cluster is read, the scan reports the failure, ends and leaves no file.
 func TestE2EClusterFails(t *testing.T) {
 	l := newClusterLab(t, kubelab.Options{})
 	slow := kubelab.NewProxy(t, l.kubelet.Port())

@@ -42,8 +42,8 @@ func TestDiscoverLoki(t *testing.T) {
 	require.Contains(t, errs.String(), "2 of 2 patterns; 3 of 4 lines in 2 inputs")
 }
 
-// The rules for real logs pass, no part of them is without a test, and they find
-// what complains, in whatever words.
+// The rules that discover writes for real logs pass, each part of them has a test, and they
+// match the lines that report errors.
 func TestDiscoverCorpus(t *testing.T) {
 	const corpus = "../../shared/corpus/real"
 	if _, err := os.Stat(corpus); err != nil {

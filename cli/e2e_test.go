@@ -31,7 +31,7 @@ func build(t *testing.T) string {
 // nothing else does.
 func TestE2EDemo(t *testing.T) {
 	bin := build(t)
-	for range 2 { // it works twice in a row
+	for range 2 { // a second run must work as well
 		tmp := t.TempDir()
 		cmd := exec.Command(bin, "demo", "--until-done")
 		cmd.Env = append(os.Environ(), "TMPDIR="+tmp)

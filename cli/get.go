@@ -63,8 +63,8 @@ func (f *getFlags) add(cmd *cobra.Command, url string) {
 // getKind is one kind of things that a daemon can list.
 type getKind struct {
 	use, short, example string
-	path                string // of the API
-	listed              string // the path whose answer is listed; "": path
+	path                string // path of the request below the API
+	listed              string // path whose response is listed; "" means path
 	list                show.Lister
 	matchers            bool // arguments are matchers
 }

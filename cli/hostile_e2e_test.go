@@ -185,8 +185,8 @@ func forgetPeak(t *testing.T) {
 	require.NoError(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0))
 }
 
-// Whatever an archive contains, a scan says what is wrong, uses little memory, writes
-// nothing elsewhere and leaves nothing behind.
+// A scan of a hostile archive reports the problem, uses little memory, writes only into its
+// temporary folder and removes the folder.
 func TestE2EHostileArchives(t *testing.T) {
 	bin, dir := build(t), t.TempDir()
 	scan := func(name, says string) {

@@ -99,8 +99,8 @@ func (r *lokiRun) counts() map[string]int64 {
 // Lines at 2,000 a second, 1 % of which a rule wants and 1 % come up to five
 // minutes late, while connections drop every 1, 7 and 60 s, Loki is killed
 // twice and the daemon every half minute: every alert has counted each of its
-// lines once, and each was told once. CROWSNEST_LOKI_RUN says how long; 1 minute
-// by default.
+// lines once, and each was sent once. CROWSNEST_LOKI_RUN is the duration, by default
+// one minute.
 func TestE2ELoki(t *testing.T) {
 	run := time.Minute
 	if text := os.Getenv("CROWSNEST_LOKI_RUN"); text != "" {
@@ -159,7 +159,7 @@ func TestE2ELoki(t *testing.T) {
 	log, err := os.ReadFile(filepath.Join(r.dir, "log"))
 	require.NoError(t, err)
 	require.NotContains(t, string(log), "lines were lost")
-	t.Logf("alerts were told %d times; most memory of the last process: %s", len(am.AM.Accepted("Bad")), r.memory())
+	t.Logf("alerts were sent %d times; most memory of the last process: %s", len(am.AM.Accepted("Bad")), r.memory())
 }
 
 // memory returns the most memory that the process had.

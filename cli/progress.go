@@ -24,7 +24,7 @@ type progress struct {
 	doing string
 	began time.Time
 	read  atomic.Int64 // bytes
-	total atomic.Int64 // bytes; 0: unknown
+	total atomic.Int64 // bytes; zero if unknown
 	// state, if set, returns the part that is done, from 0 to 1, and a text.
 	state func() (done float64, text string)
 

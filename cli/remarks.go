@@ -24,7 +24,7 @@ const (
 // reportIgnored reports matching lines that were ignored because they do not come
 // from an infrastructure namespace.
 func reportIgnored(w io.Writer, r replay.Report) {
-	lines := map[string]int64{} // by namespace
+	lines := map[string]int64{} // lines of each namespace
 	names := map[string][]string{}
 	for x, n := range r.Ignored {
 		lines[x.Namespace] += n

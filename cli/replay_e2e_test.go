@@ -21,7 +21,7 @@ import (
 
 // incident is one recorded incident, moved so that it has just ended.
 type incident struct {
-	files   map[string]string // as below /var/log/pods
+	files   map[string]string // content by path below /var/log/pods
 	entries []servers.Entry
 	span    time.Duration
 }

@@ -46,7 +46,7 @@ func Commands() *cobra.Command {
 }
 
 type cli struct {
-	name   string // by which the program was called
+	name   string // name by which the program was called
 	root   *cobra.Command
 	called *cobra.Command // the command of the line, or the root; nil before the line is read
 	in     io.Reader
@@ -59,7 +59,7 @@ type cli struct {
 	// liveOutput means that results appear on the terminal while they are found, so a
 	// line of progress would disturb them.
 	liveOutput bool
-	collection *daemon.Delay // of garbage
+	collection *daemon.Delay // delay of garbage collection
 }
 
 // exitError ends the program with an exit code and an optional message.

@@ -56,7 +56,7 @@ namespaces of rules.infrastructure_namespaces, and logs without a namespace).`,
 				return c.listRunning(cmd.Context(), f, daemon, output.value)
 			}
 			load := f.load
-			if output.value == "json" { // it has the number of tests
+			if output.value == "json" { // the document has the number of tests
 				load = f.loadWithTests
 			}
 			set, err := load(c)

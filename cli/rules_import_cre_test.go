@@ -86,7 +86,7 @@ func TestPublicCREs(t *testing.T) {
 	require.NoError(t, err)
 	set := importedSet(t, result)
 
-	own, streams := map[string]*rules.Rule{}, map[string]matcher.Labels{} // by file, by source
+	own, streams := map[string]*rules.Rule{}, map[string]matcher.Labels{} // rules by file, labels by source
 	for _, o := range result.Outcomes {
 		require.True(t, o.Status == importer.Converted || len(o.Reasons) > 0, o.File)
 		if r := set.Rule(o.Alert); r != nil {
@@ -107,7 +107,7 @@ func TestPublicCREs(t *testing.T) {
 			continue
 		}
 		logs++
-		var readers []*rules.Rule // that would read this log
+		var readers []*rules.Rule // rules that would read this log
 		for _, r := range set.Rules {
 			if r.From.Matches(labels, false) {
 				readers = append(readers, r)

@@ -15,8 +15,8 @@ import (
 	"crowsnest/rules"
 )
 
-// Whatever line is pasted, the rule passes check, with warnings and as a shipped
-// one, and its tests, and no part of it is without a test.
+// The rule for any pasted line passes its tests and check, with warnings and as a shipped rule,
+// and each part of the rule has a test.
 func TestRuleOfEveryLine(t *testing.T) {
 	data, err := os.ReadFile("../discover/testdata/lines.log")
 	require.NoError(t, err)

@@ -103,7 +103,7 @@ func (c *cli) watchRules(ctx context.Context, f watchFlags, paths []string) erro
 
 // packWatch prints a result whenever packs change.
 type packWatch struct {
-	name  string // of the program, as a person calls it
+	name  string // name by which the program was called
 	paths []string
 	// shipped means that the built-in packs are loaded too. They are not tested.
 	shipped bool

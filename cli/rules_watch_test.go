@@ -72,7 +72,7 @@ func TestConcurrentWatch(t *testing.T) { synctest.Test(t, testWatch) }
 func testWatch(t *testing.T) {
 	dir := t.TempDir()
 	pack := filepath.Join(dir, "p.yaml")
-	write := func(text string) { // as editors do that replace the file
+	write := func(text string) { // an editor replaces the file by renaming
 		require.NoError(t, os.WriteFile(pack+".tmp", []byte(text), 0o600))
 		require.NoError(t, os.Rename(pack+".tmp", pack))
 	}

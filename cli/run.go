@@ -100,7 +100,7 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 			log.Debug().Err(err).Msg("the pages of the program file stay in memory")
 		}
 	}
-	free(daemon.ReleaseProgram) // what the initialization of packages has used
+	free(daemon.ReleaseProgram) // memory that the initialization of packages used
 	cfg, err := config.Read(f.config)
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func handleSignals(log zerolog.Logger, signals <-chan os.Signal, d *daemon.Daemo
 			case sig := <-signals:
 				switch {
 				case sig == syscall.SIGHUP:
-					_ = d.Reload(context.Background()) // it logs the error
+					_ = d.Reload(context.Background()) // Reload logs the error
 				case stopping:
 					log.Error().Msg("second signal: exiting immediately without saving the state")
 					os.Exit(exitFailed) //nolint:revive // deferred calls could block

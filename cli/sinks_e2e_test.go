@@ -67,7 +67,7 @@ storage: {path: %q}
 		select {
 		case body = <-posted:
 		case <-time.After(30 * time.Second):
-			t.Fatal("the webhook was not told")
+			t.Fatal("the webhook got no alert")
 		}
 		if strings.Contains(body, `"alertname":"EtcdOutOfSpace"`) {
 			require.Contains(t, body, `"line":"mvcc: database space exceeded"`)

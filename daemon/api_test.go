@@ -32,7 +32,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		t.Helper()
 		for _, op := range doc.Operations {
 			path, get := strings.CutPrefix(op, "GET /api/")
-			if get && !strings.Contains(path, "{") && path != "v1/stream" { // which does not end
+			if get && !strings.Contains(path, "{") && path != "v1/stream" { // a stream does not end
 				check("/api/" + path)
 			}
 		}

@@ -60,20 +60,20 @@ func TestClockSetBackWhileDown(t *testing.T) {
 	require.False(t, s.am.resolved("B"), "it ends after 15 minutes, and these have not passed")
 }
 
-// told is a sink that remembers of what it was notified.
-type told struct {
+// recordingSink is a sink that records the states and keys of its notifications.
+type recordingSink struct {
 	sinks.Sink
-	of []string
+	notified []string
 }
 
-func (s *told) Notify(eps []episodes.Episode) {
+func (s *recordingSink) Notify(eps []episodes.Episode) {
 	for _, ep := range eps {
-		s.of = append(s.of, string(ep.State)+" "+ep.Labels["key"])
+		s.notified = append(s.notified, string(ep.State)+" "+ep.Labels["key"])
 	}
 }
 
-// What an earlier process concluded is not told before the sources have caught up, wherever the clock was set since: the
-// lines that ended it may have to be read again. What this process concludes is told at once.
+// An alert of an earlier process is not sent before the sources have caught up, even if the clock was set meanwhile,
+// because the line that ended it may be unread. An alert of this process is sent at once.
 func TestRestoredAlertsWait(t *testing.T) {
 	folder := rulefolder.New(t)
 	folder.Write("clocks.yaml", clockPack)
@@ -83,8 +83,8 @@ func TestRestoredAlertsWait(t *testing.T) {
 			n := &clockNode{name: "n"}
 			dir := t.TempDir()
 			life := func(do func(d *Daemon, read func(lines ...string) []string)) {
-				d, heard := w.daemon(n.clock.Now, dir), &told{}
-				d.sinks = []sinks.Sink{heard}
+				d, sink := w.daemon(n.clock.Now, dir), &recordingSink{}
+				d.sinks = []sinks.Sink{sink}
 				src := newClockSource(n, n.clock.Now)
 				d.serve(src)
 				d.saver.hold()
@@ -96,9 +96,9 @@ func TestRestoredAlertsWait(t *testing.T) {
 					for i, stream := range src.streams {
 						d.pipe.of(src).Scan(stream, n.pods[i], func() { n.pods[i] = nil })
 					}
-					heard.of = nil
+					sink.notified = nil
 					d.pipe.evaluate(d.send)
-					return heard.of
+					return sink.notified
 				})
 				d.saver.save()
 				d.saver.release()

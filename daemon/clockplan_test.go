@@ -35,8 +35,8 @@ import (
 	"crowsnest/test/setclock"
 )
 
-// Clocks of nodes, agents and aggregators are set at random moments while failures begin and end: people are told once of
-// each failure and of its end, and of nothing else. Everything runs in a bubble of virtual time: the parts of real daemons,
+// Clocks of nodes, agents and aggregators are set at random moments while failures begin and end: people are notified once
+// of each failure and once of its end, and of nothing else. Everything runs in a bubble of virtual time: the parts of real daemons,
 // the protocol between agents and aggregator, and an Alertmanager that judges ends by its own clock, which is right.
 //
 // CROWSNEST_CLOCK_PLANS is the number of plans, and CROWSNEST_CLOCK_SEED the seed of the first.
@@ -118,7 +118,7 @@ type clockWorld struct {
 	clocks  [2]setclock.Clock
 	leading int
 	leader  atomic.Pointer[clockProcess] // nil while nobody leads
-	want    map[string]bool              // keys of failures; true: people have to be told of it
+	want    map[string]bool              // failures by key; true if people must be notified
 	happens []clockEvent
 	story   string
 }
@@ -131,8 +131,8 @@ type clockEvent struct {
 // clockNode is a node with the logs of two pods.
 type clockNode struct {
 	name  string
-	clock setclock.Clock // of the agent
-	stamp setclock.Clock // of what writes the logs
+	clock setclock.Clock // clock of the agent
+	stamp setclock.Clock // clock of the program that writes the logs
 	agent *clockProcess
 
 	mu    sync.Mutex
@@ -204,7 +204,7 @@ func (s *clockSource) Run(ctx context.Context, p sources.Pipeline) error {
 // clockProcess is a running daemon without its files and listeners.
 type clockProcess struct {
 	d       *Daemon
-	handler http.Handler // of agents; nil: it is an agent
+	handler http.Handler // server for agents; nil in an agent
 	dead    atomic.Bool
 	end     func()
 }
@@ -305,7 +305,7 @@ func (w *clockWorld) kill(next int) {
 	last := w.leading
 	time.Sleep(time.Duration(1+w.rng.IntN(8)) * time.Second)
 	w.leading = next
-	w.startAggregator(w.clocks[next].Ahead() - w.clocks[last].Ahead()) // as the standby measured it
+	w.startAggregator(w.clocks[next].Ahead() - w.clocks[last].Ahead()) // the standby measured the difference
 }
 
 func (w *clockWorld) at(at time.Duration, do func()) {
@@ -404,7 +404,7 @@ func (w *clockWorld) faults() {
 		at := w.during()
 		w.at(at, set(by))
 		if w.rng.IntN(2) == 0 {
-			w.at(at+w.seconds(1, 300), set(-by)) // it is put right
+			w.at(at+w.seconds(1, 300), set(-by)) // the clock is put right
 		}
 	}
 	for range w.rng.IntN(3) {

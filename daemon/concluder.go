@@ -63,7 +63,7 @@ type checkpoint struct {
 type peer struct {
 	remote     bool
 	absent     string    // why hits do not reach it; "": they do
-	unanswered time.Time // since when it has not answered; zero: it answers
+	unanswered time.Time // time since which the aggregator has not answered; zero while it answers
 	blocked    bool      // reading waits for it
 	unsaved    int       // bytes that this process keeps for it
 }

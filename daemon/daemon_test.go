@@ -108,7 +108,7 @@ type ship struct {
 	cfg   func(*config.Config) // changes the configuration; nil: nothing
 	d     *Daemon
 	stop  func()
-	clock setclock.Clock // of the daemon and of the lines
+	clock setclock.Clock // clock of the daemon and of the lines
 	// passes makes time pass when the clock is set, instead of the clock being wrong.
 	passes bool
 	stdin  io.Reader
@@ -341,7 +341,7 @@ func TestDaemonStopsWithHungPeer(t *testing.T) {
 	s.eventually(func() bool { return len(s.am.firing("A")) == 1 }, "the alert arrives")
 }
 
-// The daemon starts whatever the state contains.
+// The daemon starts with any content of the state.
 func TestDaemonStartsWithDamagedState(t *testing.T) {
 	s := newShip(t)
 	s.start()

@@ -149,7 +149,7 @@ func endedAt(n int) history.Entry {
 	return history.Entry{Fingerprint: uint64(n), Alert: "A", Labels: map[string]string{"alertname": "A"}, StartsAt: at, EndsAt: at, Concluded: at}
 }
 
-// Whatever happens to the file, the next save writes what is missing, and nothing twice.
+// If the file is damaged, replaced or removed, the next save writes every missing entry once.
 func TestHistoryFile(t *testing.T) {
 	now := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 	f := func(what string, lost int, change func(t *testing.T, dir string, p *past)) {
@@ -198,7 +198,7 @@ func TestHistoryFile(t *testing.T) {
 		o.Add(other)
 		require.NoError(t, o.save(now))
 		late := newPast(config.Storage{Path: dir, HistoryFor: time.Hour * 24 * 30, HistoryEntries: 1000, HistoryMiB: 1}, zerolog.Nop())
-		late.Add(endedAt(1)) // it is known to the other one
+		late.Add(endedAt(1)) // the other instance has read this entry already
 		*p = *late
 	})
 }

@@ -27,7 +27,7 @@ const startPercent = 300
 // Delay is a delay of the first collection of garbage. It is safe for concurrent use.
 type Delay struct {
 	mu    sync.Mutex
-	usual int // percentage; 0: the delay is over
+	usual int // percentage; zero once the delay is over
 }
 
 // DelayCollection delays the first collection of garbage until the heap has 12 MiB, unless

@@ -125,7 +125,7 @@ func (d *Daemon) sourceKinds() []sourceKind {
 type loadedRules struct {
 	web.Rules
 	status []episodes.RuleStatus
-	agent  bool // it exposes only broken packs and quarantined rules
+	agent  bool // agents expose only broken packs and quarantined rules
 }
 
 func ruleMetrics(read func() loadedRules) metric.Collector {

@@ -70,7 +70,7 @@ func TestAWebhookGetsWhatASnapshotHas(t *testing.T) {
 		defer mu.Unlock()
 		for _, a := range got.Alerts {
 			if a.Labels["alertname"] == "A" && a.Event == "opened" {
-				if len(starts) == 0 { // what a process that is killed now leaves
+				if len(starts) == 0 { // the state that a killed process leaves
 					_ = os.CopyFS(killed+"/state", os.DirFS(s.dir+"/state"))
 				}
 				starts = append(starts, a.StartsAt)

@@ -160,7 +160,7 @@ func (d *Daemon) standBy(ctx context.Context, failed <-chan error) error {
 		d.log.Error().Err(err).Msg("stopping: the web server broke")
 	}
 	waiting.stop(stopSources)
-	if !copying.stop(stopCopying) && err == nil { // what it still writes would be older than what follows
+	if !copying.stop(stopCopying) && err == nil { // a late write would be older than the next one
 		err = errors.New("high_availability: the last state of the leader could not be written in time: is the disk of storage.path hanging?")
 	}
 	if err != nil {
@@ -399,7 +399,7 @@ type pairState struct {
 	leads   bool
 	since   time.Time
 	up      bool          // the standby has everything
-	lag     time.Duration // of the standby
+	lag     time.Duration // lag of the standby
 	sent    int64
 	fetched int64
 	renewed bool // the record can be reached

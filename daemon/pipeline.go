@@ -29,8 +29,8 @@ type pipeline struct {
 	concluder concluder
 	now       func() time.Time
 	sentinel  *sentinel.Sentinel // nil: it is off
-	changed   atomic.Bool        // since the last copy
-	buffers   sync.Pool          // of *matcher.Buffer
+	changed   atomic.Bool        // state changed since the last copy
+	buffers   sync.Pool          // pool of *matcher.Buffer
 	// known is the time that the engine has last seen, guarded by lock. onSet, if not
 	// nil, is called when the clock was set.
 	known time.Time
@@ -38,10 +38,10 @@ type pipeline struct {
 
 	mu         sync.Mutex
 	sources    map[string]sources.Source
-	watermarks map[string]time.Time               // by source or member
+	watermarks map[string]time.Time               // watermark of each source or member
 	lagging    map[string][]matcher.LaggingStream // the same
-	set        time.Duration                      // by how much the clock was set since the start
-	stamps     times.Stamps                       // of this clock
+	set        time.Duration                      // total by which the clock was set since the start
+	stamps     times.Stamps                       // timestamps of this clock
 	images     []sources.Images
 }
 

@@ -12,8 +12,8 @@ import (
 // sources. Safe for concurrent use.
 type reading struct {
 	mu      sync.Mutex
-	serves  map[string]func(rules.Selector) bool // by the name of the source; nil: all
-	set     *rules.Set                           // for which unread was computed
+	serves  map[string]func(rules.Selector) bool // streams of each source; nil means all
+	set     *rules.Set                           // rules for which unread was computed
 	changed bool                                 // serves, since then
 	unread  []string
 }

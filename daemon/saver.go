@@ -38,17 +38,17 @@ const maxWaiting = 2
 // saver copies a snapshot every saveEvery, if anything changed, and writes it. If
 // writing fails, detection continues: the saved state is as old as its last good write.
 type saver struct {
-	dir       string      // "": nothing is saved
+	dir       string      // "" means that nothing is saved
 	off       atomic.Bool // another instance uses the folder
 	pipe      *pipeline
 	sources   []sources.Source
 	receivers []sinks.Receiver
-	self      stateful           // alerts about crowsnest itself; nil: none
-	unknown   *sentinel.Sentinel // failures that no rule describes; nil: it is off
-	past      *past              // ended episodes; nil: none are kept
-	twice     twice              // also saves what is saved here; nil: nothing does
-	outbox    *outbox            // what waits for twice; nil: nothing
-	// unsavedOutbox is what waits for the disk here; nil: nothing.
+	self      stateful           // alerts about crowsnest itself; nil if there are none
+	unknown   *sentinel.Sentinel // failures that no rule describes; nil if turned off
+	past      *past              // ended episodes; nil if none are kept
+	twice     twice              // copy in another process; nil if there is none
+	outbox    *outbox            // notifications that wait for the standby; nil if there is none
+	// unsavedOutbox holds notifications that wait for the disk; nil if there is none.
 	unsavedOutbox *outbox
 	log           zerolog.Logger
 	urgent        chan struct{}
@@ -63,11 +63,11 @@ type saver struct {
 	mu      sync.Mutex
 	saved   time.Time
 	errors  int64
-	failing monitor.Unsaved // since the last write that succeeded
-	writing time.Time       // since when a write is in progress; zero: none is
+	failing monitor.Unsaved // failures since the last successful write
+	writing time.Time       // start of the write in progress; zero if there is none
 }
 
-// twice saves a second time, in another process.
+// twice is a copy of the state in another process.
 type twice interface {
 	// Offer passes on a snapshot and the records that join the history with it.
 	Offer(payload []byte, records [][]byte) (generation uint64)
@@ -356,7 +356,7 @@ func (s *saver) lockedOut(err error) {
 
 func (s *saver) release() {
 	if s.held != nil {
-		_ = s.held.Release() // it only closes a descriptor
+		_ = s.held.Release() // Release only closes a descriptor
 		s.held = nil
 	}
 }

@@ -45,7 +45,7 @@ func (d *Daemon) watchRules(ctx context.Context) {
 		case !settled:
 			timer.Reset(settleRules)
 		default:
-			_ = d.Reload(ctx) // it logs the error, and is not retried
+			_ = d.Reload(ctx) // Reload logs the error; there is no retry
 			timer.Reset(pollRules)
 		}
 	}

@@ -58,7 +58,7 @@ func (s *session) cause(st step) {
 		values[i] = st.in.Labels[name]
 	}
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s %d %d %q", r.Alert, part, ts, st.in.Labels) // in order of their names
+	fmt.Fprintf(h, "%s %d %d %q", r.Alert, part, ts, st.in.Labels) // labels print in order of their names
 	s.engine.Take([]matcher.Hit{{
 		Rule: r, Part: part, Time: testStart.Add(ts), Line: "alert " + r.Alert, Values: values, Labels: matcher.Labels(st.in.Labels), ID: h.Sum64(),
 	}}, testStart.Add(st.at))

@@ -63,7 +63,7 @@ func TestMutantsOfCauses(t *testing.T) {
 	f("  tests:\n" + related + other + late)
 }
 
-// Tests are about the rule of the pack, whatever overrides make of its labels.
+// Tests check the rule of the pack, even if overrides change its labels.
 func TestOverridesDoNotBreakTests(t *testing.T) {
 	pack := causeRules + "  tests: [{stream: {k: a}, input: [{at: 0s, line: lost it}], expect: [{at: 1s, firing: [{alertname: Lost, k: a}]}]}]\n"
 	set := setOf(t, pack, "overrides:\n- {rule: Lost, set: {by: [j], symptom_of: [], labels: {team: x}}}\n")

@@ -13,7 +13,7 @@ import (
 // Change compares what one rule does in two reports over the same lines.
 type Change struct {
 	Rule string
-	// Old and New are the rule in each set; nil: it is missing or off there.
+	// Old and New are the rule in each set; nil if it is missing or off there.
 	Old, New *rules.Rule
 
 	LinesBefore, LinesAfter                 int64
@@ -125,7 +125,7 @@ func (c *Change) pair(b, a Alert) {
 	}
 }
 
-// causeOf returns the name of the cause of an alert; "": none is known.
+// causeOf returns the name of the cause of an alert, or "" if none is known.
 func causeOf(a Alert) string {
 	if a.Episode.Cause == nil {
 		return ""
@@ -135,9 +135,9 @@ func causeOf(a Alert) string {
 
 // matching pairs the alerts of two reports that are the same failure.
 type matching struct {
-	before, after []Alert // in order of firing
-	partner       []int   // by alert of after: 1 + index in before; 0: none yet
-	taken         []bool  // by alert of before
+	before, after []Alert // sorted by firing time
+	partner       []int   // for each alert of after, 1 + the index in before; 0 means none yet
+	taken         []bool  // alerts of before that have a partner
 }
 
 // pass gives each unpaired alert of after the next unpaired one of before with the

@@ -14,7 +14,7 @@ import (
 )
 
 // alertAt returns an alert of a pod that fires at 10:00 plus fired minutes and ends
-// after lasts minutes; 0: never.
+// after lasts minutes; zero means never.
 func alertAt(pod, severity string, fired, lasts int) Alert {
 	at := time.Date(2026, 1, 1, 10, fired, 0, 0, time.UTC)
 	e := episodes.Episode{

@@ -64,7 +64,7 @@ type shownRule struct {
 	steps   uint64      // bits of the steps that were seen, if it has a sequence
 	inputs  []int       // with its lines, at most maxInputs
 	lines   int64
-	also    map[*rules.Rule]int64 // of these lines, those that another rule matches, too
+	also    map[*rules.Rule]int64 // number of these lines that another rule matches as well
 }
 
 // shownKey is the lines of one key of a rule, since the last line that ended its failure.
@@ -274,8 +274,8 @@ func (f *finder) keep(r *shownRule, h *matcher.Hit) bool {
 // keptHit is a hit with memory of its own.
 type keptHit struct {
 	hit  matcher.Hit // without its line and values
-	text []byte      // which these are
-	ends []int       // of the line and each value, in text
+	text []byte      // text of the line and its values
+	ends []int       // end of the line and of each value in text
 }
 
 func (k *keptHit) set(h *matcher.Hit) {

@@ -110,7 +110,7 @@ func (f *finder) findings(c Coverage, ends []int64, outcomes []Outcome, alerts [
 	}
 	for _, x := range f.failures() {
 		if r := x.Rule; (r.Sequence || r.Clear != nil) && !complains(&x) {
-			continue // it may be what a healthy program says
+			continue // a healthy program may log this line
 		}
 		end, lines := f.rules[x.Rule].endOf(ends, outcomes)
 		switch x := f.judge(x, c, end); {
@@ -144,7 +144,7 @@ func complains(x *episodes.Episode) bool {
 // this is not known.
 func (f *finder) judge(x episodes.Episode, c Coverage, end time.Time) Finding {
 	r := x.Rule
-	x.FiredAt = time.Time{} // it opened at its first line
+	x.FiredAt = time.Time{} // the finder's rule fired at the first line, and the real one did not
 	if x.State == episodes.StateFiring {
 		x.State = episodes.StatePending
 	}

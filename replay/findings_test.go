@@ -164,7 +164,7 @@ func TestFindingsAreBounded(t *testing.T) {
 	require.LessOrEqual(t, len(report.Findings), maxFound)
 }
 
-// A failure that became an alert is no finding, whatever follows.
+// A failure that became an alert is never a finding, even if more of its lines follow.
 func TestFinderForgetsAlerts(t *testing.T) {
 	set, prog := compile(t, findingsPack)
 	f := newFinder(Target{set, prog}, episodes.Config{Unlabelled: true}, new(timeless), nil)

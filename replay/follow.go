@@ -142,7 +142,7 @@ func (f *Follower) changed(x episodes.Episode) {
 		return
 	}
 	if f.onAlert != nil {
-		x.OnHold, x.WaitsFor = false, nil // until the first Advance nothing was proved yet, which is no outage
+		x.OnHold, x.WaitsFor = false, nil // nothing is proved before the first Advance, and that is no outage
 		f.onAlert(x)
 	}
 }

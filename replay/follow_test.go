@@ -47,8 +47,8 @@ func (f *following) write(log string, lines ...string) {
 
 func at(clock, text string) string { return "2026-01-01T" + clock + ".000000000Z stderr F " + text }
 
-// History is concluded by its own times, whatever the order of the logs; later lines by
-// the clock.
+// The times of recorded lines drive the clock, in any order of the logs. The clock of this
+// machine drives it for later lines.
 func TestFollower(t *testing.T) {
 	for _, ordered := range []bool{true, false} {
 		f := follow(t, scanPack, ordered)
@@ -122,7 +122,7 @@ func TestFollowerIsBounded(t *testing.T) {
 	require.Equal(t, []string{"Often firing 12:00:00"}, f.seen)
 }
 
-// Hits alone are passed on at once, with whatever log they are in.
+// Without alerts, hits of any log are passed on at once.
 func TestFollowerOfHits(t *testing.T) {
 	set, prog := compile(t, scanPack)
 	var files []string

@@ -14,7 +14,7 @@ import (
 
 // Input is one recorded log stream.
 type Input struct {
-	Name   string // for reports: a path, or "-"
+	Name   string // name in reports: a path, or "-"
 	Labels matcher.Labels
 	// Derive, if not nil, returns the labels instead: those of 200,000 inputs do not have
 	// to be in memory together.
@@ -66,7 +66,7 @@ type reader struct {
 	stream *matcher.Stream // nil before the first read, and after the last one
 	now    time.Time       // replaces missing timestamps
 	ahead  int             // maximum number of blocks scanned at the same time
-	size   int             // of a block
+	size   int             // bytes of a block
 	wait   func()          // called before a read; may be nil
 	// complaints is ScanOptions.OnComplaints.
 	complaints func(*matcher.Stream, []matcher.Complaint)
@@ -76,7 +76,7 @@ type reader struct {
 	lines   *wholelines.Reader
 	held    [][]byte // read, but not scanned yet
 	blocks  []*block // being scanned, in order
-	current *block   // that hits are of; nil: there are none
+	current *block   // block of the current hits; nil if there are none
 	free    []*matcher.Buffer
 	began   bool // the stream has scanned a block
 	done    bool // the input is read to its end
@@ -87,11 +87,11 @@ type reader struct {
 	timed   bool      // a line of the blocks so far has a timestamp
 	first   time.Time // time of the first line that states one
 	taken   int64     // hits
-	failed  error     // what find returned
+	failed  error     // error of find
 	last    []byte    // the last complete line
 
 	released bool             // all is read
-	counted  matcher.Counters // of the stream, once released
+	counted  matcher.Counters // counters of the stream after its release
 }
 
 // readers makes the readers of a number of inputs that are open at the same time.
@@ -106,7 +106,7 @@ type block struct {
 	data   []byte
 	lines  int64
 	stream *matcher.Stream // nil: the reader's stream
-	buf    *matcher.Buffer // of hits
+	buf    *matcher.Buffer // buffer for hits
 	hits   []matcher.Hit
 	timed  bool      // a line has a timestamp; unknown if an earlier block has one
 	first  time.Time // time of the first line that states one, if timed
@@ -265,7 +265,7 @@ func (r *reader) start(data []byte) {
 	if data[len(data)-1] != '\n' {
 		b.lines++
 	}
-	var lines, size int64 // of the blocks that the stream has not scanned
+	var lines, size int64 // totals of the blocks that the stream has not scanned
 	for _, before := range r.blocks {
 		if before.stream != nil {
 			lines, size = lines+before.lines, size+int64(len(before.data))

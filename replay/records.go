@@ -22,7 +22,7 @@ type Records func(yield func(s *matcher.Stream, rec matcher.Record) error) error
 func ScanRecords(targets []Target, read Records, opt ScanOptions) ([]Report, error) {
 	type stream struct {
 		lines, bytes int64
-		of           []*matcher.Stream // by target
+		of           []*matcher.Stream // stream of each target
 	}
 	scanners := make([]*scanner, len(targets))
 	for i, t := range targets {

@@ -88,7 +88,7 @@ type RuleReport struct {
 
 // Report is the outcome of a scan.
 type Report struct {
-	Alerts  []Alert // in order of firing, the first ones
+	Alerts  []Alert // the first alerts, sorted by firing time
 	Omitted int     // alerts beyond the bound
 	Rules   []RuleReport
 	Inputs  int
@@ -181,7 +181,7 @@ func scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions
 // Reads returns a function that reports whether an input can have the lines of a selector
 // of the rules. lenient has the meaning that it has in ScanOptions.
 func Reads(set *rules.Set, inputs []Input, lenient bool) func(rules.Selector) bool {
-	var rest []rules.Selector   // that select none of the inputs so far
+	var rest []rules.Selector   // selectors that match none of the inputs so far
 	unread := map[string]bool{} // the same
 	add := func(from rules.Selector) {
 		if name := from.String(); !unread[name] {
@@ -451,7 +451,7 @@ func (sc *scanner) trusted(hits []matcher.Hit) []matcher.Hit {
 			if sc.report.Ignored == nil {
 				sc.report.Ignored = map[Ignored]int64{}
 			}
-			if h.Part >= 0 { // what would end a failure is no sign of one
+			if h.Part >= 0 { // a line that would end a failure is no sign of one
 				sc.report.Ignored[Ignored{h.Rule.Alert, h.Labels["namespace"]}]++
 			}
 			continue

@@ -77,7 +77,7 @@ func TestScan(t *testing.T) {
 	require.Equal(t, episodes.StateResolved, got[0].Episode.State)
 	require.Equal(t, episodes.ReasonClear, got[0].Episode.Reason)
 
-	// Inputs are merged by event time, whatever their order.
+	// Inputs are merged by event time, in any order of the inputs.
 	require.Empty(t, scan(ScanOptions{}, logOf("b", back(60)), logOf("a", lost)))
 	require.Len(t, scan(ScanOptions{},
 		logOf("a", cri(0, "conflict on 1"), cri(50, "conflict on 3")), logOf("b", cri(30, "conflict on 2"))), 1)

@@ -22,7 +22,7 @@ type session struct {
 	engine  *episodes.Engine
 	streams map[string]*matcher.Stream
 	sources []*source
-	reads   func(from rules.Selector) bool // whether there are lines of such streams; nil: always
+	reads   func(from rules.Selector) bool // whether there are lines of such streams; nil means always
 	open    []openRecord                   // the one that waits longest first
 	now     time.Time
 
@@ -36,7 +36,7 @@ type session struct {
 // source is a virtual source of lines.
 type source struct {
 	name   string
-	labels matcher.Labels // of a stream that it reads; nil: it reads all that no other does
+	labels matcher.Labels // labels of the streams that this source reads; nil means all that no other source reads
 	lost   bool           // its watermark does not move
 }
 
@@ -83,7 +83,7 @@ func (s *session) lose(lost bool, labels matcher.Labels) {
 			x.lost = lost
 		}
 	}
-	s.advanceWatermark() // what is back catches up at once
+	s.advanceWatermark() // a source that is back catches up at once
 }
 
 // openRecord is a stream with a record whose end has not been read.

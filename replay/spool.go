@@ -167,7 +167,7 @@ func (s *spool) decode(d *decoder, labels matcher.Labels) (matcher.Hit, error) {
 type spooled struct {
 	in     *Input
 	spool  *spool
-	pieces []piece // that are not taken yet
+	pieces []piece // pieces that were not returned yet
 	hits   []matcher.Hit
 	sizes  []int64 // encoded sizes of the hits in the file
 }

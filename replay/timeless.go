@@ -12,7 +12,7 @@ import (
 // timeless knows the moments of hits of inputs in which no line states a time. The engine needs
 // times, and a report must not show them.
 type timeless struct {
-	newest  time.Time // of the hits whose lines state a time
+	newest  time.Time // newest time of hits whose lines state one
 	moments map[int64]bool
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Transition is a change of an alert at a time of a test.
 type Transition struct {
-	At      time.Duration // from the start of the test
+	At      time.Duration // time since the start of the test
 	Episode episodes.Episode
 }
 

@@ -32,11 +32,11 @@ type Kind struct {
 	Lines bool
 	// Filtered marks sources that read only lines that a rule may match.
 	Filtered bool
-	// Streams returns the labels that streams of a source can have; nil: any.
+	// Streams returns the labels that streams of a source can have; nil means any.
 	Streams func(Part) []Labels
 	// Losses are the reasons for which a source loses lines.
 	Losses Losses
-	// Names returns the names of the sources of a component; nil: there is one source.
+	// Names returns the names of the sources of a component; nil means one source.
 	Names func(Part) []string
 	// Sources constructs the sources of a component, without I/O.
 	Sources func(Part, SourceOptions) []sources.Source
@@ -51,8 +51,8 @@ type Kind struct {
 
 // Labels are those of a stream.
 type Labels struct {
-	Fixed   map[string]string // with these values
-	Free    []string          // with any value
+	Fixed   map[string]string // labels with these values
+	Free    []string          // labels with any value
 	Any     bool              // any label with any value
 	Ignored []string          // not part of the stream's identity
 }
@@ -77,7 +77,7 @@ type SourceOptions struct {
 	// Node is the name of the node that this process runs on, "" if it is not known.
 	Node string
 	// Leads reports whether this process may accept something now, and if not, which
-	// process may; nil: always.
+	// process may; nil means always.
 	Leads func() (leads bool, who string)
 }
 
@@ -89,7 +89,7 @@ type SinkOptions struct {
 	// Accepted is called when a receiver accepts an alert, so that the state is saved.
 	// unique means that the receiver would not recognize a repetition.
 	Accepted func(unique bool)
-	// Leads reports whether this process may send now; nil: always.
+	// Leads reports whether this process may send now; nil means always.
 	Leads func() bool
 	// Latency is called with the time from the line that made an alert fire until the
 	// first receiver accepted the alert.

@@ -17,7 +17,7 @@ const maxParts = 1000
 // Part is a configured component.
 type Part struct {
 	Kind     Kind
-	Name     string          // of its source or sink; the names of several begin with it
+	Name     string          // name of its source or sink, and prefix of the names if there are several
 	Settings any             `yaml:",inline"` // pointer to the struct of the kind
 	Keys     strictyaml.Keys `yaml:"-"`       // where the settings are in the file
 }
@@ -37,7 +37,7 @@ func (p Part) Setting(key string) reflect.Value {
 // Parts are the components below a key of the file.
 type Parts struct {
 	Kinds []Kind
-	All   []Part // in the order of Kinds, then of the file
+	All   []Part // sorted by Kinds, then by position in the file
 }
 
 // Of returns the settings of the components that have settings of type T.

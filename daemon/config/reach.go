@@ -59,7 +59,7 @@ func (c *Config) blindRules(set *rules.Set) []string {
 
 func blindParts(r *rules.Rule, blind func(rules.Selector) bool) (out []string) {
 	if slices.ContainsFunc(r.Steps, func(s rules.Step) bool { return blind(s.From) }) {
-		return []string{r.Alert} // it never matches
+		return []string{r.Alert} // the rule never matches
 	}
 	if r.Clear != nil && blind(r.Clear.From) {
 		out = append(out, r.Alert+" (clear)")

@@ -51,7 +51,7 @@ func httpConfig(p component.Part) *httpconfig.Config {
 type fileSetting struct {
 	name  string // keys, joined with dots
 	value reflect.Value
-	http  bool // in http_config, which resolves its paths itself
+	http  bool // the field is in http_config, which resolves its paths itself
 }
 
 // files returns the settings of a component that name files: the key ends in _file, or

@@ -20,15 +20,15 @@ const (
 
 // Guard finds the rules that cost too much. Not safe for concurrent use.
 type Guard struct {
-	limit float64 // share of one CPU; 0: no limit
+	limit float64 // share of one CPU; zero means no limit
 
 	at     time.Time     // start of the slice
-	cpu    time.Duration // of the process, at the start
+	cpu    time.Duration // CPU time of the process at the start
 	before map[string]matcher.Cost
 	strike map[string]int // slices in a row above the limit
 }
 
-// NewGuard returns a guard that allows each rule a share of one CPU; 0: any.
+// NewGuard returns a guard that allows each rule a share of one CPU. Zero means no limit.
 func NewGuard(limit float64) *Guard {
 	return &Guard{limit: limit, before: map[string]matcher.Cost{}, strike: map[string]int{}}
 }

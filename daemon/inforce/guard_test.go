@@ -16,7 +16,7 @@ type second struct {
 	cpu  time.Duration
 	a, b time.Duration
 	late time.Duration // the clock leaps
-	try  time.Duration // duration of one try of a; 0: a millisecond
+	try  time.Duration // duration of one try of a; zero means a millisecond
 }
 
 func TestCostGuard(t *testing.T) {
@@ -50,7 +50,7 @@ func TestCostGuard(t *testing.T) {
 	f(0.2, 0, func(int) second { return second{cpu: 900 * ms, a: 199 * ms} })
 	f(0, 0, func(int) second { return second{cpu: 900 * ms, a: 900 * ms} })
 	f(1.5, 60, func(int) second { return second{cpu: 1900 * ms, a: 1600 * ms} })
-	f(0.2, 160, func(i int) second { // it begins later
+	f(0.2, 160, func(i int) second { // the overload begins later
 		if i < 100 {
 			return second{cpu: 300 * ms, b: 100 * ms}
 		}

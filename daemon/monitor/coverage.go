@@ -153,7 +153,7 @@ func (a *Alerts) Coverage() string {
 func (a *Alerts) coverage(now time.Time, status []sources.Status, unanswered time.Time) (text string, seen bool) {
 	var good, bad, silent, idle []string
 	unread := false                // a source reads some logs and not others
-	members := map[string][2]int{} // of a source: seen, all
+	members := map[string][2]int{} // number of members of each source: seen and all
 	for _, s := range status {
 		if source, _, is := strings.Cut(s.Name, "/"); is {
 			n := members[source]

@@ -54,7 +54,7 @@ func (a *Alerts) explainIdle(now time.Time, st State, status []sources.Status) {
 	for i := range status {
 		s := &status[i]
 		switch {
-		case !s.Up && s.Opened: // it is blind now
+		case !s.Up && s.Opened: // the source is blind now
 			delete(a.idle, s.Name)
 			continue
 		case !s.Up:

@@ -39,7 +39,7 @@ func (m *misplaced) alerts(now time.Time, trusted *rules.Namespaces, status []so
 	if m.known == nil {
 		m.known = namespaces.NewComponents()
 	}
-	found := map[string]string{} // by namespace
+	found := map[string]string{} // component in each namespace
 	for _, s := range status {
 		for _, st := range s.Streams {
 			namespace := st.Labels["namespace"]

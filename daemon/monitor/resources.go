@@ -74,7 +74,7 @@ type drops map[string]drop
 
 type drop struct {
 	count        int64
-	since, until time.Time // of the alert
+	since, until time.Time // start and end of the alert
 }
 
 // alert returns an alert until lossShown after the count of an endpoint last grew.

@@ -25,7 +25,7 @@ const (
 // saved is the state that survives a restart.
 type saved struct {
 	Away     map[string]time.Time `json:"away,omitempty"`  // start of the current outage, by source
-	Idle     map[string]time.Time `json:"idle,omitempty"`  // since when sources have had nothing to read
+	Idle     map[string]time.Time `json:"idle,omitempty"`  // time since which each source has had nothing to read
 	Lined    []string             `json:"lined,omitempty"` // sources that have had a line
 	Seen     time.Time            `json:"seen,omitzero"`   // when a source was last read
 	Answered time.Time            `json:"answered,omitzero"`

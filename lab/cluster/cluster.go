@@ -53,11 +53,11 @@ type Snapshot struct {
 	Namespaces []string
 	// NotSeen is what was not, the most important first.
 	NotSeen []Unseen
-	// Err is what ended the download before its end; nil: nothing did.
+	// Err is the error that interrupted the download, or nil.
 	Err error
 
 	dir, title string
-	labels     map[string]matcher.Labels // by the folder of a container
+	labels     map[string]matcher.Labels // labels of each container folder
 }
 
 // Labels returns the labels of the log at a path, as the daemon sets them.

@@ -40,7 +40,7 @@ type api struct {
 	// answer returns a log, or a status code with a message.
 	answer func(pod string, q url.Values) (int, io.ReadCloser)
 	asked  []string // logs, in order
-	// refuses returns the status of other paths than logs; 0: they are answered.
+	// refuses returns the status of other paths than logs; zero means that they get a response.
 	refuses func(path string) int
 	down    bool
 }

@@ -177,7 +177,7 @@ func (d *download) fetch(ctx context.Context, l *podLog, most, tail int64) (kube
 	if tail > 0 {
 		q.Set("tailLines", strconv.FormatInt(tail, 10))
 	}
-	if !d.Since.IsZero() { // by the clock of the node
+	if !d.Since.IsZero() { // Since is a time of the node's clock
 		q.Set("sinceSeconds", strconv.Itoa(max(1, int(math.Ceil(d.Now.Sub(d.Since).Seconds())))))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -271,7 +271,7 @@ type gates struct {
 	quiet int            // the same of all requests
 }
 
-// closed returns why a log is not asked for; "": it is.
+// closed returns why a log is not requested, or "" if it is.
 func (g *gates) closed(l *podLog) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -44,7 +44,7 @@ type Account struct {
 
 	args []string // printable
 	of   []int    // file of each input, -1 for lines that are made from several files
-	seen []*tally // what the lines of each input look like; nil: as the scan says
+	seen []*tally // formats of the lines of each input; nil means that the scan counted them
 }
 
 // Count adds what reading the inputs returned. It is called once.

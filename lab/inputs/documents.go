@@ -24,7 +24,7 @@ import (
 
 // Bounds of what is kept of the documents of one argument until all were read.
 const (
-	maxStateBytes = 64 << 20 // of lines
+	maxStateBytes = 64 << 20 // bytes of lines
 	maxObjects    = 50_000
 )
 

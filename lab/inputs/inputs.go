@@ -104,7 +104,7 @@ type collector struct {
 	journals found          // their labels keep them apart
 	states   []replay.Input // lines about Events and objects; the same holds
 	arg      int            // index of the present argument
-	state    *state         // of the present argument
+	state    *state         // state of the current argument
 	account  Account
 	seed     maphash.Seed
 	seen     map[uint64]bool // hashes of real paths
@@ -247,7 +247,7 @@ func (c *collector) append(of *logFile, in replay.Input) {
 // probe is what the beginning of a file says about it.
 type probe struct {
 	archive, journal, document bool
-	err                        error // it cannot be read as a log
+	err                        error // reason why the file cannot be read as a log
 }
 
 // probe reads the beginning of a regular file.

@@ -20,7 +20,7 @@ const headSize = 512
 // kind is a file format that is not lines of text.
 type kind struct {
 	name string
-	fix  string // what the user should do
+	fix  string // remedy for the user
 	// alien is a kind that never contains logs and is skipped in folders.
 	alien bool
 }
@@ -120,7 +120,7 @@ func plausible(magic string, head []byte) bool {
 // isTar reports whether a block is the header of a tar archive: its checksum must
 // match its bytes.
 func isTar(head []byte) bool {
-	const from, to = 148, 156 // of the checksum
+	const from, to = 148, 156 // range of the checksum
 	if len(head) < headSize || head[0] == 0 {
 		return false
 	}

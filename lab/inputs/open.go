@@ -33,7 +33,7 @@ type logFile struct {
 	c *collector
 	// path opens the file, and labelled is the path that implies its labels.
 	path, labelled string
-	name           string // for people
+	name           string // name to show
 	size           int64
 	// content reads a log that is in memory; nil means that it is a file.
 	content func() *bytes.Reader
@@ -163,7 +163,7 @@ type watched struct {
 	text  *envelope.Text
 	tally *tally
 	read  int64
-	whole bool // what is read next begins a line
+	whole bool // the next byte begins a line
 	known bool // the line before was understood
 }
 

@@ -23,7 +23,7 @@ const shortLog = 10 * time.Minute
 
 // Result is what recorded logs show.
 type Result struct {
-	replay.Report                    // with findings
+	replay.Report                    // report with findings
 	Unknown       []sentinel.Unknown // complaints that no rule describes, the most likely first
 }
 

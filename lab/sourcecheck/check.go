@@ -30,7 +30,7 @@ const (
 type Answer struct {
 	State State  `json:"state"`
 	Alert string `json:"alert"`
-	File  string `json:"file"` // of the rule
+	File  string `json:"file"` // file of the rule
 	Line  int    `json:"line"`
 	Part  string `json:"part"` // match, clear, unless, or a step of a sequence
 	// Lost says that no line can satisfy the part any more. Otherwise the text is one of

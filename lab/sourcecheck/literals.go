@@ -17,7 +17,7 @@ const anything = "\x00"
 
 // literal is a text in a source.
 type literal struct {
-	text string // with anything in place of values
+	text string // text with a placeholder for each value
 	file string
 	line int
 	// failure says that the text is that of an error-level log call, or wraps an error.

@@ -35,7 +35,7 @@ var ErrAddress = errors.New("not a URL")
 // Client queries one daemon. It is safe for concurrent use.
 type Client struct {
 	base *url.URL
-	file string // with http_config; "": none
+	file string // file with http_config; "" means none
 	http *http.Client
 }
 

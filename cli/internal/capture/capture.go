@@ -30,7 +30,7 @@ type Episode struct {
 	// Reason is why it ended; "" : it is open.
 	Reason episodes.Reason
 	Began  time.Time
-	Lines  []Line // in order of time
+	Lines  []Line // lines in order of time
 	// Notes say for people what of the lines is not as it was.
 	Notes []string
 }
@@ -153,7 +153,7 @@ func valueFor(c selector.Matcher) (string, bool) {
 type outcome struct {
 	fired  bool
 	at     time.Duration // when it fires
-	over   time.Duration // when it ends; 0: it does not
+	over   time.Duration // time of its end; zero if it does not end
 	reason episodes.Reason
 	labels map[string]string
 	others bool // alerts of other keys fire too

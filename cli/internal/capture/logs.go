@@ -20,7 +20,7 @@ const maxLines = 400
 type Logs struct {
 	Set     *rules.Set
 	Program *matcher.Program
-	Inputs  []replay.Input // that can be opened several times
+	Inputs  []replay.Input // each input can be opened several times
 	Options replay.ScanOptions
 }
 

@@ -40,7 +40,7 @@ type Alertmanager struct {
 	log  string // file
 	stop context.CancelFunc
 	done chan struct{} // closed when it has ended
-	err  error         // of the process; valid once done is closed
+	err  error         // result of the process; valid once done is closed
 }
 
 // StartAlertmanager starts bin with its files in dir, on a free port of this

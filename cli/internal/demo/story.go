@@ -38,7 +38,7 @@ type Expected map[string]string
 
 // line is one line of a pod's log.
 type line struct {
-	at   time.Duration // since base
+	at   time.Duration // time after base
 	file string        // below the folder of pod logs
 	rest []byte        // after the time, with the newline
 }

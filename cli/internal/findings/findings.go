@@ -54,8 +54,8 @@ func Help(check string) string {
 // Finding is a remark about a place in a file.
 type Finding struct {
 	File    string `json:"file"`
-	Line    int    `json:"line"`   // from 1; 0: the file as a whole
-	Column  int    `json:"column"` // from 1; 0: the line as a whole
+	Line    int    `json:"line"`   // number of the line, from 1; 0 means the whole file
+	Column  int    `json:"column"` // number of the column, from 1; 0 means the whole line
 	Level   Level  `json:"severity"`
 	Check   string `json:"check"` // stable id, a key of Help
 	Rule    string `json:"rule,omitempty"`

@@ -36,7 +36,7 @@ type Options struct {
 // Result is what was read.
 type Result struct {
 	Report  replay.Report
-	Alerts  int // that fired
+	Alerts  int // number of alerts that fired
 	Ended   bool
 	Skipped []inputs.Skipped
 }
@@ -239,7 +239,7 @@ func (f *pipeline) AdvanceWatermark(source string, t time.Time, lagging ...match
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, pipe := f.named.pipes[source]; pipe && f.opt.Follow.Clock().Sub(f.moved[source]) < quiet {
-		return // what arrives may be history
+		return // the lines may be history
 	}
 	f.read[source] = t
 	f.advance()

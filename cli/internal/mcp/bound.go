@@ -20,7 +20,7 @@ const (
 	maxPage  = 24 << 10 // bytes of the entries of a list, or of a page of text
 	maxText  = 1500     // bytes of a text
 	maxValue = 300      // bytes of a value of a map, and of a key
-	maxItems = 50       // of a list or map inside an entry
+	maxItems = 50       // items of a list or map inside an entry
 	maxError = 2 << 10
 	maxNotes = 20
 )

@@ -21,7 +21,7 @@ const maxFrame = 8 << 20
 type frames struct {
 	in   *bufio.Reader
 	out  *output
-	rest []byte // of the present message
+	rest []byte // unread bytes of the current message
 }
 
 // Read implements io.Reader. It returns whole messages in order.
@@ -91,7 +91,7 @@ type output struct {
 	mu       sync.Mutex
 	out      io.Writer
 	open     int           // calls without an answer
-	answered chan struct{} // closed when open becomes 0; nil: nobody waits
+	answered chan struct{} // closed when open becomes 0; nil if nobody waits
 }
 
 // Write implements io.Writer.

@@ -23,9 +23,9 @@ const (
 
 // logText is the part of a log that a call reads.
 type logText struct {
-	name string // for people, and for labels from a path
+	name string // name to show, and path that implies labels
 	data []byte
-	gap  string // what was not read; "": nothing
+	gap  string // the part that was not read; "" if all was
 }
 
 // readLog reads a file below one of the folders that the user named. Symbolic links must not

@@ -22,8 +22,8 @@ import (
 
 // Bounds of the calls.
 const (
-	maxCall  = 25 * time.Second // of one call
-	maxCalls = 2                // at the same time
+	maxCall  = 25 * time.Second // longest duration of one call
+	maxCalls = 2                // number of concurrent calls
 )
 
 // Config configures a server. All fields are set.

@@ -103,7 +103,7 @@ func Language() (string, error) {
 
 type page struct {
 	b      *strings.Builder
-	titles map[string]string // by definition
+	titles map[string]string // title of each definition
 }
 
 // section writes the keys of a definition. The keys of a matcher appear only in

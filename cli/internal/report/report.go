@@ -15,7 +15,7 @@ import (
 
 // Side is one of two rule sets with its results over the lines.
 type Side struct {
-	Name   string // of the folder or file of its rules
+	Name   string // name of the folder or file with the rules
 	Set    *rules.Set
 	Report replay.Report
 }
@@ -108,7 +108,7 @@ const (
 type Example struct {
 	Kind  string `json:"kind"`
 	Alert Alert  `json:"alert"`
-	Was   *Alert `json:"was,omitempty"` // of the old rules, if both raise it
+	Was   *Alert `json:"was,omitempty"` // the same alert from the old rules, if both raise it
 	Line  string `json:"line"`
 }
 

@@ -24,7 +24,7 @@ type hitEncoder struct {
 	head   []byte // up to the number of the line; empty: nothing is known
 	vars   []hitVar
 	labels matcher.Labels
-	stream []byte // of labels; empty: nothing is known
+	stream []byte // encoded labels of the stream; empty if none are known
 	clock  clock
 }
 
@@ -82,7 +82,7 @@ func (c *clock) append(b []byte, t time.Time) ([]byte, error) {
 	}
 	b = append(b, c.text...)
 	if ns := t.Nanosecond(); ns != 0 {
-		var digits [10]byte // with the point
+		var digits [10]byte // decimal point and nine digits
 		digits[0] = '.'
 		n := 1
 		for k := len(digits) - 1; k > 0; k-- {

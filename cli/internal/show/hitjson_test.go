@@ -43,7 +43,7 @@ func encoded(t require.TestingT, file string, hit matcher.Hit) string {
 	return b.String()
 }
 
-// Hits are written as encoding/json writes them, whatever came before.
+// Each hit is written as encoding/json writes it, regardless of the hits before.
 func TestHitsAreJSON(t *testing.T) {
 	texts := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]{0,40}`), rapid.SampledFrom([]string{
 		"", `a "quoted" \ text`, "\x00\x1f\x7f\b\f\n\r\t", "\u2028\u2029<>&", "\xff\xc3", "é \xf0\x9f", strings.Repeat("0123456", 9) + "\"",

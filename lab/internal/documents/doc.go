@@ -68,7 +68,7 @@ type listOf struct {
 	each func(Object)
 	rest *Rest
 
-	apiVersion, kind string // of the items that state none
+	apiVersion, kind string // defaults for items that state none
 }
 
 // described is what every object has.

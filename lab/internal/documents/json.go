@@ -11,7 +11,7 @@ import (
 type budget struct {
 	r    io.Reader
 	left int
-	err  error // of r
+	err  error // first error of r
 }
 
 // Read implements io.Reader.
@@ -121,7 +121,7 @@ func (l *listOf) jsonObject(r jsonReader) error {
 		}
 		members[name] = value
 		var d described
-		_ = json.Unmarshal(members["kind"], &d.Kind) // it may not have been read yet
+		_ = json.Unmarshal(members["kind"], &d.Kind) // the kind may not have been read yet
 		_ = json.Unmarshal(members["apiVersion"], &d.APIVersion)
 		l.describe(d)
 	}

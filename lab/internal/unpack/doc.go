@@ -12,8 +12,8 @@ import "slices"
 
 // Limits bound what is unpacked from one archive with all archives in it.
 type Limits struct {
-	Bytes   int64 // of all files
-	Ratio   int64 // of unpacked to packed bytes, beyond RatioFrom
+	Bytes   int64 // total size of all files
+	Ratio   int64 // highest ratio of unpacked to packed bytes, once RatioFrom bytes were unpacked
 	Entries int   // files and folders
 	Depth   int   // archives in archives
 	Names   int   // bytes of all names

@@ -68,7 +68,7 @@ func (s *source) write(name string, r io.Reader) error {
 		_ = s.u.root.Remove(name)
 		return err
 	}
-	s.u.result.Files++ // of a damaged entry the beginning is read
+	s.u.result.Files++ // the beginning of a damaged entry is read as well
 	if err == nil && Is(f) {
 		s.u.result.Files--
 		s.u.queue = append(s.u.queue, nested{name: name, depth: s.depth + 1})

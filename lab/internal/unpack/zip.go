@@ -70,7 +70,7 @@ type contents struct {
 	io.ReaderAt
 
 	max, entries, size int
-	end                []byte // of the previous read
+	end                []byte // last bytes of the previous read
 	tooMany            func() error
 	opened             bool // the table was read
 }
