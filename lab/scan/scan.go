@@ -56,7 +56,7 @@ func Run(target replay.Target, inputs []replay.Input, opt replay.ScanOptions) (R
 		}
 	}
 	for i := range report.Few {
-		out.Unknown = append(out.Unknown, few(&report.Few[i]))
+		out.Unknown = append(out.Unknown, few(&report.Few[i], opt.Redactor))
 	}
 	out.Unknown = out.Unknown[:min(len(out.Unknown), maxUnknown)]
 	return out, err
@@ -66,11 +66,11 @@ func Run(target replay.Target, inputs []replay.Input, opt replay.ScanOptions) (R
 const whyFew = "few"
 
 // few returns a complaint about which a rule says that it is no failure alone.
-func few(f *replay.Finding) sentinel.Unknown {
+func few(f *replay.Finding, red *redact.Redactor) sentinel.Unknown {
 	x := &f.Episode
 	return sentinel.Unknown{
 		Fingerprint: x.Fingerprint, State: sentinel.StateHeld, Why: whyFew, Labels: x.Labels, Pattern: x.Line, Since: x.StartsAt, Last: x.LastSeen,
-		Also: []redact.Text{redact.Label(x.Alert + " " + f.Missing)}, Count: x.Count, Examples: []redact.Text{x.Line},
+		Also: []redact.Text{red.Text(x.Alert + " " + f.Missing)}, Count: x.Count, Examples: []redact.Text{x.Line},
 	}
 }
 
