@@ -29,7 +29,7 @@ var changed = []string{
 	"ControllerForbiddenByRBAC", "ControllerKeepsFailingOnObject", "ControllerLosesLeaseRepeatedly", "ControllerPanics",
 	"ControllerThrottlesItself", "EtcdDataCorrupt", "EtcdLeaderChangesOften", "EtcdOutOfSpace", "EtcdRequestsTimeOut",
 	"HarvesterNodeUpgradeStalled", "KubeadmConfigBootstrapDataFailing",
-	"KubeadmControlPlaneCannotRemediate", "KubeadmControlPlanePreflightStuck", "KubeadmControlPlaneRemediationWouldLoseQuorum",
+	"BareMetalHostInError", "KubeadmControlPlaneCannotRemediate", "KubeadmControlPlanePreflightStuck", "KubeadmControlPlaneRemediationWouldLoseQuorum",
 	"MachineHealthCheckRemediatesMany", "MachineHealthCheckRemediationRestricted", "NodeDrainGaveUp", "OpenStackLoadBalancerStuck",
 	"OptimisticLockConflictStorm",
 	"RKE2NodeCannotJoin", "RancherClusterKeepsWaiting", "RancherHandlerKeepsFailing", "RancherPlannerKeepsFailing",
