@@ -239,7 +239,7 @@ func (b *builder) lint() {
 				literals[key] = r
 				continue
 			}
-			if other.doc != r.doc && !r.duplicate {
+			if other.doc != r.doc && !r.duplicate && !excludes(other.rule, r.rule) && !excludes(r.rule, other.rule) {
 				b.problems = append(b.problems, r.form().problem(r.form().at, strictyaml.Warning, "shadowed",
 					fmt.Sprintf("rule %s matches the same text in the same streams as %s at %s", r.alert, other.alert, other.form().at),
 					"remove one of them, or add a text that only the lines of one have"))
@@ -268,6 +268,25 @@ func shadowKeys(r *Rule) []string {
 		}
 	}
 	return out
+}
+
+// excludes reports whether a leaves lines to b: `not` of a is a text that b requires.
+func excludes(a, b *Rule) bool {
+	if len(a.Steps) != 1 || len(b.Steps) != 1 || a.Steps[0].Matcher.Not == nil {
+		return false
+	}
+	not := a.Steps[0].Matcher.Not
+	alternatives := []Matcher{*not}
+	if len(not.Contains)+len(not.Fields) == 0 && not.Regex == nil && not.Not == nil {
+		alternatives = append(alternatives, not.Any...)
+	}
+	for _, m := range alternatives {
+		if len(m.Contains) == 1 && m.Regex == nil && len(m.Fields)+len(m.Any) == 0 && m.Not == nil &&
+			slices.ContainsFunc(b.Steps[0].Matcher.Contains, func(text string) bool { return strings.Contains(text, m.Contains[0]) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // fresh returns the problems that Parse has not already reported.
