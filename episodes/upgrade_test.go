@@ -29,7 +29,7 @@ var changed = []string{
 	"ControllerForbiddenByRBAC", "ControllerKeepsFailingOnObject", "ControllerLosesLeaseRepeatedly", "ControllerPanics",
 	"ControllerThrottlesItself", "EtcdDataCorrupt", "EtcdLeaderChangesOften", "EtcdOutOfSpace", "EtcdRequestsTimeOut",
 	"HarvesterNodeUpgradeStalled", "KubeadmConfigBootstrapDataFailing",
-	"BareMetalHostInError", "KubeadmControlPlaneCannotRemediate", "KubeadmControlPlanePreflightStuck", "KubeadmControlPlaneRemediationWouldLoseQuorum",
+	"BareMetalHostInError", "BareMetalHostStaysBusy", "Metal3MachineHasNoHost", "KubeadmControlPlaneCannotRemediate", "KubeadmControlPlanePreflightStuck", "KubeadmControlPlaneRemediationWouldLoseQuorum",
 	"MachineHealthCheckRemediatesMany", "MachineHealthCheckRemediationRestricted", "NodeDrainGaveUp", "OpenStackLoadBalancerStuck",
 	"OptimisticLockConflictStorm",
 	"RKE2NodeCannotJoin", "RancherClusterKeepsWaiting", "RancherHandlerKeepsFailing", "RancherPlannerKeepsFailing",
@@ -75,7 +75,7 @@ func TestAnUpgradeKeepsOpenAlerts(t *testing.T) {
 			newest = max(newest, ep.Newest)
 		}
 	}
-	require.Greater(t, len(want), 40)
+	require.Greater(t, len(want), 35) // alerts of rules that still look for the same lines
 	now := instant.Time(newest).Add(time.Second)
 	e.Swap(set, now)
 	require.NoError(t, e.Restore(data, now))
