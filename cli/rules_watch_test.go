@@ -89,7 +89,7 @@ func testWatch(t *testing.T) {
 	out := x.next(2)
 	require.Contains(t, out, "10:00:00  FAILED: 1 file, 1 rule, 0 warnings; 1 test, 1 failed")
 	require.Contains(t, out, "FAIL "+pack+":9: LeaseLost / fires\n  line 12: at 1h0m0s: firing alerts differ")
-	require.Contains(t, out, "log: 1 alert from 1 matched line of 2 lines\n  LeaseLost: 1 line, 1 alert\n")
+	require.Contains(t, out, "log: 1 alert from 1 match of 2 lines\n  LeaseLost: 1 line, 1 alert\n")
 
 	write("pack: {name: p}\nrules:\n- alert: LeaseLost\n  fro: x\n")
 	out = x.next(2)

@@ -264,7 +264,7 @@ func (c *cli) summarize(r replay.Report, loaded int, hitsOnly bool) {
 	if !hitsOnly {
 		fmt.Fprintf(c.err, "%s from ", text.Plural(int64(r.Fired()), "alert"))
 	}
-	fmt.Fprintf(c.err, "%s; %s in %s evaluated with %s\n", text.Plural(int64(r.Hits), "matched line"),
+	fmt.Fprintf(c.err, "%s; %s in %s evaluated with %s\n", text.Plural(int64(r.Hits), "match"),
 		text.Plural(int64(r.Lines), "line"), text.Plural(int64(r.Inputs), "input"), text.Plural(int64(loaded), "rule"))
 	if r.Dropped > 0 {
 		fmt.Fprintf(c.err, "%s could not be evaluated\n", text.Plural(int64(r.Dropped), "line"))

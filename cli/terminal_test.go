@@ -125,7 +125,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	require.NoError(t, feed.Close())
 	out, code := x.ends()
 	require.Zero(t, code)
-	require.Regexp(t, "\r\x1b\\[K0 alerts from 0 matched lines; 1 line", out)
+	require.Regexp(t, "\r\x1b\\[K0 alerts from 0 matches; 1 line", out)
 }
 
 // Ctrl-C ends the following of a log with a summary.
@@ -150,7 +150,7 @@ func TestFollowInTerminal(t *testing.T) {
 		x.types("\x03")
 		out, code := x.ends()
 		require.Zero(t, code, out)
-		require.Regexp(t, `\^C[23] matched lines; [23] lines in 1 input`, out)
+		require.Regexp(t, `\^C[23] matches; [23] lines in 1 input`, out)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestFollowAlertsInTerminal(t *testing.T) {
 	require.NoError(t, feed.Close())
 	out, code := x.ends()
 	require.Zero(t, code, out)
-	require.Contains(t, out, "1 alert from 1 matched line; 1 line in 1 input")
+	require.Contains(t, out, "1 alert from 1 match; 1 line in 1 input")
 }
 
 // --watch prints a row for each change, survives a daemon that is away, and ends with

@@ -64,7 +64,7 @@ func (l *watchedLog) scan(ctx context.Context, set *rules.Set) string {
 	if cut.Load() > 0 {
 		part = fmt.Sprintf(" of the beginning (%d MiB in %s)", report.Bytes>>20, logTime)
 	}
-	fmt.Fprintf(&b, "log: %s from %s of %s%s\n", text.Plural(int64(report.Fired()), "alert"), text.Plural(report.Hits, "matched line"), text.Plural(report.Lines, "line"), part)
+	fmt.Fprintf(&b, "log: %s from %s of %s%s\n", text.Plural(int64(report.Fired()), "alert"), text.Plural(report.Hits, "match"), text.Plural(report.Lines, "line"), part)
 	if err != nil {
 		fmt.Fprintf(&b, "log: %v\n", err)
 	}
