@@ -581,6 +581,35 @@ var latest = []form{
 		}
 		return b.String()
 	}, true, 0},
+	{"kubetail below its list of pods", func(lines []wrappedLine) string {
+		return "Will tail 2 logs...\n\x1b[36mweb-0 web\x1b[0m\n\x1b[33mweb-1 web\x1b[0m\n" + each(func(l wrappedLine) string {
+			return "\x1b[36m[" + l.pod + " " + l.container + "]\x1b[0m " + l.rfc() + " " + l.text
+		})(lines)
+	}, false, 3},
+	{"logcli, labels at the head", func(lines []wrappedLine) string {
+		return fmt.Sprintf("2026/04/21 11:00:00 http://loki:3100/loki/api/v1/query_range?direction=BACKWARD&limit=30\n2026/04/21 11:00:00 Common labels: {container=%q, namespace=%q, pod=%q}\n", lines[0].container, lines[0].ns, lines[0].pod) +
+			newest(each(func(l wrappedLine) string { return l.at.Format(time.RFC3339) + ` {stream="stderr"}   ` + l.text }))(lines)
+	}, true, 1},
+	{"Grafana text, labels at the head", func(lines []wrappedLine) string {
+		return fmt.Sprintf("Common labels: {\"container\":%q,\"namespace\":%q,\"pod\":%q}\nLine limit: \"1000\"\n\n\n", lines[0].container, lines[0].ns, lines[0].pod) +
+			newest(each(func(l wrappedLine) string {
+				return fmt.Sprintf("%d\t%s\t%s", l.at.UnixMilli(), l.at.Format("2006-01-02T15:04:05.000Z"), l.text)
+			}))(lines)
+	}, true, 3},
+	{"logfmt around, the path first", each(func(l wrappedLine) string {
+		return fmt.Sprintf("file=/var/log/pods/x kubernetes.container_name=%s kubernetes.pod_name=%s kubernetes.pod_namespace=%s message=%s stream=stderr timestamp=%s", l.container, l.pod, l.ns, quoteJSON(l.text), l.rfc())
+	}), false, 0},
+	{"Jira table below a heading", func(lines []wrappedLine) string {
+		return "h3. Logs\n||Time||Namespace||Pod||Container||Message||\n" + each(func(l wrappedLine) string {
+			return fmt.Sprintf("|%s|%s|%s|%s|{{%s}}|", l.at.Format("2006-01-02 15:04:05"), l.ns, l.pod, l.container, l.text)
+		})(lines)
+	}, false, 1},
+	{"OTel debug exporter", func(lines []wrappedLine) string {
+		return "2026-04-21T09:00:00.000Z\tinfo\tLogs\t{\"otelcol.component.id\": \"debug\", \"log records\": 4}\n" + each(func(l wrappedLine) string {
+			return fmt.Sprintf("2026-04-21T09:00:00.000Z\tinfo\tResourceLog #0\nResource SchemaURL: \nResource attributes:\n     -> k8s.namespace.name: Str(%s)\n     -> k8s.pod.name: Str(%s)\nScopeLogs #0\nScopeLogs SchemaURL: \nInstrumentationScope  \nLogRecord #0\n"+
+				"ObservedTimestamp: 2031-01-01 00:00:00 +0000 UTC\nTimestamp: %s\nSeverityText: \nBody: Str(%s)\nAttributes:\n     -> k8s.container.name: Str(%s)\nTrace ID: \nFlags: 0", l.ns, l.pod, l.at.UTC(), l.text, l.container)
+		})(lines) + "\t{\"otelcol.component.id\": \"debug\"}\n"
+	}, false, 3},
 }
 
 func TestLatestForms(t *testing.T) { testForms(t, latest) }

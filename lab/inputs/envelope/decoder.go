@@ -5,6 +5,7 @@ package envelope
 
 import (
 	"bytes"
+	"regexp"
 	"time"
 
 	"crowsnest/matcher"
@@ -34,12 +35,14 @@ type Decoder struct {
 	stamps     stamps
 	rec        records
 	chain      []step
+	placed     bool // The chain states times or places.
 	decided    bool
 	looked     map[outline]int // number of looks for an envelope at lines that begin so
 	rest       []byte
 	doc        document
 	table      *sheet
 	entry      entry
+	printed    printed
 	places     map[string]*Place
 	origins    map[string]*origin // what is known of words before lines
 	pods       map[string]bool
@@ -150,6 +153,7 @@ func (d *Decoder) Close() {
 	}
 	d.doc.end(d)
 	d.entry.end(d)
+	d.printed.end(d)
 	if d.table != nil {
 		d.table.end(d)
 	}
@@ -201,7 +205,7 @@ func (d *Decoder) decide(b []byte) {
 	}
 	if len(sample) > 0 {
 		d.width = widthOf(sample)
-		d.chain = d.detect(sample)
+		d.chain, d.placed = d.detect(sample)
 	}
 }
 
@@ -265,6 +269,25 @@ func (d *Decoder) heading(line []byte) bool {
 	return true
 }
 
+// commonLabels matches what logcli and Grafana write before lines whose labels are all the same.
+var commonLabels = regexp.MustCompile(`^(?:\d{4}/\d\d/\d\d \d\d:\d\d:\d\d )?Common labels: (\{.+\})$`)
+
+// common reads labels of all lines. Further below, a line that looks the same is one of a container.
+func (d *Decoder) common(line []byte) bool {
+	if d.counts.Lines > 4 {
+		return false
+	}
+	d.scratch = stripEscapes(d.scratch[:0], line)
+	m := commonLabels.FindSubmatch(bytes.TrimPrefix(d.scratch, []byte("\ufeff")))
+	if m == nil {
+		return false
+	}
+	var f facts
+	d.rec.attributes(m[1], false, &f)
+	d.base, d.changed = f.where(), true
+	return true
+}
+
 // line decodes a line. rest are the lines after it that are known.
 func (d *Decoder) line(line, rest []byte) {
 	f := &d.line0
@@ -283,13 +306,15 @@ func (d *Decoder) line(line, rest []byte) {
 	case len(line) > 8 && line[0] == '=' && d.heading(line):
 		d.decide(rest)
 		return
+	case d.common(line):
+		return
 	}
 	text, ok := cut(d.chain, line, f)
 	if !ok {
 		d.foreign(line, text, f, rest)
 		return
 	}
-	if len(d.chain) == 0 && !d.doc.open() && d.table == nil && !d.entry.open() && d.wrong(text, line, rest) {
+	if !d.placed && !d.doc.open() && d.table == nil && !d.entry.open() && !d.printed.open && d.wrong(text, line, rest) {
 		return
 	}
 	if len(d.chain) > 0 {
@@ -311,12 +336,13 @@ func (d *Decoder) keep(f *facts) {
 // a program wrote.
 func (d *Decoder) wrong(text, line, rest []byte) bool {
 	h := headerOf(text)
-	return len(text) > 0 && (h <= stamp || h == syslog || isLabelled(text)) && d.look(line, rest)
+	return len(text) > 0 && (h <= stamp || h == syslog || isLabelled(text)) && d.look(line, rest, true)
 }
 
 // look looks for another envelope from a line on, less often the more lines like this one had none. It
-// reports whether there is one, and decodes the line then.
-func (d *Decoder) look(line, rest []byte) bool {
+// reports whether there is one, and decodes the line then. With deeper it must have more parts than the
+// present one.
+func (d *Decoder) look(line, rest []byte, deeper bool) bool {
 	o := outlineOf(line)
 	n := d.looked[o] + 1
 	if d.looked == nil || len(d.looked) > maxKnown {
@@ -334,8 +360,8 @@ func (d *Decoder) look(line, rest []byte) bool {
 			sample = append(sample, l)
 		}
 	}
-	chain := d.detect(sample)
-	if len(chain) == 0 && len(d.chain) == 0 || len(chain) > 0 && !most(sample, func(l []byte) bool { return isProductive(chain, l) }) {
+	chain, placed := d.detect(sample)
+	if deeper && len(chain) <= len(d.chain) || len(chain) > 0 && !most(sample, func(l []byte) bool { return isProductive(chain, l) }) {
 		return false
 	}
 	var f facts
@@ -343,7 +369,7 @@ func (d *Decoder) look(line, rest []byte) bool {
 	if !ok || len(chain) == 0 && !headerOf(text).own() {
 		return false // A line without anything is no reason to expect no envelope.
 	}
-	d.chain, d.looked = chain, nil
+	d.chain, d.placed, d.looked = chain, placed, nil
 	d.line(line, rest)
 	return true
 }
@@ -401,7 +427,7 @@ func (d *Decoder) foreign(line, text []byte, own *facts, rest []byte) {
 		d.inner(own, text)
 		return
 	}
-	if len(bytes.TrimSpace(line)) > 0 && d.look(line, rest) {
+	if len(bytes.TrimSpace(line)) > 0 && d.look(line, rest, false) {
 		return
 	}
 	if d.doc.open() || d.table != nil && d.table.open {
@@ -434,6 +460,10 @@ func (d *Decoder) content(text []byte, f *facts, rest []byte) {
 			return
 		}
 		d.table = nil
+	case d.printed.open, bytes.Contains(text, []byte("ResourceLog #")):
+		if d.printed.add(d, text) {
+			return
+		}
 	case d.entry.open(), d.entry.seen, isField(text), isEntryHead(text):
 		if d.entry.add(d, text, f, rest) {
 			return
@@ -459,7 +489,7 @@ func (d *Decoder) content(text []byte, f *facts, rest []byte) {
 		d.doc.start(d, append(append(d.buf[:0], b...), '\n'), closing, f)
 		return
 	}
-	if headerOf(text) == logfmt && d.pairs(text, f) {
+	if isPairs(text) && d.pairs(text, f) {
 		return
 	}
 	if d.table == nil && (d.at == nil || len(d.chain) > 0 || bytes.ContainsAny(text, ",;\t|")) {

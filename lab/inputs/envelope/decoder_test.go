@@ -84,6 +84,7 @@ func TestOwnLines(t *testing.T) {
 		"time=\"2026-04-21T10:00:00Z\" level=error msg=\"stderr: E0421 10:00:00.000000 1 a.go:1] failed\"",
 		"E0421 10:00:00.000000       1 a.go:1] failed <\n\tone\n\ttwo\n >\npanic: boom\n\ngoroutine 1 [running]:\nmain.main()\n\t/src/main.go:1 +0x1",
 		"failed to start web-5d9f7c8b4-tq2wz: no such image",
+		strings.Repeat("E0421 10:00:00.000000       1 a.go:1] failed\n", 5) + `Common labels: {namespace="x", pod="y-0"}`,
 	} {
 		got, places := decode(lines+"\n", 1<<20)
 		require.Equal(t, strings.Split(lines, "\n"), got)
@@ -115,6 +116,7 @@ func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		"a b\n", "[\n{\"log\":\"x\",\"stream\":\"stdout\"},\n{\"log\":\"y\",\"time\":1763632800}\n]", `{"a":[{"message":"x","time":"2026-01-01T00:00:00Z"},`, "time,message\n1,\"x\ny\"\n",
 		"\x1b[1mx\x1b[0m", "> {\"log\":1}", "[0] a: [1.2, {\"log\"=>\"x\"}]", "MESSAGE=x\nPRIORITY=1\n", "\\\"x\\\"", "&quot;x&quot;", "1: x\n2: y\n", "<30>1 - - - - - -\n", `["a","b"]`, "==> /var/log/pods/a_b_c/d/0.log <==\nx\n",
+		"ResourceLog #0\n     -> k8s.pod.name: Str(a-0)\nLogRecord #0\nTimestamp: 2026-01-01 00:00:00 +0000 UTC\nBody: Str(x\ny)\n", "Common labels: {pod=\"a-0\"}\nx\n", "a=1 pod=b-0 line=\"x\"\n", "||time||line||\n|1|{{x}}|\n",
 	} {
 		f.Add(s)
 	}

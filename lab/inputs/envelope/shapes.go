@@ -40,22 +40,21 @@ var columns = []column{
 var marks = []func([][]byte) step{findMark, findNumbers, findIndent}
 
 // detect returns the steps that take the envelope off lines like these. It returns none for
-// lines as a container wrote them.
-func (d *Decoder) detect(sample [][]byte) []step {
-	var chain []step
+// lines as a container wrote them. placed reports whether they state times or places.
+func (d *Decoder) detect(sample [][]byte) (chain []step, placed bool) {
 	lines := make([][]byte, 0, len(sample))
 	for _, l := range sample {
 		if l = bytes.TrimRight(l, "\r\n"); len(bytes.TrimSpace(l)) > 0 {
 			lines = append(lines, l)
 		}
 	}
-	placed := false // A part of the envelope that states a time or a place was found.
 	for len(chain) < maxSteps && len(lines) > 0 {
 		var next step
-		next, placed = d.nextStep(lines, len(chain) == 0, placed)
-		if next == nil {
+		found := false
+		if next, found = d.nextStep(lines, len(chain) == 0, placed); next == nil {
 			break
 		}
+		placed = found
 		var rest [][]byte
 		for _, l := range lines {
 			var f facts
@@ -68,7 +67,7 @@ func (d *Decoder) detect(sample [][]byte) []step {
 		}
 		chain, lines = append(chain, next), rest
 	}
-	return chain
+	return chain, placed
 }
 
 // nextStep returns the outermost part of the envelope of lines, nil if they have none, and
@@ -83,7 +82,7 @@ func (d *Decoder) nextStep(lines [][]byte, outermost, placed bool) (step, bool) 
 			}, placed
 		}
 	}
-	if d.isStructured(lines) || most(lines, func(l []byte) bool { return headerOf(l).own() && !isLabelled(l) }) {
+	if d.isStructured(lines) || most(lines, func(l []byte) bool { return (headerOf(l).own() || isPairs(l)) && !isLabelled(l) }) {
 		return nil, placed
 	}
 	d.findContainers(lines)
@@ -108,9 +107,12 @@ func (d *Decoder) isStructured(lines [][]byte) bool {
 		if d.closingOf(bytes.TrimSpace(l), bytes.Join(lines[i+1:], []byte("\n"))) != nil {
 			return true
 		}
+		if resourceHead.Match(l) {
+			return true
+		}
 	}
 	first := bytes.TrimSpace(lines[0])
-	return string(first) == "[" || string(first) == "{" || len(lines) > 1 && d.sheetOf(lines[0]) != nil
+	return string(first) == "[" || string(first) == "{" || slices.ContainsFunc(lines[:min(len(lines)-1, 3)], func(l []byte) bool { return d.sheetOf(l) != nil })
 }
 
 // findColumn returns the step that cuts a column off, nil if the lines do not have it.

@@ -23,6 +23,8 @@ func (d *Decoder) sheetOf(text []byte) *sheet {
 		s := &sheet{sep: sep}
 		if sep == 0 {
 			s.align(text)
+		} else if sep == '|' && bytes.HasPrefix(text, []byte("||")) { // names of columns in Jira
+			text = bytes.ReplaceAll(text, []byte("||"), []byte("|"))
 		} else if bytes.IndexByte(text, sep) < 0 {
 			continue
 		}
@@ -142,6 +144,12 @@ func (s *sheet) row(d *Decoder, text []byte, outer *facts) bool {
 		if s.names[i].line == 0 || s.sep == '|' {
 			c = bytes.TrimSpace(c)
 		}
+		if s.sep == '|' { // The cell may be set as code.
+			if inner, ok := bytes.CutPrefix(c, []byte("{{")); ok {
+				c = bytes.TrimSuffix(inner, []byte("}}"))
+			}
+			c = bytes.Trim(c, "`")
+		}
 		t.addField(s.names[i], c, false)
 	}
 	f := *outer
@@ -153,6 +161,25 @@ func (s *sheet) end(d *Decoder) {
 	if s.open {
 		d.rows(new(facts), s.row0)
 	}
+}
+
+// isPairs reports whether a line begins with two pairs of logfmt.
+func isPairs(b []byte) bool {
+	if headerOf(b) == logfmt {
+		return true
+	}
+	for range 2 {
+		eq := bytes.IndexAny(b, "= \"{")
+		if eq <= 0 || b[eq] != '=' {
+			return false
+		}
+		_, _, next, ok := valueAt(b, eq+1, " ")
+		if !ok || next >= len(b) {
+			return false
+		}
+		b = b[next+1:]
+	}
+	return true
 }
 
 // pairs reads a line in an envelope of logfmt, such as ts=... pod=x line="...". It reports

@@ -67,7 +67,7 @@ func (s *stamps) stamp(b, zone []byte) (t time.Time, unit time.Duration, ok bool
 	}
 	at := b[i:]
 	if len(at) == 0 {
-		at = bytes.TrimLeft(zone, " ")
+		at, _, _ = bytes.Cut(bytes.TrimLeft(zone, " "), []byte(" "))
 	}
 	if len(at) >= 3 && (at[0] == '+' || at[0] == '-') {
 		minutes := digits(at[1:3]) * 60
