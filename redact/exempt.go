@@ -60,6 +60,8 @@ func isWord(s string) bool {
 var (
 	errorPrefix = lazily(`^(?:(?:No)?(?:[A-Z]?[a-z]{2,}){1,5}|x509|oauth2|http2|tls|[a-z]+\.[A-Z][a-z]+|[a-z]+/[a-z]+):$`)
 	variable    = lazily(`^[A-Z]+(_[A-Z]+)+$`)
+	kindName    = lazily(`^(?:[A-Z][a-z]+){2,5}$`)
+	linePlace   = lazily(`^[0-9]{1,4}:[0-9]{1,4}:$`) // of an error in a Go template, whose name precedes it
 	objectName  = lazily(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)+$`)
 	statusCode  = lazily(`^(?:[Ss]tatus_?[Cc]ode=)?[1-5][0-9][0-9]$`)
 	urlPrefix   = lazily(`^[a-z][a-z0-9+]{1,15}://`)
@@ -95,7 +97,7 @@ func (t *valueReader) isProse(v value, p span) bool {
 		return true
 	}
 	next := strings.TrimLeft(s[min(len(s), end+1):min(len(s), end+16)], `\`)
-	return more && next != "" && isQuote(next[0]) && objectName().MatchString(text)
+	return more && next != "" && isQuote(next[0]) && (objectName().MatchString(text) || kindName().MatchString(text))
 }
 
 // isSyntaxError reports whether a key is the word token of a parser.

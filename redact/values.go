@@ -117,7 +117,7 @@ func (t *valueReader) value(v value) span {
 	if name := t.name(v.key); strings.HasSuffix(name, "mnemonic") || strings.HasSuffix(name, "phrase") && strings.HasPrefix(name, "seed") { // small words
 		p = span{at, t.run(at, func(c byte) bool { return isLower(c) || c == ' ' || c == '+' })}
 	}
-	if v.spaced && t.isProse(v, p) {
+	if v.spaced && t.isProse(v, p) || linePlace().MatchString(s[p.from:p.to]) {
 		return span{}
 	}
 	return t.exempt(v, p)
