@@ -32,7 +32,8 @@ type seen struct {
 }
 
 // Observe returns the inputs in a form that notes what is read from them. Each may be opened
-// once. now supplies the year of times without one.
+// once. The earlier of now and Until of an input supplies the year
+// of times without one.
 func Observe(inputs []replay.Input, now time.Time) ([]replay.Input, *Spans) {
 	s := &Spans{now: now}
 	out := slices.Clone(inputs)
@@ -48,7 +49,7 @@ func Observe(inputs []replay.Input, now time.Time) ([]replay.Input, *Spans) {
 			if err != nil {
 				return nil, err
 			}
-			return &observed{ReadCloser: rc, of: of, now: now}, nil
+			return &observed{ReadCloser: rc, of: of, until: in.Latest(now)}, nil
 		}
 	}
 	return out, s
@@ -58,7 +59,7 @@ func Observe(inputs []replay.Input, now time.Time) ([]replay.Input, *Spans) {
 type observed struct {
 	io.ReadCloser
 	of         *seen
-	now        time.Time
+	until      time.Time // supplies the year of times without one
 	head, tail []byte
 	began      bool
 	broken     bool // the last line has no end
@@ -93,7 +94,7 @@ func (o *observed) note(data []byte) {
 func (o *observed) begin() {
 	o.began = true
 	for l := range bytes.Lines(o.head) {
-		if t, ok := matcher.TimeOf(bytes.TrimRight(l, "\r\n"), o.now); ok {
+		if t, ok := matcher.TimeOf(bytes.TrimRight(l, "\r\n"), o.until); ok {
 			o.of.from = t
 			break
 		}
@@ -115,7 +116,7 @@ func (o *observed) end() {
 	}
 	all := bytes.Split(bytes.TrimRight(o.tail, "\r\n"), []byte("\n"))
 	for _, l := range slices.Backward(all) {
-		if t, ok := matcher.TimeOf(bytes.TrimRight(l, "\r"), o.now); ok {
+		if t, ok := matcher.TimeOf(bytes.TrimRight(l, "\r"), o.until); ok {
 			o.of.until = t
 			break
 		}

@@ -71,7 +71,7 @@ func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
 	at := moment{number: s.counters.Lines, parts: 1, place: s.base + s.counters.Bytes - int64(len(rec.Text)), own: !rec.Time.IsZero(), time: rec.Time}
 	text := trimCR(r.withoutNUL(rec.Text))
 	if rec.Time.IsZero() && s.opt.TextTime {
-		t, ok := lines.TextTime(text, r.now)
+		t, ok := lines.TextTime(text, r.until)
 		at = r.dated(at, t, ok)
 	}
 	r.logical(0, text, at)
@@ -164,17 +164,18 @@ type run struct {
 	sieve     *sieve // of sel
 	sc        *scratch
 	now       time.Time
-	buf       *Buffer // nil: there is no hit yet, and no buffer of the caller
-	everyLine bool    // the buffer keeps it
-	watch     bool    // for complaints
-	doubted   bool    // infrastructure rules do not trust the namespace of the stream
-	searched  int     // lines without a level that may still be searched for words
-	mild      int     // lines with a harmless one
-	nul       bool    // there are NUL bytes
-	fields    []Field // of the record, beside those in its text
-	number    uint64  // of the record; 0: none
-	inPanic   *record // that the line belongs to
-	inBlock   bool    // the line is one of a block of klog, and tried alone
+	until     time.Time // supplies the year of times without one
+	buf       *Buffer   // nil: there is no hit yet, and no buffer of the caller
+	everyLine bool      // the buffer keeps it
+	watch     bool      // for complaints
+	doubted   bool      // infrastructure rules do not trust the namespace of the stream
+	searched  int       // lines without a level that may still be searched for words
+	mild      int       // lines with a harmless one
+	nul       bool      // there are NUL bytes
+	fields    []Field   // of the record, beside those in its text
+	number    uint64    // of the record; 0: none
+	inPanic   *record   // that the line belongs to
+	inBlock   bool      // the line is one of a block of klog, and tried alone
 	// textAt is where in the block the text of the physical line begins, in which Lines has
 	// searched already. It is -1 when anything else is matched.
 	textAt int
@@ -191,7 +192,10 @@ func (p *Program) begin(buf *Buffer, block []byte, s *Stream, now time.Time) *ru
 	sc := p.scratches.Get().(*scratch)
 	sc.fit(s.sel)
 	r := &sc.run
-	*r = run{s: s, sel: s.sel, sieve: s.sel.finder.sieve.Load(), sc: sc, now: now, buf: buf, textAt: -1}
+	*r = run{s: s, sel: s.sel, sieve: s.sel.finder.sieve.Load(), sc: sc, now: now, until: now, buf: buf, textAt: -1}
+	if !s.opt.Until.IsZero() {
+		r.until = s.opt.Until
+	}
 	if buf != nil {
 		r.everyLine, r.watch, r.searched, r.mild = buf.everyLine, buf.watch, buf.searched, buf.searched/4
 		r.doubted = p.doubts != nil && s.labels["namespace"] != "" && !p.doubts.Has(s.labels["namespace"])
@@ -295,7 +299,7 @@ func (r *run) textMoment(raw []byte, at moment) moment {
 	case !r.s.opt.TextTime:
 		return at
 	case r.nul, r.everyLine: // raw may not be part of the block, or its time is needed anyway
-		t, ok := lines.TextTime(trimCR(raw), r.now)
+		t, ok := lines.TextTime(trimCR(raw), r.until)
 		return r.dated(at, t, ok)
 	case r.undated == nil:
 		r.settle()
@@ -343,7 +347,7 @@ func (r *run) date() (own bool) {
 	r.undated = nil
 	for own = true; ; own = false {
 		k := bytes.LastIndexByte(rest, '\n')
-		if t, ok := lines.TextTime(trimCR(rest[k+1:]), r.now); ok {
+		if t, ok := lines.TextTime(trimCR(rest[k+1:]), r.until); ok {
 			r.s.last = t
 			return own
 		}

@@ -42,6 +42,9 @@ type StreamOptions struct {
 	// TextTime parses the event time of lines without an envelope from their text:
 	// klog, JSON, logfmt or leading RFC 3339. Otherwise it is the time of arrival.
 	TextTime bool
+	// Until supplies the year of times in texts without one, as TimeOf does; zero: the time
+	// of arrival.
+	Until time.Time
 	// OfPods means that the source states the namespace of every pod. A stream with a
 	// pod or a container and without a namespace is then of unknown origin, which
 	// infrastructure rules do not trust.

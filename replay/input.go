@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"crowsnest/internal/times"
 	"crowsnest/internal/wholelines"
 	"crowsnest/matcher"
 )
@@ -25,6 +26,9 @@ type Input struct {
 	// Size is about how many bytes Open returns, 0 if that is unknown. The display of
 	// progress and the size of buffers depend on it.
 	Size int64
+	// Until is a time after the newest line, zero if none is known. It supplies the year of
+	// times without one if it is earlier than now.
+	Until time.Time
 	// Open returns the decompressed bytes. It is called once per scan.
 	Open func() (io.ReadCloser, error)
 }
@@ -35,6 +39,14 @@ func (in *Input) StreamLabels() matcher.Labels {
 		return in.Derive()
 	}
 	return in.Labels
+}
+
+// Latest returns the time that supplies the year of times without one: now, or Until.
+func (in *Input) Latest(now time.Time) time.Time {
+	if in.Until.IsZero() {
+		return now
+	}
+	return times.Earlier(now, in.Until)
 }
 
 const (
@@ -125,7 +137,7 @@ func (rs readers) of(in Input) *reader {
 	}
 	return &reader{
 		in: in, prog: rs.prog, now: rs.opt.Now, ahead: rs.ahead, size: size, complaints: rs.opt.OnComplaints, hitsOnly: rs.opt.HitsOnly,
-		opt: matcher.StreamOptions{Lenient: rs.opt.Lenient && !in.Exact, TextTime: true, Join: matcher.JoinStream},
+		opt: matcher.StreamOptions{Lenient: rs.opt.Lenient && !in.Exact, TextTime: true, Until: in.Latest(rs.opt.Now), Join: matcher.JoinStream},
 	}
 }
 
@@ -247,7 +259,7 @@ func (r *reader) hold(data []byte, more bool) {
 		r.held = append(r.held, data)
 	}
 	if !r.began && !r.timed && len(data) > 0 {
-		r.first, r.timed = firstTime(data, r.now)
+		r.first, r.timed = firstTime(data, r.opt.Until)
 		if !r.timed && more && len(r.held) < maxHeld {
 			return
 		}
@@ -288,7 +300,7 @@ func (r *reader) start(data []byte) {
 		defer close(b.ready)
 		b.hits = r.prog.ScanInto(b.buf, b.stream, data, r.now)
 		if !timed {
-			b.first, b.timed = firstTime(data, r.now)
+			b.first, b.timed = firstTime(data, r.opt.Until)
 		}
 	}()
 }

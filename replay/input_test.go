@@ -160,6 +160,29 @@ func TestLinesBeforeTheFirstTime(t *testing.T) {
 	require.Equal(t, []time.Time{now, now}, times(lost+lost))
 }
 
+// Until supplies years, and not the times of lines without one.
+func TestYearsOfAnInput(t *testing.T) {
+	set, prog := compile(t, scanPack)
+	now := time.Date(2026, 5, 2, 0, 0, 0, 0, time.UTC)
+	klog := strings.Repeat("E1218 10:01:08.220145 1 x.go:1] conflict on x\n", 3)
+	for _, tt := range []struct {
+		text        string
+		until, want time.Time
+	}{
+		{klog, time.Time{}, time.Date(2025, 12, 18, 10, 1, 8, 220145000, time.UTC)},
+		{klog, now.AddDate(1, 0, 0), time.Date(2025, 12, 18, 10, 1, 8, 220145000, time.UTC)},
+		{klog, time.Date(2020, 12, 18, 0, 0, 0, 0, time.UTC), time.Date(2020, 12, 18, 10, 1, 8, 220145000, time.UTC)},
+		{strings.Repeat("x\n", 100<<10) + klog, time.Date(2020, 12, 18, 0, 0, 0, 0, time.UTC), time.Date(2020, 12, 18, 10, 1, 8, 220145000, time.UTC)},
+		{"conflict on x\n", time.Date(2020, 12, 18, 0, 0, 0, 0, time.UTC), now},
+	} {
+		var got matcher.Hit
+		in := Input{Name: "x", Until: tt.until, Labels: matcher.Labels{"container": "syncer", "pod": "x"}, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(tt.text)), nil }}
+		_, err := Scan(set, prog, []Input{in}, ScanOptions{Now: now, OnHits: func(_ string, hits []matcher.Hit) { got = hits[0] }})
+		require.NoError(t, err)
+		require.Equal(t, tt.want, got.Time.UTC())
+	}
+}
+
 // An input without a time is not of now beside one that has times, nor of a time of those.
 func TestUntimedInputBesideOthers(t *testing.T) {
 	set, prog := compile(t, scanPack)

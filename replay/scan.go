@@ -26,7 +26,7 @@ type ScanOptions struct {
 	// until the last deadline.
 	UntilEOF bool
 	// Now replaces missing timestamps, and supplies the year of timestamps without
-	// one.
+	// one, if Until of their input is not earlier.
 	Now time.Time
 	// Redactor hides secrets in alerts; nil shows them.
 	Redactor *redact.Redactor
@@ -382,7 +382,7 @@ func (sc *scanner) count(i int, r *reader) {
 	} else if !r.timed {
 		sc.untimed = append(sc.untimed, i)
 	}
-	if t, ok := matcher.TimeOf(r.last, sc.opt.Now); ok {
+	if t, ok := matcher.TimeOf(r.last, r.opt.Until); ok {
 		sc.last = times.Later(sc.last, t)
 		if sc.ends != nil {
 			sc.ends[i] = t.UnixNano()

@@ -186,8 +186,8 @@ func (c *collector) addPipe(in replay.Input, open openFunc, br *bufio.Reader) {
 	if live && br != nil {
 		head, _ := peek(br, 1)
 		whole := head[:bytes.LastIndexByte(head, '\n')+1]
-		p, _, _ := look(bytes.NewReader(whole), time.Now())
-		live = !p.wrapped
+		p, _, _ := look(bytes.NewReader(whole))
+		live, in.Until = !p.wrapped, p.until
 	}
 	if live {
 		tally := new(tally)
@@ -215,7 +215,7 @@ func (c *collector) addCopy(name, path string) {
 // append adds an input that can be read several times, or one input for each
 // container whose lines it contains. of is nil if it is no file.
 func (c *collector) append(of *logFile, in replay.Input) {
-	inputs, places, err := c.unwrap(in, of)
+	inputs, places, err := c.unwrap(&in, of)
 	as := asLog
 	if inputs == nil && err == nil {
 		inputs = []replay.Input{in}
@@ -411,6 +411,9 @@ func (c *collector) addFile(path string, info fs.FileInfo, p probe) {
 		return
 	}
 	in.Derive, in.Open, in.Size = log.labels, log.open, log.size
+	if modified := info.ModTime(); modified.After(oldest) {
+		in.Until = modified
+	}
 	c.append(log, in)
 }
 

@@ -4,11 +4,13 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -160,4 +162,69 @@ func TestArchiveWithoutLogs(t *testing.T) {
 	path = write(t, t.TempDir()+"/b.zip", b.String()[:20])
 	_, _, err = Collect([]string{path}, Options{Unpack: t.TempDir()})
 	require.ErrorContains(t, err, "unpack "+path+": its table of contents is missing or damaged")
+}
+
+// Times without a year are not later than the file, and near lines that state theirs.
+func TestYears(t *testing.T) {
+	now := time.Now()
+	day := func(text string) time.Time {
+		d, err := time.Parse(time.DateOnly, text)
+		require.NoError(t, err)
+		return d
+	}
+	const klog = "E1218 10:01:08.220145   70112 leaderelection.go:307] Failed to release lock\n"
+	const newYear = klog + "E0102 10:01:08.220145   70112 leaderelection.go:307] Failed to release lock\n"
+	const logrus = `time="2020-12-18T09:20:31.402Z" level=info msg="Deleting TTL expired workflow"` + "\n"
+	recent, _ := matcher.TimeOf([]byte(klog), now)
+	newest, _ := matcher.TimeOf([]byte(newYear[len(klog):]), now)
+	for name, tt := range map[string]struct {
+		text     string
+		modified time.Time
+		want     []int // years of the lines
+	}{
+		"copied today":             {klog, now, []int{recent.Year()}},
+		"a clock that is ahead":    {klog, now.AddDate(2, 0, 0), []int{recent.Year()}},
+		"packed without times":     {klog, time.Unix(0, 0), []int{recent.Year()}},
+		"by the file":              {klog, day("2022-12-19"), []int{2022}},
+		"file of another zone":     {klog, day("2022-12-18"), []int{2022}},
+		"New Year, by the file":    {newYear, day("2022-01-03"), []int{2021, 2022}},
+		"New Year, copied today":   {newYear, now, []int{recent.Year(), newest.Year()}},
+		"a neighbour":              {logrus + newYear, now, []int{2020, 2020, 2021}},
+		"a neighbour behind":       {klog + logrus, now, []int{2020, 2020}},
+		"the file is older":        {logrus + newYear, day("2020-12-19"), []int{2020, 2020, 2020}},
+		"a neighbour in a wrapper": {"controller | " + logrus + "controller | " + klog, now, []int{2020, 2020}},
+		"columns without a year":   {"api | Dec 18 10:01:08 started\napi | " + logrus, now, []int{2020, 2020}},
+		"a clock that was not set": {strings.Replace(logrus, "2020", "1970", 1) + klog, now, []int{1970, recent.Year()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := write(t, dir+"/app.log", tt.text)
+			require.NoError(t, os.Chtimes(path, tt.modified, tt.modified))
+			write(t, dir+"/other.log", klog)
+			in, _, err := Collect([]string{dir}, Options{})
+			require.NoError(t, err)
+			require.Len(t, in, 2)
+			f := func(i int, want []int) {
+				t.Helper()
+				rc, err := in[i].Open()
+				require.NoError(t, err)
+				text, err := io.ReadAll(rc)
+				require.NoError(t, errors.Join(err, rc.Close()))
+				var got []int
+				for line := range bytes.Lines(text) {
+					at, ok := matcher.TimeOf(line, in[i].Latest(now))
+					require.True(t, ok, "%s", line)
+					got = append(got, at.Year())
+				}
+				require.Equal(t, want, got)
+			}
+			f(0, tt.want)
+			f(1, []int{recent.Year()})
+		})
+	}
+	for _, live := range []bool{false, true} {
+		in, _, err := Collect([]string{Stdin}, Options{Stdin: strings.NewReader(logrus + klog), Live: live, Unpack: t.TempDir()})
+		require.NoError(t, err)
+		require.Equal(t, 2021, in[0].Until.Year())
+	}
 }

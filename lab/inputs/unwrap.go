@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"crowsnest/internal/times"
 	"crowsnest/lab/inputs/envelope"
 	"crowsnest/matcher"
 	"crowsnest/replay"
@@ -25,12 +26,28 @@ const (
 // probed is what the lines of an input look like.
 type probed struct {
 	wrapped bool
-	records bool // lines are fields of records
+	records bool      // lines are fields of records
+	until   time.Time // as Until of an input, zero if no line states a year
 }
 
+// oldest is before all logs of Kubernetes. An earlier time is that of a clock that was not set,
+// or of a tool that packs files without their times.
+var oldest = time.Date(2014, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// laterLines is how long after a line that states its year the lines are that do not. Those
+// before it may then be older by two months.
+const laterLines = 300 * 24 * time.Hour
+
 // look decodes the beginning of an input.
-func look(r io.Reader, now time.Time) (p probed, whole bool, err error) {
-	d := envelope.New(now, func(envelope.Line) {})
+func look(r io.Reader) (p probed, whole bool, err error) {
+	var newest time.Time // of the lines that state their year: with others it is long ago
+	d := envelope.New(time.Time{}, func(l envelope.Line) {
+		t := l.Time
+		if t.Before(oldest) {
+			t, _ = matcher.TimeOf(l.Text, time.Time{})
+		}
+		newest = times.Later(newest, t)
+	})
 	buf := make([]byte, probeSize)
 	n, err := io.ReadFull(r, buf)
 	whole = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
@@ -52,7 +69,11 @@ func look(r io.Reader, now time.Time) (p probed, whole bool, err error) {
 	if whole || long {
 		d.Close()
 	}
-	return probed{d.Changed(), d.Records() > 0}, whole, err
+	p = probed{wrapped: d.Changed(), records: d.Records() > 0}
+	if newest.After(oldest) {
+		p.until = newest.Add(laterLines)
+	}
+	return p, whole, err
 }
 
 // allBare reports whether all lines are as container runtimes write them.
@@ -71,7 +92,7 @@ func allBare(b []byte) bool {
 }
 
 // lookInto decodes samples of a large file. Its shape may change where one ends.
-func lookInto(f io.ReaderAt, size int64, now time.Time) bool {
+func lookInto(f io.ReaderAt, size int64) bool {
 	buf := make([]byte, sampleSize)
 	for i := range int64(samples) {
 		at := probeSize + (size-probeSize-sampleSize)/samples*i
@@ -79,7 +100,7 @@ func lookInto(f io.ReaderAt, size int64, now time.Time) bool {
 		b := buf[:n]
 		b = b[bytes.IndexByte(b, '\n')+1:]
 		b = b[:bytes.LastIndexByte(b, '\n')+1]
-		d := envelope.New(now, func(envelope.Line) {})
+		d := envelope.New(time.Time{}, func(envelope.Line) {})
 		d.Write(b)
 		if d.Changed() {
 			return true
@@ -89,10 +110,10 @@ func lookInto(f io.ReaderAt, size int64, now time.Time) bool {
 }
 
 // unwrap returns an input for each container whose lines an input has, if they have an
-// envelope, or if it is the dump of one pod; none for other inputs. state names the images of
+// envelope, or if it is the dump of one pod; none for other inputs. It lowers Until of in to what
+// the first lines say. state names the images of
 // the containers.
-func (c *collector) unwrap(in replay.Input, of *logFile) ([]replay.Input, []*part, error) {
-	now := time.Now()
+func (c *collector) unwrap(in *replay.Input, of *logFile) ([]replay.Input, []*part, error) {
 	rc, err := in.Open()
 	if err != nil {
 		return nil, nil, nil //nolint:nilerr // the reader reports that
@@ -105,12 +126,15 @@ func (c *collector) unwrap(in replay.Input, of *logFile) ([]replay.Input, []*par
 	dump := isDump(head, labels)
 	if !dump {
 		document := isDocument(head)
-		p, whole, err := look(io.MultiReader(bytes.NewReader(head), rc), now)
+		p, whole, err := look(io.MultiReader(bytes.NewReader(head), rc))
 		if err != nil {
 			return nil, nil, nil //nolint:nilerr // the reader reports that
 		}
 		if !p.wrapped && !whole && of != nil {
-			p.wrapped = of.changes(now)
+			p.wrapped = of.changes()
+		}
+		if !p.until.IsZero() {
+			in.Until = in.Latest(p.until)
 		}
 		switch {
 		case !p.wrapped && document && whole:
@@ -125,7 +149,7 @@ func (c *collector) unwrap(in replay.Input, of *logFile) ([]replay.Input, []*par
 		defer rc.Close()
 		head = nil
 	}
-	return c.decode(in, io.MultiReader(bytes.NewReader(head), rc), dump)
+	return c.decode(*in, io.MultiReader(bytes.NewReader(head), rc), dump)
 }
 
 // decode copies the lines of an input apart.
@@ -142,7 +166,7 @@ func (c *collector) decode(in replay.Input, r io.Reader, dump bool) ([]replay.In
 			ps.add(l)
 		}
 	}
-	d := envelope.New(time.Now(), emit)
+	d := envelope.New(in.Latest(time.Now()), emit)
 	if dump {
 		d.Sections(labels["namespace"], labels["pod"])
 	}
@@ -183,7 +207,7 @@ func (c *collector) partInput(in replay.Input, ps *parts, p *part, several bool)
 		state.addImage(labels)
 		return labels
 	}
-	return replay.Input{Name: name, Labels: in.Labels, Derive: derive, Size: p.size + int64(len(p.buf)), Open: func() (io.ReadCloser, error) { return ps.open(p) }}
+	return replay.Input{Name: name, Labels: in.Labels, Derive: derive, Size: p.size + int64(len(p.buf)), Until: in.Until, Open: func() (io.ReadCloser, error) { return ps.open(p) }}
 }
 
 // setPlace adds the labels of a place to those that are known. name identifies one without a
@@ -233,12 +257,12 @@ func isDump(head []byte, labels matcher.Labels) bool {
 }
 
 // changes reports whether lines further on in the file have an envelope.
-func (l *logFile) changes(now time.Time) bool {
+func (l *logFile) changes() bool {
 	if l.size < probeSize+sampleSize {
 		return false
 	}
 	if l.content != nil {
-		return lookInto(l.content(), l.size, now)
+		return lookInto(l.content(), l.size)
 	}
 	f, err := os.Open(l.path)
 	if err != nil {
@@ -249,12 +273,12 @@ func (l *logFile) changes(now time.Time) bool {
 	if _, err := f.ReadAt(head, 0); err != nil || bytes.HasPrefix(head, gzipMagic) || envelope.IsWide(head) {
 		return false
 	}
-	return lookInto(f, l.size, now)
+	return lookInto(f, l.size)
 }
 
 // checkDocument returns an error if a file is a JSON document without lines of logs.
 func checkDocument(f io.ReaderAt, size int64) error {
-	p, whole, err := look(envelope.NewText(io.NewSectionReader(f, 0, size), nil), time.Now())
+	p, whole, err := look(envelope.NewText(io.NewSectionReader(f, 0, size), nil))
 	if err != nil || p.wrapped || !whole {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"compress/flate"
 	"encoding/binary"
 	"io"
+	"time"
 )
 
 // localHeader stands before the bytes of each file in a zip archive.
@@ -66,7 +67,7 @@ func (u *unpacker) rescueFile(br *bufio.Reader, h localHeader, name string, in *
 	if bytes.HasSuffix([]byte(name), []byte("/")) {
 		err = u.counted(name)
 	} else {
-		err = in.entry(name, file)
+		err = in.entry(name, time.Time{}, file)
 	}
 	if err != nil {
 		return false, err

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"time"
 )
 
 // source is the archive that is being unpacked. It counts what is read from it.
@@ -27,8 +28,8 @@ func (s *source) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// entry writes a file of the archive. It returns an error only if it ends the unpacking.
-func (s *source) entry(name string, r io.Reader) error {
+// entry writes a file of the archive, with its time of modification if that is known. It returns an error only if it ends the unpacking.
+func (s *source) entry(name string, modified time.Time, r io.Reader) error {
 	if err := s.u.counted(name); err != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func (s *source) entry(name string, r io.Reader) error {
 	case len(name) > maxName:
 		err = fmt.Errorf("the name has more than %d bytes", maxName)
 	case fs.ValidPath(local) && local != ".":
-		err = s.write(path.Join(s.dir, local), r)
+		err = s.write(path.Join(s.dir, local), modified, r)
 		name = local
 	}
 	if ends(err) {
@@ -57,7 +58,7 @@ func inside(dir, name string) string {
 }
 
 // write writes a file, and puts it on the queue if it is an archive.
-func (s *source) write(name string, r io.Reader) error {
+func (s *source) write(name string, modified time.Time, r io.Reader) error {
 	f, name, err := s.u.create(name)
 	if err != nil {
 		return withoutPath(err)
@@ -68,7 +69,8 @@ func (s *source) write(name string, r io.Reader) error {
 		_ = s.u.root.Remove(name)
 		return err
 	}
-	s.u.result.Files++ // the beginning of a damaged entry is read as well
+	_ = s.u.root.Chtimes(name, time.Time{}, modified) // anybody may have written a time that no file can have
+	s.u.result.Files++                                // the beginning of a damaged entry is read as well
 	if err == nil && Is(f) {
 		s.u.result.Files--
 		s.u.queue = append(s.u.queue, nested{name: name, depth: s.depth + 1})

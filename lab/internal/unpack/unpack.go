@@ -117,7 +117,7 @@ func (u *unpacker) unpack(f *os.File, dir, name string, depth int) error {
 		}
 		defer done()
 		if !archive {
-			return in.write(path.Join(dir, unpackedName(p, name)), br)
+			return in.write(path.Join(dir, unpackedName(p, name)), info.ModTime(), br)
 		}
 		return u.tar(br, in)
 	case isTar(head):
@@ -184,7 +184,7 @@ func (u *unpacker) tar(r io.Reader, in *source) error {
 		}
 		switch h.Typeflag {
 		case tar.TypeReg, tar.TypeGNUSparse:
-			err = in.entry(h.Name, tr)
+			err = in.entry(h.Name, h.ModTime, tr)
 		case tar.TypeDir, tar.TypeXGlobalHeader:
 			err = u.counted(h.Name)
 		default:

@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
@@ -161,6 +162,32 @@ func TestLinksAreNotMade(t *testing.T) {
 	require.Equal(t, Problem{Path: "out", Reason: "a link or a special file"}, res.Problems[0])
 	require.True(t, res.Complete())
 	require.Equal(t, []string{"out/passwd: ok"}, content(t, dir))
+}
+
+// Files have the times that the archive states, also those that are packed in it.
+func TestTimesOfFiles(t *testing.T) {
+	at := time.Date(2021, 3, 11, 4, 12, 0, 0, time.UTC)
+	var tarred, zipped bytes.Buffer
+	tw, zw := tar.NewWriter(&tarred), zip.NewWriter(&zipped)
+	for name, text := range map[string]string{"a.log": "line", "b.log.bz2": bzipped} {
+		require.NoError(t, tw.WriteHeader(&tar.Header{Name: name, Mode: 0o644, ModTime: at, Size: int64(len(text)), Typeflag: tar.TypeReg}))
+		_, err := io.WriteString(tw, text)
+		require.NoError(t, err)
+		w, err := zw.CreateHeader(&zip.FileHeader{Name: name, Modified: at})
+		require.NoError(t, err)
+		_, err = io.WriteString(w, text)
+		require.NoError(t, err)
+	}
+	require.NoError(t, errors.Join(tw.Close(), zw.Close()))
+	for _, archive := range []string{tarred.String(), zipped.String()} {
+		dir, _, err := unpackText(t, "b", archive, Default())
+		require.NoError(t, err)
+		for _, name := range []string{"a.log", "b.log"} {
+			info, err := os.Stat(filepath.Join(dir, name))
+			require.NoError(t, err)
+			require.Equal(t, at, info.ModTime().UTC())
+		}
+	}
 }
 
 func TestEqualNames(t *testing.T) {

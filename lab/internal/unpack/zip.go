@@ -55,7 +55,7 @@ func (u *unpacker) zipFile(e *zip.File, in *source) error {
 		return u.counted(e.Name)
 	}
 	defer rc.Close()
-	return in.entry(e.Name, rc)
+	return in.entry(e.Name, e.Modified, rc)
 }
 
 // zipEntry begins each entry in the table of contents.
