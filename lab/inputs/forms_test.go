@@ -610,6 +610,12 @@ var latest = []form{
 				"ObservedTimestamp: 2031-01-01 00:00:00 +0000 UTC\nTimestamp: %s\nSeverityText: \nBody: Str(%s)\nAttributes:\n     -> k8s.container.name: Str(%s)\nTrace ID: \nFlags: 0", l.ns, l.pod, l.at.UTC(), l.text, l.container)
 		})(lines) + "\t{\"otelcol.component.id\": \"debug\"}\n"
 	}, false, 3},
+	{"GitLab, with sections", func(lines []wrappedLine) string {
+		stamp := lines[0].at.Format("2006-01-02T15:04:05.000000Z")
+		return stamp + " 00O \x1b[0Ksection_start:1776765600:step_script\r\x1b[0K\x1b[36;1mExecuting\x1b[0;m\n" + stamp + " 01O $ kubectl logs x\n" + each(func(l wrappedLine) string {
+			return l.at.Format("2006-01-02T15:04:05.000000Z") + " 01O " + l.text
+		})(lines) + stamp + " 00O section_end:1776765601:step_script\r\x1b[0K\n"
+	}, true, 3},
 }
 
 func TestLatestForms(t *testing.T) { testForms(t, latest) }

@@ -6,6 +6,7 @@ package envelope
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"time"
 
 	"crowsnest/matcher"
@@ -36,6 +37,7 @@ type Decoder struct {
 	rec        records
 	chain      []step
 	placed     bool // The chain states times or places.
+	copied     bool // Its times are those of a copy of the lines.
 	decided    bool
 	looked     map[outline]int // number of looks for an envelope at lines that begin so
 	rest       []byte
@@ -206,6 +208,7 @@ func (d *Decoder) decide(b []byte) {
 	if len(sample) > 0 {
 		d.width = widthOf(sample)
 		d.chain, d.placed = d.detect(sample)
+		d.copied = d.isCopied(d.chain, sample)
 	}
 }
 
@@ -318,6 +321,9 @@ func (d *Decoder) line(line, rest []byte) {
 		return
 	}
 	if len(d.chain) > 0 {
+		if d.copied {
+			f.stamp = nil
+		}
 		d.keep(f)
 	}
 	d.content(text, f, rest)
@@ -370,6 +376,7 @@ func (d *Decoder) look(line, rest []byte, deeper bool) bool {
 		return false // A line without anything is no reason to expect no envelope.
 	}
 	d.chain, d.placed, d.looked = chain, placed, nil
+	d.copied = d.isCopied(chain, sample)
 	d.line(line, rest)
 	return true
 }
@@ -394,6 +401,30 @@ func isProductive(chain []step, line []byte) bool {
 	var f facts
 	text, ok := cut(chain, bytes.TrimRight(line, "\r\n"), &f)
 	return ok && (f.stamp != nil || f.file != (Place{}) || f.placed || headerOf(text) > word)
+}
+
+// isCopied reports whether an envelope has the time at which the lines were copied, as the log of a
+// job that printed them: it hardly goes on while theirs does.
+func (d *Decoder) isCopied(chain []step, sample [][]byte) bool {
+	var outer, own []time.Time
+	for _, line := range sample {
+		var f facts
+		text, ok := cut(chain, bytes.TrimRight(line, "\r\n"), &f)
+		if !ok || f.stamp == nil {
+			continue
+		}
+		t, _, ok := d.stamps.parse(f.stamp)
+		if at, has := matcher.TimeOf(text, d.now); ok && has {
+			outer, own = append(outer, t), append(own, at)
+		}
+	}
+	if len(own) < 3 {
+		return false
+	}
+	spread := func(times []time.Time) time.Duration {
+		return slices.MaxFunc(times, time.Time.Compare).Sub(slices.MinFunc(times, time.Time.Compare))
+	}
+	return spread(own) > 10*spread(outer)+10*time.Second
 }
 
 // outline is how a line begins: each word is a letter, each number a digit.
@@ -628,6 +659,9 @@ func (d *Decoder) out(f *facts, text []byte, whole bool) {
 		if t, unit, ok := d.stamps.parse(f.stamp); ok {
 			l.Time, timed = d.better(t, unit, f.zoneless, text), true
 		}
+	}
+	if f.stamp == nil && d.copied {
+		l.Time, timed = matcher.TimeOf(text, d.now)
 	}
 	d.counts.Lines++
 	switch {

@@ -94,6 +94,30 @@ func TestOwnLines(t *testing.T) {
 	}
 }
 
+// Lines that a job printed later have the times that they state, and else those of the lines before.
+func TestCopiedLines(t *testing.T) {
+	for outer, want := range map[string][]string{
+		"2026-04-21T11:00:00.%d000000Z ": {"10:00:00.5", "10:01:00.5", "10:02:00.5", "", "10:03:00.5"},
+		"2026-04-21T10:0%d:01.0000000Z ": {"10:00:01", "10:01:01", "10:02:01", "10:03:01", "10:04:01"},
+	} {
+		var got []string
+		d := New(now, func(l Line) {
+			if l.Time.IsZero() {
+				got = append(got, "")
+			} else {
+				got = append(got, l.Time.Format("15:04:05.999"))
+			}
+		})
+		var b strings.Builder
+		for i, line := range []string{"E0421 10:00:00.500000       1 a.go:1] a", "E0421 10:01:00.500000       1 a.go:1] b", "E0421 10:02:00.500000       1 a.go:1] c", "panic: x", "E0421 10:03:00.500000       1 a.go:1] d"} {
+			fmt.Fprintf(&b, outer+"%s\n", i, line)
+		}
+		d.Write([]byte(b.String()))
+		d.Close()
+		require.Equal(t, want, got)
+	}
+}
+
 // The envelope may change within an input.
 func TestShapeChanges(t *testing.T) {
 	const klog = "E0421 10:00:00.000000       1 a.go:1] failed"

@@ -28,6 +28,7 @@ var columns = []column{
 	{cut: (*Decoder).cutSyslog},
 	{cut: func(d *Decoder, line []byte, f *facts) ([]byte, bool) { return d.cutStamp(line, true, f) }, sure: (*Decoder).sureStamp},
 	{cut: func(d *Decoder, line []byte, f *facts) ([]byte, bool) { return d.cutStamp(line, false, f) }, sure: (*Decoder).sureStamp},
+	{cut: (*Decoder).cutStream},
 	{cut: (*Decoder).cutLabels},
 	{cut: func(d *Decoder, line []byte, f *facts) ([]byte, bool) { return d.cutPlace(line, bracketLen, f) }},
 	{cut: func(d *Decoder, line []byte, f *facts) ([]byte, bool) { return d.cutPlace(line, colonLen, f) }},
@@ -392,7 +393,7 @@ func (d *Decoder) cutStamp(line []byte, bracket bool, f *facts) ([]byte, bool) {
 func (d *Decoder) sureStamp(line, rest []byte) bool {
 	n, fraction := stampLen(line)
 	switch {
-	case fraction >= 7 && n < len(line) && line[n] == ' ', headerOf(rest) > word, isLabelled(rest):
+	case fraction >= 7 && n < len(line) && line[n] == ' ', headerOf(rest) > word, isLabelled(rest), isStream(rest):
 		return true
 	case len(line) > len(rest) && line[len(line)-len(rest)-1] == '\t':
 		k := bytes.IndexByte(rest, '\t') // of a level, as in the console format of zap
@@ -421,6 +422,20 @@ func isLabelName(b []byte) bool {
 		}
 	}
 	return len(b) > 0
+}
+
+// isStream reports whether a line begins with the number and the letter of a stream, such as 01O, as GitLab
+// writes them behind the time.
+func isStream(b []byte) bool {
+	return len(b) >= 4 && isDigits(b[:2]) && (b[2] == 'O' || b[2] == 'E') && (b[3] == ' ' || b[3] == '+')
+}
+
+func (d *Decoder) cutStream(line []byte, f *facts) ([]byte, bool) {
+	if !isStream(line) {
+		return line, false
+	}
+	f.stream = line[2] | 0x20
+	return line[4:], true
 }
 
 func (d *Decoder) cutLabels(line []byte, f *facts) ([]byte, bool) {
