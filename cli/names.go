@@ -103,7 +103,7 @@ func noSuchCommand(cmd *cobra.Command, arg string) error {
 }
 
 // argumentError replaces an error of the library about the arguments of a command by one
-// that tells the fix.
+// that names the fix.
 func (c *cli) argumentError(err error) error {
 	if c.started || c.called == nil {
 		return err

@@ -172,8 +172,8 @@ type run struct {
 	searched  int       // lines without a level that may still be searched for words
 	mild      int       // lines with a harmless one
 	nul       bool      // there are NUL bytes
-	fields    []Field   // of the record, beside those in its text
-	number    uint64    // of the record; 0: none
+	fields    []Field   // fields of the record, beside those in its text
+	number    uint64    // number of the record; zero if it has none
 	inPanic   *record   // that the line belongs to
 	inBlock   bool      // the line is one of a block of klog, and tried alone
 	// textAt is where in the block the text of the physical line begins, in which Lines has

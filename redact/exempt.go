@@ -61,7 +61,7 @@ var (
 	errorPrefix = lazily(`^(?:(?:No)?(?:[A-Z]?[a-z]{2,}){1,5}|x509|oauth2|http2|tls|[a-z]+\.[A-Z][a-z]+|[a-z]+/[a-z]+):$`)
 	variable    = lazily(`^[A-Z]+(_[A-Z]+)+$`)
 	kindName    = lazily(`^(?:[A-Z][a-z]+){2,5}$`)
-	linePlace   = lazily(`^[0-9]{1,4}:[0-9]{1,4}:$`) // of an error in a Go template, whose name precedes it
+	linePlace   = lazily(`^[0-9]{1,4}:[0-9]{1,4}:$`) // the place of an error in a Go template, whose name precedes it
 	objectName  = lazily(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)+$`)
 	statusCode  = lazily(`^(?:[Ss]tatus_?[Cc]ode=)?[1-5][0-9][0-9]$`)
 	urlPrefix   = lazily(`^[a-z][a-z0-9+]{1,15}://`)

@@ -72,8 +72,8 @@ type shownKey struct {
 	of            *shownRule
 	first, newest keptHit      // newest is empty if the engine has seen it
 	next          *matcher.Hit // the newest line, in memory of the caller
-	at            time.Time    // of the newest line
-	id            uint64       // of the last line
+	at            time.Time    // the time of the newest line
+	id            uint64       // the ID of the last line
 	count         int64
 	opened        bool // the engine has seen the first line
 	pending       bool // the key is in that list of its rule

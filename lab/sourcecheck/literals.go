@@ -37,7 +37,7 @@ func withoutVerbs(text string) string {
 	return strings.ReplaceAll(verb.ReplaceAllString(text, anything), "\x02", "%")
 }
 
-// addFile adds the literals of a file by the language that its name tells.
+// addFile adds the literals of a file by the language of its extension.
 func (x *index) addFile(name string, data []byte) {
 	x.add(literal{text: path.Base(name), file: name, line: 1}) // klog writes it
 	switch ext := path.Ext(name); {

@@ -42,7 +42,7 @@ func run(m *testing.M) int {
 type world struct {
 	*testing.T
 	am  *fakeam.AM
-	url string // of the Alertmanager
+	url string // the address of the Alertmanager
 }
 
 func newWorld(t *testing.T) *world {

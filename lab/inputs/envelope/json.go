@@ -14,7 +14,7 @@ type node struct {
 	open    bool // The end of the container is missing.
 	esc     bool // The string has escapes.
 	record  bool // The value is or contains a record.
-	certain bool // The value is a record of an envelope, whatever its fields are.
+	certain bool // The value is a record of an envelope even if its fields say nothing.
 	passed  bool // The value was passed on as a line.
 	parent  int32
 	end     int32

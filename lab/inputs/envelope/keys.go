@@ -40,7 +40,7 @@ type keyClass struct {
 	object bool  // Kubernetes objects have it
 	value  bool  // the value of an attribute
 	name   bool  // the name of an attribute
-	host   bool  // of a machine, as it calls itself
+	host   bool  // the name of a machine, as it calls itself
 }
 
 // lineNames are names of the field with the line, the most telling first.

@@ -396,7 +396,7 @@ func (d *Decoder) sureStamp(line, rest []byte) bool {
 	case fraction >= 7 && n < len(line) && line[n] == ' ', headerOf(rest) > word, isLabelled(rest), isStream(rest):
 		return true
 	case len(line) > len(rest) && line[len(line)-len(rest)-1] == '\t':
-		k := bytes.IndexByte(rest, '\t') // of a level, as in the console format of zap
+		k := bytes.IndexByte(rest, '\t') // the end of a level, as in the console format of zap
 		return k <= 0 || k > len("CRITICAL") || bytes.IndexByte(rest[:k], ' ') >= 0
 	}
 	k := anchorOf(rest)
@@ -519,7 +519,7 @@ func (d *Decoder) cutPath(line []byte, f *facts) ([]byte, bool) {
 	return line[m[1]:], true
 }
 
-// cutService takes the name of a service off a line, such as NAME | text. It is no pod, whatever it is like.
+// cutService takes the name of a service off a line, such as NAME | text. It is never a pod.
 func (d *Decoder) cutService(line []byte, f *facts) ([]byte, bool) {
 	k := bytes.IndexByte(line[:min(len(line), 100)], '|')
 	if k < 2 || line[k-1] != ' ' {
