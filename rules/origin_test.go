@@ -48,6 +48,23 @@ func TestShippedOrigins(t *testing.T) {
 	}
 }
 
+// The journal of a node names the program, rke2, where it does not name the unit,
+// rke2-server or rke2-agent: rules about these units also read that.
+func TestShippedUnitsOfRKE2(t *testing.T) {
+	set, err := Load(Shipped())
+	require.NoError(t, err)
+	read := 0
+	for _, r := range set.Rules {
+		for _, unit := range []string{"rke2-server.service", "rke2-agent.service"} {
+			if r.From.Matches(map[string]string{"unit": unit}, true) {
+				read++
+				require.True(t, r.From.Matches(map[string]string{"unit": "rke2.service"}, true), r.Alert)
+			}
+		}
+	}
+	require.Greater(t, read, 100)
+}
+
 // A rule that is given an origin keeps what it has open.
 func TestOriginIsNotInTheHash(t *testing.T) {
 	hash := func(keys string) string {
