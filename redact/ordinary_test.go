@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -33,6 +34,24 @@ func TestOrdinaryLines(t *testing.T) {
 		}
 	}
 	t.Logf("%d lines, %d changed", len(all), changed)
+}
+
+// logLines returns the lines of the recorded incidents.
+func logLines(t *testing.T) (lines []string) {
+	t.Helper()
+	var more []string
+	require.NoError(t, filepath.WalkDir("../testdata/incidents", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".log" {
+			more = append(more, path)
+		}
+		return err
+	}))
+	for _, name := range more {
+		b, err := os.ReadFile(name)
+		require.NoError(t, err)
+		lines = append(lines, strings.Split(string(b), "\n")...)
+	}
+	return lines
 }
 
 // ruleTestLines returns the different lines of the inline tests of the shipped rules: lines of

@@ -8,7 +8,6 @@ import (
 
 	"crowsnest/redact/internal/clean"
 	"crowsnest/redact/internal/keys"
-	"crowsnest/redact/internal/marks"
 )
 
 // Mask replaces a secret.
@@ -21,9 +20,9 @@ const maxInput = 1 << 20
 // Redactor hides secrets. It is immutable and safe for concurrent use.
 type Redactor struct {
 	extra []*regexp.Regexp
-	// scanners and quicks hold used ones: the finders are values, so scanners are not on the
+	// scanners holds used scanners: finders are function values, so a scanner is never on the
 	// stack.
-	scanners, quicks sync.Pool
+	scanners sync.Pool
 }
 
 // New returns a Redactor that also hides every match of the extra patterns.
@@ -64,22 +63,7 @@ func (r *Redactor) String(s string) (out string) {
 			out = Mask
 		}
 	}()
-	if marks.Fast && len(r.extra) == 0 && r.isHarmless(s) {
-		return s
-	}
 	return r.thorough(s)
-}
-
-// isHarmless reports whether the text has no secret, or false if that takes too long to
-// find out.
-func (r *Redactor) isHarmless(s string) bool {
-	q, _ := r.quicks.Get().(*quick)
-	if q == nil {
-		q = new(quick)
-	}
-	is := q.isHarmless(r, s)
-	r.quicks.Put(q)
-	return is
 }
 
 // thorough is String for a text that may have a secret.
