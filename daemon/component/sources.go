@@ -12,14 +12,13 @@ import (
 	"crowsnest/sources/kubelet"
 	"crowsnest/sources/kubernetes"
 	"crowsnest/sources/loki"
-	"crowsnest/sources/machines"
 	"crowsnest/sources/objects"
 	"crowsnest/sources/stdin"
 )
 
 // Sources returns the kinds of sources.
 func Sources() []Kind {
-	return []Kind{kubeletKind(), journalKind(), kubernetesKind(), machinesKind(), objectsKind(), eventsKind(), filesKind(), stdinKind(), lokiKind(), agentsKind()}
+	return []Kind{kubeletKind(), journalKind(), kubernetesKind(), objectsKind(), eventsKind(), filesKind(), stdinKind(), lokiKind(), agentsKind()}
 }
 
 func podLabels(more ...string) []string {
@@ -71,22 +70,6 @@ func kubernetesKind() Kind {
 			c.Name, c.Clock, c.LookBack = p.Name, o.Clock, cmp.Or(c.LookBack, o.LookBack)
 			c.SelfNamespace, c.SelfPod = o.Namespace, o.Pod
 			return []sources.Source{kubernetes.New(c)}
-		},
-	}
-}
-
-func machinesKind() Kind {
-	return Kind{
-		Key: "machines", Help: "Nodes without a Cluster API Machine, and Machines without a Node, as lines of a log.", Settings: machines.Config{},
-		Streams: func(p Part) []Labels {
-			fixed := map[string]string{"component": "machines"}
-			maps.Copy(fixed, p.Settings.(*machines.Config).Labels)
-			return []Labels{{Fixed: fixed}}
-		},
-		Sources: func(p Part, o SourceOptions) []sources.Source {
-			c := *p.Settings.(*machines.Config)
-			c.Name, c.Clock = p.Name, o.Clock
-			return []sources.Source{machines.New(c)}
 		},
 	}
 }

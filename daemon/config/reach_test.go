@@ -31,10 +31,10 @@ func TestBlindRules(t *testing.T) {
 		"KernelFilesystemDamaged", "KernelTasksBlocked", "NodeServiceKeepsRestarting",
 	}))
 	am := "sinks: {stdout: {}}\n"
-	f(am+"sources: {kubelet: {}, machines: {}, objects: {}, events: {}}\n", host...)
-	f(am+"sources: {kubelet: {}, machines: {}, objects: {}, events: {}, files: {paths: [{path: /var/log/syslog, labels: {job: kernel, unit: kubelet.service}}]}}\n",
+	f(am+"sources: {kubelet: {}, objects: {machines: {}}, events: {}}\n", host...)
+	f(am+"sources: {kubelet: {}, objects: {machines: {}}, events: {}, files: {paths: [{path: /var/log/syslog, labels: {job: kernel, unit: kubelet.service}}]}}\n",
 		host...)
-	f(am + "sources: {kubelet: {}, machines: {}, objects: {}, events: {}, journal: {}}\n")
-	f(am + "sources: {agents: {}, machines: {}, objects: {}, events: {}}\n")
+	f(am + "sources: {kubelet: {}, objects: {machines: {}}, events: {}, journal: {}}\n")
+	f(am + "sources: {agents: {}, objects: {machines: {}}, events: {}}\n")
 	f(am + "sources: {loki: {url: 'http://loki:3100', selector: '{namespace=~\".+\"}'}}\n")
 }

@@ -30,8 +30,8 @@ type Config struct {
 	// machines.cluster.x-k8s.io. Default: those in docs/objects.md. A kind that the API
 	// server does not have is looked for every minute.
 	Kinds []string `yaml:"kinds" bounds:"0,100,4096"`
-	// Machines compares Nodes with Cluster API Machines, like the source machines, whose
-	// lines these are. Kinds must contain nodes and machines.cluster.x-k8s.io.
+	// Machines compares Nodes with Cluster API Machines. Kinds must contain nodes and
+	// machines.cluster.x-k8s.io.
 	Machines *Machines `yaml:"machines"`
 	// Interval is the time after which the lines of a state are repeated. Default 1m.
 	Interval time.Duration `yaml:"interval" bounds:"0s,1y"`

@@ -9,8 +9,7 @@ import (
 	pairs "crowsnest/sources/internal/machines"
 )
 
-// Machines compares the Nodes of the cluster with its Cluster API Machines, as the source
-// machines does.
+// Machines compares the Nodes of the cluster with its Cluster API Machines.
 type Machines struct {
 	// Namespace and Cluster name this cluster's own Cluster, such as fleet-local and
 	// local on Harvester. By default, Machines count if their Cluster has at least one

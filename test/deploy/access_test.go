@@ -32,14 +32,14 @@ func TestRoleOfObjects(t *testing.T) {
 	defaults := strings.Join(source.DefaultKinds(), " ")
 	f(manifests.Kustomize(t, "testdata/objects"), defaults)
 	f(manifests.Chart(t, "objects"), defaults)
-	f(manifests.Chart(t, "everything"), "nodes certificates.cert-manager.io")
+	f(manifests.Chart(t, "everything"), "nodes machines.cluster.x-k8s.io certificates.cert-manager.io")
 	var config struct {
 		Sources struct {
 			Objects struct{ Kinds []string }
 		}
 	}
 	require.NoError(t, yaml.Unmarshal([]byte(configurations(t, manifests.Chart(t, "everything"))["watch-aggregator"]), &config))
-	require.Equal(t, []string{"nodes", "certificates.cert-manager.io"}, config.Sources.Objects.Kinds)
+	require.Equal(t, []string{"nodes", "machines.cluster.x-k8s.io", "certificates.cert-manager.io"}, config.Sources.Objects.Kinds)
 }
 
 // The manifests grant what the source events reads, and nothing else of Events.

@@ -140,7 +140,7 @@ func targets(t *testing.T, config string) map[string]target {
 		}
 	}
 	walk("", cfg)
-	for _, path := range [][]string{{"agents", "token_review"}, {"agents", "nodes"}, {"machines"}, {"objects"}, {"events"}, {"kubernetes"}} {
+	for _, path := range [][]string{{"agents", "token_review"}, {"agents", "nodes"}, {"objects"}, {"events"}, {"kubernetes"}} {
 		if at(cfg["sources"], path...) != nil {
 			out["the API server"] = target{port: 6443}
 		}

@@ -50,7 +50,7 @@ const config = `global: {external_url: "https://crowsnest.example.org/"}
 rules: {shipped: false, paths: [pack.yaml]}
 sources:
   kubernetes: {kubeconfig: %q}
-  machines: {kubeconfig: %q, interval: 5s}
+  objects: {kubeconfig: %q, interval: 10s, kinds: [nodes, machines.cluster.x-k8s.io], machines: {}}
 sinks:
   alertmanager: {urls: [%q], min_firing: 1s}
 `
@@ -106,8 +106,8 @@ func TestE2EDaemon(t *testing.T) {
 	l.Grant("vc", "crowsnest", "",
 		kubelab.Rule{Groups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}},
 		kubelab.Rule{Groups: []string{""}, Resources: []string{"pods/log"}, Verbs: []string{"get"}},
-		kubelab.Rule{Groups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}},
-		kubelab.Rule{Groups: []string{"cluster.x-k8s.io"}, Resources: []string{"machines"}, Verbs: []string{"list"}})
+		kubelab.Rule{Groups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}},
+		kubelab.Rule{Groups: []string{"cluster.x-k8s.io"}, Resources: []string{"machines"}, Verbs: []string{"list", "watch"}})
 	l.Pod(kubelab.PodSpec{Namespace: "vc", Name: "vc-a-0", Node: "node-1", Containers: []string{"syncer"}, Image: "ghcr.io/loft-sh/vcluster-oss:0.22.5", Owner: "StatefulSet/vc-a"})
 	c := k.Start("vc", "vc-a-0", "syncer")
 	l.SetStatus("vc", "vc-a-0", kubelab.ContainerStatus{Name: "syncer"})

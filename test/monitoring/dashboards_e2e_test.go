@@ -50,7 +50,7 @@ func TestE2EQueries(t *testing.T) {
 	loki := servers.Loki(t, servers.LokiOptions{})
 	journal := journald.Start(t, journald.Options{})
 	var more strings.Builder
-	for _, kind := range []string{"kubernetes", "machines", "objects", "events"} {
+	for _, kind := range []string{"kubernetes", "objects", "events"} {
 		fmt.Fprintf(&more, "  %s: {kubeconfig: %q}\n", kind, config)
 	}
 	fmt.Fprintf(&more, "  journal: {dirs: [%q]}\n  loki: {url: %q, selector: '{namespace=~\".+\"}'}\n", journal.Dir, loki.URL)

@@ -62,25 +62,14 @@ func service(ready func() bool, target string) http.Handler {
 }
 
 // api is the part of the Kubernetes API that crowsnest uses: a node, its
-// Machine if Cluster API is installed, and one pod with a log.
+// Machine, and one pod with a log.
 type api struct {
-	mu       sync.Mutex
-	machines bool
-	stop     <-chan struct{}
+	stop <-chan struct{}
 }
 
 const container1 = `{"name":"hello","containerID":"c://1","state":{"running":{"startedAt":"2026-01-01T00:00:00Z"}}}`
 
-func (a *api) install() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.machines = true
-}
-
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a.mu.Lock()
-	machines := a.machines
-	a.mu.Unlock()
 	list := func(item string) {
 		if r.URL.Query().Has("watch") {
 			w.WriteHeader(http.StatusOK)
@@ -102,10 +91,14 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s %s\n", time.Now().UTC().Format(time.RFC3339Nano), line)
 		_ = http.NewResponseController(w).Flush()
 		a.wait(r)
-	case machines && r.URL.Path == "/apis/cluster.x-k8s.io":
-		fmt.Fprint(w, `{"preferredVersion":{"version":"v1beta1"}}`)
-	case machines && strings.HasSuffix(r.URL.Path, "/machines"):
-		list(`{"metadata":{"name":"m","namespace":"n"},"spec":{"clusterName":"c"},"status":{"nodeRef":{"name":"node-1"}}}`)
+	case r.URL.Path == "/api/v1":
+		fmt.Fprint(w, `{"resources":[{"name":"nodes","kind":"Node"}]}`)
+	case r.URL.Path == "/apis/cluster.x-k8s.io":
+		fmt.Fprint(w, `{"preferredVersion":{"groupVersion":"cluster.x-k8s.io/v1beta1"}}`)
+	case r.URL.Path == "/apis/cluster.x-k8s.io/v1beta1":
+		fmt.Fprint(w, `{"resources":[{"name":"machines","kind":"Machine","namespaced":true}]}`)
+	case strings.HasSuffix(r.URL.Path, "/machines"):
+		list(`{"metadata":{"name":"m","namespace":"n","uid":"2"},"spec":{"clusterName":"c"},"status":{"nodeRef":{"name":"node-1"}}}`)
 	default:
 		http.NotFound(w, r)
 	}

@@ -39,7 +39,7 @@ var (
 	long = os.Getenv("CROWSNEST_CHAOS") != ""
 	// haste is the factor by which periods are shortened.
 	haste      = time.Duration(40)
-	blindAfter = 7 * time.Second // the watermark of source machines advances every 5 s
+	blindAfter = 7 * time.Second // the watermark of source objects advances every 5 s
 	patience   = 60 * time.Second
 )
 
@@ -201,12 +201,12 @@ func (c *cluster) local(cfg map[string]any) {
 	set("dir", filepath.Join(c.dir, "logs"), "sources", "kubelet")
 	set("kubeconfig", c.kubeconfig, "sources", "agents", "token_review")
 	set("kubeconfig", c.kubeconfig, "sources", "agents", "nodes")
-	set("kubeconfig", c.kubeconfig, "sources", "machines")
+	set("kubeconfig", c.kubeconfig, "sources", "objects")
 	set("kubeconfig", c.kubeconfig, "sources", "kubernetes")
 	set("urls", []string{c.peers["alertmanager"].url()}, "sinks", "alertmanager")
 	if !c.asShipped {
 		cfg["global"] = map[string]any{"blind_after": blindAfter.String()}
-		set("interval", "5s", "sources", "machines")
+		set("interval", "10s", "sources", "objects")
 		set("min_firing", "0s", "sinks", "alertmanager")
 		set("resend_delay", "1s", "sinks", "alertmanager")
 	}
@@ -290,11 +290,10 @@ func TestMissingPeers(t *testing.T) {
 	const agents = "agents (1 of 1 nodes)"
 	for _, s := range []scenario{
 		// Without the API server, an unknown agent cannot be authenticated.
-		{values: "production", missing: "apiserver", blind: "machines", undetected: true, full: "full: machines, " + agents},
-		{values: "production", missing: "apiserver", known: true, blind: "machines", partial: "partial: " + agents + "; not seen: machines since ", full: "full: machines, " + agents},
-		{values: "production", missing: "clusterapi", partial: "partial: " + agents + "; idle: machines", full: "full: machines, " + agents},
-		{values: "production", missing: "alertmanager", undetected: true, full: "full: machines, " + agents},
-		{values: "production", missing: "service", blind: "agents", undetected: true, partial: "partial: machines; not seen: agents since ", full: "full: machines, " + agents},
+		{values: "production", missing: "apiserver", blind: "objects", undetected: true, full: "full: objects, " + agents},
+		{values: "production", missing: "apiserver", known: true, blind: "objects", partial: "partial: " + agents + "; not seen: objects since ", full: "full: objects, " + agents},
+		{values: "production", missing: "alertmanager", undetected: true, full: "full: objects, " + agents},
+		{values: "production", missing: "service", blind: "agents", undetected: true, partial: "partial: objects; not seen: agents since ", full: "full: objects, " + agents},
 		{values: "base", missing: "service", blind: "agents", undetected: true, full: "full: " + agents},
 		{values: "git-sync", missing: "alertmanager", undetected: true, full: "full: " + agents},
 		{values: "loki", missing: "loki", blind: "loki", undetected: true, full: "full: loki"},
@@ -321,9 +320,6 @@ func (s scenario) run(t *testing.T) {
 			p.come()
 		}
 	}
-	if s.missing != "clusterapi" {
-		c.kube.install()
-	}
 	if s.known {
 		c.firstLife(s.full)
 		c.peers[s.missing].leave()
@@ -336,11 +332,7 @@ func (s scenario) run(t *testing.T) {
 	}
 	c.raise()
 	s.without(c)
-	if p := c.peers[s.missing]; p != nil {
-		p.come()
-	} else {
-		c.kube.install()
-	}
+	c.peers[s.missing].come()
 	c.eventually("everything is seen", func() bool { return c.firing("CrowsnestHeartbeat", "coverage:"+s.full+" ") })
 	c.eventually("the failure is notified", func() bool { return len(c.am.Accepted("CrowsnestInstallationTest")) > 0 })
 	if s.blind != "" {
@@ -373,10 +365,7 @@ func (s scenario) without(c *cluster) {
 	if !s.undetected {
 		c.eventually("the failure is notified", func() bool { return c.firing("CrowsnestInstallationTest", "") })
 	}
-	switch {
-	case s.missing == "clusterapi":
-		c.eventually("idle", func() bool { return c.firing("CrowsnestIdle", "machines") })
-	case s.blind != "":
+	if s.blind != "" {
 		c.eventually("it is said that it is blind", func() bool { return c.firing("CrowsnestBlind", s.blind) })
 	}
 	if s.partial != "" {

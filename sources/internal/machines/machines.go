@@ -1,5 +1,30 @@
 // Package machines compares the Nodes of a cluster with its Cluster API Machines and
-// writes the lines that sources/machines documents.
+// writes the results as log lines, so that rules can match a state that nobody logs: a
+// node without a Machine is never upgraded, and no controller reports it.
+//
+// A comparison writes one line for each node, one for each Machine without a node, and a
+// summary. The lines are:
+//
+//	msg="node has no machine" node=NODE
+//	msg="node has a machine" node=NODE machine=NAMESPACE/NAME cluster=NAMESPACE/NAME
+//	msg="node is gone" node=NODE
+//	msg="machine has no node" machine=NAMESPACE/NAME cluster=NAMESPACE/NAME phase=PHASE
+//	msg="machine is gone" machine=NAMESPACE/NAME
+//	msg="nodes and machines agree" nodes=4 machines=4
+//	msg="nodes and machines differ" nodes=4 machines=3 nodes_without_machine=1 machines_without_node=0
+//	msg="no machine belongs to these nodes" nodes=4 machines=7
+//	msg="node is claimed by other machines" node=NODE machines=2 first=NAMESPACE/NAME
+//
+// A tenant may create a Machine that names any node, so a Machine has a node only if the
+// Node agrees: its annotations name the Machine, as Cluster API writes them, or without
+// such annotations both have one provider ID, or the Machine is in the namespace of the
+// configuration. The last line counts the Machines that only claim a node.
+//
+// The removal of an object is reported once, and only if it had no counterpart before.
+// A Machine that is being deleted counts as removed, unless it still has its node. The
+// line "no machine belongs to these nodes" states that the API server manages clusters
+// of which none is its own; the comparison then writes no line about their nodes. These
+// texts do not change.
 package machines
 
 import (

@@ -97,12 +97,12 @@ sources:
     url: {{ .Values.loki.url }}
     selector: {{ quote .Values.loki.selector }}
   {{- end }}
-  {{- if .Values.machines }}
-  machines: {}
-  {{- end }}
   {{- if .Values.objects.enabled }}
   objects:
     kinds: {{ toJson .Values.objects.kinds }}
+    {{- if .Values.objects.machines }}
+    machines: {}
+    {{- end }}
   {{- end }}
   {{- if .Values.events }}
   events: {}

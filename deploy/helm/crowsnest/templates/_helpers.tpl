@@ -40,7 +40,7 @@ app.kubernetes.io/part-of: crowsnest
 
 {{/* Whether the aggregator uses the Kubernetes API. */}}
 {{- define "crowsnest.api" -}}
-{{- if or (include "crowsnest.pair" .) (ne .Values.mode "loki") .Values.machines .Values.objects.enabled .Values.events }}true{{ end -}}
+{{- if or (include "crowsnest.pair" .) (ne .Values.mode "loki") .Values.objects.enabled .Values.events }}true{{ end -}}
 {{- end }}
 
 {{- define "crowsnest.dnsPorts" -}}
