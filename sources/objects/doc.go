@@ -32,7 +32,7 @@
 //	msg="container is terminated" ...
 //	msg="container is gone" container=NAME NAMES was=STATE
 //
-// With Machines, component="machines" has the lines of the source machines, every interval.
+// With Machines, component="machines" has lines that compare Nodes with Machines, every interval.
 //
 // A field without a value is "". The field was is present only if the value changed since
 // the last line about it. A value with other characters than letters is quoted, and a
