@@ -84,7 +84,7 @@ func (ps *Parts) add(p Part) {
 
 // removedKinds says what to use instead of kinds that are gone.
 var removedKinds = map[string]strictyaml.Hint{
-	"fleet": {Message: "is no longer a source", Fix: "remove it; the alert CrowsnestFailureInManyClusters of deploy/monitoring counts the clusters of a rule"},
+	"fleet":    {Message: "is no longer a source", Fix: "remove it; the alert CrowsnestFailureInManyClusters of deploy/monitoring counts the clusters of a rule"},
 	"machines": {Message: "is no longer a source", Fix: "use its view of the source objects, which writes the same lines: objects: {machines: {}}"},
 }
 
