@@ -86,6 +86,8 @@ var signatures = map[string]string{
 	"ClusterAutoscalerScaleUpFailed":               "S31",
 	"ClusterAutoscalerNodeGroupStaysInBackoff":     "S31",
 	"ControllerCRDMissing":                         "S38",
+	"ControllerMayNotOwnObjects":                   "none",
+	"ControllerMayNotGrantPermissions":             "none",
 	"ControlPlaneStoppedEvictions":                 "S39",
 	"VClusterChildExitsRepeatedly":                 "S41",
 	"HarvesterUpgradeStuckWaitingForCluster":       "S47",

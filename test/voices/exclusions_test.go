@@ -48,6 +48,8 @@ func TestExclusionsHideNothing(t *testing.T) {
 // whole are texts with what the rule that has them demands behind or before them.
 var whole = map[string]string{
 	"failed to list the server could not find the requested resource": "failed to list *v1.Widget: the server could not find the requested resource",
+	"vx:the server could not find ":                                   "unable to retrieve the complete list of server APIs: example.org/v1: the server could not find the requested resource",
+	"vx:no matches for ":                                              "unable to retrieve the complete list of server APIs: example.org/v1: no matches for example.org/v1, Resource=",
 	"x509: certificate has expired":                                   "https://10.0.0.1:443/api/v1/pods: x509: certificate has expired or is not yet valid",
 	"x509: certificate signed by unknown":                             "https://10.0.0.1:443/api/v1/pods: x509: certificate signed by unknown authority",
 	"x509: certificate is valid for":                                  "https://10.0.0.1:443/api/v1/pods: x509: certificate is valid for a, not b",
