@@ -14,28 +14,7 @@ type commandReader struct {
 	toolAt   int
 }
 
-// tools lists the programs that accept a secret with a one-letter flag: the letters
-// whose value is the next word, those whose value follows without a space, and those
-// of user%password or user,password.
-var tools = map[string]struct{ spaced, glued, user string }{
-	"ipmitool": {spaced: "Pk"}, "ipmi-chassis": {spaced: "p"}, "ipmipower": {spaced: "p"}, "racadm": {spaced: "p"}, "hponcfg": {spaced: "p"},
-	"mysql": {glued: "p"}, "mysqldump": {glued: "p"}, "mysqladmin": {glued: "p"}, "mariadb": {glued: "p"}, "mariadb-dump": {glued: "p"},
-	"mongo": {spaced: "p"}, "mongosh": {spaced: "p"}, "mongodump": {spaced: "p"}, "mongorestore": {spaced: "p"}, "mongoexport": {spaced: "p"},
-	"redis-cli": {spaced: "a"}, "valkey-cli": {spaced: "a"}, "sqlcmd": {spaced: "P", glued: "P"}, "bcp": {spaced: "P", glued: "P"},
-	"tsql": {spaced: "P"}, "cqlsh": {spaced: "p"}, "nodetool": {glued: "p", spaced: "p"}, "cypher-shell": {spaced: "p"},
-	"sshpass": {spaced: "p", glued: "p"}, "login": {spaced: "p"}, "crane": {spaced: "p"}, "sendxmpp": {spaced: "p"},
-	"ldapsearch": {spaced: "w"}, "ldapmodify": {spaced: "w"}, "ldapadd": {spaced: "w"}, "ldapdelete": {spaced: "w"}, "ldapwhoami": {spaced: "w"},
-	"ldappasswd": {spaced: "wsa"}, "ipa-client-install": {spaced: "w"}, "ipa-server-install": {spaced: "pa"}, "ipa-replica-install": {spaced: "w"},
-	"zip": {spaced: "P", glued: "P"}, "unzip": {spaced: "P", glued: "P"}, "7z": {glued: "p"}, "7za": {glued: "p"}, "7zz": {glued: "p"},
-	"smbclient": {user: "U"}, "rpcclient": {user: "U"}, "net": {user: "U"}, "winexe": {user: "U"}, "smbget": {user: "U"}, "lftp": {user: "u"},
-	"ssh-keygen": {spaced: "NP"}, "openssl": {spaced: "kK"}, "winrs": {spaced: "p", glued: "p"}, "useradd": {spaced: "p"}, "usermod": {spaced: "p"},
-	"mosquitto_pub": {spaced: "P"}, "mosquitto_sub": {spaced: "P"}, "rdesktop": {spaced: "p"}, "ncftp": {spaced: "p"}, "twine": {spaced: "p"},
-	"snmpwalk": {spaced: "cAX"}, "snmpget": {spaced: "cAX"}, "snmpset": {spaced: "cAX"}, "snmpgetnext": {spaced: "cAX"}, "snmptrap": {spaced: "cAX"},
-	"snmpbulkwalk": {spaced: "cAX"}, "snmpbulkget": {spaced: "cAX"}, "snmptable": {spaced: "cAX"}, "snmpinform": {spaced: "cAX"},
-	"curl": {user: "uU"}, "http": {user: "a"}, "https": {user: "a"},
-	"knife": {spaced: "P"}, "asadm": {spaced: "P", glued: "P"}, "vsql": {spaced: "w"},
-	"iscsiadm": {spaced: "v"}, "kadmin": {spaced: "w"}, "stress-auth": {spaced: "p"}, "xfreerdp": {glued: "p"}, "svcpass": {spaced: "p"},
-}
+var programs = newPrograms()
 
 // toolWindow is how far before a flag its program is looked for.
 const toolWindow = 256
@@ -45,13 +24,13 @@ const toolWindow = 256
 func (t *commandReader) tool(i int) string {
 	for at := max(t.toolRead, i-toolWindow); at < i; {
 		from := at
-		if at = t.runUpTo(at, i-at, isWordByte); at == from {
+		if at = t.runUpTo(at, i-at, wordBytes); at == from {
 			if c := t.s[at]; c == '|' || c == ';' || c == '\n' {
 				t.toolName = ""
 			}
 			at++
 		} else if word := t.s[from:at]; len(word) <= 20 {
-			if _, found := tools[word]; found {
+			if _, found := programs[word]; found {
 				t.toolName, t.toolAt = word, from
 			}
 		}
@@ -70,12 +49,12 @@ func (t *commandReader) shortFlag(i, to int) span {
 	if strings.IndexByte("pPkKwsaAXNUucv", letter) < 0 {
 		return span{}
 	}
-	tool, found := tools[t.tool(i-1)]
+	tool, found := programs[t.tool(i-1)]
 	has := func(letters string) bool { return strings.IndexByte(letters, letter) >= 0 }
 	switch before := t.before(i, 64); {
 	case found:
 	case has("pP") && (strings.Contains(before, " -u ") || strings.Contains(before, " -U ")):
-		if isDigit(t.byteAt(to+1)) && smallNumber().MatchString(t.s[to+1:t.run(to+1, isDotted)]) {
+		if isDigit(t.byteAt(to+1)) && smallNumber().MatchString(t.s[to+1:t.run(to+1, keyBytes)]) {
 			return span{} // a port
 		}
 		tool.spaced = "pP"
@@ -105,7 +84,7 @@ func (t *commandReader) shortFlag(i, to int) span {
 	switch {
 	case !found || t.s[at] == '-', letter == 'v' && !strings.Contains(t.before(i, 40), "password"):
 	case has(tool.user):
-		p := span{at, t.run(at, func(c byte) bool { return !isSpace(c) && !isQuote(c) })}
+		p := span{at, t.run(at, unquotedBytes)}
 		if cut := strings.IndexAny(t.of(p), "%,:"); cut >= 0 {
 			return span{p.from + cut + 1, p.to}
 		}
@@ -115,30 +94,19 @@ func (t *commandReader) shortFlag(i, to int) span {
 	return span{}
 }
 
-// operand says where the secret of a command is: how many words are before it, whether
-// one of them must be the name of a secret, and whether it is user:password.
+// operand says where the secret of a command is: behind so many words, of which one must be the
+// name of a secret if it is named, and after the name of a user if it is a login.
 type operand struct {
-	skip             int
-	announced, login bool
+	command      string
+	skip         int
+	named, login bool
 }
 
-// positional lists commands and statements that are followed by a secret.
-var positional = map[string]operand{
-	"vault login ": {}, "vault operator unseal ": {}, "vault unseal ": {}, "microk8s join ": {}, "authtoken.secret ": {}, "SSWS ": {}, "ngrok authtoken ": {}, "add-authtoken ": {},
-	"add_user ": {skip: 1}, "change_password ": {skip: 1}, "htpasswd ": {skip: 2}, "mc alias set ": {skip: 3}, "mc config host add ": {skip: 3},
-	"net use ": {}, "net user ": {skip: 1}, "wpa_passphrase ": {skip: 1}, "set_password vnc ": {}, "ConvertTo-SecureString ": {},
-	"configure set ": {skip: 1, announced: true}, "config set ": {skip: 1, announced: true}, "git config ": {skip: 1, announced: true},
-	"IDENTIFIED BY ": {}, "identified by ": {}, "requirepass ": {}, "masterauth ": {}, "rfc4106(gcm(aes)) ": {}, "bindpw ": {}, "rootpw ": {},
-	"addauth digest ": {login: true}, "insecure-password ": {}, "snmp-server community ": {}, "stats auth ": {login: true}, "PSKsecrets ": {login: true}, "auth_pass ": {},
-	"cloudflared service install ": {}, "tacacs-server key ": {}, "radius-server key ": {}, "enable secret ": {skip: 1}, "neighbor ": {skip: 1, announced: true},
-	"PSK ": {}, "ldap_bind_pw ": {}, "authtoken ": {}, "--from-literal ": {}, "etcdctl user add ": {login: true}, "--base64 ": {},
-}
-
-// positional returns the word after a command that is its secret.
-func (t *commandReader) positional(i int, what operand) span {
-	announced := !what.announced
+// secret returns the word after a command that is its secret. The command ends at i.
+func (what operand) secret(t *scanner, i int) span {
+	announced := !what.named
 	for range what.skip + 4 {
-		i = t.run(i, isBlank)
+		i = t.run(i, blanks)
 		if i >= len(t.s) || isSpace(t.s[i]) || t.s[i] == '|' {
 			return span{}
 		}
@@ -149,7 +117,7 @@ func (t *commandReader) positional(i int, what operand) span {
 		case what.skip > 0:
 			what.skip--
 			announced = announced || t.table.Classify(text) >= keys.Weak
-		case !announced && t.run(p.from, isKeyByte) == p.to && t.table.Classify(text) >= keys.Weak:
+		case !announced && t.run(p.from, keyBytes) == p.to && t.table.Classify(text) >= keys.Weak:
 			announced = true
 		case !announced || isWord(text) || len(text) < 4 || text == Mask:
 			return span{}
@@ -174,10 +142,8 @@ func afterColon(t *input, p span) span {
 	return p
 }
 
-// sinks are texts of commands that read a secret from a pipe.
-var sinks = []string{
-	"stdin", "sudo -S", "kinit", "cryptsetup", "chpasswd", "passphrase-fd", "realm ", "wg ", "smbpasswd", "vncpasswd", "-pass", "private-key", "luks",
-}
+// sink is a command that reads a secret from a pipe.
+var sink = lazily(`stdin|sudo -S|kinit|cryptsetup|(chpasswd)|passphrase-fd|realm |wg |smbpasswd|vncpasswd|-pass|private-key|luks`)
 
 // echoed finds the secret that a command line pipes into a program.
 func (t *scanner) echoed(i int) span {
@@ -203,20 +169,18 @@ func (t *scanner) echoed(i int) span {
 	if pipe < 0 || pipe > 40 {
 		return span{}
 	}
-	for _, sink := range sinks {
-		if strings.Contains(rest[pipe:], sink) {
-			if sink == "chpasswd" {
-				return afterColon(&t.input, p)
-			}
-			return p
-		}
+	switch m := sink().FindStringSubmatch(rest[pipe:]); {
+	case m == nil:
+		return span{}
+	case m[1] != "":
+		return afterColon(&t.input, p)
 	}
-	return span{}
+	return p
 }
 
 // authCommand finds AUTH x and AUTH user x of Redis and SMTP, after AUTH, also in quotes.
 func authCommand(t *input, i int) span {
-	i = t.runUpTo(i, 8, func(c byte) bool { return isQuote(c) || c == '\\' })
+	i = t.runUpTo(i, 8, quotesAndEscapes)
 	if !isBlank(t.byteAt(i)) || i+1 >= len(t.s) {
 		return span{}
 	}
@@ -224,7 +188,7 @@ func authCommand(t *input, i int) span {
 	for range 2 {
 		switch t.of(p) {
 		case "default", "PLAIN", "LOGIN", "XOAUTH2", "response":
-			at := t.runUpTo(p.to, 8, func(c byte) bool { return isQuote(c) || c == '\\' })
+			at := t.runUpTo(p.to, 8, quotesAndEscapes)
 			if !isBlank(t.byteAt(at)) || at+1 == len(t.s) {
 				return span{}
 			}

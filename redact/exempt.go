@@ -16,24 +16,7 @@ const maxKnown = 1 << 10
 
 // proseWords are words that follow "token: " or "Secret: " in error messages. Any
 // other word there is considered a secret.
-var proseWords = words(`a abort aborted access account active admission after all already an and another any api as assume at attempt attempting
-	auth authentication authenticator authorization aws bad bearer because been before being both bound cache cached call can cannot
-	certificate certificates change checking client close closed cloud cluster clusters code condition configuration configmap conflict
-	connect connection contains context controller could couldn create created creating credentials data decode deleted deleting denied
-	deny dial did does doesn during each either empty encountered encryption endpoint environment error errors etcd eof event exceeded exec
-	existing exists exit exp expected expiration expired expires failed failing failure fetch field file finalizer for forbidden format found from
-	generating get getting given got grant handler handshake has have header helm host http if illegal in incorrect insufficient
-	internal invalid io is issued issuer it its json jwt key keys kubernetes last list load local lookup lost machine malformed may message metadata
-	method mismatched missing must name namespace namespaces net neither never new no node none nor not null object of on only open
-	operation or other our out owner parse parsing patch path permission pod pods post problem provider put quota read reading reason
-	received reconcile record redacted refresh refused remote renew renewal request requested required resource response retry retrying revoked role
-	rpc same scheme secret secrets send server service serviceaccount serviceaccounts session signature signed since skipping something source status sts
-	still stream success sync syncing template that the there they this time timed timeout to token tokens tls too type unable
-	unauthenticated unauthorised unauthorized undefined unexpected unknown unmarshal unsupported unset unmounted update updated updating use used
-	user using valid validate validating validation value values verification verify version volume wait waiting was watch we webhook were when while
-	will with within without would write wrong yaml yes you your
-	access_denied expired_token insufficient_scope invalid_client invalid_grant invalid_request invalid_scope invalid_token unauthorized_client
-	unsupported_grant_type`)
+var proseWords = words("prose")
 
 // isWord reports whether s is a word of prose, or an error code of OAuth, rather than a secret.
 func isWord(s string) bool {
@@ -227,15 +210,16 @@ func (t *valueReader) isObject(key string, p span) bool {
 }
 
 // references are the ends of keys whose value is the name of a Secret.
-var references = strings.Fields(`existingsecret credentialssecret credentialsecret pullsecret pullsecrets tlssecret certsecret casecret certificatesecret
-	kubeconfigsecret datasecret gitsecret sshsecret registrysecret secretref passwordsecret tokensecret authsecret keysecret configsecret`)
+var references = words("reference")
 
 func refersToSecret(key string) bool {
-	if len(key) < len("xxsecret") || len(key) > keys.Max {
-		return false
+	key = strings.ToLower(key[max(0, len(key)-keys.Max):])
+	for end := range references {
+		if strings.HasSuffix(key, end) {
+			return true
+		}
 	}
-	key = strings.ToLower(key)
-	return slices.ContainsFunc(references, func(end string) bool { return strings.HasSuffix(key, end) })
+	return false
 }
 
 // looksEncoded reports whether the value of auth is a user and password in base64, or

@@ -8,7 +8,7 @@ import (
 
 // quoteAfterKey finds PASSWORD 'x' and password "x".
 func (t *commandReader) quoteAfterKey(quote int) span {
-	i := t.back(quote, 32, func(c byte) bool { return c == '\\' })
+	i := t.back(quote, 32, escapes)
 	n := quote - i
 	if !isBlank(t.byteAt(i - 1)) {
 		return span{}
@@ -59,7 +59,7 @@ func (t *commandReader) flag(i int) span {
 	if t.byteAt(from) == '-' {
 		from++
 	}
-	to := t.runUpTo(from, keys.Max, isKeyByte)
+	to := t.runUpTo(from, keys.Max, keyBytes)
 	if to == from || !isLetter(s[from]) {
 		return span{}
 	}
@@ -116,8 +116,8 @@ func (t *commandReader) refused(i int) span {
 // white space, or the next element of a list.
 func (t *commandReader) afterFlag(i int) (at int, found bool) {
 	s := t.s
-	i = t.run(i, func(c byte) bool { return isQuote(c) || c == '\\' })
-	at = t.runUpTo(i, 12, func(c byte) bool { return isSpace(c) || c == ',' })
+	i = t.run(i, quotesAndEscapes)
+	at = t.runUpTo(i, 12, spacesAndCommas)
 	spaced := at > i && (isSpace(s[at-1]) || at < len(s) && (isQuote(s[at]) || s[at] == '\\'))
 	return at, spaced && at < len(s)
 }

@@ -61,12 +61,12 @@ func (t *input) before(i, n int) string { return t.s[max(0, i-n):i] }
 func (t *input) from(i, n int) string { return t.s[i:min(len(t.s), i+n)] }
 
 // run returns the end of the bytes from i on that are in a set.
-func (t *input) run(i int, in func(byte) bool) int { return t.runUpTo(i, len(t.s), in) }
+func (t *input) run(i int, in class) int { return t.runUpTo(i, len(t.s), in) }
 
 // runUpTo is run over at most n bytes.
-func (t *input) runUpTo(i, n int, in func(byte) bool) int {
+func (t *input) runUpTo(i, n int, in class) int {
 	from := i
-	for i < len(t.s) && i-from < n && in(t.s[i]) {
+	for i < len(t.s) && i-from < n && in[t.s[i]] {
 		i++
 	}
 	t.steps += i - from
@@ -74,18 +74,18 @@ func (t *input) runUpTo(i, n int, in func(byte) bool) int {
 }
 
 // back returns the start of the at most n bytes before i that are in a set.
-func (t *input) back(i, n int, in func(byte) bool) int {
+func (t *input) back(i, n int, in class) int {
 	from := i
-	for from > 0 && i-from < n && in(t.s[from-1]) {
+	for from > 0 && i-from < n && in[t.s[from-1]] {
 		from--
 	}
 	return from
 }
 
 // runCoded is run, also over bytes of the set in the coding of URLs.
-func (t *input) runCoded(i int, in func(byte) bool) int {
+func (t *input) runCoded(i int, in class) int {
 	for i = t.run(i, in); i+2 < len(t.s) && t.s[i] == '%' && isHex(t.s[i+1]) && isHex(t.s[i+2]); i = t.run(i+3, in) {
-		if !in(unhex(t.s[i+1])<<4 | unhex(t.s[i+2])) {
+		if !in[unhex(t.s[i+1])<<4|unhex(t.s[i+2])] {
 			break
 		}
 	}
@@ -93,7 +93,7 @@ func (t *input) runCoded(i int, in func(byte) bool) int {
 }
 
 // wordAt returns the letters from i on.
-func (t *input) wordAt(i int) string { return t.s[i:t.run(i, isLetter)] }
+func (t *input) wordAt(i int) string { return t.s[i:t.run(i, letters)] }
 
 // endsEscape reports whether the letter before i may belong to an escape.
 func (t *input) endsEscape(i int) bool {
@@ -224,7 +224,7 @@ func (t *input) trimBackslashes(from, end int) int {
 	if end == len(t.s) || !isQuote(t.s[end]) {
 		return end
 	}
-	return t.back(end, end-from, func(c byte) bool { return c == '\\' })
+	return t.back(end, end-from, escapes)
 }
 
 // isKeyAfter reports whether a key and its separator are at i.

@@ -72,7 +72,7 @@ func (t *keyReader) mayBeKey(i int) bool {
 
 // keyBefore reads the key that ends before i.
 func (t *keyReader) keyBefore(i int) key {
-	s, k := t.s, key{to: t.back(i, maxSpaces, isBlank)}
+	s, k := t.s, key{to: t.back(i, maxSpaces, blanks)}
 	k.spaced = k.to < i
 	if k.to > 1 && s[k.to-1] == ']' && (isQuote(s[k.to-2]) || strings.HasPrefix(s[i:], "=>")) { // ["password"] =
 		k.to--
@@ -84,7 +84,7 @@ func (t *keyReader) keyBefore(i int) key {
 			k.to--
 		}
 	}
-	k.from = t.back(k.to, keys.Max, isKeyByte)
+	k.from = t.back(k.to, keys.Max, keyBytes)
 	if k.from >= 1 && s[k.from-1] == '\\' && k.from < k.to && strings.IndexByte("nrt", s[k.from]) >= 0 {
 		k.from++ // the letter of an escaped line end
 	}
@@ -121,11 +121,11 @@ func equalsAny(s string, words ...string) bool {
 // phrase finds keys of two words, such as "API key" and "Unseal Key 1".
 func (t *keyReader) phrase(k key) key {
 	s := t.s
-	end := t.back(k.to, 4, func(c byte) bool { return isDigit(c) || isBlank(c) })
+	end := t.back(k.to, 4, digitsAndBlanks)
 	if end < 5 || s[end-1]|0x20 != 'y' || !strings.EqualFold(s[end-3:end], "key") || !isBlank(s[end-4]) || !isAlnum(s[end-5]) {
 		return k
 	}
-	from := t.back(end-4, keys.Max-(k.to-end+4), isAlnum)
+	from := t.back(end-4, keys.Max-(k.to-end+4), alnums)
 	if c := t.table.Classify(s[from:k.to]); c == keys.Strong && !strings.EqualFold(s[from:end-4], "insert") {
 		k.from, k.class = from, c
 	}
@@ -193,7 +193,7 @@ func (t *keyReader) tag(i int) key {
 	if open < 0 {
 		return key{}
 	}
-	to := t.run(from+open+1, func(c byte) bool { return isKeyByte(c) || c == ':' })
+	to := t.run(from+open+1, tagBytes)
 	at := to - 1
 	for at > from+open && isKeyByte(t.s[at]) {
 		at--

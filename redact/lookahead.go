@@ -44,14 +44,14 @@ type lookAhead struct {
 
 // lookFrom finds the value of a secret in whose name the byte at i is.
 func lookFrom(sc *scanner, i int) span {
-	end := sc.runUpTo(i, keys.Max, isKeyByte)
+	end := sc.runUpTo(i, keys.Max, keyBytes)
 	for end > i && (isJoint(sc.s[end-1])) {
 		end--
 	}
 	if end == len(sc.s) || end-i > keys.Max/2 {
 		return span{}
 	}
-	l := lookAhead{sc: sc, key: key{from: sc.back(i, keys.Max, isKeyByte), to: end}, at: end}
+	l := lookAhead{sc: sc, key: key{from: sc.back(i, keys.Max, keyBytes), to: end}, at: end}
 	if cut := strings.IndexByte(sc.s[i:end], '.'); cut > 0 && sc.s[end] == '(' { // password.equals(x)
 		l.key.to = i + cut
 	}
@@ -63,7 +63,7 @@ func lookFrom(sc *scanner, i int) span {
 		return span{}
 	}
 	l.name = sc.s[l.key.from:l.key.to]
-	l.key.quoted = isQuote(sc.byteAt(l.key.from-1)) && isQuote(sc.byteAt(sc.runUpTo(l.key.to, 16, func(c byte) bool { return c == '\\' })))
+	l.key.quoted = isQuote(sc.byteAt(l.key.from-1)) && isQuote(sc.byteAt(sc.runUpTo(l.key.to, 16, escapes)))
 	before, rest := lastWordOf(sc.before(l.key.from, 48))
 	l.before = before.String()
 	l.keyword = sc.byteAt(l.key.from-1) == ':' && !isAlnum(sc.byteAt(l.key.from-2))
@@ -92,7 +92,7 @@ func (l *lookAhead) classify() {
 	if k.class == keys.Strong || !isBlank(sc.byteAt(k.from-1)) {
 		return
 	}
-	from := sc.back(k.from-1, keys.Max/2, isKeyByte)
+	from := sc.back(k.from-1, keys.Max/2, keyBytes)
 	if from == k.from-1 {
 		return
 	}
@@ -150,7 +150,7 @@ func (l *lookAhead) changes(i int) bool {
 }
 
 // changers are words between a value and another one of the same name.
-var changers = words("to got want new value with by")
+var changers = words("change")
 
 // candidate returns the word or quoted text that may be the value.
 func (l *lookAhead) candidate() span {
@@ -159,7 +159,7 @@ func (l *lookAhead) candidate() span {
 	}
 	t := input{s: l.sc.from(0, min(len(l.sc.s), l.at+maxValue))}
 	if isQuote(t.byteAt(l.at)) {
-		l.at = t.back(l.at, 16, func(c byte) bool { return c == '\\' })
+		l.at = t.back(l.at, 16, escapes)
 	}
 	p := t.word(l.at)
 	l.sc.steps += p.to - l.at
@@ -195,7 +195,7 @@ func (l *lookAhead) isSecret(p span) bool {
 		return false
 	case text[0] == '/' && filePath().MatchString(text), s[p.to-1] == '(', after == '(' || after == '=':
 		return false
-	case !strings.ContainsAny(text, digits) && l.sc.run(p.from, isKeyByte) == p.to && l.sc.table.Classify(text) >= keys.Weak: // another name
+	case !strings.ContainsAny(text, digits) && l.sc.run(p.from, keyBytes) == p.to && l.sc.table.Classify(text) >= keys.Weak: // another name
 		return false
 	}
 	return judge(text) >= l.least(p, quoted)
@@ -248,7 +248,7 @@ func (l *lookAhead) isPassword() bool {
 
 // Words before the name of a secret: introduced ones say that the secret follows, used ones do so
 // also before words that parsers and objects share, such as token.
-var introduced, used = words("using with tried invalid wrong bad expected rejected"), words("using with tried")
+var introduced, used = words("introduction"), words("use")
 
 // endsList reports whether a list, or the text with its quoted value, ends at i.
 func (l *lookAhead) endsList(i int, quoted bool) bool {
@@ -274,7 +274,7 @@ func (l *lookAhead) isCommand() bool {
 // fieldOfSecret finds the value of a field of a Secret, as programs report changes: Secret ns/name:
 // data.field: x. The word data is at i.
 func (sc *scanner) fieldOfSecret(i int) span {
-	end := sc.runUpTo(i, keys.Max, isKeyByte)
+	end := sc.runUpTo(i, keys.Max, keyBytes)
 	if end < i+len("data.x") || sc.s[i+len("data")] != '.' || !reportsSecret(sc.before(i, 128)) {
 		return span{}
 	}
@@ -294,7 +294,7 @@ func isProperty(name string) bool {
 	return properties[word.String()]
 }
 
-var properties = words("name names type file files path dir ref version count url uri host user ttl expiry expires length policy hash id kind issuer source review")
+var properties = words("property")
 
 // isShouted reports whether a name has capitals and no small letters.
 func isShouted(s string) bool {
@@ -353,18 +353,10 @@ func judge(s string) looks {
 func isAddress(s string) bool { return strings.Trim(s, digits+".:/-+,%") == "" }
 
 // setters are commands that are followed by a name and its value.
-var setters = words("set setenv export env arg declare -x -gx setx putenv put config setq define def defvar")
+var setters = words("setter")
 
-// glueWords may be between a name and its value. True ones assign.
-var glueWords = map[string]bool{
-	"is": true, "was": true, "to": true, "as": true, "are": true, "equals": true, "be": true, "becomes": true,
-	"been": false, "has": false, "have": false, "set": false, "should": false, "must": false, "now": false, "changed": false, "new": false, "old": false,
-	"value": false, "got": true, "want": true, "expected": true, "actual": true, "given": false, "type": false, "string": false, "str": false, "text": false,
-	"literal": false, "argument": false, "with": false, "entered": false, "generated": true, "created": true,
-	"rotated": true, "updated": true, "reset": true, "default": false, "current": false, "using": false, "provided": false, "supplied": false, "found": false,
-	"read": false, "named": false, "from": false, "mismatch": false, "optional": false, "some": false, "just": false, "cdata": false, "option": false, "for": false,
-	"of": false, "user": false, "by": false, "account": false, "base": false,
-}
+// Words between a name and its value. Assigning ones say that the value follows.
+var glueWords, assigningWords = words("glue"), words("assigning")
 
 // glue skips what is between the name and a value, and reports whether a value may follow.
 func (l *lookAhead) glue() bool {
@@ -384,7 +376,7 @@ func (l *lookAhead) glue() bool {
 			l.at++
 		case isQuote(c):
 			if !closing && !l.closes(l.at) {
-				if end := l.sc.runUpTo(l.at+1, 12, isLetter); end == l.at+1 || !isQuote(l.sc.byteAt(end)) && s[min(end, len(s)-1)] != '\\' || !isFieldName(s[l.at+1:end]) {
+				if end := l.sc.runUpTo(l.at+1, 12, letters); end == l.at+1 || !isQuote(l.sc.byteAt(end)) && s[min(end, len(s)-1)] != '\\' || !isFieldName(s[l.at+1:end]) {
 					return true
 				}
 			}
@@ -420,8 +412,7 @@ func (l *lookAhead) glue() bool {
 
 // isFieldName reports whether the name of a field says that a value follows, not what it is.
 func isFieldName(w string) bool {
-	_, known := glueWords[w]
-	return known || w == "S" || w == "N"
+	return glueWords[w] || assigningWords[w] || w == "S" || w == "N"
 }
 
 // closes reports whether a quote after glue belongs to the text before it.
@@ -442,7 +433,7 @@ func (l *lookAhead) sign(c byte) bool {
 		l.assigned, l.sep = true, true
 		l.other = l.other || c == '=' && next == '='
 	case '-', '>', '~', '?', '!', '+':
-		if end := l.sc.run(l.at, func(c byte) bool { return c == '-' }); end-l.at > 3 { // a line
+		if end := l.sc.run(l.at, dashes); end-l.at > 3 { // a line
 			l.at, l.assigned, l.other = end, true, true
 			return true
 		}
@@ -481,7 +472,7 @@ func (l *lookAhead) sign(c byte) bool {
 		if next != '.' {
 			return false
 		}
-		l.at = l.sc.run(l.at, func(c byte) bool { return c == '.' }) - 1
+		l.at = l.sc.run(l.at, dots) - 1
 		l.assigned, l.other = true, true
 	default:
 		return false
@@ -493,9 +484,9 @@ func (l *lookAhead) sign(c byte) bool {
 // word skips a word of glue. It reports whether it did.
 func (l *lookAhead) word() bool {
 	s := l.sc.s
-	end := l.sc.runUpTo(l.at, 24, func(c byte) bool { return isLetter(c) || c == '_' })
+	end := l.sc.runUpTo(l.at, 24, glueBytes)
 	if n := end - l.at; n == 1 && (s[l.at] == 's' || s[l.at] == 'b') { // s:5:"x" of PHP, b'x' of Python
-		if to := l.sc.runUpTo(end+1, 6, isDigit); s[l.at] == 's' && l.sc.byteAt(end) == ':' && to > end+1 && l.sc.byteAt(to) == ':' {
+		if to := l.sc.runUpTo(end+1, 6, digitSet); s[l.at] == 's' && l.sc.byteAt(end) == ':' && to > end+1 && l.sc.byteAt(to) == ':' {
 			l.at, l.assigned, l.other = to+1, true, true
 			return true
 		}
@@ -507,9 +498,10 @@ func (l *lookAhead) word() bool {
 	}
 	folded, _ := lastWordOf(s[l.at:end])
 	w := folded.String()
-	assigns, known := glueWords[w[strings.LastIndexByte(w, '_')+1:]]
+	last := w[strings.LastIndexByte(w, '_')+1:]
+	assigns := assigningWords[last]
 	next := l.sc.byteAt(end)
-	if !known || l.words == 8 || next != 0 && strings.IndexByte(" \t\r\n:=,;\"'`(\\<-{[", next) < 0 || next == '-' && l.sc.byteAt(end+1) != '>' {
+	if !assigns && !glueWords[last] || l.words == 8 || next != 0 && strings.IndexByte(" \t\r\n:=,;\"'`(\\<-{[", next) < 0 || next == '-' && l.sc.byteAt(end+1) != '>' {
 		return false
 	}
 	if w == "type" && next != '=' && !isQuote(next) { // it says that no value follows
@@ -517,7 +509,7 @@ func (l *lookAhead) word() bool {
 	}
 	switch {
 	case next == '(' && isDigit(l.sc.byteAt(end+1)): // string(14) of PHP
-		end = min(len(s), l.sc.runUpTo(end+1, 6, isDigit)+1)
+		end = min(len(s), l.sc.runUpTo(end+1, 6, digitSet)+1)
 		assigns = true
 	case next == '(' || w == "just" || w == "some":
 		assigns = true

@@ -141,15 +141,8 @@ func dotted(s string, from, to int, sh shape.Shape) bool {
 // Words before a random word, in lower case. An announcement says that it is a secret,
 // links may be between the two, and harmless words say that it is not.
 var (
-	announcements = words(`password passwd passphrase pass pw pwd bot token secret secrets credential credentials cookie psk seed mnemonic
-		nkey privkey authkey apikey bearer session sessionid session_id authtoken jwt pat dsn otp passcode`)
-	links = words(`is was of for value expected got want invalid new wrong bad id expired given mismatch with and code the a an as to`)
-	keyOf = words(`api access secret private encryption shared aes hmac signing license account master root session auth authentication client
-		ssh deploy host setup enrollment registration pre-shared preshared decryption data service integration routing ingestion storage acr bedrock recovery unseal static`)
-	withID   = words("host request cluster node topic")
-	harmless = words(`fingerprint digest checksum hash sha1 sha256 sha512 sha384 md5 public pub publickey public_key pubkey etag peer kid
-		ssh-rsa ssh-ed25519 ecdsa-sha2-nistp256 ecdsa-sha2-nistp384 ecdsa-sha2-nistp521 message continue hostid host_id requestid request_id
-		cluster_id clusterid topicid topic_id traceid trace_id correlationid uid nonce integrity pin-sha256 cabundle certificate cert crt`)
+	announcements, links, keyOf = words("announcement"), words("link"), words("keyOf")
+	identified, harmless        = words("identified"), words("harmless")
 )
 
 // announces reports whether the end of text says that a secret follows. A uuid
@@ -224,7 +217,7 @@ func isHarmless(before, word string) bool {
 	second, _ := lastWordOf(rest)
 	switch last.String() {
 	case "id":
-		return withID[second.String()]
+		return identified[second.String()]
 	case "key":
 		return second.String() == "public"
 	}

@@ -32,21 +32,13 @@ func New(extra []*regexp.Regexp) *Redactor {
 
 // tables are what every scan looks up. They are immutable.
 type tables struct {
-	classes [256]class
-	tokens  tokenTable
-	hints   *hints
-	keys    keys.Table
+	tokens *tokenTable
+	keys   keys.Table
 }
 
 // known makes the tables at the first scan: that takes milliseconds, and many processes
 // never see a text that needs one.
-var known = sync.OnceValue(func() *tables {
-	t := &tables{classes: newClasses(), keys: keys.New()}
-	rules := tokenRules()
-	t.hints = newHints(rules)
-	t.tokens.fill(rules, t.hints)
-	return t
-})
+var known = sync.OnceValue(func() *tables { return &tables{newTokenTable(newTokenRules()), keys.New()} })
 
 // String returns s with each secret replaced by Mask. Without a secret it returns s
 // itself and does not allocate. String(String(s)) equals String(s). If s is longer

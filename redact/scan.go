@@ -36,60 +36,38 @@ func (sc *scanner) all() string {
 	return sc.hideWords(sc.hideCoded(s))
 }
 
-// class is the role that a byte may have around a secret.
-type class uint8
-
-const (
-	classSeparator class = iota + 1 // between a key and its value
-	classQuote
-	classDash
-	classDot
-	classAt
-)
-
-func newClasses() [256]class {
-	return [256]class{
-		'=': classSeparator, ':': classSeparator, '>': classSeparator, '%': classSeparator,
-		'"': classQuote, '\'': classQuote, '-': classDash, '.': classDot, '@': classAt,
-	}
-}
-
 // lookInside is how many bytes at the end of a hidden part are scanned again, for
 // a secret that starts there and continues after it, as in "token: password: x".
 const lookInside = 256
 
 // scan returns the text with its secrets hidden.
 func (sc *scanner) scan() string {
-	s, h := sc.s, sc.tables.hints
-	w := h.after(codeEdge, s[0])
-	for next := 1; next < len(s); next++ {
-		w = h.after(w, s[next])
-		if !h.any.has(w) {
+	s, tokens := sc.s, sc.tables.tokens
+	w := sc.word4(-1)
+	for i := 0; i+1 < len(s); i++ {
+		w = w<<8 | uint32(sc.byteAt(i+3))
+		rules := tokens.at(w)
+		if rules == nil && !isSign[s[i]] {
 			continue
 		}
-		i, goOn := next-2, 0
-		if h.tokens.has(w) {
-			goOn = sc.take(sc.token(i))
+		p := sc.token(rules, i, w)
+		if p.empty() && isSign[s[i]] {
+			p = sc.sign(i)
 		}
-		if h.signs.has(w) {
-			p := span{}
-			if next+1 < len(s) && h.tokens.has(h.after(w, s[next+1])) {
-				p = sc.token(i + 1)
-			}
-			if p.empty() {
-				p = sc.at(i + 1)
-			}
-			goOn = max(goOn, sc.take(p))
-		}
-		if goOn > i+1 {
-			next = goOn + 1
-			w = h.after(h.codes[s[goOn]], s[next])
+		if goOn := sc.take(p); goOn > i {
+			i = goOn - 1
+			w = sc.word4(i)
 		}
 	}
 	if sc.awsID {
 		return hideKeysOfAWS(sc.out.String())
 	}
 	return sc.out.String()
+}
+
+// word4 returns the four bytes from i on as a number.
+func (t *input) word4(i int) uint32 {
+	return uint32(t.byteAt(i))<<24 | uint32(t.byteAt(i+1))<<16 | uint32(t.byteAt(i+2))<<8 | uint32(t.byteAt(i+3))
 }
 
 // take hides a part, unless it is empty or already hidden, and returns where the scan
@@ -106,40 +84,25 @@ func (sc *scanner) take(p span) int {
 	return p.to - lookInside
 }
 
-// at looks for a secret around the byte at i.
-func (sc *scanner) at(i int) span {
-	switch sc.tables.classes[sc.s[i]] {
-	case classSeparator:
-		return sc.separator(i)
-	case classQuote:
-		return sc.quoteAfterKey(i)
-	case classDash:
-		if i > 0 && isAlnum(sc.s[i-1]) && !sc.endsEscape(i) {
-			return span{}
-		}
-		return sc.flag(i)
-	case classDot:
-		return bootstrapToken(&sc.input, i)
-	case classAt:
-		return loginAt(&sc.input, i)
+// isSign has the bytes that method sign knows.
+var isSign = func() (set [256]bool) {
+	for _, c := range []byte("=:>%-@.\"'") {
+		set[c] = true
 	}
-	return span{}
-}
+	return set
+}()
 
-// separator checks both sides of a byte that may separate a key from a value.
-func (sc *scanner) separator(i int) span {
+// sign looks for a secret around the sign at i.
+func (sc *scanner) sign(i int) span {
 	s := sc.s
 	switch s[i] {
 	case '=':
-		if p := azureStorageKey(&sc.input, i); !p.empty() {
-			return p
-		}
 		return sc.keyValue(i, i+1)
 	case ':':
 		if strings.HasPrefix(s[i:], "://") {
 			return sc.urls.userinfo(&sc.input, i)
 		}
-		if p := rancherToken(&sc.input, i); !p.empty() {
+		if p := sc.token(sc.tables.tokens.signs[':'], i, ':'<<24); !p.empty() {
 			return p
 		}
 		if isDigit(sc.byteAt(i + 1)) {
@@ -157,6 +120,16 @@ func (sc *scanner) separator(i int) span {
 		if n := len("%3D"); equalsAny(sc.from(i, n), "%3D", "%3A") {
 			return sc.keyValue(i, i+n)
 		}
+	case '"', '\'':
+		return sc.quoteAfterKey(i)
+	case '-':
+		if i == 0 || !isAlnum(s[i-1]) || sc.endsEscape(i) {
+			return sc.flag(i)
+		}
+	case '.':
+		return sc.token(sc.tables.tokens.signs['.'], i, '.'<<24)
+	case '@':
+		return loginAt(&sc.input, i)
 	}
 	return span{}
 }

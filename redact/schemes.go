@@ -12,12 +12,12 @@ func isScheme(s string) bool {
 
 // scheme finds "Bearer x", "Basic x" and "GenieKey x".
 func scheme(t *input, i int) span {
-	word := t.run(i, isLetter)
+	word := t.run(i, letters)
 	name := t.s[i:word]
 	if !equalsAny(name, "bearer", "basic", "geniekey") || t.afterWord(i) {
 		return span{}
 	}
-	at := t.run(word, isBlank)
+	at := t.run(word, blanks)
 	if strings.HasPrefix(t.s[at:], "%20") {
 		at += len("%20")
 	}

@@ -11,14 +11,14 @@ import (
 // whose arguments begin at i.
 func secondArgument(t *input, i int) span {
 	for range 2 {
-		i = t.run(i, func(c byte) bool { return isBlank(c) || c == ',' })
+		i = t.run(i, blanksAndCommas)
 		quote, n := t.openingQuote(i)
 		if quote < 0 {
 			return span{}
 		}
 		p := t.quoted(quote, n)
 		i = p.to + n + 1
-		if t.byteAt(t.run(i, isBlank)) != ',' {
+		if t.byteAt(t.run(i, blanks)) != ',' {
 			return p
 		}
 	}
@@ -35,7 +35,7 @@ func (t *scanner) insertedValue(i int) span {
 		return span{}
 	}
 	for column := range strings.SplitSeq(before[from+1:to], ",") {
-		i = t.run(i, isSpace)
+		i = t.run(i, spaces)
 		if i >= len(t.s) {
 			return span{}
 		}
@@ -54,34 +54,13 @@ func (t *scanner) insertedValue(i int) span {
 	return span{}
 }
 
-// passwordHash finds the password hashes of crypt(3) and of directories, at i.
-func passwordHash(t *input, i int) span {
-	end := t.run(i+1, func(c byte) bool { return isBase64(c) || strings.IndexByte("$.,:{}", c) >= 0 })
-	end = t.back(end, end-i, func(c byte) bool { return c == '.' || c == ',' || c == ':' })
-	if cut := strings.IndexByte(t.s[i:end], ':'); cut >= 0 && !strings.HasPrefix(t.s[i:], "SCRAM") {
-		end = i + cut
-	}
-	if end-i < 24 || strings.IndexByte(t.s[i:end], '$') < 0 && t.s[i] != '{' {
-		return span{}
-	}
-	return span{i, end}
-}
-
 // fillers are words that may stand between "password" and the password.
-var fillers = words("is was of for with value user new has been set to as the admin root 5 7 0 8 9 changed using supplied given")
-
-func words(list string) map[string]bool {
-	m := map[string]bool{}
-	for w := range strings.FieldsSeq(list) {
-		m[w] = true
-	}
-	return m
-}
+var fillers = words("filler")
 
 // passwordInProse finds the password that follows the word at i in prose: it has a digit or
 // a sign, which words do not have.
 func passwordInProse(t *input, i int) span {
-	end := t.runUpTo(i, 16, isLetter)
+	end := t.runUpTo(i, 16, letters)
 	name := t.s[i:end]
 	credentials := strings.EqualFold(name, "credentials")
 	if !credentials && !equalsAny(name, "password", "passwd", "passphrase", "passcode") {
@@ -94,7 +73,7 @@ func passwordInProse(t *input, i int) span {
 	}
 	mayName := false
 	for range 6 {
-		at := t.run(end, isBlank)
+		at := t.run(end, blanks)
 		if at == end || at == len(t.s) {
 			return span{}
 		}
@@ -174,16 +153,15 @@ func isAlgorithm(s string) bool {
 
 // isVerb reports whether a word says what happened to a password.
 func isVerb(s string) bool {
-	return strings.HasSuffix(s, "ed") || strings.HasSuffix(s, "ing") || strings.HasSuffix(s, "ly") || passwordWords[s]
+	return strings.HasSuffix(s, "ed") || strings.HasSuffix(s, "ing") || strings.HasSuffix(s, "ly") || afterPassword[s]
 }
 
-// passwordWords may follow "with password" and "password is" in prose.
-var passwordWords = words("authentication authorization login protection encryption prompt policy rotation manager based correct incorrect hashes " +
-	"strength complexity grant credentials mandatory optional stale default longer shorter hidden secrets rejection fallback")
+// afterPassword may follow "with password" and "password is" in prose.
+var afterPassword = words("afterPassword")
 
 // pin finds four to eight digits.
 func pin(t *input, i int) span {
-	end := t.run(i, isDigit)
+	end := t.run(i, digitSet)
 	if end-i < 4 || end-i > 8 || isAlnum(t.byteAt(end)) {
 		return span{}
 	}

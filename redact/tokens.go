@@ -1,280 +1,142 @@
 package redact
 
 import (
+	"regexp"
+	"slices"
 	"strings"
-
-	"crowsnest/redact/internal/shape"
 )
 
-// tokenRule finds secrets by their prefix.
+// tokenRule finds a secret by its prefix: a row of rules.txt.
 type tokenRule struct {
 	prefix string
-	in     func(byte) bool // bytes that may follow; with find, one of them follows
-	min    int             // their minimum number
-	// bound requires that no letter or digit precedes the prefix. Long prefixes do not
-	// need it, so that no text before a token can hide it.
-	bound bool
-	// find, if set, decides instead of in and min. It gets the start of the prefix.
+	head   uint32 // the first bytes of the prefix, at most 4, as a number
+	mask   uint32 // the bits that head has
+	where  string // what may be before the secret: any, start, apart
+	in     class  // bytes that follow
+	least  int    // their minimum number
+	before class  // bytes before the prefix that belong to the secret
+	most   int    // their maximum number
+	like   []func() *regexp.Regexp
+	unlike func() *regexp.Regexp
+	value  bool // only what follows the prefix is the secret
+	// find, if set, decides instead. It gets the start of the prefix, or its end if value is set.
 	find finder
 }
 
 // finder returns the secret that a text announces at i, if there is one.
 type finder func(sc *scanner, i int) span
 
-// tokenTable finds the rules by the first bytes of their prefixes.
-type tokenTable struct {
-	index [1 << 12]uint16 // by the codes of the first two
-	lists []tokenList
-}
-
-// tokenList contains the rules whose prefixes start with the same two bytes.
-type tokenList struct {
-	thirds  byteSet // of the prefixes; all bytes for a shorter one
-	fourths byteSet
-	rules   []tokenRule
-}
-
-func (t *tokenTable) fill(rules []tokenRule, h *hints) {
-	t.lists = make([]tokenList, 1, 256) // the first is of no pair
-	for _, r := range rules {
-		pair := h.pair(r.prefix[0], r.prefix[1])
-		if t.index[pair] == 0 {
-			t.index[pair] = uint16(len(t.lists))
-			t.lists = append(t.lists, tokenList{})
-		}
-		list := &t.lists[t.index[pair]]
-		list.rules = append(list.rules, r)
-		list.thirds.add(r.prefix, 2)
-		list.fourths.add(r.prefix, 3)
+// secret returns the secret whose prefix is at i, if it is one.
+func (r *tokenRule) secret(sc *scanner, i int) span {
+	from, to := sc.back(i, r.most, r.before), i+len(r.prefix)
+	switch {
+	case r.where != "any" && sc.afterWord(from), r.where == "apart" && strings.IndexByte(".)/-", sc.byteAt(from-1)) >= 0:
+		return span{}
+	case r.find != nil && r.value:
+		return r.find(sc, to)
+	case r.find != nil:
+		return r.find(sc, i)
 	}
-}
-
-type byteSet [4]uint64
-
-func (b *byteSet) add(s string, at int) {
-	if at >= len(s) {
-		*b = byteSet{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}
-		return
+	end := len(sc.s)
+	if r.in != nil {
+		end = sc.runCoded(to, r.in)
 	}
-	b[s[at]/64] |= 1 << (s[at] % 64)
-}
-
-func (b *byteSet) has(c byte) bool { return b[c/64]&(1<<(c%64)) != 0 }
-
-// token looks for a secret that begins at i, or that a prefix at i announces.
-func (sc *scanner) token(i int) span {
-	if i+2 >= len(sc.s) {
+	p := span{from, end}
+	if end-to < r.least {
 		return span{}
 	}
-	table := &sc.tables.tokens
-	list := &table.lists[table.index[sc.tables.hints.pair(sc.s[i], sc.s[i+1])]]
-	if !list.thirds.has(sc.s[i+2]) || !list.fourths.has(sc.byteAt(i+3)) {
-		return span{}
-	}
-	for n := range list.rules {
-		r := &list.rules[n]
-		if !strings.HasPrefix(sc.s[i:], r.prefix) || r.bound && sc.afterWord(i) {
-			continue
-		}
-		if r.find != nil {
-			if p := r.find(sc, i); !p.empty() {
-				return p
+	if text := sc.of(p); len(text) <= maxKnown || r.in == nil {
+		text = text[:min(len(text), maxKnown)]
+		for _, like := range r.like {
+			m := like().FindStringSubmatchIndex(text)
+			if m == nil {
+				return span{}
 			}
-			continue
+			if len(m) > 2 && m[2] >= 0 {
+				p = span{from + m[2], from + m[3]}
+			}
 		}
-		end := sc.runCoded(i+len(r.prefix), r.in)
-		if end-i-len(r.prefix) >= r.min {
-			return span{i, end}
-		}
-	}
-	return span{}
-}
-
-// openAIKey requires an upper-case letter or a long part, so that names of objects,
-// which are in lower case, stay.
-func openAIKey(t *input, i int) span {
-	end := t.run(i+3, isWordByte)
-	text := t.s[i+3 : end]
-	if len(text) < 20 {
-		return span{}
-	}
-	if len(text) > maxKnown || shape.IsUUID(text[max(0, len(text)-36):]) || strings.ContainsAny(text, capitals) {
-		return span{i, end}
-	}
-	for part := range strings.SplitSeq(text, "-") {
-		if len(part) >= 32 {
-			return span{i, end}
+		if r.unlike != nil && r.unlike().MatchString(text) {
+			return span{}
 		}
 	}
-	return span{}
-}
-
-// vaultToken finds s. and 24 letters or digits. The name of a method in a stack
-// trace has no digit and is followed by a bracket.
-func vaultToken(t *input, i int) span {
-	end := t.run(i+2, isAlnum)
-	if end-i-2 != 24 || i > 0 && strings.IndexByte(".)/", t.s[i-1]) >= 0 {
-		return span{}
-	}
-	if t.byteAt(end) == '(' && !strings.ContainsAny(t.s[i+2:end], digits) {
-		return span{}
-	}
-	return span{i, end}
-}
-
-// azureSecret finds the mark within a client secret: three characters and a
-// digit before it, 31 to 34 after it.
-func azureSecret(t *input, i int) span {
-	in := func(c byte) bool { return isDotted(c) || c == '~' }
-	end := t.run(i+2, in)
-	if i < 4 || !isDigit(t.s[i-1]) || end-i-2 < 30 {
-		return span{}
-	}
-	return span{t.back(i, 4, in), end}
-}
-
-// terraformToken is a name, the mark .atlasv1. and the secret.
-func terraformToken(t *input, i int) span {
-	end := t.run(i+len(".atlasv1."), isBase64)
-	if end-i < 40 {
-		return span{}
-	}
-	return span{t.back(i, 20, isAlnum), end}
-}
-
-// clusterToken is the token with which nodes join k3s and RKE2: K10, a digest,
-// two colons and credentials.
-func clusterToken(t *input, i int) span {
-	end := t.run(i+3, isHex)
-	if end-i-3 < 40 {
-		return span{}
-	}
-	return span{i, t.unquoted(end).to}
-}
-
-// robotAccount hides the secret of a Harbor robot account, not its name.
-func robotAccount(t *input, i int) span {
-	end := t.run(i+len("robot$"), func(c byte) bool { return isDotted(c) || c == '+' || c == '$' })
-	if t.byteAt(end) != ':' {
-		return span{}
-	}
-	at := t.run(end+1, isBlank)
-	p := t.unquoted(at)
-	if at > end+1 && isWord(t.of(p)) {
-		return span{}
+	if r.value {
+		p.from = to
 	}
 	return p
 }
 
-func twilioKey(t *input, i int) span {
-	end := t.run(i+2, isAlnum)
-	if end-i != 34 || t.run(i+2, isHex) != end {
-		return span{}
-	}
-	return span{i, end}
+// tokenTable finds the rules by a hash of the first three bytes of their prefixes.
+type tokenTable struct {
+	has   [1 << 11]uint64       // a bit for each hash
+	rules [1 << 11][]*tokenRule // of the 64 hashes
+	signs [256][]*tokenRule     // whose prefix is one byte
 }
 
-// telegramToken is the number of a bot, a colon and 35 characters.
-func telegramToken(t *input, i int) span {
-	end := t.run(i+1, isWordByte)
-	from := t.back(i, 12, isDigit)
-	if end-i-1 < 33 || i-from < 8 {
-		return span{}
-	}
-	return span{from, end}
-}
-
-// personalToken is pat, 14 letters or digits, a dot and 64 hexadecimal digits.
-func personalToken(t *input, i int) span {
-	dot := t.run(i, isAlnum)
-	if dot-i != 17 || t.byteAt(dot) != '.' {
-		return span{}
-	}
-	end := t.run(dot+1, isHex)
-	if end-dot < 64 {
-		return span{}
-	}
-	return span{i, end}
-}
-
-// resendKey is re_, 8 letters or digits, _ and 24 of them, some of them capital.
-func resendKey(t *input, i int) span {
-	end := t.run(i, isWordByte)
-	if end-i != 36 || t.s[i+11] != '_' || !strings.ContainsAny(t.s[i:end], capitals) {
-		return span{}
-	}
-	return span{i, end}
-}
-
-// hexBefore returns a finder of the hexadecimal digits before a mark of n characters
-// that ends a key, such as -us19.
-func hexBefore(n int) func(t *input, i int) span {
-	return func(t *input, i int) span {
-		from, to := t.back(i, 40, isHex), t.run(i+n, isDigit)
-		if i-from < shape.MinHex || t.s[i] == '-' && to == i+n {
-			return span{}
+func newTokenTable(rules []tokenRule) *tokenTable {
+	t := &tokenTable{}
+	for i := range rules {
+		r := &rules[i]
+		for k := range 4 {
+			r.head, r.mask = r.head<<8, r.mask<<8
+			if k < len(r.prefix) {
+				r.head, r.mask = r.head|uint32(r.prefix[k]), r.mask|0xff
+			}
 		}
-		return span{from, to}
-	}
-}
-
-// bootstrapToken finds abcdef.0123456789abcdef around the dot at i, unless it
-// is part of a longer name.
-func bootstrapToken(t *input, i int) span {
-	s, from, to := t.s, i-6, i+17
-	if from < 0 || to > len(s) {
-		return span{}
-	}
-	numbers := 0
-	for j := from; j < to; j++ {
-		switch {
-		case j == i:
-		case isDigit(s[j]):
-			numbers++
-		case !isLower(s[j]):
-			return span{}
+		if len(r.prefix) == 1 {
+			t.signs[r.prefix[0]] = append(t.signs[r.prefix[0]], r)
+			continue
+		}
+		for third := range 256 {
+			if len(r.prefix) > 2 && byte(third) != r.prefix[2] || len(r.prefix) == 2 && r.least > 0 && !r.in[third] {
+				continue
+			}
+			h := hash(r.head | uint32(third)<<8)
+			t.has[h/64] |= 1 << (h % 64)
+			if list := &t.rules[h/64]; !slices.Contains(*list, r) {
+				*list = append(*list, r)
+			}
 		}
 	}
-	if numbers == 22 || isKeyByte(t.byteAt(to)) && !(t.byteAt(to) == '.' && !isAlnum(t.byteAt(to+1))) {
-		return span{}
-	}
-	if t.afterWord(from) || from > 0 && strings.IndexByte("-./", s[from-1]) >= 0 {
-		return span{}
-	}
-	return span{from, to}
+	return t
 }
 
-// rancherToken finds token-abcde:SECRET, also of kubeconfigs; the colon is at i.
-func rancherToken(t *input, i int) span {
-	const length = 54
-	s, end := t.s, i+1+length
-	if i == 0 || !isAlnum(s[i-1]) || end > len(s) || !isBase36(s[end-1]) {
-		return span{}
+// hash returns an index of 17 bits for the upper three bytes of a word.
+func hash(w uint32) uint32 { return w &^ 0xff * 0x9e3779b1 >> 15 }
+
+// at returns the rules of which one may have a prefix that begins with the upper three bytes of a
+// word.
+func (t *tokenTable) at(w uint32) []*tokenRule {
+	if h := hash(w); t.has[h/64]>>(h%64)&1 != 0 {
+		return t.rules[h/64]
 	}
-	if t.run(i+1, isBase36) != end || isKeyByte(t.byteAt(end)) && s[end] != '.' {
-		return span{}
-	}
-	return span{i + 1, end}
+	return nil
 }
 
-// azureStorageKey finds 86 characters of base64 before the == at i. Digests of
-// that length say that they are one.
-func azureStorageKey(t *input, i int) span {
-	const length = 86
-	in := func(c byte) bool { return isAlnum(c) || c == '+' || c == '/' }
-	if t.byteAt(i+1) != '=' {
-		return span{}
+// token looks for a secret that one of the rules announces at i. The word is the four bytes there.
+func (sc *scanner) token(rules []*tokenRule, i int, word uint32) span {
+	for _, r := range rules {
+		if word&r.mask == r.head && strings.HasPrefix(sc.s[i:], r.prefix) {
+			if p := r.secret(sc, i); !p.empty() {
+				return p
+			}
+		}
 	}
-	from := t.back(i, length+1, in)
-	if i-from != length || strings.HasSuffix(t.s[:from], "sha512-") {
-		return span{}
-	}
-	return span{from, i + 2}
+	return span{}
+}
+
+// finders are the functions that rows "find" of rules.txt name.
+var finders = map[string]finder{
+	"awsKeyID": awsKeyID, "name": lookFrom, "secretObject": (*scanner).secretObject, "privateKey": onInput(privateKey),
+	"scheme": onInput(scheme), "passwordInProse": onInput(passwordInProse), "secondArgument": onInput(secondArgument),
+	"quotedAt": onInput((*input).quotedAt), "authCommand": onInput(authCommand),
+	"insertedValue": (*scanner).insertedValue, "echoed": (*scanner).echoed,
+	"code": func(sc *scanner, i int) span { return lookFrom(sc, i+len("pin ")) },
 }
 
 func awsKeyID(sc *scanner, i int) span {
-	end := sc.run(i, isAlnum)
-	if end-i != 20 || sc.run(i, func(c byte) bool { return isUpper(c) || isDigit(c) }) != end {
+	end := sc.run(i, alnums)
+	if end-i != 20 || sc.run(i, capitalsAndDigits) != end {
 		return span{}
 	}
 	sc.awsID = true
@@ -292,4 +154,9 @@ func hideKeysOfAWS(s string) string {
 		}
 		return Mask
 	})
+}
+
+// onInput returns a finder that needs only the text.
+func onInput(find func(t *input, i int) span) finder {
+	return func(sc *scanner, i int) span { return find(&sc.input, i) }
 }

@@ -34,7 +34,7 @@ func (t *valueReader) keyValue(i, next int) span {
 	if sep == '=' && k.class != keys.Strong && (i > 0 && strings.IndexByte("=!<>", s[i-1]) >= 0 || t.byteAt(i+1) == '=') { // a comparison
 		return span{}
 	}
-	at := t.run(next, isBlank)
+	at := t.run(next, blanks)
 	v := value{key: k, sep: sep, at: at, spaced: at > next}
 	if at == len(s) || t.refuses(v) {
 		return span{}
@@ -115,7 +115,7 @@ func (t *valueReader) value(v value) span {
 	}
 	p := t.unquoted(at)
 	if name := t.name(v.key); strings.HasSuffix(name, "mnemonic") || strings.HasSuffix(name, "phrase") && strings.HasPrefix(name, "seed") { // small words
-		p = span{at, t.run(at, func(c byte) bool { return isLower(c) || c == ' ' || c == '+' })}
+		p = span{at, t.run(at, seedBytes)}
 	}
 	if v.spaced && t.isProse(v, p) || linePlace().MatchString(s[p.from:p.to]) {
 		return span{}
@@ -126,7 +126,7 @@ func (t *valueReader) value(v value) span {
 // afterTags skips a tag and an anchor of YAML: !!str &a x.
 func (t *valueReader) afterTags(i int) int {
 	for n := 0; n < 2 && (t.byteAt(i) == '!' || t.byteAt(i) == '&'); n++ {
-		end := t.runUpTo(i+1, 24, func(c byte) bool { return isWordByte(c) || c == '!' })
+		end := t.runUpTo(i+1, 24, tagWord)
 		if end == i+1 || !isBlank(t.byteAt(end)) || end+1 == len(t.s) || isSpace(t.s[end+1]) {
 			break
 		}
