@@ -48,6 +48,8 @@ func init() {
 		"KubeVirtLauncherUnresponsive":         "none",
 		"KubeVirtOperatorKeepsFailing":         "none",
 		"CDIImportFails":                       "none",
+		"KubeVirtMigrationRefusedByTarget":     "none",
+		"KubeVirtNodeLabellerFails":            "none",
 
 		"RKE2ServerKeepsExiting":             "none",
 		"RKE2BootstrapTokenMismatch":         "none",
