@@ -27,6 +27,11 @@ func DefaultKinds() []string {
 		"machinepools.cluster.x-k8s.io", "machinehealthchecks.cluster.x-k8s.io",
 		"kubeadmcontrolplanes.controlplane.cluster.x-k8s.io", "rke2controlplanes.controlplane.cluster.x-k8s.io",
 		"upgrades.harvesterhci.io",
+		"kustomizations.kustomize.toolkit.fluxcd.io", "helmreleases.helm.toolkit.fluxcd.io",
+		"gitrepositories.source.toolkit.fluxcd.io", "helmrepositories.source.toolkit.fluxcd.io", "ocirepositories.source.toolkit.fluxcd.io",
+		"externalsecrets.external-secrets.io", "secretstores.external-secrets.io", "clustersecretstores.external-secrets.io",
+		"providers.pkg.crossplane.io", "functions.pkg.crossplane.io", "configurations.pkg.crossplane.io",
+		"clusters.postgresql.cnpg.io", "schedules.velero.io", "backups.velero.io", "backuprepositories.velero.io",
 	}
 }
 

@@ -126,7 +126,7 @@ func TestPods(t *testing.T) {
 				require.Contains(t, o.text, "priorityClassName: ", name)
 			}
 		}
-		for _, never := range []string{"privileged: true", "hostNetwork", "hostPID", "subPath", "secrets\n", "'*'", `"*"`} {
+		for _, never := range []string{"privileged: true", "hostNetwork", "hostPID", "subPath", " secrets\n", "'*'", `"*"`} {
 			require.NotContains(t, text, never, name)
 		}
 		requireReadOnlyMounts(t, name, text)
