@@ -27,7 +27,7 @@ func TestEcho(t *testing.T) {
 		}
 		require.Len(t, w.firing, want)
 		require.Len(t, w.List(w.now, upTo(w.now), 5), want)
-		require.Len(t, w.Recorded(5, Persistent), want)
+		require.Len(t, recorded(w, 5, Persistent), want)
 		alerts = nil
 		return w
 	}
@@ -41,7 +41,7 @@ func TestEcho(t *testing.T) {
 		w.read(manager, fresh)
 		w.pass(time.Minute)
 	}
-	require.Empty(t, w.Recorded(5, Repeated))
+	require.Empty(t, recorded(w, 5, Repeated))
 	f(0, map[string]string{"namespace": "capi-system", "pod": "manager-0"}, -time.Minute)
 	f(1, own, 20*time.Minute)
 	f(1, own, -20*time.Minute)

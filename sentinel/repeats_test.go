@@ -11,6 +11,11 @@ import (
 
 const attached = `E0302 10:00:00.000000       1 vol.go:31] "Cannot delete the volume" err="volume %s is still attached to node a, failed to detach"`
 
+func recorded(w *world, n int, least Evidence) []Unknown {
+	listed, _ := w.Recorded(n, least)
+	return listed
+}
+
 // recordedAt returns what is reported of a log with lines at these times, in seconds.
 func recordedAt(t *testing.T, line func(i int) string, times ...int) []Unknown {
 	w := newWorld(t, Config{})
@@ -18,7 +23,7 @@ func recordedAt(t *testing.T, line func(i int) string, times ...int) []Unknown {
 		w.now = began.Add(time.Duration(at) * time.Second)
 		w.read(manager, line(i))
 	}
-	return w.Recorded(5, Repeated)
+	return recorded(w, 5, Repeated)
 }
 
 func TestRepeats(t *testing.T) {
@@ -62,7 +67,7 @@ func TestRepeatsIsOver(t *testing.T) {
 		}
 		w.now = w.now.Add(after)
 		w.read(manager, `E0302 10:00:00.000000       1 b.go:8] "Cannot store the key" err="the vault refused it"`)
-		return len(w.Recorded(5, Repeated))
+		return len(recorded(w, 5, Repeated))
 	}
 	require.Equal(t, 1, f(time.Minute))
 	require.Zero(t, f(time.Hour))
@@ -109,5 +114,5 @@ func TestClientsLeave(t *testing.T) {
 		w.pass(5 * time.Minute)
 	}
 	require.Empty(t, w.firing)
-	require.Empty(t, w.Recorded(5, Repeated))
+	require.Empty(t, recorded(w, 5, Repeated))
 }

@@ -204,11 +204,11 @@ const (
 )
 
 // Recorded returns the failures in recorded logs for which there is at least so much evidence, at
-// most n.
-func (s *Sentinel) Recorded(n int, least Evidence) []Unknown {
+// most n, and the number of further errors that no alert explains.
+func (s *Sentinel) Recorded(n int, least Evidence) (listed []Unknown, further int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := []Unknown{}
+	listed = []Unknown{}
 	var repeated, single []finding
 	for c := range s.complaining() {
 		last := int64(0)
@@ -216,7 +216,7 @@ func (s *Sentinel) Recorded(n int, least Evidence) []Unknown {
 			last = max(last, item.Value.Last)
 		}
 		if found := s.find(c, last); len(found) > 0 {
-			out = append(out, s.held(found, last))
+			listed = append(listed, s.held(found, last))
 			continue
 		}
 		for _, item := range c.patterns.Items {
@@ -232,17 +232,20 @@ func (s *Sentinel) Recorded(n int, least Evidence) []Unknown {
 			}
 		}
 	}
+	further = len(repeated) + len(single)
 	switch {
-	case len(out) > 0:
+	case len(listed) > 0:
+		further += max(0, len(listed)-n)
+		slices.SortFunc(listed, func(a, b Unknown) int {
+			return cmp.Or(b.Since.Compare(a.Since), cmp.Compare(a.Fingerprint, b.Fingerprint))
+		})
+		return listed[:min(len(listed), n)], further
 	case len(repeated) > 0 && least >= Repeated:
-		return s.weak(repeated, n, whyRepeats)
+		listed = s.weak(repeated, n, whyRepeats)
 	case least >= Single:
-		return s.weak(single, n, whySeen)
+		listed = s.weak(single, n, whySeen)
 	}
-	slices.SortFunc(out, func(a, b Unknown) int {
-		return cmp.Or(b.Since.Compare(a.Since), cmp.Compare(a.Fingerprint, b.Fingerprint))
-	})
-	return out[:min(len(out), n)]
+	return listed, further - len(listed)
 }
 
 // weak describes the first n of some findings with little evidence.

@@ -37,6 +37,8 @@ func TestForPage(t *testing.T) {
 	f("lorem ipsum\ndolor\n", "no all-clear")
 	lost := "E0102 03:04:05.000000       1 leaderelection.go:340] error retrieving resource lock kube-system/kube-controller-manager: Get \"https://10.0.0.1:6443\": context deadline exceeded password=hunter2\n"
 	f(strings.Repeat(lost, 3), ".")
+	hours := "I0102 00:00:00.000000       1 main.go:1] begin\nE0102 01:00:00.000000       1 main.go:2] cannot prune the repository: permission denied\nI0102 03:00:00.000000       1 main.go:1] end\n"
+	f(hours, "1 error without a rule is too rare to be listed")
 	out, err := ForPage(lost, nil, set, redact.New(nil), now)
 	require.NoError(t, err)
 	require.NotEmpty(t, len(out.Findings)+len(out.Unknown))

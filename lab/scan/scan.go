@@ -25,6 +25,7 @@ const shortLog = 10 * time.Minute
 type Result struct {
 	replay.Report                    // report with findings
 	Unknown       []sentinel.Unknown // complaints that no rule describes, the most likely first
+	Further       int                // number of such complaints that are errors and not listed
 }
 
 // Run reads the inputs and runs the engine over them, as replay.Scan does. It sets Findings and
@@ -47,7 +48,8 @@ func Run(target replay.Target, inputs []replay.Input, opt replay.ScanOptions) (R
 		unknown.Take(stream, lines, last.Add(time.Second))
 	}
 	report, err := replay.Scan(target.Set, target.Program, inputs, opt)
-	out := Result{report, recorded(unknown, &report)}
+	out := Result{Report: report}
+	out.Unknown, out.Further = recorded(unknown, &report)
 	for i := range out.Unknown {
 		for _, t := range []*time.Time{&out.Unknown[i].Since, &out.Unknown[i].Last} {
 			if untimed.Load() && t.Unix() == opt.Now.Unix() {
@@ -58,6 +60,7 @@ func Run(target replay.Target, inputs []replay.Input, opt replay.ScanOptions) (R
 	for i := range report.Few {
 		out.Unknown = append(out.Unknown, few(&report.Few[i], opt.Redactor))
 	}
+	out.Further += max(0, len(out.Unknown)-maxUnknown)
 	out.Unknown = out.Unknown[:min(len(out.Unknown), maxUnknown)]
 	return out, err
 }
@@ -76,7 +79,7 @@ func few(f *replay.Finding, red *redact.Redactor) sentinel.Unknown {
 
 // recorded returns the complaints that no alert of a rule reports. It accepts less evidence where
 // the log shows little.
-func recorded(s *sentinel.Sentinel, r *replay.Report) []sentinel.Unknown {
+func recorded(s *sentinel.Sentinel, r *replay.Report) (listed []sentinel.Unknown, further int) {
 	var reported []episodes.Episode
 	for i := range r.Alerts {
 		reported = append(reported, r.Alerts[i].Episode)

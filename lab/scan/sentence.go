@@ -57,6 +57,9 @@ func (r *Result) Sentence() string {
 	if rare > 0 {
 		parts = append(parts, count(rare, "complaint is", "complaints are")+" too rare for a rule")
 	}
+	if n := r.Further; n > 0 {
+		parts = append(parts, count(n, "error without a rule is", "errors without a rule are")+" too rare to be listed: `crowsnest discover` lists all")
+	}
 	return strings.Join(parts, "; ")
 }
 
