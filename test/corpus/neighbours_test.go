@@ -84,6 +84,8 @@ func init() {
 		"CSIOperationHangs":           "none",
 		"RookCannotReconcile":         "none",
 		"CephOutOfSpaceOrUnhealthy":   "none",
+		"CSIDriverNotRegistered":      "none",
+		"CSIDeletionKeepsFailing":     "none",
 
 		"CloudLoadBalancerKeepsFailing": "none",
 		"CloudNodeNotInitialized":       "none",
