@@ -34,5 +34,6 @@ var (
 	glueBytes, hostBytes, seedBytes, tagBytes, tagWord  = newClass("A-Za-z_"), newClass("0-9A-Za-z.-"), newClass("a-z +"), newClass("0-9A-Za-z_.:-"), newClass("0-9A-Za-z_!-")
 	spacesAndCommas, blanksAndCommas, digitsAndBlanks   = newClass(" \t\n\r,"), newClass(" \t,"), newClass("0-9 \t")
 	quotesAndEscapes, unquotedBytes, urlBytes, userInfo = newClass("\"'`\\"), without(" \t\n\r\"'`"), without(" \t\n\r\"<>\\`"), without(" \t\n\r\"'`<>,;()[]{}|=/\\")
+	pathBytes                                           = newClass("0-9A-Za-z_./~-")
 	capitalsAndDigits                                   = newClass("A-Z0-9")
 )

@@ -2,8 +2,6 @@ package redact
 
 import (
 	"strings"
-
-	"crowsnest/redact/internal/keys"
 )
 
 // commandReader reads flags and commands whose arguments are secrets.
@@ -89,7 +87,7 @@ func (t *commandReader) shortFlag(i, to int) span {
 			return span{p.from + cut + 1, p.to}
 		}
 	case has(tool.spaced):
-		return t.value(value{key: key{from: i, to: to, class: keys.Strong}, sep: '=', at: at})
+		return t.value(value{key: key{from: i, to: to, class: strongKey}, sep: '=', at: at})
 	}
 	return span{}
 }
@@ -116,8 +114,8 @@ func (what operand) secret(t *scanner, i int) span {
 		case strings.HasPrefix(text, "-"), strings.HasPrefix(text, `\\`), len(text) == 2 && text[1] == ':': // a flag, a share, a drive
 		case what.skip > 0:
 			what.skip--
-			announced = announced || t.table.Classify(text) >= keys.Weak
-		case !announced && t.run(p.from, keyBytes) == p.to && t.table.Classify(text) >= keys.Weak:
+			announced = announced || t.table.classify(text) >= weakKey
+		case !announced && t.run(p.from, keyBytes) == p.to && t.table.classify(text) >= weakKey:
 			announced = true
 		case !announced || isWord(text) || len(text) < 4 || text == Mask:
 			return span{}
@@ -160,7 +158,7 @@ func (t *scanner) echoed(i int) span {
 		if cut := strings.IndexAny(to, " \"'\\\n;"); cut >= 0 {
 			to = to[:cut]
 		}
-		if t.table.Classify(to) >= keys.Weak {
+		if t.table.classify(to) >= weakKey {
 			return p
 		}
 		return span{}

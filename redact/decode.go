@@ -29,64 +29,53 @@ func (sc *scanner) inner(s string) string {
 	return out
 }
 
+// codedBytes are those of words that may be percent-encoded, urlPart is what separators of a URL
+// are around.
+var (
+	codedBytes = without(" \t\n\r\"'`\\)]}")
+	urlPart    = lazily(`[^?&=;,]+`)
+)
+
 // hideCoded hides the words of s that contain a percent-encoded secret: each part
 // between the separators of a URL, then the whole word.
 func (sc *scanner) hideCoded(s string) string {
 	if sc.depth >= maxDepth || strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
 		return s
 	}
-	out := rewriter{s: s}
-	for at := strings.IndexAny(s, "%+"); ; {
-		from, to := at, at
-		for from > out.kept && !endsCoded(s[from-1]) {
-			from--
-		}
-		for to < len(s) && !endsCoded(s[to]) {
-			to++
-		}
-		sc.steps += to - from
-		if word := s[from:to]; strings.ContainsAny(word, "%?&") {
+	out, t := rewriter{s: s}, input{s: s}
+	for from := 0; from < len(s); {
+		to := t.run(from, codedBytes)
+		if word := s[from:to]; strings.ContainsAny(word, "%+") && strings.ContainsAny(word, "%?&") {
 			if hidden := sc.hideInURL(word); hidden != word {
 				out.replace(span{from, to}, hidden)
 			}
 		}
-		next := strings.IndexAny(s[to:], "%+")
-		if next < 0 {
-			return out.String()
-		}
-		at = to + next
+		from = to + 1
 	}
-}
-
-func endsCoded(c byte) bool {
-	return isSpace(c) || isQuote(c) || c == '\\' || c == ')' || c == ']' || c == '}'
+	sc.steps += t.steps
+	return out.String()
 }
 
 func (sc *scanner) hideInURL(word string) string {
-	whole, coded := decodePercent(word)
-	if !coded || sc.inner(whole) == whole {
+	if !sc.isCodedInURL(word) {
 		return word
 	}
-	var out strings.Builder
-	from := 0
-	for i := 0; i <= len(word); i++ {
-		if i < len(word) && strings.IndexByte("?&=;,", word[i]) < 0 {
-			continue
+	word = urlPart().ReplaceAllStringFunc(word, func(part string) string {
+		if sc.isCodedInURL(part) {
+			return Mask
 		}
-		part := word[from:i]
-		if text, coded := decodePercent(part); coded && sc.inner(text) != text {
-			part = Mask
-		}
-		out.WriteString(part)
-		if i < len(word) {
-			out.WriteByte(word[i])
-		}
-		from = i + 1
-	}
-	if rest, _ := decodePercent(out.String()); sc.inner(rest) != rest {
+		return part
+	})
+	if rest, _ := decodePercent(word); sc.inner(rest) != rest {
 		return Mask
 	}
-	return out.String()
+	return word
+}
+
+// isCodedInURL reports whether a text is percent-encoded and contains a secret.
+func (sc *scanner) isCodedInURL(s string) bool {
+	text, coded := decodePercent(s)
+	return coded && sc.inner(text) != text
 }
 
 // decodePercent decodes percent-encoding and reports whether there was any. Invalid

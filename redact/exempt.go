@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"crowsnest/redact/internal/clean"
-	"crowsnest/redact/internal/keys"
 	"crowsnest/redact/internal/shape"
 )
 
@@ -64,7 +63,7 @@ func (t *valueReader) isProse(v value, p span) bool {
 	switch {
 	case v.sep == ':' && more && (isWord(text) || variable().MatchString(text) && isWord(t.wordAt(end+1)) || strings.HasSuffix(text, ":") && errorPrefix().MatchString(text)):
 		return true
-	case v.key.class == keys.Strong:
+	case v.key.class == strongKey:
 		return strings.EqualFold(t.name(v.key), "pass") && len(text) < 5 && smallNumber().MatchString(text)
 	case v.key.quoted && isBlank(before):
 		return more // "Invalid credentials": the end of a sentence
@@ -98,7 +97,7 @@ func isNotSet(s string) bool {
 // isName reports whether s is the name of a Kubernetes object as people or controllers
 // choose it: words and short random suffixes, joined by dashes.
 func isName(s string) bool {
-	if len(s) > keys.Max || !strings.Contains(s, "-") || !name().MatchString(s) || shape.IsUUID(s) || !isLetter(s[0]) {
+	if len(s) > maxKey || !strings.Contains(s, "-") || !name().MatchString(s) || shape.IsUUID(s) || !isLetter(s[0]) {
 		return false
 	}
 	words := 0
@@ -131,11 +130,11 @@ func (t *valueReader) exempt(v value, p span) span {
 	}
 	name := t.name(v.key)
 	switch v.key.class {
-	case keys.Maybe:
+	case maybeKey:
 		if !valueLooks(text) && !(isShouted(name) && len(text) <= maxKnown && judge(text) >= numbered) && !(shape.IsUUID(text[:min(len(text), 36)]) && opensDoor(name)) {
 			return span{}
 		}
-	case keys.Login:
+	case loginKey:
 		if cut := strings.IndexByte(text, '\\'); cut > 0 {
 			text, p.to = text[:cut], p.from+cut
 		}
@@ -144,16 +143,16 @@ func (t *valueReader) exempt(v value, p span) span {
 			return span{}
 		}
 		return span{p.from + len(user) + 1, p.to}
-	case keys.Weak:
+	case weakKey:
 		plural := name[len(name)-1]|0x20 == 's'
 		if plural && strings.Trim(text, digits) == "" || t.isObject(name, p) {
 			return span{}
 		}
-	case keys.Auth:
+	case authKey:
 		if len(text) <= maxKnown && !looksEncoded(text) {
 			return span{}
 		}
-	case keys.Query:
+	case queryKey:
 		if len(text) < 16 || len(text) <= maxKnown && strings.Contains(text, "/") && strings.EqualFold(name, "key") {
 			return span{}
 		}
@@ -213,7 +212,7 @@ func (t *valueReader) isObject(key string, p span) bool {
 var references = words("reference")
 
 func refersToSecret(key string) bool {
-	key = strings.ToLower(key[max(0, len(key)-keys.Max):])
+	key = strings.ToLower(key[max(0, len(key)-maxKey):])
 	for end := range references {
 		if strings.HasSuffix(key, end) {
 			return true

@@ -2,8 +2,6 @@ package redact
 
 import (
 	"strings"
-
-	"crowsnest/redact/internal/keys"
 )
 
 // quoteAfterKey finds PASSWORD 'x' and password "x".
@@ -13,34 +11,16 @@ func (t *commandReader) quoteAfterKey(quote int) span {
 	if !isBlank(t.byteAt(i - 1)) {
 		return span{}
 	}
-	if t.byteAt(i-2) == ',' {
-		return t.argument(i-2, quote, n)
-	}
 	identified := isIdentifiedBy(t.before(i, 64))
 	if !identified && !t.mayBeKey(i) {
 		return span{}
 	}
 	k := t.keyBefore(i)
 	name := t.name(k)
-	if !identified && (k.quoted || k.class != keys.Strong || len(name) < 6 && !equalsAny(name, "pw", "pwd") || strings.Contains(name, " ")) {
+	if !identified && (k.quoted || k.class != strongKey || len(name) < 6 && !equalsAny(name, "pw", "pwd") || strings.Contains(name, " ")) {
 		return span{}
 	}
 	return t.exempt(value{key: k, at: i}, t.quoted(quote, n))
-}
-
-// argument finds the value in define('DB_PASSWORD', 'x'). It follows the comma at i, in
-// quotes that n backslashes precede.
-func (t *commandReader) argument(i, quote, n int) span {
-	if !t.mayBeKey(i) {
-		return span{}
-	}
-	k := t.keyBefore(i)
-	p := t.quoted(quote, n)
-	after := strings.TrimLeft(t.from(min(p.to+n+1, len(t.s)), 3), " ")
-	if !k.quoted || k.class != keys.Strong || !strings.HasPrefix(after, ")") && !looksChosen(t.of(p)) {
-		return span{}
-	}
-	return p
 }
 
 // isIdentifiedBy reports whether a statement of SQL ends with IDENTIFIED ... BY.
@@ -59,13 +39,13 @@ func (t *commandReader) flag(i int) span {
 	if t.byteAt(from) == '-' {
 		from++
 	}
-	to := t.runUpTo(from, keys.Max, keyBytes)
+	to := t.runUpTo(from, maxKey, keyBytes)
 	if to == from || !isLetter(s[from]) {
 		return span{}
 	}
 	name := s[from:to]
-	k := key{from: from, to: to, class: t.table.Classify(name)}
-	if from == i+1 && (k.class == keys.None || len(name) < 5 || !isLowerWord(name)) {
+	k := key{from: from, to: to, class: t.table.classify(name)}
+	if from == i+1 && (k.class == noKey || len(name) < 5 || !isLowerWord(name)) {
 		if p := t.shortFlag(from, to); !p.empty() {
 			return p
 		}
@@ -74,7 +54,7 @@ func (t *commandReader) flag(i int) span {
 	if isUser && t.byteAt(to) == '=' {
 		return t.userPassword(t.value(value{key: k, sep: '=', at: min(to+1, len(s)-1)}))
 	}
-	if p := t.refused(i); !p.empty() && k.class >= keys.Weak {
+	if p := t.refused(i); !p.empty() && k.class >= weakKey {
 		return p
 	}
 	at, found := t.afterFlag(to)
@@ -82,13 +62,13 @@ func (t *commandReader) flag(i int) span {
 		return span{}
 	}
 	switch {
-	case k.class == keys.Maybe || k.class == keys.Auth:
-	case k.class == keys.Weak || k.class == keys.Strong || k.class == keys.Header:
-		k.class = keys.Strong
+	case k.class == maybeKey || k.class == authKey:
+	case k.class == weakKey || k.class == strongKey || k.class == headerKey:
+		k.class = strongKey
 	case strings.HasSuffix(name, "pin"):
 		return pin(&t.input, at)
 	case name == "value" && strings.Contains(t.before(i, 48), "assword"):
-		k.class = keys.Strong
+		k.class = strongKey
 	case isUser:
 		return t.userPassword(t.value(value{key: k, sep: '=', at: at}))
 	default:
@@ -97,17 +77,13 @@ func (t *commandReader) flag(i int) span {
 	return t.value(value{key: k, sep: '=', at: at})
 }
 
+var refusedValue = lazily(`(?:value|argument) ([\\"'` + "`" + `]*[^\s"'\\]+)[\\"']* for (?:flag )?[\\"']*$`)
+
 // refused finds the value before a flag at i in messages such as: invalid value "x" for flag -token.
 func (t *commandReader) refused(i int) span {
-	before := strings.TrimRight(strings.TrimSuffix(t.before(i, maxKnown), "flag "), "\"\\ ")
-	value, found := strings.CutSuffix(before, " for")
-	if !found {
-		return span{}
-	}
-	for _, word := range [...]string{"value ", "argument "} {
-		if at := strings.LastIndex(value, word); at >= 0 {
-			return t.quotedAt(i - len(t.before(i, maxKnown)) + at + len(word))
-		}
+	before := t.before(i, maxKnown)
+	if m := refusedValue().FindStringSubmatchIndex(before); m != nil {
+		return t.quotedAt(i - len(before) + m[2])
 	}
 	return span{}
 }

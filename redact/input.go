@@ -2,8 +2,6 @@ package redact
 
 import (
 	"strings"
-
-	"crowsnest/redact/internal/keys"
 )
 
 // input is the text to read. It knows where words, quotations and unquoted values end,
@@ -31,8 +29,6 @@ func isWordByte(c byte) bool { return isAlnum(c) || c == '_' || c == '-' }
 func isDotted(c byte) bool   { return isWordByte(c) || c == '.' }
 func isBase64(c byte) bool   { return isWordByte(c) || c == '+' || c == '/' || c == '=' }
 func isHex(c byte) bool      { return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
-func isBase36(c byte) bool   { return isDigit(c) || isLower(c) }
-func isEncoded(c byte) bool  { return isBase64(c) || c == '.' || c == '%' }
 
 // Sets of characters.
 const (
@@ -235,7 +231,7 @@ func (t *input) isKeyAfter(i int) bool {
 		n++
 	}
 	start := i
-	for i < len(s) && i-start < keys.Max && (isKeyByte(s[i]) || s[i] == ' ' && i > start) {
+	for i < len(s) && i-start < maxKey && (isKeyByte(s[i]) || s[i] == ' ' && i > start) {
 		i++
 	}
 	for i < len(s) && (s[i] == '\\' || s[i] == '"') && n < 16 {

@@ -3,14 +3,12 @@ package redact
 import (
 	"slices"
 	"strings"
-
-	"crowsnest/redact/internal/keys"
 )
 
 // keyReader reads the keys before separators and says whether they announce a secret.
 type keyReader struct {
 	input
-	table *keys.Table
+	table *keyTable
 	jwk   memo // the text has a JSON web key
 }
 
@@ -27,7 +25,7 @@ func (m *memo) ask(question func() bool) bool {
 // key is the text before a separator.
 type key struct {
 	from, to int
-	class    keys.Class
+	class    keyClass
 	quoted   bool // "key"
 	spaced   bool // white space before the separator
 }
@@ -47,11 +45,7 @@ func (t *keyReader) mayBeKey(i int) bool {
 		end--
 	}
 	if end >= 4 && isLetter(t.s[end-1]) && isLetter(t.s[end-2]) && isLetter(t.s[end-3]) {
-		before := t.table.MayEnd(t.s[end-3], t.s[end-2], t.s[end-1])
-		if c := t.s[end-4]; isLetter(c) {
-			return before&(1<<(c|0x20-'a')) != 0
-		}
-		return before != 0
+		return t.table.mayEnd(t.s[end-4 : end])
 	}
 	var letters [3]byte
 	n := 0
@@ -61,7 +55,7 @@ func (t *keyReader) mayBeKey(i int) bool {
 		case isLetter(c):
 			letters[n] = c
 			if n++; n == len(letters) {
-				return t.table.MayEnd(letters[2], letters[1], letters[0]) != 0
+				return t.table.mayEnd(string([]byte{letters[2], letters[1], letters[0]}))
 			}
 		case !isKeyByte(c) && (n > 0 || !isBlank(c) && !isQuote(c) && c != '\\' && c != ']'):
 			return n == 2 && strings.IndexByte("pdqPDQ", letters[1]) >= 0 || n == 1 && isQuote(t.s[i-1]) && strings.IndexByte("dpqk", letters[0]) >= 0
@@ -80,11 +74,11 @@ func (t *keyReader) keyBefore(i int) key {
 	if k.to > 0 && isQuote(s[k.to-1]) {
 		k.quoted = true
 		k.to--
-		for k.to > 0 && s[k.to-1] == '\\' && i-k.to < keys.Max {
+		for k.to > 0 && s[k.to-1] == '\\' && i-k.to < maxKey {
 			k.to--
 		}
 	}
-	k.from = t.back(k.to, keys.Max, keyBytes)
+	k.from = t.back(k.to, maxKey, keyBytes)
 	if k.from >= 1 && s[k.from-1] == '\\' && k.from < k.to && strings.IndexByte("nrt", s[k.from]) >= 0 {
 		k.from++ // the letter of an escaped line end
 	}
@@ -92,17 +86,17 @@ func (t *keyReader) keyBefore(i int) key {
 	if name == "" {
 		return k
 	}
-	k.class = t.table.Classify(name)
+	k.class = t.table.classify(name)
 	switch {
-	case k.class == keys.None && equalsAny(name, "value", "content", "plain", "plaintext", "raw"): // of what is named beside it or by its parent
+	case k.class == noKey && equalsAny(name, "value", "content", "plain", "plaintext", "raw"): // of what is named beside it or by its parent
 		k.class = max(t.classOfName(k), t.classOfParent(k))
-	case k.class == keys.None && strings.EqualFold(name, "community"):
+	case k.class == noKey && strings.EqualFold(name, "community"):
 		if word, _ := lastWordOf(strings.TrimRight(t.before(k.from, 16), "\\n \n")); word.String() == "snmp" || word.String() == "auth" {
-			k.class = keys.Strong
+			k.class = strongKey
 		}
-	case k.class == keys.None && k.quoted && isPartOfJWK(name) && t.jwk.ask(func() bool { return strings.Contains(s, "kty") }):
-		k.class = keys.Strong
-	case k.class == keys.None || k.class == keys.Query:
+	case k.class == noKey && k.quoted && isPartOfJWK(name) && t.jwk.ask(func() bool { return strings.Contains(s, "kty") }):
+		k.class = strongKey
+	case k.class == noKey || k.class == queryKey:
 		k = t.phrase(k)
 	}
 	return k
@@ -125,8 +119,8 @@ func (t *keyReader) phrase(k key) key {
 	if end < 5 || s[end-1]|0x20 != 'y' || !strings.EqualFold(s[end-3:end], "key") || !isBlank(s[end-4]) || !isAlnum(s[end-5]) {
 		return k
 	}
-	from := t.back(end-4, keys.Max-(k.to-end+4), alnums)
-	if c := t.table.Classify(s[from:k.to]); c == keys.Strong && !strings.EqualFold(s[from:end-4], "insert") {
+	from := t.back(end-4, maxKey-(k.to-end+4), alnums)
+	if c := t.table.classify(s[from:k.to]); c == strongKey && !strings.EqualFold(s[from:end-4], "insert") {
 		k.from, k.class = from, c
 	}
 	return k
@@ -134,53 +128,38 @@ func (t *keyReader) phrase(k key) key {
 
 // classOfParent is the class of the key that opens the object of k, as in
 // {"password":{"value":"x"}}.
-func (t *keyReader) classOfParent(k key) keys.Class {
-	from := max(0, k.from-2*keys.Max)
-	at := k.from - 1
-	for depth := 0; at > from; at-- {
-		switch t.s[at] {
-		case '}', ']':
-			depth++
-			continue
-		case '{', '[':
-			depth--
-		}
-		if depth < 0 {
-			break
-		}
+func (t *keyReader) classOfParent(k key) keyClass {
+	window := t.before(k.from, 2*maxKey)
+	open := strings.LastIndexAny(window, "{}[]")
+	if open < 0 || window[open] == '}' || window[open] == ']' {
+		return noKey
 	}
-	parent, found := strings.CutSuffix(strings.TrimRight(strings.TrimSuffix(t.s[from:max(at, from)], "map"), " "), ":")
-	if !found {
-		return keys.None
+	parent := strings.TrimRight(strings.TrimSuffix(window[:open], "map"), "\"'\\: ")
+	if strings.Contains(window[len(parent):open], ":") && t.table.classify(parent) >= weakKey {
+		return strongKey
 	}
-	parent = strings.TrimRight(parent, `"'\ `)
-	n := len(parent)
-	for n > 0 && isKeyByte(parent[n-1]) {
-		n--
-	}
-	if t.table.Classify(parent[n:]) >= keys.Weak {
-		return keys.Strong
-	}
-	return keys.None
+	return noKey
 }
-
-var nameBeforeValue = lazily(`(?i)(?:name|key|path)\\*["']?\s*[:=]\s*\\*["']?([A-Za-z0-9_./~-]+?)\\*["']?(?:[,;\s]|\\+[nr])+\\*["']?$`)
 
 // classOfName is for the variables of a container: the key "value" has the class of the
 // name beside it, as in {"name":"DB_PASSWORD","value":"x"}.
-func (t *keyReader) classOfName(k key) keys.Class {
-	window := t.before(k.from, 2*keys.Max)
-	if !strings.Contains(window, "ame") && !strings.Contains(window, "AME") && !strings.Contains(window, "ey") && !strings.Contains(window, "ath") {
-		return keys.None
+func (t *keyReader) classOfName(k key) keyClass {
+	window := t.before(k.from, 2*maxKey)
+	for n := -1; n != len(window); { // Line ends may be escaped.
+		n = len(window)
+		window = strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(window, "\"'\\,; \t\r\n"), `\n`), `\r`)
 	}
-	m := nameBeforeValue().FindStringSubmatch(window)
-	if m == nil {
-		return keys.None
+	in := input{s: window}
+	from := in.back(len(window), len(window), pathBytes)
+	label := strings.TrimRight(window[:from], "\"'\\ :=")
+	n := len(label)
+	if !strings.ContainsAny(window[n:from], ":=") || !equalsAny(label[max(0, n-4):], "name", "path") && !equalsAny(label[max(0, n-3):], "key") {
+		return noKey
 	}
-	if c := t.table.Classify(m[1]); c != keys.Weak && !strings.HasPrefix(m[1], "/stringData/") { // of a patch
+	if c := t.table.classify(window[from:]); c != weakKey && !strings.HasPrefix(window[from:], "/stringData/") { // of a patch
 		return c
 	}
-	return keys.Strong
+	return strongKey
 }
 
 // tag is the name of an element with attributes, whose > is at i.
@@ -188,7 +167,7 @@ func (t *keyReader) tag(i int) key {
 	if i == 0 || !isQuote(t.s[i-1]) {
 		return key{}
 	}
-	from := max(0, i-2*keys.Max)
+	from := max(0, i-2*maxKey)
 	open := strings.LastIndexByte(t.s[from:i], '<')
 	if open < 0 {
 		return key{}
@@ -198,5 +177,5 @@ func (t *keyReader) tag(i int) key {
 	for at > from+open && isKeyByte(t.s[at]) {
 		at--
 	}
-	return key{from: at + 1, to: to, class: t.table.Classify(t.s[at+1 : to])}
+	return key{from: at + 1, to: to, class: t.table.classify(t.s[at+1 : to])}
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"crowsnest/redact/internal/keys"
 	"crowsnest/redact/internal/shape"
 )
 
@@ -44,22 +43,22 @@ type lookAhead struct {
 
 // lookFrom finds the value of a secret in whose name the byte at i is.
 func lookFrom(sc *scanner, i int) span {
-	end := sc.runUpTo(i, keys.Max, keyBytes)
+	end := sc.runUpTo(i, maxKey, keyBytes)
 	for end > i && (isJoint(sc.s[end-1])) {
 		end--
 	}
-	if end == len(sc.s) || end-i > keys.Max/2 {
+	if end == len(sc.s) || end-i > maxKey/2 {
 		return span{}
 	}
-	l := lookAhead{sc: sc, key: key{from: sc.back(i, keys.Max, keyBytes), to: end}, at: end}
+	l := lookAhead{sc: sc, key: key{from: sc.back(i, maxKey, keyBytes), to: end}, at: end}
 	if cut := strings.IndexByte(sc.s[i:end], '.'); cut > 0 && sc.s[end] == '(' { // password.equals(x)
 		l.key.to = i + cut
 	}
 	l.classify()
-	if name := sc.s[i:end]; l.key.class == keys.None && strings.IndexByte(name, '_') > 0 && strings.IndexByte(name, '.') < 0 && !isProperty(name) { // TOKEN_PYPI
-		l.key.class, l.inside = keys.Maybe, true
+	if name := sc.s[i:end]; l.key.class == noKey && strings.IndexByte(name, '_') > 0 && strings.IndexByte(name, '.') < 0 && !isProperty(name) { // TOKEN_PYPI
+		l.key.class, l.inside = maybeKey, true
 	}
-	if l.key.class == keys.None || l.key.class == keys.Query || l.key.class == keys.Login {
+	if l.key.class == noKey || l.key.class == queryKey || l.key.class == loginKey {
 		return span{}
 	}
 	l.name = sc.s[l.key.from:l.key.to]
@@ -77,7 +76,7 @@ func lookFrom(sc *scanner, i int) span {
 	if third, _ := lastWordOf(rest); introduced[third.String()] {
 		l.introduced, l.used = true, used[third.String()]
 	}
-	if b := sc.byteAt(l.key.from - 1); l.key.class == keys.Weak && strings.IndexByte(l.name, '-') > 0 && (!l.key.quoted && !l.assigned && b != '-' && b != ':' && b != '.' || isDigit(l.name[len(l.name)-1])) {
+	if b := sc.byteAt(l.key.from - 1); l.key.class == weakKey && strings.IndexByte(l.name, '-') > 0 && (!l.key.quoted && !l.assigned && b != '-' && b != ':' && b != '.' || isDigit(l.name[len(l.name)-1])) {
 		return span{} // the name of an object
 	}
 	return l.value()
@@ -88,23 +87,23 @@ func isJoint(c byte) bool { return c == '.' || c == '-' || c == '_' }
 // classify sets the class of the name: of two words, if that says more, as in "API key".
 func (l *lookAhead) classify() {
 	k, sc := &l.key, l.sc
-	k.class = sc.table.Classify(sc.s[k.from:k.to])
-	if k.class == keys.Strong || !isBlank(sc.byteAt(k.from-1)) {
+	k.class = sc.table.classify(sc.s[k.from:k.to])
+	if k.class == strongKey || !isBlank(sc.byteAt(k.from-1)) {
 		return
 	}
-	from := sc.back(k.from-1, keys.Max/2, keyBytes)
+	from := sc.back(k.from-1, maxKey/2, keyBytes)
 	if from == k.from-1 {
 		return
 	}
-	switch two := sc.table.Classify(sc.s[from:k.to]); {
-	case two == keys.Strong:
+	switch two := sc.table.classify(sc.s[from:k.to]); {
+	case two == strongKey:
 		k.from, k.class = from, two
-	case two == keys.Maybe && k.class == keys.Query:
+	case two == maybeKey && k.class == queryKey:
 		if word, _ := lastWordOf(sc.s[from : k.from-1]); keyOf[word.String()] {
 			k.from, k.class = from, two
 		}
-	case two == keys.None:
-		k.class = keys.None
+	case two == noKey:
+		k.class = noKey
 	}
 }
 
@@ -195,7 +194,7 @@ func (l *lookAhead) isSecret(p span) bool {
 		return false
 	case text[0] == '/' && filePath().MatchString(text), s[p.to-1] == '(', after == '(' || after == '=':
 		return false
-	case !strings.ContainsAny(text, digits) && l.sc.run(p.from, keyBytes) == p.to && l.sc.table.Classify(text) >= keys.Weak: // another name
+	case !strings.ContainsAny(text, digits) && l.sc.run(p.from, keyBytes) == p.to && l.sc.table.classify(text) >= weakKey: // another name
 		return false
 	}
 	return judge(text) >= l.least(p, quoted)
@@ -207,7 +206,7 @@ func (l *lookAhead) least(p span, quoted bool) looks {
 	both := quoted && (l.key.quoted || l.keyword) && (!l.comma || assigned)
 	prose := !both && !l.isCode()
 	switch l.key.class {
-	case keys.Strong, keys.Header:
+	case strongKey, headerKey:
 		switch {
 		case assigned && (both || l.tagged || l.name == "PASS"):
 			return anything
@@ -217,7 +216,7 @@ func (l *lookAhead) least(p span, quoted bool) looks {
 			return random
 		}
 		return chosen
-	case keys.Weak:
+	case weakKey:
 		switch {
 		case prose && !isSecretName(l.name) && !assigned && (l.used || quoted && (keyOf[l.before] || l.before == "bot")):
 			return chosen
@@ -274,11 +273,11 @@ func (l *lookAhead) isCommand() bool {
 // fieldOfSecret finds the value of a field of a Secret, as programs report changes: Secret ns/name:
 // data.field: x. The word data is at i.
 func (sc *scanner) fieldOfSecret(i int) span {
-	end := sc.runUpTo(i, keys.Max, keyBytes)
+	end := sc.runUpTo(i, maxKey, keyBytes)
 	if end < i+len("data.x") || sc.s[i+len("data")] != '.' || !reportsSecret(sc.before(i, 128)) {
 		return span{}
 	}
-	l := lookAhead{sc: sc, key: key{from: i, to: end, class: keys.Strong}, at: end, name: sc.s[i:end], inside: true}
+	l := lookAhead{sc: sc, key: key{from: i, to: end, class: strongKey}, at: end, name: sc.s[i:end], inside: true}
 	return l.value()
 }
 

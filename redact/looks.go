@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"crowsnest/redact/internal/keys"
 	"crowsnest/redact/internal/shape"
 )
 
@@ -60,7 +59,7 @@ func widen(s string, from, to int) (int, int) {
 	}
 	for n := 0; n < 3 && from > 1 && strings.IndexByte(".!:~", s[from-1]) >= 0; n++ {
 		at := from - 1
-		for at > 0 && from-at < keys.Max && shape.InWord(s[at-1]) {
+		for at > 0 && from-at < maxKey && shape.InWord(s[at-1]) {
 			at--
 		}
 		if sh := shape.Of(s[at : from-1]); (sh.Digit == 0 || sh.Upper == 0) && (sh.Upper < 2 || sh.Lower < 2) {

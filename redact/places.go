@@ -78,6 +78,9 @@ func loginAt(t *input, i int) span {
 	return span{}
 }
 
+// afterPort is a database, a user and the start of a password. Addresses of IPv6 have the same colons.
+var afterPort, addressParts = lazily(`^(?::[A-Za-z0-9_-]{1,63}){2}:\S`), lazily(`^(?::[0-9A-Fa-f]{1,4}){2}:`)
+
 // passwordFile finds the last field of host:port:database:user:password, as in
 // .pgpass; the colon before the port is at i.
 func passwordFile(t *input, i int) span {
@@ -88,22 +91,11 @@ func passwordFile(t *input, i int) span {
 	if at-i < 4 || at-i > 6 {
 		return span{}
 	}
-	address := true // of IPv6
-	for range 2 {
-		if t.byteAt(at) != ':' {
-			return span{}
-		}
-		end := t.run(at+1, wordBytes)
-		if end == at+1 || end-at > 64 {
-			return span{}
-		}
-		address = address && end-at <= 5 && t.run(at+1, hexDigits) == end
-		at = end
-	}
-	if address || t.byteAt(at) != ':' || at+1 >= len(t.s) || isSpace(t.s[at+1]) {
+	m := afterPort().FindString(t.from(at, 140))
+	if m == "" || addressParts().MatchString(m) {
 		return span{}
 	}
-	return t.unquoted(at + 1)
+	return t.unquoted(at + strings.LastIndexByte(m, ':') + 1)
 }
 
 var (

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"crowsnest/redact/internal/clean"
-	"crowsnest/redact/internal/keys"
 )
 
 // Mask replaces a secret.
@@ -33,12 +32,12 @@ func New(extra []*regexp.Regexp) *Redactor {
 // tables are what every scan looks up. They are immutable.
 type tables struct {
 	tokens *tokenTable
-	keys   keys.Table
+	keys   *keyTable
 }
 
 // known makes the tables at the first scan: that takes milliseconds, and many processes
 // never see a text that needs one.
-var known = sync.OnceValue(func() *tables { return &tables{newTokenTable(newTokenRules()), keys.New()} })
+var known = sync.OnceValue(func() *tables { return &tables{newTokenTable(newTokenRules()), newKeyTable()} })
 
 // String returns s with each secret replaced by Mask. Without a secret it returns s
 // itself and does not allocate. String(String(s)) equals String(s). If s is longer
@@ -55,23 +54,28 @@ func (r *Redactor) String(s string) (out string) {
 			out = Mask
 		}
 	}()
-	return r.thorough(s)
+	return r.hide(s)
 }
 
-// thorough is String for a text that may have a secret.
-func (r *Redactor) thorough(s string) string {
-	// Colours, invisible characters, escapes and HTML entities must not separate a
-	// key from its value or split a token, because a reader may remove them later.
-	c := clean.Text(s, true)
-	if u := clean.Entities(clean.Unescape(c)); u != c {
-		c = clean.Text(u, true)
-	}
-	if c != s {
-		if hidden := r.settle(c); hidden != c {
-			return hidden
+// hide is String for a text that is not too long. What it decodes may decode again.
+func (r *Redactor) hide(s string) string {
+	for range 8 {
+		// Colours, invisible characters, escapes and HTML entities must not separate a
+		// key from its value or split a token, because a reader may remove them later.
+		c := clean.Text(s, true)
+		if u := clean.Entities(clean.Unescape(c)); u != c {
+			c = clean.Text(u, true)
 		}
+		hidden := c
+		if c != s {
+			hidden = r.settle(c)
+		}
+		if hidden == c {
+			return r.settle(s)
+		}
+		s = hidden
 	}
-	return r.settle(s)
+	return Mask
 }
 
 // settle repeats pass until the text no longer changes, so that String is

@@ -2,8 +2,6 @@ package redact
 
 import (
 	"strings"
-
-	"crowsnest/redact/internal/keys"
 )
 
 // scanner scans a text once. Each finder looks back a bounded distance, and forward
@@ -23,7 +21,7 @@ type scanner struct {
 // start prepares a zero scanner.
 func (sc *scanner) start(r *Redactor, s string, depth int) {
 	sc.r, sc.tables, sc.depth = r, known(), depth
-	sc.table = &sc.tables.keys
+	sc.table = sc.tables.keys
 	sc.s, sc.out.s = s, s
 }
 
@@ -112,7 +110,7 @@ func (sc *scanner) sign(i int) span {
 		}
 		return sc.keyValue(i, i+1)
 	case '>':
-		if i > 0 && s[i-1] == '-' && sc.keyBefore(i-1).class == keys.Strong { // Scala's password -> x
+		if i > 0 && s[i-1] == '-' && sc.keyBefore(i-1).class == strongKey { // Scala's password -> x
 			return sc.keyValue(i-1, i+1)
 		}
 		return sc.element(i)
@@ -121,7 +119,9 @@ func (sc *scanner) sign(i int) span {
 			return sc.keyValue(i, i+n)
 		}
 	case '"', '\'':
-		return sc.quoteAfterKey(i)
+		if c := sc.byteAt(i - 1); isBlank(c) || c == '\\' {
+			return sc.quoteAfterKey(i)
+		}
 	case '-':
 		if i == 0 || !isAlnum(s[i-1]) || sc.endsEscape(i) {
 			return sc.flag(i)

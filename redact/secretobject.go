@@ -21,33 +21,14 @@ func (sc *scanner) secretObject(i int) span {
 	return span{at, len(sc.s)}
 }
 
+var dataOpens = lazily(`^[\\"']*: *(?:map\[string\]interface \{\}|map\[string\][^\]]*\][\[\]a-z0-9 ]*)?(?:map\[|\{[ \n\t]*|[ \t\n\r\\][\\\n\rnr]* )`)
+
 // opensData returns the start of the fields below the word data before i, in JSON, YAML
 // or maps as Go prints them, or -1.
 func (sc *scanner) opensData(i int) int {
-	s := sc.from(i, 64)
-	rest := strings.TrimLeft(s, `\"'`)
-	if rest == "" || rest[0] != ':' {
+	n := len(dataOpens().FindString(sc.from(i, 64)))
+	if c := sc.byteAt(i + n); n == 0 || c == '}' || c == ']' || c == 0 {
 		return -1
 	}
-	rest = strings.TrimLeft(rest[1:], " ")
-	rest = strings.TrimPrefix(rest, "map[string]interface {}")
-	if m := strings.IndexByte(rest, ']'); strings.HasPrefix(rest, "map[string]") && m >= 0 {
-		rest = strings.TrimLeft(rest[m+1:], "[]abcdefghijklmnopqrstuvwxyz0123456789 ")
-	}
-	switch {
-	case strings.HasPrefix(rest, "map["):
-		rest = rest[len("map["):]
-	case strings.HasPrefix(rest, "{"):
-		rest = strings.TrimLeft(rest[1:], " \n\t")
-	default:
-		end := strings.TrimLeft(rest, "\\\n\rnr")
-		if end == rest || !isSpace(rest[0]) && rest[0] != '\\' || !strings.HasPrefix(end, " ") {
-			return -1
-		}
-		rest = end[1:]
-	}
-	if rest == "" || rest[0] == '}' || rest[0] == ']' {
-		return -1
-	}
-	return i + len(s) - len(rest)
+	return i + n
 }

@@ -3,7 +3,6 @@ package redact
 import (
 	"strings"
 
-	"crowsnest/redact/internal/keys"
 	"crowsnest/redact/internal/shape"
 )
 
@@ -42,7 +41,7 @@ func (t *scanner) insertedValue(i int) span {
 		value := input{s: t.from(0, min(len(t.s), i+maxKnown))}
 		p := value.word(i)
 		t.steps += p.to - i
-		if t.table.Classify(strings.Trim(column, "\"'`\\[] ")) >= keys.Weak && !isNotSet(t.of(p)) {
+		if t.table.classify(strings.Trim(column, "\"'`\\[] ")) >= weakKey && !isNotSet(t.of(p)) {
 			return p
 		}
 		comma := strings.IndexByte(t.from(p.to, 8), ',')

@@ -28,7 +28,11 @@ type finder func(sc *scanner, i int) span
 
 // secret returns the secret whose prefix is at i, if it is one.
 func (r *tokenRule) secret(sc *scanner, i int) span {
-	from, to := sc.back(i, r.most, r.before), i+len(r.prefix)
+	to := i + len(r.prefix)
+	if last := to + r.least - 1; last >= len(sc.s) || r.find == nil && r.least > 0 && r.in != nil && !r.in[sc.s[last]] && strings.IndexByte(sc.s[to:last], '%') < 0 {
+		return span{} // the usual case
+	}
+	from := sc.back(i, r.most, r.before)
 	switch {
 	case r.where != "any" && sc.afterWord(from), r.where == "apart" && strings.IndexByte(".)/-", sc.byteAt(from-1)) >= 0:
 		return span{}

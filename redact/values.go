@@ -2,8 +2,6 @@ package redact
 
 import (
 	"strings"
-
-	"crowsnest/redact/internal/keys"
 )
 
 // valueReader reads the values of keys and says which of them are secrets.
@@ -24,14 +22,14 @@ func (t *valueReader) keyValue(i, next int) span {
 		return span{}
 	}
 	k := t.keyBefore(i)
-	if k.class == keys.None {
+	if k.class == noKey {
 		return span{}
 	}
 	sep := s[i]
 	if next < len(s) && (sep == ':' && s[next] == '=' || sep == '=' && s[next] == '>') {
 		next++ // := and =>
 	}
-	if sep == '=' && k.class != keys.Strong && (i > 0 && strings.IndexByte("=!<>", s[i-1]) >= 0 || t.byteAt(i+1) == '=') { // a comparison
+	if sep == '=' && k.class != strongKey && (i > 0 && strings.IndexByte("=!<>", s[i-1]) >= 0 || t.byteAt(i+1) == '=') { // a comparison
 		return span{}
 	}
 	at := t.run(next, blanks)
@@ -48,11 +46,11 @@ var version = lazily(`^v?[0-9]+\.[0-9]`)
 func (t *valueReader) refuses(v value) bool {
 	before := t.byteAt(v.key.from - 1)
 	switch v.key.class {
-	case keys.Weak, keys.Strong: // an image, path/my-token:v1.2.3; a test of Go, --- PASS: TestX
+	case weakKey, strongKey: // an image, path/my-token:v1.2.3; a test of Go, --- PASS: TestX
 		return v.sep == ':' && (t.before(v.key.from, 4) == "--- " || isGenerated(t.name(v.key)) || !v.spaced && !v.key.quoted && before == '/' && version().MatchString(t.from(v.at, 16)))
-	case keys.Login:
+	case loginKey:
 		return v.sep != '='
-	case keys.Query:
+	case queryKey:
 		return v.key.spaced || v.spaced || before != '?' && before != '&' && !isQuery(t.name(v.key), v.sep)
 	}
 	return false
@@ -91,7 +89,7 @@ func (t *valueReader) value(v value) span {
 	case '[':
 		return t.list(v, at)
 	case '{', '&':
-		if v.key.class != keys.Strong || t.isStruct(at) {
+		if v.key.class != strongKey || t.isStruct(at) {
 			return span{}
 		}
 	case '|', '>':
@@ -110,7 +108,7 @@ func (t *valueReader) value(v value) span {
 	if strings.HasPrefix(s[at:], "map[") {
 		return span{}
 	}
-	if v.key.class == keys.Header {
+	if v.key.class == headerKey {
 		return t.header(v, at)
 	}
 	p := t.unquoted(at)
@@ -123,16 +121,14 @@ func (t *valueReader) value(v value) span {
 	return t.exempt(v, p)
 }
 
+var yamlTags = lazily(`^(?:[!&][A-Za-z0-9_!-]{1,24}[ \t]){0,2}`)
+
 // afterTags skips a tag and an anchor of YAML: !!str &a x.
 func (t *valueReader) afterTags(i int) int {
-	for n := 0; n < 2 && (t.byteAt(i) == '!' || t.byteAt(i) == '&'); n++ {
-		end := t.runUpTo(i+1, 24, tagWord)
-		if end == i+1 || !isBlank(t.byteAt(end)) || end+1 == len(t.s) || isSpace(t.s[end+1]) {
-			break
-		}
-		i = end + 1
+	if c := t.s[i]; c != '!' && c != '&' {
+		return i
 	}
-	return i
+	return i + len(yamlTags().FindString(t.from(i, 64)))
 }
 
 // wraps returns the quote after the type that a value at i is printed with, and the
@@ -152,19 +148,11 @@ func (t *valueReader) wraps(i int) (quote, escapes int) {
 	return quote, escapes
 }
 
+var structBegins = lazily(`^[{ \t\\\n]*(?:$|[}"]|[A-Za-z0-9_.-]+[:{])`)
+
 // isStruct reports whether { or & at i opens an object whose fields are looked at on
 // their own.
-func (t *valueReader) isStruct(i int) bool {
-	rest := strings.TrimLeft(t.from(i+1, keys.Max), "{ \t\\\n")
-	if rest == "" || rest[0] == '}' || rest[0] == '"' {
-		return true
-	}
-	n := 0
-	for n < len(rest) && isKeyByte(rest[n]) {
-		n++
-	}
-	return n > 0 && n < len(rest) && (rest[n] == ':' || rest[n] == '{')
-}
+func (t *valueReader) isStruct(i int) bool { return structBegins().MatchString(t.from(i+1, maxKey)) }
 
 // list is the value that [ at i opens: as Go prints slices and headers, or JSON.
 func (t *valueReader) list(v value, i int) span {
@@ -184,7 +172,7 @@ func (t *valueReader) list(v value, i int) span {
 	if inner == "" || strings.HasPrefix(inner, "{") {
 		return span{}
 	}
-	if v.key.class == keys.Weak || v.key.class == keys.Auth {
+	if v.key.class == weakKey || v.key.class == authKey {
 		word, _, more := strings.Cut(inner, " ")
 		if more && isWord(word) {
 			return span{}
@@ -219,20 +207,18 @@ func (t *valueReader) header(v value, i int) span {
 	return t.exempt(v, span{i, t.trimBackslashes(i, end)})
 }
 
+var yamlItem = lazily(`^(?:\s|\\n?)*- `)
+
 // yamlList finds the items below a key, as in "passwords:\n- x". The line end is at
 // i, and may be escaped.
 func (t *valueReader) yamlList(v value, i int) span {
-	s := t.s
-	at := i
-	for at < len(s) && at-i < 32 && (isSpace(s[at]) || s[at] == '\\' || s[at] == 'n' && s[at-1] == '\\') {
-		at++
-	}
-	if v.sep != ':' || at+2 >= len(s) || s[at] != '-' || s[at+1] != ' ' {
+	n := len(yamlItem().FindString(t.from(i, 34)))
+	if v.sep != ':' || n == 0 {
 		return span{}
 	}
-	p := t.unquoted(at + 2)
+	p := t.unquoted(i + n)
 	if cut := strings.IndexAny(t.of(p), ":\\"); cut >= 0 {
-		if s[p.from+cut] == ':' {
+		if t.s[p.from+cut] == ':' {
 			return span{}
 		}
 		p.to = p.from + cut
@@ -246,14 +232,14 @@ func (t *valueReader) element(i int) span {
 		return t.unquoted(i + 1) // ACL of Redis
 	}
 	k := t.keyBefore(i)
-	if k.class == keys.None || k.quoted {
+	if k.class == noKey || k.quoted {
 		k = t.tag(i)
 	}
-	if k.class != keys.Strong && k.class != keys.Weak && k.class != keys.Auth || k.quoted || k.spaced {
+	if k.class != strongKey && k.class != weakKey && k.class != authKey || k.quoted || k.spaced {
 		return span{}
 	}
 	for range 2 { // <password><value>x
-		if open := strings.IndexByte(t.from(i+1, keys.Max), '>'); open > 1 && t.s[i+1] == '<' && isLetter(t.s[i+2]) {
+		if open := strings.IndexByte(t.from(i+1, maxKey), '>'); open > 1 && t.s[i+1] == '<' && isLetter(t.s[i+2]) {
 			i += 1 + open
 		}
 	}
@@ -275,7 +261,7 @@ func (t *valueReader) element(i int) span {
 	case strings.TrimSpace(rest[:end]) == "":
 		return span{}
 	}
-	if p := (span{i + 1, i + 1 + end}); k.class != keys.Auth || looksEncoded(t.of(p)) {
+	if p := (span{i + 1, i + 1 + end}); k.class != authKey || looksEncoded(t.of(p)) {
 		return p
 	}
 	return span{}
