@@ -7,6 +7,9 @@
 // formats: it distinguishes JSON, escaped JSON, YAML, logfmt, klog, Go's %+v and
 // command lines only by their separators.
 //
+// What is known of secrets is in rules.txt: forms of tokens, commands, flags, and
+// vocabularies of keys and of prose.
+//
 // If in doubt, it hides. It keeps names of objects, uuids, digests and prose about
 // secrets.
 package redact

@@ -9,7 +9,8 @@ import (
 //go:embed rules.txt
 var ruleList string
 
-// ruleRows are the rows of rules.txt, as lists of fields by kind of row.
+// ruleRows are the rows of rules.txt, as lists of fields by kind of row. Programs do not start with
+// broken rows: a test reads them.
 var ruleRows = readRules(ruleList)
 
 func readRules(list string) map[string][][]string {
@@ -22,7 +23,12 @@ func readRules(list string) map[string][][]string {
 		for i := range f {
 			f[i] = blanks.Replace(f[i])
 		}
-		rows[f[0]] = append(rows[f[0]], f[1:])
+		switch f[0] {
+		case "class", "token", "find", "after", "flags", "words":
+			rows[f[0]] = append(rows[f[0]], f[1:])
+		default:
+			panic("rules.txt: unknown kind of row: " + f[0])
+		}
 	}
 	return rows
 }
@@ -89,6 +95,9 @@ func newTokenRules() (all []tokenRule) {
 	}
 	for _, f := range ruleRows["find"] {
 		prefixes, value := f[2:], f[len(f)-1] == "value"
+		if finders[f[0]] == nil {
+			panic("rules.txt: there is no finder " + f[0])
+		}
 		if value {
 			prefixes = prefixes[:len(prefixes)-1]
 		}

@@ -29,8 +29,8 @@ type finder func(sc *scanner, i int) span
 // secret returns the secret whose prefix is at i, if it is one.
 func (r *tokenRule) secret(sc *scanner, i int) span {
 	to := i + len(r.prefix)
-	if last := to + r.least - 1; last >= len(sc.s) || r.find == nil && r.least > 0 && r.in != nil && !r.in[sc.s[last]] && strings.IndexByte(sc.s[to:last], '%') < 0 {
-		return span{} // the usual case
+	if r.isShort(sc.s[to:]) {
+		return span{}
 	}
 	from := sc.back(i, r.most, r.before)
 	switch {
@@ -68,6 +68,15 @@ func (r *tokenRule) secret(sc *scanner, i int) span {
 		p.from = to
 	}
 	return p
+}
+
+// isShort is a fast filter: true excludes text after a prefix in which too few bytes are of the class,
+// which is the usual case. Bytes in the coding of URLs are longer.
+func (r *tokenRule) isShort(rest string) bool {
+	if r.find != nil || r.in == nil || r.least == 0 {
+		return false
+	}
+	return len(rest) < r.least || !r.in[rest[r.least-1]] && strings.IndexByte(rest[:r.least], '%') < 0
 }
 
 // tokenTable finds the rules by a hash of the first three bytes of their prefixes.
