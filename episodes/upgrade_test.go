@@ -20,7 +20,7 @@ import (
 // resolves their alerts.
 var changed = []string{
 	"APIServerRefusesConnections", "APIServerRejectsExpiredClientCertificates", "APIServerRejectsTooManyRequests",
-	"APIServiceUnavailable", "AzureCapacityMissing", "AzureCredentialsRefused", "AzureMachineFailed", "AzureRequestNotAuthorized",
+	"APIServiceUnavailable", "AWSMachineFailed", "AWSMachineSpecRefused", "AzureCapacityMissing", "AzureCredentialsRefused", "AzureMachineFailed", "AzureRequestNotAuthorized",
 	"AzureSubscriptionThrottled", "BareMetalHostReconcileFailing", "CertManagerCannotInjectCA", "CertManagerKeepsFailingOnItem",
 	"CertManagerWebhookHasNoCertificate", "ClusterAPIConditionAggregationFailing", "ClusterAPIWorkloadClusterUnreachable",
 	"ClusterctlActionFailed", "ClusterctlMoveFailedOnFinalizer", "ClusterctlMoveRefused", "ControlPlaneGarbageCollectorNotSynced",
