@@ -30,7 +30,7 @@ var changed = []string{
 	"ControllerThrottlesItself", "EtcdDataCorrupt", "EtcdLeaderChangesOften", "EtcdOutOfSpace", "EtcdRequestsTimeOut",
 	"HarvesterNodeUpgradeStalled", "KubeadmConfigBootstrapDataFailing",
 	"BareMetalHostInError", "BareMetalHostStaysBusy", "Metal3MachineHasNoHost", "KubeadmControlPlaneCannotRemediate", "KubeadmControlPlanePreflightStuck", "KubeadmControlPlaneRemediationWouldLoseQuorum",
-	"MachineHealthCheckRemediatesMany", "MachineHealthCheckRemediationRestricted", "NodeDrainGaveUp", "OpenStackLoadBalancerStuck",
+	"MachineHealthCheckRemediatesMany", "MachineHealthCheckRemediationRestricted", "NodeDrainGaveUp", "OpenStackLoadBalancerStuck", "OpenStackMachineFailed", "VSphereMachineNotCreated",
 	"OptimisticLockConflictStorm",
 	"RKE2NodeCannotJoin", "RancherClusterKeepsWaiting", "RancherHandlerKeepsFailing", "RancherPlannerKeepsFailing",
 	"VClusterChildExitsRepeatedly", "VClusterControllerManagerLeaseLost", "VClusterSyncerLosesLeaseRepeatedly",
