@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/replay"
@@ -157,4 +158,30 @@ func TestFiguresOfComparison(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, found, 8)
+}
+
+// Every test that a document names exists. `TestX*` stands for all tests with that prefix.
+func TestTestsInDocs(t *testing.T) {
+	names := map[string]bool{}
+	require.NoError(t, filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)\w+)`).FindAllStringSubmatch(string(text), -1) {
+			names[m[1]] = true
+		}
+		return err
+	}))
+	for _, doc := range documents(t) {
+		text, err := os.ReadFile(doc)
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile("`((?:Test|Benchmark)[A-Z]\\w*)(\\*?)`").FindAllStringSubmatch(string(text), -1) {
+			found := names[m[1]]
+			for name := range names {
+				found = found || m[2] != "" && strings.HasPrefix(name, m[1])
+			}
+			assert.True(t, found, "%s names %s", doc, m[1])
+		}
+	}
 }
