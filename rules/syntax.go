@@ -25,7 +25,7 @@ type PackHeader struct {
 	Version  string `yaml:"version" bounds:"0,4096" jsonschema_description:"Version of the pack, shown with its rules. Not compared."`
 	Requires string `yaml:"requires" bounds:"0,4096" jsonschema_description:"Versions of crowsnest that can run the pack, such as \">=0.1\". Other versions refuse the pack."`
 	Rules    int    `yaml:"rules" bounds:"0,5000" jsonschema:"minimum=1" jsonschema_description:"Number of rules in the file, so that a truncated file is refused."`
-	Tests    int    `yaml:"tests" bounds:"0,1000000" jsonschema:"minimum=1" jsonschema_description:"Number of inline tests of all rules, so that a file that is truncated in its last rule is refused as well."`
+	Tests    int    `yaml:"tests" bounds:"0,1000000" jsonschema:"minimum=1" jsonschema_description:"Number of inline tests of all rules, for the same purpose."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -43,33 +43,33 @@ type DefaultsSyntax struct {
 // RuleSyntax is the written form of one rule.
 type RuleSyntax struct {
 	Alert string `yaml:"alert" bounds:"0,4096" jsonschema:"required,minLength=1" jsonschema_description:"Name of the alert (alertname), unique among all packs: CamelCase with the component first."`
-	From  string `yaml:"from" bounds:"0,16384" jsonschema:"required" jsonschema_description:"Selector of the log streams, as in Prometheus and Loki: {label=\"value\"} with = != =~ !~. clear, unless and the steps of a sequence may state their own. Streams of Kubernetes have namespace, pod and container, and the labels that the source adds. A selector requires a value of some label, or states the label component: {container=~\"etcd|\", unit=~\"k3s.*|\", component=\"\"} selects logs of a container, of a unit, and of files without these labels."`
+	From  string `yaml:"from" bounds:"0,16384" jsonschema:"required" jsonschema_description:"Selector of the log streams, as in Prometheus and Loki: {label=\"value\"} with = != =~ !~. clear, unless and the steps of a sequence may state their own. Streams of Kubernetes have namespace, pod and container, and the labels that the source adds. A selector must require a value of some label, or state the label component. For example, {container=~\"etcd|\", unit=~\"k3s.*|\", component=\"\"} selects logs of a container, of a unit, and of files without these labels."`
 
-	Origin Origin `yaml:"origin" bounds:"0,4096" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"Whose lines the rule trusts. infrastructure: only streams of the namespaces in the setting rules.infrastructure_namespaces, and streams without a namespace. any: every stream that from selects; a pod chooses the names of its containers, so anybody who can run a pod can raise such an alert. Default any."`
+	Origin Origin `yaml:"origin" bounds:"0,4096" jsonschema:"enum=infrastructure,enum=any" jsonschema_description:"Whose lines the rule trusts. infrastructure: only streams of the namespaces in the setting rules.infrastructure_namespaces, and streams without a namespace. any: every stream that from selects, so anybody who can run a pod can raise the alert. Default any."`
 
 	Match    *MatcherSyntax `yaml:"match" jsonschema_description:"The lines that trigger the rule: a text that they contain, or a matcher. Either match or sequence."`
-	Sequence []StepSyntax   `yaml:"sequence" bounds:"0,32" jsonschema_description:"Matchers of lines that must follow each other in this order of event time, the last less than within after the first. Either match or sequence."`
-	Count    int            `yaml:"count" bounds:"1,10000" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"Number of lines of a key within the window that triggers the rule, or of different values with distinct (at most 256). More than 1 needs within. Default 1."`
-	Within   time.Duration  `yaml:"within" bounds:"1ms,1y" jsonschema_description:"Sliding window of count, or the longest time from the first line of a sequence to its last. Refused with a single line, where it has no effect."`
-	Distinct string         `yaml:"distinct" bounds:"0,4096" jsonschema_description:"Count different values of this name instead of lines, such as pod. Needs a count of 2 or more. A line without the name does not count. second, minute, hour and day are those of the time of the line in UTC, never a name: the rule counts in how many of them it matched."`
-	By       []string       `yaml:"by" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"The key: names of captures, stream labels or fields, looked up in this order. Lines with the same values belong to the same failure, and so do repeats while it is open. The names become labels of the alert. Default: one key for all lines."`
+	Sequence []StepSyntax   `yaml:"sequence" bounds:"0,32" jsonschema_description:"Matchers of lines that must follow each other in this order, the last less than within after the first. Either match or sequence."`
+	Count    int            `yaml:"count" bounds:"1,10000" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"Number of lines of a key that triggers the rule, or with distinct of different values (at most 256). More than 1 needs within. Default 1."`
+	Within   time.Duration  `yaml:"within" bounds:"1ms,1y" jsonschema_description:"Sliding window of count, or the longest time from the first line of a sequence to its last."`
+	Distinct string         `yaml:"distinct" bounds:"0,4096" jsonschema_description:"Count different values of this name instead of lines, such as pod. Needs a count of 2 or more. A line without the name does not count. With second, minute, hour or day, the rule counts in how many of them (in UTC) it matched."`
+	By       []string       `yaml:"by" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"The key: names of captures, stream labels or fields, looked up in this order. Lines with the same values belong to the same failure. The names become labels of the alert. Default: one key for all lines."`
 
-	Clear         *ClearSyntax  `yaml:"clear" jsonschema_description:"The line that ends the failure: a pending one is dropped, a firing one is resolved at the time of the line. Without it, the alert resolves when no line has matched for keep_firing_for."`
+	Clear         *ClearSyntax  `yaml:"clear" jsonschema_description:"The line that ends the failure: it drops a pending alert, and resolves a firing one at the time of the line. Without clear, the alert resolves when no line has matched for keep_firing_for."`
 	Unless        *UnlessSyntax `yaml:"unless" jsonschema_description:"A line that prevents the alert, such as the announcement of maintenance. It takes effect from within before the trigger until the alert fires. It never resolves a firing alert."`
 	For           time.Duration `yaml:"for" bounds:"0s,1y" jsonschema_description:"How long the failure must last before the alert fires. With clear: the time without a clear line. Without clear: the time for which lines keep matching, with gaps shorter than keep_firing_for. Default 0: immediately."`
-	Silent        time.Duration `yaml:"silent" bounds:"1ms,1y" jsonschema_description:"The failure is that lines stop: a key that was seen, and then not again for this long, is a failure, such as a heartbeat or a backup that stopped. The alert starts this long after the last line of the key, fires when every source of match was read up to then, and resolves with the next line. A key that was never seen is unknown and does not fire. Cannot be combined with sequence, count, within, distinct, for, clear and keep_firing_for."`
+	Silent        time.Duration `yaml:"silent" bounds:"1ms,1y" jsonschema_description:"The failure is that lines of a key stop for this long, such as those of a heartbeat or a backup. The alert starts this long after the last line, fires when every source of match was read up to then, and resolves with the next line. A key that was never seen does not fire. Cannot be combined with sequence, count, within, distinct, for, clear and keep_firing_for."`
 	KeepFiringFor time.Duration `yaml:"keep_firing_for" bounds:"0s,1y" jsonschema_description:"Only without clear: the time without matching lines after which the alert resolves. Default 15m."`
-	Expire        time.Duration `yaml:"expire" bounds:"0s,1y" jsonschema_description:"Only with clear or silent. With clear: the time after the last trigger after which the alert resolves even if no line has cleared it, by default 24h. With silent: the time for which the alert fires at most, by default 30d; then the key is unknown until its next line."`
-	Limit         int           `yaml:"limit" bounds:"1,10000" jsonschema:"minimum=1" jsonschema_description:"Maximum number of open keys. One alert with overflow=\"true\" represents all further ones. If several namespaces together reach the limit, those with fewer open keys displace keys of the one with the most. Default 100."`
+	Expire        time.Duration `yaml:"expire" bounds:"0s,1y" jsonschema_description:"Only with clear or silent. With clear: the alert resolves this long after the last trigger even if no line has cleared it; default 24h. With silent: the longest time for which the alert fires; default 30d."`
+	Limit         int           `yaml:"limit" bounds:"1,10000" jsonschema:"minimum=1" jsonschema_description:"Maximum number of open keys. One alert with overflow=\"true\" represents all further keys. Namespaces share the limit: those with fewer open keys displace keys of the namespace with the most. Default 100."`
 	Scope         Scope         `yaml:"scope" bounds:"0,4096" jsonschema:"enum=node,enum=cluster" jsonschema_description:"Where the rule can be decided: on the node that logs its lines, or only where the lines of all nodes are collected. Computed; if you state it, it is checked."`
 	Severity      Severity      `yaml:"severity" bounds:"0,4096" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"critical pages somebody, warning opens a ticket, info is for information only. Required here or in defaults."`
 
-	SymptomOf []CauseSyntax `yaml:"symptom_of" bounds:"0,32" jsonschema_description:"Rules whose failures cause this one, the most likely first. While an alert of such a rule fires that began earlier and agrees in its labels, this rule's alert names it as its cause. It does not change when alerts fire or end."`
+	SymptomOf []CauseSyntax `yaml:"symptom_of" bounds:"0,32" jsonschema_description:"Rules whose failures cause this one, the most likely first. While such an alert fires that began earlier and agrees in its labels, this rule's alert names it as its cause."`
 
 	Labels      map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Further labels of the alert, for routing. Templates may use only $labels of names in by, because labels identify the alert."`
-	Annotations map[string]string `yaml:"annotations" bounds:"0,64,16384" jsonschema_description:"Annotations of the alert: templates with $labels (by and labels), $vars (captures and fields of the line), $value (number of lines) and $line. summary is a sentence that says what is broken; description says more."`
+	Annotations map[string]string `yaml:"annotations" bounds:"0,64,16384" jsonschema_description:"Annotations of the alert: templates with $labels (by and labels), $vars (captures and fields of the line), $value (number of lines) and $line. summary says in one sentence what is broken, and description says more."`
 	Remediation RemediationSyntax `yaml:"remediation" jsonschema_description:"What the on-call should do. Sent as annotations."`
-	Verified    VerifiedList      `yaml:"verified" bounds:"0,20" jsonschema_description:"The versions of a component whose source has the rule's texts, or a list where several components write them. With newer versions the texts may be gone, and the rule silent. none: nobody could verify it, so the default of the pack does not apply either."`
+	Verified    VerifiedList      `yaml:"verified" bounds:"0,20" jsonschema_description:"The versions of a component whose source has the rule's texts, or a list where several components write them. none: nobody could verify the rule, and the default of the pack does not apply."`
 	Tests       []TestSyntax      `yaml:"tests" bounds:"0,1000" strict:"anchors" jsonschema_description:"Inline tests, run by test rules and whenever the pack is loaded. Anchors and aliases are allowed here."`
 	Enabled     Mode              `yaml:"enabled" bounds:"0,4096" jsonschema_description:"true, false, or silent: the rule is counted and shown but raises no alert. Default true."`
 
@@ -81,7 +81,7 @@ type Parts struct {
 	Contains strictyaml.Strings `yaml:"contains" bounds:"0,256,16384" jsonschema_description:"Text that the line contains, compared byte by byte, or a list of texts that it must all contain."`
 	Regex    string             `yaml:"regex" bounds:"0,16384" jsonschema_description:"RE2 expression that may match anywhere in the line. A named group, (?P<name>...), captures a value for by, distinct and templates."`
 	Field    map[string]string  `yaml:"field" bounds:"0,64,16384" jsonschema_description:"Fields of the line by name, the same for klog, JSON and logfmt: a value, or \"~\" and an anchored RE2 expression whose named groups capture. msg is the quoted message of klog; a dotted name is a nested field; an object {namespace, name} is namespace/name. An absent field satisfies no condition."`
-	In       In                 `yaml:"in" bounds:"0,4096" jsonschema:"enum=message,enum=error,enum=anywhere" jsonschema_description:"Where contains and regex count: message, error (the field err or error), or anywhere, such as in the values of other fields and in quoted strings, which may be words of others. Default: message and error; in clear and unless message."`
+	In       In                 `yaml:"in" bounds:"0,4096" jsonschema:"enum=message,enum=error,enum=anywhere" jsonschema_description:"Where contains and regex count: in the message, in the error (the field err or error), or anywhere, including other fields and quoted strings, which may be words of others. Default: message and error; in clear and unless message."`
 	Any      []MatcherSyntax    `yaml:"any" bounds:"0,1000" jsonschema:"minItems=1" jsonschema_description:"List of matchers, one of which must hold. The first one that holds captures."`
 	Not      *MatcherSyntax     `yaml:"not" jsonschema_description:"Matcher that must not hold. Refused on its own, because nearly every line would satisfy it."`
 }
@@ -102,7 +102,7 @@ type StepSyntax struct {
 
 // ClearSyntax is the matcher of clear: a text, or a mapping.
 type ClearSyntax struct {
-	From  string `yaml:"from" bounds:"0,16384" jsonschema_description:"Selector of the streams whose lines end the failure, such as those of another source. Default: the rule's from. The names of by are looked up in the captures, labels and fields of these lines."`
+	From  string `yaml:"from" bounds:"0,16384" jsonschema_description:"Selector of the streams whose lines end the failure, such as those of another source. Default: the rule's from."`
 	Parts `yaml:",inline"`
 	Same  []string        `yaml:"same" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Names of by whose values the clear line must share, for lines that do not contain all of them. Default: all of by."`
 	Keys  strictyaml.Keys `yaml:"-" json:"-"`
@@ -110,7 +110,7 @@ type ClearSyntax struct {
 
 // UnlessSyntax is the matcher of unless.
 type UnlessSyntax struct {
-	From   string `yaml:"from" bounds:"0,16384" jsonschema_description:"Selector of the streams whose lines mute, such as those of another source. Default: the rule's from. The names of by are looked up in the captures, labels and fields of these lines."`
+	From   string `yaml:"from" bounds:"0,16384" jsonschema_description:"Selector of the streams whose lines mute, such as those of another source. Default: the rule's from."`
 	Parts  `yaml:",inline"`
 	Same   []string        `yaml:"same" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Names of by whose values the muting line must share, for lines that do not contain all of them. Default: all of by."`
 	Within time.Duration   `yaml:"within" bounds:"1ms,1y" jsonschema:"required" jsonschema_description:"How long before the trigger a muting line still mutes."`
@@ -120,8 +120,8 @@ type UnlessSyntax struct {
 // CauseSyntax is one rule of symptom_of: its name, or a mapping.
 type CauseSyntax struct {
 	Alert string          `yaml:"alert" bounds:"0,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of the rule that reports the cause."`
-	Same  []string        `yaml:"same" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Labels that both alerts have, with equal values. [] is none: any alert of that rule in the same cluster. The labels of global.identity agree in any case. Default: the names that are in by of both rules."`
-	Lag   time.Duration   `yaml:"lag" bounds:"0s,24h" jsonschema_description:"How long after this failure the cause may begin, for a cause that needs more lines or more time to be noticed. Default 0: the cause began earlier."`
+	Same  []string        `yaml:"same" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Labels that both alerts have, with equal values. [] means any alert of that rule in the same cluster. Default: the names that are in by of both rules."`
+	Lag   time.Duration   `yaml:"lag" bounds:"0s,24h" jsonschema_description:"How long after this failure the cause may begin, for a cause that is noticed later. Default 0."`
 	Keys  strictyaml.Keys `yaml:"-" json:"-"`
 }
 
@@ -164,8 +164,8 @@ type InputSyntax struct {
 	Labels map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Stream labels of this line, which override those of the test. \"\" removes a label. With source: the labels of a stream that this source reads. With do: gone: the labels of the deleted pod. With cause: the labels of its alert."`
 	Repeat int               `yaml:"repeat" bounds:"1,100000" jsonschema:"minimum=1" jsonschema_description:"How many times the line arrives. Default 1."`
 	Every  time.Duration     `yaml:"every" bounds:"0s,1y" jsonschema_description:"Time between repetitions."`
-	Source string            `yaml:"source" bounds:"0,4096" jsonschema:"enum=lost,enum=back" jsonschema_description:"The source that reads the stream with these labels is lost, or is back; without labels, every source. While it is lost, what is concluded from the absence of its lines is on hold."`
-	Do     string            `yaml:"do" bounds:"0,4096" jsonschema:"enum=restart,enum=gone" jsonschema_description:"restart: crowsnest restarts with its saved state. gone: the pod was deleted that the labels namespace and pod name, those of the stream unless labels states others."`
+	Source string            `yaml:"source" bounds:"0,4096" jsonschema:"enum=lost,enum=back" jsonschema_description:"The source that reads the stream with these labels is lost, or is back; without labels, every source. While it is lost, decisions from the absence of its lines are on hold."`
+	Do     string            `yaml:"do" bounds:"0,4096" jsonschema:"enum=restart,enum=gone" jsonschema_description:"restart: crowsnest restarts with its saved state. gone: the pod in the labels namespace and pod was deleted."`
 	Cause  string            `yaml:"cause" bounds:"0,4096" jsonschema_description:"Name of a rule of symptom_of, whose alert fires from at on. ts is when its failure began, if earlier; labels are those of the alert."`
 	Until  time.Duration     `yaml:"until" bounds:"0s,1y" jsonschema_description:"Only with cause: the time at which its alert ends. Default: it does not end."`
 
@@ -232,7 +232,7 @@ type SetSyntax struct {
 	Severity      Severity      `yaml:"severity" bounds:"0,4096" jsonschema:"enum=critical,enum=warning,enum=info,enum=none" jsonschema_description:"As in a rule, or none: the alert notifies nobody."`
 	Enabled       Mode          `yaml:"enabled" bounds:"0,4096" jsonschema_description:"true, false or silent."`
 
-	By          []string          `yaml:"by" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Replaces the key of the rule. Alerts then have other labels, so those that are open end and begin again."`
+	By          []string          `yaml:"by" bounds:"0,32,256" jsonschema:"uniqueItems=true" jsonschema_description:"Replaces the key of the rule. Open alerts end and begin again with the new labels."`
 	Labels      map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Labels to add or replace by name. An empty text removes one."`
 	Annotations map[string]string `yaml:"annotations" bounds:"0,64,16384" jsonschema_description:"Annotations to add or replace by name. An empty text removes one."`
 	RunbookURL  string            `yaml:"runbook_url" bounds:"0,4096" jsonschema_description:"Replaces runbook_url of the remediation."`

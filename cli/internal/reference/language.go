@@ -61,7 +61,7 @@ func sections() []section {
 		{"ExpectedAlert", "Expected alert", ""},
 		{"OverridesFile", "File of overrides", "A file of overrides changes rules of packs that others maintain."},
 		{"Override", "Override", ""},
-		{"Set", "Set", "Keys of a rule, with the same meaning."},
+		{"Set", "Set", "Keys of a rule that an override may set."},
 	}
 }
 
@@ -125,8 +125,14 @@ func (p *page) section(s section, def *schema, matcher []property) error {
 	if text != "" {
 		fmt.Fprintf(p.b, "%s\n\n", escape(text))
 	}
+	if same := sameAsInRule(all); len(same) > 0 {
+		fmt.Fprintf(p.b, "%s have the same form and meaning as in a rule. Others:\n\n", strings.Join(same, ", "))
+	}
 	p.b.WriteString("| Key | Value | |\n|---|---|---|\n")
 	for _, prop := range all {
+		if prop.Description == asInRule {
+			continue
+		}
 		if s.def != "Matcher" && slices.ContainsFunc(matcher, func(m property) bool { return m.name == prop.name && s.def != "Set" && len(def.AnyOf) > 0 }) {
 			continue
 		}
@@ -137,6 +143,18 @@ func (p *page) section(s section, def *schema, matcher []property) error {
 		fmt.Fprintf(p.b, "| `%s` | %s | %s |\n", prop.name, value, escape(prop.Description))
 	}
 	return nil
+}
+
+// asInRule is the description of a key that overrides may set.
+const asInRule = "As in a rule."
+
+func sameAsInRule(all []property) (keys []string) {
+	for _, prop := range all {
+		if prop.Description == asInRule {
+			keys = append(keys, "`"+prop.name+"`")
+		}
+	}
+	return keys
 }
 
 // object returns the form of a definition that has keys.
