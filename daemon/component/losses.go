@@ -4,11 +4,11 @@ package component
 var explanations = Losses{
 	"agent_gap": {
 		"warning", "the saved state of this aggregator was lost or too old, and the agent no longer has the missing hits",
-		"Check the storage of the aggregator (storage.path): it has to outlive the pod. Alerts that were open open again only with their next line.",
+		"Let the storage of the aggregator (storage.path) outlive the pod. Alerts that were open fire again with their next line.",
 	},
 	"deleted": {
 		"warning", "a file was deleted before it was read to its end",
-		"Check whether crowsnest lacks CPU (crowsnest_source_lag_seconds), and whether logs are kept long enough (containerLogMaxSize, containerLogMaxFiles of the kubelet).",
+		"Check whether crowsnest lacks CPU (crowsnest_source_lag_seconds), and whether the kubelet keeps logs long enough (containerLogMaxSize, containerLogMaxFiles).",
 	},
 	"events_expired": {
 		"warning", "crowsnest did not read Events for more than an hour, and API servers keep an Event for an hour by default",
@@ -20,7 +20,7 @@ var explanations = Losses{
 	},
 	"gap": {
 		"warning", "lines after the last saved position were rotated away or overwritten while crowsnest was not running",
-		"Find out why crowsnest was down for so long, and whether logs are kept long enough (containerLogMaxSize, containerLogMaxFiles of the kubelet).",
+		"Find out why crowsnest was down for so long, and whether the kubelet keeps logs long enough (containerLogMaxSize, containerLogMaxFiles).",
 	},
 	"gzip": {
 		"warning", "a compressed file is damaged",

@@ -45,11 +45,11 @@ type Config struct {
 
 // Global holds settings for all sources and sinks.
 type Global struct {
-	// ExternalLabels are added to every alert and are part of its identity.
+	// ExternalLabels are added to every alert as part of its identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
-	// Identity names the labels of streams that belong to every key of every rule:
-	// streams that differ in one of them, such as two clusters, never count, clear
-	// or mute together. Default cluster and tenant; [] is none.
+	// Identity names the labels of streams that belong to every key of every rule. Streams
+	// that differ in one of them, such as two clusters, never count, clear or mute
+	// together. Default cluster and tenant; [] means none.
 	Identity []string `yaml:"identity" bounds:"0,1000,4096"`
 	// ExternalURL is the address of the pages of this daemon, to which alerts link.
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
@@ -69,17 +69,16 @@ type RulesConfig struct {
 	Paths []string `yaml:"paths" bounds:"0,1000,4096"`
 	// Overrides are files or folders of overrides, applied in this order.
 	Overrides []string `yaml:"overrides" bounds:"0,1000,4096"`
-	// Scope is node if this process reads the logs of a single node and has no
-	// upstream: only rules whose lines are all on one node are active. Default
-	// cluster: all rules are active.
+	// Scope is "node" if this process reads the logs of a single node and has no upstream.
+	// Then only rules whose lines are all on one node are active. Default cluster.
 	Scope rules.Scope `yaml:"scope" bounds:"0,4096" jsonschema:"enum=node,enum=cluster"`
 	// InfrastructureNamespaces are the namespaces whose lines rules with `origin:
 	// infrastructure` trust. "+x" adds a name or glob to the built-in list, "-x"
 	// removes one from the list, and a plain name replaces the list. ["*"] trusts
 	// every namespace.
 	InfrastructureNamespaces []string `yaml:"infrastructure_namespaces" bounds:"0,1000,4096"`
-	// AlertUnverified raises the alert CrowsnestRulesUnverified for each release of a
-	// component that runs and that rules about it were not compared with.
+	// AlertUnverified raises the alert CrowsnestRulesUnverified for each running release
+	// of a component with which its rules were not compared.
 	AlertUnverified bool `yaml:"alert_unverified"`
 	// AllowEmpty allows a daemon without rules.
 	AllowEmpty bool `yaml:"allow_empty"`
@@ -113,17 +112,18 @@ func (c *Config) ExternalLabels() []map[string]string {
 // it. Infrastructure namespaces have ActiveAlerts once more for themselves, and a quarter
 // more of Keys. Critical rules may use a quarter more of both.
 type Limits struct {
-	// ActiveAlerts bounds the open episodes of all rules.
+	// ActiveAlerts bounds the open alerts of all rules. Default 1000.
 	ActiveAlerts int `yaml:"active_alerts" bounds:"1,1000000"`
-	// AlertsPerNamespace bounds the open episodes that the logs of one namespace
-	// cause, separately for critical and for other rules. Default half of ActiveAlerts.
+	// AlertsPerNamespace bounds the open alerts that the logs of one namespace cause,
+	// separately for critical and for other rules. Default half of ActiveAlerts.
 	AlertsPerNamespace int `yaml:"alerts_per_namespace" bounds:"0,1000000"`
-	// Keys bounds the keys that have matching lines but no open episode.
+	// Keys bounds the keys that have matching lines but no open alert. Default 10000.
 	Keys int `yaml:"keys" bounds:"1,10000000"`
 	// Fingerprints bounds the lines that are remembered to recognize repeated ones.
+	// Default 32768.
 	Fingerprints int `yaml:"fingerprints" bounds:"1,100000000"`
-	// RuleCPU is the share of one CPU that a rule may take. A rule that takes more
-	// for a full minute is quarantined; 0 turns the limit off.
+	// RuleCPU is the share of one CPU that a rule may take. A rule that takes more for a
+	// full minute is quarantined. Default 0.2; 0 turns the limit off.
 	RuleCPU float64 `yaml:"rule_cpu" bounds:"0,1024"`
 }
 

@@ -46,8 +46,12 @@ Every key of the configuration file. [deploy/crowsnest.yml](../deploy/crowsnest.
 // page writes the reference of the configuration.
 type page struct {
 	strings.Builder
-	t *testing.T
+	t      *testing.T
+	shared map[row][]string // kinds of a section that have the same row
 }
+
+// row describes one key.
+type row struct{ key, value, text string }
 
 func configurationPage(t *testing.T, cfg *config.Config) string {
 	p := &page{t: t}
@@ -61,9 +65,14 @@ func configurationPage(t *testing.T, cfg *config.Config) string {
 		}
 		fmt.Fprintf(p, "\n## `%s`\n", key)
 		if kinds, ok := sections[key]; ok {
+			p.common(kinds)
 			for _, k := range kinds {
 				p.kind(k)
 			}
+			if key == "sources" {
+				p.losses(kinds)
+			}
+			p.shared = nil
 			continue
 		}
 		t := root.Field(i).Type
@@ -75,7 +84,31 @@ func configurationPage(t *testing.T, cfg *config.Config) string {
 	return p.String()
 }
 
-// kind writes what a kind is for, its keys, and the reasons for lost lines.
+// common writes the keys that several kinds of a section have.
+func (p *page) common(kinds []component.Kind) {
+	p.shared = map[row][]string{}
+	var order []row
+	for _, k := range kinds {
+		for _, r := range p.rows(reflect.TypeOf(k.Settings), "") {
+			if p.shared[r] == nil {
+				order = append(order, r)
+			}
+			p.shared[r] = append(p.shared[r], k.Key)
+		}
+	}
+	p.WriteString("\nEach kind has keys of its own, and these:\n\n| Key | Value | | Kinds |\n|---|---|---|---|\n")
+	for _, r := range order {
+		if names := p.shared[r]; len(names) > 1 {
+			list := strings.Join(names, ", ")
+			if len(names) == len(kinds) {
+				list = "all"
+			}
+			fmt.Fprintf(p, "| `%s` | %s | %s | %s |\n", r.key, r.value, r.text, list)
+		}
+	}
+}
+
+// kind writes what a kind is for, and its own keys.
 func (p *page) kind(k component.Kind) {
 	fmt.Fprintf(p, "\n### `%s`\n\n%s", k.Key, k.Help)
 	if !k.Single {
@@ -83,46 +116,76 @@ func (p *page) kind(k component.Kind) {
 	}
 	p.WriteString("\n")
 	p.table(reflect.TypeOf(k.Settings))
-	if len(k.Losses) == 0 {
-		return
+}
+
+// losses writes the reasons for which sources lose lines.
+func (p *page) losses(kinds []component.Kind) {
+	all, sources := component.Losses{}, map[string][]string{}
+	for _, k := range kinds {
+		maps.Copy(all, k.Losses)
+		for reason := range k.Losses {
+			sources[reason] = append(sources[reason], k.Key)
+		}
 	}
-	p.WriteString("\n| Reason of `CrowsnestLinesLost` | Severity | Meaning | What to do |\n|---|---|---|---|\n")
-	for _, reason := range slices.Sorted(maps.Keys(k.Losses)) {
-		l := k.Losses[reason]
-		fmt.Fprintf(p, "| `%s` | %s | %s | %s |\n", reason, l.Severity, l.What, l.Fix)
+	p.WriteString("\n### Reasons for lost lines\n\n| `reason` of `CrowsnestLinesLost` | Severity | Meaning | What to do |\n|---|---|---|---|\n")
+	for _, reason := range slices.Sorted(maps.Keys(all)) {
+		l := all[reason]
+		fmt.Fprintf(p, "| `%s` (%s) | %s | %s | %s |\n", reason, strings.Join(sources[reason], ", "), l.Severity, l.What, l.Fix)
 	}
 }
 
 func (p *page) table(t reflect.Type) {
 	p.WriteString("\n| Key | Value | |\n|---|---|---|\n")
-	p.rows(t, "")
+	for _, r := range p.rows(t, "") {
+		if len(p.shared[r]) < 2 {
+			fmt.Fprintf(p, "| `%s` | %s | %s |\n", r.key, r.value, r.text)
+		}
+	}
 }
 
-// rows writes the keys of a struct and of the structs in it.
-func (p *page) rows(t reflect.Type, prefix string) {
-	docs, last := p.comments(t), ""
+// rows returns the keys of a struct and of the structs in it.
+func (p *page) rows(t reflect.Type, prefix string) (out []row) {
+	docs, last, first := p.comments(t), "", ""
 	for i := range t.NumField() {
 		f := t.Field(i)
 		key := f.Tag.Get("yaml")
 		if key == "" || key == "-" {
 			continue
 		}
-		if docs[f.Name] != "" { // a comment may be about two fields
-			last = docs[f.Name]
-		}
 		value := p.value(f)
 		if strings.Contains(f.Tag.Get("strict"), "required") {
 			value += ", **required**"
 		}
-		fmt.Fprintf(p, "| `%s` | %s | %s |\n", prefix+key, value, strings.NewReplacer("|", `\|`, "*", `\*`, "<", "&lt;").Replace(last))
+		text := description(docs[f.Name], key)
+		if doc := docs[f.Name]; doc == "" || doc == last { // a comment may be about two fields
+			text = "See `" + first + "`."
+		} else {
+			last, first = doc, key
+		}
+		out = append(out, row{prefix + key, value, strings.NewReplacer("|", `\|`, "*", `\*`, "<", "&lt;").Replace(text)})
 		inner := f.Type
 		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
 			inner = inner.Elem()
 		}
 		if inner.Kind() == reflect.Struct && inner != reflect.TypeFor[httpconfig.Config]() {
-			p.rows(inner, prefix+key+".")
+			out = append(out, p.rows(inner, prefix+key+".")...)
 		}
 	}
+	return out
+}
+
+// description returns a comment without the key with which it begins: "`paths` are files"
+// becomes "Files".
+func description(comment, key string) string {
+	text := strings.TrimPrefix(comment, "`"+key+"` ")
+	if text == comment || strings.HasPrefix(text, "and ") {
+		return comment
+	}
+	if strings.HasPrefix(text, "of ") {
+		text = key + " " + text
+	}
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "is "), "are ")
+	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 // value describes how a value is written.
@@ -137,6 +200,9 @@ func (p *page) value(f reflect.StructField) string {
 	case t == reflect.TypeFor[httpconfig.Config]():
 		return "[as in Prometheus](https://prometheus.io/docs/prometheus/latest/configuration/configuration/#http_config)"
 	case t == reflect.TypeFor[time.Duration]():
+		if r.Min == 0 && time.Duration(r.Max) >= 365*24*time.Hour {
+			return "duration"
+		}
 		return fmt.Sprintf("duration, %s to %s", model.Duration(r.Min), model.Duration(r.Max))
 	case t.Kind() == reflect.Bool:
 		return "true or false"
@@ -150,7 +216,7 @@ func (p *page) value(f reflect.StructField) string {
 		return "list of texts"
 	case t.Kind() == reflect.Struct:
 		return "mapping"
-	case bounded:
+	case bounded && (r.Min > 0 || r.Max < 1e6):
 		return fmt.Sprintf("number, %v to %.0f", r.Min, r.Max)
 	}
 	return "number"

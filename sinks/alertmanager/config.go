@@ -38,39 +38,35 @@ const (
 
 // Config sets which Alertmanagers are notified, and how.
 type Config struct {
-	// Name is unique among the sinks; "" means "alertmanager".
+	// Name is unique among the sinks. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
 	// URLs are the base addresses of every Alertmanager of the cluster, never
 	// of a load balancer in front of them.
 	URLs []string `yaml:"urls" bounds:"0,1000,4096" strict:"required"`
-	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
-	// Redirects are never followed: credentials would leak over them.
+	// HTTP is TLS, credentials and proxies. Redirects are never followed, because they
+	// would leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
-	// Timeout bounds one request; 0 means 10 s.
+	// Timeout bounds one request. Default 10s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
-	// ResendDelay is the time after which an alert is sent again; 0 means 1 m.
+	// ResendDelay is the time after which an alert is sent again. Default 1m.
 	ResendDelay time.Duration `yaml:"resend_delay" bounds:"0s,1y"`
-	// EndsAfter is how long an Alertmanager keeps an alert as firing after it was
-	// last sent; 0 means 75 m, or four times ResendDelay if that is more. If
-	// crowsnest is away for longer, its alerts resolve falsely; if it never
-	// returns, they stay open that long. In any case an end that crowsnest sees is
-	// sent at once, and CrowsnestHeartbeat ends after four times ResendDelay.
+	// EndsAfter is how long an Alertmanager keeps an alert firing after it was last sent.
+	// Default 75m, or four times ResendDelay if that is more. After a longer outage of
+	// crowsnest, alerts resolve falsely. An end that crowsnest sees is sent at once.
 	EndsAfter time.Duration `yaml:"ends_after" bounds:"0s,1y"`
-	// MinFiring is how long an Alertmanager must have had an alert as firing before
-	// its end is sent; nil means 1 m. It must be above the group_wait of the
-	// routes, or short alerts are never notified.
+	// MinFiring is how long an Alertmanager must have had an alert as firing before its
+	// end is sent. Default 1m. It must be above the group_wait of the routes, or short
+	// alerts are never notified.
 	MinFiring *time.Duration `yaml:"min_firing" bounds:"0s,1y"`
-	// Inhibit also sends an alert CrowsnestCauseKnown for each alert whose cause was known
-	// when it was first sent, for as long as the cause fires. With the rules that `crowsnest
-	// export alertmanager` writes, Alertmanager then notifies of the cause alone. The
-	// alerts themselves do not change. Default false: alerts name their causes in
-	// annotations, and all are notified.
+	// Inhibit sends an alert CrowsnestCauseKnown for each alert whose cause was known when
+	// it was first sent, for as long as the cause fires. With the rules that `crowsnest
+	// export alertmanager` writes, Alertmanager then notifies of the cause alone. Default
+	// false.
 	Inhibit bool `yaml:"inhibit"`
-	// ExternalLabels are added to every alert that lacks them. They are part of its
-	// identity.
+	// ExternalLabels are added to every alert that lacks them, as part of its identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
-	// ExternalURL is the address of crowsnest's own pages, to which alerts link;
-	// "": alerts have no link.
+	// ExternalURL is the address of crowsnest's own pages, to which alerts link. Without
+	// it, they have no link.
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 

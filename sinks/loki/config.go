@@ -36,30 +36,30 @@ var ownLabels = []string{"service_name", "cluster", "severity"}
 
 // Config sets the Loki to write to, and how.
 type Config struct {
-	// Name is unique among the sinks; "" means "loki".
+	// Name is unique among the sinks. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
 	// URL is the base address of Loki, without /loki/api.
 	URL string `yaml:"url" bounds:"0,4096" strict:"required"`
-	// Tenant is sent as X-Scope-OrgID; "": the header is not sent.
+	// Tenant is sent as X-Scope-OrgID. Without it, the header is not sent.
 	Tenant string `yaml:"tenant" bounds:"0,4096"`
-	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
-	// Redirects are never followed: credentials would leak over them.
+	// HTTP is TLS, credentials and proxies. Redirects are never followed, because they
+	// would leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
-	// Timeout bounds one request; 0 means 10 s.
+	// Timeout bounds one request. Default 10s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
-	// UpdateDelay is the shortest time between two lines of an alert that
-	// continues; 0 means 5 m.
+	// UpdateDelay is the shortest time between two lines of an alert that continues.
+	// Default 5m.
 	UpdateDelay time.Duration `yaml:"update_delay" bounds:"0s,1y"`
 	// Labels are added to the labels of the stream, which are service_name,
 	// cluster and severity. Each value creates a stream of its own.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
-	// Format of a line is "json" or "logfmt"; "" means "json".
+	// Format of a line is json (the default) or logfmt.
 	Format string `yaml:"format" bounds:"0,4096"`
-	// ExternalLabels are the labels that every alert has. `cluster` becomes a
+	// ExternalLabels are the labels that every alert has. The label cluster becomes a
 	// label of the stream, the others structured metadata.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
-	// ExternalURL is the address of crowsnest's own pages, to which lines link;
-	// "": lines have no link.
+	// ExternalURL is the address of crowsnest's own pages, to which alerts link. Without
+	// it, they have no link.
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 

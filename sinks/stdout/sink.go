@@ -36,11 +36,11 @@ const (
 
 // Config sets what is written.
 type Config struct {
-	// Name is unique among the sinks; "" means "stdout".
+	// Name is unique among the sinks. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
-	// Format is "json", which "" means, or "text".
+	// Format is json (the default) or text.
 	Format string `yaml:"format" bounds:"0,4096"`
-	// ExternalLabels are added to every alert that lacks them.
+	// ExternalLabels are added to every alert that lacks them, as part of its identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
 	// Color enables colours in the text form. The caller knows whether the
 	// writer is a terminal, and NO_COLOR.

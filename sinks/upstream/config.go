@@ -17,21 +17,21 @@ const defaultTimeout = 10 * time.Second
 
 // Config sets the aggregator, and the node that this agent is.
 type Config struct {
-	// URL is the base address of the aggregator's agents source. Of a name with several
+	// URL is the base address of the aggregator's agents source. If the name has several
 	// addresses, such as that of a headless Service, all are tried.
 	URL string `yaml:"url" bounds:"0,4096"`
 	// URLs are the base addresses of an aggregator and its standby, in place of URL.
 	URLs []string `yaml:"urls" bounds:"0,16,4096"`
-	// Node is the name of this node, unique among the agents. "" means the
-	// variable NODE_NAME, or the name of the host.
+	// Node is the name of this node, unique among the agents. Default: the variable
+	// NODE_NAME, or the name of the host.
 	Node string `yaml:"node" bounds:"0,4096"`
-	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
+	// HTTP is TLS, credentials and proxies. Redirects are never followed, because they
+	// would leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
-	// Timeout bounds one request; 0 means 10 s.
+	// Timeout bounds one request. Default 10s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
-	// FinalGoodbye makes a stop mean that this node will not come back, so that the
-	// aggregator stops waiting for it. It is for machines that are removed when they
-	// stop; an agent that only restarts must not set it.
+	// FinalGoodbye makes a stop mean that this node will not come back, so the aggregator
+	// stops waiting for it. Set it only on machines that are removed when they stop.
 	FinalGoodbye bool `yaml:"final_goodbye"`
 }
 

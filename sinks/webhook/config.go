@@ -21,27 +21,27 @@ const defaultTimeout = 10 * time.Second
 
 // Config sets where alerts are posted to, and how.
 type Config struct {
-	// Name is unique among the sinks; "" means "webhook".
+	// Name is unique among the sinks. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
 	// URL is where alerts are posted to. It is treated as a secret, since many
 	// services put one into it.
 	URL commonconfig.Secret `yaml:"url" bounds:"0,4096"`
 	// URLFile is a file with the URL, read again for each request.
 	URLFile string `yaml:"url_file" bounds:"0,4096"`
-	// HTTP is TLS, credentials and proxies, as in Prometheus' http_config.
-	// Redirects are never followed: credentials would leak over them.
+	// HTTP is TLS, credentials and proxies. Redirects are never followed, because they
+	// would leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
-	// Timeout bounds one request; 0 means 10 s.
+	// Timeout bounds one request. Default 10s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
-	// UpdateDelay is the shortest time between two requests about an alert that
-	// goes on and changes; 0: only its beginning and its end are sent.
+	// UpdateDelay is the shortest time between two requests about an alert that continues
+	// and changes. Default 0: only the beginning and the end are sent.
 	UpdateDelay time.Duration `yaml:"update_delay" bounds:"0s,1y"`
-	// SendResolved sends ends too; nil means true.
+	// SendResolved also sends ends. Default true.
 	SendResolved *bool `yaml:"send_resolved"`
-	// ExternalLabels are added to every alert that lacks them.
+	// ExternalLabels are added to every alert that lacks them, as part of its identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
-	// ExternalURL is the address of crowsnest's own pages, to which alerts link;
-	// "": alerts have no link.
+	// ExternalURL is the address of crowsnest's own pages, to which alerts link. Without
+	// it, they have no link.
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 

@@ -21,15 +21,15 @@ const (
 
 // Config sets where agents connect, and how they are authenticated.
 type Config struct {
-	// Name is the source's name; "" means "agents".
+	// Name is the source's name if there are several of the kind. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
 	// ListenAddress is where agents connect to. Default :9798.
 	ListenAddress string `yaml:"listen_address" bounds:"0,4096"`
 	// WebConfigFile is a web configuration as exporter-toolkit has it: TLS,
 	// certificates of clients, basic authentication.
 	WebConfigFile string `yaml:"web_config_file" bounds:"0,4096"`
-	// BearerTokenFile holds the token that every agent must present. It is read
-	// again when it changes.
+	// BearerTokenFile holds the token that every agent must present. It is read again when
+	// it changes.
 	BearerTokenFile string `yaml:"bearer_token_file" bounds:"0,4096"`
 	// TokenReview requires service account tokens from agents.
 	TokenReview *TokenReview `yaml:"token_review"`
@@ -37,27 +37,24 @@ type Config struct {
 	// certificate names, as common name or DNS name. WebConfigFile must verify
 	// client certificates.
 	CertificateName bool `yaml:"certificate_name"`
-	// AdminTokenFile holds the token with which an operator may make the aggregator
-	// forget a node. It is read again when it changes. Without it and with
-	// TokenReview, the API server decides: a user may do so who has a token for
-	// its audience and may delete agents.crowsnest in the namespace of the agents.
-	// Without both, nobody may.
+	// AdminTokenFile holds the token with which an operator may make the aggregator forget
+	// a node. It is read again when it changes. Without it and with TokenReview, the API
+	// server decides who may do so: docs/agents.md.
 	AdminTokenFile string `yaml:"admin_token_file" bounds:"0,4096"`
 	// MaxAgents bounds the nodes that are known. Default 500.
 	MaxAgents int `yaml:"max_agents" bounds:"0,10000"`
-	// SilentAfter is how long an agent may be silent before it counts as away:
-	// then another one may take its name. Default 15s.
+	// SilentAfter is how long an agent may be silent before another one may take its name.
+	// Default 15s.
 	SilentAfter time.Duration `yaml:"silent_after" bounds:"0s,1y"`
-	// ForgetAfter is how long a node that is away is waited for. Meanwhile
-	// absence-based rules are on hold; afterwards they conclude without that node.
-	// Default 1h.
+	// ForgetAfter is how long the aggregator waits for a node that is unreachable.
+	// Meanwhile, decisions that need its logs are on hold. Default 1h.
 	ForgetAfter time.Duration `yaml:"forget_after" bounds:"0s,1y"`
-	// Lateness is by how much a node's effective watermark trails the one that its
-	// agent reports. Default 10s.
+	// Lateness is subtracted from the time up to which an agent has read, so that a late
+	// line counts before a decision. Default 10s.
 	Lateness time.Duration `yaml:"lateness" bounds:"0s,1y"`
 
-	// Nodes detects that a node has left the cluster; nil: it is forgotten after
-	// ForgetAfter.
+	// Nodes detects that a node has left the cluster. Without it, a node is forgotten
+	// after ForgetAfter.
 	Nodes *Nodes `yaml:"nodes"`
 
 	// Clock is time.Now; tests set another one.

@@ -24,17 +24,17 @@ const (
 
 // Config selects the Events to read.
 type Config struct {
-	// Name is the source's name if there are several of the kind. Default "events".
+	// Name is the source's name if there are several of the kind. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
 	// Kubeconfig is the path of a file. The default is the service account of the
 	// pod that this program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
-	// Namespaces are watched one by one, which needs a Role in each. If empty, the
-	// source watches all at once, which needs a ClusterRole. Events about objects
-	// without a namespace, such as Nodes, are in the namespace default.
+	// Namespaces are the namespaces to read one by one, which needs a Role in each. If
+	// empty, the source reads all at once, which needs a ClusterRole. Events about Nodes
+	// and other objects without a namespace are in default.
 	Namespaces []string `yaml:"namespaces" bounds:"0,1000,4096"`
-	// LookBack is the maximum age of Events that are read without a saved position.
-	// Default 15m.
+	// LookBack is the maximum age of lines that are read without a saved position. Default
+	// 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
 	// Labels are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`

@@ -29,12 +29,12 @@ import (
 
 // Config selects the files to read.
 type Config struct {
-	// Name is the source's name if there are several of the kind.
+	// Name is the source's name if there are several of the kind. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
-	// Paths are evaluated in order: a file belongs to the first path that names it.
+	// Paths are the files. A file belongs to the first path that names it.
 	Paths []Path `yaml:"paths" bounds:"0,1000"`
-	// LookBack is the maximum age of timestamped lines that are read without a saved
-	// position. Default 15m.
+	// LookBack is the maximum age of lines that are read without a saved position. Default
+	// 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
 	// FromStart reads files without timestamps from their start if there is no saved
 	// state. By default they are read from their end.
@@ -56,7 +56,7 @@ type Config struct {
 // Path selects files.
 type Path struct {
 	// Path is absolute. Its elements may be globs, without **. Links are followed only
-	// before the first glob, or in the directory of a plain path: otherwise name the
+	// before the first glob, or in the directory of a plain path, so otherwise name the
 	// target of the link.
 	Path string `yaml:"path" bounds:"0,4096"`
 	// Labels are the labels of its lines. The label filename is added.

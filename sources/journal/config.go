@@ -39,7 +39,7 @@ func (c Config) StreamLabels() (fixed map[string]string, free []string) {
 
 // Config selects the journals and entries to read.
 type Config struct {
-	// Name is the source's name if there are several of the kind. Default "journal".
+	// Name is the source's name if there are several of the kind. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
 	// Dirs are the folders that have one folder for each machine ID. Default
 	// /var/log/journal and /run/log/journal.
@@ -50,8 +50,8 @@ type Config struct {
 	// Node is the label node of every stream. Default is the environment variable
 	// NODE_NAME, else the host name in each entry.
 	Node string `yaml:"node" bounds:"0,253"`
-	// LookBack is the maximum age of entries that are read without a saved position.
-	// Default 15m.
+	// LookBack is the maximum age of lines that are read without a saved position. Default
+	// 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
 	// Labels are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`

@@ -32,7 +32,7 @@ const defaultDir = "/var/log/pods"
 
 // Config selects the logs of a node to read.
 type Config struct {
-	// Name is the source's name if there are several of the kind.
+	// Name is the source's name if there are several of the kind. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
 	// Dir is the directory of the pods' logs.
 	Dir string `yaml:"dir" bounds:"0,4096"`
@@ -40,10 +40,10 @@ type Config struct {
 	// exclusion wins.
 	Include []string `yaml:"include" bounds:"0,1000,4096"`
 	Exclude []string `yaml:"exclude" bounds:"0,1000,4096"`
-	// LookBack is the maximum age of lines that are read without a saved position.
-	// Default 15m.
+	// LookBack is the maximum age of lines that are read without a saved position. Default
+	// 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
-	// Labels are added to every stream, for example cluster and node_name.
+	// Labels are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 	// MaxOpenFiles bounds the idle files that are kept open. Default 1024.
 	MaxOpenFiles int `yaml:"max_open_files" bounds:"0,1000000"`
@@ -51,9 +51,9 @@ type Config struct {
 	PollInterval time.Duration `yaml:"poll_interval" bounds:"0s,1y"`
 	// NoWatch disables inotify, for filesystems without inotify support.
 	NoWatch bool `yaml:"no_watch"`
-	// Foreign states that Dir does not contain the log of this program's pod, as in a
-	// copy of another node's logs. Otherwise such a Dir is an error: its filesystem
-	// is probably not mounted.
+	// Foreign states that Dir does not contain the log of this program's pod, as in a copy
+	// of another node's logs. Otherwise such a Dir is an error, because its filesystem is
+	// probably not mounted.
 	Foreign bool `yaml:"foreign"`
 
 	// SelfNamespace and SelfPod name the pod that this program runs in. Its own log

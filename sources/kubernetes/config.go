@@ -28,14 +28,13 @@ const (
 
 // Config selects the pods whose logs are followed.
 type Config struct {
-	// Name is the source's name if there are several of the kind. Default
-	// "kubernetes".
+	// Name is the source's name if there are several of the kind. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
 	// Kubeconfig is the path of a file. The default is the service account of the
 	// pod that this program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
-	// Namespaces are queried one by one, which needs a Role in each. If empty, the
-	// source queries all at once, which needs a ClusterRole.
+	// Namespaces are the namespaces to read one by one, which needs a Role in each. If
+	// empty, the source reads all at once, which needs a ClusterRole.
 	Namespaces []string `yaml:"namespaces" bounds:"0,1000,4096"`
 	// Selector is a label selector of pods, such as "app in (a, b), tier!=web".
 	Selector string `yaml:"selector" bounds:"0,4096"`
@@ -45,8 +44,8 @@ type Config struct {
 	// exclusion wins.
 	Include []string `yaml:"include" bounds:"0,1000,4096"`
 	Exclude []string `yaml:"exclude" bounds:"0,1000,4096"`
-	// LookBack is the maximum age of lines that are read without a saved
-	// position. Default 15m.
+	// LookBack is the maximum age of lines that are read without a saved position. Default
+	// 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
 	// MaxStreams bounds the logs that are followed at the same time. Logs beyond
 	// it are not read, and the source reports that. Default 200.

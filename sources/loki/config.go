@@ -43,47 +43,47 @@ const ownService = "crowsnest"
 
 // Config selects the streams to read from a Loki.
 type Config struct {
-	// Name is the source's name if there are several of the kind; "" means "loki".
+	// Name is the source's name if there are several of the kind. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
 	// URL is the base address of Loki, or of the gateway in front of it.
 	URL string `yaml:"url" bounds:"0,4096" strict:"required"`
-	// HTTP sets TLS, credentials and proxies, as in Prometheus' http_config.
-	// Redirects are never followed: they would leak credentials.
+	// HTTP is TLS, credentials and proxies. Redirects are never followed, because they
+	// would leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
-	// Tenants are read one by one, each by a source of its own. If empty, requests
-	// name no tenant, as for a Loki without auth_enabled. If there are several,
-	// every stream has the label tenant.
+	// Tenants are the tenants to read, each by a source of its own. If empty, requests
+	// name no tenant, as for a Loki without auth_enabled. If there are several, every
+	// stream has the label tenant.
 	Tenants []string `yaml:"tenants" bounds:"0,1000,4096"`
-	// Selector selects the streams to read, as in LogQL. Anyone who can push to Loki
-	// can set its labels: trust the selector no further than those clients.
+	// Selector selects the streams to read, as in LogQL. Anyone who can push to Loki can
+	// set its labels.
 	Selector string `yaml:"selector" bounds:"0,4096" strict:"required"`
-	// Labels renames labels of streams and of structured metadata, from the name in
-	// Loki to the name in rules: {k8s_namespace_name: namespace}. A renamed label
-	// takes precedence over one that already has the name, and a label of the
-	// stream over structured metadata.
+	// Labels renames labels of streams and of structured metadata, from the name in Loki
+	// to the name in rules: {k8s_namespace_name: namespace}. A renamed label takes
+	// precedence over one that already has the name, and a label of the stream over
+	// structured metadata.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
-	// IgnoreLabels are excluded from the identity of a stream, in addition to those
-	// that always differ between sources.
+	// IgnoreLabels are left out of the identity of a stream, in addition to those that
+	// always differ between sources.
 	IgnoreLabels []string `yaml:"ignore_labels" bounds:"0,1000,4096"`
-	// LookBack is the maximum age of entries that are read without a saved position;
-	// 0 means 15 m.
+	// LookBack is the maximum age of lines that are read without a saved position. Default
+	// 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
-	// Lateness is how late an entry may reach Loki and still be considered before a
-	// conclusion; 0 means 2 m.
+	// Lateness is how late an entry may reach Loki and still count before a decision.
+	// Default 2m.
 	Lateness time.Duration `yaml:"lateness" bounds:"0s,1y"`
-	// FastInterval and FastOverlap set how often the source queries new entries, and
-	// how far each query reaches back; 0 means 1 s and 10 s.
+	// FastInterval and FastOverlap set how often the source queries new entries, and how
+	// far each query reaches back. Default 1s and 10s.
 	FastInterval time.Duration `yaml:"fast_interval" bounds:"0s,1y"`
 	FastOverlap  time.Duration `yaml:"fast_overlap" bounds:"0s,1y"`
-	// SlowInterval and SlowOverlap are the same for the rounds that look for late
-	// entries; 0 means 15 s and 1 h. Loki accepts entries as late as half of its
-	// max_chunk_age, 1 h by default.
+	// SlowInterval and SlowOverlap are the same for the queries that look for late
+	// entries. Default 15s and 1h. Loki accepts entries as late as half of its
+	// max_chunk_age, 1h by default.
 	SlowInterval time.Duration `yaml:"slow_interval" bounds:"0s,1y"`
 	SlowOverlap  time.Duration `yaml:"slow_overlap" bounds:"0s,1y"`
-	// Limit is the maximum number of entries per response; 0 means 5000, Loki's
-	// default max_entries_limit_per_query. It is reduced if Loki allows less.
+	// Limit is the maximum number of entries per response. Default 5000, as
+	// max_entries_limit_per_query of Loki. If Loki allows less, the source requests less.
 	Limit int `yaml:"limit" bounds:"0,100000"`
-	// Timeout limits the duration of one request; 0 means 10 s.
+	// Timeout bounds one request. Default 10s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
 
 	// SelfNamespace and SelfPod name the pod that this program runs in. Its own log

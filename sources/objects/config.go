@@ -21,17 +21,16 @@ const (
 
 // Config selects the objects whose state becomes lines.
 type Config struct {
-	// Name is the source's name if there are several of the kind. Default "objects".
+	// Name is the source's name if there are several of the kind. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
 	// Kubeconfig is the path of a file. The default is the service account of the
 	// pod that this program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
-	// Kinds are named as by `kubectl api-resources -o name`, such as nodes or
-	// machines.cluster.x-k8s.io. Default: those in docs/objects.md. A kind that the API
-	// server does not have is looked for every minute.
+	// Kinds are the kinds to read, named as by `kubectl api-resources -o name`, such as
+	// nodes or machines.cluster.x-k8s.io. Default: those in docs/objects.md.
 	Kinds []string `yaml:"kinds" bounds:"0,100,4096"`
-	// Machines compares Nodes with Cluster API Machines. Kinds must contain nodes and
-	// machines.cluster.x-k8s.io.
+	// Machines compares Nodes with those that Cluster API manages. Kinds must contain nodes
+	// and machines.cluster.x-k8s.io.
 	Machines *Machines `yaml:"machines"`
 	// Interval is the time after which the lines of a state are repeated. Default 1m.
 	Interval time.Duration `yaml:"interval" bounds:"0s,1y"`
@@ -39,7 +38,7 @@ type Config struct {
 	// namespaces share it.
 	// Default 50000.
 	MaxObjects int `yaml:"max_objects" bounds:"0,1000000"`
-	// Labels are added to the streams, for example cluster.
+	// Labels are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 	// Clock is time.Now; tests set another one.
 	Clock func() time.Time `yaml:"-"`

@@ -11,9 +11,9 @@ import (
 
 // Machines compares the Nodes of the cluster with its Cluster API Machines.
 type Machines struct {
-	// Namespace and Cluster name this cluster's own Cluster, such as fleet-local and
-	// local on Harvester. By default, Machines count if their Cluster has at least one
-	// Machine that is a node here.
+	// Namespace and Cluster name the object of this cluster itself, such as fleet-local
+	// and local on Harvester. By default, Machines count if at least one Machine of their
+	// cluster is a node here.
 	Namespace string `yaml:"namespace" bounds:"0,4096"`
 	Cluster   string `yaml:"cluster" bounds:"0,4096"`
 }

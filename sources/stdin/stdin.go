@@ -28,7 +28,7 @@ const (
 
 // Config describes the pipe.
 type Config struct {
-	// Name is the source's name. Default "stdin".
+	// Name is the source's name if there are several of the kind. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
 	// Labels are the labels of its lines.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
