@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -97,7 +98,7 @@ func Language() (string, error) {
 			return "", err
 		}
 	}
-	b.WriteString("\n" + findings.Checks())
+	b.WriteString("\n" + withoutLevelColumn(findings.Checks()))
 	return b.String(), nil
 }
 
@@ -155,6 +156,16 @@ func sameAsInRule(all []property) (keys []string) {
 		}
 	}
 	return keys
+}
+
+var checkLevel = regexp.MustCompile("(?m)^(\\| `[a-z-]+`) \\| ([a-z ]+) \\|")
+
+// withoutLevelColumn moves the levels of checks behind their names, because most are errors.
+func withoutLevelColumn(checks string) string {
+	checks = strings.ReplaceAll(checks, "| Finding | Level | ", "| Finding | ")
+	checks = strings.ReplaceAll(checks, "|---|---|---|---|", "|---|---|---|")
+	checks = checkLevel.ReplaceAllString(checks, "$1 ($2) |")
+	return strings.ReplaceAll(checks, "` (error) |", "` |")
 }
 
 // object returns the form of a definition that has keys.
