@@ -46,12 +46,11 @@ type Settings struct {
 	// HTTP is how the standby connects: TLS, credentials and proxies, as in Prometheus'
 	// http_config.
 	HTTP httpconfig.Config `yaml:"http_config"`
-	// LeaseDuration is how long a leader that is gone still has the lead: the standby takes
-	// over that long after its last renewal. The leader stops after two thirds of it
-	// without a renewal. Default 15s.
+	// LeaseDuration is how long after its last renewal a leader that is gone still has the
+	// lead. A leader stops after two thirds of it without a renewal. Default 15s.
 	LeaseDuration time.Duration `yaml:"lease_duration" bounds:"0s,10m"`
-	// AloneAfter is how long the leader waits for a standby that is away before it saves
-	// for itself alone. Default 5s.
+	// AloneAfter is how long the leader waits for an unreachable standby before it saves
+	// alone. Default 5s.
 	AloneAfter time.Duration `yaml:"alone_after" bounds:"0s,1m"`
 
 	Keys strictyaml.Keys `yaml:"-"`

@@ -44,11 +44,11 @@ var explanations = Losses{
 	},
 	"removed": { // common during upgrades
 		"info", "the logs of a container were deleted before they were read to their end, most likely with its pod while crowsnest was not running",
-		"None if crowsnest was restarted or the node was busy: the last lines of these containers no longer exist.",
+		"None if crowsnest was restarted or the node was busy.",
 	},
 	"restarts": {
-		"warning", "a container was restarted, and the API no longer has the end of an earlier instance: it keeps only the last one",
-		"None if crowsnest was down or the container restarts all the time. The source kubelet, which reads the files of the nodes, misses none of them.",
+		"warning", "a container was restarted, and the API no longer has the end of an earlier instance",
+		"None if crowsnest was down or the container restarts all the time. The source kubelet reads all instances.",
 	},
 	"ties": {
 		"warning", "more lines of one stream have the same timestamp than one response of Loki can hold",

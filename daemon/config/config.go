@@ -142,15 +142,11 @@ type Redaction struct {
 type Storage struct {
 	// Path is the folder of the state. The flag --storage.path overrides it.
 	Path string `yaml:"path" bounds:"0,4096"`
-	// HistoryFor is how long ended episodes are remembered, if there is room. The
-	// aggregator, or a single process, remembers them; an agent has none.
+	// HistoryFor is how long ended alerts are remembered, if there is room. Default 30d.
 	HistoryFor time.Duration `yaml:"history_for" bounds:"1h,8760h"`
-	// HistoryEntries bounds the ended episodes. Namespaces share this bound and that
-	// of HistoryMiB: when one is reached, the namespace with the most loses its oldest.
-	// A fifth is for infrastructure namespaces alone.
+	// HistoryEntries bounds the ended alerts. Default 5000: docs/history.md.
 	HistoryEntries int `yaml:"history_entries" bounds:"10,200000"`
-	// HistoryMiB bounds the file of ended episodes, in MiB. At most half of it is in
-	// use; while the file is written again, that half exists twice.
+	// HistoryMiB bounds the file of ended alerts, in MiB. Default 16.
 	HistoryMiB int `yaml:"history_mib" bounds:"1,60"`
 }
 

@@ -205,17 +205,17 @@ func (p *page) value(f reflect.StructField) string {
 		}
 		return fmt.Sprintf("duration, %s to %s", model.Duration(r.Min), model.Duration(r.Max))
 	case t.Kind() == reflect.Bool:
-		return "true or false"
+		return "boolean"
 	case t.Kind() == reflect.String:
 		return "text"
 	case t.Kind() == reflect.Map:
-		return "names and texts"
+		return "map"
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
-		return "list of mappings"
+		return "list of maps"
 	case t.Kind() == reflect.Slice:
-		return "list of texts"
+		return "list"
 	case t.Kind() == reflect.Struct:
-		return "mapping"
+		return "map"
 	case bounded && (r.Min > 0 || r.Max < 1e6):
 		return fmt.Sprintf("number, %v to %.0f", r.Min, r.Max)
 	}

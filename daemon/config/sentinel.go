@@ -12,8 +12,8 @@ import (
 type Sentinel struct {
 	// Enabled turns it on. Default true.
 	Enabled bool `yaml:"enabled"`
-	// AlertsPerDay is how many of these alerts may fire in 24 hours; 0: none, only the
-	// page shows failures. Default 10.
+	// AlertsPerDay is how many of these alerts may fire in 24 hours. Default 10; with 0,
+	// only the page shows failures.
 	AlertsPerDay int `yaml:"alerts_per_day" bounds:"0,1000"`
 	// Ignore excludes complaints. The page Unknown shows the line to add for each failure.
 	Ignore []Ignored `yaml:"ignore" bounds:"0,1000"`

@@ -15,17 +15,16 @@ import (
 // Web sets where the daemon's pages link to, and what they may do.
 type Web struct {
 	// LogsURL is the address of the logs of an alert, such as a query of Grafana Explore.
-	// In it, {selector} is the selector of the streams in LogQL, {selector_json} the same
-	// inside a JSON string, {from} and {to} are times in milliseconds, {from_time} and
-	// {to_time} the same in RFC 3339, and {NAME} is the value of the alert's label NAME.
-	// All values are percent-encoded; other braces are written %7B and %7D.
+	// {selector} is the selector of the streams in LogQL, {selector_json} the same inside
+	// a JSON string, {from} and {to} are times in milliseconds, {from_time} and {to_time}
+	// in RFC 3339, and {NAME} is the alert's label NAME. Values are percent-encoded; write
+	// other braces as %7B and %7D.
 	LogsURL string `yaml:"logs_url" bounds:"0,4096"`
-	// AlertmanagerURL is the address of Alertmanager's pages for browsers, where silences
-	// are made. Default the first address of the first Alertmanager below sinks.
+	// AlertmanagerURL is the address of Alertmanager's pages for browsers. Default: the
+	// first address of the first Alertmanager below sinks.
 	AlertmanagerURL string `yaml:"alertmanager_url" bounds:"0,4096"`
-	// Silences lets the pages make silences in the Alertmanagers below sinks, with the name
-	// and the comment of the person. Everybody who can read the pages can do so. Default
-	// false: the pages link to the form of Alertmanager.
+	// Silences lets everybody who can read the pages make silences in the Alertmanagers
+	// below sinks. Default false: the pages link to the form of Alertmanager.
 	Silences bool `yaml:"silences"`
 
 	Keys strictyaml.Keys `yaml:"-"`

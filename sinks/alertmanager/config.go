@@ -58,10 +58,8 @@ type Config struct {
 	// end is sent. Default 1m. It must be above the group_wait of the routes, or short
 	// alerts are never notified.
 	MinFiring *time.Duration `yaml:"min_firing" bounds:"0s,1y"`
-	// Inhibit sends an alert CrowsnestCauseKnown for each alert whose cause was known when
-	// it was first sent, for as long as the cause fires. With the rules that `crowsnest
-	// export alertmanager` writes, Alertmanager then notifies of the cause alone. Default
-	// false.
+	// Inhibit lets Alertmanager notify of a cause alone, with the rules that `crowsnest
+	// export alertmanager` writes: docs/receivers.md. Default false.
 	Inhibit bool `yaml:"inhibit"`
 	// ExternalLabels are added to every alert that lacks them, as part of its identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`

@@ -51,9 +51,9 @@ type Config struct {
 	PollInterval time.Duration `yaml:"poll_interval" bounds:"0s,1y"`
 	// NoWatch disables inotify, for filesystems without inotify support.
 	NoWatch bool `yaml:"no_watch"`
-	// Foreign states that Dir does not contain the log of this program's pod, as in a copy
-	// of another node's logs. Otherwise such a Dir is an error, because its filesystem is
-	// probably not mounted.
+	// Foreign allows a Dir without the log of this program's pod, such as a copy of
+	// another node's logs. Otherwise that is an error, because the filesystem is probably
+	// not mounted.
 	Foreign bool `yaml:"foreign"`
 
 	// SelfNamespace and SelfPod name the pod that this program runs in. Its own log

@@ -58,9 +58,8 @@ type Config struct {
 	// set its labels.
 	Selector string `yaml:"selector" bounds:"0,4096" strict:"required"`
 	// Labels renames labels of streams and of structured metadata, from the name in Loki
-	// to the name in rules: {k8s_namespace_name: namespace}. A renamed label takes
-	// precedence over one that already has the name, and a label of the stream over
-	// structured metadata.
+	// to the name in rules: {k8s_namespace_name: namespace}. Renamed labels take
+	// precedence.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 	// IgnoreLabels are left out of the identity of a stream, in addition to those that
 	// always differ between sources.

@@ -206,7 +206,7 @@ func (p *page) value(s *schema) string {
 	case s.Type == "array":
 		return "list of " + p.value(s.Items)
 	case s.Type == "object":
-		return "names and texts"
+		return "map"
 	case s.Type == "integer" && s.Maximum != nil:
 		return fmt.Sprintf("number, %d to %d", *s.Minimum, *s.Maximum)
 	case s.Type == "integer":
