@@ -98,7 +98,7 @@ func Language() (string, error) {
 			return "", err
 		}
 	}
-	b.WriteString("\n" + withoutLevelColumn(findings.Checks()))
+	b.WriteString("\n" + compactChecks(findings.Checks()))
 	return b.String(), nil
 }
 
@@ -158,13 +158,13 @@ func sameAsInRule(all []property) (keys []string) {
 	return keys
 }
 
-var checkLevel = regexp.MustCompile("(?m)^(\\| `[a-z-]+`) \\| ([a-z ]+) \\|")
+var checkRow = regexp.MustCompile("(?m)^(\\| `[a-z-]+`) \\| ([a-z ]+) \\| (.*) \\| (.*) \\|$")
 
-// withoutLevelColumn moves the levels of checks behind their names, because most are errors.
-func withoutLevelColumn(checks string) string {
-	checks = strings.ReplaceAll(checks, "| Finding | Level | ", "| Finding | ")
-	checks = strings.ReplaceAll(checks, "|---|---|---|---|", "|---|---|---|")
-	checks = checkLevel.ReplaceAllString(checks, "$1 ($2) |")
+// compactChecks turns the four columns of the table of checks into two. Most checks are errors, so
+// only other levels are named.
+func compactChecks(checks string) string {
+	checks = strings.ReplaceAll(checks, "| Finding | Level | What it means | What to do |\n|---|---|---|---|", "| Finding | What it means, and what to do |\n|---|---|")
+	checks = checkRow.ReplaceAllString(checks, "$1 ($2) | $3 $4 |")
 	return strings.ReplaceAll(checks, "` (error) |", "` |")
 }
 
