@@ -127,10 +127,14 @@ func (p *page) losses(kinds []component.Kind) {
 			sources[reason] = append(sources[reason], k.Key)
 		}
 	}
-	p.WriteString("\n### Reasons for lost lines\n\n| `reason` of `CrowsnestLinesLost` | Severity | Meaning | What to do |\n|---|---|---|---|\n")
+	p.WriteString("\n### Reasons for lost lines\n\n`CrowsnestLinesLost` is a warning unless the table says otherwise.\n\n| `reason` | What it means, and what to do |\n|---|---|\n")
 	for _, reason := range slices.Sorted(maps.Keys(all)) {
 		l := all[reason]
-		fmt.Fprintf(p, "| `%s` (%s) | %s | %s | %s |\n", reason, strings.Join(sources[reason], ", "), l.Severity, l.What, l.Fix)
+		about := strings.Join(sources[reason], ", ")
+		if l.Severity != "warning" {
+			about += "; " + l.Severity
+		}
+		fmt.Fprintf(p, "| `%s` (%s) | %s. %s |\n", reason, about, strings.ToUpper(l.What[:1])+l.What[1:], l.Fix)
 	}
 }
 
