@@ -11,7 +11,7 @@ var explanations = Losses{
 		"Check whether crowsnest lacks CPU (crowsnest_source_lag_seconds), and whether the kubelet keeps logs long enough (containerLogMaxSize, containerLogMaxFiles).",
 	},
 	"events_expired": {
-		"warning", "crowsnest did not read Events for more than an hour, and API servers keep an Event for an hour by default",
+		"warning", "Events were not read for more than an hour, and API servers keep an Event for an hour by default",
 		"Find out why crowsnest was down, or could not reach the API server, for so long.",
 	},
 	"events_unreadable": {
