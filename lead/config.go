@@ -46,8 +46,8 @@ type Settings struct {
 	// HTTP is how the standby connects: TLS, credentials and proxies, as in Prometheus'
 	// http_config.
 	HTTP httpconfig.Config `yaml:"http_config"`
-	// LeaseDuration is how long after its last renewal a leader that is gone still has the
-	// lead. A leader stops after two thirds of it without a renewal. Default 15s.
+	// LeaseDuration is how long the lead lasts after its last renewal; then the standby
+	// takes it. A leader stops after two thirds of it without a renewal. Default 15s.
 	LeaseDuration time.Duration `yaml:"lease_duration" bounds:"0s,10m"`
 	// AloneAfter is how long the leader waits for an unreachable standby before it saves
 	// alone. Default 5s.
