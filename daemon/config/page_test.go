@@ -96,7 +96,7 @@ func (p *page) common(kinds []component.Kind) {
 			p.shared[r] = append(p.shared[r], k.Key)
 		}
 	}
-	p.WriteString("\nEach kind has keys of its own, and these:\n\n| Key | Value | | Kinds |\n|---|---|---|---|\n")
+	p.WriteString("\nEach kind is a mapping, or a list of mappings. It has keys of its own, and these:\n\n| Key | Value | | Kinds |\n|---|---|---|---|\n")
 	for _, r := range order {
 		if names := p.shared[r]; len(names) > 1 {
 			list := strings.Join(names, ", ")
@@ -111,8 +111,8 @@ func (p *page) common(kinds []component.Kind) {
 // kind writes what a kind is for, and its own keys.
 func (p *page) kind(k component.Kind) {
 	fmt.Fprintf(p, "\n### `%s`\n\n%s", k.Key, k.Help)
-	if !k.Single {
-		p.WriteString(" One mapping, or a list of them.")
+	if k.Single {
+		p.WriteString(" There is only one.")
 	}
 	p.WriteString("\n")
 	p.table(reflect.TypeOf(k.Settings))
@@ -220,7 +220,7 @@ func (p *page) value(f reflect.StructField) string {
 		return "list"
 	case t.Kind() == reflect.Struct:
 		return "map"
-	case bounded && (r.Min > 0 || r.Max < 1e6):
+	case bounded && r.Max < 1e6:
 		return fmt.Sprintf("number, %v to %.0f", r.Min, r.Max)
 	}
 	return "number"
