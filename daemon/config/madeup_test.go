@@ -29,9 +29,9 @@ func TestMadeUpKinds(t *testing.T) {
 
 	page := configurationPage(t, withMadeUp())
 	require.Contains(t, page, "### `tape`")
-	require.Contains(t, page, "| `lines_file` | text, **required** | `lines_file` is the file with the lines. |")
-	require.Contains(t, page, "| `torn` | warning | the tape is torn | Glue it. |")
-	require.Contains(t, page, "| `volume` | number, 1 to 10 | `volume` is its volume; `name` does not matter. |")
+	require.Contains(t, page, "| `lines_file` | text, **required** | The file with the lines. |")
+	require.Contains(t, page, "| `torn` (tape) | The tape is torn. Glue it. |")
+	require.Contains(t, page, "| `volume` | number, 1 to 10 | Its volume; `name` does not matter. |")
 
 	dir := t.TempDir()
 	file := filepath.Join(dir, "c.yml")

@@ -38,7 +38,7 @@ const (
 type Config struct {
 	// Name is unique among the sinks. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
-	// Format is json (the default) or text.
+	// Format of a line is json (the default) or text.
 	Format string `yaml:"format" bounds:"0,4096"`
 	// ExternalLabels are added to every alert that lacks them, as part of its identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
