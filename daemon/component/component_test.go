@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/rules/selector"
+	"crowsnest/sources/objects"
 )
 
 // Every entry has the texts that documents and alerts show.
@@ -28,6 +29,9 @@ func TestStatesAreKnown(t *testing.T) {
 	found := map[string]bool{}
 	for _, k := range Sources() {
 		p := Part{Kind: k, Settings: reflect.New(reflect.TypeOf(k.Settings)).Interface()}
+		if c, ok := p.Settings.(*objects.Config); ok {
+			c.Machines = &objects.Machines{}
+		}
 		for _, l := range k.Streams(p) {
 			if c := l.Fixed["component"]; c != "" {
 				found[c] = true
