@@ -24,8 +24,8 @@ func TestBlindRules(t *testing.T) {
 	host := slices.Sorted(slices.Values([]string{
 		"HarvesterBootstrapKeepsRetrying", "K3sDatabaseLocked", "RKE2AllServersFailed", "RKE2BootstrapTokenMismatch",
 		"RKE2CertificatesNewerThanDatastore", "RKE2ClusterResetFlagLeft", "RKE2ContainerdDoesNotStart", "RKE2ControlPlaneDoesNotStart",
-		"RKE2EtcdLearnerNotPromoted", "RKE2EtcdSnapshotFails", "RKE2JoinTokenRejected", "RKE2ManifestNotApplied",
-		"RKE2NodePasswordRejected", "RKE2NodeRefusesServerCertificate", "RKE2ProcessKeepsExiting", "RKE2ServerConfigurationDiffers", "RKE2ServerKeepsExiting",
+		"RKE2EtcdLearnerNotPromoted", "RKE2EtcdLearnerRemoved", "RKE2EtcdSnapshotFails", "RKE2JoinTokenRejected", "RKE2ManifestNotApplied",
+		"RKE2NodePasswordRejected", "RKE2NodeRefusesServerCertificate", "RKE2ProcessKeepsExiting", "RKE2ServerCannotJoinEtcd", "RKE2ServerConfigurationDiffers", "RKE2ServerFailsHealthChecks", "RKE2ServerKeepsExiting",
 		"RKE2ServerNotEtcdMember", "RKE2TunnelKeepsFailing", "RancherConnectionInfoNotReceived", "RancherSystemAgentPlanFails",
 		"RancherSystemAgentProbeHasNoCertificate", "RKE2NodeCannotJoin", "RancherSystemAgentCannotConnect",
 		"KernelFilesystemDamaged", "KernelTasksBlocked", "NodeServiceKeepsRestarting",
