@@ -240,6 +240,14 @@ func (x *explainer) regex(re *literals.Expression, voices lines.Voice, whole, sa
 		said = c.Held
 	} else {
 		m := findExpression(re, x.line, &x.quotes, voices, said)
+		if texts := textsOf(re); texts != nil { // the matcher looks for these alone
+			found, here := findAny(texts, x.line, &x.quotes, voices, said)
+			if m.said = here; found && m.loc == nil {
+				m.loc = re.Regexp().FindIndex(x.line)
+			} else if !found && m.loc != nil {
+				m.loc, m.unsaid = nil, m.loc[:2]
+			}
+		}
 		if said = m.said; m.loc != nil {
 			c.found(re.SubexpNames(), x.line, m.loc)
 		} else if m.unsaid != nil {

@@ -141,7 +141,7 @@ func (f *form) source() string {
 	for n := from; n <= to; n++ {
 		lines = append(lines, start.LineText(n))
 	}
-	if tests := f.Keys.Key("tests"); f.Keys.Has("tests") && tests.Line > from && tests.Column == start.Column {
+	if tests := f.Keys.Key("tests"); f.Keys.Has("tests") && tests.Line > from && tests.Line <= to && tests.Column == start.Column {
 		end := to + 1
 		for _, name := range f.Keys.Names() {
 			if l := f.Keys.Key(name).Line; l > tests.Line && l < end {
