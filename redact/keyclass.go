@@ -29,7 +29,7 @@ const maxKey = 64
 type keyTable struct {
 	suffixes [256][]string // by last byte; harmless ones come first
 	classes  map[string]keyClass
-	words    map[string]keyClass // of the last word of a key
+	words    map[string]keyClass // class by the last word of a key
 	// ends has, for the last three letters of keys, a bit for each letter that may precede them.
 	ends [1 << 15]uint32
 }

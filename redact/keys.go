@@ -88,7 +88,7 @@ func (t *keyReader) keyBefore(i int) key {
 	}
 	k.class = t.table.classify(name)
 	switch {
-	case k.class == noKey && equalsAny(name, "value", "content", "plain", "plaintext", "raw"): // of what is named beside it or by its parent
+	case k.class == noKey && equalsAny(name, "value", "content", "plain", "plaintext", "raw"): // a key beside it, or its parent, names the value
 		k.class = max(t.classOfName(k), t.classOfParent(k))
 	case k.class == noKey && strings.EqualFold(name, "community"):
 		if word, _ := lastWordOf(strings.TrimRight(t.before(k.from, 16), "\\n \n")); word.String() == "snmp" || word.String() == "auth" {
@@ -156,7 +156,7 @@ func (t *keyReader) classOfName(k key) keyClass {
 	if !strings.ContainsAny(window[n:from], ":=") || !equalsAny(label[max(0, n-4):], "name", "path") && !equalsAny(label[max(0, n-3):], "key") {
 		return noKey
 	}
-	if c := t.table.classify(window[from:]); c != weakKey && !strings.HasPrefix(window[from:], "/stringData/") { // of a patch
+	if c := t.table.classify(window[from:]); c != weakKey && !strings.HasPrefix(window[from:], "/stringData/") { // no path in a patch of a Secret
 		return c
 	}
 	return strongKey

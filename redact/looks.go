@@ -142,7 +142,7 @@ func dotted(s string, from, to int, sh shape.Shape) bool {
 var (
 	announcements, links, keyOf = words("announcement"), words("link"), words("keyOf")
 	identified, harmless        = words("identified"), words("harmless")
-	publicStarts                = words("publicStart") // of digests, and of Calico's IP sets
+	publicStarts                = words("publicStart") // prefixes of digests and of the names of Calico's IP sets
 )
 
 // announces reports whether the end of text says that a secret follows. A uuid

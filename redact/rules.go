@@ -10,7 +10,7 @@ import (
 var ruleList string
 
 // ruleRows are the rows of rules.txt, as lists of fields by kind of row. Programs do not start with
-// broken rows: a test reads them.
+// broken rows: a test reads them, so the panics below are mistakes in the embedded file.
 var ruleRows = readRules(ruleList)
 
 func readRules(list string) map[string][][]string {

@@ -82,7 +82,7 @@ func (r *tokenRule) isShort(rest string) bool {
 // tokenTable finds the rules by a hash of the first three bytes of their prefixes.
 type tokenTable struct {
 	has   [1 << 11]uint64       // a bit for each hash
-	rules [1 << 11][]*tokenRule // of the 64 hashes
+	rules [1 << 11][]*tokenRule // rules that share a slot of 64 hashes
 	signs [256][]*tokenRule     // whose prefix is one byte
 }
 

@@ -40,7 +40,7 @@ const laterLines = 300 * 24 * time.Hour
 
 // look decodes the beginning of an input.
 func look(r io.Reader) (p probed, whole bool, err error) {
-	var newest time.Time // of the lines that state their year: with others it is long ago
+	var newest time.Time // newest time of a line that states its year; a line without a year seems long ago
 	d := envelope.New(time.Time{}, func(l envelope.Line) {
 		t := l.Time
 		if t.Before(oldest) {

@@ -45,7 +45,7 @@ func Sort(c byte) uint8 { return sorts[c] }
 type Shape struct {
 	Length, Upper, Lower, Digit int
 	Hex                         int // small letters up to f, and digits
-	Changes                     int // of the sort of character, except as in Word
+	Changes                     int // changes of the sort of character, without that of a capital to small letters
 }
 
 // changes is 1 for two sorts that follow each other and differ, by the bits of both.
