@@ -13,7 +13,7 @@ import (
 
 func newRules(c *cli) *cobra.Command {
 	return parent("rules", "List and show rules, create, try or import rules, or write runbooks",
-		newRulesList(c), newRulesShow(c), newRulesNew(c), newRulesImport(c), newRulesCapture(c), newRulesWatch(c), newRulesDocs(c), newRulesVerifySource(c))
+		newRulesList(c), newRulesShow(c), newRulesNew(c), newRulesImport(c), newRulesCapture(c), newRulesDocs(c), newRulesVerifySource(c))
 }
 
 type listedRule struct {
