@@ -54,8 +54,8 @@ sequence or different values, use --from-logs. That takes what scan takes, and t
 fingerprint or the name of an alert.
 
 --write inserts the test into the pack of the rule, which stays as it is otherwise.
-Without it, the test is printed. Then the tests and mutants of the rule are run: the
-command says which parts of the rule the new test protects.`,
+Without it, the test is printed. test rules --mutate then lists the parts of the
+rule that no test protects.`,
 		Example: `  crowsnest rules capture --url http://crowsnest:9797 0f3a61c2b4d5e6f7
   crowsnest rules capture --false-page --write packs/vcluster.yaml 0f3a61c2b4d5e6f7
   crowsnest rules capture --from-logs must-gather/ --write packs/leases.yaml LeaseLost`,
@@ -110,7 +110,7 @@ func (c *cli) capture(ctx context.Context, f captureFlags, about string) error {
 		return err
 	}
 	files[k].Data = data
-	return c.reportCaptured(f, files, ep, r, test)
+	return c.reportCaptured(f, files, r, test)
 }
 
 // files returns the packs: the one that the test is written into, those of --rules, or the
@@ -215,7 +215,7 @@ func replaceFile(path string, data []byte) error {
 }
 
 // reportCaptured says on stderr what the new test does. files have it.
-func (c *cli) reportCaptured(f captureFlags, files []rules.File, ep capture.Episode, old *rules.Rule, test capture.Test) error {
+func (c *cli) reportCaptured(f captureFlags, files []rules.File, old *rules.Rule, test capture.Test) error {
 	overrides, problems := c.readRules(f.rules.overrides, loader.Shipped)
 	set, err := buildRules(slices.Concat(files, overrides), problems)
 	if err != nil {
@@ -235,69 +235,14 @@ func (c *cli) reportCaptured(f captureFlags, files []rules.File, ep capture.Epis
 	}
 	switch {
 	case f.falsePage && len(differs) > 0:
-		c.reportFalsePage(old, ep, test)
-		return nil
+		fmt.Fprintf(c.err, "the test fails now, as it must until rule %s (%s:%d) is changed; explain --line shows which conditions of the rule hold for\n  %s\n",
+			old.Alert, old.File, old.Line, text.Shorten(test.Trigger.Text, 300))
 	case f.falsePage:
 		fmt.Fprintf(c.err, "the test passes already: rule %s does not fire on these lines\n", r.Alert)
 	case len(differs) > 0:
 		return fmt.Errorf("the test fails; please report this:\n%s", strings.Join(differs, "\n"))
 	default:
 		fmt.Fprintln(c.err, "the test passes")
-	}
-	return c.reportProtected(old, r)
-}
-
-// reportFalsePage says why the rule fires, and what would change that.
-func (c *cli) reportFalsePage(r *rules.Rule, ep capture.Episode, test capture.Test) {
-	fmt.Fprintf(c.err, "the test fails now, as it must until rule %s (%s:%d) is changed. The rule fires because of\n  %s\n", r.Alert, r.File, r.Line, text.Shorten(test.Trigger.Text, 300))
-	for _, line := range capture.Cause(r, test) {
-		fmt.Fprintf(c.err, "  - %s\n", line)
-	}
-	if fixes := capture.Fixes(r, test, ep); len(fixes) > 0 {
-		fmt.Fprintf(c.err, "with one of these changes this test and the other %d pass (whether it is right, only you know):\n", len(r.Tests))
-		for _, line := range fixes {
-			fmt.Fprintf(c.err, "  - %s\n", line)
-		}
-	}
-}
-
-// reportProtected says which parts of the rule the last test protects, and which of them no
-// other test did.
-func (c *cli) reportProtected(old, r *rules.Rule) error {
-	w := c.err
-	killed, err := replay.Killed(r, r.Tests[len(r.Tests)-1])
-	if err != nil {
-		return err
-	}
-	before, err := replay.RunTests([]*rules.Rule{old}, replay.TestOptions{Mutate: true})
-	if err != nil {
-		return err
-	}
-	if n := before.Failed(); n > 0 {
-		fmt.Fprintf(w, "%d of the other tests fail: %s test rules %s\n", n, c.name, r.File)
-		return nil
-	}
-	var first, left []string
-	for _, s := range before.Survivors {
-		if slices.Contains(killed, s.Part) {
-			first = append(first, s.Part)
-		} else {
-			left = append(left, s.Part)
-		}
-	}
-	if len(killed) == 0 {
-		fmt.Fprintln(w, "it protects no part of the rule by itself: it passes with each of them removed or loosened")
-	} else {
-		fmt.Fprintf(w, "it fails without any of: %s\n", strings.Join(killed, "; "))
-	}
-	switch {
-	case len(first) > 0:
-		fmt.Fprintf(w, "no other test protected: %s\n", strings.Join(first, "; "))
-	case len(killed) > 0:
-		fmt.Fprintln(w, "other tests protect all of these too")
-	}
-	if len(left) > 0 {
-		fmt.Fprintf(w, "still no test protects: %s\n", strings.Join(left, "; "))
 	}
 	return nil
 }

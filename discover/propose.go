@@ -407,19 +407,3 @@ func replaceName(line, name, with string) string {
 }
 
 func nameByte(c byte) bool { return letterOrDigit(c) || c == '-' || c == '_' || c == '.' }
-
-// Phrases returns the fixed texts of the message and of the error of a line, which has no
-// envelope: the line contains each of them, and each has at least 8 bytes.
-func Phrases(line string) []string {
-	var r lineReader
-	parsed := r.readLine(line)
-	var out []string
-	for _, part := range []string{parsed.Error, parsed.Message} {
-		for _, text := range runs(part) {
-			if len(text) >= minText && strings.Contains(line, text) {
-				out = append(out, text)
-			}
-		}
-	}
-	return out
-}

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"slices"
 	"time"
 
 	"crowsnest/episodes"
@@ -34,22 +33,6 @@ func Trace(r *rules.Rule, t rules.Test, until time.Duration) ([]Transition, erro
 		s.settle(testStart.Add(steps[0].at))
 	}
 	s.reach(testStart.Add(until))
-	return out, nil
-}
-
-// Killed returns the parts of a rule that a test alone protects: with one of them removed
-// or loosened, the test fails. It returns an error if the rule cannot be compiled.
-func Killed(r *rules.Rule, t rules.Test) ([]string, error) {
-	var out []string
-	for _, m := range mutants(r) {
-		set, prog, err := alone(&m.rule)
-		if err != nil {
-			return nil, err
-		}
-		if len(runTest(set, prog, t)) > 0 && !slices.Contains(out, m.part) {
-			out = append(out, m.part)
-		}
-	}
 	return out, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"
@@ -228,6 +229,13 @@ func (m *maker) trigger(lines []Line) Line {
 		}
 	}
 	return lines[0]
+}
+
+// matchesStep reports whether a line is one that `match` or a step of `sequence` matches.
+func matchesStep(r *rules.Rule, l Line) bool {
+	return slices.ContainsFunc(matcher.Explain(r, l.Labels, []byte(l.Text)).Parts, func(p matcher.PartExplanation) bool {
+		return p.Part >= 0 && p.Matches()
+	})
 }
 
 func (m *maker) name(falsePage bool) string {
