@@ -18,7 +18,7 @@ const (
 	// ContentType is the media type of a message.
 	ContentType = "application/vnd.crowsnest.hits"
 	// ProcessHeader is in every response of an aggregator, with a random name that its
-	// process chose at its start. A GET of Path returns nothing else.
+	// process chose at its start.
 	ProcessHeader = "Crowsnest-Process"
 	// Header is in every response of an aggregator, with its protocol version.
 	Header = "Crowsnest-Agents"

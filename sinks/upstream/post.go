@@ -73,13 +73,13 @@ func (w *sender) post(ctx context.Context, path, kind string, body []byte) answe
 		return answer{reason: delivery.ReasonConfig, err: err}
 	}
 	req.Header.Set("Content-Type", kind)
-	changes := w.s.changes()
+	w.reconnect(w.s.now())
 	resp, err := client.Do(req)
 	if err != nil {
 		return failed(err)
 	}
 	defer resp.Body.Close()
-	w.s.saw(resp.Header.Get(hits.ProcessHeader), changes)
+	w.s.saw(resp.Header.Get(hits.ProcessHeader))
 	w.s.heard(resp.Header.Get(hits.Header))
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {

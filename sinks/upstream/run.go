@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"crowsnest/hits"
@@ -33,16 +32,15 @@ type sender struct {
 	retry   time.Duration
 	waiting bool // hits are pending; the sender waits only for its interval
 	tried   int  // targets, since one accepted a message
-	closing bool
-	buf     []byte
+	// reconnectAt is when the connection is replaced.
+	reconnectAt time.Time
+	closing     bool
+	buf         []byte
 }
 
 // Run sends until ctx ends. Then it sends the rest and waits until the aggregator
 // has it on disk, for at most 2.5 s, says goodbye and returns nil.
 func (s *Sink) Run(ctx context.Context) error {
-	var wg sync.WaitGroup
-	wg.Go(func() { s.watchAggregators(ctx) })
-	defer wg.Wait()
 	w := &sender{s: s}
 	for {
 		wait := w.turn(ctx)

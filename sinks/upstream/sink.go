@@ -60,29 +60,28 @@ type Sink struct {
 	maxUnacked int
 	targets    targets
 	http       httpconfig.Lazy // of the sender
-	fresh      httpconfig.Lazy // of watchAggregators: each request makes a connection
 
 	wake chan struct{} // has one token if there is something to do
 
-	mu       sync.Mutex
-	after    []string // instances before this one
-	admitted bool     // the aggregator knows this one
-	builder  hits.Builder
-	kept     []batch // oldest first
-	bytes    int     // of their payloads
-	seq      uint64  // of the last batch
-	taken    uint64  // last batch that the aggregator accepted
-	acked    uint64  // last batch that is on its disk
-	room     chan struct{}
-	released bool // reading stops for good: Wait no longer blocks
-	dropped  bool // hits were dropped after the release: no later checkpoint is safe
-	marks    map[string]mark
-	st       Stats
-	failed   map[string]int64
-	lastErr  string
-	up       bool
-	report   reporter
-	answered answered
+	mu        sync.Mutex
+	after     []string // instances before this one
+	admitted  bool     // the aggregator knows this one
+	builder   hits.Builder
+	kept      []batch // oldest first
+	bytes     int     // of their payloads
+	seq       uint64  // of the last batch
+	taken     uint64  // last batch that the aggregator accepted
+	acked     uint64  // last batch that is on its disk
+	room      chan struct{}
+	released  bool // reading stops for good: Wait no longer blocks
+	dropped   bool // hits were dropped after the release: no later checkpoint is safe
+	marks     map[string]mark
+	st        Stats
+	failed    map[string]int64
+	lastErr   string
+	up        bool
+	report    reporter
+	processes processes
 	// version is the protocol version of the aggregator, 0 until it has answered.
 	version int
 }
@@ -140,7 +139,6 @@ func New(cfg Config, opt Options) (*Sink, error) {
 		s.targets.lookup = net.DefaultResolver.LookupHost
 	}
 	s.http = httpconfig.Lazy{Dial: s.targets.dial, Config: cfg.HTTP, Name: "upstream", UserAgent: "crowsnest", Idle: 5 * time.Minute, Transport: opt.Transport}
-	s.fresh = httpconfig.Lazy{Config: cfg.HTTP, Name: "upstream", UserAgent: "crowsnest", Transport: opt.Transport}
 	for _, reason := range reasons() {
 		s.failed[reason] = 0
 	}
@@ -380,7 +378,7 @@ func (s *Sink) Stats() Stats {
 	defer s.mu.Unlock()
 	st := s.st
 	st.Node, st.Endpoint, st.LastError = s.cfg.Node, s.targets.url(), s.lastErr
-	st.Twofold = s.answered.twofold(s.now())
+	st.Twofold = s.processes.twofold(s.now())
 	st.Unacked, st.Batches = s.bytes+s.builder.Size(), len(s.kept)
 	if st.waiting > 0 {
 		st.Blocked = true

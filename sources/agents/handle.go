@@ -55,8 +55,6 @@ func (s *Source) Handler(p sources.Pipeline) http.Handler {
 	h := &handler{s: s, p: p}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+hits.Path, h.agent(hits.MaxMessage, h.message))
-	// An agent that checks for a second aggregator reads only the headers.
-	mux.HandleFunc("GET "+hits.Path, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	mux.HandleFunc("POST "+hits.ReportPath, h.agent(hits.MaxReport, h.report))
 	mux.HandleFunc("DELETE "+hits.NodePath+"{node}", h.admin(h.forget))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
