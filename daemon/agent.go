@@ -116,7 +116,7 @@ func (r *remote) peer() peer {
 	switch {
 	case st.LastError != "":
 		p.absent, p.unanswered = "the aggregator cannot be reached: "+st.LastError, since
-	case !st.Reached:
+	case st.LastAnswer.IsZero():
 		p.absent, p.unanswered = "the aggregator has not been reached yet", since
 	}
 	return p

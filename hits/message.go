@@ -32,12 +32,8 @@ const (
 	MaxName = 253
 )
 
-// Version is the version of the format. Readers refuse newer ones. Version 2 added the
-// lagging streams: a message without them has version 1.
-const Version = 2
-
-// VersionLagging is the first version with lagging streams.
-const VersionLagging = 2
+// Version is the version of the format. Readers refuse newer ones.
+const Version = 1
 
 // ErrVersion is returned for a message of a newer version.
 var ErrVersion = errors.New("the agent uses a newer version of the protocol; update the aggregator first")
@@ -69,7 +65,7 @@ type Message struct {
 	// everything that the agent reads; zero: unknown.
 	Watermark time.Time
 	// Lagging are the streams that are read only up to earlier times, at most
-	// matcher.MaxLagging. Only an aggregator of version 2 accepts them.
+	// matcher.MaxLagging.
 	Lagging []matcher.LaggingStream
 	// Goodbye reports that the agent stops, Final that it will not come back.
 	Goodbye, Final bool
@@ -85,17 +81,13 @@ const (
 	flagGoodbye
 	flagFinal
 	flagPayload
-	flagReports // older aggregators ignore it
+	flagReports
 	flagLagging
 )
 
 // Append appends the encoded message to b.
 func (m *Message) Append(b []byte) []byte {
-	version := byte(1)
-	if len(m.Lagging) > 0 {
-		version = VersionLagging
-	}
-	b = append(append(b, magic...), version)
+	b = append(append(b, magic...), Version)
 	b = appendString(appendString(b, m.Node), m.Instance)
 	b = binary.AppendUvarint(b, uint64(len(m.After)))
 	for _, before := range m.After {

@@ -18,8 +18,7 @@ import (
 
 // Limits of a report.
 const (
-	// ReportPath accepts reports by POST. An aggregator without support for reports
-	// answers 404.
+	// ReportPath accepts reports by POST.
 	ReportPath = "/api/v1/agents/report"
 	// MaxReport is the maximum size of a report, in bytes.
 	MaxReport = 1 << 20
@@ -51,7 +50,7 @@ type Report struct {
 	// agent does not state them.
 	Rules map[string]string `json:"rules,omitempty"`
 	// Unread are the selectors of the active rules (rules.Selector.String) that no source
-	// of the agent serves, sorted. Agents of older versions do not state them.
+	// of the agent serves, sorted.
 	Unread []string `json:"unread,omitempty"`
 	// Idle explains why every source of the agent has nothing to read; "" if one has
 	// something.
@@ -96,9 +95,9 @@ func (r *Report) Seal() (body []byte, digest string) {
 	}
 	for i := range sealed.Conditions {
 		c := &sealed.Conditions[i]
-		c.Detail = clean(c.Detail, maxDetail)
+		c.Detail = OneLine(c.Detail, maxDetail)
 	}
-	sealed.Idle = clean(sealed.Idle, maxDetail)
+	sealed.Idle = OneLine(sealed.Idle, maxDetail)
 	body, _ = json.Marshal(sealed) // strings, numbers and times always marshal
 	return body, Digest(body)
 }
@@ -141,7 +140,7 @@ func (r *Report) check() error {
 			return fmt.Errorf("rule %.60q has the digest %.70q", name, hash)
 		}
 	}
-	r.Idle = clean(r.Idle, maxDetail)
+	r.Idle = OneLine(r.Idle, maxDetail)
 	if len(r.Unread) > maxRules*selectorsOfRule {
 		return fmt.Errorf("%d selectors are more than there can be", len(r.Unread))
 	}
@@ -167,9 +166,9 @@ func (c *Condition) check() error {
 		if !labelName.MatchString(name) || name == "alertname" || name == "severity" {
 			return fmt.Errorf("condition %s has the label %.40q", c.Alert, name)
 		}
-		c.Labels[name] = clean(value, maxLabel)
+		c.Labels[name] = OneLine(value, maxLabel)
 	}
-	c.Detail = clean(c.Detail, maxDetail)
+	c.Detail = OneLine(c.Detail, maxDetail)
 	for _, t := range []*time.Time{&c.Since, &c.Last} {
 		if !t.IsZero() {
 			*t = at(nanos(*t))
@@ -178,9 +177,9 @@ func (c *Condition) check() error {
 	return nil
 }
 
-// clean returns a text as one line of at most n bytes.
-func clean(s string, n int) string {
-	s = strings.Map(func(r rune) rune {
+// OneLine returns a text as one line of at most n bytes.
+func OneLine(s string, n int) string {
+	s = strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
 		case r == utf8.RuneError:
 			return '?'
@@ -190,7 +189,7 @@ func clean(s string, n int) string {
 			return -1
 		}
 		return r
-	}, s)
+	}, s))
 	if len(s) > n {
 		s = strings.ToValidUTF8(s[:n-3], "") + "…"
 	}

@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A report carries complaints as they are, within a bound. Without them it has the form of
-// older agents.
+// A report carries complaints as they are, within a bound.
 func TestComplaintsInReports(t *testing.T) {
 	r := Report{Node: "n1", Instance: "i", Complaints: json.RawMessage(`{"v":1,"up_to":5}`)}
 	body, _ := r.Seal()

@@ -5,144 +5,125 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"net/http"
 	"slices"
 	"time"
 
 	"crowsnest/hits"
 )
 
-// The times of reports.
-const (
-	reportRetry = 5 * time.Second
-	reportOlder = 5 * time.Minute // after an aggregator that takes no reports
-)
+// reportRetry is the pause after a report that the aggregator did not accept.
+const reportRetry = 5 * time.Second
 
-// reporter holds what the agent reports about itself. Sink.mu guards it.
+// reporter holds the agent's report about itself. Sink.mu guards it.
 type reporter struct {
-	now    hits.Report      // as the daemon reported last
-	missed []hits.Condition // over before the aggregator was notified
+	latest hits.Report      // report of the daemon
+	missed []hits.Condition // conditions that ended before the aggregator received them
 
-	body   []byte
-	digest string
-	sent   map[string]bool // keys of conditions that the aggregator accepted
-	posted string          // digest of the last accepted report
-	token  string          // the aggregator's answer to that report
-	after  uint64          // batch that must be accepted first
-	behind map[string]time.Time
-	retry  time.Time // not before
+	body      []byte          // encoded report, with the missed conditions
+	digest    string          // digest of body
+	sent      map[string]bool // keys of conditions that the aggregator accepted
+	posted    string          // digest of the last accepted report
+	token     string          // answer of the aggregator to that report
+	after     uint64          // batch that must be accepted before the report
+	behind    map[string]time.Time
+	notBefore time.Time
 }
 
-// Report replaces the agent's report; the sink sets its Node and Instance. The hits that
-// the sink accepted so far are accepted by the aggregator before changed rules or another
-// version of packs are reported. A counted condition that ended before the aggregator
-// received it is reported once.
+// Report replaces the agent's report, and sets its Node and Instance. The aggregator accepts
+// all earlier hits before it receives changed rules. A counted condition that ended before the
+// aggregator received it is reported once.
 func (s *Sink) Report(report hits.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := &s.report
-	now := map[string]bool{}
+	open := map[string]bool{}
 	for i := range report.Conditions {
-		now[report.Conditions[i].Key()] = true
+		open[report.Conditions[i].Key()] = true
 	}
-	for _, c := range r.now.Conditions {
-		if k := c.Key(); !now[k] && c.Count > 0 && !r.sent[k] {
+	for _, c := range r.latest.Conditions {
+		if key := c.Key(); c.Count > 0 && !open[key] && !r.sent[key] {
 			c.Over = true
 			r.missed = append(r.missed, c)
 		}
 	}
-	r.missed = slices.DeleteFunc(r.missed, func(c hits.Condition) bool { return now[c.Key()] })
+	r.missed = slices.DeleteFunc(r.missed, func(c hits.Condition) bool { return open[c.Key()] })
 	r.missed = r.missed[max(0, len(r.missed)-hits.MaxConditions/2):]
-	maps.DeleteFunc(r.sent, func(k string, _ bool) bool { return !now[k] })
-	if r.now.Rules != nil && !maps.Equal(r.now.Rules, report.Rules) {
-		s.seal() // hits of the old rules are accepted before the new rules are reported
-		r.after = s.seq
+	maps.DeleteFunc(r.sent, func(key string, _ bool) bool { return !open[key] })
+	if r.latest.Rules != nil && !maps.Equal(r.latest.Rules, report.Rules) {
+		s.seal()
+		r.after = s.sealed
 	}
-	r.now = report
-	r.now.ClockSet = s.steady.Ahead(s.now()).Round(time.Second)
-	r.now.Node, r.now.Instance, r.now.Conditions = s.cfg.Node, s.instance, slices.Clone(report.Conditions)
-	s.sealReport()
+	r.latest = report
+	r.latest.ClockSet = s.steady.Ahead(s.now()).Round(time.Second)
+	r.latest.Node, r.latest.Instance, r.latest.Conditions = s.cfg.Node, s.instance, slices.Clone(report.Conditions)
+	s.encodeReport()
 }
 
-// sealReport encodes the report. The caller holds mu.
-func (s *Sink) sealReport() {
+// encodeReport encodes the report. The caller holds mu.
+func (s *Sink) encodeReport() {
 	r := &s.report
-	all := r.now
-	all.Conditions = slices.Concat(r.now.Conditions, r.missed)
-	body, digest := all.Seal()
+	whole := r.latest
+	whole.Conditions = slices.Concat(r.latest.Conditions, r.missed)
+	body, digest := whole.Seal()
 	if digest != r.digest {
 		r.body, r.digest = body, digest
-		s.notify()
+		s.wakeSender()
 	}
 }
 
-// reportDue returns the report if it must be sent now. held is the token of the
-// report that the aggregator has.
-func (s *Sink) reportDue(held string, now time.Time) (body []byte, digest string) {
+// dueReport returns the report if it must be sent now. token identifies the report that the
+// aggregator has.
+func (s *Sink) dueReport(token string, now time.Time) (body []byte, digest string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := &s.report
-	if r.body == nil || s.taken < r.after || now.Before(r.retry) || r.posted == r.digest && held == r.token && held != "" {
+	if r.body == nil || s.accepted < r.after || now.Before(r.notBefore) || r.posted == r.digest && token == r.token && token != "" {
 		return nil, ""
 	}
 	return r.body, r.digest
 }
 
-// sendReport sends the report if it is due. A failure delays hits for no longer
-// than one request.
-func (w *sender) sendReport(ctx context.Context, held string) {
+// sendReport sends the report if it is due. A failure delays hits for no longer than one
+// request.
+func (w *sender) sendReport(ctx context.Context, token string) {
 	s := w.s
-	body, digest := s.reportDue(held, s.now())
+	body, digest := s.dueReport(token, s.now())
 	if body == nil {
 		return
 	}
-	var said hits.ReportAnswer
+	var answer hits.ReportAnswer
 	a := w.post(ctx, hits.ReportPath, "application/json", body)
-	if a.err == nil {
-		if json.Unmarshal(a.text, &said) != nil || said.Report == "" {
-			a.err = errors.New("the answer to a report does not come from crowsnest")
-		}
+	if a.err == nil && (json.Unmarshal(a.body, &answer) != nil || answer.Report == "") {
+		a.err = errors.New("the answer to a report does not come from crowsnest")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reported(a, said, digest)
-}
-
-// reported records the answer to a report. The caller holds mu.
-func (s *Sink) reported(a answer, said hits.ReportAnswer, digest string) {
 	r := &s.report
-	switch {
-	case a.err == nil:
-		s.st.ReportError = ""
-	case a.code == http.StatusNotFound:
-		s.st.ReportError = "the aggregator is older than this agent and takes no reports: what is wrong on this node is only in this agent's metrics and log"
-		r.retry = s.now().Add(reportOlder)
-		return
-	default:
-		s.st.ReportError = a.err.Error()
-		r.retry = s.now().Add(reportRetry)
+	if a.err != nil {
+		s.stats.ReportError, r.notBefore = a.err.Error(), s.now().Add(reportRetry)
 		return
 	}
-	r.posted, r.token = digest, said.Report
-	r.behind, s.builder.Whole = said.Behind, map[string]bool{}
-	for name := range said.Behind {
-		s.builder.Whole[name] = true
+	s.stats.ReportError = ""
+	r.posted, r.token, r.behind = digest, answer.Report, answer.Behind
+	s.builder.Whole = map[string]bool{}
+	for rule := range answer.Behind {
+		s.builder.Whole[rule] = true
 	}
 	if digest != r.digest {
-		return // it changed meanwhile: the next report contains everything
+		return // It changed meanwhile, and the next report contains everything.
 	}
 	r.sent = map[string]bool{}
-	for i := range r.now.Conditions {
-		r.sent[r.now.Conditions[i].Key()] = true
+	for i := range r.latest.Conditions {
+		r.sent[r.latest.Conditions[i].Key()] = true
 	}
 	if len(r.missed) > 0 {
 		r.missed = nil
-		s.sealReport()
+		s.encodeReport()
 	}
 }
 
-// Behind returns the rules of which the aggregator has another version than this
-// agent, and since when, by its last answer.
+// Behind returns the rules of which the aggregator has another version than this agent, and
+// since when, by its last answer.
 func (s *Sink) Behind() map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

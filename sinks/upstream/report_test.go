@@ -13,7 +13,6 @@ import (
 	"crowsnest/hits"
 	"crowsnest/matcher"
 	"crowsnest/rules"
-	"crowsnest/sinks/internal/delivery"
 )
 
 // report accepts a report. The caller holds mu.
@@ -68,7 +67,7 @@ func TestALossDuringAnOutageIsReported(t *testing.T) {
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
 		s.Report(hits.Report{Conditions: []hits.Condition{loss, {Alert: "CrowsnestPackBroken", Severity: "warning"}}})
 		require.Empty(t, p.reported())
-		require.Equal(t, delivery.ReasonAuth, s.Stats().LastReason)
+		require.Equal(t, reasonAuth, s.Stats().LastReason)
 		s.Report(hits.Report{})
 		p.set(func() { p.refuse = nil })
 		got := p.reported()
@@ -85,18 +84,16 @@ func TestALossDuringAnOutageIsReported(t *testing.T) {
 	})
 }
 
-// An aggregator that is older accepts hits all the same, and the agent reports it.
-func TestAnOlderAggregatorTakesNoReports(t *testing.T) {
+// A report that is refused does not stop the hits, and is sent again.
+func TestARefusedReport(t *testing.T) {
 	p := &peer{refuses: http.StatusNotFound}
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
 		s.Report(hits.Report{Conditions: []hits.Condition{loss}})
 		s.Take(some(3))
 		require.Empty(t, p.reported())
-		require.Contains(t, s.Stats().ReportError, "older than this agent")
-		require.Equal(t, int64(3), s.Stats().Taken)
+		require.Equal(t, "status 404: no", s.Stats().ReportError)
+		require.Equal(t, int64(3), s.Stats().Accepted)
 		p.set(func() { p.refuses = 0 })
-		require.Empty(t, p.reported(), "it is not asked all the time")
-		time.Sleep(reportOlder) // virtual
 		require.Len(t, p.reported(), 1)
 		require.Empty(t, s.Stats().ReportError)
 		stop()

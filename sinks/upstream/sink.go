@@ -1,3 +1,10 @@
+// Package upstream is the agent's end of the connection: it sends the hits of a node to the
+// aggregator and decides nothing.
+//
+// Hits are sent in numbered batches. The agent keeps a batch until the aggregator has it on
+// disk, and sends it again after any failure. The kept batches are bounded. At the bound the
+// agent stops reading, so the log files are the buffer. Checkpoint and Acked tie the agent's
+// positions to the batches: positions may be saved when the batches before them are safe.
 package upstream
 
 import (
@@ -13,13 +20,14 @@ import (
 
 	"crowsnest/hits"
 	"crowsnest/httpconfig"
+	"crowsnest/internal/metric"
 	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sinks"
 )
 
-// DefaultMaxUnacked is how many bytes the agent keeps for the aggregator before it
+// DefaultMaxUnacked is the number of bytes that the agent keeps for the aggregator before it
 // stops reading.
 const DefaultMaxUnacked = 8 << 20
 
@@ -28,27 +36,26 @@ type Options struct {
 	// Now is the clock; nil means time.Now. Durations use the monotonic reading
 	// of its times, if they have one.
 	Now func() time.Time
-	// Transport replaces the configured one, in tests; nil: none.
+	// Transport replaces the configured one in tests.
 	Transport http.RoundTripper
-	// MaxUnacked bounds the kept bytes; 0 means DefaultMaxUnacked.
+	// MaxUnacked bounds the kept bytes. Zero means DefaultMaxUnacked.
 	MaxUnacked int
 }
 
-// batch is a batch that is not safe yet.
+// batch is a batch that the aggregator does not have on disk yet.
 type batch struct {
-	seq       uint64
+	sequence  uint64
 	payload   []byte
 	hits      int
 	watermark time.Time
 	lagging   []matcher.LaggingStream
 }
 
-// mark is the low watermark of one source.
-type mark struct {
-	late time.Duration // in excess of the lateness that the aggregator assumes
-	at   time.Time     // by the steady clock; zero: it has no watermark yet
-	// lagging are the streams with watermarks of their own, by the steady clock.
-	lagging []matcher.LaggingStream
+// sourceMark is the watermark of one source, by the steady clock.
+type sourceMark struct {
+	extraLateness time.Duration // lateness beyond the one that the aggregator assumes
+	readUpTo      time.Time     // Zero means that the source has no watermark yet.
+	lagging       []matcher.LaggingStream
 }
 
 // Sink sends hits to the aggregator. Safe for concurrent use.
@@ -56,67 +63,57 @@ type Sink struct {
 	cfg        Config
 	now        func() time.Time
 	steady     times.Steady
-	instance   string
+	instance   string // random name of this process
 	maxUnacked int
 	targets    targets
-	http       httpconfig.Lazy // of the sender
+	http       httpconfig.Lazy // used by the sender only
+	wake       chan struct{}   // has a token if there is something to send
 
-	wake chan struct{} // has one token if there is something to do
-
-	mu        sync.Mutex
-	after     []string // instances before this one
-	admitted  bool     // the aggregator knows this one
-	builder   hits.Builder
-	kept      []batch // oldest first
-	bytes     int     // of their payloads
-	seq       uint64  // of the last batch
-	taken     uint64  // last batch that the aggregator accepted
-	acked     uint64  // last batch that is on its disk
-	room      chan struct{}
-	released  bool // reading stops for good: Wait no longer blocks
-	dropped   bool // hits were dropped after the release: no later checkpoint is safe
-	marks     map[string]mark
-	st        Stats
-	failed    map[string]int64
-	lastErr   string
-	up        bool
-	report    reporter
-	processes processes
-	// version is the protocol version of the aggregator, 0 until it has answered.
-	version int
+	mu           sync.Mutex
+	room         *sync.Cond // signals released, and that kept became smaller
+	predecessors []string   // instances that used the same state before
+	builder      hits.Builder
+	kept         []batch // oldest first
+	keptBytes    int     // size of the kept payloads
+	sealed       uint64  // newest batch
+	accepted     uint64  // newest batch that the aggregator accepted
+	acked        uint64  // newest batch on the aggregator's disk
+	released     bool    // Wait no longer blocks, because reading stops for good.
+	dropped      bool    // Hits were dropped after the release, so no later checkpoint is safe.
+	sources      map[string]sourceMark
+	waiting      int // callers in Wait
+	blockedSince time.Time
+	stats        Stats
+	failed       map[string]int64 // failed messages by reason
+	report       reporter
+	processes    processes
 }
 
 var _ sinks.Receiver = (*Sink)(nil)
 
 // Stats is the state of the connection to the aggregator.
 type Stats struct {
-	Node       string
 	Endpoint   string
-	Reached    bool // the aggregator has answered at least once
-	Refused    bool // it refuses this agent: another one has its name
-	Unacked    int  // bytes kept for it, in memory
-	Batches    int  // that are not on its disk yet
-	Taken      int64
-	Resent     int64 // batches that were sent more than once
-	Lost       int64 // hits that the aggregator refused to read
-	Blocked    bool  // reading waits for it
+	Refused    bool // The aggregator refuses this agent, because another one has its name.
+	Unacked    int  // bytes kept in memory
+	Batches    int  // kept batches
+	Accepted   int64
+	Resent     int64 // batches that were sent again
+	Lost       int64 // hits that the aggregator could not read
+	Blocked    bool  // Reading waits for the aggregator.
 	BlockedFor time.Duration
-	LastAnswer time.Time // newest answer of the aggregator; zero: none
-	LastAck    time.Time // when more batches reached its disk; zero: never
-	LastError  string
-	LastReason string // of LastError, such as "auth"
-	// ReportError is why the aggregator does not accept the reports of this agent;
-	// "" if it does.
+	LastAnswer time.Time // newest answer of the aggregator; zero means none yet
+	LastAck    time.Time // last time at which more batches reached its disk; zero means never
+	LastError  string    // failure of the newest message
+	LastReason string    // short name of LastError, such as "auth"
+	// ReportError is the reason why the aggregator does not accept the agent's reports.
 	ReportError string
-	// Twofold is since when two aggregators answer at Endpoint; zero: only one does.
+	// Twofold is the time since which two aggregators answer at Endpoint. Zero means that only one does.
 	Twofold time.Time
-
-	blockedSince time.Time
-	waiting      int
 }
 
-// New returns a Sink. It fails if cfg is not valid or has no node; it starts
-// nothing and does no I/O.
+// New returns a Sink. It fails if cfg is not valid or has no node. It starts nothing and does
+// no I/O.
 func New(cfg Config, opt Options) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -132,9 +129,10 @@ func New(cfg Config, opt Options) (*Sink, error) {
 		opt.MaxUnacked = DefaultMaxUnacked
 	}
 	s := &Sink{
-		cfg: cfg, now: opt.Now, steady: times.NewSteady(opt.Now()), instance: rand.Text(), maxUnacked: opt.MaxUnacked, wake: make(chan struct{}, 1),
-		room: make(chan struct{}), marks: map[string]mark{}, failed: map[string]int64{},
+		cfg: cfg, now: opt.Now, steady: times.NewSteady(opt.Now()), instance: rand.Text(), maxUnacked: opt.MaxUnacked,
+		wake: make(chan struct{}, 1), sources: map[string]sourceMark{}, failed: map[string]int64{},
 	}
+	s.room = sync.NewCond(&s.mu)
 	if s.targets.urls = cfg.URLs; opt.Transport == nil {
 		s.targets.lookup = net.DefaultResolver.LookupHost
 	}
@@ -148,12 +146,8 @@ func New(cfg Config, opt Options) (*Sink, error) {
 // Name is "upstream".
 func (s *Sink) Name() string { return "upstream" }
 
-// Node returns the name by which the aggregator knows this agent.
-func (s *Sink) Node() string { return s.cfg.Node }
-
-// Take accepts hits in the order in which they were read. It does not block; the
-// reader must call Wait before. It does not change the hits, and keeps them no
-// longer than until the next batch is closed.
+// Take accepts hits in reading order. It does not block, so the reader must call Wait before.
+// It does not change the hits, and keeps them no longer than until the next batch is sealed.
 func (s *Sink) Take(found []matcher.Hit) {
 	if len(found) == 0 {
 		return
@@ -161,7 +155,7 @@ func (s *Sink) Take(found []matcher.Hit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dropped || s.released && s.full() {
-		s.dropped = true // they will be read again
+		s.dropped = true // The next process reads them again.
 		return
 	}
 	set := s.steady.Ahead(s.now())
@@ -173,7 +167,7 @@ func (s *Sink) Take(found []matcher.Hit) {
 			s.seal()
 		}
 	}
-	s.notify()
+	s.wakeSender()
 }
 
 // seal closes the open batch. The caller holds mu.
@@ -182,94 +176,79 @@ func (s *Sink) seal() {
 	if n == 0 {
 		return
 	}
-	s.seq++
-	b := batch{seq: s.seq, payload: s.builder.Seal(), hits: n}
+	s.sealed++
+	b := batch{sequence: s.sealed, payload: s.builder.Seal(), hits: n}
 	b.watermark, b.lagging = s.watermark()
 	s.kept = append(s.kept, b)
-	s.bytes += len(b.payload)
+	s.keptBytes += len(b.payload)
 }
 
 // full reports whether the kept bytes reach their bound. The caller holds mu.
-func (s *Sink) full() bool { return s.bytes+s.builder.Size() >= s.maxUnacked }
+func (s *Sink) full() bool { return s.keptBytes+s.builder.Size() >= s.maxUnacked }
 
-// Wait returns when there is room for more hits, or after Release. The caller must
-// not hold a lock that a save or a reload waits for.
-func (s *Sink) Wait() {
-	for {
-		s.mu.Lock()
-		if s.released || !s.full() {
-			s.mu.Unlock()
-			return
-		}
-		if s.st.waiting++; s.st.waiting == 1 {
-			s.st.blockedSince = s.now()
-		}
-		room := s.room
-		s.mu.Unlock()
-		<-room
-		s.mu.Lock()
-		if s.st.waiting--; s.st.waiting == 0 {
-			s.st.BlockedFor += max(0, s.now().Sub(s.st.blockedSince))
-		}
-		s.mu.Unlock()
-	}
-}
-
-// Release ends every Wait, now and later: the sources stop. From then on hits
-// beyond the bound are dropped and no later checkpoint is safe: the next process reads
-// them again.
-func (s *Sink) Release() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.released = true
-	s.wakeReaders()
-}
-
-// wakeReaders wakes the callers of Wait. The caller holds mu.
-func (s *Sink) wakeReaders() {
-	close(s.room)
-	s.room = make(chan struct{})
-}
-
-// notify wakes the sender. It does not block.
-func (s *Sink) notify() {
+// wakeSender makes the sender look for something to send. It does not block.
+func (s *Sink) wakeSender() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// AddSource adds a source to the watermark. Adding it again only changes the
-// lateness.
-func (s *Sink) AddSource(source string, lateness time.Duration) {
+// Wait returns when there is room for more hits, or after Release. The caller must not hold a
+// lock that a save or a reload waits for.
+func (s *Sink) Wait() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.marks[source]
-	p.late = max(0, lateness-rules.Lateness)
-	s.marks[source] = p
-}
-
-// RemoveSource removes a source from the watermark.
-func (s *Sink) RemoveSource(source string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.marks, source)
-}
-
-// AdvanceWatermark records that a source has read everything up to t, except lagging
-// streams, and that Take accepted its hits. It ignores sources that were not added.
-func (s *Sink) AdvanceWatermark(source string, t time.Time, lagging ...matcher.LaggingStream) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p, ok := s.marks[source]; ok {
-		set := s.steady.Ahead(s.now())
-		p.at, p.lagging = t.Add(-set), moved(lagging, -set)
-		s.marks[source] = p
+	for !s.released && s.full() {
+		if s.waiting++; s.waiting == 1 {
+			s.blockedSince = s.now()
+		}
+		s.room.Wait()
+		if s.waiting--; s.waiting == 0 {
+			s.stats.BlockedFor += max(0, s.now().Sub(s.blockedSince))
+		}
 	}
 }
 
-// moved returns streams whose times are those of all moved by d.
-func moved(all []matcher.LaggingStream, d time.Duration) []matcher.LaggingStream {
+// Release ends every Wait, now and later, because the sources stop. From then on hits beyond
+// the bound are dropped and no later checkpoint is safe: the next process reads them again.
+func (s *Sink) Release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.released = true
+	s.room.Broadcast()
+}
+
+// AddSource makes the watermark wait for a source. Adding it again only changes the lateness.
+func (s *Sink) AddSource(source string, lateness time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.sources[source]
+	m.extraLateness = max(0, lateness-rules.Lateness)
+	s.sources[source] = m
+}
+
+// RemoveSource ends the wait for a source.
+func (s *Sink) RemoveSource(source string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sources, source)
+}
+
+// AdvanceWatermark records that a source has read everything up to t, except lagging streams,
+// and that Take accepted its hits. It ignores sources that were not added.
+func (s *Sink) AdvanceWatermark(source string, t time.Time, lagging ...matcher.LaggingStream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m, ok := s.sources[source]; ok {
+		set := s.steady.Ahead(s.now())
+		m.readUpTo, m.lagging = t.Add(-set), shiftLagging(lagging, -set)
+		s.sources[source] = m
+	}
+}
+
+// shiftLagging returns copies of the streams with their times moved by d.
+func shiftLagging(all []matcher.LaggingStream, d time.Duration) []matcher.LaggingStream {
 	out := slices.Clone(all)
 	for i := range out {
 		out[i].ReadUpTo = out[i].ReadUpTo.Add(d)
@@ -277,87 +256,112 @@ func moved(all []matcher.LaggingStream, d time.Duration) []matcher.LaggingStream
 	return out
 }
 
-// Watermark returns the time up to which all streams of all sources are read; zero if one of
-// the sources has no watermark.
+// Watermark returns the time up to which all streams of all sources are read, the lagging ones
+// included. It is zero if a source has no watermark.
 func (s *Sink) Watermark() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := earliest(s.watermark()); !t.IsZero() {
-		return t.Add(s.steady.Ahead(s.now()))
+	upTo, lagging := s.watermark()
+	if upTo.IsZero() {
+		return upTo
 	}
-	return time.Time{}
-}
-
-// earliest returns the time up to which all streams are read, the lagging ones too.
-func earliest(upTo time.Time, lagging []matcher.LaggingStream) time.Time {
 	for _, l := range lagging {
 		upTo = times.Earlier(upTo, l.ReadUpTo)
 	}
-	return upTo
+	return upTo.Add(s.steady.Ahead(s.now()))
 }
 
 // watermark returns the time up to which all sources are read except for lagging streams, by
-// the steady clock; zero if one of them has no watermark or hits were dropped. The caller
+// the steady clock. It is zero if a source has no watermark or hits were dropped. The caller
 // holds mu.
 func (s *Sink) watermark() (upTo time.Time, lagging []matcher.LaggingStream) {
 	if s.dropped {
 		return time.Time{}, nil
 	}
-	for _, p := range s.marks {
-		if p.at.IsZero() {
+	for _, m := range s.sources {
+		if m.readUpTo.IsZero() {
 			return time.Time{}, nil
 		}
-		if t := p.at.Add(-p.late); upTo.IsZero() || t.Before(upTo) {
+		if t := m.readUpTo.Add(-m.extraLateness); upTo.IsZero() || t.Before(upTo) {
 			upTo = t
 		}
-		lagging = append(lagging, moved(p.lagging, -p.late)...)
+		lagging = append(lagging, shiftLagging(m.lagging, -m.extraLateness)...)
 	}
 	return upTo, matcher.BoundLagging(lagging)
 }
 
-// Checkpoint closes the open batch and returns its number: all hits accepted so far are
-// safe when Acked reaches it. false means that they never will be. The caller ensures
-// that no hits are accepted meanwhile.
+// Checkpoint seals the open batch and returns its number: all hits accepted so far are safe
+// when Acked reaches it. False means that they never will be. The caller ensures that no hits
+// are accepted meanwhile.
 func (s *Sink) Checkpoint() (uint64, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seal()
-	s.notify()
-	return s.seq, !s.dropped
+	s.wakeSender()
+	return s.sealed, !s.dropped
 }
 
-// Acked returns the last batch on the aggregator's disk.
+// Acked returns the newest batch on the aggregator's disk.
 func (s *Sink) Acked() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.acked
 }
 
-// saved is the state that survives a restart.
-type saved struct {
-	// Instances are the last instance that the aggregator admitted, as far as is
-	// known, and the ones started since.
+// acknowledge records which batches the aggregator has. The caller holds mu.
+func (s *Sink) acknowledge(a hits.Answer, now time.Time) {
+	s.accepted = min(a.Taken, s.sealed)
+	upTo := min(a.Saved, s.accepted)
+	if upTo <= s.acked {
+		return
+	}
+	s.acked, s.stats.LastAck = upTo, now
+	for len(s.kept) > 0 && s.kept[0].sequence <= upTo {
+		s.keptBytes -= len(s.kept[0].payload)
+		s.kept = slices.Delete(s.kept, 0, 1)
+	}
+	s.room.Broadcast()
+}
+
+// emptyBatch removes the hits from a batch that the aggregator cannot read, so that later
+// batches do not wait for it. The caller holds mu.
+func (s *Sink) emptyBatch(sequence uint64) {
+	for i := range s.kept {
+		if b := &s.kept[i]; b.sequence == sequence {
+			s.stats.Lost += int64(b.hits)
+			s.keptBytes -= len(b.payload)
+			b.payload, b.hits = hits.EmptyBatch(), 0
+			s.keptBytes += len(b.payload)
+			s.room.Broadcast()
+		}
+	}
+}
+
+// savedState survives a restart.
+type savedState struct {
+	// Instances are the newest instance that the aggregator is known to have accepted, and
+	// those that started later.
 	Instances []string `json:"instances"`
 }
 
-// Export returns what the next process needs to be the successor of this one, and
-// not another agent with the same name.
+// Export returns the state by which the aggregator recognises the next process as the
+// successor of this one, and not as another agent with the same name.
 func (s *Sink) Export() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := []string{s.instance}
-	if !s.admitted {
-		all = append(slices.Clone(s.after), s.instance)
+	if s.stats.LastAnswer.IsZero() {
+		all = append(slices.Clone(s.predecessors), s.instance)
 	}
 	if n := len(all) - hits.MaxAfter; n > 0 {
 		all = slices.Delete(all, 1, 1+n)
 	}
-	return json.Marshal(saved{all})
+	return json.Marshal(savedState{all})
 }
 
 // Import reads the result of Export, before Run.
 func (s *Sink) Import(b []byte) error {
-	var x saved
+	var x savedState
 	if err := json.Unmarshal(b, &x); err != nil {
 		return fmt.Errorf("read the state of upstream: %w", err)
 	}
@@ -368,7 +372,7 @@ func (s *Sink) Import(b []byte) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.after = x.Instances[:min(len(x.Instances), hits.MaxAfter)]
+	s.predecessors = x.Instances[:min(len(x.Instances), hits.MaxAfter)]
 	return nil
 }
 
@@ -376,13 +380,13 @@ func (s *Sink) Import(b []byte) error {
 func (s *Sink) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := s.st
-	st.Node, st.Endpoint, st.LastError = s.cfg.Node, s.targets.url(), s.lastErr
-	st.Twofold = s.processes.twofold(s.now())
-	st.Unacked, st.Batches = s.bytes+s.builder.Size(), len(s.kept)
-	if st.waiting > 0 {
+	st, now := s.stats, s.now()
+	st.Endpoint, st.Refused = s.targets.url(), st.LastReason == reasonConflict
+	st.Twofold = s.processes.twofold(now)
+	st.Unacked, st.Batches = s.keptBytes+s.builder.Size(), len(s.kept)
+	if s.waiting > 0 {
 		st.Blocked = true
-		st.BlockedFor += max(0, s.now().Sub(st.blockedSince))
+		st.BlockedFor += max(0, now.Sub(s.blockedSince))
 	}
 	return st
 }
@@ -392,25 +396,23 @@ func (s *Sink) Status() []sinks.EndpointStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return []sinks.EndpointStatus{{
-		Sink: s.Name(), Endpoint: s.targets.url(), Up: s.up, Error: s.lastErr, Sent: s.st.Taken, Failed: maps.Clone(s.failed), Pending: len(s.kept),
+		Sink: s.Name(), Endpoint: s.targets.url(), Up: s.stats.LastError == "" && !s.stats.LastAnswer.IsZero(),
+		Error: s.stats.LastError, Sent: s.stats.Accepted, Failed: maps.Clone(s.failed), Pending: len(s.kept),
 	}}
 }
 
-// ack records what the aggregator has. The caller holds mu.
-func (s *Sink) ack(a hits.Answer, now time.Time) {
-	s.taken = min(a.Taken, s.seq)
-	upTo := min(a.Saved, s.taken)
-	if upTo <= s.acked {
-		return
-	}
-	s.acked, s.st.LastAck = upTo, now
-	n := 0
-	for n < len(s.kept) && s.kept[n].seq <= upTo {
-		s.bytes -= len(s.kept[n].payload)
-		n++
-	}
-	if n > 0 {
-		s.kept = slices.Delete(s.kept, 0, n)
-		s.wakeReaders()
-	}
+// Metrics returns the metrics of an agent's connection to its aggregator.
+func (s *Sink) Metrics() metric.Collector {
+	return metric.New(s.Stats,
+		metric.Gauge("upstream_unacked_bytes", "Bytes kept in memory until the aggregator has saved them.", func(s Stats) int { return s.Unacked }),
+		metric.Gauge("upstream_unacked_batches", "Batches that the aggregator has not saved yet.", func(s Stats) int { return s.Batches }),
+		metric.Gauge("upstream_last_answer_timestamp_seconds", "When the aggregator last answered; 0: never.", func(s Stats) time.Time { return s.LastAnswer }),
+		metric.Gauge("upstream_last_ack_timestamp_seconds", "When the aggregator last saved more batches; 0: never.", func(s Stats) time.Time { return s.LastAck }),
+		metric.Gauge("upstream_refused", "Whether the aggregator refuses this agent because another one has its name.", func(s Stats) bool { return s.Refused }),
+		metric.Gauge("upstream_blocked", "Whether reading is paused because the aggregator has not saved enough batches.", func(s Stats) bool { return s.Blocked }),
+		metric.Counter("upstream_blocked_seconds_total", "Time for which reading was paused.", func(s Stats) time.Duration { return s.BlockedFor }),
+		metric.Counter("upstream_hits_total", "Hits that the aggregator accepted.", func(s Stats) int64 { return s.Accepted }),
+		metric.Counter("upstream_resent_batches_total", "Batches that were sent again.", func(s Stats) int64 { return s.Resent }),
+		metric.Counter("upstream_lost_hits_total", "Hits of batches that the aggregator could not read.", func(s Stats) int64 { return s.Lost }),
+	)
 }

@@ -55,8 +55,8 @@ func TestTargets(t *testing.T) {
 	require.Equal(t, "http://a:1", ts.url())
 	var seen []target
 	for range 4 {
-		require.Equal(t, 3, ts.next(t.Context()))
-		seen = append(seen, ts.now)
+		require.Equal(t, 3, ts.useNext(t.Context()))
+		seen = append(seen, ts.current)
 	}
 	require.Equal(t, []target{{"http://a:1", "a", "10.0.0.2"}, {"http://b:2/x", "b", ""}, {"http://a:1", "a", "10.0.0.1"}, {"http://a:1", "a", "10.0.0.2"}}, seen)
 }

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,7 +19,6 @@ import (
 	"crowsnest/hits"
 	"crowsnest/matcher"
 	"crowsnest/rules"
-	"crowsnest/sinks/internal/delivery"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,7 +29,6 @@ type peer struct {
 	heard     []string
 	watermark time.Time
 	lagging   []matcher.LaggingStream // of the newest message
-	version   string                  // of the protocol; "" stands for 1
 	bye       bool
 	final     bool
 	taken     uint64
@@ -86,13 +83,13 @@ func (p *peer) serve(w *httptest.ResponseRecorder, r *http.Request, body []byte)
 	if p.refuse != nil {
 		if code, ours := p.refuse(m); code != 0 {
 			if ours {
-				w.Header().Set(hits.Header, cmp.Or(p.version, "1"))
+				w.Header().Set(hits.Header, "1")
 			}
 			http.Error(w, "no", code)
 			return false
 		}
 	}
-	w.Header().Set(hits.Header, cmp.Or(p.version, "1"))
+	w.Header().Set(hits.Header, "1")
 	p.lagging = m.Lagging
 	what := fmt.Sprintf("%d/%d", m.Sequence, m.First)
 	if m.Payload != nil {
@@ -178,7 +175,7 @@ func TestWhatIsSentWhen(t *testing.T) {
 	p := &peer{}
 	run(t, p, 0, func(t *testing.T, s *Sink, stop func()) {
 		require.Equal(t, "0/1", p.said(), "at once, to see whether it is there")
-		require.True(t, s.Stats().Reached)
+		require.False(t, s.Stats().LastAnswer.IsZero())
 		s.AddSource("kubelet", rules.Lateness)
 		s.AddSource("loki", rules.Lateness+time.Minute)
 		after(5 * time.Second)
@@ -250,18 +247,18 @@ func TestWhatIsNotSafeIsKept(t *testing.T) {
 func TestAnOutage(t *testing.T) {
 	p := &peer{lose: true}
 	run(t, p, 0, func(t *testing.T, s *Sink, _ func()) {
-		require.False(t, s.Stats().Reached)
+		require.Zero(t, s.Stats().LastAnswer)
 		s.Take(some(1))
 		after(10 * time.Second)
 		require.Equal(t, "read: connection reset by peer", s.Stats().LastError)
 		require.False(t, s.Status()[0].Up)
-		require.Greater(t, s.Status()[0].Failed[delivery.ReasonConnection], int64(3))
+		require.Greater(t, s.Status()[0].Failed[reasonConnection], int64(3))
 		p.set(func() { p.lose = false })
 		after(maxRetryDelay)
 		require.Equal(t, 1, p.hits, "once")
 		require.Zero(t, s.Stats().Batches)
 		require.True(t, s.Status()[0].Up)
-		require.Equal(t, int64(1), s.Stats().Taken)
+		require.Equal(t, int64(1), s.Stats().Accepted)
 	})
 }
 
@@ -309,7 +306,7 @@ func TestTheBound(t *testing.T) {
 		require.True(t, upTo.IsZero())
 		s.mu.Unlock()
 		stop()
-		require.LessOrEqual(t, time.Since(began), drain)
+		require.LessOrEqual(t, time.Since(began), stopWithin)
 	})
 }
 
@@ -334,11 +331,11 @@ func TestAnswersThatAreNone(t *testing.T) {
 			after(5 * time.Second)
 			require.NotZero(t, s.Status()[0].Failed[reason], "%v", s.Status()[0])
 			require.Equal(t, reason == reasonConflict, s.Stats().Refused)
-			require.Equal(t, reason == delivery.ReasonRefused, s.Stats().Lost == 2)
+			require.Equal(t, reason == reasonRefused, s.Stats().Lost == 2)
 			p.set(func() { code = 0 })
-			after(maxRetry)
+			after(maxRetryAfter)
 			want := 2
-			if reason == delivery.ReasonRefused {
+			if reason == reasonRefused {
 				want = 0
 			}
 			require.Equal(t, want, p.hits)
@@ -347,17 +344,17 @@ func TestAnswersThatAreNone(t *testing.T) {
 			require.Equal(t, want+1, p.hits, "it goes on")
 		})
 	}
-	f(http.StatusFound, false, delivery.ReasonRedirect)
-	f(http.StatusUnauthorized, true, delivery.ReasonAuth)
+	f(http.StatusFound, false, reasonRedirect)
+	f(http.StatusUnauthorized, true, reasonAuth)
 	f(http.StatusConflict, true, reasonConflict)
-	f(http.StatusConflict, false, delivery.ReasonClientError)
+	f(http.StatusConflict, false, reasonClientError)
 	f(http.StatusUnsupportedMediaType, true, reasonVersion)
-	f(http.StatusBadRequest, true, delivery.ReasonRefused)
-	f(http.StatusBadRequest, false, delivery.ReasonClientError)
-	f(http.StatusRequestEntityTooLarge, false, delivery.ReasonClientError)
+	f(http.StatusBadRequest, true, reasonRefused)
+	f(http.StatusBadRequest, false, reasonClientError)
+	f(http.StatusRequestEntityTooLarge, false, reasonClientError)
 	f(http.StatusServiceUnavailable, true, reasonBusy)
-	f(http.StatusBadGateway, false, delivery.ReasonServerError)
-	f(http.StatusNoContent, false, delivery.ReasonServerError)
+	f(http.StatusBadGateway, false, reasonServerError)
+	f(http.StatusNoContent, false, reasonServerError)
 }
 
 func TestASuccessorSaysSo(t *testing.T) {
@@ -371,7 +368,7 @@ func TestASuccessorSaysSo(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, second.Import(state))
 	w := &sender{s: second}
-	m, _, _ := w.next()
+	m, _, _ := w.nextMessage()
 	require.Equal(t, []string{first.instance}, m.After)
 	require.NotEqual(t, first.instance, m.Instance)
 
@@ -380,23 +377,23 @@ func TestASuccessorSaysSo(t *testing.T) {
 	require.NoError(t, err)
 	third := f()
 	require.NoError(t, third.Import(state))
-	require.Equal(t, []string{first.instance, second.instance}, third.after)
+	require.Equal(t, []string{first.instance, second.instance}, third.predecessors)
 	last := third
 	for range 30 {
 		state, err = last.Export()
 		require.NoError(t, err)
 		next := f()
 		require.NoError(t, next.Import(state))
-		require.Equal(t, first.instance, next.after[0])
-		require.Equal(t, last.instance, next.after[len(next.after)-1])
+		require.Equal(t, first.instance, next.predecessors[0])
+		require.Equal(t, last.instance, next.predecessors[len(next.predecessors)-1])
 		last = next
 	}
-	require.Len(t, last.after, hits.MaxAfter)
-	last.admitted = true
+	require.Len(t, last.predecessors, hits.MaxAfter)
+	last.stats.LastAnswer = time.Now()
 	state, err = last.Export()
 	require.NoError(t, err)
 	require.NoError(t, third.Import(state))
-	require.Equal(t, []string{last.instance}, third.after)
+	require.Equal(t, []string{last.instance}, third.predecessors)
 
 	require.Error(t, second.Import([]byte("{")))
 	require.Error(t, second.Import([]byte(`{"instances":["a b"]}`)))
@@ -432,38 +429,28 @@ func TestValidate(t *testing.T) {
 	require.ErrorContains(t, err, "set sinks.upstream.node or NODE_NAME")
 }
 
-// Lagging streams have watermarks of their own, unless the aggregator is older: then
-// everything waits for them.
+// Lagging streams have watermarks of their own.
 func TestLaggingStreams(t *testing.T) {
-	for version, separate := range map[string]bool{"1": false, "2": true} {
-		t.Run(version, func(t *testing.T) {
-			p := &peer{version: version}
-			run(t, p, 0, func(t *testing.T, s *Sink, _ func()) {
-				s.AddSource("kubelet", rules.Lateness)
-				s.AddSource("journal", rules.Lateness)
-				s.AddSource("loki", rules.Lateness+time.Minute)
-				now := time.Now().UTC()
-				named := func(name string, ago time.Duration) matcher.LaggingStream {
-					return matcher.LaggingStream{Labels: matcher.Labels{"pod": name}, ReadUpTo: now.Add(-ago)}
-				}
-				s.AdvanceWatermark("kubelet", now, named("a", time.Hour))
-				s.AdvanceWatermark("journal", now)
-				s.AdvanceWatermark("loki", now, named("b", 2*time.Hour))
-				require.Equal(t, now.Add(-2*time.Hour-time.Minute), s.Watermark().UTC())
-				s.Take(some(1))
-				after(time.Second)
-				if !separate {
-					require.Equal(t, now.Add(-2*time.Hour-time.Minute), p.watermark)
-					require.Empty(t, p.lagging)
-					return
-				}
-				require.Equal(t, now.Add(-time.Minute), p.watermark)
-				require.ElementsMatch(t, []matcher.LaggingStream{named("a", time.Hour), named("b", 2*time.Hour+time.Minute)}, p.lagging)
-				s.AdvanceWatermark("kubelet", now)
-				s.AdvanceWatermark("loki", now)
-				after(5 * time.Second)
-				require.Empty(t, p.lagging)
-			})
-		})
-	}
+	p := &peer{}
+	run(t, p, 0, func(t *testing.T, s *Sink, _ func()) {
+		s.AddSource("kubelet", rules.Lateness)
+		s.AddSource("journal", rules.Lateness)
+		s.AddSource("loki", rules.Lateness+time.Minute)
+		now := time.Now().UTC()
+		named := func(name string, ago time.Duration) matcher.LaggingStream {
+			return matcher.LaggingStream{Labels: matcher.Labels{"pod": name}, ReadUpTo: now.Add(-ago)}
+		}
+		s.AdvanceWatermark("kubelet", now, named("a", time.Hour))
+		s.AdvanceWatermark("journal", now)
+		s.AdvanceWatermark("loki", now, named("b", 2*time.Hour))
+		require.Equal(t, now.Add(-2*time.Hour-time.Minute), s.Watermark().UTC())
+		s.Take(some(1))
+		after(time.Second)
+		require.Equal(t, now.Add(-time.Minute), p.watermark)
+		require.ElementsMatch(t, []matcher.LaggingStream{named("a", time.Hour), named("b", 2*time.Hour+time.Minute)}, p.lagging)
+		s.AdvanceWatermark("kubelet", now)
+		s.AdvanceWatermark("loki", now)
+		after(5 * time.Second)
+		require.Empty(t, p.lagging)
+	})
 }

@@ -324,11 +324,11 @@ func TestRefusals(t *testing.T) {
 		before := b.s.Stats().Refused[reason]
 		w := b.post(body, change...)
 		require.Equal(t, code, w.Code, w.Body)
-		require.Equal(t, "2", w.Header().Get(hits.Header))
+		require.Equal(t, "1", w.Header().Get(hits.Header))
 		require.Equal(t, before+1, b.s.Stats().Refused[reason])
 	}
 	f(nil, http.StatusBadRequest, refusedMalformed)
-	f([]byte("CNH\x03"), http.StatusUnsupportedMediaType, refusedMalformed)
+	f([]byte("CNH\x02"), http.StatusUnsupportedMediaType, refusedMalformed)
 	f(make([]byte, hits.MaxMessage+1), http.StatusRequestEntityTooLarge, refusedSize)
 	f(good, http.StatusRequestEntityTooLarge, refusedSize, func(r *http.Request) { r.ContentLength = -1 })
 	f(good, http.StatusRequestTimeout, refusedMalformed, func(r *http.Request) { r.ContentLength += 5 })
