@@ -1,6 +1,6 @@
 package episodes
 
-import "crowsnest/internal/fair"
+import "crowsnest/internal/quota"
 
 // restored marks an episode that was read from a snapshot.
 type restored struct {
@@ -26,7 +26,7 @@ func (rs *ruleState) adopt() *episode {
 	if ep == nil || !ep.loose {
 		return nil
 	}
-	party := ep.slot.Party()
+	party := ep.slot.Tenant()
 	ep.remove()
 	ep.key, ep.who, ep.restored = string(in.Key), in.Who, restored{nameless: true}
 	if ep.window != nil {
@@ -38,7 +38,7 @@ func (rs *ruleState) adopt() *episode {
 }
 
 // adoptWindow does the same for a window that has no episode.
-func (rs *ruleState) adoptWindow() *fair.Item[*keyWindow] {
+func (rs *ruleState) adoptWindow() *quota.Item[*keyWindow] {
 	in := &rs.in
 	if in.Who == nil {
 		return nil
@@ -47,7 +47,7 @@ func (rs *ruleState) adoptWindow() *fair.Item[*keyWindow] {
 	if x == nil || !x.Value.loose {
 		return nil
 	}
-	w, party := x.Value, x.Party()
+	w, party := x.Value, x.Tenant()
 	rs.windows.Delete(x.Key)
 	w.who, w.loose = in.Who, false
 	w.clears, _ = rs.clear.key(w.key, w.who)

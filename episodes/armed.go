@@ -7,14 +7,14 @@ import (
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/watermark"
 	"crowsnest/episodes/internal/window"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/redact"
 )
 
 // armedKeys holds the keys of a rule with `silent` that were seen and have no open episode.
 type armedKeys struct {
 	rs *ruleState
-	*fair.Cache[*armedKey]
+	*quota.Cache[*armedKey]
 	n int // keys that are armed
 	// muted finds the armed keys that an unless line applies to by its key. It is nil if
 	// there is none, or if it has the key of one armed key.
@@ -41,7 +41,7 @@ type armedKey struct {
 
 func newArmedKeys(rs *ruleState) *armedKeys {
 	a := &armedKeys{rs: rs}
-	a.Cache = fair.NewCache(rs, classOf(rs.rule), rs.limits.windows, maxOverflowKeys(rs.rule), a.evicted)
+	a.Cache = quota.NewCache(rs, classOf(rs.rule), rs.limits.windows, maxOverflowKeys(rs.rule), a.evicted)
 	if rs.rule.Unless != nil && rs.unless.open != nil {
 		a.muted = map[string]map[*armedKey]struct{}{}
 	}
@@ -104,7 +104,7 @@ func (a *armedKeys) find() *armedKey {
 	if x == nil || !x.Value.loose {
 		return nil
 	}
-	k, party, disarmed := x.Value, x.Party(), x.Value.disarmed // as ruleState.adopt
+	k, party, disarmed := x.Value, x.Tenant(), x.Value.disarmed // as ruleState.adopt
 	a.remove(k)
 	k.key, k.who, k.loose = string(in.Key), in.Who, false
 	a.put(k, party, disarmed)
@@ -229,7 +229,7 @@ func (k *armedKey) conclude(now int64) {
 	if x == nil || x.Value != k {
 		return // it was evicted just now
 	}
-	rs, party, failed := a.rs, x.Party(), !k.disarmed
+	rs, party, failed := a.rs, x.Tenant(), !k.disarmed
 	a.remove(k)
 	if !failed {
 		return

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"crowsnest/episodes/internal/intake"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/redact"
 	"crowsnest/rules"
 )
@@ -19,7 +19,7 @@ type beside[V any] struct {
 	// ruleState.open finds them.
 	open map[string][]*episode
 
-	lines *fair.Cache[V] // what is remembered for each key
+	lines *quota.Cache[V] // what is remembered for each key
 	// older holds the lines from a snapshot without all labels of the identity, by keys
 	// without identity. They count for the streams of every identity, as they did when they
 	// were saved.

@@ -8,14 +8,14 @@ import (
 
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/saved"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/redact"
 )
 
 // podTimes maps pods to the times of their deletion, the oldest first.
 type podTimes struct{ *simplelru.LRU[podName, int64] }
 
-func newPodTimes() podTimes { return podTimes{fair.NewLRU[podName, int64](maxDeletedPods)} }
+func newPodTimes() podTimes { return podTimes{quota.NewLRU[podName, int64](maxDeletedPods)} }
 
 // note notes the deletion of a pod.
 func (d podTimes) note(pod podName, at int64) {

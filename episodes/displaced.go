@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"crowsnest/episodes/internal/saved"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 )
 
 // maxPerClear bounds the displaced alerts of a rule that one clear line can end.
@@ -37,7 +37,7 @@ func (rs *ruleState) rememberDisplaced(ep *episode, x *transition) {
 func (rs *ruleState) addDisplaced(key string, a displacedAlert) {
 	d := &rs.displaced
 	if d.byClear == nil {
-		d.byClear = fair.NewLRU[string, []displacedAlert](max(rs.rule.Limit, 1))
+		d.byClear = quota.NewLRU[string, []displacedAlert](max(rs.rule.Limit, 1))
 	}
 	all, _ := d.byClear.Get(key)
 	all = slices.DeleteFunc(all, func(o displacedAlert) bool { return o.last.Fingerprint == a.last.Fingerprint })

@@ -13,7 +13,7 @@ import (
 	"crowsnest/episodes/internal/window"
 	"crowsnest/episodes/render"
 	"crowsnest/internal/blocks"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/redact"
 	"crowsnest/rules"
 )
@@ -91,7 +91,7 @@ type Engine struct {
 	safeDue     watermark.Compute     // dueOf
 	due         []*watermark.Deadline // buffer that conclude reuses
 	recent      *ruleState            // rule of the last hit; nil: none since Swap
-	seen        *fair.Seen
+	seen        *quota.Seen
 	blocks      blocks.Encoder[saved.ClosedKey, saved.ClosedTexts]
 	deletedPods podTimes // whose episodes have yet to end
 	lagging     bool     // a source has, or just had, lagging streams
@@ -127,7 +127,7 @@ func New(cfg Config) *Engine {
 		rules: map[string]*ruleState{}, deletedPods: newPodTimes(),
 		common: common{cfg: cfg, departed: newPodTimes()},
 	}
-	e.limits, e.seen = newLimits(cfg, e.infrastructure), fair.NewSeen(cfg.Fingerprints, e.infrastructure)
+	e.limits, e.seen = newLimits(cfg, e.infrastructure), quota.NewSeen(cfg.Fingerprints, e.infrastructure)
 	e.journal = newJournal(e.infrastructure)
 	e.renderer.Redactor, e.renderer.Unlabelled = cfg.Redactor, cfg.Unlabelled
 	e.in, e.safeDue = intake.New(cfg.Identity, cfg.Redactor, &e.renderer), e.dueOf

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"
@@ -48,7 +48,7 @@ func TestHitsAreBounded(t *testing.T) {
 		for k := range 100 {
 			d := time.Duration(i*100+k) * time.Millisecond
 			b.take(d, lineHit(r, 0, d, "x", fmt.Sprint("key", k)))
-			require.LessOrEqual(t, b.e.limits.windows.Used[fair.Ordinary][fair.InLines], 1000)
+			require.LessOrEqual(t, b.e.limits.windows.Used[quota.Ordinary][quota.InSize], 1000)
 		}
 	}
 	n := 0
@@ -56,7 +56,7 @@ func TestHitsAreBounded(t *testing.T) {
 	for _, x := range windows.Items {
 		n += x.Value.Size()
 	}
-	require.Equal(t, n, b.e.limits.windows.Used[fair.Ordinary][fair.InLines], "the count is exact")
+	require.Equal(t, n, b.e.limits.windows.Used[quota.Ordinary][quota.InSize], "the count is exact")
 	require.Equal(t, len(windows.Items), b.e.limits.windows.Total())
 	require.Positive(t, n)
 }
@@ -388,9 +388,9 @@ func TestNamespaceBudget(t *testing.T) {
 	require.NoError(t, err)
 	b.e = b.engine(Config{MaxActive: 20})
 	require.NoError(t, b.e.Restore(s, at(4*time.Second)))
-	require.Equal(t, []int{10, 5}, []int{b.e.limits.slots.Entries(fair.Ordinary, "tenant"), b.e.limits.slots.Entries(fair.Ordinary, "platform")})
+	require.Equal(t, []int{10, 5}, []int{b.e.limits.slots.Entries(quota.Ordinary, "tenant"), b.e.limits.slots.Entries(quota.Ordinary, "platform")})
 	b.advance(2 * rules.DefaultKeepFiringFor)
-	require.Zero(t, b.e.limits.slots.Parties(fair.Ordinary))
+	require.Zero(t, b.e.limits.slots.Tenants(quota.Ordinary))
 	require.Zero(t, b.e.limits.slots.Total())
 }
 

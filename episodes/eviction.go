@@ -5,7 +5,7 @@ import (
 
 	"crowsnest/episodes/internal/instant"
 	"crowsnest/episodes/internal/window"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/rules"
 )
 
@@ -33,7 +33,7 @@ type Eviction struct {
 }
 
 // OtherEvictions stands for the namespaces and rules that have no counter of their own.
-const OtherEvictions = fair.Others
+const OtherEvictions = quota.Others
 
 // Evictions returns the counts of dropped state since New, for a bounded number of
 // namespaces and rules, sorted by name.
@@ -47,7 +47,7 @@ func (l *limits) evictions() []Eviction {
 	losses := l.losses.All()
 	out := make([]Eviction, len(losses))
 	for i, x := range losses {
-		out[i] = Eviction{x.Party, x.Rule, Evicted(x.Kind), x.Count, instant.Time(x.Last)}
+		out[i] = Eviction{x.Tenant, x.Rule, Evicted(x.Kind), x.Count, instant.Time(x.Last)}
 	}
 	return out
 }
@@ -57,12 +57,12 @@ func (l *limits) lost(rs *ruleState, party string, kind Evicted) {
 	l.losses.Note(party, rs.rule.Alert, string(kind))
 }
 
-// classOf is the class of a rule in every room.
-func classOf(r *rules.Rule) fair.Class {
+// classOf returns the class of a rule in every pool.
+func classOf(r *rules.Rule) quota.Class {
 	if r.Severity == rules.SeverityCritical {
-		return fair.Critical
+		return quota.Critical
 	}
-	return fair.Ordinary
+	return quota.Ordinary
 }
 
 // evictedWindow counts an evicted window, unless all its lines are too old to count

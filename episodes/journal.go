@@ -9,7 +9,7 @@ import (
 	"crowsnest/episodes/internal/instant"
 	"crowsnest/episodes/internal/notified"
 	"crowsnest/episodes/internal/window"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 )
 
 // journal holds the transitions that Evaluate has yet to return, and the episodes that
@@ -132,7 +132,7 @@ func (j *journal) forget(now int64) {
 		n++
 	}
 	j.ended = slices.Delete(j.ended, 0, n)
-	j.closed = fair.Keep(j.closed, maxClosed, func(x *transition) string { return x.Party }, j.infra)
+	j.closed = quota.Keep(j.closed, maxClosed, func(x *transition) string { return x.Party }, j.infra)
 	n = 0
 	for n < len(j.closed) && j.closed[n].Concluded.Before(old) {
 		n++

@@ -5,7 +5,7 @@ import (
 
 	"crowsnest/episodes/internal/watermark"
 	"crowsnest/episodes/internal/window"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/redact"
 )
 
@@ -191,7 +191,7 @@ func (ep *episode) undone(t int64) bool {
 func (ep *episode) part() *episode {
 	ep.rs.in.Copy(&ep.last)
 	out := *ep
-	out.due, out.slot, out.window, out.times, out.last = watermark.Deadline{}, fair.Entry{}, nil, nil, ep.last.Unlisted()
+	out.due, out.slot, out.window, out.times, out.last = watermark.Deadline{}, quota.Entry{}, nil, nil, ep.last.Unlisted()
 	out.logs = ep.logs.Clone()
 	out.symptom = symptom{}
 	out.history.events = slices.Clone(ep.history.events)

@@ -9,7 +9,7 @@ import (
 	"crowsnest/episodes/internal/watermark"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/episodes/render"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/redact"
 )
 
@@ -50,7 +50,7 @@ type episode struct {
 	window   *keyWindow
 	dirty    bool
 	due      watermark.Deadline
-	slot     fair.Entry // its place in the limits
+	slot     quota.Entry // its place in the limits
 
 	history history
 	texts   *render.Texts // of the newest transition that was shown
@@ -160,7 +160,7 @@ func (ep *episode) add(party string) {
 	rs.unless.add(ep.mutes, ep)
 	ep.slot.Key = ep.key
 	if ep.window != nil {
-		ep.slot.Lines = ep.window.Size()
+		ep.slot.Size = ep.window.Size()
 	}
 	rs.slots.Put(&ep.slot, party)
 	if ep.loose {
@@ -175,7 +175,7 @@ func (ep *episode) add(party string) {
 // charged is the party of the episode, which may change while it is open.
 func (ep *episode) charged() string {
 	if ep.slot.Placed() {
-		return ep.slot.Party()
+		return ep.slot.Tenant()
 	}
 	return ep.party
 }
@@ -190,7 +190,7 @@ func (ep *episode) remove() {
 	}
 	rs.clear.remove(ep.clears, ep)
 	rs.unless.remove(ep.mutes, ep)
-	ep.party = ep.slot.Party()
+	ep.party = ep.slot.Tenant()
 	rs.slots.Remove(&ep.slot)
 	if ep.loose {
 		rs.loose--
@@ -324,7 +324,7 @@ func (ep *episode) finish(reason Reason, end, now int64, line window.Text) *tran
 
 // detach removes an episode from the open ones and keeps its window.
 func (ep *episode) detach() {
-	party := ep.slot.Party()
+	party := ep.slot.Tenant()
 	ep.remove()
 	if ep.window != nil && ep.window.Size() > 0 {
 		ep.rs.windows.Add(ep.key, party, ep.window, ep.window.Size())

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"crowsnest/episodes/internal/window"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/rules/namespaces"
 )
 
@@ -15,10 +15,10 @@ import (
 // open episodes, because these page somebody, and a quarter more for the rest.
 type limits struct {
 	trusted                    *namespaces.Set // of the rules
-	slots, windows, clearLines *fair.Room
-	churn                      *fair.Churn
+	slots, windows, clearLines *quota.Pool
+	churn                      *quota.Churn
 	perNamespace               int
-	losses                     fair.Losses
+	losses                     *quota.Losses
 }
 
 const (
@@ -34,11 +34,11 @@ const (
 func newLimits(cfg Config, infra func(party string) bool) limits {
 	keys, clearKeys, hits := cfg.MaxKeys, clearKeysPerKey*cfg.MaxKeys, cfg.MaxHits
 	return limits{
-		slots:        fair.NewRoom(fair.Reserve(fair.Load{cfg.MaxActive, hits}, fair.Load{cfg.MaxActive, hits / 4}), infra),
-		windows:      fair.NewRoom(fair.Reserve(fair.Load{keys, hits}, fair.Load{keys / 4, hits / 4}), infra),
-		clearLines:   fair.NewRoom(fair.Reserve(fair.Load{clearKeys, hits}, fair.Load{clearKeys / 4, hits / 4}), infra),
-		churn:        fair.NewChurn(churnFactor*cfg.MaxPerNamespace, keepResolved),
-		perNamespace: cfg.MaxPerNamespace, losses: fair.Losses{Fresh: int64(keepResolved)},
+		slots:        quota.NewPool(quota.Reserve(quota.Load{cfg.MaxActive, hits}, quota.Load{cfg.MaxActive, hits / 4}), infra),
+		windows:      quota.NewPool(quota.Reserve(quota.Load{keys, hits}, quota.Load{keys / 4, hits / 4}), infra),
+		clearLines:   quota.NewPool(quota.Reserve(quota.Load{clearKeys, hits}, quota.Load{clearKeys / 4, hits / 4}), infra),
+		churn:        quota.NewChurn(churnFactor*cfg.MaxPerNamespace, keepResolved),
+		perNamespace: cfg.MaxPerNamespace, losses: quota.NewLosses(),
 	}
 }
 
@@ -89,11 +89,11 @@ func (l limit) String() string {
 func (rs *ruleState) place(party string, now int64) (l limit, full bool) {
 	displaced, bound := rs.slots.Place(party, rs.limits.perNamespace)
 	switch bound {
-	case fair.OfParty:
+	case quota.OfTenant:
 		return limit{ofNamespace, rs.limits.perNamespace, party}, true
-	case fair.OfShelf:
+	case quota.OfGroup:
 		return limit{of: ofRule, n: rs.rule.Limit}, true
-	case fair.OfRoom:
+	case quota.OfPool:
 		return limit{of: ofAll, n: rs.cfg.MaxActive}, true
 	}
 	if party != "" && rs.limits.churn.Spent(rs.slots, party, now) {
@@ -102,15 +102,15 @@ func (rs *ruleState) place(party string, now int64) (l limit, full bool) {
 	for _, c := range displaced {
 		rs.displace(c, now)
 	}
-	rs.limits.churn.Count(rs.slots, party, now)
+	rs.limits.churn.Count(rs.slots, party)
 	return limit{}, false
 }
 
-// displace ends the least recently used episode of a cell, which may belong to another rule.
+// displace ends the least recently used episode of a holding, which may belong to another rule.
 // A pending one goes first: it was not notified.
-func (c *common) displace(cell *fair.Cell, now int64) {
+func (c *common) displace(holding *quota.Holding, now int64) {
 	var ep *episode
-	for x := range cell.Entries() {
+	for x := range holding.Entries() {
 		o := x.Owner().(*ruleState).open[x.Key]
 		if ep == nil || o.state == StatePending {
 			ep = o
@@ -119,26 +119,26 @@ func (c *common) displace(cell *fair.Cell, now int64) {
 			break
 		}
 	}
-	c.limits.lost(ep.rs, cell.Party, EvictedAlerts)
+	c.limits.lost(ep.rs, holding.Tenant, EvictedAlerts)
 	ep.detach()
 	ep.rs.rememberDisplaced(ep, ep.finish(ReasonDisplaced, now, now, window.Text{}))
-	ep.rs.over.refuse(ep.key, ep.newest+int64(ep.rs.rule.Silent), limit{of: ofShare, namespace: cell.Party}, now)
+	ep.rs.over.refuse(ep.key, ep.newest+int64(ep.rs.rule.Silent), limit{of: ofShare, namespace: holding.Tenant}, now)
 	if ep.fired != 0 {
 		ep.rs.over.lose(ep.labels)
 	}
 }
 
-// thin keeps the windows of open episodes within their bound: the party with the most lines
+// thin keeps the windows of open episodes within their bound: the namespace with the most lines
 // loses the older half of the lines of one episode.
 func (l *limits) thin() {
-	for x := l.slots.Longest(); x != nil; x = l.slots.Longest() {
+	for x := l.slots.Largest(); x != nil; x = l.slots.Largest() {
 		rs := x.Owner().(*ruleState)
 		w := rs.open[x.Key].window
 		w.Halve()
-		if w.Size() == x.Lines {
+		if w.Size() == x.Size {
 			return // one line of each kind always stays
 		}
-		l.lost(rs, x.Party(), EvictedWindows)
+		l.lost(rs, x.Tenant(), EvictedWindows)
 		rs.slots.Resize(x, w.Size())
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/watermark"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/internal/text"
 	"crowsnest/rules"
 )
@@ -52,7 +52,7 @@ func (o *overflow) set(x overflow) {
 	if !o.active {
 		return
 	}
-	o.keys = fair.NewLRU[uint64, struct{}](maxOverflowKeys(rs.rule))
+	o.keys = quota.NewLRU[uint64, struct{}](maxOverflowKeys(rs.rule))
 	o.print = printOf(o.labels)
 	o.due.Arm(rs.groups.steps.Group)
 }

@@ -20,9 +20,6 @@ func (e *Engine) TakeRecorded(source string, hits []matcher.Hit, now time.Time) 
 	defer e.in.End()
 	at := instant.Of(now)
 	for n < len(hits) {
-		if n%ahead == 0 {
-			e.lookAhead(hits[n:])
-		}
 		if t := hits[n].Time; t.After(now) {
 			before := t.Add(-1)
 			if before.After(now) {

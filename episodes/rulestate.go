@@ -8,7 +8,7 @@ import (
 
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/window"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/redact"
 	"crowsnest/rules"
 )
@@ -33,11 +33,11 @@ type ruleState struct {
 	quarantined bool
 
 	open      map[string]*episode
-	pending   int                     // of open
-	slots     *fair.Shelf             // of open
-	windows   *fair.Cache[*keyWindow] // of keys without an episode
-	clear     beside[window.Clears]   // the newest clear lines
-	unless    beside[[]int64]         // the times of the unless lines
+	pending   int                      // of open
+	slots     *quota.Group             // of open
+	windows   *quota.Cache[*keyWindow] // of keys without an episode
+	clear     beside[window.Clears]    // the newest clear lines
+	unless    beside[[]int64]          // the times of the unless lines
 	lapses    []*lapse
 	over      overflow
 	displaced displacedAlerts
@@ -55,10 +55,10 @@ func newRuleState(r *rules.Rule, common *common) *ruleState {
 	}
 	rs.over.rs = rs
 	c, size, l := classOf(r), maxOverflowKeys(r), &common.limits
-	rs.slots = fair.NewShelf(rs, c, l.slots, r.Limit, nil) // nothing is evicted: see place
-	rs.windows = fair.NewCache(rs, c, l.windows, size, rs.evictedWindow)
-	rs.clear.lines = fair.NewCache(rs, c, l.clearLines, size, rs.evictedClear)
-	rs.unless.lines = fair.NewCache(rs, c, l.clearLines, size, rs.evictedMute)
+	rs.slots = quota.NewGroup(rs, c, l.slots, r.Limit, nil) // nothing is evicted: see place
+	rs.windows = quota.NewCache(rs, c, l.windows, size, rs.evictedWindow)
+	rs.clear.lines = quota.NewCache(rs, c, l.clearLines, size, rs.evictedClear)
+	rs.unless.lines = quota.NewCache(rs, c, l.clearLines, size, rs.evictedMute)
 	if r.Silent > 0 {
 		rs.armed = newArmedKeys(rs)
 	}
@@ -88,7 +88,7 @@ func (rs *ruleState) newWindow(w window.Window, values []redact.Text, who *intak
 }
 
 // windowOf returns the window of the key of the hit, which has no episode.
-func (rs *ruleState) windowOf(values []redact.Text) *fair.Item[*keyWindow] {
+func (rs *ruleState) windowOf(values []redact.Text) *quota.Item[*keyWindow] {
 	in := &rs.in
 	if x := rs.windows.Items[string(in.Key)]; x != nil {
 		rs.windows.Use(&x.Entry, in.Party)
@@ -113,7 +113,7 @@ func (rs *ruleState) windowFor(key string) *keyWindow {
 
 // emptied drops the lines up to t from the windows that a clear line applies to.
 func (rs *ruleState) emptied(key string, t int64) {
-	drop := func(x *fair.Item[*keyWindow]) {
+	drop := func(x *quota.Item[*keyWindow]) {
 		x.Value.Drop(t)
 		rs.windows.Resize(&x.Entry, x.Value.Size())
 	}

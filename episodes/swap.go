@@ -7,7 +7,7 @@ import (
 	"crowsnest/episodes/internal/instant"
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/window"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/rules"
 )
 
@@ -101,8 +101,8 @@ func (rs *ruleState) drop(now int64) {
 
 // reclass charges the state of the rule to the class of a new version, or to other parties
 // that are infrastructure.
-func (rs *ruleState) reclass(c fair.Class) {
-	for _, s := range []*fair.Shelf{rs.slots, rs.windows.Shelf, rs.clear.lines.Shelf, rs.unless.lines.Shelf} {
+func (rs *ruleState) reclass(c quota.Class) {
+	for _, s := range []*quota.Group{rs.slots, rs.windows.Group, rs.clear.lines.Group, rs.unless.lines.Group} {
 		s.Reclass(c)
 	}
 	if rs.armed != nil {

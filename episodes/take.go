@@ -7,7 +7,7 @@ import (
 	"crowsnest/episodes/internal/instant"
 	"crowsnest/episodes/internal/intake"
 	"crowsnest/episodes/internal/window"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 )
@@ -43,31 +43,9 @@ func (e *Engine) acceptSome(hits []matcher.Hit, now int64) (n int) {
 		}
 	}()
 	for ; n < len(hits); n++ {
-		if n%ahead == 0 && len(hits) > 1 {
-			e.lookAhead(hits[n:])
-		}
 		e.accept(&hits[n], now)
 	}
 	return n
-}
-
-// ahead is how many fingerprints are looked up together.
-const ahead = 16
-
-// lookAhead prepares the search for the fingerprints of the next hits. In a storm most are of
-// one rule.
-func (e *Engine) lookAhead(hits []matcher.Hit) {
-	rs := e.recent
-	if rs == nil {
-		return
-	}
-	ids := make([]uint64, 0, ahead)
-	for i := range hits[:min(ahead, len(hits))] {
-		if m := &hits[i]; m.Rule == rs.rule {
-			ids = append(ids, rs.fingerprint(m))
-		}
-	}
-	e.seen.Touch(ids)
 }
 
 // fingerprint identifies a line and the part that it plays for the rule.
@@ -182,7 +160,7 @@ func (rs *ruleState) acceptStep(step int, h *window.Hit, now int64) {
 // count puts the hit into the window of its key and looks for a trigger between two clear
 // lines.
 func (rs *ruleState) count(ep *episode, values []redact.Text, step int, known window.Clears, between window.Gap) (window.Trigger, bool) {
-	var kept *fair.Item[*keyWindow]
+	var kept *quota.Item[*keyWindow]
 	var w *keyWindow
 	if ep != nil {
 		w = ep.ownWindow()
@@ -199,7 +177,7 @@ func (rs *ruleState) count(ep *episode, values []redact.Text, step int, known wi
 	trig, ok := w.Add(rs.rule, step, &rs.in.Hit, &rs.in.Copier, between)
 	trig.From = max(trig.From, between.Lo)
 	if kept != nil {
-		if n := w.Size(); n != kept.Lines {
+		if n := w.Size(); n != kept.Size {
 			rs.windows.Resize(&kept.Entry, n)
 			rs.windows.Squeeze(&kept.Entry)
 		}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/internal/text"
 )
 
@@ -31,14 +31,14 @@ type Config struct {
 // History holds ended episodes. It is safe for concurrent use.
 //
 // When a bound is reached, the namespace with the most entries (or bytes) loses its oldest
-// entry of the rule with the most. Infrastructure namespaces have a fifth of the room that
+// entry of the rule with the most. Infrastructure namespaces have a fifth of the bounds that
 // no other namespace can use.
 type History struct {
 	cfg Config
 
 	mu      sync.Mutex
-	room    *fair.Room
-	shelves map[shelfKey]*fair.Shelf
+	pool    *quota.Pool
+	groups  map[groupKey]*quota.Group
 	items   map[string]*item // by key of the entry
 	alerts  map[uint64][]*item
 	next    uint64   // number of the next item
@@ -47,14 +47,14 @@ type History struct {
 	evicted int64
 }
 
-type shelfKey struct {
-	class fair.Class
+type groupKey struct {
+	class quota.Class
 	alert string
 }
 
 // item is a remembered entry.
 type item struct {
-	fair.Entry
+	quota.Entry
 	of     *Entry
 	number uint64 // in the order in which entries were added
 	record []byte // until it is on disk
@@ -63,9 +63,12 @@ type item struct {
 
 // New returns an empty history.
 func New(cfg Config) *History {
-	all := fair.Load{cfg.MaxEntries, cfg.MaxBytes}
-	tenants := fair.Load{max(1, cfg.MaxEntries*4/5), max(1, cfg.MaxBytes/5*4)}
-	return &History{cfg: cfg, room: fair.NewRoom(fair.Bounds{tenants, tenants, all, all}, nil), shelves: map[shelfKey]*fair.Shelf{}, items: map[string]*item{}, alerts: map[uint64][]*item{}}
+	all := quota.Load{cfg.MaxEntries, cfg.MaxBytes}
+	tenants := quota.Load{max(1, cfg.MaxEntries*4/5), max(1, cfg.MaxBytes/5*4)}
+	return &History{
+		cfg: cfg, pool: quota.NewPool(quota.Bounds{tenants, tenants, all, all}, nil),
+		groups: map[groupKey]*quota.Group{}, items: map[string]*item{}, alerts: map[uint64][]*item{},
+	}
 }
 
 // Add remembers an ended episode. One that is known already, because a restart concluded
@@ -121,12 +124,12 @@ func (h *History) add(e *Entry) *item {
 	e.Summary = text.Truncate(e.Summary, maxText)
 	h.relate(e)
 	it := &item{of: e, number: h.next, record: e.encode()}
-	it.Key, it.Lines = key, len(it.record)+h.cfg.Overhead
+	it.Key, it.Size = key, len(it.record)+h.cfg.Overhead
 	h.next++
 	h.items[key] = it
 	h.alerts[e.Fingerprint] = append(h.alerts[e.Fingerprint], it)
 	h.sorted = nil
-	s := h.shelf(e)
+	s := h.group(e)
 	s.Put(&it.Entry, e.Party)
 	s.Squeeze(&it.Entry)
 	return it
@@ -152,30 +155,30 @@ func (h *History) relate(e *Entry) {
 	}
 }
 
-// shelf returns the shelf of the rule of an entry.
-func (h *History) shelf(e *Entry) *fair.Shelf {
-	key := shelfKey{fair.Ordinary, e.Alert}
+// group returns the group of the rule of an entry.
+func (h *History) group(e *Entry) *quota.Group {
+	key := groupKey{quota.Ordinary, e.Alert}
 	if e.Infrastructure {
-		key.class = fair.Infrastructure
+		key.class = quota.Infrastructure
 	}
-	s := h.shelves[key]
+	s := h.groups[key]
 	if s == nil {
-		s = fair.NewShelf(nil, key.class, h.room, 2*h.cfg.MaxEntries, func(x *fair.Entry, _ string) {
+		s = quota.NewGroup(nil, key.class, h.pool, 2*h.cfg.MaxEntries, func(x *quota.Entry, _ string) {
 			h.evicted++
 			h.forget(h.items[x.Key])
 		})
-		h.shelves[key] = s
+		h.groups[key] = s
 	}
 	return s
 }
 
-// remove forgets an item that is on its shelf.
+// remove forgets an item that is in its group.
 func (h *History) remove(it *item) {
-	h.shelf(it.of).Remove(&it.Entry)
+	h.group(it.of).Remove(&it.Entry)
 	h.forget(it)
 }
 
-// forget forgets an item that is on no shelf any more.
+// forget forgets an item that is in no group any more.
 func (h *History) forget(it *item) {
 	it.gone, it.record, h.sorted = true, nil, nil
 	delete(h.items, it.Key)
@@ -185,12 +188,12 @@ func (h *History) forget(it *item) {
 	} else {
 		delete(h.alerts, fp)
 	}
-	key := shelfKey{fair.Ordinary, it.of.Alert}
+	key := groupKey{quota.Ordinary, it.of.Alert}
 	if it.of.Infrastructure {
-		key.class = fair.Infrastructure
+		key.class = quota.Infrastructure
 	}
-	if s := h.shelves[key]; s != nil && s.Used() == 0 {
-		delete(h.shelves, key)
+	if s := h.groups[key]; s != nil && s.Used() == 0 {
+		delete(h.groups, key)
 	}
 }
 
@@ -247,8 +250,8 @@ func (h *History) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := Stats{Entries: len(h.items), Evicted: h.evicted, Pending: len(h.pending)}
-	for _, used := range h.room.Used {
-		out.Bytes += used[fair.InLines]
+	for _, used := range h.pool.Used {
+		out.Bytes += used[quota.InSize]
 	}
 	return out
 }

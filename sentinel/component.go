@@ -10,7 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"crowsnest/discover"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/internal/text"
 	"crowsnest/matcher"
 	"crowsnest/redact"
@@ -35,10 +35,10 @@ type component struct {
 	before         string // the image before that
 	imageAt        int64  // since when it is the image
 	ignored        bool
-	gone           bool                  // it was forgotten
-	patterns       *fair.Cache[*pattern] // nil: it never complained
-	alert          *alert                // nil: none is open
-	last           int64                 // when its last alert fired
+	gone           bool                   // it was forgotten
+	patterns       *quota.Cache[*pattern] // nil: it never complained
+	alert          *alert                 // nil: none is open
+	last           int64                  // when its last alert fired
 }
 
 // podSeen is a pod, and since when it is read.
@@ -86,50 +86,50 @@ func (c *component) name() string {
 }
 
 // class returns the class of the lines of a namespace.
-func (s *Sentinel) class(namespace string) fair.Class {
+func (s *Sentinel) class(namespace string) quota.Class {
 	if s.cfg.Trusted == nil || s.cfg.Trusted(namespace) {
-		return fair.Infrastructure
+		return quota.Infrastructure
 	}
-	return fair.Ordinary
+	return quota.Ordinary
 }
 
 // infrastructure reports whether a party is an infrastructure namespace.
 func (s *Sentinel) infrastructure(party string) bool {
-	return s.class(party[strings.LastIndexByte(party, '/')+1:]) == fair.Infrastructure
+	return s.class(party[strings.LastIndexByte(party, '/')+1:]) == quota.Infrastructure
 }
 
 // component returns the component with these labels, which is read at least since a time.
 func (s *Sentinel) component(labels map[string]string, since int64) *component {
-	shelf := s.components[s.class(labels["namespace"])]
+	group := s.components[s.class(labels["namespace"])]
 	key := keyOf(labels)
 	c := (*component)(nil)
-	if x := shelf.Items[key]; x != nil {
+	if x := group.Items[key]; x != nil {
 		c = x.Value
 		c.since = min(c.since, since)
 		if c.labels == nil {
 			s.name(c, labels)
 		}
-		shelf.Use(&x.Entry, c.party)
+		group.Use(&x.Entry, c.party)
 		return c
 	}
 	c = &component{key: key, since: since}
 	s.name(c, labels)
-	shelf.Add(key, c.party, c, 1)
+	group.Add(key, c.party, c, 1)
 	return c
 }
 
 // use makes a component the newest of its namespace.
 func (s *Sentinel) use(c *component) {
-	shelf := s.components[s.class(c.namespace())]
-	if x := shelf.Items[c.key]; x != nil {
-		shelf.Use(&x.Entry, c.party)
+	group := s.components[s.class(c.namespace())]
+	if x := group.Items[c.key]; x != nil {
+		group.Use(&x.Entry, c.party)
 	}
 }
 
 // name sets the labels of a component.
 func (s *Sentinel) name(c *component, labels map[string]string) {
 	c.labels = maps.Clone(labels)
-	c.party, c.infrastructure = partyOf(labels), s.class(labels["namespace"]) == fair.Infrastructure
+	c.party, c.infrastructure = partyOf(labels), s.class(labels["namespace"]) == quota.Infrastructure
 	c.ignored = slices.ContainsFunc(s.cfg.Ignore, func(g Ignore) bool { return g.Text == "" && g.matches(c) })
 }
 
@@ -168,23 +168,23 @@ func (c *component) runs(image string, at int64) {
 // pattern returns the pattern of a complaint, which it adds if it is not known. It must
 // have been read last.
 func (s *Sentinel) pattern(c *component, x *discover.Complaint) *pattern {
-	shelf := s.shelf(c)
+	group := s.patternsOf(c)
 	key := string(binary.BigEndian.AppendUint64(nil, x.Key))
-	if item := shelf.Items[key]; item != nil {
-		shelf.Use(&item.Entry, c.party)
+	if item := group.Items[key]; item != nil {
+		group.Use(&item.Entry, c.party)
 		return item.Value
 	}
 	p := &pattern{Key: x.Key, Level: x.Level}
 	p.Template, p.Error = s.reader.Template(s.cfg.Redactor)
 	p.Template, p.Error = shorten(p.Template), shorten(p.Error)
-	shelf.Add(key, c.party, p, p.size())
+	group.Add(key, c.party, p, p.size())
 	return p
 }
 
-// shelf returns the patterns of a component.
-func (s *Sentinel) shelf(c *component) *fair.Cache[*pattern] {
+// patternsOf returns the patterns of a component.
+func (s *Sentinel) patternsOf(c *component) *quota.Cache[*pattern] {
 	if c.patterns == nil {
-		c.patterns = fair.NewCache(c, s.class(c.namespace()), s.patterns, maxPatterns, func(string, *pattern, string) { s.st.Evicted++ })
+		c.patterns = quota.NewCache(c, s.class(c.namespace()), s.patterns, maxPatterns, func(string, *pattern, string) { s.st.Evicted++ })
 	}
 	return c.patterns
 }

@@ -7,7 +7,7 @@ import (
 
 	"crowsnest/discover"
 	"crowsnest/episodes"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 )
 
 // When a pattern is a failure, and when it is over, in seconds.
@@ -166,8 +166,8 @@ func (s *Sentinel) Evaluate(now time.Time, proof Proof) []episodes.Episode {
 // complaining yields the components that complained.
 func (s *Sentinel) complaining() func(yield func(*component) bool) {
 	return func(yield func(*component) bool) {
-		for _, shelf := range s.components {
-			for _, item := range shelf.Items {
+		for _, group := range s.components {
+			for _, item := range group.Items {
 				if c := item.Value; c.patterns != nil && c.patterns.Used() > 0 || c.alert != nil {
 					if !yield(c) {
 						return
@@ -212,12 +212,12 @@ func (s *Sentinel) mayFire(c *component) bool {
 	if len(s.fired) >= s.cfg.PerDay {
 		return false
 	}
-	if s.class(c.namespace()) == fair.Infrastructure {
+	if s.class(c.namespace()) == quota.Infrastructure {
 		return true
 	}
 	others, own := 0, 0
 	for o := range s.allComponents() {
-		if o.last > 0 && len(s.fired) > 0 && o.last >= s.fired[0] && s.class(o.namespace()) == fair.Ordinary {
+		if o.last > 0 && len(s.fired) > 0 && o.last >= s.fired[0] && s.class(o.namespace()) == quota.Ordinary {
 			others++
 			if o.party == c.party {
 				own++
@@ -229,8 +229,8 @@ func (s *Sentinel) mayFire(c *component) bool {
 
 func (s *Sentinel) allComponents() func(yield func(*component) bool) {
 	return func(yield func(*component) bool) {
-		for _, shelf := range s.components {
-			for _, item := range shelf.Items {
+		for _, group := range s.components {
+			for _, item := range group.Items {
 				if !yield(item.Value) {
 					return
 				}

@@ -82,14 +82,14 @@ func (s *Sentinel) mergePattern(c *component, x *pattern, node string, now int64
 	if s.ignoresText(c, string(x.Line)) || x.First > x.Last || int64(x.All.Newest) > now/slotSeconds {
 		return
 	}
-	shelf := s.shelf(c)
-	item := shelf.Items[x.key()]
+	group := s.patternsOf(c)
+	item := group.Items[x.key()]
 	if item == nil {
 		p := &pattern{
 			Key: x.Key, Template: shorten(x.Template), Error: shorten(x.Error), Level: x.Level, Words: x.Words, Passes: x.Passes, Waits: x.Waits,
 			First: min(x.First, now), Line: text.Truncate(x.Line, maxLine),
 		}
-		item = shelf.Add(x.key(), c.party, p, p.size())
+		item = group.Add(x.key(), c.party, p, p.size())
 	}
 	p := item.Value
 	p.Level, p.Words, p.Ends = max(p.Level, x.Level), max(p.Words, x.Words), p.Ends || x.Ends
@@ -115,7 +115,7 @@ func (s *Sentinel) mergePattern(c *component, x *pattern, node string, now int64
 	for _, pod := range x.Pods {
 		p.addPod(text.Truncate(redact.Sanitise(pod), maxLabel))
 	}
-	shelf.Use(&item.Entry, c.party)
+	group.Use(&item.Entry, c.party)
 	c.resize(p)
 }
 

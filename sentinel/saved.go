@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 )
 
 const (
@@ -117,8 +117,8 @@ func (c *component) byUse() (out []*pattern) {
 // readSince returns the components that did not complain.
 func (s *Sentinel) readSince() map[string]string {
 	all := map[string][]byte{}
-	for _, shelf := range s.components {
-		for item, party := range shelf.Values() {
+	for _, group := range s.components {
+		for item, party := range group.Values() {
 			if c := item.Value; c.patterns == nil && c.alert == nil {
 				all[party] = binary.BigEndian.AppendUint32(append(all[party], c.key...), uint32(c.since/60))
 			}
@@ -141,15 +141,15 @@ func (s *Sentinel) rememberRead(all map[string]string) error {
 		if err != nil || len(b) > entryBytes*2*maxComponents {
 			return errors.New("the components that are read cannot be decoded")
 		}
-		shelf := s.components[s.class(party[strings.LastIndexByte(party, '/')+1:])]
+		group := s.components[s.class(party[strings.LastIndexByte(party, '/')+1:])]
 		for ; len(b) >= entryBytes; b = b[entryBytes:] {
 			key, since := string(b[:8]), 60*int64(binary.BigEndian.Uint32(b[8:]))
-			if x := shelf.Items[key]; x != nil {
+			if x := group.Items[key]; x != nil {
 				x.Value.since = min(x.Value.since, since)
-				shelf.Use(&x.Entry, x.Value.party)
+				group.Use(&x.Entry, x.Value.party)
 				continue
 			}
-			shelf.Add(key, party, &component{key: key, party: party, since: since}, 1)
+			group.Add(key, party, &component{key: key, party: party, since: since}, 1)
 		}
 	}
 	return nil
@@ -184,7 +184,7 @@ func (s *Sentinel) restore(c *component, x *savedComponent) {
 	for i := range x.Patterns {
 		p := x.Patterns[i].pattern
 		p.counts = x.Patterns[i].Counts
-		s.shelf(c).Add(p.key(), c.party, &p, p.size())
+		s.patternsOf(c).Add(p.key(), c.party, &p, p.size())
 	}
 	if c.alert = x.Alert; c.alert != nil {
 		s.open++
@@ -223,7 +223,7 @@ func (s *Sentinel) Summary(upTo time.Time) []byte {
 		return cmp.Or(cmp.Compare(a.p.Level, b.p.Level), cmp.Compare(a.p.Last, b.p.Last), strings.Compare(a.c.key, b.c.key), cmp.Compare(a.p.Key, b.p.Key))
 	})
 	for n := reportPatterns; ; n /= 2 {
-		some := fair.Keep(slices.Clone(all), n, func(x candidate) string { return x.c.party }, s.infrastructure)
+		some := quota.Keep(slices.Clone(all), n, func(x candidate) string { return x.c.party }, s.infrastructure)
 		if b := s.report(some, upTo); len(b) <= MaxReport || n == 0 {
 			return b
 		}

@@ -9,7 +9,7 @@ import (
 
 	"crowsnest/discover"
 	"crowsnest/episodes"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 )
@@ -75,8 +75,8 @@ type Sentinel struct {
 
 	mu         sync.Mutex
 	reader     discover.ComplaintReader
-	components [fair.Classes]*fair.Cache[*component] // by key
-	patterns   *fair.Room
+	components [quota.Classes]*quota.Cache[*component] // by key
+	patterns   *quota.Pool
 	pace       pace
 	nodes      map[string]int64 // up to when each agent has reported
 	reported   []reported       // alerts of rules
@@ -104,21 +104,15 @@ type Stats struct {
 
 // New returns a Sentinel that knows nothing.
 func New(cfg Config) *Sentinel {
-	s := &Sentinel{cfg: cfg, patterns: newRoom(maxPatterns, maxBytes), nodes: map[string]int64{}, pace: newPace()}
+	s := &Sentinel{cfg: cfg, patterns: quota.NewPool(quota.ReserveQuarter(quota.Load{maxPatterns, maxBytes}), nil), nodes: map[string]int64{}, pace: newPace()}
 	for i := range cfg.Ignore {
 		cfg.Ignore[i].Text = strings.ToLower(cfg.Ignore[i].Text)
 	}
-	room := newRoom(maxComponents, maxComponents)
-	for class := range fair.Classes {
-		s.components[class] = fair.NewCache(nil, class, room, 2*maxComponents, func(_ string, c *component, _ string) { s.dropped(c) })
+	pool := quota.NewPool(quota.ReserveQuarter(quota.Load{maxComponents, maxComponents}), nil)
+	for class := range quota.Classes {
+		s.components[class] = quota.NewCache(nil, class, pool, 2*maxComponents, func(_ string, c *component, _ string) { s.dropped(c) })
 	}
 	return s
-}
-
-// newRoom makes a room in which infrastructure namespaces have a quarter more.
-func newRoom(entries, bytes int) *fair.Room {
-	tenants, all := fair.Load{entries, bytes}, fair.Load{entries * 5 / 4, bytes * 5 / 4}
-	return fair.NewRoom(fair.Bounds{tenants, tenants, all, all}, nil)
 }
 
 // dropped releases what a component has.
@@ -251,8 +245,8 @@ func (s *Sentinel) Stats() Stats {
 	defer s.mu.Unlock()
 	st := s.st
 	st.Open, st.Patterns = s.open, s.patterns.Total()
-	for _, shelf := range s.components {
-		st.Components += len(shelf.Items)
+	for _, group := range s.components {
+		st.Components += len(group.Items)
 	}
 	return st
 }

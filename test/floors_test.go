@@ -26,7 +26,7 @@ var floors = map[string]int{
 	"sources": 3, "sinks": 3, "web": 3, "replay": 3, "discover": 3, "state": 3, "export": 3, "importer": 3,
 	"daemon/component": 4, "sentinel": 4, "lead": 4, "casefile": 5, "daemon/config": 5, "daemon/monitor": 5, "daemon/inforce": 5, "daemon/loader": 6, "daemon": 8,
 	"lab": 9, "cli": 10, "cmd": 11, "deploy": 11,
-	"internal/blocks": -1, "internal/wholelines": -1, "internal/fair": -1, "state/plainfile": -1,
+	"internal/blocks": -1, "internal/wholelines": -1, "internal/quota": -1, "state/plainfile": -1,
 	"internal/codec": -2, "internal/lazyre": -2,
 }
 

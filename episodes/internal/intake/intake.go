@@ -12,7 +12,7 @@ import (
 
 	"crowsnest/episodes/internal/window"
 	"crowsnest/episodes/render"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/internal/text"
 	"crowsnest/matcher"
 	"crowsnest/redact"
@@ -56,7 +56,7 @@ type cleanKey struct {
 func New(identity []string, redactor *redact.Redactor, r *render.Renderer) Intake {
 	return Intake{
 		Copier:   window.Copier{Max: render.MaxLine, Sample: r.Line},
-		redactor: redactor, origins: newOrigins(identity), cleaned: fair.NewLRU[cleanKey, redact.Text](maxClean),
+		redactor: redactor, origins: newOrigins(identity), cleaned: quota.NewLRU[cleanKey, redact.Text](maxClean),
 	}
 }
 

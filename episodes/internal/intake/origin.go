@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/internal/text"
 	"crowsnest/matcher"
 )
@@ -84,7 +84,7 @@ type origins struct {
 }
 
 func newOrigins(names []string) origins {
-	return origins{names: names, known: fair.NewLRU[string, *Identity](maxIdentities)}
+	return origins{names: names, known: quota.NewLRU[string, *Identity](maxIdentities)}
 }
 
 // of returns the origin with labels at an address.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 )
 
 // Span is a time for which an alert was notified, and when its end was concluded.
@@ -27,7 +27,7 @@ type Spans struct {
 }
 
 // New remembers nothing.
-func New() Spans { return Spans{fair.NewLRU[uint64, []Span](maxAlerts)} }
+func New() Spans { return Spans{quota.NewLRU[uint64, []Span](maxAlerts)} }
 
 // Add remembers a span of an alert.
 func (s Spans) Add(alert uint64, x Span) {

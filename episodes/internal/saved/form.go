@@ -10,7 +10,7 @@ import (
 	"fmt"
 
 	"crowsnest/episodes/internal/window"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/redact"
 )
 
@@ -31,8 +31,8 @@ type State struct {
 	Departed    []DeletedPod `json:"departed,omitempty"` // whose lines arm no key
 	// Seen holds fingerprints, 8 bytes each, little endian, and SeenOf how many of
 	// them are of each party.
-	Seen   []byte       `json:"seen,omitempty"`
-	SeenOf []fair.Share `json:"seen_of,omitempty"`
+	Seen   []byte        `json:"seen,omitempty"`
+	SeenOf []quota.Share `json:"seen_of,omitempty"`
 }
 
 // DeletedPod is a pod that was deleted.

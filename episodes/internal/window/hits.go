@@ -47,7 +47,7 @@ const keepLines = 2
 // Hits is a list in order of time; equal times are in order of arrival.
 type Hits []*Hit
 
-// extra is how much the hit adds to the size of a room beyond one line: its values may take
+// extra is how much the hit adds to the size of a window beyond one line: its values may take
 // much more memory.
 func (h *Hit) extra() int {
 	n := 0

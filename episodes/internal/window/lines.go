@@ -56,7 +56,7 @@ func (l *lineTimes) dropFirst(n int) {
 // few bytes, a line with its values some hundred.
 const timesPerHit = 16
 
-// size is the size of the times in a room.
+// size is the size of the times in a quota.Pool.
 func (l *lineTimes) size() int {
 	n := len(l.live())
 	return min(n, rules.MaxHits) + (max(n, rules.MaxHits)-rules.MaxHits+timesPerHit-1)/timesPerHit

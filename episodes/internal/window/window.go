@@ -88,7 +88,7 @@ func (w *Window) Drop(t int64) {
 	}
 }
 
-// Size is the size of the window in a room: the number of its lines, and more for long
+// Size is the size of the window in a quota.Pool: the number of its lines, and more for long
 // values.
 func (w *Window) Size() int {
 	n := len(w.Values) + w.lines.size() + w.extra

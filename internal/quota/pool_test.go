@@ -1,4 +1,4 @@
-package fair
+package quota
 
 import (
 	"fmt"
@@ -8,40 +8,40 @@ import (
 	"pgregory.net/rapid"
 )
 
-// roomModel shares a room in the obvious way: it scans everything each time.
-type roomModel struct {
+// poolModel shares a pool in the obvious way: it scans everything each time.
+type poolModel struct {
 	t        *rapid.T
 	bounds   Bounds
 	limit    int // of a rule
 	entries  map[string]*modelEntry
 	clock    int
-	touched  map[string]int // by class and party, and by rule and party
+	touched  map[string]int // by class and tenant, and by rule and tenant
 	evicted  []string
 	inserted *modelEntry
 }
 
 type modelEntry struct {
-	key, party, rule string
-	class            Class
-	lines, used      int
+	key, tenant, rule string
+	class             Class
+	lines, used       int
 }
 
-// infra is the party that is infrastructure.
-func infra(party string) bool { return party == "q" }
+// infra is the tenant that is infrastructure.
+func infra(tenant string) bool { return tenant == "q" }
 
-// of charges the entry to a party.
-func (x modelEntry) of(party string) modelEntry {
-	x.party, x.class = party, x.class%Infrastructure
-	if infra(party) {
+// of charges the entry to a tenant.
+func (x modelEntry) of(tenant string) modelEntry {
+	x.tenant, x.class = tenant, x.class%Infrastructure
+	if infra(tenant) {
 		x.class += Infrastructure
 	}
 	return x
 }
 
-func (x *modelEntry) account() string { return fmt.Sprint(x.class, x.party) }
-func (x *modelEntry) cell() string    { return x.rule + "/" + x.party }
+func (x *modelEntry) account() string { return fmt.Sprint(x.class, x.tenant) }
+func (x *modelEntry) cell() string    { return x.rule + "/" + x.tenant }
 
-func (m *roomModel) use(x *modelEntry) {
+func (m *poolModel) use(x *modelEntry) {
 	m.clock++
 	x.used = m.clock
 	m.touched[x.account()], m.touched[x.cell()] = m.clock, m.clock
@@ -49,14 +49,14 @@ func (m *roomModel) use(x *modelEntry) {
 }
 
 // put adds an entry, or uses and resizes one that is there.
-func (m *roomModel) put(x modelEntry) {
-	x = x.of(x.party)
+func (m *poolModel) put(x modelEntry) {
+	x = x.of(x.tenant)
 	old := m.entries[x.key]
 	if old == nil {
 		old = &x
 		m.entries[x.key] = old
 	}
-	moved := old.of(x.party)
+	moved := old.of(x.tenant)
 	entries := func(account string) int {
 		return m.sum(InEntries, func(e *modelEntry) bool { return e.account() == account })
 	}
@@ -68,7 +68,7 @@ func (m *roomModel) put(x modelEntry) {
 	m.squeeze()
 }
 
-func (m *roomModel) sum(by int, of func(*modelEntry) bool) int {
+func (m *poolModel) sum(by int, of func(*modelEntry) bool) int {
 	n := 0
 	for _, x := range m.entries {
 		if of(x) {
@@ -78,9 +78,9 @@ func (m *roomModel) sum(by int, of func(*modelEntry) bool) int {
 	return n
 }
 
-func (m *roomModel) squeeze() {
+func (m *poolModel) squeeze() {
 	for _, side := range []bool{false, true} {
-		inRule := func(x *modelEntry) bool { return x.rule == m.inserted.rule && infra(x.party) == side }
+		inRule := func(x *modelEntry) bool { return x.rule == m.inserted.rule && infra(x.tenant) == side }
 		for m.sum(InEntries, inRule) > m.limit {
 			m.evict(m.heaviest(InEntries, (*modelEntry).cell, inRule))
 		}
@@ -100,7 +100,7 @@ func (m *roomModel) squeeze() {
 	}
 }
 
-func (m *roomModel) over(by int) (Class, bool) {
+func (m *poolModel) over(by int) (Class, bool) {
 	for c := range Classes {
 		if m.sum(by, func(x *modelEntry) bool { return x.class <= c }) > m.bounds[c][by] {
 			return c, true
@@ -111,7 +111,7 @@ func (m *roomModel) over(by int) (Class, bool) {
 
 // heaviest returns the name with the greatest load; of equal ones, the least recently used.
 // That load is never below an equal share.
-func (m *roomModel) heaviest(by int, name func(*modelEntry) string, of func(*modelEntry) bool) string {
+func (m *poolModel) heaviest(by int, name func(*modelEntry) string, of func(*modelEntry) bool) string {
 	loads, all := map[string]int{}, 0
 	for _, x := range m.entries {
 		if of(x) {
@@ -130,7 +130,7 @@ func (m *roomModel) heaviest(by int, name func(*modelEntry) string, of func(*mod
 }
 
 // evict evicts the least recently used entry of a cell, but never the newest of all.
-func (m *roomModel) evict(cell string) bool {
+func (m *poolModel) evict(cell string) bool {
 	var oldest *modelEntry
 	for _, x := range m.entries {
 		if x.cell() == cell && x != m.inserted && (oldest == nil || x.used < oldest.used) {
@@ -145,14 +145,14 @@ func (m *roomModel) evict(cell string) bool {
 	return true
 }
 
-// A room evicts what the model evicts, in the same order, and counts exactly.
-func TestRoomsAreShared(t *testing.T) {
+// A pool evicts what the model evicts, in the same order, and counts exactly.
+func TestPoolsAreShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bounds := Reserve(
 			Load{rapid.IntRange(1, 12).Draw(t, "entries"), rapid.IntRange(1, 40).Draw(t, "lines")},
 			Load{rapid.IntRange(0, 12).Draw(t, "infrastructure entries"), rapid.IntRange(0, 40).Draw(t, "infrastructure lines")})
-		m := &roomModel{t: t, bounds: bounds, limit: rapid.IntRange(1, 10).Draw(t, "limit"), entries: map[string]*modelEntry{}, touched: map[string]int{}}
-		r := NewRoom(bounds, infra)
+		m := &poolModel{t: t, bounds: bounds, limit: rapid.IntRange(1, 10).Draw(t, "limit"), entries: map[string]*modelEntry{}, touched: map[string]int{}}
+		r := NewPool(bounds, infra)
 		var evicted []string
 		caches := map[string]*Cache[string]{}
 		for i, name := range []string{"a", "b", "C"} {
@@ -165,7 +165,7 @@ func TestRoomsAreShared(t *testing.T) {
 		for range rapid.IntRange(1, 150).Draw(t, "steps") {
 			name := rapid.SampledFrom([]string{"a", "b", "C"}).Draw(t, "rule")
 			key := name + rapid.StringMatching("[a-p]").Draw(t, "key")
-			party := rapid.StringMatching("[p-t]").Draw(t, "party")
+			tenant := rapid.StringMatching("[p-t]").Draw(t, "tenant")
 			lines := rapid.IntRange(0, 9).Draw(t, "lines")
 			k := caches[name]
 			if rapid.IntRange(0, 5).Draw(t, "delete") == 0 {
@@ -173,8 +173,8 @@ func TestRoomsAreShared(t *testing.T) {
 				delete(m.entries, key)
 				continue
 			}
-			k.Add(key, party, key, lines)
-			m.put(modelEntry{key: key, party: party, rule: name, class: k.class, lines: lines})
+			k.Add(key, tenant, key, lines)
+			m.put(modelEntry{key: key, tenant: tenant, rule: name, class: k.class, lines: lines})
 			require.Equal(t, m.evicted, evicted)
 			requireExact(t, m, r, caches)
 		}
@@ -183,17 +183,17 @@ func TestRoomsAreShared(t *testing.T) {
 		}
 		require.Equal(t, [Classes]Load{}, r.Used)
 		for c := range Classes {
-			require.Empty(t, r.accounts[c])
+			require.Empty(t, r.accounts[c].all)
 		}
 	})
 }
 
-func requireExact(t *rapid.T, m *roomModel, r *Room, caches map[string]*Cache[string]) {
+func requireExact(t *rapid.T, m *poolModel, r *Pool, caches map[string]*Cache[string]) {
 	n := 0
 	for name, k := range caches {
-		for x, party := range k.Values() {
+		for x, tenant := range k.Values() {
 			n++
-			require.Equal(t, m.entries[x.Key].party, party)
+			require.Equal(t, m.entries[x.Key].tenant, tenant)
 		}
 		require.Equal(t, m.sum(InEntries, func(x *modelEntry) bool { return x.rule == name }), k.Used())
 	}
@@ -208,7 +208,7 @@ func requireExact(t *rapid.T, m *roomModel, r *Room, caches map[string]*Cache[st
 // A rule whose severity changes keeps what it has, in the other class.
 func TestReclass(t *testing.T) {
 	infrastructure := ""
-	r := NewRoom(Reserve(Load{10, 10}, Load{10, 10}), func(party string) bool { return party == infrastructure })
+	r := NewPool(Reserve(Load{10, 10}, Load{10, 10}), func(tenant string) bool { return tenant == infrastructure })
 	k := NewCache(nil, Ordinary, r, 10, func(_, _, _ string) {})
 	for i := range 6 {
 		k.Add(fmt.Sprint(i), fmt.Sprint("ns", i%2), "v", 1)
@@ -223,35 +223,34 @@ func TestReclass(t *testing.T) {
 }
 
 func keysOf[V any](k *Cache[V]) (out []string) {
-	for x := range k.all() {
+	for x := range k.entries() {
 		out = append(out, x.Key)
 	}
 	return out
 }
 
-// Fingerprints are shared like a room, over a restart as well.
+// Fingerprints are shared like a pool, over a restart as well.
 func TestFingerprintsAreShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 40).Draw(t, "limit")
 		f := NewSeen(limit, nil)
 		all := Load{limit, 1 << 30}
-		m := &roomModel{t: t, bounds: Bounds{all, all, all, all}, limit: 1 << 30, entries: map[string]*modelEntry{}, touched: map[string]int{}}
+		m := &poolModel{t: t, bounds: Bounds{all, all, all, all}, limit: 1 << 30, entries: map[string]*modelEntry{}, touched: map[string]int{}}
 		for range rapid.IntRange(1, 300).Draw(t, "lines") {
 			id := uint64(rapid.IntRange(0, 80).Draw(t, "id"))
-			party := rapid.StringMatching("[r-t]").Draw(t, "party") // none is infrastructure
+			tenant := rapid.StringMatching("[r-t]").Draw(t, "tenant") // none is infrastructure
 			key := fmt.Sprint(id)
 			old := m.entries[key]
-			require.Equal(t, old != nil, f.Add(id, party))
+			require.Equal(t, old != nil, f.Add(id, tenant))
 			if old != nil {
-				m.clock++
-				old.used = m.clock // a repeat changes no share, whichever party it is from
+				m.use(old) // a repeat changes no share, whichever tenant it is from
 				continue
 			}
-			m.put(modelEntry{key: key, party: party})
-			require.Len(t, f.slots, len(m.entries))
+			m.put(modelEntry{key: key, tenant: tenant})
+			require.Equal(t, len(m.entries), f.Len())
 			require.EqualValues(t, len(m.evicted), f.Evicted)
-			for party, p := range f.parties {
-				require.Equal(t, m.sum(InEntries, func(x *modelEntry) bool { return x.party == party }), p.load[InEntries])
+			for tenant, h := range f.group.sides[0].tenants {
+				require.Equal(t, m.sum(InEntries, func(x *modelEntry) bool { return x.tenant == tenant }), h.load[InEntries])
 			}
 		}
 		again := NewSeen(limit, nil)

@@ -1,6 +1,7 @@
-package fair
+package quota
 
 import (
+	"encoding/binary"
 	"fmt"
 	"testing"
 
@@ -10,15 +11,14 @@ import (
 )
 
 // order lists fingerprints from the oldest.
-func order(f *Seen) []uint64 {
-	var out []uint64
-	for i := f.parties[""].oldest; i >= 0; i = f.slots[i].newer {
-		out = append(out, f.slots[i].id)
+func order(f *Seen) (out []uint64) {
+	for ids, _ := f.Save(); len(ids) > 0; ids = ids[8:] {
+		out = append(out, binary.LittleEndian.Uint64(ids))
 	}
 	return out
 }
 
-// The fingerprints of one party are an LRU cache.
+// The fingerprints of one tenant are an LRU cache.
 func TestFingerprints(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.SampledFrom([]int{1, 2, 7, 300, 1000}).Draw(t, "size")
@@ -33,8 +33,7 @@ func TestFingerprints(t *testing.T) {
 			for i := range many {
 				few = append(few, uint64(i)<<32)
 			}
-			for i, id := range few {
-				f.Touch(few[i:min(i+i%5, len(few))])
+			for _, id := range few {
 				_, known := model.Get(id)
 				model.Add(id, struct{}{})
 				require.Equal(t, known, f.Add(id, ""))
@@ -48,8 +47,8 @@ func TestFingerprints(t *testing.T) {
 	})
 }
 
-// However many parties write, infrastructure keeps a quarter, which it shares. It uses what
-// others leave free.
+// However many tenants write, infrastructure has a quarter more, which it shares.
+// It also uses what others leave free.
 func TestFingerprintsOfInfrastructure(t *testing.T) {
 	trusted := map[string]bool{"kube": true, "node": true}
 	f := NewSeen(100, func(party string) bool { return trusted[party] })
@@ -63,17 +62,14 @@ func TestFingerprintsOfInfrastructure(t *testing.T) {
 		return first
 	}
 	known := func(first uint64, n int) (found int) {
-		for i := first; i < first+uint64(n); i++ {
-			if *f.head(i) >= 0 {
-				for k := *f.head(i); k >= 0; k = f.slots[k].chain {
-					if f.slots[k].id == i {
-						found++
-					}
-				}
+		for _, x := range order(f) {
+			if first <= x && x < first+uint64(n) {
+				found++
 			}
 		}
 		return found
 	}
+	used := func(f *Seen) [2]int { return [2]int{f.group.sides[0].used, f.group.sides[1].used} }
 	kube := add(80, "kube")
 	require.Equal(t, 80, known(kube, 80))
 	for i := range 500 {
@@ -85,12 +81,12 @@ func TestFingerprintsOfInfrastructure(t *testing.T) {
 		add(3, fmt.Sprint("tenant", i))
 	}
 	require.Equal(t, []int{15, 10}, []int{known(kube, 80), known(node, 10)})
-	again := NewSeen(100, f.infra)
+	again := NewSeen(100, f.group.pool.infra)
 	again.Load(f.Save())
-	require.Equal(t, f.used, again.used)
+	require.Equal(t, [2]int{100, 25}, used(again))
 	trusted["kube"] = false
 	f.Reclass()
-	require.Equal(t, [2]int{90, 10}, f.used)
+	require.Equal(t, [2]int{115, 10}, used(f))
 	for i := range 500 {
 		add(3, fmt.Sprint("tenant", i))
 	}

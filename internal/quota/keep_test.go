@@ -1,4 +1,4 @@
-package fair
+package quota
 
 import (
 	"testing"
@@ -7,34 +7,34 @@ import (
 	"pgregory.net/rapid"
 )
 
-func ofInfra(party string) bool { return party >= "q" }
+func ofInfra(tenant string) bool { return tenant >= "q" }
 
-// Each party keeps its newest values, however many another one has.
+// Each tenant keeps its newest values, however many another one has.
 func TestKeepIsShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		parties := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "a", "a", "a", "b", "b", "c"}), 0, 60).Draw(t, "parties")
+		tenants := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "a", "a", "a", "b", "b", "c"}), 0, 60).Draw(t, "tenants")
 		infra := rapid.SliceOfN(rapid.SampledFrom([]string{"q", "q", "r"}), 0, 60).Draw(t, "infrastructure")
-		parties = rapid.Permutation(append(parties, infra...)).Draw(t, "all")
+		tenants = rapid.Permutation(append(tenants, infra...)).Draw(t, "all")
 		n := rapid.IntRange(1, 60).Draw(t, "n")
 		type value struct {
-			party string
-			n     int
+			tenant string
+			n      int
 		}
 		var all []value
 		had, sides := map[string]int{}, map[bool]map[string]int{false: {}, true: {}}
-		for i, p := range parties {
+		for i, p := range tenants {
 			all = append(all, value{p, i})
 			had[p]++
 			sides[ofInfra(p)][p]++
 		}
 		kept, keptOf := map[string]int{}, map[bool]int{}
 		last := map[string]int{}
-		out := Keep(all, n, func(x value) string { return x.party }, ofInfra)
+		out := Keep(all, n, func(x value) string { return x.tenant }, ofInfra)
 		for _, x := range out {
-			kept[x.party]++
-			keptOf[ofInfra(x.party)]++
-			require.GreaterOrEqual(t, x.n, last[x.party], "the order stays")
-			last[x.party] = x.n
+			kept[x.tenant]++
+			keptOf[ofInfra(x.tenant)]++
+			require.GreaterOrEqual(t, x.n, last[x.tenant], "the order stays")
+			last[x.tenant] = x.n
 		}
 		for side, own := range sides {
 			all := 0
@@ -45,8 +45,8 @@ func TestKeepIsShared(t *testing.T) {
 			require.LessOrEqual(t, keptOf[side], n)
 			require.Greater(t, keptOf[side]+max(1, len(own)), min(n, all), "no more is dropped than an equal share asks for")
 		}
-		for i, p := range parties { // the newest of each stay
-			if kept[p] > 0 && i == len(parties)-1 {
+		for i, p := range tenants { // the newest of each stay
+			if kept[p] > 0 && i == len(tenants)-1 {
 				require.EqualValues(t, i, last[p])
 			}
 		}

@@ -1,4 +1,4 @@
-package fair
+package quota
 
 import (
 	"fmt"
@@ -7,37 +7,38 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// No loss is forgotten, however many parties there are: small counts are added to that of
+// No loss is forgotten, however many tenants there are: small counts are added to that of
 // the others, the oldest first.
 func TestLosses(t *testing.T) {
-	l := Losses{Fresh: 10}
-	note := func(party string, n int) {
+	l := NewLosses()
+	note := func(tenant string, n int) {
 		for range n {
-			l.Note(party, "R", "windows")
+			l.Note(tenant, "R", "windows")
 		}
 	}
 	note("large and old", 1000)
 	l.Now = 100
 	note("small and fresh", 2)
 	for i := range 2 * MaxLosses {
-		note(fmt.Sprint("party", i), 3)
+		note(fmt.Sprint("tenant", i), 3)
 	}
 	total := int64(0)
 	found := map[string]int64{}
 	for _, x := range l.All() {
 		total += x.Count
-		found[x.Party] = x.Count
+		found[x.Tenant] = x.Count
 	}
 	require.EqualValues(t, 1000+2+6*MaxLosses, total)
 	require.LessOrEqual(t, len(found), MaxLosses+1)
 	require.NotContains(t, found, "large and old")
-	require.NotContains(t, found, "small and fresh", "the lowest count")
+	require.NotContains(t, found, "small and fresh")
 	require.Greater(t, found[Others], int64(1000))
-	require.Contains(t, found, fmt.Sprint("party", 2*MaxLosses-1))
+	require.Contains(t, found, fmt.Sprint("tenant", 2*MaxLosses-1))
 }
 
 func TestLossesAreSorted(t *testing.T) {
-	l := Losses{Now: 5}
+	l := NewLosses()
+	l.Now = 5
 	l.Note("b", "R", "windows")
 	l.Note("a", "S", "clears")
 	l.Note("a", "R", "windows")

