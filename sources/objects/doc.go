@@ -32,7 +32,23 @@
 //	msg="container is terminated" ...
 //	msg="container is gone" container=NAME NAMES was=STATE
 //
-// With Machines, component="machines" has lines that compare Nodes with Machines, every interval.
+// With Machines, a comparison of Nodes with Machines writes these lines every interval:
+//
+//	component="machines"
+//	msg="node has no machine" node=NODE
+//	msg="node has a machine" node=NODE machine=NAMESPACE/NAME cluster=NAMESPACE/NAME
+//	msg="node is gone" node=NODE
+//	msg="machine has no node" machine=NAMESPACE/NAME cluster=NAMESPACE/NAME phase=PHASE
+//	msg="machine is gone" machine=NAMESPACE/NAME
+//	msg="nodes and machines agree" nodes=4 machines=4
+//	msg="nodes and machines differ" nodes=4 machines=3 nodes_without_machine=1 machines_without_node=0
+//	msg="no machine belongs to these nodes" nodes=4 machines=7
+//	msg="node is claimed by other machines" node=NODE machines=2 first=NAMESPACE/NAME
+//
+// The removal of an object is reported once, and only if it had no counterpart before. A
+// Machine that is being deleted counts as removed, unless it still has its node. The line
+// "no machine belongs to these nodes" states that the API server manages clusters of which
+// none is its own; no other line is then about their nodes.
 //
 // A field without a value is "". The field was is present only if the value changed since
 // the last line about it. A value with other characters than letters is quoted, and a

@@ -1,15 +1,24 @@
 package objects
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"slices"
+	"strconv"
 	"time"
 
 	"crowsnest/internal/times"
-	pairs "crowsnest/sources/internal/machines"
+	"crowsnest/sources/internal/logline"
 )
 
-// Machines compares the Nodes of the cluster with its Cluster API Machines.
+// Machines compares the Nodes of the cluster with its Cluster API Machines. A node
+// without a Machine is never upgraded, and no controller reports it.
+//
+// A tenant may create a Machine that names any Node, so a Machine has a Node only if the
+// Node agrees: its annotations name the Machine, as Cluster API writes them, or without
+// such annotations both have one provider ID, or the Machine is in Namespace.
 type Machines struct {
 	// Namespace and Cluster name the object of this cluster itself, such as fleet-local
 	// and local on Harvester. By default, Machines count if at least one Machine of their
@@ -23,30 +32,78 @@ type Machines struct {
 type comparison struct {
 	nodes, machines *reader // nil: the view is not configured
 	at              time.Time
-	last            pairs.Lacking
+	last            unpaired
 }
 
-// pair sets the part of an object that is compared, if it is.
-func (s *Source) pair(o *object, k kind, in json.RawMessage) error {
-	if s.cfg.Machines == nil {
-		return nil
-	}
-	switch k {
-	case nodes:
-		n, err := pairs.ReadNode(in)
-		o.node = &n
-		return err
-	case machines:
-		m, err := pairs.ReadMachine(in)
-		o.machine = &m
-		return err
-	}
-	return nil
+// unpaired are the objects without a counterpart in a comparison. The saved positions
+// contain it.
+type unpaired struct {
+	Nodes    []string `json:"nodes,omitempty"`
+	Machines []string `json:"machines,omitempty"`
 }
 
-// compare writes the lines of a comparison, if one is due after a reader has proved
-// progress, and both kinds were read without leaving out an object. The caller holds turn.
-func (s *Source) compare() {
+// pairing is the part of a Node or a Machine that is compared.
+type pairing struct {
+	providerID                    string
+	machineNamespace, machineName string // the Machine that Cluster API recorded in a Node
+	cluster, node                 string // the Cluster of a Machine, and the Node that it names
+}
+
+// readPairing reads what is compared of a Node or of a Machine of any version.
+func readPairing(in json.RawMessage) (*pairing, error) {
+	var r struct {
+		Metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+		Spec struct {
+			Cluster    string `json:"clusterName"`
+			ProviderID string `json:"providerID"`
+		} `json:"spec"`
+		Status struct {
+			NodeRef struct {
+				Name string `json:"name"`
+			} `json:"nodeRef"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(in, &r); err != nil {
+		return nil, fmt.Errorf("read a Node or Machine: %w", err)
+	}
+	recorded := r.Metadata.Annotations
+	return &pairing{
+		providerID: r.Spec.ProviderID, cluster: r.Spec.Cluster, node: r.Status.NodeRef.Name,
+		machineNamespace: recorded["cluster.x-k8s.io/cluster-namespace"], machineName: recorded["cluster.x-k8s.io/machine"],
+	}, nil
+}
+
+// clusterName names the Cluster of a Machine.
+func (o *object) clusterName() string { return o.namespace + "/" + o.pairing.cluster }
+
+// claims reports whether a Machine says that it is a Node. Nodes of other clusters may
+// have the same name; the provider ID distinguishes them if both have one.
+func (o *object) claims(node *object) bool {
+	if node == nil {
+		return false
+	}
+	a, b := o.pairing.providerID, node.pairing.providerID
+	return o.pairing.node == node.name && (a == b || a == "" || b == "")
+}
+
+// pairs reports whether a Machine is a Node.
+func (m Machines) pairs(machine, node *object) bool {
+	if !machine.claims(node) {
+		return false
+	}
+	n := node.pairing
+	if n.machineName != "" {
+		return n.machineName == machine.name && (n.machineNamespace == machine.namespace || n.machineNamespace == "")
+	}
+	return n.providerID != "" && n.providerID == machine.pairing.providerID || m.Namespace != "" && m.Namespace == machine.namespace
+}
+
+// compareMachines writes the lines of a comparison, if one is due after a reader has
+// proved progress, and both kinds were read without leaving out an object. The caller
+// holds turn.
+func (s *Source) compareMachines() {
 	c := &s.comparison
 	if c.machines == nil || c.machines.absent || c.machines.leftOut+c.nodes.leftOut > 0 || c.machines.progress.IsZero() || c.nodes.progress.IsZero() {
 		return
@@ -56,18 +113,76 @@ func (s *Source) compare() {
 		return
 	}
 	c.at = at
-	all := make([]pairs.Machine, 0, len(c.machines.objects))
-	for o := range maps.Values(c.machines.objects) {
-		all = append(all, *o.machine)
-	}
-	of := make(map[string]pairs.Node, len(c.nodes.objects))
-	for o := range maps.Values(c.nodes.objects) {
-		of[o.name] = *o.node
-	}
-	texts, now := pairs.Selection(*s.cfg.Machines).Compare(of, all, c.last)
+	machines := slices.SortedFunc(maps.Values(c.machines.objects), func(a, b *object) int { return cmp.Compare(a.key(), b.key()) })
+	texts, now := s.cfg.Machines.compare(c.nodes.objects, machines, c.last)
 	lines := make([]line, len(texts))
 	for i, text := range texts {
 		lines[i] = line{machinesView, "", text}
 	}
 	s.write(lines, at, func() { c.last = now })
+}
+
+// compare returns the lines of one comparison and the objects without a counterpart. last
+// are those of the previous comparison.
+func (m Machines) compare(nodes map[string]*object, machines []*object, last unpaired) (lines []string, now unpaired) {
+	write := func(msg string, pairs ...string) { lines = append(lines, logline.Format(msg, pairs...)) }
+	own, claimed := map[string]bool{}, map[string][]string{}
+	for _, machine := range machines {
+		if node := nodes[machine.pairing.node]; m.pairs(machine, node) {
+			own[machine.clusterName()] = true
+		} else if machine.claims(node) {
+			claimed[node.name] = append(claimed[node.name], machine.key())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(claimed)) {
+		write("node is claimed by other machines", "node", name, "machines", strconv.Itoa(len(claimed[name])), "first", claimed[name][0])
+	}
+	selected, nodeCount := m.Namespace != "" || m.Cluster != "", strconv.Itoa(len(nodes))
+	all := len(machines)
+	machines = slices.DeleteFunc(machines, func(o *object) bool {
+		return !selected && !own[o.clusterName()] || m.Namespace != "" && o.namespace != m.Namespace || m.Cluster != "" && o.pairing.cluster != m.Cluster
+	})
+	if len(machines) == 0 && !selected {
+		write("no machine belongs to these nodes", "nodes", nodeCount, "machines", strconv.Itoa(all))
+		return lines, last
+	}
+	machineOf, listed := map[string]*object{}, map[string]bool{}
+	for _, machine := range machines {
+		if node := nodes[machine.pairing.node]; m.pairs(machine, node) {
+			machineOf[node.name], listed[machine.key()] = machine, true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		if machine := machineOf[name]; machine != nil {
+			write("node has a machine", "node", name, "machine", machine.key(), "cluster", machine.clusterName())
+			continue
+		}
+		now.Nodes = append(now.Nodes, name)
+		write("node has no machine", "node", name)
+	}
+	for _, machine := range machines {
+		if key := machine.key(); !listed[key] && machine.deleted.IsZero() {
+			listed[key] = true
+			now.Machines = append(now.Machines, key)
+			write("machine has no node", "machine", key, "cluster", machine.clusterName(), "phase", machine.phase.name.Value())
+		}
+	}
+	for _, name := range last.Nodes {
+		if nodes[name] == nil {
+			write("node is gone", "node", name)
+		}
+	}
+	for _, name := range last.Machines {
+		if !listed[name] {
+			write("machine is gone", "machine", name)
+		}
+	}
+	counts := []string{"nodes", nodeCount, "machines", strconv.Itoa(len(machines))}
+	if len(now.Nodes)+len(now.Machines) == 0 {
+		write("nodes and machines agree", counts...)
+	} else {
+		write("nodes and machines differ", append(counts,
+			"nodes_without_machine", strconv.Itoa(len(now.Nodes)), "machines_without_node", strconv.Itoa(len(now.Machines)))...)
+	}
+	return lines, now
 }

@@ -10,7 +10,6 @@ import (
 
 	"crowsnest/internal/text"
 	"crowsnest/kube"
-	pairs "crowsnest/sources/internal/machines"
 )
 
 // Bounds of what is remembered of an object, whose texts anybody may have written.
@@ -44,9 +43,8 @@ type object struct {
 	// versions are what a node runs, as images: node/kubelet:v1.34.1.
 	versions []word
 
-	// What the view machines compares; nil if it is not configured.
-	node    *pairs.Node
-	machine *pairs.Machine
+	// pairing is nil unless the object is compared by the view machines.
+	pairing *pairing
 }
 
 // condition is one entry of status.conditions.

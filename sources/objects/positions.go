@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"crowsnest/sources"
-	pairs "crowsnest/sources/internal/machines"
 )
 
 // positions are what is saved: what was written about each object, so that a restart
@@ -16,8 +15,8 @@ import (
 type positions struct {
 	Kinds  map[string]json.RawMessage `json:"kinds,omitempty"` // kindPositions
 	Losses map[string]sources.Loss    `json:"losses,omitempty"`
-	// Machines is the result of the last comparison.
-	Machines pairs.Lacking `json:"machines,omitzero"`
+	// Machines are the objects without a counterpart in the last comparison.
+	Machines unpaired `json:"machines,omitzero"`
 }
 
 // kindPositions are the facts about the objects of one kind. A fact has four numbers: its

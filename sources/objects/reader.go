@@ -150,8 +150,8 @@ func (r *reader) Listing() { r.round++ }
 // Changed implements kube.Handler.
 func (r *reader) Changed(in json.RawMessage) error {
 	o, cut, err := project(r.subject.resource, in)
-	if err == nil {
-		err = r.s.pair(o, r.subject.resource, in)
+	if k := r.subject.resource; err == nil && r.s.cfg.Machines != nil && (k == nodes || k == machines) {
+		o.pairing, err = readPairing(in)
 	}
 	if err != nil {
 		return err
@@ -330,7 +330,7 @@ func (r *reader) proved(at time.Time) {
 		r.repeat(at)
 	}
 	r.progress = at
-	r.s.compare()
+	r.s.compareMachines()
 	r.s.advanceWatermark()
 	if r.leftOut > 0 && r.s.room.used <= r.s.cfg.MaxObjects*9/10 && at.Sub(r.listed) >= relistAfter {
 		r.stop() // there is room again for what was left out
