@@ -20,7 +20,6 @@ import (
 
 	"crowsnest/daemon/config"
 	"crowsnest/rules"
-	"crowsnest/sources/events"
 	"crowsnest/sources/files"
 	"crowsnest/sources/journal"
 	"crowsnest/sources/kubelet"
@@ -134,7 +133,7 @@ func idleCases() []idleCase {
 		{"a namespace without Events", "events", "no_lines", func(_ *testing.T, s *ship) func(*config.Config) {
 			s.rules.Write("a.yaml", strings.Replace(strings.Replace(rulefolder.Pack("a", "A", "text of a"),
 				`{container="syncer"}`, `{component="events"}`, 1), "container: syncer", "component: events", 1))
-			return only(&events.Config{Namespaces: []string{"taem-a"}, Transport: fakekube.New()})
+			return only(&objects.EventsConfig{Namespaces: []string{"taem-a"}, Transport: fakekube.New()})
 		}},
 		{"an empty folder of the journal", "journal", "not_installed", func(_ *testing.T, s *ship) func(*config.Config) {
 			s.rules.Write("a.yaml", strings.Replace(strings.Replace(rulefolder.Pack("a", "A", "text of a"),
@@ -197,7 +196,7 @@ func TestMayNotRead(t *testing.T) {
 	}
 	t.Run("cases", func(t *testing.T) {
 		for source, settings := range map[string]any{
-			"events":     &events.Config{Transport: refuses()},
+			"events":     &objects.EventsConfig{Transport: refuses()},
 			"objects":    &objects.Config{Kinds: []string{"nodes"}, Transport: refuses()},
 			"kubernetes": &kubernetes.Config{Transport: refuses()},
 		} {

@@ -56,6 +56,18 @@ func RetryAfter(err error) time.Duration {
 // Expired reports whether err means that a resource version is too old: list again.
 func Expired(err error) bool { return Code(err) == http.StatusGone }
 
+// Explain returns the text for an operator about an error: for refused credentials how to
+// renew them, for a missing permission what refused says, else what failed.
+func Explain(err error, refused, failed string) string {
+	switch Code(err) {
+	case http.StatusUnauthorized:
+		return fmt.Sprintf("the API server refuses the credentials: renew the token or the kubeconfig, it is read again every %v (%v)", SlowRetry, err)
+	case http.StatusForbidden:
+		return fmt.Sprintf("%s (%v)", refused, err)
+	}
+	return fmt.Sprintf("%s: %v", failed, err)
+}
+
 // status holds the fields of metav1.Status that are used here.
 type status struct {
 	Code    int    `json:"code"`

@@ -6,7 +6,6 @@ import (
 
 	"crowsnest/sources"
 	"crowsnest/sources/agents"
-	"crowsnest/sources/events"
 	"crowsnest/sources/files"
 	"crowsnest/sources/journal"
 	"crowsnest/sources/kubelet"
@@ -98,18 +97,18 @@ func objectsKind() Kind {
 
 func eventsKind() Kind {
 	return Kind{
-		Key: "events", Help: "Kubernetes Events, as lines of a log.", Lines: true, Settings: events.Config{},
+		Key: "events", Help: "Kubernetes Events, as lines of a log.", Lines: true, Settings: objects.EventsConfig{},
 		Losses: losses("events_expired", "events_unreadable"),
 		Streams: func(p Part) []Labels {
 			fixed := map[string]string{}
-			maps.Copy(fixed, p.Settings.(*events.Config).Labels)
+			maps.Copy(fixed, p.Settings.(*objects.EventsConfig).Labels)
 			fixed["component"] = "events"
 			return []Labels{{Fixed: fixed, Free: []string{"namespace"}}}
 		},
 		Sources: func(p Part, o SourceOptions) []sources.Source {
-			c := *p.Settings.(*events.Config)
+			c := *p.Settings.(*objects.EventsConfig)
 			c.Name, c.Clock, c.LookBack = p.Name, o.Clock, cmp.Or(c.LookBack, o.LookBack)
-			return []sources.Source{events.New(c)}
+			return []sources.Source{objects.NewEvents(c)}
 		},
 	}
 }

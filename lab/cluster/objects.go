@@ -16,7 +16,6 @@ import (
 
 	"crowsnest/internal/pause"
 	"crowsnest/kube"
-	"crowsnest/sources/events"
 	"crowsnest/sources/objects"
 )
 
@@ -133,7 +132,7 @@ func (d *download) wants(kind string, in json.RawMessage) bool {
 	if !d.reads(of.Namespace) && !(of.Namespace == "default" && of.About.Namespace == "") {
 		return false
 	}
-	_, _, at, err := events.Recorded(in, d.Now)
+	_, _, at, err := objects.RecordedEvent(in, d.Now)
 	return err != nil || !at.Before(d.Since) && (d.Until.IsZero() || !at.After(d.Until))
 }
 

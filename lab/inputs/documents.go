@@ -18,7 +18,6 @@ import (
 	"crowsnest/lab/internal/documents"
 	"crowsnest/matcher"
 	"crowsnest/replay"
-	"crowsnest/sources/events"
 	"crowsnest/sources/objects"
 )
 
@@ -120,7 +119,7 @@ func (c *collector) addDocument(path string) {
 // add notes what an object says.
 func (s *state) add(cluster string, o documents.Object) error {
 	if o.Kind == "Event" {
-		namespace, text, at, err := events.Recorded(o.JSON, s.now)
+		namespace, text, at, err := objects.RecordedEvent(o.JSON, s.now)
 		if err == nil {
 			s.newest = times.Later(s.newest, at)
 			s.line(stateKey{cluster, "events", namespace}, stateLine{at, text})

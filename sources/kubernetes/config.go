@@ -4,17 +4,16 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"path"
 	"slices"
 	"time"
 
-	"github.com/prometheus/common/model"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"crowsnest/internal/lazyre"
+	"crowsnest/kube"
+	"crowsnest/sources"
 )
 
 const (
@@ -22,8 +21,6 @@ const (
 	defaultMaxStreams = 200
 	// defaultLookBack is the maximum age of lines that are read without a position.
 	defaultLookBack = 15 * time.Minute
-
-	maxNamespaces = 50
 )
 
 // Config selects the pods whose logs are followed.
@@ -68,23 +65,10 @@ type Config struct {
 // fingerprint.
 var podLabels = []string{"namespace", "pod", "container", "node_name", "image", "app", "workload"}
 
-var dnsLabel = lazyre.New(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-
 // Validate returns all errors of the configuration.
 func (c Config) Validate() error {
-	var errs []error
+	errs := kube.CheckNamespaces("kubernetes", c.Namespaces, "for a pattern, use include", "which selects all, and use include")
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf("kubernetes: "+format, args...)) }
-	for i, ns := range c.Namespaces {
-		switch {
-		case !dnsLabel.MatchString(ns):
-			add("namespaces: %q is not the name of a namespace; for a pattern, use include", ns)
-		case slices.Contains(c.Namespaces[:i], ns):
-			add("namespaces: %q is listed twice; remove one", ns)
-		}
-	}
-	if len(c.Namespaces) > maxNamespaces {
-		add("namespaces: %d are too many; remove the key, which selects all, and use include", len(c.Namespaces))
-	}
 	if _, err := labels.Parse(c.Selector); err != nil {
 		add("selector %q cannot be read (%v); write it as for kubectl get pods -l", c.Selector, err)
 	}
@@ -108,15 +92,7 @@ func (c Config) Validate() error {
 	} else if c.MaxStreams > 1_000_000 {
 		add("max_streams is %d; use at most 1000000", c.MaxStreams)
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
-		switch {
-		case !model.LegacyValidation.IsValidLabelName(name):
-			add("label %q is not a label name; use letters, digits and _", name)
-		case slices.Contains(podLabels, name):
-			add("label %q comes from the pod; remove it", name)
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, sources.CheckLabels("kubernetes", c.Labels, "the pod", podLabels...)...)...)
 }
 
 func (c Config) withDefaults() Config {

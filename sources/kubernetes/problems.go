@@ -86,9 +86,9 @@ func tooMany(most int) string {
 // refusal describes what the credentials do not permit.
 func refusal(err error, what string) (key, text string) {
 	if kube.Code(err) == http.StatusUnauthorized {
-		return keyCredentials, fmt.Sprintf("the API server refuses the credentials: renew the token or the kubeconfig, it is read again every %v (%v)", kube.SlowRetry, err)
+		what = keyCredentials
 	}
-	return what, fmt.Sprintf("not allowed: grant get, list, watch of pods and get of pods/log (%v)", err)
+	return what, kube.Explain(err, "not allowed: grant get, list, watch of pods and get of pods/log", "")
 }
 
 func reasonOf(err error) string {

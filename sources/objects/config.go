@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"time"
 
-	"github.com/prometheus/common/model"
+	"crowsnest/sources"
 )
 
 const (
@@ -62,15 +61,7 @@ func (c Config) Validate() error {
 	if c.Interval != 0 && (c.Interval < minInterval || c.Interval > maxInterval) {
 		errs = append(errs, fmt.Errorf("objects: interval is %v; use a duration from %v to %v", c.Interval, minInterval, maxInterval))
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
-		switch {
-		case !model.LegacyValidation.IsValidLabelName(name):
-			errs = append(errs, fmt.Errorf("objects: label %q is not a label name; use letters, digits and _", name))
-		case name == "component" || name == "namespace":
-			errs = append(errs, fmt.Errorf("objects: label %q comes from the object; remove it", name))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, sources.CheckLabels("objects", c.Labels, "the object", "component", "namespace")...)...)
 }
 
 // Components returns the values that the label component has.

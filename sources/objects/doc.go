@@ -1,6 +1,9 @@
-// Package objects writes the state of Kubernetes objects as lines, so that rules can
-// match what no log contains, wait for it, and be ended by it. It needs list and watch of
-// the configured kinds, reads only what the lines contain, and never the kind Secret.
+// Package objects writes the state of Kubernetes objects, and Events, as lines, so that
+// rules can match what no log contains, wait for it, and be ended by it. It needs list and
+// watch of the configured kinds, reads only what the lines contain, and never the kind
+// Secret.
+//
+// # Objects
 //
 // A line is written when a state is first seen, whenever it changes, and again every
 // interval while it holds. Its time is when the state was proved to hold; since when it
@@ -73,4 +76,34 @@
 // The saved positions contain what was written about each object, except for pods that
 // run without restarts: a restart repeats no change, and reports once what was removed
 // meanwhile.
+//
+// # Events
+//
+// There is one line for each Event and one for each rise of its count:
+//
+//	component="events"
+//	msg="event" type=TYPE reason=REASON kind=KIND object=NAMESPACE/NAME name=NAME uid=UID reporter=REPORTER count=COUNT message=TEXT
+//
+// type, reason and message are those of the Event; kind, object, name and uid name the
+// object that it is about, and object has no namespace if the Event states none. Events
+// about Pods and Nodes have pod=NAME or node=NAME behind name. reporter is the controller
+// that wrote the Event. All fields are there, also empty ones. A message longer than 4 KiB
+// and any other value longer than 256 bytes are truncated and end with an ellipsis.
+//
+// The label namespace is the namespace of the Event. The API server takes an Event from
+// whoever may create Events in its namespace, with any namespace of the object. So the
+// object is only what the Event claims, and rules with `origin: infrastructure` trust the
+// namespace.
+//
+// The time of a line is that of the newest occurrence. A time in the future becomes that
+// of reading, because the clocks that write Events may be wrong, or lie.
+//
+// The position is the version up to which everything was read, with the counts of the
+// newest 8,192 Events. After a restart the watch continues there. If the API server no
+// longer knows that version (410), a list has what came later, because the version of an
+// Event is that of its last change. So nothing is repeated, and nothing is lost that the
+// API server still has, which is an hour by default. Without a position, Events of the
+// look-back are read. An Event that is edited without a rise of its count, and is not one
+// of the newest, is written again with the same line and time, which the engine
+// recognizes.
 package objects

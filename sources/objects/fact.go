@@ -16,10 +16,11 @@ const (
 	phasesView
 	containersView // lines of phases about one container of a pod
 	machinesView   // of no single object
+	eventsView
 )
 
 func (v view) component() string {
-	return [...]string{"leases", "conditions", "deleting", "phases", "phases", "machines"}[v]
+	return [...]string{"leases", "conditions", "deleting", "phases", "phases", "machines", "events"}[v]
 }
 
 // fact is one thing that holds of an object, and that has lines of its own.

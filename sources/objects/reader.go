@@ -13,7 +13,6 @@ import (
 	"crowsnest/internal/pause"
 	"crowsnest/internal/times"
 	"crowsnest/kube"
-	"crowsnest/sources"
 )
 
 const (
@@ -161,7 +160,7 @@ func (r *reader) Changed(in json.RawMessage) error {
 	at := r.s.cfg.Clock()
 	o.round, o.read = r.round, at
 	if cut {
-		r.lose("parts", o, at)
+		r.lose("parts", o)
 	}
 	last := r.objects[o.key()]
 	if last != nil && last.uid != o.uid {
@@ -169,7 +168,7 @@ func (r *reader) Changed(in json.RawMessage) error {
 		last = nil
 	}
 	if last == nil {
-		if !r.admit(o, at) {
+		if !r.admit(o) {
 			return nil
 		}
 		if was := r.restored[o.key()]; was != nil {
@@ -309,13 +308,8 @@ func (r *reader) report(problem string) {
 // explain adds the fix to an error.
 func (r *reader) explain(err error) string {
 	k := r.subject.resource
-	switch kube.Code(err) {
-	case http.StatusUnauthorized:
-		return fmt.Sprintf("the API server refuses the credentials: renew the token or the kubeconfig, it is read again every %v (%v)", kube.SlowRetry, err)
-	case http.StatusForbidden:
-		return fmt.Sprintf("not allowed to read %s: add the rule %s to the ClusterRole, or remove the kind from kinds (%v)", k, k.rule(), err)
-	}
-	return fmt.Sprintf("%s cannot be read: %v", k, err)
+	return kube.Explain(err, fmt.Sprintf("not allowed to read %s: add the rule %s to the ClusterRole, or remove the kind from kinds", k, k.rule()),
+		fmt.Sprintf("%s cannot be read", k))
 }
 
 // proved is called with a time up to which everything was read.
@@ -376,34 +370,31 @@ func (r *reader) repeat(at time.Time) {
 
 // admit reports whether one more object can be remembered. Another may be forgotten for
 // it, without a line: what is not read has not ended. The caller holds turn.
-func (r *reader) admit(o *object, at time.Time) bool {
+func (r *reader) admit(o *object) bool {
 	victim, full := r.s.room.victim(o.namespace)
 	switch {
 	case full:
-		r.leave(o, at)
+		r.leave(o)
 		return false
 	case victim != nil:
-		victim.r.leave(victim.r.objects[victim.key], at)
+		victim.r.leave(victim.r.objects[victim.key])
 	}
 	return true
 }
 
 // leave forgets an object that still exists. The caller holds turn.
-func (r *reader) leave(o *object, at time.Time) {
+func (r *reader) leave(o *object) {
 	fresh := false
 	r.s.set(func() {
 		r.forget(o.key())
 		fresh = r.s.room.leave(r, o)
 	})
 	if fresh {
-		r.lose("objects", o, at)
+		r.lose("objects", o)
 	}
 }
 
 // lose counts what cannot be remembered of an object.
-func (r *reader) lose(reason string, o *object, at time.Time) {
-	r.s.set(func() {
-		count := r.s.status.Losses[reason].Count + 1
-		r.s.status.Losses[reason] = sources.Loss{Count: count, At: at.UTC(), Path: string(r.subject.resource) + " " + o.key()}
-	})
+func (r *reader) lose(reason string, o *object) {
+	r.s.set(func() { r.s.output.lose(reason, string(r.subject.resource)+" "+o.key()) })
 }

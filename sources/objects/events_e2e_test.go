@@ -1,6 +1,6 @@
 //go:build e2e
 
-package events
+package objects
 
 import (
 	"context"
@@ -25,26 +25,24 @@ import (
 	"crowsnest/test/wait"
 )
 
-const patience = 90 * time.Second
-
 // readRole grants all that the source needs.
 var readRole = kubelab.Rule{Groups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"list", "watch"}}
 
 // running is a source that reads a real API server and can be restarted.
 type running struct {
 	*testing.T
-	cfg Config
-	*pipe
-	src  *Source
+	cfg EventsConfig
+	*eventPipe
+	src  *Events
 	stop func()
 }
 
 func (r *running) start(positions json.RawMessage) {
-	r.src = New(r.cfg)
+	r.src = NewEvents(r.cfg)
 	require.NoError(r, r.src.Restore(positions))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- r.src.Run(ctx, r.pipe) }()
+	go func() { done <- r.src.Run(ctx, r.eventPipe) }()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		require.NoError(r, <-done)
@@ -54,7 +52,7 @@ func (r *running) start(positions json.RawMessage) {
 
 // lines returns how often each Event was written with each count.
 func (r *running) lines() map[string]int {
-	b := &bench{T: r.T, pipe: r.pipe}
+	b := &eventBench{T: r.T, eventPipe: r.eventPipe}
 	out := map[string]int{}
 	for _, line := range b.wrote() {
 		out[line]++
@@ -70,14 +68,14 @@ type author struct {
 	total  int
 }
 
-const inDemo = path + "/namespaces/demo/events"
+const inDemo = eventsPath + "/namespaces/demo/events"
 
 // write creates an Event, or raises the count of one.
 func (a *author) write() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.total++
-	now := stamp(time.Now())
+	now := eventTime(time.Now())
 	if n := len(a.counts); n > 0 && rand.IntN(3) == 0 {
 		name := fmt.Sprint("e", rand.IntN(n))
 		a.counts[name]++
@@ -107,7 +105,7 @@ func TestE2EEvents(t *testing.T) {
 	l.ServiceAccount("demo", "crowsnest")
 	l.Grant("demo", "crowsnest", "", readRole)
 	config := l.Kubeconfig(toAPI.URL(), l.Token("demo", "crowsnest"))
-	r := &running{T: t, cfg: Config{Kubeconfig: config, LookBack: time.Hour}, pipe: &pipe{}}
+	r := &running{T: t, cfg: EventsConfig{Kubeconfig: config, LookBack: time.Hour}, eventPipe: &eventPipe{}}
 	r.start(nil)
 	a := &author{l: l, counts: map[string]int{}}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -180,18 +178,18 @@ func TestE2EEvents(t *testing.T) {
 	require.Empty(t, st.Losses)
 }
 
-func (p *pipe) provedAt() time.Time {
+func (p *eventPipe) provedAt() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.proved
 }
 
-// TestE2ERole: list and watch are enough, and each is needed.
-func TestE2ERole(t *testing.T) {
+// TestE2EEventsRole: list and watch are enough, and each is needed.
+func TestE2EEventsRole(t *testing.T) {
 	l := kubelab.Start(t)
 	l.Namespace("demo")
 	l.ServiceAccount("demo", "crowsnest")
-	r := &running{T: t, cfg: Config{Kubeconfig: l.Kubeconfig("", l.Token("demo", "crowsnest"))}, pipe: &pipe{}}
+	r := &running{T: t, cfg: EventsConfig{Kubeconfig: l.Kubeconfig("", l.Token("demo", "crowsnest"))}, eventPipe: &eventPipe{}}
 	r.start(nil)
 	says := func(text string) {
 		t.Helper()
@@ -204,35 +202,35 @@ func TestE2ERole(t *testing.T) {
 	says(`cannot watch resource "events"`)
 	l.Revoke("demo", "crowsnest", "")
 	l.Grant("demo", "crowsnest", "", readRole)
-	l.Do(http.MethodPost, inDemo, demoEvent("e", stamp(time.Now())))
+	l.Do(http.MethodPost, inDemo, demoEvent("e", eventTime(time.Now())))
 	require.True(t, wait.Until(patience, func() bool { return r.src.Status().Up && len(r.lines()) == 1 }), r.src.Status().Error)
 }
 
-// TestE2EClaims: the API server takes an Event about an object of another namespace from
+// TestE2EEventsClaims: the API server takes an Event about an object of another namespace from
 // whoever may create Events in one. The namespace of the stream is where it was created.
-func TestE2EClaims(t *testing.T) {
+func TestE2EEventsClaims(t *testing.T) {
 	l := kubelab.Start(t)
 	l.Namespace("demo")
-	e := demoEvent("e", stamp(time.Now()))
+	e := demoEvent("e", eventTime(time.Now()))
 	e["regarding"] = kubelab.Object{"kind": "Pod", "namespace": "kube-system", "name": "etcd-0"}
 	l.Do(http.MethodPost, inDemo, e)
 	l.ServiceAccount("demo", "crowsnest")
 	l.Grant("demo", "crowsnest", "", readRole)
-	r := &running{T: t, cfg: Config{Kubeconfig: l.Kubeconfig("", l.Token("demo", "crowsnest"))}, pipe: &pipe{}}
+	r := &running{T: t, cfg: EventsConfig{Kubeconfig: l.Kubeconfig("", l.Token("demo", "crowsnest"))}, eventPipe: &eventPipe{}}
 	r.start(nil)
 	require.True(t, wait.Until(patience, func() bool { return len(r.lines()) == 1 }), r.src.Status().Error)
 	require.Equal(t, "demo", r.records[0].namespace)
 	require.Contains(t, r.records[0].text, " object=kube-system/etcd-0 ")
 }
 
-// TestE2ELoad: the memory and the requests of 10,000 Events a minute, for a minute.
-func TestE2ELoad(t *testing.T) {
+// TestE2EEventsLoad: the memory and the requests of 10,000 Events a minute, for a minute.
+func TestE2EEventsLoad(t *testing.T) {
 	const perMinute, authors = 10_000, 8
 	l := kubelab.Start(t)
 	l.Namespace("demo")
 	l.ServiceAccount("demo", "crowsnest")
 	l.Grant("demo", "crowsnest", "", readRole)
-	r := &running{T: t, cfg: Config{Kubeconfig: l.Kubeconfig("", l.Token("demo", "crowsnest")), LookBack: time.Hour}, pipe: &pipe{}}
+	r := &running{T: t, cfg: EventsConfig{Kubeconfig: l.Kubeconfig("", l.Token("demo", "crowsnest")), LookBack: time.Hour}, eventPipe: &eventPipe{}}
 	heap := func() float64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -253,7 +251,7 @@ func TestE2ELoad(t *testing.T) {
 	for range authors {
 		writing.Go(func() {
 			for name := range wrote {
-				l.Do(http.MethodPost, inDemo, demoEvent(name, stamp(time.Now())))
+				l.Do(http.MethodPost, inDemo, demoEvent(name, eventTime(time.Now())))
 				wait.Pause(ctx, time.Until(began.Add(time.Duration(number(name))*time.Minute/perMinute)))
 			}
 		})

@@ -1,4 +1,4 @@
-package events
+package objects
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"crowsnest/matcher"
 	"crowsnest/rules/selector"
@@ -22,58 +21,56 @@ import (
 	"crowsnest/test/fakekube"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 var (
-	_ sources.Source = (*Source)(nil)
-	_ sources.Late   = (*Source)(nil)
-	_ sources.Remote = (*Source)(nil)
+	_ sources.Source = (*Events)(nil)
+	_ sources.Late   = (*Events)(nil)
+	_ sources.Remote = (*Events)(nil)
 )
 
-const all = path + "/events"
+const allEvents = eventsPath + "/events"
 
-// record is a line that a pipe got.
-type record struct {
+// eventRecord is a line that a pipe got.
+type eventRecord struct {
 	namespace, text string
 	at              time.Time
 }
 
-// pipe collects lines.
-type pipe struct {
+// eventPipe collects lines.
+type eventPipe struct {
 	sources.Pipeline
 	mu      sync.Mutex
-	records []record
+	records []eventRecord
 	proved  time.Time
 }
 
-func (p *pipe) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
+func (p *eventPipe) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.records = append(p.records, record{s.Labels()["namespace"], string(rec.Text), rec.Time})
+	p.records = append(p.records, eventRecord{s.Labels()["namespace"], string(rec.Text), rec.Time})
 	commit()
 }
 
-func (p *pipe) AdvanceWatermark(_ string, t time.Time, _ ...matcher.LaggingStream) {
+func (p *eventPipe) AdvanceWatermark(_ string, t time.Time, _ ...matcher.LaggingStream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.proved = t
 }
 
-// bench is a source in a bubble with a fake API server.
-type bench struct {
+// eventBench is a source in a bubble with a fake API server.
+type eventBench struct {
 	*testing.T
 	api *fakekube.Server
-	cfg Config
-	*pipe
-	src  *Source
+	cfg EventsConfig
+	*eventPipe
+	src  *Events
 	stop func()
 }
 
-func inBubble(t *testing.T, test func(b *bench)) {
+func eventsInBubble(t *testing.T, test func(b *eventBench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, api: fakekube.New(), pipe: &pipe{}}
-		b.cfg = Config{Transport: b.api}
+		b := &eventBench{T: t, api: fakekube.New(), eventPipe: &eventPipe{}}
+		b.cfg = EventsConfig{Transport: b.api}
 		test(b)
 		b.stop()
 		require.Zero(t, b.api.Open())
@@ -81,12 +78,12 @@ func inBubble(t *testing.T, test func(b *bench)) {
 }
 
 // start starts a source that continues from positions.
-func (b *bench) start(positions json.RawMessage) {
-	b.src = New(b.cfg)
+func (b *eventBench) start(positions json.RawMessage) {
+	b.src = NewEvents(b.cfg)
 	require.NoError(b, b.src.Restore(positions))
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
-	go func() { done <- b.src.Run(ctx, b.pipe) }()
+	go func() { done <- b.src.Run(ctx, b.eventPipe) }()
 	b.stop = func() {
 		cancel()
 		require.NoError(b, <-done)
@@ -94,26 +91,26 @@ func (b *bench) start(positions json.RawMessage) {
 	b.pass(time.Second)
 }
 
-func (b *bench) pass(d time.Duration) { time.Sleep(d); synctest.Wait() }
+func (b *eventBench) pass(d time.Duration) { time.Sleep(d); synctest.Wait() }
 
 // put creates an Event, or changes it to another count.
-func (b *bench) put(namespace, name string, count int, at time.Time) {
+func (b *eventBench) put(namespace, name string, count int, at time.Time) {
 	o := fakekube.Object{
-		"metadata":  fakekube.Object{"namespace": namespace, "name": name, "uid": "uid-" + namespace + name, "creationTimestamp": stamp(at)},
-		"eventTime": stamp(at), "type": "Warning", "reason": "BackOff", "note": "restarting",
+		"metadata":  fakekube.Object{"namespace": namespace, "name": name, "uid": "uid-" + namespace + name, "creationTimestamp": eventTime(at)},
+		"eventTime": eventTime(at), "type": "Warning", "reason": "BackOff", "note": "restarting",
 		"regarding":           fakekube.Object{"kind": "Pod", "namespace": namespace, "name": name, "uid": "u"},
 		"reportingController": "kubelet",
 	}
 	if count > 1 {
-		o["series"] = fakekube.Object{"count": count, "lastObservedTime": stamp(at)}
+		o["series"] = fakekube.Object{"count": count, "lastObservedTime": eventTime(at)}
 	}
-	b.api.Put(all, o)
+	b.api.Put(allEvents, o)
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z07:00") }
+func eventTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z07:00") }
 
 // wrote returns the names and counts of the lines so far.
-func (b *bench) wrote() (out []string) {
+func (b *eventBench) wrote() (out []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, r := range b.records {
@@ -127,7 +124,7 @@ func (b *bench) wrote() (out []string) {
 }
 
 func TestEvents(t *testing.T) {
-	inBubble(t, func(b *bench) {
+	eventsInBubble(t, func(b *eventBench) {
 		b.put("shop", "old", 1, time.Now().Add(-time.Hour))
 		b.put("shop", "web", 1, time.Now().Add(-time.Minute))
 		b.start(nil)
@@ -137,7 +134,7 @@ func TestEvents(t *testing.T) {
 		b.put("shop", "web", 4, time.Now())
 		b.put("shop", "web", 4, time.Now()) // an edit
 		b.put("team", "db", 1, time.Now().Add(time.Hour))
-		b.api.Remove(all, "shop", "web")
+		b.api.Remove(allEvents, "shop", "web")
 		b.pass(time.Second)
 		require.Equal(b, []string{"shop/web=1", "shop/web=4", "team/db=1"}, b.wrote())
 		require.Equal(b, time.Now().Add(-time.Second), b.records[2].at, "no time is in the future")
@@ -153,12 +150,12 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// TestRestart: a restart continues from its position, with or without the events of the
+// TestEventsRestart: a restart continues from its position, with or without the events of the
 // watch, and repeats nothing.
-func TestRestart(t *testing.T) {
+func TestEventsRestart(t *testing.T) {
 	f := func(expire bool, lists int) {
 		t.Helper()
-		inBubble(t, func(b *bench) {
+		eventsInBubble(t, func(b *eventBench) {
 			b.put("shop", "web", 1, time.Now())
 			b.put("shop", "db", 1, time.Now())
 			b.start(nil)
@@ -186,9 +183,9 @@ func TestRestart(t *testing.T) {
 	f(true, 1)
 }
 
-// TestForgottenCounts: without the counts, versions alone repeat nothing in a list.
-func TestForgottenCounts(t *testing.T) {
-	inBubble(t, func(b *bench) {
+// TestEventsForgottenCounts: without the counts, versions alone repeat nothing in a list.
+func TestEventsForgottenCounts(t *testing.T) {
+	eventsInBubble(t, func(b *eventBench) {
 		for i := range maxCounts + 100 {
 			b.put("shop", fmt.Sprint("e", i), 1, time.Now())
 		}
@@ -204,9 +201,9 @@ func TestForgottenCounts(t *testing.T) {
 	})
 }
 
-// TestListInterrupted: a list that fails halfway repeats nothing.
-func TestListInterrupted(t *testing.T) {
-	inBubble(t, func(b *bench) {
+// TestEventsListInterrupted: a list that fails halfway repeats nothing.
+func TestEventsListInterrupted(t *testing.T) {
+	eventsInBubble(t, func(b *eventBench) {
 		for i := range 600 {
 			b.put("shop", fmt.Sprint("e", i), 1, time.Now())
 		}
@@ -229,9 +226,9 @@ func TestListInterrupted(t *testing.T) {
 	})
 }
 
-// TestLongOutage: Events that are gone may have been lost, and that is reported once.
-func TestLongOutage(t *testing.T) {
-	inBubble(t, func(b *bench) {
+// TestEventsLongOutage: Events that are gone may have been lost, and that is reported once.
+func TestEventsLongOutage(t *testing.T) {
+	eventsInBubble(t, func(b *eventBench) {
 		b.start(nil)
 		b.pass(time.Minute)
 		b.stop()
@@ -251,10 +248,10 @@ func TestLongOutage(t *testing.T) {
 	})
 }
 
-// TestRestored: after the API server's storage was restored from a backup, versions of
+// TestEventsRestored: after the API server's storage was restored from a backup, versions of
 // new Events are older than the position.
-func TestRestored(t *testing.T) {
-	inBubble(t, func(b *bench) {
+func TestEventsRestored(t *testing.T) {
+	eventsInBubble(t, func(b *eventBench) {
 		version := b.api.Version()
 		for i := range 30 {
 			b.put("shop", fmt.Sprint("e", i), 1, time.Now())
@@ -271,12 +268,12 @@ func TestRestored(t *testing.T) {
 	})
 }
 
-// TestAway: while the API server is away, the watermark stands and the source reports
+// TestEventsAway: while the API server is away, the watermark stands and the source reports
 // why; afterwards nothing is missing.
-func TestAway(t *testing.T) {
+func TestEventsAway(t *testing.T) {
 	f := func(code int, message, text string) {
 		t.Helper()
-		inBubble(t, func(b *bench) {
+		eventsInBubble(t, func(b *eventBench) {
 			b.put("shop", "web", 1, time.Now())
 			b.start(nil)
 			b.pass(time.Minute)
@@ -306,11 +303,11 @@ func TestAway(t *testing.T) {
 	f(500, "etcd is down", "Events cannot be read: the API server answers 500: etcd is down")
 }
 
-// TestHistories compares random histories, with everything that can go wrong, with the
+// TestEventsHistories compares random histories, with everything that can go wrong, with the
 // Events that were put.
-func TestHistories(t *testing.T) {
+func TestEventsHistories(t *testing.T) {
 	for seed := range uint64(30) {
-		inBubble(t, func(b *bench) {
+		eventsInBubble(t, func(b *eventBench) {
 			r := rand.New(rand.NewPCG(seed, 0))
 			want, counts := []string{}, map[string]int{}
 			b.start(nil)
@@ -347,9 +344,9 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// TestNamespaces: each namespace has a watch and a position.
-func TestNamespaces(t *testing.T) {
-	inBubble(t, func(b *bench) {
+// TestEventsNamespaces: each namespace has a watch and a position.
+func TestEventsNamespaces(t *testing.T) {
+	eventsInBubble(t, func(b *eventBench) {
 		b.cfg.Namespaces = []string{"shop", "team"}
 		b.api.Break(func(r *http.Request) *http.Response {
 			if strings.Contains(r.URL.Path, "/team/") {
@@ -366,17 +363,17 @@ func TestNamespaces(t *testing.T) {
 		b.pass(time.Minute)
 		require.True(b, b.src.Status().Up)
 		require.Less(b, time.Since(b.proved), lagAfter)
-		var p positions
+		var p eventPositions
 		require.NoError(b, json.Unmarshal(b.src.Positions(), &p))
 		require.Len(b, p.Namespaces, 2)
 	})
 }
 
-// TestUnreadable: an Event in an unknown form is reported, and does not stop the others.
-func TestUnreadable(t *testing.T) {
-	inBubble(t, func(b *bench) {
+// TestEventsUnreadable: an Event in an unknown form is reported, and does not stop the others.
+func TestEventsUnreadable(t *testing.T) {
+	eventsInBubble(t, func(b *eventBench) {
 		b.start(nil)
-		b.api.Put(all, fakekube.Object{"metadata": fakekube.Object{"namespace": "shop", "name": "odd"}, "series": fakekube.Object{"count": "many"}})
+		b.api.Put(allEvents, fakekube.Object{"metadata": fakekube.Object{"namespace": "shop", "name": "odd"}, "series": fakekube.Object{"count": "many"}})
 		b.put("shop", "web", 1, time.Now())
 		b.pass(time.Minute)
 		require.Equal(b, []string{"shop/web=1"}, b.wrote())
@@ -385,8 +382,8 @@ func TestUnreadable(t *testing.T) {
 	})
 }
 
-func TestManyNamespaces(t *testing.T) {
-	inBubble(t, func(b *bench) {
+func TestEventsManyNamespaces(t *testing.T) {
+	eventsInBubble(t, func(b *eventBench) {
 		b.start(nil)
 		for i := range 3 * maxStreams {
 			b.put(fmt.Sprint("ns", i), "web", 1, time.Now())
@@ -398,25 +395,25 @@ func TestManyNamespaces(t *testing.T) {
 	})
 }
 
-func TestServes(t *testing.T) {
-	f := func(cfg Config, text string, want bool) {
+func TestEventsServes(t *testing.T) {
+	f := func(cfg EventsConfig, text string, want bool) {
 		t.Helper()
 		sel, err := selector.Parse(text)
 		require.NoError(t, err)
-		require.Equal(t, want, New(cfg).Serves(sel), text)
+		require.Equal(t, want, NewEvents(cfg).Serves(sel), text)
 	}
-	f(Config{}, `{component="events"}`, true)
-	f(Config{}, `{component="events", namespace="shop"}`, true)
-	f(Config{}, `{component="leases"}`, false)
-	f(Config{}, `{container="web"}`, false)
-	f(Config{Labels: map[string]string{"cluster": "c1"}}, `{component="events", cluster="c1"}`, true)
-	f(Config{Labels: map[string]string{"cluster": "c1"}}, `{component="events", cluster="c2"}`, false)
-	f(Config{Namespaces: []string{"a", "b"}}, `{component="events", namespace="b"}`, true)
-	f(Config{Namespaces: []string{"a", "b"}}, `{component="events", namespace="c"}`, false)
+	f(EventsConfig{}, `{component="events"}`, true)
+	f(EventsConfig{}, `{component="events", namespace="shop"}`, true)
+	f(EventsConfig{}, `{component="leases"}`, false)
+	f(EventsConfig{}, `{container="web"}`, false)
+	f(EventsConfig{Labels: map[string]string{"cluster": "c1"}}, `{component="events", cluster="c1"}`, true)
+	f(EventsConfig{Labels: map[string]string{"cluster": "c1"}}, `{component="events", cluster="c2"}`, false)
+	f(EventsConfig{Namespaces: []string{"a", "b"}}, `{component="events", namespace="b"}`, true)
+	f(EventsConfig{Namespaces: []string{"a", "b"}}, `{component="events", namespace="c"}`, false)
 }
 
-func TestConfig(t *testing.T) {
-	f := func(cfg Config, want string) {
+func TestEventsConfig(t *testing.T) {
+	f := func(cfg EventsConfig, want string) {
 		t.Helper()
 		err := cfg.Validate()
 		if want == "" {
@@ -425,22 +422,22 @@ func TestConfig(t *testing.T) {
 		}
 		require.EqualError(t, err, want)
 	}
-	f(Config{Namespaces: []string{"shop"}, Labels: map[string]string{"cluster": "c"}}, "")
-	f(Config{Namespaces: []string{"shop*"}}, `events: namespaces: "shop*" is not the name of a namespace; list names, or remove the key to select all`)
-	f(Config{Namespaces: []string{"a", "a"}}, `events: namespaces: "a" is listed twice; remove one`)
-	f(Config{LookBack: -1}, "events: look_back is -1ns; use a duration above 0, such as 15m")
-	f(Config{Labels: map[string]string{"component": "x"}}, `events: label "component" comes from the source; remove it`)
-	f(Config{Labels: map[string]string{"a-b": "x"}}, `events: label "a-b" is not a label name; use letters, digits and _`)
+	f(EventsConfig{Namespaces: []string{"shop"}, Labels: map[string]string{"cluster": "c"}}, "")
+	f(EventsConfig{Namespaces: []string{"shop*"}}, `events: namespaces: "shop*" is not the name of a namespace; list names, or remove the key to select all`)
+	f(EventsConfig{Namespaces: []string{"a", "a"}}, `events: namespaces: "a" is listed twice; remove one`)
+	f(EventsConfig{LookBack: -1}, "events: look_back is -1ns; use a duration above 0, such as 15m")
+	f(EventsConfig{Labels: map[string]string{"component": "x"}}, `events: label "component" comes from the source; remove it`)
+	f(EventsConfig{Labels: map[string]string{"a-b": "x"}}, `events: label "a-b" is not a label name; use letters, digits and _`)
 	many := make([]string, 51)
 	for i := range many {
 		many[i] = fmt.Sprint("n", i)
 	}
-	f(Config{Namespaces: many}, "events: namespaces: 51 are too many; remove the key, which selects all")
+	f(EventsConfig{Namespaces: many}, "events: namespaces: 51 are too many; remove the key, which selects all")
 }
 
-func TestRestoreRefuses(t *testing.T) {
+func TestEventsRestoreRefuses(t *testing.T) {
 	for _, bad := range []string{`{`, `[]`, `{"counts":"AAA="}`, `{"namespaces":{"":{"version":7}}}`} {
-		require.ErrorContains(t, New(Config{}).Restore(json.RawMessage(bad)), "read the positions of events: ", bad)
+		require.ErrorContains(t, NewEvents(EventsConfig{}).Restore(json.RawMessage(bad)), "read the positions of events: ", bad)
 	}
-	require.NoError(t, New(Config{}).Restore(nil))
+	require.NoError(t, NewEvents(EventsConfig{}).Restore(nil))
 }

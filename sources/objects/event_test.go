@@ -1,4 +1,4 @@
-package events
+package objects
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ import (
 	"crowsnest/matcher"
 )
 
-func TestLine(t *testing.T) {
+func TestEventLine(t *testing.T) {
 	f := func(event, want string) {
 		t.Helper()
 		e, err := readEvent([]byte(event))
@@ -31,7 +31,7 @@ func TestLine(t *testing.T) {
 	f(`{}`, `msg="event" type="" reason="" kind="" object="" name="" uid="" reporter="" count=1 message=""`)
 }
 
-func TestTime(t *testing.T) {
+func TestEventTime(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	f := func(event, want string) {
 		t.Helper()
@@ -47,9 +47,9 @@ func TestTime(t *testing.T) {
 	f(`{}`, "10:00:00")
 }
 
-// TestHostile: no text of an Event forges a field or a line, or is too long, and rules
+// TestEventHostile: no text of an Event forges a field or a line, or is too long, and rules
 // trust the namespace of the Event and not that of the object.
-func TestHostile(t *testing.T) {
+func TestEventHostile(t *testing.T) {
 	hostile := "x\" reason=Forged type=Forged\nmsg=\"event\" reason=Forged count=9 \\"
 	b, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"namespace": "tenant"}, "type": hostile, "reason": "Real", "note": hostile + strings.Repeat("é", 10_000),
@@ -61,7 +61,7 @@ func TestHostile(t *testing.T) {
 	require.NoError(t, err)
 	line, truncated := e.line()
 	require.True(t, truncated)
-	require.Less(t, len(line), 2*maxMessage)
+	require.Less(t, len(line), 2*maxNote)
 	require.NotContains(t, line, "\n")
 	require.Equal(t, 1, strings.Count(line, `msg="`))
 	require.Equal(t, "tenant", e.namespace())
@@ -69,10 +69,31 @@ func TestHostile(t *testing.T) {
 	fields.Reset([]byte(line))
 	for name, want := range map[string]string{
 		"msg": "event", "type": hostile, "reason": "Real", "kind": "Pod", "object": "kube-system/" + hostile, "name": hostile, "pod": hostile,
-		"uid": hostile, "count": "1", "reporter": text.Shorten(strings.Repeat("a", 300), maxValue), "message": text.Shorten(hostile+strings.Repeat("é", 10_000), maxMessage),
+		"uid": hostile, "count": "1", "reporter": text.Shorten(strings.Repeat("a", 300), maxValue), "message": text.Shorten(hostile+strings.Repeat("é", 10_000), maxNote),
 	} {
 		got, ok := fields.Lookup(name)
 		require.True(t, ok, name)
 		require.Equal(t, want, string(got), name)
+	}
+}
+
+// An Event has the same line in both forms.
+func TestRecordedEvent(t *testing.T) {
+	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	f := func(in string) {
+		t.Helper()
+		namespace, line, at, err := RecordedEvent([]byte(in), now)
+		require.NoError(t, err)
+		require.Equal(t, "shop", namespace)
+		require.Equal(t, `msg="event" type=Warning reason=BackOff kind=Pod object=shop/web-0 name=web-0 pod=web-0 uid=u-1 reporter=kubelet count=7 message="Back-off restarting"`, line)
+		require.Equal(t, now.Add(-time.Hour), at)
+	}
+	f(`{"kind":"Event","apiVersion":"v1","metadata":{"namespace":"shop"},"type":"Warning","reason":"BackOff","involvedObject":{"kind":"Pod","namespace":"shop","name":"web-0","uid":"u-1"},
+		"message":"Back-off restarting","source":{"component":"kubelet","host":"n1"},"firstTimestamp":"2026-11-20T08:00:00Z","lastTimestamp":"2026-11-20T09:00:00Z","count":7,"eventTime":null,"reportingComponent":""}`)
+	f(`{"kind":"Event","apiVersion":"events.k8s.io/v1","metadata":{"namespace":"shop"},"type":"Warning","reason":"BackOff","regarding":{"kind":"Pod","namespace":"shop","name":"web-0","uid":"u-1"},
+		"note":"Back-off restarting","reportingController":"kubelet","series":{"count":7,"lastObservedTime":"2026-11-20T09:00:00.000000Z"},"eventTime":"2026-11-20T08:00:00.000000Z"}`)
+	for _, bad := range []string{`[]`, `{"involvedObject":3}`, `{"count":"many"}`} {
+		_, _, _, err := RecordedEvent([]byte(bad), now)
+		require.ErrorContains(t, err, "Event", bad)
 	}
 }

@@ -1,0 +1,155 @@
+package objects
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"crowsnest/kube"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/sources"
+)
+
+// output is the half of a source that lines go through: streams, losses and status.
+type output struct {
+	name       string
+	components []string // values of the label component
+	namespaces []string // values of the label namespace; empty means any
+	labels     map[string]string
+	clock      func() time.Time
+	client     *kube.Client
+	pipe       sources.Pipeline // set by run
+
+	mu      sync.Mutex // guards what follows
+	status  sources.Status
+	streams map[streamKey]*stream
+}
+
+type streamKey struct{ component, namespace string }
+
+func (k streamKey) compare(o streamKey) int {
+	return cmp.Or(cmp.Compare(k.component, o.component), cmp.Compare(k.namespace, o.namespace))
+}
+
+// stream is a stream of lines. Nothing is lost when it is forgotten: the next line begins
+// another one.
+type stream struct {
+	*matcher.Stream
+	status sources.StreamStatus // guarded by output.mu
+}
+
+// line is a line to be written.
+type line struct {
+	view      view
+	namespace string
+	text      string
+}
+
+// Name returns the name in the configuration, by default the kind of the source.
+func (o *output) Name() string { return o.name }
+
+// Remote marks the source as served by another process.
+func (o *output) Remote() {}
+
+// Serves reports whether the selector can match a stream of this source. Streams have no
+// other labels than component, namespace and the configured ones.
+func (o *output) Serves(from rules.Selector) bool {
+	return slices.ContainsFunc(o.components, func(component string) bool {
+		for _, m := range from.Matchers() {
+			value := o.labels[m.Name]
+			switch {
+			case m.Name == "namespace" && len(o.namespaces) == 0:
+				continue
+			case m.Name == "namespace" && slices.ContainsFunc(o.namespaces, m.Matches):
+				continue
+			case m.Name == "namespace":
+				return false
+			case m.Name == "component":
+				value = component
+			}
+			if !m.Matches(value) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// run calls the readers until all have returned.
+func (o *output) run(ctx context.Context, p sources.Pipeline, readers []func(context.Context)) error {
+	o.pipe = p
+	defer o.client.Close()
+	defer o.set(func() { o.status.Up = false })
+	var running sync.WaitGroup
+	for _, read := range readers {
+		running.Go(func() { read(ctx) })
+	}
+	running.Wait()
+	return nil
+}
+
+func (o *output) set(f func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f()
+}
+
+// write passes lines to the pipeline. commit is called with the last line, or by itself if
+// there is none; mu is held. Calls for one stream must not overlap.
+func (o *output) write(lines []line, at time.Time, commit func()) {
+	for i, l := range lines {
+		st := o.stream(streamKey{l.view.component(), l.namespace})
+		o.pipe.Match(st.Stream, matcher.Record{Time: at, Text: []byte(l.text)}, func() {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			c := st.Counters()
+			st.status.Offset, st.status.Size, st.status.Lines, st.status.LastRead = c.Bytes, c.Bytes, c.Lines, o.clock()
+			o.status.Lines, o.status.Evaluated = o.status.Lines+1, o.status.Evaluated+1
+			o.status.Bytes += int64(len(l.text))
+			if i == len(lines)-1 {
+				commit()
+			}
+		})
+	}
+	if len(lines) == 0 {
+		o.set(commit)
+	}
+}
+
+// stream returns the stream of a key, which is made if there is none.
+func (o *output) stream(key streamKey) *stream {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if st, ok := o.streams[key]; ok {
+		return st
+	}
+	labels := matcher.Labels{}
+	maps.Copy(labels, o.labels)
+	labels["component"] = key.component
+	if key.namespace != "" {
+		labels["namespace"] = key.namespace
+	}
+	st := &stream{Stream: matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatText})}
+	st.status.Labels = labels
+	o.streams[key] = st
+	return st
+}
+
+// lose counts what was or may have been lost. The caller holds mu.
+func (o *output) lose(reason, path string) {
+	o.status.Losses[reason] = sources.Loss{Count: o.status.Losses[reason].Count + 1, At: o.clock().UTC(), Path: path}
+}
+
+// copyStatus returns the status with its streams. The caller holds mu.
+func (o *output) copyStatus() sources.Status {
+	st := o.status
+	st.Errors, st.Losses = maps.Clone(st.Errors), maps.Clone(st.Losses)
+	for _, key := range slices.SortedFunc(maps.Keys(o.streams), streamKey.compare) {
+		st.Streams = append(st.Streams, o.streams[key].status)
+	}
+	return st
+}
