@@ -1,11 +1,18 @@
-// Package kube is a client of the Kubernetes API, as plain JSON over HTTP: paged lists,
-// watches, and streams of logs. What it writes are reviews, which the API server answers
-// and does not store, and the Lease of two aggregators.
+// Package kube is a client of the Kubernetes API: paged lists, watches with a proof of
+// progress, and logs. It writes only reviews, which the API server answers and does not
+// store, and the Lease of two aggregators.
+//
+// Configuration and credentials are those of client-go, but requests are not, because its
+// dynamic client decodes each page of a list into maps (16 MiB for 250 pods of 8 KiB, where
+// this client holds one object), reads error responses without a bound, and its
+// tools/watch hides why a watch fails.
 package kube
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -41,7 +48,7 @@ type Options struct {
 	// Files are the kubeconfig of a person, merged as kubectl does; files that do not
 	// exist are left out. If they name no cluster, the service account is used.
 	Files []string
-	// Context replaces the current context of the kubeconfig; "": that is used.
+	// Context replaces the current context of the kubeconfig, unless it is empty.
 	Context string
 	// Transport replaces the network in tests; no configuration is read then.
 	Transport http.RoundTripper
@@ -54,7 +61,7 @@ type Client struct {
 	opt Options
 
 	mu   sync.Mutex
-	conn *conn // nil: not made from the configuration yet
+	conn *conn // nil until the configuration is read
 }
 
 // conn holds the clients made from one reading of the configuration.
@@ -71,15 +78,17 @@ func New(opt Options) *Client { return &Client{opt: opt} }
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.conn != nil {
-		c.conn.close()
-		c.conn = nil
-	}
+	c.disconnect()
 }
 
-func (c *conn) close() {
-	for _, t := range c.own {
-		t.CloseIdleConnections()
+// disconnect drops the connection, so that the configuration is read again. The caller
+// holds mu.
+func (c *Client) disconnect() {
+	if c.conn != nil {
+		for _, t := range c.conn.own {
+			t.CloseIdleConnections()
+		}
+		c.conn = nil
 	}
 }
 
@@ -109,7 +118,7 @@ func (c *Client) connected() (*conn, error) {
 
 func (c *Client) config() (*rest.Config, error) {
 	if len(c.opt.Files) > 0 {
-		cfg, err := c.ofPerson().ClientConfig()
+		cfg, err := c.personal().ClientConfig()
 		if err != nil {
 			return nil, c.explain(err)
 		}
@@ -133,8 +142,8 @@ func (c *Client) config() (*rest.Config, error) {
 	return cfg, nil
 }
 
-// ofPerson returns the merged kubeconfig of a person.
-func (c *Client) ofPerson() clientcmd.ClientConfig {
+// personal returns the merged kubeconfig of a person.
+func (c *Client) personal() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		&clientcmd.ClientConfigLoadingRules{Precedence: c.opt.Files}, &clientcmd.ConfigOverrides{CurrentContext: c.opt.Context})
 }
@@ -148,15 +157,15 @@ func (c *Client) explain(err error) error {
 	return fmt.Errorf("read kubeconfig %s: %w", files, err)
 }
 
-// Place is what a kubeconfig says beside the API server and the credentials.
+// Place is the context and the namespace that a kubeconfig selects.
 type Place struct {
-	Context   string // "": that of a pod
+	Context   string // empty in a pod
 	Namespace string // namespace of the context, or "default"
 }
 
 // Place returns the context of Options.Files, and its namespace.
 func (c *Client) Place() (Place, error) {
-	config := c.ofPerson()
+	config := c.personal()
 	raw, err := config.RawConfig()
 	if err != nil {
 		return Place{}, c.explain(err)
@@ -182,7 +191,7 @@ func connect(cfg *rest.Config) (*conn, error) {
 		return nil, fmt.Errorf("read the address of the API server: %w", err)
 	}
 	made := &conn{base: base}
-	one := func(h2 bool) (*http.Client, error) {
+	newClient := func(h2 bool) (*http.Client, error) {
 		tlsConfig, err := rest.TLSConfigFor(cfg)
 		if err != nil {
 			return nil, fmt.Errorf("read the certificates for the API server: %w", err)
@@ -213,68 +222,69 @@ func connect(cfg *rest.Config) (*conn, error) {
 		made.own = append(made.own, t)
 		return &http.Client{Transport: rt, CheckRedirect: noRedirect}, nil
 	}
-	if made.api, err = one(true); err != nil {
+	if made.api, err = newClient(true); err != nil {
 		return nil, err
 	}
-	made.logs, err = one(false)
+	made.logs, err = newClient(false)
 	return made, err
 }
 
-// noRedirect: credentials must not follow one.
+// noRedirect refuses redirects, because credentials must not follow one.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// forget drops the connection, if it still is the one that was refused, so that the
-// configuration is read again.
+// forget drops the connection that was refused, unless another one was made meanwhile.
 func (c *Client) forget(refused *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.conn == refused && c.opt.Transport == nil {
-		c.conn.close()
-		c.conn = nil
+	if c.conn == refused {
+		c.disconnect()
 	}
 }
 
 // Logs opens a log. The API answers only when there is something to send, so
 // this may wait for as long as ctx lasts. The caller closes the body.
 func (c *Client) Logs(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
-	return c.get(ctx, path, query, true)
-}
-
-// get sends a GET request. An answer other than 200 is an *Error.
-func (c *Client) get(ctx context.Context, path string, query url.Values, logs bool) (io.ReadCloser, error) {
-	return c.send(ctx, request{method: http.MethodGet, path: path, query: query, logs: logs})
+	return c.send(ctx, request{method: http.MethodGet, path: path, query: query, logs: true})
 }
 
 // request is one request to the API server.
 type request struct {
 	method, path string
 	query        url.Values
-	object       io.Reader // JSON, or nil
-	logs         bool      // a log is read
+	object       any  // the body, encoded as JSON; nil means none
+	logs         bool // a log is read
 }
 
-// send sends a request. An answer other than 200 and 201 is an *Error.
+// send sends a request and returns the body of the response. A response other than 200 and
+// 201 is an *Error.
 func (c *Client) send(ctx context.Context, r request) (io.ReadCloser, error) {
 	conn, err := c.connected()
 	if err != nil {
 		return nil, err
 	}
+	var object io.Reader
+	if r.object != nil {
+		in, err := json.Marshal(r.object)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", r.path, err)
+		}
+		object = bytes.NewReader(in)
+	}
 	u := *conn.base
-	u.Path, u.RawQuery = join(u.Path, r.path), r.query.Encode()
-	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), r.object)
+	u.Path, u.RawQuery = strings.TrimRight(u.Path, "/")+r.path, r.query.Encode()
+	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), object)
 	if err != nil {
 		return nil, err
 	}
-	if r.object != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	h := conn.api
-	if r.logs {
-		h = conn.logs
-	} else {
+	client := conn.logs
+	if !r.logs {
+		client = conn.api
 		req.Header.Set("Accept", "application/json")
 	}
-	res, err := h.Do(req)
+	if object != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -286,11 +296,4 @@ func (c *Client) send(ctx context.Context, r request) (io.ReadCloser, error) {
 		c.forget(conn)
 	}
 	return nil, readError(res)
-}
-
-func join(base, path string) string {
-	for len(base) > 0 && base[len(base)-1] == '/' {
-		base = base[:len(base)-1]
-	}
-	return base + path
 }

@@ -16,16 +16,16 @@ import (
 const (
 	maxErrorBody  = 64 << 10
 	maxErrorText  = 300
-	maxRetryAfter = time.Minute
+	maxRetryAfter = 60 // seconds
 )
 
-// Error is an API answer other than 200. Callers should use its code: error texts of
-// logs often say only that the reason is not known.
+// Error is a response of the API other than 200. Callers should use its code, because
+// error texts of logs often say only that the reason is not known.
 type Error struct {
 	Code    int
-	Reason  string // of the Status object, such as Forbidden; "" : none
-	Message string // of the server, truncated
-	// RetryAfter is the delay that the server asks for, at most a minute; 0: none.
+	Reason  string // such as Forbidden; empty if the server states none
+	Message string // the server's text, truncated
+	// RetryAfter is the delay that the server asks for, at most a minute. Zero means none.
 	RetryAfter time.Duration
 }
 
@@ -37,7 +37,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the API server answers %d: %s", e.Code, e.Message)
 }
 
-// Code returns the status code of an error of the API, 0 if err is another one.
+// Code returns the status code of an error of the API, 0 if err is not one.
 func Code(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
@@ -53,7 +53,7 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// Expired reports whether err means that a resource version is too old: list again.
+// Expired reports whether a resource version is too old, so that a new list is needed.
 func Expired(err error) bool { return Code(err) == http.StatusGone }
 
 // Explain returns the text for an operator about an error: for refused credentials how to
@@ -78,17 +78,14 @@ type status struct {
 	} `json:"details"`
 }
 
-func (s status) error(code int) *Error {
-	if s.Code != 0 {
-		code = s.Code
-	}
+func (s status) error() *Error {
 	return &Error{
-		Code: code, Reason: s.Reason, Message: cut(s.Message),
-		RetryAfter: min(time.Duration(s.Details.RetryAfterSeconds)*time.Second, maxRetryAfter),
+		Code: s.Code, Reason: s.Reason, Message: cut(s.Message),
+		RetryAfter: time.Duration(min(s.Details.RetryAfterSeconds, maxRetryAfter)) * time.Second,
 	}
 }
 
-// readError returns the error of an answer. Its code is that of the answer.
+// readError returns the error of a response. Its code is that of the response.
 func readError(res *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
 	var s status
@@ -96,11 +93,10 @@ func readError(res *http.Response) error {
 		s = status{Message: string(body)}
 	}
 	s.Code = res.StatusCode
-	e := s.error(res.StatusCode)
 	if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && n > 0 {
-		e.RetryAfter = min(time.Duration(n)*time.Second, maxRetryAfter)
+		s.Details.RetryAfterSeconds = n
 	}
-	return e
+	return s.error()
 }
 
 // cut returns one short line of a server's text.

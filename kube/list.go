@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,44 +37,31 @@ var errTooLarge = errors.New("an object is larger than 8 MiB")
 
 // Get reads one object into out.
 func (c *Client) Get(ctx context.Context, path string, query url.Values, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, pageWithin)
-	defer cancel()
-	body, err := c.get(ctx, path, query, false)
-	if err != nil {
-		return err
-	}
-	return decode(body, path, out)
+	return c.call(ctx, request{method: http.MethodGet, path: path, query: query}, out)
 }
 
-// Create posts an object and reads the answer into out, which may be the object.
+// Create posts an object and reads the response into out, which may be the object.
 func (c *Client) Create(ctx context.Context, path string, object, out any) error {
-	return c.write(ctx, http.MethodPost, path, object, out)
+	return c.call(ctx, request{method: http.MethodPost, path: path, object: object}, out)
 }
 
 // Replace replaces the object at path, in the version that object states, and reads the
-// answer into out, which may be the object.
+// response into out, which may be the object.
 func (c *Client) Replace(ctx context.Context, path string, object, out any) error {
-	return c.write(ctx, http.MethodPut, path, object, out)
+	return c.call(ctx, request{method: http.MethodPut, path: path, object: object}, out)
 }
 
-func (c *Client) write(ctx context.Context, method, path string, object, out any) error {
+// call sends a request and reads the response, one object, into out.
+func (c *Client) call(ctx context.Context, r request, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, pageWithin)
 	defer cancel()
-	in, err := json.Marshal(object)
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", path, err)
-	}
-	body, err := c.send(ctx, request{method: method, path: path, object: bytes.NewReader(in)})
+	body, err := c.send(ctx, r)
 	if err != nil {
 		return err
 	}
-	return decode(body, path, out)
-}
-
-func decode(body io.ReadCloser, path string, out any) error {
 	defer body.Close()
-	if err := json.NewDecoder(&budget{r: body, left: maxObject}).Decode(out); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+	if err := newDecoder(body).Decode(out); err != nil {
+		return fmt.Errorf("read %s: %w", r.path, err)
 	}
 	return nil
 }
@@ -107,16 +93,15 @@ type listMeta struct {
 	Continue string `json:"continue"`
 }
 
-func (c *Client) page(ctx context.Context, path string, query url.Values, each func(json.RawMessage) error) (listMeta, error) {
+func (c *Client) page(ctx context.Context, path string, query url.Values, each func(json.RawMessage) error) (meta listMeta, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pageWithin)
 	defer cancel()
-	body, err := c.get(ctx, path, query, false)
+	body, err := c.send(ctx, request{method: http.MethodGet, path: path, query: query})
 	if err != nil {
-		return listMeta{}, err
+		return meta, err
 	}
 	defer body.Close()
-	meta, err := readList(body, each)
-	if err != nil {
+	if meta, err = readList(body, each); err != nil {
 		return meta, fmt.Errorf("list %s: %w", path, err)
 	}
 	return meta, nil
@@ -124,10 +109,11 @@ func (c *Client) page(ctx context.Context, path string, query url.Values, each f
 
 // readList reads a list object by object, so that only one is in memory.
 func readList(r io.Reader, each func(json.RawMessage) error) (meta listMeta, err error) {
-	b := &budget{r: r, left: maxObject}
-	d := json.NewDecoder(b)
-	if err := open(d, '{'); err != nil {
+	d := newDecoder(r)
+	if t, err := d.Token(); err != nil {
 		return meta, err
+	} else if t != json.Delim('{') {
+		return meta, fmt.Errorf("the answer is no object but begins with %v", t)
 	}
 	for d.More() {
 		key, err := d.Token()
@@ -138,10 +124,9 @@ func readList(r io.Reader, each func(json.RawMessage) error) (meta listMeta, err
 		case "metadata":
 			err = d.Decode(&meta)
 		case "items":
-			err = readItems(d, b, each)
+			err = d.readItems(each)
 		default:
-			var other json.RawMessage
-			err = d.Decode(&other)
+			err = d.Decode(new(json.RawMessage))
 		}
 		if err != nil {
 			return meta, err
@@ -151,7 +136,26 @@ func readList(r io.Reader, each func(json.RawMessage) error) (meta listMeta, err
 	return meta, err
 }
 
-func readItems(d *json.Decoder, b *budget, each func(json.RawMessage) error) error {
+// decoder reads a sequence of JSON values. It ends with errTooLarge at a value that is
+// longer than maxObject.
+type decoder struct {
+	*json.Decoder
+	budget *budget
+}
+
+func newDecoder(body io.Reader) decoder {
+	b := &budget{r: body, left: maxObject}
+	return decoder{json.NewDecoder(b), b}
+}
+
+// next decodes a value that may have maxObject bytes.
+func (d decoder) next(out any) error {
+	d.budget.left = maxObject
+	return d.Decode(out)
+}
+
+// readItems reads the items of a list.
+func (d decoder) readItems(each func(json.RawMessage) error) error {
 	t, err := d.Token()
 	if err != nil || t == nil { // null: there is none
 		return err
@@ -160,25 +164,16 @@ func readItems(d *json.Decoder, b *budget, each func(json.RawMessage) error) err
 		return fmt.Errorf("items are no list but %v", t)
 	}
 	for d.More() {
-		b.left = maxObject
 		var item json.RawMessage
-		if err := d.Decode(&item); err != nil {
+		if err := d.next(&item); err != nil {
 			return err
 		}
 		if err := each(item); err != nil {
 			return err
 		}
 	}
-	b.left = maxObject
+	d.budget.left = maxObject
 	_, err = d.Token()
-	return err
-}
-
-func open(d *json.Decoder, want json.Delim) error {
-	t, err := d.Token()
-	if err == nil && t != want {
-		err = fmt.Errorf("the answer is no object but begins with %v", t)
-	}
 	return err
 }
 
@@ -202,7 +197,7 @@ func (c *Client) Watch(ctx context.Context, path string, query url.Values, opene
 	q.Set("timeoutSeconds", strconv.Itoa(int(lasts.Seconds())))
 	silence := time.AfterFunc(openWithin, cancel)
 	defer silence.Stop()
-	body, err := c.get(ctx, path, q, false)
+	body, err := c.send(ctx, request{method: http.MethodGet, path: path, query: q})
 	if err != nil && outer.Err() == nil && ctx.Err() != nil {
 		return fmt.Errorf("watch %s: no answer within %v", path, openWithin)
 	}
@@ -211,13 +206,11 @@ func (c *Client) Watch(ctx context.Context, path string, query url.Values, opene
 	}
 	defer body.Close()
 	opened()
-	b := &budget{r: body}
-	d := json.NewDecoder(b)
+	d := newDecoder(body)
 	for {
 		silence.Reset(silentFor)
-		b.left = maxObject
 		var e Event
-		if err := d.Decode(&e); err != nil {
+		if err := d.next(&e); err != nil {
 			if errors.Is(err, io.EOF) || outer.Err() == nil && ctx.Err() != nil {
 				return nil
 			}
@@ -228,7 +221,7 @@ func (c *Client) Watch(ctx context.Context, path string, query url.Values, opene
 			if err := json.Unmarshal(e.Object, &s); err != nil {
 				return fmt.Errorf("watch %s: %w", path, err)
 			}
-			return s.error(0)
+			return s.error()
 		}
 		if err := each(e); err != nil {
 			return err
