@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
 
 	"crowsnest/cli/internal/findings"
@@ -34,7 +33,7 @@ type checkFlags struct {
 }
 
 func newCheckRules(c *cli) *cobra.Command {
-	f := checkFlags{output: newOneOf("text", "json", "github", "sarif")}
+	f := checkFlags{output: newOneOf("text", "json", "github")}
 	cmd := &cobra.Command{
 		Use:   "rules [flags] PATH...",
 		Short: "Find every problem of rule packs and overrides",
@@ -42,13 +41,11 @@ func newCheckRules(c *cli) *cobra.Command {
 every problem with its position and the fix. All files are checked as one set,
 as the daemon would load them; the path shipped adds the built-in packs.
 
--o github prints workflow commands that GitHub shows as annotations of a change;
--o sarif is for code scanning.
+-o github prints workflow commands that GitHub shows as annotations of a change.
 
 Exit codes: 0 no errors, 1 errors, 3 warnings with --lint-fatal.`,
 		Example: `  crowsnest check rules packs/ overrides.yaml
-  crowsnest check rules -o github --lint-fatal packs/
-  crowsnest check rules -o sarif packs/ > crowsnest.sarif`,
+  crowsnest check rules -o github --lint-fatal packs/`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return c.checkRules(f, args) },
 	}
@@ -112,7 +109,7 @@ func silentText(set *rules.Set) string {
 }
 
 func newCheckConfig(c *cli) *cobra.Command {
-	output := newOneOf("text", "json", "github", "sarif")
+	output := newOneOf("text", "json", "github")
 	cmd := &cobra.Command{
 		Use:   "config FILE",
 		Short: "Check a configuration and all files that it refers to",
@@ -181,8 +178,8 @@ func writeProblems(w io.Writer, form string, problems strictyaml.Problems) error
 			all[i] = problemLine{p, p.Level.String()}
 		}
 		return show.JSON(w, map[string]any{"problems": all}, true)
-	case "github", "sarif":
-		return writeFindings(w, form, findings.OfProblems(problems))
+	case "github":
+		return writeFindings(w, findings.OfProblems(problems))
 	}
 	for _, p := range problems {
 		if _, err := fmt.Fprintln(w, p.String()); err != nil {
@@ -192,17 +189,14 @@ func writeProblems(w io.Writer, form string, problems strictyaml.Problems) error
 	return nil
 }
 
-// writeFindings prints findings as annotations or as SARIF, with paths relative to
-// the working directory, which is the root of the repository.
-func writeFindings(w io.Writer, form string, all []findings.Finding) error {
+// writeFindings prints findings as annotations, with paths relative to the working directory,
+// which is the root of the repository.
+func writeFindings(w io.Writer, all []findings.Finding) error {
 	dir, _ := os.Getwd() // paths stay absolute if this fails
 	for i, f := range all {
 		if rel, err := filepath.Rel(dir, f.File); filepath.IsAbs(f.File) && err == nil && filepath.IsLocal(rel) {
 			all[i].File = rel
 		}
-	}
-	if form == "sarif" {
-		return findings.SARIF(w, all, version.Version)
 	}
 	return findings.GitHub(w, all)
 }

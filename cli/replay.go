@@ -36,7 +36,7 @@ type replayFlags struct {
 }
 
 func newReplay(c *cli) *cobra.Command {
-	f := replayFlags{output: newOneOf("text", "json", "markdown", "github", "sarif")}
+	f := replayFlags{output: newOneOf("text", "json", "markdown", "github")}
 	cmd := &cobra.Command{
 		Use:   "replay [flags] {FILE|FOLDER... | --loki URL}",
 		Short: "Count the alerts of rules over recorded logs or Loki, or compare two versions of rules",
@@ -47,8 +47,8 @@ day that a receiver without grouping would have received.
 With --against it also runs the previous rules over the same lines and prints the
 differences: alerts that fire more often, less often, earlier, later, with other
 labels, or end differently, with examples. -o markdown is for a comment on a pull
-request, -o github and -o sarif annotate the changed rules, and --exit-code
-reports to a script that the alerts differ.
+request, -o github annotates the changed rules, and --exit-code reports to a script
+that the alerts differ.
 
 From Loki it reads only lines that one of the rules could match.`,
 		Example: `  crowsnest replay --rules packs/ /var/log/pods
@@ -164,9 +164,7 @@ func writeChanges(w io.Writer, form string, r report.Report) error {
 		return r.Markdown(w)
 	case "github":
 		verdict := findings.Finding{Level: findings.Notice, Check: findings.Verdict, Message: r.Verdict}
-		return writeFindings(w, form, append([]findings.Finding{verdict}, r.Findings()...))
-	case "sarif":
-		return writeFindings(w, form, r.Findings())
+		return writeFindings(w, append([]findings.Finding{verdict}, r.Findings()...))
 	}
 	return r.Text(w)
 }

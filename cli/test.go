@@ -30,7 +30,7 @@ func newTest(c *cli) *cobra.Command {
 }
 
 func newTestRules(c *cli) *cobra.Command {
-	f := testFlags{output: newOneOf("text", "json", "github", "sarif")}
+	f := testFlags{output: newOneOf("text", "json", "github")}
 	cmd := &cobra.Command{
 		Use:   "rules [flags] {PATH...|--shipped}",
 		Short: "Run the tests in rule packs",
@@ -115,8 +115,8 @@ func writeTests(w io.Writer, f testFlags, report replay.TestReport) error {
 			Tests: len(report.Results), Failed: report.Failed(), Mutants: report.Mutants,
 			Survivors: append([]replay.Survivor{}, report.Survivors...), Results: append([]replay.TestResult{}, report.Results...),
 		}, true)
-	case "github", "sarif":
-		return writeFindings(w, f.output.value, findings.OfTests(report))
+	case "github":
+		return writeFindings(w, findings.OfTests(report))
 	}
 	return report.WriteText(w, f.verbose)
 }

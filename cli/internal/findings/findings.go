@@ -1,5 +1,4 @@
-// Package findings writes problems of rules in the formats that CI systems read:
-// GitHub workflow commands, SARIF, JSON.
+// Package findings writes problems of rules as workflow commands of GitHub.
 package findings
 
 import (
@@ -42,25 +41,16 @@ var checks string
 // Markdown.
 func Checks() string { return checks }
 
-// Help returns what a check means and why it matters.
-func Help(check string) string {
-	_, row, known := strings.Cut(checks, "\n| `"+check+"` | ")
-	if !known {
-		return "See the message: it states the problem and the fix."
-	}
-	return strings.ReplaceAll(strings.Split(row, " | ")[1], `\|`, "|")
-}
-
 // Finding is a remark about a place in a file.
 type Finding struct {
-	File    string `json:"file"`
-	Line    int    `json:"line"`   // number of the line, from 1; 0 means the whole file
-	Column  int    `json:"column"` // number of the column, from 1; 0 means the whole line
-	Level   Level  `json:"severity"`
-	Check   string `json:"check"` // stable id, a key of Help
-	Rule    string `json:"rule,omitempty"`
-	Message string `json:"message"`
-	Fix     string `json:"fix,omitempty"`
+	File    string
+	Line    int // number of the line, from 1; 0 means the whole file
+	Column  int // number of the column, from 1; 0 means the whole line
+	Level   Level
+	Check   string // stable identifier, a row of checks.md
+	Rule    string
+	Message string
+	Fix     string
 }
 
 // text returns the message with the fix, without control characters. It may have
