@@ -1,58 +1,41 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"crowsnest/cli/internal/api"
 	"crowsnest/cli/internal/show"
-	"crowsnest/internal/lazyre"
 	"crowsnest/internal/text"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
 
 type explainFlags struct {
-	rules   ruleFlags
-	line    string
-	labels  []string
-	redact  bool
-	episode string
-	daemon  getFlags
+	rules  ruleFlags
+	line   string
+	labels []string
+	redact bool
 }
 
 func newExplain(c *cli) *cobra.Command {
 	var f explainFlags
 	cmd := &cobra.Command{
 		Use:   "explain [flags] [RULE]",
-		Short: "Explain a rule, why a line matches it or not, or what happened to an episode",
+		Short: "Explain a rule, or why a line matches it or not",
 		Long: `Without --line it prints what a rule matches and what to do about it.
 With --line it explains for each part of the rule why the line matches or not;
 without a rule, it prints the rules that match. With --label image=REPOSITORY:TAG
-it also says whether that version is known to have the failure.
-
-With --episode it prints the timeline of an open or recently ended episode of a
-running daemon: counted lines, periods on hold, notifications and the answers of
-the receivers, and what ended it. get episodes lists the fingerprints.`,
+it also says whether that version is known to have the failure.`,
 		Example: `  crowsnest explain LeaderElectionLost
-  crowsnest explain --line 'E0101 leaderelection.go:332] leaderelection lost' --label container=syncer
-  crowsnest explain --episode 537bf7c41283cad8 --url http://localhost:9797`,
+  crowsnest explain --line 'E0101 leaderelection.go:332] leaderelection lost' --label container=syncer`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.episode != "" {
-				return c.explainEpisode(cmd.Context(), f, args)
-			}
-			return c.explain(f, args)
-		},
+		RunE: func(_ *cobra.Command, args []string) error { return c.explain(f, args) },
 	}
 	f.rules.add(cmd)
 	cmd.Flags().StringVar(&f.line, "line", "", "explain why this `TEXT` matches or not")
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label of the line's stream, `name=value` (repeatable)")
 	cmd.Flags().BoolVar(&f.redact, "redact", true, "redact secrets in the output")
-	cmd.Flags().StringVar(&f.episode, "episode", "", "print the timeline of the episode with this `FINGERPRINT`")
-	f.daemon.add(cmd, api.DefaultAddress)
 	return cmd
 }
 
@@ -62,7 +45,7 @@ func (c *cli) explain(f explainFlags, args []string) error {
 		return err
 	}
 	if len(args) == 0 && f.line == "" {
-		return usageErrorf("explain needs a rule, --line or --episode")
+		return usageErrorf("explain needs a rule or --line")
 	}
 	set, err := f.rules.load(c)
 	if err != nil {
@@ -124,20 +107,4 @@ func (c *cli) judge(r *rules.Rule, labels matcher.Labels) error {
 	v := r.Remediation.Judge(image)
 	_, err := fmt.Fprintf(c.out, "affected: %s: %s\n", v.Affected, v.Text)
 	return err
-}
-
-var fingerprintText = lazyre.New(`^[0-9a-f]{16}$`)
-
-func (c *cli) explainEpisode(ctx context.Context, f explainFlags, args []string) error {
-	if len(args) > 0 || f.line != "" {
-		return usageErrorf("--episode cannot be combined with a rule or --line")
-	}
-	if !fingerprintText.MatchString(f.episode) {
-		return usageErrorf("--episode %q is not a fingerprint of 16 hexadecimal digits; list them with crowsnest get episodes", f.episode)
-	}
-	data, err := f.daemon.fetch(ctx, "episodes/"+f.episode+"/timeline")
-	if err != nil {
-		return err
-	}
-	return show.Timeline(c.out, data)
 }

@@ -35,7 +35,7 @@ func asked(env map[string]string, args ...string) (out, errs string, code int) {
 	return o.String(), e.String(), code
 }
 
-func TestRulesListOfDaemon(t *testing.T) {
+func TestGetRules(t *testing.T) {
 	url := daemonSays(t, map[string]string{"/api/v1/rules": `{"status":"success","data":{"groups":[{"name":"demo","rules":[
 		{"name":"Seen","severity":"critical","health":"ok","streams":3,"tries":12,"evaluationSeconds":0.25,"matches":7,"lastMatch":"2026-01-01T10:00:00Z","lastSeenLine":"2026-01-01T10:00:05Z","firing":1,"pending":2},
 		{"name":"Blind","severity":"info","health":"blind","streams":0,"matches":0}]}]}}`})
@@ -44,33 +44,25 @@ func TestRulesListOfDaemon(t *testing.T) {
 		"Seen   demo  critical  ok      1 + 2 pending  3        2026-01-01T10:00:05Z  7        2026-01-01T10:00:00Z  12     0.250",
 		"Blind  demo  info      blind   0              0        never                 0        never                 0      0.000", "",
 	}, "\n")
-	out, errs, code := asked(nil, "rules", "list", "--url", url)
+	out, errs, code := asked(nil, "get", "rules", "--url", url)
 	require.Zero(t, code, errs)
 	require.Equal(t, want, out)
 	out, _, code = asked(map[string]string{"CROWSNEST_URL": url}, "get", "rules")
 	require.Zero(t, code)
 	require.Equal(t, want, out)
-	out, _, code = asked(map[string]string{"CROWSNEST_URL": url}, "rules", "list", "-o", "json")
+	out, _, code = asked(map[string]string{"CROWSNEST_URL": url}, "get", "rules", "-o", "json")
 	require.Zero(t, code)
 	require.JSONEq(t, `3`, strings.TrimSpace(strings.Split(strings.Split(out, `"streams":`)[1], ",")[0]))
-
-	// Files that are named win over the environment, and not over a flag.
-	out, _, code = asked(map[string]string{"CROWSNEST_URL": url}, "rules", "list", "--rules", "../rules/packs/etcd.yaml")
-	require.Zero(t, code)
-	require.Contains(t, out, "STREAMS\n")
-	_, errs, code = asked(nil, "rules", "list", "--url", url, "--rules", "../rules/packs/etcd.yaml")
-	require.Equal(t, exitUsage, code)
-	require.Contains(t, errs, "cannot be combined")
 }
 
-func TestExplainEpisode(t *testing.T) {
+func TestTimelineOfEpisode(t *testing.T) {
 	url := daemonSays(t, map[string]string{"/api/v1/episodes/0000000000000abc/timeline": `{"status":"success","data":{
 		"episode":{"fingerprint":"0000000000000abc","alert":"LeaseLost","state":"firing","labels":{"alertname":"LeaseLost","severity":"critical","namespace":"team-a"}},
 		"skipped":2,"events":[
 		{"at":"2026-01-01T10:00:00Z","kind":"counted","text":"4 of 5 counted"},
 		{"at":"2026-01-01T10:00:01Z","kind":"opened","text":"the condition became true","line":"leader\u001b[31melection lost"},
 		{"kind":"held","text":"on hold: no progress from source kubelet"}]}}`})
-	out, errs, code := asked(nil, "explain", "--episode", "0000000000000abc", "--url", url)
+	out, errs, code := asked(nil, "get", "episode", "0000000000000abc", "--url", url)
 	require.Zero(t, code, errs)
 	require.Equal(t, strings.Join([]string{
 		"LeaseLost firing: namespace=team-a", "",
@@ -80,12 +72,10 @@ func TestExplainEpisode(t *testing.T) {
 		"now                   on hold: no progress from source kubelet",
 		"                      not kept: 2 events between the first and the newest", "",
 	}, "\n"), out)
-	_, errs, code = asked(nil, "explain", "--episode", "0000000000000def", "--url", url)
+	_, errs, code = asked(nil, "get", "episode", "0000000000000def", "--url", url)
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, errs, "no open or lately")
-	_, _, code = asked(nil, "explain", "--episode", "../rules", "--url", url)
-	require.Equal(t, exitUsage, code)
-	_, _, code = asked(nil, "explain", "LeaseLost", "--episode", "0000000000000abc", "--url", url)
+	_, _, code = asked(nil, "get", "episode", "../rules", "--url", url)
 	require.Equal(t, exitUsage, code)
 }
 

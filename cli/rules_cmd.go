@@ -1,10 +1,6 @@
 package cli
 
 import (
-	"context"
-	"fmt"
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"crowsnest/cli/internal/show"
@@ -33,28 +29,18 @@ type listedRule struct {
 
 func newRulesList(c *cli) *cobra.Command {
 	var f ruleFlags
-	var daemon getFlags
 	output := newOneOf("text", "json")
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the effective rules, or those of a running daemon",
-		Long: `Lists the rules with the overrides applied. With --url it lists the rules of a
-running daemon: health, open episodes, number of streams, last line read, matched
-lines, lines tried, and evaluation time. A rule without streams is blind: its
-selector matches no stream that exists.
+		Short: "List the effective rules",
+		Long: `Lists the rules with the overrides applied. get rules lists those of a running
+daemon.
 
 ORIGIN says whose lines a rule trusts: any namespace, or infrastructure (the
 namespaces of rules.infrastructure_namespaces, and logs without a namespace).`,
-		Example: `  crowsnest rules list --rules packs/ --overrides overrides.yaml
-  crowsnest rules list --url http://localhost:9797`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(f.paths)+len(f.overrides) > 0 && daemon.url == c.getenv(envName("url")) {
-				daemon.url = "" // flags that name files override CROWSNEST_URL
-			}
-			if daemon.url != "" {
-				return c.listRunning(cmd.Context(), f, daemon, output.value)
-			}
+		Example: "  crowsnest rules list --rules packs/ --overrides overrides.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
 			load := f.load
 			if output.value == "json" { // the document has the number of tests
 				load = f.loadWithTests
@@ -81,29 +67,8 @@ namespaces of rules.infrastructure_namespaces, and logs without a namespace).`,
 		},
 	}
 	f.add(cmd)
-	daemon.add(cmd, "")
 	cmd.Flags().VarP(output, "output", "o", "output format")
 	return cmd
-}
-
-func (c *cli) listRunning(ctx context.Context, f ruleFlags, daemon getFlags, form string) error {
-	if len(f.paths)+len(f.overrides) > 0 {
-		return usageErrorf("--url cannot be combined with --rules or --overrides")
-	}
-	data, err := daemon.fetch(ctx, "rules")
-	if err != nil {
-		return err
-	}
-	if form == "json" {
-		_, err := fmt.Fprintf(c.out, "%s\n", data)
-		return err
-	}
-	style := show.ListStyle{Color: c.colors(c.out), Now: time.Now()}
-	tables, err := show.Rules(data, style)
-	if err != nil {
-		return err
-	}
-	return show.Write(c.out, tables, style)
 }
 
 func newRulesShow(c *cli) *cobra.Command {

@@ -11,7 +11,7 @@ func (s *Server) addDaemonTools() {
 		choices: map[string][]string{"states": {"pending", "firing", "unwatched", "resolved"}},
 	}, s.alerts)
 	add(s, tool{
-		name: "episode", title: "History of one alert", rest: "The tool case has more; crowsnest explain --episode prints whole texts.",
+		name: "episode", title: "History of one alert", rest: "The tool case has more; crowsnest get episode prints whole texts.",
 		text: describe("Returns one open or recently ended alert with its timeline: lines that were counted, periods on hold, which receivers were notified, and what ended it.", data, bounds),
 	}, s.episode)
 	add(s, tool{
