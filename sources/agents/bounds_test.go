@@ -49,7 +49,7 @@ func TestBoundsOfRequests(t *testing.T) {
 	require.NotEmpty(t, b.s.Positions(), "such a time is saved")
 
 	// Counts: a sum stops at the maximum.
-	b.s.set(func() { b.s.st.Losses = math.MaxInt64 - 5 })
+	b.s.withLock(func() { b.s.stats.Losses = math.MaxInt64 - 5 })
 	f("POST", hits.ReportPath, report("10"), http.StatusOK)
 	require.Equal(t, int64(math.MaxInt64), b.s.Stats().Losses)
 	for _, count := range []string{"-1", "1000000000001", "9223372036854775807", "9223372036854775808", "1e300", `"1"`, "[1]"} {
@@ -57,7 +57,7 @@ func TestBoundsOfRequests(t *testing.T) {
 	}
 
 	// A duplicate condition counts once.
-	b.s.set(func() { b.s.st.Losses = 0 })
+	b.s.withLock(func() { b.s.stats.Losses = 0 })
 	one := `{"alert":"CrowsnestOther","severity":"info","since":"2026-01-01T00:00:00Z","count":7}`
 	f("POST", hits.ReportPath, fmt.Sprintf(`{"node":"n1","instance":"i1","conditions":[%s,%s]}`, one, one), http.StatusOK)
 	require.Equal(t, int64(7), b.s.Stats().Losses)

@@ -4,27 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
-	"crowsnest/internal/pause"
 	"crowsnest/kube"
 )
 
-const (
-	nodesPath     = "/api/v1/nodes"
-	watchAgain    = 500 * time.Millisecond
-	maxWatchRetry = 10 * time.Second
-	// unsureAfter is how long Nodes may be unknown before the source reports it.
-	unsureAfter = 30 * time.Second
-	// drainedAfter is how long the agent of a cordoned Node may be away after its
-	// goodbye before the node counts as drained. The controller of a DaemonSet
-	// replaces a pod that was only deleted within seconds.
-	drainedAfter = 30 * time.Second
-)
+// unsureAfter is the time for which Nodes may be unknown before the source reports it.
+const unsureAfter = 30 * time.Second
 
 // Nodes makes the source watch the Nodes of its cluster. It no longer waits for an
 // agent whose Node was deleted, or that said goodbye on a cordoned Node. It still
@@ -40,21 +28,22 @@ type Nodes struct {
 type presence int
 
 const (
-	unsure   presence = iota // the API server does not say
-	absent                   // the Node does not exist
-	present                  // the Node exists
-	cordoned                 // the Node exists and is unschedulable
+	unsure   presence = iota // The API server does not say.
+	absent                   // The Node does not exist.
+	present                  // The Node exists.
+	cordoned                 // The Node exists and is unschedulable.
 )
 
-// nodeWatch holds the Nodes of a cluster. Safe for concurrent use.
+// nodeWatch knows the Nodes of a cluster. It is the kube.Handler of its watcher. Safe for
+// concurrent use.
 type nodeWatch struct {
-	client *kube.Client
-	clock  func() time.Time
+	watcher kube.Watcher
 
 	mu     sync.Mutex
 	nodes  map[string]presence
-	synced bool      // nodes are those of the API server
-	since  time.Time // since when it is not
+	listed map[string]presence // nodes of a list in progress; nil if there is none
+	synced bool                // nodes are those of the API server.
+	since  time.Time           // time since which they are not
 	err    error
 }
 
@@ -62,14 +51,19 @@ func newNodeWatch(cfg *Nodes, clock func() time.Time, transport http.RoundTrippe
 	if cfg == nil {
 		return nil
 	}
-	return &nodeWatch{
-		client: kube.New(kube.Options{Kubeconfig: cfg.Kubeconfig, Transport: transport}),
-		clock:  clock, nodes: map[string]presence{}, since: clock(),
-	}
+	w := &nodeWatch{since: clock()}
+	w.watcher = kube.Watcher{Client: kube.New(kube.Options{Kubeconfig: cfg.Kubeconfig, Transport: transport}), Path: "/api/v1/nodes", Clock: clock, Handler: w}
+	return w
 }
 
-// state returns the presence of a Node. A nil watch always returns unsure.
-func (w *nodeWatch) state(name string) presence {
+// run lists and watches until ctx ends.
+func (w *nodeWatch) run(ctx context.Context) {
+	defer w.watcher.Client.Close()
+	w.watcher.Run(ctx)
+}
+
+// presence returns the state of a Node. A nil watch always returns unsure.
+func (w *nodeWatch) presence(name string) presence {
 	if w == nil {
 		return unsure
 	}
@@ -84,7 +78,7 @@ func (w *nodeWatch) state(name string) presence {
 	return absent
 }
 
-// problem returns why Nodes are not known; "" if they are.
+// problem returns the reason why Nodes are not known, or "" if they are.
 func (w *nodeWatch) problem(now time.Time) string {
 	if w == nil {
 		return ""
@@ -101,121 +95,71 @@ func (w *nodeWatch) problem(now time.Time) string {
 	return fmt.Sprintf("Nodes cannot be watched since %s: %v%s. Deleted nodes are waited for as long as forget_after allows", w.since.UTC().Format(time.RFC3339), w.err, fix)
 }
 
-// run lists and watches until ctx ends.
-func (w *nodeWatch) run(ctx context.Context) {
-	defer w.client.Close()
-	again := watchAgain
-	for ctx.Err() == nil {
-		err := w.once(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if w.lost(err) {
-			again = watchAgain
-		}
-		pause.Sleep(ctx, again+rand.N(again), nil)
-		again = min(2*again, maxWatchRetry)
+// set changes a Node. An object without a name is an error.
+func (w *nodeWatch) set(object json.RawMessage, deleted bool) error {
+	var o struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+		Spec struct {
+			Unschedulable bool `json:"unschedulable"`
+		} `json:"spec"`
 	}
-}
-
-// lost records that Nodes are no longer known, and reports whether they were.
-func (w *nodeWatch) lost(err error) (was bool) {
+	if err := json.Unmarshal(object, &o); err != nil {
+		return fmt.Errorf("read a node: %w", err)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if was = w.synced; was {
-		w.since = w.clock()
+	nodes := w.nodes
+	if w.listed != nil {
+		nodes = w.listed
+	}
+	switch {
+	case deleted:
+		delete(nodes, o.Metadata.Name)
+	case o.Spec.Unschedulable:
+		nodes[o.Metadata.Name] = cordoned
+	default:
+		nodes[o.Metadata.Name] = present
+	}
+	return nil
+}
+
+// Listing begins a list. Until it is complete, the Nodes of the last one count.
+func (w *nodeWatch) Listing() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.listed = map[string]presence{}
+}
+
+// Changed records a Node.
+func (w *nodeWatch) Changed(object json.RawMessage) error { return w.set(object, false) }
+
+// Deleted removes a Node.
+func (w *nodeWatch) Deleted(_ context.Context, object json.RawMessage) error {
+	return w.set(object, true)
+}
+
+// Listed replaces the Nodes by those of the list.
+func (w *nodeWatch) Listed(context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nodes, w.listed, w.synced = w.listed, nil, true
+}
+
+// Passed records that the API server has answered.
+func (w *nodeWatch) Passed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.synced, w.err = w.nodes != nil && w.listed == nil, nil
+}
+
+// Failed records that the Nodes are not known.
+func (w *nodeWatch) Failed(err error, _ bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.synced {
+		w.since = w.watcher.Clock()
 	}
 	w.synced, w.err = false, err
-	return was
-}
-
-// nodeObject holds the fields of a Node that are used here.
-type nodeObject struct {
-	Metadata struct {
-		Name    string `json:"name"`
-		Version string `json:"resourceVersion"`
-	} `json:"metadata"`
-	Spec struct {
-		Unschedulable bool `json:"unschedulable"`
-	} `json:"spec"`
-}
-
-func (o nodeObject) presence() presence {
-	if o.Spec.Unschedulable {
-		return cordoned
-	}
-	return present
-}
-
-// once lists all Nodes and then watches them until the watch ends.
-func (w *nodeWatch) once(ctx context.Context) error {
-	nodes := map[string]presence{}
-	version, err := w.client.List(ctx, nodesPath, nil, func(raw json.RawMessage) error {
-		var o nodeObject
-		if err := json.Unmarshal(raw, &o); err != nil {
-			return fmt.Errorf("read a node: %w", err)
-		}
-		nodes[o.Metadata.Name] = o.presence()
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	w.mu.Lock()
-	w.nodes, w.synced, w.err = nodes, true, nil
-	w.mu.Unlock()
-	for err == nil && ctx.Err() == nil {
-		began := w.clock()
-		version, err = w.watch(ctx, version)
-		if w.clock().Sub(began) < time.Second {
-			return err // list again, after a pause
-		}
-	}
-	return err
-}
-
-// watch follows the changes after version and returns the newest version.
-func (w *nodeWatch) watch(ctx context.Context, version string) (string, error) {
-	query := url.Values{"resourceVersion": {version}}
-	err := w.client.Watch(ctx, nodesPath, query, func() {}, func(e kube.Event) error {
-		var o nodeObject
-		if err := json.Unmarshal(e.Object, &o); err != nil {
-			return fmt.Errorf("read a node: %w", err)
-		}
-		version = o.Metadata.Version
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		switch e.Type {
-		case "ADDED", "MODIFIED":
-			w.nodes[o.Metadata.Name] = o.presence()
-		case "DELETED":
-			delete(w.nodes, o.Metadata.Name)
-		}
-		return nil
-	})
-	return version, err
-}
-
-// departed reports whether a node has left the cluster: its Node was deleted while
-// its agent is silent, or it was drained. departed also records that the node has a
-// Node. The caller holds mu.
-func (s *Source) departed(n *node, now time.Time) bool {
-	quiet := now.Sub(n.waited)
-	switch s.watch.state(n.name) {
-	case present:
-		n.object = true
-	case cordoned:
-		n.object = true
-		return n.left && quiet >= drainedAfter
-	case absent:
-		// A name that never belonged to a Node shows nothing. A token that the API
-		// server reviewed is bound to a Node.
-		return (n.object || !n.who.at.IsZero()) && (n.left || quiet >= s.cfg.SilentAfter)
-	}
-	return false
-}
-
-// expired reports whether a node is no longer waited for. The caller holds mu.
-func (s *Source) expired(n *node, now time.Time) bool {
-	return now.Sub(n.waited) >= s.cfg.ForgetAfter || s.departed(n, now)
 }

@@ -219,7 +219,7 @@ func TestNodesWithoutAPIServer(t *testing.T) {
 		c.pass(2 * time.Minute)
 		require.Equal(t, "a b", c.waited())
 		api.set(func() { api.code = 0 })
-		c.pass(30 * time.Second)
+		c.pass(40 * time.Second)
 		require.Equal(t, "a", c.waited())
 		require.Empty(t, c.s.Status().Error)
 	})
@@ -245,7 +245,7 @@ func TestNodeWatchEnds(t *testing.T) {
 		api.events <- `{"type":"ERROR","object":{"code":410,"message":"too old"}}`
 		c.pass(5 * time.Second)
 		require.Equal(t, 2, api.lists)
-		require.Equal(t, present, c.s.watch.state("b"))
-		require.Equal(t, absent, c.s.watch.state("x"))
+		require.Equal(t, present, c.s.watch.presence("b"))
+		require.Equal(t, absent, c.s.watch.presence("x"))
 	})
 }

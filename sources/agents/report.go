@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -15,113 +14,117 @@ import (
 	"crowsnest/sources"
 )
 
-// overShown is how long a condition that was over when it was reported is shown.
-const overShown = 15 * time.Minute
+// endedFor is the time for which a condition that had ended when it was reported is shown.
+const endedFor = 15 * time.Minute
 
-// detailed is the number of nodes whose details a condition shows.
-const detailed = 3
+// maxDetailed is the number of nodes whose details a condition shows.
+const maxDetailed = 3
 
-// alertBlind is the condition that explains why a node makes no progress; it is
-// part of that node's state and not of Conditions.
+// alertBlind is the condition that explains why a node makes no progress. It is part of that
+// node's state and not of Conditions.
 const alertBlind = "CrowsnestBlind"
 
-// condition is a condition of a node, and when it was last reported.
+// condition is a condition of a node, and the time at which it was last reported.
 type condition struct {
 	hits.Condition
 	Reported time.Time `json:"reported"`
 }
 
 func (h *handler) report(_ context.Context, body []byte, who *caller) (any, *refusal) {
-	rep, err := hits.ReadReport(body)
+	r, err := hits.ReadReport(body)
 	if err != nil {
 		return nil, &refusal{http.StatusBadRequest, refusedMalformed, err}
 	}
-	if why := who.mayBe(rep.Node); why != nil {
+	if why := who.checkNode(r.Node); why != nil {
 		return nil, why
 	}
-	if why := h.state(&rep); why != nil {
+	if why := h.setUnread(&r); why != nil {
 		return nil, why
 	}
-	if take := h.s.onComplaints.Load(); take != nil {
-		if err := (*take)(h.s.member(rep.Node), rep.Complaints); err != nil {
+	if ingest := h.s.onComplaints.Load(); ingest != nil {
+		if err := (*ingest)(h.s.member(r.Node), r.Complaints); err != nil {
 			return nil, &refusal{http.StatusBadRequest, refusedMalformed, err}
 		}
 	}
-	answer, why := h.s.acceptReport(&rep, hits.Digest(body), h.p.Rules())
+	answer, why := h.s.acceptReport(&r, hits.Digest(body), h.p.Rules())
 	if why == nil {
-		h.p.Ingest(nothing, nil) // so that it is saved
+		h.save(func() {})
 	}
 	return answer, why
 }
 
-// state records which streams an agent has. It precedes acceptReport: from then on the
-// agent's watermark counts.
-func (h *handler) state(rep *hits.Report) *refusal {
+// reporter returns the node of a report. The caller holds mu.
+func (s *Source) reporter(r *hits.Report) (*node, *refusal) {
+	n := s.nodes[r.Node]
+	if n == nil || n.instance != r.Instance {
+		return nil, &refusal{http.StatusConflict, refusedConflict, fmt.Errorf("another agent sends for node %s, or none has sent yet", r.Node)}
+	}
+	return n, nil
+}
+
+// setUnread records which selectors an agent has no streams for. It precedes acceptReport,
+// because from then on the agent's watermark counts.
+func (h *handler) setUnread(r *hits.Report) *refusal {
 	s := h.s
 	s.mu.Lock()
-	n := s.nodes[rep.Node]
+	n, why := s.reporter(r)
 	s.mu.Unlock()
-	if n == nil {
-		return noAgent(rep.Node)
+	if why != nil {
+		return why
 	}
-	n.busy.Lock() // the node is not removed meanwhile
+	n.busy.Lock() // The node is not removed meanwhile.
 	defer n.busy.Unlock()
-	s.mu.Lock()
-	another, changed := n.removed || n.instance != rep.Instance, !slices.Equal(n.unread, rep.Unread)
-	if !another {
-		n.unread = slices.Sorted(slices.Values(rep.Unread))
-	}
-	s.mu.Unlock()
-	if another {
-		return noAgent(rep.Node)
-	}
+	changed := false
+	s.withLock(func() {
+		if n, why = s.reporter(r); why == nil {
+			unread := slices.Sorted(slices.Values(r.Unread))
+			changed = !slices.Equal(n.unread, unread)
+			n.unread = unread
+		}
+	})
 	if changed {
-		h.p.AddMember(n.member)
+		h.p.AddMember(s.member(r.Node))
 	}
-	return nil
+	return why
 }
 
-func noAgent(node string) *refusal {
-	return &refusal{http.StatusConflict, refusedConflict, fmt.Errorf("another agent sends for node %s, or none has sent yet", node)}
-}
-
-func (s *Source) acceptReport(rep *hits.Report, digest string, set *rules.Set) (hits.ReportAnswer, *refusal) {
+func (s *Source) acceptReport(r *hits.Report, digest string, set *rules.Set) (hits.ReportAnswer, *refusal) {
 	now := s.cfg.Clock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.nodes[rep.Node]
-	if n == nil || n.instance != rep.Instance {
-		return hits.ReportAnswer{}, noAgent(rep.Node)
+	n, why := s.reporter(r)
+	if why != nil {
+		return hits.ReportAnswer{}, why
 	}
 	before := n.conditions
-	n.conditions = make(map[string]condition, len(rep.Conditions))
-	for _, c := range rep.Conditions {
-		c.Last = times.Earlier(c.Last, now) // a clock that is ahead must not make it the newest for years
+	n.conditions = make(map[string]condition, len(r.Conditions))
+	for _, c := range r.Conditions {
+		c.Last = times.Earlier(c.Last, now) // A clock that is ahead must not make it the newest for years.
 		n.conditions[c.Key()] = condition{c, now}
 	}
-	for k, c := range n.conditions {
-		s.st.Losses += min(max(0, c.Count-before[k].Count), math.MaxInt64-s.st.Losses)
+	for key, c := range n.conditions {
+		addCapped(&s.stats.Losses, c.Count-before[key].Count)
 	}
-	for k, c := range before {
-		if _, again := n.conditions[k]; !again && c.Over && now.Sub(c.Reported) < overShown {
-			n.conditions[k] = c
+	for key, c := range before {
+		if _, again := n.conditions[key]; !again && c.Over && now.Sub(c.Reported) < endedFor {
+			n.conditions[key] = c
 		}
 	}
-	n.digest, n.clockSet, n.idle = digest, rep.ClockSet, rep.Idle
-	if !maps.Equal(n.rules, rep.Rules) {
-		n.rules, s.force.stale = rep.Rules, true
+	n.digest, n.clockSet, n.idle = digest, r.ClockSet, r.Idle
+	if !maps.Equal(n.rules, r.Rules) {
+		n.rules, s.rollout.stale = r.Rules, true
 	}
-	s.use(set)
-	return hits.ReportAnswer{Report: s.tokenOf(n), Behind: s.behindOf(n)}, nil
+	s.compareRules(set)
+	return hits.ReportAnswer{Report: s.reportToken(n), Behind: s.behindOf(n)}, nil
 }
 
-// condensed returns the conditions of all nodes, each once, with the nodes that
-// have it. The caller holds mu.
-func (s *Source) condensed(now time.Time) []sources.Condition {
+// conditions returns the conditions of all nodes, each once, with the nodes that have it. The
+// caller holds mu.
+func (s *Source) conditions(now time.Time) []sources.Condition {
 	all := map[string]*sources.Condition{}
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
 		for key, c := range s.nodes[name].conditions {
-			if c.Alert == alertBlind || c.Over && now.Sub(c.Reported) >= overShown {
+			if c.Alert == alertBlind || c.Over && now.Sub(c.Reported) >= endedFor {
 				continue
 			}
 			x := all[key]
@@ -134,7 +137,7 @@ func (s *Source) condensed(now time.Time) []sources.Condition {
 			if c.Last.After(x.Last) {
 				x.Last, x.Detail = c.Last, c.Detail
 			}
-			if n := len(x.Members); c.Count == 0 && 0 < n && n < detailed && c.Detail != "" {
+			if n := len(x.Members); c.Count == 0 && 0 < n && n < maxDetailed && c.Detail != "" {
 				if n == 1 {
 					x.Detail = x.Members[0] + ": " + x.Detail
 				}
@@ -150,7 +153,7 @@ func (s *Source) condensed(now time.Time) []sources.Condition {
 	return out
 }
 
-// blindness returns the agent's reason for not reading; "" if it reads.
+// blindness returns the agent's reason for not reading, or "" if it reads.
 func (n *node) blindness() string {
 	for _, c := range n.conditions {
 		if c.Alert == alertBlind {
@@ -160,16 +163,8 @@ func (n *node) blindness() string {
 	return ""
 }
 
-// reported reports whether the watermark of a node can be used: an agent that sends
-// reports must first have reported its rules.
-func (s *Source) reported(n *node, m *hits.Message) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !m.Reports || n.digest != ""
-}
-
-// reports returns the names of the alerts that the agent reports, each once.
-func (n *node) reports() []string {
+// openAlerts returns the names of the alerts that the agent reports, each once.
+func (n *node) openAlerts() []string {
 	var out []string
 	for _, c := range n.conditions {
 		if !c.Over {

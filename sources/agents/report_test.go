@@ -79,7 +79,7 @@ func TestALossThatIsOverIsShown(t *testing.T) {
 	b.sendReport(hits.Report{Conditions: []hits.Condition{c}})
 	b.sendReport(hits.Report{})
 	require.Len(t, b.s.Status().Conditions, 1)
-	b.now = at(overShown)
+	b.now = at(endedFor)
 	require.Empty(t, b.s.Status().Conditions)
 }
 

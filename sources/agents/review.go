@@ -20,16 +20,24 @@ import (
 
 const defaultAudience = "crowsnest"
 
-// How long the answer of the API server is valid, and bounds of the requests.
 const (
-	reviewAgain  = time.Minute      // for a valid token
-	reviewGrace  = time.Hour        // for a valid token while the API server is away
-	refusedFor   = 10 * time.Second // of one that is not
-	reviewWithin = 5 * time.Second
-	reviewRate   = 20 // a second, and minBurst or twice the agents at once
-	minBurst     = 100
-	maxRefused   = 1024
-	maxToken     = 16 << 10
+	reviewAgain   = time.Minute      // age at which a valid token is reviewed again
+	reviewGrace   = time.Hour        // age to which it counts while the API server is unreachable
+	refusedFor    = 10 * time.Second // age at which an invalid token is reviewed again
+	reviewTimeout = 5 * time.Second
+	reviewRate    = 20  // requests per second
+	minBurst      = 100 // smallest burst of requests; the largest one is twice the agents
+	maxRefused    = 1024
+	maxToken      = 16 << 10
+)
+
+// The right that an operator needs to make the aggregator forget a node, in the namespace of
+// the agents. The API server has no such resource, but its RBAC grants rights to it as to any
+// other.
+const (
+	operatorGroup    = "crowsnest"
+	operatorResource = "agents"
+	operatorVerb     = "delete"
 )
 
 // TokenReview requires from agents a service account token that is bound to their
@@ -58,8 +66,8 @@ func (c *TokenReview) validate() error {
 type verdict struct {
 	token [sha256.Size]byte
 	node  string
-	at    time.Time // of the answer
-	why   *refusal  // nil: the token is valid
+	at    time.Time // time of the answer
+	why   *refusal  // nil if the token is valid
 }
 
 // reviewer authenticates agents at the API server. Safe for concurrent use.
@@ -72,7 +80,7 @@ type reviewer struct {
 	mu sync.Mutex
 	// good and bad are separate, so that invalid tokens do not evict valid ones.
 	good, bad *simplelru.LRU[[sha256.Size]byte, verdict]
-	away      time.Time // when the API server last failed to answer
+	failedAt  time.Time // time at which the API server last failed to answer
 }
 
 func newReviewer(cfg *TokenReview, agents int, now func() time.Time, transport http.RoundTripper) *reviewer {
@@ -106,9 +114,9 @@ func (r *reviewer) check(ctx context.Context, token string) (verdict, *refusal) 
 	r.mu.Lock()
 	good, known := r.good.Get(hash)
 	bad, refused := r.bad.Get(hash)
-	waits := now.Sub(r.away) < refusedFor && !now.Before(r.away)
+	waits := now.Sub(r.failedAt) < refusedFor && !now.Before(r.failedAt)
 	r.mu.Unlock()
-	fresh := func(v verdict, d time.Duration) bool { return now.Sub(v.at) < d && !now.Before(v.at) }
+	fresh := func(v verdict, maxAge time.Duration) bool { return now.Sub(v.at) < maxAge && !now.Before(v.at) }
 	switch {
 	case known && fresh(good, reviewAgain):
 		return good, nil
@@ -140,12 +148,12 @@ func (r *reviewer) ask(ctx context.Context, token string, now time.Time) (verdic
 	if !r.limit.AllowN(now, 1) {
 		return verdict{}, errTooManyReviews
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
 	defer cancel()
 	v, err := r.review(ctx, token)
 	if err != nil {
 		r.mu.Lock()
-		r.away = now
+		r.failedAt = now
 		r.mu.Unlock()
 		err = forbidden(err, "create tokenreviews.authentication.k8s.io, and to get pods of the agents' namespace")
 	}
@@ -264,4 +272,73 @@ func (r *reviewer) nodeOf(ctx context.Context, ns string, t *tokenReview) (strin
 		return "", nil
 	}
 	return p.Spec.NodeName, nil
+}
+
+// checkOperator asks the API server for the owner of a token, and whether that user may
+// delete the agent of a node. The answer is not cached, because requests are rare and a
+// revoked right ends at once.
+func (r *reviewer) checkOperator(ctx context.Context, token, node string) *refusal {
+	ns, _, _ := strings.Cut(r.cfg.ServiceAccount, "/")
+	if token == "" || len(token) > maxToken {
+		return &refusal{http.StatusUnauthorized, refusedAdmin, fmt.Errorf("not authorized: show a token for the audience %s of a user who may %s %s.%s in namespace %s", r.cfg.Audience, operatorVerb, operatorResource, operatorGroup, ns)}
+	}
+	unavailable := func(err error) *refusal {
+		return &refusal{http.StatusServiceUnavailable, refusedAdmin, fmt.Errorf("the authorization cannot be checked: %w", err)}
+	}
+	if !r.limit.AllowN(r.now(), 1) {
+		return unavailable(errTooManyReviews)
+	}
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	t, why, err := r.authenticate(ctx, token)
+	switch {
+	case err != nil:
+		return unavailable(forbidden(err, "create tokenreviews.authentication.k8s.io"))
+	case why != nil:
+		return &refusal{http.StatusUnauthorized, refusedAdmin, why}
+	}
+	allowed, err := r.isAllowed(ctx, &t.Status.User, ns, node)
+	switch {
+	case err != nil:
+		return unavailable(forbidden(err, "create subjectaccessreviews.authorization.k8s.io"))
+	case !allowed:
+		return &refusal{http.StatusForbidden, refusedAdmin, fmt.Errorf("%s may not %s %s.%s %q in namespace %s; bind a Role with that right to it", t.Status.User.Username, operatorVerb, operatorResource, operatorGroup, node, ns)}
+	}
+	return nil
+}
+
+// accessReview holds the fields of authorization.k8s.io/v1 SubjectAccessReview that are used
+// here.
+type accessReview struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Spec       struct {
+		Resource struct {
+			Namespace string `json:"namespace"`
+			Verb      string `json:"verb"`
+			Group     string `json:"group"`
+			Resource  string `json:"resource"`
+			Name      string `json:"name"`
+		} `json:"resourceAttributes"`
+		User   string              `json:"user"`
+		UID    string              `json:"uid"`
+		Groups []string            `json:"groups"`
+		Extra  map[string][]string `json:"extra"`
+	} `json:"spec"`
+	Status struct {
+		Allowed bool `json:"allowed"`
+		Denied  bool `json:"denied"`
+	} `json:"status"`
+}
+
+// isAllowed asks the API server whether a user may make the aggregator forget a node.
+func (r *reviewer) isAllowed(ctx context.Context, who *user, ns, node string) (bool, error) {
+	a := accessReview{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"}
+	a.Spec.User, a.Spec.UID, a.Spec.Groups, a.Spec.Extra = who.Username, who.UID, who.Groups, who.Extra
+	on := &a.Spec.Resource
+	on.Namespace, on.Verb, on.Group, on.Resource, on.Name = ns, operatorVerb, operatorGroup, operatorResource, node
+	if err := r.client.Create(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", &a, &a); err != nil {
+		return false, err
+	}
+	return a.Status.Allowed && !a.Status.Denied, nil
 }

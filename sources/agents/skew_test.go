@@ -56,7 +56,7 @@ func TestRulesOfNodesAreCompared(t *testing.T) {
 	before := sendReport("n2", map[string]string{"A": a}).Report
 	b.p.set = &rules.Set{Rules: old.Rules[:1]}
 	require.Empty(t, b.s.Behind(b.p.set))
-	require.NotEqual(t, before, b.s.tokenOf(b.s.nodes["n2"]))
+	require.NotEqual(t, before, b.s.reportToken(b.s.nodes["n2"]))
 }
 
 // Hits of a rule that is not loaded are applied once it is.
@@ -78,36 +78,36 @@ func TestHitsAreHeldUntilTheirRuleIsLoaded(t *testing.T) {
 	b.s = New(b.s.cfg)
 	require.NoError(t, b.s.Restore(pos))
 	h.s = b.s
-	h.apply()
+	h.applyHeld()
 	require.Empty(t, b.p.taken)
 
 	b.p.set = one
 	require.Equal(t, start, b.s.Behind(one)["A"].Since, "the rule is held back to the time of the hits")
-	h.apply()
+	h.applyHeld()
 	require.Empty(t, b.p.taken, "that has to be in force first")
 	b.now = at(maintainEvery)
-	h.apply()
+	h.applyHeld()
 	require.Equal(t, []uint64{0, 1, 2}, b.p.taken)
 	require.Zero(t, b.s.Stats().Held)
 	require.Empty(t, b.s.Behind(one))
-	h.apply()
+	h.applyHeld()
 	require.Len(t, b.p.taken, 3)
 }
 
 // Held hits are bounded in size and time, and those that do not fit are counted.
 func TestHeldHitsAreBounded(t *testing.T) {
 	b := newBench(t, Config{})
-	b.s.set(func() {
-		b.s.hold("quiet", outcome{held: []byte("payload"), n: 5})
+	b.s.withLock(func() {
+		b.s.hold("quiet", outcome{rest: []byte("payload"), unknown: 5})
 		for range 20 {
-			b.s.hold("busy", outcome{held: []byte(strings.Repeat("x", 32<<10)), n: 7})
+			b.s.hold("busy", outcome{rest: []byte(strings.Repeat("x", 32<<10)), unknown: 7})
 		}
 	})
 	st := b.s.Stats()
 	require.Equal(t, 5+4*7, st.Held, "a busy node evicts its own")
 	require.Equal(t, int64(16*7), st.Dropped["unknown_rule"])
 	b.now = at(heldFor)
-	(&handler{s: b.s, p: b.p}).apply()
+	(&handler{s: b.s, p: b.p}).applyHeld()
 	require.Zero(t, b.s.Stats().Held)
 	require.Equal(t, int64(20*7+5), b.s.Stats().Dropped["unknown_rule"])
 }
