@@ -108,8 +108,8 @@ func (r *reader) follow(ctx context.Context, c container) (fresh int, err error)
 	st.mu.Lock()
 	pos := &st.pos
 	since, read := st.from, st.from.UnixNano()
-	if pos.newest != 0 {
-		since, read = pos.since(), min(pos.newest, pos.last)
+	if pos.Newest != 0 {
+		since, read = pos.since(), min(pos.Newest, pos.Last)
 	}
 	pos.connect(read)
 	l := newLines(&pos.recent)
@@ -134,7 +134,7 @@ func (r *reader) follow(ctx context.Context, c container) (fresh int, err error)
 	r.take(l, func(p *position) {
 		// The status said before the request that the instance had terminated. If
 		// it names the same instance now, this was the whole log.
-		p.done = st.c.id == p.id
+		p.Done = st.c.id == p.ID
 	})
 	return fresh, nil
 }
@@ -143,7 +143,7 @@ func (r *reader) follow(ctx context.Context, c container) (fresh int, err error)
 func (r *reader) unread(c container) bool {
 	r.st.mu.Lock()
 	defer r.st.mu.Unlock()
-	return r.st.pos.unread && r.st.pos.id == c.id
+	return r.st.pos.Unread && r.st.pos.ID == c.id
 }
 
 // previous reads the rest of the previous instance, as far as the API has it, and
@@ -174,10 +174,10 @@ func (r *reader) previous(ctx context.Context, c container) error {
 		}
 	}
 	r.take(l, func(p *position) {
-		p.unread = p.id != ""
-		p.id, p.restarts, p.done, p.conns = c.id, c.restarts, false, nil
+		p.Unread = p.ID != ""
+		p.ID, p.Restarts, p.Done, p.Conns = c.id, c.restarts, false, nil
 		if plan.marked { // lines of the new instance that were read already will be repeated
-			p.conns = []conn{{From: plan.since.UnixNano(), First: 1}}
+			p.Conns = []conn{{From: plan.since.UnixNano(), First: 1}}
 		}
 	})
 	if plan.missed > 0 {
@@ -200,19 +200,19 @@ type plan struct {
 }
 
 func (p *position) plan(c container, horizon time.Time) plan {
-	if p.id == "" {
+	if p.ID == "" {
 		return plan{read: c.restarts > 0 && !c.before.IsZero() && !c.before.Before(horizon), since: horizon, known: true}
 	}
-	out := plan{read: true, since: horizon, known: p.done && c.restarts-p.restarts <= 1}
-	if n := c.restarts - p.restarts; n > 1 { // the API keeps only the last of them
-		if out.missed = n - 2; !p.done {
+	out := plan{read: true, since: horizon, known: p.Done && c.restarts-p.Restarts <= 1}
+	if n := c.restarts - p.Restarts; n > 1 { // the API keeps only the last of them
+		if out.missed = n - 2; !p.Done {
 			out.missed++
 		}
 	}
-	if p.newest == 0 {
+	if p.Newest == 0 {
 		return out
 	}
-	out.since = p.recent.since()
+	out.since = p.since()
 	end := c.before
 	if !c.started.IsZero() && c.started.Before(end) {
 		end = c.started
@@ -331,7 +331,7 @@ func (r *reader) take(l *lines, more func(*position)) {
 			}
 		}
 		if len(l.fresh) > 0 {
-			st.pos.unread, st.lastRead = false, now
+			st.pos.Unread, st.lastRead = false, now
 		}
 		st.counted = stream.Counters()
 		if more != nil {

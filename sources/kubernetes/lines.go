@@ -43,10 +43,10 @@ type lines struct {
 
 // newLines returns lines for a request that continues at r.
 func newLines(r *recent) *lines {
-	if r.newest == 0 {
+	if r.Newest == 0 {
 		return &lines{}
 	}
-	return &lines{overlapCount: r.held(), floor: r.floor, atFloor: r.atFloor, passed: max(r.newest, r.last) + int64(overlap)}
+	return &lines{overlapCount: r.held(), floor: r.Floor, atFloor: r.AtFloor, passed: max(r.Newest, r.Last) + int64(overlap)}
 }
 
 // add processes bytes. Afterwards block and fresh hold the new lines.

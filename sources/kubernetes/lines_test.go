@@ -2,7 +2,9 @@ package kubernetes
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,7 +100,7 @@ func TestRepeats(t *testing.T) {
 				stamp, _, _ := strings.Cut(line, " ")
 				when, err := time.Parse(time.RFC3339Nano, stamp)
 				require.NoError(t, err)
-				if r.newest == 0 || !when.Before(since) {
+				if r.Newest == 0 || !when.Before(since) {
 					l.add([]byte(line + "\n"))
 				}
 			}
@@ -110,8 +112,10 @@ func TestRepeats(t *testing.T) {
 			}
 			read = next
 			if rapid.Bool().Draw(t, "restart") {
-				p := position{id: "x", recent: r}
-				r = p.save().position().recent
+				saved, err := json.Marshal(r.saved())
+				require.NoError(t, err)
+				r = recent{}
+				require.NoError(t, json.Unmarshal(saved, &r))
 			}
 		}
 		require.Equal(t, all, got)
@@ -137,9 +141,12 @@ func FuzzLines(f *testing.F) {
 		}
 		again := newLines(&r)
 		again.add(whole.block)
-		lines, _, _ := r.pack()
-		_, ok := unpack(lines)
-		require.True(t, ok)
+		saved := r.saved()
+		text, err := saved.Lines.MarshalText()
+		require.NoError(t, err)
+		var restored seenLines
+		require.NoError(t, restored.UnmarshalText(text))
+		require.True(t, slices.Equal(saved.Lines, restored))
 	})
 }
 
@@ -149,11 +156,11 @@ func TestRecentIsBounded(t *testing.T) {
 	for i := range 100_000 {
 		at += int64(10 * time.Microsecond)
 		r.add(seen{at: at, hash: uint32(i)})
-		require.LessOrEqual(t, len(r.lines), 2*maxRecent+600)
+		require.LessOrEqual(t, len(r.Lines), 2*maxRecent+600)
 	}
-	require.LessOrEqual(t, len(r.lines)-r.head, maxRecent)
-	require.NotZero(t, r.floor)
+	require.LessOrEqual(t, len(r.Lines)-r.head, maxRecent)
+	require.NotZero(t, r.Floor)
 	r.add(seen{at: at + int64(time.Minute)})
-	require.Equal(t, 1, len(r.lines)-r.head)
-	require.Zero(t, r.floor)
+	require.Equal(t, 1, len(r.Lines)-r.head)
+	require.Zero(t, r.Floor)
 }

@@ -4,65 +4,39 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"crowsnest/sources"
 )
 
+// position is how far the log of a container was read. It moves together with the match
+// state, and is saved.
+type position struct {
+	ID       string `json:"id"` // of the instance being read; empty if there is none
+	Restarts int    `json:"restarts,omitempty"`
+	Done     bool   `json:"done,omitempty"`   // the instance has terminated and was read to its end
+	Unread   bool   `json:"unread,omitempty"` // no line of the instance was read, and it is not the first one
+	recent
+}
+
 type savedState struct {
-	Streams map[string]savedStream  `json:"streams"`
+	Streams map[string]position     `json:"streams"` // by container.key
 	Losses  map[string]sources.Loss `json:"losses,omitempty"`
 }
 
-// savedStream is a saved position. Times are ns since 1970.
-type savedStream struct {
-	key      string
-	ID       string `json:"id"`
-	Restarts int    `json:"restarts,omitempty"`
-	Done     bool   `json:"done,omitempty"`
-	Unread   bool   `json:"unread,omitempty"`
-	Newest   int64  `json:"newest,omitempty"`
-	Last     int64  `json:"last,omitempty"`
-	Floor    int64  `json:"floor,omitempty"`
-	AtFloor  int    `json:"at_floor,omitempty"`
-	Conns    []conn `json:"conns,omitempty"`
-	Lines    string `json:"lines,omitempty"`
-}
-
-func (p *position) save() savedStream {
-	lines, floor, at := p.pack()
-	return savedStream{
-		ID: p.id, Restarts: p.restarts, Done: p.done, Unread: p.unread,
-		Newest: p.newest, Last: p.last, Floor: floor, AtFloor: at, Conns: slices.Clone(p.conns), Lines: lines,
+// splitKey returns the pod and the container that a key of savedState names.
+func splitKey(key string) (pod podName, name string, ok bool) {
+	p := strings.Split(key, "/")
+	if len(p) != 4 {
+		return podName{}, "", false
 	}
+	return podName{p[0], p[1], p[2]}, p[3], true
 }
 
-// position restores a position. If its lines are damaged, lines are read twice.
-func (o savedStream) position() position {
-	p := position{id: o.ID, restarts: o.Restarts, done: o.Done, unread: o.Unread}
-	p.newest, p.last = o.Newest, o.Last
-	p.conns = slices.Clone(o.Conns[:min(len(o.Conns), maxConns)])
-	p.floor, p.atFloor = o.Floor, o.AtFloor
-	p.lines, _ = unpack(o.Lines)
-	return p
-}
-
-func (o savedStream) valid() bool {
-	return strings.Count(o.key, "/") == 3 && o.ID != "" && o.Newest >= 0 && o.Last >= 0 && o.Floor >= 0 && o.AtFloor >= 0
-}
-
-func (o savedStream) parts() []string { return strings.SplitN(o.key, "/", 4) }
-
-func (o savedStream) name() podName {
-	p := o.parts()
-	return podName{p[0], p[1], p[2]}
-}
-
-func (o savedStream) path() string {
-	p := o.parts()
-	return p[0] + "/" + p[1] + "/" + p[3]
+// valid reports whether a position can have been saved.
+func (p *position) valid() bool {
+	return p.ID != "" && min(p.Newest, p.Last, p.Floor, int64(p.AtFloor)) >= 0
 }
 
 // Positions returns the input of Restore. It does not block. It omits logs that
@@ -70,8 +44,7 @@ func (o savedStream) path() string {
 func (s *Source) Positions() json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := savedState{Streams: make(map[string]savedStream, len(s.all)), Losses: s.losses}
-	maps.Copy(out.Streams, s.saved)
+	out := savedState{Streams: maps.Clone(s.saved), Losses: s.losses}
 	now := s.cfg.Clock()
 	for key, st := range s.all {
 		if saved, ok := st.save(now); ok {
@@ -82,14 +55,17 @@ func (s *Source) Positions() json.RawMessage {
 	return b
 }
 
-func (st *stream) save(now time.Time) (savedStream, bool) {
+// save returns the position to be saved, if there is one.
+func (st *stream) save(now time.Time) (out position, ok bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	old := st.pos.done && !st.c.finished.IsZero() && st.c.finished.Before(now.Add(-st.s.cfg.LookBack))
-	if st.pos.id == "" || !st.leftAt.IsZero() || old {
-		return savedStream{}, false
+	old := st.pos.Done && !st.c.finished.IsZero() && st.c.finished.Before(now.Add(-st.s.cfg.LookBack))
+	if st.pos.ID == "" || !st.leftAt.IsZero() || old {
+		return position{}, false
 	}
-	return st.pos.save(), true
+	out = st.pos
+	out.recent = st.pos.saved()
+	return out, true
 }
 
 // Restore sets the positions before Run. It drops damaged ones; their logs are read
@@ -104,9 +80,10 @@ func (s *Source) Restore(b json.RawMessage) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, o := range in.Streams {
-		if o.key = key; o.valid() {
-			s.saved[key] = o
+	for key, p := range in.Streams {
+		if _, _, ok := splitKey(key); ok && p.valid() {
+			p.Conns = p.Conns[:min(len(p.Conns), maxConns)]
+			s.saved[key] = p
 		}
 	}
 	for reason, l := range in.Losses {

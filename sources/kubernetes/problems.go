@@ -114,63 +114,43 @@ func reasonOf(err error) string {
 // gates hold back requests that will probably be refused: while one request probes,
 // the others wait.
 type gates struct {
-	mu     sync.Mutex
-	closed map[string]*gate
+	mu   sync.Mutex
+	shut map[string]time.Time // until when a gate holds requests back
 }
 
-type gate struct {
-	until   time.Time
-	probing bool
-}
-
-// wait returns how long a request must wait, 0 if it may start. A request that
-// starts must report its outcome.
+// wait returns how long a request must wait, 0 if it may start. A request that starts at a
+// gate that was shut is a probe, so another one may start a second later.
 func (g *gates) wait(now time.Time, keys ...string) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, key := range keys {
-		switch gt := g.closed[key]; {
-		case gt == nil:
-		case now.Before(gt.until):
-			return gt.until.Sub(now)
-		case gt.probing:
-			return time.Second
+		if until := g.shut[key]; now.Before(until) {
+			return until.Sub(now)
 		}
 	}
 	for _, key := range keys {
-		if gt := g.closed[key]; gt != nil {
-			gt.probing = true
+		if _, shut := g.shut[key]; shut {
+			g.shut[key] = now.Add(time.Second)
 		}
 	}
 	return 0
 }
 
-// passed opens gates.
-func (g *gates) passed(keys ...string) {
+// open opens gates.
+func (g *gates) open(keys ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, key := range keys {
-		delete(g.closed, key)
+		delete(g.shut, key)
 	}
 }
 
-// shut closes a gate for a while.
-func (g *gates) shut(key string, until time.Time) {
+// close shuts a gate for a while.
+func (g *gates) close(key string, until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed == nil {
-		g.closed = map[string]*gate{}
+	if g.shut == nil {
+		g.shut = map[string]time.Time{}
 	}
-	g.closed[key] = &gate{until: until}
-}
-
-// unsure lets another request probe: the outcome of this one was inconclusive.
-func (g *gates) unsure(now time.Time, keys ...string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, key := range keys {
-		if gt := g.closed[key]; gt != nil && gt.probing {
-			gt.probing, gt.until = false, now.Add(time.Second)
-		}
-	}
+	g.shut[key] = until
 }

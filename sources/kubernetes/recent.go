@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"slices"
 	"time"
 )
 
@@ -18,6 +19,8 @@ const (
 	maxRecent = 4096
 	// maxSaved bounds the lines in a saved position.
 	maxSaved = 128
+	// seenBytes is the size of an encoded line.
+	seenBytes = 12
 )
 
 // seen identifies a line that was read.
@@ -27,17 +30,17 @@ type seen struct {
 }
 
 // recent is how far a log was read: the newest time, and the lines of the last
-// seconds with their counts.
+// seconds with their counts. Times are ns since 1970.
 type recent struct {
-	newest  int64 // ns; 0: nothing was read
-	last    int64 // time of the line that was read last
-	floor   int64 // 0, or earlier lines were read and are no longer remembered
-	atFloor int   // number of forgotten lines of exactly that time
-	lines   []seen
-	head    int // index of the first remembered line
+	Newest  int64     `json:"newest,omitempty"`   // zero if nothing was read
+	Last    int64     `json:"last,omitempty"`     // time of the line that was read last
+	Floor   int64     `json:"floor,omitempty"`    // unless zero, earlier lines were read and are no longer remembered
+	AtFloor int       `json:"at_floor,omitempty"` // number of forgotten lines of exactly that time
+	Lines   seenLines `json:"lines,omitempty"`
+	head    int       // index of the first remembered line
 
-	// conns are the connections since the instance was last certain, oldest first.
-	conns []conn
+	// Conns are the connections since the instance was last certain, oldest first.
+	Conns []conn `json:"conns,omitempty"`
 }
 
 // conn is one connection: it carries the log of one instance.
@@ -51,21 +54,21 @@ const maxConns = 16
 
 // connect records a new connection.
 func (r *recent) connect(from int64) {
-	if n := len(r.conns); n > 0 && r.conns[n-1].First == 0 {
+	if n := len(r.Conns); n > 0 && r.Conns[n-1].First == 0 {
 		return // the latest one carried nothing
 	}
-	if len(r.conns) == maxConns { // merge the two oldest
-		r.conns[1].From = r.conns[0].From
-		r.conns[1].First = max(r.conns[0].First, r.conns[1].First)
-		r.conns = r.conns[:copy(r.conns, r.conns[1:])]
+	if len(r.Conns) == maxConns { // merge the two oldest
+		r.Conns[1].From = r.Conns[0].From
+		r.Conns[1].First = max(r.Conns[0].First, r.Conns[1].First)
+		r.Conns = r.Conns[:copy(r.Conns, r.Conns[1:])]
 	}
-	r.conns = append(r.conns, conn{From: from})
+	r.Conns = append(r.Conns, conn{From: from})
 }
 
 // extendConn records a line of the latest connection.
 func (r *recent) extendConn(at int64) {
-	if n := len(r.conns); n > 0 {
-		if c := &r.conns[n-1]; c.First == 0 || at < c.First {
+	if n := len(r.Conns); n > 0 {
+		if c := &r.Conns[n-1]; c.First == 0 || at < c.First {
 			c.First = at
 		}
 	}
@@ -75,8 +78,8 @@ func (r *recent) extendConn(at int64) {
 // end, if later connections may have carried the next one. A connection with a line
 // older than the end carried the old one.
 func (r *recent) mark(end time.Time) (at int64, marked bool) {
-	for i := len(r.conns) - 1; i >= 0; i-- {
-		c := r.conns[i]
+	for i := len(r.Conns) - 1; i >= 0; i-- {
+		c := r.Conns[i]
 		if c.First != 0 && !end.IsZero() && c.First < end.UnixNano() {
 			break
 		}
@@ -86,24 +89,24 @@ func (r *recent) mark(end time.Time) (at int64, marked bool) {
 }
 
 func (r *recent) add(l seen) {
-	r.lines = append(r.lines, l)
-	r.newest, r.last = max(r.newest, l.at), l.at
-	keep := min(r.newest, r.last) - int64(keepFor)
-	if len(r.conns) > 0 {
-		keep = min(keep, r.conns[0].From-int64(keepFor))
+	r.Lines = append(r.Lines, l)
+	r.Newest, r.Last = max(r.Newest, l.at), l.at
+	keep := min(r.Newest, r.Last) - int64(keepFor)
+	if len(r.Conns) > 0 {
+		keep = min(keep, r.Conns[0].From-int64(keepFor))
 	}
-	for r.head < len(r.lines) && r.lines[r.head].at < keep {
+	for r.head < len(r.Lines) && r.Lines[r.head].at < keep {
 		r.head++
 	}
-	if len(r.lines)-r.head > maxRecent {
-		r.floor, r.atFloor = raise(r.floor, r.atFloor, r.lines[r.head].at)
+	if len(r.Lines)-r.head > maxRecent {
+		r.Floor, r.AtFloor = raise(r.Floor, r.AtFloor, r.Lines[r.head].at)
 		r.head++
 	}
-	if r.floor != 0 && (r.floor < keep || r.last < r.newest-int64(overlap)) {
-		r.floor, r.atFloor = 0, 0 // too old to matter, or the clock was set back: duplicates are better than losses
+	if r.Floor != 0 && (r.Floor < keep || r.Last < r.Newest-int64(overlap)) {
+		r.Floor, r.AtFloor = 0, 0 // too old to matter, or the clock was set back: duplicates are better than losses
 	}
-	if r.head > 256 && r.head > len(r.lines)/2 {
-		r.lines = r.lines[:copy(r.lines, r.lines[r.head:])]
+	if r.head > 256 && r.head > len(r.Lines)/2 {
+		r.Lines = r.Lines[:copy(r.Lines, r.Lines[r.head:])]
 		r.head = 0
 	}
 }
@@ -121,8 +124,8 @@ func raise(floor int64, n int, at int64) (int64, int) {
 
 // held returns the remembered lines with their counts.
 func (r *recent) held() map[seen]int {
-	m := make(map[seen]int, len(r.lines)-r.head)
-	for _, l := range r.lines[r.head:] {
+	m := make(map[seen]int, len(r.Lines)-r.head)
+	for _, l := range r.Lines[r.head:] {
 		m[l]++
 	}
 	return m
@@ -131,38 +134,48 @@ func (r *recent) held() map[seen]int {
 // since returns where reading continues: overlap before the newest line, or at the
 // oldest remembered one.
 func (r *recent) since() time.Time {
-	return time.Unix(0, max(min(r.newest, r.last)-int64(overlap), r.floor))
+	return time.Unix(0, max(min(r.Newest, r.Last)-int64(overlap), r.Floor))
 }
 
-// pack encodes the newest lines, at most maxSaved, and returns the floor that
-// belongs to them.
-func (r *recent) pack() (text string, floor int64, at int) {
-	lines, floor, at := r.lines[r.head:], r.floor, r.atFloor
+// saved returns a copy for the saved state, which has the newest lines, at most maxSaved.
+func (r recent) saved() recent {
+	lines := r.Lines[r.head:]
 	if drop := len(lines) - maxSaved; drop > 0 {
 		for _, l := range lines[:drop] {
-			floor, at = raise(floor, at, l.at)
+			r.Floor, r.AtFloor = raise(r.Floor, r.AtFloor, l.at)
 		}
 		lines = lines[drop:]
-		if r.last < r.newest-int64(overlap) {
-			floor, at = 0, 0
+		if r.Last < r.Newest-int64(overlap) {
+			r.Floor, r.AtFloor = 0, 0
 		}
 	}
-	b := make([]byte, 0, 12*len(lines))
-	for _, l := range lines {
+	r.Lines, r.head, r.Conns = slices.Clone(lines), 0, slices.Clone(r.Conns)
+	return r
+}
+
+// seenLines are lines that were read. In JSON they are a string.
+type seenLines []seen
+
+// MarshalText encodes the lines.
+func (s seenLines) MarshalText() ([]byte, error) {
+	b := make([]byte, 0, seenBytes*len(s))
+	for _, l := range s {
 		b = binary.LittleEndian.AppendUint64(b, uint64(l.at))
 		b = binary.LittleEndian.AppendUint32(b, l.hash)
 	}
-	return base64.StdEncoding.EncodeToString(b), floor, at
+	return base64.StdEncoding.AppendEncode(nil, b), nil
 }
 
-// unpack decodes the result of pack. ok is false if it is damaged.
-func unpack(text string) (lines []seen, ok bool) {
-	b, err := base64.StdEncoding.DecodeString(text)
-	if err != nil || len(b)%12 != 0 || len(b) > 12*maxSaved {
-		return nil, false
+// UnmarshalText decodes the lines. If they are damaged there are none, so lines are read
+// twice.
+func (s *seenLines) UnmarshalText(text []byte) error {
+	*s = nil
+	b, err := base64.StdEncoding.AppendDecode(nil, text)
+	if err != nil || len(b)%seenBytes != 0 || len(b) > seenBytes*maxSaved {
+		return nil
 	}
-	for ; len(b) > 0; b = b[12:] {
-		lines = append(lines, seen{at: int64(binary.LittleEndian.Uint64(b)), hash: binary.LittleEndian.Uint32(b[8:])})
+	for ; len(b) > 0; b = b[seenBytes:] {
+		*s = append(*s, seen{at: int64(binary.LittleEndian.Uint64(b)), hash: binary.LittleEndian.Uint32(b[8:])})
 	}
-	return lines, true
+	return nil
 }

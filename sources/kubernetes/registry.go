@@ -21,10 +21,8 @@ func (s *Source) update(p *pod) {
 		st := s.all[c.key()]
 		if st == nil {
 			st = newStream(s, c, now)
-			if old, ok := s.saved[st.key]; ok {
-				st.pos = old.position()
-				delete(s.saved, st.key)
-			}
+			st.pos = s.saved[st.key]
+			delete(s.saved, st.key)
 			s.all[st.key] = st
 			s.pods[name] = append(s.pods[name], st)
 			changed = true
@@ -40,19 +38,20 @@ func (s *Source) update(p *pod) {
 func (s *Source) unlisted(namespace string, found map[podName]bool) []podName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []podName
+	gone := map[podName]bool{}
 	check := func(name podName) {
-		if (namespace == "" || namespace == name.namespace) && !found[name] && !slices.Contains(out, name) {
-			out = append(out, name)
+		if (namespace == "" || namespace == name.namespace) && !found[name] {
+			gone[name] = true
 		}
 	}
 	for name := range s.pods {
 		check(name)
 	}
-	for _, old := range s.saved {
-		check(old.name())
+	for key := range s.saved {
+		name, _, _ := splitKey(key)
+		check(name)
 	}
-	return out
+	return slices.Collect(maps.Keys(gone))
 }
 
 // podDeleted is called when a pod was deleted.
@@ -82,13 +81,14 @@ func (s *Source) leave(name podName, now time.Time, deleted bool) (known bool) {
 		known = st.leave(now) || known
 	}
 	for key, old := range s.saved {
-		if old.name() != name {
+		pod, container, _ := splitKey(key)
+		if pod != name {
 			continue
 		}
 		known = true
 		delete(s.saved, key)
 		if deleted && !old.Done {
-			s.miss("removed", old.path(), now)
+			s.miss("removed", pod.namespace+"/"+pod.name+"/"+container, now)
 		}
 	}
 	return known

@@ -41,7 +41,7 @@ func (st *stream) opened(c container) {
 	st.answered, st.failing = st.ending != nil, time.Time{}
 	st.mu.Unlock()
 	s := st.s
-	s.gates.passed(keyCredentials, logsOf(c))
+	s.gates.open(keyCredentials, logsOf(c))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range []string{keyCredentials, logsOf(c), "logs"} {
@@ -111,11 +111,10 @@ func (r *reader) failed(err error, c container) time.Duration {
 		return kube.FirstRetry // the credentials are read again
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		key, text := refusal(err, logsOf(c))
-		s.gates.shut(key, now.Add(kube.SlowRetry))
+		s.gates.close(key, now.Add(kube.SlowRetry))
 		s.problem(reasonOf(err), key, c, text)
 		return kube.SlowRetry
 	}
-	s.gates.unsure(now, keyCredentials, logsOf(c))
 	switch {
 	case code == http.StatusBadRequest && c.phase == running: // the kubelet and the status disagree
 		s.count("not_started")
@@ -152,7 +151,7 @@ func (r *reader) loseInstance(c container) {
 	s.mu.Lock()
 	s.miss("removed", c.path(), s.cfg.Clock())
 	s.mu.Unlock()
-	r.take(&lines{}, func(p *position) { p.done = p.id == c.id })
+	r.take(&lines{}, func(p *position) { p.Done = p.ID == c.id })
 }
 
 // fails records that the log cannot be opened, and returns for how long already.

@@ -53,7 +53,7 @@ type Source struct {
 	began     time.Time // when Run started
 	pods      map[podName][]*stream
 	all       map[string]*stream
-	saved     map[string]savedStream // restored positions of pods not seen yet
+	saved     map[string]position // restored positions of pods not seen yet
 	watchers  []*watcher
 	running   int
 	ruled     *rules.Set // the rules that last selected the streams
@@ -84,7 +84,7 @@ func New(cfg Config) *Source {
 		client: kube.New(kube.Options{Kubeconfig: cfg.Kubeconfig, Transport: cfg.Transport}),
 		opens:  rate.NewLimiter(openRate, openBurst),
 		wake:   make(chan struct{}, 1),
-		pods:   map[podName][]*stream{}, all: map[string]*stream{}, saved: map[string]savedStream{},
+		pods:   map[podName][]*stream{}, all: map[string]*stream{}, saved: map[string]position{},
 		problems: problems{}, errs: map[string]int64{}, lost: map[string]int64{"long_line": 0}, losses: map[string]sources.Loss{},
 	}
 	for _, r := range reasons {

@@ -65,15 +65,6 @@ type stream struct {
 	}
 }
 
-// position is how far the log was read. It moves together with the match state.
-type position struct {
-	recent
-	id       string // of the instance being read; "": none
-	restarts int
-	done     bool // the instance has terminated and was read to its end
-	unread   bool // no line of the instance was read, and it is not the first one
-}
-
 func newStream(s *Source, c container, now time.Time) *stream {
 	st := &stream{s: s, key: c.key(), path: c.path(), name: c.pod, wake: make(chan struct{}, 1), c: c}
 	if s.opened { // before that, there is no watermark
@@ -95,7 +86,7 @@ func (st *stream) update(c container) bool {
 		st.chosen = false
 	}
 	changed := old.id != c.id || old.phase != c.phase || !st.chosen
-	over := c.id != st.pos.id || c.phase == ended
+	over := c.id != st.pos.ID || c.phase == ended
 	if changed && over && st.ending != nil {
 		// The open request reads a finished instance. It ends by itself, unless it
 		// already reads the next instance.
@@ -164,8 +155,8 @@ func (st *stream) poll(now, lastEvent time.Time) pollResult {
 	case podDeleted && now.Sub(st.leftAt) >= drainFor:
 		st.cancel()
 	case st.running:
-		if st.answered && st.c.id == st.pos.id && st.c.phase == running && lastEvent.Sub(st.openedAt) >= sureAfter {
-			st.pos.conns = nil // everything read since belongs to this instance
+		if st.answered && st.c.id == st.pos.ID && st.c.phase == running && lastEvent.Sub(st.openedAt) >= sureAfter {
+			st.pos.Conns = nil // everything read since belongs to this instance
 		}
 	case st.wanted && st.next() != actNothing:
 		return pollStart
@@ -199,11 +190,11 @@ func (st *stream) next() act {
 	switch {
 	case c.phase == waiting || !st.leftAt.IsZero() && !st.running:
 		return actNothing
-	case p.id == "" && c.phase == ended && !c.finished.IsZero() && c.finished.Before(st.from):
+	case p.ID == "" && c.phase == ended && !c.finished.IsZero() && c.finished.Before(st.from):
 		return actNothing
-	case p.id != c.id:
+	case p.ID != c.id:
 		return actPrevious
-	case p.done:
+	case p.Done:
 		return actNothing
 	}
 	return actFollow
@@ -284,8 +275,8 @@ func (st *stream) lowWatermark(now time.Time) (at time.Time, b bound) {
 	if st.firstSeen.After(at) {
 		at = st.firstSeen
 	}
-	if st.pos.newest != 0 {
-		if read := time.Unix(0, st.pos.newest); read.After(at) {
+	if st.pos.Newest != 0 {
+		if read := time.Unix(0, st.pos.Newest); read.After(at) {
 			at = read
 		}
 	}

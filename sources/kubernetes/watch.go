@@ -118,7 +118,7 @@ func (w *watcher) what() string { return keyPods + w.namespace }
 
 // Passed implements kube.Handler.
 func (w *watcher) Passed() {
-	w.s.gates.passed(keyCredentials)
+	w.s.gates.open(keyCredentials)
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	delete(w.s.problems, w.what())
