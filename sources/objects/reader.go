@@ -112,35 +112,14 @@ func (r *reader) lack(at time.Time) time.Duration {
 // follow lists and watches the objects at a path, until ctx ends or the API server no
 // longer has the path.
 func (r *reader) follow(ctx context.Context, path string) {
-	r.s.turn.Lock()
-	r.progress = time.Time{} // nothing at this path was read yet
-	r.s.set(func() { r.absent = false })
-	r.s.turn.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.s.turn.Lock()
-	r.stop = cancel
+	r.progress, r.stop = time.Time{}, cancel // nothing at this path was read yet
+	r.s.set(func() { r.absent = false })
 	r.s.turn.Unlock()
-	w := &kube.Watcher{
-		Client: r.s.client, Path: path, Query: r.subject.resource.query(), Clock: r.s.cfg.Clock,
-		Handler: &handler{reader: r, stop: cancel}, Progress: r.proved,
-	}
+	w := &kube.Watcher{Client: r.s.client, Path: path, Query: r.subject.resource.query(), Clock: r.s.cfg.Clock, Handler: r, Progress: r.proved}
 	w.Run(ctx)
-}
-
-// handler is the reader while it follows one path.
-type handler struct {
-	*reader
-	stop context.CancelFunc
-}
-
-// Failed implements kube.Handler. A path that is gone is looked for again.
-func (h *handler) Failed(err error, lasting bool) {
-	if kube.Code(err) == http.StatusNotFound {
-		h.stop()
-		return
-	}
-	h.reader.Failed(err, lasting)
 }
 
 // Listing implements kube.Handler.
@@ -288,11 +267,15 @@ func (r *reader) Passed() {
 	}
 }
 
-// Failed implements kube.Handler.
+// Failed implements kube.Handler. A path that is gone is looked for again.
 func (r *reader) Failed(err error, lasting bool) {
 	r.s.turn.Lock()
+	defer r.s.turn.Unlock()
+	if kube.Code(err) == http.StatusNotFound {
+		r.stop()
+		return
+	}
 	r.doubted = true
-	r.s.turn.Unlock()
 	r.s.set(func() { r.s.status.Errors["read"]++ })
 	if lasting {
 		r.report(r.explain(err))
