@@ -7,9 +7,16 @@ import (
 	"unicode/utf16"
 )
 
+// refConsole is a line of zap's console encoder that ends with an object.
+var refConsole = regexp.MustCompile(`(?is)^(?:[^\t]*\t)?(?:debug|info|warn|error|dpanic|panic|fatal)\t(?:.*\t)?(\{".*)$`)
+
 // refFields returns the lookup of a line's fields.
 func refFields(text string) func(string) (string, bool) {
-	if obj, ok := refObject(text); ok {
+	object := text
+	if m := refConsole.FindStringSubmatch(text); m != nil {
+		object = m[1]
+	}
+	if obj, ok := refObject(object); ok {
 		return obj.field
 	}
 	all := refText(text)

@@ -1,21 +1,23 @@
 package lines
 
 import (
+	"bytes"
 	"iter"
 	"slices"
 	"strings"
 )
 
 // Fields are the fields of one line. The first lookup reads them. A line that starts
-// with a JSON object has the members of that object; anything else is text, even JSON
-// after a prefix.
+// with a JSON object has the members of that object, and so has a line of zap's console
+// encoder that ends with one. Anything else is text, even JSON after another prefix.
 type Fields struct {
-	line []byte
-	more []Field
-	read bool
-	json bool
-	obj  jsonFields
-	text textFields
+	line   []byte
+	more   []Field
+	read   bool
+	json   bool
+	object int // offset of the object in a line of zap's console encoder, otherwise zero
+	obj    jsonFields
+	text   textFields
 }
 
 // Field is a field that is not in the text of its line.
@@ -39,17 +41,35 @@ func (f *Fields) LookupSaid(name string, quotes *Quotes) (value []byte, ok bool)
 	}
 	if !f.read {
 		f.read = true
-		if f.json = f.obj.read(f.line); !f.json {
+		f.object = consoleObject(f.line)
+		if f.json = f.obj.read(f.line[f.object:]); !f.json {
 			f.text.read(f.line)
 		}
 	}
 	if !f.json {
 		return f.text.lookup(name, quotes)
 	}
-	if quotes != nil && f.line[0] == '\t' && quotes.quoted(0) {
+	if quotes != nil && (f.line[0] == '\t' || f.object > 0) && quotes.quoted(f.object) {
 		return nil, false
 	}
 	return f.obj.lookup(name)
+}
+
+// consoleObject returns where the object begins that ends a line of zap's console encoder, such
+// as "TIME<tab>ERROR<tab>message<tab>{...}". It returns 0 if there is none.
+func consoleObject(line []byte) int {
+	k := bytes.LastIndex(line, []byte("\t{\"")) // an object has no tab but \t
+	if k < 0 {
+		return 0
+	}
+	columns := bytes.SplitN(line[:k], []byte("\t"), 4)
+	for _, c := range columns[:min(2, len(columns))] { // the time may be left out
+		switch string(bytes.ToLower(c)) {
+		case "debug", "info", "warn", "error", "dpanic", "panic", "fatal":
+			return k + 1
+		}
+	}
+	return 0
 }
 
 // Beside returns the value of a field that is not in the text of the line; nil if there is none.

@@ -65,7 +65,8 @@ func TestTextFields(t *testing.T) {
 	f("\xff\xfe=\xfd", "\xff\xfe=\"\\xfd\"")
 	// JSON behind a prefix is text.
 	f(`INFO {"component": "vcluster", "err": "x"}`, ``)
-	f(`2025-11-20T10:00:00Z	ERROR	x	msg	{"a": 1}`, ``)
+	f(`2025-11-20T10:00:00Z	text	{"a": 1}`, ``)
+	f(`text	about	ERROR	{"a": 1}`, ``)
 	f(`{a=b} c=d`, `{a="b}" c="d"`)
 }
 
@@ -76,6 +77,10 @@ func TestJSONFields(t *testing.T) {
 	}
 	f(`{"ts":1763632800123.4567,"msg":"a \"b\"","Cluster":{"namespace":"ns","name":"n"},"v":0}`,
 		`ts="1763632800123.4567" msg="a \"b\"" Cluster="ns/n" Cluster.namespace="ns" Cluster.name="n" v="0"`)
+	// zap's console encoder.
+	f(`2025-11-20T10:00:00Z	ERROR	x	msg a=b	{"a": 1, "b": {"name": "n"}, "c": "x\t{\"d\": 1}"}`, `a="1" b="n" b.name="n" c="x\t{\"d\": 1}"`)
+	f(`INFO	msg	{"a": 1, "b": "trunc`, `a="1"`)
+	f(`1.7e9	error	said	{"b": 2}	{"a": 1}`, `a="1"`)
 	f(`{"x":{"name":"n"},"y":{"name":"n","namespace":""},"z":{"name":"n","namespace":null}}`, `x="n" x.name="n" y="n" y.name="n" y.namespace="" z="n" z.name="n"`)
 	f(`{"x":{"name":"n","namespace":"ns","uid":1}}`, `x.name="n" x.namespace="ns" x.uid="1"`)
 	f(`{"x":{"name":1},"y":{"namespace":"ns"},"z":{"name":"n","namespace":2}}`, `x.name="1" y.namespace="ns" z.name="n" z.namespace="2"`)
