@@ -212,7 +212,7 @@ func (f *farm) judge() {
 	f.t.Helper()
 	require.Equal(f.t, "firing", f.am.States("CrowsnestHeartbeat"))
 	for name := range f.am.All() {
-		require.Contains(f.t, []string{"CrowsnestHeartbeat", "CrowsnestLogsUnread", "LeaseLost", "DiskFailed"}, name)
+		require.Contains(f.t, []string{"CrowsnestHeartbeat", "CrowsnestLogsUnread", "LeaseLost", "DiskFailed"}, name, f.am.All()[name])
 	}
 	for _, d := range f.all {
 		_, err := d.End(syscall.SIGTERM)

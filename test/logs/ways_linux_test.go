@@ -33,7 +33,7 @@ func ways() []way {
 		{name: "a pipe in its place", breaks: inPlace(func(t *testing.T, path string) { require.NoError(t, unix.Mkfifo(path, 0o644)) })},
 		{name: "a loop of links in its place", breaks: inPlace(func(t *testing.T, path string) { require.NoError(t, os.Symlink(filepath.Base(path), path)) })},
 		{name: "a socket in its place", breaks: inPlace(func(t *testing.T, path string) { require.NoError(t, unix.Mknod(path, unix.S_IFSOCK|0o644, 0)) })},
-		{name: "an open that fails", breaks: inPlace(leased)},
+		{name: "an open that fails", breaks: inPlace(denied)},
 		{name: "a link to its folder", breaks: func(t *testing.T, c *kubesim.Container) func() {
 			return aside(t, c.Dir(), func(t *testing.T, path string) { require.NoError(t, os.Symlink("/var/log", path)) })
 		}},
@@ -76,38 +76,70 @@ func rotated(t *testing.T, c *kubesim.Container, operations uint64) (mend func()
 	return mend
 }
 
-// aside replaces what is at a path until mend is called.
+// aside replaces what is at a path until mend is called. The path is never without either.
 func aside(t *testing.T, path string, place func(t *testing.T, path string)) (mend func()) {
 	t.Helper()
-	moved := filepath.Join(t.TempDir(), "moved")
-	require.NoError(t, os.Rename(path, moved))
-	place(t, path)
-	return func() {
-		require.NoError(t, os.Remove(path))
-		require.NoError(t, os.Rename(moved, path))
+	other := filepath.Join(t.TempDir(), filepath.Base(path))
+	place(t, other)
+	exchange := func() {
+		require.NoError(t, unix.Renameat2(unix.AT_FDCWD, other, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE))
 	}
+	exchange()
+	return exchange
 }
 
-// leased puts a file there whose lease this process holds: nobody else can open it at once.
-func leased(t *testing.T, path string) {
+// denied puts a file there that this process alone can open.
+func denied(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), "")
 	require.NoError(t, err)
-	_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = f.Close() })
+	require.NoError(t, f.Chmod(0))
+	require.NoError(t, f.Close())
+	if os.Geteuid() == 0 { // whom no mode keeps out
+		watch(t, f.Name(), unix.FAN_OPEN_PERM, func(group *os.File, fd int) { answer(group, fd, unix.FAN_DENY) })
+	}
 	require.NoError(t, os.Rename(f.Name(), path))
 }
 
 // hang makes operations of other processes on a file or directory hang until mend is called.
 func hang(t *testing.T, path string, operations uint64) (mend func()) {
 	t.Helper()
+	var held []int
+	end := watch(t, path, operations, func(_ *os.File, fd int) { held = append(held, fd) })
+	return sync.OnceFunc(func() {
+		end()
+		for _, fd := range held {
+			_ = unix.Close(fd)
+		}
+	})
+}
+
+// watch calls others for each operation of another process on a file or directory until mend is
+// called, which permits what was not answered. Operations of this process are permitted.
+func watch(t *testing.T, path string, operations uint64, others func(group *os.File, fd int)) (mend func()) {
+	t.Helper()
 	fd, err := unix.FanotifyInit(unix.FAN_CLASS_CONTENT|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK, unix.O_RDONLY|unix.O_CLOEXEC)
 	require.NoError(t, err)
 	require.NoError(t, unix.FanotifyMark(fd, unix.FAN_MARK_ADD, operations, unix.AT_FDCWD, path))
 	group := os.NewFile(uintptr(fd), "fanotify")
 	var wg sync.WaitGroup
-	wg.Go(func() { permitOwn(group) })
+	wg.Go(func() {
+		buf := make([]byte, 4096)
+		for {
+			n, err := group.Read(buf)
+			if err != nil {
+				return
+			}
+			for b := buf[:n]; len(b) > 0; {
+				e := (*unix.FanotifyEventMetadata)(unsafe.Pointer(&b[0]))
+				if b = b[e.Event_len:]; int(e.Pid) == os.Getpid() {
+					answer(group, int(e.Fd), unix.FAN_ALLOW)
+				} else {
+					others(group, int(e.Fd))
+				}
+			}
+		}
+	})
 	mend = sync.OnceFunc(func() {
 		_ = group.Close() // permits everything
 		wg.Wait()
@@ -116,28 +148,8 @@ func hang(t *testing.T, path string, operations uint64) (mend func()) {
 	return mend
 }
 
-// permitOwn permits what this process does until the group is closed.
-func permitOwn(group *os.File) {
-	buf := make([]byte, 4096)
-	var held []int
-	defer func() {
-		for _, fd := range held {
-			_ = unix.Close(fd)
-		}
-	}()
-	for {
-		n, err := group.Read(buf)
-		if err != nil {
-			return
-		}
-		for b := buf[:n]; len(b) > 0; {
-			e := (*unix.FanotifyEventMetadata)(unsafe.Pointer(&b[0]))
-			if b = b[e.Event_len:]; int(e.Pid) != os.Getpid() {
-				held = append(held, int(e.Fd))
-				continue
-			}
-			_, _ = group.Write(slices.Concat(binary.NativeEndian.AppendUint32(nil, uint32(e.Fd)), binary.NativeEndian.AppendUint32(nil, unix.FAN_ALLOW)))
-			_ = unix.Close(int(e.Fd))
-		}
-	}
+// answer permits or denies the operation that came with a descriptor.
+func answer(group *os.File, fd int, response uint32) {
+	_, _ = group.Write(slices.Concat(binary.NativeEndian.AppendUint32(nil, uint32(fd)), binary.NativeEndian.AppendUint32(nil, response)))
+	_ = unix.Close(fd)
 }
