@@ -23,9 +23,9 @@ import (
 const (
 	defaultLookBack     = 15 * time.Minute
 	defaultLateness     = 2 * time.Minute
-	defaultFastInterval = time.Second
+	defaultFastInterval = 15 * time.Second
 	defaultFastOverlap  = 10 * time.Second
-	defaultSlowInterval = 15 * time.Second
+	defaultSlowInterval = 5 * time.Minute
 	defaultSlowOverlap  = time.Hour
 	defaultLimit        = 5000
 	defaultTimeout      = 10 * time.Second
@@ -71,11 +71,11 @@ type Config struct {
 	// Default 2m.
 	Lateness time.Duration `yaml:"lateness" bounds:"0s,1y"`
 	// FastInterval and FastOverlap set how often the source queries new entries, and how
-	// far each query reaches back. Default 1s and 10s.
+	// far each query reaches back. Default 15s and 10s.
 	FastInterval time.Duration `yaml:"fast_interval" bounds:"0s,1y"`
 	FastOverlap  time.Duration `yaml:"fast_overlap" bounds:"0s,1y"`
 	// SlowInterval and SlowOverlap are the same for the queries that look for late
-	// entries. Default 15s and 1h. Loki accepts entries as late as half of its
+	// entries. Default 5m and 1h. Loki accepts entries as late as half of its
 	// max_chunk_age, 1h by default.
 	SlowInterval time.Duration `yaml:"slow_interval" bounds:"0s,1y"`
 	SlowOverlap  time.Duration `yaml:"slow_overlap" bounds:"0s,1y"`

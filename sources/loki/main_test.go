@@ -165,9 +165,16 @@ type bench struct {
 	stop func()
 }
 
+// config reads often, so that every minute has many rounds of both kinds.
 func config(l *fakeloki.Loki) Config {
-	return Config{URL: "http://loki:3100", Selector: `{app=~".+"}`, Transport: l.Transport()}
+	return Config{
+		URL: "http://loki:3100", Selector: `{app=~".+"}`, Transport: l.Transport(),
+		FastInterval: time.Second, SlowInterval: 15 * time.Second,
+	}
 }
+
+// usual sets the default intervals.
+func usual(c *Config) { c.FastInterval, c.SlowInterval = 0, 0 }
 
 // inBubble runs f with a running source whose rules match lines with "bad".
 func inBubble(t *testing.T, change func(c *Config), f func(b *bench)) {

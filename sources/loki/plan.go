@@ -2,6 +2,7 @@ package loki
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -21,6 +22,7 @@ const (
 	maxQueries  = 8
 	maxSelected = 4 << 10 // bytes of the conditions for one label
 	minText     = 3       // bytes of a text worth filtering for
+	maxText     = 17      // bytes of a text that are sent
 )
 
 // plan is the set of queries that return every line that the active rules can match.
@@ -97,7 +99,7 @@ func (p planner) make(set *rules.Set, most int, filter bool) plan {
 	}
 	if len(some) > 0 {
 		for _, g := range p.split(some) {
-			out.queries = append(out.queries, p.filtered(g.of, reduce(g.texts), most)...)
+			out.queries = append(out.queries, p.filtered(g.of, reduce(shorten(g.texts)), most)...)
 		}
 	}
 	for _, q := range out.queries {
@@ -123,7 +125,7 @@ func (p planner) filtered(of []rules.Selector, texts []text, most int) []string 
 	room := most - len(p.query(of, "")) - len(` |~ ""`)
 	for _, t := range texts {
 		e := t.expr()
-		n := len(strconv.Quote(e)) - 1 // plus a bar, minus the quotes
+		n := len(t.quoted()) - 1 // plus a bar, minus the quotes
 		if size+n > room {
 			flush()
 		}
@@ -210,6 +212,9 @@ func (t text) expr() string {
 	return "(" + regexp.QuoteMeta(t.text) + ")"
 }
 
+// quoted returns the expression as a string of LogQL.
+func (t text) quoted() string { return strconv.Quote(t.expr()) }
+
 // textsOf returns texts of which every line of this source that the rule can match contains
 // one, or false if there are none.
 func (p planner) textsOf(r *rules.Rule) (out []text, ok bool) {
@@ -247,6 +252,43 @@ func readable(s string) string {
 		}
 	}
 	return best
+}
+
+// shorten replaces each long text by a part of it, the one that most other texts contain too,
+// because the texts of all rules would be tens of kilobytes in each query. A part that is much
+// shorter than maxText would select many more lines.
+func shorten(texts []text) []text {
+	count := map[text]int{}
+	for _, t := range texts {
+		for part := range t.parts() {
+			count[part]++
+		}
+	}
+	out := make([]text, 0, len(texts))
+	for _, t := range texts {
+		best := t
+		for part := range t.parts() {
+			if count[part] > count[best] || count[part] == count[best] && len(part.quoted()) < len(best.quoted()) {
+				best = part
+			}
+		}
+		out = append(out, best)
+	}
+	return out
+}
+
+// parts yields the parts of maxText bytes of a longer text in ASCII.
+func (t text) parts() iter.Seq[text] {
+	return func(yield func(text) bool) {
+		if strings.ContainsFunc(t.text, func(r rune) bool { return r >= utf8.RuneSelf }) {
+			return
+		}
+		for i := 0; i+maxText <= len(t.text); i++ {
+			if !yield(text{t.text[i : i+maxText], t.fold}) {
+				return
+			}
+		}
+	}
 }
 
 // reduce sorts the texts and omits those that contain another one.

@@ -103,9 +103,22 @@ func TestPlanSize(t *testing.T) {
 	f(maxQuery, 1, false)
 	f(6000, 1, false)
 	f(3000, 2, false)
-	f(1024, 6, false)
+	f(1024, 5, false)
 	f(500, 1, true)
 	f(50, 1, true)
+}
+
+// A long text is replaced by the part that others have too, and otherwise by one that needs no
+// escapes.
+func TestShorten(t *testing.T) {
+	got := shorten([]text{
+		{"x failed to create the pod", false}, {"it failed to create", false}, {"short", true},
+		{"[0]: no space left on it", false}, {"no space left on \u00fc", true}, {"error calling webhook", true},
+	})
+	require.Equal(t, []text{
+		{" failed to create", false}, {" failed to create", false}, {"short", true},
+		{": no space left o", false}, {"no space left on \u00fc", true}, {"error calling web", true},
+	}, got)
 }
 
 func TestReduce(t *testing.T) {
@@ -340,9 +353,13 @@ func TestShippedPacks(t *testing.T) {
 	plan := p.make(set, maxQuery, true)
 	require.Empty(t, plan.everyLine)
 	require.LessOrEqual(t, len(plan.queries), maxGroups)
+	sent := 0
 	for _, q := range plan.queries {
-		require.Less(t, len(q), maxQuery/2)
+		sent += len(q) + uncachedRoom
 	}
+	rounds := 24*time.Hour/defaultFastInterval + 24*time.Hour/defaultSlowInterval
+	require.Less(t, sent*int(rounds), 200_000_000, "bytes of queries a day")
+	require.Less(t, len(plan.queries)*int(rounds), 24*60*60/2, "queries a day")
 
 	var wanted []group
 	for _, r := range set.Rules {
@@ -359,7 +376,7 @@ func TestShippedPacks(t *testing.T) {
 			if !slices.ContainsFunc(p.conditions(g.of), func(c condition) bool {
 				return !regexp.MustCompile("^(?:" + c.expr + ")$").MatchString(labels[c.name])
 			}) {
-				texts = append(texts, g.texts...)
+				texts = append(texts, shorten(g.texts)...)
 			}
 		}
 		return reduce(texts)

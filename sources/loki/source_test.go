@@ -64,6 +64,28 @@ func TestLateLines(t *testing.T) {
 	})
 }
 
+// With the default intervals, a line is read within 15 seconds if it is not later than the
+// lateness, and within five minutes otherwise.
+func TestUsualIntervals(t *testing.T) {
+	inBubble(t, func(c *Config) { usual(c); c.LookBack = 2 * time.Hour }, func(b *bench) {
+		b.wait(10 * time.Minute)
+		for i := range 40 {
+			b.push(fmt.Sprint("bad now ", i), 0)
+			b.push(fmt.Sprint("bad late ", i), 110*time.Second)
+			b.push(fmt.Sprint("bad very late ", i), time.Duration(50+i%10)*time.Minute)
+			b.wait(15100 * time.Millisecond)
+			b.once(fmt.Sprint("bad now ", i), fmt.Sprint("bad late ", i))
+			require.WithinDuration(t, time.Now(), b.src.Status().Watermark, 16*time.Second)
+		}
+		b.wait(5 * time.Minute)
+		for i := range 40 {
+			b.once(fmt.Sprint("bad very late ", i))
+		}
+		b.wait(time.Hour)
+		require.Equal(t, 3*40, b.sink.total())
+	})
+}
+
 // Lines up to the watermark were read, if they are not later than the lateness, and
 // the watermark follows soon.
 func TestProof(t *testing.T) {
@@ -274,13 +296,13 @@ func TestQuietDay(t *testing.T) {
 
 // The requests to a Loki in which no rule matches a line.
 func TestRequests(t *testing.T) {
-	inBubble(t, func(c *Config) { c.Tenants = []string{"prod"} }, func(b *bench) {
+	inBubble(t, func(c *Config) { usual(c); c.Tenants = []string{"prod"} }, func(b *bench) {
 		b.loki.Push(fakeloki.Entry{Tenant: "prod", Labels: map[string]string{"app": "a"}, Time: time.Now(), Line: "well"})
 		b.wait(5 * time.Minute)
 		b.loki.Requests()
-		b.wait(time.Minute)
+		b.wait(10 * time.Minute)
 		all := b.loki.Requests()
-		require.InDelta(t, 64, len(all), 3)
+		require.InDelta(t, 42, len(all), 1)
 		asked := map[string]bool{}
 		for _, r := range all {
 			require.Equal(t, http.MethodGet, r.Method)
