@@ -130,10 +130,8 @@ func (c *cli) discover(ctx context.Context, f discoverFlags, cmd *cobra.Command,
 
 // discovery is one run of discover.
 type discovery struct {
-	flags discoverFlags
-	opt   discover.Options
-	// again are the inputs that can be read once more.
-	again   []discover.Input
+	flags   discoverFlags
+	opt     discover.Options
 	cleanup []func() error
 }
 
@@ -180,11 +178,7 @@ func (c *cli) discoverIn(ctx context.Context, of *discovery, finder *discover.Fi
 	errs := []error{findErr}
 	progress.watch(logs)
 	for _, in := range logs {
-		log := discover.Input{Name: in.Name, Labels: in.StreamLabels(), Open: in.Open}
-		errs = append(errs, finder.Read(log))
-		if !slices.Contains(args, inputs.Stdin) {
-			of.again = append(of.again, log)
-		}
+		errs = append(errs, finder.Read(discover.Input{Name: in.Name, Labels: in.StreamLabels(), Open: in.Open}))
 	}
 	progress.end()
 	c.reportSkipped(account)
@@ -312,7 +306,6 @@ func (c *cli) writeDiscovered(of *discovery, r discover.Report) error {
 		without += missing
 	}
 	all = discover.Distinct(all)
-	c.addClears(of, all)
 	for n := len(all); n > 0 && len(discover.Skeleton("discovered", all)) > rules.MaxFileBytes*9/10; n = len(all) {
 		all = all[:n*9/10]
 	}
@@ -339,42 +332,4 @@ func (c *cli) writeDiscovered(of *discovery, r discover.Report) error {
 		return fmt.Errorf("write --rules-out: %w", err)
 	}
 	return nil
-}
-
-// addClears reads the inputs once more and adds to each rule the line that ends its failure,
-// if the logs have one.
-func (c *cli) addClears(of *discovery, all []discover.RuleSkeleton) {
-	if len(of.again) == 0 || len(all) == 0 {
-		return
-	}
-	failures := make([]discover.Failure, len(all))
-	for i, s := range all {
-		failures[i] = discover.Failure{Proposal: s.Proposal, Labels: s.Labels}
-	}
-	search, err := discover.NewRecoveries(failures, of.opt.Now, of.opt.Redactor)
-	if err != nil {
-		fmt.Fprintf(c.err, "no clear lines are searched: %v\n", err)
-		return
-	}
-	for _, in := range of.again {
-		if err := search.Read(in); err != nil {
-			fmt.Fprintf(c.err, "clear lines: %v\n", err)
-		}
-	}
-	for i := range all {
-		addClear(&all[i], search, i)
-	}
-}
-
-// addClear adds the clear line of failure i to its rule, if the rule then passes its tests.
-func addClear(s *discover.RuleSkeleton, search *discover.Recoveries, i int) {
-	found, ok := search.Clear(i)
-	if !ok {
-		return
-	}
-	with := *s
-	with.Clear = &found
-	if tryNew([]byte(discover.Skeleton("new", []discover.RuleSkeleton{with}))) == nil {
-		*s = with
-	}
 }

@@ -3,17 +3,14 @@ package cli
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"crowsnest/daemon/loader"
 	"crowsnest/discover"
 	"crowsnest/internal/lazyre"
-	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 )
@@ -24,7 +21,6 @@ type newRuleFlags struct {
 	pack      string
 	container string
 	labels    []string
-	logs      []string
 	severity  *oneOf
 }
 
@@ -40,8 +36,7 @@ Machine="ns/name", or a name in the text. Its tests contain the line, the line w
 other values, and a line without each text.
 
 A line that reports a wait ("waiting for", "not ready", "retrying") must repeat for 15
-minutes. With --log, the rule ends with the line of the log that reports success for
-the same object, if there is one, and fires only if the failure lasts.
+minutes.
 
 The pack passes check and test. TODO marks what only you can know: the summary,
 the first steps for the on-call and, without --container or --label, the streams.
@@ -63,7 +58,6 @@ from the component and the cause. Secrets of the line are redacted.`,
 	cmd.Flags().StringVar(&f.pack, "pack", "local", "`NAME` of the pack")
 	cmd.Flags().StringVar(&f.container, "container", "", "`NAME` of the container whose logs the rule reads; the same as --label container=NAME")
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "label of the line's stream, `name=value` (repeatable)")
-	cmd.Flags().StringArrayVar(&f.logs, "log", nil, "log in which to search the line that ends the failure, a file or folder `PATH` (repeatable)")
 	cmd.Flags().Var(f.severity, "severity", "severity of the alert (default: from the level of the line)")
 	return cmd
 }
@@ -103,44 +97,12 @@ func (c *cli) rulesNew(f newRuleFlags) error {
 	if err != nil {
 		return err
 	}
-	if len(f.logs) > 0 {
-		if err := c.findClear(f.logs, &s); err != nil {
-			return err
-		}
-	}
 	_, err = io.WriteString(c.out, discover.Skeleton(f.pack, []discover.RuleSkeleton{s}))
 	return err
 }
 
 // tryNew checks and tests a pack.
 func tryNew(pack []byte) error { return loader.Try("new.yaml", pack) }
-
-// findClear adds the line of the logs that ends the failure, if there is one.
-func (c *cli) findClear(paths []string, s *discover.RuleSkeleton) (err error) {
-	find, remove, err := c.inputs(nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, remove()) }()
-	logs, account, err := inputs.Collect(paths, find)
-	if err != nil {
-		return err
-	}
-	c.reportSkipped(account)
-	search, err := discover.NewRecoveries([]discover.Failure{{Proposal: s.Proposal}}, time.Now(), redact.New(nil))
-	if err != nil {
-		return err
-	}
-	for _, in := range logs {
-		if err := search.Read(discover.Input{Name: in.Name, Labels: in.StreamLabels(), Open: in.Open}); err != nil {
-			return err
-		}
-	}
-	if addClear(s, search, 0); s.Clear == nil {
-		fmt.Fprintln(c.err, "the logs have no line that reports success for the same object after the failure; the alert ends when the line no longer appears")
-	}
-	return nil
-}
 
 func firstLine(r io.Reader) (string, error) {
 	s := bufio.NewScanner(io.LimitReader(r, 64<<10))

@@ -23,8 +23,6 @@ type RuleSkeleton struct {
 	Proposal  Proposal
 	// Others match the same cause in other words: see Gather.
 	Others []Proposal
-	// Clear matches the line that ends the failure; nil: no such line is known.
-	Clear *Proposal
 	// Comments are written above the rule; they come without "#".
 	Comments []string
 }
@@ -91,13 +89,11 @@ func SeverityOf(l Level) string {
 	return "warning"
 }
 
-// How long a failure may last. A wait without a clear line must repeat for longer than the
-// time without a line that ends it, so that a single line does not fire.
+// A line that reports a wait must repeat for longer than the time without a line that ends the
+// failure, so that a single line does not fire.
 const (
-	waitFor   = 10 * time.Minute // a wait with a clear line
-	failFor   = 2 * time.Minute  // another failure with a clear line
-	repeatFor = 15 * time.Minute // a wait without one
-	quietFor  = 10 * time.Minute // without a line, that ends such a wait
+	repeatFor = 15 * time.Minute
+	quietFor  = 10 * time.Minute
 )
 
 // writer writes one rule.
@@ -107,7 +103,6 @@ type writer struct {
 	once bool // the example line has been written
 	// place is the label of where a stream is, home and away are two of its values.
 	place, home, away string
-	lasts             time.Duration // `for`; 0: none
 	repeats           bool          // lines must repeat until it fires
 	fires             time.Duration // when the rule fires in a test
 }
@@ -124,16 +119,8 @@ func (s *RuleSkeleton) write() string {
 	if s.Label == "unit" || s.Label == "identifier" {
 		w.place, w.home, w.away = "node", "node-0", "node-1"
 	}
-	switch waiting := s.Proposal.Waits; {
-	case s.Clear != nil && waiting:
-		w.lasts = waitFor
-	case s.Clear != nil:
-		w.lasts = failFor
-	case waiting:
-		w.lasts, w.repeats = repeatFor, true
-	}
-	if w.lasts > 0 {
-		w.fires = w.lasts + time.Minute
+	if s.Proposal.Waits {
+		w.repeats, w.fires = true, repeatFor+time.Minute
 	}
 	w.head()
 	w.allTests()
@@ -149,13 +136,8 @@ func (w *writer) head() {
 	}
 	w.f("- alert: %s\n  from: %s\n", s.Alert, single(fmt.Sprintf("{%s=%s}", s.Label, strconv.Quote(s.Value))))
 	w.match()
-	if s.Clear != nil {
-		w.matcher("clear", s.Clear)
-	}
-	if w.lasts > 0 {
-		w.f("  for: %s\n", minutes(w.lasts))
-	}
 	if w.repeats {
+		w.f("  for: %s\n", minutes(repeatFor))
 		w.f("  keep_firing_for: %s # ends if the line does not repeat for this long\n", minutes(quietFor))
 	}
 	by := w.place
@@ -178,24 +160,20 @@ func minutes(d time.Duration) string { return strconv.Itoa(int(d.Minutes())) + "
 func (p *Proposal) simple() bool { return len(p.Texts) == 1 && p.Regex == "" && p.Field == "" }
 
 func (w *writer) match() {
-	if len(w.s.Others) == 0 {
-		w.matcher("match", &w.s.Proposal)
-		return
+	p := &w.s.Proposal
+	switch {
+	case len(w.s.Others) > 0:
+		w.f("  match:\n    any:\n")
+		w.branch(p)
+		for i := range w.s.Others {
+			w.branch(&w.s.Others[i])
+		}
+	case p.simple():
+		w.f("  match: %s\n", quoted(p.Texts[0]))
+	default:
+		w.f("  match:\n    ")
+		w.conditions(p, "\n    ")
 	}
-	w.f("  match:\n    any:\n")
-	w.branch(&w.s.Proposal)
-	for i := range w.s.Others {
-		w.branch(&w.s.Others[i])
-	}
-}
-
-func (w *writer) matcher(key string, p *Proposal) {
-	if p.simple() {
-		w.f("  %s: %s\n", key, quoted(p.Texts[0]))
-		return
-	}
-	w.f("  %s:\n    ", key)
-	w.conditions(p, "\n    ")
 }
 
 // branch writes one of several matchers.
@@ -228,12 +206,10 @@ func (w *writer) allTests() {
 	p := &w.s.Proposal
 	w.f("  tests:\n")
 	expect := []string{w.firing(w.alert(w.home, p.Value, 0), w.alert(w.away, p.Value, 0))}
-	if w.lasts > 0 {
-		expect = append([]string{fmt.Sprintf("{at: %s, firing: none}", minutes(w.lasts-time.Minute))}, expect...)
+	if w.repeats {
+		expect = append([]string{fmt.Sprintf("{at: %s, firing: none}", minutes(repeatFor-time.Minute))}, expect...)
 	}
-	if w.s.Clear == nil {
-		expect = append(expect, fmt.Sprintf("{at: %s, firing: none}", minutes(w.quiet())))
-	}
+	expect = append(expect, fmt.Sprintf("{at: %s, firing: none}", minutes(w.quiet())))
 	w.test("the line fires, in each "+w.place+" by itself", w.s.Value, w.input("0s", p.Line, "")+",\n    "+w.input("1s", p.Line, w.away), expect...)
 	if p.Other != "" {
 		both := w.firing(w.alert(w.home, p.Value, 2))
@@ -254,9 +230,6 @@ func (w *writer) allTests() {
 		w.without(o)
 	}
 	w.test("the line of another "+w.s.Label+" does not", "another-one", w.input("0s", p.Line, ""), w.firing())
-	if w.s.Clear != nil {
-		w.clearTests()
-	}
 }
 
 // quiet is when the alert of the first test is over because nothing follows.
@@ -265,25 +238,6 @@ func (w *writer) quiet() time.Duration {
 		return w.fires + 5*time.Minute + quietFor
 	}
 	return 20 * time.Minute
-}
-
-// clearTests writes tests for the line that ends the failure.
-func (w *writer) clearTests() {
-	p, c := &w.s.Proposal, w.s.Clear
-	after := minutes(w.fires + time.Minute)
-	end := fmt.Sprintf("{at: %s, firing: none}", minutes(w.fires+2*time.Minute))
-	line := w.input("0s", p.Line, "")
-	one := w.firing(w.alert(w.home, p.Value, 0))
-	still := fmt.Sprintf("{at: %s, firing: [%s]}", minutes(w.fires+2*time.Minute), w.alert(w.home, p.Value, 0))
-	w.test("ends", w.s.Value, line+",\n    "+w.input(after, c.Line, ""), one, end)
-	w.test("is over in time", w.s.Value, line+",\n    "+w.input("1m", c.Line, ""), w.firing())
-	w.test("does not end elsewhere", w.s.Value, line+",\n    "+w.input(after, c.Line, w.away), one, still)
-	if p.Object != "" && c.Other != "" {
-		w.test("does not end for another "+p.Object, w.s.Value, line+",\n    "+w.input(after, c.Other, ""), one, still)
-	}
-	for _, t := range c.Texts {
-		w.test("does not end without: "+t, w.s.Value, line+",\n    "+w.input(after, withoutText(c.Line, t), ""), one, still)
-	}
 }
 
 // without writes a test for each text of a matcher with several conditions: the
@@ -335,7 +289,7 @@ func (w *writer) input(at, line, place string) string {
 // firing writes what fires when the rule does.
 func (w *writer) firing(alerts ...string) string {
 	at := "30s"
-	if w.lasts > 0 {
+	if w.repeats {
 		at = minutes(w.fires)
 	}
 	if len(alerts) == 0 {
