@@ -293,64 +293,6 @@ func TestProposeFor(t *testing.T) {
 	require.Equal(t, []string{"cannot feed the old and hungry ant today"}, Propose(string(r.Patterns[0].Example))[0].Texts)
 }
 
-// Lines that differ only in values have one shape; others do not.
-func TestShape(t *testing.T) {
-	f := func(a, b string, same bool) {
-		t.Helper()
-		x, y := string(shapes().Append(nil, a)), string(shapes().Append(nil, b))
-		require.Equal(t, same, x == y, "%s %s", x, y)
-	}
-	f("2026-11-20T10:00:00Z synced 12 of 30 in 4ms", "2025-01-02T00:10:09Z synced 7 of 900 in 1.5s", true)
-	f("2026-11-20T10:00:00Z synced 12 of 30 in 4ms", "2025-01-02T00:10:09Z synced 7 of 900 in 19ms", true)
-	f("synced shop/web-0 id=ab12", "synced shop/web-1 id=a9", true)
-	f("failed: 0", "failed: 1", false)
-	f("errors=0 x", "errors=5 x", false)
-	f("x509: bad", "x510: bad", false)
-	f("", "", true)
-	f("7", "", false)
-	f("E0101 a", "W0101 a", false)
-	f(`synced pod="shop/web" after="a"`, `synced pod="zoo/ant-eater" after="b"`, true)
-	f(`{"msg":"synced","level":"info","pod":"web","n":3}`, `{"msg":"synced","level":"info","pod":"ant","n":4}`, true)
-	f(`"msg"="synced" "pod"="web"`, `"msg"="synced" "pod"="ant"`, true)
-	f(`"msg"="synced" "pod"="web"`, `"msg"="lost" "pod"="web"`, false)
-	f(`{"msg":"synced","level":"info"}`, `{"msg":"synced","level":"error"}`, false)
-	f(`event type="Normal"`, `event type="Warning"`, false)
-	f(`synced err="EOF"`, `synced err="nil"`, false)
-	f(`synced pod="a b"`, `synced pod="c d"`, false)
-	f(`synced pod="a`, `synced pod="b`, false)
-	f(`a "b"`, `a "c"`, false)
-	f(`="b"`, `="c"`, false)
-}
-
-// What lines mean does not depend on whether their shapes are known.
-func TestMemo(t *testing.T) {
-	logs, _ := others(t)
-	_, texts := lines(t)
-	logs = append(logs, input("x", strings.Repeat(strings.Join(texts, "\n")+"\n", 3), nil))
-	want := find(t, nil, Options{}, logs...)
-	f, err := New(nil, Options{Now: now})
-	require.NoError(t, err)
-	for _, in := range logs {
-		s := matcher.NewStream(in.Labels, matcher.StreamOptions{TextTime: true})
-		fl := f.follow(s, in.Name)
-		f.report.Inputs++
-		rc, err := in.Open()
-		require.NoError(t, err)
-		data, err := io.ReadAll(rc)
-		require.NoError(t, err)
-		for line := range strings.Lines(string(data)) {
-			f.memo = newMemo() // forgets everything
-			f.prog.ScanInto(f.buf, s, []byte(line), now)
-			f.take(fl, f.buf.Lines())
-		}
-		f.prog.FlushInto(f.buf, s, now)
-		f.take(fl, f.buf.Lines())
-		f.end(s, fl)
-		f.report.Bytes += s.Counters().Bytes
-	}
-	require.Equal(t, want, f.Report(1, 0))
-}
-
 func BenchmarkRead(b *testing.B) {
 	var log strings.Builder
 	for i := range 2000 {

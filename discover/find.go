@@ -44,14 +44,12 @@ type Finder struct {
 	reader     lineReader
 	tree       *tree
 	buf        *matcher.Buffer // of records
-	recordKeys []uint64        // of their lines
 	masked     []byte
 	spans      []span
 	streams    map[string]int       // number of each stream that complained, by name
 	components []string             // component of each stream number
 	active     map[string]*activity // by component
 	open       map[*matcher.Stream]*streamState
-	memo       memo
 	report     Report // counts only
 	// onCount, if not nil, is called for every line that a pattern counts.
 	onCount func(p *pattern, input string, line int64)
@@ -73,7 +71,7 @@ func New(set *rules.Set, opt Options) (*Finder, error) {
 	}
 	return &Finder{
 		opt: opt, prog: prog, tree: newTree(opt.Patterns), buf: matcher.NewLineBuffer(),
-		streams: map[string]int{}, open: map[*matcher.Stream]*streamState{}, memo: newMemo(), active: map[string]*activity{},
+		streams: map[string]int{}, open: map[*matcher.Stream]*streamState{}, active: map[string]*activity{},
 	}, nil
 }
 
@@ -106,7 +104,7 @@ func (f *Finder) Read(in Input) error {
 	s := matcher.NewStream(in.Labels, matcher.StreamOptions{Lenient: f.opt.Lenient, TextTime: true})
 	fl := f.follow(s, in.Name)
 	f.report.Inputs++
-	err = f.scan(s, rc, func(lines []matcher.Line, keys []uint64) { f.taken(fl, lines, keys) })
+	err = f.scan(s, rc, func(lines []matcher.Line) { f.take(fl, lines) })
 	f.prog.FlushInto(f.buf, s, f.opt.Now)
 	f.take(fl, f.buf.Lines())
 	f.end(s, fl)
@@ -120,16 +118,14 @@ func (f *Finder) Read(in Input) error {
 // ahead is how many blocks are in memory.
 const ahead = 4
 
-// scan reads a stream to its end and calls take with the lines of each block and their keys,
-// in order. The next blocks are read and scanned meanwhile by one goroutine, and their keys
-// computed by another; it waits for both. take must keep no line.
-func (f *Finder) scan(s *matcher.Stream, r io.Reader, take func([]matcher.Line, []uint64)) (err error) {
+// scan reads a stream to its end and calls take with the lines of each block, in order. Another
+// goroutine reads and scans the next blocks meanwhile; scan waits for it. take must keep no line.
+func (f *Finder) scan(s *matcher.Stream, r io.Reader, take func([]matcher.Line)) (err error) {
 	type scanned struct {
 		buf   *matcher.Buffer
-		block []byte // the lines are in
-		keys  []uint64
+		block []byte // memory of the lines in buf
 	}
-	free, full, keyed := make(chan scanned, ahead), make(chan scanned, ahead), make(chan scanned, ahead)
+	free, full := make(chan scanned, ahead), make(chan scanned, ahead)
 	for range ahead {
 		free <- scanned{buf: matcher.NewLineBuffer()}
 	}
@@ -149,15 +145,8 @@ func (f *Finder) scan(s *matcher.Stream, r io.Reader, take func([]matcher.Line, 
 			full <- x
 		}
 	}()
-	go func() {
-		defer close(keyed)
-		for x := range full {
-			x.keys = f.memo.keys(x.keys[:0], x.buf.Lines())
-			keyed <- x
-		}
-	}()
-	for x := range keyed {
-		take(x.buf.Lines(), x.keys)
+	for x := range full {
+		take(x.buf.Lines())
 		free <- x
 	}
 	if errors.Is(err, io.EOF) {
@@ -219,18 +208,12 @@ func (f *Finder) end(s *matcher.Stream, fl *streamState) {
 
 // take processes lines in their order.
 func (f *Finder) take(fl *streamState, lines []matcher.Line) {
-	f.recordKeys = f.memo.keys(f.recordKeys[:0], lines)
-	f.taken(fl, lines, f.recordKeys)
-}
-
-// taken processes lines whose keys are known, in their order.
-func (f *Finder) taken(fl *streamState, lines []matcher.Line, keys []uint64) {
 	for i := range lines {
-		f.line(fl, &lines[i], keys[i])
+		f.line(fl, &lines[i])
 	}
 }
 
-func (f *Finder) line(fl *streamState, l *matcher.Line, key uint64) {
+func (f *Finder) line(fl *streamState, l *matcher.Line) {
 	f.report.Lines++
 	if !l.Time.Equal(f.opt.Now) { // the line has a timestamp
 		fl.active.saw(l.Time)
@@ -242,16 +225,7 @@ func (f *Finder) line(fl *streamState, l *matcher.Line, key uint64) {
 	if fl.waiting != nil && f.continues(fl, l) {
 		return
 	}
-	if !l.Covered {
-		if x, ok := f.memo.of[key]; ok && f.again(fl, l, x) {
-			return
-		}
-	}
-	x := meaning{continues: continuation(l.Text)}
-	if fl.text && x.continues {
-		if !l.Covered {
-			f.memo.put(key, x)
-		}
+	if fl.text && continuation(l.Text) {
 		return
 	}
 	fl.text = true
@@ -265,10 +239,7 @@ func (f *Finder) line(fl *streamState, l *matcher.Line, key uint64) {
 		fl.waiting = &candidate{line: keep, reading: reading}
 		return
 	}
-	x.pattern, x.idle = f.candidate(fl, l, reading)
-	if x.level, x.parsed = reading.Level, true; reading.Times == 0 && reading.Over == 0 {
-		f.memo.put(key, x)
-	}
+	f.candidate(fl, l, reading)
 }
 
 // continues reports whether a line continues the error of the waiting candidate,
@@ -302,11 +273,10 @@ func (f *Finder) finishWaiting(fl *streamState) {
 	}
 }
 
-// candidate counts a line that no rule covers, if it complains. It returns its pattern, nil if
-// it does not complain, and whether it only waits.
-func (f *Finder) candidate(fl *streamState, l *matcher.Line, r parsedLine) (p *pattern, idle bool) {
+// candidate counts a line that no rule covers, if it complains.
+func (f *Finder) candidate(fl *streamState, l *matcher.Line, r parsedLine) {
 	if r.Message == "" {
-		return nil, false
+		return
 	}
 	f.masked = appendMasked(f.masked[:0], &f.spans, r.Message)
 	if r.Error != "" {
@@ -318,11 +288,12 @@ func (f *Finder) candidate(fl *streamState, l *matcher.Line, r parsedLine) (p *p
 	// Placeholders have replaced names by now, so a node named error-prone is no complaint.
 	var j judgement
 	j.judge(f.masked)
-	idle = r.Level < levelWarning && j.weight == 0
+	idle := r.Level < levelWarning && j.weight == 0
 	if idle && j.patience&waits == 0 {
-		return nil, false
+		return
 	}
-	if p = f.tree.find(f.masked); p == nil {
+	p := f.tree.find(f.masked)
+	if p == nil {
 		p = f.tree.add(f.masked)
 		p.example = example{
 			line: f.keep(l.Text), input: fl.input, number: l.Number, labels: fl.labels,
@@ -331,18 +302,12 @@ func (f *Finder) candidate(fl *streamState, l *matcher.Line, r parsedLine) (p *p
 		}
 		p.level, p.judgement, p.place = r.Level, j, place{home: fl.active, before: fl.active.lines}
 	}
-	f.counted(p, fl, l, &r, idle)
-	return p, idle
-}
-
-// counted counts a line of a pattern.
-func (f *Finder) counted(p *pattern, fl *streamState, l *matcher.Line, r *parsedLine, idle bool) {
 	if idle {
 		p.idling++
 	} else {
 		f.report.Complaints++
 	}
-	f.count(p, fl, l, r)
+	f.count(p, fl, l, &r)
 	if f.onCount != nil {
 		f.onCount(p, fl.input, l.Number)
 	}

@@ -2,8 +2,6 @@ package sentinel
 
 import (
 	"github.com/cespare/xxhash/v2"
-
-	"crowsnest/internal/lineshape"
 )
 
 // Bounds of the lines that are looked at. A look takes some microseconds; a line that is
@@ -115,7 +113,7 @@ func (p *pace) admitParty(party string, infrastructure bool, at int64) bool {
 // digit: equal for repetitions of a message with other times and identifiers. It is much
 // cheaper than a pattern, and may be wrong.
 func (p *pace) shapeHash(stream uint64, line string) uint64 {
-	p.words = lineshape.AppendWords(p.words[:0], line[:min(len(line), shapeWithin)])
+	p.words = appendWords(p.words[:0], line[:min(len(line), shapeWithin)])
 	const prime = 0x9E3779B97F4A7C15
 	h := (xxhash.Sum64(p.words) ^ stream) * prime
 	return h ^ h>>29

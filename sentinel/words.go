@@ -1,10 +1,9 @@
-package lineshape
+package sentinel
 
-// AppendWords appends the letters of the words of a line that have no digit, and a star behind
-// each of them: the same for lines that differ only in numbers, times and ids. It is cheaper
-// than a shape. Words are separated by whatever is no letter, digit, dash, dot or colon, so
-// there may be empty ones.
-func AppendWords(out []byte, line string) []byte {
+// appendWords appends the letters of the words of a line that have no digit, and a star behind
+// each of them: the same for lines that differ only in numbers, times and ids. Whatever is no
+// letter, digit, dash, dot or colon separates words, so there may be empty ones.
+func appendWords(out []byte, line string) []byte {
 	word, digits := len(out), false
 	for i := range len(line) {
 		switch c := line[i]; wordClassOf[c] {
@@ -30,9 +29,9 @@ func AppendWords(out []byte, line string) []byte {
 
 // Classes of bytes of words. Others end a word.
 const (
-	figure = digit
-	letter = inName
-	joint  = quote
+	figure = 1 + iota
+	letter
+	joint
 )
 
 var wordClassOf = func() (of [256]uint8) {
