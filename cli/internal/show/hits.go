@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"crowsnest/matcher"
 	"crowsnest/redact"
@@ -23,7 +24,6 @@ type Hits struct {
 	file  string
 	line  int64
 	group []matcher.Hit // one per rule, of one line
-	json  hitEncoder
 	err   error
 	count int
 }
@@ -85,20 +85,46 @@ func (h *Hits) write(hit *matcher.Hit, shown redact.Text) error {
 		_, err := fmt.Fprintf(h.W, "%s:%d: %s %s: %s\n", h.file, hit.LineNumber, hit.Rule.Alert, hit.Part.Name(hit.Rule), redact.Sanitise(shown))
 		return err
 	}
-	b := h.W.AvailableBuffer()
+	out := hitLine{
+		Rule: hit.Rule.Alert, Part: hit.Part.Name(hit.Rule), File: h.file, LineNumber: hit.LineNumber,
+		Labels: hit.Labels, Vars: map[string]redact.Text{}, Line: shown,
+	}
+	if !hit.Untimed {
+		at := hit.Time.UTC()
+		out.Time = &at
+	}
+	for i, name := range hit.Rule.CapturedNames {
+		if i < len(hit.Values) && hit.Values[i] != "" {
+			out.Vars[name] = h.Redact.Part(hit.Line, shown, hit.Values[i])
+		}
+	}
+	separator := ""
 	switch {
 	case h.Form != "json":
 	case h.count == 1:
-		b = append(b, "[\n"...)
+		separator = "[\n"
 	default:
-		b = append(b, ',')
+		separator = ","
 	}
-	b, err := h.json.append(b, h.file, hit, shown, func(v string) redact.Text { return h.Redact.Part(hit.Line, shown, v) })
-	if err != nil {
+	if _, err := h.W.WriteString(separator); err != nil {
 		return err
 	}
-	_, err = h.W.Write(b)
-	return err
+	if err := JSON(h.W, out, false); err != nil {
+		return fmt.Errorf("write line %d of %s: %w", hit.LineNumber, h.file, err)
+	}
+	return nil
+}
+
+// hitLine is the JSON form of a matched line. Time is absent if the line states none.
+type hitLine struct {
+	Rule       string                 `json:"rule"`
+	Part       string                 `json:"part"`
+	File       string                 `json:"file"`
+	LineNumber int64                  `json:"line_number"`
+	Time       *time.Time             `json:"time,omitempty"`
+	Labels     matcher.Labels         `json:"labels"`
+	Vars       map[string]redact.Text `json:"vars"`
+	Line       redact.Text            `json:"line"`
 }
 
 // Err returns the first error of writing.
