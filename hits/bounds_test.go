@@ -149,8 +149,8 @@ func TestBoundsOfMessages(t *testing.T) {
 		f(Message{Node: "n", Instance: "i", First: 1, Sent: at, Watermark: at}, "")
 	}
 	f(Message{Node: long, Instance: long[:maxInstance], First: 1}, "")
-	f(Message{Node: long + "a", Instance: "i", First: 1}, "a name has 254 bytes, at most 253")
-	f(Message{Node: "n", Instance: long[:maxInstance+1], First: 1}, "a name has 65 bytes, at most 64")
+	f(Message{Node: long + "a", Instance: "i", First: 1}, "has 1 to 253 bytes, not 254")
+	f(Message{Node: "n", Instance: long[:maxInstance+1], First: 1}, "an instance has 1 to 64 letters")
 	f(Message{Node: "n", Instance: "i", Sequence: 1 << 62, First: 1 << 62}, "")
 	f(Message{Node: "n", Instance: "i", Sequence: 1<<62 + 1, First: 1}, "no process has sent")
 	f(Message{Node: "n", Instance: "i", Sequence: math.MaxUint64, First: 1}, "is impossible when")

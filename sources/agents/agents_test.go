@@ -328,7 +328,7 @@ func TestRefusals(t *testing.T) {
 		require.Equal(t, before+1, b.s.Stats().Refused[reason])
 	}
 	f(nil, http.StatusBadRequest, refusedMalformed)
-	f([]byte("CNH\x02"), http.StatusUnsupportedMediaType, refusedMalformed)
+	f([]byte("{\"v\":2}\n"), http.StatusUnsupportedMediaType, refusedMalformed)
 	f(make([]byte, hits.MaxMessage+1), http.StatusRequestEntityTooLarge, refusedSize)
 	f(good, http.StatusRequestEntityTooLarge, refusedSize, func(r *http.Request) { r.ContentLength = -1 })
 	f(good, http.StatusRequestTimeout, refusedMalformed, func(r *http.Request) { r.ContentLength += 5 })
