@@ -78,7 +78,7 @@ test-workflows: # without shellcheck and pyflakes: the same result on every mach
 # test-build has vetted all of it. Without symbols (-s), linking takes half the time.
 # gotestsum runs go test and lists what was skipped, and why.
 PROCESSES := ^\./(test(/|$$)|cli$$)
-SERIAL := ^\./(episodes|export|history|hits|importer|internal|matcher|redact|rules|runbook|sentinel|strictyaml)(/|$$)|^\./cli/internal/reference$$|^\./daemon/(component|config|monitor)$$
+SERIAL := ^\./(agent/wire|episodes|export|history|importer|internal|matcher|redact|rules|runbook|sentinel|strictyaml)(/|$$)|^\./cli/internal/reference$$|^\./daemon/(component|config|monitor)$$
 GOTEST := $(GO) tool -modfile=tools/test/go.mod gotestsum --format pkgname --format-hide-empty-pkg -- -vet=off -ldflags=-s -timeout 10m
 test-go:
 	@all="$$($(GO) list -f '{{.Dir}}' ./... | sed "s|^$$PWD|.|")"; \

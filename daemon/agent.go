@@ -7,26 +7,26 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"crowsnest/agent/client"
+	"crowsnest/agent/wire"
 	"crowsnest/daemon/component"
 	"crowsnest/daemon/inforce"
 	"crowsnest/daemon/monitor"
 	"crowsnest/episodes"
-	"crowsnest/hits"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sentinel"
 	"crowsnest/sinks"
-	"crowsnest/sinks/upstream"
 )
 
 // Agent mode splits the daemon into two processes. An agent runs on each node, with
 // sinks.upstream: it reads the logs there and sends hits to the aggregator. The
 // aggregator has sources.agents, in which each agent is a member.
 //
-//	node n:  sources ─▶ pipeline ─ hits ─▶ sinks/upstream
+//	node n:  sources ─▶ pipeline ─ hits ─▶ agent/client
 //	                                            │ batches, kept until they are on
 //	                                            ▼ the disk of the aggregator
-//	aggregator:               sources/agents ─▶ pipeline ─▶ engine ─▶ sinks
+//	aggregator:                 agent/server ─▶ pipeline ─▶ engine ─▶ sinks
 
 // upstreamLogged is the interval at which a lasting failure is logged.
 const upstreamLogged = time.Minute
@@ -35,7 +35,7 @@ const upstreamLogged = time.Minute
 // watermarks.
 type remote struct {
 	local
-	up   *upstream.Sink
+	up   *client.Sink
 	self *monitor.Alerts
 	log  zerolog.Logger
 	read reading
@@ -53,7 +53,7 @@ type remote struct {
 // newConcluder returns the configured concluder and, in agent mode, the receiver of
 // its hits.
 func newConcluder(opt Options, engine local, self *monitor.Alerts, unknown *sentinel.Sentinel) (concluder, []sinks.Receiver, error) {
-	configured := component.Of[upstream.Config](opt.Cfg.Sinks)
+	configured := component.Of[client.Config](opt.Cfg.Sinks)
 	if len(configured) == 0 {
 		return engine, nil, nil
 	}
@@ -64,7 +64,7 @@ func newConcluder(opt Options, engine local, self *monitor.Alerts, unknown *sent
 	if cfg.Node == "" {
 		cfg.Node, _ = os.Hostname() // an empty one is refused
 	}
-	up, err := upstream.New(cfg, upstream.Options{Now: opt.now})
+	up, err := client.New(cfg, client.Options{Now: opt.now})
 	if err != nil {
 		return nil, nil, fmt.Errorf("sink upstream: %w", err)
 	}
@@ -129,7 +129,7 @@ func (r *remote) alerts(now time.Time) []episodes.Episode {
 // report logs why the aggregator does not accept messages: at once when the reason
 // changes, then once a minute until it accepts them.
 func (r *remote) report(now time.Time, rs *inforce.Rules) {
-	r.up.Report(hits.Report{Conditions: r.self.Reportable(), Rules: rs.Digests(), Unread: r.read.without(rs.Set), Idle: r.self.IdleEverywhere(), Complaints: r.summary(now)})
+	r.up.Report(wire.Report{Conditions: r.self.Reportable(), Rules: rs.Digests(), Unread: r.read.without(rs.Set), Idle: r.self.IdleEverywhere(), Complaints: r.summary(now)})
 	r.logStats(now, r.up.Stats())
 }
 
@@ -143,7 +143,7 @@ func (r *remote) summary(now time.Time) []byte {
 	return r.complaints
 }
 
-func (r *remote) logStats(now time.Time, st upstream.Stats) {
+func (r *remote) logStats(now time.Time, st client.Stats) {
 	switch {
 	case st.LastError == "" && r.reason != "":
 		r.log.Info().Str("aggregator", st.Endpoint).Dur("after", now.Sub(r.since)).Msg("the aggregator takes the hits of this agent again")

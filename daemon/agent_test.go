@@ -20,9 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"crowsnest/agent/client"
+	"crowsnest/agent/server"
 	"crowsnest/daemon/config"
-	"crowsnest/sinks/upstream"
-	"crowsnest/sources/agents"
 	"crowsnest/test/child"
 	"crowsnest/test/rulefolder"
 )
@@ -42,7 +42,7 @@ func newAggregator(t *testing.T) (*ship, *url.URL) {
 	s, address := oneOfShips(t), child.Address(port)
 	s.cfg = func(c *config.Config) {
 		c.Sources.All = nil
-		c.Sources.Add(&agents.Config{ListenAddress: address, Lateness: time.Second})
+		c.Sources.Add(&server.Config{ListenAddress: address, Lateness: time.Second})
 	}
 	return s, &url.URL{Scheme: "http", Host: address}
 }
@@ -55,7 +55,7 @@ func newAgentOf(t *testing.T, aggregator, node string) *ship {
 	s := oneOfShips(t)
 	s.cfg = func(c *config.Config) {
 		c.Sinks.All = nil
-		c.Sinks.Add(&upstream.Config{URL: aggregator, Node: node})
+		c.Sinks.Add(&client.Config{URL: aggregator, Node: node})
 	}
 	return s
 }
@@ -146,9 +146,9 @@ func TestTwoAggregatorsAreNotified(t *testing.T) {
 
 func TestAgentMetricsAreClean(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	up, err := upstream.New(upstream.Config{URL: "http://a:1", Node: "n1"}, upstream.Options{})
+	up, err := client.New(client.Config{URL: "http://a:1", Node: "n1"}, client.Options{})
 	require.NoError(t, err)
-	for _, c := range []prometheus.Collector{up.Metrics(), agents.New(agents.Config{}).Metrics()} {
+	for _, c := range []prometheus.Collector{up.Metrics(), server.New(server.Config{}).Metrics()} {
 		require.NoError(t, reg.Register(c))
 	}
 	problems, err := testutil.GatherAndLint(reg)
@@ -165,7 +165,7 @@ func TestFailuresOfTheUpstreamAreLogged(t *testing.T) {
 	var out strings.Builder
 	r := &remote{log: zerolog.New(&out)}
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	f := func(after time.Duration, st upstream.Stats, want string) {
+	f := func(after time.Duration, st client.Stats, want string) {
 		t.Helper()
 		out.Reset()
 		r.logStats(start.Add(after), st)
@@ -174,16 +174,16 @@ func TestFailuresOfTheUpstreamAreLogged(t *testing.T) {
 		}
 		require.Contains(t, out.String(), want)
 	}
-	auth := upstream.Stats{LastReason: "auth", LastError: "status 401: not authorized"}
-	f(0, upstream.Stats{}, "")
+	auth := client.Stats{LastReason: "auth", LastError: "status 401: not authorized"}
+	f(0, client.Stats{}, "")
 	f(time.Second, auth, `"reason":"auth","error":"status 401: not authorized"`)
 	f(2*time.Second, auth, "")
 	f(61*time.Second, auth, `"reason":"auth"`)
-	f(62*time.Second, upstream.Stats{LastReason: "connection", LastError: "EOF"}, `"reason":"connection","error":"EOF"`)
-	f(63*time.Second, upstream.Stats{}, "again")
-	f(64*time.Second, upstream.Stats{}, "")
-	f(65*time.Second, upstream.Stats{ReportError: "older"}, "older")
-	f(66*time.Second, upstream.Stats{ReportError: "older"}, "")
+	f(62*time.Second, client.Stats{LastReason: "connection", LastError: "EOF"}, `"reason":"connection","error":"EOF"`)
+	f(63*time.Second, client.Stats{}, "again")
+	f(64*time.Second, client.Stats{}, "")
+	f(65*time.Second, client.Stats{ReportError: "older"}, "older")
+	f(66*time.Second, client.Stats{ReportError: "older"}, "")
 }
 
 // An agent exports no per-rule series that is zero.

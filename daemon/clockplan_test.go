@@ -21,14 +21,14 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/agent/client"
+	"crowsnest/agent/server"
 	"crowsnest/daemon/component"
 	"crowsnest/daemon/config"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sinks/alertmanager"
-	"crowsnest/sinks/upstream"
 	"crowsnest/sources"
-	"crowsnest/sources/agents"
 	"crowsnest/test/fakeam"
 	"crowsnest/test/fault"
 	"crowsnest/test/rulefolder"
@@ -229,7 +229,7 @@ func (d *Daemon) serve(src sources.Source) {
 func (w *clockWorld) startAgent(n *clockNode) {
 	d := w.daemon(n.clock.Now, w.dir+"/"+n.name)
 	p := &clockProcess{d: d}
-	up, err := upstream.New(upstream.Config{URL: "http://aggregator", Node: n.name}, upstream.Options{Now: n.clock.Now, Transport: fault.Transport(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	up, err := client.New(client.Config{URL: "http://aggregator", Node: n.name}, client.Options{Now: n.clock.Now, Transport: fault.Transport(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		leader := w.leader.Load()
 		if leader == nil || p.dead.Load() {
 			panic(http.ErrAbortHandler)
@@ -267,7 +267,7 @@ func (w *clockWorld) startAggregator(ahead time.Duration) {
 	d.receivers = append(d.receivers, am)
 	d.saver.receivers = d.receivers
 	d.saver.ahead = ahead
-	src := agents.New(agents.Config{Clock: clock.Now, ListenAddress: "127.0.0.1:99999"})
+	src := server.New(server.Config{Clock: clock.Now, ListenAddress: "127.0.0.1:99999"})
 	d.serve(src)
 	p.handler = src.Handler(d.pipe.of(src))
 	w.run(p)

@@ -46,7 +46,7 @@ import (
 //	web      reads copies
 //
 // The concluder of an agent is an aggregator, which gets the hits of agents from
-// sources/agents: see agent.go.
+// agent/server: see agent.go.
 //
 // The daemon stops in the order of flow: sources, a last evaluation, sinks, state, web.
 type Daemon struct {

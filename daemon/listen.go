@@ -7,8 +7,8 @@ import (
 	"net/url"
 	"slices"
 
+	"crowsnest/agent/server"
 	"crowsnest/daemon/component"
-	"crowsnest/sources/agents"
 )
 
 // DefaultListen is where the pages, the API and the metrics are served.
@@ -71,7 +71,7 @@ func (d *Daemon) checkReach() {
 	if listener != nil && exposed(listener) && d.opt.Web.ConfigFile == "" && cfg.Web.Silences {
 		d.log.Warn().Msg("anyone who can connect to this address can silence alerts: set --web.config.file for authentication, or remove web.silences")
 	}
-	if slices.ContainsFunc(component.Of[agents.Config](cfg.Sources), func(c *agents.Config) bool { return !c.Guarded() }) {
+	if slices.ContainsFunc(component.Of[server.Config](cfg.Sources), func(c *server.Config) bool { return !c.Guarded() }) {
 		d.log.Warn().Msg("sources.agents has no authentication: anyone who can connect to its address can forge and hide failures; set bearer_token_file or web_config_file, or restrict the network")
 	}
 	if ha := cfg.HighAvailability; ha != nil && !ha.Guarded() {

@@ -11,10 +11,10 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"crowsnest/agent/server"
 	"crowsnest/internal/metric"
 	"crowsnest/internal/times"
 	"crowsnest/lead"
-	"crowsnest/sources/agents"
 	"crowsnest/state"
 	"crowsnest/web"
 )
@@ -148,7 +148,7 @@ func (d *Daemon) standBy(ctx context.Context, failed <-chan error) error {
 	waiting.run(d.watchRules)
 	waiting.run(d.logPair)
 	for _, s := range d.sources {
-		if a, ok := s.(*agents.Source); ok {
+		if a, ok := s.(*server.Source); ok {
 			waiting.run(a.StandBy)
 		}
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/agent/client"
 	"crowsnest/episodes"
 	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/rules"
-	"crowsnest/sinks/upstream"
 	"crowsnest/state"
 )
 
@@ -113,7 +113,7 @@ func TestAcceptedIsSavedSoon(t *testing.T) {
 
 // A snapshot of an agent waits until the aggregator has saved the hits before it.
 func TestSnapshotsWait(t *testing.T) {
-	up, err := upstream.New(upstream.Config{URL: "http://a:1", Node: "n1"}, upstream.Options{})
+	up, err := client.New(client.Config{URL: "http://a:1", Node: "n1"}, client.Options{})
 	require.NoError(t, err)
 	pipe := localPipeline(episodes.Config{}, time.Now)
 	pipe.concluder = &remote{local: local{pipe.engine}, up: up}

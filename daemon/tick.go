@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
+	"crowsnest/agent/server"
 	"crowsnest/daemon/monitor"
 	"crowsnest/episodes"
 	"crowsnest/internal/pause"
 	"crowsnest/sources"
-	"crowsnest/sources/agents"
 )
 
 // ticks draws conclusions five times a second until ctx ends.
@@ -56,7 +56,7 @@ func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 	st := monitor.State{
 		Sources: d.readSources(), Readings: d.readings(), Rules: d.pipe.Rules(), Agent: d.pipe.concluder.peer().remote, Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.outcome.Load().broken,
 		Quarantined: d.quarantine(now), Evictions: d.engine.Evictions(), Unread: d.engine.Unread(),
-		Trusted: d.pipe.Rules().Namespaces, Behind: d.behind(), Agents: map[string]agents.Stats{}, Unsaved: d.saver.unsaved(),
+		Trusted: d.pipe.Rules().Namespaces, Behind: d.behind(), Agents: map[string]server.Stats{}, Unsaved: d.saver.unsaved(),
 		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now), Lonely: d.pair.lonely(),
 		Unverified: d.unverified(),
 	}
@@ -98,10 +98,10 @@ func (d *Daemon) holdBack() {
 }
 
 // agents returns the sources that are agents.
-func (d *Daemon) agents() []*agents.Source {
-	var out []*agents.Source
+func (d *Daemon) agents() []*server.Source {
+	var out []*server.Source
 	for _, s := range d.sources {
-		if a, ok := s.(*agents.Source); ok {
+		if a, ok := s.(*server.Source); ok {
 			out = append(out, a)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"crowsnest/agent/server"
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/loader"
 	"crowsnest/episodes"
@@ -18,7 +19,6 @@ import (
 	"crowsnest/rules/selector"
 	"crowsnest/sentinel"
 	"crowsnest/sources"
-	"crowsnest/sources/agents"
 	"crowsnest/web"
 )
 
@@ -145,7 +145,7 @@ func (d *Daemon) proof() sentinel.Proof {
 // selector selects. An agent of an older version reports no complaints, so its silence
 // means nothing.
 func (d *Daemon) proofs(src sources.Source, from rules.Selector, reported map[string]time.Time) (out []time.Time) {
-	if a, ok := src.(*agents.Source); ok {
+	if a, ok := src.(*server.Source); ok {
 		for _, member := range a.Members() {
 			if t, reports := reported[member]; reports && a.MemberServes(member)(from) {
 				out = append(out, t)

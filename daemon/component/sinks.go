@@ -1,11 +1,11 @@
 package component
 
 import (
+	"crowsnest/agent/client"
 	"crowsnest/sinks"
 	"crowsnest/sinks/alertmanager"
 	"crowsnest/sinks/loki"
 	"crowsnest/sinks/stdout"
-	"crowsnest/sinks/upstream"
 	"crowsnest/sinks/webhook"
 )
 
@@ -51,6 +51,6 @@ func Sinks() []Kind {
 			return stdout.New(c, o.Stdout)
 		},
 	}, {
-		Key: "upstream", Help: "Hits to an aggregator. This process is an agent.", Settings: upstream.Config{}, Single: true,
+		Key: "upstream", Help: "Hits to an aggregator. This process is an agent.", Settings: client.Config{}, Single: true,
 	}}
 }

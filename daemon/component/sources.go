@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"maps"
 
+	"crowsnest/agent/server"
 	"crowsnest/sources"
-	"crowsnest/sources/agents"
 	"crowsnest/sources/files"
 	"crowsnest/sources/journal"
 	"crowsnest/sources/kubelet"
@@ -169,15 +169,15 @@ func lokiKind() Kind {
 
 func agentsKind() Kind {
 	return Kind{
-		Key: "agents", Help: "Hits that agents find on the nodes: this process is their aggregator.", Settings: agents.Config{}, Single: true, Filtered: true,
+		Key: "agents", Help: "Hits that agents find on the nodes: this process is their aggregator.", Settings: server.Config{}, Single: true, Filtered: true,
 		Losses: losses("agent_gap"),
 		Streams: func(Part) []Labels {
 			return []Labels{{Free: podLabels("node_name", "node", "job", "unit", "identifier", "transport")}}
 		},
 		Sources: func(p Part, o SourceOptions) []sources.Source {
-			c := *p.Settings.(*agents.Config)
+			c := *p.Settings.(*server.Config)
 			c.Name, c.Clock, c.Leads = p.Name, o.Clock, o.Leads
-			return []sources.Source{agents.New(c)}
+			return []sources.Source{server.New(c)}
 		},
 	}
 }

@@ -9,12 +9,12 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"crowsnest/agent/client"
+	"crowsnest/agent/server"
 	"crowsnest/daemon/component"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/rules/namespaces"
-	"crowsnest/sinks/upstream"
-	"crowsnest/sources/agents"
 	"crowsnest/strictyaml"
 )
 
@@ -166,11 +166,11 @@ func (c *Config) checkNames(k *checker) {
 
 // checkStages finds settings that contradict agent mode.
 func (c *Config) checkStages(k *checker) {
-	if len(component.Of[upstream.Config](c.Sinks)) == 0 {
+	if len(component.Of[client.Config](c.Sinks)) == 0 {
 		return
 	}
 	for _, p := range c.Sources.All {
-		if _, agents := p.Settings.(*agents.Config); agents {
+		if _, agents := p.Settings.(*server.Config); agents {
 			k.add(p.Keys.At, "bad-value", "agents: an agent cannot take the hits of other agents", "remove sources.agents, or sinks.upstream to make this an aggregator")
 		}
 	}

@@ -3,8 +3,8 @@ package config
 import (
 	"strings"
 
+	"crowsnest/agent/client"
 	"crowsnest/daemon/component"
-	"crowsnest/sinks/upstream"
 )
 
 // checkPair finds the problems of high_availability.
@@ -21,7 +21,7 @@ func (c *Config) checkPair(k *checker) {
 		}
 		k.add(at, "bad-value", message, fix)
 	}
-	if len(component.Of[upstream.Config](c.Sinks)) > 0 {
+	if len(component.Of[client.Config](c.Sinks)) > 0 {
 		k.add(c.Keys.Key("high_availability"), "bad-value", "high_availability: an agent has no standby: its node needs it", "remove the section, or sinks.upstream to make this an aggregator")
 	}
 	if c.Keys.Has("storage") && c.Storage.Path == "" {

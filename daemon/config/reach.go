@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"crowsnest/agent/client"
 	"crowsnest/daemon/component"
 	"crowsnest/internal/text"
 	"crowsnest/rules"
-	"crowsnest/sinks/upstream"
 	"crowsnest/strictyaml"
 )
 
@@ -41,7 +41,7 @@ func (c *Config) blindRules(set *rules.Set) []string {
 	all := c.streams()
 	unknown := slices.ContainsFunc(all, func(l component.Labels) bool { return l.Any })
 	// An agent needs rules for sources of its aggregator as well.
-	if len(all) == 0 || unknown || len(component.Of[upstream.Config](c.Sinks)) > 0 {
+	if len(all) == 0 || unknown || len(component.Of[client.Config](c.Sinks)) > 0 {
 		return nil
 	}
 	var out []string

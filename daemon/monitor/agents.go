@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"crowsnest/agent/client"
+	"crowsnest/agent/server"
+	"crowsnest/agent/wire"
 	"crowsnest/daemon/component"
 	"crowsnest/episodes"
-	"crowsnest/hits"
 	"crowsnest/internal/text"
-	"crowsnest/sinks/upstream"
 	"crowsnest/sources"
-	"crowsnest/sources/agents"
 )
 
 // Only an agent knows its own problems, and it often has no Alertmanager. It reports
@@ -70,15 +70,15 @@ func agentAlerts(now time.Time, st State) []episodes.Episode {
 }
 
 // Reportable returns the open alerts as conditions that an agent reports.
-func (a *Alerts) Reportable() []hits.Condition { return reportable(a.All()) }
+func (a *Alerts) Reportable() []wire.Condition { return reportable(a.All()) }
 
-func reportable(alerts []episodes.Episode) []hits.Condition {
-	var out []hits.Condition
+func reportable(alerts []episodes.Episode) []wire.Condition {
+	var out []wire.Condition
 	for _, e := range alerts {
 		if e.Alert == alertHeartbeat || e.Alert == alertUpstreamAway {
 			continue // the aggregator detects these itself
 		}
-		c := hits.Condition{Alert: e.Alert, Severity: e.Labels["severity"], Labels: maps.Clone(e.Labels), Detail: e.Annotations["description"], Since: e.StartsAt}
+		c := wire.Condition{Alert: e.Alert, Severity: e.Labels["severity"], Labels: maps.Clone(e.Labels), Detail: e.Annotations["description"], Since: e.StartsAt}
 		for _, name := range []string{"alertname", "severity", "node"} {
 			delete(c.Labels, name)
 		}
@@ -163,9 +163,9 @@ const adviceTwoAggregators = "Stop all aggregators but one. Each of them receive
 
 // refusedAlerts returns an alert for each reason for which messages of agents were
 // refused. The nodes of these agents may be unknown.
-func refusedAlerts(now time.Time, source string, st agents.Stats) []episodes.Episode {
+func refusedAlerts(now time.Time, source string, st server.Stats) []episodes.Episode {
 	var out []episodes.Episode
-	for _, reason := range agents.Outsiders() {
+	for _, reason := range server.Outsiders() {
 		last, ok := st.Newest[reason]
 		if !ok || now.Sub(last.At) >= refusedShown {
 			continue
@@ -216,14 +216,14 @@ func BehindText(b sources.Behind) string {
 }
 
 // UpstreamAlerts returns the alerts of an agent about its aggregator.
-func (a *Alerts) UpstreamAlerts(now time.Time, st upstream.Stats) []episodes.Episode {
+func (a *Alerts) UpstreamAlerts(now time.Time, st client.Stats) []episodes.Episode {
 	var out []episodes.Episode
 	since := a.Answered(st.LastAnswer)
 	if st.Refused || st.LastError != "" && a.longSince(now, since) {
 		out = append(out, alert(alertUpstreamAway, "critical", nil, since, texts{
 			"The aggregator does not accept the hits of this agent",
 			fmt.Sprintf("Since %s: %s. The agent keeps up to %d bytes, then stops reading; no line is lost while the logs are on the node.",
-				stamp(since), st.LastError, upstream.DefaultMaxUnacked),
+				stamp(since), st.LastError, client.DefaultMaxUnacked),
 			"Check the aggregator, and sinks.upstream of this agent.",
 		}))
 	}

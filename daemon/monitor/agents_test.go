@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/agent/client"
+	"crowsnest/agent/server"
 	"crowsnest/daemon/component"
-	"crowsnest/sinks/upstream"
 	"crowsnest/sources"
-	"crowsnest/sources/agents"
 )
 
 // An alert names the node whose agent is down; a source with members has no watermark
@@ -80,7 +80,7 @@ func TestAlertsOfAnAgentNameItsNode(t *testing.T) {
 func TestUpstreamAway(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	a := New(start, blindAfter)
-	f := func(after time.Duration, st upstream.Stats, want bool) {
+	f := func(after time.Duration, st client.Stats, want bool) {
 		t.Helper()
 		got := a.UpstreamAlerts(start.Add(after), st)
 		require.Equal(t, want, len(got) == 1)
@@ -88,11 +88,11 @@ func TestUpstreamAway(t *testing.T) {
 			require.Contains(t, got[0].Annotations["description"], st.LastError)
 		}
 	}
-	f(time.Hour, upstream.Stats{LastAnswer: start}, false)
-	f(time.Minute, upstream.Stats{LastError: "connection refused"}, false)
-	f(blindAfter, upstream.Stats{LastError: "connection refused"}, true)
-	f(blindAfter, upstream.Stats{LastError: "connection refused", LastAnswer: start.Add(time.Minute)}, false)
-	f(time.Second, upstream.Stats{LastError: "another agent", Refused: true}, true)
+	f(time.Hour, client.Stats{LastAnswer: start}, false)
+	f(time.Minute, client.Stats{LastError: "connection refused"}, false)
+	f(blindAfter, client.Stats{LastError: "connection refused"}, true)
+	f(blindAfter, client.Stats{LastError: "connection refused", LastAnswer: start.Add(time.Minute)}, false)
+	f(time.Second, client.Stats{LastError: "another agent", Refused: true}, true)
 }
 
 // One alert names the nodes that have a condition. Texts of nodes never become advice.
@@ -120,9 +120,9 @@ func TestReportedAlertsAreFolded(t *testing.T) {
 
 func TestRefusedMessagesAreNotified(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	st := agents.Stats{
+	st := server.Stats{
 		Refused: map[string]int64{"auth": 7, "conflict": 3},
-		Newest:  map[string]agents.Refused{"auth": {At: now, From: "10.0.0.7:3333", Why: "no token"}, "conflict": {At: now}},
+		Newest:  map[string]server.Refused{"auth": {At: now, From: "10.0.0.7:3333", Why: "no token"}, "conflict": {At: now}},
 	}
 	got := refusedAlerts(now.Add(time.Minute), "agents", st)
 	require.Len(t, got, 1)

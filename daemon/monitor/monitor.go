@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"crowsnest/agent/server"
 	"crowsnest/daemon/component"
 	"crowsnest/episodes"
 	"crowsnest/internal/text"
@@ -20,7 +21,6 @@ import (
 	"crowsnest/rules"
 	"crowsnest/sinks"
 	"crowsnest/sources"
-	"crowsnest/sources/agents"
 	"crowsnest/web"
 )
 
@@ -63,7 +63,7 @@ type State struct {
 	Unread      []episodes.Unread         // rules whose open episodes wait for lines that no source reads
 	Trusted     *rules.Namespaces         // nil: not checked
 	Behind      map[string]sources.Behind // rules that agents have in another version
-	Agents      map[string]agents.Stats   // by source
+	Agents      map[string]server.Stats   // by source
 	Unsaved     Unsaved                   // state
 	Unanswered  time.Time                 // since when the aggregator has not answered; zero: it answers, or there is none
 	Upstream    []episodes.Episode        // alerts about the aggregator

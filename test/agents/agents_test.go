@@ -1,5 +1,5 @@
-// Package agents tests both stages of crowsnest together: sinks/upstream on the
-// nodes, sources/agents and the engine behind the network. In production these
+// Package agents tests both stages of crowsnest together: agent/client on the
+// nodes, agent/server and the engine behind the network. In production these
 // are separate processes; here they share one.
 package agents
 

@@ -12,12 +12,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"crowsnest/agent/server"
+	"crowsnest/agent/wire"
 	"crowsnest/episodes"
-	"crowsnest/hits"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"
-	"crowsnest/sources/agents"
 )
 
 // plain is a pipeline that concludes.
@@ -61,14 +61,14 @@ func newCluster(b *testing.B, nodes, n int) *cluster {
 		})
 	}
 	p := &plain{set: set, engine: newEngine(set)}
-	return &cluster{b: b, p: p, handler: agents.New(agents.Config{}).Handler(p), next: make([]uint64, nodes)}
+	return &cluster{b: b, p: p, handler: server.New(server.Config{}).Handler(p), next: make([]uint64, nodes)}
 }
 
 // message returns the next message of a node, with the given number of hits.
 func (c *cluster) message(node, count int) []byte {
 	c.next[node]++
-	m := hits.Message{Node: fmt.Sprintf("node-%d", node), Instance: "i", Sequence: c.next[node], First: c.next[node], Sent: time.Now(), Watermark: time.Now()}
-	var batch hits.Builder
+	m := wire.Message{Node: fmt.Sprintf("node-%d", node), Instance: "i", Sequence: c.next[node], First: c.next[node], Sent: time.Now(), Watermark: time.Now()}
+	var batch wire.Builder
 	r := c.p.set.Rules[node%len(c.p.set.Rules)]
 	pod := fmt.Sprintf("pod-%d", node)
 	labels := matcher.Labels{"namespace": "kube-system", "pod": pod, "container": "c", "filename": "/var/log/pods/kube-system_" + pod + "_1/c/0.log"}
@@ -90,7 +90,7 @@ func (c *cluster) message(node, count int) []byte {
 
 func (c *cluster) post(body []byte) {
 	w := httptest.NewRecorder()
-	c.handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, hits.Path, bytes.NewReader(body)))
+	c.handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, wire.Path, bytes.NewReader(body)))
 	require.Equal(c.b, http.StatusOK, w.Code, w.Body)
 }
 
@@ -145,7 +145,7 @@ func BenchmarkEvaluate(b *testing.B) {
 func BenchmarkFold(b *testing.B) {
 	r := &rules.Rule{Alert: "A", Hash: "1", Count: 1, CapturedNames: []string{"pod", "lease"}}
 	h := matcher.Hit{Rule: r, Time: time.Now(), Values: []string{"pod-1", "lease"}, Labels: matcher.Labels{"pod": "pod-1"}, Line: "error retrieving resource lock"}
-	var batch hits.Builder
+	var batch wire.Builder
 	size := 0
 	b.ReportAllocs()
 	for b.Loop() {

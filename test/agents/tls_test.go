@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/sinks/upstream"
-	"crowsnest/sources/agents"
+	"crowsnest/agent/client"
+	"crowsnest/agent/server"
 	"crowsnest/strictyaml"
 	"crowsnest/test/authority"
 )
@@ -30,7 +30,7 @@ func TestTLSAndToken(t *testing.T) {
 	addr := l.Addr().String()
 	require.NoError(t, l.Close())
 
-	src := agents.New(agents.Config{ListenAddress: addr, WebConfigFile: web, BearerTokenFile: filepath.Join(a.Dir, "token"), CertificateName: true})
+	src := server.New(server.Config{ListenAddress: addr, WebConfigFile: web, BearerTokenFile: filepath.Join(a.Dir, "token"), CertificateName: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	set := newCluster(nil, 0, 1).p
@@ -40,11 +40,11 @@ func TestTLSAndToken(t *testing.T) {
 	node := "n1"
 	f := func(httpConfig, want string) {
 		t.Helper()
-		var cfg upstream.Config
+		var cfg client.Config
 		text := fmt.Sprintf("url: https://%s\nnode: %s\nhttp_config: {%s}\n", addr, node, httpConfig)
 		require.Empty(t, strictyaml.Decode("agent.yml", []byte(text), &cfg, strictyaml.Options{}))
 		cfg.HTTP.SetDirectory(a.Dir)
-		up, err := upstream.New(cfg, upstream.Options{})
+		up, err := client.New(cfg, client.Options{})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)

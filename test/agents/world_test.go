@@ -12,13 +12,13 @@ import (
 	"sync"
 	"time"
 
+	"crowsnest/agent/client"
+	"crowsnest/agent/server"
+	"crowsnest/agent/wire"
 	"crowsnest/episodes"
-	"crowsnest/hits"
 	"crowsnest/matcher"
 	"crowsnest/rules"
-	"crowsnest/sinks/upstream"
 	"crowsnest/sources"
-	"crowsnest/sources/agents"
 )
 
 // world executes a plan. Everything in it runs in one bubble of virtual time.
@@ -52,7 +52,7 @@ type aggregator struct {
 	cut      sync.RWMutex
 	mu       sync.Mutex
 	engine   *episodes.Engine
-	source   *agents.Source
+	source   *server.Source
 	handler  http.Handler
 	down     bool
 	history  []entry            // of the content of the engine
@@ -77,7 +77,7 @@ func (a *aggregator) boot(engine []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.engine = newEngine(a.w.set)
-	a.source = agents.New(agents.Config{SilentAfter: 5 * time.Second})
+	a.source = server.New(server.Config{SilentAfter: 5 * time.Second})
 	a.history, a.notified = a.history[:a.disk.history:a.disk.history], a.notified[:a.disk.notified:a.disk.notified]
 	a.history = append(a.history, entry{reset: true})
 	if engine != nil {
@@ -201,7 +201,7 @@ type machine struct {
 // agent is one process on a machine.
 type agent struct {
 	m     *machine
-	up    *upstream.Sink
+	up    *client.Sink
 	stop  context.CancelFunc
 	done  chan struct{}
 	cut   sync.RWMutex
@@ -212,7 +212,7 @@ type agent struct {
 
 // boot starts an agent from the disk.
 func (m *machine) boot() {
-	up, err := upstream.New(upstream.Config{URL: "http://aggregator", Node: m.name, Timeout: 2 * time.Second}, upstream.Options{Transport: m.w})
+	up, err := client.New(client.Config{URL: "http://aggregator", Node: m.name, Timeout: 2 * time.Second}, client.Options{Transport: m.w})
 	if err == nil && m.disk.state != nil {
 		err = up.Import(m.disk.state)
 	}
@@ -223,7 +223,7 @@ func (m *machine) boot() {
 		panic(err)
 	}
 	up.AddSource("files", rules.Lateness)
-	up.Report(hits.Report{Conditions: []hits.Condition{{Alert: "CrowsnestTest", Severity: "info", Since: time.Now()}}, Rules: map[string]string{"A": "1"}})
+	up.Report(wire.Report{Conditions: []wire.Condition{{Alert: "CrowsnestTest", Severity: "info", Since: time.Now()}}, Rules: map[string]string{"A": "1"}})
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &agent{m: m, up: up, stop: cancel, done: make(chan struct{}), pos: m.disk.pos, alive: true}
 	m.mu.Lock()

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"crowsnest/hits"
+	"crowsnest/agent/wire"
 	source "crowsnest/sources/objects"
 	"crowsnest/test/daemon"
 	"crowsnest/test/fakeam"
@@ -248,7 +248,7 @@ func present(t *testing.T, addr, token string) {
 	if addr == "" || token == "" {
 		return
 	}
-	req, err := http.NewRequest(http.MethodPost, "http://"+addr+hits.Path, strings.NewReader("none"))
+	req, err := http.NewRequest(http.MethodPost, "http://"+addr+wire.Path, strings.NewReader("none"))
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+token)
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}

@@ -10,11 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"crowsnest/hits"
+	"crowsnest/agent/server"
+	"crowsnest/agent/wire"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"
-	"crowsnest/sources/agents"
 	"crowsnest/test/kubelab"
 )
 
@@ -59,14 +59,14 @@ func TestE2EAgentTokens(t *testing.T) {
 	pod("crowsnest", "agent-a", "node-a")
 	pod("tenant", "agent-b", "node-b")
 
-	src := agents.New(agents.Config{TokenReview: &agents.TokenReview{
+	src := server.New(server.Config{TokenReview: &server.TokenReview{
 		ServiceAccount: "crowsnest/crowsnest-agent", Kubeconfig: l.Kubeconfig("", l.Token("crowsnest", "crowsnest-aggregator")),
 	}})
 	handler := src.Handler(nowhere{})
 	f := func(token, node string, code int, want string) {
 		t.Helper()
-		body := (&hits.Message{Node: node, Instance: "i1", First: 1}).Append(nil)
-		r := httptest.NewRequest(http.MethodPost, hits.Path, bytes.NewReader(body))
+		body := (&wire.Message{Node: node, Instance: "i1", First: 1}).Append(nil)
+		r := httptest.NewRequest(http.MethodPost, wire.Path, bytes.NewReader(body))
 		r.Header.Set("Authorization", "Bearer "+token)
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
@@ -83,7 +83,7 @@ func TestE2EAgentTokens(t *testing.T) {
 
 	forget := func(token string, code int, want string) {
 		t.Helper()
-		r := httptest.NewRequest(http.MethodDelete, hits.NodePath+"node-a", nil)
+		r := httptest.NewRequest(http.MethodDelete, wire.NodePath+"node-a", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)

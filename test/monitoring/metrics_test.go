@@ -197,7 +197,7 @@ var later = map[string]string{
 	"crowsnest_source_losses_total":     "sources/metrics.go",
 	"crowsnest_source_lost_bytes_total": "sources/metrics.go",
 	"crowsnest_source_errors_total":     "sources/metrics.go",
-	"crowsnest_agents_reporting":        "sources/agents/source.go",
+	"crowsnest_agents_reporting":        "agent/server/source.go",
 }
 
 // Every metric in the rules and on the dashboards exists in a real daemon, and the page

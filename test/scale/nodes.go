@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"crowsnest/hits"
+	"crowsnest/agent/wire"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/test/daemon"
@@ -125,7 +125,7 @@ func (c *crowd) one(n *node, count int, rule *rules.Rule) {
 
 func (n *node) post(body []byte) error {
 	_ = n.conn.SetDeadline(time.Now().Add(10 * time.Second))
-	head := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", hits.Path, hits.ContentType, len(body))
+	head := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", wire.Path, wire.ContentType, len(body))
 	if _, err := n.conn.Write(append(head, body...)); err != nil {
 		return err
 	}
@@ -146,11 +146,11 @@ func (n *node) post(body []byte) error {
 // message returns the next message of a node.
 func (c *crowd) message(n *node, count int, rule *rules.Rule) []byte {
 	now := time.Now()
-	m := hits.Message{Node: n.name, Instance: "i", Sequence: n.seq, First: n.seq + 1, Sent: now, Watermark: now}
+	m := wire.Message{Node: n.name, Instance: "i", Sequence: n.seq, First: n.seq + 1, Sent: now, Watermark: now}
 	if count > 0 {
 		n.seq++
 		m.Sequence, m.First = n.seq, n.seq
-		var batch hits.Builder
+		var batch wire.Builder
 		for i := range count {
 			pod := n.name // one key per node
 			if rule.Count == 1 {

@@ -1,0 +1,98 @@
+package client
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/agent/wire"
+	"crowsnest/httpconfig"
+)
+
+const defaultTimeout = 10 * time.Second
+
+// Config sets the aggregator, and the node that this agent is.
+type Config struct {
+	// URL is the base address of the aggregator's agents source. If the name has several
+	// addresses, such as that of a headless Service, all are tried.
+	URL string `yaml:"url" bounds:"0,4096"`
+	// URLs are the base addresses of an aggregator and its standby, in place of URL.
+	URLs []string `yaml:"urls" bounds:"0,16,4096"`
+	// Node is the name of this node, unique among the agents. Default: the variable
+	// NODE_NAME, or the name of the host.
+	Node string `yaml:"node" bounds:"0,4096"`
+	// HTTP is TLS, credentials and proxies. Redirects are never followed, because they
+	// would leak credentials.
+	HTTP httpconfig.Config `yaml:"http_config"`
+	// Timeout bounds one request. Default 10s.
+	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
+	// FinalGoodbye makes a stop mean that this node will not come back, so the aggregator
+	// stops waiting for it. Set it only on machines that are removed when they stop.
+	FinalGoodbye bool `yaml:"final_goodbye"`
+}
+
+func (c Config) withDefaults() Config {
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.URL = strings.TrimRight(c.URL, "/")
+	if c.URL != "" {
+		c.URLs = []string{c.URL}
+		return c
+	}
+	c.URLs = slices.Clone(c.URLs)
+	for i, u := range c.URLs {
+		c.URLs[i] = strings.TrimRight(u, "/")
+	}
+	return c
+}
+
+// Validate returns every problem of the configuration, each with the fix. It
+// does no I/O. The name of the node may still be missing.
+func (c Config) Validate() error {
+	var errs []error
+	if c.URL != "" && len(c.URLs) > 0 {
+		errs = append(errs, errors.New("urls: url is given as well; put every address into urls"))
+	}
+	c = c.withDefaults()
+	if len(c.URLs) == 0 {
+		errs = append(errs, checkURL(""))
+	}
+	for _, u := range c.URLs {
+		errs = append(errs, checkURL(u))
+	}
+	if c.Node != "" {
+		if err := wire.CheckName(c.Node); err != nil {
+			errs = append(errs, fmt.Errorf("node: %w", err))
+		}
+	}
+	if c.Timeout < 100*time.Millisecond || c.Timeout > time.Minute {
+		errs = append(errs, fmt.Errorf("timeout: %s is not between 100ms and 1m", c.Timeout))
+	}
+	if err := c.HTTP.Check(); err != nil {
+		errs = append(errs, fmt.Errorf("http_config: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+func checkURL(raw string) error {
+	if raw == "" {
+		return errors.New("url: none given; write the address of the aggregator, such as https://crowsnest-aggregator:9798")
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return errors.New("url: invalid address; write it like https://crowsnest-aggregator:9798") // err quotes it, with a password
+	case u.User != nil:
+		return fmt.Errorf("url: %s: no credentials in an address; use http_config", u.Redacted())
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return fmt.Errorf("url: %q is not an absolute http or https address; write it like https://crowsnest-aggregator:9798", raw)
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return fmt.Errorf("url: %q: remove what follows the path (? or #)", raw)
+	case strings.HasSuffix(u.Path, wire.Path):
+		return fmt.Errorf("url: %q: give the base address, without %s", raw, wire.Path)
+	}
+	return nil
+}

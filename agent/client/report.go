@@ -1,0 +1,135 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"crowsnest/agent/wire"
+)
+
+// reportRetry is the pause after a report that the aggregator did not accept.
+const reportRetry = 5 * time.Second
+
+// reporter holds the agent's report about itself. Sink.mu guards it.
+type reporter struct {
+	latest wire.Report      // report of the daemon
+	missed []wire.Condition // conditions that ended before the aggregator received them
+
+	body      []byte          // encoded report, with the missed conditions
+	digest    string          // digest of body
+	sent      map[string]bool // keys of conditions that the aggregator accepted
+	posted    string          // digest of the last accepted report
+	token     string          // answer of the aggregator to that report
+	after     uint64          // batch that must be accepted before the report
+	behind    map[string]time.Time
+	notBefore time.Time
+}
+
+// Report replaces the agent's report, and sets its Node and Instance. The aggregator accepts
+// all earlier hits before it receives changed rules. A counted condition that ended before the
+// aggregator received it is reported once.
+func (s *Sink) Report(report wire.Report) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &s.report
+	open := map[string]bool{}
+	for i := range report.Conditions {
+		open[report.Conditions[i].Key()] = true
+	}
+	for _, c := range r.latest.Conditions {
+		if key := c.Key(); c.Count > 0 && !open[key] && !r.sent[key] {
+			c.Over = true
+			r.missed = append(r.missed, c)
+		}
+	}
+	r.missed = slices.DeleteFunc(r.missed, func(c wire.Condition) bool { return open[c.Key()] })
+	r.missed = r.missed[max(0, len(r.missed)-wire.MaxConditions/2):]
+	maps.DeleteFunc(r.sent, func(key string, _ bool) bool { return !open[key] })
+	if r.latest.Rules != nil && !maps.Equal(r.latest.Rules, report.Rules) {
+		s.seal()
+		r.after = s.sealed
+	}
+	r.latest = report
+	r.latest.ClockSet = s.steady.Ahead(s.now()).Round(time.Second)
+	r.latest.Node, r.latest.Instance, r.latest.Conditions = s.cfg.Node, s.instance, slices.Clone(report.Conditions)
+	s.encodeReport()
+}
+
+// encodeReport encodes the report. The caller holds mu.
+func (s *Sink) encodeReport() {
+	r := &s.report
+	whole := r.latest
+	whole.Conditions = slices.Concat(r.latest.Conditions, r.missed)
+	body, digest := whole.Seal()
+	if digest != r.digest {
+		r.body, r.digest = body, digest
+		s.wakeSender()
+	}
+}
+
+// dueReport returns the report if it must be sent now. token identifies the report that the
+// aggregator has.
+func (s *Sink) dueReport(token string, now time.Time) (body []byte, digest string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &s.report
+	if r.body == nil || s.accepted < r.after || now.Before(r.notBefore) || r.posted == r.digest && token == r.token && token != "" {
+		return nil, ""
+	}
+	return r.body, r.digest
+}
+
+// sendReport sends the report if it is due. A failure delays hits for no longer than one
+// request.
+func (w *sender) sendReport(ctx context.Context, token string) {
+	s := w.s
+	body, digest := s.dueReport(token, s.now())
+	if body == nil {
+		return
+	}
+	var answer wire.ReportAnswer
+	a := w.post(ctx, wire.ReportPath, "application/json", body)
+	if a.err == nil && (json.Unmarshal(a.body, &answer) != nil || answer.Report == "") {
+		a.err = errors.New("the answer to a report does not come from crowsnest")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &s.report
+	if a.err != nil {
+		s.stats.ReportError, r.notBefore = a.err.Error(), s.now().Add(reportRetry)
+		return
+	}
+	s.stats.ReportError = ""
+	r.posted, r.token, r.behind = digest, answer.Report, answer.Behind
+	s.builder.Whole = map[string]bool{}
+	for rule := range answer.Behind {
+		s.builder.Whole[rule] = true
+	}
+	if digest != r.digest {
+		return // It changed meanwhile, and the next report contains everything.
+	}
+	r.sent = map[string]bool{}
+	for i := range r.latest.Conditions {
+		r.sent[r.latest.Conditions[i].Key()] = true
+	}
+	if len(r.missed) > 0 {
+		r.missed = nil
+		s.encodeReport()
+	}
+}
+
+// Behind returns the rules of which the aggregator has another version than this agent, and
+// since when, by its last answer.
+func (s *Sink) Behind() map[string]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out, set := make(map[string]time.Time, len(s.report.behind)), s.steady.Ahead(s.now())
+	for rule, since := range s.report.behind {
+		out[rule] = since.Add(set)
+	}
+	return out
+}

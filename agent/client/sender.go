@@ -1,0 +1,331 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"crowsnest/agent/wire"
+	"crowsnest/httpconfig"
+	"crowsnest/internal/pause"
+)
+
+// The times of the sender.
+const (
+	batchEvery    = 200 * time.Millisecond // shortest interval between two batches
+	askEvery      = 500 * time.Millisecond // interval while a batch is not on the aggregator's disk
+	idleEvery     = 2 * time.Second
+	firstRetry    = 200 * time.Millisecond
+	maxRetryDelay = 2 * time.Second
+	maxRetryAfter = 30 * time.Second // longest Retry-After that is honoured
+
+	stopWithin     = 2500 * time.Millisecond // longest stop, the goodbye included
+	askClosing     = 100 * time.Millisecond  // interval during a stop
+	goodbyeTimeout = 400 * time.Millisecond
+
+	maxResponse = 64 << 10 // bytes
+	maxExcerpt  = 300      // bytes of a response in an error
+)
+
+// The reasons why a message was not accepted, as named in metrics and the API.
+const (
+	reasonConnection  = "connection"   // no connection, or it broke
+	reasonTimeout     = "timeout"      // no response in time
+	reasonConfig      = "config"       // The client cannot be made.
+	reasonRedirect    = "redirect"     // 3xx
+	reasonRefused     = "refused"      // 400: The aggregator cannot read the batch.
+	reasonAuth        = "auth"         // 401, 403
+	reasonConflict    = "conflict"     // 409: Another agent has the name.
+	reasonVersion     = "version"      // 415: The aggregator is older.
+	reasonStandby     = "standby"      // 421: Another process leads.
+	reasonBusy        = "busy"         // 429, 503
+	reasonClientError = "client_error" // other 4xx
+	reasonServerError = "server_error" // all others
+)
+
+func reasons() []string {
+	return []string{
+		reasonConnection, reasonTimeout, reasonConfig, reasonRedirect, reasonRefused, reasonAuth, reasonConflict, reasonVersion,
+		reasonStandby, reasonBusy, reasonClientError, reasonServerError,
+	}
+}
+
+var errConflict = errors.New("another agent with the name of this node is connected; give each its own sinks.upstream.node")
+
+// sender sends messages, one at a time.
+type sender struct {
+	s           *Sink
+	newest      uint64 // newest batch that was sent
+	retry       time.Duration
+	holdsHits   bool // The open batch has hits and waits for its interval.
+	tried       int  // targets tried since one accepted a message
+	reconnectAt time.Time
+	closing     bool
+	buf         []byte
+}
+
+// Run sends until ctx ends. Then it sends the rest, waits for at most 2.5 s until the
+// aggregator has it on disk, says goodbye and returns nil.
+func (s *Sink) Run(ctx context.Context) error {
+	w := &sender{s: s}
+	for ctx.Err() == nil {
+		w.sleep(ctx, w.sendNext(ctx))
+	}
+	w.close(context.WithoutCancel(ctx))
+	s.http.Close()
+	return nil
+}
+
+// sleep returns after d, or when there is a batch to send.
+func (w *sender) sleep(ctx context.Context, d time.Duration) {
+	wake := w.s.wake
+	if w.holdsHits || w.retry > 0 { // New hits do not bring the aggregator back.
+		wake = nil
+	}
+	pause.Sleep(ctx, d, wake)
+}
+
+// sendNext sends the next message if it is due, and returns the time until the next call.
+func (w *sender) sendNext(ctx context.Context) time.Duration {
+	m, n, wait := w.nextMessage()
+	if m == nil {
+		return wait
+	}
+	again := m.Payload != nil && m.Sequence <= w.newest
+	w.newest = max(w.newest, m.Sequence)
+	a := w.send(ctx, m)
+	if ctx.Err() != nil && a.err != nil && !w.closing {
+		return 0 // The stop interrupted the request.
+	}
+	if w.switchTarget(ctx, a) {
+		return nextTarget
+	}
+	wait = w.record(m, n, a, again)
+	if a.err == nil {
+		w.sendReport(ctx, a.answer.Report)
+	}
+	return wait
+}
+
+// nextMessage returns the message that is due and the number of its hits, or the time until
+// one is due.
+func (w *sender) nextMessage() (*wire.Message, int, time.Duration) {
+	s := w.s
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := s.stats.LastAnswer
+	b := s.unsentBatch()
+	w.holdsHits = b == nil && s.builder.Len() > 0
+	if w.holdsHits {
+		if wait := batchEvery - now.Sub(last); wait > 0 && !w.closing && !last.IsZero() {
+			return nil, 0, wait
+		}
+		s.seal()
+		b = s.unsentBatch()
+	}
+	m := s.message(now)
+	if b != nil {
+		m.Sequence, m.Payload, m.Watermark, m.Lagging = b.sequence, b.payload, b.watermark, b.lagging
+		return m, b.hits, 0
+	}
+	every := idleEvery
+	switch {
+	case w.closing:
+		every = askClosing
+	case len(s.kept) > 0:
+		every = askEvery
+	}
+	if wait := every - now.Sub(last); wait > 0 && !last.IsZero() {
+		return nil, 0, wait
+	}
+	m.Watermark, m.Lagging = s.watermark()
+	return m, 0, 0
+}
+
+// message returns a message without a batch. The caller holds mu.
+func (s *Sink) message(now time.Time) *wire.Message {
+	m := &wire.Message{
+		Node: s.cfg.Node, Instance: s.instance, After: s.predecessors, Sequence: s.sealed, First: s.sealed + 1,
+		Sent: s.steady.Now(now), Reports: s.report.body != nil,
+	}
+	if len(s.kept) > 0 {
+		m.First = s.kept[0].sequence
+	}
+	return m
+}
+
+// unsentBatch returns the oldest batch that the aggregator has not accepted. The caller
+// holds mu.
+func (s *Sink) unsentBatch() *batch {
+	for i := range s.kept {
+		if s.kept[i].sequence > s.accepted {
+			return &s.kept[i]
+		}
+	}
+	return nil
+}
+
+// record records the response to a message of n hits and returns the time until the next one.
+// again means that its batch was sent before.
+func (w *sender) record(m *wire.Message, n int, a response, again bool) time.Duration {
+	s := w.s
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if again {
+		s.stats.Resent++
+	}
+	if a.err == nil {
+		w.retry = 0
+		if a.answer.Taken >= m.Sequence && m.Sequence > s.accepted {
+			s.stats.Accepted += int64(n)
+		}
+		s.stats.LastError, s.stats.LastReason, s.stats.LastAnswer = "", "", now
+		s.acknowledge(a.answer, now)
+		return 0
+	}
+	s.stats.LastError, s.stats.LastReason = a.err.Error(), a.reason
+	s.failed[a.reason]++
+	if a.reason == reasonRefused && m.Payload != nil {
+		s.emptyBatch(m.Sequence)
+	}
+	w.retry = min(max(firstRetry, 2*w.retry), maxRetryDelay)
+	wait := w.retry
+	if a.retryAfter > 0 {
+		wait = min(a.retryAfter, maxRetryAfter)
+	}
+	// Agents must not all come back at once.
+	return wait/2 + rand.N(wait/2+1) //nolint:gosec // chance is all that is needed
+}
+
+// close sends the rest, waits until it is safe, and says goodbye.
+func (w *sender) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, stopWithin)
+	defer cancel()
+	sending, stop := context.WithTimeout(ctx, stopWithin-goodbyeTimeout)
+	defer stop()
+	w.closing = true
+	for sending.Err() == nil && !w.s.isSafe() {
+		w.sleep(sending, w.sendNext(sending))
+	}
+	w.send(ctx, w.s.goodbye())
+}
+
+// isSafe reports whether the aggregator has everything on disk.
+func (s *Sink) isSafe() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.builder.Len() == 0 && len(s.kept) == 0
+}
+
+func (s *Sink) goodbye() *wire.Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.message(s.now())
+	m.Goodbye, m.Final = true, s.cfg.FinalGoodbye && len(s.kept) == 0
+	if len(s.kept) == 0 {
+		m.Watermark, m.Lagging = s.watermark()
+	}
+	return m
+}
+
+// response is the outcome of one request. Its err is nil if the aggregator accepted it.
+type response struct {
+	code       int // HTTP status; zero means that no response came
+	body       []byte
+	answer     wire.Answer // decoded body of the response to a message
+	reason     string
+	err        error
+	retryAfter time.Duration // Zero means that none was given.
+}
+
+func (w *sender) send(ctx context.Context, m *wire.Message) response {
+	w.buf = m.Append(w.buf[:0])
+	a := w.post(ctx, wire.Path, wire.ContentType, w.buf)
+	if a.code == 0 {
+		w.buf = nil // The transport may still read it.
+	}
+	if a.err == nil {
+		if err := json.Unmarshal(a.body, &a.answer); err != nil {
+			return response{code: a.code, reason: reasonServerError, err: errors.New("the answer does not come from crowsnest; url must be the address of sources.agents of an aggregator")}
+		}
+	}
+	return a
+}
+
+func (w *sender) post(ctx context.Context, path, contentType string, body []byte) response {
+	w.reconnect()
+	client, err := w.s.http.Client()
+	if err != nil {
+		return response{reason: reasonConfig, err: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.s.cfg.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.s.targets.url()+path, bytes.NewReader(body))
+	if err != nil {
+		return response{reason: reasonConfig, err: err}
+	}
+	req.Header.Set("Content-Type", contentType)
+	resp, err := client.Do(req)
+	if err != nil {
+		return connectionFailure(err)
+	}
+	defer resp.Body.Close()
+	w.s.mu.Lock()
+	w.s.processes.see(resp.Header.Get(wire.ProcessHeader), w.s.now())
+	w.s.mu.Unlock()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
+	if err != nil {
+		return connectionFailure(err)
+	}
+	return judgeResponse(resp, text)
+}
+
+// connectionFailure returns the response for an error of net/http. It does not quote the
+// address, which may be a secret.
+func connectionFailure(err error) response {
+	timeout, cause := httpconfig.Unanswered(err)
+	if timeout {
+		return response{reason: reasonTimeout, err: errors.New("no answer in time")}
+	}
+	return response{reason: reasonConnection, err: errors.New(wire.OneLine(cause.Error(), maxExcerpt))}
+}
+
+// judgeResponse returns the outcome of an HTTP response. If something other than an aggregator
+// answers, the batch is not to blame.
+func judgeResponse(resp *http.Response, body []byte) response {
+	code, ours := resp.StatusCode, resp.Header.Get(wire.Header) != ""
+	a := response{code: code, err: fmt.Errorf("status %d: %s", code, wire.OneLine(string(body), maxExcerpt))}
+	switch {
+	case code == http.StatusOK:
+		return response{code: code, body: body}
+	case code/100 == 2:
+		a.reason, a.err = reasonServerError, fmt.Errorf("status %d: url must be the address of sources.agents of an aggregator", code)
+	case code/100 == 3:
+		a.reason, a.err = reasonRedirect, fmt.Errorf("status %d: redirected, which is not followed; put the final address into url", code)
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		a.reason = reasonAuth
+	case code == http.StatusConflict && ours:
+		a.reason, a.err = reasonConflict, errConflict
+	case code == http.StatusMisdirectedRequest && ours:
+		a.reason = reasonStandby
+	case code == http.StatusUnsupportedMediaType && ours:
+		a.reason = reasonVersion
+	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:
+		a.reason, a.retryAfter = reasonBusy, httpconfig.RetryAfter(resp.Header, maxRetryAfter)
+	case code == http.StatusBadRequest && ours:
+		a.reason = reasonRefused
+	case code/100 == 4:
+		a.reason = reasonClientError
+	default:
+		a.reason = reasonServerError
+	}
+	return a
+}

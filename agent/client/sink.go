@@ -1,0 +1,418 @@
+// Package client is the agent's end of the connection: it sends the hits of a node to the
+// aggregator and decides nothing.
+//
+// Hits are sent in numbered batches. The agent keeps a batch until the aggregator has it on
+// disk, and sends it again after any failure. The kept batches are bounded. At the bound the
+// agent stops reading, so the log files are the buffer. Checkpoint and Acked tie the agent's
+// positions to the batches: positions may be saved when the batches before them are safe.
+package client
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"crowsnest/agent/wire"
+	"crowsnest/httpconfig"
+	"crowsnest/internal/metric"
+	"crowsnest/internal/times"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/sinks"
+)
+
+// DefaultMaxUnacked is the number of bytes that the agent keeps for the aggregator before it
+// stops reading.
+const DefaultMaxUnacked = 8 << 20
+
+// Options are a Sink's dependencies.
+type Options struct {
+	// Now is the clock; nil means time.Now. Durations use the monotonic reading
+	// of its times, if they have one.
+	Now func() time.Time
+	// Transport replaces the configured one in tests.
+	Transport http.RoundTripper
+	// MaxUnacked bounds the kept bytes. Zero means DefaultMaxUnacked.
+	MaxUnacked int
+}
+
+// batch is a batch that the aggregator does not have on disk yet.
+type batch struct {
+	sequence  uint64
+	payload   []byte
+	hits      int
+	watermark time.Time
+	lagging   []matcher.LaggingStream
+}
+
+// sourceMark is the watermark of one source, by the steady clock.
+type sourceMark struct {
+	extraLateness time.Duration // lateness beyond the one that the aggregator assumes
+	readUpTo      time.Time     // Zero means that the source has no watermark yet.
+	lagging       []matcher.LaggingStream
+}
+
+// Sink sends hits to the aggregator. Safe for concurrent use.
+type Sink struct {
+	cfg        Config
+	now        func() time.Time
+	steady     times.Steady
+	instance   string // random name of this process
+	maxUnacked int
+	targets    targets
+	http       httpconfig.Lazy // used by the sender only
+	wake       chan struct{}   // has a token if there is something to send
+
+	mu           sync.Mutex
+	room         *sync.Cond // signals released, and that kept became smaller
+	predecessors []string   // instances that used the same state before
+	builder      wire.Builder
+	kept         []batch // oldest first
+	keptBytes    int     // size of the kept payloads
+	sealed       uint64  // newest batch
+	accepted     uint64  // newest batch that the aggregator accepted
+	acked        uint64  // newest batch on the aggregator's disk
+	released     bool    // Wait no longer blocks, because reading stops for good.
+	dropped      bool    // Hits were dropped after the release, so no later checkpoint is safe.
+	sources      map[string]sourceMark
+	waiting      int // callers in Wait
+	blockedSince time.Time
+	stats        Stats
+	failed       map[string]int64 // failed messages by reason
+	report       reporter
+	processes    processes
+}
+
+var _ sinks.Receiver = (*Sink)(nil)
+
+// Stats is the state of the connection to the aggregator.
+type Stats struct {
+	Endpoint   string
+	Refused    bool // The aggregator refuses this agent, because another one has its name.
+	Unacked    int  // bytes kept in memory
+	Batches    int  // kept batches
+	Accepted   int64
+	Resent     int64 // batches that were sent again
+	Lost       int64 // hits that the aggregator could not read
+	Blocked    bool  // Reading waits for the aggregator.
+	BlockedFor time.Duration
+	LastAnswer time.Time // newest answer of the aggregator; zero means none yet
+	LastAck    time.Time // last time at which more batches reached its disk; zero means never
+	LastError  string    // failure of the newest message
+	LastReason string    // short name of LastError, such as "auth"
+	// ReportError is the reason why the aggregator does not accept the agent's reports.
+	ReportError string
+	// Twofold is the time since which two aggregators answer at Endpoint. Zero means that only one does.
+	Twofold time.Time
+}
+
+// New returns a Sink. It fails if cfg is not valid or has no node. It starts nothing and does
+// no I/O.
+func New(cfg Config, opt Options) (*Sink, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	if err := wire.CheckName(cfg.Node); err != nil {
+		return nil, fmt.Errorf("node: %w; set sinks.upstream.node or NODE_NAME", err)
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.MaxUnacked <= 0 {
+		opt.MaxUnacked = DefaultMaxUnacked
+	}
+	s := &Sink{
+		cfg: cfg, now: opt.Now, steady: times.NewSteady(opt.Now()), instance: rand.Text(), maxUnacked: opt.MaxUnacked,
+		wake: make(chan struct{}, 1), sources: map[string]sourceMark{}, failed: map[string]int64{},
+	}
+	s.room = sync.NewCond(&s.mu)
+	if s.targets.urls = cfg.URLs; opt.Transport == nil {
+		s.targets.lookup = net.DefaultResolver.LookupHost
+	}
+	s.http = httpconfig.Lazy{Dial: s.targets.dial, Config: cfg.HTTP, Name: "upstream", UserAgent: "crowsnest", Idle: 5 * time.Minute, Transport: opt.Transport}
+	for _, reason := range reasons() {
+		s.failed[reason] = 0
+	}
+	return s, nil
+}
+
+// Name is "upstream".
+func (s *Sink) Name() string { return "upstream" }
+
+// Take accepts hits in reading order. It does not block, so the reader must call Wait before.
+// It does not change the hits, and keeps them no longer than until the next batch is sealed.
+func (s *Sink) Take(found []matcher.Hit) {
+	if len(found) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dropped || s.released && s.full() {
+		s.dropped = true // The next process reads them again.
+		return
+	}
+	set := s.steady.Ahead(s.now())
+	for i := range found {
+		h := found[i]
+		h.Time = h.Time.Add(-set)
+		s.builder.Add(&h)
+		if s.builder.Full() {
+			s.seal()
+		}
+	}
+	s.wakeSender()
+}
+
+// seal closes the open batch. The caller holds mu.
+func (s *Sink) seal() {
+	n := s.builder.Len()
+	if n == 0 {
+		return
+	}
+	s.sealed++
+	b := batch{sequence: s.sealed, payload: s.builder.Seal(), hits: n}
+	b.watermark, b.lagging = s.watermark()
+	s.kept = append(s.kept, b)
+	s.keptBytes += len(b.payload)
+}
+
+// full reports whether the kept bytes reach their bound. The caller holds mu.
+func (s *Sink) full() bool { return s.keptBytes+s.builder.Size() >= s.maxUnacked }
+
+// wakeSender makes the sender look for something to send. It does not block.
+func (s *Sink) wakeSender() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Wait returns when there is room for more hits, or after Release. The caller must not hold a
+// lock that a save or a reload waits for.
+func (s *Sink) Wait() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.released && s.full() {
+		if s.waiting++; s.waiting == 1 {
+			s.blockedSince = s.now()
+		}
+		s.room.Wait()
+		if s.waiting--; s.waiting == 0 {
+			s.stats.BlockedFor += max(0, s.now().Sub(s.blockedSince))
+		}
+	}
+}
+
+// Release ends every Wait, now and later, because the sources stop. From then on hits beyond
+// the bound are dropped and no later checkpoint is safe: the next process reads them again.
+func (s *Sink) Release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.released = true
+	s.room.Broadcast()
+}
+
+// AddSource makes the watermark wait for a source. Adding it again only changes the lateness.
+func (s *Sink) AddSource(source string, lateness time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.sources[source]
+	m.extraLateness = max(0, lateness-rules.Lateness)
+	s.sources[source] = m
+}
+
+// RemoveSource ends the wait for a source.
+func (s *Sink) RemoveSource(source string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sources, source)
+}
+
+// AdvanceWatermark records that a source has read everything up to t, except lagging streams,
+// and that Take accepted its hits. It ignores sources that were not added.
+func (s *Sink) AdvanceWatermark(source string, t time.Time, lagging ...matcher.LaggingStream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m, ok := s.sources[source]; ok {
+		set := s.steady.Ahead(s.now())
+		m.readUpTo, m.lagging = t.Add(-set), shiftLagging(lagging, -set)
+		s.sources[source] = m
+	}
+}
+
+// shiftLagging returns copies of the streams with their times moved by d.
+func shiftLagging(all []matcher.LaggingStream, d time.Duration) []matcher.LaggingStream {
+	out := slices.Clone(all)
+	for i := range out {
+		out[i].ReadUpTo = out[i].ReadUpTo.Add(d)
+	}
+	return out
+}
+
+// Watermark returns the time up to which all streams of all sources are read, the lagging ones
+// included. It is zero if a source has no watermark.
+func (s *Sink) Watermark() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	upTo, lagging := s.watermark()
+	if upTo.IsZero() {
+		return upTo
+	}
+	for _, l := range lagging {
+		upTo = times.Earlier(upTo, l.ReadUpTo)
+	}
+	return upTo.Add(s.steady.Ahead(s.now()))
+}
+
+// watermark returns the time up to which all sources are read except for lagging streams, by
+// the steady clock. It is zero if a source has no watermark or hits were dropped. The caller
+// holds mu.
+func (s *Sink) watermark() (upTo time.Time, lagging []matcher.LaggingStream) {
+	if s.dropped {
+		return time.Time{}, nil
+	}
+	for _, m := range s.sources {
+		if m.readUpTo.IsZero() {
+			return time.Time{}, nil
+		}
+		if t := m.readUpTo.Add(-m.extraLateness); upTo.IsZero() || t.Before(upTo) {
+			upTo = t
+		}
+		lagging = append(lagging, shiftLagging(m.lagging, -m.extraLateness)...)
+	}
+	return upTo, matcher.BoundLagging(lagging)
+}
+
+// Checkpoint seals the open batch and returns its number: all hits accepted so far are safe
+// when Acked reaches it. False means that they never will be. The caller ensures that no hits
+// are accepted meanwhile.
+func (s *Sink) Checkpoint() (uint64, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seal()
+	s.wakeSender()
+	return s.sealed, !s.dropped
+}
+
+// Acked returns the newest batch on the aggregator's disk.
+func (s *Sink) Acked() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.acked
+}
+
+// acknowledge records which batches the aggregator has. The caller holds mu.
+func (s *Sink) acknowledge(a wire.Answer, now time.Time) {
+	s.accepted = min(a.Taken, s.sealed)
+	upTo := min(a.Saved, s.accepted)
+	if upTo <= s.acked {
+		return
+	}
+	s.acked, s.stats.LastAck = upTo, now
+	for len(s.kept) > 0 && s.kept[0].sequence <= upTo {
+		s.keptBytes -= len(s.kept[0].payload)
+		s.kept = slices.Delete(s.kept, 0, 1)
+	}
+	s.room.Broadcast()
+}
+
+// emptyBatch removes the hits from a batch that the aggregator cannot read, so that later
+// batches do not wait for it. The caller holds mu.
+func (s *Sink) emptyBatch(sequence uint64) {
+	for i := range s.kept {
+		if b := &s.kept[i]; b.sequence == sequence {
+			s.stats.Lost += int64(b.hits)
+			s.keptBytes -= len(b.payload)
+			b.payload, b.hits = wire.EmptyBatch(), 0
+			s.keptBytes += len(b.payload)
+			s.room.Broadcast()
+		}
+	}
+}
+
+// savedState survives a restart.
+type savedState struct {
+	// Instances are the newest instance that the aggregator is known to have accepted, and
+	// those that started later.
+	Instances []string `json:"instances"`
+}
+
+// Export returns the state by which the aggregator recognises the next process as the
+// successor of this one, and not as another agent with the same name.
+func (s *Sink) Export() ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := []string{s.instance}
+	if s.stats.LastAnswer.IsZero() {
+		all = append(slices.Clone(s.predecessors), s.instance)
+	}
+	if n := len(all) - wire.MaxAfter; n > 0 {
+		all = slices.Delete(all, 1, 1+n)
+	}
+	return json.Marshal(savedState{all})
+}
+
+// Import reads the result of Export, before Run.
+func (s *Sink) Import(b []byte) error {
+	var x savedState
+	if err := json.Unmarshal(b, &x); err != nil {
+		return fmt.Errorf("read the state of upstream: %w", err)
+	}
+	for _, instance := range x.Instances {
+		if err := wire.CheckName(instance); err != nil {
+			return fmt.Errorf("read the state of upstream: %w", err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.predecessors = x.Instances[:min(len(x.Instances), wire.MaxAfter)]
+	return nil
+}
+
+// Stats returns the state of the connection to the aggregator.
+func (s *Sink) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st, now := s.stats, s.now()
+	st.Endpoint, st.Refused = s.targets.url(), st.LastReason == reasonConflict
+	st.Twofold = s.processes.twofold(now)
+	st.Unacked, st.Batches = s.keptBytes+s.builder.Size(), len(s.kept)
+	if s.waiting > 0 {
+		st.Blocked = true
+		st.BlockedFor += max(0, now.Sub(s.blockedSince))
+	}
+	return st
+}
+
+// Status returns the state of the aggregator as a receiver. Sent counts hits.
+func (s *Sink) Status() []sinks.EndpointStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return []sinks.EndpointStatus{{
+		Sink: s.Name(), Endpoint: s.targets.url(), Up: s.stats.LastError == "" && !s.stats.LastAnswer.IsZero(),
+		Error: s.stats.LastError, Sent: s.stats.Accepted, Failed: maps.Clone(s.failed), Pending: len(s.kept),
+	}}
+}
+
+// Metrics returns the metrics of an agent's connection to its aggregator.
+func (s *Sink) Metrics() metric.Collector {
+	return metric.New(s.Stats,
+		metric.Gauge("upstream_unacked_bytes", "Bytes kept in memory until the aggregator has saved them.", func(s Stats) int { return s.Unacked }),
+		metric.Gauge("upstream_unacked_batches", "Batches that the aggregator has not saved yet.", func(s Stats) int { return s.Batches }),
+		metric.Gauge("upstream_last_answer_timestamp_seconds", "When the aggregator last answered; 0: never.", func(s Stats) time.Time { return s.LastAnswer }),
+		metric.Gauge("upstream_last_ack_timestamp_seconds", "When the aggregator last saved more batches; 0: never.", func(s Stats) time.Time { return s.LastAck }),
+		metric.Gauge("upstream_refused", "Whether the aggregator refuses this agent because another one has its name.", func(s Stats) bool { return s.Refused }),
+		metric.Gauge("upstream_blocked", "Whether reading is paused because the aggregator has not saved enough batches.", func(s Stats) bool { return s.Blocked }),
+		metric.Counter("upstream_blocked_seconds_total", "Time for which reading was paused.", func(s Stats) time.Duration { return s.BlockedFor }),
+		metric.Counter("upstream_hits_total", "Hits that the aggregator accepted.", func(s Stats) int64 { return s.Accepted }),
+		metric.Counter("upstream_resent_batches_total", "Batches that were sent again.", func(s Stats) int64 { return s.Resent }),
+		metric.Counter("upstream_lost_hits_total", "Hits of batches that the aggregator could not read.", func(s Stats) int64 { return s.Lost }),
+	)
+}

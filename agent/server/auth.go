@@ -1,0 +1,136 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// caller is the sender of a message.
+type caller struct {
+	nodes    []string // nodes for which it may send; nil means any
+	token    [sha256.Size]byte
+	reviewed time.Time // time at which the API server accepted the token; zero if it was not asked
+}
+
+// checkNode returns the reason why the caller may not send for a node, or nil.
+func (c *caller) checkNode(node string) *refusal {
+	if c.nodes == nil || slices.Contains(c.nodes, node) {
+		return nil
+	}
+	return &refusal{http.StatusForbidden, refusedAuth, fmt.Errorf("the credentials are those of node %s, not of %s; set sinks.upstream.node to the name of the Node object (NODE_NAME from spec.nodeName)", strings.Join(c.nodes, ", "), node)}
+}
+
+// restrict keeps only the nodes that every configured method of authentication names.
+func (c *caller) restrict(nodes ...string) {
+	if c.nodes != nil {
+		nodes = slices.DeleteFunc(nodes, func(n string) bool { return !slices.Contains(c.nodes, n) })
+	}
+	c.nodes = append([]string{}, nodes...) // not nil
+}
+
+// identify authenticates the sender of a request. Every configured method must accept it.
+func (s *Source) identify(r *http.Request) (*caller, *refusal) {
+	who := &caller{}
+	if why := s.agentToken.check(bearer(r)); why != nil {
+		return nil, why
+	}
+	if s.cfg.CertificateName {
+		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+			return nil, &refusal{http.StatusUnauthorized, refusedAuth, errors.New("not authorized: the agent must present a client certificate; set sinks.upstream.http_config.tls_config")}
+		}
+		cert := r.TLS.VerifiedChains[0][0]
+		who.restrict(append([]string{cert.Subject.CommonName}, cert.DNSNames...)...)
+	}
+	if s.reviews != nil {
+		v, why := s.reviews.check(r.Context(), bearer(r))
+		if why != nil {
+			return nil, why
+		}
+		who.token, who.reviewed = v.token, v.at
+		who.restrict(v.node)
+	}
+	return who, nil
+}
+
+// checkOperator returns the reason why a request about a node does not come from an operator,
+// or nil.
+func (s *Source) checkOperator(r *http.Request, node string) *refusal {
+	switch {
+	case s.cfg.AdminTokenFile != "":
+		return s.operatorToken.check(bearer(r))
+	case s.reviews != nil:
+		return s.reviews.checkOperator(r.Context(), bearer(r), node)
+	}
+	return &refusal{http.StatusForbidden, refusedAdmin, errors.New("nobody is authorized to do this: set sources.agents.token_review, or sources.agents.admin_token_file and show its token")}
+}
+
+// bearer returns the token of a request, or "" if it has none.
+func bearer(r *http.Request) string {
+	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(kind, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// tokenAge is the time for which a token is used before its file is read again.
+const tokenAge = 5 * time.Second
+
+// tokenFile is a token in a file that may be replaced at any time. Safe for concurrent use.
+type tokenFile struct {
+	path   string // Without a path, every request is accepted.
+	key    string // configuration key of the path
+	reason string // reason of refusals
+	fix    string // advice for requests without the token
+	now    func() time.Time
+
+	mu   sync.Mutex
+	hash [sha256.Size]byte
+	err  error
+	read time.Time
+}
+
+// check returns the reason why a request with this token is refused, or nil.
+func (f *tokenFile) check(token string) *refusal {
+	if f.path == "" {
+		return nil
+	}
+	want, err := f.load()
+	if err != nil {
+		return &refusal{http.StatusInternalServerError, f.reason, err}
+	}
+	if got := sha256.Sum256([]byte(token)); subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+		return &refusal{http.StatusUnauthorized, f.reason, errors.New("not authorized: " + f.fix)}
+	}
+	return nil
+}
+
+// load returns the hash of the token.
+func (f *tokenFile) load() ([sha256.Size]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	if age := now.Sub(f.read); !f.read.IsZero() && age >= 0 && age < tokenAge {
+		return f.hash, f.err
+	}
+	f.read = now
+	text, err := os.ReadFile(f.path)
+	token := strings.TrimSpace(string(text))
+	switch {
+	case err != nil:
+		f.err = fmt.Errorf("read %s: %w", f.key, err)
+	case token == "":
+		f.err = fmt.Errorf("read %s: %s is empty; write the token into it", f.key, f.path)
+	default:
+		f.hash, f.err = sha256.Sum256([]byte(token)), nil
+	}
+	return f.hash, f.err
+}

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"crowsnest/rules"
+)
+
+// Defaults of Config.
+const (
+	defaultListen      = ":9798"
+	defaultMaxAgents   = 500
+	defaultSilentAfter = 15 * time.Second
+	defaultForgetAfter = time.Hour
+)
+
+// Config sets where agents connect, and how they are authenticated.
+type Config struct {
+	// Name is the source's name if there are several of the kind. Default: the kind.
+	Name string `yaml:"name" bounds:"0,4096"`
+	// ListenAddress is where agents connect to. Default :9798.
+	ListenAddress string `yaml:"listen_address" bounds:"0,4096"`
+	// WebConfigFile is a web configuration as exporter-toolkit has it: TLS,
+	// certificates of clients, basic authentication.
+	WebConfigFile string `yaml:"web_config_file" bounds:"0,4096"`
+	// BearerTokenFile holds the token that every agent must present. It is read again when
+	// it changes.
+	BearerTokenFile string `yaml:"bearer_token_file" bounds:"0,4096"`
+	// TokenReview requires service account tokens from agents.
+	TokenReview *TokenReview `yaml:"token_review"`
+	// CertificateName allows an agent to send only for the node that its client
+	// certificate names, as common name or DNS name. WebConfigFile must verify
+	// client certificates.
+	CertificateName bool `yaml:"certificate_name"`
+	// AdminTokenFile holds the token with which an operator may make the aggregator forget
+	// a node. It is read again when it changes. Without it and with TokenReview, the API
+	// server decides who may do so: docs/agents.md.
+	AdminTokenFile string `yaml:"admin_token_file" bounds:"0,4096"`
+	// MaxAgents bounds the nodes that are known. Default 500.
+	MaxAgents int `yaml:"max_agents" bounds:"0,10000"`
+	// SilentAfter is how long an agent may be silent before another one may take its name.
+	// Default 15s.
+	SilentAfter time.Duration `yaml:"silent_after" bounds:"0s,1y"`
+	// ForgetAfter is how long the aggregator waits for a node that is unreachable.
+	// Meanwhile, decisions that need its logs are on hold. Default 1h.
+	ForgetAfter time.Duration `yaml:"forget_after" bounds:"0s,1y"`
+	// Lateness is subtracted from the time up to which an agent has read, so that a late
+	// line counts before a decision. Default 10s.
+	Lateness time.Duration `yaml:"lateness" bounds:"0s,1y"`
+
+	// Nodes detects that a node has left the cluster. Without it, a node is forgotten
+	// after ForgetAfter.
+	Nodes *Nodes `yaml:"nodes"`
+
+	// Clock is time.Now; tests set another one.
+	Clock func() time.Time `yaml:"-"`
+	// Leads reports whether this process may accept messages now, and if not, which
+	// process may; nil: always.
+	Leads func() (leads bool, who string) `yaml:"-"`
+	// Transport replaces the network to the API server in tests.
+	Transport http.RoundTripper `yaml:"-"`
+}
+
+func (c Config) withDefaults() Config {
+	c.Name = cmp.Or(c.Name, "agents")
+	c.ListenAddress = cmp.Or(c.ListenAddress, defaultListen)
+	c.MaxAgents = cmp.Or(c.MaxAgents, defaultMaxAgents)
+	c.SilentAfter = cmp.Or(c.SilentAfter, defaultSilentAfter)
+	c.ForgetAfter = cmp.Or(c.ForgetAfter, defaultForgetAfter)
+	c.Lateness = cmp.Or(c.Lateness, rules.Lateness)
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	return c
+}
+
+// Guarded reports whether this configuration authenticates agents, as far as it
+// can tell.
+func (c Config) Guarded() bool {
+	return c.WebConfigFile != "" || c.BearerTokenFile != "" || c.TokenReview != nil
+}
+
+// Validate returns every problem of the configuration. It does no I/O.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	if _, _, err := net.SplitHostPort(c.ListenAddress); err != nil {
+		errs = append(errs, fmt.Errorf("listen_address: %q is not an address; write it like :9798 or 10.0.0.1:9798", c.ListenAddress))
+	}
+	if c.MaxAgents < 1 || c.MaxAgents > 10000 {
+		errs = append(errs, fmt.Errorf("max_agents: %d is not between 1 and 10000", c.MaxAgents))
+	}
+	if c.TokenReview != nil {
+		errs = append(errs, c.TokenReview.validate())
+		if c.BearerTokenFile != "" {
+			errs = append(errs, errors.New("bearer_token_file: an agent shows one token; remove this, or token_review"))
+		}
+	}
+	if c.CertificateName && c.WebConfigFile == "" {
+		errs = append(errs, errors.New("certificate_name: set web_config_file, with client_auth_type: RequireAndVerifyClientCert"))
+	}
+	between := func(name string, d, low, high time.Duration) {
+		if d < low || d > high {
+			errs = append(errs, fmt.Errorf("%s: %s is not between %s and %s", name, d, low, high))
+		}
+	}
+	// An agent that has nothing to say sends something every two seconds.
+	between("silent_after", c.SilentAfter, 5*time.Second, time.Hour)
+	between("forget_after", c.ForgetAfter, c.SilentAfter, 30*24*time.Hour)
+	between("lateness", c.Lateness, time.Second, time.Hour)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,165 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"crowsnest/kube"
+)
+
+// unsureAfter is the time for which Nodes may be unknown before the source reports it.
+const unsureAfter = 30 * time.Second
+
+// Nodes makes the source watch the Nodes of its cluster. It no longer waits for an
+// agent whose Node was deleted, or that said goodbye on a cordoned Node. It still
+// waits for a Node that is only unreachable, and for every node while the API
+// server is away. It needs list and watch of nodes.
+type Nodes struct {
+	// Kubeconfig is a file; the default is the service account of the pod that
+	// this program runs in.
+	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
+}
+
+// presence is the known state of a Node.
+type presence int
+
+const (
+	unsure   presence = iota // The API server does not say.
+	absent                   // The Node does not exist.
+	present                  // The Node exists.
+	cordoned                 // The Node exists and is unschedulable.
+)
+
+// nodeWatch knows the Nodes of a cluster. It is the kube.Handler of its watcher. Safe for
+// concurrent use.
+type nodeWatch struct {
+	watcher kube.Watcher
+
+	mu     sync.Mutex
+	nodes  map[string]presence
+	listed map[string]presence // nodes of a list in progress; nil if there is none
+	synced bool                // nodes are those of the API server.
+	since  time.Time           // time since which they are not
+	err    error
+}
+
+func newNodeWatch(cfg *Nodes, clock func() time.Time, transport http.RoundTripper) *nodeWatch {
+	if cfg == nil {
+		return nil
+	}
+	w := &nodeWatch{since: clock()}
+	w.watcher = kube.Watcher{Client: kube.New(kube.Options{Kubeconfig: cfg.Kubeconfig, Transport: transport}), Path: "/api/v1/nodes", Clock: clock, Handler: w}
+	return w
+}
+
+// run lists and watches until ctx ends.
+func (w *nodeWatch) run(ctx context.Context) {
+	defer w.watcher.Client.Close()
+	w.watcher.Run(ctx)
+}
+
+// presence returns the state of a Node. A nil watch always returns unsure.
+func (w *nodeWatch) presence(name string) presence {
+	if w == nil {
+		return unsure
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.synced {
+		return unsure
+	}
+	if p, there := w.nodes[name]; there {
+		return p
+	}
+	return absent
+}
+
+// problem returns the reason why Nodes are not known, or "" if they are.
+func (w *nodeWatch) problem(now time.Time) string {
+	if w == nil {
+		return ""
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.synced || w.err == nil || now.Sub(w.since) < unsureAfter {
+		return ""
+	}
+	fix := ""
+	if kube.Code(w.err) == http.StatusForbidden {
+		fix = "; grant list and watch of nodes"
+	}
+	return fmt.Sprintf("Nodes cannot be watched since %s: %v%s. Deleted nodes are waited for as long as forget_after allows", w.since.UTC().Format(time.RFC3339), w.err, fix)
+}
+
+// set changes a Node. An object without a name is an error.
+func (w *nodeWatch) set(object json.RawMessage, deleted bool) error {
+	var o struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+		Spec struct {
+			Unschedulable bool `json:"unschedulable"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(object, &o); err != nil {
+		return fmt.Errorf("read a node: %w", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	nodes := w.nodes
+	if w.listed != nil {
+		nodes = w.listed
+	}
+	switch {
+	case deleted:
+		delete(nodes, o.Metadata.Name)
+	case o.Spec.Unschedulable:
+		nodes[o.Metadata.Name] = cordoned
+	default:
+		nodes[o.Metadata.Name] = present
+	}
+	return nil
+}
+
+// Listing begins a list. Until it is complete, the Nodes of the last one count.
+func (w *nodeWatch) Listing() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.listed = map[string]presence{}
+}
+
+// Changed records a Node.
+func (w *nodeWatch) Changed(object json.RawMessage) error { return w.set(object, false) }
+
+// Deleted removes a Node.
+func (w *nodeWatch) Deleted(_ context.Context, object json.RawMessage) error {
+	return w.set(object, true)
+}
+
+// Listed replaces the Nodes by those of the list.
+func (w *nodeWatch) Listed(context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nodes, w.listed, w.synced = w.listed, nil, true
+}
+
+// Passed records that the API server has answered.
+func (w *nodeWatch) Passed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.synced, w.err = w.nodes != nil && w.listed == nil, nil
+}
+
+// Failed records that the Nodes are not known.
+func (w *nodeWatch) Failed(err error, _ bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.synced {
+		w.since = w.watcher.Clock()
+	}
+	w.synced, w.err = false, err
+}

@@ -1,0 +1,176 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"crowsnest/agent/wire"
+	"crowsnest/internal/times"
+	"crowsnest/rules"
+	"crowsnest/sources"
+)
+
+// endedFor is the time for which a condition that had ended when it was reported is shown.
+const endedFor = 15 * time.Minute
+
+// maxDetailed is the number of nodes whose details a condition shows.
+const maxDetailed = 3
+
+// alertBlind is the condition that explains why a node makes no progress. It is part of that
+// node's state and not of Conditions.
+const alertBlind = "CrowsnestBlind"
+
+// condition is a condition of a node, and the time at which it was last reported.
+type condition struct {
+	wire.Condition
+	Reported time.Time `json:"reported"`
+}
+
+func (h *handler) report(_ context.Context, body []byte, who *caller) (any, *refusal) {
+	r, err := wire.ReadReport(body)
+	if err != nil {
+		return nil, &refusal{http.StatusBadRequest, refusedMalformed, err}
+	}
+	if why := who.checkNode(r.Node); why != nil {
+		return nil, why
+	}
+	if why := h.setUnread(&r); why != nil {
+		return nil, why
+	}
+	if ingest := h.s.onComplaints.Load(); ingest != nil {
+		if err := (*ingest)(h.s.member(r.Node), r.Complaints); err != nil {
+			return nil, &refusal{http.StatusBadRequest, refusedMalformed, err}
+		}
+	}
+	answer, why := h.s.acceptReport(&r, wire.Digest(body), h.p.Rules())
+	if why == nil {
+		h.save(func() {})
+	}
+	return answer, why
+}
+
+// reporter returns the node of a report. The caller holds mu.
+func (s *Source) reporter(r *wire.Report) (*node, *refusal) {
+	n := s.nodes[r.Node]
+	if n == nil || n.instance != r.Instance {
+		return nil, &refusal{http.StatusConflict, refusedConflict, fmt.Errorf("another agent sends for node %s, or none has sent yet", r.Node)}
+	}
+	return n, nil
+}
+
+// setUnread records which selectors an agent has no streams for. It precedes acceptReport,
+// because from then on the agent's watermark counts.
+func (h *handler) setUnread(r *wire.Report) *refusal {
+	s := h.s
+	s.mu.Lock()
+	n, why := s.reporter(r)
+	s.mu.Unlock()
+	if why != nil {
+		return why
+	}
+	n.busy.Lock() // The node is not removed meanwhile.
+	defer n.busy.Unlock()
+	changed := false
+	s.withLock(func() {
+		if n, why = s.reporter(r); why == nil {
+			unread := slices.Sorted(slices.Values(r.Unread))
+			changed = !slices.Equal(n.unread, unread)
+			n.unread = unread
+		}
+	})
+	if changed {
+		h.p.AddMember(s.member(r.Node))
+	}
+	return why
+}
+
+func (s *Source) acceptReport(r *wire.Report, digest string, set *rules.Set) (wire.ReportAnswer, *refusal) {
+	now := s.cfg.Clock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, why := s.reporter(r)
+	if why != nil {
+		return wire.ReportAnswer{}, why
+	}
+	before := n.conditions
+	n.conditions = make(map[string]condition, len(r.Conditions))
+	for _, c := range r.Conditions {
+		c.Last = times.Earlier(c.Last, now) // A clock that is ahead must not make it the newest for years.
+		n.conditions[c.Key()] = condition{c, now}
+	}
+	for key, c := range n.conditions {
+		addCapped(&s.stats.Losses, c.Count-before[key].Count)
+	}
+	for key, c := range before {
+		if _, again := n.conditions[key]; !again && c.Over && now.Sub(c.Reported) < endedFor {
+			n.conditions[key] = c
+		}
+	}
+	n.digest, n.clockSet, n.idle = digest, r.ClockSet, r.Idle
+	if !maps.Equal(n.rules, r.Rules) {
+		n.rules, s.rollout.stale = r.Rules, true
+	}
+	s.compareRules(set)
+	return wire.ReportAnswer{Report: s.reportToken(n), Behind: s.behindOf(n)}, nil
+}
+
+// conditions returns the conditions of all nodes, each once, with the nodes that have it. The
+// caller holds mu.
+func (s *Source) conditions(now time.Time) []sources.Condition {
+	all := map[string]*sources.Condition{}
+	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
+		for key, c := range s.nodes[name].conditions {
+			if c.Alert == alertBlind || c.Over && now.Sub(c.Reported) >= endedFor {
+				continue
+			}
+			x := all[key]
+			if x == nil {
+				x = &sources.Condition{Alert: c.Alert, Severity: c.Severity, Labels: c.Labels, Detail: c.Detail, Since: c.Since, Last: c.Last}
+				all[key] = x
+			}
+			x.Count += c.Count
+			x.Since = times.Earlier(x.Since, times.Earlier(c.Since, now))
+			if c.Last.After(x.Last) {
+				x.Last, x.Detail = c.Last, c.Detail
+			}
+			if n := len(x.Members); c.Count == 0 && 0 < n && n < maxDetailed && c.Detail != "" {
+				if n == 1 {
+					x.Detail = x.Members[0] + ": " + x.Detail
+				}
+				x.Detail += " " + name + ": " + c.Detail
+			}
+			x.Members = append(x.Members, name)
+		}
+	}
+	out := make([]sources.Condition, 0, len(all))
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, *all[key])
+	}
+	return out
+}
+
+// blindness returns the agent's reason for not reading, or "" if it reads.
+func (n *node) blindness() string {
+	for _, c := range n.conditions {
+		if c.Alert == alertBlind {
+			return c.Detail
+		}
+	}
+	return ""
+}
+
+// openAlerts returns the names of the alerts that the agent reports, each once.
+func (n *node) openAlerts() []string {
+	var out []string
+	for _, c := range n.conditions {
+		if !c.Over {
+			out = append(out, c.Alert)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

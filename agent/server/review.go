@@ -1,0 +1,344 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/time/rate"
+
+	"crowsnest/kube"
+)
+
+const defaultAudience = "crowsnest"
+
+const (
+	reviewAgain   = time.Minute      // age at which a valid token is reviewed again
+	reviewGrace   = time.Hour        // age to which it counts while the API server is unreachable
+	refusedFor    = 10 * time.Second // age at which an invalid token is reviewed again
+	reviewTimeout = 5 * time.Second
+	reviewRate    = 20  // requests per second
+	minBurst      = 100 // smallest burst of requests; the largest one is twice the agents
+	maxRefused    = 1024
+	maxToken      = 16 << 10
+)
+
+// The right that an operator needs to make the aggregator forget a node, in the namespace of
+// the agents. The API server has no such resource, but its RBAC grants rights to it as to any
+// other.
+const (
+	operatorGroup    = "crowsnest"
+	operatorResource = "agents"
+	operatorVerb     = "delete"
+)
+
+// TokenReview requires from agents a service account token that is bound to their
+// pod. The API server reports whether it is valid and on which node the pod runs, so
+// the token of one node cannot send for another.
+type TokenReview struct {
+	// ServiceAccount is the account of the agents, as NAMESPACE/NAME.
+	ServiceAccount string `yaml:"service_account" bounds:"0,4096" strict:"required"`
+	// Audience is the audience of the tokens. Default crowsnest.
+	Audience string `yaml:"audience" bounds:"0,4096"`
+	// Kubeconfig is a file; by default the service account of the pod that this
+	// program runs in is used. It needs the right to create tokenreviews, and
+	// subjectaccessreviews for operators.
+	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
+}
+
+func (c *TokenReview) validate() error {
+	ns, name, ok := strings.Cut(c.ServiceAccount, "/")
+	if !ok || ns == "" || name == "" || strings.Contains(name, "/") {
+		return fmt.Errorf("token_review: service_account: %q is not NAMESPACE/NAME, such as crowsnest/crowsnest-agent", c.ServiceAccount)
+	}
+	return nil
+}
+
+// verdict is the API server's answer about a token.
+type verdict struct {
+	token [sha256.Size]byte
+	node  string
+	at    time.Time // time of the answer
+	why   *refusal  // nil if the token is valid
+}
+
+// reviewer authenticates agents at the API server. Safe for concurrent use.
+type reviewer struct {
+	cfg    TokenReview
+	client *kube.Client
+	now    func() time.Time
+	limit  *rate.Limiter
+
+	mu sync.Mutex
+	// good and bad are separate, so that invalid tokens do not evict valid ones.
+	good, bad *simplelru.LRU[[sha256.Size]byte, verdict]
+	failedAt  time.Time // time at which the API server last failed to answer
+}
+
+func newReviewer(cfg *TokenReview, agents int, now func() time.Time, transport http.RoundTripper) *reviewer {
+	if cfg == nil {
+		return nil
+	}
+	r := &reviewer{cfg: *cfg, now: now, limit: rate.NewLimiter(reviewRate, max(minBurst, 2*agents))}
+	r.cfg.Audience = cmp.Or(r.cfg.Audience, defaultAudience)
+	r.client = kube.New(kube.Options{Kubeconfig: cfg.Kubeconfig, Transport: transport})
+	// The sizes are positive, so there is no error.
+	r.good, _ = simplelru.NewLRU[[sha256.Size]byte, verdict](2*agents, nil)
+	r.bad, _ = simplelru.NewLRU[[sha256.Size]byte, verdict](maxRefused, nil)
+	return r
+}
+
+// remember adds a verdict of an earlier process.
+func (r *reviewer) remember(v verdict) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.good.Add(v.token, v)
+}
+
+// check returns the verdict on a token, and asks the API server if the known one is
+// too old. While the API server is away, a valid token counts for an hour and an
+// unknown one has to wait.
+func (r *reviewer) check(ctx context.Context, token string) (verdict, *refusal) {
+	if token == "" || len(token) > maxToken {
+		return verdict{}, &refusal{http.StatusUnauthorized, refusedAuth, fmt.Errorf("not authorized: the agent must present a token of service account %s for the audience %s; set sinks.upstream.http_config.authorization.credentials_file to a projected token", r.cfg.ServiceAccount, r.cfg.Audience)}
+	}
+	hash, now := sha256.Sum256([]byte(token)), r.now()
+	r.mu.Lock()
+	good, known := r.good.Get(hash)
+	bad, refused := r.bad.Get(hash)
+	waits := now.Sub(r.failedAt) < refusedFor && !now.Before(r.failedAt)
+	r.mu.Unlock()
+	fresh := func(v verdict, maxAge time.Duration) bool { return now.Sub(v.at) < maxAge && !now.Before(v.at) }
+	switch {
+	case known && fresh(good, reviewAgain):
+		return good, nil
+	case refused && fresh(bad, refusedFor):
+		return bad, bad.why
+	case known && waits && fresh(good, reviewGrace):
+		return good, nil
+	}
+	v, err := r.ask(ctx, token, now)
+	v.token, v.at = hash, now
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err != nil && known && fresh(good, reviewGrace):
+		return good, nil
+	case err != nil:
+		return verdict{}, &refusal{http.StatusServiceUnavailable, refusedReview, fmt.Errorf("the agent cannot be authenticated: %w", err)}
+	case v.why != nil:
+		r.good.Remove(hash)
+		r.bad.Add(hash, v)
+	default:
+		r.good.Add(hash, v)
+	}
+	return v, v.why
+}
+
+// ask reviews a token. An error means that the API server did not answer.
+func (r *reviewer) ask(ctx context.Context, token string, now time.Time) (verdict, error) {
+	if !r.limit.AllowN(now, 1) {
+		return verdict{}, errTooManyReviews
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
+	defer cancel()
+	v, err := r.review(ctx, token)
+	if err != nil {
+		r.mu.Lock()
+		r.failedAt = now
+		r.mu.Unlock()
+		err = forbidden(err, "create tokenreviews.authentication.k8s.io, and to get pods of the agents' namespace")
+	}
+	return v, err
+}
+
+// errTooManyReviews limits the load that strangers can put on the API server.
+var errTooManyReviews = errors.New("too many tokens to review at a time")
+
+// forbidden adds the right that the aggregator lacks to an error of the API server.
+func forbidden(err error, right string) error {
+	if kube.Code(err) != http.StatusForbidden {
+		return err
+	}
+	return fmt.Errorf("%w; give the service account of the aggregator the right to %s", err, right)
+}
+
+// tokenReview holds the fields of authentication.k8s.io/v1 TokenReview that are used
+// here.
+type tokenReview struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Spec       struct {
+		Token     string   `json:"token"`
+		Audiences []string `json:"audiences"`
+	} `json:"spec"`
+	Status struct {
+		Authenticated bool     `json:"authenticated"`
+		Audiences     []string `json:"audiences"`
+		Error         string   `json:"error"`
+		User          user     `json:"user"`
+	} `json:"status"`
+}
+
+// user is the owner of a token.
+type user struct {
+	Username string              `json:"username"`
+	UID      string              `json:"uid"`
+	Groups   []string            `json:"groups"`
+	Extra    map[string][]string `json:"extra"`
+}
+
+// extra returns a value that the API server adds to a token of a pod.
+func (t *tokenReview) extra(name string) string {
+	if all := t.Status.User.Extra["authentication.kubernetes.io/"+name]; len(all) == 1 {
+		return all[0]
+	}
+	return ""
+}
+
+// authenticate asks the API server for the owner of a token. why is set if it does
+// not accept the token, err if it did not answer.
+func (r *reviewer) authenticate(ctx context.Context, token string) (t *tokenReview, why, err error) {
+	t = &tokenReview{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"}
+	t.Spec.Token, t.Spec.Audiences = token, []string{r.cfg.Audience}
+	if err := r.client.Create(ctx, "/apis/authentication.k8s.io/v1/tokenreviews", t, t); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case !t.Status.Authenticated:
+		why = fmt.Errorf("not authorized: the API server does not accept the token for the audience %s: %s", r.cfg.Audience, cmp.Or(t.Status.Error, "it gives no reason"))
+	case !slices.Contains(t.Status.Audiences, r.cfg.Audience):
+		why = fmt.Errorf("not authorized: the token is not for the audience %s", r.cfg.Audience)
+	}
+	return t, why, nil
+}
+
+// review returns the node for which a token of an agent is valid.
+func (r *reviewer) review(ctx context.Context, token string) (verdict, error) {
+	no := func(why error) (verdict, error) {
+		return verdict{why: &refusal{http.StatusUnauthorized, refusedAuth, why}}, nil
+	}
+	t, why, err := r.authenticate(ctx, token)
+	switch {
+	case err != nil:
+		return verdict{}, err
+	case why != nil:
+		return no(why)
+	}
+	ns, name, _ := strings.Cut(r.cfg.ServiceAccount, "/")
+	if user := t.Status.User.Username; user != "system:serviceaccount:"+ns+":"+name {
+		return no(fmt.Errorf("not authorized: the token is that of %s, not of service account %s", user, r.cfg.ServiceAccount))
+	}
+	node, err := r.nodeOf(ctx, ns, t)
+	if err != nil {
+		return verdict{}, err
+	}
+	if node == "" {
+		return no(errors.New("not authorized: the token is not bound to a pod that runs on a node; mount a projected token"))
+	}
+	return verdict{node: node}, nil
+}
+
+// nodeOf returns the node of the pod that a token is bound to: from the token, or
+// from its pod where the API server is older than 1.30. "" means that there is none.
+func (r *reviewer) nodeOf(ctx context.Context, ns string, t *tokenReview) (string, error) {
+	pod, uid := t.extra("pod-name"), t.extra("pod-uid")
+	if node := t.extra("node-name"); node != "" || pod == "" {
+		return node, nil
+	}
+	var p struct {
+		Metadata struct {
+			UID string `json:"uid"`
+		} `json:"metadata"`
+		Spec struct {
+			NodeName string `json:"nodeName"`
+		} `json:"spec"`
+	}
+	err := r.client.Get(ctx, "/api/v1/namespaces/"+ns+"/pods/"+pod, nil, &p)
+	switch {
+	case kube.Code(err) == http.StatusNotFound:
+		return "", nil
+	case err != nil:
+		return "", err
+	case uid != p.Metadata.UID:
+		return "", nil
+	}
+	return p.Spec.NodeName, nil
+}
+
+// checkOperator asks the API server for the owner of a token, and whether that user may
+// delete the agent of a node. The answer is not cached, because requests are rare and a
+// revoked right ends at once.
+func (r *reviewer) checkOperator(ctx context.Context, token, node string) *refusal {
+	ns, _, _ := strings.Cut(r.cfg.ServiceAccount, "/")
+	if token == "" || len(token) > maxToken {
+		return &refusal{http.StatusUnauthorized, refusedAdmin, fmt.Errorf("not authorized: show a token for the audience %s of a user who may %s %s.%s in namespace %s", r.cfg.Audience, operatorVerb, operatorResource, operatorGroup, ns)}
+	}
+	unavailable := func(err error) *refusal {
+		return &refusal{http.StatusServiceUnavailable, refusedAdmin, fmt.Errorf("the authorization cannot be checked: %w", err)}
+	}
+	if !r.limit.AllowN(r.now(), 1) {
+		return unavailable(errTooManyReviews)
+	}
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	t, why, err := r.authenticate(ctx, token)
+	switch {
+	case err != nil:
+		return unavailable(forbidden(err, "create tokenreviews.authentication.k8s.io"))
+	case why != nil:
+		return &refusal{http.StatusUnauthorized, refusedAdmin, why}
+	}
+	allowed, err := r.isAllowed(ctx, &t.Status.User, ns, node)
+	switch {
+	case err != nil:
+		return unavailable(forbidden(err, "create subjectaccessreviews.authorization.k8s.io"))
+	case !allowed:
+		return &refusal{http.StatusForbidden, refusedAdmin, fmt.Errorf("%s may not %s %s.%s %q in namespace %s; bind a Role with that right to it", t.Status.User.Username, operatorVerb, operatorResource, operatorGroup, node, ns)}
+	}
+	return nil
+}
+
+// accessReview holds the fields of authorization.k8s.io/v1 SubjectAccessReview that are used
+// here.
+type accessReview struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Spec       struct {
+		Resource struct {
+			Namespace string `json:"namespace"`
+			Verb      string `json:"verb"`
+			Group     string `json:"group"`
+			Resource  string `json:"resource"`
+			Name      string `json:"name"`
+		} `json:"resourceAttributes"`
+		User   string              `json:"user"`
+		UID    string              `json:"uid"`
+		Groups []string            `json:"groups"`
+		Extra  map[string][]string `json:"extra"`
+	} `json:"spec"`
+	Status struct {
+		Allowed bool `json:"allowed"`
+		Denied  bool `json:"denied"`
+	} `json:"status"`
+}
+
+// isAllowed asks the API server whether a user may make the aggregator forget a node.
+func (r *reviewer) isAllowed(ctx context.Context, who *user, ns, node string) (bool, error) {
+	a := accessReview{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"}
+	a.Spec.User, a.Spec.UID, a.Spec.Groups, a.Spec.Extra = who.Username, who.UID, who.Groups, who.Extra
+	on := &a.Spec.Resource
+	on.Namespace, on.Verb, on.Group, on.Resource, on.Name = ns, operatorVerb, operatorGroup, operatorResource, node
+	if err := r.client.Create(ctx, "/apis/authorization.k8s.io/v1/subjectaccessreviews", &a, &a); err != nil {
+		return false, err
+	}
+	return a.Status.Allowed && !a.Status.Denied, nil
+}

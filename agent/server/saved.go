@@ -1,0 +1,138 @@
+package server
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"crowsnest/agent/wire"
+	"crowsnest/internal/times"
+	"crowsnest/sources"
+)
+
+const savedVersion = 1
+
+// savedSource is the state that survives a restart.
+type savedSource struct {
+	Version int                  `json:"v"`
+	Nodes   map[string]savedNode `json:"nodes"`
+	Gap     sources.Loss         `json:"gap,omitzero"`
+	Held    []held               `json:"held,omitempty"`
+	Behind  map[string]time.Time `json:"behind,omitempty"` // start of each rule's difference
+}
+
+type savedNode struct {
+	Instance  string        `json:"instance"`
+	Accepted  uint64        `json:"taken"`
+	Left      bool          `json:"left,omitempty"`
+	HasObject bool          `json:"node,omitempty"`
+	Heard     time.Time     `json:"heard"`
+	Ahead     time.Duration `json:"ahead,omitempty"` // by how much the agent's steady clock is ahead, as corrected
+	// Token is the hash of the agent's token, and Reviewed the time at which the API server
+	// accepted it. So the agent stays known if the API server is unreachable at the next start.
+	Token      string               `json:"token,omitempty"`
+	Reviewed   time.Time            `json:"reviewed,omitzero"`
+	Conditions map[string]condition `json:"conditions,omitempty"`
+	Unread     []string             `json:"unread,omitempty"`
+}
+
+// Positions returns the state of all nodes, with the last accepted batch of each.
+func (s *Source) Positions() json.RawMessage {
+	now := s.cfg.Clock()
+	s.mu.Lock()
+	out := savedSource{Version: savedVersion, Nodes: make(map[string]savedNode, len(s.nodes)), Gap: s.gap, Behind: map[string]time.Time{}}
+	for _, h := range s.held {
+		out.Held = append(out.Held, *h)
+	}
+	for rule, b := range s.rollout.behind {
+		out.Behind[rule] = b.Since
+	}
+	for name, n := range s.nodes {
+		n.copied = n.accepted
+		if !n.known {
+			continue
+		}
+		x := savedNode{
+			Instance: n.instance, Accepted: n.accepted, Left: n.left, HasObject: n.hasObject, Heard: n.heard.UTC(),
+			Ahead: -s.shift(n, now), Conditions: n.conditions, Unread: n.unread,
+		}
+		if !n.who.reviewed.IsZero() {
+			x.Token, x.Reviewed = hex.EncodeToString(n.who.token[:]), n.who.reviewed.UTC()
+		}
+		out.Nodes[name] = x
+	}
+	s.mu.Unlock()
+	b, _ := json.Marshal(out) // Strings, numbers and times always marshal.
+	return b
+}
+
+// Saved records that the last result of Positions is on disk, so agents may forget the batches
+// before it.
+func (s *Source) Saved() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.nodes {
+		n.saved = n.copied
+	}
+}
+
+// Restore sets the nodes from a result of Positions, before Run. All of them are waited for
+// from now on.
+func (s *Source) Restore(b json.RawMessage) error {
+	if len(b) == 0 || string(b) == "null" {
+		return nil
+	}
+	var in savedSource
+	if err := json.Unmarshal(b, &in); err != nil {
+		return fmt.Errorf("restore nodes: %w", err)
+	}
+	if in.Version != savedVersion {
+		return fmt.Errorf("restore nodes: version %d is not known", in.Version)
+	}
+	if len(in.Nodes) > 10*s.cfg.MaxAgents {
+		return errors.New("restore nodes: too many")
+	}
+	for name, x := range in.Nodes {
+		if err := errors.Join(wire.CheckName(name), wire.CheckName(x.Instance)); err != nil {
+			return fmt.Errorf("restore nodes: %w", err)
+		}
+	}
+	now := s.cfg.Clock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.awaitsUnknown, s.restoredAt = false, now
+	s.rollout.behind = map[string]sources.Behind{}
+	for rule, since := range in.Behind {
+		s.rollout.behind[rule] = sources.Behind{Since: times.Earlier(since, now)}
+	}
+	for name, x := range in.Nodes {
+		s.nodes[name] = &node{
+			name: name, known: true, instance: x.Instance, left: x.Left, hasObject: x.HasObject,
+			accepted: x.Accepted, copied: x.Accepted, saved: x.Accepted, heard: times.Earlier(x.Heard, now),
+			clock:      agentClock{ahead: x.Ahead + s.steady.Ahead(now)},
+			conditions: x.Conditions, unread: slices.Sorted(slices.Values(x.Unread)),
+		}
+		s.restoreToken(s.nodes[name], x)
+	}
+	for _, h := range in.Held {
+		if _, err := new(wire.Decoder).Decode(h.Payload); err == nil {
+			s.held = append(s.held, &h)
+		}
+	}
+	s.gap = in.Gap
+	s.gap.At = times.Earlier(s.gap.At, now)
+	return nil
+}
+
+// restoreToken records that a token was valid when the state was saved.
+func (s *Source) restoreToken(n *node, x savedNode) {
+	v := verdict{node: n.name, at: x.Reviewed}
+	size, err := hex.Decode(v.token[:], []byte(x.Token[:min(len(x.Token), 2*len(v.token))]))
+	if s.reviews != nil && err == nil && size == len(v.token) {
+		s.reviews.remember(v)
+		n.who = caller{nodes: []string{n.name}, token: v.token, reviewed: v.at}
+	}
+}

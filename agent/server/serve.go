@@ -1,0 +1,270 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	toolkit "github.com/prometheus/exporter-toolkit/web"
+	"golang.org/x/net/netutil"
+
+	"crowsnest/agent/wire"
+	"crowsnest/internal/pause"
+	"crowsnest/sources"
+)
+
+// Bounds of the listener.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 20 * time.Second
+	writeTimeout      = 30 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeader         = 16 << 10
+	stopTimeout       = 500 * time.Millisecond
+	bodyTimeout       = 2 * time.Second // wait for memory
+
+	maintainEvery = time.Second
+	listenRetry   = time.Second
+)
+
+// The reasons why messages are refused, as named in metrics.
+const (
+	refusedAuth      = "auth"
+	refusedConflict  = "conflict"  // Another agent has the name.
+	refusedMalformed = "malformed" // It cannot be read.
+	refusedSize      = "too_large" // It is too large, or its size is unknown.
+	refusedCount     = "too_many_agents"
+	refusedBusy      = "busy"        // There is no memory for it now.
+	refusedReview    = "unavailable" // The API server cannot authenticate the agent.
+	refusedAdmin     = "admin"       // The caller may not remove a node.
+)
+
+func refusals() []string {
+	return []string{refusedAuth, refusedConflict, refusedMalformed, refusedSize, refusedCount, refusedBusy, refusedReview, refusedAdmin}
+}
+
+// Outsiders returns the reasons of refusals that concern no known node.
+func Outsiders() []string {
+	return []string{refusedAuth, refusedReview, refusedCount, refusedMalformed}
+}
+
+// refusal is the reason why a request is refused, and the status of its response.
+type refusal struct {
+	code   int
+	reason string
+	err    error
+}
+
+// handler serves the agents of one run.
+type handler struct {
+	s *Source
+	p sources.Pipeline
+}
+
+// Run listens until ctx ends, and completes messages that are being handled then. If it cannot
+// listen, it reports that in Status and tries again. It returns nil.
+func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
+	h := &handler{s: s, p: p}
+	var wg sync.WaitGroup
+	wg.Go(func() { h.maintain(ctx) })
+	if s.watch != nil {
+		wg.Go(func() { s.watch.run(ctx) })
+	}
+	for ctx.Err() == nil {
+		err := s.listen(ctx, p)
+		s.withLock(func() {
+			if s.listening = false; err != nil {
+				s.listenError = err.Error()
+			}
+		})
+		if err != nil {
+			pause.Sleep(ctx, listenRetry, nil)
+		}
+	}
+	wg.Wait()
+	if s.reviews != nil {
+		s.reviews.client.Close()
+	}
+	return nil
+}
+
+// StandBy listens until ctx ends and answers that another process leads.
+func (s *Source) StandBy(ctx context.Context) {
+	for ctx.Err() == nil {
+		if s.listen(ctx, nil) != nil {
+			pause.Sleep(ctx, listenRetry, nil)
+		}
+	}
+	s.withLock(func() { s.listening, s.opened = false, false })
+}
+
+// listen serves until ctx ends or the listener breaks.
+func (s *Source) listen(ctx context.Context, p sources.Pipeline) error {
+	if err := toolkit.Validate(s.cfg.WebConfigFile); err != nil {
+		return fmt.Errorf("read sources.agents.web_config_file: %w", err)
+	}
+	l, err := net.Listen("tcp", s.cfg.ListenAddress)
+	if err != nil {
+		return fmt.Errorf("open sources.agents.listen_address: %w", err)
+	}
+	d := &door{next: s.Handler(p)}
+	srv := &http.Server{
+		Handler:           d,
+		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
+	}
+	broken := make(chan error, 1)
+	go func() {
+		flags := &toolkit.FlagConfig{WebListenAddresses: &[]string{l.Addr().String()}, WebConfigFile: &s.cfg.WebConfigFile}
+		// There are twice as many connections as agents, because the old one of a restarted agent is still open.
+		broken <- toolkit.Serve(netutil.LimitListener(l, 2*s.cfg.MaxAgents+64), srv, flags, slog.New(slog.DiscardHandler))
+	}()
+	s.withLock(func() { s.listening, s.opened, s.listenError = true, true, "" })
+	select {
+	case <-ctx.Done():
+	case err = <-broken:
+		broken <- nil
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if srv.Shutdown(stop) != nil {
+		_ = srv.Close()
+	}
+	_ = l.Close() // It is still open if the server did not start.
+	if last := <-broken; err == nil {
+		err = last
+	}
+	d.shut()
+	if err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// door admits requests until it is shut.
+type door struct {
+	next   http.Handler
+	inside sync.RWMutex
+	closed bool
+}
+
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.inside.RLock()
+	defer d.inside.RUnlock()
+	if d.closed {
+		http.Error(w, "the aggregator stops", http.StatusServiceUnavailable)
+		return
+	}
+	d.next.ServeHTTP(w, r)
+}
+
+// shut waits for the requests inside and refuses later ones.
+func (d *door) shut() {
+	d.inside.Lock()
+	defer d.inside.Unlock()
+	d.closed = true
+}
+
+// Handler returns the handler of Run for messages of agents. It is exported for tests and
+// benchmarks.
+func (s *Source) Handler(p sources.Pipeline) http.Handler {
+	h := &handler{s: s, p: p}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+wire.Path, h.forAgents(wire.MaxMessage, h.message))
+	mux.HandleFunc("POST "+wire.ReportPath, h.forAgents(wire.MaxReport, h.report))
+	mux.HandleFunc("DELETE "+wire.NodePath+"{node}", h.forOperators(h.forget))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(wire.Header, strconv.Itoa(wire.Version))
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if s.cfg.Leads != nil {
+			if leads, leader := s.cfg.Leads(); !leads {
+				// Without its name, because an agent must not count it as a second aggregator.
+				http.Error(w, "this process does not lead; "+cmp.Or(leader, "nobody does yet"), http.StatusMisdirectedRequest)
+				return
+			}
+		}
+		w.Header().Set(wire.ProcessHeader, s.process)
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func (s *Source) refuse(w http.ResponseWriter, r *http.Request, why *refusal) {
+	s.withLock(func() {
+		s.stats.Refused[why.reason]++
+		s.stats.Newest[why.reason] = Refused{s.cfg.Clock(), r.RemoteAddr, why.err.Error()}
+	})
+	if why.code == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	http.Error(w, why.err.Error(), why.code)
+}
+
+// forAgents serves messages of at most maxBytes from authenticated agents. serve returns the
+// answer.
+func (h *handler) forAgents(maxBytes int64, serve func(ctx context.Context, body []byte, who *caller) (any, *refusal)) http.HandlerFunc {
+	answer := func(w http.ResponseWriter, r *http.Request) (any, *refusal) {
+		who, why := h.s.identify(r)
+		if why != nil {
+			return nil, why
+		}
+		body, release, why := h.s.readBody(w, r, maxBytes)
+		if why != nil {
+			return nil, why
+		}
+		defer release()
+		return serve(r.Context(), body, who)
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		a, why := answer(w, r)
+		if why != nil {
+			h.s.refuse(w, r, why)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(a) // The agent may have disconnected.
+	}
+}
+
+// forOperators serves requests of operators about a node. The right to send for the node does
+// not include them.
+func (h *handler) forOperators(serve func(w http.ResponseWriter, node string)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		node := r.PathValue("node")
+		if n := len(node); n > wire.MaxName {
+			h.s.refuse(w, r, &refusal{http.StatusBadRequest, refusedMalformed, fmt.Errorf("the name of a node has 1 to %d bytes, not %d", wire.MaxName, n)})
+		} else if why := h.s.checkOperator(r, node); why != nil {
+			h.s.refuse(w, r, why)
+		} else {
+			serve(w, node)
+		}
+	}
+}
+
+// readBody reads a body of known and bounded size. release frees its memory.
+func (s *Source) readBody(w http.ResponseWriter, r *http.Request, maxBytes int64) (body []byte, release func(), why *refusal) {
+	size := r.ContentLength
+	if size < 0 || size > maxBytes {
+		return nil, nil, &refusal{http.StatusRequestEntityTooLarge, refusedSize, fmt.Errorf("a message states its size and has at most %d bytes", maxBytes)}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), bodyTimeout)
+	defer cancel()
+	weight := size + 1<<10
+	if s.bodyRoom.Acquire(ctx, weight) != nil {
+		return nil, nil, &refusal{http.StatusServiceUnavailable, refusedBusy, errors.New("too many messages at a time: try again")}
+	}
+	body = make([]byte, size)
+	if _, err := io.ReadFull(http.MaxBytesReader(w, r.Body, size), body); err != nil {
+		s.bodyRoom.Release(weight)
+		return nil, nil, &refusal{http.StatusRequestTimeout, refusedMalformed, fmt.Errorf("read message: %w", err)}
+	}
+	return body, func() { s.bodyRoom.Release(weight) }, nil
+}

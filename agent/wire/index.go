@@ -1,0 +1,245 @@
+package wire
+
+import (
+	"math"
+	"sync"
+
+	"crowsnest/matcher"
+	"crowsnest/rules"
+)
+
+// Reason is the reason why hits were dropped.
+type Reason string
+
+// The reasons.
+const (
+	ReasonUnknown  Reason = "unknown_rule" // No rule of this name is loaded.
+	reasonDisabled Reason = "disabled"     // The rule is off.
+	reasonWants    Reason = "wants"        // The other version does not capture a value that ours needs.
+	reasonPart     Reason = "part"         // Our rule has no such step, clear or unless.
+	reasonSelector Reason = "selector"     // Our rule, or its part, does not select the stream.
+	reasonMatch    Reason = "match"        // Our rule does not match the line.
+	reasonOrigin   Reason = "origin"       // Our rule does not trust the namespace.
+)
+
+// Reasons returns all reasons.
+func Reasons() []Reason {
+	return []Reason{ReasonUnknown, reasonDisabled, reasonWants, reasonPart, reasonSelector, reasonMatch, reasonOrigin}
+}
+
+// Outcome counts the hits of a batch.
+type Outcome struct {
+	Taken   int // accepted hits
+	Other   int // accepted hits that another version of their rule found
+	Dropped map[Reason]int
+}
+
+// Index finds the rules of a set by name. Safe for concurrent use.
+type Index struct {
+	set      *rules.Set
+	byName   map[string]*rules.Rule
+	programs sync.Map // *rules.Rule to the *matcher.Program of this rule alone
+}
+
+// NewIndex creates the index of a set.
+func NewIndex(set *rules.Set) *Index {
+	x := &Index{set: set, byName: make(map[string]*rules.Rule, len(set.Rules))}
+	for _, r := range set.Rules {
+		x.byName[r.Alert] = r
+	}
+	return x
+}
+
+// Of reports whether x is the index of this set.
+func (x *Index) Of(set *rules.Set) bool { return x != nil && x.set == set }
+
+// program returns the program of a rule, compiled at its first use. It is nil if the rule
+// cannot be compiled.
+func (x *Index) program(r *rules.Rule) *matcher.Program {
+	if known, ok := x.programs.Load(r); ok {
+		return known.(*matcher.Program)
+	}
+	one := *x.set
+	one.Rules = []*rules.Rule{r}
+	program, err := matcher.Compile(&one)
+	if err != nil {
+		program = nil // The whole set was compiled, so this does not happen.
+	}
+	x.programs.Store(r, program)
+	return program
+}
+
+// target is the rule that receives the hits of one record.
+type target struct {
+	rule   *rules.Rule // nil if no such rule is active
+	why    Reason      // reason to drop hits whose lines cannot be evaluated again; "" if there is none
+	other  bool        // The sender has another version of the rule.
+	values []string
+}
+
+// streamKey identifies a stream on which a rule evaluates lines again.
+type streamKey struct {
+	rule   *rules.Rule
+	labels int
+}
+
+// Find converts a batch to hits of the indexed rules, in reading order. During a rollout the
+// sender may have another version of a rule: our version then evaluates the lines again. A
+// folded line without its text is accepted unchanged if it has every value that our version
+// captures, by name, and its part exists in our version.
+func (b *Batch) Find(x *Index) ([]matcher.Hit, Outcome) {
+	out := Outcome{}
+	targets := make([]target, len(b.records))
+	for i := range b.records {
+		targets[i] = b.target(x, &b.records[i])
+	}
+	drop := func(why Reason) {
+		if out.Dropped == nil {
+			out.Dropped = map[Reason]int{}
+		}
+		out.Dropped[why]++
+	}
+	streams := map[streamKey]*matcher.Stream{}
+	found := make([]matcher.Hit, 0, len(b.hits))
+	for i := range b.hits {
+		h := &b.hits[i]
+		t := &targets[h.record]
+		if t.other {
+			if again, ok := b.evaluateAgain(x, streams, t.rule, h); ok {
+				if len(again) == 0 {
+					drop(reasonMatch)
+					continue
+				}
+				out.Taken, out.Other = out.Taken+1, out.Other+1
+				found = append(found, again...)
+				continue
+			}
+		}
+		if t.why != "" {
+			drop(t.why)
+			continue
+		}
+		out.Taken++
+		if t.other {
+			out.Other++
+		}
+		r := &b.records[h.record]
+		found = append(found, matcher.Hit{
+			Rule: t.rule, Part: r.part, Time: at(h.t), Line: h.text, Values: t.values, Labels: b.labels[r.labels], ID: h.id,
+		})
+	}
+	return found, out
+}
+
+// target finds the rule of a record. It does not trust the sender, whatever hash the record
+// names.
+func (b *Batch) target(x *Index, rec *record) target {
+	ref, labels := &b.rules[rec.rule], b.labels[rec.labels]
+	r := x.byName[ref.name]
+	switch {
+	case r == nil:
+		return target{why: ReasonUnknown}
+	case r.Mode == rules.ModeOff:
+		return target{why: reasonDisabled}
+	}
+	t := target{rule: r, values: make([]string, len(r.CapturedNames)), other: r.Hash != ref.hash}
+	switch {
+	case t.other && !r.Applies(labels, false):
+		return target{why: reasonSelector}
+	case !x.set.Trusts(r, labels):
+		return target{why: reasonOrigin}
+	case !hasPart(r, rec.part):
+		t.why = reasonPart
+		return t
+	case t.other && !rec.part.From(r).Matches(labels, false):
+		t.why = reasonSelector
+		return t
+	}
+	positions := make(map[string]int, len(ref.wants))
+	for i, name := range ref.wants {
+		positions[name] = i
+	}
+	for i, name := range r.CapturedNames {
+		k, sent := positions[name]
+		if !sent {
+			t.why = reasonWants
+			return t
+		}
+		t.values[i] = rec.values[k]
+	}
+	return t
+}
+
+func hasPart(r *rules.Rule, p matcher.Part) bool {
+	switch p {
+	case matcher.PartClear:
+		return r.Clear != nil
+	case matcher.PartUnless:
+		return r.Unless != nil
+	}
+	return p >= 0 && int(p) < len(r.Steps)
+}
+
+// evaluateAgain evaluates the line of a hit with our version of its rule. ok is false if that
+// is impossible.
+func (b *Batch) evaluateAgain(x *Index, streams map[streamKey]*matcher.Stream, r *rules.Rule, h *folded) (found []matcher.Hit, ok bool) {
+	program := x.program(r)
+	if program == nil || !h.textWritten {
+		return nil, false
+	}
+	key := streamKey{r, b.records[h.record].labels}
+	s := streams[key]
+	if s == nil {
+		s = matcher.NewStream(b.labels[key.labels], matcher.StreamOptions{})
+		streams[key] = s
+	}
+	found = program.Match(s, matcher.Record{Time: at(h.t), Text: []byte(h.text)})
+	for i := range found {
+		found[i].ID, found[i].Labels = h.id, b.labels[key.labels]
+	}
+	return found, true
+}
+
+// Unknown returns a sealed batch of the hits whose rules are not indexed, with the text of
+// every line that has one, and the number of hits. The batch is nil if there are none.
+func (b *Batch) Unknown(x *Index) (payload []byte, n int) {
+	var out Builder
+	made := make([]*rules.Rule, len(b.rules))
+	for i := range b.hits {
+		h := &b.hits[i]
+		rec := &b.records[h.record]
+		ref := &b.rules[rec.rule]
+		if x.byName[ref.name] != nil {
+			continue
+		}
+		if made[rec.rule] == nil {
+			made[rec.rule] = &rules.Rule{Alert: ref.name, Hash: ref.hash, CapturedNames: ref.wants, Count: math.MaxInt}
+		}
+		if out.Full() {
+			break // The original batch was no larger.
+		}
+		out.Whole = map[string]bool{ref.name: true}
+		out.Add(&matcher.Hit{Rule: made[rec.rule], Part: rec.part, Time: at(h.t), Line: h.text, Values: rec.values, Labels: b.labels[rec.labels], ID: h.id})
+	}
+	n = out.Len()
+	return out.Seal(), n
+}
+
+// Rules returns the names of the rules of the hits.
+func (b *Batch) Rules() []string {
+	out := make([]string, len(b.rules))
+	for i := range b.rules {
+		out[i] = b.rules[i].name
+	}
+	return out
+}
+
+// Oldest returns the lowest event time of the hits in nanoseconds since 1970, or
+// math.MaxInt64 if there are none.
+func (b *Batch) Oldest() int64 {
+	oldest := int64(math.MaxInt64)
+	for i := range b.hits {
+		oldest = min(oldest, b.hits[i].t)
+	}
+	return oldest
+}

@@ -1,0 +1,197 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"crowsnest/internal/lazyre"
+)
+
+// Limits of a report.
+const (
+	// ReportPath accepts reports by POST.
+	ReportPath = "/api/v1/agents/report"
+	// MaxReport is the maximum size of a report, in bytes.
+	MaxReport = 1 << 20
+	// MaxConditions is the maximum number of conditions in a report.
+	MaxConditions = 64
+	// maxDetail is the maximum length of the detail of a condition, in bytes.
+	maxDetail = 600
+	// MaxComplaints is the maximum size of the complaints in a report, in bytes.
+	MaxComplaints = 512 << 10
+
+	selectorsOfRule = 32 // more than a rule can have
+
+	maxCount  = 1_000_000_000_000 // occurrences of a condition
+	maxLabels = 8
+	maxLabel  = 256
+)
+
+// Report is what only the agent of a node knows: its problems and its rules. The agent
+// sends it when it has changed, separately from the hits.
+type Report struct {
+	Node     string `json:"node"`
+	Instance string `json:"instance"`
+	// ClockSet is how far the clock of the node was set ahead since the agent started, in whole seconds. The times in
+	// messages do not follow: see Message.Sent.
+	ClockSet time.Duration `json:"clock_set,omitempty"`
+	// Conditions are the agent's open alerts about itself.
+	Conditions []Condition `json:"conditions,omitempty"`
+	// Rules are the active rules on the node: name to RuleDigest. nil means that the
+	// agent does not state them.
+	Rules map[string]string `json:"rules,omitempty"`
+	// Unread are the selectors of the active rules (rules.Selector.String) that no source
+	// of the agent serves, sorted.
+	Unread []string `json:"unread,omitempty"`
+	// Idle explains why every source of the agent has nothing to read; "" if one has
+	// something.
+	Idle string `json:"idle,omitempty"`
+	// Complaints are what sentinel.Summary of the agent returned: the complaints that no
+	// rule matches. nil means that the agent does not look for them.
+	Complaints json.RawMessage `json:"complaints,omitempty"`
+}
+
+// Condition is a problem on a node.
+type Condition struct {
+	Alert    string            `json:"alert"`
+	Severity string            `json:"severity"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	// Detail comes from the node; do not treat it as an instruction.
+	Detail string    `json:"detail,omitempty"`
+	Since  time.Time `json:"since"`
+	// Count and Last are the number and the last time of occurrences, if counted.
+	Count int64     `json:"count,omitempty"`
+	Last  time.Time `json:"last,omitzero"`
+	// Over is set if the condition ended before the aggregator could be notified.
+	Over bool `json:"over,omitempty"`
+}
+
+// Key identifies the condition among those of all nodes.
+func (c *Condition) Key() string {
+	k := appendString(appendString(nil, c.Alert), c.Severity)
+	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
+		k = appendString(appendString(k, name), c.Labels[name])
+	}
+	return string(k)
+}
+
+// Seal encodes the report and returns the digest by which the aggregator
+// acknowledges it. Conditions beyond the bound are dropped, the oldest first.
+func (r *Report) Seal() (body []byte, digest string) {
+	sealed := *r
+	sealed.Conditions = slices.Clone(r.Conditions)
+	if len(sealed.Conditions) > MaxConditions {
+		slices.SortStableFunc(sealed.Conditions, func(a, b Condition) int { return b.Since.Compare(a.Since) })
+		sealed.Conditions = sealed.Conditions[:MaxConditions]
+	}
+	for i := range sealed.Conditions {
+		c := &sealed.Conditions[i]
+		c.Detail = OneLine(c.Detail, maxDetail)
+	}
+	sealed.Idle = OneLine(sealed.Idle, maxDetail)
+	body, _ = json.Marshal(sealed) // strings, numbers and times always marshal
+	return body, Digest(body)
+}
+
+// Digest identifies the bytes of a report.
+func Digest(body []byte) string {
+	h := fnv.New64a()
+	_, _ = h.Write(body)
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
+var (
+	alertName = lazyre.New(`^Crowsnest[A-Za-z]{1,60}$`)
+	labelName = lazyre.New(`^[a-z][a-z_]{0,30}$`)
+	ruleHash  = lazyre.New(`^[0-9a-f]{1,64}$`)
+)
+
+// ReadReport decodes a report. It bounds every size and number, clamps times to 1970
+// to 2200, and makes every text one line without control characters.
+func ReadReport(body []byte) (Report, error) {
+	var r Report
+	if err := json.Unmarshal(body, &r); err != nil {
+		return Report{}, fmt.Errorf("read report: %w", err)
+	}
+	if err := r.check(); err != nil {
+		return Report{}, fmt.Errorf("read report: %w", err)
+	}
+	return r, nil
+}
+
+func (r *Report) check() error {
+	if err := errors.Join(CheckName(r.Node), CheckName(r.Instance)); err != nil {
+		return err
+	}
+	if len(r.Conditions) > MaxConditions || len(r.Rules) > maxRules {
+		return fmt.Errorf("%d conditions and %d rules are more than there can be", len(r.Conditions), len(r.Rules))
+	}
+	for name, hash := range r.Rules {
+		if len(name) > maxLabel || !ruleHash.MatchString(hash) {
+			return fmt.Errorf("rule %.60q has the digest %.70q", name, hash)
+		}
+	}
+	r.Idle = OneLine(r.Idle, maxDetail)
+	if len(r.Unread) > maxRules*selectorsOfRule {
+		return fmt.Errorf("%d selectors are more than there can be", len(r.Unread))
+	}
+	if len(r.Complaints) > MaxComplaints {
+		return fmt.Errorf("%d bytes of complaints are more than %d", len(r.Complaints), MaxComplaints)
+	}
+	for i := range r.Conditions {
+		if err := r.Conditions[i].check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Condition) check() error {
+	if !alertName.MatchString(c.Alert) || len(c.Labels) > maxLabels || c.Count < 0 || c.Count > maxCount {
+		return fmt.Errorf("%.80q is not a condition of an agent", c.Alert)
+	}
+	if !slices.Contains([]string{"info", "warning", "critical"}, c.Severity) {
+		return fmt.Errorf("condition %s has the severity %.40q", c.Alert, c.Severity)
+	}
+	for name, value := range c.Labels {
+		if !labelName.MatchString(name) || name == "alertname" || name == "severity" {
+			return fmt.Errorf("condition %s has the label %.40q", c.Alert, name)
+		}
+		c.Labels[name] = OneLine(value, maxLabel)
+	}
+	c.Detail = OneLine(c.Detail, maxDetail)
+	for _, t := range []*time.Time{&c.Since, &c.Last} {
+		if !t.IsZero() {
+			*t = at(nanos(*t))
+		}
+	}
+	return nil
+}
+
+// OneLine returns a text as one line of at most n bytes.
+func OneLine(s string, n int) string {
+	s = strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case r == utf8.RuneError:
+			return '?'
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return -1
+		}
+		return r
+	}, s))
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n-3], "") + "…"
+	}
+	return s
+}
