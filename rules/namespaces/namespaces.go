@@ -51,7 +51,9 @@ func Parse(entries []string) (*Set, error) {
 	}
 	if !plain {
 		for _, c := range infrastructure() {
-			n.add(c.namespace)
+			for _, name := range c.namespaces {
+				n.add(name)
+			}
 		}
 	}
 	if len(n.List()) == 0 {
@@ -132,8 +134,11 @@ func (n *Set) Patterns() (in, out string) {
 	var names, removed []string
 	for _, name := range n.List() {
 		to := &names
-		if strings.HasPrefix(name, "-") {
+		switch {
+		case strings.HasPrefix(name, "-"):
 			to = &removed
+		case n != nil && n.names[name] && matchesAny(n.globs, name):
+			continue
 		}
 		*to = append(*to, strings.ReplaceAll(strings.TrimPrefix(name, "-"), "*", ".*"))
 	}
@@ -172,8 +177,9 @@ var infrastructureList string
 
 // component is a program whose failures the shipped rules detect.
 type component struct {
-	namespace, name string
-	workloads       []string
+	namespaces []string // names and globs
+	name       string
+	workloads  []string
 }
 
 // infrastructure returns the built-in list.
@@ -184,7 +190,7 @@ func infrastructure() []component {
 		if line[0] == '#' || len(fields) < 2 {
 			continue
 		}
-		c := component{namespace: strings.TrimSpace(fields[0]), name: strings.TrimSpace(fields[1])}
+		c := component{namespaces: strings.Fields(fields[0]), name: strings.TrimSpace(fields[1])}
 		if len(fields) > 2 {
 			c.workloads = strings.Fields(fields[2])
 		}
