@@ -88,7 +88,7 @@ type Failure struct {
 
 // Finding is a failure that lines show and a rule describes, and that is no alert.
 type Finding struct {
-	Reason  replay.Doubt `json:"reason" jsonschema:"enum=too_short,enum=too_few,enum=waiting,enum=elsewhere,enum=recovered" jsonschema_description:"Why it is no alert."`
+	Reason  replay.Doubt `json:"reason" jsonschema:"enum=too_short,enum=too_few,enum=waiting,enum=elsewhere,enum=recovered,enum=untrusted" jsonschema_description:"Why it is no alert."`
 	Missing string       `json:"missing" jsonschema_description:"What an alert needs beyond what the log shows."`
 	Others  []string     `json:"others,omitempty" jsonschema_description:"Labels of further failures of the rule, at most 20."`
 	Further int          `json:"further,omitempty" jsonschema_description:"How many more there are."`

@@ -19,7 +19,7 @@ func TestReportIgnored(t *testing.T) {
 		r.Ignored[replay.Ignored{Rule: fmt.Sprint("C", i), Namespace: "team"}] = 1
 	}
 	reportIgnored(&b, r)
-	require.Equal(t, "ignored 6 lines of namespace team for A, C0, C1 and 2 more rules: it is not an infrastructure namespace; to include it: --infrastructure-namespaces=+team\n"+
+	require.Equal(t, "ignored 6 lines of namespace team for A, C0, C1 and 2 more rules: it is not an infrastructure namespace; to include it: --infrastructure-namespaces=+team, and in the configuration rules.infrastructure_namespaces: [+team]\n"+
 		"ignored 1 line of namespace $(reboot) for B: it is not an infrastructure namespace\n", b.String(), "no command holds what is not a name")
 	for i := range 20 {
 		r.Ignored[replay.Ignored{Rule: "A", Namespace: fmt.Sprint("n", i)}] = 1

@@ -41,7 +41,7 @@ func reportIgnored(w io.Writer, r replay.Report) {
 		}
 		fix := ""
 		if namespaces.Check("+"+namespace) == nil {
-			fix = "; to include it: --infrastructure-namespaces=+" + namespace
+			fix = "; to include it: --infrastructure-namespaces=+" + namespace + ", and in the configuration rules.infrastructure_namespaces: [+" + namespace + "]"
 		}
 		fmt.Fprintf(w, "ignored %s of namespace %s for %s%s: it is not an infrastructure namespace%s\n",
 			text.Plural(int64(lines[namespace]), "line"), redact.Sanitise(namespace), strings.Join(rs[:min(len(rs), maxIgnoredRules)], ", "), more, fix)

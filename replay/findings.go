@@ -28,6 +28,8 @@ const (
 	Elsewhere Doubt = "elsewhere"
 	// Recovered means that a line ended the failure before it became an alert.
 	Recovered Doubt = "recovered"
+	// Untrusted means that the rule does not trust the namespace of the lines.
+	Untrusted Doubt = "untrusted"
 )
 
 // Finding is a failure that lines of the log show and a rule describes, and that is no alert.
@@ -368,6 +370,7 @@ func byWeight(a, b Finding) int {
 	if c := cmp.Or(
 		compareBool(a.Weak, b.Weak),
 		compareBool(a.Doubt == Recovered, b.Doubt == Recovered),
+		compareBool(a.Doubt == Untrusted, b.Doubt == Untrusted),
 		compareBool(a.Decided, b.Decided),
 		compareBool(general(a.Episode.Rule), general(b.Episode.Rule)),
 		cmp.Compare(rank(a), rank(b)),

@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"
+	"crowsnest/rules/namespaces"
 )
 
 // ScanOptions configure a scan.
@@ -247,8 +249,12 @@ type scanner struct {
 	last     time.Time // the latest time of a last line
 	timeless timeless
 	finder   *finder // nil unless findings are wanted
-	places   places
-	input    int // input of the next hits
+	// untrusted finds the failures of rules that do not trust the lines; nil before there is one.
+	untrusted *finder
+	newFinder func() *finder
+	ignored   []matcher.Hit // buffer
+	places    places
+	input     int // input of the next hits
 
 	inputs       []Input // nil without finder
 	begins, ends []int64 // times of their first and last lines, 0 if unknown
@@ -273,7 +279,8 @@ func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool)
 		UpdateEvery: math.MaxInt64, // refresh updates alerts at the end
 	}
 	if opt.Findings {
-		sc.finder = newFinder(target, cfg, &sc.timeless, reads)
+		sc.newFinder = func() *finder { return newFinder(target, cfg, &sc.timeless, reads) }
+		sc.finder = sc.newFinder()
 		sc.finder.elsewhere = func(x *episodes.Episode) (ending, bool) { return sc.places.endedElsewhere(x, sc.follows) }
 	}
 	sc.session = newSession(target.Set, target.Program, time.Time{}, cfg)
@@ -411,7 +418,14 @@ func (sc *scanner) wait() {
 
 // take takes hits of one input.
 func (sc *scanner) take(file string, hits []matcher.Hit) {
-	if hits = sc.trusted(hits); len(hits) == 0 {
+	hits, untrusted := sc.trusted(hits)
+	if sc.finder != nil && len(untrusted) > 0 {
+		if sc.untrusted == nil {
+			sc.untrusted = sc.newFinder()
+		}
+		sc.untrusted.take(sc.input, untrusted)
+	}
+	if len(hits) == 0 {
 		return
 	}
 	if sc.report.Start.IsZero() {
@@ -442,9 +456,11 @@ func (sc *scanner) take(file string, hits []matcher.Hit) {
 	}
 }
 
-// trusted counts and removes the hits of rules that do not trust their streams.
-func (sc *scanner) trusted(hits []matcher.Hit) []matcher.Hit {
+// trusted separates hits of rules that do not trust their streams, and counts them. It returns
+// those whose lines no other rule matches.
+func (sc *scanner) trusted(hits []matcher.Hit) (trusted, untrusted []matcher.Hit) {
 	n := 0
+	sc.ignored = sc.ignored[:0]
 	for i := range hits {
 		h := &hits[i]
 		if !sc.session.set.Trusts(h.Rule, h.Labels) {
@@ -454,6 +470,7 @@ func (sc *scanner) trusted(hits []matcher.Hit) []matcher.Hit {
 			if h.Part >= 0 { // a line that would end a failure is no sign of one
 				sc.report.Ignored[Ignored{h.Rule.Alert, h.Labels["namespace"]}]++
 			}
+			sc.ignored = append(sc.ignored, *h)
 			continue
 		}
 		if n < i {
@@ -461,7 +478,17 @@ func (sc *scanner) trusted(hits []matcher.Hit) []matcher.Hit {
 		}
 		n++
 	}
-	return hits[:n]
+	trusted, untrusted = hits[:n], sc.ignored[:0]
+	k := 0
+	for _, h := range sc.ignored {
+		for k < n && trusted[k].LineNumber < h.LineNumber {
+			k++
+		}
+		if k == n || trusted[k].LineNumber != h.LineNumber {
+			untrusted = append(untrusted, h)
+		}
+	}
+	return trusted, untrusted
 }
 
 // record stores the last state of each alert that the lines decide.
@@ -571,7 +598,41 @@ func (sc *scanner) findFindings() {
 	sc.reconsider()
 	sc.report.Findings, sc.report.Few = sc.finder.findings(sc.report.Covered, sc.ends, sc.report.Outcomes, sc.report.Alerts)
 	sc.report.FindingsOmitted = sc.finder.omitted
+	if sc.untrusted == nil {
+		return
+	}
+	shown, _ := sc.untrusted.findings(sc.report.Covered, sc.ends, sc.report.Outcomes, nil)
+	for _, x := range shown {
+		if x.Doubt != Recovered {
+			x.Doubt, x.Missing = Untrusted, sc.distrust(x.Episode.Alert)
+			sc.report.Findings = append(sc.report.Findings, x)
+		}
+	}
+	sc.report.FindingsOmitted += sc.untrusted.omitted
 }
+
+// distrust says which namespaces a rule does not trust, and how it would.
+func (sc *scanner) distrust(rule string) string {
+	var names, fix []string
+	for x := range sc.report.Ignored {
+		if x.Rule == rule && namespaces.Check("+"+x.Namespace) == nil {
+			names = append(names, x.Namespace)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names[:min(len(names), maxDistrusted)] {
+		fix = append(fix, "+"+name)
+	}
+	const why = "the rule trusts only infrastructure namespaces"
+	if len(fix) == 0 {
+		return why
+	}
+	return fmt.Sprintf("%s; if no tenant can create pods there, scan with --infrastructure-namespaces=%s, and in the configuration set rules.infrastructure_namespaces: [%s]",
+		why, strings.Join(fix, ","), strings.Join(fix, ", "))
+}
+
+// maxDistrusted is how many namespaces distrust names.
+const maxDistrusted = 3
 
 // forgetTimes sets the times of the report to zero that no line states.
 func (sc *scanner) forgetTimes() {

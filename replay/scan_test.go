@@ -205,16 +205,32 @@ func TestIgnoredNamespaces(t *testing.T) {
 		in := Input{Name: "x", Labels: labels, Open: func() (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader("2026-01-01T00:00:00Z failed\n2026-01-01T00:00:01Z failed\n")), nil
 		}}
-		r, err := Scan(set, prog, []Input{in}, ScanOptions{Lenient: true})
+		r, err := Scan(set, prog, []Input{in}, ScanOptions{Lenient: true, Findings: true})
 		require.NoError(t, err)
 		return r
 	}
 	r := scan(matcher.Labels{"namespace": "team"})
 	require.Empty(t, r.Alerts)
 	require.Equal(t, map[Ignored]int64{{Rule: "A", Namespace: "team"}: 2}, r.Ignored)
+	require.Len(t, r.Findings, 1)
+	require.Equal(t, Untrusted, r.Findings[0].Doubt)
+	require.EqualValues(t, 2, r.Findings[0].Episode.Count)
+	require.Contains(t, r.Findings[0].Missing, "rules.infrastructure_namespaces: [+team]")
+
+	set.Rules = append(set.Rules, &rules.Rule{Alert: "B", Mode: rules.ModeOn, Limit: 1, Count: 9, Within: time.Minute, Steps: set.Rules[0].Steps})
+	prog, err = matcher.CompileOpen(set)
+	require.NoError(t, err)
+	r = scan(matcher.Labels{"namespace": "team"})
+	require.Len(t, r.Findings, 1, "another rule describes the lines")
+	require.Equal(t, "B", r.Findings[0].Episode.Alert)
+	require.Len(t, r.Ignored, 1)
+	set.Rules = set.Rules[:1]
+	prog, err = matcher.CompileOpen(set)
+	require.NoError(t, err)
 	for _, labels := range []matcher.Labels{{"namespace": "kube-system"}, nil} {
 		r = scan(labels)
 		require.Len(t, r.Alerts, 1)
 		require.Empty(t, r.Ignored)
+		require.Empty(t, r.Findings)
 	}
 }

@@ -57,7 +57,7 @@ type ScanFailure struct {
 	Rule        string            `json:"rule"`
 	Severity    string            `json:"severity"`
 	State       string            `json:"state,omitempty"`   // state of an alert
-	Reason      string            `json:"reason,omitempty"`  // why it is not certain: too_short, too_few, waiting, elsewhere or recovered
+	Reason      string            `json:"reason,omitempty"`  // why it is not certain: too_short, too_few, waiting, elsewhere, recovered or untrusted
 	Missing     string            `json:"missing,omitempty"` // the same in words; of an alert, what it assumes
 	Labels      map[string]string `json:"labels"`
 	Summary     string            `json:"summary,omitempty"`

@@ -3,6 +3,8 @@
 package scan
 
 import (
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -92,5 +94,20 @@ func recorded(s *sentinel.Sentinel, r *replay.Report) (listed []sentinel.Unknown
 	case len(r.Alerts) == 0:
 		least = sentinel.Repeated
 	}
-	return s.Recorded(maxUnknown, least)
+	listed, further = s.Recorded(maxUnknown, least)
+	return slices.DeleteFunc(listed, func(u sentinel.Unknown) bool { return untrusted(&u, r) }), further
+}
+
+// untrusted reports whether a finding says that a rule describes a complaint and does not trust its
+// namespace.
+func untrusted(u *sentinel.Unknown, r *replay.Report) bool {
+	return slices.ContainsFunc(r.Findings, func(f replay.Finding) bool {
+		return f.Doubt == replay.Untrusted && slices.ContainsFunc(append([]episodes.Episode{f.Episode}, f.Others...), func(e episodes.Episode) bool {
+			return slices.ContainsFunc(u.Examples, func(line redact.Text) bool { return sameWords(line, e.First) || sameWords(line, e.Line) })
+		})
+	})
+}
+
+func sameWords(a, b redact.Text) bool {
+	return slices.Equal(strings.Fields(string(a)), strings.Fields(string(b)))
 }

@@ -20,7 +20,7 @@ func (r *Result) Sentence() string {
 	if assumed > 0 {
 		parts = append(parts, count(assumed, "alert assumes", "alerts assume")+" that the failure goes on")
 	}
-	recovered, short := 0, 0
+	recovered, short, untrusted := 0, 0, 0
 	all := 0
 	for i := range r.Findings {
 		n := 1 + len(r.Findings[i].Others)
@@ -30,9 +30,11 @@ func (r *Result) Sentence() string {
 			recovered += n
 		case replay.TooShort:
 			short += n
+		case replay.Untrusted:
+			untrusted += n
 		}
 	}
-	if n := all - recovered; n > 0 {
+	if n := all - recovered - untrusted; n > 0 {
 		part := count(n, "failure is", "failures are") + " described but not certain"
 		if short == n {
 			part += ", because " + r.Covered.String()
@@ -41,6 +43,11 @@ func (r *Result) Sentence() string {
 	}
 	if recovered > 0 {
 		parts = append(parts, text.Plural(int64(recovered), "failure")+" recovered before an alert")
+	}
+	if untrusted > 0 {
+		parts = append(parts, count(untrusted, "failure is", "failures are")+" in namespaces that their rules do not trust")
+	} else if len(r.Ignored) > 0 {
+		parts = append(parts, "rules match lines of namespaces that they do not trust")
 	}
 	if len(parts)+len(r.Alerts) == 0 && r.Hits > 0 {
 		parts = append(parts, "rules match lines, and these alone show no failure: --hits lists them")

@@ -40,7 +40,7 @@ type Replayed struct {
 
 // Finding is a failure that lines show and a rule describes, and that would be no alert.
 type Finding struct {
-	Reason  string   `json:"reason" jsonschema:"too_short, too_few, waiting (for another line, or for proof that there is none), elsewhere (perhaps recovered in another file) or recovered."`
+	Reason  string   `json:"reason" jsonschema:"too_short, too_few, waiting (for another line, or for proof that there is none), elsewhere (perhaps recovered in another file), recovered or untrusted (the namespace of the lines)."`
 	Missing string   `json:"missing" jsonschema:"What an alert needs beyond what the lines show."`
 	Also    []string `json:"also,omitempty" jsonschema:"Further rules about the same lines or object."`
 	Alert   Alert    `json:"alert" jsonschema:"What the alert would be."`

@@ -122,11 +122,14 @@ func writeFinding(b *strings.Builder, f *replay.Finding, others int, s Style) {
 			fmt.Fprintf(b, "  %s %s\n", s.paint(dim, fmt.Sprintf("%-*s", width, name)), indent(value))
 		}
 	}
-	recovered := f.Doubt == replay.Recovered
+	recovered, title := f.Doubt == replay.Recovered, "NOT CERTAIN"
+	if f.Doubt == replay.Untrusted {
+		title = "NOT TRUSTED"
+	}
 	if recovered {
 		fmt.Fprintf(b, "%s %s, %s\n", s.paint(green, "RECOVERED"), s.paint(bold, e.Alert), strings.TrimPrefix(f.Missing, "recovered "))
 	} else {
-		fmt.Fprintf(b, "%s %s (%s if it alerts)\n", s.paint(yellow, "NOT CERTAIN"), s.paint(bold, e.Alert), severity(e))
+		fmt.Fprintf(b, "%s %s (%s if it alerts)\n", s.paint(yellow, title), s.paint(bold, e.Alert), severity(e))
 	}
 	if !recovered {
 		field("would say", flat(e.Annotations["summary"]))
