@@ -52,9 +52,9 @@ that off.
 
 What a tool has wrapped around the lines is cut off, and states their pods and
 times: kubectl --prefix and --timestamps, stern, syslog, journalctl, records of
-shippers and exports of Loki, Elasticsearch, clouds and others in JSON or CSV, also in
-a list or with the newest first, quotes, numbers of lines, colours, and text that is
-escaped as a whole. A line without a time has that of the line before it.
+shippers and exports of Loki, Elasticsearch, clouds and others in JSON, CSV, tables,
+YAML or XML, also in a list or with the newest first, quotes, numbers of lines, ends
+of lines on a terminal, colours, and text that is escaped as a whole. A line without a time has that of the line before it.
 
 Archives are unpacked into a temporary folder (TMPDIR): tar, zip, gzip, xz, zstd
 and bzip2, also one in another. Kubernetes Events and objects in YAML and JSON, and

@@ -223,6 +223,12 @@ var forms = []form{
 	{"vector", each(func(l wrappedLine) string {
 		return fmt.Sprintf(`{"file":"/var/log/pods/x","kubernetes":{"container_name":"%s","pod_name":"%s","pod_namespace":"%s","pod_labels":{"a":"b"}},"message":%s,"source_type":"kubernetes_logs","stream":"stderr","timestamp":"%s"}`, l.container, l.pod, l.ns, quoteJSON(l.text), l.rfc())
 	}), false, 0},
+	{"fluent-bit stdout", each(func(l wrappedLine) string {
+		return fmt.Sprintf(`[0] kube.var.log.containers.%s_%s_%s-%s.log: [[%d.%09d, {}], {"log"=>%s, "stream"=>"stderr"}]`, l.pod, l.ns, l.container, strings.Repeat("ab", 32), l.at.Unix(), l.at.Nanosecond(), quoteJSON(l.text))
+	}), false, 0},
+	{"journalctl -o export", each(func(l wrappedLine) string {
+		return fmt.Sprintf("__CURSOR=s=1\n__REALTIME_TIMESTAMP=%d\n_HOSTNAME=n1\nPRIORITY=6\nSYSLOG_IDENTIFIER=kubelet\nMESSAGE=%s\n", l.at.UnixMicro(), l.text)
+	}), true, 0},
 }
 
 // sourcesOf returns the logs that the forms wrap: recorded incidents of several pods, and JSON.
@@ -357,6 +363,9 @@ var heldOut = []form{
 	{"journalctl short-full", each(func(l wrappedLine) string {
 		return l.at.Format("Mon 2006-01-02 15:04:05 UTC") + " node-7 kubelet[911]: " + l.text
 	}), true, 0},
+	{"journalctl verbose", each(func(l wrappedLine) string {
+		return l.at.Format("Mon 2006-01-02 15:04:05.000000 UTC") + " [s=ab;i=1;b=cd]\n    PRIORITY=6\n    _HOSTNAME=n\n    SYSLOG_IDENTIFIER=kubelet\n    MESSAGE=" + l.text
+	}), true, 0},
 	{"syslog 3164 with a priority", each(func(l wrappedLine) string {
 		return "<30>" + l.at.Format("Jan _2 15:04:05") + " n1 kubelet[1]: " + l.text
 	}), true, 0},
@@ -415,6 +424,7 @@ var heldOut = []form{
 		return each(func(l wrappedLine) string { return "> " + l.text })([]wrappedLine{{text: strings.TrimSuffix(strings.ReplaceAll(numbered("%3d  %s")(lines), "\n", "\n> "), "\n> ")}})
 	}, true, 0},
 	{"UTF-16 big", func(lines []wrappedLine) string { return "\xfe\xff" + utf16Of(bareText(lines), true) }, true, 0},
+	{"colours without escape", each(func(l wrappedLine) string { return "^[[1;31m" + l.text + "^[[0m" }), true, 0},
 	{"NULs within", func(lines []wrappedLine) string {
 		text := bareText(lines)
 		k := strings.Index(text, "\n") + 1
@@ -434,6 +444,9 @@ func TestHeldOutForms(t *testing.T) { testForms(t, heldOut) }
 // more are further envelopes, written later in the same way as heldOut.
 var more = []form{
 	{"one pod, pasted from k9s", each(func(l wrappedLine) string { return l.container + " " + l.text }), true, 0},
+	{"promtail, logfmt around", each(func(l wrappedLine) string {
+		return fmt.Sprintf(`ts=%s namespace=%s pod=%s container=%s stream=stderr line=%s`, l.rfc(), l.ns, l.pod, l.container, quoteJSON(l.text))
+	}), false, 0},
 	{"logcli with zone", each(func(l wrappedLine) string {
 		return fmt.Sprintf(`%s {container=%q, pod=%q, namespace=%q, job="a/b", filename="/var/log/x"} %s`, l.at.In(time.FixedZone("x", 7200)).Format(time.RFC3339), l.container, l.pod, l.ns, l.text)
 	}), false, 0},
@@ -513,10 +526,61 @@ var latest = []form{
 		return fmt.Sprintf("%d %s", len(line), line)
 	}), true, 0},
 	{"after error:", each(func(l wrappedLine) string { return "error: " + l.text }), true, 0},
+	{"YAML of gcloud", each(func(l wrappedLine) string {
+		return fmt.Sprintf("---\ninsertId: a\nreceiveTimestamp: '2031-01-01T00:00:00Z'\nresource:\n  labels:\n    container_name: %s\n    namespace_name: %s\n    pod_name: %s\n  type: k8s_container\ntextPayload: %s\ntimestamp: '%s'",
+			l.container, l.ns, l.pod, quoteJSON(l.text), l.rfc())
+	}), false, 0},
+	{"columns of az", func(lines []wrappedLine) string {
+		width := len("LogMessage")
+		for _, l := range lines {
+			width = max(width, len(l.text))
+		}
+		row := func(container, text, pod, ns, at string) string {
+			return strings.TrimRight(fmt.Sprintf("%-40s  %-*s  %-60s  %-20s  %s", container, width, text, pod, ns, at), " ") + "\n"
+		}
+		return row("ContainerName", "LogMessage", "PodName", "PodNamespace", "TimeGenerated") + row("-----", "-----", "----", "----", "----") +
+			strings.TrimSuffix(each(func(l wrappedLine) string {
+				return strings.TrimSuffix(row(l.container, l.text, l.pod, l.ns, l.rfc()), "\n")
+			})(lines), "\n") + "\n"
+	}, false, 0},
+	{"XML of log4j", each(func(l wrappedLine) string {
+		return fmt.Sprintf("<log4j:event logger=\"x\" timestamp=\"%d\" level=\"ERROR\">\n<log4j:message><![CDATA[%s]]></log4j:message>\n</log4j:event>", l.at.UnixMilli(), l.text)
+	}), true, 0},
+	{"XML of Windows", func(lines []wrappedLine) string {
+		return "<Events>\n" + each(func(l wrappedLine) string {
+			return fmt.Sprintf(`<Event xmlns="http://x"><System><TimeCreated SystemTime="%s"/><Computer>w</Computer></System><EventData><Data>%s</Data></EventData></Event>`, l.rfc(), html.EscapeString(l.text))
+		})(lines) + "</Events>\n"
+	}, true, 2},
+	{"HTML page", func(lines []wrappedLine) string {
+		return "<html><body><pre class=\"log\">" + each(func(l wrappedLine) string {
+			return "<span style=\"color:red\">" + html.EscapeString(l.text) + "</span>"
+		})(lines) + "</pre></body></html>\n"
+	}, true, 1},
+	{"HTML table", func(lines []wrappedLine) string {
+		return "<table><tr><th>Time</th><th>Namespace</th><th>Pod</th><th>Container</th><th>Message</th></tr>\n" + each(func(l wrappedLine) string {
+			return fmt.Sprintf("<tr><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>", l.rfc(), l.ns, l.pod, l.container, html.EscapeString(l.text))
+		})(lines) + "</table>\n"
+	}, false, 1},
+	{"Markdown table", func(lines []wrappedLine) string {
+		return "| time | namespace | pod | container | message |\n|---|---|---|---|---|\n" + each(func(l wrappedLine) string {
+			return fmt.Sprintf("| %s | %s | %s | %s | %s |", l.rfc(), l.ns, l.pod, l.container, l.text)
+		})(lines)
+	}, false, 0},
 	{"values of Elasticsearch", each(func(l wrappedLine) string {
 		return fmt.Sprintf(`{"_id":"1","fields":{"@timestamp":["%s"],"message":[%s],"kubernetes.pod.name":["%s"],"kubernetes.namespace":["%s"],"kubernetes.container.name":["%s"]}}`, l.rfc(), quoteJSON(l.text), l.pod, l.ns, l.container)
 	}), false, 0},
 	{"list of strings in a log", listed("ok: [node-1] => {\n    \"lines\": [\n        ", ",\n        ", "\n    ]\n}\n", func(l wrappedLine) string { return quoteJSON(l.text) }), true, 4},
+	{"cut by a terminal", func(lines []wrappedLine) string {
+		var b strings.Builder
+		for _, l := range lines {
+			for text := l.text; text != ""; {
+				n := min(100, len(text))
+				b.WriteString(text[:n] + "\n")
+				text = text[n:]
+			}
+		}
+		return b.String()
+	}, true, 0},
 	{"kubetail below its list of pods", func(lines []wrappedLine) string {
 		return "Will tail 2 logs...\n\x1b[36mweb-0 web\x1b[0m\n\x1b[33mweb-1 web\x1b[0m\n" + each(func(l wrappedLine) string {
 			return "\x1b[36m[" + l.pod + " " + l.container + "]\x1b[0m " + l.rfc() + " " + l.text
@@ -532,6 +596,20 @@ var latest = []form{
 				return fmt.Sprintf("%d\t%s\t%s", l.at.UnixMilli(), l.at.Format("2006-01-02T15:04:05.000Z"), l.text)
 			}))(lines)
 	}, true, 3},
+	{"logfmt around, the path first", each(func(l wrappedLine) string {
+		return fmt.Sprintf("file=/var/log/pods/x kubernetes.container_name=%s kubernetes.pod_name=%s kubernetes.pod_namespace=%s message=%s stream=stderr timestamp=%s", l.container, l.pod, l.ns, quoteJSON(l.text), l.rfc())
+	}), false, 0},
+	{"Jira table below a heading", func(lines []wrappedLine) string {
+		return "h3. Logs\n||Time||Namespace||Pod||Container||Message||\n" + each(func(l wrappedLine) string {
+			return fmt.Sprintf("|%s|%s|%s|%s|{{%s}}|", l.at.Format("2006-01-02 15:04:05"), l.ns, l.pod, l.container, l.text)
+		})(lines)
+	}, false, 1},
+	{"OTel debug exporter", func(lines []wrappedLine) string {
+		return "2026-04-21T09:00:00.000Z\tinfo\tLogs\t{\"otelcol.component.id\": \"debug\", \"log records\": 4}\n" + each(func(l wrappedLine) string {
+			return fmt.Sprintf("2026-04-21T09:00:00.000Z\tinfo\tResourceLog #0\nResource SchemaURL: \nResource attributes:\n     -> k8s.namespace.name: Str(%s)\n     -> k8s.pod.name: Str(%s)\nScopeLogs #0\nScopeLogs SchemaURL: \nInstrumentationScope  \nLogRecord #0\n"+
+				"ObservedTimestamp: 2031-01-01 00:00:00 +0000 UTC\nTimestamp: %s\nSeverityText: \nBody: Str(%s)\nAttributes:\n     -> k8s.container.name: Str(%s)\nTrace ID: \nFlags: 0", l.ns, l.pod, l.at.UTC(), l.text, l.container)
+		})(lines) + "\t{\"otelcol.component.id\": \"debug\"}\n"
+	}, false, 3},
 	{"GitLab, with sections", func(lines []wrappedLine) string {
 		stamp := lines[0].at.Format("2006-01-02T15:04:05.000000Z")
 		return stamp + " 00O \x1b[0Ksection_start:1776765600:step_script\r\x1b[0K\x1b[36;1mExecuting\x1b[0;m\n" + stamp + " 01O $ kubectl logs x\n" + each(func(l wrappedLine) string {

@@ -43,12 +43,16 @@ type Decoder struct {
 	rest       []byte
 	doc        document
 	table      *sheet
+	entry      entry
+	printed    printed
 	places     map[string]*Place
 	origins    map[string]*origin // what is known of words before lines
 	pods       map[string]bool
 	units      map[string]string
 	services   map[string]*Place
-	containers bool // The name of a container follows that of a pod.
+	ruby       []byte
+	containers bool   // The name of a container follows that of a pod.
+	closing    []byte // what ended the newest element of XML or document of YAML
 	key        []byte
 	at         *Place // place of the newest line
 	atKey      []byte
@@ -56,6 +60,8 @@ type Decoder struct {
 	line0      facts // facts of the present line
 	lastTime   time.Time
 	scratch    []byte
+	width      int    // width of the terminal that has cut the lines; zero if none has
+	cut        []byte // the line so far that was cut
 	buf        []byte
 	dump       *dump // nil: the input is none
 	base       Place // place of the lines that follow, as a line before them states
@@ -99,7 +105,7 @@ const (
 
 // Write decodes a part of the input. A line without its end waits for the next part.
 func (d *Decoder) Write(b []byte) {
-	if d.doc.open() && len(d.rest) == 0 && bytes.IndexByte(b, '\n') < 0 {
+	if d.doc.open() && len(d.rest) == 0 && len(d.doc.closing) == 0 && bytes.IndexByte(b, '\n') < 0 {
 		d.doc.add(d, b)
 		return
 	}
@@ -135,7 +141,7 @@ func (d *Decoder) piece(b []byte) {
 		return
 	}
 	if c := b[skipSpace(b, 0)%len(b)]; c == '{' || c == '[' {
-		d.doc.start(d, b, &d.last)
+		d.doc.start(d, b, nil, &d.last)
 		return
 	}
 	d.line(b, nil)
@@ -148,6 +154,8 @@ func (d *Decoder) Close() {
 		d.rest = nil
 	}
 	d.doc.end(d)
+	d.entry.end(d)
+	d.printed.end(d)
 	if d.table != nil {
 		d.table.end(d)
 	}
@@ -167,8 +175,12 @@ func (d *Decoder) lines(b []byte) {
 		if k >= 0 {
 			line, rest = b[:k], b[k+1:]
 		}
-		b = rest
-		d.line(trimCR(line), rest)
+		if line, b = trimCR(line), rest; d.width > 0 {
+			if line = d.join(line, rest); line == nil {
+				continue
+			}
+		}
+		d.line(line, rest)
 	}
 }
 
@@ -194,6 +206,7 @@ func (d *Decoder) decide(b []byte) {
 		}
 	}
 	if len(sample) > 0 {
+		d.width = widthOf(sample)
 		d.chain, d.placed = d.detect(sample)
 		d.copied = d.isCopied(d.chain, sample)
 	}
@@ -304,7 +317,7 @@ func (d *Decoder) line(line, rest []byte) {
 		d.foreign(line, text, f, rest)
 		return
 	}
-	if !d.placed && !d.doc.open() && d.table == nil && d.wrong(text, line, rest) {
+	if !d.placed && !d.doc.open() && d.table == nil && !d.entry.open() && !d.printed.open && d.wrong(text, line, rest) {
 		return
 	}
 	if len(d.chain) > 0 {
@@ -478,6 +491,14 @@ func (d *Decoder) content(text []byte, f *facts, rest []byte) {
 			return
 		}
 		d.table = nil
+	case d.printed.open, bytes.Contains(text, []byte("ResourceLog #")):
+		if d.printed.add(d, text) {
+			return
+		}
+	case d.entry.open(), d.entry.seen, isField(text), isEntryHead(text):
+		if d.entry.add(d, text, f, rest) {
+			return
+		}
 	}
 	b := bytes.TrimLeft(text, " \t\x1e")
 	if sse := bytes.TrimPrefix(b, []byte("data: ")); len(sse) < len(b) && len(sse) > 0 && sse[0] == '{' {
@@ -491,11 +512,18 @@ func (d *Decoder) content(text []byte, f *facts, rest []byte) {
 			d.content(behind, f, rest)
 			return
 		case !whole && n >= len(bytes.TrimRight(b, " \t\r")) && jsonStarts(b, rest):
-			d.doc.start(d, append(append(d.buf[:0], b...), '\n'), f)
+			d.doc.start(d, append(append(d.buf[:0], b...), '\n'), nil, f)
 			return
 		}
 	}
-	if d.table == nil && (d.at == nil || len(d.chain) > 0 || bytes.ContainsAny(text, ",;\t")) {
+	if closing := d.closingOf(b, rest); closing != nil {
+		d.doc.start(d, append(append(d.buf[:0], b...), '\n'), closing, f)
+		return
+	}
+	if isPairs(text) && d.pairs(text, f) {
+		return
+	}
+	if d.table == nil && (d.at == nil || len(d.chain) > 0 || bytes.ContainsAny(text, ",;\t|")) {
 		if d.table = d.sheetOf(text); d.table != nil {
 			return
 		}

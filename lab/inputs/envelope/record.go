@@ -43,7 +43,8 @@ type records struct {
 	quiet   bool                        // Lines are only counted.
 	frames  []*facts                    // one for each depth
 	found   int
-	raw     int // number of values that are lines themselves
+	raw     int  // number of values that are lines themselves
+	markup  bool // Values are of XML, which no program writes itself.
 }
 
 // class returns what a name says; raw is as in the JSON text.
@@ -319,7 +320,7 @@ func (r *records) lineOf(t *tree, i int32) (best int32) {
 		k := y.class
 		switch {
 		case k.line == 0 || k.line >= rank || y.kind == '[' || y.kind == '0':
-		case y.kind == '{' && (x.certain || r.isOwn(t, c)), y.kind == '"' && (x.certain || len(y.val) > 0):
+		case y.kind == '{' && !(r.markup && r.depth == 0) && (x.certain || r.isOwn(t, c)), y.kind == '"' && (x.certain || len(y.val) > 0):
 			best, rank = c, k.line
 		}
 	}
@@ -580,7 +581,7 @@ func (r *records) whole(f *facts, b []byte) {
 func (r *records) record(t *tree, i int32, ctx *facts) {
 	x := &t.nodes[i]
 	l := &t.nodes[x.line]
-	certain := x.certain
+	certain := x.certain || r.markup && r.depth == 1
 	f := r.frame(ctx)
 	own, level, foreign := false, false, 0
 	for c := i + 1; c < x.end; c = t.nodes[c].end {

@@ -24,9 +24,11 @@ type column struct {
 
 // columns are tried in this order.
 var columns = []column{
+	{cut: (*Decoder).cutRuby},
 	{cut: (*Decoder).cutSyslog},
 	{cut: func(d *Decoder, line []byte, f *facts) ([]byte, bool) { return d.cutStamp(line, true, f) }, sure: (*Decoder).sureStamp},
 	{cut: func(d *Decoder, line []byte, f *facts) ([]byte, bool) { return d.cutStamp(line, false, f) }, sure: (*Decoder).sureStamp},
+	{cut: (*Decoder).cutStream},
 	{cut: (*Decoder).cutLabels},
 	{cut: func(d *Decoder, line []byte, f *facts) ([]byte, bool) { return d.cutPlace(line, bracketLen, f) }},
 	{cut: func(d *Decoder, line []byte, f *facts) ([]byte, bool) { return d.cutPlace(line, colonLen, f) }},
@@ -102,6 +104,14 @@ func (d *Decoder) nextStep(lines [][]byte, outermost, placed bool) (step, bool) 
 
 // isStructured reports whether a value over several lines begins, or a table.
 func (d *Decoder) isStructured(lines [][]byte) bool {
+	for i, l := range lines[:min(len(lines), 3)] { // An element of XML may have others around it.
+		if d.closingOf(bytes.TrimSpace(l), bytes.Join(lines[i+1:], []byte("\n"))) != nil {
+			return true
+		}
+		if resourceHead.Match(l) {
+			return true
+		}
+	}
 	first := bytes.TrimSpace(lines[0])
 	return string(first) == "[" || string(first) == "{" || slices.ContainsFunc(lines[:min(len(lines)-1, 3)], func(l []byte) bool { return d.sheetOf(l) != nil })
 }
@@ -140,6 +150,36 @@ func share(lines [][]byte, has func([]byte) bool) (n int) {
 		}
 	}
 	return n
+}
+
+// cutRuby turns hashes of Ruby, as fluent-bit prints records, into JSON. The tag of the record stands
+// before it.
+func (d *Decoder) cutRuby(line []byte, f *facts) ([]byte, bool) {
+	at := bytes.IndexByte(line, '{')
+	if at < 0 || !bytes.Contains(line, []byte(`"=>`)) {
+		return line, false
+	}
+	if k := bytes.Index(line[:at], []byte(": [")); k >= 0 {
+		d.rec.pathFact(line[bytes.LastIndexByte(line[:k], ' ')+1:k], f)
+		at = k + len(": ")
+	}
+	d.ruby = d.ruby[:0]
+	for b := line[at:]; len(b) > 0; {
+		n := 1
+		switch {
+		case b[0] == '"':
+			_, _, n, _ = quoted(b, 0)
+			d.ruby = append(d.ruby, b[:n]...)
+		case bytes.HasPrefix(b, []byte("=>nil")):
+			n, d.ruby = 5, append(d.ruby, ":null"...)
+		case bytes.HasPrefix(b, []byte("=>")):
+			n, d.ruby = 2, append(d.ruby, ':')
+		default:
+			d.ruby = append(d.ruby, b[0])
+		}
+		b = b[n:]
+	}
+	return d.ruby, true
 }
 
 // cutSyslog takes a header such as these off a line:
@@ -353,7 +393,7 @@ func (d *Decoder) cutStamp(line []byte, bracket bool, f *facts) ([]byte, bool) {
 func (d *Decoder) sureStamp(line, rest []byte) bool {
 	n, fraction := stampLen(line)
 	switch {
-	case fraction >= 7 && n < len(line) && line[n] == ' ', headerOf(rest) > word, isLabelled(rest):
+	case fraction >= 7 && n < len(line) && line[n] == ' ', headerOf(rest) > word, isLabelled(rest), isStream(rest):
 		return true
 	case len(line) > len(rest) && line[len(line)-len(rest)-1] == '\t':
 		k := bytes.IndexByte(rest, '\t') // the end of a level, as in the console format of zap
@@ -382,6 +422,20 @@ func isLabelName(b []byte) bool {
 		}
 	}
 	return len(b) > 0
+}
+
+// isStream reports whether a line begins with the number and the letter of a stream, such as 01O, as GitLab
+// writes them behind the time.
+func isStream(b []byte) bool {
+	return len(b) >= 4 && isDigits(b[:2]) && (b[2] == 'O' || b[2] == 'E') && (b[3] == ' ' || b[3] == '+')
+}
+
+func (d *Decoder) cutStream(line []byte, f *facts) ([]byte, bool) {
+	if !isStream(line) {
+		return line, false
+	}
+	f.stream = line[2] | 0x20
+	return line[4:], true
 }
 
 func (d *Decoder) cutLabels(line []byte, f *facts) ([]byte, bool) {
