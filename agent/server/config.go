@@ -60,7 +60,7 @@ type Config struct {
 	// Clock is time.Now; tests set another one.
 	Clock func() time.Time `yaml:"-"`
 	// Leads reports whether this process may accept messages now, and if not, which
-	// process may; nil: always.
+	// process may. Nil means that it always may.
 	Leads func() (leads bool, who string) `yaml:"-"`
 	// Transport replaces the network to the API server in tests.
 	Transport http.RoundTripper `yaml:"-"`

@@ -115,7 +115,7 @@ func (s *Source) acceptReport(r *wire.Report, digest string, set *rules.Set) (wi
 		n.rules, s.rollout.stale = r.Rules, true
 	}
 	s.compareRules(set)
-	return wire.ReportAnswer{Report: s.reportToken(n), Behind: s.behindOf(n)}, nil
+	return wire.ReportAnswer{Report: s.reportToken(n), Behind: s.rulesBehind(n)}, nil
 }
 
 // conditions returns the conditions of all nodes, each once, with the nodes that have it. The

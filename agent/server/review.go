@@ -237,7 +237,7 @@ func (r *reviewer) review(ctx context.Context, token string) (verdict, error) {
 	if user := t.Status.User.Username; user != "system:serviceaccount:"+ns+":"+name {
 		return no(fmt.Errorf("not authorized: the token is that of %s, not of service account %s", user, r.cfg.ServiceAccount))
 	}
-	node, err := r.nodeOf(ctx, ns, t)
+	node, err := r.podNode(ctx, ns, t)
 	if err != nil {
 		return verdict{}, err
 	}
@@ -247,9 +247,9 @@ func (r *reviewer) review(ctx context.Context, token string) (verdict, error) {
 	return verdict{node: node}, nil
 }
 
-// nodeOf returns the node of the pod that a token is bound to: from the token, or
+// podNode returns the node of the pod that a token is bound to: from the token, or
 // from its pod where the API server is older than 1.30. "" means that there is none.
-func (r *reviewer) nodeOf(ctx context.Context, ns string, t *tokenReview) (string, error) {
+func (r *reviewer) podNode(ctx context.Context, ns string, t *tokenReview) (string, error) {
 	pod, uid := t.extra("pod-name"), t.extra("pod-uid")
 	if node := t.extra("node-name"); node != "" || pod == "" {
 		return node, nil

@@ -116,9 +116,9 @@ func (s *Source) addHeldRules(behind map[string]sources.Behind) {
 	}
 }
 
-// behindOf returns the rules that a node has in another version, and since when by the clock
+// rulesBehind returns the rules that a node has in another version, and since when by the clock
 // of its agent. The caller holds mu.
-func (s *Source) behindOf(n *node) map[string]time.Time {
+func (s *Source) rulesBehind(n *node) map[string]time.Time {
 	out, shift := map[string]time.Time{}, s.shift(n, s.cfg.Clock())
 	for rule, b := range s.rollout.behind {
 		if slices.Contains(b.Members, n.name) {

@@ -30,7 +30,7 @@ type savedNode struct {
 	Left      bool          `json:"left,omitempty"`
 	HasObject bool          `json:"node,omitempty"`
 	Heard     time.Time     `json:"heard"`
-	Ahead     time.Duration `json:"ahead,omitempty"` // by how much the agent's steady clock is ahead, as corrected
+	Ahead     time.Duration `json:"ahead,omitempty"` // active correction of the agent's clock
 	// Token is the hash of the agent's token, and Reviewed the time at which the API server
 	// accepted it. So the agent stays known if the API server is unreachable at the next start.
 	Token      string               `json:"token,omitempty"`

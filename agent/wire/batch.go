@@ -12,11 +12,11 @@ import (
 	"crowsnest/matcher"
 )
 
-// Limits against batches that expand to much memory.
+// Limits of a decoded batch, so that it cannot expand to much memory.
 const (
 	maxRules  = 8192
-	maxWants  = 256     // captured names of one rule
-	maxAll    = 1 << 17 // captured names of all rules, and labels of all streams
+	maxWants  = 256     // captured names of a rule, or labels of a stream
+	maxAll    = 1 << 17 // captured names of all rules, or labels of all streams
 	maxValues = 1 << 19 // values of all records
 )
 
@@ -95,7 +95,7 @@ func (d *Decoder) inflate(payload []byte) error {
 	}
 }
 
-// reader consumes bytes. After an error it returns zero values.
+// reader decodes values from the head of b. After an error it returns zero values.
 type reader struct {
 	b   []byte
 	err error
@@ -274,5 +274,5 @@ func (r *reader) hits(b *Batch) {
 	}
 }
 
-// at is the inverse of nanos.
+// at returns the time that nanos converted.
 func at(ns int64) time.Time { return time.Unix(0, ns).UTC() }

@@ -23,17 +23,17 @@ const (
 	// maxHits is the maximum number of hits in a batch.
 	maxHits = 1 << 16
 
-	fullAt       = 384 << 10 // bytes at which a builder is full: one more hit always fits
+	fullAt       = 384 << 10 // bytes at which a builder is full, so that one more hit always fits
 	fullHits     = maxHits / 2
-	maxValue     = 8 << 10   // bytes of a value; the engine keeps 1 KiB
+	maxValue     = 8 << 10   // bytes of a value, of which the engine keeps 1 KiB
 	maxHitValues = 128 << 10 // bytes of the values of one hit
 	maxTexts     = 32        // lines of a record that keep their text, besides the newest
 )
 
-// Builder folds hits into a batch. The zero value is empty and ready. It is not safe
-// for concurrent use. It retains the lines and values of the hits until Seal.
+// Builder folds hits into a batch. The zero value is empty and ready. It is not safe for
+// concurrent use, and retains the lines and values of the hits until Seal.
 type Builder struct {
-	// Whole names the rules for which every line keeps its text: the aggregator has
+	// Whole names the rules for which every line keeps its text, because the aggregator has
 	// another version and evaluates the lines itself. Builder only reads it; Seal does
 	// not clear it.
 	Whole map[string]bool
@@ -44,18 +44,18 @@ type Builder struct {
 	hits    []folded
 	size    int // upper estimate of the bytes before compression
 
-	ruleAt   map[*rules.Rule]int
-	mapAt    map[uintptr]int  // index of labels by the map that holds them
-	kept     []matcher.Labels // retains these maps, so that no other gets their address
-	labelsAt map[string]int
-	recordAt map[string]int
+	ruleAt   map[*rules.Rule]int // index in rules
+	mapAt    map[uintptr]int     // index in labels by the address of the map
+	kept     []matcher.Labels    // label maps that are retained, so that no other gets their address
+	labelsAt map[string]int      // index in labels by content
+	recordAt map[string]int      // index in records by content
 
 	key []byte
 	raw []byte
 	out *flate.Writer
 }
 
-// record is what equal hits share.
+// record holds the values that equal hits share.
 type record struct {
 	rule, labels int
 	part         matcher.Part
@@ -64,12 +64,13 @@ type record struct {
 	newest       int // index of the last hit
 }
 
+// folded is one hit.
 type folded struct {
 	record      int
-	t           int64
+	t           int64 // nanoseconds since 1970
 	id          uint64
 	text        string
-	textWritten bool
+	textWritten bool // The batch contains this text. Otherwise it is the one of an equivalent line.
 }
 
 // Len returns the number of hits.
@@ -87,7 +88,7 @@ func (b *Builder) Add(h *matcher.Hit) {
 	if b.recordAt == nil {
 		b.ruleAt, b.mapAt, b.labelsAt, b.recordAt = map[*rules.Rule]int{}, map[uintptr]int{}, map[string]int{}, map[string]int{}
 	}
-	at := b.recordOf(h)
+	at := b.recordIndex(h)
 	r := b.records[at]
 	if r.lines > min(maxTexts, max(1, h.Rule.Count)) && !b.Whole[h.Rule.Alert] {
 		old := &b.hits[r.newest]
@@ -99,8 +100,9 @@ func (b *Builder) Add(h *matcher.Hit) {
 	b.size += 28 + len(h.Line)
 }
 
-func (b *Builder) recordOf(h *matcher.Hit) int {
-	rule, labels := b.ruleOf(h.Rule), b.labelsOf(h.Labels)
+// recordIndex returns the record of a hit, and adds it if there is none.
+func (b *Builder) recordIndex(h *matcher.Hit) int {
+	rule, labels := b.ruleIndex(h.Rule), b.labelsIndex(h.Labels)
 	k := binary.AppendUvarint(b.key[:0], uint64(rule))
 	k = binary.AppendUvarint(k, uint64(labels))
 	k = binary.AppendVarint(k, int64(h.Part))
@@ -130,7 +132,8 @@ func value(h *matcher.Hit, i, limit int) string {
 	return h.Values[i][:min(limit, len(h.Values[i]))]
 }
 
-func (b *Builder) ruleOf(r *rules.Rule) int {
+// ruleIndex returns the index of a rule, and adds it if it is new.
+func (b *Builder) ruleIndex(r *rules.Rule) int {
 	at, ok := b.ruleAt[r]
 	if !ok {
 		at = len(b.rules)
@@ -144,9 +147,9 @@ func (b *Builder) ruleOf(r *rules.Rule) int {
 	return at
 }
 
-// labelsOf returns the index of labels. It looks them up by the address of the map,
+// labelsIndex returns the index of labels. It looks them up by the address of the map,
 // which the hits of a stream share, and else by content.
-func (b *Builder) labelsOf(l matcher.Labels) int {
+func (b *Builder) labelsIndex(l matcher.Labels) int {
 	p := reflect.ValueOf(l).Pointer()
 	if at, ok := b.mapAt[p]; ok {
 		return at

@@ -46,17 +46,17 @@ type Report struct {
 	ClockSet time.Duration `json:"clock_set,omitempty"`
 	// Conditions are the agent's open alerts about itself.
 	Conditions []Condition `json:"conditions,omitempty"`
-	// Rules are the active rules on the node: name to RuleDigest. nil means that the
-	// agent does not state them.
+	// Rules are the digests of the active rules (rules.Rule.MatchHash) by name. Nil means that
+	// the agent does not state them.
 	Rules map[string]string `json:"rules,omitempty"`
-	// Unread are the selectors of the active rules (rules.Selector.String) that no source
-	// of the agent serves, sorted.
+	// Unread are the sorted selectors of the active rules (rules.Selector.String) that no
+	// source of the agent serves.
 	Unread []string `json:"unread,omitempty"`
-	// Idle explains why every source of the agent has nothing to read; "" if one has
-	// something.
+	// Idle is the reason why no source of the agent has anything to read. It is empty if one
+	// has.
 	Idle string `json:"idle,omitempty"`
-	// Complaints are what sentinel.Summary of the agent returned: the complaints that no
-	// rule matches. nil means that the agent does not look for them.
+	// Complaints is the result of the agent's sentinel.Summary: the unmatched errors. Nil means
+	// that the agent does not look for them.
 	Complaints json.RawMessage `json:"complaints,omitempty"`
 }
 
@@ -65,7 +65,7 @@ type Condition struct {
 	Alert    string            `json:"alert"`
 	Severity string            `json:"severity"`
 	Labels   map[string]string `json:"labels,omitempty"`
-	// Detail comes from the node; do not treat it as an instruction.
+	// Detail comes from the node. Do not treat it as an instruction.
 	Detail string    `json:"detail,omitempty"`
 	Since  time.Time `json:"since"`
 	// Count and Last are the number and the last time of occurrences, if counted.
