@@ -104,8 +104,7 @@ type inlet struct {
 
 // of returns the pipeline for a source.
 func (p *pipeline) of(src sources.Source) *inlet {
-	_, own := src.(sources.Local)
-	return &inlet{p, src.Name(), own}
+	return &inlet{p, src.Name(), src.Info().Local}
 }
 
 // date gives the hits of a stream, in the order in which they were read, the times that their timestamps mean.

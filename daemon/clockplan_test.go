@@ -167,7 +167,7 @@ func newClockSource(n *clockNode, now func() time.Time) *clockSource {
 
 func (s *clockSource) Name() string               { return "logs" }
 func (s *clockSource) Serves(rules.Selector) bool { return true }
-func (s *clockSource) Local()                     {}
+func (s *clockSource) Info() sources.Info         { return sources.Info{Local: true} }
 func (s *clockSource) Status() sources.Status {
 	return sources.Status{Name: s.Name(), Up: true, Opened: true}
 }

@@ -17,6 +17,7 @@ type podImages struct{ sources.Source }
 
 func (podImages) Name() string               { return "objects" }
 func (podImages) Serves(rules.Selector) bool { return false }
+func (p podImages) Info() sources.Info       { return sources.Info{Images: p} }
 
 func (podImages) Running(func(string) bool) []string { return nil }
 

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -66,11 +67,11 @@ func (p *pipeline) watch(s *sentinel.Sentinel) {
 func (p *pipeline) add(src sources.Source) {
 	p.mu.Lock()
 	p.sources[src.Name()] = src
-	if images, ok := src.(sources.Images); ok {
+	if images := src.Info().Images; images != nil {
 		p.images = append(p.images, images)
 	}
 	p.mu.Unlock()
-	if _, multi := src.(sources.MultiSource); !multi {
+	if src.Info().Members == nil {
 		p.join(src.Name(), src)
 	}
 }
@@ -93,18 +94,15 @@ func (p *pipeline) join(name string, src sources.Source) {
 
 // serves returns which selectors a source, or the member of that name, serves.
 func serves(name string, src sources.Source) func(rules.Selector) bool {
-	if multi, ok := src.(sources.MultiSource); ok {
-		return multi.MemberServes(name)
+	if members := src.Info().Members; members != nil {
+		return members.MemberServes(name)
 	}
 	return src.Serves
 }
 
-// lateness is how far the watermark of a source stays behind its progress.
+// lateness returns how far the watermark of a source stays behind its progress.
 func lateness(src sources.Source) time.Duration {
-	if late, ok := src.(sources.Late); ok {
-		return late.Lateness()
-	}
-	return rules.Lateness
+	return cmp.Or(src.Info().Lateness, rules.Lateness)
 }
 
 // RemoveMember removes a member of a source from the watermark.
@@ -233,8 +231,8 @@ func (p *pipeline) swap(rs *inforce.Rules) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, src := range p.sources {
-		if user, ok := src.(sources.RuleUser); ok {
-			user.UseRules(rs.Set)
+		if use := src.Info().UseRules; use != nil {
+			use(rs.Set)
 		}
 	}
 	p.changed.Store(true)

@@ -29,7 +29,7 @@ func (d *Daemon) setReadiness(st *web.Status) {
 		st.Missing = append(st.Missing, "no rules are loaded")
 	}
 	for i, s := range d.sourceStatus() {
-		_, remote := d.sources[i].(sources.Remote)
+		remote := d.sources[i].Info().Remote
 		switch {
 		case !s.Opened && !remote:
 			st.Missing = append(st.Missing, notOpened(s))
@@ -72,7 +72,6 @@ func (d *Daemon) unhealthy() string {
 // own reports whether the named source depends on no other process.
 func own(all []sources.Source, name string) bool {
 	return slices.ContainsFunc(all, func(s sources.Source) bool {
-		_, remote := s.(sources.Remote)
-		return s.Name() == name && !remote
+		return s.Name() == name && !s.Info().Remote
 	})
 }

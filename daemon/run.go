@@ -10,7 +10,6 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/sinks"
-	"crowsnest/sources"
 	"crowsnest/state"
 )
 
@@ -98,8 +97,8 @@ func (d *Daemon) restore() {
 		d.log.Info().Msg("no saved state: reading older lines, and notifying only of what is still open")
 	}
 	for _, src := range d.sources {
-		if multi, ok := src.(sources.MultiSource); ok {
-			for _, name := range multi.Members() {
+		if members := src.Info().Members; members != nil {
+			for _, name := range members.Members() {
 				d.pipe.AddMember(name)
 			}
 		}

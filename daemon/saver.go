@@ -237,7 +237,7 @@ func (s *saver) write(ctx context.Context, snap waitingSnapshot, err error) {
 // positions calls Positions of the sources that need to know what is saved.
 func (s *saver) positions() {
 	for _, src := range s.sources {
-		if _, ok := src.(sources.Saver); ok {
+		if src.Info().Members != nil {
 			src.Positions()
 		}
 	}
@@ -245,8 +245,8 @@ func (s *saver) positions() {
 
 func (s *saver) confirm() {
 	for _, src := range s.sources {
-		if saver, ok := src.(sources.Saver); ok {
-			saver.Saved()
+		if members := src.Info().Members; members != nil {
+			members.Saved()
 		}
 	}
 }

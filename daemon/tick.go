@@ -80,8 +80,8 @@ func (d *Daemon) behind() map[string]sources.Behind {
 	out := map[string]sources.Behind{}
 	set := d.pipe.Rules()
 	for _, src := range d.sources {
-		if v, ok := src.(sources.Versioned); ok {
-			maps.Copy(out, v.Behind(set))
+		if members := src.Info().Members; members != nil {
+			maps.Copy(out, members.Behind(set))
 		}
 	}
 	return out
@@ -135,11 +135,11 @@ func (d *Daemon) tune(ctx context.Context) {
 func (d *Daemon) caughtUp(reachableOnly bool) bool {
 	var names []string
 	for _, s := range d.sources {
-		if _, remote := s.(sources.Remote); reachableOnly && remote && absent(s.Status()) {
+		if reachableOnly && s.Info().Remote && absent(s.Status()) {
 			continue
 		}
-		if multi, ok := s.(sources.MultiSource); ok {
-			names = append(names, multi.Members()...)
+		if members := s.Info().Members; members != nil {
+			names = append(names, members.Members()...)
 		} else {
 			names = append(names, s.Name())
 		}
@@ -230,10 +230,8 @@ func (d *Daemon) sourceStatus() []sources.Status {
 func (d *Daemon) readings() map[string]monitor.Reading {
 	out := map[string]monitor.Reading{}
 	for i, s := range d.sources {
-		switch s.(type) {
-		case sources.MultiSource: // its members match lines
-			out[s.Name()] = monitor.Reading{}
-		default:
+		out[s.Name()] = monitor.Reading{}
+		if s.Info().Members == nil { // else the members match lines
 			out[s.Name()] = monitor.Reading{Logs: d.kinds[i].Logs, Lines: d.kinds[i].Logs || d.kinds[i].Lines, Serves: s.Serves}
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"crowsnest/rules"
 	"crowsnest/rules/components"
-	"crowsnest/sources"
 )
 
 // runningEvery is how often the running versions are looked up: there may be thousands of
@@ -33,7 +32,7 @@ func (d *Daemon) runningVersions() map[string][]string {
 	trusted := d.pipe.Rules().Namespaces.Has
 	var images []string
 	for _, src := range d.sources {
-		if known, ok := src.(sources.Images); ok {
+		if known := src.Info().Images; known != nil {
 			images = append(images, known.Running(trusted)...)
 		}
 	}

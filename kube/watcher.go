@@ -64,22 +64,22 @@ type Watcher struct {
 	// Clock is time.Now, or that of a test.
 	Clock   func() time.Time
 	Handler Handler
-	// Resync is when everything is listed again although no watch failed; 0: never.
+	// Resync is when everything is listed again although no watch failed. Zero means never.
 	Resync time.Duration
-	// From is a version to watch from, of an earlier run; "": Run lists first.
+	// From is a version of an earlier run to watch from. If it is empty, Run lists first.
 	From string
-	// Rewound is called before a list if the API server has an older version than was read:
-	// its storage was restored from a backup. nil is allowed.
+	// Rewound is called before a list if the API server has an older version than was read,
+	// because its storage was restored from a backup. It may be nil.
 	Rewound func()
 	// Progress is called with times up to which the Handler has got everything that the
-	// API server had: see progress.go. Calls do not overlap with those of the Handler, and
-	// times do not decrease unless the clock does. nil means that nothing is asked for.
+	// API server had; see prove. Calls do not overlap with calls of the Handler, and
+	// times do not decrease unless the clock does. If it is nil, no progress is proved.
 	Progress func(at time.Time)
 
-	version string // to watch from; "" : list first
+	version string // to watch from; empty if a list is due
 	listed  time.Time
 	tries   int // consecutive failures; guarded by mu
-	code    int // HTTP status of the latest failure, 0 without an answer; guarded by mu
+	code    int // HTTP status of the latest failure, 0 without a response; guarded by mu
 	alike   int // consecutive failures with that status; guarded by mu
 
 	calls sync.Mutex // held during the calls that a watch and its proof of progress make
@@ -260,7 +260,7 @@ func (w *Watcher) outcome(err error) time.Duration {
 	wait, lasting := Backoff(tries), tries > 1 || !synced
 	switch {
 	case Expired(err):
-		// The server answers: how long it did not is no reason to wait.
+		// The server answers, so earlier failures are no reason to wait.
 		w.version, wait, lasting = "", max(Backoff(alike), time.Second), alike > 2
 	case code == http.StatusUnauthorized && tries == 1:
 		wait, lasting = FirstRetry, false // the credentials are read again

@@ -20,6 +20,8 @@ type Source interface {
 	// Name is unique among the sources of a process: "kubelet", "files",
 	// "stdin", or with a suffix if there are several of a kind.
 	Name() string
+	// Info returns what the source is and can do. It does not change.
+	Info() Info
 	// Serves reports whether lines of this source can satisfy the selector.
 	Serves(from rules.Selector) bool
 	// Run reads until ctx ends or the source is exhausted (stdin). It waits for
@@ -68,10 +70,31 @@ type Pipeline interface {
 	PodDeleted(pod matcher.Labels, t time.Time)
 }
 
-// MultiSource is a source whose members have watermarks of their own. It has none
-// itself.
-type MultiSource interface {
-	Source
+// Info says what a source is and what it can do.
+type Info struct {
+	// Local means that this machine's clock stamps the lines, so their times shift when the
+	// clock is set.
+	Local bool
+	// Remote means that the source reads from another process, such as the Kubernetes API or
+	// Loki. While that process is down, the source is reported as blind, but this process
+	// stays ready and is not restarted.
+	Remote bool
+	// Lateness is how far the engine keeps the watermark behind the reported one, because
+	// lines may arrive late. Zero means rules.Lateness.
+	Lateness time.Duration
+	// UseRules sets the active rules of a source that reads only what they can match. The
+	// first call precedes Run. It must not block, and is safe for concurrent use.
+	UseRules func(set *rules.Set)
+	// Images is nil unless the source knows the images of containers.
+	Images Images
+	// Members is nil unless the source has members with watermarks of their own. The source
+	// itself has none then.
+	Members Members
+}
+
+// Members are the members of a source, such as agents, which match lines by their own
+// copies of the rules.
+type Members interface {
 	// Members returns the names of the known members. Absence-based rules are on
 	// hold until each member has a watermark. It may be called at any time after
 	// Restore.
@@ -80,53 +103,22 @@ type MultiSource interface {
 	// does for a source. The answers do not change; a member whose lines become others is
 	// added again. The function is safe for concurrent use.
 	MemberServes(member string) func(from rules.Selector) bool
-}
-
-// Late is a source whose lines may arrive later than those of a file.
-type Late interface {
-	// Lateness is how far the engine keeps the watermark behind the reported one.
-	Lateness() time.Duration
-}
-
-// Local is a source whose lines are stamped by this machine's clock, so their times
-// shift when the clock is set. The method does nothing.
-type Local interface{ Local() }
-
-// Remote is a source that reads from another process, such as the Kubernetes API or
-// Loki. While that process is down, the source is reported as blind, but this process
-// stays ready and is not restarted. The method does nothing.
-type Remote interface{ Remote() }
-
-// RuleUser is a source that reads only what the active rules can match.
-type RuleUser interface {
-	// UseRules sets the active rules. The first call precedes Run. It must not
-	// block. Safe for concurrent use.
-	UseRules(set *rules.Set)
-}
-
-// Versioned is a source whose members match lines by their own copies of the rules.
-type Versioned interface {
 	// Behind returns, by name, the rules of a set that members lack or have in
 	// another version. The silence of those members means nothing for these rules.
 	// It must not block.
 	Behind(set *rules.Set) map[string]Behind
-}
-
-// Images is a source that knows the images of containers.
-type Images interface {
-	// Image returns the image of a container, "" if it is not known. It must not block.
-	// Safe for concurrent use.
-	Image(namespace, pod, container string) string
-	// Running returns the different images of the containers in trusted namespaces, and what
-	// nodes run as images such as node/kubelet:v1.34.1. Safe for concurrent use.
-	Running(trusted func(namespace string) bool) []string
-}
-
-// Saver is a source that needs to know when its positions are on disk.
-type Saver interface {
 	// Saved reports that the last result of Positions is on disk, or that the
 	// process keeps no state.
 	Saved()
+}
+
+// Images knows the images of containers. It is safe for concurrent use and does not block.
+type Images interface {
+	// Image returns the image of a container, "" if it is not known.
+	Image(namespace, pod, container string) string
+	// Running returns the different images of the containers in trusted namespaces, and what
+	// nodes run as images such as node/kubelet:v1.34.1.
+	Running(trusted func(namespace string) bool) []string
 }
 
 // Status is the state of a source.
@@ -162,7 +154,7 @@ type Status struct {
 	// Logs is the number of logs that exist, whether or not they are read. Zero means that
 	// the source does not count them.
 	Logs int `json:"logs,omitempty"`
-	// Members are the states of the members of a MultiSource, by name. A member that
+	// Members are the states of the members, by name. A member that
 	// is down puts absence-based rules on hold.
 	Members map[string]MemberStatus `json:"parts,omitempty"`
 	// Conditions are the problems that members report about themselves, merged.

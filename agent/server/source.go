@@ -92,12 +92,6 @@ type Refused struct {
 	Why  string
 }
 
-var (
-	_ sources.MultiSource = (*Source)(nil)
-	_ sources.Saver       = (*Source)(nil)
-	_ sources.Late        = (*Source)(nil)
-)
-
 // New returns a source that does not listen yet.
 func New(cfg Config) *Source {
 	cfg = cfg.withDefaults()
@@ -144,8 +138,8 @@ func (s *Source) OnComplaints(ingest func(member string, report []byte) error) {
 // Name is "agents" unless the configuration has another one.
 func (s *Source) Name() string { return s.cfg.Name }
 
-// Lateness returns the duration by which a node's effective watermark trails its reported one.
-func (s *Source) Lateness() time.Duration { return s.cfg.Lateness }
+// Info implements sources.Source.
+func (s *Source) Info() sources.Info { return sources.Info{Lateness: s.cfg.Lateness, Members: s} }
 
 // member returns the name of a node in the pipeline.
 func (s *Source) member(node string) string { return s.cfg.Name + "/" + node }

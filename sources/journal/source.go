@@ -88,8 +88,8 @@ func New(cfg Config) *Source {
 // Name returns "journal" unless the configuration sets another name.
 func (s *Source) Name() string { return s.cfg.Name }
 
-// Local marks the source as stamped by this machine's clock.
-func (s *Source) Local() {}
+// Info implements sources.Source. The source reads only streams that a rule selects.
+func (s *Source) Info() sources.Info { return sources.Info{Local: true, UseRules: s.rules.Store} }
 
 // Serves reports whether the selector can match a stream of this source.
 func (s *Source) Serves(from rules.Selector) bool {
@@ -101,9 +101,6 @@ func (s *Source) Serves(from rules.Selector) bool {
 	}
 	return true
 }
-
-// UseRules restricts reading to the streams that a rule selects.
-func (s *Source) UseRules(set *rules.Set) { s.rules.Store(set) }
 
 // saved is the form of the positions.
 type saved struct {

@@ -23,11 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var (
-	_ sources.Source   = (*Source)(nil)
-	_ sources.Local    = (*Source)(nil)
-	_ sources.RuleUser = (*Source)(nil)
-)
+var _ sources.Source = (*Source)(nil)
 
 // pipe records the lines.
 type pipe struct {

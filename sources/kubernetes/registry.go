@@ -24,7 +24,6 @@ func (s *Source) update(p *pod) {
 			st.pos = s.saved[st.key]
 			delete(s.saved, st.key)
 			s.all[st.key] = st
-			s.pods[name] = append(s.pods[name], st)
 			changed = true
 		}
 		changed = st.update(c) || changed
@@ -44,8 +43,8 @@ func (s *Source) unlisted(namespace string, found map[podName]bool) []podName {
 			gone[name] = true
 		}
 	}
-	for name := range s.pods {
-		check(name)
+	for _, st := range s.all {
+		check(st.name)
 	}
 	for key := range s.saved {
 		name, _, _ := splitKey(key)
@@ -77,8 +76,10 @@ func (s *Source) drop(name podName) {
 
 // leave ends the streams of a pod. It reports whether there were any.
 func (s *Source) leave(name podName, now time.Time, deleted bool) (known bool) {
-	for _, st := range s.pods[name] {
-		known = st.leave(now) || known
+	for _, st := range s.all {
+		if st.name == name {
+			known = st.leave(now) || known
+		}
 	}
 	for key, old := range s.saved {
 		pod, container, _ := splitKey(key)

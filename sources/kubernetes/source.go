@@ -51,7 +51,6 @@ type Source struct {
 
 	mu        sync.Mutex
 	began     time.Time // when Run started
-	pods      map[podName][]*stream
 	all       map[string]*stream
 	saved     map[string]position // restored positions of pods not seen yet
 	watchers  []*watcher
@@ -84,7 +83,7 @@ func New(cfg Config) *Source {
 		client: kube.New(kube.Options{Kubeconfig: cfg.Kubeconfig, Transport: cfg.Transport}),
 		opens:  rate.NewLimiter(openRate, openBurst),
 		wake:   make(chan struct{}, 1),
-		pods:   map[podName][]*stream{}, all: map[string]*stream{}, saved: map[string]position{},
+		all:    map[string]*stream{}, saved: map[string]position{},
 		problems: problems{}, errs: map[string]int64{}, lost: map[string]int64{"long_line": 0}, losses: map[string]sources.Loss{},
 	}
 	for _, r := range reasons {
@@ -110,10 +109,12 @@ func (s *Source) Serves(from rules.Selector) bool {
 	return true
 }
 
-// UseRules restricts reading to the containers that a rule selects.
-func (s *Source) UseRules(set *rules.Set) {
-	s.rules.Store(set)
-	s.nudge()
+// Info implements sources.Source. The source reads only containers that a rule selects.
+func (s *Source) Info() sources.Info {
+	return sources.Info{Remote: true, UseRules: func(set *rules.Set) {
+		s.rules.Store(set)
+		s.nudge()
+	}}
 }
 
 // nudge triggers an early reconcile.
@@ -123,9 +124,6 @@ func (s *Source) nudge() {
 	default:
 	}
 }
-
-// Remote marks the source as served by another process.
-func (s *Source) Remote() {}
 
 // Run follows logs until ctx ends. It then waits for the requests in progress, which
 // end immediately.
@@ -221,10 +219,6 @@ func (s *Source) refuse(now time.Time, left []*stream) {
 
 func (s *Source) forget(st *stream) {
 	delete(s.all, st.key)
-	pod := slices.DeleteFunc(s.pods[st.name], func(o *stream) bool { return o == st })
-	if s.pods[st.name] = pod; len(pod) == 0 {
-		delete(s.pods, st.name)
-	}
 	s.closed = sum(s.closed, st.total())
 }
 

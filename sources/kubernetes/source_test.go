@@ -20,10 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var (
-	_ sources.Source   = (*Source)(nil)
-	_ sources.RuleUser = (*Source)(nil)
-)
+var _ sources.Source = (*Source)(nil)
 
 // pipe is a test pipeline. It stores the lines of every container.
 type pipe struct {
@@ -140,7 +137,7 @@ func (b *bench) start(positions ...json.RawMessage) {
 		require.NoError(b, b.src.Restore(p))
 	}
 	if b.rules != nil {
-		b.src.UseRules(b.rules)
+		b.src.Info().UseRules(b.rules)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

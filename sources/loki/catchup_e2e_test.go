@@ -39,7 +39,7 @@ func TestE2ECatchUp(t *testing.T) {
 		p := newSink(rule(t, "R", text))
 		p.quiet = true
 		s := New(Config{URL: l.URL, Selector: `{app=~".+"}`, LookBack: outage + time.Minute + time.Since(began.Add(outage))})[0]
-		s.UseRules(p.set)
+		s.Info().UseRules(p.set)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		start := time.Now()

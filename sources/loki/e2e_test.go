@@ -53,7 +53,7 @@ func TestE2ENothingLostOrDoubled(t *testing.T) {
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, s := range all {
-		s.UseRules(p.set)
+		s.Info().UseRules(p.set)
 		wg.Go(func() { _ = s.Run(ctx, p) })
 	}
 	texts, retries := disturbed(t, l, px, cfg.Tenants, run)
@@ -165,7 +165,7 @@ func TestE2EPromises(t *testing.T) {
 	count := map[string]int{}
 	for _, s := range New(cfg) {
 		ctx, cancel := context.WithCancel(t.Context())
-		s.UseRules(set)
+		s.Info().UseRules(set)
 		done := make(chan error)
 		go func() { done <- s.Run(ctx, p) }()
 		require.Eventually(t, func() bool { return s.Status().Watermark.After(now) }, time.Minute, 50*time.Millisecond)

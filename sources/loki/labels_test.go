@@ -84,7 +84,7 @@ func TestTenants(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		for _, s := range all {
-			s.UseRules(p.set)
+			s.Info().UseRules(p.set)
 			go func() { done <- s.Run(ctx, p) }()
 		}
 		b := &bench{t: t, loki: l, sink: p}

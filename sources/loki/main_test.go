@@ -63,7 +63,7 @@ func (p *sink) swap(set *rules.Set) {
 	}
 	p.set, p.prog = set, prog
 	for _, s := range p.users {
-		s.UseRules(set)
+		s.Info().UseRules(set)
 	}
 }
 
@@ -202,7 +202,7 @@ func inLoki(t *testing.T, setUp func(l *fakeloki.Loki), change func(c *Config), 
 
 func (b *bench) start(cfg Config, pos json.RawMessage) {
 	b.src = New(cfg)[0]
-	b.src.UseRules(b.sink.set)
+	b.src.Info().UseRules(b.sink.set)
 	b.sink.users = []*Source{b.src}
 	require.NoError(b.t, b.src.Restore(pos))
 	ctx, cancel := context.WithCancel(context.Background())

@@ -153,16 +153,12 @@ func Serves(cfg Config) func(rules.Selector) bool {
 // that the configured selector states with "=", and the tenant, are known.
 func (s *Source) Serves(from rules.Selector) bool { return s.planner.serves(from) }
 
-// Lateness is how late an entry may be and still be considered before a conclusion.
-func (s *Source) Lateness() time.Duration { return s.cfg.Lateness }
-
-// UseRules sets the active rules. If they need other lines than the previous ones,
+// Info implements sources.Source. If new rules need other lines than the previous ones,
 // the next round reaches back as far as a slow round, so that a new rule misses nothing
 // that is in transit.
-func (s *Source) UseRules(set *rules.Set) { s.set.Store(set) }
-
-// Remote marks the source as served by another process.
-func (s *Source) Remote() {}
+func (s *Source) Info() sources.Info {
+	return sources.Info{Remote: true, Lateness: s.cfg.Lateness, UseRules: s.set.Store}
+}
 
 // Run reads until ctx ends, and returns nil. It starts no goroutine that outlives a
 // request.

@@ -16,8 +16,7 @@ const (
 // the same in every process. The API server chooses UIDs.
 type eventCounts struct {
 	byHash map[uint64]uint32
-	order  []uint64 // a ring; the oldest is at next
-	next   int
+	order  []uint64 // the oldest first
 }
 
 func newEventCounts() eventCounts { return eventCounts{byHash: map[uint64]uint32{}} }
@@ -36,24 +35,20 @@ func (c *eventCounts) set(uid string, count int) {
 }
 
 func (c *eventCounts) put(h uint64, count uint32) {
-	_, known := c.byHash[h]
-	c.byHash[h] = count
-	switch {
-	case known:
-	case len(c.order) < maxCounts:
+	if _, known := c.byHash[h]; !known {
 		c.order = append(c.order, h)
-	default:
-		delete(c.byHash, c.order[c.next])
-		c.order[c.next] = h
-		c.next = (c.next + 1) % maxCounts
+	}
+	c.byHash[h] = count
+	if len(c.order) > maxCounts {
+		delete(c.byHash, c.order[0])
+		c.order = c.order[1:]
 	}
 }
 
 // encode returns the counts, the oldest first.
 func (c *eventCounts) encode() []byte {
 	out := make([]byte, 0, len(c.order)*countBytes)
-	for i := range c.order {
-		h := c.order[(c.next+i)%len(c.order)]
+	for _, h := range c.order {
 		out = binary.LittleEndian.AppendUint64(out, h)
 		out = binary.LittleEndian.AppendUint32(out, c.byHash[h])
 	}

@@ -100,8 +100,8 @@ func NewEvents(cfg EventsConfig) *Events {
 	return s
 }
 
-// Lateness returns how late an Event may be and still be considered before a conclusion.
-func (s *Events) Lateness() time.Duration { return eventLateness }
+// Info implements sources.Source.
+func (s *Events) Info() sources.Info { return sources.Info{Remote: true, Lateness: eventLateness} }
 
 // Run watches until ctx ends, which also ends requests in progress.
 func (s *Events) Run(ctx context.Context, p sources.Pipeline) error {
@@ -170,15 +170,15 @@ func (s *Events) closeOldest() {
 
 // eventPositions are what a restart needs.
 type eventPositions struct {
-	Namespaces map[string]eventPosition `json:"namespaces"` // "": all
+	Namespaces map[string]eventPosition `json:"namespaces"` // the empty name means all
 	Counts     []byte                   `json:"counts,omitempty"`
 	Losses     map[string]sources.Loss  `json:"losses,omitempty"`
 }
 
 // eventPosition is up to where Events were read.
 type eventPosition struct {
-	Version string    `json:"version"` // "": nothing was read yet
-	At      time.Time `json:"at"`      // when it was the newest version, with a precision of a minute
+	Version string    `json:"version"` // empty if nothing was read yet
+	At      time.Time `json:"at"`      // the minute in which it was the newest version
 }
 
 // Positions returns up to where Events were read. It does not block.
@@ -225,10 +225,10 @@ func (s *Events) Restore(b json.RawMessage) error {
 type eventReader struct {
 	kube.Watcher
 	s         *Events
-	namespace string // "": all
+	namespace string // empty means all
 
 	listing bool
-	since   time.Time // of the list in progress: older Events are not read; zero: all are
+	since   time.Time // the list in progress leaves out older Events; zero means none
 
 	// Guarded by s.mu.
 	position eventPosition
@@ -237,7 +237,7 @@ type eventReader struct {
 	problem  string
 }
 
-// rewound is called when versions began again: those before mean nothing.
+// rewound is called when versions began again, so older versions mean nothing.
 func (r *eventReader) rewound() { r.s.set(func() { r.position.Version = "" }) }
 
 // Listing implements kube.Handler.
@@ -251,7 +251,7 @@ func (r *eventReader) Listing() {
 }
 
 // Changed implements kube.Handler. It writes the line of an Event that was not read
-// before. It reports an Event that it cannot read and skips it: the next one may be
+// before. It reports and skips an Event that it cannot read, because the next one may be
 // readable.
 func (r *eventReader) Changed(in json.RawMessage) error {
 	s, now := r.s, r.s.clock()
@@ -290,7 +290,7 @@ func (r *eventReader) Deleted(_ context.Context, in json.RawMessage) error {
 	return nil
 }
 
-// move sets the position. A list is in no order of versions: its own is the next position.
+// move sets the position, except in a list, which is in no order of versions.
 func (r *eventReader) move(version string) {
 	if !r.listing && version != "" {
 		r.s.set(func() { r.position.Version = version })

@@ -21,11 +21,7 @@ import (
 	"crowsnest/test/fakekube"
 )
 
-var (
-	_ sources.Source = (*Events)(nil)
-	_ sources.Late   = (*Events)(nil)
-	_ sources.Remote = (*Events)(nil)
-)
+var _ sources.Source = (*Events)(nil)
 
 const allEvents = eventsPath + "/events"
 

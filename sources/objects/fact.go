@@ -33,41 +33,41 @@ type fact struct {
 	reason word
 	since  time.Time
 	count  int32
-	// hidden: it is not known yet which line holds.
+	// hidden means that it is not known yet which line holds.
 	hidden bool
 }
 
-// about reports whether two facts are about the same.
-func (f fact) about(o fact) bool { return f.view == o.view && f.name == o.name }
+// isAbout reports whether two facts are about the same.
+func (f fact) isAbout(other fact) bool { return f.view == other.view && f.name == other.name }
 
 // same reports whether two facts have the same line, apart from ages and messages.
 func (f fact) same(o fact) bool {
 	return f.value == o.value && f.reason == o.reason && f.since.Equal(o.since) && f.count == o.count && f.hidden == o.hidden
 }
 
-// facts returns what holds of an object. of is nil after its end.
-func facts(of *object) iter.Seq[fact] {
+// facts returns what holds of an object, which is nil after its end.
+func facts(o *object) iter.Seq[fact] {
 	none := wordOf("")
 	return func(yield func(fact) bool) {
-		if of == nil {
+		if o == nil {
 			return
 		}
-		if l := of.lease; l != nil {
+		if l := o.lease; l != nil {
 			yield(fact{view: leasesView, name: none, value: l.holder, reason: none, count: int32(l.state), hidden: l.state == leaseUnknown})
 			return
 		}
-		if !of.deleted.IsZero() && !yield(fact{view: deletingView, name: none, value: wordOf(of.finalizers), reason: none, since: of.deleted}) {
+		if !o.deleted.IsZero() && !yield(fact{view: deletingView, name: none, value: wordOf(o.finalizers), reason: none, since: o.deleted}) {
 			return
 		}
-		for _, c := range of.conditions {
+		for _, c := range o.conditions {
 			if !yield(fact{view: conditionsView, name: c.kind, value: c.status, reason: c.reason, since: c.since}) {
 				return
 			}
 		}
-		if p := of.phase; p.name != none && !yield(fact{view: phasesView, name: none, value: p.name, reason: p.reason, since: p.since}) {
+		if p := o.phase; p.name != none && !yield(fact{view: phasesView, name: none, value: p.name, reason: p.reason, since: p.since}) {
 			return
 		}
-		for _, c := range of.containers {
+		for _, c := range o.containers {
 			if !yield(fact{view: containersView, name: c.name, value: c.state, reason: c.reason, count: c.restarts}) {
 				return
 			}
@@ -84,15 +84,15 @@ type change struct {
 
 // changes returns the differences between what held before and what holds of an object
 // now. Facts that no longer hold come first.
-func changes(before []fact, of *object) (out []change) {
-	now := slices.Collect(facts(of))
+func changes(before []fact, o *object) (out []change) {
+	now := slices.Collect(facts(o))
 	for _, f := range before {
-		if !slices.ContainsFunc(now, f.about) {
+		if !slices.ContainsFunc(now, f.isAbout) {
 			out = append(out, change{fact: f, gone: true})
 		}
 	}
 	for _, f := range now {
-		i := slices.IndexFunc(before, f.about)
+		i := slices.IndexFunc(before, f.isAbout)
 		if f.hidden || i >= 0 && f.same(before[i]) {
 			continue
 		}

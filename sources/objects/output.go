@@ -52,9 +52,6 @@ type line struct {
 // Name returns the name in the configuration, by default the kind of the source.
 func (o *output) Name() string { return o.name }
 
-// Remote marks the source as served by another process.
-func (o *output) Remote() {}
-
 // Serves reports whether the selector can match a stream of this source. Streams have no
 // other labels than component, namespace and the configured ones.
 func (o *output) Serves(from rules.Selector) bool {

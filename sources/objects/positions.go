@@ -175,8 +175,8 @@ func (s *saved) add(v view, name, value word, number int64) {
 	s.facts = append(s.facts, f)
 }
 
-// of returns the object as far as it was saved, for the object that was read now.
-func (s *saved) of(now *object) *object {
+// object returns the object as far as it was saved, for the object that was read now.
+func (s *saved) object(now *object) *object {
 	out := &object{namespace: now.namespace, name: now.name, uid: now.uid, lease: s.lease}
 	for _, f := range s.facts {
 		if f.view == phasesView {

@@ -151,7 +151,7 @@ func (r *reader) Changed(in json.RawMessage) error {
 			return nil
 		}
 		if was := r.restored[o.key()]; was != nil {
-			last = was.of(o)
+			last = was.object(o)
 			o.follow(last, at)
 			r.replace(o, was.facts, at)
 			return nil

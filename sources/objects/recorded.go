@@ -15,7 +15,7 @@ const leaseDoubt = time.Minute
 
 // Recorded is an object from a file.
 type Recorded struct {
-	of      *object
+	object  *object
 	subject subject
 }
 
@@ -33,7 +33,7 @@ func ReadRecorded(apiVersion, kindName string, in json.RawMessage) (*Recorded, e
 	if err != nil {
 		return nil, err
 	}
-	return &Recorded{of: o, subject: subject{resource: resource, kind: kindName}}, nil
+	return &Recorded{object: o, subject: subject{resource: resource, kind: kindName}}, nil
 }
 
 // resourceOf returns the plural name of a kind, as the API server forms it.
@@ -54,15 +54,15 @@ func resourceOf(apiVersion, kindName string) kind {
 }
 
 // Namespace returns the namespace of the object, "" if it has none.
-func (r *Recorded) Namespace() string { return r.of.namespace }
+func (r *Recorded) Namespace() string { return r.object.namespace }
 
 // Name returns the name of the object.
-func (r *Recorded) Name() string { return r.of.name }
+func (r *Recorded) Name() string { return r.object.name }
 
 // Newest returns the newest time at which the object changed; zero if it states none.
 func (r *Recorded) Newest() time.Time {
 	newest := r.renewed()
-	for f := range facts(r.of) {
+	for f := range facts(r.object) {
 		if f.view != deletingView { // its time may be in the future
 			newest = times.Later(newest, f.since)
 		}
@@ -72,17 +72,17 @@ func (r *Recorded) Newest() time.Time {
 
 // renewed returns when the holder of a Lease renewed it, by its own clock.
 func (r *Recorded) renewed() time.Time {
-	if r.of.lease == nil {
+	if r.object.lease == nil {
 		return time.Time{}
 	}
-	t, _ := time.Parse(time.RFC3339, r.of.lease.renewed) // zero: never
+	t, _ := time.Parse(time.RFC3339, r.object.lease.renewed) // zero: never
 	return t
 }
 
 // Images returns the containers of a pod and their images.
 func (r *Recorded) Images() iter.Seq2[string, string] {
 	return func(yield func(container, image string) bool) {
-		for _, c := range r.of.containers {
+		for _, c := range r.object.containers {
 			if c.image != wordOf("") && !yield(c.name.Value(), c.image.Value()) {
 				return
 			}
@@ -97,10 +97,10 @@ func (r *Recorded) Images() iter.Seq2[string, string] {
 func (r *Recorded) Lines(at, listed time.Time) []RecordedLine {
 	r.judge(at, listed)
 	var out []RecordedLine
-	for _, c := range changes(nil, r.of) {
+	for _, c := range changes(nil, r.object) {
 		add := func(t time.Time) {
-			text := r.subject.line(r.of, c.fact, c.was, t)
-			out = append(out, RecordedLine{c.view.component(), r.of.namespace, t, text})
+			text := r.subject.line(r.object, c.fact, c.was, t)
+			out = append(out, RecordedLine{c.view.component(), r.object.namespace, t, text})
 		}
 		if !c.since.IsZero() && c.since.Before(at) {
 			add(c.since)
@@ -112,7 +112,7 @@ func (r *Recorded) Lines(at, listed time.Time) []RecordedLine {
 
 // judge decides whether a Lease is held or stale.
 func (r *Recorded) judge(at, listed time.Time) {
-	l := r.of.lease
+	l := r.object.lease
 	if l == nil {
 		return
 	}

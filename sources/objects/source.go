@@ -51,6 +51,9 @@ func New(cfg Config) *Source {
 	return s
 }
 
+// Info implements sources.Source.
+func (s *Source) Info() sources.Info { return sources.Info{Remote: true, Images: s} }
+
 // Image returns the image of a container, "" unless pods are read and its pod is known.
 func (s *Source) Image(namespace, pod, name string) string {
 	s.mu.Lock()

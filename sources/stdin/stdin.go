@@ -84,8 +84,9 @@ func (s *Source) Name() string { return s.cfg.Name }
 // labels satisfies no selector that requires one.
 func (s *Source) Serves(from rules.Selector) bool { return from.Matches(s.cfg.Labels, false) }
 
-// Local marks the source as stamped by our clock: most lines here have no timestamp.
-func (s *Source) Local() {}
+// Info implements sources.Source. Our clock stamps the lines, because most have no
+// timestamp.
+func (s *Source) Info() sources.Info { return sources.Info{Local: true} }
 
 // Positions returns nil: a pipe has no positions.
 func (s *Source) Positions() json.RawMessage { return nil }

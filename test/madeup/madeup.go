@@ -59,6 +59,7 @@ type tape struct {
 }
 
 func (t *tape) Name() string                    { return t.cfg.Name }
+func (t *tape) Info() sources.Info              { return sources.Info{} }
 func (t *tape) Serves(from rules.Selector) bool { return from.Matches(t.cfg.Labels, false) }
 func (t *tape) Positions() json.RawMessage      { return nil }
 func (t *tape) Restore(json.RawMessage) error   { return nil }

@@ -176,8 +176,8 @@ func New(cfg Config, finders ...Finder) *Tailer {
 // Name returns the name of the source.
 func (t *Tailer) Name() string { return t.cfg.Source }
 
-// Local marks the source as stamped by this machine's clock.
-func (t *Tailer) Local() {}
+// Info implements sources.Source.
+func (t *Tailer) Info() sources.Info { return sources.Info{Local: true} }
 
 // Run reads until ctx ends. The complete lines read by then are ingested; unfinished
 // lines are read again after a restart. A goroutine whose read hangs is left behind: it
