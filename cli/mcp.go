@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -16,10 +15,9 @@ import (
 )
 
 type mcpFlags struct {
-	daemon   getFlags
-	rules    ruleFlags
-	logsDirs []string
-	log      logFlags
+	daemon getFlags
+	rules  ruleFlags
+	log    logFlags
 }
 
 func newMCP(c *cli) *cobra.Command {
@@ -32,12 +30,11 @@ that starts it, such as an editor or an assistant. It ends with its input.
 
 The tools list the open alerts of a running daemon, the history and the case file
 of one, and what the daemon can and cannot see; they list and explain rules, and
-try rules on lines. None of them changes anything. They read a file only if it is
-below a folder that --logs-dir names.
+try rules on lines of a call. None of them changes anything or reads a log.
 
 Secrets in text from logs are redacted. docs/mcp.md describes the tools.`,
 		Example: `  crowsnest mcp --url http://localhost:9797
-  crowsnest mcp --url https://crowsnest.example.org --http.config.file client.yml --logs-dir ./must-gather`,
+  crowsnest mcp --url https://crowsnest.example.org --http.config.file client.yml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := c.mcpConfig(f)
@@ -50,7 +47,6 @@ Secrets in text from logs are redacted. docs/mcp.md describes the tools.`,
 	f.daemon.add(cmd, api.DefaultAddress)
 	f.rules.add(cmd)
 	f.rules.addNamespaces(cmd)
-	cmd.Flags().StringArrayVar(&f.logsDirs, "logs-dir", nil, "folder whose files the tool replay may read, a `PATH` (repeatable); default: none")
 	f.log.add(cmd)
 	return cmd
 }
@@ -69,13 +65,8 @@ func (c *cli) mcpConfig(f mcpFlags) (mcp.Config, error) {
 	if err != nil {
 		return mcp.Config{}, err
 	}
-	for _, dir := range f.logsDirs {
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return mcp.Config{}, usageErrorf("--logs-dir %s is not a folder", dir)
-		}
-	}
 	return mcp.Config{
-		Daemon: client, Rules: load, RulesName: f.rules.name(), LogsDirs: f.logsDirs,
+		Daemon: client, Rules: load, RulesName: f.rules.name(),
 		Version: version.Version, Now: time.Now, Log: f.log.logger(c),
 		InName: func(text string) string { return c.inName(c.root, text) },
 	}, nil

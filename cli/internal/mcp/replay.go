@@ -16,17 +16,20 @@ import (
 	"crowsnest/matcher"
 	"crowsnest/replay"
 	"crowsnest/rules"
-	"crowsnest/sources/kubelet"
 )
 
-// maxRules bounds the rules in a call.
-const maxRules = 256 << 10
+// Bounds of a call, in bytes.
+const (
+	maxLines = 1 << 20
+	maxRules = 256 << 10
+)
+
+// nameOfLines names the lines of a call in its answer.
+const nameOfLines = "lines of the call"
 
 type replayIn struct {
-	Lines  string            `json:"lines,omitempty" jsonschema:"Lines of one log, as they were written, with their timestamps; at most 1 MiB. The lines of kubectl logs --prefix are kept apart."`
-	Path   string            `json:"path,omitempty" jsonschema:"Instead of lines: a log below a folder of --logs-dir, plain or gzip. A folder returns an error that lists its files."`
-	Offset *int64            `json:"offset,omitempty" jsonschema:"With path: where to begin, in bytes. Default: as much of the end of the file as fits (16 MiB)."`
-	Labels map[string]string `json:"labels,omitempty" jsonschema:"Labels of the log, such as namespace, pod, container. They override those that the path implies. Those that are absent satisfy every selector."`
+	Lines  string            `json:"lines" jsonschema:"Lines of one log, as they were written, with their timestamps; at most 1 MiB. The lines of kubectl logs --prefix are kept apart."`
+	Labels map[string]string `json:"labels,omitempty" jsonschema:"Labels of the log, such as namespace, pod, container. Those that are absent satisfy every selector."`
 	Rules  string            `json:"rules,omitempty" jsonschema:"A pack as YAML to try instead of the local packs; at most 256 KiB."`
 }
 
@@ -69,9 +72,11 @@ type replayOut struct {
 }
 
 func (s *Server) replay(ctx context.Context, in replayIn) (*replayOut, error) {
-	log, err := s.logOf(in)
-	if err != nil {
-		return nil, err
+	switch {
+	case in.Lines == "":
+		return nil, errors.New("replay needs lines")
+	case len(in.Lines) > maxLines:
+		return nil, fmt.Errorf("lines has %d bytes, at most %d are allowed; give fewer lines, or run crowsnest case", len(in.Lines), maxLines)
 	}
 	set, name, err := s.rulesOf(in)
 	if err != nil {
@@ -81,7 +86,7 @@ func (s *Server) replay(ctx context.Context, in replayIn) (*replayOut, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile rules: %w", err)
 	}
-	logs, account, findErr := inputs.Memory(log.name, log.data, inputs.Options{Labels: in.Labels, PathLabels: kubelet.PathLabels})
+	logs, account, findErr := inputs.Memory(nameOfLines, []byte(in.Lines), inputs.Options{Labels: in.Labels})
 	for i := range logs {
 		logs[i].Open = within(ctx, logs[i].Open)
 	}
@@ -100,32 +105,12 @@ func (s *Server) replay(ctx context.Context, in replayIn) (*replayOut, error) {
 	}
 	account.Count(report.Outcomes)
 	made, err := casefile.FromReport(casefile.Recorded{
-		Names: []string{log.name}, Inputs: logs, Set: set, Report: report.Report, Unknown: report.Unknown, Lines: lines, Spans: spans, Now: now, Version: s.cfg.Version,
+		Names: []string{nameOfLines}, Inputs: logs, Set: set, Report: report.Report, Unknown: report.Unknown, Lines: lines, Spans: spans, Now: now, Version: s.cfg.Version,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if log.gap != "" {
-		made.NotSeen = slices.Insert(made.NotSeen, 0, casefile.Gap{Text: s.cfg.inName(log.gap), Items: []string{}})
-	}
-	return s.replayed(made, report.Report, log.name+", evaluated with "+name)
-}
-
-// logOf returns the log of a call.
-func (s *Server) logOf(in replayIn) (logText, error) {
-	switch {
-	case in.Path != "" && in.Lines != "":
-		return logText{}, errors.New("lines and path exclude each other")
-	case in.Path != "" && in.Offset != nil && *in.Offset >= 0:
-		return s.readLog(in.Path, *in.Offset)
-	case in.Path != "":
-		return s.readLog(in.Path, -1)
-	case in.Lines == "":
-		return logText{}, errors.New("replay needs lines, or the path of a log")
-	case len(in.Lines) > maxLines:
-		return logText{}, fmt.Errorf("lines has %d bytes, at most %d are allowed; give fewer lines, a path, or run crowsnest replay", len(in.Lines), maxLines)
-	}
-	return logText{name: "lines of the call", data: []byte(in.Lines)}, nil
+	return s.replayed(made, report.Report, nameOfLines+", evaluated with "+name)
 }
 
 // rulesOf returns the rules of a call, and what to call them.

@@ -32,11 +32,9 @@ type Config struct {
 	// Rules returns the local rules, which calls share; RulesName names them for people.
 	Rules     func() (*rules.Set, error)
 	RulesName string
-	// LogsDirs are the folders whose files calls may name; none: calls cannot name files.
-	LogsDirs []string
-	Version  string
-	Now      func() time.Time
-	Log      zerolog.Logger
+	Version   string
+	Now       func() time.Time
+	Log       zerolog.Logger
 	// InName replaces the name of the program in the commands of a text by how a person calls
 	// it; nil: texts stay.
 	InName func(text string) string
