@@ -1,6 +1,7 @@
 package matcher
 
 import (
+	"bytes"
 	"math/bits"
 	"slices"
 
@@ -146,12 +147,30 @@ func (sc *scratch) mark(parts []int32) {
 func (r *run) try(l *line) {
 	sc := r.sc
 	sc.read(l.text, r.fields...)
+	copied := r.copied(l.text)
 	for w, mask := range sc.marks {
-		sc.marks[w] = 0
+		if sc.marks[w] = 0; copied {
+			continue
+		}
 		for ; mask != 0; mask &= mask - 1 {
 			r.tryPart(r.part(w<<6|bits.TrailingZeros64(mask)), l)
 		}
 	}
+}
+
+// copied reports whether a line is the record of a log shipper about another pod than the one
+// that writes it: a collector whose output is its own log repeats what tenants say.
+func (r *run) copied(text []byte) bool {
+	pod := r.s.labels["pod"]
+	if pod == "" || len(text) == 0 || text[0] != '{' || !bytes.Contains(text, []byte(`"kubernetes"`)) {
+		return false
+	}
+	for _, name := range []string{"kubernetes.pod_name", "kubernetes.pod.name"} {
+		if of, ok := r.sc.fields.Lookup(name); ok {
+			return string(of) != pod
+		}
+	}
+	return false
 }
 
 // read prepares the fields and quotations of a text for conditions.

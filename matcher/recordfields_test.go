@@ -95,3 +95,20 @@ func TestForeignStreams(t *testing.T) {
 	require.Len(t, p.Match(NewStream(labels, StreamOptions{}), recordOf("lost", 1)), 2)
 	require.Len(t, p.Match(NewStream(labels, StreamOptions{Foreign: true}), recordOf("lost", 1)), 1)
 }
+
+// A collector that writes the records that it reads to its own log does not say them.
+func TestCopiedRecords(t *testing.T) {
+	p, err := Compile(&rules.Set{Rules: []*rules.Rule{ruleOf(t, "A", rules.Matcher{Contains: []string{"lease lost"}})}})
+	require.NoError(t, err)
+	for text, want := range map[string]int{
+		`{"kubernetes":{"pod_name":"web","pod_namespace":"tenant"},"message":"lease lost","stream":"stderr"}`:          0,
+		`{"message":"lease lost","kubernetes":{"pod_labels":{"a":"vector-0","pod_name":"vector-0"},"pod_name":"web"}}`: 0,
+		`{"message":"lease lost","kubernetes":{"pod":{"name":"web"}}}`:                                                 0,
+		`{"message":"lease lost","kubernetes":{"pod_name":"vector-0"}}`:                                                1,
+		`{"message":"lease lost","kubernetes":"1.35"}`:                                                                 1,
+		`{"message":"lease lost \"kubernetes\":{\"pod_name\":\"web\"}"}`:                                               1,
+	} {
+		require.Len(t, p.Match(NewStream(Labels{"pod": "vector-0", "container": "manager"}, StreamOptions{}), recordOf(text, 1)), want, text)
+		require.Len(t, p.Match(NewStream(Labels{"container": "manager"}, StreamOptions{}), recordOf(text, 1)), 1, "a store without the label: %s", text)
+	}
+}
