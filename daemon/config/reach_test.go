@@ -22,7 +22,7 @@ func TestBlindRules(t *testing.T) {
 	// kubelet and of the kernel's memory also read containers and files, such as RKE1's
 	// kubelet and a problem detector.
 	host := slices.Sorted(slices.Values([]string{
-		"HarvesterBootstrapKeepsRetrying", "K3sDatabaseLocked", "RKE2AllServersFailed", "RKE2BootstrapTokenMismatch",
+		"HarvesterBootstrapKeepsRetrying", "K3sDatabaseLocked", "RKE2BootstrapTokenMismatch",
 		"RKE2CertificatesNewerThanDatastore", "RKE2ClusterResetFlagLeft", "RKE2ContainerdDoesNotStart", "RKE2ControlPlaneDoesNotStart",
 		"RKE2EtcdLearnerNotPromoted", "RKE2EtcdLearnerRemoved", "RKE2EtcdSnapshotFails", "RKE2JoinTokenRejected", "RKE2ManifestNotApplied",
 		"RKE2NodePasswordRejected", "RKE2NodeRefusesServerCertificate", "RKE2ProcessKeepsExiting", "RKE2ServerCannotJoinEtcd", "RKE2ServerConfigurationDiffers", "RKE2ServerFailsHealthChecks", "RKE2ServerKeepsExiting",

@@ -65,7 +65,6 @@ func init() {
 		"RKE2EtcdSnapshotFails":              "none",
 		"RKE2ClusterResetFlagLeft":           "none",
 		"RKE2TunnelKeepsFailing":             "none",
-		"RKE2AllServersFailed":               "none",
 		"RKE2ServerFailsHealthChecks":        "none",
 		"RKE2ServerCannotJoinEtcd":           "none",
 		"RKE2EtcdLearnerRemoved":             "none",
