@@ -219,6 +219,7 @@ var signatures = map[string]string{
 	"FleetAddonReconcileFails":                 "none",
 	"GCPCapacityMissing":                       "none",
 	"GCPPermissionDenied":                      "none",
+	"HetznerServerNotCreated":                  "none",
 	"HetznerCapacityMissing":                   "none",
 	"HetznerRateLimited":                       "none",
 	"HetznerTokenRefused":                      "none",
