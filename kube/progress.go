@@ -33,7 +33,7 @@ const (
 // delivered that version or a later one, or has been silent for settleFor after the
 // answer: a version that belongs to another kind of object never arrives here.
 func (w *Watcher) prove(ctx context.Context) error {
-	for failed := 0; pause.Sleep(ctx, Jitter(proveEvery), nil); {
+	for failed := 0; pause.Sleep(ctx, pause.Jitter(proveEvery), nil); {
 		at := w.Clock()
 		w.mu.Lock()
 		seen := w.seen

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"sync"
@@ -21,8 +20,6 @@ const (
 
 	// FirstRetry is the wait after a first failure.
 	FirstRetry = 500 * time.Millisecond
-
-	maxWait = 30 * time.Second
 
 	// earlyRefusals is how many consecutive 403 are retried like other errors, once the list
 	// was allowed. An API server that has just started answers 403 until it has read its roles.
@@ -257,28 +254,20 @@ func (w *Watcher) outcome(err error) time.Duration {
 	w.alike++
 	tries, alike, synced := w.tries, w.alike, w.state.Synced
 	w.mu.Unlock()
-	wait, lasting := Backoff(tries), tries > 1 || !synced
+	wait, lasting := pause.Backoff(FirstRetry, SlowRetry, tries), tries > 1 || !synced
 	switch {
 	case Expired(err):
 		// The server answers, so earlier failures are no reason to wait.
-		w.version, wait, lasting = "", max(Backoff(alike), time.Second), alike > 2
+		w.version, wait, lasting = "", max(pause.Backoff(FirstRetry, SlowRetry, alike), time.Second), alike > 2
 	case code == http.StatusUnauthorized && tries == 1:
 		wait, lasting = FirstRetry, false // the credentials are read again
 	case synced && code == http.StatusForbidden && alike <= earlyRefusals:
-		wait, lasting = Backoff(alike), false
+		wait, lasting = pause.Backoff(FirstRetry, SlowRetry, alike), false
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
-		wait, lasting = SlowRetry, true
+		wait, lasting = pause.Jitter(SlowRetry), true
 	case code == http.StatusTooManyRequests:
 		wait = max(wait, RetryAfter(err))
 	}
 	w.Handler.Failed(err, lasting)
-	return Jitter(wait)
+	return wait
 }
-
-// Backoff returns how long to wait after a number of consecutive failures, at least one:
-// from half a second to half a minute, without jitter.
-func Backoff(tries int) time.Duration { return min(FirstRetry<<min(tries-1, 10), maxWait) }
-
-// Jitter varies a wait by up to 10% in both directions, so that many clients do not
-// send their requests at the same time.
-func Jitter(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }

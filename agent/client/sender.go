@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -62,9 +61,9 @@ var errConflict = errors.New("another agent with the name of this node is connec
 type sender struct {
 	s           *Sink
 	newest      uint64 // newest batch that was sent
-	retry       time.Duration
-	holdsHits   bool // The open batch has hits and waits for its interval.
-	tried       int  // targets tried since one accepted a message
+	failures    int    // consecutive ones
+	holdsHits   bool   // The open batch has hits and waits for its interval.
+	tried       int    // targets tried since one accepted a message
 	reconnectAt time.Time
 	closing     bool
 	buf         []byte
@@ -85,7 +84,7 @@ func (s *Sink) Run(ctx context.Context) error {
 // sleep returns after d, or when there is a batch to send.
 func (w *sender) sleep(ctx context.Context, d time.Duration) {
 	wake := w.s.wake
-	if w.holdsHits || w.retry > 0 { // New hits do not bring the aggregator back.
+	if w.holdsHits || w.failures > 0 { // New hits do not bring the aggregator back.
 		wake = nil
 	}
 	pause.Sleep(ctx, d, wake)
@@ -183,7 +182,7 @@ func (w *sender) record(m *wire.Message, n int, a response, again bool) time.Dur
 		s.stats.Resent++
 	}
 	if a.err == nil {
-		w.retry = 0
+		w.failures = 0
 		if a.answer.Taken >= m.Sequence && m.Sequence > s.accepted {
 			s.stats.Accepted += int64(n)
 		}
@@ -196,13 +195,11 @@ func (w *sender) record(m *wire.Message, n int, a response, again bool) time.Dur
 	if a.reason == reasonRefused && m.Payload != nil {
 		s.emptyBatch(m.Sequence)
 	}
-	w.retry = min(max(firstRetry, 2*w.retry), maxRetryDelay)
-	wait := w.retry
+	w.failures++
 	if a.retryAfter > 0 {
-		wait = min(a.retryAfter, maxRetryAfter)
+		return pause.Jitter(min(a.retryAfter, maxRetryAfter))
 	}
-	// Agents must not all come back at once.
-	return wait/2 + rand.N(wait/2+1) //nolint:gosec // chance is all that is needed
+	return pause.Backoff(firstRetry, maxRetryDelay, w.failures)
 }
 
 // close sends the rest, waits until it is safe, and says goodbye.

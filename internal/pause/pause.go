@@ -1,4 +1,4 @@
-// Package pause waits.
+// Package pause waits, and computes how long to wait after failures.
 package pause
 
 import (

@@ -68,7 +68,7 @@ func explain(err error) error {
 
 // waitOf returns how long to wait after a try.
 func waitOf(err error, try int) time.Duration {
-	return max(kube.Jitter(kube.Backoff(try)), kube.RetryAfter(err))
+	return max(pause.Backoff(kube.FirstRetry, kube.SlowRetry, try), kube.RetryAfter(err))
 }
 
 // readObjects writes the Events, and the objects of the kinds that the source objects reads.

@@ -234,7 +234,7 @@ func (r *reader) read(ctx context.Context, c container, q url.Values, l *lines) 
 	defer cancel(nil)
 	idle := time.AfterFunc(max(r.idle, minPending), func() { cancel(errIdle) })
 	defer idle.Stop()
-	life := time.AfterFunc(kube.Jitter(maxLife), func() { cancel(errReopen) })
+	life := time.AfterFunc(pause.Jitter(maxLife), func() { cancel(errReopen) })
 	defer life.Stop()
 	opened := time.AfterFunc(st.opensAfter(), func() {
 		st.opened(c)
@@ -298,7 +298,7 @@ func (r *reader) admit(ctx context.Context, c container) error {
 			return s.opens.Wait(ctx)
 		}
 		r.st.stall(now, "it waits until a request that was refused succeeds")
-		if !pause.Sleep(ctx, kube.Jitter(d), nil) {
+		if !pause.Sleep(ctx, pause.Jitter(d), nil) {
 			return ctx.Err()
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"crowsnest/internal/pause"
 	"crowsnest/kube"
 )
 
@@ -92,7 +93,7 @@ func (r *reader) outcome(err error, c container, fresh int) time.Duration {
 			r.empty = 0
 		}
 		r.empty++
-		return kube.Jitter(min(retryAfter<<min(r.empty-1, 10), maxRetryWait))
+		return pause.Backoff(retryAfter, maxRetryWait, r.empty)
 	}
 	r.tries++
 	return r.failed(err, c)
@@ -104,7 +105,7 @@ func (r *reader) failed(err error, c container) time.Duration {
 	r.st.stall(now, err.Error())
 	r.st.retract()
 	code := kube.Code(err)
-	wait := kube.Backoff(r.tries)
+	wait := pause.Backoff(kube.FirstRetry, kube.SlowRetry, r.tries)
 	switch {
 	case code == http.StatusUnauthorized && r.tries == 1:
 		s.count("unauthorized")
@@ -141,7 +142,7 @@ func (r *reader) failed(err error, c container) time.Duration {
 		r.loseInstance(c)
 		return 0
 	}
-	return kube.Jitter(wait)
+	return wait
 }
 
 // loseInstance gives up on the log of a terminated instance that no longer exists.

@@ -2,8 +2,9 @@ package loki
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
+
+	"crowsnest/internal/pause"
 )
 
 const (
@@ -302,10 +303,9 @@ const (
 // after returns how long to wait after another failure.
 func (p *pace) after(f *failure) time.Duration {
 	p.fails++
-	wait := min(firstWait<<min(p.fails-1, 10), longestOwn)
+	wait := pause.Backoff(firstWait, longestOwn, p.fails)
 	if needsOperator(f.reason) {
-		wait = slowWait
+		wait = pause.Jitter(slowWait)
 	}
-	wait = wait/2 + rand.N(wait/2+1)
 	return min(max(wait, f.retryAfter), maxWait)
 }

@@ -73,17 +73,17 @@ func (r *reader) run(ctx context.Context) {
 			return
 		case err != nil:
 			r.failed++
-			wait = min(time.Second<<min(r.failed, 10), kube.SlowRetry)
+			wait = pause.Backoff(time.Second, kube.SlowRetry, r.failed)
 			r.Failed(err, r.failed > 1)
 		case path == "":
 			r.failed = 0
-			wait = r.lack(at)
+			wait = pause.Jitter(r.lack(at))
 		default:
 			r.failed, r.missing = 0, time.Time{}
 			r.follow(ctx, path)
 			wait = time.Second
 		}
-		pause.Sleep(ctx, kube.Jitter(wait), nil)
+		pause.Sleep(ctx, wait, nil)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/internal/pause"
 	"crowsnest/sinks"
 )
 
@@ -204,7 +205,8 @@ func (l *Loop[T]) Missed(msgs []sinks.Message, taken int, a Answer) {
 // time of the next try. Only hooks may call it.
 func (l *Loop[T]) Fail(a Answer, n int) {
 	now := l.now()
-	l.retryAt, l.dated = now.Add(max(l.backoff.Next(), a.RetryAfter)), a.RetryAfter > 0
+	l.failures++
+	l.retryAt, l.dated = now.Add(max(pause.Backoff(l.cfg.FirstRetry, l.cfg.MaxRetry, l.failures), a.RetryAfter)), a.RetryAfter > 0
 	l.retry.Store(false)
 	l.hung = a.Reason == ReasonTimeout || l.hung && a.Code == 0
 	if l.downSince.IsZero() {
@@ -225,5 +227,5 @@ func (l *Loop[T]) recovered() {
 		l.staleAt = now.Add(l.cfg.StaleFor)
 	}
 	l.downSince, l.retryAt, l.hung = time.Time{}, time.Time{}, false
-	l.backoff.Reset()
+	l.failures = 0
 }

@@ -49,18 +49,6 @@ func TestBroken(t *testing.T) {
 	require.LessOrEqual(t, len(a.Err.Error()), MaxExcerpt)
 }
 
-func TestBackoff(t *testing.T) {
-	b := Backoff{First: time.Second, Max: 5 * time.Second}
-	for range 2 {
-		for _, maxWait := range []time.Duration{1, 2, 4, 5, 5} {
-			d := b.Next()
-			require.GreaterOrEqual(t, d, maxWait*time.Second/2)
-			require.Less(t, d, maxWait*time.Second)
-		}
-		b.Reset()
-	}
-}
-
 func TestOutlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())

@@ -131,7 +131,7 @@ type Loop[T any] struct {
 	// Owned by Run.
 	retryAt   time.Time
 	dated     bool // the receiver said when to try again
-	backoff   Backoff
+	failures  int  // consecutive ones
 	downSince time.Time
 	hung      bool
 	staleAt   time.Time // when everything is sent again; zero: not needed
@@ -160,11 +160,11 @@ func New[T any](cfg Config, to Receiver[T]) *Loop[T] {
 		cfg.Answers = sinks.NewDeliveries()
 	}
 	cfg.ProbeItems = cmp.Or(cfg.ProbeItems, probeItems)
+	cfg.FirstRetry, cfg.MaxRetry = cmp.Or(cfg.FirstRetry, firstRetry), cmp.Or(cfg.MaxRetry, maxRetry)
 	l := &Loop[T]{
 		cfg: cfg, to: to, now: cfg.Now, wake: make(chan struct{}, 1), again: make(chan struct{}, 1), mu: cfg.Mu, answers: cfg.Answers,
-		backoff: Backoff{First: cmp.Or(cfg.FirstRetry, firstRetry), Max: cmp.Or(cfg.MaxRetry, maxRetry)},
-		Log:     cfg.Log.With().Str("component", "sink").Str("sink", cfg.Name).Str("endpoint", cfg.Endpoint).Logger(),
-		state:   sinks.NewState(cfg.State), failed: map[string]int64{},
+		Log:   cfg.Log.With().Str("component", "sink").Str("sink", cfg.Name).Str("endpoint", cfg.Endpoint).Logger(),
+		state: sinks.NewState(cfg.State), failed: map[string]int64{},
 	}
 	for _, r := range Reasons() {
 		l.failed[r] = 0

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 )
 
@@ -21,21 +20,3 @@ func drainContext(ctx context.Context) (reqs context.Context, cancel func()) {
 		end()
 	}
 }
-
-// Backoff computes the wait after a failure: about twice the one before, from First
-// up to Max. It is not safe for concurrent use.
-type Backoff struct {
-	First, Max time.Duration // at least 2 ns
-
-	last time.Duration
-}
-
-// Next returns the next wait. Half of it is random, so that clients do not all
-// return at once.
-func (b *Backoff) Next() time.Duration {
-	b.last = min(max(2*b.last, b.First), b.Max)
-	return b.last/2 + rand.N(b.last/2)
-}
-
-// Reset forgets the failures.
-func (b *Backoff) Reset() { b.last = 0 }
