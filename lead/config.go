@@ -20,7 +20,6 @@ const (
 	defaultListen   = ":9796"
 	defaultLease    = "crowsnest"
 	defaultAudience = "crowsnest-standby"
-	minLease        = 3 * time.Second
 	namespaceFile   = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 )
 
@@ -47,8 +46,9 @@ type Settings struct {
 	// http_config.
 	HTTP httpconfig.Config `yaml:"http_config"`
 	// LeaseDuration is how long the lead lasts after its last renewal; then the standby
-	// takes it. A leader stops after two thirds of it without a renewal. Default 15s.
-	LeaseDuration time.Duration `yaml:"lease_duration" bounds:"0s,10m"`
+	// takes it. A leader stops after two thirds of it without a renewal. Default 15s. After
+	// less than 3s, a pause of the process would change who leads.
+	LeaseDuration time.Duration `yaml:"lease_duration" bounds:"0|3s,10m"`
 	// AloneAfter is how long the leader waits for an unreachable standby before it saves
 	// alone. Default 5s.
 	AloneAfter time.Duration `yaml:"alone_after" bounds:"0s,1m"`
@@ -113,9 +113,6 @@ func (c Settings) Validate() error {
 	}
 	if _, _, err := net.SplitHostPort(c.ListenAddress); err != nil {
 		errs = append(errs, fmt.Errorf("listen_address: %q is not an address; write it like :9796 or 10.0.0.1:9796", c.ListenAddress))
-	}
-	if c.LeaseDuration < minLease {
-		errs = append(errs, fmt.Errorf("lease_duration: %s is too short: a pause of this process would change who leads; use at least %s", c.LeaseDuration, minLease))
 	}
 	if c.AdvertiseURL != "" {
 		if u, err := url.Parse(c.AdvertiseURL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {

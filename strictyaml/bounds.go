@@ -14,9 +14,10 @@ import (
 // Range is the content of the tag `bounds:"min,max"`: the allowed values of a number or
 // of a duration (in ns), the allowed number of bytes of a text, or of entries of a list or
 // mapping. `bounds:"min,max,text"` also limits the bytes of each text in a list or
-// mapping.
+// mapping, and `bounds:"0|min,max"` also allows zero, which stands for the default.
 type Range struct {
 	Min, Max float64
+	Zero     bool // Zero is allowed as well.
 	// Text is the maximum number of bytes of a text in a list or mapping; 0: no limit.
 	Text float64
 	unit reflect.Type
@@ -33,7 +34,9 @@ func BoundsOf(f reflect.StructField) (Range, bool, error) {
 	for r.unit.Kind() == reflect.Pointer {
 		r.unit = r.unit.Elem()
 	}
-	parts := strings.Split(tag, ",")
+	bounds, zero := strings.CutPrefix(tag, "0|")
+	r.Zero = zero
+	parts := strings.Split(bounds, ",")
 	if len(parts) < 2 || len(parts) > 3 {
 		return r, true, fmt.Errorf("field %s: bounds %q are not min,max or min,max,text", f.Name, tag)
 	}
@@ -101,8 +104,11 @@ func (d *decoder) checkBounds(n *Node, f field, v reflect.Value, items []item) {
 		return
 	}
 	got, noun := size(v)
-	if !(got >= f.bounds.Min && got <= f.bounds.Max) { // refuses NaN, too
-		d.outside(n, f.bounds, got, noun)
+	if !(got >= f.bounds.Min && got <= f.bounds.Max || got == 0 && f.bounds.Zero) { // refuses NaN, too
+		if noun == "" {
+			d.outside++
+		}
+		d.reportOutside(n, f.bounds, got, noun)
 		return
 	}
 	if f.bounds.Text > 0 {
@@ -110,7 +116,7 @@ func (d *decoder) checkBounds(n *Node, f field, v reflect.Value, items []item) {
 	}
 }
 
-func (d *decoder) outside(n *Node, r Range, got float64, noun string) {
+func (d *decoder) reportOutside(n *Node, r Range, got float64, noun string) {
 	check := "out-of-range"
 	switch {
 	case got <= 0 && noun == "" && r.Min > 0:

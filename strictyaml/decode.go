@@ -15,6 +15,7 @@ type decoder struct {
 	src      *source
 	problems Problems
 	reported int // all problems, including those beyond maxProblems
+	outside  int // numbers and durations outside their bounds, which are among them
 	aliased  int // values reached through aliases
 	shapes   map[reflect.Type]*shape
 }
@@ -170,7 +171,7 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 	}
 	shape := d.shapeOf(v.Type())
 	keys.At = n.pos
-	start := d.reported
+	start, outside := d.reported, d.outside
 	for _, e := range n.entries() {
 		f, known := shape.fields[e.Key]
 		if !known {
@@ -206,6 +207,7 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 		}
 	}
 	keys.damaged = d.reported > start
+	keys.unreadable = d.reported-start > d.outside-outside
 	if shape.keys != nil {
 		v.FieldByIndex(shape.keys).Set(reflect.ValueOf(keys))
 	}

@@ -13,6 +13,8 @@ type Keys struct {
 	meant []string
 	// damaged is set if any key or value has an error.
 	damaged bool
+	// unreadable is set if any key or value could not be decoded.
+	unreadable bool
 }
 
 // key is a key of a mapping, with its position and that of its value.
@@ -54,6 +56,10 @@ func (k Keys) Good(name string) bool {
 
 // Damaged reports whether the mapping has any error.
 func (k Keys) Damaged() bool { return k.damaged }
+
+// Unreadable reports whether the mapping has any error other than a number or a duration
+// outside its bounds.
+func (k Keys) Unreadable() bool { return k.unreadable }
 
 // Key returns the position of a key, or At if the mapping lacks it.
 func (k Keys) Key(name string) Pos {

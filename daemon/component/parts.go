@@ -126,7 +126,7 @@ func (ps *Parts) decode(k Kind, n *strictyaml.Node) {
 	if p.Keys = n.DecodeStruct(p.Settings); n.Kind() != strictyaml.Map {
 		return
 	}
-	if v, ok := p.Settings.(interface{ Validate() error }); ok && !p.Keys.Damaged() {
+	if v, ok := p.Settings.(interface{ Validate() error }); ok && !p.Keys.Unreadable() {
 		for _, err := range Errors(v.Validate()) {
 			place(n, err)
 		}

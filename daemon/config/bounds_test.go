@@ -40,9 +40,6 @@ func TestEveryFieldHasBounds(t *testing.T) {
 			if kind.Kind() == reflect.Bool || kind.Kind() == reflect.Struct {
 				continue
 			}
-			if s.PkgPath() == "crowsnest/sources/kubernetes" && f.Name == "MaxStreams" {
-				continue // Validate checks its bounds
-			}
 			r, ok, err := strictyaml.BoundsOf(f)
 			require.NoError(t, err, "%s", s)
 			require.True(t, ok, "%s.%s has no bounds", s, f.Name)

@@ -10,7 +10,7 @@ import (
 // checkPair finds the problems of high_availability.
 func (c *Config) checkPair(k *checker) {
 	ha := c.HighAvailability
-	if ha == nil || ha.Keys.Damaged() {
+	if ha == nil || ha.Keys.Unreadable() {
 		return
 	}
 	for _, err := range component.Errors(ha.Validate()) {

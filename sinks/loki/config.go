@@ -46,10 +46,10 @@ type Config struct {
 	// would leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
 	// Timeout bounds one request. Default 10s.
-	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
+	Timeout time.Duration `yaml:"timeout" bounds:"0|10ms,1m"`
 	// UpdateDelay is the shortest time between two lines of an alert that continues.
 	// Default 5m.
-	UpdateDelay time.Duration `yaml:"update_delay" bounds:"0s,1y"`
+	UpdateDelay time.Duration `yaml:"update_delay" bounds:"0|1s,1d"`
 	// Labels are added to the labels of the stream, which are service_name,
 	// cluster and severity. Each value creates a stream of its own.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
@@ -79,8 +79,6 @@ func (c Config) Validate() error {
 	c = c.withDefaults()
 	errs := []error{
 		c.validateURL(),
-		delivery.InRange("timeout", c.Timeout, 10*time.Millisecond, time.Minute),
-		delivery.InRange("update_delay", c.UpdateDelay, time.Second, 24*time.Hour),
 		delivery.CheckLabels("labels", c.Labels, ownLabels...),
 		delivery.CheckLabels("external_labels", c.ExternalLabels, "alertname", "severity", "resolves", "overflow"),
 	}

@@ -212,8 +212,6 @@ func TestValidate(t *testing.T) {
 	f(Config{URL: "http://loki?x=y"}, `url: "http://loki?x=y": remove`)
 	f(Config{Format: "xml"}, `format: "xml" is not known`)
 	f(Config{Tenant: "a|b"}, "tenant: ")
-	f(Config{Timeout: time.Hour}, "timeout: ")
-	f(Config{UpdateDelay: 1}, "update_delay: ")
 	f(Config{Labels: map[string]string{"severity": "x"}}, "labels: severity is set by crowsnest")
 	f(Config{Labels: map[string]string{"a-b": "x"}}, "is not a label name")
 	f(Config{Labels: map[string]string{"__tenant_id__": "x"}}, "is not a label name")

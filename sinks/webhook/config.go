@@ -32,10 +32,10 @@ type Config struct {
 	// would leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
 	// Timeout bounds one request. Default 10s.
-	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
+	Timeout time.Duration `yaml:"timeout" bounds:"0|10ms,1m"`
 	// UpdateDelay is the shortest time between two requests about an alert that continues
 	// and changes. Default 0: only the beginning and the end are sent.
-	UpdateDelay time.Duration `yaml:"update_delay" bounds:"0s,1y"`
+	UpdateDelay time.Duration `yaml:"update_delay" bounds:"0|1s,1d"`
 	// SendResolved also sends ends. Default true.
 	SendResolved *bool `yaml:"send_resolved"`
 	// ExternalLabels are added to every alert that lacks them, as part of its identity.
@@ -69,12 +69,6 @@ func (c Config) Validate() error {
 		if _, err := target(string(c.URL)); err != nil {
 			errs = append(errs, fmt.Errorf("url: %w", err))
 		}
-	}
-	if c.Timeout < 10*time.Millisecond || c.Timeout > time.Minute {
-		errs = append(errs, fmt.Errorf("timeout: %s is not between 10ms and 1m", c.Timeout))
-	}
-	if c.UpdateDelay != 0 && (c.UpdateDelay < time.Second || c.UpdateDelay > 24*time.Hour) {
-		errs = append(errs, fmt.Errorf("update_delay: %s is not between 1s and 1d", c.UpdateDelay))
 	}
 	return errors.Join(append(errs, delivery.CheckShared(c.ExternalURL, c.HTTP))...)
 }

@@ -45,7 +45,7 @@ type Config struct {
 	// MaxOpenFiles bounds the idle files that are kept open. Default 1024.
 	MaxOpenFiles int `yaml:"max_open_files" bounds:"0,1000000"`
 	// PollInterval is the interval between reads. Default 300ms.
-	PollInterval time.Duration `yaml:"poll_interval" bounds:"0s,1y"`
+	PollInterval time.Duration `yaml:"poll_interval" bounds:"0s,1m"`
 	// NoWatch disables inotify, for filesystems without inotify support.
 	NoWatch bool `yaml:"no_watch"`
 
@@ -89,7 +89,6 @@ func (c Config) Validate() error {
 			}
 		}
 	}
-	errs = append(errs, tail.CheckBounds("files", c.LookBack, c.PollInterval, c.MaxOpenFiles))
 	return errors.Join(errs...)
 }
 

@@ -147,7 +147,6 @@ func TestValidate(t *testing.T) {
 	f(Path{Path: "/x", Labels: map[string]string{"filename": "x"}}, "filename")
 	f(Path{Path: "/x", Labels: map[string]string{"1": "x"}}, `"1"`)
 	require.ErrorContains(t, Config{}.Validate(), "empty")
-	require.ErrorContains(t, Config{LookBack: -1}.Validate(), "look_back")
 }
 
 func TestSplit(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 const (
 	defaultPoll     = 300 * time.Millisecond
 	defaultLookBack = 15 * time.Minute
-	minPoll         = 10 * time.Millisecond
 	// job is the label that collectors of logs give to journals.
 	job = "systemd-journal"
 )
@@ -56,7 +55,7 @@ type Config struct {
 	// Labels are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 	// PollInterval is the interval between reads. Default 300ms.
-	PollInterval time.Duration `yaml:"poll_interval" bounds:"0s,1y"`
+	PollInterval time.Duration `yaml:"poll_interval" bounds:"0|10ms,1y"`
 
 	// Clock is time.Now; tests set another one.
 	Clock func() time.Time `yaml:"-"`
@@ -84,9 +83,6 @@ func (c Config) Validate() error {
 		case slices.Contains(ownLabels, name) || name == "job":
 			errs = append(errs, fmt.Errorf("journal: label %q comes from the journal; remove it", name))
 		}
-	}
-	if c.PollInterval != 0 && c.PollInterval < minPoll {
-		errs = append(errs, fmt.Errorf("journal: poll_interval is %v; use at least %v", c.PollInterval, minPoll))
 	}
 	return errors.Join(errs...)
 }

@@ -536,13 +536,12 @@ func TestRestoreRefuses(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	require.NoError(t, Config{}.Validate())
-	err := Config{Dirs: []string{"x"}, Units: []string{"["}, Labels: map[string]string{"unit": "a", "node": "b", "a-b": "c"}, PollInterval: time.Millisecond}.Validate()
+	err := Config{Dirs: []string{"x"}, Units: []string{"["}, Labels: map[string]string{"unit": "a", "node": "b", "a-b": "c"}}.Validate()
 	require.EqualError(t, err, `journal: dirs has "x"; use an absolute path
 journal: units has "[", which is not a glob; close its [ or remove a trailing \
 journal: label "a-b" is not a label name; use letters, digits and _
 journal: label "node" has a key of its own; set node
-journal: label "unit" comes from the journal; remove it
-journal: poll_interval is 1ms; use at least 10ms`)
+journal: label "unit" comes from the journal; remove it`)
 }
 
 func TestRun(t *testing.T) {

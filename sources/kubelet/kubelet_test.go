@@ -150,8 +150,8 @@ func TestValidate(t *testing.T) {
 	}
 	f(Config{})
 	f(Config{Dir: "/x", Include: []string{"kube-*"}, Labels: map[string]string{"node_name": "n"}, LookBack: time.Hour})
-	f(Config{Dir: "x", Include: []string{"["}, Labels: map[string]string{"pod": "x", "a-b": "x"}, LookBack: -1, PollInterval: time.Hour, MaxOpenFiles: -1},
-		"absolute", "glob", `"pod"`, `"a-b"`, "look_back", "poll_interval", "max_open_files")
+	f(Config{Dir: "x", Include: []string{"["}, Labels: map[string]string{"pod": "x", "a-b": "x"}},
+		"absolute", "glob", `"pod"`, `"a-b"`)
 }
 
 // FuzzPathLabels: only the last three elements of a path determine the labels, in

@@ -46,7 +46,7 @@ type Config struct {
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
 	// MaxStreams bounds the logs that are followed at the same time. Logs beyond
 	// it are not read, and the source reports that. Default 200.
-	MaxStreams int `yaml:"max_streams"`
+	MaxStreams int `yaml:"max_streams" bounds:"0,1000000"`
 	// Labels are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 
@@ -84,14 +84,6 @@ func (c Config) Validate() error {
 	}
 	globs("include", c.Include)
 	globs("exclude", c.Exclude)
-	if c.LookBack < 0 {
-		add("look_back is %v; use a duration above 0, such as 15m", c.LookBack)
-	}
-	if c.MaxStreams < 0 {
-		add("max_streams is %d; use a number above 0", c.MaxStreams)
-	} else if c.MaxStreams > 1_000_000 {
-		add("max_streams is %d; use at most 1000000", c.MaxStreams)
-	}
 	return errors.Join(append(errs, sources.CheckLabels("kubernetes", c.Labels, "the pod", podLabels...)...)...)
 }
 

@@ -29,8 +29,6 @@ func TestValidate(t *testing.T) {
 	f(Config{Selector: "app in a"}, `kubernetes: selector "app in a" cannot be read`)
 	f(Config{FieldSelector: "a"}, "kubernetes: field_selector")
 	f(Config{Include: []string{"["}}, "is not a glob")
-	f(Config{LookBack: -1}, "kubernetes: look_back is -1ns; use")
-	f(Config{MaxStreams: -1}, "kubernetes: max_streams is -1; use")
 	f(Config{Labels: map[string]string{"a-b": "c"}}, "not a label name")
 	f(Config{Labels: map[string]string{"pod": "c"}}, `label "pod" comes from the pod; remove it`)
 }

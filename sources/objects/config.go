@@ -13,8 +13,6 @@ import (
 
 const (
 	defaultInterval = time.Minute
-	minInterval     = 10 * time.Second
-	maxInterval     = time.Hour
 	defaultObjects  = 50000
 )
 
@@ -32,7 +30,7 @@ type Config struct {
 	// and machines.cluster.x-k8s.io.
 	Machines *Machines `yaml:"machines"`
 	// Interval is the time after which the lines of a state are repeated. Default 1m.
-	Interval time.Duration `yaml:"interval" bounds:"0s,1y"`
+	Interval time.Duration `yaml:"interval" bounds:"0|10s,1h"`
 	// MaxObjects bounds the objects that are remembered, at about 1 KiB each. The
 	// namespaces share it.
 	// Default 50000.
@@ -57,9 +55,6 @@ func (c Config) Validate() error {
 	}
 	if c.Machines != nil && len(c.Kinds) > 0 && (!slices.Contains(c.Kinds, string(nodes)) || !slices.Contains(c.Kinds, string(machines))) {
 		errs = append(errs, fmt.Errorf("objects: machines compares %s with %s, and kinds lacks one of them; add it", nodes, machines))
-	}
-	if c.Interval != 0 && (c.Interval < minInterval || c.Interval > maxInterval) {
-		errs = append(errs, fmt.Errorf("objects: interval is %v; use a duration from %v to %v", c.Interval, minInterval, maxInterval))
 	}
 	return errors.Join(append(errs, sources.CheckLabels("objects", c.Labels, "the object", "component", "namespace")...)...)
 }

@@ -103,7 +103,7 @@ func TestE2ELease(t *testing.T) {
 	l.Do(http.MethodPost, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", kubelab.Object{
 		"metadata": kubelab.Object{"name": "kube-scheduler"}, "spec": kubelab.Object{"holderIdentity": "s-0", "leaseDurationSeconds": int(duration.Seconds())},
 	})
-	s, p := real(t, l, Config{Kinds: []string{string(leases)}, Interval: minInterval})
+	s, p := real(t, l, Config{Kinds: []string{string(leases)}, Interval: 10 * time.Second})
 	const name = ` resource=leases.coordination.k8s.io kind=Lease object=kube-system/kube-scheduler`
 	ctx, die := context.WithCancel(t.Context())
 	renewing := make(chan struct{})
@@ -233,7 +233,7 @@ func TestE2EScale(t *testing.T) {
 		})
 	}
 	before := heap()
-	s, p := real(t, l, Config{Interval: minInterval})
+	s, p := real(t, l, Config{Interval: 10 * time.Second})
 	require.True(t, wait.Until(3*time.Minute, func() bool { return s.Status().Up }), s.Status().Error)
 	rounds := 0
 	for start := time.Now(); time.Since(start) < time.Minute; wait.Pause(t.Context(), time.Second) {

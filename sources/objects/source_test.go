@@ -358,7 +358,6 @@ func TestConfig(t *testing.T) {
 	require.Empty(t, New(Config{Kinds: []string{"nodes"}}).Image("shop", "web-0", "web"))
 	f(Config{Machines: &Machines{}}, "")
 	f(Config{Machines: &Machines{}, Kinds: []string{"nodes"}}, "objects: machines compares nodes with machines.cluster.x-k8s.io, and kinds lacks one of them; add it")
-	f(Config{Interval: time.Second}, "objects: interval is 1s; use a duration from 10s to 1h0m0s")
 	f(Config{Labels: map[string]string{"namespace": "x"}}, "comes from the object")
 	f(Config{Labels: map[string]string{"a-b": "x"}}, "not a label name")
 	s := New(Config{Labels: map[string]string{"cluster": "a"}})

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/prometheus/common/model"
@@ -148,14 +147,6 @@ func CheckShared(externalURL string, http httpconfig.Config) error {
 		errs = append(errs, fmt.Errorf("http_config: %w", err))
 	}
 	return errors.Join(errs...)
-}
-
-// InRange returns an error unless the value of a key is between two durations.
-func InRange(key string, d, low, high time.Duration) error {
-	if d < low || d > high {
-		return fmt.Errorf("%s: %s is not between %s and %s", key, d, low, high)
-	}
-	return nil
 }
 
 // Link returns the address of crowsnest's page of an episode, or "" without a base
