@@ -79,7 +79,7 @@ type Daemon struct {
 	past *past
 
 	sources   []sources.Source
-	kinds     []component.Kind // of sources
+	kinds     []component.Kind // kinds of the configured sources
 	sinks     []sinks.Sink
 	receivers []sinks.Receiver // the sinks, and the aggregator of an agent
 	server    *web.Server

@@ -26,7 +26,7 @@ type armedKeys struct {
 type armedKey struct {
 	in        *armedKeys
 	key       string
-	values    []redact.Text // of `by`
+	values    []redact.Text // values of `by`
 	who       *intake.Identity
 	loose     bool   // as restored.loose
 	namespace string // as episode.namespace
@@ -227,7 +227,7 @@ func (k *armedKey) conclude(now int64) {
 	a := k.in
 	x := a.Items[k.key]
 	if x == nil || x.Value != k {
-		return // it was evicted just now
+		return // the new episode was evicted at once
 	}
 	rs, party, failed := a.rs, x.Tenant(), !k.disarmed
 	a.remove(k)
@@ -251,13 +251,13 @@ func (k *armedKey) conclude(now int64) {
 	ep.noteOpened(&window.Trigger{T: starts}, now)
 	ep.add(party)
 	ep.fire(now)
-	ep.conclude(now) // it may have expired meanwhile
+	ep.conclude(now) // the episode may have expired meanwhile
 }
 
 // rest keeps the key of an episode that ended disarmed until its next line.
 func (a *armedKeys) rest(ep *episode, party string) {
 	if ep.end() <= a.rs.groups.steps.readUpTo(ep.values, ep.who, ep.loose) {
-		return // it has expired, and an older line opens nothing
+		return // the episode has expired, and an older line opens no new one
 	}
 	ep.rs.in.Copy(&ep.last)
 	k := &armedKey{key: ep.key, values: ep.values, who: ep.who, loose: ep.loose, namespace: ep.namespace, last: ep.last.Unlisted(), logs: ep.logs}

@@ -86,9 +86,9 @@ type symptom struct {
 type inhibition string
 
 const (
-	inhibitOpen inhibition = ""    // it was not reported as firing yet
-	inhibitYes  inhibition = "yes" // for as long as it has a cause
-	inhibitNo   inhibition = "no"  // it had none, or it no longer has one
+	inhibitOpen inhibition = ""    // the episode was not reported as firing yet
+	inhibitYes  inhibition = "yes" // the episode has a cause
+	inhibitNo   inhibition = "no"  // the episode has no cause, or no longer one
 )
 
 // participate marks the rules that are causes or symptoms.

@@ -89,7 +89,7 @@ func (v *restorer) displaced(rs *ruleState, r saved.Rule) {
 	for _, d := range r.Displaced {
 		x := v.transition(d.Closed)
 		if i := slices.IndexFunc(v.journal.closed, func(o *transition) bool { return o.closedKey() == x.closedKey() }); i >= 0 {
-			x = v.journal.closed[i] // it has texts
+			x = v.journal.closed[i] // the copy in closed has the texts
 		}
 		rs.addDisplaced(string(d.Key), displacedAlert{x, d.Trigger})
 	}

@@ -108,7 +108,7 @@ type Engine struct {
 // common is what the rules of an engine share.
 type common struct {
 	cfg      Config
-	in       intake.Intake // of the hit that is being counted
+	in       intake.Intake // intake of the hit that is being counted
 	journal  journal
 	limits   limits
 	renderer render.Renderer

@@ -53,7 +53,7 @@ type Episode struct {
 	Rule        *rules.Rule // nil for the program's own alerts
 	Alert       string
 	State       State
-	Reason      Reason // of the end
+	Reason      Reason // reason of the end
 	Silent      bool   // shown, not alerted
 	Overflow    bool   // stands for the keys beyond the rule's limit
 	// Heartbeat marks the alert that proves that the program works: a receiver must not

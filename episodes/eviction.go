@@ -29,7 +29,7 @@ type Eviction struct {
 	Rule      string
 	Kind      Evicted
 	Count     int64
-	Last      time.Time // of the clock
+	Last      time.Time // time of the newest eviction, by the clock
 }
 
 // OtherEvictions stands for the namespaces and rules that have no counter of their own.

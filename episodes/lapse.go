@@ -17,8 +17,8 @@ type lapse struct {
 	ep    *episode     // not among the open ones
 	times window.Times // its triggers
 	end   int64
-	why   Reason // of the end
-	shown bool   // it was reported as pending
+	why   Reason // reason of the end
+	shown bool   // reports whether the lapse was reported as pending
 	due   watermark.Deadline
 }
 
@@ -36,7 +36,7 @@ func (rs *ruleState) lapsed(values []redact.Text, trig *window.Trigger, g window
 		found = w.Ends(rs.rule, g.Lo, g.Hi)
 	}
 	if len(found) == 0 || g.Hi <= found[0]+int64(rs.rule.For) {
-		return // it was too short; an earlier line was accepted by itself
+		return // the lapse was too short, and the earlier line counts by itself
 	}
 	for _, l := range rs.lapses {
 		if l.ep.key == string(rs.in.Key) && l.joins(trig.T, g) {

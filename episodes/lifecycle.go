@@ -17,7 +17,7 @@ import (
 type episode struct {
 	rs     *ruleState
 	key    string
-	values []redact.Text // of `by`
+	values []redact.Text // values of `by`
 	who    *intake.Identity
 	// clears and mutes are the keys of the clear and unless lines that apply to it.
 	// noClear: it lacks a value, so no clear line applies.
@@ -30,7 +30,7 @@ type episode struct {
 	state  State
 	// namespace of the stream whose line opened it, as the source states it.
 	namespace string
-	party     string // that was charged; see charged
+	party     string // tenant that was charged; see charged
 
 	starts  int64 // trigger time that opened it
 	moved   int64 // how far clock changes have moved starts
@@ -45,7 +45,7 @@ type episode struct {
 	sequence window.Hits
 	last     window.Hit
 	times    window.Times // triggers, while it is undecided
-	first    window.Text  // of the trigger that opened it
+	first    window.Text  // line of the trigger that opened the episode
 	logs     intake.Logs
 	window   *keyWindow
 	dirty    bool
@@ -53,7 +53,7 @@ type episode struct {
 	slot     quota.Entry // its place in the limits
 
 	history history
-	texts   *render.Texts // of the newest transition that was shown
+	texts   *render.Texts // texts of the newest transition that was shown
 }
 
 // end is when it ends without a further trigger.
@@ -258,7 +258,7 @@ func (ep *episode) extend(trig *window.Trigger) {
 		ep.begin(trig)
 		ep.history.note(Event{At: instant.Time(trig.T), Kind: EventOpened})
 		ep.newest = trig.T
-		ep.arm() // it may wait for other sources now
+		ep.arm() // the episode may wait for other sources now
 	}
 	ep.newest = trig.T
 	ep.show(trig)

@@ -14,7 +14,7 @@ import (
 // Infrastructure namespaces have places that no other namespace takes: as many again for
 // open episodes, because these page somebody, and a quarter more for the rest.
 type limits struct {
-	trusted                    *namespaces.Set // of the rules
+	trusted                    *namespaces.Set // namespaces that infrastructure rules trust
 	slots, windows, clearLines *quota.Pool
 	churn                      *quota.Churn
 	perNamespace               int

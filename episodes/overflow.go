@@ -23,7 +23,7 @@ type overflow struct {
 	fired  int64
 	// restored is set if it fired before it was restored.
 	restored bool
-	limit    limit                            // that was reached last
+	limit    limit                            // limit that was reached last
 	why      string                           // the same in words
 	dirty    bool                             // continued since the last update
 	lines    int64                            // refused triggers

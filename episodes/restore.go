@@ -177,7 +177,7 @@ func (v *restorer) episode(rs *ruleState, names []string, s saved.Episode) *epis
 	ep.logs = intake.Logs{First: s.Log, Known: s.Logs, Others: s.Others, Home: s.Namespace}.Clone()
 	ep.symptom = symptom{earlier: window.Unpack(s.Earlier), recent: window.Unpack(s.Recent), since: s.Since, inhibit: inhibition(s.Inhibit)}
 	if ep.state == StateFiring && ep.inhibit != inhibitYes {
-		ep.inhibit = inhibitNo // it may have been reported
+		ep.inhibit = inhibitNo // the episode may have been reported as firing
 	}
 	ep.restored = restored{loose: s.Loose || v.older && who == nil, nameless: s.Nameless, firedBefore: ep.state == StateFiring}
 	if s.Window != nil {

@@ -17,7 +17,7 @@ import (
 type ruleState struct {
 	*common
 	rule *rules.Rule
-	pos  int // in Engine.order
+	pos  int // index in Engine.order
 	// ambiguous is set if the rule itself names labels of the identity.
 	ambiguous bool
 	// mutesElsewhere is set if no step reads the streams of `unless`: what is read first then
@@ -33,17 +33,17 @@ type ruleState struct {
 	quarantined bool
 
 	open      map[string]*episode
-	pending   int                      // of open
-	slots     *quota.Group             // of open
-	windows   *quota.Cache[*keyWindow] // of keys without an episode
+	pending   int                      // number of pending episodes in open
+	slots     *quota.Group             // quota of open
+	windows   *quota.Cache[*keyWindow] // windows of keys without an episode
 	clear     beside[window.Clears]    // the newest clear lines
 	unless    beside[[]int64]          // the times of the unless lines
 	lapses    []*lapse
 	over      overflow
 	displaced displacedAlerts
 	armed     *armedKeys    // nil: the rule has no `silent`
-	last      intake.Memory // of the newest line
-	lastOpen  *episode      // of the newest line; nil: none, or it has ended
+	last      intake.Memory // intake of the newest line
+	lastOpen  *episode      // episode of the newest line; nil if there is none or it has ended
 	stats     RuleStats     // except LastMatch
 	newest    int64         // event time of a matching line
 }

@@ -18,8 +18,8 @@ type Copy struct {
 	of     *Engine
 	state  saved.State
 	lines  *saved.Lines
-	closed []*transition // of state.Closed
-	at     int64         // of the clock
+	closed []*transition // transitions of state.Closed
+	at     int64         // time of the clock
 }
 
 // savedBytes bounds the bytes of lines of open episodes in a snapshot, to keep it fast.

@@ -83,7 +83,7 @@ func (e *Engine) Stats(now time.Time) Stats {
 // Unread is a rule with open episodes that wait for lines which no source reads.
 type Unread struct {
 	Rule      string
-	Selectors []string // of the parts whose streams no source reads
+	Selectors []string // selectors of the parts whose streams no source reads
 	Episodes  int      // pending and firing
 }
 

@@ -217,7 +217,7 @@ func (rs *ruleState) acceptClear(h *window.Hit, now int64) {
 		ep.drop(old)
 		ep.noteClear(t)
 		switch {
-		case t < known.Newest: // it began after a newer clear line
+		case t < known.Newest: // the failure began after a newer clear line
 		case ep.times != nil:
 			ep.recover(known, t, now, h.Line)
 		case t >= ep.newest, ep.undone(t):

@@ -39,7 +39,7 @@ type Event struct {
 	// Sources are the sources without progress, of EventOnHold. It is empty if the rule
 	// is quarantined: its lines are not matched.
 	Sources []string
-	Reason  Reason // of EventEnded
+	Reason  Reason // reason of EventEnded
 }
 
 // Timeline is the history of one episode.

@@ -20,7 +20,7 @@ type transition struct {
 
 	line, first window.Text
 	captures    []render.Capture
-	known       *render.Texts     // of the transition before
+	known       *render.Texts     // texts of the transition before
 	also        map[string]string // further annotations
 	cause       *relation         // nil: none
 	// done is set once the texts are made. The transition changes only under both mutexes

@@ -14,10 +14,10 @@ import (
 
 // Entry is one episode that fired and ended. One that History returned is read-only.
 type Entry struct {
-	Fingerprint uint64            `json:"fp"` // of the labels
+	Fingerprint uint64            `json:"fp"` // fingerprint of the labels
 	Alert       string            `json:"alert"`
 	Pack        string            `json:"pack,omitempty"`
-	Reason      string            `json:"reason,omitempty"` // of the end
+	Reason      string            `json:"reason,omitempty"` // reason of the end
 	Silent      bool              `json:"silent,omitempty"`
 	Overflow    bool              `json:"overflow,omitempty"`
 	Labels      map[string]string `json:"labels"`
@@ -33,7 +33,7 @@ type Entry struct {
 	// Flaps is how many episodes of the alert preceded this one, each less than an hour after
 	// the end of the one before. History sets it.
 	Flaps int    `json:"flaps,omitempty"`
-	Cause *Cause `json:"cause,omitempty"` // that it was a symptom of; nil: none was known
+	Cause *Cause `json:"cause,omitempty"` // cause whose symptom the episode was; nil if none was known
 	Party string `json:"party,omitempty"` // the namespace, in its cluster, that is charged for it
 	// Infrastructure is set if the namespace is one of infrastructure.
 	Infrastructure bool `json:"infra,omitempty"`

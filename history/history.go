@@ -23,7 +23,7 @@ const (
 // Config bounds a History. All values are positive.
 type Config struct {
 	MaxEntries int
-	MaxBytes   int           // of the records of all entries
+	MaxBytes   int           // limit of the bytes of all records
 	Keep       time.Duration // after the end
 	Overhead   int           // bytes of a record beside those that History encodes
 }
@@ -39,7 +39,7 @@ type History struct {
 	mu      sync.Mutex
 	pool    *quota.Pool
 	groups  map[groupKey]*quota.Group
-	items   map[string]*item // by key of the entry
+	items   map[string]*item // items by key of their entry
 	alerts  map[uint64][]*item
 	next    uint64   // number of the next item
 	pending []*item  // not on disk, oldest first
@@ -56,7 +56,7 @@ type groupKey struct {
 type item struct {
 	quota.Entry
 	of     *Entry
-	number uint64 // in the order in which entries were added
+	number uint64 // position in the order in which entries were added
 	record []byte // until it is on disk
 	gone   bool
 }
@@ -98,7 +98,7 @@ func (h *History) Load(records [][]byte) (unusable int) {
 		}
 		if it := known[e.key()]; it != nil {
 			if it.of.sameEnd(e) && it.of.Notified <= e.Notified {
-				it.record = nil // it is on disk
+				it.record = nil // the record is on disk
 			}
 			continue
 		}
@@ -240,7 +240,7 @@ func NewestFirst(a, b *Entry) int {
 // Stats describes a history.
 type Stats struct {
 	Entries int
-	Bytes   int   // of their records
+	Bytes   int   // size of the entries' records
 	Evicted int64 // entries that were forgotten for lack of room, since the start
 	Pending int   // entries that are not on disk
 }

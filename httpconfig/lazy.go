@@ -13,9 +13,9 @@ import (
 // files. Client and Close must not be called concurrently.
 type Lazy struct {
 	Config    Config
-	Name      string // for errors
+	Name      string // name that errors mention
 	UserAgent string
-	Idle      time.Duration // of a connection until it is closed; 0: none is kept
+	Idle      time.Duration // time until an idle connection is closed; zero keeps none open
 	// Dial connects to a server; nil: the usual way.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Transport replaces the configured one, in tests.

@@ -41,9 +41,9 @@ const promiseMargin = 500 * time.Millisecond
 
 // Candidate describes this process.
 type Candidate struct {
-	ID      string // of its disk: it survives a restart, and is lost with the disk
+	ID      string // ID of the process's disk, which survives a restart and is lost with the disk
 	URL     string // where it serves its checkpoints while it leads
-	Version int    // of the checkpoints that it writes
+	Version int    // version of the checkpoints that the process writes
 	State   bool   // its disk has a state
 }
 
@@ -65,12 +65,12 @@ type Elector struct {
 	seen     time.Time // when this revision was first seen
 	known    bool      // a record was read or written
 	leads    bool      // this process wrote the newest record that it knows
-	taking   bool      // it is writing a record by which it leads
+	taking   bool      // reports whether the process is writing a record by which it leads
 	over     bool      // the lead was lost or released for good
 	renewed  time.Time // before the last write that succeeded
-	promised time.Time // of the standby: from when its last promise counts
-	bound    time.Time // by our promise to the leader: when it began; zero: none
-	err      error     // of the last attempt
+	promised time.Time // time from which the standby's last promise counts
+	bound    time.Time // time at which our promise to the leader began; zero if there is none
+	err      error     // error of the last attempt
 	reached  time.Time // when the store last answered
 }
 
@@ -292,7 +292,7 @@ func (e *Elector) resolve(ctx context.Context) error {
 	switch {
 	case !was || e.over:
 	case e.revision == "":
-		e.rec = mine // it was removed: the next attempt creates it again
+		e.rec = mine // the record was removed, so the next attempt creates it
 	case e.rec.Holder != e.self.ID:
 		e.leads, e.over = false, true
 		close(e.lost)
@@ -349,7 +349,7 @@ type Status struct {
 	Self    string // identity of this process
 	Record  Record // as last read or written; the zero value: there is none
 	Where   string // the record
-	Err     error  // of the last request
+	Err     error  // error of the last request
 	Reached time.Time
 	// Promised is set if this process leads only because its standby promised not to
 	// take the lead: the record cannot be renewed.

@@ -27,11 +27,11 @@ const (
 
 // poll is what a standby sends.
 type poll struct {
-	ID         string `json:"id"`                // of its disk
-	Version    int    `json:"version"`           // of checkpoints, the newest that it can read
-	Process    string `json:"process,omitempty"` // of the leader whose checkpoint is on its disk
-	Generation uint64 `json:"generation"`        // of that checkpoint
-	Stamp      int64  `json:"stamp"`             // of the leader's last answer; 0: nothing is promised
+	ID         string `json:"id"`                // ID of the standby's disk
+	Version    int    `json:"version"`           // newest version of checkpoints that the standby can read
+	Process    string `json:"process,omitempty"` // process of the leader whose checkpoint the standby has
+	Generation uint64 `json:"generation"`        // generation of that checkpoint
+	Stamp      int64  `json:"stamp"`             // timestamp of the leader's last response; zero if the standby promises nothing
 }
 
 // head is the first line of an answer. The packed checkpoint follows it.
@@ -39,7 +39,7 @@ type head struct {
 	Process    string   `json:"process"`
 	Generation uint64   `json:"generation"` // 0: there is no checkpoint yet
 	Stamp      int64    `json:"stamp"`
-	Clock      int64    `json:"clock,omitempty"` // of the leader, in nanoseconds since 1970; 0: an older one does not say
+	Clock      int64    `json:"clock,omitempty"` // the leader's clock in nanoseconds since 1970; zero from an older leader
 	Version    int      `json:"version"`
 	Whole      bool     `json:"whole,omitempty"` // Records are the whole log
 	Records    [][]byte `json:"records,omitempty"`
@@ -63,7 +63,7 @@ type Leader struct {
 
 	mu        sync.Mutex
 	changed   chan struct{} // closed at each change
-	gen       uint64        // of the newest checkpoint
+	gen       uint64        // generation of the newest checkpoint
 	payload   []byte
 	packed    []byte // payload, once a standby asked for it
 	records   [][]byte
@@ -71,10 +71,10 @@ type Leader struct {
 	standby   string // id; "": none is connected
 	acked     uint64 // on its disk
 	heard     time.Time
-	behind    time.Time // since when it lacks a checkpoint; zero: it has the newest
+	behind    time.Time // time since which the standby has lacked a checkpoint; zero if it has the newest
 	needed    bool      // confirming waits for it
 	listed    bool      // the record says that it has everything
-	lonely    time.Time // since when there is no standby that has everything
+	lonely    time.Time // time since which no standby has had everything
 	released  bool
 	sent      int64 // bytes
 	want      func()
@@ -196,7 +196,7 @@ func (l *Leader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this address is for the standby of crowsnest", http.StatusBadRequest)
 		return
 	}
-	if p.Version < l.version { // it reads nothing of this, and is no standby
+	if p.Version < l.version { // a process that cannot read these checkpoints is no standby
 		writeAnswer(w, head{Version: l.version}, nil)
 		return
 	}
@@ -261,7 +261,7 @@ func (l *Leader) admit(p *poll) string {
 	}
 	l.heard = now
 	if p.Process != l.process {
-		if l.needed { // it lost what it had
+		if l.needed { // the standby lost what it had
 			l.acked, l.listed = 0, false
 		}
 		if l.gen == 0 {
@@ -327,10 +327,10 @@ func Unpack(packed []byte, maxSize uint64) ([]byte, error) {
 
 // Replication is the state of a leader's standby.
 type Replication struct {
-	Up      bool          // it has everything that is confirmed
+	Up      bool          // reports whether the standby has everything that is confirmed
 	Standby string        // identity; "": none is connected
-	Lonely  time.Time     // since when none has everything; zero: one does
-	Lag     time.Duration // for how long it has lacked a checkpoint
+	Lonely  time.Time     // time since which no standby has had everything; zero if one does
+	Lag     time.Duration // time for which the standby has lacked a checkpoint
 	Sent    int64         // bytes
 }
 

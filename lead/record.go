@@ -11,7 +11,7 @@ type Record struct {
 	Holder  string    // identity of the leader; "": it released the lead
 	URL     string    // where it serves its checkpoints
 	Current []string  // identities whose disks have everything that was confirmed
-	Version int       // of the checkpoints
+	Version int       // version of the checkpoints
 	Since   time.Time // when the holder took the lead
 	Turns   int       // how often the lead changed
 }

@@ -44,14 +44,14 @@ type Standby struct {
 	version int // the newest that can be read
 	client  *http.Client
 
-	process string // of the leader whose checkpoint is kept
+	process string // process of the leader whose checkpoint is stored
 	gen     uint64
 	stamp   int64
 
 	mu      sync.Mutex
 	synced  time.Time     // when it last had the newest checkpoint; zero: never
 	ahead   time.Duration // how far this clock was ahead of the leader's then
-	err     error         // of the last poll
+	err     error         // error of the last poll
 	fetched int64         // bytes
 }
 
@@ -176,7 +176,7 @@ func readAnswer(r io.Reader) (h head, packed []byte, err error) {
 type Synced struct {
 	At      time.Time     // when it last had the newest checkpoint; zero: never
 	Ahead   time.Duration // how far the clock of this process was ahead of the leader's then
-	Err     error         // of the last poll
+	Err     error         // error of the last poll
 	Fetched int64         // bytes
 }
 

@@ -6,7 +6,7 @@ import "unsafe"
 // It is not safe for concurrent use.
 type Buffer struct {
 	hits   []Hit
-	block  []byte // of the call: texts that are part of it are not copied
+	block  []byte // block of the current call; texts inside it are not copied
 	text   []byte // the newest chunk of other lines and values
 	values []string
 
@@ -15,7 +15,7 @@ type Buffer struct {
 	everyLine bool
 	lines     []Line
 
-	watch      bool // for complaints
+	watch      bool // reports whether lines are searched for unmatched errors
 	searched   int
 	complaints []Complaint
 }
@@ -28,7 +28,7 @@ func NewBufferWithoutIDs() *Buffer { return &Buffer{withoutIDs: true} }
 const (
 	minChunk = 512
 	maxChunk = 512 << 10
-	maxHits  = 4096 // that are kept for the next call
+	maxHits  = 4096 // hits whose memory is reused by the next call
 )
 
 // reset frees the memory for the next call.

@@ -165,7 +165,7 @@ func (r *run) hasComplaintWord(text []byte) bool {
 
 var (
 	levelIs       = literals.NewNeedle(literals.Text{Text: "level="})
-	errorWord     = literals.NewNeedle(literals.Text{Text: "rror"}) // in either case of its first letter
+	errorWord     = literals.NewNeedle(literals.Text{Text: "rror"}) // "error" or "Error"
 	errorCapitals = literals.NewNeedle(literals.Text{Text: "ERROR"})
 )
 

@@ -23,7 +23,7 @@ type cond struct {
 }
 
 type fieldCond struct {
-	id     int // of its state in scratch.states
+	id     int // index in scratch.states
 	name   string
 	value  string               // if regex is nil
 	regex  *literals.Expression // anchored at both ends
@@ -37,7 +37,7 @@ type group struct{ index, value int }
 // condState is the result of one condition for one line.
 type condState struct {
 	loc    []int // places of the groups, also in a field
-	branch int   // of any, the one that holds
+	branch int   // branch of any that holds
 }
 
 // condCompiler makes the conditions of one part.
@@ -50,7 +50,7 @@ type condCompiler struct {
 
 // branch is one matcher of `any`.
 type branch struct {
-	id int // of its condition
+	id int // index of the condition's state
 	of *rules.Matcher
 }
 

@@ -27,15 +27,15 @@ type scratch struct {
 	inField []prefilter.Found
 	marks   []uint64 // parts to try, as bits; all unset between lines
 	states  []condState
-	part    int32 // that is tried
+	part    int32 // index of the part that is tried
 	// branches are those of the part, as in sieve; nil: nothing is known.
 	branches [][]int32
 	places   []int // first places of the texts of a condition
 
 	complaint []prefilter.Found // words in the line
 
-	values  [][]byte // of one hit
-	buffers [][]byte // for joining
+	values  [][]byte // values of one hit
+	buffers [][]byte // buffers in which values are joined
 
 	dice uint64 // which tries are timed
 }

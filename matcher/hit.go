@@ -80,6 +80,6 @@ type Hit struct {
 
 // Bounds of a line, in bytes.
 const (
-	MaxLine   = 16 << 10 // that are matched
-	maxMerged = 64 << 10 // that are kept while parts are joined
+	MaxLine   = 16 << 10 // bytes of a line that are matched
+	maxMerged = 64 << 10 // bytes that are stored while parts are joined
 )

@@ -19,8 +19,8 @@ type line struct {
 	str   string
 	id    uint64 // 0: not computed yet
 	made  bool
-	lines []line  // of a block of klog
-	skip  []*part // that lines of a panic fulfil
+	lines []line  // lines of a klog block
+	skip  []*part // parts that lines of a panic fulfil
 }
 
 func (r *run) hit(pt *part, l *line) {

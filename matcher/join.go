@@ -8,7 +8,7 @@ type pending struct {
 	size  int    // bytes of all parts
 	parts int64  // physical lines; 0: there is no such line
 	start int64  // first byte of the first part, in the stream
-	at    moment // of the first part
+	at    moment // time of the first part
 	// skipping drops the remaining parts of a line that was longer than MaxMerged.
 	skipping bool
 }

@@ -105,7 +105,7 @@ type Reason string
 // The reasons.
 const (
 	ReasonPanic Reason = "panic" // its evaluation panicked several times
-	ReasonCost  Reason = "cost"  // it took too much CPU
+	ReasonCost  Reason = "cost"  // the rule took too much CPU time
 )
 
 // Quarantined is a rule that is no longer evaluated.

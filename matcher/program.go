@@ -18,12 +18,12 @@ import (
 // first needs it. It is safe for concurrent use.
 type Program struct {
 	rules  []*rules.Rule
-	meters []meter // of each rule
-	parts  []*part // of all rules, in their order; of one rule clear, unless, steps
+	meters []meter // meter of each rule
+	parts  []*part // parts of all rules, in their order; within a rule clear, unless, steps
 	sample *sample
 	clock  func() time.Duration // nil: nothing is measured
 
-	froms      []rules.Selector // of the parts, each once: many have the same
+	froms      []rules.Selector // distinct selectors of the parts
 	namespaces *rules.Namespaces
 	// doubts are the namespaces that infrastructure rules trust, of a program that reads
 	// every namespace; otherwise nil.
@@ -36,14 +36,14 @@ type Program struct {
 	learners   atomic.Int32 // finders that keep lines
 	untuned    atomic.Int32 // those that have what Tune needs
 
-	scratches sync.Pool // of *scratch
+	scratches sync.Pool // pool of *scratch
 	made      atomic.Uint64
 }
 
 // part is one matcher of a rule, in its role.
 type part struct {
 	rule  *rules.Rule
-	index int // of the rule
+	index int // index of the rule
 	from  int // index of its selector
 	role  Part
 	cond  *cond
@@ -56,7 +56,7 @@ type part struct {
 	// decided is set if a line that contains a text of the choice fulfils the
 	// condition.
 	decided bool
-	meter   *meter // of the rule
+	meter   *meter // meter of the rule
 }
 
 // Compile makes a program of all rules that are not off. It does not measure the cost

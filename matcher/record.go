@@ -26,7 +26,7 @@ type record struct {
 
 // recordLine is a line of a record.
 type recordLine struct {
-	end int // in the text
+	end int // end of the record in the text
 	at  moment
 	id  uint64
 }

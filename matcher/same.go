@@ -21,7 +21,7 @@ type same struct {
 // equal counts the equal lines of one time.
 type equal struct {
 	id    uint64
-	place int64 // of the newest one
+	place int64 // place of the newest line
 	n     uint32
 }
 

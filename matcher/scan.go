@@ -128,9 +128,9 @@ func (s *Stream) drop() {
 // moment is when and where a logical line was written. Its time is parsed on demand:
 // most lines match nothing.
 type moment struct {
-	number int64  // of its first physical line
+	number int64  // number of the first physical line
 	parts  int64  // physical lines
-	place  int64  // of the first one in the log, if the stream is placed
+	place  int64  // place of the first line in the log, if the stream has places
 	stamp  []byte // nil: time holds it, unless undated is set
 
 	time     time.Time
@@ -161,20 +161,20 @@ func (r *run) resolve(m moment) moment {
 type run struct {
 	s         *Stream
 	sel       *selection
-	sieve     *sieve // of sel
+	sieve     *sieve // sieve of sel
 	sc        *scratch
 	now       time.Time
 	until     time.Time // supplies the year of times without one
 	buf       *Buffer   // nil: there is no hit yet, and no buffer of the caller
 	everyLine bool      // the buffer keeps it
-	watch     bool      // for complaints
+	watch     bool      // reports whether lines are searched for unmatched errors
 	doubted   bool      // infrastructure rules do not trust the namespace of the stream
 	searched  int       // lines without a level that may still be searched for words
 	mild      int       // lines with a harmless one
 	nul       bool      // there are NUL bytes
 	fields    []Field   // fields of the record, beside those in its text
 	number    uint64    // number of the record; zero if it has none
-	inPanic   *record   // that the line belongs to
+	inPanic   *record   // record of the panic that the line belongs to
 	inBlock   bool      // the line is one of a block of klog, and tried alone
 	// textAt is where in the block the text of the physical line begins, in which Lines has
 	// searched already. It is -1 when anything else is matched.
@@ -305,7 +305,7 @@ func (r *run) textMoment(raw []byte, at moment) moment {
 		r.settle()
 		r.undated = raw
 	default:
-		r.undated = r.undated[:len(r.undated)+1+len(raw)] // it is the next of the block
+		r.undated = r.undated[:len(r.undated)+1+len(raw)] // raw is the next line of the block
 	}
 	at.undated = true
 	return at

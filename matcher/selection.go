@@ -22,7 +22,7 @@ type selection struct {
 	// fields are the names of the fields that conditions look at.
 	fields map[string]bool
 
-	clock func() time.Duration // of the program
+	clock func() time.Duration // clock of the program
 }
 
 type lazySelection struct {

@@ -9,7 +9,7 @@ import (
 // contains a required text. Several may find the same parts by other texts. It is immutable.
 type sieve struct {
 	texts  []literals.Text
-	users  [][]int32 // of each text, the parts that it is chosen for
+	users  [][]int32 // parts for which each text was chosen
 	always []int32   // parts that are tried on every line
 	// escaped parts are found by letters of fields. JSON can escape those.
 	escaped []int32
@@ -17,7 +17,7 @@ type sieve struct {
 	// contains one if the branch holds. nil: they are not known.
 	branches [][][]int32
 
-	prefilter *prefilter.Filter // of texts
+	prefilter *prefilter.Filter // prefilter of texts
 }
 
 // sieveOf returns a sieve, without its prefilter, of the texts that choose returns for each

@@ -98,7 +98,7 @@ type Stream struct {
 	opt      StreamOptions
 	identity uint64 // hash of the labels without IgnoreLabels
 
-	prog *Program // that sel is of
+	prog *Program // program to which sel belongs
 	sel  *selection
 
 	envelope Format // FormatAuto: the one of the newest line that had one
@@ -106,8 +106,8 @@ type Stream struct {
 	open     [2]pending  // stdout, stderr
 	records  [2]*record  // stdout, stderr; nil: none is open
 	last     time.Time   // TextTime: of the newest line that had one; zero: none
-	hits     int         // of the last call: an estimate for the next
-	assumed  *assumption // of a stream of Speculate
+	hits     int         // number of hits of the last call, an estimate for the next
+	assumed  *assumption // assumption under which Speculate made the stream
 	base     int64       // place of the first byte of the stream, if placed is set
 	placed   bool
 	same     same

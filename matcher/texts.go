@@ -31,7 +31,7 @@ type TextInfo struct {
 func Texts(r *rules.Rule) []TextInfo {
 	parts, err := compileRule(r, ordinary())
 	if err != nil {
-		return nil // it has no matchers
+		return nil // the part has no matchers
 	}
 	var out []TextInfo
 	for _, p := range parts {

@@ -30,7 +30,7 @@ const (
 // it by one for lines of the streams themselves, or, where that takes long, settle by one
 // for a sample of controllers' lines.
 type finder struct {
-	parts []*part // of the selection
+	parts []*part // parts of the selection
 	sieve atomic.Pointer[sieve]
 	quick atomic.Int64 // bytes that the first prefilter may still read
 

@@ -27,7 +27,7 @@ const maxKey = 64
 // keyTable finds the class of a key by its suffix. Case and separators do not matter:
 // "DB_PASSWORD", "db.password" and "dbPassword" are the same key. It is immutable.
 type keyTable struct {
-	suffixes [256][]string // by last byte; harmless ones come first
+	suffixes [256][]string // suffixes by last byte; harmless suffixes come first
 	classes  map[string]keyClass
 	words    map[string]keyClass // class by the last word of a key
 	// ends has, for the last three letters of keys, a bit for each letter that may precede them.

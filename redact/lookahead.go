@@ -322,10 +322,10 @@ type looks uint8
 
 const (
 	anything    looks = iota
-	numbered          // it has letters and digits
-	chosen            // it is no name
-	random            // it has letters of both cases and digits, or signs
-	patternless       // it has no order
+	numbered          // the word has letters and digits
+	chosen            // the word is no name
+	random            // the word has letters of both cases and digits, or signs
+	patternless       // the word has no order
 )
 
 func judge(s string) looks {
@@ -503,7 +503,7 @@ func (l *lookAhead) word() bool {
 	if !assigns && !glueWords[last] || l.words == 8 || next != 0 && strings.IndexByte(" \t\r\n:=,;\"'`(\\<-{[", next) < 0 || next == '-' && l.sc.byteAt(end+1) != '>' {
 		return false
 	}
-	if w == "type" && next != '=' && !isQuote(next) { // it says that no value follows
+	if w == "type" && next != '=' && !isQuote(next) { // no value follows "type"
 		return false
 	}
 	switch {

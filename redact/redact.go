@@ -130,7 +130,7 @@ func (r *Redactor) scan(s string, depth int) (out string, steps int) {
 	sc.start(r, s, depth)
 	out = sc.all()
 	steps = sc.steps
-	*sc = scanner{} // it must not keep a secret
+	*sc = scanner{} // the pool must not keep a secret
 	r.scanners.Put(sc)
 	return out, steps
 }

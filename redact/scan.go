@@ -15,7 +15,7 @@ type scanner struct {
 	urls       urls
 	awsID      bool // an AWS access key id was seen
 	kindSecret memo // the text prints a Secret
-	depth      int  // of codings around the text
+	depth      int  // number of encodings around the text
 }
 
 // start prepares a zero scanner.

@@ -21,9 +21,9 @@ type compiler struct {
 type written struct {
 	parts    *Parts
 	keys     *strictyaml.Keys
-	name     string // for people
+	name     string // name for people
 	compiled Matcher
-	sound    bool // it has no errors
+	sound    bool // reports whether the document has no errors
 }
 
 const (

@@ -68,7 +68,7 @@ func parseCompiled(f File) *Document {
 
 // text returns the bytes of the pack.
 func (c *compiled) text() []byte {
-	data, _ := fs.ReadFile(Shipped(), c.pack) // it is part of the program
+	data, _ := fs.ReadFile(Shipped(), c.pack) // the file is part of the program
 	return data
 }
 
@@ -88,7 +88,7 @@ type documentCodec struct {
 	doc       *Document
 	source    *strictyaml.Text
 	selectors []Selector
-	numbers   map[string]int // of the selectors that were written, by their texts
+	numbers   map[string]int // numbers of the selectors that were written, by their texts
 }
 
 func codeDocument(in *codec.Codec, d *Document) {

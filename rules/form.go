@@ -15,7 +15,7 @@ import (
 // merged value keeps the position where it was written.
 type form struct {
 	RuleSyntax
-	at         strictyaml.Pos // of `- alert:`
+	at         strictyaml.Pos // position of `- alert:`
 	next       strictyaml.Pos // start of the next rule; zero if there is none
 	shares     bool           // another rule is on the first line of this one
 	pack, file string

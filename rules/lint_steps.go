@@ -29,7 +29,7 @@ func (l *linter) lintSteps() {
 
 func (l *linter) lintStep(s *Template, at strictyaml.Pos, name string) {
 	defer s.Release()                         // few rules ever fire
-	for _, value := range []string{"x", ""} { // for both sides of a condition
+	for _, value := range []string{"x", ""} { // each value takes another side of a condition
 		text, hosts := s.WithMarks(value)
 		if hosts {
 			l.errorAt(at, "step-link", name+" has a value as the host of a URL: a log line would choose where the link leads", "write the value without https://, such as curl --proto-default https VALUE/readyz")

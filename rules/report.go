@@ -11,7 +11,7 @@ import (
 
 // report collects the problems of a rule or of a file.
 type report struct {
-	alert    string // of the rule; "": a file
+	alert    string // name of the rule's alert; empty for a file
 	problems Problems
 }
 

@@ -82,7 +82,7 @@ type Rule struct {
 	Alert string
 	Pack  string // name of its pack
 	File  string
-	Line  int // of `- alert:`
+	Line  int // line of `- alert:`
 
 	// From selects the streams of the parts that state no selector of their own. Use
 	// Selectors for what the rule reads.
@@ -237,7 +237,7 @@ type ClearOrUnless struct {
 	// NamespaceAdded says that Same contains `namespace` only because of the rule's
 	// origin. Lines whose streams have no namespace then share it.
 	NamespaceAdded bool          `json:"-"`
-	Within         time.Duration // of `unless`; 0 for `clear`
+	Within         time.Duration // duration within which `unless` counts; zero for `clear`
 	// At is the place of the key in the rule; none if an override adds it.
 	At strictyaml.Pos `json:"-"`
 }
@@ -301,7 +301,7 @@ func (r Remediation) Judge(image string) versions.Verdict { return versions.Judg
 // Test is one inline test.
 type Test struct {
 	Name   string
-	Line   int // in the rule's file
+	Line   int // line in the rule's file
 	Stream map[string]string
 	Input  []Input
 	Expect []Checkpoint
@@ -310,11 +310,11 @@ type Test struct {
 // Input is one event of a test: a line that arrives, a source that is lost or
 // back, a restart, or the deletion of a pod.
 type Input struct {
-	Line  int           // in the rule's file
+	Line  int           // line in the rule's file
 	At    time.Duration // arrival
 	TS    time.Duration // event time; equal to At if not stated
 	HasTS bool
-	Text  string // of the line; may contain {{ $value }}
+	Text  string // text of the line, which may contain {{ $value }}
 	// Labels are those of the line's stream, or of a stream that the source reads. They
 	// override those of the test. None with Source: every source.
 	Labels map[string]string
@@ -331,7 +331,7 @@ type Input struct {
 
 // Checkpoint is what a test expects at one time.
 type Checkpoint struct {
-	Line     int // in the rule's file
+	Line     int // line in the rule's file
 	At       time.Duration
 	None     bool // `firing: none`
 	Firing   []ExpectedAlert

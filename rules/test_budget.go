@@ -10,8 +10,8 @@ import (
 
 // Bounds of inline tests.
 const (
-	maxTestLines = 100_000              // of one test
-	maxTestEnd   = 365 * 24 * time.Hour // of the last repetition of a line
+	maxTestLines = 100_000              // lines of one test
+	maxTestEnd   = 365 * 24 * time.Hour // time of a line's last repetition
 	// maxTestTime bounds the estimated CPU time of all tests of all loaded packs.
 	maxTestTime = 2 * time.Minute
 	// Estimates for a line or a checkpoint, a comparison of two alerts, and a restart.

@@ -33,9 +33,9 @@ type component struct {
 	podsSeen       []podSeen
 	image          string
 	before         string // the image before that
-	imageAt        int64  // since when it is the image
+	imageAt        int64  // time since which the component has had the image
 	ignored        bool
-	gone           bool                   // it was forgotten
+	gone           bool                   // reports whether the component was forgotten
 	patterns       *quota.Cache[*pattern] // nil: it never complained
 	alert          *alert                 // nil: none is open
 	last           int64                  // when its last alert fired

@@ -43,7 +43,7 @@ type finding struct {
 	component *component
 	pattern   *pattern
 	cause     cause
-	run       *run // of the object, with persists
+	run       *run // run of the object, if persists
 }
 
 // since returns when the failure began.

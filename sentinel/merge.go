@@ -25,7 +25,7 @@ func (s *Sentinel) Merge(node string, report []byte, now time.Time) error {
 		return fmt.Errorf("the unknown failures of node %s cannot be read: %w", node, err)
 	}
 	if in.Version != version {
-		return nil // of a newer agent
+		return nil // a newer agent wrote this
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

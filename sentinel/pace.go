@@ -28,14 +28,14 @@ type pace struct {
 	shapes  []shapeCount
 	parties map[string]*partyCount
 	all     partyCount
-	words   []byte // of a line
+	words   []byte // words of a line
 }
 
 type shapeCount struct {
 	shape   uint32
 	window  uint32 // its number
 	looked  uint16
-	skipped uint16 // since the last look
+	skipped uint16 // lines skipped since the last look
 }
 
 type partyCount struct {

@@ -37,7 +37,7 @@ type pattern struct {
 	First    int64          `json:"first"`
 	Last     int64          `json:"last"`
 	Count    int64          `json:"count"`
-	All      slots          `json:"all"` // of lines that were not written at the start of a pod
+	All      slots          `json:"all"` // slots of lines that were not written at the start of a pod
 	Runs     []run          `json:"runs,omitempty"`
 	Pods     []string       `json:"pods,omitempty"` // the first ones
 	Examples []example      `json:"examples,omitempty"`
@@ -46,7 +46,7 @@ type pattern struct {
 	// Alerted is when an alert about it fired last.
 	Alerted int64 `json:"alerted,omitempty"`
 
-	counts map[string]int64 // by agent
+	counts map[string]int64 // counts by agent
 	spells []spell
 }
 

@@ -24,7 +24,7 @@ const DefaultPerDay = 10
 const (
 	maxComponents = 2500
 	maxPatterns   = 1500
-	maxBytes      = 1536 << 10 // of patterns, estimated
+	maxBytes      = 1536 << 10 // estimated size of the patterns
 	maxNodes      = 5000
 )
 
@@ -53,7 +53,7 @@ type Config struct {
 // Ignore excludes complaints. All of its conditions that are not "" must hold.
 type Ignore struct {
 	Namespace, Component string // name or glob
-	Text                 string // that the line contains
+	Text                 string // text that the line contains
 }
 
 // matches reports whether a component fulfils the conditions on it.
@@ -75,7 +75,7 @@ type Sentinel struct {
 
 	mu         sync.Mutex
 	reader     discover.ComplaintReader
-	components [quota.Classes]*quota.Cache[*component] // by key
+	components [quota.Classes]*quota.Cache[*component] // components by key
 	patterns   *quota.Pool
 	pace       pace
 	nodes      map[string]int64 // up to when each agent has reported
@@ -93,10 +93,10 @@ type Sentinel struct {
 
 // Stats counts what a Sentinel did.
 type Stats struct {
-	Components, Patterns int   // that are remembered
+	Components, Patterns int   // numbers of remembered components and patterns
 	Open                 int   // alerts
-	Lines                int64 // that complained
-	Skipped              int64 // of these, counted without a look: equal ones came before
+	Lines                int64 // number of lines with an error
+	Skipped              int64 // number of these lines that were counted only, because equal ones came before
 	Evicted              int64 // patterns that were forgotten for lack of room
 	Fired                int64 // alerts
 	Held                 int   // failures that are not notified: the limit of a day is reached
@@ -133,7 +133,7 @@ type note struct {
 	component *component // nil: the stream is not watched
 	pod       string
 	stream    uint64 // hash
-	since     int64  // of the pod
+	since     int64  // start of the pod
 	shapes    newShapes
 }
 

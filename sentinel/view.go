@@ -16,8 +16,8 @@ import (
 const (
 	whyNew      = "new"
 	whyPersists = "persists"
-	whyRepeats  = "repeats" // in a recorded log that is too short for more
-	whySeen     = "seen"    // in a recorded log that is too short to judge it
+	whyRepeats  = "repeats" // the error repeats in a recorded log that is too short for more
+	whySeen     = "seen"    // the error occurs in a recorded log that is too short to judge it
 )
 
 // States of an Unknown.
@@ -32,7 +32,7 @@ type Unknown struct {
 	Fingerprint episodes.Fingerprint `json:"fingerprint"`
 	State       string               `json:"state"`
 	Why         string               `json:"why"`
-	Labels      map[string]string    `json:"labels"` // of the component
+	Labels      map[string]string    `json:"labels"` // labels of the component
 	Pattern     redact.Text          `json:"pattern"`
 	Level       discover.Level       `json:"level"`
 	Also        []redact.Text        `json:"also,omitempty"` // further patterns

@@ -14,8 +14,8 @@ import (
 // are merged.
 type Delivery struct {
 	Endpoint string
-	Time     time.Time // of the first such answer
-	Last     time.Time // of the newest
+	Time     time.Time // time of the first such response
+	Last     time.Time // time of the newest such response
 	Times    int
 	Resolved bool   // the form that was sent
 	Code     int    // HTTP status; 0: there is none, or nothing was sent

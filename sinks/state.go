@@ -66,7 +66,7 @@ type State struct {
 	versions uint64                         // the newest version assigned
 	evicted  int64
 
-	peers []*State  // of the endpoints that notify the same people
+	peers []*State  // states of the endpoints that notify the same people
 	up    bool      // the last request was answered
 	away  time.Time // when the endpoint stopped answering; zero: it answers, or was not asked yet
 }
@@ -86,7 +86,7 @@ type slot struct {
 	refused     time.Time // last refused; zero once accepted
 	imported    time.Time // read from a saved state; zero: it was not
 	counted     bool      // its first acceptance was reported
-	dropped     bool      // it ended and the endpoint refuses it: nothing more is sent
+	dropped     bool      // reports whether the alert ended and the endpoint refused it, so that nothing more is sent
 	later       []episodes.Episode
 	parked      time.Time // until when nothing happens to it; zero: it is not parked
 }

@@ -70,7 +70,7 @@ func (s *State) Restarted(then, now time.Time) {
 		endOnly := !e.ended.IsZero() && (e.ended.Before(then) || e.alive.IsZero())
 		switch {
 		case !e.accepted.Before(then):
-		case !e.alive.Before(then): // it was sent since, at the latest after Resend
+		case !e.alive.Before(then): // the alert was sent since, at the latest after Resend
 			if e.ended.IsZero() {
 				e.accepted = times.Earlier(e.alive, then.Add(s.cfg.Resend))
 			}

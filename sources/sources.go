@@ -185,7 +185,7 @@ const (
 // Loss counts lines that were or may have been lost for one reason.
 type Loss struct {
 	Count int64     `json:"count"`
-	At    time.Time `json:"at"`   // of the latest loss
+	At    time.Time `json:"at"`   // time of the newest loss
 	Path  string    `json:"path"` // where it occurred
 }
 
@@ -259,5 +259,5 @@ type StreamStatus struct {
 	Size     int64          `json:"size"`
 	Lines    int64          `json:"lines"`
 	LastRead time.Time      `json:"last_read"`
-	Rules    int            `json:"rules"` // that may match it
+	Rules    int            `json:"rules"` // number of rules that may match the stream
 }

@@ -30,7 +30,7 @@ var ErrLogChanged = errors.New("the file was changed by something else")
 // the lock of the folder. Calls must not overlap.
 type Log struct {
 	dir, path string
-	size      int64 // of the good content; -1: not known
+	size      int64 // size of the valid content; -1 if unknown
 }
 
 // NewLog returns the log of that name in dir. It opens nothing.
@@ -202,7 +202,7 @@ func (l *Log) replace(b []byte) error {
 		err = os.Rename(tmp, l.path)
 	}
 	if err != nil {
-		_ = os.Remove(tmp) // it takes space that the next attempt may need
+		_ = os.Remove(tmp) // the next attempt may need the space
 		return err
 	}
 	return syncDir(l.dir)

@@ -10,7 +10,7 @@ import (
 // shape describes the keys of a struct type.
 type shape struct {
 	fields   map[string]field
-	names    []string // of the fields, sorted
+	names    []string // sorted names of the fields
 	required []string // sorted
 	keys     []int    // the field for the positions of keys; nil: none
 }
@@ -22,7 +22,7 @@ type field struct {
 	anchors  bool
 	bounds   Range
 	bounded  bool
-	mistake  error // in the tag of the bounds
+	mistake  error // error in the tag of the bounds
 }
 
 // shapeOf returns the shape of a struct type. A file has the same types many

@@ -22,7 +22,7 @@ type key struct {
 	name       string
 	key, value Pos
 	broken     bool
-	items      []item         // of a list or a mapping
+	items      []item         // items of a list or a mapping
 	index      map[string]int // indexes of the items of a mapping by name
 }
 

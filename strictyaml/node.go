@@ -32,7 +32,7 @@ type Node struct {
 	d       *decoder
 	n       *yaml.Node
 	pos     Pos
-	name    string // in messages: `by`, item 2 of `by`
+	name    string // name in messages, such as "item 2 of `by`"
 	depth   int
 	anchors bool // anchors and aliases are allowed here
 	aliased bool // reached through an alias
@@ -131,7 +131,7 @@ func (n *Node) items() []*Node {
 // Entry is a key of a mapping with its value.
 type Entry struct {
 	Key   string
-	At    Pos // of the key
+	At    Pos // position of the key
 	Value *Node
 }
 

@@ -221,7 +221,7 @@ func (v *valueScan) plain(at int) int {
 	end := at + 1
 	for data := v.s.data; end < len(data) && bytes.IndexByte([]byte(",[]{}\n"), data[end]) < 0; end++ {
 		if data[end] == ':' && end+1 < len(data) && data[end+1] == ' ' {
-			return end // it ends a key
+			return end // the colon ends a key
 		}
 	}
 	if cut := bytes.Index(v.s.data[at:end], []byte(" #")); cut >= 0 && strings.ContainsAny(v.s.lineFrom(at+cut), "]}") {

@@ -31,13 +31,13 @@ type alertsData struct {
 	About         []row // firing alerts about crowsnest itself, whatever the query selects
 	MoreAbout     int
 	Facets        []Facet
-	Suggested     []string // for the search box
+	Suggested     []string // suggestions of the search box
 	Open          []row
 	Silent        []row
 	Unwatched     []row // alerts that lost their places: whether they are over is not known
 	Ended         []row
 	Total         int // rows of open alerts that the query selects
-	From, To      int // of these, on this page
+	From, To      int // first and last number on this page
 	Previous      string
 	Next          string
 	MoreEnded     int
@@ -80,7 +80,7 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) {
 	data.MoreAbout = max(0, len(data.About)-maxAbout)
 	data.About = data.About[:len(data.About)-data.MoreAbout]
 	data.Facets = slices.DeleteFunc(facets(q, all), func(f Facet) bool {
-		return f.Name == "cluster" && len(f.Values) == 1 && !f.Values[0].Selected // it says nothing
+		return f.Name == "cluster" && len(f.Values) == 1 && !f.Values[0].Selected // a single cluster says nothing
 	})
 	data.Suggested, data.OneCluster = suggestions(all), oneCluster(all)
 	s.fill(&data, all, pageNumber(r))

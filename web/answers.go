@@ -95,7 +95,7 @@ type RuntimeInfo struct {
 	Start       time.Time `json:"startTime"`
 	Now         time.Time `json:"serverTime"`
 	ReloadOK    bool      `json:"reloadConfigSuccess"`
-	LastLoad    time.Time `json:"lastConfigTime"` // of rules and configuration, that succeeded
+	LastLoad    time.Time `json:"lastConfigTime"` // time of the last successful load of rules and configuration
 	ReloadError string    `json:"lastReloadError"`
 	Goroutines  int       `json:"goroutineCount"`
 	MaxProcs    int       `json:"GOMAXPROCS"`

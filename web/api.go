@@ -118,7 +118,7 @@ type Episode struct {
 	Count       int64             `json:"count"`
 	Line        redact.Text       `json:"line,omitempty"`
 	First       redact.Text       `json:"firstLine,omitempty"`
-	Cause       *Cause            `json:"cause,omitempty"`    // that it is a symptom of
+	Cause       *Cause            `json:"cause,omitempty"`    // cause whose symptom the alert is
 	Symptoms    []string          `json:"symptoms,omitempty"` // fingerprints of its open symptoms
 	Seen        *Seen             `json:"seen,omitempty"`     // absent: no earlier episode is remembered
 }
@@ -292,7 +292,7 @@ type Rule struct {
 	// Froms are the selectors of the parts that differ from it, by part.
 	Froms     map[string]string `json:"froms,omitempty"`
 	Origin    rules.Origin      `json:"origin"`   // whose lines it trusts
-	Duration  float64           `json:"duration"` // of `for` or `silent`, in seconds
+	Duration  float64           `json:"duration"` // seconds of `for` or `silent`
 	Matches   int64             `json:"matches"`
 	LastMatch *time.Time        `json:"lastMatch,omitempty"`
 	// PerMinute is the matches in the last hour, if there were any.
@@ -313,7 +313,7 @@ type Rule struct {
 	// that are symptoms of this one.
 	SymptomOf []SymptomOf `json:"symptomOf,omitempty"`
 	Causing   []string    `json:"causing,omitempty"`
-	Line      int         `json:"line,omitempty"` // in the file of the pack
+	Line      int         `json:"line,omitempty"` // line in the file of the pack
 	Runbook   string      `json:"runbookURL,omitempty"`
 	Affects   []Affected  `json:"affects,omitempty"`
 	Verified  []Verified  `json:"verified,omitempty"`
@@ -349,7 +349,7 @@ func (s *Server) groups() []Group {
 		out = append(out, g)
 	}
 	for _, b := range loaded.Broken {
-		if _, ok := broken[b.Pack]; ok { // it has no last good version
+		if _, ok := broken[b.Pack]; ok { // a broken pack has no last good version
 			out = append(out, Group{Name: b.Pack, Broken: b.Error, Rules: []Rule{}})
 		}
 	}

@@ -43,7 +43,7 @@ func readAssets() assets {
 	}
 	hints, err := keyHints()
 	if err != nil {
-		panic(err) // it is made of the types of the program
+		panic(err) // the schema is made from the types of the program
 	}
 	out.add("keys.json", hints)
 	return out

@@ -44,7 +44,7 @@ type SymptomOf struct {
 	Same []string `json:"same,omitempty"`
 	// AnyLabels is set if no label must agree.
 	AnyLabels bool    `json:"anyLabels,omitempty"`
-	Lag       float64 `json:"lag,omitempty"` // in seconds
+	Lag       float64 `json:"lag,omitempty"` // lag in seconds
 	// Text says the same for people.
 	Text string `json:"-"`
 }

@@ -25,7 +25,7 @@ type coverage struct {
 	now      time.Time
 
 	names   []string                // labels that rules select by
-	classes map[string]*streamClass // by the values of these labels
+	classes map[string]*streamClass // classes of streams by the values of these labels
 }
 
 // streamClass is a set of streams that differ only in labels that no rule
@@ -33,7 +33,7 @@ type coverage struct {
 type streamClass struct {
 	labels  map[string]string
 	streams int
-	rules   int // that apply to them
+	rules   int // number of rules that apply to the streams
 }
 
 // key joins the values of the labels that rules select by.
@@ -112,7 +112,7 @@ func (c coverage) sees(set *rules.Set, r *rules.Rule) bool {
 const (
 	healthOK     = "ok"
 	healthBlind  = "blind"  // a step applies to no stream that is followed or was read within blindAfter
-	healthUnseen = "unseen" // it received no line, and the source does not list its streams
+	healthUnseen = "unseen" // the rule received no line, and the source does not list its streams
 )
 
 // health returns the health of a rule. lastLine is when a stream of one of its steps was

@@ -54,7 +54,7 @@ func facets(q query, all []episodes.Episode) []Facet {
 			}
 		}
 		if own != "" && counts[own] == 0 {
-			counts[own] = 0 // it can be removed
+			counts[own] = 0 // the reader can remove the chosen value
 		}
 		if f := facetOf(q, label, counts); len(f.Values) > 0 {
 			out = append(out, f)
@@ -122,7 +122,7 @@ func countStates(q query, all []episodes.Episode) Facet {
 	for _, st := range selectableStates {
 		x := FacetValue{Value: st, Count: counts[st], Selected: slices.Contains(q.states, st)}
 		if st == string(episodes.StateUnwatched) && x.Count == 0 && !x.Selected {
-			continue // it is rare
+			continue // a rare value is not offered
 		}
 		with := q
 		if with.states = []string{st}; x.Selected {

@@ -21,7 +21,7 @@ const (
 	maxChanges     = 100              // episodes in one message
 	feedEvery      = time.Second      // how often changes are looked for
 	heartbeat      = 5 * time.Second  // so a reader notices within seconds that the daemon is dead
-	sendTime       = 10 * time.Second // for a client to take a message
+	sendTime       = 10 * time.Second // time in which a client must take a message
 )
 
 // Change is a message of the stream: what changed since the one before.
@@ -62,7 +62,7 @@ type feed struct {
 
 	mu    sync.Mutex
 	subs  map[*subscriber]bool
-	known map[string]known // by fingerprint; nil: nobody reads
+	known map[string]known // alerts by fingerprint; nil if nobody reads
 }
 
 // subscriber is one reader of the stream. A reader that is too slow loses its channel and has

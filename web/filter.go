@@ -86,7 +86,7 @@ var matcherForm = lazyre.New(`^\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(=~|!~|!=|=)(?s:(
 func parseMatcher(text string) (*labels.Matcher, error) {
 	form := matcherForm.FindStringSubmatch(text)
 	if form == nil {
-		return labels.ParseMatcher(text) // for its error
+		return labels.ParseMatcher(text) // the error of the parser is wanted
 	}
 	plain, err := labels.ParseMatcher(form[1] + "=" + form[3])
 	if err != nil {
@@ -135,7 +135,7 @@ var selectableStates = []string{"firing", "pending", "held", "unwatched", "resol
 // query is what a request selects.
 type query struct {
 	matchers []*labels.Matcher
-	words    []string               // in lower case; an alert contains all of them
+	words    []string               // words in lower case, all of which an alert contains
 	states   []string               // any of them; empty: all
 	prints   []episodes.Fingerprint // any of them; nil: all
 	flat     bool                   // the page has no groups

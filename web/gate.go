@@ -20,7 +20,7 @@ const (
 	patience    = 5 * time.Second
 	maxUnread   = 24 << 20 // bytes of responses that clients have not read
 	chunk       = 64 << 10
-	chunkTime   = 10 * time.Second // for a client to read a chunk
+	chunkTime   = 10 * time.Second // time in which a client must read a chunk
 	graceToRead = time.Second      // before a slow client may be disconnected
 )
 

@@ -19,7 +19,7 @@ const (
 	defaultPast = 100
 	maxWords    = 256 // bytes of text
 	maxNoisy    = 20  // rules in the list of the noisy ones
-	pastDays    = 30  // of the calendar
+	pastDays    = 30  // days of the calendar
 	seenDays    = 7
 )
 

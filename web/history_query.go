@@ -20,7 +20,7 @@ import (
 // pastQuery selects episodes of the history.
 type pastQuery struct {
 	matchers     []*labels.Matcher
-	words        []string // in lower case; an episode contains all of them
+	words        []string // words in lower case, all of which an episode contains
 	fingerprints []episodes.Fingerprint
 	from, to     time.Time // the episode was open at some time between them; zero: unbounded
 	limit        int

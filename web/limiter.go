@@ -19,7 +19,7 @@ type limiter struct {
 	patience time.Duration
 
 	mu    sync.Mutex
-	conns map[string]*connection // by remote address
+	conns map[string]*connection // connections by remote address
 	clock uint64                 // logical time: advances with each accept and each request
 }
 

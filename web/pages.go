@@ -24,7 +24,7 @@ var templateFiles embed.FS
 
 type page struct {
 	Title   string
-	Path    string // of the current page in the navigation
+	Path    string // path of the current page in the navigation
 	Now     time.Time
 	Missing []string // why the daemon is not ready
 	// Troubles says which receivers and sources are down: alerts may be missing or

@@ -78,10 +78,10 @@ type picture struct {
 
 // shape is a part of a picture.
 type shape struct {
-	X, W  string // in percent
-	Y, H  int    // in pixels, of a bar
+	X, W  string // position and width in percent
+	Y, H  int    // position and height of a bar in pixels
 	Class string
-	Text  string // for people
+	Text  string // text for people
 	End   bool   // a text at it is to its left
 }
 

@@ -10,7 +10,7 @@ import (
 
 const (
 	sampleEvery = 15 * time.Second
-	minutes     = 60   // that a series covers
+	minutes     = 60   // minutes that a series covers
 	maxSeries   = 8192 // about 2 MiB
 )
 
@@ -18,9 +18,9 @@ const (
 // sources and namespaces, and what rules cost. It is safe for concurrent use.
 type samples struct {
 	mu     sync.Mutex
-	minute int64 // of the newest sample, since 1970; 0: none yet
+	minute int64 // minute of the newest sample, since 1970; zero if there is none
 	series map[string]*series
-	down   map[string]time.Time // since when a receiver is down
+	down   map[string]time.Time // time since which each receiver has been down
 }
 
 type series struct {
@@ -133,7 +133,7 @@ func (s *samples) downSince(e Endpoint) time.Time {
 func episodeSeries(fingerprint string) string { return "episode " + fingerprint }
 func ruleSeries(alert string) string          { return "rule " + alert }
 func triesSeries(alert string) string         { return "tries " + alert }
-func costSeries(alert string) string          { return "cost " + alert } // in microseconds
+func costSeries(alert string) string          { return "cost " + alert } // series of the cost in microseconds
 func sourceSeries(name string) string         { return "source " + name }
 func namespaceSeries(source, namespace string) string {
 	return "namespace " + source + " " + namespace

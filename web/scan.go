@@ -211,7 +211,7 @@ func (s *Server) scan(w http.ResponseWriter, r *http.Request) {
 	data := scanData{ScanRequest: ScanRequest{Rules: r.PostForm.Get("rules"), Lines: r.PostForm.Get("lines"), Labels: r.PostForm.Get("labels")}}
 	if file, _, err := r.FormFile("file"); err == nil {
 		defer file.Close()
-		if text, err := io.ReadAll(file); err == nil && len(text) > 0 { // it is in memory
+		if text, err := io.ReadAll(file); err == nil && len(text) > 0 { // the file is in memory
 			data.Lines = strings.ToValidUTF8(string(text), "\ufffd")
 		}
 	}

@@ -18,7 +18,7 @@ const (
 	maxAuthor    = 100  // characters
 	maxComment   = 1000 // characters
 	maxSilenceIn = 64 << 10
-	silenceTime  = 25 * time.Second // for all Alertmanagers
+	silenceTime  = 25 * time.Second // time for all Alertmanagers together
 )
 
 // silenceFor are the durations that the form offers.
@@ -37,7 +37,7 @@ type Silence struct {
 // Silenced is what one cluster of Alertmanagers answered.
 type Silenced struct {
 	Receiver string // the member that answered, or the name of the sink
-	ID       string // of the silence
+	ID       string // ID of the silence
 	Error    string // "": it was made
 }
 

@@ -25,9 +25,9 @@ const (
 type Event struct {
 	At   *time.Time  `json:"at,omitempty"` // absent: current state
 	Kind string      `json:"kind"`
-	Text string      `json:"text"`           // for people
-	Line redact.Text `json:"line,omitempty"` // of the log, redacted
-	Log  string      `json:"log,omitempty"`  // that the line came from, for people
+	Text string      `json:"text"`           // text for people
+	Line redact.Text `json:"line,omitempty"` // line of the log, redacted
+	Log  string      `json:"log,omitempty"`  // log of the line, for people
 	// Sources are the sources without progress; set for kind "held".
 	Sources []string `json:"sources,omitempty"`
 	// Delivery is the answer of the receiver; set for kind "told".
@@ -83,7 +83,7 @@ func (s *Server) timeline(fingerprint string) (episodes.Episode, Timeline, bool)
 	}
 	for _, d := range s.view.Deliveries(of) {
 		if d.Last.Before(e.StartsAt) || !e.FiredAt.IsZero() && d.Last.Before(e.FiredAt) {
-			continue // it belongs to an earlier episode
+			continue // the event belongs to an earlier episode
 		}
 		tl.Events = append(tl.Events, Event{At: optional(d.Time), Kind: kindNotified, Text: deliveryText(d), Delivery: &d})
 	}

@@ -128,7 +128,7 @@ type BrokenPack struct {
 type Source struct {
 	Name   string `json:"name"`
 	Up     bool   `json:"up"`
-	Opened bool   `json:"opened"` // it was up at least once
+	Opened bool   `json:"opened"` // reports whether the source was up at least once
 	Error  string `json:"lastError,omitempty"`
 	Idle   string `json:"idle,omitempty"` // why it has nothing to read that a rule can match; "": it has
 	// IdleReason is not_installed, no_logs, unreadable, no_lines or no_rules.
@@ -146,8 +146,8 @@ type Source struct {
 	Dropped   int64            `json:"dropped"`
 	Truncated int64            `json:"truncated"`
 	Unparsed  int64            `json:"unparsed"`
-	Lost      map[string]int64 `json:"lostBytes,omitempty"` // by reason
-	Errors    map[string]int64 `json:"errors,omitempty"`    // by reason
+	Lost      map[string]int64 `json:"lostBytes,omitempty"` // lost bytes by reason
+	Errors    map[string]int64 `json:"errors,omitempty"`    // errors by reason
 	// Losses counts, by reason, how often lines were deleted before they were read.
 	Losses  map[string]int64 `json:"losses,omitempty"`
 	Streams []Stream         `json:"streams,omitempty"`
@@ -206,7 +206,7 @@ type Endpoint struct {
 	Up       bool             `json:"up"`
 	Error    string           `json:"lastError,omitempty"`
 	Sent     int64            `json:"sent"`
-	Failed   map[string]int64 `json:"failed,omitempty"` // by reason
+	Failed   map[string]int64 `json:"failed,omitempty"` // failed messages by reason
 	Pending  int              `json:"pending"`
 	// ClockSkew is how many seconds its clock is ahead of the local one.
 	ClockSkew float64 `json:"clockSkewSeconds"`
@@ -219,8 +219,8 @@ type Endpoint struct {
 type Delivery struct {
 	Sink     string    `json:"sink"`
 	Endpoint string    `json:"endpoint"`
-	Time     time.Time `json:"time"`           // of the first of the equal answers
-	Last     time.Time `json:"last"`           // of the last of them
+	Time     time.Time `json:"time"`           // time of the first of the equal responses
+	Last     time.Time `json:"last"`           // time of the last of the equal responses
 	Times    int       `json:"times"`          // how many there were
 	Resolved bool      `json:"resolved"`       // the alert was sent as resolved
 	Code     int       `json:"code,omitempty"` // HTTP status; 0: no answer
@@ -260,8 +260,8 @@ type Pair struct {
 	Leader    string    `json:"leader"`            // where it serves its state; "": nobody leads
 	Record    string    `json:"record"`            // what decides who leads
 	StandbyUp bool      `json:"standbyUp"`         // the standby could take over without a loss
-	Lag       float64   `json:"standbyLag"`        // for how many seconds the standby has lacked something
-	Problem   string    `json:"problem,omitempty"` // of this process
+	Lag       float64   `json:"standbyLag"`        // seconds for which the standby has lacked a checkpoint
+	Problem   string    `json:"problem,omitempty"` // problem of this process
 }
 
 // Reload is the outcome of the last load of rules and configuration.

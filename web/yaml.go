@@ -19,7 +19,7 @@ func highlightYAML(text string) template.HTML {
 type yamlWriter struct {
 	b     *strings.Builder
 	block int  // indentation of the key of a block of text, plus 1; 0: none
-	quote byte // that is open at the end of the line before; 0: none
+	quote byte // quote that is open at the end of the line before; zero if there is none
 }
 
 func (y *yamlWriter) write(class, text string) {
@@ -37,7 +37,7 @@ func (y *yamlWriter) line(line string) {
 		return
 	}
 	y.block = 0
-	from, plain := 0, 0 // of the token, and of what has no class
+	from, plain := 0, 0 // starts of the token and of the text without a class
 	flush := func(class string, start, end int) {
 		y.write("", line[plain:start])
 		y.write(class, line[start:end])
@@ -59,7 +59,7 @@ func (y *yamlWriter) line(line string) {
 			}
 		case c == '#' && (start == 0 || line[start-1] == ' '):
 			flush("c", start, len(line))
-		case c == '-' && strings.HasPrefix(line[start+1:], " "): // of a list
+		case c == '-' && strings.HasPrefix(line[start+1:], " "): // the dash of a list
 			from++
 		case wordByte(c):
 			for from < len(line) && wordByte(line[from]) {

@@ -52,8 +52,8 @@ func allAlerts() []string {
 // State is the state of all parts of the daemon at one time.
 type State struct {
 	Sources     []sources.Status
-	Readings    map[string]Reading // by source; sources without one are not checked
-	Rules       *rules.Set         // in force; nil means that streams are not compared with rules
+	Readings    map[string]Reading // readings by name of the source; a source without one is not checked
+	Rules       *rules.Set         // active rules; nil means that streams are not compared with rules
 	Agent       bool               // an aggregator draws the conclusions
 	Losses      component.Losses   // what the reasons for lost lines mean
 	Endpoints   []sinks.EndpointStatus
@@ -63,12 +63,12 @@ type State struct {
 	Unread      []episodes.Unread         // rules whose open episodes wait for lines that no source reads
 	Trusted     *rules.Namespaces         // nil: not checked
 	Behind      map[string]sources.Behind // rules that agents have in another version
-	Agents      map[string]server.Stats   // by source
+	Agents      map[string]server.Stats   // statistics of agents by name of the source
 	Unsaved     Unsaved                   // state
-	Unanswered  time.Time                 // since when the aggregator has not answered; zero: it answers, or there is none
+	Unanswered  time.Time                 // time of the first request that the aggregator left unanswered; zero if it answers or there is none
 	Upstream    []episodes.Episode        // alerts about the aggregator
 	Unverified  []rules.Unverified        // releases that run, and the rules that were not compared with them
-	Lonely      time.Time                 // since when this leader has no standby; zero: it has one, or is alone by configuration
+	Lonely      time.Time                 // time since which this leader has had no standby; zero if it has one or needs none
 }
 
 // Alerts holds the open alerts. It is safe for concurrent use.
@@ -82,17 +82,17 @@ type Alerts struct {
 	mu         sync.Mutex
 	open       map[episodes.Fingerprint]episodes.Episode
 	away       map[string]time.Time // start of the current outage, by source
-	idle       map[string]time.Time // since when a source has had nothing to read
+	idle       map[string]time.Time // time since which each source has had nothing to read
 	why        map[string]idle      // idle sources
 	unsure     map[string]bool      // sources of which it is not known yet
 	idleAll    string               // why all sources are idle; "" if one is not
 	lined      map[string]bool      // sources that have had a line, also in earlier processes
 	rules      map[string]ruled     // sources whose streams were compared with the rules
 	covers     string               // coverage at the last Update
-	settled    bool                 // it is known what this process can read
+	settled    bool                 // reports whether this process knows what it can read
 	moved      map[string]progress
 	lastSeen   time.Time // when a source was last read
-	lastAnswer time.Time // of the aggregator
+	lastAnswer time.Time // time of the aggregator's last response
 	skewed     skews
 	dropped    drops
 	misplaced  misplaced
@@ -100,7 +100,7 @@ type Alerts struct {
 
 	restored  map[episodes.Fingerprint]episodes.Episode // open in the previous process, not confirmed yet
 	savedSeen time.Time                                 // lastSeen at the last export
-	changed   bool                                      // since the last export
+	changed   bool                                      // reports whether anything changed since the last export
 }
 
 // progress is the last observed progress of a source.

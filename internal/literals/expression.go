@@ -15,7 +15,7 @@ type Expression struct {
 	text  string
 	names []string
 	need  *Cond
-	empty bool // it matches the empty text
+	empty bool // reports whether the expression matches the empty string
 
 	compiled atomic.Pointer[regexp.Regexp]
 	runs     atomic.Pointer[Runs]

@@ -31,12 +31,12 @@ type Cond struct {
 	op     op
 	text   Text
 	lit    []byte
-	needle Needle // of lit
+	needle Needle // needle of lit
 	subs   []*Cond
 	exact  bool // fulfilling it is a match
 	gaps   bool // exact only in texts without a newline, which `.` does not match
 
-	escapable bool // of Pieces
+	escapable bool // reports whether JSON may escape a part of the literal, as in Pieces
 }
 
 // Of returns the condition of an expression in Go's syntax, or nil if it has

@@ -38,7 +38,7 @@ var frequencies = func() (of [2][256]int) {
 	}
 	of[1] = of[0]
 	for c := 'a'; c <= 'z'; c++ {
-		const search = 100 // for the other case
+		const search = 100 // cost of a search for the other case
 		of[1][c] += of[0][c-'a'+'A'] + search
 	}
 	return of

@@ -3,8 +3,8 @@ package literals
 // pair are the two rarest bytes of a text. Vector instructions search for both at once, which
 // finds few places that have another text.
 type pair struct {
-	at       int // of the first byte in the text
-	distance int // of the second one behind it
+	at       int // offset of the first byte in the text
+	distance int // distance from the first byte to the second
 	// The folds are the bit that the cases of a letter differ in; 0: it has no other case.
 	first, firstFold, second, secondFold uint32
 }

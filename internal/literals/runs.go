@@ -41,7 +41,7 @@ func newRuns(text string) *Runs {
 	out := &Runs{}
 	re, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return &Runs{re: regexp.MustCompile(text)} // it was parsed before
+		return &Runs{re: regexp.MustCompile(text)} // the expression was parsed before
 	}
 	n := 0
 	re = out.mark(re, &n)

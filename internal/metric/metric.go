@@ -121,7 +121,7 @@ func New[S any](read func() S, all ...Families[S]) Collector {
 type collector[S any] struct {
 	read     func() S
 	families Families[S]
-	descs    []*prometheus.Desc // of the families
+	descs    []*prometheus.Desc // descriptions of the families
 }
 
 // Describe implements prometheus.Collector.

@@ -83,7 +83,7 @@ func Text(line string) string {
 			}
 			end += max(n, 1)
 		}
-		if end >= len(rest) { // it is not closed, so it is text
+		if end >= len(rest) { // an open mark is text
 			b.WriteString(line[at : at+run])
 			line = rest
 			continue

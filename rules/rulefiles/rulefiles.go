@@ -19,14 +19,14 @@ import (
 
 // Limits of the files that are read.
 const (
-	MaxBytes   = 1 << 20 // of one file
+	MaxBytes   = 1 << 20 // size of one file
 	maxTotal   = 8 << 20 // bytes of all files
-	maxFolders = 16      // that are nested
+	maxFolders = 16      // depth of nested folders
 )
 
 // File is the content of one file.
 type File struct {
-	Name string // for messages
+	Name string // name that messages mention
 	Data []byte
 	// Released is set for a pack that is part of the program: rules.Parse does not lint its
 	// rules, because the lint found nothing before the release.

@@ -27,7 +27,7 @@ type Matcher struct {
 	Name  string
 	Op    Op
 	Value string
-	re    *literals.Expression // of the regular operators, expr.Anchored
+	re    *literals.Expression // anchored expression of the operators =~ and !~
 }
 
 // Matches reports whether a label with this value satisfies the matcher. A label

@@ -43,7 +43,7 @@ func parseTemplate(src string) (*checker, *parse.Tree, error) {
 func compileTemplate(src string) *template.Template {
 	c, tree, err := parseTemplate(src)
 	if err != nil {
-		panic(err) // it was parsed before
+		panic(err) // the template was parsed before
 	}
 	show(tree.Root)
 	return template.Must(template.New("template").Option("missingkey=zero").Funcs(c.functions()).AddParseTree("template", tree))
@@ -106,7 +106,7 @@ const (
 	kindInteger kind = "an integer"
 	kindDecimal kind = "a number"
 	kindBool    kind = "true or false"
-	kindMixed   kind = "of more than one type" // of and, or
+	kindMixed   kind = "of more than one type" // result of and, or
 )
 
 func (k kind) isNumber() bool { return k == kindInteger || k == kindDecimal }

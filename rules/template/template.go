@@ -41,7 +41,7 @@ type Template struct {
 
 // Data is the data of a template. Templates only read it and do not keep it.
 type Data struct {
-	Labels map[string]string // of the alert, as $labels
+	Labels map[string]string // labels of the alert, as $labels
 	Vars   map[string]string // all captured names, as $vars
 	Value  int64             // number of lines, as $value
 	Line   string            // the newest line, as $line
@@ -138,7 +138,7 @@ func (t *Template) execute(d Data, s *shown) (out string, ok bool) {
 	case len(s.missing) == 0:
 	case t.hasWords():
 		out = withoutMissing(out, s.missing)
-	default: // it consists of values, such as namespace/name
+	default: // a text of values, such as namespace/name
 		out = strings.ReplaceAll(out, missing, "")
 	}
 	return out, true

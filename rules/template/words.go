@@ -15,7 +15,7 @@ func (t *Template) Words(placeholder, text func(string) string) string {
 	}
 	_, tree, err := parseTemplate(t.source)
 	if err != nil {
-		panic(err) // it was parsed before
+		panic(err) // the template was parsed before
 	}
 	var b strings.Builder
 	write(&b, tree.Root, placeholder, text)

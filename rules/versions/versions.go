@@ -33,7 +33,7 @@ type Affects struct {
 
 // Verified says in which versions of a component the texts of a rule were found.
 type Verified struct {
-	Component string // in the table of package components
+	Component string // name in the table of package components
 	Versions  string // semver constraint with an upper bound; "<1.36" ends before its pre-releases
 }
 

@@ -36,7 +36,7 @@ type endpoint struct {
 	// Owned by Run.
 	probed        bool
 	checkAt       time.Time // from then on check whether the endpoint restarted
-	settling      bool      // it waits for its cluster's notifications, and another member answers
+	settling      bool      // reports whether the endpoint waits for its cluster's notifications while another member answers
 	settlingSince time.Time
 	backSince     time.Time // the first answer since it was away; zero while it is not or has not answered
 	peer          peer

@@ -18,7 +18,7 @@ const (
 // times with its own clock: an alert whose end has passed is resolved, and one whose
 // end is in the future is firing.
 type peer struct {
-	date time.Time     // of the last answer; zero: none had one
+	date time.Time     // date of the last response; zero if no response had one
 	read time.Time     // when that answer came, by a monotonic clock
 	took time.Duration // duration of the request: the date may be that old
 }

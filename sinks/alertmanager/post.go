@@ -63,7 +63,7 @@ func (c *client) post(ctx context.Context, body []byte, hedge bool) answer {
 		select {
 		case got = <-answers:
 			flying--
-			cancel() // it ends the other requests
+			cancel() // the other requests end
 		case <-tick.C:
 			if ctx.Err() == nil {
 				start()

@@ -109,7 +109,7 @@ func (s *Sink) Notify(eps []episodes.Episode) {
 func (s *Sink) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for _, e := range s.endpoints {
-		wg.Go(func() { _ = e.Run(ctx) }) // it returns nil
+		wg.Go(func() { _ = e.Run(ctx) }) // Run returns nil
 	}
 	wg.Wait()
 	return nil

@@ -14,8 +14,8 @@ import (
 
 // The states of a cluster.
 const (
-	clusterDisabled = "disabled" // it has no peers
-	clusterSettling = "settling" // it waits for the notifications of its peers
+	clusterDisabled = "disabled" // the member has no peers
+	clusterSettling = "settling" // the member waits for the notifications of its peers
 )
 
 // status is the answer of an Alertmanager's status page.
@@ -27,7 +27,7 @@ type status struct {
 	uptime time.Time
 	// earliest and latest bound the same time by our clock.
 	earliest, latest time.Time
-	alone, settling  bool     // of its cluster
+	alone, settling  bool     // states of the member's cluster
 	members          []string // names of the members of its cluster, its own included
 }
 

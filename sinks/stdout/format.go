@@ -19,7 +19,7 @@ import (
 // Record is one line of the JSON form. Its field names are stable: fields are
 // added, not renamed.
 type Record struct {
-	Time        time.Time         `json:"time"`   // of writing
+	Time        time.Time         `json:"time"`   // time of writing
 	Status      string            `json:"status"` // "firing" or "resolved"
 	Alertname   string            `json:"alertname"`
 	Severity    string            `json:"severity,omitempty"`

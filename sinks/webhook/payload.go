@@ -55,7 +55,7 @@ type Alert struct {
 	Pack         string            `json:"pack,omitempty"`
 	Count        int64             `json:"count"` // lines
 	LastSeen     time.Time         `json:"lastSeen"`
-	Reason       string            `json:"reason,omitempty"` // of the end
+	Reason       string            `json:"reason,omitempty"` // reason of the end
 	Line         string            `json:"line,omitempty"`   // the newest, redacted
 	FirstLine    string            `json:"firstLine,omitempty"`
 }

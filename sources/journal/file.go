@@ -23,7 +23,7 @@ type file struct {
 	seq    *sequence
 	inode  inode
 	stamp  stamp
-	listed bool // it has a name
+	listed bool // reports whether the file has a name in its directory
 
 	f       *os.File // nil: it was read to its end and gets no more entries
 	r       *journalfile.File

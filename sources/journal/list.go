@@ -38,7 +38,7 @@ func newRoot(path string) *root {
 type finding struct {
 	folders int
 	unread  []sources.Unread // files that cannot be read
-	err     error            // of the directories, or of a file that journald writes to
+	err     error            // error of the directories, or of a file that journald writes to
 }
 
 func (l *finding) refuse(path string, err error, holds bool, now time.Time) {

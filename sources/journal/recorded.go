@@ -18,8 +18,8 @@ const maxLogs = 512
 // Recorded is a journal file that is not written to any more, such as one in a support
 // bundle.
 type Recorded struct {
-	Logs    []Log  // in the order of their first entries
-	Entries uint64 // of all logs
+	Logs    []Log  // logs in the order of their first entries
+	Entries uint64 // number of entries of all logs
 	Damaged uint64 // entries that cannot be read
 }
 
@@ -117,7 +117,7 @@ func dockerLine(message []byte, realtime uint64) []byte {
 		Time   time.Time `json:"time"`
 	}{strings.TrimRight(string(message), "\n") + "\n", "stdout", time.UnixMicro(int64(realtime)).UTC()}) //nolint:gosec // below 1<<55
 	if err != nil {
-		return nil // of texts, and of a time before the year 3112: cannot fail
+		return nil // strings and a time before the year 3112 can always be encoded
 	}
 	return b
 }

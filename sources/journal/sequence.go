@@ -11,7 +11,7 @@ import (
 // n+1. So once an entry was seen, a later look at every file sees all before it, and a
 // number that is missing then is that of an entry that no file has.
 type sequence struct {
-	Dir   string `json:"dir"`   // of its newest file
+	Dir   string `json:"dir"`   // directory of the newest file
 	Done  uint64 `json:"done"`  // everything up to here was read, or is lost
 	Goal  uint64 `json:"goal"`  // the newest number when the current look at all files began
 	Below uint64 `json:"below"` // entries that were read in (Done, Goal]
@@ -27,7 +27,7 @@ type sequence struct {
 	Monotonic uint64         `json:"monotonic"`
 	Realtime  uint64         `json:"realtime"`
 
-	twins []*sequence // of the same journal in another folder
+	twins []*sequence // sequences of the same journal in other folders
 }
 
 // took counts an entry that was read, skipped or found damaged.

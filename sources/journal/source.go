@@ -44,7 +44,7 @@ type Source struct {
 	// Only Run uses these.
 	pipe    sources.Pipeline
 	files   map[journalfile.ID]*file
-	refused map[string][]sources.Unread // by folder
+	refused map[string][]sources.Unread // unread files by folder
 	open    int
 	young   bool   // a file is being created
 	waiting string // path of a file whose newest entry cannot be read yet
@@ -123,7 +123,7 @@ func (s *Source) Positions() json.RawMessage {
 	}
 	b, err := json.Marshal(saved{Version: version, Begun: s.begun, Sequences: s.sequences, Places: s.places, Losses: s.status.Losses})
 	if err != nil {
-		return nil // of numbers, strings and times that a clock returned: cannot fail
+		return nil // numbers, strings and times of a clock can always be encoded
 	}
 	return b
 }

@@ -15,7 +15,7 @@ import (
 
 // Bounds, because anyone may log with any identifier and any fields.
 const (
-	maxStreams = 1024    // that are kept
+	maxStreams = 1024    // number of remembered streams
 	maxLabel   = 256     // bytes of a label
 	maxEntry   = 1 << 20 // bytes of an entry; of the fields behind that, maxLabel bytes are kept
 	maxBuffer  = 256 << 10

@@ -30,7 +30,7 @@ type series struct {
 type answer struct {
 	body    []byte
 	streams []series
-	entries []entry // in order of time; entries of equal time in the order received
+	entries []entry // entries in order of time, and of equal time in the order received
 	// count is the number of entries that Loki sent, including bad ones.
 	count int
 	bad   int

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	maxSpan   = int64(24 * time.Hour) // of one query
+	maxSpan   = int64(24 * time.Hour) // time range of one query
 	minSpan   = second
 	raised    = 16 // maximum factor by which the limit is raised for entries of one time
 	maxSplit  = 1000
@@ -297,7 +297,7 @@ type pace struct{ fails int }
 const (
 	firstWait  = 200 * time.Millisecond
 	longestOwn = 5 * time.Second
-	slowWait   = 30 * time.Second // for failures that only an operator can fix
+	slowWait   = 30 * time.Second // wait after a failure that only an operator can fix
 )
 
 // after returns how long to wait after another failure.

@@ -12,7 +12,7 @@ const (
 	late10s    = "late_10s" // entries at least this late
 	late1m     = "late_1m"
 	late5m     = "late_5m"
-	errEntry   = "bad_entry"   // in an unknown form, or outside of the requested range
+	errEntry   = "bad_entry"   // entry of unknown form, or outside of the requested range
 	errMemory  = "memory_full" // entries later than the memory reaches are missed
 	errClock   = "clock"       // the clock was set back
 	errWarning = "warning"     // Loki warns that a response may be incomplete

@@ -199,7 +199,7 @@ func wantedValues(from rules.Selector) map[string]string {
 // text is a text that a line contains.
 type text struct {
 	text string
-	fold bool // in lower case; ASCII letters match in any case
+	fold bool // reports whether text is in lower case and matches ASCII letters in any case
 }
 
 // expr returns an expression for the text. The group around it keeps Loki's parser
@@ -311,7 +311,7 @@ func (t text) covers(other text) bool {
 	case t.fold:
 		return strings.Contains(asciiLower(other.text), t.text)
 	case other.fold:
-		return false // it matches in any case
+		return false // other matches in any case
 	}
 	return strings.Contains(other.text, t.text)
 }

@@ -55,23 +55,23 @@ type Source struct {
 	plan     plan
 	unfilter bool // the server refuses filters
 	maxQuery int
-	fast     *round // in progress, if any
+	fast     *round // round in progress; nil if there is none
 	slow     *round
 	reading  *round // the round of the current request
 	fastDue  time.Time
 	slowDue  time.Time
 	slowWait time.Time     // when slow rounds may continue after a failure
-	owed     bool          // it is the slow round's turn
+	owed     bool          // reports whether it is the slow round's turn
 	deepNext bool          // the next round reaches back as far as a slow one
 	rest     time.Duration // until a fast round reaches back far enough to advance the watermark
 	rounds   int
 	pace     pace
-	failing  time.Time // since when requests fail; zero: they do not
+	failing  time.Time // time since which requests fail; zero if they do not
 	marked   time.Time
 	probed   time.Time // when Loki was last asked whether the selected streams exist; zero: never
 	exist    bool      // they do
 	hash     xxhash.Digest
-	byIndex  []*stream // of the current response
+	byIndex  []*stream // streams of the current response
 	metaKey  []byte
 
 	// mu guards the following fields. Only Run changes them, except for status.

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	blockSize = 256 << 10 // of whole lines
-	keepSize  = 64 << 10  // of a line that does not fit a block
+	blockSize = 256 << 10 // size of a block of whole lines
+	keepSize  = 64 << 10  // bytes of a longer line that are stored
 	idleAfter = time.Second
 )
 

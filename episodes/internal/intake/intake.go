@@ -31,17 +31,17 @@ const maxValues = 1 << 14
 // for each hit.
 type Intake struct {
 	window.Copier
-	Origin            // of the stream of the hit
-	Hit    window.Hit // that is counted
+	Origin            // origin of the hit's stream
+	Hit    window.Hit // hit that is counted
 	// Moved is how far the time of the hit was moved back because the clock was.
 	Moved int64
-	Key   []byte // of the values of `by` and the identity
+	Key   []byte // key of the identity and the values of `by`
 
 	redactor *redact.Redactor
 	origins  origins
 	cleaned  *simplelru.LRU[cleanKey, redact.Text]
 	by       []redact.Text // values of `by`
-	values   []redact.Text // of all hits until End, one after the other
+	values   []redact.Text // values of all hits until End, concatenated
 }
 
 // cleanKey names a value of a rule.

@@ -22,7 +22,7 @@ var logLabels = []string{"cluster", "tenant", "namespace", "pod", "container", "
 
 // Logs counts the logs that the lines of an episode came from.
 type Logs struct {
-	First  string   // for people
+	First  string   // name of the first log, for people
 	Known  []uint64 // hashes, at most maxLogs
 	Others []string // namespaces of logs in other namespaces than the first, at most maxOthers
 	Home   string   // namespace of the first log

@@ -15,7 +15,7 @@ type Memory struct {
 	Seed uint64 // a hash of the rule's name
 	by   int    // number of values of the key
 
-	labels matcher.Labels // of the stream
+	labels matcher.Labels // labels of the stream
 	// values are those that are clean as they are; "" is empty, or not known.
 	values []redact.Text
 	// key is that of the first values, if keyed is set; missing is as KeyOf returns it.

@@ -26,7 +26,7 @@ const identityMark = 0xff
 // key of every rule. Nil means that the stream has none of the labels; that is a value of
 // its own. It does not change.
 type Identity struct {
-	values []string // in order of the labels; "" where the stream has no such label
+	values []string // values in the order of the labels; empty if the stream lacks the label
 	key    string   // the same as the end of a key
 }
 
@@ -77,7 +77,7 @@ type Origin struct {
 // origins remembers the streams of the newest lines by the address of their
 // labels: what depends on the stream alone is not computed for each line.
 type origins struct {
-	names  []string // of the identity labels
+	names  []string // names of the identity labels
 	recent [maxOrigins]Origin
 	// known shares equal identities, so that a key costs a pointer.
 	known *simplelru.LRU[string, *Identity]

@@ -95,7 +95,7 @@ type Episode struct {
 	Others    []string          `json:"other_namespaces,omitempty"` // namespaces of later logs, without that of the first
 	Window    *Window           `json:"window,omitempty"`
 	Times     []byte            `json:"times,omitempty"` // as packed, while it is undecided
-	Shown     bool              `json:"shown,omitempty"` // of a lapse
+	Shown     bool              `json:"shown,omitempty"` // reports whether a lapse was reported as pending
 	Inhibit   string            `json:"inhibit,omitempty"`
 	Earlier   []byte            `json:"earlier,omitempty"` // triggers, as packed
 	Recent    []byte            `json:"recent,omitempty"`
@@ -120,7 +120,7 @@ func (e Episode) Bare() Episode {
 
 // Armed is a key of a rule with `silent`, with its newest line.
 type Armed struct {
-	Values    []redact.Text `json:"values"` // of `by`
+	Values    []redact.Text `json:"values"` // values of `by`
 	Identity  []string      `json:"identity,omitempty"`
 	Loose     bool          `json:"loose,omitempty"`
 	Namespace string        `json:"namespace,omitempty"`
@@ -147,8 +147,8 @@ type Window struct {
 // Hit is a line that was counted.
 type Hit struct {
 	T      int64         `json:"t"`
-	ID     uint64        `json:"id,omitempty"` // of steps of a sequence
-	Values []redact.Text `json:"v,omitempty"`  // of Rule.CapturedNames
+	ID     uint64        `json:"id,omitempty"` // number of a hit that is a step of a sequence
+	Values []redact.Text `json:"v,omitempty"`  // values of Rule.CapturedNames
 	Line   redact.Text   `json:"l,omitempty"`
 	Multi  bool          `json:"m,omitempty"`
 }
@@ -169,7 +169,7 @@ type Overflow struct {
 	Fired  int64             `json:"fired"`
 	Lines  int64             `json:"lines"`
 	Why    string            `json:"why"`
-	Keys   [][]byte          `json:"keys,omitempty"` // of older programs
+	Keys   [][]byte          `json:"keys,omitempty"` // keys that older versions wrote
 	Hashes []uint64          `json:"key_hashes,omitempty"`
 	Lost   int64             `json:"lost,omitempty"`  // alerts that gave their places to others
 	Named  []string          `json:"named,omitempty"` // labels of the newest of them

@@ -15,8 +15,8 @@ type Deadline struct {
 	// be thousands of them, so the entry is updated only when it comes first.
 	at     int64
 	in     *Group // whose heap it is in; nil: none
-	index  int    // in that heap
-	parked bool   // it is in Group.parked and not in the heap
+	index  int    // index in that heap
+	parked bool   // reports whether the deadline is in Group.parked instead of the heap
 }
 
 // Subject is something that has a deadline.
@@ -109,7 +109,7 @@ func (g *Group) first(compute Compute) *Deadline {
 		case at == d.at:
 			return d
 		default:
-			d.at = at // it was postponed
+			d.at = at // the deadline was postponed
 			heap.Fix(&g.deadlines, 0)
 		}
 	}

@@ -23,7 +23,7 @@ type Group struct {
 	// marked is set: each line needs them.
 	mark, oldest int64
 	marked       bool
-	looked       bool   // by Sources.Turned
+	looked       bool   // reports whether Sources.Turned has visited the group
 	lags         []*Lag // lagging streams of its sources
 	deadlines    deadlines
 	parked       map[*Deadline]struct{} // deadlines that a lagging stream delays

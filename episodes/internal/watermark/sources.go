@@ -24,7 +24,7 @@ const onHoldAfter = 30 * time.Second
 type Sources struct {
 	sources    []*source
 	groups     []*Group
-	shared     map[string]*Group // by the indexes of its sources
+	shared     map[string]*Group // groups by the indexes of their sources
 	generation uint64            // see Group.Generation
 }
 

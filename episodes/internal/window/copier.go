@@ -43,7 +43,7 @@ type Copier struct {
 	source string // the line that was copied last
 	copy   Text
 	each   Times         // buffer for a window with distinct
-	values []redact.Text // that were copied last
+	values []redact.Text // values that were copied last
 }
 
 // Borrow copies a hit, but not its texts.

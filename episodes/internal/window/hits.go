@@ -12,14 +12,14 @@ import (
 type Hit struct {
 	T      int64
 	ID     uint64
-	Values []redact.Text // of Names
+	Values []redact.Text // values of Names
 	Names  []string      // shared by the hits of one version of a rule
 	Line   Text          // kept for the newest few hits only
 	// Borrowed means that Values are memory of Take's caller. copied are the values that
 	// were copied last, which are nearly always the same.
 	Borrowed bool
 	copied   []redact.Text
-	listed   bool // in the list of a Copier
+	listed   bool // reports whether a Copier lists the hits
 	// Several means that the line also serves another step.
 	Several bool
 }

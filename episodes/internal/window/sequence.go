@@ -87,7 +87,7 @@ func (w *Window) triggered(sequence Hits, h *Hit) Trigger {
 type search struct {
 	r     *rules.Rule
 	steps []Hits
-	step  int // that hit serves
+	step  int // step that the hit serves
 	hit   *Hit
 	found Hits
 	tries int

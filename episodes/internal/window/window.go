@@ -22,18 +22,18 @@ type Window struct {
 	Newest *Hit
 	// Values holds, with distinct, the newest hit of each value.
 	Values Hits
-	extra  int // of the hits in Values and Steps
+	extra  int // bytes of the hits in Values and Steps
 }
 
 // Trigger is a condition that became true, with the lines that made it true.
 type Trigger struct {
-	T        int64  // of the newest counted line, or of the last step
+	T        int64  // time of the newest counted line, or of the last step
 	From     int64  // the window begins after it
 	Sequence Hits   // the line of each step of a sequence
 	Shown    *Hit   // without a sequence: the newest counted line, valid until the next one
-	Lines    int64  // in the window
-	Line     *Hit   // that was read; valid as long as Shown
-	Party    string // of the stream of that line
+	Lines    int64  // number of lines in the window
+	Line     *Hit   // newest line that was read; valid as long as Shown
+	Party    string // tenant of that line's stream
 }
 
 // Sample is the line that stands for a trigger: the newest that is still known.
@@ -212,7 +212,7 @@ func reached(r *rules.Rule, end int64, lines int, shown, h *Hit) Trigger {
 func counted(r *rules.Rule, ts Times, i int) (end int64, n int) {
 	within := int64(r.Within)
 	for e := ts.Since(ts[i]+within-1) - 1; e >= i; e-- {
-		if fills(r, ts, e) { // of equal times, e is the last one
+		if fills(r, ts, e) { // e is the last of several equal times
 			return ts[e], e - ts.Since(ts[e]-within) + 1
 		}
 	}

@@ -323,7 +323,7 @@ func header(key []byte) bool {
 // without quotes.
 func (q *Quotes) pairs(start int) {
 	r := textReader{b: q.line, i: start}
-	voice, field := Message, []byte(nil) // of the newest field
+	voice, field := Message, []byte(nil) // voice and name of the newest field
 	bare := -1                           // start of the text without quotes that belongs to it
 	flush := func(end int) {
 		if bare >= 0 {

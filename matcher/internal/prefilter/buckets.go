@@ -16,9 +16,9 @@ import (
 // marked place is compared in full.
 type buckets struct {
 	tables  tables
-	pairs   int    // that are looked at: fewPairs, with hashes of six bits, or maxPairs, of seven
-	groups  int    // of eight buckets
-	windows []tier // by length
+	pairs   int    // number of pairs that are hashed: fewPairs with hashes of six bits, or maxPairs with seven
+	groups  int    // number of groups of eight buckets
+	windows []tier // tiers of windows by length
 }
 
 // tables have a bit for each bucket of a group, by group, pair and hash.
@@ -40,7 +40,7 @@ const (
 	costBoth    = 210
 	costPlace   = 20000
 	costCompare = 4000
-	maxCost     = 800 // of a byte: about what sampling costs at most
+	maxCost     = 800 // cost of a byte at most, about that of sampling
 	probeBytes  = 32 << 10
 )
 
@@ -105,10 +105,10 @@ func (b *buckets) markedAt(hashes []byte) bool {
 // lengthClass is the lengths of texts with windows of the same length.
 type lengthClass struct {
 	texts  []int32
-	starts []int32 // of their windows
+	starts []int32 // starts of the members' windows
 	window int
 	list   []literals.Text
-	b      *builder // of the list
+	b      *builder // builder of the list
 	grams  grams
 }
 
@@ -116,7 +116,7 @@ type lengthClass struct {
 type assigner struct {
 	texts   []literals.Text
 	sample  []byte
-	freq    [128]float32 // of the hashes in the sample
+	freq    [128]float32 // frequency of each hash in the sample
 	classes []*lengthClass
 	pairs   int
 

@@ -108,13 +108,13 @@ func candidates(shortest int) [][]plan {
 // may be thousands of texts, and a dozen ways.
 type builder struct {
 	texts  []literals.Text
-	places []int32 // of each text, the number of bytes of those before it
+	places []int32 // total length of the texts before each text
 	sample []byte
 
-	grams   [2]grams // of the tiers of the plans that were tried last
-	members []int32  // of the tier that was picked last
-	starts  []int32  // of each member, the start of the window that is looked for
-	slots   []uint32 // of the tier that was tried last, how many grams each has
+	grams   [2]grams // grams of the tiers that were tried last
+	members []int32  // members of the tier that was picked last
+	starts  []int32  // start of each member's window
+	slots   []uint32 // number of grams in each slot of the tier that was tried last
 	set     bitSet
 }
 
@@ -263,9 +263,9 @@ func foldedWord(text string) uint64 {
 type grams struct {
 	q     int
 	ids   []int32  // the gram at each byte of the texts, one after the other
-	words []uint64 // of each gram
-	freq  []int32  // of each, how often it occurs in the sample
-	used  []int32  // of each, the windows that it is in
+	words []uint64 // words of each gram
+	freq  []int32  // number of times that each gram occurs in the sample
+	used  []int32  // number of windows that contain each gram
 	index []int32  // 1 more than the gram, by hash: at the first free place from there; 0: none
 	shift uint     // hash to place in index
 }

@@ -15,8 +15,8 @@ type Marks struct {
 	// found are the texts in the line for which Lines calls line, with their places in the block.
 	found []Found
 
-	hashes [chunk + blockSize]byte   // of the pairs of bytes that begin there
-	ends   positions                 // of lines
+	hashes [chunk + blockSize]byte   // hash of the pair of bytes that begins at each position
+	ends   positions                 // ends of lines
 	places positions                 // where a text may be
 	padded [chunk + 2*blockSize]byte // a chunk without readable memory beyond it
 }
@@ -28,7 +28,7 @@ type positions [chunk + 2*blockSize]uint16
 type marked struct {
 	size         int
 	ends, places []uint16
-	nul          bool // it has a NUL byte, or the memory beyond it
+	nul          bool // reports whether the chunk, or the memory behind it, has a NUL byte
 }
 
 // mark marks the first bytes of text. It may read what is beyond the text, up to its

@@ -34,13 +34,13 @@ const (
 type Filter struct {
 	texts   []literals.Text
 	buckets *buckets // nil: the others are used
-	anchors []anchor // of the shortest texts
+	anchors []anchor // anchors of the shortest texts
 	tiers   []tier
 }
 
 type tier struct {
 	stride, q int
-	mask      uint64 // of q bytes
+	mask      uint64 // mask that keeps q bytes
 	set       *bitSet
 	slotShift uint     // hash to slot
 	slots     []uint32 // first entry of each slot, and the end of the last
@@ -54,8 +54,8 @@ type entry struct {
 	check     uint64 // up to eight bytes at checkAt, folded
 	checkMask uint64
 	text      uint32
-	length    uint32 // of the text
-	offset    uint32 // of the gram in the text
+	length    uint32 // length of the text
+	offset    uint32 // offset of the gram in the text
 	checkAt   uint32
 }
 

@@ -8,7 +8,7 @@ const (
 	MinAnnounced = 16 // after a word that announces a secret
 	minRandom    = 24 // elsewhere
 	MinHex       = 32
-	MinPlain     = 20 // of letters of one case and digits
+	MinPlain     = 20 // length of a secret of digits and letters of one case
 )
 
 // Sorts of bytes, as bits. A byte that no random word has is of none.

@@ -16,7 +16,7 @@ import (
 // SyntaxError is an error of a selector, a template or a version constraint, with
 // its position and the fix.
 type SyntaxError struct {
-	Offset  int // in bytes from the start of the text
+	Offset  int // offset in bytes from the start of the text
 	Message string
 	Fix     string // "" : none
 }

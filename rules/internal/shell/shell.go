@@ -9,10 +9,10 @@ const Mark = '\uE000'
 
 // Place says where a value is in a command line.
 type Place struct {
-	command  bool // it names the program that runs
+	command  bool // reports whether the word names the program that runs
 	code     bool // a shell reads the word as commands once more
 	glob     bool // the word has an unquoted *, ? or [
-	redirect bool // it names a file that is read or written
+	redirect bool // reports whether the word names a file that is read or written
 	quoted   bool
 }
 
@@ -35,7 +35,7 @@ func (p Place) Danger() (message, fix string) {
 // ends and what it is for. Here-documents are a problem.
 type Script struct {
 	Words   int     // including those of substitutions
-	Places  []Place // of the values, in order
+	Places  []Place // places of the values, in order
 	Problem string  // why the text is not complete, or ""
 	text    []rune
 	at      int
@@ -113,7 +113,7 @@ func (w *Script) commands(end rune) {
 // index of the first place of the commands.
 func (w *Script) separator(c *command, r rune, first int) {
 	switch r {
-	case '{', '}': // of a group, or a part of a word
+	case '{', '}': // a brace belongs to a group or a word
 		if c.inWord || !strings.ContainsRune(" \t\n;", w.peek()) && w.peek() != 0 {
 			w.inWord(c, r)
 			return

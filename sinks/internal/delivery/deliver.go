@@ -89,7 +89,7 @@ func (l *Loop[T]) mature(items []item[T]) []item[T] {
 func (l *Loop[T]) deliver(ctx context.Context, items []item[T]) (taken int, a Answer) {
 	var bad []item[T]
 	var why Answer
-	works := items[0].msg.Suspect // it was refused alone while others were not
+	works := items[0].msg.Suspect // a suspect was refused alone while others were accepted
 	for groups := [][]item[T]{items}; len(groups) > 0; groups = groups[1:] {
 		g := groups[0]
 		a := l.post(ctx, g)
@@ -143,7 +143,7 @@ func (l *Loop[T]) acceptsCanary(ctx context.Context) (bool, Answer) {
 
 // post sends one request and records the accepted items.
 func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
-	if !l.leads() { // it may have been paused since it was asked last
+	if !l.leads() { // the sink may have been paused since
 		return Answer{Reason: ReasonConnection, Err: errNotLeading}
 	}
 	forms := make([]T, len(items))

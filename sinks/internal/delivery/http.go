@@ -22,7 +22,7 @@ const (
 	ReasonRateLimited = "rate_limited" // 429
 	ReasonClientError = "client_error" // other 4xx
 	ReasonServerError = "server_error" // 5xx
-	ReasonRefused     = "refused"      // for its content
+	ReasonRefused     = "refused"      // the receiver refused the content
 	ReasonInvalid     = "invalid"      // not sent: it has no valid form
 	ReasonConfig      = "config"       // the client cannot be made: a TLS or secret file
 	ReasonEvicted     = "evicted"      // dropped: too many keys
@@ -125,7 +125,7 @@ func Post(ctx context.Context, client *http.Client, to Target, body []byte) (a A
 	defer resp.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil && resp.StatusCode/100 == 2 {
-		return ConnectionFailed(err), 0, nil // it is not certain what was accepted
+		return ConnectionFailed(err), 0, nil // nobody knows what was accepted
 	}
 	return to.parse(resp, said), resp.StatusCode, resp.Header
 }

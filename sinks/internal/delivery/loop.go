@@ -61,7 +61,7 @@ type Options struct {
 // Config sets how often a message is repeated and how much is sent at once.
 // Options.MaxKeys replaces State.MaxKeys.
 type Config struct {
-	Name     string // of the sink
+	Name     string // name of the sink
 	Endpoint string // name of the receiver, without credentials
 	State    sinks.StateConfig
 	MaxItems int // per request
@@ -126,7 +126,7 @@ type Loop[T any] struct {
 	wake chan struct{} // there may be messages to send
 
 	again chan struct{} // Retry was called
-	retry atomic.Bool   // it was, since the last failure
+	retry atomic.Bool   // reports whether a retry was requested since the last failure
 
 	// Owned by Run.
 	retryAt   time.Time

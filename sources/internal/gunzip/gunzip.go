@@ -83,8 +83,8 @@ func (r *Reader) Read(taken int) (window []byte, at int, end bool, err error) {
 
 // Sizes are those of the buffer of a Reader, in bytes.
 type Sizes struct {
-	Keep  int // of what was read last
-	Block int // of what is unread
+	Keep  int // bytes that stay readable behind the offset
+	Block int // bytes that are decompressed ahead
 	Slack int // behind it, which nothing is written to
 }
 

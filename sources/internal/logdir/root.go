@@ -40,12 +40,12 @@ type Root struct {
 // through one Dir is of the same file tree, whatever is mounted or renamed meanwhile.
 // Safe for concurrent use.
 type Dir struct {
-	ID      string      // of the directory and its file system
+	ID      string      // ID of the directory and its file system
 	Trusted atomic.Bool // a missing file was removed; otherwise the file may be in another tree
 
 	root   *Root
 	handle handle
-	refs   atomic.Int32 // of the root and of each borrower; the last one closes handle
+	refs   atomic.Int32 // references of the root and of each borrower; the last one closes handle
 }
 
 // Reopen opens the directory again: it may have appeared, or been replaced. The same

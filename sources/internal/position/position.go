@@ -30,7 +30,7 @@ type Point struct {
 	Name       string      `json:"n"`
 	content.ID             // N is 0 if nothing was read of the file yet
 	Off        int64       `json:"o"`
-	Mark       content.Sum `json:"m"` // of the bytes before End
+	Mark       content.Sum `json:"m"` // checksum of the bytes before End
 	MarkN      int         `json:"k"`
 	End        int64       `json:"e"` // up to which it was read; at least Off
 }
@@ -62,7 +62,7 @@ type File struct {
 // changed after Set.Encode.
 type Stream struct {
 	Point
-	Old   *Point `json:"old,omitempty"`   // in the rotated file before it
+	Old   *Point `json:"old,omitempty"`   // point in the rotated file before
 	Ended bool   `json:"ended,omitempty"` // the file was read to its end, and another one came
 	// Done are the files that were read before this one and have later times: the
 	// clock was set back.
@@ -96,7 +96,7 @@ func (s Set) Encode(streams iter.Seq2[string, *Stream], size int) json.RawMessag
 	s.Version, s.Streams = version, nil
 	b, err := json.Marshal(s)
 	if err != nil {
-		return nil // of strings, numbers and times that a clock returned: cannot fail
+		return nil // strings, numbers and times of a clock can always be encoded
 	}
 	b = slices.Grow(b, 300*min(size, MaxStreams))
 	b = append(b[:len(b)-1], `,"streams":{`...)

@@ -25,12 +25,12 @@ type directory struct {
 	heads   map[string]*head
 	known   []member                  // at the last poll
 	before  []member                  // at the one before
-	names   []string                  // of these and of unread files
+	names   []string                  // names of these and of unread files
 	broken  map[string]fs.FileInfo    // files that were skipped, by name
-	failing map[string]time.Time      // since when files cannot be read, by name
-	skipped []skipped                 // since the follower looked
+	failing map[string]time.Time      // time since which each file cannot be read, by name
+	skipped []skipped                 // files skipped since the follower looked
 	barred  map[string]sources.Unread // files that are refused, by name
-	gen     int64                     // of the listing; 0: its files must be examined again
+	gen     int64                     // generation of the listing; zero if its files must be examined
 	polled  time.Time                 // when the directory was last listed
 	settled bool                      // no name changed since
 }
@@ -52,13 +52,13 @@ type head struct {
 	fi    fs.FileInfo // when it was read
 	bytes []byte
 	first int64
-	size  int64 // of the whole file, decompressed
+	size  int64 // size of the whole file, decompressed
 }
 
 // skipped is a file that was skipped because it cannot be read.
 type skipped struct {
 	member
-	known bool // it was a member at the last poll
+	known bool // reports whether the file was a member at the last poll
 }
 
 // unchanged reports whether a file was not written to, and not replaced, in between.
@@ -157,7 +157,7 @@ func (d *directory) examine(entries []logdir.Entry, open []*file) (ms []member, 
 				return nil, false, err
 			}
 		default:
-			m.fi = m.head.fi // of the file that the head is of
+			m.fi = m.head.fi // the head belongs to that file
 			heads[e.Name] = m.head
 			ms = append(ms, m)
 		}

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	blockSize = 256 << 10 // of whole lines
-	keepSize  = 64 << 10  // of a line that does not fit a block
+	blockSize = 256 << 10 // size of a block of whole lines
+	keepSize  = 64 << 10  // bytes of a longer line that are stored
 	slack     = 64        // bytes behind a block that the matcher's wide loads may touch
 
 	markSize = position.MarkSize
@@ -36,13 +36,13 @@ type file struct {
 	fi    fs.FileInfo // as last seen
 
 	f  *os.File       // nil: not open
-	gz *gunzip.Reader // of a compressed file that is being read
+	gz *gunzip.Reader // reader of a compressed file
 
 	off  int64  // up to which it was handed on
 	mark []byte // the bytes before off, at least markSize of them if there are
 	sure bool   // mark is unique: it contains a timestamped line
 	win  []byte // mark and what was read behind it; valid until the next read
-	pos  int    // of off in win
+	pos  int    // index of off in win
 
 	quiet fs.FileInfo // before a read that ended at the end of the file
 	rest  int64       // bytes behind off at that time: a line without its end

@@ -146,7 +146,7 @@ func (c *follower) pollFiles(l *logdir.Listing, changed bool) bool {
 	ms, err := c.membersOf(l.Entries)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return false // it was removed meanwhile: the next poll notices
+		return false // the file was removed meanwhile, which the next poll notices
 	case errors.Is(err, errUnstable):
 		return c.cur != nil && c.openCur()
 	case err != nil:
@@ -255,7 +255,7 @@ func (c *follower) statCur() bool {
 	}
 	if c.grew && f.sure && f.f != nil && f.gz == nil && len(c.next) == 0 && c.old == nil && c.away.IsZero() &&
 		!c.closeIdle.Load() && !c.crowded() {
-		f.quiet = nil // it may not be idle
+		f.quiet = nil // the log may not be idle
 		return true
 	}
 	return c.stat(f)
@@ -372,7 +372,7 @@ func (c *follower) position() position.Stream {
 	if c.cur.off > 0 || c.saved == nil || c.saved.N == 0 {
 		return c.withOld(c.cur.point(c.cur.off), c.cur)
 	}
-	if c.old != nil { // of cur nothing was read yet
+	if c.old != nil { // nothing of cur was read yet
 		return c.withOld(c.old.point(c.old.off), c.old)
 	}
 	return *c.saved

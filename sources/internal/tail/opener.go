@@ -23,7 +23,7 @@ type opener struct {
 	waiter  gunzip.Waiter // queues a turn of the follower
 
 	now time.Time
-	dir *logdir.Dir // of the tree; only a trusted one
+	dir *logdir.Dir // trusted directory of the tree
 	err error       // why this turn could not read something
 }
 
@@ -101,7 +101,7 @@ func (o *opener) open(f *file) error {
 		return errBusy
 	}
 	err := f.at(f.off)
-	if errors.Is(err, errChanged) { // it starts alike and is another file
+	if errors.Is(err, errChanged) { // another file starts alike
 		o.miss(lossGap, o.path(f.name))
 		err = f.at(0)
 	}
@@ -122,7 +122,7 @@ func (o *opener) openMember(m member, off int64) (*file, error) {
 	damaged := f.gz != nil
 	o.close(f)
 	if damaged {
-		return f, nil // it is skipped when it is read
+		return f, nil // the reader skips the file
 	}
 	return f, &unreadError{m, err}
 }

@@ -19,7 +19,7 @@ func (c *follower) place(ms []member) error {
 	if len(ms) == 0 {
 		return nil
 	}
-	if live { // it was closed while a program wrote to it: if its pod was deleted, later lines are lost
+	if live { // the log was closed while a program wrote to it, so a deleted pod's later lines are lost
 		c.ended = false
 	}
 	if c.stream == nil {
@@ -44,7 +44,7 @@ func (c *follower) place(ms []member) error {
 	}
 	if i < 0 {
 		if c.confirm(); !c.settled {
-			return errMoved // it may only have been renamed meanwhile
+			return errMoved // the file may only have been renamed meanwhile
 		}
 		c.placeAfter(ms, saved.Point)
 		return nil

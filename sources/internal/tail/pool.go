@@ -14,7 +14,7 @@ const (
 	hungTicks = 2  // ticks after which an operation counts as hung
 	maxHung   = 64 // workers in a hung operation that are replaced
 	stopEvery = 100 * time.Millisecond
-	stopTicks = 6 // of stopEvery: after it, what still hangs is left behind
+	stopTicks = 6 // number of stopEvery after which hanging calls are left behind
 )
 
 // beat detects that a goroutine is in an operation that does not end. The goroutine

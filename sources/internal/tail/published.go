@@ -17,7 +17,7 @@ import (
 // published is the part of a follower that other goroutines read, and their requests
 // to it. Safe for concurrent use.
 type published struct {
-	begun     atomic.Bool // it had its first turn: lines written from now on are read
+	begun     atomic.Bool // reports whether the log had its first turn, after which no line is missed
 	hinted    atomic.Bool // something may have happened in the directory
 	watched   atomic.Bool // inotify reports changes of the directory
 	unlisted  atomic.Bool // the finder no longer sees the stream
@@ -28,7 +28,7 @@ type published struct {
 	mu       sync.Mutex
 	saved    *position.Stream // nil: nothing was taken yet
 	bound    time.Time        // watermark of the stream
-	lineTime time.Time        // of the newest line that was read
+	lineTime time.Time        // time of the newest line that was read
 	over     bool             // there are no files left
 	blocked  bool             // the newest file is refused: what follows is not read
 	pinned   bool             // files are open
@@ -136,9 +136,9 @@ type readingState int
 
 const (
 	reading readingState = iota
-	behind               // it was not read for a while, and is behind the watermark
+	behind               // the log was not read for a while, and is behind the watermark
 	blocked              // its newest file is refused
-	stalled              // it cannot be read
+	stalled              // the log cannot be read
 )
 
 // readState returns the time up to which the stream was read, and how it is read, if watermark

@@ -167,7 +167,7 @@ func (r *reader) showLine(f *file, w *worker) {
 	} else if f.rest > 0 {
 		data, _, err := r.read(f, w)
 		if err != nil || int64(len(data)) != f.rest {
-			return // it continued: the next turn reads it
+			return // the log continued, so the next turn reads it
 		}
 		block = data
 	}

@@ -28,8 +28,8 @@ type sequence struct {
 	done []position.File // read to the end
 
 	oldUntil   time.Time
-	nextSince  time.Time // since when next has a file with content
-	away       time.Time // since when cur is no longer in the directory
+	nextSince  time.Time // time since which next has had a file with content
+	away       time.Time // time since which cur has not been in the directory
 	ended      bool      // the file of the saved point was read to its end
 	since      time.Time // when that file was last written to
 	prevFirst  int64     // first time in the newest finished file, or in that of the saved point
@@ -107,7 +107,7 @@ func (s *sequence) bornBefore(ms, last []member) []member {
 func (s *sequence) follows(m member) bool {
 	f := s.cur
 	first := f.id.First
-	if first == 0 { // it is empty: compare with the file before it
+	if first == 0 { // an empty file is compared by the file before it
 		first = s.prevFirst
 	}
 	switch {
@@ -124,7 +124,7 @@ func (s *sequence) follows(m member) bool {
 // reconcile finds cur and its successors among the current files. last are those of
 // the last poll.
 func (s *sequence) reconcile(ms, last []member) {
-	s.cur.learn() // it may have been empty when it was found
+	s.cur.learn() // the file may have been empty when it was found
 	at, isCur := -1, false
 	for i, m := range ms {
 		if s.cur.isMember(m) {
@@ -198,7 +198,7 @@ func (s *sequence) follow(ms []member) {
 	var next []*file
 	left := slices.Clone(s.next)
 	for _, f := range left {
-		f.learn() // it may have been empty when it was found, and be compressed now
+		f.learn() // the file may have been empty when it was found, and be compressed now
 	}
 	for _, m := range ms {
 		if s.isDone(m) {
@@ -265,7 +265,7 @@ func (s *sequence) nothingNext() bool {
 		return s.stat(n) && n.fi.Size() == 0
 	}
 	fi, err := s.tree.root.Lstat(s.rel(n.name))
-	if err != nil || !os.SameFile(fi, n.fi) { // it was rotated, and another file has its name
+	if err != nil || !os.SameFile(fi, n.fi) { // the file was rotated, and another one has its name
 		return false
 	}
 	n.fi = fi

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	maxStreams = position.MaxStreams // that are read
+	maxStreams = position.MaxStreams // number of streams that are read
 	maxUnread  = 100                 // listed logs that are not read
 )
 

@@ -39,8 +39,8 @@ type Config struct {
 	NoWatch  bool             // poll only
 	OneName  bool             // files with hard links are refused
 	Framed   bool             // a runtime frames each line: none begins behind a hole
-	streams  int              // that are read at most; tests set a smaller bound
-	deaf     bool             // in tests: inotify events are read only at each poll
+	streams  int              // limit of streams that are read; tests set a smaller one
+	deaf     bool             // tests set it to read inotify events only at each poll
 	// fault, in tests, runs before a log or a directory is opened, listed or read:
 	// it may block or fail that.
 	fault func(op, path string) error
@@ -97,7 +97,7 @@ type tree struct {
 	up      bool
 	over    int       // streams beyond the bound
 	foundAt time.Time // last search that succeeded; guarded by Tailer.mu
-	doubted time.Time // since when its directory is not trusted; zero: it is
+	doubted time.Time // time since which the directory has not been trusted; zero if it is
 	doubts  string    // the identity of that directory
 	// refused are streams and folders that are not read, by key; guarded by Tailer.mu.
 	refused map[string]refusedStream
@@ -123,7 +123,7 @@ type Tailer struct {
 	saved     time.Time            // when the restored positions were taken
 	state     bool                 // positions were restored
 	searched  bool                 // at least once
-	began     time.Time            // of Run
+	began     time.Time            // start of Run
 	watermark time.Time
 	lagging   []matcher.LaggingStream  // lagging streams in the last report to the pipeline
 	lags      int                      // streams that these stand for
@@ -132,8 +132,8 @@ type Tailer struct {
 	opened    bool                     // every stream of the start was found
 	begun     bool                     // and each had its first turn: a line that is written now is not skipped
 	roots     map[string]string        // identity of each root when it was last trusted, by path
-	closed    matcher.Counters         // of removed streams
-	hangs     time.Time                // since when looking for streams does not end; zero: it does
+	closed    matcher.Counters         // counters of removed streams
+	hangs     time.Time                // time since which looking for streams has hung; zero if it does not
 	down      map[*tree]sources.Unread // trees that cannot be searched
 	empty     map[*tree]string         // why trees without a stream have none
 }
@@ -146,7 +146,7 @@ type refusedStream struct {
 
 type restored struct {
 	pos *position.Stream
-	at  time.Time // since when nothing was found for it
+	at  time.Time // time since which nothing was found for the stream
 }
 
 // New returns a Tailer that reads nothing yet.
@@ -363,7 +363,7 @@ func (t *Tailer) lookBackTo(bound time.Time) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	from := t.cfg.Clock()
-	if bound.IsZero() { // it could not be read since the start
+	if bound.IsZero() { // the log could not be read since the start
 		from = times.Earlier(from, t.began)
 	}
 	from = from.Add(-t.cfg.LookBack).Round(0) // times in files have no other reading

@@ -121,7 +121,7 @@ func (c *follower) atEnd(w *worker) bool {
 	} else if c.quietAway() {
 		return c.leave(w)
 	}
-	if f.gz != nil { // it does not grow, and decompressors are few
+	if f.gz != nil { // a compressed file does not grow, and decompressors are few
 		c.finishLine(f, w)
 		f.finished = true
 		c.close(f)

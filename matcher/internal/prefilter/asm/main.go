@@ -13,7 +13,7 @@ import (
 const (
 	block    = 64
 	maxPairs = 7    // as in buckets.go
-	hashes   = 128  // of a table
+	hashes   = 128  // number of hashes in a table
 	andAll   = 0x80 // the truth table of a & b & c
 )
 
@@ -29,7 +29,7 @@ func main() {
 type chunk struct {
 	from, blocks Register
 	list, first  GPVirtual // where the next position is written, and the first was
-	at           GPVirtual // of the block in the chunk
+	at           GPVirtual // offset of the block in the chunk
 }
 
 func begin(from string) chunk {

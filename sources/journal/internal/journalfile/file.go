@@ -72,7 +72,7 @@ type File struct {
 
 	array       uint64   // the entry array of the next entry; 0: before the first one
 	slots, slot uint64   // size of that array, and the place of the next entry in it
-	items       []uint64 // of that array, from slot on
+	items       []uint64 // items of that array, from slot on
 	passed      uint64   // entries before the next one
 	last        uint64   // offset of the newest entry
 	bad         uint64   // entries since then that could not be read

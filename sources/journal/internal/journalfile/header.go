@@ -36,12 +36,12 @@ type Header struct {
 	Seqnum  ID // files with the same one number their entries in one sequence
 	// Online means that the file was not closed: a process writes to it, or was killed.
 	Online   bool
-	Entries  uint64 // that are linked
+	Entries  uint64 // number of linked entries
 	HeadSeq  uint64 // number of the first entry; 0: none
 	TailSeq  uint64 // newest number that was given to an entry, which may be unfinished
 	HeadTime uint64 // microseconds since 1970
 	TailTime uint64
-	size     uint64 // of the header
+	size     uint64 // size of the header
 	array    uint64 // first entry array
 	compact  bool
 }
