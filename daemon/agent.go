@@ -43,7 +43,7 @@ type remote struct {
 	unknown    *sentinel.Sentinel
 	complaints []byte
 	summarized time.Time
-	proved     time.Time // up to when complaints contain everything; zero: not known yet
+	proved     time.Time // up to when complaints contain everything; zero if not known yet
 
 	// The values last logged. Used only by the goroutine that calls report.
 	reason, reportError string

@@ -57,7 +57,7 @@ type Daemon struct {
 	// began is when this process began to read: its start, or when it took the lead. Not
 	// changed once everything runs.
 	began time.Time
-	pair  *pair // nil: there is no standby
+	pair  *pair // nil if there is no standby
 	// outbox holds the notifications of all sinks until the standby has their conclusions. Nil
 	// if there is no standby.
 	outbox *outbox
@@ -90,8 +90,8 @@ type Daemon struct {
 	reported      atomic.Pointer[inforce.Rules] // the rules that an agent reports, after reading older lines for them
 	tried         atomic.Pointer[string]        // hash of the rule files that were loaded last, good or not
 	restored      atomic.Bool                   // the state is restored: sources may start
-	warmUntil     time.Time                     // zero: not warming up; used by the tick only
-	restoredUntil time.Time                     // zero: the restored episodes were sent; used by the tick only
+	warmUntil     time.Time                     // zero if not warming up; used by the tick only
+	restoredUntil time.Time                     // zero if the restored episodes were sent; used by the tick only
 
 	mu       sync.Mutex
 	finished map[string]error // sources whose Run has returned
@@ -103,7 +103,7 @@ type Options struct {
 	Log      zerolog.Logger
 	Web      WebOptions
 	Listener net.Listener // closed by Run
-	Probe    net.Listener // nil: none
+	Probe    net.Listener // nil if there is none
 	Stdin    io.Reader
 	Stdout   io.Writer
 	Color    bool // stdout shows colors
@@ -127,7 +127,7 @@ type Options struct {
 	// elsewhere is leads for sources, with the process that leads.
 	elsewhere func() (leads bool, who string)
 
-	now func() time.Time // the clock of all parts; nil: time.Now
+	now func() time.Time // the clock of all parts; nil means time.Now
 	// accepted is called when a receiver accepted an update, so that it is saved.
 	// unique means that the receiver cannot detect repeats.
 	accepted func(unique bool)

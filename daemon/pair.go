@@ -58,7 +58,7 @@ type stage struct {
 	elector *lead.Elector
 	server  *lead.Server
 	standby *lead.Standby
-	leader  *lead.Leader // nil: this process stands by
+	leader  *lead.Leader // nil if this process stands by
 	tasks   *group       // the elector and the server
 	since   time.Time    // when this process took the lead
 }
@@ -325,7 +325,7 @@ func (p *pair) trouble() string {
 type keeper struct {
 	dir string
 	max int64      // bytes of the history
-	log *state.Log // nil: not replaced yet
+	log *state.Log // nil if not replaced yet
 }
 
 // Keep implements lead.Keeper.

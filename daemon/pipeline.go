@@ -29,7 +29,7 @@ type pipeline struct {
 	engine    *episodes.Engine
 	concluder concluder
 	now       func() time.Time
-	sentinel  *sentinel.Sentinel // nil: it is off
+	sentinel  *sentinel.Sentinel // nil if it is off
 	changed   atomic.Bool        // state changed since the last copy
 	buffers   sync.Pool          // pool of *matcher.Buffer
 	// known is the time that the engine has last seen, guarded by lock. onSet, if not

@@ -55,7 +55,7 @@ type saver struct {
 
 	from    time.Time         // when the restored state was saved
 	ahead   time.Duration     // how far this clock is ahead of that of the process that saved it
-	held    *state.Held       // nil: another instance has the lock, or locking failed
+	held    *state.Held       // nil if another instance has the lock, or locking failed
 	busy    sync.Mutex        // held while the state is saved
 	waiting []waitingSnapshot // oldest first; guarded by busy
 	spare   []byte            // memory for the next payload; guarded by busy

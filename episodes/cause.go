@@ -18,7 +18,7 @@ type Cause struct {
 	Alert       string
 	Severity    string
 	Labels      map[string]string
-	Summary     string // annotation of the cause when it was first seen as one; "": it has none
+	Summary     string // annotation of the cause when it was first seen as one; empty if it has none
 	StartsAt    time.Time
 }
 
@@ -69,7 +69,7 @@ func (ep *episode) relation(now int64) *relation {
 
 // symptom is what an episode is as a symptom of others.
 type symptom struct {
-	cause *relation // at present; nil: it is none
+	cause *relation // at present; nil if there is none
 	had   *relation // the newest cause that it had
 	// earlier are the triggers before base, which were read later; recent are those of a
 	// firing episode which a clear line may still divide from the first one. since is the
@@ -77,7 +77,7 @@ type symptom struct {
 	earlier, recent window.Times
 	since           int64
 	inhibit         inhibition
-	causing         *relation // as the cause of others; nil: it never was
+	causing         *relation // as the cause of others; nil if it never was
 }
 
 // inhibition says whether a receiver may leave an alert to that of its cause. That is decided

@@ -90,7 +90,7 @@ type Engine struct {
 	sources     watermark.Sources
 	safeDue     watermark.Compute     // dueOf
 	due         []*watermark.Deadline // buffer that conclude reuses
-	recent      *ruleState            // rule of the last hit; nil: none since Swap
+	recent      *ruleState            // rule of the last hit; nil if none since Swap
 	seen        *quota.Seen
 	blocks      blocks.Encoder[saved.ClosedKey, saved.ClosedTexts]
 	deletedPods podTimes // whose episodes have yet to end

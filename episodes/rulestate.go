@@ -41,7 +41,7 @@ type ruleState struct {
 	lapses    []*lapse
 	over      overflow
 	displaced displacedAlerts
-	armed     *armedKeys    // nil: the rule has no `silent`
+	armed     *armedKeys    // nil if the rule has no `silent`
 	last      intake.Memory // intake of the newest line
 	lastOpen  *episode      // episode of the newest line; nil if there is none or it has ended
 	stats     RuleStats     // except LastMatch

@@ -10,7 +10,7 @@ import (
 // RuleStats counts the events of one rule since New. The counters never decrease.
 type RuleStats struct {
 	Matches     int64     // lines that matched `match` or a step
-	LastMatch   time.Time // event time; zero: never
+	LastMatch   time.Time // event time; zero if never
 	Repeats     int64     // lines that were read before
 	Refused     int64     // triggers beyond the limit
 	MissingBy   int64     // trigger lines that lack a value of `by`

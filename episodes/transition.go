@@ -22,7 +22,7 @@ type transition struct {
 	captures    []render.Capture
 	known       *render.Texts     // texts of the transition before
 	also        map[string]string // further annotations
-	cause       *relation         // nil: none
+	cause       *relation         // nil if there is none
 	// done is set once the texts are made. The transition changes only under both mutexes
 	// of the engine, so holding either is enough to read it.
 	done bool
@@ -87,7 +87,7 @@ func (t *transition) ended(state State, reason Reason, end, now int64) {
 
 // texts are the rendered texts of a transition.
 type texts struct {
-	*render.Texts                   // nil: the rule panicked
+	*render.Texts                   // nil if the rule panicked
 	annotations   map[string]string // those of Texts and further ones
 	cause         Cause             // with its summary
 }

@@ -43,7 +43,7 @@ type History struct {
 	alerts  map[uint64][]*item
 	next    uint64   // number of the next item
 	pending []*item  // not on disk, oldest first
-	sorted  []*Entry // newest start first; nil: to be made again
+	sorted  []*Entry // newest start first; nil if to be made again
 	evicted int64
 }
 

@@ -37,13 +37,13 @@ type poll struct {
 // head is the first line of an answer. The packed checkpoint follows it.
 type head struct {
 	Process    string   `json:"process"`
-	Generation uint64   `json:"generation"` // 0: there is no checkpoint yet
+	Generation uint64   `json:"generation"` // zero if there is no checkpoint yet
 	Stamp      int64    `json:"stamp"`
 	Clock      int64    `json:"clock,omitempty"` // the leader's clock in nanoseconds since 1970; zero from an older leader
 	Version    int      `json:"version"`
 	Whole      bool     `json:"whole,omitempty"` // Records are the whole log
 	Records    [][]byte `json:"records,omitempty"`
-	Size       int      `json:"size"` // 0: nothing is new
+	Size       int      `json:"size"` // zero if nothing is new
 	Sum        string   `json:"sum,omitempty"`
 	Released   bool     `json:"released,omitempty"` // the leader has stopped
 }
@@ -68,7 +68,7 @@ type Leader struct {
 	packed    []byte // payload, once a standby asked for it
 	records   [][]byte
 	confirmed uint64 // the newest confirmed checkpoint
-	standby   string // id; "": none is connected
+	standby   string // id; empty if none is connected
 	acked     uint64 // on its disk
 	heard     time.Time
 	behind    time.Time // time since which the standby has lacked a checkpoint; zero if it has the newest
@@ -328,7 +328,7 @@ func Unpack(packed []byte, maxSize uint64) ([]byte, error) {
 // Replication is the state of a leader's standby.
 type Replication struct {
 	Up      bool          // reports whether the standby has everything that is confirmed
-	Standby string        // identity; "": none is connected
+	Standby string        // identity; empty if none is connected
 	Lonely  time.Time     // time since which no standby has had everything; zero if one does
 	Lag     time.Duration // time for which the standby has lacked a checkpoint
 	Sent    int64         // bytes

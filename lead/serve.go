@@ -38,7 +38,7 @@ const (
 type Server struct {
 	cfg      Settings
 	listener net.Listener
-	leader   atomic.Pointer[Leader] // nil: this process stands by
+	leader   atomic.Pointer[Leader] // nil if this process stands by
 	guard    guard
 }
 
@@ -122,7 +122,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // guard authenticates the standby.
 type guard struct {
 	cfg Settings
-	api *kube.Client // nil: tokens are not reviewed
+	api *kube.Client // nil if tokens are not reviewed
 
 	mu   sync.Mutex
 	good [sha256.Size]byte // the token that was reviewed last

@@ -49,7 +49,7 @@ type Standby struct {
 	stamp   int64
 
 	mu      sync.Mutex
-	synced  time.Time     // when it last had the newest checkpoint; zero: never
+	synced  time.Time     // when it last had the newest checkpoint; zero if never
 	ahead   time.Duration // how far this clock was ahead of the leader's then
 	err     error         // error of the last poll
 	fetched int64         // bytes
@@ -174,7 +174,7 @@ func readAnswer(r io.Reader) (h head, packed []byte, err error) {
 
 // Synced is the state of a standby.
 type Synced struct {
-	At      time.Time     // when it last had the newest checkpoint; zero: never
+	At      time.Time     // when it last had the newest checkpoint; zero if never
 	Ahead   time.Duration // how far the clock of this process was ahead of the leader's then
 	Err     error         // error of the last poll
 	Fetched int64         // bytes

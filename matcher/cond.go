@@ -15,7 +15,7 @@ type cond struct {
 	contains []literals.Needle
 	regex    *literals.Expression
 	need     *literals.Cond    // texts that regex needs
-	texts    []literals.Needle // alternatives that regex consists of; nil: it looks for more
+	texts    []literals.Needle // alternatives that regex consists of; nil if it looks for more
 	groups   []group           // named groups of regex
 	fields   []fieldCond
 	any      []*cond

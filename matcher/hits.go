@@ -17,7 +17,7 @@ type line struct {
 	text  []byte
 	at    moment
 	str   string
-	id    uint64 // 0: not computed yet
+	id    uint64 // zero if not computed yet
 	made  bool
 	lines []line  // lines of a klog block
 	skip  []*part // parts that lines of a panic fulfil

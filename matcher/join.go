@@ -6,7 +6,7 @@ import "crowsnest/matcher/internal/lines"
 type pending struct {
 	buf   []byte // at most MaxLine and one byte: more is not looked at
 	size  int    // bytes of all parts
-	parts int64  // physical lines; 0: there is no such line
+	parts int64  // physical lines; zero if there is no such line
 	start int64  // first byte of the first part, in the stream
 	at    moment // time of the first part
 	// skipping drops the remaining parts of a line that was longer than MaxMerged.

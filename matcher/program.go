@@ -21,7 +21,7 @@ type Program struct {
 	meters []meter // meter of each rule
 	parts  []*part // parts of all rules, in their order; within a rule clear, unless, steps
 	sample *sample
-	clock  func() time.Duration // nil: nothing is measured
+	clock  func() time.Duration // nil if nothing is measured
 
 	froms      []rules.Selector // distinct selectors of the parts
 	namespaces *rules.Namespaces

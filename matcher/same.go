@@ -12,10 +12,10 @@ const maxSame = 4096
 // same counts equal lines of one time: some container runtimes give one time to all
 // lines that they read at once. It holds the lines with hits of the newest time.
 type same struct {
-	at    int64 // nanoseconds since 1970; 0: no line yet
+	at    int64 // nanoseconds since 1970; zero if no line yet
 	newer int64 // place of the newest line
 	first equal
-	more  map[uint64]equal // nil: first is the only one
+	more  map[uint64]equal // nil if first is the only one
 }
 
 // equal counts the equal lines of one time.

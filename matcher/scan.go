@@ -131,7 +131,7 @@ type moment struct {
 	number int64  // number of the first physical line
 	parts  int64  // physical lines
 	place  int64  // place of the first line in the log, if the stream has places
-	stamp  []byte // nil: time holds it, unless undated is set
+	stamp  []byte // nil if time holds it, unless undated is set
 
 	time     time.Time
 	own      bool // the line states the time itself
@@ -165,7 +165,7 @@ type run struct {
 	sc        *scratch
 	now       time.Time
 	until     time.Time // supplies the year of times without one
-	buf       *Buffer   // nil: there is no hit yet, and no buffer of the caller
+	buf       *Buffer   // nil if there is no hit yet, and no buffer of the caller
 	everyLine bool      // the buffer keeps it
 	watch     bool      // reports whether lines are searched for unmatched errors
 	doubted   bool      // infrastructure rules do not trust the namespace of the stream

@@ -104,8 +104,8 @@ type Stream struct {
 	envelope Format // FormatAuto: the one of the newest line that had one
 	counters Counters
 	open     [2]pending  // stdout, stderr
-	records  [2]*record  // stdout, stderr; nil: none is open
-	last     time.Time   // TextTime: of the newest line that had one; zero: none
+	records  [2]*record  // stdout, stderr; nil if none is open
+	last     time.Time   // TextTime: of the newest line that had one; zero if there is none
 	hits     int         // number of hits of the last call, an estimate for the next
 	assumed  *assumption // assumption under which Speculate made the stream
 	base     int64       // place of the first byte of the stream, if placed is set

@@ -36,7 +36,7 @@ type finder struct {
 
 	full  atomic.Bool // no more lines are wanted, for now
 	mu    sync.Mutex
-	lines []byte // nil: none are kept
+	lines []byte // nil if none are kept
 }
 
 // start makes the first sieve.

@@ -24,7 +24,7 @@ type Document struct {
 	pack      *PackFile
 	overrides *OverridesFile
 	rules     []packRule // before overrides are applied
-	compiled  *compiled  // nil: the file was parsed
+	compiled  *compiled  // nil if the file was parsed
 }
 
 // packRule is one rule of a pack.

@@ -97,15 +97,15 @@ type Rule struct {
 	Steps    []Step
 	Sequence bool
 	Count    int           // at least 1
-	Within   time.Duration // 0: no window
+	Within   time.Duration // zero if no window
 	Distinct string        // "" : count lines; see DistinctTime
 	By       []string
 
-	Clear  *ClearOrUnless // nil: the rule has none
-	Unless *ClearOrUnless // nil: the rule has none
+	Clear  *ClearOrUnless // nil if the rule has none
+	Unless *ClearOrUnless // nil if the rule has none
 
 	For           time.Duration
-	Silent        time.Duration // how long a key that was seen may write no line; 0: the lines themselves are the failure
+	Silent        time.Duration // how long a key that was seen may write no line; zero if the lines themselves are the failure
 	KeepFiringFor time.Duration // quiet time until the alert resolves; without Clear and Silent
 	Expire        time.Duration // upper bound of an episode; with Clear or Silent
 	Limit         int
@@ -247,7 +247,7 @@ type ClearOrUnless struct {
 type Matcher struct {
 	In       In                   `json:",omitempty"` // empty: that of the matcher around it, or of the part
 	Contains []string             `json:",omitempty"`
-	Regex    *literals.Expression `json:",omitempty"` // matches anywhere in the line; nil: none
+	Regex    *literals.Expression `json:",omitempty"` // matches anywhere in the line; nil if there is none
 	Fields   []Field              `json:",omitempty"` // sorted by name
 	Any      []Matcher            `json:",omitempty"` // one must hold; the first that does captures
 	Not      *Matcher             `json:",omitempty"` // must not hold; captures nothing
@@ -283,7 +283,7 @@ type NamedTemplate struct {
 // Remediation describes what the on-call does. Summary and Steps are templates
 // like annotations.
 type Remediation struct {
-	Summary    *Template // nil: none
+	Summary    *Template // nil if there is none
 	RunbookURL string
 	Steps      []*Template
 	Affects    []Affects

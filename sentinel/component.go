@@ -36,8 +36,8 @@ type component struct {
 	imageAt        int64  // time since which the component has had the image
 	ignored        bool
 	gone           bool                   // reports whether the component was forgotten
-	patterns       *quota.Cache[*pattern] // nil: it never complained
-	alert          *alert                 // nil: none is open
+	patterns       *quota.Cache[*pattern] // nil if it never complained
+	alert          *alert                 // nil if none is open
 	last           int64                  // when its last alert fired
 }
 

@@ -130,7 +130,7 @@ func (s *Sentinel) dropped(c *component) {
 // note is what a stream remembers.
 type note struct {
 	of        *Sentinel
-	component *component // nil: the stream is not watched
+	component *component // nil if the stream is not watched
 	pod       string
 	stream    uint64 // hash
 	since     int64  // start of the pod

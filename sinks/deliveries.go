@@ -18,8 +18,8 @@ type Delivery struct {
 	Last     time.Time // time of the newest such response
 	Times    int
 	Resolved bool   // the form that was sent
-	Code     int    // HTTP status; 0: there is none, or nothing was sent
-	Error    string // "": accepted
+	Code     int    // HTTP status; zero if there is none, or nothing was sent
+	Error    string // empty if accepted
 }
 
 // Bounds of Deliveries: alerts, and answers per alert, of which the first two and

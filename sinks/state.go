@@ -68,7 +68,7 @@ type State struct {
 
 	peers []*State  // states of the endpoints that notify the same people
 	up    bool      // the last request was answered
-	away  time.Time // when the endpoint stopped answering; zero: it answers, or was not asked yet
+	away  time.Time // when the endpoint stopped answering; zero if it answers, or was not asked yet
 }
 
 // slot is the newest message of one fingerprint and what the endpoint accepted of it.
@@ -84,11 +84,11 @@ type slot struct {
 	sent        time.Time // last accepted, in either form
 	sentVersion uint64    // version last accepted
 	refused     time.Time // last refused; zero once accepted
-	imported    time.Time // read from a saved state; zero: it was not
+	imported    time.Time // read from a saved state; zero if it was not
 	counted     bool      // its first acceptance was reported
 	dropped     bool      // reports whether the alert ended and the endpoint refused it, so that nothing more is sent
 	later       []episodes.Episode
-	parked      time.Time // until when nothing happens to it; zero: it is not parked
+	parked      time.Time // until when nothing happens to it; zero if it is not parked
 }
 
 func (e *slot) over() bool { return e.ep.State != episodes.StateFiring }

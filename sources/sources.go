@@ -197,7 +197,7 @@ type Condition struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	Detail   string            `json:"detail,omitempty"` // from one of them
 	Since    time.Time         `json:"since"`            // the earliest
-	Count    int64             `json:"count,omitempty"`  // sum over all members; 0: not counted
+	Count    int64             `json:"count,omitempty"`  // sum over all members; zero if not counted
 	Last     time.Time         `json:"last,omitzero"`
 	Members  []string          `json:"parts"` // reporting it, sorted
 }

@@ -12,7 +12,7 @@ type shape struct {
 	fields   map[string]field
 	names    []string // sorted names of the fields
 	required []string // sorted
-	keys     []int    // the field for the positions of keys; nil: none
+	keys     []int    // the field for the positions of keys; nil if there is none
 }
 
 // field is a key that a struct accepts.

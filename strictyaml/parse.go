@@ -70,7 +70,7 @@ func Decode(file string, data []byte, into any, opt Options) Problems {
 // Document is a parsed file that is not decoded yet.
 type Document struct {
 	src  *source
-	root *yaml.Node // nil: an allowed empty file
+	root *yaml.Node // nil means an allowed empty file
 }
 
 // Parse checks that data is one YAML document whose root is a mapping. The

@@ -27,7 +27,7 @@ func (l Level) String() string {
 // Problem is a problem of a file, with its position and the fix.
 type Problem struct {
 	File    string `json:"file"`
-	Line    int    `json:"line"`   // from 1; 0: the file as a whole
+	Line    int    `json:"line"`   // from 1; zero if the file as a whole
 	Column  int    `json:"column"` // from 1, in bytes
 	Level   Level  `json:"-"`
 	Check   string `json:"check"` // stable id, such as "unknown-key"

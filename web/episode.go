@@ -27,8 +27,8 @@ type episodeData struct {
 	Verdict     string     // yes, no, unknown
 	Case        bool       // the case file can be downloaded
 	Text        string     // a summary to paste into a chat
-	Seen        *Seen      // nil: never before
-	Silenced    *Silencing // nil: it is not
+	Seen        *Seen      // nil if never before
+	Silenced    *Silencing // nil if it is not
 }
 
 // namedLine is a line of the episode.

@@ -137,7 +137,7 @@ type query struct {
 	matchers []*labels.Matcher
 	words    []string               // words in lower case, all of which an alert contains
 	states   []string               // any of them; empty: all
-	prints   []episodes.Fingerprint // any of them; nil: all
+	prints   []episodes.Fingerprint // any of them; nil means all
 	flat     bool                   // the page has no groups
 }
 

@@ -29,10 +29,10 @@ type row struct {
 	Link             string    // the page with all alerts of the rule
 
 	Silence     *Silencing // silence of the first alert; nil means that it is not silenced
-	Seen        *Seen      // nil: never before
+	Seen        *Seen      // nil if never before
 	Actions     Actions
 	Undelivered []Delivery // receivers that do not have its state
-	Spark       string     // path of its lines per minute in the last hour; "": not known
+	Spark       string     // path of its lines per minute in the last hour; empty if not known
 	Steps       remedy
 }
 

@@ -22,7 +22,7 @@ type pastQuery struct {
 	matchers     []*labels.Matcher
 	words        []string // words in lower case, all of which an episode contains
 	fingerprints []episodes.Fingerprint
-	from, to     time.Time // the episode was open at some time between them; zero: unbounded
+	from, to     time.Time // the episode was open at some time between them; zero means unbounded
 	limit        int
 	after        *history.Entry // start and fingerprint of the last one of the page before
 }

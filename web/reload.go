@@ -15,7 +15,7 @@ type reloads struct {
 	turn chan struct{}
 
 	mu   sync.Mutex
-	next *reload // has not begun; nil: none
+	next *reload // has not begun; nil if there is none
 }
 
 // reload is one load, shared by all requests that arrived before it began.

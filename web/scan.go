@@ -96,7 +96,7 @@ type scanner struct {
 	admit chan struct{}
 	turn  chan struct{}
 	tests func([]*rules.Rule) ([]TestOutcome, error)
-	logs  func(log string, labels matcher.Labels) (Scanned, error) // nil: rules are tried only
+	logs  func(log string, labels matcher.Labels) (Scanned, error) // nil if rules are tried only
 }
 
 var errScanBusy = errors.New("another scan is running; try again in some seconds")

@@ -23,7 +23,7 @@ const (
 type SilenceList struct {
 	Receiver string
 	Silences []ActiveSilence
-	Error    string // why they are not known; "": they are
+	Error    string // why they are not known; empty if they are
 }
 
 // ActiveSilence is one of them. It silences the alerts that all of its matchers match.
@@ -43,12 +43,12 @@ type Silencing struct {
 // silences remembers the silences in force. They are read while somebody looks at the pages, and
 // at most every silencesFresh. Safe for concurrent use.
 type silences struct {
-	read func(context.Context) []SilenceList // nil: nothing can be silenced
+	read func(context.Context) []SilenceList // nil if nothing can be silenced
 
 	mu      sync.Mutex
 	lists   []SilenceList
-	at      time.Time     // when they were read; zero: never
-	running chan struct{} // closed when they have been read; nil: nobody reads them
+	at      time.Time     // when they were read; zero if never
+	running chan struct{} // closed when they have been read; nil if nobody reads them
 }
 
 // get returns the newest lists that are known. It waits a moment for the first ones.

@@ -130,13 +130,13 @@ type Source struct {
 	Up     bool   `json:"up"`
 	Opened bool   `json:"opened"` // reports whether the source was up at least once
 	Error  string `json:"lastError,omitempty"`
-	Idle   string `json:"idle,omitempty"` // why it has nothing to read that a rule can match; "": it has
+	Idle   string `json:"idle,omitempty"` // why it has nothing to read that a rule can match; empty if it has
 	// IdleReason is not_installed, no_logs, unreadable, no_lines or no_rules.
 	IdleReason string   `json:"idleReason,omitempty"`
 	Absent     []string `json:"absent,omitempty"` // what it is configured to read and what does not exist
 	// LeftOut counts, by namespace, what it cannot remember for lack of room.
 	LeftOut   map[string]int64 `json:"leftOut,omitempty"`
-	Away      time.Time        `json:"notSeenSince,omitzero"` // start of the outage; zero: none
+	Away      time.Time        `json:"notSeenSince,omitzero"` // start of the outage; zero if there is none
 	Watermark time.Time        `json:"proved"`                // all lines read up to
 	Lag       time.Duration    `json:"lagNanoseconds"`
 	Lines     int64            `json:"lines"`
@@ -223,7 +223,7 @@ type Delivery struct {
 	Last     time.Time `json:"last"`           // time of the last of the equal responses
 	Times    int       `json:"times"`          // how many there were
 	Resolved bool      `json:"resolved"`       // the alert was sent as resolved
-	Code     int       `json:"code,omitempty"` // HTTP status; 0: no answer
+	Code     int       `json:"code,omitempty"` // HTTP status; zero if no answer
 	Error    string    `json:"error,omitempty"`
 }
 
@@ -250,14 +250,14 @@ type Status struct {
 	Storage    string // directory of the state
 	// ExternalURL is the configured address of the pages; "": none.
 	ExternalURL string
-	Pair        *Pair // nil: this process has no standby and is none
+	Pair        *Pair // nil if this process has no standby and is none
 }
 
 // Pair is the part of this process in a pair of which one leads.
 type Pair struct {
 	Leads     bool      `json:"leads"`
 	Since     time.Time `json:"since"`             // when the leader took the lead; 0001-01-01T00:00:00Z: nobody leads
-	Leader    string    `json:"leader"`            // where it serves its state; "": nobody leads
+	Leader    string    `json:"leader"`            // where it serves its state; empty if nobody leads
 	Record    string    `json:"record"`            // what decides who leads
 	StandbyUp bool      `json:"standbyUp"`         // the standby could take over without a loss
 	Lag       float64   `json:"standbyLag"`        // seconds for which the standby has lacked a checkpoint

@@ -18,7 +18,7 @@ func highlightYAML(text string) template.HTML {
 
 type yamlWriter struct {
 	b     *strings.Builder
-	block int  // indentation of the key of a block of text, plus 1; 0: none
+	block int  // indentation of the key of a block of text, plus 1; zero if there is none
 	quote byte // quote that is open at the end of the line before; zero if there is none
 }
 

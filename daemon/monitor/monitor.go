@@ -61,7 +61,7 @@ type State struct {
 	Quarantined []matcher.Quarantined
 	Evictions   []episodes.Eviction
 	Unread      []episodes.Unread         // rules whose open episodes wait for lines that no source reads
-	Trusted     *rules.Namespaces         // nil: not checked
+	Trusted     *rules.Namespaces         // nil if not checked
 	Behind      map[string]sources.Behind // rules that agents have in another version
 	Agents      map[string]server.Stats   // statistics of agents by name of the source
 	Unsaved     Unsaved                   // state

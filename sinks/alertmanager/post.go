@@ -36,7 +36,7 @@ type client struct {
 
 type answer struct {
 	delivery.Answer
-	date time.Time // the peer's clock; zero: not given
+	date time.Time // the peer's clock; zero if not given
 }
 
 // post sends a list of alerts. If hedge is set, it starts another request on a

@@ -20,7 +20,7 @@ const (
 
 // status is the answer of an Alertmanager's status page.
 type status struct {
-	date time.Time // its clock, truncated to seconds; zero: not given
+	date time.Time // its clock, truncated to seconds; zero if not given
 	// uptime is when its process started, by its clock and to the millisecond. It
 	// identifies the process, and stays the same when a clock is set. Zero: not
 	// given.

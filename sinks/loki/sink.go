@@ -54,7 +54,7 @@ type receiver struct {
 	cfg    Config
 	log    zerolog.Logger
 	http   httpconfig.Lazy
-	proved time.Time // when the receiver last answered like Loki; zero: never
+	proved time.Time // when the receiver last answered like Loki; zero if never
 }
 
 var _ delivery.Receiver[entry] = (*receiver)(nil)

@@ -25,7 +25,7 @@ type file struct {
 	stamp  stamp
 	listed bool // reports whether the file has a name in its directory
 
-	f       *os.File // nil: it was read to its end and gets no more entries
+	f       *os.File // nil if it was read to its end and gets no more entries
 	r       *journalfile.File
 	entry   journalfile.Entry // the next one, if ready is set
 	ready   bool

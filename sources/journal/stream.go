@@ -39,7 +39,7 @@ func (st *stream) status() sources.StreamStatus {
 
 // lines has the fields of one entry. It reuses its memory.
 type lines struct {
-	message                                     []byte // nil: there is none
+	message                                     []byte // nil if there is none
 	unit, userUnit, identifier, transport, host []byte
 	uid, cgroup                                 []byte
 	container, damaged                          bool

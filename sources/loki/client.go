@@ -214,8 +214,8 @@ func reasons() []string {
 type failure struct {
 	reason     string
 	err        error
-	retryAfter time.Duration // 0: not stated
-	allowed    int           // the server's limit that was exceeded; 0: not stated
+	retryAfter time.Duration // zero if not stated
+	allowed    int           // the server's limit that was exceeded; zero if not stated
 }
 
 // unanswered is the failure of a request without a response.

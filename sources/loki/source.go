@@ -68,7 +68,7 @@ type Source struct {
 	pace     pace
 	failing  time.Time // time since which requests fail; zero if they do not
 	marked   time.Time
-	probed   time.Time // when Loki was last asked whether the selected streams exist; zero: never
+	probed   time.Time // when Loki was last asked whether the selected streams exist; zero if never
 	exist    bool      // they do
 	hash     xxhash.Digest
 	byIndex  []*stream // streams of the current response
@@ -79,7 +79,7 @@ type Source struct {
 	memory    *memory
 	streams   *simplelru.LRU[string, *stream]
 	first     int64 // the initial floor
-	covered   int64 // everything before was read by that time; 0: not set yet
+	covered   int64 // everything before was read by that time; zero if not set yet
 	watermark int64 // start of the last round that advanced it
 	deep      int64 // start of the last round with the overlap of a slow one
 	latest    int   // number of the round that set covered

@@ -214,7 +214,7 @@ type ClosedTexts struct {
 // and wrote k, v and p.
 type Clears struct {
 	Entry[int64]
-	Since *int64 `json:"s,omitempty"` // nil: v
+	Since *int64 `json:"s,omitempty"` // nil means v
 	Older []byte `json:"o,omitempty"` // as packed
 }
 

@@ -14,7 +14,7 @@ type Deadline struct {
 	// at is not later than the deadline. Lines only postpone a deadline, and there may
 	// be thousands of them, so the entry is updated only when it comes first.
 	at     int64
-	in     *Group // whose heap it is in; nil: none
+	in     *Group // whose heap it is in; nil if there is none
 	index  int    // index in that heap
 	parked bool   // reports whether the deadline is in Group.parked instead of the heap
 }

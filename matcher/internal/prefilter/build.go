@@ -266,7 +266,7 @@ type grams struct {
 	words []uint64 // words of each gram
 	freq  []int32  // number of times that each gram occurs in the sample
 	used  []int32  // number of windows that contain each gram
-	index []int32  // 1 more than the gram, by hash: at the first free place from there; 0: none
+	index []int32  // 1 more than the gram, by hash: at the first free place from there; zero if there is none
 	shift uint     // hash to place in index
 }
 

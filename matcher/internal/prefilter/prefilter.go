@@ -33,7 +33,7 @@ const (
 // for concurrent use. A nil Filter finds nothing.
 type Filter struct {
 	texts   []literals.Text
-	buckets *buckets // nil: the others are used
+	buckets *buckets // nil means that the others are used
 	anchors []anchor // anchors of the shortest texts
 	tiers   []tier
 }

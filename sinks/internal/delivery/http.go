@@ -39,10 +39,10 @@ func Reasons() []string {
 
 // Answer is the outcome of one request.
 type Answer struct {
-	Reason     string        // one of the above; "": the messages were accepted
-	Err        error         // nil: the messages were accepted
-	RetryAfter time.Duration // 0: not given
-	Code       int           // HTTP status, where it is shown; 0: none
+	Reason     string        // one of the above; empty if the messages were accepted
+	Err        error         // nil if the messages were accepted
+	RetryAfter time.Duration // zero if not given
+	Code       int           // HTTP status, where it is shown; zero if there is none
 }
 
 // Refused reports whether the messages caused the failure and not the receiver.

@@ -134,7 +134,7 @@ type Loop[T any] struct {
 	failures  int  // consecutive ones
 	downSince time.Time
 	hung      bool
-	staleAt   time.Time // when everything is sent again; zero: not needed
+	staleAt   time.Time // when everything is sent again; zero if not needed
 
 	answers *sinks.Deliveries
 	ended   sinks.EndedPack

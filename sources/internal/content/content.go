@@ -46,8 +46,8 @@ func (s *Sum) UnmarshalText(b []byte) error {
 // ID identifies a file by the head that it had when it was identified.
 type ID struct {
 	Sum   Sum   `json:"h"`
-	N     int   `json:"l"`           // bytes of the head; 0: not identified yet
-	First int64 `json:"t,omitempty"` // time of the first line in Unix nanoseconds; 0: unknown
+	N     int   `json:"l"`           // bytes of the head; zero if not identified yet
+	First int64 `json:"t,omitempty"` // time of the first line in Unix nanoseconds; zero if unknown
 }
 
 // IDOf identifies the file that starts with head.

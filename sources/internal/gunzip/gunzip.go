@@ -83,9 +83,9 @@ func (r *Reader) Read(taken int) (window []byte, at int, end bool, err error) {
 
 // Sizes are those of the buffer of a Reader, in bytes.
 type Sizes struct {
-	Keep  int // bytes that stay readable behind the offset
-	Block int // bytes that are decompressed ahead
-	Slack int // behind it, which nothing is written to
+	Keep  int // bytes that were read last
+	Block int // bytes that are not read yet
+	Slack int // bytes behind the block that nothing writes to
 }
 
 // Pool holds a number of readers. Safe for concurrent use.

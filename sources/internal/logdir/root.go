@@ -33,7 +33,7 @@ type Root struct {
 	Fault func(op, path string) error
 
 	mu  sync.Mutex
-	cur *Dir // nil: there is none
+	cur *Dir // nil if there is none
 }
 
 // Dir is one directory that Root.Path named when it was opened. Everything seen

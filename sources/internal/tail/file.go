@@ -35,7 +35,7 @@ type file struct {
 	id    content.ID
 	fi    fs.FileInfo // as last seen
 
-	f  *os.File       // nil: not open
+	f  *os.File       // nil if not open
 	gz *gunzip.Reader // reader of a compressed file
 
 	off  int64  // up to which it was handed on

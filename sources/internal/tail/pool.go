@@ -43,7 +43,7 @@ func (b *beat) hung(ticks int) bool {
 type worker struct {
 	beat     beat
 	buf      []byte
-	follower atomic.Pointer[follower] // the one that it reads; nil: none
+	follower atomic.Pointer[follower] // the one that it reads; nil if there is none
 	replaced atomic.Bool              // another worker took over: it ends after this turn
 }
 
@@ -167,7 +167,7 @@ func (wp *pool) onlyHung(finder *beat) bool {
 // must not move a position after the last save.
 type hand struct {
 	mu sync.RWMutex
-	p  sources.Pipeline // nil: closed
+	p  sources.Pipeline // nil if closed
 }
 
 func (h *hand) open(p sources.Pipeline) {

@@ -26,7 +26,7 @@ type published struct {
 	folder string // path of the directory of the stream
 
 	mu       sync.Mutex
-	saved    *position.Stream // nil: nothing was taken yet
+	saved    *position.Stream // nil if nothing was taken yet
 	bound    time.Time        // watermark of the stream
 	lineTime time.Time        // time of the newest line that was read
 	over     bool             // there are no files left
@@ -36,7 +36,7 @@ type published struct {
 	named    string // the file that view.Path is of
 	counters matcher.Counters
 	refused  map[string]sources.Unread // files that are refused, by name
-	stalled  struct {                  // zero: it is read
+	stalled  struct {                  // zero if it is read
 		since time.Time
 		why   string
 	}

@@ -29,7 +29,7 @@ type reader struct {
 	fed   int64     // bytes handed to the stream
 	segs  []segment
 	parts struct { // the oldest unfinished part
-		f     *file // nil: there is none
+		f     *file // nil if there is none
 		head  content.Sum
 		off   int64
 		since time.Time

@@ -111,7 +111,7 @@ type Tailer struct {
 	trees   []*tree
 	gunzips *gunzip.Pool
 	queue   *turns.Queue[*follower]
-	blind   atomic.Pointer[error] // why no more directories can be watched; nil: counted, or they can
+	blind   atomic.Pointer[error] // why no more directories can be watched; nil if counted, or they can
 	wake    chan struct{}         // the watermark may advance
 	search  chan struct{}         // streams are to be looked for
 	p       sources.Pipeline

@@ -70,7 +70,7 @@ type File struct {
 	max int // bytes of a field's value
 	h   Header
 
-	array       uint64   // the entry array of the next entry; 0: before the first one
+	array       uint64   // the entry array of the next entry; zero before the first one
 	slots, slot uint64   // size of that array, and the place of the next entry in it
 	items       []uint64 // items of that array, from slot on
 	passed      uint64   // entries before the next one

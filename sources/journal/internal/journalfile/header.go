@@ -37,7 +37,7 @@ type Header struct {
 	// Online means that the file was not closed: a process writes to it, or was killed.
 	Online   bool
 	Entries  uint64 // number of linked entries
-	HeadSeq  uint64 // number of the first entry; 0: none
+	HeadSeq  uint64 // number of the first entry; zero if there is none
 	TailSeq  uint64 // newest number that was given to an entry, which may be unfinished
 	HeadTime uint64 // microseconds since 1970
 	TailTime uint64
