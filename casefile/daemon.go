@@ -19,12 +19,12 @@ const maxTimelines = 20
 
 // Daemon is what a case of a running daemon is made from.
 type Daemon struct {
-	Address     string // for people, without credentials
+	Address     string // address for people, without credentials
 	Fingerprint string
 	// Get returns the data of an endpoint of the API, such as "sources".
 	Get     func(path string) ([]byte, error)
 	Now     time.Time
-	Version string // of crowsnest
+	Version string // version of crowsnest
 }
 
 // FromAPI makes the case of one open or recently ended episode of a running daemon. What it
@@ -303,7 +303,7 @@ func losses(s web.Source) []string {
 
 // rules notes the rules that see nothing.
 func (w *watch) rules(groups []web.Group) {
-	blind := map[string][]string{} // by reason
+	blind := map[string][]string{} // unread logs by reason
 	for _, g := range groups {
 		if g.Broken != "" {
 			w.gap(fmt.Sprintf("Pack %s is refused; its last good version is in force if it has one.", line(g.Name)), g.Broken)

@@ -47,7 +47,7 @@ type Recorded struct {
 	// while others were read.
 	Unread, Errors []string
 	Now            time.Time
-	Version        string // of crowsnest
+	Version        string // version of crowsnest
 	// About selects the failures that the case is about, by the name of their alert or by
 	// fingerprint; "": all.
 	About string
@@ -275,7 +275,7 @@ func (in *Recorded) gaps(c *Case, omitted, dropped int) []Gap {
 // absent returns the sources that the input does not have, and the rules that need them.
 func (in *Recorded) absent() []Gap {
 	reads := replay.Reads(in.Set, in.Inputs, true)
-	blind := map[string][]string{} // by kind of the source
+	blind := map[string][]string{} // unread logs by kind of the source
 	total := 0
 	for _, r := range in.Set.Rules {
 		if r.Mode == rules.ModeOff {

@@ -17,7 +17,7 @@ import (
 
 // Bounds of the lines that a case keeps.
 const (
-	firstLines = 6 // of one rule, part and log
+	firstLines = 6 // first lines of a rule, a part and a log
 	lastLines  = 4
 	maxGroups  = 5_000
 	maxRaw     = 2 << 10 // bytes of a line that waits for its redaction
@@ -48,7 +48,7 @@ type lineGroup struct {
 	source string
 	labels matcher.Labels
 	first  []keptLine
-	last   []keptLine // in order of time
+	last   []keptLine // last lines in order of time
 	count  int64
 }
 

@@ -90,7 +90,7 @@ type instant struct {
 	text   string
 	at     time.Time
 	before *period
-	ago    time.Duration // 0: at is the time
+	ago    time.Duration // zero if at is the time
 }
 
 // newSince returns a time flag that defaults to the given duration before another

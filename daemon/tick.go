@@ -21,7 +21,7 @@ func (d *Daemon) ticks(ctx context.Context) {
 	var lastSelf time.Time
 	seen := newChangeLog(d)
 	for {
-		if !d.pair.leads() { // for a moment, or until the process ends
+		if !d.pair.leads() { // the process may lead again, or end
 			if !pause.Sleep(ctx, tickEvery, nil) {
 				return
 			}

@@ -49,7 +49,7 @@ type ComplaintReader struct {
 	lines  lineReader
 	masked []byte
 	spans  []span
-	read   parsedLine // of the last line, of which nothing is cut
+	read   parsedLine // fields of the last line, uncut
 }
 
 // maxComplaint bounds how much of a line is read, in bytes.

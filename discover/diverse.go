@@ -65,7 +65,7 @@ func (g *group) demote(o *group) {
 // location is where a group was seen, and how many of the groups above were seen there.
 type location struct {
 	components []int // sorted
-	modules    []int // of components, sorted
+	modules    []int // sorted indexes of the components' modules
 	above      []float64
 }
 

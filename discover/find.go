@@ -18,7 +18,7 @@ import (
 
 // Input is one recorded log.
 type Input struct {
-	Name   string // for reports: a path, or "stdin"
+	Name   string // name for reports, a path or "stdin"
 	Labels matcher.Labels
 	// Open returns the decompressed bytes. It is called once.
 	Open func() (io.ReadCloser, error)
@@ -43,12 +43,12 @@ type Finder struct {
 	prog       *matcher.Program
 	reader     lineReader
 	tree       *tree
-	buf        *matcher.Buffer // of records
+	buf        *matcher.Buffer // buffer of records
 	masked     []byte
 	spans      []span
 	streams    map[string]int       // number of each stream that complained, by name
 	components []string             // component of each stream number
-	active     map[string]*activity // by component
+	active     map[string]*activity // activity by component
 	open       map[*matcher.Stream]*streamState
 	report     Report // counts only
 	// onCount, if not nil, is called for every line that a pattern counts.
@@ -77,7 +77,7 @@ func New(set *rules.Set, opt Options) (*Finder, error) {
 
 // streamState is what Finder remembers of one stream between lines.
 type streamState struct {
-	name      string // of the stream, for counting
+	name      string // name of the stream, for counting
 	component string // what the stream is a replica of
 	active    *activity
 	input     string

@@ -11,8 +11,8 @@ import (
 
 type group struct {
 	members     []*pattern // the best first
-	cause       cause      // of the pattern that created the group
-	module      string     // of that pattern
+	cause       cause      // cause of the pattern that created the group
+	module      string     // module of that pattern
 	level       Level
 	weight      weight
 	stuckFor    time.Duration // longest wait for the same object
@@ -25,7 +25,7 @@ type group struct {
 	first, last time.Time
 	spread      int   // periods with lines
 	before      int64 // lines of the component before the first one
-	causes      int   // that a message states
+	causes      int   // number of causes that a message states
 
 	base      float64 // own points
 	frequency float64 // those of them for the number of lines

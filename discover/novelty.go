@@ -73,7 +73,7 @@ type place struct {
 	before, last int64 // lines of the component up to its first line, and up to its newest one
 	count        int64
 	window       int64 // the newest one with a line, from 1
-	windows      int64 // that had a line
+	windows      int64 // number of windows that had a line
 }
 
 // saw counts a line of the pattern, which is the newest one of a component.

@@ -33,7 +33,7 @@ type Proposal struct {
 	// "" if nothing in it varies. OtherValue is the value of Object in Other.
 	Line, Other, OtherValue string
 
-	message, err string // of the line
+	message, err string // message and error of the line
 }
 
 // maxTestLine bounds the lines in tests, in bytes: a rule file is limited to 1 MiB.

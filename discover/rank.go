@@ -68,7 +68,7 @@ const (
 	perLine       = 0.6 // per factor of ten in lines
 	maxFrequency  = 1.8
 	perStream     = 1.0 // per factor of ten in streams
-	namedPoints   = 0.5 // for an error in a line whose level is harmless
+	namedPoints   = 0.5 // points of an error in a line whose level is harmless
 	passingPoints = -1.0
 	retryPoints   = -0.5 // the next attempt may succeed
 	// perCause is for each cause in a message such as "what: why: why". An operation that

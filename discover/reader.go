@@ -233,7 +233,7 @@ func (r *lineReader) object(line string) (parsedLine, bool) {
 
 // header is the position of a klog header in a line.
 type header struct {
-	start int // of the severity, or of the time if there is none
+	start int // start of the severity, or of the time if there is none
 	end   int // after the bracket; the message follows
 	level Level
 }

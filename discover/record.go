@@ -33,7 +33,7 @@ func telling(record string) (out []string) {
 func frame(line string) bool {
 	switch {
 	case strings.HasPrefix(line, "[signal "):
-		return false // it states why
+		return false // the line states why
 	case strings.HasPrefix(line, "at "), strings.HasPrefix(line, "... "):
 		return true
 	case strings.IndexByte(line, ' ') < 0:

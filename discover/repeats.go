@@ -25,7 +25,7 @@ const (
 type repeats struct {
 	byObject []run // at most maxObjects, unordered
 	longest  time.Duration
-	maxCount int // of one run, for lines without timestamps
+	maxCount int // longest run of lines without timestamps
 }
 
 // run is an uninterrupted repetition for one object.

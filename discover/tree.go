@@ -62,7 +62,7 @@ type example struct {
 	input   string
 	number  int64
 	labels  map[string]string
-	module  string // of the program
+	module  string // module of the program
 }
 
 // tree is a flat form of Drain's tree. The number of words and the first words
@@ -71,8 +71,8 @@ type example struct {
 type tree struct {
 	most    int
 	buckets map[string][]*pattern
-	exact   map[string]*pattern // by masked text
-	recent  *list.List          // of *pattern, the newest first
+	exact   map[string]*pattern // patterns by masked text
+	recent  *list.List          // list of *pattern, the newest first
 
 	evicted      int64
 	evictedLines int64

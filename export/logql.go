@@ -16,7 +16,7 @@ const own = "cn_"
 // query becomes a log query: first line filters, then stages that extract values from
 // the lines, then conditions on those values.
 type query struct {
-	filters []string // of the whole line, in order
+	filters []string // filters of the whole line, in order
 	exact   bool     // the filters are equivalent to the matcher
 
 	fields []string         // names extracted from the line, in order

@@ -62,7 +62,7 @@ func narrow(m rules.Matcher) bool {
 func (q *query) first(r *rules.Rule) {
 	m := &r.Steps[0].Matcher
 	if len(m.Contains) > 0 {
-		return // it is first already
+		return // the group is first already
 	}
 	info := matcher.Texts(r)
 	if len(info) == 0 || info[0].EveryLine || info[0].Escaped || slices.Contains(info[0].FoldCase, true) {

@@ -28,7 +28,7 @@ type (
 
 type creRule struct {
 	at           strictyaml.Pos
-	end          strictyaml.Pos // where the next one starts; zero: the end of the file
+	end          strictyaml.Pos // where the next one starts; zero means the end of the file
 	id           string
 	title        string
 	severity     int // -1: not stated

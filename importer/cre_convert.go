@@ -185,7 +185,7 @@ type meaning struct {
 	kind   string
 	sample []string
 
-	terms    []pattern // in order; of a set, without those that others imply
+	terms    []pattern // terms in order; a set omits the terms that others imply
 	single   bool      // one line decides
 	clearing bool      // lines of negate between the first and the last line end the count
 }

@@ -14,7 +14,7 @@ import (
 // span is how a condition of `negate` is expressed.
 type span struct {
 	kind          string        // same, between or around
-	before, after time.Duration // of around: relative to the last line
+	before, after time.Duration // durations of "around", relative to the last line
 }
 
 const (

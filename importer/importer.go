@@ -24,7 +24,7 @@ const (
 
 // File is one file to import.
 type File struct {
-	Name string // for messages
+	Name string // name that messages mention
 	Data []byte
 	// Sample is a log that the rules of the file find, for their tests; nil: none.
 	Sample []byte
@@ -48,8 +48,8 @@ type Options struct {
 
 // Trial is what checks and tests say about the rules of a pack.
 type Trial struct {
-	Failed map[string]string   // by alert: why it cannot be used
-	Warned map[string][]string // by alert
+	Failed map[string]string   // reason why each alert's rule cannot be used
+	Warned map[string][]string // warnings by alert
 }
 
 // Status is what became of a rule.
@@ -66,7 +66,7 @@ const (
 // Outcome is what became of one rule, or of a file that cannot be read.
 type Outcome struct {
 	File    string   `json:"file"`
-	Line    int      `json:"line"` // from 1; 0: the file as a whole
+	Line    int      `json:"line"` // from 1; zero means the whole file
 	Column  int      `json:"column"`
 	ID      string   `json:"id"`    // the id of the CRE
 	Title   string   `json:"title"` // the same for people
@@ -80,7 +80,7 @@ type Outcome struct {
 
 // Result is the outcome of an import.
 type Result struct {
-	Outcomes []Outcome // in the order of the files
+	Outcomes []Outcome // outcomes in the order of the files
 	Packs    []Pack
 }
 
@@ -130,7 +130,7 @@ type importer struct {
 	opt      Options
 	from     rules.Selector
 	redactor *redact.Redactor
-	names    map[string]bool // of alerts, taken
+	names    map[string]bool // names of alerts that are in use
 	sampled  int             // bytes of sample logs that were searched
 	out      []*Outcome
 }

@@ -12,7 +12,7 @@ type rule struct {
 	alert, from string
 	match       pattern
 	sequence    []pattern // instead of match
-	count       int       // 0: one line
+	count       int       // zero means one line
 	within      time.Duration
 	distinct    string
 	by          []string
@@ -20,11 +20,11 @@ type rule struct {
 	unless      *pattern
 	before      time.Duration // how long before the trigger unless mutes
 	wait        time.Duration // for
-	keep        time.Duration // keep_firing_for; 0: the default
+	keep        time.Duration // keep_firing_for; zero means the default
 	expire      time.Duration
 	severity    string
 	annotations []entry
-	summary     string // of the remediation
+	summary     string // summary of the remediation
 	runbook     string
 	steps       []string
 	affects     []affects
@@ -52,7 +52,7 @@ type test struct {
 type testLine struct {
 	at     time.Duration
 	text   string
-	repeat int // 0: once
+	repeat int // zero means once
 	every  time.Duration
 }
 
@@ -74,10 +74,10 @@ func (r *rule) annotate(name, value string) {
 type pattern struct {
 	contains []string
 	regex    string
-	fields   []entry // of JSON or text; a value that starts with ~ is an expression
+	fields   []entry // fields of JSON or text; a value that starts with ~ is an expression
 	any      []pattern
 	not      *pattern
-	large    bool // it was given up, because its alternatives multiply
+	large    bool // reports whether the rule was given up, because its alternatives multiply
 }
 
 // onlyText returns the text of a pattern that consists of one.

@@ -17,7 +17,7 @@ import (
 // Bounds on tests from sample logs.
 const (
 	maxSampleLine  = 2 << 10   // bytes of a line
-	maxSampleLines = 20_000    // of a log that are looked at
+	maxSampleLines = 20_000    // lines of a log that are read
 	maxSampled     = 256 << 20 // bytes of the logs of all rules
 )
 

@@ -13,10 +13,10 @@ import (
 
 // Bounds on texts that are carried over.
 const (
-	maxText   = 8 << 10 // of an annotation or a summary
+	maxText   = 8 << 10 // size of an annotation or a summary
 	maxStep   = 1 << 10
 	maxSteps  = 30
-	maxName   = 80 // of an alert
+	maxName   = 80 // length of an alert's name
 	maxListed = 40 // references, tags
 )
 

@@ -25,7 +25,7 @@ import (
 	"sync"
 	"time"
 
-	_ "k8s.io/client-go/plugin/pkg/client/auth/oidc" // for the kubeconfig of a person
+	_ "k8s.io/client-go/plugin/pkg/client/auth/oidc" // a person's kubeconfig may need it
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -33,7 +33,7 @@ import (
 const (
 	dialWithin  = 10 * time.Second
 	keepAlive   = 15 * time.Second
-	pingAfter   = 15 * time.Second // of silence on a connection of HTTP/2
+	pingAfter   = 15 * time.Second // silence after which an HTTP/2 connection is pinged
 	pongWithin  = 15 * time.Second
 	idleConns   = 16
 	idleTimeout = 90 * time.Second

@@ -136,7 +136,7 @@ func causeOf(a Alert) string {
 // matching pairs the alerts of two reports that are the same failure.
 type matching struct {
 	before, after []Alert // sorted by firing time
-	partner       []int   // for each alert of after, 1 + the index in before; 0 means none yet
+	partner       []int   // one more than the index in before, for each alert of after; zero means none yet
 	taken         []bool  // alerts of before that have a partner
 }
 

@@ -33,8 +33,8 @@ const (
 type finder struct {
 	session  *session
 	timeless *timeless
-	rules    map[*rules.Rule]*shownRule  // by the rule that hits are of; no entry: not described
-	original map[*rules.Rule]*rules.Rule // by the engine's rule
+	rules    map[*rules.Rule]*shownRule  // shown rules by the rule of the hits; a rule without an entry is not described
+	original map[*rules.Rule]*rules.Rule // original rules by the engine's rule
 	found    map[episodes.Fingerprint]episodes.Episode
 	alerted  map[episodes.Fingerprint]bool
 	known    map[string]bool      // keys of these alerts

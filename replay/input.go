@@ -117,7 +117,7 @@ type readers struct {
 type block struct {
 	data   []byte
 	lines  int64
-	stream *matcher.Stream // nil: the reader's stream
+	stream *matcher.Stream // nil means the reader's stream
 	buf    *matcher.Buffer // buffer for hits
 	hits   []matcher.Hit
 	timed  bool      // a line has a timestamp; unknown if an earlier block has one

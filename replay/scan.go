@@ -97,7 +97,7 @@ type Report struct {
 	Lines   int64
 	Bytes   int64
 	Hits    int64
-	Start   time.Time // event time of the first hit; zero: no hit
+	Start   time.Time // event time of the first hit; zero if there is no hit
 	End     time.Time // event time of the end of the input
 	Dropped int64     // physical lines that were not evaluated
 	// Untimed are the names of inputs whose first lines have no parseable timestamp:

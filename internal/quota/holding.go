@@ -14,7 +14,7 @@ type Holding struct {
 	used    uint64 // Pool.clock at the last use
 	group   *Group
 	account *Holding
-	parts   holdings // of an account: its holdings, not by tenant
+	parts   holdings // holdings of the account, not by tenant
 	ring    Entry    // its next is the least recently used entry
 }
 

@@ -25,7 +25,7 @@ const MaxLosses = 100
 type Losses struct {
 	Now    int64 // time of the clock, set by the caller
 	newest *simplelru.LRU[Loss, *Loss]
-	others map[string]*Loss // by kind
+	others map[string]*Loss // losses of other tenants by kind
 }
 
 // NewLosses returns counters without a loss.

@@ -129,7 +129,7 @@ type Bound int
 // The bounds.
 const (
 	noBound  Bound = iota
-	OfTenant       // of one tenant in the pool
+	OfTenant       // limits of one tenant in the pool
 	OfGroup
 	OfPool
 )

@@ -208,7 +208,7 @@ type found struct {
 	inputs []replay.Input
 	file   []int      // indices in the account
 	of     []*logFile // nil for what is not a file with a log
-	seen   []*tally   // nil: unknown
+	seen   []*tally   // nil if unknown
 }
 
 func (l *found) add(file int, of *logFile, seen *tally, in replay.Input) {

@@ -204,7 +204,7 @@ func (ps *parts) open(p *part) (io.ReadCloser, error) {
 type partReader struct {
 	part      *part
 	backwards bool
-	file      *os.File // nil: in memory
+	file      *os.File // nil if the part is in memory
 	chunks    []chunk
 	buf       []byte
 	ready     []byte

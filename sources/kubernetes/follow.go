@@ -17,7 +17,7 @@ import (
 
 const (
 	readSize = 16 << 10
-	keepSize = 64 << 10 // of a block's memory, retained between blocks
+	keepSize = 64 << 10 // bytes of a block's memory that are reused
 
 	// minIdle is how long a log that has lines may be idle before it is reopened:
 	// kubelets have abandoned streams without closing them. The time grows with
@@ -53,7 +53,7 @@ type reader struct {
 	empty int // consecutive responses without a new line
 	buf   []byte
 
-	began    time.Time     // of the current request
+	began    time.Time     // start of the current request
 	newest   time.Time     // when the latest new lines arrived
 	gap      time.Duration // usual pause between new lines: the longest, with decay
 	idle     time.Duration // until the log is reopened

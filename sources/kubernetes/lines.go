@@ -23,14 +23,14 @@ const (
 // before, and writes the others in the format of a container runtime. It serves one
 // request.
 type lines struct {
-	overlapCount map[seen]int // remaining lines read before; nil: no more repetitions
+	overlapCount map[seen]int // remaining lines read before; nil if there are no more repetitions
 	floor        int64        // earlier lines were read
 	atFloor      int          // and so many lines of exactly this time
 	passed       int64        // a line newer than this ends the repetitions
 
 	live bool   // reads the current instance, as far as the API knows
-	rest []byte // of an incomplete line, at most keepLine
-	size int64  // of that line, including what is not kept
+	rest []byte // start of an incomplete line, at most keepLine
+	size int64  // size of that line, including what is not stored
 
 	block []byte // new lines
 	fresh []seen // the lines of block

@@ -84,11 +84,11 @@ type container struct {
 	labels matcher.Labels // without those of the configuration
 
 	phase    phase
-	id       string    // of the newest instance; "": none
+	id       string    // ID of the newest instance; empty if there is none
 	restarts int       // before the newest instance
 	started  time.Time // the newest instance; whole seconds, by the node's clock
 	finished time.Time // the newest instance, if it terminated
-	before   time.Time // when the previous instance terminated; zero: unknown
+	before   time.Time // when the previous instance terminated; zero if unknown
 	earlier  time.Time // when it started
 }
 

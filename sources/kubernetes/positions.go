@@ -13,7 +13,7 @@ import (
 // position is how far the log of a container was read. It moves together with the match
 // state, and is saved.
 type position struct {
-	ID       string `json:"id"` // of the instance being read; empty if there is none
+	ID       string `json:"id"` // ID of the instance being read; empty if there is none
 	Restarts int    `json:"restarts,omitempty"`
 	Done     bool   `json:"done,omitempty"`   // the instance has terminated and was read to its end
 	Unread   bool   `json:"unread,omitempty"` // no line of the instance was read, and it is not the first one
@@ -21,7 +21,7 @@ type position struct {
 }
 
 type savedState struct {
-	Streams map[string]position     `json:"streams"` // by container.key
+	Streams map[string]position     `json:"streams"` // positions by container.key
 	Losses  map[string]sources.Loss `json:"losses,omitempty"`
 }
 

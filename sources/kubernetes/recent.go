@@ -46,7 +46,7 @@ type recent struct {
 // conn is one connection: it carries the log of one instance.
 type conn struct {
 	From  int64 `json:"from"`  // earlier connections had read up to this time
-	First int64 `json:"first"` // lowest time of its lines; 0: it had none
+	First int64 `json:"first"` // lowest time of its lines; zero if the instance had none
 }
 
 // maxConns bounds the remembered connections of one log.

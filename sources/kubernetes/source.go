@@ -56,18 +56,18 @@ type Source struct {
 	watchers  []*watcher
 	running   int
 	ruled     *rules.Set // the rules that last selected the streams
-	fullSince time.Time  // since when streams exceed max_streams; zero: they do not
+	fullSince time.Time  // time since which streams exceed max_streams; zero if they do not
 	watermark time.Time
 	lagging   []matcher.LaggingStream // as they were last reported
 	read      bool                    // a log was read then, or there was none to read
-	logs      int                     // that exist
+	logs      int                     // number of existing logs
 	up        bool
 	opened    bool
 	problems  problems
 	errs      map[string]int64
 	lost      map[string]int64
 	losses    map[string]sources.Loss
-	closed    matcher.Counters // of removed streams
+	closed    matcher.Counters // counters of removed streams
 }
 
 var reasons = []string{

@@ -43,23 +43,23 @@ type stream struct {
 	c        container // current state according to the API
 	pos      position
 	running  bool
-	cancel   context.CancelFunc // of run
-	ending   func()             // ends the request in progress; nil: there is none
-	leftAt   time.Time          // when the pod was deleted or deselected; zero: neither
+	cancel   context.CancelFunc // ends run
+	ending   func()             // ends the request in progress; nil if there is none
+	leftAt   time.Time          // when the pod was deleted or deselected; zero if it was neither
 	stream   *matcher.Stream
-	counted  matcher.Counters // of stream
-	before   matcher.Counters // of its predecessors
+	counted  matcher.Counters // counters of the stream
+	before   matcher.Counters // counters of the stream's predecessors
 	lastRead time.Time
 
 	// For the watermark.
 	firstSeen time.Time
 	watermark time.Time // while no request is open
 	sure      time.Time // watermark when the newest request began
-	openedAt  time.Time // of the request in progress
+	openedAt  time.Time // start of the request in progress
 	answered  bool      // the request counts as open
 	movedAt   time.Time // when bytes last arrived
-	failing   time.Time // since when opening fails because of the network, the server or the node; zero: it does not
-	stalled   struct {  // zero: the last request did not fail
+	failing   time.Time // time since which opening fails because of the network, the server or the node; zero if it does not
+	stalled   struct {  // zero if the last request succeeded
 		since time.Time
 		why   string
 	}

@@ -21,7 +21,7 @@ type watcher struct {
 
 	s         *Source
 	namespace string           // "": all
-	listed    map[podName]bool // by the list in progress; nil: there is none
+	listed    map[podName]bool // pods of the list in progress; nil if there is none
 }
 
 func newWatchers(s *Source) []*watcher {

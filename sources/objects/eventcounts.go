@@ -9,7 +9,7 @@ import (
 
 const (
 	maxCounts  = 8192
-	countBytes = 12 // of an encoded count: the hash of its UID and the count
+	countBytes = 12 // bytes of an encoded count, which are a hash of the UID and the count
 )
 
 // eventCounts remembers the counts of the newest Events, by a hash of their UIDs that is

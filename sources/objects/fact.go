@@ -15,7 +15,7 @@ const (
 	deletingView
 	phasesView
 	containersView // lines of phases about one container of a pod
-	machinesView   // of no single object
+	machinesView   // the view belongs to no single object
 	eventsView
 )
 

@@ -10,15 +10,15 @@ type leaseState uint8
 
 const (
 	leaseUnknown  leaseState = iota // seen once: it may be held or stale
-	leaseHeld                       // it was renewed while it was watched
-	leaseStale                      // it was not renewed for as long as it is valid
-	leaseReleased                   // it has no holder
+	leaseHeld                       // the lease was renewed while it was watched
+	leaseStale                      // the lease was not renewed within its duration
+	leaseReleased                   // the lease has no holder
 )
 
 // lease is the part of a Lease that is remembered.
 type lease struct {
 	holder      word
-	valid       time.Duration // after each renewal; 0: it never becomes stale
+	valid       time.Duration // duration after each renewal; zero if the lease never becomes stale
 	renewed     string        // the time that the holder wrote, never compared with a clock
 	transitions int32
 

@@ -30,7 +30,7 @@ type Machines struct {
 // comparison is the state of the view machines. It is guarded by turn; changes of last
 // also hold mu.
 type comparison struct {
-	nodes, machines *reader // nil: the view is not configured
+	nodes, machines *reader // nil if the view is not configured
 	at              time.Time
 	last            unpaired
 }

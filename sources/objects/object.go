@@ -29,11 +29,11 @@ func wordOf(s string) word { return unique.Make(text.Shorten(s, maxWord)) }
 type object struct {
 	namespace, name string
 	uid             string
-	place           *place    // nil: it is not remembered
-	round           int       // of the list that contained it last
+	place           *place    // nil if the object is not remembered
+	round           int       // number of the last list that contained the object
 	read            time.Time // when this state was read
 
-	deleted    time.Time // zero: it is not being deleted
+	deleted    time.Time // zero if it is not being deleted
 	finalizers string    // separated by commas
 
 	conditions []condition
@@ -227,7 +227,7 @@ func projectConditions(s rawStatus) (out []condition, cut bool) {
 				return out, true
 			}
 			known[c.Type] = true
-			since, _ := time.Parse(time.RFC3339, c.Since) // zero: unknown
+			since, _ := time.Parse(time.RFC3339, c.Since) // zero if unknown
 			out = append(out, condition{
 				kind: wordOf(c.Type), status: wordOf(c.Status), reason: wordOf(c.Reason),
 				since: since, message: text.Shorten(c.Message, maxMessage),
@@ -247,7 +247,7 @@ func member(in json.RawMessage, name string) json.RawMessage {
 }
 
 func projectPhase(s rawStatus) phase {
-	since, _ := time.Parse(time.RFC3339, stringOf(s.LastUpdated)) // zero: unknown
+	since, _ := time.Parse(time.RFC3339, stringOf(s.LastUpdated)) // zero if unknown
 	return phase{
 		name: wordOf(stringOf(s.Phase)), reason: wordOf(stringOf(s.Reason)), since: since,
 		message: text.Shorten(stringOf(s.Message), maxMessage),

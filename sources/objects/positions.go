@@ -32,7 +32,7 @@ const numbersOfFact = 4
 // saved is an object of the saved state.
 type saved struct {
 	facts []fact
-	since time.Time // of the phase
+	since time.Time // start of the phase
 	lease *lease
 }
 

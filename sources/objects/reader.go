@@ -39,20 +39,20 @@ type reader struct {
 	round    int  // counts lists
 	doubted  bool // something failed since the last proof
 	due      time.Time
-	progress time.Time // up to which everything was read; zero: unknown
+	progress time.Time // up to which everything was read; zero if unknown
 	listed   time.Time // when the last list was complete
 	stop     func()    // ends following, so that everything is listed again
 
 	// Guarded by mu, and changed by the holder of turn only.
 	objects  map[string]*object
-	restored map[string]*saved // of the saved state, and not listed yet
-	stored   json.RawMessage   // the positions; nil: they changed
+	restored map[string]*saved // objects of the saved state that were not listed yet
+	stored   json.RawMessage   // the positions; nil if they changed
 	synced   bool
 	absent   bool // the API server does not have the kind
 	leftOut  int  // objects that the room has no place for
 	problem  string
 
-	missing time.Time // since when the kind is absent
+	missing time.Time // time since which the kind has been absent
 	failed  int       // consecutive failures to look for the kind
 }
 

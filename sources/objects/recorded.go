@@ -75,7 +75,7 @@ func (r *Recorded) renewed() time.Time {
 	if r.object.lease == nil {
 		return time.Time{}
 	}
-	t, _ := time.Parse(time.RFC3339, r.object.lease.renewed) // zero: never
+	t, _ := time.Parse(time.RFC3339, r.object.lease.renewed) // zero if never
 	return t
 }
 

@@ -42,15 +42,15 @@ type tenant struct{ held []*place }
 type place struct {
 	r   *reader
 	key string
-	of  *tenant // nil: the object is outside of namespaces
-	at  int     // in of.held
+	of  *tenant // nil if the object is outside of namespaces
+	at  int     // index in of.held
 }
 
 // leftOut is an object that is not remembered.
 type leftOut struct {
 	r         *reader
 	namespace string
-	round     int // of the list that contained it last
+	round     int // number of the last list that contained the object
 }
 
 func newRoom(size int) room {
@@ -134,7 +134,7 @@ func (m *room) resize(t *tenant, change func()) {
 	if n > m.largest {
 		m.largest = n
 	} else if m.bySize[m.largest] == nil {
-		m.largest = n // it was the only one of its size
+		m.largest = n // the namespace was the only one of its size
 	}
 }
 

@@ -18,14 +18,14 @@ type Source struct {
 	output
 	cfg     Config
 	readers []*reader
-	pods    *reader // nil: pods are not read
+	pods    *reader // nil if pods are not read
 
 	// turn is held while lines are written, because the readers share streams, and while
 	// objects change. It is taken before mu.
 	turn       sync.Mutex
 	comparison comparison
 
-	room room // of the objects of all readers; guarded by mu, as the objects are
+	room room // room of the objects of all readers; mu guards both
 }
 
 // New returns a source. It does no I/O.

@@ -96,7 +96,7 @@ type Found struct {
 	scan.Result
 	All     bool // whether to list every finding
 	Files   any  // account of the inputs, a list, for JSON
-	NotSeen any  // what of a cluster was not read, a list, for JSON; nil: no cluster was
+	NotSeen any  // what of a cluster was not read, a list, for JSON; nil if no cluster was read
 }
 
 // Alerts writes what a scan found in an output format: text, json or jsonl.

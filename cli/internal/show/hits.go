@@ -19,7 +19,7 @@ type Hits struct {
 	W      *bufio.Writer
 	Form   string           // text, json or jsonl
 	Asides bool             // write lines that match only clear or unless too
-	Redact *redact.Redactor // nil: no redaction
+	Redact *redact.Redactor // nil if nothing is redacted
 
 	file  string
 	line  int64

@@ -63,7 +63,7 @@ type Decoder struct {
 	width      int    // width of the terminal that has cut the lines; zero if none has
 	cut        []byte // the line so far that was cut
 	buf        []byte
-	dump       *dump // nil: the input is none
+	dump       *dump // nil if the input is no dump
 	base       Place // place of the lines that follow, as a line before them states
 	docker     bool  // lines of Docker end with a newline
 	raw        []byte

@@ -30,7 +30,7 @@ const (
 type keyClass struct {
 	key    []byte // the name, as it is written in JSON
 	role   role
-	line   uint8 // the lower the likelier is it the line; 0: it is not
+	line   uint8 // rank of the key as that of the line, the best first; zero if it never is
 	time   uint8 // the same of a time
 	raw    bool  // only an envelope has such a field
 	kube   bool  // its name says that it is about Kubernetes
