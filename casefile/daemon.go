@@ -56,7 +56,7 @@ func FromAPI(in Daemon) (*Case, error) {
 // Coverage is what a daemon reads, and what it cannot see.
 type Coverage struct {
 	Sources []Source
-	// ReadUpTo is the time up to which every source was read; nil: none is known.
+	// ReadUpTo is the time up to which every source was read; nil if none is known.
 	ReadUpTo *time.Time
 	Rules    int
 	NotSeen  []Gap
@@ -75,7 +75,7 @@ func CoverageOf(in Daemon) Coverage {
 	return Coverage{Sources: ev.Sources, ReadUpTo: ReadUpTo(ev.Sources), Rules: ev.Rules, NotSeen: w.gaps}
 }
 
-// ReadUpTo returns the time up to which every source of a daemon was read; nil: none is known.
+// ReadUpTo returns the time up to which every source of a daemon was read; nil if none is known.
 func ReadUpTo(all []Source) (upTo *time.Time) {
 	for _, s := range all {
 		if s.Until == nil || s.Until.Unix() <= 0 {

@@ -49,7 +49,7 @@ type Recorded struct {
 	Now            time.Time
 	Version        string // version of crowsnest
 	// About selects the failures that the case is about, by the name of their alert or by
-	// fingerprint; "": all.
+	// fingerprint; empty means all.
 	About string
 }
 

@@ -187,7 +187,7 @@ func (c *Case) Began(f Failure) string {
 	return out
 }
 
-// CauseText says what a failure is a symptom of; "": its rule names no cause that was open.
+// CauseText says what a failure is a symptom of; empty if its rule names no cause that was open.
 func (f Failure) CauseText() string {
 	switch {
 	case f.Cause == nil:

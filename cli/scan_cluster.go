@@ -100,8 +100,8 @@ func (f *clusterFlags) files(getenv func(string) string) []string {
 	return files
 }
 
-// clusterInput is what was downloaded from a cluster. Its methods accept nil: files are
-// read then.
+// clusterInput is what was downloaded from a cluster. Its methods accept nil, which
+// means that files are read.
 type clusterInput struct {
 	*cluster.Snapshot
 	title string

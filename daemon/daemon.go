@@ -72,10 +72,10 @@ type Daemon struct {
 	guard   *inforce.Guard // used by the tick only
 	saver   *saver
 	loader  *loader.Loader
-	// sentinel finds failures that no rule describes; nil: it is off.
+	// sentinel finds failures that no rule describes; nil if it is off.
 	sentinel  *sentinel.Sentinel
 	unknownAt time.Time // when it concluded last; used by the tick only
-	// past is the history of ended episodes; nil: an aggregator has it.
+	// past is the history of ended episodes; nil if an aggregator has it.
 	past *past
 
 	sources   []sources.Source
@@ -109,20 +109,20 @@ type Options struct {
 	Color    bool // stdout shows colors
 	Flags    map[string]string
 	Getenv   func(string) string
-	// ConfigFile is read again by a reload; "": there is no file.
+	// ConfigFile is read again by a reload; empty if there is no file.
 	ConfigFile string
 	// StorageFlag overrides the file, also at a reload.
 	StorageFlag string
 	// Started is called once, a second after the start, when most of the work of the start is
 	// done; may be nil. It must not block for long.
 	Started func()
-	// Scan scans a log for the pages with rules, and redacts what it returns; nil: they scan no
+	// Scan scans a log for the pages with rules, and redacts what it returns; nil if they scan no
 	// logs.
 	Scan func(log string, labels matcher.Labels, set *rules.Set, hide *redact.Redactor, now time.Time) (web.Scanned, error)
 	// Extra are sinks in addition to those of the configuration.
 	Extra []sinks.Sink
 
-	// leads reports whether this process may notify now; nil: always.
+	// leads reports whether this process may notify now; nil means always.
 	leads func() bool
 	// elsewhere is leads for sources, with the process that leads.
 	elsewhere func() (leads bool, who string)

@@ -46,7 +46,7 @@ const (
 	pairLogged = time.Minute
 )
 
-// pair is the part of this process in a pair; nil: there is no other one.
+// pair is the part of this process in a pair; nil if there is no other one.
 type pair struct {
 	cfg   lead.Settings
 	log   zerolog.Logger
@@ -247,7 +247,7 @@ func (p *pair) release() {
 	st.tasks.stop(stopSources)
 }
 
-// lost is closed when another process took the lead; nil: there is none.
+// lost is closed when another process took the lead; nil if there is none.
 func (p *pair) lost() <-chan struct{} {
 	if p == nil {
 		return nil
@@ -349,7 +349,7 @@ func (k *keeper) Keep(packed []byte, records [][]byte, whole bool) error {
 	return state.SaveReplica(k.dir, packed)
 }
 
-// lonely returns since when this leader has no standby; zero: it has one, or needs none.
+// lonely returns since when this leader has no standby; zero if it has one, or needs none.
 func (p *pair) lonely() time.Time {
 	if p == nil || p.standsBy() {
 		return time.Time{}

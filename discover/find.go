@@ -32,7 +32,7 @@ type Options struct {
 	Now time.Time
 	// Redactor hides secrets in reports; nil shows them.
 	Redactor *redact.Redactor
-	// Patterns is the maximum number of patterns in memory; 0: defaultPatterns.
+	// Patterns is the maximum number of patterns in memory; zero means defaultPatterns.
 	Patterns int
 }
 

@@ -91,7 +91,7 @@ func (a *armedKeys) accept(h *window.Hit, now int64) {
 	a.Add(k.key, rs.in.Party, k, 1)
 }
 
-// find returns what is known of the key of the hit, nil: nothing.
+// find returns what is known of the key of the hit, or nil if nothing is.
 func (a *armedKeys) find() *armedKey {
 	in := &a.rs.in
 	if x := a.Items[string(in.Key)]; x != nil {

@@ -73,7 +73,7 @@ type symptom struct {
 	had   *relation // the newest cause that it had
 	// earlier are the triggers before base, which were read later; recent are those of a
 	// firing episode which a clear line may still divide from the first one. since is the
-	// first trigger after the clear line that did; 0: none did.
+	// first trigger after the clear line that did; zero if none did.
 	earlier, recent window.Times
 	since           int64
 	inhibit         inhibition
@@ -242,7 +242,7 @@ func (c *candidates) key(ep *episode) (string, bool) {
 	return intake.Key(values, ep.who), !ep.loose
 }
 
-// causeOf returns the cause of an episode; nil: none.
+// causeOf returns the cause of an episode; nil if there is none.
 func (c *candidates) causeOf(ep *episode) *episode {
 	key, ok := c.key(ep)
 	if !ok {

@@ -49,7 +49,7 @@ type Config struct {
 	// Nil means rules.DefaultIdentity, empty none.
 	Identity []string
 	// UpdateEvery is how often Evaluate returns episodes that continue and did not change
-	// state: each time their texts are rendered again. 0: at each call.
+	// state: each time their texts are rendered again. Zero means at each call.
 	UpdateEvery time.Duration
 	// Redactor hides the secrets of every key, capture and line before it
 	// leaves the engine; nil does not redact.
@@ -116,7 +116,7 @@ type common struct {
 	departed podTimes
 	// unsettled is set if an episode of a rule that is a cause or a symptom changed.
 	unsettled bool
-	// trusted are the namespaces that rules with `origin: infrastructure` trust; nil: all.
+	// trusted are the namespaces that rules with `origin: infrastructure` trust; nil means all.
 	trusted *rules.Namespaces
 }
 

@@ -67,7 +67,7 @@ type Episode struct {
 	Annotations map[string]string
 
 	// Cause is the alert that this one is a symptom of: while it is open, one that is open,
-	// too; nil: none is known.
+	// too; nil if none is known.
 	Cause *Cause
 	// Inhibit is set if the alert of the cause may stand for this one: the cause was known
 	// when the alert was first reported as firing and has been since, and is as severe.
@@ -99,7 +99,7 @@ type Episode struct {
 	// OnHold is not set, or if the rule is suspended.
 	Waits []Wait
 	// Deadline is the next time at which something is concluded without a line;
-	// zero: none.
+	// Zero if there is none.
 	Deadline time.Time
 }
 

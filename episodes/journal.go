@@ -21,7 +21,7 @@ type journal struct {
 	updated int64          // when the last update was
 	closed  []*transition  // resolved in the last keepResolved, oldest first
 	ended   []*pastEpisode // ended in that time, fired or not, with their history
-	// old is the latest time at which forget finds nothing to drop; 0: unknown.
+	// old is the latest time at which forget finds nothing to drop; zero if unknown.
 	old   int64
 	spans notified.Spans
 	infra func(party string) bool // reports whether a party is infrastructure

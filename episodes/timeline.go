@@ -34,7 +34,7 @@ type Event struct {
 	// Line is the line that opened or ended it; "" if no line did, or if the
 	// line is not known.
 	Line redact.Text
-	// Log describes the log that the line came from, for people; "": not known.
+	// Log describes the log that the line came from, for people; empty if not known.
 	Log string
 	// Sources are the sources without progress, of EventOnHold. It is empty if the rule
 	// is quarantined: its lines are not matched.

@@ -12,7 +12,7 @@ import (
 
 // InhibitOptions configure Inhibitions.
 type InhibitOptions struct {
-	// Keep selects symptoms; nil: all.
+	// Keep selects symptoms; nil means all.
 	Keep func(*rules.Rule) bool
 	// Strict refuses rules that would otherwise be exported with a warning.
 	Strict bool
@@ -97,7 +97,7 @@ func inhibiting(set *rules.Set, r *rules.Rule) (causes []*rules.Rule, refused []
 }
 
 // unmarkable returns why the labels of a rule leave no room for those that say that its cause
-// is known; "": they do.
+// is known; empty if they do.
 func unmarkable(r *rules.Rule, opt InhibitOptions) string {
 	for _, name := range []string{rules.LabelSymptom, rules.LabelSymptomSeverity, rules.LabelCauseSeverity} {
 		if slices.Contains(r.AlertNames(), name) || slices.Contains(opt.External, name) || slices.Contains(opt.Identity, name) {

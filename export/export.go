@@ -16,13 +16,13 @@ import (
 
 // Options configure an export.
 type Options struct {
-	// Keep selects rules; nil: all.
+	// Keep selects rules; nil means all.
 	Keep func(*rules.Rule) bool
 	// Strict refuses rules that would otherwise be exported with a warning.
 	Strict bool
 	// Labels are added to every alert that lacks them.
 	Labels map[string]string
-	// Interval is the interval of the groups; 0: the engine's default.
+	// Interval is the interval of the groups; zero means the engine's default.
 	Interval time.Duration
 	// Episodes makes the rules for Prometheus use the number of open episodes, which
 	// every rule has, instead of the matched lines.

@@ -16,7 +16,7 @@ type Lazy struct {
 	Name      string // name that errors mention
 	UserAgent string
 	Idle      time.Duration // time until an idle connection is closed; zero keeps none open
-	// Dial connects to a server; nil: the usual way.
+	// Dial connects to a server; nil means the usual way.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Transport replaces the configured one, in tests.
 	Transport http.RoundTripper

@@ -26,7 +26,7 @@ const (
 type File struct {
 	Name string // name that messages mention
 	Data []byte
-	// Sample is a log that the rules of the file find, for their tests; nil: none.
+	// Sample is a log that the rules of the file find, for their tests; nil if there is none.
 	Sample []byte
 	// Found means that the file was found in a folder, where files without rules are usual.
 	Found bool

@@ -21,7 +21,7 @@ var ErrConflict = errors.New("another process replaced the record")
 
 // Store keeps the record.
 type Store interface {
-	// Get returns the record and its revision; "": there is no record.
+	// Get returns the record and its revision; empty if there is no record.
 	Get(ctx context.Context) (Record, string, error)
 	// Put replaces the record of that revision, or creates it if the revision is "". It
 	// returns the new revision, which differs even if the record does not. The error is

@@ -129,7 +129,7 @@ type guard struct {
 	at   time.Time
 }
 
-// check returns why a request is refused; nil: it is accepted.
+// check returns why a request is refused; nil if it is accepted.
 func (g *guard) check(r *http.Request) error {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {

@@ -28,7 +28,7 @@ type scratch struct {
 	marks   []uint64 // parts to try, as bits; all unset between lines
 	states  []condState
 	part    int32 // index of the part that is tried
-	// branches are those of the part, as in sieve; nil: nothing is known.
+	// branches are those of the part, as in sieve; nil if nothing is known.
 	branches [][]int32
 	places   []int // first places of the texts of a condition
 

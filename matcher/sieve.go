@@ -14,7 +14,7 @@ type sieve struct {
 	// escaped parts are found by letters of fields. JSON can escape those.
 	escaped []int32
 	// branches has, of each part, for the branches of its conditions the texts of which a line
-	// contains one if the branch holds. nil: they are not known.
+	// contains one if the branch holds. Nil if they are not known.
 	branches [][][]int32
 
 	prefilter *prefilter.Filter // prefilter of texts

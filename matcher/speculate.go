@@ -8,7 +8,7 @@ type assumption struct {
 	// stream had a time.
 	untimed bool
 	// first is the time of the first hit of a line with a place, in nanoseconds since
-	// 1970; 0: there is none.
+	// 1970; zero if there is none.
 	first int64
 }
 

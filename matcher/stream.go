@@ -42,7 +42,7 @@ type StreamOptions struct {
 	// TextTime parses the event time of lines without an envelope from their text:
 	// klog, JSON, logfmt or leading RFC 3339. Otherwise it is the time of arrival.
 	TextTime bool
-	// Until supplies the year of times in texts without one, as TimeOf does; zero: the time
+	// Until supplies the year of times in texts without one, as TimeOf does; zero means the time
 	// of arrival.
 	Until time.Time
 	// OfPods means that the source states the namespace of every pod. A stream with a
@@ -80,7 +80,7 @@ type Record struct {
 	// Fields belong to the line beside those in its text, which they precede.
 	Fields []Field
 	// Number distinguishes records of a stream with the same time and text, and stays the
-	// same when a record is read again; 0: such records are one line, but see Stream.Place.
+	// same when a record is read again; zero means such records are one line, but see Stream.Place.
 	Number uint64
 }
 

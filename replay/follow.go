@@ -42,7 +42,7 @@ type FollowOptions struct {
 	Clock func() time.Time
 	// Ordered means that history arrives in the order of its times: there is one log.
 	Ordered bool
-	// Reads reports whether lines of such streams can be read; nil: all can.
+	// Reads reports whether lines of such streams can be read; nil means all can.
 	Reads func(rules.Selector) bool
 	// OnAlert is called when an alert fires and when it resolves; may be nil.
 	OnAlert func(episodes.Episode)

@@ -32,7 +32,7 @@ type ScanOptions struct {
 	Now time.Time
 	// Redactor hides secrets in alerts; nil shows them.
 	Redactor *redact.Redactor
-	// End is the time up to which the input is complete; zero: the time of its
+	// End is the time up to which the input is complete; zero means the time of its
 	// last line.
 	End time.Time
 	// OnHits, if not nil, is called with all hits in order of time, some of one input at a
@@ -51,7 +51,7 @@ type ScanOptions struct {
 	// neither alerts nor rules.
 	HitsOnly bool
 	// Reads reports whether there may be lines of the streams that a selector selects:
-	// nothing is concluded from the absence of others. It is of ScanRecords; nil: of all.
+	// nothing is concluded from the absence of others. It is of ScanRecords; nil means all.
 	Reads func(rules.Selector) bool
 }
 
@@ -70,7 +70,7 @@ type Alert struct {
 	// Also is that of a Finding.
 	Also []string
 	// Assumes is a clause about what the lines do not show, such as that the failure goes on
-	// after them; "": nothing.
+	// after them; empty if there is nothing.
 	Assumes string
 }
 

@@ -239,7 +239,7 @@ func (s *session) input(t rules.Test, st step) error {
 	return nil
 }
 
-// sourceOf returns the labels of the stream whose source is lost or back; nil: every source
+// sourceOf returns the labels of the stream whose source is lost or back; nil means every source
 // is.
 func sourceOf(t rules.Test, st step) matcher.Labels {
 	if len(st.in.Labels) == 0 {

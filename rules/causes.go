@@ -12,10 +12,10 @@ import (
 // Cause is a rule that a rule is a symptom of.
 type Cause struct {
 	Alert string
-	// Same are the labels that both alerts have with equal values; nil: the names that
+	// Same are the labels that both alerts have with equal values; nil means the names that
 	// are in By of both rules.
 	Same []string
-	// Lag is how long after the symptom the cause may begin; 0: it begins earlier.
+	// Lag is how long after the symptom the cause may begin; zero if it begins earlier.
 	Lag time.Duration
 	// At is the place of the name.
 	At strictyaml.Pos

@@ -145,11 +145,11 @@ type Rule struct {
 	// Disabled is the reason of the override that set ModeOff, or "".
 	Disabled string
 
-	// Packed is the rule as its pack states it, which its tests are about; nil: the rule
+	// Packed is the rule as its pack states it, which its tests are about; nil means the rule
 	// itself. It is set if an override changes labels or texts, or the cause.
 	Packed *Rule
 
-	// maxLine is MaxLineTime, once that was asked for; nil: it is computed each time.
+	// maxLine is MaxLineTime, once that was asked for; nil if it is computed each time.
 	maxLine *lineBound
 }
 
@@ -365,7 +365,7 @@ type Set struct {
 	Packs []*Pack
 	// Rules is in order of packs and files. Names are unique.
 	Rules []*Rule
-	// Namespaces are those whose lines rules with Infrastructure trust; nil: all.
+	// Namespaces are those whose lines rules with Infrastructure trust; nil means all.
 	Namespaces *Namespaces
 	// Warnings are the problems that do not prevent loading.
 	Warnings Problems

@@ -38,13 +38,13 @@ type Config struct {
 	Redactor *redact.Redactor
 	// Identity names the labels of streams that belong to every component.
 	Identity []string
-	// Trusted reports whether a namespace is infrastructure; nil: all are. Other
+	// Trusted reports whether a namespace is infrastructure; nil means all are. Other
 	// namespaces together have half of PerDay.
 	Trusted func(namespace string) bool
-	// Image returns the image of a container, "" if it is not known; nil: never.
+	// Image returns the image of a container, "" if it is not known; nil means never.
 	Image func(namespace, pod, container string) string
 	// Alerts returns the alerts of rules that are open or ended some minutes ago, see
-	// Explain; nil: there are none. It must not call the Sentinel.
+	// Explain; nil if there are none. It must not call the Sentinel.
 	Alerts func() []episodes.Episode
 	// Unlabelled makes streams without a container, unit or app one component.
 	Unlabelled bool

@@ -25,7 +25,7 @@ const (
 
 // StateConfig sets how often an endpoint is sent the same message.
 type StateConfig struct {
-	// Resend is the time after which an accepted message is sent again; 0: never.
+	// Resend is the time after which an accepted message is sent again; zero if never.
 	Resend time.Duration
 	// MinFiring is how long an endpoint must have had an episode as firing
 	// before its end is sent.
@@ -34,7 +34,7 @@ type StateConfig struct {
 	ResolvedFor time.Duration
 	// TextDelay is the shortest time between two messages about a firing
 	// episode of which only the text changed (count, newest line), even without
-	// a Resend; 0: such a change waits for Resend. TextDelay keeps a flood of
+	// a Resend; zero means such a change waits for Resend. TextDelay keeps a flood of
 	// lines from becoming a flood of requests.
 	TextDelay time.Duration
 	// RefusedDelay is how long a refused message waits before it is sent again.
@@ -42,7 +42,7 @@ type StateConfig struct {
 	// EachEpisode sends every episode of a key, one after the other, up to 16.
 	// Without it a new episode replaces the one before.
 	EachEpisode bool
-	// MaxKeys bounds the keys in the state; 0: DefaultMaxKeys.
+	// MaxKeys bounds the keys in the state; zero means DefaultMaxKeys.
 	MaxKeys int
 }
 

@@ -17,7 +17,7 @@ type Mark struct {
 	Fingerprint string
 	StartsAt    time.Time // to the nanosecond: it identifies the episode
 	Over        bool
-	// To the millisecond; zero: never.
+	// To the millisecond; zero if never.
 	Accepted, Alive, Ended, Sent time.Time
 }
 

@@ -228,7 +228,7 @@ type MemberStatus struct {
 	Lagging []matcher.LaggingStream `json:"lagging,omitempty"`
 	// Skew is how far its clock is ahead of ours, plus the network delay.
 	Skew time.Duration `json:"clock_skew_ns"`
-	// Refused is when another member of the same name was last refused; zero: never.
+	// Refused is when another member of the same name was last refused; zero if never.
 	Refused time.Time `json:"refused,omitzero"`
 	// Reports are its open alerts about itself, sorted.
 	Reports []string `json:"reports,omitempty"`

@@ -18,7 +18,7 @@ import (
 type Range struct {
 	Min, Max float64
 	Zero     bool // Zero is allowed as well.
-	// Text is the maximum number of bytes of a text in a list or mapping; 0: no limit.
+	// Text is the maximum number of bytes of a text in a list or mapping; zero means no limit.
 	Text float64
 	unit reflect.Type
 }

@@ -16,7 +16,7 @@ const maxSnippet = 400
 // source is the text of one file. It is immutable, and safe for concurrent use.
 type source struct {
 	name string
-	// read returns the text of a source that was not read yet; nil: it was.
+	// read returns the text of a source that was not read yet; nil if it was.
 	read func() []byte
 	once sync.Once
 	data []byte

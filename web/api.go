@@ -197,7 +197,7 @@ type PerMinute struct {
 	Counts []uint32  `json:"counts"`
 }
 
-// perMinute returns the lines per minute in the last hour; nil: not known.
+// perMinute returns the lines per minute in the last hour; nil if not known.
 func (s *Server) perMinute(name string) *PerMinute {
 	counts, from := s.samples.perMinute(name)
 	if len(counts) == 0 {

@@ -110,7 +110,7 @@ func externalFingerprint(own episodes.Fingerprint, shown map[string]string) stri
 	return ""
 }
 
-// added returns the external labels that an alert has only because it is shown; nil: none.
+// added returns the external labels that an alert has only because it is shown; nil if there is none.
 func (s *Server) added(of episodes.Fingerprint, shown map[string]string) map[string]string {
 	own := s.ownLabels(of)
 	if own == nil || len(own) == len(shown) {
@@ -125,7 +125,7 @@ func (s *Server) added(of episodes.Fingerprint, shown map[string]string) map[str
 	return out
 }
 
-// ownLabels returns the labels of an alert without external ones; nil: it is not known.
+// ownLabels returns the labels of an alert without external ones; nil if it is not known.
 func (s *Server) ownLabels(of episodes.Fingerprint) map[string]string {
 	if t, ok := s.own.Timeline(of); ok {
 		return t.Episode.Labels

@@ -234,7 +234,7 @@ func satisfies(matchers []*labels.Matcher, own map[string]string) bool {
 }
 
 // fingerprints returns the alerts that the parameters fingerprint select, as the daemon
-// knows them; nil: all.
+// knows them; nil means all.
 func (s *Server) fingerprints(texts []string) (out []episodes.Fingerprint, err error) {
 	if len(texts) > maxMatchers {
 		return nil, fmt.Errorf("there are more than %d fingerprints", maxMatchers)

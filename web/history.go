@@ -96,7 +96,7 @@ type Seen struct {
 	Text string `json:"text"`
 }
 
-// seen returns the earlier episodes of the alert of an episode; nil: none is remembered.
+// seen returns the earlier episodes of the alert of an episode; nil if none is remembered.
 func (s *Server) seen(e *episodes.Episode) *Seen {
 	now := s.opt.Now()
 	out := Seen{Days: seenDays}

@@ -84,7 +84,7 @@ func splitSearch(text string) (filters []string, words string) {
 	return filters, strings.Join(rest, " ")
 }
 
-// closing returns the length of the text up to the closing brace outside of quotes; 0: there
+// closing returns the length of the text up to the closing brace outside of quotes; zero if there
 // is none.
 func closing(text string) int {
 	quoted := false
@@ -141,7 +141,7 @@ func cursor(x *history.Entry) string {
 	return strconv.FormatInt(x.StartsAt.UnixNano(), 10) + "-" + episodes.Fingerprint(x.Fingerprint).String()
 }
 
-// parseCursor is the inverse of cursor; nil: the text is "".
+// parseCursor is the inverse of cursor; nil if the text is "".
 func parseCursor(text string) (*history.Entry, error) {
 	if text == "" {
 		return nil, nil

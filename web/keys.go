@@ -49,7 +49,7 @@ func keyHints() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// kind returns the kind of object that a value has or contains; "": it is none.
+// kind returns the kind of object that a value has or contains; empty if it is none.
 func (n *schemaNode) kind() string {
 	if n.Ref != "" {
 		return strings.TrimPrefix(n.Ref, "#/$defs/")

@@ -30,7 +30,7 @@ type page struct {
 	// Troubles says which receivers and sources are down: alerts may be missing or
 	// undelivered.
 	Troubles []string
-	// SourceMissing is the page of the alert CrowsnestSourceMissing; "": it is not open.
+	// SourceMissing is the page of the alert CrowsnestSourceMissing; empty if it is not open.
 	SourceMissing string
 	Data          any
 }

@@ -122,7 +122,7 @@ func (s *samples) setDown(now time.Time, all []Endpoint) {
 	}
 }
 
-// downSince returns since when a receiver is known to be down; zero: not known.
+// downSince returns since when a receiver is known to be down; zero if not known.
 func (s *samples) downSince(e Endpoint) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

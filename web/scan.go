@@ -30,7 +30,7 @@ type ScanRequest struct {
 	Lines  string `json:"lines"`
 	Labels string `json:"labels,omitempty"` // labels of its stream as a selector with =, such as {namespace="a"}
 	// Rules are tried on the lines instead of scanning them with the rules in force: YAML, as a
-	// pack or as a list of rules; "": none are.
+	// pack or as a list of rules; empty if none are.
 	Rules string `json:"rules,omitempty"`
 }
 

@@ -34,7 +34,7 @@ const (
 // Options configure a server.
 type Options struct {
 	// ConfigFile is exporter-toolkit's web configuration file, with TLS and
-	// authentication; "": neither.
+	// authentication; empty if neither.
 	ConfigFile string
 	// Reload serves POST /-/reload; nil disables it. It reloads rules and
 	// configuration and returns the complete error.
@@ -42,15 +42,15 @@ type Options struct {
 	// Case makes the file about the episode with a fingerprint, as a page of HTML. It reads
 	// the data of endpoints of the API, such as "sources", with get. nil disables it.
 	Case func(fingerprint string, get func(path string) ([]byte, error)) ([]byte, error)
-	// RunTests runs the inline tests of rules that somebody tries; nil: it runs none.
+	// RunTests runs the inline tests of rules that somebody tries; nil if it runs none.
 	RunTests func([]*rules.Rule) ([]TestOutcome, error)
-	// Scan scans a log with the rules; nil: no log can be scanned. The texts of the result are
+	// Scan scans a log with the rules; nil if no log can be scanned. The texts of the result are
 	// redacted.
 	Scan func(log string, labels matcher.Labels, set *rules.Set) (Scanned, error)
 	// Silence makes a silence in each cluster of Alertmanagers, while Links.Silences is set;
-	// nil: the pages make none.
+	// Nil if the pages make none.
 	Silence func(context.Context, Silence) []Silenced
-	// Silences returns the silences in force in each cluster of Alertmanagers; nil: none can
+	// Silences returns the silences in force in each cluster of Alertmanagers; nil if none can
 	// be. It is called while somebody looks at the pages, and may take some seconds.
 	Silences func(context.Context) []SilenceList
 	// Pprof serves /debug/pprof.
@@ -66,7 +66,7 @@ type Options struct {
 	// cluster are always allowed.
 	Hosts []string
 	// Elsewhere returns the base address of the process whose pages are shown in place of
-	// this one's; "": this one's. nil: always this one's.
+	// this one's, or "" to show this one's. If it is nil, this one's are always shown.
 	Elsewhere func() string
 	// Log receives errors of handlers and of libraries; the zero value discards them.
 	Log zerolog.Logger

@@ -124,7 +124,7 @@ func (s *Server) silencing() (of func(*episodes.Episode) *Silencing, problem str
 	}, ""
 }
 
-// silence returns the silence of an alert that lasts longest; nil: it has none.
+// silence returns the silence of an alert that lasts longest; nil if it has none.
 func (l SilenceList) silence(sent map[string]string) (out *Silencing) {
 	for i := range l.Silences {
 		if x := &l.Silences[i]; satisfies(x.Matchers, sent) && (out == nil || x.End.After(out.Until)) {

@@ -44,10 +44,10 @@ type View struct {
 
 // Links are addresses of other programs, for browsers.
 type Links struct {
-	// Logs is the template of the address of an alert's logs; "": there is none.
+	// Logs is the template of the address of an alert's logs; empty if there is none.
 	// logsLink replaces its placeholders.
 	Logs string
-	// Alertmanager is the address of its pages; "": not known.
+	// Alertmanager is the address of its pages; empty if not known.
 	Alertmanager string
 	// Silences lets the pages make silences, with Options.Silence.
 	Silences bool
@@ -243,12 +243,12 @@ type Status struct {
 	Config string
 	Flags  map[string]string
 	Reload Reload
-	// Saved is when the state was last written; zero: never. SaveErrors counts the
+	// Saved is when the state was last written; zero if never. SaveErrors counts the
 	// failed attempts.
 	Saved      time.Time
 	SaveErrors int64
 	Storage    string // directory of the state
-	// ExternalURL is the configured address of the pages; "": none.
+	// ExternalURL is the configured address of the pages; empty if there is none.
 	ExternalURL string
 	Pair        *Pair // nil if this process has no standby and is none
 }

@@ -44,7 +44,7 @@ type Kind struct {
 	// alert. They get an alert once it is saved, because lines without times get new ones
 	// when they are read again after a kill.
 	Unique bool
-	// Sink constructs the sink of a component, without I/O; nil: the daemon does so
+	// Sink constructs the sink of a component, without I/O; nil if the daemon does so
 	// elsewhere.
 	Sink func(Part, SinkOptions) (sinks.Sink, error)
 }

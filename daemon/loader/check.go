@@ -30,7 +30,7 @@ func Check(files []rules.File) (*rules.Set, error) {
 	return set, nil
 }
 
-// failedTests runs the tests of a pack and describes those that fail; "": none.
+// failedTests runs the tests of a pack and describes those that fail; empty if there is none.
 func failedTests(p *rules.Pack) (string, error) {
 	report, err := replay.RunTests(p.Rules, replay.TestOptions{})
 	if err != nil {

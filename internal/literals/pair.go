@@ -5,7 +5,7 @@ package literals
 type pair struct {
 	at       int // offset of the first byte in the text
 	distance int // distance from the first byte to the second
-	// The folds are the bit that the cases of a letter differ in; 0: it has no other case.
+	// The folds are the bit that the cases of a letter differ in; zero if it has no other case.
 	first, firstFold, second, secondFold uint32
 }
 

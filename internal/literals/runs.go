@@ -141,8 +141,8 @@ func characteristic(re *syntax.Regexp) bool {
 	return slices.ContainsFunc(re.Sub, characteristic)
 }
 
-// Find returns the places of the leftmost match in b, or nil: of the expression and its
-// groups, and of its characteristic runs.
+// Find returns the positions of the leftmost match in b, or nil if there is none. loc has the
+// positions of the expression and its groups, and runs those of its characteristic runs.
 func (r *Runs) Find(b []byte) (loc, runs []int) {
 	all := r.re.FindSubmatchIndex(b)
 	if all == nil {

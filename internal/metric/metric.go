@@ -77,7 +77,7 @@ func Each[S, T any](items func(S) []T, names []string, labels func(T) []string, 
 	return out
 }
 
-// Sparse omits the samples that are 0: of hundreds of rules, few have any. rate() of such a
+// Sparse omits the samples that are 0, because few of hundreds of rules have any. rate() of such a
 // counter does not see its first increase.
 func Sparse[S any](all ...Families[S]) Families[S] {
 	out := slices.Concat(all...)

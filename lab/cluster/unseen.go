@@ -20,7 +20,7 @@ type Unseen struct {
 	What  string   `json:"what"`
 	Names []string `json:"names,omitempty"`
 	Count int      `json:"count"`
-	// Why is the reason, and Rule what a role needs so that it is seen; "": no role helps.
+	// Why is the reason, and Rule what a role needs so that it is seen; empty if no role helps.
 	Why  string `json:"why"`
 	Rule string `json:"rule,omitempty"`
 	// Failed means that it should have been read.

@@ -19,7 +19,7 @@ const (
 // File is what became of one file of the input, or of one member of an archive.
 type File struct {
 	Name string `json:"file"` // printable
-	// As is what it was read as; "": it was not read.
+	// As is what it was read as; empty if it was not read.
 	As string `json:"as,omitempty"`
 	// Lines are those of a log, or the Events and objects of a document. Understood are
 	// those whose format is known. Matched counts the matches of rules.
@@ -30,7 +30,7 @@ type File struct {
 	// them in a log. Truncated counts lines of which only the beginning was read.
 	NULs      int64 `json:"nuls,omitempty"`
 	Truncated int64 `json:"truncated,omitempty"`
-	// Problem says why the file, or a part of it, was not read; "": it was.
+	// Problem says why the file, or a part of it, was not read; empty if it was.
 	Problem string `json:"problem,omitempty"`
 	// Incomplete means that the problem may hide lines of a log.
 	Incomplete bool `json:"incomplete,omitempty"`

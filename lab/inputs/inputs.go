@@ -30,9 +30,9 @@ type Options struct {
 	// Labels are set on every input; they override those of its path.
 	Labels matcher.Labels
 	// PathLabels returns the labels that a path implies, such as the path of a pod
-	// log; nil: none.
+	// log; nil if there is none.
 	PathLabels func(path string) (matcher.Labels, bool)
-	// Name names a file or argument for people; nil: by its path.
+	// Name names a file or argument for people; nil means by its path.
 	Name func(path string) string
 	// Stdin is read for the argument Stdin.
 	Stdin io.Reader

@@ -16,11 +16,11 @@ const checkFresh = time.Second
 // member is the known state of an Alertmanager's process and of its cluster. It is
 // saved.
 type member struct {
-	// Uptime identifies the process that answered last; zero: none did.
+	// Uptime identifies the process that answered last; zero if none did.
 	Uptime time.Time `json:"uptime"`
 	// Started is the latest time at which that process started, by our clock.
 	Started time.Time `json:"started"`
-	// Cluster is the same for the members of one cluster; "": no other member was
+	// Cluster is the same for the members of one cluster; empty if no other member was
 	// found.
 	Cluster string `json:"cluster,omitempty"`
 	// Names are the members of its cluster in its last answer.

@@ -38,7 +38,7 @@ func (p peer) at(now time.Time) time.Time {
 	return t
 }
 
-// heard records the date of an answer to a request made at asked; zero: it had none.
+// heard records the date of an answer to a request made at asked; zero if it had none.
 func (e *endpoint) heard(date, asked, now time.Time) {
 	if date.IsZero() {
 		return

@@ -27,7 +27,7 @@ type Options struct {
 	// Now is the clock; nil means time.Now. Durations use the monotonic reading
 	// of its times, if they have one.
 	Now func() time.Time
-	// Transport replaces the configured one, in tests; nil: none.
+	// Transport replaces the configured one, in tests; nil if there is none.
 	Transport http.RoundTripper
 	// MaxKeys bounds the alerts, open and ended, in the state of each
 	// Alertmanager; 0 means sinks.DefaultMaxKeys.
@@ -35,7 +35,7 @@ type Options struct {
 	// Accepted is called after an Alertmanager accepted a change, which Export then
 	// contains. It may be nil and must not block.
 	Accepted func()
-	// Leads reports whether this process may send now; nil: always. It is asked before
+	// Leads reports whether this process may send now; nil means always. It is asked before
 	// each request and must not block.
 	Leads func() bool
 }

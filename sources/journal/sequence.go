@@ -20,7 +20,7 @@ type sequence struct {
 	// Fresh means that not all files were looked at yet: it is not known what is missing.
 	Fresh bool `json:"fresh,omitempty"`
 	// From is the time of the first entry to read of a Fresh sequence, in microseconds
-	// since 1970; 0: all are read.
+	// since 1970; zero means all are read.
 	From uint64 `json:"from,omitempty"`
 	// The newest entry.
 	Boot      journalfile.ID `json:"boot"`

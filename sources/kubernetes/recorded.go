@@ -45,7 +45,7 @@ func ReadPod(in json.RawMessage) ([]Recorded, error) {
 type Copied struct {
 	// Bytes and Lines are what was written.
 	Bytes, Lines int64
-	// First is the time of the first line; zero: there is none.
+	// First is the time of the first line; zero if there is none.
 	First time.Time
 	// Full means that the log is longer than was allowed.
 	Full bool

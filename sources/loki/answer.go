@@ -34,7 +34,7 @@ type answer struct {
 	// count is the number of entries that Loki sent, including bad ones.
 	count int
 	bad   int
-	// cut is the time of an entry in which the body ends; 0: none.
+	// cut is the time of an entry in which the body ends; zero if there is none.
 	cut     int64
 	warning string
 

@@ -134,7 +134,7 @@ func (r *asker) unreadable(c *cursor, q query) *failure {
 	return nil
 }
 
-// lastBefore returns the time of the newest entry before end; 0: none.
+// lastBefore returns the time of the newest entry before end; zero if there is none.
 func lastBefore(a *answer, end int64) int64 {
 	for i := len(a.entries) - 1; i >= 0; i-- {
 		if a.entries[i].ts < end {

@@ -36,7 +36,7 @@ func (n naming) labels(stream, meta []pair, wanted map[string]bool) matcher.Labe
 	return out
 }
 
-// add adds missing labels. wanted are the names accepted without a renaming; nil: all.
+// add adds missing labels. wanted are the names accepted without a renaming; nil means all.
 // The namespace is the origin of a line, but structured metadata may hold content of
 // the line itself: add takes the namespace from metadata only under a name that the
 // configuration maps to it.

@@ -135,7 +135,7 @@ func (p planner) filtered(of []rules.Selector, texts []text, most int) []string 
 	return out
 }
 
-// query renders the query for the streams that one of the selectors selects; nil: for any.
+// query renders the query for the streams that one of the selectors selects; nil means any.
 func (p planner) query(of []rules.Selector, filter string) string {
 	var parts []string
 	for _, m := range p.selector.Matchers() {

@@ -18,7 +18,7 @@ type Range struct {
 	// From is inclusive, To is not.
 	From, To time.Time
 	// Rules omits lines that none of them can match, as far as Loki can filter;
-	// nil: all lines of the configured selector are read.
+	// Nil means all lines of the configured selector are read.
 	Rules *rules.Set
 	// Lost is called for entries that cannot be read, with a reason and a place.
 	// It may be nil.

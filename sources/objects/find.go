@@ -12,7 +12,7 @@ import (
 
 // Resource is a kind as an API server has it.
 type Resource struct {
-	// Path lists all of its objects; "": the API server does not have the kind.
+	// Path lists all of its objects; empty if the API server does not have the kind.
 	Path string
 	// APIVersion and Kind are those of its objects.
 	APIVersion, Kind string
@@ -27,7 +27,7 @@ func Find(ctx context.Context, c *kube.Client, name string) (Resource, error) {
 	return find(ctx, c, kind(name))
 }
 
-// Within returns the path that lists the objects of a namespace; "": of all.
+// Within returns the path that lists the objects of a namespace; empty means all.
 func (r Resource) Within(namespace string) string {
 	if namespace == "" || !r.Namespaced {
 		return r.Path

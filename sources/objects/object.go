@@ -82,7 +82,7 @@ func (o *object) key() string {
 }
 
 // follow completes the state of an object, which was read at a time, with what was known
-// before; nil: nothing.
+// before; nil if there is nothing.
 func (o *object) follow(last *object, at time.Time) {
 	if o.lease != nil {
 		var before *lease

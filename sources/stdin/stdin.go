@@ -88,7 +88,7 @@ func (s *Source) Serves(from rules.Selector) bool { return from.Matches(s.cfg.La
 // timestamp.
 func (s *Source) Info() sources.Info { return sources.Info{Local: true} }
 
-// Positions returns nil: a pipe has no positions.
+// Positions returns nil, because a pipe has no positions.
 func (s *Source) Positions() json.RawMessage { return nil }
 
 // Restore does nothing.

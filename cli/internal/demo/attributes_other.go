@@ -4,5 +4,5 @@ package demo
 
 import "syscall"
 
-// attributes returns nil: only on Linux does a child end with a killed parent.
+// attributes returns nil, because only on Linux does a child end with a killed parent.
 func attributes() *syscall.SysProcAttr { return nil }

@@ -74,5 +74,5 @@ func (s *Screen) Run(ctx context.Context) error {
 	}
 }
 
-// Status returns nil: the screen has no endpoints.
+// Status returns nil, because the screen has no endpoints.
 func (s *Screen) Status() []sinks.EndpointStatus { return nil }

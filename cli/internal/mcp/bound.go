@@ -103,7 +103,7 @@ func (b *bounded) fields(v reflect.Value, path string) {
 	}
 }
 
-// tagged returns the bound in a tag; 0: the tag says that another part of the package bounds
+// tagged returns the bound in a tag; zero if the tag says that another part of the package bounds
 // the field.
 func tagged(tag reflect.StructTag, name string, otherwise int) int {
 	if n, err := strconv.Atoi(tag.Get(name)); err == nil {
@@ -142,7 +142,7 @@ func toJSON(v any) (string, error) {
 }
 
 // page returns the entries from an offset on, as many as fit, and the offset of the next one;
-// nil: there is none.
+// Nil if there is none.
 func page[T any](all []T, offset, limit int) (shown []T, next *int, err error) {
 	if offset < 0 || offset > 0 && offset >= len(all) {
 		return nil, nil, fmt.Errorf("offset is %d, and there are %d entries: use the next_offset of the answer before", offset, len(all))

@@ -94,7 +94,7 @@ func (s *Server) makeCase(ctx context.Context, of, format string) (madeCase, err
 }
 
 // pageOfText returns whole lines from an offset on, as many as fit, and the offset of the next
-// one; nil: there is none.
+// one; nil if there is none.
 func pageOfText(text string, offset int) (part string, next *int, err error) {
 	if offset < 0 || offset > 0 && (offset >= len(text) || text[offset-1] != '\n') {
 		return "", nil, fmt.Errorf("offset %d is not the beginning of a part of this text, which has %d bytes: use the next_offset of the answer before", offset, len(text))

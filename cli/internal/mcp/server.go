@@ -36,7 +36,7 @@ type Config struct {
 	Now       func() time.Time
 	Log       zerolog.Logger
 	// InName replaces the name of the program in the commands of a text by how a person calls
-	// it; nil: texts stay.
+	// it; nil if texts stay.
 	InName func(text string) string
 }
 

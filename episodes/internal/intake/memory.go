@@ -35,7 +35,7 @@ func (m *Memory) begin(b *Intake, n int) {
 	}
 }
 
-// learn remembers a value that is clean; "": the one of the line is not.
+// learn remembers a clean value, or an empty one if the line's value is not clean.
 func (m *Memory) learn(i int, v redact.Text) {
 	m.values[i] = v
 	if i < m.by {

@@ -39,7 +39,7 @@ func (id *Identity) Suffix() string {
 }
 
 // Values returns the values in order of the labels, "" for a label that the stream lacks.
-// They are read-only; nil: the stream has none of the labels.
+// They are read-only; nil if the stream has none of the labels.
 func (id *Identity) Values() []string {
 	if id == nil {
 		return nil

@@ -47,7 +47,7 @@ func (s *source) progress() int64 {
 }
 
 // Add adds a source. lateness is how far the watermark stays behind its progress; serves
-// reports which selectors the source can satisfy, nil: all. A known source keeps its
+// reports which selectors the source can satisfy, and nil means all. A known source keeps its
 // progress. Regroup must follow.
 func (s *Sources) Add(name string, lateness time.Duration, serves func(rules.Selector) bool) {
 	x := s.source(name)

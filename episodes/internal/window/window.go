@@ -208,7 +208,7 @@ func reached(r *rules.Rule, end int64, lines int, shown, h *Hit) Trigger {
 }
 
 // counted looks for the newest window (end-within, end] that holds the time at index i and
-// at least count times. n is how many it holds; 0: there is no such window.
+// at least count times. n is how many it holds; zero if there is no such window.
 func counted(r *rules.Rule, ts Times, i int) (end int64, n int) {
 	within := int64(r.Within)
 	for e := ts.Since(ts[i]+within-1) - 1; e >= i; e-- {

@@ -53,7 +53,7 @@ type Options struct {
 	// Accepted is called without a lock after the receiver accepted a change: until
 	// Export is saved, a kill repeats that change. It may be nil and must not block.
 	Accepted func()
-	// Leads reports whether this process may send now; nil: always. It is asked before
+	// Leads reports whether this process may send now; nil means always. It is asked before
 	// each request and must not block.
 	Leads func() bool
 }
@@ -74,7 +74,7 @@ type Config struct {
 	// before: if that is refused too, the receiver is at fault.
 	Canary bool
 	// StaleFor is how long a receiver that hung may still read older requests. After
-	// that time everything is sent again; 0: never.
+	// that time everything is sent again; zero if never.
 	StaleFor time.Duration
 
 	// Mu guards the state; nil means a lock of its own. States that are peers of each
@@ -173,8 +173,8 @@ func New[T any](cfg Config, to Receiver[T]) *Loop[T] {
 }
 
 // History returns the configuration for a receiver that keeps what it accepted: it is
-// sent the beginning of each episode, a change at most every update (0: none), and
-// the end.
+// sent the beginning of each episode, a change at most every update, and
+// the end. It is sent no change if update is zero.
 func History(update time.Duration) sinks.StateConfig {
 	return sinks.StateConfig{TextDelay: update, ResolvedFor: sinks.DefaultResolvedFor, RefusedDelay: 5 * time.Minute, EachEpisode: true}
 }

@@ -79,7 +79,7 @@ type Stream struct {
 	// those that New adds. They identify the stream while it is not read.
 	Labels  func() matcher.Labels
 	Unknown []string
-	// Refused is why the stream is not read; "": it is. Order and New are not used then.
+	// Refused is why the stream is not read; empty if it is. Order and New are not used then.
 	Refused string
 	// Failed is why Dir cannot be listed: it may have streams, whose keys begin with Key and
 	// a slash. Order and New are not used then.
