@@ -76,18 +76,6 @@ func (p *past) load() error {
 	return nil
 }
 
-// save writes what is not on disk. The caller holds saver.busy.
-func (p *past) save(now time.Time) error {
-	b, err := p.pending()
-	if err == nil {
-		b, err = p.write(b, now)
-	}
-	if err == nil {
-		p.written(b)
-	}
-	return err
-}
-
 // pending returns what is not on disk. The caller holds saver.busy.
 func (p *past) pending() (history.Batch, error) {
 	if p == nil {

@@ -271,3 +271,15 @@ func TestReplaceIsNotRepeated(t *testing.T) {
 	require.NoError(t, p.save(now.Add(2*time.Minute)))
 	require.NoError(t, p.save(now.Add(-time.Hour)), "the clock was set back")
 }
+
+// save writes what is not on disk. The caller holds saver.busy.
+func (p *past) save(now time.Time) error {
+	b, err := p.pending()
+	if err == nil {
+		b, err = p.write(b, now)
+	}
+	if err == nil {
+		p.written(b)
+	}
+	return err
+}

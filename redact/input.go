@@ -27,7 +27,6 @@ func isAlnum(c byte) bool    { return isLetter(c) || isDigit(c) }
 func isQuote(c byte) bool    { return c == '"' || c == '\'' || c == '`' }
 func isWordByte(c byte) bool { return isAlnum(c) || c == '_' || c == '-' }
 func isDotted(c byte) bool   { return isWordByte(c) || c == '.' }
-func isBase64(c byte) bool   { return isWordByte(c) || c == '+' || c == '/' || c == '=' }
 func isHex(c byte) bool      { return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
 
 // Sets of characters.

@@ -379,18 +379,3 @@ func tagVersion(tag string) (*semver.Version, error) {
 	}
 	return v, nil
 }
-
-// verdictForm matches the form of Verdict.Text behind Verdict.Affected, as in the annotation
-// affected of an alert.
-var verdictForm = lazyre.New(`^(yes|no|unknown): (?:.* (\S+) is (?:affected \(|not among the affected versions \())?`)
-
-// Read returns the verdict and the running version that the annotation affected of an alert
-// states: Verdict.Affected, ": " and Verdict.Text. running is "" if it is not known; so is
-// affected for any other text.
-func Read(annotation string) (affected, running string) {
-	m := verdictForm.FindStringSubmatch(annotation)
-	if m == nil {
-		return "", ""
-	}
-	return m[1], m[2]
-}

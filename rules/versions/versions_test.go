@@ -209,27 +209,6 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-// Read is the inverse of what an annotation states of a verdict.
-func TestRead(t *testing.T) {
-	affects := []Affects{{Component: "the cluster autoscaler", Image: "autoscaling/cluster-autoscaler", Versions: ">=1.30.0, <1.33.0", FixedIn: "1.33.0", Ref: "https://example.org/1"}}
-	for image, want := range map[string][2]string{
-		"registry.k8s.io/autoscaling/cluster-autoscaler:v1.32.0":    {"yes", "v1.32.0"},
-		"registry.k8s.io/autoscaling/cluster-autoscaler:v1.33.1":    {"no", "v1.33.1"},
-		"registry.k8s.io/autoscaling/cluster-autoscaler:latest":     {"unknown", ""},
-		"registry.k8s.io/autoscaling/cluster-autoscaler@sha256:abc": {"unknown", ""},
-		"":          {"unknown", ""},
-		"other:1.0": {"unknown", ""},
-	} {
-		v := Judge(affects, image)
-		affected, running := Read(v.Affected + ": " + v.Text)
-		require.Equal(t, want, [2]string{affected, running}, "%s: %s", image, v.Text)
-	}
-	for _, other := range []string{"", "maybe: x 1 is affected (", "yes"} {
-		affected, running := Read(other)
-		require.Empty(t, affected+running, other)
-	}
-}
-
 // What is not known of a version is never fine, and neither is a pre-release of a release that
 // was not verified.
 func TestOutside(t *testing.T) {
