@@ -35,6 +35,8 @@ var changed = []string{
 	"OptimisticLockConflictStorm",
 	"RKE2NodeCannotJoin", "RancherClusterKeepsWaiting", "RancherHandlerKeepsFailing", "RancherPlannerKeepsFailing",
 	"VClusterChildExitsRepeatedly", "VClusterControllerManagerLeaseLost", "VClusterSyncerLosesLeaseRepeatedly",
+	"APIServerCertificateExpired", "CNPGClusterCondition", "ClusterAPIContractNotFound", "ClusterAutoscalerCannotStart",
+	"HarvesterUpgradeVersionRefused", "RancherSystemAgentPlanFails", "VClusterRestoreReverted",
 	"WebhookCertificateExpired", "WebhookCertificateNotTrusted", "WebhookConversionFailing", "WebhookServerCertificateRejected", "WebhookUnreachable",
 }
 

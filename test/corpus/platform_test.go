@@ -85,7 +85,7 @@ func init() {
 		"RancherAgentTunnelKeepsFailing":          "none",
 		"RancherAgentCannotReachServer":           "none",
 		"RancherAgentRefusesCertificate":          "none",
-		"RancherClusterNotReachable":              "none",
+		"RancherClusterStateNotWritten":           "none",
 		"RancherRejectsTunnels":                   "none",
 		"RancherSystemChartFails":                 "none",
 		"RancherSystemChartNotFound":              "none",
