@@ -58,18 +58,27 @@ func (f *Fields) LookupSaid(name string, quotes *Quotes) (value []byte, ok bool)
 // consoleObject returns where the object begins that ends a line of zap's console encoder, such
 // as "TIME<tab>ERROR<tab>message<tab>{...}". It returns 0 if there is none.
 func consoleObject(line []byte) int {
-	k := bytes.LastIndex(line, []byte("\t{\"")) // an object has no tab but \t
-	if k < 0 {
-		return 0
-	}
-	columns := bytes.SplitN(line[:k], []byte("\t"), 4)
-	for _, c := range columns[:min(2, len(columns))] { // the time may be left out
-		switch string(bytes.ToLower(c)) {
-		case "debug", "info", "warn", "error", "dpanic", "panic", "fatal":
-			return k + 1
+	start := line[:min(len(line), maxHeader)]
+	for range 2 { // the time may be left out
+		column, rest, found := bytes.Cut(start, []byte{'\t'})
+		if !found {
+			return 0
 		}
+		if isLevel(column) {
+			return bytes.LastIndex(line, []byte("\t{\"")) + 1 // a tab in an object is escaped
+		}
+		start = rest
 	}
 	return 0
+}
+
+// isLevel reports whether a text is the name of a level of zap.
+func isLevel(text []byte) bool {
+	switch string(bytes.ToLower(text)) {
+	case "debug", "info", "warn", "error", "dpanic", "panic", "fatal":
+		return true
+	}
+	return false
 }
 
 // Beside returns the value of a field that is not in the text of the line; nil if there is none.
