@@ -28,7 +28,7 @@ var changed = []string{
 	"ControllerCacheSyncTimesOut", "ControllerCredentialsRejected", "ControllerFinalizerAddedDuringDeletion",
 	"ControllerForbiddenByRBAC", "ControllerKeepsFailingOnObject", "ControllerLosesLeaseRepeatedly", "ControllerPanics",
 	"ControllerThrottlesItself", "EtcdDataCorrupt", "EtcdLeaderChangesOften", "EtcdOutOfSpace", "EtcdRequestsTimeOut",
-	"HarvesterNodeUpgradeStalled", "KubeadmConfigBootstrapDataFailing",
+	"HarvesterNodeUpgradeStalled", "HarvesterUpgradeStuckWaitingForCluster", "KubeadmConfigBootstrapDataFailing",
 	"BareMetalHostInError", "BareMetalHostStaysBusy", "Metal3MachineHasNoHost", "KubeadmControlPlaneCannotRemediate", "KubeadmControlPlanePreflightStuck", "KubeadmControlPlaneRemediationWouldLoseQuorum",
 	"MachineHealthCheckRemediatesMany", "MachineHealthCheckRemediationRestricted", "NodeDrainGaveUp",
 	"OpenStackInstanceInError", "VSphereLoginRefused", "VSphereSessionFailing", "OpenStackLoadBalancerStuck", "OpenStackMachineFailed", "VSphereMachineNotCreated",

@@ -108,6 +108,7 @@ func init() {
 		"CertManagerIssuerNotReady":      "none",
 
 		"CoreDNSLoops":                "none",
+		"CoreDNSPodLoops":             "none",
 		"CoreDNSUpstreamFails":        "none",
 		"CoreDNSCannotReachAPIServer": "none",
 		"CoreDNSConfigurationInvalid": "none",

@@ -78,16 +78,16 @@ var signatures = []signature{
 		labels:  map[string]string{"namespace": "kube-system", "severity": "critical", "resolves": "quiet"},
 	},
 	{
-		alert: "HarvesterUpgradeStuckWaitingForCluster", age: 45 * time.Minute,
-		lines: []string{"Waiting for CAPI cluster fleet-local/local to be provisioned (current phase: Provisioned, current generation: 70211)..."},
-		clear: "CAPI cluster fleet-local/local is provisioned (current generation: 70212).",
-		at:    place{"harvester-system", "hvst-upgrade-q7k2d-apply-manifests-8xk2p", "apply"},
+		alert: "LonghornVolumeLostAllReplicas", age: 20 * time.Minute,
+		lines: []string{`time="2026-03-02T09:10:11Z" level=info msg="All replicas are failed, set engine salvageRequested to true" controller=longhorn-volume node=n1 volume=pvc-0a1b`},
+		clear: `time="2026-03-02T09:10:11Z" level=info msg="Event(v1.ObjectReference{Kind:\"Volume\"}): type: 'Normal' reason: 'Remount' Volume pvc-0a1b requested remount at 2026-03-02T09:10:11Z after automatically salvaging replicas"`,
+		at:    place{"longhorn-system", "longhorn-manager-8xk2p", "longhorn-manager"},
 		foreign: []place{
-			{"harvester-system", "xhvst-upgrade-q7k2d", "apply"},
-			{"harvester-system2", "hvst-upgrade-q7k2d", "apply"},
-			{"tenant-a", "hvst-upgrade-q7k2d", "harvester-system"},
+			{"longhorn-system", "longhorn-manager-8xk2p", "longhorn_manager"},
+			{"longhorn-system", "longhorn-manager", "manager"},
+			{"longhorn-manager", "longhorn-manager-8xk2p", "longhorn"},
 		},
-		labels: map[string]string{"capi_cluster": "fleet-local/local", "severity": "critical", "resolves": "clear"},
+		labels: map[string]string{"volume": "pvc-0a1b", "severity": "critical", "resolves": "clear"},
 	},
 }
 
