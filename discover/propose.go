@@ -251,8 +251,8 @@ func withText(p *Proposal, r parsedLine) bool {
 	return false
 }
 
-// withTail takes the object from the JSON object at the end of a line of zap's
-// console encoder: rules do not parse that as fields.
+// withTail takes the object from the JSON object at the end of a line, which rules do not
+// read as fields unless zap's console encoder wrote the line.
 func withTail(p *Proposal, _ parsedLine) bool {
 	k := strings.Index(p.Line, `{"`)
 	if k <= 0 {
