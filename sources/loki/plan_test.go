@@ -355,6 +355,7 @@ func TestShippedPacks(t *testing.T) {
 	require.LessOrEqual(t, len(plan.queries), maxGroups)
 	sent := 0
 	for _, q := range plan.queries {
+		require.Less(t, len(q), maxQuery/2)
 		sent += len(q) + uncachedRoom
 	}
 	rounds := 24*time.Hour/defaultFastInterval + 24*time.Hour/defaultSlowInterval
