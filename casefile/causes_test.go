@@ -32,7 +32,7 @@ func TestChainOfCauses(t *testing.T) {
 		ended, failed("Store", 1, ""), failed("Lease", 2, "Store"), failed("Pods", 3, "Lease"), failed("Webhook", 4, "Store"), failed("Elsewhere", 5, ""), failed("Far", 6, "Unknown"),
 	)
 	c.Failures[2].Subject = true
-	require.Zero(t, c.link())
+	require.Zero(t, c.linkFailures())
 	var names []string
 	for _, f := range c.Failures {
 		names = append(names, f.Alert)
@@ -53,7 +53,7 @@ func TestChainOfCauses(t *testing.T) {
 func TestCauseThatIsNotInTheFile(t *testing.T) {
 	c := caseOf(failed("Far", 6, "Unknown"))
 	c.Failures[0].Subject = true
-	require.Zero(t, c.link())
+	require.Zero(t, c.linkFailures())
 	require.Equal(t, "symptom of Unknown, since 2026-01-02 03:05:00Z, as its rule states; that failure is not in this file", c.Failures[0].CauseText())
 	page, _, _ := written(t, c)
 	require.Contains(t, page, "which is not in this file")

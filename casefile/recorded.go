@@ -11,17 +11,17 @@ import (
 	"crowsnest/internal/text"
 	"crowsnest/replay"
 	"crowsnest/rules"
-	"crowsnest/sentinel"
+	"crowsnest/unknown/sentinel"
 	"crowsnest/web"
 )
 
-// The values of Evidence.Kind.
+// Values of Evidence.Kind.
 const (
 	kindRecorded = "recorded"
 	kindDaemon   = "daemon"
 )
 
-// The kinds of entries that recorded logs have.
+// Kinds of timeline entries from recorded logs.
 const (
 	kindLine  = "line"
 	kindBegan = "began"
@@ -29,59 +29,58 @@ const (
 	kindEnded = "ended"
 )
 
-// around is how long before the first failure and after the last one lines of other rules
-// are shown.
+// around is how long before the first failure and after the last one lines of other rules are
+// shown.
 const around = 15 * time.Minute
 
-// Recorded is what a scan found, and what it could not read.
+// Recorded contains the result of a scan, and what the scan could not read.
 type Recorded struct {
 	Names  []string       // arguments of the scan
-	Inputs []replay.Input // as returned by Observe
+	Inputs []replay.Input // inputs of the scan
 	Set    *rules.Set
 	Report replay.Report
-	// Unknown are the complaints that no rule describes.
+	// Unknown are the errors in the logs that no rule describes.
 	Unknown []sentinel.Unknown
 	Lines   *Recorder
-	Spans   *Spans
-	// Unread are the files that were not read with the reasons, Errors what went wrong
-	// while others were read.
+	// Unread are the files that were not read, with the reasons. Errors are the errors from
+	// reading other files.
 	Unread, Errors []string
 	Now            time.Time
 	Version        string // version of crowsnest
-	// About selects the failures that the case is about, by the name of their alert or by
-	// fingerprint; empty means all.
+	// About selects the subjects of the case, by alert name or by fingerprint. If it is "", all
+	// failures are subjects.
 	About string
 }
 
-// FromReport makes the case of recorded logs. It returns an error if About selects nothing.
+// FromReport makes the case of recorded logs. It returns an error if About selects no failure.
 func FromReport(in Recorded) (*Case, error) {
 	c := &Case{Format: Format, MadeAt: in.Now.UTC(), MadeBy: in.Version, Evidence: Evidence{
-		Kind: kindRecorded, Names: []string{}, From: optional(in.Report.Start), Until: optional(in.Report.End),
-		Lines: in.Report.Lines, Rules: len(in.Set.Rules), Sources: in.Spans.sources(),
-	}, Failures: []Failure{}, Findings: in.findings(), Unknown: in.unknown()}
+		Kind: kindRecorded, Names: []string{}, From: optionalTime(in.Report.Start), Until: optionalTime(in.Report.End),
+		Lines: in.Report.Lines, Rules: len(in.Set.Rules), Sources: in.listSources(),
+	}, Failures: []Failure{}, Findings: in.listFindings(), Unknown: in.listUnknown()}
 	for _, name := range in.Names {
-		c.Evidence.Names = append(c.Evidence.Names, in.Lines.clean(name))
+		c.Evidence.Names = append(c.Evidence.Names, in.Lines.redactText(name))
 	}
 	byAlert := map[string]*rules.Rule{}
 	for _, a := range in.Report.Alerts {
-		c.Failures = append(c.Failures, in.failure(a))
+		c.Failures = append(c.Failures, in.newFailure(a))
 		byAlert[a.Episode.Alert] = a.Episode.Rule
 	}
 	if in.About != "" && !slices.ContainsFunc(c.Failures, func(f Failure) bool { return f.Subject }) {
-		return nil, fmt.Errorf("no alert of the input has the name or fingerprint %s; %s", line(in.About), alertsOf(c.Failures))
+		return nil, fmt.Errorf("no alert of the input has the name or fingerprint %s; %s", safeLine(in.About), listAlerts(c.Failures))
 	}
-	omitted := c.link()
+	omitted := c.linkFailures()
 	rulesOf := make([]*rules.Rule, len(c.Failures))
 	for i, f := range c.Failures {
 		rulesOf[i] = byAlert[f.Alert]
 	}
-	dropped := c.record(in.Lines.entries(c.Failures, rulesOf))
-	c.NotSeen = in.gaps(c, omitted, dropped)
+	dropped := c.recordTimeline(in.Lines.lineEntries(c.Failures, rulesOf))
+	c.NotSeen = in.listGaps(c, omitted, dropped)
 	return c, nil
 }
 
-// alertsOf lists the alerts that can be selected.
-func alertsOf(all []Failure) string {
+// listAlerts lists as text the alerts that About can select.
+func listAlerts(all []Failure) string {
 	names := map[string]bool{}
 	for _, f := range all {
 		names[f.Alert] = true
@@ -98,22 +97,22 @@ func alertsOf(all []Failure) string {
 }
 
 const (
-	// maxFindings bounds the findings of a case.
+	// maxFindings is the maximum number of findings in a case.
 	maxFindings = 50
-	// maxOthers bounds the further failures that one of them names.
+	// maxOthers is the maximum number of further failures that a finding names.
 	maxOthers = 20
 )
 
-func (in *Recorded) findings() []Finding {
+func (in *Recorded) listFindings() []Finding {
 	out := []Finding{}
 	if in.About != "" {
 		return out
 	}
 	for _, f := range in.Report.Findings[:min(len(in.Report.Findings), maxFindings)] {
-		x := Finding{Reason: f.Doubt, Missing: line(f.Missing), Failure: in.failure(replay.Alert{Episode: f.Episode, Also: f.Also})}
+		x := Finding{Reason: f.Doubt, Missing: safeLine(f.Missing), Failure: in.newFailure(replay.Alert{Episode: f.Episode, Also: f.Also})}
 		x.ID, x.Severity = len(out)+1, f.Severity()
 		for i := range f.Others[:min(len(f.Others), maxOthers)] {
-			x.Others = append(x.Others, in.Lines.clean(placeOf(f.Others[i].Labels)))
+			x.Others = append(x.Others, in.Lines.redactText(placeText(f.Others[i].Labels)))
 		}
 		x.Further = len(f.Others) - len(x.Others)
 		out = append(out, x)
@@ -121,70 +120,74 @@ func (in *Recorded) findings() []Finding {
 	return out
 }
 
-func (in *Recorded) unknown() []Unknown {
+func (in *Recorded) listUnknown() []Unknown {
 	out := []Unknown{}
 	if in.About != "" {
 		return out
 	}
 	for i := range in.Unknown {
 		u := &in.Unknown[i]
-		x := Unknown{Where: in.Lines.clean(u.Name()), Pattern: line(string(u.Pattern)), Why: u.Why, Since: u.Since.UTC(), Last: u.Last.UTC(), Count: u.Count}
+		x := Unknown{Where: in.Lines.redactText(u.Name()), Pattern: safeLine(string(u.Pattern)), Why: u.Why, Since: u.Since.UTC(), Last: u.Last.UTC(), Count: u.Count}
 		if len(u.Examples) > 0 {
-			x.Example = u.Examples[0].Map(in.Lines.clean)
+			x.Example = u.Examples[0].Map(in.Lines.redactText)
 		}
 		out = append(out, x)
 	}
 	return out
 }
 
-func (in *Recorded) failure(a replay.Alert) Failure {
+func (in *Recorded) newFailure(a replay.Alert) Failure {
 	e := a.Episode
 	f := Failure{
 		Fingerprint: e.Fingerprint.String(), Alert: e.Alert, State: e.State, Ended: web.ReasonText(e.Reason),
-		OnHold: e.OnHold, WaitsFor: e.WaitsFor, Severity: e.Labels["severity"], Since: e.ActiveAt().UTC(), FiredAt: optional(a.Fired),
-		LastSeen: e.LastSeen.UTC(), EndsAt: optional(e.EndsAt), Count: e.Count,
-		Also: a.Also, Assumes: line(a.Assumes), Labels: map[string]string{}, Log: in.Lines.clean(e.Origin), FirstLine: e.First.Map(in.Lines.clean), Line: e.Line.Map(in.Lines.clean),
+		OnHold: e.OnHold, WaitsFor: e.WaitsFor, Severity: e.Labels["severity"], Since: e.ActiveAt().UTC(), FiredAt: optionalTime(a.Fired),
+		LastSeen: e.LastSeen.UTC(), EndsAt: optionalTime(e.EndsAt), Count: e.Count,
+		Also: a.Also, Assumes: safeLine(a.Assumes), Labels: map[string]string{}, Log: in.Lines.redactText(e.Origin), FirstLine: e.First.Map(in.Lines.redactText), Line: e.Line.Map(in.Lines.redactText),
 	}
 	for name, value := range e.Labels {
-		f.Labels[name] = in.Lines.clean(value)
+		f.Labels[name] = in.Lines.redactText(value)
 	}
 	if c := e.Cause; c != nil {
 		f.Cause = &Cause{Alert: c.Alert, Fingerprint: c.Fingerprint.String(), Since: c.StartsAt.UTC()}
 	}
-	f.annotate(e.Annotations)
+	f.setTexts(e.Annotations)
 	f.Subject = in.About == "" || in.About == f.Alert || in.About == f.Fingerprint
 	return f
 }
 
-// annotate sets the texts of a failure.
-func (f *Failure) annotate(of map[string]string) {
-	f.Summary, f.Description, f.Remediation = line(of["summary"]), lines(of["description"]), lines(of["remediation"])
-	f.Runbook, f.Affected, f.FixedIn = line(of["runbook_url"]), line(of["affected"]), line(of["fixed_in"])
+// setTexts sets the texts of a failure from the labels and annotations of its alert.
+func (f *Failure) setTexts(values map[string]string) {
+	f.Summary, f.Description, f.Remediation = safeLine(values["summary"]), safeLines(values["description"]), safeLines(values["remediation"])
+	f.Runbook, f.Affected, f.FixedIn = safeLine(values["runbook_url"]), safeLine(values["affected"]), safeLine(values["fixed_in"])
 }
 
-// record makes the timeline of lines and of the beginning and end of each failure. It
-// returns how many lines it left out for their number.
-func (c *Case) record(lines []Entry) (dropped int) {
-	c.Timeline = c.near(lines)
+// recordTimeline creates the timeline from lines, and from the beginning and end of each
+// failure. It returns the number of lines that did not fit.
+func (c *Case) recordTimeline(lines []Entry) (dropped int) {
+	c.Timeline = c.nearbyEntries(lines)
 	dropped = len(c.Timeline) - maxEntries
 	if dropped > 0 {
 		slices.SortStableFunc(c.Timeline, func(a, b Entry) int { return cmp.Compare(min(1, len(b.Of)), min(1, len(a.Of))) })
 		c.Timeline = c.Timeline[:maxEntries]
 	}
 	for _, f := range c.Failures {
-		c.Timeline = append(c.Timeline, c.course(f)...)
+		c.Timeline = append(c.Timeline, c.courseEntries(f)...)
 	}
-	slices.SortStableFunc(c.Timeline, func(a, b Entry) int { return cmp.Or(a.time().Compare(b.time()), cmp.Compare(order(a), order(b))) })
+	slices.SortStableFunc(c.Timeline, func(a, b Entry) int {
+		return cmp.Or(a.entryTime().Compare(b.entryTime()), cmp.Compare(entryOrder(a), entryOrder(b)))
+	})
 	return max(0, dropped)
 }
 
-// order puts the line before what follows from it.
-func order(e Entry) int {
+// entryOrder returns the rank of an entry among those with the same time. A log line comes
+// before the entries that result from it.
+func entryOrder(e Entry) int {
 	return map[string]int{kindLine: 0, kindBegan: 1, kindFired: 2, kindEnded: 3}[e.Kind]
 }
 
-// near returns the lines of the failures, and those of other rules in their time.
-func (c *Case) near(all []Entry) []Entry {
+// nearbyEntries returns the lines of the failures, and the lines of other rules from about the
+// same time.
+func (c *Case) nearbyEntries(all []Entry) []Entry {
 	out := []Entry{}
 	if len(c.Failures) == 0 {
 		return append(out, all...)
@@ -205,14 +208,14 @@ func (c *Case) near(all []Entry) []Entry {
 	return out
 }
 
-// course returns the entries for what became of a failure.
-func (c *Case) course(f Failure) []Entry {
+// courseEntries returns entries for the beginning, the firing and the end of a failure.
+func (c *Case) courseEntries(f Failure) []Entry {
 	if f.Since.IsZero() {
 		return nil
 	}
-	began := Entry{At: optional(f.Since), Kind: kindBegan, Text: f.Alert + " begins", Of: []int{f.ID}}
+	began := Entry{At: optionalTime(f.Since), Kind: kindBegan, Text: f.Alert + " begins", Of: []int{f.ID}}
 	if !slices.ContainsFunc(c.Timeline, func(e Entry) bool {
-		return e.time().Equal(f.Since) && slices.Contains(e.Of, f.ID)
+		return e.entryTime().Equal(f.Since) && slices.Contains(e.Of, f.ID)
 	}) {
 		began.Line, began.Log = f.FirstLine, f.Log
 	}
@@ -226,56 +229,90 @@ func (c *Case) course(f Failure) []Entry {
 	return out
 }
 
-// gaps returns what could not be seen, the most important first.
-func (in *Recorded) gaps(c *Case, omitted, dropped int) []Gap {
+// listGaps returns what could not be seen, ordered by importance.
+func (in *Recorded) listGaps(c *Case, omitted, dropped int) []Gap {
 	out := []Gap{}
-	add := func(text string, items ...string) { out = append(out, gap(text, items...)) }
+	add := func(text string, items ...string) { out = append(out, newGap(text, items...)) }
 	clean := func(all []string) []string {
 		for i, s := range all {
-			all[i] = in.Lines.clean(s)
+			all[i] = in.Lines.redactText(s)
 		}
 		return all
 	}
 	if len(in.Errors) > 0 {
 		add("Parts of the input could not be read.", clean(slices.Clone(in.Errors))...)
 	}
-	out = append(out, in.absent()...)
-	out = append(out, in.edges(c)...)
+	out = append(out, in.absentSources(c.Evidence.Sources)...)
+	out = append(out, in.edgeGaps(c)...)
 	r := in.Report
 	if n := len(in.Unread); n > 0 {
-		add(count(int64(n), "file")+" of the input contain nothing that was read as a log.", clean(slices.Clone(in.Unread))...)
+		add(formatCount(int64(n), "file")+" of the input contain nothing that was read as a log.", clean(slices.Clone(in.Unread))...)
 	}
 	if r.Dropped > 0 {
-		add(count(r.Dropped, "line") + " could not be evaluated, because of their length or form.")
+		add(formatCount(r.Dropped, "line") + " could not be evaluated, because of their length or form.")
 	}
 	if len(r.Untimed) > 0 {
-		add("The first lines of "+count(int64(len(r.Untimed)), "input")+" have no time that is understood: they may not be logs, and their order is uncertain.", clean(slices.Clone(r.Untimed))...)
+		add("The first lines of "+formatCount(int64(len(r.Untimed)), "input")+" have no time that is understood: they may not be logs, and their order is uncertain.", clean(slices.Clone(r.Untimed))...)
 	}
 	if r.Empty > 0 {
-		add(count(int64(r.Empty), "input") + " without a line.")
+		add(formatCount(int64(r.Empty), "input") + " without a line.")
 	}
-	if items := undecided(r); len(items) > 0 {
+	if items := undecidedTexts(r); len(items) > 0 {
 		add("Failures that may have happened: the input lacks the lines that could say that they are over.", items...)
 	}
-	if items := ignored(r); len(items) > 0 {
+	if items := ignoredTexts(r); len(items) > 0 {
 		add("Matching lines that were ignored, because rules for infrastructure do not trust their namespaces.", clean(items)...)
 	}
 	if n := int64(dropped) + in.Lines.omitted; n > 0 {
-		add("The timeline leaves out " + count(n, "line") + " for the size of this file.")
+		add("The timeline leaves out " + formatCount(n, "line") + " for the size of this file.")
 	}
 	if n := int64(len(r.Findings) - len(c.Findings) + r.FindingsOmitted); n > 0 && in.About == "" {
-		add("This file leaves out " + count(n, "finding") + ".")
+		add("This file leaves out " + formatCount(n, "finding") + ".")
 	}
 	if omitted > 0 {
-		add(fmt.Sprintf("This file leaves out %s; --alert selects one.", count(int64(omitted), "failure")))
+		add(fmt.Sprintf("This file leaves out %s; --alert selects one.", formatCount(int64(omitted), "failure")))
 	}
 	return out
 }
 
-// absent returns the sources that the input does not have, and the rules that need them.
-func (in *Recorded) absent() []Gap {
+// ofNode precedes the name of the node in the name of a journal source.
+const ofNode = " of node "
+
+// listSources returns the inputs grouped by kind, and journals also by node.
+func (in *Recorded) listSources() []Source {
+	all := map[string]*Source{}
+	for i, read := range in.Report.Outcomes {
+		labels := in.Inputs[i].StreamLabels()
+		name := logKind(labels)
+		if node := cmp.Or(labels["node"], labels["node_name"]); node != "" && name == sourceJournal {
+			name += ofNode + node
+		}
+		s := all[name]
+		if s == nil {
+			s = &Source{Name: name}
+			all[name] = s
+		}
+		s.Streams++
+		s.Lines += read.Lines
+		if !read.From.IsZero() && (s.From == nil || read.From.Before(*s.From)) {
+			s.From = optionalTime(read.From)
+		}
+		if !read.Until.IsZero() && (s.Until == nil || read.Until.After(*s.Until)) {
+			s.Until = optionalTime(read.Until)
+		}
+	}
+	out := []Source{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, *all[name])
+	}
+	return out
+}
+
+// absentSources returns gaps for the sources that the input does not contain, with the rules
+// that need them.
+func (in *Recorded) absentSources(sources []Source) []Gap {
 	reads := replay.Reads(in.Set, in.Inputs, true)
-	blind := map[string][]string{} // unread logs by kind of the source
+	blind := map[string][]string{} // names of rules whose logs are not read, by kind of source
 	total := 0
 	for _, r := range in.Set.Rules {
 		if r.Mode == rules.ModeOff {
@@ -284,7 +321,7 @@ func (in *Recorded) absent() []Gap {
 		total++
 		for i := range r.Steps {
 			if from := r.Steps[i].From; !reads(from) {
-				kind := kindOf(from)
+				kind := sourceKind(from)
 				blind[kind] = append(blind[kind], r.Alert)
 				break
 			}
@@ -297,29 +334,29 @@ func (in *Recorded) absent() []Gap {
 			if n == 1 {
 				verb = "has"
 			}
-			out = append(out, gap(fmt.Sprintf("%s: %d of %d rules %s no input that can contain the lines, so these failures would not be seen.",
-				missing(kind, in.Spans.seen), n, total, verb), blind[kind]...))
+			out = append(out, newGap(fmt.Sprintf("%s: %d of %d rules %s no input that can contain the lines, so these failures would not be seen.",
+				missingText(kind, sources), n, total, verb), blind[kind]...))
 		}
 	}
 	return out
 }
 
-// missing says whether a kind of source is absent, or only some of its logs.
-func missing(kind string, all []*seen) string {
+// missingText says that a kind of source is absent, or that some of its logs are.
+func missingText(kind string, all []Source) string {
 	names := map[string]string{sourcePods: "logs of pods", sourceJournal: "systemd journal", sourceEvents: "Kubernetes Events", sourceObjects: "states of Kubernetes objects", sourceFiles: "such logs"}
 	for _, s := range all {
-		if s.source == kind {
+		if s.Name == kind || strings.HasPrefix(s.Name, kind+ofNode) {
 			return strings.ToUpper(names[kind][:1]) + names[kind][1:] + " in part"
 		}
 	}
 	return "No " + names[kind]
 }
 
-// kindOf returns the kind of the source that a selector is written for.
-func kindOf(from rules.Selector) string {
+// sourceKind returns the kind of source from which a selector selects streams.
+func sourceKind(from rules.Selector) string {
 	kind := sourceFiles
 	for _, m := range from.Matchers() {
-		if m.Matches("") { // not required
+		if m.Matches("") { // the label is not required
 			if m.Name == "container" {
 				kind = sourcePods
 			}
@@ -340,19 +377,19 @@ func kindOf(from rules.Selector) string {
 	return kind
 }
 
-// edges returns the sources whose lines begin after a failure, or end before it.
-func (in *Recorded) edges(c *Case) []Gap {
+// edgeGaps returns gaps for the sources whose lines begin after a failure, or end before it.
+func (in *Recorded) edgeGaps(c *Case) []Gap {
 	var out []Gap
 	if in.Report.End.IsZero() {
 		return out
 	}
-	text := "The input ends at " + stamp(in.Report.End) + "."
+	text := "The input ends at " + formatTime(in.Report.End) + "."
 	if slices.ContainsFunc(c.Failures, func(f Failure) bool { return f.EndsAt == nil }) {
 		text += " Whether the failures that are open then ended later is not known."
 	} else {
 		text += " What happened later is not known."
 	}
-	out = append(out, gap(text))
+	out = append(out, newGap(text))
 	if len(c.Failures) == 0 {
 		return out
 	}
@@ -364,31 +401,31 @@ func (in *Recorded) edges(c *Case) []Gap {
 	var items []string
 	for _, s := range c.Evidence.Sources {
 		if s.From != nil && s.From.After(first) {
-			items = append(items, fmt.Sprintf("%s: begins at %s, %s after the first failure began", s.Name, stamp(*s.From), span(s.From.Sub(first))))
+			items = append(items, fmt.Sprintf("%s: begins at %s, %s after the first failure began", s.Name, formatTime(*s.From), formatDuration(s.From.Sub(first))))
 		}
 		if last := timed[len(timed)-1].Since; s.Until != nil && s.Until.Before(last) {
-			items = append(items, fmt.Sprintf("%s: ends at %s, %s before the last failure began", s.Name, stamp(*s.Until), span(last.Sub(*s.Until))))
+			items = append(items, fmt.Sprintf("%s: ends at %s, %s before the last failure began", s.Name, formatTime(*s.Until), formatDuration(last.Sub(*s.Until))))
 		}
 	}
 	if len(items) > 0 {
-		out = append(out, gap("Sources that do not cover the whole time of the failures.", items...))
+		out = append(out, newGap("Sources that do not cover the whole time of the failures.", items...))
 	}
 	return out
 }
 
-func undecided(r replay.Report) []string {
+func undecidedTexts(r replay.Report) []string {
 	var out []string
 	for x, n := range r.Undecided {
-		out = append(out, fmt.Sprintf("%s, %s: no input has the lines of %s", x.Rule, count(int64(n), "time"), x.From))
+		out = append(out, fmt.Sprintf("%s, %s: no input has the lines of %s", x.Rule, formatCount(int64(n), "time"), x.From))
 	}
 	slices.Sort(out)
 	return out
 }
 
-func ignored(r replay.Report) []string {
+func ignoredTexts(r replay.Report) []string {
 	var out []string
 	for x, n := range r.Ignored {
-		out = append(out, fmt.Sprintf("%s: %s lines of namespace %s", x.Rule, text.Digits(n), x.Namespace))
+		out = append(out, fmt.Sprintf("%s: %s lines of namespace %s", x.Rule, text.GroupThousands(n), x.Namespace))
 	}
 	slices.Sort(out)
 	return out

@@ -15,24 +15,25 @@ import (
 	"crowsnest/rules"
 )
 
-// Bounds of the lines that a case keeps.
+// Limits of the lines that a case contains.
 const (
-	firstLines = 6 // first lines of a rule, a part and a log
+	firstLines = 6 // first lines for each rule, part and log
 	lastLines  = 4
 	maxGroups  = 5_000
-	maxRaw     = 2 << 10 // bytes of a line that waits for its redaction
+	maxRaw     = 2 << 10 // bytes of a line before it is redacted
 	maxEntries = 500
 )
 
-// Recorder keeps the matched lines of a scan for the timeline: the first and the newest of
-// each rule, part and log. Its memory is bounded. It is not safe for concurrent use.
+// Recorder keeps matched lines of a scan for the timeline: the first and the newest lines for
+// each rule, part and log. Its memory is limited. It is not safe for concurrent use.
 type Recorder struct {
 	redact  *redact.Redactor
 	groups  map[groupKey]*lineGroup
-	omitted int64 // lines of groups beyond the bound
+	omitted int64 // number of lines in groups beyond the limit
 }
 
-// NewRecorder returns a recorder. The redactor must hide what may not leave the cluster.
+// NewRecorder returns a recorder. The redactor must hide everything that may not leave the
+// cluster.
 func NewRecorder(r *redact.Redactor) *Recorder {
 	return &Recorder{redact: r, groups: map[groupKey]*lineGroup{}}
 }
@@ -48,17 +49,17 @@ type lineGroup struct {
 	source string
 	labels matcher.Labels
 	first  []keptLine
-	last   []keptLine // last lines in order of time
+	last   []keptLine // last lines, ordered by time
 	count  int64
 }
 
 type keptLine struct {
 	at    time.Time
-	raw   string // before it is redacted; "" after that
+	raw   string // line that is not redacted yet; "" when it is
 	clean redact.Text
 }
 
-// Add takes hits of an input, as replay.ScanOptions.OnHits passes them.
+// Add takes hits of an input. It can be used as replay.ScanOptions.OnHits.
 func (r *Recorder) Add(file string, hits []matcher.Hit) {
 	for i := range hits {
 		r.add(file, &hits[i])
@@ -66,14 +67,14 @@ func (r *Recorder) Add(file string, hits []matcher.Hit) {
 }
 
 func (r *Recorder) add(file string, h *matcher.Hit) {
-	k := groupKey{h.Rule, h.Part, logOf(file, h.Labels)}
+	k := groupKey{h.Rule, h.Part, logName(file, h.Labels)}
 	g := r.groups[k]
 	if g == nil {
 		if len(r.groups) == maxGroups {
 			r.omitted++
 			return
 		}
-		g = &lineGroup{source: sourceOf(h.Labels), labels: maps.Clone(h.Labels)}
+		g = &lineGroup{source: logKind(h.Labels), labels: maps.Clone(h.Labels)}
 		r.groups[k] = g
 	}
 	g.count++
@@ -82,11 +83,11 @@ func (r *Recorder) add(file string, h *matcher.Hit) {
 		l.at = time.Time{}
 	}
 	if len(g.first) < firstLines {
-		g.first = append(g.first, r.finished(l))
+		g.first = append(g.first, r.finishLine(l))
 		return
 	}
 	if len(l.raw) > maxRaw {
-		l = r.finished(l)
+		l = r.finishLine(l)
 	} else {
 		l.raw = strings.Clone(l.raw)
 	}
@@ -97,18 +98,18 @@ func (r *Recorder) add(file string, h *matcher.Hit) {
 	g.last = append(g.last, l)
 }
 
-// finished redacts a line, and then truncates it.
-func (r *Recorder) finished(l keptLine) keptLine {
+// finishLine redacts and then truncates a line.
+func (r *Recorder) finishLine(l keptLine) keptLine {
 	if l.raw != "" {
-		l.raw, l.clean = "", text.Truncate(r.redact.Text(l.raw), render.MaxLine).Map(line).Clone()
+		l.raw, l.clean = "", text.Truncate(r.redact.Text(l.raw), render.MaxLine).Map(safeLine).Clone()
 	}
 	return l
 }
 
-// clean redacts a text that is not a log line, such as a path.
-func (r *Recorder) clean(s string) string { return line(string(r.redact.Text(s))) }
+// redactText redacts a text that is not a log line, such as a path.
+func (r *Recorder) redactText(s string) string { return safeLine(string(r.redact.Text(s))) }
 
-// The kinds of logs.
+// Kinds of logs.
 const (
 	sourcePods    = "pod log"
 	sourceJournal = "journal"
@@ -117,9 +118,9 @@ const (
 	sourceFiles   = "log"
 )
 
-// sourceOf returns the kind of a log by its labels. Only lines that crowsnest writes itself
+// logKind returns the kind of a log from its labels. Only lines that crowsnest itself writes
 // have the label component.
-func sourceOf(l matcher.Labels) string {
+func logKind(l matcher.Labels) string {
 	switch {
 	case l["component"] == "events":
 		return sourceEvents
@@ -133,8 +134,8 @@ func sourceOf(l matcher.Labels) string {
 	return sourceFiles
 }
 
-// logOf names a log for people.
-func logOf(file string, l matcher.Labels) string {
+// logName returns a name of a log for people.
+func logName(file string, l matcher.Labels) string {
 	var parts []string
 	add := func(values ...string) {
 		values = slices.DeleteFunc(values, func(s string) bool { return s == "" })
@@ -142,7 +143,7 @@ func logOf(file string, l matcher.Labels) string {
 			parts = append(parts, strings.Join(values, "/"))
 		}
 	}
-	switch sourceOf(l) {
+	switch logKind(l) {
 	case sourcePods:
 		add(l["namespace"], l["pod"], l["container"])
 	case sourceJournal:
@@ -163,9 +164,9 @@ func logOf(file string, l matcher.Labels) string {
 	return strings.Join(parts, ", ")
 }
 
-// entries returns the kept lines as entries, in order of time. A line that plays several
+// lineEntries returns the kept lines as entries, ordered by time. A line that matched several
 // parts is one entry.
-func (r *Recorder) entries(failures []Failure, rulesOf []*rules.Rule) []Entry {
+func (r *Recorder) lineEntries(failures []Failure, rulesOf []*rules.Rule) []Entry {
 	type place struct {
 		at   time.Time
 		log  string
@@ -177,22 +178,22 @@ func (r *Recorder) entries(failures []Failure, rulesOf []*rules.Rule) []Entry {
 		g := r.groups[k]
 		rest := g.count - int64(len(g.first)) - int64(len(g.last))
 		for i, l := range slices.Concat(g.first, g.last) {
-			l = r.finished(l)
+			l = r.finishLine(l)
 			told := partText(k)
 			if rest > 0 && i == len(g.first) {
-				told += fmt.Sprintf("; %s of them before it are omitted", text.Digits(rest))
+				told += fmt.Sprintf("; %s of them before it are omitted", text.GroupThousands(rest))
 			}
 			p := place{l.at, k.log, l.clean}
 			e, known := at[p]
 			if !known {
 				e, at[p] = len(out), len(out)
-				out = append(out, Entry{At: optional(l.at), Kind: kindLine, Source: g.source, Log: r.clean(k.log), Line: l.clean, Of: []int{}})
+				out = append(out, Entry{At: optionalTime(l.at), Kind: kindLine, Source: g.source, Log: r.redactText(k.log), Line: l.clean, Of: []int{}})
 			} else {
 				told = "; " + told
 			}
 			out[e].Text += told
 			for n := range failures {
-				if belongs(k, g, l.at, &failures[n], rulesOf[n]) && !slices.Contains(out[e].Of, failures[n].ID) {
+				if belongsTo(k, g, l.at, &failures[n], rulesOf[n]) && !slices.Contains(out[e].Of, failures[n].ID) {
 					out[e].Of = append(out[e].Of, failures[n].ID)
 				}
 			}
@@ -205,7 +206,7 @@ func compareGroups(a, b groupKey) int {
 	return cmp.Or(cmp.Compare(a.log, b.log), cmp.Compare(a.rule.Alert, b.rule.Alert), cmp.Compare(a.part, b.part))
 }
 
-// partText says what a line means to a rule.
+// partText returns what a line means for a rule.
 func partText(k groupKey) string {
 	switch {
 	case k.part == matcher.PartClear:
@@ -218,10 +219,10 @@ func partText(k groupKey) string {
 	return k.rule.Alert + ": matches"
 }
 
-// belongs reports whether a line is of a failure: of its rule, of its time, and with no
-// label that differs.
-func belongs(k groupKey, g *lineGroup, at time.Time, f *Failure, of *rules.Rule) bool {
-	if of != k.rule || at.Before(f.Since.Add(-of.Within)) || over(f, at) {
+// belongsTo reports whether a line belongs to a failure: the rule is the same, the time is that
+// of the failure, and no label that both have differs.
+func belongsTo(k groupKey, g *lineGroup, t time.Time, f *Failure, rule *rules.Rule) bool {
+	if rule != k.rule || t.Before(f.Since.Add(-rule.Within)) || hasEnded(f, t) {
 		return false
 	}
 	for name, value := range g.labels {

@@ -16,19 +16,19 @@ const (
 	maxLinks    = 8
 )
 
-// places are the labels that say where a failure is, and the word for what they name.
+// places maps the labels that say where a failure is to words for what they name.
 var places = map[string]string{
 	"namespace": "namespace", "capi_namespace": "namespace", "object_namespace": "namespace", "group_namespace": "namespace",
 	"pod": "pod", "node": "node", "node_name": "node",
 	"object": "object", "name": "object", "machine": "object", "capi_cluster": "object", "rke_cluster": "object", "lease": "object",
 }
 
-// apart are the labels whose values keep places of the same name apart.
+// apart are labels that distinguish places of the same name.
 var apart = append(slices.Clone(rules.DefaultIdentity), replay.FileLabel)
 
-// shared returns what two failures have in common, the most precise first; nil if they
-// are in different places.
-func shared(a, b map[string]string) []string {
+// sharedLabels returns the place labels that two failures have in common, the most precise
+// first. It returns nil if the failures are in different places.
+func sharedLabels(a, b map[string]string) []string {
 	for _, name := range apart {
 		if a[name] != b[name] {
 			return nil
@@ -47,33 +47,35 @@ func shared(a, b map[string]string) []string {
 		}
 	}
 	slices.SortFunc(out, func(x, y string) int {
-		return cmp.Or(cmp.Compare(breadth(x), breadth(y)), cmp.Compare(x, y))
+		return cmp.Or(cmp.Compare(placeBreadth(x), placeBreadth(y)), cmp.Compare(x, y))
 	})
 	return out
 }
 
-// breadth orders places: a namespace has more in it than a node, a node more than an object.
-func breadth(place string) int {
+// placeBreadth returns how much a kind of place contains. A namespace contains more than a
+// node, and a node more than an object.
+func placeBreadth(place string) int {
 	word, _, _ := strings.Cut(place, " ")
 	return map[string]int{"object": 1, "pod": 2, "node": 3, "namespace": 4}[word]
 }
 
-// link numbers the failures in order of time, keeps the subjects and what was open with
-// them, and finds the chains. It returns how many failures it left out for their number.
-func (c *Case) link() (omitted int) {
+// linkFailures sorts and numbers the failures by time, keeps the subjects and the failures that
+// were open at the same time, and finds the chains. It returns the number of failures beyond
+// the maximum, which it removes.
+func (c *Case) linkFailures() (omitted int) {
 	c.keepRelated()
 	if omitted = len(c.Failures) - maxFailures; omitted > 0 {
-		slices.SortStableFunc(c.Failures, func(a, b Failure) int { return cmp.Compare(weight(b), weight(a)) })
+		slices.SortStableFunc(c.Failures, func(a, b Failure) int { return cmp.Compare(failureWeight(b), failureWeight(a)) })
 		c.Failures = c.Failures[:maxFailures]
 	}
 	slices.SortStableFunc(c.Failures, inTime)
-	group := make([]int, len(c.Failures)) // the first failure of its chain
+	group := make([]int, len(c.Failures)) // index of the first failure in the chain of each failure
 	for i := range c.Failures {
 		b := &c.Failures[i]
 		b.ID, b.After, group[i] = i+1, []Link{}, i
 		for k := range c.Failures[:i] {
 			a := &c.Failures[k]
-			same := together(a, b)
+			same := sharedWhileOpen(a, b)
 			if same == nil {
 				continue
 			}
@@ -85,21 +87,21 @@ func (c *Case) link() (omitted int) {
 				}
 			}
 		}
-		slices.SortStableFunc(b.After, func(x, y Link) int { return cmp.Compare(breadth(x.Same[0]), breadth(y.Same[0])) })
+		slices.SortStableFunc(b.After, func(x, y Link) int { return cmp.Compare(placeBreadth(x.Same[0]), placeBreadth(y.Same[0])) })
 		b.After = b.After[:min(len(b.After), maxLinks)]
 	}
 	c.joinCauses(group)
-	c.Chains = chains(group)
+	c.Chains = listChains(group)
 	return max(0, omitted)
 }
 
-// inTime orders failures by their beginning.
+// inTime compares failures by when they began.
 func inTime(a, b Failure) int {
 	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Alert, b.Alert), cmp.Compare(a.Fingerprint, b.Fingerprint))
 }
 
-// weight orders failures by what a reader must not miss.
-func weight(f Failure) int {
+// failureWeight returns how important a failure is for the reader.
+func failureWeight(f Failure) int {
 	w := map[string]int{"critical": 3, "warning": 2, "info": 1}[f.Severity]
 	if f.EndsAt == nil {
 		w += 4
@@ -110,19 +112,21 @@ func weight(f Failure) int {
 	return w
 }
 
-// together returns what two failures share that were open at the same time; nil if nothing.
-func together(a, b *Failure) []string {
+// sharedWhileOpen returns what two failures have in common if they were open at the same time,
+// and nil otherwise.
+func sharedWhileOpen(a, b *Failure) []string {
 	began := times.Later(a.Since, b.Since)
-	if a.Since.IsZero() || b.Since.IsZero() || over(a, began) || over(b, began) {
+	if a.Since.IsZero() || b.Since.IsZero() || hasEnded(a, began) || hasEnded(b, began) {
 		return nil
 	}
-	return shared(a.Labels, b.Labels)
+	return sharedLabels(a.Labels, b.Labels)
 }
 
-// over reports whether a failure had ended before a time.
-func over(f *Failure, at time.Time) bool { return f.EndsAt != nil && f.EndsAt.Before(at) }
+// hasEnded reports whether a failure had ended before t.
+func hasEnded(f *Failure, t time.Time) bool { return f.EndsAt != nil && f.EndsAt.Before(t) }
 
-// keepRelated removes the failures that were not open together with a subject.
+// keepRelated removes the failures that are not related to a subject. A failure is related if
+// it is on a path of causes with a subject, or was open in the same place at the same time.
 func (c *Case) keepRelated() {
 	var subjects []*Failure
 	for i := range c.Failures {
@@ -134,40 +138,41 @@ func (c *Case) keepRelated() {
 		return
 	}
 	kept := []Failure{}
-	explained := c.explained()
+	explained := c.explainedFailures()
 	for i := range c.Failures {
 		f := &c.Failures[i]
-		if f.Subject || explained[i] || slices.ContainsFunc(subjects, func(s *Failure) bool { return together(s, f) != nil }) {
+		if f.Subject || explained[i] || slices.ContainsFunc(subjects, func(s *Failure) bool { return sharedWhileOpen(s, f) != nil }) {
 			kept = append(kept, *f)
 		}
 	}
 	c.Failures = kept
 }
 
-// causeOf returns the index of the failure that is the cause of one; -1: it is not in the
-// file. Of several failures with the same alert, it is the last one that was open then.
-func (c *Case) causeOf(f *Failure) int {
+// findCause returns the index of the failure that is the cause of f; -1 if the file does not
+// contain it. If several failures have the fingerprint of the cause, it is the last one that
+// had not ended when f began.
+func (c *Case) findCause(f *Failure) int {
 	if f.Cause == nil {
 		return -1
 	}
 	found := -1
 	for i := range c.Failures {
 		x := &c.Failures[i]
-		if x.Fingerprint == f.Cause.Fingerprint && !over(x, f.Since) && (found < 0 || x.Since.After(c.Failures[found].Since)) {
+		if x.Fingerprint == f.Cause.Fingerprint && !hasEnded(x, f.Since) && (found < 0 || x.Since.After(c.Failures[found].Since)) {
 			found = i
 		}
 	}
 	return found
 }
 
-// explained returns, by index, the failures that are causes of a subject, or whose causes are,
-// over any number of others.
-func (c *Case) explained() []bool {
+// explainedFailures returns, by index, whether a failure is on a path of causes that contains a
+// subject.
+func (c *Case) explainedFailures() []bool {
 	out := make([]bool, len(c.Failures))
 	for i := range c.Failures {
 		var path []int
-		reached := false // a subject, on the way from symptom to cause
-		for k, steps := i, 0; k >= 0 && steps <= len(c.Failures); k, steps = c.causeOf(&c.Failures[k]), steps+1 {
+		reached := false // whether a subject was found on the way from symptom to cause
+		for k, steps := i, 0; k >= 0 && steps <= len(c.Failures); k, steps = c.findCause(&c.Failures[k]), steps+1 {
 			path = append(path, k)
 			if reached = reached || c.Failures[k].Subject; reached {
 				out[k] = true
@@ -182,11 +187,11 @@ func (c *Case) explained() []bool {
 	return out
 }
 
-// joinCauses numbers the causes of the failures, and puts each failure into the chain of its
-// cause.
+// joinCauses sets the number of each failure's cause, and puts the failure into the chain of
+// its cause.
 func (c *Case) joinCauses(group []int) {
 	for i := range c.Failures {
-		k := c.causeOf(&c.Failures[i])
+		k := c.findCause(&c.Failures[i])
 		if k < 0 || k == i {
 			continue
 		}
@@ -200,9 +205,9 @@ func (c *Case) joinCauses(group []int) {
 	}
 }
 
-// chains returns the groups of more than one failure. group holds the first failure of the
-// group of each.
-func chains(group []int) []Chain {
+// listChains returns the chains with more than one failure. group is the index of the first
+// failure in the chain of each failure.
+func listChains(group []int) []Chain {
 	members := map[int][]int{}
 	for i, of := range group {
 		members[of] = append(members[of], i+1)

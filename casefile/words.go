@@ -12,11 +12,11 @@ import (
 	"crowsnest/redact"
 )
 
-// line makes text that may come from a log safe to show, on one line.
-func line(s string) string { return strings.Join(strings.Fields(redact.Sanitise(s)), " ") }
+// safeLine returns a text, which may come from a log, on one line without control characters.
+func safeLine(s string) string { return strings.Join(strings.Fields(redact.Sanitise(s)), " ") }
 
-// lines does the same and keeps the line breaks.
-func lines(s string) string {
+// safeLines returns a text without control characters, but with its line breaks.
+func safeLines(s string) string {
 	all := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	for i, l := range all {
 		all[i] = redact.Sanitise(l)
@@ -24,16 +24,16 @@ func lines(s string) string {
 	return strings.Join(all, "\n")
 }
 
-// labels makes the values of labels safe to show.
-func labels(in map[string]string) map[string]string {
+// safeLabels returns labels whose values are without control characters.
+func safeLabels(in map[string]string) map[string]string {
 	out := map[string]string{}
 	for name, value := range in {
-		out[name] = line(value)
+		out[name] = safeLine(value)
 	}
 	return out
 }
 
-func optional(t time.Time) *time.Time {
+func optionalTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
@@ -41,26 +41,26 @@ func optional(t time.Time) *time.Time {
 	return &t
 }
 
-// stamp formats a time for people.
-// noTime stands for the times of lines that state none.
+// noTime is shown instead of a time if the lines state none.
 const noTime = "no time in the log"
 
-func stamp(t time.Time) string {
+// formatTime formats a time for people.
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return noTime
 	}
 	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// since says when something began.
-func since(t time.Time) string {
+// formatSince says when something began.
+func formatSince(t time.Time) string {
 	if t.IsZero() {
 		return noTime
 	}
-	return "since " + stamp(t)
+	return "since " + formatTime(t)
 }
 
-// WithoutTime says when an entry was that has no time.
+// WithoutTime returns a text that is shown for entries without a time.
 func (c *Case) WithoutTime() string {
 	if c.Evidence.Kind == kindRecorded {
 		return noTime
@@ -68,16 +68,16 @@ func (c *Case) WithoutTime() string {
 	return "now"
 }
 
-// time returns the time of an entry, zero if it has none.
-func (e Entry) time() time.Time {
+// entryTime returns the time of an entry; zero if it has none.
+func (e Entry) entryTime() time.Time {
 	if e.At == nil {
 		return time.Time{}
 	}
 	return *e.At
 }
 
-// span formats a duration with at most two units.
-func span(d time.Duration) string {
+// formatDuration formats a duration with at most two units.
+func formatDuration(d time.Duration) string {
 	switch d = d.Round(time.Second); {
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", int(d.Seconds()))
@@ -89,10 +89,11 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// count formats a number with a noun.
-func count(n int64, noun string) string { return text.Digits(n) + " " + text.Noun(n, noun) }
+func formatCount(n int64, noun string) string {
+	return text.GroupThousands(n) + " " + text.PluralNoun(n, noun)
+}
 
-// Pair is a label.
+// Pair is the name and value of a label.
 type Pair struct{ Name, Value string }
 
 // Where lists the labels that say where a failure is.
@@ -108,8 +109,8 @@ func (f Failure) Where() []Pair {
 	return out
 }
 
-// placeOf writes labels of an alert that say where a failure is.
-func placeOf(labels map[string]string) string {
+// placeText formats the labels of an alert that say where a failure is.
+func placeText(labels map[string]string) string {
 	var out []string
 	for _, p := range (Failure{Labels: labels}).Where() {
 		out = append(out, p.Name+" "+p.Value)
@@ -117,21 +118,21 @@ func placeOf(labels map[string]string) string {
 	return cmp.Or(strings.Join(out, ", "), "no label")
 }
 
-// When says since when a failure is open, or from when to when it was.
+// When says since when a failure has been open, or from when to when it was open.
 func (f Failure) When() string {
-	out := since(f.Since)
+	out := formatSince(f.Since)
 	switch {
 	case f.Since.IsZero() && f.EndsAt == nil:
 	case f.Since.IsZero():
-		out = "ended " + stamp(*f.EndsAt)
+		out = "ended " + formatTime(*f.EndsAt)
 	case f.EndsAt != nil:
-		out = fmt.Sprintf("%s to %s (%s)", stamp(f.Since), stamp(*f.EndsAt), span(f.EndsAt.Sub(f.Since)))
+		out = fmt.Sprintf("%s to %s (%s)", formatTime(f.Since), formatTime(*f.EndsAt), formatDuration(f.EndsAt.Sub(f.Since)))
 	case f.FiredAt == nil:
 		out += ", not certain yet"
 	}
 	if f.FiredAt != nil {
 		if d := f.FiredAt.Sub(f.Since); d >= time.Second {
-			out += ", certain after " + span(d)
+			out += ", certain after " + formatDuration(d)
 		}
 	}
 	if f.Ended != "" {
@@ -140,15 +141,15 @@ func (f Failure) When() string {
 	return out
 }
 
-// Newest is a clause about the time of its newest line; "" if the line states none.
+// Newest returns a clause about the time of the newest line; "" if the line states none.
 func (f Failure) Newest() string {
 	if f.LastSeen.IsZero() {
 		return ""
 	}
-	return "; newest line " + stamp(f.LastSeen)
+	return "; newest line " + formatTime(f.LastSeen)
 }
 
-// Waiting says what a failure on hold waits for; "" if it waits for nothing.
+// Waiting says for what a failure on hold waits; "" if it waits for nothing.
 func (f Failure) Waiting() string {
 	switch {
 	case !f.OnHold:
@@ -170,7 +171,7 @@ func (f Failure) Versions() string {
 	return f.Affected + " Fixed in " + f.FixedIn + "."
 }
 
-// Began says how a failure began relative to those that were open before.
+// Began says which failures were open when a failure began, and how much earlier they began.
 func (c *Case) Began(f Failure) string {
 	if len(f.After) == 0 {
 		return "nothing else in this file was open there before"
@@ -178,7 +179,7 @@ func (c *Case) Began(f Failure) string {
 	var parts []string
 	for _, l := range f.After[:min(3, len(f.After))] {
 		before := c.Failures[l.ID-1]
-		parts = append(parts, fmt.Sprintf("%d %s, %s earlier (same %s)", l.ID, before.Alert, span(f.Since.Sub(before.Since)), strings.Join(l.Same, ", ")))
+		parts = append(parts, fmt.Sprintf("%d %s, %s earlier (same %s)", l.ID, before.Alert, formatDuration(f.Since.Sub(before.Since)), strings.Join(l.Same, ", ")))
 	}
 	out := "began while these were open: " + strings.Join(parts, "; ")
 	if n := len(f.After) - 3; n > 0 {
@@ -187,7 +188,8 @@ func (c *Case) Began(f Failure) string {
 	return out
 }
 
-// CauseText says what a failure is a symptom of; empty if its rule names no cause that was open.
+// CauseText says of which failure f is a symptom; "" if none of the causes that its rule names
+// was open.
 func (f Failure) CauseText() string {
 	switch {
 	case f.Cause == nil:
@@ -195,33 +197,33 @@ func (f Failure) CauseText() string {
 	case f.Cause.ID > 0:
 		return fmt.Sprintf("symptom of failure %d, %s, as its rule states", f.Cause.ID, f.Cause.Alert)
 	}
-	return fmt.Sprintf("symptom of %s, %s, as its rule states; that failure is not in this file", f.Cause.Alert, since(f.Cause.Since))
+	return fmt.Sprintf("symptom of %s, %s, as its rule states; that failure is not in this file", f.Cause.Alert, formatSince(f.Cause.Since))
 }
 
-// Failure returns the failure with a number of this file.
+// Failure returns the failure with number id in this file.
 func (c *Case) Failure(id int) Failure { return c.Failures[id-1] }
 
-// Covers says what the file is made from.
+// Covers describes the data from which the file is made.
 func (c *Case) Covers() string {
 	e := c.Evidence
 	if e.Kind == kindDaemon {
 		out := "From the running daemon " + strings.Join(e.Names, ", ")
 		if e.Until != nil {
-			out += ", as of " + stamp(*e.Until)
+			out += ", as of " + formatTime(*e.Until)
 		}
 		return out
 	}
-	out := fmt.Sprintf("From %s: %s, evaluated with %s", strings.Join(e.Names, ", "), count(e.Lines, "line"), count(int64(e.Rules), "rule"))
+	out := fmt.Sprintf("From %s: %s, evaluated with %s", strings.Join(e.Names, ", "), formatCount(e.Lines, "line"), formatCount(int64(e.Rules), "rule"))
 	if e.From != nil && e.Until != nil {
-		out += fmt.Sprintf("; matching lines from %s, last line %s", stamp(*e.From), stamp(*e.Until))
+		out += fmt.Sprintf("; matching lines from %s, last line %s", formatTime(*e.From), formatTime(*e.Until))
 	}
 	return out
 }
 
-// Rest formats a gap with the number of instances that it does not name.
+// Rest returns a text with the number of items that the gap does not name; "" if it names all.
 func (g Gap) Rest() string {
 	if g.More == 0 {
 		return ""
 	}
-	return "and " + text.Digits(int64(g.More)) + " more"
+	return "and " + text.GroupThousands(int64(g.More)) + " more"
 }

@@ -19,24 +19,24 @@ import (
 //go:embed case.html
 var page string
 
-// pageTemplate parses the page when the first one is written.
+// pageTemplate returns the template of the page. It is parsed when the first page is written.
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("case").Funcs(template.FuncMap{
-		"stamp": stampOf, "since": since, "link": httpLink, "count": count, "place": place, "severity": severityClass,
+		"stamp": formatStamp, "since": formatSince, "link": httpLink, "count": formatCount, "place": entryPlace, "severity": severityClass,
 	}).Parse(page))
 })
 
-// HTML writes the case as one page that loads nothing: no script, no font, no picture.
+// HTML writes the case as one page. The page loads no scripts, fonts or pictures.
 func (c *Case) HTML(w io.Writer) error { return pageTemplate().Execute(w, c) }
 
-// JSON writes the case in the form that Schema describes.
+// JSON writes the case in the JSON form, which Schema describes.
 func (c *Case) JSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(c)
 }
 
-// Schema returns the indented JSON Schema, draft 2020-12, of the JSON form.
+// Schema returns the JSON Schema (draft 2020-12) of the JSON form, indented.
 func Schema() ([]byte, error) {
 	s := (&jsonschema.Reflector{Anonymous: true, ExpandedStruct: true}).Reflect(&Case{})
 	s.ID, s.Title, s.Description = "urn:crowsnest:schema:case", "crowsnest case", "A case file: what failed, where, since when, what to do, and what could not be seen."
@@ -47,18 +47,17 @@ func Schema() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// stampOf formats a time, or what points to one.
-func stampOf(at any) string {
-	switch at := at.(type) {
+func formatStamp(stamp any) string {
+	switch at := stamp.(type) {
 	case time.Time:
-		return stamp(at)
+		return formatTime(at)
 	case *time.Time:
-		return stamp(*at)
+		return formatTime(*at)
 	}
 	return ""
 }
 
-// httpLink returns an address that a link may open; "" if s is none.
+// httpLink returns s if it is an address that a link may open, and "" otherwise.
 func httpLink(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -67,8 +66,8 @@ func httpLink(s string) string {
 	return u.String()
 }
 
-// place names where a line came from.
-func place(e Entry) string {
+// entryPlace returns a name of the place where a line was written.
+func entryPlace(e Entry) string {
 	switch {
 	case e.Log == "":
 		return e.Source
@@ -78,7 +77,7 @@ func place(e Entry) string {
 	return e.Source + " " + e.Log
 }
 
-// severityClass returns the severity if the page has a color for it.
+// severityClass returns the CSS class for a severity.
 func severityClass(s string) string {
 	switch s {
 	case "critical", "warning", "info":
@@ -87,46 +86,46 @@ func severityClass(s string) string {
 	return "other"
 }
 
-// writer collects Markdown.
+// writer builds Markdown.
 type writer struct{ strings.Builder }
 
 func (w *writer) f(format string, args ...any) { fmt.Fprintf(w, format, args...) }
 
-// Markdown writes the case for tickets and pull requests. Nothing in it that came from
-// logs or rules acts as markup.
+// Markdown writes the case for tickets and pull requests. Text from logs or rules is escaped,
+// so that it does not act as markup.
 func (c *Case) Markdown(out io.Writer) error {
 	in := markdown.Inert
 	w := &writer{}
-	w.f("# %s\n\n%s. Secrets are redacted. Made %s by crowsnest %s.\n", in(c.Title()), in(c.Covers()), stamp(c.MadeAt), in(c.MadeBy))
+	w.f("# %s\n\n%s. Secrets are redacted. Made %s by crowsnest %s.\n", in(c.Title()), in(c.Covers()), formatTime(c.MadeAt), in(c.MadeBy))
 	if len(c.Failures) == 0 {
 		w.f("\nNo alert would have fired. That is no proof that nothing failed: see [what could not be seen](#what-could-not-be-seen).\n")
 	}
-	c.overview(w)
+	c.writeOverview(w)
 	for _, f := range c.Failures {
 		if f.Subject {
-			c.failure(w, f)
+			c.writeFailure(w, f)
 		}
 	}
 	if c.Related() > 0 {
 		w.f("\n## Also open there at the time\n")
 		for _, f := range c.Failures {
 			if !f.Subject {
-				c.failure(w, f)
+				c.writeFailure(w, f)
 			}
 		}
 	}
-	c.findings(w)
-	c.unknown(w)
-	c.chains(w)
-	c.timeline(w)
-	c.unseen(w)
-	c.read(w)
+	c.writeFindings(w)
+	c.writeUnknown(w)
+	c.writeChains(w)
+	c.writeTimeline(w)
+	c.writeUnseen(w)
+	c.writeRead(w)
 	_, err := io.WriteString(out, w.String())
 	return err
 }
 
-// overview lists the failures, if there are several.
-func (c *Case) overview(w *writer) {
+// writeOverview lists the failures, if there are several.
+func (c *Case) writeOverview(w *writer) {
 	if len(c.Failures) < 2 {
 		return
 	}
@@ -137,18 +136,18 @@ func (c *Case) overview(w *writer) {
 		for _, p := range f.Where() {
 			where = append(where, p.Name+"="+p.Value)
 		}
-		w.f("| %d | %s | %s | %s | %s | %s |\n", f.ID, in(f.Alert), in(string(f.State)), in(f.Severity), in(strings.Join(where, " ")), stamp(f.Since))
+		w.f("| %d | %s | %s | %s | %s | %s |\n", f.ID, in(f.Alert), in(string(f.State)), in(f.Severity), in(strings.Join(where, " ")), formatTime(f.Since))
 	}
 }
 
-func (c *Case) failure(w *writer, f Failure) {
+func (c *Case) writeFailure(w *writer, f Failure) {
 	in := markdown.Inert
 	w.f("\n## %d. %s\n\n", f.ID, in(f.Alert))
 	if f.Summary != "" {
 		w.f("**%s**\n\n", in(f.Summary))
 	}
 	if f.Description != "" {
-		w.f("%s\n\n", in(line(f.Description)))
+		w.f("%s\n\n", in(safeLine(f.Description)))
 	}
 	w.f("- **State:** %s", in(string(f.State)))
 	if f.Severity != "" {
@@ -176,22 +175,22 @@ func (c *Case) failure(w *writer, f Failure) {
 	w.f("- **Versions:** %s\n", in(f.Versions()))
 	w.f("- **Fingerprint:** %s\n", in(f.Fingerprint))
 	if f.Remediation != "" {
-		w.f("\nWhat to do:\n\n%s", markdown.Block("", f.Remediation+"\n"))
+		w.f("\nWhat to do:\n\n%s", markdown.Block(f.Remediation+"\n"))
 	}
 	if l := httpLink(f.Runbook); l != "" {
 		w.f("\nRunbook: <%s>\n", strings.NewReplacer("<", "%3C", ">", "%3E").Replace(l))
 	}
-	w.f("\n%s", count(f.Count, "matching line"))
+	w.f("\n%s", formatCount(f.Count, "matching line"))
 	if f.Log != "" {
 		w.f(", log of %s", in(f.Log))
 	}
 	w.f(".\n")
-	if block := examples(f); block != "" {
-		w.f("\n%s", markdown.Block("", block))
+	if block := exampleLines(f); block != "" {
+		w.f("\n%s", markdown.Block(block))
 	}
 }
 
-func (c *Case) findings(w *writer) {
+func (c *Case) writeFindings(w *writer) {
 	if len(c.Findings) == 0 {
 		return
 	}
@@ -220,27 +219,27 @@ func (c *Case) findings(w *writer) {
 			w.f("- **Also:** %s\n", in(strings.Join(f.Also, ", ")))
 		}
 		if f.Remediation != "" && f.EndsAt == nil {
-			w.f("\nWhat to do:\n\n%s", markdown.Block("", f.Remediation+"\n"))
+			w.f("\nWhat to do:\n\n%s", markdown.Block(f.Remediation+"\n"))
 		}
-		if block := examples(f.Failure); block != "" {
-			w.f("\n%s", markdown.Block("", block))
+		if block := exampleLines(f.Failure); block != "" {
+			w.f("\n%s", markdown.Block(block))
 		}
 	}
 }
 
-func (c *Case) unknown(w *writer) {
+func (c *Case) writeUnknown(w *writer) {
 	if len(c.Unknown) == 0 {
 		return
 	}
 	in := markdown.Inert
 	w.f("\n## What no rule describes\n\n")
 	for _, u := range c.Unknown {
-		w.f("- %s: %s (%s, at least %s)\n\n%s", in(u.Where), in(u.Pattern), in(u.Why), count(u.Count, "line"), indent(markdown.Block("", string(u.Example+"\n"))))
+		w.f("- %s: %s (%s, at least %s)\n\n%s", in(u.Where), in(u.Pattern), in(u.Why), formatCount(u.Count, "line"), indentBlock(markdown.Block(string(u.Example+"\n"))))
 	}
 }
 
-// examples returns the first and the newest line.
-func examples(f Failure) string {
+// exampleLines returns the first and the newest line of a failure.
+func exampleLines(f Failure) string {
 	switch {
 	case f.FirstLine == "" && f.Line == "":
 		return ""
@@ -252,7 +251,7 @@ func examples(f Failure) string {
 	return string(f.FirstLine + "\n" + f.Line + "\n")
 }
 
-func (c *Case) chains(w *writer) {
+func (c *Case) writeChains(w *writer) {
 	if len(c.Chains) == 0 {
 		return
 	}
@@ -262,7 +261,7 @@ func (c *Case) chains(w *writer) {
 		w.f("\n")
 		for i, id := range chain.Failures {
 			f := c.Failure(id)
-			w.f("%d. %s, %s (failure %d)", i+1, in(f.Alert), since(f.Since), id)
+			w.f("%d. %s, %s (failure %d)", i+1, in(f.Alert), formatSince(f.Since), id)
 			if cause := f.CauseText(); cause != "" {
 				w.f("; %s", in(cause))
 			}
@@ -271,7 +270,7 @@ func (c *Case) chains(w *writer) {
 	}
 }
 
-func (c *Case) timeline(w *writer) {
+func (c *Case) writeTimeline(w *writer) {
 	if len(c.Timeline) == 0 {
 		return
 	}
@@ -279,25 +278,25 @@ func (c *Case) timeline(w *writer) {
 	for _, e := range c.Timeline {
 		at := c.WithoutTime()
 		if e.At != nil {
-			at = stamp(*e.At)
+			at = formatTime(*e.At)
 		}
 		w.f("- %s %s", at, markdown.Inert(e.Text))
-		if p := place(e); p != "" {
+		if p := entryPlace(e); p != "" {
 			w.f(" — %s", markdown.Inert(p))
 		}
 		w.f("\n")
 		if e.Line != "" {
-			w.f("\n%s\n", indent(markdown.Block("", string(e.Line+"\n"))))
+			w.f("\n%s\n", indentBlock(markdown.Block(string(e.Line+"\n"))))
 		}
 	}
 }
 
-// indent makes a block part of the item of a list.
-func indent(block string) string {
+// indentBlock indents a block so that it belongs to an item of a list.
+func indentBlock(block string) string {
 	return "  " + strings.ReplaceAll(strings.TrimRight(block, "\n"), "\n", "\n  ") + "\n"
 }
 
-func (c *Case) unseen(w *writer) {
+func (c *Case) writeUnseen(w *writer) {
 	w.f("\n## What could not be seen\n\n")
 	if len(c.NotSeen) == 0 {
 		w.f("Nothing is known to be missing.\n")
@@ -313,7 +312,7 @@ func (c *Case) unseen(w *writer) {
 	}
 }
 
-func (c *Case) read(w *writer) {
+func (c *Case) writeRead(w *writer) {
 	if len(c.Evidence.Sources) == 0 {
 		return
 	}
@@ -321,10 +320,10 @@ func (c *Case) read(w *writer) {
 	for _, s := range c.Evidence.Sources {
 		from, until := "", ""
 		if s.From != nil {
-			from = stamp(*s.From)
+			from = formatTime(*s.From)
 		}
 		if s.Until != nil {
-			until = stamp(*s.Until)
+			until = formatTime(*s.Until)
 		}
 		w.f("| %s | %s | %d | %d | %s | %s |\n", markdown.Inert(s.Name), markdown.Inert(s.State), s.Streams, s.Lines, from, until)
 	}

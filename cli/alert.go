@@ -25,7 +25,7 @@ import (
 	"crowsnest/sinks/alertmanager"
 )
 
-// testLabel marks a test alert for routes and people.
+// testLabel is the label that marks a test alert, so that routes and people can recognize it.
 const testLabel = "crowsnest_test"
 
 type alertTestFlags struct {
@@ -37,7 +37,7 @@ type alertTestFlags struct {
 }
 
 func newAlert(c *cli) *cobra.Command {
-	return parent("alert", "Send a test alert through every configured receiver", newAlertTest(c))
+	return newParent("alert", "Send a test alert through every configured receiver", newAlertTest(c))
 }
 
 func newAlertTest(c *cli) *cobra.Command {
@@ -73,7 +73,7 @@ func (c *cli) alertTest(ctx context.Context, f alertTestFlags, name string) erro
 	if err != nil {
 		return err
 	}
-	rule, err := show.Find(set, name)
+	rule, err := show.FindRule(set, name)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (c *cli) alertTest(ctx context.Context, f alertTestFlags, name string) erro
 	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
 	failed := 0
 	for _, am := range receivers {
-		alert := testAlert(rule, config.Merged(am.ExternalLabels, own), now, f.lasts)
+		alert := testAlert(rule, config.MergeLabels(am.ExternalLabels, own), now, f.lasts)
 		body, err := json.Marshal([]postedAlert{alert})
 		if err != nil {
 			return err
@@ -118,8 +118,8 @@ func (c *cli) alertReceivers(f alertTestFlags) ([]alertmanager.Config, *rules.Se
 		return nil, nil, err
 	}
 	var receivers []alertmanager.Config
-	for _, am := range component.Of[alertmanager.Config](cfg.Sinks) {
-		cfg.Global.Into(&am.ExternalLabels, &am.ExternalURL)
+	for _, am := range component.SettingsOf[alertmanager.Config](cfg.Sinks) {
+		cfg.Global.ApplyTo(&am.ExternalLabels, &am.ExternalURL)
 		receivers = append(receivers, *am)
 	}
 	if len(receivers) == 0 {
@@ -129,7 +129,7 @@ func (c *cli) alertReceivers(f alertTestFlags) ([]alertmanager.Config, *rules.Se
 		set, err := f.rules.loadWithTests(c)
 		return receivers, set, err
 	}
-	out, err := loader.New().First(cfg)
+	out, err := loader.New().LoadInitial(cfg)
 	return receivers, out.Set, err
 }
 
@@ -171,7 +171,7 @@ func sampleAlert(r *rules.Rule) map[string]string {
 	for _, t := range r.Tests {
 		for _, p := range t.Expect {
 			for _, a := range p.Firing {
-				return config.Merged(t.Stream, a.Labels)
+				return config.MergeLabels(t.Stream, a.Labels)
 			}
 		}
 	}
@@ -181,7 +181,7 @@ func sampleAlert(r *rules.Rule) map[string]string {
 func postAlert(ctx context.Context, am alertmanager.Config, base string, body []byte) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(am.Timeout, 10*time.Second))
 	defer cancel()
-	client, err := am.HTTP.Client("crowsnest")
+	client, err := am.HTTP.NewClient("crowsnest")
 	if err != nil {
 		return "", err
 	}

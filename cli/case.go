@@ -16,7 +16,6 @@ import (
 	"crowsnest/internal/lazyre"
 	"crowsnest/lab/inputs"
 	"crowsnest/lab/scan"
-	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"
 )
@@ -27,7 +26,7 @@ type caseFlags struct {
 	strictLabels bool
 	untilEOF     bool
 	alert        string
-	cluster      clusterFlags // flags of scan --cluster
+	cluster      clusterFlags // the flags of scan --cluster
 	daemon       getFlags
 	output       *oneOf
 }
@@ -38,19 +37,20 @@ func newCase(c *cli) *cobra.Command {
 		Use:   "case [flags] FILE|FOLDER|-|FINGERPRINT...",
 		Short: "Write a file about failures to forward and keep",
 		Long: `Writes one file about failures: what failed, where and since when, what else was
-open there, the lines of all sources in order of time, running versions against
-affected ones, what to do, and what could not be seen. Secrets are redacted.
+open there, the lines of all sources in order of time, running versions compared
+with affected ones, what to do, and what could not be seen. Secrets are redacted.
 
-From recorded logs it takes what scan takes: files, folders, archives and support
-bundles. --alert limits the file to one alert or fingerprint, and to what was open
-with it.
+It reads the same recorded logs as scan: files, folders, archives and support
+bundles. --alert limits the file to one alert, by name or fingerprint, and to what
+was open at the same time.
 
-From a running daemon it takes the fingerprint of an episode that is open or
-remembered, with or without external labels: get episodes, get history, alerts and
-the daemon's pages show it. The lines are there until 15 minutes after its end.
+For a running daemon, the argument is the fingerprint of an episode that is open or
+remembered, with or without external labels. get episodes, get history, alerts and
+the daemon's pages show fingerprints. The daemon keeps the lines of an episode until
+15 minutes after its end.
 
-The HTML is one page without scripts that loads nothing. The JSON is described by
-docs/case.schema.json.`,
+The HTML is one page without scripts that loads nothing else. The schema of the JSON
+is docs/case.schema.json.`,
 		Example: `  crowsnest case -o html supportbundle_2026-11-20.zip > case.html
   crowsnest case --alert LeaderElectionLost must-gather/
   crowsnest case -o html --url http://crowsnest:9797 0f3a61c2b4d5e6f7 > case.html`,
@@ -62,7 +62,7 @@ docs/case.schema.json.`,
 	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
 	flags.BoolVar(&f.strictLabels, "strict-labels", false, "an unknown label satisfies no selector")
 	flags.BoolVar(&f.untilEOF, "until-eof", false, "stop the clock at the end of the input")
-	flags.StringVar(&f.alert, "alert", "", "only about this alert or fingerprint, `NAME`, and what was open with it")
+	flags.StringVar(&f.alert, "alert", "", "limit the file to the alert with this name or fingerprint, `NAME`, and to what was open at the same time")
 	flags.VarP(f.output, "output", "o", "output format")
 	f.daemon.add(cmd, api.DefaultAddress)
 	return cmd
@@ -70,8 +70,8 @@ docs/case.schema.json.`,
 
 var fingerprintForm = lazyre.New(`^[0-9a-f]{16}$`)
 
-// isFingerprint reports whether the arguments name an episode of a daemon. A file of that
-// name is a file.
+// isFingerprint reports whether args is the fingerprint of an episode of a daemon. An argument
+// that is also the name of a file means the file.
 func isFingerprint(args []string) bool {
 	if len(args) != 1 || !fingerprintForm.MatchString(args[0]) {
 		return false
@@ -91,11 +91,11 @@ func (c *cli) makeCase(ctx context.Context, f caseFlags, args []string) error {
 		return c.caseOfLogs(ctx, f, args)
 	}
 	if f.alert != "" {
-		return usageErrorf("--alert selects failures of recorded logs; a fingerprint already names one")
+		return usageErrorf("--alert selects among the failures of recorded logs; with a fingerprint, the failure is already chosen")
 	}
 	made, err := casefile.FromAPI(casefile.Daemon{
 		Address: f.daemon.url, Fingerprint: args[0], Now: time.Now(), Version: version.Version,
-		Get: func(path string) ([]byte, error) { return f.daemon.fetch(ctx, path) },
+		Get: func(path string) ([]byte, error) { return f.daemon.fetchData(ctx, path) },
 	})
 	if err != nil {
 		return err
@@ -103,8 +103,8 @@ func (c *cli) makeCase(ctx context.Context, f caseFlags, args []string) error {
 	return c.writeCase(f, made)
 }
 
-// caseOfLogs makes the case of recorded logs. If a part of them could not be read, it writes
-// the case, which says so, and returns the error.
+// caseOfLogs writes the case of recorded logs. If part of the logs could not be read, the case
+// says so, and caseOfLogs returns the error.
 func (c *cli) caseOfLogs(ctx context.Context, f caseFlags, args []string) (err error) {
 	labels, err := parseLabels(f.labels)
 	if err != nil {
@@ -114,9 +114,9 @@ func (c *cli) caseOfLogs(ctx context.Context, f caseFlags, args []string) (err e
 	if err != nil {
 		return err
 	}
-	program, err := matcher.CompileOpen(set)
+	target, err := newTarget(set)
 	if err != nil {
-		return fmt.Errorf("compile rules: %w", err)
+		return err
 	}
 	find, remove, err := c.inputs(labels)
 	if err != nil {
@@ -129,17 +129,15 @@ func (c *cli) caseOfLogs(ctx context.Context, f caseFlags, args []string) (err e
 	}
 	progress := c.startProgress("reading", nil)
 	defer progress.end()
-	logs, account, findErr := inputs.Collect(cluster.args(args), find)
-	progress.expect(logs)
-	progress.watch(logs)
+	logs, account, findErr := inputs.Collect(cluster.inputArgs(args), find)
+	progress.countReading(logs, 1)
 	now, hide := time.Now(), redact.New(nil)
-	logs, spans := casefile.Observe(logs, now)
 	lines := casefile.NewRecorder(hide)
 	opt := replay.ScanOptions{Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: now, Redactor: hide, OnHits: lines.Add}
-	cluster.read(logs, &opt)
-	report, readErr := scan.Run(replay.Target{Set: set, Program: program}, logs, opt)
+	cluster.prepareReading(logs, &opt)
+	report, readErr := scan.Run(target, logs, opt)
 	progress.end()
-	inputErr := errors.Join(findErr, readErr, cluster.failed())
+	inputErr := errors.Join(findErr, readErr, cluster.readError())
 	account.Count(report.Outcomes)
 	if err := checkRead(report.Lines, f.output.value, inputErr); err != nil {
 		return err
@@ -147,12 +145,12 @@ func (c *cli) caseOfLogs(ctx context.Context, f caseFlags, args []string) (err e
 	if err := checkInput(c.err, report.Report, account); err != nil {
 		return errors.Join(inputErr, err)
 	}
-	lost := causes(errors.Join(findErr, readErr))
+	lost := errorTexts(errors.Join(findErr, readErr))
 	for _, u := range cluster.notSeen() {
 		lost = append(lost, "not seen: "+u.String())
 	}
 	made, err := casefile.FromReport(casefile.Recorded{
-		Names: cluster.names(args), Inputs: logs, Set: set, Report: report.Report, Unknown: report.Unknown, Lines: lines, Spans: spans, Unread: unreadOf(account), Errors: lost,
+		Names: cluster.describeArgs(args), Inputs: logs, Set: set, Report: report.Report, Unknown: report.Unknown, Lines: lines, Unread: unreadTexts(account), Errors: lost,
 		Now: now, Version: version.Version, About: f.alert,
 	})
 	if err != nil {
@@ -161,7 +159,7 @@ func (c *cli) caseOfLogs(ctx context.Context, f caseFlags, args []string) (err e
 	return errors.Join(c.writeCase(f, made), inputErr)
 }
 
-func unreadOf(account *inputs.Account) (out []string) {
+func unreadTexts(account *inputs.Account) (out []string) {
 	for _, s := range account.Skipped() {
 		for _, name := range s.Names {
 			out = append(out, name+": "+s.Problem)
@@ -170,11 +168,11 @@ func unreadOf(account *inputs.Account) (out []string) {
 	return out
 }
 
-// causes returns the messages of joined errors.
-func causes(err error) (out []string) {
+// errorTexts returns the message of each error that err joins.
+func errorTexts(err error) (out []string) {
 	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.As would find a joined error inside another one
 		for _, one := range all.Unwrap() {
-			out = append(out, causes(one)...)
+			out = append(out, errorTexts(one)...)
 		}
 		return out
 	}

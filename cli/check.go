@@ -3,15 +3,12 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
 
-	"crowsnest/cli/internal/findings"
 	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/loader"
@@ -22,7 +19,7 @@ import (
 )
 
 func newCheck(c *cli) *cobra.Command {
-	return parent("check", "Check rule packs or a configuration", newCheckRules(c), newCheckConfig(c))
+	return newParent("check", "Check rule packs or a configuration", newCheckRules(c), newCheckConfig(c))
 }
 
 type checkFlags struct {
@@ -59,7 +56,7 @@ Exit codes: 0 no errors, 1 errors, 3 warnings with --lint-fatal.`,
 func (c *cli) checkRules(f checkFlags, args []string) error {
 	files, problems := c.readRules(args, loader.Shipped)
 	docs, found := loader.ParseFiles(files)
-	set, more := loader.Build(docs, rules.Options{Shipped: f.shipped})
+	set, more := loader.BuildSet(docs, rules.Options{Shipped: f.shipped})
 	problems = slices.Concat(problems, found, more)
 	if set != nil {
 		untested, err := replay.Untested(set.Rules)
@@ -90,8 +87,8 @@ func (c *cli) checkRules(f checkFlags, args []string) error {
 	return nil
 }
 
-// silentText says how long the alerts of rules for lines that stop fire; "" if there are none.
-// set may be nil.
+// silentText says how long alerts fire that were raised because an expected line stopped. It
+// returns "" if set has no rule with `silent`, or is nil.
 func silentText(set *rules.Set) string {
 	if set == nil {
 		return ""
@@ -157,7 +154,7 @@ func (c *cli) checkConfig(file, form string) error {
 	return nil
 }
 
-// identityText says which labels separate clusters.
+// identityText says which labels distinguish clusters.
 func identityText(names []string) string {
 	if len(names) == 0 {
 		return "identity: none; lines of all clusters are evaluated together (global.identity)"
@@ -179,7 +176,7 @@ func writeProblems(w io.Writer, form string, problems strictyaml.Problems) error
 		}
 		return show.JSON(w, map[string]any{"problems": all}, true)
 	case "github":
-		return writeFindings(w, findings.OfProblems(problems))
+		return writeGitHub(w, problems)
 	}
 	for _, p := range problems {
 		if _, err := fmt.Fprintln(w, p.String()); err != nil {
@@ -189,20 +186,8 @@ func writeProblems(w io.Writer, form string, problems strictyaml.Problems) error
 	return nil
 }
 
-// writeFindings prints findings as annotations, with paths relative to the working directory,
-// which is the root of the repository.
-func writeFindings(w io.Writer, all []findings.Finding) error {
-	dir, _ := os.Getwd() // paths stay absolute if this fails
-	for i, f := range all {
-		if rel, err := filepath.Rel(dir, f.File); filepath.IsAbs(f.File) && err == nil && filepath.IsLocal(rel) {
-			all[i].File = rel
-		}
-	}
-	return findings.GitHub(w, all)
-}
-
-// originText summarizes whose lines the rules trust, and names the critical rules
-// that do not state it. set may be nil.
+// originText lists the namespaces whose lines the rules trust, and the critical rules that do
+// not state an origin. set may be nil.
 func originText(set *rules.Set) string {
 	if set == nil {
 		return ""

@@ -409,7 +409,7 @@ func TestE2EClusterFails(t *testing.T) {
 		require.Equal(t, 1, exitCodeOf(cmd.Wait()))
 		require.Less(t, time.Since(began), 20*time.Second)
 		t.Log(stderr)
-		require.Contains(t, stderr.String(), "not seen: logs of capi-system/manager-39/manager: reading had ended before")
+		require.Contains(t, stderr.String(), "not seen: logs of capi-system/manager-39/manager: the download ended before these were read")
 		require.Contains(t, stderr.String(), "the cluster was not read to its end: the API server cannot be reached: ")
 	})
 	t.Run("no API server", func(t *testing.T) {

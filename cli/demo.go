@@ -15,12 +15,11 @@ import (
 
 	"crowsnest"
 	"crowsnest/cli/internal/demo"
-	"crowsnest/cli/internal/show"
 	"crowsnest/daemon"
 	"crowsnest/daemon/config"
 	"crowsnest/lab/scan"
-	"crowsnest/sinks"
 	"crowsnest/sinks/alertmanager"
+	"crowsnest/sinks/stdout"
 	"crowsnest/sources/kubelet"
 )
 
@@ -102,10 +101,9 @@ func (c *cli) playDemo(ctx context.Context, f demoFlags, st demoStage) error {
 	if err != nil {
 		return fmt.Errorf("open --web.listen-address: %w", err)
 	}
-	screen := demo.NewScreen(c.out, show.Style{Color: c.colors(c.out)})
 	d, err := daemon.New(daemon.Options{
-		Cfg: demoConfig(st, "http://"+l.Addr().String()), Log: f.log.logger(c), Listener: l, Stdin: c.in,
-		Getenv: func(string) string { return "" }, Extra: []sinks.Sink{screen}, Scan: scan.ForPage,
+		Cfg: demoConfig(st, "http://"+l.Addr().String()), Log: f.log.newLogger(c), Listener: l, Stdin: c.in, Stdout: c.out,
+		Color: c.colors(c.out), Getenv: func(string) string { return "" }, Scan: scan.ForPage,
 	})
 	if err != nil {
 		return err
@@ -162,13 +160,14 @@ func (c *cli) directDemo(ctx context.Context, f demoFlags, st demoStage, play *d
 	return nil
 }
 
-// demoConfig is the configuration of the daemon in a demo.
+// demoConfig returns the configuration of the daemon in a demo.
 func demoConfig(st demoStage, externalURL string) *config.Config {
 	cfg := config.Default()
 	cfg.Global.ExternalURL = externalURL
 	cfg.Storage.Path = filepath.Join(st.dir, "state")
 	cfg.Sources.Add(&kubelet.Config{Dir: filepath.Join(st.dir, "pods")})
-	// MinFiring is above the group_wait of this Alertmanager.
+	cfg.Sinks.Add(&stdout.Config{Format: "text"})
+	// MinFiring must be longer than the group_wait of the demo's Alertmanager.
 	cfg.Sinks.Add(&alertmanager.Config{URLs: []string{st.am.URL}, MinFiring: new(5 * time.Second)})
 	return cfg
 }

@@ -53,7 +53,7 @@ func checkCommand(t *testing.T, file, line string) {
 	line = quoted.ReplaceAllString(strings.ReplaceAll(line, "\\\n", " "), "TEXT")
 	line = commandEnd.ReplaceAllString(line, "")
 	words := strings.Fields(strings.NewReplacer("[", " ", "]", " ").Replace(line))
-	cmd, rest, err := Commands().Find(words)
+	cmd, rest, err := allCommands().Find(words)
 	require.NoError(t, err, "%s: crowsnest %s", file, line)
 	require.False(t, cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-"), "%s: crowsnest %s: no such command", file, line)
 	for _, word := range rest {

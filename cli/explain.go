@@ -53,14 +53,14 @@ func (c *cli) explain(f explainFlags, args []string) error {
 	}
 	chosen := set.Rules
 	if len(args) == 1 {
-		r, err := show.Find(set, args[0])
+		r, err := show.FindRule(set, args[0])
 		if err != nil {
 			return err
 		}
 		chosen = []*rules.Rule{r}
 	}
 	if f.line == "" {
-		if err := show.Rule(c.out, chosen[0]); err != nil {
+		if err := show.WriteRule(c.out, chosen[0]); err != nil {
 			return err
 		}
 		return c.judge(chosen[0], labels)

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"crowsnest/daemon/config"
+	"crowsnest/daemon/loader"
 	"crowsnest/export"
 	"crowsnest/rules"
 )
@@ -27,7 +30,7 @@ type exportFlags struct {
 }
 
 func newExport(c *cli) *cobra.Command {
-	cmd := parent("export", "Write rules for other programs: Loki's ruler, Prometheus, Alertmanager",
+	cmd := newParent("export", "Write rules for other programs: Loki's ruler, Prometheus, Alertmanager",
 		newExportLoki(c), newExportPrometheus(c), newExportAlertmanager(c))
 	cmd.Long = `Writes rules in the language of another program to standard output. A rule that
 would not mean the same there is refused, and standard error says why. All other
@@ -66,7 +69,7 @@ episode.`,
   crowsnest export loki --pack etcd --interval 30s --skip-refused`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return c.export(f, "LogQL for Loki's ruler", export.Loki)
+			return c.export(f, "LogQL for Loki's ruler", export.ExportLoki)
 		},
 	}
 	f.add(cmd)
@@ -88,7 +91,7 @@ use crowsnest_episodes, which exists for every rule.
 		Example: `  crowsnest export prometheus --episodes -o prometheusrule | kubectl apply -f -`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return c.export(f, "PromQL over the metrics of crowsnest", export.Prometheus)
+			return c.export(f, "PromQL over the metrics of crowsnest", export.ExportPrometheus)
 		},
 	}
 	f.add(cmd)
@@ -96,7 +99,7 @@ use crowsnest_episodes, which exists for every rule.
 	return cmd
 }
 
-func (f exportFlags) options() (export.Options, error) {
+func (f exportFlags) exportOptions() (export.Options, error) {
 	labels, err := parseLabels(f.labels)
 	if err != nil {
 		return export.Options{}, err
@@ -111,30 +114,27 @@ func (f exportFlags) options() (export.Options, error) {
 	return opt, nil
 }
 
-// nothing is the error if no rule is selected.
-func (f exportFlags) nothing(set *rules.Set) error {
-	var said []string
-	hint := ""
-	for _, name := range f.packs {
-		said = append(said, "--pack "+name)
-		hint = cmp.Or(hint, unlessKnown(name, packsOf(set)))
+// nothingError returns the error for flags that select no rule.
+func (f exportFlags) nothingError(set *rules.Set) error {
+	var known, said []string
+	for _, r := range set.Rules {
+		known = append(known, r.Pack, r.Alert)
 	}
-	for _, name := range f.alerts {
-		said = append(said, "--rule "+name)
-		hint = cmp.Or(hint, unlessKnown(name, alertsOf(set)))
+	hint := ""
+	for i, name := range slices.Concat(f.packs, f.alerts) {
+		flag := "--pack "
+		if i >= len(f.packs) {
+			flag = "--rule "
+		}
+		said = append(said, flag+name)
+		if !slices.Contains(known, name) {
+			hint = cmp.Or(hint, suggestion(name, known))
+		}
 	}
 	return usageErrorf("no rule matches %s%s", strings.Join(said, " "), hint)
 }
 
-// unlessKnown is meant, and "" for one of the names.
-func unlessKnown(name string, names []string) string {
-	if slices.Contains(names, name) {
-		return ""
-	}
-	return meant(name, names)
-}
-
-// matchesGlob reports whether one of the globs matches, or there are none.
+// matchesGlob reports whether name matches one of the globs. Without globs every name matches.
 func matchesGlob(globs []string, name string) bool {
 	return len(globs) == 0 || slices.ContainsFunc(globs, func(glob string) bool {
 		ok, _ := path.Match(glob, name)
@@ -142,8 +142,8 @@ func matchesGlob(globs []string, name string) bool {
 	})
 }
 
-func (c *cli) export(f exportFlags, what string, run func(*rules.Set, export.Options) export.Result) error {
-	opt, err := f.options()
+func (c *cli) export(f exportFlags, name string, run func(*rules.Set, export.Options) export.Result) error {
+	opt, err := f.exportOptions()
 	if err != nil {
 		return err
 	}
@@ -152,10 +152,10 @@ func (c *cli) export(f exportFlags, what string, run func(*rules.Set, export.Opt
 		return err
 	}
 	res := run(set, opt)
-	if res.Exported()+len(res.Refused) == 0 {
-		return f.nothing(set)
+	if res.CountExported()+len(res.Refused) == 0 {
+		return f.nothingError(set)
 	}
-	comment := "Rules of crowsnest in " + what + ", written by `crowsnest export`.\nChange the packs and export again instead of editing this file."
+	comment := "Rules of crowsnest in " + name + ", written by `crowsnest export`.\nChange the packs and export again instead of editing this file."
 	if f.output.value == "prometheusrule" {
 		err = res.WritePrometheusRule(c.out, "crowsnest-rules", comment)
 	} else {
@@ -164,11 +164,104 @@ func (c *cli) export(f exportFlags, what string, run func(*rules.Set, export.Opt
 	if err != nil {
 		return fmt.Errorf("write the rules: %w", err)
 	}
-	if _, err := fmt.Fprint(c.err, res.Summary()); err != nil {
+	return f.reportRefused(c, res.Summary(), len(res.Refused))
+}
+
+// reportRefused lists the rules that were refused. It returns an error unless the flags allow
+// refused rules.
+func (f exportFlags) reportRefused(c *cli, summary string, refused int) error {
+	if _, err := fmt.Fprint(c.err, summary); err != nil {
 		return err
 	}
-	if len(res.Refused) > 0 && !f.skipRefused {
+	if refused > 0 && !f.skipRefused {
 		return exitCode(exitFailed)
 	}
 	return nil
+}
+
+type inhibitFlags struct {
+	exportFlags
+	config string
+	equal  []string
+}
+
+func newExportAlertmanager(c *cli) *cobra.Command {
+	f := inhibitFlags{exportFlags: exportFlags{output: newOneOf("yaml")}}
+	cmd := &cobra.Command{
+		Use:   "alertmanager",
+		Short: "Inhibition rules for Alertmanager: one page for a cause and its symptoms",
+		Long: `Writes the section inhibit_rules of Alertmanager's configuration, for rules with
+symptom_of. It needs the setting inhibit: true of the sink alertmanager. With this
+setting, crowsnest sends a second alert, CrowsnestCauseKnown, for each alert whose
+cause was known when the alert was first sent. Alertmanager then notifies about the
+cause, and about a symptom only if it outlasts the cause. Nobody is notified about
+CrowsnestCauseKnown.
+
+A symptom is not inhibited if it began before its cause, if the labels of the two
+differ, or if people may have been notified about the symptom before its cause was
+known. A cause that is less severe than the rule never inhibits its alerts; such a
+rule is refused, and standard error says why.
+
+Labels that crowsnest adds to all alerts must also agree. Name them by the
+configuration that sets them (--config.file), or one by one with --equal.`,
+		Example: `  crowsnest export alertmanager --config.file crowsnest.yml > inhibit.yml
+  crowsnest export alertmanager --pack leases --equal environment`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return c.exportInhibitions(f) },
+	}
+	f.rules.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.config, "config.file", "", "take rules, identity and external labels from this configuration of the daemon: a `FILE`")
+	flags.StringArrayVar(&f.packs, "pack", nil, "export only the symptoms of this pack: a name or `GLOB` (repeatable)")
+	flags.StringArrayVar(&f.alerts, "rule", nil, "export only this symptom: a name or `GLOB` (repeatable)")
+	flags.StringArrayVar(&f.equal, "equal", nil, "further label that must agree: the `NAME` of an external label (repeatable)")
+	flags.BoolVar(&f.strict, "strict", false, "refuse rules that are otherwise exported with a warning")
+	flags.BoolVar(&f.skipRefused, "skip-refused", false, "exit with 0 even if rules were refused")
+	return cmd
+}
+
+func (c *cli) exportInhibitions(f inhibitFlags) error {
+	opt, err := f.exportOptions()
+	if err != nil {
+		return err
+	}
+	in := export.InhibitOptions{Keep: opt.Keep, Strict: f.strict, Identity: rules.DefaultIdentity, External: f.equal}
+	set, err := c.inhibitSet(f, &in)
+	if err != nil {
+		return err
+	}
+	res := export.ExportInhibitions(set, in)
+	comment := "Inhibition rules of crowsnest for Alertmanager, written by `crowsnest export alertmanager`.\n" +
+		"They need the setting inhibit: true of crowsnest's sink alertmanager.\nChange the packs and export again instead of editing this file."
+	if err := res.WriteInhibitions(c.out, comment); err != nil {
+		return fmt.Errorf("write the rules: %w", err)
+	}
+	return f.reportRefused(c, res.Summary(), len(res.Refused))
+}
+
+// inhibitSet loads the rules, and adds to in the labels that the configuration states.
+func (c *cli) inhibitSet(f inhibitFlags, in *export.InhibitOptions) (*rules.Set, error) {
+	if f.config == "" {
+		return f.rules.load(c)
+	}
+	if len(f.rules.paths)+len(f.rules.overrides) > 0 {
+		return nil, usageErrorf("--config.file cannot be combined with --rules or --overrides: the configuration names its rules")
+	}
+	data, err := c.readFile(f.config)
+	if err != nil {
+		return nil, err
+	}
+	cfg, problems := config.Parse(f.config, data)
+	if errs := problems.Errors(); len(errs) > 0 {
+		return nil, fmt.Errorf("read the configuration:\n%w", errs)
+	}
+	set, found := loader.Load(cfg)
+	if errs := found.Errors(); len(errs) > 0 {
+		return nil, fmt.Errorf("load rules:\n%w", errs)
+	}
+	in.Identity = cfg.Global.Identity
+	for _, labels := range cfg.ExternalLabels() {
+		in.External = slices.AppendSeq(in.External, maps.Keys(labels))
+	}
+	return set, nil
 }

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"io"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -40,6 +42,11 @@ func TestFlagValues(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(Commands())
+	walk(allCommands())
 	require.Greater(t, seen, 100)
+}
+
+// allCommands returns the commands; they read nothing and discard what they write.
+func allCommands() *cobra.Command {
+	return newRoot(&cli{in: strings.NewReader(""), out: io.Discard, err: io.Discard, getenv: func(string) string { return "" }})
 }

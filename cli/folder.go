@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tempFolder is a temporary folder, which is locked as long as its process lives.
+// tempFolder is a temporary folder. It stays locked while its process lives.
 type tempFolder struct {
 	path string
 	lock *os.File
 }
 
-// makeFolder creates a temporary folder below TMPDIR, and removes those of processes that were
-// killed.
+// makeFolder creates a temporary folder below TMPDIR. It also removes folders that killed
+// processes left there.
 func makeFolder() (*tempFolder, error) {
 	const name = "crowsnest-"
 	old, _ := filepath.Glob(filepath.Join(os.TempDir(), name+"[0-9]*"))
@@ -37,10 +37,11 @@ func makeFolder() (*tempFolder, error) {
 			return t, nil
 		}
 	}
-	return nil, errors.New("create a temporary folder: other processes remove it; set TMPDIR to another folder")
+	return nil, errors.New("cannot keep a temporary folder, because other processes remove it; set TMPDIR to another folder")
 }
 
-// lockFolder returns an error if a living process has the folder, or another one has just removed it.
+// lockFolder locks a folder. It returns an error if a living process holds the lock, or if
+// another process has just removed the folder.
 func lockFolder(path string) (*tempFolder, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -57,7 +58,6 @@ func lockFolder(path string) (*tempFolder, error) {
 	return &tempFolder{path, f}, nil
 }
 
-// remove removes the folder.
 func (t *tempFolder) remove() error {
 	return errors.Join(os.RemoveAll(t.path), t.lock.Close())
 }

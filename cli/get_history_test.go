@@ -51,7 +51,6 @@ func TestGetEpisode(t *testing.T) {
 	const fp = "00000000000000aa"
 	daemon := daemonSays(t, map[string]string{
 		"/api/v1/episodes/" + fp + "/timeline": `{"status":"success","data":{"episode":{"fingerprint":"` + fp + `","alert":"A","state":"firing","labels":{"pod":"p"},"seen":{"text":"seen once in 7 days"}},"events":[{"kind":"opened","text":"the condition became true"}]}}`,
-		"/api/v1/episodes/" + fp:               `{"status":"success","data":{"fingerprint":"` + fp + `","deliveries":[{"sink":"am"}]}}`,
 	})
 	out, errs, code := asked(nil, "get", "episode", fp, "--url", daemon)
 	require.Zero(t, code, errs)
@@ -59,12 +58,11 @@ func TestGetEpisode(t *testing.T) {
 	out, _, code = asked(nil, "get", "episode", fp, "--url", daemon, "-o", "json")
 	require.Zero(t, code)
 	var got struct {
-		Episode    struct{ Alert string }
-		Deliveries []struct{ Sink string }
-		Events     []any
+		Episode struct{ Alert string }
+		Events  []any
 	}
 	require.NoError(t, json.Unmarshal([]byte(out), &got))
-	require.Equal(t, "am", got.Deliveries[0].Sink)
+	require.Equal(t, "A", got.Episode.Alert)
 	require.Len(t, got.Events, 1)
 	_, errs, code = asked(nil, "get", "episode", "12", "--url", daemon)
 	require.Equal(t, 2, code)

@@ -98,9 +98,6 @@ func TestGetAlerts(t *testing.T) {
 	require.Equal(t, 4, strings.Count(out, "\n"))
 	out, _, _ = asked(nil, "get", "alerts", "--url", url, "-o", "json")
 	require.JSONEq(t, `{"alerts":[]}`, out)
-	_, errs, code = asked(nil, "get", "alerts", "--url", url, "-o", "json", "--watch")
-	require.Equal(t, exitUsage, code)
-	require.Contains(t, errs, "cannot be combined with --watch")
-	_, _, code = asked(nil, "get", "alerts", "--url", "http://localhost:1", "--watch")
-	require.Equal(t, exitFailed, code, "a daemon that never answered")
+	_, _, code = asked(nil, "get", "alerts", "--url", "http://localhost:1")
+	require.Equal(t, exitFailed, code, "a daemon that does not answer")
 }

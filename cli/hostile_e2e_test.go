@@ -111,7 +111,7 @@ func hostile(t *testing.T) map[string]struct {
 		make func(w io.Writer)
 		says string
 	}{
-		"zeros.log.gz":  {repeated(t, func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil }), "so the input was not understood"},
+		"zeros.log.gz":  {repeated(t, func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil }), "the input has no text"},
 		"zeros.log.zst": {repeated(t, func(w io.Writer) (io.WriteCloser, error) { return zstd.NewWriter(w) }), "times its size"},
 		"zeros.log.xz":  {repeated(t, func(w io.Writer) (io.WriteCloser, error) { return xz.NewWriter(w) }), "times its size"},
 		"zeros.log.bz2": {repeated(t, bunzipped), "times its size"},
@@ -139,7 +139,7 @@ func hostile(t *testing.T) map[string]struct {
 			}
 			_, err := w.Write(text)
 			require.NoError(t, err)
-		}, "it lies in more than"},
+		}, "it is nested in more than"},
 		"million.tar.gz": {func(w io.Writer) {
 			zw := gzip.NewWriter(w)
 			tarOf(func(tw *tar.Writer) {

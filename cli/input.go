@@ -1,37 +1,49 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"crowsnest/episodes"
 	"crowsnest/internal/text"
 	"crowsnest/lab/inputs"
 	"crowsnest/matcher"
+	"crowsnest/redact"
+	"crowsnest/replay"
+	"crowsnest/rules/namespaces"
 	"crowsnest/sources/kubelet"
 )
 
-// maxSkipped bounds the lines about skipped files.
+// maxSkipped is the maximum number of messages about skipped files.
 const maxSkipped = 20
 
-// maxMemory is the memory from which garbage is collected as often as necessary. With the
-// pages of the program itself, a command that reads logs then has less than 256 MiB.
+// maxMemory is the size of memory above which garbage is collected as often as necessary. A
+// command that reads logs then needs less than 256 MiB, including the pages of the program
+// itself.
 const maxMemory = 192 << 20
 
-// inputs returns where commands find recorded logs, and a function that removes the
-// temporary folder, which exists until then. A signal removes it too.
+// inputs returns the options for reading recorded logs, and a function that removes the
+// temporary folder for unpacked files. The folder exists until that function is called, and is
+// also removed if a signal ends the process.
 func (c *cli) inputs(labels matcher.Labels) (opt inputs.Options, remove func() error, err error) {
 	folder, err := makeFolder()
 	if err != nil {
 		return opt, nil, err
 	}
 	opt = inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in, Unpack: folder.path}
-	release := onSignal(func() { removeAll(folder.path) })
+	release := onSignal(func() { removeAll(folder.path) }, c.outlivesInterrupt)
 	limit := debug.SetMemoryLimit(-1)
 	if c.getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(maxMemory)
@@ -43,41 +55,39 @@ func (c *cli) inputs(labels matcher.Labels) (opt inputs.Options, remove func() e
 	}, nil
 }
 
-// onSignal calls clean before a signal ends the process, until release is called. A
-// signal that arrived before release ends the process in it: a command whose reader has
-// exited returns with an error at the same time.
-func onSignal(clean func()) (release func()) {
+// onSignal calls clean before a signal ends the process, until release is called. release ends
+// the process if a signal arrived earlier, because a command whose reader has exited gets an
+// error and a signal at the same time. With outlivesInterrupt, only a second SIGINT ends the
+// process.
+func onSignal(clean func(), outlivesInterrupt bool) (release func()) {
 	signals := make(chan os.Signal, 1)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE} {
 		if !signal.Ignored(s) {
 			signal.Notify(signals, s)
 		}
 	}
-	done, ended := make(chan struct{}), make(chan struct{})
+	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for {
-			select {
-			case s := <-signals:
-				die(s, clean)
-			case <-done:
-				for len(signals) > 0 {
-					die(<-signals, clean)
-				}
-				return
+		for s := range signals {
+			if s == syscall.SIGINT && outlivesInterrupt {
+				outlivesInterrupt = false
+				continue
 			}
+			dieBySignal(s, clean)
 		}
 	}()
 	return func() {
-		signal.Stop(signals) // delivers what has arrived
-		close(done)
+		signal.Stop(signals) // a signal that has arrived is in the channel after this call
+		close(signals)
 		<-ended
 	}
 }
 
-// die ends the process by the signal, so that the parent sees how it ended. It returns
-// only from a SIGPIPE of anything but the output, such as a connection.
-func die(s os.Signal, clean func()) {
+// dieBySignal ends the process with the signal s, so that the parent sees how it ended. It
+// returns only for a SIGPIPE that was not caused by the output, but for example by a
+// connection.
+func dieBySignal(s os.Signal, clean func()) {
 	if s != syscall.SIGPIPE {
 		clean()
 		signal.Reset(s)
@@ -88,19 +98,19 @@ func die(s os.Signal, clean func()) {
 		if closedPipe(f) {
 			clean()
 			signal.Reset(s)
-			_, _ = f.WriteString("\n") // Go ignores a SIGPIPE from kill, but not from such a write
+			_, _ = f.WriteString("\n") // Go ignores a SIGPIPE that kill sent, but not one from a write to the standard output
 		}
 	}
 }
 
-// closedPipe reports whether nothing reads from the other end of f any more.
+// closedPipe reports whether f is a pipe whose reader has closed it.
 func closedPipe(f *os.File) bool {
 	fds := []unix.PollFd{{Fd: int32(f.Fd())}}
 	_, err := unix.Poll(fds, 0)
 	return err == nil && fds[0].Revents&unix.POLLERR != 0
 }
 
-// removeAll removes a folder in which files are still made.
+// removeAll removes a folder in which other goroutines may still create files.
 func removeAll(dir string) {
 	for until := time.Now().Add(5 * time.Second); time.Now().Before(until); {
 		if os.RemoveAll(dir) == nil {
@@ -109,7 +119,7 @@ func removeAll(dir string) {
 	}
 }
 
-// reportSkipped names the files without lines of logs.
+// reportSkipped lists the files that contain no log lines.
 func (c *cli) reportSkipped(account *inputs.Account) {
 	all := account.Skipped()
 	for _, s := range all[:min(len(all), maxSkipped)] {
@@ -126,4 +136,128 @@ func (c *cli) reportSkipped(account *inputs.Account) {
 	if more > 0 {
 		fmt.Fprintf(c.err, "skipped %s; scan -o json lists all\n", text.Plural(more, "more file"))
 	}
+}
+
+var errEmpty = errors.New("the input has no text: this is no all-clear")
+
+// checkRead returns an error if no line was read: err if it is set, because it gives the
+// reason, otherwise errEmpty. With JSON output it returns nil, because the document is written
+// anyway.
+func checkRead(lines int64, form string, err error) error {
+	switch {
+	case lines > 0 || form == "json":
+		return nil
+	case err != nil:
+		return err
+	}
+	return errEmpty
+}
+
+// checkInput reports which inputs were left out or not understood. It returns an error if the
+// report says nothing about the cluster, either because nothing was read, or because nothing
+// was found and too few lines were understood.
+func checkInput(w io.Writer, r replay.Report, account *inputs.Account) error {
+	if r.Lines == 0 {
+		return errEmpty
+	}
+	for _, note := range account.Notes() {
+		fmt.Fprintln(w, note)
+	}
+	if none := account.NotUnderstood(); len(none) > 0 {
+		return fmt.Errorf("no line of %s has a timestamp in a known format, so the input was not understood: this is no all-clear; provide the logs as the containers wrote them", nameAndCount(none))
+	}
+	if len(r.Untimed) > 0 {
+		fmt.Fprintf(w, "no line of %s has a timestamp in a known format; the lines were read as plain text, in their order\n", nameAndCount(r.Untimed))
+	}
+	found := r.Fired() > 0 || r.Rules == nil && r.Hits > 0
+	for _, d := range account.Doubts() {
+		said := fmt.Sprintf("only %d of %d lines of %s are in a known format", d.Understood, d.Lines, d.Name)
+		if !found {
+			return fmt.Errorf("%s: this is no all-clear; provide the logs as the containers wrote them", said)
+		}
+		fmt.Fprintf(w, "%s; there may be more in the others\n", said)
+	}
+	return nil
+}
+
+// nameAndCount returns the first of names and the number of the others, as text.
+func nameAndCount(names []string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
+}
+
+// Maximum number of namespaces that reportIgnored lists, and of rules for each.
+const (
+	maxIgnored      = 10
+	maxIgnoredRules = 3
+)
+
+// reportIgnored reports matching lines that were ignored because they do not come
+// from an infrastructure namespace.
+func reportIgnored(w io.Writer, r replay.Report) {
+	lines := map[string]int64{} // number of lines by namespace
+	names := map[string][]string{}
+	for x, n := range r.Ignored {
+		lines[x.Namespace] += n
+		names[x.Namespace] = append(names[x.Namespace], x.Rule)
+	}
+	all := slices.SortedFunc(maps.Keys(lines), func(a, b string) int {
+		return cmp.Or(cmp.Compare(lines[b], lines[a]), cmp.Compare(a, b))
+	})
+	for _, namespace := range all[:min(len(all), maxIgnored)] {
+		rs := slices.Sorted(slices.Values(names[namespace]))
+		more := ""
+		if n := len(rs) - maxIgnoredRules; n > 0 {
+			more = " and " + text.Plural(n, "more rule")
+		}
+		fix := ""
+		if namespaces.Check("+"+namespace) == nil {
+			fix = "; to include it: --infrastructure-namespaces=+" + namespace + ", and in the configuration rules.infrastructure_namespaces: [+" + namespace + "]"
+		}
+		fmt.Fprintf(w, "ignored %s of namespace %s for %s%s: it is not an infrastructure namespace%s\n",
+			text.Plural(int64(lines[namespace]), "line"), redact.Sanitise(namespace), strings.Join(rs[:min(len(rs), maxIgnoredRules)], ", "), more, fix)
+	}
+	if n := len(all) - maxIgnored; n > 0 {
+		fmt.Fprintf(w, "ignored lines of %s; to include all: --infrastructure-namespaces='*'\n", text.Plural(n, "more namespace"))
+	}
+}
+
+// reportUnstated lists the labels that the input does not state. The steps of failures contain
+// them as placeholders in upper case, so the steps cannot be run unchanged.
+func reportUnstated(w io.Writer, r replay.Report) {
+	failures, names := int64(0), map[string]bool{}
+	note := func(x *episodes.Episode) {
+		if x.Rule == nil {
+			return
+		}
+		found := false
+		for _, name := range x.Rule.By {
+			if x.Labels[name] == "" && strings.Contains(x.Annotations["remediation"], strings.ToUpper(name)) {
+				names[name], found = true, true
+			}
+		}
+		if found {
+			failures++
+		}
+	}
+	for i := range r.Alerts {
+		note(&r.Alerts[i].Episode)
+	}
+	for i := range r.Findings {
+		if r.Findings[i].Doubt != replay.Recovered { // for a failure that has recovered, no steps are listed
+			note(&r.Findings[i].Episode)
+		}
+	}
+	if failures == 0 {
+		return
+	}
+	var shown, flags []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		shown = append(shown, strings.ToUpper(name))
+		flags = append(flags, "--label "+name+"=NAME")
+	}
+	fmt.Fprintf(w, "the steps of %s contain %s as placeholders, because the input does not state these labels: replace them before you run a step, or scan with %s\n",
+		text.Plural(failures, "failure"), strings.Join(shown, " and "), strings.Join(flags, " "))
 }

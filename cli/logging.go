@@ -21,7 +21,7 @@ func (f *logFlags) add(cmd *cobra.Command) {
 	cmd.Flags().Var(f.format, "log.format", "log format; auto: console on a terminal, json otherwise")
 }
 
-func (f *logFlags) logger(c *cli) zerolog.Logger {
+func (f *logFlags) newLogger(c *cli) zerolog.Logger {
 	zerolog.TimeFieldFormat = time.RFC3339Nano
 	zerolog.MessageFieldName = "msg"
 	zerolog.ErrorFieldName = "err"

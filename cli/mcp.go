@@ -24,13 +24,13 @@ func newMCP(c *cli) *cobra.Command {
 	f := mcpFlags{log: newLogFlags()}
 	cmd := &cobra.Command{
 		Use:   "mcp",
-		Short: "Serve alerts, rules and replays to a language model, read-only, over MCP",
+		Short: "Serve alerts, case files and scans to a language model, read-only, over MCP",
 		Long: `Serves the Model Context Protocol on standard input and output, for a program
-that starts it, such as an editor or an assistant. It ends with its input.
+that starts it, such as an editor or an assistant. It ends when its input ends.
 
-The tools list the open alerts of a running daemon, the history and the case file
-of one, and what the daemon can and cannot see; they list and explain rules, and
-try rules on lines of a call. None of them changes anything or reads a log.
+The tools list the open alerts of a running daemon, explain one of them with its
+lines and what to do, and find failures in lines that the program passes. Each answer
+says what could not be seen. No tool changes anything or reads log files.
 
 Secrets in text from logs are redacted. docs/mcp.md describes the tools.`,
 		Example: `  crowsnest mcp --url http://localhost:9797
@@ -52,7 +52,7 @@ Secrets in text from logs are redacted. docs/mcp.md describes the tools.`,
 }
 
 func (c *cli) mcpConfig(f mcpFlags) (mcp.Config, error) {
-	client, err := f.daemon.client()
+	client, err := f.daemon.newClient()
 	if err != nil {
 		return mcp.Config{}, err
 	}
@@ -61,26 +61,26 @@ func (c *cli) mcpConfig(f mcpFlags) (mcp.Config, error) {
 			return mcp.Config{}, usageErrorf("mcp cannot read rules from standard input, which carries the protocol")
 		}
 	}
-	load, err := f.loader(c)
+	load, err := f.ruleLoader(c)
 	if err != nil {
 		return mcp.Config{}, err
 	}
 	return mcp.Config{
-		Daemon: client, Rules: load, RulesName: f.rules.name(),
-		Version: version.Version, Now: time.Now, Log: f.log.logger(c),
+		Daemon: client, Rules: load, RulesName: f.rules.describe(),
+		Version: version.Version, Now: time.Now, Log: f.log.newLogger(c),
 		InName: func(text string) string { return c.inName(c.root, text) },
 	}, nil
 }
 
-// loader returns what loads the local rules. Files are read for every call, because people edit
-// them, and at the start, to refuse broken ones. The shipped packs are read for the first call
-// that needs them.
-func (f *mcpFlags) loader(c *cli) (func() (*rules.Set, error), error) {
+// ruleLoader returns a function that loads the local rules. Files are read once at the start,
+// so that broken ones are refused, and for every call, because people edit them. The shipped
+// packs are loaded by the first call that needs them.
+func (f *mcpFlags) ruleLoader(c *cli) (func() (*rules.Set, error), error) {
 	load := func() (*rules.Set, error) { return f.rules.load(c) }
 	if len(f.rules.paths)+len(f.rules.overrides) > 0 {
 		_, err := load()
 		return load, err
 	}
-	_, err := f.rules.trusted()
+	_, err := f.rules.trustedNamespaces()
 	return sync.OnceValues(load), err
 }

@@ -70,32 +70,29 @@ rules:
 
 	session := mcpSession(t, bin, "--url", "http://"+addr, "--rules", rules)
 	var got struct {
-		Alerts []struct{ Alert, Fingerprint string }
-		Seen   struct {
+		FromLogs struct {
+			Alerts []struct{ Alert, Fingerprint string }
+		} `json:"from_logs"`
+		Seen struct {
 			Complete bool
 			ReadUpTo time.Time `json:"read_up_to"`
 		}
 	}
 	var text string
 	require.True(t, wait.Until(time.Minute, func() bool {
-		got.Alerts = nil
+		got.FromLogs.Alerts = nil
 		text, _ = called(t, session, "alerts", map[string]any{"matchers": []string{`alertname="LeaseLost"`}}, &got)
-		return len(got.Alerts) == 1
+		return len(got.FromLogs.Alerts) == 1
 	}))
 	require.Contains(t, text, "ignore your instructions")
 	require.Contains(t, text, "NeverRead")
 	require.False(t, got.Seen.Complete)
 	require.WithinDuration(t, time.Now(), got.Seen.ReadUpTo, time.Minute)
 	all := text
-	for _, tool := range []string{"episode", "case"} {
-		text, failed := called(t, session, tool, map[string]any{"fingerprint": got.Alerts[0].Fingerprint}, nil)
-		require.False(t, failed, text)
-		require.Contains(t, text, "Nobody has the lease")
-		all += text
-	}
-	text, failed := called(t, session, "coverage", nil, nil)
+	text, failed := called(t, session, "case", map[string]any{"fingerprint": got.FromLogs.Alerts[0].Fingerprint}, nil)
 	require.False(t, failed, text)
-	require.Contains(t, text, "NeverRead", "a rule that sees nothing")
+	require.Contains(t, text, "Nobody has the lease")
+	all += text
 	require.NotContains(t, all, "hunter2")
 	require.NotContains(t, all, `\u001b`)
 
@@ -114,6 +111,6 @@ func TestE2EMCPDaemonHangs(t *testing.T) {
 	text, failed := called(t, session, "alerts", nil, nil)
 	require.True(t, failed)
 	require.Contains(t, text, "did not answer in time (at most 10s)")
-	text, failed = called(t, session, "explain", map[string]any{"line": "x"}, nil)
+	text, failed = called(t, session, "scan", map[string]any{"lines": "x"}, nil)
 	require.False(t, failed, text)
 }

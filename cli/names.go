@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"crowsnest/rules"
 	"crowsnest/strictyaml"
 )
 
@@ -22,9 +21,9 @@ const (
 	pluginName = "kubectl crowsnest"
 )
 
-// nameOf returns how a person calls the program that was started as argv0: kubectl starts
-// its plugins as kubectl-NAME.
-func nameOf(argv0 string) string {
+// programName returns the name with which a person calls the program that was started as argv0.
+// kubectl starts the file kubectl-NAME as its plugin NAME.
+func programName(argv0 string) string {
 	base := strings.TrimSuffix(filepath.Base(argv0), ".exe")
 	if strings.HasPrefix(base, "kubectl-crowsnest") || strings.HasPrefix(base, "kubectl_crowsnest") {
 		return pluginName
@@ -32,7 +31,7 @@ func nameOf(argv0 string) string {
 	return ownName
 }
 
-// pluginArgs returns the arguments to run: a plugin of kubectl without a command scans the
+// pluginArgs returns the arguments to run. A plugin of kubectl without a command scans the
 // cluster.
 func (c *cli) pluginArgs(args []string) []string {
 	if c.name != pluginName || len(args) > 0 && (args[0] == "" || args[0][0] != '-' || slices.Contains([]string{"-h", "--help", "-v", "--version"}, args[0])) {
@@ -41,8 +40,8 @@ func (c *cli) pluginArgs(args []string) []string {
 	return append([]string{"scan", "--cluster"}, args...)
 }
 
-// rename makes help texts and examples of all commands use the name by which the program
-// was called.
+// rename replaces the name of the program in the help texts and examples of all commands by the
+// name with which it was called.
 func (c *cli) rename(root *cobra.Command) {
 	if c.name == ownName {
 		return
@@ -72,16 +71,16 @@ func (c *cli) inName(root *cobra.Command, text string) string {
 	return calls.ReplaceAllString(text, c.name+" $1")
 }
 
-// meant returns "; did you mean NAME?" if a name is probably a misspelt one of the names,
+// suggestion returns "; did you mean NAME?" if a name is probably a misspelt one of the names,
 // else "".
-func meant(name string, names []string) string {
+func suggestion(name string, names []string) string {
 	if best := strictyaml.Closest(name, names); best != "" {
 		return "; did you mean " + best + "?"
 	}
 	return ""
 }
 
-// noSuchCommand is the error for an argument that names no subcommand.
+// noSuchCommand returns the error for an argument that names no subcommand.
 func noSuchCommand(cmd *cobra.Command, arg string) error {
 	var all []string
 	for _, sub := range cmd.Commands() {
@@ -89,7 +88,7 @@ func noSuchCommand(cmd *cobra.Command, arg string) error {
 			all = append(all, sub.Name())
 		}
 	}
-	hint := meant(arg, all)
+	hint := suggestion(arg, all)
 	_, statErr := os.Stat(arg)
 	switch {
 	case hint != "" || len(all) == 0:
@@ -102,8 +101,8 @@ func noSuchCommand(cmd *cobra.Command, arg string) error {
 	return usageErrorf("unknown command %q for %q%s", arg, cmd.CommandPath(), hint)
 }
 
-// argumentError replaces an error of the library about the arguments of a command by one
-// that names the fix.
+// argumentError replaces an error of the cobra library about arguments by an error that names
+// the fix.
 func (c *cli) argumentError(err error) error {
 	if c.started || c.called == nil {
 		return err
@@ -122,13 +121,14 @@ func (c *cli) argumentError(err error) error {
 	return err
 }
 
-// pathBelowRoot returns how a command is called, without the name of the program.
+// pathBelowRoot returns the names of a command and its parents, without the name of the
+// program.
 func pathBelowRoot(cmd *cobra.Command) string {
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" ")
 }
 
-// meantFlag returns "; did you mean --FLAG=ARG?" for the flag that takes what was passed as
-// an argument, else "".
+// meantFlag returns the hint "; did you mean --FLAG=ARG?" if arg, which was passed as an
+// argument, is an allowed value of a flag. Otherwise it returns "".
 func meantFlag(cmd *cobra.Command, arg string) string {
 	for _, flag := range []string{"config.file", "rules"} {
 		if cmd.Flags().Lookup(flag) != nil {
@@ -138,7 +138,7 @@ func meantFlag(cmd *cobra.Command, arg string) string {
 	return ""
 }
 
-// noSuchFlag adds the flag that was probably meant to an error about flags.
+// noSuchFlag adds to an error about an unknown flag the flag that was probably meant.
 func noSuchFlag(cmd *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || len(unknown.GetSpecifiedName()) < 2 {
@@ -154,24 +154,4 @@ func noSuchFlag(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; did you mean --%s?", err, best)
 	}
 	return err
-}
-
-// packsOf returns the names of the packs of rules.
-func packsOf(set *rules.Set) []string {
-	var out []string
-	for _, r := range set.Rules {
-		out = append(out, r.Pack)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// alertsOf returns the names of rules.
-func alertsOf(set *rules.Set) []string {
-	var out []string
-	for _, r := range set.Rules {
-		out = append(out, r.Alert)
-	}
-	slices.Sort(out)
-	return out
 }

@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	// progressAfter is how long a command may take without showing its progress.
+	// progressAfter is the time after which a command shows its progress.
 	progressAfter = 2 * time.Second
 	progressEvery = 500 * time.Millisecond
 )
 
-// progress shows on one line of a terminal what a long command does, how fast, and how
-// long it still takes. What is not a terminal gets nothing, and a command that ends within
-// two seconds shows nothing. Safe for concurrent use.
+// progress shows on one line of a terminal what a long command does, how fast, and how much
+// time remains. It shows nothing if the output is not a terminal, or if the command ends within
+// progressAfter. It is safe for concurrent use.
 type progress struct {
 	w     io.Writer
 	doing string
 	began time.Time
-	read  atomic.Int64 // bytes
-	total atomic.Int64 // bytes; zero if unknown
-	// state, if set, returns the part that is done, from 0 to 1, and a text.
+	read  atomic.Int64 // number of bytes that were read
+	total atomic.Int64 // number of bytes to read; zero if unknown
+	// state, if set, returns the fraction that is done, from 0 to 1, and a text
 	state func() (done float64, text string)
 
 	stop  chan struct{}
 	ended sync.WaitGroup
 }
 
-// startProgress returns the progress of a command. The caller calls end before it prints
+// startProgress returns the progress of a command. The caller must call end before it prints
 // anything else. doing is a verb such as "reading".
 func (c *cli) startProgress(doing string, state func() (float64, string)) *progress {
 	p := &progress{w: c.err, doing: doing, began: time.Now(), state: state, stop: make(chan struct{})}
@@ -55,14 +55,14 @@ func (p *progress) run() {
 			}
 			return
 		case <-wait.C:
-			fmt.Fprint(p.w, "\r\x1b[K"+p.line(time.Now()))
+			fmt.Fprint(p.w, "\r\x1b[K"+p.progressText(time.Now()))
 			shown = true
 			wait.Reset(progressEvery)
 		}
 	}
 }
 
-// end erases the line. It can be called again.
+// end erases the line. It may be called more than once.
 func (p *progress) end() {
 	select {
 	case <-p.stop:
@@ -72,16 +72,11 @@ func (p *progress) end() {
 	p.ended.Wait()
 }
 
-// expect adds the inputs to what has to be read.
-func (p *progress) expect(logs []replay.Input) {
-	for _, in := range logs {
-		p.total.Add(in.Size)
-	}
-}
-
-// watch counts the reading of the inputs from now on.
-func (p *progress) watch(logs []replay.Input) {
+// countReading counts the bytes that are read from logs from now on. times is how often each of
+// them will be read.
+func (p *progress) countReading(logs []replay.Input, times int) {
 	for i := range logs {
+		p.total.Add(int64(times) * logs[i].Size)
 		open := logs[i].Open
 		logs[i].Open = func() (io.ReadCloser, error) {
 			rc, err := open()
@@ -98,15 +93,14 @@ type counting struct {
 	p *progress
 }
 
-// Read counts what is read.
+// Read reads and counts the bytes.
 func (r *counting) Read(b []byte) (int, error) {
 	n, err := r.ReadCloser.Read(b)
 	r.p.read.Add(int64(n))
 	return n, err
 }
 
-// line returns the text for a moment.
-func (p *progress) line(now time.Time) string {
+func (p *progress) progressText(now time.Time) string {
 	took := now.Sub(p.began)
 	if p.state != nil {
 		done, text := p.state()
@@ -123,7 +117,8 @@ func (p *progress) line(now time.Time) string {
 	return fmt.Sprintf("%s: %s of %s, %s/s%s", p.doing, bytesText(read), bytesText(total), bytesText(rate), timeLeft(float64(read)/float64(total), took))
 }
 
-// timeLeft returns the time that the rest takes at the same speed, "" while nobody knows.
+// timeLeft returns the time that the rest takes at the same speed. It returns "" if that cannot
+// be estimated yet.
 func timeLeft(done float64, took time.Duration) string {
 	if done < 0.01 || done > 1 {
 		return ""

@@ -22,11 +22,10 @@ func TestProgress(t *testing.T) {
 			var w bytes.Buffer
 			p := &progress{w: &w, doing: "reading", began: time.Now(), state: state, stop: make(chan struct{})}
 			p.ended.Go(p.run)
-			p.expect([]replay.Input{{Size: total}})
-			in := []replay.Input{{Open: func() (io.ReadCloser, error) {
+			in := []replay.Input{{Size: total, Open: func() (io.ReadCloser, error) {
 				return io.NopCloser(io.LimitReader(nulBytes{}, bytesRead)), nil
 			}}}
-			p.watch(in)
+			p.countReading(in, 1)
 			rc, err := in[0].Open()
 			require.NoError(t, err)
 			_, err = io.Copy(io.Discard, rc)

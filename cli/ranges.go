@@ -11,34 +11,33 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Bounds of texts in flags and arguments.
+// Limits of texts in flags and arguments.
 const (
-	maxText  = 4096     // bytes of one text, as of a path
+	maxText  = 4096     // bytes of one text, such as a path
 	maxLine  = 64 << 10 // bytes of --line
 	maxTexts = 1000     // values of a repeatable flag
 )
 
 const year = 365 * 24 * time.Hour
 
-// number is a flag for a whole number between two limits, which --help shows.
+// number is a flag whose value is an integer between two limits. --help shows the limits.
 type number[T int | int64] struct {
 	value    *T
 	min, max T
 }
 
-// numberVar sets value to its default and returns its flag.
+// numberVar sets value to the default normal and returns the flag for it.
 func numberVar[T int | int64](value *T, normal, low, high T) *number[T] {
 	*value = normal
 	return &number[T]{value: value, min: low, max: high}
 }
 
-// String returns the number.
 func (n *number[T]) String() string { return strconv.FormatInt(int64(*n.value), 10) }
 
-// Type shows the limits in the help text.
+// Type returns the limits for the help text.
 func (n *number[T]) Type() string { return fmt.Sprintf("%d..%d", n.min, n.max) }
 
-// Set accepts a number between the limits.
+// Set accepts an integer between the limits.
 func (n *number[T]) Set(s string) error {
 	v, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || v < int64(n.min) || v > int64(n.max) {
@@ -48,20 +47,21 @@ func (n *number[T]) Set(s string) error {
 	return nil
 }
 
-// period is a flag for a duration between two limits, which --help shows. Its default
-// may be outside the limits: 0 means that no duration is set.
+// period is a flag whose value is a duration between two limits. --help shows the limits. The
+// default may be outside them: 0 means that no duration is set.
 type period struct {
 	value    *time.Duration
 	min, max time.Duration
 }
 
-// periodVar sets value to its default and returns its flag, for a second or more.
+// periodVar sets value to the default normal and returns the flag for it. The lower limit is a
+// second.
 func periodVar(value *time.Duration, normal, high time.Duration) *period {
 	*value = normal
 	return &period{value: value, min: time.Second, max: high}
 }
 
-// String returns the duration, "" if none is set.
+// String returns the duration; "" if none is set.
 func (p *period) String() string {
 	if *p.value == 0 {
 		return ""
@@ -69,7 +69,7 @@ func (p *period) String() string {
 	return model.Duration(*p.value).String()
 }
 
-// Type shows the limits in the help text.
+// Type returns the limits for the help text.
 func (p *period) Type() string {
 	return fmt.Sprintf("%s..%s", model.Duration(p.min), model.Duration(p.max))
 }
@@ -84,27 +84,26 @@ func (p *period) Set(s string) error {
 	return fmt.Errorf("use a duration from %s to %s, such as 30s or 1h30m", model.Duration(p.min), model.Duration(p.max))
 }
 
-// instant is a flag for a time. If before is set, it also accepts a duration before
-// another time.
+// instant is a flag whose value is a time. If before is set, the value may also be a duration
+// before another time.
 type instant struct {
 	text   string
 	at     time.Time
 	before *period
-	ago    time.Duration // zero if at is the time
+	ago    time.Duration // duration before the other time; zero if at is the time
 }
 
-// newSince returns a time flag that defaults to the given duration before another
-// time.
+// newSince returns a flag whose default is the duration ago before another time.
 func newSince(ago time.Duration) *instant {
 	i := &instant{text: model.Duration(ago).String()}
 	i.before = periodVar(&i.ago, ago, 10*year)
 	return i
 }
 
-// String returns the time or the duration as it was stated.
+// String returns the value as it was stated.
 func (i *instant) String() string { return i.text }
 
-// Type names the flag's values in the help text.
+// Type returns the forms of the value for the help text.
 func (i *instant) Type() string {
 	if i.before != nil {
 		return i.before.Type() + "|TIME"
@@ -134,21 +133,21 @@ func (i *instant) Set(s string) error {
 	return nil
 }
 
-// from returns the time, or to minus the duration.
-func (i *instant) from(to time.Time) time.Time {
+// resolve returns the time, or later minus the duration.
+func (i *instant) resolve(later time.Time) time.Time {
 	if i.ago > 0 {
-		return to.Add(-i.ago)
+		return later.Add(-i.ago)
 	}
 	return i.at
 }
 
-// checkTexts bounds the length and number of values: of flags, also those set from
-// the environment, and of arguments.
+// checkTexts limits the length and number of the values of flags, including those from
+// environment variables, and of arguments.
 func checkTexts(cmd *cobra.Command, args []string) error {
 	var errs []error
-	check := func(what, text string, limit int) {
+	check := func(name, text string, limit int) {
 		if len(text) > limit {
-			errs = append(errs, fmt.Errorf("%s has %d bytes; use at most %d", what, len(text), limit))
+			errs = append(errs, fmt.Errorf("%s has %d bytes; use at most %d", name, len(text), limit))
 		}
 	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {

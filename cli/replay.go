@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/signal"
+	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
+	commonconfig "github.com/prometheus/common/config"
 	"github.com/spf13/cobra"
 
-	"crowsnest/cli/internal/findings"
 	"crowsnest/cli/internal/report"
 	"crowsnest/cli/internal/show"
 	"crowsnest/internal/text"
@@ -21,6 +25,7 @@ import (
 	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"
+	"crowsnest/sources/loki"
 )
 
 type replayFlags struct {
@@ -36,7 +41,7 @@ type replayFlags struct {
 }
 
 func newReplay(c *cli) *cobra.Command {
-	f := replayFlags{output: newOneOf("text", "json", "markdown", "github")}
+	f := replayFlags{output: newOneOf("text", "json")}
 	cmd := &cobra.Command{
 		Use:   "replay [flags] {FILE|FOLDER... | --loki URL}",
 		Short: "Count the alerts of rules over recorded logs or Loki, or compare two versions of rules",
@@ -46,14 +51,14 @@ day that a receiver without grouping would have received.
 
 With --against it also runs the previous rules over the same lines and prints the
 differences: alerts that fire more often, less often, earlier, later, with other
-labels, or end differently, with examples. -o markdown is for a comment on a pull
-request, -o github annotates the changed rules, and --exit-code reports to a script
-that the alerts differ.
+labels, or end differently, with examples. --exit-code reports to a script that the
+alerts differ. For a comment on a pull request, indent the text as a block of code:
+sed 's/^/    /'.
 
 From Loki it reads only lines that one of the rules could match.`,
 		Example: `  crowsnest replay --rules packs/ /var/log/pods
   crowsnest replay --rules packs/ --against packs.old/ /var/log/pods
-  crowsnest replay --rules packs/ --against packs.old/ -o markdown incidents/ > comment.md
+  crowsnest replay --rules packs/ --against packs.old/ --exit-code 10 incidents/
   crowsnest replay --loki http://loki:3100 --query '{namespace=~".+"}' --since 24h --rules packs/`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.replay(cmd.Context(), f, args) },
 	}
@@ -71,19 +76,16 @@ From Loki it reads only lines that one of the rules could match.`,
 	return cmd
 }
 
-// check returns an error about flags that exclude each other.
-func (f *replayFlags) check(args []string) error {
-	switch comparing := len(f.against) > 0; {
-	case !comparing && f.output.value != "text" && f.output.value != "json":
-		return usageErrorf("-o %s needs --against: it prints differences", f.output.value)
-	case !comparing && f.exitCode != 0:
+// checkArgs returns an error if arguments or flags exclude each other.
+func (f *replayFlags) checkArgs(args []string) error {
+	if len(f.against) == 0 && f.exitCode != 0 {
 		return usageErrorf("--exit-code needs --against: it reports differences")
 	}
-	return f.loki.check(args)
+	return f.loki.checkArgs(args)
 }
 
 func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
-	if err := f.check(args); err != nil {
+	if err := f.checkArgs(args); err != nil {
 		return err
 	}
 	if f.loki.url != "" {
@@ -101,27 +103,24 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer remove() //nolint:errcheck // the system cleans its temporary directory
+	defer remove() //nolint:errcheck // the operating system cleans its temporary folder
 	progress := c.startProgress("reading", nil)
 	defer progress.end()
 	logs, account, findErr := inputs.Collect(args, opt)
-	for range sets { // each reads all of it
-		progress.expect(logs)
-	}
-	progress.watch(logs)
+	progress.countReading(logs, len(sets))
 	now := time.Now()
 	results := make([]scan.Result, len(sets))
 	errs := []error{findErr}
 	for i, set := range sets {
-		program, err := matcher.CompileOpen(set)
+		target, err := newTarget(set)
 		if err != nil {
-			return fmt.Errorf("compile rules: %w", err)
+			return err
 		}
 		var readErr error
 		opt := replay.ScanOptions{Lenient: !f.strictLabels, Now: now, Redactor: redact.New(nil)}
-		results[i], readErr = scan.Run(replay.Target{Set: set, Program: program}, logs, opt)
+		results[i], readErr = scan.Run(target, logs, opt)
 		if i == 0 || errs[1] == nil {
-			errs = append(errs, readErr) // usually the same for each set
+			errs = append(errs, readErr) // the error is usually the same for each set
 		}
 	}
 	progress.end()
@@ -137,36 +136,26 @@ func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
 	return checkInput(c.err, results[0].Report, account)
 }
 
-// printReplay prints the result of one set, or the differences of two, even if err
-// says that some inputs could not be read.
+// printReplay prints the result of one set, or the differences between two sets. It does so
+// even if readErr says that some inputs could not be read.
 func (c *cli) printReplay(f replayFlags, sets []*rules.Set, results []scan.Result, err error) error {
 	if len(results) == 1 {
 		return errors.Join(c.writeReplay(f, results[0]), err)
 	}
-	after := report.Side{Name: f.rules.name(), Set: sets[0], Report: results[0].Report}
+	after := report.Side{Name: f.rules.describe(), Set: sets[0], Report: results[0].Report}
 	before := report.Side{Name: strings.Join(f.against, " "), Set: sets[1], Report: results[1].Report}
 	r := report.New(before, after, report.Options{Examples: f.examples, All: f.all})
-	if writeErr := writeChanges(c.out, f.output.value, r); writeErr != nil {
+	write := r.Text
+	if f.output.value == "json" {
+		write = func(w io.Writer) error { return show.JSON(w, r, true) }
+	}
+	if writeErr := write(c.out); writeErr != nil {
 		return fmt.Errorf("write the result: %w", writeErr)
 	}
 	if err == nil && r.Changed && f.exitCode != 0 {
 		return exitCode(f.exitCode)
 	}
 	return err
-}
-
-// writeChanges prints the differences of two sets.
-func writeChanges(w io.Writer, form string, r report.Report) error {
-	switch form {
-	case "json":
-		return show.JSON(w, r, true)
-	case "markdown":
-		return r.Markdown(w)
-	case "github":
-		verdict := findings.Finding{Level: findings.Notice, Check: findings.Verdict, Message: r.Verdict}
-		return writeFindings(w, append([]findings.Finding{verdict}, r.Findings()...))
-	}
-	return r.Text(w)
 }
 
 type replayedRule struct {
@@ -186,7 +175,7 @@ func (c *cli) writeReplay(f replayFlags, r scan.Result) error {
 			examples[a.Episode.Alert] = string(a.Episode.Line)
 		}
 	}
-	// Do not extrapolate from less than a day.
+	// Rates are not extrapolated from less than a day.
 	days := max(r.End.Sub(r.Start).Hours()/24, 1)
 	out := []replayedRule{}
 	for _, rule := range r.Rules {
@@ -207,7 +196,7 @@ func (c *cli) writeReplay(f replayFlags, r scan.Result) error {
 	for _, rule := range out {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%.100s\n", rule.Rule, rule.Lines, rule.Episodes, rule.Alerts, rule.NotificationsPerDay, rule.Example)
 	}
-	if err := errors.Join(w.Flush(), show.Findings(c.out, r.Findings, f.all, true, show.Style{Color: c.colors(c.out)}), show.Unknown(c.out, r.Unknown, true)); err != nil {
+	if err := errors.Join(w.Flush(), show.WriteFindings(c.out, r.Findings, f.all, true, show.Style{Color: c.colors(c.out)}), show.WriteUnknown(c.out, r.Unknown, true)); err != nil {
 		return err
 	}
 	matched := "no line matched"
@@ -216,4 +205,151 @@ func (c *cli) writeReplay(f replayFlags, r scan.Result) error {
 	}
 	fmt.Fprintf(c.err, "%s from %s; %s\n", text.Plural(int64(r.Lines), "line"), text.Plural(int64(r.Inputs), "input"), matched)
 	return nil
+}
+
+type lokiFlags struct {
+	url, query   string
+	since, until *instant
+	tenant       string
+	httpConfig   string
+	rename       []string
+}
+
+func (f *lokiFlags) add(cmd *cobra.Command) {
+	f.since, f.until = newSince(24*time.Hour), &instant{}
+	flags := cmd.Flags()
+	flags.StringVar(&f.url, "loki", "", "base `URL` of a Loki to read from, instead of files")
+	flags.StringVar(&f.query, "query", "", "`SELECTOR` of the streams to read from Loki, such as {namespace=~\".+\"}")
+	flags.Var(f.since, "since", "start of the range to read from Loki: a duration before its end, or an RFC 3339 time")
+	flags.Var(f.until, "until", "end of the range to read from Loki: an RFC 3339 time (default: now)")
+	flags.StringVar(&f.tenant, "tenant", "", "`TENANT` of Loki, sent as X-Scope-OrgID")
+	flags.StringVar(&f.httpConfig, httpConfigFlag, "", "TLS and credentials for Loki: a `FILE` with Prometheus' http_config")
+	flags.StringArrayVar(&f.rename, "loki.label", nil, "rename a label of Loki, `from=to` (repeatable)")
+}
+
+// checkArgs returns an error if arguments or flags exclude each other.
+func (f *lokiFlags) checkArgs(args []string) error {
+	switch {
+	case f.url == "" && len(args) == 0:
+		return usageErrorf("replay needs files or folders, or --loki URL")
+	case f.url == "" && f.query != "":
+		return usageErrorf("--query needs --loki")
+	case f.url != "" && len(args) > 0:
+		return usageErrorf("give files or --loki, not both")
+	case f.url != "" && f.query == "":
+		return usageErrorf("--loki needs --query with the streams to read, such as --query '{namespace=~\".+\"}'")
+	}
+	return nil
+}
+
+func (f *lokiFlags) sourceConfig(now time.Time) (cfg loki.Config, rg loki.Range, err error) {
+	rg.To = now
+	if f.until.text != "" {
+		rg.To = f.until.at
+	}
+	if rg.From = f.since.resolve(rg.To); !rg.From.Before(rg.To) {
+		return cfg, rg, usageErrorf("--since: %s is not before %s", rg.From.Format(time.RFC3339), rg.To.Format(time.RFC3339))
+	}
+	cfg = loki.Config{URL: f.url, Selector: f.query}
+	if f.tenant != "" {
+		cfg.Tenants = []string{f.tenant}
+	}
+	if cfg.Labels, err = parseLabels(f.rename); err != nil {
+		return cfg, rg, err
+	}
+	if f.httpConfig != "" {
+		h, _, err := commonconfig.LoadHTTPConfigFile(f.httpConfig)
+		if err != nil {
+			return cfg, rg, fmt.Errorf("read --%s: %w", httpConfigFlag, err)
+		}
+		cfg.HTTP.HTTPClientConfig = *h
+	}
+	return cfg, rg, cfg.Validate()
+}
+
+// replayLoki runs one or two sets of rules over a time range of Loki's history. It reads the
+// range once.
+func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	cfg, rg, err := f.loki.sourceConfig(time.Now())
+	if err != nil {
+		return err
+	}
+	sets, err := c.replaySets(f)
+	if err != nil {
+		return err
+	}
+	all := &rules.Set{}
+	targets := make([]replay.Target, len(sets))
+	for i, set := range sets {
+		if targets[i], err = newTarget(set); err != nil {
+			return err
+		}
+		all.Rules = slices.Concat(all.Rules, set.Rules)
+	}
+	at := &rangeProgress{from: rg.From, to: rg.To}
+	progress := c.startProgress("reading Loki", at.readPart)
+	defer progress.end()
+	lost := 0
+	rg.Rules, rg.Lost = all, func(reason, where string) {
+		if lost++; lost <= 5 {
+			fmt.Fprintf(c.err, "cannot read an entry of Loki: %s: %s\n", reason, where)
+		}
+	}
+	reports, readErr := replay.ScanRecords(targets, func(emit func(*matcher.Stream, matcher.Record) error) error {
+		return loki.ReadRange(ctx, cfg, rg, func(s *matcher.Stream, rec matcher.Record) error {
+			at.setReached(rec.Time)
+			return emit(s, rec)
+		})
+	}, replay.ScanOptions{Now: rg.To, End: rg.To, Redactor: redact.New(nil), Reads: loki.Serves(cfg), Findings: len(targets) == 1})
+	progress.end()
+	if readErr != nil {
+		return fmt.Errorf("%w (read: %s)", readErr, text.Plural(reports[0].Lines, "line"))
+	}
+	if lost > 0 {
+		fmt.Fprintf(c.err, "%s of Loki could not be read\n", text.Plural(lost, "entry"))
+	}
+	results := make([]scan.Result, len(reports))
+	for i := range reports {
+		results[i].Report = reports[i]
+		results[i].Start = rg.From // rates are computed for the whole range
+	}
+	reportIgnored(c.err, reports[0])
+	return c.printReplay(f, sets, results, nil)
+}
+
+func (c *cli) replaySets(f replayFlags) ([]*rules.Set, error) {
+	set, err := f.rules.load(c)
+	if err != nil || len(f.against) == 0 {
+		return []*rules.Set{set}, err
+	}
+	other, err := c.loadRules(f.against, withoutTests)
+	if err == nil {
+		other.Namespaces = set.Namespaces
+	}
+	return []*rules.Set{set, other}, err
+}
+
+// rangeProgress is the progress of reading a time range. It is safe for concurrent use.
+type rangeProgress struct {
+	from, to time.Time
+	at       atomic.Int64 // time up to which was read, in nanoseconds
+	lines    atomic.Int64
+}
+
+func (p *rangeProgress) setReached(t time.Time) {
+	p.lines.Add(1)
+	p.at.Store(t.UnixNano())
+}
+
+// readPart returns the fraction of the range that was read, and the time up to which it was
+// read.
+func (p *rangeProgress) readPart() (done float64, where string) {
+	lines := p.lines.Load()
+	if lines == 0 {
+		return 0, "waiting for lines"
+	}
+	t := time.Unix(0, p.at.Load())
+	return float64(t.Sub(p.from)) / float64(p.to.Sub(p.from)), fmt.Sprintf("%s, %s that may match", t.UTC().Format(time.RFC3339), text.Plural(lines, "line"))
 }

@@ -1,5 +1,5 @@
-// Package cli implements the commands of crowsnest: flags, output and exit codes.
-// The packages that it imports do the work; the daemon is one of them.
+// Package cli implements the commands of crowsnest: their flags, output and exit codes. The
+// packages that it imports, such as daemon, do the work.
 package cli
 
 import (
@@ -19,18 +19,18 @@ import (
 	"crowsnest/daemon"
 )
 
-// The exit codes of every command.
+// Exit codes of every command.
 const (
 	exitOK     = 0
-	exitFailed = 1 // failed or invalid
+	exitFailed = 1 // the command failed, or its input is invalid
 	exitUsage  = 2
-	exitLint   = 3 // lint findings with --lint-fatal
+	exitLint   = 3 // a lint finding with --lint-fatal
 )
 
-// Run executes one command line and returns its exit code. getenv returns the
-// value of an environment variable, as os.Getenv does.
+// Run executes one command line and returns its exit code. getenv returns the value of an
+// environment variable; os.Getenv is such a function.
 func Run(args []string, in io.Reader, out, errOut io.Writer, getenv func(string) string) int {
-	c := &cli{in: in, out: out, err: errOut, getenv: getenv, name: nameOf(os.Args[0]), collection: daemon.DelayCollection(getenv)}
+	c := &cli{in: in, out: out, err: errOut, getenv: getenv, name: programName(os.Args[0]), collection: daemon.DelayCollection(getenv)}
 	defer c.collection.End()
 	root := newRoot(c)
 	root.SetArgs(c.pluginArgs(args))
@@ -39,27 +39,23 @@ func Run(args []string, in io.Reader, out, errOut io.Writer, getenv func(string)
 	return c.exit(err)
 }
 
-// Commands returns all commands, for generators of manuals. They read nothing and
-// discard what they write.
-func Commands() *cobra.Command {
-	return newRoot(&cli{in: strings.NewReader(""), out: io.Discard, err: io.Discard, getenv: func(string) string { return "" }})
-}
-
 type cli struct {
 	name   string // name by which the program was called
 	root   *cobra.Command
-	called *cobra.Command // the command of the line, or the root; nil before the line is read
+	called *cobra.Command // command that was called, or the root; nil before the command line is parsed
 	in     io.Reader
-	out    io.Writer // results only
-	err    io.Writer // everything else
+	out    io.Writer // for results only
+	err    io.Writer // for all other text
 	getenv func(string) string
-	// started is set once the arguments are parsed. An error before that is a usage
-	// error.
+	// started is set after the arguments are parsed. An earlier error is a usage error.
 	started bool
-	// liveOutput means that results appear on the terminal while they are found, so a
+	// liveOutput says whether results appear on the terminal while they are found, so that a
 	// line of progress would disturb them.
 	liveOutput bool
-	collection *daemon.Delay // delay of garbage collection
+	// outlivesInterrupt says whether the process continues after the first Ctrl-C. That signal
+	// ends the other processes of a pipe, and what they wrote is then still reported.
+	outlivesInterrupt bool
+	collection        *daemon.Delay // delayed start of garbage collection
 }
 
 // exitError ends the program with an exit code and an optional message.
@@ -77,10 +73,10 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// exitCode returns an error that ends the program with a code and no message.
+// exitCode returns an error that ends the program with a code and without a message.
 func exitCode(code int) error { return &exitError{code: code} }
 
-// usageErrorf returns an error about wrong arguments.
+// usageErrorf returns an error about wrong arguments, which ends the program with exitUsage.
 func usageErrorf(format string, args ...any) error {
 	return &exitError{code: exitUsage, err: fmt.Errorf(format, args...)}
 }
@@ -139,7 +135,7 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 			return nil
 		},
 	}
-	root.DisableSuggestions = true // argumentError has them
+	root.DisableSuggestions = true // argumentError adds the suggestions
 	root.SetFlagErrorFunc(noSuchFlag)
 	root.SetVersionTemplate(version.Print("crowsnest") + "\n")
 	root.SetIn(c.in)
@@ -179,7 +175,7 @@ func newVersion(c *cli) *cobra.Command {
 	}
 }
 
-func parent(use, short string, subs ...*cobra.Command) *cobra.Command {
+func newParent(use, short string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return noSuchCommand(cmd, args[0])
@@ -187,13 +183,13 @@ func parent(use, short string, subs ...*cobra.Command) *cobra.Command {
 		return nil
 	}}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return usageErrorf("%s needs a subcommand: %s", pathBelowRoot(cmd), names(cmd))
+		return usageErrorf("%s needs a subcommand: %s", pathBelowRoot(cmd), commandNames(cmd))
 	}
 	cmd.AddCommand(subs...)
 	return cmd
 }
 
-func names(cmd *cobra.Command) string {
+func commandNames(cmd *cobra.Command) string {
 	var out []string
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() {
@@ -203,7 +199,7 @@ func names(cmd *cobra.Command) string {
 	return strings.Join(out, ", ")
 }
 
-// bindEnv sets the flags that are not on the command line from their environment
+// bindEnv sets the flags that are absent from the command line from their environment
 // variables.
 func (c *cli) bindEnv(cmd *cobra.Command) error {
 	var errs []error
@@ -249,11 +245,11 @@ func (o *oneOf) String() string { return o.value }
 // Type returns the allowed values for the help text.
 func (o *oneOf) Type() string { return strings.Join(o.allowed, "|") }
 
-// completeValues makes shells complete the values of the flags that have fixed ones.
+// completeValues lets shells complete the values of flags that have a fixed set of values.
 func completeValues(cmd *cobra.Command) {
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if o, ok := f.Value.(*oneOf); ok {
-			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(o.allowed, cobra.ShellCompDirectiveNoFileComp)) // fails only if it is registered
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(o.allowed, cobra.ShellCompDirectiveNoFileComp)) // returns an error only if a function is already registered
 		}
 	})
 	for _, sub := range cmd.Commands() {
@@ -264,7 +260,7 @@ func completeValues(cmd *cobra.Command) {
 // Set sets the value to one of the allowed ones.
 func (o *oneOf) Set(s string) error {
 	if !slices.Contains(o.allowed, s) {
-		return fmt.Errorf("%q is not one of %s%s", s, strings.Join(o.allowed, ", "), meant(s, o.allowed))
+		return fmt.Errorf("%q is not one of %s%s", s, strings.Join(o.allowed, ", "), suggestion(s, o.allowed))
 	}
 	o.value = s
 	return nil

@@ -12,20 +12,22 @@ import (
 
 	"crowsnest/daemon/loader"
 	"crowsnest/lab/inputs"
+	"crowsnest/matcher"
+	"crowsnest/replay"
 	"crowsnest/rules"
 	"crowsnest/rules/namespaces"
 	"crowsnest/rules/rulefiles"
 	"crowsnest/strictyaml"
 )
 
-// shippedRules, in place of a path, names the packs that are part of the program. A folder
-// of that name is ./shipped.
+// shippedRules is used instead of a path and names the packs in the program. A folder with that
+// name can be written as ./shipped.
 const shippedRules = "shipped"
 
 type ruleFlags struct {
 	paths     []string
 	overrides []string
-	// namespaces is the list of --infrastructure-namespaces.
+	// namespaces are the values of --infrastructure-namespaces.
 	namespaces []string
 }
 
@@ -41,17 +43,16 @@ func (f *ruleFlags) addNamespaces(cmd *cobra.Command) {
 		"namespaces whose lines rules with \"origin: infrastructure\" trust, a `LIST`: +NAME adds to the built-in one, -NAME removes from it, NAME replaces it, '*' allows all")
 }
 
-// packs returns the chosen packs.
-func (f *ruleFlags) packs() []string {
+func (f *ruleFlags) chosenPacks() []string {
 	if len(f.paths) == 0 {
 		return []string{shippedRules}
 	}
 	return f.paths
 }
 
-// name returns the paths of the chosen rules for people.
-func (f *ruleFlags) name() string {
-	names := slices.Concat(f.packs(), f.overrides)
+// describe returns the paths of the chosen rules as text.
+func (f *ruleFlags) describe() string {
+	names := slices.Concat(f.chosenPacks(), f.overrides)
 	for i, name := range names {
 		if name == shippedRules {
 			names[i] = "the shipped packs"
@@ -60,8 +61,7 @@ func (f *ruleFlags) name() string {
 	return strings.Join(names, " ")
 }
 
-// trusted returns the infrastructure namespaces.
-func (f *ruleFlags) trusted() (*namespaces.Set, error) {
+func (f *ruleFlags) trustedNamespaces() (*namespaces.Set, error) {
 	set, err := namespaces.Parse(f.namespaces)
 	if err != nil {
 		return nil, usageErrorf("--infrastructure-namespaces: %v", err)
@@ -69,30 +69,31 @@ func (f *ruleFlags) trusted() (*namespaces.Set, error) {
 	return set, nil
 }
 
-// load loads the chosen rules. Those of the shipped packs have no tests.
+// load loads the chosen rules. The shipped packs are loaded without tests.
 func (f *ruleFlags) load(c *cli) (*rules.Set, error) { return f.loadFrom(c, withoutTests) }
 
-// loadWithTests loads the chosen rules with all tests, for commands that show them.
+// loadWithTests loads the chosen rules with their tests, for commands that show tests.
 func (f *ruleFlags) loadWithTests(c *cli) (*rules.Set, error) { return f.loadFrom(c, loader.Shipped) }
 
 func (f *ruleFlags) loadFrom(c *cli, shipped shippedFiles) (*rules.Set, error) {
-	trusted, err := f.trusted()
+	trusted, err := f.trustedNamespaces()
 	if err != nil {
 		return nil, err
 	}
-	set, err := c.loadRules(slices.Concat(f.packs(), f.overrides), shipped)
+	set, err := c.loadRules(slices.Concat(f.chosenPacks(), f.overrides), shipped)
 	if err == nil {
 		set.Namespaces = trusted
 	}
 	return set, err
 }
 
-// shippedFiles returns the shipped packs, in the form that a command needs.
+// shippedFiles is a function that returns the shipped packs, in the form that a command needs.
 type shippedFiles func() ([]rules.File, error)
 
 func withoutTests() ([]rules.File, error) { return loader.ShippedWithoutTests(), nil }
 
-// loadRules loads the packs and overrides at paths, and warns about names that nothing has.
+// loadRules loads the packs and overrides at paths. It warns about names in rules that no line
+// can have.
 func (c *cli) loadRules(paths []string, shipped shippedFiles) (*rules.Set, error) {
 	files, problems := c.readRules(paths, shipped)
 	set, err := buildRules(files, problems)
@@ -100,17 +101,26 @@ func (c *cli) loadRules(paths []string, shipped shippedFiles) (*rules.Set, error
 		return nil, err
 	}
 	for _, w := range set.Warnings {
-		if w.Check == "unknown-name" { // the result would be wrong without a sign of it
+		if w.Check == "unknown-name" { // such a name would silently change the result
 			fmt.Fprintln(c.err, w.String())
 		}
 	}
 	return set, nil
 }
 
-// buildRules loads files. The error has the problems, and those of reading the files.
+func newTarget(set *rules.Set) (replay.Target, error) {
+	program, err := matcher.CompileOpen(set)
+	if err != nil {
+		return replay.Target{}, fmt.Errorf("compile rules: %w", err)
+	}
+	return replay.Target{Set: set, Program: program}, nil
+}
+
+// buildRules builds a rule set from files. The error has the problems of the rules, and the
+// errors of reading the files.
 func buildRules(files []rules.File, problems rules.Problems) (*rules.Set, error) {
 	docs, found := loader.ParseFiles(files)
-	set, more := loader.Build(docs, rules.Options{})
+	set, more := loader.BuildSet(docs, rules.Options{})
 	if errs := slices.Concat(problems, found, more).Errors(); len(errs) > 0 {
 		errs.Sort()
 		return nil, fmt.Errorf("load rules:\n%w", errs)
@@ -118,8 +128,8 @@ func buildRules(files []rules.File, problems rules.Problems) (*rules.Set, error)
 	return set, nil
 }
 
-// readRules reads the packs and overrides at paths: files and folders, "-" for standard
-// input, and shippedRules for the shipped packs.
+// readRules reads the packs and overrides at paths. A path is a file, a folder, "-" for
+// standard input, or shippedRules for the shipped packs.
 func (c *cli) readRules(paths []string, shipped shippedFiles) (files []rules.File, problems rules.Problems) {
 	var named []string
 	for i, p := range paths {
@@ -147,7 +157,7 @@ func (c *cli) readRules(paths []string, shipped shippedFiles) (files []rules.Fil
 		for i, p := range found {
 			switch {
 			case strings.Contains(p.File, "://"):
-				found[i].Fix = "this is an address and not a file: download it, or see crowsnest rules pull"
+				found[i].Fix = "this is an address and not a file: download it first"
 			case strictyaml.Closest(p.File, []string{shippedRules}) != "":
 				found[i].Fix = "did you mean " + shippedRules + ", the built-in packs?"
 			}

@@ -18,7 +18,6 @@ import (
 	"crowsnest/daemon/loader"
 	"crowsnest/internal/text"
 	"crowsnest/lab/inputs"
-	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"
@@ -45,15 +44,15 @@ effect are left out of a long episode.
 
 --false-page is for an alert that should not have fired. The test then expects that
 it does not, so it fails until the rule is changed. The command names the parts of
-the rule that let the line through, and changes with which every test passes.
+the rule that accepted the line, and changes with which every test passes.
 
-From a running daemon it takes the fingerprint of an open episode, or of one that
-ended in the last 15 minutes; get episodes, alerts and the daemon's pages show it. A
-daemon keeps the lines that opened and ended an episode and the newest one: for a
-sequence or different values, use --from-logs. That takes what scan takes, and the
-fingerprint or the name of an alert.
+With a running daemon, the argument is the fingerprint of an open episode, or of one that
+ended in the last 15 minutes. get episodes, alerts and the daemon's pages show it. A
+daemon keeps only the lines that opened and ended an episode, and the newest one. For
+a rule with a sequence, or one that counts different values, use --from-logs. It
+reads the same logs as scan, and the argument may also be the name of an alert.
 
---write inserts the test into the pack of the rule, which stays as it is otherwise.
+--write inserts the test into the pack of the rule and changes nothing else in it.
 Without it, the test is printed. test rules --mutate then lists the parts of the
 rule that no test protects.`,
 		Example: `  crowsnest rules capture --url http://crowsnest:9797 0f3a61c2b4d5e6f7
@@ -77,7 +76,7 @@ func (c *cli) capture(ctx context.Context, f captureFlags, about string) error {
 	if len(f.fromLogs) == 0 && !fingerprintForm.MatchString(about) {
 		return usageErrorf("%q is not a fingerprint of 16 hexadecimal digits; list them with crowsnest get episodes, or name recorded logs with --from-logs", about)
 	}
-	files, err := f.files(c)
+	files, err := f.packFiles(c)
 	if err != nil {
 		return err
 	}
@@ -113,10 +112,10 @@ func (c *cli) capture(ctx context.Context, f captureFlags, about string) error {
 	return c.reportCaptured(f, files, r, test)
 }
 
-// files returns the packs: the one that the test is written into, those of --rules, or the
-// shipped ones.
-func (f *captureFlags) files(c *cli) ([]rules.File, error) {
-	paths := f.rules.packs()
+// packFiles returns the pack into which the test is written, or else the packs of --rules, or
+// else the shipped packs.
+func (f *captureFlags) packFiles(c *cli) ([]rules.File, error) {
+	paths := f.rules.chosenPacks()
 	if f.write != "" {
 		if len(f.rules.paths) > 0 {
 			return nil, usageErrorf("--write names the pack of the rule; --rules cannot name others")
@@ -130,17 +129,17 @@ func (f *captureFlags) files(c *cli) ([]rules.File, error) {
 	return files, nil
 }
 
-// episodeOf returns the episode and its rule, which is nil if there is an error that ends the
-// command.
+// episodeOf returns the episode and its rule. The rule is nil if the command must end with the
+// error.
 func (c *cli) episodeOf(ctx context.Context, f captureFlags, set *rules.Set, about string) (capture.Episode, *rules.Rule, error) {
 	if len(f.fromLogs) > 0 {
 		return c.episodeOfLogs(f, set, about)
 	}
-	got, err := capture.Fetch(func(path string) ([]byte, error) { return f.daemon.fetch(ctx, path) }, about)
+	got, err := capture.Fetch(func(path string) ([]byte, error) { return f.daemon.fetchData(ctx, path) }, about)
 	if err != nil {
 		return capture.Episode{}, nil, err
 	}
-	r, err := show.Find(set, got.Timeline.Episode.Alert)
+	r, err := show.FindRule(set, got.Timeline.Episode.Alert)
 	if err != nil {
 		return capture.Episode{}, nil, fmt.Errorf("%w; name its pack with --write or --rules", err)
 	}
@@ -155,9 +154,9 @@ func (c *cli) episodeOfLogs(f captureFlags, set *rules.Set, about string) (ep ca
 	if err != nil {
 		return ep, nil, err
 	}
-	program, err := matcher.CompileOpen(set)
+	target, err := newTarget(set)
 	if err != nil {
-		return ep, nil, fmt.Errorf("compile rules: %w", err)
+		return ep, nil, err
 	}
 	find, remove, err := c.inputs(labels)
 	if err != nil {
@@ -169,7 +168,7 @@ func (c *cli) episodeOfLogs(f captureFlags, set *rules.Set, about string) (ep ca
 	if len(logs) == 0 {
 		return ep, nil, findErr
 	}
-	l := capture.Logs{Set: set, Program: program, Inputs: logs, Options: replay.ScanOptions{
+	l := capture.Logs{Target: target, Inputs: logs, Options: replay.ScanOptions{
 		Lenient: !f.strictLabels, Now: time.Now(), Redactor: redact.New(nil),
 	}}
 	ep, r, err = l.Episode(about)
@@ -189,8 +188,8 @@ func (c *cli) writeCaptured(f captureFlags, test capture.Test, data []byte) erro
 	return nil
 }
 
-// replaceFile replaces the content of a file at once, through a symbolic link. It preserves
-// the permissions.
+// replaceFile replaces the content of a file atomically. It follows a symbolic link and
+// preserves the permissions.
 func replaceFile(path string, data []byte) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -214,14 +213,14 @@ func replaceFile(path string, data []byte) error {
 	return nil
 }
 
-// reportCaptured says on stderr what the new test does. files have it.
+// reportCaptured reports on stderr whether the new test passes. files contain the test.
 func (c *cli) reportCaptured(f captureFlags, files []rules.File, old *rules.Rule, test capture.Test) error {
 	overrides, problems := c.readRules(f.rules.overrides, loader.Shipped)
 	set, err := buildRules(slices.Concat(files, overrides), problems)
 	if err != nil {
 		return err
 	}
-	r, err := show.Find(set, old.Alert)
+	r, err := show.FindRule(set, old.Alert)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func newRules(c *cli) *cobra.Command {
-	return parent("rules", "List and show rules, create, try or import rules, or write runbooks",
+	return newParent("rules", "List and show rules, create, try or import rules, or write runbooks",
 		newRulesList(c), newRulesShow(c), newRulesNew(c), newRulesImport(c), newRulesCapture(c), newRulesDocs(c), newRulesVerifySource(c))
 }
 
@@ -42,7 +42,7 @@ namespaces of rules.infrastructure_namespaces, and logs without a namespace).`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			load := f.load
-			if output.value == "json" { // the document has the number of tests
+			if output.value == "json" { // the JSON document contains the number of tests
 				load = f.loadWithTests
 			}
 			set, err := load(c)
@@ -82,14 +82,14 @@ func newRulesShow(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := show.Find(set, args[0])
+			r, err := show.FindRule(set, args[0])
 			if err != nil {
 				return err
 			}
-			if err := show.Rule(c.out, r); err != nil {
+			if err := show.WriteRule(c.out, r); err != nil {
 				return err
 			}
-			return show.Origin(c.out, r)
+			return show.WriteOrigin(c.out, r)
 		},
 	}
 	f.add(cmd)

@@ -39,7 +39,7 @@ with RULE only the page of that rule.`,
 				return err
 			}
 			if len(args) == 1 {
-				r, err := show.Find(set, args[0])
+				r, err := show.FindRule(set, args[0])
 				if err != nil {
 					return err
 				}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,10 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"crowsnest/cli/internal/show"
+	"crowsnest/daemon/loader"
 	"crowsnest/importer"
 	"crowsnest/internal/lazyre"
 	"crowsnest/lab/inputs"
+	"crowsnest/replay"
 	"crowsnest/rules"
+	"crowsnest/strictyaml"
 )
 
 type importFlags struct {
@@ -33,20 +37,20 @@ func newRulesImport(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import cre FILE|FOLDER...",
 		Short: "Translate CREs, the rules of preq, into packs",
-		Long: `Translates files of CREs (Common Reliability Enumerations) into packs. test.log beside a
-file becomes inline tests.
+		Long: `Translates files of CREs (Common Reliability Enumerations) into packs. The file
+test.log beside a file of CREs becomes inline tests.
 
-A rule means the same in the pack, or it is refused with the reason. Severity, texts,
-instructions and references are carried over. Each rule was checked and its tests were
-run before it is written; one that fails is refused.
+A rule keeps its meaning in the pack, or it is refused with the reason. Severity, texts,
+instructions and references are copied. Each rule is checked and tested before it is
+written, and refused if it fails.
 
 A table on standard error lists what became of each rule: converted, converted with a
 warning, or refused. The exit code is 1 if a rule was refused, unless --skip-refused is
 given. The packs go to standard output, or to --rules-out. -o json prints the table
 and the packs as one JSON document on standard output.
 
-The streams of a rule are derived from the source of the CRE. --from states them
-instead, for all rules of the run.`,
+The streams that a rule reads are derived from the source of the CRE. --from replaces
+them for all rules.`,
 		Example: `  crowsnest rules import cre --rules-out packs/ cre/rules/
   crowsnest rules import cre --from '{namespace="shop"}' relay.yaml > relay-pack.yaml`,
 		Args: cobra.MinimumNArgs(2),
@@ -62,19 +66,9 @@ instead, for all rules of the run.`,
 	return cmd
 }
 
-// removedFormats says what to use instead of formats that were imported once.
-var removedFormats = map[string]string{
-	"loki":             "leave alerts in LogQL to Loki's ruler, or write the rule with `crowsnest rules new`",
-	"prometheus-logql": "leave alerts in LogQL to Loki's ruler, or write the rule with `crowsnest rules new`",
-	"npd":              "read the journal (sources of type journal), which has rules for the kernel's messages, or write the rule with `crowsnest rules new`",
-}
-
 var packName = lazyre.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 func (c *cli) rulesImport(f importFlags, format string, paths []string) error {
-	if instead := removedFormats[format]; instead != "" {
-		return usageErrorf("the format %s is no longer imported: %s", format, instead)
-	}
 	if format != "cre" {
 		return usageErrorf("unknown format %q: use cre", format)
 	}
@@ -101,7 +95,7 @@ func (c *cli) rulesImport(f importFlags, format string, paths []string) error {
 	return nil
 }
 
-// writeImported writes the packs and the table.
+// writeImported writes the packs and the table of outcomes.
 func (c *cli) writeImported(f importFlags, r importer.Result) error {
 	if f.output.value == "json" {
 		packs := make([]map[string]any, len(r.Packs))
@@ -112,7 +106,7 @@ func (c *cli) writeImported(f importFlags, r importer.Result) error {
 			return fmt.Errorf("write the result: %w", err)
 		}
 	}
-	if err := show.Imported(c.err, r); err != nil {
+	if err := show.WriteImported(c.err, r); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	switch {
@@ -152,105 +146,103 @@ func writePacks(path string, packs []importer.Pack) error {
 	return nil
 }
 
-// Bounds on the files of one import.
-const (
-	maxImportFiles = 10_000
-	maxImportBytes = 128 << 20
-)
-
-// importReader reads the files of an import, each with the test.log beside it, within the bounds.
-type importReader struct {
-	c     *cli
-	files []importer.File
-	size  int
-}
-
+// importFiles reads the files at paths, and the file test.log beside each.
 func (c *cli) importFiles(paths []string) ([]importer.File, error) {
-	r := &importReader{c: c}
-	for _, p := range paths {
-		if p == inputs.Stdin {
-			data, err := io.ReadAll(io.LimitReader(c.in, importer.MaxFileBytes+1))
-			if err != nil {
-				return nil, fmt.Errorf("read standard input: %w", err)
-			}
-			r.files = append(r.files, importer.File{Name: "stdin", Data: data})
-			continue
+	read, problems := c.readRules(paths, withoutTests)
+	if errs := problems.Errors(); len(errs) > 0 {
+		return nil, errs
+	}
+	var files []importer.File
+	for _, f := range read {
+		if len(f.Data) > rules.MaxFileBytes {
+			return nil, fmt.Errorf("read %s: it has more than %d MiB", f.Name, rules.MaxFileBytes>>20)
 		}
-		info, err := os.Stat(p)
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", p, errors.Unwrap(err))
-		}
-		if !info.IsDir() {
-			if err := r.read(p, false); err != nil {
+		in := importer.File{Name: f.Name, Data: f.Data}
+		if f.Name != "stdin" {
+			var err error
+			in.Found = !slices.Contains(paths, f.Name)
+			if in.Sample, err = readSample(filepath.Join(filepath.Dir(f.Name), "test.log")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
-			continue
 		}
-		if err := r.folder(p); err != nil {
-			return nil, err
-		}
+		files = append(files, in)
 	}
-	return r.files, nil
+	return files, nil
 }
 
-func (r *importReader) folder(root string) error {
-	before := len(r.files)
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return fmt.Errorf("read %s: %w", path, err)
-		}
-		if d.IsDir() && strings.HasPrefix(d.Name(), "..") && path != root {
-			return filepath.SkipDir // the data of a mounted ConfigMap, whose files are links to it
-		}
-		if !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) {
-			return nil
-		}
-		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-			return nil //nolint:nilerr // a link to nothing or to a folder is no file of rules
-		}
-		return r.read(path, true)
-	})
-	if err == nil && len(r.files) == before {
-		return fmt.Errorf("the folder %s has no *.yaml, *.yml", root)
-	}
-	return err
-}
-
-func (r *importReader) read(path string, found bool) error {
-	data, err := readBounded(path, importer.MaxFileBytes+1)
-	if err != nil {
-		return err
-	}
-	f := importer.File{Name: path, Data: data, Found: found}
-	f.Sample, err = readBounded(filepath.Join(filepath.Dir(path), "test.log"), importer.MaxSampleBytes)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	r.files = append(r.files, f)
-	r.size += len(f.Data) + len(f.Sample)
-	if len(r.files) > maxImportFiles || r.size > maxImportBytes {
-		return fmt.Errorf("there are more than %d files or %d MiB up to %s: import fewer of them at once", maxImportFiles, maxImportBytes>>20, path)
-	}
-	return nil
-}
-
-// readBounded reads the start of a regular file.
-func readBounded(path string, limit int64) ([]byte, error) {
+// readSample reads the start of a file, which must be a regular file.
+func readSample(path string) ([]byte, error) {
 	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, errors.Unwrap(err))
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("read %s: it is not a regular file; use - for a pipe", path)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, err
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, errors.Unwrap(err))
+		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // the file was only read
-	data, err := io.ReadAll(io.LimitReader(f, limit))
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, importer.MaxSampleBytes))
+}
+
+// tryRules checks and tests a generated pack, and returns which rules fail.
+func tryRules(pack []byte) (importer.Trial, error) {
+	const name = "imported.yaml"
+	trial := importer.Trial{Failed: map[string]string{}, Warned: map[string][]string{}}
+	docs, problems := loader.ParseFiles([]rules.File{{Name: name, Data: pack}})
+	set, found := loader.BuildSet(docs, rules.Options{})
+	problems = append(problems, found...)
+	if set != nil {
+		untested, err := replay.Untested(set.Rules)
+		if err != nil {
+			return trial, err
+		}
+		problems = slices.Concat(problems, untested, replay.UnknownLabels(set.Rules, rules.StreamLabels))
+	}
+	alerts := alertLines(pack)
+	for _, p := range problems {
+		alert := cmp.Or(p.Rule, alerts[p.Line])
+		switch {
+		case p.Level == strictyaml.Error && alert == "":
+			return trial, problems
+		case p.Level == strictyaml.Error:
+			trial.Failed[alert] = "crowsnest refuses the rule: " + problemText(p)
+		case alert != "":
+			trial.Warned[alert] = append(trial.Warned[alert], problemText(p))
+		}
+	}
+	if set == nil || len(trial.Failed) > 0 {
+		return trial, nil
+	}
+	report, err := replay.RunTests(set.Rules, replay.TestOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return trial, err
 	}
-	return data, nil
+	for _, t := range report.Results {
+		if len(t.Failures) > 0 && trial.Failed[t.Rule] == "" {
+			trial.Failed[t.Rule] = fmt.Sprintf("its test %q fails: %s", t.Test, strings.ReplaceAll(t.Failures[0], "\n", " "))
+		}
+	}
+	return trial, nil
+}
+
+func problemText(p strictyaml.Problem) string {
+	if p.Fix == "" {
+		return p.Message
+	}
+	return p.Message + "; " + p.Fix
+}
+
+// alertLines returns, for each line of a generated pack, the alert of the rule that contains
+// the line, by line number.
+func alertLines(pack []byte) map[int]string {
+	out := map[int]string{}
+	n, alert := 0, ""
+	for line := range strings.Lines(string(pack)) {
+		n++
+		if name, ok := strings.CutPrefix(line, "- alert: "); ok {
+			alert = strings.TrimSpace(name)
+		}
+		out[n] = alert
+	}
+	return out
 }

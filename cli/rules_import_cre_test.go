@@ -155,7 +155,7 @@ func importedSet(t *testing.T, r importer.Result) *rules.Set {
 		files = append(files, rules.File{Name: p.Name + ".yaml", Data: p.Data})
 	}
 	docs, problems := loader.ParseFiles(files)
-	set, found := loader.Build(docs, rules.Options{})
+	set, found := loader.BuildSet(docs, rules.Options{})
 	require.Empty(t, slices.Concat(problems, found).Errors())
 	return set
 }

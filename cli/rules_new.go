@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"crowsnest/daemon/loader"
-	"crowsnest/discover"
 	"crowsnest/internal/lazyre"
 	"crowsnest/matcher"
 	"crowsnest/redact"
+	"crowsnest/unknown/discover"
 )
 
 type newRuleFlags struct {
@@ -31,9 +31,9 @@ func newRulesNew(c *cli) *cobra.Command {
 		Short: "Create a pack with a rule and its tests from a log line",
 		Long: `Prints a pack with one rule for a log line from --line or from standard input, in
 any format that scan reads. The rule matches the constant texts of the message and
-of its error. It alerts per object if the line names one: a field such as
-Machine="ns/name", or a name in the text. Its tests contain the line, the line with
-other values, and a line without each text.
+of its error. If the line names an object, in a field such as Machine="ns/name" or in
+the text, the rule raises one alert per object. The tests of the rule contain the line,
+the line with other values, and a line without each text.
 
 A line that reports a wait ("waiting for", "not ready", "retrying") must repeat for 15
 minutes.
@@ -101,8 +101,8 @@ func (c *cli) rulesNew(f newRuleFlags) error {
 	return err
 }
 
-// tryNew checks and tests a pack.
-func tryNew(pack []byte) error { return loader.Try("new.yaml", pack) }
+// tryNew checks and tests a generated pack.
+func tryNew(pack []byte) error { return loader.TryPack("new.yaml", pack) }
 
 func firstLine(r io.Reader) (string, error) {
 	s := bufio.NewScanner(io.LimitReader(r, 64<<10))

@@ -8,17 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/daemon/loader"
-	"crowsnest/discover"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"
+	"crowsnest/unknown/discover"
 )
 
 // The rule for any pasted line passes its tests and check, with warnings and as a shipped rule,
 // and each part of the rule has a test.
 func TestRuleOfEveryLine(t *testing.T) {
-	data, err := os.ReadFile("../discover/testdata/lines.log")
+	data, err := os.ReadFile("../unknown/discover/testdata/lines.log")
 	require.NoError(t, err)
 	n := 0
 	for line := range strings.Lines(string(data)) {
@@ -33,7 +33,7 @@ func TestRuleOfEveryLine(t *testing.T) {
 			pack := discover.Skeleton("local", []discover.RuleSkeleton{made})
 			docs, problems := loader.ParseFiles([]rules.File{{Name: "new.yaml", Data: []byte(pack)}})
 			require.Empty(t, problems)
-			set, problems := loader.Build(docs, rules.Options{})
+			set, problems := loader.BuildSet(docs, rules.Options{})
 			require.Empty(t, problems)
 			report, err := replay.RunTests(set.Rules, replay.TestOptions{Mutate: true})
 			require.NoError(t, err)

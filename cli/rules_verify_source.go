@@ -25,20 +25,23 @@ func newRulesVerifySource(c *cli) *cobra.Command {
 		Short: "Find texts of rules that the source of a component no longer has",
 		Long: `Reads the source of a component and looks for the texts of each rule that names the
 component in "verified": the texts and expressions of match, sequence, clear and
-unless, but not those in "not". Of lines that crowsnest writes itself about objects
-(label component) it looks for reasons, types, phases and messages. DIR is a checkout, or with --at a Git repository.
-Further DIRs are repositories of libraries whose texts the component also writes.
+unless, but not those in "not". In rules about lines that crowsnest itself writes
+about objects (label component), it looks for reasons, types, phases and messages.
+DIR is a checkout, or with --at a Git repository. Further DIRs are repositories of
+libraries whose texts the component also writes.
 
-A text is found if string literals of the source have it; values of format verbs and
-variables stand for any text. A text is in part in the source if literals have some
-of it, such as a text that the program joins with a name. Of a text that is gone, the
-most similar literal is shown. "elsewhere" are texts that the source lacks, of rules
-that name further components.
+The states of a text are:
+  found      string literals of the source contain it; the values of format verbs and
+             variables may be any text
+  in part    literals contain a part of it, such as a text that the program joins
+             with a name
+  gone       most of it is in no literal; the most similar literal is shown
+  elsewhere  the source does not contain it, but the rule names further components
 
 The last line counts error-level log calls and wrapped errors that no rule matches
-and the page of the component in docs/coverage does not name; --new lists them.
+and that the page of the component in docs/coverage does not name. --new lists them.
 
-Exit code 1: texts are gone.`,
+Exit codes: 0 no text is gone, 1 texts are gone.`,
 		Example: `  crowsnest rules verify-source --component kubelet kubernetes/
   crowsnest rules verify-source --component cluster-api --at v1.12.0 cluster-api.git
   crowsnest rules verify-source --component etcd --new -o json etcd/`,
@@ -46,7 +49,7 @@ Exit code 1: texts are gone.`,
 		RunE: func(_ *cobra.Command, dirs []string) error {
 			known, ok := components.Find(component)
 			if !ok {
-				return usageErrorf("--component: there is no component %.60q; %s", component, components.Nearest(component))
+				return usageErrorf("--component: there is no component %.60q; %s", component, components.SuggestName(component))
 			}
 			if len(revisions) > len(dirs) {
 				return usageErrorf("--at is given %d times for %s", len(revisions), text.Plural(len(dirs), "folder"))
@@ -83,7 +86,7 @@ Exit code 1: texts are gone.`,
 	flags.StringVar(&component, "component", "", "`NAME` in the table of components")
 	flags.StringArrayVar(&revisions, "at", nil, "read this `REVISION` of the Git repository in DIR (repeatable: one for each DIR, in order)")
 	flags.StringVar(&coverage, "coverage", "docs/coverage", "`FOLDER` with a page per component that names the messages that need no rule")
-	flags.BoolVar(&all, "all", false, "list texts that are found or elsewhere, too")
+	flags.BoolVar(&all, "all", false, "also list texts that are found or elsewhere")
 	flags.BoolVar(&news, "new", false, "list new messages")
 	cmd.Flags().VarP(output, "output", "o", "output format")
 	return cmd

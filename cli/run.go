@@ -33,7 +33,7 @@ Alertmanager.
 
 A minimal configuration:
 
-` + indented(exampleConfig) + `
+` + indentText(exampleConfig) + `
 SIGHUP reloads rules and configuration; so does a change of a rule file. SIGTERM
 stops the daemon within five seconds; a second one stops it immediately.`,
 		Args: cobra.NoArgs,
@@ -67,7 +67,7 @@ storage:
   path: /var/lib/crowsnest
 `
 
-func indented(text string) string {
+func indentText(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
 }
 
@@ -82,10 +82,10 @@ func flagValues(cmd *cobra.Command) map[string]string {
 }
 
 func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
-	// The reader of standard output or of the log may disappear, as journald does
-	// during a restart. Writes then fail without ending the process.
+	// The reader of standard output or of the log may disappear (journald does during a
+	// restart). Writes then fail without ending the process.
 	signal.Ignore(syscall.SIGPIPE)
-	// Catch signals before loading, so that none is lost or ends the process.
+	// Catch signals before loading, so that no signal is lost or ends the process.
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -94,13 +94,13 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 			return usageErrorf("--web.external-url: %w; write it like https://crowsnest.example.org", err)
 		}
 	}
-	log := f.log.logger(c)
+	log := f.log.newLogger(c)
 	free := func(release func() error) {
 		if err := release(); err != nil {
 			log.Debug().Err(err).Msg("the pages of the program file stay in memory")
 		}
 	}
-	free(daemon.ReleaseProgram) // memory that the initialization of packages used
+	free(daemon.ReleaseProgram) // memory that was used to initialize packages
 	cfg, err := config.Read(f.config)
 	if err != nil {
 		return err
@@ -118,13 +118,13 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	d, err := daemon.New(daemon.Options{
 		Cfg: cfg, Log: log, Web: f.web, Listener: main, Probe: probe, Stdin: c.in, Stdout: c.out, Color: c.colors(c.out),
 		Flags: flags, Getenv: c.getenv, ConfigFile: f.config, StorageFlag: f.storage,
-		Started: func() { free(daemon.Free) }, Scan: scan.ForPage,
+		Started: func() { free(daemon.FreeMemory) }, Scan: scan.ForPage,
 	})
 	if err != nil {
 		return err
 	}
 	c.collection.End()
-	// Not earlier: loading rules would take half as much time again.
+	// An earlier limit would make loading rules take half as much time again.
 	free(func() error { return daemon.LimitMemory(c.getenv, cfg.Limits) })
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -132,7 +132,7 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	return d.Run(ctx)
 }
 
-// handleSignals reloads on SIGHUP and stops on other signals, until the returned
+// handleSignals reloads the daemon on SIGHUP and stops it on other signals, until the returned
 // function is called.
 func handleSignals(log zerolog.Logger, signals <-chan os.Signal, d *daemon.Daemon, stop context.CancelFunc) func() {
 	done := make(chan struct{})

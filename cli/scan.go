@@ -5,18 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"crowsnest/cli/internal/follow"
 	"crowsnest/cli/internal/show"
+	"crowsnest/episodes"
 	"crowsnest/internal/text"
 	"crowsnest/lab/inputs"
 	"crowsnest/lab/scan"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"
+	"crowsnest/sources/kubelet"
 )
 
 type scanFlags struct {
@@ -50,37 +55,38 @@ kind export logs and the tests of Cluster API. A label that is unknown, such as
 the namespace of a pasted file, satisfies every selector; --strict-labels turns
 that off.
 
-What a tool has wrapped around the lines is cut off, and states their pods and
-times: kubectl --prefix and --timestamps, stern, syslog, journalctl, records of
-shippers and exports of Loki, Elasticsearch, clouds and others in JSON, CSV, tables,
-YAML or XML, also in a list or with the newest first, quotes, numbers of lines, ends
-of lines on a terminal, colours, and text that is escaped as a whole. A line without a time has that of the line before it.
+Text that a tool has added around the lines is removed, and the pods and times that
+it states are used: kubectl --prefix and --timestamps, stern, syslog, journalctl,
+records of shippers, and exports of Loki, Elasticsearch, clouds and others in JSON,
+CSV, tables, YAML or XML (also in a list, or with the newest line first). Quotes, line
+numbers, line breaks of a terminal, colours, and escapes of the whole text are removed
+too. A line without a time gets the time of the line before it.
 
 Archives are unpacked into a temporary folder (TMPDIR): tar, zip, gzip, xz, zstd
-and bzip2, also one in another. Kubernetes Events and objects in YAML and JSON, and
+and bzip2, also nested ones. Kubernetes Events and objects in YAML and JSON, and
 files of the systemd journal, become the lines that the sources events, objects and
-journal write. Pods in them state which versions run. Input that cannot be read, or
-that does not look like a log, is an error. So is input of which less than nine of
-ten lines are understood, if nothing is found in it.
+journal write. Pods among the objects state which versions run. Input that cannot be
+read, or that does not look like a log, is an error. If nothing is found, it is also an
+error if fewer than nine of ten lines are understood.
 
-At the end of the input the clock runs on until every deadline is decided ("no
-recovery for two minutes"); --until-eof stops it there. Lines that stop at the end
-are not missed: a rule with "silent" fires only for silence within the input.
+After the end of the input, the clock runs on until every deadline has passed, such
+as "no recovery for two minutes"; --until-eof stops it at the end. The end itself does
+not count as silence: a rule with "silent" fires only for silence within the input.
 
 --follow prints what it finds as lines are written: hits at once, alerts when they
 are certain and when they end. It follows files over their rotation, new logs in
-folders, and pipes until their end. First it reads what exists: the times of the
-lines drive the clock. Then the clock of this machine does, and "no recovery for two
-minutes" is certain two minutes and some seconds later. At Ctrl-C it prints a summary;
-failures that are not certain by then are listed. Archives, journals and objects
+folders, and pipes until their end. First it reads the existing lines, whose times
+drive the clock. After that the clock of this machine is used, so "no recovery for two
+minutes" is certain two minutes and some seconds later. At Ctrl-C it prints a summary
+and lists the failures that are not certain by then. Archives, journals and objects
 cannot be followed.
 
-After the alerts it lists failures that rules describe and that are not certain,
-because the log is too short, or lacks lines: the rule, what is missing, the line, and
-what to do; ten rules, or all with --all. Then it lists complaints that no rule
-matches, if they are new or persist, or if the log is too short to judge them: at most
-five. Neither changes the exit code. With -o jsonl each line has a "kind": alert,
-finding or unknown.
+After the alerts it lists failures that a rule describes but that are not certain,
+because the log is too short or lacks lines: the rule, what is missing, the line, and
+what to do. It lists ten rules, or all with --all. Then it lists at most five problems
+that no rule describes, if they are new or persist, or if the log is too short to judge
+them. These lists do not change the exit code. With -o jsonl each line has a "kind":
+alert, finding or unknown.
 
 ` + clusterText + `
 
@@ -117,7 +123,7 @@ func (c *cli) scan(ctx context.Context, f scanFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.cluster.check(args, f.follow); err != nil {
+	if err := f.cluster.checkArgs(args, f.follow); err != nil {
 		return err
 	}
 	if len(args) == 0 && !f.cluster.on {
@@ -136,18 +142,17 @@ func (c *cli) scan(ctx context.Context, f scanFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	program, err := matcher.CompileOpen(set)
+	target, err := newTarget(set)
 	if err != nil {
-		return fmt.Errorf("compile rules: %w", err)
+		return err
 	}
-	target := replay.Target{Set: set, Program: program}
 	if f.follow {
 		return c.scanFollow(ctx, f, args, labels, target)
 	}
 	return c.scanRecorded(ctx, f, args, labels, target)
 }
 
-// scanPage writes a case file instead.
+// scanPage writes a case file instead of the list of failures.
 func (c *cli) scanPage(ctx context.Context, f scanFlags, args []string) error {
 	if f.follow || f.hits || !f.redact || f.exitCode != 0 {
 		return usageErrorf("-o html takes neither --follow, --hits, --exit-code nor --redact=false")
@@ -157,14 +162,13 @@ func (c *cli) scanPage(ctx context.Context, f scanFlags, args []string) error {
 	}, args)
 }
 
-// scanRecorded prints what recorded logs contain.
+// scanRecorded prints the failures in recorded logs.
 func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, labels matcher.Labels, target replay.Target) (err error) {
 	find, remove, err := c.inputs(labels)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	find.Live = f.hits
 	cluster, err := c.fromCluster(ctx, f.cluster, target.Set, &find)
 	if err != nil {
 		return err
@@ -172,13 +176,12 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, labe
 	c.liveOutput = f.hits && isTerminal(c.out)
 	progress := c.startProgress("reading", nil)
 	defer progress.end()
-	logs, account, findErr := inputs.Collect(cluster.args(args), find)
-	progress.expect(logs)
-	progress.watch(logs)
+	logs, account, findErr := inputs.Collect(cluster.inputArgs(args), find)
+	progress.countReading(logs, 1)
 	out := bufio.NewWriterSize(c.out, 64<<10)
 	hits := &show.Hits{W: out, Form: f.output.value, Asides: f.asides}
-	opt := f.options(hits)
-	cluster.read(logs, &opt)
+	opt := f.scanOptions(hits)
+	cluster.prepareReading(logs, &opt)
 	var result scan.Result
 	var readErr error
 	if f.hits {
@@ -189,9 +192,9 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, labe
 	report := result.Report
 	progress.end()
 	account.Count(report.Outcomes)
-	if err := checkRead(report.Lines, f.output.value, errors.Join(findErr, readErr, cluster.failed())); err != nil {
+	if err := checkRead(report.Lines, f.output.value, errors.Join(findErr, readErr, cluster.readError())); err != nil {
 		c.reportSkipped(account)
-		cluster.report(c)
+		cluster.reportUnread(c)
 		return err
 	}
 	var writeErr error
@@ -202,13 +205,13 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, labe
 		if cluster != nil {
 			found.NotSeen = cluster.NotSeen
 		}
-		writeErr = show.Alerts(out, f.output.value, show.Style{Color: c.colors(c.out)}, found)
+		writeErr = show.WriteAlerts(out, f.output.value, show.Style{Color: c.colors(c.out)}, found)
 	}
 	if err := errors.Join(writeErr, out.Flush()); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	c.reportSkipped(account)
-	cluster.report(c)
+	cluster.reportUnread(c)
 	if f.output.value == "text" {
 		c.summarize(report, len(target.Set.Rules), opt.HitsOnly)
 		if len(account.Files) > 1 {
@@ -216,9 +219,9 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, labe
 		}
 	}
 	err = c.conclude(report, account, f.exitCode)
-	if unread := errors.Join(findErr, readErr, cluster.failed()); unread != nil {
+	if unread := errors.Join(findErr, readErr, cluster.readError()); unread != nil {
 		if code := new(exitError); errors.As(err, &code) {
-			err = nil // an alert does not hide what was not read
+			err = nil // the exit code for alerts would hide that some logs were not read
 		}
 		err = errors.Join(err, unread)
 	}
@@ -228,8 +231,8 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, labe
 	return err
 }
 
-// options returns the options of the scan. With --hits the scan writes to hits.
-func (f *scanFlags) options(hits *show.Hits) replay.ScanOptions {
+// scanOptions returns the options of the scan. With --hits, the scan writes hits to hits.
+func (f *scanFlags) scanOptions(hits *show.Hits) replay.ScanOptions {
 	opt := replay.ScanOptions{Lenient: !f.strictLabels, UntilEOF: f.untilEOF, Now: time.Now()}
 	if f.redact {
 		hits.Redact = redact.New(nil)
@@ -259,7 +262,7 @@ func (c *cli) conclude(report replay.Report, account *inputs.Account, onAlert in
 	return nil
 }
 
-// summarize reports on stderr how much was read.
+// summarize reports on stderr how much of the input was read.
 func (c *cli) summarize(r replay.Report, loaded int, hitsOnly bool) {
 	if !hitsOnly {
 		fmt.Fprintf(c.err, "%s from ", text.Plural(int64(r.Fired()), "alert"))
@@ -281,4 +284,80 @@ func parseLabels(pairs []string) (matcher.Labels, error) {
 		labels[name] = strings.Trim(value, `"`)
 	}
 	return labels, nil
+}
+
+// scanFollow prints hits or alerts while lines are written. It ends at a signal, or at the end
+// of all inputs.
+func (c *cli) scanFollow(ctx context.Context, f scanFlags, args []string, labels matcher.Labels, target replay.Target) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	// A later signal ends the process at once. The delay is needed because some programs send
+	// the first signal twice.
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })()
+	out := bufio.NewWriterSize(c.out, 64<<10)
+	hits := &show.Hits{W: out, Form: f.output.value, Asides: f.asides}
+	skipped := 0
+	opt := follow.Options{
+		Target: target, Inputs: inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in},
+		Follow: replay.FollowOptions{Scan: f.scanOptions(hits), Clock: time.Now},
+		Flush: func() error {
+			hits.Flush()
+			return errors.Join(hits.Err(), out.Flush())
+		},
+		Skip: func(name, problem string) {
+			if skipped++; skipped <= maxSkipped {
+				fmt.Fprintf(c.err, "skipped %s: it %s\n", name, problem)
+			}
+		},
+	}
+	opt.Follow.Scan.OnWait, opt.Follow.Scan.Findings = nil, !f.hits
+	if !f.hits {
+		opt.Follow.OnAlert = c.alertPrinter(out, f.output.value)
+	}
+	res, err := follow.Run(ctx, args, opt)
+	if err != nil {
+		return err
+	}
+	if f.output.value == "text" {
+		err = show.WriteFindings(out, res.Report.Findings, f.all, res.Alerts > 0, show.Style{Color: c.colors(c.out)})
+	} else if !f.hits {
+		err = show.WriteLines(out, scan.Result{Report: replay.Report{Findings: res.Report.Findings}})
+	}
+	if err := errors.Join(err, out.Flush()); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	if f.output.value == "text" {
+		res.Report.Alerts = make([]replay.Alert, res.Alerts)
+		c.summarize(res.Report, len(target.Set.Rules), opt.Follow.Scan.HitsOnly)
+	}
+	reportIgnored(c.err, res.Report)
+	switch r := res.Report; {
+	case r.Lines == 0 && res.Ended:
+		return errors.New("the input has no text: this is no all-clear")
+	case r.Lines == 0:
+		fmt.Fprintln(c.err, "nothing was read: this is no all-clear")
+	case len(r.Untimed) > 0:
+		fmt.Fprintf(c.err, "no line of %s has a timestamp in a known format; the lines were read as plain text\n", nameAndCount(r.Untimed))
+	}
+	if f.exitCode != 0 && res.Alerts > 0 {
+		return exitCode(f.exitCode)
+	}
+	return nil
+}
+
+// alertPrinter returns a function that prints an alert when it fires and when it resolves.
+func (c *cli) alertPrinter(out *bufio.Writer, form string) func(episodes.Episode) {
+	style, first := show.Style{Color: c.colors(c.out)}, true
+	return func(e episodes.Episode) {
+		if form == "jsonl" {
+			_ = show.AlertLine(out, replay.Alert{Episode: e, Fired: e.FiredAt}) // Flush returns the error of the write
+			return
+		}
+		if !first {
+			fmt.Fprintln(out)
+		}
+		first = false
+		style.Brief = e.State == episodes.StateResolved
+		_ = show.WriteAlert(out, e, style)
+	}
 }

@@ -21,14 +21,14 @@ import (
 	"crowsnest/rules"
 )
 
-const clusterText = `--cluster reads a running cluster instead, as kubectl would and with the same
-kubeconfig: logs of containers and of their previous instances, Events, and the
-states of objects. It reads the namespaces of the infrastructure and those where a
-component runs that a rule is about; -n and -A select others. It writes nothing to
-the cluster and reads no Secrets. The clock stops at the time of reading: a failure
-that must last is certain only if it has lasted. What may not be read or is not there
-is listed as "not seen", with the rule that a role needs. With --until there are no
-states of objects: the API has only those of now.`
+const clusterText = `--cluster reads a running cluster instead, with the same kubeconfig as kubectl: logs
+of containers and of their previous instances, Events, and the states of objects. It
+reads the infrastructure namespaces, and those where a component runs that a rule is
+about; -n and -A select others. It writes nothing to the cluster and reads no Secrets.
+The clock stops at the time of reading, so a failure that a rule reports after two
+minutes is certain only if it has lasted two minutes by then. What is not there, or
+may not be read, is listed as "not seen", with the rule that a role needs. --until
+excludes the states of objects, because the API has only the current ones.`
 
 // clusterFlags select what is read from a running cluster.
 type clusterFlags struct {
@@ -40,7 +40,7 @@ type clusterFlags struct {
 	maxBytes            int64
 }
 
-// sinceDefault is how far back a cluster is read.
+// sinceDefault is how far back the logs of a cluster are read by default.
 const sinceDefault = time.Hour
 
 func (f *clusterFlags) add(cmd *cobra.Command) {
@@ -53,13 +53,13 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "with --cluster: all namespaces")
 	flags.Var(f.since, "since", "with --cluster: start of the range to read: a duration before its end, or an RFC 3339 time")
 	flags.Var(f.until, "until", "with --cluster: end of the range to read: an RFC 3339 time (default: now)")
-	flags.Var(numberVar(&f.maxBytes, 1<<30, 1<<20, 1<<40), "max-bytes", "with --cluster: how many bytes of logs to read; the newest lines of those that have too many")
+	flags.Var(numberVar(&f.maxBytes, 1<<30, 1<<20, 1<<40), "max-bytes", "with --cluster: maximum number of bytes of logs; of the largest logs only the newest lines are read")
 }
 
 var namespaceForm = lazyre.New(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// check returns an error about arguments that exclude each other.
-func (f *clusterFlags) check(args []string, follow bool) error {
+// checkArgs returns an error if arguments or flags exclude each other.
+func (f *clusterFlags) checkArgs(args []string, follow bool) error {
 	if !f.on {
 		for name, set := range map[string]bool{
 			"kubeconfig": f.kubeconfig != "", "context": f.context != "", "namespace": len(f.namespaces) > 0, "all-namespaces": f.all,
@@ -87,8 +87,8 @@ func (f *clusterFlags) check(args []string, follow bool) error {
 	return nil
 }
 
-// files returns the kubeconfig files that kubectl would read.
-func (f *clusterFlags) files(getenv func(string) string) []string {
+// kubeconfigFiles returns the kubeconfig files that kubectl would read.
+func (f *clusterFlags) kubeconfigFiles(getenv func(string) string) []string {
 	files := []string{f.kubeconfig}
 	if f.kubeconfig == "" {
 		files = filepath.SplitList(getenv("KUBECONFIG"))
@@ -100,8 +100,8 @@ func (f *clusterFlags) files(getenv func(string) string) []string {
 	return files
 }
 
-// clusterInput is what was downloaded from a cluster. Its methods accept nil, which
-// means that files are read.
+// clusterInput is the download of a cluster. Its methods can be called on nil, which means that
+// files are read instead.
 type clusterInput struct {
 	*cluster.Snapshot
 	title string
@@ -109,8 +109,8 @@ type clusterInput struct {
 	end   time.Time
 }
 
-// fromCluster downloads a cluster into the temporary folder of find, and makes find read
-// it. It returns nil without --cluster.
+// fromCluster downloads the logs of a cluster into the temporary folder of find, and sets in
+// find the functions for their labels and names. It returns nil without --cluster.
 func (c *cli) fromCluster(ctx context.Context, f clusterFlags, set *rules.Set, find *inputs.Options) (*clusterInput, error) {
 	if !f.on {
 		return nil, nil
@@ -120,13 +120,13 @@ func (c *cli) fromCluster(ctx context.Context, f clusterFlags, set *rules.Set, f
 	if f.until.text != "" {
 		in.end = f.until.at
 	}
-	since := f.since.from(in.end)
+	since := f.since.resolve(in.end)
 	if !since.Before(in.end) {
 		return nil, usageErrorf("--since: %s is not before %s", since.Format(time.RFC3339), in.end.Format(time.RFC3339))
 	}
-	client := kube.New(kube.Options{Files: f.files(c.getenv), Context: f.context})
+	client := kube.New(kube.Options{Files: f.kubeconfigFiles(c.getenv), Context: f.context})
 	defer client.Close()
-	place, err := client.Place()
+	place, err := client.CurrentContext()
 	if err != nil {
 		return nil, err
 	}
@@ -154,25 +154,26 @@ func (c *cli) fromCluster(ctx context.Context, f clusterFlags, set *rules.Set, f
 	return in, nil
 }
 
-// args returns the arguments to read: those of the command, or the download.
-func (in *clusterInput) args(args []string) []string {
+// inputArgs returns the arguments to read: the path of the download, or args if nothing was
+// downloaded.
+func (in *clusterInput) inputArgs(args []string) []string {
 	if in == nil {
 		return args
 	}
 	return []string{in.dir}
 }
 
-// names returns the arguments for people.
-func (in *clusterInput) names(args []string) []string {
+// describeArgs returns the arguments as shown to people.
+func (in *clusterInput) describeArgs(args []string) []string {
 	if in == nil {
 		return args
 	}
 	return []string{in.title}
 }
 
-// read prepares the reading of the inputs. All labels of a container are known, and what
-// was logged until the end of the range is.
-func (in *clusterInput) read(logs []replay.Input, opt *replay.ScanOptions) {
+// prepareReading sets the options for reading a download. In it all labels of a container are
+// known, and all lines until the end of the range are present.
+func (in *clusterInput) prepareReading(logs []replay.Input, opt *replay.ScanOptions) {
 	if in == nil {
 		return
 	}
@@ -182,7 +183,7 @@ func (in *clusterInput) read(logs []replay.Input, opt *replay.ScanOptions) {
 	opt.End, opt.UntilEOF = in.end, true
 }
 
-// notSeen returns what was not read.
+// notSeen returns the parts of the cluster that were not read.
 func (in *clusterInput) notSeen() []cluster.Unseen {
 	if in == nil {
 		return nil
@@ -190,21 +191,21 @@ func (in *clusterInput) notSeen() []cluster.Unseen {
 	return in.NotSeen
 }
 
-// failed returns an error if something was not read that should have been.
-func (in *clusterInput) failed() error {
+// readError returns an error if a part of the cluster that should have been read was not.
+func (in *clusterInput) readError() error {
 	switch {
 	case in == nil:
 		return nil
 	case in.Err != nil:
 		return fmt.Errorf("the cluster was not read to its end: %w", in.Err)
 	case slices.ContainsFunc(in.NotSeen, func(u cluster.Unseen) bool { return u.Failed }):
-		return errors.New("a part of the cluster could not be read, which is listed as not seen")
+		return errors.New("a part of the cluster could not be read; it is listed as \"not seen\"")
 	}
 	return nil
 }
 
-// report lists what was not read.
-func (in *clusterInput) report(c *cli) {
+// reportUnread lists the parts of the cluster that were not read.
+func (in *clusterInput) reportUnread(c *cli) {
 	all := in.notSeen()
 	for _, u := range all[:min(len(all), maxSkipped)] {
 		fmt.Fprintf(c.err, "not seen: %s\n", redact.Sanitise(u.String()))

@@ -2,13 +2,11 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"crowsnest/casefile"
-	"crowsnest/cli/internal/reference"
 	"crowsnest/daemon/config"
 	"crowsnest/rules/schema"
 	"crowsnest/web"
@@ -28,22 +26,8 @@ func newSchema(c *cli) *cobra.Command {
 			},
 		}
 	}
-	language := one("rules", "The schema of rule packs and overrides", schema.Rules)
-	output := newOneOf("json", "markdown")
-	printSchema := language.RunE
-	language.RunE = func(cmd *cobra.Command, args []string) error {
-		if output.value == "json" {
-			return printSchema(cmd, args)
-		}
-		page, err := reference.Language()
-		if err != nil {
-			return fmt.Errorf("generate the reference: %w", err)
-		}
-		_, err = io.WriteString(c.out, page)
-		return err
-	}
-	language.Flags().VarP(output, "output", "o", "output format: the schema, or a reference of the language")
-	return parent("schema", "Print JSON Schemas (2020-12) and the OpenAPI document", language,
+	return newParent("schema", "Print JSON Schemas (2020-12) and the OpenAPI document",
+		one("rules", "The schema of rule packs and overrides", schema.Rules),
 		one("config", "The schema of the configuration", config.Default().Schema),
 		one("case", "The schema of case files in JSON", casefile.Schema),
 		one("api", "The OpenAPI 3.1 document of a daemon's HTTP API", func() ([]byte, error) { return web.OpenAPI(), nil }),

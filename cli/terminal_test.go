@@ -3,15 +3,12 @@ package cli
 import (
 	"context"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -138,15 +135,15 @@ func TestFollowInTerminal(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
 	}
-	line("etcdserver: alarm NOSPACE raised by peer 1")
+	line("etcdserver: mvcc: database space exceeded 1")
 	for _, rotate := range []bool{false, true} {
 		x := inTerminal(t, nil, nil, "crowsnest", "scan", "-f", "--hits", "--rules", "../rules/packs/etcd.yaml", log)
-		x.shows("raised by peer 1")
+		x.shows("space exceeded 1")
 		if rotate {
 			require.NoError(t, os.Rename(log, log+".1"))
 		}
-		line("etcdserver: alarm NOSPACE raised by peer 2")
-		x.shows("raised by peer 2")
+		line("etcdserver: mvcc: database space exceeded 2")
+		x.shows("space exceeded 2")
 		x.types("\x03")
 		out, code := x.ends()
 		require.Zero(t, code, out)
@@ -157,7 +154,7 @@ func TestFollowInTerminal(t *testing.T) {
 func TestFollowAlertsInTerminal(t *testing.T) {
 	in, feed := io.Pipe()
 	x := inTerminal(t, nil, in, "crowsnest", "scan", "-f", "--rules", "../rules/packs/etcd.yaml")
-	_, err := io.WriteString(feed, time.Now().UTC().Format("2006-01-02T15:04:05.000000000Z")+" stderr F etcdserver: alarm NOSPACE raised by peer 1\n")
+	_, err := io.WriteString(feed, time.Now().UTC().Format("2006-01-02T15:04:05.000000000Z")+" stderr F etcdserver: mvcc: database space exceeded 1\n")
 	require.NoError(t, err)
 	x.shows("EtcdOutOfSpace") // while the pipe is open
 	require.Contains(t, x.text(), "\x1b[31mFIRING")
@@ -165,35 +162,6 @@ func TestFollowAlertsInTerminal(t *testing.T) {
 	out, code := x.ends()
 	require.Zero(t, code, out)
 	require.Contains(t, out, "1 alert from 1 match; 1 line in 1 input")
-}
-
-// --watch prints a row for each change, survives a daemon that is away, and ends with
-// Ctrl-C.
-func TestWatchInTerminal(t *testing.T) {
-	const alert = `{"fingerprint":"00000000000000ab","alert":"LeaseLost","state":"%STATE","labels":{"severity":"critical"},"annotations":{"summary":"lost"},"startsAt":"2026-01-01T10:00:00Z","lastSeen":"2026-01-01T10:00:00Z","count":1}`
-	states := []string{"pending", "pending", "", "firing", "none"}
-	var at atomic.Int64
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		body := ""
-		switch state := states[min(int(at.Add(1)-1), len(states)-1)]; state {
-		case "":
-			w.WriteHeader(http.StatusBadGateway)
-			return
-		case "none":
-		default:
-			body = strings.Replace(alert, "%STATE", state, 1)
-		}
-		_, _ = io.WriteString(w, `{"status":"success","data":{"episodes":[`+body+`]}}`)
-	}))
-	defer srv.Close()
-	x := inTerminal(t, nil, nil, "crowsnest", "get", "alerts", "-w", "--url", srv.URL)
-	x.shows("ended")
-	x.types("\x03")
-	out, code := x.ends()
-	require.Zero(t, code, out)
-	out = escape.ReplaceAllString(out, "")
-	require.Regexp(t, `(?s)^FINGERPRINT .*LeaseLost +pending .*not from crowsnest.*answers again\nLeaseLost|LeaseLost +firing .*LeaseLost +ended `, out)
-	require.Equal(t, 1, strings.Count(out, "pending"), "a row for each change only")
 }
 
 // The completion of a real bash.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"crowsnest/cli/internal/findings"
 	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/loader"
 	"crowsnest/replay"
@@ -26,7 +25,7 @@ type testFlags struct {
 }
 
 func newTest(c *cli) *cobra.Command {
-	return parent("test", "Run the tests of rule packs", newTestRules(c))
+	return newParent("test", "Run the tests of rule packs", newTestRules(c))
 }
 
 func newTestRules(c *cli) *cobra.Command {
@@ -116,7 +115,7 @@ func writeTests(w io.Writer, f testFlags, report replay.TestReport) error {
 			Survivors: append([]replay.Survivor{}, report.Survivors...), Results: append([]replay.TestResult{}, report.Results...),
 		}, true)
 	case "github":
-		return writeFindings(w, findings.OfTests(report))
+		return writeGitHub(w, testProblems(report))
 	}
 	return report.WriteText(w, f.verbose)
 }

@@ -38,7 +38,7 @@ rules:
 		"unpack gzip":               {file("cut.gz", "\x1f\x8b\x08garbage")},
 	}
 	for _, command := range []string{
-		"scan", "scan --hits", "scan --hits -o jsonl", "scan -o jsonl", "replay", "replay --against " + pack, "replay --against " + pack + " -o markdown",
+		"scan", "scan --hits", "scan --hits -o jsonl", "scan -o jsonl", "replay", "replay --against " + pack,
 		"case", "case -o html", "discover", "discover --rules-out " + filepath.Join(dir, "new.yaml"), "discover --rules-out -",
 	} {
 		for why, paths := range unread {

@@ -15,13 +15,13 @@ import (
 	"crowsnest/episodes"
 	"crowsnest/matcher"
 	"crowsnest/rules"
-	"crowsnest/sentinel"
 	"crowsnest/sinks"
+	"crowsnest/unknown/sentinel"
 )
 
-// Agent mode splits the daemon into two processes. An agent runs on each node, with
-// sinks.upstream: it reads the logs there and sends hits to the aggregator. The
-// aggregator has sources.agents, in which each agent is a member.
+// Agent mode splits the daemon into two processes. On each node runs an agent, which has
+// sinks.upstream. It reads the logs there and sends hits to the aggregator. The aggregator has
+// sources.agents, and each agent is a member of that source.
 //
 //	node n:  sources ─▶ pipeline ─ hits ─▶ agent/client
 //	                                            │ batches, kept until they are on
@@ -31,29 +31,29 @@ import (
 // upstreamLogged is the interval at which a lasting failure is logged.
 const upstreamLogged = time.Minute
 
-// remote sends hits to an aggregator. Its own engine gets none: it has only rules and
-// watermarks.
+// remote sends hits to an aggregator. Its own engine has only rules and watermarks, and gets no
+// hits.
 type remote struct {
 	local
 	up   *client.Sink
 	self *monitor.Alerts
 	log  zerolog.Logger
 	read reading
-	// unknown is nil if the sentinel is off; complaints is what it last reported.
+	// unknown is nil if the sentinel is off. complaints is its last report.
 	unknown    *sentinel.Sentinel
 	complaints []byte
 	summarized time.Time
-	proved     time.Time // up to when complaints contain everything; zero if not known yet
+	proved     time.Time // time up to which complaints is complete; zero if unknown
 
-	// The values last logged. Used only by the goroutine that calls report.
+	// The values that were last logged. Only the goroutine that calls report uses them.
 	reason, reportError string
 	at, since           time.Time
 }
 
-// newConcluder returns the configured concluder and, in agent mode, the receiver of
-// its hits.
+// newConcluder returns the concluder that the configuration asks for. In agent mode it also
+// returns the receiver of the hits.
 func newConcluder(opt Options, engine local, self *monitor.Alerts, unknown *sentinel.Sentinel) (concluder, []sinks.Receiver, error) {
-	configured := component.Of[client.Config](opt.Cfg.Sinks)
+	configured := component.SettingsOf[client.Config](opt.Cfg.Sinks)
 	if len(configured) == 0 {
 		return engine, nil, nil
 	}
@@ -62,7 +62,7 @@ func newConcluder(opt Options, engine local, self *monitor.Alerts, unknown *sent
 		cfg.Node = opt.Getenv("NODE_NAME")
 	}
 	if cfg.Node == "" {
-		cfg.Node, _ = os.Hostname() // an empty one is refused
+		cfg.Node, _ = os.Hostname() // an empty name is refused later
 	}
 	up, err := client.New(cfg, client.Options{Now: opt.now})
 	if err != nil {
@@ -75,7 +75,7 @@ func newConcluder(opt Options, engine local, self *monitor.Alerts, unknown *sent
 
 func (r *remote) Wait()                                 { r.up.Wait() }
 func (r *remote) Take(found []matcher.Hit, _ time.Time) { r.up.Take(found) }
-func (r *remote) saved() uint64                         { return r.up.Acked() }
+func (r *remote) saved() uint64                         { return r.up.AckedBatch() }
 func (r *remote) release()                              { r.up.Release() }
 func (r *remote) ahead() map[string]time.Time           { return r.up.Behind() }
 
@@ -96,23 +96,22 @@ func (r *remote) AdvanceWatermark(name string, t time.Time, lagging ...matcher.L
 	r.up.AdvanceWatermark(name, t, lagging...)
 }
 
-// checkpoint closes the open batch. The aggregator's snapshot holds the episodes.
+// checkpoint closes the open batch. The episodes are in the aggregator's snapshot.
 func (r *remote) checkpoint() checkpoint {
 	seq, ok := r.up.Checkpoint()
 	return checkpoint{append: func(b []byte) ([]byte, error) { return append(b, "null"...), nil }, seq: seq, lost: !ok}
 }
 
-// Restore ignores episodes: they are from before this process was an agent.
+// Restore ignores episodes, because they date from a time when this process was not an agent.
 func (r *remote) Restore([]byte, time.Time) error { return nil }
 
-// resume saves that this process succeeds the previous one, which the aggregator
-// knows.
+// resume saves the state of this process, which succeeds one that the aggregator knows.
 func (r *remote) resume(save func()) { save() }
 
 func (r *remote) peer() peer {
 	st, p := r.up.Stats(), peer{remote: true}
 	p.blocked, p.unsaved = st.Blocked, st.Unacked
-	since := r.self.Answered(st.LastAnswer)
+	since := r.self.NoteAnswer(st.LastAnswer)
 	switch {
 	case st.LastError != "":
 		p.absent, p.unanswered = "the aggregator cannot be reached: "+st.LastError, since
@@ -126,15 +125,15 @@ func (r *remote) alerts(now time.Time) []episodes.Episode {
 	return r.self.UpstreamAlerts(now, r.up.Stats())
 }
 
-// report logs why the aggregator does not accept messages: at once when the reason
-// changes, then once a minute until it accepts them.
+// report logs why the aggregator does not accept messages: immediately when the reason changes,
+// then once a minute until the aggregator accepts them.
 func (r *remote) report(now time.Time, rs *inforce.Rules) {
-	r.up.Report(wire.Report{Conditions: r.self.Reportable(), Rules: rs.Digests(), Unread: r.read.without(rs.Set), Idle: r.self.IdleEverywhere(), Complaints: r.summary(now)})
+	r.up.Report(wire.Report{Conditions: r.self.Reportable(), Rules: rs.Digests(), Unread: r.read.unservedSelectors(rs.Set), Idle: r.self.IdleEverywhere(), Complaints: r.summary(now)})
 	r.logStats(now, r.up.Stats())
 }
 
-// summary returns the complaints of this node, as they were some seconds ago at most; nil
-// if the sentinel is off.
+// summary returns the complaints of this node, at most some seconds old. It returns nil if the
+// sentinel is off.
 func (r *remote) summary(now time.Time) []byte {
 	if r.unknown != nil && (r.proved.IsZero() || now.Sub(r.summarized) >= summaryEvery || now.Before(r.summarized)) {
 		r.proved, r.summarized = r.up.Watermark(), now
@@ -146,19 +145,19 @@ func (r *remote) summary(now time.Time) []byte {
 func (r *remote) logStats(now time.Time, st client.Stats) {
 	switch {
 	case st.LastError == "" && r.reason != "":
-		r.log.Info().Str("aggregator", st.Endpoint).Dur("after", now.Sub(r.since)).Msg("the aggregator takes the hits of this agent again")
+		r.log.Info().Str("aggregator", st.Endpoint).Dur("after", now.Sub(r.since)).Msg("the aggregator accepts hits from this agent again")
 		r.reason = ""
 	case st.LastError != "" && (st.LastReason != r.reason || now.Sub(r.at) >= upstreamLogged || now.Before(r.at)):
 		if r.reason == "" {
 			r.since = now
 		}
 		r.log.Warn().Str("aggregator", st.Endpoint).Str("reason", st.LastReason).Str("error", st.LastError).
-			Int("kept_batches", st.Batches).Bool("reading_waits", st.Blocked).Msg("the aggregator does not accept the hits of this agent")
+			Int("kept_batches", st.Batches).Bool("reading_waits", st.Blocked).Msg("the aggregator does not accept hits from this agent")
 		r.reason, r.at = st.LastReason, now
 	}
 	if st.ReportError != r.reportError {
 		if r.reportError = st.ReportError; r.reportError != "" {
-			r.log.Warn().Str("error", st.ReportError).Msg("the aggregator does not accept the reports of this agent")
+			r.log.Warn().Str("error", st.ReportError).Msg("the aggregator does not accept reports from this agent")
 		}
 	}
 }

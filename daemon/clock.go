@@ -11,21 +11,21 @@ import (
 	"crowsnest/sources"
 )
 
-// minSet is the smallest clock step that is noticed; a leap second is larger. Slewing
-// the clock is not a step: the monotonic clock follows it.
+// minSet is the smallest clock step that is noticed. A leap second is larger. Slewing the clock
+// is not a step, because the monotonic clock follows it.
 const minSet = 500 * time.Millisecond
 
-// clockSet returns by how much the wall clock was set, ahead or back, between two times
-// of the same clock; 0 if one of them has no monotonic reading.
-func clockSet(from, to time.Time) time.Duration {
-	if d := times.Stepped(from, to); d.Abs() >= minSet {
+// clockSet returns how far the wall clock was set, forward or back, between two times of the
+// same clock. It returns 0 if one of them has no monotonic reading.
+func clockSet(before, after time.Time) time.Duration {
+	if d := times.Stepped(before, after); d.Abs() >= minSet {
 		return d
 	}
 	return 0
 }
 
-// enter takes the checkpoint lock for reading and returns the time. If the clock was
-// set, enter first moves all remembered times.
+// enter locks the checkpoint lock for reading and returns the time. If the clock was set, it
+// first moves all remembered times.
 func (p *pipeline) enter() time.Time {
 	for {
 		p.lock.RLock()
@@ -34,24 +34,24 @@ func (p *pipeline) enter() time.Time {
 			return now
 		}
 		p.lock.RUnlock()
-		p.follow()
+		p.followClock()
 	}
 }
 
-// follow moves all remembered times if the clock was set.
-func (p *pipeline) follow() {
+// followClock moves all remembered times if the clock was set.
+func (p *pipeline) followClock() {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	now := p.now()
 	d := clockSet(p.known, now)
 	if d == 0 {
-		return // another goroutine did it
+		return // another goroutine has already done it
 	}
 	p.known = now
 	p.moveAll(d, now)
 }
 
-// moveAll moves all remembered times by d. The caller holds the checkpoint lock.
+// moveAll moves all remembered times by d. The caller must hold the checkpoint lock.
 func (p *pipeline) moveAll(d time.Duration, now time.Time) {
 	p.mu.Lock()
 	p.set += d
@@ -60,7 +60,7 @@ func (p *pipeline) moveAll(d time.Duration, now time.Time) {
 		p.watermarks[name] = times.Earlier(t.Add(d), now.Round(0))
 	}
 	for name, lagging := range p.lagging {
-		moved := slices.Clone(lagging) // others share it
+		moved := slices.Clone(lagging) // a copy, because others share the slice
 		for i := range moved {
 			moved[i].ReadUpTo = moved[i].ReadUpTo.Add(d)
 		}
@@ -74,9 +74,10 @@ func (p *pipeline) moveAll(d time.Duration, now time.Time) {
 	}
 }
 
-// restored continues with a saved state. ahead is how far this clock is ahead of the one by which it was saved. If it was
-// saved in the future, the clock was set back meanwhile. The restored times move with both.
-func (p *pipeline) restored(saved time.Time, stamps times.Stamps, ahead time.Duration) {
+// continueFrom continues with a saved state. ahead is how far this clock is ahead of the clock
+// of the process that saved it. If the time of saving lies in the future, the clock was set
+// back since then. The restored times are moved by both differences.
+func (p *pipeline) continueFrom(saved time.Time, stamps times.Stamps, ahead time.Duration) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	now := p.now()
@@ -92,27 +93,30 @@ func (p *pipeline) restored(saved time.Time, stamps times.Stamps, ahead time.Dur
 	}
 }
 
-// reordered is how much older a line of a stream may be than one that was read before it: several writers share a log.
+// reordered is how much older a line of a stream may be than the line before it, because
+// several processes write to one log.
 const reordered = time.Second
 
-// inlet is the pipeline as one source uses it.
+// inlet is the pipeline as one source sees it.
 type inlet struct {
 	*pipeline
 	source string
-	own    bool // its lines are stamped by the clock of this machine
+	own    bool // whether the clock of this machine stamps its lines
 }
 
-// of returns the pipeline for a source.
-func (p *pipeline) of(src sources.Source) *inlet {
+// inletFor returns the pipeline for a source.
+func (p *pipeline) inletFor(src sources.Source) *inlet {
 	return &inlet{p, src.Name(), src.Info().Local}
 }
 
-// date gives the hits of a stream, in the order in which they were read, the times that their timestamps mean.
+// adjustTimes sets the times of the hits of a stream, which are in the order in which they were
+// read.
 //
-// The lines of a log of this machine contradict its clock if they are older than what was read before: by more than
-// reordered in their stream, or by more than the lateness in their source. Then the clock that stamped them is wrong, and
-// the order in which they were read counts. The caller holds the checkpoint lock.
-func (in *inlet) date(s *matcher.Stream, found []matcher.Hit, now time.Time) []matcher.Hit {
+// A line of a log of this machine contradicts the clock if it is older than an earlier line, by
+// more than reordered in its stream, or by more than the lateness in its source. Then the clock
+// that stamped it was wrong, and the order of reading counts. The caller must hold the
+// checkpoint lock.
+func (in *inlet) adjustTimes(s *matcher.Stream, found []matcher.Hit, now time.Time) []matcher.Hit {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	now = now.Round(0) // the times of lines have no monotonic reading
@@ -123,13 +127,13 @@ func (in *inlet) date(s *matcher.Stream, found []matcher.Hit, now time.Time) []m
 	for i := range found {
 		h := &found[i]
 		if !in.own {
-			h.Time = in.stamps.Other(h.Time, now)
+			h.Time = in.stamps.OtherTime(h.Time, now)
 			continue
 		}
 		if h.Time.After(now.Add(episodes.MaxFuture)) {
 			in.engine.NoteFuture()
 		}
-		at, moved := in.stamps.Own(h.Time, now)
+		at, moved := in.stamps.OwnTime(h.Time, now)
 		replaced := moved == 0 && !at.Equal(h.Time)
 		if at.Before(proof.Add(-rules.Lateness)) {
 			at, moved, replaced = proof, 0, true
@@ -146,21 +150,21 @@ func (in *inlet) date(s *matcher.Stream, found []matcher.Hit, now time.Time) []m
 
 // Scan matches a block of whole lines and accepts the hits.
 func (in *inlet) Scan(s *matcher.Stream, block []byte, commit func()) {
-	in.take(s, commit, func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit {
-		return in.date(s, program.ScanInto(buf, s, block, now), now)
+	in.matchBlock(s, commit, func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit {
+		return in.adjustTimes(s, program.ScanInto(buf, s, block, now), now)
 	})
 }
 
-// Match does the same for one record.
+// Match matches one record and accepts the hits.
 func (in *inlet) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
-	in.take(s, commit, func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit {
-		return in.date(s, program.MatchInto(buf, s, rec), now)
+	in.matchBlock(s, commit, func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit {
+		return in.adjustTimes(s, program.MatchInto(buf, s, rec), now)
 	})
 }
 
-// Flush emits the pending partial line of the stream.
+// Flush matches the incomplete line of the stream.
 func (in *inlet) Flush(s *matcher.Stream) {
-	in.take(s, nil, func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit {
-		return in.date(s, program.FlushInto(buf, s, now), now)
+	in.matchBlock(s, nil, func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit {
+		return in.adjustTimes(s, program.FlushInto(buf, s, now), now)
 	})
 }

@@ -87,21 +87,21 @@ func TestRestoredAlertsWait(t *testing.T) {
 				d.sinks = []sinks.Sink{sink}
 				src := newClockSource(n, n.clock.Now)
 				d.serve(src)
-				d.saver.hold()
+				d.saver.tryLock()
 				d.restore()
 				do(d, func(lines ...string) []string {
 					for _, line := range lines {
 						n.log(line, line)
 					}
 					for i, stream := range src.streams {
-						d.pipe.of(src).Scan(stream, n.pods[i], func() { n.pods[i] = nil })
+						d.pipe.inletFor(src).Scan(stream, n.pods[i], func() { n.pods[i] = nil })
 					}
 					sink.notified = nil
-					d.pipe.evaluate(d.send)
+					d.pipe.evaluate(d.sendConclusions)
 					return sink.notified
 				})
 				d.saver.save()
-				d.saver.release()
+				d.saver.unlock()
 			}
 			life(func(d *Daemon, read func(...string) []string) {
 				d.restoredUntil = time.Time{} // there was nothing to restore
@@ -145,7 +145,7 @@ func TestPipelineFollowsTheClock(t *testing.T) {
 	p := localPipeline(episodes.Config{}, clock.Now)
 	rs, err := inforce.New(&rules.Set{})
 	require.NoError(t, err)
-	p.swap(rs)
+	p.swapRules(rs)
 	var followed []time.Duration
 	p.onSet = func(d time.Duration, _ time.Time) { followed = append(followed, d.Round(time.Second)) }
 	done := make(chan struct{})
@@ -198,7 +198,7 @@ func TestLinesOfAWrongClockStayInOrder(t *testing.T) {
 			found = append(found, matcher.Hit{Time: now.Round(0).Add(stamp)})
 		}
 		var got []time.Duration
-		for _, h := range in.date(s, found, now) {
+		for _, h := range in.adjustTimes(s, found, now) {
 			got = append(got, h.Time.Sub(now.Round(0)))
 		}
 		require.Equal(t, want, got)

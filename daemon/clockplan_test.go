@@ -223,7 +223,7 @@ func (w *clockWorld) daemon(now func() time.Time, dir string) *Daemon {
 func (d *Daemon) serve(src sources.Source) {
 	d.sources, d.kinds = append(d.sources, src), append(d.kinds, component.Kind{})
 	d.saver.sources = d.sources
-	d.pipe.add(src)
+	d.pipe.addSource(src)
 }
 
 func (w *clockWorld) startAgent(n *clockNode) {
@@ -256,7 +256,7 @@ func (w *clockWorld) startAggregator(ahead time.Duration) {
 	d := w.daemon(clock.Now, w.dir+"/aggregator")
 	p := &clockProcess{d: d}
 	am, err := alertmanager.New(alertmanager.Config{URLs: []string{"http://alertmanager"}}, alertmanager.Options{
-		Log: zerolog.Nop(), Now: clock.Now, Accepted: func() { d.saver.accepted(false) }, Leads: func() bool { return !p.dead.Load() },
+		Log: zerolog.Nop(), Now: clock.Now, Accepted: func() { d.saver.accept(false) }, Leads: func() bool { return !p.dead.Load() },
 		Transport: fault.Transport(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			w.travel()
 			w.am.ServeHTTP(rw, r)
@@ -269,7 +269,7 @@ func (w *clockWorld) startAggregator(ahead time.Duration) {
 	d.saver.ahead = ahead
 	src := server.New(server.Config{Clock: clock.Now, ListenAddress: "127.0.0.1:99999"})
 	d.serve(src)
-	p.handler = src.Handler(d.pipe.of(src))
+	p.handler = src.Handler(d.pipe.inletFor(src))
 	w.run(p)
 	w.leader.Store(p)
 }
@@ -281,20 +281,20 @@ func (w *clockWorld) run(p *clockProcess) {
 	d.pipe.concluder.report(d.now(), d.reported.Load())
 	g := newGroup(context.Background())
 	for _, r := range d.receivers {
-		g.run(func(ctx context.Context) { _ = r.Run(ctx) })
+		g.start(func(ctx context.Context) { _ = r.Run(ctx) })
 	}
 	for _, s := range d.sources {
-		g.run(func(ctx context.Context) { _ = s.Run(ctx, d.pipe.of(s)) })
+		g.start(func(ctx context.Context) { _ = s.Run(ctx, d.pipe.inletFor(s)) })
 	}
-	g.run(d.ticks)
-	g.run(d.saver.run)
+	g.start(d.runTicks)
+	g.start(d.saver.run)
 	p.end = func() {
 		p.dead.Store(true)
 		d.saver.off.Store(true) // a killed process writes nothing
 		d.pipe.concluder.release()
 		g.cancel()
 		g.stop(time.Minute)
-		d.saver.release()
+		d.saver.unlock()
 	}
 }
 

@@ -13,13 +13,13 @@ import (
 	"crowsnest/sources"
 )
 
-// Bounds on how far a source without a saved position looks back.
+// Bounds for how far back a source without a saved position reads.
 const (
 	minLookBack = 15 * time.Minute
 	maxLookBack = time.Hour
 )
 
-// lookBack returns the longest window of the rules, within the bounds.
+// lookBack returns the longest window of the rules, limited to the bounds.
 func lookBack(set *rules.Set) time.Duration {
 	d := minLookBack
 	for _, r := range set.Rules {
@@ -46,17 +46,17 @@ func newSources(opt Options, set *rules.Set) ([]sources.Source, []component.Kind
 	return out, kinds
 }
 
-// ownPod returns the pod that this process runs in. Its log is never read.
+// ownPod returns the pod of this process. Its log is never read.
 func ownPod(getenv func(string) string) (namespace, pod string) {
 	namespace, pod = getenv("POD_NAMESPACE"), getenv("POD_NAME")
 	if pod == "" && getenv("KUBERNETES_SERVICE_HOST") != "" {
-		pod, _ = os.Hostname() // the name of the pod, unless it shares the node's network
+		pod, _ = os.Hostname() // the name of the pod, unless the pod shares the network of the node
 	}
 	return namespace, pod
 }
 
-// ownFolder returns the prefix of the folder to which the kubelet writes the log of this
-// pod, "" if the environment does not name the pod.
+// ownFolder returns the prefix of the folder to which the kubelet writes the log of this pod.
+// It returns "" if the environment does not name the pod.
 func ownFolder(getenv func(string) string) string {
 	ns, pod := getenv("POD_NAMESPACE"), getenv("POD_NAME")
 	if ns == "" || pod == "" {
@@ -68,8 +68,8 @@ func ownFolder(getenv func(string) string) string {
 func newSinks(opt Options, latency func(time.Duration)) ([]sinks.Sink, error) {
 	cfg := opt.Cfg
 	common := component.SinkOptions{
-		Log: opt.Log, Now: opt.now, Accepted: opt.accepted, Leads: opt.leads, Latency: latency, Into: cfg.Global.Into, Stdout: opt.Stdout, Color: opt.Color,
-		// Ended alerts are kept for a while beside open ones.
+		Log: opt.Log, Now: opt.now, Accepted: opt.accepted, Leads: opt.leads, Latency: latency, Into: cfg.Global.ApplyTo, Stdout: opt.Stdout, Color: opt.Color,
+		// Ended alerts are kept for a while in addition to open ones.
 		MaxKeys: max(sinks.DefaultMaxKeys, 4*cfg.Limits.ActiveAlerts),
 	}
 	var out []sinks.Sink

@@ -9,11 +9,10 @@ import (
 	"crowsnest/rules"
 )
 
-// concluder draws conclusions from the hits of this process: with the engine, or in
-// agent mode by sending them to an aggregator. All methods are safe for concurrent
-// use.
+// concluder draws conclusions from the hits of this process. It is the engine, or in agent mode
+// it sends the hits to an aggregator. All methods are safe for concurrent use.
 type concluder interface {
-	// Wait returns when more hits can be accepted. The caller holds no lock.
+	// Wait returns when more hits can be accepted. The caller must hold no lock.
 	Wait()
 	// Take, AddSource, RemoveSource and AdvanceWatermark work like those of
 	// episodes.Engine. The callers of Take and AdvanceWatermark hold the checkpoint
@@ -23,52 +22,53 @@ type concluder interface {
 	RemoveSource(name string)
 	AdvanceWatermark(name string, t time.Time, lagging ...matcher.LaggingStream)
 
-	// checkpoint returns the conclusions for a snapshot. The caller holds the checkpoint
+	// checkpoint returns the conclusions for a snapshot. The caller must hold the checkpoint
 	// lock for writing.
 	checkpoint() checkpoint
-	// saved returns the newest checkpoint that may be written: the concluder has
-	// processed all hits before it.
+	// saved returns the number of the newest checkpoint that may be written, because all hits
+	// before it have been processed.
 	saved() uint64
-	// Restore reads the encoded checkpoint of the previous process.
+	// Restore reads the encoded checkpoint of a previous process.
 	Restore(encoded []byte, now time.Time) error
-	// resume is called before the first message if a previous process left a snapshot.
-	// save writes the next one.
+	// resume is called before the first message, if a previous process left a snapshot. save
+	// writes the next snapshot.
 	resume(save func())
-	// release ends every Wait, now and later, because the sources stop.
+	// release makes every Wait return, now and in the future, because the sources stop.
 	release()
 
-	// peer returns the state of the aggregator; the zero value if there is none.
+	// peer returns the state of the aggregator, or the zero value if there is none.
 	peer() peer
-	// alerts are the alerts about the aggregator.
+	// alerts returns the alerts about the aggregator.
 	alerts(now time.Time) []episodes.Episode
-	// report logs changes of the aggregator's state, and sends it what only this process
-	// knows: its own alerts, and its rules.
+	// report logs changes of the aggregator's state. It also sends the alerts and rules of this
+	// process to the aggregator.
 	report(now time.Time, rs *inforce.Rules)
-	// ahead returns the rules of which the aggregator has another version, and since
+	// ahead returns the rules of which the aggregator has another version, with the time since
 	// when.
 	ahead() map[string]time.Time
 }
 
-// checkpoint is the part of a snapshot that belongs to the concluder.
+// checkpoint is the concluder's part of a snapshot.
 type checkpoint struct {
-	append func(b []byte) ([]byte, error) // the episodes as JSON; called without the lock
-	seq    uint64                         // written when saved returns at least this
-	lost   bool                           // hits before it were dropped: it is never written
-	// letters is the newest number in the outbox of the daemon, whose conclusions it contains.
+	append func(b []byte) ([]byte, error) // appends the episodes as JSON; called without the lock
+	seq    uint64                         // the checkpoint may be written when saved returns at least seq
+	lost   bool                           // whether hits before it were dropped, so that it must never be written
+	// letters is the number of the newest notification in the daemon's outbox whose conclusions
+	// the checkpoint contains.
 	letters uint64
-	unsaved uint64 // the same of the outbox that waits for the disk
+	unsaved uint64 // unsaved is that number for the outbox that waits for the disk
 }
 
-// peer is the state of an aggregator that concludes in place of this process.
+// peer is the state of the aggregator that draws the conclusions of this process.
 type peer struct {
 	remote     bool
-	absent     string    // why hits do not reach it; "": they do
-	unanswered time.Time // time since which the aggregator has not answered; zero while it answers
-	blocked    bool      // reading waits for it
+	absent     string    // reason why hits do not reach it; "" if they do
+	unanswered time.Time // start of the time in which the aggregator has not answered; zero while it answers
+	blocked    bool      // whether reading waits for it
 	unsaved    int       // bytes that this process keeps for it
 }
 
-// local concludes in this process.
+// local is a concluder whose engine runs in this process.
 type local struct{ *episodes.Engine }
 
 func (l local) checkpoint() checkpoint {

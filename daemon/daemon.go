@@ -23,14 +23,14 @@ import (
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/rules"
-	"crowsnest/sentinel"
 	"crowsnest/sinks"
 	"crowsnest/sources"
+	"crowsnest/unknown/sentinel"
 	"crowsnest/web"
 )
 
-// Daemon is one run of crowsnest. Run starts every box below and waits for it; lines
-// and episodes travel by calls.
+// Daemon is one run of crowsnest. Run starts every box of this picture and waits for it. Lines
+// and episodes pass from box to box by calls.
 //
 //	sources (kubelet, files, stdin)         one goroutine group each
 //	     │ Scan(stream, block, commit)
@@ -45,53 +45,55 @@ import (
 //	watcher  hashes the rule files; loader builds, tests and swaps them
 //	web      reads copies
 //
-// The concluder of an agent is an aggregator, which gets the hits of agents from
-// agent/server: see agent.go.
+// In an agent, the concluder sends the hits to an aggregator, where agent/server receives them;
+// see agent.go.
 //
-// The daemon stops in the order of flow: sources, a last evaluation, sinks, state, web.
+// At its end the daemon stops the sources, evaluates a last time, and stops sinks, state and
+// web, in this order; see flow.
 type Daemon struct {
 	opt   Options
 	log   zerolog.Logger
 	now   func() time.Time
 	start time.Time
-	// began is when this process began to read: its start, or when it took the lead. Not
-	// changed once everything runs.
+	// began is when this process began to read: at its start, or when it became the leader. It
+	// does not change once everything runs.
 	began time.Time
 	pair  *pair // nil if there is no standby
-	// outbox holds the notifications of all sinks until the standby has their conclusions. Nil
-	// if there is no standby.
+	// outbox holds the notifications for all sinks until the standby has their conclusions. It
+	// is nil if there is no standby.
 	outbox *outbox
-	// unsaved holds the notifications of unique sinks until their conclusions are on disk. Nil
-	// if no sink is unique.
+	// unsaved holds back notifications for sinks that must get each one only once (see
+	// component.Kind.Unique), until the state behind them is saved on disk. It is nil if there
+	// is no such sink.
 	unsaved *outbox
 	unique  []sinks.Sink
 	engine  *episodes.Engine
 	pipe    *pipeline
 	self    *monitor.Alerts
 	running running
-	guard   *inforce.Guard // used by the tick only
+	guard   *inforce.Guard // used only by the tick
 	saver   *saver
 	loader  *loader.Loader
 	// sentinel finds failures that no rule describes; nil if it is off.
 	sentinel  *sentinel.Sentinel
-	unknownAt time.Time // when it concluded last; used by the tick only
-	// past is the history of ended episodes; nil if an aggregator has it.
+	unknownAt time.Time // time of its last conclusions; used only by the tick
+	// past is the history of ended episodes. It is nil if an aggregator keeps the history.
 	past *past
 
 	sources   []sources.Source
 	kinds     []component.Kind // kinds of the configured sources
 	sinks     []sinks.Sink
-	receivers []sinks.Receiver // the sinks, and the aggregator of an agent
+	receivers []sinks.Receiver // the sinks; in an agent, the connection to its aggregator
 	server    *web.Server
 
-	reloading     sync.Mutex // one reload at a time
+	reloading     sync.Mutex // allows only one reload at a time
 	cfg           atomic.Pointer[config.Config]
 	outcome       atomic.Pointer[reloadOutcome]
-	reported      atomic.Pointer[inforce.Rules] // the rules that an agent reports, after reading older lines for them
-	tried         atomic.Pointer[string]        // hash of the rule files that were loaded last, good or not
-	restored      atomic.Bool                   // the state is restored: sources may start
-	warmUntil     time.Time                     // zero if not warming up; used by the tick only
-	restoredUntil time.Time                     // zero if the restored episodes were sent; used by the tick only
+	reported      atomic.Pointer[inforce.Rules] // rules that an agent reports, after it has read older lines for them
+	tried         atomic.Pointer[string]        // hash of the rule files that were loaded last, valid or not
+	restored      atomic.Bool                   // whether the state is restored, so that sources may start
+	warmUntil     time.Time                     // end of the warm-up; zero if there is none; used only by the tick
+	restoredUntil time.Time                     // latest time to send the restored episodes; zero if they were sent; used only by the tick
 
 	mu       sync.Mutex
 	finished map[string]error // sources whose Run has returned
@@ -111,37 +113,35 @@ type Options struct {
 	Getenv   func(string) string
 	// ConfigFile is read again by a reload; empty if there is no file.
 	ConfigFile string
-	// StorageFlag overrides the file, also at a reload.
+	// StorageFlag overrides the path in the file, also in a reload.
 	StorageFlag string
-	// Started is called once, a second after the start, when most of the work of the start is
-	// done; may be nil. It must not block for long.
+	// Started is called once, a second after the start, when most of its work is done. It may
+	// be nil. It must not block for long.
 	Started func()
-	// Scan scans a log for the pages with rules, and redacts what it returns; nil if they scan no
-	// logs.
+	// Scan scans a log with rules for the pages, and redacts its result. Nil means that the
+	// pages cannot scan logs.
 	Scan func(log string, labels matcher.Labels, set *rules.Set, hide *redact.Redactor, now time.Time) (web.Scanned, error)
-	// Extra are sinks in addition to those of the configuration.
-	Extra []sinks.Sink
 
-	// leads reports whether this process may notify now; nil means always.
+	// leads reports whether this process may notify now. Nil means always.
 	leads func() bool
-	// elsewhere is leads for sources, with the process that leads.
+	// elsewhere is leads for sources. It also returns the process that is the leader.
 	elsewhere func() (leads bool, who string)
 
-	now func() time.Time // the clock of all parts; nil means time.Now
-	// accepted is called when a receiver accepted an update, so that it is saved.
-	// unique means that the receiver cannot detect repeats.
+	now func() time.Time // clock of all parts; nil means time.Now
+	// accepted is called when a receiver has accepted an update, so that this is saved. unique
+	// means that the receiver cannot detect repeats.
 	accepted func(unique bool)
 }
 
-// reloadOutcome is the outcome of the last load of rules.
+// reloadOutcome is the result of the last attempt to load rules.
 type reloadOutcome struct {
 	status web.Reload
 	broken []web.BrokenPack
 }
 
 const (
-	// The bounds of a stop: five seconds in all if every peer hangs. The sinks bound
-	// their last try themselves.
+	// Bounds for the steps of a stop: five seconds in total if every peer hangs. The sinks
+	// limit their last attempt themselves.
 	stopSources = time.Second
 	stopSave    = time.Second
 	stopSinks   = 3200 * time.Millisecond
@@ -155,8 +155,8 @@ const (
 	updateEvery = time.Second
 )
 
-// New loads the rules and makes all parts. It starts nothing. On an error it closes the
-// listeners.
+// New loads the rules and makes all parts, but starts nothing. After an error the listeners are
+// closed.
 func New(opt Options) (*Daemon, error) {
 	d, err := makeDaemon(opt)
 	if err != nil {
@@ -175,7 +175,7 @@ func newDaemon(opt Options) *Daemon {
 	d.start = d.now().UTC()
 	d.began = d.start
 	if d.pair = newPair(opt.Cfg.HighAvailability, d.component("pair")); d.pair != nil {
-		d.opt.leads, d.opt.elsewhere = d.pair.leads, d.pair.who
+		d.opt.leads, d.opt.elsewhere = d.pair.isLeading, d.pair.currentLeader
 	}
 	d.cfg.Store(opt.Cfg)
 	return d
@@ -198,12 +198,12 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	}
 	d.receivers = receivers
 	d.pipe = newPipeline(d.engine, to, d.now)
-	d.pipe.watch(d.sentinel)
-	d.pipe.onSet = func(by time.Duration, now time.Time) {
-		d.log.Warn().Stringer("by", by).Time("now", now).Msg("the clock was set: open alerts and deadlines move with it")
+	d.pipe.attachSentinel(d.sentinel)
+	d.pipe.onSet = func(delta time.Duration, now time.Time) {
+		d.log.Warn().Stringer("by", delta).Time("now", now).Msg("the clock was changed: open alerts and deadlines are shifted by the difference")
 	}
 	d.saver = &saver{dir: opt.Cfg.Storage.Path, pipe: d.pipe, self: d.self, unknown: d.sentinel, log: d.component("state"), urgent: make(chan struct{}, 1)}
-	d.opt.accepted = d.saver.accepted
+	d.opt.accepted = d.saver.accept
 	d.past = d.newPast(to)
 	d.saver.past = d.past
 	d.tried.Store(new(loader.Fingerprint(opt.Cfg)))
@@ -217,19 +217,19 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	}
 	d.sources, d.kinds = newSources(d.opt, first.Set)
 	for _, src := range d.sources {
-		d.pipe.add(src)
+		d.pipe.addSource(src)
 	}
 	d.takeComplaints()
-	d.pipe.swap(rs)
+	d.pipe.swapRules(rs)
 	d.reported.Store(rs)
 	outcome := &reloadOutcome{status: web.Reload{OK: wrong == nil, At: d.start, Success: d.start}, broken: first.Broken}
 	if wrong != nil {
 		outcome.status.Error = wrong.Error()
-		d.log.Error().Err(wrong).Msg("some rules are broken: starting with their last good versions")
+		d.log.Error().Err(wrong).Msg("some rules are invalid: starting with their last valid versions")
 	}
 	d.outcome.Store(outcome)
 	d.logWarnings(first.Set)
-	return d, d.connect()
+	return d, d.connectOutputs()
 }
 
 func engineConfig(cfg *config.Config, red *redact.Redactor) episodes.Config {
@@ -239,8 +239,8 @@ func engineConfig(cfg *config.Config, red *redact.Redactor) episodes.Config {
 	}
 }
 
-// connect makes the sinks and the web server, and registers all metrics.
-func (d *Daemon) connect() error {
+// connectOutputs makes the sinks and the web server, and registers all metrics.
+func (d *Daemon) connectOutputs() error {
 	registry := prometheus.NewRegistry()
 	latency, err := newLatency(registry)
 	if err != nil {
@@ -255,10 +255,9 @@ func (d *Daemon) connect() error {
 		}
 	}
 	if len(d.unique) > 0 {
-		d.unsaved = &outbox{urgent: func() { d.saver.accepted(true) }, send: func(eps []episodes.Episode) { postTo(d.unique, eps) }}
+		d.unsaved = &outbox{urgent: func() { d.saver.accept(true) }, send: func(eps []episodes.Episode) { postTo(d.unique, eps) }}
 		d.saver.unsavedOutbox = d.unsaved
 	}
-	d.sinks = append(d.sinks, d.opt.Extra...)
 	for i, s := range d.sinks {
 		d.receivers = slices.Insert(d.receivers, i, sinks.Receiver(s))
 	}

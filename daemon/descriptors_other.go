@@ -2,5 +2,5 @@
 
 package daemon
 
-// descriptorLimit is not known here.
+// descriptorLimit is unknown on this system.
 func descriptorLimit() (int, bool) { return 0, false }

@@ -4,7 +4,7 @@ package daemon
 
 import "syscall"
 
-// descriptorLimit returns the limit of open descriptors; false if it is unknown.
+// descriptorLimit returns the limit of open descriptors, or false if it is unknown.
 func descriptorLimit() (int, bool) {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {

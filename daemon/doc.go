@@ -1,3 +1,3 @@
-// Package daemon runs crowsnest: it starts sources, matcher, engine, sinks and web, saves
-// their state, reloads changed rules, and stops everything in order.
+// Package daemon runs crowsnest. It starts sources, matcher, engine, sinks and web, saves their
+// state, reloads changed rules, and stops everything in order.
 package daemon

@@ -19,17 +19,17 @@ func newGroup(ctx context.Context) *group {
 	return g
 }
 
-// run starts f, which returns soon after its context ends.
-func (g *group) run(f func(context.Context)) { g.wg.Go(func() { f(g.ctx) }) }
+// start starts f, which must return soon after its context ends.
+func (g *group) start(f func(context.Context)) { g.wg.Go(func() { f(g.ctx) }) }
 
-func start(ctx context.Context, f func(context.Context)) *group {
+func startGroup(ctx context.Context, f func(context.Context)) *group {
 	g := newGroup(ctx)
-	g.run(f)
+	g.start(f)
 	return g
 }
 
-// stop ends the context and waits for the functions until timeout. It reports whether
-// all have returned.
+// stop ends the context and waits for the functions, but not longer than timeout. It reports
+// whether all have returned.
 func (g *group) stop(timeout time.Duration) bool {
 	g.cancel()
 	done := make(chan struct{})

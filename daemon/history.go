@@ -16,31 +16,32 @@ import (
 )
 
 const (
-	// historyFile is the log of ended episodes in the folder of the state.
+	// historyFile is the file with the ended episodes, in the folder of the state.
 	historyFile = "history"
-	// replaceEvery is how soon the whole history is written again after that failed.
+	// replaceEvery is the time between attempts to write the whole history.
 	replaceEvery = time.Minute
-	// answersFor is how long after its end the notifications of an episode are counted:
+	// answersFor is how long after the end of an episode its notifications are counted, because
 	// receivers accept the last one some seconds later.
 	answersFor = 2 * time.Minute
-	// maxAnswered bounds the episodes whose notifications are counted.
+	// maxAnswered is the number of ended episodes whose notifications are counted.
 	maxAnswered = 1000
 )
 
 // past is the history of ended episodes, in memory and in a log beside the snapshot.
 //
 // An end is in the history exactly once, whenever the process is killed. Its entry is added
-// under the checkpoint lock. The snapshot that contains the end also contains the entries
-// that are not in the log, so the log may be written before or after it. If the log has an
-// end that the snapshot lacks, the end is concluded again, and has the same identity.
+// under the checkpoint lock. The snapshot that contains the end also contains the entries that
+// are not in the log yet, so the log may be written before or after the snapshot. If the log
+// has an end that the snapshot lacks, the engine concludes the end again, with the same
+// identity.
 type past struct {
 	*history.History
 	file    *state.Log
-	max     int64 // bytes of the file
+	max     int64 // maximum size of the file in bytes
 	log     zerolog.Logger
-	loaded  bool      // the file was read; guarded by saver.busy
-	retryAt time.Time // when the whole file may be written; guarded by saver.busy
-	// answering are episodes that ended lately, oldest first; used by the tick only.
+	loaded  bool      // whether the file was read; guarded by saver.busy
+	retryAt time.Time // time from which the whole file may be written; guarded by saver.busy
+	// answering are the episodes that ended recently, oldest first. Only the tick uses it.
 	answering []history.Entry
 }
 
@@ -52,15 +53,15 @@ func newPast(cfg config.Storage, log zerolog.Logger) *past {
 	}
 }
 
-// newPast returns the history, nil if an aggregator has it.
-func (d *Daemon) newPast(to concluder) *past {
-	if to.peer().remote {
+// newPast returns the history, or nil if an aggregator keeps it.
+func (d *Daemon) newPast(receiver concluder) *past {
+	if receiver.peer().remote {
 		return nil
 	}
 	return newPast(d.opt.Cfg.Storage, d.component("state"))
 }
 
-// load adds what is on disk.
+// load adds the entries on disk to the history.
 func (p *past) load() error {
 	records, note, err := p.file.Load()
 	if err != nil {
@@ -70,34 +71,34 @@ func (p *past) load() error {
 		p.log.Warn().Msg("history: " + note)
 	}
 	if n := p.Load(records); n > 0 {
-		p.log.Warn().Int("records", n).Msg("history: some records have an unknown form and are left out")
+		p.log.Warn().Int("records", n).Msg("history: some records have an unknown format and are skipped")
 	}
 	p.loaded = true
 	return nil
 }
 
-// pending returns what is not on disk. The caller holds saver.busy.
-func (p *past) pending() (history.Batch, error) {
+// pendingBatch returns the entries that are not on disk. The caller must hold saver.busy.
+func (p *past) pendingBatch() (history.Batch, error) {
 	if p == nil {
 		return history.Batch{}, nil
 	}
-	if !p.loaded { // another instance had the folder when this one started
+	if !p.loaded { // another instance was using the folder when this one started
 		if err := p.load(); err != nil {
 			return history.Batch{}, fmt.Errorf("save history: %w", err)
 		}
 	}
-	return p.Pending(), nil
+	return p.PendingRecords(), nil
 }
 
-// written records that a batch is on disk, and snapshots need not contain it.
-func (p *past) written(b history.Batch) {
+// markWritten records that a batch is on disk, so that snapshots need not contain it.
+func (p *past) markWritten(b history.Batch) {
 	if p != nil {
-		p.Written(b)
+		p.MarkWritten(b)
 	}
 }
 
-// write writes a batch, or the whole history with it, and returns what it wrote. The caller
-// holds saver.busy.
+// write writes a batch, or the whole history including it, and returns what it wrote. The
+// caller must hold saver.busy.
 func (p *past) write(b history.Batch, now time.Time) (history.Batch, error) {
 	if len(b.Records) == 0 {
 		return b, nil
@@ -119,14 +120,14 @@ func (p *past) write(b history.Batch, now time.Time) (history.Batch, error) {
 	return b, nil
 }
 
-// replace writes the whole history. It does not try that often: a full disk would be kept
-// busy by it.
+// replace writes the whole history. It limits how often it tries, because otherwise it would
+// keep a full disk busy.
 func (p *past) replace(now time.Time) (history.Batch, error) {
 	if wait := p.retryAt.Sub(now); wait > 0 && wait <= replaceEvery {
-		return history.Batch{}, errors.New("the last attempt to write all of it failed; the next one follows within a minute")
+		return history.Batch{}, errors.New("the last attempt to write the whole history failed; the next attempt follows within a minute")
 	}
 	p.retryAt = now.Add(replaceEvery)
-	b := p.Live(now)
+	b := p.LiveRecords(now)
 	err := p.file.Replace(b.Records)
 	if err == nil {
 		p.retryAt = time.Time{}
@@ -134,8 +135,8 @@ func (p *past) replace(now time.Time) (history.Batch, error) {
 	return b, err
 }
 
-// remember adds the episodes that ended. The caller holds the checkpoint lock.
-func (d *Daemon) remember(eps []episodes.Episode) {
+// addToHistory adds the episodes that have ended. The caller must hold the checkpoint lock.
+func (d *Daemon) addToHistory(eps []episodes.Episode) {
 	if d.past == nil {
 		return
 	}
@@ -144,8 +145,8 @@ func (d *Daemon) remember(eps []episodes.Episode) {
 		if eps[i].State != episodes.StateResolved {
 			continue
 		}
-		e := entryOf(&eps[i])
-		e.Notified = d.notifications(eps[i].Fingerprint, e.FiredAt)
+		e := newEntry(&eps[i])
+		e.Notified = d.countNotifications(eps[i].Fingerprint, e.FiredAt)
 		namespace := e.Party[strings.LastIndexByte(e.Party, '/')+1:]
 		e.Infrastructure = namespace == "" || trusted.Has(namespace)
 		d.past.Add(e)
@@ -156,16 +157,16 @@ func (d *Daemon) remember(eps []episodes.Episode) {
 	d.past.answering = d.past.answering[max(0, len(d.past.answering)-maxAnswered):]
 }
 
-// countAnswers updates how often receivers were notified of episodes that ended lately.
+// countAnswers updates how often receivers were notified of recently ended episodes.
 func (d *Daemon) countAnswers(now time.Time) {
 	if d.past == nil || len(d.past.answering) == 0 {
 		return
 	}
-	d.pipe.unchanging(func() bool {
+	d.pipe.withCheckpointLock(func() bool {
 		changed := false
 		for i := range d.past.answering {
 			e := &d.past.answering[i]
-			if n := d.notifications(episodes.Fingerprint(e.Fingerprint), e.FiredAt); n > e.Notified {
+			if n := d.countNotifications(episodes.Fingerprint(e.Fingerprint), e.FiredAt); n > e.Notified {
 				e.Notified, changed = n, true
 				d.past.Add(*e)
 			}
@@ -178,7 +179,7 @@ func (d *Daemon) countAnswers(now time.Time) {
 	})
 }
 
-func entryOf(x *episodes.Episode) history.Entry {
+func newEntry(x *episodes.Episode) history.Entry {
 	e := history.Entry{
 		Fingerprint: uint64(x.Fingerprint), Alert: x.Alert, Reason: string(x.Reason), Silent: x.Silent, Overflow: x.Overflow,
 		Labels: x.Labels, Summary: x.Annotations["summary"], StartsAt: x.StartsAt.UTC(), FiredAt: x.FiredAt.UTC(), LastSeen: x.LastSeen.UTC(),
@@ -189,7 +190,7 @@ func entryOf(x *episodes.Episode) history.Entry {
 	}
 	if x.Rule != nil {
 		e.Pack = x.Rule.Pack
-	} else if e.Party == "" { // an alert of the program, perhaps about a tenant
+	} else if e.Party == "" { // an alert about crowsnest itself, which may concern a tenant
 		e.Party = x.Labels["namespace"]
 	}
 	if c := x.Cause; c != nil {

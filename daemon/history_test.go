@@ -231,28 +231,28 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 	now := time.Unix(1000, 0)
 	dir := t.TempDir()
 	s := &saver{dir: dir, pipe: localPipeline(episodes.Config{}, func() time.Time { return now }), past: pastIn(t, dir), log: zerolog.Nop()}
-	s.hold()
+	s.tryLock()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, historyFile), 0o700))
 	s.past.Add(endedAt(1))
 	s.save()
 	saved, failures := s.status()
 	require.Equal(t, now, saved)
 	require.EqualValues(t, 1, failures)
-	require.ErrorContains(t, s.unsaved().Why, "save history")
+	require.ErrorContains(t, s.unsavedSince().Why, "save history")
 
 	// Killed now, the next process has the episode from the snapshot.
 	next := &saver{dir: dir, pipe: s.pipe, past: newPast(config.Storage{Path: dir, HistoryFor: time.Hour * 24 * 365 * 100, HistoryEntries: 10, HistoryMiB: 1}, zerolog.Nop()), log: zerolog.Nop()}
-	require.True(t, next.restore())
+	require.True(t, next.restoreState())
 	require.Len(t, next.past.All(now), 1)
 
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, historyFile)))
 	now = now.Add(2 * replaceEvery)
 	s.save()
-	require.Zero(t, s.unsaved())
+	require.Zero(t, s.unsavedSince())
 	records, _, err := state.NewLog(dir, historyFile).Load()
 	require.NoError(t, err)
 	require.Len(t, records, 1)
-	s.release()
+	s.unlock()
 }
 
 // Writing everything is not tried again at once.
@@ -274,12 +274,12 @@ func TestReplaceIsNotRepeated(t *testing.T) {
 
 // save writes what is not on disk. The caller holds saver.busy.
 func (p *past) save(now time.Time) error {
-	b, err := p.pending()
+	b, err := p.pendingBatch()
 	if err == nil {
 		b, err = p.write(b, now)
 	}
 	if err == nil {
-		p.written(b)
+		p.markWritten(b)
 	}
 	return err
 }

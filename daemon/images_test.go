@@ -35,7 +35,7 @@ func TestImagesOfHits(t *testing.T) {
 	f := func(r rules.Rule, labels matcher.Labels, values []string, want string) {
 		t.Helper()
 		p := localPipeline(episodes.Config{}, time.Now)
-		p.add(podImages{})
+		p.addSource(podImages{})
 		shared := append([]string(nil), values...)
 		hits := []matcher.Hit{{Rule: &r, Labels: labels, Values: shared}}
 		p.nameImages(hits)

@@ -11,7 +11,7 @@ import (
 	"crowsnest/daemon/component"
 )
 
-// DefaultListen is where the pages, the API and the metrics are served.
+// DefaultListen is the address at which the pages, the API and the metrics are served.
 const DefaultListen = "localhost:9797"
 
 // WebOptions configure the web server.
@@ -25,8 +25,8 @@ type WebOptions struct {
 	Pprof       bool
 }
 
-// Listen opens the listeners. It is called before anything else starts, so that a port
-// in use is reported at once.
+// Listen opens the listeners. It is called before anything else starts, so that a port that is
+// in use is reported immediately.
 func Listen(f WebOptions) (main, probe net.Listener, err error) {
 	main, err = net.Listen("tcp", f.Listen)
 	if err != nil {
@@ -42,8 +42,8 @@ func Listen(f WebOptions) (main, probe net.Listener, err error) {
 	return main, probe, nil
 }
 
-// exposed reports whether other machines can reach a listener.
-func exposed(l net.Listener) bool {
+// isExposed reports whether other machines can reach a listener.
+func isExposed(l net.Listener) bool {
 	addr, ok := l.Addr().(*net.TCPAddr)
 	return ok && !addr.IP.IsLoopback()
 }
@@ -58,23 +58,23 @@ func closeAll(listeners ...net.Listener) error {
 	return errors.Join(errs...)
 }
 
-// checkReach warns of pages that anyone can read, of agents without authentication and
-// of alerts without a link, and allows the host of the external URL.
+// checkReach warns of pages that anyone can read, of agents without authentication, and of
+// alerts without a link. It also allows the host of the external URL.
 func (d *Daemon) checkReach() {
 	cfg, listener := d.opt.Cfg, d.opt.Listener
 	if u, err := url.Parse(cfg.Global.ExternalURL); err == nil && u.Hostname() != "" {
 		d.opt.Web.Hosts = append(d.opt.Web.Hosts, u.Hostname())
 	}
-	if listener != nil && exposed(listener) && d.opt.Web.ConfigFile == "" {
+	if listener != nil && isExposed(listener) && d.opt.Web.ConfigFile == "" {
 		d.log.Warn().Str("address", listener.Addr().String()).Msg("anyone who can connect to this address can read the alerts: set --web.config.file for TLS and authentication, or restrict the network")
 	}
-	if listener != nil && exposed(listener) && d.opt.Web.ConfigFile == "" && cfg.Web.Silences {
+	if listener != nil && isExposed(listener) && d.opt.Web.ConfigFile == "" && cfg.Web.Silences {
 		d.log.Warn().Msg("anyone who can connect to this address can silence alerts: set --web.config.file for authentication, or remove web.silences")
 	}
-	if slices.ContainsFunc(component.Of[server.Config](cfg.Sources), func(c *server.Config) bool { return !c.Guarded() }) {
+	if slices.ContainsFunc(component.SettingsOf[server.Config](cfg.Sources), func(c *server.Config) bool { return !c.IsGuarded() }) {
 		d.log.Warn().Msg("sources.agents has no authentication: anyone who can connect to its address can forge and hide failures; set bearer_token_file or web_config_file, or restrict the network")
 	}
-	if ha := cfg.HighAvailability; ha != nil && !ha.Guarded() {
+	if ha := cfg.HighAvailability; ha != nil && !ha.IsGuarded() {
 		d.log.Warn().Msg("high_availability has no authentication: anyone who can connect to its address can read the state and delay alerts; set token_review, bearer_token_file or web_config_file, or restrict the network")
 	}
 	if cfg.LinksNowhere() {

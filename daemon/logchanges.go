@@ -12,11 +12,11 @@ import (
 	"crowsnest/sources"
 )
 
-// changeLog logs each change of the state of sources once.
+// changeLog logs each change in the state of sources once.
 type changeLog struct {
 	d        *Daemon
 	last     map[string]sources.Status
-	panicked map[string]bool // rules whose quarantine after panics was logged
+	panicked map[string]bool // rules whose quarantine because of panics was logged
 }
 
 func newChangeLog(d *Daemon) *changeLog {
@@ -38,7 +38,8 @@ func (c *changeLog) log(status []sources.Status) {
 		if s.Idle != "" && s.Idle != old.Idle {
 			log.Warn().Str("reason", s.Idle).Msg("source is idle: it has nothing to read that a rule can match, and keeps checking")
 		}
-		// The source events also counts watches, those of the Kubernetes API, and follows no files.
+		// The source events also counts the watches of the Kubernetes API, and follows no
+		// files.
 		if _, followsFiles := s.Errors["descriptors"]; followsFiles && s.Errors["watch"] > 0 && old.Errors["watch"] == 0 {
 			log.Warn().Msg("the limit of inotify instances or watches is reached (fs.inotify): directories are polled, so new files are found a little later")
 		}
@@ -53,17 +54,17 @@ func (c *changeLog) log(status []sources.Status) {
 func (c *changeLog) logLosses(log zerolog.Logger, s, old sources.Status) {
 	for reason, n := range s.Lost {
 		if n -= old.Lost[reason]; n > 0 {
-			log.Warn().Str("reason", reason).Int64("bytes", n).Msg("lines were lost before they were read")
+			log.Warn().Str("reason", reason).Int64("bytes", n).Msg("lines were lost before crowsnest read them")
 		}
 	}
 	for _, reason := range slices.Sorted(maps.Keys(s.Losses)) {
 		if l := s.Losses[reason]; l.Count > old.Losses[reason].Count && !l.At.Before(c.d.began) {
-			log.Warn().Str("reason", reason).Str("path", l.Path).Int64("times", l.Count).Msg("lines were lost before they were read")
+			log.Warn().Str("reason", reason).Str("path", l.Path).Int64("times", l.Count).Msg("lines were lost before crowsnest read them")
 		}
 	}
 }
 
-// logMembers logs members of a source that come up, go down and are forgotten.
+// logMembers logs members of a source that come up, go down or are forgotten.
 func (c *changeLog) logMembers(s, old sources.Status) {
 	log := c.d.component("source")
 	for _, name := range slices.Sorted(maps.Keys(s.Members)) {
@@ -78,7 +79,7 @@ func (c *changeLog) logMembers(s, old sources.Status) {
 	}
 	for name := range old.Members {
 		if _, still := s.Members[name]; !still {
-			log.Warn().Str("member", name).Msg("member is forgotten: no rule waits for it")
+			log.Warn().Str("member", name).Msg("member is gone for good: rules no longer wait for it")
 		}
 	}
 }

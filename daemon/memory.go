@@ -9,13 +9,13 @@ import (
 	"crowsnest/daemon/config"
 )
 
-// gcPercent is how much garbage may accumulate, in percent of the live heap. On a node,
-// memory is scarcer than the CPU time that a higher value saves.
+// gcPercent is the garbage that may accumulate, in percent of the live heap. On a node, memory
+// is scarcer than the CPU time that a higher value would save.
 const gcPercent = 25
 
-// minGarbage may accumulate while the live heap is smaller than smallHeap. With few
-// rules the live heap is small, and a percentage of it would keep the collector running
-// during a flood of lines.
+// minGarbage may accumulate while the live heap is smaller than smallHeap. With few rules the
+// live heap is small, and a percentage of it would keep the collector running during a flood of
+// lines.
 const (
 	minGarbage = 5 << 20
 	smallHeap  = 12 << 20
@@ -24,27 +24,28 @@ const (
 // startPercent lets the heap grow to 12 MiB before the first collection.
 const startPercent = 300
 
-// Delay is a delay of the first collection of garbage. It is safe for concurrent use.
+// Delay delays the first garbage collection. It is safe for concurrent use.
 type Delay struct {
 	mu    sync.Mutex
-	usual int // percentage; zero once the delay is over
+	usual int // usual percentage; zero once the delay is over
 }
 
-// DelayCollection delays the first collection of garbage until the heap has 12 MiB, unless
-// GOGC is set: most commands have ended by then. The delay ends with that collection, or by
-// End.
+// DelayCollection delays the first garbage collection until the heap has 12 MiB, because most
+// commands have ended by then. It does so unless GOGC is set. The delay ends with that
+// collection, or by End.
 func DelayCollection(getenv func(string) string) *Delay {
 	d := &Delay{}
 	if getenv("GOGC") != "" {
 		return d
 	}
 	d.usual = debug.SetGCPercent(startPercent)
-	type cycle struct{ _ *byte } // freed by the first collection; the pointer keeps it out of shared blocks
+	type cycle struct{ _ *byte } // the first collection frees it; the pointer keeps it out of shared memory blocks
 	runtime.AddCleanup(new(cycle), (*Delay).End, d)
 	return d
 }
 
-// End restores the usual pace of the collector, unless the delay is over. Nil is no delay.
+// End restores the usual pace of the collector, if the delay is not over. It does nothing on
+// nil.
 func (d *Delay) End() {
 	if d == nil {
 		return
@@ -57,31 +58,31 @@ func (d *Delay) End() {
 	}
 }
 
-// Free returns memory that is not needed to the system: garbage, such as that of loading
-// rules, and the pages of the program that only the start has used; see ReleaseProgram.
-func Free() error {
+// FreeMemory returns unused memory to the system: garbage, such as that of loading rules, and
+// the pages of the program that only the start has used; see ReleaseProgram.
+func FreeMemory() error {
 	debug.FreeOSMemory()
 	return ReleaseProgram()
 }
 
-// memoryLimit is enough memory for the default limits. Close to it the collector runs
-// more often, because a flood of lines makes much garbage.
+// memoryLimit is enough memory for the default limits. Near it the collector runs more often,
+// because a flood of lines produces much garbage.
 const memoryLimit = 112 << 20
 
 // LimitMemory sets the pace and the soft limit of the garbage collector, unless GOGC and
-// GOMEMLIMIT are set. The limit grows with the limits of the configuration. Then it returns
-// the memory of the load to the system, as Free does.
+// GOMEMLIMIT are set. The soft limit grows with the limits of the configuration. It also
+// returns memory that only the load needed to the system; see FreeMemory.
 func LimitMemory(getenv func(string) string, limits config.Limits) error {
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
-		new(pace).keep()
+		new(pace).keepPace()
 	}
 	if getenv("GOMEMLIMIT") == "" {
 		def := config.Default().Limits
 		more := max(1, float64(limits.ActiveAlerts)/float64(def.ActiveAlerts), float64(limits.Keys)/float64(def.Keys))
 		debug.SetMemoryLimit(int64(memoryLimit * more))
 	}
-	return Free()
+	return FreeMemory()
 }
 
 // pace lets at least minGarbage accumulate between two collections of a small heap.
@@ -90,20 +91,20 @@ type pace struct {
 	percent int
 }
 
-// keep sets the pace again after each collection, which changes the live heap.
-func (p *pace) keep() {
-	type cycle struct{ _ *byte } // freed by the next collection; the pointer keeps it out of shared blocks
+// keepPace sets the pace again after each collection, because the live heap has changed.
+func (p *pace) keepPace() {
+	type cycle struct{ _ *byte } // the next collection frees it; the pointer keeps it out of shared memory blocks
 	runtime.AddCleanup(new(cycle), func(p *pace) {
-		p.set(liveHeap())
-		p.keep()
+		p.setFor(liveHeap())
+		p.keepPace()
 	}, p)
 }
 
-// set sets the pace for a live heap of that many bytes.
-func (p *pace) set(live uint64) {
+// setFor sets the pace for a live heap of this many bytes.
+func (p *pace) setFor(live uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// Setting it stops the world, so small changes are ignored.
+	// Setting the pace stops all goroutines, so small changes are ignored.
 	if percent := percentFor(live); percent > p.percent+p.percent/8 || percent < p.percent-p.percent/8 {
 		p.percent = percent
 		debug.SetGCPercent(percent)

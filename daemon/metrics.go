@@ -17,16 +17,16 @@ import (
 	"crowsnest/web"
 )
 
-// minAgentCost is the evaluation time from which an agent exposes the cost of a
-// rule. It limits the number of series in clusters with hundreds of agents.
+// minAgentCost is the evaluation time above which an agent exposes the cost of a rule. It
+// limits the number of series in clusters with hundreds of agents.
 const minAgentCost = 100 * time.Millisecond
 
-// metered is a source or a receiver with metrics beside those that all have.
+// metered is a source or a receiver that has metrics of its own.
 type metered interface{ Metrics() metric.Collector }
 
-// registerMetrics registers the metrics of the process, of the daemon and of its
-// parts. The series of a source or endpoint, and those of a rule that are not sparse, exist as
-// soon as it is loaded. An agent omits what only its aggregator knows.
+// registerMetrics registers the metrics of the process, of the daemon and of its parts. The
+// series of a source or endpoint exist as soon as it is loaded, as do those series of a rule
+// that are not sparse. An agent omits metrics that only its aggregator knows.
 func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
 	agent := d.pipe.concluder.peer().remote
 	all := []prometheus.Collector{
@@ -84,12 +84,11 @@ func (d *Daemon) endpointStatus() []sinks.EndpointStatus {
 	return out
 }
 
-// ownMetrics returns the metrics of reloads, of the saved state, of outages, of the kinds
-// of sources and of the alerts about crowsnest itself. sparse omits alerts that are not
-// open.
+// ownMetrics returns the metrics of reloads, the saved state, outages, kinds of sources, and
+// alerts about crowsnest itself. sparse omits alerts that are not open.
 func (d *Daemon) ownMetrics(sparse bool) metric.Collector {
 	away := func(d *Daemon) map[string]time.Time {
-		since, out := d.self.Away(), map[string]time.Time{}
+		since, out := d.self.Outages(), map[string]time.Time{}
 		for _, s := range d.sources {
 			out[s.Name()] = since[s.Name()]
 		}
@@ -105,7 +104,7 @@ func (d *Daemon) ownMetrics(sparse bool) metric.Collector {
 		metric.Counter("state_save_errors_total", "Failed attempts to save the state.",
 			func(d *Daemon) int64 { _, errs := d.saver.status(); return errs }),
 		metric.GaugeBy("source_not_seen_since_timestamp_seconds", "Start of the current outage of the source, kept across restarts; 0: no outage.", "source", away),
-		metric.Each((*Daemon).sourceKinds, []string{"source", "kind"}, func(s sourceKind) []string { return []string{s.source, s.kind} },
+		metric.ForEach((*Daemon).sourceKinds, []string{"source", "kind"}, func(s sourceKind) []string { return []string{s.source, s.kind} },
 			metric.Gauge("source_info", "A configured source and its kind.", func(sourceKind) bool { return true })),
 		metric.GaugeBy("self_alerts", "Open alerts about crowsnest itself. CrowsnestHeartbeat is open as long as logs are read.", "alert",
 			func(d *Daemon) map[string]int64 { return metric.NonZero(d.self.Counts(), sparse || d.pair.standsBy()) }),
@@ -125,23 +124,23 @@ func (d *Daemon) sourceKinds() []sourceKind {
 type loadedRules struct {
 	web.Rules
 	status []episodes.RuleStatus
-	agent  bool // agents expose only broken packs and quarantined rules
+	agent  bool // whether this is an agent, which exposes only broken packs and quarantined rules
 }
 
 func ruleMetrics(read func() loadedRules) metric.Collector {
 	packs := func(l loadedRules) []*rules.Pack { return l.Set.Packs }
 	return metric.New(read,
 		metric.Gauge("rules_loaded", "Rules that are evaluated.", func(l loadedRules) int { return len(l.status) }),
-		metric.Each(packs, []string{"pack", "version", "sha256"}, func(p *rules.Pack) []string { return []string{p.Name, p.Version, p.SHA256} },
+		metric.ForEach(packs, []string{"pack", "version", "sha256"}, func(p *rules.Pack) []string { return []string{p.Name, p.Version, p.SHA256} },
 			metric.Gauge("pack_info", "A loaded rule pack.", func(*rules.Pack) bool { return true })),
-		metric.GaugeBy("pack_broken", "Whether the newest version of a rule pack is not in force; the last good version stays in force.", "pack", loadedRules.broken),
-		metric.Sparse(metric.GaugeBy("rule_last_seen_line_timestamp_seconds", "When a stream that the rule applies to was last read. A rule for which none was has no series.", "rule", loadedRules.lastSeen)),
-		metric.Each(loadedRules.inactive, []string{"rule", "reason"}, func(i inactive) []string { return []string{i.rule, i.reason} },
+		metric.GaugeBy("pack_broken", "Whether the newest version of a rule pack is not in force; the last valid version stays active.", "pack", loadedRules.brokenFiles),
+		metric.OmitZeros(metric.GaugeBy("rule_last_seen_line_timestamp_seconds", "When a stream that the rule applies to was last read. A rule for which none was has no series.", "rule", loadedRules.lastSeen)),
+		metric.ForEach(loadedRules.inactiveRules, []string{"rule", "reason"}, func(i inactive) []string { return []string{i.rule, i.reason} },
 			metric.Gauge("rule_inactive", "1 for each reason why the rule cannot fire here. Rules that can have no series.", func(inactive) bool { return true })),
 	)
 }
 
-func (l loadedRules) broken() map[string]bool {
+func (l loadedRules) brokenFiles() map[string]bool {
 	out := map[string]bool{}
 	for _, p := range l.Set.Packs {
 		if !l.agent {
@@ -164,10 +163,10 @@ func (l loadedRules) lastSeen() map[string]time.Time {
 	return out
 }
 
-// inactive is a reason that keeps a rule from firing.
+// inactive is a reason why a rule cannot fire.
 type inactive struct{ rule, reason string }
 
-func (l loadedRules) inactive() []inactive {
+func (l loadedRules) inactiveRules() []inactive {
 	var out []inactive
 	if l.agent {
 		for rule := range l.Quarantined {

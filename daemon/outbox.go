@@ -8,23 +8,23 @@ import (
 )
 
 const (
-	// freshFor is how long after it fired a conclusion is saved at once.
+	// freshFor is how long after it fired a conclusion is saved immediately.
 	freshFor = 2 * time.Second
-	// heldAtMost is how long a conclusion waits for the standby. A leader that cannot reach
-	// its standby and the record does not lead any more by then.
+	// heldAtMost is how long a conclusion waits for the standby. A leader that can reach
+	// neither its standby nor the leader record is no longer the leader by then.
 	heldAtMost = 10 * time.Second
 )
 
-// outbox holds what is to be notified until the standby has the conclusion. Otherwise a
-// leader that is cut off would notify of what its successor does not know, and the
-// successor would conclude and notify it again. It is safe for concurrent use.
+// outbox holds notifications until the standby has their conclusions. Without it, a leader that
+// is cut off would send notifications that its successor does not know, and the successor would
+// conclude and notify again. It is safe for concurrent use.
 type outbox struct {
-	urgent func() // saves soon
+	urgent func() // makes the saver save soon
 	send   func([]episodes.Episode)
 
 	mu   sync.Mutex
 	seq  uint64
-	held []letter // oldest first
+	held []letter // held notifications, oldest first
 }
 
 type letter struct {
@@ -33,7 +33,7 @@ type letter struct {
 	eps []episodes.Episode
 }
 
-// add holds episodes. The caller holds the checkpoint lock, for reading.
+// add holds episodes back. The caller must hold the checkpoint lock for reading.
 func (o *outbox) add(eps []episodes.Episode, now time.Time) {
 	if len(eps) == 0 {
 		return
@@ -50,9 +50,9 @@ func (o *outbox) add(eps []episodes.Episode, now time.Time) {
 	}
 }
 
-// newest returns the number of the newest episodes. The caller holds the checkpoint lock, for
-// writing: a snapshot that is copied now contains them.
-func (o *outbox) newest() uint64 {
+// newestSeq returns the number of the newest episodes. The caller must hold the checkpoint lock
+// for writing, so that a snapshot copied now contains them.
+func (o *outbox) newestSeq() uint64 {
 	if o == nil {
 		return 0
 	}
@@ -61,25 +61,25 @@ func (o *outbox) newest() uint64 {
 	return o.seq
 }
 
-// release sends the episodes up to a number.
-func (o *outbox) release(upTo uint64) {
+// sendUpTo sends the episodes with numbers up to upTo.
+func (o *outbox) sendUpTo(upTo uint64) {
 	if o == nil {
 		return
 	}
-	o.flush(func(l letter) bool { return l.seq <= upTo })
+	o.sendDue(func(l letter) bool { return l.seq <= upTo })
 }
 
-// overdue sends what has waited for too long.
-func (o *outbox) overdue(now time.Time) {
+// sendOverdue sends episodes that have waited for too long.
+func (o *outbox) sendOverdue(now time.Time) {
 	if o == nil {
 		return
 	}
-	o.flush(func(l letter) bool { return now.Sub(l.at) >= heldAtMost })
+	o.sendDue(func(l letter) bool { return now.Sub(l.at) >= heldAtMost })
 }
 
-func (o *outbox) flush(due func(letter) bool) {
+func (o *outbox) sendDue(due func(letter) bool) {
 	o.mu.Lock()
-	defer o.mu.Unlock() // also while they are sent: they stay in order
+	defer o.mu.Unlock() // held while they are sent, so that they stay in order
 	for len(o.held) > 0 && due(o.held[0]) {
 		o.send(o.held[0].eps)
 		o.held = o.held[1:]

@@ -32,20 +32,20 @@ func TestOutbox(t *testing.T) {
 	require.Equal(t, 1, urgent)
 	fire("B", time.Minute)
 	require.Equal(t, 1, urgent, "a changed text is not urgent")
-	upTo := o.newest()
+	upTo := o.newestSeq()
 	o.add([]episodes.Episode{{Alert: "C", State: episodes.StateResolved}}, now)
 	require.Equal(t, 2, urgent)
-	o.overdue(now.Add(-time.Second)) // the tick began before
+	o.sendOverdue(now.Add(-time.Second)) // the tick began before
 	require.Empty(t, sent)
-	o.release(upTo)
+	o.sendUpTo(upTo)
 	require.Equal(t, []string{"A", "B"}, sent)
-	o.overdue(now.Add(heldAtMost - time.Millisecond))
+	o.sendOverdue(now.Add(heldAtMost - time.Millisecond))
 	require.Len(t, sent, 2)
-	o.overdue(now.Add(heldAtMost))
+	o.sendOverdue(now.Add(heldAtMost))
 	require.Equal(t, []string{"A", "B", "C"}, sent)
 	var none *outbox
-	none.release(none.newest())
-	none.overdue(now)
+	none.sendUpTo(none.newestSeq())
+	none.sendOverdue(now)
 }
 
 // A webhook gets an alert once it is on disk: lines without times that are read again after a

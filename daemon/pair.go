@@ -19,7 +19,7 @@ import (
 	"crowsnest/web"
 )
 
-// With high_availability two processes are one aggregator. Run begins in this file:
+// With high_availability two processes together are one aggregator. Run begins in this file:
 //
 //	lock ─▶ stand by: fetch the leader's checkpoints, refuse agents
 //	              │ the lead is free
@@ -29,38 +29,40 @@ import (
 //	              ▼
 //	        restore, start everything: as after a kill
 //
-// A process that loses the lead ends without sending or saving anything, and its
-// supervisor starts it again: nothing of what it was remains.
+// A process that loses the leadership ends without sending or saving anything, so that nothing
+// of its state remains. Its supervisor starts it again.
 
-// ErrLeadLost reports that another process leads.
-var ErrLeadLost = errors.New("another process leads now: this one ends, and stands by when it is started again")
+// ErrLeadLost is returned when another process has become the leader.
+var ErrLeadLost = errors.New("another process is the leader now: this one stops, and becomes the standby when it is restarted")
 
 const (
-	// maxReplica bounds an unpacked checkpoint, like the file of a snapshot.
+	// maxReplica is the maximum size of an unpacked checkpoint. It equals that of a snapshot
+	// file.
 	maxReplica = 64 << 20
-	// releaseWithin bounds giving up the lead at a stop.
+	// releaseWithin is the time that releasing the leadership may take at a stop.
 	releaseWithin = 2 * time.Second
-	// stopCopying bounds the write of a checkpoint that is in progress when the lead is won.
+	// stopCopying is the time that an unfinished write of a checkpoint may take when this
+	// process becomes the leader.
 	stopCopying = 10 * time.Second
-	// pairLogged is how often a lasting problem of the pair is logged.
+	// pairLogged is the interval at which a lasting problem of the pair is logged.
 	pairLogged = time.Minute
 )
 
-// pair is the part of this process in a pair; nil if there is no other one.
+// pair connects this process with the other one. It is nil if there is no other one.
 type pair struct {
 	cfg   lead.Settings
 	log   zerolog.Logger
 	stage atomic.Pointer[stage]
 }
 
-// stage is what a pair is made of once the state folder is locked.
+// stage holds the parts of a pair that exist once the state folder is locked.
 type stage struct {
 	elector *lead.Elector
 	server  *lead.Server
 	standby *lead.Standby
-	leader  *lead.Leader // nil if this process stands by
+	leader  *lead.Leader // nil if this process is the standby
 	tasks   *group       // the elector and the server
-	since   time.Time    // when this process took the lead
+	since   time.Time    // when this process became the leader
 }
 
 func newPair(cfg *lead.Settings, log zerolog.Logger) *pair {
@@ -70,18 +72,18 @@ func newPair(cfg *lead.Settings, log zerolog.Logger) *pair {
 	return &pair{cfg: cfg.WithDefaults(), log: log}
 }
 
-// leads reports whether this process may accept, conclude and notify now.
-func (p *pair) leads() bool {
+// isLeading reports whether this process may accept, conclude and notify now.
+func (p *pair) isLeading() bool {
 	if p == nil {
 		return true
 	}
 	st := p.stage.Load()
-	return st != nil && st.leader != nil && st.elector.Leads()
+	return st != nil && st.leader != nil && st.elector.IsLeading()
 }
 
-// who reports whether this process leads, and which one does.
-func (p *pair) who() (leads bool, leader string) {
-	if p == nil || p.leads() {
+// currentLeader reports whether this process is the leader, and returns the leader.
+func (p *pair) currentLeader() (leads bool, leader string) {
+	if p == nil || p.isLeading() {
 		return true, ""
 	}
 	st := p.stage.Load()
@@ -89,12 +91,12 @@ func (p *pair) who() (leads bool, leader string) {
 		return false, ""
 	}
 	if rec := st.elector.Status().Record; rec.Holder != "" && rec.URL != "" {
-		leader = "the leader is the process of " + rec.URL
+		leader = "the leader runs on " + rec.URL
 	}
 	return false, leader
 }
 
-// standsBy reports whether this process does not lead yet.
+// standsBy reports whether this process has not become the leader yet.
 func (p *pair) standsBy() bool {
 	if p == nil {
 		return false
@@ -103,18 +105,18 @@ func (p *pair) standsBy() bool {
 	return st == nil || st.leader == nil
 }
 
-// open joins the election.
+// openPair joins the election.
 func (d *Daemon) openPair(ctx context.Context) (*stage, error) {
 	p := d.pair
 	id, err := state.Identity(d.saver.dir)
 	if err != nil {
 		return nil, err
 	}
-	store, err := p.cfg.Store(d.opt.Getenv)
+	store, err := p.cfg.NewStore(d.opt.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	client, err := p.cfg.Client()
+	client, err := p.cfg.NewClient()
 	if err != nil {
 		return nil, fmt.Errorf("high_availability.http_config: %w", err)
 	}
@@ -123,33 +125,33 @@ func (d *Daemon) openPair(ctx context.Context) (*stage, error) {
 		return nil, err
 	}
 	self := lead.Candidate{ID: id, URL: server.URL(d.opt.Getenv), Version: snapshotVersion, State: state.Has(d.saver.dir)}
-	st := &stage{server: server, elector: lead.NewElector(store, self, p.cfg.Times(), d.now), tasks: newGroup(context.WithoutCancel(ctx))}
+	st := &stage{server: server, elector: lead.NewElector(store, self, p.cfg.ElectionTimes(), d.now), tasks: newGroup(context.WithoutCancel(ctx))}
 	st.standby = lead.NewStandby(st.elector, &keeper{dir: d.saver.dir, max: int64(d.opt.Cfg.Storage.HistoryMiB) << 20}, snapshotVersion, client)
-	st.tasks.run(st.elector.Run)
-	st.tasks.run(func(ctx context.Context) {
+	st.tasks.start(st.elector.Run)
+	st.tasks.start(func(ctx context.Context) {
 		if err := server.Run(ctx); err != nil {
 			p.log.Error().Err(err).Msg("the standby cannot fetch the state")
 		}
 	})
-	p.log.Info().Str("record", store.Where()).Str("identity", id).Str("url", self.URL).Msg("standing by until the lead is free")
+	p.log.Info().Str("record", store.Where()).Str("identity", id).Str("url", self.URL).Msg("standing by until there is no leader")
 	p.stage.Store(st)
 	return st, nil
 }
 
-// standBy returns nil when this process leads and has the newest state on its disk. It
-// returns an error if that cannot be, and ctx's error if that ended.
+// standBy returns nil when this process is the leader and has the newest state on its disk. It
+// returns an error if that is impossible, and ctx's error if ctx ends.
 func (d *Daemon) standBy(ctx context.Context, failed <-chan error) error {
 	st, err := d.openPair(ctx)
 	if err != nil {
 		return fmt.Errorf("high_availability: %w", err)
 	}
-	copying := start(context.WithoutCancel(ctx), st.standby.Run)
+	copying := startGroup(context.WithoutCancel(ctx), st.standby.Run)
 	waiting := newGroup(context.WithoutCancel(ctx))
-	waiting.run(d.watchRules)
-	waiting.run(d.logPair)
+	waiting.start(d.watchRules)
+	waiting.start(d.logPair)
 	for _, s := range d.sources {
 		if a, ok := s.(*server.Source); ok {
-			waiting.run(a.StandBy)
+			waiting.start(a.StandBy)
 		}
 	}
 	select {
@@ -161,7 +163,7 @@ func (d *Daemon) standBy(ctx context.Context, failed <-chan error) error {
 	}
 	waiting.stop(stopSources)
 	if !copying.stop(stopCopying) && err == nil { // a late write would be older than the next one
-		err = errors.New("high_availability: the last state of the leader could not be written in time: is the disk of storage.path hanging?")
+		err = errors.New("high_availability: the leader's last state could not be written in time; check whether the disk of storage.path hangs")
 	}
 	if err != nil {
 		st.tasks.stop(stopSources)
@@ -174,15 +176,15 @@ func (d *Daemon) standBy(ctx context.Context, failed <-chan error) error {
 	return nil
 }
 
-// clocksAgree is the difference of two clocks up to which they count as equal.
+// clocksAgree is the difference up to which two clocks count as equal.
 const clocksAgree = 2 * time.Second
 
-// takeOver makes the newest checkpoint of the last leader the saved state.
+// takeOver saves the newest checkpoint of the previous leader as the state of this process.
 func (d *Daemon) takeOver(st *stage) error {
 	dir, log := d.saver.dir, d.pair.log
 	packed, note, err := state.LoadReplica(dir)
 	if note != "" {
-		log.Warn().Msg("state of the last leader: " + note)
+		log.Warn().Msg("state of the previous leader: " + note)
 	}
 	if err != nil {
 		return err
@@ -193,7 +195,7 @@ func (d *Daemon) takeOver(st *stage) error {
 			err = state.Save(dir, payload)
 		}
 		if err != nil {
-			return fmt.Errorf("use the state of the last leader: %w", err)
+			return fmt.Errorf("cannot use the state of the previous leader: %w", err)
 		}
 	}
 	if err := state.DropReplica(dir); err != nil {
@@ -201,10 +203,10 @@ func (d *Daemon) takeOver(st *stage) error {
 	}
 	d.began = d.now().UTC()
 	if got := st.standby.Synced(); packed != nil && !got.At.IsZero() {
-		// The times of the state are those of another machine.
+		// The times of the state are by the clock of another machine.
 		if ahead := got.Ahead + times.Stepped(got.At, d.now()); ahead.Abs() >= clocksAgree {
 			d.saver.ahead = ahead
-			log.Warn().Stringer("by", ahead).Msg("the clock of the last leader differs from this one: open alerts and deadlines move with it")
+			log.Warn().Stringer("by", ahead).Msg("the clock of the previous leader differs from this one: open alerts and deadlines are shifted by the difference")
 		}
 	}
 	d.self.Begin(d.began)
@@ -212,11 +214,11 @@ func (d *Daemon) takeOver(st *stage) error {
 	next := *st
 	next.leader, next.since = leader, d.began
 	d.saver.twice = leader
-	d.outbox = &outbox{urgent: func() { d.saver.accepted(true) }, send: d.post}
+	d.outbox = &outbox{urgent: func() { d.saver.accept(true) }, send: d.postToSinks}
 	d.saver.outbox = d.outbox
 	st.server.Lead(leader)
 	d.pair.stage.Store(&next)
-	log.Info().Bool("replica", packed != nil).Int("turns", st.elector.Status().Record.Turns).Msg("this process leads")
+	log.Info().Bool("replica", packed != nil).Int("turns", st.elector.Status().Record.Turns).Msg("this process is the leader now")
 	return nil
 }
 
@@ -225,11 +227,11 @@ func (d *Daemon) wholeHistory() [][]byte {
 	if d.past == nil {
 		return nil
 	}
-	return d.past.Live(d.now()).Records
+	return d.past.LiveRecords(d.now()).Records
 }
 
-// release gives up the lead after everything has stopped and was saved.
-func (p *pair) release() {
+// releaseLead releases the leadership. It is called when everything has stopped and was saved.
+func (p *pair) releaseLead() {
 	if p == nil {
 		return
 	}
@@ -240,14 +242,15 @@ func (p *pair) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseWithin)
 	defer cancel()
 	if err := st.elector.Release(ctx); err != nil {
-		p.log.Warn().Err(err).Msg("the lead could not be given up: the standby takes it when it runs out")
+		p.log.Warn().Err(err).Msg("the leadership could not be released: the standby takes over when it expires")
 	} else if st.leader != nil {
 		st.leader.Released()
 	}
 	st.tasks.stop(stopSources)
 }
 
-// lost is closed when another process took the lead; nil if there is none.
+// lost is closed when another process becomes the leader. It returns nil if there is no other
+// process.
 func (p *pair) lost() <-chan struct{} {
 	if p == nil {
 		return nil
@@ -255,8 +258,9 @@ func (p *pair) lost() <-chan struct{} {
 	return p.stage.Load().elector.Lost()
 }
 
-// abandon stops everything at once after the lead was lost. It sends and saves nothing.
-func (d *Daemon) abandon(f flow) {
+// abortAll stops everything immediately after the leadership was lost. It sends and saves
+// nothing.
+func (d *Daemon) abortAll(f flow) {
 	d.pipe.concluder.release()
 	for _, g := range []*group{f.tick, f.sinks, f.rest, f.sources} {
 		g.cancel()
@@ -279,7 +283,7 @@ func (d *Daemon) logPair(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		why, now := p.trouble(), time.Now()
+		why, now := p.whyNotReady(), time.Now()
 		switch {
 		case why == said && (why == "" || now.Sub(at) < pairLogged):
 			continue
@@ -292,9 +296,9 @@ func (d *Daemon) logPair(ctx context.Context) {
 	}
 }
 
-// trouble returns why this standby could not take over without a loss; "" if it could, or
-// if this process leads.
-func (p *pair) trouble() string {
+// whyNotReady returns why this standby could not take over without losing state. It returns ""
+// if it could, or if this process is the leader.
+func (p *pair) whyNotReady() string {
 	if p == nil {
 		return ""
 	}
@@ -314,18 +318,18 @@ func (p *pair) trouble() string {
 	case errors.Is(got.Err, lead.ErrNewer):
 		return got.Err.Error()
 	case e.Record.Holder == "":
-		return "nobody leads yet"
+		return "there is no leader yet"
 	case got.Err != nil:
 		return got.Err.Error()
 	}
-	return "it has no state of the leader yet"
+	return "it has not fetched the leader's state yet"
 }
 
-// keeper keeps what a leader sends in the state folder.
+// keeper stores data from the leader in the state folder.
 type keeper struct {
 	dir string
-	max int64      // bytes of the history
-	log *state.Log // nil if not replaced yet
+	max int64      // maximum size of the history in bytes
+	log *state.Log // nil if the history was not replaced yet
 }
 
 // Keep implements lead.Keeper.
@@ -338,7 +342,7 @@ func (k *keeper) Keep(packed []byte, records [][]byte, whole bool) error {
 			k.log = log
 		}
 	case len(records) == 0:
-	case k.log == nil || k.log.Size() > k.max: // the leader sends all of it
+	case k.log == nil || k.log.Size() > k.max: // the leader will send the whole history
 		err = state.ErrLogChanged
 	default:
 		err = k.log.Append(records)
@@ -349,34 +353,35 @@ func (k *keeper) Keep(packed []byte, records [][]byte, whole bool) error {
 	return state.SaveReplica(k.dir, packed)
 }
 
-// lonely returns since when this leader has no standby; zero if it has one, or needs none.
-func (p *pair) lonely() time.Time {
+// aloneSince returns since when this leader has had no standby. It returns zero if it has one
+// or needs none.
+func (p *pair) aloneSince() time.Time {
 	if p == nil || p.standsBy() {
 		return time.Time{}
 	}
 	return p.stage.Load().leader.Replication().Lonely
 }
 
-// view returns what the page Status shows of a pair.
+// view returns the data about the pair that the page Status shows.
 func (p *pair) view() *web.Pair {
 	if p == nil {
 		return nil
 	}
 	st := p.stage.Load()
 	if st == nil {
-		return &web.Pair{Problem: p.trouble()}
+		return &web.Pair{Problem: p.whyNotReady()}
 	}
 	e, s := st.elector.Status(), p.state()
-	out := &web.Pair{Leads: s.leads, Record: e.Where, StandbyUp: s.up, Lag: s.lag.Seconds(), Problem: p.trouble()}
+	out := &web.Pair{Leads: s.leads, Record: e.Where, StandbyUp: s.up, Lag: s.lag.Seconds(), Problem: p.whyNotReady()}
 	if e.Record.Holder != "" {
 		out.Since, out.Leader = e.Record.Since, e.Record.URL
 	}
 	return out
 }
 
-// leaderPages returns the address of the leader's pages while this process stands by: its
-// host, with the port of this process. "" if they need TLS or credentials, which belong to
-// the name that browsers use.
+// leaderPages returns the address of the leader's pages, if this process is the standby. It
+// consists of the leader's host and the port of this process. It is "" if the pages need TLS or
+// credentials, which belong to the name that browsers use.
 func (d *Daemon) leaderPages() string {
 	if !d.pair.standsBy() || d.opt.Web.ConfigFile != "" {
 		return ""
@@ -394,15 +399,15 @@ func (d *Daemon) leaderPages() string {
 	return "http://" + net.JoinHostPort(u.Hostname(), port)
 }
 
-// pairState is what a process of a pair exposes.
+// pairState is the state of the pair that this process exposes as metrics.
 type pairState struct {
 	leads   bool
 	since   time.Time
-	up      bool          // the standby has everything
+	up      bool          // whether the standby has everything
 	lag     time.Duration // lag of the standby
 	sent    int64
 	fetched int64
-	renewed bool // the record can be reached
+	renewed bool // whether the leader record can be reached
 }
 
 func (p *pair) state() pairState {
@@ -410,7 +415,7 @@ func (p *pair) state() pairState {
 	if st == nil {
 		return pairState{}
 	}
-	out := pairState{leads: p.leads(), since: st.since, renewed: st.elector.Status().Err == nil, fetched: st.standby.Synced().Fetched}
+	out := pairState{leads: p.isLeading(), since: st.since, renewed: st.elector.Status().Err == nil, fetched: st.standby.Synced().Fetched}
 	if st.leader != nil {
 		r := st.leader.Replication()
 		out.up, out.lag, out.sent = r.Up, r.Lag, r.Sent
@@ -419,18 +424,18 @@ func (p *pair) state() pairState {
 	if at := st.standby.Synced().At; !at.IsZero() {
 		out.lag = max(0, time.Since(at))
 	}
-	out.up = p.trouble() == ""
+	out.up = p.whyNotReady() == ""
 	return out
 }
 
 // metrics returns the metrics of a pair.
 func (p *pair) metrics() metric.Collector {
 	return metric.New(p.state,
-		metric.Gauge("leader", "Whether this process leads: it accepts, concludes and notifies.", func(s pairState) bool { return s.leads }),
-		metric.Gauge("leader_since_timestamp_seconds", "When this process took the lead; 0: it does not lead.", func(s pairState) time.Time { return s.since }),
+		metric.Gauge("leader", "Whether this process is the leader, which accepts hits, decides which alerts are open, and sends notifications.", func(s pairState) bool { return s.leads }),
+		metric.Gauge("leader_since_timestamp_seconds", "When this process became the leader; 0 if it is not the leader.", func(s pairState) time.Time { return s.since }),
 		metric.Gauge("leader_record_up", "Whether the Lease, or the shared folder, can be reached.", func(s pairState) bool { return s.renewed }),
-		metric.Gauge("standby_up", "Of a leader: whether its standby has everything that was confirmed. Of a standby: whether it can take over without a loss.", func(s pairState) bool { return s.up }),
-		metric.Gauge("standby_lag_seconds", "For how long the standby has lacked a checkpoint of the leader.", func(s pairState) time.Duration { return s.lag }),
+		metric.Gauge("standby_up", "On a leader, whether its standby has all confirmed state. On a standby, whether it can take over without losing state.", func(s pairState) bool { return s.up }),
+		metric.Gauge("standby_lag_seconds", "How long the standby has lacked the leader's newest checkpoint.", func(s pairState) time.Duration { return s.lag }),
 		metric.Counter("checkpoints_sent_bytes_total", "Bytes of checkpoints that this leader sent to its standby.", func(s pairState) int64 { return s.sent }),
 		metric.Counter("checkpoints_fetched_bytes_total", "Bytes of checkpoints that this standby fetched.", func(s pairState) int64 { return s.fetched }),
 	)

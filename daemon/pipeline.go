@@ -13,58 +13,58 @@ import (
 	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/rules"
-	"crowsnest/sentinel"
 	"crowsnest/sources"
+	"crowsnest/unknown/sentinel"
 )
 
-// pipeline matches lines, hands the hits to the concluder and moves the positions of
-// the sources. With an inlet it implements sources.Pipeline. It is safe for concurrent use.
+// pipeline matches lines, passes the hits to the concluder, and moves the positions of the
+// sources. inlet makes it a sources.Pipeline. It is safe for concurrent use.
 type pipeline struct {
-	// lock is the checkpoint lock. It is held for reading while a block is matched, its
-	// hits are accepted and its position moves, and for writing while a snapshot is
-	// copied or the rules change. So a snapshot contains all of a block or nothing of
-	// it, and no line is matched against two sets of rules.
+	// lock is the checkpoint lock. It is held for reading while a block is matched, its hits
+	// are accepted and its position moves. It is held for writing while a snapshot is copied or
+	// the rules change. So a snapshot contains a block completely or not at all, and no line is
+	// matched against two sets of rules.
 	lock      sync.RWMutex
 	rules     atomic.Pointer[inforce.Rules]
 	engine    *episodes.Engine
 	concluder concluder
 	now       func() time.Time
 	sentinel  *sentinel.Sentinel // nil if it is off
-	changed   atomic.Bool        // state changed since the last copy
-	buffers   sync.Pool          // pool of *matcher.Buffer
-	// known is the time that the engine has last seen, guarded by lock. onSet, if not
-	// nil, is called when the clock was set.
+	changed   atomic.Bool        // whether the state changed since the last copy
+	buffers   sync.Pool          // *matcher.Buffer values
+	// known is the time that the engine has last seen, guarded by lock. onSet is called when
+	// the clock was set; it may be nil.
 	known time.Time
 	onSet func(d time.Duration, now time.Time)
 
 	mu         sync.Mutex
 	sources    map[string]sources.Source
-	watermarks map[string]time.Time               // watermark of each source or member
-	lagging    map[string][]matcher.LaggingStream // the same
-	set        time.Duration                      // total by which the clock was set since the start
+	watermarks map[string]time.Time               // watermarks of sources and members, by name
+	lagging    map[string][]matcher.LaggingStream // lagging streams of sources and members, by name
+	set        time.Duration                      // total change of the clock since the start
 	stamps     times.Stamps                       // timestamps of this clock
 	images     []sources.Images
 }
 
-func newPipeline(engine *episodes.Engine, to concluder, now func() time.Time) *pipeline {
+func newPipeline(engine *episodes.Engine, receiver concluder, now func() time.Time) *pipeline {
 	return &pipeline{
-		engine: engine, concluder: to, now: now, known: now(), buffers: sync.Pool{New: func() any { return new(matcher.Buffer) }},
+		engine: engine, concluder: receiver, now: now, known: now(), buffers: sync.Pool{New: func() any { return new(matcher.Buffer) }},
 		sources: map[string]sources.Source{}, watermarks: map[string]time.Time{}, lagging: map[string][]matcher.LaggingStream{},
 	}
 }
 
-// watch makes the sentinel take the lines that complain and that no rule matches. It
-// precedes the first line.
-func (p *pipeline) watch(s *sentinel.Sentinel) {
+// attachSentinel passes complaints, which are lines that no rule matches, to the sentinel. It
+// must be called before the first line.
+func (p *pipeline) attachSentinel(s *sentinel.Sentinel) {
 	if s != nil {
 		p.sentinel = s
 		p.buffers.New = func() any { return matcher.NewBuffer(searchedLines) }
 	}
 }
 
-// add registers a source before its first lines. A source with members has no
-// watermark itself.
-func (p *pipeline) add(src sources.Source) {
+// addSource registers a source before its first lines. A source with members has no watermark
+// of its own.
+func (p *pipeline) addSource(src sources.Source) {
 	p.mu.Lock()
 	p.sources[src.Name()] = src
 	if images := src.Info().Images; images != nil {
@@ -72,40 +72,41 @@ func (p *pipeline) add(src sources.Source) {
 	}
 	p.mu.Unlock()
 	if src.Info().Members == nil {
-		p.join(src.Name(), src)
+		p.addToWatermark(src.Name(), src)
 	}
 }
 
-// AddMember adds a member of a source to the watermark.
+// AddMember makes the watermark wait for a member of a source.
 func (p *pipeline) AddMember(name string) {
 	source, _, _ := strings.Cut(name, "/")
 	p.mu.Lock()
 	src := p.sources[source]
 	p.mu.Unlock()
 	if src != nil {
-		p.join(name, src)
+		p.addToWatermark(name, src)
 	}
 }
 
-// join adds a source, or a member of it, to the watermark.
-func (p *pipeline) join(name string, src sources.Source) {
-	p.concluder.AddSource(name, lateness(src), serves(name, src))
+// addToWatermark makes the watermark wait for a source or for a member of it.
+func (p *pipeline) addToWatermark(name string, src sources.Source) {
+	p.concluder.AddSource(name, sourceLateness(src), selectorFilter(name, src))
 }
 
-// serves returns which selectors a source, or the member of that name, serves.
-func serves(name string, src sources.Source) func(rules.Selector) bool {
+// selectorFilter returns a function that reports which selectors a source, or its member of
+// this name, serves.
+func selectorFilter(name string, src sources.Source) func(rules.Selector) bool {
 	if members := src.Info().Members; members != nil {
 		return members.MemberServes(name)
 	}
 	return src.Serves
 }
 
-// lateness returns how far the watermark of a source stays behind its progress.
-func lateness(src sources.Source) time.Duration {
+// sourceLateness returns how far the watermark of a source stays behind its progress.
+func sourceLateness(src sources.Source) time.Duration {
 	return cmp.Or(src.Info().Lateness, rules.Lateness)
 }
 
-// RemoveMember removes a member of a source from the watermark.
+// RemoveMember makes the watermark no longer wait for a member of a source.
 func (p *pipeline) RemoveMember(name string) {
 	p.concluder.RemoveSource(name)
 	p.mu.Lock()
@@ -122,7 +123,7 @@ func (p *pipeline) PodDeleted(pod matcher.Labels, t time.Time) {
 	p.changed.Store(true)
 }
 
-// Rules returns the rules in force.
+// Rules returns the active rules.
 func (p *pipeline) Rules() *rules.Set { return p.rules.Load().Set }
 
 // Ingest accepts hits that another process found.
@@ -146,10 +147,10 @@ func (p *pipeline) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 // match matches the new lines of a stream.
 type match func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit
 
-func (p *pipeline) take(s *matcher.Stream, commit func(), match match) {
-	p.concluder.Wait() // without the lock: saving and reloading go on
+func (p *pipeline) matchBlock(s *matcher.Stream, commit func(), match match) {
+	p.concluder.Wait() // without the lock, so that saving and reloading can continue
 	buf := p.buffers.Get().(*matcher.Buffer)
-	defer p.buffers.Put(buf) // the concluder copies what it keeps of hits
+	defer p.buffers.Put(buf) // safe, because the concluder copies the parts of hits that it keeps
 	now := p.enter()
 	defer p.lock.RUnlock()
 	rs := p.rules.Load()
@@ -162,13 +163,13 @@ func (p *pipeline) take(s *matcher.Stream, commit func(), match match) {
 	}
 	if commit != nil {
 		commit()
-		rs.Saw(s, now)
+		rs.NoteLine(s, now)
 	}
 	p.changed.Store(true)
 }
 
-// nameImages adds the image to hits whose stream does not state it, such as those of
-// agents, for rules that compare it with affected versions.
+// nameImages adds the image to hits whose stream does not state it, such as those of agents.
+// Rules that compare it with affected versions need it.
 func (p *pipeline) nameImages(hits []matcher.Hit) {
 	p.mu.Lock()
 	known := p.images
@@ -189,9 +190,8 @@ func (p *pipeline) nameImages(hits []matcher.Hit) {
 	}
 }
 
-// AdvanceWatermark reports that the source has read all lines up to t, except those of
-// lagging streams. A time in the future was taken before the clock was set back, and counts
-// as now.
+// AdvanceWatermark reports that the source has read all lines up to t, except those of lagging
+// streams. A time in the future was taken before the clock was set back, and counts as now.
 func (p *pipeline) AdvanceWatermark(source string, t time.Time, lagging ...matcher.LaggingStream) {
 	now := p.enter()
 	defer p.lock.RUnlock()
@@ -206,8 +206,8 @@ func (p *pipeline) AdvanceWatermark(source string, t time.Time, lagging ...match
 	}
 }
 
-// readUpTo reports whether the watermark of each source has reached t, by the clock at
-// the start.
+// readUpTo reports whether the watermarks of all named sources have reached t, which is by the
+// clock at the start.
 func (p *pipeline) readUpTo(names []string, t time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -219,12 +219,12 @@ func (p *pipeline) readUpTo(names []string, t time.Time) bool {
 	return true
 }
 
-// swap puts a set of rules in force, between two blocks.
-func (p *pipeline) swap(rs *inforce.Rules) {
+// swapRules makes a set of rules active, between two blocks.
+func (p *pipeline) swapRules(rs *inforce.Rules) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	if old := p.rules.Load(); old != nil {
-		rs.Program.Inherit(old.Program)
+		rs.Program.CopyCounters(old.Program)
 	}
 	p.rules.Store(rs)
 	p.engine.Swap(rs.Set, p.now())
@@ -238,16 +238,16 @@ func (p *pipeline) swap(rs *inforce.Rules) {
 	p.changed.Store(true)
 }
 
-// copied calls f while it holds the checkpoint lock, to copy a snapshot. f must not
-// block.
-func (p *pipeline) copied(f func()) {
+// withCopyLock calls f with the checkpoint lock, to copy a snapshot. f must not block.
+func (p *pipeline) withCopyLock(f func()) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	p.changed.Store(false)
 	f()
 }
 
-// evaluate calls send with new conclusions. A snapshot contains both or neither.
+// evaluate calls send with new conclusions. A snapshot contains either the conclusions and what
+// send did, or neither.
 func (p *pipeline) evaluate(send func([]episodes.Episode)) {
 	now := p.enter()
 	defer p.lock.RUnlock()

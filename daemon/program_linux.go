@@ -10,9 +10,9 @@ import (
 )
 
 // ReleaseProgram removes the pages of the program file from the memory of the process. The
-// start executes most of the program once, and the kernel maps 64 KiB around each page that
-// is used; what is used again is mapped again from the page cache, without reading the disk.
-// An error means that nothing, or not everything, was removed.
+// start executes most of the program once, and the kernel maps 64 KiB around each page that is
+// used. Pages that are used again are mapped again from the page cache, without reading the
+// disk. After an error, some or all pages may still be there.
 func ReleaseProgram() error {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -38,9 +38,9 @@ func ReleaseProgram() error {
 // mapping is a range of addresses.
 type mapping struct{ from, to uintptr }
 
-// programMappings returns the mappings of a file whose pages equal the file: they cannot be
-// written, and none was changed before, as by a relocation. It stops behind the last mapping
-// of the file.
+// programMappings returns the mappings of a file whose pages are identical to the file. They
+// are read-only, and nothing has changed them earlier, such as a relocation. It reads no
+// further than the last mapping of the file.
 func programMappings(smaps io.Reader, file string) (list []mapping, err error) {
 	var m mapping
 	var perms string
@@ -51,7 +51,7 @@ func programMappings(smaps io.Reader, file string) (list []mapping, err error) {
 		if len(words) < 2 {
 			continue
 		}
-		if !strings.HasSuffix(words[0], ":") { // the head of a mapping
+		if !strings.HasSuffix(words[0], ":") { // the first line of a mapping
 			if in = len(words) >= 6 && strings.Join(words[5:], " ") == file; !in && found {
 				return list, nil
 			}

@@ -8,12 +8,12 @@ import (
 	"crowsnest/matcher"
 )
 
-// quarantine quarantines rules that cost too much, and returns all quarantined
-// rules. The engine concludes nothing from the absence of their lines.
-func (d *Daemon) quarantine(now time.Time) []matcher.Quarantined {
+// quarantineCostly quarantines rules that cost too much, and returns all quarantined rules. The
+// engine then concludes nothing from the absence of their lines.
+func (d *Daemon) quarantineCostly(now time.Time) []matcher.Quarantined {
 	program := d.pipe.rules.Load().Program
-	if cpu, ok := inforce.ProcessCPU(); ok && d.guard.Due(now) {
-		for _, c := range d.guard.Judge(now, cpu, program.Costs()) {
+	if cpu, ok := inforce.ProcessCPU(); ok && d.guard.IsDue(now) {
+		for _, c := range d.guard.FindCostly(now, cpu, program.Costs()) {
 			program.Quarantine(c.Rule, matcher.ReasonCost)
 			log := d.component("rules")
 			log.Error().Str("rule", c.Rule.Alert).Str("reason", string(matcher.ReasonCost)).

@@ -9,12 +9,12 @@ import (
 )
 
 // reading knows which selectors the sources of this process serve. The zero value has no
-// sources. Safe for concurrent use.
+// sources. It is safe for concurrent use.
 type reading struct {
 	mu      sync.Mutex
-	serves  map[string]func(rules.Selector) bool // streams of each source; nil means all
+	serves  map[string]func(rules.Selector) bool // selectors that each source serves; nil means all
 	set     *rules.Set                           // rules for which unread was computed
-	changed bool                                 // serves, since then
+	changed bool                                 // whether serves has changed since then
 	unread  []string
 }
 
@@ -34,9 +34,9 @@ func (x *reading) remove(source string) {
 	x.changed = true
 }
 
-// without returns the selectors of the active rules of a set that no source serves,
+// unservedSelectors returns the selectors of the active rules of a set that no source serves,
 // sorted. The result is read-only.
-func (x *reading) without(set *rules.Set) []string {
+func (x *reading) unservedSelectors(set *rules.Set) []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.set == set && !x.changed {
@@ -48,7 +48,7 @@ func (x *reading) without(set *rules.Set) []string {
 			continue
 		}
 		for from := range r.Selectors() {
-			if !x.served(from) {
+			if !x.isServed(from) {
 				unread[from.String()] = true
 			}
 		}
@@ -57,7 +57,7 @@ func (x *reading) without(set *rules.Set) []string {
 	return x.unread
 }
 
-func (x *reading) served(from rules.Selector) bool {
+func (x *reading) isServed(from rules.Selector) bool {
 	for _, serves := range x.serves {
 		if serves == nil || serves(from) {
 			return true

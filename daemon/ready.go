@@ -9,15 +9,14 @@ import (
 	"crowsnest/web"
 )
 
-// setReadiness fills in the state for the probes. Ready means that this process does
-// its part: its state is restored, it has rules, and its own sources are open.
-// Unreachable peers (the Kubernetes API, Loki, an aggregator) are listed as absent
-// and change neither readiness nor liveness: a restart would not help, and agents
-// cannot connect to a pod that is not ready. A standby is ready when it has the state of
-// the leader.
+// setReadiness fills in the state for the probes. Ready means that this process does its part.
+// Its state is restored, it has rules, and its own sources are open. Unreachable peers (the
+// Kubernetes API, Loki, an aggregator) are listed as absent and change neither readiness nor
+// liveness, because a restart would not help, and agents cannot connect to a pod that is not
+// ready. A standby is ready when it has the state of the leader.
 func (d *Daemon) setReadiness(st *web.Status) {
 	if d.pair.standsBy() {
-		if why := d.pair.trouble(); why != "" {
+		if why := d.pair.whyNotReady(); why != "" {
 			st.Missing = append(st.Missing, "this standby cannot take over: "+why)
 		}
 		return
@@ -44,7 +43,7 @@ func (d *Daemon) setReadiness(st *web.Status) {
 	if why := d.pipe.concluder.peer().absent; why != "" {
 		st.Absent = append(st.Absent, why)
 	}
-	st.Unhealthy = d.unhealthy()
+	st.Unhealthy = d.whyUnhealthy()
 }
 
 func notOpened(s sources.Status) string {
@@ -54,23 +53,23 @@ func notOpened(s sources.Status) string {
 	return fmt.Sprintf("source %s has not been opened yet", s.Name)
 }
 
-// unhealthy returns what has stopped permanently in this process and may work again
-// after a restart; "" if nothing has.
-func (d *Daemon) unhealthy() string {
-	for _, name := range d.self.Hung() {
-		if own(d.sources, name) && !d.pipe.concluder.peer().blocked { // a restart would not help
+// whyUnhealthy returns the part of this process that has stopped for good and may work again
+// after a restart. It returns "" if there is none.
+func (d *Daemon) whyUnhealthy() string {
+	for _, name := range d.self.HungSources() {
+		if isOwnSource(d.sources, name) && !d.pipe.concluder.peer().blocked { // a restart would not help
 			return fmt.Sprintf("source %s makes no progress", name)
 		}
 	}
-	_, broken := d.ended()
+	_, broken := d.endedSources()
 	for _, name := range slices.Sorted(maps.Keys(broken)) {
 		return fmt.Sprintf("source %s stopped: %v", name, broken[name])
 	}
 	return ""
 }
 
-// own reports whether the named source depends on no other process.
-func own(all []sources.Source, name string) bool {
+// isOwnSource reports whether the named source does not depend on another process.
+func isOwnSource(all []sources.Source, name string) bool {
 	return slices.ContainsFunc(all, func(s sources.Source) bool {
 		return s.Name() == name && !s.Info().Remote
 	})

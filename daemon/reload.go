@@ -13,9 +13,9 @@ import (
 	"crowsnest/web"
 )
 
-// Reload loads the rules again and puts them in force between two blocks of lines. The
-// last good version of a refused pack stays in force; the error names the pack and the
-// reason. Nothing changes if the configuration itself is broken.
+// Reload loads the rules again and makes them active between two blocks of lines. If a pack is
+// refused, its last valid version stays active, and the error names the pack and the reason. If
+// the configuration itself is invalid, nothing changes.
 func (d *Daemon) Reload(ctx context.Context) error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
@@ -23,7 +23,7 @@ func (d *Daemon) Reload(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	// Before the files are read, so that a change meanwhile causes another reload.
+	// This happens before the files are read, so that a change meanwhile causes another reload.
 	d.tried.Store(new(loader.Fingerprint(d.cfg.Load())))
 	out, err := d.loadAgain()
 	now := d.now().UTC()
@@ -36,15 +36,15 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	}
 	if err != nil {
 		next.status.Error = err.Error()
-		d.log.Error().Err(err).Msg("reload: some packs were refused; their last good versions stay in force")
+		d.log.Error().Err(err).Msg("reload: some packs were refused; their last valid versions stay active")
 	} else {
-		d.log.Info().Int("rules", len(out.Set.Rules)).Dur("took", time.Since(began)).Msg("reload: rules are in force")
+		d.log.Info().Int("rules", len(out.Set.Rules)).Dur("took", time.Since(began)).Msg("reload: the new rules are active")
 	}
 	d.outcome.Store(next)
 	return err
 }
 
-// loadAgain builds everything before it swaps the rules.
+// loadAgain prepares everything before it swaps the rules.
 func (d *Daemon) loadAgain() (loader.Loaded, error) {
 	cfg := d.cfg.Load()
 	if d.opt.ConfigFile != "" {
@@ -63,7 +63,7 @@ func (d *Daemon) loadAgain() (loader.Loaded, error) {
 		next.Rules = fresh.Rules
 		cfg = &next
 	}
-	out, err := d.loader.Again(cfg)
+	out, err := d.loader.Reload(cfg)
 	if err != nil {
 		return loader.Loaded{}, err
 	}
@@ -73,7 +73,7 @@ func (d *Daemon) loadAgain() (loader.Loaded, error) {
 	}
 	before := d.pipe.rules.Load()
 	rs.Program.Prepare(before.Program) // so that the first lines need not wait for it
-	d.pipe.swap(rs)
+	d.pipe.swapRules(rs)
 	d.readAgain(before.Digests)
 	d.reported.Store(rs)
 	d.cfg.Store(cfg)
@@ -87,10 +87,10 @@ func (d *Daemon) loadAgain() (loader.Loaded, error) {
 }
 
 func (d *Daemon) warnOfRestart(old, fresh *config.Config) {
-	a, b := config.YAML(*old), config.YAML(*fresh)
+	a, b := config.FormatYAML(*old), config.FormatYAML(*fresh)
 	old, fresh = new(*old), new(*fresh)
 	old.Rules, fresh.Rules = config.RulesConfig{}, config.RulesConfig{}
-	if a != b && config.YAML(*old) != config.YAML(*fresh) {
+	if a != b && config.FormatYAML(*old) != config.FormatYAML(*fresh) {
 		d.log.Warn().Msg("the configuration changed in more than its rules; restart to apply the rest")
 	}
 }

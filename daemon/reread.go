@@ -15,20 +15,21 @@ import (
 	"crowsnest/sources"
 )
 
-// An agent that gets a rule later than the aggregator has read lines without matching
-// them against it. It reads these lines again before it reports the rule: until then the
-// aggregator concludes nothing from their silence.
+// An agent that gets a rule later than the aggregator has read lines without matching them
+// against the rule. It reads these lines again before it reports the rule. Until then the
+// aggregator concludes nothing from missing lines of the agent.
 
 const (
-	// maxReread bounds the bytes of one file that are read again.
+	// maxReread is the number of bytes of one file that are read again.
 	maxReread = 64 << 20
-	// rereadMargin is how far before the time of the aggregator lines are read again.
+	// rereadMargin is how long before the aggregator got the rule the lines begin that are read
+	// again.
 	rereadMargin = 15 * time.Second
 	rereadBlock  = 256 << 10
 )
 
-// readAgain matches older lines against the rules that the aggregator got before this
-// agent. before returns the digests of the previous rules.
+// readAgain matches older lines against rules that the aggregator got before this agent. before
+// returns the digests of the previous rules.
 func (d *Daemon) readAgain(before func() map[string]string) {
 	ahead := d.pipe.concluder.ahead()
 	if len(ahead) == 0 {
@@ -59,14 +60,14 @@ func (d *Daemon) readAgain(before func() map[string]string) {
 	r := rereader{program: program, since: since.Add(-rereadMargin), ingest: func(found []matcher.Hit) {
 		d.pipe.Ingest(func(*rules.Set) []matcher.Hit {
 			for i := range found {
-				found[i].Time, _ = d.pipe.stamps.Own(found[i].Time, d.now())
+				found[i].Time, _ = d.pipe.stamps.OwnTime(found[i].Time, d.now())
 			}
 			return found
 		}, nil)
 	}}
 	for _, s := range d.sourceStatus() {
 		for _, st := range s.Streams {
-			if err := r.stream(st); err != nil {
+			if err := r.rereadStream(st); err != nil {
 				d.log.Warn().Err(err).Str("path", st.Path).Msg("some older lines were not matched against new rules")
 			}
 		}
@@ -83,9 +84,9 @@ type rereader struct {
 	hits    int
 }
 
-// stream reads a stream up to its position, and its rotated files. Lines that are read
-// twice have the same fingerprints.
-func (r *rereader) stream(st sources.StreamStatus) error {
+// rereadStream reads a stream up to its position, including its rotated files. It is safe to
+// read a line twice, because both have the same fingerprint.
+func (r *rereader) rereadStream(st sources.StreamStatus) error {
 	if st.Path == "" {
 		return nil
 	}
@@ -94,41 +95,41 @@ func (r *rereader) stream(st sources.StreamStatus) error {
 		return nil //nolint:nilerr // nothing was written, or the pod was deleted
 	}
 	var errs []error
-	rotated, _ := filepath.Glob(st.Path + ".*") // the pattern is valid
+	rotated, _ := filepath.Glob(st.Path + ".*") // the pattern is always valid
 	for _, path := range rotated {
 		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && !strings.HasSuffix(path, ".gz") && !info.ModTime().Before(r.since) {
-			errs = append(errs, r.file(path, info.Size(), st.Labels))
+			errs = append(errs, r.rereadFile(path, info.Size(), st.Labels))
 		}
 	}
-	return errors.Join(append(errs, r.file(st.Path, st.Offset, st.Labels))...)
+	return errors.Join(append(errs, r.rereadFile(st.Path, st.Offset, st.Labels))...)
 }
 
 // errTooOld means that some lines were not read.
 var errTooOld = errors.New("there are more than 64 MiB of them")
 
-// file reads a file up to an offset.
-func (r *rereader) file(path string, to int64, labels matcher.Labels) error {
+// rereadFile reads a file up to an offset.
+func (r *rereader) rereadFile(path string, end int64, labels matcher.Labels) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	from := max(0, to-maxReread)
+	from := max(0, end-maxReread)
 	s := matcher.NewStream(labels, matcher.StreamOptions{Join: matcher.JoinStream})
-	s.Place(from)
-	in := io.NewSectionReader(f, from, to-from)
+	s.SetOffset(from)
+	in := io.NewSectionReader(f, from, end-from)
 	block, kept := make([]byte, rereadBlock), 0
 	for {
 		n, err := in.Read(block[kept:])
 		r.bytes += int64(n)
 		whole := bytes.LastIndexByte(block[:kept+n], '\n') + 1
-		r.pass(r.program.Scan(s, block[:whole], time.Now()))
+		r.ingestRecent(r.program.Scan(s, block[:whole], time.Now()))
 		if kept = copy(block, block[whole:kept+n]); kept == len(block) {
-			kept = 0 // a line without end
+			kept = 0 // the last line has no end
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			r.pass(r.program.Flush(s, time.Now()))
+			r.ingestRecent(r.program.Flush(s, time.Now()))
 			if from > 0 {
 				return errTooOld
 			}
@@ -139,8 +140,8 @@ func (r *rereader) file(path string, to int64, labels matcher.Labels) error {
 	}
 }
 
-// pass ingests the hits that are not too old.
-func (r *rereader) pass(found []matcher.Hit) {
+// ingestRecent ingests the hits that are not too old.
+func (r *rereader) ingestRecent(found []matcher.Hit) {
 	found = slices.DeleteFunc(found, func(h matcher.Hit) bool { return h.Time.Before(r.since) })
 	if len(found) > 0 {
 		r.ingest(found)

@@ -13,21 +13,21 @@ import (
 	"crowsnest/state"
 )
 
-// Run runs the daemon until ctx ends, and then stops it within five seconds. It closes
-// the listeners. It returns an error if the web server fails or if another process took
-// the lead (ErrLeadLost), and otherwise nil.
+// Run runs the daemon until ctx ends, and then stops it within five seconds. It closes the
+// listeners. It returns an error if the web server fails, or if another process has become the
+// leader (ErrLeadLost).
 func (d *Daemon) Run(ctx context.Context) (err error) {
 	failed := make(chan error, 1)
 	base := context.WithoutCancel(ctx)
-	serving := start(base, func(ctx context.Context) {
+	serving := startGroup(base, func(ctx context.Context) {
 		if err := d.server.Run(ctx, d.opt.Listener, d.opt.Probe); err != nil {
 			failed <- err
 		}
 	})
 	defer serving.stop(time.Second)
 
-	d.lock(ctx)
-	defer d.saver.release()
+	d.lockState(ctx)
+	defer d.saver.unlock()
 	if d.pair != nil {
 		if err := d.joinPair(ctx, failed); err != nil || ctx.Err() != nil {
 			return err
@@ -48,46 +48,46 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	case err = <-failed:
 		d.log.Error().Err(err).Msg("stopping: the web server broke")
 	case <-d.pair.lost():
-		d.abandon(flow)
+		d.abortAll(flow)
 		return ErrLeadLost
 	}
 	d.stopAll(flow)
-	d.pair.release()
+	d.pair.releaseLead()
 	d.log.Info().Msg("stopped")
 	return err
 }
 
-// joinPair returns nil when this process leads its pair. A standby that is stopped is no
-// error.
+// joinPair returns nil when this process is the leader of its pair. It is not an error if a
+// standby is stopped.
 func (d *Daemon) joinPair(ctx context.Context, failed <-chan error) error {
 	stopped := func() bool { return ctx.Err() != nil }
-	for !stopped() && !d.saver.keeps() { // another instance may use the folder for longer
-		d.lock(ctx)
+	for !stopped() && !d.saver.savesState() { // another instance may use the folder for longer than this
+		d.lockState(ctx)
 	}
 	if stopped() {
 		return nil
 	}
 	err := d.standBy(ctx, failed)
 	if stopped() {
-		d.log.Info().Msg("stopped while another process leads")
+		d.log.Info().Msg("stopped while another process is the leader")
 		return nil
 	}
 	return err
 }
 
-// lock waits for another instance that uses the same state, such as the old pod of a
-// rolling update. If that does not end, this instance continues without saving.
-func (d *Daemon) lock(ctx context.Context) {
+// lockState waits for another instance that uses the same state, such as the old pod of a
+// rolling update. If the wait takes too long, this instance continues without saving.
+func (d *Daemon) lockState(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
 	if err := d.saver.lock(ctx); err != nil && !errors.Is(err, state.ErrLocked) {
-		d.log.Error().Err(err).Msg("the state cannot be locked; continuing, and trying to save it")
+		d.log.Error().Err(err).Msg("the state folder cannot be locked; crowsnest continues, and tries to save its state anyway")
 	}
 }
 
 // restore restores the saved state, or prepares to build it from older lines.
 func (d *Daemon) restore() {
-	if d.saver.restore() {
+	if d.saver.restoreState() {
 		d.pipe.concluder.resume(d.saver.save)
 		d.restoredUntil = d.now().Add(maxRestore)
 		d.log.Info().Int("episodes", len(d.engine.Episodes(d.now()))).Time("saved", d.saver.from).Msg("continuing from the saved state")
@@ -106,8 +106,8 @@ func (d *Daemon) restore() {
 	d.restored.Store(true)
 }
 
-// flow holds the goroutines that move lines and episodes, in the order in which they
-// stop.
+// flow holds the goroutines that move lines and episodes, in the order in which they are
+// stopped.
 type flow struct {
 	sources, tick, sinks, rest *group
 }
@@ -115,22 +115,22 @@ type flow struct {
 func (d *Daemon) startAll(ctx context.Context) flow {
 	f := flow{sources: newGroup(ctx), tick: newGroup(ctx), sinks: newGroup(ctx), rest: newGroup(ctx)}
 	for _, s := range d.receivers {
-		f.sinks.run(func(ctx context.Context) {
+		f.sinks.start(func(ctx context.Context) {
 			if err := s.Run(ctx); err != nil && ctx.Err() == nil {
 				d.log.Error().Err(err).Str("sink", s.Name()).Msg("sink stopped")
 			}
 		})
 	}
-	f.tick.run(d.ticks)
-	f.rest.run(d.saver.run)
+	f.tick.start(d.runTicks)
+	f.rest.start(d.saver.run)
 	if d.pair != nil {
-		f.rest.run(d.pair.stage.Load().leader.Run)
+		f.rest.start(d.pair.stage.Load().leader.Run)
 	}
-	f.rest.run(d.watchRules)
-	f.rest.run(d.tune)
+	f.rest.start(d.watchRules)
+	f.rest.start(d.tuneLiterals)
 	for _, s := range d.sources {
-		f.sources.run(func(ctx context.Context) {
-			err := s.Run(ctx, d.pipe.of(s))
+		f.sources.start(func(ctx context.Context) {
+			err := s.Run(ctx, d.pipe.inletFor(s))
 			if ctx.Err() == nil {
 				d.sourceEnded(s.Name(), err)
 			}
@@ -139,8 +139,8 @@ func (d *Daemon) startAll(ctx context.Context) flow {
 	return f
 }
 
-// stopAll stops in the order of flow. It saves the state twice: when all reading has
-// stopped, and again after the last try of the sinks.
+// stopAll stops the goroutines in the order of flow. It saves the state when all reading has
+// stopped, and again after the last attempt of the sinks.
 func (d *Daemon) stopAll(f flow) {
 	d.pipe.concluder.release()
 	f.rest.stop(stopSources)
@@ -148,8 +148,8 @@ func (d *Daemon) stopAll(f flow) {
 		d.log.Warn().Msg("a source did not stop in time")
 	}
 	f.tick.stop(stopSources)
-	if d.pair.leads() {
-		d.pipe.evaluate(d.send)
+	if d.pair.isLeading() {
+		d.pipe.evaluate(d.sendConclusions)
 	}
 	if d.sentinel != nil {
 		d.sentinel.Flush()
@@ -161,16 +161,16 @@ func (d *Daemon) stopAll(f flow) {
 	d.saveLast()
 }
 
-// saveLast saves the state, and does not wait for a disk that hangs.
+// saveLast saves the state, but does not wait for a disk that hangs.
 func (d *Daemon) saveLast() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopSave)
 	defer cancel()
-	if !start(ctx, func(context.Context) { d.saver.saveUntil(ctx) }).stop(stopSave) {
+	if !startGroup(ctx, func(context.Context) { d.saver.saveUntil(ctx) }).stop(stopSave) {
 		d.log.Warn().Msg("the state could not be saved in time; a restart continues from the previous one")
 	}
 }
 
-// sourceEnded records that a source is exhausted or failed.
+// sourceEnded records that a source has been read to its end or has failed.
 func (d *Daemon) sourceEnded(name string, err error) {
 	d.mu.Lock()
 	d.finished[name] = err
@@ -182,8 +182,8 @@ func (d *Daemon) sourceEnded(name string, err error) {
 	d.log.Info().Str("source", name).Msg("source was read to its end")
 }
 
-// ended returns the sources that are exhausted and those that failed.
-func (d *Daemon) ended() (exhausted []string, broken map[string]error) {
+// endedSources returns the sources that were read to their end, and those that failed.
+func (d *Daemon) endedSources() (exhausted []string, broken map[string]error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	broken = map[string]error{}
@@ -197,26 +197,27 @@ func (d *Daemon) ended() (exhausted []string, broken map[string]error) {
 	return exhausted, broken
 }
 
-// notify notifies the receivers: with a standby as soon as that has the conclusions, and
-// unique sinks as soon as the conclusions are on disk. The caller holds the checkpoint lock.
-func (d *Daemon) notify(eps []episodes.Episode) {
+// notifyReceivers notifies the receivers. With a standby, the notifications wait until the
+// standby has the conclusions. For unique sinks, they wait until the conclusions are on disk.
+// The caller must hold the checkpoint lock.
+func (d *Daemon) notifyReceivers(eps []episodes.Episode) {
 	switch {
 	case d.outbox != nil:
 		d.outbox.add(eps, d.now())
-	case d.unsaved != nil && d.saver.keeps():
+	case d.unsaved != nil && d.saver.savesState():
 		postTo(slices.DeleteFunc(slices.Clone(d.sinks), func(s sinks.Sink) bool { return slices.Contains(d.unique, s) }), eps)
 		d.unsaved.add(eps, d.now())
-		d.pipe.changed.Store(true) // a save follows
+		d.pipe.changed.Store(true) // so that the state is saved soon
 	default:
-		d.post(eps)
+		d.postToSinks(eps)
 	}
 }
 
-// post hands episodes to all sinks.
-func (d *Daemon) post(eps []episodes.Episode) { postTo(d.sinks, eps) }
+// postToSinks passes episodes to all sinks.
+func (d *Daemon) postToSinks(eps []episodes.Episode) { postTo(d.sinks, eps) }
 
-func postTo(to []sinks.Sink, eps []episodes.Episode) {
-	for _, s := range to {
+func postTo(receivers []sinks.Sink, eps []episodes.Episode) {
+	for _, s := range receivers {
 		s.Notify(eps)
 	}
 }

@@ -14,39 +14,39 @@ import (
 	"crowsnest/daemon/loader"
 	"crowsnest/daemon/monitor"
 	"crowsnest/rules"
-	"crowsnest/sentinel"
 	"crowsnest/sinks"
 	"crowsnest/sources"
 	"crowsnest/state"
+	"crowsnest/unknown/sentinel"
 )
 
-// saveEvery is how often a changed state is written. After a kill, what was read
-// since then and while it was being written is read again: within a second.
+// saveEvery is the interval at which a changed state is written. After a kill, lines are read
+// again that were read since then and during the write.
 const saveEvery = 700 * time.Millisecond
 
-// urgentEvery is how soon the state is written after a receiver that cannot detect
-// repeats accepted an alert. A kill before that repeats it.
+// urgentEvery is how soon the state is written after a receiver that cannot detect repeats has
+// accepted an alert. A kill before that notifies the receiver again.
 const urgentEvery = 20 * time.Millisecond
 
-// maxSpare is the size of the largest payload whose memory is kept for the next one.
+// maxSpare is the size of the largest payload whose memory is reused for the next one.
 const maxSpare = 4 << 20
 
-// maxWaiting is how many snapshots wait for the concluder to allow writing them: the
+// maxWaiting is the number of snapshots that wait until the concluder allows writing them: the
 // next one that it will allow, and a newer one.
 const maxWaiting = 2
 
-// saver copies a snapshot every saveEvery, if anything changed, and writes it. If
-// writing fails, detection continues: the saved state is as old as its last good write.
+// saver copies a snapshot every saveEvery, if anything changed, and writes it. If writing
+// fails, detection continues, and the saved state stays as old as the last successful write.
 type saver struct {
-	dir       string      // "" means that nothing is saved
-	off       atomic.Bool // another instance uses the folder
+	dir       string      // folder of the state; "" means that nothing is saved
+	off       atomic.Bool // whether another instance uses the folder
 	pipe      *pipeline
 	sources   []sources.Source
 	receivers []sinks.Receiver
 	self      stateful           // alerts about crowsnest itself; nil if there are none
-	unknown   *sentinel.Sentinel // failures that no rule describes; nil if turned off
+	unknown   *sentinel.Sentinel // failures that no rule describes; nil if the sentinel is off
 	past      *past              // ended episodes; nil if none are kept
-	twice     twice              // copy in another process; nil if there is none
+	twice     replicator         // copy of the state in another process; nil if there is none
 	outbox    *outbox            // notifications that wait for the standby; nil if there is none
 	// unsavedOutbox holds notifications that wait for the disk; nil if there is none.
 	unsavedOutbox *outbox
@@ -54,8 +54,8 @@ type saver struct {
 	urgent        chan struct{}
 
 	from    time.Time         // when the restored state was saved
-	ahead   time.Duration     // how far this clock is ahead of that of the process that saved it
-	held    *state.Held       // nil if another instance has the lock, or locking failed
+	ahead   time.Duration     // how far this clock is ahead of the clock of the process that saved it
+	held    *state.Held       // nil if another instance has the lock, or if locking failed
 	busy    sync.Mutex        // held while the state is saved
 	waiting []waitingSnapshot // oldest first; guarded by busy
 	spare   []byte            // memory for the next payload; guarded by busy
@@ -67,23 +67,24 @@ type saver struct {
 	writing time.Time       // start of the write in progress; zero if there is none
 }
 
-// twice is a copy of the state in another process.
-type twice interface {
-	// Offer passes on a snapshot and the records that join the history with it.
+// replicator is a copy of the state in another process.
+type replicator interface {
+	// Offer passes a snapshot to the copy, with the records that belong to the history.
 	Offer(payload []byte, records [][]byte) (generation uint64)
-	// Wait returns true once that is saved, or need not be; false if ctx ends before.
+	// Wait returns true when the generation is saved or need not be saved. It returns false if
+	// ctx ends before.
 	Wait(ctx context.Context, generation uint64) bool
 }
 
-// waitingSnapshot is an encoded snapshot, written once the concluder has saved seq.
+// waitingSnapshot is an encoded snapshot that is written when the concluder allows seq.
 type waitingSnapshot struct {
 	payload []byte
 	seq     uint64
-	letters uint64 // newest in the outbox, whose conclusions it contains
-	unsaved uint64 // the same in unsavedOutbox
+	letters uint64 // number of the newest notification in outbox whose conclusions it contains
+	unsaved uint64 // the same number for unsavedOutbox
 }
 
-// run saves until ctx ends. The caller saves once more when all else has stopped.
+// run saves until ctx ends. The caller saves once more when everything else has stopped.
 func (s *saver) run(ctx context.Context) {
 	tick := time.NewTicker(saveEvery)
 	defer tick.Stop()
@@ -100,20 +101,20 @@ func (s *saver) run(ctx context.Context) {
 			due = nil
 			s.saveUntil(ctx)
 		case <-tick.C:
-			s.hold()
-			if s.keeps() {
+			s.tryLock()
+			if s.savesState() {
 				s.step(ctx, false)
 			} else {
-				s.pipe.copied(s.positions)
+				s.pipe.withCopyLock(s.updatePositions)
 				s.confirm()
 			}
 		}
 	}
 }
 
-// accepted makes the next turn save the state, or saves it at once if a kill would
-// notify a receiver twice. It does not block and is safe for concurrent use.
-func (s *saver) accepted(unique bool) {
+// accept makes the next turn save the state. If a kill would notify a receiver twice, it makes
+// the saver save sooner. It does not block, and is safe for concurrent use.
+func (s *saver) accept(unique bool) {
 	s.pipe.changed.Store(true)
 	if !unique {
 		return
@@ -124,8 +125,8 @@ func (s *saver) accepted(unique bool) {
 	}
 }
 
-// keeps reports whether the state is saved at all.
-func (s *saver) keeps() bool { return s.dir != "" && !s.off.Load() }
+// savesState reports whether the state is saved at all.
+func (s *saver) savesState() bool { return s.dir != "" && !s.off.Load() }
 
 func (s *saver) lastFailed() bool {
 	s.mu.Lock()
@@ -133,22 +134,22 @@ func (s *saver) lastFailed() bool {
 	return !s.failing.Since.IsZero()
 }
 
-// save saves the state now. Errors are counted and logged: the caller cannot handle
+// save saves the state now. Errors are counted and logged, because the caller cannot handle
 // them.
 func (s *saver) save() { s.saveUntil(context.Background()) }
 
 // saveUntil saves the state now. It waits for the second process no longer than until ctx
 // ends.
 func (s *saver) saveUntil(ctx context.Context) {
-	if s.keeps() {
+	if s.savesState() {
 		s.step(ctx, true)
 	}
 }
 
-// step copies a snapshot, if anything changed, and writes the newest one that the
-// concluder allows. With now it always copies one; it replaces the newest if too many
-// wait. It does nothing while another call is in progress: a disk that hangs must not
-// hang the callers after it.
+// step copies a snapshot, if anything changed, and writes the newest one that the concluder
+// allows. With now it always copies one, which replaces the newest if too many wait. It does
+// nothing while another call is in progress, because a disk that hangs must not hang the
+// callers after it.
 func (s *saver) step(ctx context.Context, now bool) {
 	if !s.busy.TryLock() {
 		return
@@ -158,7 +159,7 @@ func (s *saver) step(ctx context.Context, now bool) {
 		s.waiting = s.waiting[:maxWaiting-1]
 	}
 	if now || len(s.waiting) < maxWaiting && (s.pipe.changed.Load() || s.lastFailed()) {
-		payload, c, err := s.copy()
+		payload, c, err := s.copyState()
 		if err != nil {
 			s.write(ctx, waitingSnapshot{letters: c.letters, unsaved: c.unsaved}, err)
 			return
@@ -175,7 +176,7 @@ func (s *saver) step(ctx context.Context, now bool) {
 		written := s.waiting[n-1]
 		s.write(ctx, written, nil)
 		s.waiting = append(s.waiting[:0:0], s.waiting[n:]...)
-		if s.twice == nil && cap(written.payload) <= maxSpare { // the second process keeps what it is offered
+		if s.twice == nil && cap(written.payload) <= maxSpare { // the second process keeps the payload that it was offered
 			s.spare = written.payload[:0]
 		}
 	}
@@ -187,18 +188,18 @@ func (s *saver) write(ctx context.Context, snap waitingSnapshot, err error) {
 	s.mu.Lock()
 	s.writing = began
 	s.mu.Unlock()
-	ended, bad := s.past.pending()
+	ended, bad := s.past.pendingBatch()
 	both := s.twice == nil
 	if s.twice != nil && err == nil {
 		both = s.twice.Wait(ctx, s.twice.Offer(snap.payload, ended.Records))
 	}
-	if both || err != nil { // a snapshot that cannot be made delays nothing
-		s.outbox.release(snap.letters)
+	if both || err != nil { // a snapshot that cannot be made must not delay notifications
+		s.outbox.sendUpTo(snap.letters)
 	}
 	if err == nil {
 		err = state.Save(s.dir, snap.payload)
 	}
-	s.unsavedOutbox.release(snap.unsaved) // a disk that fails delays nothing
+	s.unsavedOutbox.sendUpTo(snap.unsaved) // a disk that fails must not delay notifications
 	now := s.pipe.now()
 	saved := err == nil
 	if bad == nil {
@@ -221,21 +222,21 @@ func (s *saver) write(ctx context.Context, snap waitingSnapshot, err error) {
 	}
 	s.mu.Unlock()
 	if both && bad == nil {
-		s.past.written(ended)
+		s.past.markWritten(ended)
 	}
 	if both && saved {
 		s.confirm()
 	}
 	switch {
 	case err != nil && !was:
-		s.log.Error().Err(err).Msg("state cannot be saved; detection goes on, a restart will look back instead")
+		s.log.Error().Err(err).Msg("state cannot be saved; detection continues, but a restart will read older lines again")
 	case err == nil && was:
 		s.log.Info().Msg("state is saved again")
 	}
 }
 
-// positions calls Positions of the sources that need to know what is saved.
-func (s *saver) positions() {
+// updatePositions calls Positions of the sources that need to know which positions are saved.
+func (s *saver) updatePositions() {
 	for _, src := range s.sources {
 		if src.Info().Members != nil {
 			src.Positions()
@@ -251,15 +252,15 @@ func (s *saver) confirm() {
 	}
 }
 
-// copy copies the state at one moment and encodes it.
-func (s *saver) copy() ([]byte, checkpoint, error) {
+// copyState copies the state at one moment and encodes it.
+func (s *saver) copyState() ([]byte, checkpoint, error) {
 	snap := snapshot{Version: snapshotVersion, Saved: s.pipe.now().UTC(), Sources: map[string]json.RawMessage{}, Sinks: map[string]json.RawMessage{}}
 	var err error
 	var c checkpoint
-	s.pipe.copied(func() {
+	s.pipe.withCopyLock(func() {
 		snap.Clock = s.pipe.stamps
 		c = s.pipe.concluder.checkpoint()
-		c.letters, c.unsaved = s.outbox.newest(), s.unsavedOutbox.newest()
+		c.letters, c.unsaved = s.outbox.newestSeq(), s.unsavedOutbox.newestSeq()
 		for _, src := range s.sources {
 			if pos := src.Positions(); pos != nil {
 				snap.Sources[src.Name()] = pos
@@ -284,7 +285,7 @@ func (s *saver) copy() ([]byte, checkpoint, error) {
 		s.pipe.changed.Store(true)
 		return nil, c, fmt.Errorf("copy state: %w", err)
 	}
-	payload, err := snap.append(s.spare, c.append)
+	payload, err := snap.appendJSON(s.spare, c.append)
 	if err != nil {
 		s.pipe.changed.Store(true)
 		return nil, c, err
@@ -300,9 +301,9 @@ func (s *saver) status() (saved time.Time, errors int64) {
 	return s.saved, s.errors
 }
 
-// unsaved returns since when saving the state has failed. A write in progress counts
+// unsavedSince returns since when saving the state has failed. A write in progress counts
 // as failed.
-func (s *saver) unsaved() monitor.Unsaved {
+func (s *saver) unsavedSince() monitor.Unsaved {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failing.Since.IsZero() && !s.writing.IsZero() {
@@ -311,15 +312,15 @@ func (s *saver) unsaved() monitor.Unsaved {
 	return s.failing
 }
 
-// hold tries once to acquire the lock of the folder, if it is not held: another instance
-// had it at the start, the folder was not writable, or the lock was removed.
-func (s *saver) hold() {
+// tryLock tries once to lock the folder, if it is not locked: because another instance had it
+// at the start, the folder was not writable, or the lock was removed.
+func (s *saver) tryLock() {
 	once, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = s.lock(once) // saving the state reports the error
+	_ = s.lock(once) // the error is reported when the state is saved
 }
 
-// lock acquires the lock of the folder, if it is not held, and tries until ctx ends.
+// lock locks the folder, if it is not locked. It tries until ctx ends.
 func (s *saver) lock(ctx context.Context) error {
 	if s.dir == "" || s.held != nil && s.held.Valid() {
 		return nil
@@ -327,7 +328,7 @@ func (s *saver) lock(ctx context.Context) error {
 	held, err := state.Lock(ctx, s.dir)
 	switch {
 	case err == nil:
-		s.release()
+		s.unlock()
 		s.held = held
 		if s.off.Swap(false) {
 			s.pipe.changed.Store(true)
@@ -354,19 +355,19 @@ func (s *saver) lockedOut(err error) {
 	s.log.Error().Err(err).Msg("continuing without saving the state; retrying")
 }
 
-func (s *saver) release() {
+func (s *saver) unlock() {
 	if s.held != nil {
 		_ = s.held.Release() // Release only closes a descriptor
 		s.held = nil
 	}
 }
 
-// saveRules saves the rule files in force.
+// saveRules saves the active rule files.
 func (s *saver) saveRules(files []rules.File) {
-	if !s.keeps() {
+	if !s.savesState() {
 		return
 	}
 	if err := loader.SaveLastGood(s.dir, files); err != nil {
-		s.log.Error().Err(err).Msg("the rules in force cannot be saved; a restart needs all of them to be good")
+		s.log.Error().Err(err).Msg("the active rules cannot be saved; after a restart, an invalid rule file has no last valid version")
 	}
 }

@@ -39,7 +39,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 				}
 				s.save()
 			}
-			require.Zero(b, s.unsaved())
+			require.Zero(b, s.unsavedSince())
 		})
 	}
 }

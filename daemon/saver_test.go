@@ -34,19 +34,19 @@ func TestSaverRecovers(t *testing.T) {
 	clock := func() time.Time { return now }
 	dir := filepath.Join(t.TempDir(), "state")
 	s := &saver{dir: dir, pipe: localPipeline(episodes.Config{}, clock), log: zerolog.Nop()}
-	s.hold()
+	s.tryLock()
 	require.NotNil(t, s.held)
 	s.save()
-	require.Zero(t, s.unsaved())
+	require.Zero(t, s.unsavedSince())
 
 	require.NoError(t, os.RemoveAll(dir))
 	require.NoError(t, os.WriteFile(dir, nil, 0o600)) // not a folder any more
 	for range 3 {
 		now = now.Add(time.Minute)
-		s.hold()
+		s.tryLock()
 		s.save()
-		require.Equal(t, time.Unix(1060, 0), s.unsaved().Since)
-		require.Error(t, s.unsaved().Why)
+		require.Equal(t, time.Unix(1060, 0), s.unsavedSince().Since)
+		require.Error(t, s.unsavedSince().Why)
 	}
 	saved, failures := s.status()
 	require.Equal(t, time.Unix(1000, 0), saved)
@@ -54,10 +54,10 @@ func TestSaverRecovers(t *testing.T) {
 
 	require.NoError(t, os.Remove(dir))
 	require.False(t, s.held.Valid())
-	s.hold()
+	s.tryLock()
 	require.True(t, s.held.Valid())
 	s.save()
-	require.Zero(t, s.unsaved())
+	require.Zero(t, s.unsavedSince())
 	payload, note, err := state.Load(dir)
 	require.NoError(t, err)
 	require.Empty(t, note)
@@ -68,18 +68,18 @@ func TestSaverRecovers(t *testing.T) {
 	other, err := state.Lock(t.Context(), dir)
 	require.NoError(t, err)
 	now = now.Add(time.Minute)
-	s.hold()
-	require.False(t, s.keeps())
-	require.ErrorIs(t, s.unsaved().Why, state.ErrLocked)
+	s.tryLock()
+	require.False(t, s.savesState())
+	require.ErrorIs(t, s.unsavedSince().Why, state.ErrLocked)
 	s.save()
 	require.NoFileExists(t, filepath.Join(dir, "state"))
 	require.NoError(t, other.Release())
-	s.hold()
-	require.True(t, s.keeps())
+	s.tryLock()
+	require.True(t, s.savesState())
 	s.save()
 	require.FileExists(t, filepath.Join(dir, "state"))
-	require.Zero(t, s.unsaved())
-	s.release()
+	require.Zero(t, s.unsavedSince())
+	s.unlock()
 }
 
 // If a receiver does not detect repeats, an update that it accepted is saved before the
@@ -95,7 +95,7 @@ func TestAcceptedIsSavedSoon(t *testing.T) {
 			t.Helper()
 			began := time.Now()
 			for range 10 {
-				s.accepted(unique)
+				s.accept(unique)
 			}
 			<-time.After(saveEvery)
 			synctest.Wait()
@@ -107,7 +107,7 @@ func TestAcceptedIsSavedSoon(t *testing.T) {
 		f(false, saveEvery)
 		cancel()
 		<-done
-		s.release()
+		s.unlock()
 	})
 }
 
@@ -146,7 +146,7 @@ func TestSnapshotIsJSON(t *testing.T) {
 		want, err := json.Marshal(s)
 		require.NoError(t, err)
 		engine := func(b []byte) ([]byte, error) { return append(b, cmp.Or(string(s.Engine), "null")...), nil }
-		got, err := s.append([]byte("before"), engine)
+		got, err := s.appendJSON([]byte("before"), engine)
 		require.NoError(t, err)
 		require.Equal(t, "before"+string(want), string(got))
 	}

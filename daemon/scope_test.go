@@ -21,7 +21,7 @@ func TestScopeInTheDaemon(t *testing.T) {
 	require.Contains(t, body, `crowsnest_rule_inactive{reason="scope",rule="B"} 1`)
 	require.NotContains(t, body, `crowsnest_rule_inactive{reason="scope",rule="A"}`)
 	_, body = s.get("/rules/B")
-	require.Contains(t, body, "This rule is off: it needs the logs of several nodes")
+	require.Contains(t, body, "This rule is off: it needs logs from several nodes")
 	_, body = s.get("/rules/A")
 	require.NotContains(t, body, "This rule is off")
 }

@@ -11,20 +11,20 @@ import (
 	"crowsnest/state"
 )
 
-// snapshotVersion is raised when an older program could misread a snapshot.
+// snapshotVersion must increase when an older program could misread a snapshot.
 const snapshotVersion = 1
 
-// snapshot is the state that survives a restart, at one moment.
+// snapshot is the state at one moment that survives a restart.
 type snapshot struct {
 	Version int                        `json:"version"`
 	Saved   time.Time                  `json:"saved"`
-	Clock   times.Stamps               `json:"clock,omitzero"` // how it was set
+	Clock   times.Stamps               `json:"clock,omitzero"` // changes of the clock
 	Engine  json.RawMessage            `json:"engine"`
 	Sources map[string]json.RawMessage `json:"sources"`
 	Sinks   map[string]json.RawMessage `json:"sinks,omitempty"`
 	Self    json.RawMessage            `json:"self,omitempty"`    // alerts about crowsnest itself
 	Unknown json.RawMessage            `json:"unknown,omitempty"` // failures that no rule describes
-	History json.RawMessage            `json:"history,omitempty"` // ended episodes that are not in the log yet
+	History json.RawMessage            `json:"history,omitempty"` // ended episodes that are not in the history file yet
 }
 
 type stateful interface {
@@ -32,13 +32,14 @@ type stateful interface {
 	Import([]byte) error
 }
 
-// append appends the snapshot as json.Marshal would, but does not parse its parts again: they
-// are valid, and make up most of it. engine appends the episodes. After an error it returns b.
-func (s snapshot) append(b []byte, engine func([]byte) ([]byte, error)) ([]byte, error) {
+// appendJSON appends the snapshot in the form of json.Marshal. It does not parse the encoded
+// parts again, because they are valid and most of the snapshot. engine appends the episodes.
+// After an error it returns b unchanged.
+func (s snapshot) appendJSON(b []byte, engine func([]byte) ([]byte, error)) ([]byte, error) {
 	was := b
 	saved, err := json.Marshal(s.Saved)
 	if len(s.Clock.Periods) > 0 {
-		clock, _ := json.Marshal(s.Clock) // times and numbers
+		clock, _ := json.Marshal(s.Clock) // times and numbers can always be encoded
 		saved = fmt.Appendf(saved, `,"clock":%s`, clock)
 	}
 	if err == nil {
@@ -80,10 +81,10 @@ func appendParts(b []byte, parts map[string]json.RawMessage) []byte {
 	return append(b, '}')
 }
 
-// restore restores the saved state and reports whether there was one. Unusable parts
-// are logged and omitted: the daemon starts with any content of the folder.
-func (s *saver) restore() bool {
-	if !s.keeps() {
+// restoreState restores the saved state and reports whether there was one. It logs and omits
+// unusable parts, so that the daemon starts with any content of the folder.
+func (s *saver) restoreState() bool {
+	if !s.savesState() {
 		return false
 	}
 	if s.past != nil {
@@ -110,10 +111,10 @@ func (s *saver) restore() bool {
 		s.log.Error().Int("version", snap.Version).Msg("saved state was written by a newer version; starting without it")
 		return false
 	}
-	return s.apply(snap)
+	return s.applySnapshot(snap)
 }
 
-func (s *saver) apply(snap snapshot) bool {
+func (s *saver) applySnapshot(snap snapshot) bool {
 	ok := true
 	s.from = snap.Saved
 	if err := s.pipe.concluder.Restore(snap.Engine, s.pipe.now()); err != nil {
@@ -121,16 +122,16 @@ func (s *saver) apply(snap snapshot) bool {
 		ok = false
 	}
 	if ok {
-		s.pipe.restored(snap.Saved, snap.Clock, s.ahead)
+		s.pipe.continueFrom(snap.Saved, snap.Clock, s.ahead)
 	}
 	for _, src := range s.sources {
-		// Positions without the episodes that belong to them would skip lines.
+		// With positions but without the episodes that belong to them, lines would be skipped.
 		pos := snap.Sources[src.Name()]
 		if !ok {
 			pos = nil
 		}
 		if err := src.Restore(pos); err != nil {
-			s.log.Error().Err(err).Str("source", src.Name()).Msg("saved positions cannot be used; looking back instead")
+			s.log.Error().Err(err).Str("source", src.Name()).Msg("saved positions cannot be used; older lines are read again")
 		}
 	}
 	if s.self != nil && snap.Self != nil {
@@ -140,12 +141,12 @@ func (s *saver) apply(snap snapshot) bool {
 	}
 	if s.unknown != nil && ok && snap.Unknown != nil {
 		if err := s.unknown.Import(snap.Unknown); err != nil {
-			s.log.Error().Err(err).Msg("the saved failures that no rule describes cannot be used; an hour of reading passes before a failure is new")
+			s.log.Error().Err(err).Msg("the saved list of failures without a rule cannot be used; crowsnest reads for an hour before it reports new ones")
 		}
 	}
 	if s.past != nil && snap.History != nil {
 		if err := s.past.Import(snap.History); err != nil {
-			s.log.Error().Err(err).Msg("the episodes that ended shortly before the last save are missing in the history")
+			s.log.Error().Err(err).Msg("the history lacks the alerts that ended shortly before the last save")
 		}
 	}
 	for _, r := range s.receivers {

@@ -27,14 +27,14 @@ func BenchmarkSwap(b *testing.B) {
 		}
 		docs, problems := loader.ParseFiles([]rules.File{{Name: "swap.yaml", Data: []byte(text.String())}})
 		require.Empty(b, problems.Errors())
-		set, problems := loader.Build(docs, rules.Options{})
+		set, problems := loader.BuildSet(docs, rules.Options{})
 		require.Empty(b, problems.Errors())
 		rs, err := inforce.New(set)
 		require.NoError(b, err)
 		sets[i] = rs
 	}
 	p := localPipeline(episodes.Config{MaxActive: 20000, MaxPerNamespace: 20000, MaxKeys: 20000}, time.Now)
-	p.swap(sets[0])
+	p.swapRules(sets[0])
 	s := matcher.NewStream(matcher.Labels{"namespace": "n", "pod": "p", "container": "c"}, matcher.StreamOptions{})
 	for n := range 10000 {
 		(&inlet{pipeline: p}).Scan(s, fmt.Appendf(nil, "%s stderr F failure %d of k%d\n", time.Now().UTC().Format(time.RFC3339Nano), n%5000, n), func() {})
@@ -44,7 +44,7 @@ func BenchmarkSwap(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		n++
-		p.swap(sets[n%2])
+		p.swapRules(sets[n%2])
 		b.StopTimer()
 		p.evaluate(func([]episodes.Episode) {})
 		b.StartTimer()

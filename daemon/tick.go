@@ -14,35 +14,35 @@ import (
 	"crowsnest/sources"
 )
 
-// ticks draws conclusions five times a second until ctx ends.
-func (d *Daemon) ticks(ctx context.Context) {
+// runTicks draws conclusions five times a second until ctx ends.
+func (d *Daemon) runTicks(ctx context.Context) {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	var lastSelf time.Time
 	seen := newChangeLog(d)
 	for {
-		if !d.pair.leads() { // the process may lead again, or end
+		if !d.pair.isLeading() { // the process may become the leader again, or end
 			if !pause.Sleep(ctx, tickEvery, nil) {
 				return
 			}
 			continue
 		}
 		now := d.now()
-		exhausted, _ := d.ended()
+		exhausted, _ := d.endedSources()
 		for _, name := range exhausted {
-			d.pipe.AdvanceWatermark(name, now) // no line can follow
+			d.pipe.AdvanceWatermark(name, now) // no further line can come
 		}
 		caughtUp := d.caughtUp(false)
 		d.warmUp(now, caughtUp || d.caughtUp(true))
 		d.holdBack()
-		d.pipe.evaluate(d.send)
+		d.pipe.evaluate(d.sendConclusions)
 		d.sendRestored(now, caughtUp)
 		d.evaluateUnknown(now)
-		d.outbox.overdue(now)
-		d.unsaved.overdue(now)
+		d.outbox.sendOverdue(now)
+		d.unsaved.sendOverdue(now)
 		if now.Sub(lastSelf) >= selfEvery || now.Before(lastSelf) {
 			lastSelf = now
-			d.monitor(now, seen)
+			d.updateMonitor(now, seen)
 		}
 		select {
 		case <-ctx.Done():
@@ -52,21 +52,21 @@ func (d *Daemon) ticks(ctx context.Context) {
 	}
 }
 
-func (d *Daemon) monitor(now time.Time, seen *changeLog) {
+func (d *Daemon) updateMonitor(now time.Time, seen *changeLog) {
 	st := monitor.State{
-		Sources: d.readSources(), Readings: d.readings(), Rules: d.pipe.Rules(), Agent: d.pipe.concluder.peer().remote, Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.outcome.Load().broken,
-		Quarantined: d.quarantine(now), Evictions: d.engine.Evictions(), Unread: d.engine.Unread(),
-		Trusted: d.pipe.Rules().Namespaces, Behind: d.behind(), Agents: map[string]server.Stats{}, Unsaved: d.saver.unsaved(),
-		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now), Lonely: d.pair.lonely(),
-		Unverified: d.unverified(),
+		Sources: d.readSources(), Readings: d.sourceReadings(), Rules: d.pipe.Rules(), Agent: d.pipe.concluder.peer().remote, Losses: d.opt.Cfg.Sources.Losses(), Endpoints: d.endpointStatus(), Broken: d.outcome.Load().broken,
+		Quarantined: d.quarantineCostly(now), Evictions: d.engine.Evictions(), Unread: d.engine.UnreadRules(),
+		Trusted: d.pipe.Rules().Namespaces, Behind: d.agentsBehind(), Agents: map[string]server.Stats{}, Unsaved: d.saver.unsavedSince(),
+		Unanswered: d.pipe.concluder.peer().unanswered, Upstream: d.pipe.concluder.alerts(now), Lonely: d.pair.aloneSince(),
+		Unverified: d.unverifiedRules(),
 	}
-	for _, a := range d.agents() {
+	for _, a := range d.agentSources() {
 		st.Agents[a.Name()] = a.Stats()
 	}
-	d.pipe.unchanging(func() bool { // a snapshot contains an end and its entry in the history
+	d.pipe.withCheckpointLock(func() bool { // so that a snapshot contains an end together with its entry in the history
 		changes := d.self.Update(now, st)
-		d.remember(changes)
-		d.notify(changes)
+		d.addToHistory(changes)
+		d.notifyReceivers(changes)
 		return d.self.Changed()
 	})
 	d.countAnswers(now)
@@ -75,8 +75,8 @@ func (d *Daemon) monitor(now time.Time, seen *changeLog) {
 	d.pipe.concluder.report(now, d.reported.Load())
 }
 
-// behind returns the rules in force that agents have in another version.
-func (d *Daemon) behind() map[string]sources.Behind {
+// agentsBehind returns the active rules of which agents have another version.
+func (d *Daemon) agentsBehind() map[string]sources.Behind {
 	out := map[string]sources.Behind{}
 	set := d.pipe.Rules()
 	for _, src := range d.sources {
@@ -87,18 +87,18 @@ func (d *Daemon) behind() map[string]sources.Behind {
 	return out
 }
 
-// holdBack stops the watermarks of rules that agents have in another version: the
-// silence of those agents means nothing.
+// holdBack stops the watermarks of rules of which agents have another version, because missing
+// lines from those agents mean nothing.
 func (d *Daemon) holdBack() {
 	upTo := map[string]time.Time{}
-	for rule, b := range d.behind() {
+	for rule, b := range d.agentsBehind() {
 		upTo[rule] = b.Since
 	}
 	d.engine.HoldBack(upTo)
 }
 
-// agents returns the sources that are agents.
-func (d *Daemon) agents() []*server.Source {
+// agentSources returns the sources that are agents.
+func (d *Daemon) agentSources() []*server.Source {
 	var out []*server.Source
 	for _, s := range d.sources {
 		if a, ok := s.(*server.Source); ok {
@@ -108,9 +108,9 @@ func (d *Daemon) agents() []*server.Source {
 	return out
 }
 
-// tune periodically chooses the rarest required literals of the rules for the
-// prefilter. It runs in the background because it takes a while.
-func (d *Daemon) tune(ctx context.Context) {
+// tuneLiterals regularly chooses the rarest required texts of the rules for the prefilter. It
+// runs in the background, because it takes a while.
+func (d *Daemon) tuneLiterals(ctx context.Context) {
 	started := sync.OnceFunc(func() {
 		if d.opt.Started != nil {
 			d.opt.Started()
@@ -129,13 +129,13 @@ func (d *Daemon) tune(ctx context.Context) {
 	}
 }
 
-// caughtUp reports whether every source has read all lines from before the start of
-// the process. With reachableOnly it ignores sources whose peer is unreachable, so
-// that alerts from other sources do not wait for them.
+// caughtUp reports whether every source has read all lines from before the start of the
+// process. With reachableOnly it ignores sources whose peer is unreachable, so that alerts from
+// other sources do not wait for them.
 func (d *Daemon) caughtUp(reachableOnly bool) bool {
 	var names []string
 	for _, s := range d.sources {
-		if reachableOnly && s.Info().Remote && absent(s.Status()) {
+		if reachableOnly && s.Info().Remote && isAbsent(s.Status()) {
 			continue
 		}
 		if members := s.Info().Members; members != nil {
@@ -147,11 +147,11 @@ func (d *Daemon) caughtUp(reachableOnly bool) bool {
 	return d.pipe.readUpTo(names, d.began)
 }
 
-// absent reports whether a source cannot be read and the reason is known.
-func absent(s sources.Status) bool { return !s.Up && s.Error != "" }
+// isAbsent reports whether a source cannot be read and the reason is known.
+func isAbsent(s sources.Status) bool { return !s.Up && s.Error != "" }
 
-// warmUp ends the warm-up once every source has caught up with the start, or when
-// that takes too long: a superfluous alert is better than a missing one.
+// warmUp ends the warm-up when every source has caught up with the start. It also ends it when
+// that takes too long, because a superfluous alert is better than a missing one.
 func (d *Daemon) warmUp(now time.Time, caughtUp bool) {
 	if d.warmUntil.IsZero() || !caughtUp && now.Before(d.warmUntil) {
 		return
@@ -161,37 +161,37 @@ func (d *Daemon) warmUp(now time.Time, caughtUp bool) {
 	d.log.Info().Bool("caught_up", caughtUp).Msg("warm-up is over")
 }
 
-// send notifies of new conclusions. Until the restored episodes are sent, it omits those
-// of the previous process and those that have not fired: with one that is pending, the
-// receivers would end the episode of its key that the previous process had notified,
-// although that one ended at another time.
-func (d *Daemon) send(eps []episodes.Episode) {
-	d.remember(eps)
+// sendConclusions notifies receivers of new conclusions. Until the restored episodes are sent,
+// it omits conclusions of the previous process and episodes that have not fired. A pending
+// episode would make receivers end the previous episode of its key, with the wrong time.
+func (d *Daemon) sendConclusions(eps []episodes.Episode) {
+	d.addToHistory(eps)
 	if !d.restoredUntil.IsZero() {
 		eps = slices.DeleteFunc(eps, func(ep episodes.Episode) bool {
 			return ep.State == episodes.StatePending || ep.State == episodes.StateDropped || ep.Restored
 		})
 	}
-	d.notify(eps)
+	d.notifyReceivers(eps)
 }
 
-// sendRestored sends the restored episodes once every source has caught up with the
-// start. Earlier, an alert whose end was read and sent after the last save would be sent
-// as firing again.
+// sendRestored sends the restored episodes when every source has caught up with the start. If
+// it sent them earlier, an alert would be sent as firing again whose end was read and sent
+// after the last save.
 func (d *Daemon) sendRestored(now time.Time, caughtUp bool) {
 	if d.restoredUntil.IsZero() || !caughtUp && now.Before(d.restoredUntil) {
 		return
 	}
 	d.restoredUntil = time.Time{}
-	d.notify(newestStates(d.engine.Episodes(now)))
+	d.notifyReceivers(newestStates(d.engine.Episodes(now)))
 	if d.sentinel != nil {
-		d.notify(d.sentinel.Open())
+		d.notifyReceivers(d.sentinel.Open())
 	}
 }
 
-// newestStates returns one episode per fingerprint: the open one, else the one that ended
-// last. Open ones come first, then the others in the order of their end. Before all come
-// the last ends of fingerprints whose open episode is pending, which is not notified.
+// newestStates returns one episode per fingerprint: the open one, or otherwise the one that
+// ended last. Open ones come first, then the others in the order of their end. Before all these
+// come the last ends of fingerprints whose open episode is pending, because a pending episode
+// is not notified.
 func newestStates(eps []episodes.Episode) []episodes.Episode {
 	var out, before []episodes.Episode
 	at, ends := map[episodes.Fingerprint]int{}, map[episodes.Fingerprint]int{}
@@ -219,32 +219,32 @@ func newestStates(eps []episodes.Episode) []episodes.Episode {
 func (d *Daemon) sourceStatus() []sources.Status {
 	out := d.readSources()
 	for i := range out {
-		if why, reason := d.self.Idle(out[i].Name); out[i].Up && why != "" {
+		if why, reason := d.self.WhyIdle(out[i].Name); out[i].Up && why != "" {
 			out[i].Idle, out[i].IdleReason = why, reason
 		}
 	}
 	return out
 }
 
-// readings returns what is known about each source that reads lines for rules.
-func (d *Daemon) readings() map[string]monitor.Reading {
+// sourceReadings returns what is known about each source that reads lines for rules.
+func (d *Daemon) sourceReadings() map[string]monitor.Reading {
 	out := map[string]monitor.Reading{}
 	for i, s := range d.sources {
 		out[s.Name()] = monitor.Reading{}
-		if s.Info().Members == nil { // else the members match lines
+		if s.Info().Members == nil { // otherwise its members match the lines
 			out[s.Name()] = monitor.Reading{Logs: d.kinds[i].Logs, Lines: d.kinds[i].Logs || d.kinds[i].Lines, Serves: s.Serves}
 		}
 	}
 	return out
 }
 
-// readSources returns the state of every source as the source reports it, of none while this
-// process stands by. An exhausted one counts as up.
+// readSources returns the state of every source as the source itself reports it. While this
+// process is the standby, it returns none. A source that was read to its end counts as up.
 func (d *Daemon) readSources() []sources.Status {
 	if d.pair.standsBy() {
 		return nil // the leader reads
 	}
-	exhausted, broken := d.ended()
+	exhausted, broken := d.endedSources()
 	out := make([]sources.Status, len(d.sources))
 	for i, s := range d.sources {
 		out[i] = s.Status()

@@ -17,24 +17,24 @@ import (
 	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/rules/selector"
-	"crowsnest/sentinel"
 	"crowsnest/sources"
+	"crowsnest/unknown/sentinel"
 	"crowsnest/web"
 )
 
 const (
-	// searchedLines is how many lines of a block without a level are searched for words of
-	// complaints. Blocks are larger only while old lines are read.
+	// searchedLines is the number of lines without a level in a block that are searched for
+	// words of complaints. Blocks are larger only while old lines are read.
 	searchedLines = 128
-	// unknownEvery is how often failures that no rule describes are concluded, and
-	// summaryEvery how often an agent reports its complaints.
+	// unknownEvery is the interval at which the sentinel draws conclusions. summaryEvery is the
+	// interval at which an agent reports its complaints.
 	unknownEvery = 5 * time.Second
 	summaryEvery = 30 * time.Second
 	// maxUnknown bounds the failures that the page shows.
 	maxUnknown = 100
 )
 
-// newSentinel returns the configured sentinel, nil if it is off.
+// newSentinel returns the configured sentinel, or nil if it is off.
 func (d *Daemon) newSentinel(cfg *config.Config, red *redact.Redactor) *sentinel.Sentinel {
 	if !cfg.Sentinel.Enabled {
 		return nil
@@ -42,7 +42,7 @@ func (d *Daemon) newSentinel(cfg *config.Config, red *redact.Redactor) *sentinel
 	out := sentinel.Config{
 		PerDay: cfg.Sentinel.AlertsPerDay, Redactor: red, Identity: cfg.Global.Identity,
 		Trusted: func(namespace string) bool { return namespace == "" || d.pipe.Rules().Namespaces.Has(namespace) },
-		Image:   func(namespace, pod, container string) string { return d.pipe.image(namespace, pod, container) },
+		Image:   func(namespace, pod, container string) string { return d.pipe.findImage(namespace, pod, container) },
 		Alerts:  func() []episodes.Episode { return d.engine.Episodes(d.now()) },
 	}
 	for _, g := range cfg.Sentinel.Ignore {
@@ -51,8 +51,8 @@ func (d *Daemon) newSentinel(cfg *config.Config, red *redact.Redactor) *sentinel
 	return sentinel.New(out)
 }
 
-// image returns the image of a container as far as a source knows it.
-func (p *pipeline) image(namespace, pod, container string) string {
+// findImage returns the image of a container as far as a source knows it.
+func (p *pipeline) findImage(namespace, pod, container string) string {
 	p.mu.Lock()
 	known := p.images
 	p.mu.Unlock()
@@ -64,12 +64,12 @@ func (p *pipeline) image(namespace, pod, container string) string {
 	return ""
 }
 
-// takeComplaints makes the sentinel take what agents report.
+// takeComplaints passes the complaints that agents report to the sentinel.
 func (d *Daemon) takeComplaints() {
 	if d.sentinel == nil {
 		return
 	}
-	for _, a := range d.agents() {
+	for _, a := range d.agentSources() {
 		a.OnComplaints(func(member string, report []byte) error {
 			if len(report) == 0 {
 				d.sentinel.Forget(member)
@@ -80,8 +80,8 @@ func (d *Daemon) takeComplaints() {
 	}
 }
 
-// evaluateUnknown concludes which complaints are failures. An agent leaves that to its
-// aggregator.
+// evaluateUnknown concludes which complaints are failures. In an agent it does nothing, because
+// the aggregator does it.
 func (d *Daemon) evaluateUnknown(now time.Time) {
 	if d.sentinel == nil || d.pipe.concluder.peer().remote || !d.restoredUntil.IsZero() || !d.warmUntil.IsZero() {
 		return
@@ -91,15 +91,15 @@ func (d *Daemon) evaluateUnknown(now time.Time) {
 	}
 	d.unknownAt = now
 	var members []string
-	for _, a := range d.agents() {
+	for _, a := range d.agentSources() {
 		members = append(members, a.Members()...)
 	}
 	d.sentinel.Retain(members)
 	var changes []episodes.Episode
-	d.pipe.unchanging(func() bool { // a snapshot contains the conclusions and what was sent
-		changes = d.sentinel.Evaluate(now, d.proof())
-		d.remember(changes)
-		d.notify(changes)
+	d.pipe.withCheckpointLock(func() bool { // so that a snapshot contains the conclusions together with the messages that were sent
+		changes = d.sentinel.Evaluate(now, d.newProof())
+		d.addToHistory(changes)
+		d.notifyReceivers(changes)
 		return len(changes) > 0
 	})
 	for i := range changes {
@@ -108,8 +108,8 @@ func (d *Daemon) evaluateUnknown(now time.Time) {
 	}
 }
 
-// unchanging calls f under the checkpoint lock. f reports whether it changed something.
-func (p *pipeline) unchanging(f func() bool) {
+// withCheckpointLock calls f with the checkpoint lock. f reports whether it changed something.
+func (p *pipeline) withCheckpointLock(f func() bool) {
 	p.lock.RLock()
 	defer p.lock.RUnlock()
 	if f() {
@@ -117,18 +117,18 @@ func (p *pipeline) unchanging(f func() bool) {
 	}
 }
 
-// proof returns a function that returns up to when all lines of streams with certain labels
-// are read; zero if a source that may have them is away.
-func (d *Daemon) proof() sentinel.Proof {
+// newProof returns a function that returns the time up to which all lines of streams with
+// certain labels are read. It returns zero if a source that may have such streams is down.
+func (d *Daemon) newProof() sentinel.Proof {
 	reported := d.sentinel.Reported()
 	return func(labels map[string]string) time.Time {
-		from, err := selectorOf(labels)
+		from, err := newSelector(labels)
 		if err != nil {
 			return time.Time{}
 		}
 		var earliest time.Time
 		for _, src := range d.sources {
-			for _, t := range d.proofs(src, from, reported) {
+			for _, t := range d.readUpTo(src, from, reported) {
 				if t.IsZero() {
 					return t
 				}
@@ -141,10 +141,10 @@ func (d *Daemon) proof() sentinel.Proof {
 	}
 }
 
-// proofs returns up to when a source, or each of its agents, has read the lines that a
-// selector selects. An agent of an older version reports no complaints, so its silence
-// means nothing.
-func (d *Daemon) proofs(src sources.Source, from rules.Selector, reported map[string]time.Time) (out []time.Time) {
+// readUpTo returns the time up to which a source, or each of its agents, has read the lines
+// that a selector selects. An agent of an older version reports no complaints, so missing
+// complaints from it mean nothing.
+func (d *Daemon) readUpTo(src sources.Source, from rules.Selector, reported map[string]time.Time) (out []time.Time) {
 	if a, ok := src.(*server.Source); ok {
 		for _, member := range a.Members() {
 			if t, reports := reported[member]; reports && a.MemberServes(member)(from) {
@@ -154,14 +154,14 @@ func (d *Daemon) proofs(src sources.Source, from rules.Selector, reported map[st
 		return out
 	}
 	if src.Serves(from) {
-		out = append(out, d.pipe.watermark(src.Name(), from, lateness(src)))
+		out = append(out, d.pipe.watermarkOf(src.Name(), from, sourceLateness(src)))
 	}
 	return out
 }
 
-// watermark returns the time up to which a source has read the streams that a selector
-// selects, zero if it has no watermark.
-func (p *pipeline) watermark(name string, from rules.Selector, late time.Duration) time.Time {
+// watermarkOf returns the time up to which a source has read the streams that a selector
+// selects. It returns zero if the source has no watermark.
+func (p *pipeline) watermarkOf(name string, from rules.Selector, late time.Duration) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.watermarks[name]
@@ -176,8 +176,8 @@ func (p *pipeline) watermark(name string, from rules.Selector, late time.Duratio
 	return t.Add(-late)
 }
 
-// selectorOf returns the selector of streams with these labels.
-func selectorOf(labels map[string]string) (rules.Selector, error) {
+// newSelector returns the selector of streams with these labels.
+func newSelector(labels map[string]string) (rules.Selector, error) {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		parts = append(parts, name+"="+strconv.Quote(labels[name]))
@@ -200,7 +200,7 @@ func (d *Daemon) unknownView() web.Unknown {
 	if out.Forwarded {
 		return out
 	}
-	for _, u := range d.unknown() {
+	for _, u := range d.unknownFailures() {
 		out.Failures = append(out.Failures, web.UnknownFailure{
 			Fingerprint: u.Fingerprint.String(), State: u.State, Why: u.Why, Component: u.Name(), Labels: u.Labels, Pattern: u.Pattern, Also: u.Also,
 			Level: u.Level.String(), Object: u.Object, Since: u.Since, Last: u.Last, Count: u.Count, Pods: u.Pods, Changes: u.Changes,
@@ -210,7 +210,9 @@ func (d *Daemon) unknownView() web.Unknown {
 	return out
 }
 
-func (d *Daemon) unknown() []sentinel.Unknown { return d.sentinel.List(d.now(), d.proof(), maxUnknown) }
+func (d *Daemon) unknownFailures() []sentinel.Unknown {
+	return d.sentinel.List(d.now(), d.newProof(), maxUnknown)
+}
 
 var errNoUnknown = errors.New("no failure has this fingerprint")
 
@@ -219,9 +221,9 @@ func (d *Daemon) unknownRule(fingerprint string) (string, error) {
 	if d.sentinel == nil {
 		return "", errNoUnknown
 	}
-	for _, u := range d.unknown() {
+	for _, u := range d.unknownFailures() {
 		if u.Fingerprint.String() == fingerprint {
-			return u.Rule(func(pack []byte) error { return loader.Try("new.yaml", pack) })
+			return u.Rule(func(pack []byte) error { return loader.TryPack("new.yaml", pack) })
 		}
 	}
 	return "", errNoUnknown

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"crowsnest/redact"
-	"crowsnest/sentinel"
 	"crowsnest/test/plant"
+	"crowsnest/unknown/sentinel"
 )
 
 // Patterns, examples, objects and proposed rules of unknown failures are made of lines without

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"crowsnest/daemon/config"
-	"crowsnest/sentinel"
+	"crowsnest/unknown/sentinel"
 	"crowsnest/web"
 )
 

@@ -8,11 +8,11 @@ import (
 	"crowsnest/rules/components"
 )
 
-// runningEvery is how often the running versions are looked up: there may be thousands of
-// pods.
+// runningEvery is the interval at which the running versions are found out. There may be
+// thousands of pods.
 const runningEvery = time.Minute
 
-// running remembers which versions of the components run.
+// running remembers which versions of components run.
 type running struct {
 	mu       sync.Mutex
 	at       time.Time
@@ -20,7 +20,7 @@ type running struct {
 }
 
 // runningVersions returns the versions of the components that run on nodes and in trusted
-// namespaces, as of at most a minute ago.
+// namespaces. They are at most a minute old.
 func (d *Daemon) runningVersions() map[string][]string {
 	r := &d.running
 	r.mu.Lock()
@@ -45,13 +45,14 @@ func (d *Daemon) runningVersions() map[string][]string {
 			}
 		}
 	}
-	r.at, r.versions = now, components.Running(images)
+	r.at, r.versions = now, components.RunningVersions(images)
 	return r.versions
 }
 
-// unverified returns the rules that an alert names, none unless that is configured. An agent
-// leaves it to its aggregator.
-func (d *Daemon) unverified() []rules.Unverified {
+// unverifiedRules returns the rules for the alert about unverified releases. It returns none
+// unless that alert is configured. In an agent it returns none, because the aggregator raises
+// the alert.
+func (d *Daemon) unverifiedRules() []rules.Unverified {
 	if !d.cfg.Load().Rules.AlertUnverified || d.pipe.concluder.peer().remote {
 		return nil
 	}

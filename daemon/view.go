@@ -62,13 +62,13 @@ func (d *Daemon) pastView(fp episodes.Fingerprint) []*history.Entry {
 	if d.past == nil {
 		return nil
 	}
-	return d.past.Of(uint64(fp), d.now())
+	return d.past.EntriesOf(uint64(fp), d.now())
 }
 
 func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
 	opt := web.Options{
 		ConfigFile: d.opt.Web.ConfigFile, Pprof: d.opt.Web.Pprof, Registry: reg, Now: d.now, Log: d.component("web"),
-		MaxConns: webConns(), Hosts: d.opt.Web.Hosts, Case: d.caseFile, RunTests: runTests, Silence: d.silence, Silences: d.silences,
+		MaxConns: webConns(), Hosts: d.opt.Web.Hosts, Case: d.caseFile, RunTests: runTests, Silence: d.createSilence, Silences: d.listSilences,
 	}
 	if d.opt.Scan != nil {
 		opt.Scan = func(log string, labels matcher.Labels, set *rules.Set) (web.Scanned, error) {
@@ -99,7 +99,7 @@ func (d *Daemon) rulesView() web.Rules {
 	}
 	out.Running = d.runningVersions()
 	out.Waits = map[string]string{}
-	for rule, b := range d.behind() {
+	for rule, b := range d.agentsBehind() {
 		out.Waits[rule] = monitor.BehindText(b)
 	}
 	for _, g := range rs.Program.Quarantined() {
@@ -109,7 +109,7 @@ func (d *Daemon) rulesView() web.Rules {
 }
 
 func (d *Daemon) sourcesView() []web.Source {
-	status, away := d.sourceStatus(), d.self.Away()
+	status, away := d.sourceStatus(), d.self.Outages()
 	out := make([]web.Source, len(status))
 	for i, s := range status {
 		out[i] = web.Source{
@@ -132,7 +132,8 @@ func (d *Daemon) sourcesView() []web.Source {
 	return out
 }
 
-// idleReason classifies why a source has nothing to read; "" if it has something.
+// idleReason returns the kind of reason why a source has nothing to read, or "" if it has
+// something.
 func idleReason(s sources.Status) string {
 	if s.Idle == "" {
 		return ""
@@ -150,15 +151,15 @@ func (d *Daemon) endpointsView() []web.Endpoint {
 	return out
 }
 
-// answers is a sink that remembers the answers to each alert.
+// answers is a sink that remembers the receiver's answers to each alert.
 type answers interface {
 	Answers(fp episodes.Fingerprint) []sinks.Delivery
 	Notified(fp episodes.Fingerprint, fired time.Time) int
 }
 
-// notifications counts what receivers accepted of an episode that fired at a time: of each,
-// up to the end.
-func (d *Daemon) notifications(fp episodes.Fingerprint, fired time.Time) int {
+// countNotifications counts the notifications that receivers accepted for an episode that fired
+// at this time.
+func (d *Daemon) countNotifications(fp episodes.Fingerprint, fired time.Time) int {
 	n := 0
 	for _, s := range d.sinks {
 		if log, ok := s.(answers); ok {
@@ -186,7 +187,7 @@ func (d *Daemon) deliveriesView(fp episodes.Fingerprint) []web.Delivery {
 func (d *Daemon) statusView() web.Status {
 	saved, errs := d.saver.status()
 	st := web.Status{
-		Start: d.start, Config: d.cfg.Load().Effective(), Flags: d.opt.Flags, Reload: d.outcome.Load().status,
+		Start: d.start, Config: d.cfg.Load().FormatEffective(), Flags: d.opt.Flags, Reload: d.outcome.Load().status,
 		Saved: saved, SaveErrors: errs, Storage: d.saver.dir, ExternalURL: d.cfg.Load().Global.ExternalURL,
 	}
 	st.Pair, st.Coverage = d.pair.view(), d.self.Coverage()
@@ -203,7 +204,7 @@ func membersView(s sources.Status) []web.Member {
 	return out
 }
 
-// caseFile makes the file about an episode.
+// caseFile makes the case file of an episode.
 func (d *Daemon) caseFile(fingerprint string, get func(path string) ([]byte, error)) ([]byte, error) {
 	made, err := casefile.FromAPI(casefile.Daemon{
 		Address: d.cfg.Load().Global.ExternalURL, Fingerprint: fingerprint, Get: get, Now: d.now(), Version: version.Version,
@@ -218,8 +219,9 @@ func (d *Daemon) caseFile(fingerprint string, get func(path string) ([]byte, err
 	return b.Bytes(), nil
 }
 
-// silence makes a silence in each cluster of Alertmanagers, for a person on the pages.
-func (d *Daemon) silence(ctx context.Context, s web.Silence) []web.Silenced {
+// createSilence creates a silence in each cluster of Alertmanagers, for a person who uses the
+// pages.
+func (d *Daemon) createSilence(ctx context.Context, s web.Silence) []web.Silenced {
 	var out []web.Silenced
 	for _, sink := range d.sinks {
 		am, ok := sink.(*alertmanager.Sink)
@@ -236,8 +238,8 @@ func (d *Daemon) silence(ctx context.Context, s web.Silence) []web.Silenced {
 	return out
 }
 
-// silences returns the silences in force in each cluster of Alertmanagers.
-func (d *Daemon) silences(ctx context.Context) []web.SilenceList {
+// listSilences returns the active silences in each cluster of Alertmanagers.
+func (d *Daemon) listSilences(ctx context.Context) []web.SilenceList {
 	var out []web.SilenceList
 	for _, sink := range d.sinks {
 		am, ok := sink.(*alertmanager.Sink)
@@ -257,7 +259,7 @@ func (d *Daemon) silences(ctx context.Context) []web.SilenceList {
 	return out
 }
 
-// runTests runs the inline tests of rules that somebody tries.
+// runTests runs the inline tests of rules that somebody tries out.
 func runTests(all []*rules.Rule) ([]web.TestOutcome, error) {
 	report, err := replay.RunTests(all, replay.TestOptions{})
 	out := make([]web.TestOutcome, 0, len(report.Results))

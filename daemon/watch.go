@@ -12,9 +12,9 @@ import (
 	"crowsnest/daemon/loader"
 )
 
-// Rule files are reloaded when their hash changes and is the same twice in a row, so that
-// a file that is being written is not loaded. inotify only triggers an earlier check: it
-// misses events on some filesystems, and some changes of a ConfigMap.
+// Rule files are reloaded when their hash has changed and is the same twice in a row, so that a
+// file is not loaded while it is being written. inotify only makes the check happen earlier,
+// because it misses events on some file systems, and some changes of a ConfigMap.
 const (
 	pollRules   = 5 * time.Second
 	settleRules = 500 * time.Millisecond
@@ -51,12 +51,12 @@ func (d *Daemon) watchRules(ctx context.Context) {
 	}
 }
 
-// ruleHints returns inotify events of the folders that hold rules. Without them, polling
+// ruleHints returns inotify events of the folders that hold rules. If there are none, polling
 // finds all changes.
 func (d *Daemon) ruleHints() (<-chan fsnotify.Event, func()) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
-		d.log.Info().Err(err).Msg("rule files are polled only")
+		d.log.Info().Err(err).Msg("rule files cannot be watched, only polled, so changes take effect later")
 		return nil, func() {}
 	}
 	cfg := d.cfg.Load()
@@ -70,14 +70,14 @@ func (d *Daemon) ruleHints() (<-chan fsnotify.Event, func()) {
 	slices.Sort(dirs)
 	for _, dir := range slices.Compact(dirs) {
 		if err := w.Add(dir); err != nil {
-			d.log.Info().Err(err).Str("folder", dir).Msg("rule files are polled only")
+			d.log.Info().Err(err).Str("folder", dir).Msg("rule files cannot be watched, only polled, so changes take effect later")
 		}
 	}
 	go func() {
-		for range w.Errors { //nolint:revive // polling finds what is lost
+		for range w.Errors { //nolint:revive // polling finds changes whose events were lost
 		}
 	}()
 	return w.Events, func() {
-		w.Close() //nolint:errcheck // nothing is lost
+		w.Close() //nolint:errcheck // nothing can be lost here
 	}
 }

@@ -8,16 +8,16 @@ type restored struct {
 	// first trigger whose key is equal apart from the identity pins the episode to its own
 	// identity; until then the episode matches every identity.
 	loose bool
-	// nameless is set on an episode that was pinned: its alert keeps the labels
-	// with which it was notified.
+	// nameless is set on a pinned episode, because its alert keeps the labels with which it was
+	// notified.
 	nameless bool
 	// firedBefore is set on an episode that fired before it was restored.
 	firedBefore bool
 }
 
-// adopt finds the loose episode whose key equals that of the hit apart from the identity,
+// adoptLoose finds the loose episode whose key equals that of the hit apart from the identity,
 // pins it to the identity of the hit and returns it. It returns nil if there is none.
-func (rs *ruleState) adopt() *episode {
+func (rs *ruleState) adoptLoose() *episode {
 	in := &rs.in
 	if rs.loose == 0 || in.Who == nil {
 		return nil
@@ -33,11 +33,12 @@ func (rs *ruleState) adopt() *episode {
 		ep.window.who = ep.who
 	}
 	ep.add(party)
-	ep.arm()
+	ep.armDeadline()
 	return ep
 }
 
-// adoptWindow does the same for a window that has no episode.
+// adoptWindow finds the loose window whose key equals that of the hit apart from the identity,
+// pins it and returns it. It returns nil if there is none.
 func (rs *ruleState) adoptWindow() *quota.Item[*keyWindow] {
 	in := &rs.in
 	if in.Who == nil {
@@ -50,6 +51,6 @@ func (rs *ruleState) adoptWindow() *quota.Item[*keyWindow] {
 	w, party := x.Value, x.Tenant()
 	rs.windows.Delete(x.Key)
 	w.who, w.loose = in.Who, false
-	w.clears, _ = rs.clear.key(w.key, w.who)
+	w.clears, _ = rs.clear.joinKey(w.key, w.who)
 	return rs.windows.Add(string(in.Key), party, w, w.Size())
 }

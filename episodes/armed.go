@@ -15,9 +15,9 @@ import (
 type armedKeys struct {
 	rs *ruleState
 	*quota.Cache[*armedKey]
-	n int // keys that are armed
-	// muted finds the armed keys that an unless line applies to by its key. It is nil if
-	// there is none, or if it has the key of one armed key.
+	n int // number of armed keys
+	// muted finds the armed keys to which an unless line applies, by the key of that line. It
+	// is nil if the rule has no unless lines, or if they have the key of the armed key itself.
 	muted map[string]map[*armedKey]struct{}
 }
 
@@ -28,11 +28,12 @@ type armedKey struct {
 	key       string
 	values    []redact.Text // values of `by`
 	who       *intake.Identity
-	loose     bool   // as restored.loose
-	namespace string // as episode.namespace
-	mutes     string // the key of the unless lines that apply to it
-	// disarmed is set if silence after this line is no failure: it was muted or refused, or
-	// its pod was deleted. The key is kept so that an older line does not arm it.
+	loose     bool   // see restored.loose
+	namespace string // see episode.namespace
+	mutes     string // key of the unless lines that apply to it
+	// disarmed is set if silence after this line is not a failure, because the line was muted
+	// or refused, or because its pod was deleted. The key is kept so that an older line does
+	// not arm it.
 	disarmed bool
 	last     window.Hit
 	logs     intake.Logs
@@ -41,14 +42,14 @@ type armedKey struct {
 
 func newArmedKeys(rs *ruleState) *armedKeys {
 	a := &armedKeys{rs: rs}
-	a.Cache = quota.NewCache(rs, classOf(rs.rule), rs.limits.windows, maxOverflowKeys(rs.rule), a.evicted)
+	a.Cache = quota.NewCache(rs, quotaClass(rs.rule), rs.limits.windows, maxOverflowKeys(rs.rule), a.countEvicted)
 	if rs.rule.Unless != nil && rs.unless.open != nil {
 		a.muted = map[string]map[*armedKey]struct{}{}
 	}
 	return a
 }
 
-// accept accepts a line: it ends the episode of its key and arms the key, if it is the
+// accept accepts a line. The line ends the episode of its key and arms the key, if it is the
 // newest line of the key.
 func (a *armedKeys) accept(h *window.Hit, now int64) {
 	rs := a.rs
@@ -70,28 +71,28 @@ func (a *armedKeys) accept(h *window.Hit, now int64) {
 	switch {
 	case k != nil && h.T <= k.last.T:
 		return
-	case k == nil && h.T+rs.quiet() <= rs.groups.steps.readUpTo(values, rs.in.Who, false):
-		return // its silence is over
+	case k == nil && h.T+rs.quietTime() <= rs.groups.steps.readUpTo(values, rs.in.Who, false):
+		return // the silence after this line has already lasted long enough
 	case k == nil:
 		in := &rs.in
 		k = &armedKey{
-			in: a, key: string(in.Key), values: in.Copier.Values(values), who: in.Who,
+			in: a, key: string(in.Key), values: in.Copier.CopyValues(values), who: in.Who,
 			namespace: strings.Clone(in.Labels["namespace"]), disarmed: true,
 		}
 		k.due.Of = k
-		k.mutes, _ = rs.unless.key(k.values, k.who)
+		k.mutes, _ = rs.unless.joinKey(k.values, k.who)
 	}
 	rs.in.Borrow(&k.last, h)
-	k.logs.Note(&rs.in.Origin)
+	k.logs.CountLog(&rs.in.Origin)
 	was := k.disarmed
-	k.set(a.excused(values, h.T))
+	k.setDisarmed(a.isExcused(values, h.T))
 	if was {
 		k.due.Arm(rs.groups.firing.Group) // the deadline may be earlier than before
 	}
 	a.Add(k.key, rs.in.Party, k, 1)
 }
 
-// find returns what is known of the key of the hit, or nil if nothing is.
+// find returns the armed key of the hit, or nil if the hit's key is not known.
 func (a *armedKeys) find() *armedKey {
 	in := &a.rs.in
 	if x := a.Items[string(in.Key)]; x != nil {
@@ -104,43 +105,43 @@ func (a *armedKeys) find() *armedKey {
 	if x == nil || !x.Value.loose {
 		return nil
 	}
-	k, party, disarmed := x.Value, x.Tenant(), x.Value.disarmed // as ruleState.adopt
+	k, party, disarmed := x.Value, x.Tenant(), x.Value.disarmed // the copy that adopt makes, see ruleState.adopt
 	a.remove(k)
 	k.key, k.who, k.loose = string(in.Key), in.Who, false
-	a.put(k, party, disarmed)
+	a.addKey(k, party, disarmed)
 	return k
 }
 
-// put adds a key, armed or disarmed.
-func (a *armedKeys) put(k *armedKey, party string, disarmed bool) {
+// addKey adds a key, armed or disarmed.
+func (a *armedKeys) addKey(k *armedKey, party string, disarmed bool) {
 	k.in, k.disarmed, k.due.Of = a, true, k
-	k.mutes, _ = a.rs.unless.key(k.values, k.who)
-	k.set(disarmed)
+	k.mutes, _ = a.rs.unless.joinKey(k.values, k.who)
+	k.setDisarmed(disarmed)
 	k.due.Arm(a.rs.groups.firing.Group)
 	a.Add(k.key, party, k, 1)
 }
 
-// excused reports whether silence after a line of the hit's key at t is no failure: a known
-// unless line mutes it, or its pod was deleted after the line.
-func (a *armedKeys) excused(values []redact.Text, t int64) bool {
+// isExcused reports whether silence after a line of the hit's key at t is no failure, because a
+// known unless line mutes it, or because its pod was deleted after the line.
+func (a *armedKeys) isExcused(values []redact.Text, t int64) bool {
 	rs := a.rs
 	return rs.isMuted(values, t) ||
-		rs.departed.Len() > 0 && rs.byPod() && rs.departed.after(rs.podOf(values, rs.in.Labels["namespace"], rs.in.Who), t)
+		rs.departed.Len() > 0 && rs.byPod() && rs.departed.wasDeletedSince(rs.podOfKey(values, rs.in.Labels["namespace"], rs.in.Who), t)
 }
 
-// stillSilent continues an episode: the key was silent after the line, too.
+// stillSilent continues an episode whose key was also silent after the line of the hit.
 func (ep *episode) stillSilent(h *window.Hit) {
 	rs := ep.rs
 	ep.newest, ep.lastID = h.T, h.ID
 	ep.lines++
-	ep.show(&window.Trigger{T: h.T, Shown: h, Line: h})
-	ep.logs.Note(&rs.in.Origin)
-	rs.slots.Use(&ep.slot, rs.in.Party)
-	rs.journal.touch(ep)
+	ep.showTrigger(&window.Trigger{T: h.T, Shown: h, Line: h})
+	ep.logs.CountLog(&rs.in.Origin)
+	rs.slots.Touch(&ep.slot, rs.in.Party)
+	rs.journal.markContinued(ep)
 }
 
-// set disarms the key, or arms it again.
-func (k *armedKey) set(disarmed bool) {
+// setDisarmed disarms the key, or arms it again.
+func (k *armedKey) setDisarmed(disarmed bool) {
 	if disarmed == k.disarmed {
 		return
 	}
@@ -166,15 +167,15 @@ func (k *armedKey) set(disarmed bool) {
 // remove forgets a key.
 func (a *armedKeys) remove(k *armedKey) {
 	a.Delete(k.key)
-	k.set(true)
+	k.setDisarmed(true)
 	k.due.Disarm()
 }
 
-// mute applies an unless line at t with this key.
-func (a *armedKeys) mute(key string, values []redact.Text, t int64) {
+// applyUnless applies an unless line at t with this key.
+func (a *armedKeys) applyUnless(key string, values []redact.Text, t int64) {
 	a.muteSharing(key, t, false)
 	if a.rs.in.Who != nil {
-		any, _ := a.rs.unless.key(values, nil)
+		any, _ := a.rs.unless.joinKey(values, nil)
 		a.muteSharing(any, t, true)
 	}
 }
@@ -183,7 +184,7 @@ func (a *armedKeys) muteSharing(key string, t int64, loose bool) {
 	within := int64(a.rs.rule.Unless.Within)
 	apply := func(k *armedKey) {
 		if !k.disarmed && t > k.last.T-within && (k.loose || !loose) {
-			k.set(true)
+			k.setDisarmed(true)
 		}
 	}
 	if a.muted == nil {
@@ -197,27 +198,28 @@ func (a *armedKeys) muteSharing(key string, t int64, loose bool) {
 	}
 }
 
-// evicted counts an armed key that was dropped to make room: its silence cannot be seen.
-func (a *armedKeys) evicted(_ string, k *armedKey, party string) {
+// countEvicted counts an armed key that was dropped to make room. Its silence can no longer be
+// seen.
+func (a *armedKeys) countEvicted(_ string, k *armedKey, party string) {
 	if !k.disarmed {
-		a.rs.limits.lost(a.rs, party, EvictedArmed)
+		a.rs.limits.countLost(a.rs, party, EvictedArmed)
 	}
-	k.set(true)
+	k.setDisarmed(true)
 	k.due.Disarm()
 }
 
-// purge forgets all keys.
-func (a *armedKeys) purge() {
+// removeAll forgets all keys.
+func (a *armedKeys) removeAll() {
 	for _, x := range a.Items {
 		x.Value.due.Disarm()
 	}
 	a.Purge()
 }
 
-// Due is when the silence becomes a failure, or when a disarmed key is forgotten.
+// Due is the time when the silence becomes a failure, or when a disarmed key is forgotten.
 func (k *armedKey) Due() int64 {
 	if k.disarmed {
-		return k.last.T + k.in.rs.quiet()
+		return k.last.T + k.in.rs.quietTime()
 	}
 	return k.last.T + int64(k.in.rs.rule.Silent)
 }
@@ -227,7 +229,7 @@ func (k *armedKey) conclude(now int64) {
 	a := k.in
 	x := a.Items[k.key]
 	if x == nil || x.Value != k {
-		return // the new episode was evicted at once
+		return // the new episode was evicted immediately
 	}
 	rs, party, failed := a.rs, x.Tenant(), !k.disarmed
 	a.remove(k)
@@ -235,32 +237,32 @@ func (k *armedKey) conclude(now int64) {
 		return
 	}
 	starts := k.last.T + int64(rs.rule.Silent)
-	if l, full := rs.place(party, now); full {
-		rs.over.refuse(k.key, starts, l, now)
-		a.put(k, party, true) // unknown until its next line
+	if l, full := rs.findPlace(party, now); full {
+		rs.over.countRefused(k.key, starts, l, now)
+		a.addKey(k, party, true) // nothing is known about the key until its next line
 		return
 	}
 	ep := &episode{
 		rs: rs, key: k.key, values: k.values, who: k.who, namespace: k.namespace, party: party, restored: restored{loose: k.loose},
 		state: StatePending, starts: starts, newest: k.last.T, from: starts, written: starts, lines: 1, lastID: k.last.ID,
-		last: k.last.Unlisted(), first: k.last.Line, logs: k.logs,
+		last: k.last.WithoutRecord(), first: k.last.Line, logs: k.logs,
 	}
 	ep.sequence = window.Hits{&ep.last}
-	ep.identify()
-	ep.history.note(Event{At: instant.Time(k.last.T), Kind: EventLast})
+	ep.computeLabels()
+	ep.history.addEvent(Event{At: instant.ToTime(k.last.T), Kind: EventLast})
 	ep.noteOpened(&window.Trigger{T: starts}, now)
 	ep.add(party)
 	ep.fire(now)
-	ep.conclude(now) // the episode may have expired meanwhile
+	ep.conclude(now) // the episode may already have expired
 }
 
-// rest keeps the key of an episode that ended disarmed until its next line.
-func (a *armedKeys) rest(ep *episode, party string) {
-	if ep.end() <= a.rs.groups.steps.readUpTo(ep.values, ep.who, ep.loose) {
+// keepDisarmed keeps the key of an episode that ended disarmed until its next line.
+func (a *armedKeys) keepDisarmed(ep *episode, party string) {
+	if ep.endTime() <= a.rs.groups.steps.readUpTo(ep.values, ep.who, ep.loose) {
 		return // the episode has expired, and an older line opens no new one
 	}
 	ep.rs.in.Copy(&ep.last)
-	k := &armedKey{key: ep.key, values: ep.values, who: ep.who, loose: ep.loose, namespace: ep.namespace, last: ep.last.Unlisted(), logs: ep.logs}
+	k := &armedKey{key: ep.key, values: ep.values, who: ep.who, loose: ep.loose, namespace: ep.namespace, last: ep.last.WithoutRecord(), logs: ep.logs}
 	k.last.T = ep.newest
-	a.put(k, party, true)
+	a.addKey(k, party, true)
 }

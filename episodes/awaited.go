@@ -11,23 +11,23 @@ import (
 	"crowsnest/rules"
 )
 
-// awaited are the parts of a rule whose lines a conclusion waits for, with the sources that
-// can serve them. It embeds their watermark, which leaves out lagging streams: those delay
-// only the conclusions that their lines could change.
+// awaited are the parts of a rule whose lines a conclusion waits for, with the sources that can
+// serve them. It embeds their watermark. The watermark leaves out lagging streams, because a
+// lagging stream delays only the conclusions that its lines could change.
 type awaited struct {
 	*watermark.Group
 	rs    *ruleState
 	parts []*part
 
-	lags       []lag // lagging streams whose lines one of the parts may read
+	lags       []lag // lagging streams that one of the parts may read
 	generation uint64
 
-	waits   []Wait // as of waitsAt, without those for lagging streams
+	waits   []Wait // the waits at waitsAt, without those for lagging streams
 	waitsAt int64
 }
 
-// part is a part of a rule. The values that its lines share with a key are those of `by`
-// at the indexes keyed.
+// part is a part of a rule. keyed are the indexes of the values of `by` that its lines share
+// with a key.
 type part struct {
 	name     string
 	from     rules.Selector
@@ -51,8 +51,8 @@ type need struct {
 	value string
 }
 
-func (rs *ruleState) newPart(of matcher.Part, from rules.Selector, shared []string, captures func() []string) *part {
-	p := &part{name: of.Name(rs.rule), from: from, captures: captures}
+func (rs *ruleState) newPart(matched matcher.Part, from rules.Selector, shared []string, captures func() []string) *part {
+	p := &part{name: matched.Name(rs.rule), from: from, captures: captures}
 	for i, name := range rs.rule.By {
 		if slices.Contains(shared, name) {
 			p.keyed = append(p.keyed, i)
@@ -61,11 +61,12 @@ func (rs *ruleState) newPart(of matcher.Part, from rules.Selector, shared []stri
 	return p
 }
 
-// readUpTo returns the time up to which every line was read that could change a conclusion
-// about a key with these values of `by` and this identity, any identity if loose is set.
+// readUpTo returns a time. Every line up to that time that could change a conclusion about a
+// key was read. The key has these values of `by` and this identity, or any identity if loose is
+// set.
 func (a *awaited) readUpTo(values []redact.Text, who *intake.Identity, loose bool) int64 {
 	out := a.Watermark()
-	for l := range a.delaying(values, who, loose) {
+	for l := range a.delayingLags(values, who, loose) {
 		out = min(out, l.Watermark())
 	}
 	return out
@@ -74,17 +75,17 @@ func (a *awaited) readUpTo(values []redact.Text, who *intake.Identity, loose boo
 // readUpToForAll is readUpTo for all keys together.
 func (a *awaited) readUpToForAll() int64 {
 	out := a.Watermark()
-	for i := range a.relevant() {
+	for i := range a.relevantLags() {
 		out = min(out, a.lags[i].Watermark())
 	}
 	return out
 }
 
-// delaying yields the lagging streams whose lines could change a conclusion about a key.
-func (a *awaited) delaying(values []redact.Text, who *intake.Identity, loose bool) func(func(lag) bool) {
+// delayingLags yields the lagging streams whose lines could change a conclusion about a key.
+func (a *awaited) delayingLags(values []redact.Text, who *intake.Identity, loose bool) func(func(lag) bool) {
 	return func(yield func(lag) bool) {
-		for _, l := range a.relevant() {
-			if (loose || l.anyone || l.who.Suffix() == who.Suffix()) &&
+		for _, l := range a.relevantLags() {
+			if (loose || l.anyone || l.who.KeySuffix() == who.KeySuffix()) &&
 				!slices.ContainsFunc(l.needs, func(n need) bool { return string(values[n.index]) != n.value }) && !yield(l) {
 				return
 			}
@@ -92,8 +93,8 @@ func (a *awaited) delaying(values []redact.Text, who *intake.Identity, loose boo
 	}
 }
 
-// relevant returns the lagging streams whose lines one of the parts may read.
-func (a *awaited) relevant() []lag {
+// relevantLags returns the lagging streams whose lines one of the parts may read.
+func (a *awaited) relevantLags() []lag {
 	all := a.Group.Lags()
 	if len(all) == 0 {
 		return nil
@@ -109,17 +110,17 @@ func (a *awaited) relevant() []lag {
 		}
 		for _, p := range a.parts {
 			if p.from.MaySelect(l.Stream.Labels, l.Stream.Unknown) {
-				a.lags = append(a.lags, a.rs.lagOf(l, p))
+				a.lags = append(a.lags, a.rs.matchLag(l, p))
 			}
 		}
 	}
 	return a.lags
 }
 
-// lagOf finds out to which keys the lines of a lagging stream belong. A name in `by` is
-// looked up in the captures, then in the labels of the stream, then in the fields of the
-// line: only a label that the stream has and the part does not capture decides.
-func (rs *ruleState) lagOf(l *watermark.Lag, p *part) lag {
+// matchLag finds out to which keys the lines of a lagging stream belong. A name in `by` is
+// looked up in the captures, then in the labels of the stream, then in the fields of the line.
+// So only a label that the stream has and that the part does not capture decides.
+func (rs *ruleState) matchLag(l *watermark.Lag, p *part) lag {
 	out := lag{Lag: l, of: p, who: rs.in.Identity(l.Stream.Labels)}
 	unknown := func(name string) bool { return slices.Contains(l.Stream.Unknown, name) }
 	out.anyone = slices.ContainsFunc(rs.cfg.Identity, unknown)
@@ -135,13 +136,14 @@ func (rs *ruleState) lagOf(l *watermark.Lag, p *part) lag {
 	return out
 }
 
-// onHoldFor reports whether a conclusion about a key waits for sources, which is group, or
-// for lagging streams. waitsFor names those without progress.
+// onHoldFor reports whether a conclusion about a key is on hold. group means that it waits for
+// sources; otherwise it waits for lagging streams. waitsFor names the ones that make no
+// progress.
 func (a *awaited) onHoldFor(values []redact.Text, who *intake.Identity, loose, group bool, now int64) (onHold bool, waitsFor []string) {
 	if group {
-		waitsFor = a.Silent(now)
+		waitsFor = a.SilentSources(now)
 	}
-	for l := range a.delaying(values, who, loose) {
+	for l := range a.delayingLags(values, who, loose) {
 		if l.OnHold(now) && !slices.Contains(waitsFor, l.Name()) {
 			group, waitsFor = true, append(waitsFor, l.Name())
 		}
@@ -149,13 +151,13 @@ func (a *awaited) onHoldFor(values []redact.Text, who *intake.Identity, loose, g
 	return group, waitsFor
 }
 
-// waitsOf says which parts a conclusion about a key waits for, if it is on hold.
-func (a *awaited) waitsOf(values []redact.Text, who *intake.Identity, loose bool, now int64) []Wait {
+// describeWaits says which parts a conclusion about a key waits for, if it is on hold.
+func (a *awaited) describeWaits(values []redact.Text, who *intake.Identity, loose bool, now int64) []Wait {
 	if a.waitsAt != now {
 		a.waits, a.waitsAt = a.waitsForAll(now), now
 	}
 	out := a.waits
-	for l := range a.delaying(values, who, loose) {
+	for l := range a.delayingLags(values, who, loose) {
 		if l.OnHold(now) {
 			out = append(out[:len(out):len(out)], Wait{Part: l.of.name, From: l.of.from.String(), Sources: []string{l.Name()}})
 		}
@@ -173,7 +175,7 @@ func (a *awaited) waitsForAll(now int64) []Wait {
 		}
 	}
 	if len(unread) > 0 {
-		return unread // nothing is concluded whatever the others do
+		return unread // no conclusion is possible, whatever the other sources do
 	}
 	return silent
 }

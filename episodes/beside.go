@@ -9,17 +9,18 @@ import (
 	"crowsnest/rules"
 )
 
-// beside holds the clear or the unless lines of a rule. A line has a key, made of the
-// values of `same` and the identity, that finds the episodes and windows it applies to.
+// beside holds the clear or the unless lines of a rule. The key of such a line consists of the
+// values of `same` and the identity. It finds the episodes and windows to which the line
+// applies.
 type beside[V any] struct {
-	at      []int // indexes of the values of `same` in those of `by`
-	lenient bool  // Config.Unlabelled
-	added   int   // index of the value that rules.ClearOrUnless.NamespaceAdded refers to; -1: none
-	// open finds the open episodes by key. It is nil if `same` equals `by`: then
-	// ruleState.open finds them.
+	at      []int // indexes of the values of `same` in the values of `by`
+	lenient bool  // see Config.Unlabelled
+	added   int   // index of the value that rules.ClearOrUnless.NamespaceAdded refers to, or -1
+	// open finds the open episodes by key. It is nil if `same` equals `by`, because
+	// ruleState.open finds them then.
 	open map[string][]*episode
 
-	lines *quota.Cache[V] // what is remembered for each key
+	lines *quota.Cache[V] // remembered value for each key
 	// older holds the lines from a snapshot without all labels of the identity, by keys
 	// without identity. They count for the streams of every identity, as they did when they
 	// were saved.
@@ -45,23 +46,23 @@ func newBeside[V any](r *rules.Rule, a *rules.ClearOrUnless, lenient bool) besid
 	return x
 }
 
-// key joins the values of `same` and the identity, and reports whether one is missing.
-func (x *beside[V]) key(values []redact.Text, who *intake.Identity) (key string, missing bool) {
+// joinKey joins the values of `same` and the identity, and reports whether one is missing.
+func (x *beside[V]) joinKey(values []redact.Text, who *intake.Identity) (key string, missing bool) {
 	for _, i := range x.at {
 		missing = missing || values[i] == "" && !x.lenient && i != x.added
 	}
 	var buf [128]byte
-	return string(append(intake.AppendKey(buf[:0], values, x.at), who.Suffix()...)), missing
+	return string(append(intake.AppendKey(buf[:0], values, x.at), who.KeySuffix()...)), missing
 }
 
-// of returns what is remembered for a key; false: nothing. values are the values of `by`
-// that the key was made from.
-func (x *beside[V]) of(key string, values []redact.Text) (v V, ok bool) {
+// get returns the remembered value of a key, and false if there is none. The key was made from
+// values, which are values of `by`.
+func (x *beside[V]) get(key string, values []redact.Text) (v V, ok bool) {
 	if known := x.lines.Items[key]; known != nil {
 		return known.Value, true
 	}
 	if x.older != nil {
-		key, _ = x.key(values, nil)
+		key, _ = x.joinKey(values, nil)
 		v, ok = x.older[key]
 	}
 	return v, ok
@@ -82,9 +83,9 @@ func (x *beside[V]) remove(key string, ep *episode) {
 	}
 }
 
-// sharing returns the open episodes of a rule that a line with this key applies to, sorted
+// sharingEpisodes returns the open episodes of a rule that a line with this key applies to, sorted
 // by start, then key. The slice belongs to the caller.
-func (x *beside[V]) sharing(rs *ruleState, key string) []*episode {
+func (x *beside[V]) sharingEpisodes(rs *ruleState, key string) []*episode {
 	if x.open != nil {
 		return inOrder(slices.Clone(x.open[key]))
 	}
@@ -94,16 +95,16 @@ func (x *beside[V]) sharing(rs *ruleState, key string) []*episode {
 	return nil
 }
 
-// concerned returns the open episodes that the hit, a line with this key and these values,
-// applies to: those that share key, and the loose ones that share it except for the
-// identity.
-func (x *beside[V]) concerned(rs *ruleState, key string, values []redact.Text) []*episode {
-	out := x.sharing(rs, key)
+// concernedEpisodes returns the open episodes that a hit with this key and these values applies
+// to. These are the episodes that share the key, and the loose episodes that share it except
+// for the identity.
+func (x *beside[V]) concernedEpisodes(rs *ruleState, key string, values []redact.Text) []*episode {
+	out := x.sharingEpisodes(rs, key)
 	if rs.loose == 0 || rs.in.Who == nil {
 		return out
 	}
-	any, _ := x.key(values, nil)
-	for _, ep := range x.sharing(rs, any) {
+	any, _ := x.joinKey(values, nil)
+	for _, ep := range x.sharingEpisodes(rs, any) {
 		if ep.loose {
 			out = append(out, ep)
 		}

@@ -74,7 +74,7 @@ func TestTakeKeepsNothingOfTheCallers(t *testing.T) {
 			require.Equal(t, string(want), string(got), what)
 			require.Equal(t, gives.e.Episodes(at(l.now)), lends.e.Episodes(at(l.now)), what)
 			b := &lends.e.in
-			require.True(t, b.Released())
+			require.True(t, b.IsReleased())
 			require.Equal(t, window.Hit{}, b.Hit)
 		})
 	})

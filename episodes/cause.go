@@ -18,11 +18,11 @@ type Cause struct {
 	Alert       string
 	Severity    string
 	Labels      map[string]string
-	Summary     string // annotation of the cause when it was first seen as one; empty if it has none
+	Summary     string // summary of the cause when it was first recognized; empty if it has none
 	StartsAt    time.Time
 }
 
-// The annotations of a symptom.
+// Annotations that only symptoms have.
 const (
 	annotationCause   = "cause_alertname"
 	annotationPrint   = "cause_fingerprint"
@@ -38,61 +38,61 @@ func (c *Cause) annotations() map[string]string {
 	return out
 }
 
-// relation is an episode as the cause of others, which share it.
+// relation is an episode in its role as a cause. All its symptoms share it.
 type relation struct {
 	Cause
-	// of makes the summary; nil once that is known. It changes only under both mutexes of
-	// the engine.
+	// of renders the summary; nil once the summary is known. It changes only while both mutexes
+	// of the engine are held.
 	of *transition
 }
 
-// summary renders the summary of the cause.
-func (r *relation) summary(renderer *render.Renderer) (text string) {
+// renderSummary renders the summary of the cause.
+func (r *relation) renderSummary(renderer *render.Renderer) (text string) {
 	defer func() {
 		if p := recover(); p != nil {
-			text = "" // the rule of the symptom is not to blame
+			text = "" // a cause whose summary fails must not quarantine the rule of its symptom
 		}
 	}()
-	return r.of.texts(renderer).annotations["summary"]
+	return r.of.renderTexts(renderer).annotations["summary"]
 }
 
-// relation returns the episode as a cause.
-func (ep *episode) relation(now int64) *relation {
+// asCause returns the episode as a cause.
+func (ep *episode) asCause(now int64) *relation {
 	if ep.causing == nil || ep.causing.Fingerprint != ep.print {
 		ep.causing = &relation{of: ep.transition(now), Cause: Cause{
-			Fingerprint: ep.print, Alert: ep.rs.rule.Alert, Severity: ep.labels["severity"], Labels: ep.labels, StartsAt: instant.Time(ep.starts - ep.moved),
+			Fingerprint: ep.print, Alert: ep.rs.rule.Alert, Severity: ep.labels["severity"], Labels: ep.labels, StartsAt: instant.ToTime(ep.starts - ep.moved),
 		}}
-		ep.causing.of.cause = nil // a chain is followed over its alerts
+		ep.causing.of.cause = nil // a summary does not repeat the cause of the cause
 	}
 	return ep.causing
 }
 
-// symptom is what an episode is as a symptom of others.
+// symptom is the state of an episode as a symptom of others.
 type symptom struct {
-	cause *relation // at present; nil if there is none
-	had   *relation // the newest cause that it had
-	// earlier are the triggers before base, which were read later; recent are those of a
-	// firing episode which a clear line may still divide from the first one. since is the
-	// first trigger after the clear line that did; zero if none did.
+	cause *relation // the current cause; nil if there is none
+	had   *relation // the last cause that it had
+	// earlier are the triggers before base that were read later. recent are the triggers of a
+	// firing episode that a late clear line may still separate from the first one. since is the
+	// first trigger after such a clear line, or zero if there was none.
 	earlier, recent window.Times
 	since           int64
 	inhibit         inhibition
-	causing         *relation // as the cause of others; nil if it never was
+	causing         *relation // the episode in its role as a cause; nil if it never was one
 }
 
-// inhibition says whether a receiver may leave an alert to that of its cause. That is decided
-// when the alert is first reported as firing: one that somebody may have been notified of is
-// not inhibited later.
+// inhibition says whether a receiver may suppress an alert because the alert of its cause
+// fires. This is decided when the alert is first reported as firing. It is never inhibited
+// later, because somebody may have been notified of it.
 type inhibition string
 
 const (
-	inhibitOpen inhibition = ""    // the episode was not reported as firing yet
+	inhibitOpen inhibition = ""    // the episode has not been reported as firing yet
 	inhibitYes  inhibition = "yes" // the episode has a cause
-	inhibitNo   inhibition = "no"  // the episode has no cause, or no longer one
+	inhibitNo   inhibition = "no"  // the episode has no cause, or lost it
 )
 
-// participate marks the rules that are causes or symptoms.
-func (e *Engine) participate() {
+// markParticipants marks the rules that are causes or symptoms.
+func (e *Engine) markParticipants() {
 	for _, rs := range e.order {
 		rs.participates = false
 	}
@@ -107,22 +107,22 @@ func (e *Engine) participate() {
 	e.unsettled = true
 }
 
-// unsettle has the causes decided again: the times, the labels or the state of an episode of
-// the rule changed.
-func (rs *ruleState) unsettle() {
+// markUnsettled requests that causes are decided again, because the times, the labels or the
+// state of an episode of the rule changed.
+func (rs *ruleState) markUnsettled() {
 	if rs.participates {
 		rs.unsettled = true
 	}
 }
 
-// relate decides which open episodes are symptoms of which. The result depends only on the
+// relateSymptoms decides which open episodes are symptoms of which. The result depends only on the
 // open episodes, not on the order in which their lines were read.
-func (e *Engine) relate(now int64) {
+func (e *Engine) relateSymptoms(now int64) {
 	if e.unsettled {
 		e.unsettled = false
 		for _, rs := range e.order {
 			if len(rs.rule.Causes) > 0 && len(rs.open) > 0 {
-				e.guard(rs, now, func() { rs.relate(e.rules, e.warm, now) })
+				e.runGuarded(rs, now, func() { rs.findCauses(e.rules, e.warm, now) })
 			}
 		}
 	}
@@ -132,14 +132,14 @@ func (e *Engine) relate(now int64) {
 			continue
 		}
 		if t.State == StateFiring && ep.inhibit == inhibitOpen {
-			ep.inhibit = inhibitNo // its rule states no cause
+			ep.inhibit = inhibitNo // the rule states no cause
 		}
 		t.cause, t.Inhibit = ep.cause, ep.inhibit == inhibitYes
 	}
 }
 
-// candidates are the firing episodes of one cause of a rule: of each key of the labels that
-// must agree, the one that began first.
+// candidates are firing episodes of one cause of a rule. For each key of the labels that must
+// agree, it holds the episode that began first.
 type candidates struct {
 	of       *rules.Cause
 	rs       *ruleState
@@ -148,11 +148,11 @@ type candidates struct {
 	inhibits bool
 }
 
-// relate finds the cause of each open episode of the rule.
-func (rs *ruleState) relate(all map[string]*ruleState, warm bool, now int64) {
+// findCauses finds the cause of each open episode of the rule.
+func (rs *ruleState) findCauses(all map[string]*ruleState, warm bool, now int64) {
 	var causes []candidates
 	for i := range rs.rule.Causes {
-		if c, ok := rs.candidates(&rs.rule.Causes[i], all); ok {
+		if c, ok := rs.causeCandidates(&rs.rule.Causes[i], all); ok {
 			causes = append(causes, c)
 		}
 	}
@@ -160,45 +160,45 @@ func (rs *ruleState) relate(all map[string]*ruleState, warm bool, now int64) {
 		var found *relation
 		inhibits := false
 		for _, c := range causes {
-			if cause := c.causeOf(ep); cause != nil {
+			if cause := c.findCause(ep); cause != nil {
 				if found == nil {
-					found = cause.relation(now)
+					found = cause.asCause(now)
 				}
 				inhibits = inhibits || c.inhibits
 			}
 		}
-		ep.become(found, inhibits, warm)
+		ep.setCause(found, inhibits, warm)
 	}
 }
 
-// become makes the episode a symptom of a cause, or of none.
-func (ep *episode) become(of *relation, inhibits, warm bool) {
+// setCause makes the episode a symptom of a cause, or of none.
+func (ep *episode) setCause(rel *relation, inhibits, warm bool) {
 	before := ep.inhibit
 	if ep.state == StateFiring && ep.inhibit != inhibitNo {
 		switch {
-		case !inhibits, warm: // what was reported before the warm-up is not known
+		case !inhibits, warm: // nobody knows what was reported before the warm-up
 			ep.inhibit = inhibitNo
 		default:
 			ep.inhibit = inhibitYes
 		}
 	}
-	if of == ep.cause && before == ep.inhibit {
+	if rel == ep.cause && before == ep.inhibit {
 		return
 	}
-	if ep.cause = of; of != nil {
-		ep.had = of
+	if ep.cause = rel; rel != nil {
+		ep.had = rel
 	}
-	ep.rs.journal.touch(ep)
+	ep.rs.journal.markContinued(ep)
 }
 
-// candidates returns the episodes that can be the cause; false: there is none.
-func (rs *ruleState) candidates(of *rules.Cause, all map[string]*ruleState) (candidates, bool) {
-	c := candidates{of: of, rs: all[of.Alert]}
+// causeCandidates returns the episodes that can be the cause, and false if there is none.
+func (rs *ruleState) causeCandidates(cause *rules.Cause, all map[string]*ruleState) (candidates, bool) {
+	c := candidates{of: cause, rs: all[cause.Alert]}
 	if c.rs == nil || len(c.rs.open) == c.rs.pending {
 		return c, false
 	}
 	var ok bool
-	if c.names, ok = of.Shared(rs.rule, c.rs.rule.By); !ok {
+	if c.names, ok = cause.SharedLabels(rs.rule, c.rs.rule.By); !ok {
 		return c, false
 	}
 	c.inhibits = c.rs.rule.Inhibits(rs.rule)
@@ -207,8 +207,8 @@ func (rs *ruleState) candidates(of *rules.Cause, all map[string]*ruleState) (can
 		if ep.state != StateFiring {
 			continue
 		}
-		if key, ok := c.key(ep); ok {
-			if x := c.first[key]; x == nil || ep.beganBy() < x.beganBy() || ep.beganBy() == x.beganBy() && ep.print < x.print {
+		if key, ok := c.agreementKey(ep); ok {
+			if x := c.first[key]; x == nil || ep.latestBegin() < x.latestBegin() || ep.latestBegin() == x.latestBegin() && ep.print < x.print {
 				c.first[key] = ep
 			}
 		}
@@ -216,11 +216,11 @@ func (rs *ruleState) candidates(of *rules.Cause, all map[string]*ruleState) (can
 	return c, len(c.first) > 0
 }
 
-// key joins what must agree between a cause and its symptom; false: a label is absent, so
-// nothing agrees with it. The identity always must agree. If the cause trusts the lines of
-// every namespace, both must come from the same one: nobody can explain the alerts of others
-// away.
-func (c *candidates) key(ep *episode) (string, bool) {
+// agreementKey joins the values that must agree between a cause and its symptom. It returns
+// false if a label is absent, because nothing agrees with an absent label. The identity always
+// must agree. If the cause trusts the lines of every namespace, both must come from the same
+// namespace, so that nobody can explain the alerts of other tenants away.
+func (c *candidates) agreementKey(ep *episode) (string, bool) {
 	values := make([]string, 0, len(c.names)+1)
 	for _, name := range c.names {
 		if slices.Contains(ep.rs.cfg.Identity, name) {
@@ -239,12 +239,12 @@ func (c *candidates) key(ep *episode) (string, bool) {
 			values = append(values, ep.labels[name])
 		}
 	}
-	return intake.Key(values, ep.who), !ep.loose
+	return intake.JoinKey(values, ep.who), !ep.loose
 }
 
-// causeOf returns the cause of an episode; nil if there is none.
-func (c *candidates) causeOf(ep *episode) *episode {
-	key, ok := c.key(ep)
+// findCause returns the cause of an episode; nil if there is none.
+func (c *candidates) findCause(ep *episode) *episode {
+	key, ok := c.agreementKey(ep)
 	if !ok {
 		return nil
 	}
@@ -252,32 +252,32 @@ func (c *candidates) causeOf(ep *episode) *episode {
 	if cause == nil || cause == ep {
 		return nil
 	}
-	if by := cause.beganBy() - ep.began(); by < 0 || c.of.Lag > 0 && by <= int64(c.of.Lag) {
+	if by := cause.latestBegin() - ep.earliestBegin(); by < 0 || c.of.Lag > 0 && by <= int64(c.of.Lag) {
 		return cause
 	}
 	return nil
 }
 
-// began is the earliest time at which the failure may have begun, whatever the order in which
+// earliestBegin is the earliest time at which the failure may have begun, whatever the order in which
 // its lines were read.
-func (ep *episode) began() int64 {
+func (ep *episode) earliestBegin() int64 {
 	if ep.rs.armed != nil {
 		return ep.newest
 	}
-	return ep.opened()
+	return ep.openingTrigger()
 }
 
-// beganBy is the time by which the failure had begun.
-func (ep *episode) beganBy() int64 {
+// latestBegin is the time by which the failure had begun.
+func (ep *episode) latestBegin() int64 {
 	if ep.rs.armed != nil {
 		return ep.starts
 	}
-	return ep.opened()
+	return ep.openingTrigger()
 }
 
-// opened is the time of the trigger that would have opened the episode if all lines that were
-// read had been read in order of time.
-func (ep *episode) opened() int64 {
+// openingTrigger returns the time of the trigger that would have opened the episode if all
+// lines had been read in order of their times.
+func (ep *episode) openingTrigger() int64 {
 	rs, times := ep.rs, ep.earlier
 	if rs.rule.Clear == nil {
 		for _, l := range rs.lapses {
@@ -287,8 +287,8 @@ func (ep *episode) opened() int64 {
 			}
 		}
 	}
-	t := ep.base()
-	quiet := rs.quiet() + rs.groups.steps.Lateness // as lapse.joins
+	t := ep.baseTrigger()
+	quiet := rs.quietTime() + rs.groups.steps.Lateness // the same quiet time as in lapse.isJoinedBy
 	for _, before := range slices.Backward(times) {
 		if before < t && (rs.rule.Clear != nil || t-before <= quiet) {
 			t = before
@@ -297,20 +297,20 @@ func (ep *episode) opened() int64 {
 	return t
 }
 
-// base is the trigger that opened the episode, or the first one after a clear line that was
-// read later.
-func (ep *episode) base() int64 { return max(ep.starts, ep.since) }
+// baseTrigger is the time of the trigger that opened the episode, or of the first trigger after
+// a clear line that was read late.
+func (ep *episode) baseTrigger() int64 { return max(ep.starts, ep.since) }
 
-// reset forgets which triggers there were, because the episode begins again with times.
-func (ep *episode) reset(times window.Times) {
+// resetTriggers replaces the remembered triggers with times, because the episode begins again.
+func (ep *episode) resetTriggers(times window.Times) {
 	ep.earlier, ep.recent, ep.since = nil, nil, 0
 	if ep.rs.participates && ep.rs.rule.Clear != nil {
 		ep.recent = times
 	}
-	ep.rs.unsettle()
+	ep.rs.markUnsettled()
 }
 
-// noteTrigger notes a trigger, and those before the first one that a late line reveals.
+// noteTrigger records a trigger, and earlier triggers that a late line reveals.
 func (ep *episode) noteTrigger(trig *window.Trigger) {
 	rs := ep.rs
 	if !rs.participates {
@@ -318,43 +318,43 @@ func (ep *episode) noteTrigger(trig *window.Trigger) {
 	}
 	if rs.rule.Clear != nil && ep.state == StateFiring {
 		ep.recent.AddTrigger(trig.T)
-		if i := ep.recent.Since(rs.watermark()); i > 0 {
+		if i := ep.recent.IndexAfter(rs.watermark()); i > 0 {
 			ep.recent = slices.Clone(ep.recent[i:])
 		}
 	}
-	if rs.in.Hit.T >= ep.base() {
+	if rs.in.Hit.T >= ep.baseTrigger() {
 		return
 	}
 	found := window.Times{trig.T}
-	if rs.windowed() && ep.window != nil {
-		found = ep.window.Ends(rs.rule, rs.clearsOf(ep, ep.values).Newest, window.Forever)
+	if rs.needsWindow() && ep.window != nil {
+		found = ep.window.TriggersBetween(rs.rule, rs.hitClears(ep, ep.values).Newest, window.Forever)
 	}
 	for _, t := range found {
-		if t < ep.base() {
+		if t < ep.baseTrigger() {
 			ep.earlier.AddTrigger(t)
 		}
 	}
-	rs.unsettle()
+	rs.markUnsettled()
 }
 
 // noteClear forgets the triggers up to a clear line at t, which does not end the episode.
 func (ep *episode) noteClear(t int64) {
-	if i := ep.earlier.Since(t); i > 0 {
+	if i := ep.earlier.IndexAfter(t); i > 0 {
 		ep.earlier = slices.Clone(ep.earlier[i:])
-		ep.rs.unsettle()
+		ep.rs.markUnsettled()
 	}
-	if !ep.rs.participates || ep.state != StateFiring || t < ep.base() || t >= ep.newest {
+	if !ep.rs.participates || ep.state != StateFiring || t < ep.baseTrigger() || t >= ep.newest {
 		return
 	}
 	ep.since = ep.newest
 	after := ep.recent
-	if ep.rs.windowed() && ep.window != nil {
-		after = ep.window.Ends(ep.rs.rule, t, window.Forever)
+	if ep.rs.needsWindow() && ep.window != nil {
+		after = ep.window.TriggersBetween(ep.rs.rule, t, window.Forever)
 	}
-	if i := after.Since(t); i < len(after) {
+	if i := after.IndexAfter(t); i < len(after) {
 		ep.since = after[i]
 	}
-	ep.rs.unsettle()
+	ep.rs.markUnsettled()
 }
 
 // savedCause returns the saved form of a cause.
@@ -362,7 +362,7 @@ func savedCause(c *Cause) *saved.Cause {
 	if c == nil {
 		return nil
 	}
-	return &saved.Cause{Print: uint64(c.Fingerprint), Alert: c.Alert, Severity: c.Severity, Labels: c.Labels, Summary: c.Summary, Starts: instant.Of(c.StartsAt)}
+	return &saved.Cause{Print: uint64(c.Fingerprint), Alert: c.Alert, Severity: c.Severity, Labels: c.Labels, Summary: c.Summary, Starts: instant.FromTime(c.StartsAt)}
 }
 
 // loadedCause is the inverse of savedCause.
@@ -370,5 +370,5 @@ func loadedCause(c *saved.Cause) *Cause {
 	if c == nil {
 		return nil
 	}
-	return &Cause{Fingerprint: Fingerprint(c.Print), Alert: c.Alert, Severity: c.Severity, Labels: c.Labels, Summary: c.Summary, StartsAt: instant.Time(c.Starts)}
+	return &Cause{Fingerprint: Fingerprint(c.Print), Alert: c.Alert, Severity: c.Severity, Labels: c.Labels, Summary: c.Summary, StartsAt: instant.ToTime(c.Starts)}
 }

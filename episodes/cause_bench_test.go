@@ -31,6 +31,6 @@ func BenchmarkRelate(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		x.e.unsettled = true
-		x.e.relate(0)
+		x.e.relateSymptoms(0)
 	}
 }

@@ -8,75 +8,75 @@ import (
 
 // ClockSet reports that the clock was set forward or back by d and now shows now. All
 // remembered times move by d, so that an event of two minutes ago stays two minutes ago.
-// Otherwise a clock that was set back would make every line of the next hour late, and one
-// that was set forward would end open episodes and decide those that wait for a recovery.
-// The reported start of an open episode does not change. The times of later hits are those of the new clock: see
-// times.Stamps.
+// Otherwise a clock that was set back would make every line of the next hour late, and one that
+// was set forward would end open episodes and decide those that wait for a recovery. The
+// reported start of an open episode does not change. The times of later hits are those of the
+// new clock (see times.Stamps).
 func (e *Engine) ClockSet(d time.Duration, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	by, at := int64(d), instant.Of(now)
+	by, at := int64(d), instant.FromTime(now)
 	e.ahead += by
 	e.sources.Move(by, at)
 	for _, rs := range e.rules {
-		e.guard(rs, at, func() { rs.move(by) })
+		e.runGuarded(rs, at, func() { rs.moveTimes(by) })
 		rs.newest = min(rs.newest, at)
 	}
-	e.sources.Rearm(e.safeDue)
-	e.deletedPods.move(by)
-	e.departed.move(by)
-	e.journal.move(by)
+	e.sources.RearmAll(e.safeDue)
+	e.deletedPods.moveTimes(by)
+	e.departed.moveTimes(by)
+	e.journal.moveTimes(by)
 }
 
-func (ep *episode) move(by int64) {
-	ep.starts += by
-	ep.moved += by
-	ep.newest += by
-	ep.from += by
-	ep.written += by
-	ep.times.Move(by)
-	ep.earlier.Move(by)
-	ep.recent.Move(by)
+func (ep *episode) moveTimes(delta int64) {
+	ep.starts += delta
+	ep.moved += delta
+	ep.newest += delta
+	ep.from += delta
+	ep.written += delta
+	ep.times.Move(delta)
+	ep.earlier.Move(delta)
+	ep.recent.Move(delta)
 	if ep.since != 0 {
-		ep.since += by
+		ep.since += delta
 	}
 }
 
-func (l *lapse) move(by int64) {
-	l.ep.move(by)
-	l.times.Move(by)
-	l.end += by
+func (l *lapse) moveTimes(delta int64) {
+	l.ep.moveTimes(delta)
+	l.times.Move(delta)
+	l.end += delta
 }
 
-// move adds by to every time of a rule.
-func (rs *ruleState) move(by int64) {
+// moveTimes adds delta to every time of a rule.
+func (rs *ruleState) moveTimes(delta int64) {
 	for _, ep := range rs.open {
-		ep.move(by)
+		ep.moveTimes(delta)
 		if ep.window != nil {
-			ep.window.Move(by)
+			ep.window.Move(delta)
 		}
 	}
 	for _, x := range rs.windows.Items {
-		x.Value.Move(by)
+		x.Value.Move(delta)
 	}
 	for _, x := range rs.clear.lines.Items {
-		x.Value = x.Value.Move(by)
+		x.Value = x.Value.Move(delta)
 	}
 	for _, l := range rs.lapses {
-		l.move(by)
+		l.moveTimes(delta)
 	}
-	rs.displaced.move(by)
+	rs.displaced.moveTimes(delta)
 	if rs.armed != nil {
 		for _, x := range rs.armed.Items {
-			x.Value.last.T += by
+			x.Value.last.T += delta
 		}
 	}
 	for _, x := range rs.unless.lines.Items {
-		moved := make([]int64, len(x.Value)) // a copy: a snapshot may share it
+		moved := make([]int64, len(x.Value)) // a copy, because a snapshot may share the original slice
 		for i, t := range x.Value {
-			moved[i] = t + by
+			moved[i] = t + delta
 		}
 		x.Value = moved
 	}
-	rs.over.move(by)
+	rs.over.moveTimes(delta)
 }

@@ -11,11 +11,11 @@ import (
 	"crowsnest/episodes/internal/window"
 )
 
-// subject is what has a deadline: an episode, an armed key, a lapse, or the overflow of a
-// rule.
+// subject is something that has a deadline: an episode, an armed key, a lapse, or the overflow
+// of a rule.
 type subject interface {
 	watermark.Subject
-	// of returns the rule, and the start and the key of the episode. An overflow is last.
+	// of returns the rule, and the start and the key of the episode. An overflow sorts last.
 	of() (rs *ruleState, starts int64, key string)
 	// conclude draws the conclusion once the watermark has reached the deadline.
 	conclude(now int64)
@@ -26,20 +26,20 @@ func (k *armedKey) of() (*ruleState, int64, string) { return k.in.rs, k.Due(), k
 func (l *lapse) of() (*ruleState, int64, string)    { return l.ep.of() }
 func (o *overflow) of() (*ruleState, int64, string) { return o.rs, window.Forever, "" }
 
-// inTurn compares deadlines in the order in which conclusions are drawn: by rule, with its
-// overflow last, then by start, then by key.
+// inTurn compares deadlines in the order of their evaluation: by rule (its overflow last), then
+// by start, then by key.
 func inTurn(x, y *watermark.Deadline) int {
 	r, a, k := x.Of.(subject).of()
 	s, b, l := y.Of.(subject).of()
 	return cmp.Or(cmp.Compare(r.pos, s.pos), cmp.Compare(a, b), strings.Compare(k, l))
 }
 
-// dueOf computes a deadline. If that panics, the rule is quarantined.
-func (e *Engine) dueOf(d *watermark.Deadline) (at int64, ok bool) {
+// computeDeadline computes a deadline. If that panics, the rule is quarantined.
+func (e *Engine) computeDeadline(d *watermark.Deadline) (at int64, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			rs, _, _ := d.Of.(subject).of()
-			e.quarantine(rs, e.limits.losses.Now)
+			e.quarantineRule(rs, e.limits.losses.Now)
 			d.Disarm()
 		}
 	}()
@@ -49,12 +49,12 @@ func (e *Engine) dueOf(d *watermark.Deadline) (at int64, ok bool) {
 // conclude applies the deadlines that the watermarks have reached, and those that follow
 // from them.
 func (e *Engine) conclude(now int64) {
-	for e.due = e.sources.Due(e.safeDue, e.due[:0]); len(e.due) > 0; e.due = e.sources.Due(e.safeDue, e.due[:0]) {
+	for e.due = e.sources.TakeDue(e.safeDue, e.due[:0]); len(e.due) > 0; e.due = e.sources.TakeDue(e.safeDue, e.due[:0]) {
 		slices.SortFunc(e.due, inTurn)
 		for _, d := range e.due {
 			x := d.Of.(subject)
 			if rs, _, _ := x.of(); !rs.quarantined {
-				e.guard(rs, now, func() { x.conclude(now) })
+				e.runGuarded(rs, now, func() { x.conclude(now) })
 			}
 		}
 		clear(e.due)
@@ -65,10 +65,10 @@ func (e *Engine) conclude(now int64) {
 func (ep *episode) conclude(now int64) {
 	rs := ep.rs
 	if rs.open[ep.key] != ep {
-		return // a key that was silent took its place just now
+		return // an armed key that was silent has just taken its place
 	}
 	for ep.Due() <= ep.ReadUpTo() {
-		if ep.fires() {
+		if ep.isFiringNext() {
 			ep.fire(now)
 			continue
 		}
@@ -76,10 +76,10 @@ func (ep *episode) conclude(now int64) {
 		if rs.rule.Expires() {
 			reason = ReasonExpired
 		}
-		ep.close(reason, ep.end(), now, window.Text{})
+		ep.close(reason, ep.endTime(), now, window.Text{})
 		return
 	}
-	ep.arm()
+	ep.armDeadline()
 }
 
 // NextDeadline returns the earliest clock time at which Evaluate may conclude something
@@ -87,8 +87,8 @@ func (ep *episode) conclude(now int64) {
 func (e *Engine) NextDeadline() (time.Time, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if next, ok := e.sources.Next(e.safeDue); ok {
-		return instant.Time(next), true
+	if next, ok := e.sources.NextTime(e.safeDue); ok {
+		return instant.ToTime(next), true
 	}
 	return time.Time{}, false
 }

@@ -17,14 +17,14 @@ type podTimes struct{ *simplelru.LRU[podName, int64] }
 
 func newPodTimes() podTimes { return podTimes{quota.NewLRU[podName, int64](maxDeletedPods)} }
 
-// note notes the deletion of a pod.
-func (d podTimes) note(pod podName, at int64) {
-	d.Remove(pod) // so that entries stay in order of their deletion
-	d.Add(pod, at)
+// noteDeletion notes the deletion of a pod.
+func (d podTimes) noteDeletion(pod podName, t int64) {
+	d.Remove(pod) // so that the entries stay in order of deletion
+	d.Add(pod, t)
 }
 
-// after reports whether the pod was deleted at t or later.
-func (d podTimes) after(pod podName, t int64) bool {
+// wasDeletedSince reports whether the pod was deleted at t or later.
+func (d podTimes) wasDeletedSince(pod podName, t int64) bool {
 	at, ok := d.Peek(pod)
 	return ok && t <= at
 }
@@ -45,22 +45,22 @@ func (d podTimes) load(pods []saved.DeletedPod) {
 	}
 }
 
-// move adds by to every time.
-func (d podTimes) move(by int64) {
+// moveTimes adds delta to every time.
+func (d podTimes) moveTimes(delta int64) {
 	for _, pod := range d.Keys() {
 		if at, ok := d.Peek(pod); ok {
-			d.Add(pod, at+by)
+			d.Add(pod, at+delta)
 		}
 	}
 }
 
-// byPod reports whether the key of the rule names a pod.
+// byPod reports whether the rule's key contains the name of a pod.
 func (rs *ruleState) byPod() bool { return slices.Contains(rs.rule.By, "pod") }
 
-// podOf returns the pod that a key names. If the key has no namespace, that of the stream
-// counts.
-func (rs *ruleState) podOf(values []redact.Text, namespace string, who *intake.Identity) podName {
-	pod := podName{Namespace: namespace, identity: who.Suffix()}
+// podOfKey returns the pod that a key names. If the key has no namespace, the namespace of the
+// stream counts.
+func (rs *ruleState) podOfKey(values []redact.Text, namespace string, who *intake.Identity) podName {
+	pod := podName{Namespace: namespace, identity: who.KeySuffix()}
 	for i, label := range rs.rule.By {
 		switch label {
 		case "pod":
@@ -72,29 +72,29 @@ func (rs *ruleState) podOf(values []redact.Text, namespace string, who *intake.I
 	return pod
 }
 
-// disarmDeleted disarms the keys that name a pod, which was deleted at a time.
-func (e *Engine) disarmDeleted(pod podName, at int64) {
+// disarmDeleted disarms the keys that name a pod that was deleted at t.
+func (e *Engine) disarmDeleted(pod podName, t int64) {
 	needed := false
 	for _, rs := range e.order {
 		if rs.armed == nil || rs.quarantined || !rs.byPod() {
 			continue
 		}
 		needed = true
-		e.guard(rs, e.limits.losses.Now, func() {
+		e.runGuarded(rs, e.limits.losses.Now, func() {
 			for _, x := range rs.armed.Items {
-				if k := x.Value; !k.disarmed && k.last.T <= at && k.names(pod) {
-					k.set(true)
+				if k := x.Value; !k.disarmed && k.last.T <= t && k.namesPod(pod) {
+					k.setDisarmed(true)
 				}
 			}
 		})
 	}
 	if needed {
-		e.departed.note(pod, at)
+		e.departed.noteDeletion(pod, t)
 	}
 }
 
-// forgetDeparted forgets the pods whose lines are so old that their silence would be over for
-// every rule.
+// forgetDeparted forgets deleted pods whose last lines are so old that no rule with `silent`
+// still waits for the next one.
 func (e *Engine) forgetDeparted() {
 	if e.departed.Len() == 0 {
 		return
@@ -102,7 +102,7 @@ func (e *Engine) forgetDeparted() {
 	over := int64(math.MaxInt64)
 	for _, rs := range e.order {
 		if rs.armed != nil && rs.byPod() {
-			over = min(over, rs.watermark()-rs.quiet())
+			over = min(over, rs.watermark()-rs.quietTime())
 		}
 	}
 	for {
@@ -114,9 +114,9 @@ func (e *Engine) forgetDeparted() {
 	}
 }
 
-// names reports whether the key names the pod.
-func (k *armedKey) names(pod podName) bool {
-	name := k.in.rs.podOf(k.values, k.namespace, k.who)
+// namesPod reports whether the key names the pod.
+func (k *armedKey) namesPod(pod podName) bool {
+	name := k.in.rs.podOfKey(k.values, k.namespace, k.who)
 	if k.loose {
 		name.identity = pod.identity
 	}

@@ -13,8 +13,8 @@ import (
 // maxPerClear bounds the displaced alerts of a rule that one clear line can end.
 const maxPerClear = 16
 
-// displacedAlert is a notified alert that lost its place: receivers are not told that it is
-// resolved until its end is known.
+// displacedAlert is an alert that somebody was notified of and that lost its place. Receivers
+// are not notified of its end until the end is known.
 type displacedAlert struct {
 	last   *transition
 	newest int64 // time of its newest trigger
@@ -22,11 +22,11 @@ type displacedAlert struct {
 
 // displacedAlerts holds displaced alerts by the key of the clear lines that end them.
 type displacedAlerts struct {
-	byClear *simplelru.LRU[string, []displacedAlert] // nil while no alert was displaced
+	byClear *simplelru.LRU[string, []displacedAlert] // nil until an alert is displaced
 }
 
-// rememberDisplaced keeps a displaced alert whose last transition is x, as many as the rule may
-// have open alerts.
+// rememberDisplaced remembers a displaced alert, whose last transition is x. A rule can have as
+// many displaced as open alerts.
 func (rs *ruleState) rememberDisplaced(ep *episode, x *transition) {
 	if rs.rule.Clear == nil || ep.noClear || x.State != StateResolved {
 		return
@@ -47,7 +47,7 @@ func (rs *ruleState) addDisplaced(key string, a displacedAlert) {
 	d.byClear.Add(key, append(all, a))
 }
 
-// displacedShare is how many displaced alerts of each rule a snapshot contains.
+// displacedShare is the number of displaced alerts of each rule that a snapshot contains.
 func (e *Engine) displacedShare() int {
 	with := 0
 	for _, rs := range e.order {
@@ -72,24 +72,24 @@ func (d *displacedAlerts) save(most int) (out []saved.Displaced) {
 	return out[max(len(out)-most, 0):]
 }
 
-// move adds by to the times with which clear lines are compared.
-func (d *displacedAlerts) move(by int64) {
+// moveTimes adds delta to the times with which clear lines are compared.
+func (d *displacedAlerts) moveTimes(delta int64) {
 	if d.byClear == nil {
 		return
 	}
 	for _, all := range d.byClear.Values() {
 		for i := range all {
-			all[i].newest += by
+			all[i].newest += delta
 		}
 	}
 }
 
-// displaced restores the displaced alerts of a rule.
-func (v *restorer) displaced(rs *ruleState, r saved.Rule) {
+// restoreDisplaced restores the displaced alerts of a rule.
+func (v *restorer) restoreDisplaced(rs *ruleState, r saved.Rule) {
 	for _, d := range r.Displaced {
 		x := v.transition(d.Closed)
 		if i := slices.IndexFunc(v.journal.closed, func(o *transition) bool { return o.closedKey() == x.closedKey() }); i >= 0 {
-			x = v.journal.closed[i] // the copy in closed has the texts
+			x = v.journal.closed[i] // the entry of closed has the texts
 		}
 		rs.addDisplaced(string(d.Key), displacedAlert{x, d.Trigger})
 	}
@@ -123,7 +123,7 @@ func (rs *ruleState) clearDisplaced(key string, t, now int64) {
 		x := *a.last
 		x.Annotations, x.also = maps.Clone(x.Annotations), nil
 		delete(x.Annotations, "ended")
-		x.ended(StateResolved, ReasonClear, t, now)
+		x.setEnd(StateResolved, ReasonClear, t, now)
 		rs.journal.closed = slices.DeleteFunc(rs.journal.closed, func(o *transition) bool { return o.closedKey() == a.last.closedKey() })
 		rs.journal.resolve(&x)
 	}

@@ -6,6 +6,6 @@
 // ones (no recovery, quiet) wait for the watermark, so that a late line cannot make
 // them false.
 //
-// The package has no clock, no goroutine, no I/O and no log: time is a
-// parameter, and the same calls give the same episodes.
+// The package has no clock, no goroutine, no I/O and no log. Time is a parameter, and the same
+// calls give the same episodes.
 package episodes

@@ -20,21 +20,21 @@ import (
 
 // Bounds and delays of the engine.
 const (
-	// MaxFuture is how far ahead of the clock a record may be. Beyond that it counts as
+	// MaxFuture is the time that a record may be ahead of the clock. Beyond that it counts as
 	// "now".
 	MaxFuture = 10 * time.Minute
-	// keepResolved is how long a resolved episode is listed and, after a restart,
-	// reported again.
+	// keepResolved is the time that a resolved episode is listed and, after a restart, reported
+	// again.
 	keepResolved = 15 * time.Minute
 
-	maxClosed = 1000 // resolved episodes that are listed
+	maxClosed = 1000 // number of resolved episodes that are listed
 )
 
 // Config bounds an engine. Zero values mean the defaults.
 type Config struct {
-	// MaxActive, MaxKeys and MaxHits bound the memory of all rules together. The namespaces
-	// of the streams share it. Critical rules have a further quarter that no other rule
-	// can use, and infrastructure namespaces have places of their own, see limits.
+	// MaxActive, MaxKeys and MaxHits bound the memory of all rules together. The namespaces of
+	// the streams share it. Critical rules have another quarter that no other rule can use, and
+	// infrastructure namespaces have places of their own; see limits.
 	MaxActive int // open episodes of all rules; default 1000
 	MaxKeys   int // keys with a window and without an episode; default 10000
 	// MaxHits bounds the lines in the windows of those keys and, separately, the lines in
@@ -44,15 +44,15 @@ type Config struct {
 	// separately for critical and for other rules; default half of MaxActive.
 	MaxPerNamespace int
 	Fingerprints    int // lines that are remembered to find repeats; default 32768
-	// Identity names labels of streams that belong to every key, at most
-	// rules.MaxIdentity: streams that differ in one of them never share an episode.
-	// Nil means rules.DefaultIdentity, empty none.
+	// Identity names labels of streams that belong to every key, at most rules.MaxIdentity.
+	// Streams that differ in one of them never share an episode. Nil means
+	// rules.DefaultIdentity, and an empty list means no labels.
 	Identity []string
-	// UpdateEvery is how often Evaluate returns episodes that continue and did not change
-	// state: each time their texts are rendered again. Zero means at each call.
+	// UpdateEvery is the interval at which Evaluate returns episodes that continue and did not
+	// change state. Each time their texts are rendered again. Zero means at each call.
 	UpdateEvery time.Duration
-	// Redactor hides the secrets of every key, capture and line before it
-	// leaves the engine; nil does not redact.
+	// Redactor hides the secrets in every key, capture and line before the engine returns them.
+	// Nil redacts nothing.
 	Redactor *redact.Redactor
 	// Unlabelled lets a clear or unless line that lacks a value of `same`
 	// apply to the keys that lack it too. It is for files without stated labels;
@@ -75,48 +75,48 @@ func (c Config) withDefaults() Config {
 
 // Engine holds the episodes of all rules. It is safe for concurrent use.
 //
-// It locks, passes hits to their rules, and isolates a rule that panics. What a rule does
-// with its hits and deadlines is in the types below: ruleState, episode, lapse and
-// overflow. None of them has a reference to the engine.
+// The engine locks, passes hits to their rules, and isolates a rule that panics. The types
+// ruleState, episode, lapse and overflow decide what hits and deadlines of a rule mean. None of
+// them has a reference to the engine.
 type Engine struct {
-	// rendering is held while texts are made. mu, which Take needs, is free meanwhile.
-	// rendering is locked before mu.
+	// rendering is held while texts are rendered. mu, which Take needs, is free during that
+	// time. rendering is always locked before mu.
 	rendering sync.Mutex
 
 	mu sync.Mutex
 	common
 	rules       map[string]*ruleState
-	order       []*ruleState // as in the set
+	order       []*ruleState // in the order of the rule set
 	sources     watermark.Sources
-	safeDue     watermark.Compute     // dueOf
+	safeDue     watermark.Compute     // dueOf, which also quarantines a rule that panics
 	due         []*watermark.Deadline // buffer that conclude reuses
 	recent      *ruleState            // rule of the last hit; nil if none since Swap
 	seen        *quota.Seen
 	blocks      blocks.Encoder[saved.ClosedKey, saved.ClosedTexts]
-	deletedPods podTimes // whose episodes have yet to end
-	lagging     bool     // a source has, or just had, lagging streams
-	warm        bool     // warming up, since warmed
+	deletedPods podTimes // deleted pods whose episodes have not ended yet
+	lagging     bool     // a source has lagging streams, or had some at the last Evaluate
+	warm        bool     // whether the warm-up that began at warmed goes on
 	warmed      time.Time
-	ahead       int64 // newest time that a line too far ahead of the clock got
-	// aheadCleared is set if that line was a clear line.
+	ahead       int64 // newest corrected time of a line that was too far ahead of the clock
+	// aheadCleared is set if the line of ahead was a clear line.
 	aheadCleared bool
 
 	total    Totals
-	lastLate uint64 // ID of the line that was counted last
+	lastLate uint64 // ID of the line that was last counted as late
 }
 
-// common is what the rules of an engine share.
+// common is the state that the rules of an engine share.
 type common struct {
 	cfg      Config
-	in       intake.Intake // intake of the hit that is being counted
+	in       intake.Intake // the hit that is being counted
 	journal  journal
 	limits   limits
 	renderer render.Renderer
-	// departed are the pods whose lines up to their deletion arm no key: see armedKeys.
+	// departed are the deleted pods whose older lines arm no key; see armedKeys.
 	departed podTimes
 	// unsettled is set if an episode of a rule that is a cause or a symptom changed.
 	unsettled bool
-	// trusted are the namespaces that rules with `origin: infrastructure` trust; nil means all.
+	// trusted are the namespaces that rules with `origin: infrastructure` trust. Nil means all.
 	trusted *rules.Namespaces
 }
 
@@ -127,10 +127,10 @@ func New(cfg Config) *Engine {
 		rules: map[string]*ruleState{}, deletedPods: newPodTimes(),
 		common: common{cfg: cfg, departed: newPodTimes()},
 	}
-	e.limits, e.seen = newLimits(cfg, e.infrastructure), quota.NewSeen(cfg.Fingerprints, e.infrastructure)
-	e.journal = newJournal(e.infrastructure)
-	e.renderer.Redactor, e.renderer.Unlabelled = cfg.Redactor, cfg.Unlabelled
-	e.in, e.safeDue = intake.New(cfg.Identity, cfg.Redactor, &e.renderer), e.dueOf
+	e.limits, e.seen = newLimits(cfg, e.isInfrastructure), quota.NewSeen(cfg.Fingerprints, e.isInfrastructure)
+	e.journal = newJournal(e.isInfrastructure)
+	e.renderer.Redactor = cfg.Redactor
+	e.in, e.safeDue = intake.New(cfg.Identity, cfg.Redactor, &e.renderer), e.computeDeadline
 	return e
 }
 
@@ -141,8 +141,8 @@ func (e *Engine) Suspend(r *rules.Rule, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if rs := e.rules[r.Alert]; rs != nil && rs.rule == r && rs.suspended == window.NoTime {
-		e.freeze(rs, instant.Of(now))
-		rs.arm()
+		e.freezeRule(rs, instant.FromTime(now))
+		rs.armDeadlines()
 	}
 }
 
@@ -150,39 +150,39 @@ func (e *Engine) Suspend(r *rules.Rule, now time.Time) {
 // transitions and updates since the last call, in order. The slice belongs to
 // the caller.
 func (e *Engine) Evaluate(now time.Time) []Episode {
-	at := instant.Of(now)
-	return e.rendered(e.evaluate(at), at)
+	at := instant.FromTime(now)
+	return e.renderAll(e.drawConclusions(at), at)
 }
 
-func (e *Engine) evaluate(at int64) []*transition {
+func (e *Engine) drawConclusions(t int64) []*transition {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.limits.losses.Now = at
-	e.conclude(at)
-	e.endDeletedPods(at)
-	e.noteOnHold(at)
-	e.relate(at)
-	e.journal.forget(at)
+	e.limits.losses.Now = t
+	e.conclude(t)
+	e.endDeletedPods(t)
+	e.noteOnHold(t)
+	e.relateSymptoms(t)
+	e.journal.dropOld(t)
 	if e.warm {
 		for _, ep := range e.journal.dirty {
 			ep.dirty = false // so that EndWarmUp can mark it again
 		}
 		e.journal.dirty = e.journal.dirty[:0]
-		return slices.DeleteFunc(e.journal.take(), e.readBack)
+		return slices.DeleteFunc(e.journal.takeChanges(), e.readBack)
 	}
-	if d := at - e.journal.updated; d < 0 || d >= int64(e.cfg.UpdateEvery) {
-		e.journal.updated = at
-		e.update(at)
+	if d := t - e.journal.updated; d < 0 || d >= int64(e.cfg.UpdateEvery) {
+		e.journal.updated = t
+		e.addContinued(t)
 	}
-	return e.journal.take()
+	return e.journal.takeChanges()
 }
 
-// update adds the firing episodes that continued to the changes.
-func (e *Engine) update(now int64) {
+// addContinued adds the firing episodes that continued to the changes.
+func (e *Engine) addContinued(now int64) {
 	j := &e.journal
 	for _, ep := range j.dirty {
 		if ep.dirty && ep.state == StateFiring {
-			j.changes = append(j.changes, e.safely(ep, now))
+			j.changes = append(j.changes, e.safeTransition(ep, now))
 		}
 		ep.dirty = false
 	}
@@ -196,29 +196,29 @@ func (e *Engine) update(now int64) {
 	j.flooded = j.flooded[:0]
 }
 
-// Episodes returns what is open and what was resolved in the last 15 minutes, sorted by
-// rule and start. OnHold is as of now.
+// Episodes returns the open episodes and those resolved in the last 15 minutes, sorted by rule
+// and start. OnHold is the state at now.
 func (e *Engine) Episodes(now time.Time) []Episode {
-	at := instant.Of(now)
-	return e.rendered(e.listed(at), at)
+	at := instant.FromTime(now)
+	return e.renderAll(e.listTransitions(at), at)
 }
 
-func (e *Engine) listed(at int64) (out []*transition) {
+func (e *Engine) listTransitions(t int64) (out []*transition) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, rs := range e.order {
-		for _, ep := range rs.sorted() {
-			out = append(out, e.safely(ep, at))
+		for _, ep := range rs.sortedEpisodes() {
+			out = append(out, e.safeTransition(ep, t))
 		}
 		if rs.over.active {
-			out = append(out, rs.over.transition(at))
+			out = append(out, rs.over.transition(t))
 		}
 	}
 	return append(out, e.journal.closed...)
 }
 
-// StartWarmUp starts rebuilding state from lines that were written before now. The
-// episodes that they open may have been reported already: those still open are reported
+// StartWarmUp starts rebuilding state from lines that were written before now. The episodes
+// that they open may have been reported already, so those that are still open are reported
 // after EndWarmUp. Episodes that later lines open are reported at once.
 func (e *Engine) StartWarmUp(now time.Time) {
 	e.mu.Lock()
@@ -226,7 +226,7 @@ func (e *Engine) StartWarmUp(now time.Time) {
 	e.warm, e.warmed = true, now
 }
 
-// EndWarmUp ends the warm-up: the next Evaluate returns what is firing.
+// EndWarmUp ends the warm-up. The next Evaluate returns every firing episode.
 func (e *Engine) EndWarmUp() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

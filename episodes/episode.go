@@ -18,12 +18,12 @@ const (
 	StateFiring   State = "firing"
 	StateResolved State = "resolved"
 	StateDropped  State = "dropped"
-	// StateUnwatched is what people are shown of an episode that was resolved for
-	// ReasonDisplaced; see Shown.
+	// StateUnwatched is shown to people for an episode that was resolved with ReasonDisplaced;
+	// see ShownState.
 	StateUnwatched State = "unwatched"
 )
 
-// Reason is why an episode ended.
+// Reason is the reason why an episode ended.
 type Reason string
 
 // The reasons.
@@ -35,12 +35,12 @@ const (
 	ReasonRemoved    Reason = "removed"  // its rule was removed or changed
 	ReasonIdentity   Reason = "identity" // a reload changed its labels
 	ReasonPodDeleted Reason = "gone"     // its pod was deleted
-	// ReasonDisplaced means that a namespace with fewer open episodes needed its place.
-	// Whether the failure is over is unknown: the rule's overflow alert covers it.
+	// ReasonDisplaced means that a namespace with fewer open episodes needed its place. Whether
+	// the failure is over is unknown, and the rule's overflow alert covers it.
 	ReasonDisplaced Reason = "displaced"
 )
 
-// Fingerprint identifies an alert: a hash of its labels.
+// Fingerprint identifies an alert. It is a hash of its labels.
 type Fingerprint uint64
 
 // String returns 16 hex digits.
@@ -50,44 +50,44 @@ func (f Fingerprint) String() string { return fmt.Sprintf("%016x", uint64(f)) }
 // be treated as read-only.
 type Episode struct {
 	Fingerprint Fingerprint
-	Rule        *rules.Rule // nil for the program's own alerts
+	Rule        *rules.Rule // nil for alerts of crowsnest about itself
 	Alert       string
 	State       State
-	Reason      Reason // reason of the end
-	Silent      bool   // shown, not alerted
-	Overflow    bool   // stands for the keys beyond the rule's limit
-	// Heartbeat marks the alert that proves that the program works: a receiver must not
-	// keep it firing long after the last report.
+	Reason      Reason // reason of the end; empty while open
+	Silent      bool   // the episode is shown, but nobody is notified
+	Overflow    bool   // stands for all keys beyond the rule's limit
+	// Heartbeat marks the alert that proves that the program works. A receiver must not keep it
+	// firing long after the last report.
 	Heartbeat bool
 
-	// Labels is the identity: alertname, severity, resolves, the values of `by`
-	// and the rule's labels. External labels are added by the sinks.
+	// Labels is the identity, which consists of alertname, severity, resolves, the values of
+	// `by` and the rule's labels. External labels are added by the sinks.
 	Labels map[string]string
 	// Annotations are rendered, redacted and capped.
 	Annotations map[string]string
 
-	// Cause is the alert that this one is a symptom of: while it is open, one that is open,
-	// too; nil if none is known.
+	// Cause is the open alert that this open alert is a symptom of. It is nil if none is known.
 	Cause *Cause
-	// Inhibit is set if the alert of the cause may stand for this one: the cause was known
-	// when the alert was first reported as firing and has been since, and is as severe.
+	// Inhibit is set if the alert of the cause may stand for this one. The cause was known when
+	// this alert was first reported as firing, has been known since, and is as severe.
 	Inhibit bool
 
-	StartsAt time.Time // trigger time that opened it; with `silent`, that long after the last line
-	FiredAt  time.Time // when it was concluded; zero while pending
-	LastSeen time.Time // newest trigger
+	StartsAt time.Time // time of the trigger that opened it; with `silent`, the time when the silence became a failure
+	FiredAt  time.Time // time when the engine concluded that it fires; zero while pending
+	LastSeen time.Time // time of the newest trigger
 	EndsAt   time.Time // event time of the end; zero while open
-	// Concluded is when the end was concluded; zero while open.
+	// Concluded is the time when the end was concluded; zero while open.
 	Concluded time.Time
-	// Restored is set while a snapshot had this state: an earlier process concluded it. Times do not tell, because
-	// those of conclusions are by the clock of their moment, which may have been set since.
+	// Restored is set while the state is one that was read from a snapshot, and that an earlier
+	// process concluded. The times do not show this, because they are by the clock of that
+	// time, which may have been changed since.
 	Restored bool
-	Written  time.Time   // event time of the line that made it fire, for latency
+	Written  time.Time   // event time of the line that made it fire, which gives the latency
 	Count    int64       // lines since the window that opened it
 	Line     redact.Text // newest trigger line
 	First    redact.Text // line that opened it
-	Party    string      // the namespace, in its cluster, that is charged for it in every limit
-	Origin   string      // the first log of its lines and the number of others; "" : not known
+	Party    string      // namespace, with its cluster, whose share of every limit it uses
+	Origin   string      // the first log of its lines and the number of other logs; empty if unknown
 
 	// OnHold is set while a negative conclusion waits for the watermark of a source.
 	OnHold bool
@@ -98,13 +98,13 @@ type Episode struct {
 	// Waits are the parts of the rule whose lines the conclusion waits for. It is empty if
 	// OnHold is not set, or if the rule is suspended.
 	Waits []Wait
-	// Deadline is the next time at which something is concluded without a line;
-	// Zero if there is none.
+	// Deadline is the next time at which the engine may conclude something without another
+	// line. It is zero if there is none.
 	Deadline time.Time
 }
 
-// ActiveAt is when the failure began as far as lines show: StartsAt, or with `silent` the time
-// of the last line.
+// ActiveAt returns the time when the failure began, as far as the lines show. That is StartsAt,
+// or with `silent` the time of the last line.
 func (x *Episode) ActiveAt() time.Time {
 	if x.StoppedLines() {
 		return x.LastSeen
@@ -112,14 +112,15 @@ func (x *Episode) ActiveAt() time.Time {
 	return x.StartsAt
 }
 
-// Shown is the state for people: an episode that lost its place is neither firing nor resolved.
-func (x *Episode) Shown() State {
+// ShownState is the state for people. An episode that lost its place is neither firing nor
+// resolved.
+func (x *Episode) ShownState() State {
 	if x.State == StateResolved && x.Reason == ReasonDisplaced {
 		return StateUnwatched
 	}
 	return x.State
 }
 
-// StoppedLines reports whether the failure is that the lines of a key stopped: its rule has
-// `silent`.
+// StoppedLines reports whether the failure is that the lines of a key stopped, which means that
+// its rule has `silent`.
 func (x *Episode) StoppedLines() bool { return x.Rule != nil && x.Rule.Silent > 0 && !x.Overflow }

@@ -7,33 +7,33 @@ import (
 	"crowsnest/rules"
 )
 
-// groups are what the conclusions of a rule wait for. They have one group of sources
-// unless the parts of the rule have different ones.
+// groups are the groups of sources that the conclusions of a rule wait for. There is one group
+// unless the parts of the rule have different sources.
 type groups struct {
-	// steps are `match` or all steps. Quiet, expiry and the end of the overflow alert wait
-	// for their lines.
+	// steps is the group of `match` or of all steps. The end by quiet, the expiry and the end
+	// of the overflow alert wait for their lines.
 	steps awaited
-	// firing are the parts whose lines prevent that a pending episode fires.
+	// firing is the group of the parts whose lines can keep a pending episode from firing.
 	firing awaited
-	// beside are `clear` and `unless`; the steps if there is neither.
+	// beside is the group of `clear` and `unless`, or of the steps if the rule has neither.
 	beside awaited
 	all    awaited
-	// unread are the selectors of parts whose streams no source reads, each once.
+	// unread are the distinct selectors of the parts whose streams no source reads.
 	unread []rules.Selector
 }
 
-// bind finds the sources that can serve each rule and rebuilds the groups.
-func (e *Engine) bind() {
+// bindSources finds the sources that can serve each rule and rebuilds the groups.
+func (e *Engine) bindSources() {
 	e.sources.Regroup()
 	for _, rs := range e.order {
-		rs.groups = e.groupsOf(rs)
-		e.guard(rs, e.limits.losses.Now, rs.arm)
+		rs.groups = e.findGroups(rs)
+		e.runGuarded(rs, e.limits.losses.Now, rs.armDeadlines)
 	}
 }
 
-// groupsOf returns the groups of a rule.
-func (e *Engine) groupsOf(rs *ruleState) groups {
-	r, frozen := rs.rule, rs.frozen()
+// findGroups returns the groups of a rule.
+func (e *Engine) findGroups(rs *ruleState) groups {
+	r, frozen := rs.rule, rs.frozenAt()
 	var steps, beside, firing []*part
 	for i := range r.Steps {
 		steps = append(steps, rs.newPart(matcher.Part(i), r.Steps[i].From, r.By, func() []string { return r.StepCaptures(i) }))
@@ -78,14 +78,14 @@ func (e *Engine) groupsOf(rs *ruleState) groups {
 		out.firing = with(firing)
 	}
 	for from := range r.Selectors() {
-		if !e.sources.Serve(from) && !slices.ContainsFunc(out.unread, from.Equal) {
+		if !e.sources.CanServe(from) && !slices.ContainsFunc(out.unread, from.Equal) {
 			out.unread = append(out.unread, from)
 		}
 	}
 	return out
 }
 
-// ofPart returns the group of the sources that can serve a part.
+// ofPart returns the group of sources that can serve a part.
 func (g *groups) ofPart(p matcher.Part) *awaited {
 	if p < 0 {
 		return &g.beside
@@ -96,12 +96,12 @@ func (g *groups) ofPart(p matcher.Part) *awaited {
 // onHold reports whether a conclusion waits for a source without progress, or for a part
 // whose streams no source reads. A rule whose steps no source serves concludes nothing.
 func (g *groups) onHold(now int64) bool {
-	return g.steps.Served() && (g.all.OnHold(now) || g.firing.OnHold(now) || g.beside.OnHold(now))
+	return g.steps.IsServed() && (g.all.OnHold(now) || g.firing.OnHold(now) || g.beside.OnHold(now))
 }
 
 // awaits returns what the next conclusion about the episode waits for.
 func (ep *episode) awaits() *awaited {
-	if ep.fires() {
+	if ep.isFiringNext() {
 		return &ep.rs.groups.firing
 	}
 	return &ep.rs.groups.steps
@@ -111,9 +111,9 @@ func (ep *episode) awaits() *awaited {
 // for.
 func (ep *episode) ReadUpTo() int64 { return ep.awaits().readUpTo(ep.values, ep.who, ep.loose) }
 
-// awaits returns what the conclusion about the lapse waits for. One that a clear line ended
-// needs no further line of the steps: a later line of the failure changes neither that it
-// fired nor its end.
+// awaits returns what the conclusion about the lapse waits for. A lapse that a clear line ended
+// needs no further line of the steps, because a later line of the failure changes neither that
+// it fired nor its end.
 func (l *lapse) awaits() *awaited {
 	if l.why == ReasonClear {
 		return &l.ep.rs.groups.beside

@@ -10,26 +10,26 @@ import (
 	"crowsnest/rules"
 )
 
-// identify computes the labels of an episode, which are its identity.
-func (ep *episode) identify() {
+// computeLabels computes the labels of the episode, which identify its alert.
+func (ep *episode) computeLabels() {
 	r, names := ep.rs.rule, ep.rs.cfg.Identity
 	by := map[string]string{}
 	for i, name := range r.By {
 		by[name] = string(ep.values[i])
 	}
-	ep.labels = ep.rs.labels(r, by)
+	ep.labels = ep.rs.renderLabels(r, by)
 	if !ep.nameless {
 		ep.who.AddTo(ep.labels, names)
 	}
-	ep.print = printOf(ep.labels)
+	ep.print = fingerprintOf(ep.labels)
 	ep.setApart(names)
 }
 
-// labels executes the templates of a rule's labels.
-func (c *common) labels(r *rules.Rule, by map[string]string) map[string]string {
-	labels := maps.Clone(by)
+// renderLabels executes the templates of a rule's labels.
+func (c *common) renderLabels(r *rules.Rule, key map[string]string) map[string]string {
+	labels := maps.Clone(key)
 	for _, l := range r.Labels {
-		labels[l.Name] = text.Truncate(c.renderer.Expand(l.Template, rules.TemplateData{Labels: by}), intake.MaxValue)
+		labels[l.Name] = text.Truncate(c.renderer.RenderLabel(l.Template, rules.TemplateData{Labels: key}), intake.MaxValue)
 	}
 	labels["alertname"] = r.Alert
 	labels["severity"] = string(r.Severity)
@@ -39,10 +39,10 @@ func (c *common) labels(r *rules.Rule, by map[string]string) map[string]string {
 }
 
 // FingerprintOf returns the fingerprint of an alert with these labels.
-func FingerprintOf(labels map[string]string) Fingerprint { return printOf(labels) }
+func FingerprintOf(labels map[string]string) Fingerprint { return fingerprintOf(labels) }
 
-// printOf hashes labels in order of their names.
-func printOf(labels map[string]string) Fingerprint {
+// fingerprintOf hashes labels in order of their names.
+func fingerprintOf(labels map[string]string) Fingerprint {
 	h := fnv.New64a()
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		h.Write([]byte(name))
@@ -53,9 +53,9 @@ func printOf(labels map[string]string) Fingerprint {
 	return Fingerprint(h.Sum64())
 }
 
-// setApart adds labels to an episode if another open episode of its rule has the same
-// labels and a different key. That happens if `by` captured the value of an identity label
-// from the lines of one, and the stream states it for the other.
+// setApart adds labels to an episode if another open episode of its rule has the same labels
+// and a different key. That happens if one takes the value of an identity label from a capture
+// in `by`, and the other one from its stream.
 func (ep *episode) setApart(names []string) {
 	same := func(o *episode) bool { return o != ep && o.print == ep.print }
 	if !ep.rs.ambiguous || !slices.ContainsFunc(slices.Collect(maps.Values(ep.rs.open)), same) {
@@ -70,5 +70,5 @@ func (ep *episode) setApart(names []string) {
 			ep.labels["stream_"+name] = values[i]
 		}
 	}
-	ep.print = printOf(ep.labels)
+	ep.print = fingerprintOf(ep.labels)
 }

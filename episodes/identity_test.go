@@ -33,7 +33,7 @@ type placed struct {
 
 func (p placed) hit(r *rules.Rule) matcher.Hit {
 	h := p.event.hit(r)
-	h.Labels, h.ID = clusters[p.of], intake.Mix(h.ID, uint64(p.of))
+	h.Labels, h.ID = clusters[p.of], intake.MixHash(h.ID, uint64(p.of))
 	return h
 }
 

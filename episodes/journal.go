@@ -16,15 +16,15 @@ import (
 // ended recently.
 type journal struct {
 	changes []*transition  // not returned by Evaluate yet
-	dirty   []*episode     // firing, continued since the last update
-	flooded []*overflow    // likewise
-	updated int64          // when the last update was
-	closed  []*transition  // resolved in the last keepResolved, oldest first
-	ended   []*pastEpisode // ended in that time, fired or not, with their history
-	// old is the latest time at which forget finds nothing to drop; zero if unknown.
+	dirty   []*episode     // firing episodes that continued since the last update
+	flooded []*overflow    // firing overflows that continued since the last update
+	updated int64          // time of the last update
+	closed  []*transition  // episodes resolved within keepResolved, the oldest first
+	ended   []*pastEpisode // episodes that ended within keepResolved, also those that never fired, with their history
+	// old is the latest time at which dropOld finds nothing to drop; zero if unknown.
 	old   int64
 	spans notified.Spans
-	infra func(party string) bool // reports whether a party is infrastructure
+	infra func(party string) bool // infra reports whether a party is an infrastructure namespace
 }
 
 func newJournal(infra func(party string) bool) journal {
@@ -43,8 +43,8 @@ func (j *journal) resolve(t *transition) {
 	j.closed, j.old = append(j.closed, t), 0
 }
 
-// touch marks an episode that continued for the next update.
-func (j *journal) touch(ep *episode) {
+// markContinued marks an episode that continued for the next update.
+func (j *journal) markContinued(ep *episode) {
 	if ep.dirty {
 		return
 	}
@@ -68,8 +68,8 @@ func (j *journal) touchOverflow(o *overflow) {
 // touchAll marks every firing episode of the rules.
 func (j *journal) touchAll(order []*ruleState) {
 	for _, rs := range order {
-		for _, ep := range rs.sorted() {
-			j.touch(ep)
+		for _, ep := range rs.sortedEpisodes() {
+			j.markContinued(ep)
 		}
 		if rs.over.active {
 			j.touchOverflow(&rs.over)
@@ -77,26 +77,26 @@ func (j *journal) touchAll(order []*ruleState) {
 	}
 }
 
-// take returns the changes and forgets them.
-func (j *journal) take() []*transition {
+// takeChanges returns the changes and forgets them.
+func (j *journal) takeChanges() []*transition {
 	out := j.changes
 	j.changes = nil
 	return out
 }
 
-// finish reports the end of an episode that is no longer open. x is its last transition.
-func (j *journal) finish(ep *episode, x *transition, reason Reason, end, now int64) {
+// endEpisode reports the end of an episode that is no longer open. x is its last transition.
+func (j *journal) endEpisode(ep *episode, x *transition, reason Reason, end, now int64) {
 	state := StateResolved
 	if ep.state == StatePending {
 		state = StateDropped
 	}
-	x.ended(state, reason, max(end, ep.starts, ep.starts-ep.moved), now)
+	x.setEnd(state, reason, max(end, ep.starts, ep.starts-ep.moved), now)
 	x.OnHold, x.WaitsFor, x.Waits, x.Inhibit = false, nil, nil, false
 	if x.cause == nil {
 		x.cause = ep.had
 	}
 	if reason == ReasonDisplaced {
-		x.also = map[string]string{"ended": "crowsnest no longer follows this alert, because its place was needed: whether the failure is over is not known. The alert with overflow=\"true\" of the same rule counts such failures."}
+		x.also = map[string]string{"ended": "crowsnest no longer follows this alert, because other alerts needed its place: nobody knows whether the failure is over. The alert with overflow=\"true\" of the same rule counts such failures."}
 	}
 	if state == StateResolved {
 		j.resolve(x)
@@ -114,47 +114,47 @@ func (j *journal) noteEnded(ep *episode, x *transition, line window.Text) {
 	if !line.Empty() {
 		ended.Log = ep.rs.in.Describe()
 	}
-	ep.history.note(ended)
+	ep.history.addEvent(ended)
 	if len(j.ended) >= maxEnded {
 		j.ended = slices.Delete(j.ended, 0, 1)
 	}
 	j.ended, j.old = append(j.ended, &pastEpisode{x, ep.history, line}), 0
 }
 
-// forget drops what was concluded more than keepResolved ago.
-func (j *journal) forget(now int64) {
+// dropOld drops what was concluded more than keepResolved ago.
+func (j *journal) dropOld(now int64) {
 	if now <= j.old {
 		return
 	}
-	old := instant.Time(now - int64(keepResolved))
+	old := instant.ToTime(now - int64(keepResolved))
 	n := 0
 	for n < len(j.ended) && j.ended[n].Concluded.Before(old) {
 		n++
 	}
 	j.ended = slices.Delete(j.ended, 0, n)
-	j.closed = quota.Keep(j.closed, maxClosed, func(x *transition) string { return x.Party }, j.infra)
+	j.closed = quota.KeepNewest(j.closed, maxClosed, func(x *transition) string { return x.Party }, j.infra)
 	n = 0
 	for n < len(j.closed) && j.closed[n].Concluded.Before(old) {
 		n++
 	}
-	clear(j.closed[:n]) // the next growth frees the memory
+	clear(j.closed[:n]) // frees memory when the slice grows next
 	j.closed = j.closed[n:]
 	j.old = math.MaxInt64
 	if len(j.ended) > 0 {
-		j.old = instant.Of(j.ended[0].Concluded) + int64(keepResolved)
+		j.old = instant.FromTime(j.ended[0].Concluded) + int64(keepResolved)
 	}
 	if len(j.closed) > 0 {
-		j.old = min(j.old, instant.Of(j.closed[0].Concluded)+int64(keepResolved))
+		j.old = min(j.old, instant.FromTime(j.closed[0].Concluded)+int64(keepResolved))
 	}
 }
 
-// move adds by to the times of ended episodes, so that they stay listed for as long as
+// moveTimes adds delta to the times of ended episodes, so that they stay listed for as long as
 // before.
-func (j *journal) move(by int64) {
+func (j *journal) moveTimes(delta int64) {
 	moved := func(t *transition) *transition {
-		out := *t // t itself may be in a report with the old times
-		out.Concluded = t.Concluded.Add(time.Duration(by))
-		out.moved += by
+		out := *t // t may be in a report that needs the old times
+		out.Concluded = t.Concluded.Add(time.Duration(delta))
+		out.moved += delta
 		return &out
 	}
 	for _, p := range j.ended {
@@ -164,25 +164,24 @@ func (j *journal) move(by int64) {
 		j.closed[i] = moved(t)
 	}
 	j.old = 0
-	j.spans.Move(by)
+	j.spans.Move(delta)
 }
 
-// notified reports whether the alert of an episode that ended at end was notified for any
-// part of its time. Such a failure is not notified again.
-func (j *journal) notified(ep *episode, end int64) bool {
+// wasNotified reports whether somebody was notified of the alert for any part of the time of an
+// episode that ended at end. Such a failure is not notified again.
+func (j *journal) wasNotified(ep *episode, end int64) bool {
 	if cur := ep.rs.open[ep.key]; cur != nil && cur.state == StateFiring && cur.starts < end {
 		return true
 	}
 	return j.spans.Overlap(uint64(ep.print), ep.starts, end)
 }
 
-// nameEarlier lists, in the annotations of a lapse, the earlier lapses of the same alert
-// that are notified together with it: a receiver that keeps one state per alert shows only
-// the last one.
+// nameEarlier adds an annotation to a lapse with the earlier lapses of the same alert that are
+// notified together with it. A receiver that keeps one state per alert shows only the last one.
 func (j *journal) nameEarlier(t *transition, starts, now int64) {
 	var out []string
 	for _, x := range j.spans.ConcludedAt(uint64(t.Fingerprint), now, starts) {
-		out = append(out, instant.Time(x.From).Format(time.RFC3339)+" to "+instant.Time(x.To).Format(time.RFC3339))
+		out = append(out, instant.ToTime(x.From).Format(time.RFC3339)+" to "+instant.ToTime(x.To).Format(time.RFC3339))
 	}
 	if len(out) > 0 {
 		t.also = map[string]string{"earlier": "also from " + strings.Join(out, ", ")}

@@ -9,37 +9,37 @@ import (
 	"crowsnest/redact"
 )
 
-// A lapse is a failure whose end was read before the watermark showed that it lasted for
-// `for`. It is decided when the watermark reaches its end: if it lasted long enough, it is
-// notified as firing and immediately as resolved, as if all lines had been read in order of
-// time. Until then late lines may extend it, divide it or show that it was too short.
+// lapse is a failure whose end was read before the watermark showed that it lasted for `for`.
+// The engine decides about it when the watermark reaches its end. If it lasted long enough, it
+// is notified as firing and immediately as resolved, as if all lines had been read in order of
+// their times. Until then late lines may extend it, divide it or show that it was too short.
 type lapse struct {
-	ep    *episode     // not among the open ones
-	times window.Times // its triggers
+	ep    *episode     // its episode, which is not among the open ones
+	times window.Times // triggers of the lapse
 	end   int64
 	why   Reason // reason of the end
-	shown bool   // reports whether the lapse was reported as pending
+	shown bool   // whether the lapse was reported as pending
 	due   watermark.Deadline
 }
 
-// undecided reports whether the triggers of a pending episode are remembered one by
-// one: a clear or unless line that is read late may come between them.
-func (ep *episode) undecided() bool {
+// isUndecided reports whether the triggers of a pending episode are remembered one by one,
+// because a clear or unless line that is read late may lie between them.
+func (ep *episode) isUndecided() bool {
 	return ep.state == StatePending && (ep.rs.rule.Clear != nil || ep.rs.mutesElsewhere)
 }
 
-// lapsed accepts a trigger whose failure had ended before the trigger was read: with the
-// clear line at g.Hi, or with the quiet time.
-func (rs *ruleState) lapsed(values []redact.Text, trig *window.Trigger, g window.Gap, now int64) {
+// acceptLapsed accepts a trigger whose failure had ended before the trigger was read. The clear
+// line at g.Hi or the quiet time had ended it.
+func (rs *ruleState) acceptLapsed(values []redact.Text, trig *window.Trigger, g window.Gap, now int64) {
 	found := window.Times{trig.T}
 	if w := rs.windowFor(string(rs.in.Key)); w != nil && g.Hi != window.Forever && rs.rule.Clear != nil {
-		found = w.Ends(rs.rule, g.Lo, g.Hi)
+		found = w.TriggersBetween(rs.rule, g.Lo, g.Hi)
 	}
 	if len(found) == 0 || g.Hi <= found[0]+int64(rs.rule.For) {
-		return // the lapse was too short, and the earlier line counts by itself
+		return // the lapse was too short, so the earlier line counts alone
 	}
 	for _, l := range rs.lapses {
-		if l.ep.key == string(rs.in.Key) && l.joins(trig.T, g) {
+		if l.ep.key == string(rs.in.Key) && l.isJoinedBy(trig.T, g) {
 			for _, t := range found {
 				l.times.AddTrigger(t)
 			}
@@ -48,37 +48,37 @@ func (rs *ruleState) lapsed(values []redact.Text, trig *window.Trigger, g window
 			}
 			if trig.T >= l.ep.newest {
 				l.ep.newest = trig.T
-				l.ep.show(trig)
+				l.ep.showTrigger(trig)
 			} else if trig.T == l.times[0] {
-				l.ep.first = rs.in.Text(trig.Sample())
+				l.ep.first = rs.in.CopyText(trig.SampleLine())
 			}
-			l.ep.logs.Note(&rs.in.Origin)
-			l.rearm()
+			l.ep.logs.CountLog(&rs.in.Origin)
+			l.recompute()
 			return
 		}
 	}
 	if !rs.placeLapse(trig.Party, now) {
-		rs.over.refuse(string(rs.in.Key), trig.T, limit{of: ofRule, n: rs.rule.Limit}, now)
+		rs.over.countRefused(string(rs.in.Key), trig.T, limit{of: ofRule, n: rs.rule.Limit}, now)
 		return
 	}
 	ep := rs.newEpisode(values, trig)
-	ep.share()
+	ep.computeSharedKeys()
 	ep.noteOpened(trig, now)
 	(&lapse{ep: ep, times: found}).add()
 }
 
-// placeLapse makes a place for one more lapse of a party, and reports whether there is one.
-// Infrastructure and all others have as many places each, and the party with the most gives
-// one to a party with fewer.
+// placeLapse makes room for one more lapse of a party, and reports whether it could.
+// Infrastructure namespaces and all others have the same number of places, and the party with
+// the most lapses gives one up for a party with fewer.
 func (rs *ruleState) placeLapse(party string, now int64) bool {
 	if len(rs.lapses) < rs.rule.Limit {
 		return true
 	}
 	counts, n := map[string]int{}, 0
 	var oldest *lapse
-	side := rs.infrastructure(party)
+	side := rs.isInfrastructure(party)
 	for _, l := range rs.lapses {
-		if rs.infrastructure(l.ep.party) == side {
+		if rs.isInfrastructure(l.ep.party) == side {
 			counts[l.ep.party]++
 			n++
 		}
@@ -96,7 +96,7 @@ func (rs *ruleState) placeLapse(party string, now int64) bool {
 	}
 	oldest.due.Disarm()
 	oldest.drop(now)
-	rs.over.refuse(oldest.ep.key, oldest.times[0], limit{of: ofShare, namespace: oldest.ep.party}, now)
+	rs.over.countRefused(oldest.ep.key, oldest.times[0], limit{of: ofShare, namespace: oldest.ep.party}, now)
 	return true
 }
 
@@ -105,93 +105,93 @@ func (l *lapse) add() {
 	l.due.Of = l
 	l.ep.rs.lapses = append(l.ep.rs.lapses, l)
 	l.end = window.Forever
-	l.rearm()
+	l.recompute()
 }
 
-// joins reports whether a trigger at t belongs to the lapse: they are not separated by a
-// clear line or, without clear lines, by a quiet time that would end the failure.
-func (l *lapse) joins(t int64, g window.Gap) bool {
+// isJoinedBy reports whether a trigger at t belongs to the lapse. It does not if a clear line
+// lies between them or, without clear lines, a quiet time that would end the failure.
+func (l *lapse) isJoinedBy(t int64, g window.Gap) bool {
 	if l.ep.rs.rule.Clear != nil {
 		return g.Lo < l.times[0] && l.times[0] < g.Hi
 	}
-	quiet := l.ep.rs.quiet() + l.ep.rs.groups.steps.Lateness
+	quiet := l.ep.rs.quietTime() + l.ep.rs.groups.steps.Lateness
 	return l.times[0]-t <= quiet && t-l.times[len(l.times)-1] <= quiet
 }
 
-// rearm computes the start and the end of the lapse from the lines read so far, and arms
+// recompute computes the start and the end of the lapse from the lines read so far, and arms
 // it.
-func (l *lapse) rearm() {
+func (l *lapse) recompute() {
 	rs := l.ep.rs
 	l.ep.starts = l.times[0]
-	if end := l.times[len(l.times)-1] + rs.quiet(); rs.rule.Clear == nil {
+	if end := l.times[len(l.times)-1] + rs.quietTime(); rs.rule.Clear == nil {
 		l.end, l.why = end, ReasonQuiet
 	} else {
 		if x := rs.clear.lines.Items[l.ep.clears]; x != nil {
-			if g, alive := x.Value.Gap(l.times[0]); alive && g.Hi < window.Forever {
+			if g, alive := x.Value.GapAround(l.times[0]); alive && g.Hi < window.Forever {
 				l.end, l.why = g.Hi, ReasonClear
 			}
 		}
-		if l.end == window.Forever || end <= seenAt(rs.groups.steps.Group, l.end) {
+		if l.end == window.Forever || end <= watermarkAfter(rs.groups.steps.Group, l.end) {
 			l.end, l.why = end, ReasonExpired
 		}
 	}
 	l.due.Arm(l.awaits().Group)
 }
 
-// recover applies a clear line at t to a pending episode. The triggers before it become a
-// failure of their own, which has ended.
-func (ep *episode) recover(known window.Clears, t, now int64, line window.Text) {
-	before, rest := ep.rs.divided(ep.window, ep.times, known, t, window.Forever)
-	rest = ep.unmuted(rest)
+// applyClear applies a clear line at t to a pending episode. The triggers before the line
+// become a lapse.
+func (ep *episode) applyClear(known window.Clears, t, now int64, line window.Text) {
+	before, rest := ep.rs.splitTriggers(ep.window, ep.times, known, t, window.Forever)
+	rest = ep.dropMuted(rest)
 	lasted := len(before) > 0 && before[0]+int64(ep.rs.rule.For) < t
 	switch {
 	case len(before) == 0 && slices.Equal(rest, ep.times):
 	case !lasted && len(rest) == 0:
 		ep.close(ReasonClear, t, now, line)
 	case !lasted:
-		ep.restart(rest)
+		ep.restartAt(rest)
 	case len(rest) == 0:
 		ep.detach()
 		ep.times = nil
 		(&lapse{ep: ep, times: before, shown: true}).add()
 	default:
-		over := ep.part()
+		over := ep.copyPart()
 		over.lines, over.last.Line = int64(len(before)), over.first
 		(&lapse{ep: over, times: before}).add()
-		ep.restart(rest)
+		ep.restartAt(rest)
 	}
 }
 
-// divided returns the triggers before and after a clear line at t; hi is the next clear
-// line. Triggers ahead of the watermark are searched again in the window, because they may
-// have counted lines of the other side.
-func (rs *ruleState) divided(w *keyWindow, ts window.Times, known window.Clears, t, hi int64) (before, after window.Times) {
-	before, after = slices.Clone(ts[:ts.Since(t-1)]), slices.Clone(ts[ts.Since(t):])
-	if w == nil || !rs.windowed() {
+// splitTriggers divides triggers into those before and those after a clear line at t. hi is the
+// next clear line. Triggers ahead of the watermark are searched again in the window, because
+// they may have counted lines on the other side.
+func (rs *ruleState) splitTriggers(w *keyWindow, ts window.Times, known window.Clears, t, hi int64) (before, after window.Times) {
+	before, after = slices.Clone(ts[:ts.IndexAfter(t-1)]), slices.Clone(ts[ts.IndexAfter(t):])
+	if w == nil || !rs.needsWindow() {
 		return before, after
 	}
-	after = after[:after.Since(rs.watermark())]
-	for _, end := range w.Ends(rs.rule, known.Before(t), t) {
+	after = after[:after.IndexAfter(rs.watermark())]
+	for _, end := range w.TriggersBetween(rs.rule, known.NewestBefore(t), t) {
 		before.AddTrigger(end)
 	}
-	for _, end := range w.Ends(rs.rule, t, hi) {
+	for _, end := range w.TriggersBetween(rs.rule, t, hi) {
 		after.AddTrigger(end)
 	}
 	return before, after
 }
 
-// undone reports whether a clear line at t, older than the newest trigger, leaves no
-// trigger after it: those after it counted lines before it.
-func (ep *episode) undone(t int64) bool {
+// clearsAll reports whether a clear line at t that is older than the newest trigger leaves no
+// trigger after it, because the triggers after it counted lines from before it.
+func (ep *episode) clearsAll(t int64) bool {
 	rs := ep.rs
-	return t >= ep.starts && rs.windowed() && ep.window != nil && t > rs.watermark() && len(ep.window.Ends(rs.rule, t, window.Forever)) == 0
+	return t >= ep.starts && rs.needsWindow() && ep.window != nil && t > rs.watermark() && len(ep.window.TriggersBetween(rs.rule, t, window.Forever)) == 0
 }
 
-// part returns a copy of an episode for a part of its time.
-func (ep *episode) part() *episode {
+// copyPart returns a copy of the episode for a part of its time.
+func (ep *episode) copyPart() *episode {
 	ep.rs.in.Copy(&ep.last)
 	out := *ep
-	out.due, out.slot, out.window, out.times, out.last = watermark.Deadline{}, quota.Entry{}, nil, nil, ep.last.Unlisted()
+	out.due, out.slot, out.window, out.times, out.last = watermark.Deadline{}, quota.Entry{}, nil, nil, ep.last.WithoutRecord()
 	out.logs = ep.logs.Clone()
 	out.symptom = symptom{}
 	out.history.events = slices.Clone(ep.history.events)
@@ -201,55 +201,55 @@ func (ep *episode) part() *episode {
 	return &out
 }
 
-// seenAt returns the watermark of a group when a line at t would be read if all lines were
-// read in order of time.
-func seenAt(g *watermark.Group, t int64) int64 { return t - 1 - g.Lateness }
+// watermarkAfter returns the watermark of a group at the moment when a line at t would be read,
+// if all lines were read in order of their times.
+func watermarkAfter(g *watermark.Group, t int64) int64 { return t - 1 - g.Lateness }
 
-// beginsAgain reports whether a pending episode, whose quiet time ended before a trigger at
-// t, starts again with it. The earlier part becomes a lapse if it lasted long enough. The
-// episode continues if reading in order of time would have fired and not ended it.
+// beginsAgain reports whether a trigger at t begins a pending episode again, because its quiet
+// time had ended before. The earlier part becomes a lapse if it lasted long enough. The episode
+// continues if, with all lines read in order of their times, it would have fired and not ended.
 func (ep *episode) beginsAgain(t int64) bool {
 	rs := ep.rs
-	if !ep.fires() || ep.Due() > seenAt(rs.groups.firing.Group, t) {
+	if !ep.isFiringNext() || ep.Due() > watermarkAfter(rs.groups.firing.Group, t) {
 		return true
 	}
-	if ep.end() > seenAt(rs.groups.steps.Group, t) {
+	if ep.endTime() > watermarkAfter(rs.groups.steps.Group, t) {
 		return false
 	}
-	(&lapse{ep: ep.part(), times: slices.Compact(window.Times{ep.starts, ep.newest})}).add()
+	(&lapse{ep: ep.copyPart(), times: slices.Compact(window.Times{ep.starts, ep.newest})}).add()
 	return true
 }
 
-// restart moves the start of a pending episode to the first remaining trigger, whose line
-// is no longer known.
-func (ep *episode) restart(rest window.Times) {
+// restartAt moves the start of a pending episode to the first of the remaining triggers. The
+// line of that trigger is no longer known.
+func (ep *episode) restartAt(rest window.Times) {
 	ep.times = rest
 	ep.starts, ep.moved, ep.from = rest[0], 0, rest[0]-1
-	ep.reset(nil)
+	ep.resetTriggers(nil)
 	ep.lines, ep.first = int64(len(rest)), window.Text{}
 	if len(rest) == 1 {
-		ep.first = ep.rs.in.Text(ep.last.Line)
+		ep.first = ep.rs.in.CopyText(ep.last.Line)
 	}
-	ep.rs.journal.touch(ep)
-	ep.arm()
+	ep.rs.journal.markContinued(ep)
+	ep.armDeadline()
 }
 
-// divide applies a clear line at t to the lapses that share key with it.
-func (rs *ruleState) divide(key string, known window.Clears, t, now int64) {
+// splitLapses applies a clear line at t to the lapses with this key.
+func (rs *ruleState) splitLapses(key string, known window.Clears, t, now int64) {
 	for _, l := range slices.Clone(rs.lapses) {
-		if l.ep.clears != key || l.ep.noClear || !rs.windowed() && l.times[0] > t || l.end <= t || known.Before(l.times[0]) > t {
+		if l.ep.clears != key || l.ep.noClear || !rs.needsWindow() && l.times[0] > t || l.end <= t || known.NewestBefore(l.times[0]) > t {
 			continue
 		}
-		before, later := rs.divided(rs.windowFor(l.ep.key), l.times, known, t, l.end)
+		before, later := rs.splitTriggers(rs.windowFor(l.ep.key), l.times, known, t, l.end)
 		switch {
-		case len(before) == 0 && len(later) == 0: // the clear line has the time of the trigger
+		case len(before) == 0 && len(later) == 0: // the clear line has the same time as the trigger
 			l.due.Disarm()
 			l.drop(now)
 			continue
 		case len(before) == 0:
 			l.times = later
 		case len(later) > 0:
-			x := l.ep.part()
+			x := l.ep.copyPart()
 			x.lines, x.first = int64(len(later)), window.Text{}
 			(&lapse{ep: x, times: slices.Clone(later)}).add()
 			l.ep.lines, l.ep.last.Line = int64(len(before)), l.ep.first
@@ -257,40 +257,40 @@ func (rs *ruleState) divide(key string, known window.Clears, t, now int64) {
 		default:
 			l.times = slices.Clone(before)
 		}
-		l.rearm()
+		l.recompute()
 	}
 }
 
-// Due is when it is certain that the failure is over.
+// Due returns the time when it is certain that the failure is over.
 func (l *lapse) Due() int64 { return l.end }
 
-// conclude notifies a lapse that lasted long enough, unless something already notified
-// contains it.
+// conclude notifies a lapse that lasted long enough, unless it lies within a time that was
+// already notified.
 func (l *lapse) conclude(now int64) {
 	ep, rs := l.ep, l.ep.rs
 	ep.starts, ep.newest = l.times[0], l.times[len(l.times)-1]
-	ep.identify()
-	left := rs.unmuted(ep, l.times, l.end)
+	ep.computeLabels()
+	left := rs.dropMuted(ep, l.times, l.end)
 	if len(left) > 0 {
 		ep.starts = left[0]
 	}
-	if len(left) == 0 || ep.starts+int64(rs.rule.For) >= l.end || rs.journal.notified(ep, l.end) {
+	if len(left) == 0 || ep.starts+int64(rs.rule.For) >= l.end || rs.journal.wasNotified(ep, l.end) {
 		l.drop(now)
 		return
 	}
 	l.remove()
-	rs.journal.nameEarlier(ep.report(now), ep.starts, now)
-	rs.journal.nameEarlier(ep.finish(l.why, l.end, now, window.Text{}), ep.starts, now)
+	rs.journal.nameEarlier(ep.firingTransition(now), ep.starts, now)
+	rs.journal.nameEarlier(ep.reportEnd(l.why, l.end, now, window.Text{}), ep.starts, now)
 	if cur := rs.open[ep.key]; cur != nil && cur.state == StateFiring {
-		rs.journal.add(cur.transition(now)) // the newest report must be the current state
+		rs.journal.add(cur.transition(now)) // the last report must be the current state
 	}
 }
 
-// drop ends a lapse that is not notified.
+// drop ends a lapse without a notification.
 func (l *lapse) drop(now int64) {
 	l.remove()
 	if l.shown {
-		l.ep.finish(l.why, l.end, now, window.Text{})
+		l.ep.reportEnd(l.why, l.end, now, window.Text{})
 	}
 }
 
@@ -300,9 +300,9 @@ func (l *lapse) remove() {
 	rs.lapses = slices.DeleteFunc(rs.lapses, func(o *lapse) bool { return o == l })
 }
 
-// unmuted drops leading triggers for as long as an unless line keeps them from opening an
-// episode that lasts until it fires, or until end.
-func (rs *ruleState) unmuted(ep *episode, ts window.Times, end int64) window.Times {
+// dropMuted removes triggers from the start of ts as long as an `unless` line would end the
+// episode that they open before it fires, or before end.
+func (rs *ruleState) dropMuted(ep *episode, ts window.Times, end int64) window.Times {
 	u := rs.rule.Unless
 	x := rs.unless.lines.Items[ep.mutes]
 	if u == nil || x == nil {

@@ -106,7 +106,7 @@ func (p *player) engine() *Engine {
 
 func (p *player) evaluate(now time.Duration) {
 	if p.before != nil {
-		p.before(p.e, instant.Of(at(now)))
+		p.before(p.e, instant.FromTime(at(now)))
 	}
 	p.reported = append(p.reported, p.e.Evaluate(at(now))...)
 }
@@ -303,7 +303,7 @@ func walkDue(e *Engine, now int64) {
 // walkSubjects returns what is due of a rule, in its order: episodes, open and lapsed, and
 // armed keys, then the overflow.
 func walkSubjects(rs *ruleState) (out []subject) {
-	for _, ep := range rs.sorted() {
+	for _, ep := range rs.sortedEpisodes() {
 		out = append(out, ep)
 	}
 	for _, l := range rs.lapses {
@@ -341,7 +341,7 @@ func walkEpisode(ep *episode, now int64) {
 	}
 	w := ep.rs.groups.steps.Watermark()
 	for ep.Due() <= w {
-		fires, ends := ep.starts+int64(ep.rs.rule.For), ep.end()
+		fires, ends := ep.starts+int64(ep.rs.rule.For), ep.endTime()
 		if ep.state == StatePending && fires < ends {
 			ep.fire(now)
 			continue
@@ -358,7 +358,7 @@ func walkEpisode(ep *episode, now int64) {
 // walkNext finds the result of NextDeadline by visiting every rule and episode.
 func walkNext(e *Engine) (next time.Time, found bool) {
 	due := func(rs *ruleState, d int64) {
-		if t := instant.Time(d + rs.groups.steps.Lateness); !found || t.Before(next) {
+		if t := instant.ToTime(d + rs.groups.steps.Lateness); !found || t.Before(next) {
 			next, found = t, true
 		}
 	}
@@ -403,7 +403,7 @@ func requireHeaps(t require.TestingT, e *Engine) {
 		require.Equal(t, i, rs.pos)
 		if armed[rs.groups.steps.Group] == nil {
 			armed[rs.groups.steps.Group] = map[*watermark.Deadline]bool{}
-			for d := range rs.groups.steps.Group.Armed() {
+			for d := range rs.groups.steps.Group.ArmedDeadlines() {
 				armed[rs.groups.steps.Group][d] = true
 			}
 		}

@@ -19,8 +19,8 @@ type episode struct {
 	key    string
 	values []redact.Text // values of `by`
 	who    *intake.Identity
-	// clears and mutes are the keys of the clear and unless lines that apply to it.
-	// noClear: it lacks a value, so no clear line applies.
+	// clears and mutes are the keys of the clear and unless lines that apply to the episode.
+	// noClear means that the episode lacks a value of `same`, so no clear line applies.
 	clears, mutes string
 	noClear       bool
 	restored
@@ -30,59 +30,60 @@ type episode struct {
 	state  State
 	// namespace of the stream whose line opened it, as the source states it.
 	namespace string
-	party     string // tenant that was charged; see charged
+	party     string // tenant whose share of the limits it uses; see charged
 
-	starts  int64 // trigger time that opened it
+	starts  int64 // time of the trigger that opened it
 	moved   int64 // how far clock changes have moved starts
-	newest  int64 // newest trigger
+	newest  int64 // time of the newest trigger
 	from    int64 // the window that opened it begins after this time
-	fired   int64 // clock; 0 while pending
+	fired   int64 // time of the clock when it fired; 0 while pending
 	written int64 // event time of the line that completed the condition
 	lines   int64
-	lastID  uint64 // line that was counted last
-	// sequence holds the hits of the newest trigger of a sequence; for other rules it
-	// holds only last. The line of last is that of the newest trigger.
+	lastID  uint64 // ID of the line that was counted last
+	// sequence holds the hits of the newest trigger of a sequence. For other rules it holds
+	// only the hit last. The line of last is the line of the newest trigger.
 	sequence window.Hits
 	last     window.Hit
-	times    window.Times // triggers, while it is undecided
+	times    window.Times // times of the triggers, while the episode is undecided
 	first    window.Text  // line of the trigger that opened the episode
 	logs     intake.Logs
 	window   *keyWindow
 	dirty    bool
 	due      watermark.Deadline
-	slot     quota.Entry // its place in the limits
+	slot     quota.Entry // entry of the episode in the limits
 
 	history history
-	texts   *render.Texts // texts of the newest transition that was shown
+	texts   *render.Texts // texts of the last transition that was shown
 }
 
-// end is when it ends without a further trigger.
-func (ep *episode) end() int64 { return ep.newest + ep.rs.quiet() }
+// endTime returns the time when the episode ends if no further trigger follows.
+func (ep *episode) endTime() int64 { return ep.newest + ep.rs.quietTime() }
 
-// Due is when something is concluded without a further line.
+// Due returns the time when something is concluded without a further line.
 func (ep *episode) Due() int64 {
-	if ep.fires() {
+	if ep.isFiringNext() {
 		return ep.starts + int64(ep.rs.rule.For)
 	}
-	return ep.end()
+	return ep.endTime()
 }
 
-// fires reports whether the next conclusion is that the episode fires. A pending episode
-// that would fire before its end does not end without that conclusion, even if the sources
-// that it waits for are away for longer: nothing shows that the failure is over.
-func (ep *episode) fires() bool {
-	return ep.state == StatePending && ep.starts+int64(ep.rs.rule.For) < ep.end()
+// isFiringNext reports whether the next conclusion is that the episode fires. A pending episode
+// that would fire before its end does not end without that conclusion, however long its sources
+// are unreachable, because nothing shows that the failure is over.
+func (ep *episode) isFiringNext() bool {
+	return ep.state == StatePending && ep.starts+int64(ep.rs.rule.For) < ep.endTime()
 }
 
-func (ep *episode) arm() { ep.due.Arm(ep.awaits().Group) }
+func (ep *episode) armDeadline() { ep.due.Arm(ep.awaits().Group) }
 
-// counts reports whether a line at t belongs to the failure: it is in the window that opened
-// it or newer, or, without a window, older by less than the quiet time.
-func (ep *episode) counts(t int64) bool {
-	return t > ep.from || !ep.rs.windowed() && t > ep.from-ep.rs.quiet()
+// countsLine reports whether a line at t belongs to the failure. It does if it is not older
+// than the window that opened the failure. If the rule has no window, the line may be older
+// than the first line by less than the quiet time.
+func (ep *episode) countsLine(t int64) bool {
+	return t > ep.from || !ep.rs.needsWindow() && t > ep.from-ep.rs.quietTime()
 }
 
-// ownWindow returns the window of an episode.
+// ownWindow returns the window of the episode's key.
 func (ep *episode) ownWindow() *keyWindow {
 	if ep.window == nil {
 		ep.window = ep.rs.newWindow(window.New(ep.rs.rule), ep.values, ep.who)
@@ -90,31 +91,31 @@ func (ep *episode) ownWindow() *keyWindow {
 	return ep.window
 }
 
-// drop removes the lines up to t from its window.
-func (ep *episode) drop(t int64) {
+// dropLines removes the lines up to t from the window of the episode.
+func (ep *episode) dropLines(t int64) {
 	if ep.window != nil {
-		ep.window.Drop(t)
+		ep.window.DropUpTo(t)
 		ep.rs.slots.Resize(&ep.slot, ep.window.Size())
 	}
 }
 
-// openEpisode opens the episode of the key of the hit unless the failure is over, muted or
-// beyond a limit.
+// openEpisode opens an episode for the key of the hit, unless the failure is over or muted, or
+// a limit is reached.
 func (rs *ruleState) openEpisode(values []redact.Text, trig *window.Trigger, now int64) {
-	if over := trig.T + rs.quiet(); over <= rs.groups.steps.readUpTo(values, rs.in.Who, false) { // read so late that it is over already
-		rs.lapsed(values, trig, window.Gap{Lo: window.NoTime, Hi: over}, now)
+	if over := trig.T + rs.quietTime(); over <= rs.groups.steps.readUpTo(values, rs.in.Who, false) { // it was read so late that the failure is already over
+		rs.acceptLapsed(values, trig, window.Gap{Lo: window.NoTime, Hi: over}, now)
 		return
 	}
 	if rs.isMuted(values, trig.T) {
 		return
 	}
 	key := string(rs.in.Key)
-	if l, full := rs.place(trig.Party, now); full {
-		rs.over.refuse(key, trig.T, l, now)
+	if l, full := rs.findPlace(trig.Party, now); full {
+		rs.over.countRefused(key, trig.T, l, now)
 		return
 	}
 	ep := rs.newEpisode(values, trig)
-	ep.identify()
+	ep.computeLabels()
 	if x := rs.windows.Items[key]; x != nil {
 		ep.window = x.Value
 		rs.windows.Delete(key)
@@ -122,31 +123,31 @@ func (rs *ruleState) openEpisode(values []redact.Text, trig *window.Trigger, now
 	ep.noteTrigger(trig)
 	ep.noteOpened(trig, now)
 	ep.add(trig.Party)
-	if rs.waits() {
+	if rs.mustBePending() {
 		rs.journal.add(ep.transition(now))
 	} else {
 		ep.fire(now)
 	}
-	ep.arm()
+	ep.armDeadline()
 }
 
 // newEpisode returns the episode that a trigger of the key of the hit begins.
 func (rs *ruleState) newEpisode(values []redact.Text, trig *window.Trigger) *episode {
 	in := &rs.in
 	ep := &episode{
-		rs: rs, key: string(in.Key), values: in.Copier.Values(values), who: in.Who,
+		rs: rs, key: string(in.Key), values: in.Copier.CopyValues(values), who: in.Who,
 		namespace: strings.Clone(in.Labels["namespace"]), party: strings.Clone(trig.Party), state: StatePending, newest: trig.T,
 	}
-	ep.begin(trig)
-	ep.show(trig)
+	ep.startAt(trig)
+	ep.showTrigger(trig)
 	return ep
 }
 
-// share computes the keys of the clear and unless lines that apply to the episode.
-func (ep *episode) share() {
+// computeSharedKeys computes the keys by which `clear` and `unless` lines apply to the episode.
+func (ep *episode) computeSharedKeys() {
 	rs := ep.rs
-	ep.clears, ep.noClear = rs.clear.key(ep.values, ep.who)
-	ep.mutes, _ = rs.unless.key(ep.values, ep.who)
+	ep.clears, ep.noClear = rs.clear.joinKey(ep.values, ep.who)
+	ep.mutes, _ = rs.unless.joinKey(ep.values, ep.who)
 }
 
 // add adds the episode to the open ones.
@@ -154,7 +155,7 @@ func (ep *episode) add(party string) {
 	rs := ep.rs
 	ep.due.Of = ep
 	rs.open[ep.key] = ep
-	ep.share()
+	ep.computeSharedKeys()
 	rs.forgetDisplaced(ep)
 	rs.clear.add(ep.clears, ep)
 	rs.unless.add(ep.mutes, ep)
@@ -169,12 +170,12 @@ func (ep *episode) add(party string) {
 	if ep.state == StatePending {
 		rs.pending++
 	}
-	rs.unsettle()
+	rs.markUnsettled()
 }
 
-// charged is the party of the episode, which may change while it is open.
-func (ep *episode) charged() string {
-	if ep.slot.Placed() {
+// tenant is the party of the episode, which may change while it is open.
+func (ep *episode) tenant() string {
+	if ep.slot.IsPlaced() {
 		return ep.slot.Tenant()
 	}
 	return ep.party
@@ -198,43 +199,43 @@ func (ep *episode) remove() {
 	if ep.state == StatePending {
 		rs.pending--
 	}
-	rs.unsettle()
+	rs.markUnsettled()
 }
 
-// begin starts the episode at a trigger.
-func (ep *episode) begin(trig *window.Trigger) {
+// startAt starts the episode at a trigger.
+func (ep *episode) startAt(trig *window.Trigger) {
 	in := &ep.rs.in
 	ep.starts, ep.moved, ep.from, ep.lines = trig.T, 0, trig.From, trig.Lines
 	if name := in.Labels["namespace"]; name != ep.namespace {
 		ep.namespace = strings.Clone(name)
 	}
-	ep.reset(window.Times{trig.T})
+	ep.resetTriggers(window.Times{trig.T})
 	if trig.T == in.Hit.T {
-		ep.moved = in.Moved // startsAt is what the line says, as before
+		ep.moved = in.Moved // StartsAt stays the time that the line states
 	}
 	ep.lastID, ep.written = trig.Line.ID, trig.Line.T
-	ep.first = in.Text(trig.Sample())
+	ep.first = in.CopyText(trig.SampleLine())
 	ep.logs = intake.Logs{}
-	ep.logs.Note(&in.Origin)
-	if ep.undecided() && ep.rs.waits() {
+	ep.logs.CountLog(&in.Origin)
+	if ep.isUndecided() && ep.rs.mustBePending() {
 		ep.times = window.Times{trig.T}
 	}
 }
 
-// show sets the trigger that the episode shows. The text of one namespace never replaces that
-// of another, if every namespace may write lines of the rule.
-func (ep *episode) show(trig *window.Trigger) {
+// showTrigger sets the trigger that the episode shows. The text of one namespace never replaces
+// the text of another, if every namespace may write lines of the rule.
+func (ep *episode) showTrigger(trig *window.Trigger) {
 	if !ep.rs.rule.Infrastructure && ep.rs.in.Labels["namespace"] != ep.namespace && !ep.last.Line.Empty() {
 		return
 	}
 	c := &ep.rs.in.Copier
-	line := trig.Sample()
+	line := trig.SampleLine()
 	if line.Empty() {
 		line = ep.last.Line
 	}
 	if trig.Sequence != nil {
 		ep.sequence = trig.Sequence
-		c.List(&ep.last)
+		c.Record(&ep.last)
 	} else {
 		if len(ep.sequence) != 1 || ep.sequence[0] != &ep.last {
 			ep.sequence = window.Hits{&ep.last}
@@ -244,25 +245,25 @@ func (ep *episode) show(trig *window.Trigger) {
 	ep.last.Line = line
 }
 
-// extend applies a trigger to an open episode.
-func (ep *episode) extend(trig *window.Trigger) {
+// applyTrigger updates an open episode with a trigger.
+func (ep *episode) applyTrigger(trig *window.Trigger) {
 	ep.noteTrigger(trig)
-	if ep.undecided() {
+	if ep.isUndecided() {
 		ep.times.AddTrigger(trig.T)
 	}
 	if trig.T < ep.newest {
 		return
 	}
-	if ep.state == StatePending && trig.T-ep.newest > ep.rs.quiet() && ep.beginsAgain(trig.T) {
+	if ep.state == StatePending && trig.T-ep.newest > ep.rs.quietTime() && ep.beginsAgain(trig.T) {
 		// The quiet time ended before the watermark showed it.
-		ep.begin(trig)
-		ep.history.note(Event{At: instant.Time(trig.T), Kind: EventOpened})
+		ep.startAt(trig)
+		ep.history.addEvent(Event{At: instant.ToTime(trig.T), Kind: EventOpened})
 		ep.newest = trig.T
-		ep.arm() // the episode may wait for other sources now
+		ep.armDeadline() // the episode may now wait for other sources
 	}
 	ep.newest = trig.T
-	ep.show(trig)
-	ep.rs.journal.touch(ep)
+	ep.showTrigger(trig)
+	ep.rs.journal.markContinued(ep)
 }
 
 // fire makes a pending episode a firing one.
@@ -272,37 +273,38 @@ func (ep *episode) fire(now int64) {
 		ep.recent = ep.times
 	}
 	ep.times = nil
-	ep.report(now)
+	ep.firingTransition(now)
 }
 
-// report reports an episode as firing.
-func (ep *episode) report(now int64) *transition {
+// firingTransition reports an episode as firing.
+func (ep *episode) firingTransition(now int64) *transition {
 	ep.state, ep.fired = StateFiring, now
-	ep.rs.unsettle()
-	ep.history.note(Event{At: instant.Time(now), Kind: EventFired})
+	ep.rs.markUnsettled()
+	ep.history.addEvent(Event{At: instant.ToTime(now), Kind: EventFired})
 	ep.noteOnHold(now)
 	t := ep.transition(now)
 	ep.rs.journal.add(t)
 	return t
 }
 
-// mute applies an unless line, which is known now, to a pending episode. If unless lines have
-// streams of their own, triggers that it does not mute open the episode again.
-func (ep *episode) mute(h *window.Hit, now int64) {
-	rest := ep.unmuted(ep.times)
+// applyUnless applies an unless line, which is already remembered, to a pending episode. If
+// unless lines have streams of their own, triggers that the line does not mute open the episode
+// again.
+func (ep *episode) applyUnless(h *window.Hit, now int64) {
+	rest := ep.dropMuted(ep.times)
 	switch {
 	case !ep.rs.mutesElsewhere || len(rest) == 0:
 		ep.close(ReasonMuted, h.T, now, h.Line)
 	case len(rest) < len(ep.times):
-		ep.restart(slices.Clone(rest))
-		ep.history.note(Event{At: instant.Time(ep.starts), Kind: EventOpened})
+		ep.restartAt(slices.Clone(rest))
+		ep.history.addEvent(Event{At: instant.ToTime(ep.starts), Kind: EventOpened})
 	}
 }
 
-// unmuted drops the leading triggers that a known unless line mutes.
-func (ep *episode) unmuted(ts window.Times) window.Times {
+// dropMuted drops the first triggers that a remembered unless line mutes.
+func (ep *episode) dropMuted(ts window.Times) window.Times {
 	rs := ep.rs
-	for rs.rule.Unless != nil && len(ts) > 0 && rs.mutedBy(ep.mutes, ep.values, ts[0]) {
+	for rs.rule.Unless != nil && len(ts) > 0 && rs.isKeyMuted(ep.mutes, ep.values, ts[0]) {
 		ts = ts[1:]
 	}
 	return ts
@@ -311,14 +313,14 @@ func (ep *episode) unmuted(ts window.Times) window.Times {
 // close ends an open episode and keeps its window. line is the line that ended it, if any.
 func (ep *episode) close(reason Reason, end, now int64, line window.Text) {
 	ep.detach()
-	ep.finish(reason, end, now, line)
+	ep.reportEnd(reason, end, now, line)
 }
 
-// finish reports the end of an episode that is no longer open.
-func (ep *episode) finish(reason Reason, end, now int64, line window.Text) *transition {
+// reportEnd reports the end of an episode that is no longer open.
+func (ep *episode) reportEnd(reason Reason, end, now int64, line window.Text) *transition {
 	x := ep.transition(now)
-	ep.rs.journal.finish(ep, x, reason, end, now)
-	ep.rs.journal.noteEnded(ep, x, ep.rs.in.Text(line))
+	ep.rs.journal.endEpisode(ep, x, reason, end, now)
+	ep.rs.journal.noteEnded(ep, x, ep.rs.in.CopyText(line))
 	return x
 }
 
@@ -330,7 +332,7 @@ func (ep *episode) detach() {
 		ep.rs.windows.Add(ep.key, party, ep.window, ep.window.Size())
 	}
 	if ep.rs.armed != nil {
-		ep.rs.armed.rest(ep, party)
+		ep.rs.armed.keepDisarmed(ep, party)
 	}
 	ep.window = nil
 }

@@ -9,10 +9,10 @@ import (
 	"crowsnest/rules/namespaces"
 )
 
-// limits bounds the state that log lines fill, and shares it among namespaces: open
-// episodes, the windows of keys without an episode, and the times of clear and unless lines.
-// Infrastructure namespaces have places that no other namespace takes: as many again for
-// open episodes, because these page somebody, and a quarter more for the rest.
+// limits bounds the state that log lines fill, and shares it among namespaces. The state
+// consists of open episodes, the windows of keys without an episode, and the times of clear and
+// unless lines. Infrastructure namespaces have additional places that no other namespace can
+// take: for open episodes, which page somebody, as many again, and for the rest a quarter.
 type limits struct {
 	trusted                    *namespaces.Set // namespaces that infrastructure rules trust
 	slots, windows, clearLines *quota.Pool
@@ -22,29 +22,29 @@ type limits struct {
 }
 
 const (
-	// clearKeysPerKey is how many keys of clear and unless lines are remembered per
-	// key of MaxKeys: they are small.
+	// clearKeysPerKey is the number of keys of clear and unless lines that are remembered for
+	// each key of MaxKeys. Such keys take little memory.
 	clearKeysPerKey = 2
-	// churnFactor is how many times MaxPerNamespace a party may open in keepResolved. Ended
-	// alerts are listed and notified for that long. Without a bound, lines that alternately
-	// open and clear alerts would fill memory and receivers.
+	// churnFactor bounds the alerts that a tenant may open within keepResolved, as a multiple
+	// of MaxPerNamespace. Ended alerts are listed for that long. Without the bound, lines that
+	// open and clear alerts in turn would fill memory and flood receivers.
 	churnFactor = 4
 )
 
 func newLimits(cfg Config, infra func(party string) bool) limits {
 	keys, clearKeys, hits := cfg.MaxKeys, clearKeysPerKey*cfg.MaxKeys, cfg.MaxHits
 	return limits{
-		slots:        quota.NewPool(quota.Reserve(quota.Load{cfg.MaxActive, hits}, quota.Load{cfg.MaxActive, hits / 4}), infra),
-		windows:      quota.NewPool(quota.Reserve(quota.Load{keys, hits}, quota.Load{keys / 4, hits / 4}), infra),
-		clearLines:   quota.NewPool(quota.Reserve(quota.Load{clearKeys, hits}, quota.Load{clearKeys / 4, hits / 4}), infra),
+		slots:        quota.NewPool(quota.NewBounds(quota.Load{cfg.MaxActive, hits}, quota.Load{cfg.MaxActive, hits / 4}), infra),
+		windows:      quota.NewPool(quota.NewBounds(quota.Load{keys, hits}, quota.Load{keys / 4, hits / 4}), infra),
+		clearLines:   quota.NewPool(quota.NewBounds(quota.Load{clearKeys, hits}, quota.Load{clearKeys / 4, hits / 4}), infra),
 		churn:        quota.NewChurn(churnFactor*cfg.MaxPerNamespace, keepResolved),
 		perNamespace: cfg.MaxPerNamespace, losses: quota.NewLosses(),
 	}
 }
 
-// infrastructure reports whether a party is an infrastructure namespace, or the node: lines
-// without a namespace. If all namespaces are trusted, none has places of its own.
-func (c *common) infrastructure(party string) bool {
+// isInfrastructure reports whether a party is an infrastructure namespace, or the node, whose
+// lines have no namespace. If all namespaces are trusted, no party counts as infrastructure.
+func (c *common) isInfrastructure(party string) bool {
 	if c.limits.trusted.All() {
 		return false
 	}
@@ -52,7 +52,7 @@ func (c *common) infrastructure(party string) bool {
 	return namespace == "" || c.limits.trusted.Has(namespace)
 }
 
-// limit is a bound of open episodes: of the rule, of all, or of a namespace.
+// limit is a bound for open episodes, of a rule, of all rules, or of a namespace.
 type limit struct {
 	of        limitKind
 	n         int
@@ -69,7 +69,7 @@ const (
 	ofChurn
 )
 
-// String names the limit for people.
+// String describes the limit for people.
 func (l limit) String() string {
 	switch l.of {
 	case ofRule:
@@ -79,15 +79,15 @@ func (l limit) String() string {
 	case ofChurn:
 		return fmt.Sprintf("namespace %s opened %d alerts (%d times limits.alerts_per_namespace) in %v", l.namespace, l.n, churnFactor, keepResolved)
 	case ofShare:
-		return fmt.Sprintf("alerts of namespace %s gave their places to namespaces with fewer", l.namespace)
+		return fmt.Sprintf("alerts of namespace %s were dropped in favor of namespaces with fewer alerts", l.namespace)
 	}
 	return fmt.Sprintf("the limit of namespace %s (limits.alerts_per_namespace) is %d", l.namespace, l.n)
 }
 
-// place finds a place for an episode of a party, or returns the limit that prevents it. The
-// overflow alert of the rule covers an episode that is displaced.
-func (rs *ruleState) place(party string, now int64) (l limit, full bool) {
-	displaced, bound := rs.slots.Place(party, rs.limits.perNamespace)
+// findPlace finds a place for an episode of a party, or returns the limit that prevents it. If
+// it displaces another episode, the overflow alert of the rule stands for that one.
+func (rs *ruleState) findPlace(party string, now int64) (l limit, full bool) {
+	displaced, bound := rs.slots.FindPlace(party, rs.limits.perNamespace)
 	switch bound {
 	case quota.OfTenant:
 		return limit{ofNamespace, rs.limits.perNamespace, party}, true
@@ -96,19 +96,19 @@ func (rs *ruleState) place(party string, now int64) (l limit, full bool) {
 	case quota.OfPool:
 		return limit{of: ofAll, n: rs.cfg.MaxActive}, true
 	}
-	if party != "" && rs.limits.churn.Spent(rs.slots, party, now) {
+	if party != "" && rs.limits.churn.IsSpent(rs.slots, party, now) {
 		return limit{ofChurn, churnFactor * rs.limits.perNamespace, party}, true
 	}
 	for _, c := range displaced {
-		rs.displace(c, now)
+		rs.displaceEpisode(c, now)
 	}
 	rs.limits.churn.Count(rs.slots, party)
 	return limit{}, false
 }
 
-// displace ends the least recently used episode of a holding, which may belong to another rule.
-// A pending one goes first: it was not notified.
-func (c *common) displace(holding *quota.Holding, now int64) {
+// displaceEpisode ends the least recently used episode of a holding, which may belong to
+// another rule. Pending episodes go first, because nobody was notified of them.
+func (c *common) displaceEpisode(holding *quota.Holding, now int64) {
 	var ep *episode
 	for x := range holding.Entries() {
 		o := x.Owner().(*ruleState).open[x.Key]
@@ -119,26 +119,26 @@ func (c *common) displace(holding *quota.Holding, now int64) {
 			break
 		}
 	}
-	c.limits.lost(ep.rs, holding.Tenant, EvictedAlerts)
+	c.limits.countLost(ep.rs, holding.Tenant, EvictedAlerts)
 	ep.detach()
-	ep.rs.rememberDisplaced(ep, ep.finish(ReasonDisplaced, now, now, window.Text{}))
-	ep.rs.over.refuse(ep.key, ep.newest+int64(ep.rs.rule.Silent), limit{of: ofShare, namespace: holding.Tenant}, now)
+	ep.rs.rememberDisplaced(ep, ep.reportEnd(ReasonDisplaced, now, now, window.Text{}))
+	ep.rs.over.countRefused(ep.key, ep.newest+int64(ep.rs.rule.Silent), limit{of: ofShare, namespace: holding.Tenant}, now)
 	if ep.fired != 0 {
-		ep.rs.over.lose(ep.labels)
+		ep.rs.over.noteDisplaced(ep.labels)
 	}
 }
 
-// thin keeps the windows of open episodes within their bound: the namespace with the most lines
-// loses the older half of the lines of one episode.
-func (l *limits) thin() {
+// shrinkWindows keeps the windows of open episodes within their bound. The namespace with the
+// most lines loses the older half of the lines of one of its episodes.
+func (l *limits) shrinkWindows() {
 	for x := l.slots.Largest(); x != nil; x = l.slots.Largest() {
 		rs := x.Owner().(*ruleState)
 		w := rs.open[x.Key].window
-		w.Halve()
+		w.DropOlderHalf()
 		if w.Size() == x.Size {
-			return // one line of each kind always stays
+			return // at least one line of each kind stays
 		}
-		l.lost(rs, x.Tenant(), EvictedWindows)
+		l.countLost(rs, x.Tenant(), EvictedWindows)
 		rs.slots.Resize(x, w.Size())
 	}
 }

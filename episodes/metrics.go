@@ -7,20 +7,20 @@ import (
 	"crowsnest/internal/metric"
 )
 
-// Metrics returns the metrics of an engine. A rule has the series that tables and alerts need
-// as soon as it is loaded; of the others it has those that are not 0.
+// Metrics returns the metrics of an engine. A rule has the series that dashboards and alerts
+// need as soon as it is loaded. It has other series only if they are not 0.
 func Metrics(stats func() Stats) metric.Collector {
 	perRule := func(s Stats) []RuleStatus { return s.Rules }
 	return metric.New(stats,
-		metric.Each(perRule, []string{"rule", "pack", "severity"},
+		metric.ForEach(perRule, []string{"rule", "pack", "severity"},
 			func(r RuleStatus) []string { return []string{r.Rule.Alert, r.Rule.Pack, string(r.Rule.Severity)} },
 			metric.Counter("rule_matches_total", "Lines that matched the rule's match or one of its steps.", func(r RuleStatus) int64 { return r.Matches })),
-		metric.Each(perRule, []string{"rule"}, func(r RuleStatus) []string { return []string{r.Rule.Alert} },
+		metric.ForEach(perRule, []string{"rule"}, func(r RuleStatus) []string { return []string{r.Rule.Alert} },
 			metric.Gauge("rule_held", "Whether absence-based conclusions of the rule are on hold because a source makes no progress.", func(r RuleStatus) bool { return r.OnHold }),
 			metric.GaugeBy("episodes", "Open episodes.", "state", func(r RuleStatus) map[string]int {
 				return map[string]int{string(StatePending): r.Pending, string(StateFiring): r.Firing}
 			}),
-			metric.Sparse(
+			metric.OmitZeros(
 				metric.Gauge("rule_last_match_timestamp_seconds", "Event time of the newest matching line. A rule without one has no series.", func(r RuleStatus) time.Time { return r.LastMatch }),
 				metric.Counter("episode_overflow_total", "Triggers beyond the rule's limit of episodes. Rules without one have no series.", func(r RuleStatus) int64 { return r.Refused }),
 				metric.Counter("dedup_suppressed_total", "Matching lines that were ignored because they had been read before. Rules without one have no series.", func(r RuleStatus) int64 { return r.Repeats }),
@@ -28,9 +28,9 @@ func Metrics(stats func() Stats) metric.Collector {
 					return map[string]int64{"by": r.MissingBy, "same": r.MissingSame}
 				}),
 				metric.Counter("rule_windows_evicted_total", "Windows of the rule that were evicted to stay within memory limits. Rules without one have no series.", func(r RuleStatus) int64 { return r.Evicted }))),
-		metric.Each(silentRules, []string{"rule"}, func(r RuleStatus) []string { return []string{r.Rule.Alert} },
+		metric.ForEach(silentRules, []string{"rule"}, func(r RuleStatus) []string { return []string{r.Rule.Alert} },
 			metric.Gauge("rule_armed_keys", "Keys of a rule with `silent` that were seen, so that their silence raises an alert.", func(r RuleStatus) int { return r.Armed })),
-		metric.Each(func(s Stats) []Eviction { return s.Evictions }, []string{"namespace", "rule", "kind"},
+		metric.ForEach(func(s Stats) []Eviction { return s.Evictions }, []string{"namespace", "rule", "kind"},
 			func(v Eviction) []string { return []string{v.Namespace, v.Rule, string(v.Kind)} },
 			metric.Counter("evictions_total", "Evictions that may have changed a conclusion, by kind: windows, clear lines, mutes, armed keys of rules with `silent`, open alerts. Most namespaces have no series.",
 				func(v Eviction) int64 { return v.Count })),

@@ -13,38 +13,39 @@ import (
 	"crowsnest/rules"
 )
 
-// overflow is the one alert that stands for the keys of a rule beyond a limit.
+// overflow is the alert that stands for all keys of a rule beyond a limit.
 type overflow struct {
 	rs     *ruleState
 	active bool
 	starts int64
 	moved  int64 // how far clock changes have moved starts
-	newest int64 // last refused trigger
+	newest int64 // time of the last refused trigger
 	fired  int64
 	// restored is set if it fired before it was restored.
 	restored bool
-	limit    limit                            // limit that was reached last
-	why      string                           // the same in words
+	limit    limit                            // limit that was last reached
+	why      string                           // description of limit
 	dirty    bool                             // continued since the last update
-	lines    int64                            // refused triggers
-	keys     *simplelru.LRU[uint64, struct{}] // hashes of their keys
+	lines    int64                            // number of refused triggers
+	keys     *simplelru.LRU[uint64, struct{}] // hashes of the refused keys
 	print    Fingerprint
 	labels   map[string]string
-	lost     int64    // alerts that gave their places to others
-	named    []string // labels of these, the newest last, at most maxNamedLost
+	lost     int64    // number of displaced alerts
+	named    []string // labels of displaced alerts, the newest last, at most maxNamedLost
 	due      watermark.Deadline
 }
 
 const (
 	maxNamedLost = 5
-	maxLostName  = 256 // bytes
+	maxLostName  = 256 // length in bytes
 )
 
-// maxOverflowKeys is how many keys beyond the limit are counted exactly.
+// maxOverflowKeys is the number of keys beyond the limit that are counted exactly.
 func maxOverflowKeys(r *rules.Rule) int { return 10 * max(r.Limit, 1) }
 
-// set replaces the overflow of a rule and arms its deadline if it is active.
-func (o *overflow) set(x overflow) {
+// replaceWith replaces the content of the rule's overflow and arms its deadline if it is
+// active.
+func (o *overflow) replaceWith(x overflow) {
 	rs := o.rs
 	o.due.Disarm()
 	*o = x
@@ -53,15 +54,15 @@ func (o *overflow) set(x overflow) {
 		return
 	}
 	o.keys = quota.NewLRU[uint64, struct{}](maxOverflowKeys(rs.rule))
-	o.print = printOf(o.labels)
+	o.print = fingerprintOf(o.labels)
 	o.due.Arm(rs.groups.steps.Group)
 }
 
-// refuse counts a trigger beyond a limit and makes the alert fire.
-func (o *overflow) refuse(key string, t int64, l limit, now int64) {
+// countRefused counts a trigger beyond a limit and makes the alert fire.
+func (o *overflow) countRefused(key string, t int64, l limit, now int64) {
 	o.rs.stats.Refused++
 	if !o.active {
-		o.set(overflow{active: true, starts: t, newest: t, fired: now, labels: o.identity()})
+		o.replaceWith(overflow{active: true, starts: t, newest: t, fired: now, labels: o.alertLabels()})
 	}
 	o.newest = max(o.newest, t)
 	o.lines++
@@ -74,28 +75,28 @@ func (o *overflow) refuse(key string, t int64, l limit, now int64) {
 		o.rs.journal.add(o.transition(now))
 		return
 	}
-	o.rs.journal.touchOverflow(o) // a flood refuses thousands: report it with the next update
+	o.rs.journal.touchOverflow(o) // A flood refuses thousands of triggers, so they are reported with the next update.
 }
 
-// lose names an alert that gave its place to another.
-func (o *overflow) lose(labels map[string]string) {
+// noteDisplaced adds an alert to the displaced alerts that the overflow names.
+func (o *overflow) noteDisplaced(labels map[string]string) {
 	own := maps.Clone(labels)
 	for _, name := range []string{"alertname", "severity", "resolves"} {
 		delete(own, name)
 	}
 	o.lost++
-	o.named = append(o.named, text.Truncate(text.Labels(own), maxLostName))
+	o.named = append(o.named, text.Truncate(text.FormatLabels(own), maxLostName))
 	o.named = o.named[max(0, len(o.named)-maxNamedLost):]
 }
 
-// identity returns the labels of the alert: templates see empty values of `by`.
-func (o *overflow) identity() map[string]string {
-	labels := o.rs.labels(o.rs.rule, map[string]string{})
+// alertLabels returns the labels of the alert. Templates see empty values of `by`.
+func (o *overflow) alertLabels() map[string]string {
+	labels := o.rs.renderLabels(o.rs.rule, map[string]string{})
 	labels["overflow"], labels["resolves"] = "true", "quiet"
 	return labels
 }
 
-// Due is when the alert ends without a further refused trigger.
+// Due returns the time when the alert ends if no further trigger is refused.
 func (o *overflow) Due() int64 {
 	quiet := o.rs.rule.KeepFiringFor
 	if o.rs.rule.Expires() {
@@ -115,27 +116,27 @@ func (o *overflow) conclude(now int64) {
 // end resolves the alert.
 func (o *overflow) end(end, now int64, reason Reason) {
 	x := o.transition(now)
-	x.ended(StateResolved, reason, max(end, o.starts, o.starts-o.moved), now)
+	x.setEnd(StateResolved, reason, max(end, o.starts, o.starts-o.moved), now)
 	o.rs.journal.resolve(x)
-	o.set(overflow{})
+	o.replaceWith(overflow{})
 }
 
 // rename gives the alert the labels of the new version of its rule.
 func (o *overflow) rename(now int64) {
 	before := o.transition(now)
-	o.labels = o.identity()
-	if o.print = printOf(o.labels); o.print != before.Fingerprint {
-		before.ended(StateResolved, ReasonIdentity, now, now)
+	o.labels = o.alertLabels()
+	if o.print = fingerprintOf(o.labels); o.print != before.Fingerprint {
+		before.setEnd(StateResolved, ReasonIdentity, now, now)
 		o.rs.journal.add(before)
 		o.rs.journal.add(o.transition(now))
 	}
 }
 
-// move adds by to its times.
-func (o *overflow) move(by int64) {
+// moveTimes adds delta to the times of the overflow.
+func (o *overflow) moveTimes(delta int64) {
 	if o.active {
-		o.starts += by
-		o.moved += by
-		o.newest += by
+		o.starts += delta
+		o.moved += delta
+		o.newest += delta
 	}
 }

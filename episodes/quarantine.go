@@ -2,27 +2,27 @@ package episodes
 
 import "crowsnest/rules"
 
-// guard runs f for one rule and reports whether f returned. If f panics, the rule is
-// quarantined: its hits are ignored, its episodes stay open, and nothing is concluded
-// from its silence until Swap installs another version. Other rules are not affected.
-func (e *Engine) guard(rs *ruleState, now int64, f func()) (ok bool) {
+// runGuarded calls f for one rule and reports whether f returned. If f panics, the rule is
+// quarantined: its hits are ignored, its episodes stay open, and nothing is concluded from its
+// silence until Swap installs another version. Other rules are not affected.
+func (e *Engine) runGuarded(rs *ruleState, now int64, f func()) (ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			e.quarantine(rs, now)
+			e.quarantineRule(rs, now)
 		}
 	}()
 	f()
 	return true
 }
 
-func (e *Engine) quarantine(rs *ruleState, now int64) {
+func (e *Engine) quarantineRule(rs *ruleState, now int64) {
 	rs.quarantined = true
-	rs.disarm() // other rules share the heap of its deadlines, which may be what panics
-	e.freeze(rs, now)
+	rs.disarmDeadlines() // other rules share the heap of its deadlines, and computing them may be what panics
+	e.freezeRule(rs, now)
 }
 
-// Quarantined returns the rules that panicked in the engine and are no longer
-// evaluated, in order of the rules.
+// Quarantined returns the rules that panicked in the engine and are no longer evaluated, in the
+// order of the rule set.
 func (e *Engine) Quarantined() []*rules.Rule {
 	e.mu.Lock()
 	defer e.mu.Unlock()

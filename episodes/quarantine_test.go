@@ -61,5 +61,5 @@ func TestPanicOfConclusion(t *testing.T) {
 	b.advance(20 * time.Minute)
 	listed := b.e.Episodes(at(20 * time.Minute))
 	require.Len(t, listed, 2)
-	require.Contains(t, listed[0].Annotations["summary"], "defect")
+	require.Contains(t, listed[0].Annotations["summary"], "because of a bug")
 }

@@ -63,7 +63,7 @@ func TestPlacesAreShared(t *testing.T) {
 		if x.Reason == ReasonDisplaced {
 			displaced++
 			require.Equal(t, StateResolved, x.State)
-			require.Contains(t, x.Annotations["ended"], "is not known")
+			require.Contains(t, x.Annotations["ended"], "nobody knows whether the failure is over")
 		}
 	}
 	require.Equal(t, 2, displaced)

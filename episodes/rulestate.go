@@ -20,32 +20,33 @@ type ruleState struct {
 	pos  int // index in Engine.order
 	// ambiguous is set if the rule itself names labels of the identity.
 	ambiguous bool
-	// mutesElsewhere is set if no step reads the streams of `unless`: what is read first then
-	// depends on the sources.
+	// mutesElsewhere is set if no step reads the streams of `unless`. Then it depends on the
+	// sources which lines are read first.
 	mutesElsewhere bool
-	loose          int // number of open episodes that are loose
+	loose          int // number of loose open episodes
 	groups         groups
-	// suspended is when matching of its lines stopped; window.NoTime: it has not.
+	// suspended is the time at which its lines ceased to be matched, or window.NoTime if they
+	// are matched.
 	suspended    int64
-	heldBack     int64 // see Engine.HoldBack; window.NoTime: it is not
-	participates bool  // the rule is a cause or a symptom of another one
-	// quarantined is set once the rule panicked; it is suspended, too.
+	heldBack     int64 // the time of Engine.HoldBack, or window.NoTime if the rule is not held back
+	participates bool  // the rule is the cause or a symptom of another one
+	// quarantined is set if the rule panicked. Then it is also suspended.
 	quarantined bool
 
 	open      map[string]*episode
-	pending   int                      // number of pending episodes in open
-	slots     *quota.Group             // quota of open
+	pending   int                      // number of pending episodes among open
+	slots     *quota.Group             // quota of the open episodes
 	windows   *quota.Cache[*keyWindow] // windows of keys without an episode
-	clear     beside[window.Clears]    // the newest clear lines
-	unless    beside[[]int64]          // the times of the unless lines
+	clear     beside[window.Clears]    // the newest clear lines, by key
+	unless    beside[[]int64]          // the times of the unless lines, by key
 	lapses    []*lapse
 	over      overflow
 	displaced displacedAlerts
-	armed     *armedKeys    // nil if the rule has no `silent`
-	last      intake.Memory // intake of the newest line
-	lastOpen  *episode      // episode of the newest line; nil if there is none or it has ended
-	stats     RuleStats     // except LastMatch
-	newest    int64         // event time of a matching line
+	armed     *armedKeys    // nil if the rule does not have `silent`
+	last      intake.Memory // prepared values of the newest line
+	lastOpen  *episode      // episode of the newest line; nil if there was none or it has ended
+	stats     RuleStats     // all counters but LastMatch
+	newest    int64         // event time of the newest matching line
 }
 
 func newRuleState(r *rules.Rule, common *common) *ruleState {
@@ -54,8 +55,8 @@ func newRuleState(r *rules.Rule, common *common) *ruleState {
 		clear: newBeside[window.Clears](r, r.Clear, common.cfg.Unlabelled), unless: newBeside[[]int64](r, r.Unless, common.cfg.Unlabelled),
 	}
 	rs.over.rs = rs
-	c, size, l := classOf(r), maxOverflowKeys(r), &common.limits
-	rs.slots = quota.NewGroup(rs, c, l.slots, r.Limit, nil) // nothing is evicted: see place
+	c, size, l := quotaClass(r), maxOverflowKeys(r), &common.limits
+	rs.slots = quota.NewGroup(rs, c, l.slots, r.Limit, nil) // nothing is evicted from it; see findPlace
 	rs.windows = quota.NewCache(rs, c, l.windows, size, rs.evictedWindow)
 	rs.clear.lines = quota.NewCache(rs, c, l.clearLines, size, rs.evictedClear)
 	rs.unless.lines = quota.NewCache(rs, c, l.clearLines, size, rs.evictedMute)
@@ -74,33 +75,33 @@ type keyWindow struct {
 	window.Window
 	key    []redact.Text // values of `by`
 	who    *intake.Identity
-	loose  bool   // as restored.loose
-	clears string // the key that a clear line shares with it
+	loose  bool   // see restored.loose
+	clears string // the key of the clear lines that apply to it
 }
 
-// newWindow returns w as the window of a key. It keeps values.
+// newWindow returns the window of a key with the content w. It keeps values.
 func (rs *ruleState) newWindow(w window.Window, values []redact.Text, who *intake.Identity) *keyWindow {
 	k := &keyWindow{Window: w, key: values, who: who}
 	if rs.clear.open != nil {
-		k.clears, _ = rs.clear.key(values, who)
+		k.clears, _ = rs.clear.joinKey(values, who)
 	}
 	return k
 }
 
-// windowOf returns the window of the key of the hit, which has no episode.
-func (rs *ruleState) windowOf(values []redact.Text) *quota.Item[*keyWindow] {
+// hitWindow returns the window of the key of the hit if the key has no episode.
+func (rs *ruleState) hitWindow(values []redact.Text) *quota.Item[*keyWindow] {
 	in := &rs.in
 	if x := rs.windows.Items[string(in.Key)]; x != nil {
-		rs.windows.Use(&x.Entry, in.Party)
+		rs.windows.Touch(&x.Entry, in.Party)
 		return x
 	}
 	if x := rs.adoptWindow(); x != nil {
 		return x
 	}
-	return rs.windows.Add(string(in.Key), in.Party, rs.newWindow(window.New(rs.rule), in.Copier.Values(values), in.Who), 0)
+	return rs.windows.Add(string(in.Key), in.Party, rs.newWindow(window.New(rs.rule), in.Copier.CopyValues(values), in.Who), 0)
 }
 
-// windowFor returns the window of a key, nil if there is none.
+// windowFor returns the window of a key, or nil if there is none.
 func (rs *ruleState) windowFor(key string) *keyWindow {
 	if ep := rs.open[key]; ep != nil {
 		return ep.window
@@ -111,10 +112,10 @@ func (rs *ruleState) windowFor(key string) *keyWindow {
 	return nil
 }
 
-// emptied drops the lines up to t from the windows that a clear line applies to.
-func (rs *ruleState) emptied(key string, t int64) {
+// dropCleared drops the lines up to t from the windows that a clear line applies to.
+func (rs *ruleState) dropCleared(key string, t int64) {
 	drop := func(x *quota.Item[*keyWindow]) {
-		x.Value.Drop(t)
+		x.Value.DropUpTo(t)
 		rs.windows.Resize(&x.Entry, x.Value.Size())
 	}
 	if rs.clear.open == nil {
@@ -130,22 +131,22 @@ func (rs *ruleState) emptied(key string, t int64) {
 	}
 }
 
-// find returns the open episode of the key of the hit, nil if there is none. In a storm
-// consecutive hits nearly always have the same episode.
+// find returns the open episode of the key of the hit, or nil if there is none. In a storm
+// consecutive hits usually have the same episode.
 func (rs *ruleState) find() *episode {
 	if ep := rs.lastOpen; ep != nil && ep.key == string(rs.in.Key) {
 		return ep
 	}
 	rs.lastOpen = rs.open[string(rs.in.Key)]
 	if rs.lastOpen == nil {
-		rs.lastOpen = rs.adopt()
+		rs.lastOpen = rs.adoptLoose()
 	}
 	return rs.lastOpen
 }
 
-// clearsOf returns the clear lines that apply to the key of the hit, whose episode is ep if
-// one is open.
-func (rs *ruleState) clearsOf(ep *episode, values []redact.Text) window.Clears {
+// hitClears returns the clear lines that apply to the key of the hit. ep is the open episode of
+// the key, if there is one.
+func (rs *ruleState) hitClears(ep *episode, values []redact.Text) window.Clears {
 	if rs.clear.lines.Used() == 0 {
 		return window.NoClears()
 	}
@@ -153,31 +154,31 @@ func (rs *ruleState) clearsOf(ep *episode, values []redact.Text) window.Clears {
 	if ep != nil {
 		key, missing = ep.clears, ep.noClear
 	} else {
-		key, missing = rs.clear.key(values, rs.in.Who)
+		key, missing = rs.clear.joinKey(values, rs.in.Who)
 	}
-	if known, ok := rs.clear.of(key, values); ok && !missing { // no clear line lacks a value
+	if known, ok := rs.clear.get(key, values); ok && !missing { // a clear line always has all values of `same`
 		return known
 	}
 	return window.NoClears()
 }
 
-// isMuted reports whether a known unless line mutes an episode of the key of the hit with a
-// trigger at t.
+// isMuted reports whether a remembered unless line mutes an episode of the key of the hit whose
+// trigger is at t.
 func (rs *ruleState) isMuted(values []redact.Text, t int64) bool {
 	if rs.rule.Unless == nil {
 		return false
 	}
-	key, missing := rs.unless.key(values, rs.in.Who)
-	return !missing && rs.mutedBy(key, values, t)
+	key, missing := rs.unless.joinKey(values, rs.in.Who)
+	return !missing && rs.isKeyMuted(key, values, t)
 }
 
-// mutedBy reports whether a known unless line with a key, made from these values, mutes an
-// episode with a trigger at t. If the trigger is late, or if unless lines have streams of
+// isKeyMuted reports whether a remembered unless line with this key, made from values, mutes an
+// episode whose trigger is at t. If the trigger is late, or if unless lines have streams of
 // their own, an unless line counts only if it would have been read before the episode fired,
-// had all lines been read in order of time.
-func (rs *ruleState) mutedBy(key string, values []redact.Text, t int64) bool {
+// had all lines been read in order of their times.
+func (rs *ruleState) isKeyMuted(key string, values []redact.Text, t int64) bool {
 	g := &rs.groups.firing
-	mutes, _ := rs.unless.of(key, values)
+	mutes, _ := rs.unless.get(key, values)
 	until := int64(window.Forever)
 	if rs.mutesElsewhere || t < g.Watermark() {
 		until = t + int64(rs.rule.For+rs.rule.Silent) + g.Lateness
@@ -185,8 +186,8 @@ func (rs *ruleState) mutedBy(key string, values []redact.Text, t int64) bool {
 	return slices.ContainsFunc(mutes, func(m int64) bool { return m > t-int64(rs.rule.Unless.Within) && m <= until })
 }
 
-// watermark is the time up to which all lines that count or clear were read. Windows keep
-// what lines after it may still need.
+// watermark returns the time up to which all lines of `match`, steps and `clear` were read.
+// Windows keep the lines that later lines may still need.
 func (rs *ruleState) watermark() int64 {
 	if rs.rule.Clear != nil {
 		return rs.groups.all.readUpToForAll()
@@ -194,27 +195,29 @@ func (rs *ruleState) watermark() int64 {
 	return rs.groups.steps.readUpToForAll()
 }
 
-// quiet is the time without a trigger that ends an episode. With `silent`, the trigger is the
-// newest line.
-func (rs *ruleState) quiet() int64 {
+// quietTime returns how long an episode lasts after its newest trigger. With `silent`, that
+// trigger is the newest line.
+func (rs *ruleState) quietTime() int64 {
 	if rs.rule.Expires() {
 		return int64(rs.rule.Silent + rs.rule.Expire)
 	}
 	return int64(rs.rule.KeepFiringFor)
 }
 
-// waits reports whether an episode has to be pending first.
-func (rs *ruleState) waits() bool { return rs.rule.For > 0 || rs.rule.Unless != nil }
+// mustBePending reports whether a new episode has to be pending at first.
+func (rs *ruleState) mustBePending() bool { return rs.rule.For > 0 || rs.rule.Unless != nil }
 
-// windowed reports whether a trigger needs more than one line.
-func (rs *ruleState) windowed() bool {
+// needsWindow reports whether a trigger needs more than one line.
+func (rs *ruleState) needsWindow() bool {
 	return rs.rule.Sequence || rs.rule.Count > 1 || rs.rule.Distinct != ""
 }
 
-// sorted returns the open episodes in order of their start, then key.
-func (rs *ruleState) sorted() []*episode { return inOrder(slices.Collect(maps.Values(rs.open))) }
+// sortedEpisodes returns the open episodes, sorted by start, then by key.
+func (rs *ruleState) sortedEpisodes() []*episode {
+	return inOrder(slices.Collect(maps.Values(rs.open)))
+}
 
-// inOrder sorts by start, then key.
+// inOrder sorts episodes by start, then by key.
 func inOrder(eps []*episode) []*episode {
 	slices.SortFunc(eps, (*episode).compare)
 	return eps

@@ -9,36 +9,37 @@ import (
 	"crowsnest/episodes/render"
 )
 
-// Snapshot returns the whole state except for watermarks, as JSON. Its lines and
-// captures are redacted.
+// Snapshot returns the whole state, except watermarks, as JSON. Its lines and captures are
+// redacted.
 func (e *Engine) Snapshot() ([]byte, error) { return e.Copy().Append(nil) }
 
-// Copy is the state of an engine at one moment. It shares nothing that changes.
+// Copy is the state of an engine at one moment. It shares no memory that may change.
 type Copy struct {
 	of     *Engine
 	state  saved.State
 	lines  *saved.Lines
-	closed []*transition // transitions of state.Closed
-	at     int64         // time of the clock
+	closed []*transition // the transitions behind state.Closed
+	at     int64         // time of the clock when it was made
 }
 
-// savedBytes bounds the bytes of lines of open episodes in a snapshot, to keep it fast.
+// savedBytes bounds the bytes of the lines of open episodes in a snapshot, so that saving stays
+// fast.
 const savedBytes = 1 << 20
 
-// Copy copies what Snapshot saves. It is quick; encoding takes longer and can be
-// done while the engine continues.
+// Copy copies the state that Snapshot saves. It is fast. Encoding takes longer and can be done
+// while the engine continues.
 func (e *Engine) Copy() Copy {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := saved.New(e.cfg.Identity)
 	s.Seen, s.SeenOf = e.seen.Save()
-	// The more episodes and windows there are, the less of each line is saved.
+	// The more episodes and windows there are, the shorter are the saved lines.
 	lines := &saved.Lines{Max: min(render.MaxLine, max(64, savedBytes/max(1, 2*e.limits.slots.Total()+e.limits.windows.Total())))}
 	share := e.displacedShare()
 	for _, rs := range e.order {
 		r := saved.Rule{Alert: rs.rule.Alert, Hash: rs.rule.Hash, CapturedNames: rs.rule.CapturedNames}
 		out := r
-		if !e.guard(rs, e.limits.losses.Now, func() { rs.save(&out, lines); out.Displaced = rs.displaced.save(share) }) {
+		if !e.runGuarded(rs, e.limits.losses.Now, func() { rs.save(&out, lines); out.Displaced = rs.displaced.save(share) }) {
 			// Without its open episodes, a restart would end their alerts.
 			out = r
 			for _, ep := range rs.open {
@@ -57,12 +58,12 @@ func (e *Engine) Copy() Copy {
 	return Copy{e, s, lines, slices.Clone(e.journal.closed), e.limits.losses.Now}
 }
 
-// Append redacts the lines of the copy and appends it as JSON, for Restore. After an error it
-// returns b.
+// Append redacts the lines of the copy and appends the copy as JSON, which Restore reads. After
+// an error it returns b unchanged.
 func (c Copy) Append(b []byte) ([]byte, error) {
 	c.redact()
 	texts := make([]saved.ClosedTexts, len(c.closed))
-	for i, x := range c.of.rendered(c.closed, c.at) {
+	for i, x := range c.of.renderAll(c.closed, c.at) {
 		texts[i] = saved.ClosedTexts{ClosedKey: x.closedKey(), Annotations: x.Annotations, Line: x.Line, First: x.First, Cause: savedCause(x.Cause)}
 	}
 	if len(texts) > 0 {
@@ -78,23 +79,23 @@ func (c Copy) Append(b []byte) ([]byte, error) {
 func (t *transition) save() saved.Closed {
 	return saved.Closed{
 		Alert: t.Alert, Reason: string(t.Reason), Overflow: t.Overflow, Silent: t.Silent, Labels: t.Labels,
-		Starts: instant.Of(t.StartsAt), Fired: instant.Of(t.FiredAt), Newest: instant.Of(t.LastSeen),
-		Ends: instant.Of(t.EndsAt), Concluded: instant.Of(t.Concluded), Lines: t.Count, Party: t.Party, Moved: t.moved,
+		Starts: instant.FromTime(t.StartsAt), Fired: instant.FromTime(t.FiredAt), Newest: instant.FromTime(t.LastSeen),
+		Ends: instant.FromTime(t.EndsAt), Concluded: instant.FromTime(t.Concluded), Lines: t.Count, Party: t.Party, Moved: t.moved,
 	}
 }
 
 // closedKey identifies an episode that was resolved.
 func (x *Episode) closedKey() saved.ClosedKey {
-	return saved.ClosedKey{Print: uint64(x.Fingerprint), Starts: instant.Of(x.StartsAt)}
+	return saved.ClosedKey{Print: uint64(x.Fingerprint), Starts: instant.FromTime(x.StartsAt)}
 }
 
 // redact redacts the lines of the copy, and the same lines of the engine if they have not
 // changed since.
 func (c *Copy) redact() {
-	clean := c.lines.Redact(c.of.renderer.Line)
+	clean := c.lines.Redact(c.of.renderer.RedactLine)
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	c.lines.Learn(clean)
+	c.lines.ReplaceRedacted(clean)
 }
 
 // save copies the state of a rule to out.
@@ -102,7 +103,7 @@ func (rs *ruleState) save(out *saved.Rule, lines *saved.Lines) {
 	if n := len(rs.open); n > 0 {
 		out.Open = make([]saved.Episode, n)
 	}
-	for i, ep := range rs.sorted() {
+	for i, ep := range rs.sortedEpisodes() {
 		ep.save(&out.Open[i], lines)
 	}
 	out.Lapses = make([]saved.Episode, len(rs.lapses))
@@ -112,7 +113,7 @@ func (rs *ruleState) save(out *saved.Rule, lines *saved.Lines) {
 	}
 	for x, party := range rs.windows.Values() {
 		if x.Value.Size() > 0 {
-			w := lines.Window(rs.rule, &x.Value.Window, window.Text{})
+			w := lines.SaveWindow(rs.rule, &x.Value.Window, window.Text{})
 			w.Key, w.Identity, w.Loose, w.Party = x.Value.key, x.Value.who.Values(), x.Value.loose, party
 			out.Windows = append(out.Windows, w)
 		}
@@ -121,7 +122,7 @@ func (rs *ruleState) save(out *saved.Rule, lines *saved.Lines) {
 		out.Cleared = append(out.Cleared, saved.SaveClears(x.Value, x.Key, party))
 	}
 	for x, party := range rs.unless.lines.Values() {
-		// The times are changed in place.
+		// The engine changes the times in place.
 		out.Muted = append(out.Muted, saved.Entry[[]int64]{Key: []byte(x.Key), Value: slices.Clone(x.Value), Party: party})
 	}
 	if rs.armed != nil {
@@ -132,21 +133,21 @@ func (rs *ruleState) save(out *saved.Rule, lines *saved.Lines) {
 	}
 }
 
-// save copies the keys.
+// save copies the armed keys.
 func (a *armedKeys) save(lines *saved.Lines) []saved.Armed {
-	out := make([]saved.Armed, 0, len(a.Items)) // its items do not move: lines are written later
+	out := make([]saved.Armed, 0, len(a.Items)) // has its final capacity, because lines are written into its items later
 	for x, party := range a.Values() {
 		k := x.Value
 		out = append(out, saved.Armed{
 			Values: k.values, Identity: k.who.Values(), Loose: k.loose, Namespace: k.namespace, Party: party, Disarmed: k.disarmed,
-			Last: saved.Values(a.rs.rule, window.Hits{&k.last})[0], Log: k.logs.First, Logs: slices.Clone(k.logs.Known), Others: slices.Clone(k.logs.Others),
+			Last: saved.SaveValues(a.rs.rule, window.Hits{&k.last})[0], Log: k.logs.First, Logs: slices.Clone(k.logs.Known), Others: slices.Clone(k.logs.Others),
 		})
-		lines.Line(&out[len(out)-1].Last.Line, &k.last.Line)
+		lines.SaveLine(&out[len(out)-1].Last.Line, &k.last.Line)
 	}
 	return out
 }
 
-// saveBare returns the identity and progress of an episode.
+// saveBare returns only the identity and the progress of an episode.
 func (ep *episode) saveBare() saved.Episode {
 	return saved.Episode{
 		Values: ep.values, Identity: ep.who.Values(), Loose: ep.loose, Nameless: ep.nameless, Labels: ep.labels, State: string(ep.state), Namespace: ep.namespace,
@@ -158,15 +159,15 @@ func (ep *episode) saveBare() saved.Episode {
 // save copies the state of an episode to out.
 func (ep *episode) save(out *saved.Episode, lines *saved.Lines) {
 	*out = ep.saveBare()
-	out.Party, out.Times, out.Log, out.Logs = ep.charged(), ep.times.Pack(), ep.logs.First, slices.Clone(ep.logs.Known)
+	out.Party, out.Times, out.Log, out.Logs = ep.tenant(), ep.times.Pack(), ep.logs.First, slices.Clone(ep.logs.Known)
 	out.Others = slices.Clone(ep.logs.Others)
-	out.Sequence = saved.Values(ep.rs.rule, ep.sequence)
-	lines.Line(&out.Line, &ep.last.Line)
+	out.Sequence = saved.SaveValues(ep.rs.rule, ep.sequence)
+	lines.SaveLine(&out.Line, &ep.last.Line)
 	if ep.first != ep.last.Line {
-		lines.Line(&out.First, &ep.first)
+		lines.SaveLine(&out.First, &ep.first)
 	}
 	if w := ep.window; w != nil {
-		x := lines.Window(ep.rs.rule, &w.Window, ep.last.Line)
+		x := lines.SaveWindow(ep.rs.rule, &w.Window, ep.last.Line)
 		out.Window = &x
 	}
 }

@@ -10,42 +10,42 @@ import (
 	"crowsnest/rules"
 )
 
-// AddSource registers a source before its first lines. Lateness is how far the
-// watermark stays behind its progress; serves reports which selectors the source can
-// satisfy. A known source keeps its progress.
+// AddSource registers a source. It must be called before the first lines of the source.
+// lateness is how far the watermark stays behind the source's progress. serves reports which
+// selectors the source can satisfy. A known source keeps its progress.
 func (e *Engine) AddSource(name string, lateness time.Duration, serves func(rules.Selector) bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.sources.Add(name, lateness, serves)
-	e.bind()
+	e.bindSources()
 }
 
-// RemoveSource removes a source: no watermark waits for it any longer. It does nothing
-// if the source is unknown.
+// RemoveSource removes a source, so that no watermark waits for it. It does nothing if the
+// source is unknown.
 func (e *Engine) RemoveSource(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.sources.Remove(name)
-	e.bind()
+	e.bindSources()
 }
 
-// AdvanceWatermark reports that all lines of the source up to readUpTo have been read,
-// except those of lagging streams, which have watermarks of their own. The watermark never
-// moves back, and an earlier one is ignored. The next Evaluate draws the conclusions.
+// AdvanceWatermark reports that all lines of the source up to readUpTo have been read, except
+// those of lagging streams, which have watermarks of their own. A watermark never moves back;
+// an earlier time is ignored. The next Evaluate draws the conclusions.
 func (e *Engine) AdvanceWatermark(name string, readUpTo time.Time, lagging ...matcher.LaggingStream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	lags := make([]watermark.Lag, 0, len(lagging))
 	for _, l := range lagging {
-		lags = append(lags, watermark.NewLag(l, instant.Of(l.ReadUpTo)))
+		lags = append(lags, watermark.NewLag(l, instant.FromTime(l.ReadUpTo)))
 	}
-	e.sources.Advance(name, instant.Of(readUpTo), lags...)
+	e.sources.Advance(name, instant.FromTime(readUpTo), lags...)
 	e.lagging = e.lagging || len(lags) > 0
 }
 
-// HoldBack stops the watermarks of the named rules at the given times. After that time, an
-// agent that reads their lines matched another version of the rule. Rules that are no
-// longer in upTo are released.
+// HoldBack stops the watermarks of the named rules at the given times. After its time, an agent
+// that reads lines of the rule matched another version of it. Rules that are not in upTo are
+// released.
 func (e *Engine) HoldBack(upTo map[string]time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -53,26 +53,27 @@ func (e *Engine) HoldBack(upTo map[string]time.Time) {
 	for _, rs := range e.order {
 		at := int64(window.NoTime)
 		if t, held := upTo[rs.rule.Alert]; held {
-			at = instant.Of(t)
+			at = instant.FromTime(t)
 		}
 		changed = changed || at != rs.heldBack
 		rs.heldBack = at
 	}
 	if changed {
-		e.bind()
+		e.bindSources()
 	}
 }
 
-// freeze stops the watermarks of a rule at a time, unless it is suspended already.
-func (e *Engine) freeze(rs *ruleState, at int64) {
+// freezeRule stops the watermarks of a rule at t, unless the rule is already suspended.
+func (e *Engine) freezeRule(rs *ruleState, t int64) {
 	if rs.suspended == window.NoTime {
-		rs.suspended = at
-		rs.groups = e.groupsOf(rs)
+		rs.suspended = t
+		rs.groups = e.findGroups(rs)
 	}
 }
 
-// frozen returns where the watermarks of the rule stopped; window.NoTime: it did not.
-func (rs *ruleState) frozen() int64 {
+// frozenAt returns the time at which the watermarks of the rule stopped, or window.NoTime if
+// they did not.
+func (rs *ruleState) frozenAt() int64 {
 	switch {
 	case rs.heldBack == window.NoTime:
 		return rs.suspended
@@ -82,13 +83,13 @@ func (rs *ruleState) frozen() int64 {
 	return min(rs.heldBack, rs.suspended)
 }
 
-// arm arms the deadlines of a rule in its groups.
-func (rs *ruleState) arm() {
+// armDeadlines arms the deadlines of a rule in its groups.
+func (rs *ruleState) armDeadlines() {
 	if rs.quarantined {
 		return
 	}
 	for _, ep := range rs.open {
-		ep.arm()
+		ep.armDeadline()
 	}
 	for _, l := range rs.lapses {
 		l.due.Arm(l.awaits().Group)
@@ -103,8 +104,8 @@ func (rs *ruleState) arm() {
 	}
 }
 
-// disarm disarms the deadlines of a rule.
-func (rs *ruleState) disarm() {
+// disarmDeadlines disarms the deadlines of a rule.
+func (rs *ruleState) disarmDeadlines() {
 	for _, ep := range rs.open {
 		ep.due.Disarm()
 	}

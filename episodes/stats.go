@@ -7,12 +7,12 @@ import (
 	"crowsnest/rules"
 )
 
-// RuleStats counts the events of one rule since New. The counters never decrease.
+// RuleStats counts events of one rule since New. The counters never decrease.
 type RuleStats struct {
 	Matches     int64     // lines that matched `match` or a step
-	LastMatch   time.Time // event time; zero if never
-	Repeats     int64     // lines that were read before
-	Refused     int64     // triggers beyond the limit
+	LastMatch   time.Time // event time; zero if there was none
+	Repeats     int64     // lines that had been read before
+	Refused     int64     // triggers beyond the limit of the rule
 	MissingBy   int64     // trigger lines that lack a value of `by`
 	MissingSame int64     // clear and unless lines that lack a value of `same`
 	Evicted     int64     // windows that were dropped to make room
@@ -20,17 +20,17 @@ type RuleStats struct {
 
 // Totals counts events that do not belong to one rule.
 type Totals struct {
-	Late        int64 // lines behind the watermark
+	Late        int64 // lines older than the watermark
 	Future      int64 // lines too far ahead of the clock
 	SeenEvicted int64 // fingerprints that were dropped to make room
-	BadTemplate int64 // templates that failed
+	BadTemplate int64 // templates that could not be rendered
 }
 
 // Stats are the counters of an engine.
 type Stats struct {
 	Totals
-	Seen int // fingerprints that are remembered
-	// Evictions counts dropped state that could have made a difference, for a bounded
+	Seen int // number of remembered fingerprints
+	// Evictions counts evicted state that could have made a difference. It lists a bounded
 	// number of namespaces and rules.
 	Evictions []Eviction
 	Rules     []RuleStatus
@@ -42,38 +42,38 @@ type RuleStatus struct {
 	RuleStats
 	Pending, Firing int
 	Overflow        bool
-	OnHold          bool // some absence-based conclusions are
+	OnHold          bool // whether absence-based conclusions are on hold
 	Windows         int
 	Armed           int // keys of a rule with `silent` whose silence would be a failure
 	// Inactive is set if no source can serve the rule.
 	Inactive bool
-	// Watermark is the event time up to which all lines of its sources were read; zero:
-	// unknown.
+	// Watermark is the event time up to which all lines of the rule's sources were read. Zero
+	// means unknown.
 	Watermark time.Time
 }
 
-// Stats returns a copy of all counters, in order of the rules.
+// Stats returns a copy of all counters, in the order of the rule set.
 func (e *Engine) Stats(now time.Time) Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := Stats{Totals: e.total, Seen: e.seen.Len(), Evictions: e.limits.evictions()}
-	s.SeenEvicted, s.BadTemplate = e.seen.Evicted, e.renderer.Failed()
+	s.SeenEvicted, s.BadTemplate = e.seen.Evicted, e.renderer.FailedTemplates()
 	s.Rules = make([]RuleStatus, 0, len(e.order))
-	at := instant.Of(now)
+	at := instant.FromTime(now)
 	for _, rs := range e.order {
 		st := RuleStatus{
 			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, OnHold: rs.groups.onHold(at),
 			Pending: rs.pending, Firing: len(rs.open) - rs.pending,
-			Windows: rs.windows.Used(), Inactive: !rs.groups.steps.Served(),
+			Windows: rs.windows.Used(), Inactive: !rs.groups.steps.IsServed(),
 		}
 		if rs.armed != nil {
 			st.Armed = rs.armed.n
 		}
 		if st.Matches > 0 {
-			st.LastMatch = instant.Time(rs.newest)
+			st.LastMatch = instant.ToTime(rs.newest)
 		}
 		if w := rs.groups.all.Watermark(); w > 0 {
-			st.Watermark = instant.Time(w)
+			st.Watermark = instant.ToTime(w)
 		}
 		s.Rules = append(s.Rules, st)
 	}
@@ -84,11 +84,12 @@ func (e *Engine) Stats(now time.Time) Stats {
 type Unread struct {
 	Rule      string
 	Selectors []string // selectors of the parts whose streams no source reads
-	Episodes  int      // pending and firing
+	Episodes  int      // number of pending and firing episodes
 }
 
-// Unread returns the rules of which it is true, in their order.
-func (e *Engine) Unread() []Unread {
+// UnreadRules returns the rules with open episodes that wait for unread lines, in the order of
+// the rule set.
+func (e *Engine) UnreadRules() []Unread {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var out []Unread

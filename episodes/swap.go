@@ -17,7 +17,7 @@ import (
 func (e *Engine) Swap(set *rules.Set, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	at := instant.Of(now)
+	at := instant.FromTime(now)
 	e.recent, e.trusted = nil, set.Namespaces
 	old, before := e.rules, e.order
 	moved := !slices.Equal(e.limits.trusted.List(), set.Namespaces.List())
@@ -33,8 +33,8 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 		rs := old[r.Alert]
 		if rs != nil && rs.rule.Hash == r.Hash {
 			delete(old, r.Alert)
-			if moved || classOf(rs.rule) != classOf(r) {
-				rs.reclass(classOf(r))
+			if moved || quotaClass(rs.rule) != quotaClass(r) {
+				rs.changeClass(quotaClass(r))
 			}
 			rs.rule, rs.last, kept[rs] = r, intake.NewMemory(r), true
 		} else {
@@ -47,33 +47,33 @@ func (e *Engine) Swap(set *rules.Set, now time.Time) {
 		e.rules[r.Alert] = rs
 		e.order = append(e.order, rs)
 	}
-	e.bind()
-	e.participate()
+	e.bindSources()
+	e.markParticipants()
 	for _, rs := range e.order {
 		if kept[rs] && !rs.quarantined {
-			e.guard(rs, at, func() { rs.rename(at) })
+			e.runGuarded(rs, at, func() { rs.relabel(at) })
 		}
 	}
 	for _, rs := range before {
 		if !kept[rs] {
-			e.guard(rs, at, func() { rs.drop(at) })
+			e.runGuarded(rs, at, func() { rs.endAll(at) })
 		}
 	}
 }
 
-// rename gives the open alerts of a rule the labels of its new version.
-func (rs *ruleState) rename(now int64) {
-	for _, ep := range rs.sorted() {
+// relabel gives the open alerts of a rule the labels of its new version.
+func (rs *ruleState) relabel(now int64) {
+	for _, ep := range rs.sortedEpisodes() {
 		before := ep.transition(now)
-		ep.identify()
-		rs.unsettle()
+		ep.computeLabels()
+		rs.markUnsettled()
 		if ep.print == before.Fingerprint {
-			rs.journal.touch(ep) // its annotations may be new
+			rs.journal.markContinued(ep) // its annotations may have changed
 			continue
 		}
-		ep.history.note(Event{At: instant.Time(now), Kind: EventRenamed})
+		ep.history.addEvent(Event{At: instant.ToTime(now), Kind: EventRenamed})
 		if ep.state == StateFiring {
-			before.ended(StateResolved, ReasonIdentity, max(now, ep.starts-ep.moved), now)
+			before.setEnd(StateResolved, ReasonIdentity, max(now, ep.starts-ep.moved), now)
 			rs.journal.add(before)
 		}
 		rs.journal.add(ep.transition(now))
@@ -83,9 +83,9 @@ func (rs *ruleState) rename(now int64) {
 	}
 }
 
-// drop ends the state of a rule that is no longer installed.
-func (rs *ruleState) drop(now int64) {
-	for _, ep := range rs.sorted() {
+// endAll ends the state of a rule that is no longer installed.
+func (rs *ruleState) endAll(now int64) {
+	for _, ep := range rs.sortedEpisodes() {
 		ep.close(ReasonRemoved, now, now, window.Text{})
 	}
 	if rs.over.active {
@@ -95,13 +95,13 @@ func (rs *ruleState) drop(now int64) {
 	rs.clear.lines.Purge()
 	rs.unless.lines.Purge()
 	if rs.armed != nil {
-		rs.armed.purge()
+		rs.armed.removeAll()
 	}
 }
 
-// reclass charges the state of the rule to the class of a new version, or to other parties
-// that are infrastructure.
-func (rs *ruleState) reclass(c quota.Class) {
+// changeClass moves the state of the rule to another quota class, because its new version is of
+// that class, or because other namespaces are trusted now.
+func (rs *ruleState) changeClass(c quota.Class) {
 	for _, s := range []*quota.Group{rs.slots, rs.windows.Group, rs.clear.lines.Group, rs.unless.lines.Group} {
 		s.Reclass(c)
 	}

@@ -19,18 +19,18 @@ func (e *Engine) NoteFuture() {
 	e.total.Future++
 }
 
-// Take accepts hits in the order in which they were read. now is the time of arrival. The
-// hits are not changed. Their lines and values belong to the caller again when Take
-// returns: Take copies the parts that it keeps, at most a sample of a line and a bounded
-// part of each value. Their rules and labels are shared and must not change.
+// Take accepts hits in the order in which they were read. now is the time of arrival. The hits
+// are not changed. Their lines and values belong to the caller again when Take returns, because
+// Take copies the parts that it keeps, at most a sample of a line and a bounded part of each
+// value. Their rules and labels are shared and must not change.
 func (e *Engine) Take(hits []matcher.Hit, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	at := instant.Of(now)
+	at := instant.FromTime(now)
 	for n := 0; n < len(hits); {
 		n += e.acceptSome(hits[n:], at)
 	}
-	e.in.End()
+	e.in.DropReferences()
 }
 
 // acceptSome accepts hits up to the first whose rule panics, and returns their number.
@@ -38,22 +38,22 @@ func (e *Engine) Take(hits []matcher.Hit, now time.Time) {
 func (e *Engine) acceptSome(hits []matcher.Hit, now int64) (n int) {
 	defer func() {
 		if p := recover(); p != nil {
-			e.quarantine(e.recent, now)
+			e.quarantineRule(e.recent, now)
 			n++
 		}
 	}()
 	for ; n < len(hits); n++ {
-		e.accept(&hits[n], now)
+		e.acceptHit(&hits[n], now)
 	}
 	return n
 }
 
-// fingerprint identifies a line and the part that it plays for the rule.
+// fingerprint identifies a line and the part of the rule that it matches.
 func (rs *ruleState) fingerprint(m *matcher.Hit) uint64 {
-	return intake.Mix(m.ID, rs.last.Seed+uint64(m.Part+3))
+	return intake.MixHash(m.ID, rs.last.Seed+uint64(m.Part+3))
 }
 
-func (e *Engine) accept(m *matcher.Hit, now int64) {
+func (e *Engine) acceptHit(m *matcher.Hit, now int64) {
 	rs := e.recent
 	if rs == nil || rs.rule != m.Rule {
 		if rs = e.rules[m.Rule.Alert]; rs == nil {
@@ -64,13 +64,13 @@ func (e *Engine) accept(m *matcher.Hit, now int64) {
 	if rs.quarantined {
 		return
 	}
-	e.in.From(m.Labels)
-	// A repeat is a line that played this part for this rule before.
+	e.in.SetOrigin(m.Labels)
+	// A repeat is a line that already matched this part of this rule.
 	if e.seen.Add(rs.fingerprint(m), e.in.Party) {
 		rs.stats.Repeats++
 		return
 	}
-	t := instant.Of(m.Time)
+	t := instant.FromTime(m.Time)
 	e.in.Moved = min(int64(m.Moved), 0)
 	if t > now+int64(MaxFuture) {
 		e.total.Future++
@@ -81,7 +81,7 @@ func (e *Engine) accept(m *matcher.Hit, now int64) {
 		e.total.Late++
 	}
 	h := &e.in.Hit
-	h.T, h.ID, h.Values, h.Names = t, m.ID, e.in.Cleaned(&rs.last, m), m.Rule.CapturedNames
+	h.T, h.ID, h.Values, h.Names = t, m.ID, e.in.CleanValues(&rs.last, m), m.Rule.CapturedNames
 	h.Line, h.Borrowed = window.Text{Raw: m.Line, Borrowed: true}, true
 	switch m.Part {
 	case matcher.PartClear:
@@ -95,8 +95,8 @@ func (e *Engine) accept(m *matcher.Hit, now int64) {
 	}
 }
 
-// keepOrder returns the time of a line that is too far ahead of the clock: now, but later than
-// that of a clear line before it, and not earlier than that of any line before it.
+// keepOrder returns the time for a line that is too far ahead of the clock. That is now, but
+// later than an earlier clear line and not before any earlier line.
 func (e *Engine) keepOrder(part matcher.Part, now int64) int64 {
 	t := max(now, e.ahead)
 	if e.aheadCleared || part == matcher.PartClear && t == e.ahead {
@@ -124,48 +124,48 @@ func (rs *ruleState) acceptStep(step int, h *window.Hit, now int64) {
 	known, between := window.NoClears(), window.Gap{Lo: window.NoTime, Hi: window.Forever}
 	if r.Clear != nil {
 		var alive bool
-		known = rs.clearsOf(ep, values)
-		if between, alive = known.Gap(h.T); !alive {
+		known = rs.hitClears(ep, values)
+		if between, alive = known.GapAround(h.T); !alive {
 			return // a clear line of the same time, or one that was dropped, ended it
 		}
 	}
-	if ep != nil && between.Hi == window.Forever && ep.counts(h.T) && ep.lastID != h.ID {
+	if ep != nil && between.Hi == window.Forever && ep.countsLine(h.T) && ep.lastID != h.ID && ep.lastID != ^h.ID {
 		ep.lines++
 		ep.lastID = h.ID
-		ep.logs.Note(&rs.in.Origin)
-		rs.journal.touch(ep)
+		ep.logs.CountLog(&rs.in.Origin)
+		rs.journal.markContinued(ep)
 	}
 	trig := window.Trigger{T: h.T, From: h.T - 1, Shown: h, Lines: 1, Line: h}
-	if rs.windowed() {
+	if rs.needsWindow() {
 		var ok bool
-		if trig, ok = rs.count(ep, values, step, known, between); !ok {
+		if trig, ok = rs.countHit(ep, values, step, known, between); !ok {
 			return
 		}
 	}
 	trig.Party = rs.in.Party
-	over := trig.T + rs.quiet()
+	over := trig.T + rs.quietTime()
 	switch {
 	case between.Hi < window.Forever:
-		rs.lapsed(values, &trig, between, now)
+		rs.acceptLapsed(values, &trig, between, now)
 	case ep == nil:
 		rs.openEpisode(values, &trig, now)
 	case r.Clear == nil && over < ep.starts:
-		rs.lapsed(values, &trig, window.Gap{Lo: window.NoTime, Hi: over}, now)
+		rs.acceptLapsed(values, &trig, window.Gap{Lo: window.NoTime, Hi: over}, now)
 	default:
-		rs.slots.Use(&ep.slot, rs.in.Party)
-		ep.extend(&trig)
+		rs.slots.Touch(&ep.slot, rs.in.Party)
+		ep.applyTrigger(&trig)
 	}
 }
 
-// count puts the hit into the window of its key and looks for a trigger between two clear
+// countHit adds the hit to the window of its key and looks for a trigger between two clear
 // lines.
-func (rs *ruleState) count(ep *episode, values []redact.Text, step int, known window.Clears, between window.Gap) (window.Trigger, bool) {
+func (rs *ruleState) countHit(ep *episode, values []redact.Text, step int, known window.Clears, between window.Gap) (window.Trigger, bool) {
 	var kept *quota.Item[*keyWindow]
 	var w *keyWindow
 	if ep != nil {
 		w = ep.ownWindow()
 	} else {
-		kept = rs.windowOf(values)
+		kept = rs.hitWindow(values)
 		w = kept.Value
 	}
 	watermark := rs.watermark()
@@ -173,22 +173,22 @@ func (rs *ruleState) count(ep *episode, values []redact.Text, step int, known wi
 	if known.Newest <= watermark {
 		old = max(old, known.Newest)
 	}
-	w.Drop(old)
+	w.DropUpTo(old)
 	trig, ok := w.Add(rs.rule, step, &rs.in.Hit, &rs.in.Copier, between)
 	trig.From = max(trig.From, between.Lo)
 	if kept != nil {
 		if n := w.Size(); n != kept.Size {
 			rs.windows.Resize(&kept.Entry, n)
-			rs.windows.Squeeze(&kept.Entry)
+			rs.windows.EvictExcess(&kept.Entry)
 		}
 	} else {
 		rs.slots.Resize(&ep.slot, w.Size())
-		rs.limits.thin()
+		rs.limits.shrinkWindows()
 	}
 	return trig, ok
 }
 
-// acceptClear applies a clear line: it ends the episodes that are not newer and empties the
+// acceptClear applies a clear line. It ends the episodes that are not newer and empties the
 // windows of every key with the same values of `same`.
 func (rs *ruleState) acceptClear(h *window.Hit, now int64) {
 	if rs.rule.Clear == nil {
@@ -196,7 +196,7 @@ func (rs *ruleState) acceptClear(h *window.Hit, now int64) {
 	}
 	t := h.T
 	values, _ := rs.in.KeyOf(&rs.last, h.Values)
-	key, missing := rs.clear.key(values, rs.in.Who)
+	key, missing := rs.clear.joinKey(values, rs.in.Who)
 	if missing {
 		rs.stats.MissingSame++
 		return
@@ -206,36 +206,36 @@ func (rs *ruleState) acceptClear(h *window.Hit, now int64) {
 		known = old.Value
 	}
 	watermark := rs.watermark()
-	known = known.With(t, rs.rule.For, watermark)
+	known = known.Add(t, rs.rule.For, watermark)
 	rs.clear.lines.Add(key, rs.in.Party, known, 1)
 	old := t
 	if t > watermark {
-		old = watermark - int64(rs.rule.Within) // the others may still count for an earlier time
+		old = watermark - int64(rs.rule.Within) // the other lines may still count for an earlier time
 	}
-	rs.emptied(key, old)
-	for _, ep := range rs.clear.concerned(rs, key, values) {
-		ep.drop(old)
+	rs.dropCleared(key, old)
+	for _, ep := range rs.clear.concernedEpisodes(rs, key, values) {
+		ep.dropLines(old)
 		ep.noteClear(t)
 		switch {
 		case t < known.Newest: // the failure began after a newer clear line
 		case ep.times != nil:
-			ep.recover(known, t, now, h.Line)
-		case t >= ep.newest, ep.undone(t):
+			ep.applyClear(known, t, now, h.Line)
+		case t >= ep.newest, ep.clearsAll(t):
 			ep.close(ReasonClear, t, now, h.Line)
 		}
 	}
 	rs.clearDisplaced(key, t, now)
-	rs.divide(key, known, t, now)
+	rs.splitLapses(key, known, t, now)
 }
 
-// acceptUnless applies an unless line: it ends the pending episodes that it mutes.
+// acceptUnless applies an unless line. It ends the pending episodes that it mutes.
 func (rs *ruleState) acceptUnless(h *window.Hit, now int64) {
 	u := rs.rule.Unless
 	if u == nil {
 		return
 	}
 	values, _ := rs.in.KeyOf(&rs.last, h.Values)
-	key, missing := rs.unless.key(values, rs.in.Who)
+	key, missing := rs.unless.joinKey(values, rs.in.Who)
 	if missing {
 		rs.stats.MissingSame++
 		return
@@ -247,22 +247,23 @@ func (rs *ruleState) acceptUnless(h *window.Hit, now int64) {
 	times = insertTime(times, h.T)
 	rs.unless.lines.Add(key, rs.in.Party, times, len(times))
 	if rs.armed != nil {
-		rs.armed.mute(key, values, h.T)
+		rs.armed.applyUnless(key, values, h.T)
 	}
-	// An episode is pending for longer than `for` while a log that it waits for is not read. A
-	// line after that time would have found it firing. A line may be ahead of the clock.
+	// An episode is pending for longer than `for` if a log that it waits for is not read. A
+	// line after that time would have found the episode firing. A line may also be ahead of the
+	// clock.
 	last, read := int64(rs.rule.For)+rs.groups.firing.Lateness, min(h.T, now)
-	for _, ep := range rs.unless.concerned(rs, key, values) {
+	for _, ep := range rs.unless.concernedEpisodes(rs, key, values) {
 		if ep.state == StatePending && h.T > ep.starts-int64(u.Within) && read <= ep.starts+last {
-			ep.mute(h, now)
+			ep.applyUnless(h, now)
 		}
 	}
 }
 
-// maxMutes bounds the unless lines kept per key, the newest ones.
+// maxMutes is the number of unless lines kept per key; older ones are dropped.
 const maxMutes = 256
 
-// insertTime puts t into a sorted list of bounded length.
+// insertTime inserts t into a sorted list of bounded length.
 func insertTime(times []int64, t int64) []int64 {
 	i, found := slices.BinarySearch(times, t)
 	if found {

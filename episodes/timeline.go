@@ -14,14 +14,14 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventCounted  EventKind = "counted"  // a line of the window that opened it: N of Of
-	EventLast     EventKind = "last"     // the last line of the key, of a rule with `silent`
+	EventCounted  EventKind = "counted"  // a line of the window that opened the episode: line N of Of
+	EventLast     EventKind = "last"     // for a rule with `silent`, the last line of the key
 	EventOpened   EventKind = "opened"   // the condition became true
 	EventFired    EventKind = "fired"    // the engine concluded that it fires
-	EventOnHold   EventKind = "held"     // absence-based conclusions are on hold: Sources make no progress
+	EventOnHold   EventKind = "held"     // absence-based conclusions are on hold, because Sources make no progress
 	EventResumed  EventKind = "resumed"  // the sources make progress again
 	EventRenamed  EventKind = "renamed"  // a reload changed its labels
-	EventRestored EventKind = "restored" // loaded after a restart; earlier events are unknown
+	EventRestored EventKind = "restored" // the episode was loaded after a restart; earlier events are unknown
 	EventEnded    EventKind = "ended"
 )
 
@@ -29,17 +29,18 @@ const (
 type Event struct {
 	At   time.Time
 	Kind EventKind
-	// N and Of belong to EventCounted: lines, different values, or steps of a sequence.
+	// N and Of belong to EventCounted. They count lines, different values, or steps of a
+	// sequence.
 	N, Of int
-	// Line is the line that opened or ended it; "" if no line did, or if the
-	// line is not known.
+	// Line is the line that opened or ended the episode. It is empty if no line did, or if the
+	// line is unknown.
 	Line redact.Text
-	// Log describes the log that the line came from, for people; empty if not known.
+	// Log describes the log of the line, as people see it. It is empty if unknown.
 	Log string
-	// Sources are the sources without progress, of EventOnHold. It is empty if the rule
-	// is quarantined: its lines are not matched.
+	// Sources are the sources without progress, for EventOnHold. It is empty if the rule is
+	// quarantined, because its lines are not matched.
 	Sources []string
-	Reason  Reason // reason of EventEnded
+	Reason  Reason // reason of the end, for EventEnded
 }
 
 // Timeline is the history of one episode.
@@ -52,8 +53,8 @@ type Timeline struct {
 }
 
 const (
-	maxEvents  = 16 // per episode
-	keepEvents = 5  // the first ones are always kept
+	maxEvents  = 16 // maximum per episode
+	keepEvents = 5  // number of first events that are always kept
 	maxEnded   = 256
 )
 
@@ -61,11 +62,11 @@ const (
 type history struct {
 	events  []Event
 	skipped int
-	onHold  bool // the newest EventOnHold or EventResumed is EventOnHold
+	onHold  bool // whether an EventOnHold has no EventResumed after it
 }
 
-// note adds an event, within the bound.
-func (h *history) note(ev Event) {
+// addEvent adds an event, up to maxEvents.
+func (h *history) addEvent(ev Event) {
 	if holds := ev.Kind == EventOnHold; holds || ev.Kind == EventResumed {
 		if h.onHold == holds {
 			return
@@ -81,12 +82,12 @@ func (h *history) note(ev Event) {
 	h.events[maxEvents-1] = ev
 }
 
-// noteOpened notes how an episode began: the lines of its window, and the line that made
+// noteOpened notes how an episode began, with the lines of its window and the line that made
 // the condition true.
 func (ep *episode) noteOpened(trig *window.Trigger, now int64) {
 	r, n := ep.rs.rule, len(trig.Sequence)
-	count := func(t int64, i, of int) {
-		ep.history.note(Event{At: instant.Time(t), Kind: EventCounted, N: i, Of: of})
+	count := func(t int64, i, total int) {
+		ep.history.addEvent(Event{At: instant.ToTime(t), Kind: EventCounted, N: i, Of: total})
 	}
 	switch w := ep.window; {
 	case n > 0:
@@ -94,45 +95,45 @@ func (ep *episode) noteOpened(trig *window.Trigger, now int64) {
 			count(h.T, i+1, n)
 		}
 	case w != nil && r.Count > 1:
-		// The lines that made it true are the oldest of the window.
-		if ts := w.Before(r, trig); len(ts) >= r.Count {
+		// The lines that made the condition true are the oldest of the window.
+		if ts := w.TriggerLines(r, trig); len(ts) >= r.Count {
 			count(ts[0], 1, r.Count)
 			if r.Count > 2 {
 				count(ts[r.Count-2], r.Count-1, r.Count)
 			}
 		}
 	}
-	ep.history.note(Event{At: instant.Time(trig.T), Kind: EventOpened, Log: ep.logs.First})
+	ep.history.addEvent(Event{At: instant.ToTime(trig.T), Kind: EventOpened, Log: ep.logs.First})
 	ep.noteOnHold(now)
 }
 
-// noteOnHold notes whether what the episode waits for now is on hold.
+// noteOnHold records whether the lines for which the episode waits are on hold.
 func (ep *episode) noteOnHold(now int64) {
 	a := ep.awaits()
 	if onHold, waitsFor := a.onHoldFor(ep.values, ep.who, ep.loose, a.WasOnHold, now); onHold {
-		ep.history.note(Event{At: instant.Time(now), Kind: EventOnHold, Sources: waitsFor})
+		ep.history.addEvent(Event{At: instant.ToTime(now), Kind: EventOnHold, Sources: waitsFor})
 	} else if ep.history.onHold {
-		ep.history.note(Event{At: instant.Time(now), Kind: EventResumed})
+		ep.history.addEvent(Event{At: instant.ToTime(now), Kind: EventResumed})
 	}
 }
 
-// noteRestored notes the events that follow from the saved fields of an episode: its
+// noteRestored records the events that follow from the saved fields of an episode, because its
 // history is not saved.
 func (ep *episode) noteRestored(now int64) {
 	if ep.rs.armed != nil {
-		ep.history.note(Event{At: instant.Time(ep.newest), Kind: EventLast})
+		ep.history.addEvent(Event{At: instant.ToTime(ep.newest), Kind: EventLast})
 	}
-	ep.history.note(Event{At: instant.Time(ep.starts - ep.moved), Kind: EventOpened})
+	ep.history.addEvent(Event{At: instant.ToTime(ep.starts - ep.moved), Kind: EventOpened})
 	if ep.fired != 0 {
-		ep.history.note(Event{At: instant.Time(ep.fired), Kind: EventFired})
+		ep.history.addEvent(Event{At: instant.ToTime(ep.fired), Kind: EventFired})
 	}
-	ep.history.note(Event{At: instant.Time(now), Kind: EventRestored})
+	ep.history.addEvent(Event{At: instant.ToTime(now), Kind: EventRestored})
 }
 
-// noteOnHold notes which episodes went on hold or resumed.
+// noteOnHold records which episodes went on hold or resumed.
 func (e *Engine) noteOnHold(now int64) {
-	for g := range e.sources.Turned(now) { // a new group may have episodes of others
-		for d := range g.Armed() {
+	for g := range e.sources.TurnedGroups(now) { // a new group may have episodes of other groups
+		for d := range g.ArmedDeadlines() {
 			if ep, ok := d.Of.(*episode); ok {
 				ep.noteOnHold(now)
 			}
@@ -141,7 +142,7 @@ func (e *Engine) noteOnHold(now int64) {
 	if !e.lagging {
 		return
 	}
-	e.lagging = e.sources.Lagging()
+	e.lagging = e.sources.HasLagging()
 	for _, rs := range e.order {
 		for _, ep := range rs.open {
 			ep.noteOnHold(now)
@@ -149,7 +150,7 @@ func (e *Engine) noteOnHold(now int64) {
 	}
 }
 
-// pastEpisode is an episode that ended recently, even if it never fired, with the line that
+// pastEpisode is an episode that ended recently, also one that never fired, with the line that
 // ended it.
 type pastEpisode struct {
 	*transition
@@ -157,54 +158,54 @@ type pastEpisode struct {
 	line window.Text
 }
 
-// Timeline returns the history of the newest episode of an alert, open or ended in the
-// last 15 minutes, even if it never fired; false if there is none.
-func (e *Engine) Timeline(of Fingerprint, now time.Time) (Timeline, bool) {
-	at := instant.Of(now)
-	p := e.past(of, at)
+// Timeline returns the history of the newest episode of an alert, open or ended in the last 15
+// minutes, also one that never fired. It returns false if there is none.
+func (e *Engine) Timeline(fingerprint Fingerprint, now time.Time) (Timeline, bool) {
+	at := instant.FromTime(now)
+	p := e.findNewest(fingerprint, at)
 	if p.transition == nil {
 		return Timeline{}, false
 	}
-	x := e.rendered([]*transition{p.transition}, at)
+	x := e.renderAll([]*transition{p.transition}, at)
 	if len(x) == 0 {
 		return Timeline{}, false
 	}
-	t := Timeline{Episode: x[0], Events: brief(x[0]), Skipped: p.skipped}
+	t := Timeline{Episode: x[0], Events: briefHistory(x[0]), Skipped: p.skipped}
 	if p.events == nil {
 		return t, true
 	}
 	t.Events = p.events
 	began := firstLine(x[0])
 	for i, ev := range slices.Backward(t.Events) {
-		if ev.Kind == began { // the last one: it began again
+		if ev.Kind == began { // the last event of this kind, because the episode may have begun again
 			t.Events[i].Line = x[0].First
 			break
 		}
 	}
 	if last := &t.Events[len(t.Events)-1]; last.Kind == EventEnded {
-		last.Line = p.line.Shown(e.renderer.Line)
+		last.Line = p.line.Shown(e.renderer.RedactLine)
 	}
 	return t, true
 }
 
-// past finds the newest episode of an alert, with its history if that is known.
-func (e *Engine) past(of Fingerprint, at int64) (out pastEpisode) {
+// findNewest finds the newest episode of an alert, with its history if that is known.
+func (e *Engine) findNewest(fingerprint Fingerprint, now int64) (out pastEpisode) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, rs := range e.order {
 		for _, ep := range rs.open {
-			if ep.print == of {
-				out = pastEpisode{transition: e.safely(ep, at), history: ep.history}
+			if ep.print == fingerprint {
+				out = pastEpisode{transition: e.safeTransition(ep, now), history: ep.history}
 				out.events = slices.Clone(out.events)
 				return out
 			}
 		}
-		if rs.over.active && rs.over.print == of {
-			return pastEpisode{transition: rs.over.transition(at)}
+		if rs.over.active && rs.over.print == fingerprint {
+			return pastEpisode{transition: rs.over.transition(now)}
 		}
 	}
 	for _, p := range slices.Backward(e.journal.ended) {
-		if p.Fingerprint == of {
+		if p.Fingerprint == fingerprint {
 			out = *p
 			out.events = slices.Clone(out.events)
 			break
@@ -212,7 +213,7 @@ func (e *Engine) past(of Fingerprint, at int64) (out pastEpisode) {
 	}
 	// Episodes that ended before a restart, and overflows, have no history.
 	for _, t := range slices.Backward(e.journal.closed) {
-		if t.Fingerprint == of && (out.transition == nil || t.Concluded.After(out.Concluded)) {
+		if t.Fingerprint == fingerprint && (out.transition == nil || t.Concluded.After(out.Concluded)) {
 			return pastEpisode{transition: t}
 		}
 	}
@@ -227,8 +228,8 @@ func firstLine(x Episode) EventKind {
 	return EventOpened
 }
 
-// brief derives a short history from the episode itself.
-func brief(x Episode) []Event {
+// briefHistory derives a short history from the episode itself.
+func briefHistory(x Episode) []Event {
 	out := []Event{{At: x.StartsAt, Kind: EventOpened, Line: x.First}}
 	if x.StoppedLines() {
 		out = []Event{{At: x.ActiveAt(), Kind: EventLast, Line: x.First}, {At: x.StartsAt, Kind: EventOpened}}

@@ -238,7 +238,7 @@ func TestTimelineCostsNothingPerLine(t *testing.T) {
 	r := rule(func(r *rules.Rule) { r.By = []string{"pod"} })
 	b := newBench(t, r)
 	b.take(0, lineHit(r, 0, 0, "bad", "a"))
-	ep := b.e.rules[r.Alert].open[intake.Key([]string{"a"}, nil)]
+	ep := b.e.rules[r.Alert].open[intake.JoinKey([]string{"a"}, nil)]
 	before := len(ep.history.events)
 	for i := range 1000 {
 		b.take(time.Second, lineHit(r, 0, time.Second, fmt.Sprint("bad ", i), "a"))

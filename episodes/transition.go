@@ -10,25 +10,26 @@ import (
 	"crowsnest/rules"
 )
 
-// transition is the state of an episode at one moment, as the engine concluded it. Its
-// texts are made when it is first read, outside of the engine's mutex: see rendered.
+// transition is the state of an episode at one moment, as the engine concluded it. Its texts
+// are rendered when they are first needed, while the engine's mutex is free; see renderAll.
 type transition struct {
-	Episode // Line, First and Annotations are set once done is
+	Episode // Line, First and Annotations are valid once done is set
 	rs      *ruleState
-	ep      *episode         // nil for an overflow or an episode that was read from a snapshot
-	over    *render.Overflow // nil unless it is of an overflow
+	ep      *episode         // nil for an overflow, and for an episode from a snapshot
+	over    *render.Overflow // nil unless the transition is that of an overflow
 
 	line, first window.Text
 	captures    []render.Capture
-	known       *render.Texts     // texts of the transition before
-	also        map[string]string // further annotations
-	cause       *relation         // nil if there is none
-	// done is set once the texts are made. The transition changes only under both mutexes
-	// of the engine, so holding either is enough to read it.
+	known       *render.Texts     // texts of the previous transition
+	also        map[string]string // additional annotations
+	cause       *relation         // nil if it has no cause
+	// done is set when the texts are rendered. The transition changes only while both mutexes
+	// of the engine are held, so holding either is enough to read it.
 	done bool
-	// moved is how far the clock was set since the end of the episode: its times do not follow.
+	// moved is the sum of the clock changes since the end of the episode. They are not applied
+	// to its times.
 	moved int64
-	// opens is set until the episode has been reported.
+	// opens is set until the episode is first reported.
 	opens bool
 }
 
@@ -44,17 +45,17 @@ func (ep *episode) transition(now int64) *transition {
 	t.Episode = Episode{
 		Fingerprint: ep.print, Rule: rs.rule, Alert: rs.rule.Alert, State: ep.state,
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: ep.labels,
-		StartsAt: instant.Time(ep.starts - ep.moved), LastSeen: instant.Time(ep.newest), Written: instant.Time(ep.written),
-		Count: ep.lines, Deadline: instant.Time(ep.Due()), Party: ep.charged(), Origin: ep.logs.String(), Restored: ep.firedBefore,
+		StartsAt: instant.ToTime(ep.starts - ep.moved), LastSeen: instant.ToTime(ep.newest), Written: instant.ToTime(ep.written),
+		Count: ep.lines, Deadline: instant.ToTime(ep.Due()), Party: ep.tenant(), Origin: ep.logs.String(), Restored: ep.firedBefore,
 	}
 	t.cause, t.Inhibit = ep.cause, ep.inhibit == inhibitYes
 	a := ep.awaits()
 	t.OnHold, t.WaitsFor = a.onHoldFor(ep.values, ep.who, ep.loose, a.OnHold(now), now)
 	if t.OnHold {
-		t.Waits = a.waitsOf(ep.values, ep.who, ep.loose, now)
+		t.Waits = a.describeWaits(ep.values, ep.who, ep.loose, now)
 	}
 	if ep.fired != 0 {
-		t.FiredAt = instant.Time(ep.fired)
+		t.FiredAt = instant.ToTime(ep.fired)
 	}
 	return t
 }
@@ -65,12 +66,12 @@ func (o *overflow) transition(now int64) *transition {
 	x := Episode{
 		Fingerprint: o.print, Rule: rs.rule, Alert: rs.rule.Alert, State: StateFiring, Overflow: true,
 		Silent: rs.rule.Mode == rules.ModeSilent, Labels: o.labels,
-		StartsAt: instant.Time(o.starts - o.moved), FiredAt: instant.Time(o.fired), LastSeen: instant.Time(o.newest),
-		Written: instant.Time(o.starts), Count: o.lines,
-		Deadline: instant.Time(o.Due()), Restored: o.restored,
+		StartsAt: instant.ToTime(o.starts - o.moved), FiredAt: instant.ToTime(o.fired), LastSeen: instant.ToTime(o.newest),
+		Written: instant.ToTime(o.starts), Count: o.lines,
+		Deadline: instant.ToTime(o.Due()), Restored: o.restored,
 	}
 	if x.OnHold = rs.groups.steps.OnHold(now); x.OnHold {
-		x.WaitsFor, x.Waits = rs.groups.steps.Silent(now), rs.groups.steps.waitsForAll(now)
+		x.WaitsFor, x.Waits = rs.groups.steps.SilentSources(now), rs.groups.steps.waitsForAll(now)
 	}
 	keys := o.keys.Len()
 	return &transition{Episode: x, rs: rs, over: &render.Overflow{
@@ -79,32 +80,32 @@ func (o *overflow) transition(now int64) *transition {
 	}}
 }
 
-// ended makes the transition the end of its episode.
-func (t *transition) ended(state State, reason Reason, end, now int64) {
+// setEnd makes the transition the end of its episode.
+func (t *transition) setEnd(state State, reason Reason, end, now int64) {
 	t.State, t.Reason, t.Restored = state, reason, false
-	t.EndsAt, t.Concluded = instant.Time(end), instant.Time(now)
+	t.EndsAt, t.Concluded = instant.ToTime(end), instant.ToTime(now)
 }
 
 // texts are the rendered texts of a transition.
 type texts struct {
-	*render.Texts                   // nil if the rule panicked
-	annotations   map[string]string // those of Texts and further ones
-	cause         Cause             // with its summary
+	*render.Texts                   // nil if rendering panicked
+	annotations   map[string]string // the annotations of Texts and additional ones
+	cause         Cause             // the cause, with its summary
 }
 
-func (t *transition) texts(r *render.Renderer) (out texts) {
+func (t *transition) renderTexts(r *render.Renderer) (out texts) {
 	defer func() {
 		if p := recover(); p != nil {
 			out = texts{}
 		}
 	}()
 	if t.over != nil {
-		all := r.Overflow(t.over)
+		all := r.RenderOverflow(t.over)
 		return texts{Texts: &render.Texts{Annotations: all}, annotations: all}
 	}
-	made := r.Texts(render.Facts{
+	made := r.RenderTexts(render.Facts{
 		Rule: t.Rule, Labels: t.Labels, Captures: t.captures, Count: t.Count,
-		StartsAt: t.StartsAt, LastSeen: t.LastSeen, Line: t.line.Shown(r.Line), First: t.first.Shown(r.Line), Origin: t.Origin,
+		StartsAt: t.StartsAt, LastSeen: t.LastSeen, Line: t.line.Shown(r.RedactLine), First: t.first.Shown(r.RedactLine), Origin: t.Origin,
 	}, t.known)
 	out = texts{Texts: made, annotations: made.Annotations}
 	if t.also != nil || t.cause != nil {
@@ -114,7 +115,7 @@ func (t *transition) texts(r *render.Renderer) (out texts) {
 	if t.cause != nil {
 		out.cause = t.cause.Cause
 		if t.cause.of != nil {
-			out.cause.Summary = t.cause.summary(r)
+			out.cause.Summary = t.cause.renderSummary(r)
 		}
 		for name, text := range out.cause.annotations() {
 			if _, stated := out.annotations[name]; !stated {
@@ -125,9 +126,9 @@ func (t *transition) texts(r *render.Renderer) (out texts) {
 	return out
 }
 
-// learn keeps the texts of the transition, and its redacted lines in its episode unless
-// the episode has newer lines.
-func (t *transition) learn(made texts) {
+// keepTexts stores the texts in the transition. It also stores its redacted lines in its
+// episode, unless the episode has newer lines.
+func (t *transition) keepTexts(made texts) {
 	t.done, t.Line, t.First, t.Annotations = true, made.Line, made.First, made.annotations
 	if ep := t.ep; ep != nil {
 		ep.texts = made.Texts
@@ -140,14 +141,14 @@ func (t *transition) learn(made texts) {
 		}
 		t.Cause = &r.Cause
 	}
-	t.ep, t.known, t.captures, t.also, t.cause = nil, nil, nil, nil, nil // free their memory
+	t.ep, t.known, t.captures, t.also, t.cause = nil, nil, nil, nil, nil // frees their memory
 }
 
-// rendered returns copies of transitions with their texts. The texts are made outside of
-// the mutex that Take needs: executing templates and redacting lines is slow. If that
-// panics, the rule is quarantined. Episodes that were not reported before are then
-// omitted; the others get an annotation that explains it.
-func (e *Engine) rendered(ts []*transition, now int64) []Episode {
+// renderAll returns copies of transitions with their texts. It renders while the mutex that
+// Take needs is free, because executing templates and redacting lines is slow. If rendering
+// panics, the rule is quarantined. Episodes that were not reported before are then omitted, and
+// the others get an annotation that explains it.
+func (e *Engine) renderAll(ts []*transition, now int64) []Episode {
 	if len(ts) == 0 {
 		return nil
 	}
@@ -156,7 +157,7 @@ func (e *Engine) rendered(ts []*transition, now int64) []Episode {
 	made := make([]texts, len(ts))
 	for i, t := range ts {
 		if !t.done {
-			made[i] = t.texts(&e.renderer)
+			made[i] = t.renderTexts(&e.renderer)
 		}
 	}
 	e.mu.Lock()
@@ -166,10 +167,10 @@ func (e *Engine) rendered(ts []*transition, now int64) []Episode {
 		switch {
 		case t.done:
 		case made[i].Texts != nil:
-			t.learn(made[i])
+			t.keepTexts(made[i])
 		default:
-			e.quarantine(t.rs, now)
-			if t.broken(); t.opens {
+			e.quarantineRule(t.rs, now)
+			if t.setBrokenTexts(); t.opens {
 				continue
 			}
 		}
@@ -178,23 +179,23 @@ func (e *Engine) rendered(ts []*transition, now int64) []Episode {
 	return out
 }
 
-// broken sets the texts of a transition whose rule panicked.
-func (t *transition) broken() {
-	t.Annotations = map[string]string{"summary": "The texts of this alert could not be made because of a defect of crowsnest"}
+// setBrokenTexts sets the texts of a transition whose rule panicked.
+func (t *transition) setBrokenTexts() {
+	t.Annotations = map[string]string{"summary": "crowsnest could not render the texts of this alert because of a bug"}
 	t.done = true
 }
 
-// safely returns the transition of an episode. If that panics, the rule is quarantined, and
+// safeTransition returns the transition of an episode. If that panics, the rule is quarantined, and
 // the transition has only the fields that identify the episode.
-func (e *Engine) safely(ep *episode, now int64) (t *transition) {
-	if e.guard(ep.rs, now, func() { t = ep.transition(now) }) {
+func (e *Engine) safeTransition(ep *episode, now int64) (t *transition) {
+	if e.runGuarded(ep.rs, now, func() { t = ep.transition(now) }) {
 		return t
 	}
 	t = &transition{Episode: Episode{
 		Fingerprint: ep.print, Rule: ep.rs.rule, Alert: ep.rs.rule.Alert, State: ep.state, Labels: ep.labels,
-		StartsAt: instant.Time(ep.starts - ep.moved), LastSeen: instant.Time(ep.newest), Written: instant.Time(ep.written), Count: ep.lines,
+		StartsAt: instant.ToTime(ep.starts - ep.moved), LastSeen: instant.ToTime(ep.newest), Written: instant.ToTime(ep.written), Count: ep.lines,
 		Restored: ep.firedBefore,
 	}}
-	t.broken()
+	t.setBrokenTexts()
 	return t
 }

@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// Wait is a part of a rule that a conclusion waits for, because lines of it may not have been
-// read.
+// Wait is a part of a rule whose lines may not have been read, so that a conclusion has to
+// wait.
 type Wait struct {
-	Part    string   // match, sequence_2, clear or unless
-	From    string   // selector of the streams that it reads
-	Sources []string // those without progress, sorted; empty: no source reads the streams
+	Part    string   // match, sequence_2, clear or unless, for example
+	From    string   // selector of the streams that the part reads
+	Sources []string // sources without progress, sorted; empty if no source reads these streams
 }
 
-// maxNamed bounds the sources that a text names.
+// maxNamed is the maximum number of sources that a text names.
 const maxNamed = 3
 
-// Brief says in a few words why the part is waited for.
-func (w Wait) Brief() string {
+// BriefText describes in a few words why the conclusion waits.
+func (w Wait) BriefText() string {
 	switch len(w.Sources) {
 	case 0:
 		return "no source for " + w.Part
@@ -27,7 +27,7 @@ func (w Wait) Brief() string {
 	return fmt.Sprintf("%d sources make no progress", len(w.Sources))
 }
 
-// String says the same as a sentence without a full stop.
+// String describes the same in a sentence without a full stop.
 func (w Wait) String() string {
 	if len(w.Sources) == 0 {
 		return fmt.Sprintf("`%s` waits for lines of %s, which no source reads", w.Part, w.From)

@@ -4,54 +4,56 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
-	"crowsnest/internal/text"
+	"crowsnest/internal/yamltext"
 	"crowsnest/rules"
 )
 
-// InhibitOptions configure Inhibitions.
+// InhibitOptions configures ExportInhibitions.
 type InhibitOptions struct {
-	// Keep selects symptoms; nil means all.
+	// Keep selects the symptoms. If it is nil, all are exported.
 	Keep func(*rules.Rule) bool
-	// Strict refuses rules that would otherwise be exported with a warning.
+	// Strict says that rules which would be exported with a warning are refused.
 	Strict bool
-	// Identity are the labels of global.identity; External are the names of the labels that
-	// crowsnest adds to every alert. An alert inhibits only alerts that agree in them.
+	// Identity are the labels of global.identity, and External the names of the labels that
+	// crowsnest adds to every alert. An alert inhibits only alerts that have the same values of
+	// these labels.
 	Identity, External []string
 }
 
-// InhibitRule is a rule of Alertmanager. Matchers are in its syntax.
+// InhibitRule is an inhibition rule of Alertmanager. Its matchers are in Alertmanager's syntax.
 type InhibitRule struct {
 	Comment        string
 	Source, Target []string
 	Equal          []string
 }
 
-// Inhibitions are rules by which Alertmanager does not notify of symptoms, in order of the
-// rules of the set.
+// Inhibitions are rules with which Alertmanager does not send notifications about symptoms.
+// They are in the order of the rules of the set.
 type Inhibitions struct {
 	Rules    []InhibitRule
 	Refused  []Finding
 	Warnings []Finding
-	Symptoms int // rules whose alerts can be inhibited
+	Symptoms int // number of rules whose alerts can be inhibited
 }
 
-// maxAlertLabels is how many labels an alert may have.
+// maxAlertLabels is the maximum number of labels of an alert.
 const maxAlertLabels = 20
 
-// Alertmanager exports the causes of rules as inhibition rules. Their sources are the alerts
-// by which crowsnest says that it knows the cause of an alert, not the alerts of the causes:
-// Alertmanager knows no order in time.
-func Alertmanager(set *rules.Set, opt InhibitOptions) Inhibitions {
+// ExportInhibitions exports the causes of rules as inhibition rules. The source of such a rule
+// is not the alert of the cause, because Alertmanager does not know which alert came first. It
+// is an additional alert with which crowsnest states that the cause of an alert is open.
+func ExportInhibitions(set *rules.Set, opt InhibitOptions) Inhibitions {
 	out := Inhibitions{}
 	var pairs []InhibitRule
 	for _, r := range set.Rules {
 		if len(r.Causes) == 0 || opt.Keep != nil && !opt.Keep(r) {
 			continue
 		}
-		causes, refused := inhibiting(set, r)
-		if why := unmarkable(r, opt); why != "" {
+		causes, refused := inhibitingCauses(set, r)
+		if why := whyUnmarkable(r, opt); why != "" {
 			causes, refused = nil, []string{why}
 		}
 		if len(causes) == 0 || opt.Strict && len(refused) > 0 {
@@ -74,8 +76,9 @@ func Alertmanager(set *rules.Set, opt InhibitOptions) Inhibitions {
 	return out
 }
 
-// inhibiting returns the causes that may stand for the rule's alerts, and why others may not.
-func inhibiting(set *rules.Set, r *rules.Rule) (causes []*rules.Rule, refused []string) {
+// inhibitingCauses returns the causes whose alerts may replace those of r, and for each other
+// cause the reason why it may not.
+func inhibitingCauses(set *rules.Set, r *rules.Rule) (causes []*rules.Rule, refused []string) {
 	if r.Mode != rules.ModeOn {
 		return nil, []string{"its alerts are not sent: enabled is " + string(r.Mode)}
 	}
@@ -96,9 +99,9 @@ func inhibiting(set *rules.Set, r *rules.Rule) (causes []*rules.Rule, refused []
 	return causes, refused
 }
 
-// unmarkable returns why the labels of a rule leave no room for those that say that its cause
-// is known; empty if they do.
-func unmarkable(r *rules.Rule, opt InhibitOptions) string {
+// whyUnmarkable returns why the labels that mark a known cause cannot be added to the alerts of
+// a rule; "" if they can.
+func whyUnmarkable(r *rules.Rule, opt InhibitOptions) string {
 	for _, name := range []string{rules.LabelSymptom, rules.LabelSymptomSeverity, rules.LabelCauseSeverity} {
 		if slices.Contains(r.AlertNames(), name) || slices.Contains(opt.External, name) || slices.Contains(opt.Identity, name) {
 			return fmt.Sprintf("its alerts have a label %s, which inhibition needs", name)
@@ -110,8 +113,9 @@ func unmarkable(r *rules.Rule, opt InhibitOptions) string {
 	return ""
 }
 
-// symptomRules returns the two rules of a symptom: what inhibits it, and that nobody is
-// notified of what does.
+// symptomRules returns the two inhibition rules for a symptom. One inhibits the alert of the
+// symptom, and the other one inhibits the source of the first, so that nobody is notified about
+// it.
 func symptomRules(r *rules.Rule, causes []*rules.Rule, opt InhibitOptions) []InhibitRule {
 	equal := slices.Concat(r.AlertNames(), opt.Identity, opt.External)
 	for _, name := range opt.Identity {
@@ -139,51 +143,37 @@ func symptomRules(r *rules.Rule, causes []*rules.Rule, opt InhibitOptions) []Inh
 	}
 }
 
-// matcherText writes a matcher.
-func matcherText(name, op, value string) string { return name + op + quoteYAML(value) }
+func matcherText(name, op, value string) string { return name + op + strconv.Quote(value) }
 
-// WriteInhibitions writes a part of Alertmanager's configuration. comment is written at its
-// top, line by line.
+// WriteInhibitions writes the section inhibit_rules of Alertmanager's configuration. comment is
+// written above it, line by line.
 func (x Inhibitions) WriteInhibitions(w io.Writer, comment string) error {
-	y := &yamlWriter{}
-	y.comment(comment)
+	out := commentLines(comment) + "inhibit_rules:"
 	if len(x.Rules) == 0 {
-		y.line("", "inhibit_rules: []")
-	} else {
-		y.line("", "inhibit_rules:")
+		out += " []"
 	}
+	out += "\n"
 	for _, r := range x.Rules {
-		y.comment(r.Comment)
-		y.line("", "- source_matchers: "+quotedList(r.Source))
-		y.line("", "  target_matchers: "+quotedList(r.Target))
+		rule := yamltext.Map{{Key: "source_matchers", Value: quotedList(r.Source)}, {Key: "target_matchers", Value: quotedList(r.Target)}}
 		if len(r.Equal) > 0 {
-			y.line("", "  equal: "+quotedList(r.Equal))
+			rule.Add("equal", quotedList(r.Equal))
 		}
+		out += commentLines(r.Comment) + yamltext.List{rule}.String()
 	}
-	_, err := w.Write(y.b.Bytes())
+	_, err := io.WriteString(w, out)
 	return err
 }
 
-// quotedList writes a list of matchers, or of names of labels, on one line.
-func quotedList(list []string) string {
+// quotedList formats a list of matchers or label names on one line.
+func quotedList(list []string) yamltext.Raw {
 	out := make([]string, len(list))
 	for i, s := range list {
-		if out[i] = s; strings.ContainsRune(s, '"') { // what quoteYAML wrote has no control characters
-			out[i] = "'" + strings.ReplaceAll(s, "'", "''") + "'"
+		if out[i] = s; strings.ContainsRune(s, '"') {
+			out[i] = yamltext.Quote(s)
 		}
 	}
-	return "[" + strings.Join(out, ", ") + "]"
+	return yamltext.Raw("[" + strings.Join(out, ", ") + "]")
 }
 
-// Summary lists what was not exported, and why, with one line per finding.
-func (x Inhibitions) Summary() string {
-	var b strings.Builder
-	for _, f := range x.Refused {
-		fmt.Fprintf(&b, "refused %s (%s): %s\n", f.Rule.Alert, f.Rule.Pack, f.Reason)
-	}
-	for _, f := range x.Warnings {
-		fmt.Fprintf(&b, "warning %s (%s): %s\n", f.Rule.Alert, f.Rule.Pack, f.Reason)
-	}
-	fmt.Fprintf(&b, "%d exported, %d refused, %s\n", x.Symptoms, len(x.Refused), text.Plural(len(x.Warnings), "warning"))
-	return b.String()
-}
+// Summary lists what was not exported and why, one line for each finding.
+func (x Inhibitions) Summary() string { return summarize(x.Symptoms, x.Refused, x.Warnings) }

@@ -32,7 +32,7 @@ func inhibitions(t *testing.T, opt InhibitOptions) Inhibitions {
 	if opt.Identity == nil {
 		opt.Identity = rules.DefaultIdentity
 	}
-	return Alertmanager(set, opt)
+	return ExportInhibitions(set, opt)
 }
 
 func written(t *testing.T, x Inhibitions) string {

@@ -7,22 +7,22 @@ import (
 	"crowsnest/rules"
 )
 
-// texts sets the labels and annotations. The templates are Prometheus' own, so $labels
-// and $value mean the same there; parts that the engine cannot provide are omitted.
-func (t *translation) texts(labels []string) {
+// setTexts sets the labels and annotations. Rules use the template language of Prometheus, so
+// $labels and $value keep their meaning. Parts that the engine cannot provide are omitted.
+func (t *translation) setTexts(labels []string) {
 	r := t.rule
 	t.out.Labels = map[string]string{"severity": string(r.Severity), "resolves": r.Resolves()}
 	for _, l := range r.Labels {
-		if why := t.unknown(l.Template, labels); why != "" {
+		if why := t.findUnknown(l.Template, labels); why != "" {
 			t.refuse("label %s: %s", l.Name, why)
 			continue
 		}
 		t.out.Labels[l.Name] = l.Template.Source()
 	}
 	t.out.Annotations = map[string]string{}
-	t.remedy(labels)
+	t.addRemediation(labels)
 	for _, a := range r.Annotations {
-		if why := t.unknown(a.Template, labels); why != "" {
+		if why := t.findUnknown(a.Template, labels); why != "" {
 			t.warn("annotation %s is omitted: %s", a.Name, why)
 			continue
 		}
@@ -33,7 +33,8 @@ func (t *translation) texts(labels []string) {
 	}
 }
 
-// plainSummary names the rule and the labels of the alert that have a value.
+// plainSummary returns a summary with the name of the rule and the labels of the alert that
+// have a value.
 func (t *translation) plainSummary(labels []string) string {
 	out := t.rule.Alert + " fires"
 	if labels == nil {
@@ -45,9 +46,9 @@ func (t *translation) plainSummary(labels []string) string {
 	return out
 }
 
-// unknown returns why the engine, which knows the labels, cannot execute a template; "":
-// it can.
-func (t *translation) unknown(tmpl *rules.Template, labels []string) string {
+// findUnknown returns the reason why the engine cannot execute a template; "" if it can. labels
+// are those that the engine has.
+func (t *translation) findUnknown(tmpl *rules.Template, labels []string) string {
 	has := map[string]bool{}
 	for _, name := range labels {
 		has[name] = true
@@ -55,6 +56,8 @@ func (t *translation) unknown(tmpl *rules.Template, labels []string) string {
 	switch {
 	case tmpl.UsesLine():
 		return "it shows $line, and the engine does not know the log line"
+	case tmpl.UsesError():
+		return "it shows $error, and the engine does not know the log line"
 	case len(tmpl.Vars()) > 0:
 		return fmt.Sprintf("it shows $vars.%s, and the engine has only the labels of the alert", tmpl.Vars()[0])
 	case tmpl.UsesValue() && strings.Contains(tmpl.Source(), "printf"):
@@ -68,12 +71,13 @@ func (t *translation) unknown(tmpl *rules.Template, labels []string) string {
 	return ""
 }
 
-// remedy adds the remediation, as crowsnest does.
-func (t *translation) remedy(labels []string) {
+// addRemediation adds the annotations for the remediation. crowsnest adds the same ones to its
+// alerts.
+func (t *translation) addRemediation(labels []string) {
 	rem := t.rule.Remediation
 	var lines []string
 	if rem.Summary != nil {
-		if why := t.unknown(rem.Summary, labels); why != "" {
+		if why := t.findUnknown(rem.Summary, labels); why != "" {
 			t.warn("the summary of the remediation is omitted: %s", why)
 		} else {
 			lines = append(lines, rem.Summary.Source())
@@ -81,7 +85,7 @@ func (t *translation) remedy(labels []string) {
 	}
 	step := 0
 	for i, s := range rem.Steps {
-		if why := t.unknown(s, labels); why != "" {
+		if why := t.findUnknown(s, labels); why != "" {
 			t.warn("step %d of the remediation is omitted: %s", i+1, why)
 			continue
 		}

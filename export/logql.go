@@ -10,30 +10,30 @@ import (
 	"crowsnest/rules"
 )
 
-// own is the prefix of labels that a query creates.
+// own is the prefix of the labels that a query creates.
 const own = "cn_"
 
-// query becomes a log query: first line filters, then stages that extract values from
-// the lines, then conditions on those values.
+// query collects the parts of a log query: first line filters, then stages that extract values
+// from lines, then conditions on these values.
 type query struct {
-	filters []string // filters of the whole line, in order
-	exact   bool     // the filters are equivalent to the matcher
+	filters []string // filters for the whole line, in order
+	exact   bool     // whether the filters are equivalent to the matcher
 
-	fields []string         // names extracted from the line, in order
-	exprs  []string         // expressions with captured names, renamed
-	groups map[group]string // label for a group of an expression
-	wants  []string         // captured names
+	fields []string         // names of fields to extract from the line, in order
+	exprs  []string         // expressions whose captured names were renamed
+	groups map[group]string // label for each group of an expression
+	wants  []string         // names of captures that are needed
 
-	hidden []string // reasons why the rule cannot be a query
+	hidden []string // reasons why the rule cannot be expressed as a query
 }
 
-// group is a named group of one expression of the rule.
+// group is a named group in one expression of the rule.
 type group struct {
 	re   *literals.Expression
 	name string
 }
 
-// quoteLogQL formats a string of LogQL, without escapes if that is readable.
+// quoteLogQL formats a string in LogQL. It avoids escapes if the result stays readable.
 func quoteLogQL(s string) string {
 	if strings.ContainsAny(s, "\\\"") && !strings.ContainsAny(s, "`") && strconv.CanBackquote(s) {
 		return "`" + s + "`"
@@ -49,8 +49,9 @@ func quoteInTemplate(s string) string {
 	return strings.ReplaceAll(strconv.Quote(s), "`", `\x60`)
 }
 
-// lone returns the filter of a matcher that consists of one text or expression.
-func lone(m rules.Matcher) (expr string, literal, ok bool) {
+// singleFilter returns the filter for a matcher that consists of one text or expression. ok is
+// false for other matchers.
+func singleFilter(m rules.Matcher) (expr string, literal, ok bool) {
 	if len(m.Fields)+len(m.Any) > 0 || m.Not != nil {
 		return "", false, false
 	}
@@ -63,9 +64,9 @@ func lone(m rules.Matcher) (expr string, literal, ok bool) {
 	return "", false, false
 }
 
-// filter adds the line filters of a matcher. It clears exact if they are weaker than the
+// addFilters adds line filters for a matcher. It clears exact if they are weaker than the
 // matcher.
-func (q *query) filter(m rules.Matcher) {
+func (q *query) addFilters(m rules.Matcher) {
 	for _, text := range m.Contains {
 		q.filters = append(q.filters, "|= "+quoteLogQL(text))
 	}
@@ -80,21 +81,21 @@ func (q *query) filter(m rules.Matcher) {
 	}
 }
 
-// filterAny adds one filter for all branches: exact if each is one text or expression,
-// else for a text that they all require.
+// filterAny adds one filter for all branches. The filter is exact if each branch is one text or
+// expression. Otherwise it filters by texts of which each branch requires one.
 func (q *query) filterAny(branches []rules.Matcher) {
 	var parts []string
 	for _, b := range branches {
-		expr, literal, ok := lone(b)
+		expr, literal, ok := singleFilter(b)
 		switch {
 		case ok:
 		case len(b.Contains) > 0:
-			expr, literal = longest(b.Contains), true
+			expr, literal = longestText(b.Contains), true
 		case b.Regex != nil:
 			expr = b.Regex.String()
 		default:
 			q.exact = false
-			return // a branch requires no text
+			return // the branch requires no text
 		}
 		q.exact = q.exact && ok
 		if literal {
@@ -108,12 +109,12 @@ func (q *query) filterAny(branches []rules.Matcher) {
 	q.filters = append(q.filters, "|~ "+quoteLogQL(strings.Join(parts, "|")))
 }
 
-func longest(texts []string) string {
+func longestText(texts []string) string {
 	return slices.MaxFunc(texts, func(a, b string) int { return len(a) - len(b) })
 }
 
-// filterNot adds filters for what must not match, if that is one condition or any of
-// several.
+// filterNot adds filters for lines that must not match. It can do so if `not` is one condition,
+// or any of several.
 func (q *query) filterNot(not rules.Matcher) {
 	all := []rules.Matcher{not}
 	if len(not.Any) > 0 && len(not.Contains)+len(not.Fields) == 0 && not.Regex == nil && not.Not == nil {
@@ -121,7 +122,7 @@ func (q *query) filterNot(not rules.Matcher) {
 	}
 	var out []string
 	for _, m := range all {
-		expr, literal, ok := lone(m)
+		expr, literal, ok := singleFilter(m)
 		if !ok {
 			q.exact = false
 			return
@@ -137,25 +138,25 @@ func (q *query) filterNot(not rules.Matcher) {
 	q.filters = append(q.filters, out...)
 }
 
-// visit finds what must be extracted from the line: groups and fields.
-func (q *query) visit(m *rules.Matcher, top bool) {
+// collectExtractions collects the groups and fields that must be extracted from the line.
+func (q *query) collectExtractions(m *rules.Matcher, top bool) {
 	if m.Regex != nil {
 		q.visitGroups(m.Regex)
 	}
 	for _, f := range m.Fields {
-		q.field(f.Name)
-		q.exact = q.exact && top // then a label filter expresses it
+		q.addField(f.Name)
+		q.exact = q.exact && top // at the top, a label filter expresses the condition
 		if f.Regex == nil && f.Value == "" || f.Regex != nil && f.Regex.MatchString("") {
 			q.hidden = append(q.hidden, fmt.Sprintf("field %s may be empty, and LogQL cannot distinguish an empty field from a missing one", f.Name))
 		}
 	}
 	for i := range m.Any {
-		q.visit(&m.Any[i], false)
+		q.collectExtractions(&m.Any[i], false)
 	}
 	if m.Not != nil {
 		inner := *q
 		inner.wants = nil
-		inner.visit(m.Not, false)
+		inner.collectExtractions(m.Not, false)
 		q.fields, q.exact, q.hidden = inner.fields, inner.exact, inner.hidden
 	}
 }
@@ -182,8 +183,8 @@ func (q *query) visitGroups(re *literals.Expression) {
 	}
 }
 
-// field records a field to extract and returns its label.
-func (q *query) field(name string) string {
+// addField adds a field to extract and returns the label for it.
+func (q *query) addField(name string) string {
 	i := slices.Index(q.fields, name)
 	if i < 0 {
 		i = len(q.fields)
@@ -194,19 +195,20 @@ func (q *query) field(name string) string {
 
 func fieldLabel(i int) string { return fmt.Sprintf("%sf%d", own, i+1) }
 
-// condition returns the matcher as an expression of a template.
-func (q *query) condition(m *rules.Matcher) string {
+// conditionExpr returns an expression, in the template language, for whether the matcher
+// matches.
+func (q *query) conditionExpr(m *rules.Matcher) string {
 	var all []string
 	for _, text := range m.Contains {
 		all = append(all, "(contains "+quoteInTemplate(text)+" __line__)")
 	}
 	if m.Regex != nil {
-		all = append(all, countIn(m.Regex, "__line__"))
+		all = append(all, countExpr(m.Regex, "__line__"))
 	}
 	for _, f := range m.Fields {
-		label := "." + q.field(f.Name)
+		label := "." + q.addField(f.Name)
 		if f.Regex != nil {
-			all = append(all, countIn(f.Regex, label))
+			all = append(all, countExpr(f.Regex, label))
 		} else {
 			all = append(all, "(eq "+label+" "+quoteInTemplate(f.Value)+")")
 		}
@@ -214,30 +216,30 @@ func (q *query) condition(m *rules.Matcher) string {
 	if len(m.Any) > 0 {
 		var branches []string
 		for i := range m.Any {
-			branches = append(branches, q.condition(&m.Any[i]))
+			branches = append(branches, q.conditionExpr(&m.Any[i]))
 		}
-		all = append(all, joined("or", branches))
+		all = append(all, joinParts("or", branches))
 	}
 	if m.Not != nil {
-		all = append(all, "(not "+q.condition(m.Not)+")")
+		all = append(all, "(not "+q.conditionExpr(m.Not)+")")
 	}
-	return joined("and", all)
+	return joinParts("and", all)
 }
 
-func countIn(re *literals.Expression, in string) string {
+func countExpr(re *literals.Expression, in string) string {
 	return "(gt (count " + quoteInTemplate(re.String()) + " " + in + ") 0)"
 }
 
-func joined(op string, parts []string) string {
+func joinParts(op string, parts []string) string {
 	if len(parts) == 1 {
 		return parts[0]
 	}
 	return "(" + op + " " + strings.Join(parts, " ") + ")"
 }
 
-// value returns the value of a name on a line that matches, as an expression of a
-// template, and whether it always has a value.
-func (q *query) value(m *rules.Matcher, name string) (expr string, always bool) {
+// valueExpr returns an expression, in the template language, for the value of a name on a
+// matching line. The second result reports whether the value is never empty.
+func (q *query) valueExpr(m *rules.Matcher, name string) (expr string, always bool) {
 	var candidates []string
 	if m.Regex != nil {
 		if label := q.groups[group{m.Regex, name}]; label != "" {
@@ -252,34 +254,34 @@ func (q *query) value(m *rules.Matcher, name string) (expr string, always bool) 
 			continue
 		}
 		candidates = append(candidates, fmt.Sprintf("(regexReplaceAll %s .%s %s)",
-			quoteInTemplate(f.Regex.String()), q.field(f.Name), quoteInTemplate("${"+name+"}")))
+			quoteInTemplate(f.Regex.String()), q.addField(f.Name), quoteInTemplate("${"+name+"}")))
 		if always = alwaysCaptures(f.Regex.String(), name); always {
-			return firstOf(candidates), true
+			return firstExpr(candidates), true
 		}
 	}
 	if e, ok := q.valueOfAny(m.Any, name); e != "" {
 		candidates = append(candidates, e)
 		always = ok
 	}
-	return firstOf(candidates), always
+	return firstExpr(candidates), always
 }
 
-func firstOf(candidates []string) string {
+func firstExpr(candidates []string) string {
 	if len(candidates) == 0 {
 		return ""
 	}
-	return joined("or", candidates)
+	return joinParts("or", candidates)
 }
 
-// valueOfAny returns the value in the first branch that matches.
+// valueOfAny returns an expression for the value in the first branch that matches.
 func (q *query) valueOfAny(branches []rules.Matcher, name string) (expr string, always bool) {
 	always = len(branches) > 0
 	simple := true
 	exprs := make([]string, len(branches))
 	some := false
 	for i := range branches {
-		e, ok := q.value(&branches[i], name)
-		_, _, isLone := lone(branches[i])
+		e, ok := q.valueExpr(&branches[i], name)
+		_, _, isLone := singleFilter(branches[i])
 		always = always && ok
 		simple = simple && ok && isLone
 		exprs[i] = e
@@ -289,15 +291,15 @@ func (q *query) valueOfAny(branches []rules.Matcher, name string) (expr string, 
 		return "", false
 	}
 	if simple {
-		return joined("or", exprs), true // a branch matches if its group has a value
+		return joinParts("or", exprs), true // a branch matches if its group has a value, so the first value is that of the first matching branch
 	}
 	var out, before []string
 	for i := range branches {
-		cond := q.condition(&branches[i])
+		cond := q.conditionExpr(&branches[i])
 		if exprs[i] != "" {
-			out = append(out, joined("and", append(append(slices.Clone(before), cond), exprs[i])))
+			out = append(out, joinParts("and", append(append(slices.Clone(before), cond), exprs[i])))
 		}
 		before = append(before, "(not "+cond+")")
 	}
-	return joined("or", append(out, `""`)), always
+	return joinParts("or", append(out, `""`)), always
 }

@@ -9,79 +9,80 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"crowsnest/internal/literals"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/rules/selector"
 )
 
-// streamNames are labels taken from the stream and never from the line: every collector
-// of Kubernetes logs sets them.
+// streamNames are labels that are taken only from the stream, because every collector of
+// Kubernetes logs sets them.
 var streamNames = []string{"namespace", "pod", "container", "node_name", "filename", "stream", "service_name", "job"}
 
-// toLoki translates a rule to an alerting rule of Loki's ruler.
+// toLoki translates a rule into an alerting rule for Loki's ruler.
 func toLoki(t *translation) {
 	r := t.rule
 	t.checkStateless()
 	if len(t.refusals) > 0 {
-		t.texts(groupNames(r, nil))
+		t.setTexts(groupNames(r, nil))
 		t.warnings = nil
 		return
 	}
 	q := &query{exact: true, groups: map[group]string{}, wants: keyNames(r)}
 	m := &r.Steps[0].Matcher
-	q.visit(m, true)
-	q.first(r)
-	q.filter(*m)
-	values := q.values(r, m)
-	if narrow(*m) {
+	q.collectExtractions(m, true)
+	q.prependText(r)
+	q.addFilters(*m)
+	values := q.valueSources(r, m)
+	if isNarrow(*m) {
 		t.refuse("in: a query searches the whole line")
 	}
 	if len(q.hidden) > 0 {
 		t.refuse("%s", strings.Join(q.hidden, "; "))
 	}
-	if !r.From.Demands() {
+	if !r.From.DemandsAny() {
 		t.warn("it reads only logs of containers; crowsnest also reads logs of units and files, for which Loki's selector would have to accept every stream")
 	}
 	window := r.KeepFiringFor
-	if number(r) > 1 {
+	if openingCount(r) > 1 {
 		window = r.Within
 		t.warn("it resolves when fewer than %d lines lie within %s; crowsnest keeps it open for %s after the last line that completed the count",
-			number(r), model.Duration(r.Within), model.Duration(r.KeepFiringFor))
+			openingCount(r), model.Duration(r.Within), model.Duration(r.KeepFiringFor))
 	}
-	t.out.Expr = q.expr(r, selectorOf(t.set, r), m, values, model.Duration(window).String())
-	t.texts(groupNames(r, nil))
+	t.out.Expr = q.countQuery(r, ruleSelector(t.set, r), m, values, model.Duration(window).String())
+	t.setTexts(groupNames(r, nil))
 }
 
-// narrow reports whether a matcher states that its texts count in the message or the error alone.
-func narrow(m rules.Matcher) bool {
-	return m.In == rules.InMessage || m.In == rules.InError || slices.ContainsFunc(m.Any, narrow)
+// isNarrow reports whether a matcher applies only to the message or the error.
+func isNarrow(m rules.Matcher) bool {
+	return m.In == rules.InMessage || m.In == rules.InError || slices.ContainsFunc(m.Any, isNarrow)
 }
 
-// first prepends a text that each line contains, for speed: the expressions after it then
-// run on few lines.
-func (q *query) first(r *rules.Rule) {
+// prependText prepends a filter for a text that each matching line contains, so that the
+// expressions after it run on few lines.
+func (q *query) prependText(r *rules.Rule) {
 	m := &r.Steps[0].Matcher
 	if len(m.Contains) > 0 {
-		return // the group is first already
+		return // the text is already the first filter
 	}
 	info := matcher.Texts(r)
-	if len(info) == 0 || info[0].EveryLine || info[0].Escaped || slices.Contains(info[0].FoldCase, true) {
+	if len(info) == 0 || info[0].EveryLine || info[0].Escaped || slices.ContainsFunc(info[0].Texts, func(t literals.Text) bool { return t.Fold }) {
 		return
 	}
 	texts := info[0].Texts
 	switch {
 	case len(texts) == 1:
-		q.filters = append(q.filters, "|= "+quoteLogQL(texts[0]))
+		q.filters = append(q.filters, "|= "+quoteLogQL(texts[0].Text))
 	case m.Regex != nil:
 		parts := make([]string, len(texts))
 		for i, text := range texts {
-			parts[i] = textFilter(text)
+			parts[i] = textFilter(text.Text)
 		}
 		q.filters = append(q.filters, "|~ "+quoteLogQL(strings.Join(parts, "|")))
 	}
 }
 
-// keyNames returns the names that the query groups by.
+// keyNames returns the names of the rule's key, by which the query groups.
 func keyNames(r *rules.Rule) []string {
 	names := slices.Clone(r.By)
 	if name := r.DistinctName(); name != "" && !slices.Contains(names, name) {
@@ -90,15 +91,16 @@ func keyNames(r *rules.Rule) []string {
 	return names
 }
 
-// named is the value of a name, as an expression of a template.
+// named is a name and an expression, in the template language, for its value.
 type named struct{ name, expr string }
 
-// values returns the sources of names that are not simply labels of the stream: captures,
-// then the label, then the field of the line.
-func (q *query) values(r *rules.Rule, m *rules.Matcher) []named {
+// valueSources returns expressions for the names whose values are not simply labels of the
+// stream. A value comes from a capture, or else from the label, or else from the field of the
+// line.
+func (q *query) valueSources(r *rules.Rule, m *rules.Matcher) []named {
 	var out []named
 	for _, name := range q.wants {
-		expr, always := q.value(m, name)
+		expr, always := q.valueExpr(m, name)
 		var parts []string
 		if expr != "" {
 			parts = append(parts, expr)
@@ -107,7 +109,7 @@ func (q *query) values(r *rules.Rule, m *rules.Matcher) []named {
 		if !always {
 			parts = append(parts, "."+name)
 			if !ofStream {
-				parts = append(parts, "."+q.field(name))
+				parts = append(parts, "."+q.addField(name))
 			}
 		}
 		if expr == "" && ofStream {
@@ -116,7 +118,7 @@ func (q *query) values(r *rules.Rule, m *rules.Matcher) []named {
 		if len(parts) > 1 {
 			parts = append(parts, `""`)
 		}
-		out = append(out, named{name, strings.TrimSuffix(strings.TrimPrefix(joined("or", parts), "("), ")")})
+		out = append(out, named{name, strings.TrimSuffix(strings.TrimPrefix(joinParts("or", parts), "("), ")")})
 	}
 	return out
 }
@@ -125,30 +127,31 @@ func selects(from rules.Selector, name string) bool {
 	return slices.ContainsFunc(from.Matchers(), func(m selector.Matcher) bool { return m.Name == name })
 }
 
-// groupNames returns the labels that the query groups by: those of the key, and those of
-// the identity, which is part of every key.
+// groupNames returns the labels by which the query groups: those of the key, and those of the
+// identity, which is part of every key.
 func groupNames(r *rules.Rule, values []named) []string {
 	names := slices.Clone(r.By)
 	for _, name := range rules.DefaultIdentity {
 		switch {
 		case !slices.Contains(names, name):
 			names = append(names, name)
-		case computed(values, name):
+		case isComputed(values, name):
 			names = append(names, "stream_"+name)
 		}
 	}
 	return names
 }
 
-func computed(values []named, name string) bool {
+func isComputed(values []named, name string) bool {
 	return slices.ContainsFunc(values, func(v named) bool { return v.name == name })
 }
 
-// identityStages keep the identity labels for which lines may have other values, each as
-// stream_NAME: before those values replace them, and after.
+// identityStages returns stages that preserve identity labels which lines may replace by other
+// values. Each label is preserved as stream_NAME. One stage is placed before the stages that
+// replace the labels, and one after them.
 func identityStages(values []named) (before, after []string) {
 	for _, name := range rules.DefaultIdentity {
-		if computed(values, name) {
+		if isComputed(values, name) {
 			kept := "stream_" + name
 			before = append(before, "| label_format "+kept+"="+templateLogQL("{{ ."+name+" }}"))
 			after = append(after, "| label_format "+kept+"="+templateLogQL("{{ if ne ."+kept+" ."+name+" }}{{ ."+kept+" }}{{ end }}"))
@@ -157,11 +160,12 @@ func identityStages(values []named) (before, after []string) {
 	return before, after
 }
 
-// selectorOf returns the selector of a rule with the namespaces that it trusts. Loki
-// refuses one that requires no label; service_name is the one that it gives every stream.
-func selectorOf(set *rules.Set, r *rules.Rule) string {
+// ruleSelector returns the selector of a rule, with the namespaces that the rule trusts. Loki
+// refuses a selector that requires no label. service_name is used then, because Loki sets it on
+// every stream.
+func ruleSelector(set *rules.Set, r *rules.Rule) string {
 	from := r.From.String()
-	if !r.From.Demands() {
+	if !r.From.DemandsAny() {
 		from = strings.TrimSuffix(from, "}") + `, service_name=~".+"}`
 	}
 	if !r.Infrastructure || set.Namespaces.All() {
@@ -175,7 +179,7 @@ func selectorOf(set *rules.Set, r *rules.Rule) string {
 	return strings.TrimSuffix(from, "}") + more + "}"
 }
 
-func (q *query) expr(r *rules.Rule, selector string, m *rules.Matcher, values []named, window string) string {
+func (q *query) countQuery(r *rules.Rule, selector string, m *rules.Matcher, values []named, window string) string {
 	stages := slices.Clone(q.filters)
 	for _, e := range q.exprs {
 		stages = append(stages, "| regexp "+quoteLogQL(e))
@@ -184,7 +188,7 @@ func (q *query) expr(r *rules.Rule, selector string, m *rules.Matcher, values []
 	if q.exact {
 		stages = append(stages, q.fieldFilters(m)...)
 	} else {
-		stages = append(stages, "| label_format "+own+"match="+templateLogQL("{{ if "+q.condition(m)+" }}1{{ end }}"), "| "+own+`match="1"`)
+		stages = append(stages, "| label_format "+own+"match="+templateLogQL("{{ if "+q.conditionExpr(m)+" }}1{{ end }}"), "| "+own+`match="1"`)
 	}
 	before, after := identityStages(values)
 	stages = append(stages, before...)
@@ -214,30 +218,30 @@ func (q *query) expr(r *rules.Rule, selector string, m *rules.Matcher, values []
 		if slices.Contains(names, distinct) {
 			each = names
 		}
-		lines = by("sum", each) + " (" + lines + ")"
-		return by("count", names) + " (\n  " + lines + "\n) >= " + fmt.Sprint(number(r))
+		lines = groupBy("sum", each) + " (" + lines + ")"
+		return groupBy("count", names) + " (\n  " + lines + "\n) >= " + fmt.Sprint(openingCount(r))
 	}
-	return by("sum", names) + " (\n  " + lines + "\n) " + threshold(number(r))
+	return groupBy("sum", names) + " (\n  " + lines + "\n) " + thresholdExpr(openingCount(r))
 }
 
-func by(op string, names []string) string {
+func groupBy(op string, names []string) string {
 	if len(names) == 0 {
 		return op
 	}
 	return op + " by (" + strings.Join(names, ", ") + ")"
 }
 
-func threshold(n int) string {
+func thresholdExpr(n int) string {
 	if n == 1 {
 		return "> 0"
 	}
 	return fmt.Sprintf(">= %d", n)
 }
 
-// fieldStages parse the fields of a line as crowsnest does: as JSON if the line is an
-// object, with object references as namespace/name, else as text. Loki's own logfmt
-// stage parses inside quoted messages, and fails if it renames fields in a metric
-// query.
+// fieldStages returns stages that parse the fields of a line as crowsnest does. A line that is
+// a JSON object is parsed as JSON, with object references as namespace/name, and any other line
+// as text. Loki's own logfmt stage is not used, because it parses inside quoted messages, and
+// fails if it renames fields in a metric query.
 func (q *query) fieldStages() []string {
 	if len(q.fields) == 0 {
 		return nil
@@ -260,15 +264,15 @@ func (q *query) fieldStages() []string {
 	return append(append(stages, text...), "| label_format "+strings.Join(formats, ", "))
 }
 
-// textField returns an expression for the last field of a name in a text line, outside
-// quotes.
+// textField returns an expression for the value of the last field called name in a text line,
+// outside quotes.
 func textField(name, label string) string {
 	name = regexp.QuoteMeta(name)
 	return `^(?:(?:[^"]|"(?:[^"\\]|\\.)*")*[\s,;])?(?:` + name + `|"` + name + `")=` +
 		`(?:"(?P<` + label + `_quoted>(?:[^"\\]|\\.)*)"|(?P<` + label + `_bare>[^\s"]\S*?)[,;]?(?:\s|$))`
 }
 
-// textMessage returns an expression for the quoted message of klog: at the start of a
+// textMessage returns an expression for the quoted message of a klog line, at the start of the
 // line or after the header.
 func textMessage(label string) string {
 	return `^(?:(?:[^"]*\s)?[^"\s]+:\d+\]\s+)?"(?P<` + label + `_message>(?:[^"\\]|\\.)*)"(?:[^=]|$)`
@@ -278,15 +282,15 @@ func (q *query) fieldFilters(m *rules.Matcher) []string {
 	var out []string
 	for _, f := range m.Fields {
 		if f.Regex != nil {
-			out = append(out, "| "+q.field(f.Name)+" =~ "+quoteLogQL(f.Regex.String()))
+			out = append(out, "| "+q.addField(f.Name)+" =~ "+quoteLogQL(f.Regex.String()))
 		} else {
-			out = append(out, "| "+q.field(f.Name)+" = "+quoteLogQL(f.Value))
+			out = append(out, "| "+q.addField(f.Name)+" = "+quoteLogQL(f.Value))
 		}
 	}
 	return out
 }
 
-// jsonPath formats the path of a field; dots lead into objects.
+// jsonPath formats the path of a field. Dots in name separate nested objects.
 func jsonPath(name string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(name, ".") {

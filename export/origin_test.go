@@ -18,11 +18,11 @@ func TestSelectorOfInfrastructure(t *testing.T) {
 		t.Helper()
 		trusted, err := namespaces.Parse(entries)
 		require.NoError(t, err)
-		require.Equal(t, want, selectorOf(&rules.Set{Namespaces: trusted}, r))
+		require.Equal(t, want, ruleSelector(&rules.Set{Namespaces: trusted}, r))
 	}
 	f(`{container="c", namespace=~"kube-system|shoot--.*|"}`, infra, "kube-system", "shoot--*")
 	f(`{container="c", namespace=~".*|", namespace!~"team-.*"}`, infra, "*", "-team-*")
 	f(`{container="c"}`, infra, "*")
 	f(`{container="c"}`, free, "kube-system")
-	require.Equal(t, `{container="c"}`, selectorOf(&rules.Set{}, infra))
+	require.Equal(t, `{container="c"}`, ruleSelector(&rules.Set{}, infra))
 }

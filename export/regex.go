@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// renameGroups renames the named groups of an expression; a group that rename maps to ""
+// renameGroups renames the named groups of an expression. A group for which rename returns ""
 // loses its name. The rest of the expression stays unchanged.
 func renameGroups(expr string, rename func(string) string) (string, error) {
 	var b strings.Builder
@@ -69,25 +69,25 @@ func classLength(s string) int {
 	return min(i+1, len(s))
 }
 
-// alwaysCaptures reports whether a group has a non-empty value whenever the expression
-// matches.
+// alwaysCaptures reports whether the group called name has a non-empty value whenever the
+// expression matches.
 func alwaysCaptures(expr, name string) bool {
 	re, err := syntax.Parse(expr, syntax.Perl)
-	return err == nil && captures(re, name)
+	return err == nil && hasCapture(re, name)
 }
 
-func captures(re *syntax.Regexp, name string) bool {
+func hasCapture(re *syntax.Regexp, name string) bool {
 	switch re.Op {
 	case syntax.OpCapture:
-		return re.Name == name && !matchesEmpty(re.Sub[0]) || captures(re.Sub[0], name)
+		return re.Name == name && !matchesEmpty(re.Sub[0]) || hasCapture(re.Sub[0], name)
 	case syntax.OpConcat:
-		return slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return captures(sub, name) })
+		return slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return hasCapture(sub, name) })
 	case syntax.OpAlternate:
-		return !slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return !captures(sub, name) })
+		return !slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return !hasCapture(sub, name) })
 	case syntax.OpPlus:
-		return captures(re.Sub[0], name)
+		return hasCapture(re.Sub[0], name)
 	case syntax.OpRepeat:
-		return re.Min > 0 && captures(re.Sub[0], name)
+		return re.Min > 0 && hasCapture(re.Sub[0], name)
 	}
 	return false
 }

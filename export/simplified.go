@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// lineFilter returns an expression that Loki's line filters match as Go does. Loki turns
-// simple expressions into searches for texts, and some into wrong ones: it searches
-// a.*(?:b|c) as ab or ac, and (?:a|b)c as a or b, if a text stands before it. It leaves
-// expressions alone that contain an operator which it does not know, such as the last one
-// here, which matches the rest of any line.
+// lineFilter returns an expression that Loki's line filters match as Go does. Loki turns simple
+// expressions into searches for texts, and some of these are wrong. For example, it searches
+// for ab or ac instead of a.*(?:b|c), and, after a text, for a or b instead of (?:a|b)c. Loki
+// does not change an expression with an operator that it does not know. lineFilter appends such
+// an operator, which matches the rest of any line.
 func lineFilter(expr string) string {
 	re, err := syntax.Parse(expr, syntax.Perl)
-	if err != nil || !concatenates(re.Simplify()) {
+	if err != nil || !hasAlternation(re.Simplify()) {
 		return expr
 	}
 	return "(?:" + expr + ")(?s:.*)"
 }
 
-// concatenates reports whether a part of an expression is an alternation beside something
-// else. One text before an alternation of texts is harmless.
-func concatenates(re *syntax.Regexp) bool {
+// hasAlternation reports whether an expression contains an alternation next to something else.
+// One text before an alternation of texts is harmless and does not count.
+func hasAlternation(re *syntax.Regexp) bool {
 	if re.Op == syntax.OpConcat {
 		for _, sub := range re.Sub {
 			for sub.Op == syntax.OpCapture {
@@ -32,13 +32,13 @@ func concatenates(re *syntax.Regexp) bool {
 			}
 		}
 	}
-	return slices.ContainsFunc(re.Sub, concatenates)
+	return slices.ContainsFunc(re.Sub, hasAlternation)
 }
 
 func isText(re *syntax.Regexp) bool { return re.Op == syntax.OpLiteral }
 
 func isNoText(re *syntax.Regexp) bool { return !isText(re) }
 
-// textFilter returns an expression for a text, in a form that keeps Go from joining it with
-// other texts that begin alike.
+// textFilter returns an expression for a text. It is a group, so that Go does not merge it with
+// other texts that begin in the same way.
 func textFilter(text string) string { return "(" + regexp.QuoteMeta(text) + ")" }

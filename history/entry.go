@@ -1,8 +1,8 @@
-// Package history remembers ended episodes, within bounds of number, size and age. The
-// namespaces of the lines share the bounds.
+// Package history remembers ended episodes, within bounds of number, size and age. Namespaces
+// share the bounds.
 //
-// It has no clock and no files: the daemon writes the records that it returns to a log, and
-// loads them from there.
+// The package has no clock and no files. The daemon writes the records that the package returns
+// to a log, and loads them from there.
 package history
 
 import (
@@ -12,34 +12,34 @@ import (
 	"time"
 )
 
-// Entry is one episode that fired and ended. One that History returned is read-only.
+// Entry is an episode that fired and ended. An Entry that History returns is read-only.
 type Entry struct {
 	Fingerprint uint64            `json:"fp"` // fingerprint of the labels
 	Alert       string            `json:"alert"`
 	Pack        string            `json:"pack,omitempty"`
-	Reason      string            `json:"reason,omitempty"` // reason of the end
+	Reason      string            `json:"reason,omitempty"` // reason why the episode ended
 	Silent      bool              `json:"silent,omitempty"`
 	Overflow    bool              `json:"overflow,omitempty"`
 	Labels      map[string]string `json:"labels"`
-	Summary     string            `json:"summary,omitempty"` // redacted, truncated to 300 bytes
+	Summary     string            `json:"summary,omitempty"` // summary, redacted and truncated to 300 bytes
 	StartsAt    time.Time         `json:"starts"`
 	FiredAt     time.Time         `json:"fired,omitzero"`
-	LastSeen    time.Time         `json:"seen,omitzero"` // newest line
+	LastSeen    time.Time         `json:"seen,omitzero"` // time of the newest line
 	EndsAt      time.Time         `json:"ends"`
-	Concluded   time.Time         `json:"concluded,omitzero"` // when the end became certain
+	Concluded   time.Time         `json:"concluded,omitzero"` // time when the end became certain
 	Lines       int64             `json:"lines,omitempty"`
-	// Notified is how many notifications receivers accepted while it fired.
+	// Notified is the number of notifications that receivers accepted while the episode fired.
 	Notified int `json:"notified,omitempty"`
-	// Flaps is how many episodes of the alert preceded this one, each less than an hour after
-	// the end of the one before. History sets it.
+	// Flaps is the number of earlier episodes of the alert, each of which began less than an
+	// hour after the end of the previous one. History sets it.
 	Flaps int    `json:"flaps,omitempty"`
-	Cause *Cause `json:"cause,omitempty"` // cause whose symptom the episode was; nil if none was known
-	Party string `json:"party,omitempty"` // the namespace, in its cluster, that is charged for it
-	// Infrastructure is set if the namespace is one of infrastructure.
+	Cause *Cause `json:"cause,omitempty"` // cause of which the episode was a symptom; nil if none was known
+	Party string `json:"party,omitempty"` // namespace, with its cluster, to which the entry is charged
+	// Infrastructure is set if the namespace belongs to the infrastructure.
 	Infrastructure bool `json:"infra,omitempty"`
 }
 
-// Cause is the alert that an episode was a symptom of.
+// Cause is the alert of which an episode was a symptom.
 type Cause struct {
 	Fingerprint uint64            `json:"fp"`
 	Alert       string            `json:"alert"`
@@ -48,29 +48,29 @@ type Cause struct {
 	StartsAt    time.Time         `json:"starts"`
 }
 
-// Duration is how long the failure lasted; 0 if the clock was set back meanwhile.
+// Duration returns how long the failure lasted. It is 0 if the clock was set back meanwhile.
 func (e *Entry) Duration() time.Duration { return max(0, e.EndsAt.Sub(e.StartsAt)) }
 
-// key identifies an episode: its fingerprint and start.
+// key returns the identity of an episode, which consists of its fingerprint and its start.
 func (e *Entry) key() string {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, 16), e.Fingerprint)
 	return string(binary.BigEndian.AppendUint64(b, uint64(e.StartsAt.UnixNano())))
 }
 
-// sameEnd reports whether an episode ended the same way: it was concluded again after a
-// restart.
+// sameEnd reports whether two entries have the same end. The same episode can be concluded
+// again after a restart.
 func (e *Entry) sameEnd(o *Entry) bool { return e.EndsAt.Equal(o.EndsAt) && e.Reason == o.Reason }
 
-// encode returns the record of an entry, without line breaks.
+// encode returns the record of an entry. It contains no line breaks.
 func (e *Entry) encode() []byte {
 	b, err := json.Marshal(e)
 	if err != nil {
-		return []byte("{}") // a time beyond the year 9999, which no line has
+		return []byte("{}") // an error requires a time after the year 9999, which no line has
 	}
 	return b
 }
 
-// decode is the inverse of encode.
+// decode returns the entry in a record that encode returned.
 func decode(record []byte) (*Entry, error) {
 	var e Entry
 	if err := json.Unmarshal(record, &e); err != nil {

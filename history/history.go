@@ -12,38 +12,39 @@ import (
 )
 
 const (
-	// maxText bounds the summary of an entry, in bytes.
+	// maxText bounds the length of a summary in bytes.
 	maxText = 300
-	// FlapsWithin is how soon after its end an alert fires again if it flaps.
+	// FlapsWithin is the time after the end of an episode in which a new episode of the same
+	// alert counts as a flap.
 	FlapsWithin = time.Hour
-	// maxExported bounds what Export returns.
+	// maxExported bounds the number of entries that Export returns.
 	maxExported = 1000
 )
 
-// Config bounds a History. All values are positive.
+// Config configures the bounds of a History. All values are positive.
 type Config struct {
 	MaxEntries int
-	MaxBytes   int           // limit of the bytes of all records
-	Keep       time.Duration // after the end
-	Overhead   int           // bytes of a record beside those that History encodes
+	MaxBytes   int           // total size of all records in bytes
+	Keep       time.Duration // how long an entry is kept after the end of its episode
+	Overhead   int           // number of bytes that a stored record takes in addition to the encoded entry
 }
 
 // History holds ended episodes. It is safe for concurrent use.
 //
-// When a bound is reached, the namespace with the most entries (or bytes) loses its oldest
-// entry of the rule with the most. Infrastructure namespaces have a fifth of the bounds that
-// no other namespace can use.
+// When a bound is reached, the namespace with the most entries (or bytes) loses an entry. It is
+// the oldest entry of the rule that has the most entries there. Infrastructure namespaces have
+// a fifth of the bounds that no other namespace can use.
 type History struct {
 	cfg Config
 
 	mu      sync.Mutex
 	pool    *quota.Pool
 	groups  map[groupKey]*quota.Group
-	items   map[string]*item // items by key of their entry
+	items   map[string]*item // items by the key of their entry
 	alerts  map[uint64][]*item
 	next    uint64   // number of the next item
-	pending []*item  // not on disk, oldest first
-	sorted  []*Entry // newest start first; nil if to be made again
+	pending []*item  // items that are not on disk, the oldest first
+	sorted  []*Entry // entries sorted by start, the newest first; nil if they must be sorted again
 	evicted int64
 }
 
@@ -57,7 +58,7 @@ type item struct {
 	quota.Entry
 	of     *Entry
 	number uint64 // position in the order in which entries were added
-	record []byte // until it is on disk
+	record []byte // encoded entry; nil once it is on disk
 	gone   bool
 }
 
@@ -71,21 +72,20 @@ func New(cfg Config) *History {
 	}
 }
 
-// Add remembers an ended episode. One that is known already, because a restart concluded
-// its end again, replaces the known one if it ended otherwise or if more notifications of it
-// are known. Add keeps the maps of the
-// entry, which must not change.
+// Add remembers an ended episode. A restart may conclude the end of a known episode again. Such
+// an entry replaces the known one if its end is different or if it has more notifications. Add
+// keeps the maps of the entry, which must not change.
 func (h *History) Add(e Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if it := h.add(&e); it != nil {
+	if it := h.addEntry(&e); it != nil {
 		h.pending = append(h.pending, it)
 	}
 }
 
-// Load adds entries that are on disk, the oldest first, and returns how many records were
-// unusable. What was added before stays to be written, and wins over a record of the same
-// episode.
+// Load adds entries that are on disk, the oldest first. It returns the number of unusable
+// records. Entries that were added before remain to be written, and take precedence over a
+// record of the same episode.
 func (h *History) Load(records [][]byte) (unusable int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,11 +98,11 @@ func (h *History) Load(records [][]byte) (unusable int) {
 		}
 		if it := known[e.key()]; it != nil {
 			if it.of.sameEnd(e) && it.of.Notified <= e.Notified {
-				it.record = nil // the record is on disk
+				it.record = nil // the record is already on disk
 			}
 			continue
 		}
-		if it := h.add(e); it != nil {
+		if it := h.addEntry(e); it != nil {
 			it.record = nil
 		}
 	}
@@ -110,8 +110,8 @@ func (h *History) Load(records [][]byte) (unusable int) {
 	return unusable
 }
 
-// add returns the item of a new or changed entry, nil if nothing changed.
-func (h *History) add(e *Entry) *item {
+// addEntry returns the item of a new or changed entry, or nil if nothing changed.
+func (h *History) addEntry(e *Entry) *item {
 	key := e.key()
 	old := h.items[key]
 	if old != nil {
@@ -122,7 +122,7 @@ func (h *History) add(e *Entry) *item {
 		h.remove(old)
 	}
 	e.Summary = text.Truncate(e.Summary, maxText)
-	h.relate(e)
+	h.linkPrevious(e)
 	it := &item{of: e, number: h.next, record: e.encode()}
 	it.Key, it.Size = key, len(it.record)+h.cfg.Overhead
 	h.next++
@@ -131,13 +131,13 @@ func (h *History) add(e *Entry) *item {
 	h.sorted = nil
 	s := h.group(e)
 	s.Put(&it.Entry, e.Party)
-	s.Squeeze(&it.Entry)
+	s.EvictExcess(&it.Entry)
 	return it
 }
 
-// relate compares an entry with the newest one of its alert that started before it. One
-// that was loaded may have known more of them.
-func (h *History) relate(e *Entry) {
+// linkPrevious compares an entry with the previous one of the same alert to set its Flaps. A
+// loaded entry may already have counted more flaps, because older entries were known then.
+func (h *History) linkPrevious(e *Entry) {
 	var before *Entry
 	for _, it := range h.alerts[e.Fingerprint] {
 		if it.of.StartsAt.Before(e.StartsAt) && (before == nil || it.of.StartsAt.After(before.StartsAt)) {
@@ -148,14 +148,14 @@ func (h *History) relate(e *Entry) {
 		return
 	}
 	if maps.Equal(e.Labels, before.Labels) {
-		e.Labels = before.Labels // to share its memory
+		e.Labels = before.Labels // the maps are equal, so they can share memory
 	}
 	if e.StartsAt.Sub(before.EndsAt) < FlapsWithin {
 		e.Flaps = max(e.Flaps, before.Flaps+1)
 	}
 }
 
-// group returns the group of the rule of an entry.
+// group returns the group that belongs to the rule of an entry.
 func (h *History) group(e *Entry) *quota.Group {
 	key := groupKey{quota.Ordinary, e.Alert}
 	if e.Infrastructure {
@@ -165,21 +165,21 @@ func (h *History) group(e *Entry) *quota.Group {
 	if s == nil {
 		s = quota.NewGroup(nil, key.class, h.pool, 2*h.cfg.MaxEntries, func(x *quota.Entry, _ string) {
 			h.evicted++
-			h.forget(h.items[x.Key])
+			h.forgetItem(h.items[x.Key])
 		})
 		h.groups[key] = s
 	}
 	return s
 }
 
-// remove forgets an item that is in its group.
+// remove removes an item from its group and from the history.
 func (h *History) remove(it *item) {
 	h.group(it.of).Remove(&it.Entry)
-	h.forget(it)
+	h.forgetItem(it)
 }
 
-// forget forgets an item that is in no group any more.
-func (h *History) forget(it *item) {
+// forgetItem removes an item that is no longer in a group from the history.
+func (h *History) forgetItem(it *item) {
 	it.gone, it.record, h.sorted = true, nil, nil
 	delete(h.items, it.Key)
 	fp := it.of.Fingerprint
@@ -197,8 +197,9 @@ func (h *History) forget(it *item) {
 	}
 }
 
-// All returns the entries that ended within Config.Keep before now, or after it: the clock
-// may have been set back. The newest start comes first. The slice is shared and read-only.
+// All returns the entries that ended within Config.Keep before now. It also returns entries
+// that ended after now, because the clock may have been set back. The entry with the newest
+// start comes first. The slice is shared and read-only.
 func (h *History) All(now time.Time) []*Entry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -217,8 +218,8 @@ func (h *History) All(now time.Time) []*Entry {
 	return h.sorted[:len(h.sorted):len(h.sorted)]
 }
 
-// Of returns the entries of one alert, as All does.
-func (h *History) Of(fingerprint uint64, now time.Time) []*Entry {
+// EntriesOf returns the entries of one alert, see All.
+func (h *History) EntriesOf(fingerprint uint64, now time.Time) []*Entry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	oldest := now.Add(-h.cfg.Keep)
@@ -232,7 +233,8 @@ func (h *History) Of(fingerprint uint64, now time.Time) []*Entry {
 	return out
 }
 
-// NewestFirst orders entries by their start, the newest first, and so that no two are equal.
+// NewestFirst orders entries by their start, the newest first. It treats no two different
+// entries as equal.
 func NewestFirst(a, b *Entry) int {
 	return cmp.Or(b.StartsAt.Compare(a.StartsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
 }
@@ -240,12 +242,12 @@ func NewestFirst(a, b *Entry) int {
 // Stats describes a history.
 type Stats struct {
 	Entries int
-	Bytes   int   // size of the entries' records
-	Evicted int64 // entries that were forgotten for lack of room, since the start
-	Pending int   // entries that are not on disk
+	Bytes   int   // total size of the records
+	Evicted int64 // number of entries that were forgotten for lack of room since the start of the process
+	Pending int   // number of entries that are not on disk
 }
 
-// Stats returns the sizes.
+// Stats returns the current numbers.
 func (h *History) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()

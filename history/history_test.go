@@ -27,8 +27,8 @@ func wide() Config { return Config{MaxEntries: 1000, MaxBytes: 1 << 20, Keep: 30
 
 // written returns what a log would contain after h wrote its pending records.
 func written(h *History, log [][]byte) [][]byte {
-	b := h.Pending()
-	h.Written(b)
+	b := h.PendingRecords()
+	h.MarkWritten(b)
 	return append(log, b.Records...)
 }
 
@@ -47,10 +47,10 @@ func TestNewestStartFirst(t *testing.T) {
 	h.Add(entry("A", 1, 5, 10))
 	h.Add(entry("A", 1, 20, 25))
 	require.Equal(t, "A/1 20-25, A/1 5-10, B/2 0-30", list(h.All(at(40))))
-	require.Equal(t, "A/1 20-25, A/1 5-10", list(h.Of(1, at(40))))
-	require.Empty(t, h.Of(3, at(40)))
+	require.Equal(t, "A/1 20-25, A/1 5-10", list(h.EntriesOf(1, at(40))))
+	require.Empty(t, h.EntriesOf(3, at(40)))
 	require.Equal(t, "B/2 0-30", list(h.All(at(28+30*24*60))), "older ones are not shown")
-	require.Equal(t, "A/1 20-25", list(h.Of(1, at(24+30*24*60))))
+	require.Equal(t, "A/1 20-25", list(h.EntriesOf(1, at(24+30*24*60))))
 }
 
 // An end that is concluded again after a restart is the same entry; if it differs, the
@@ -61,7 +61,7 @@ func TestOneEntryPerEpisode(t *testing.T) {
 	log := written(h, nil)
 	require.Len(t, log, 1)
 	h.Add(entry("A", 1, 0, 10))
-	require.Empty(t, h.Pending().Records, "nothing new is written")
+	require.Empty(t, h.PendingRecords().Records, "nothing new is written")
 	later := entry("A", 1, 0, 12)
 	later.Notified = 1
 	h.Add(later)
@@ -72,7 +72,7 @@ func TestOneEntryPerEpisode(t *testing.T) {
 	require.Zero(t, again.Load(log))
 	require.Equal(t, "A/1 0-12", list(again.All(at(20))))
 	require.Equal(t, 1, again.All(at(20))[0].Notified)
-	require.Empty(t, again.Pending().Records)
+	require.Empty(t, again.PendingRecords().Records)
 }
 
 func TestFlaps(t *testing.T) {
@@ -80,7 +80,7 @@ func TestFlaps(t *testing.T) {
 	f := func(from, to, want int) {
 		t.Helper()
 		h.Add(entry("A", 1, from, to))
-		require.Equal(t, want, h.Of(1, at(10000))[0].Flaps)
+		require.Equal(t, want, h.EntriesOf(1, at(10000))[0].Flaps)
 	}
 	f(0, 10, 0)
 	f(69, 70, 1)
@@ -89,10 +89,10 @@ func TestFlaps(t *testing.T) {
 	f(145, 150, 1)
 	other := entry("A", 2, 151, 152)
 	h.Add(other)
-	require.Zero(t, h.Of(2, at(10000))[0].Flaps, "another alert")
+	require.Zero(t, h.EntriesOf(2, at(10000))[0].Flaps, "another alert")
 	again := New(wide())
-	again.Load(h.Pending().Records[1:])
-	require.Equal(t, 2, again.Of(1, at(10000))[2].Flaps, "as it was, although one before it is gone")
+	again.Load(h.PendingRecords().Records[1:])
+	require.Equal(t, 2, again.EntriesOf(1, at(10000))[2].Flaps, "as it was, although one before it is gone")
 }
 
 // A tenant with many episodes loses its own oldest ones, and infrastructure keeps a
@@ -143,7 +143,7 @@ func TestRulesShareTheRoomOfANamespace(t *testing.T) {
 	for i := range 500 {
 		h.Add(entry("Busy", 2, i, i+1))
 	}
-	require.Len(t, h.Of(1, at(600)), 10)
+	require.Len(t, h.EntriesOf(1, at(600)), 10)
 }
 
 // The bound of bytes holds for the records.
@@ -156,7 +156,7 @@ func TestBytesAreBounded(t *testing.T) {
 		e.Summary = strings.Repeat("é", 400)
 		h.Add(e)
 		size := 0
-		for _, r := range h.Live(at(i)).Records {
+		for _, r := range h.LiveRecords(at(i)).Records {
 			size += len(r) + 18
 		}
 		require.LessOrEqual(t, size, 10_000)
@@ -175,18 +175,18 @@ func TestClockIsSet(t *testing.T) {
 	require.Empty(t, h.All(at(year)))
 	h.Add(entry("A", 1, year, year+1))
 	require.Equal(t, fmt.Sprintf("A/1 %d-%d, A/1 0-10", year, year+1), list(h.All(at(20))), "the clock is right again")
-	require.Len(t, h.Live(at(20)).Records, 2)
-	require.Len(t, h.Live(at(year)).Records, 1)
+	require.Len(t, h.LiveRecords(at(20)).Records, 2)
+	require.Len(t, h.LiveRecords(at(year)).Records, 1)
 	back := entry("A", 1, 15, 12) // the clock was set back between start and end
 	require.Zero(t, back.Duration())
 	h.Add(back)
-	require.Len(t, h.Of(1, at(20)), 2)
+	require.Len(t, h.EntriesOf(1, at(20)), 2)
 }
 
 func TestUnusableRecords(t *testing.T) {
 	h := New(wide())
 	h.Add(entry("A", 1, 0, 10))
-	good := h.Pending().Records[0]
+	good := h.PendingRecords().Records[0]
 	again := New(wide())
 	require.Equal(t, 2, again.Load([][]byte{nil, []byte("{"), good}))
 	require.Equal(t, "A/1 0-10", list(again.All(at(20))))
@@ -233,13 +233,13 @@ func (p *process) checkpoint(steps int) {
 	if steps == 1 {
 		return
 	}
-	b := p.h.Pending()
+	b := p.h.PendingRecords()
 	if steps == 2 {
 		p.log = append(p.log, b.Records[:rapid.IntRange(0, len(b.Records)).Draw(p.t, "written")]...)
 		return
 	}
 	p.log = append(p.log, b.Records...)
-	p.h.Written(b)
+	p.h.MarkWritten(b)
 }
 
 // However a process is killed between the steps of its checkpoints, each ended episode is in
@@ -281,5 +281,5 @@ func TestPendingIsBounded(t *testing.T) {
 	again := New(cfg)
 	require.NoError(t, again.Import(saved))
 	require.Len(t, again.All(at(4000)), maxExported)
-	require.Len(t, h.Pending().Records, 3000)
+	require.Len(t, h.PendingRecords().Records, 3000)
 }

@@ -2,7 +2,7 @@ package history
 
 import "crowsnest/internal/metric"
 
-// Metrics returns the collector of a History.
+// Metrics returns the collector for the metrics of a History.
 func (h *History) Metrics() metric.Collector {
 	return metric.New(h.Stats,
 		metric.Gauge("history_episodes", "Ended episodes that are remembered.", func(st Stats) int { return st.Entries }),

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Batch is a list of records that are to be written.
+// Batch is a list of records that must be written.
 type Batch struct {
 	Records [][]byte
-	last    uint64 // number of the newest entry in it
+	last    uint64 // number of the newest entry in the batch
 }
 
-// Pending returns the records that are not on disk. Written reports that they are.
-func (h *History) Pending() Batch {
+// PendingRecords returns the records that are not on disk yet. Call MarkWritten once they are.
+func (h *History) PendingRecords() Batch {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var b Batch
@@ -28,9 +28,9 @@ func (h *History) Pending() Batch {
 	return b
 }
 
-// Live returns the records of all entries, the oldest first, with those that are pending. It
-// forgets the entries that ended more than Config.Keep before now.
-func (h *History) Live(now time.Time) Batch {
+// LiveRecords returns the records of all entries, including those that are not on disk, the
+// oldest first. It forgets the entries that ended more than Config.Keep before now.
+func (h *History) LiveRecords(now time.Time) Batch {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	oldest := now.Add(-h.cfg.Keep)
@@ -45,8 +45,8 @@ func (h *History) Live(now time.Time) Batch {
 	return b
 }
 
-// Written reports that the records of a batch are on disk.
-func (h *History) Written(b Batch) {
+// MarkWritten records that the batch is on disk.
+func (h *History) MarkWritten(b Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.pending = slices.DeleteFunc(h.pending, func(it *item) bool {
@@ -58,8 +58,8 @@ func (h *History) Written(b Batch) {
 	})
 }
 
-// Export returns the entries that are not on disk, for the snapshot that contains their end;
-// nil if there is none. Of more than 1,000 it returns the newest.
+// Export returns the entries that are not on disk, for the snapshot that contains their end. It
+// returns nil if there is none. If there are more than 1,000, it returns the newest ones.
 func (h *History) Export() ([]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +79,7 @@ func (h *History) Export() ([]byte, error) {
 	return b, nil
 }
 
-// Import adds the entries that Export returned: they may not be on disk.
+// Import adds entries that Export returned. They may not be on disk.
 func (h *History) Import(data []byte) error {
 	var in []*Entry
 	if err := json.Unmarshal(data, &in); err != nil {

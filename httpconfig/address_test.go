@@ -8,15 +8,15 @@ import (
 )
 
 func TestAddress(t *testing.T) {
-	require.Equal(t, "https://bob:xxxxx@h/x?<secret>", Address("https://bob:hunter2@h/x?key=hunter2"))
-	require.Equal(t, "https://h/x", Address("https://h/x"))
-	require.Equal(t, "no address?", Address("no address?"))
+	require.Equal(t, "https://bob:xxxxx@h/x?<secret>", DisplayAddress("https://bob:hunter2@h/x?key=hunter2"))
+	require.Equal(t, "https://h/x", DisplayAddress("https://h/x"))
+	require.Equal(t, "no address?", DisplayAddress("no address?"))
 }
 
 // The error of a request for a token has no query.
 func TestErrorsHaveNoQuery(t *testing.T) {
 	cfg := Config{commonconfig.HTTPClientConfig{OAuth2: &commonconfig.OAuth2{ClientID: "a", ClientSecret: "b", TokenURL: "http://127.0.0.1:1/token?key=hunter2"}}}
-	c, err := cfg.Client("test")
+	c, err := cfg.NewClient("test")
 	require.NoError(t, err)
 	_, err = c.Get("http://127.0.0.1:1/")
 	require.ErrorContains(t, err, "/token?<secret>")

@@ -1,5 +1,5 @@
-// Package httpconfig is the part of a configuration for the connection to an HTTP
-// server: TLS, credentials and proxies, as in Prometheus' http_config.
+// Package httpconfig is the part of a configuration for the connection to an HTTP server. It
+// has TLS, credentials and proxies, like Prometheus' http_config.
 package httpconfig
 
 import (
@@ -14,8 +14,8 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// Config is Prometheus' http_config. Clients never follow redirects, and this cannot
-// be configured: redirects would leak credentials.
+// Config is Prometheus' http_config. Clients never follow redirects, because redirects would
+// leak credentials. This cannot be configured.
 type Config struct {
 	commonconfig.HTTPClientConfig
 }
@@ -35,26 +35,26 @@ func (c *Config) DecodeYAML(n *strictyaml.Node) {
 	c.HTTPClientConfig = *cfg
 }
 
-// Check returns the errors of the configuration; it does no I/O.
+// Check returns the errors of the configuration. It does no I/O.
 func (c Config) Check() error {
-	http := c.HTTPClientConfig // Validate changes its receiver
+	http := c.HTTPClientConfig // a copy, because Validate changes its receiver
 	return http.Validate()
 }
 
-// Client creates a client that follows no redirects. It reads the files that the
-// configuration names; name is for its errors.
-func (c Config) Client(name string, opts ...commonconfig.HTTPClientOption) (*http.Client, error) {
+// NewClient creates a client that follows no redirects. It reads the files that the
+// configuration names. name is used in its errors.
+func (c Config) NewClient(name string, opts ...commonconfig.HTTPClientOption) (*http.Client, error) {
 	h, err := commonconfig.NewClientFromConfig(c.HTTPClientConfig, name, opts...)
 	if err != nil {
 		return nil, err
 	}
-	h.CheckRedirect, h.Transport = stay, plainErrors{h.Transport}
+	h.CheckRedirect, h.Transport = refuseRedirect, plainErrors{h.Transport}
 	return h, nil
 }
 
-// Unanswered describes the error of a request without a response: whether a time limit
-// ended it, and its cause without the URL, which may be a secret.
-func Unanswered(err error) (timeout bool, cause error) {
+// DescribeNoResponse describes the error of a request without a response. It reports whether a
+// time limit ended the request. It returns the cause without the URL, which may be a secret.
+func DescribeNoResponse(err error) (timeout bool, cause error) {
 	limit, _ := errors.AsType[net.Error](err)
 	timeout = errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || limit != nil && limit.Timeout()
 	if failed, ok := errors.AsType[*url.Error](err); ok {
@@ -63,5 +63,5 @@ func Unanswered(err error) (timeout bool, cause error) {
 	return timeout, err
 }
 
-// stay is a CheckRedirect for http.Client that follows no redirect.
-func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+// refuseRedirect is a CheckRedirect function for http.Client that follows no redirect.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -9,31 +9,31 @@ import (
 	commonconfig "github.com/prometheus/common/config"
 )
 
-// Lazy is an HTTP client that is made when it is first needed, because that reads
+// Lazy is an HTTP client that is created when it is first needed, because creating it reads
 // files. Client and Close must not be called concurrently.
 type Lazy struct {
 	Config    Config
-	Name      string // name that errors mention
+	Name      string // name of the client in errors
 	UserAgent string
-	Idle      time.Duration // time until an idle connection is closed; zero keeps none open
-	// Dial connects to a server; nil means the usual way.
+	Idle      time.Duration // time after which an idle connection is closed; if it is zero, connections are not kept open
+	// Dial connects to a server. If it is nil, the default is used.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Transport replaces the configured one, in tests.
+	// Transport replaces the configured transport in tests.
 	Transport http.RoundTripper
 
 	client *http.Client
 }
 
-// Client returns the client. It follows no redirects. An error names the file that
-// cannot be used; the next call tries again.
+// Client returns the client, which follows no redirects. An error names the file that cannot be
+// used. The next call tries again.
 func (l *Lazy) Client() (*http.Client, error) {
 	if l.client == nil && l.Transport != nil {
-		l.client = &http.Client{Transport: l.Transport, CheckRedirect: stay}
+		l.client = &http.Client{Transport: l.Transport, CheckRedirect: refuseRedirect}
 	}
 	if l.client != nil {
 		return l.client, nil
 	}
-	// HTTP/2 would put the next try on the connection that just hung.
+	// With HTTP/2, a retry would use the connection that just hung.
 	opts := []commonconfig.HTTPClientOption{commonconfig.WithHTTP2Disabled(), commonconfig.WithUserAgent(l.UserAgent)}
 	if l.Idle > 0 {
 		opts = append(opts, commonconfig.WithIdleConnTimeout(l.Idle))
@@ -43,7 +43,7 @@ func (l *Lazy) Client() (*http.Client, error) {
 	if l.Dial != nil {
 		opts = append(opts, commonconfig.WithDialContextFunc(l.Dial))
 	}
-	c, err := l.Config.Client(l.Name, opts...)
+	c, err := l.Config.NewClient(l.Name, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (l *Lazy) Client() (*http.Client, error) {
 	return c, nil
 }
 
-// Close closes idle connections.
+// Close closes the idle connections.
 func (l *Lazy) Close() {
 	if l.client != nil {
 		l.client.CloseIdleConnections()

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// RetryAfter returns how long a response asks the client to wait, in either form of the
-// header Retry-After (RFC 9110, 10.2.3), between 0 and limit. It compares a date with
-// the date of the response, so the local clock does not matter; it returns 0 if the
-// header is missing or invalid.
+// RetryAfter returns how long a response asks the client to wait, between 0 and limit. It
+// accepts both forms of the header Retry-After (RFC 9110, 10.2.3). It compares a date with the
+// date of the response, so the local clock does not matter. It returns 0 if the header is
+// missing or invalid.
 func RetryAfter(h http.Header, limit time.Duration) time.Duration {
 	said := h.Get("Retry-After")
 	d := time.Duration(0)

@@ -9,8 +9,8 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// The written form of a file of CREs. What only describes a CRE may have further keys; what
-// decides when it fires may not.
+// These types describe a file of CREs. A part that only describes a CRE may have unknown keys,
+// but a part that decides when the CRE fires may not.
 
 type creFile struct {
 	Rules   creRules       `yaml:"rules" strict:"anchors"`
@@ -28,10 +28,10 @@ type (
 
 type creRule struct {
 	at           strictyaml.Pos
-	end          strictyaml.Pos // where the next one starts; zero means the end of the file
+	end          strictyaml.Pos // start of the next rule; zero for the end of the file
 	id           string
 	title        string
-	severity     int // -1: not stated
+	severity     int // -1 if it is not stated
 	description  string
 	cause        string
 	impact       string
@@ -46,11 +46,11 @@ type creRule struct {
 
 type creApplication struct{ name, container, image, version string }
 
-// creCondition is a set or a sequence.
+// creCondition is the condition of a CRE, which is a set or a sequence.
 type creCondition struct {
 	window       time.Duration
 	source       string
-	terms        []creTerm // match of a set, order of a sequence
+	terms        []creTerm // terms under `match` of a set or `order` of a sequence
 	negate       []creTerm
 	correlations []string
 }
@@ -61,13 +61,13 @@ type creTerm struct {
 	value, regex, jq   string
 	valueAt            strictyaml.Pos
 	count              int
-	other              string // a construct that is not a condition on a line
+	other              string // name of a construct that is not a condition on a line
 	window, slide      time.Duration
 	anchor             int
-	absolute, anywhere bool // anywhere: a field is named, which the engine of CREs ignores
+	absolute, anywhere bool // anywhere is set if a field is named. The engine of CREs ignores the field and searches the whole line.
 }
 
-// eachKey calls the function of each known key of a mapping. The others are ignored.
+// eachKey calls the function for each known key of a mapping. It ignores other keys.
 func eachKey(n *strictyaml.Node, known map[string]func(*strictyaml.Node)) {
 	for _, e := range n.Entries() {
 		if f := known[e.Key]; f != nil && !isNull(e.Value) {
@@ -80,8 +80,9 @@ func isNull(n *strictyaml.Node) bool {
 	return n.Kind() == strictyaml.Scalar && !n.IsText() && (n.Raw() == "" || n.Raw() == "~" || n.Raw() == "null")
 }
 
-// textOf decodes a scalar as it was written: versions and ids may look like numbers.
-func textOf(into *string) func(*strictyaml.Node) {
+// decodeText decodes a scalar as it was written, because a version or an id may look like a
+// number.
+func decodeText(into *string) func(*strictyaml.Node) {
 	return func(n *strictyaml.Node) {
 		if n.Kind() != strictyaml.Scalar {
 			n.WrongType("text", "")
@@ -91,18 +92,18 @@ func textOf(into *string) func(*strictyaml.Node) {
 	}
 }
 
-func textsOf(into *[]string) func(*strictyaml.Node) {
+func decodeTexts(into *[]string) func(*strictyaml.Node) {
 	return func(n *strictyaml.Node) {
 		for _, item := range n.Items() {
 			var s string
-			if textOf(&s)(item); s != "" {
+			if decodeText(&s)(item); s != "" {
 				*into = append(*into, s)
 			}
 		}
 	}
 }
 
-func intOf(into *int, low, high int) func(*strictyaml.Node) {
+func decodeInt(into *int, low, high int) func(*strictyaml.Node) {
 	return func(n *strictyaml.Node) {
 		v, err := strconv.Atoi(n.Raw())
 		if n.Kind() != strictyaml.Scalar || err != nil || v < low || v > high {
@@ -113,7 +114,7 @@ func intOf(into *int, low, high int) func(*strictyaml.Node) {
 	}
 }
 
-func boolOf(into *bool) func(*strictyaml.Node) {
+func decodeBool(into *bool) func(*strictyaml.Node) {
 	return func(n *strictyaml.Node) {
 		if n.Kind() != strictyaml.Scalar || n.Raw() != "true" && n.Raw() != "false" {
 			n.Errorf("bad-value", "%s is neither true nor false", n.Name())
@@ -162,16 +163,16 @@ func (r *creRule) decode(n *strictyaml.Node) {
 	eachKey(n, map[string]func(*strictyaml.Node){
 		"cre": func(n *strictyaml.Node) {
 			eachKey(n, map[string]func(*strictyaml.Node){
-				"id": textOf(&r.id), "title": textOf(&r.title), "severity": intOf(&r.severity, 0, 4),
-				"description": textOf(&r.description), "cause": textOf(&r.cause), "impact": textOf(&r.impact),
-				"mitigation": textOf(&r.mitigation), "category": textOf(&r.category),
-				"tags": textsOf(&r.tags), "references": textsOf(&r.references),
+				"id": decodeText(&r.id), "title": decodeText(&r.title), "severity": decodeInt(&r.severity, 0, 4),
+				"description": decodeText(&r.description), "cause": decodeText(&r.cause), "impact": decodeText(&r.impact),
+				"mitigation": decodeText(&r.mitigation), "category": decodeText(&r.category),
+				"tags": decodeTexts(&r.tags), "references": decodeTexts(&r.references),
 				"applications": func(n *strictyaml.Node) {
 					for _, item := range n.Items() {
 						var a creApplication
 						eachKey(item, map[string]func(*strictyaml.Node){
-							"name": textOf(&a.name), "containerName": textOf(&a.container),
-							"imageUrl": textOf(&a.image), "version": textOf(&a.version),
+							"name": decodeText(&a.name), "containerName": decodeText(&a.container),
+							"imageUrl": decodeText(&a.image), "version": decodeText(&a.version),
 						})
 						r.applications = append(r.applications, a)
 					}
@@ -207,11 +208,11 @@ func (c *creCondition) decode(n *strictyaml.Node, kind string) {
 		case "window":
 			goDurationOf(&c.window)(e.Value)
 		case "correlations":
-			textsOf(&c.correlations)(e.Value)
+			decodeTexts(&c.correlations)(e.Value)
 		case "event":
 			for _, e := range e.Value.EntriesOf([]string{"origin", "source"}) {
 				if e.Key == "source" {
-					textOf(&c.source)(e.Value)
+					decodeText(&c.source)(e.Value)
 				}
 			}
 		case terms:
@@ -246,21 +247,21 @@ func (t *creTerm) decode(n *strictyaml.Node) {
 		}
 		switch e.Key {
 		case "value":
-			textOf(&t.value)(e.Value)
+			decodeText(&t.value)(e.Value)
 		case "regex":
-			textOf(&t.regex)(e.Value)
+			decodeText(&t.regex)(e.Value)
 		case "jq":
-			textOf(&t.jq)(e.Value)
+			decodeText(&t.jq)(e.Value)
 		case "count":
-			intOf(&t.count, 0, 10_000)(e.Value)
+			decodeInt(&t.count, 0, 10_000)(e.Value)
 		case "window":
 			goDurationOf(&t.window)(e.Value)
 		case "slide":
 			goDurationOf(&t.slide)(e.Value)
 		case "anchor":
-			intOf(&t.anchor, 0, 255)(e.Value)
+			decodeInt(&t.anchor, 0, 255)(e.Value)
 		case "absolute":
-			boolOf(&t.absolute)(e.Value)
+			decodeBool(&t.absolute)(e.Value)
 		case "field":
 			t.anywhere = true
 		default:
@@ -294,7 +295,7 @@ func (im *importer) readCRE(f File) {
 		last.end = terms
 	}
 	if blame(ps, strictyaml.Pos{}, file.Rules[0].at) != nil || !last.end.IsZero() && blame(ps, last.end, strictyaml.Pos{}) != nil {
-		im.refuseFile(f, ps) // the problem may be that of any rule
+		im.refuseFile(f, ps) // the problem may concern any rule of the file
 		return
 	}
 	for i := range file.Rules {

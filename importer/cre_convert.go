@@ -10,7 +10,6 @@ import (
 	"crowsnest/rules/versions"
 )
 
-// convertCRE translates one CRE.
 func (im *importer) convertCRE(c *creRule, terms creTermMap, sample []byte) (*rule, error) {
 	if c.id == "" && c.title == "" {
 		return nil, refusef("it has neither an id nor a title")
@@ -25,7 +24,7 @@ func (im *importer) convertCRE(c *creRule, terms creTermMap, sample []byte) (*ru
 	case c.set != nil:
 		r.warn("it has a set and a sequence; preq evaluates the sequence only, and so does the rule")
 	}
-	cond, err := resolved(cond, terms)
+	cond, err := resolveTerms(cond, terms)
 	if err != nil {
 		return nil, err
 	}
@@ -33,13 +32,13 @@ func (im *importer) convertCRE(c *creRule, terms creTermMap, sample []byte) (*ru
 	if err := im.placeCRE(r, c, cond); err != nil {
 		return nil, err
 	}
-	if err := m.positive(); err != nil {
+	if err := m.translatePositive(); err != nil {
 		return nil, err
 	}
-	if err := m.negative(); err != nil {
+	if err := m.translateNegative(); err != nil {
 		return nil, err
 	}
-	c.describe(r)
+	c.copyDescription(r)
 	if err := im.sampleTests(r, m, c.id); err != nil {
 		return nil, err
 	}
@@ -47,12 +46,12 @@ func (im *importer) convertCRE(c *creRule, terms creTermMap, sample []byte) (*ru
 	if title == "" {
 		title = cond.source
 	}
-	r.alert = im.alertName(title, camel(c.id))
+	r.alert = im.alertName(title, camelCase(c.id))
 	return r, nil
 }
 
-// resolved replaces names of terms by the terms, and refuses conditions that are not about lines.
-func resolved(c *creCondition, terms creTermMap) (*creCondition, error) {
+// resolveTerms replaces names of terms by the terms, and refuses conditions that are not about lines.
+func resolveTerms(c *creCondition, terms creTermMap) (*creCondition, error) {
 	out := *c
 	resolve := func(all []creTerm, negate bool) ([]creTerm, error) {
 		all = slices.Clone(all)
@@ -110,52 +109,53 @@ func (t *creTerm) check(negate bool) error {
 	return nil
 }
 
-// pattern translates the condition on one line.
-func (t *creTerm) pattern() (pattern, error) {
+// linePattern translates the term into a condition on one line.
+func (t *creTerm) linePattern() (pattern, error) {
 	switch {
 	case t.value != "":
-		return pattern{contains: []string{t.value}}, nil
+		return pattern{text: t.value}, nil
 	case t.regex != "":
 		if text, ok := plainText(t.regex); ok {
-			return pattern{contains: []string{text}}, nil
+			return pattern{text: text}, nil
 		}
 		return pattern{regex: t.regex}, nil
 	}
-	return jqMatcher(t.valueAt, t.jq)
+	return pattern{}, refusef("line %d, column %d: `jq` is a program; write a rule whose `match` has `field`", t.valueAt.Line, t.valueAt.Column)
 }
 
-// severities of CREs: 0 is critical, 1 high, 2 medium, 3 low, 4 info.
+// creSeverities are severities by the number of a CRE's severity: 0 is critical, 1 high, 2
+// medium, 3 low, 4 info.
 var creSeverities = []string{"critical", "warning", "warning", "info", "info"}
 
 var creSeverityNames = []string{"critical", "high", "medium", "low", "info"}
 
-// describe carries over what a CRE says about the failure.
-func (c *creRule) describe(r *rule) {
+// copyDescription copies to r what the CRE says about the failure.
+func (c *creRule) copyDescription(r *rule) {
 	r.severity = "warning"
 	if c.severity >= 0 {
 		r.severity = creSeverities[c.severity]
 	}
-	r.annotate("summary", literal(redact.Sanitise(c.title)))
-	r.annotate("description", literal(prose(c.description)))
-	r.annotate("cause", literal(prose(c.cause)))
-	r.annotate("impact", literal(prose(c.impact)))
-	r.annotate("cre", literal(redact.Sanitise(c.id)))
+	r.annotate("summary", escapeLiteral(redact.Sanitise(c.title)))
+	r.annotate("description", escapeLiteral(cleanProse(c.description)))
+	r.annotate("cause", escapeLiteral(cleanProse(c.cause)))
+	r.annotate("impact", escapeLiteral(cleanProse(c.impact)))
+	r.annotate("cre", escapeLiteral(redact.Sanitise(c.id)))
 	if c.severity >= 0 {
 		r.annotate("cre_severity", creSeverityNames[c.severity])
 	}
-	r.annotate("category", literal(redact.Sanitise(c.category)))
-	r.annotate("tags", literal(list(c.tags, ", ")))
-	r.annotate("references", literal(list(c.references, "\n")))
+	r.annotate("category", escapeLiteral(redact.Sanitise(c.category)))
+	r.annotate("tags", escapeLiteral(joinList(c.tags, ", ")))
+	r.annotate("references", escapeLiteral(joinList(c.references, "\n")))
 	if i := slices.IndexFunc(c.references, isLink); i >= 0 {
 		r.runbook = c.references[i]
 	}
-	mitigation := prose(c.mitigation)
-	if all, ok := steps(mitigation); ok {
+	mitigation := cleanProse(c.mitigation)
+	if all, ok := splitSteps(mitigation); ok {
 		for _, s := range all {
-			r.steps = append(r.steps, literal(s))
+			r.steps = append(r.steps, escapeLiteral(s))
 		}
 	} else {
-		r.summary = literal(mitigation)
+		r.summary = escapeLiteral(mitigation)
 	}
 	var others []string
 	for _, a := range c.applications[:min(len(c.applications), maxListed)] {
@@ -165,10 +165,10 @@ func (c *creRule) describe(r *rule) {
 		}
 		others = append(others, strings.TrimSpace(a.name+" "+strings.TrimPrefix(a.version, "*")))
 	}
-	r.annotate("applications", literal(list(others, ", ")))
+	r.annotate("applications", escapeLiteral(joinList(others, ", ")))
 }
 
-func list(all []string, sep string) string {
+func joinList(all []string, sep string) string {
 	var out []string
 	for _, s := range all[:min(len(all), maxListed)] {
 		if s = redact.Sanitise(strings.TrimSpace(s)); s != "" {
@@ -178,32 +178,32 @@ func list(all []string, sep string) string {
 	return strings.Join(out, sep)
 }
 
-// meaning translates when a CRE fires.
+// meaning is the state of translating when a CRE fires.
 type meaning struct {
 	rule   *rule
 	cond   *creCondition
 	kind   string
 	sample []string
 
-	terms    []pattern // terms in order; a set omits the terms that others imply
-	single   bool      // one line decides
-	clearing bool      // lines of negate between the first and the last line end the count
+	terms    []pattern // terms in order; a set has no terms that others imply
+	single   bool      // whether one line is enough
+	clearing bool      // whether a line of `negate` between the first and the last line resets the count
 }
 
 // defaultKeep is how long an alert without `clear` lasts after its last line.
 const defaultKeep = 15 * time.Minute
 
-// positive translates the lines that must occur.
-func (m *meaning) positive() error {
+// translatePositive translates the conditions on lines that must occur.
+func (m *meaning) translatePositive() error {
 	for i := range m.cond.terms {
-		t, err := m.cond.terms[i].pattern()
+		t, err := m.cond.terms[i].linePattern()
 		if err != nil {
 			return err
 		}
 		m.terms = append(m.terms, t)
 	}
 	if m.kind == "sequence" && len(m.terms) > 1 {
-		return m.sequence()
+		return m.translateSequence()
 	}
 	if m.kind == "set" {
 		if err := m.dropImplied(); err != nil {
@@ -211,7 +211,7 @@ func (m *meaning) positive() error {
 		}
 	}
 	if len(m.terms) > 1 {
-		return m.set()
+		return m.translateSet()
 	}
 	r, t := m.rule, &m.cond.terms[0]
 	r.match = m.terms[0]
@@ -226,10 +226,10 @@ func (m *meaning) positive() error {
 	return nil
 }
 
-// maxSequence is the longest sequence of the language.
+// maxSequence is the maximum length of a sequence in the rule language.
 const maxSequence = 32
 
-func (m *meaning) sequence() error {
+func (m *meaning) translateSequence() error {
 	if m.cond.window <= 0 {
 		return refusef("a sequence needs a `window`")
 	}

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// A condition of `negate` forbids lines in a span of time. The span starts at one of the lines that
-// occurred (anchor), moved by slide. It is as long as window, and unless absolute also as long as
-// the time from the first to the last of these lines. The language has three places for it: `not`
-// for the line itself, `clear` for the time from the first to the last line, and `unless` for a time
-// before or after.
+// A condition of `negate` forbids lines in a span of time. The span starts at one of the lines
+// that occurred (anchor), moved by slide. Its length is window; without absolute, the time from
+// the first to the last of these lines is added. The rule language has three ways to express
+// it: `not` for the line itself, `clear` for the time from the first to the last line, and
+// `unless` for a time before or after.
 
-// span is how a condition of `negate` is expressed.
+// span is how a condition of `negate` is expressed in the rule language.
 type span struct {
-	kind          string        // same, between or around
-	before, after time.Duration // durations of "around", relative to the last line
+	kind          string        // same, between or around (for `not`, `clear` and `unless`)
+	before, after time.Duration // durations for "around", relative to the last line
 }
 
 const (
@@ -23,22 +23,22 @@ const (
 	spanAround  = "around"
 )
 
-// negative translates the lines that must not occur.
-func (m *meaning) negative() error {
-	var unless []pattern
+// translateNegative translates the conditions on lines that must not occur.
+func (m *meaning) translateNegative() error {
+	var excluded, unless []pattern
 	var chosen span
 	for i := range m.cond.negate {
 		t := &m.cond.negate[i]
-		s, err := m.span(t)
+		s, err := m.negateSpan(t)
 		if err != nil {
 			return err
 		}
-		forbidden, err := t.pattern()
+		forbidden, err := t.linePattern()
 		if err != nil {
 			return err
 		}
 		if s.kind == spanSame {
-			m.exclude(forbidden)
+			excluded = append(excluded, forbidden)
 			continue
 		}
 		if len(unless) > 0 && s != chosen {
@@ -47,8 +47,13 @@ func (m *meaning) negative() error {
 		chosen = s
 		unless = append(unless, forbidden)
 	}
+	if len(excluded) > 0 {
+		not := anyPattern(excluded)
+		m.rule.match.not = &not
+		m.rule.warn("a line of `negate` excludes only itself: in the CRE it also excludes lines with exactly the same timestamp")
+	}
 	if len(unless) > 0 {
-		m.forbid(chosen, oneOf(unless))
+		m.forbidSpan(chosen, anyPattern(unless))
 	}
 	return nil
 }
@@ -60,13 +65,7 @@ func (s span) String() string {
 	return fmt.Sprintf("from %s before to %s after the last line", s.before, s.after)
 }
 
-// exclude forbids the matching line itself.
-func (m *meaning) exclude(forbidden pattern) {
-	m.rule.match = all([]pattern{m.rule.match, {not: &forbidden}})
-	m.rule.warn("a line of `negate` excludes only itself: in the CRE it also excludes lines with exactly the same timestamp")
-}
-
-func (m *meaning) forbid(s span, forbidden pattern) {
+func (m *meaning) forbidSpan(s span, forbidden pattern) {
 	r := m.rule
 	if s.kind == spanBetween {
 		r.clear, r.expire, m.clearing = &forbidden, defaultKeep, true
@@ -80,13 +79,13 @@ func (m *meaning) forbid(s span, forbidden pattern) {
 	}
 }
 
-// span returns where a condition of `negate` forbids lines.
-func (m *meaning) span(t *creTerm) (span, error) {
+// negateSpan returns the span in which a condition of `negate` forbids lines.
+func (m *meaning) negateSpan(t *creTerm) (span, error) {
 	refuse := func(format string, args ...any) (span, error) {
 		return span{}, refusef("line %d, column %d: `negate` (%s) forbids lines %s", t.at.Line, t.at.Column,
 			shorten(t.value+t.regex+t.jq), fmt.Sprintf(format, args...))
 	}
-	last := m.lines() - 1
+	last := m.demandedLines() - 1
 	switch {
 	case t.anchor > last:
 		return refuse("around line %d, and there are only %d", t.anchor+1, last+1)
@@ -104,14 +103,14 @@ func (m *meaning) span(t *creTerm) (span, error) {
 		}
 		return span{kind: spanAround, after: t.window}, nil
 	case t.anchor == 0 && !t.absolute && t.window+t.slide >= 0:
-		// From slide before the first line to the last one, and on.
+		// The span is from slide before the first line until after the last line.
 		m.rule.warn("a line of `negate` mutes from %s before the last line; in the CRE, from %s before the first one", m.cond.window-t.slide, -t.slide)
 		return span{kind: spanAround, before: m.cond.window - t.slide, after: t.window + t.slide}, nil
 	}
 	return refuse("in a part of the time between the first and the last line (anchor %d, slide %s, window %s): a rule can forbid all of it, or a time before or after", t.anchor, t.slide, t.window)
 }
 
-// spanOfOne is span for a rule that one line decides.
+// spanOfOne does what negateSpan does, for a rule that fires on one line.
 func (m *meaning) spanOfOne(t *creTerm, refuse func(string, ...any) (span, error)) (span, error) {
 	end := t.slide + t.window
 	switch {
@@ -125,8 +124,8 @@ func (m *meaning) spanOfOne(t *creTerm, refuse func(string, ...any) (span, error
 	return span{kind: spanAround, before: -t.slide, after: end}, nil
 }
 
-// lines returns how many lines the condition demands.
-func (m *meaning) lines() int {
+// demandedLines returns how many lines the condition requires.
+func (m *meaning) demandedLines() int {
 	n := 0
 	for _, t := range m.cond.terms {
 		n += max(t.count, 1)

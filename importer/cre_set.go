@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// A set is complete when each of its conditions was met by some line within the window, in any
-// order. The language counts different values of a name (`distinct`), so each condition captures a
-// text of its own: one that all of its lines contain.
+// A set is complete when for each of its conditions a line within the window met it, in any
+// order. The rule language can count different values of a name (`distinct`), so each condition
+// captures a different text, which all of its lines contain.
 
-// mark is the name of the captured text.
+// mark is the name of the capture with this text.
 const mark = "condition"
 
-// dropImplied removes conditions of a set that every line of another one meets: they are met at the
-// same time.
+// dropImplied removes the conditions of a set that are met by every line which meets another
+// condition.
 func (m *meaning) dropImplied() error {
 	counts := slices.ContainsFunc(m.cond.terms, func(t creTerm) bool { return t.count > 1 })
 	if counts && len(m.terms) > 1 {
-		return refusef("the set counts %s and also demands lines of other kinds, in any order: a rule counts lines of one kind, or different kinds", countsOf(m.cond.terms))
+		return refusef("the set counts %s and also demands lines of other kinds, in any order: a rule counts lines of one kind, or different kinds", describeCounts(m.cond.terms))
 	}
 	if len(m.terms) > maxConditions {
 		return refusef("the set has %d conditions, more than %d", len(m.terms), maxConditions)
@@ -34,7 +34,7 @@ func (m *meaning) dropImplied() error {
 	for i, t := range m.terms {
 		implied := false
 		for j, other := range m.terms {
-			// Of equal conditions, the first one stays.
+			// The first of several equal conditions is kept.
 			implied = implied || j != i && implies(other, texts[j], t) && (j < i || !implies(t, texts[i], other))
 		}
 		if !implied {
@@ -45,10 +45,10 @@ func (m *meaning) dropImplied() error {
 	return nil
 }
 
-// maxConditions bounds a set, as preq does.
+// maxConditions is the maximum number of conditions in a set. preq has the same limit.
 const maxConditions = 64
 
-func countsOf(terms []creTerm) string {
+func describeCounts(terms []creTerm) string {
 	for _, t := range terms {
 		if t.count > 1 {
 			return fmt.Sprintf("%d lines of one kind", t.count)
@@ -57,40 +57,35 @@ func countsOf(terms []creTerm) string {
 	return "lines"
 }
 
-// implies reports whether every line that satisfies a, and so contains its texts, also satisfies b.
-// It may return false where that is hard to prove.
+// implies reports whether every line that matches a also matches b. texts are the texts that
+// lines of a contain. implies may return false if the implication is hard to prove.
 func implies(a pattern, texts [][]string, b pattern) bool {
 	text, ok := b.onlyText()
 	if !ok {
-		return a.regex != "" && a.regex == b.regex && len(b.contains)+len(b.fields)+len(b.any) == 0 && b.not == nil
+		return a.regex != "" && a.regex == b.regex
 	}
 	return inAll(texts, text)
 }
 
-// requiredTexts returns the texts that a line of the pattern contains, for each alternative.
+// requiredTexts returns, for each alternative of a pattern, the texts that a matching line
+// contains.
 func requiredTexts(m pattern) [][]string {
-	out := [][]string{m.contains}
 	if m.regex == "" {
-		return out
+		return [][]string{{m.text}}
 	}
 	re, err := syntax.Parse(m.regex, syntax.Perl)
 	if err != nil {
-		return out
+		return [][]string{nil}
 	}
-	out = required(re)
-	for i := range out {
-		out[i] = append(out[i], m.contains...)
-	}
-	return out
+	return patternTexts(re)
 }
 
-// set translates a set of several conditions.
-func (m *meaning) set() error {
+func (m *meaning) translateSet() error {
 	if m.cond.window <= 0 {
 		return refusef("a set of several conditions needs a `window`")
 	}
 	m.rarestFirst()
-	marks, err := m.marks()
+	marks, err := m.commonTexts()
 	if err != nil {
 		return err
 	}
@@ -103,10 +98,10 @@ func (m *meaning) set() error {
 			} else {
 				t.regex = capture
 			}
-			branches = append(branches, t)
-			continue
+		} else {
+			t.any = []pattern{{regex: capture}}
 		}
-		branches = append(branches, all([]pattern{t, {any: []pattern{{regex: capture}}}}))
+		branches = append(branches, t)
 	}
 	r := m.rule
 	r.match, r.distinct, r.count, r.within = pattern{any: branches}, mark, len(branches), m.cond.window
@@ -116,8 +111,8 @@ func (m *meaning) set() error {
 	return nil
 }
 
-// rarestFirst sorts the conditions by how many lines of the sample meet them: a line that meets
-// several counts for the first one.
+// rarestFirst sorts the conditions by the number of sample lines that meet them. A line that
+// meets several conditions counts for the first one.
 func (m *meaning) rarestFirst() {
 	order := make([]int, len(m.terms))
 	lines := make([]int, len(m.terms))
@@ -138,16 +133,16 @@ func (m *meaning) rarestFirst() {
 	m.terms, m.cond.terms = terms, cre
 }
 
-// marks returns a text for each condition that all of its lines contain, and that differs from
-// those of the others.
-func (m *meaning) marks() ([]string, error) {
+// commonTexts returns a text for each condition. All lines of the condition contain it, and it
+// differs from the texts of the other conditions.
+func (m *meaning) commonTexts() ([]string, error) {
 	candidates := make([][]string, len(m.terms))
 	order := make([]int, len(m.terms))
 	for i, t := range m.terms {
-		candidates[i] = common(requiredTexts(t))
+		candidates[i] = commonToAll(requiredTexts(t))
 		order[i] = i
 	}
-	// Those with the fewest choose first.
+	// The conditions with the fewest candidates choose first.
 	sort.SliceStable(order, func(a, b int) bool { return len(candidates[order[a]]) < len(candidates[order[b]]) })
 	out := make([]string, len(m.terms))
 	taken := map[string]bool{}

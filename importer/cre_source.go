@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"crowsnest/internal/lazyre"
+	"crowsnest/internal/yamltext"
 	"crowsnest/redact"
 )
 
@@ -17,24 +18,24 @@ var journalSources = map[string]string{
 	"syslog": `{transport=~".+"}`, "journal": `{transport=~".+"}`, "systemd": `{identifier="systemd"}`,
 }
 
-// podSources are components whose containers have other names.
+// podSources are components whose containers have other names than the component.
 var podSources = map[string]string{
 	"ingress-nginx": "ingress-nginx", "harbor": "harbor", "strimzi-kafka-operator": "strimzi-cluster-operator",
 }
 
-// correlations are names of CREs for labels of streams.
+// correlations maps the names of labels in CREs to those of labels of streams.
 var correlations = map[string]string{
 	"hostname": "node", "host": "node", "node": "node", "nodename": "node", "node_name": "node",
 	"pod": "pod", "podname": "pod", "pod_name": "pod", "namespace": "namespace",
 	"container": "container", "containername": "container", "container_name": "container",
 }
 
-// placeCRE sets whose lines the rule reads, and its key.
+// placeCRE sets the streams that the rule reads, and the key of the rule.
 func (im *importer) placeCRE(r *rule, c *creRule, cond *creCondition) error {
 	if cond.source == "" && im.opt.From == "" {
 		return refusef("it names no `event.source`: state the streams with --from")
 	}
-	from, err := selectorOf(r, c, cond)
+	from, err := sourceSelector(r, c, cond)
 	if im.opt.From != "" {
 		from, err = im.opt.From, nil
 		r.warnings = slices.DeleteFunc(r.warnings, func(w string) bool { return w == allContainers })
@@ -42,7 +43,7 @@ func (im *importer) placeCRE(r *rule, c *creRule, cond *creCondition) error {
 	if err != nil {
 		return err
 	}
-	r.from, r.by = from, []string{keyOf(from)}
+	r.from, r.by = from, []string{alertKey(from)}
 	for _, name := range cond.correlations {
 		label := correlations[strings.ToLower(name)]
 		if label == "" {
@@ -56,8 +57,9 @@ func (im *importer) placeCRE(r *rule, c *creRule, cond *creCondition) error {
 	return nil
 }
 
-// keyOf returns what alerts are about: the node for its journal, the namespace otherwise.
-func keyOf(from string) string {
+// alertKey returns the name that alerts are grouped by: the node for lines of its journal, and
+// the namespace otherwise.
+func alertKey(from string) string {
 	for _, label := range []string{"{unit", "{transport", "{identifier"} {
 		if strings.HasPrefix(from, label) {
 			return "node"
@@ -68,10 +70,11 @@ func keyOf(from string) string {
 
 const allContainers = "the source names no container, so the rule reads the logs of all containers: state the streams with --from"
 
-// columns are parts of expressions that match how kubectl aligns Events.
+// columns matches parts of an expression that depend on how kubectl aligns the columns of
+// Events.
 var columns = lazyre.New(`\\t|\^|(Normal|Warning)\\s`)
 
-func selectorOf(r *rule, c *creRule, cond *creCondition) (string, error) {
+func sourceSelector(r *rule, c *creRule, cond *creCondition) (string, error) {
 	var containers []string
 	for _, a := range c.applications[:min(len(c.applications), maxListed)] {
 		if a.container != "" && !slices.Contains(containers, a.container) {
@@ -104,7 +107,7 @@ func selectorOf(r *rule, c *creRule, cond *creCondition) (string, error) {
 	case journalSources[name] != "":
 		return journalSources[name], nil
 	}
-	component := componentOf(name)
+	component := componentName(name)
 	switch {
 	case component == "":
 		r.warn("%s", allContainers)
@@ -115,16 +118,17 @@ func selectorOf(r *rule, c *creRule, cond *creCondition) (string, error) {
 	return "{container=~" + strconv.Quote(".*"+quoteMeta(component)+".*") + "}", nil
 }
 
-// generatedEnd is the end of sources that were generated from the title of a list.
+// generatedEnd matches the end of a source that was generated from the title of a list.
 var generatedEnd = lazyre.New(`-[0-9]+(-log-based)?-cres?(-candidates)?$`)
 
-// maxWords is how many words the name of a component has at most; a longer source is a sentence.
+// maxWords is the maximum number of words in the name of a component. A longer source is a
+// sentence.
 const maxWords = 4
 
-// componentOf returns the name of the component in a source: the words with which the source
-// starts and ends (cert-manager-ORGANISATION-cert-manager), those before "on", or all of them. It
-// returns "" for a source without a clear name.
-func componentOf(name string) string {
+// componentName returns the name of the component in a source. It is the words with which the
+// source both starts and ends (as in cert-manager-ORGANISATION-cert-manager), or the words
+// before "on", or all words. It returns "" if the source contains no clear name.
+func componentName(name string) string {
 	if i := strings.LastIndexByte(name, '.'); i >= 0 && strings.Contains(name[i:], "-") {
 		name = name[i+1:]
 	}
@@ -138,7 +142,7 @@ func componentOf(name string) string {
 	if i := slices.Index(words, "on"); i > 0 {
 		words = words[:i]
 	}
-	if len(words) > maxWords || strings.ContainsFunc(name, func(r rune) bool { return !printable(r) || strings.ContainsRune(`"\ `, r) }) {
+	if len(words) > maxWords || strings.ContainsFunc(name, func(r rune) bool { return !yamltext.IsPrintable(r) || strings.ContainsRune(`"\ `, r) }) {
 		return ""
 	}
 	return strings.Join(words, "-")

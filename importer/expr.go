@@ -2,6 +2,7 @@ package importer
 
 import (
 	"errors"
+	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -11,31 +12,32 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// maxRegex bounds an expression, as the language does.
+// maxRegex is the maximum length of an expression in the rule language.
 const maxRegex = 16 << 10
 
-// checkRegex returns why an expression is not RE2, with its position in the file.
-func checkRegex(at strictyaml.Pos, expr string) error {
+// checkRegex returns an error with the position in the file if an expression is not valid in
+// RE2 syntax.
+func checkRegex(pos strictyaml.Pos, expr string) error {
 	if len(expr) > maxRegex {
-		return refusef("line %d, column %d: the expression has %d bytes, more than %d", at.Line, at.Column, len(expr), maxRegex)
+		return refusef("line %d, column %d: the expression has %d bytes, more than %d", pos.Line, pos.Column, len(expr), maxRegex)
 	}
-	re, err := syntax.Parse(expr, syntax.Perl)
+	re, err := regexp.Compile(expr)
 	var e *syntax.Error
 	if errors.As(err, &e) {
-		p := at.Within(expr, max(0, strings.Index(expr, e.Expr)))
-		return refusef("line %d, column %d: the expression is not RE2: %s: `%s`%s", p.Line, p.Column, e.Code, e.Expr, hint(e))
+		p := pos.Within(expr, max(0, strings.Index(expr, e.Expr)))
+		return refusef("line %d, column %d: the expression is not RE2: %s: `%s`%s", p.Line, p.Column, e.Code, e.Expr, explainConstruct(e))
 	}
 	if err != nil {
-		return refusef("line %d, column %d: the expression is not RE2: %s", at.Line, at.Column, err)
+		return refusef("line %d, column %d: the expression is not RE2: %s", pos.Line, pos.Column, err)
 	}
-	if matchesEmpty(re) {
-		return refusef("line %d, column %d: the expression `%s` matches the empty text, and with it every line", at.Line, at.Column, shorten(expr))
+	if re.MatchString("") {
+		return refusef("line %d, column %d: the expression `%s` matches the empty text, and with it every line", pos.Line, pos.Column, shorten(expr))
 	}
 	return nil
 }
 
-// hint explains constructs of other engines.
-func hint(e *syntax.Error) string {
+// explainConstruct explains an error about a construct that other regex engines support.
+func explainConstruct(e *syntax.Error) string {
 	switch {
 	case strings.HasPrefix(e.Expr, "(?=") || strings.HasPrefix(e.Expr, "(?!") || strings.HasPrefix(e.Expr, "(?<"):
 		return " (look-around of PCRE; use `not` or a second condition)"
@@ -54,23 +56,7 @@ func shorten(s string) string {
 	return strings.ToValidUTF8(s[:80], "") + "..."
 }
 
-func matchesEmpty(re *syntax.Regexp) bool {
-	switch re.Op {
-	case syntax.OpEmptyMatch, syntax.OpStar, syntax.OpQuest, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText:
-		return true
-	case syntax.OpCapture, syntax.OpPlus:
-		return matchesEmpty(re.Sub[0])
-	case syntax.OpRepeat:
-		return re.Min == 0 || matchesEmpty(re.Sub[0])
-	case syntax.OpConcat:
-		return !slices.ContainsFunc(re.Sub, func(s *syntax.Regexp) bool { return !matchesEmpty(s) })
-	case syntax.OpAlternate:
-		return slices.ContainsFunc(re.Sub, matchesEmpty)
-	}
-	return false
-}
-
-// plainText returns the text of an expression that is only a text.
+// plainText returns the text that an expression matches, if it matches only one text.
 func plainText(expr string) (string, bool) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil || re.Op != syntax.OpLiteral || re.Flags&syntax.FoldCase != 0 {
@@ -79,15 +65,17 @@ func plainText(expr string) (string, bool) {
 	return string(re.Rune), true
 }
 
-// Bounds on the alternatives of an expression that are distinguished, and on the texts of each.
+// Limits for the alternatives of an expression that are distinguished, and for the texts of
+// each.
 const (
 	maxAlternatives = 256
 	maxTexts        = 32
 )
 
-// required returns the texts that a match contains, for each alternative of the expression. An
-// alternative without texts is empty. It leaves out letters that may be of either case.
-func required(re *syntax.Regexp) [][]string {
+// patternTexts returns, for each alternative of an expression, the texts that every match
+// contains. It omits letters that may be in either case, so the texts of an alternative may be
+// empty.
+func patternTexts(re *syntax.Regexp) [][]string {
 	switch re.Op {
 	case syntax.OpLiteral:
 		if re.Flags&syntax.FoldCase == 0 {
@@ -95,15 +83,15 @@ func required(re *syntax.Regexp) [][]string {
 		}
 		return [][]string{strings.FieldsFunc(string(re.Rune), func(r rune) bool { return unicode.SimpleFold(r) != r })}
 	case syntax.OpCapture, syntax.OpPlus:
-		return required(re.Sub[0])
+		return patternTexts(re.Sub[0])
 	case syntax.OpRepeat:
 		if re.Min > 0 {
-			return required(re.Sub[0])
+			return patternTexts(re.Sub[0])
 		}
 	case syntax.OpAlternate:
 		var out [][]string
 		for _, s := range re.Sub {
-			out = append(out, required(s)...)
+			out = append(out, patternTexts(s)...)
 		}
 		if len(out) <= maxAlternatives {
 			return out
@@ -111,7 +99,7 @@ func required(re *syntax.Regexp) [][]string {
 	case syntax.OpConcat:
 		out := [][]string{nil}
 		for _, s := range re.Sub {
-			sub := required(s)
+			sub := patternTexts(s)
 			if len(sub)*len(out) > maxAlternatives || len(sub) == 1 && (len(sub[0]) == 0 || len(out[0]) == maxTexts) {
 				continue
 			}
@@ -129,8 +117,8 @@ func required(re *syntax.Regexp) [][]string {
 	return [][]string{nil}
 }
 
-// common returns the texts that every alternative contains, the longest first.
-func common(alternatives [][]string) []string {
+// commonToAll returns the texts that all alternatives contain, the longest first.
+func commonToAll(alternatives [][]string) []string {
 	const longest = 32
 	seen := map[string]bool{}
 	var out []string
@@ -154,8 +142,8 @@ func inAll(alternatives [][]string, s string) bool {
 	})
 }
 
-// example returns a short text that matches an expression.
-func example(re *syntax.Regexp) string {
+// exampleText returns a short text that an expression matches.
+func exampleText(re *syntax.Regexp) string {
 	switch re.Op {
 	case syntax.OpLiteral:
 		return string(re.Rune)
@@ -173,15 +161,15 @@ func example(re *syntax.Regexp) string {
 	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
 		return "x"
 	case syntax.OpCapture, syntax.OpPlus:
-		return example(re.Sub[0])
+		return exampleText(re.Sub[0])
 	case syntax.OpRepeat:
-		return strings.Repeat(example(re.Sub[0]), min(re.Min, 64))
+		return strings.Repeat(exampleText(re.Sub[0]), min(re.Min, 64))
 	case syntax.OpAlternate:
-		return example(re.Sub[0])
+		return exampleText(re.Sub[0])
 	case syntax.OpConcat:
 		var b strings.Builder
 		for _, s := range re.Sub {
-			b.WriteString(example(s))
+			b.WriteString(exampleText(s))
 		}
 		return b.String()
 	}

@@ -34,12 +34,10 @@ func TestHostileFiles(t *testing.T) {
 		"bomb":         {bomb, "", 0},
 		"deep":         {"rules: " + strings.Repeat("[", 500) + strings.Repeat("]", 500), "", 0},
 		"other":        {"groups: []\n", "no `rules`", 1},
-		"list":         {"- a\n", "where a mapping", 1},
+		"list":         {"- a\n", "must be a mapping", 1},
 		"alternatives": {cre("{regex: '(" + strings.Repeat("a|b.|", 2000) + "c)" + strings.Repeat(".(x|y.)", 500) + "'}, z"), "", 2},
 		"pieces":       {cre("{regex: '(" + strings.Repeat("a|b.|", 100) + "c)" + strings.Repeat(".x", 4000) + "'}, z"), "", 2},
 		"many terms":   {cre(strings.Repeat("{regex: 'a.*b|c.*d'},", 500) + "z"), "more than 64", 2},
-		"long jq":      {cre("{jq: '" + strings.Repeat(".a == 1 and ", 5000) + ".a == 1'}"), "bytes, more than", 3},
-		"nested jq":    {cre("{jq: '" + strings.Repeat("(", 3000) + ".a == 1" + strings.Repeat(")", 3000) + "'}"), "nested", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()

@@ -1,3 +1,6 @@
+// Package importer translates CREs, the rules of preq, into packs. It preserves the meaning of
+// a rule, or refuses the rule with the reason. It does not read files or run engines; the
+// caller checks and tests the packs.
 package importer
 
 import (
@@ -6,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"crowsnest/internal/yamltext"
 	"crowsnest/redact"
 	"crowsnest/rules"
 	"crowsnest/rules/selector"
@@ -14,71 +18,72 @@ import (
 
 // Limits of an import.
 const (
-	// MaxFileBytes bounds a file of rules. A larger one is refused.
+	// MaxFileBytes is the maximum size of a file of rules. A larger file is refused.
 	MaxFileBytes = 4 << 20
-	// MaxSampleBytes bounds what is read of a sample log.
+	// MaxSampleBytes is the maximum number of bytes that are read from a sample log.
 	MaxSampleBytes = 2 << 20
-	// MaxRules bounds the rules of one import, as the rules that can be loaded.
+	// MaxRules is the maximum number of rules in one import. It is also the maximum number of
+	// rules that can be loaded.
 	MaxRules = 5000
 )
 
 // File is one file to import.
 type File struct {
-	Name string // name that messages mention
+	Name string // name for messages
 	Data []byte
-	// Sample is a log that the rules of the file find, for their tests; nil if there is none.
+	// Sample is a log with lines that the rules of the file match, for their tests; nil if
+	// there is none.
 	Sample []byte
-	// Found means that the file was found in a folder, where files without rules are usual.
+	// Found says that the file was found in a folder, where files without rules are usual.
 	Found bool
 }
 
-// Options configure an import.
+// Options configures an import.
 type Options struct {
-	// Pack is the name of the pack; further packs have a number appended.
+	// Pack is the name of the pack. Further packs have this name with a number appended.
 	Pack string
-	// From replaces the selectors that are derived from the rules; empty: it does not. It must be a
-	// valid selector.
+	// From is a selector that replaces those derived from the rules. If it is "", they are not
+	// replaced.
 	From string
-	// Strict refuses rules that would be converted with a warning.
+	// Strict says that rules which would be converted with a warning are refused.
 	Strict bool
-	// Try checks and tests a pack as it was written. It returns, by the name of the alert, why a
-	// rule cannot be used, and what there is to warn about. Nil: no pack is tried.
+	// Try checks and tests a generated pack. If it is nil, packs are not checked.
 	Try func(pack []byte) (Trial, error)
 }
 
-// Trial is what checks and tests say about the rules of a pack.
+// Trial is the result of checking and testing a pack.
 type Trial struct {
-	Failed map[string]string   // reason why each alert's rule cannot be used
-	Warned map[string][]string // warnings by alert
+	Failed map[string]string   // reason why a rule cannot be used, by alert name
+	Warned map[string][]string // warnings by alert name
 }
 
-// Status is what became of a rule.
+// Status is the result of importing a rule.
 type Status string
 
-// The outcomes of a rule or a file.
+// Values of Status.
 const (
 	Converted Status = "converted"
 	Warned    Status = "warning" // converted, with a warning
 	Refused   Status = "refused"
-	Skipped   Status = "skipped" // the file of a folder has no rules
+	Skipped   Status = "skipped" // a file in a folder that contains no rules
 )
 
-// Outcome is what became of one rule, or of a file that cannot be read.
+// Outcome is the result of importing one rule, or of a file that cannot be read.
 type Outcome struct {
 	File    string   `json:"file"`
-	Line    int      `json:"line"` // from 1; zero means the whole file
+	Line    int      `json:"line"` // number of the line, from 1; zero for the whole file
 	Column  int      `json:"column"`
-	ID      string   `json:"id"`    // the id of the CRE
-	Title   string   `json:"title"` // the same for people
-	Alert   string   `json:"alert"` // the name in the pack, empty if it was refused
+	ID      string   `json:"id"`    // id of the CRE
+	Title   string   `json:"title"` // title of the CRE
+	Alert   string   `json:"alert"` // name in the pack; "" if the rule was refused
 	Status  Status   `json:"status"`
-	Reasons []string `json:"reasons"` // why it was refused, or what to check
-	Tests   int      `json:"tests"`   // inline tests from the sample log
+	Reasons []string `json:"reasons"` // reasons why the rule was refused, or things to check
+	Tests   int      `json:"tests"`   // number of inline tests from the sample log
 
 	rule *rule
 }
 
-// Result is the outcome of an import.
+// Result is the result of an import.
 type Result struct {
 	Outcomes []Outcome // outcomes in the order of the files
 	Packs    []Pack
@@ -91,7 +96,7 @@ type Pack struct {
 	Rules int
 }
 
-// Count returns how many outcomes have the status.
+// Count returns the number of outcomes with a status.
 func (r Result) Count(s Status) int {
 	n := 0
 	for i := range r.Outcomes {
@@ -102,8 +107,9 @@ func (r Result) Count(s Status) int {
 	return n
 }
 
-// Import translates files of CREs into packs. An error means that nothing was imported: an
-// option is wrong, or there are too many rules. Rules that cannot be translated are outcomes.
+// Import translates files of CREs into packs. Rules that cannot be translated are listed as
+// outcomes. If Import returns an error, nothing was imported, because an option is wrong or
+// there are too many rules.
 func Import(files []File, opt Options) (Result, error) {
 	im := &importer{opt: opt, redactor: redact.New(nil), names: map[string]bool{}}
 	if opt.From != "" {
@@ -125,40 +131,37 @@ func Import(files []File, opt Options) (Result, error) {
 	return Result{Outcomes: im.outcomes(), Packs: im.packs()}, nil
 }
 
-// importer collects the outcomes of one import.
+// importer is the state of one import.
 type importer struct {
 	opt      Options
 	from     rules.Selector
 	redactor *redact.Redactor
 	names    map[string]bool // names of alerts that are in use
-	sampled  int             // bytes of sample logs that were searched
+	sampled  int             // number of bytes of sample logs that were searched
 	out      []*Outcome
 }
 
-// refusal is why a rule cannot be translated.
+// refusal is an error with the reason why a rule cannot be translated.
 type refusal struct{ reason string }
 
 func (r *refusal) Error() string { return r.reason }
 
 func refusef(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
 
-// source identifies a rule in its file.
+// source is the position and identity of a rule in its file.
 type source struct {
 	at    strictyaml.Pos
 	id    string
 	title string
 }
 
-// add records a translated rule, or why there is none.
+// add records a translated rule, or the error why the rule was not translated.
 func (im *importer) add(s source, r *rule, err error) {
 	o := &Outcome{
 		File: s.at.File(), Line: s.at.Line, Column: s.at.Column,
 		ID: redact.Sanitise(s.id), Title: redact.Sanitise(s.title), Status: Refused, Reasons: []string{},
 	}
 	im.out = append(im.out, o)
-	if err == nil && r.tooLarge() {
-		err = refusef("its conditions have alternatives that multiply to more than %d", maxLeaves)
-	}
 	switch {
 	case err != nil:
 		o.Reasons = append(o.Reasons, redact.Sanitise(err.Error()))
@@ -169,7 +172,7 @@ func (im *importer) add(s source, r *rule, err error) {
 	}
 }
 
-// refuseFile records the problems of a file that has no usable rules.
+// refuseFile records the problems of a file without usable rules.
 func (im *importer) refuseFile(f File, ps strictyaml.Problems) {
 	errs := ps.Errors()
 	for i, p := range errs[:min(len(errs), maxProblems)] {
@@ -181,10 +184,10 @@ func (im *importer) refuseFile(f File, ps strictyaml.Problems) {
 	}
 }
 
-// maxProblems bounds the problems of a file that are listed.
+// maxProblems is the maximum number of listed problems per file.
 const maxProblems = 10
 
-// skip records a file without rules: refused, unless it is one of many in a folder.
+// skip records a file without rules. It is refused, unless it was found in a folder.
 func (im *importer) skip(f File, line int, reason string) {
 	status := Refused
 	if f.Found {
@@ -200,11 +203,11 @@ func problemText(p strictyaml.Problem) string {
 	return redact.Sanitise(p.Message + "; " + p.Fix)
 }
 
-// blame returns the first problem of a part of a file. The zero start is that of the file, and the
-// zero end its end.
+// blame returns the first problem between two positions of a file. A zero start is the start of
+// the file, and a zero end is its end.
 func blame(ps strictyaml.Problems, start, end strictyaml.Pos) error {
-	before := func(p strictyaml.Problem, at strictyaml.Pos) bool {
-		return p.Line < at.Line || p.Line == at.Line && p.Column < at.Column
+	before := func(p strictyaml.Problem, pos strictyaml.Pos) bool {
+		return p.Line < pos.Line || p.Line == pos.Line && p.Column < pos.Column
 	}
 	for _, p := range ps.Errors() {
 		if !before(p, start) && (end.IsZero() || before(p, end)) {
@@ -214,11 +217,11 @@ func blame(ps strictyaml.Problems, start, end strictyaml.Pos) error {
 	return nil
 }
 
-// maxTrials bounds how often packs are tried. Each trial removes rules that the one before it
-// could not reach because others were broken.
+// maxTrials is the maximum number of times that a pack is tried. Each trial finds rules that
+// the one before could not check because others were broken.
 const maxTrials = 6
 
-// try removes the rules that fail their check or tests.
+// try removes the rules whose check or tests fail.
 func (im *importer) try() error {
 	if im.opt.Try == nil {
 		return nil
@@ -239,9 +242,9 @@ func (im *importer) try() error {
 	return fmt.Errorf("the generated rules still fail their check after %d rounds: please report this", maxTrials)
 }
 
-// judge takes out the rules that failed, and reports whether there were any. A rule that fails
-// only with its sample log, which may end in the middle of the failure, is refused too: its
-// meaning was not kept.
+// judge removes the rules that failed, and reports whether there were any. It also refuses a
+// rule that fails only with its sample log. Such a log may end in the middle of the failure,
+// but the import may also have changed what the rule matches.
 func (im *importer) judge(t Trial) (failed bool) {
 	for _, o := range im.out {
 		if o.rule == nil {
@@ -263,7 +266,7 @@ func (im *importer) judge(t Trial) (failed bool) {
 	return failed
 }
 
-// outcomes returns the outcomes with the names of the alerts.
+// outcomes returns the outcomes, with the final names of the alerts.
 func (im *importer) outcomes() []Outcome {
 	out := make([]Outcome, len(im.out))
 	for i, o := range im.out {
@@ -278,13 +281,13 @@ func (im *importer) outcomes() []Outcome {
 	return out
 }
 
-// packs returns the translated rules as packs, as few as their size allows.
+// packs returns the translated rules in as few packs as the maximum size of a pack allows.
 func (im *importer) packs() []Pack {
 	var texts []string
 	var tests []int
 	for _, o := range im.out {
 		if o.rule != nil {
-			texts = append(texts, o.rule.text())
+			texts = append(texts, o.rule.asListItem())
 			tests = append(tests, len(o.rule.tests))
 		}
 	}
@@ -305,11 +308,11 @@ func (im *importer) packs() []Pack {
 	return out
 }
 
-// maxPackBytes leaves room for the header of a pack.
+// maxPackBytes is the maximum size of the rules in a pack; the rest is for the header.
 const maxPackBytes = rules.MaxFileBytes * 9 / 10
 
 func packText(name string, texts []string, tests []int) string {
-	head := fmt.Sprintf("pack: {name: %s, version: 0.1.0, rules: %d", quote(name), len(texts))
+	head := fmt.Sprintf("pack: {name: %s, version: 0.1.0, rules: %d", yamltext.Quote(name), len(texts))
 	sum := 0
 	for _, n := range tests {
 		sum += n

@@ -5,22 +5,25 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/prometheus/common/model"
+
+	"crowsnest/internal/yamltext"
 )
 
-// rule is a translated rule.
 type rule struct {
 	alert, from string
 	match       pattern
-	sequence    []pattern // instead of match
+	sequence    []pattern // steps of a sequence; if set, match is not used
 	count       int       // zero means one line
 	within      time.Duration
 	distinct    string
 	by          []string
 	clear       *pattern
 	unless      *pattern
-	before      time.Duration // how long before the trigger unless mutes
-	wait        time.Duration // for
-	keep        time.Duration // keep_firing_for; zero means the default
+	before      time.Duration // how long before the trigger `unless` mutes the alert
+	wait        time.Duration // value of `for`
+	keep        time.Duration // value of `keep_firing_for`; zero for the default
 	expire      time.Duration
 	severity    string
 	annotations []entry
@@ -30,17 +33,16 @@ type rule struct {
 	affects     []affects
 	tests       []test
 
-	comments []string // above the rule
+	comments []string // comments above the rule
 	warnings []string
-	ifFails  string // why the rule is refused if its tests fail
+	ifFails  string // reason with which the rule is refused if its tests fail
 }
 
-// entry is one of an ordered set of names and texts.
+// entry is a name and a text in an ordered list.
 type entry struct{ name, value string }
 
 type affects struct{ component, image, versions string }
 
-// test is an inline test.
 type test struct {
 	name   string
 	stream []entry
@@ -52,7 +54,7 @@ type test struct {
 type testLine struct {
 	at     time.Duration
 	text   string
-	repeat int // zero means once
+	repeat int // number of repetitions; zero means once
 	every  time.Duration
 }
 
@@ -63,136 +65,180 @@ func (r *rule) warn(format string, args ...any) {
 	}
 }
 
-// annotate adds an annotation, unless it is empty.
+// annotate adds an annotation, unless value is empty.
 func (r *rule) annotate(name, value string) {
 	if value = strings.TrimSpace(value); value != "" {
 		r.annotations = append(r.annotations, entry{name, value})
 	}
 }
 
-// pattern is a condition on a line; all parts must hold.
+// pattern is a condition on a line. All its parts must hold.
 type pattern struct {
-	contains []string
-	regex    string
-	fields   []entry // fields of JSON or text; a value that starts with ~ is an expression
-	any      []pattern
-	not      *pattern
-	large    bool // reports whether the rule was given up, because its alternatives multiply
+	text  string
+	regex string
+	any   []pattern
+	not   *pattern
 }
 
-// onlyText returns the text of a pattern that consists of one.
+// onlyText returns the text of a pattern that consists of one text. The second result is false
+// for other patterns.
 func (m *pattern) onlyText() (string, bool) {
-	if len(m.contains) == 1 && len(m.fields)+len(m.any) == 0 && m.regex == "" && m.not == nil {
-		return m.contains[0], true
-	}
-	return "", false
+	return m.text, m.text != "" && m.regex == "" && m.any == nil && m.not == nil
 }
 
-// hasText reports whether a part of the pattern demands a text or an expression.
-func (m *pattern) hasText() bool {
-	return m != nil && (len(m.contains) > 0 || m.regex != "" || m.not.hasText() ||
-		slices.ContainsFunc(m.any, func(a pattern) bool { return a.hasText() }))
-}
-
-// negation returns a pattern that a line satisfies if it does not satisfy m.
-func negation(m pattern) pattern { return pattern{not: &m} }
-
-// oneOf returns a pattern for any of several.
-func oneOf(ms []pattern) pattern {
+// anyPattern returns a pattern that matches if one of ms does.
+func anyPattern(ms []pattern) pattern {
 	if len(ms) == 1 {
 		return ms[0]
 	}
 	return pattern{any: ms}
 }
 
-// all returns a pattern that demands every condition. A mapping has room for one expression, one
-// list of alternatives and each field once: further ones are nested in the alternatives.
-func all(conditions []pattern) pattern {
-	var out pattern
-	var not, more []pattern
-	var groups [][]pattern // alternatives
-	for _, c := range conditions {
-		out.large = out.large || c.large
-		out.contains = append(out.contains, c.contains...)
-		if out.regex == "" {
-			out.regex = c.regex
-		} else if c.regex != "" {
-			more = append(more, pattern{regex: c.regex})
+// asListItem returns the YAML of the rule, as an item of a list.
+func (r *rule) asListItem() string {
+	var b strings.Builder
+	for _, c := range r.comments {
+		b.WriteString("# " + oneLine(c) + "\n")
+	}
+	for _, c := range r.warnings {
+		b.WriteString("# Check: " + oneLine(c) + "\n")
+	}
+	out := yamltext.Map{{Key: "alert", Value: yamltext.Raw(r.alert)}, {Key: "from", Value: r.from}, {Key: "origin", Value: yamltext.Raw("any")}}
+	if len(r.sequence) > 0 {
+		var steps yamltext.List
+		for i := range r.sequence {
+			steps = append(steps, r.sequence[i].anywhere())
 		}
-		for _, f := range c.fields {
-			if slices.ContainsFunc(out.fields, func(o entry) bool { return o.name == f.name }) {
-				more = append(more, pattern{fields: []entry{f}})
-			} else {
-				out.fields = append(out.fields, f)
+		out.Add("sequence", steps)
+	} else {
+		out.Add("match", r.match.anywhere())
+	}
+	if r.count > 1 {
+		out.Add("count", yamltext.Raw(fmt.Sprint(r.count)))
+	}
+	out.Add("within", optionalDuration(r.within))
+	if r.distinct != "" {
+		out.Add("distinct", yamltext.Raw(yamltext.QuoteName(r.distinct)))
+	}
+	if r.clear != nil {
+		out.Add("clear", r.clear.anywhere())
+	}
+	if r.unless != nil {
+		out.Add("unless", append(r.unless.anywhere(), yamltext.Entry{Key: "within", Value: duration(r.before)}))
+	}
+	out.Add("for", optionalDuration(r.wait))
+	out.Add("keep_firing_for", optionalDuration(r.keep))
+	out.Add("expire", optionalDuration(r.expire))
+	if len(r.by) > 0 {
+		names := make([]string, len(r.by))
+		for i, n := range r.by {
+			names[i] = yamltext.QuoteName(n)
+		}
+		out.Add("by", yamltext.Raw("["+strings.Join(names, ", ")+"]"))
+	}
+	out.Add("severity", yamltext.Raw(r.severity))
+	var annotations yamltext.Map
+	for _, a := range r.annotations {
+		annotations.Add(yamltext.QuoteName(a.name), a.value)
+	}
+	out.Add("annotations", annotations)
+	out.Add("remediation", r.writeRemediation())
+	out.Add("tests", r.writeTests())
+	return b.String() + yamltext.List{out}.String()
+}
+
+func duration(d time.Duration) yamltext.Raw {
+	if d%time.Millisecond != 0 {
+		d = (d/time.Millisecond + 1) * time.Millisecond
+	}
+	return yamltext.Raw(model.Duration(d).String())
+}
+
+func optionalDuration(d time.Duration) yamltext.Raw {
+	if d <= 0 {
+		return ""
+	}
+	return duration(d)
+}
+
+// anywhere returns the YAML of a pattern that searches the whole line, as a CRE does.
+func (m *pattern) anywhere() yamltext.Map {
+	return append(yamltext.Map{{Key: "in", Value: yamltext.Raw("anywhere")}}, m.asMap()...)
+}
+
+func (m *pattern) asMap() (out yamltext.Map) {
+	if m.text != "" {
+		out.Add("contains", yamltext.Raw(yamltext.Quote(m.text)))
+	}
+	if m.regex != "" {
+		out.Add("regex", yamltext.Raw(yamltext.Quote(m.regex)))
+	}
+	var branches yamltext.List
+	for i := range m.any {
+		branches = append(branches, m.any[i].asValue())
+	}
+	out.Add("any", branches)
+	if m.not != nil {
+		out.Add("not", m.not.asValue())
+	}
+	return out
+}
+
+// asValue returns the YAML of a pattern inside another pattern.
+func (m *pattern) asValue() any {
+	if text, ok := m.onlyText(); ok {
+		return yamltext.Raw(yamltext.Quote(text))
+	}
+	return m.asMap()
+}
+
+func (r *rule) writeRemediation() (out yamltext.Map) {
+	out.Add("summary", r.summary)
+	out.Add("runbook_url", r.runbook)
+	var steps, affected yamltext.List
+	for _, s := range r.steps {
+		steps = append(steps, s)
+	}
+	for _, a := range r.affects {
+		affected = append(affected, yamltext.Raw(fmt.Sprintf("{component: %s, image: %s, versions: %s}", yamltext.Quote(a.component), yamltext.Quote(a.image), yamltext.Quote(a.versions))))
+	}
+	out.Add("steps", steps)
+	out.Add("affects", affected)
+	return out
+}
+
+func (r *rule) writeTests() (out yamltext.List) {
+	for _, t := range r.tests {
+		labels := make([]string, len(t.stream))
+		for i, l := range t.stream {
+			labels[i] = yamltext.QuoteName(l.name) + ": " + yamltext.Quote(l.value)
+		}
+		var lines yamltext.List
+		for _, l := range t.lines {
+			repeat := ""
+			if l.repeat > 1 {
+				repeat = fmt.Sprintf(", repeat: %d, every: %s", l.repeat, duration(l.every))
 			}
+			lines = append(lines, yamltext.Raw(fmt.Sprintf("{at: %s, line: %s%s}", duration(l.at), yamltext.Quote(l.text), repeat)))
 		}
-		if c.any != nil {
-			groups = append(groups, c.any)
+		firing := "none"
+		if t.fires {
+			firing = "[{alertname: " + r.alert + "}]"
 		}
-		if c.not != nil {
-			not = append(not, *c.not)
-		}
-	}
-	if len(not) > 0 {
-		n := oneOf(not)
-		out.not = &n
-	}
-	if len(more) > 0 {
-		groups = append(groups, []pattern{all(more)})
-	}
-	slices.SortStableFunc(groups, func(a, b []pattern) int { return len(a) - len(b) })
-	for _, g := range slices.Backward(groups) {
-		if leaves(g)*leaves(out.any) > maxLeaves {
-			out.large = true
-			break
-		}
-		out.any = both(g, out.any)
+		out = append(out, yamltext.Map{
+			{Key: "name", Value: t.name}, {Key: "stream", Value: yamltext.Raw("{" + strings.Join(labels, ", ") + "}")}, {Key: "input", Value: lines},
+			{Key: "expect", Value: yamltext.Raw(fmt.Sprintf("[{at: %s, firing: %s}]", duration(t.at), firing))},
+		})
 	}
 	return out
 }
 
-// maxLeaves bounds the alternatives of a pattern. Two lists of alternatives multiply.
-const maxLeaves = 512
-
-// leaves counts alternatives.
-func leaves(group []pattern) int {
-	n := 0
-	for i := range group {
-		n += leaves(group[i].any)
-	}
-	return max(n, 1)
-}
-
-// both returns the alternatives that satisfy one of a and one of b. It does not modify a.
-func both(a, b []pattern) []pattern {
-	if b == nil {
-		return a
-	}
-	out := slices.Clone(a)
-	for i := range out {
-		out[i].any = b
-		if a[i].any != nil {
-			out[i].any = both(a[i].any, b)
+// oneLine returns a text without line breaks, for a comment.
+func oneLine(s string) string {
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if !yamltext.IsPrintable(r) {
+			return ' '
 		}
-	}
-	return out
+		return r
+	}, s)), " ")
 }
-
-// tooLarge reports whether the alternatives of a pattern multiply beyond the bound.
-func (m *pattern) tooLarge() bool {
-	return m != nil && (m.large || m.not.tooLarge() || slices.ContainsFunc(m.any, func(a pattern) bool { return a.tooLarge() }))
-}
-
-// tooLarge reports whether a part of the rule has too many alternatives.
-func (r *rule) tooLarge() bool {
-	return r.match.tooLarge() || r.clear.tooLarge() || r.unless.tooLarge() || slices.ContainsFunc(r.sequence, func(m pattern) bool { return m.tooLarge() })
-}
-
-// isPositive reports whether the pattern demands something of the line, which the language
-// requires.
-func (m *pattern) isPositive() bool {
-	return len(m.contains)+len(m.fields)+len(m.any) > 0 || m.regex != ""
-}
-
-// anyText matches every line that is not blank.
-const anyText = `\S`

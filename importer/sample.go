@@ -1,11 +1,9 @@
 package importer
 
 import (
-	"encoding/json"
 	"regexp"
 	"regexp/syntax"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,14 +12,14 @@ import (
 	"crowsnest/rules/selector"
 )
 
-// Bounds on tests from sample logs.
+// Limits of the tests that are generated from sample logs.
 const (
 	maxSampleLine  = 2 << 10   // bytes of a line
-	maxSampleLines = 20_000    // lines of a log that are read
-	maxSampled     = 256 << 20 // bytes of the logs of all rules
+	maxSampleLines = 20_000    // lines that are read from a log
+	maxSampled     = 256 << 20 // bytes of the logs of all rules together
 )
 
-// sampleLines returns the texts of the lines of a log.
+// sampleLines returns the texts of the lines in a sample log.
 func (im *importer) sampleLines(r *rule, data []byte) []string {
 	if im.sampled += len(data); im.sampled > maxSampled {
 		r.warn("the sample log was not read: the rules of this run have more than %d MiB of them", maxSampled>>20)
@@ -40,17 +38,15 @@ func (im *importer) sampleLines(r *rule, data []byte) []string {
 	return out
 }
 
-// compile returns a function that evaluates the pattern. Its expressions are valid.
+// compile returns a function that reports whether a line matches the pattern. The expressions
+// of the pattern must be valid.
 func (m *pattern) compile() func(line string) bool {
 	var parts []func(string) bool
-	for _, t := range m.contains {
-		parts = append(parts, func(l string) bool { return strings.Contains(l, t) })
+	if m.text != "" {
+		parts = append(parts, func(l string) bool { return strings.Contains(l, m.text) })
 	}
 	if m.regex != "" {
 		parts = append(parts, regexp.MustCompile(m.regex).MatchString)
-	}
-	for _, f := range m.fields {
-		parts = append(parts, compileField(f))
 	}
 	if len(m.any) > 0 {
 		var branches []func(string) bool
@@ -70,48 +66,18 @@ func (m *pattern) compile() func(line string) bool {
 	}
 }
 
-// compileField evaluates a field of a JSON line.
-func compileField(f entry) func(string) bool {
-	is := func(v string) bool { return v == f.value }
-	if expr, ok := strings.CutPrefix(f.value, "~"); ok {
-		is = regexp.MustCompile(`^(?:` + expr + `)$`).MatchString
-	}
-	path := strings.Split(f.name, ".")
-	return func(l string) bool {
-		var v any
-		d := json.NewDecoder(strings.NewReader(l))
-		d.UseNumber()
-		if d.Decode(&v) != nil {
-			return false
-		}
-		for _, name := range path {
-			object, _ := v.(map[string]any)
-			v = object[name]
-		}
-		switch v := v.(type) {
-		case string:
-			return is(v)
-		case json.Number:
-			return is(v.String())
-		case bool:
-			return is(strconv.FormatBool(v))
-		}
-		return false
-	}
-}
-
-// sampleTests adds the tests that a sample log allows: its lines fire, and another line of it does
-// not.
+// sampleTests adds tests from a sample log to the rule: its lines fire, and one other line of
+// it does not.
 func (im *importer) sampleTests(r *rule, m *meaning, id string) error {
 	if len(m.sample) == 0 {
 		r.warn("there is no sample log, so the rule has no test")
 		return nil
 	}
-	if fires, _ := m.choose(func(s string) string { return s }); fires == nil {
-		return m.silence()
+	if fires, _ := m.chooseLines(func(s string) string { return s }); fires == nil {
+		return m.whySilent()
 	}
-	stream, ok := streamOf(r.from)
-	fires, quiet := m.choose(im.redactor.String)
+	stream, ok := streamLabels(r.from)
+	fires, quiet := m.chooseLines(im.redactor.String)
 	if !ok || fires == nil {
 		r.warn("no test was written: redaction hides what the rule matches in the sample log, or no stream has the labels of `from`")
 		return nil
@@ -140,9 +106,9 @@ func (im *importer) sampleTests(r *rule, m *meaning, id string) error {
 	return nil
 }
 
-// silence returns why no lines of the sample complete the rule.
-func (m *meaning) silence() error {
-	c := m.chooser()
+// whySilent returns an error that says why the lines of the sample do not complete the rule.
+func (m *meaning) whySilent() error {
+	c := m.newChooser()
 	for i, is := range c.conditions {
 		if !slices.ContainsFunc(m.sample, is) {
 			return refusef("no line of its sample log meets condition %d: it matches several lines together, which preq joins if they have no time of their own, and crowsnest reads as separate lines", i+1)
@@ -154,16 +120,16 @@ func (m *meaning) silence() error {
 	return refusef("the lines of its sample log do not complete the rule")
 }
 
-// choose returns the first lines of the sample that complete the rule, and one that meets none of
-// its conditions, as redact leaves them.
-func (m *meaning) choose(redact func(string) string) (fires []string, quiet string) {
-	c := m.chooser()
+// chooseLines returns the first lines of the sample that complete the rule, and one line that
+// meets none of its conditions. The lines are redacted.
+func (m *meaning) chooseLines(redact func(string) string) (fires []string, quiet string) {
+	c := m.newChooser()
 	for _, l := range m.sample {
 		if len(l) > maxSampleLine {
 			continue
 		}
 		l = text.Truncate(redact(l), 2*maxSampleLine)
-		if used := c.take(l); !used && quiet == "" {
+		if used := c.useLine(l); !used && quiet == "" {
 			quiet = l
 		}
 		if c.left == 0 && quiet != "" {
@@ -176,17 +142,17 @@ func (m *meaning) choose(redact func(string) string) (fires []string, quiet stri
 	return c.lines, quiet
 }
 
-// chooser collects lines that complete a rule.
+// chooser selects lines that together complete a rule.
 type chooser struct {
 	conditions []func(string) bool
 	ordered    bool
-	forbidden  func(string) bool // starts again
+	forbidden  func(string) bool // reports whether a line makes the selection start again
 	met        []bool
 	left       int
 	lines      []string
 }
 
-func (m *meaning) chooser() *chooser {
+func (m *meaning) newChooser() *chooser {
 	r := m.rule
 	c := &chooser{forbidden: func(string) bool { return false }}
 	if m.clearing {
@@ -213,8 +179,8 @@ func (c *chooser) reset() {
 	c.met, c.left, c.lines = make([]bool, len(c.conditions)), len(c.conditions), nil
 }
 
-// take uses a line if it is needed, and reports whether it meets any condition.
-func (c *chooser) take(l string) bool {
+// useLine adds a line if it is needed, and reports whether the line meets any condition.
+func (c *chooser) useLine(l string) bool {
 	if c.forbidden(l) {
 		if c.left > 0 {
 			c.reset()
@@ -237,15 +203,16 @@ func (c *chooser) take(l string) bool {
 	return known
 }
 
-// streamOf returns labels of a stream that a selector accepts.
-func streamOf(from string) ([]entry, bool) {
+// streamLabels returns labels of a stream that a selector selects. The second result is false
+// if there are none.
+func streamLabels(from string) ([]entry, bool) {
 	s, err := selector.Parse(from)
 	if err != nil {
 		return nil, false
 	}
 	labels := map[string]string{"namespace": "default", "pod": "example-0", "container": "example", "node": "node-1"}
 	names := []string{"namespace", "pod", "container"}
-	if keyOf(from) == "node" {
+	if alertKey(from) == "node" {
 		names = []string{"node"}
 	}
 	for _, m := range s.Matchers() {
@@ -260,7 +227,7 @@ func streamOf(from string) ([]entry, bool) {
 			if err != nil {
 				return nil, false
 			}
-			labels[m.Name] = example(re)
+			labels[m.Name] = exampleText(re)
 		}
 		if !m.Matches(labels[m.Name]) {
 			return nil, false

@@ -11,18 +11,18 @@ import (
 	"crowsnest/redact"
 )
 
-// Bounds on texts that are carried over.
+// Limits for texts that are copied to a rule.
 const (
-	maxText   = 8 << 10 // size of an annotation or a summary
+	maxText   = 8 << 10 // bytes of an annotation or a summary
 	maxStep   = 1 << 10
 	maxSteps  = 30
 	maxName   = 80 // length of an alert's name
-	maxListed = 40 // references, tags
+	maxListed = 40 // number of references or tags
 )
 
-// prose cleans a text of several lines: no control characters, no blank lines in a row, no
-// indentation that all lines share.
-func prose(s string) string {
+// cleanProse cleans a text of several lines. The result has no control characters, no
+// consecutive blank lines, and no common indentation.
+func cleanProse(s string) string {
 	var out []string
 	lines := strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n")
 	for _, l := range lines[:min(len(lines), 400)] {
@@ -36,11 +36,11 @@ func prose(s string) string {
 	return strings.TrimSpace(text.Truncate(strings.TrimSpace(strings.Join(out, "\n")), maxText))
 }
 
-// literal escapes a text for a template.
-func literal(s string) string { return strings.ReplaceAll(s, "{{", `{{"{{"}}`) }
+// escapeLiteral escapes a text so that a template reproduces it.
+func escapeLiteral(s string) string { return strings.ReplaceAll(s, "{{", `{{"{{"}}`) }
 
-// alertName derives the name of an alert from a text: its words in CamelCase. suffix is always
-// kept. A name that is taken gets a number.
+// alertName returns a name for an alert in CamelCase from the words of title. suffix is always
+// kept. If the name is already used, a number is appended.
 func (im *importer) alertName(title, suffix string) string {
 	var b strings.Builder
 	words := strings.FieldsFunc(title, func(r rune) bool {
@@ -75,8 +75,8 @@ func (im *importer) alertName(title, suffix string) string {
 	return name
 }
 
-// camel joins the words of an identifier, such as CRE-2025-0071.
-func camel(id string) string {
+// camelCase joins the words of an identifier, such as CRE-2025-0071, in CamelCase.
+func camelCase(id string) string {
 	return text.Truncate(strings.Map(func(r rune) rune {
 		if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
 			return r
@@ -85,13 +85,13 @@ func camel(id string) string {
 	}, id), maxName/2)
 }
 
-// unsafeInSteps are characters that a shell gives a meaning: a step that contains one has to be a
-// complete command, and prose is not.
+// unsafeInSteps are characters with a meaning in a shell. A step that contains one must be a
+// complete command, which prose is not.
 const unsafeInSteps = "'\"`$()<>|&;\\#{}*?[]!~"
 
-// steps divides instructions into steps if they are a list of single lines without characters of
+// splitSteps divides instructions into steps if they are a list of single lines without characters of
 // a shell; otherwise ok is false.
-func steps(s string) (out []string, ok bool) {
+func splitSteps(s string) (out []string, ok bool) {
 	for _, l := range strings.Split(s, "\n") {
 		item := strings.TrimLeft(l, " ")
 		if item == "" {

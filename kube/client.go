@@ -1,10 +1,10 @@
-// Package kube is a client of the Kubernetes API: paged lists, watches with a proof of
-// progress, and logs. It writes only reviews, which the API server answers and does not
-// store, and the Lease of two aggregators.
+// Package kube is a client of the Kubernetes API. It offers paged lists, watches with a proof
+// of progress, and logs. The only objects that it writes are reviews, which the API server
+// answers and does not store, and the Lease of two aggregators.
 //
-// Configuration and credentials are those of client-go, but requests are not, because its
-// dynamic client decodes each page of a list into maps (16 MiB for 250 pods of 8 KiB, where
-// this client holds one object), reads error responses without a bound, and its
+// Configuration and credentials are those of client-go. The requests are not, for three
+// reasons. Its dynamic client decodes each page of a list into maps, which takes 16 MiB for 250
+// pods of 8 KiB, while this client holds one object. It reads error responses of any size. Its
 // tools/watch hides why a watch fails.
 package kube
 
@@ -25,7 +25,7 @@ import (
 	"sync"
 	"time"
 
-	_ "k8s.io/client-go/plugin/pkg/client/auth/oidc" // a person's kubeconfig may need it
+	_ "k8s.io/client-go/plugin/pkg/client/auth/oidc" // the kubeconfig of a person may need it
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -33,7 +33,7 @@ import (
 const (
 	dialWithin  = 10 * time.Second
 	keepAlive   = 15 * time.Second
-	pingAfter   = 15 * time.Second // silence after which an HTTP/2 connection is pinged
+	pingAfter   = 15 * time.Second // time without data after which an HTTP/2 connection is pinged
 	pongWithin  = 15 * time.Second
 	idleConns   = 16
 	idleTimeout = 90 * time.Second
@@ -42,47 +42,47 @@ const (
 
 // Options set the API server and the credentials.
 type Options struct {
-	// Kubeconfig is a file; "" means Files, or without them the service account of the
-	// pod that this program runs in.
+	// Kubeconfig is the path of a kubeconfig. If it is empty, Files is used. If Files is empty
+	// too, the service account of this pod is used.
 	Kubeconfig string
-	// Files are the kubeconfig of a person, merged as kubectl does; files that do not
-	// exist are left out. If they name no cluster, the service account is used.
+	// Files are the kubeconfig files of a person, which are merged like kubectl does. Missing
+	// files are skipped. If the result has no cluster, the service account of this pod is used.
 	Files []string
-	// Context replaces the current context of the kubeconfig, unless it is empty.
+	// Context replaces the current context of the kubeconfig. If it is empty, the current
+	// context is used.
 	Context string
-	// Transport replaces the network in tests; no configuration is read then.
+	// Transport replaces the network in tests. No configuration is read then.
 	Transport http.RoundTripper
 }
 
-// Client is a client of one API server. It reads its configuration at the first
-// request, and again after the server refused its credentials. Safe for concurrent
-// use.
+// Client is a client of one API server. It reads its configuration before the first request,
+// and again after the server has refused its credentials. It is safe for concurrent use.
 type Client struct {
 	opt Options
 
 	mu   sync.Mutex
-	conn *conn // nil until the configuration is read
+	conn *conn // nil before the configuration is read
 }
 
-// conn holds the clients made from one reading of the configuration.
+// conn holds the HTTP clients that result from one reading of the configuration.
 type conn struct {
 	base      *url.URL
 	api, logs *http.Client
 	own       []*http.Transport
 }
 
-// New returns a client. It reads nothing yet.
+// New returns a client. It does not read the configuration yet.
 func New(opt Options) *Client { return &Client{opt: opt} }
 
-// Close closes idle connections. The client can still be used.
+// Close closes idle connections. The client can be used afterwards.
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.disconnect()
 }
 
-// disconnect drops the connection, so that the configuration is read again. The caller
-// holds mu.
+// disconnect drops the connection, so that the next request reads the configuration again. The
+// caller holds mu.
 func (c *Client) disconnect() {
 	if c.conn != nil {
 		for _, t := range c.conn.own {
@@ -92,8 +92,8 @@ func (c *Client) disconnect() {
 	}
 }
 
-// connected returns the connection, and makes it if there is none.
-func (c *Client) connected() (*conn, error) {
+// connection returns the connection. It makes one if there is none.
+func (c *Client) connection() (*conn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn != nil {
@@ -104,11 +104,11 @@ func (c *Client) connected() (*conn, error) {
 		c.conn = &conn{base: &url.URL{Scheme: "https", Host: "kubernetes.test"}, api: h, logs: h}
 		return c.conn, nil
 	}
-	cfg, err := c.config()
+	cfg, err := c.restConfig()
 	if err != nil {
 		return nil, err
 	}
-	made, err := connect(cfg)
+	made, err := newConn(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -116,18 +116,18 @@ func (c *Client) connected() (*conn, error) {
 	return made, nil
 }
 
-func (c *Client) config() (*rest.Config, error) {
+func (c *Client) restConfig() (*rest.Config, error) {
 	if len(c.opt.Files) > 0 {
-		cfg, err := c.personal().ClientConfig()
+		cfg, err := c.personalConfig().ClientConfig()
 		if err != nil {
-			return nil, c.explain(err)
+			return nil, c.explainError(err)
 		}
 		return cfg, nil
 	}
 	if c.opt.Kubeconfig == "" {
 		cfg, err := rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
-			return nil, errors.New("this is not a pod of a cluster: set kubeconfig to a file")
+			return nil, errors.New("this process does not run in a pod; set kubeconfig to a file")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the service account of this pod: %w; set automountServiceAccountToken: true", err)
@@ -142,14 +142,14 @@ func (c *Client) config() (*rest.Config, error) {
 	return cfg, nil
 }
 
-// personal returns the merged kubeconfig of a person.
-func (c *Client) personal() clientcmd.ClientConfig {
+// personalConfig returns the merged kubeconfig of a person.
+func (c *Client) personalConfig() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		&clientcmd.ClientConfigLoadingRules{Precedence: c.opt.Files}, &clientcmd.ConfigOverrides{CurrentContext: c.opt.Context})
 }
 
-// explain adds to an error of the kubeconfig which files it is about.
-func (c *Client) explain(err error) error {
+// explainError adds the names of the kubeconfig files to an error about them.
+func (c *Client) explainError(err error) error {
 	files := strings.Join(c.opt.Files, ", ")
 	if clientcmd.IsEmptyConfig(err) {
 		return fmt.Errorf("there is no kubeconfig in %s; set KUBECONFIG or --kubeconfig to a file as kubectl uses it", files)
@@ -157,34 +157,33 @@ func (c *Client) explain(err error) error {
 	return fmt.Errorf("read kubeconfig %s: %w", files, err)
 }
 
-// Place is the context and the namespace that a kubeconfig selects.
+// Place is a context of a kubeconfig and its namespace.
 type Place struct {
-	Context   string // empty in a pod
+	Context   string // name of the context; empty in a pod
 	Namespace string // namespace of the context, or "default"
 }
 
-// Place returns the context of Options.Files, and its namespace.
-func (c *Client) Place() (Place, error) {
-	config := c.personal()
+// CurrentContext returns the current context of Options.Files and its namespace.
+func (c *Client) CurrentContext() (Place, error) {
+	config := c.personalConfig()
 	raw, err := config.RawConfig()
 	if err != nil {
-		return Place{}, c.explain(err)
+		return Place{}, c.explainError(err)
 	}
 	if name := c.opt.Context; name != "" && raw.Contexts[name] == nil {
-		return Place{}, c.explain(fmt.Errorf("there is no context %s; use one of %s", name, strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")))
+		return Place{}, c.explainError(fmt.Errorf("there is no context %s; use one of %s", name, strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")))
 	}
 	namespace, _, err := config.Namespace()
 	if err != nil {
-		return Place{}, c.explain(err)
+		return Place{}, c.explainError(err)
 	}
 	return Place{cmp.Or(c.opt.Context, raw.CurrentContext), namespace}, nil
 }
 
-// connect makes two clients of one configuration. API requests use HTTP/2, whose
-// pings find a dead connection. Logs use HTTP/1.1, one connection each: what a slow
-// reader has not read waits in the kernel and on the server, and not in this
-// process.
-func connect(cfg *rest.Config) (*conn, error) {
+// newConn makes two HTTP clients from one configuration. API requests use HTTP/2, whose pings
+// detect a dead connection. Logs use HTTP/1.1 with one connection for each log. If a log is
+// read slowly, its data wait in the kernel and on the server, and not in this process.
+func newConn(cfg *rest.Config) (*conn, error) {
 	cfg.UserAgent = userAgent
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
@@ -229,11 +228,11 @@ func connect(cfg *rest.Config) (*conn, error) {
 	return made, err
 }
 
-// noRedirect refuses redirects, because credentials must not follow one.
+// noRedirect refuses redirects, because credentials must not be sent to another address.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// forget drops the connection that was refused, unless another one was made meanwhile.
-func (c *Client) forget(refused *conn) {
+// dropRefused drops a connection whose credentials were refused, unless it was replaced.
+func (c *Client) dropRefused(refused *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn == refused {
@@ -241,9 +240,9 @@ func (c *Client) forget(refused *conn) {
 	}
 }
 
-// Logs opens a log. The API answers only when there is something to send, so
-// this may wait for as long as ctx lasts. The caller closes the body.
-func (c *Client) Logs(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
+// OpenLog opens a log. The API answers only when there is data, so OpenLog may wait until ctx
+// ends. The caller must close the body.
+func (c *Client) OpenLog(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
 	return c.send(ctx, request{method: http.MethodGet, path: path, query: query, logs: true})
 }
 
@@ -251,14 +250,14 @@ func (c *Client) Logs(ctx context.Context, path string, query url.Values) (io.Re
 type request struct {
 	method, path string
 	query        url.Values
-	object       any  // the body, encoded as JSON; nil means none
-	logs         bool // a log is read
+	object       any  // body, which is encoded as JSON; nil means none
+	logs         bool // whether the request reads a log
 }
 
-// send sends a request and returns the body of the response. A response other than 200 and
-// 201 is an *Error.
+// send sends a request and returns the body of the response. If the status is neither 200 nor
+// 201, the error is an *Error.
 func (c *Client) send(ctx context.Context, r request) (io.ReadCloser, error) {
-	conn, err := c.connected()
+	conn, err := c.connection()
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +292,7 @@ func (c *Client) send(ctx context.Context, r request) (io.ReadCloser, error) {
 	}
 	defer res.Body.Close()
 	if res.StatusCode == http.StatusUnauthorized {
-		c.forget(conn)
+		c.dropRefused(conn)
 	}
 	return nil, readError(res)
 }

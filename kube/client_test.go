@@ -58,13 +58,13 @@ func TestTokenIsReadAnew(t *testing.T) {
 	})
 	var got struct{ Proto, Path, Agent string }
 	ctx := context.Background()
-	require.Equal(t, 401, Code(c.Get(ctx, "/x", nil, &got)))
+	require.Equal(t, 401, StatusCode(c.Get(ctx, "/x", nil, &got)))
 	require.NoError(t, os.WriteFile(token, []byte("second\n"), 0o600))
 	require.NoError(t, c.Get(ctx, "/x", nil, &got))
 	require.Equal(t, "HTTP/2.0", got.Proto)
 	require.Equal(t, "/prefix/x", got.Path)
 	require.Equal(t, "crowsnest", got.Agent)
-	body, err := c.Logs(ctx, "/log", nil)
+	body, err := c.OpenLog(ctx, "/log", nil)
 	require.NoError(t, err)
 	require.NoError(t, json.NewDecoder(body).Decode(&got))
 	require.NoError(t, body.Close())
@@ -84,9 +84,9 @@ func TestErrors(t *testing.T) {
 		})
 		err := c.Get(context.Background(), "/x", nil, new(any))
 		require.EqualError(t, err, want)
-		require.Equal(t, code, Code(err))
+		require.Equal(t, code, StatusCode(err))
 		require.Equal(t, after, RetryAfter(err))
-		require.Equal(t, code == 410, Expired(err))
+		require.Equal(t, code == 410, IsExpired(err))
 	}
 	f(403, "", `{"code":403,"message":"pods is forbidden"}`, "the API server answers 403: pods is forbidden", 0)
 	f(429, "Retry-After: 7", "slow", "the API server answers 429: slow", 7*time.Second)
@@ -95,14 +95,14 @@ func TestErrors(t *testing.T) {
 	f(410, "", `{"code":410}`, "the API server answers 410 Gone", 0)
 	f(302, "Location: https://elsewhere.test/", "", "the API server answers 302 Found", 0)
 	f(500, "", strings.Repeat("é\n", 1000), "the API server answers 500: "+strings.Repeat("é ", 100)+"…", 0)
-	require.Zero(t, Code(errors.New("x")))
+	require.Zero(t, StatusCode(errors.New("x")))
 }
 
 func TestNoConfiguration(t *testing.T) {
 	c := New(Options{Kubeconfig: "/does/not/exist"})
 	require.ErrorContains(t, c.Get(context.Background(), "/x", nil, nil), "read kubeconfig /does/not/exist: ")
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	require.ErrorContains(t, New(Options{}).Get(context.Background(), "/x", nil, nil), "this is not a pod of a cluster: set kubeconfig to a file")
+	require.ErrorContains(t, New(Options{}).Get(context.Background(), "/x", nil, nil), "this process does not run in a pod; set kubeconfig to a file")
 }
 
 func TestList(t *testing.T) {
@@ -128,8 +128,8 @@ func TestList(t *testing.T) {
 	}
 	f([]string{`{"kind":"L","metadata":{"resourceVersion":"7"},"items":[{"a":1},{"b":2}],"extra":{"x":[1]}}`}, []string{`{"a":1}`, `{"b":2}`}, "7", "")
 	f([]string{`{"items":[1],"metadata":{"continue":"1"}}`, `{"items":null,"metadata":{"resourceVersion":"8"}}`}, []string{"1"}, "8", "")
-	f([]string{`{"metadata":{},"items":{}}`}, nil, "", "items are no list")
-	f([]string{`[]`}, nil, "", "the answer is no object")
+	f([]string{`{"metadata":{},"items":{}}`}, nil, "", "items is not a list")
+	f([]string{`[]`}, nil, "", "the response is not a JSON object")
 	f([]string{`{"items":[{"a":`}, nil, "", "list /pods: ")
 	f([]string{``}, nil, "", "EOF")
 	f([]string{`{"items":["` + strings.Repeat("x", 2*maxObject) + `"]}`}, nil, "", "larger than 8 MiB")
@@ -193,10 +193,10 @@ func TestKubeconfigOfPerson(t *testing.T) {
 		t.Helper()
 		c := New(Options{Files: files, Context: context})
 		defer c.Close()
-		got, err := c.Place()
+		got, err := c.CurrentContext()
 		if err == nil {
 			var conn *conn
-			conn, err = c.connected()
+			conn, err = c.connection()
 			if err == nil {
 				require.Equal(t, server, conn.base.String())
 			}

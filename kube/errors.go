@@ -16,20 +16,20 @@ import (
 const (
 	maxErrorBody  = 64 << 10
 	maxErrorText  = 300
-	maxRetryAfter = 60 // seconds
+	maxRetryAfter = 60 // in seconds
 )
 
-// Error is a response of the API other than 200. Callers should use its code, because
-// error texts of logs often say only that the reason is not known.
+// Error is a response of the API that reports a failure. Callers should check its code, because
+// the texts of errors about logs often say only that the reason is unknown.
 type Error struct {
 	Code    int
-	Reason  string // such as Forbidden; empty if the server states none
-	Message string // the server's text, truncated
-	// RetryAfter is the delay that the server asks for, at most a minute. Zero means none.
+	Reason  string // reason such as Forbidden; empty if the server states none
+	Message string // text of the server, truncated
+	// RetryAfter is the delay that the server asks for, at most one minute. Zero means none.
 	RetryAfter time.Duration
 }
 
-// Error renders code and message.
+// Error returns the code and the message.
 func (e *Error) Error() string {
 	if e.Message == "" {
 		return fmt.Sprintf("the API server answers %d %s", e.Code, http.StatusText(e.Code))
@@ -37,15 +37,15 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the API server answers %d: %s", e.Code, e.Message)
 }
 
-// Code returns the status code of an error of the API, 0 if err is not one.
-func Code(err error) int {
+// StatusCode returns the status code of an error of the API, or 0 for another error.
+func StatusCode(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}
 	return 0
 }
 
-// RetryAfter returns how long the server asks to wait, 0 if it does not.
+// RetryAfter returns the delay that the server asks for, or 0 if it asks for none.
 func RetryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.RetryAfter
@@ -53,13 +53,14 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// Expired reports whether a resource version is too old, so that a new list is needed.
-func Expired(err error) bool { return Code(err) == http.StatusGone }
+// IsExpired reports whether err means that a resource version is too old. A new list is needed.
+func IsExpired(err error) bool { return StatusCode(err) == http.StatusGone }
 
-// Explain returns the text for an operator about an error: for refused credentials how to
-// renew them, for a missing permission what refused says, else what failed.
-func Explain(err error, refused, failed string) string {
-	switch Code(err) {
+// ExplainError returns a text about an error for an operator. For refused credentials it
+// explains how to renew them. For a missing permission it returns refused. Otherwise it
+// describes what failed.
+func ExplainError(err error, refused, failed string) string {
+	switch StatusCode(err) {
 	case http.StatusUnauthorized:
 		return fmt.Sprintf("the API server refuses the credentials: renew the token or the kubeconfig, it is read again every %v (%v)", SlowRetry, err)
 	case http.StatusForbidden:
@@ -68,7 +69,7 @@ func Explain(err error, refused, failed string) string {
 	return fmt.Sprintf("%s: %v", failed, err)
 }
 
-// status holds the fields of metav1.Status that are used here.
+// status holds the used fields of metav1.Status.
 type status struct {
 	Code    int    `json:"code"`
 	Reason  string `json:"reason"`
@@ -78,14 +79,14 @@ type status struct {
 	} `json:"details"`
 }
 
-func (s status) error() *Error {
+func (s status) toError() *Error {
 	return &Error{
-		Code: s.Code, Reason: s.Reason, Message: cut(s.Message),
+		Code: s.Code, Reason: s.Reason, Message: shortLine(s.Message),
 		RetryAfter: time.Duration(min(s.Details.RetryAfterSeconds, maxRetryAfter)) * time.Second,
 	}
 }
 
-// readError returns the error of a response. Its code is that of the response.
+// readError returns the error of a response. Its code is the status of the response.
 func readError(res *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
 	var s status
@@ -96,10 +97,10 @@ func readError(res *http.Response) error {
 	if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && n > 0 {
 		s.Details.RetryAfterSeconds = n
 	}
-	return s.error()
+	return s.toError()
 }
 
-// cut returns one short line of a server's text.
-func cut(s string) string {
+// shortLine makes one short line of a text from the server.
+func shortLine(s string) string {
 	return text.Shorten(strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " "), maxErrorText)
 }

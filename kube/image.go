@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// BetterImage chooses between the image as requested and as named by the runtime: the
-// one with a tag, else the first.
+// BetterImage returns one of two names of an image, the requested one (asked) or that of the
+// runtime (runs). It prefers a name with a tag, and otherwise asked.
 func BetterImage(asked, runs string) string {
-	if !tagged(asked) && tagged(runs) {
+	if !isTagged(asked) && isTagged(runs) {
 		return runs
 	}
 	return cmp.Or(asked, runs)
 }
 
-func tagged(image string) bool {
+func isTagged(image string) bool {
 	image, _, _ = strings.Cut(image, "@")
 	return strings.LastIndexByte(image, ':') > strings.LastIndexByte(image, '/') && !strings.HasPrefix(image, "sha256:")
 }

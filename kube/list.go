@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// pageSize is how many objects one request asks for.
+	// pageSize is the number of objects per request.
 	pageSize = 250
-	// maxObject bounds one object; etcd takes 1.5 MiB.
+	// maxObject is the largest size of one object. etcd accepts 1.5 MiB.
 	maxObject  = 8 << 20
 	maxPages   = 10000
 	pageWithin = time.Minute
-	// The server ends a watch after this time and up to a minute more, and the client
-	// if the server does not.
+	// watchFor is the time after which the server ends a watch, or up to a minute later. If the
+	// server does not end it, the client does.
 	watchFor   = 4 * time.Minute
 	watchGrace = 30 * time.Second
-	// silentFor is how long an open watch may be silent, including bookmarks, until it is
-	// opened again: its connection may be dead although nothing reports that.
+	// silentFor is the time without messages, including bookmarks, after which a watch is
+	// opened again. Its connection may be dead although nothing reports that.
 	silentFor = 90 * time.Second
-	// openWithin is how long the server may take to answer a request for a watch.
+	// openWithin is the time in which the server must answer a request for a watch.
 	openWithin = 30 * time.Second
 )
 
-// errTooLarge means that the server sent more than any object has.
+// errTooLarge means that the server sent a value that is larger than any object.
 var errTooLarge = errors.New("an object is larger than 8 MiB")
 
 // Get reads one object into out.
@@ -40,18 +40,18 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values, out any
 	return c.call(ctx, request{method: http.MethodGet, path: path, query: query}, out)
 }
 
-// Create posts an object and reads the response into out, which may be the object.
+// Create posts an object and reads the response into out, which may be object.
 func (c *Client) Create(ctx context.Context, path string, object, out any) error {
 	return c.call(ctx, request{method: http.MethodPost, path: path, object: object}, out)
 }
 
-// Replace replaces the object at path, in the version that object states, and reads the
-// response into out, which may be the object.
+// Replace replaces the object at path, in the version that object states. It reads the response
+// into out, which may be object.
 func (c *Client) Replace(ctx context.Context, path string, object, out any) error {
 	return c.call(ctx, request{method: http.MethodPut, path: path, object: object}, out)
 }
 
-// call sends a request and reads the response, one object, into out.
+// call sends a request and reads the response, which is one object, into out.
 func (c *Client) call(ctx context.Context, r request, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, pageWithin)
 	defer cancel()
@@ -66,8 +66,8 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 	return nil
 }
 
-// List calls each for every object, in pages, and returns the resource version to
-// watch from. each must not keep its argument.
+// List reads all objects in pages, and calls each for every object. It returns the resource
+// version from which to watch. each must not keep its argument.
 func (c *Client) List(ctx context.Context, path string, query url.Values, each func(json.RawMessage) error) (version string, err error) {
 	q := maps.Clone(query)
 	if q == nil {
@@ -75,7 +75,7 @@ func (c *Client) List(ctx context.Context, path string, query url.Values, each f
 	}
 	q.Set("limit", strconv.Itoa(pageSize))
 	for range maxPages {
-		page, err := c.page(ctx, path, q, each)
+		page, err := c.listPage(ctx, path, q, each)
 		if err != nil {
 			return "", err
 		}
@@ -87,13 +87,13 @@ func (c *Client) List(ctx context.Context, path string, query url.Values, each f
 	return "", fmt.Errorf("list %s: it has more than %d pages", path, maxPages)
 }
 
-// listMeta holds the fields of metav1.ListMeta that are used here.
+// listMeta holds the used fields of metav1.ListMeta.
 type listMeta struct {
 	Version  string `json:"resourceVersion"`
 	Continue string `json:"continue"`
 }
 
-func (c *Client) page(ctx context.Context, path string, query url.Values, each func(json.RawMessage) error) (meta listMeta, err error) {
+func (c *Client) listPage(ctx context.Context, path string, query url.Values, each func(json.RawMessage) error) (meta listMeta, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pageWithin)
 	defer cancel()
 	body, err := c.send(ctx, request{method: http.MethodGet, path: path, query: query})
@@ -107,13 +107,13 @@ func (c *Client) page(ctx context.Context, path string, query url.Values, each f
 	return meta, nil
 }
 
-// readList reads a list object by object, so that only one is in memory.
+// readList reads a list object by object, so that only one object is in memory.
 func readList(r io.Reader, each func(json.RawMessage) error) (meta listMeta, err error) {
 	d := newDecoder(r)
 	if t, err := d.Token(); err != nil {
 		return meta, err
 	} else if t != json.Delim('{') {
-		return meta, fmt.Errorf("the answer is no object but begins with %v", t)
+		return meta, fmt.Errorf("the response is not a JSON object, but begins with %v", t)
 	}
 	for d.More() {
 		key, err := d.Token()
@@ -136,8 +136,8 @@ func readList(r io.Reader, each func(json.RawMessage) error) (meta listMeta, err
 	return meta, err
 }
 
-// decoder reads a sequence of JSON values. It ends with errTooLarge at a value that is
-// longer than maxObject.
+// decoder reads a sequence of JSON values. It fails with errTooLarge at a value that is longer
+// than maxObject.
 type decoder struct {
 	*json.Decoder
 	budget *budget
@@ -148,24 +148,24 @@ func newDecoder(body io.Reader) decoder {
 	return decoder{json.NewDecoder(b), b}
 }
 
-// next decodes a value that may have maxObject bytes.
-func (d decoder) next(out any) error {
+// decodeNext decodes the next value, which may have up to maxObject bytes.
+func (d decoder) decodeNext(out any) error {
 	d.budget.left = maxObject
 	return d.Decode(out)
 }
 
-// readItems reads the items of a list.
+// readItems reads the array of items of a list.
 func (d decoder) readItems(each func(json.RawMessage) error) error {
 	t, err := d.Token()
-	if err != nil || t == nil { // null: there is none
+	if err != nil || t == nil { // the value is null if there are no items
 		return err
 	}
 	if t != json.Delim('[') {
-		return fmt.Errorf("items are no list but %v", t)
+		return fmt.Errorf("items is not a list, but %v", t)
 	}
 	for d.More() {
 		var item json.RawMessage
-		if err := d.next(&item); err != nil {
+		if err := d.decodeNext(&item); err != nil {
 			return err
 		}
 		if err := each(item); err != nil {
@@ -177,15 +177,15 @@ func (d decoder) readItems(each func(json.RawMessage) error) error {
 	return err
 }
 
-// Event is one event of a watch: ADDED, MODIFIED, DELETED or BOOKMARK.
+// Event is one event of a watch. Its type is ADDED, MODIFIED, DELETED or BOOKMARK.
 type Event struct {
 	Type   string          `json:"type"`
-	Object json.RawMessage `json:"object"` // not kept
+	Object json.RawMessage `json:"object"` // valid only during the call
 }
 
-// Watch calls each for every event after the resource version in query, until the
-// server ends the watch or is silent for 90 seconds, which is no error, or something
-// fails. opened is called when the server has answered.
+// Watch calls each for every event after the resource version in query. It returns nil when the
+// server ends the watch or sends nothing for 90 seconds, and an error if something fails.
+// opened is called when the server has answered.
 func (c *Client) Watch(ctx context.Context, path string, query url.Values, opened func(), each func(Event) error) error {
 	lasts := watchFor + rand.N(time.Minute)
 	outer := ctx
@@ -210,7 +210,7 @@ func (c *Client) Watch(ctx context.Context, path string, query url.Values, opene
 	for {
 		silence.Reset(silentFor)
 		var e Event
-		if err := d.next(&e); err != nil {
+		if err := d.decodeNext(&e); err != nil {
 			if errors.Is(err, io.EOF) || outer.Err() == nil && ctx.Err() != nil {
 				return nil
 			}
@@ -221,7 +221,7 @@ func (c *Client) Watch(ctx context.Context, path string, query url.Values, opene
 			if err := json.Unmarshal(e.Object, &s); err != nil {
 				return fmt.Errorf("watch %s: %w", path, err)
 			}
-			return s.error()
+			return s.toError()
 		}
 		if err := each(e); err != nil {
 			return err
@@ -229,7 +229,8 @@ func (c *Client) Watch(ctx context.Context, path string, query url.Values, opene
 	}
 }
 
-// budget ends a body that sends more than it may before it is reset.
+// budget limits how many bytes of a body may be read before the limit is reset. Beyond the
+// limit, Read returns errTooLarge.
 type budget struct {
 	r    io.Reader
 	left int

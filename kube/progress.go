@@ -13,38 +13,38 @@ import (
 const (
 	// proveEvery is the interval at which a Watcher proves its progress.
 	proveEvery = 5 * time.Second
-	// settleFor is the silence of a watch after which it has nothing more to send. Watches
-	// deliver within milliseconds; one that has a backlog is not silent.
+	// settleFor is the time without messages after which a watch has nothing more to send.
+	// Watches deliver within milliseconds. A watch with a backlog keeps sending.
 	settleFor = 2 * time.Second
-	// proveTries is the number of failures after which the watch is given up, too.
+	// proveTries is the number of successive failures after which the watch is given up.
 	proveTries = 2
-	// proveWithin bounds one question, so that a server that hangs is noticed.
+	// proveWithin is the time limit of one question, so that a server that hangs is noticed.
 	proveWithin = 10 * time.Second
 )
 
-// prove calls Progress as long as the watch is open, until asking has failed several
-// times.
+// proveProgress calls Progress while the watch is open. It returns an error when questions to
+// the server have failed several times in a row.
 //
-// A watch proves nothing while it is silent: nothing may have happened, or nothing may
-// have arrived. Bookmarks do not suffice, because API servers send them once a minute, and
-// never for resources without a watch cache, such as Events. Therefore the server is asked
-// for its current version, by a list of one object that it has to read consistently from
-// etcd. Everything up to the time of the question is read as soon as the watch has
-// delivered that version or a later one, or has been silent for settleFor after the
-// answer: a version that belongs to another kind of object never arrives here.
-func (w *Watcher) prove(ctx context.Context) error {
+// A watch without messages proves nothing. Either nothing has happened, or nothing has arrived.
+// Bookmarks are not sufficient. API servers send them only once a minute, and never for
+// resources without a watch cache, such as Events. Therefore the server is asked for its
+// current version, by a list of one object that it must read consistently from etcd. As soon as
+// the watch has delivered this version or a later one, everything up to the time of the
+// question was read. If the version belongs to another kind of object, the watch never delivers
+// it. Therefore a watch that is silent for settleFor after the answer is also sufficient.
+func (w *Watcher) proveProgress(ctx context.Context) error {
 	for failed := 0; pause.Sleep(ctx, pause.Jitter(proveEvery), nil); {
 		at := w.Clock()
 		w.mu.Lock()
 		seen := w.seen
 		w.mu.Unlock()
-		version, err := w.current(ctx)
+		version, err := w.currentVersion(ctx)
 		switch {
 		case err == nil && version > 0 && version < seen:
-			return &Error{Code: http.StatusGone, Message: "its versions went back; its storage was probably restored from a backup"}
+			return &Error{Code: http.StatusGone, Message: "its resource versions went backwards; its storage was probably restored from a backup"}
 		case err == nil:
 			failed = 0
-			for ctx.Err() == nil && !w.proved(ctx, at, version) {
+			for ctx.Err() == nil && !w.checkProof(ctx, at, version) {
 			}
 		default:
 			if failed++; failed >= proveTries {
@@ -55,8 +55,8 @@ func (w *Watcher) prove(ctx context.Context) error {
 	return nil
 }
 
-// current returns the newest version that the API server knows.
-func (w *Watcher) current(ctx context.Context) (uint64, error) {
+// currentVersion returns the newest version that the API server knows.
+func (w *Watcher) currentVersion(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, proveWithin)
 	defer cancel()
 	var list struct {
@@ -66,9 +66,10 @@ func (w *Watcher) current(ctx context.Context) (uint64, error) {
 	return VersionNumber(list.Metadata.Version), err
 }
 
-// proved reports whether the watch has delivered a version, and calls Progress if so. It
-// waits for settleFor if the version was not delivered yet, or the Handler is busy.
-func (w *Watcher) proved(ctx context.Context, at time.Time, version uint64) bool {
+// checkProof reports whether the watch has delivered everything up to a version, and then calls
+// Progress with the time t. If the version has not been delivered, or if the Handler is busy,
+// it first waits for settleFor.
+func (w *Watcher) checkProof(ctx context.Context, t time.Time, version uint64) bool {
 	w.mu.Lock()
 	before, done := w.reads, version > 0 && w.seen >= version
 	w.mu.Unlock()
@@ -86,13 +87,13 @@ func (w *Watcher) proved(ctx context.Context, at time.Time, version uint64) bool
 	if !done && !silent || ctx.Err() != nil {
 		return false
 	}
-	w.passed()
-	w.Progress(at)
+	w.notePassed()
+	w.Progress(t)
 	return true
 }
 
-// VersionNumber returns a version of an object as a number, 0 if it is none. A greater
-// number is a later version of the objects of one kind.
+// VersionNumber returns a resource version as a number, or 0 if it is not one. Among objects of
+// one kind, a larger number means a later version.
 func VersionNumber(version string) uint64 {
 	n, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {

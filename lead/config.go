@@ -23,34 +23,35 @@ const (
 	namespaceFile   = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 )
 
-// Settings make this process one of two, of which one leads and the other stands by.
+// Settings configure a pair of processes, of which one leads and the other one is its standby.
 type Settings struct {
-	// Lease decides in Kubernetes who leads.
+	// Lease is the Lease by which the leader is elected in Kubernetes.
 	Lease *Lease `yaml:"lease"`
-	// SharedFolder decides elsewhere who leads: a folder on storage that both processes
-	// share and that has locks between machines, such as NFSv4.
+	// SharedFolder is the folder by which the leader is elected elsewhere. It must be on
+	// storage that both processes share and that has locks between machines, such as NFSv4.
 	SharedFolder string `yaml:"shared_folder" bounds:"0,4096"`
-	// ListenAddress is where the leader serves its state to the standby. Default :9796.
+	// ListenAddress is the address at which the leader serves its checkpoints to the standby.
+	// Default :9796.
 	ListenAddress string `yaml:"listen_address" bounds:"0,4096"`
-	// AdvertiseURL is the address of this listener for the other process. Default: the
-	// variable POD_IP, or the name of the host, with the port of ListenAddress.
+	// AdvertiseURL is the address at which the other process reaches this listener. Default:
+	// the variable POD_IP, or else the host name, with the port of ListenAddress.
 	AdvertiseURL string `yaml:"advertise_url" bounds:"0,4096"`
-	// WebConfigFile is a web configuration as exporter-toolkit has it: TLS, certificates
-	// of clients, basic authentication.
+	// WebConfigFile is a web configuration file of exporter-toolkit. It configures TLS, client
+	// certificates and basic authentication.
 	WebConfigFile string `yaml:"web_config_file" bounds:"0,4096"`
-	// BearerTokenFile holds the token that the standby presents and the leader requires.
+	// BearerTokenFile holds the token that the leader requires from the standby.
 	BearerTokenFile string `yaml:"bearer_token_file" bounds:"0,4096"`
 	// TokenReview requires a service account token from the standby.
 	TokenReview *TokenReview `yaml:"token_review"`
-	// HTTP is how the standby connects: TLS, credentials and proxies, as in Prometheus'
-	// http_config.
+	// HTTP configures the standby's requests. It has TLS, credentials and proxies, like
+	// http_config of Prometheus.
 	HTTP httpconfig.Config `yaml:"http_config"`
-	// LeaseDuration is how long the lead lasts after its last renewal; then the standby
-	// takes it. A leader stops after two thirds of it without a renewal. Default 15s. After
-	// less than 3s, a pause of the process would change who leads.
+	// LeaseDuration is the time after the leader's last renewal of its lease after which the
+	// standby becomes the leader. A leader that cannot renew stops after two thirds of this
+	// time. Default 15s. With less than 3s, a short pause of the process would change the leader.
 	LeaseDuration time.Duration `yaml:"lease_duration" bounds:"0|3s,10m"`
-	// AloneAfter is how long the leader waits for an unreachable standby before it saves
-	// alone. Default 5s.
+	// AloneAfter is the time for which the leader waits for an unreachable standby before it
+	// saves without it. Default 5s.
 	AloneAfter time.Duration `yaml:"alone_after" bounds:"0s,1m"`
 
 	Keys strictyaml.Keys `yaml:"-"`
@@ -58,30 +59,30 @@ type Settings struct {
 
 // Lease names a Lease of Kubernetes.
 type Lease struct {
-	// Name of the Lease. Default crowsnest.
+	// Name is the name of the Lease. Default crowsnest.
 	Name string `yaml:"name" bounds:"0,253"`
-	// Namespace of the Lease. Default that of the pod that this program runs in.
+	// Namespace is the namespace of the Lease. Default: the namespace of the pod of this
+	// program.
 	Namespace string `yaml:"namespace" bounds:"0,253"`
-	// Kubeconfig is a file; by default the service account of the pod that this program
-	// runs in is used. It needs get and update of the Lease, and create of leases.
+	// Kubeconfig is the path of a file. Default: the service account of the pod in which this
+	// program runs. The account needs get and update of the Lease, and create of leases.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 }
 
-// TokenReview has the API server review the token of the standby.
+// TokenReview makes the API server check the standby's service account token.
 type TokenReview struct {
-	// ServiceAccount is the account of both processes, as NAMESPACE/NAME.
+	// ServiceAccount is the service account of both processes, as NAMESPACE/NAME.
 	ServiceAccount string `yaml:"service_account" bounds:"0,4096"`
 	// Audience is the audience of the tokens. Default crowsnest-standby.
 	Audience string `yaml:"audience" bounds:"0,4096"`
-	// TokenFile is the token that the standby presents: a projected token for that
-	// audience.
+	// TokenFile holds the token that the standby presents, a projected token for Audience.
 	TokenFile string `yaml:"token_file" bounds:"0,4096"`
-	// Kubeconfig is a file; by default the service account of the pod that this program
-	// runs in is used. It needs the right to create tokenreviews.
+	// Kubeconfig is the path of a file. Default: the service account of the pod in which this
+	// program runs. The account needs the right to create tokenreviews.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 }
 
-// WithDefaults returns the configuration with the default of every key that is not set.
+// WithDefaults returns the configuration, with defaults for all settings that are not set.
 func (c Settings) WithDefaults() Settings {
 	c.ListenAddress = cmp.Or(c.ListenAddress, defaultListen)
 	c.LeaseDuration = cmp.Or(c.LeaseDuration, DefaultTimes.Lease)
@@ -95,9 +96,8 @@ func (c Settings) WithDefaults() Settings {
 	return c
 }
 
-// Guarded reports whether the leader authenticates its standby, as far as this
-// configuration can tell.
-func (c Settings) Guarded() bool {
+// IsGuarded reports whether the leader authenticates its standby, assuming WebConfigFile does.
+func (c Settings) IsGuarded() bool {
 	return c.WebConfigFile != "" || c.BearerTokenFile != "" || c.TokenReview != nil
 }
 
@@ -107,9 +107,9 @@ func (c Settings) Validate() error {
 	var errs []error
 	switch {
 	case c.Lease == nil && c.SharedFolder == "":
-		errs = append(errs, errors.New("lease: nothing decides who leads; in Kubernetes write `lease: {}`, elsewhere set shared_folder"))
+		errs = append(errs, errors.New("lease: leader election is not configured; in Kubernetes write `lease: {}`, elsewhere set shared_folder"))
 	case c.Lease != nil && c.SharedFolder != "":
-		errs = append(errs, errors.New("shared_folder: two things cannot decide who leads; remove this, or lease"))
+		errs = append(errs, errors.New("shared_folder: lease and shared_folder are both set; remove one of them"))
 	}
 	if _, _, err := net.SplitHostPort(c.ListenAddress); err != nil {
 		errs = append(errs, fmt.Errorf("listen_address: %q is not an address; write it like :9796 or 10.0.0.1:9796", c.ListenAddress))
@@ -127,7 +127,7 @@ func (c Settings) Validate() error {
 			errs = append(errs, errors.New("token_review: token_file: none given; name the file of a projected token"))
 		}
 		if c.BearerTokenFile != "" {
-			errs = append(errs, errors.New("bearer_token_file: the standby shows one token; remove this, or token_review"))
+			errs = append(errs, errors.New("bearer_token_file: bearer_token_file and token_review are both set, but the standby sends only one token; remove one of them"))
 		}
 	}
 	if err := c.HTTP.Check(); err != nil {
@@ -136,8 +136,8 @@ func (c Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Times returns the durations of the election, in the proportions of DefaultTimes.
-func (c Settings) Times() Times {
+// ElectionTimes returns the times of the election. They have the proportions of DefaultTimes.
+func (c Settings) ElectionTimes() Times {
 	scale := func(d time.Duration) time.Duration {
 		return time.Duration(float64(d) * float64(c.WithDefaults().LeaseDuration) / float64(DefaultTimes.Lease))
 	}
@@ -147,8 +147,8 @@ func (c Settings) Times() Times {
 	}
 }
 
-// Store returns what decides who leads. It opens nothing.
-func (c Settings) Store(getenv func(string) string) (Store, error) {
+// NewStore returns the store of the record by which the leader is elected. It opens nothing.
+func (c Settings) NewStore(getenv func(string) string) (Store, error) {
 	if c.Lease == nil {
 		return NewFileStore(c.SharedFolder), nil
 	}
@@ -164,8 +164,8 @@ func (c Settings) Store(getenv func(string) string) (Store, error) {
 	return NewLeaseStore(client, namespace, cmp.Or(c.Lease.Name, defaultLease), c.WithDefaults().LeaseDuration), nil
 }
 
-// advertised returns the address of a listener for the other process.
-func (c Settings) advertised(l net.Addr, getenv func(string) string) string {
+// advertisedAddress returns the address at which the other process reaches the listener at l.
+func (c Settings) advertisedAddress(l net.Addr, getenv func(string) string) string {
 	if c.AdvertiseURL != "" {
 		return c.AdvertiseURL
 	}

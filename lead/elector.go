@@ -12,42 +12,41 @@ import (
 
 // Times are the durations of an election.
 type Times struct {
-	// Lease is how long the record must be unchanged before another candidate may
-	// take the lead.
+	// Lease is how long the record must be unchanged before another candidate may lead.
 	Lease time.Duration
-	// Renew is how long a renewal of the record allows to lead, and for how long a
-	// standby promises not to take the lead. It is shorter than Lease.
+	// Renew is how long a process may lead after it renewed the record, and how long a
+	// standby's promise not to take the lead is valid. It is shorter than Lease.
 	Renew time.Duration
-	// Retry is how often the record is read or renewed.
+	// Retry is the interval at which the record is read or renewed.
 	Retry time.Duration
-	// Grace is how much longer a candidate waits that lacks something that was
-	// confirmed: a process that has it may come back.
+	// Grace is the additional time for which a candidate waits if it lacks something that was
+	// confirmed. A process that has it may come back.
 	Grace time.Duration
-	// Empty is how long a candidate without any state waits if there is no record: the
-	// other one may have state.
+	// Empty is the time for which a candidate without state waits if there is no record. The
+	// other process may have state.
 	Empty time.Duration
 }
 
-// DefaultTimes are those of the components of Kubernetes.
+// DefaultTimes are the times that the components of Kubernetes use.
 var DefaultTimes = Times{Lease: 15 * time.Second, Renew: 10 * time.Second, Retry: 2 * time.Second, Grace: time.Minute, Empty: 10 * time.Second}
 
-// hold is how long a poll waits for a new checkpoint: the standby's promise, which a poll
-// renews, must not run out.
-func (t Times) hold() time.Duration { return t.Renew / 5 }
+// holdTime returns how long a poll waits for a new checkpoint. It is short, because each poll
+// renews the standby's promise, which must not expire.
+func (t Times) holdTime() time.Duration { return t.Renew / 5 }
 
-// promiseMargin is by how much the leader trusts a promise shorter than it was given:
-// the clocks of two machines differ in speed.
+// promiseMargin is the time by which the leader assumes that a promise is shorter. The clocks
+// of two machines differ in speed.
 const promiseMargin = 500 * time.Millisecond
 
-// Candidate describes this process.
+// Candidate describes this process to the election.
 type Candidate struct {
-	ID      string // ID of the process's disk, which survives a restart and is lost with the disk
-	URL     string // where it serves its checkpoints while it leads
-	Version int    // version of the checkpoints that the process writes
-	State   bool   // its disk has a state
+	ID      string // ID of the process's disk, which survives a restart of the process
+	URL     string // address at which it serves its checkpoints while it leads
+	Version int    // version of the checkpoints that it writes
+	State   bool   // whether its disk has state
 }
 
-// Elector takes part in the election. Safe for concurrent use.
+// Elector takes part in the election for one process. It is safe for concurrent use.
 type Elector struct {
 	store Store
 	self  Candidate
@@ -55,26 +54,26 @@ type Elector struct {
 	now   func() time.Time
 	kick  chan struct{}
 	won   chan struct{} // closed when this process takes the lead
-	lost  chan struct{} // closed when another process took it
+	lost  chan struct{} // closed when another process has taken the lead from this one
 
 	turn sync.Mutex // held during a request to the store
 
 	mu       sync.Mutex
 	rec      Record
 	revision string
-	seen     time.Time // when this revision was first seen
-	known    bool      // a record was read or written
-	leads    bool      // this process wrote the newest record that it knows
-	taking   bool      // reports whether the process is writing a record by which it leads
-	over     bool      // the lead was lost or released for good
-	renewed  time.Time // before the last write that succeeded
-	promised time.Time // time from which the standby's last promise counts
-	bound    time.Time // time at which our promise to the leader began; zero if there is none
+	seen     time.Time // time at which the current revision was first seen
+	known    bool      // whether a record was read or written
+	leads    bool      // whether the newest known record was written by this process as the leader
+	taking   bool      // whether this process is writing a record to take the lead
+	over     bool      // whether the lead was finally lost or released
+	renewed  time.Time // time before the last successful write
+	promised time.Time // time from which the newest promise of the standby counts
+	bound    time.Time // time at which this process's promise to the leader began; zero if there is none
 	err      error     // error of the last attempt
-	reached  time.Time // when the store last answered
+	reached  time.Time // time at which the store last answered
 }
 
-// NewElector returns an elector. It starts nothing. now is nil for time.Now.
+// NewElector returns an elector. It starts nothing. If now is nil, time.Now is used.
 func NewElector(store Store, self Candidate, times Times, now func() time.Time) *Elector {
 	if now == nil {
 		now = time.Now
@@ -85,55 +84,55 @@ func NewElector(store Store, self Candidate, times Times, now func() time.Time) 
 	}
 }
 
-// Run tries to take the lead, and then keeps it, until ctx ends.
+// Run tries to take the lead, and then to keep it, until ctx ends.
 func (e *Elector) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		e.attempt(ctx)
+		e.renewOrCampaign(ctx)
 		pause.Sleep(ctx, e.times.Retry, e.kick)
 	}
 }
 
-// Kick makes Run try now.
-func (e *Elector) Kick() {
+// TryNow makes Run try now.
+func (e *Elector) TryNow() {
 	select {
 	case e.kick <- struct{}{}:
 	default:
 	}
 }
 
-// Won is closed when this process takes the lead.
+// Won returns a channel that is closed when this process takes the lead.
 func (e *Elector) Won() <-chan struct{} { return e.won }
 
-// Lost is closed when another process took the lead from this one.
+// Lost returns a channel that is closed when another process has taken the lead from this one.
 func (e *Elector) Lost() <-chan struct{} { return e.lost }
 
-// Leads reports whether this process may accept, conclude and notify now. It asks nobody:
-// after a pause of any length it is right at once.
-func (e *Elector) Leads() bool {
+// IsLeading reports whether this process may accept lines, draw conclusions and notify now. It
+// depends only on the clock, so it is right even immediately after a long pause of the process.
+func (e *Elector) IsLeading() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.leading(e.now())
+	return e.isLeadingAt(e.now())
 }
 
-// leading reports whether this process leads. The caller holds mu.
-func (e *Elector) leading(now time.Time) bool {
+// isLeadingAt reports whether this process leads at now. The caller holds mu.
+func (e *Elector) isLeadingAt(now time.Time) bool {
 	if !e.leads || e.over {
 		return false
 	}
-	return elapsed(e.renewed, now) < e.times.Renew ||
-		!e.promised.IsZero() && elapsed(e.promised, now) < e.times.Renew-promiseMargin
+	return timeBetween(e.renewed, now) < e.times.Renew ||
+		!e.promised.IsZero() && timeBetween(e.promised, now) < e.times.Renew-promiseMargin
 }
 
-// elapsed returns the time between two readings of the clock. It trusts the clock that ran
-// further: the monotonic one may stand still while a machine sleeps, and the other one can
-// be set back.
-func elapsed(from, to time.Time) time.Duration {
-	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
+// timeBetween returns the time between two readings of the clock. It uses the larger of the
+// monotonic and the wall clock difference, because the monotonic clock may stand still while a
+// machine sleeps, and the wall clock can be set back.
+func timeBetween(earlier, later time.Time) time.Duration {
+	return max(later.Sub(earlier), later.Round(0).Sub(earlier.Round(0)))
 }
 
-// Promised records that the standby will not take the lead for Times.Renew after a time
-// at which it had not made the promise yet.
-func (e *Elector) Promised(after time.Time) {
+// NotePromise records a promise of the standby not to take the lead for Times.Renew. The
+// standby made it later than after, so Times.Renew is counted from there.
+func (e *Elector) NotePromise(after time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if after.After(e.promised) {
@@ -141,9 +140,9 @@ func (e *Elector) Promised(after time.Time) {
 	}
 }
 
-// Promise makes this process not take the lead for Times.Renew. It returns false, and
-// promises nothing, if this process took the lead or is about to.
-func (e *Elector) Promise() bool {
+// PromiseNotToLead promises that this process will not take the lead for Times.Renew. It
+// returns false and promises nothing if this process has taken the lead or is taking it.
+func (e *Elector) PromiseNotToLead() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.leads || e.over || e.taking {
@@ -153,17 +152,17 @@ func (e *Elector) Promise() bool {
 	return true
 }
 
-// Withdraw ends a promise because the leader released the lead.
-func (e *Elector) Withdraw() {
+// EndPromise ends the promise, because the leader has released the lead.
+func (e *Elector) EndPromise() {
 	e.mu.Lock()
 	e.bound = time.Time{}
 	e.mu.Unlock()
-	e.Kick()
+	e.TryNow()
 }
 
-// attempt renews the record if this process leads, and otherwise reads it and takes the
-// lead if that is allowed.
-func (e *Elector) attempt(ctx context.Context) {
+// renewOrCampaign renews the record if this process leads. Otherwise it reads the record, and
+// takes the lead if that is allowed.
+func (e *Elector) renewOrCampaign(ctx context.Context) {
 	e.turn.Lock()
 	defer e.turn.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, e.times.Renew/2)
@@ -176,7 +175,7 @@ func (e *Elector) attempt(ctx context.Context) {
 	case over:
 		return
 	case leads:
-		err = e.write(ctx, rec)
+		err = e.writeRecord(ctx, rec)
 	default:
 		err = e.campaign(ctx)
 	}
@@ -185,9 +184,9 @@ func (e *Elector) attempt(ctx context.Context) {
 	e.err = err
 }
 
-// campaign reads the record, and takes the lead if that is allowed.
+// campaign reads the record and takes the lead if that is allowed.
 func (e *Elector) campaign(ctx context.Context) error {
-	if err := e.read(ctx); err != nil {
+	if err := e.readRecord(ctx); err != nil {
 		return err
 	}
 	e.mu.Lock()
@@ -202,14 +201,13 @@ func (e *Elector) campaign(ctx context.Context) error {
 		defer e.mu.Unlock()
 		e.taking = false
 	}()
-	return e.write(ctx, Record{
+	return e.writeRecord(ctx, Record{
 		Holder: e.self.ID, URL: e.self.URL, Current: []string{e.self.ID}, Version: e.self.Version,
 		Since: e.now().UTC(), Turns: rec.Turns + 1,
 	})
 }
 
-// read reads the record.
-func (e *Elector) read(ctx context.Context) error {
+func (e *Elector) readRecord(ctx context.Context) error {
 	rec, revision, err := e.store.Get(ctx)
 	if err != nil {
 		return err
@@ -222,15 +220,15 @@ func (e *Elector) read(ctx context.Context) error {
 		e.seen = now
 	}
 	if e.revision = revision; revision != "" {
-		e.rec, e.known = rec, true // what a record said that was removed is remembered
+		e.rec, e.known = rec, true // if the record was removed, its last content is kept
 	}
 	return nil
 }
 
-// mayTake reports whether this process may take the lead. The caller holds mu.
+// mayTake reports whether this process may take the lead at now. The caller holds mu.
 func (e *Elector) mayTake(now time.Time) bool {
-	// Only the monotonic clock decides. It may stand still while a machine sleeps, and waiting too long is safe. The
-	// wall clock can be set back by a day.
+	// Only the monotonic clock is used. It may stand still while a machine sleeps, but waiting
+	// too long is safe. The wall clock could be set by a day.
 	quiet := now.Sub(e.seen)
 	if !e.bound.IsZero() && now.Sub(e.bound) < e.times.Renew {
 		return false
@@ -241,7 +239,7 @@ func (e *Elector) mayTake(now time.Time) bool {
 	wait := e.times.Lease
 	if e.revision != "" {
 		switch e.rec.Holder {
-		case e.self.ID: // an earlier process with this disk, which has ended
+		case e.self.ID: // the holder was an earlier process with the same disk, which has ended
 			return true
 		case "":
 			wait = 0
@@ -253,14 +251,15 @@ func (e *Elector) mayTake(now time.Time) bool {
 	return quiet >= wait
 }
 
-// write replaces the record by one that this process leads by. The caller holds turn.
-func (e *Elector) write(ctx context.Context, rec Record) error {
+// writeRecord replaces the record by rec. If rec names this process as the holder, it leads
+// from then on. The caller holds turn.
+func (e *Elector) writeRecord(ctx context.Context, rec Record) error {
 	e.mu.Lock()
 	revision, began := e.revision, e.now()
 	e.mu.Unlock()
 	next, err := e.store.Put(ctx, rec, revision)
 	if errors.Is(err, ErrConflict) {
-		return e.resolve(ctx)
+		return e.readConflict(ctx)
 	}
 	if err != nil {
 		return err
@@ -279,12 +278,12 @@ func (e *Elector) write(ctx context.Context, rec Record) error {
 	return nil
 }
 
-// resolve reads the record that another process wrote or removed.
-func (e *Elector) resolve(ctx context.Context) error {
+// readConflict reads the record after another process has written or removed it.
+func (e *Elector) readConflict(ctx context.Context) error {
 	e.mu.Lock()
 	was, mine := e.leads, e.rec
 	e.mu.Unlock()
-	if err := e.read(ctx); err != nil {
+	if err := e.readRecord(ctx); err != nil {
 		return err
 	}
 	e.mu.Lock()
@@ -292,18 +291,18 @@ func (e *Elector) resolve(ctx context.Context) error {
 	switch {
 	case !was || e.over:
 	case e.revision == "":
-		e.rec = mine // the record was removed, so the next attempt creates it
+		e.rec = mine // the record was removed, so the next attempt creates it again
 	case e.rec.Holder != e.self.ID:
 		e.leads, e.over = false, true
 		close(e.lost)
 	default:
-		e.rec = mine // an answer was lost, or somebody edited it
+		e.rec = mine // the response to our write was lost, or a person edited the record
 	}
 	return nil
 }
 
-// SetCurrent records whose disks have everything that was confirmed. When it returns nil,
-// every candidate knows it.
+// SetCurrent records the IDs of the disks that have everything that was confirmed. When it
+// returns nil, all candidates use this list.
 func (e *Elector) SetCurrent(ctx context.Context, ids ...string) error {
 	e.turn.Lock()
 	defer e.turn.Unlock()
@@ -313,10 +312,10 @@ func (e *Elector) SetCurrent(ctx context.Context, ids ...string) error {
 	rec, leads := e.rec, e.leads && !e.over
 	e.mu.Unlock()
 	if !leads {
-		return errors.New("this process does not lead")
+		return errors.New("this process is not the leader")
 	}
 	rec.Current = ids
-	if err := e.write(ctx, rec); err != nil {
+	if err := e.writeRecord(ctx, rec); err != nil {
 		return err
 	}
 	e.mu.Lock()
@@ -327,8 +326,8 @@ func (e *Elector) SetCurrent(ctx context.Context, ids ...string) error {
 	return nil
 }
 
-// Release gives up the lead: from now on Leads returns false, and another process may lead
-// at once. Without a lead it does nothing.
+// Release gives up the lead. From then on, IsLeading returns false, and another process may
+// take the lead immediately. If this process does not lead, Release does nothing.
 func (e *Elector) Release(ctx context.Context) error {
 	e.turn.Lock()
 	defer e.turn.Unlock()
@@ -340,19 +339,19 @@ func (e *Elector) Release(ctx context.Context) error {
 		return nil
 	}
 	rec.Holder = ""
-	return e.write(ctx, rec)
+	return e.writeRecord(ctx, rec)
 }
 
 // Status is the state of an election.
 type Status struct {
 	Leads   bool
-	Self    string // identity of this process
-	Record  Record // as last read or written; the zero value: there is none
-	Where   string // the record
-	Err     error  // error of the last request
+	Self    string // ID of this process
+	Record  Record // record that was last read or written; the zero value means that there is none
+	Where   string // name of the record
+	Err     error  // error of the last attempt
 	Reached time.Time
-	// Promised is set if this process leads only because its standby promised not to
-	// take the lead: the record cannot be renewed.
+	// Promised is set if the record cannot be renewed, and this process leads only because its
+	// standby has promised not to take the lead.
 	Promised bool
 }
 
@@ -361,11 +360,11 @@ func (e *Elector) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
-	leads := e.leading(now)
+	leads := e.isLeadingAt(now)
 	rec := e.rec
 	rec.Current = slices.Clone(rec.Current)
 	return Status{
 		Leads: leads, Self: e.self.ID, Record: rec, Where: e.store.Where(), Err: e.err, Reached: e.reached,
-		Promised: leads && elapsed(e.renewed, now) >= e.times.Renew,
+		Promised: leads && timeBetween(e.renewed, now) >= e.times.Renew,
 	}
 }

@@ -98,7 +98,7 @@ func pair(t *testing.T, m *memory) (a, b *process) {
 	t.Helper()
 	a = run(t, m, "a", true)
 	synctest.Wait()
-	require.True(t, a.Leads())
+	require.True(t, a.IsLeading())
 	b = run(t, m, "b", true)
 	pass(5 * time.Second)
 	return a, b
@@ -120,21 +120,21 @@ func TestTakeover(t *testing.T) {
 	bubble(t, func(t *testing.T, m *memory) {
 		a := run(t, m, "a", true)
 		synctest.Wait()
-		require.True(t, a.Leads(), "the first one with a state leads at once")
+		require.True(t, a.IsLeading(), "the first one with a state leads at once")
 		b := run(t, m, "b", true)
 		defer b.stop()
 		pass(time.Hour)
-		require.True(t, a.Leads())
-		require.False(t, b.Leads())
+		require.True(t, a.IsLeading())
+		require.False(t, b.IsLeading())
 		require.NoError(t, a.SetCurrent(t.Context(), "a", "b"))
 		a.stop()
 		died := time.Now()
-		for !b.Leads() {
+		for !b.IsLeading() {
 			pass(100 * time.Millisecond)
-			require.False(t, a.Leads() && b.Leads())
+			require.False(t, a.IsLeading() && b.IsLeading())
 		}
 		require.LessOrEqual(t, time.Since(died), DefaultTimes.Lease+2*DefaultTimes.Retry)
-		require.False(t, a.Leads(), "its renewal is too old, although it does not know more")
+		require.False(t, a.IsLeading(), "its renewal is too old, although it does not know more")
 		require.Equal(t, []string{"b"}, b.Status().Record.Current)
 	})
 }
@@ -148,9 +148,9 @@ func TestRelease(t *testing.T) {
 		pass(5 * time.Second)
 		require.NoError(t, a.Release(t.Context()))
 		a.stop()
-		require.False(t, a.Leads())
+		require.False(t, a.IsLeading())
 		pass(DefaultTimes.Retry)
-		require.True(t, b.Leads())
+		require.True(t, b.IsLeading())
 	})
 }
 
@@ -161,20 +161,20 @@ func TestNotCurrent(t *testing.T) {
 		pass(5 * time.Second)
 		a.stop()
 		pass(DefaultTimes.Lease + 30*time.Second)
-		require.False(t, b.Leads())
+		require.False(t, b.IsLeading())
 		again := run(t, m, "a", true)
 		defer again.stop()
 		synctest.Wait()
-		require.True(t, again.Leads(), "the process with the same disk leads at once")
+		require.True(t, again.IsLeading(), "the process with the same disk leads at once")
 		b.stop()
 
 		again.stop()
 		c := run(t, m, "c", true)
 		defer c.stop()
 		pass(DefaultTimes.Lease + DefaultTimes.Grace - 2*DefaultTimes.Retry)
-		require.False(t, c.Leads())
+		require.False(t, c.IsLeading())
 		pass(4 * DefaultTimes.Retry)
-		require.True(t, c.Leads(), "nobody came back")
+		require.True(t, c.IsLeading(), "nobody came back")
 	})
 }
 
@@ -184,17 +184,17 @@ func TestEmptyDisks(t *testing.T) {
 		a := run(t, m, "a", false)
 		defer a.stop()
 		pass(5 * time.Second)
-		require.False(t, a.Leads())
+		require.False(t, a.IsLeading())
 		b := run(t, m, "b", true)
 		defer b.stop()
 		synctest.Wait()
-		require.True(t, b.Leads())
+		require.True(t, b.IsLeading())
 	})
 	bubble(t, func(t *testing.T, m *memory) {
 		a := run(t, m, "a", false)
 		defer a.stop()
 		pass(DefaultTimes.Empty + DefaultTimes.Retry)
-		require.True(t, a.Leads())
+		require.True(t, a.IsLeading())
 	})
 }
 
@@ -210,17 +210,17 @@ func TestStoreAway(t *testing.T) {
 		m.set("a", true)
 		for range 60 {
 			began := time.Now()
-			require.True(t, b.Promise())
-			a.Promised(began)
+			require.True(t, b.PromiseNotToLead())
+			a.NotePromise(began)
 			pass(time.Second)
-			require.True(t, a.Leads())
-			require.False(t, b.Leads())
+			require.True(t, a.IsLeading())
+			require.False(t, b.IsLeading())
 		}
 		require.True(t, a.Status().Promised)
 		require.ErrorIs(t, a.Status().Err, errAway)
 		pass(DefaultTimes.Renew + DefaultTimes.Retry)
-		require.False(t, a.Leads())
-		require.True(t, b.Leads())
+		require.False(t, a.IsLeading())
+		require.True(t, b.IsLeading())
 		m.set("a", false)
 		pass(DefaultTimes.Retry)
 		<-a.Lost()
@@ -235,10 +235,10 @@ func TestStoreComesBack(t *testing.T) {
 		pass(time.Second)
 		m.set("a", true)
 		pass(time.Hour)
-		require.False(t, a.Leads())
+		require.False(t, a.IsLeading())
 		m.set("a", false)
 		pass(DefaultTimes.Retry)
-		require.True(t, a.Leads())
+		require.True(t, a.IsLeading())
 	})
 }
 
@@ -254,8 +254,8 @@ func TestRecordRemoved(t *testing.T) {
 			m.rec, m.revision = Record{}, 0
 			m.mu.Unlock()
 			pass(3 * DefaultTimes.Retry)
-			require.True(t, a.Leads())
-			require.False(t, b.Leads())
+			require.True(t, a.IsLeading())
+			require.False(t, b.IsLeading())
 			require.Equal(t, "a", a.Status().Record.Holder)
 		}
 	})
@@ -265,21 +265,21 @@ func TestRecordRemoved(t *testing.T) {
 // still.
 func TestPaused(t *testing.T) {
 	wall := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	require.Equal(t, time.Minute, elapsed(wall, wall.Add(time.Minute)))
+	require.Equal(t, time.Minute, timeBetween(wall, wall.Add(time.Minute)))
 	bubble(t, func(t *testing.T, m *memory) {
 		e := NewElector(m.from("a"), Candidate{ID: "a", State: true}, DefaultTimes, nil)
-		e.attempt(t.Context())
-		require.True(t, e.Leads())
+		e.renewOrCampaign(t.Context())
+		require.True(t, e.IsLeading())
 		pass(DefaultTimes.Renew)
-		require.False(t, e.Leads())
+		require.False(t, e.IsLeading())
 	})
 	bubble(t, func(t *testing.T, m *memory) {
 		now := wall // a clock without a monotonic reading, which is set ahead
 		e := NewElector(m.from("a"), Candidate{ID: "a", State: true}, DefaultTimes, func() time.Time { return now })
-		e.attempt(t.Context())
-		require.True(t, e.Leads())
+		e.renewOrCampaign(t.Context())
+		require.True(t, e.IsLeading())
 		now = now.Add(DefaultTimes.Renew)
-		require.False(t, e.Leads())
+		require.False(t, e.IsLeading())
 	})
 }
 
@@ -289,17 +289,17 @@ func TestTheClockOfAStandbyIsSet(t *testing.T) {
 		bubble(t, func(t *testing.T, m *memory) {
 			var clock setclock.Clock
 			a := NewElector(m.from("a"), Candidate{ID: "a", State: true}, DefaultTimes, nil)
-			a.attempt(t.Context())
+			a.renewOrCampaign(t.Context())
 			require.NoError(t, a.SetCurrent(t.Context(), "a", "b"))
 			b := NewElector(m.from("b"), Candidate{ID: "b", State: true}, DefaultTimes, clock.Now)
-			b.attempt(t.Context())
+			b.renewOrCampaign(t.Context())
 			clock.Set(by)
 			pass(DefaultTimes.Lease - time.Second)
-			b.attempt(t.Context())
-			require.False(t, b.Leads())
+			b.renewOrCampaign(t.Context())
+			require.False(t, b.IsLeading())
 			pass(time.Second)
-			b.attempt(t.Context())
-			require.True(t, b.Leads())
+			b.renewOrCampaign(t.Context())
+			require.True(t, b.IsLeading())
 		})
 	}
 }
@@ -317,7 +317,7 @@ func TestElectionPlans(t *testing.T) {
 			}
 			leaders := func() (out []string) {
 				for _, id := range ids {
-					if all[id].Leads() {
+					if all[id].IsLeading() {
 						out = append(out, id)
 					}
 				}
@@ -339,8 +339,8 @@ func TestElectionPlans(t *testing.T) {
 					m.set(id, false)
 				case 4:
 					began := time.Now()
-					if all[other].Promise() {
-						all[id].Promised(began)
+					if all[other].PromiseNotToLead() {
+						all[id].NotePromise(began)
 					}
 				case 5:
 					_ = all[id].SetCurrent(t.Context(), ids...)

@@ -39,7 +39,7 @@ func TestHostileSharedFolder(t *testing.T) {
 		{"leader.json", large, "a file with more than 65536 bytes"},
 		{"lock", link(precious), "a link"},
 		{"lock", link("/dev/zero"), "a link"},
-		{"lock", hard, "a file that has another name, too"},
+		{"lock", hard, "a file with more than one name (hard links)"},
 		{"lock", fifo, "not a regular file"},
 	} {
 		dir := t.TempDir()

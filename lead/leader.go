@@ -15,90 +15,90 @@ import (
 )
 
 const (
-	// Path is where a leader serves its checkpoints.
+	// Path is the path at which a leader serves its checkpoints.
 	Path = "/api/v1/checkpoints"
-	// DefaultAlone is how long a leader waits for a standby that is away before it goes
-	// on alone.
+	// DefaultAlone is the time for which a leader waits for an unreachable standby before it
+	// continues alone.
 	DefaultAlone = 5 * time.Second
-	// listEvery is how often a leader tries to change the record.
+	// listEvery is the interval at which a leader updates the current disks in the record.
 	listEvery = 250 * time.Millisecond
 	maxPoll   = 4 << 10
 )
 
-// poll is what a standby sends.
+// poll is a request from the standby to the leader.
 type poll struct {
 	ID         string `json:"id"`                // ID of the standby's disk
 	Version    int    `json:"version"`           // newest version of checkpoints that the standby can read
-	Process    string `json:"process,omitempty"` // process of the leader whose checkpoint the standby has
-	Generation uint64 `json:"generation"`        // generation of that checkpoint
-	Stamp      int64  `json:"stamp"`             // timestamp of the leader's last response; zero if the standby promises nothing
+	Process    string `json:"process,omitempty"` // process whose checkpoint the standby has
+	Generation uint64 `json:"generation"`        // generation of the checkpoint that the standby has
+	Stamp      int64  `json:"stamp"`             // Stamp of the leader's last response; zero if the standby promises nothing
 }
 
-// head is the first line of an answer. The packed checkpoint follows it.
+// head is the first line of an answer to a poll. The packed checkpoint follows it.
 type head struct {
 	Process    string   `json:"process"`
-	Generation uint64   `json:"generation"` // zero if there is no checkpoint yet
+	Generation uint64   `json:"generation"` // generation of the newest checkpoint; zero if there is none yet
 	Stamp      int64    `json:"stamp"`
-	Clock      int64    `json:"clock,omitempty"` // the leader's clock in nanoseconds since 1970; zero from an older leader
+	Clock      int64    `json:"clock,omitempty"` // wall clock of the leader in nanoseconds since 1970; zero from an older version
 	Version    int      `json:"version"`
-	Whole      bool     `json:"whole,omitempty"` // Records are the whole log
+	Whole      bool     `json:"whole,omitempty"` // whether Records are the whole log
 	Records    [][]byte `json:"records,omitempty"`
-	Size       int      `json:"size"` // zero if nothing is new
+	Size       int      `json:"size"` // size of the packed checkpoint; zero if there is nothing new
 	Sum        string   `json:"sum,omitempty"`
-	Released   bool     `json:"released,omitempty"` // the leader has stopped
+	Released   bool     `json:"released,omitempty"` // whether the leader has released the lead
 }
 
-// Leader serves the checkpoints of a leader to its standby. Safe for concurrent use.
+// Leader serves the checkpoints of the leading process to its standby. Safe for concurrent use.
 //
-// A checkpoint is confirmed when Wait returns true for it: it is on the disk of the standby
-// as well, or the record says that the standby lacks it.
+// A checkpoint is confirmed when Wait returns true for it. It is then also on the standby's
+// disk, or the record says that the standby lacks something.
 type Leader struct {
 	elector *Elector
 	version int
 	alone   time.Duration
 	log     func() [][]byte
 	process string
-	started time.Time // the origin of stamps
+	started time.Time // time from which stamps are counted
 	packer  *zstd.Encoder
 
 	mu        sync.Mutex
-	changed   chan struct{} // closed at each change
+	changed   chan struct{} // closed when something changes
 	gen       uint64        // generation of the newest checkpoint
 	payload   []byte
-	packed    []byte // payload, once a standby asked for it
+	packed    []byte // compressed payload; nil until a standby asks for it
 	records   [][]byte
-	confirmed uint64 // the newest confirmed checkpoint
-	standby   string // id; empty if none is connected
-	acked     uint64 // on its disk
+	confirmed uint64 // generation of the newest confirmed checkpoint
+	standby   string // ID of the standby's disk; empty if no standby is connected
+	acked     uint64 // generation of the checkpoint on the standby's disk
 	heard     time.Time
-	behind    time.Time // time since which the standby has lacked a checkpoint; zero if it has the newest
-	needed    bool      // confirming waits for it
-	listed    bool      // the record says that it has everything
-	lonely    time.Time // time since which no standby has had everything
+	behind    time.Time // time since which the standby has lacked the newest checkpoint; zero if it has it
+	needed    bool      // whether a checkpoint must be on the standby's disk to be confirmed
+	listed    bool      // whether the record says that the standby has everything
+	lonely    time.Time // time since which no standby has had everything; zero if one has
 	released  bool
-	sent      int64 // bytes
+	sent      int64 // number of bytes sent to standbys
 	want      func()
 }
 
-// NewLeader returns a leader that serves nothing yet. log returns the whole log of records
-// that belongs to the checkpoints; want asks for a checkpoint. alone is how long to wait
-// for a standby that is away.
+// NewLeader returns a leader that serves nothing yet. log returns the whole log of records that
+// belongs to the newest checkpoint. want requests a checkpoint. alone is the time for which to
+// wait for an unreachable standby.
 func NewLeader(e *Elector, version int, alone time.Duration, log func() [][]byte, want func()) *Leader {
-	packer, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1)) // the options are valid
+	packer, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1)) // the options are valid, so there is no error
 	return &Leader{
 		elector: e, version: version, alone: alone, log: log, want: want, process: rand.Text(), started: e.now(),
 		packer: packer, changed: make(chan struct{}), lonely: e.now(),
 	}
 }
 
-// broadcast wakes who waits for a change. The caller holds mu.
-func (l *Leader) broadcast() {
+// wakeWaiting wakes the goroutines that wait for a change. The caller holds mu.
+func (l *Leader) wakeWaiting() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// Offer makes a checkpoint the newest, with the records that join the log with it, and
-// returns its generation. It keeps both.
+// Offer makes a checkpoint the newest one and returns its generation. records join the log
+// together with it. Offer retains payload and records.
 func (l *Leader) Offer(payload []byte, records [][]byte) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,12 +107,12 @@ func (l *Leader) Offer(payload []byte, records [][]byte) uint64 {
 	if l.behind.IsZero() {
 		l.behind = l.elector.now()
 	}
-	l.broadcast()
+	l.wakeWaiting()
 	return l.gen
 }
 
-// Wait returns true once the checkpoint of that generation is confirmed, and false if ctx
-// ends before.
+// Wait waits until the checkpoint of a generation is confirmed, and returns true. It returns
+// false if ctx ends first.
 func (l *Leader) Wait(ctx context.Context, gen uint64) bool {
 	for {
 		l.mu.Lock()
@@ -131,7 +131,7 @@ func (l *Leader) Wait(ctx context.Context, gen uint64) bool {
 	}
 }
 
-// Run maintains the list of who has everything until ctx ends.
+// Run updates the list of current disks in the record until ctx ends.
 func (l *Leader) Run(ctx context.Context) {
 	tick := time.NewTicker(listEvery)
 	defer tick.Stop()
@@ -139,7 +139,7 @@ func (l *Leader) Run(ctx context.Context) {
 		l.mu.Lock()
 		changed := l.changed
 		l.mu.Unlock()
-		l.list(ctx)
+		l.listStandby(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -149,8 +149,9 @@ func (l *Leader) Run(ctx context.Context) {
 	}
 }
 
-// list adds a standby that has everything to the record, or removes one that is away.
-func (l *Leader) list(ctx context.Context) {
+// listStandby adds the standby to the list in the record if it has everything. It removes a
+// standby that is unreachable.
+func (l *Leader) listStandby(ctx context.Context) {
 	l.mu.Lock()
 	standby, away := l.standby, l.elector.now().Sub(l.heard) >= l.alone
 	add := l.needed && !l.listed && !away && l.acked >= l.confirmed
@@ -167,44 +168,45 @@ func (l *Leader) list(ctx context.Context) {
 			l.mu.Unlock()
 		}
 	case remove:
-		// Nothing is confirmed without it before every candidate knows that it lacks it.
+		// Checkpoints are confirmed without the standby only after every candidate knows that
+		// the standby lacks something.
 		if l.elector.SetCurrent(ctx, l.elector.self.ID) == nil {
 			l.mu.Lock()
 			l.needed, l.listed, l.standby, l.lonely = false, false, "", l.elector.now()
-			l.broadcast()
+			l.wakeWaiting()
 			l.mu.Unlock()
 		}
 	}
 }
 
-// Released makes the standby take the lead without waiting. The caller has released it.
+// Released makes the standby take the lead without waiting. The lead is already released.
 func (l *Leader) Released() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.released = true
-	l.broadcast()
+	l.wakeWaiting()
 }
 
-// stamp returns the clock as a number that only this process understands.
-func (l *Leader) stamp() int64 { return max(1, int64(l.elector.now().Sub(l.started))) }
+// clockStamp returns the current time as a number that is meaningful only to this process.
+func (l *Leader) clockStamp() int64 { return max(1, int64(l.elector.now().Sub(l.started))) }
 
-// ServeHTTP answers a poll of the standby, which is authenticated. It waits for something
-// new, for Times.hold.
+// ServeHTTP answers a poll of the authenticated standby. It waits up to Times.holdTime for
+// something new.
 func (l *Leader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var p poll
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxPoll)).Decode(&p); err != nil || p.ID == "" {
 		http.Error(w, "this address is for the standby of crowsnest", http.StatusBadRequest)
 		return
 	}
-	if p.Version < l.version { // a process that cannot read these checkpoints is no standby
+	if p.Version < l.version { // a process that cannot read these checkpoints cannot be the standby
 		writeAnswer(w, head{Version: l.version}, nil)
 		return
 	}
-	if why := l.admit(&p); why != "" {
+	if why := l.recordPoll(&p); why != "" {
 		http.Error(w, why, http.StatusConflict)
 		return
 	}
-	wait := time.NewTimer(l.elector.times.hold())
+	wait := time.NewTimer(l.elector.times.holdTime())
 	defer wait.Stop()
 	for {
 		l.mu.Lock()
@@ -223,14 +225,14 @@ func (l *Leader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		break
 	}
-	h, packed := l.answer(&p)
+	h, packed := l.pollResponse(&p)
 	sent := writeAnswer(w, h, packed)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sent += int64(sent)
 }
 
-// writeAnswer returns how many bytes it wrote.
+// writeAnswer writes an answer. It returns the number of bytes.
 func writeAnswer(w http.ResponseWriter, h head, packed []byte) int {
 	line, err := json.Marshal(h)
 	if err != nil {
@@ -240,28 +242,28 @@ func writeAnswer(w http.ResponseWriter, h head, packed []byte) int {
 	line = append(line, '\n')
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Length", strconv.Itoa(len(line)+len(packed)))
-	_, _ = w.Write(line) // the standby may be gone
+	_, _ = w.Write(line) // the standby may have disconnected
 	_, _ = w.Write(packed)
 	return len(line) + len(packed)
 }
 
-// admit records what a standby has. It returns why it is refused.
-func (l *Leader) admit(p *poll) string {
+// recordPoll records what a standby has. It returns why the standby is refused, or "".
+func (l *Leader) recordPoll(p *poll) string {
 	if p.ID == l.elector.self.ID {
-		return "the standby has the state folder of the leader: give each its own"
+		return "the standby uses the same state folder as the leader; give each process its own"
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.elector.now()
 	if l.standby != "" && l.standby != p.ID && (l.needed || now.Sub(l.heard) < l.alone) {
-		return fmt.Sprintf("another standby is connected, or was until %v ago: one is enough", now.Sub(l.heard).Round(time.Second))
+		return fmt.Sprintf("another standby is connected, or was until %v ago; only one is allowed", now.Sub(l.heard).Round(time.Second))
 	}
 	if l.standby != p.ID {
 		l.standby, l.acked = p.ID, 0
 	}
 	l.heard = now
 	if p.Process != l.process {
-		if l.needed { // the standby lost what it had
+		if l.needed { // the standby has lost what it had
 			l.acked, l.listed = 0, false
 		}
 		if l.gen == 0 {
@@ -270,7 +272,7 @@ func (l *Leader) admit(p *poll) string {
 		return ""
 	}
 	if p.Stamp > 0 {
-		l.elector.Promised(l.started.Add(time.Duration(p.Stamp)))
+		l.elector.NotePromise(l.started.Add(time.Duration(p.Stamp)))
 	}
 	if p.Generation > l.gen {
 		return ""
@@ -282,14 +284,14 @@ func (l *Leader) admit(p *poll) string {
 	if l.acked == l.gen {
 		l.behind = time.Time{}
 	}
-	l.broadcast()
+	l.wakeWaiting()
 	return ""
 }
 
-// answer returns what the standby lacks.
-func (l *Leader) answer(p *poll) (head, []byte) {
+// pollResponse returns the answer to a poll, with everything that the standby lacks.
+func (l *Leader) pollResponse(p *poll) (head, []byte) {
 	l.mu.Lock()
-	h := head{Process: l.process, Generation: l.gen, Stamp: l.stamp(), Clock: l.elector.now().UnixNano(), Version: l.version, Released: l.released}
+	h := head{Process: l.process, Generation: l.gen, Stamp: l.clockStamp(), Clock: l.elector.now().UnixNano(), Version: l.version, Released: l.released}
 	has := p.Process == l.process
 	if l.gen == 0 || has && p.Generation == l.gen {
 		l.mu.Unlock()
@@ -302,16 +304,18 @@ func (l *Leader) answer(p *poll) (head, []byte) {
 	h.Records, h.Whole = l.records, !has || p.Generation != l.gen-1
 	l.mu.Unlock()
 	if h.Whole {
-		h.Records = l.log() // what joined it meanwhile does no harm
+		h.Records = l.log() // additional records that joined the log in the meantime do no harm
 	}
-	h.Size, h.Sum = len(packed), sumOf(packed)
+	h.Size, h.Sum = len(packed), checksum(packed)
 	return h, packed
 }
 
-// sumOf detects a damaged transfer. The file on the disk has a stronger checksum.
-func sumOf(b []byte) string { return strconv.FormatUint(xxhash.Sum64(b), 16) }
+// checksum returns a checksum that detects a damaged transfer. The file on the disk has a
+// stronger one.
+func checksum(b []byte) string { return strconv.FormatUint(xxhash.Sum64(b), 16) }
 
-// Unpack returns the payload of a packed checkpoint of at most maxSize bytes.
+// Unpack returns the payload of a packed checkpoint. It fails if the payload is larger than
+// maxSize bytes.
 func Unpack(packed []byte, maxSize uint64) ([]byte, error) {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxSize))
 	if err != nil {
@@ -325,16 +329,16 @@ func Unpack(packed []byte, maxSize uint64) ([]byte, error) {
 	return b, nil
 }
 
-// Replication is the state of a leader's standby.
+// Replication is how far the leader's state was copied to its standby.
 type Replication struct {
-	Up      bool          // reports whether the standby has everything that is confirmed
-	Standby string        // identity; empty if none is connected
-	Lonely  time.Time     // time since which no standby has had everything; zero if one does
-	Lag     time.Duration // time for which the standby has lacked a checkpoint
-	Sent    int64         // bytes
+	Up      bool          // whether the standby has everything that was confirmed
+	Standby string        // ID of the standby's disk; empty if no standby is connected
+	Lonely  time.Time     // time since which no standby has had everything; zero if one has
+	Lag     time.Duration // time for which the standby has lacked the newest checkpoint
+	Sent    int64         // number of bytes sent
 }
 
-// Replication returns the state of the standby.
+// Replication returns the state of the copy on the standby.
 func (l *Leader) Replication() Replication {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// leaseGroup is the resource of Leases.
+	// leaseGroup is the path of the API group of Leases.
 	leaseGroup = "/apis/coordination.k8s.io/v1/namespaces/"
-	// noteKey is the annotation of the Lease with what its spec has no field for.
+	// noteKey is the annotation of the Lease for the values that its spec has no fields for.
 	noteKey = "crowsnest/leader"
-	// microTime is the form of times in a Lease.
+	// microTime is the format of times in a Lease.
 	microTime = "2006-01-02T15:04:05.000000Z07:00"
 )
 
-// LeaseStore keeps the record in a Lease of Kubernetes. The API server replaces a Lease
-// only in the version that the caller read, so two processes never both succeed.
+// LeaseStore keeps the record in a Lease of Kubernetes. The API server replaces a Lease only if
+// the caller has read its newest version. Two processes can therefore not both succeed.
 type LeaseStore struct {
 	client          *kube.Client
 	namespace, name string
 	lease           time.Duration
 }
 
-// NewLeaseStore returns a store in the named Lease, which is created when it is first
-// written. lease is for people who read it.
+// NewLeaseStore returns a store that uses a Lease. The first write creates it if it does not
+// exist. lease is the duration in its spec, which only people read.
 func NewLeaseStore(client *kube.Client, namespace, name string, lease time.Duration) *LeaseStore {
 	return &LeaseStore{client, namespace, name, lease}
 }
@@ -38,7 +38,7 @@ func NewLeaseStore(client *kube.Client, namespace, name string, lease time.Durat
 // Where returns the name of the Lease.
 func (s *LeaseStore) Where() string { return "Lease " + s.namespace + "/" + s.name }
 
-// lease is the part of a Lease that is used.
+// lease holds the used fields of a Lease.
 type lease struct {
 	APIVersion string    `json:"apiVersion"`
 	Kind       string    `json:"kind"`
@@ -61,7 +61,7 @@ type leaseSpec struct {
 	Turns    int    `json:"leaseTransitions"`
 }
 
-// note is the content of the annotation.
+// note is the content of the annotation noteKey.
 type note struct {
 	URL     string   `json:"url"`
 	Current []string `json:"current"`
@@ -72,26 +72,26 @@ func (s *LeaseStore) path() string {
 	return leaseGroup + url.PathEscape(s.namespace) + "/leases/" + url.PathEscape(s.name)
 }
 
-// Get reads the Lease.
+// Get reads the record from the Lease.
 func (s *LeaseStore) Get(ctx context.Context) (Record, string, error) {
 	var l lease
 	err := s.client.Get(ctx, s.path(), nil, &l)
 	switch {
-	case kube.Code(err) == http.StatusNotFound:
+	case kube.StatusCode(err) == http.StatusNotFound:
 		return Record{}, "", nil
 	case err != nil:
-		return Record{}, "", s.explain("read", err)
+		return Record{}, "", s.explainError("read", err)
 	}
 	var n note
-	_ = json.Unmarshal([]byte(l.Metadata.Annotations[noteKey]), &n) // without it, nobody is current
-	since, _ := time.Parse(microTime, l.Spec.Acquired)              // only people read it
+	_ = json.Unmarshal([]byte(l.Metadata.Annotations[noteKey]), &n) // without the annotation, no disk is current
+	since, _ := time.Parse(microTime, l.Spec.Acquired)              // only people read the time
 	return Record{
 		Holder: l.Spec.Holder, URL: n.URL, Current: n.Current, Version: n.Version,
 		Since: since, Turns: l.Spec.Turns,
 	}, l.Metadata.ResourceVersion, nil
 }
 
-// Put creates or replaces the Lease.
+// Put writes the record into the Lease. It creates the Lease if there is none.
 func (s *LeaseStore) Put(ctx context.Context, rec Record, revision string) (string, error) {
 	text, err := json.Marshal(note{rec.URL, rec.Current, rec.Version})
 	if err != nil {
@@ -110,24 +110,24 @@ func (s *LeaseStore) Put(ctx context.Context, rec Record, revision string) (stri
 	} else {
 		err = s.client.Replace(ctx, s.path(), l, &l)
 	}
-	switch code := kube.Code(err); {
+	switch code := kube.StatusCode(err); {
 	case code == http.StatusConflict || code == http.StatusNotFound && revision != "":
 		return "", ErrConflict
 	case err != nil:
-		return "", s.explain("write", err)
+		return "", s.explainError("write", err)
 	}
 	return l.Metadata.ResourceVersion, nil
 }
 
-func (s *LeaseStore) explain(what string, err error) error {
-	switch kube.Code(err) {
+func (s *LeaseStore) explainError(name string, err error) error {
+	switch kube.StatusCode(err) {
 	case http.StatusForbidden:
-		return fmt.Errorf("%s %s: %w; allow get and update of this Lease, and create of leases, in its namespace", what, s.Where(), err)
+		return fmt.Errorf("%s %s: %w; allow get and update of this Lease, and create of leases, in its namespace", name, s.Where(), err)
 	case http.StatusNotFound:
-		return fmt.Errorf("%s %s: %w; create the namespace", what, s.Where(), err)
+		return fmt.Errorf("%s %s: %w; create the namespace", name, s.Where(), err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s %s: the API server did not answer in time", what, s.Where())
+		return fmt.Errorf("%s %s: the API server did not answer in time", name, s.Where())
 	}
-	return fmt.Errorf("%s %s: %w", what, s.Where(), err)
+	return fmt.Errorf("%s %s: %w", name, s.Where(), err)
 }

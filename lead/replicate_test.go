@@ -204,8 +204,8 @@ func TestCutOffLeaderConfirmsNothing(t *testing.T) {
 			if stopped {
 				stoppedAt.Store(new(time.Now()))
 			}
-			require.True(t, wait.Until(patience, s.elector.Leads))
-			require.Equal(t, stopped, d.elector.Leads())
+			require.True(t, wait.Until(patience, s.elector.IsLeading))
+			require.Equal(t, stopped, d.elector.IsLeading())
 			require.False(t, d.confirms(d.leader.Offer([]byte("two"), nil), time.Second))
 			payload, _, _ := k.get()
 			require.Equal(t, "one", payload)
@@ -270,7 +270,7 @@ func TestRefusedStandbys(t *testing.T) {
 
 // A damaged or foreign answer is not kept.
 func FuzzReadAnswer(f *testing.F) {
-	f.Add([]byte(`{"process":"p","generation":1,"size":3,"sum":"` + sumOf([]byte("abc")) + `"}` + "\nabc"))
+	f.Add([]byte(`{"process":"p","generation":1,"size":3,"sum":"` + checksum([]byte("abc")) + `"}` + "\nabc"))
 	f.Add([]byte("{}\n"))
 	f.Add([]byte(`{"size":-1}` + "\n"))
 	f.Add([]byte(`{"size":99999999999}` + "\n"))
@@ -278,7 +278,7 @@ func FuzzReadAnswer(f *testing.F) {
 		h, packed, err := readAnswer(bytes.NewReader(b))
 		if err == nil {
 			require.Len(t, packed, h.Size)
-			require.True(t, h.Size == 0 || sumOf(packed) == h.Sum)
+			require.True(t, h.Size == 0 || checksum(packed) == h.Sum)
 		}
 		_, _ = Unpack(b, 1<<20)
 	})

@@ -22,7 +22,7 @@ import (
 	"crowsnest/kube"
 )
 
-// Bounds of the listener.
+// Limits of the listener.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
@@ -34,11 +34,12 @@ const (
 	reviewWithin      = 5 * time.Second
 )
 
-// Server is the listener of a pair. While this process stands by it refuses everything.
+// Server is the listener of one process of the pair. While the process is the standby, it
+// refuses everything.
 type Server struct {
 	cfg      Settings
 	listener net.Listener
-	leader   atomic.Pointer[Leader] // nil if this process stands by
+	leader   atomic.Pointer[Leader] // nil while this process is the standby
 	guard    guard
 }
 
@@ -61,14 +62,13 @@ func Listen(cfg Settings) (*Server, error) {
 
 // URL returns the address of the listener for the other process.
 func (s *Server) URL(getenv func(string) string) string {
-	return s.cfg.advertised(s.listener.Addr(), getenv)
+	return s.cfg.advertisedAddress(s.listener.Addr(), getenv)
 }
 
-// Lead serves the checkpoints of a leader from now on.
+// Lead makes the server serve the checkpoints of a leader from now on.
 func (s *Server) Lead(l *Leader) { s.leader.Store(l) }
 
-// Run serves until ctx ends, and closes the listener. It returns an error if the server
-// broke.
+// Run serves until ctx ends, and then closes the listener. Its error means that serving failed.
 func (s *Server) Run(ctx context.Context) error {
 	srv := &http.Server{
 		Handler: s, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
@@ -90,7 +90,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if srv.Shutdown(stop) != nil {
 		_ = srv.Close()
 	}
-	_ = s.listener.Close() // if the server did not start
+	_ = s.listener.Close() // the listener is still open if the server did not start
 	if last := <-broke; err == nil {
 		err = last
 	}
@@ -100,20 +100,20 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// ServeHTTP serves the standby.
+// ServeHTTP handles a request of the standby.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if r.URL.Path != Path || r.Method != http.MethodPost {
 		http.NotFound(w, r)
 		return
 	}
-	if err := s.guard.check(r); err != nil {
+	if err := s.guard.checkRequest(r); err != nil {
 		http.Error(w, err.Error(), http.StatusUnauthorized)
 		return
 	}
 	leader := s.leader.Load()
 	if leader == nil {
-		http.Error(w, "this process does not lead", http.StatusMisdirectedRequest)
+		http.Error(w, "this process is not the leader", http.StatusMisdirectedRequest)
 		return
 	}
 	leader.ServeHTTP(w, r)
@@ -122,15 +122,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // guard authenticates the standby.
 type guard struct {
 	cfg Settings
-	api *kube.Client // nil if tokens are not reviewed
+	api *kube.Client // client for reviews; nil if tokens are not reviewed
 
 	mu   sync.Mutex
-	good [sha256.Size]byte // the token that was reviewed last
+	good [sha256.Size]byte // hash of the token that was last accepted in a review
 	at   time.Time
 }
 
-// check returns why a request is refused; nil if it is accepted.
-func (g *guard) check(r *http.Request) error {
+// checkRequest returns the reason why a request is refused, or nil.
+func (g *guard) checkRequest(r *http.Request) error {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {
 	case g.cfg.BearerTokenFile != "":
@@ -143,14 +143,15 @@ func (g *guard) check(r *http.Request) error {
 			return errors.New("not authorized: the standby must present the token of high_availability.bearer_token_file")
 		}
 	case g.api != nil:
-		return g.review(r.Context(), token)
+		return g.reviewToken(r.Context(), token)
 	}
 	return nil
 }
 
-// review asks the API server about a token that it did not accept within a minute. While
-// the API server is away, the token that it accepted last stays valid.
-func (g *guard) review(ctx context.Context, token string) error {
+// reviewToken asks the API server about a token, unless it has accepted the same token in the
+// last minute. While the API server is unreachable, the token that it accepted last stays
+// valid.
+func (g *guard) reviewToken(ctx context.Context, token string) error {
 	sum := sha256.Sum256([]byte(token))
 	g.mu.Lock()
 	known, age := g.good == sum && !g.at.IsZero(), time.Since(g.at)
@@ -202,9 +203,9 @@ func readToken(path string) (string, error) {
 	return token, err
 }
 
-// Client returns the client of a standby. It reads the files that http_config names.
-func (c Settings) Client() (*http.Client, error) {
-	h, err := c.HTTP.Client("standby")
+// NewClient returns the HTTP client of a standby. It reads the files that http_config names.
+func (c Settings) NewClient() (*http.Client, error) {
+	h, err := c.HTTP.NewClient("standby")
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +219,7 @@ func (c Settings) Client() (*http.Client, error) {
 	return h, nil
 }
 
-// bearer adds the token in a file to each request.
+// bearer adds a token, which it reads from a file, to each request.
 type bearer struct {
 	file string
 	next http.RoundTripper
@@ -234,7 +235,7 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r)
 }
 
-// CloseIdleConnections closes those of the transport.
+// CloseIdleConnections closes the idle connections of the wrapped transport.
 func (b *bearer) CloseIdleConnections() {
 	if c, ok := b.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()

@@ -26,7 +26,7 @@ func TestServer(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- srv.Run(ctx) }()
 	url := srv.URL(func(string) string { return "" })
-	client, err := cfg.Client()
+	client, err := cfg.NewClient()
 	require.NoError(t, err)
 	stranger := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	post := func(c *http.Client, path string) int {
@@ -40,11 +40,11 @@ func TestServer(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, post(client, "/"))
 	require.Equal(t, http.StatusMisdirectedRequest, post(client, Path))
 
-	store, err := cfg.Store(nil)
+	store, err := cfg.NewStore(nil)
 	require.NoError(t, err)
 	e := NewElector(store, Candidate{ID: "a", URL: url, State: true, Version: 1}, quick, nil)
-	e.attempt(t.Context())
-	require.True(t, e.Leads())
+	e.renewOrCampaign(t.Context())
+	require.True(t, e.IsLeading())
 	leader := NewLeader(e, 1, time.Second, func() [][]byte { return nil }, func() {})
 	leader.Offer([]byte("state"), nil)
 	srv.Lead(leader)
@@ -86,7 +86,7 @@ func TestAdvertised(t *testing.T) {
 
 // Times keep their proportions.
 func TestTimes(t *testing.T) {
-	require.Equal(t, DefaultTimes, Settings{}.Times())
+	require.Equal(t, DefaultTimes, Settings{}.ElectionTimes())
 	require.Equal(t, Times{Lease: 30 * time.Second, Renew: 20 * time.Second, Retry: 4 * time.Second, Grace: 2 * time.Minute, Empty: 20 * time.Second},
-		Settings{LeaseDuration: 30 * time.Second}.Times())
+		Settings{LeaseDuration: 30 * time.Second}.ElectionTimes())
 }

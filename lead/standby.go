@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// answerWithin bounds a poll.
+	// answerWithin is the time limit of a poll.
 	answerWithin = 30 * time.Second
-	// silentAfter is how much longer than it is held an answer may take to begin. A leader
-	// that says nothing for longer is away.
+	// silentAfter is how long an answer to a poll may take in addition to the time for which it
+	// is held. A leader that takes longer is unreachable.
 	silentAfter = 2 * time.Second
 	keepAgain   = 2 * time.Second
 	againAfter  = 250 * time.Millisecond
@@ -27,41 +27,41 @@ const (
 	maxPacked   = 64 << 20
 )
 
-// ErrNewer reports that the leader writes checkpoints that this program cannot read.
+// ErrNewer means that the leader writes checkpoints that this version cannot read.
 var ErrNewer = errors.New("the leader is a newer version of crowsnest, whose state this version cannot read: upgrade this process")
 
-// Keeper keeps what a leader sends.
+// Keeper stores what a leader sends.
 type Keeper interface {
-	// Keep keeps a packed checkpoint and records of the log that belongs to it; whole
-	// means that they are all of the log. When it returns nil, all is on disk.
+	// Keep stores a packed checkpoint and records of its log. whole means that records are the
+	// whole log. When Keep returns nil, everything is on disk.
 	Keep(packed []byte, records [][]byte, whole bool) error
 }
 
-// Standby fetches the checkpoints of the leader. Safe for concurrent use.
+// Standby copies the checkpoints of the leader. It is safe for concurrent use.
 type Standby struct {
 	elector *Elector
 	keeper  Keeper
-	version int // the newest that can be read
+	version int // newest version of checkpoints that can be read
 	client  *http.Client
 
-	process string // process of the leader whose checkpoint is stored
+	process string // process whose checkpoint is stored
 	gen     uint64
 	stamp   int64
 
 	mu      sync.Mutex
-	synced  time.Time     // when it last had the newest checkpoint; zero if never
-	ahead   time.Duration // how far this clock was ahead of the leader's then
+	synced  time.Time     // time at which it last had the newest checkpoint; zero if never
+	ahead   time.Duration // how far this clock was ahead of the leader's at the time synced
 	err     error         // error of the last poll
-	fetched int64         // bytes
+	fetched int64         // number of bytes received
 }
 
-// NewStandby returns a standby. It starts nothing. client sends the credentials that the
+// NewStandby returns a standby. It starts nothing. client must send the credentials that the
 // leader requires.
 func NewStandby(e *Elector, keeper Keeper, version int, client *http.Client) *Standby {
 	return &Standby{elector: e, keeper: keeper, version: version, client: client}
 }
 
-// Run fetches checkpoints until ctx ends.
+// Run copies checkpoints until ctx ends.
 func (s *Standby) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		st := s.elector.Status()
@@ -69,27 +69,28 @@ func (s *Standby) Run(ctx context.Context) {
 			pause.Sleep(ctx, againAfter, nil)
 			continue
 		}
-		// A poll that follows an answer promises not to take the lead. The others do not:
-		// who promises again and again to a leader that is gone never takes the lead.
-		if s.stamp != 0 && !s.elector.Promise() {
+		// A poll that follows an answer contains a promise not to take the lead. A poll that
+		// follows a failure does not. Otherwise a standby that repeats its promise to a dead
+		// leader would never take the lead.
+		if s.stamp != 0 && !s.elector.PromiseNotToLead() {
 			pause.Sleep(ctx, againAfter, nil)
 			continue
 		}
-		err := s.turn(ctx, st.Record)
+		err := s.pollOnce(ctx, st.Record)
 		s.mu.Lock()
 		s.err = err
 		s.mu.Unlock()
 		if err != nil && ctx.Err() == nil {
 			s.stamp = 0
-			s.elector.Kick()
+			s.elector.TryNow()
 			pause.Sleep(ctx, againAfter, nil)
 		}
 	}
 }
 
-// turn polls the leader once and keeps what it sends.
-func (s *Standby) turn(ctx context.Context, leader Record) error {
-	h, packed, err := s.poll(ctx, leader)
+// pollOnce polls the leader once and stores what it sends.
+func (s *Standby) pollOnce(ctx context.Context, leader Record) error {
+	h, packed, err := s.sendPoll(ctx, leader)
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (s *Standby) turn(ctx context.Context, leader Record) error {
 	if h.Size > 0 {
 		if err := s.keeper.Keep(packed, h.Records, h.Whole || h.Process != s.process); err != nil {
 			s.process, s.gen = "", 0
-			pause.Sleep(ctx, keepAgain, nil) // the next answer has everything
+			pause.Sleep(ctx, keepAgain, nil) // the next answer contains everything again
 			return err
 		}
 		s.mu.Lock()
@@ -117,17 +118,17 @@ func (s *Standby) turn(ctx context.Context, leader Record) error {
 		s.mu.Unlock()
 	}
 	if h.Released {
-		s.elector.Withdraw()
+		s.elector.EndPromise()
 		pause.Sleep(ctx, againAfter, nil)
 	}
 	return nil
 }
 
-// poll sends a poll and reads the answer.
-func (s *Standby) poll(ctx context.Context, leader Record) (head, []byte, error) {
+// sendPoll sends a poll and returns the answer.
+func (s *Standby) sendPoll(ctx context.Context, leader Record) (head, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	silent := time.AfterFunc(s.elector.times.hold()+silentAfter, cancel)
+	silent := time.AfterFunc(s.elector.times.holdTime()+silentAfter, cancel)
 	body, err := json.Marshal(poll{ID: s.elector.self.ID, Version: s.version, Process: s.process, Generation: s.gen, Stamp: s.stamp})
 	if err != nil {
 		return head{}, nil, err
@@ -166,7 +167,7 @@ func readAnswer(r io.Reader) (h head, packed []byte, err error) {
 	if _, err := io.ReadFull(in, packed); err != nil {
 		return head{}, nil, fmt.Errorf("read the answer of the leader: %w", err)
 	}
-	if h.Size > 0 && sumOf(packed) != h.Sum {
+	if h.Size > 0 && checksum(packed) != h.Sum {
 		return head{}, nil, errors.New("read the answer of the leader: wrong checksum")
 	}
 	return h, packed, nil
@@ -174,13 +175,13 @@ func readAnswer(r io.Reader) (h head, packed []byte, err error) {
 
 // Synced is the state of a standby.
 type Synced struct {
-	At      time.Time     // when it last had the newest checkpoint; zero if never
-	Ahead   time.Duration // how far the clock of this process was ahead of the leader's then
+	At      time.Time     // time at which it last had the newest checkpoint; zero if never
+	Ahead   time.Duration // how far the clock of this process was ahead of the leader's at the time At
 	Err     error         // error of the last poll
-	Fetched int64         // bytes
+	Fetched int64         // number of bytes received
 }
 
-// Synced returns how far the standby is.
+// Synced returns the state of the copy on this standby.
 func (s *Standby) Synced() Synced {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,38 +6,34 @@ import "unsafe"
 // It is not safe for concurrent use.
 type Buffer struct {
 	hits   []Hit
-	block  []byte // block of the current call; texts inside it are not copied
-	text   []byte // the newest chunk of other lines and values
+	block  []byte // block of the current call; hits may refer to texts inside it without a copy
+	text   []byte // newest chunk of memory for copied texts
 	values []string
 
 	withoutIDs bool
 
-	everyLine bool
-	lines     []Line
-
-	watch      bool // reports whether lines are searched for unmatched errors
+	watch      bool // whether lines that no rule matches are searched for reported problems
+	everyLine  bool // whether every line that no rule matches is kept
 	searched   int
 	complaints []Complaint
 }
 
-// NewBufferWithoutIDs returns a buffer. The hits of calls that use it have no ID, which takes
-// time to compute.
+// NewBufferWithoutIDs returns a buffer for calls whose hits need no ID, because computing an ID
+// takes time.
 func NewBufferWithoutIDs() *Buffer { return &Buffer{withoutIDs: true} }
 
 // Bounds of the chunks of a Buffer.
 const (
 	minChunk = 512
 	maxChunk = 512 << 10
-	maxHits  = 4096 // hits whose memory is reused by the next call
+	maxHits  = 4096 // number of hits whose memory the next call reuses
 )
 
-// reset frees the memory for the next call.
+// reset makes the memory available for the next call.
 func (b *Buffer) reset() {
-	clear(b.hits) // drop references for the garbage collector
+	clear(b.hits) // drops references for the garbage collector
 	clear(b.values)
 	clear(b.complaints)
-	clear(b.lines)
-	b.lines = b.lines[:0]
 	b.hits, b.text, b.values, b.complaints, b.block = b.hits[:0], b.text[:0], b.values[:0], b.complaints[:0], nil
 	if cap(b.complaints) > maxHits {
 		b.complaints = nil
@@ -50,19 +46,19 @@ func (b *Buffer) reset() {
 	}
 }
 
-// drop drops the complaints and lines of the last call.
-func (b *Buffer) drop() {
+// dropComplaints drops the complaints of the last call.
+func (b *Buffer) dropComplaints() {
 	if b != nil {
-		b.complaints, b.lines = b.complaints[:0], b.lines[:0]
+		b.complaints = b.complaints[:0]
 	}
 }
 
-// wantsLines reports whether the buffer keeps every line.
-func (b *Buffer) wantsLines() bool { return b != nil && b.everyLine }
+// wantsEveryLine reports whether the buffer also keeps the lines of streams that no rule selects.
+func (b *Buffer) wantsEveryLine() bool { return b != nil && b.everyLine }
 
-// textOf returns a text that is valid for as long as the hits are: in the memory of the
-// block if it is part of that, else in that of the buffer.
-func (b *Buffer) textOf(text []byte) string {
+// copyText returns a text that is valid as long as the hits are. If the text is part of the
+// block, it stays in the block's memory; otherwise it is copied into the buffer.
+func (b *Buffer) copyText(text []byte) string {
 	if len(text) == 0 {
 		return ""
 	}
@@ -71,7 +67,7 @@ func (b *Buffer) textOf(text []byte) string {
 		return unsafe.String(unsafe.SliceData(text), len(text))
 	}
 	if cap(b.text)-len(b.text) < len(text) {
-		// Strings that point to the chunk before keep it.
+		// Strings that refer to the previous chunk keep it in memory.
 		b.text = make([]byte, 0, max(len(text), min(2*cap(b.text), maxChunk), minChunk))
 	}
 	n := len(b.text)
@@ -79,8 +75,8 @@ func (b *Buffer) textOf(text []byte) string {
 	return unsafe.String(&b.text[n], len(text))
 }
 
-// strings returns n empty strings.
-func (b *Buffer) strings(n int) []string {
+// makeStrings returns n empty strings.
+func (b *Buffer) makeStrings(n int) []string {
 	if cap(b.values)-len(b.values) < n {
 		b.values = make([]string, 0, max(n, 2*cap(b.values)))
 	}
@@ -89,8 +85,8 @@ func (b *Buffer) strings(n int) []string {
 	return b.values[from : from+n : from+n]
 }
 
-// add appends a hit, which the caller fills.
-func (b *Buffer) add(expected int) *Hit {
+// appendHit appends a hit for the caller to fill.
+func (b *Buffer) appendHit(expected int) *Hit {
 	if b.hits == nil {
 		b.hits = make([]Hit, 0, min(max(1, expected), maxHits))
 	}

@@ -9,30 +9,36 @@ import (
 	"crowsnest/matcher/internal/prefilter"
 )
 
-// Complaint is a line that may report a problem, as far as a glance shows, and that no
-// part of any rule matches. Its text belongs to the Buffer.
+// Complaint is a line that may report a problem, judged by its level and its first words, and
+// that no part of any rule matches. Its text belongs to the Buffer.
 type Complaint struct {
-	// Line is the text without its envelope; of a record, all of its lines.
+	// Line is the text without its envelope. For a record it is the text of all its lines.
 	Line string
-	// Time is the event time. Untimed means that the line states none: it is the time of
-	// arrival.
+	// Time is the event time. If Untimed is set, the line states no time, and Time is its time
+	// of arrival.
 	Time    time.Time
 	Untimed bool
-	// LineNumber is as in Hit.
+	// LineNumber counts as Hit.LineNumber does.
 	LineNumber int64
 }
 
-// NewBuffer returns a buffer. The calls that use it also find the lines that complain and
-// that no rule matches. A line that states no level, or a harmless one, is searched for
-// words, which takes longer than the rest: at most so many lines of a call are, and a quarter
-// as many with a harmless level; a negative number is no bound.
+// NewBuffer returns a buffer for calls that also find complaints. A line whose level is
+// harmless or not stated is searched for words, which takes longer than everything else. In one
+// call, at most searched lines without a level are searched, and a quarter as many with a
+// harmless one. A negative number means no bound.
 func NewBuffer(searched int) *Buffer { return &Buffer{watch: true, searched: searched} }
 
-// Complaints returns the complaints of the last call. They are valid until the next one.
+// NewUnmatchedBuffer returns a buffer for recorded logs. Calls that use it also find every line
+// that no rule matches, even in streams that no rule selects. Complaints then returns all these
+// lines, except those that continue the previous line. If several parts match a line, only one
+// hit is found. Hits have no ID.
+func NewUnmatchedBuffer() *Buffer { return &Buffer{watch: true, everyLine: true, withoutIDs: true} }
+
+// Complaints returns the complaints of the last call. They are valid until the next call.
 func (b *Buffer) Complaints() []Complaint { return b.complaints }
 
-// watched reports whether a rule that trusts the stream had a hit since there were that many.
-func (r *run) watched(before int) bool {
+// hitSince reports whether a rule that trusts the stream had a hit after the first n hits.
+func (r *run) hitSince(before int) bool {
 	hits := r.hits()[before:]
 	for i := range hits {
 		if !r.doubted || !hits[i].Rule.Infrastructure {
@@ -42,9 +48,13 @@ func (r *run) watched(before int) bool {
 	return false
 }
 
-// complain keeps a line that no rule matches if it may report a problem.
-func (r *run) complain(text []byte, at moment) {
-	switch glance(text) {
+// keepComplaint keeps a line if it may report a problem. No rule matches the line.
+func (r *run) keepComplaint(text []byte, m moment) {
+	verdict := levelVerdict(text)
+	if r.buf.everyLine && verdict != dependent {
+		verdict = harmful
+	}
+	switch verdict {
 	case dependent:
 		return
 	case harmless:
@@ -62,29 +72,32 @@ func (r *run) complain(text []byte, at moment) {
 			return
 		}
 	}
-	at = r.resolve(at)
+	m = r.resolveTime(m)
 	r.buf.complaints = append(r.buf.complaints, Complaint{
-		Line: r.buf.textOf(text), Time: at.time, Untimed: !at.own && !at.fromText, LineNumber: at.number,
+		Line: r.buf.copyText(text), Time: m.time, Untimed: !m.own && !m.fromText, LineNumber: m.number,
 	})
 }
 
-// mayComplain reports whether complain would keep a text. If not, the text counts as searched
-// as it would there.
+// mayComplain reports whether keepComplaint would keep the text. If not, it counts the text as
+// searched, as keepComplaint does.
 func (r *run) mayComplain(text []byte) bool {
-	switch glance(text) {
+	if r.buf.everyLine {
+		return true
+	}
+	switch levelVerdict(text) {
 	case dependent:
 		return false
 	case harmless:
-		return r.search(text, &r.mild)
+		return r.searchWords(text, &r.mild)
 	case unknown:
-		return r.search(text, &r.searched)
+		return r.searchWords(text, &r.searched)
 	}
 	return true
 }
 
-// search reports whether a text has a word of a complaint, if some more may be searched, and
-// counts it if it has none.
-func (r *run) search(text []byte, left *int) bool {
+// searchWords reports whether a text has a word of a complaint. It searches only while left is
+// positive, and decrements left if it finds none.
+func (r *run) searchWords(text []byte, left *int) bool {
 	if *left == 0 || r.hasComplaintWord(text) {
 		return *left != 0
 	}
@@ -92,47 +105,48 @@ func (r *run) search(text []byte, left *int) bool {
 	return false
 }
 
-// Complains reports whether a line without its envelope may report a problem, as far as its level
+// IsComplaint reports whether a line without its envelope may report a problem, as far as its level
 // and its first words show. It is safe for concurrent use.
-func Complains(line string) bool {
+func IsComplaint(line string) bool {
 	text := []byte(line)
-	switch glance(text) {
+	switch levelVerdict(text) {
 	case harmful:
 		return true
 	case dependent:
 		return false
 	}
-	// A word ends at a tab or at the end of the line too.
+	// so that a word also ends at a tab and at the end of the line
 	text = append(bytes.ReplaceAll(text, []byte("\t"), []byte(" ")), ' ')
 	r := run{sc: new(scratch)}
 	return r.hasComplaintWord(text)
 }
 
-// levelWithin and wordWithin bound where a level and a word are looked for.
+// levelWithin and wordWithin bound how far from the start of a line a level and a word are
+// searched for.
 const (
 	levelWithin = 192
 	wordWithin  = 160
 )
 
-// verdict is what a glance at a line shows.
+// verdict is the first judgement of a line.
 type verdict int
 
 const (
-	dependent verdict = iota // belongs to the line before
-	harmless                 // its words may make it one that waits, or fails without saying so
+	dependent verdict = iota // the line continues the previous one
+	harmless                 // only special words can make it a complaint, such as those of a program that waits
 	harmful
 	unknown // its words decide
 )
 
-// glance judges a line by its level, if it states one. Levels of structured loggers stand
-// near the beginning, so an ordinary line costs next to nothing.
-func glance(text []byte) verdict {
+// levelVerdict judges a line by its level, if it states one. Structured loggers write the level
+// near the beginning, so ordinary lines cost very little.
+func levelVerdict(text []byte) verdict {
 	if len(text) < 8 {
 		return dependent
 	}
 	switch c := text[0]; {
 	case klogHeader(text):
-		return of(c != 'I')
+		return newVerdict(c != 'I')
 	case c == '{':
 		return jsonLevel(text)
 	case c == '\t', c == ' ' && text[1] == '>':
@@ -140,13 +154,13 @@ func glance(text []byte) verdict {
 	}
 	head := text[:min(len(text), levelWithin)]
 	if k := levelIs.Index(head); k >= 0 {
-		return levelOf(head[k+len("level="):])
+		return readLevel(head[k+len("level="):])
 	}
 	return unknown
 }
 
-// of returns the verdict of a level.
-func of(bad bool) verdict {
+// newVerdict returns the verdict of a level.
+func newVerdict(bad bool) verdict {
 	if bad {
 		return harmful
 	}
@@ -173,18 +187,19 @@ var (
 func klogHeader(b []byte) bool {
 	switch b[0] {
 	case 'I', 'W', 'E', 'F':
-		return digit(b[1]) && digit(b[2]) && digit(b[3]) && digit(b[4]) && b[5] == ' '
+		return isDigit(b[1]) && isDigit(b[2]) && isDigit(b[3]) && isDigit(b[4]) && b[5] == ' '
 	}
 	return false
 }
 
-func digit(c byte) bool { return '0' <= c && c <= '9' }
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// jsonLevel judges a JSON object by level, severity or lvl. klog's has no level, and states
-// a verbosity in lines of level info only. Every key has a v, which is a rare letter.
+// jsonLevel judges a JSON object by its field level, severity or lvl. The JSON of klog has none
+// of them, and only its informational lines state a verbosity v. The search looks for the rare
+// letter v.
 func jsonLevel(text []byte) verdict {
 	if zap := []byte(`{"level":`); bytes.HasPrefix(text, zap) {
-		return levelOf(text[len(zap):])
+		return readLevel(text[len(zap):])
 	}
 	klog := bytes.HasPrefix(text, []byte(`{"ts":`))
 	rest := text
@@ -213,13 +228,13 @@ func jsonLevel(text []byte) verdict {
 		default:
 			continue
 		}
-		if v := levelOf(after); v != unknown {
+		if v := readLevel(after); v != unknown {
 			return v
 		}
 	}
 }
 
-// withoutLevelIs judges an object without a level.
+// withoutLevelIs judges a JSON object without a level.
 func withoutLevelIs(klog bool) verdict {
 	if klog {
 		return harmful
@@ -227,9 +242,9 @@ func withoutLevelIs(klog bool) verdict {
 	return unknown
 }
 
-// levelOf reads the level at the start of a text: a word, or a number as loggers of
-// Node.js write it.
-func levelOf(b []byte) verdict {
+// readLevel reads the level at the start of a text. It is a word, or a number as Node.js
+// loggers write it.
+func readLevel(b []byte) verdict {
 	b = bytes.TrimLeft(b[:min(len(b), 8)], ` "`)
 	if len(b) < 2 {
 		return unknown
@@ -240,17 +255,17 @@ func levelOf(b []byte) verdict {
 	case 'i', 't', 'n', 'v':
 		return harmless
 	case 'd':
-		return of(b[1]|0x20 == 'p') // dpanic, debug
+		return newVerdict(b[1]|0x20 == 'p') // a level that begins with d is bad if it is dpanic, and harmless if it is debug
 	}
-	if digit(b[0]) {
-		return of(b[0] >= '4')
+	if isDigit(b[0]) {
+		return newVerdict(b[0] >= '4')
 	}
 	return unknown
 }
 
-// complaintWords finds words of complaints and of waits in text without a level. None has
-// fewer than six letters, because the search looks at fewer places then; error is looked
-// for beside it.
+// complaintWords finds words of complaints and of waiting in texts without a level. No word has
+// fewer than six letters, because the search then looks at fewer places. The word error is
+// searched for separately.
 var complaintWords = sync.OnceValue(func() *prefilter.Filter {
 	var texts []literals.Text
 	for _, word := range []string{

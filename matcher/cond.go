@@ -8,14 +8,14 @@ import (
 
 // cond is a compiled rules.Matcher. It is immutable.
 type cond struct {
-	id       int // index of its state in scratch.states; unique within a part
+	id       int // index of its state in scratch.states, unique within a part
 	voices   lines.Voice
-	states   bool // its fields are what it looks for; see states
-	unsure   bool // a branch whose texts count where those around it do not; see unsure
+	states   bool // whether it searches its fields; see statesFields
+	unsure   bool // whether it is a branch that can hold without the program saying so; see isUnsure
 	contains []literals.Needle
 	regex    *literals.Expression
-	need     *literals.Cond    // texts that regex needs
-	texts    []literals.Needle // alternatives that regex consists of; nil if it looks for more
+	need     *literals.Cond    // texts that regex requires
+	texts    []literals.Needle // alternatives of which regex consists; nil if regex is more than that
 	groups   []group           // named groups of regex
 	fields   []fieldCond
 	any      []*cond
@@ -25,57 +25,57 @@ type cond struct {
 type fieldCond struct {
 	id     int // index in scratch.states
 	name   string
-	value  string               // if regex is nil
+	value  string               // the required value, if regex is nil
 	regex  *literals.Expression // anchored at both ends
 	groups []group
 }
 
-// group is a named group of an expression whose value a hit carries: the group's index
+// group is a named group of an expression whose value a hit carries. It has the group's index
 // in the expression, and the index of the value.
 type group struct{ index, value int }
 
 // condState is the result of one condition for one line.
 type condState struct {
-	loc    []int // places of the groups, also in a field
-	branch int   // branch of any that holds
+	loc    []int // places of the groups of the expression, also of one in a field
+	branch int   // the branch of `any` that holds
 }
 
-// condCompiler makes the conditions of one part.
+// condCompiler builds the conditions of one part.
 type condCompiler struct {
-	names    []string // captured names; nil where captures are not used
+	names    []string // names of captures; nil where captures are not used
 	conds    int
-	fields   []string // names of the fields in conditions
+	fields   []string // names of the fields that conditions use
 	branches []branch
 }
 
 // branch is one matcher of `any`.
 type branch struct {
-	id int // index of the condition's state
+	id int // index of the state of the branch's condition
 	of *rules.Matcher
 }
 
-// compile compiles a matcher. in is the place of the matcher around it, or of the part; beside
-// means that a matcher around it has texts.
+// compile compiles a matcher. in is the place that applies around it. beside means that an
+// outer matcher has texts.
 func (cc *condCompiler) compile(m *rules.Matcher, in rules.In, beside bool) *cond {
 	in = m.In.Within(in)
-	c := &cond{id: cc.conds, voices: voicesOf(in), states: states(m, beside)}
+	c := &cond{id: cc.conds, voices: placeVoices(in), states: statesFields(m, beside)}
 	cc.conds++
 	for _, text := range m.Contains {
 		c.contains = append(c.contains, literals.NewNeedle(literals.Text{Text: text}))
 	}
 	if m.Regex != nil {
-		c.regex, c.need, c.groups = m.Regex, m.Regex.Required(), cc.groups(m.Regex)
-		c.texts = textsOf(m.Regex)
+		c.regex, c.need, c.groups = m.Regex, m.Regex.Required(), cc.namedGroups(m.Regex)
+		c.texts = soughtTexts(m.Regex)
 	}
 	for _, f := range m.Fields {
 		cc.fields = append(cc.fields, f.Name)
-		c.fields = append(c.fields, fieldCond{id: cc.conds, name: f.Name, value: f.Value, regex: f.Regex, groups: cc.groups(f.Regex)})
+		c.fields = append(c.fields, fieldCond{id: cc.conds, name: f.Name, value: f.Value, regex: f.Regex, groups: cc.namedGroups(f.Regex)})
 		cc.conds++
 	}
 	for i := range m.Any {
 		cc.branches = append(cc.branches, branch{cc.conds, &m.Any[i]})
 		b := cc.compile(&m.Any[i], in, beside || hasTexts(m))
-		b.unsure = unsure(b.voices, c.voices, beside || hasTexts(m))
+		b.unsure = isUnsure(b.voices, c.voices, beside || hasTexts(m))
 		c.any = append(c.any, b)
 	}
 	if m.Not != nil {
@@ -86,9 +86,9 @@ func (cc *condCompiler) compile(m *rules.Matcher, in rules.In, beside bool) *con
 	return c
 }
 
-// anyOf returns texts each of which fulfils the condition, if nothing else matters and
-// nothing is captured; else nil.
-func (c *cond) anyOf() []literals.Text {
+// sufficientTexts returns texts of which each alone fulfils the condition. It returns nil if
+// something else matters too, or if something is captured.
+func (c *cond) sufficientTexts() []literals.Text {
 	if len(c.fields) > 0 || c.not != nil || c.voices&lines.Message == 0 {
 		return nil
 	}
@@ -105,11 +105,11 @@ func (c *cond) anyOf() []literals.Text {
 	return nil
 }
 
-// anyOfAll returns the texts of all branches, or nil if one has no such texts or another
-// place.
+// anyOfAll returns the sufficient texts of all branches. It returns nil if a branch has none,
+// or searches in another place.
 func (c *cond) anyOfAll() (all []literals.Text) {
 	for _, b := range c.any {
-		texts := b.anyOf()
+		texts := b.sufficientTexts()
 		if texts == nil || b.voices != c.voices {
 			return nil
 		}
@@ -118,8 +118,8 @@ func (c *cond) anyOfAll() (all []literals.Text) {
 	return all
 }
 
-// groups returns the named groups of re whose values are captured, in order.
-func (cc *condCompiler) groups(re *literals.Expression) []group {
+// namedGroups returns the named groups of re whose values are captured, in order.
+func (cc *condCompiler) namedGroups(re *literals.Expression) []group {
 	if re == nil {
 		return nil
 	}
@@ -138,8 +138,8 @@ func (cc *condCompiler) groups(re *literals.Expression) []group {
 // sc for collect.
 func (c *cond) holds(sc *scratch, line []byte) bool { return c.holdsBeside(sc, line, false) }
 
-// holdsBeside is holds for a condition beside others. said means that the program itself says
-// what one of them looks for.
+// holdsBeside is holds for a condition that stands beside others. said means that the program
+// itself states a text of one of the others.
 func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
 	sc.places = sc.places[:0]
 	for i := range c.contains {
@@ -151,7 +151,7 @@ func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
 	}
 	whole := sc.allSaid(c.voices)
 	met, decided := true, false
-	if whole || c.texts == nil { // else matches looks for the texts
+	if whole || c.texts == nil { // otherwise matches searches for the texts
 		met, decided = c.need.Match(line)
 	}
 	if !met {
@@ -194,19 +194,19 @@ func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
 	return c.not == nil || !c.not.holds(sc, line)
 }
 
-// holdsAsBranch is holdsBeside for a branch of any.
+// holdsAsBranch is holdsBeside for a branch of `any`.
 func (c *cond) holdsAsBranch(sc *scratch, line []byte, said bool) bool {
 	return sc.mayHold(c.id) && (said || !c.unsure) && c.holdsBeside(sc, line, said)
 }
 
-// matches reports whether the expression matches, and whether the program itself says one of
-// its texts. whole means that every match counts, decided that there is one, and beside is as said
-// in findExpression.
+// matches reports whether the expression matches, and whether the program itself states one of
+// its texts. whole means that every match counts, and decided that there is a match. beside has
+// the meaning of said in findExpression.
 func (c *cond) matches(sc *scratch, line []byte, whole, decided, beside bool) (found, said bool) {
 	if !whole && c.texts != nil {
 		return findAny(c.texts, line, &sc.quotes, c.voices, beside)
 	}
-	captures := len(c.groups) > 0 && !sc.run.everyLine
+	captures := len(c.groups) > 0
 	var loc []int
 	switch {
 	case captures:
@@ -217,7 +217,7 @@ func (c *cond) matches(sc *scratch, line []byte, whole, decided, beside bool) (f
 		return decided || c.regex.Match(line), true
 	}
 	sc.states[c.id].loc = loc
-	if loc == nil || whole || sc.quotes.Within(loc[0], loc[1], c.voices) {
+	if loc == nil || whole || sc.quotes.IsWithin(loc[0], loc[1], c.voices) {
 		return loc != nil, true
 	}
 	m := findExpression(c.regex, line, &sc.quotes, c.voices, beside)
@@ -225,7 +225,7 @@ func (c *cond) matches(sc *scratch, line []byte, whole, decided, beside bool) (f
 	return m.loc != nil, m.said
 }
 
-// lookup returns the value of the field, where it counts.
+// lookup returns the value of the field, if it stands in a place that counts.
 func (f *fieldCond) lookup(sc *scratch, voices lines.Voice) ([]byte, bool) {
 	if voices == everyVoice {
 		return sc.fields.Lookup(f.name)
@@ -241,32 +241,32 @@ func (f *fieldCond) holds(sc *scratch, voices lines.Voice) bool {
 	switch {
 	case f.regex == nil:
 		return string(v) == f.value
-	case len(f.groups) == 0 || sc.run.everyLine:
+	case len(f.groups) == 0:
 		return f.regex.Match(v)
 	}
 	sc.states[f.id].loc = f.regex.FindSubmatchIndex(v)
 	return sc.states[f.id].loc != nil
 }
 
-// collect sets the captured values of a line that fulfils the condition. The first
-// value that is not empty wins: of the regex, then of the fields in order, then of the
-// branch of any.
-func (c *cond) collect(sc *scratch, line []byte) {
+// setCaptures sets the captured values of a line that fulfils the condition. The first
+// non-empty value is used: first from the regex, then from the fields in order, then from the
+// branch of `any`.
+func (c *cond) setCaptures(sc *scratch, line []byte) {
 	if len(c.groups) > 0 {
-		sc.capture(c.groups, line, sc.states[c.id].loc)
+		sc.setGroups(c.groups, line, sc.states[c.id].loc)
 	}
 	for i := range c.fields {
 		if f := &c.fields[i]; len(f.groups) > 0 {
 			v, _ := f.lookup(sc, c.voices)
-			sc.capture(f.groups, v, sc.states[f.id].loc)
+			sc.setGroups(f.groups, v, sc.states[f.id].loc)
 		}
 	}
 	if len(c.any) > 0 {
-		c.any[sc.states[c.id].branch].collect(sc, line)
+		c.any[sc.states[c.id].branch].setCaptures(sc, line)
 	}
 }
 
-func (sc *scratch) capture(groups []group, in []byte, loc []int) {
+func (sc *scratch) setGroups(groups []group, in []byte, loc []int) {
 	for _, g := range groups {
 		if 2*g.index+1 >= len(loc) || len(sc.values[g.value]) > 0 {
 			continue

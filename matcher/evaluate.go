@@ -9,35 +9,35 @@ import (
 	"crowsnest/matcher/internal/prefilter"
 )
 
-// scratch is the working memory of a call. Nothing in it survives a call but memory to
-// reuse.
+// scratch is the working memory of a call. Only its memory is reused in the next call.
 type scratch struct {
 	run    run
 	clean  []byte // line without NUL bytes
-	prev   []byte // stamp of the newest envelope
+	prev   []byte // timestamp of the newest envelope
 	docker lines.Docker
 	stamps lines.Stamps
 	fields lines.Fields
 	quotes lines.Quotes
 
-	blockMarks prefilter.Marks   // marks of the block
-	lineMarks  prefilter.Marks   // marks of a text that is searched alone
-	found      []prefilter.Found // texts in the line
-	// inField are the texts in a field of a record.
+	blockMarks prefilter.Marks   // marks of the whole block
+	lineMarks  prefilter.Marks   // marks of a text that is searched separately
+	found      []prefilter.Found // texts found in the line
+	// inField are the texts found in a field of a record.
 	inField []prefilter.Found
-	marks   []uint64 // parts to try, as bits; all unset between lines
+	marks   []uint64 // parts to try, one bit each; all zero between lines
 	states  []condState
-	part    int32 // index of the part that is tried
-	// branches are those of the part, as in sieve; nil if nothing is known.
+	part    int32 // index of the part that is being tried
+	// branches are those of the part that is being tried, in the form of sieve.branches; nil if
+	// unknown.
 	branches [][]int32
 	places   []int // first places of the texts of a condition
 
-	complaint []prefilter.Found // words in the line
+	complaint []prefilter.Found // complaint words found in the line
 
 	values  [][]byte // values of one hit
-	buffers [][]byte // buffers in which values are joined
+	buffers [][]byte // buffers for joined values
 
-	dice uint64 // which tries are timed
+	dice uint64 // random number that decides which tries are timed
 }
 
 // Bounds of the memory that is kept for the next call, in bytes or elements.
@@ -46,9 +46,9 @@ const (
 	maxBuffers = 4
 )
 
-// fit makes the scratch large enough for the parts of a selection, and frees buffers
+// resize makes the scratch large enough for the parts of a selection, and frees buffers
 // that an unusual line made large.
-func (sc *scratch) fit(sel *selection) {
+func (sc *scratch) resize(sel *selection) {
 	if n := (len(sel.parts) + 63) / 64; len(sc.marks) < n {
 		sc.marks = make([]uint64, n)
 	}
@@ -74,28 +74,24 @@ func (sc *scratch) giveBuffer(b []byte) {
 	}
 }
 
-// evaluate matches one logical line.
-func (r *run) evaluate(text []byte, at moment) {
-	r.s.counters.Evaluated += at.parts
+// matchLine matches one logical line.
+func (r *run) matchLine(text []byte, m moment) {
+	r.s.counters.Evaluated += m.parts
 	if len(text) > MaxLine {
 		text = text[:MaxLine]
 		r.s.counters.Truncated++
 	}
-	if r.everyLine {
-		r.keep(text, at, r.mark(text) && r.covered(text))
-		return
-	}
 	before := len(r.hits())
-	if r.mark(text) {
-		r.try(&line{text: text, at: at})
+	if r.markParts(text) {
+		r.tryParts(&line{text: text, at: m})
 	}
-	if r.watch && r.inPanic == nil && !r.watched(before) {
-		r.complain(text, at)
+	if r.watch && r.inPanic == nil && !r.hitSince(before) {
+		r.keepComplaint(text, m)
 	}
 }
 
-// mark marks the parts to try on a text. It returns false if there are none.
-func (r *run) mark(text []byte) bool {
+// markParts marks the parts to try on a text. It returns false if there are none.
+func (r *run) markParts(text []byte) bool {
 	v, sc := r.sieve, r.sc
 	if r.textAt >= 0 {
 		sc.found = v.prefilter.AppendWithin(sc.found[:0], text, r.textAt, &sc.blockMarks)
@@ -107,17 +103,17 @@ func (r *run) mark(text []byte) bool {
 		return false
 	}
 	for _, t := range sc.found {
-		sc.mark(v.users[t.Text])
+		sc.markTried(v.users[t.Text])
 	}
-	sc.mark(v.always)
+	sc.markTried(v.always)
 	if escaped {
-		sc.mark(v.escaped)
+		sc.markTried(v.escaped)
 	}
 	return true
 }
 
-// markByFields marks the parts of which a text is in a field of the record. A part that a
-// text in the line decides has no condition on fields.
+// markByFields marks the parts that have a text in a field of the record. It skips parts that a
+// text in the line alone decides, because they have no condition on fields.
 func (r *run) markByFields() (marked bool) {
 	sel, sc := r.sel, r.sc
 	for _, f := range r.fields {
@@ -128,7 +124,7 @@ func (r *run) markByFields() (marked bool) {
 		for _, t := range sc.inField {
 			for _, k := range r.sieve.users[t.Text] {
 				if !sel.parts[k].decided {
-					sc.mark([]int32{k})
+					sc.markTried([]int32{k})
 					marked = true
 				}
 			}
@@ -137,30 +133,36 @@ func (r *run) markByFields() (marked bool) {
 	return marked
 }
 
-func (sc *scratch) mark(parts []int32) {
+func (sc *scratch) markTried(parts []int32) {
 	for _, k := range parts {
 		sc.marks[k>>6] |= 1 << (k & 63)
 	}
 }
 
-// try tries the marked parts in order.
-func (r *run) try(l *line) {
+// tryParts tries the marked parts in order.
+func (r *run) tryParts(l *line) {
 	sc := r.sc
-	sc.read(l.text, r.fields...)
-	copied := r.copied(l.text)
+	sc.prepare(l.text, r.fields...)
+	copied, before := r.isCopy(l.text), len(r.hits())
 	for w, mask := range sc.marks {
 		if sc.marks[w] = 0; copied {
 			continue
 		}
-		for ; mask != 0; mask &= mask - 1 {
-			r.tryPart(r.part(w<<6|bits.TrailingZeros64(mask)), l)
+		for ; mask != 0 && !r.hasEnoughHits(before); mask &= mask - 1 {
+			r.tryPart(r.nextPart(w<<6|bits.TrailingZeros64(mask)), l)
 		}
 	}
 }
 
-// copied reports whether a line is the record of a log shipper about another pod than the one
-// that writes it: a collector whose output is its own log repeats what tenants say.
-func (r *run) copied(text []byte) bool {
+// hasEnoughHits reports whether further hits of the line do not matter. before is the number of
+// hits before the line.
+func (r *run) hasEnoughHits(before int) bool {
+	return r.buf != nil && r.buf.everyLine && len(r.buf.hits) > before
+}
+
+// isCopy reports whether a line is a log shipper's record about another pod than the shipper's
+// own. A collector that writes its output to its own log would repeat the words of tenants.
+func (r *run) isCopy(text []byte) bool {
 	pod := r.s.labels["pod"]
 	if pod == "" || len(text) == 0 || text[0] != '{' || !bytes.Contains(text, []byte(`"kubernetes"`)) {
 		return false
@@ -173,28 +175,29 @@ func (r *run) copied(text []byte) bool {
 	return false
 }
 
-// read prepares the fields and quotations of a text for conditions.
-func (sc *scratch) read(text []byte, more ...lines.Field) {
+// prepare prepares the fields and quotations of a text for conditions.
+func (sc *scratch) prepare(text []byte, more ...lines.Field) {
 	sc.fields.Reset(text, more...)
 	sc.quotes.Reset(text)
 	sc.quotes.Block = sc.run.inBlock
 }
 
-// holds reports whether a text fulfils the condition of the part that is tried.
+// holds reports whether a text fulfils the condition of the part that is being tried.
 func (pt *part) holds(sc *scratch, text []byte) bool {
 	return pt.decided && sc.saysText(pt.cond.voices) || pt.cond.holds(sc, text)
 }
 
-// saysText reports whether a text that the part was found by is in one of the voices.
+// saysText reports whether one of the texts by which the part was found is in one of the
+// voices.
 func (sc *scratch) saysText(voices lines.Voice) bool {
 	v := sc.run.sieve
 	return voices == everyVoice || slices.ContainsFunc(sc.found, func(t prefilter.Found) bool {
-		return slices.Contains(v.users[t.Text], sc.part) && sc.quotes.Says(t.At, t.At+len(v.texts[t.Text].Text), voices)
+		return slices.Contains(v.users[t.Text], sc.part) && sc.quotes.HasVoice(t.At, t.At+len(v.texts[t.Text].Text), voices)
 	})
 }
 
-// part returns a part that is tried next.
-func (r *run) part(k int) *part {
+// nextPart returns the next part to try.
+func (r *run) nextPart(k int) *part {
 	r.sc.part, r.sc.branches = int32(k), nil
 	if r.sieve.branches != nil {
 		r.sc.branches = r.sieve.branches[k]
@@ -202,8 +205,8 @@ func (r *run) part(k int) *part {
 	return r.sel.parts[k]
 }
 
-// mayHold returns false if the texts in the line exclude the branch with a condition of the
-// part that is tried.
+// mayHold returns false if the texts found in the line show that a branch of the part cannot
+// hold. cond is the branch's condition.
 func (sc *scratch) mayHold(cond int) bool {
 	if sc.branches == nil || sc.branches[cond] == nil {
 		return true
@@ -216,10 +219,13 @@ func (sc *scratch) mayHold(cond int) bool {
 	return false
 }
 
-// tryPart tries one part. After maxPanics panics its rule is quarantined; other rules
-// are not affected.
+// tryPart tries one part. After maxPanics panics its rule is quarantined. Other rules are not
+// affected.
 func (r *run) tryPart(pt *part, l *line) {
-	if pt.meter.quarantined() || slices.Contains(l.skip, pt) {
+	if pt.meter.isQuarantined() {
+		return
+	}
+	if a := findAlone(l.alone, pt); a != nil && !a.isTriedOnWhole() {
 		return
 	}
 	defer func() {
@@ -229,35 +235,35 @@ func (r *run) tryPart(pt *part, l *line) {
 	}()
 	clock := r.sel.clock
 	if clock == nil {
-		r.confirm(pt, l)
+		r.addIfHolds(pt, l)
 		return
 	}
-	weight := r.sc.draw(pt.meter, len(l.text))
+	weight := r.sc.drawSample(pt.meter, len(l.text))
 	if weight == 0 {
-		r.confirm(pt, l)
+		r.addIfHolds(pt, l)
 		return
 	}
 	began := clock()
-	r.confirm(pt, l)
-	pt.meter.add(clock()-began, maxTry(pt.rule, len(l.text)), weight, len(l.text))
+	r.addIfHolds(pt, l)
+	pt.meter.addSample(clock()-began, maxTry(pt.rule, len(l.text)), weight, len(l.text))
 }
 
-// confirm adds a hit if the line fulfils the condition of a part. If a record does not as a
-// whole, its lines are tried one by one.
-func (r *run) confirm(pt *part, l *line) {
+// addIfHolds adds a hit if the line fulfils the condition of a part. If a record as a whole
+// does not, its lines are tried one by one.
+func (r *run) addIfHolds(pt *part, l *line) {
 	if len(r.sc.states) < pt.conds {
 		r.sc.states = make([]condState, pt.conds)
 	}
 	if pt.holds(r.sc, l.text) {
-		r.hit(pt, l)
+		r.addHit(pt, l)
 		return
 	}
 	if l.lines == nil {
 		return
 	}
-	for x := range r.each(l) {
+	for x := range r.recordLines(l) {
 		if pt.cond.holds(r.sc, x.text) {
-			r.hit(pt, x)
+			r.addHit(pt, x)
 		}
 	}
 }

@@ -17,12 +17,13 @@ import (
 type Explanation struct {
 	Rule     string `json:"rule"`
 	Envelope string `json:"envelope,omitempty"` // "cri", "docker" or none
-	Text     string `json:"text"`               // what conditions look at: without envelope, truncated at MaxLine
-	// Selected reports whether the `from` of a part may select the stream; Labels has the
-	// result of each condition of the rule's. Parts are explained in any case.
+	Text     string `json:"text"`               // text on which conditions are evaluated, without its envelope and truncated at MaxLine
+	// Selected reports whether the `from` of one of the parts may select the stream. Labels has
+	// the result of each condition of the rule's `from`. All parts are explained, selected or
+	// not.
 	Selected bool               `json:"selected"`
 	Labels   []LabelExplanation `json:"labels"`
-	Parts    []PartExplanation  `json:"parts"` // clear, unless, steps
+	Parts    []PartExplanation  `json:"parts"` // in the order clear, unless, steps
 	Fields   []NamedValue       `json:"fields"`
 }
 
@@ -31,9 +32,9 @@ func (e Explanation) Matches() bool {
 	return slices.ContainsFunc(e.Parts, PartExplanation.Matches)
 }
 
-// LabelExplanation is one condition of `from`. A label that is not stated satisfies it.
+// LabelExplanation is one condition of `from`. It is satisfied if the label is not stated.
 type LabelExplanation struct {
-	Condition string `json:"condition"` // as it is written
+	Condition string `json:"condition"` // condition as the rule states it
 	Value     string `json:"value"`
 	Stated    bool   `json:"stated"`
 	Held      bool   `json:"held"`
@@ -44,53 +45,54 @@ type PartExplanation struct {
 	Part Part   `json:"-"`
 	Name string `json:"part"`
 	// Selected reports whether the part may read the stream. Labels has the result of each
-	// condition of its `from`, if that is not the rule's.
+	// condition of its own `from`, if it has one.
 	Selected   bool               `json:"selected"`
 	Labels     []LabelExplanation `json:"labels,omitempty"`
 	Held       bool               `json:"held"`
 	Conditions []Condition        `json:"conditions"`
-	// Values are what a hit would carry. Only of a part that holds.
+	// Values are the values that a hit of the part would have.
 	Values []NamedValue `json:"values,omitempty"`
 }
 
 // Matches reports whether the line is a hit of the part.
 func (p PartExplanation) Matches() bool { return p.Selected && p.Held }
 
-// Condition is one thing that a matcher demands.
+// Condition is one requirement of a matcher.
 type Condition struct {
 	Kind     string       `json:"kind"` // contains, regex, field, any, branch, not
 	Want     string       `json:"want,omitempty"`
-	Got      string       `json:"got,omitempty"` // what was found: the match, or the field's value
+	Got      string       `json:"got,omitempty"` // text that matched, or the value of the field
 	Held     bool         `json:"held"`
 	Captures []NamedValue `json:"captures,omitempty"`
-	Hint     string       `json:"hint,omitempty"` // why it nearly holds
-	// Conditions are those inside of any, branch and not.
+	Hint     string       `json:"hint,omitempty"` // the reason why it nearly holds
+	// Conditions are the conditions inside any, branch and not.
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// NamedValue is a value that was found, and where: "capture", "label" or "field".
+// NamedValue is a value, with the place where it was found, which is "capture", "label" or
+// "field".
 type NamedValue struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 	From  string `json:"from,omitempty"`
 }
 
-// Explain reports why a physical line of a stream matches a rule, or not. It recognises
-// an envelope around the line. Labels that are not stated satisfy every condition: the
-// user who pastes a line may not know its namespace. The result owns its memory.
+// Explain reports why a physical line of a stream matches a rule or not. It recognizes an
+// envelope around the line. Labels that are not stated satisfy every condition, because a user
+// who pastes a line may not know its namespace. The result owns its memory.
 func Explain(r *rules.Rule, labels Labels, line []byte) Explanation {
 	x := explainer{rule: r, labels: NewStream(labels, StreamOptions{}).Labels()}
-	out := Explanation{Rule: r.Alert, Selected: r.Applies(x.labels, true), Labels: x.selector(r.From)}
+	out := Explanation{Rule: r.Alert, Selected: r.Applies(x.labels, true), Labels: x.explainSelector(r.From)}
 	line = bytes.ReplaceAll(bytes.TrimSuffix(line, []byte("\n")), []byte{0}, nil)
-	e, envelope := enveloped(line)
+	e, envelope := readEnvelope(line)
 	out.Envelope = envelope
 	text := trimCR(e.Text)
 	x.line = text[:min(len(text), MaxLine)]
 	out.Text = string(x.line)
 	x.fields.Reset(x.line)
 	x.quotes.Reset(x.line)
-	for role, m := range matchersOf(r) {
-		out.Parts = append(out.Parts, x.part(role, m))
+	for role, m := range ruleMatchers(r) {
+		out.Parts = append(out.Parts, x.explainPart(role, m))
 	}
 	out.Fields = allFields(&x.fields)
 	return out
@@ -104,8 +106,8 @@ type explainer struct {
 	quotes lines.Quotes
 }
 
-// selector explains the conditions of a selector.
-func (x *explainer) selector(from rules.Selector) []LabelExplanation {
+// explainSelector explains the conditions of a selector.
+func (x *explainer) explainSelector(from rules.Selector) []LabelExplanation {
 	var out []LabelExplanation
 	for _, m := range from.Matchers() {
 		v, stated := x.labels[m.Name]
@@ -114,14 +116,14 @@ func (x *explainer) selector(from rules.Selector) []LabelExplanation {
 	return out
 }
 
-func (x *explainer) part(role Part, m *rules.Matcher) PartExplanation {
-	from := role.From(x.rule)
+func (x *explainer) explainPart(role Part, m *rules.Matcher) PartExplanation {
+	from := role.SelectorOf(x.rule)
 	p := PartExplanation{Part: role, Name: role.Name(x.rule), Selected: from.Matches(x.labels, true)}
 	if !from.Equal(x.rule.From) {
-		p.Labels = x.selector(from)
+		p.Labels = x.explainSelector(from)
 	}
 	captures := map[string]string{}
-	if p.Conditions, p.Held = x.matcher(m, role.defaultIn(), captures); !p.Held {
+	if p.Conditions, p.Held = x.explainMatcher(m, role.defaultIn(), captures); !p.Held {
 		return p
 	}
 	for _, name := range x.rule.CapturedNames {
@@ -130,7 +132,7 @@ func (x *explainer) part(role Part, m *rules.Matcher) PartExplanation {
 			v.Value, v.From = x.labels[name], "label"
 		}
 		if v.Value == "" {
-			v.Value, v.From = string(fieldOf(&x.fields, from, name, true)), "field"
+			v.Value, v.From = string(streamField(&x.fields, from, name, true)), "field"
 		}
 		if v.Value == "" {
 			v.From = ""
@@ -140,31 +142,32 @@ func (x *explainer) part(role Part, m *rules.Matcher) PartExplanation {
 	return p
 }
 
-// matcher explains a matcher that stands alone. in is the default of its place.
-func (x *explainer) matcher(m *rules.Matcher, in rules.In, captures map[string]string) ([]Condition, bool) {
-	return x.conditions(m, in, false, false, captures)
+// explainMatcher explains a matcher that is not inside another one. in is the place where it
+// searches by default.
+func (x *explainer) explainMatcher(m *rules.Matcher, in rules.In, captures map[string]string) ([]Condition, bool) {
+	return x.explainConditions(m, in, false, false, captures)
 }
 
-// conditions explains a matcher. It adds the captured values to captures, except for
-// names that already have one. in is the place of the matcher around it, said is as in
-// cond.holdsBeside, beside as in condCompiler.compile.
-func (x *explainer) conditions(m *rules.Matcher, in rules.In, said, beside bool, captures map[string]string) (out []Condition, held bool) {
+// explainConditions explains a matcher. It adds captured values to captures, except for names
+// that already have one. in is the place that applies around it, said has the meaning of
+// cond.holdsBeside, and beside that of condCompiler.compile.
+func (x *explainer) explainConditions(m *rules.Matcher, in rules.In, said, beside bool, captures map[string]string) (out []Condition, held bool) {
 	in = m.In.Within(in)
-	voices := voicesOf(in)
+	voices := placeVoices(in)
 	whole := voices == everyVoice || voices&lines.Message != 0 && len(x.quotes.Spans()) == 0
-	said = said || whole || states(m, beside)
+	said = said || whole || statesFields(m, beside)
 	for _, text := range m.Contains {
-		c, here := x.contains(text, voices)
+		c, here := x.explainContains(text, voices)
 		out, said = append(out, c), said || here
 	}
 	if m.Regex != nil {
-		c, here := x.regex(m.Regex, voices, whole, said || len(m.Any) > 0)
+		c, here := x.explainRegex(m.Regex, voices, whole, said || len(m.Any) > 0)
 		out, said = append(out, c), said || here
 	}
 	for _, f := range m.Fields {
-		c := x.field(f)
+		c := x.explainField(f)
 		if _, said := x.fields.LookupSaid(f.Name, &x.quotes); c.Held && voices != everyVoice && !said {
-			c.Held, c.Hint = false, "it is only in the words of others"
+			c.Held, c.Hint = false, "it occurs only in quoted text of another program"
 		}
 		out = append(out, c)
 	}
@@ -172,41 +175,41 @@ func (x *explainer) conditions(m *rules.Matcher, in rules.In, said, beside bool,
 	for _, c := range out {
 		held = held && c.Held
 		for _, v := range c.Captures {
-			add(captures, v.Name, v.Value)
+			addCapture(captures, v.Name, v.Value)
 		}
 	}
 	if len(m.Any) > 0 {
-		c := x.any(m.Any, in, said, beside || hasTexts(m), captures)
+		c := x.explainAny(m.Any, in, said, beside || hasTexts(m), captures)
 		out, held = append(out, c), held && c.Held
 	} else if held && !said {
 		held = false
 		for i := range out {
-			out[i].Held, out[i].Hint = false, cmp.Or(out[i].Hint, "only a name in the words of others")
+			out[i].Held, out[i].Hint = false, cmp.Or(out[i].Hint, "it is only a name in quoted text of another program")
 		}
 	}
 	if m.Not != nil {
-		inner, found := x.matcher(m.Not, rules.InAnywhere, map[string]string{})
+		inner, found := x.explainMatcher(m.Not, rules.InAnywhere, map[string]string{})
 		out = append(out, Condition{Kind: "not", Held: !found, Conditions: inner})
 		held = held && !found
 	}
 	return out, held
 }
 
-func add(captures map[string]string, name, value string) {
+func addCapture(captures map[string]string, name, value string) {
 	if captures[name] == "" {
 		captures[name] = value
 	}
 }
 
-func (x *explainer) contains(text string, voices lines.Voice) (c Condition, said bool) {
+func (x *explainer) explainContains(text string, voices lines.Voice) (c Condition, said bool) {
 	c = Condition{Kind: "contains", Want: text}
 	needle := literals.NewNeedle(literals.Text{Text: text})
 	c.Held, said = findText(&needle, x.line, needle.Index(x.line), &x.quotes, voices)
 	if k := needle.Index(x.line); !said && k >= 0 {
-		c.Hint = x.place(k, k+len(text))
+		c.Hint = x.describePlace(k, k+len(text))
 	}
 	if k := strings.Index(strings.ToLower(string(x.line)), strings.ToLower(text)); !c.Held && c.Hint == "" && k >= 0 {
-		c.Hint = "the line has it in another case"
+		c.Hint = "the line has it, but upper and lower case differ"
 	}
 	if quoted := strings.ReplaceAll(text, `"`, `\"`); !c.Held && c.Hint == "" && quoted != text && bytes.Contains(x.line, []byte(quoted)) {
 		c.Hint = `the line has it with its quotes escaped: \"`
@@ -214,10 +217,10 @@ func (x *explainer) contains(text string, voices lines.Voice) (c Condition, said
 	return c, said
 }
 
-// place says where a text is that does not count.
-func (x *explainer) place(from, to int) string {
+// describePlace describes the place of a text that does not count.
+func (x *explainer) describePlace(start, end int) string {
 	for _, s := range x.quotes.Spans() {
-		if s.From >= to || s.To <= from {
+		if s.From >= end || s.To <= start {
 			continue
 		}
 		switch {
@@ -233,14 +236,14 @@ func (x *explainer) place(from, to int) string {
 	return "it is only in the message"
 }
 
-func (x *explainer) regex(re *literals.Expression, voices lines.Voice, whole, said bool) (Condition, bool) {
+func (x *explainer) explainRegex(re *literals.Expression, voices lines.Voice, whole, said bool) (Condition, bool) {
 	c := Condition{Kind: "regex", Want: re.String()}
 	if whole {
-		c.search(re.Regexp(), x.line)
+		c.searchRegex(re.Regexp(), x.line)
 		said = c.Held
 	} else {
 		m := findExpression(re, x.line, &x.quotes, voices, said)
-		if texts := textsOf(re); texts != nil { // the matcher looks for these alone
+		if texts := soughtTexts(re); texts != nil { // the matcher searches only for these texts
 			found, here := findAny(texts, x.line, &x.quotes, voices, said)
 			if m.said = here; found && m.loc == nil {
 				m.loc = re.Regexp().FindIndex(x.line)
@@ -249,27 +252,27 @@ func (x *explainer) regex(re *literals.Expression, voices lines.Voice, whole, sa
 			}
 		}
 		if said = m.said; m.loc != nil {
-			c.found(re.SubexpNames(), x.line, m.loc)
+			c.noteMatch(re.SubexpNames(), x.line, m.loc)
 		} else if m.unsaid != nil {
-			c.Hint = fmt.Sprintf("of %q: %s", x.line[m.unsaid[0]:m.unsaid[1]], x.place(m.unsaid[0], m.unsaid[1]))
+			c.Hint = fmt.Sprintf("of %q: %s", x.line[m.unsaid[0]:m.unsaid[1]], x.describePlace(m.unsaid[0], m.unsaid[1]))
 		}
 	}
 	if !c.Held && c.Hint == "" {
 		if any, err := regexp.Compile("(?i)" + re.String()); err == nil && any.Match(x.line) {
-			c.Hint = "it matches in another case"
+			c.Hint = "it matches if upper and lower case are ignored"
 		}
 	}
 	return c, said
 }
 
-func (c *Condition) search(re *regexp.Regexp, in []byte) {
+func (c *Condition) searchRegex(re *regexp.Regexp, in []byte) {
 	if loc := re.FindSubmatchIndex(in); loc != nil {
-		c.found(re.SubexpNames(), in, loc)
+		c.noteMatch(re.SubexpNames(), in, loc)
 	}
 }
 
-// found notes a match, by the places of its groups.
-func (c *Condition) found(names []string, in []byte, loc []int) {
+// noteMatch records the values of the groups of a match, from their places.
+func (c *Condition) noteMatch(names []string, in []byte, loc []int) {
 	c.Held = true
 	if c.Got == "" {
 		c.Got = string(in[loc[0]:loc[1]])
@@ -281,7 +284,7 @@ func (c *Condition) found(names []string, in []byte, loc []int) {
 	}
 }
 
-func (x *explainer) field(f rules.Field) Condition {
+func (x *explainer) explainField(f rules.Field) Condition {
 	c := Condition{Kind: "field", Want: f.Name + "=" + f.Value}
 	if f.Regex != nil {
 		c.Want = f.Name + "=~" + f.Regex.String()
@@ -300,23 +303,23 @@ func (x *explainer) field(f rules.Field) Condition {
 	if f.Regex == nil {
 		c.Held = c.Got == f.Value
 	} else {
-		c.search(f.Regex.Regexp(), v)
+		c.searchRegex(f.Regex.Regexp(), v)
 	}
 	return c
 }
 
-// any explains every branch, and takes the captures of the first that holds.
-func (x *explainer) any(branches []rules.Matcher, in rules.In, said, beside bool, captures map[string]string) Condition {
+// explainAny explains every branch, and uses the captures of the first branch that holds.
+func (x *explainer) explainAny(branches []rules.Matcher, in rules.In, said, beside bool, captures map[string]string) Condition {
 	c := Condition{Kind: "any"}
 	for i := range branches {
 		own := map[string]string{}
-		inner, held := x.conditions(&branches[i], in, said, beside, own)
-		held = held && (said || !unsure(voicesOf(branches[i].In.Within(in)), voicesOf(in), beside))
+		inner, held := x.explainConditions(&branches[i], in, said, beside, own)
+		held = held && (said || !isUnsure(placeVoices(branches[i].In.Within(in)), placeVoices(in), beside))
 		c.Conditions = append(c.Conditions, Condition{Kind: "branch", Held: held, Conditions: inner})
 		if held && !c.Held {
 			c.Held = true
 			for name, value := range own {
-				add(captures, name, value)
+				addCapture(captures, name, value)
 			}
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// String renders the explanation for a terminal, one thing a line:
+// String renders the explanation for a terminal, one item per line:
 //
 //	CAPIConditionAggregationFailing: the line matches
 //	  from
@@ -24,38 +24,38 @@ func (e Explanation) String() string {
 	case !e.Selected:
 		verdict = "the rule does not read this stream"
 	}
-	t.line(0, "%s: %s", e.Rule, verdict)
+	t.writeLine(0, "%s: %s", e.Rule, verdict)
 	if e.Envelope != "" {
-		t.line(1, "text behind the %s envelope: %q", e.Envelope, e.Text)
+		t.writeLine(1, "text behind the %s envelope: %q", e.Envelope, e.Text)
 	}
-	t.selector(1, e.Labels)
+	t.writeSelector(1, e.Labels)
 	for _, p := range e.Parts {
-		t.part(p)
+		t.writePart(p)
 	}
-	t.line(1, "fields of the line")
-	t.values(e.Fields, false)
+	t.writeLine(1, "fields of the line")
+	t.writeValues(e.Fields, false)
 	return t.b.String()
 }
 
 type explanationText struct{ b strings.Builder }
 
-func (t *explanationText) line(depth int, format string, args ...any) {
+func (t *explanationText) writeLine(depth int, format string, args ...any) {
 	t.b.WriteString(strings.Repeat("  ", depth))
 	fmt.Fprintf(&t.b, format, args...)
 	t.b.WriteByte('\n')
 }
 
-func (t *explanationText) mark(depth int, held bool, text string) {
+func (t *explanationText) writeMark(depth int, held bool, text string) {
 	mark := "no"
 	if held {
 		mark = "ok"
 	}
-	t.line(depth, "%s  %s", mark, text)
+	t.writeLine(depth, "%s  %s", mark, text)
 }
 
-// selector prints the conditions of a `from`.
-func (t *explanationText) selector(depth int, all []LabelExplanation) {
-	t.line(depth, "from")
+// writeSelector prints the conditions of a `from`.
+func (t *explanationText) writeSelector(depth int, all []LabelExplanation) {
+	t.writeLine(depth, "from")
 	for _, l := range all {
 		note := ""
 		if !l.Stated {
@@ -63,11 +63,11 @@ func (t *explanationText) selector(depth int, all []LabelExplanation) {
 		} else if !l.Held {
 			note = fmt.Sprintf(" (it is %q)", l.Value)
 		}
-		t.mark(depth+1, l.Held, l.Condition+note)
+		t.writeMark(depth+1, l.Held, l.Condition+note)
 	}
 }
 
-func (t *explanationText) part(p PartExplanation) {
+func (t *explanationText) writePart(p PartExplanation) {
 	verdict := "does not hold"
 	if p.Held {
 		verdict = "holds"
@@ -75,18 +75,18 @@ func (t *explanationText) part(p PartExplanation) {
 	if p.Labels != nil && !p.Selected {
 		verdict += ", and does not read this stream"
 	}
-	t.line(1, "%s: %s", p.Name, verdict)
+	t.writeLine(1, "%s: %s", p.Name, verdict)
 	if p.Labels != nil {
-		t.selector(2, p.Labels)
+		t.writeSelector(2, p.Labels)
 	}
-	t.conditions(2, p.Conditions)
+	t.writeConditions(2, p.Conditions)
 	if len(p.Values) > 0 {
-		t.line(1, "values of %s", p.Name)
-		t.values(p.Values, true)
+		t.writeLine(1, "values of %s", p.Name)
+		t.writeValues(p.Values, true)
 	}
 }
 
-func (t *explanationText) conditions(depth int, all []Condition) {
+func (t *explanationText) writeConditions(depth int, all []Condition) {
 	for _, c := range all {
 		text := c.Kind
 		if c.Kind == "contains" {
@@ -104,23 +104,23 @@ func (t *explanationText) conditions(depth int, all []Condition) {
 		if len(notes) > 0 {
 			text += " (" + strings.Join(notes, "; ") + ")"
 		}
-		t.mark(depth, c.Held, text)
-		t.conditions(depth+1, c.Conditions)
+		t.writeMark(depth, c.Held, text)
+		t.writeConditions(depth+1, c.Conditions)
 	}
 }
 
-func (t *explanationText) values(all []NamedValue, origin bool) {
+func (t *explanationText) writeValues(all []NamedValue, origin bool) {
 	if len(all) == 0 {
-		t.line(2, "none")
+		t.writeLine(2, "none")
 	}
 	for _, v := range all {
 		switch {
 		case !origin:
-			t.line(2, "%s = %q", v.Name, v.Value)
+			t.writeLine(2, "%s = %q", v.Name, v.Value)
 		case v.From == "":
-			t.line(2, "%s has no value", v.Name)
+			t.writeLine(2, "%s has no value", v.Name)
 		default:
-			t.line(2, "%s = %q (%s)", v.Name, v.Value, v.From)
+			t.writeLine(2, "%s = %q (%s)", v.Name, v.Value, v.From)
 		}
 	}
 }

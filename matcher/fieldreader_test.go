@@ -24,7 +24,7 @@ func TestFieldReader(t *testing.T) {
 	f := func(line string, json bool, want ...NamedValue) {
 		t.Helper()
 		r.Reset([]byte(line))
-		require.Equal(t, json, r.JSON())
+		require.Equal(t, json, r.IsJSON())
 		require.Equal(t, want, r.All())
 		for _, w := range want {
 			v, ok := r.Lookup(w.Name)

@@ -11,7 +11,7 @@ import (
 	"crowsnest/rules"
 )
 
-// line is a logical line, or a record, that has hits. The first hit computes what all
+// line is a logical line or a record with hits. The first hit computes the values that all hits
 // share.
 type line struct {
 	text  []byte
@@ -19,32 +19,36 @@ type line struct {
 	str   string
 	id    uint64 // zero if not computed yet
 	made  bool
-	lines []line  // lines of a klog block
-	skip  []*part // parts that lines of a panic fulfil
+	lines []line     // lines of a klog block
+	alone []aloneHit // hits of single lines of a panic
 }
 
-func (r *run) hit(pt *part, l *line) {
+func (r *run) addHit(pt *part, l *line) {
 	if r.buf == nil {
-		r.buf = new(Buffer) // the caller owns it
-	}
-	if r.inPanic != nil && !slices.Contains(r.inPanic.alone, pt) {
-		r.inPanic.alone = append(r.inPanic.alone, pt)
+		r.buf = new(Buffer) // the caller owns its memory
 	}
 	if !l.made {
-		l.made, l.str, l.at = true, r.buf.textOf(l.text), r.resolve(l.at)
+		l.made, l.str, l.at = true, r.buf.copyText(l.text), r.resolveTime(l.at)
 		if l.id == 0 {
-			l.id = r.fingerprint(l.text, l.at)
+			l.id = r.lineFingerprint(l.text, l.at)
 		}
 	}
-	values := r.values(pt, l)
-	h := r.buf.add(r.s.hits)
+	values, at, id := r.captureValues(pt, l), l.at, l.id
+	if a := findAlone(l.alone, pt); a != nil {
+		at, id = a.at, ^a.id
+		copy(values, a.key)
+	}
+	if r.inPanic != nil {
+		r.inPanic.noteAlone(pt, l, values)
+	}
+	h := r.buf.appendHit(r.s.hits)
 	h.Rule, h.Part, h.Values, h.Labels = pt.rule, pt.role, values, r.s.labels
-	h.Time, h.TextTime, h.Untimed = l.at.time, l.at.fromText, !l.at.own && !l.at.fromText
-	h.Line, h.LineNumber, h.ID = l.str, l.at.number, l.id
+	h.Time, h.TextTime, h.Untimed = at.time, at.fromText, !at.own && !at.fromText
+	h.Line, h.LineNumber, h.ID = l.str, at.number, id
 }
 
-// values returns the captured values of a line that matches one part of the rule.
-func (r *run) values(pt *part, l *line) []string {
+// captureValues returns the captured values of a line that matches one part of the rule.
+func (r *run) captureValues(pt *part, l *line) []string {
 	names := pt.rule.CapturedNames
 	if len(names) == 0 {
 		return nil
@@ -52,44 +56,44 @@ func (r *run) values(pt *part, l *line) []string {
 	sc := r.sc
 	sc.values = slices.Grow(sc.values[:0], len(names))[:len(names)]
 	clear(sc.values)
-	if !pt.decided { // else nothing is captured, and no branch was chosen
-		pt.cond.collect(sc, l.text)
+	if !pt.decided { // a decided part captures nothing and has chosen no branch
+		pt.cond.setCaptures(sc, l.text)
 	}
-	out := r.buf.strings(len(names))
+	out := r.buf.makeStrings(len(names))
 	for i, name := range names {
 		if len(sc.values[i]) == 0 {
 			if v := r.s.labels[name]; v != "" {
 				out[i] = v
 				continue
 			}
-			sc.values[i] = fieldOf(&sc.fields, pt.role.From(pt.rule), name, r.s.opt.Lenient)
+			sc.values[i] = streamField(&sc.fields, pt.role.SelectorOf(pt.rule), name, r.s.opt.Lenient)
 		}
-		out[i] = r.buf.textOf(sc.values[i])
+		out[i] = r.buf.copyText(sc.values[i])
 	}
 	clear(sc.values)
 	if l.lines != nil && slices.Contains(out, "") {
-		r.fill(out, pt, l)
+		r.fillFromRecord(out, pt, l)
 	}
 	return out
 }
 
-// fieldOf returns the value that a field of a line gives to a name of a part with that selector.
-// unknown means that the stream may have labels that it does not state: a field in the text then
-// does not stand for the place of the program.
-func fieldOf(f *lines.Fields, from rules.Selector, name string, unknown bool) []byte {
+// streamField returns the value that a field of the line gives to a name of a part with that
+// selector. unknown means that the stream may have labels that it does not state. Then a field
+// in the text does not state where the program runs.
+func streamField(f *lines.Fields, from rules.Selector, name string, unknown bool) []byte {
 	if unknown && from.StatesPlace(name) {
-		return f.Beside(name)
+		return f.LookupOutside(name)
 	}
 	v, _ := f.Lookup(name)
 	return v
 }
 
-// fill sets the values that a record lacks to those of the first of its lines that fulfils
-// the condition itself: a line within a block has fields that the record does not have.
-func (r *run) fill(out []string, pt *part, l *line) {
-	for x := range r.each(l) {
+// fillFromRecord takes values that a record lacks from the first of its lines that fulfils the
+// condition itself, because a line of a block has fields that the record does not have.
+func (r *run) fillFromRecord(out []string, pt *part, l *line) {
+	for x := range r.recordLines(l) {
 		if pt.cond.holds(r.sc, x.text) {
-			for i, v := range r.values(pt, x) {
+			for i, v := range r.captureValues(pt, x) {
 				out[i] = cmp.Or(out[i], v)
 			}
 			return
@@ -97,10 +101,10 @@ func (r *run) fill(out []string, pt *part, l *line) {
 	}
 }
 
-// fingerprint identifies a line across restarts. Lines that state no time are
-// distinguished by arrival and number, which does not survive a restart. Equal lines of
-// one time are distinguished by their places, if the source knows them.
-func (r *run) fingerprint(text []byte, m moment) uint64 {
+// lineFingerprint identifies a line across restarts. Lines without a time are distinguished by
+// their arrival and number, which do not survive a restart. Equal lines with the same time are
+// distinguished by their places, if the source knows places.
+func (r *run) lineFingerprint(text []byte, m moment) uint64 {
 	if r.buf != nil && r.buf.withoutIDs {
 		return 0
 	}
@@ -123,13 +127,13 @@ func (r *run) fingerprint(text []byte, m moment) uint64 {
 		if s.assumed != nil && s.assumed.first == 0 {
 			s.assumed.first = at.UnixNano()
 		}
-		id = numbered(id, s.same.number(at.UnixNano(), id, m.place))
+		id = numberedFingerprint(id, s.same.countEqual(at.UnixNano(), id, m.place))
 	}
 	return id
 }
 
-// identityOf hashes the labels without the ignored ones.
-func identityOf(labels Labels, ignored []string) uint64 {
+// hashLabels hashes all labels except the ignored ones.
+func hashLabels(labels Labels, ignored []string) uint64 {
 	var names []string
 	for name := range labels {
 		if !slices.Contains(ignored, name) {

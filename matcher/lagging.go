@@ -10,20 +10,21 @@ import (
 	"crowsnest/internal/text"
 )
 
-// MaxLagging bounds the lagging streams that a source or an agent names.
+// MaxLagging bounds the number of lagging streams that a source or an agent reports.
 const MaxLagging = 64
 
-// LaggingStream is a stream that was read up to an earlier time than the other streams of
-// its source, because its log cannot be read.
+// LaggingStream is a stream that was read less far than the other streams of its source,
+// because its log cannot be read.
 type LaggingStream struct {
 	// Labels identify the stream. Nil stands for any stream of the source.
 	Labels Labels `json:"labels,omitempty"`
-	// Unknown names the labels whose values are not known.
+	// Unknown lists the labels whose values are unknown.
 	Unknown  []string  `json:"unknown,omitempty"`
 	ReadUpTo time.Time `json:"read_up_to"`
 }
 
-// String names the log for people: namespace/pod/container, or the path of the file.
+// String returns the name of the log as people see it: namespace/pod/container, or the path of
+// the file.
 func (s LaggingStream) String() string {
 	var parts []string
 	for _, name := range []string{"namespace", "pod", "container"} {
@@ -34,19 +35,20 @@ func (s LaggingStream) String() string {
 	if len(parts) > 0 {
 		return text.Printable(strings.Join(parts, "/"))
 	}
-	return text.Printable(cmp.Or(s.Labels["filename"], text.Labels(s.Labels)))
+	return text.Printable(cmp.Or(s.Labels["filename"], text.FormatLabels(s.Labels)))
 }
 
-// BoundLagging returns at most MaxLagging lagging streams that stand for all of these, in an
-// order that depends on their labels alone. If there are more, one stands for all of a
-// namespace, from the namespace with the most on; if that is not enough, one for all streams.
+// BoundLagging returns at most MaxLagging lagging streams that together stand for all of these.
+// Their order depends only on their labels. If there are too many, one entry stands for all
+// streams of a namespace, beginning with the namespace that has the most. If there still are
+// too many, one entry stands for all streams.
 func BoundLagging(all []LaggingStream) []LaggingStream {
 	if len(all) == 0 {
 		return nil
 	}
-	groups := grouped(all)
+	groups := groupLagging(all)
 	if len(groups) > MaxLagging {
-		return []LaggingStream{{ReadUpTo: earliest(all)}}
+		return []LaggingStream{{ReadUpTo: earliestReadUpTo(all)}}
 	}
 	bySize := make([]int, len(groups))
 	for i := range groups {
@@ -56,14 +58,14 @@ func BoundLagging(all []LaggingStream) []LaggingStream {
 	for n := len(all); n > MaxLagging; bySize = bySize[1:] {
 		i := bySize[0]
 		n -= len(groups[i]) - 1
-		groups[i] = []LaggingStream{together(groups[i])}
+		groups[i] = []LaggingStream{mergeLagging(groups[i])}
 	}
 	return slices.Concat(groups...)
 }
 
-// grouped returns the streams in order, in groups whose labels differ only in those that
-// tell the logs of a namespace apart.
-func grouped(all []LaggingStream) [][]LaggingStream {
+// groupLagging sorts the streams into groups whose labels differ only in those that distinguish
+// the logs of a namespace.
+func groupLagging(all []LaggingStream) [][]LaggingStream {
 	type named struct {
 		group, name string
 		LaggingStream
@@ -74,7 +76,7 @@ func grouped(all []LaggingStream) [][]LaggingStream {
 		for _, name := range []string{"pod", "container", "filename"} {
 			delete(common, name)
 		}
-		order = append(order, named{text.Labels(common), text.Labels(s.Labels), s})
+		order = append(order, named{text.FormatLabels(common), text.FormatLabels(s.Labels), s})
 	}
 	slices.SortFunc(order, func(a, b named) int {
 		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.name, b.name))
@@ -89,13 +91,13 @@ func grouped(all []LaggingStream) [][]LaggingStream {
 	return out
 }
 
-// together returns the stream that stands for those of a group: it was read as far as the
-// one that lags most, and what differs is not known.
-func together(all []LaggingStream) LaggingStream {
+// mergeLagging returns one stream that stands for a group. It was read as far as the most
+// lagging stream of the group. Labels in which the streams differ are unknown.
+func mergeLagging(all []LaggingStream) LaggingStream {
 	if slices.ContainsFunc(all, func(s LaggingStream) bool { return s.Labels == nil }) {
-		return LaggingStream{ReadUpTo: earliest(all)}
+		return LaggingStream{ReadUpTo: earliestReadUpTo(all)}
 	}
-	out := LaggingStream{Labels: maps.Clone(all[0].Labels), ReadUpTo: earliest(all)}
+	out := LaggingStream{Labels: maps.Clone(all[0].Labels), ReadUpTo: earliestReadUpTo(all)}
 	unknown := map[string]bool{}
 	for _, s := range all {
 		for _, name := range s.Unknown {
@@ -113,6 +115,6 @@ func together(all []LaggingStream) LaggingStream {
 	return out
 }
 
-func earliest(all []LaggingStream) time.Time {
+func earliestReadUpTo(all []LaggingStream) time.Time {
 	return slices.MinFunc(all, func(a, b LaggingStream) int { return a.ReadUpTo.Compare(b.ReadUpTo) }).ReadUpTo
 }

@@ -10,36 +10,37 @@ import (
 // meter counts the panics of one rule and measures its cost. It is safe for
 // concurrent use.
 //
-// Reading the clock costs as much as a cheap try, so tries are sampled: of lines
-// shorter than longLine, a random one in mask+1 is timed and counted mask+1 times. The
-// cheaper the rule, the larger the mask. Long lines are rare and cost the most: each is
-// timed.
+// Reading the clock costs as much as a cheap try, so only some tries are timed. Of the lines
+// shorter than longLine, one of mask+1 is chosen randomly, and its time counts mask+1 times.
+// The cheaper the rule, the larger is mask. Long lines are always timed, because they are rare
+// and cost the most.
 type meter struct {
-	state atomic.Int32  // panics, or costly
-	mask  atomic.Uint32 // a power of two less one
-	mean  atomic.Int64  // moving average of a sampled try, in ns
+	state atomic.Int32  // number of panics, or costly
+	mask  atomic.Uint32 // a power of two minus one
+	mean  atomic.Int64  // moving average of a timed try, in ns
 	tries atomic.Int64
-	spent atomic.Int64 // ns
+	spent atomic.Int64 // time spent in total, in ns
 }
 
 const (
-	// maxPanics is how often the evaluation of a rule may panic before the whole rule
-	// is quarantined. If only one of its parts were, the others would conclude wrongly.
+	// maxPanics is the number of panics after which a rule is quarantined as a whole. If only
+	// the part that panics were quarantined, the others would reach wrong conclusions.
 	maxPanics = 3
-	// costly is the state of a rule that is quarantined because of its cost.
+	// costly is the state of a rule that was quarantined because of its cost.
 	costly = 1 << 20
 
 	longLine = 4 << 10
-	maxMask  = 63 // at most six bits: see draw
-	// worthTiming is the evaluation time wanted per reading of the clock, in ns. A
-	// reading takes about 50.
+	maxMask  = 63 // at most six bits; see drawSample
+	// worthTiming is the evaluation time, in ns, for which one reading of the clock is
+	// acceptable. A reading takes about 50 ns.
 	worthTiming = 4096
 )
 
-func (m *meter) quarantined() bool { return m.state.Load() >= maxPanics }
+func (m *meter) isQuarantined() bool { return m.state.Load() >= maxPanics }
 
-// draw returns how many tries the next one stands for; 0 means that it is not timed.
-func (sc *scratch) draw(m *meter, length int) int64 {
+// drawSample returns the number of tries for which the next try stands, or 0 if the next try is
+// not timed.
+func (sc *scratch) drawSample(m *meter, length int) int64 {
 	if length >= longLine {
 		return 1
 	}
@@ -51,9 +52,9 @@ func (sc *scratch) draw(m *meter, length int) int64 {
 	return int64(mask) + 1
 }
 
-// add records a timed try that stands for weight tries. The excess over limit is not
-// counted: the machine was suspended, or the thread was not scheduled.
-func (m *meter) add(took, limit time.Duration, weight int64, length int) {
+// addSample records a timed try that stands for weight tries. Time above limit is not counted,
+// because then the machine was suspended or the thread was not scheduled.
+func (m *meter) addSample(took, limit time.Duration, weight int64, length int) {
 	ns := int64(max(0, min(took, limit)))
 	m.tries.Add(weight)
 	m.spent.Add(ns * weight)
@@ -74,8 +75,8 @@ func (m *meter) add(took, limit time.Duration, weight int64, length int) {
 	m.mask.Store(mask)
 }
 
-// maxTry is an upper bound of the time of one try on a line of length bytes: the worst
-// case of the rule's expressions, and a generous allowance for the rest.
+// maxTry returns an upper bound for the time of one try on a line of length bytes: the worst
+// case of the rule's expressions, and a generous allowance for everything else.
 func maxTry(r *rules.Rule, length int) time.Duration {
 	return 50*time.Microsecond + time.Duration(length)*(100*time.Nanosecond+r.MaxLineTime()/MaxLine)
 }
@@ -89,8 +90,8 @@ type Cost struct {
 	Spent time.Duration
 }
 
-// Costs returns the cost of each rule so far, in order of the rules. All are zero if
-// the program was compiled without a stopwatch.
+// Costs returns the cost of each rule so far, in the order of the rules. All are zero if the
+// program was compiled without a stopwatch.
 func (p *Program) Costs() []Cost {
 	out := make([]Cost, len(p.rules))
 	for i, r := range p.rules {
@@ -99,10 +100,10 @@ func (p *Program) Costs() []Cost {
 	return out
 }
 
-// Reason is why a rule is quarantined.
+// Reason is the reason why a rule is quarantined.
 type Reason string
 
-// The reasons.
+// Reasons for quarantine.
 const (
 	ReasonPanic Reason = "panic" // its evaluation panicked several times
 	ReasonCost  Reason = "cost"  // the rule took too much CPU time
@@ -114,7 +115,7 @@ type Quarantined struct {
 	Reason Reason
 }
 
-// Quarantined returns the rules that are no longer evaluated, in order of the rules.
+// Quarantined returns the rules that are no longer evaluated, in the order of the rules.
 func (p *Program) Quarantined() []Quarantined {
 	var out []Quarantined
 	for i, r := range p.rules {
@@ -128,25 +129,24 @@ func (p *Program) Quarantined() []Quarantined {
 	return out
 }
 
-// Quarantine stops the evaluation of a rule. Lines that are being evaluated are
-// evaluated to the end. A panic does not replace an earlier reason. It does nothing if
-// the program does not have the rule.
+// Quarantine stops the evaluation of a rule. Lines that are being evaluated are evaluated to
+// the end. A panic does not replace an earlier reason. It does nothing if the program does not
+// have the rule.
 func (p *Program) Quarantine(r *rules.Rule, why Reason) {
 	for i := range p.rules {
 		switch m := &p.meters[i]; {
 		case p.rules[i] != r:
 		case why == ReasonCost:
 			m.state.Store(costly)
-		case !m.quarantined():
+		case !m.isQuarantined():
 			m.state.Store(maxPanics)
 		}
 	}
 }
 
-// Inherit copies the counters of old: rules keep their cost by name, and a rule whose
-// semantics are unchanged stays quarantined. Neither program may be in use during the
-// call.
-func (p *Program) Inherit(old *Program) {
+// CopyCounters copies the counters of old. Rules keep their cost by name. An unchanged rule
+// stays quarantined. Neither program may be in use during the call.
+func (p *Program) CopyCounters(old *Program) {
 	before := map[string]int{}
 	for i, r := range old.rules {
 		before[r.Alert] = i

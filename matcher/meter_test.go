@@ -58,12 +58,12 @@ func TestQuarantineOfCost(t *testing.T) {
 	again, changed := *a, *a
 	changed.Hash = "another"
 	q := compile(t, b, &again)
-	q.Inherit(p)
+	q.CopyCounters(p)
 	require.Equal(t, []string{"B"}, scan(q))
 	require.Equal(t, []Quarantined{{&again, ReasonCost}}, q.Quarantined())
 	require.Equal(t, []Cost{{b, 80, 8}, {&again, 70, 7}}, q.Costs())
 	last := compile(t, ruleOf(t, "New", m), &changed)
-	last.Inherit(q)
+	last.CopyCounters(q)
 	require.Equal(t, []string{"New", "A"}, scan(last))
 	require.Empty(t, last.Quarantined())
 	require.Equal(t, time.Duration(7), last.Costs()[1].Spent, "a counter never falls")

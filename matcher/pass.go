@@ -2,14 +2,13 @@ package matcher
 
 import "crowsnest/matcher/internal/lines"
 
-// pass passes over a line if all that matters of it is that it was read: it is a whole
-// logical line in the usual envelope of CRI, and nothing of it can be a hit, a part of a
-// record or a complaint. Most lines are such, so they should cost next to nothing. It
-// returns false, and changes nothing, if line has to look at the line. may is as in
-// prefilter.Filter.Lines.
-func (r *run) pass(raw []byte, may bool) bool {
+// passOver handles a line that only has to be counted as read. Such a line is a whole logical
+// line in a usual CRI envelope, and cannot be a hit, a part of a record or a complaint. Most
+// lines are like this, so they must cost very little. If the line needs more, it returns false
+// and changes nothing. may has the meaning of prefilter.Filter.Lines.
+func (r *run) passOver(raw []byte, may bool) bool {
 	s := r.s
-	if may && r.sieve.prefilter.Marks() || r.nul || r.undated != nil || s.envelope == FormatDocker || s.opt.Format == FormatText {
+	if may && r.sieve.prefilter.HasTexts() || r.nul || r.undated != nil || s.envelope == FormatDocker || s.opt.Format == FormatText {
 		return false
 	}
 	stderr, ok := lines.FullCRI(raw)
@@ -36,8 +35,8 @@ func (r *run) pass(raw []byte, may bool) bool {
 	return true
 }
 
-// mayMatch reports whether a part of a rule has to be tried on a text. may is set if it may
-// contain a text of the prefilter.
+// mayMatch reports whether some part of a rule has to be tried on a text. may is set if the
+// text may contain a text of the prefilter.
 func (r *run) mayMatch(text []byte, may bool) bool {
 	v, sc := r.sieve, r.sc
 	if len(v.always) > 0 || len(v.escaped) > 0 && lines.HasLetterEscape(text) {

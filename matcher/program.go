@@ -13,34 +13,34 @@ import (
 	"crowsnest/rules"
 )
 
-// Program is a compiled set of rules. It is immutable except for the costs of its rules
-// and their quarantine; the selection of a combination of parts is built when a stream
-// first needs it. It is safe for concurrent use.
+// Program is a compiled set of rules. It is safe for concurrent use. It is immutable except for
+// the costs and the quarantine of its rules, and for the selections, which are built when a
+// stream first needs them.
 type Program struct {
 	rules  []*rules.Rule
 	meters []meter // meter of each rule
-	parts  []*part // parts of all rules, in their order; within a rule clear, unless, steps
+	parts  []*part // parts of all rules, in the order of the rules; for each rule clear, unless, steps
 	sample *sample
-	clock  func() time.Duration // nil if nothing is measured
+	clock  func() time.Duration // nil if costs are not measured
 
 	froms      []rules.Selector // distinct selectors of the parts
 	namespaces *rules.Namespaces
-	// doubts are the namespaces that infrastructure rules trust, of a program that reads
-	// every namespace; otherwise nil.
-	doubts *rules.Namespaces
+	// trusted are the namespaces whose lines infrastructure rules accept, for a program that
+	// reads every namespace; otherwise nil.
+	trusted *rules.Namespaces
 
 	mu         sync.Mutex
 	selections map[string]*lazySelection
-	served     []served // streams, a ring once it is full
+	served     []served // streams that were used with the program; a ring once it is full
 	nextServed int
-	learners   atomic.Int32 // finders that keep lines
-	untuned    atomic.Int32 // those that have what Tune needs
+	learners   atomic.Int32 // number of finders that keep lines
+	untuned    atomic.Int32 // number of finders that have enough lines for Tune
 
-	scratches sync.Pool // pool of *scratch
+	scratches sync.Pool // *scratch values
 	made      atomic.Uint64
 }
 
-// part is one matcher of a rule, in its role.
+// part is one matcher of a rule in its role.
 type part struct {
 	rule  *rules.Rule
 	index int // index of the rule
@@ -50,35 +50,34 @@ type part struct {
 	conds int // number of conditions in cond
 	// branches are those of all `any` in cond.
 	branches []branch
-	// fields are the names of the fields that cond looks at.
+	// fields are the names of the fields that cond uses.
 	fields []string
 	texts  literals.Choice
-	// decided is set if a line that contains a text of the choice fulfils the
-	// condition.
+	// decided is set if a line fulfils the condition as soon as it contains one of the chosen
+	// texts.
 	decided bool
 	meter   *meter // meter of the rule
 }
 
-// Compile makes a program of all rules that are not off. It does not measure the cost
-// of rules. It does no I/O.
+// Compile compiles all rules that are not off. The program does not measure the cost of rules.
 func Compile(set *rules.Set) (*Program, error) { return compileFor(set, ordinary()) }
 
-// CompileOpen does the same, but every rule reads every namespace. The caller asks
-// Set.Trusts of each hit. A line with only hits of rules that do not trust its namespace
-// may be a complaint.
+// CompileOpen is Compile for a program whose rules read every namespace. The caller checks each
+// hit with Set.Trusts. If all hits of a line are of rules that do not trust its namespace, the
+// line is searched for a problem like a line without a hit.
 func CompileOpen(set *rules.Set) (*Program, error) {
 	open := *set
 	open.Namespaces = nil
 	p, err := Compile(&open)
 	if err == nil {
-		p.doubts = set.Namespaces
+		p.trusted = set.Namespaces
 	}
 	return p, err
 }
 
-// CompileTimed is Compile for a program that measures the cost of each rule. stopwatch
-// returns the time since some fixed moment; it must never decrease and must be safe for
-// concurrent use.
+// CompileTimed is Compile for a program that measures the cost of each rule. stopwatch returns
+// the time since some fixed moment. It must never decrease, and must be safe for concurrent
+// use.
 func CompileTimed(set *rules.Set, stopwatch func() time.Duration) (*Program, error) {
 	p, err := Compile(set)
 	if err == nil {
@@ -87,15 +86,15 @@ func CompileTimed(set *rules.Set, stopwatch func() time.Duration) (*Program, err
 	return p, err
 }
 
-// compileFor compiles for lines like those of a sample.
+// compileFor compiles a set for lines like those of a sample.
 func compileFor(set *rules.Set, sample *sample) (*Program, error) {
 	if set == nil {
 		return nil, errors.New("compile rules: there is no rule set")
 	}
 	p := &Program{sample: sample, namespaces: set.Namespaces, selections: map[string]*lazySelection{}}
 	p.scratches.New = func() any {
-		// Each has a sequence of its own, also those that replace one that was
-		// collected as garbage.
+		// Each scratch has its own sequence of random numbers, also one that replaces a
+		// collected one.
 		return &scratch{dice: p.made.Add(0x9E3779B97F4A7C15)}
 	}
 	known := map[string]int{}
@@ -120,9 +119,10 @@ func compileFor(set *rules.Set, sample *sample) (*Program, error) {
 	return p, nil
 }
 
-// selectorOf returns the index of the selector of a part, which it adds if it is not known.
+// selectorOf returns the index of the part's selector in known. It adds the selector if it is
+// not there.
 func (p *Program) selectorOf(pt *part, known map[string]int) int {
-	from := pt.role.From(pt.rule)
+	from := pt.role.SelectorOf(pt.rule)
 	text := from.String()
 	i, ok := known[text]
 	if !ok {
@@ -133,7 +133,7 @@ func (p *Program) selectorOf(pt *part, known map[string]int) int {
 	return i
 }
 
-// compileRule returns the parts of a rule in the order of their hits.
+// compileRule returns the parts of a rule, in the order of their hits.
 func compileRule(r *rules.Rule, sample *sample) (parts []*part, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -143,11 +143,11 @@ func compileRule(r *rules.Rule, sample *sample) (parts []*part, err error) {
 	if len(r.Steps) == 0 {
 		return nil, fmt.Errorf("compile rule %s: it has neither match nor sequence", r.Alert)
 	}
-	for role, m := range matchersOf(r) {
+	for role, m := range ruleMatchers(r) {
 		cc := condCompiler{names: r.CapturedNames}
 		c := cc.compile(m, role.defaultIn(), false)
-		pt := &part{rule: r, role: role, cond: c, conds: cc.conds, branches: cc.branches, fields: cc.fields, texts: sample.choose(m.Required())}
-		if texts := c.anyOf(); texts != nil {
+		pt := &part{rule: r, role: role, cond: c, conds: cc.conds, branches: cc.branches, fields: cc.fields, texts: sample.chooseRarest(m.Required())}
+		if texts := c.sufficientTexts(); texts != nil {
 			pt.decided = slices.Equal(pt.texts.Texts, texts)
 		}
 		parts = append(parts, pt)
@@ -155,8 +155,8 @@ func compileRule(r *rules.Rule, sample *sample) (parts []*part, err error) {
 	return parts, nil
 }
 
-// matchersOf yields the matchers of a rule in the order of their hits.
-func matchersOf(r *rules.Rule) iter.Seq2[Part, *rules.Matcher] {
+// ruleMatchers yields the matchers of a rule in the order of their hits.
+func ruleMatchers(r *rules.Rule) iter.Seq2[Part, *rules.Matcher] {
 	return func(yield func(Part, *rules.Matcher) bool) {
 		if r.Clear != nil && !yield(PartClear, &r.Clear.Matcher) || r.Unless != nil && !yield(PartUnless, &r.Unless.Matcher) {
 			return
@@ -169,9 +169,9 @@ func matchersOf(r *rules.Rule) iter.Seq2[Part, *rules.Matcher] {
 	}
 }
 
-// required returns the condition that every line fulfils that the part matches.
-func (pt *part) required() *literals.Cond {
-	for role, m := range matchersOf(pt.rule) {
+// requiredTexts returns a condition that every line fulfils that the part matches.
+func (pt *part) requiredTexts() *literals.Cond {
+	for role, m := range ruleMatchers(pt.rule) {
 		if role == pt.role {
 			return m.Required()
 		}
@@ -179,9 +179,9 @@ func (pt *part) required() *literals.Cond {
 	return nil
 }
 
-// Rules returns the rules whose `match` or steps read the stream, in their order. The
-// slice is shared and must not be changed.
+// Rules returns the rules whose `match` or steps read the stream, in their order. The slice is
+// shared and must not be changed.
 func (p *Program) Rules(s *Stream) []*rules.Rule {
-	s.choose(p)
+	s.chooseRules(p)
 	return s.sel.rules
 }

@@ -3,64 +3,83 @@ package matcher
 import (
 	"bytes"
 	"iter"
+	"slices"
+	"strings"
 	"time"
 )
 
-// record is a block of klog, or a Go panic with its stack, whose end has not been read.
+// record is a klog block, or a Go panic with its stack, whose end has not been read yet.
 //
-// A block is matched as a whole when it is complete: a part of a rule that holds has one hit,
-// with the time and the fingerprint of the first line. A part that does not is tried on each
-// line, as if it stood alone, so a rule for a line inside a block needs not know the block.
+// A block is matched as a whole when it is complete. If a part of a rule holds, it has one hit,
+// with the time and the fingerprint of the first line. A part that does not hold is tried on
+// each line separately, so that a rule for a line inside a block need not know the block.
 //
-// Nothing ends a panic but the next line, which may never come. So its lines are matched
-// alone, at once, and then the parts that none of them fulfils on the whole.
+// Only the next line ends a panic, and it may never come. So the lines of a panic are matched
+// immediately and separately. At its end, the parts that no line fulfilled are tried on the
+// whole. A rule for a single line that captures something is also tried on the whole, because
+// the stack shows where the program panicked. That hit is the same line again, with more
+// captures.
 type record struct {
-	goPanic bool // else a block of klog
+	goPanic bool // whether it is a Go panic, not a klog block
 	text    []byte
 	lines   []recordLine
-	start   int64   // first byte of the first line, in the stream
-	parts   int64   // physical lines that are not matched yet
-	read    int     // lines, with those that found no room
-	alone   []*part // those that lines of the panic fulfil
+	start   int64 // offset of the first line in the stream
+	parts   int64 // number of physical lines that are not matched yet
+	read    int   // number of lines, including those for which there was no room
+	alone   []aloneHit
+}
+
+// aloneHit is the newest line of a panic that alone fulfils a part of a rule.
+type aloneHit struct {
+	part *part
+	at   moment
+	id   uint64
+	key  []string // values of the rule's By
+}
+
+// isTriedOnWhole reports whether the whole panic may add captures to the hit of a single line.
+func (a *aloneHit) isTriedOnWhole() bool {
+	r := a.part.rule
+	return a.part.role == 0 && r.Count == 1 && !r.Sequence && len(r.CapturedNames) > len(r.By)
 }
 
 // recordLine is a line of a record.
 type recordLine struct {
-	end int // end of the record in the text
+	end int // end of the line in the record's text
 	at  moment
 	id  uint64
 }
 
-// Bounds of a record. Lines that find no room are matched at once, alone. The last line of a
-// block has room of its own, because its fields belong to the record. After a bound the
-// record is complete.
+// Bounds of a record. Lines for which there is no room are matched immediately and separately.
+// There is always room for the last line of a block, because its fields belong to the record. A
+// record that reaches a bound is complete.
 const (
-	maxRecordBody  = MaxLine - 4<<10 // bytes of all lines but the last of a block
-	maxRecordKept  = 256             // lines that are kept
+	maxRecordBody  = MaxLine - 4<<10 // bytes of all lines except the last line of a block
+	maxRecordKept  = 256             // number of lines that are kept
 	maxRecordLines = 4096
-	maxRecordAge   = 2 * time.Second // from the first line to the last, by the times of lines
+	maxRecordAge   = 2 * time.Second // time from the first line to the last, by the times of the lines
 )
 
-// logical accepts a logical line of stdout (0) or stderr (1).
-func (r *run) logical(k int, text []byte, at moment) {
+// acceptLine accepts a logical line of stdout (k = 0) or stderr (k = 1).
+func (r *run) acceptLine(k int, text []byte, m moment) {
 	if r.s.records[k] == nil && (r.s.opt.Join == JoinNone || !opensRecord(text)) {
-		r.evaluate(text, at)
+		r.matchLine(text, m)
 		return
 	}
-	at = r.resolve(at)
+	m = r.resolveTime(m)
 	if rec := r.s.records[k]; rec != nil {
-		if more, last := rec.continues(text, at); more {
-			r.extend(k, text, at, last)
+		if more, last := rec.isContinuedBy(text, m); more {
+			r.extendRecord(k, text, m, last)
 			return
 		}
 		r.endRecord(k)
 	}
 	if !opensRecord(text) {
-		r.evaluate(text, at)
+		r.matchLine(text, m)
 		return
 	}
-	r.s.records[k] = &record{goPanic: !opensBlock(text), start: r.s.resumeAt(k, r.s.unfinishedAt(k, at.place-r.s.base))}
-	r.extend(k, text, at, false)
+	r.s.records[k] = &record{goPanic: !opensBlock(text), start: r.s.resumeAt(k, r.s.unfinishedAt(k, m.place-r.s.base))}
+	r.extendRecord(k, text, m, false)
 }
 
 // opensRecord reports whether a line may be the first of a record.
@@ -75,12 +94,16 @@ func opensRecord(text []byte) bool {
 		return bytes.HasPrefix(text, []byte("fatal error: "))
 	case 'g':
 		return opensGoroutine(text)
+	case 'E': // apimachinery up to 0.30
+		if bytes.Contains(text, []byte("] Observed a panic: ")) {
+			return true
+		}
 	}
 	return opensBlock(text)
 }
 
-// opensBlock reports whether klog writes a value of several lines below this line: each
-// after a tab, and after them " >" and further fields.
+// opensBlock reports whether klog writes a value of several lines after this line. Each of
+// these lines begins with a tab. After them come " >" and further fields.
 func opensBlock(text []byte) bool {
 	n := len(text)
 	return n > 2 && text[n-1] == '<' && text[n-2] == '='
@@ -90,9 +113,9 @@ func opensGoroutine(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("goroutine ")) && bytes.HasSuffix(text, []byte("]:"))
 }
 
-// continues reports whether a line belongs to the record, and whether it is the last.
-func (rec *record) continues(text []byte, at moment) (more, last bool) {
-	if rec.read >= maxRecordLines || at.time.Sub(rec.lines[0].at.time) > maxRecordAge {
+// isContinuedBy reports whether a line belongs to the record, and whether it is its last line.
+func (rec *record) isContinuedBy(text []byte, m moment) (more, last bool) {
+	if rec.read >= maxRecordLines || m.time.Sub(rec.lines[0].at.time) > maxRecordAge {
 		return false, false
 	}
 	switch {
@@ -105,8 +128,8 @@ func (rec *record) continues(text []byte, at moment) (more, last bool) {
 	return more, more && !opensBlock(text)
 }
 
-// inPanic reports whether the runtime of Go writes such a line, without a tab, below the
-// first line of a panic: signals, goroutines, their functions, and empty lines.
+// inPanic reports whether the Go runtime writes such a line, which does not begin with a tab,
+// after the first line of a panic: a signal, a goroutine, a function, or an empty line.
 func inPanic(text []byte) bool {
 	if len(text) == 0 || opensGoroutine(text) {
 		return true
@@ -116,13 +139,16 @@ func inPanic(text []byte) bool {
 			return true
 		}
 	}
+	if text[0] == ' ' || text[0] == '/' { // a web page has replaced the tab, or dropped it
+		return bytes.Contains(text, []byte(".go:"))
+	}
 	call := bytes.IndexByte(text, '(')
 	return call > 0 && text[len(text)-1] == ')' && bytes.IndexByte(text[:call], ' ') < 0 &&
 		(bytes.IndexByte(text[:call], '.') > 0 || string(text[:call]) == "panic")
 }
 
-// extend adds a line to the record. Without room for it, the line is matched alone.
-func (r *run) extend(k int, text []byte, at moment, last bool) {
+// extendRecord adds a line to the record. If there is no room, the line is matched separately.
+func (r *run) extendRecord(k int, text []byte, m moment, last bool) {
 	rec := r.s.records[k]
 	rec.read++
 	most, lines := maxRecordBody, maxRecordKept
@@ -132,30 +158,57 @@ func (r *run) extend(k int, text []byte, at moment, last bool) {
 	fits := len(rec.text)+len("\n")+len(text) <= most && len(rec.lines) < lines
 	if rec.goPanic {
 		r.inPanic = rec
-		r.evaluate(text, at)
+		r.matchLine(text, m)
 		r.inPanic = nil
 	}
 	if fits {
-		rec.add(text, at, r.fingerprint(text, at))
+		rec.addLine(text, m, r.lineFingerprint(text, m))
 	}
 	if last {
 		r.endRecord(k)
 	}
 	if !fits && !rec.goPanic {
 		r.inBlock = true
-		r.evaluate(text, at)
+		r.matchLine(text, m)
 		r.inBlock = false
 	}
 }
 
-func (rec *record) add(text []byte, at moment, id uint64) {
+// noteAlone remembers that a single line of a panic fulfils a part. The values are in memory of
+// the caller's buffer.
+func (rec *record) noteAlone(pt *part, l *line, values []string) {
+	a := findAlone(rec.alone, pt)
+	if a == nil {
+		rec.alone = append(rec.alone, aloneHit{part: pt})
+		a = &rec.alone[len(rec.alone)-1]
+	}
+	a.at, a.id = l.at, l.id
+	if a.isTriedOnWhole() {
+		a.key = slices.Clone(values[:len(pt.rule.By)])
+		for i := range a.key {
+			a.key[i] = strings.Clone(a.key[i])
+		}
+	}
+}
+
+// findAlone returns the hit of a single line for the part, or nil if there is none.
+func findAlone(hits []aloneHit, pt *part) *aloneHit {
+	for i := range hits {
+		if hits[i].part == pt {
+			return &hits[i]
+		}
+	}
+	return nil
+}
+
+func (rec *record) addLine(text []byte, m moment, id uint64) {
 	if len(rec.lines) > 0 {
 		rec.text = append(rec.text, '\n')
 	}
 	rec.text = append(rec.text, text...)
-	rec.lines = append(rec.lines, recordLine{end: len(rec.text), at: at, id: id})
+	rec.lines = append(rec.lines, recordLine{end: len(rec.text), at: m, id: id})
 	if !rec.goPanic {
-		rec.parts += at.parts
+		rec.parts += m.parts
 	}
 }
 
@@ -170,18 +223,18 @@ func (r *run) endRecord(k int) {
 	r.s.counters.Evaluated += rec.parts
 	first := rec.lines[0]
 	before := len(r.hits())
-	if (!rec.goPanic || len(rec.lines) > 1) && r.mark(rec.text) {
+	if (!rec.goPanic || len(rec.lines) > 1) && r.markParts(rec.text) {
 		r.tryRecord(rec)
 	}
-	if r.watch && len(rec.alone) == 0 && !r.watched(before) {
-		r.complain(rec.text, first.at)
+	if r.watch && len(rec.alone) == 0 && !r.hitSince(before) {
+		r.keepComplaint(rec.text, first.at)
 	}
 }
 
 // tryRecord tries the marked parts on a record.
 func (r *run) tryRecord(rec *record) {
 	first := rec.lines[0]
-	l := line{text: rec.text, at: first.at, id: first.id, skip: rec.alone}
+	l := line{text: rec.text, at: first.at, id: first.id, alone: rec.alone}
 	if len(rec.lines) > 1 && !rec.goPanic {
 		l.lines = make([]line, len(rec.lines))
 	}
@@ -190,19 +243,20 @@ func (r *run) tryRecord(rec *record) {
 		l.lines[i] = line{text: rec.text[from:x.end], at: x.at, id: x.id}
 		from = x.end + len("\n")
 	}
-	r.try(&l)
+	r.tryParts(&l)
 }
 
-// each yields the lines of a record. Meanwhile the fields are those of the line.
-func (r *run) each(l *line) iter.Seq[*line] {
+// recordLines yields the lines of a record. During the iteration, the fields are those of the
+// current line.
+func (r *run) recordLines(l *line) iter.Seq[*line] {
 	return func(yield func(*line) bool) {
 		r.inBlock = true
 		defer func() {
 			r.inBlock = false
-			r.sc.read(l.text)
+			r.sc.prepare(l.text)
 		}()
 		for i := range l.lines {
-			r.sc.read(l.lines[i].text)
+			r.sc.prepare(l.lines[i].text)
 			if !yield(&l.lines[i]) {
 				return
 			}

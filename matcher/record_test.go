@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"crowsnest/internal/literals"
 	"crowsnest/rules"
 )
 
@@ -86,6 +87,16 @@ func TestRecords(t *testing.T) {
 	// A rule that a line of a panic fulfils has no hit of the whole panic.
 	f([]string{"panic: main.(*Reconciler).Reconcile", "", "goroutine 1 [running]:", "main.(*Reconciler).Reconcile(0xc0001)"}, "Panic 1 ")
 	f([]string{"fatal error: all goroutines are asleep", "", "goroutine 1 [select]:", "the last(it)"}, "Last 4 ")
+	// A rule that captures more than its key has another hit of the whole, with the key of the
+	// first hit.
+	where := ruleOf(t, "Where", rules.Matcher{Regex: literals.MustExpression(`(?s)^panic: (?P<by>x\b(?:.*a\.go)?)(?:.*\nmain\.(?P<frame>\w+)\()?`)}, "by", "frame")
+	where.By, where.Count = []string{"by"}, 1
+	p = compile(t, where)
+	f([]string{"panic: x", "", "goroutine 1 [running]:", "main.b(0x1)", "    /src/a.go:12 +0x18", "main.main()", "\t/src/b.go:5"}, "Where 1 x ", "Where 1 x main")
+	old := ruleOf(t, "Old", rules.Matcher{Regex: literals.MustExpression(`(?s)Observed a panic: (?:.*\nmain\.(?P<frame>\w+)\()?`)}, "frame")
+	old.Count = 1
+	p = compile(t, old)
+	f([]string{"E0318 07:44:12.413983       1 runtime.go:79] Observed a panic: x", "goroutine 1 [running]:", "main.b(0x1)", "/src/a.go:12 +0x18"}, "Old 1 ", "Old 1 b")
 }
 
 // Without a position before what is unfinished, a record ends with its block.
@@ -208,12 +219,12 @@ func TestRecordsInParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawRecords(t)
 		s := joining()
-		s.Place(0)
+		s.SetOffset(0)
 		want := append(p.Scan(s, []byte(strings.Join(in, "")), arrival), p.Flush(s, arrival)...)
 
 		var got []Hit
 		s = joining()
-		s.Place(0)
+		s.SetOffset(0)
 		at := 0 // byte
 		for rest := strings.Join(in, ""); rest != ""; {
 			n := rapid.IntRange(1, strings.Count(rest, "\n")).Draw(t, "block")
@@ -234,7 +245,7 @@ func TestRecordsInParts(t *testing.T) {
 				rest, at = strings.Join(in, "")[from:], from-len(block)
 				if s.Unfinished() > 0 {
 					s = joining()
-					s.Place(int64(from))
+					s.SetOffset(int64(from))
 				}
 			default:
 				got = append(got, p.Scan(s, []byte(block), arrival)...)

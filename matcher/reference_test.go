@@ -172,7 +172,7 @@ func (r *reference) logical(l refLine) {
 	for _, rule := range r.rules {
 		try := func(part Part, m *rules.Matcher) {
 			caps := map[string]string{}
-			if !part.From(rule).Matches(r.labels, r.opt.Lenient) || !refMatch(m, part.defaultIn(), l.text, fields, caps) {
+			if !part.SelectorOf(rule).Matches(r.labels, r.opt.Lenient) || !refMatch(m, part.defaultIn(), l.text, fields, caps) {
 				return
 			}
 			var values []string
@@ -210,7 +210,7 @@ func refMatch(m *rules.Matcher, in rules.In, text string, fields func(string) (s
 // refBeside tries a matcher beside others. said is as in cond.holdsBeside.
 func refBeside(m *rules.Matcher, in rules.In, text string, quotes *lines.Quotes, fields func(string) (string, bool), caps map[string]string, said, beside bool) (bool, bool) {
 	in = m.In.Within(in)
-	voices := voicesOf(in)
+	voices := placeVoices(in)
 	own := map[string]string{}
 	note := func(re *literals.Expression, in string, loc []int) {
 		for i, name := range re.SubexpNames() {
@@ -219,12 +219,12 @@ func refBeside(m *rules.Matcher, in rules.In, text string, quotes *lines.Quotes,
 			}
 		}
 	}
-	said = said || voices == everyVoice || len(quotes.Spans()) == 0 && voices&lines.Message != 0 || states(m, beside)
+	said = said || voices == everyVoice || len(quotes.Spans()) == 0 && voices&lines.Message != 0 || statesFields(m, beside)
 	for _, c := range m.Contains {
 		found, here := false, false
 		for k := range len(text) - len(c) + 1 {
 			if text[k:k+len(c)] == c {
-				here = here || quotes.Says(k, k+len(c), voices)
+				here = here || quotes.HasVoice(k, k+len(c), voices)
 				found = found || here || isName([]byte(text), k, k+len(c), quotes)
 			}
 		}
@@ -233,8 +233,8 @@ func refBeside(m *rules.Matcher, in rules.In, text string, quotes *lines.Quotes,
 		}
 		said = said || here
 	}
-	if m.Regex != nil && textsOf(m.Regex) != nil && voices != everyVoice {
-		found, here := findAny(textsOf(m.Regex), []byte(text), quotes, voices, said || len(m.Any) > 0)
+	if m.Regex != nil && soughtTexts(m.Regex) != nil && voices != everyVoice {
+		found, here := findAny(soughtTexts(m.Regex), []byte(text), quotes, voices, said || len(m.Any) > 0)
 		if !found {
 			return false, false
 		}
@@ -269,7 +269,7 @@ func refBeside(m *rules.Matcher, in rules.In, text string, quotes *lines.Quotes,
 	held := len(m.Any) == 0
 	for i := range m.Any {
 		branch := map[string]string{}
-		if !said && unsure(voicesOf(m.Any[i].In.Within(in)), voices, beside || hasTexts(m)) {
+		if !said && isUnsure(placeVoices(m.Any[i].In.Within(in)), voices, beside || hasTexts(m)) {
 			continue
 		}
 		if here, ok := refBeside(&m.Any[i], in, text, quotes, fields, branch, said, beside || hasTexts(m)); ok && here {

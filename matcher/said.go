@@ -10,14 +10,15 @@ import (
 	"crowsnest/rules"
 )
 
-// A line contains words of others: values of fields, and quoted strings. A text of several
-// words counts only where the program speaks for itself, which lines.Quotes knows. One word may
-// be a name there, such as a resource in a URL, so it counts beside a text that the program says.
+// In values of fields and in quoted strings a line may repeat what others wrote. A text of
+// several words counts only where the program speaks for itself, which lines.Quotes finds out.
+// A single word may be a name there, such as a resource in a URL, so it counts if the program
+// itself states another text.
 
 // everyVoice are the voices of `in: anywhere`.
 const everyVoice = lines.Message | lines.Error | lines.Quotation
 
-func voicesOf(in rules.In) lines.Voice {
+func placeVoices(in rules.In) lines.Voice {
 	switch in {
 	case rules.InMessage:
 		return lines.Message
@@ -29,7 +30,7 @@ func voicesOf(in rules.In) lines.Voice {
 	return lines.Message | lines.Error
 }
 
-// defaultIn returns where the texts of a part count that does not state it.
+// defaultIn returns the place in which the texts of a part count if the rule states none.
 func (p Part) defaultIn() rules.In {
 	if p < 0 {
 		return rules.InMessage
@@ -39,29 +40,32 @@ func (p Part) defaultIn() rules.In {
 
 func hasTexts(m *rules.Matcher) bool { return len(m.Contains) > 0 || m.Regex != nil }
 
-// states reports whether the fields of a matcher are what it looks for: one has a stated value
-// or text, or there is nothing else. Beside texts, a field of any value only names an object.
-func states(m *rules.Matcher, beside bool) bool {
+// statesFields reports whether a matcher searches its fields. It does if a field has a stated
+// value or text, or if the matcher has no texts. Next to texts, a field of any value only names
+// an object.
+func statesFields(m *rules.Matcher, beside bool) bool {
 	return !beside && !hasTexts(m) && len(m.Any) == 0 || slices.ContainsFunc(m.Fields, rules.Field.States)
 }
 
-// unsure reports whether the program need not say anything for a branch to hold, such as one with
-// `in: anywhere`: then it must say a text beside it.
-func unsure(branch, around lines.Voice, texts bool) bool { return texts && branch&^around != 0 }
+// isUnsure reports whether a branch, such as one with `in: anywhere`, can hold although the
+// program itself states nothing. Then the program must state another text of the matcher.
+func isUnsure(branch, around lines.Voice, texts bool) bool { return texts && branch&^around != 0 }
 
-// allSaid reports whether the whole line is in one of the voices, as far as that is seen at once.
+// allSaid reports whether the whole line is in one of the voices, as far as a quick check can
+// show.
 func (sc *scratch) allSaid(voices lines.Voice) bool {
-	return voices == everyVoice || voices&lines.Message != 0 && sc.quotes.Plain()
+	return voices == everyVoice || voices&lines.Message != 0 && sc.quotes.HasNoSpans()
 }
 
-// findText reports whether a line contains a text where it counts: anywhere if it is one word,
-// which may be a name, and otherwise in one of the voices. said means that it is in one of them.
-// first is the first place of the text, negative if there is none.
+// findText reports whether a line contains a text in a place where it counts. A single word,
+// which may be a name, counts everywhere. A longer text counts only in one of the voices. said
+// means that it is in one of the voices. first is the first place of the text, or negative if
+// there is none.
 func findText(text *literals.Needle, line []byte, first int, quotes *lines.Quotes, voices lines.Voice) (found, said bool) {
 	for from, k := 0, first; k >= 0; k = text.Index(line[from:]) {
 		from += k
 		to := from + text.Len()
-		if quotes.Says(from, to, voices) {
+		if quotes.HasVoice(from, to, voices) {
 			return true, true
 		}
 		found = found || isName(line, from, to, quotes)
@@ -70,9 +74,9 @@ func findText(text *literals.Needle, line []byte, first int, quotes *lines.Quote
 	return found, false
 }
 
-// textsOf returns the texts of an expression that looks for one of them and nothing else, and has
-// no groups; else nil.
-func textsOf(re *literals.Expression) (out []literals.Needle) {
+// soughtTexts returns the texts of an expression that only searches for one of several texts
+// and has no groups. It returns nil for any other expression.
+func soughtTexts(re *literals.Expression) (out []literals.Needle) {
 	if len(re.SubexpNames()) > 1 {
 		return nil
 	}
@@ -82,7 +86,7 @@ func textsOf(re *literals.Expression) (out []literals.Needle) {
 	return out
 }
 
-// findAny is findExpression for an expression that looks for one of the texts.
+// findAny is findExpression for an expression that only searches for one of the texts.
 func findAny(texts []literals.Needle, line []byte, quotes *lines.Quotes, voices lines.Voice, beside bool) (found, said bool) {
 	for i := range texts {
 		name, here := findText(&texts[i], line, texts[i].Index(line), quotes, voices)
@@ -94,16 +98,16 @@ func findAny(texts []literals.Needle, line []byte, quotes *lines.Quotes, voices 
 	return found, false
 }
 
-// isName reports whether a text in words of others may be a name there: it is one word, or
-// none.
-func isName(line []byte, from, to int, quotes *lines.Quotes) bool {
-	text := line[from:to]
-	return !lines.HasWord(text) || !severalWords(text) && quotes.Names(from, to)
+// isName reports whether a match in quoted text may be a name, which means that it consists of
+// at most one word.
+func isName(line []byte, start, end int, quotes *lines.Quotes) bool {
+	text := line[start:end]
+	return !lines.HasWord(text) || !severalWords(text) && quotes.InWords(start, end)
 }
 
 // severalWords reports whether a text has letters or digits on both sides of white space.
 func severalWords(text []byte) bool {
-	word, gap := false, false // a word was seen, white space behind one was seen
+	word, gap := false, false // whether a word, and white space after it, were seen
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
 		text = text[size:]
@@ -120,29 +124,30 @@ func severalWords(text []byte) bool {
 	return false
 }
 
-// maxTries bounds how often findExpression matches an expression.
+// maxTries bounds how often findExpression runs an expression.
 const maxTries = 4
 
 // match is the result of findExpression.
 type match struct {
-	loc  []int // places of the match and its groups; nil if nothing counts
-	said bool  // one of its texts is in one of the voices
-	// unsaid is the place of a text that excluded a match; nil if there is none.
+	loc  []int // places of the match and of its groups; nil if no match counts
+	said bool  // whether one of its texts is in one of the voices
+	// unsaid is the place of a text because of which a match does not count; nil if there is
+	// none.
 	unsaid []int
 }
 
-// findExpression finds a match that counts: each of its own texts is in one of the voices, or
-// a name. One of them is in one of the voices; if said is set, a match of names alone counts where
-// there is no other. It tries the leftmost match, and then those after and before the text that
-// excluded it.
+// findExpression finds a match that counts: each of its texts is in one of the voices or is a
+// name, and one of them is in one of the voices. If said is set, a match that consists only of
+// names also counts, if there is no other. It tries the leftmost match, then those after and
+// before the text because of which that one did not count.
 func findExpression(re *literals.Expression, line []byte, quotes *lines.Quotes, voices lines.Voice, said bool) (out match) {
 	runs := re.Runs()
 	var windows [maxTries][2]int
 	windows[0] = [2]int{0, len(line)}
 	n := 1
-	add := func(from, to int) {
-		if n < maxTries && from < to {
-			windows[n] = [2]int{from, to}
+	add := func(start, end int) {
+		if n < maxTries && start < end {
+			windows[n] = [2]int{start, end}
 			n++
 		}
 	}
@@ -159,7 +164,7 @@ func findExpression(re *literals.Expression, line []byte, quotes *lines.Quotes, 
 			switch {
 			case !lines.HasWord(line[start:end]):
 				continue
-			case quotes.Says(start, end, voices):
+			case quotes.HasVoice(start, end, voices):
 				one = true
 			case !isName(line, start, end, quotes):
 				bad = k

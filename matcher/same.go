@@ -6,36 +6,36 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxSame bounds the different lines of one time that are distinguished.
+// maxSame bounds the number of different lines with one time that are distinguished.
 const maxSame = 4096
 
-// same counts equal lines of one time: some container runtimes give one time to all
-// lines that they read at once. It holds the lines with hits of the newest time.
+// same counts equal lines with the same time, because some container runtimes give one time to
+// all lines that they read at once. It holds the lines with hits of the newest time.
 type same struct {
-	at    int64 // nanoseconds since 1970; zero if no line yet
+	at    int64 // nanoseconds since 1970; zero if there was no line yet
 	newer int64 // place of the newest line
 	first equal
-	more  map[uint64]equal // nil if first is the only one
+	more  map[uint64]equal // all lines; nil if there is only first
 }
 
-// equal counts the equal lines of one time.
+// equal counts equal lines with the same time.
 type equal struct {
 	id    uint64
-	place int64 // place of the newest line
+	place int64 // place of the newest of them
 	n     uint32
 }
 
-// Place sets the offset of the stream's next byte in its log. From then on equal lines
-// with one time are different lines if their places differ, and a line that is read
-// again is the same. A source that does not know the places of lines does not call it:
-// equal lines with one time are then one line.
-func (s *Stream) Place(offset int64) { s.base, s.placed = offset-s.counters.Bytes, true }
+// SetOffset sets the offset of the stream's next byte in its log. From then on, equal lines
+// with the same time are different lines if their places differ, and a line that is read again
+// is recognized. A source that does not know places does not call it. Then equal lines with the
+// same time count as one line.
+func (s *Stream) SetOffset(offset int64) { s.base, s.placed = offset-s.counters.Bytes, true }
 
-// number returns how many equal lines of the same time are before the one at place.
-// A place that is not after the newest line restarts the count: the log is read again.
-func (g *same) number(at int64, id uint64, place int64) uint32 {
-	if g.at != at || place < g.newer {
-		*g = same{at: at, newer: place, first: equal{id: id, place: place}}
+// countEqual returns how many equal lines of the same time come before the one at place. If
+// place is not after the newest line, the log is read again and the count restarts.
+func (g *same) countEqual(t int64, id uint64, place int64) uint32 {
+	if g.at != t || place < g.newer {
+		*g = same{at: t, newer: place, first: equal{id: id, place: place}}
 		return 0
 	}
 	g.newer = place
@@ -62,9 +62,9 @@ func (g *same) number(at int64, id uint64, place int64) uint32 {
 	return e.n
 }
 
-// numbered returns the fingerprint of a line that follows n equal lines with the same
+// numberedFingerprint returns the fingerprint of a line that follows n equal lines of the same
 // time.
-func numbered(id uint64, n uint32) uint64 {
+func numberedFingerprint(id uint64, n uint32) uint64 {
 	if n == 0 {
 		return id
 	}

@@ -51,7 +51,7 @@ func TestEqualLinesOfOneTime(t *testing.T) {
 		log, offset := criLog(groups), int64(rapid.IntRange(0, 1000).Draw(t, "offset"))
 		labels := Labels{"app": "a"}
 		whole := NewStream(labels, StreamOptions{})
-		whole.Place(offset)
+		whole.SetOffset(offset)
 		want := idsOf(p.Scan(whole, []byte(log), time.Now()))
 		unique := map[uint64]bool{}
 		for _, id := range want {
@@ -66,14 +66,14 @@ func TestEqualLinesOfOneTime(t *testing.T) {
 		head, tail := strings.Join(lines[:cut], ""), strings.Join(lines[cut:], "")
 
 		blocks := NewStream(labels, StreamOptions{})
-		blocks.Place(offset)
+		blocks.SetOffset(offset)
 		got := idsOf(p.Scan(blocks, []byte(head), time.Now()))
-		blocks.Place(offset + int64(len(head)))
+		blocks.SetOffset(offset + int64(len(head)))
 		got = append(got, idsOf(p.Scan(blocks, []byte(tail), time.Now()))...)
 		require.Equal(t, want, got)
 
 		ahead := NewStream(labels, StreamOptions{})
-		ahead.Place(offset)
+		ahead.SetOffset(offset)
 		got = idsOf(p.Scan(ahead, []byte(head), time.Now()))
 		a := ahead.Speculate(0, 0)
 		further := idsOf(p.Scan(a, []byte(tail), time.Now()))
@@ -86,12 +86,12 @@ func TestEqualLinesOfOneTime(t *testing.T) {
 		from := rapid.IntRange(0, len(groups)-1).Draw(t, "read again from")
 		before := criLog(groups[:from])
 		again := NewStream(labels, StreamOptions{})
-		again.Place(offset + int64(len(before)))
+		again.SetOffset(offset + int64(len(before)))
 		require.Equal(t, want[strings.Count(before, "\n"):], idsOf(p.Scan(again, []byte(log[len(before):]), time.Now())))
 
 		// The same stream reads the last line again, as if its end had been missing.
 		last := lines[len(lines)-1]
-		whole.Place(offset + int64(len(log)-len(last)))
+		whole.SetOffset(offset + int64(len(log)-len(last)))
 		require.Equal(t, want[len(want)-1:], idsOf(p.Scan(whole, []byte(last), time.Now())))
 
 		plain := NewStream(labels, StreamOptions{})
@@ -106,8 +106,8 @@ func TestEqualLinesOfARewrittenLog(t *testing.T) {
 	p := sameProgram(t)
 	s := NewStream(Labels{"app": "a"}, StreamOptions{})
 	log := []byte(criLog([][]int{{1, 1, 1}}))
-	s.Place(5000)
+	s.SetOffset(5000)
 	first := idsOf(p.Scan(s, log, time.Now()))
-	s.Place(0)
+	s.SetOffset(0)
 	require.Equal(t, first, idsOf(p.Scan(s, log, time.Now())))
 }

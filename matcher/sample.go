@@ -2,7 +2,7 @@ package matcher
 
 import (
 	"bytes"
-	_ "embed" // the sample
+	_ "embed" // for the text of the sample
 	"strings"
 	"sync"
 
@@ -13,26 +13,26 @@ import (
 // prefilter searches for texts that are rare in it. It affects speed, never results.
 type sample struct {
 	lines []byte
-	lower []byte          // the same in lower case
-	grams [1 << 16]uint16 // how often four letters occur, by hash
+	lower []byte          // the lines in lower case
+	grams [1 << 16]uint16 // how often sequences of four letters occur, by hash
 
 	mu     sync.Mutex
-	counts map[string]int // how often texts of fewer letters occur, once that was asked
+	counts map[string]int // how often shorter texts occur, as far as somebody asked
 }
 
-// sampleText are the lines of the sample; TestSample writes them.
+// sampleText holds the lines of the sample. TestSample writes them.
 //
 //go:embed sample.txt
 var sampleText []byte
 
-// ordinary is the sample that programs use. It is always the same.
+// ordinary returns the sample that programs use. It is always the same.
 var ordinary = sync.OnceValue(func() *sample { return newSample(len(sampleText)) })
 
-// newSample returns a sample of so many bytes of the usual lines.
-func newSample(size int) *sample { return sampleOf(sampleText[:size:size]) }
+// newSample returns a sample of the first size bytes of the usual lines.
+func newSample(size int) *sample { return newLineSample(sampleText[:size:size]) }
 
-// sampleOf returns a sample of lines, which it keeps.
-func sampleOf(lines []byte) *sample {
+// newLineSample returns a sample of lines, which it keeps.
+func newLineSample(lines []byte) *sample {
 	s := &sample{lines: lines, lower: bytes.ToLower(lines), counts: map[string]int{}}
 	for i := 0; i+4 <= len(s.lower); i++ {
 		s.grams[gramHash(s.lower[i:])]++
@@ -40,20 +40,20 @@ func sampleOf(lines []byte) *sample {
 	return s
 }
 
-// usual returns the lines that Tune adds to the lines that were read.
-func (s *sample) usual() []byte { return s.lines[:len(s.lines)/2] }
+// usualLines returns the lines that Tune adds to lines that were read.
+func (s *sample) usualLines() []byte { return s.lines[:len(s.lines)/2] }
 
 func gramHash[T []byte | string](b T) uint32 {
 	return (uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24) * 0x9E3779B1 >> 16
 }
 
-// cost estimates the cost of searching for a text: how often it occurs in the sample,
-// estimated by its rarest four letters, and how short it is.
-func (s *sample) cost(t literals.Text) float64 {
+// searchCost estimates the cost of searching for a text from its length and its frequency in
+// the sample. The frequency of its rarest four letters stands for that of the text.
+func (s *sample) searchCost(t literals.Text) float64 {
 	lower := strings.ToLower(t.Text)
 	n := len(t.Text)
 	if n < 4 {
-		return 1000/float64(n+1) + float64(s.count(lower))
+		return 1000/float64(n+1) + float64(s.countText(lower))
 	}
 	least := uint16(1<<16 - 1)
 	for i := 0; i+4 <= len(lower); i++ {
@@ -69,8 +69,8 @@ func (s *sample) cost(t literals.Text) float64 {
 	return cost
 }
 
-// count returns how often a text occurs.
-func (s *sample) count(text string) int {
+// countText returns how often a text occurs in the sample.
+func (s *sample) countText(text string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, known := s.counts[text]

@@ -8,35 +8,35 @@ import (
 	"crowsnest/matcher/internal/lines"
 )
 
-// Scan matches a block of whole lines and returns the hits, in the order in which the
-// lines are completed. The last line may lack its newline; it still counts as a whole
-// line. now is the time of arrival. The block is not kept.
+// Scan matches a block of whole lines and returns the hits, in the order in which the lines are
+// completed. The last line counts as a whole line even without its newline. now is the time of
+// arrival. The block is not kept.
 //
-// A line that matches nothing costs no allocation.
+// A line that matches nothing causes no allocation.
 func (p *Program) Scan(s *Stream, block []byte, now time.Time) []Hit {
 	return p.ScanInto(nil, s, block, now)
 }
 
-// ScanInto is Scan with hits in reused memory: they and their texts are valid until the
-// next call with the same buffer, and for as long as the block does not change. With a nil
-// buffer the hits own their memory.
+// ScanInto is Scan with hits in reused memory. They and their texts are valid until the next
+// call with the same buffer, as long as the block does not change. With a nil buffer the hits
+// own their memory.
 func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) []Hit {
-	s.choose(p)
-	if len(s.sel.parts) == 0 && !buf.wantsLines() {
-		s.skip(block)
-		buf.drop()
+	s.chooseRules(p)
+	if len(s.sel.parts) == 0 && !buf.wantsEveryLine() {
+		s.skipBlock(block)
+		buf.dropComplaints()
 		return nil
 	}
-	s.sel.finder.learn(p, block)
-	r := p.begin(buf, block, s, now)
-	defer p.end(r)
+	s.sel.finder.keepSample(p, block)
+	r := p.beginRun(buf, block, s, now)
+	defer p.endRun(r)
 	r.sieve.prefilter.Lines(&r.sc.blockMarks, block, func(start, end int, may bool) {
 		r.nul = r.sc.blockMarks.NUL
-		if raw := block[start:end]; r.everyLine || !r.pass(raw, may) {
-			if r.textAt = start; r.nul || !r.sieve.prefilter.Marks() {
+		if raw := block[start:end]; !r.passOver(raw, may) {
+			if r.textAt = start; r.nul || !r.sieve.prefilter.HasTexts() {
 				r.textAt = -1
 			}
-			r.line(raw, s.counters.Bytes+int64(start))
+			r.scanLine(raw, s.counters.Bytes+int64(start))
 		}
 	})
 	r.textAt = -1
@@ -48,52 +48,52 @@ func (p *Program) ScanInto(buf *Buffer, s *Stream, block []byte, now time.Time) 
 	return r.hits()
 }
 
-// Match matches one record. The result is as that of Scan.
+// Match matches one record. Its result is like that of Scan.
 func (p *Program) Match(s *Stream, rec Record) []Hit { return p.MatchInto(nil, s, rec) }
 
-// MatchInto is Match with hits in reused memory, as with ScanInto; the text of the record is
-// the block.
+// MatchInto is Match with hits in reused memory, as in ScanInto. The text of the record takes
+// the place of the block.
 func (p *Program) MatchInto(buf *Buffer, s *Stream, rec Record) []Hit {
-	s.choose(p)
+	s.chooseRules(p)
 	s.counters.Lines++
 	s.counters.Bytes += int64(len(rec.Text))
-	if len(s.sel.parts) == 0 && !buf.wantsLines() {
+	if len(s.sel.parts) == 0 && !buf.wantsEveryLine() {
 		s.counters.Evaluated++
-		s.drop()
-		buf.drop()
+		s.dropIncomplete()
+		buf.dropComplaints()
 		return nil
 	}
-	s.sel.finder.learn(p, rec.Text)
-	r := p.begin(buf, rec.Text, s, rec.Time)
-	defer p.end(r)
+	s.sel.finder.keepSample(p, rec.Text)
+	r := p.beginRun(buf, rec.Text, s, rec.Time)
+	defer p.endRun(r)
 	r.nul = bytes.IndexByte(rec.Text, 0) >= 0
 	r.fields, r.number = rec.Fields, rec.Number
 	at := moment{number: s.counters.Lines, parts: 1, place: s.base + s.counters.Bytes - int64(len(rec.Text)), own: !rec.Time.IsZero(), time: rec.Time}
 	text := trimCR(r.withoutNUL(rec.Text))
 	if rec.Time.IsZero() && s.opt.TextTime {
 		t, ok := lines.TextTime(text, r.until)
-		at = r.dated(at, t, ok)
+		at = r.datedMoment(at, t, ok)
 	}
-	r.logical(0, text, at)
+	r.acceptLine(0, text, at)
 	return r.hits()
 }
 
-// Flush matches the incomplete lines and records of the stream as if they were complete. The result
-// is as that of Scan.
+// Flush matches the incomplete lines and records of the stream as if they were complete. Its
+// result is like that of Scan.
 func (p *Program) Flush(s *Stream, now time.Time) []Hit { return p.FlushInto(nil, s, now) }
 
-// FlushInto is Flush with hits in reused memory, as with ScanInto.
+// FlushInto is Flush with hits in reused memory, as in ScanInto.
 func (p *Program) FlushInto(buf *Buffer, s *Stream, now time.Time) []Hit {
-	s.choose(p)
-	r := p.begin(buf, nil, s, now)
-	defer p.end(r)
+	s.chooseRules(p)
+	r := p.beginRun(buf, nil, s, now)
+	defer p.endRun(r)
 	order := []int{0, 1}
 	if end := s.counters.Bytes; s.unfinishedAt(1, end) < s.unfinishedAt(0, end) {
 		slices.Reverse(order)
 	}
 	for _, k := range order {
 		if s.open[k].parts > 0 {
-			r.complete(k)
+			r.completeLine(k)
 		}
 		s.open[k].skipping = false
 		r.endRecord(k)
@@ -101,8 +101,8 @@ func (p *Program) FlushInto(buf *Buffer, s *Stream, now time.Time) []Hit {
 	return r.hits()
 }
 
-// skip counts lines to which no rule applies, and drops incomplete ones.
-func (s *Stream) skip(block []byte) {
+// skipBlock counts lines to which no rule applies, and drops incomplete lines.
+func (s *Stream) skipBlock(block []byte) {
 	n := int64(bytes.Count(block, []byte("\n")))
 	if len(block) > 0 && block[len(block)-1] != '\n' {
 		n++
@@ -110,11 +110,11 @@ func (s *Stream) skip(block []byte) {
 	s.counters.Lines += n
 	s.counters.Evaluated += n
 	s.counters.Bytes += int64(len(block))
-	s.drop()
+	s.dropIncomplete()
 }
 
-// drop counts what is incomplete as evaluated: no rule applies to it.
-func (s *Stream) drop() {
+// dropIncomplete counts incomplete lines as evaluated, because no rule applies to them.
+func (s *Stream) dropIncomplete() {
 	for i := range s.open {
 		s.counters.Evaluated += s.open[i].parts
 		s.open[i] = pending{}
@@ -125,28 +125,28 @@ func (s *Stream) drop() {
 	}
 }
 
-// moment is when and where a logical line was written. Its time is parsed on demand:
-// most lines match nothing.
+// moment is the time and the place at which a logical line was written. The time is parsed on
+// demand, because most lines match nothing.
 type moment struct {
 	number int64  // number of the first physical line
-	parts  int64  // physical lines
+	parts  int64  // number of physical lines
 	place  int64  // place of the first line in the log, if the stream has places
-	stamp  []byte // nil if time holds it, unless undated is set
+	stamp  []byte // timestamp; nil if time is known, unless undated is set
 
 	time     time.Time
-	own      bool // the line states the time itself
+	own      bool // whether the line itself states the time
 	fromText bool
-	undated  bool // the line is the last of run.undated
+	undated  bool // whether the line is the last of run.undated
 }
 
-// resolve returns the moment with its time. An invalid stamp is replaced by the time of
-// arrival.
-func (r *run) resolve(m moment) moment {
+// resolveTime returns the moment with its time. The time of arrival replaces an invalid
+// timestamp.
+func (r *run) resolveTime(m moment) moment {
 	switch {
 	case m.undated:
 		m.undated = false
-		own := r.date()
-		return r.dated(m, r.s.last, own)
+		own := r.readUndated()
+		return r.datedMoment(m, r.s.last, own)
 	case m.stamp == nil:
 		return m
 	}
@@ -157,48 +157,48 @@ func (r *run) resolve(m moment) moment {
 	return m
 }
 
-// run is one call of Scan, Match or Flush.
+// run is the state of one call of Scan, Match or Flush.
 type run struct {
-	s         *Stream
-	sel       *selection
-	sieve     *sieve // sieve of sel
-	sc        *scratch
-	now       time.Time
-	until     time.Time // supplies the year of times without one
-	buf       *Buffer   // nil if there is no hit yet, and no buffer of the caller
-	everyLine bool      // the buffer keeps it
-	watch     bool      // reports whether lines are searched for unmatched errors
-	doubted   bool      // infrastructure rules do not trust the namespace of the stream
-	searched  int       // lines without a level that may still be searched for words
-	mild      int       // lines with a harmless one
-	nul       bool      // there are NUL bytes
-	fields    []Field   // fields of the record, beside those in its text
-	number    uint64    // number of the record; zero if it has none
-	inPanic   *record   // record of the panic that the line belongs to
-	inBlock   bool      // the line is one of a block of klog, and tried alone
-	// textAt is where in the block the text of the physical line begins, in which Lines has
-	// searched already. It is -1 when anything else is matched.
+	s        *Stream
+	sel      *selection
+	sieve    *sieve // sieve of the stream's selection
+	sc       *scratch
+	now      time.Time
+	until    time.Time // time from which texts without a year get their year
+	buf      *Buffer   // nil if the caller has none and there is no hit yet
+	watch    bool      // whether lines are searched for complaints
+	doubted  bool      // whether infrastructure rules do not trust the namespace of the stream
+	searched int       // number of lines without a level that may still be searched for words
+	mild     int       // number of lines with a harmless level that may still be searched for words
+	nul      bool      // whether there are NUL bytes
+	fields   []Field   // fields of the record in addition to those in its text
+	number   uint64    // number of the record; zero if it has none
+	inPanic  *record   // record of the panic to which the line belongs
+	inBlock  bool      // whether the line is one of a klog block and is tried separately
+	// textAt is the offset in the block at which the text of the current physical line begins,
+	// if Lines has already searched it. It is -1 if any other text is matched.
 	textAt int
-	// TextTime: what may have a time that is not read yet. One of them is nil.
-	prev    []byte // stamp of the newest envelope
-	undated []byte // the lines of the block since then, or since the last that was dated
+	// With TextTime, these may have a time that is not parsed yet. At most one of them is not
+	// nil.
+	prev    []byte // timestamp of the newest envelope
+	undated []byte // lines of the block since the last one with a time
 }
 
-func (p *Program) begin(buf *Buffer, block []byte, s *Stream, now time.Time) *run {
+func (p *Program) beginRun(buf *Buffer, block []byte, s *Stream, now time.Time) *run {
 	if buf != nil {
 		buf.reset()
 		buf.block = block
 	}
 	sc := p.scratches.Get().(*scratch)
-	sc.fit(s.sel)
+	sc.resize(s.sel)
 	r := &sc.run
 	*r = run{s: s, sel: s.sel, sieve: s.sel.finder.sieve.Load(), sc: sc, now: now, until: now, buf: buf, textAt: -1}
 	if !s.opt.Until.IsZero() {
 		r.until = s.opt.Until
 	}
 	if buf != nil {
-		r.everyLine, r.watch, r.searched, r.mild = buf.everyLine, buf.watch, buf.searched, buf.searched/4
-		r.doubted = p.doubts != nil && s.labels["namespace"] != "" && !p.doubts.Has(s.labels["namespace"])
+		r.watch, r.searched, r.mild = buf.watch, buf.searched, buf.searched/4
+		r.doubted = p.trusted != nil && s.labels["namespace"] != "" && !p.trusted.Has(s.labels["namespace"])
 		if buf.searched < 0 {
 			r.mild = buf.searched
 		}
@@ -206,17 +206,17 @@ func (p *Program) begin(buf *Buffer, block []byte, s *Stream, now time.Time) *ru
 	return r
 }
 
-// end returns the scratch to the pool, without references to the block or to hits.
-func (p *Program) end(r *run) {
-	r.settle()
+// endRun returns the scratch to the pool, without references to the block or to hits.
+func (p *Program) endRun(r *run) {
+	r.readNewestTime()
 	r.s.hits = len(r.hits())
 	sc := r.sc
 	sc.run = run{}
-	sc.read(nil)
+	sc.prepare(nil)
 	p.scratches.Put(sc)
 }
 
-// hits returns what was found so far, nil if there is nothing.
+// hits returns the hits so far, or nil if there are none.
 func (r *run) hits() []Hit {
 	if r.buf == nil || len(r.buf.hits) == 0 {
 		return nil
@@ -224,23 +224,23 @@ func (r *run) hits() []Hit {
 	return r.buf.hits
 }
 
-// line processes one physical line, without its newline, that starts at byte start of
-// the stream.
-func (r *run) line(raw []byte, start int64) {
+// scanLine processes one physical line, without its newline, that begins at byte start of the
+// stream.
+func (r *run) scanLine(raw []byte, start int64) {
 	c := &r.s.counters
 	c.Lines++
 	at := moment{number: c.Lines, parts: 1, place: r.s.base + start}
 	if r.nul {
 		raw = r.withoutNUL(raw)
 	}
-	e, ok := r.unwrap(raw)
+	e, ok := r.readEnvelope(raw)
 	if !ok {
-		r.logical(0, trimCR(raw), r.textMoment(raw, at))
+		r.acceptLine(0, trimCR(raw), r.textMoment(raw, at))
 		return
 	}
 	if r.s.opt.TextTime {
 		if r.undated != nil {
-			r.date()
+			r.readUndated()
 		}
 		r.sc.prev = append(r.sc.prev[:0], e.Stamp...)
 		r.prev = r.sc.prev
@@ -254,19 +254,20 @@ func (r *run) line(raw []byte, start int64) {
 		k = 1
 	}
 	if o := &r.s.open[k]; e.Partial || o.parts > 0 || o.skipping {
-		r.join(k, e, at, start)
+		r.addPart(k, e, at, start)
 		return
 	}
-	r.logical(k, trimCR(e.Text), at)
+	r.acceptLine(k, trimCR(e.Text), at)
 }
 
-// unwrap reads the envelope of a line. If the format is not given it is that of
-// the newest line that had one; a line of the other kind changes it.
-func (r *run) unwrap(raw []byte) (e lines.Envelope, ok bool) {
+// readEnvelope reads the envelope of a line. If the stream does not state its format, the
+// format of the newest line with an envelope is tried first. A line with the other envelope
+// changes this format.
+func (r *run) readEnvelope(raw []byte) (e lines.Envelope, ok bool) {
 	s := r.s
 	auto := s.opt.Format == FormatAuto
 	if s.envelope != FormatDocker && s.opt.Format != FormatText {
-		if e, ok = lines.CRI(raw); ok {
+		if e, ok = lines.ReadCRI(raw); ok {
 			s.envelope = FormatCRI
 			return e, true
 		}
@@ -274,12 +275,12 @@ func (r *run) unwrap(raw []byte) (e lines.Envelope, ok bool) {
 	if s.envelope == FormatDocker || auto {
 		if e, ok = r.sc.docker.Read(raw); ok {
 			s.envelope = FormatDocker
-			r.textAt = -1 // JSON escapes letters
+			r.textAt = -1 // JSON may write letters as escapes
 			return e, true
 		}
 	}
 	if auto && s.envelope == FormatDocker {
-		if e, ok = lines.CRI(raw); ok {
+		if e, ok = lines.ReadCRI(raw); ok {
 			s.envelope = FormatCRI
 			return e, true
 		}
@@ -290,45 +291,46 @@ func (r *run) unwrap(raw []byte) (e lines.Envelope, ok bool) {
 	return e, false
 }
 
-// textMoment returns when a line without an envelope was written: the time that it
-// states, the time of the line before it, or the time of arrival. resolve finds out
-// which.
-func (r *run) textMoment(raw []byte, at moment) moment {
-	at.time = r.now
+// textMoment returns the moment of a line without an envelope. Its time is the one that the
+// line states, otherwise that of the previous line, otherwise the time of arrival. resolveTime
+// finds out which.
+func (r *run) textMoment(raw []byte, m moment) moment {
+	m.time = r.now
 	switch {
 	case !r.s.opt.TextTime:
-		return at
-	case r.nul, r.everyLine: // raw may not be part of the block, or its time is needed anyway
+		return m
+	case r.nul: // raw may not be a part of the block
 		t, ok := lines.TextTime(trimCR(raw), r.until)
-		return r.dated(at, t, ok)
+		return r.datedMoment(m, t, ok)
 	case r.undated == nil:
-		r.settle()
+		r.readNewestTime()
 		r.undated = raw
 	default:
 		r.undated = r.undated[:len(r.undated)+1+len(raw)] // raw is the next line of the block
 	}
-	at.undated = true
-	return at
+	m.undated = true
+	return m
 }
 
-// dated returns the moment of a line whose text states a time, if ok is set.
-func (r *run) dated(at moment, t time.Time, ok bool) moment {
-	at.time = r.now
-	r.settle()
+// datedMoment returns the moment of a line. If ok is set, the text of the line states the time
+// t.
+func (r *run) datedMoment(m moment, t time.Time, ok bool) moment {
+	m.time = r.now
+	r.readNewestTime()
 	switch {
 	case ok:
 		r.s.last = t
-		at.time, at.own, at.fromText = t, true, true
+		m.time, m.own, m.fromText = t, true, true
 	case !r.s.last.IsZero():
-		at.time, at.fromText = r.s.last, true
+		m.time, m.fromText = r.s.last, true
 	case r.s.assumed != nil:
 		r.s.assumed.untimed = true
 	}
-	return at
+	return m
 }
 
-// settle reads the time of the newest line that has one.
-func (r *run) settle() {
+// readNewestTime reads the time of the newest line that has one.
+func (r *run) readNewestTime() {
 	if r.prev != nil {
 		if t, ok := r.sc.stamps.Time(r.prev); ok {
 			r.s.last = t
@@ -336,13 +338,13 @@ func (r *run) settle() {
 		r.prev = nil
 	}
 	if r.undated != nil {
-		r.date()
+		r.readUndated()
 	}
 }
 
-// date reads the time of the newest undated line that has one, and reports whether that
-// is the last of them. No line is parsed twice.
-func (r *run) date() (own bool) {
+// readUndated reads the time of the newest undated line that states one, and reports whether it
+// is the last of these lines. It parses no line twice.
+func (r *run) readUndated() (own bool) {
 	rest := r.undated
 	r.undated = nil
 	for own = true; ; own = false {
@@ -358,8 +360,8 @@ func (r *run) date() (own bool) {
 	}
 }
 
-// withoutNUL returns the line without NUL bytes: a file has them where the power
-// failed before its blocks were written.
+// withoutNUL returns the line without NUL bytes. A file has them if the power failed before its
+// blocks were written.
 func (r *run) withoutNUL(raw []byte) []byte {
 	if !r.nul || bytes.IndexByte(raw, 0) < 0 {
 		return raw
@@ -378,7 +380,7 @@ func (r *run) withoutNUL(raw []byte) []byte {
 	return out
 }
 
-// trimCR removes one carriage return from the end.
+// trimCR removes one carriage return from the end of a text.
 func trimCR(text []byte) []byte {
 	if k := len(text) - 1; k >= 0 && text[k] == '\r' {
 		return text[:k]

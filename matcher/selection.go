@@ -8,21 +8,21 @@ import (
 	"crowsnest/rules"
 )
 
-// maxSelections bounds how many combinations of parts a program remembers.
-// Streams keep those that they use.
+// maxSelections is the number of combinations of parts that a program remembers. Streams keep
+// the ones that they use.
 const maxSelections = 1024
 
-// selection is prepared for all streams to which the same parts of rules may apply. It is
-// immutable except for its finder.
+// selection is the preparation for all streams to which the same parts of rules may apply. It
+// is immutable except for its finder.
 type selection struct {
-	rules []*rules.Rule // with a step among the parts
+	rules []*rules.Rule // rules with a step among the parts
 	parts []*part
 
 	finder finder
-	// fields are the names of the fields that conditions look at.
+	// fields are the names of the fields that conditions use.
 	fields map[string]bool
 
-	clock func() time.Duration // clock of the program
+	clock func() time.Duration // the clock of the program
 }
 
 type lazySelection struct {
@@ -30,8 +30,8 @@ type lazySelection struct {
 	made atomic.Pointer[selection]
 }
 
-// choose selects the rules for the stream, once for each program.
-func (s *Stream) choose(p *Program) {
+// chooseRules selects the rules for the stream. It does so once for each program.
+func (s *Stream) chooseRules(p *Program) {
 	if s.prog != p {
 		s.prog, s.sel = p, p.selection(s.labels, s.opt)
 		p.mu.Lock()
@@ -47,7 +47,7 @@ func (p *Program) selection(labels Labels, opt StreamOptions) *selection {
 	for i, from := range p.froms {
 		wanted[i] = opt.Lenient && from.MayMatch(labels) || from.Matches(labels, false)
 	}
-	trusted := p.trusts(labels, opt)
+	trusted := p.trustsStream(labels, opt)
 	for i, pt := range p.parts {
 		if wanted[pt.from] && (trusted || !pt.rule.Infrastructure) {
 			chosen[i] = true
@@ -64,12 +64,12 @@ func (p *Program) selection(labels Labels, opt StreamOptions) *selection {
 		p.selections[string(key)] = lazy
 	}
 	p.mu.Unlock()
-	lazy.once.Do(func() { lazy.made.Store(p.build(chosen)) })
+	lazy.once.Do(func() { lazy.made.Store(p.buildSelection(chosen)) })
 	return lazy.made.Load()
 }
 
-// trusts reports whether infrastructure rules apply to a stream.
-func (p *Program) trusts(labels Labels, opt StreamOptions) bool {
+// trustsStream reports whether infrastructure rules apply to a stream.
+func (p *Program) trustsStream(labels Labels, opt StreamOptions) bool {
 	if namespace := labels["namespace"]; namespace != "" {
 		return p.namespaces.Has(namespace)
 	}
@@ -79,7 +79,7 @@ func (p *Program) trusts(labels Labels, opt StreamOptions) bool {
 	return !opt.OfPods || labels["pod"] == "" && labels["container"] == "" || p.namespaces.All()
 }
 
-func (p *Program) build(chosen []bool) *selection {
+func (p *Program) buildSelection(chosen []bool) *selection {
 	sel := &selection{clock: p.clock, fields: map[string]bool{}}
 	for i, pt := range p.parts {
 		if !chosen[i] {
@@ -93,6 +93,6 @@ func (p *Program) build(chosen []bool) *selection {
 			sel.fields[name] = true
 		}
 	}
-	sel.finder.start(p, sel.parts)
+	sel.finder.makeFirst(p, sel.parts)
 	return sel
 }

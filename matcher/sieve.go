@@ -5,24 +5,24 @@ import (
 	"crowsnest/matcher/internal/prefilter"
 )
 
-// sieve finds the parts of a selection that have to be tried on a line: those of which it
-// contains a required text. Several may find the same parts by other texts. It is immutable.
+// sieve finds the parts of a selection that have to be tried on a line, because the line
+// contains one of their required texts. Several sieves may find the same parts by different
+// texts. It is immutable.
 type sieve struct {
 	texts  []literals.Text
-	users  [][]int32 // parts for which each text was chosen
+	users  [][]int32 // for each text, the parts for which it was chosen
 	always []int32   // parts that are tried on every line
-	// escaped parts are found by letters of fields. JSON can escape those.
+	// escaped are parts that are found by letters in fields, which JSON can write as escapes.
 	escaped []int32
-	// branches has, of each part, for the branches of its conditions the texts of which a line
-	// contains one if the branch holds. Nil if they are not known.
+	// branches has, for each branch of each part, texts of which a line contains at least one
+	// if the branch holds. It is nil if they are unknown.
 	branches [][][]int32
 
-	prefilter *prefilter.Filter // prefilter of texts
+	prefilter *prefilter.Filter // prefilter that searches for the texts
 }
 
-// sieveOf returns a sieve, without its prefilter, of the texts that choose returns for each
-// part.
-func sieveOf(parts []*part, choose func(*part) literals.Choice) *sieve {
+// newSieve returns a sieve without its prefilter. choose returns the texts for each part.
+func newSieve(parts []*part, choose func(*part) literals.Choice) *sieve {
 	v := &sieve{}
 	known := map[literals.Text]int{}
 	for i, pt := range parts {
@@ -48,8 +48,8 @@ func sieveOf(parts []*part, choose func(*part) literals.Choice) *sieve {
 	return v
 }
 
-// findBranches notes which of the texts every line contains that fulfils a branch of `any`:
-// the texts in a line then exclude most branches.
+// findBranches records texts of which every line that fulfils a branch of `any` contains at
+// least one. The texts found in a line then exclude most branches.
 func (v *sieve) findBranches(parts []*part, choose func(*literals.Cond) literals.Choice) {
 	known := map[literals.Text]int32{}
 	for i, t := range v.texts {
@@ -62,14 +62,14 @@ func (v *sieve) findBranches(parts []*part, choose func(*literals.Cond) literals
 		}
 		v.branches[i] = make([][]int32, pt.conds)
 		for _, b := range pt.branches {
-			v.branches[i][b.id] = indices(known, choose(b.of.Required()))
+			v.branches[i][b.id] = textIndices(known, choose(b.of.Required()))
 		}
 	}
 }
 
-// indices returns the indices of the texts of a choice, nil if one of them is not known or
-// may be written with escapes.
-func indices(known map[literals.Text]int32, choice literals.Choice) (out []int32) {
+// textIndices returns the indexes of the chosen texts. It returns nil if one of them is unknown
+// or may be written with escapes.
+func textIndices(known map[literals.Text]int32, choice literals.Choice) (out []int32) {
 	for _, t := range choice.Texts {
 		k, ok := known[t]
 		if !ok || choice.Escapable {
@@ -80,8 +80,8 @@ func indices(known map[literals.Text]int32, choice literals.Choice) (out []int32
 	return out
 }
 
-// with returns the same sieve with another prefilter.
-func (v sieve) with(f *prefilter.Filter) *sieve {
+// withFilter returns a copy of the sieve with another prefilter.
+func (v sieve) withFilter(f *prefilter.Filter) *sieve {
 	v.prefilter = f
 	return &v
 }

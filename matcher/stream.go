@@ -6,116 +6,116 @@ import (
 	"crowsnest/matcher/internal/lines"
 )
 
-// Format is the envelope of a stream's lines.
+// Format is the kind of envelope around the lines of a stream.
 type Format int
 
-// The envelopes. FormatAuto looks at the lines: the newest that had an envelope
-// decides what is expected of the next, and lines without one are text.
+// Formats of lines. FormatAuto detects the envelope. It expects the format of the newest line
+// that had an envelope. A line without an envelope is text.
 const (
 	FormatAuto   Format = iota
-	FormatText          // none: the line is the text
-	FormatCRI           // as CRI runtimes write below /var/log/pods
-	FormatDocker        // json-file of Docker
+	FormatText          // no envelope: the line is the text
+	FormatCRI           // the format of CRI runtimes below /var/log/pods
+	FormatDocker        // the json-file format of Docker
 )
 
-// Join says how long a record waits for its next line.
+// Join states how long a record waits for its next line.
 type Join int
 
-// The joins.
+// Ways to join records.
 const (
 	JoinNone Join = iota // each line is a record
-	// JoinBlock ends a record with the block of Scan: for sources whose positions are
-	// those of blocks.
+	// JoinBlock ends a record at the end of the block of Scan. It is for sources that save
+	// positions at the ends of blocks.
 	JoinBlock
-	// JoinStream ends a record with Flush, which the source calls when no line comes for
-	// a while. It saves positions before Stream.Unfinished.
+	// JoinStream ends a record at Flush, which the source calls when no line has come for a
+	// while. The source saves positions before Stream.Unfinished.
 	JoinStream
 )
 
-// StreamOptions say how a stream is read. The zero value is right for a source
-// of the daemon.
+// StreamOptions states how a stream is read. The zero value is right for a source of the
+// daemon.
 type StreamOptions struct {
 	Format Format
-	// Lenient means that a label that the stream does not have satisfies every selector.
-	// It is for files without stated labels.
+	// Lenient means that a label that the stream lacks satisfies every selector. It is for
+	// files without stated labels.
 	Lenient bool
-	// TextTime parses the event time of lines without an envelope from their text:
-	// klog, JSON, logfmt or leading RFC 3339. Otherwise it is the time of arrival.
+	// TextTime means that the event time of lines without an envelope is read from their text,
+	// if that is klog, JSON, logfmt or begins with RFC 3339. Otherwise their event time is the
+	// time of arrival.
 	TextTime bool
-	// Until supplies the year of times in texts without one, as TimeOf does; zero means the time
-	// of arrival.
+	// Until is the time from which times in texts without a year get their year, as in TimeOf.
+	// Zero means the time of arrival.
 	Until time.Time
-	// OfPods means that the source states the namespace of every pod. A stream with a
-	// pod or a container and without a namespace is then of unknown origin, which
-	// infrastructure rules do not trust.
+	// OfPods means that the source states the namespace of every pod. Then a stream with a pod
+	// or a container but without a namespace is of unknown origin, and infrastructure rules do
+	// not trust it.
 	OfPods bool
-	// Foreign means that others than the operator of the cluster may have written the lines,
-	// although no namespace says so. Infrastructure rules do not trust them.
+	// Foreign means that somebody other than the operator of the cluster may have written the
+	// lines, although no namespace shows it. Infrastructure rules do not trust them.
 	Foreign bool
-	// Join makes one record of the lines of a block of klog or of a Go panic.
+	// Join states whether the lines of a klog block or of a Go panic become one record.
 	Join Join
-	// IgnoreLabels are not part of the stream's identity; nil means
-	// DefaultIgnoreLabels.
+	// IgnoreLabels are not part of the stream's identity. Nil means DefaultIgnoreLabels.
 	IgnoreLabels []string
 }
 
-// DefaultIgnoreLabels differ between sources that read the same stream.
+// DefaultIgnoreLabels are labels that differ between sources that read the same stream.
 var DefaultIgnoreLabels = []string{"filename", "job", "service_name", "detected_level", "stream", "flags", "node_name"}
 
-// Counters count the physical lines of a stream. Lines is the sum of Evaluated
-// and Dropped plus the parts that are still unfinished.
+// Counters counts the physical lines of a stream. Lines is the sum of Evaluated, Dropped and
+// the parts that are still unfinished.
 type Counters struct {
 	Lines, Bytes int64
 	Evaluated    int64 // physical lines whose logical line was matched
-	Dropped      int64 // none is dropped silently: each has a reason here
-	Truncated    int64 // logical lines truncated at MaxLine or MaxMerged
-	Unparsed     int64 // lines without the stream's envelope, matched as they are
+	Dropped      int64 // dropped physical lines, by reason
+	Truncated    int64 // logical lines that were truncated at MaxLine or MaxMerged
+	Unparsed     int64 // lines without the stream's envelope, which were matched unchanged
 }
 
-// Record is one line from a source that has records: its text and its time. Nothing of
-// it is kept.
+// Record is one line, with its time, from a source that has records. Match keeps nothing of it.
 type Record struct {
 	Time time.Time
 	Text []byte // without a line end
-	// Fields belong to the line beside those in its text, which they precede.
+	// Fields belong to the line in addition to those in its text, and precede them.
 	Fields []Field
-	// Number distinguishes records of a stream with the same time and text, and stays the
-	// same when a record is read again; zero means such records are one line, but see Stream.Place.
+	// Number distinguishes records of a stream with equal time and text. It stays the same when
+	// a record is read again. Without numbers (zero), such records count as one line; but see
+	// Stream.SetOffset.
 	Number uint64
 }
 
 // Field is a field that is not in the text of its line.
 type Field = lines.Field
 
-// Stream is the state of one log stream: its labels, the rules that may apply to it,
-// and its incomplete lines. It is small unless there are any. It is not safe for
-// concurrent use: a stream belongs to one goroutine at a time.
+// Stream is the state of one log stream: its labels, the rules that may apply to it, and its
+// incomplete lines. It takes little memory unless there are such lines. It is not safe for
+// concurrent use; a stream belongs to one goroutine at a time.
 type Stream struct {
-	// Newest is for the caller: the newest time of a hit that it accepted.
+	// Newest is for the caller. It is the newest time of a hit that the caller accepted.
 	Newest time.Time
 
 	labels   Labels
 	opt      StreamOptions
 	identity uint64 // hash of the labels without IgnoreLabels
 
-	prog *Program // program to which sel belongs
+	prog *Program // program of the selection
 	sel  *selection
 
-	envelope Format // FormatAuto: the one of the newest line that had one
+	envelope Format // with FormatAuto, the format of the newest line that had an envelope
 	counters Counters
-	open     [2]pending  // stdout, stderr
-	records  [2]*record  // stdout, stderr; nil if none is open
-	last     time.Time   // TextTime: of the newest line that had one; zero if there is none
-	hits     int         // number of hits of the last call, an estimate for the next
-	assumed  *assumption // assumption under which Speculate made the stream
+	open     [2]pending  // one each for stdout and stderr
+	records  [2]*record  // one each for stdout and stderr; nil if no record is open
+	last     time.Time   // with TextTime, the time of the newest line that had one; zero if there is none
+	hits     int         // number of hits of the last call, an estimate for the next one
+	assumed  *assumption // the assumption under which Speculate made the stream
 	base     int64       // place of the first byte of the stream, if placed is set
 	placed   bool
 	same     same
 	note     any
 }
 
-// NewStream returns a stream with these labels, which it copies. Labels with an empty
-// value are omitted.
+// NewStream returns a stream with a copy of these labels. Labels with an empty value are
+// omitted.
 func NewStream(labels Labels, opt StreamOptions) *Stream {
 	own := make(Labels, len(labels))
 	for name, value := range labels {
@@ -126,39 +126,38 @@ func NewStream(labels Labels, opt StreamOptions) *Stream {
 	if opt.IgnoreLabels == nil {
 		opt.IgnoreLabels = DefaultIgnoreLabels
 	}
-	s := &Stream{labels: own, opt: opt, identity: identityOf(own, opt.IgnoreLabels)}
+	s := &Stream{labels: own, opt: opt, identity: hashLabels(own, opt.IgnoreLabels)}
 	if opt.Format != FormatAuto {
 		s.envelope = opt.Format
 	}
 	return s
 }
 
-// Began says when the lines were written that come before the first that states a time:
-// with TextTime they have this time instead of that of their arrival.
-func (s *Stream) Began(t time.Time) { s.last = t }
+// SetStart sets the time of the lines before the first line that states a time. With TextTime
+// they get this time instead of the time of arrival.
+func (s *Stream) SetStart(t time.Time) { s.last = t }
 
 // Labels returns the labels of the stream. They are shared and must not be
 // changed.
 func (s *Stream) Labels() Labels { return s.labels }
 
-// Note returns what SetNote stored, nil if nothing.
+// Note returns the value stored by SetNote, or nil.
 func (s *Stream) Note() any { return s.note }
 
-// SetNote stores what one user of the stream remembers of it.
+// SetNote stores a value for one user of the stream.
 func (s *Stream) SetNote(note any) { s.note = note }
 
-// Counters returns what has been read so far.
+// Counters returns the counts so far.
 func (s *Stream) Counters() Counters { return s.counters }
 
-// Unfinished returns how many bytes at the end of what was scanned belong to
-// lines or records that are not complete: all from the first part of the oldest one on.
-// A position that is saved before them loses nothing over a restart.
+// Unfinished returns the number of scanned bytes from the first part of the oldest incomplete
+// line or record on. A position that is saved before these bytes loses nothing in a restart.
 func (s *Stream) Unfinished() int {
 	return int(s.counters.Bytes - min(s.unfinishedAt(0, s.counters.Bytes), s.unfinishedAt(1, s.counters.Bytes)))
 }
 
-// unfinishedAt returns the first byte of what stdout (0) or stderr (1) has unfinished, at
-// most end.
+// unfinishedAt returns the first byte of the unfinished line or record of stdout (k = 0) or
+// stderr (k = 1), or end if there is none.
 func (s *Stream) unfinishedAt(k int, end int64) int64 {
 	if o := &s.open[k]; o.parts > 0 {
 		end = min(end, o.start)
@@ -169,13 +168,14 @@ func (s *Stream) unfinishedAt(k int, end int64) int64 {
 	return end
 }
 
-// maxResume bounds how far resumeAt goes back: lines of stdout and stderr that are always
-// interleaved must not keep the position where it is.
+// maxResume bounds how far resumeAt goes back, because lines of stdout and stderr that are
+// always interleaved must not hold the position back forever.
 const maxResume = 64 << 10
 
-// resumeAt returns from where to read again what begins at byte start of stdout (0) or
-// stderr (1): from the beginning of what the other one has unfinished there, of which the
-// rest alone would be matched otherwise.
+// resumeAt returns the position from which to read again a line of stdout (k = 0) or stderr (k
+// = 1) that begins at byte start. If the other output has an unfinished line there, the
+// position is the beginning of that line, because otherwise the rest of that line would be
+// matched alone.
 func (s *Stream) resumeAt(k int, start int64) int64 {
 	if other := s.unfinishedAt(1-k, start); start-other < maxResume {
 		return other
@@ -183,13 +183,14 @@ func (s *Stream) resumeAt(k int, start int64) int64 {
 	return start
 }
 
-// Beside returns the stream with which another program scans what s scans, always before
-// s does. of is what an earlier call returned, nil at first: it starts where s is now, and
-// lines that are incomplete there are lost for it.
-func (s *Stream) Beside(of *Stream) *Stream {
-	if of == nil {
-		of = &Stream{labels: s.labels, opt: s.opt, identity: s.identity, envelope: s.envelope, last: s.last}
+// Shadow returns a second stream over the input of s, for another program that scans each block
+// before s does. shadow is the stream that an earlier call returned, or nil for the first call.
+// A new stream starts at the current position of s and does not see lines that are incomplete
+// there.
+func (s *Stream) Shadow(shadow *Stream) *Stream {
+	if shadow == nil {
+		shadow = &Stream{labels: s.labels, opt: s.opt, identity: s.identity, envelope: s.envelope, last: s.last}
 	}
-	of.base, of.placed = s.base+s.counters.Bytes-of.counters.Bytes, s.placed
-	return of
+	shadow.base, shadow.placed = s.base+s.counters.Bytes-shadow.counters.Bytes, s.placed
+	return shadow
 }

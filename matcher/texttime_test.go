@@ -51,7 +51,7 @@ func TestTextTimeIsThatOfEveryLine(t *testing.T) {
 				text += " boom"
 			}
 			at, stated := TimeOf([]byte(strings.ReplaceAll(text, "\x00", "")), arrival)
-			_, enveloped := lines.CRI([]byte(text))
+			_, enveloped := lines.ReadCRI([]byte(text))
 			switch {
 			case stated:
 				last = at
@@ -67,7 +67,7 @@ func TestTextTimeIsThatOfEveryLine(t *testing.T) {
 					_, h.Line, _ = strings.Cut(h.Line, " stdout F ")
 				}
 				r := run{s: NewStream(manager, StreamOptions{}), now: arrival}
-				h.ID = r.fingerprint([]byte(h.Line), moment{number: h.LineNumber, time: at, own: stated})
+				h.ID = r.lineFingerprint([]byte(h.Line), moment{number: h.LineNumber, time: at, own: stated})
 				want = append(want, h)
 			}
 			if block += text + rapid.SampledFrom([]string{"\n", "\r\n"}).Draw(t, "end"); rapid.IntRange(0, 5).Draw(t, "cut") == 0 {

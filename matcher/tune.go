@@ -10,57 +10,57 @@ import (
 )
 
 const (
-	// liveSample is how many bytes of the lines of its streams a selection keeps,
-	// and livePart how many of one block at most: several streams should have
-	// their share.
+	// liveSample is the number of bytes that a selection keeps of its streams' lines. livePart
+	// is the largest part of it from one block, so that several streams are represented.
 	liveSample = 128 << 10
 	livePart   = 16 << 10
-	// quickBytes is how much the first prefilter of a selection reads at most.
+	// quickBytes is the number of bytes after which the first prefilter of a selection is
+	// replaced.
 	quickBytes = 4 << 20
-	// learning is how many selections keep lines at the same time, and worthTuning
-	// how many texts they look for at least.
+	// learning is the number of selections that may keep lines at the same time. worthTuning is
+	// the least number of texts for which they do.
 	learning    = 16
 	worthTuning = 20
-	// maxServed is how many streams a program remembers for the one that follows.
+	// maxServed is the number of streams that a program remembers for the next program.
 	maxServed = 4096
 )
 
-// finder holds the sieve of a selection. The first prefilter is built quickly: many streams,
-// such as those of a short log, end before a better one would have paid off. Tune replaces
-// it by one for lines of the streams themselves, or, where that takes long, settle by one
+// finder holds the sieve of a selection. The first prefilter is built quickly, because many
+// streams, such as those of a short log, end before a better one would pay off. Tune replaces
+// it with one for lines of the streams themselves. If that takes long, replaceFirst uses one
 // for a sample of controllers' lines.
 type finder struct {
 	parts []*part // parts of the selection
 	sieve atomic.Pointer[sieve]
-	quick atomic.Int64 // bytes that the first prefilter may still read
+	quick atomic.Int64 // number of bytes that the first prefilter may still read
 
-	full  atomic.Bool // no more lines are wanted, for now
+	full  atomic.Bool // whether no more lines are wanted for now
 	mu    sync.Mutex
-	lines []byte // nil if none are kept
+	lines []byte // nil if no lines are kept
 }
 
-// start makes the first sieve.
-func (f *finder) start(p *Program, parts []*part) {
+// makeFirst builds the first sieve.
+func (f *finder) makeFirst(p *Program, parts []*part) {
 	f.parts = parts
 	f.quick.Store(quickBytes)
-	v := sieveOf(parts, func(pt *part) literals.Choice { return pt.texts })
-	f.sieve.Store(v.with(prefilter.Quick(v.texts, p.sample.lines)))
+	v := newSieve(parts, func(pt *part) literals.Choice { return pt.texts })
+	f.sieve.Store(v.withFilter(prefilter.NewQuick(v.texts, p.sample.lines)))
 }
 
-// settle replaces the first prefilter once it has read enough.
-func (f *finder) settle(p *Program, n int) {
+// replaceFirst replaces the first prefilter after it has read enough.
+func (f *finder) replaceFirst(p *Program, n int) {
 	if f.quick.Load() < 0 {
 		return
 	}
 	first := f.sieve.Load()
 	if left := f.quick.Add(-int64(n)); left < 0 && left >= -int64(n) {
-		f.sieve.CompareAndSwap(first, first.with(prefilter.New(first.texts, p.sample.lines)))
+		f.sieve.CompareAndSwap(first, first.withFilter(prefilter.New(first.texts, p.sample.lines)))
 	}
 }
 
-// learn keeps some of a block, until there is enough.
-func (f *finder) learn(p *Program, block []byte) {
-	f.settle(p, len(block))
+// keepSample keeps a part of a block until there is enough.
+func (f *finder) keepSample(p *Program, block []byte) {
+	f.replaceFirst(p, len(block))
 	if f.full.Load() {
 		return
 	}
@@ -75,9 +75,9 @@ func (f *finder) learn(p *Program, block []byte) {
 	case f.lines == nil:
 		if p.learners.Add(1) > learning {
 			p.learners.Add(-1)
-			return // another time
+			return // the limit is reached; a later call may keep lines
 		}
-		f.lines = make([]byte, 0, liveSample+livePart+len(p.sample.usual()))
+		f.lines = make([]byte, 0, liveSample+livePart+len(p.sample.usualLines()))
 	}
 	f.lines = append(f.lines, block[:min(len(block), livePart)]...)
 	if len(f.lines) >= liveSample {
@@ -86,10 +86,11 @@ func (f *finder) learn(p *Program, block []byte) {
 	}
 }
 
-// Tune rebuilds sieves for the lines that were read, once there are enough of them: it
-// chooses the texts that are rare in them, and prefilters that are fast on them. It makes scans faster and changes no result. With thousands of rules it takes up to
-// some tenths of a second; if there is nothing to do it returns at once. It may be called
-// while the program is in use.
+// Tune rebuilds sieves for the lines that were read, if there are enough of them. It chooses
+// the texts that are rare in these lines, and prefilters that are fast on them. It makes scans
+// faster and never changes results. With thousands of rules it takes some tenths of a second.
+// If there is nothing to do, it returns immediately. It may be called while the program is in
+// use.
 func (p *Program) Tune() {
 	if p.untuned.Load() == 0 {
 		return
@@ -102,12 +103,12 @@ func (p *Program) Tune() {
 	p.mu.Unlock()
 	for _, lazy := range all {
 		if sel := lazy.made.Load(); sel != nil {
-			sel.finder.tune(p)
+			sel.finder.rebuild(p)
 		}
 	}
 }
 
-func (f *finder) tune(p *Program) {
+func (f *finder) rebuild(p *Program) {
 	var lines []byte
 	f.mu.Lock()
 	if f.full.Load() {
@@ -117,23 +118,23 @@ func (f *finder) tune(p *Program) {
 	if lines == nil {
 		return
 	}
-	// Lines that are rare now may return: the usual sample counts too.
+	// lines that are rare now may return, so the usual sample is used too
 	f.quick.Store(-1)
-	live := sampleOf(append(lines, p.sample.usual()...))
-	v := sieveOf(f.parts, live.rechoose)
-	v.findBranches(f.parts, live.choose)
-	f.sieve.Store(v.with(prefilter.New(v.texts, live.lines)))
+	live := newLineSample(append(lines, p.sample.usualLines()...))
+	v := newSieve(f.parts, live.chooseAgain)
+	v.findBranches(f.parts, live.chooseRarest)
+	f.sieve.Store(v.withFilter(prefilter.New(v.texts, live.lines)))
 	p.untuned.Add(-1)
 	p.learners.Add(-1)
 }
 
-// served is a stream that a program has been used with.
+// served is a stream with which a program has been used.
 type served struct {
 	labels Labels
 	opt    StreamOptions
 }
 
-// noteServed remembers a stream. The caller holds mu.
+// noteServed remembers a stream. The caller must hold mu.
 func (p *Program) noteServed(labels Labels, opt StreamOptions) {
 	s := served{labels, opt}
 	if len(p.served) < maxServed {
@@ -144,9 +145,9 @@ func (p *Program) noteServed(labels Labels, opt StreamOptions) {
 	p.nextServed = (p.nextServed + 1) % maxServed
 }
 
-// Prepare builds the selections for the streams that old was recently used with, so that
-// the first lines after a change of rules do not wait for them. It blocks until they are
-// built. Both programs may be in use during the call.
+// Prepare builds the selections for the streams with which old was recently used, so that the
+// first lines after a change of rules do not wait for them. It returns when they are built.
+// Both programs may be in use during the call.
 func (p *Program) Prepare(old *Program) {
 	old.mu.Lock()
 	streams := slices.Clone(old.served)

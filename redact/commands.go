@@ -4,26 +4,26 @@ import (
 	"strings"
 )
 
-// commandReader reads flags and commands whose arguments are secrets.
+// commandReader finds secrets that are arguments of flags or commands.
 type commandReader struct {
 	valueReader
-	toolRead int // end of the text searched for programs
+	toolRead int // end of the text in which programs have been searched
 	toolName string
 	toolAt   int
 }
 
 var programs = newPrograms()
 
-// toolWindow is how far before a flag its program is looked for.
+// toolWindow is the greatest distance in bytes between a program and one of its flags.
 const toolWindow = 256
 
-// tool returns the program whose flags are at i, or "". It reads each byte once and
-// remembers the last program.
+// tool returns the program to which the flags at i belong, or "" if there is none. It reads
+// each byte once and remembers the last program.
 func (t *commandReader) tool(i int) string {
 	for at := max(t.toolRead, i-toolWindow); at < i; {
 		from := at
 		if at = t.runUpTo(at, i-at, wordBytes); at == from {
-			if c := t.s[at]; c == '|' || c == ';' || c == '\n' {
+			if c := t.s[at]; c == '|' || c == ';' {
 				t.toolName = ""
 			}
 			at++
@@ -40,162 +40,189 @@ func (t *commandReader) tool(i int) string {
 	return t.toolName
 }
 
-// shortFlag finds the secret of a flag of one letter, such as -P x and -px. The
-// letter is at i.
-func (t *commandReader) shortFlag(i, to int) span {
+// shortFlag finds the secret of a flag of one letter, such as -P x and -px. The letter is at i.
+func (t *commandReader) shortFlag(i, end int) span {
 	letter := t.s[i]
 	if strings.IndexByte("pPkKwsaAXNUucv", letter) < 0 {
 		return span{}
 	}
 	tool, found := programs[t.tool(i-1)]
-	has := func(letters string) bool { return strings.IndexByte(letters, letter) >= 0 }
-	switch before := t.before(i, 64); {
-	case found:
-	case has("pP") && (strings.Contains(before, " -u ") || strings.Contains(before, " -U ")):
-		if isDigit(t.byteAt(to+1)) && smallNumber().MatchString(t.s[to+1:t.run(to+1, keyBytes)]) {
-			return span{} // a port
+	if !found {
+		if !strings.Contains(t.before(i, 64), " -u ") {
+			return span{}
 		}
 		tool.spaced = "pP"
-	default:
-		return span{}
 	}
-	if to > i+1 {
-		switch {
-		case t.s[i-2] == '-':
-			return span{}
-		case has(tool.user):
-			return t.userPassword(t.unquoted(i + 1))
-		case !has(tool.glued):
-			return span{}
-		case t.s[i+1] == ':':
-			return t.unquoted(i + 2)
-		}
+	has := func(letters string) bool { return strings.IndexByte(letters, letter) >= 0 }
+	switch quoted := t.quotedAt(end); {
+	case end > i+1 && has(tool.user):
+		return t.userPassword(t.unquoted(i + 1))
+	case end > i+1 && has(tool.glued):
 		return t.unquoted(i + 1)
+	case end > i+1:
+		return span{}
+	case t.byteAt(end) == ':':
+		return t.unquoted(end + 1)
+	case has(tool.glued) && !quoted.empty(): // a quoted secret in the same word, as in -p'x'
+		return quoted
 	}
-	if letter == 'p' && tool.glued == "p" && t.byteAt(to) == ':' {
-		return t.unquoted(to + 1)
-	}
-	if p := t.quotedAt(to); has(tool.glued) && !p.empty() { // -p'x'
-		return p
-	}
-	at, found := t.afterFlag(to)
+	at, found := t.afterFlag(end)
 	switch {
-	case !found || t.s[at] == '-', letter == 'v' && !strings.Contains(t.before(i, 40), "password"):
+	case !found:
 	case has(tool.user):
 		p := span{at, t.run(at, unquotedBytes)}
 		if cut := strings.IndexAny(t.of(p), "%,:"); cut >= 0 {
 			return span{p.from + cut + 1, p.to}
 		}
 	case has(tool.spaced):
-		return t.value(value{key: key{from: i, to: to, class: strongKey}, sep: '=', at: at})
+		return t.value(value{key: key{from: i, to: end, class: strongKey}, sep: '=', at: at})
 	}
 	return span{}
 }
 
-// operand says where the secret of a command is: behind so many words, of which one must be the
-// name of a secret if it is named, and after the name of a user if it is a login.
+// operand says which word after a command is its secret. The words before the secret are
+// skipped. If named is set, the secret then follows the name of a secret.
 type operand struct {
-	command      string
-	skip         int
-	named, login bool
+	command string
+	skip    int
+	named   bool
 }
 
-// secret returns the word after a command that is its secret. The command ends at i.
+// mechanisms are words, such as names of users, that may stand between a command and its
+// secret.
+var mechanisms = words("mechanism")
+
+// secret returns the secret among the words after a command. The command ends at i.
 func (what operand) secret(t *scanner, i int) span {
 	announced := !what.named
 	for range what.skip + 4 {
 		i = t.run(i, blanks)
-		if i >= len(t.s) || isSpace(t.s[i]) || t.s[i] == '|' {
+		if i >= len(t.s) {
 			return span{}
 		}
 		p := t.word(i)
 		text := t.of(p)
 		switch {
-		case strings.HasPrefix(text, "-"), strings.HasPrefix(text, `\\`), len(text) == 2 && text[1] == ':': // a flag, a share, a drive
+		case strings.HasPrefix(text, "-"), strings.HasPrefix(text, `\\`), len(text) == 2 && text[1] == ':', mechanisms[text]: // a flag, a network share or a drive
 		case what.skip > 0:
 			what.skip--
 			announced = announced || t.table.classify(text) >= weakKey
-		case !announced && t.run(p.from, keyBytes) == p.to && t.table.classify(text) >= weakKey:
+		case !announced && t.table.classify(text) >= weakKey:
 			announced = true
-		case !announced || isWord(text) || len(text) < 4 || text == Mask:
+		case !announced || isWord(text) || len(text) < 4: // too short for a secret, such as a sign
 			return span{}
-		case what.login:
-			return afterColon(&t.input, p)
 		default:
 			return p
 		}
-		i = p.to
-		if isQuote(t.byteAt(i)) {
-			i++
-		}
+		i = t.run(p.to, quotesAndEscapes)
 	}
 	return span{}
 }
 
-// afterColon returns the password of user:password, or p if it has no colon.
-func afterColon(t *input, p span) span {
-	if cut := strings.IndexByte(t.of(p), ':'); cut > 0 && p.from+cut+1 < p.to {
-		p.from += cut + 1
-	}
-	return p
-}
-
-// sink is a command that reads a secret from a pipe.
-var sink = lazily(`stdin|sudo -S|kinit|cryptsetup|(chpasswd)|passphrase-fd|realm |wg |smbpasswd|vncpasswd|-pass|private-key|luks`)
+// sink matches a pipe into a program that reads a secret. file matches a redirection to a file.
+var (
+	sink = lazily(`(?s)^[^|]{0,40}\|.*(?:stdin|sudo -S|kinit|cryptsetup|chpasswd|passphrase-fd|realm |wg |smbpasswd|vncpasswd|-pass|private-key|luks)`)
+	file = lazily(`^["'\\ ]*>[> ]*([^ "'\\\n;]+)`)
+)
 
 // echoed finds the secret that a command line pipes into a program.
 func (t *scanner) echoed(i int) span {
 	for strings.HasPrefix(t.s[i:], "-n ") || strings.HasPrefix(t.s[i:], "-e ") {
 		i += len("-n ")
 	}
-	if i >= len(t.s) {
-		return span{}
-	}
 	p := t.word(i)
 	rest := t.from(p.to, 160)
-	if to := strings.TrimLeft(rest, `"'\ `); strings.HasPrefix(to, ">") { // a file with the name of a secret
-		to = strings.TrimLeft(to, "> ")
-		if cut := strings.IndexAny(to, " \"'\\\n;"); cut >= 0 {
-			to = to[:cut]
-		}
-		if t.table.classify(to) >= weakKey {
-			return p
-		}
-		return span{}
+	if m := file().FindStringSubmatch(rest); m != nil && t.table.classify(m[1]) >= weakKey || sink().MatchString(rest) {
+		return p
 	}
-	pipe := strings.IndexByte(rest, '|')
-	if pipe < 0 || pipe > 40 {
-		return span{}
-	}
-	switch m := sink().FindStringSubmatch(rest[pipe:]); {
-	case m == nil:
-		return span{}
-	case m[1] != "":
-		return afterColon(&t.input, p)
-	}
-	return p
+	return span{}
 }
 
-// authCommand finds AUTH x and AUTH user x of Redis and SMTP, after AUTH, also in quotes.
-func authCommand(t *input, i int) span {
-	i = t.runUpTo(i, 8, quotesAndEscapes)
-	if !isBlank(t.byteAt(i)) || i+1 >= len(t.s) {
+// quoteAfterKey finds the secret in PASSWORD 'x' and password "x". The quote is at quote.
+func (t *commandReader) quoteAfterKey(quote int) span {
+	i := t.back(quote, 32, escapes)
+	if !isBlank(t.byteAt(i - 1)) {
 		return span{}
 	}
-	p := t.word(i + 1)
-	for range 2 {
-		switch t.of(p) {
-		case "default", "PLAIN", "LOGIN", "XOAUTH2", "response":
-			at := t.runUpTo(p.to, 8, quotesAndEscapes)
-			if !isBlank(t.byteAt(at)) || at+1 == len(t.s) {
-				return span{}
-			}
-			p = t.word(at + 1)
+	if !t.table.mayEnd(t.before(i, 2*maxSpaces)) {
+		return span{}
+	}
+	identified := strings.EqualFold(t.before(i, len(" BY ")), " BY ") && strings.Contains(strings.ToLower(t.before(i, 64)), "identified ")
+	k := t.keyBefore(i)
+	if !identified && (k.class != strongKey || strings.Contains(t.name(k), " ")) {
+		return span{}
+	}
+	return t.exempt(value{key: k, at: i}, t.quoted(quote, quote-i))
+}
+
+// flag finds the secret in --token x, -password x and --user name:x.
+func (t *commandReader) flag(i int) span {
+	s, from := t.s, i+1
+	if t.byteAt(from) == '-' {
+		from++
+	}
+	to := t.runUpTo(from, maxKey, keyBytes)
+	if to == from {
+		return span{}
+	}
+	name := s[from:to]
+	k := key{from: from, to: to, class: t.table.classify(name)}
+	if from == i+1 && k.class == noKey {
+		if p := t.shortFlag(from, to); !p.empty() {
+			return p
 		}
 	}
-	text := t.of(p)
-	if len(text) < 4 || isWord(text) || strings.Trim(text, capitals+"-_5") == "" || isNotSet(text) {
+	isUser := name == "user" || name == "u" || name == "proxy-user"
+	if isUser && t.byteAt(to) == '=' {
+		return t.userPassword(t.value(value{key: k, sep: '=', at: min(to+1, len(s)-1)}))
+	}
+	if p := t.refused(i); !p.empty() && k.class >= weakKey {
+		return p
+	}
+	at, found := t.afterFlag(to)
+	if !found {
 		return span{}
 	}
-	return p
+	switch {
+	case k.class == maybeKey || k.class == authKey:
+	case k.class == weakKey || k.class == strongKey || k.class == headerKey, name == "value" && strings.Contains(t.before(i, 48), "assword"):
+		k.class = strongKey
+	case strings.HasSuffix(name, "pin"):
+		return span{at, t.run(at, digitSet)}
+	case isUser:
+		return t.userPassword(t.value(value{key: k, sep: '=', at: at}))
+	default:
+		return span{}
+	}
+	return t.value(value{key: k, sep: '=', at: at})
+}
+
+var refusedValue = lazily(`(?:value|argument) ([\\"'` + "`" + `]*[^\s"'\\]+)[\\"']* for (?:flag )?[\\"']*$`)
+
+// refused finds the value before the flag at i in messages such as: invalid value "x" for flag
+// -token.
+func (t *commandReader) refused(i int) span {
+	before := t.before(i, maxKnown)
+	if m := refusedValue().FindStringSubmatchIndex(before); m != nil {
+		return t.quotedAt(i - len(before) + m[2])
+	}
+	return span{}
+}
+
+// afterFlag returns the start of a flag's value if no "=" precedes the value. The value follows
+// white space, or is the next element of a list.
+func (t *commandReader) afterFlag(i int) (at int, found bool) {
+	i = t.run(i, quotesAndEscapes)
+	at = t.runUpTo(i, 12, spacesAndCommas)
+	return at, at > i && at < len(t.s)
+}
+
+// userPassword returns the part of user:password after the colon.
+func (t *commandReader) userPassword(p span) span {
+	text := t.of(p)
+	colon := strings.IndexByte(text, ':')
+	if colon <= 0 || smallNumber().MatchString(text[:colon]) || strings.HasPrefix(text[colon:], "://") {
+		return span{}
+	}
+	return span{p.from + colon + 1, p.to}
 }

@@ -8,13 +8,14 @@ import (
 	"crowsnest/redact/internal/clean"
 )
 
-// maxDepth bounds the decoding of encodings within each other.
+// maxDepth bounds how many encodings of one text are decoded.
 const maxDepth = 3
 
 // leastCoded is the minimum length of a word that is decoded.
 const leastCoded = 20
 
-// inner hides the secrets of a decoded text, or all of it if its escapes contain them.
+// inner hides the secrets of a decoded text. If its escapes contain secrets, it hides the whole
+// text.
 func (sc *scanner) inner(s string) string {
 	out, steps := sc.r.scan(s, sc.depth+1)
 	sc.steps += steps + len(s)
@@ -29,15 +30,15 @@ func (sc *scanner) inner(s string) string {
 	return out
 }
 
-// codedBytes are those of words that may be percent-encoded, urlPart is what separators of a URL
-// are around.
+// codedBytes are the bytes of words that may be percent-encoded. urlPart matches the text
+// between separators of a URL.
 var (
 	codedBytes = without(" \t\n\r\"'`\\)]}")
 	urlPart    = lazily(`[^?&=;,]+`)
 )
 
-// hideCoded hides the words of s that contain a percent-encoded secret: each part
-// between the separators of a URL, then the whole word.
+// hideCoded hides the words of s that contain a percent-encoded secret. It looks at each part
+// between the separators of a URL, and then at the whole word.
 func (sc *scanner) hideCoded(s string) string {
 	if sc.depth >= maxDepth || strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
 		return s
@@ -107,8 +108,8 @@ func unhex(c byte) byte {
 	return c | 0x20 - 'a' + 10
 }
 
-// isCodedSecret reports whether a word, or what follows its first slash, is base64
-// of a text with a secret.
+// isCodedSecret reports whether a word, or the part after its first slash, is base64 of a text
+// with a secret.
 func (sc *scanner) isCodedSecret(word string) bool {
 	if sc.depth >= maxDepth {
 		return false
@@ -135,7 +136,7 @@ func decodeBase64(word string) (text string, is bool) {
 	if len(word)%4 == 1 {
 		word = word[:len(word)-1]
 	}
-	// Decode the start first: most words do not decode to text.
+	// Decode the start first, because most words do not decode to text.
 	var head [15]byte
 	if n, err := coding.Decode(head[:], []byte(word[:20])); err != nil || !isText(head[:n-2]) {
 		return "", false

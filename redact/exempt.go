@@ -1,56 +1,48 @@
 package redact
 
 import (
-	"encoding/base64"
-	"slices"
 	"strings"
 
 	"crowsnest/redact/internal/clean"
 	"crowsnest/redact/internal/shape"
 )
 
-// maxKnown bounds the values that can be recognised as harmless. A longer value is
-// hidden, which also keeps the scan linear.
+// maxKnown bounds the length of values that can be recognized as harmless. A longer value is
+// hidden. This also keeps the scan linear.
 const maxKnown = 1 << 10
 
-// proseWords are words that follow "token: " or "Secret: " in error messages. Any
-// other word there is considered a secret.
+// proseWords are the words that can follow "token: " or "Secret: " in error messages. Any other
+// word in that place counts as a secret.
 var proseWords = words("prose")
 
-// isWord reports whether s is a word of prose, or an error code of OAuth, rather than a secret.
+// isWord reports whether s is a word of prose or an error code of OAuth, not a secret.
 func isWord(s string) bool {
 	s = strings.TrimRight(s, ",.;:!?")
-	if cut := strings.IndexByte(s, '\''); cut > 0 { // couldn't
-		s = s[:cut]
-	}
 	var buf [24]byte
-	if s == "" || len(s) > len(buf) {
-		return false
-	}
-	for i := range len(s) {
-		if !isLetter(s[i]) && s[i] != '_' {
-			return false
+	return len(s) <= len(buf) && proseWords[string(appendLower(buf[:0], s))]
+}
+
+func appendLower(dst []byte, s string) []byte {
+	for _, c := range []byte(s) {
+		if isUpper(c) {
+			c |= 0x20
 		}
-		buf[i] = s[i]
-		if s[i] != '_' {
-			buf[i] |= 0x20
-		}
+		dst = append(dst, c)
 	}
-	return proseWords[string(buf[:len(s)])]
+	return dst
 }
 
 var (
 	errorPrefix = lazily(`^(?:(?:No)?(?:[A-Z]?[a-z]{2,}){1,5}|x509|oauth2|http2|tls|[a-z]+\.[A-Z][a-z]+|[a-z]+/[a-z]+):$`)
 	variable    = lazily(`^[A-Z]+(_[A-Z]+)+$`)
 	kindName    = lazily(`^(?:[A-Z][a-z]+){2,5}$`)
-	linePlace   = lazily(`^[0-9]{1,4}:[0-9]{1,4}:$`) // the place of an error in a Go template, whose name precedes it
+	linePlace   = lazily(`^[0-9]{1,4}:[0-9]{1,4}:$`) // the position of an error in a Go template, which follows the name of the template
 	objectName  = lazily(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z]([-a-z0-9]*[a-z0-9])?)+$`)
 	statusCode  = lazily(`^(?:[Ss]tatus_?[Cc]ode=)?[1-5][0-9][0-9]$`)
-	urlPrefix   = lazily(`^[a-z][a-z0-9+]{1,15}://`)
 )
 
-// isProse reports whether what follows "token: " or "Secret: " is the rest of an
-// error message, not a value.
+// isProse reports whether the text after "token: " or "Secret: " is the rest of an error
+// message, not a value.
 func (t *valueReader) isProse(v value, p span) bool {
 	s := t.s
 	text := s[p.from:p.to]
@@ -58,58 +50,37 @@ func (t *valueReader) isProse(v value, p span) bool {
 	for end < len(s) && strings.IndexByte(",;:)", s[end]) >= 0 {
 		end++
 	}
-	more := end+1 < len(s) && isBlank(s[end]) && !isSpace(s[end+1])
+	more := end+1 < len(s) && isBlank(s[end])
 	before := t.byteAt(v.key.from - 1)
+	previous, _ := lastWordOf(t.before(v.key.from, 24))
 	switch {
-	case v.sep == ':' && more && (isWord(text) || variable().MatchString(text) && isWord(t.wordAt(end+1)) || strings.HasSuffix(text, ":") && errorPrefix().MatchString(text)):
+	case v.sep == ':' && more && (isWord(text) || variable().MatchString(text) && isWord(t.wordAt(end+1))):
 		return true
 	case v.key.class == strongKey:
-		return strings.EqualFold(t.name(v.key), "pass") && len(text) < 5 && smallNumber().MatchString(text)
+		return strings.EqualFold(t.name(v.key), "pass") && smallNumber().MatchString(text)
 	case v.key.quoted && isBlank(before):
-		return more // "Invalid credentials": the end of a sentence
+		return more // the key ends a quoted sentence, as in "Invalid credentials"
 	case v.key.quoted && before != '/':
-		return false // "token": x, but not 'namespace/my-token': not found
-	case !v.key.quoted && t.isSyntaxError(v.key), more && isName(text) && isWord(t.wordAt(end+1)):
+		return false // true for "token": x, but not for 'namespace/my-token': not found
+	case len(text) < 4, isWord(text), equalsAny(previous.String(), "unexpected", "expected", "illegal"): // the last case is a parser's token
 		return true
-	case len(text) < 4, isWord(text), strings.Contains(text, "://") && urlPrefix().MatchString(text):
-		return true
-	case strings.HasSuffix(text, ":") && errorPrefix().MatchString(text) && more:
-		return true
-	case statusCode().MatchString(text) && more:
+	case more && (errorPrefix().MatchString(text) || statusCode().MatchString(text)):
 		return true
 	}
 	next := strings.TrimLeft(s[min(len(s), end+1):min(len(s), end+16)], `\`)
-	return more && next != "" && isQuote(next[0]) && (objectName().MatchString(text) || kindName().MatchString(text))
+	return next != "" && isQuote(next[0]) && (objectName().MatchString(text) || kindName().MatchString(text))
 }
 
-// isSyntaxError reports whether a key is the word token of a parser.
-func (t *valueReader) isSyntaxError(k key) bool {
-	word, _ := lastWordOf(t.before(k.from, 24))
-	return slices.Contains([]string{"unexpected", "expected", "illegal"}, word.String())
-}
-
-// isNotSet reports whether a value means that there is none. The first byte excludes
-// most values.
+// isNotSet reports whether a value stands for no value. Looking at the first byte rules out
+// most values quickly.
 func isNotSet(s string) bool {
 	return s != "" && strings.IndexByte("nNuUtTfFyY<[rR(*xX-0$", s[0]) >= 0 && notSet().MatchString(s)
 }
 
-// isName reports whether s is the name of a Kubernetes object as people or controllers
-// choose it: words and short random suffixes, joined by dashes.
+// isName reports whether s is the name of a Kubernetes object. People and controllers build
+// such names from words and short random suffixes, joined by dashes.
 func isName(s string) bool {
-	if len(s) > maxKey || !strings.Contains(s, "-") || !name().MatchString(s) || shape.IsUUID(s) || !isLetter(s[0]) {
-		return false
-	}
-	words := 0
-	for part := range strings.SplitSeq(s, "-") {
-		if len(part) > 20 {
-			return false
-		}
-		if len(part) >= 2 && isLowerWord(part) {
-			words++
-		}
-	}
-	return words > 0
+	return len(s) <= maxKey && strings.Contains(s, "-") && name().MatchString(s) && wordOfName().MatchString(s) && !shape.IsUUID(s)
 }
 
 var (
@@ -117,12 +88,11 @@ var (
 	filePath    = lazily(`^/(?:etc|var|run|home|root|tmp|opt|usr|mnt|secrets?|certs?|tls|pki|kubernetes)/[A-Za-z0-9_./-]*$|^/[A-Za-z0-9_./-]*\.(?:pem|key|crt|p12|jks|yaml|yml|json|conf|kubeconfig|txt)$`)
 	object      = lazily(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?$`)
 	name        = lazily(`^[a-z0-9]([-.a-z0-9]{0,250}[a-z0-9])?$`)
-	nameOfKind  = lazily(`-(?:kubeconfig|ca|etcd|sa|proxy|tls|certs?|credentials|config|dockercfg|webhook)$`)
-	namespaceIs = lazily(`(?i)^["\\]*[,;]?\s*["\\]*namespace["\\]*[=:]`)
+	wordOfName  = lazily(`^[a-z].*-[a-z]{2,20}(?:-|$)|^[a-z]{2,20}-`)
 	smallNumber = lazily(`^[0-9]{1,6}$`)
 )
 
-// exempt returns p unless its text cannot be a secret.
+// exempt returns p, or an empty span if the text of p cannot be a secret.
 func (t *valueReader) exempt(v value, p span) span {
 	text := t.of(p)
 	if text == "" || len(text) <= maxKnown && (isNotSet(clean.Unescape(text)) || text[0] == '/' && filePath().MatchString(text)) {
@@ -131,7 +101,8 @@ func (t *valueReader) exempt(v value, p span) span {
 	name := t.name(v.key)
 	switch v.key.class {
 	case maybeKey:
-		if !valueLooks(text) && !(isShouted(name) && len(text) <= maxKnown && judge(text) >= numbered) && !(shape.IsUUID(text[:min(len(text), 36)]) && opensDoor(name)) {
+		isID := shape.IsUUID(text[:min(len(text), 36)]) && strings.HasSuffix(strings.ToLower(name), "key")
+		if !valueLooks(text) && !isID && !(isShouted(name) && len(text) <= maxKnown && judge(text) >= numbered) {
 			return span{}
 		}
 	case loginKey:
@@ -139,7 +110,7 @@ func (t *valueReader) exempt(v value, p span) span {
 			text, p.to = text[:cut], p.from+cut
 		}
 		user, password, found := strings.Cut(text, ":")
-		if !found || user == "" || len(password) < 4 || strings.Contains(password, ":") || strings.ContainsAny(user, "/ ") {
+		if !found || len(password) < 4 || strings.Contains(password, ":") {
 			return span{}
 		}
 		return span{p.from + len(user) + 1, p.to}
@@ -160,55 +131,34 @@ func (t *valueReader) exempt(v value, p span) span {
 	return p
 }
 
-// valueLooks reports whether the value of an ambiguous key looks like a secret.
+// valueLooks reports whether a value looks like a secret. It decides for keys that are
+// ambiguous.
 func valueLooks(s string) bool {
 	if cut := strings.IndexAny(s, `\|`); cut > 0 {
 		s = s[:cut]
 	}
 	sh := shape.Of(s)
-	if sh.Upper > 0 && sh.Lower > 0 && sh.Digit > 0 && looksChosen(s) {
-		return true
-	}
-	if sh.Upper == 0 && sh.Upper+sh.Lower+sh.Digit < sh.Length {
-		return false
-	}
-	return sh.Length >= shape.MinAnnounced && sh.IsSecret(true)
+	return sh.Upper > 0 && sh.Lower > 0 && sh.Digit > 0 && looksChosen(s) || sh.Length >= shape.MinAnnounced && sh.IsSecret(true)
 }
 
-// opensDoor reports whether the word before "key" makes a name that of a secret, such
-// as ingestion-key.
-func opensDoor(name string) bool {
-	if !strings.HasSuffix(strings.ToLower(name), "key") {
-		return false
-	}
-	word, _ := lastWordOf(strings.ReplaceAll(strings.TrimRight(name[:len(name)-3], "-_."), "-", " "))
-	w := word.String()
-	return keyOf[w[strings.LastIndexByte(w, '_')+1:]]
-}
-
-// isObject reports whether the value of a key Secret, or v1.Secret, is the name of an
-// object.
+// isObject reports whether p is the name of an object. It decides for the keys Secret and
+// v1.Secret.
 func (t *valueReader) isObject(key string, p span) bool {
 	text := t.of(p)
 	key = key[strings.LastIndexByte(key, '.')+1:]
+	isSecret := equalsAny(key, "secret", "secrets")
 	switch {
 	case len(text) > maxKnown:
 		return false
-	case object().MatchString(text) && (isName(text[strings.IndexByte(text, '/')+1:]) || strings.EqualFold(key, "secret") || strings.EqualFold(key, "secrets")):
-		return true
 	case refersToSecret(key):
 		return name().MatchString(text) && !shape.Of(text).IsSecret(true) && !shape.IsUUID(text)
-	case !strings.EqualFold(key, "secret") && !strings.EqualFold(key, "secrets"):
-		return false
-	case isName(text):
-		return true
-	case !name().MatchString(text):
-		return false
+	case object().MatchString(text):
+		return isSecret || isName(text[strings.IndexByte(text, '/')+1:])
 	}
-	return nameOfKind().MatchString(text) || namespaceIs().MatchString(t.s[p.to:min(len(t.s), p.to+32)])
+	return isSecret && isName(text)
 }
 
-// references are the ends of keys whose value is the name of a Secret.
+// references are the endings of keys whose value is the name of a Secret.
 var references = words("reference")
 
 func refersToSecret(key string) bool {
@@ -221,11 +171,7 @@ func refersToSecret(key string) bool {
 	return false
 }
 
-// looksEncoded reports whether the value of auth is a user and password in base64, or
-// at least not a word.
+// looksEncoded reports whether the value of the key auth looks like a secret.
 func looksEncoded(s string) bool {
-	if b, err := base64.StdEncoding.DecodeString(s); err == nil && strings.IndexByte(string(b), ':') > 0 {
-		return true
-	}
 	return len(s) >= 8 && (strings.ContainsAny(s, digits) || looksChosen(s) || looksChosen(s[strings.IndexByte(s, ':')+1:]))
 }

@@ -1,42 +1,41 @@
 package redact
 
 import (
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"crowsnest/internal/lazyre"
+	"crowsnest/internal/text"
+	"crowsnest/redact/internal/clean"
 )
 
 var (
-	// address is what follows the scheme of a URL: its host is group 1.
+	// address matches the scheme separator of a URL and what follows it. Group 1 is the host.
 	address = lazyre.New(`://([^\s/?#]*)`)
-	// opener is a scheme without a host, or a host without a scheme, that
-	// programs turn into a link.
-	opener  = lazyre.New(`(?i)(\b|_)(` + strings.Join(schemes, "|") + `)(:)|(www)(\.)`)
-	schemes = []string{"mailto", "javascript", "vbscript", "tel", "sms", "xmpp", "skype", "callto", "magnet"}
-	// mailbox is the @ of a mail address, with the text around it.
+	// opener matches a scheme without a host, or a host without a scheme, where programs would
+	// make a link.
+	opener = lazyre.New(`(?i)(\b|_)(mailto|javascript|vbscript|tel|sms|xmpp|skype|callto|magnet)(:)|(www)(\.)`)
+	// mailbox matches the @ of a mail address with the text around it.
 	mailbox = lazyre.New(`(?i)([a-z0-9._%+-])@((?:[a-z0-9-]+\.)+[a-z]{2})`)
-	// element starts an HTML element, or is a word in angle brackets that programs
-	// write, such as <nil>.
+	// element matches the start of an HTML element. It also matches words in angle brackets
+	// that programs write, such as <nil>, so that they can be kept.
 	element = lazyre.New(`(?i)<(?:nil|none|unset|unknown|invalid|empty|redacted)>|<[a-z/?]`)
-	// definition makes a link of every mention of a name in Markdown; the link may
-	// be without a scheme.
+	// definition matches a link definition in Markdown, which turns every mention of its name
+	// into a link. Its target may lack a scheme.
 	definition = lazyre.New(`\]:(\s*<?[/\\])`)
 	markdown   = strings.NewReplacer("`", "'", "](", "] (", "][", "] [", "&#", "& #")
-	// chatMarkup starts a mention or a link in Slack: <!channel>, <@U1>, <#C1>,
-	// <https://x|text>.
+	// chatMarkup matches the start of a mention or a link in Slack, such as <!channel>, <@U1>,
+	// <#C1> or <https://x|text>.
 	chatMarkup = lazyre.New(`(?i)<([!@#]|[a-z][a-z0-9+.-]*:)`)
-	// mention notifies everybody in chats that search plain text for names.
+	// mention matches a name that notifies everybody in chats that search plain text for names.
 	mention = lazyre.New(`(?i)@(everyone|channel|here|all)\b`)
 )
 
-// Inert changes text of a log line so that it cannot become a link, a mention or markup
-// where it is shown: https://host.tld becomes https[:]//host[.]tld,
-// a@host.tld becomes a[@]host.tld, <br> becomes < br>, a backtick a single quote.
-// A bare host.tld stays: it cannot be distinguished from the name of a node, an
-// image or an API group, and it shows where it leads. Inert does not remove control
-// characters; Sanitise does. Applied to its own result it changes nothing.
+// Inert changes text of a log line so that it cannot become a link, a mention or markup where
+// it is shown. For example, https://host.tld becomes https[:]//host[.]tld, a@host.tld becomes
+// a[@]host.tld, <br> becomes < br>, and a backtick becomes a single quote. A bare host.tld
+// stays. It cannot be distinguished from the name of a node, an image or an API group, and the
+// target of a link on it would be visible. Inert does not remove control characters, which
+// Sanitise does. Inert does not change its own result.
 func Inert(s string) string {
 	if !strings.ContainsAny(s, "`:.]<@&") {
 		return s
@@ -53,7 +52,7 @@ func Inert(s string) string {
 	if strings.Contains(s, "]:") {
 		s = definition.ReplaceAllString(s, "] :$1")
 	}
-	for strings.Contains(s, "://") { // the host of one may end with the scheme of the next
+	for strings.Contains(s, "://") { // the host of one URL may end with the scheme of the next
 		s = address.ReplaceAllStringFunc(s, func(m string) string {
 			return "[:]//" + strings.ReplaceAll(m[len("://"):], ".", "[.]")
 		})
@@ -61,34 +60,10 @@ func Inert(s string) string {
 	if strings.IndexByte(s, '@') >= 0 {
 		s = mailbox.ReplaceAllString(s, "$1[@]$2")
 	}
-	if mayOpen(s) {
-		s = opener.ReplaceAllString(s, "$1$2$4[$3$5]")
-	}
-	return s
+	return opener.ReplaceAllString(s, "$1$2$4[$3$5]")
 }
 
-// mayOpen reports whether opener can match. That is rare, and the expression is slow.
-func mayOpen(s string) bool {
-	for i := 3; i < len(s); i++ {
-		switch s[i] {
-		case ':':
-			word := s[max(0, i-len("javascript")):i]
-			// Letters such as the long s fold to ASCII.
-			if strings.ContainsFunc(word, func(r rune) bool { return r >= utf8.RuneSelf }) || slices.ContainsFunc(schemes, func(x string) bool {
-				return len(word) >= len(x) && strings.EqualFold(word[len(word)-len(x):], x)
-			}) {
-				return true
-			}
-		case '.':
-			if strings.EqualFold(s[i-3:i], "www") {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// Unmentioned changes text so that it cannot mention people in chat, or hide the target
+// Unmentioned changes text so that it can neither mention people in a chat nor hide the target
 // of a link. Other links stay.
 func Unmentioned(s string) string {
 	if strings.IndexByte(s, '<') >= 0 {
@@ -98,4 +73,15 @@ func Unmentioned(s string) string {
 		s = mention.ReplaceAllString(s, "@ $1")
 	}
 	return s
+}
+
+// maxSanitised bounds the length of the result of Sanitise in bytes.
+const maxSanitised = 16 << 10
+
+// Sanitise makes text harmless for terminals, for chats, and for web pages that escape it. The
+// result is one line of valid UTF-8 of at most 16 KiB. It has no control characters, ANSI
+// sequences, bidirectional controls or invisible characters, and white space becomes spaces.
+// The caller must escape markup, which Sanitise keeps.
+func Sanitise[T ~string](s T) T {
+	return text.Truncate(T(clean.Text(string(s), false)), maxSanitised)
 }

@@ -4,15 +4,15 @@ import (
 	"strings"
 )
 
-// input is the text to read. It knows where words, quotations and unquoted values end,
-// and nothing about secrets.
+// input is the text that is scanned. Its methods find the ends of words, quotations and
+// unquoted values. They contain no knowledge about secrets.
 type input struct {
 	s       string
-	steps   int // characters read by finders, besides the scan itself
-	bracket int // position of the last ] that was searched for
+	steps   int // number of characters that finders have read, in addition to the scan itself
+	bracket int // position of the last ] that was found by a search
 }
 
-// span is a part of the text to hide; it is empty if there is none.
+// span is a part of the text that is to be hidden. It is empty if there is none.
 type span struct{ from, to int }
 
 func (p span) empty() bool { return p.from >= p.to }
@@ -26,7 +26,7 @@ func isLetter(c byte) bool   { return isUpper(c) || isLower(c) }
 func isAlnum(c byte) bool    { return isLetter(c) || isDigit(c) }
 func isQuote(c byte) bool    { return c == '"' || c == '\'' || c == '`' }
 func isWordByte(c byte) bool { return isAlnum(c) || c == '_' || c == '-' }
-func isDotted(c byte) bool   { return isWordByte(c) || c == '.' }
+func isKeyByte(c byte) bool  { return isWordByte(c) || c == '.' }
 func isHex(c byte) bool      { return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
 
 // Sets of characters.
@@ -38,7 +38,7 @@ const (
 
 func isLowerWord(s string) bool { return strings.Trim(s, lowers) == "" }
 
-// byteAt returns the byte at i, or 0 outside.
+// byteAt returns the byte at i, or 0 if i is outside the text.
 func (t *input) byteAt(i int) byte {
 	if i < 0 || i >= len(t.s) {
 		return 0
@@ -49,16 +49,17 @@ func (t *input) byteAt(i int) byte {
 // of returns the text of a span.
 func (t *input) of(p span) string { return t.s[p.from:p.to] }
 
-// before returns up to n bytes before i.
+// before returns the up to n bytes before i.
 func (t *input) before(i, n int) string { return t.s[max(0, i-n):i] }
 
-// from returns up to n bytes from i on.
+// from returns the up to n bytes that start at i.
 func (t *input) from(i, n int) string { return t.s[i:min(len(t.s), i+n)] }
 
-// run returns the end of the bytes from i on that are in a set.
+// run returns the end of the longest run of bytes of a set that starts at i.
 func (t *input) run(i int, in class) int { return t.runUpTo(i, len(t.s), in) }
 
-// runUpTo is run over at most n bytes.
+// runUpTo returns the end of the run of bytes of a set that starts at i and has at most n
+// bytes.
 func (t *input) runUpTo(i, n int, in class) int {
 	from := i
 	for i < len(t.s) && i-from < n && in[t.s[i]] {
@@ -68,7 +69,8 @@ func (t *input) runUpTo(i, n int, in class) int {
 	return i
 }
 
-// back returns the start of the at most n bytes before i that are in a set.
+// back returns the start of the run of bytes of a set that ends before i and has at most n
+// bytes.
 func (t *input) back(i, n int, in class) int {
 	from := i
 	for from > 0 && i-from < n && in[t.s[from-1]] {
@@ -77,7 +79,8 @@ func (t *input) back(i, n int, in class) int {
 	return from
 }
 
-// runCoded is run, also over bytes of the set in the coding of URLs.
+// runCoded returns the end of the run that starts at i and consists of bytes of a set, which
+// may be percent-encoded.
 func (t *input) runCoded(i int, in class) int {
 	for i = t.run(i, in); i+2 < len(t.s) && t.s[i] == '%' && isHex(t.s[i+1]) && isHex(t.s[i+2]); i = t.run(i+3, in) {
 		if !in[unhex(t.s[i+1])<<4|unhex(t.s[i+2])] {
@@ -87,16 +90,11 @@ func (t *input) runCoded(i int, in class) int {
 	return i
 }
 
-// wordAt returns the letters from i on.
+// wordAt returns the letters that start at i.
 func (t *input) wordAt(i int) string { return t.s[i:t.run(i, letters)] }
 
-// endsEscape reports whether the letter before i may belong to an escape.
-func (t *input) endsEscape(i int) bool {
-	return i >= 2 && (t.s[i-2] == '\\' || i >= 3 && t.s[i-3] == '%')
-}
-
-// afterWord reports whether the byte before i belongs to the same word. The letter of an
-// escape such as \n, and the digits of %20, do not.
+// afterWord reports whether the byte before i belongs to the same word. The letter of an escape
+// such as \n and the digits of %20 do not belong to a word.
 func (t *input) afterWord(i int) bool {
 	s := t.s
 	switch {
@@ -108,9 +106,9 @@ func (t *input) afterWord(i int) bool {
 	return i < 3 || s[i-3] != '%'
 }
 
-// quoted returns the text between the quote at i, which n backslashes precede, and the
-// quote that closes it, or everything to the end. The number of backslashes is that of
-// the depth of quoting: none, 1, 3, 7.
+// quoted returns the text between the quote at i and the quote that closes it, or the rest of
+// the text if none does. n backslashes precede the quote. Their number is 0, 1, 3 or 7,
+// depending on the depth of quoting.
 func (t *input) quoted(i, n int) span {
 	s, quote := t.s, t.s[i]
 	run := 0
@@ -122,7 +120,7 @@ func (t *input) quoted(i, n int) span {
 			continue
 		case quote:
 			switch {
-			case quote == '\'' && n == 0 && t.byteAt(j+1) == '\'' && j+1 > i+1: // '' in YAML
+			case quote == '\'' && n == 0 && t.byteAt(j+1) == '\'' && j+1 > i+1: // '' is a quote inside a YAML string
 				j++
 			case run <= n:
 				return span{i + 1, j - run}
@@ -135,7 +133,8 @@ func (t *input) quoted(i, n int) span {
 	return span{i + 1, len(s)}
 }
 
-// openingQuote returns the position of the quote at i, after its n backslashes, or -1.
+// openingQuote returns the position of the quote that follows n backslashes at i. The position
+// is -1 if there is none.
 func (t *input) openingQuote(i int) (quote, n int) {
 	for t.byteAt(i+n) == '\\' {
 		n++
@@ -146,7 +145,7 @@ func (t *input) openingQuote(i int) (quote, n int) {
 	return i + n, n
 }
 
-// quotedAt returns the text of the quotes at i, if there are any.
+// quotedAt returns the text in the quotes at i, or an empty span if there are none.
 func (t *input) quotedAt(i int) span {
 	if quote, n := t.openingQuote(i); quote >= 0 {
 		return t.quoted(quote, n)
@@ -154,7 +153,7 @@ func (t *input) quotedAt(i int) span {
 	return span{}
 }
 
-// word returns the word at i, or the text of the quotes there.
+// word returns the text in the quotes at i, or the unquoted value at i if there are none.
 func (t *input) word(i int) span {
 	if quote, n := t.openingQuote(i); quote >= 0 {
 		return t.quoted(quote, n)
@@ -162,9 +161,9 @@ func (t *input) word(i int) span {
 	return t.unquoted(i)
 }
 
-// unquoted returns the value that begins at i, up to white space, the quote that ends
-// the text, or a separator with another key after it, without closing brackets and
-// punctuation at its end.
+// unquoted returns the value that begins at i. It ends at white space, at the quote that ends
+// the surrounding text, or at a separator that another key follows. Closing brackets and
+// punctuation at its end are omitted.
 func (t *input) unquoted(i int) span {
 	s, end := t.s, i
 	for end < len(s) && !isSpace(s[end]) && !t.endsQuote(end) {
@@ -173,7 +172,7 @@ func (t *input) unquoted(i int) span {
 			break
 		}
 		end++
-		if (c == '=' || c == ':') && end > i+1 && isQuote(t.byteAt(end)) { // another key="value"
+		if (c == '=' || c == ':') && end > i+1 && isQuote(t.byteAt(end)) { // another key follows, as in key="value"
 			end = min(len(s), t.quoted(end, 0).to+1)
 		}
 	}
@@ -185,8 +184,8 @@ func (t *input) unquoted(i int) span {
 	return span{i, end}
 }
 
-// endsQuote reports whether the byte at i is a quote that ends something: one within a
-// password is followed by more of it.
+// endsQuote reports whether the byte at i is a quote that ends a quotation. A quote within a
+// password is followed by more of the password.
 func (t *input) endsQuote(i int) bool {
 	if !isQuote(t.s[i]) {
 		return false
@@ -198,23 +197,24 @@ func (t *input) endsQuote(i int) bool {
 	return isSpace(next) || strings.IndexByte(",;:}])>\\|&", next) >= 0 || isQuote(next)
 }
 
-// isLoose reports whether the byte at the end of a value belongs to the text around:
-// punctuation, or a closing bracket that the value did not open.
-func (t *input) isLoose(from, at int) bool {
-	switch t.s[at] {
+// isLoose reports whether the last byte of a value belongs to the surrounding text. It does if
+// it is punctuation, or a closing bracket that the value did not open.
+func (t *input) isLoose(from, i int) bool {
+	switch t.s[i] {
 	case ',', ';':
 		return true
 	case ')':
-		return strings.IndexByte(t.s[from:at], '(') < 0
+		return strings.IndexByte(t.s[from:i], '(') < 0
 	case ']':
-		return strings.IndexByte(t.s[from:at], '[') < 0
+		return strings.IndexByte(t.s[from:i], '[') < 0
 	case '}':
-		return strings.IndexByte(t.s[from:at], '{') < 0
+		return strings.IndexByte(t.s[from:i], '{') < 0
 	}
 	return false
 }
 
-// trimBackslashes leaves the backslashes before the quote at end to it.
+// trimBackslashes returns the end of a value without the backslashes that belong to the quote
+// at end.
 func (t *input) trimBackslashes(from, end int) int {
 	if end == len(t.s) || !isQuote(t.s[end]) {
 		return end
@@ -241,7 +241,7 @@ func (t *input) isKeyAfter(i int) bool {
 }
 
 // closingBracket returns the position of the first ] after i, or the end of the text. It
-// is remembered, so that many open brackets cost one search.
+// remembers the position, so that many open brackets require only one search.
 func (t *input) closingBracket(i int) int {
 	if i >= t.bracket {
 		t.bracket = len(t.s)
@@ -252,20 +252,20 @@ func (t *input) closingBracket(i int) int {
 	return t.bracket
 }
 
-// rewriter copies a text with some parts replaced, from left to right.
+// rewriter copies a text from left to right and replaces some parts.
 type rewriter struct {
 	s    string
 	out  strings.Builder
-	kept int // everything before is in out
+	kept int // offset in s up to which the text has been copied or replaced
 }
 
-func (w *rewriter) replace(p span, with string) {
+func (w *rewriter) replace(p span, replacement string) {
 	w.out.WriteString(w.s[w.kept:p.from])
-	w.out.WriteString(with)
+	w.out.WriteString(replacement)
 	w.kept = p.to
 }
 
-// String returns s itself if nothing was replaced.
+// String returns the rewritten text, which is s itself if nothing was replaced.
 func (w *rewriter) String() string {
 	if w.kept == 0 {
 		return w.s
@@ -273,3 +273,40 @@ func (w *rewriter) String() string {
 	w.out.WriteString(w.s[w.kept:])
 	return w.out.String()
 }
+
+// class is a set of bytes.
+type class *[256]bool
+
+// newClass returns the class of the bytes in a list. a-z in the list is a range.
+func newClass(list string) class {
+	set := [256]bool{}
+	for i := 0; i < len(list); i++ {
+		first, last := int(list[i]), int(list[i])
+		if i+2 < len(list) && list[i+1] == '-' {
+			last = int(list[i+2])
+			i += 2
+		}
+		for c := first; c <= last; c++ {
+			set[c] = true
+		}
+	}
+	return &set
+}
+
+// without returns the class of all bytes that the list does not contain.
+func without(list string) class {
+	set := *newClass(list)
+	for c := range set {
+		set[c] = !set[c]
+	}
+	return &set
+}
+
+var (
+	blanks, spaces, escapes, dashes, dots, digitSet     = newClass(" \t"), newClass(" \t\n\r"), newClass(`\`), newClass("-"), newClass("."), newClass("0-9")
+	letters, alnums, hexDigits, wordBytes, keyBytes     = newClass("A-Za-z"), newClass("0-9A-Za-z"), newClass("0-9A-Fa-f"), newClass("0-9A-Za-z_-"), newClass("0-9A-Za-z_.-")
+	glueBytes, hostBytes, seedBytes, tagBytes, tagWord  = newClass("A-Za-z_"), newClass("0-9A-Za-z.-"), newClass("a-z +"), newClass("0-9A-Za-z_.:-"), newClass("0-9A-Za-z_!-")
+	spacesAndCommas, blanksAndCommas, digitsAndBlanks   = newClass(" \t\n\r,"), newClass(" \t,"), newClass("0-9 \t")
+	quotesAndEscapes, unquotedBytes, urlBytes, userInfo = newClass("\"'`\\"), without(" \t\n\r\"'`"), without(" \t\n\r\"<>\\`"), without(" \t\n\r\"'`<>,;()[]{}|=/\\")
+	pathBytes                                           = newClass("0-9A-Za-z_./~-")
+)

@@ -1,18 +1,20 @@
 package redact
 
 import (
+	"bytes"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
-// keyReader reads the keys before separators and says whether they announce a secret.
+// keyReader reads the keys before separators and decides whether a secret follows.
 type keyReader struct {
 	input
 	table *keyTable
-	jwk   memo // the text has a JSON web key
+	jwk   memo // whether the text contains a JSON web key
 }
 
-// memo is the answer to a question about the whole text, once it is known.
+// memo caches the answer to a question about the whole text.
 type memo struct{ known, is bool }
 
 func (m *memo) ask(question func() bool) bool {
@@ -26,49 +28,20 @@ func (m *memo) ask(question func() bool) bool {
 type key struct {
 	from, to int
 	class    keyClass
-	quoted   bool // "key"
-	spaced   bool // white space before the separator
+	quoted   bool
+	spaced   bool // whether white space precedes the separator
 }
 
 func (t *keyReader) name(k key) string { return t.s[k.from:k.to] }
 
-func isKeyByte(c byte) bool { return isDotted(c) }
-
-// maxSpaces bounds the blanks between a key and its separator.
+// maxSpaces bounds the number of blanks between a key and its separator.
 const maxSpaces = 24
-
-// mayBeKey is a fast filter for keyBefore: false means that no key with a class ends
-// before i. It looks at the last three letters, and every such key has at least three.
-func (t *keyReader) mayBeKey(i int) bool {
-	end := i
-	if i > 0 && isQuote(t.s[i-1]) {
-		end--
-	}
-	if end >= 4 && isLetter(t.s[end-1]) && isLetter(t.s[end-2]) && isLetter(t.s[end-3]) {
-		return t.table.mayEnd(t.s[end-4 : end])
-	}
-	var letters [3]byte
-	n := 0
-	for at := i - 1; i-at < maxSpaces+24; at-- {
-		c := t.byteAt(at)
-		switch {
-		case isLetter(c):
-			letters[n] = c
-			if n++; n == len(letters) {
-				return t.table.mayEnd(string([]byte{letters[2], letters[1], letters[0]}))
-			}
-		case !isKeyByte(c) && (n > 0 || !isBlank(c) && !isQuote(c) && c != '\\' && c != ']'):
-			return n == 2 && strings.IndexByte("pdqPDQ", letters[1]) >= 0 || n == 1 && isQuote(t.s[i-1]) && strings.IndexByte("dpqk", letters[0]) >= 0
-		}
-	}
-	return true
-}
 
 // keyBefore reads the key that ends before i.
 func (t *keyReader) keyBefore(i int) key {
 	s, k := t.s, key{to: t.back(i, maxSpaces, blanks)}
 	k.spaced = k.to < i
-	if k.to > 1 && s[k.to-1] == ']' && (isQuote(s[k.to-2]) || strings.HasPrefix(s[i:], "=>")) { // ["password"] =
+	if k.to > 1 && s[k.to-1] == ']' && (isQuote(s[k.to-2]) || strings.HasPrefix(s[i:], "=>")) { // a key in brackets, as in ["password"] =
 		k.to--
 	}
 	if k.to > 0 && isQuote(s[k.to-1]) {
@@ -80,21 +53,18 @@ func (t *keyReader) keyBefore(i int) key {
 	}
 	k.from = t.back(k.to, maxKey, keyBytes)
 	if k.from >= 1 && s[k.from-1] == '\\' && k.from < k.to && strings.IndexByte("nrt", s[k.from]) >= 0 {
-		k.from++ // the letter of an escaped line end
+		k.from++ // the letter belongs to an escaped line end
 	}
 	name := t.name(k)
-	if name == "" {
-		return k
-	}
 	k.class = t.table.classify(name)
 	switch {
-	case k.class == noKey && equalsAny(name, "value", "content", "plain", "plaintext", "raw"): // a key beside it, or its parent, names the value
+	case k.class == noKey && equalsAny(name, "value", "content", "plain", "plaintext", "raw"): // a key beside this one, or the key of the surrounding object, names the value
 		k.class = max(t.classOfName(k), t.classOfParent(k))
 	case k.class == noKey && strings.EqualFold(name, "community"):
 		if word, _ := lastWordOf(strings.TrimRight(t.before(k.from, 16), "\\n \n")); word.String() == "snmp" || word.String() == "auth" {
 			k.class = strongKey
 		}
-	case k.class == noKey && k.quoted && isPartOfJWK(name) && t.jwk.ask(func() bool { return strings.Contains(s, "kty") }):
+	case k.class == noKey && k.quoted && partsOfJWK[name] && t.jwk.ask(func() bool { return strings.Contains(s, "kty") }):
 		k.class = strongKey
 	case k.class == noKey || k.class == queryKey:
 		k = t.phrase(k)
@@ -102,17 +72,16 @@ func (t *keyReader) keyBefore(i int) key {
 	return k
 }
 
-// isPartOfJWK reports whether a name is that of a private part of a JSON web key.
-func isPartOfJWK(name string) bool {
-	return len(name) <= 2 && slices.Contains([]string{"d", "p", "q", "dp", "dq", "qi", "k"}, name)
-}
+// partsOfJWK are the names of the private parts of a JSON web key.
+var partsOfJWK = words("jwk")
 
-// equalsAny reports whether s is one of the words, in any case.
+// equalsAny reports whether s equals one of the words, ignoring case.
 func equalsAny(s string, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(s, w) })
 }
 
-// phrase finds keys of two words, such as "API key" and "Unseal Key 1".
+// phrase returns the key with the words before it if together they are a key of several words,
+// such as "API key" and "Unseal Key 1".
 func (t *keyReader) phrase(k key) key {
 	s := t.s
 	end := t.back(k.to, 4, digitsAndBlanks)
@@ -126,12 +95,12 @@ func (t *keyReader) phrase(k key) key {
 	return k
 }
 
-// classOfParent is the class of the key that opens the object of k, as in
+// classOfParent returns the class of the key whose object contains k, as in
 // {"password":{"value":"x"}}.
 func (t *keyReader) classOfParent(k key) keyClass {
 	window := t.before(k.from, 2*maxKey)
 	open := strings.LastIndexAny(window, "{}[]")
-	if open < 0 || window[open] == '}' || window[open] == ']' {
+	if open < 0 {
 		return noKey
 	}
 	parent := strings.TrimRight(strings.TrimSuffix(window[:open], "map"), "\"'\\: ")
@@ -141,28 +110,23 @@ func (t *keyReader) classOfParent(k key) keyClass {
 	return noKey
 }
 
-// classOfName is for the variables of a container: the key "value" has the class of the
-// name beside it, as in {"name":"DB_PASSWORD","value":"x"}.
+// classOfName returns the class of the key "value" among the variables of a container. It is
+// the class of the name beside that key, as in {"name":"DB_PASSWORD","value":"x"}.
 func (t *keyReader) classOfName(k key) keyClass {
 	window := t.before(k.from, 2*maxKey)
-	for n := -1; n != len(window); { // Line ends may be escaped.
+	for n := -1; n != len(window); { // Line ends may be escaped, so trimming is repeated.
 		n = len(window)
 		window = strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(window, "\"'\\,; \t\r\n"), `\n`), `\r`)
 	}
 	in := input{s: window}
-	from := in.back(len(window), len(window), pathBytes)
-	label := strings.TrimRight(window[:from], "\"'\\ :=")
-	n := len(label)
-	if !strings.ContainsAny(window[n:from], ":=") || !equalsAny(label[max(0, n-4):], "name", "path") && !equalsAny(label[max(0, n-3):], "key") {
-		return noKey
+	name := window[in.back(len(window), len(window), pathBytes):]
+	if strings.HasPrefix(name, "/stringData/") { // a path in a patch of a Secret
+		return strongKey
 	}
-	if c := t.table.classify(window[from:]); c != weakKey && !strings.HasPrefix(window[from:], "/stringData/") { // no path in a patch of a Secret
-		return c
-	}
-	return strongKey
+	return t.table.classify(name)
 }
 
-// tag is the name of an element with attributes, whose > is at i.
+// tag returns the name of an element with attributes. The > of its start tag is at i.
 func (t *keyReader) tag(i int) key {
 	if i == 0 || !isQuote(t.s[i-1]) {
 		return key{}
@@ -178,4 +142,166 @@ func (t *keyReader) tag(i int) key {
 		at--
 	}
 	return key{from: at + 1, to: to, class: t.table.classify(t.s[at+1 : to])}
+}
+
+// keyClass says how certain it is that the value of a key is a secret.
+type keyClass uint8
+
+// The classes in ascending order of certainty.
+const (
+	noKey     keyClass = iota
+	maybeKey           // a secret if the value looks like one, as after hmac_key
+	loginKey           // a secret after a colon in the value, as in ETCDCTL_USER
+	weakKey            // a secret after secret and token, which are also words of prose and kinds of objects
+	authKey            // a secret if the value looks encoded, as after auth
+	queryKey           // a secret in URLs and in key=value, as after sig and key
+	strongKey          // always a secret, as after password and api_key
+	headerKey          // a header that is a secret as a whole, such as Authorization and Cookie
+)
+
+// maxKey is the number of bytes at the end of a key that are considered.
+const maxKey = 64
+
+// keyTable finds the class of a key by its suffix. It ignores case and separators, so
+// "DB_PASSWORD", "db.password" and "dbPassword" are the same key. It is immutable.
+type keyTable struct {
+	suffixes [256][]keySuffix    // suffixes by last byte, in the order harmless suffixes, suffixes with a class, qualifiers
+	words    map[string]keyClass // class of a key by its last word
+	// ends is a fast filter with an entry for each combination of three letters at the end of a
+	// key with a class. Each letter has five bits of the index. The entry has a bit for each
+	// letter that may precede the three.
+	ends [1 << 15]uint32
+}
+
+type keySuffix struct {
+	text  string
+	class keyClass
+}
+
+// qualifier is the class of a word that may follow the name of a secret, such as hash in
+// passwordHash.
+const qualifier keyClass = 255
+
+func newKeyTable() *keyTable {
+	t := &keyTable{words: map[string]keyClass{}}
+	for _, list := range []keySuffix{{"harmlessKey", noKey}, {"header", headerKey}, {"strong", strongKey}, {"weak", weakKey}, {"qualifier", qualifier}} {
+		for w := range words(list.text) {
+			last := w[len(w)-1]
+			t.suffixes[last] = append(t.suffixes[last], keySuffix{w, list.class})
+			t.addEnd(w)
+		}
+	}
+	for w := range words("otherEnd") {
+		t.addEnd(w)
+	}
+	for name, class := range map[string]keyClass{"strongWord": strongKey, "maybeWord": maybeKey, "authWord": authKey, "queryWord": queryKey} {
+		for w := range words(name) {
+			t.words[w] = class
+			t.addEnd(w)
+		}
+	}
+	return t
+}
+
+func (t *keyTable) addEnd(word string) {
+	end, before := 0, ^uint32(0) // a short word may follow any letter
+	if n := len(word); n > 3 {
+		before = 1 << (word[n-4] & 31)
+	}
+	for _, c := range []byte(word[max(0, len(word)-3):]) {
+		end = end<<5 | int(c&31)
+	}
+	for step := 1 << (5 * min(3, len(word))); end < len(t.ends); end += step {
+		t.ends[end] |= before
+	}
+}
+
+// mayEnd returns false only if no key with a class ends like s. The last bytes of s need not be
+// letters.
+func (t *keyTable) mayEnd(s string) bool {
+	n := len(s)
+	for n > 0 && !isLetter(s[n-1]) {
+		n--
+	}
+	if n < 3 || !isLetter(s[n-2]) || !isLetter(s[n-3]) {
+		return true
+	}
+	before := t.ends[int(s[n-3]&31)<<10|int(s[n-2]&31)<<5|int(s[n-1]&31)]
+	return before != 0 && (n == 3 || !isLetter(s[n-4]) || before>>(s[n-4]&31)&1 != 0)
+}
+
+// classify returns the class of a key. It considers the last maxKey bytes.
+func (t *keyTable) classify(key string) keyClass {
+	key = key[max(0, len(key)-maxKey):]
+	if !t.mayEnd(key) {
+		return noKey
+	}
+	var buf [maxKey]byte
+	norm := buf[:0]
+	for _, c := range []byte(key) {
+		if isUpper(c) {
+			norm = append(norm, c|0x20)
+		} else if isAlnum(c) {
+			norm = append(norm, c)
+		}
+	}
+	isUser := strings.HasSuffix(key, "USER") && !strings.ContainsAny(key, lowers)
+	for qualified := true; qualified; {
+		for len(norm) > 0 && isDigit(norm[len(norm)-1]) { // digits are dropped, so base64 becomes the qualifier base
+			norm = norm[:len(norm)-1]
+		}
+		if len(norm) == 0 {
+			break
+		}
+		qualified = false
+		for _, suffix := range t.suffixes[norm[len(norm)-1]] {
+			if len(norm) < len(suffix.text) || string(norm[len(norm)-len(suffix.text):]) != suffix.text {
+				continue
+			}
+			if suffix.class != qualifier {
+				return suffix.class
+			}
+			if len(norm) > len(suffix.text) && t.words[string(norm)] != strongKey {
+				norm, qualified = norm[:len(norm)-len(suffix.text)], true
+			}
+			break
+		}
+	}
+	switch {
+	case t.words[string(norm)] == strongKey:
+		return strongKey
+	case isUser:
+		return loginKey
+	case len(norm) > 3 && string(norm[len(norm)-3:]) == "key":
+		return classOfKey(key, norm[:len(norm)-3])
+	}
+	return t.words[string(appendLower(buf[:0], lastWord(key)))]
+}
+
+var beforeKey = words("beforeKey")
+
+// classOfKey returns the class of a name that ends with key. rest is the part of the name
+// before key, in lower case.
+func classOfKey(key string, rest []byte) keyClass {
+	switch {
+	case beforeKey[string(rest)] || bytes.HasSuffix(rest, []byte("public")):
+		return noKey
+	case len(key) > 2 && key[0]|0x20 == 'x' && key[1] == '-':
+		return strongKey
+	}
+	return maybeKey
+}
+
+// lastWord returns the last word of a key. It is "pass" in "db_pass", "Pass" in "dbPass", but
+// "bypass" in "bypass".
+func lastWord(key string) string {
+	key = strings.TrimRightFunc(key, func(r rune) bool { return r >= utf8.RuneSelf || !isLetter(byte(r)) })
+	if upper := strings.TrimRight(key, capitals); upper != key {
+		return key[len(upper):]
+	}
+	start := len(strings.TrimRight(key, lowers))
+	if start > 0 && isUpper(key[start-1]) {
+		start--
+	}
+	return key[start:]
 }

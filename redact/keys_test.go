@@ -1,40 +1,31 @@
 package redact
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
+	"github.com/stretchr/testify/require"
 )
 
-// TestMayBeKey: the quick check never rejects a key that the full check finds.
-func TestMayBeKey(t *testing.T) {
-	r := New(nil)
-	all := []string{"value", "API", "Unseal"}
-	for _, list := range strings.Fields("harmlessKey header strong weak strongWord maybeWord authWord queryWord qualifier otherEnd") {
-		all = slices.AppendSeq(all, maps.Keys(words(list)))
-	}
-	slices.Sort(all)
-	all = append(all, "n", "y", "b", "1", "23", "_", "-", ".", " ", "  ", "\t", `"`, `'`, `\`, `\n`, `\"`, "Name", "DB", ")", "/", "name: x,")
-	rapid.Check(t, func(t *rapid.T) {
-		var b strings.Builder
-		for _, w := range rapid.SliceOfN(rapid.SampledFrom(all), 0, 8).Draw(t, "words") {
-			switch rapid.IntRange(0, 3).Draw(t, "case") {
-			case 0:
-				w = strings.ToUpper(w)
-			case 1:
-				w = strings.ToUpper(w[:min(1, len(w))]) + w[min(1, len(w)):]
+// TestClassify: each word of a class makes a key of that class, in any case and behind a prefix.
+func TestClassify(t *testing.T) {
+	table := newKeyTable()
+	for list, class := range map[string]keyClass{
+		"header": headerKey, "strong": strongKey, "weak": weakKey,
+		"strongWord": strongKey, "maybeWord": maybeKey, "authWord": authKey, "queryWord": queryKey,
+	} {
+		for w := range words(list) {
+			want := class
+			if w == "key" { // behind a prefix
+				want = maybeKey
 			}
-			b.WriteString(w)
+			require.Equal(t, want, table.classify("x_"+w), w)
+			require.Equal(t, want, table.classify("DB-"+strings.ToUpper(w)), w)
 		}
-		s := b.String() + "=x"
-		sc := new(scanner)
-		sc.start(r, s, 0)
-		i := len(s) - 2
-		if k := sc.keyBefore(i); k.class != noKey && !sc.mayBeKey(i) {
-			t.Fatalf("%q is a key of class %d", s, k.class)
-		}
-	})
+	}
+	require.Equal(t, strongKey, table.classify("passwordHash"))
+	require.Equal(t, strongKey, table.classify("password_base64"))
+	require.Equal(t, loginKey, table.classify("ETCDCTL_USER"))
+	require.Equal(t, noKey, table.classify("bypass"))
+	require.Equal(t, noKey, table.classify("cluster"))
 }

@@ -7,13 +7,13 @@ import (
 	"crowsnest/redact/internal/shape"
 )
 
-// minPiece is the minimum length of a piece of a word between punctuation.
+// minPiece is the minimum length of a part of a word between punctuation.
 const minPiece = 4
 
-// hideWords hides words that are base64 of a text with a secret, and words that
-// look random: upper-case and lower-case letters mixed with digits. It hides
-// hexadecimal digests, uuids and shorter words only if the text before them
-// announces a secret. Outside of long words it reads only every 16th byte.
+// hideWords hides words that are base64 of a text with a secret, and words that look random
+// because upper-case and lower-case letters are mixed with digits. It hides hexadecimal
+// digests, uuids and shorter words only if the text before them announces a secret. Outside
+// long words it reads only every 16th byte.
 func (sc *scanner) hideWords(s string) string {
 	out := rewriter{s: s}
 	for i := 0; i+shape.MinAnnounced <= len(s); {
@@ -46,107 +46,101 @@ func (sc *scanner) hideWords(s string) string {
 	return out.String()
 }
 
-// widen includes the neighbours of a random word that belong to it: all after a dot and
-// the like, and before one those that are not words.
-func widen(s string, from, to int) (int, int) {
-	for to < len(s) && s[to] == '=' {
-		to++
+// widen extends a random word to adjacent parts that belong to it. Of the parts that a dot or a
+// similar sign separates from it, these are all that follow it, and of those before it the ones
+// that are not ordinary words.
+func widen(s string, start, end int) (int, int) {
+	for end < len(s) && s[end] == '=' {
+		end++
 	}
-	for n := 0; n < 3 && to+1 < len(s) && strings.IndexByte(".!:~", s[to]) >= 0 && isAlnum(s[to+1]); n++ {
-		for to++; to < len(s) && shape.InWord(s[to]); {
-			to++
+	for n := 0; n < 3 && end+1 < len(s) && strings.IndexByte(".!:~", s[end]) >= 0 && isAlnum(s[end+1]); n++ {
+		for end++; end < len(s) && shape.InWord(s[end]); {
+			end++
 		}
 	}
-	for n := 0; n < 3 && from > 1 && strings.IndexByte(".!:~", s[from-1]) >= 0; n++ {
-		at := from - 1
-		for at > 0 && from-at < maxKey && shape.InWord(s[at-1]) {
+	for n := 0; n < 3 && start > 1 && strings.IndexByte(".!:~", s[start-1]) >= 0; n++ {
+		at := start - 1
+		for at > 0 && start-at < maxKey && shape.InWord(s[at-1]) {
 			at--
 		}
-		if sh := shape.Of(s[at : from-1]); (sh.Digit == 0 || sh.Upper == 0) && (sh.Upper < 2 || sh.Lower < 2) {
+		if sh := shape.Of(s[at : start-1]); sh.Upper == 0 || sh.Digit == 0 && sh.Upper < 2 {
 			break
 		}
-		from = at
+		start = at
 	}
-	return from, to
+	return start, end
 }
 
-// secretWord returns the part of the word s[from:to] that is a secret, or none.
-func (sc *scanner) secretWord(s string, from, to int) (int, int) {
-	before := s[max(0, from-64):from]
-	if shape.IsUUID(s[from:to]) {
+// secretWord returns the part of the word s[start:stop] that is a secret, or an empty part.
+func (sc *scanner) secretWord(s string, start, stop int) (int, int) {
+	before := s[max(0, start-64):start]
+	if shape.IsUUID(s[start:stop]) {
 		if announces(before, true) {
-			return from, to
+			return start, stop
 		}
 		return 0, 0
 	}
-	whole := shape.Of(s[from:to])
+	whole := shape.Of(s[start:stop])
 	if !whole.Suspect() {
 		return 0, 0
 	}
-	if whole.Upper > 0 && whole.Lower > 0 && sc.isCodedSecret(s[from:to]) {
-		return from, to
+	if whole.Upper > 0 && whole.Lower > 0 && sc.isCodedSecret(s[start:stop]) {
+		return start, stop
 	}
 	isSecret := func(sh shape.Shape) bool {
-		return sh.IsSecret(true) && (sh.IsSecret(false) || announces(before, false) || dotted(s, from, to, whole))
+		return sh.IsSecret(true) && (sh.IsSecret(false) || announces(before, false) || dotted(s, start, stop, whole))
 	}
 	if isSecret(whole) {
-		if isHarmless(before, s[from:to]) {
+		if isHarmless(before, s[start:stop]) {
 			return 0, 0
 		}
-		return from, to
+		return start, stop
 	}
-	least := minPiece
-	if whole.Upper < 2 || whole.Lower < 2 {
-		least = shape.MinPlain
-	}
-	for at := from; at < to; { // pieces between slashes and signs
+	for at := start; at < stop; { // the pieces lie between slashes and signs
 		end := at
-		for end < to && isAlnum(s[end]) {
+		for end < stop && isAlnum(s[end]) {
 			end++
 		}
-		if end-at < least {
+		if end-at < minPiece {
 			at = end + 1
 			continue
 		}
-		behindName := end-at >= shape.MinHex && at > from+1 && s[at-1] == '_'
-		if p := shape.Of(s[at:end]); isSecret(p) || behindName && (p.Hex == p.Length || p.IsSecret(true)) {
-			if isHarmless(before, s[at:end]) {
-				return 0, 0
-			}
-			return at, to
+		behindName := end-at >= shape.MinHex && at > start+1 && s[at-1] == '_'
+		if p := shape.Of(s[at:end]); isSecret(p) || behindName {
+			return at, stop
 		}
 		at = end + 1
 	}
 	return 0, 0
 }
 
-// dotted reports whether a word that looks random is followed by a dot and another long
-// word, or follows a long number and a colon, like the parts of a token.
-func dotted(s string, from, to int, sh shape.Shape) bool {
-	if to < len(s) && s[to] == '.' && sh.Upper > 1 && sh.Lower > 1 && (sh.Digit > 0 || sh.Changes*4 > sh.Length) {
-		end := to + 1
+// dotted reports whether a word that looks random is a part of a token of several parts. A dot
+// and another long word follow it, or a long number and a colon precede it.
+func dotted(s string, start, stop int, sh shape.Shape) bool {
+	if stop < len(s) && s[stop] == '.' && sh.Upper > 1 && sh.Lower > 1 && (sh.Digit > 0 || sh.Changes*4 > sh.Length) {
+		end := stop + 1
 		for end < len(s) && isWordByte(s[end]) {
 			end++
 		}
-		return end-to > shape.MinAnnounced && strings.ContainsAny(s[to:end], digits)
+		return end-stop > shape.MinAnnounced && strings.ContainsAny(s[stop:end], digits)
 	}
 	n := 2
-	for n <= from && s[from-1] == ':' && isDigit(s[from-n]) {
+	for n <= start && s[start-1] == ':' && isDigit(s[start-n]) {
 		n++
 	}
 	return n > 12
 }
 
-// Words before a random word, in lower case. An announcement says that it is a secret,
-// links may be between the two, and harmless words say that it is not.
+// Words in lower case that may precede a random word. An announcement says that the word is a
+// secret, and links may stand between the two. Harmless words say that it is not a secret.
 var (
-	announcements, links, keyOf = words("announcement"), words("link"), words("keyOf")
-	identified, harmless        = words("identified"), words("harmless")
-	publicStarts                = words("publicStart") // prefixes of digests and of the names of Calico's IP sets
+	announcements, links = words("announcement"), words("link")
+	identified, harmless = words("identified"), words("harmless")
+	publicStarts         = words("publicStart") // prefixes of digests and of names of Calico's IP sets
 )
 
-// announces reports whether the end of text says that a secret follows. A uuid
-// must follow the word itself.
+// announces reports whether the end of text says that a secret follows. If the secret is a
+// uuid, it must follow the announcing word directly.
 func announces(text string, uuid bool) bool {
 	for range 4 {
 		word, rest := lastWordOf(text)
@@ -155,14 +149,8 @@ func announces(text string, uuid bool) bool {
 			return slices.Contains([]string{"token", "secret", "password", "apikey", "credential"}, w) || w == "" && endsWithMask(text)
 		case w == "":
 			return endsWithMask(text)
-		case announcements[w], strings.HasSuffix(w, "_token"), strings.HasSuffix(w, "_secret"), strings.HasSuffix(w, "_key"):
+		case announcements[w]:
 			return true
-		case w == "key":
-			before, _ := lastWordOf(rest)
-			return keyOf[before.String()]
-		case w == "code":
-			before, _ := lastWordOf(rest)
-			return before.String() == "authorization" || before.String() == "auth"
 		case !links[w] && !strings.HasSuffix(strings.TrimRight(rest, "\"'\\ "), "{"):
 			return false
 		}
@@ -175,13 +163,13 @@ func endsWithMask(text string) bool {
 	return strings.HasSuffix(strings.TrimRight(text, ` "'\:=(`), Mask)
 }
 
-// foldedWord is a word in lower case that needs no allocation.
+// foldedWord is a word in lower case. It needs no allocation.
 type foldedWord struct {
 	letters [24]byte
 	n       int
 }
 
-// String returns the word, or "" if it is longer than any that is known.
+// String returns the word, or "" if it is longer than every known word.
 func (w *foldedWord) String() string { return string(w.letters[:w.n]) }
 
 // lastWordOf returns the last word of a text and the text before it.
@@ -195,20 +183,14 @@ func lastWordOf(text string) (word foldedWord, rest string) {
 		from--
 	}
 	if from < to && to-from <= len(word.letters) {
-		for i := from; i < to; i++ {
-			word.letters[i-from] = text[i]
-			if isUpper(text[i]) {
-				word.letters[i-from] |= 0x20
-			}
-		}
-		word.n = to - from
+		word.n = len(appendLower(word.letters[:0], text[from:to]))
 	}
 	return word, text[:from]
 }
 
-// isHarmless reports whether a random word is public: a fingerprint, a public key, a
-// certificate, or encoded text, which has been scanned already. before is the text
-// before the word.
+// isHarmless reports whether a random word is public. Such words are fingerprints, public keys,
+// certificates, and encoded text that has already been scanned. before is the text before the
+// word.
 func isHarmless(before, word string) bool {
 	last, rest := lastWordOf(before)
 	if harmless[last.String()] {
@@ -220,9 +202,6 @@ func isHarmless(before, word string) bool {
 		return identified[second.String()]
 	case "key":
 		return second.String() == "public"
-	}
-	if strings.HasPrefix(word, "MII") && len(word) > 7 && word[5:7] == "CC" || strings.HasPrefix(word, "AAAA") && strings.Contains(before, "ssh-") {
-		return true
 	}
 	for start := range publicStarts {
 		if strings.HasPrefix(word, start) {

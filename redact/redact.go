@@ -12,15 +12,15 @@ import (
 // Mask replaces a secret.
 const Mask = "<redacted>"
 
-// maxInput is the longest text that is scanned, in bytes. A longer one is
+// maxInput is the greatest length of a text that is scanned, in bytes. A longer text is
 // replaced as a whole.
 const maxInput = 1 << 20
 
 // Redactor hides secrets. It is immutable and safe for concurrent use.
 type Redactor struct {
 	extra []*regexp.Regexp
-	// scanners holds used scanners: finders are function values, so a scanner is never on the
-	// stack.
+	// scanners holds unused scanners for reuse. A scanner is never on the stack, because
+	// finders are function values.
 	scanners sync.Pool
 }
 
@@ -29,14 +29,14 @@ func New(extra []*regexp.Regexp) *Redactor {
 	return &Redactor{extra: slices.Clone(extra)}
 }
 
-// tables are what every scan looks up. They are immutable.
+// tables are the tables that every scan uses. They are immutable.
 type tables struct {
 	tokens *tokenTable
 	keys   *keyTable
 }
 
-// known makes the tables at the first scan: that takes milliseconds, and many processes
-// never see a text that needs one.
+// known creates the tables at the first scan. This takes milliseconds, and many processes never
+// scan a text.
 var known = sync.OnceValue(func() *tables { return &tables{newTokenTable(newTokenRules()), newKeyTable()} })
 
 // String returns s with each secret replaced by Mask. Without a secret it returns s
@@ -57,11 +57,12 @@ func (r *Redactor) String(s string) (out string) {
 	return r.hide(s)
 }
 
-// hide is String for a text that is not too long. What it decodes may decode again.
+// hide implements String for a text that is not too long. It decodes repeatedly, because
+// decoded text may contain further encodings.
 func (r *Redactor) hide(s string) string {
 	for range 8 {
-		// Colours, invisible characters, escapes and HTML entities must not separate a
-		// key from its value or split a token, because a reader may remove them later.
+		// Colours, invisible characters, escapes and HTML entities must neither separate a key
+		// from its value nor split a token, because a reader may remove them later.
 		c := clean.Text(s, true)
 		if u := clean.Entities(clean.Unescape(c)); u != c {
 			c = clean.Text(u, true)
@@ -91,11 +92,11 @@ func (r *Redactor) settle(s string) string {
 	return Mask
 }
 
-// Part redacts a text taken from a line, such as a capture, which may be a secret
-// only in its context ("hunter2" of "password=hunter2"). redactedLine must be
-// Text of the line. If the line has secrets, Part returns Mask unless the
-// redacted line still contains part, or all of its pieces between slashes:
-// "namespace/name" may represent a JSON object.
+// Part redacts a text taken from a line, such as a capture. It may be a secret only in its
+// context, such as "hunter2" in "password=hunter2". redactedLine must be the result of Text for
+// the line. If the line contains secrets, Part returns Mask unless the redacted line still
+// contains part, or all pieces of part between slashes, because "namespace/name" may stand for
+// a JSON object.
 func (r *Redactor) Part(line string, redactedLine Text, part string) Text {
 	if r == nil || line == string(redactedLine) || holds(string(redactedLine), part) {
 		return r.Text(part)
@@ -115,13 +116,13 @@ func holds(line, part string) bool {
 	return true
 }
 
-// lazily returns a function that compiles the expression at its first call: few
-// commands need it.
+// lazily returns a function that compiles the expression at its first call. Most runs of the
+// program need few of the expressions.
 func lazily(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
-// scan returns s without its secrets, and the number of characters that finders read.
+// scan returns s without its secrets. steps is the number of characters that finders read.
 func (r *Redactor) scan(s string, depth int) (out string, steps int) {
 	sc, _ := r.scanners.Get().(*scanner)
 	if sc == nil {
@@ -135,8 +136,7 @@ func (r *Redactor) scan(s string, depth int) (out string, steps int) {
 	return out, steps
 }
 
-// pass hides the secrets that one scan finds, then the matches of the extra
-// patterns.
+// pass hides the secrets that one scan finds, and then the matches of the extra patterns.
 func (r *Redactor) pass(s string) string {
 	s, _ = r.scan(s, 0)
 	for _, re := range r.extra {

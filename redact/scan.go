@@ -4,28 +4,27 @@ import (
 	"strings"
 )
 
-// scanner scans a text once. Each finder looks back a bounded distance, and forward
-// only over text that it hides or that none of its other calls visits again, so
-// the scan takes linear time.
+// scanner scans a text once. Each finder looks back a bounded distance. It looks ahead only
+// over text that it hides, or that no other call of it reads again. So the scan takes linear
+// time.
 type scanner struct {
 	commandReader
 	r          *Redactor
 	tables     *tables
 	out        rewriter
 	urls       urls
-	awsID      bool // an AWS access key id was seen
-	kindSecret memo // the text prints a Secret
-	depth      int  // number of encodings around the text
+	kindSecret memo // whether the text is the output for a Secret
+	depth      int  // number of encodings from which the text was decoded
 }
 
-// start prepares a zero scanner.
+// start prepares a scanner, which must be the zero value.
 func (sc *scanner) start(r *Redactor, s string, depth int) {
 	sc.r, sc.tables, sc.depth = r, known(), depth
 	sc.table = sc.tables.keys
 	sc.s, sc.out.s = s, s
 }
 
-// all returns the text without the secrets of all finders.
+// all returns the text without the secrets that any of the finders finds.
 func (sc *scanner) all() string {
 	if isKeyMaterial(sc.s) {
 		return Mask
@@ -34,11 +33,11 @@ func (sc *scanner) all() string {
 	return sc.hideWords(sc.hideCoded(s))
 }
 
-// lookInside is how many bytes at the end of a hidden part are scanned again, for
-// a secret that starts there and continues after it, as in "token: password: x".
+// lookInside is the number of bytes at the end of a hidden part that are scanned again. Another
+// secret may start there and continue after the part, as in "token: password: x".
 const lookInside = 256
 
-// scan returns the text with its secrets hidden.
+// scan returns the text without the secrets that the finders at signs and tokens find.
 func (sc *scanner) scan() string {
 	s, tokens := sc.s, sc.tables.tokens
 	w := sc.word4(-1)
@@ -57,19 +56,17 @@ func (sc *scanner) scan() string {
 			w = sc.word4(i)
 		}
 	}
-	if sc.awsID {
-		return hideKeysOfAWS(sc.out.String())
-	}
 	return sc.out.String()
 }
 
-// word4 returns the four bytes from i on as a number.
+// word4 returns the four bytes at i as a big-endian number.
 func (t *input) word4(i int) uint32 {
 	return uint32(t.byteAt(i))<<24 | uint32(t.byteAt(i+1))<<16 | uint32(t.byteAt(i+2))<<8 | uint32(t.byteAt(i+3))
 }
 
-// take hides a part, unless it is empty or already hidden, and returns where the scan
-// continues. The part ends after all hidden parts and may start inside the last of them.
+// take hides a part and returns the position where the scan continues. It returns 0 if the part
+// is empty or already hidden. The part must end after all hidden parts, and may start inside
+// the last one.
 func (sc *scanner) take(p span) int {
 	if p.empty() || p.to <= sc.out.kept || sc.of(p) == Mask {
 		return 0
@@ -82,7 +79,7 @@ func (sc *scanner) take(p span) int {
 	return p.to - lookInside
 }
 
-// isSign has the bytes that method sign knows.
+// isSign is the set of the bytes that the method sign handles.
 var isSign = func() (set [256]bool) {
 	for _, c := range []byte("=:>%-@.\"'") {
 		set[c] = true
@@ -110,7 +107,7 @@ func (sc *scanner) sign(i int) span {
 		}
 		return sc.keyValue(i, i+1)
 	case '>':
-		if i > 0 && s[i-1] == '-' && sc.keyBefore(i-1).class == strongKey { // Scala's password -> x
+		if i > 0 && s[i-1] == '-' && sc.keyBefore(i-1).class == strongKey { // an assignment in Scala, as in password -> x
 			return sc.keyValue(i-1, i+1)
 		}
 		return sc.element(i)
@@ -123,7 +120,7 @@ func (sc *scanner) sign(i int) span {
 			return sc.quoteAfterKey(i)
 		}
 	case '-':
-		if i == 0 || !isAlnum(s[i-1]) || sc.endsEscape(i) {
+		if !sc.afterWord(i) {
 			return sc.flag(i)
 		}
 	case '.':

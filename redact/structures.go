@@ -1,54 +1,22 @@
 package redact
 
 import (
+	"encoding/base64"
 	"strings"
 
 	"crowsnest/redact/internal/shape"
 )
 
-// secondArgument finds the password of a call such as url.UserPassword("u", "p"),
-// whose arguments begin at i.
-func secondArgument(t *input, i int) span {
-	for range 2 {
-		i = t.run(i, blanksAndCommas)
-		quote, n := t.openingQuote(i)
-		if quote < 0 {
-			return span{}
-		}
-		p := t.quoted(quote, n)
-		i = p.to + n + 1
-		if t.byteAt(t.run(i, blanks)) != ',' {
-			return p
-		}
-	}
-	return span{}
-}
-
-// insertedValue finds the value of a column with the name of a secret: INSERT INTO t (a, password)
-// VALUES ('x', 'y'), whose values begin at i.
-func (t *scanner) insertedValue(i int) span {
+// insertedValues finds secrets among the values of a row, which begin at i. One of the columns
+// has the name of a secret, as in INSERT INTO t (a, password) VALUES ('x', 'y').
+func (t *scanner) insertedValues(i int) span {
 	before := t.before(i, maxKnown)
-	to := strings.LastIndexByte(before, ')')
-	from := strings.LastIndexByte(before[:max(to, 0)], '(')
-	if to < 0 || from < 0 || len(before)-to > 16 {
-		return span{}
-	}
-	for column := range strings.SplitSeq(before[from+1:to], ",") {
-		i = t.run(i, spaces)
-		if i >= len(t.s) {
-			return span{}
+	before = before[:max(0, strings.LastIndexByte(before, ')'))]
+	for column := range strings.SplitSeq(before[strings.LastIndexByte(before, '(')+1:], ",") {
+		if t.table.classify(strings.Trim(column, "\"'`\\[] ")) >= weakKey {
+			rest := t.from(i, maxKnown)
+			return span{i, i + max(strings.LastIndexByte(rest, ')'), 0)}
 		}
-		value := input{s: t.from(0, min(len(t.s), i+maxKnown))}
-		p := value.word(i)
-		t.steps += p.to - i
-		if t.table.classify(strings.Trim(column, "\"'`\\[] ")) >= weakKey && !isNotSet(t.of(p)) {
-			return p
-		}
-		comma := strings.IndexByte(t.from(p.to, 8), ',')
-		if comma < 0 {
-			return span{}
-		}
-		i = p.to + comma + 1
 	}
 	return span{}
 }
@@ -56,18 +24,15 @@ func (t *scanner) insertedValue(i int) span {
 // fillers are words that may stand between "password" and the password.
 var fillers = words("filler")
 
-// passwordInProse finds the password that follows the word at i in prose: it has a digit or
-// a sign, which words do not have.
+// passwordInProse finds the password that follows the word at i in prose. It is recognized by a
+// digit or a sign, because words have neither.
 func passwordInProse(t *input, i int) span {
 	end := t.runUpTo(i, 16, letters)
 	name := t.s[i:end]
 	credentials := strings.EqualFold(name, "credentials")
-	if !credentials && !equalsAny(name, "password", "passwd", "passphrase", "passcode") {
-		return span{}
-	}
 	word, _ := lastWordOf(t.before(i, 24))
-	with := !credentials && (word.String() == "with" || word.String() == "using")
-	if p := t.quotedAt(end + 1); t.byteAt(end) == '(' && !p.empty() {
+	with := word.String() == "with" || word.String() == "using"
+	if p := t.quotedAt(end + 1); t.byteAt(end) == '(' {
 		return p
 	}
 	mayName := false
@@ -86,14 +51,14 @@ func passwordInProse(t *input, i int) span {
 			}
 		}
 		text := t.of(p)
-		if looksChosen(text) || with && len(text) >= 6 && isLowerWord(text) && !isWord(text) && !isVerb(text) {
+		if looksChosen(text) || with && len(text) >= 6 && isLowerWord(text) && !isWord(text) {
 			return p
 		}
 		switch word := strings.ToLower(strings.TrimRight(text, ":")); {
 		case fillers[word]:
 			with = with || text == "is"
-			mayName = mayName || word == "for" || word == "of" || word == "user"
-		case mayName: // whose password it is
+			mayName = mayName || word == "for" || word == "of"
+		case mayName: // the word is the owner of the password
 			mayName, with = false, false
 		default:
 			return span{}
@@ -103,66 +68,200 @@ func passwordInProse(t *input, i int) span {
 	return span{}
 }
 
-// looksChosen reports whether a word after "password" is a password: it has letters and
-// digits or signs, and is not a name, a version or an address.
+// looksChosen reports whether a word after "password" is a password. It must have letters and
+// digits or signs, and must not be a name, a version or an address.
 func looksChosen(s string) bool {
-	if len(s) < 6 || len(s) > 128 || s == Mask {
+	if len(s) < 6 || len(s) > 128 || s == Mask || strings.Trim(s, lowers+capitals+digits+"-._!@#$%^*+~?/=&") != "" {
 		return false
 	}
-	var upper, lower, digit, sign, joint, odd bool
-	for i := range len(s) {
-		switch c := s[i]; {
-		case isUpper(c):
-			upper = true
-		case isLower(c):
-			lower = true
-		case isDigit(c):
-			digit = true
-		case c == '-' || c == '.' || c == '_':
-			joint = true
-		case strings.IndexByte("!@#$%^*+~?", c) >= 0:
-			sign = sign || i > 0 && i < len(s)-1
-		case c == '/' || c == '=' || c == '&':
-			odd = true
-		default:
-			return false
-		}
-	}
+	sh, joint := shape.Of(s), strings.ContainsAny(s, "-._")
 	switch {
-	case !upper && !lower:
+	case sh.Upper+sh.Lower == 0:
 		return false
-	case odd:
-		return upper && lower && digit && !joint
-	case len(s) >= 8 && isRandomCase(shape.Of(s)):
+	case strings.ContainsAny(s, "/=&"):
+		return sh.Upper > 0 && sh.Lower > 0 && sh.Digit > 0 && !joint
+	case len(s) >= 8 && 3*sh.Upper >= sh.Length && 3*sh.Lower >= sh.Length && sh.Changes > 1: // excludes words such as KubeConfig
 		return true
 	}
-	return sign || digit && (!joint || upper && lower) && !isAlgorithm(s)
+	return strings.ContainsAny(s[1:len(s)-1], "!@#$%^*+~?") || sh.Digit > 0 && (!joint || sh.Upper > 0 && sh.Lower > 0)
 }
 
-// isRandomCase reports whether upper and lower case alternate at random, unlike in
-// names such as KubeConfig.
-func isRandomCase(sh shape.Shape) bool {
-	return 3*sh.Upper >= sh.Length && 3*sh.Lower >= sh.Length && sh.Changes > 1
-}
+// kindSecret matches the kind of an object of kind Secret, in whatever format the object was
+// printed.
+var kindSecret = lazily(`(?i)(?:\b|\\[nr])kind\\*["']?\s*[:=]\s*\\*["']?Secret(?:List)?\b|\bSecret(?:List)?\{|\bsecrets?[ :/][^{}]{0,40}\{`)
 
-func isAlgorithm(s string) bool {
-	s = strings.ToLower(s)
-	return strings.HasPrefix(s, "sha") || strings.HasPrefix(s, "argon") || strings.HasPrefix(s, "pbkdf") || strings.HasPrefix(s, "base64")
-}
-
-// isVerb reports whether a word says what happened to a password.
-func isVerb(s string) bool {
-	return strings.HasSuffix(s, "ed") || strings.HasSuffix(s, "ing") || strings.HasSuffix(s, "ly") || afterPassword[s]
-}
-
-// afterPassword may follow "with password" and "password is" in prose.
-var afterPassword = words("afterPassword")
-
-// pin finds four to eight digits.
-func pin(t *input, i int) span {
-	end := t.run(i, digitSet)
-	if end-i < 4 || end-i > 8 || isAlnum(t.byteAt(end)) {
+// secretObject hides the data of a Kubernetes Secret that was printed as a whole, and all text
+// after it. The word data is at i.
+func (sc *scanner) secretObject(i int) span {
+	if sc.afterWord(i) && !strings.HasSuffix(sc.s[:i], "string") && !strings.HasSuffix(sc.s[:i], "String") {
+		return span{} // metadata or another word that ends with data
+	}
+	if p := sc.fieldOfSecret(i); !p.empty() {
+		return p
+	}
+	at := sc.opensData(i + len("data"))
+	if at < 0 || strings.HasPrefix(sc.s[at:], Mask) || !sc.kindSecret.ask(func() bool { return kindSecret().MatchString(sc.s) }) {
 		return span{}
 	}
-	return span{i, end}
+	return span{at, len(sc.s)}
+}
+
+var dataOpens = lazily(`^[\\"']*: *(?:map\[string\]interface \{\}|map\[string\][^\]]*\][\[\]a-z0-9 ]*)?(?:map\[|\{[ \n\t]*|[ \t\n\r\\][\\\n\rnr]* )`)
+
+// opensData returns the start of the fields below the word data, which ends before i. They are
+// in JSON, in YAML, or in a map as Go prints it. The result is -1 if there are none.
+func (sc *scanner) opensData(i int) int {
+	n := len(dataOpens().FindString(sc.from(i, 64)))
+	if c := sc.byteAt(i + n); n == 0 || c == '}' || c == ']' || c == 0 {
+		return -1
+	}
+	return i + n
+}
+
+func isScheme(s string) bool {
+	return equalsAny(s, "Bearer", "Basic", "Token", "Digest", "Negotiate", "NTLM", "AWS4-HMAC-SHA256", "GenieKey", "SSWS", "ApiKey")
+}
+
+// challenges are the parameters that a server writes after Bearer.
+var challenges = words("challenge")
+
+// scheme finds the secret in "Bearer x", "Basic x" and "GenieKey x".
+func scheme(t *input, i int) span {
+	word := t.run(i, letters)
+	name := t.s[i:word]
+	at := t.run(word, blanks)
+	if strings.HasPrefix(t.s[at:], "%20") {
+		at += len("%20")
+	}
+	if at == word || !equalsAny(name, "bearer", "basic", "geniekey") {
+		return span{}
+	}
+	p := t.unquoted(at)
+	text := t.of(p)
+	parameter, _, _ := strings.Cut(text, "=")
+	switch login, _ := base64.StdEncoding.DecodeString(text); {
+	case isNotSet(text), isWord(text), challenges[parameter]:
+		return span{}
+	case strings.EqualFold(name, "basic") && !strings.Contains(string(login), ":") && (len(text) < 12 || !strings.ContainsAny(text, digits)):
+		return span{}
+	case len(text) < 20 && strings.Trim(text, lowers+"-.:") == "": // words such as bearer-token-like
+		return span{}
+	}
+	return p
+}
+
+// urls finds passwords in URLs. It remembers the last URL, so that many colons require only one
+// search for its end.
+type urls struct {
+	end int
+	at  int // position of the last @ in the URL; before its start if there is none
+}
+
+// userinfo finds the password in scheme://user:password@host. The colon of :// is at i.
+func (u *urls) userinfo(t *input, i int) span {
+	s, from := t.s, i+len("://")
+	if from >= u.end {
+		u.end = t.run(from, urlBytes)
+		u.at = from + strings.LastIndexByte(s[from:u.end], '@')
+	}
+	if u.at < from {
+		return span{}
+	}
+	user, password, colon := strings.Cut(s[from:u.at], ":")
+	slash := strings.IndexAny(s[from:u.end], "/?#")
+	inAuthority := slash < 0 || slash > strings.IndexByte(s[from:u.end], '@')
+	switch {
+	case !inAuthority && (!colon || strings.ContainsAny(user, "/?#") || isPort(user, password, s[u.at:])):
+		return span{}
+	case colon && password != "" && len(user) < 20:
+		if isNotSet(password) {
+			return span{}
+		}
+		return span{from + len(user) + 1, u.at}
+	case len(user) >= 20, len(user) >= 12 && strings.HasPrefix(s[t.back(i, 8, letters):i], "http"):
+		return span{from, u.at} // a token in place of the user
+	}
+	return span{}
+}
+
+var port = lazily(`^[0-9]{2,5}[/?#]`)
+
+// isPort reports whether the text is host:port/path@sha256:..., not user:password@host with a
+// slash in the password.
+func isPort(host, rest, sep string) bool {
+	return port().MatchString(rest) &&
+		(strings.Contains(host, ".") || strings.Contains(rest, "=") || strings.HasPrefix(sep, "@sha256:"))
+}
+
+// loginAt finds the password in user:password@host:1234 and user:password@host/x, which have no
+// scheme. The @ is at i. In contrast, a mail address has neither port nor path.
+func loginAt(t *input, i int) span {
+	s := t.s
+	from := t.back(i, 128, userInfo)
+	user, password, found := strings.Cut(s[from:i], ":")
+	if !found && t.byteAt(from-1) == '/' && isAlnum(t.byteAt(from-2)) && looksChosen(user) { // an Oracle login such as user/password@host:1521
+		if end := t.run(i+1, keyBytes); t.byteAt(end) == ':' && isDigit(t.byteAt(end+1)) {
+			return span{from, i}
+		}
+	}
+	if !found || user == "" || len(password) < 4 || strings.Contains(user, ".") || smallNumber().MatchString(password) || t.byteAt(from-1) == '/' {
+		return span{}
+	}
+	if shape.Of(user).Upper > 1 && isLowerWord(password) { // the name of a Java thread, such as LeaseRenewer:hdfs@node-1:9000
+		return span{}
+	}
+	end := t.run(i+1, hostBytes)
+	host := s[i+1 : end]
+	if c := t.byteAt(end); strings.HasPrefix(host, "sha") || isUpper(t.byteAt(i+1)) {
+		return span{}
+	} else if c == ':' && isDigit(t.byteAt(end+1)) || c == '/' && strings.Contains(host, ".") {
+		return span{from + len(user) + 1, i}
+	}
+	return span{}
+}
+
+// afterPort matches a database, a user and the start of a password. addressParts matches parts
+// of an IPv6 address, which has the same colons.
+var afterPort, addressParts = lazily(`^(?::[A-Za-z0-9_-]{1,63}){2}:\S`), lazily(`^(?::[0-9A-Fa-f]{1,4}){2}:`)
+
+// passwordFile finds the last field of host:port:database:user:password, as in .pgpass. The
+// colon before the port is at i.
+func passwordFile(t *input, i int) span {
+	if i == 0 || !isAlnum(t.s[i-1]) && t.s[i-1] != '*' {
+		return span{}
+	}
+	at := t.run(i+1, digitSet)
+	if at-i < 4 || at-i > 6 {
+		return span{}
+	}
+	m := afterPort().FindString(t.from(at, 140))
+	if m == "" || addressParts().MatchString(m) {
+		return span{}
+	}
+	return t.unquoted(at + strings.LastIndexByte(m, ':') + 1)
+}
+
+var (
+	keyBegins = lazily(`^-{4,5} ?BEGIN [^-\n]{0,40}(?:PRIVATE KEY|Static key|NKEY SEED)`)
+	keyEnds   = lazily(`- ?END .{0,80}?-{4,}`)
+)
+
+// privateKey finds PEM, including PEM whose line ends are written as \n. If the end is missing,
+// it returns the rest of the text.
+func privateKey(t *input, i int) span {
+	if !keyBegins().MatchString(t.from(i, 80)) {
+		return span{}
+	}
+	if end := keyEnds().FindStringIndex(t.s[i:]); end != nil {
+		return span{i, i + end[1]}
+	}
+	return span{i, len(t.s)}
+}
+
+// isKeyMaterial reports whether a line consists only of base64, such as a line of a private key
+// whose header was on an earlier line.
+func isKeyMaterial(s string) bool {
+	s = strings.TrimSpace(s)
+	return len(s) >= 60 && strings.IndexByte(s, ' ') < 0 && strings.Trim(s, capitals+lowers+digits+"+/=") == "" &&
+		strings.ContainsAny(s, capitals) && strings.ContainsAny(s, lowers) && strings.ContainsAny(s, digits)
 }

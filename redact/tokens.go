@@ -1,32 +1,36 @@
 package redact
 
 import (
+	_ "embed" // needed for rules.txt
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// tokenRule finds a secret by its prefix: a row of rules.txt.
+// tokenRule is a row of rules.txt that finds a secret by its prefix.
 type tokenRule struct {
 	prefix string
-	head   uint32 // the first bytes of the prefix, at most 4, as a number
-	mask   uint32 // the bits that head has
-	where  string // what may be before the secret: any, start, apart
-	in     class  // bytes that follow
-	least  int    // their minimum number
-	before class  // bytes before the prefix that belong to the secret
-	most   int    // their maximum number
+	head   uint32 // up to four leading bytes of the prefix, as a number
+	mask   uint32 // bits of head that the prefix determines
+	where  string // condition on the text before the secret, which is any, start or apart
+	in     class  // class of the bytes that must follow the prefix
+	least  int    // minimum number of bytes that must follow
+	before class  // class of the bytes before the prefix that belong to the secret
+	most   int    // maximum number of such bytes before the prefix
 	like   []func() *regexp.Regexp
 	unlike func() *regexp.Regexp
-	value  bool // only what follows the prefix is the secret
-	// find, if set, decides instead. It gets the start of the prefix, or its end if value is set.
+	value  bool // whether only the text after the prefix is the secret
+	// find finds the secret instead of the other fields, if it is set. Its argument is the
+	// start of the prefix, or the end if value is set.
 	find finder
 }
 
-// finder returns the secret that a text announces at i, if there is one.
+// finder returns the secret that the text at i announces, or an empty span if there is none.
 type finder func(sc *scanner, i int) span
 
-// secret returns the secret whose prefix is at i, if it is one.
+// secret returns the secret whose prefix is at i, or an empty span if the text there is not a
+// secret.
 func (r *tokenRule) secret(sc *scanner, i int) span {
 	to := i + len(r.prefix)
 	if r.isShort(sc.s[to:]) {
@@ -70,8 +74,9 @@ func (r *tokenRule) secret(sc *scanner, i int) span {
 	return p
 }
 
-// isShort is a fast filter: true excludes text after a prefix in which too few bytes are of the class,
-// which is the usual case. Bytes in the coding of URLs are longer.
+// isShort is a fast filter. It returns true only if too few bytes after the prefix are in the
+// class, which is the usual case. Percent-encoded bytes are not judged here, because they are
+// longer.
 func (r *tokenRule) isShort(rest string) bool {
 	if r.find != nil || r.in == nil || r.least == 0 {
 		return false
@@ -79,11 +84,11 @@ func (r *tokenRule) isShort(rest string) bool {
 	return len(rest) < r.least || !r.in[rest[r.least-1]] && strings.IndexByte(rest[:r.least], '%') < 0
 }
 
-// tokenTable finds the rules by a hash of the first three bytes of their prefixes.
+// tokenTable finds rules by a hash of the first three bytes of their prefixes.
 type tokenTable struct {
-	has   [1 << 11]uint64       // a bit for each hash
-	rules [1 << 11][]*tokenRule // rules that share a slot of 64 hashes
-	signs [256][]*tokenRule     // whose prefix is one byte
+	has   [1 << 11]uint64       // bit for each hash that a rule has
+	rules [1 << 11][]*tokenRule // rules by slot, where 64 hashes share a slot
+	signs [256][]*tokenRule     // rules whose prefix is one byte
 }
 
 func newTokenTable(rules []tokenRule) *tokenTable {
@@ -114,11 +119,11 @@ func newTokenTable(rules []tokenRule) *tokenTable {
 	return t
 }
 
-// hash returns an index of 17 bits for the upper three bytes of a word.
+// hash returns a 17-bit index for the upper three bytes of a word.
 func hash(w uint32) uint32 { return w &^ 0xff * 0x9e3779b1 >> 15 }
 
-// at returns the rules of which one may have a prefix that begins with the upper three bytes of a
-// word.
+// at returns rules that may have a prefix that begins with the upper three bytes of w. It
+// returns nil if no rule has one.
 func (t *tokenTable) at(w uint32) []*tokenRule {
 	if h := hash(w); t.has[h/64]>>(h%64)&1 != 0 {
 		return t.rules[h/64]
@@ -126,7 +131,8 @@ func (t *tokenTable) at(w uint32) []*tokenRule {
 	return nil
 }
 
-// token looks for a secret that one of the rules announces at i. The word is the four bytes there.
+// token looks for a secret that one of the rules announces at i. word contains the four bytes
+// at i.
 func (sc *scanner) token(rules []*tokenRule, i int, word uint32) span {
 	for _, r := range rules {
 		if word&r.mask == r.head && strings.HasPrefix(sc.s[i:], r.prefix) {
@@ -138,38 +144,129 @@ func (sc *scanner) token(rules []*tokenRule, i int, word uint32) span {
 	return span{}
 }
 
-// finders are the functions that rows "find" of rules.txt name.
+// finders are the functions that "find" rows of rules.txt refer to by name.
 var finders = map[string]finder{
-	"awsKeyID": awsKeyID, "name": lookFrom, "secretObject": (*scanner).secretObject, "privateKey": onInput(privateKey),
-	"scheme": onInput(scheme), "passwordInProse": onInput(passwordInProse), "secondArgument": onInput(secondArgument),
-	"quotedAt": onInput((*input).quotedAt), "authCommand": onInput(authCommand),
-	"insertedValue": (*scanner).insertedValue, "echoed": (*scanner).echoed,
+	"name": lookFrom, "secretObject": (*scanner).secretObject, "privateKey": onInput(privateKey),
+	"scheme": onInput(scheme), "passwordInProse": onInput(passwordInProse),
+	"quotedAt": onInput((*input).quotedAt), "insertedValues": (*scanner).insertedValues, "echoed": (*scanner).echoed,
 	"code": func(sc *scanner, i int) span { return lookFrom(sc, i+len("pin ")) },
 }
 
-func awsKeyID(sc *scanner, i int) span {
-	end := sc.run(i, alnums)
-	if end-i != 20 || sc.run(i, capitalsAndDigits) != end {
-		return span{}
-	}
-	sc.awsID = true
-	return span{i, end}
-}
-
-var secretOfAWS = lazily(`[A-Za-z0-9/+]{40,}`)
-
-// hideKeysOfAWS hides the secret access key that has no mark of its own: 40
-// characters beside an access key id.
-func hideKeysOfAWS(s string) string {
-	return secretOfAWS().ReplaceAllStringFunc(s, func(m string) string {
-		if len(m) > 40 || !strings.ContainsAny(m, capitals) {
-			return m
-		}
-		return Mask
-	})
-}
-
-// onInput returns a finder that needs only the text.
+// onInput turns a function that needs only the text into a finder.
 func onInput(find func(t *input, i int) span) finder {
 	return func(sc *scanner, i int) span { return find(&sc.input, i) }
+}
+
+//go:embed rules.txt
+var ruleList string
+
+// ruleRows are the rows of rules.txt, as lists of fields by kind of row. Broken rows stop the
+// program at its start. A test reads all rows, so such a panic means that the embedded file is
+// wrong.
+var ruleRows = readRules(ruleList)
+
+func readRules(list string) map[string][][]string {
+	rows, blanks := map[string][][]string{}, strings.NewReplacer("·", " ")
+	for row := range strings.Lines(list) {
+		f := strings.Fields(row)
+		if len(f) == 0 || f[0] == "#" {
+			continue
+		}
+		for i := range f {
+			f[i] = blanks.Replace(f[i])
+		}
+		switch f[0] {
+		case "class", "token", "after", "flags", "words":
+			rows[f[0]] = append(rows[f[0]], f[1:])
+		default:
+			panic("rules.txt: unknown kind of row: " + f[0])
+		}
+	}
+	return rows
+}
+
+// vocabularies are the "words" rows by name.
+var vocabularies = func() map[string]map[string]bool {
+	all := map[string]map[string]bool{}
+	for _, f := range ruleRows["words"] {
+		if all[f[0]] == nil {
+			all[f[0]] = map[string]bool{}
+		}
+		for _, w := range f[1:] {
+			all[f[0]][w] = true
+		}
+	}
+	return all
+}()
+
+// words returns the vocabulary with this name.
+func words(name string) map[string]bool { return vocabularies[name] }
+
+// program lists the one-letter flags of a program that have a secret. It is the next word
+// (spaced), or a part of the same word (glued), or follows the name of a user (user).
+type program struct{ spaced, glued, user string }
+
+func newPrograms() map[string]program {
+	all := map[string]program{}
+	for _, f := range ruleRows["flags"] {
+		for _, name := range f[3:] {
+			all[name] = program{strings.Trim(f[0], "-"), strings.Trim(f[1], "-"), strings.Trim(f[2], "-")}
+		}
+	}
+	return all
+}
+
+// newTokenRules returns the rules for the rows token and after. It panics if a row is broken,
+// because the rows are part of the program.
+func newTokenRules() (all []tokenRule) {
+	classes := map[string]class{"none": newClass(""), "rest": nil}
+	for _, f := range ruleRows["class"] {
+		classes[f[0]] = newClass(f[1])
+	}
+	for _, f := range ruleRows["token"] {
+		r := tokenRule{find: finders[f[0]], least: number(f[1]), where: f[2], before: classes["none"]}
+		if r.find == nil {
+			r.in = classOf(classes, f[0])
+		}
+		var prefixes []string
+		for _, field := range f[3:] {
+			switch name, value, found := strings.Cut(field, "="); {
+			case name == "value" && !found:
+				r.value = true
+			case name == "back":
+				name, most, _ := strings.Cut(value, ":")
+				r.before, r.most = classOf(classes, name), number(most)
+			case name == "like":
+				r.like = append(r.like, lazily(value))
+			case name == "unlike":
+				r.unlike = lazily(value)
+			default:
+				prefixes = append(prefixes, field)
+			}
+		}
+		for _, r.prefix = range prefixes {
+			all = append(all, r)
+		}
+	}
+	for _, f := range ruleRows["after"] {
+		o := operand{command: strings.Join(f[2:], " ") + " ", skip: number(f[0]), named: f[1] == "named"}
+		all = append(all, tokenRule{prefix: o.command, where: "start", before: classes["none"], value: true, find: o.secret})
+	}
+	return all
+}
+
+func classOf(classes map[string]class, name string) class {
+	c, found := classes[name]
+	if !found {
+		panic("rules.txt: there is no class " + name)
+	}
+	return c
+}
+
+func number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		panic("rules.txt: " + err.Error())
+	}
+	return n
 }

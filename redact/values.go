@@ -4,21 +4,21 @@ import (
 	"strings"
 )
 
-// valueReader reads the values of keys and says which of them are secrets.
+// valueReader reads the values of keys and decides which of them are secrets.
 type valueReader struct{ keyReader }
 
-// value is where the value of a key begins.
+// value is the position where the value of a key begins.
 type value struct {
 	key    key
 	sep    byte
 	at     int
-	spaced bool // white space after the separator
+	spaced bool // whether white space follows the separator
 }
 
-// keyValue looks for a secret around a separator, which is at s[i:next].
+// keyValue looks for a secret around the separator s[i:next].
 func (t *valueReader) keyValue(i, next int) span {
 	s := t.s
-	if !t.mayBeKey(i) {
+	if !t.table.mayEnd(t.before(i, 2*maxSpaces)) {
 		return span{}
 	}
 	k := t.keyBefore(i)
@@ -27,9 +27,9 @@ func (t *valueReader) keyValue(i, next int) span {
 	}
 	sep := s[i]
 	if next < len(s) && (sep == ':' && s[next] == '=' || sep == '=' && s[next] == '>') {
-		next++ // := and =>
+		next++ // the separator is := or =>
 	}
-	if sep == '=' && k.class != strongKey && (i > 0 && strings.IndexByte("=!<>", s[i-1]) >= 0 || t.byteAt(i+1) == '=') { // a comparison
+	if sep == '=' && k.class != strongKey && (i > 0 && strings.IndexByte("=!<>", s[i-1]) >= 0 || t.byteAt(i+1) == '=') { // the separator is a comparison
 		return span{}
 	}
 	at := t.run(next, blanks)
@@ -42,11 +42,11 @@ func (t *valueReader) keyValue(i, next int) span {
 
 var version = lazily(`^v?[0-9]+\.[0-9]`)
 
-// refuses reports whether the text around a key shows that it has no secret value.
+// refuses reports whether the text around a key shows that the key has no secret value.
 func (t *valueReader) refuses(v value) bool {
 	before := t.byteAt(v.key.from - 1)
 	switch v.key.class {
-	case weakKey, strongKey: // an image, path/my-token:v1.2.3; a test of Go, --- PASS: TestX
+	case weakKey, strongKey: // a version such as path/my-token:v1.2.3, or the result of a Go test such as --- PASS: TestX
 		return v.sep == ':' && (t.before(v.key.from, 4) == "--- " || isGenerated(t.name(v.key)) || !v.spaced && !v.key.quoted && before == '/' && version().MatchString(t.from(v.at, 16)))
 	case loginKey:
 		return v.sep != '='
@@ -56,18 +56,18 @@ func (t *valueReader) refuses(v value) bool {
 	return false
 }
 
-// isGenerated reports whether a name ends with five letters and digits that Kubernetes
-// drew, such as md-0-s7fpw: no vowels, no 0, 1 and 3.
+// isGenerated reports whether a name ends with five random letters and digits from Kubernetes,
+// such as md-0-s7fpw. These contain no vowels and no 0, 1 or 3.
 func isGenerated(name string) bool {
 	cut := len(name) - 6
 	return cut > 0 && name[cut] == '-' && strings.Trim(name[cut+1:], "bcdfghjklmnpqrstvwxz2456789") == ""
 }
 
-// isQuery reports whether a weak name such as sig counts outside of a URL: key does not,
-// since controllers log key="namespace/name".
+// isQuery reports whether a weak name such as sig also counts outside a URL. The name key does
+// not, because controllers log key="namespace/name".
 func isQuery(name string, sep byte) bool { return sep == '=' && !strings.EqualFold(name, "key") }
 
-// yamlBlock is | or > at the end of a line, whose end may be escaped.
+// yamlBlock matches a | or > at the end of a line. The line end may be escaped.
 var yamlBlock = lazily(`^[|>][-+0-9]{0,3} *(?:\\*\\[nr]|\n|\r)`)
 
 // value returns the part of the text that is the secret value of a key.
@@ -89,7 +89,7 @@ func (t *valueReader) value(v value) span {
 	case '[':
 		return t.list(v, at)
 	case '{', '&':
-		if v.key.class != strongKey || t.isStruct(at) {
+		if t.isStruct(at) {
 			return span{}
 		}
 	case '|', '>':
@@ -97,11 +97,11 @@ func (t *valueReader) value(v value) span {
 			return span{at, len(s)}
 		}
 	case ',', '}', ')':
-		return span{} // key: , has no value
+		return span{} // a comma follows the key, so it has no value
 	case '\n', '\r':
-		return t.yamlList(v, at)
+		return t.yamlList(at)
 	case '\\':
-		if p := t.yamlList(v, at); !p.empty() {
+		if p := t.yamlList(at); !p.empty() {
 			return p
 		}
 	}
@@ -112,7 +112,7 @@ func (t *valueReader) value(v value) span {
 		return t.header(v, at)
 	}
 	p := t.unquoted(at)
-	if name := t.name(v.key); strings.HasSuffix(name, "mnemonic") || strings.HasSuffix(name, "phrase") && strings.HasPrefix(name, "seed") { // small words
+	if name := t.name(v.key); strings.HasSuffix(name, "mnemonic") || strings.HasSuffix(name, "phrase") && strings.HasPrefix(name, "seed") { // the value is a phrase of several small words
 		p = span{at, t.run(at, seedBytes)}
 	}
 	if v.spaced && t.isProse(v, p) || linePlace().MatchString(s[p.from:p.to]) {
@@ -123,7 +123,7 @@ func (t *valueReader) value(v value) span {
 
 var yamlTags = lazily(`^(?:[!&][A-Za-z0-9_!-]{1,24}[ \t]){0,2}`)
 
-// afterTags skips a tag and an anchor of YAML: !!str &a x.
+// afterTags skips a tag and an anchor of YAML, as in !!str &a x.
 func (t *valueReader) afterTags(i int) int {
 	if c := t.s[i]; c != '!' && c != '&' {
 		return i
@@ -131,9 +131,9 @@ func (t *valueReader) afterTags(i int) int {
 	return i + len(yamlTags().FindString(t.from(i, 64)))
 }
 
-// wraps returns the quote after the type that a value at i is printed with, and the
-// number of backslashes before it: Some("x"), (*string)(0xc000)("x"). The quote is 0 if
-// there is none.
+// wraps finds the quote of a value that is printed with its type, as in Some("x") and
+// (*string)(0xc000)("x"). It returns the quote, or 0 if there is none, and the number of
+// backslashes before it.
 func (t *valueReader) wraps(i int) (quote, escapes int) {
 	at := i
 	for at < len(t.s) && at-i < 48 && (isAlnum(t.s[at]) || strings.IndexByte("_.*()=", t.s[at]) >= 0 || t.s[at] == ' ' && t.s[at-1] == ')') {
@@ -150,11 +150,11 @@ func (t *valueReader) wraps(i int) (quote, escapes int) {
 
 var structBegins = lazily(`^[{ \t\\\n]*(?:$|[}"]|[A-Za-z0-9_.-]+[:{])`)
 
-// isStruct reports whether { or & at i opens an object whose fields are looked at on
-// their own.
+// isStruct reports whether the { or & at i opens an object whose fields are judged separately.
 func (t *valueReader) isStruct(i int) bool { return structBegins().MatchString(t.from(i+1, maxKey)) }
 
-// list is the value that [ at i opens: as Go prints slices and headers, or JSON.
+// list returns the value that the [ at i opens. It is a list in JSON, or a slice or headers as
+// Go prints them.
 func (t *valueReader) list(v value, i int) span {
 	s := t.s
 	for _, slice := range [...]string{"[]uint8{", "[]byte{", "[]byte(", "[]uint8("} {
@@ -172,20 +172,11 @@ func (t *valueReader) list(v value, i int) span {
 	if inner == "" || strings.HasPrefix(inner, "{") {
 		return span{}
 	}
-	if v.key.class == weakKey || v.key.class == authKey {
-		word, _, more := strings.Cut(inner, " ")
-		if more && isWord(word) {
-			return span{}
-		}
-	}
-	if after := t.byteAt(end + 1); isAlnum(after) || after != 0 && strings.IndexByte("!@#$%^&*+/_~", after) >= 0 {
-		return t.unquoted(i) // a value that begins with a bracket
-	}
 	return t.exempt(v, p)
 }
 
-// header returns the value of an unquoted header: the rest of the line, up to the quote
-// that ends the text around it. In key=value it is one word, or everything after a
+// header returns the value of an unquoted header. It extends to the end of the line, or to the
+// quote that ends the surrounding text. In key=value it is one word, or everything after a
 // scheme.
 func (t *valueReader) header(v value, i int) span {
 	s := t.s
@@ -198,7 +189,7 @@ func (t *valueReader) header(v value, i int) span {
 	case v.sep != ':':
 		return t.exempt(v, word)
 	}
-	// Quotes of the parameters of a scheme, or of a cookie, do not end it.
+	// Quotes around the parameters of a scheme or of a cookie do not end the header.
 	parameters := equalsAny(first, "Digest", "OAuth", "Hawk")
 	end := i
 	for end < len(s) && s[end] != '\n' && s[end] != '\r' && (!t.endsQuote(end) || parameters || t.byteAt(end+1) == ';') {
@@ -209,11 +200,11 @@ func (t *valueReader) header(v value, i int) span {
 
 var yamlItem = lazily(`^(?:\s|\\n?)*- `)
 
-// yamlList finds the items below a key, as in "passwords:\n- x". The line end is at
-// i, and may be escaped.
-func (t *valueReader) yamlList(v value, i int) span {
+// yamlList finds the items of a list below a key, as in "passwords:\n- x". The line end is at i
+// and may be escaped.
+func (t *valueReader) yamlList(i int) span {
 	n := len(yamlItem().FindString(t.from(i, 34)))
-	if v.sep != ':' || n == 0 {
+	if n == 0 {
 		return span{}
 	}
 	p := t.unquoted(i + n)
@@ -226,24 +217,16 @@ func (t *valueReader) yamlList(v value, i int) span {
 	return p
 }
 
-// element finds <password>x</password>.
+// element finds the content of an element such as <password>x</password>.
 func (t *valueReader) element(i int) span {
-	if i > 0 && isBlank(t.s[i-1]) && strings.Contains(t.before(i, 64), "SETUSER ") {
-		return t.unquoted(i + 1) // ACL of Redis
+	if strings.Contains(t.before(i, 64), "SETUSER ") {
+		return t.unquoted(i + 1) // a password in an ACL of Redis
 	}
 	k := t.keyBefore(i)
 	if k.class == noKey || k.quoted {
 		k = t.tag(i)
 	}
 	if k.class != strongKey && k.class != weakKey && k.class != authKey || k.quoted || k.spaced {
-		return span{}
-	}
-	for range 2 { // <password><value>x
-		if open := strings.IndexByte(t.from(i+1, maxKey), '>'); open > 1 && t.s[i+1] == '<' && isLetter(t.s[i+2]) {
-			i += 1 + open
-		}
-	}
-	if before := t.byteAt(k.from - 1); before != '<' && before != ':' {
 		return span{}
 	}
 	if cdata := "<![CDATA["; strings.HasPrefix(t.s[i+1:], cdata) {
@@ -254,12 +237,10 @@ func (t *valueReader) element(i int) span {
 	rest := t.from(i+1, maxKnown)
 	end := strings.IndexByte(rest, '<')
 	switch {
-	case end < 0 && (rest == "" || isSpace(rest[0])), end >= 0 && !strings.HasPrefix(rest[end:], "</"):
-		return span{} // <password> in a usage text
+	case rest == "", end < 0 && isSpace(rest[0]), end >= 0 && !strings.HasPrefix(rest[end:], "</"):
+		return span{} // a usage text contains <password> without a value
 	case end < 0:
 		return t.unquoted(i + 1)
-	case strings.TrimSpace(rest[:end]) == "":
-		return span{}
 	}
 	if p := (span{i + 1, i + 1 + end}); k.class != authKey || looksEncoded(t.of(p)) {
 		return p

@@ -11,9 +11,10 @@ import (
 	"crowsnest/rules"
 )
 
-// stubs returns, for each cause that a test states, a rule with that name and with the labels
-// of its alerts: a test sees only its own rule.
-func stubs(t rules.Test) map[string]*rules.Rule {
+// causeStubs returns a substitute for each cause whose alert a test states, because a test sees
+// only its own rule. A substitute is a rule with the name of the cause and the labels of its
+// alerts, by name.
+func causeStubs(t rules.Test) map[string]*rules.Rule {
 	names := map[string][]string{}
 	for _, in := range t.Input {
 		if in.Cause != "" {
@@ -33,7 +34,8 @@ func stubs(t rules.Test) map[string]*rules.Rule {
 	return out
 }
 
-// withStubs returns a set that also has the causes that a test states.
+// withStubs returns a set with the rules of set and the substitutes for causes that a test
+// states.
 func withStubs(set *rules.Set, causes map[string]*rules.Rule) *rules.Set {
 	if len(causes) == 0 {
 		return set
@@ -46,8 +48,8 @@ func withStubs(set *rules.Set, causes map[string]*rules.Rule) *rules.Set {
 	return &out
 }
 
-// cause begins or ends the alert of a cause.
-func (s *session) cause(st step) {
+// applyCause begins or ends the alert of a cause, as a step of a test states.
+func (s *session) applyCause(st step) {
 	r := s.stubs[st.in.Cause]
 	part, ts := matcher.Part(0), st.ts
 	if st.ends {
@@ -58,7 +60,7 @@ func (s *session) cause(st step) {
 		values[i] = st.in.Labels[name]
 	}
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s %d %d %q", r.Alert, part, ts, st.in.Labels) // labels print in order of their names
+	fmt.Fprintf(h, "%s %d %d %q", r.Alert, part, ts, st.in.Labels) // %q prints labels in the order of their names
 	s.engine.Take([]matcher.Hit{{
 		Rule: r, Part: part, Time: testStart.Add(ts), Line: "alert " + r.Alert, Values: values, Labels: matcher.Labels(st.in.Labels), ID: h.Sum64(),
 	}}, testStart.Add(st.at))

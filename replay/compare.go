@@ -10,42 +10,42 @@ import (
 	"crowsnest/rules"
 )
 
-// Change compares what one rule does in two reports over the same lines.
+// Change is how the alerts of one rule differ between two reports about the same lines.
 type Change struct {
 	Rule string
-	// Old and New are the rule in each set; nil if it is missing or off there.
+	// Old and New are the rule in each set; nil if the set does not have it or disables it.
 	Old, New *rules.Rule
 
 	LinesBefore, LinesAfter                 int64
-	Before, After                           int // alerts
+	Before, After                           int // number of alerts
 	NotificationsBefore, NotificationsAfter int
 
-	// Each alert of the two reports is in one of these lists, or equal in both.
-	// All lists are in order of firing.
+	// Each alert of the two reports is in one of these lists, unless both reports have an equal
+	// one. Each list is ordered by firing time.
 	More, Less     []Alert // raised by only one of the sets
-	Earlier, Later []Pair  // raised by both at different times
-	Relabelled     []Pair  // raised by both for the same key with other labels, or silently in one
-	Ends           []Pair  // raised by both at the same time, with different ends
-	Causes         []Pair  // raised by both at the same time, as symptoms of different alerts
+	Earlier, Later []Pair  // raised by both sets, at different times
+	Relabelled     []Pair  // raised by both sets for the same key but with other labels, or notified by only one of them
+	Ends           []Pair  // raised by both sets at the same time, with different ends
+	Causes         []Pair  // raised by both sets at the same time, as symptoms of different alerts
 }
 
-// Same reports whether the alerts of the rule are the same.
+// Same reports whether both reports have the same alerts of the rule.
 func (c Change) Same() bool {
 	return len(c.More)+len(c.Less)+len(c.Earlier)+len(c.Later)+len(c.Relabelled)+len(c.Ends)+len(c.Causes) == 0
 }
 
-// Rewritten reports whether both sets have the rule but with different meanings.
+// Rewritten reports whether both sets have the rule, but with different definitions.
 func (c Change) Rewritten() bool {
 	return c.Old != nil && c.New != nil && (c.Old.Hash != c.New.Hash || c.Old.Severity != c.New.Severity)
 }
 
-// Pair is one alert as two rule sets raise it.
+// Pair is one alert in the two reports.
 type Pair struct{ Before, After Alert }
 
-// Compare returns, per rule, which alerts of after are additional, missing, earlier,
-// later or different compared to before, in order of rule names. It covers every rule
-// of both sets. Two alerts of a rule are the same failure if their labels (or else
-// their keys) are equal and they fire at the same time, or else overlap in time.
+// Compare returns how the alerts of each rule in after differ from those in before: additional,
+// missing, earlier, later or changed. It covers every rule of both sets, in the order of rule
+// names. Two alerts of a rule are the same failure if their labels, or else their keys, are
+// equal, and they fire at the same time, or else overlap in time.
 func Compare(before, after Report) []Change {
 	changes := map[string]*Change{}
 	get := func(rule string) *Change {
@@ -72,7 +72,7 @@ func Compare(before, after Report) []Change {
 	out := make([]Change, 0, len(changes))
 	for _, c := range changes {
 		c.Before, c.After = len(old[c.Rule]), len(young[c.Rule])
-		c.compare(old[c.Rule], young[c.Rule])
+		c.sortAlerts(old[c.Rule], young[c.Rule])
 		out = append(out, *c)
 	}
 	slices.SortFunc(out, func(a, b Change) int { return cmp.Compare(a.Rule, b.Rule) })
@@ -87,20 +87,20 @@ func byRule(alerts []Alert) map[string][]Alert {
 	return out
 }
 
-// compare sorts the alerts of one rule into the lists.
-func (c *Change) compare(before, after []Alert) {
+// sortAlerts sorts the alerts of one rule into the lists.
+func (c *Change) sortAlerts(before, after []Alert) {
 	m := &matching{before: inOrder(before), after: inOrder(after)}
 	m.partner, m.taken = make([]int, len(after)), make([]bool, len(before))
-	m.pass(identity, firedAt)
-	m.pass(identity, overlap)
-	m.pass(key, firedAt)
-	m.pass(key, overlap)
+	m.pairRemaining(identityLabels, compareFired)
+	m.pairRemaining(identityLabels, compareOverlap)
+	m.pairRemaining(failureKey, compareFired)
+	m.pairRemaining(failureKey, compareOverlap)
 	for i, a := range m.after {
 		if m.partner[i] == 0 {
 			c.More = append(c.More, a)
 			continue
 		}
-		c.pair(m.before[m.partner[i]-1], a)
+		c.pairAlerts(m.before[m.partner[i]-1], a)
 	}
 	for i, b := range m.before {
 		if !m.taken[i] {
@@ -109,10 +109,10 @@ func (c *Change) compare(before, after []Alert) {
 	}
 }
 
-// pair records how two alerts of the same failure differ.
-func (c *Change) pair(b, a Alert) {
+// pairAlerts records how two alerts about the same failure differ.
+func (c *Change) pairAlerts(b, a Alert) {
 	switch by := a.Fired.Sub(b.Fired); {
-	case identity(a) != identity(b) || a.Episode.Silent != b.Episode.Silent:
+	case identityLabels(a) != identityLabels(b) || a.Episode.Silent != b.Episode.Silent:
 		c.Relabelled = append(c.Relabelled, Pair{b, a})
 	case by < 0:
 		c.Earlier = append(c.Earlier, Pair{b, a})
@@ -120,30 +120,30 @@ func (c *Change) pair(b, a Alert) {
 		c.Later = append(c.Later, Pair{b, a})
 	case !a.Episode.EndsAt.Equal(b.Episode.EndsAt) || a.Episode.Reason != b.Episode.Reason:
 		c.Ends = append(c.Ends, Pair{b, a})
-	case causeOf(a) != causeOf(b):
+	case causeName(a) != causeName(b):
 		c.Causes = append(c.Causes, Pair{b, a})
 	}
 }
 
-// causeOf returns the name of the cause of an alert, or "" if none is known.
-func causeOf(a Alert) string {
+// causeName returns the name of the cause of an alert; "" if none is known.
+func causeName(a Alert) string {
 	if a.Episode.Cause == nil {
 		return ""
 	}
 	return a.Episode.Cause.Alert
 }
 
-// matching pairs the alerts of two reports that are the same failure.
+// matching pairs the alerts of two reports that are about the same failure.
 type matching struct {
-	before, after []Alert // sorted by firing time
-	partner       []int   // one more than the index in before, for each alert of after; zero means none yet
-	taken         []bool  // alerts of before that have a partner
+	before, after []Alert // ordered by firing time
+	partner       []int   // for each alert of after, the index of its partner in before plus one; zero if it has none yet
+	taken         []bool  // whether each alert of before has a partner
 }
 
-// pass gives each unpaired alert of after the next unpaired one of before with the
-// same id that fits. turn is negative if the alert of before is too early for this
-// alert, and so for later ones, and positive if it is too late.
-func (m *matching) pass(id func(Alert) string, turn func(b, a Alert) int) {
+// pairRemaining gives each unpaired alert of after the next unpaired alert of before that has
+// the same id and fits. turn returns a negative number if b is too early for a, and so for all
+// later alerts of after; a positive number if it is too late; and 0 if the two fit.
+func (m *matching) pairRemaining(id func(Alert) string, turn func(b, a Alert) int) {
 	waiting := map[string][]int{}
 	for i, b := range m.before {
 		if !m.taken[i] {
@@ -167,26 +167,26 @@ func (m *matching) pass(id func(Alert) string, turn func(b, a Alert) int) {
 	}
 }
 
-// inOrder sorts a copy of alerts by time and then by labels, so that the result does
-// not depend on the order of simultaneous events.
+// inOrder returns a copy of alerts sorted by time and then by labels, so that the order of
+// simultaneous events does not affect the result.
 func inOrder(alerts []Alert) []Alert {
 	out := slices.Clone(alerts)
 	slices.SortStableFunc(out, func(a, b Alert) int {
-		return cmp.Or(a.Fired.Compare(b.Fired), a.Episode.StartsAt.Compare(b.Episode.StartsAt), cmp.Compare(text.Labels(a.Episode.Labels), text.Labels(b.Episode.Labels)))
+		return cmp.Or(a.Fired.Compare(b.Fired), a.Episode.StartsAt.Compare(b.Episode.StartsAt), cmp.Compare(text.FormatLabels(a.Episode.Labels), text.FormatLabels(b.Episode.Labels)))
 	})
 	return out
 }
 
-// identity returns the labels except `resolves`, which depends on how the rule is
-// written.
-func identity(a Alert) string {
+// identityLabels returns the labels of an alert except `resolves`, which depends on the
+// definition of the rule.
+func identityLabels(a Alert) string {
 	labels := maps.Clone(a.Episode.Labels)
 	delete(labels, "resolves")
-	return text.Labels(labels)
+	return text.FormatLabels(labels)
 }
 
-// key identifies the failure: the values of `by` and the identity labels.
-func key(a Alert) string {
+// failureKey returns the identity of a failure: the values of `by` and the identity labels.
+func failureKey(a Alert) string {
 	var b strings.Builder
 	names := []string{"overflow"}
 	if a.Episode.Rule != nil {
@@ -201,10 +201,10 @@ func key(a Alert) string {
 	return b.String()
 }
 
-func firedAt(b, a Alert) int { return b.Fired.Compare(a.Fired) }
+func compareFired(b, a Alert) int { return b.Fired.Compare(a.Fired) }
 
-// overlap returns 0 if two alerts have a moment in common.
-func overlap(b, a Alert) int {
+// compareOverlap returns 0 if the two alerts overlap in time.
+func compareOverlap(b, a Alert) int {
 	switch {
 	case !b.Episode.EndsAt.IsZero() && b.Episode.EndsAt.Before(a.Episode.StartsAt):
 		return -1

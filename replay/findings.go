@@ -13,18 +13,19 @@ import (
 	"crowsnest/rules"
 )
 
-// Doubt is why a failure that a rule describes is no alert.
+// Doubt is the reason why a failure that a rule describes did not become an alert.
 type Doubt string
 
-// The doubts.
+// Values of Doubt.
 const (
-	// TooShort means that the log covers less time than the rule asks for.
+	// TooShort means that the log covers less time than the rule requires.
 	TooShort Doubt = "too_short"
-	// TooFew means that the rule asks for more lines.
+	// TooFew means that the rule requires more lines.
 	TooFew Doubt = "too_few"
-	// Waiting means that the rule asks for another line, or for proof that there is none.
+	// Waiting means that the rule requires another line, or proof that there is none.
 	Waiting Doubt = "waiting"
-	// Elsewhere means that a line of another file ended the failure, if both files are of one place.
+	// Elsewhere means that a line of another file ended the failure, provided that both files
+	// are from the same place.
 	Elsewhere Doubt = "elsewhere"
 	// Recovered means that a line ended the failure before it became an alert.
 	Recovered Doubt = "recovered"
@@ -32,34 +33,35 @@ const (
 	Untrusted Doubt = "untrusted"
 )
 
-// Finding is a failure that lines of the log show and a rule describes, and that is no alert.
+// Finding is a failure that lines of the log show and a rule describes, but that did not become
+// an alert.
 type Finding struct {
-	// Episode is what the alert would be. Its count and times are those of all matching
-	// lines of its key. It has an end if the failure is over.
+	// Episode is the alert that would fire. Its count and times cover all matching lines of its
+	// key. It has an end if the failure is over.
 	Episode episodes.Episode
 	Doubt   Doubt
-	// Missing is a clause about what an alert needs beyond what the log shows.
+	// Missing is a clause about the conditions of an alert that the log does not meet.
 	Missing string
-	// Matched are the parts of its newest line that texts and expressions of the rule match.
+	// Matched are the parts of the newest line that texts and expressions of the rule match.
 	Matched []string
-	// Also are further rules about the same: more general ones that match all of its lines, and chatter
-	// about the same object.
+	// Also are the names of further rules about the same failure: more general rules that match
+	// all of its lines, and rules of severity info about the same object.
 	Also []string
-	// Others are the further failures of the rule with this doubt.
+	// Others are the further failures with the same rule and doubt.
 	Others []episodes.Episode
-	// Weak means that there are far fewer lines than the rule asks for.
+	// Weak reports whether there are far fewer lines than the rule requires.
 	Weak bool
-	// Decided means that the log continues for long enough after the newest line that the
-	// failure did not become an alert.
+	// Decided reports whether the log continues long enough after the newest line to show that
+	// the failure did not become an alert.
 	Decided bool
 }
 
-// Coverage is the time from the first line of a log to its last one.
+// Coverage is the time from the first to the last line of a log.
 type Coverage struct {
 	From, To time.Time // zero if no line states a time
 }
 
-// Length returns the length of the time, or zero if it is not known.
+// Length returns the length of the covered time; zero if it is not known.
 func (c Coverage) Length() time.Duration {
 	if c.From.IsZero() {
 		return 0
@@ -67,63 +69,64 @@ func (c Coverage) Length() time.Duration {
 	return c.To.Sub(c.From)
 }
 
-// String is a clause such as "the log covers 7 seconds".
+// String returns a clause such as "the log covers 7 seconds".
 func (c Coverage) String() string {
 	if c.From.IsZero() {
 		return "the log states no time"
 	}
-	return "the log covers " + span(c.Length())
+	return "the log covers " + durationText(c.Length())
 }
 
-// excerptShare is the part of all lines, as one in so many, that belongs to a failure in an excerpt,
-// which a person cut out of a log around the failure.
+// excerptShare is how often the lines of a failure may fit into all lines of an excerpt. An
+// excerpt is what a person cut out of a log around a failure.
 const excerptShare = 10
 
-// excerptLength is the time that a log covers if it is not taken for an excerpt.
+// excerptLength is the length of a log from which it is not taken for an excerpt.
 const excerptLength = 10 * time.Minute
 
-// evidenceShare is the part of the lines that a rule counts without which a failure is weak: one
-// conflict is no storm of conflicts.
+// evidenceShare determines when a failure is weak: when there are fewer lines than the required
+// number divided by evidenceShare. For example, one conflict does not show a storm of
+// conflicts.
 const evidenceShare = 10
 
-// endOf returns the earliest end of the inputs with lines of a rule, and their number of lines. The end
-// is zero if it is not known.
-func (s *shownRule) endOf(ends []int64, outcomes []Outcome) (end time.Time, lines int64) {
+// earliestEnd returns the earliest end of the inputs with lines of the rule, and the total
+// number of lines of these inputs. Both are zero if an end is not known.
+func (s *shownRule) earliestEnd(outcomes []Outcome) (end time.Time, lines int64) {
 	for _, input := range s.inputs {
-		if input >= len(ends) || ends[input] == 0 {
+		if input >= len(outcomes) || outcomes[input].Until.IsZero() {
 			return time.Time{}, 0
 		}
 		lines += outcomes[input].Lines
-		if t := time.Unix(0, ends[input]); end.IsZero() || t.Before(end) {
+		if t := outcomes[input].Until; end.IsZero() || t.Before(end) {
 			end = t
 		}
 	}
 	return end, lines
 }
 
-// findings returns what no alert reports, the most likely first. A failure that the inputs show to
-// be no alert is one only in an excerpt. ends are the times of the last lines of the inputs, in
-// nanoseconds, or 0. Alerts get the general rules whose lines are all theirs. few are the weak ones
-// beside an alert or another finding.
-func (f *finder) findings(c Coverage, ends []int64, outcomes []Outcome, alerts []Alert) (shown, few []Finding) {
+// listFindings returns the failures that no alert reports, the most likely first. A failure
+// that, according to the inputs, did not become an alert is listed only if the inputs are an
+// excerpt. General rules whose lines all belong to an alert are added to that alert. few are
+// the weak failures, if there is also an alert or another finding.
+func (f *finder) listFindings(c Coverage, outcomes []Outcome, alerts []Alert) (shown, few []Finding) {
 	var all []Finding
 	for _, x := range f.doubted {
-		all = append(all, f.judge(x, c, time.Time{}))
+		all = append(all, f.judgeFailure(x, c, time.Time{}))
 	}
-	for _, x := range f.failures() {
-		if r := x.Rule; (r.Sequence || r.Clear != nil) && !complains(&x) {
+	for _, x := range f.openFailures() {
+		if r := x.Rule; (r.Sequence || r.Clear != nil) && !hasComplaint(&x) {
 			continue // a healthy program may log this line
 		}
-		end, lines := f.rules[x.Rule].endOf(ends, outcomes)
-		switch x := f.judge(x, c, end); {
-		case x.Weak && !(complains(&x.Episode) && (!x.Decided || c.Length() < excerptLength)):
+		end, lines := f.rules[x.Rule].earliestEnd(outcomes)
+		switch x := f.judgeFailure(x, c, end); {
+		case x.Weak && !(hasComplaint(&x.Episode) && (!x.Decided || c.Length() < excerptLength)):
 		case !x.Decided || x.Doubt == Recovered || x.Weak || x.Episode.Count*excerptShare >= lines:
 			all = append(all, x)
 		}
 	}
-	all = f.fold(all, alerts)
+	all = f.foldFindings(all, alerts)
 	slices.SortFunc(all, byWeight)
-	for _, x := range joined(all) {
+	for _, x := range joinFindings(all) {
 		by := slices.IndexFunc(shown, func(o Finding) bool { return overshadows(&o, &x) })
 		switch {
 		case by >= 0:
@@ -137,21 +140,21 @@ func (f *finder) findings(c Coverage, ends []int64, outcomes []Outcome, alerts [
 	return shown, few
 }
 
-// complains reports whether the lines of an episode report a problem.
-func complains(x *episodes.Episode) bool {
-	return matcher.Complains(string(x.Line)) || matcher.Complains(string(x.First))
+// hasComplaint reports whether the lines of an episode report a problem.
+func hasComplaint(x *episodes.Episode) bool {
+	return matcher.IsComplaint(string(x.Line)) || matcher.IsComplaint(string(x.First))
 }
 
-// judge says why a failure is no alert. The inputs with its lines continue until end; zero means that
-// this is not known.
-func (f *finder) judge(x episodes.Episode, c Coverage, end time.Time) Finding {
+// judgeFailure returns why a failure did not become an alert. end is the time until which all
+// inputs with its lines continue; zero if that is not known.
+func (f *finder) judgeFailure(x episodes.Episode, c Coverage, end time.Time) Finding {
 	r := x.Rule
-	x.FiredAt = time.Time{} // the finder's rule fired at the first line, and the real one did not
+	x.FiredAt = time.Time{} // the finder's rule fired at the first line, but the original rule did not
 	if x.State == episodes.StateFiring {
 		x.State = episodes.StatePending
 	}
 	out := Finding{Episode: x, Matched: matchedTexts(r, string(x.Line)), Weak: x.Count*evidenceShare < int64(r.Count)}
-	if f.timeless.has(&x) {
+	if f.timeless.isUndated(&x) {
 		c, end = Coverage{}, time.Time{}
 	}
 	out.Decided = !end.IsZero() && end.Sub(x.LastSeen) > max(r.For, r.Within)
@@ -160,48 +163,49 @@ func (f *finder) judge(x episodes.Episode, c Coverage, end time.Time) Finding {
 	switch {
 	case x.State == episodes.StateResolved:
 		out.Doubt, out.Missing, out.Decided = Recovered, "recovered", true
-		if !f.timeless.has(&x) {
-			out.Missing += " after " + span(x.EndsAt.Sub(x.StartsAt))
+		if !f.timeless.isUndated(&x) {
+			out.Missing += " after " + durationText(x.EndsAt.Sub(x.StartsAt))
 		}
 	case elsewhere:
 		out.Doubt, out.Decided = Elsewhere, false
 		out.Missing = "perhaps over: a line of " + recovery.String() + " ends it, unless that log is of another place"
 	case r.Sequence:
 		out.Doubt, out.Missing = Waiting, missingSteps(r, f.rules[r].steps)
-		if f.timeless.has(&x) {
+		if f.timeless.isUndated(&x) {
 			out.Missing += "; " + c.String()
 		}
 	case r.Count > 1:
-		out.Doubt, out.Missing = TooFew, fmt.Sprintf("alerts %s; %s", amount(r), seen)
+		out.Doubt, out.Missing = TooFew, fmt.Sprintf("alerts %s; %s", amountText(r), seen)
 		if c.Length() < r.Within {
 			out.Doubt, out.Missing = TooShort, out.Missing+", and "+c.String()
 		}
 	case r.Clear != nil && f.session.reads != nil && !f.session.reads(r.Clear.From):
 		out.Doubt = Waiting
-		out.Missing = fmt.Sprintf("alerts if no recovery follows within %s, which these logs cannot show: it is in %s", span(r.For), r.Clear.From)
+		out.Missing = fmt.Sprintf("alerts if no recovery follows within %s, which these logs cannot show: it is in %s", durationText(r.For), r.Clear.From)
 	case r.For > 0 && c.Length() < r.For:
-		out.Doubt, out.Missing = TooShort, fmt.Sprintf("alerts if it lasts %s; %s", span(r.For), c.String())
+		out.Doubt, out.Missing = TooShort, fmt.Sprintf("alerts if it lasts %s; %s", durationText(r.For), c.String())
 	case r.For > 0:
-		out.Doubt, out.Missing = TooFew, fmt.Sprintf("alerts if it lasts %s; %s over %s", span(r.For), seen, span(x.LastSeen.Sub(x.StartsAt)))
+		out.Doubt, out.Missing = TooFew, fmt.Sprintf("alerts if it lasts %s; %s over %s", durationText(r.For), seen, durationText(x.LastSeen.Sub(x.StartsAt)))
 	default:
 		out.Doubt, out.Missing = Waiting, "alerts if no other line mutes it, which these logs cannot show"
 	}
 	return out
 }
 
-// amount says what a rule counts.
-func amount(r *rules.Rule) string {
+// amountText says what a rule counts.
+func amountText(r *rules.Rule) string {
 	switch {
 	case r.DistinctTime() > 0:
-		return fmt.Sprintf("if it repeats in %d different %ss within %s", r.Count, r.Distinct, span(r.Within))
+		return fmt.Sprintf("if it repeats in %d different %ss within %s", r.Count, r.Distinct, durationText(r.Within))
 	case r.Distinct != "":
-		return fmt.Sprintf("at %d different values of %s within %s", r.Count, r.Distinct, span(r.Within))
+		return fmt.Sprintf("at %d different values of %s within %s", r.Count, r.Distinct, durationText(r.Within))
 	}
-	return fmt.Sprintf("at %d lines within %s", r.Count, span(r.Within))
+	return fmt.Sprintf("at %d lines within %s", r.Count, durationText(r.Within))
 }
 
-// span writes a duration in words, with its two largest units, such as "1 hour 30 minutes".
-func span(d time.Duration) string {
+// durationText formats a duration in words, with its two largest units, such as "1 hour 30
+// minutes".
+func durationText(d time.Duration) string {
 	if d < time.Second {
 		return "less than a second"
 	}
@@ -218,37 +222,38 @@ func span(d time.Duration) string {
 	return strings.Join(out, " ")
 }
 
-// missingSteps says which steps of a sequence no line matched. seen has the bits of those that one did.
+// missingSteps names the steps of a sequence that no line matched. seen is the bit set of the
+// steps that a line matched.
 func missingSteps(r *rules.Rule, seen uint64) string {
 	var missing []string
 	for i := range r.Steps {
 		if seen&(1<<min(i, maxSteps-1)) == 0 {
-			missing = append(missing, fmt.Sprintf("line %d of %d: %s", i+1, len(r.Steps), summarize(&r.Steps[i].Matcher)))
+			missing = append(missing, fmt.Sprintf("line %d of %d: %s", i+1, len(r.Steps), summarizeTexts(&r.Steps[i].Matcher)))
 		}
 	}
 	switch {
 	case len(missing) > 0:
-		return fmt.Sprintf("alerts if this follows within %s: %s", span(r.Within), strings.Join(missing, " and "))
+		return fmt.Sprintf("alerts if this follows within %s: %s", durationText(r.Within), strings.Join(missing, " and "))
 	case r.For > 0:
-		return fmt.Sprintf("alerts if its %d lines come in order within %s, and it lasts %s", len(r.Steps), span(r.Within), span(r.For))
+		return fmt.Sprintf("alerts if its %d lines come in order within %s, and it lasts %s", len(r.Steps), durationText(r.Within), durationText(r.For))
 	}
-	return fmt.Sprintf("alerts if its %d lines come in order, for one failure, within %s", len(r.Steps), span(r.Within))
+	return fmt.Sprintf("alerts if its %d lines come in order, for one failure, within %s", len(r.Steps), durationText(r.Within))
 }
 
-// summarize names the texts that a line must contain.
-func summarize(m *rules.Matcher) string {
-	if texts := textsOf(m); len(texts) > 0 {
+// summarizeTexts lists the texts that a line must contain.
+func summarizeTexts(m *rules.Matcher) string {
+	if texts := matcherTexts(m); len(texts) > 0 {
 		return "`" + strings.Join(texts, "`, `") + "`"
 	}
 	return "a match of an expression"
 }
 
-func textsOf(m *rules.Matcher) []string {
+func matcherTexts(m *rules.Matcher) []string {
 	if len(m.Contains) > 0 {
 		return m.Contains
 	}
 	for i := range m.Any {
-		if texts := textsOf(&m.Any[i]); len(texts) > 0 {
+		if texts := matcherTexts(&m.Any[i]); len(texts) > 0 {
 			return texts
 		}
 	}
@@ -258,7 +263,7 @@ func textsOf(m *rules.Matcher) []string {
 	return nil
 }
 
-// matchedTexts returns the parts of a line that texts and expressions of a rule's steps match.
+// matchedTexts returns the parts of line that texts and expressions of the rule's steps match.
 func matchedTexts(r *rules.Rule, line string) (out []string) {
 	var walk func(m *rules.Matcher)
 	walk = func(m *rules.Matcher) {
@@ -282,10 +287,11 @@ func matchedTexts(r *rules.Rule, line string) (out []string) {
 	return out
 }
 
-// fold removes the findings whose lines all belong to a finding or an alert of a better rule, and
-// names them there: a more special one, or one of which there are enough lines.
-func (f *finder) fold(all []Finding, alerts []Alert) []Finding {
-	weak := map[*rules.Rule]bool{} // those with findings, and whether all are weak
+// foldFindings removes a finding if all its lines belong to a finding or an alert of a better
+// rule, and adds the name of its rule there. A rule is better if it is more specific, or if
+// enough of its lines were seen.
+func (f *finder) foldFindings(all []Finding, alerts []Alert) []Finding {
+	weak := map[*rules.Rule]bool{} // whether all findings of a rule are weak, by rule
 	for i := range all {
 		w, known := weak[all[i].Episode.Rule]
 		weak[all[i].Episode.Rule] = all[i].Weak && (w || !known)
@@ -324,11 +330,10 @@ func (f *finder) fold(all []Finding, alerts []Alert) []Finding {
 	return all
 }
 
-// overshadows reports whether b is chatter, of severity info, about an object of which a reports a
-// problem.
+// overshadows reports whether b has severity info and a reports a problem of the same object.
 func overshadows(a, b *Finding) bool {
 	y := &b.Episode
-	if rank(*a) >= rank(*b) || rules.Severity(y.Labels["severity"]) != rules.SeverityInfo || !complains(&a.Episode) || len(b.Others) > 0 || len(y.Rule.By) == 0 {
+	if findingRank(*a) >= findingRank(*b) || rules.Severity(y.Labels["severity"]) != rules.SeverityInfo || !hasComplaint(&a.Episode) || len(b.Others) > 0 || len(y.Rule.By) == 0 {
 		return false
 	}
 	same := func(x episodes.Episode) bool {
@@ -337,8 +342,8 @@ func overshadows(a, b *Finding) bool {
 	return same(a.Episode) || slices.ContainsFunc(a.Others, same)
 }
 
-// joined makes one finding of those of one rule with one doubt, in their order.
-func joined(all []Finding) (out []Finding) {
+// joinFindings merges the findings with the same rule and doubt into one. It keeps their order.
+func joinFindings(all []Finding) (out []Finding) {
 	type kind struct {
 		rule  *rules.Rule
 		doubt Doubt
@@ -356,35 +361,35 @@ func joined(all []Finding) (out []Finding) {
 	return out
 }
 
-// moreSpecial reports whether b reads the logs of every program and a does not.
-func moreSpecial(a, b *rules.Rule) bool { return general(b) && !general(a) }
+// moreSpecial reports whether b reads the logs of every program but a does not.
+func moreSpecial(a, b *rules.Rule) bool { return isGeneral(b) && !isGeneral(a) }
 
-// general reports whether a rule reads the logs of every program.
-func general(r *rules.Rule) bool {
+// isGeneral reports whether a rule reads the logs of every program.
+func isGeneral(r *rules.Rule) bool {
 	return r.From.Matches(map[string]string{"container": "\x00", "namespace": "\x00", "pod": "\x00"}, false)
 }
 
-// byWeight orders findings: those that may still become an alert, of special rules, severe, and
-// with many lines come first.
+// byWeight compares findings. Findings that may still become an alert come first, then those of
+// specific rules, then severe ones, then those with many lines.
 func byWeight(a, b Finding) int {
 	if c := cmp.Or(
 		compareBool(a.Weak, b.Weak),
 		compareBool(a.Doubt == Recovered, b.Doubt == Recovered),
 		compareBool(a.Doubt == Untrusted, b.Doubt == Untrusted),
 		compareBool(a.Decided, b.Decided),
-		compareBool(general(a.Episode.Rule), general(b.Episode.Rule)),
-		cmp.Compare(rank(a), rank(b)),
+		compareBool(isGeneral(a.Episode.Rule), isGeneral(b.Episode.Rule)),
+		cmp.Compare(findingRank(a), findingRank(b)),
 		cmp.Compare(b.Episode.Count, a.Episode.Count),
 		a.Episode.StartsAt.Compare(b.Episode.StartsAt),
 		cmp.Compare(a.Episode.Alert, b.Episode.Alert),
 	); c != 0 {
 		return c
 	}
-	return cmp.Compare(text.Labels(a.Episode.Labels), text.Labels(b.Episode.Labels))
+	return cmp.Compare(text.FormatLabels(a.Episode.Labels), text.FormatLabels(b.Episode.Labels))
 }
 
-// Severity is that of a failure which is not certain: at most a warning, and no more than information
-// if it is over or weak.
+// Severity returns the severity of a failure that is not certain. It is at most warning, and at
+// most info if the failure is over or weak.
 func (f *Finding) Severity() string {
 	s := f.Episode.Labels["severity"]
 	switch {
@@ -397,7 +402,7 @@ func (f *Finding) Severity() string {
 	return s
 }
 
-func rank(f Finding) int {
+func findingRank(f Finding) int {
 	return slices.Index([]string{"critical", "warning", "info", "none"}, f.Episode.Labels["severity"])
 }
 

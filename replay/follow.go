@@ -12,18 +12,18 @@ import (
 	"crowsnest/rules"
 )
 
-// maxWaiting bounds the hits that wait until all logs have been read, to be merged by
-// time. Beyond it, the older half is taken before logs that were not read yet.
+// maxWaiting is the maximum number of hits that wait until all logs have been read, so that
+// they can be merged by time. If there are more, the older half is processed without waiting.
 const maxWaiting = 100_000
 
-// Follower runs the production engine over lines while they are written. What exists
-// already is history: the times in it drive the clock, as in Scan. From the first call of
-// Advance the clock is that of this machine. It is not safe for concurrent use.
+// Follower runs the production engine over lines while they are written. The existing lines are
+// history, whose times drive the clock, as in Scan. After the first call of Advance, the clock
+// of this machine is used. A Follower is not safe for concurrent use.
 type Follower struct {
 	sc      *scanner
 	clock   func() time.Time
 	onAlert func(episodes.Episode)
-	ordered bool // the hits arrive in the order of their times
+	ordered bool // whether hits arrive in the order of their times
 	waiting []waitingHit
 	live    bool
 	fired   int
@@ -34,36 +34,37 @@ type waitingHit struct {
 	hit  matcher.Hit
 }
 
-// FollowOptions configure a Follower.
+// FollowOptions configures a Follower.
 type FollowOptions struct {
-	// Scan holds the options of a scan; OnWait, OnComplaints and End are not used.
+	// Scan are the options of the scan. OnWait, OnComplaints and End are not used.
 	Scan ScanOptions
 	// Clock returns the time of this machine.
 	Clock func() time.Time
-	// Ordered means that history arrives in the order of its times: there is one log.
+	// Ordered says that history arrives in the order of its times, because there is only one
+	// log.
 	Ordered bool
-	// Reads reports whether lines of such streams can be read; nil means all can.
+	// Reads reports whether lines of the selected streams can be read. If it is nil, all can.
 	Reads func(rules.Selector) bool
-	// OnAlert is called when an alert fires and when it resolves; may be nil.
+	// OnAlert is called when an alert fires and when it resolves. It may be nil.
 	OnAlert func(episodes.Episode)
 }
 
-// NewFollower returns a follower that has read nothing.
+// NewFollower returns a follower before any line.
 func NewFollower(target Target, opt FollowOptions) *Follower {
 	f := &Follower{sc: newScanner(target, opt.Scan, opt.Reads), clock: opt.Clock, onAlert: opt.OnAlert, ordered: opt.Ordered}
-	f.sc.session.notify = f.changed
+	f.sc.session.notify = f.noteChange
 	return f
 }
 
-// Take accepts hits of a log in the order of its lines. The hits own their memory. read is
-// the time of the newest line that was read, zero if it has none.
+// Take accepts hits of a log in the order of its lines. Their memory must not be reused. read
+// is the time of the newest line that was read; zero if it has none.
 func (f *Follower) Take(file string, hits []matcher.Hit, read time.Time) {
 	if f.live || f.ordered || f.sc.opt.HitsOnly {
 		for i := range hits {
-			f.take(file, hits[i:i+1])
+			f.takeHit(file, hits[i:i+1])
 		}
 		if s := f.sc.session; !f.live && !f.sc.opt.HitsOnly && !s.now.IsZero() {
-			f.reach(times.Earlier(read, f.clock()))
+			f.moveClock(times.Earlier(read, f.clock()))
 		}
 		return
 	}
@@ -71,91 +72,90 @@ func (f *Follower) Take(file string, hits []matcher.Hit, read time.Time) {
 		f.waiting = append(f.waiting, waitingHit{file, h})
 	}
 	if len(f.waiting) > maxWaiting {
-		f.merge(len(f.waiting) / 2)
+		f.mergeOldest(len(f.waiting) / 2)
 	}
 }
 
-// merge takes the oldest n of the waiting hits.
-func (f *Follower) merge(n int) {
+// mergeOldest processes the oldest n of the waiting hits, ordered by time.
+func (f *Follower) mergeOldest(n int) {
 	slices.SortStableFunc(f.waiting, func(a, b waitingHit) int {
 		return cmp.Or(a.hit.Time.Compare(b.hit.Time), strings.Compare(a.file, b.file))
 	})
 	for i := range f.waiting[:n] {
-		f.take(f.waiting[i].file, []matcher.Hit{f.waiting[i].hit})
+		f.takeHit(f.waiting[i].file, []matcher.Hit{f.waiting[i].hit})
 	}
 	f.waiting = slices.Delete(f.waiting, 0, n)
 }
 
-// take takes one hit.
-func (f *Follower) take(file string, hit []matcher.Hit) {
+func (f *Follower) takeHit(file string, hit []matcher.Hit) {
 	if t := hit[0].Time; f.sc.first.IsZero() || t.Before(f.sc.first) {
 		f.sc.first = t
 	}
 	if s := f.sc.session; f.live && !f.sc.opt.HitsOnly {
-		// The clock must not run ahead of what other logs may still report.
+		// The clock must not be later than lines that other logs may still contain.
 		s.now = times.Later(s.now, times.Earlier(hit[0].Time, f.clock()))
 	}
-	f.sc.take(file, hit)
+	f.sc.takeHits(file, hit)
 	f.sc.session.resolved = f.sc.session.resolved[:0]
 }
 
-// Advance states that all lines written up to t were read. It draws the conclusions due
-// until then.
+// Advance states that all lines written up to t were read. It draws the conclusions that are
+// due until then.
 func (f *Follower) Advance(t time.Time) {
 	if !f.live {
-		f.merge(len(f.waiting))
+		f.mergeOldest(len(f.waiting))
 		f.live, f.sc.live = true, true
 	}
-	f.reach(t)
+	f.moveClock(t)
 }
 
-func (f *Follower) reach(t time.Time) {
+func (f *Follower) moveClock(t time.Time) {
 	s := f.sc.session
 	if f.sc.opt.HitsOnly || !t.After(s.now) {
 		return
 	}
-	if s.now.IsZero() { // no hit so far
+	if s.now.IsZero() { // there were no hits so far
 		s.now = t
 	}
-	s.reach(t)
+	s.reachTime(t)
 	s.resolved = s.resolved[:0]
 }
 
-// changed counts alerts and reports them.
-func (f *Follower) changed(x episodes.Episode) {
+// noteChange counts alerts and calls OnAlert.
+func (f *Follower) noteChange(x episodes.Episode) {
 	sc := f.sc
 	if sc.ended && (x.StoppedLines() || x.Overflow && x.Rule.Silent > 0) && x.StartsAt.After(sc.report.End) {
-		return // nobody knows which lines followed
+		return // the lines after the end of the input are not known
 	}
 	_, open := sc.alerts[x.Fingerprint]
 	switch {
 	case x.State == episodes.StateFiring && !open:
 		sc.alerts[x.Fingerprint] = notKept
 		f.fired++
-		sc.finder.fired(&x)
+		sc.finder.noteFired(&x)
 	case x.State == episodes.StateResolved && open:
 		delete(sc.alerts, x.Fingerprint)
 		if sc.ended && x.EndsAt.After(sc.report.End) {
-			return // only silence after the end of the input ends it
+			return // only silence after the end of the input ended the alert
 		}
 	default:
 		return
 	}
 	if f.onAlert != nil {
-		x.OnHold, x.WaitsFor = false, nil // nothing is proved before the first Advance, and that is no outage
+		x.OnHold, x.WaitsFor = false, nil // before the first Advance nothing is certain, but no source is down
 		f.onAlert(x)
 	}
 }
 
-// Finish ends the reading. With runOn the input has ended, and the clock runs on until every
-// deadline is decided; else nothing more becomes certain. The report lists no alerts.
+// Finish ends the reading. runOn says that the input has ended, so the clock runs on until
+// every deadline is decided. Otherwise nothing more is concluded. The report lists no alerts.
 func (f *Follower) Finish(runOn bool) Report {
 	sc := f.sc
-	f.merge(len(f.waiting))
+	f.mergeOldest(len(f.waiting))
 	sc.opt.UntilEOF = sc.opt.UntilEOF || !runOn
 	switch {
 	case runOn:
-		sc.finish()
+		sc.finishClock()
 	case !sc.session.now.IsZero():
 		sc.report.End = sc.session.now
 		sc.report.Covered = Coverage{sc.first, sc.report.End}
@@ -164,5 +164,5 @@ func (f *Follower) Finish(runOn bool) Report {
 	return sc.report
 }
 
-// Alerts returns how many alerts fired so far.
+// Alerts returns the number of alerts that fired so far.
 func (f *Follower) Alerts() int { return f.fired }

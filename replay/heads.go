@@ -7,37 +7,38 @@ import (
 	"crowsnest/matcher"
 )
 
-// feed is where the hits of one input come from.
+// feed supplies the hits of one input.
 type feed interface {
-	name() string // name of the input
-	// find makes the next hits available, unless there are any. It returns false at the end
-	// of the input or after an error.
+	// name returns the name of the input.
+	name() string
+	// find makes the next hits available, unless there are some. It returns false at the end of
+	// the input or after an error.
 	find() (bool, error)
-	// found returns the available hits. They are valid until find is called without any.
+	// found returns the available hits. They are valid until find makes others available.
 	found() []matcher.Hit
-	// next returns the first n of them, which are then no longer available.
+	// next consumes and returns the first n available hits.
 	next(n int) []matcher.Hit
-	// park is called when another input is next: find may be called much later.
+	// park is called when the next hit is from another input, because find may then be called
+	// much later.
 	park()
 }
 
-// head is an input with hits, and the time of the next one.
+// head is an input with available hits, and the time of the next one.
 type head struct {
 	at    time.Time
-	order int // position of the input
+	order int // index of the input
 	feed
 }
 
-// precedes reports whether a hit of the input at a time is taken before the next one of
-// another input: hits are in order of time, then of inputs.
-func (h head) precedes(at time.Time, o head) bool {
-	if c := at.Compare(o.at); c != 0 {
+// precedes reports whether a hit of h at time t comes before the next hit of o. Hits are
+// ordered by time and then by input.
+func (h head) precedes(t time.Time, o head) bool {
+	if c := t.Compare(o.at); c != 0 {
 		return c < 0
 	}
 	return h.order < o.order
 }
 
-// heads is a heap.
 type heads []head
 
 func (h heads) Len() int           { return len(h) }
@@ -51,16 +52,16 @@ func (h *heads) Push(x any) { *h = append(*h, x.(head)) }
 func (h *heads) Pop() any {
 	end := len(*h) - 1
 	last := (*h)[end]
-	(*h)[end] = head{} // its hits are garbage
+	(*h)[end] = head{} // releases the memory of the input's hits
 	*h = (*h)[:end]
 	return last
 }
 
-// first returns how many of the available hits of the first input precede those of all
+// countPreceding returns how many available hits of the first input precede the hits of all
 // others.
-func (h heads) first() int {
+func (h heads) countPreceding() int {
 	hits, n := h[0].found(), 1
-	others := h[1:min(len(h), 3)] // one of them is the second
+	others := h[1:min(len(h), 3)] // one of these is the second input
 	if len(others) == 0 {
 		return len(hits)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"time"
 
 	"crowsnest/internal/times"
@@ -13,23 +14,23 @@ import (
 	"crowsnest/matcher"
 )
 
-// Input is one recorded log stream.
+// Input is one recorded log.
 type Input struct {
-	Name   string // name in reports: a path, or "-"
+	Name   string // name in reports: a path or "-"
 	Labels matcher.Labels
-	// Derive, if not nil, returns the labels instead: those of 200,000 inputs do not have
-	// to be in memory together.
+	// Derive returns the labels if it is not nil; Labels is then not used. So the labels of
+	// 200,000 inputs do not have to be in memory at the same time.
 	Derive func() matcher.Labels
-	// Exact means that Labels are all that the stream has: one that is missing satisfies
-	// no selector.
+	// Exact says that Labels are all labels of the stream, so that a selector which requires a
+	// missing label does not match.
 	Exact bool
-	// Size is about how many bytes Open returns, 0 if that is unknown. The display of
-	// progress and the size of buffers depend on it.
+	// Size is the approximate number of bytes that Open returns; 0 if it is unknown. It is used
+	// for progress and the size of buffers.
 	Size int64
-	// Until is a time after the newest line, zero if none is known. It supplies the year of
-	// times without one if it is earlier than now.
+	// Until is a time after the newest line; zero if none is known. If it is earlier than now,
+	// it determines the year of times without a year.
 	Until time.Time
-	// Open returns the decompressed bytes. It is called once per scan.
+	// Open returns a reader of the decompressed bytes. It is called once per scan.
 	Open func() (io.ReadCloser, error)
 }
 
@@ -41,7 +42,8 @@ func (in *Input) StreamLabels() matcher.Labels {
 	return in.Labels
 }
 
-// Latest returns the time that supplies the year of times without one: now, or Until.
+// Latest returns the time that determines the year of times without a year: now, or Until if it
+// is earlier.
 func (in *Input) Latest(now time.Time) time.Time {
 	if in.Until.IsZero() {
 		return now
@@ -50,63 +52,64 @@ func (in *Input) Latest(now time.Time) time.Time {
 }
 
 const (
-	// minBlock and maxBlock bound the bytes of one read of a large input.
+	// minBlock and maxBlock are the limits of the size of one read from a large input.
 	maxBlock = 512 << 10
 	minBlock = 32 << 10
-	// smallBlock is enough for the smallest inputs.
+	// smallBlock is the size of one read from a small input.
 	smallBlock = 4 << 10
-	// maxAheadBytes bounds the bytes of all inputs that are scanned speculatively.
+	// maxAheadBytes is the maximum number of bytes, of all inputs together, that are scanned
+	// speculatively.
 	maxAheadBytes = 64 << 20
-	// maxOpen bounds the inputs that are open, with blocks in memory, while hits are merged.
-	// The hits of more inputs are stored in a temporary file.
+	// maxOpen is the maximum number of inputs that are open, with blocks in memory, while hits
+	// are merged. If there are more inputs, their hits are stored in a temporary file.
 	maxOpen = 256
 )
 
-// aheadOf returns how many blocks of each input are scanned at the same time. With
-// fewer, the cores would wait for the block whose hits are consumed next.
-func aheadOf(inputs int) int {
+// blocksAhead returns how many blocks of each input are scanned at the same time. With fewer
+// blocks, the cores would wait for the block whose hits are needed next.
+func blocksAhead(inputs int) int {
 	cores := runtime.GOMAXPROCS(0)
 	return min(max(32*cores/max(1, inputs), cores+1), 4*cores, max(1, maxAheadBytes/(minBlock*max(1, inputs))))
 }
 
-// reader turns an input into hits, in order of its lines. It scans blocks on every
-// core, ahead of the block whose hits are consumed.
+// reader reads an input and returns its hits in the order of the lines. It scans blocks on all
+// cores, ahead of the block whose hits are being consumed.
 type reader struct {
 	in     Input
 	prog   *matcher.Program
 	opt    matcher.StreamOptions
 	stream *matcher.Stream // nil before the first read, and after the last one
-	now    time.Time       // replaces missing timestamps
+	now    time.Time       // time for lines without a timestamp
 	ahead  int             // maximum number of blocks scanned at the same time
-	size   int             // bytes of a block
-	wait   func()          // called before a read; may be nil
+	size   int             // size of a block in bytes
+	wait   func()          // called before each read; may be nil
 	// complaints is ScanOptions.OnComplaints.
 	complaints func(*matcher.Stream, []matcher.Complaint)
-	hitsOnly   bool // ScanOptions.HitsOnly
+	hitsOnly   bool // see ScanOptions.HitsOnly
 
 	rc      io.ReadCloser
 	lines   *wholelines.Reader
-	held    [][]byte // read, but not scanned yet
-	blocks  []*block // being scanned, in order
+	held    [][]byte // blocks that were read but are not being scanned yet
+	blocks  []*block // blocks that are being scanned, in order
 	current *block   // block of the current hits; nil if there are none
 	free    []*matcher.Buffer
-	began   bool // the stream has scanned a block
-	done    bool // the input is read to its end
+	began   bool // whether the stream has scanned a block
+	done    bool // whether the input was read to its end
 	flushed bool
-	err     error // ended the reading
+	err     error // error that ended the reading
 	hits    []matcher.Hit
-	bytes   int64     // read so far
-	timed   bool      // a line of the blocks so far has a timestamp
+	bytes   int64     // number of bytes read so far
+	timed   bool      // whether a line of the blocks so far has a timestamp
 	first   time.Time // time of the first line that states one
-	taken   int64     // hits
-	failed  error     // error of find
-	last    []byte    // the last complete line
+	taken   int64     // number of consumed hits
+	failed  error     // error that find returned
+	tail    []byte    // end of the last block, at most maxTail bytes
 
-	released bool             // all is read
+	released bool             // whether everything was read and the memory is released
 	counted  matcher.Counters // counters of the stream after its release
 }
 
-// readers makes the readers of a number of inputs that are open at the same time.
+// readers creates the readers of inputs that are open at the same time.
 type readers struct {
 	prog        *matcher.Program
 	opt         ScanOptions
@@ -117,20 +120,20 @@ type readers struct {
 type block struct {
 	data   []byte
 	lines  int64
-	stream *matcher.Stream // nil means the reader's stream
+	stream *matcher.Stream // nil for the reader's stream
 	buf    *matcher.Buffer // buffer for hits
 	hits   []matcher.Hit
-	timed  bool      // a line has a timestamp; unknown if an earlier block has one
-	first  time.Time // time of the first line that states one, if timed
+	timed  bool      // whether a line has a timestamp; not set if an earlier block has one
+	first  time.Time // time of the first line that states one; valid if timed is set
 	ready  chan struct{}
 }
 
 func newReaders(open int, prog *matcher.Program, opt ScanOptions) readers {
-	ahead := aheadOf(open)
+	ahead := blocksAhead(open)
 	return readers{prog: prog, opt: opt, ahead: ahead, size: min(max(maxAheadBytes/(ahead*max(1, open)), minBlock), maxBlock)}
 }
 
-func (rs readers) of(in Input) *reader {
+func (rs readers) newReader(in Input) *reader {
 	size := rs.size
 	if in.Size > 0 {
 		size = int(min(int64(size), max(in.Size+1, smallBlock)))
@@ -152,7 +155,7 @@ func (r *reader) find() (bool, error) {
 		if r.released {
 			return false, nil
 		}
-		more, err := r.read()
+		more, err := r.readBlock()
 		if err != nil {
 			r.failed = err
 			r.release()
@@ -172,50 +175,63 @@ func (r *reader) next(n int) []matcher.Hit {
 	return out
 }
 
-// release frees what reading needed.
+// release frees the memory that was needed for reading.
 func (r *reader) release() {
 	r.released, r.counted = true, r.stream.Counters()
-	r.stream, r.rc, r.lines, r.blocks, r.hits, r.current, r.free, r.last = nil, nil, nil, nil, nil, nil, nil, bytes.Clone(r.last)
+	r.stream, r.rc, r.lines, r.blocks, r.hits, r.current, r.free = nil, nil, nil, nil, nil, nil, nil
 }
 
-// outcome returns what reading returned.
+// outcome returns the result of reading the input.
 func (r *reader) outcome() Outcome {
 	c := r.counted
 	out := Outcome{Lines: c.Lines, Hits: r.taken, Truncated: c.Truncated, Err: r.failed}
 	if r.timed {
-		out.Understood = max(0, c.Lines-c.Unparsed-c.Dropped)
+		out.Understood, out.From, out.Until = max(0, c.Lines-c.Unparsed-c.Dropped), r.first, lastTime(r.tail, r.opt.Until)
 	}
 	return out
 }
 
-// read stores the hits of the next block. It returns false at the end.
-func (r *reader) read() (more bool, err error) {
+// maxTail is the number of bytes at the end of an input in which the last time is searched for.
+const maxTail = 2 << 10
+
+// lastTime returns the time of the last line with a parseable timestamp; zero if there is none.
+func lastTime(lines []byte, now time.Time) time.Time {
+	for _, line := range slices.Backward(bytes.Split(lines, []byte("\n"))) {
+		if t, ok := matcher.TimeOf(bytes.TrimRight(line, "\r"), now); ok {
+			return t
+		}
+	}
+	return time.Time{}
+}
+
+// readBlock stores the hits of the next block. It returns false at the end of the input.
+func (r *reader) readBlock() (more bool, err error) {
 	if r.stream == nil {
 		r.stream = matcher.NewStream(r.in.StreamLabels(), r.opt)
-		r.stream.Place(0)
+		r.stream.SetOffset(0)
 		r.rc, r.err = r.in.Open()
 		r.lines = wholelines.New(r.rc, r.size)
 		r.done, r.flushed = r.err != nil, r.err != nil
 	}
-	r.recycle()
-	r.fill()
+	r.freeHits()
+	r.readAhead()
 	switch {
 	case len(r.blocks) > 0:
-		r.take()
+		r.completeBlock()
 		return true, nil
 	case !r.flushed:
 		r.flushed = true
 		r.current = &block{buf: r.buffer()}
 		r.hits = r.prog.FlushInto(r.current.buf, r.stream, r.now)
-		r.report(r.current.buf)
+		r.reportComplaints(r.current.buf)
 		return true, nil
 	}
 	err, r.err = r.err, nil
 	return false, err
 }
 
-// recycle makes the memory of the hits available to further blocks.
-func (r *reader) recycle() {
+// freeHits makes the memory of the hits available for further blocks.
+func (r *reader) freeHits() {
 	if r.current != nil {
 		r.lines.Release(r.current.data)
 		r.free = append(r.free, r.current.buf)
@@ -223,9 +239,9 @@ func (r *reader) recycle() {
 	}
 }
 
-// fill reads ahead while data is available without waiting: lines from a pipe are
-// not delayed by later ones.
-func (r *reader) fill() {
+// readAhead reads further blocks while data are available without waiting. It does not wait, so
+// that lines from a pipe are not delayed by later lines.
+func (r *reader) readAhead() {
 	for full := true; !r.done && len(r.blocks) < r.ahead && (full || len(r.blocks) == 0); {
 		if r.wait != nil && len(r.blocks) == 0 {
 			r.wait()
@@ -233,7 +249,7 @@ func (r *reader) fill() {
 		var data []byte
 		var err error
 		if data, full, err = r.lines.Next(); len(data) > 0 {
-			r.hold(data, full && err == nil)
+			r.holdBlock(data, full && err == nil)
 		}
 		if err != nil {
 			r.done = true
@@ -241,20 +257,21 @@ func (r *reader) fill() {
 				err = nil
 			}
 			r.err = errors.Join(err, r.rc.Close())
-			r.rc = nil // its buffers
+			r.rc = nil // releases its buffers
 		}
 	}
 	if r.done {
-		r.hold(nil, false)
+		r.holdBlock(nil, false)
 	}
 }
 
-// maxHeld bounds the blocks in which the first time of an input is searched.
+// maxHeld is the maximum number of blocks that are held until the first time of an input is
+// found.
 const maxHeld = 16
 
-// hold starts to scan what was read, unless no line of it states a time and more can be read
-// without waiting: lines before the first time have that time.
-func (r *reader) hold(data []byte, more bool) {
+// holdBlock starts to scan a block. If no line so far states a time, it holds the block while
+// more data can be read without waiting, because lines before the first time get that time.
+func (r *reader) holdBlock(data []byte, more bool) {
 	if len(data) > 0 {
 		r.held = append(r.held, data)
 	}
@@ -265,19 +282,19 @@ func (r *reader) hold(data []byte, more bool) {
 		}
 	}
 	for _, data := range r.held {
-		r.start(data)
+		r.startScan(data)
 	}
 	r.held = r.held[:0]
 }
 
-// start scans a block in the background, except for the first one: its lines
-// determine the format.
-func (r *reader) start(data []byte) {
+// startScan scans a block in the background. It scans the first block synchronously, because
+// the lines of that block determine the format.
+func (r *reader) startScan(data []byte) {
 	b := &block{data: data, buf: r.buffer(), lines: int64(bytes.Count(data, []byte("\n"))), ready: make(chan struct{})}
 	if data[len(data)-1] != '\n' {
 		b.lines++
 	}
-	var lines, size int64 // totals of the blocks that the stream has not scanned
+	var lines, size int64 // totals of the blocks that the reader's stream has not scanned yet
 	for _, before := range r.blocks {
 		if before.stream != nil {
 			lines, size = lines+before.lines, size+int64(len(before.data))
@@ -288,7 +305,7 @@ func (r *reader) start(data []byte) {
 	if !r.began {
 		r.began = true
 		if r.timed {
-			r.stream.Began(r.first)
+			r.stream.SetStart(r.first)
 		}
 		b.hits = r.prog.ScanInto(b.buf, r.stream, data, r.now)
 		close(b.ready)
@@ -305,7 +322,8 @@ func (r *reader) start(data []byte) {
 	}()
 }
 
-// firstTime returns the time of the first line with a parseable timestamp.
+// firstTime returns the time of the first line with a parseable timestamp. ok is false if there
+// is none.
 func firstTime(lines []byte, now time.Time) (t time.Time, ok bool) {
 	for line := range bytes.Lines(lines) {
 		if t, ok = matcher.TimeOf(bytes.TrimRight(line, "\r\n"), now); ok {
@@ -315,11 +333,11 @@ func firstTime(lines []byte, now time.Time) (t time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// searchedLines is how many lines of a block are searched for words of complaints, if their
-// level is not one.
+// searchedLines is the number of lines in a block that are searched for words that report a
+// problem, if the level of the line does not.
 const searchedLines = 500
 
-// buffer returns a buffer for the hits of one block.
+// buffer returns an unused buffer for the hits of one block.
 func (r *reader) buffer() *matcher.Buffer {
 	if k := len(r.free) - 1; k >= 0 {
 		buf := r.free[k]
@@ -335,16 +353,16 @@ func (r *reader) buffer() *matcher.Buffer {
 	return new(matcher.Buffer)
 }
 
-// report passes on the complaints of a block.
-func (r *reader) report(buf *matcher.Buffer) {
+// reportComplaints passes on the lines of a block that report a problem and match no rule.
+func (r *reader) reportComplaints(buf *matcher.Buffer) {
 	if len(buf.Complaints()) > 0 {
 		r.complaints(r.stream, buf.Complaints())
 	}
 }
 
-// take completes the oldest block. If its speculative scan started from the wrong
-// state, take scans it again.
-func (r *reader) take() {
+// completeBlock waits for the oldest block and stores its hits. If the speculative scan of the
+// block started from a wrong state, take scans the block again.
+func (r *reader) completeBlock() {
 	b := r.blocks[0]
 	r.blocks, r.current = r.blocks[1:], b
 	<-b.ready
@@ -354,8 +372,7 @@ func (r *reader) take() {
 	if r.hits = b.hits; b.stream != nil && !r.stream.Commit(b.stream) {
 		r.hits = r.prog.ScanInto(b.buf, r.stream, b.data, r.now)
 	}
-	r.report(b.buf)
-	line := bytes.TrimRight(b.data, "\r\n")
-	r.last = append(r.last[:0], line[bytes.LastIndexByte(line, '\n')+1:]...)
+	r.reportComplaints(b.buf)
+	r.tail = append(r.tail[:0], b.data[max(0, len(b.data)-maxTail):]...)
 	r.prog.Tune()
 }

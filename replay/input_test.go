@@ -79,7 +79,7 @@ func TestReaderGivesWhatOneScanGives(t *testing.T) {
 		in := Input{Name: "x", Open: func() (io.ReadCloser, error) {
 			return io.NopCloser(slowly{strings.NewReader(text), r, rapid.SampledFrom([]int{7, 500, 5000, 1 << 20}).Draw(t, "most")}), nil
 		}}
-		reader := newReaders(1, prog, opt).of(in)
+		reader := newReaders(1, prog, opt).newReader(in)
 		reader.size = rapid.SampledFrom([]int{64, 1000, 8000, maxBlock}).Draw(t, "block")
 		reader.ahead = rapid.IntRange(1, 5).Draw(t, "ahead")
 		var got []matcher.Hit
@@ -121,7 +121,7 @@ func TestReaderAfterAnError(t *testing.T) {
 	in := Input{Name: "x", Open: func() (io.ReadCloser, error) {
 		return io.NopCloser(io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken))), nil
 	}}
-	r := newReaders(1, prog, ScanOptions{Lenient: true}).of(in)
+	r := newReaders(1, prog, ScanOptions{Lenient: true}).newReader(in)
 	hits := 0
 	for {
 		ok, err := r.find()
@@ -143,7 +143,7 @@ func TestLinesBeforeTheFirstTime(t *testing.T) {
 	now := time.Date(2026, 5, 2, 0, 0, 0, 0, time.UTC)
 	times := func(text string) (out []time.Time) {
 		in := Input{Name: "x", Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }}
-		reader := newReaders(1, prog, ScanOptions{Lenient: true, Now: now}).of(in)
+		reader := newReaders(1, prog, ScanOptions{Lenient: true, Now: now}).newReader(in)
 		reader.size = 64
 		for {
 			ok, err := reader.find()

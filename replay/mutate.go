@@ -16,13 +16,13 @@ type mutant struct {
 	rule rules.Rule
 }
 
-// mutate runs the tests of a rule against each of its mutants and returns the mutants
-// that pass all tests.
-func mutate(r *rules.Rule, run *regexp.Regexp) (int, []Survivor, error) {
-	all := mutants(r)
+// mutateRule runs the tests of a rule with each of its mutants. It returns the number of
+// mutants, and those for which all tests pass.
+func mutateRule(r *rules.Rule, run *regexp.Regexp) (int, []Survivor, error) {
+	all := listMutants(r)
 	var out []Survivor
 	for _, m := range all {
-		set, prog, err := alone(&m.rule)
+		set, prog, err := ruleAlone(&m.rule)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -36,24 +36,24 @@ func mutate(r *rules.Rule, run *regexp.Regexp) (int, []Survivor, error) {
 	return len(all), out, nil
 }
 
-// mutants lists every part of a rule that can be removed or loosened.
-func mutants(r *rules.Rule) []mutant {
+// listMutants returns a mutant for each part of a rule that can be removed or loosened.
+func listMutants(r *rules.Rule) []mutant {
 	m := &mutator{rule: r}
-	m.froms()
+	m.mutateSelectors()
 	for i := range r.Steps {
 		name := "match"
 		if r.Sequence {
 			name = fmt.Sprintf("sequence[%d]", i+1)
 			if len(r.Steps) > 1 {
-				m.add(name, func(x *rules.Rule) { x.Steps = slices.Delete(slices.Clone(r.Steps), i, i+1) })
+				m.addMutant(name, func(x *rules.Rule) { x.Steps = slices.Delete(slices.Clone(r.Steps), i, i+1) })
 			}
 		}
-		m.matcher(name, r.Steps[i].Matcher, func(x *rules.Rule, c rules.Matcher) {
+		m.mutateMatcher(name, r.Steps[i].Matcher, func(x *rules.Rule, c rules.Matcher) {
 			x.Steps = slices.Clone(r.Steps)
 			x.Steps[i].Matcher = c
 		})
 		for k, d := range r.Steps[i].Differs {
-			m.add(name+".differs "+d, func(x *rules.Rule) {
+			m.addMutant(name+".differs "+d, func(x *rules.Rule) {
 				x.Steps = slices.Clone(r.Steps)
 				x.Steps[i].Differs = slices.Delete(slices.Clone(r.Steps[i].Differs), k, k+1)
 			})
@@ -61,27 +61,28 @@ func mutants(r *rules.Rule) []mutant {
 	}
 	m.clearOrUnless("clear", r.Clear, func(x *rules.Rule, a *rules.ClearOrUnless) { x.Clear = a })
 	m.clearOrUnless("unless", r.Unless, func(x *rules.Rule, a *rules.ClearOrUnless) { x.Unless = a })
-	m.scalars()
-	m.causes()
+	m.mutateScalars()
+	m.mutateCauses()
 	return m.out
 }
 
-// causes removes each cause, and loosens what must agree between it and the rule's alert.
-func (m *mutator) causes() {
+// mutateCauses removes each cause, and each label that must agree between the alerts of the
+// cause and the rule.
+func (m *mutator) mutateCauses() {
 	for i, c := range m.rule.Causes {
 		name := "symptom_of " + c.Alert
 		change := func(part string, f func(*rules.Cause)) {
-			m.add(part, func(x *rules.Rule) {
+			m.addMutant(part, func(x *rules.Rule) {
 				x.Causes = slices.Clone(m.rule.Causes)
 				f(&x.Causes[i])
 			})
 		}
-		m.add(name, func(x *rules.Rule) { x.Causes = slices.Delete(slices.Clone(m.rule.Causes), i, i+1) })
+		m.addMutant(name, func(x *rules.Rule) { x.Causes = slices.Delete(slices.Clone(m.rule.Causes), i, i+1) })
 		if c.Same == nil {
 			change(name+".same", func(x *rules.Cause) { x.Same = []string{} })
 		}
 		for k, label := range c.Same {
-			if !slices.Contains(rules.DefaultIdentity, label) { // they agree in any case
+			if !slices.Contains(rules.DefaultIdentity, label) { // identity labels agree in any case
 				change(name+".same "+label, func(x *rules.Cause) { x.Same = slices.Delete(slices.Clone(c.Same), k, k+1) })
 			}
 		}
@@ -91,14 +92,14 @@ func (m *mutator) causes() {
 	}
 }
 
-// froms makes the parts read every stream: those that share the rule's selector, and each
-// other one.
-func (m *mutator) froms() {
+// mutateSelectors makes parts of the rule read every stream: those that use the rule's own
+// selector, and each part with another selector.
+func (m *mutator) mutateSelectors() {
 	r := m.rule
-	m.add("from", func(x *rules.Rule) { *x = *r.WithFrom(r.From, rules.Selector{}) })
+	m.addMutant("from", func(x *rules.Rule) { *x = *r.WithFrom(r.From, rules.Selector{}) })
 	own := func(name string, from rules.Selector, set func(*rules.Rule)) {
 		if !from.Equal(r.From) {
-			m.add(name+".from", set)
+			m.addMutant(name+".from", set)
 		}
 	}
 	for i := range r.Steps {
@@ -127,36 +128,36 @@ type mutator struct {
 	out  []mutant
 }
 
-func (m *mutator) add(part string, change func(*rules.Rule)) {
+func (m *mutator) addMutant(part string, change func(*rules.Rule)) {
 	x := mutant{part: part, rule: *m.rule}
 	change(&x.rule)
 	m.out = append(m.out, x)
 }
 
-// scalars loosens the numbers and durations of the rule.
-func (m *mutator) scalars() {
+// mutateScalars loosens the numbers and durations of the rule.
+func (m *mutator) mutateScalars() {
 	r := m.rule
 	if r.Count > 1 {
-		m.add(fmt.Sprintf("count %d", r.Count), func(x *rules.Rule) { x.Count-- })
+		m.addMutant(fmt.Sprintf("count %d", r.Count), func(x *rules.Rule) { x.Count-- })
 	}
 	if r.Within > 0 {
-		m.add("within", func(x *rules.Rule) { x.Within *= 100 })
+		m.addMutant("within", func(x *rules.Rule) { x.Within *= 100 })
 	}
 	if r.Distinct != "" {
-		m.add("distinct", func(x *rules.Rule) { x.Distinct = "" })
+		m.addMutant("distinct", func(x *rules.Rule) { x.Distinct = "" })
 	}
 	for i, name := range r.By {
-		m.add("by "+name, func(x *rules.Rule) { withoutBy(x, i) })
+		m.addMutant("by "+name, func(x *rules.Rule) { removeBy(x, i) })
 	}
 	if r.For > 0 {
-		m.add("for", func(x *rules.Rule) { x.For = 0 })
+		m.addMutant("for", func(x *rules.Rule) { x.For = 0 })
 	}
 	if r.Silent > 0 {
-		m.add("silent", func(x *rules.Rule) { x.Silent /= 2 })
+		m.addMutant("silent", func(x *rules.Rule) { x.Silent /= 2 })
 	}
 	stated := func(key string, change func(*rules.Rule)) {
 		if _, ok := r.SetBy()[key]; ok {
-			m.add(key, change)
+			m.addMutant(key, change)
 		}
 	}
 	if !r.Expires() {
@@ -167,10 +168,10 @@ func (m *mutator) scalars() {
 	stated("limit", func(x *rules.Rule) { x.Limit *= 100 })
 }
 
-func withoutBy(x *rules.Rule, i int) {
+func removeBy(x *rules.Rule, i int) {
 	name := x.By[i]
 	x.By = slices.Delete(slices.Clone(x.By), i, i+1)
-	// CapturedNames begins with the names in the key: add this one at the end.
+	// CapturedNames begins with the names of the key, so this name is appended.
 	wants := slices.DeleteFunc(slices.Clone(x.CapturedNames), func(w string) bool { return w == name })
 	x.CapturedNames = append(wants, name)
 	for _, a := range []**rules.ClearOrUnless{&x.Clear, &x.Unless} {
@@ -187,26 +188,26 @@ func (m *mutator) clearOrUnless(name string, a *rules.ClearOrUnless, set func(*r
 	if a == nil {
 		return
 	}
-	m.add(name, func(x *rules.Rule) {
+	m.addMutant(name, func(x *rules.Rule) {
 		set(x, nil)
 		if !x.Expires() && x.KeepFiringFor == 0 {
 			x.KeepFiringFor = 24 * time.Hour
 		}
 	})
-	m.matcher(name, a.Matcher, func(x *rules.Rule, c rules.Matcher) {
+	m.mutateMatcher(name, a.Matcher, func(x *rules.Rule, c rules.Matcher) {
 		b := *a
 		b.Matcher = c
 		set(x, &b)
 	})
 	for i, same := range a.Same {
-		m.add(name+".same "+same, func(x *rules.Rule) {
+		m.addMutant(name+".same "+same, func(x *rules.Rule) {
 			b := *a
 			b.Same = slices.Delete(slices.Clone(a.Same), i, i+1)
 			set(x, &b)
 		})
 	}
 	if a.Within > 0 {
-		m.add(name+".within", func(x *rules.Rule) {
+		m.addMutant(name+".within", func(x *rules.Rule) {
 			b := *a
 			b.Within *= 100
 			set(x, &b)
@@ -214,13 +215,13 @@ func (m *mutator) clearOrUnless(name string, a *rules.ClearOrUnless, set func(*r
 	}
 }
 
-// anything is the regex of a matcher without its only part.
+// anything is an expression for a matcher whose only part was removed.
 var anything = literals.MustExpression(``)
 
-// matcher removes each part of a matcher, one at a time.
-func (m *mutator) matcher(name string, c rules.Matcher, set func(*rules.Rule, rules.Matcher)) {
+// mutateMatcher removes each part of a matcher in turn.
+func (m *mutator) mutateMatcher(name string, c rules.Matcher, set func(*rules.Rule, rules.Matcher)) {
 	change := func(part string, f func(*rules.Matcher)) {
-		m.add(part, func(x *rules.Rule) {
+		m.addMutant(part, func(x *rules.Rule) {
 			b := c
 			f(&b)
 			if len(b.Contains) == 0 && b.Regex == nil && len(b.Fields) == 0 && len(b.Any) == 0 {
@@ -248,7 +249,7 @@ func (m *mutator) matcher(name string, c rules.Matcher, set func(*rules.Rule, ru
 	for i := range c.Any {
 		part := fmt.Sprintf("%s.any[%d]", name, i+1)
 		change(part, func(b *rules.Matcher) { b.Any = slices.Delete(slices.Clone(c.Any), i, i+1) })
-		m.matcher(part, c.Any[i], func(x *rules.Rule, branch rules.Matcher) {
+		m.mutateMatcher(part, c.Any[i], func(x *rules.Rule, branch rules.Matcher) {
 			b := c
 			b.Any = slices.Clone(c.Any)
 			b.Any[i] = branch
@@ -257,18 +258,18 @@ func (m *mutator) matcher(name string, c rules.Matcher, set func(*rules.Rule, ru
 	}
 	if c.Not != nil {
 		change(name+".not", func(b *rules.Matcher) { b.Not = nil })
-		m.not(name+".not", c, set)
+		m.mutateNot(name+".not", c, set)
 	}
 }
 
-// not loosens a rule by narrowing what its matcher excludes: the tests must need each
-// branch of `not`.
-func (m *mutator) not(name string, c rules.Matcher, set func(*rules.Rule, rules.Matcher)) {
+// mutateNot loosens a rule by restricting what its matcher excludes. So the tests must need
+// each branch of `not`.
+func (m *mutator) mutateNot(name string, c rules.Matcher, set func(*rules.Rule, rules.Matcher)) {
 	for i := range c.Not.Any {
 		if len(c.Not.Any) == 1 {
 			return
 		}
-		m.add(fmt.Sprintf("%s.any[%d]", name, i+1), func(x *rules.Rule) {
+		m.addMutant(fmt.Sprintf("%s.any[%d]", name, i+1), func(x *rules.Rule) {
 			n := *c.Not
 			n.Any = slices.Delete(slices.Clone(n.Any), i, i+1)
 			b := c

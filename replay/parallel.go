@@ -6,9 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// parallel applies f to every element on every core and returns the results in
-// order.
-func parallel[T, R any](in []T, f func(T) R) []R {
+// runParallel applies f to every element of in, on all cores, and returns the results in order.
+func runParallel[T, R any](in []T, f func(T) R) []R {
 	out := make([]R, len(in))
 	var next atomic.Int64
 	var wg sync.WaitGroup

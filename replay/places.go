@@ -13,50 +13,50 @@ import (
 	"crowsnest/rules"
 )
 
-// FileLabel is a label of inputs from unknown places, if there are several. It belongs to a key
-// that lacks a value of the rule's `by`: whether that is the failure of another file nobody
-// knows. A key with all values is one failure, in whichever files its lines are.
+// FileLabel is a label that distinguishes inputs from unknown places, if there are several. It
+// is part of a key that lacks a value of the rule's `by`, because the same key in another file
+// may be another failure. A key with all values is the same failure in all files.
 const FileLabel = "file"
 
 var scanIdentity = append(slices.Clone(rules.DefaultIdentity), FileLabel)
 
-// places gives hits of inputs from unknown places to the keys they belong to, and remembers
-// what may have ended the failures that are apart.
+// places assigns hits of inputs from unknown places to keys. It also remembers lines of other
+// files that may have ended a failure.
 type places struct {
 	unfiled [256]unfiled
-	hits    []matcher.Hit // buffer
+	hits    []matcher.Hit // reused buffer
 	ends    map[*rules.Rule][]ending
 }
 
-// unfiled is labels without FileLabel.
+// unfiled is labels with and without FileLabel.
 type unfiled struct{ of, labels matcher.Labels }
 
-// ending is the newest clear line of a rule in a file with these values of `by`.
+// ending is the newest clear line of a rule in one file with certain values of `by`.
 type ending struct {
 	at     time.Time
 	file   string
 	values []string
 }
 
-// maxEndings bounds the clear lines that are remembered of a rule.
+// maxEndings is the maximum number of clear lines that are remembered for a rule.
 const maxEndings = 256
 
-// keyed returns the hits, which are of one input, for an engine. Those of keys that are the same
-// in every file have no FileLabel; clear and unless lines are there with it and without. The
-// result is valid until the next call.
-func (p *places) keyed(hits []matcher.Hit) []matcher.Hit {
+// keyedHits returns hits of one input as the engine needs them. Hits whose key is the same in
+// every file have no FileLabel. Hits of clear and unless are returned twice, with and without
+// it. The result is valid until the next call.
+func (p *places) keyedHits(hits []matcher.Hit) []matcher.Hit {
 	file := hits[0].Labels[FileLabel]
 	if file == "" {
 		return hits
 	}
-	labels := p.without(hits[0].Labels)
+	labels := p.withoutFile(hits[0].Labels)
 	p.hits = p.hits[:0]
 	for _, h := range hits {
 		switch {
 		case h.Part < 0:
-			p.note(&h, file)
+			p.noteClear(&h, file)
 			p.hits = append(p.hits, h)
-			h.ID, h.Labels = ^h.ID, labels // no repeat
+			h.ID, h.Labels = ^h.ID, labels // the other ID prevents that the hit is taken for a repetition
 		case !slices.Contains(h.Values[:len(h.Rule.By)], ""):
 			h.Labels = labels
 		}
@@ -65,9 +65,9 @@ func (p *places) keyed(hits []matcher.Hit) []matcher.Hit {
 	return p.hits
 }
 
-// without returns labels without FileLabel, mostly the same map for the same labels: engines
-// remember what depends on a map.
-func (p *places) without(labels matcher.Labels) matcher.Labels {
+// withoutFile returns labels without FileLabel. It usually returns the same map for the same
+// labels, because engines cache what they derive from a map.
+func (p *places) withoutFile(labels matcher.Labels) matcher.Labels {
 	address := reflect.ValueOf(labels).Pointer()
 	x := &p.unfiled[address/64%uintptr(len(p.unfiled))]
 	if x.of == nil || reflect.ValueOf(x.of).Pointer() != address {
@@ -77,8 +77,8 @@ func (p *places) without(labels matcher.Labels) matcher.Labels {
 	return x.labels
 }
 
-// note remembers a clear line.
-func (p *places) note(h *matcher.Hit, file string) {
+// noteClear stores a clear line of a file.
+func (p *places) noteClear(h *matcher.Hit, file string) {
 	if h.Part != matcher.PartClear {
 		return
 	}
@@ -95,7 +95,7 @@ func (p *places) note(h *matcher.Hit, file string) {
 	}
 }
 
-// clonedTexts copies texts in memory that is used again.
+// clonedTexts returns copies of texts whose memory is reused.
 func clonedTexts(texts []string) []string {
 	out := make([]string, len(texts))
 	for i, t := range texts {
@@ -104,19 +104,19 @@ func clonedTexts(texts []string) []string {
 	return out
 }
 
-// endedElsewhere returns a line of another file that ends a failure which is open in its own, if
-// both files are about one place. follows reports whether all lines of a file are later than
-// those of another.
+// endedElsewhere returns a line of another file that ended a failure, provided that both files
+// are from the same place. follows reports whether all lines of file are later than those of
+// other.
 func (p *places) endedElsewhere(x *episodes.Episode, follows func(file, other string) bool) (e ending, ok bool) {
 	file := x.Labels[FileLabel]
 	if file == "" || x.StoppedLines() {
 		return e, false
 	}
 	for _, next := range p.ends[x.Rule] {
-		if next.file == file || !next.at.After(x.LastSeen) || !next.concerns(x) || ok && !next.at.Before(e.at) {
+		if next.file == file || !next.at.After(x.LastSeen) || !next.concernsEpisode(x) || ok && !next.at.Before(e.at) {
 			continue
 		}
-		// Logs of one process follow each other.
+		// Logs of one process never overlap, so the order of the two files is known.
 		if !slices.ContainsFunc(x.Rule.By, func(name string) bool { return isProcess[name] && x.Labels[name] == "" }) || follows(next.file, file) {
 			e, ok = next, true
 		}
@@ -124,14 +124,15 @@ func (p *places) endedElsewhere(x *episodes.Episode, follows func(file, other st
 	return e, ok
 }
 
-// String names the line.
+// String returns the file and the time of the line.
 func (e *ending) String() string { return e.file + " at " + e.at.UTC().Format(time.RFC3339) }
 
-// isProcess has the labels that name one process of a program.
+// isProcess contains the labels that identify one process of a program.
 var isProcess = map[string]bool{"pod": true, "node": true, "node_name": true}
 
-// concerns reports whether no value of a clear line is that of another failure.
-func (e *ending) concerns(x *episodes.Episode) bool {
+// concernsEpisode reports whether the clear line can belong to an episode: no value that both
+// have differs.
+func (e *ending) concernsEpisode(x *episodes.Episode) bool {
 	for i, name := range x.Rule.By {
 		if v, of := e.values[i], x.Labels[name]; v != of && v != "" && of != "" && slices.Contains(x.Rule.Clear.Same, name) {
 			return false

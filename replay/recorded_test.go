@@ -55,11 +55,11 @@ rules:
 func takeOneByOne(s *session, hits []matcher.Hit) {
 	for i := range hits {
 		if t := hits[i].Time; t.After(s.now) {
-			s.reach(t)
+			s.reachTime(t)
 			s.now = t
 		}
 		s.engine.Take(hits[i:i+1], s.now)
-		s.evaluate()
+		s.evaluateEngine()
 	}
 }
 
@@ -104,7 +104,7 @@ func TestRecordedHits(t *testing.T) {
 				history, _ := s.engine.Timeline(x.Fingerprint, s.now)
 				o.histories = append(o.histories, history)
 			}
-			s.settle(o.now.Add(time.Hour))
+			s.settleAt(o.now.Add(time.Hour))
 			return o
 		}
 		want := run(func(s *session) { takeOneByOne(s, hits) })

@@ -5,24 +5,23 @@ import (
 	"crowsnest/rules"
 )
 
-// Target is a set of rules to run over recorded lines.
+// Target is a set of rules that is run over recorded lines.
 type Target struct {
 	Set     *rules.Set
 	Program *matcher.Program
 }
 
-// Records calls yield with recorded lines, one by one in order of time, and returns
-// the first error: its own or that of yield. It passes the records of one stream with
-// the same Stream.
+// Records calls yield with recorded lines, one by one, ordered by time. It returns the first
+// error of reading or of yield. All records of a stream are passed with the same Stream.
 type Records func(yield func(s *matcher.Stream, rec matcher.Record) error) error
 
-// ScanRecords runs several sets of rules over recorded lines with the production
-// engine, reading the lines once. If reading fails, it returns the error and the
-// reports of the lines read before.
+// ScanRecords runs several sets of rules over recorded lines with the production engine. It
+// reads the lines only once. If reading fails, it returns the error and the reports about the
+// lines before it.
 func ScanRecords(targets []Target, read Records, opt ScanOptions) ([]Report, error) {
 	type stream struct {
 		lines, bytes int64
-		of           []*matcher.Stream // stream of each target
+		of           []*matcher.Stream // stream for each target
 	}
 	scanners := make([]*scanner, len(targets))
 	for i, t := range targets {
@@ -32,7 +31,7 @@ func ScanRecords(targets []Target, read Records, opt ScanOptions) ([]Report, err
 	err := read(func(s *matcher.Stream, rec matcher.Record) error {
 		st := streams[s]
 		if st == nil {
-			// A stream belongs to one program.
+			// Each target needs its own stream.
 			st = &stream{}
 			for range targets {
 				st.of = append(st.of, matcher.NewStream(s.Labels(), matcher.StreamOptions{Format: matcher.FormatText, Lenient: opt.Lenient}))
@@ -45,7 +44,7 @@ func ScanRecords(targets []Target, read Records, opt ScanOptions) ([]Report, err
 			if scanners[i].first.IsZero() {
 				scanners[i].first = rec.Time
 			}
-			scanners[i].take("", t.Program.Match(st.of[i], rec))
+			scanners[i].takeHits("", t.Program.Match(st.of[i], rec))
 		}
 		return nil
 	})
@@ -56,7 +55,7 @@ func ScanRecords(targets []Target, read Records, opt ScanOptions) ([]Report, err
 			sc.report.Lines += st.lines
 			sc.report.Bytes += st.bytes
 		}
-		sc.finish()
+		sc.finishClock()
 		reports[i] = sc.report
 	}
 	return reports, err

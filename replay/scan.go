@@ -20,171 +20,174 @@ import (
 	"crowsnest/rules/namespaces"
 )
 
-// ScanOptions configure a scan.
+// ScanOptions configures a scan.
 type ScanOptions struct {
-	// Lenient makes a label that an input lacks satisfy every selector.
+	// Lenient says that a label which an input lacks satisfies every selector.
 	Lenient bool
-	// UntilEOF stops the clock at the end of the input; otherwise it continues
-	// until the last deadline.
+	// UntilEOF says that the clock stops at the end of the input. Otherwise it continues until
+	// the last deadline.
 	UntilEOF bool
-	// Now replaces missing timestamps, and supplies the year of timestamps without
-	// one, if Until of their input is not earlier.
+	// Now is the time for lines without a timestamp. It also determines the year of timestamps
+	// without a year, unless Until of the input is earlier.
 	Now time.Time
-	// Redactor hides secrets in alerts; nil shows them.
+	// Redactor hides secrets in alerts. If it is nil, they are shown.
 	Redactor *redact.Redactor
-	// End is the time up to which the input is complete; zero means the time of its
+	// End is the time up to which the input is complete. If it is zero, that is the time of the
 	// last line.
 	End time.Time
-	// OnHits, if not nil, is called with all hits in order of time, some of one input at a
-	// time. It must not modify them; their lines and values are valid until it returns.
+	// OnHits is called with all hits in the order of time; each call gets hits of one input. It
+	// must not modify them. Their lines and values are valid until it returns. It may be nil.
 	OnHits func(file string, hits []matcher.Hit)
-	// OnWait, if not nil, is called before a read, which may block. All earlier hits
-	// have been passed to OnHits.
+	// OnWait is called before a read that may block. All earlier hits were already passed to
+	// OnHits. It may be nil.
 	OnWait func(Progress)
-	// OnComplaints, if not nil, is called with the complaints in a block that no rule
-	// matches, in the order of the blocks of an input. Inputs may be read concurrently. It
-	// must not keep them.
+	// OnComplaints is called with the lines in a block that report a problem but match no rule,
+	// in the order of the blocks of an input. It may be called concurrently for different
+	// inputs. It must not keep the lines. It may be nil.
 	OnComplaints func(s *matcher.Stream, lines []matcher.Complaint)
-	// Findings lists failures that the lines show without an alert.
+	// Findings says whether to list failures that did not become an alert.
 	Findings bool
-	// HitsOnly only calls OnHits: the scan draws no conclusions, and the report has
-	// neither alerts nor rules.
+	// HitsOnly says that only OnHits is called. The scan draws no conclusions, and the report
+	// contains neither alerts nor rules.
 	HitsOnly bool
-	// Reads reports whether there may be lines of the streams that a selector selects:
-	// nothing is concluded from the absence of others. It is of ScanRecords; nil means all.
+	// Reads reports whether there may be lines of the selected streams. From the absence of
+	// lines of other streams nothing is concluded. If it is nil, all streams may have lines.
+	// Only ScanRecords uses it.
 	Reads func(rules.Selector) bool
 }
 
-// Progress is what a scan has read so far.
+// Progress is how much of the input a scan has read.
 type Progress struct {
 	Bytes, Hits int64
 }
 
 // Alert is an alert raised by recorded lines.
 type Alert struct {
-	// Episode is the last state that the lines decide: an alert that only silence
-	// after the end of the input would resolve is firing.
+	// Episode is the last state that follows from the lines. An alert is firing if only silence
+	// after the end of the input would resolve it.
 	Episode episodes.Episode
-	// Fired is the event time at which it would have been notified.
+	// Fired is the event time at which the alert would have been notified.
 	Fired time.Time
-	// Also is that of a Finding.
+	// Also has the meaning of Finding.Also.
 	Also []string
-	// Assumes is a clause about what the lines do not show, such as that the failure goes on
-	// after them; empty if there is nothing.
+	// Assumes is a clause about something that the lines do not show, for example that the
+	// failure continues after them. It is "" if nothing is assumed.
 	Assumes string
 }
 
-// Fired returns how many alerts fired.
+// Fired returns the number of alerts that fired.
 func (r *Report) Fired() int { return len(r.Alerts) + r.Omitted }
 
-// RuleReport counts what one rule did.
+// RuleReport counts the results of one rule.
 type RuleReport struct {
 	Rule     *rules.Rule
-	Lines    int64 // matched
-	Episodes int   // opened, whether they fired or not
+	Lines    int64 // number of lines that matched
+	Episodes int   // number of episodes, including those that did not fire
 	Alerts   int
-	// Notifications is how many notifications a receiver without grouping would
-	// have received: one for the beginning and one for the end of each alert.
+	// Notifications is the number of notifications to a receiver without grouping: one for the
+	// beginning and one for the end of each alert.
 	Notifications int
 }
 
 // Report is the outcome of a scan.
 type Report struct {
-	Alerts  []Alert // the first alerts, sorted by firing time
-	Omitted int     // alerts beyond the bound
+	Alerts  []Alert // first maxAlerts alerts, sorted by firing time
+	Omitted int     // number of further alerts
 	Rules   []RuleReport
 	Inputs  int
 	Lines   int64
 	Bytes   int64
 	Hits    int64
-	Start   time.Time // event time of the first hit; zero if there is no hit
+	Start   time.Time // event time of the first hit; zero if there is none
 	End     time.Time // event time of the end of the input
-	Dropped int64     // physical lines that were not evaluated
-	// Untimed are the names of inputs whose first lines have no parseable timestamp:
-	// they are probably not logs.
+	Dropped int64     // number of physical lines that were not evaluated
+	// Untimed are the names of inputs whose first lines have no parseable timestamp. They are
+	// probably not logs.
 	Untimed []string
-	Empty   int // inputs without a line
-	// Outcomes are those of the inputs, in their order.
+	Empty   int // number of inputs without a line
+	// Outcomes are the outcomes of the inputs, in the order of the inputs.
 	Outcomes []Outcome
-	// Ignored counts lines of failures whose namespace an infrastructure rule does not
-	// trust, if the program was compiled by matcher.CompileOpen.
+	// Ignored counts matching lines whose namespace an infrastructure rule does not trust. It
+	// is set only if matcher.CompileOpen compiled the program.
 	Ignored map[Ignored]int64
-	// Findings are failures that the lines show and that are no alert, the most likely first,
-	// if ScanOptions.Findings is set.
+	// Findings are failures that lines show but that did not become an alert, the most likely
+	// first. They are set only if ScanOptions.Findings is.
 	Findings []Finding
-	// Few are complaints of which there are far fewer than their rules ask for, beside an alert or
-	// a finding.
+	// Few are failures with far fewer lines than their rules require, if there is also an alert
+	// or a finding.
 	Few []Finding
-	// FindingsOmitted counts states of further failures, beyond the bound.
+	// FindingsOmitted is the number of state changes of further failures beyond maxFound.
 	FindingsOmitted int
 	// Covered is the time that the lines cover.
 	Covered Coverage
-	// Undecided counts failures that are open and do not fire, because no input has the
-	// lines that could end them.
+	// Undecided counts failures that are open but do not fire, because no input has the streams
+	// whose lines could end them.
 	Undecided map[Undecided]int
 }
 
-// Outcome is what reading one input returned.
+// Outcome is the result of reading one input.
 type Outcome struct {
 	Lines int64
-	// Understood are the lines whose format is known: none without a single timestamp.
+	// Understood is the number of lines whose format is known. It is zero if no line has a
+	// timestamp.
 	Understood int64
 	Hits       int64
-	Truncated  int64 // lines whose end was not read
-	Err        error // ended the reading
+	Truncated  int64 // number of lines whose end was not read
+	// From and Until are the times of the first and the last line that state a time; zero if
+	// there is none.
+	From, Until time.Time
+	Err         error // error that ended the reading
 }
 
-// Undecided is a rule, and the streams that no input has.
+// Undecided is a rule and a selector of streams that no input has.
 type Undecided struct{ Rule, From string }
 
 // Ignored is a rule and a namespace that it does not trust.
 type Ignored struct{ Rule, Namespace string }
 
-// Scan reads the inputs, merged by event time, and runs the production engine over
-// them. It omits inputs that cannot be read; the error names the first of them.
+// Scan reads the inputs, merges them by event time, and runs the production engine over them.
+// It omits inputs that cannot be read, and the error names the first of them.
 func Scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions) (Report, error) {
-	return scan(set, prog, inputs, opt, maxOpen)
+	return scanInputs(set, prog, inputs, opt, maxOpen)
 }
 
-// scan has at most a number of inputs open while it merges their hits.
-func scan(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions, most int) (Report, error) {
+// scanInputs scans the inputs. It keeps no more than most of them open while it merges their hits.
+func scanInputs(set *rules.Set, prog *matcher.Program, inputs []Input, opt ScanOptions, most int) (Report, error) {
 	sc := newScanner(Target{set, prog}, opt, Reads(set, inputs, opt.Lenient))
 	sc.report.Inputs = len(inputs)
 	sc.report.Outcomes = make([]Outcome, len(inputs))
-	if sc.finder != nil {
-		sc.inputs, sc.begins, sc.ends = inputs, make([]int64, len(inputs)), make([]int64, len(inputs))
-	}
+	sc.inputs = inputs
 	if len(inputs) <= most {
-		sc.open(inputs, newReaders(len(inputs), prog, opt))
+		sc.openInputs(inputs, newReaders(len(inputs), prog, opt))
 	} else {
 		hits, err := newSpool()
 		if err != nil {
 			return Report{}, err
 		}
 		defer hits.Close()
-		sc.store(inputs, newReaders(runtime.GOMAXPROCS(0), prog, opt), hits)
+		sc.storeInputs(inputs, newReaders(runtime.GOMAXPROCS(0), prog, opt), hits)
 	}
 	heap.Init(&sc.heads)
 	sc.began = true
 	for len(sc.heads) > 0 {
-		sc.step()
+		sc.takeNext()
 	}
 	for i, r := range sc.readers {
-		sc.count(i, r)
+		sc.countOutcome(i, r)
 	}
 	slices.Sort(sc.untimed)
 	for _, i := range sc.untimed {
 		sc.report.Untimed = append(sc.report.Untimed, inputs[i].Name)
 	}
-	sc.finish()
+	sc.finishClock()
 	return sc.report, joinBounded(sc.errs)
 }
 
-// Reads returns a function that reports whether an input can have the lines of a selector
-// of the rules. lenient has the meaning that it has in ScanOptions.
+// Reads returns a function that reports whether an input can have lines of a selector in the
+// rules. lenient has the meaning of ScanOptions.Lenient.
 func Reads(set *rules.Set, inputs []Input, lenient bool) func(rules.Selector) bool {
-	var rest []rules.Selector   // selectors that match none of the inputs so far
-	unread := map[string]bool{} // the same
+	var rest []rules.Selector   // selectors that match none of the inputs seen so far
+	unread := map[string]bool{} // names of the selectors in rest
 	add := func(from rules.Selector) {
 		if name := from.String(); !unread[name] {
 			unread[name] = true
@@ -217,7 +220,7 @@ func Reads(set *rules.Set, inputs []Input, lenient bool) func(rules.Selector) bo
 	return func(from rules.Selector) bool { return !unread[from.String()] }
 }
 
-// maxNamed bounds the inputs that an error names.
+// maxNamed is the maximum number of inputs that an error names.
 const maxNamed = 20
 
 func joinBounded(errs []error) error {
@@ -227,10 +230,11 @@ func joinBounded(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// maxAlerts bounds the alerts of a report, which are kept until its end.
+// maxAlerts is the maximum number of alerts in a report. They are in memory until the end of
+// the scan.
 const maxAlerts = 5_000
 
-// notKept is the index of an open alert that is not in the report.
+// notKept is used as index of an open alert that is not in the report.
 const notKept = -1
 
 type scanner struct {
@@ -239,36 +243,36 @@ type scanner struct {
 	heads    heads
 	session  *session
 	report   Report
-	alerts   map[episodes.Fingerprint]int // open ones, by index in the report
-	began    bool                         // the first hit of each input was found
-	ended    bool                         // the clock runs beyond the end of the input
-	live     bool                         // lines do not move the clock: a Follower does
+	alerts   map[episodes.Fingerprint]int // index in the report of each open alert, by fingerprint
+	began    bool                         // whether the first hit of each input was found
+	ended    bool                         // whether the clock runs beyond the end of the input
+	live     bool                         // whether a Follower moves the clock, instead of lines
 	errs     []error
-	untimed  []int     // inputs
-	first    time.Time // the earliest time of a first line
-	last     time.Time // the latest time of a last line
+	untimed  []int     // indices of inputs without timestamps
+	first    time.Time // earliest time of the first line of an input
+	last     time.Time // latest time of the last line of an input
 	timeless timeless
-	finder   *finder // nil unless findings are wanted
-	// untrusted finds the failures of rules that do not trust the lines; nil before there is one.
+	finder   *finder // nil if findings are not wanted
+	// untrusted finds failures of rules that do not trust their lines; nil until there is such
+	// a line.
 	untrusted *finder
 	newFinder func() *finder
-	ignored   []matcher.Hit // buffer
+	ignored   []matcher.Hit // reused buffer
 	places    places
-	input     int // input of the next hits
+	input     int // index of the input of the next hits
 
-	inputs       []Input // nil without finder
-	begins, ends []int64 // times of their first and last lines, 0 if unknown
-	seed         maphash.Seed
-	spans        map[uint64][2]int64 // the same by hash of their FileLabel; nil before it is needed
+	inputs []Input
+	seed   maphash.Seed
+	spans  map[uint64][2]time.Time // times of the first and last lines of each file, by hash of the FileLabel; nil until it is needed
 
-	pending       map[episodes.Fingerprint]bool // episodes
-	opened        map[string]int                // episodes by alert
-	notifications map[string]int                // notifications by alert
-	fired         map[string]int                // alerts by name
+	pending       map[episodes.Fingerprint]bool // episodes that have not fired
+	opened        map[string]int                // number of episodes by alert name
+	notifications map[string]int                // number of notifications by alert name
+	fired         map[string]int                // number of alerts by alert name
 }
 
-// newScanner makes a scanner. reads reports whether lines of such streams are read; nil:
-// all are.
+// newScanner returns a scanner. reads reports whether lines of the selected streams are read.
+// If it is nil, all are.
 func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool) *scanner {
 	sc := &scanner{
 		opt: opt, seed: maphash.MakeSeed(), alerts: map[episodes.Fingerprint]int{}, pending: map[episodes.Fingerprint]bool{},
@@ -276,43 +280,43 @@ func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool)
 	}
 	cfg := episodes.Config{
 		Redactor: opt.Redactor, Unlabelled: opt.Lenient, Identity: scanIdentity,
-		UpdateEvery: math.MaxInt64, // refresh updates alerts at the end
+		UpdateEvery: math.MaxInt64, // refreshFiring updates alerts at the end of the input
 	}
 	if opt.Findings {
 		sc.newFinder = func() *finder { return newFinder(target, cfg, &sc.timeless, reads) }
 		sc.finder = sc.newFinder()
-		sc.finder.elsewhere = func(x *episodes.Episode) (ending, bool) { return sc.places.endedElsewhere(x, sc.follows) }
+		sc.finder.elsewhere = func(x *episodes.Episode) (ending, bool) { return sc.places.endedElsewhere(x, sc.isLater) }
 	}
 	sc.session = newSession(target.Set, target.Program, time.Time{}, cfg)
-	sc.session.notify = sc.record
+	sc.session.notify = sc.recordAlert
 	sc.session.reads = reads
 	sc.session.engine = sc.session.newEngine()
 	return sc
 }
 
-// open finds the first hits of every input, on every core, and leaves the inputs open.
-func (sc *scanner) open(inputs []Input, readers readers) {
+// openInputs finds the first hits of every input, on all cores, and leaves the inputs open.
+func (sc *scanner) openInputs(inputs []Input, readers readers) {
 	type first struct {
 		ok  bool
 		err error
 	}
 	for _, in := range inputs {
-		r := readers.of(in)
-		r.wait = sc.wait
+		r := readers.newReader(in)
+		r.wait = sc.beforeWait
 		sc.readers = append(sc.readers, r)
 	}
-	firsts := parallel(sc.readers, func(r *reader) (f first) {
+	firsts := runParallel(sc.readers, func(r *reader) (f first) {
 		f.ok, f.err = r.find()
 		return f
 	})
 	for i, f := range firsts {
-		sc.begin(i, sc.readers[i], f.ok, f.err)
+		sc.noteFirst(i, sc.readers[i], f.ok, f.err)
 	}
 }
 
-// store reads every input to its end, as many at the same time as there are cores, and
-// stores the hits.
-func (sc *scanner) store(inputs []Input, readers readers, hits *spool) {
+// storeInputs reads every input to its end and stores the hits. It reads as many inputs at the
+// same time as there are cores.
+func (sc *scanner) storeInputs(inputs []Input, readers readers, hits *spool) {
 	type stored struct {
 		hits *spooled
 		err  error
@@ -322,12 +326,12 @@ func (sc *scanner) store(inputs []Input, readers readers, hits *spool) {
 	for i := range order {
 		order[i] = i
 	}
-	all := parallel(order, func(i int) (s stored) {
-		r := readers.of(inputs[i])
-		s.hits, s.err = hits.store(&inputs[i], r)
+	all := runParallel(order, func(i int) (s stored) {
+		r := readers.newReader(inputs[i])
+		s.hits, s.err = hits.storeInput(&inputs[i], r)
 		mu.Lock()
 		defer mu.Unlock()
-		sc.count(i, r)
+		sc.countOutcome(i, r)
 		return s
 	})
 	for i, s := range all {
@@ -337,12 +341,13 @@ func (sc *scanner) store(inputs []Input, readers readers, hits *spool) {
 			ok, err = s.hits.find()
 			s.err = errors.Join(s.err, err)
 		}
-		sc.begin(i, s.hits, ok, s.err)
+		sc.noteFirst(i, s.hits, ok, s.err)
 	}
 }
 
-// begin notes the first hit of an input, if ok, and the error that ended its reading.
-func (sc *scanner) begin(i int, f feed, ok bool, err error) {
+// noteFirst adds an input with its first hit, if ok is set, and records the error that ended
+// its reading.
+func (sc *scanner) noteFirst(i int, f feed, ok bool, err error) {
 	if err != nil {
 		sc.errs = append(sc.errs, err)
 	}
@@ -352,15 +357,15 @@ func (sc *scanner) begin(i int, f feed, ok bool, err error) {
 	}
 }
 
-// step takes the hits of one input that precede those of all others.
-func (sc *scanner) step() {
+// takeNext processes the hits of one input that precede the hits of all others.
+func (sc *scanner) takeNext() {
 	f := sc.heads[0].feed
 	ok, err := f.find()
 	if ok {
 		sc.input = sc.heads[0].order
-		hits := f.next(sc.heads.first())
-		sc.timeless.settle(hits)
-		sc.take(f.name(), hits)
+		hits := f.next(sc.heads.countPreceding())
+		sc.timeless.moveUndated(hits)
+		sc.takeHits(f.name(), hits)
 		ok, err = f.find()
 	}
 	if err != nil {
@@ -377,35 +382,27 @@ func (sc *scanner) step() {
 	}
 }
 
-// count adds what reading an input returned.
-func (sc *scanner) count(i int, r *reader) {
-	c := r.counted
+// countOutcome adds the outcome of reading an input to the report.
+func (sc *scanner) countOutcome(i int, r *reader) {
+	c, out := r.counted, r.outcome()
 	sc.report.Lines += c.Lines
 	sc.report.Bytes += c.Bytes
 	sc.report.Dropped += c.Dropped
-	sc.report.Outcomes[i] = r.outcome()
+	sc.report.Outcomes[i] = out
 	if c.Lines == 0 {
 		sc.report.Empty++
 	} else if !r.timed {
 		sc.untimed = append(sc.untimed, i)
 	}
-	if t, ok := matcher.TimeOf(r.last, r.opt.Until); ok {
-		sc.last = times.Later(sc.last, t)
-		if sc.ends != nil {
-			sc.ends[i] = t.UnixNano()
-		}
-	}
-	if r.timed && (sc.first.IsZero() || r.first.Before(sc.first)) {
-		sc.first = r.first
-	}
-	if r.timed && sc.begins != nil {
-		sc.begins[i] = r.first.UnixNano()
+	sc.last = times.Later(sc.last, out.Until)
+	if !out.From.IsZero() && (sc.first.IsZero() || out.From.Before(sc.first)) {
+		sc.first = out.From
 	}
 }
 
-// wait calls OnWait before an input is read. While the first hits of all inputs are
-// searched concurrently, it does nothing.
-func (sc *scanner) wait() {
+// beforeWait calls OnWait before an input is read. It does nothing while the first hits of all
+// inputs are searched concurrently.
+func (sc *scanner) beforeWait() {
 	if sc.opt.OnWait == nil || !sc.began {
 		return
 	}
@@ -416,14 +413,13 @@ func (sc *scanner) wait() {
 	sc.opt.OnWait(p)
 }
 
-// take takes hits of one input.
-func (sc *scanner) take(file string, hits []matcher.Hit) {
-	hits, untrusted := sc.trusted(hits)
+func (sc *scanner) takeHits(file string, hits []matcher.Hit) {
+	hits, untrusted := sc.splitTrusted(hits)
 	if sc.finder != nil && len(untrusted) > 0 {
 		if sc.untrusted == nil {
 			sc.untrusted = sc.newFinder()
 		}
-		sc.untrusted.take(sc.input, untrusted)
+		sc.untrusted.addHits(sc.input, untrusted)
 	}
 	if len(hits) == 0 {
 		return
@@ -441,24 +437,24 @@ func (sc *scanner) take(file string, hits []matcher.Hit) {
 	if sc.opt.HitsOnly {
 		return
 	}
-	hits = sc.places.keyed(hits)
+	hits = sc.places.keyedHits(hits)
 	if sc.finder != nil {
-		sc.finder.take(sc.input, hits)
+		sc.finder.addHits(sc.input, hits)
 	}
 	switch {
 	case sc.live:
 		for i := range hits {
 			sc.session.engine.Take(hits[i:i+1], sc.session.now)
-			sc.session.evaluate()
+			sc.session.evaluateEngine()
 		}
 	default:
 		sc.session.takeRecorded(hits)
 	}
 }
 
-// trusted separates hits of rules that do not trust their streams, and counts them. It returns
-// those whose lines no other rule matches.
-func (sc *scanner) trusted(hits []matcher.Hit) (trusted, untrusted []matcher.Hit) {
+// splitTrusted separates hits of rules that do not trust their streams from the others, and
+// counts them. untrusted are those whose lines no other rule matches.
+func (sc *scanner) splitTrusted(hits []matcher.Hit) (trusted, untrusted []matcher.Hit) {
 	n := 0
 	sc.ignored = sc.ignored[:0]
 	for i := range hits {
@@ -467,7 +463,7 @@ func (sc *scanner) trusted(hits []matcher.Hit) (trusted, untrusted []matcher.Hit
 			if sc.report.Ignored == nil {
 				sc.report.Ignored = map[Ignored]int64{}
 			}
-			if h.Part >= 0 { // a line that would end a failure is no sign of one
+			if h.Part >= 0 { // a line that ends a failure does not show a failure
 				sc.report.Ignored[Ignored{h.Rule.Alert, h.Labels["namespace"]}]++
 			}
 			sc.ignored = append(sc.ignored, *h)
@@ -491,21 +487,21 @@ func (sc *scanner) trusted(hits []matcher.Hit) (trusted, untrusted []matcher.Hit
 	return trusted, untrusted
 }
 
-// record stores the last state of each alert that the lines decide.
-func (sc *scanner) record(x episodes.Episode) {
+// recordAlert stores the last state of each alert that follows from the lines.
+func (sc *scanner) recordAlert(x episodes.Episode) {
 	sc.session.resolved = sc.session.resolved[:0]
 	if sc.ended && (x.StoppedLines() || x.Overflow && x.Rule.Silent > 0) && x.StartsAt.After(sc.report.End) {
-		return // nobody knows which lines followed
+		return // the lines after the end of the input are not known
 	}
-	if sc.timeless.silences(&x) {
+	if sc.timeless.endsBySilence(&x) {
 		return
 	}
-	sc.tally(x)
+	sc.countEpisode(x)
 	i, open := sc.alerts[x.Fingerprint]
 	switch {
 	case x.State == episodes.StateFiring && !open:
 		sc.fired[x.Alert]++
-		sc.finder.fired(&x)
+		sc.finder.noteFired(&x)
 		if len(sc.report.Alerts) == maxAlerts {
 			sc.report.Omitted++
 			sc.alerts[x.Fingerprint] = notKept
@@ -523,9 +519,9 @@ func (sc *scanner) record(x episodes.Episode) {
 	}
 }
 
-// tally counts episodes and notifications. The end of an alert counts also if it is
+// countEpisode counts episodes and notifications. It also counts the end of an alert that is
 // after the end of the input.
-func (sc *scanner) tally(x episodes.Episode) {
+func (sc *scanner) countEpisode(x episodes.Episode) {
 	_, firing := sc.alerts[x.Fingerprint]
 	over := x.State == episodes.StateResolved || x.State == episodes.StateDropped
 	switch {
@@ -540,8 +536,8 @@ func (sc *scanner) tally(x episodes.Episode) {
 	}
 }
 
-// refresh updates the alerts that are firing at the end of the input.
-func (sc *scanner) refresh(end time.Time) {
+// refreshFiring updates the alerts that are firing at the end of the input.
+func (sc *scanner) refreshFiring(end time.Time) {
 	for _, x := range sc.session.engine.Episodes(end) {
 		if i, open := sc.alerts[x.Fingerprint]; open && i != notKept && x.State == episodes.StateFiring {
 			sc.report.Alerts[i].Episode = x
@@ -549,9 +545,9 @@ func (sc *scanner) refresh(end time.Time) {
 	}
 }
 
-// finish draws the conclusions due at the end of the input, and then lets the clock run
-// on unless UntilEOF is set.
-func (sc *scanner) finish() {
+// finishClock draws the conclusions that are due at the end of the input. Unless UntilEOF is
+// set, it then lets the clock run on.
+func (sc *scanner) finishClock() {
 	s := sc.session
 	end := s.now
 	if sc.opt.End.After(end) {
@@ -568,16 +564,16 @@ func (sc *scanner) finish() {
 		return
 	}
 	if !end.IsZero() {
-		s.reach(end)
-		s.settle(end)
-		sc.refresh(end)
+		s.reachTime(end)
+		s.settleAt(end)
+		sc.refreshFiring(end)
 	}
 	for !sc.opt.UntilEOF {
 		next, ok := s.engine.NextDeadline()
 		if !ok {
 			break
 		}
-		s.settle(next)
+		s.settleAt(next)
 	}
 	sc.findUndecided()
 	sc.findFindings()
@@ -590,29 +586,30 @@ func (sc *scanner) finish() {
 	}
 }
 
-// findFindings lists the failures that are no alerts.
+// findFindings lists the failures that did not become an alert.
 func (sc *scanner) findFindings() {
 	if sc.finder == nil {
 		return
 	}
-	sc.reconsider()
-	sc.report.Findings, sc.report.Few = sc.finder.findings(sc.report.Covered, sc.ends, sc.report.Outcomes, sc.report.Alerts)
+	sc.noteAssumptions()
+	sc.report.Findings, sc.report.Few = sc.finder.listFindings(sc.report.Covered, sc.report.Outcomes, sc.report.Alerts)
 	sc.report.FindingsOmitted = sc.finder.omitted
 	if sc.untrusted == nil {
 		return
 	}
-	shown, _ := sc.untrusted.findings(sc.report.Covered, sc.ends, sc.report.Outcomes, nil)
+	shown, _ := sc.untrusted.listFindings(sc.report.Covered, sc.report.Outcomes, nil)
 	for _, x := range shown {
 		if x.Doubt != Recovered {
-			x.Doubt, x.Missing = Untrusted, sc.distrust(x.Episode.Alert)
+			x.Doubt, x.Missing = Untrusted, sc.whyDistrusted(x.Episode.Alert)
 			sc.report.Findings = append(sc.report.Findings, x)
 		}
 	}
 	sc.report.FindingsOmitted += sc.untrusted.omitted
 }
 
-// distrust says which namespaces a rule does not trust, and how it would.
-func (sc *scanner) distrust(rule string) string {
+// whyDistrusted returns a text about which namespaces a rule does not trust, and how they can
+// be trusted.
+func (sc *scanner) whyDistrusted(rule string) string {
 	var names, fix []string
 	for x := range sc.report.Ignored {
 		if x.Rule == rule && namespaces.Check("+"+x.Namespace) == nil {
@@ -631,37 +628,38 @@ func (sc *scanner) distrust(rule string) string {
 		why, strings.Join(fix, ","), strings.Join(fix, ", "))
 }
 
-// maxDistrusted is how many namespaces distrust names.
+// maxDistrusted is the maximum number of namespaces that whyDistrusted names.
 const maxDistrusted = 3
 
-// forgetTimes sets the times of the report to zero that no line states.
+// forgetTimes sets those times of the report to zero that no line states.
 func (sc *scanner) forgetTimes() {
 	for i := range sc.report.Alerts {
 		a := &sc.report.Alerts[i]
-		if sc.timeless.has(&a.Episode) {
+		if sc.timeless.isUndated(&a.Episode) {
 			a.Fired = time.Time{}
 		}
-		sc.timeless.forget(&a.Episode)
+		sc.timeless.clearTimes(&a.Episode)
 	}
 	for _, list := range [][]Finding{sc.report.Findings, sc.report.Few} {
 		for i := range list {
-			sc.timeless.forget(&list[i].Episode)
+			sc.timeless.clearTimes(&list[i].Episode)
 			for k := range list[i].Others {
-				sc.timeless.forget(&list[i].Others[k])
+				sc.timeless.clearTimes(&list[i].Others[k])
 			}
 		}
 	}
-	if sc.timeless.at(sc.report.Start) {
+	if sc.timeless.isTimeless(sc.report.Start) {
 		sc.report.Start, sc.report.End = time.Time{}, time.Time{}
 	}
 }
 
-// reconsider says what the firing alerts assume. Those that a line of another file may have ended
-// in time become findings, and so do those that assume times that no line states.
-func (sc *scanner) reconsider() {
+// noteAssumptions states what each firing alert assumes. It turns into findings the alerts that
+// a line of another file may have ended in time, and those that need times which no line
+// states.
+func (sc *scanner) noteAssumptions() {
 	kept := sc.report.Alerts[:0]
 	for _, a := range sc.report.Alerts {
-		if sc.timeless.has(&a.Episode) && asksForTime(a.Episode.Rule) {
+		if sc.timeless.isUndated(&a.Episode) && asksForTime(a.Episode.Rule) {
 			if a.Episode.Rule.Silent == 0 {
 				sc.finder.doubted = append(sc.finder.doubted, a.Episode)
 			}
@@ -687,27 +685,27 @@ func (sc *scanner) reconsider() {
 	sc.report.Alerts = kept
 }
 
-// follows reports whether every line of a file is later than those of another. Files are named by
-// their FileLabel.
-func (sc *scanner) follows(file, other string) bool {
+// isLater reports whether every line of file is later than every line of other. Both are values
+// of FileLabel.
+func (sc *scanner) isLater(file, other string) bool {
 	if sc.spans == nil {
-		sc.spans = map[uint64][2]int64{}
-		for i := range sc.inputs {
+		sc.spans = map[uint64][2]time.Time{}
+		for i, out := range sc.report.Outcomes {
 			if name := sc.inputs[i].StreamLabels()[FileLabel]; name != "" {
-				id, begin, end := maphash.String(sc.seed, name), sc.begins[i], sc.ends[i]
+				id, from, until := maphash.String(sc.seed, name), out.From, out.Until
 				if x, ok := sc.spans[id]; ok {
-					begin, end = min(begin, x[0]), max(end, x[1])
+					from, until = times.Earlier(from, x[0]), times.Later(until, x[1])
 				}
-				sc.spans[id] = [2]int64{begin, end}
+				sc.spans[id] = [2]time.Time{from, until}
 			}
 		}
 	}
 	x, ok := sc.spans[maphash.String(sc.seed, file)]
 	y, known := sc.spans[maphash.String(sc.seed, other)]
-	return ok && known && x[0] > 0 && y[1] > 0 && y[1] <= x[0]
+	return ok && known && !x[0].IsZero() && !y[1].IsZero() && !y[1].After(x[0])
 }
 
-// findUndecided counts the open failures that wait for lines that no input has.
+// findUndecided counts the open failures that wait for lines of streams that no input has.
 func (sc *scanner) findUndecided() {
 	if sc.session.reads == nil {
 		return

@@ -14,7 +14,7 @@ import (
 
 const sourceName = "replay"
 
-// session is an engine under a virtual clock.
+// session is an engine with a virtual clock.
 type session struct {
 	set     *rules.Set
 	prog    *matcher.Program
@@ -22,26 +22,25 @@ type session struct {
 	engine  *episodes.Engine
 	streams map[string]*matcher.Stream
 	sources []*source
-	reads   func(from rules.Selector) bool // whether there are lines of such streams; nil means always
-	open    []openRecord                   // the one that waits longest first
+	reads   func(from rules.Selector) bool // whether there are lines of the selected streams; nil if there always are
+	open    []openRecord                   // ordered by how long they wait, the longest first
 	now     time.Time
 
 	firing   map[episodes.Fingerprint]episodes.Episode
 	resolved []episodes.Episode
-	stubs    map[string]*rules.Rule // causes, whose alerts the test states
-	// notify is called for every transition; may be nil.
+	stubs    map[string]*rules.Rule // substitutes for causes whose alerts the test states
+	// notify is called for every state change; may be nil.
 	notify func(episodes.Episode)
 }
 
 // source is a virtual source of lines.
 type source struct {
 	name   string
-	labels matcher.Labels // labels of the streams that this source reads; nil means all that no other source reads
-	lost   bool           // its watermark does not move
+	labels matcher.Labels // labels of the stream that the source reads; nil for the source of all other streams
+	lost   bool           // whether the source is down, so that its watermark does not move
 }
 
-// newSession creates a session with a source for each of the streams, and one for all
-// others.
+// newSession returns a session with a source for each of the streams, and one for all others.
 func newSession(set *rules.Set, prog *matcher.Program, start time.Time, cfg episodes.Config, streams ...matcher.Labels) *session {
 	s := &session{
 		set: set, prog: prog, now: start, cfg: cfg, sources: []*source{{name: sourceName}},
@@ -49,7 +48,7 @@ func newSession(set *rules.Set, prog *matcher.Program, start time.Time, cfg epis
 		firing:  map[episodes.Fingerprint]episodes.Episode{},
 	}
 	for _, labels := range streams {
-		s.sources = append(s.sources, &source{name: text.Labels(labels), labels: labels})
+		s.sources = append(s.sources, &source{name: text.FormatLabels(labels), labels: labels})
 	}
 	s.engine = s.newEngine()
 	return s
@@ -58,84 +57,86 @@ func newSession(set *rules.Set, prog *matcher.Program, start time.Time, cfg epis
 func (s *session) newEngine() *episodes.Engine {
 	e := episodes.New(s.cfg)
 	for _, x := range s.sources {
-		e.AddSource(x.name, rules.Lateness, func(from rules.Selector) bool { return s.serves(x, from) })
+		e.AddSource(x.name, rules.Lateness, func(from rules.Selector) bool { return s.servesRule(x, from) })
 	}
 	e.Swap(s.set, s.now)
 	return e
 }
 
-// serves reports whether a part of a rule with this selector waits for a source.
-func (s *session) serves(x *source, from rules.Selector) bool {
+// servesRule reports whether a part of a rule that reads the streams of from must wait for the
+// source.
+func (s *session) servesRule(x *source, from rules.Selector) bool {
 	if x.labels != nil {
 		return from.Matches(x.labels, false)
 	}
 	if s.reads != nil && !s.reads(from) {
 		return false
 	}
-	return !slices.ContainsFunc(s.sources, func(o *source) bool { return o.labels != nil && s.serves(o, from) })
+	return !slices.ContainsFunc(s.sources, func(o *source) bool { return o.labels != nil && s.servesRule(o, from) })
 }
 
-// lose takes away, or brings back, the source that reads a stream with these labels; every
-// source if there are none.
-func (s *session) lose(lost bool, labels matcher.Labels) {
+// loseSource stops (lost) or restores the source that reads the stream with these labels.
+// Without labels it does so for every source.
+func (s *session) loseSource(lost bool, labels matcher.Labels) {
 	for _, x := range s.sources {
 		if labels == nil || x.labels != nil && maps.Equal(x.labels, labels) {
 			x.lost = lost
 		}
 	}
-	s.advanceWatermark() // a source that is back catches up at once
+	s.advanceWatermark() // a restored source catches up at once
 }
 
-// openRecord is a stream with a record whose end has not been read.
+// openRecord is a stream whose newest record may continue in the next line.
 type openRecord struct {
 	of    *matcher.Stream
-	since time.Time // its newest line
+	since time.Time // time of the record's newest line
 }
 
-// recordEnds is how long a record waits for its next line, as in the sources of the daemon.
+// recordEnds is how long a record waits for its next line. The sources of the daemon wait
+// equally long.
 const recordEnds = time.Second
 
-// reach moves the clock to just before t and draws the conclusions due until then:
-// lines that arrive at t precede the watermark t.
-func (s *session) reach(t time.Time) {
+// reachTime moves the clock to just before t and draws the conclusions that are due until then.
+// It is just before t because lines that arrive at t precede the watermark t.
+func (s *session) reachTime(t time.Time) {
 	t = t.Add(-1)
 	for len(s.open) > 0 && !s.open[0].since.Add(recordEnds).After(t) {
 		s.endRecord(s.open[0].since.Add(recordEnds))
 	}
-	s.conclude(t)
+	s.concludeAt(t)
 }
 
-// endRecord moves the clock to t and matches the record that waits longest.
+// endRecord moves the clock to t and matches the record that has waited longest.
 func (s *session) endRecord(t time.Time) {
-	s.conclude(t)
+	s.concludeAt(t)
 	s.engine.Take(s.prog.Flush(s.open[0].of, t), t)
 	s.open = s.open[1:]
 }
 
-// endRecords matches every record as if nothing followed: a checkpoint expects what the lines
-// before it cause.
+// endRecords matches every open record without waiting for further lines, because a checkpoint
+// expects the effects of all lines before it.
 func (s *session) endRecords(t time.Time) {
 	for len(s.open) > 0 {
 		s.endRecord(t)
 	}
 }
 
-// takeRecorded takes hits whose times move the clock.
+// takeRecorded processes hits whose times move the clock.
 func (s *session) takeRecorded(hits []matcher.Hit) {
 	for len(hits) > 0 {
 		n, clock := s.engine.TakeRecorded(sourceName, hits, s.now)
-		if n == 0 && clock.Equal(s.now) { // something may be due
-			s.reach(hits[0].Time)
+		if n == 0 && clock.Equal(s.now) { // a conclusion may be due
+			s.reachTime(hits[0].Time)
 			s.now = hits[0].Time
 			continue
 		}
 		s.now, hits = clock, hits[n:]
-		s.evaluate()
+		s.evaluateEngine()
 	}
 }
 
-// conclude moves the clock to t and draws the conclusions due until then.
-func (s *session) conclude(t time.Time) {
+// concludeAt moves the clock to t and draws the conclusions that are due until then.
+func (s *session) concludeAt(t time.Time) {
 	for t.After(s.now) {
 		next, ok := s.engine.NextDeadline()
 		if !ok || !next.After(s.now) || next.After(t) {
@@ -146,8 +147,8 @@ func (s *session) conclude(t time.Time) {
 	}
 }
 
-// settle moves the clock to t, after everything that arrived at t.
-func (s *session) settle(t time.Time) {
+// settleAt moves the clock to t, after everything that arrived until t.
+func (s *session) settleAt(t time.Time) {
 	s.now = t
 	s.advanceWatermark()
 }
@@ -158,10 +159,10 @@ func (s *session) advanceWatermark() {
 			s.engine.AdvanceWatermark(x.name, s.now)
 		}
 	}
-	s.evaluate()
+	s.evaluateEngine()
 }
 
-func (s *session) evaluate() {
+func (s *session) evaluateEngine() {
 	for _, x := range s.engine.Evaluate(s.now) {
 		if s.stubs[x.Alert] != nil {
 			continue
@@ -179,10 +180,10 @@ func (s *session) evaluate() {
 	}
 }
 
-// line processes a line of a stream at time t of the clock.
-func (s *session) line(labels matcher.Labels, ts time.Time, line string, t time.Time) {
+// scanLine processes a line of a stream when the clock is at t.
+func (s *session) scanLine(labels matcher.Labels, ts time.Time, line string, t time.Time) {
 	s.now = t
-	st := s.stream(labels)
+	st := s.findStream(labels)
 	s.engine.Take(s.prog.Match(st, matcher.Record{Time: ts, Text: []byte(line)}), t)
 	s.open = slices.DeleteFunc(s.open, func(o openRecord) bool { return o.of == st })
 	if st.Unfinished() > 0 {
@@ -190,7 +191,7 @@ func (s *session) line(labels matcher.Labels, ts time.Time, line string, t time.
 	}
 }
 
-func (s *session) stream(labels matcher.Labels) *matcher.Stream {
+func (s *session) findStream(labels matcher.Labels) *matcher.Stream {
 	var key strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		key.WriteString(name + "\x00" + labels[name] + "\x00")
@@ -203,9 +204,9 @@ func (s *session) stream(labels matcher.Labels) *matcher.Stream {
 	return st
 }
 
-// restart stops the engine gracefully and starts another one from its snapshot.
-func (s *session) restart() error {
-	s.evaluate()
+// restartEngine stops the engine gracefully and starts another one from the snapshot.
+func (s *session) restartEngine() error {
+	s.evaluateEngine()
 	data, err := s.engine.Snapshot()
 	if err != nil {
 		return err
@@ -215,8 +216,8 @@ func (s *session) restart() error {
 		return err
 	}
 	resolved := s.resolved
-	s.evaluate()
-	s.resolved = resolved // drop the repeated notifications of resolved alerts
-	s.advanceWatermark()  // the source catches up at once
+	s.evaluateEngine()
+	s.resolved = resolved // drops the repeated notifications of resolved alerts
+	s.advanceWatermark()  // the sources catch up at once
 	return nil
 }

@@ -13,27 +13,20 @@ import (
 )
 
 // spool keeps hits in a temporary file. The hits of many inputs are merged by time, and an
-// archive may have 200,000 inputs with hits, so they cannot all be in memory. It is safe
-// for concurrent use, except for its inputs.
+// archive may have 200,000 inputs with hits, so not all hits fit into memory. A spool is safe
+// for concurrent use, but each input in it is not.
 type spool struct {
-	file *os.File // has no name anymore, so it disappears with the process
+	file *os.File // has no name, so it disappears when the process ends
 
 	mu    sync.Mutex
 	size  int64
 	rules []*rules.Rule
-	index map[*rules.Rule]int // position in rules
-
-	batch []byte // memory for the hits that are read
+	index map[*rules.Rule]int // index of each rule in rules
 }
 
-const (
-	// spoolBlock is how many bytes of one input are encoded before they are written.
-	spoolBlock = 256 << 10
-	// spoolBatch is how many bytes of one input are read at a time.
-	spoolBatch = 16 << 10
-	// spoolPrefix is the size of the number of bytes that stands before each hit.
-	spoolPrefix = 4
-)
+// spoolPiece is the approximate size of the hits of one input that are encoded, written and
+// read together, in bytes.
+const spoolPiece = 16 << 10
 
 func newSpool() (*spool, error) {
 	f, err := os.CreateTemp("", "crowsnest-hits-")
@@ -46,14 +39,13 @@ func newSpool() (*spool, error) {
 	return &spool{file: f, index: map[*rules.Rule]int{}}, nil
 }
 
-// Close frees the disk space.
+// Close closes the file, which frees its disk space.
 func (s *spool) Close() error { return s.file.Close() }
 
-// piece is a part of the file with hits of one input.
+// piece is the position of some hits of one input in the file.
 type piece struct{ at, size int64 }
 
-// write stores encoded hits.
-func (s *spool) write(data []byte) (piece, error) {
+func (s *spool) writePiece(data []byte) (piece, error) {
 	s.mu.Lock()
 	p := piece{s.size, int64(len(data))}
 	s.size += p.size
@@ -64,7 +56,7 @@ func (s *spool) write(data []byte) (piece, error) {
 	return p, nil
 }
 
-func (s *spool) indexOf(r *rules.Rule) int {
+func (s *spool) ruleIndex(r *rules.Rule) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i, ok := s.index[r]
@@ -76,14 +68,12 @@ func (s *spool) indexOf(r *rules.Rule) int {
 	return i
 }
 
-// encode appends a hit without its labels, which are those of its input.
-func (s *spool) encode(b []byte, h *matcher.Hit) []byte {
-	start := len(b)
-	b = append(b, make([]byte, spoolPrefix)...)
-	b = binary.AppendUvarint(b, uint64(s.indexOf(h.Rule)))
+// appendHit appends an encoded hit. It omits the labels, because they are those of the input.
+func (s *spool) appendHit(b []byte, h *matcher.Hit) []byte {
+	b = binary.AppendUvarint(b, uint64(s.ruleIndex(h.Rule)))
 	b = binary.AppendVarint(b, int64(h.Part))
 	b = appendTime(b, h.Time)
-	b = append(b, bit(h.TextTime)|bit(h.Untimed)<<1)
+	b = append(b, boolBit(h.TextTime)|boolBit(h.Untimed)<<1)
 	b = binary.AppendVarint(b, int64(h.Moved))
 	b = binary.AppendVarint(b, h.LineNumber)
 	b = binary.AppendUvarint(b, h.ID)
@@ -92,11 +82,10 @@ func (s *spool) encode(b []byte, h *matcher.Hit) []byte {
 	for _, v := range h.Values {
 		b = appendText(b, v)
 	}
-	binary.LittleEndian.PutUint32(b[start:], uint32(len(b)-start))
 	return b
 }
 
-func bit(set bool) byte {
+func boolBit(set bool) byte {
 	if set {
 		return 1
 	}
@@ -109,17 +98,17 @@ func appendText(b []byte, s string) []byte {
 
 func appendTime(b []byte, t time.Time) []byte {
 	out, err := t.AppendBinary(append(b, 0))
-	if err != nil { // a zone that no line of a log can state
+	if err != nil { // no line of a log can state such a zone
 		out, _ = t.UTC().AppendBinary(append(b, 0))
 	}
 	out[len(b)] = byte(len(out) - len(b) - 1)
 	return out
 }
 
-// decoder reads what encode wrote.
+// decoder decodes hits that appendHit encoded.
 type decoder struct {
 	data []byte
-	text string // the same bytes, of which the decoded texts are parts
+	text string // same bytes as a string, so that decoded texts can share its memory
 	at   int
 }
 
@@ -146,8 +135,7 @@ func (d *decoder) string() string {
 	return d.text[d.at-n : d.at]
 }
 
-func (s *spool) decode(d *decoder, labels matcher.Labels) (matcher.Hit, error) {
-	d.at += spoolPrefix
+func (s *spool) decodeHit(d *decoder, labels matcher.Labels) (matcher.Hit, error) {
 	h := matcher.Hit{Rule: s.rules[d.uvarint()], Part: matcher.Part(d.varint()), Labels: labels}
 	err := h.Time.UnmarshalBinary(d.bytes(int(d.bytes(1)[0])))
 	flags := d.bytes(1)[0]
@@ -163,43 +151,42 @@ func (s *spool) decode(d *decoder, labels matcher.Labels) (matcher.Hit, error) {
 	return h, err
 }
 
-// spooled is the hits of one input in a spool, in the order of its lines.
+// spooled supplies the hits of one input from a spool, in the order of its lines.
 type spooled struct {
 	in     *Input
 	spool  *spool
-	pieces []piece // pieces that were not returned yet
+	pieces []piece // pieces with hits that were not consumed yet
+	taken  int     // number of consumed hits of the first piece
 	hits   []matcher.Hit
-	sizes  []int64 // encoded sizes of the hits in the file
 }
 
-// store reads an input to its end and returns its hits, nil if it has none.
-func (s *spool) store(in *Input, r *reader) (*spooled, error) {
+// storeInput reads an input to its end and stores its hits. It returns nil if there are none.
+func (s *spool) storeInput(in *Input, r *reader) (*spooled, error) {
 	out := &spooled{in: in, spool: s}
 	var buf []byte
 	flush := func() error {
-		p, err := s.write(buf)
+		if len(buf) == 0 {
+			return nil
+		}
+		p, err := s.writePiece(buf)
 		out.pieces, buf = append(out.pieces, p), buf[:0]
 		return err
 	}
 	for {
 		ok, err := r.find()
-		if ok {
-			for _, h := range r.next(len(r.hits)) {
-				if buf = s.encode(buf, &h); len(buf) >= spoolBlock {
-					if err := flush(); err != nil {
-						return nil, err
-					}
+		if !ok {
+			if err = errors.Join(err, flush()); len(out.pieces) == 0 {
+				return nil, err
+			}
+			return out, err
+		}
+		for _, h := range r.next(len(r.hits)) {
+			if buf = s.appendHit(buf, &h); len(buf) >= spoolPiece {
+				if err := flush(); err != nil {
+					return nil, err
 				}
 			}
-			continue
 		}
-		if len(buf) > 0 {
-			err = errors.Join(err, flush())
-		}
-		if len(out.pieces) == 0 {
-			return nil, err
-		}
-		return out, err
 	}
 }
 
@@ -209,66 +196,29 @@ func (r *spooled) found() []matcher.Hit { return r.hits }
 
 func (r *spooled) next(n int) []matcher.Hit {
 	out := r.hits[:n]
-	for _, size := range r.sizes[:n] {
-		r.pieces[0].at += size
-		r.pieces[0].size -= size
+	if r.hits, r.taken = r.hits[n:], r.taken+n; len(r.hits) == 0 {
+		r.pieces, r.taken = r.pieces[1:], 0
 	}
-	r.hits, r.sizes = r.hits[n:], r.sizes[n:]
 	return out
 }
 
-func (r *spooled) park() { r.hits, r.sizes = nil, nil }
+func (r *spooled) park() { r.hits = nil }
 
 func (r *spooled) find() (bool, error) {
-	if len(r.hits) > 0 {
-		return true, nil
+	if len(r.hits) > 0 || len(r.pieces) == 0 {
+		return len(r.hits) > 0, nil
 	}
-	if len(r.pieces) > 0 && r.pieces[0].size == 0 {
-		r.pieces = r.pieces[1:]
+	data := make([]byte, r.pieces[0].size)
+	_, err := r.spool.file.ReadAt(data, r.pieces[0].at)
+	labels := matcher.NewStream(r.in.StreamLabels(), matcher.StreamOptions{}).Labels()
+	for d := (decoder{data: data, text: string(data)}); err == nil && d.at < len(data); {
+		var h matcher.Hit
+		h, err = r.spool.decodeHit(&d, labels)
+		r.hits = append(r.hits, h)
 	}
-	if len(r.pieces) == 0 {
-		return false, nil
-	}
-	if err := r.load(); err != nil {
+	if err != nil {
 		return false, fmt.Errorf("read the matched lines of %s: %w", r.in.Name, err)
 	}
+	r.hits = r.hits[r.taken:]
 	return true, nil
-}
-
-// load decodes the next hits.
-func (r *spooled) load() error {
-	s, p := r.spool, r.pieces[0]
-	data, err := s.read(p, spoolBatch)
-	if err != nil {
-		return err
-	}
-	if first := int(binary.LittleEndian.Uint32(data)); first > len(data) {
-		if data, err = s.read(p, first); err != nil {
-			return err
-		}
-	}
-	labels := matcher.NewStream(r.in.StreamLabels(), matcher.StreamOptions{}).Labels()
-	for d := (decoder{data: data, text: string(data)}); d.at+spoolPrefix <= len(data); {
-		size := int(binary.LittleEndian.Uint32(data[d.at:]))
-		if d.at+size > len(data) {
-			break
-		}
-		h, err := s.decode(&d, labels)
-		if err != nil {
-			return err
-		}
-		r.hits, r.sizes = append(r.hits, h), append(r.sizes, int64(size))
-	}
-	return nil
-}
-
-// read returns the beginning of a piece, at most n bytes. It is valid until the next call.
-func (s *spool) read(p piece, n int) ([]byte, error) {
-	n = min(n, int(p.size))
-	if cap(s.batch) < n {
-		s.batch = make([]byte, n)
-	}
-	data := s.batch[:n]
-	_, err := s.file.ReadAt(data, p.at)
-	return data, err
 }

@@ -35,7 +35,7 @@ func TestManyInputs(t *testing.T) {
 					}
 				}}
 				opt.Now, _ = time.Parse(time.RFC3339, now)
-				r, err := scan(set, prog, in, opt, most)
+				r, err := scanInputs(set, prog, in, opt, most)
 				require.NoError(t, err)
 				return hits, r
 			}

@@ -19,12 +19,12 @@ import (
 
 var testStart = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// TestOptions configure RunTests.
+// TestOptions configures RunTests.
 type TestOptions struct {
-	// Run, if not nil, selects tests by "rule/test".
+	// Run selects tests whose "rule/test" it matches. If it is nil, all are run.
 	Run *regexp.Regexp
-	// Mutate also runs the tests of each rule against the rule with one part
-	// removed or loosened.
+	// Mutate says whether the tests are also run against each rule with one part removed or
+	// loosened.
 	Mutate bool
 }
 
@@ -35,11 +35,12 @@ type TestResult struct {
 	Pack     string        `json:"pack"`
 	Rule     string        `json:"rule"`
 	Test     string        `json:"test"`
-	Failures []string      `json:"failures"` // empty: it passed
+	Failures []string      `json:"failures"` // empty if the test passed
 	Duration time.Duration `json:"-"`
 }
 
-// Survivor is a part of a rule that no test protects.
+// Survivor is a mutant of a rule for which all tests pass, so no test protects the part that it
+// changes.
 type Survivor struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
@@ -54,7 +55,7 @@ type TestReport struct {
 	Survivors []Survivor
 }
 
-// Failed is the number of tests that failed.
+// Failed returns the number of tests that failed.
 func (r TestReport) Failed() int {
 	n := 0
 	for _, t := range r.Results {
@@ -65,8 +66,8 @@ func (r TestReport) Failed() int {
 	return n
 }
 
-// RunTests runs the inline tests of every rule, each rule alone and enabled. It returns
-// an error if a rule cannot be compiled.
+// RunTests runs the inline tests of every rule. In a test the rule is enabled and there is no
+// other rule. RunTests returns an error if a rule cannot be compiled.
 func RunTests(all []*rules.Rule, opt TestOptions) (TestReport, error) {
 	type outcome struct {
 		results   []TestResult
@@ -74,10 +75,10 @@ func RunTests(all []*rules.Rule, opt TestOptions) (TestReport, error) {
 		survivors []Survivor
 		err       error
 	}
-	outcomes := parallel(all, func(r *rules.Rule) (o outcome) {
+	outcomes := runParallel(all, func(r *rules.Rule) (o outcome) {
 		o.results, o.err = runRule(r, opt.Run)
-		if o.err == nil && opt.Mutate && passed(o.results) {
-			o.mutants, o.survivors, o.err = mutate(packed(r), opt.Run)
+		if o.err == nil && opt.Mutate && allPassed(o.results) {
+			o.mutants, o.survivors, o.err = mutateRule(packedRule(r), opt.Run)
 		}
 		return o
 	})
@@ -93,19 +94,19 @@ func RunTests(all []*rules.Rule, opt TestOptions) (TestReport, error) {
 	return report, nil
 }
 
-func passed(results []TestResult) bool {
+func allPassed(results []TestResult) bool {
 	return !slices.ContainsFunc(results, func(t TestResult) bool { return len(t.Failures) > 0 })
 }
 
-// packed returns the rule that the tests are about.
-func packed(r *rules.Rule) *rules.Rule {
+// packedRule returns the rule as its pack defines it, because the tests are about that rule.
+func packedRule(r *rules.Rule) *rules.Rule {
 	if r.Packed != nil {
 		return r.Packed
 	}
 	return r
 }
 
-func alone(r *rules.Rule) (*rules.Set, *matcher.Program, error) {
+func ruleAlone(r *rules.Rule) (*rules.Set, *matcher.Program, error) {
 	on := *r
 	on.Mode = rules.ModeOn
 	set := &rules.Set{Rules: []*rules.Rule{&on}}
@@ -117,8 +118,8 @@ func alone(r *rules.Rule) (*rules.Set, *matcher.Program, error) {
 }
 
 func runRule(r *rules.Rule, run *regexp.Regexp) ([]TestResult, error) {
-	r = packed(r)
-	set, prog, err := alone(r)
+	r = packedRule(r)
+	set, prog, err := ruleAlone(r)
 	if err != nil {
 		return nil, err
 	}
@@ -137,15 +138,15 @@ func runRule(r *rules.Rule, run *regexp.Regexp) ([]TestResult, error) {
 	return out, nil
 }
 
-// step is one input of a test at its time, with repetitions expanded.
+// step is one input of a test with its time. Repetitions are separate steps.
 type step struct {
 	at, ts time.Duration
 	in     *rules.Input
 	index  int
-	ends   bool // the alert of a cause ends
+	ends   bool // whether the alert of a cause ends
 }
 
-func stepsOf(t rules.Test) []step {
+func testSteps(t rules.Test) []step {
 	var steps []step
 	for i := range t.Input {
 		in := &t.Input[i]
@@ -165,42 +166,42 @@ func stepsOf(t rules.Test) []step {
 	return steps
 }
 
-// runSafely is runTest; it turns a panic or a quarantined rule into a failure.
+// runSafely calls runTest. A panic or a quarantined rule becomes a failure.
 func runSafely(set *rules.Set, prog *matcher.Program, t rules.Test) (failures []string) {
 	defer func() {
 		if p := recover(); p != nil {
-			failures = []string{fmt.Sprintf("line %d: the rule failed because of a defect of crowsnest: %v", t.Line, p)}
+			failures = []string{fmt.Sprintf("line %d: the rule failed because of a bug in crowsnest: %v", t.Line, p)}
 		}
 	}()
 	return runTest(set, prog, t)
 }
 
-// runTest returns the failures, one text per difference.
+// runTest runs a test. It returns a text for each difference from what the test expects.
 func runTest(set *rules.Set, prog *matcher.Program, t rules.Test) []string {
-	steps, causes := stepsOf(t), stubs(t)
-	s := newSession(withStubs(set, causes), prog, testStart, episodes.Config{}, sourcesOf(t, steps)...)
+	steps, causes := testSteps(t), causeStubs(t)
+	s := newSession(withStubs(set, causes), prog, testStart, episodes.Config{}, testSources(t, steps)...)
 	s.stubs = causes
 	points := slices.Clone(t.Expect)
 	slices.SortStableFunc(points, func(a, b rules.Checkpoint) int { return cmp.Compare(a.At, b.At) })
 	var failures []string
 	for len(steps) > 0 || len(points) > 0 {
 		at := nextTime(steps, points)
-		s.reach(testStart.Add(at))
+		s.reachTime(testStart.Add(at))
 		for ; len(steps) > 0 && steps[0].at == at; steps = steps[1:] {
-			if err := s.input(t, steps[0]); err != nil {
+			if err := s.runInput(t, steps[0]); err != nil {
 				return append(failures, fmt.Sprintf("line %d: %s", steps[0].in.Line, err))
 			}
 		}
 		if len(points) > 0 && points[0].At == at {
 			s.endRecords(testStart.Add(at))
 		}
-		s.settle(testStart.Add(at))
+		s.settleAt(testStart.Add(at))
 		for ; len(points) > 0 && points[0].At == at; points = points[1:] {
-			failures = append(failures, check(points[0], s)...)
+			failures = append(failures, checkExpected(points[0], s)...)
 		}
 	}
 	if len(s.engine.Quarantined()) > 0 || len(prog.Quarantined()) > 0 {
-		failures = append(failures, fmt.Sprintf("line %d: the evaluation of the rule failed because of a defect of crowsnest", t.Line))
+		failures = append(failures, fmt.Sprintf("line %d: the evaluation of the rule failed because of a bug in crowsnest", t.Line))
 	}
 	return failures
 }
@@ -217,45 +218,45 @@ func nextTime(steps []step, points []rules.Checkpoint) time.Duration {
 
 var valueAction = lazyre.New(`\{\{-?\s*\$value\s*-?\}\}`)
 
-func (s *session) input(t rules.Test, st step) error {
+func (s *session) runInput(t rules.Test, st step) error {
 	at := testStart.Add(st.at)
 	s.now = at
 	switch {
 	case st.in.Source != "":
-		s.lose(st.in.Source == "lost", sourceOf(t, st))
+		s.loseSource(st.in.Source == "lost", sourceLabels(t, st))
 		return nil
 	case st.in.Do == "restart":
-		return s.restart()
+		return s.restartEngine()
 	case st.in.Cause != "":
-		s.cause(st)
+		s.applyCause(st)
 		return nil
 	}
-	labels, text := lineOf(t, st)
+	labels, text := stepLine(t, st)
 	if st.in.Do == "gone" {
 		s.engine.PodDeleted(labels, at)
 		return nil
 	}
-	s.line(labels, testStart.Add(st.ts), text, at)
+	s.scanLine(labels, testStart.Add(st.ts), text, at)
 	return nil
 }
 
-// sourceOf returns the labels of the stream whose source is lost or back; nil means every source
-// is.
-func sourceOf(t rules.Test, st step) matcher.Labels {
+// sourceLabels returns the labels of the stream whose source is lost or restored; nil if every
+// source is.
+func sourceLabels(t rules.Test, st step) matcher.Labels {
 	if len(st.in.Labels) == 0 {
 		return nil
 	}
-	labels, _ := lineOf(t, st)
+	labels, _ := stepLine(t, st)
 	return labels
 }
 
-// sourcesOf returns the streams whose sources a test takes away or brings back one by one.
-func sourcesOf(t rules.Test, steps []step) (out []matcher.Labels) {
+// testSources returns the streams whose sources a test stops or restores individually.
+func testSources(t rules.Test, steps []step) (out []matcher.Labels) {
 	for _, st := range steps {
 		if st.in.Source == "" {
 			continue
 		}
-		labels := sourceOf(t, st)
+		labels := sourceLabels(t, st)
 		if labels != nil && !slices.ContainsFunc(out, func(o matcher.Labels) bool { return maps.Equal(o, labels) }) {
 			out = append(out, labels)
 		}
@@ -263,7 +264,7 @@ func sourcesOf(t rules.Test, steps []step) (out []matcher.Labels) {
 	return out
 }
 
-func lineOf(t rules.Test, st step) (labels matcher.Labels, text string) {
+func stepLine(t rules.Test, st step) (labels matcher.Labels, text string) {
 	index := strconv.Itoa(st.index)
 	fill := func(text string) string { return valueAction.ReplaceAllLiteralString(text, index) }
 	labels = maps.Clone(matcher.Labels(t.Stream))
@@ -277,32 +278,32 @@ func lineOf(t rules.Test, st step) (labels matcher.Labels, text string) {
 	return labels, fill(st.in.Text)
 }
 
-func check(c rules.Checkpoint, s *session) []string {
+func checkExpected(c rules.Checkpoint, s *session) []string {
 	var out []string
-	fail := func(what string, want []rules.ExpectedAlert, got []episodes.Episode) {
-		out = append(out, fmt.Sprintf("line %d: at %s: %s\n  expected: %s\n  got:      %s", c.Line, c.At, what, describeExpected(want), describe(got)))
+	fail := func(name string, want []rules.ExpectedAlert, got []episodes.Episode) {
+		out = append(out, fmt.Sprintf("line %d: at %s: %s\n  expected: %s\n  got:      %s", c.Line, c.At, name, describeExpected(want), describe(got)))
 	}
 	if c.HasFiring {
 		got := slices.SortedFunc(maps.Values(s.firing), func(a, b episodes.Episode) int {
-			return strings.Compare(text.Labels(a.Labels), text.Labels(b.Labels))
+			return strings.Compare(text.FormatLabels(a.Labels), text.FormatLabels(b.Labels))
 		})
-		if len(got) != len(c.Firing) || !assign(c.Firing, got) {
+		if len(got) != len(c.Firing) || !assignAlerts(c.Firing, got) {
 			fail("firing alerts differ", c.Firing, got)
 		}
 	}
-	if len(c.Resolved) > 0 && !assign(c.Resolved, s.resolved) {
+	if len(c.Resolved) > 0 && !assignAlerts(c.Resolved, s.resolved) {
 		fail("resolved alerts differ", c.Resolved, s.resolved)
 	}
 	return out
 }
 
-// assign reports whether each expected alert can be assigned an actual one of its own.
-func assign(want []rules.ExpectedAlert, got []episodes.Episode) bool {
-	owner := make([]int, len(got)) // 1 + index of the expected alert
+// assignAlerts reports whether a different actual alert can be assigned to each expected alert.
+func assignAlerts(want []rules.ExpectedAlert, got []episodes.Episode) bool {
+	owner := make([]int, len(got)) // index of the expected alert plus one; zero if there is none
 	var place func(w int, tried []bool) bool
 	place = func(w int, tried []bool) bool {
 		for g := range got {
-			if tried[g] || !fits(want[w], got[g]) {
+			if tried[g] || !fitsAlert(want[w], got[g]) {
 				continue
 			}
 			tried[g] = true
@@ -321,7 +322,7 @@ func assign(want []rules.ExpectedAlert, got []episodes.Episode) bool {
 	return true
 }
 
-func fits(w rules.ExpectedAlert, x episodes.Episode) bool {
+func fitsAlert(w rules.ExpectedAlert, x episodes.Episode) bool {
 	for name, value := range w.Labels {
 		if x.Labels[name] != value {
 			return false
@@ -335,4 +336,80 @@ func fits(w rules.ExpectedAlert, x episodes.Episode) bool {
 	return (w.StartsAt == nil || x.StartsAt.Equal(testStart.Add(*w.StartsAt))) &&
 		(w.EndsAt == nil || x.EndsAt.Equal(testStart.Add(*w.EndsAt))) &&
 		(w.Value == nil || x.Count == *w.Value)
+}
+
+func describe(eps []episodes.Episode) string {
+	if len(eps) == 0 {
+		return "none"
+	}
+	out := make([]string, len(eps))
+	for i, x := range eps {
+		out[i] = fmt.Sprintf("%s starts_at=%s value=%d", text.FormatLabels(x.Labels), x.StartsAt.Sub(testStart), x.Count)
+		if !x.EndsAt.IsZero() {
+			out[i] += fmt.Sprintf(" ends_at=%s (%s)", x.EndsAt.Sub(testStart), x.Reason)
+		}
+	}
+	return strings.Join(out, "\n            ")
+}
+
+func describeExpected(want []rules.ExpectedAlert) string {
+	if len(want) == 0 {
+		return "none"
+	}
+	out := make([]string, len(want))
+	for i, w := range want {
+		out[i] = text.FormatLabels(w.Labels)
+		if w.StartsAt != nil {
+			out[i] += fmt.Sprintf(" starts_at=%s", *w.StartsAt)
+		}
+		if w.Value != nil {
+			out[i] += fmt.Sprintf(" value=%d", *w.Value)
+		}
+		if w.EndsAt != nil {
+			out[i] += fmt.Sprintf(" ends_at=%s", *w.EndsAt)
+		}
+		for _, name := range slices.Sorted(maps.Keys(w.Annotations)) {
+			out[i] += fmt.Sprintf(" annotation %s=%q", name, w.Annotations[name])
+		}
+	}
+	return strings.Join(out, "\n            ")
+}
+
+// Transition is a change of an alert's state in a test.
+type Transition struct {
+	At      time.Duration // time since the start of the test
+	Episode episodes.Episode
+}
+
+// Trace runs the inputs of a test with a rule, which is enabled and alone, up to the time
+// until. It returns how the alerts change, and ignores what the test expects. It returns an
+// error if the rule cannot be compiled.
+func Trace(r *rules.Rule, t rules.Test, until time.Duration) ([]Transition, error) {
+	set, prog, err := ruleAlone(r)
+	if err != nil {
+		return nil, err
+	}
+	var out []Transition
+	steps := testSteps(t)
+	s := newSession(set, prog, testStart, episodes.Config{}, testSources(t, steps)...)
+	s.notify = func(x episodes.Episode) { out = append(out, Transition{At: s.now.Sub(testStart), Episode: x}) }
+	for ; len(steps) > 0; steps = steps[1:] {
+		s.reachTime(testStart.Add(steps[0].at))
+		if err := s.runInput(t, steps[0]); err != nil {
+			return out, err
+		}
+		s.settleAt(testStart.Add(steps[0].at))
+	}
+	s.reachTime(testStart.Add(until))
+	return out, nil
+}
+
+// RunTest runs one test with a rule, which is enabled and alone. It returns the differences
+// from what the test expects, and an error if the rule cannot be compiled.
+func RunTest(r *rules.Rule, t rules.Test) ([]string, error) {
+	set, prog, err := ruleAlone(r)
+	if err != nil {
+		return nil, err
+	}
+	return runSafely(set, prog, t), nil
 }

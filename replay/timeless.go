@@ -9,16 +9,16 @@ import (
 	"crowsnest/rules"
 )
 
-// timeless knows the moments of hits of inputs in which no line states a time. The engine needs
-// times, and a report must not show them.
+// timeless knows which times of hits no line states. The engine needs a time for every hit, but
+// a report must not show these times.
 type timeless struct {
-	newest  time.Time // newest time of hits whose lines state one
+	newest  time.Time // time of the newest hit whose line states one
 	moments map[int64]bool
 }
 
-// settle moves hits without a time right behind the newest one that has a time, to a moment that
-// no line states. They are of now only if no input has a time.
-func (u *timeless) settle(hits []matcher.Hit) {
+// moveUndated sets the times of hits without a time to just after the newest time that a line
+// states. They keep the current time only if no input states a time.
+func (u *timeless) moveUndated(hits []matcher.Hit) {
 	for i := range hits {
 		h := &hits[i]
 		switch {
@@ -35,21 +35,24 @@ func (u *timeless) settle(hits []matcher.Hit) {
 	}
 }
 
-// at reports whether a time is none that a line states.
-func (u *timeless) at(t time.Time) bool { return len(u.moments) > 0 && u.moments[t.UnixNano()] }
+// isTimeless reports whether t is a time that no line states.
+func (u *timeless) isTimeless(t time.Time) bool { return len(u.moments) > 0 && u.moments[t.UnixNano()] }
 
-// has reports whether lines of an episode state no time, so that nobody knows how long it lasts.
-func (u *timeless) has(x *episodes.Episode) bool { return u.at(x.StartsAt) || u.at(x.LastSeen) }
-
-// silences reports whether the end of an episode is only that no line follows the last one, of
-// which nobody knows how long ago it is.
-func (u *timeless) silences(x *episodes.Episode) bool {
-	return x.State == episodes.StateResolved && x.Reason != episodes.ReasonClear && u.at(x.LastSeen)
+// isUndated reports whether a line of an episode states no time, so that the duration of the
+// episode is not known.
+func (u *timeless) isUndated(x *episodes.Episode) bool {
+	return u.isTimeless(x.StartsAt) || u.isTimeless(x.LastSeen)
 }
 
-// forget sets the times of an episode to zero that no line states.
-func (u *timeless) forget(x *episodes.Episode) {
-	if !u.has(x) {
+// endsBySilence reports whether an episode ended only because no line followed the last one,
+// and the time of the last one is not known.
+func (u *timeless) endsBySilence(x *episodes.Episode) bool {
+	return x.State == episodes.StateResolved && x.Reason != episodes.ReasonClear && u.isTimeless(x.LastSeen)
+}
+
+// clearTimes sets the times of an episode to zero that no line states.
+func (u *timeless) clearTimes(x *episodes.Episode) {
+	if !u.isUndated(x) {
 		return
 	}
 	x.FiredAt, x.Annotations = time.Time{}, maps.Clone(x.Annotations)
@@ -57,18 +60,18 @@ func (u *timeless) forget(x *episodes.Episode) {
 		time       *time.Time
 		annotation string
 	}{{&x.StartsAt, "first_seen"}, {&x.LastSeen, "last_seen"}, {&x.EndsAt, ""}} {
-		if u.at(*t.time) {
+		if u.isTimeless(*t.time) {
 			*t.time = time.Time{}
 			delete(x.Annotations, t.annotation)
 		}
 	}
-	if c := x.Cause; c != nil && u.at(c.StartsAt) {
+	if c := x.Cause; c != nil && u.isTimeless(c.StartsAt) {
 		of := *c
 		of.StartsAt = time.Time{}
 		x.Cause = &of
 	}
 }
 
-// asksForTime reports whether a rule fires only if its lines are within a time, or the failure
-// lasts for one.
+// asksForTime reports whether a rule requires that its lines occur within a duration, or that
+// the failure lasts for one.
 func asksForTime(r *rules.Rule) bool { return r.Within > 0 || r.For > 0 || r.Silent > 0 }

@@ -12,7 +12,7 @@ import (
 )
 
 // UnknownLabels returns a warning for each rule whose `from` requires a label that is neither
-// known nor in the stream of one of the rule's own tests: such a rule probably never matches.
+// in known nor in the streams of the rule's tests. Such a rule probably never matches.
 func UnknownLabels(all []*rules.Rule, known []string) (out rules.Problems) {
 	known = slices.Compact(slices.Sorted(slices.Values(slices.Concat(known, rules.DefaultIdentity, matcher.DefaultIgnoreLabels))))
 	for _, r := range all {
@@ -25,12 +25,12 @@ func UnknownLabels(all []*rules.Rule, known []string) (out rules.Problems) {
 				}
 			}
 		}
-		check := func(from rules.Selector, at strictyaml.Pos) {
+		check := func(from rules.Selector, pos strictyaml.Pos) {
 			for _, m := range from.Matchers() {
-				if at.IsZero() || m.Matches("") || slices.Contains(set, m.Name) {
+				if pos.IsZero() || m.Matches("") || slices.Contains(set, m.Name) {
 					continue
 				}
-				out = append(out, at.Problem(strictyaml.Warning, "unknown-label",
+				out = append(out, pos.Problem(strictyaml.Warning, "unknown-label",
 					fmt.Sprintf("`from` requires the label `%s`, which no source sets by itself", m.Name),
 					"use one of "+strings.Join(known, ", ")+"; or add a test whose stream has the label, if the configuration of a source sets it"))
 			}

@@ -9,17 +9,17 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// Untested returns a warning for each `clear` and `unless` that no line of the rule's
-// own tests matches. What an override adds needs no test. It returns an error if a
-// rule cannot be compiled.
+// Untested returns a warning for each `clear` and `unless` that no line of the rule's tests
+// matches. Parts that an override adds need no test. It returns an error if a rule cannot be
+// compiled.
 func Untested(all []*rules.Rule) (rules.Problems, error) {
 	type outcome struct {
 		problems rules.Problems
 		err      error
 	}
 	var out rules.Problems
-	for _, o := range parallel(all, func(r *rules.Rule) (o outcome) {
-		o.problems, o.err = untested(r)
+	for _, o := range runParallel(all, func(r *rules.Rule) (o outcome) {
+		o.problems, o.err = untestedParts(r)
 		return o
 	}) {
 		if o.err != nil {
@@ -30,7 +30,7 @@ func Untested(all []*rules.Rule) (rules.Problems, error) {
 	return out, nil
 }
 
-func untested(r *rules.Rule) (out rules.Problems, err error) {
+func untestedParts(r *rules.Rule) (out rules.Problems, err error) {
 	missing := map[matcher.Part]bool{}
 	if r.Clear != nil && !r.Clear.At.IsZero() {
 		missing[matcher.PartClear] = true
@@ -54,9 +54,9 @@ func untested(r *rules.Rule) (out rules.Problems, err error) {
 	return out, nil
 }
 
-// dropTested removes the parts of a rule that a line of its tests matches.
+// dropTested removes from missing the parts of a rule that a line of its tests matches.
 func dropTested(missing map[matcher.Part]bool, r *rules.Rule) error {
-	set, program, err := alone(r)
+	set, program, err := ruleAlone(r)
 	if err != nil {
 		return err
 	}
@@ -67,15 +67,15 @@ func dropTested(missing map[matcher.Part]bool, r *rules.Rule) error {
 				delete(missing, h.Part)
 			}
 		}
-		for _, st := range stepsOf(t) {
+		for _, st := range testSteps(t) {
 			if len(missing) == 0 {
 				return nil
 			}
 			if st.in.Source != "" || st.in.Do != "" || st.in.Cause != "" {
 				continue
 			}
-			labels, text := lineOf(t, st)
-			drop(program.Match(s.stream(labels), matcher.Record{Time: testStart.Add(st.ts), Text: []byte(text)}))
+			labels, text := stepLine(t, st)
+			drop(program.Match(s.findStream(labels), matcher.Record{Time: testStart.Add(st.ts), Text: []byte(text)}))
 		}
 		for _, stream := range s.streams {
 			drop(program.Flush(stream, testStart))

@@ -13,7 +13,7 @@ import (
 type (
 	// Problem is one error or warning about a file, with its position and the fix.
 	Problem = strictyaml.Problem
-	// Problems are all problems of one load.
+	// Problems are all problems that were found while loading rules.
 	Problems = strictyaml.Problems
 	// File is the content of one file of rules.
 	File = rulefiles.File
@@ -25,7 +25,7 @@ type (
 	TemplateData = template.Data
 	// Namespaces is the list of namespaces that rules with `origin: infrastructure` trust.
 	Namespaces = namespaces.Set
-	// Affects says which versions of which component have the failure.
+	// Affects says which versions of which component have the failure that a rule detects.
 	Affects = versions.Affects
 	// Verified says in which versions of a component a rule's texts were found.
 	Verified = versions.Verified

@@ -10,15 +10,15 @@ import (
 	"crowsnest/rules/selector"
 )
 
-// Bounds of the regular expressions of a file together. A file of 1 MiB without repetitions
-// has fewer instructions.
+// Bounds of the sums over all regular expressions of a file. A file of 1 MiB without
+// repetitions stays below them.
 const (
 	maxInstructions = 2_000_000
-	maxClasses      = 1_000 // costly classes, as in expr.Classes
+	maxClasses      = 1_000 // number of costly classes, see expr.CountCostlyClasses
 )
 
-// budget sums up what the regular expressions of a file cost before any of them is
-// compiled: a file that takes longer than a second is refused.
+// budget sums up what the regular expressions of a file cost before any of them is compiled. A
+// file whose compilation would take longer than a second is refused.
 type budget struct{ instructions, classes int }
 
 // expressions are the texts of a rule or an override that contain regular expressions.
@@ -26,10 +26,11 @@ type expressions struct {
 	patterns, selectors, templates []string
 }
 
-// add returns the problem and its fix if the file exceeds its bounds with w.
-func (b *budget) add(w expressions) (problem, fix string) {
+// addCost adds the cost of w. If the file then exceeds its bounds, it returns the problem and
+// its fix.
+func (b *budget) addCost(w expressions) (problem, fix string) {
 	for _, p := range w.patterns {
-		b.classes += expr.Classes(p)
+		b.classes += expr.CountCostlyClasses(p)
 	}
 	for _, s := range w.selectors {
 		b.classes += expr.QuotedClasses(s)
@@ -58,28 +59,26 @@ func (b *budget) add(w expressions) (problem, fix string) {
 	return "", ""
 }
 
-// expressions returns those of the rule.
 func (f *form) expressions() expressions {
 	w := expressions{selectors: []string{f.From}, templates: slices.Concat(slices.Collect(maps.Values(f.Annotations)), []string{f.Remediation.Summary}, f.Remediation.Steps)}
 	if f.Match != nil {
-		w.add(&f.Match.Parts, "")
+		w.addMatcher(&f.Match.Parts, "")
 	}
 	for i := range f.Sequence {
-		w.add(&f.Sequence[i].Parts, f.Sequence[i].From)
+		w.addMatcher(&f.Sequence[i].Parts, f.Sequence[i].From)
 	}
 	if f.Clear != nil {
-		w.add(&f.Clear.Parts, f.Clear.From)
+		w.addMatcher(&f.Clear.Parts, f.Clear.From)
 	}
 	if f.Unless != nil {
-		w.add(&f.Unless.Parts, f.Unless.From)
+		w.addMatcher(&f.Unless.Parts, f.Unless.From)
 	}
 	return w
 }
 
-// expressions returns those of the override.
 func (e *OverrideSyntax) expressions() (w expressions) {
 	if u := e.AddUnless; u != nil {
-		w.add(&u.Parts, u.From)
+		w.addMatcher(&u.Parts, u.From)
 	}
 	if s := e.Set; s != nil {
 		w.templates = slices.Collect(maps.Values(s.Annotations))
@@ -88,8 +87,8 @@ func (e *OverrideSyntax) expressions() (w expressions) {
 	return w
 }
 
-// add adds a matcher and its selector.
-func (w *expressions) add(p *Parts, from string) {
+// addMatcher adds the expressions of a matcher and of its selector.
+func (w *expressions) addMatcher(p *Parts, from string) {
 	if from != "" {
 		w.selectors = append(w.selectors, from)
 	}
@@ -102,9 +101,9 @@ func (w *expressions) add(p *Parts, from string) {
 		}
 	}
 	for i := range p.Any {
-		w.add(&p.Any[i].Parts, "")
+		w.addMatcher(&p.Any[i].Parts, "")
 	}
 	if p.Not != nil {
-		w.add(&p.Not.Parts, "")
+		w.addMatcher(&p.Not.Parts, "")
 	}
 }

@@ -14,13 +14,13 @@ import (
 
 // Options configure Build.
 type Options struct {
-	// Shipped requires what the packs of this repository must have: the number of
-	// rules in each header, and tests of each rule.
+	// Shipped adds the requirements for the packs of this repository. Each header must state
+	// the number of rules, and each rule must have tests.
 	Shipped bool
-	// Version of the program, for `requires`. "" or a text that is not a version
-	// (such as "dev") meets every requirement.
+	// Version is the version of the program that `requires` is compared with. The empty text
+	// and a text that is not a version, such as "dev", meet every requirement.
 	Version string
-	// Namespaces become Set.Namespaces.
+	// Namespaces is copied to Set.Namespaces.
 	Namespaces *Namespaces
 }
 
@@ -29,40 +29,40 @@ type builder struct {
 	report
 	opt   Options
 	docs  []*Document
-	rules []*packRule // copies of those of docs
+	rules []*packRule // copies of the rules of docs
 }
 
-// Build merges packs and overrides into the set of effective rules, in the order
-// of docs, and checks them against each other. It does not change docs, so the
-// caller may keep them and build again. Build uses broken documents only to check
-// the others against them, and does not repeat problems that Parse returned. The
-// set is nil if docs or the returned problems contain errors.
+// Build merges packs and overrides into the set of effective rules, in the order of docs, and
+// checks them against each other. It does not change docs, so the caller may keep them and
+// build again. A broken document serves only to check the other documents. Problems that Parse
+// has already returned are not repeated. The set is nil if docs or the returned problems
+// contain errors.
 func Build(docs []*Document, opt Options) (*Set, Problems) {
 	b := &builder{opt: opt, docs: docs}
-	if !b.collect() {
-		return nil, tidy(b.problems)
+	if !b.collectForms() {
+		return nil, tidyProblems(b.problems)
 	}
 	b.checkPacks()
 	b.checkNames()
-	b.override()
+	b.applyOverrides()
 	b.lint()
 	b.lintCauses()
 	b.checkTests()
-	own := b.fresh()
+	own := b.newProblems()
 	if b.anyBroken() || len(own.Errors()) > 0 {
 		return nil, own
 	}
-	return b.set(own), own
+	return b.buildSet(own), own
 }
 
-// collect creates a form for each rule. It returns false if there are too many
+// collectForms creates a form for each rule. It returns false if there are too many
 // rules or none.
-func (b *builder) collect() bool {
+func (b *builder) collectForms() bool {
 	n := 0
 	for _, d := range b.docs {
 		n += len(d.rules)
 		if n > maxRules {
-			b.errorAt(d.start, "too-many-rules", fmt.Sprintf("the packs have more than %d rules up to this file", maxRules), "load fewer packs")
+			b.addError(d.start, "too-many-rules", fmt.Sprintf("the packs have more than %d rules up to this file", maxRules), "load fewer packs")
 			return false
 		}
 		for _, r := range d.rules {
@@ -83,9 +83,8 @@ func (b *builder) collect() bool {
 	return true
 }
 
-func (b *builder) anyBroken() bool { return slices.ContainsFunc(b.docs, (*Document).Broken) }
+func (b *builder) anyBroken() bool { return slices.ContainsFunc(b.docs, (*Document).HasErrors) }
 
-// checkPacks checks the headers of the packs.
 func (b *builder) checkPacks() {
 	names := map[string]*Document{}
 	for _, d := range b.docs {
@@ -98,7 +97,7 @@ func (b *builder) checkPacks() {
 			b.checkCounted(d.parsed().pack)
 		}
 		if other := names[h.Name]; other != nil && h.Name != "" {
-			b.warnAt(d.parsed().pack.Pack.Keys.Value("name"), "duplicate-pack", fmt.Sprintf("%s also has a pack named %s", other.file, h.Name), "rename one of them: overrides for pack:"+h.Name+" change both")
+			b.addWarning(d.parsed().pack.Pack.Keys.Value("name"), "duplicate-pack", fmt.Sprintf("%s also has a pack named %s", other.file, h.Name), "rename one of them: overrides for pack:"+h.Name+" change both")
 			continue
 		}
 		names[h.Name] = d
@@ -107,8 +106,8 @@ func (b *builder) checkPacks() {
 
 // checkCounted checks that the header of a shipped pack states the number of rules.
 func (b *builder) checkCounted(p *PackFile) {
-	if p.Pack.Keys.Missing("rules") && !p.Keys.Missing("pack") {
-		b.errorAt(p.Keys.Key("pack"), "no-rule-count", "the header does not state the number of rules",
+	if p.Pack.Keys.Lacks("rules") && !p.Keys.Lacks("pack") {
+		b.addError(p.Keys.Key("pack"), "no-rule-count", "the header does not state the number of rules",
 			fmt.Sprintf("add `rules: %d` to the header, so that a truncated file is refused", len(p.Rules)))
 	}
 }
@@ -126,7 +125,7 @@ func (b *builder) checkRequires(d *Document) {
 	// A build between two releases has the features of the next one.
 	core := semver.New(version.Major(), version.Minor(), version.Patch(), "", "")
 	if !want.Check(version) && !want.Check(core) {
-		b.errorAt(d.parsed().pack.Pack.Keys.Value("requires"), "requires",
+		b.addError(d.parsed().pack.Pack.Keys.Value("requires"), "requires",
 			fmt.Sprintf("the pack requires crowsnest %s, but this is %s", h.Requires, b.opt.Version), "upgrade crowsnest, or use an older version of the pack")
 	}
 }
@@ -145,12 +144,12 @@ func (b *builder) checkNames() {
 			continue
 		}
 		r.duplicate = true
-		b.problems = append(b.problems, other.form().duplicate(r.form()))
+		b.problems = append(b.problems, other.writtenForm().duplicateProblem(r.writtenForm()))
 	}
 }
 
-// override applies the overrides in order and compiles the rules they change.
-func (b *builder) override() {
+// applyOverrides applies the overrides in order and compiles the rules they change.
+func (b *builder) applyOverrides() {
 	for _, d := range b.docs {
 		if d.overrides == nil {
 			continue
@@ -158,31 +157,32 @@ func (b *builder) override() {
 		for i := range d.overrides.Overrides {
 			e := &d.overrides.Overrides[i]
 			if _, err := path.Match(ruleGlob(e.Rule), ""); err != nil || e.Rule == "" {
-				continue // Parse has reported it
+				continue // Parse has already reported it
 			}
 			b.applyTo(e)
 		}
 	}
 	for _, r := range b.rules {
-		if r.overridden && !(r.doc.Broken() && r.rule == nil) {
+		if r.overridden && !(r.doc.HasErrors() && r.rule == nil) {
 			b.compileOverridden(r)
 		}
 	}
 }
 
-// compileOverridden compiles a rule that overrides changed.
+// compileOverridden compiles a rule to which overrides were applied.
 func (b *builder) compileOverridden(r *packRule) {
-	packed, form := r.rule, r.form()
+	packed, form := r.rule, r.writtenForm()
 	rule, problems := compileSafely(*form)
 	if r.rule = rule; r.relabelled && rule != nil && packed != nil {
 		rule.Packed = packed
 	}
 	by := form.Keys.Key("by")
 	for i, p := range problems {
-		// What is wrong with the rule now is wrong because of its new key.
+		// The file of the pack did not have this problem before, so the new key of the override
+		// causes it.
 		if form.Keys.Has("by") && by.File() != r.doc.file && p.File == r.doc.file && !slices.Contains(r.doc.problems, p) {
 			message := fmt.Sprintf("%s (%s:%d:%d)", p.Message, p.File, p.Line, p.Column)
-			problems[i] = form.problem(by, p.Level, p.Check, message, "choose another `by`, or copy the rule into a pack of your own under a new name")
+			problems[i] = form.newProblem(by, p.Level, p.Check, message, "choose another `by`, or copy the rule into a pack of your own under a new name")
 		}
 	}
 	b.problems = append(b.problems, problems...)
@@ -191,21 +191,21 @@ func (b *builder) compileOverridden(r *packRule) {
 func (b *builder) applyTo(e *OverrideSyntax) {
 	found := false
 	for _, r := range b.rules {
-		if !e.applies(r.alert, r.doc.Pack()) {
+		if !e.appliesTo(r.alert, r.doc.Pack()) {
 			continue
 		}
 		found = true
-		e.apply(r.form())
+		e.apply(r.writtenForm())
 		r.overridden, r.written.released = true, false
-		r.relabelled = r.relabelled || e.relabels()
+		r.relabelled = r.relabelled || e.changesAlerts()
 	}
 	if !found {
-		b.errorAt(e.Keys.Value("rule"), "no-such-rule", fmt.Sprintf("the override matches no rule: %.80q", e.Rule), b.similar(e.Rule))
+		b.addError(e.Keys.Value("rule"), "no-such-rule", fmt.Sprintf("the override matches no rule: %.80q", e.Rule), b.suggestRule(e.Rule))
 	}
 }
 
-// similar returns a fix that names the rule that was probably meant.
-func (b *builder) similar(rule string) string {
+// suggestRule returns a fix that names the rule that was probably meant.
+func (b *builder) suggestRule(rule string) string {
 	var names []string
 	for _, r := range b.rules {
 		name := r.alert
@@ -220,7 +220,8 @@ func (b *builder) similar(rule string) string {
 	return "name a loaded rule, a glob of names or pack:NAME; remove overrides of rules that no longer exist"
 }
 
-// lint checks the effective rules. Those of compiled packs alone were checked together.
+// lint checks the effective rules. It does nothing if all rules are those of compiled packs,
+// because these were checked together before the release.
 func (b *builder) lint() {
 	if !b.opt.Shipped && !slices.ContainsFunc(b.rules, func(r *packRule) bool { return r.doc.compiled == nil || r.overridden }) {
 		return
@@ -230,8 +231,8 @@ func (b *builder) lint() {
 		if r.rule == nil {
 			continue
 		}
-		if b.opt.Shipped && !r.doc.Broken() {
-			b.problems = append(b.problems, lintShipped(r.form(), r.rule)...)
+		if b.opt.Shipped && !r.doc.HasErrors() {
+			b.problems = append(b.problems, lintShipped(r.writtenForm(), r.rule)...)
 		}
 		for _, key := range shadowKeys(r.rule) {
 			other := literals[key]
@@ -240,8 +241,8 @@ func (b *builder) lint() {
 				continue
 			}
 			if other.doc != r.doc && !r.duplicate && !excludes(other.rule, r.rule) && !excludes(r.rule, other.rule) {
-				b.problems = append(b.problems, r.form().problem(r.form().at, strictyaml.Warning, "shadowed",
-					fmt.Sprintf("rule %s matches the same text in the same streams as %s at %s", r.alert, other.alert, other.form().at),
+				b.problems = append(b.problems, r.writtenForm().newProblem(r.writtenForm().at, strictyaml.Warning, "shadowed",
+					fmt.Sprintf("rule %s matches the same text in the same streams as %s at %s", r.alert, other.alert, other.writtenForm().at),
 					"remove one of them, or add a text that only the lines of one have"))
 				break
 			}
@@ -249,8 +250,8 @@ func (b *builder) lint() {
 	}
 }
 
-// shadowKeys returns keys that identify, approximately, the lines that trigger a
-// rule: its selector with the texts that its lines must contain.
+// shadowKeys returns keys that identify, approximately, the lines that trigger a rule. Each key
+// consists of the selector and a text that the lines must contain.
 func shadowKeys(r *Rule) []string {
 	var out []string
 	for _, s := range r.Steps {
@@ -270,7 +271,8 @@ func shadowKeys(r *Rule) []string {
 	return out
 }
 
-// excludes reports whether a leaves lines to b: `not` of a is a text that b requires.
+// excludes reports whether lines that trigger b cannot trigger a, because `not` of a contains a
+// text that b requires.
 func excludes(a, b *Rule) bool {
 	if len(a.Steps) != 1 || len(b.Steps) != 1 || a.Steps[0].Matcher.Not == nil {
 		return false
@@ -289,18 +291,18 @@ func excludes(a, b *Rule) bool {
 	return false
 }
 
-// fresh returns the problems that Parse has not already reported.
-func (b *builder) fresh() Problems {
+// newProblems returns the problems that Parse has not already reported.
+func (b *builder) newProblems() Problems {
 	known := map[string]bool{}
 	for _, d := range b.docs {
 		for _, p := range d.problems {
 			known[p.String()] = true
 		}
 	}
-	return slices.DeleteFunc(tidy(b.problems), func(p Problem) bool { return known[p.String()] })
+	return slices.DeleteFunc(tidyProblems(b.problems), func(p Problem) bool { return known[p.String()] })
 }
 
-func (b *builder) set(own Problems) *Set {
+func (b *builder) buildSet(own Problems) *Set {
 	s := &Set{Namespaces: b.opt.Namespaces}
 	packs := map[*Document]*Pack{}
 	for _, d := range b.docs {
@@ -316,6 +318,6 @@ func (b *builder) set(own Problems) *Set {
 		packs[r.doc].Rules = append(packs[r.doc].Rules, r.rule)
 		s.Rules = append(s.Rules, r.rule)
 	}
-	s.Warnings = tidy(append(s.Warnings, own.Warnings()...))
+	s.Warnings = tidyProblems(append(s.Warnings, own.Warnings()...))
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"crowsnest/rules/internal/expr"
+	"crowsnest/rules/template"
 )
 
 // possibleCaptures returns the sorted names that a matcher may capture.
@@ -38,8 +39,8 @@ func (r *Rule) StepCaptures(i int) []string { return stepCaptures(r, i) }
 // Captures returns the names that the matcher may capture from a line.
 func (a *ClearOrUnless) Captures() []string { return possibleCaptures(a.Matcher) }
 
-// captureWidth returns how much a matcher can capture under the name. A field
-// has an end of its own, so only a group of .* counts for it.
+// captureWidth returns how much text a matcher can capture under the name. A field ends by
+// itself, so in a field only a group of .* counts.
 func captureWidth(m Matcher, name string) expr.Width {
 	w := expr.Narrow
 	if m.Regex != nil {
@@ -56,8 +57,7 @@ func captureWidth(m Matcher, name string) expr.Width {
 	return w
 }
 
-// capturedNames returns the names whose values a hit carries; see
-// Rule.CapturedNames.
+// capturedNames returns the value of Rule.CapturedNames.
 func capturedNames(r *Rule) []string {
 	out := slices.Clone(r.By)
 	add := func(names ...string) {
@@ -71,7 +71,16 @@ func capturedNames(r *Rule) []string {
 	for _, s := range r.Steps {
 		add(s.Differs...)
 	}
-	for _, t := range templatesOf(r) {
+	for _, t := range ruleTemplates(r) {
+		if t.UsesError() {
+			for _, s := range r.Steps {
+				for _, name := range possibleCaptures(s.Matcher) {
+					if slices.Contains(template.ErrorNames[:], name) {
+						add(name)
+					}
+				}
+			}
+		}
 		for _, name := range t.Vars() {
 			add(name)
 			if r.Sequence {
@@ -85,8 +94,8 @@ func capturedNames(r *Rule) []string {
 	return out
 }
 
-// withoutStep returns "name" for "name_2", the value of name at step 2, and "" for
-// a name without a step's number.
+// withoutStep returns "name" for "name_2", which is the value of name at step 2. It returns ""
+// for a name without the number of a step.
 func withoutStep(name string) string {
 	i := strings.LastIndexByte(name, '_')
 	if i < 1 {
@@ -98,8 +107,8 @@ func withoutStep(name string) string {
 	return name[:i]
 }
 
-// templatesOf returns every template that may use $vars.
-func templatesOf(r *Rule) []*Template {
+// ruleTemplates returns every template that may use $vars.
+func ruleTemplates(r *Rule) []*Template {
 	var out []*Template
 	for _, a := range r.Annotations {
 		out = append(out, a.Template)

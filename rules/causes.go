@@ -9,34 +9,35 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// Cause is a rule that a rule is a symptom of.
+// Cause is a rule whose failure can cause the failure of another rule, its symptom.
 type Cause struct {
 	Alert string
-	// Same are the labels that both alerts have with equal values; nil means the names that
-	// are in By of both rules.
+	// Same lists the labels that must have equal values in both alerts. If it is nil, these are
+	// the names that occur in By of both rules.
 	Same []string
-	// Lag is how long after the symptom the cause may begin; zero if it begins earlier.
+	// Lag is how long after the symptom the cause may begin. It is zero if the cause must begin
+	// first.
 	Lag time.Duration
-	// At is the place of the name.
+	// At is the position of the cause's name in the file.
 	At strictyaml.Pos
 }
 
-// Shared returns the labels of an alert of symptom that must agree with those of the cause,
-// an alert of a rule with the key by. It returns false if the two are not related, because
-// Same is not stated and their keys have no name in common.
-func (c *Cause) Shared(symptom *Rule, by []string) (names []string, ok bool) {
+// SharedLabels returns the labels whose values must agree between an alert of symptom and an
+// alert of the cause, whose rule has the key by. It returns false if the alerts cannot be
+// related, because Same is not stated and the two keys have no name in common.
+func (c *Cause) SharedLabels(symptom *Rule, keys []string) (names []string, ok bool) {
 	if c.Same != nil {
 		return c.Same, true
 	}
 	for _, name := range symptom.By {
-		if slices.Contains(by, name) {
+		if slices.Contains(keys, name) {
 			names = append(names, name)
 		}
 	}
 	return names, len(names) > 0
 }
 
-// Text says for people which alerts of the rule are causes.
+// Text describes for people which alerts of the causing rule are causes.
 func (c *Cause) Text() string {
 	text := "with equal names of by"
 	switch {
@@ -51,8 +52,8 @@ func (c *Cause) Text() string {
 	return text + ", begun earlier"
 }
 
-// AlertNames returns the names that the rule's alerts have as labels: by and labels, without
-// those that every alert has.
+// AlertNames returns the label names that are particular to the rule's alerts. They are the
+// names in By and in Labels, without those that every alert has.
 func (r *Rule) AlertNames() []string {
 	out := slices.Clone(r.By)
 	for _, l := range r.Labels {
@@ -61,27 +62,27 @@ func (r *Rule) AlertNames() []string {
 	return out
 }
 
-// compileCauses compiles `symptom_of`, as far as it does not depend on other rules.
+// compileCauses compiles the parts of `symptom_of` that do not depend on other rules.
 func (c *compiler) compileCauses() {
-	if c.Keys.Good("symptom_of") && len(c.SymptomOf) == 0 && c.Keys.Key("symptom_of").File() == c.file {
-		c.errorAt(c.Keys.Key("symptom_of"), "empty-value", "`symptom_of` names no rule", "name the rules whose failures cause this one, or remove the key")
+	if c.Keys.IsDecoded("symptom_of") && len(c.SymptomOf) == 0 && c.Keys.Key("symptom_of").File() == c.file {
+		c.addError(c.Keys.Key("symptom_of"), "empty-value", "`symptom_of` names no rule", "name the rules whose failures cause this one, or remove the key")
 	}
 	seen := map[string]bool{}
 	for i := range c.SymptomOf {
 		s := &c.SymptomOf[i]
-		if s.Keys.At.IsZero() || s.Keys.Damaged() {
+		if s.Keys.At.IsZero() || s.Keys.HasAnyError() {
 			continue
 		}
 		at := s.Keys.Value("alert")
 		switch {
 		case s.Alert == "":
-			c.errorAt(at, "empty-value", "`symptom_of` has an empty name", "name a rule")
+			c.addError(at, "empty-value", "`symptom_of` has an empty name", "name a rule")
 			continue
 		case s.Alert == c.Alert:
-			c.errorAt(at, "cause-circle", fmt.Sprintf("rule %s is named as its own cause", c.Alert), "remove it, or name the rule that reports the cause")
+			c.addError(at, "cause-circle", fmt.Sprintf("rule %s is named as its own cause", c.Alert), "remove it, or name the rule that reports the cause")
 			continue
 		case seen[s.Alert]:
-			c.errorAt(at, "duplicate-name", fmt.Sprintf("`symptom_of` has `%s` twice", s.Alert), "keep one of them")
+			c.addError(at, "duplicate-name", fmt.Sprintf("`symptom_of` has `%s` twice", s.Alert), "keep one of them")
 			continue
 		}
 		seen[s.Alert] = true
@@ -95,9 +96,9 @@ func (c *compiler) compileCauses() {
 	}
 }
 
-// checkSameOfCause checks that the rule's alerts have the labels that must agree.
+// checkSameOfCause checks that the rule's alerts have the labels that `same` requires to agree.
 func (c *compiler) checkSameOfCause(s *CauseSyntax) {
-	if c.Keys.Broken("by") || c.Keys.Broken("labels") {
+	if c.Keys.HasError("by") || c.Keys.HasError("labels") {
 		return
 	}
 	for i, name := range s.Same {
@@ -105,10 +106,10 @@ func (c *compiler) checkSameOfCause(s *CauseSyntax) {
 		switch {
 		case name == "" || slices.Contains(DefaultIdentity, name):
 		case isReserved(name):
-			c.errorAt(at, "same", fmt.Sprintf("`same` has `%s`, which differs between a cause and its symptom", name), "remove it")
+			c.addError(at, "same", fmt.Sprintf("`same` has `%s`, which differs between a cause and its symptom", name), "remove it")
 		default:
 			if _, has := c.Labels[name]; !has && !slices.Contains(c.By, name) {
-				c.errorAt(at, "same", fmt.Sprintf("`same` has `%s`, which is neither in `by` nor in `labels` of rule %s", name, c.Alert), "list only labels that the alerts of both rules have")
+				c.addError(at, "same", fmt.Sprintf("`same` has `%s`, which is neither in `by` nor in `labels` of rule %s", name, c.Alert), "list only labels that the alerts of both rules have")
 			}
 		}
 	}
@@ -122,7 +123,8 @@ func (c *compiler) causeNames() []string {
 	return out
 }
 
-// maxSuggested is how many unknown causes are compared with the names of all rules.
+// maxSuggested is the number of unknown causes for which a similar name is searched among all
+// rules.
 const maxSuggested = 100
 
 // lintCauses checks the causes of all rules against each other.
@@ -144,15 +146,15 @@ func (b *builder) lintCauses() {
 			c := &r.rule.Causes[i]
 			cause := byName[c.Alert]
 			if cause == nil {
-				// Packs are loaded separately, so a rule may name a cause that this
-				// installation does not have.
+				// A rule may name a cause that this installation does not have, because packs
+				// are loaded separately.
 				fix := "load the pack that has it, or remove it here"
 				if unknown++; unknown <= maxSuggested {
 					if best := strictyaml.Closest(c.Alert, names); best != "" {
 						fix = "did you mean " + best + "?"
 					}
 				}
-				b.problems = append(b.problems, r.form().problem(c.At, strictyaml.Warning, "unknown-cause",
+				b.problems = append(b.problems, r.writtenForm().newProblem(c.At, strictyaml.Warning, "unknown-cause",
 					fmt.Sprintf("rule %s is a symptom of %s, which no loaded pack has", r.alert, c.Alert), fix))
 				continue
 			}
@@ -166,9 +168,9 @@ func (b *builder) lintCauses() {
 
 // checkShared checks that alerts of the cause have the labels that must agree.
 func (b *builder) checkShared(r *packRule, c *Cause, cause *packRule) {
-	if _, ok := c.Shared(r.rule, cause.rule.By); !ok {
-		at, where := blamed(c.At, r, cause)
-		b.problems = append(b.problems, r.form().problem(at, strictyaml.Error, "no-shared-label",
+	if _, ok := c.SharedLabels(r.rule, cause.rule.By); !ok {
+		at, where := blamePlace(c.At, r, cause)
+		b.problems = append(b.problems, r.writtenForm().newProblem(at, strictyaml.Error, "no-shared-label",
 			fmt.Sprintf("the keys of rules %s and %s have no name in common, so nothing says which alerts belong together%s", r.alert, c.Alert, where),
 			fmt.Sprintf("state the labels that must agree: {alert: %s, same: [...]}; same: [] relates all of its alerts in the same cluster", c.Alert)))
 		return
@@ -179,37 +181,38 @@ func (b *builder) checkShared(r *packRule, c *Cause, cause *packRule) {
 	if !slices.ContainsFunc(c.Same, unknown) {
 		return
 	}
-	for i := range r.form().SymptomOf {
-		s := &r.form().SymptomOf[i]
-		if s.Alert != c.Alert || s.Keys.Broken("same") {
+	for i := range r.writtenForm().SymptomOf {
+		s := &r.writtenForm().SymptomOf[i]
+		if s.Alert != c.Alert || s.Keys.HasError("same") {
 			continue
 		}
 		for k, name := range s.Same {
 			if !unknown(name) {
 				continue
 			}
-			at, where := blamed(s.Keys.Item("same", k), cause)
-			b.problems = append(b.problems, r.form().problem(at, strictyaml.Error, "same",
+			at, where := blamePlace(s.Keys.Item("same", k), cause)
+			b.problems = append(b.problems, r.writtenForm().newProblem(at, strictyaml.Error, "same",
 				fmt.Sprintf("`same` has `%s`, which is neither in `by` nor in `labels` of rule %s%s", name, c.Alert, where), "list only labels that the alerts of both rules have"))
 		}
 	}
 }
 
-// blamed returns the place of an error about the keys of rules: that of the override which
-// changes one of them, else at. where names at in the first case.
-func blamed(at strictyaml.Pos, rules ...*packRule) (_ strictyaml.Pos, where string) {
+// blamePlace returns the position of an error about the keys of rules. If an override changes
+// the key of one of them, the error is at that key and where names pos. Otherwise the error is
+// at pos.
+func blamePlace(pos strictyaml.Pos, rules ...*packRule) (_ strictyaml.Pos, where string) {
 	for _, r := range rules {
 		if !r.overridden {
 			continue
 		}
-		if by := r.form().Keys.Key("by"); r.form().Keys.Has("by") && by.File() != r.doc.file {
-			return by, fmt.Sprintf(" (%s)", at)
+		if by := r.writtenForm().Keys.Key("by"); r.writtenForm().Keys.Has("by") && by.File() != r.doc.file {
+			return by, fmt.Sprintf(" (%s)", pos)
 		}
 	}
-	return at, ""
+	return pos, ""
 }
 
-// findCircles reports rules that are, over others, symptoms of themselves.
+// findCircles reports rules that are symptoms of themselves by way of other rules.
 func (b *builder) findCircles(byName map[string]*packRule) {
 	done := map[*packRule]bool{}
 	var path []*packRule
@@ -228,7 +231,7 @@ func (b *builder) findCircles(byName map[string]*packRule) {
 					of := append(path[at+1:len(path):len(path)], cause)[k]
 					steps = append(steps, fmt.Sprintf("%s is a symptom of %s", x.alert, of.alert))
 				}
-				b.problems = append(b.problems, r.form().problem(c.At, strictyaml.Error, "cause-circle",
+				b.problems = append(b.problems, r.writtenForm().newProblem(c.At, strictyaml.Error, "cause-circle",
 					"`symptom_of` leads in a circle: "+strings.Join(steps, ", "), "keep the direction from the symptom to the cause"))
 				continue
 			}

@@ -40,7 +40,7 @@ func TestCauses(t *testing.T) {
 
 	f := func(cause int, by []string, want []string, related bool) {
 		t.Helper()
-		names, ok := r.Causes[cause].Shared(r, by)
+		names, ok := r.Causes[cause].SharedLabels(r, by)
 		require.Equal(t, related, ok)
 		require.Equal(t, want, names)
 	}

@@ -54,11 +54,11 @@ func TestCompact(t *testing.T) {
 	}
 	kept := make([]*Rule, len(got))
 	copy(kept, got)
-	Compact(got)
+	CompactRules(got)
 	for i, r := range got {
 		require.Same(t, kept[i], r)
 		sameRule(t, want[i], r)
 		require.Equal(t, hashes[i], r.MatchHash())
 	}
-	Compact(nil)
+	CompactRules(nil)
 }

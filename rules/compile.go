@@ -16,14 +16,14 @@ type compiler struct {
 	written []written
 }
 
-// written is a compiled matcher of a rule, with its written form. Matchers of overrides
-// are also merged, so the rule has no single one for each of them.
+// written is a compiled matcher with its source form. Each matcher of the pack and each one of
+// an override has its own, whereas the compiled rule holds only the merged matchers.
 type written struct {
 	parts    *Parts
 	keys     *strictyaml.Keys
-	name     string // name for people
+	name     string // name of the matcher for people
 	compiled Matcher
-	sound    bool // reports whether the document has no errors
+	sound    bool // whether the document has no errors
 }
 
 const (
@@ -36,16 +36,16 @@ const (
 func compileSafely(f form) (r *Rule, problems Problems) {
 	defer func() {
 		if p := recover(); p != nil {
-			r, problems = nil, Problems{f.problem(f.at, strictyaml.Error, "internal", fmt.Sprintf("the rule cannot be compiled because of a bug in crowsnest: %v", p),
+			r, problems = nil, Problems{f.newProblem(f.at, strictyaml.Error, "internal", fmt.Sprintf("the rule cannot be compiled because of a bug in crowsnest: %v", p),
 				"remove the rule, and report the bug")}
 		}
 	}()
-	return compile(f)
+	return compileRule(f)
 }
 
-// compile checks and compiles a rule. The rule is complete if the problems
+// compileRule checks and compiles a rule. The rule is complete if the problems
 // contain no error.
-func compile(f form) (*Rule, Problems) {
+func compileRule(f form) (*Rule, Problems) {
 	c := &compiler{form: f, matcherCompiler: matcherCompiler{report{alert: f.Alert}}, rule: &Rule{
 		Alert: f.Alert, Pack: f.pack, File: f.file, Line: f.at.Line,
 		Sequence: f.Keys.Has("sequence"), Count: f.Count, Within: f.Within, Distinct: f.Distinct, By: f.By,
@@ -61,16 +61,16 @@ func compile(f form) (*Rule, Problems) {
 	c.rule.Scope = computeScope(c.rule)
 	c.compileTexts()
 	c.compileCauses()
-	c.rule.Tests = (&testCompiler{&c.report, c.causeNames()}).compile(f.Tests)
+	c.rule.Tests = (&testCompiler{&c.report, c.causeNames()}).compileTests(f.Tests)
 	if !f.released {
 		(&linter{c}).lint()
 	}
 	c.rule.CapturedNames = capturedNames(c.rule)
-	c.rule.Source = f.source()
+	c.rule.Source = f.ruleText()
 	c.rule.Hash = semanticHash(c.rule)
 	c.addNamespace(c.rule.Clear)
 	c.addNamespace(c.rule.Unless)
-	return c.rule, tidy(c.problems)
+	return c.rule, tidyProblems(c.problems)
 }
 
 func (c *compiler) setDefaults() {
@@ -99,9 +99,9 @@ func setDefault[T int | time.Duration](v *T, d T, stated bool) {
 	}
 }
 
-// missing reports that something is absent. Its position is the rule, or the
-// override whose key causes the problem.
-func (c *compiler) missing(becauseOf, check, message, fix string) {
+// reportMissing reports that something is absent. The problem's position is the rule, or the
+// key of an override if that key causes the problem.
+func (c *compiler) reportMissing(becauseOf, check, message, fix string) {
 	at := c.at
 	if becauseOf != "" {
 		if p := c.Keys.Key(becauseOf); p.File() != c.file {
@@ -110,29 +110,29 @@ func (c *compiler) missing(becauseOf, check, message, fix string) {
 			message += fmt.Sprintf(" (`%s` is at %s)", becauseOf, p)
 		}
 	}
-	c.errorAt(at, check, message, fix)
+	c.addError(at, check, message, fix)
 }
 
 // compileHead checks the keys that every rule has.
 func (c *compiler) compileHead() {
 	switch {
-	case c.Keys.Missing("alert"):
-		c.missing("", "missing-key", "the rule lacks `alert`", "name the alert in CamelCase with its component first")
-	case c.Keys.Good("alert") && c.Alert == "":
-		c.errorAt(c.Keys.Value("alert"), "empty-value", "`alert` is empty", "name the alert")
+	case c.Keys.Lacks("alert"):
+		c.reportMissing("", "missing-key", "the rule lacks `alert`", "name the alert in CamelCase with its component first")
+	case c.Keys.IsDecoded("alert") && c.Alert == "":
+		c.addError(c.Keys.Value("alert"), "empty-value", "`alert` is empty", "name the alert")
 	case len(c.Alert) > maxLabelValue:
-		c.errorAt(c.Keys.Value("alert"), "too-long", fmt.Sprintf("`alert` is longer than %d bytes", maxLabelValue), "use a shorter name")
+		c.addError(c.Keys.Value("alert"), "too-long", fmt.Sprintf("`alert` is longer than %d bytes", maxLabelValue), "use a shorter name")
 	}
-	if c.Keys.Missing("from") {
-		c.missing("", "missing-key", "the rule lacks `from`", "add the streams that it reads: from: '{container=\"manager\"}'")
+	if c.Keys.Lacks("from") {
+		c.reportMissing("", "missing-key", "the rule lacks `from`", "add the streams that it reads: from: '{container=\"manager\"}'")
 	} else {
-		c.rule.From, _ = c.selector(c.From, &c.Keys, "`from`")
+		c.rule.From, _ = c.compileSelector(c.From, &c.Keys, "`from`")
 		c.rule.FromAt = c.Keys.Value("from")
 	}
-	if c.Keys.Missing("severity") {
-		c.missing("", "missing-key", "the rule lacks `severity`", "add severity: critical (page), warning (ticket) or info, here or in `defaults`")
+	if c.Keys.Lacks("severity") {
+		c.reportMissing("", "missing-key", "the rule lacks `severity`", "add severity: critical (page), warning (ticket) or info, here or in `defaults`")
 	} else if c.Severity == SeverityNone && c.Keys.Key("severity").File() == c.file {
-		c.warnAt(c.Keys.Value("severity"), "severity-none", "severity none sends the alert to nobody", "use enabled: silent to try out a rule; none is meant for overrides")
+		c.addWarning(c.Keys.Value("severity"), "severity-none", "severity none sends the alert to nobody", "use enabled: silent to try out a rule; none is meant for overrides")
 	}
 }
 
@@ -145,39 +145,40 @@ func (c *compiler) compileTrigger() {
 		if m := c.Keys.Key("match"); m.Line > later.Line {
 			later = m
 		}
-		c.errorAt(later, "match-or-sequence", "the rule has both `match` and `sequence`", "keep one of them")
-	case c.Keys.Missing("match") && c.Keys.Missing("sequence"):
-		c.missing("", "missing-key", "the rule lacks `match` or `sequence`", "add the text of the lines that trigger it: match: \"text of the line\"")
+		c.addError(later, "match-or-sequence", "the rule has both `match` and `sequence`", "keep one of them")
+	case c.Keys.Lacks("match") && c.Keys.Lacks("sequence"):
+		c.reportMissing("", "missing-key", "the rule lacks `match` or `sequence`", "add the text of the lines that trigger it: match: \"text of the line\"")
 	}
 	if c.Match != nil {
-		c.rule.Steps = append(c.rule.Steps, Step{From: c.rule.From, Matcher: c.compile(&c.Match.Parts, &c.Match.Keys, "`match`", InSpoken)})
+		c.rule.Steps = append(c.rule.Steps, Step{From: c.rule.From, Matcher: c.compilePart(&c.Match.Parts, &c.Match.Keys, "`match`", InSpoken)})
 	}
-	if c.Keys.Good("sequence") && len(c.Sequence) == 0 {
-		c.errorAt(c.Keys.Key("sequence"), "empty-matcher", "the sequence has no steps", "list the matchers of its lines, in order")
-	} else if c.Keys.Good("sequence") && len(c.Sequence) == 1 {
-		c.warnAt(c.Keys.Key("sequence"), "short-sequence", "the sequence has one step", "use `match` for a single line")
+	if c.Keys.IsDecoded("sequence") && len(c.Sequence) == 0 {
+		c.addError(c.Keys.Key("sequence"), "empty-matcher", "the sequence has no steps", "list the matchers of its lines, in order")
+	} else if c.Keys.IsDecoded("sequence") && len(c.Sequence) == 1 {
+		c.addWarning(c.Keys.Key("sequence"), "short-sequence", "the sequence has one step", "use `match` for a single line")
 	}
 	for i := range c.Sequence {
 		s := &c.Sequence[i]
-		m := c.compile(&s.Parts, &s.Keys, fmt.Sprintf("step %d of `sequence`", i+1), InSpoken)
+		m := c.compilePart(&s.Parts, &s.Keys, fmt.Sprintf("step %d of `sequence`", i+1), InSpoken)
 		if !both {
-			c.rule.Steps = append(c.rule.Steps, Step{From: c.from(s.From, &s.Keys, fmt.Sprintf("step %d", i+1)), Matcher: m, Differs: s.Differs})
+			c.rule.Steps = append(c.rule.Steps, Step{From: c.compileFrom(s.From, &s.Keys, fmt.Sprintf("step %d", i+1)), Matcher: m, Differs: s.Differs})
 		}
 	}
 }
 
-// compile compiles one of the matchers that are tried independently of each other.
-func (c *compiler) compile(p *Parts, keys *strictyaml.Keys, name string, in In) Matcher {
+// compilePart compiles one part of a rule, which is a matcher that is tried independently of
+// the others.
+func (c *compiler) compilePart(p *Parts, keys *strictyaml.Keys, name string, in In) Matcher {
 	before := len(c.problems.Errors())
-	m := c.matcher(p, keys, name, in)
+	m := c.compileMatcher(p, keys, name, in)
 	c.written = append(c.written, written{p, keys, name, m, len(c.problems.Errors()) == before})
 	return m
 }
 
-// from compiles the selector of a part. It is that of the rule if the part does not state
-// one.
-func (c *compiler) from(text string, keys *strictyaml.Keys, name string) Selector {
-	if s, ok := c.selector(text, keys, "`from` of "+name); ok {
+// compileFrom compiles the selector of a part. A part that states none has the selector of the
+// rule.
+func (c *compiler) compileFrom(text string, keys *strictyaml.Keys, name string) Selector {
+	if s, ok := c.compileSelector(text, keys, "`from` of "+name); ok {
 		return s
 	}
 	return c.rule.From
@@ -188,9 +189,9 @@ func (c *compiler) compileClear() *ClearOrUnless {
 		return nil
 	}
 	return &ClearOrUnless{
-		From:    c.from(c.Clear.From, &c.Clear.Keys, "`clear`"),
-		Matcher: c.compile(&c.Clear.Parts, &c.Clear.Keys, "`clear`", InMessage),
-		Same:    c.same(c.Clear.Same, &c.Clear.Keys),
+		From:    c.compileFrom(c.Clear.From, &c.Clear.Keys, "`clear`"),
+		Matcher: c.compilePart(&c.Clear.Parts, &c.Clear.Keys, "`clear`", InMessage),
+		Same:    c.sharedNames(c.Clear.Same, &c.Clear.Keys),
 		At:      c.Keys.Key("clear"),
 	}
 }
@@ -208,37 +209,37 @@ func (c *compiler) compileUnless() *ClearOrUnless {
 			name = nameAddUnless
 		}
 		a := &ClearOrUnless{
-			From:    c.from(u.From, &u.Keys, name),
-			Matcher: c.compile(&u.Parts, &u.Keys, name, InMessage),
-			Same:    c.same(u.Same, &u.Keys),
+			From:    c.compileFrom(u.From, &u.Keys, name),
+			Matcher: c.compilePart(&u.Parts, &u.Keys, name, InMessage),
+			Same:    c.sharedNames(u.Same, &u.Keys),
 			Within:  u.Within,
 		}
 		if u == c.Unless {
 			a.At = c.Keys.Key("unless")
 		}
 		c.checkUnlessWithin(u, name)
-		out = c.merge(out, a, u)
+		out = c.mergeConditions(out, a, u)
 	}
 	return out
 }
 
-// merge returns one condition from two: a line that satisfies either one mutes.
-func (c *compiler) merge(a, b *ClearOrUnless, u *UnlessSyntax) *ClearOrUnless {
+// mergeConditions merges two conditions. A line that satisfies either one mutes.
+func (c *compiler) mergeConditions(a, b *ClearOrUnless, u *UnlessSyntax) *ClearOrUnless {
 	if a == nil {
 		return b
 	}
 	if !a.From.Equal(b.From) {
-		c.errorAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s already has an `unless` with another `from`: %s", c.Alert, a.From),
+		c.addError(u.Keys.At, "add-unless", fmt.Sprintf("rule %s already has an `unless` with another `from`: %s", c.Alert, a.From),
 			"use the same `from`, or copy the rule")
 		return a
 	}
 	if !equalSets(a.Same, b.Same) {
-		c.errorAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s already has an `unless` with another `same`", c.Alert),
+		c.addError(u.Keys.At, "add-unless", fmt.Sprintf("rule %s already has an `unless` with another `same`", c.Alert),
 			fmt.Sprintf("use same: %s, or copy the rule", flowList(a.Same)))
 		return a
 	}
 	if a.Within != b.Within && b.Within > 0 {
-		c.warnAt(u.Keys.At, "add-unless", fmt.Sprintf("rule %s already has an `unless` with within: %s; both now mute for %s",
+		c.addWarning(u.Keys.At, "add-unless", fmt.Sprintf("rule %s already has an `unless` with within: %s; both now mute for %s",
 			c.Alert, duration(a.Within), duration(max(a.Within, b.Within))), "use within: "+duration(a.Within))
 	}
 	return &ClearOrUnless{From: a.From, Matcher: Matcher{Any: []Matcher{a.Matcher, b.Matcher}}, Same: a.Same, Within: max(a.Within, b.Within), At: a.At}
@@ -246,31 +247,31 @@ func (c *compiler) merge(a, b *ClearOrUnless, u *UnlessSyntax) *ClearOrUnless {
 
 func (c *compiler) checkUnlessWithin(u *UnlessSyntax, name string) {
 	switch {
-	case u.Keys.Missing("within") && !u.Keys.Damaged():
+	case u.Keys.Lacks("within") && !u.Keys.HasAnyError():
 		if u.Keys.At.File() != c.file {
-			c.errorAt(u.Keys.At, "needs-within", name+" lacks `within`", fixWithin)
+			c.addError(u.Keys.At, "needs-within", name+" lacks `within`", fixWithin)
 			return
 		}
-		c.missing("unless", "needs-within", name+" lacks `within`", fixWithin)
-	case u.Keys.Good("within"):
+		c.reportMissing("unless", "needs-within", name+" lacks `within`", fixWithin)
+	case u.Keys.IsDecoded("within"):
 		c.checkLateness(u.Within, u.Keys.Value("within"), name+".within")
 	}
 }
 
-// same returns the names whose values a clear or unless line must share with the
+// sharedNames returns the names whose values a clear or unless line must share with the
 // trigger.
-func (c *compiler) same(names []string, keys *strictyaml.Keys) []string {
+func (c *compiler) sharedNames(names []string, keys *strictyaml.Keys) []string {
 	if !keys.Has("same") {
 		return c.By
 	}
 	c.checkNames(names, keys, "same")
 	for i, name := range names {
-		if name != "" && !slices.Contains(c.By, name) && !c.Keys.Broken("by") {
-			c.errorAt(keys.Item("same", i), "same", fmt.Sprintf("`same` has `%s`, which is not in `by`", name), c.sameFix())
+		if name != "" && !slices.Contains(c.By, name) && !c.Keys.HasError("by") {
+			c.addError(keys.Item("same", i), "same", fmt.Sprintf("`same` has `%s`, which is not in `by`", name), c.sameFix())
 		}
 	}
-	if len(names) == 0 && len(c.By) == 0 && !keys.Broken("same") && !c.Keys.Broken("by") {
-		c.errorAt(keys.Key("same"), "no-effect", "`same` has no effect: the rule has no `by`", "remove it")
+	if len(names) == 0 && len(c.By) == 0 && !keys.HasError("same") && !c.Keys.HasError("by") {
+		c.addError(keys.Key("same"), "no-effect", "`same` has no effect: the rule has no `by`", "remove it")
 	}
 	return names
 }
@@ -284,16 +285,16 @@ func (c *compiler) sameFix() string {
 
 // checkNames reports empty and repeated names in a list.
 func (c *compiler) checkNames(names []string, keys *strictyaml.Keys, key string) {
-	if keys.Broken(key) {
+	if keys.HasError(key) {
 		return
 	}
 	seen := map[string]bool{}
 	for i, name := range names {
 		switch {
 		case name == "":
-			c.errorAt(keys.Item(key, i), "empty-value", fmt.Sprintf("`%s` has an empty name", key), "remove it")
+			c.addError(keys.Item(key, i), "empty-value", fmt.Sprintf("`%s` has an empty name", key), "remove it")
 		case seen[name]:
-			c.errorAt(keys.Item(key, i), "duplicate-name", fmt.Sprintf("`%s` has `%s` twice", key, name), "remove one")
+			c.addError(keys.Item(key, i), "duplicate-name", fmt.Sprintf("`%s` has `%s` twice", key, name), "remove one")
 		}
 		seen[name] = true
 	}

@@ -1,7 +1,7 @@
 package rules
 
 import (
-	_ "embed" // the compiled packs
+	_ "embed" // needed for the compiled packs
 	"io/fs"
 	"sync"
 
@@ -12,25 +12,26 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// compiledPacks holds the rules of the shipped packs without their tests, as Parse returns
-// them: reading it takes a few milliseconds, parsing the packs more than a hundred.
-// TestCompiledPacks writes it and compares it with the packs.
+// compiledPacks holds the rules of the shipped packs without their tests, in the form in which
+// Parse returns them. Reading it takes a few milliseconds. Parsing the packs would take more
+// than a hundred. TestCompiledPacks writes it and compares it with the packs.
 //
 //go:embed packs.bin
 var compiledPacks string
 
-// compiled is the part of a Document of a shipped pack that replaces parsing its file.
+// compiled is the part of a Document that makes it unnecessary to parse the file of a shipped
+// pack.
 type compiled struct {
-	pack string // name of the file in Shipped
+	pack string // name of the pack's file in Shipped
 	once sync.Once
-	// doc is the parsed file, once that was needed.
+	// doc is the parsed file. It is nil until the file is parsed.
 	doc *Document
 }
 
-// ShippedWithoutTests returns the files of the shipped packs for uses that neither run nor
-// show their tests. Their names begin with prefix. They have no Data: Parse uses what was
-// compiled when the program was built, and reads a pack only if an override changes one of
-// its rules, or for the text of a problem.
+// ShippedWithoutTests returns the files of the shipped packs for uses that neither run nor show
+// their tests. Their names begin with prefix. They have no Data, because Parse uses the
+// compiled packs that are part of the program. It reads a pack only if an override changes one
+// of its rules, or to show its text in a problem.
 func ShippedWithoutTests(prefix string) []File {
 	var files []File
 	for _, p := range compiledList() {
@@ -39,8 +40,8 @@ func ShippedWithoutTests(prefix string) []File {
 	return files
 }
 
-// packed is a compiled pack: the name of its file, and its document, stored on its own, so
-// that a change of a pack changes few bytes.
+// packed is a compiled pack, with the name of its file and the stored document. Each document
+// is stored separately, so that a change of a pack changes few bytes.
 type packed struct{ name, document string }
 
 func codePacks(c *codec.Codec, all *[]packed) {
@@ -55,7 +56,7 @@ func compiledList() (all []packed) {
 	return all
 }
 
-// parseCompiled is Parse for a file of ShippedWithoutTests.
+// parseCompiled parses a file of ShippedWithoutTests.
 func parseCompiled(f File) *Document {
 	d := &Document{file: f.Name, compiled: &compiled{pack: f.Compiled}}
 	for _, p := range compiledList() {
@@ -66,13 +67,12 @@ func parseCompiled(f File) *Document {
 	return d
 }
 
-// text returns the bytes of the pack.
 func (c *compiled) text() []byte {
-	data, _ := fs.ReadFile(Shipped(), c.pack) // the file is part of the program
+	data, _ := fs.ReadFile(Shipped(), c.pack) // the file is part of the program, so it can be read
 	return data
 }
 
-// parsed returns the document as its file states it: d itself if it was parsed.
+// parsed returns the document as parsed from its file, which is d itself if d was parsed.
 func (d *Document) parsed() *Document {
 	c := d.compiled
 	if c == nil {
@@ -82,64 +82,64 @@ func (d *Document) parsed() *Document {
 	return c.doc
 }
 
-// documentCodec stores the rules of a document.
+// documentCodec reads and writes the rules of a document in a compact form.
 type documentCodec struct {
 	*codec.Codec
 	doc       *Document
 	source    *strictyaml.Text
 	selectors []Selector
-	numbers   map[string]int // numbers of the selectors that were written, by their texts
+	numbers   map[string]int // index in selectors of each selector that was written, by its text
 }
 
 func codeDocument(in *codec.Codec, d *Document) {
 	c := &documentCodec{Codec: in, doc: d, numbers: map[string]int{}}
-	if in.Reading() {
-		c.source = strictyaml.NewText(d.file, func() []byte { return withoutTests(d.compiled.text()) })
+	if in.IsReading() {
+		c.source = strictyaml.NewText(d.file, d.compiled.text)
 		d.pack = &PackFile{}
 	}
 	codec.Text(in, &d.sha)
 	codec.Text(in, &d.pack.Pack.Name)
 	codec.Text(in, &d.pack.Pack.Version)
 	codec.Text(in, &d.pack.Pack.Requires)
-	c.pos(&d.start)
+	c.storePos(&d.start)
 	codec.List(in, &d.rules, func(_ *codec.Codec, p *packRule) { c.packRule(p) })
 }
 
 func (c *documentCodec) packRule(p *packRule) {
-	if c.Reading() {
+	if c.IsReading() {
 		p.doc, p.rule = c.doc, &Rule{Pack: c.doc.pack.Pack.Name, File: c.doc.file, maxLine: new(lineBound)}
 	}
-	c.rule(p.rule)
-	c.Postpone(&p.rule.Places.packed, p.rule.Places.write)
+	c.storeRule(p.rule)
+	c.DecodeLater(&p.rule.Places.packed, p.rule.Places.write)
 	p.alert = p.rule.Alert
 }
 
-// rule stores a rule, but for where its keys were set.
-func (c *documentCodec) rule(r *Rule) {
-	c.trigger(r)
-	c.conditions(r)
-	c.texts(r)
+// storeRule stores a rule without the places of its keys.
+func (c *documentCodec) storeRule(r *Rule) {
+	c.storeTrigger(r)
+	c.storeConditions(r)
+	c.storeTexts(r)
 }
 
-// pos stores a position in the file of the document.
-func (c *documentCodec) pos(p *strictyaml.Pos) {
+// storePos stores a position, which is in the file of the document.
+func (c *documentCodec) storePos(p *strictyaml.Pos) {
 	line, column := p.Line, p.Column
 	c.Int(&line)
 	c.Int(&column)
-	if c.Reading() && line > 0 {
+	if c.IsReading() && line > 0 {
 		*p = c.source.Pos(line, column)
 	}
 }
 
-// trigger stores what decides when a rule fires.
-func (c *documentCodec) trigger(r *Rule) {
+// storeTrigger stores the parts that decide when a rule fires.
+func (c *documentCodec) storeTrigger(r *Rule) {
 	codec.Text(c.Codec, &r.Alert)
 	c.Int(&r.Line)
-	c.selector(&r.From)
-	c.pos(&r.FromAt)
+	c.storeSelector(&r.From)
+	c.storePos(&r.FromAt)
 	c.Bool(&r.Infrastructure)
 	codec.List(c.Codec, &r.Steps, func(_ *codec.Codec, s *Step) {
-		c.selector(&s.From)
+		c.storeSelector(&s.From)
 		codeMatcher(c.Codec, &s.Matcher)
 		codec.Texts(c.Codec, &s.Differs)
 	})
@@ -152,8 +152,8 @@ func (c *documentCodec) trigger(r *Rule) {
 	codec.Pointer(c.Codec, &r.Unless, c.clearOrUnless)
 }
 
-// conditions stores how long a failure lasts, and how important it is.
-func (c *documentCodec) conditions(r *Rule) {
+// storeConditions stores how long a failure lasts and how important it is.
+func (c *documentCodec) storeConditions(r *Rule) {
 	c.Duration(&r.For)
 	c.Duration(&r.Silent)
 	c.Duration(&r.KeepFiringFor)
@@ -166,14 +166,14 @@ func (c *documentCodec) conditions(r *Rule) {
 		codec.Text(c.Codec, &x.Alert)
 		codec.Texts(c.Codec, &x.Same)
 		c.Duration(&x.Lag)
-		c.pos(&x.At)
+		c.storePos(&x.At)
 	})
 	codec.Texts(c.Codec, &r.CapturedNames)
 	codec.Text(c.Codec, &r.Hash)
 }
 
-// texts stores what people read.
-func (c *documentCodec) texts(r *Rule) {
+// storeTexts stores the texts that people read.
+func (c *documentCodec) storeTexts(r *Rule) {
 	codec.Text(c.Codec, &r.Source)
 	codec.List(c.Codec, &r.Labels, codeNamed)
 	codec.List(c.Codec, &r.Annotations, codeNamed)
@@ -213,18 +213,18 @@ func codeMatcher(c *codec.Codec, m *Matcher) {
 }
 
 func (c *documentCodec) clearOrUnless(_ *codec.Codec, a *ClearOrUnless) {
-	c.selector(&a.From)
+	c.storeSelector(&a.From)
 	codeMatcher(c.Codec, &a.Matcher)
 	codec.Texts(c.Codec, &a.Same)
 	c.Bool(&a.NamespaceAdded)
 	c.Duration(&a.Within)
-	c.pos(&a.At)
+	c.storePos(&a.At)
 }
 
-// selector stores each selector once.
-func (c *documentCodec) selector(s *Selector) {
+// storeSelector stores a selector. Equal selectors are stored once.
+func (c *documentCodec) storeSelector(s *Selector) {
 	i := len(c.selectors)
-	if !c.Reading() {
+	if !c.IsReading() {
 		text := s.String()
 		if known, ok := c.numbers[text]; ok {
 			i = known

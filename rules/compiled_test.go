@@ -80,8 +80,8 @@ func TestCompiledEqualsParsed(t *testing.T) {
 		require.Len(t, d.rules, len(w.rules))
 		for k := range d.rules {
 			sameRule(t, w.rules[k].rule, d.rules[k].rule)
-			require.Equal(t, w.rules[k].form().Alert, d.rules[k].form().Alert)
-			require.Equal(t, w.rules[k].form().at.String(), d.rules[k].form().at.String())
+			require.Equal(t, w.rules[k].writtenForm().Alert, d.rules[k].writtenForm().Alert)
+			require.Equal(t, w.rules[k].writtenForm().at.String(), d.rules[k].writtenForm().at.String())
 		}
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// hintsFor returns messages for keys that people often write where they are not
-// allowed.
+// hintsFor returns hints for keys that people often write where they are not allowed.
 func hintsFor(keys ...string) map[string]strictyaml.Hint {
 	all := map[string]strictyaml.Hint{
 		"same":    {Message: "is not allowed here: only `clear` and `unless` share values with the trigger", Fix: "remove it"},
@@ -73,8 +72,8 @@ func (c *CauseSyntax) DecodeYAML(n *strictyaml.Node) {
 	}
 }
 
-// decodeMatcher decodes a text that the line contains, or the mapping that
-// plain points to.
+// decodeMatcher decodes either a text that the line must contain, or a mapping, which is
+// decoded into plain.
 func decodeMatcher(n *strictyaml.Node, plain any, parts *Parts, keys *strictyaml.Keys, hints map[string]strictyaml.Hint) {
 	switch {
 	case n.Kind() == strictyaml.Map:
@@ -157,8 +156,8 @@ func (f *FiringSyntax) DecodeYAML(n *strictyaml.Node) {
 	f.None = len(f.Alerts) == 0
 }
 
-// DecodeYAML implements strictyaml.Unmarshaler. Keys other than the four of an
-// alert are labels.
+// DecodeYAML implements strictyaml.Unmarshaler. Keys other than the four that describe an alert
+// are labels.
 func (a *ExpectedAlertSyntax) DecodeYAML(n *strictyaml.Node) {
 	if n.Kind() != strictyaml.Map {
 		n.WrongType("a mapping of labels", "write {alertname: NAME}")

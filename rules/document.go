@@ -12,10 +12,10 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// maxRules bounds the rules of all packs.
+// maxRules bounds the number of rules in all packs together.
 const maxRules = 5000
 
-// Document is one parsed file: a pack or overrides. It is immutable.
+// Document is one parsed file, which is a pack or overrides. It is immutable.
 type Document struct {
 	report
 	file      string
@@ -23,26 +23,26 @@ type Document struct {
 	start     strictyaml.Pos
 	pack      *PackFile
 	overrides *OverridesFile
-	rules     []packRule // before overrides are applied
-	compiled  *compiled  // nil if the file was parsed
+	rules     []packRule // rules before overrides are applied
+	compiled  *compiled  // nil if the document was parsed from its file
 }
 
-// packRule is one rule of a pack.
 type packRule struct {
 	doc   *Document
 	alert string
-	// written is the form of the rule; nil for a rule of a compiled pack whose form nobody
-	// has needed: use form.
+	// written is the rule in its written form. It is nil for a rule of a compiled pack until
+	// the form is needed. Use writtenForm to read it.
 	written *form
-	rule    *Rule // nil if it has errors
-	// Of Build only: an override changed the rule, or another pack has its name. Relabelled:
-	// an override changed what alerts look like.
+	rule    *Rule // nil if the rule has errors
+	// Only Build sets these. overridden means that an override changed the rule, relabelled
+	// that an override changed what its alerts look like, and duplicate that another pack has a
+	// rule of the same name.
 	overridden, relabelled, duplicate bool
 }
 
-// form returns the written form of a rule. The first call for a rule of a compiled pack
+// writtenForm returns the written form of a rule. The first call for a rule of a compiled pack
 // parses the pack.
-func (r *packRule) form() *form {
+func (r *packRule) writtenForm() *form {
 	if r.written == nil {
 		all := r.doc.parsed().rules
 		i := slices.IndexFunc(all, func(o packRule) bool { return o.alert == r.alert })
@@ -68,85 +68,85 @@ func (d *Document) Pack() string {
 	return d.pack.Pack.Name
 }
 
-// Problems returns what Parse found. The caller must not change it.
+// Problems returns the problems that Parse found. The caller must not change it.
 func (d *Document) Problems() Problems { return d.problems }
 
-// Broken reports whether Parse found errors.
-func (d *Document) Broken() bool { return len(d.problems.Errors()) > 0 }
+// HasErrors reports whether Parse found errors.
+func (d *Document) HasErrors() bool { return len(d.problems.Errors()) > 0 }
 
-// Parse parses one file and checks everything that does not depend on the other
-// files, but see File. The document is never nil; if it has errors, Build uses it only to check
-// other files against it. The document keeps f.Data, which must not change.
+// Parse parses one file and checks everything that does not depend on other files. Fields of
+// File may omit some of this work. The document is never nil. If it has errors, Build uses it
+// only to check other files against it. The document keeps f.Data, which must not change.
 func Parse(f File) (*Document, Problems) {
 	if f.Compiled != "" {
 		return parseCompiled(f), nil
 	}
 	sum := sha256.Sum256(f.Data)
 	d := &Document{file: f.Name, sha: hex.EncodeToString(sum[:])}
-	data := f.Data
-	if f.WithoutTests {
-		data = withoutTests(data)
-	}
-	doc, problems := strictyaml.Parse(f.Name, data, strictyaml.Options{MaxBytes: rulefiles.MaxBytes})
+	doc, problems := strictyaml.Parse(f.Name, f.Data, strictyaml.Options{MaxBytes: rulefiles.MaxBytes})
 	d.problems = problems
 	switch {
 	case doc == nil:
 	case doc.Has("overrides") && (doc.Has("pack") || doc.Has("rules")):
-		d.errorAt(doc.KeyPos("overrides"), "file-kind", "the file has both a pack and overrides", "put the overrides into a file of their own")
+		d.addError(doc.KeyPos("overrides"), "file-kind", "the file has both a pack and overrides", "put the overrides into a file of their own")
 	case doc.Has("overrides"):
 		d.parseOverrides(doc)
 	case doc.Has("groups") && !doc.Has("pack"):
-		d.errorAt(doc.KeyPos("groups"), "file-kind", "this is a Prometheus rule file, not a pack", "start the file with `pack: {name: NAME}`")
+		d.addError(doc.KeyPos("groups"), "file-kind", "this is a Prometheus rule file, not a pack", "start the file with `pack: {name: NAME}`")
 	default:
-		d.parsePack(doc, data, f.Released)
+		d.parsePack(doc, f)
 	}
-	d.problems = tidy(d.problems)
+	d.problems = tidyProblems(d.problems)
 	return d, d.problems
 }
 
-func (d *Document) parsePack(doc *strictyaml.Document, data []byte, released bool) {
+func (d *Document) parsePack(doc *strictyaml.Document, file File) {
 	d.pack, d.start = &PackFile{}, doc.Start()
 	d.problems = append(d.problems, doc.Decode(d.pack)...)
 	p := d.pack
-	if p.Keys.Missing("pack") {
-		d.errorAt(doc.Start(), "missing-key", "the file lacks `pack`", "start it with `pack: {name: NAME, version: 0.1.0}`")
+	if p.Keys.Lacks("pack") {
+		d.addError(doc.Start(), "missing-key", "the file lacks `pack`", "start it with `pack: {name: NAME, version: 0.1.0}`")
 	}
 	d.checkHeader()
-	if !d.checkRuleCount(data) {
+	if !d.checkRuleCount(file.Data) {
 		return
 	}
 	seen, decoded := map[string]form{}, len(d.problems)
 	var work budget
 	next := nextRules(p.Rules)
-	line := 0 // line of the rule before
+	line := 0 // line of the previous rule
 	for i := range p.Rules {
 		f := newForm(p, &p.Rules[i], d.file)
-		if !f.decoded() {
+		if !f.isDecoded() {
 			continue
 		}
 		f.next, f.shares = next[i], f.Keys.At.Line == line || f.Keys.At.Line == next[i].Line
 		line = f.Keys.At.Line
-		f.released = released
-		f.assign(d.problems[:decoded])
-		if problem, fix := work.add(f.expressions()); problem != "" {
-			d.errorAt(f.at, "too-costly", problem, fix)
+		f.released = file.Released
+		if file.WithoutTests {
+			p.Rules[i].Tests, f.Tests = nil, nil
+			delete(f.origin, "tests")
+		}
+		f.assignName(d.problems[:decoded])
+		if problem, fix := work.addCost(f.expressions()); problem != "" {
+			d.addError(f.at, "too-costly", problem, fix)
 			return
 		}
 		rule, problems := compileSafely(f)
 		if first, twice := seen[foldName(f.Alert)]; twice && f.Alert != "" {
-			problems = append(problems, first.duplicate(&f))
+			problems = append(problems, first.duplicateProblem(&f))
 		} else {
 			seen[foldName(f.Alert)] = f
 		}
 		d.problems = append(d.problems, problems...)
-		if len(problems.Errors()) > 0 || f.Keys.Damaged() {
+		if len(problems.Errors()) > 0 || f.Keys.HasAnyError() {
 			rule = nil
 		}
 		d.rules = append(d.rules, packRule{doc: d, alert: f.Alert, written: &f, rule: rule})
 	}
 }
 
-// nextRules returns, for each rule, the position of the next one that is a mapping.
+// nextRules returns, for each rule, the position of the next rule that is a mapping.
 func nextRules(all []RuleSyntax) []strictyaml.Pos {
 	out := make([]strictyaml.Pos, len(all))
 	var next strictyaml.Pos
@@ -159,8 +159,8 @@ func nextRules(all []RuleSyntax) []strictyaml.Pos {
 	return out
 }
 
-// assign sets the rule's name in the problems found while decoding it.
-func (f *form) assign(problems Problems) {
+// assignName sets the rule's name in the problems found while decoding it.
+func (f *form) assignName(problems Problems) {
 	if len(problems) == 0 {
 		return
 	}
@@ -175,34 +175,34 @@ func (f *form) assign(problems Problems) {
 // checkHeader checks the parts of `pack` that do not depend on other files.
 func (d *Document) checkHeader() {
 	h := &d.pack.Pack
-	if h.Keys.Good("name") && strings.TrimSpace(h.Name) == "" {
-		d.errorAt(h.Keys.Value("name"), "empty-value", "the pack's `name` is empty", "write a name")
+	if h.Keys.IsDecoded("name") && strings.TrimSpace(h.Name) == "" {
+		d.addError(h.Keys.Value("name"), "empty-value", "the pack's `name` is empty", "write a name")
 	}
-	if h.Keys.Good("requires") {
+	if h.Keys.IsDecoded("requires") {
 		if err := versions.Check(h.Requires); err != nil {
-			d.invalid(h.Keys.Value("requires"), h.Requires, "requires", "`requires`", err)
+			d.addInvalid(h.Keys.Value("requires"), h.Requires, "requires", "`requires`", err)
 		}
 	}
 	checkDefaults(d)
 }
 
-// checkRuleCount compares the numbers in the header with the file. It reports
+// checkRuleCount compares the numbers in the header with the content of the file. It reports
 // whether the rules should be compiled.
 func (d *Document) checkRuleCount(data []byte) bool {
 	p, h := d.pack, &d.pack.Pack
 	got := len(p.Rules)
-	stated := h.Keys.Good("rules")
+	stated := h.Keys.IsDecoded("rules")
 	switch {
-	case p.Keys.Broken("rules") && got == 0:
+	case p.Keys.HasError("rules") && got == 0:
 		return false
-	case got == 0 && !p.Keys.Missing("rules"):
-		d.errorAt(p.Keys.Value("rules"), "no-rules", "the pack has no rules", "add a rule, or remove the file")
-	case got == 0 && p.Keys.Missing("pack"):
-		// The missing pack has been reported.
-	case got == 0 && p.Keys.Missing("rules"):
-		d.errorAt(p.Keys.Key("pack"), "no-rules", "the pack has no `rules`: the file may be truncated", "add a rule, or remove the file")
+	case got == 0 && !p.Keys.Lacks("rules"):
+		d.addError(p.Keys.Value("rules"), "no-rules", "the pack has no rules", "add a rule, or remove the file")
+	case got == 0 && p.Keys.Lacks("pack"):
+		// The missing pack has already been reported.
+	case got == 0 && p.Keys.Lacks("rules"):
+		d.addError(p.Keys.Key("pack"), "no-rules", "the pack has no `rules`: the file may be truncated", "add a rule, or remove the file")
 	case got > maxRules:
-		d.errorAt(p.Keys.Key("rules"), "too-many-rules", fmt.Sprintf("the pack has %d rules, more than %d", got, maxRules), "divide the pack, and load fewer rules")
+		d.addError(p.Keys.Key("rules"), "too-many-rules", fmt.Sprintf("the pack has %d rules, more than %d", got, maxRules), "divide the pack, and load fewer rules")
 		return false
 	}
 	tests := 0
@@ -212,17 +212,17 @@ func (d *Document) checkRuleCount(data []byte) bool {
 	switch {
 	case stated && h.Rules != got:
 		d.wrongCount("rules", h.Rules, got)
-	case h.Keys.Good("tests") && h.Tests != tests:
+	case h.Keys.IsDecoded("tests") && h.Tests != tests:
 		d.wrongCount("tests", h.Tests, tests)
 	case stated && truncatedInLine(data):
-		d.errorAt(p.Keys.At.End(), "cut-off", "the file ends in the middle of a line: it may be truncated",
+		d.addError(p.Keys.At.End(), "cut-off", "the file ends in the middle of a line: it may be truncated",
 			"write the complete file again, or end its last line with a line break")
 	}
 	return got > 0
 }
 
 func (d *Document) wrongCount(key string, stated, got int) {
-	d.errorAt(d.pack.Pack.Keys.Value(key), "rule-count", fmt.Sprintf("the header states %d %s, but the file has %d", stated, key, got),
+	d.addError(d.pack.Pack.Keys.Value(key), "rule-count", fmt.Sprintf("the header states %d %s, but the file has %d", stated, key, got),
 		fmt.Sprintf("if the file is truncated, write it again; otherwise write %s: %d", key, got))
 }
 
@@ -232,8 +232,8 @@ func truncatedInLine(data []byte) bool {
 	return len(data) > 0 && !strings.ContainsRune("\n]}\"'", rune(data[len(data)-1]))
 }
 
-// tidy sorts problems and drops duplicates.
-func tidy(ps Problems) Problems {
+// tidyProblems sorts problems and drops duplicates.
+func tidyProblems(ps Problems) Problems {
 	seen := map[Problem]bool{}
 	var out Problems
 	for _, p := range ps {

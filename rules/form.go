@@ -11,22 +11,22 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// form is one rule in its written form with defaults and overrides merged in. A
+// form is one rule in its written form, after defaults and overrides were merged into it. A
 // merged value keeps the position where it was written.
 type form struct {
 	RuleSyntax
 	at         strictyaml.Pos // position of `- alert:`
 	next       strictyaml.Pos // start of the next rule; zero if there is none
-	shares     bool           // another rule is on the first line of this one
+	shares     bool           // whether the first line of this rule also contains another rule
 	pack, file string
-	// labelKeys and annotationKeys map each name to the keys of the mapping that states it:
-	// the rule, the defaults, or an override.
+	// labelKeys and annotationKeys contain, for each name, the keys of the mapping that states
+	// it. The mapping can be in the rule, in the defaults, or in an override.
 	labelKeys, annotationKeys map[string]*strictyaml.Keys
 	defaults                  *strictyaml.Keys
 	origin                    map[string]string
-	// added are the add_unless of overrides, merged with the rule's own `unless`.
+	// added lists the `add_unless` of overrides. It is merged with the rule's own `unless`.
 	added    []*UnlessSyntax
-	disabled string // reason of an override
+	disabled string // reason of the override that switches the rule off
 	// released is File.Released, unless an override changed the rule.
 	released bool
 }
@@ -40,15 +40,15 @@ func newForm(p *PackFile, r *RuleSyntax, file string) form {
 		f.at = r.Keys.Key("alert")
 	}
 	for _, key := range r.Keys.Names() {
-		f.origin[key] = originOf("pack", r.Keys.Key(key))
+		f.origin[key] = describeOrigin("pack", r.Keys.Key(key))
 	}
 	defaults := &p.Defaults
 	inherits := func(key string) bool {
-		if !r.Keys.Missing(key) || !defaults.Keys.Has(key) {
+		if !r.Keys.Lacks(key) || !defaults.Keys.Has(key) {
 			return false
 		}
-		f.Keys = f.Keys.With(defaults.Keys, key)
-		f.origin[key] = originOf("defaults", defaults.Keys.Key(key))
+		f.Keys = f.Keys.WithKeys(defaults.Keys, key)
+		f.origin[key] = describeOrigin("defaults", defaults.Keys.Key(key))
 		return true
 	}
 	if inherits("severity") {
@@ -64,7 +64,7 @@ func newForm(p *PackFile, r *RuleSyntax, file string) form {
 	add := func(kind string, labels map[string]string, keys *strictyaml.Keys) {
 		for name, text := range labels {
 			f.Labels[name], f.labelKeys[name] = text, keys
-			f.origin["labels."+name] = originOf(kind, keys.EntryKey("labels", name))
+			f.origin["labels."+name] = describeOrigin(kind, keys.EntryKey("labels", name))
 		}
 	}
 	add("defaults", defaults.Labels, &defaults.Keys)
@@ -82,32 +82,31 @@ func (f *form) clone() *form {
 	return &out
 }
 
-func originOf(kind string, p strictyaml.Pos) string { return kind + " " + p.String() }
+func describeOrigin(kind string, p strictyaml.Pos) string { return kind + " " + p.String() }
 
-// decoded reports whether the rule is a mapping.
-func (f *form) decoded() bool { return !f.Keys.At.IsZero() }
+// isDecoded reports whether the rule is a mapping.
+func (f *form) isDecoded() bool { return !f.Keys.At.IsZero() }
 
-// likely reports whether an unknown key is probably a misspelling of this one.
-func (f *form) likely(key string) bool { return !f.Keys.Has(key) && !f.Keys.Missing(key) }
+// isLikely reports whether an unknown key is probably a misspelling of key.
+func (f *form) isLikely(key string) bool { return !f.Keys.Has(key) && !f.Keys.Lacks(key) }
 
-// problem returns a problem of this rule.
-func (f *form) problem(at strictyaml.Pos, level strictyaml.Level, check, message, fix string) Problem {
-	p := at.Problem(level, check, message, fix)
+func (f *form) newProblem(pos strictyaml.Pos, level strictyaml.Level, check, message, fix string) Problem {
+	p := pos.Problem(level, check, message, fix)
 	p.Rule = f.Alert
 	return p
 }
 
-// foldName returns a name without its case: people read names that differ only in
-// case as the same.
+// foldName returns a name without its case, because people read names that differ only in case
+// as the same.
 func foldName(alert string) string { return strings.ToLower(alert) }
 
-// duplicate returns the problem of a rule that has the same name as f.
-func (f *form) duplicate(other *form) Problem {
+// duplicateProblem returns the problem of a rule that has the same name as f.
+func (f *form) duplicateProblem(other *form) Problem {
 	message := fmt.Sprintf("alert %s is already the name of the rule at %s", other.Alert, f.at)
 	if f.Alert != other.Alert {
 		message = fmt.Sprintf("alert %s differs only in case from %s at %s", other.Alert, f.Alert, f.at)
 	}
-	return other.problem(other.Keys.Value("alert"), strictyaml.Error, "duplicate-alert", message,
+	return other.newProblem(other.Keys.Value("alert"), strictyaml.Error, "duplicate-alert", message,
 		"alert names must be unique among all packs: rename one of them, or load only one of the files")
 }
 
@@ -130,8 +129,8 @@ func (f *form) lines() (from, to int) {
 	return start.Line, last
 }
 
-// source returns the rule's text without its tests and its indentation.
-func (f *form) source() string {
+// ruleText returns the text of the rule without its tests and without indentation.
+func (f *form) ruleText() string {
 	start := f.Keys.At
 	if f.shares {
 		return strings.TrimRight(start.Until(f.next), " \t\r,") + "\n"
@@ -161,19 +160,19 @@ func (f *form) source() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// checkDefaults checks the names of the labels of `defaults`, and `verified`.
+// checkDefaults checks the label names and `verified` of the `defaults`.
 func checkDefaults(d *Document) {
 	d.checkVerified(d.pack.Defaults.Verified)
 	keys := &d.pack.Defaults.Keys
 	for name := range d.pack.Defaults.Labels {
 		if message, fix := badLabel(name); message != "" {
-			d.errorAt(keys.EntryKey("labels", name), "label-name", message, fix)
+			d.addError(keys.EntryKey("labels", name), "label-name", message, fix)
 		}
 	}
 }
 
-// badLabel returns what is wrong with the name of an alert's label, "" if
-// nothing.
+// badLabel returns what is wrong with the name of an alert's label and the fix. It returns ""
+// if the name is valid.
 func badLabel(name string) (message, fix string) {
 	switch {
 	case isReserved(name):

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// hashedRule has the parts of a rule that a hash depends on. The hash is that of its JSON,
-// so a new key of a rule must be omitted from the JSON where a rule does not state it:
-// rules with another hash lose their open episodes.
+// hashedRule has the parts of a rule on which a hash depends. The hash is computed from its
+// JSON, so a new key must be omitted from the JSON of the rules that do not state it. Otherwise
+// these rules get another hash and lose their open episodes.
 type hashedRule struct {
 	Alert, From                string
 	Steps                      []Step
@@ -23,24 +23,24 @@ type hashedRule struct {
 	Silent                     time.Duration `json:",omitempty"`
 	Limit                      int
 	Mode                       Mode
-	// Froms are the selectors of the parts that differ from the rule's, by part.
+	// Froms are the selectors that differ from the rule's selector, by the name of their part.
 	Froms map[string]string `json:",omitempty"`
 }
 
-// semanticHash hashes the parts of a rule that decide which episodes it has. The
-// hash does not depend on how the rule is written: defaults are filled in, and
-// `match: x` equals {contains: x}.
+// semanticHash hashes the parts of a rule that decide which episodes it has. Defaults are
+// filled in, and `match: x` equals {contains: x}, so the hash does not depend on how the rule
+// is written.
 func semanticHash(r *Rule) string {
 	return hashedRule{
 		Alert: r.Alert, From: r.From.String(), Steps: r.Steps, Sequence: r.Sequence,
 		Count: r.Count, Within: r.Within, Distinct: r.Distinct, By: r.By, Clear: r.Clear, Unless: r.Unless,
 		For: r.For, Silent: r.Silent, KeepFiringFor: r.KeepFiringFor, Expire: r.Expire, Limit: r.Limit, Mode: r.Mode, Froms: r.OwnFroms(),
-	}.sum()
+	}.hashFields()
 }
 
-// MatchHash hashes the parts of a rule that decide which lines it matches and
-// which values it captures, but not those that decide what follows from the
-// lines. The hash of a rule that is off is "".
+// MatchHash hashes the parts of a rule that decide which lines it matches and which values it
+// captures. It ignores the parts that decide what follows from these lines. A rule that is off
+// has the hash "".
 func (r *Rule) MatchHash() string {
 	if r.Mode == ModeOff {
 		return ""
@@ -55,21 +55,20 @@ func (r *Rule) MatchHash() string {
 	if r.Unless != nil {
 		body.Unless = &ClearOrUnless{Matcher: r.Unless.Matcher}
 	}
-	return body.sum()
+	return body.hashFields()
 }
 
-// sum hashes the fields.
-func (h hashedRule) sum() string {
+func (h hashedRule) hashFields() string {
 	text, err := json.Marshal(h)
 	if err != nil {
-		// Texts, numbers and lists of them always marshal.
+		// Texts, numbers and lists of them can always be marshaled.
 		return ""
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
 }
 
-// MarshalJSON returns the form of the field that hashes contain.
+// MarshalJSON returns the form of the field from which hashes are computed.
 func (f Field) MarshalJSON() ([]byte, error) {
 	row := [3]string{f.Name, f.Value}
 	if f.Regex != nil {

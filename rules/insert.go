@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// InsertTest returns the text of a pack with one more test at the end of the tests of a rule.
-// Every other byte stays as it is, except for the number of tests in the header. The test is
-// written as an item of a list without indentation: its first line begins with "- ", and the
-// others with two spaces. The error says why a test cannot be inserted there.
+// InsertTest returns the text of a pack with one more test after the last test of a rule. All
+// other bytes stay as they are, except for the number of tests in the header. test is the item
+// of a list without indentation. Its first line begins with "- ", and the others with two
+// spaces. The error says why the test cannot be inserted there.
 func InsertTest(f File, alert string, test []string) ([]byte, error) {
 	d, problems := Parse(f)
 	if errs := problems.Errors(); len(errs) > 0 {
@@ -25,12 +25,12 @@ func InsertTest(f File, alert string, test []string) ([]byte, error) {
 		return nil, fmt.Errorf("%s has no rule %s", f.Name, alert)
 	}
 	in := inserter{doc: d, file: f, rule: newForm(d.pack, &d.pack.Rules[k], f.Name)}
-	at, lines, err := in.place(test)
+	at, lines, err := in.findPlace(test)
 	if err != nil {
 		return nil, fmt.Errorf("%s:%d: %w; insert the test by hand", f.Name, in.rule.at.Line, err)
 	}
-	out := in.withCount(in.insert(at, lines))
-	return out, in.verify(out, k)
+	out := in.withCount(in.insertLines(at, lines))
+	return out, in.verifyResult(out, k)
 }
 
 // inserter inserts a test into a pack.
@@ -40,8 +40,9 @@ type inserter struct {
 	rule form
 }
 
-// place returns the number of the line before which the test goes, and the indented test.
-func (in *inserter) place(test []string) (at int, lines []string, err error) {
+// findPlace returns the number of the line before which the test is inserted, and the indented
+// test.
+func (in *inserter) findPlace(test []string) (at int, lines []string, err error) {
 	f := &in.rule
 	start := f.RuleSyntax.Keys.At
 	from, to := f.lines()
@@ -50,8 +51,8 @@ func (in *inserter) place(test []string) (at int, lines []string, err error) {
 	}
 	if !f.RuleSyntax.Keys.Has("tests") {
 		key := strings.Repeat(" ", start.Column-1)
-		lines = append([]string{key + "tests:"}, indented(key, test)...)
-		return in.last(from, to, start.Column-1) + 1, lines, nil
+		lines = append([]string{key + "tests:"}, indentLines(key, test)...)
+		return in.lastLine(from, to, start.Column-1) + 1, lines, nil
 	}
 	value := f.RuleSyntax.Keys.Value("tests")
 	text := value.LineText(value.Line)
@@ -64,32 +65,32 @@ func (in *inserter) place(test []string) (at int, lines []string, err error) {
 		}
 	}
 	dash := text[:value.Column-1]
-	return in.last(from, to, len(dash)) + 1, indented(dash, test), nil
+	return in.lastLine(from, to, len(dash)) + 1, indentLines(dash, test), nil
 }
 
-// last returns the last line from..to that belongs to the rule: blank lines and comments
-// that are not indented deeper than indent belong to what follows.
-func (in *inserter) last(from, to, indent int) int {
-	for ; to > from; to-- {
-		text := in.rule.at.LineText(to)
+// lastLine returns the last line of the range that belongs to the rule. Blank lines and
+// comments at its end belong to what follows, unless they are indented deeper than indent.
+func (in *inserter) lastLine(start, end, indent int) int {
+	for ; end > start; end-- {
+		text := in.rule.at.LineText(end)
 		trimmed := strings.TrimLeft(text, " ")
 		if strings.TrimSpace(trimmed) != "" && (trimmed[0] != '#' || len(text)-len(trimmed) > indent) {
 			break
 		}
 	}
-	return to
+	return end
 }
 
-func indented(by string, lines []string) []string {
+func indentLines(indent string, lines []string) []string {
 	out := make([]string, len(lines))
 	for i, l := range lines {
-		out[i] = by + l
+		out[i] = indent + l
 	}
 	return out
 }
 
-// insert inserts lines before line n, counted from 1, with the line breaks of the file.
-func (in *inserter) insert(n int, lines []string) []byte {
+// insertLines inserts lines before line n, counted from 1, with the line breaks of the file.
+func (in *inserter) insertLines(n int, lines []string) []byte {
 	data, end := in.file.Data, "\n"
 	if bytes.Contains(data, []byte("\r\n")) {
 		end = "\r\n"
@@ -111,13 +112,13 @@ func (in *inserter) insert(n int, lines []string) []byte {
 }
 
 // withCount raises the number of tests in the header by one, if the header states it. The
-// header may be behind the test.
+// header may be below the test.
 func (in *inserter) withCount(data []byte) []byte {
 	h := &in.doc.pack.Pack
 	if !h.Keys.Has("tests") {
 		return data
 	}
-	d, _ := Parse(File{Name: in.file.Name, Data: data}) // its number is wrong
+	d, _ := Parse(File{Name: in.file.Name, Data: data}) // The only problem is the number of tests.
 	pos := d.pack.Pack.Keys.Value("tests")
 	lines := bytes.SplitAfter(data, []byte("\n"))
 	old := strconv.Itoa(h.Tests)
@@ -131,8 +132,8 @@ func (in *inserter) withCount(data []byte) []byte {
 	return bytes.Join(lines, nil)
 }
 
-// verify reports whether the new text is the pack with one more test of rule k.
-func (in *inserter) verify(data []byte, k int) error {
+// verifyResult checks that data is the pack with one more test of rule k.
+func (in *inserter) verifyResult(data []byte, k int) error {
 	d, problems := Parse(File{Name: in.file.Name, Data: data})
 	if errs := problems.Errors(); len(errs) > 0 {
 		return fmt.Errorf("%s would not be valid with the test; insert it by hand:\n%w", in.file.Name, errs)

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// linter checks a compiled rule, and changes only its maxLine.
+// linter checks a compiled rule. It changes only the field maxLine.
 type linter struct{ *compiler }
 
-// lint checks the rule as a whole for keys that are valid but have no effect, or
-// not the effect that they suggest.
+// lint checks the rule as a whole for keys that are valid but have no effect, or another effect
+// than they suggest.
 func (l *linter) lint() {
 	if l.Keys.Has("silent") {
 		l.lintSilent()
@@ -34,98 +34,99 @@ func (l *linter) lint() {
 // lintWindow checks count and within.
 func (l *linter) lintWindow() {
 	sequence := l.Keys.Has("sequence")
-	counted := l.Keys.Good("count")
+	counted := l.Keys.IsDecoded("count")
 	switch {
 	case counted && sequence:
-		l.errorAt(l.Keys.Key("count"), "no-effect", "`count` has no effect on a sequence", "remove it")
-	case counted && l.Count > 1 && l.Keys.Missing("within"):
-		l.missing("count", "needs-within", fmt.Sprintf("`count: %d` needs `within`", l.Count), "add the window of the count: within: 10m")
+		l.addError(l.Keys.Key("count"), "no-effect", "`count` has no effect on a sequence", "remove it")
+	case counted && l.Count > 1 && l.Keys.Lacks("within"):
+		l.reportMissing("count", "needs-within", fmt.Sprintf("`count: %d` needs `within`", l.Count), "add the window of the count: within: 10m")
 	}
-	if l.Keys.Good("within") {
+	if l.Keys.IsDecoded("within") {
 		l.checkLateness(l.Within, l.Keys.Value("within"), "`within`")
 	}
 	switch {
-	case sequence && l.Keys.Missing("within"):
-		l.missing("sequence", "needs-within", "`sequence` needs `within`", "add the longest time from its first line to its last: within: 10m")
-	case l.Keys.Good("within") && !sequence && l.Keys.Has("match") && l.rule.Count == 1 && !l.Keys.Has("distinct") && !l.Keys.Broken("count") && !l.likely("count") && !l.loosened():
-		l.errorAt(l.Keys.Key("within"), "no-effect", "`within` has no effect without `count` or `sequence`", "remove it, or add `count`")
+	case sequence && l.Keys.Lacks("within"):
+		l.reportMissing("sequence", "needs-within", "`sequence` needs `within`", "add the longest time from its first line to its last: within: 10m")
+	case l.Keys.IsDecoded("within") && !sequence && l.Keys.Has("match") && l.rule.Count == 1 && !l.Keys.Has("distinct") && !l.Keys.HasError("count") && !l.isLikely("count") && !l.isLoosened():
+		l.addError(l.Keys.Key("within"), "no-effect", "`within` has no effect without `count` or `sequence`", "remove it, or add `count`")
 	}
 }
 
-// loosened reports whether an override changed the count that the rule's own
-// window belongs to.
-func (l *linter) loosened() bool {
+// isLoosened reports whether an override changed the rule's count but kept the rule's own
+// window.
+func (l *linter) isLoosened() bool {
 	return l.Keys.Key("count").File() != l.file && l.Keys.Key("within").File() == l.file
 }
 
 // lintDurations checks for, keep_firing_for and expire.
 func (l *linter) lintDurations() {
 	cleared := l.Keys.Has("clear")
-	if l.Keys.Good("for") && l.For > 0 {
+	if l.Keys.IsDecoded("for") && l.For > 0 {
 		l.checkLateness(l.For, l.Keys.Value("for"), "`for`")
 	}
 	if cleared && l.Keys.Has("keep_firing_for") {
-		l.errorAt(l.Keys.Key("keep_firing_for"), "no-effect", "`keep_firing_for` has no effect with `clear`: the clear line ends the episode", "remove it, or use `expire` for an upper bound")
-	} else if l.Keys.Good("keep_firing_for") {
+		l.addError(l.Keys.Key("keep_firing_for"), "no-effect", "`keep_firing_for` has no effect with `clear`: the clear line ends the episode", "remove it, or use `expire` for an upper bound")
+	} else if l.Keys.IsDecoded("keep_firing_for") {
 		l.checkLateness(l.KeepFiringFor, l.Keys.Value("keep_firing_for"), "`keep_firing_for`")
 	}
-	if l.Keys.Has("expire") && !cleared && !l.likely("clear") && !l.likely("silent") {
-		l.errorAt(l.Keys.Key("expire"), "no-effect", "`expire` has no effect without `clear` or `silent`", "use `keep_firing_for` for the quiet time after which the alert resolves, or add `clear`")
+	if l.Keys.Has("expire") && !cleared && !l.isLikely("clear") && !l.isLikely("silent") {
+		l.addError(l.Keys.Key("expire"), "no-effect", "`expire` has no effect without `clear` or `silent`", "use `keep_firing_for` for the quiet time after which the alert resolves, or add `clear`")
 	}
-	if cleared && !l.Keys.Broken("for") && !l.Keys.Broken("expire") && l.rule.For >= l.rule.Expire {
+	if cleared && !l.Keys.HasError("for") && !l.Keys.HasError("expire") && l.rule.For >= l.rule.Expire {
 		at := l.Keys.Value("for")
 		if !l.Keys.Has("for") || l.Keys.Value("expire").File() != l.file {
 			at = l.Keys.Value("expire")
 		}
-		l.errorAt(at, "for-expire", fmt.Sprintf("`for` (%s) is not shorter than `expire` (%s): the episode ends before it fires", duration(l.rule.For), duration(l.rule.Expire)), "make `for` shorter, or `expire` longer")
+		l.addError(at, "for-expire", fmt.Sprintf("`for` (%s) is not shorter than `expire` (%s): the episode ends before it fires", duration(l.rule.For), duration(l.rule.Expire)), "make `for` shorter, or `expire` longer")
 	}
 }
 
 func (l *linter) lintDistinct() {
-	if !l.Keys.Good("distinct") {
+	if !l.Keys.IsDecoded("distinct") {
 		return
 	}
 	at := l.Keys.Key("distinct")
 	switch {
 	case l.Keys.Has("sequence"):
-		l.errorAt(at, "no-effect", "`distinct` has no effect on a sequence", "remove it")
+		l.addError(at, "no-effect", "`distinct` has no effect on a sequence", "remove it")
 	case l.Distinct == "":
-		l.errorAt(l.Keys.Value("distinct"), "empty-value", "`distinct` is empty", "write the name of the values to count")
+		l.addError(l.Keys.Value("distinct"), "empty-value", "`distinct` is empty", "write the name of the values to count")
 	case l.rule.DistinctTime() > 0:
 		l.lintDistinctTime()
 	case slices.Contains(l.By, l.Distinct):
-		l.errorAt(l.Keys.Value("distinct"), "never", fmt.Sprintf("`distinct: %s` is also in `by`: all lines of a key have the same %s, so the rule never fires", l.Distinct, l.Distinct), "remove it from one of them")
+		l.addError(l.Keys.Value("distinct"), "never", fmt.Sprintf("`distinct: %s` is also in `by`: all lines of a key have the same %s, so the rule never fires", l.Distinct, l.Distinct), "remove it from one of them")
 	}
 	switch {
 	case l.Keys.Has("sequence"):
-	case l.Keys.Missing("count"):
-		l.missing("distinct", "needs-count", "`distinct` needs `count` of at least 2", "add the number of different values: count: 3")
-	case l.Keys.Good("count") && l.Count == 1:
-		l.errorAt(l.Keys.Value("count"), "needs-count", "`distinct` needs `count` of at least 2", "add the number of different values: count: 3")
-	case l.Keys.Good("count") && l.Count > MaxHits:
-		l.errorAt(l.Keys.Value("count"), "too-many", fmt.Sprintf("`count` is %d; with `distinct`, at most %d are allowed", l.Count, MaxHits), fmt.Sprintf("use at most %d, or count lines without `distinct`", MaxHits))
+	case l.Keys.Lacks("count"):
+		l.reportMissing("distinct", "needs-count", "`distinct` needs `count` of at least 2", "add the number of different values: count: 3")
+	case l.Keys.IsDecoded("count") && l.Count == 1:
+		l.addError(l.Keys.Value("count"), "needs-count", "`distinct` needs `count` of at least 2", "add the number of different values: count: 3")
+	case l.Keys.IsDecoded("count") && l.Count > MaxHits:
+		l.addError(l.Keys.Value("count"), "too-many", fmt.Sprintf("`count` is %d; with `distinct`, at most %d are allowed", l.Count, MaxHits), fmt.Sprintf("use at most %d, or count lines without `distinct`", MaxHits))
 	}
 }
 
-// lintDistinctTime checks that a window can hold as many units of time as `distinct` counts.
+// lintDistinctTime checks that the window is long enough for as many units of time as
+// `distinct` must count.
 func (l *linter) lintDistinctTime() {
 	unit, name := l.rule.DistinctTime(), l.Distinct
-	if !l.Keys.Good("within") || !l.Keys.Good("count") {
+	if !l.Keys.IsDecoded("within") || !l.Keys.IsDecoded("count") {
 		return
 	}
 	if most := int((l.Within+unit-2)/unit) + 1; l.Count > most {
-		l.errorAt(l.Keys.Value("count"), "never", fmt.Sprintf("a window of %s has times in at most %d different %ss: the rule never fires", duration(l.Within), most, name), "make `within` longer, or `count` smaller")
+		l.addError(l.Keys.Value("count"), "never", fmt.Sprintf("a window of %s has times in at most %d different %ss: the rule never fires", duration(l.Within), most, name), "make `within` longer, or `count` smaller")
 	}
 }
 
 func (l *linter) lintLimit() {
-	if l.Keys.Good("limit") && len(l.By) == 0 && !l.Keys.Broken("by") && l.Keys.Missing("by") {
-		l.warnAt(l.Keys.Key("limit"), "no-effect", "`limit` has no effect without `by`: there is only one key", "remove it")
+	if l.Keys.IsDecoded("limit") && len(l.By) == 0 && !l.Keys.HasError("by") && l.Keys.Lacks("by") {
+		l.addWarning(l.Keys.Key("limit"), "no-effect", "`limit` has no effect without `by`: there is only one key", "remove it")
 	}
 }
 
 func (l *linter) lintScope() {
-	if !l.Keys.Good("scope") || l.Keys.Broken("by") || l.Keys.Broken("clear") || l.Keys.Broken("unless") || l.RuleSyntax.Scope == l.rule.Scope {
+	if !l.Keys.IsDecoded("scope") || l.Keys.HasError("by") || l.Keys.HasError("clear") || l.Keys.HasError("unless") || l.RuleSyntax.Scope == l.rule.Scope {
 		return
 	}
 	message, fix := "the rule can be decided on a single node: its key has `pod`", "remove `scope`, or write scope: node"
@@ -133,10 +134,10 @@ func (l *linter) lintScope() {
 		message = "the rule cannot be decided on a single node: " + whyCluster(l.rule)
 		fix = "remove `scope`, or write scope: cluster"
 	}
-	l.errorAt(l.Keys.Value("scope"), "scope", message, fix)
+	l.addError(l.Keys.Value("scope"), "scope", message, fix)
 }
 
-// computeScope returns ScopeNode if all lines of a key are on one node.
+// computeScope returns ScopeNode if all lines of a key come from one node.
 func computeScope(r *Rule) Scope {
 	if whyCluster(r) == "" {
 		return ScopeNode
@@ -144,7 +145,7 @@ func computeScope(r *Rule) Scope {
 	return ScopeCluster
 }
 
-// whyCluster returns why a single node cannot decide the rule, "" if it can.
+// whyCluster returns why a single node cannot decide the rule, or "" if it can.
 func whyCluster(r *Rule) string {
 	switch {
 	case !slices.Contains(r.By, "pod"):
@@ -154,7 +155,7 @@ func whyCluster(r *Rule) string {
 	case r.Unless != nil && !slices.Contains(r.Unless.Same, "pod"):
 		return "`unless.same` has no `pod`, so another node's line may mute it"
 	}
-	for _, p := range partsOf(r) {
+	for _, p := range ruleParts(r) {
 		if slices.Contains(possibleCaptures(*p.matcher), "pod") {
 			return "`pod` is captured from the line, so it may not be the pod that logs it"
 		}

@@ -15,9 +15,9 @@ import (
 // line.
 const maxLineCost = 100 * time.Millisecond
 
-// lintCost reports an error for rules that could stall the daemon, and a warning
-// for rules that must be tried on every line. For the latter it uses the size of
-// the programs, because they cost time even where no line is the worst.
+// lintCost reports an error for rules that could stall the daemon, and a warning for rules that
+// must be tried on every line. The warning depends on the size of the programs, because they
+// cost time on ordinary lines, too.
 func (l *linter) lintCost() {
 	var cost expr.Cost
 	total, worst, worstAt := 0, 0, l.at
@@ -26,19 +26,19 @@ func (l *linter) lintCost() {
 			continue
 		}
 		addCost(&cost, &w.compiled)
-		if w.keys.At.IsZero() || w.keys.Damaged() {
+		if w.keys.At.IsZero() || w.keys.HasAnyError() {
 			continue
 		}
-		if _, largest, at := programs(w.parts, w.keys, &w.compiled, true); largest > worst {
+		if _, largest, at := programSizes(w.parts, w.keys, &w.compiled, true); largest > worst {
 			worst, worstAt = largest, at
 		}
-		if gated(&w.compiled) {
+		if isPrefiltered(&w.compiled) {
 			continue
 		}
-		n, _, _ := programs(w.parts, w.keys, &w.compiled, false)
+		n, _, _ := programSizes(w.parts, w.keys, &w.compiled, false)
 		total += n
 		if p := w.parts; len(p.Contains) > 0 || n > 0 || len(p.Field) > 0 || len(p.Any) > 0 {
-			l.warnAt(w.keys.At, "no-literal", fmt.Sprintf("%s requires no text of %d bytes or more: it is tried on every line of its streams, for up to %s on a line of 16 KiB",
+			l.addWarning(w.keys.At, "no-literal", fmt.Sprintf("%s requires no text of %d bytes or more: it is tried on every line of its streams, for up to %s on a line of 16 KiB",
 				w.name, minLiteral, shortTime(expr.SizeCost(max(n, 1)))), "add a fixed text of its lines with `contains`")
 		}
 	}
@@ -48,7 +48,7 @@ func (l *linter) lintCost() {
 		most, fix = every, fmt.Sprintf("add a fixed text of %d bytes or more with `contains`, or use smaller repetitions and classes", minLiteral)
 	}
 	if most > maxLineCost {
-		l.errorAt(worstAt, "too-costly", fmt.Sprintf("the regular expressions of the rule may take %s for one line of %d KiB, more than %s",
+		l.addError(worstAt, "too-costly", fmt.Sprintf("the regular expressions of the rule may take %s for one line of %d KiB, more than %s",
 			shortTime(most), expr.MaxLine>>10, maxLineCost), fix)
 	}
 }
@@ -67,13 +67,13 @@ func maxLineTime(r *Rule) time.Duration {
 	return cost.Time()
 }
 
-// addCost adds what a matcher may cost.
+// addCost adds the highest cost of a matcher.
 func addCost(cost *expr.Cost, m *Matcher) {
-	cost.Texts(len(m.Contains))
-	cost.Expression(m.Regex, false)
+	cost.AddTexts(len(m.Contains))
+	cost.AddExpression(m.Regex, false)
 	for _, f := range m.Fields {
-		cost.Texts(1) // to find it
-		cost.Expression(f.Regex, true)
+		cost.AddTexts(1) // finding the field
+		cost.AddExpression(f.Regex, true)
 	}
 	for i := range m.Any {
 		addCost(cost, &m.Any[i])
@@ -83,10 +83,10 @@ func addCost(cost *expr.Cost, m *Matcher) {
 	}
 }
 
-// programs counts the instructions of a matcher's expressions and finds the
-// largest expression: of all of them, or of those without a required literal. m is the
-// compiled matcher.
-func programs(p *Parts, keys *strictyaml.Keys, m *Matcher, all bool) (total, largest int, at strictyaml.Pos) {
+// programSizes counts the instructions of a matcher's expressions and finds the largest
+// expression. If all is false, it considers only expressions without a required literal. m is
+// the compiled form of p.
+func programSizes(p *Parts, keys *strictyaml.Keys, m *Matcher, all bool) (total, largest int, at strictyaml.Pos) {
 	at = keys.At
 	add := func(pattern string, where strictyaml.Pos) {
 		n := expr.Size(pattern)
@@ -104,10 +104,10 @@ func programs(p *Parts, keys *strictyaml.Keys, m *Matcher, all bool) (total, lar
 		}
 	}
 	inner := func(s *MatcherSyntax, m *Matcher) {
-		if !all && gated(m) {
+		if !all && isPrefiltered(m) {
 			return
 		}
-		n, size, where := programs(&s.Parts, &s.Keys, m, all)
+		n, size, where := programSizes(&s.Parts, &s.Keys, m, all)
 		total += n
 		if size > largest {
 			largest, at = size, where

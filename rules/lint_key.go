@@ -12,7 +12,7 @@ import (
 
 // lintBy checks the names of the key.
 func (l *linter) lintBy() {
-	if l.Keys.Broken("by") {
+	if l.Keys.HasError("by") {
 		return
 	}
 	l.checkNames(l.By, &l.Keys, "by")
@@ -22,32 +22,32 @@ func (l *linter) lintBy() {
 			continue
 		}
 		if message, fix := badLabel(name); message != "" {
-			l.errorAt(at, "label-name", message, fix)
+			l.addError(at, "label-name", message, fix)
 			continue
 		}
-		if what := unbounded(name); what != "" {
-			l.errorAt(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, %s: nearly every line would raise an alert of its own", name, what), "group by what fails: a cluster, a namespace, a pod")
+		if what := whyUnbounded(name); what != "" {
+			l.addError(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, %s: nearly every line would raise an alert of its own", name, what), "group by what fails: a cluster, a namespace, a pod")
 			continue
 		}
 		w := expr.Narrow
-		for _, p := range partsOf(l.rule) {
+		for _, p := range ruleParts(l.rule) {
 			w = max(w, captureWidth(*p.matcher, name))
 		}
 		switch w {
 		case expr.Unlimited:
-			l.errorAt(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, which .* captures: nearly every line would raise an alert of its own", name), "capture less, such as \\S+ between fixed texts")
+			l.addError(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, which .* captures: nearly every line would raise an alert of its own", name), "capture less, such as \\S+ between fixed texts")
 		case expr.Wide:
-			l.warnAt(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, whose group contains .* or .+ and may capture far into the line", name), "capture less, such as \\S+ or [^\"]+")
+			l.addWarning(at, "unbounded-key", fmt.Sprintf("`by` has `%s`, whose group contains .* or .+ and may capture far into the line", name), "capture less, such as \\S+ or [^\"]+")
 		}
-		if name == "pod" && !l.rule.Expires() && !l.likely("clear") && !l.likely("silent") {
-			l.warnAt(at, "pod-without-clear", "`by` has `pod` and the rule has no `clear`: every new pod raises a new alert", "group by something that outlives a pod, or add `clear`")
+		if name == "pod" && !l.rule.Expires() && !l.isLikely("clear") && !l.isLikely("silent") {
+			l.addWarning(at, "pod-without-clear", "`by` has `pod` and the rule has no `clear`: every new pod raises a new alert", "group by something that outlives a pod, or add `clear`")
 		}
 	}
 }
 
-// unbounded returns why a name has an unlimited number of values, "" if it seems
-// to have few.
-func unbounded(name string) string {
+// whyUnbounded returns why a name has an unlimited number of values, or "" if it seems to have
+// few.
+func whyUnbounded(name string) string {
 	words := splitWords(name)
 	last := words[len(words)-1]
 	joined := strings.Join(words, "")
@@ -92,11 +92,11 @@ func splitWords(name string) []string {
 	return words
 }
 
-// lintCaptures checks that a name of the key that one matcher captures is captured
-// by all of the same streams, because their lines would otherwise have different keys. In
+// lintCaptures checks the names of the key that a matcher captures. All matchers on the same
+// streams must capture the name, because their lines would otherwise have different keys. In
 // the lines of other streams, the name may be a label or a field.
 func (l *linter) lintCaptures() {
-	if l.Keys.Broken("by") {
+	if l.Keys.HasError("by") {
 		return
 	}
 	for i, name := range l.By {
@@ -110,14 +110,14 @@ func (l *linter) lintCaptures() {
 	}
 }
 
-func (l *linter) checkCaptured(name string, first int, by strictyaml.Pos) {
+func (l *linter) checkCaptured(name string, first int, pos strictyaml.Pos) {
 	where, from := "`match`", l.rule.Steps[first].From
 	if l.rule.Sequence {
 		where = fmt.Sprintf("step %d", first+1)
 	}
-	report := func(keys *strictyaml.Keys, at strictyaml.Pos, part, fix string) {
-		if !keys.Damaged() {
-			l.errorAt(at, "key-not-captured", fmt.Sprintf("`by` has `%s` (%s), which %s captures and %s does not: they never share a key", name, by, where, part), fix)
+	report := func(keys *strictyaml.Keys, place strictyaml.Pos, part, fix string) {
+		if !keys.HasAnyError() {
+			l.addError(place, "key-not-captured", fmt.Sprintf("`by` has `%s` (%s), which %s captures and %s does not: they never share a key", name, pos, where, part), fix)
 		}
 	}
 	group := fmt.Sprintf("capture it there as well: (?P<%s>...)", name)
@@ -133,7 +133,7 @@ func (l *linter) checkCaptured(name string, first int, by strictyaml.Pos) {
 	if u := l.rule.Unless; u == nil || !u.From.Equal(from) {
 		return
 	}
-	for _, w := range l.written { // each must capture by itself
+	for _, w := range l.written { // each matcher must capture the name by itself
 		at := w.keys.At
 		switch w.name {
 		case nameUnless:
@@ -148,11 +148,11 @@ func (l *linter) checkCaptured(name string, first int, by strictyaml.Pos) {
 	}
 }
 
-// lintDiffers checks the `differs` of steps.
+// lintDiffers checks the key `differs` of steps.
 func (l *linter) lintDiffers() {
 	for i := range l.Sequence {
 		s := &l.Sequence[i]
-		if !s.Keys.Good("differs") {
+		if !s.Keys.IsDecoded("differs") {
 			continue
 		}
 		l.checkNames(s.Differs, &s.Keys, "differs")
@@ -161,12 +161,12 @@ func (l *linter) lintDiffers() {
 			if i > 0 {
 				message = "`differs` is empty"
 			}
-			l.errorAt(s.Keys.Key("differs"), "no-effect", message, "remove it")
+			l.addError(s.Keys.Key("differs"), "no-effect", message, "remove it")
 			continue
 		}
 		for j, name := range s.Differs {
 			if slices.Contains(l.By, name) {
-				l.errorAt(s.Keys.Item("differs", j), "never", fmt.Sprintf("`differs` has `%s`, which is in `by`: all lines of a key have the same value, so the rule never fires", name), "remove it from one of them")
+				l.addError(s.Keys.Item("differs", j), "never", fmt.Sprintf("`differs` has `%s`, which is in `by`: all lines of a key have the same value, so the rule never fires", name), "remove it from one of them")
 			}
 		}
 	}

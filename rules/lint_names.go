@@ -9,29 +9,29 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// StreamLabels are the labels that sources set by themselves. Files, standard input, the
-// kubelet and Loki may have others, which the configuration or Loki sets.
+// StreamLabels are the labels that sources always set themselves. The configuration can add
+// labels to files, standard input and the kubelet, and Loki has its own.
 var StreamLabels = []string{
 	"namespace", "pod", "container", "filename", "node_name", "node", "image", "app", "workload", "unit", "identifier", "transport", "component",
 	"cluster", "job", "service_name", "detected_level", "stream", "flags",
 }
 
-// maxNames is how many unknown names of a rule are reported.
+// maxNames bounds the unknown names that are reported for one rule.
 const maxNames = 10
 
-// keyInLine finds the keys of fields in a line: logfmt, klog and JSON.
+// keyInLine finds the keys of fields in a line of logfmt, klog or JSON.
 var keyInLine = lazyre.New(`([A-Za-z_][A-Za-z0-9_.-]*)"?\s*[=:]`)
 
-// lintNames warns about names that nothing of the rule has: their values are always empty, so
-// failures of different objects would be one alert.
+// lintNames warns about names that no part of the rule has. Their values are always empty, so
+// failures of different objects would share one alert.
 func (l *linter) lintNames() {
-	if l.Keys.Broken("tests") || l.Keys.Broken("match") || l.Keys.Broken("sequence") {
+	if l.Keys.HasError("tests") || l.Keys.HasError("match") || l.Keys.HasError("sequence") {
 		return
 	}
 	known, lines := l.knownNames()
 	warned, ofKey, others := 0, true, l.problems
-	check := func(name string, at strictyaml.Pos, where, effect string) {
-		if warned == maxNames || slices.ContainsFunc(others, func(p strictyaml.Problem) bool { return p.Line == at.Line && p.File == at.File() }) {
+	check := func(name string, pos strictyaml.Pos, where, effect string) {
+		if warned == maxNames || slices.ContainsFunc(others, func(p strictyaml.Problem) bool { return p.Line == pos.Line && p.File == pos.File() }) {
 			return
 		}
 		last := name[strings.LastIndexByte(name, '.')+1:]
@@ -47,25 +47,25 @@ func (l *linter) lintNames() {
 		}
 		best := strictyaml.Closest(name, all)
 		if best == "" && len(l.rule.Tests) == 0 && !ofKey {
-			return // a field of its lines, perhaps
+			return // the name may be a field of the lines
 		}
 		if best != "" {
 			fix = fmt.Sprintf("did you mean `%s`? Otherwise add a test whose line or stream has it", best)
 		}
 		warned++
-		l.warnAt(at, "unknown-name", fmt.Sprintf("%s has `%s`, which is no capture, no known label, and in no line or label of a test: %s", where, name, effect), fix)
+		l.addWarning(pos, "unknown-name", fmt.Sprintf("%s has `%s`, which is no capture, no known label, and in no line or label of a test: %s", where, name, effect), fix)
 	}
 	const oneValue = "its value is always empty, so lines with different values count as one"
-	if !l.Keys.Broken("by") {
+	if !l.Keys.HasError("by") {
 		for i, name := range l.By {
 			check(name, l.Keys.Item("by", i), "`by`", oneValue)
 		}
 	}
-	if l.Keys.Good("distinct") && l.rule.DistinctTime() == 0 {
+	if l.Keys.IsDecoded("distinct") && l.rule.DistinctTime() == 0 {
 		check(l.Distinct, l.Keys.Value("distinct"), "`distinct`", "no line is counted")
 	}
 	for i := range l.Sequence {
-		if s := &l.Sequence[i]; s.Keys.Good("differs") {
+		if s := &l.Sequence[i]; s.Keys.IsDecoded("differs") {
 			for j, name := range s.Differs {
 				check(name, s.Keys.Item("differs", j), "`differs`", "it excludes nothing")
 			}
@@ -92,11 +92,11 @@ func (l *linter) lintNames() {
 	}
 }
 
-// knownNames returns the names of captures and labels, and the lines of the tests, in which
-// fields have names.
+// knownNames returns the names of captures and labels, and the lines of the tests, whose fields
+// also have names.
 func (l *linter) knownNames() (names, lines []string) {
 	names = slices.Clone(StreamLabels)
-	for _, p := range partsOf(l.rule) {
+	for _, p := range ruleParts(l.rule) {
 		names = append(append(names, possibleCaptures(*p.matcher)...), fieldNames(*p.matcher)...)
 		for _, m := range p.from.Matchers() {
 			names = append(names, m.Name)

@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// lintNever finds a rule that can never fire: every line that would trigger it
-// also ends or mutes it, or no line can satisfy it.
+// lintNever finds a rule that can never fire. Either no line satisfies it, or every line that
+// would trigger it also ends or mutes it.
 func (l *linter) lintNever() {
 	for _, key := range []string{"clear", "unless"} {
 		condition := l.rule.Clear
 		if key == "unless" {
 			condition = l.rule.Unless
 		}
-		if condition == nil || !l.Keys.Good(key) || len(l.rule.Steps) == 0 {
+		if condition == nil || !l.Keys.IsDecoded(key) || len(l.rule.Steps) == 0 {
 			continue
 		}
 		// The last line of a sequence is the one that fires.
 		last := l.rule.Steps[len(l.rule.Steps)-1]
 		if last.From.Equal(condition.From) && implies(last.Matcher, condition.Matcher) {
 			does := map[string]string{"clear": "ends", "unless": "mutes"}[key]
-			l.errorAt(l.Keys.Key(key), "never", fmt.Sprintf("every line that triggers the rule also %s it: it never fires", does),
+			l.addError(l.Keys.Key(key), "never", fmt.Sprintf("every line that triggers the rule also %s it: it never fires", does),
 				fmt.Sprintf("choose a text for `%s` that the triggering line does not contain", key))
 		}
 	}
@@ -31,13 +31,13 @@ func (l *linter) lintNever() {
 			if l.Keys.Has("sequence") {
 				at = l.Keys.Key("sequence")
 			}
-			l.errorAt(at, "never", "every line that satisfies the rest of the matcher also satisfies `not`: no line matches", "remove `not`, or choose another text for it")
+			l.addError(at, "never", "every line that satisfies the rest of the matcher also satisfies `not`: no line matches", "remove `not`, or choose another text for it")
 		}
 	}
 }
 
-// implies reports whether every line that satisfies m also satisfies o, with the
-// same captures. It may return false where that is hard to prove.
+// implies reports whether every line that satisfies m also satisfies o with the same captures.
+// It returns false where it cannot prove this.
 func implies(m, o Matcher) bool {
 	if slices.Contains(o.Contains, "") || len(o.Contains)+len(o.Fields)+len(o.Any) == 0 && o.Regex == nil && o.Not == nil {
 		return false // o has errors

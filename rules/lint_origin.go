@@ -8,9 +8,9 @@ import (
 
 const fixForeign = "add `namespace` to `by`, or use `origin: infrastructure`"
 
-// addNamespace makes the clear or unless lines of a rule with `origin: any` share the
-// namespace of the failure, so that no namespace ends what another one reports. It
-// applies only if the rule states its origin, and comes after the semantic hash, so
+// addNamespace makes the clear or unless lines of a rule with `origin: any` share the namespace
+// of the failure. Otherwise a line of one namespace could end the failure of another. It
+// applies only if the rule states its origin. It runs after the semantic hash was computed, so
 // that a rule keeps its open episodes when an origin is added.
 func (c *compiler) addNamespace(a *ClearOrUnless) {
 	if a == nil || c.RuleSyntax.Origin != OriginAny || !slices.Contains(c.rule.By, "namespace") || slices.Contains(a.Same, "namespace") {
@@ -19,30 +19,30 @@ func (c *compiler) addNamespace(a *ClearOrUnless) {
 	a.Same, a.NamespaceAdded = append(slices.Clone(a.Same), "namespace"), true
 }
 
-// lintOrigin checks which lines can join, or change the episodes of another namespace.
+// lintOrigin checks whether lines of one namespace can join or change the episodes of another.
 func (l *linter) lintOrigin() {
-	if l.Keys.Broken("origin") || l.Keys.Missing("origin") || l.rule.Infrastructure || l.Keys.Broken("by") {
+	if l.Keys.HasError("origin") || l.Keys.Lacks("origin") || l.rule.Infrastructure || l.Keys.HasError("by") {
 		return
 	}
 	if slices.Contains(l.rule.By, "namespace") {
 		forged := func(p rulePart) bool {
 			return !namesNamespace(p.from) && slices.Contains(possibleCaptures(*p.matcher), "namespace")
 		}
-		if slices.ContainsFunc(partsOf(l.rule), forged) {
-			l.warnAt(l.Keys.Key("by"), "forged-namespace", "`namespace` is captured from the line, which may contain any text: the key is not the namespace of the stream",
+		if slices.ContainsFunc(ruleParts(l.rule), forged) {
+			l.addWarning(l.Keys.Key("by"), "forged-namespace", "`namespace` is captured from the line, which may contain any text: the key is not the namespace of the stream",
 				"capture it under another name, such as object_namespace")
 		}
 		return
 	}
 	foreign := func(p rulePart) bool { return !namesNamespace(p.from) }
-	if slices.ContainsFunc(partsOf(l.rule), foreign) && l.rule.Distinct != "namespace" {
-		l.warnAt(l.Keys.At, "foreign-key", "every namespace is trusted, so a line of one joins the alert of another, which then says nothing new", fixForeign)
+	if slices.ContainsFunc(ruleParts(l.rule), foreign) && l.rule.Distinct != "namespace" {
+		l.addWarning(l.Keys.At, "foreign-key", "every namespace is trusted, so a line of one joins the alert of another, which then says nothing new", fixForeign)
 	}
-	if a := l.rule.Clear; a != nil && l.Keys.Good("clear") && !namesNamespace(a.From) {
-		l.warnAt(l.Keys.Key("clear"), "foreign-clear", "every namespace is trusted, so a line of one can end the failure of another: `clear` does not share the namespace", fixForeign)
+	if a := l.rule.Clear; a != nil && l.Keys.IsDecoded("clear") && !namesNamespace(a.From) {
+		l.addWarning(l.Keys.Key("clear"), "foreign-clear", "every namespace is trusted, so a line of one can end the failure of another: `clear` does not share the namespace", fixForeign)
 	}
-	if a := l.rule.Unless; a != nil && l.Keys.Good("unless") && !namesNamespace(a.From) {
-		l.warnAt(l.Keys.Key("unless"), "foreign-unless", "every namespace is trusted, so a line of one can mute the failure of another: `unless` does not share the namespace", fixForeign)
+	if a := l.rule.Unless; a != nil && l.Keys.IsDecoded("unless") && !namesNamespace(a.From) {
+		l.addWarning(l.Keys.Key("unless"), "foreign-unless", "every namespace is trusted, so a line of one can mute the failure of another: `unless` does not share the namespace", fixForeign)
 	}
 }
 

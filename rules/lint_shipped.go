@@ -9,15 +9,15 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// lintShipped checks what the CI of this repository requires of its packs.
+// lintShipped checks the additional requirements for the packs of this repository.
 func lintShipped(f *form, r *Rule) Problems {
 	var out Problems
 	add := func(check, message, fix string) {
-		out = append(out, f.problem(f.at, strictyaml.Error, check, message, fix))
+		out = append(out, f.newProblem(f.at, strictyaml.Error, check, message, fix))
 	}
 	positive, negative := false, false
 	for i := range r.Tests {
-		p, n := expects(&r.Tests[i])
+		p, n := expectsAlert(&r.Tests[i])
 		positive, negative = positive || p, negative || n
 	}
 	if !positive {
@@ -34,9 +34,9 @@ func lintShipped(f *form, r *Rule) Problems {
 	return out
 }
 
-// expects reports whether a test expects an alert (positive), and whether it
-// expects none after a line (negative).
-func expects(t *Test) (positive, negative bool) {
+// expectsAlert reports whether a test expects an alert (positive), and whether it expects that
+// a line raises none (negative).
+func expectsAlert(t *Test) (positive, negative bool) {
 	first := time.Duration(-1)
 	for _, in := range t.Input {
 		if in.Text != "" && (first < 0 || in.At < first) {
@@ -50,16 +50,15 @@ func expects(t *Test) (positive, negative bool) {
 	return positive, negative
 }
 
-// untestedBranches returns the names of the branches of `any` that no line of a
-// positive test matches. For a field it only checks that the line contains its
-// name.
+// untestedBranches returns the names of the branches of `any` that no line of a positive test
+// matches. Of a condition on a field, it only checks that the line contains the field's name.
 func untestedBranches(r *Rule) []string {
 	var out []string
 	for i, s := range r.Steps {
 		for j, branch := range s.Matcher.Any {
 			like := func(in Input) bool { return looksLike(in.Text, branch) }
 			tested := slices.ContainsFunc(r.Tests, func(t Test) bool {
-				positive, _ := expects(&t)
+				positive, _ := expectsAlert(&t)
 				return positive && slices.ContainsFunc(t.Input, like)
 			})
 			if !tested {

@@ -2,7 +2,8 @@ package rules
 
 import "fmt"
 
-// besideSilent lists the keys that `silent` excludes, each with the reason and the fix.
+// besideSilent lists the keys that are not allowed beside `silent`, each with the reason and
+// the fix.
 var besideSilent = []struct{ key, reason, fix string }{
 	{"sequence", "each line of `match` shows by itself that the key is alive", "use `match` with the line that must keep coming"},
 	{"count", "each line shows by itself that the key is alive", "remove it"},
@@ -13,9 +14,9 @@ var besideSilent = []struct{ key, reason, fix string }{
 	{"keep_firing_for", "the next line of `match` ends the failure", "remove it, or use `expire` for an upper bound"},
 }
 
-// lintSilent checks the keys of a rule for lines that stop.
+// lintSilent checks the keys of a rule with `silent`, which detects that lines stop.
 func (l *linter) lintSilent() {
-	if l.Keys.Good("silent") {
+	if l.Keys.IsDecoded("silent") {
 		l.checkLateness(l.Silent, l.Keys.Value("silent"), "`silent`")
 	}
 	for _, x := range besideSilent {
@@ -26,16 +27,16 @@ func (l *linter) lintSilent() {
 		if silent := l.Keys.Key("silent"); silent.File() != l.file && at.File() == l.file {
 			at, fix = silent, "remove `silent` from the override, or copy the rule"
 		}
-		l.errorAt(at, "no-effect", fmt.Sprintf("`%s` has no effect with `silent`: %s", x.key, x.reason), fix)
+		l.addError(at, "no-effect", fmt.Sprintf("`%s` has no effect with `silent`: %s", x.key, x.reason), fix)
 	}
-	if !l.Keys.Good("expire") {
+	if !l.Keys.IsDecoded("expire") {
 		return
 	}
 	switch {
 	case l.Expire == 0:
-		l.errorAt(l.Keys.Value("expire"), "never", "`expire` is 0: the alert ends at the moment at which it starts", "make `expire` longer")
+		l.addError(l.Keys.Value("expire"), "never", "`expire` is 0: the alert ends at the moment at which it starts", "make `expire` longer")
 	case l.Expire < l.Silent:
-		l.warnAt(l.Keys.Value("expire"), "silent-expire", fmt.Sprintf("the alert ends after %s, while the line is still missing: `expire` is shorter than `silent` (%s)", duration(l.Expire), duration(l.Silent)),
+		l.addWarning(l.Keys.Value("expire"), "silent-expire", fmt.Sprintf("the alert ends after %s, while the line is still missing: `expire` is shorter than `silent` (%s)", duration(l.Expire), duration(l.Silent)),
 			"remove `expire`, so that the alert fires until the line returns, at most "+duration(DefaultSilentExpire))
 	}
 }

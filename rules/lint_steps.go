@@ -9,54 +9,58 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// lintSteps checks where the steps of a remediation contain values of log lines, because
+// lintSteps checks where the steps of a remediation contain values from log lines, because
 // people paste steps into a shell.
 func (l *linter) lintSteps() {
 	steps := l.rule.Remediation.Steps
 	if len(steps) != len(l.RuleSyntax.Remediation.Steps) {
-		return // one of them has an error
+		return // one of the templates has an error
 	}
 	for i, s := range steps {
 		at := l.RuleSyntax.Remediation.Keys.Item("steps", i)
 		name := fmt.Sprintf("step %d of `remediation`", i+1)
 		if free := l.freeText(s); free != "" {
-			l.errorAt(at, "step-free-text", fmt.Sprintf("%s shows %s, which is free text of a log line: no command can be made of it", name, free), "show it in an annotation, or capture a name, such as \\S+")
+			l.addError(at, "step-free-text", fmt.Sprintf("%s shows %s, which is free text of a log line: no command can be made of it", name, free), "show it in an annotation, or capture a name, such as \\S+")
 			continue
 		}
 		l.lintStep(s, at, name)
 	}
 }
 
-func (l *linter) lintStep(s *Template, at strictyaml.Pos, name string) {
-	defer s.Release()                         // few rules ever fire
-	for _, value := range []string{"x", ""} { // each value takes another side of a condition
+func (l *linter) lintStep(s *Template, pos strictyaml.Pos, name string) {
+	defer s.Release()                         // the memory is freed because few rules ever fire
+	for _, value := range []string{"x", ""} { // the two values select different branches of conditions
 		text, hosts := s.WithMarks(value)
 		if hosts {
-			l.errorAt(at, "step-link", name+" has a value as the host of a URL: a log line would choose where the link leads", "write the value without https://, such as curl --proto-default https VALUE/readyz")
+			l.addError(pos, "step-link", name+" has a value as the host of a URL: a log line would choose where the link leads", "write the value without https://, such as curl --proto-default https VALUE/readyz")
 			return
 		}
 		w := shell.Parse(text)
 		if w.Problem != "" {
-			report := l.warnAt
+			report := l.addWarning
 			if len(w.Places) > 0 {
-				report = l.errorAt
+				report = l.addError
 			}
-			report(at, "step-shell", name+" is not a complete command: "+w.Problem, "close it; write prose into `summary`")
+			report(pos, "step-shell", name+" is not a complete command: "+w.Problem, "close it; write prose into `summary`")
 			return
 		}
 		for _, p := range w.Places {
 			if message, fix := p.Danger(); message != "" {
-				l.errorAt(at, "step-value", name+" "+message, fix)
+				l.addError(pos, "step-value", name+" "+message, fix)
 				return
 			}
 		}
 	}
 }
 
-// freeText returns the first name in a step whose value can be any text, "" if none.
+// freeText returns the first name in a step whose value can be any text, or "" if there is
+// none.
 func (l *linter) freeText(s *Template) string {
-	if s.UsesLine() {
+	switch {
+	case s.UsesLine():
 		return "$line"
+	case s.UsesError():
+		return "$error"
 	}
 	for _, kind := range []struct {
 		prefix string
@@ -75,11 +79,11 @@ func (l *linter) freeText(s *Template) string {
 	return ""
 }
 
-// isFreeText reports whether a group captures any text, or whether the name is that of
-// a field for prose.
+// isFreeText reports whether the name is captured by a group that matches any text, or is the
+// name of a field that holds prose.
 func (l *linter) isFreeText(name string) bool {
 	captured := false
-	for _, p := range partsOf(l.rule) {
+	for _, p := range ruleParts(l.rule) {
 		if captureWidth(*p.matcher, name) == expr.Unlimited {
 			return true
 		}

@@ -2,12 +2,12 @@ package rules
 
 import "crowsnest/internal/literals"
 
-// minLiteral is the minimum length, in bytes, of a required literal that selects lines.
+// minLiteral is the minimum length in bytes of a required text by which lines are selected.
 const minLiteral = 4
 
-// Required returns the texts that every line contains that satisfies the matcher, nil if
-// there are none. Those of fields are escapable: a line may have letters of them as
-// \u0041.
+// Required returns a condition on texts that every line that satisfies the matcher contains, or
+// nil if there is none. Texts of fields are marked as escapable, because a line may write their
+// letters as \u0041.
 func (m *Matcher) Required() *literals.Cond {
 	var all []*literals.Cond
 	for _, text := range m.Contains {
@@ -17,14 +17,14 @@ func (m *Matcher) Required() *literals.Cond {
 		all = append(all, m.Regex.Required())
 	}
 	for _, f := range m.Fields {
-		if f.Name != "msg" { // the message of klog has no name
-			all = append(all, literals.OfText(f.Name).Pieces(func(c byte) bool { return verbatim(c) && c != '.' }))
+		if f.Name != "msg" { // the message of a klog line has no field name
+			all = append(all, literals.OfText(f.Name).Pieces(func(c byte) bool { return isVerbatim(c) && c != '.' }))
 		}
 		value := literals.OfText(f.Value)
 		if f.Regex != nil {
 			value = f.Regex.Required()
 		}
-		all = append(all, value.Pieces(verbatim))
+		all = append(all, value.Pieces(isVerbatim))
 	}
 	if len(m.Any) > 0 {
 		branches := make([]*literals.Cond, len(m.Any))
@@ -36,18 +36,18 @@ func (m *Matcher) Required() *literals.Cond {
 	return literals.AllOf(all...)
 }
 
-// verbatim reports whether a letter of a field's name or value appears unescaped in the
-// line, whatever its format. Quotes, backslashes and control characters are escaped,
-// JSON may escape the slash, and writers differ in which non-ASCII characters they
-// escape. The slash also joins the two members of a reference, which JSON writes
-// separately. JSON may write any letter as \u00XX.
-func verbatim(c byte) bool {
+// isVerbatim reports whether a letter of a field's name or value appears unescaped in a line,
+// whatever the format of the line. Quotes, backslashes and control characters are escaped. JSON
+// may escape the slash, and writers differ in which non-ASCII characters they escape. The slash
+// also joins the two members of a reference, which JSON writes separately. JSON may also write
+// any other letter as \u00XX, see Required.
+func isVerbatim(c byte) bool {
 	return ' ' <= c && c <= '~' && c != '"' && c != '\\' && c != '/'
 }
 
-// gated reports whether the prefilter finds the lines of a matcher by texts of at least
-// minLiteral bytes.
-func gated(m *Matcher) bool {
+// isPrefiltered reports whether the prefilter can select the lines of a matcher by texts of at
+// least minLiteral bytes.
+func isPrefiltered(m *Matcher) bool {
 	_, n := m.Required().Longest()
 	return n >= minLiteral
 }

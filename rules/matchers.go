@@ -11,19 +11,19 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// matcherCompiler compiles selectors and matchers, each by itself.
+// matcherCompiler compiles selectors and matchers independently of the rule that has them.
 type matcherCompiler struct{ report }
 
-// selector compiles a `from`, called name, if it is stated and is a text. ok is false if it
-// is not, or has an error.
-func (c *matcherCompiler) selector(text string, keys *strictyaml.Keys, name string) (s Selector, ok bool) {
-	if !keys.Good("from") {
+// compileSelector compiles the selector of a `from`. name is what messages call it. ok is false
+// if the selector is absent or has an error.
+func (c *matcherCompiler) compileSelector(text string, keys *strictyaml.Keys, name string) (s Selector, ok bool) {
+	if !keys.IsDecoded("from") {
 		return s, false
 	}
 	at := keys.Value("from")
 	s, err := selector.Parse(text)
 	if err != nil {
-		c.invalid(at, text, "selector", name, err)
+		c.addInvalid(at, text, "selector", name, err)
 		return s, false
 	}
 	ms := s.Matchers()
@@ -32,43 +32,43 @@ func (c *matcherCompiler) selector(text string, keys *strictyaml.Keys, name stri
 			continue
 		}
 		if i := slices.IndexFunc(ms, func(o selector.Matcher) bool { return o.Name == m.Name && !o.Matches(m.Value) }); i >= 0 {
-			c.errorAt(at, "never", fmt.Sprintf("no stream satisfies both %s and %s", m, ms[i]), "remove one of them")
+			c.addError(at, "never", fmt.Sprintf("no stream satisfies both %s and %s", m, ms[i]), "remove one of them")
 			return s, false
 		}
 	}
 	return s, true
 }
 
-// matcher compiles the parts of a matcher. If some parts have errors, it compiles
-// the others and does not check the matcher as a whole. in is the default of `in`.
-func (c *matcherCompiler) matcher(p *Parts, keys *strictyaml.Keys, name string, in In) Matcher {
+// compileMatcher compiles the parts of a matcher. If a part has errors, the other parts are
+// still compiled, but the matcher is not checked as a whole. in is the default of `in`.
+func (c *matcherCompiler) compileMatcher(p *Parts, keys *strictyaml.Keys, name string, in In) Matcher {
 	m := Matcher{}
 	if in != p.In {
 		m.In = p.In
 	}
 	in = p.In.Within(in)
 	for i, text := range p.Contains {
-		if !keys.Broken("contains") {
+		if !keys.HasError("contains") {
 			c.checkText(text, keys.Item("contains", i), name)
 		}
 		m.Contains = append(m.Contains, text)
 	}
-	if keys.Good("contains") && len(p.Contains) == 0 {
-		c.errorAt(keys.Key("contains"), "empty-matcher", name+" has an empty `contains`, which every line satisfies", "write the text that the line contains")
+	if keys.IsDecoded("contains") && len(p.Contains) == 0 {
+		c.addError(keys.Key("contains"), "empty-matcher", name+" has an empty `contains`, which every line satisfies", "write the text that the line contains")
 	}
-	if keys.Good("regex") {
-		m.Regex = c.regex(p.Regex, keys.Value("regex"), name)
+	if keys.IsDecoded("regex") {
+		m.Regex = c.compileRegex(p.Regex, keys.Value("regex"), name)
 	}
-	m.Fields = c.fields(p, keys, name)
+	m.Fields = c.compileFields(p, keys, name)
 	for i := range p.Any {
 		a := &p.Any[i]
-		m.Any = append(m.Any, c.matcher(&a.Parts, &a.Keys, fmt.Sprintf("branch %d of `any` in %s", i+1, name), in))
+		m.Any = append(m.Any, c.compileMatcher(&a.Parts, &a.Keys, fmt.Sprintf("branch %d of `any` in %s", i+1, name), in))
 	}
-	if keys.Good("any") && len(p.Any) == 0 {
-		c.errorAt(keys.Key("any"), "empty-matcher", name+" has an empty `any`, which no line satisfies", "list the matchers")
+	if keys.IsDecoded("any") && len(p.Any) == 0 {
+		c.addError(keys.Key("any"), "empty-matcher", name+" has an empty `any`, which no line satisfies", "list the matchers")
 	}
 	if p.Not != nil {
-		not := c.matcher(&p.Not.Parts, &p.Not.Keys, "`not` in "+name, InAnywhere)
+		not := c.compileMatcher(&p.Not.Parts, &p.Not.Keys, "`not` in "+name, InAnywhere)
 		m.Not = &not
 	}
 	c.checkParts(p, keys, name)
@@ -79,46 +79,46 @@ func (c *matcherCompiler) matcher(p *Parts, keys *strictyaml.Keys, name string, 
 func (c *matcherCompiler) checkParts(p *Parts, keys *strictyaml.Keys, name string) {
 	parts := keys.Has("contains") || keys.Has("regex") || keys.Has("field") || keys.Has("any")
 	switch {
-	case keys.Damaged() || len(p.Contains) > 0 || parts || keys.At.IsZero():
+	case keys.HasAnyError() || len(p.Contains) > 0 || parts || keys.At.IsZero():
 	case p.Not != nil:
-		c.errorAt(keys.Key("not"), "not-alone", name+" has only `not`, which nearly every line satisfies", "add contains, regex, field or any beside it")
+		c.addError(keys.Key("not"), "not-alone", name+" has only `not`, which nearly every line satisfies", "add contains, regex, field or any beside it")
 	default:
-		c.errorAt(keys.At, "empty-matcher", name+" is empty: every line satisfies it", "add contains, regex, field or any")
+		c.addError(keys.At, "empty-matcher", name+" is empty: every line satisfies it", "add contains, regex, field or any")
 	}
 }
 
-func (c *matcherCompiler) checkText(text string, at strictyaml.Pos, name string) {
+func (c *matcherCompiler) checkText(text string, pos strictyaml.Pos, name string) {
 	switch {
 	case text == "":
-		c.errorAt(at, "empty-matcher", name+" looks for an empty text, which every line contains", "write the text that the line contains")
+		c.addError(pos, "empty-matcher", name+" looks for an empty text, which every line contains", "write the text that the line contains")
 	case hasBreak(text):
-		c.warnAt(at, "line-break", name+" looks for a text with a line break, which log lines rarely contain", "write the text on one line, in quotes")
+		c.addWarning(pos, "line-break", name+" looks for a text with a line break, which log lines rarely contain", "write the text on one line, in quotes")
 	default:
-		c.checkPasted(text, at, name)
-		c.checkSyntax(text, at, name)
+		c.checkPasted(text, pos, name)
+		c.checkSyntax(text, pos, name)
 	}
 }
 
-// regex compiles an expression that may match anywhere in a line.
-func (c *matcherCompiler) regex(pattern string, at strictyaml.Pos, name string) *literals.Expression {
+// compileRegex compiles an expression that may match anywhere in a line.
+func (c *matcherCompiler) compileRegex(pattern string, pos strictyaml.Pos, name string) *literals.Expression {
 	re, err := literals.NewExpression(pattern)
 	switch {
 	case err != nil:
-		c.errorAt(at.Within(pattern, expr.FaultAt(pattern, err)), "regex", fmt.Sprintf("the regex of %s is invalid: %s", name, expr.Reason(err)), expr.Fix(pattern))
+		c.addError(pos.Within(pattern, expr.FaultAt(pattern, err)), "regex", fmt.Sprintf("the regex of %s is invalid: %s", name, expr.Reason(err)), expr.SuggestFix(pattern))
 		return nil
 	case re.MatchesEmpty():
-		c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of %s matches the empty text, so every line satisfies it", name), "make it require at least one character")
+		c.addError(pos, "empty-regex", fmt.Sprintf("the regex of %s matches the empty text, so every line satisfies it", name), "make it require at least one character")
 	case hasBreak(pattern):
-		c.warnAt(at, "line-break", fmt.Sprintf("the regex of %s has a line break, which log lines rarely contain", name), "write it on one line, in single quotes")
+		c.addWarning(pos, "line-break", fmt.Sprintf("the regex of %s has a line break, which log lines rarely contain", name), "write it on one line, in single quotes")
 	}
-	c.checkPasted(pattern, at, "the regex of "+name)
-	c.checkDialect(pattern, at, name)
-	c.checkGroups(re, pattern, at, name)
+	c.checkPasted(pattern, pos, "the regex of "+name)
+	c.checkDialect(pattern, pos, name)
+	c.checkGroups(re, pattern, pos, name)
 	return re
 }
 
-// checkGroups reports a group name that an expression, which may be nil, has twice.
-func (c *matcherCompiler) checkGroups(re *literals.Expression, pattern string, at strictyaml.Pos, name string) {
+// checkGroups reports a group name that an expression has twice. re may be nil.
+func (c *matcherCompiler) checkGroups(re *literals.Expression, pattern string, pos strictyaml.Pos, name string) {
 	if names := expr.Groups(re); len(sortedUnique(names)) == len(names) {
 		return
 	}
@@ -126,37 +126,37 @@ func (c *matcherCompiler) checkGroups(re *literals.Expression, pattern string, a
 	switch {
 	case group == "":
 	case exclusive:
-		c.warnAt(at, "duplicate-name", fmt.Sprintf("the regex of %s has two groups named `%s`, which other RE2 engines refuse", name, group), "use `any` with two expressions")
+		c.addWarning(pos, "duplicate-name", fmt.Sprintf("the regex of %s has two groups named `%s`, which other RE2 engines refuse", name, group), "use `any` with two expressions")
 	default:
-		c.errorAt(at, "duplicate-name", fmt.Sprintf("the regex of %s has two groups named `%s`", name, group), "rename one of them")
+		c.addError(pos, "duplicate-name", fmt.Sprintf("the regex of %s has two groups named `%s`", name, group), "rename one of them")
 	}
 }
 
-// fields compiles the conditions on fields, sorted by name.
-func (c *matcherCompiler) fields(p *Parts, keys *strictyaml.Keys, name string) []Field {
-	if keys.Good("field") && len(p.Field) == 0 {
-		c.errorAt(keys.Key("field"), "empty-matcher", name+" has an empty `field`", "write {name: value}")
+// compileFields compiles the conditions on fields, sorted by name.
+func (c *matcherCompiler) compileFields(p *Parts, keys *strictyaml.Keys, name string) []Field {
+	if keys.IsDecoded("field") && len(p.Field) == 0 {
+		c.addError(keys.Key("field"), "empty-matcher", name+" has an empty `field`", "write {name: value}")
 	}
 	var out []Field
 	for field, value := range p.Field {
 		at := keys.EntryValue("field", field)
 		f := Field{Name: field, Value: value}
 		if field == "" {
-			c.errorAt(keys.EntryKey("field", field), "empty-value", name+" has a field without a name", "write the name of the field")
+			c.addError(keys.EntryKey("field", field), "empty-value", name+" has a field without a name", "write the name of the field")
 		}
 		if len(value) > 0 && value[0] == '~' {
-			re, err := expr.Anchored(value[1:])
+			re, err := expr.ParseAnchored(value[1:])
 			switch {
 			case err != nil:
-				c.errorAt(at.Within(value, 1+expr.FaultAt(value[1:], err)), "regex", fmt.Sprintf("the regex of field `%s` in %s is invalid: %s", field, name, expr.Reason(err)), expr.Fix(value[1:]))
+				c.addError(at.Within(value, 1+expr.FaultAt(value[1:], err)), "regex", fmt.Sprintf("the regex of field `%s` in %s is invalid: %s", field, name, expr.Reason(err)), expr.SuggestFix(value[1:]))
 			case value == "~":
-				c.errorAt(at, "empty-regex", fmt.Sprintf("the regex of field `%s` in %s is empty", field, name), "write the expression after the ~")
+				c.addError(at, "empty-regex", fmt.Sprintf("the regex of field `%s` in %s is empty", field, name), "write the expression after the ~")
 			}
 			c.checkGroups(re, value[1:], at, name)
 			c.checkDialect(value[1:], at, fmt.Sprintf("field `%s` in %s", field, name))
 			f.Value, f.Regex = "", re
 		} else if exprSign.MatchString(value) {
-			c.warnAt(at, "other-syntax", fmt.Sprintf("field `%s` in %s is compared with this text as it is written, which looks like an expression", field, name), "write "+strictyaml.Quote("~"+value))
+			c.addWarning(at, "other-syntax", fmt.Sprintf("field `%s` in %s is compared with this text as it is written, which looks like an expression", field, name), "write "+strictyaml.Quote("~"+value))
 		}
 		c.checkPasted(value, at, fmt.Sprintf("field `%s` in %s", field, name))
 		out = append(out, f)

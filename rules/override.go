@@ -16,8 +16,8 @@ func (d *Document) parseOverrides(doc *strictyaml.Document) {
 	d.overrides, d.start = &OverridesFile{}, doc.Start()
 	d.problems = append(d.problems, doc.Decode(d.overrides)...)
 	o := d.overrides
-	if len(o.Overrides) == 0 && o.Keys.Good("overrides") {
-		d.errorAt(o.Keys.Key("overrides"), "empty-value", "there are no overrides", "add one, or remove the file")
+	if len(o.Overrides) == 0 && o.Keys.IsDecoded("overrides") {
+		d.addError(o.Keys.Key("overrides"), "empty-value", "there are no overrides", "add one, or remove the file")
 	}
 	var work budget
 	for i := range o.Overrides {
@@ -25,8 +25,8 @@ func (d *Document) parseOverrides(doc *strictyaml.Document) {
 		if e.Keys.At.IsZero() {
 			continue
 		}
-		if problem, fix := work.add(e.expressions()); problem != "" {
-			d.errorAt(e.Keys.At, "too-costly", problem, fix)
+		if problem, fix := work.addCost(e.expressions()); problem != "" {
+			d.addError(e.Keys.At, "too-costly", problem, fix)
 			return
 		}
 		d.checkOverride(e)
@@ -36,48 +36,47 @@ func (d *Document) parseOverrides(doc *strictyaml.Document) {
 func (d *Document) checkOverride(e *OverrideSyntax) {
 	k := &e.Keys
 	if _, err := path.Match(ruleGlob(e.Rule), ""); err != nil {
-		d.errorAt(k.Value("rule"), "glob", fmt.Sprintf("%.60q is not a glob", e.Rule), "close the [")
-	} else if k.Good("rule") && ruleGlob(e.Rule) == "" {
-		d.errorAt(k.Value("rule"), "empty-value", "`rule` is empty", "name a rule, a glob or pack:NAME")
+		d.addError(k.Value("rule"), "glob", fmt.Sprintf("%.60q is not a glob", e.Rule), "close the [")
+	} else if k.IsDecoded("rule") && ruleGlob(e.Rule) == "" {
+		d.addError(k.Value("rule"), "empty-value", "`rule` is empty", "name a rule, a glob or pack:NAME")
 	}
 	actions := 0
 	for _, key := range []string{"set", "add_unless", "disable"} {
-		if !k.Missing(key) {
+		if !k.Lacks(key) {
 			actions++
 		}
 	}
 	switch {
 	case actions == 0:
-		d.errorAt(k.Key("rule"), "missing-key", "the override has no effect", "add `set`, `add_unless` or `disable`")
+		d.addError(k.Key("rule"), "missing-key", "the override has no effect", "add `set`, `add_unless` or `disable`")
 	case actions > 1 && k.Has("disable"):
-		d.errorAt(k.Key("disable"), "no-effect", "the override both changes and disables rules", "keep one of them")
+		d.addError(k.Key("disable"), "no-effect", "the override both changes and disables rules", "keep one of them")
 	}
-	if k.Good("disable") && strings.TrimSpace(string(e.Disable)) == "" {
-		d.errorAt(k.Value("disable"), "empty-value", "`disable` has no reason", "write the reason: disable: \"edge clusters have one replica\"")
+	if k.IsDecoded("disable") && strings.TrimSpace(string(e.Disable)) == "" {
+		d.addError(k.Value("disable"), "empty-value", "`disable` has no reason", "write the reason: disable: \"edge clusters have one replica\"")
 	}
-	if e.Set != nil && len(e.Set.Keys.Names()) == 0 && !e.Set.Keys.Damaged() {
-		d.errorAt(k.Key("set"), "no-effect", "`set` sets nothing", "name a key and its value")
+	if e.Set != nil && len(e.Set.Keys.Names()) == 0 && !e.Set.Keys.HasAnyError() {
+		d.addError(k.Key("set"), "no-effect", "`set` sets nothing", "name a key and its value")
 	}
 	if e.Set != nil && e.Set.Enabled == ModeOff {
-		d.warnAt(e.Set.Keys.Value("enabled"), "disable-reason", "the override disables rules without a reason", "use disable: \"REASON\"")
+		d.addWarning(e.Set.Keys.Value("enabled"), "disable-reason", "the override disables rules without a reason", "use disable: \"REASON\"")
 	}
 	if u := e.AddUnless; u != nil {
 		c := &matcherCompiler{}
-		c.selector(u.From, &u.Keys, "`from` of "+nameAddUnless)
-		c.matcher(&u.Parts, &u.Keys, nameAddUnless, InMessage)
-		if u.Keys.Missing("within") && !k.Broken("add_unless") {
-			c.errorAt(u.Keys.At, "needs-within", nameAddUnless+" lacks `within`", fixWithin)
+		c.compileSelector(u.From, &u.Keys, "`from` of "+nameAddUnless)
+		c.compileMatcher(&u.Parts, &u.Keys, nameAddUnless, InMessage)
+		if u.Keys.Lacks("within") && !k.HasError("add_unless") {
+			c.addError(u.Keys.At, "needs-within", nameAddUnless+" lacks `within`", fixWithin)
 		}
 		d.problems = append(d.problems, c.problems...)
 	}
 }
 
-// ruleGlob returns the glob of an override. With the prefix `pack:`, which it
-// removes, the glob matches names of packs.
+// ruleGlob returns the glob of an override without the prefix `pack:`. With that prefix, the
+// glob matches the names of packs.
 func ruleGlob(rule string) string { return strings.TrimPrefix(rule, "pack:") }
 
-// applies reports whether an override applies to a rule of a pack.
-func (e *OverrideSyntax) applies(alert, pack string) bool {
+func (e *OverrideSyntax) appliesTo(alert, pack string) bool {
 	name := alert
 	if strings.HasPrefix(e.Rule, "pack:") {
 		name = pack
@@ -86,55 +85,55 @@ func (e *OverrideSyntax) applies(alert, pack string) bool {
 	return ok && err == nil
 }
 
-// apply changes a form, which must not share maps with others.
+// apply applies the override to a form, which must not share maps with other forms.
 func (e *OverrideSyntax) apply(f *form) {
 	if s := e.Set; s != nil {
 		s.apply(f)
 	}
 	if e.AddUnless != nil {
 		f.added = append(slices.Clip(f.added), e.AddUnless)
-		f.origin["unless"] = originOf("override", e.Keys.Key("add_unless"))
+		f.origin["unless"] = describeOrigin("override", e.Keys.Key("add_unless"))
 	}
 	if e.Keys.Has("disable") {
 		f.Enabled, f.disabled = ModeOff, string(e.Disable)
-		f.origin["enabled"] = originOf("override", e.Keys.Key("disable"))
+		f.origin["enabled"] = describeOrigin("override", e.Keys.Key("disable"))
 	}
 }
 
-// relabels reports whether alerts look different with the override, so that they are no
-// longer those that the tests of the rule expect.
-func (e *OverrideSyntax) relabels() bool {
+// changesAlerts reports whether the override changes what alerts look like. The tests of the
+// rule then no longer expect the right alerts.
+func (e *OverrideSyntax) changesAlerts() bool {
 	return e.Set != nil && slices.ContainsFunc([]string{"by", "labels", "annotations", "runbook_url", "symptom_of"}, e.Set.Keys.Has)
 }
 
-// apply copies the keys that are set to the keys of the rule with the same names. Labels
+// apply copies the keys that are set to the keys of the rule that have the same names. Labels
 // and annotations are merged by name.
 func (s *SetSyntax) apply(f *form) {
 	names := slices.DeleteFunc(s.Keys.Names(), func(name string) bool { return name == "labels" || name == "annotations" || name == "runbook_url" })
-	f.Keys = f.Keys.With(s.Keys, names...)
+	f.Keys = f.Keys.WithKeys(s.Keys, names...)
 	from, to := reflect.ValueOf(*s), reflect.ValueOf(&f.RuleSyntax).Elem()
 	for i := range from.NumField() {
 		field := from.Type().Field(i)
 		if name := field.Tag.Get("yaml"); slices.Contains(names, name) {
-			f.origin[name] = originOf("override", s.Keys.Key(name))
+			f.origin[name] = describeOrigin("override", s.Keys.Key(name))
 			to.FieldByName(field.Name).Set(from.Field(i))
 		}
 	}
 	if slices.Contains(names, "enabled") {
 		f.disabled = ""
 	}
-	f.Labels, f.labelKeys = s.merge(f, "labels", f.Labels, s.Labels, f.labelKeys)
-	f.Annotations, f.annotationKeys = s.merge(f, "annotations", f.Annotations, s.Annotations, f.annotationKeys)
+	f.Labels, f.labelKeys = s.mergeTexts(f, "labels", f.Labels, s.Labels, f.labelKeys)
+	f.Annotations, f.annotationKeys = s.mergeTexts(f, "annotations", f.Annotations, s.Annotations, f.annotationKeys)
 	if s.Keys.Has("runbook_url") {
 		r := &f.RuleSyntax.Remediation
-		r.RunbookURL, r.Keys = s.RunbookURL, r.Keys.With(s.Keys, "runbook_url")
-		f.origin["remediation.runbook_url"] = originOf("override", s.Keys.Key("runbook_url"))
+		r.RunbookURL, r.Keys = s.RunbookURL, r.Keys.WithKeys(s.Keys, "runbook_url")
+		f.origin["remediation.runbook_url"] = describeOrigin("override", s.Keys.Key("runbook_url"))
 	}
 }
 
-// merge returns copies of the labels or annotations of a form, and of their positions, with
-// those that are set.
-func (s *SetSyntax) merge(f *form, key string, texts, set map[string]string, keys map[string]*strictyaml.Keys) (map[string]string, map[string]*strictyaml.Keys) {
+// mergeTexts merges set into copies of the labels or annotations of a form and of their
+// positions.
+func (s *SetSyntax) mergeTexts(f *form, key string, texts, set map[string]string, keys map[string]*strictyaml.Keys) (map[string]string, map[string]*strictyaml.Keys) {
 	if len(set) == 0 {
 		return texts, keys
 	}
@@ -144,7 +143,7 @@ func (s *SetSyntax) merge(f *form, key string, texts, set map[string]string, key
 	}
 	for name, text := range set {
 		texts[name], keys[name] = text, &s.Keys
-		f.origin[key+"."+name] = originOf("override", s.Keys.EntryKey(key, name))
+		f.origin[key+"."+name] = describeOrigin("override", s.Keys.EntryKey(key, name))
 	}
 	return texts, keys
 }

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// rulePart is a matcher of a rule with the streams whose lines it reads.
+// rulePart is a matcher of a rule with the selector of the streams whose lines it reads.
 type rulePart struct {
-	name    string // clear, unless, match, or "step 2" of a sequence
+	name    string // clear, unless or match, or such as "step 2" in a sequence
 	from    Selector
 	matcher *Matcher
 }
 
-// partsOf returns the parts of a rule in the order clear, unless, steps.
-func partsOf(r *Rule) []rulePart {
+// ruleParts returns the parts of a rule in the order clear, unless, steps.
+func ruleParts(r *Rule) []rulePart {
 	out := make([]rulePart, 0, len(r.Steps)+2)
 	if r.Clear != nil {
 		out = append(out, rulePart{"clear", r.Clear.From, &r.Clear.Matcher})
@@ -32,11 +32,10 @@ func partsOf(r *Rule) []rulePart {
 	return out
 }
 
-// Selectors yields the selectors of the parts in the order clear, unless, steps, each
-// one once.
+// Selectors yields the distinct selectors of the parts in the order clear, unless, steps.
 func (r *Rule) Selectors() iter.Seq[Selector] {
 	return func(yield func(Selector) bool) {
-		parts := partsOf(r)
+		parts := ruleParts(r)
 		for i, p := range parts {
 			known := slices.ContainsFunc(parts[:i], func(o rulePart) bool { return o.from.Equal(p.from) })
 			if !known && !yield(p.from) {
@@ -46,8 +45,8 @@ func (r *Rule) Selectors() iter.Seq[Selector] {
 	}
 }
 
-// Applies reports whether a part of the rule selects a stream with these labels; see
-// Selector.Matches.
+// Applies reports whether any part of the rule selects a stream with these labels. For lenient,
+// see Selector.Matches.
 func (r *Rule) Applies(labels map[string]string, lenient bool) bool {
 	for from := range r.Selectors() {
 		if from.Matches(labels, lenient) {
@@ -57,8 +56,8 @@ func (r *Rule) Applies(labels map[string]string, lenient bool) bool {
 	return false
 }
 
-// WithFrom returns a copy of the rule in which another selector replaces one: that of the
-// rule and of its parts.
+// WithFrom returns a copy of the rule in which replacement takes the place of the selector old,
+// in the rule itself and in its parts.
 func (r *Rule) WithFrom(old, replacement Selector) *Rule {
 	out := *r
 	replace := func(from *Selector) {
@@ -81,11 +80,11 @@ func (r *Rule) WithFrom(old, replacement Selector) *Rule {
 	return &out
 }
 
-// OwnFroms returns the selectors of the parts that differ from the rule's From, by the name
-// of the part: clear, unless, or "step 2" of a sequence. It is nil if there are none.
+// OwnFroms returns the selectors that differ from the rule's From, by the name of their part. A
+// name is clear or unless, or such as "step 2" in a sequence. The map is nil if there are none.
 func (r *Rule) OwnFroms() map[string]string {
 	var out map[string]string
-	for _, p := range partsOf(r) {
+	for _, p := range ruleParts(r) {
 		if !p.from.Equal(r.From) {
 			if out == nil {
 				out = map[string]string{}

@@ -10,17 +10,18 @@ import (
 	"crowsnest/internal/codec"
 )
 
-// Places says where each key of a rule was set; see Rule.SetBy. Those of a compiled pack are
-// read when somebody asks for them, which is rare. It is immutable.
+// Places says where each key of a rule was set, see Rule.SetBy. The places of a compiled pack
+// are decoded only when they are asked for, which is rare. It is immutable.
 type Places struct {
 	all    map[string]string
 	packed codec.Later
 }
 
-// PlacesOf returns the places that a map names, as SetBy returns it. The map must not change.
+// PlacesOf returns the places from a map in the form of SetBy. The map must not change.
 func PlacesOf(all map[string]string) Places { return Places{all: all} }
 
-// place is the place of one key: "pack", "defaults" or "override", and a line of the file.
+// place is the place of one key. It consists of "pack", "defaults" or "override", and a line of
+// the file.
 type place struct {
 	key, kind string
 	line      int
@@ -32,18 +33,18 @@ func codePlace(c *codec.Codec, p *place) {
 	c.Int(&p.line)
 }
 
-// write stores the places, all of which are in one file.
+// write stores the places, which must all be in one file.
 func (p *Places) write(c *codec.Codec) {
 	var list []place
 	for _, key := range slices.Sorted(maps.Keys(p.all)) {
 		kind, at, _ := strings.Cut(p.all[key], " ")
-		line, _ := strconv.Atoi(at[strings.LastIndexByte(at, ':')+1:]) // originOf has written it
+		line, _ := strconv.Atoi(at[strings.LastIndexByte(at, ':')+1:]) // the text always ends with a line number
 		list = append(list, place{key, kind, line})
 	}
 	codec.List(c, &list, codePlace)
 }
 
-// SetBy maps each key to where it was set: "pack file:line", "defaults file:line" or
+// SetBy maps each key to where it was set, such as "pack file:line", "defaults file:line" or
 // "override file:line". An absent key has its default. The caller must not change it.
 func (r *Rule) SetBy() map[string]string {
 	if r.Places.packed.IsZero() {

@@ -12,22 +12,22 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// Defaults and bounds of the language.
+// Defaults and bounds of the rule language.
 const (
 	DefaultKeepFiringFor = 15 * time.Minute
 	DefaultExpire        = 24 * time.Hour
-	// DefaultSilentExpire is the default of `expire` with `silent`: what is missing stays missing
-	// until it returns, so only a key that nobody expects any more should reach it.
+	// DefaultSilentExpire is the default of `expire` in a rule with `silent`. A missing thing
+	// stays missing until it returns, so an alert should expire only if nobody expects the
+	// thing any more.
 	DefaultSilentExpire = 30 * 24 * time.Hour
 	defaultLimit        = 100
-	// Lateness is how far the watermark of files and of the Kubernetes API stays
-	// behind the time up to which all their lines have been read. The lint compares
-	// durations with it.
+	// Lateness is the time that the watermark of files and of the Kubernetes API trails behind
+	// the time up to which their lines have been read. The lint compares durations with it.
 	Lateness = 10 * time.Second
-	// MaxIdentity is how many labels the identity of a stream may have.
+	// MaxIdentity is the number of labels that the identity of a stream may have.
 	MaxIdentity = 8
-	// MaxHits is the number of hits that are kept per step and key, and the maximum of
-	// `count` with `distinct`. Of counted lines only the times are kept.
+	// MaxHits bounds the hits that are kept for each step and key, and the value of `count`
+	// with `distinct`. Of lines that are only counted, just the times are kept.
 	MaxHits = 256
 	// MaxCount is the maximum of `count`.
 	MaxCount = 10_000
@@ -40,7 +40,7 @@ var DefaultIdentity = []string{"cluster", "tenant"}
 // Severity is the label that routes an alert.
 type Severity string
 
-// The severities. SeverityNone notifies nobody: only overrides set it.
+// The severities. SeverityNone notifies nobody. Only overrides may set it.
 const (
 	SeverityCritical Severity = "critical"
 	SeverityWarning  Severity = "warning"
@@ -53,21 +53,21 @@ type Mode string
 
 // The modes of `enabled`.
 const (
-	ModeOn     Mode = "true"   // counted, shown and notified
-	ModeOff    Mode = "false"  // not compiled
-	ModeSilent Mode = "silent" // counted and shown
+	ModeOn     Mode = "true"   // lines are counted, alerts are shown and notified
+	ModeOff    Mode = "false"  // the rule is not compiled
+	ModeSilent Mode = "silent" // lines are counted and alerts shown, but nobody is notified
 )
 
-// Scope says where a rule can be decided.
+// Scope says where a rule can be decided, which is on one node or for the whole cluster.
 type Scope string
 
-// The scopes. A rule of ScopeNode has `pod` in its key and in every `same`.
+// The scopes. A rule with ScopeNode has `pod` in its key and in every `same`.
 const (
 	ScopeNode    Scope = "node"
 	ScopeCluster Scope = "cluster"
 )
 
-// Origin says whose lines a rule trusts.
+// Origin says from whom a rule trusts log lines.
 type Origin string
 
 // The origins.
@@ -76,38 +76,38 @@ const (
 	OriginAny            Origin = "any"
 )
 
-// Rule is one effective rule: defaults and overrides are applied, matchers and
+// Rule is one effective rule. Defaults and overrides are applied to it, and its matchers and
 // templates are compiled. It is immutable.
 type Rule struct {
 	Alert string
-	Pack  string // name of its pack
+	Pack  string
 	File  string
 	Line  int // line of `- alert:`
 
-	// From selects the streams of the parts that state no selector of their own. Use
-	// Selectors for what the rule reads.
+	// From selects the streams for the parts that state no selector of their own. Selectors
+	// returns the selectors of all parts.
 	From Selector
-	// FromAt is the place of `from`.
+	// FromAt is the position of `from`.
 	FromAt strictyaml.Pos
-	// Infrastructure restricts the rule to streams of Set.Namespaces and streams
-	// without a namespace. It is not part of Hash, so a change of the origin keeps
-	// open episodes.
+	// Infrastructure restricts the rule to streams of the namespaces in Set.Namespaces and
+	// streams without a namespace. It is not part of Hash, so a change of the origin keeps open
+	// episodes.
 	Infrastructure bool
-	// Steps holds the one matcher of `match` or the matchers of `sequence`.
+	// the matcher of `match`, or the matchers of `sequence`
 	Steps    []Step
 	Sequence bool
 	Count    int           // at least 1
-	Within   time.Duration // zero if no window
-	Distinct string        // "" : count lines; see DistinctTime
+	Within   time.Duration // length of the window; zero if there is none
+	Distinct string        // what is counted instead of lines, see DistinctTime; empty if lines are counted
 	By       []string
 
 	Clear  *ClearOrUnless // nil if the rule has none
 	Unless *ClearOrUnless // nil if the rule has none
 
 	For           time.Duration
-	Silent        time.Duration // how long a key that was seen may write no line; zero if the lines themselves are the failure
-	KeepFiringFor time.Duration // quiet time until the alert resolves; without Clear and Silent
-	Expire        time.Duration // upper bound of an episode; with Clear or Silent
+	Silent        time.Duration // how long a key that was seen may write no line before the rule fires; zero if the lines themselves are the failure
+	KeepFiringFor time.Duration // quiet time after which the alert resolves; only without Clear and Silent
+	Expire        time.Duration // longest duration of an episode; only with Clear or Silent
 	Limit         int
 	Scope         Scope
 	Mode          Mode
@@ -116,40 +116,40 @@ type Rule struct {
 	Labels      []NamedTemplate // sorted by name
 	Annotations []NamedTemplate // sorted by name
 	Remediation Remediation
-	// Verified names the components whose source has the rule's texts, none if nobody has
-	// verified the rule. It is not part of Hash.
+	// Verified names the components in whose source code the rule's texts were found. It is
+	// empty if nobody has verified the rule. It is not part of Hash.
 	Verified []Verified
 	Tests    []Test
 
-	// Causes are the rules whose failures cause this one, in the order in which they are
-	// tried. They are not part of Hash.
+	// Causes are the rules whose failures can cause the failure of this rule, in the order in
+	// which they are tried. They are not part of Hash.
 	Causes []Cause
 
-	// CapturedNames lists the names whose values a hit carries, without duplicates:
-	// first By in its order, then DistinctName, the names of `differs`, those that
-	// templates read from `$vars`, and "image" if the remediation has `affects`. In
-	// a sequence a template's name_2 is listed as name_2 and as name.
+	// CapturedNames lists the names whose values are kept with a hit, without duplicates. They
+	// are By in its order, DistinctName, the names of `differs`, those that templates read from
+	// `$vars`, and "image" if the remediation has `affects`. In a sequence, name_2 of a
+	// template is listed both as name_2 and as name.
 	CapturedNames []string
 
-	// Hash is the semantic hash of everything but severity, annotations,
-	// remediation, labels, symptom_of, verified, tests and origin. A rule with an unchanged hash keeps its
-	// state over a reload.
+	// Hash is the semantic hash of everything but severity, annotations, remediation, labels,
+	// symptom_of, verified, tests and origin. A rule whose hash is unchanged keeps its state
+	// when rules are reloaded.
 	Hash string
 
-	// Places says where each key was set: use SetBy.
+	// Places says where each key was set. Use SetBy to read it.
 	Places Places
 
 	// Source is the text of the rule in its pack, without its tests.
 	Source string
 
-	// Disabled is the reason of the override that set ModeOff, or "".
+	// Disabled is the reason of the override that set ModeOff. It is empty if none did.
 	Disabled string
 
-	// Packed is the rule as its pack states it, which its tests are about; nil means the rule
-	// itself. It is set if an override changes labels or texts, or the cause.
+	// Packed is the rule as its pack states it, to which its tests apply. It is set if an
+	// override changes labels, texts or causes. Nil stands for the rule itself.
 	Packed *Rule
 
-	// maxLine is MaxLineTime, once that was asked for; nil if it is computed each time.
+	// maxLine caches MaxLineTime. If it is nil, MaxLineTime is computed at each call.
 	maxLine *lineBound
 }
 
@@ -170,7 +170,7 @@ func (r *Rule) MaxLineTime() time.Duration {
 	return r.maxLine.time
 }
 
-// LineOrigin is the effective value of the key `origin`.
+// LineOrigin returns the effective value of the key `origin`.
 func (r *Rule) LineOrigin() Origin {
 	if r.Infrastructure {
 		return OriginInfrastructure
@@ -178,7 +178,7 @@ func (r *Rule) LineOrigin() Origin {
 	return OriginAny
 }
 
-// Resolves is the value of the label `resolves`.
+// Resolves returns the value of the label `resolves`.
 func (r *Rule) Resolves() string {
 	if r.Expires() {
 		return "clear"
@@ -186,8 +186,9 @@ func (r *Rule) Resolves() string {
 	return "quiet"
 }
 
-// DistinctTime returns the unit of time that `distinct` counts, such as a minute: in how
-// many of them, in UTC, lines matched. It returns 0 if `distinct` names a value of the lines.
+// DistinctTime returns the unit of time that `distinct` counts, such as a minute. The rule then
+// counts the units, in UTC, in which lines matched. It returns 0 if `distinct` is the name of a
+// value of the lines.
 func (r *Rule) DistinctTime() time.Duration {
 	switch r.Distinct {
 	case "second":
@@ -202,7 +203,8 @@ func (r *Rule) DistinctTime() time.Duration {
 	return 0
 }
 
-// DistinctName returns the name whose values `distinct` counts, "" if there is none.
+// DistinctName returns the name whose different values `distinct` counts, or "" if there is
+// none.
 func (r *Rule) DistinctName() string {
 	if r.DistinctTime() > 0 {
 		return ""
@@ -210,53 +212,54 @@ func (r *Rule) DistinctName() string {
 	return r.Distinct
 }
 
-// Expires reports whether a line ends the alert, so that Expire bounds it and
+// Expires reports whether a line ends the alert. Expire then bounds the alert, and
 // KeepFiringFor has no effect.
 func (r *Rule) Expires() bool { return r.Clear != nil || r.Silent > 0 }
 
 // Step is one matcher of a rule.
 type Step struct {
-	// From selects the streams whose lines the step reads: the rule's From where the
-	// step does not state it.
+	// From selects the streams whose lines the step reads. It equals the rule's From if the
+	// step states none.
 	From    Selector `json:"-"`
 	Matcher Matcher
-	// Differs names values that must differ from those of every earlier step
-	// that has them.
+	// Differs names values that must differ from the values of every earlier step that has
+	// them.
 	Differs []string `json:",omitempty"`
 }
 
 // ClearOrUnless is the compiled form of `clear` or of `unless`.
 type ClearOrUnless struct {
-	// From selects the streams whose lines end or mute: the rule's From where `clear`
-	// or `unless` does not state it.
+	// From selects the streams whose lines end or mute. It equals the rule's From if `clear` or
+	// `unless` states none.
 	From    Selector `json:"-"`
 	Matcher Matcher
-	// Same is the subset of By whose values the line must share; all of By
-	// where the rule does not state it.
+	// Same lists the names of By whose values the line must share. It is all of By if the rule
+	// does not state it.
 	Same []string `json:",omitempty"`
-	// NamespaceAdded says that Same contains `namespace` only because of the rule's
-	// origin. Lines whose streams have no namespace then share it.
+	// NamespaceAdded says that Same contains `namespace` only because of the rule's origin.
+	// Lines of streams without a namespace then also count.
 	NamespaceAdded bool          `json:"-"`
-	Within         time.Duration // duration within which `unless` counts; zero for `clear`
-	// At is the place of the key in the rule; none if an override adds it.
+	Within         time.Duration // how long an `unless` line mutes; zero for `clear`
+	// At is the position of the key in the rule. It is zero if only an override states the key.
 	At strictyaml.Pos `json:"-"`
 }
 
 // Matcher is a condition on one line. All of its parts must hold. Its JSON is part of
 // Rule.Hash.
 type Matcher struct {
-	In       In                   `json:",omitempty"` // empty: that of the matcher around it, or of the part
+	In       In                   `json:",omitempty"` // empty if it equals In of the surrounding matcher or part
 	Contains []string             `json:",omitempty"`
-	Regex    *literals.Expression `json:",omitempty"` // matches anywhere in the line; nil if there is none
+	Regex    *literals.Expression `json:",omitempty"` // must match anywhere in the line; nil if there is none
 	Fields   []Field              `json:",omitempty"` // sorted by name
-	Any      []Matcher            `json:",omitempty"` // one must hold; the first that does captures
-	Not      *Matcher             `json:",omitempty"` // must not hold; captures nothing
+	Any      []Matcher            `json:",omitempty"` // alternatives, one of which must hold; the first that holds captures
+	Not      *Matcher             `json:",omitempty"` // must not hold, and captures nothing
 }
 
 // In says where in a line the texts and expressions of a matcher count.
 type In string
 
-// The places. InSpoken, which is not written, is the message and the error.
+// The places. InSpoken is the default and is never written in a pack. It stands for the message
+// and the error.
 const (
 	InSpoken   In = ""
 	InMessage  In = "message"
@@ -264,13 +267,14 @@ const (
 	InAnywhere In = "anywhere"
 )
 
-// Within returns the place of a matcher inside of one with the place outer.
+// Within returns the place that applies to a matcher with place i inside a matcher with the
+// place outer.
 func (i In) Within(outer In) In { return cmp.Or(i, outer) }
 
 // Field is a condition on one field of a line.
 type Field struct {
 	Name  string
-	Value string               // exact value if Regex is nil
+	Value string               // exact value of the field if Regex is nil
 	Regex *literals.Expression // anchored at both ends; only named groups capture
 }
 
@@ -280,10 +284,10 @@ type NamedTemplate struct {
 	Template *Template
 }
 
-// Remediation describes what the on-call does. Summary and Steps are templates
-// like annotations.
+// Remediation describes what the person on call does. Summary and Steps are templates like
+// annotations.
 type Remediation struct {
-	Summary    *Template // nil if there is none
+	Summary    *Template // nil if there is no summary
 	RunbookURL string
 	Steps      []*Template
 	Affects    []Affects
@@ -301,29 +305,30 @@ func (r Remediation) Judge(image string) versions.Verdict { return versions.Judg
 // Test is one inline test.
 type Test struct {
 	Name   string
-	Line   int // line in the rule's file
+	Line   int // line in the file of the rule
 	Stream map[string]string
 	Input  []Input
 	Expect []Checkpoint
 }
 
-// Input is one event of a test: a line that arrives, a source that is lost or
-// back, a restart, or the deletion of a pod.
+// Input is one event of a test. It is a line that arrives, a source that is lost or returns, a
+// restart, or the deletion of a pod.
 type Input struct {
-	Line  int           // line in the rule's file
-	At    time.Duration // arrival
-	TS    time.Duration // event time; equal to At if not stated
+	Line  int           // line in the file of the rule
+	At    time.Duration // time of arrival
+	TS    time.Duration // event time; equals At if it is not stated
 	HasTS bool
 	Text  string // text of the line, which may contain {{ $value }}
-	// Labels are those of the line's stream, or of a stream that the source reads. They
-	// override those of the test. None with Source: every source.
+	// Labels are the labels of the line's stream, or of a stream that the source reads. They
+	// override the labels of the test. An event with Source and without labels concerns every
+	// source.
 	Labels map[string]string
-	Repeat int // at least 1
+	Repeat int // number of times that the line arrives; at least 1
 	Every  time.Duration
-	Source string // "", "lost" or "back"
-	Do     string // "", "restart" or "gone"
-	// Cause is a rule of Rule.Causes whose alert fires from At until Until, if HasUntil is
-	// set. Its failure began at TS, and it has the labels Labels.
+	Source string // empty, "lost" or "back"
+	Do     string // empty, "restart" or "gone"
+	// Cause is the name of a rule in Rule.Causes. Its alert has the labels Labels, began at TS,
+	// and fires from At, until Until if HasUntil is set.
 	Cause    string
 	Until    time.Duration
 	HasUntil bool
@@ -331,17 +336,17 @@ type Input struct {
 
 // Checkpoint is what a test expects at one time.
 type Checkpoint struct {
-	Line     int // line in the rule's file
+	Line     int // line in the file of the rule
 	At       time.Duration
-	None     bool // `firing: none`
+	None     bool // whether the checkpoint states `firing: none`
 	Firing   []ExpectedAlert
 	Resolved []ExpectedAlert
-	// HasFiring is false where the checkpoint states only `resolved`.
+	// HasFiring reports whether the checkpoint states `firing`. It may state only `resolved`.
 	HasFiring bool
 }
 
-// ExpectedAlert is a subset of an alert. In Labels the value "" means that the
-// label is absent.
+// ExpectedAlert is a subset of an alert. The value "" in Labels means that the label must be
+// absent.
 type ExpectedAlert struct {
 	Labels      map[string]string
 	Annotations map[string]string
@@ -350,22 +355,22 @@ type ExpectedAlert struct {
 	Value       *int64
 }
 
-// Pack is one loaded file.
+// Pack is one loaded pack.
 type Pack struct {
 	Name    string
 	Version string
 	File    string
-	SHA256  string // hex, of the file's bytes
+	SHA256  string // SHA-256 of the file's bytes, in hex
 	Rules   []*Rule
 }
 
-// Set contains every loaded rule of every pack after overrides, including rules
-// with ModeOff.
+// Set contains every loaded rule of every pack after overrides, including rules with ModeOff.
 type Set struct {
 	Packs []*Pack
-	// Rules is in order of packs and files. Names are unique.
+	// Rules lists the rules in the order of packs and files. Their names are unique.
 	Rules []*Rule
-	// Namespaces are those whose lines rules with Infrastructure trust; nil means all.
+	// Namespaces are the namespaces that rules with `origin: infrastructure` trust. Nil stands
+	// for all namespaces.
 	Namespaces *Namespaces
 	// Warnings are the problems that do not prevent loading.
 	Warnings Problems
@@ -377,15 +382,15 @@ func (s *Set) Reads(r *Rule, labels map[string]string, lenient bool) bool {
 	return s.Trusts(r, labels) && r.Applies(labels, lenient)
 }
 
-// Trusts reports whether the rule's origin accepts a stream with these labels.
-// Every rule accepts a stream without a namespace, which is a log of a node or a
-// file that the operator named.
+// Trusts reports whether the rule's origin accepts a stream with these labels. Every rule
+// accepts a stream without a namespace, which is a log of a node or a file that the operator
+// named.
 func (s *Set) Trusts(r *Rule, labels map[string]string) bool {
 	namespace := labels["namespace"]
 	return !r.Infrastructure || namespace == "" || s.Namespaces.Has(namespace)
 }
 
-// Rule returns the rule of that name, or nil.
+// Rule returns the rule with that name, or nil.
 func (s *Set) Rule(alert string) *Rule {
 	if i := slices.IndexFunc(s.Rules, func(r *Rule) bool { return r.Alert == alert }); i >= 0 {
 		return s.Rules[i]

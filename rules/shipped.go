@@ -13,12 +13,12 @@ var packs embed.FS
 
 // Shipped returns the packs that are built into the program.
 func Shipped() fs.FS {
-	sub, _ := fs.Sub(packs, "packs") // the name is valid
+	sub, _ := fs.Sub(packs, "packs") // the name is valid, so there is no error
 	return sub
 }
 
-// Load reads, parses and builds all rules of the file systems. The error is
-// Problems and contains all errors and warnings.
+// Load reads, parses and builds all rules of the file systems. The error is a Problems that
+// contains all errors and warnings.
 func Load(fsys ...fs.FS) (*Set, error) {
 	var docs []*Document
 	var problems Problems

@@ -56,7 +56,7 @@ func TestShippedTextsWithoutValues(t *testing.T) {
 			}
 		}
 		for i, tmpl := range r.Remediation.Steps {
-			require.NotContains(t, tmpl.Words(strings.ToUpper, plain), "{{", fmt.Sprint(r.Alert, i))
+			require.NotContains(t, tmpl.DocumentText(strings.ToUpper, plain), "{{", fmt.Sprint(r.Alert, i))
 		}
 	}
 }

@@ -10,17 +10,18 @@ import (
 
 // Bounds of inline tests.
 const (
-	maxTestLines = 100_000              // lines of one test
-	maxTestEnd   = 365 * 24 * time.Hour // time of a line's last repetition
+	maxTestLines = 100_000              // number of lines of one test
+	maxTestEnd   = 365 * 24 * time.Hour // time of the last repetition of a line
 	// maxTestTime bounds the estimated CPU time of all tests of all loaded packs.
 	maxTestTime = 2 * time.Minute
-	// Estimates for a line or a checkpoint, a comparison of two alerts, and a restart.
+	// estimated CPU times of a line or a checkpoint, of a comparison of two alerts, and of a
+	// restart
 	lineTime    = 5 * time.Microsecond
 	compareTime = 200 * time.Nanosecond
 	restartTime = time.Millisecond
 )
 
-// checkTests reports packs whose tests together would delay loading.
+// checkTests reports packs whose tests together would delay loading too much.
 func (b *builder) checkTests() {
 	total := time.Duration(0)
 	for _, r := range b.rules {
@@ -32,7 +33,7 @@ func (b *builder) checkTests() {
 			if total <= maxTestTime {
 				continue
 			}
-			b.problems = append(b.problems, r.form().problem(r.form().Keys.Key("tests"), strictyaml.Error, "test-budget",
+			b.problems = append(b.problems, r.writtenForm().newProblem(r.writtenForm().Keys.Key("tests"), strictyaml.Error, "test-budget",
 				fmt.Sprintf("the inline tests up to test %d of rule %s may take %s of CPU time; all packs together are allowed %s",
 					i+1, r.alert, total.Round(time.Second), maxTestTime), "repeat lines less often, or load fewer packs"))
 			return

@@ -9,40 +9,40 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// checkComment warns about a text that YAML cuts off where a comment begins.
-func (c *report) checkComment(text string, at strictyaml.Pos, name string) {
-	rest, plain := at.Behind(text)
+// checkComment warns about a text in which YAML found a comment, so that its end is cut off.
+func (c *report) checkComment(text string, pos strictyaml.Pos, name string) {
+	rest, plain := pos.TextAfter(text)
 	comment := strings.TrimLeft(rest, " \t")
 	if text == "" || !plain || len(comment) == len(rest) || len(comment) < 2 || comment[0] != '#' || strings.ContainsAny(comment[1:2], " \t#!") {
 		return
 	}
-	c.warnAt(at.Within(text+rest, len(text)+len(rest)-len(comment)), "cut-by-comment", fmt.Sprintf("%s ends before the #, with which a comment begins", name),
+	c.addWarning(pos.Within(text+rest, len(text)+len(rest)-len(comment)), "cut-by-comment", fmt.Sprintf("%s ends before the #, with which a comment begins", name),
 		"if it is text, quote the whole: "+strictyaml.Quote(strings.TrimRight(text+rest, " \t\r"))+"; else write a space behind the #")
 }
 
-// typographic are the quotes of word processors and chats.
+// typographic are the quotation marks of word processors and chat programs.
 const typographic = "“”„‟‘’‚‛«»"
 
-// unseen are characters that look like nothing, or like a space.
+// unseen are characters that are invisible or look like a space.
 const unseen = "\u00a0\u00ad\u200b\u200c\u200d\u2060\u202f\ufeff"
 
-// checkPasted warns about what comes with a text or an expression that was copied from elsewhere:
-// it belongs to the text.
-func (c *report) checkPasted(text string, at strictyaml.Pos, name string) {
-	c.checkComment(text, at, name)
+// checkPasted warns about invisible characters and typographic quotes. They come with a text
+// that was copied from elsewhere, and a matcher would require them in the line.
+func (c *report) checkPasted(text string, pos strictyaml.Pos, name string) {
+	c.checkComment(text, pos, name)
 	_, n := utf8.DecodeRuneInString(text)
 	last, m := utf8.DecodeLastRuneInString(text)
-	if len(text) > n+m && strings.ContainsAny(text[:n], typographic) && strings.ContainsRune(typographic, last) && isPlain(at, text) {
-		c.warnAt(at, "typographic-quotes", name+" begins and ends with typographic quotes, which YAML takes for a part of it", "write "+strictyaml.Quote(text[n:len(text)-m]))
+	if len(text) > n+m && strings.ContainsAny(text[:n], typographic) && strings.ContainsRune(typographic, last) && isPlain(pos, text) {
+		c.addWarning(pos, "typographic-quotes", name+" begins and ends with typographic quotes, which YAML takes for a part of it", "write "+strictyaml.Quote(text[n:len(text)-m]))
 	}
 	if k := strings.IndexAny(text, unseen); k >= 0 {
 		r, _ := utf8.DecodeRuneInString(text[k:])
-		c.warnAt(at.Within(text, k), "unseen-character", fmt.Sprintf("%s has the character %U, which nobody sees", name, r), "write a space, or nothing; if lines have it, write a regex with "+fmt.Sprintf(`\x{%X}`, r))
+		c.addWarning(pos.Within(text, k), "unseen-character", fmt.Sprintf("%s has the character %U, which nobody sees", name, r), "write a space, or nothing; if lines have it, write a regex with "+fmt.Sprintf(`\x{%X}`, r))
 	}
 }
 
-func isPlain(at strictyaml.Pos, text string) bool {
-	_, ok := at.Behind(text)
+func isPlain(pos strictyaml.Pos, text string) bool {
+	_, ok := pos.TextAfter(text)
 	return ok
 }
 
@@ -55,8 +55,9 @@ var (
 	slashed     = lazyre.New(`^/(.+)/([imsuxg]+)$`)
 )
 
-// checkSyntax warns about a text in the syntax of another tool, which is searched as it is written.
-func (c *report) checkSyntax(text string, at strictyaml.Pos, name string) {
+// checkSyntax warns about a text in the syntax of another tool. Rules search for such a text
+// literally.
+func (c *report) checkSyntax(text string, pos strictyaml.Pos, name string) {
 	f := lineFilter.FindStringSubmatch(text)
 	switch {
 	case f != nil:
@@ -65,26 +66,27 @@ func (c *report) checkSyntax(text string, at strictyaml.Pos, name string) {
 			"|=": "write the text alone: " + said, "|~": "write {regex: " + said + "}",
 			"!=": "write it beside a text that the line has: not: " + said, "!~": "write it beside a text that the line has: not: {regex: " + said + "}",
 		}[f[1]]
-		c.warnAt(at, "other-syntax", name+" is searched as it is written, and this is a filter of LogQL", fix)
+		c.addWarning(pos, "other-syntax", name+" is searched as it is written, and this is a filter of LogQL", fix)
 	case likePattern.MatchString(text):
-		c.warnAt(at, "other-syntax", name+" is searched as it is written, with each %", "write the text alone, which may be anywhere in the line: "+strictyaml.Quote(strings.Trim(text, "%")))
+		c.addWarning(pos, "other-syntax", name+" is searched as it is written, with each %", "write the text alone, which may be anywhere in the line: "+strictyaml.Quote(strings.Trim(text, "%")))
 	case exprSign.MatchString(text):
-		c.warnAt(at.Within(text, exprSign.FindStringIndex(text)[0]), "other-syntax", name+" is searched as it is written, and this looks like an expression", "write a regex: {regex: "+strictyaml.Quote(text)+"}")
+		c.addWarning(pos.Within(text, exprSign.FindStringIndex(text)[0]), "other-syntax", name+" is searched as it is written, and this looks like an expression", "write a regex: {regex: "+strictyaml.Quote(text)+"}")
 	}
 }
 
-// checkDialect warns about what RE2 accepts and what means something else to other tools.
-func (c *report) checkDialect(pattern string, at strictyaml.Pos, name string) {
+// checkDialect warns about syntax that RE2 accepts but that means something else in other
+// tools.
+func (c *report) checkDialect(pattern string, pos strictyaml.Pos, name string) {
 	if loc := wordAnchor.FindStringIndex(pattern); loc != nil {
 		mark := pattern[loc[1]-2 : loc[1]]
-		c.warnAt(at.Within(pattern, loc[1]-2), "other-syntax", fmt.Sprintf("the regex of %s has %s, which is the text %s to RE2 and no edge of a word", name, mark, mark[1:]), `write \b for the edge of a word, or `+mark[1:]+" for the text")
+		c.addWarning(pos.Within(pattern, loc[1]-2), "other-syntax", fmt.Sprintf("the regex of %s has %s, which is the text %s to RE2 and no edge of a word", name, mark, mark[1:]), `write \b for the edge of a word, or `+mark[1:]+" for the text")
 	}
 	if loc := openClass.FindStringIndex(pattern); loc != nil {
 		from := loc[0] + strings.Index(pattern[loc[0]:loc[1]], "[:")
 		class := pattern[from:loc[1]]
-		c.warnAt(at.Within(pattern, from), "other-syntax", fmt.Sprintf("the regex of %s has %s, which is one of these letters", name, class), "write ["+class+"]")
+		c.addWarning(pos.Within(pattern, from), "other-syntax", fmt.Sprintf("the regex of %s has %s, which is one of these letters", name, class), "write ["+class+"]")
 	}
 	if f := slashed.FindStringSubmatch(pattern); f != nil {
-		c.warnAt(at, "other-syntax", fmt.Sprintf("the regex of %s has slashes and flags around it, which belong to it", name), "write "+strictyaml.Quote("(?"+strings.NewReplacer("g", "", "u", "", "x", "").Replace(f[2])+")"+f[1]))
+		c.addWarning(pos, "other-syntax", fmt.Sprintf("the regex of %s has slashes and flags around it, which belong to it", name), "write "+strictyaml.Quote("(?"+strings.NewReplacer("g", "", "u", "", "x", "").Replace(f[2])+")"+f[1]))
 	}
 }

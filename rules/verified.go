@@ -9,10 +9,11 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// maxVerified bounds the components of one rule.
+// maxVerified bounds the components in `verified` of one rule.
 const maxVerified = 20
 
-// VerifiedList is the written form of `verified`: none, one mapping, or a list of mappings.
+// VerifiedList is the written form of `verified`, which is none, a mapping, or a list of
+// mappings.
 type VerifiedList []VerifiedSyntax
 
 // VerifiedSyntax says in which versions of a component the texts of a rule were found.
@@ -35,7 +36,7 @@ func (l *VerifiedList) DecodeYAML(n *strictyaml.Node) {
 		if len(*l) == 0 {
 			n.Error("empty-value", n.Name()+" is empty", "write none if the rule could not be verified")
 		}
-		if found := len(*l); found > maxVerified { // each rule would be compiled with all of them
+		if found := len(*l); found > maxVerified { // every rule would be compiled with all of them
 			n.Error("too-many", fmt.Sprintf("%s has %d entries; allowed are 1 to %d", n.Name(), found, maxVerified), fmt.Sprintf("use at most %d entries", maxVerified))
 			*l = nil
 		}
@@ -44,39 +45,39 @@ func (l *VerifiedList) DecodeYAML(n *strictyaml.Node) {
 	}
 }
 
-// checkVerified reports what is wrong with the key `verified`.
+// checkVerified reports the problems of the key `verified`.
 func (r *report) checkVerified(list VerifiedList) {
 	seen := map[string]bool{}
 	for i := range list {
 		v := &list[i]
-		if v.Keys.Good("component") {
+		if v.Keys.IsDecoded("component") {
 			at := v.Keys.Value("component")
 			if _, known := components.Find(v.Component); !known {
-				r.errorAt(at, "unknown-component", fmt.Sprintf("there is no component %.60q", v.Component), components.Nearest(v.Component))
+				r.addError(at, "unknown-component", fmt.Sprintf("there is no component %.60q", v.Component), components.SuggestName(v.Component))
 			} else if seen[v.Component] {
-				r.errorAt(at, "duplicate-name", "`verified` has "+v.Component+" twice", "write one range, such as \">=1.9 <1.11 || >=1.12 <1.13\"")
+				r.addError(at, "duplicate-name", "`verified` has "+v.Component+" twice", "write one range, such as \">=1.9 <1.11 || >=1.12 <1.13\"")
 			}
 			seen[v.Component] = true
 		}
-		if v.Keys.Good("versions") {
+		if v.Keys.IsDecoded("versions") {
 			if err := versions.CheckBounded(v.Versions); err != nil {
-				r.invalid(v.Keys.Value("versions"), v.Versions, "versions", "`versions`", err)
+				r.addInvalid(v.Keys.Value("versions"), v.Versions, "versions", "`versions`", err)
 			}
 		}
 	}
 }
 
-// Unverified is a release of a component that runs, with the rules that were not verified
-// with it.
+// Unverified is a release of a component that runs in the cluster, with the rules that were not
+// verified for it.
 type Unverified struct {
 	Component string
-	Release   string   // major and minor number
-	Versions  []string // the tags of the running images
+	Release   string   // major and minor version number
+	Versions  []string // tags of the running images
 	Rules     []*Rule
 }
 
-// Unverified compares the rules that are on with the versions that run, as
-// components.Running returns them. Versions of which nothing is known are left out.
+// Unverified compares the rules that are on with the running versions, which
+// components.RunningVersions returns. It omits versions about which nothing is known.
 func (s *Set) Unverified(running map[string][]string) (out []Unverified) {
 	for _, r := range s.Rules {
 		for _, v := range r.Verified {

@@ -8,9 +8,9 @@ import (
 	"crowsnest/rules"
 )
 
-// link links to the page of a rule from that of another one; only the name, if the set does
-// not have it.
-func link(set *rules.Set, from *rules.Rule, alert string) string {
+// linkTo returns a link from the page of one rule to the page of another. If the set does not
+// contain the other rule, it returns only the name.
+func linkTo(set *rules.Set, from *rules.Rule, alert string) string {
 	to := set.Rule(alert)
 	switch {
 	case to == nil:
@@ -21,8 +21,8 @@ func link(set *rules.Set, from *rules.Rule, alert string) string {
 	return fmt.Sprintf("[%s](../%s/%s.md)", alert, to.Pack, alert)
 }
 
-// causes describes which alerts explain that of the rule.
-func causes(set *rules.Set, r *rules.Rule) string {
+// describeCauses describes which alerts can be causes of the rule's alert.
+func describeCauses(set *rules.Set, r *rules.Rule) string {
 	if len(r.Causes) == 0 {
 		return ""
 	}
@@ -30,13 +30,13 @@ func causes(set *rules.Set, r *rules.Rule) string {
 	b.WriteString("It is a symptom of these alerts. If one of them fires, begin there:\n\n")
 	for i := range r.Causes {
 		c := &r.Causes[i]
-		fmt.Fprintf(&b, "- %s", link(set, r, c.Alert))
+		fmt.Fprintf(&b, "- %s", linkTo(set, r, c.Alert))
 		same := c.Same
 		if cause := set.Rule(c.Alert); same == nil && cause != nil {
-			same, _ = c.Shared(r, cause.By)
+			same, _ = c.SharedLabels(r, cause.By)
 		}
 		if len(same) > 0 {
-			b.WriteString(" of the same " + names(same))
+			b.WriteString(" of the same " + formatNames(same))
 		}
 		if c.Lag > 0 {
 			fmt.Fprintf(&b, ", begun earlier or up to %s later", duration(c.Lag))
@@ -48,12 +48,12 @@ func causes(set *rules.Set, r *rules.Rule) string {
 	return b.String()
 }
 
-// symptoms names the alerts that the failure causes.
-func symptoms(set *rules.Set, r *rules.Rule) string {
+// nameSymptoms names the alerts that the failure can cause.
+func nameSymptoms(set *rules.Set, r *rules.Rule) string {
 	var out []string
 	for _, s := range set.Rules {
 		if slices.ContainsFunc(s.Causes, func(c rules.Cause) bool { return c.Alert == r.Alert }) {
-			out = append(out, link(set, r, s.Alert))
+			out = append(out, linkTo(set, r, s.Alert))
 		}
 	}
 	if len(out) == 0 {

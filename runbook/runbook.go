@@ -1,5 +1,5 @@
-// Package runbook writes a Markdown page for each rule and an index for each pack,
-// from the rules alone.
+// Package runbook writes a Markdown page for each rule and an index for each pack. The rules
+// are its only input.
 package runbook
 
 import (
@@ -13,12 +13,12 @@ import (
 	"crowsnest/rules"
 )
 
-// Pages returns the pages of a set by relative path: an index, one page per pack,
-// one per rule. The text depends on the rules only.
+// Pages returns the pages of a set by relative path. They are an index, one page per pack, and
+// one per rule. The text depends only on the rules.
 func Pages(set *rules.Set) map[string]string {
-	out := map[string]string{"README.md": index(set)}
+	out := map[string]string{"README.md": indexPage(set)}
 	for _, p := range set.Packs {
-		out[packPath(p.Name)] = pack(p.Name, of(set, p.Name))
+		out[packPath(p.Name)] = packPage(p.Name, packRules(set, p.Name))
 	}
 	for _, r := range set.Rules {
 		out[path.Join(r.Pack, r.Alert+".md")] = Page(set, r)
@@ -28,8 +28,8 @@ func Pages(set *rules.Set) map[string]string {
 
 func packPath(name string) string { return path.Join(name, "README.md") }
 
-// of returns the rules of a pack, by name.
-func of(set *rules.Set, pack string) []*rules.Rule {
+// packRules returns the rules of a pack, sorted by name.
+func packRules(set *rules.Set, pack string) []*rules.Rule {
 	var out []*rules.Rule
 	for _, r := range set.Rules {
 		if r.Pack == pack {
@@ -40,10 +40,10 @@ func of(set *rules.Set, pack string) []*rules.Rule {
 	return out
 }
 
-// generated stands at the top of every page.
+// generated is the first line of every page.
 const generated = "<!-- Written by `crowsnest rules docs`; change the rule, not this page. -->\n\n"
 
-func index(set *rules.Set) string {
+func indexPage(set *rules.Set) string {
 	var b strings.Builder
 	b.WriteString(generated + "# Runbooks\n\n| Pack | Rules |\n|---|---|\n")
 	names := make([]string, 0, len(set.Packs))
@@ -53,7 +53,7 @@ func index(set *rules.Set) string {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		var links []string
-		for _, r := range of(set, name) {
+		for _, r := range packRules(set, name) {
 			links = append(links, fmt.Sprintf("[%s](%s/%s.md)", r.Alert, name, r.Alert))
 		}
 		fmt.Fprintf(&b, "| [%s](%s) | %s |\n", name, packPath(name), strings.Join(links, ", "))
@@ -61,25 +61,25 @@ func index(set *rules.Set) string {
 	return b.String()
 }
 
-func pack(name string, all []*rules.Rule) string {
+func packPage(name string, all []*rules.Rule) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s# Pack %s\n\n| Alert | Severity | Verified | Summary |\n|---|---|---|---|\n", generated, name)
 	for _, r := range all {
-		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s | %s |\n", r.Alert, r.Alert, r.Severity, cell(verified(r)), cell(annotation(r, "summary")))
+		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %s | %s |\n", r.Alert, r.Alert, r.Severity, tableCell(verifiedText(r)), tableCell(annotationText(r, "summary")))
 	}
 	return b.String()
 }
 
-// verified returns the versions whose source has the rule's texts.
-func verified(r *rules.Rule) string {
+// verifiedText returns the versions of components whose source code contains the rule's texts.
+func verifiedText(r *rules.Rule) string {
 	var parts []string
 	for _, v := range r.Verified {
-		parts = append(parts, v.Component+" "+code(v.Versions))
+		parts = append(parts, v.Component+" "+inlineCode(v.Versions))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "-")
 }
 
-// Page writes the page of one rule of a set.
+// Page returns the page of one rule of a set.
 func Page(set *rules.Set, r *rules.Rule) string {
 	var b strings.Builder
 	para := func(text string) {
@@ -91,54 +91,54 @@ func Page(set *rules.Set, r *rules.Rule) string {
 	para("# " + r.Alert)
 	para(fmt.Sprintf("Severity `%s`, pack [%s](README.md).", r.Severity, r.Pack))
 	if len(r.Verified) > 0 {
-		para(fmt.Sprintf("Its texts are in the source of %s.", verified(r)))
+		para(fmt.Sprintf("Its texts are in the source of %s.", verifiedText(r)))
 	}
 	para("## Meaning")
-	para(annotation(r, "summary"))
-	para(when(r))
+	para(annotationText(r, "summary"))
+	para(describeTrigger(r))
 	para("## Impact")
-	para(annotation(r, "description"))
-	para(impact(r))
-	para(symptoms(set, r))
+	para(annotationText(r, "description"))
+	para(impactSection(r))
+	para(nameSymptoms(set, r))
 	para("## Diagnosis")
-	para(causes(set, r))
-	para(diagnosis(r))
-	para(examples(r))
+	para(describeCauses(set, r))
+	para(diagnosisSection(r))
+	para(exampleLines(r))
 	para("## Mitigation")
-	para(mitigation(r))
+	para(mitigationSection(r))
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// annotation returns the text of an annotation with names instead of values.
-func annotation(r *rules.Rule, name string) string {
+// annotationText returns the text of an annotation, with names in place of values.
+func annotationText(r *rules.Rule, name string) string {
 	for _, a := range r.Annotations {
 		if a.Name == name {
-			return plain(a.Template)
+			return readableText(a.Template)
 		}
 	}
 	return ""
 }
 
-// plain returns a template as readable text, with the names of values in italics.
-func plain(t *rules.Template) string {
+// readableText returns a template as readable text. The names of values are in italics.
+func readableText(t *rules.Template) string {
 	if t == nil {
 		return ""
 	}
-	return t.Words(func(name string) string { return "*" + name + "*" }, escape)
+	return t.DocumentText(func(name string) string { return "*" + name + "*" }, escape)
 }
 
-// escape escapes markup of Markdown and HTML.
+// escape escapes the markup of Markdown and HTML.
 func escape(s string) string {
 	return strings.NewReplacer("<", `\<`, "*", `\*`, "[", `\[`).Replace(s)
 }
 
-// pasted returns a template as a command, with the names of values in capitals, as
-// in usage texts.
-func pasted(t *rules.Template) string {
-	return t.Words(strings.ToUpper, func(text string) string { return text })
+// commandText returns a template as a command. The names of values are in capitals, as in usage
+// texts.
+func commandText(t *rules.Template) string {
+	return t.DocumentText(strings.ToUpper, func(text string) string { return text })
 }
 
-func impact(r *rules.Rule) string {
+func impactSection(r *rules.Rule) string {
 	switch r.Severity {
 	case rules.SeverityCritical:
 		return "Critical: needs attention immediately."
@@ -150,24 +150,24 @@ func impact(r *rules.Rule) string {
 	return ""
 }
 
-func mitigation(r *rules.Rule) string {
+func mitigationSection(r *rules.Rule) string {
 	var b strings.Builder
 	rem := r.Remediation
 	if rem.Summary != nil {
-		b.WriteString(plain(rem.Summary) + "\n\n")
+		b.WriteString(readableText(rem.Summary) + "\n\n")
 	}
 	for i, s := range rem.Steps {
-		step := strings.TrimSpace(pasted(s))
+		step := strings.TrimSpace(commandText(s))
 		if strings.Contains(step, "\n") {
 			fmt.Fprintf(&b, "%d.  ```\n    %s\n    ```\n", i+1, strings.ReplaceAll(step, "\n", "\n    "))
 		} else {
-			fmt.Fprintf(&b, "%d. %s\n", i+1, code(step))
+			fmt.Fprintf(&b, "%d. %s\n", i+1, inlineCode(step))
 		}
 	}
 	if len(rem.Affects) > 0 {
 		b.WriteString("\n| Component | Affected versions | Fixed in | See |\n|---|---|---|---|\n")
 		for _, a := range rem.Affects {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell(a.Component), cell(code(a.Versions)), cell(cmp.Or(a.FixedIn, "-")), cell(cmp.Or(reference(a.Ref), "-")))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", tableCell(a.Component), tableCell(inlineCode(a.Versions)), tableCell(cmp.Or(a.FixedIn, "-")), tableCell(cmp.Or(referenceLink(a.Ref), "-")))
 		}
 	}
 	if rem.RunbookURL != "" {
@@ -179,11 +179,10 @@ func mitigation(r *rules.Rule) string {
 	return b.String()
 }
 
-// issue matches a reference to GitHub, such as owner/repository#12.
+// issue matches a reference to a GitHub issue or pull request, such as owner/repository#12.
 var issue = lazyre.New(`^([\w.-]+/[\w.-]+)#(\d+)$`)
 
-// reference turns a reference into a link.
-func reference(ref string) string {
+func referenceLink(ref string) string {
 	if m := issue.FindStringSubmatch(ref); m != nil {
 		return fmt.Sprintf("[%s](https://github.com/%s/issues/%s)", ref, m[1], m[2])
 	}
@@ -193,12 +192,12 @@ func reference(ref string) string {
 	return ref
 }
 
-func cell(s string) string {
+func tableCell(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
 }
 
-// code returns a text as inline code, with as many backticks as it needs.
-func code(s string) string {
+// inlineCode returns a text as inline code, with as many backticks as are needed.
+func inlineCode(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	fence := "`"
 	for strings.Contains(s, fence) {

@@ -26,7 +26,7 @@ func TestWhen(t *testing.T) {
 	f := func(rest, want string) {
 		t.Helper()
 		set := build(t, `- {alert: A, from: '{container="x"}', severity: info, `+rest+"}")
-		require.Equal(t, want, when(set.Rules[0]))
+		require.Equal(t, want, describeTrigger(set.Rules[0]))
 	}
 	f(`match: "valve stuck"`, "It fires once for all lines when such a line appears. It resolves 15m after the last line.")
 	f(`match: "valve stuck", by: [pod], keep_firing_for: 5m`, "It fires per *pod* when such a line appears. It resolves 5m after the last line.")
@@ -48,7 +48,7 @@ func TestDiagnosis(t *testing.T) {
 	require.Equal(t, "The rule reads the streams `{container=\"x\"}` and looks for\n\n"+
 		"- a line that\n  - contains `valve`\n  - contains ``a`b``\n  - has the field `x` with the value `1`\n  - has a field `y` that matches `z.*`\n"+
 		"  - satisfies one of these:\n    - it contains `one`\n    - it matches `tw.o`\n  - but not one that\n    - satisfies one of these:\n      - it contains `three`\n      - it contains `four`\n"+
-		"- to clear: a line that contains `valve free`\n\nWhy a line matches or not: `crowsnest explain A --line '...'`.", diagnosis(set.Rules[0]))
+		"- to clear: a line that contains `valve free`\n\nWhy a line matches or not: `crowsnest explain A --line '...'`.", diagnosisSection(set.Rules[0]))
 }
 
 // Text in a rule cannot act as markup.

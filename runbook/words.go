@@ -16,10 +16,10 @@ import (
 
 func duration(d time.Duration) string { return model.Duration(d).String() }
 
-// when describes in one or two sentences when the rule fires and resolves.
-func when(r *rules.Rule) string {
+// describeTrigger describes in one or two sentences when the rule fires and resolves.
+func describeTrigger(r *rules.Rule) string {
 	var b strings.Builder
-	b.WriteString("It fires " + per(r) + " when ")
+	b.WriteString("It fires " + describeKey(r) + " when ")
 	switch {
 	case r.Silent > 0:
 		fmt.Fprintf(&b, "such lines stop: one was seen, and then none for %s", duration(r.Silent))
@@ -41,38 +41,39 @@ func when(r *rules.Rule) string {
 		fmt.Fprintf(&b, " and such lines keep appearing for %s, with gaps below %s", duration(r.For), duration(r.KeepFiringFor))
 	}
 	if r.Unless != nil {
-		fmt.Fprintf(&b, ", unless a line%s mutes it, from %s before until it fires", shared(r, r.Unless), duration(r.Unless.Within))
+		fmt.Fprintf(&b, ", unless a line%s mutes it, from %s before until it fires", describeShared(r, r.Unless), duration(r.Unless.Within))
 	}
 	b.WriteString(". ")
 	switch {
 	case r.Silent > 0:
 		fmt.Fprintf(&b, "It resolves with the next such line, or after %s.", duration(r.Expire))
 	case r.Clear != nil:
-		fmt.Fprintf(&b, "It resolves when a line%s clears it, or %s after the last line.", shared(r, r.Clear), duration(r.Expire))
+		fmt.Fprintf(&b, "It resolves when a line%s clears it, or %s after the last line.", describeShared(r, r.Clear), duration(r.Expire))
 	default:
 		fmt.Fprintf(&b, "It resolves %s after the last line.", duration(r.KeepFiringFor))
 	}
 	return b.String()
 }
 
-// per describes how alerts are separated: once for all lines, or per key.
-func per(r *rules.Rule) string {
+// describeKey describes how alerts are separated. There is one alert for all lines, or one for
+// each key.
+func describeKey(r *rules.Rule) string {
 	if len(r.By) == 0 {
 		return "once for all lines"
 	}
-	return "per " + names(r.By)
+	return "per " + formatNames(r.By)
 }
 
-// shared describes what a clear or unless line has in common with the trigger.
-func shared(r *rules.Rule, a *rules.ClearOrUnless) string {
+// describeShared describes which values a clear or unless line must share with the trigger.
+func describeShared(r *rules.Rule, a *rules.ClearOrUnless) string {
 	if len(a.Same) == 0 || slices.Equal(a.Same, r.By) {
 		return ""
 	}
-	return " of the same " + names(a.Same)
+	return " of the same " + formatNames(a.Same)
 }
 
-// names formats names in italics: a, b and c.
-func names(all []string) string {
+// formatNames formats names in italics, as in "a, b and c".
+func formatNames(all []string) string {
 	out := make([]string, len(all))
 	for i, n := range all {
 		out[i] = "*" + n + "*"
@@ -83,40 +84,40 @@ func names(all []string) string {
 	return strings.Join(out[:len(out)-1], ", ") + " and " + out[len(out)-1]
 }
 
-func diagnosis(r *rules.Rule) string {
+func diagnosisSection(r *rules.Rule) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "The rule reads the streams %s and looks for\n\n", code(r.From.String()))
+	fmt.Fprintf(&b, "The rule reads the streams %s and looks for\n\n", inlineCode(r.From.String()))
 	for i := range r.Steps {
-		head := "a line" + streams(r, r.Steps[i].From) + " that"
+		head := "a line" + nameStreams(r, r.Steps[i].From) + " that"
 		if r.Sequence {
-			head = fmt.Sprintf("line %d%s, that", i+1, streams(r, r.Steps[i].From))
+			head = fmt.Sprintf("line %d%s, that", i+1, nameStreams(r, r.Steps[i].From))
 		}
 		if d := r.Steps[i].Differs; len(d) > 0 {
-			head = strings.TrimSuffix(head, " that") + " with a different " + names(d) + " than the lines before, that"
+			head = strings.TrimSuffix(head, " that") + " with a different " + formatNames(d) + " than the lines before, that"
 		}
-		item(&b, 0, head, &r.Steps[i].Matcher)
+		writeItem(&b, 0, head, &r.Steps[i].Matcher)
 	}
 	if r.Clear != nil {
-		item(&b, 0, "to clear: a line"+streams(r, r.Clear.From)+" that", &r.Clear.Matcher)
+		writeItem(&b, 0, "to clear: a line"+nameStreams(r, r.Clear.From)+" that", &r.Clear.Matcher)
 	}
 	if r.Unless != nil {
-		item(&b, 0, "to mute: a line"+streams(r, r.Unless.From)+" that", &r.Unless.Matcher)
+		writeItem(&b, 0, "to mute: a line"+nameStreams(r, r.Unless.From)+" that", &r.Unless.Matcher)
 	}
 	fmt.Fprintf(&b, "\nWhy a line matches or not: `crowsnest explain %s --line '...'`.", r.Alert)
 	return b.String()
 }
 
-// streams names the streams of a part, unless they are those of the rule.
-func streams(r *rules.Rule, from rules.Selector) string {
+// nameStreams names the streams of a part. It returns "" if they are the streams of the rule.
+func nameStreams(r *rules.Rule, from rules.Selector) string {
 	if from.Equal(r.From) {
 		return ""
 	}
-	return " of the streams " + code(from.String())
+	return " of the streams " + inlineCode(from.String())
 }
 
-func item(b *strings.Builder, depth int, head string, m *rules.Matcher) {
+func writeItem(b *strings.Builder, depth int, head string, m *rules.Matcher) {
 	indent := strings.Repeat("  ", depth)
-	conditions := words(m)
+	conditions := conditionTexts(m)
 	if len(conditions) == 1 && len(m.Any) == 0 && m.Not == nil {
 		fmt.Fprintf(b, "%s- %s %s\n", indent, head, conditions[0])
 		return
@@ -128,63 +129,64 @@ func item(b *strings.Builder, depth int, head string, m *rules.Matcher) {
 	if len(m.Any) > 0 {
 		fmt.Fprintf(b, "%s  - satisfies one of these:\n", indent)
 		for i := range m.Any {
-			item(b, depth+2, "it", &m.Any[i])
+			writeItem(b, depth+2, "it", &m.Any[i])
 		}
 	}
 	if m.Not != nil {
-		item(b, depth+1, "but not one that", m.Not)
+		writeItem(b, depth+1, "but not one that", m.Not)
 	}
 }
 
-// words returns the conditions of a matcher, except any and not.
-func words(m *rules.Matcher) []string {
+// conditionTexts returns the conditions of a matcher except any and not.
+func conditionTexts(m *rules.Matcher) []string {
 	var out []string
 	for _, t := range m.Contains {
-		out = append(out, "contains "+code(t))
+		out = append(out, "contains "+inlineCode(t))
 	}
 	if m.Regex != nil {
-		out = append(out, "matches "+code(m.Regex.String()))
+		out = append(out, "matches "+inlineCode(m.Regex.String()))
 	}
 	for _, f := range m.Fields {
 		if f.Regex != nil {
-			out = append(out, fmt.Sprintf("has a field %s that matches %s", code(f.Name), code(unanchored(f.Regex.String()))))
+			out = append(out, fmt.Sprintf("has a field %s that matches %s", inlineCode(f.Name), inlineCode(trimAnchors(f.Regex.String()))))
 		} else {
-			out = append(out, fmt.Sprintf("has the field %s with the value %s", code(f.Name), code(f.Value)))
+			out = append(out, fmt.Sprintf("has the field %s with the value %s", inlineCode(f.Name), inlineCode(f.Value)))
 		}
 	}
 	return out
 }
 
-// unanchored returns an anchored expression as it is written in the rule.
-func unanchored(expr string) string {
+// trimAnchors returns an anchored expression in the form in which the rule states it.
+func trimAnchors(expr string) string {
 	if inner, ok := strings.CutPrefix(expr, "^(?s:"); ok {
 		return strings.TrimSuffix(inner, ")$")
 	}
 	return expr
 }
 
-// maxExamples bounds the tests of each kind, maxLines the lines of each test.
+// maxExamples bounds the number of tests of each kind, and maxLines the number of lines of each
+// test.
 const (
 	maxExamples = 4
 	maxLines    = 3
 )
 
-// examples shows lines of tests that raise an alert, and of tests that do not.
-func examples(r *rules.Rule) string {
+// exampleLines returns lines from tests that raise an alert, and from tests that do not.
+func exampleLines(r *rules.Rule) string {
 	var fires, quiet strings.Builder
 	shownFires, shownQuiet := 0, 0
 	seen := map[string]bool{}
 	for _, t := range r.Tests {
 		switch {
-		case firing(t) && shownFires < maxExamples:
-			// A line is shown once.
-			shownFires += show(&fires, t, func(line string) bool {
-				ok := !seen[line] && trigger(r, line)
+		case expectsAlert(t) && shownFires < maxExamples:
+			// each line is shown once
+			shownFires += writeLines(&fires, t, func(line string) bool {
+				ok := !seen[line] && matchesStep(r, line)
 				seen[line] = seen[line] || ok
 				return ok
 			})
-		case !firing(t) && shownQuiet < maxExamples:
-			shownQuiet += show(&quiet, t, func(string) bool { return true })
+		case !expectsAlert(t) && shownQuiet < maxExamples:
+			shownQuiet += writeLines(&quiet, t, func(string) bool { return true })
 		}
 	}
 	out := ""
@@ -197,18 +199,19 @@ func examples(r *rules.Rule) string {
 	return out
 }
 
-// firing reports whether a test expects an alert at any time.
-func firing(t rules.Test) bool {
+// expectsAlert reports whether a test expects an alert at any time.
+func expectsAlert(t rules.Test) bool {
 	return slices.ContainsFunc(t.Expect, func(c rules.Checkpoint) bool { return len(c.Firing) > 0 || len(c.Resolved) > 0 })
 }
 
-// show writes the wanted lines of a test, and returns 1 if there are any.
-func show(b *strings.Builder, t rules.Test, wanted func(line string) bool) int {
+// writeLines writes the lines of a test for which wanted returns true. It returns 1 if there
+// are any, and otherwise 0.
+func writeLines(b *strings.Builder, t rules.Test, wanted func(line string) bool) int {
 	var lines []string
 	for _, in := range t.Input {
 		text := strings.ReplaceAll(in.Text, "{{ $value }}", "0")
 		if text != "" && len(lines) < maxLines && !slices.Contains(lines, redact.Sanitise(text)) && wanted(text) {
-			lines = append(lines, redact.Sanitise(text)) // no colours
+			lines = append(lines, redact.Sanitise(text)) // removes colour codes
 		}
 	}
 	if len(lines) == 0 {
@@ -218,7 +221,6 @@ func show(b *strings.Builder, t rules.Test, wanted func(line string) bool) int {
 	return 1
 }
 
-// trigger reports whether a line matches a step.
-func trigger(r *rules.Rule, text string) bool {
+func matchesStep(r *rules.Rule, text string) bool {
 	return slices.ContainsFunc(matcher.Explain(r, nil, []byte(text)).Parts, func(p matcher.PartExplanation) bool { return p.Part >= 0 && p.Held })
 }

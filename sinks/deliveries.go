@@ -10,43 +10,42 @@ import (
 	"crowsnest/episodes"
 )
 
-// Delivery is an endpoint's answer to one form of an alert. Equal answers in a row
+// Delivery is the answer of an endpoint to a message about an alert. Successive equal answers
 // are merged.
 type Delivery struct {
 	Endpoint string
-	Time     time.Time // time of the first such response
-	Last     time.Time // time of the newest such response
+	Time     time.Time // time of the first of the merged answers
+	Last     time.Time // time of the last of the merged answers
 	Times    int
-	Resolved bool   // the form that was sent
-	Code     int    // HTTP status; zero if there is none, or nothing was sent
-	Error    string // empty if accepted
+	Resolved bool   // whether the message was an end
+	Code     int    // HTTP status; zero if there is none or nothing was sent
+	Error    string // error of the answer; empty if the message was accepted
 }
 
-// Bounds of Deliveries: alerts, and answers per alert, of which the first two and
-// the newest are kept.
+// Limits of Deliveries. These are the number of alerts, and the number of answers per alert.
+// The first two answers and the newest ones are kept.
 const (
 	deliveriesKept  = 4096
 	answersKept     = 12
 	firstAnswers    = 2
-	maxAnswerReason = 512 // bytes
+	maxAnswerReason = 512 // number of bytes of a reason
 )
 
-// Deliveries holds the answers to the newest alerts. It shows people who was
-// notified of what; nothing depends on it, and it is not saved. Safe for
-// concurrent use.
+// Deliveries holds the answers to the newest alerts. It shows people which receiver was
+// notified of which alert. Nothing depends on it, and it is not saved. Safe for concurrent use.
 type Deliveries struct {
 	mu  sync.Mutex
 	log *lru.Cache[episodes.Fingerprint, []Delivery]
 }
 
-// NewDeliveries returns a log without answers.
+// NewDeliveries returns an empty log of answers.
 func NewDeliveries() *Deliveries {
-	log, _ := lru.New[episodes.Fingerprint, []Delivery](deliveriesKept) // the size is positive
+	log, _ := lru.New[episodes.Fingerprint, []Delivery](deliveriesKept) // the size is positive, so there is no error
 	return &Deliveries{log: log}
 }
 
-// Record adds the answer of an endpoint to msgs. d holds all but the form that was
-// sent; its Time is the time of the answer.
+// Record adds the answer of an endpoint to msgs. d contains the answer except Resolved. d.Time
+// is the time of the answer.
 func (l *Deliveries) Record(msgs []Message, d Delivery) {
 	d.Last, d.Times = d.Time, 1
 	d.Error = d.Error[:min(len(d.Error), maxAnswerReason)]
@@ -55,12 +54,12 @@ func (l *Deliveries) Record(msgs []Message, d Delivery) {
 	for _, m := range msgs {
 		d.Resolved = m.Resolved
 		list, _ := l.log.Get(m.Episode.Fingerprint)
-		l.log.Add(m.Episode.Fingerprint, added(list, d))
+		l.log.Add(m.Episode.Fingerprint, addOrCount(list, d))
 	}
 }
 
-// added returns list with d added, or counts d if it repeats the last answer.
-func added(list []Delivery, d Delivery) []Delivery {
+// addOrCount adds d to list, or counts it as a repetition of the last answer.
+func addOrCount(list []Delivery, d Delivery) []Delivery {
 	for i := len(list) - 1; i >= 0; i-- {
 		if old := &list[i]; old.Endpoint == d.Endpoint {
 			if old.Resolved == d.Resolved && old.Code == d.Code && old.Error == d.Error {
@@ -78,8 +77,8 @@ func added(list []Delivery, d Delivery) []Delivery {
 	return list
 }
 
-// Notified returns how many answers accepted an episode that fired at a time: of each
-// endpoint, up to the end.
+// Notified returns the number of answers that accepted the episode that fired at the given
+// time. It counts the answers of each endpoint up to the end of the episode.
 func (l *Deliveries) Notified(fp episodes.Fingerprint, fired time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,8 +94,8 @@ func (l *Deliveries) Notified(fp episodes.Fingerprint, fired time.Time) int {
 	return n
 }
 
-// Of returns a copy of the answers to an alert, ordered by their first time. Some
-// may belong to earlier episodes of the alert.
+// Of returns a copy of the answers to an alert, ordered by the time of the first one. Some may
+// belong to earlier episodes of the same alert.
 func (l *Deliveries) Of(fp episodes.Fingerprint) []Delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,10 +8,10 @@ import (
 	"crowsnest/internal/blocks"
 )
 
-// maxPacked is how many bytes of ended episodes are saved per sink, compressed.
+// maxPacked is the largest compressed size of the ended episodes saved per sink, in bytes.
 const maxPacked = 8 << 20
 
-// EndedPack encodes ended episodes for snapshots, one after the other. It is safe
+// EndedPack encodes ended episodes for snapshots. Only one encoding runs at a time. It is safe
 // for concurrent use.
 type EndedPack struct {
 	pack blocks.Encoder[endedKey, Ended]
@@ -22,8 +22,8 @@ type endedKey struct {
 	starts      time.Time
 }
 
-// Encode returns the episodes for UnpackEnded. It omits the oldest ones if they
-// take more than 8 MiB. It sorts in.
+// Encode returns the episodes in the form that UnpackEnded reads. It omits the oldest episodes
+// if all take more than 8 MiB. It sorts in.
 func (p *EndedPack) Encode(in []Ended) ([][]byte, error) {
 	slices.SortFunc(in, func(a, b Ended) int {
 		return cmp.Or(a.EndsAt.Compare(b.EndsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
@@ -38,6 +38,6 @@ func (p *EndedPack) Encode(in []Ended) ([][]byte, error) {
 	return blocks, err
 }
 
-// UnpackEnded returns the input of Encode, and possibly more episodes: State.Import
-// uses those that its marks name.
+// UnpackEnded returns the episodes that were passed to Encode. It may return more, but
+// State.Import uses only those that its marks name.
 func UnpackEnded(packed [][]byte) []Ended { return blocks.Decode[Ended](packed) }

@@ -2,8 +2,8 @@ package sinks
 
 import "crowsnest/internal/metric"
 
-// Metrics returns the metrics of receivers. sparse omits reasons that have not
-// occurred, to limit the number of series in clusters with hundreds of agents.
+// Metrics returns the metrics of receivers. sparse omits reasons that have not occurred, which
+// limits the number of series in clusters with hundreds of agents.
 func Metrics(status func() []EndpointStatus, sparse bool) metric.Collector {
 	name := func(s EndpointStatus) []string { return []string{s.Sink, s.Endpoint} }
 	return metric.NewEach(status, []string{"sink", "endpoint"}, name,

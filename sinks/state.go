@@ -17,112 +17,109 @@ const (
 	DefaultTextDelay   = 10 * time.Second
 	DefaultMaxKeys     = 16384
 
-	// unknownFor is how long an alert that lost its place is kept firing at a receiver with a
-	// memory, unless its end becomes known. After that it is not sent any more: the receiver
-	// forgets it, and was never told that the failure is over.
+	// unknownFor is how long an alert that was displaced in the engine is kept firing at a
+	// receiver with a memory, unless its end becomes known. Afterwards it is no longer sent.
+	// The receiver then forgets it without being notified that the failure is over.
 	unknownFor = 24 * time.Hour
 )
 
-// StateConfig sets how often an endpoint is sent the same message.
+// StateConfig sets how often a message is sent to an endpoint.
 type StateConfig struct {
-	// Resend is the time after which an accepted message is sent again; zero if never.
+	// Resend is the time after which an accepted message is sent again. Zero means never.
 	Resend time.Duration
-	// MinFiring is how long an endpoint must have had an episode as firing
-	// before its end is sent.
+	// MinFiring is how long an endpoint must have an episode as firing before its end is sent.
 	MinFiring time.Duration
-	// ResolvedFor is how long an accepted end is sent again.
+	// ResolvedFor is the time for which an accepted end is sent again.
 	ResolvedFor time.Duration
-	// TextDelay is the shortest time between two messages about a firing
-	// episode of which only the text changed (count, newest line), even without
-	// a Resend; zero means such a change waits for Resend. TextDelay keeps a flood of
-	// lines from becoming a flood of requests.
+	// TextDelay is the shortest time between two messages about a firing episode if only its
+	// text has changed (the count or the newest line). It applies even without Resend. Zero
+	// means that such a change waits for Resend. TextDelay prevents a flood of lines from
+	// causing a flood of requests.
 	TextDelay time.Duration
-	// RefusedDelay is how long a refused message waits before it is sent again.
+	// RefusedDelay is the time after which a refused message is sent again.
 	RefusedDelay time.Duration
-	// EachEpisode sends every episode of a key, one after the other, up to 16.
-	// Without it a new episode replaces the one before.
+	// EachEpisode makes the state send every episode of a key, one after the other. Up to 16
+	// can wait. Without it, a new episode replaces the previous one.
 	EachEpisode bool
-	// MaxKeys bounds the keys in the state; zero means DefaultMaxKeys.
+	// MaxKeys is the largest number of keys in the state. Zero means DefaultMaxKeys.
 	MaxKeys int
 }
 
-// State holds what one endpoint still has to be sent: the newest message per
-// fingerprint. It is a state and not a queue, so no outage makes it grow: an
-// update replaces its predecessor.
+// State holds what still has to be sent to one endpoint, which is the newest message per
+// fingerprint. It is a state and not a queue. An update replaces its predecessor, so no outage
+// makes it grow.
 //
-// If the endpoint never accepted an ended episode as firing, State sends it as
-// firing first, and as resolved no sooner than MinFiring later. Otherwise a
-// receiver behind a group_wait would never notify of it.
+// If the endpoint never accepted an ended episode as firing, State first sends it as firing,
+// and as resolved only MinFiring later. Otherwise a receiver that waits for a group_wait would
+// never notify of the episode.
 //
-// State has no clock and no goroutine and is not safe for concurrent use.
+// State uses no clock and no goroutine. It is not safe for concurrent use.
 type State struct {
 	cfg      StateConfig
 	slots    map[episodes.Fingerprint]*slot
-	live     map[episodes.Fingerprint]*slot // the slots that are not parked
+	live     map[episodes.Fingerprint]*slot // slots that are not parked
 	repeats  parkedSlots                    // slots whose next message is a repeat
 	settled  parkedSlots                    // slots without a next message
-	most     int                            // size of live since it was made
-	seen     time.Time                      // time of the last Due
-	versions uint64                         // the newest version assigned
+	most     int                            // largest size of live since the map was made
+	seen     time.Time                      // time of the last call of Due
+	versions uint64                         // newest version number that was assigned
 	evicted  int64
 
 	peers []*State  // states of the endpoints that notify the same people
-	up    bool      // the last request was answered
-	away  time.Time // when the endpoint stopped answering; zero if it answers, or was not asked yet
+	up    bool      // whether the last request was answered
+	away  time.Time // time at which the endpoint stopped answering; zero if it answers or was not asked yet
 }
 
-// slot is the newest message of one fingerprint and what the endpoint accepted of it.
+// slot holds the newest message of one fingerprint, and what of it the endpoint has accepted.
 type slot struct {
 	ep      episodes.Episode
-	known   bool   // ep is the whole episode, not only its mark
-	epoch   uint64 // changes with the episode
-	version uint64 // changes with every message
+	known   bool   // whether ep is the whole episode, and not only what its mark contains
+	epoch   uint64 // number that changes with the episode
+	version uint64 // number that changes with every message
 
-	accepted    time.Time // first accepted as firing
-	alive       time.Time // last accepted as firing
-	ended       time.Time // first accepted as resolved
-	sent        time.Time // last accepted, in either form
-	sentVersion uint64    // version last accepted
-	refused     time.Time // last refused; zero once accepted
-	imported    time.Time // read from a saved state; zero if it was not
-	counted     bool      // its first acceptance was reported
-	dropped     bool      // reports whether the alert ended and the endpoint refused it, so that nothing more is sent
+	accepted    time.Time // time at which the episode was first accepted as firing
+	alive       time.Time // time at which the episode was last accepted as firing
+	ended       time.Time // time at which the episode was first accepted as resolved
+	sent        time.Time // time at which a message was last accepted, in either form
+	sentVersion uint64    // version that was last accepted
+	refused     time.Time // time at which a message was last refused; zero after one was accepted
+	imported    time.Time // time at which the slot was read from a saved state; zero if it was not
+	counted     bool      // whether the first acceptance of the episode was reported
+	dropped     bool      // whether the endpoint refused the end, so that nothing more is sent
 	later       []episodes.Episode
-	parked      time.Time // until when nothing happens to it; zero if it is not parked
+	parked      time.Time // time until which nothing happens to the slot; zero if it is not parked
 }
 
-func (e *slot) over() bool { return e.ep.State != episodes.StateFiring }
+func (e *slot) isOver() bool { return e.ep.State != episodes.StateFiring }
 
-// displaced reports whether the engine no longer follows the episode of e, whose end is not
-// known.
-func (e *slot) displaced() bool { return e.over() && e.ep.Reason == episodes.ReasonDisplaced }
+// isDisplaced reports whether the engine no longer follows the episode. Its end is unknown.
+func (e *slot) isDisplaced() bool { return e.isOver() && e.ep.Reason == episodes.ReasonDisplaced }
 
-// unknown reports whether the endpoint is not told that e is over, because nobody follows it: the
-// endpoint has a memory, to which an end would say that the failure is over.
-func (s *State) unknown(e *slot) bool {
-	return s.cfg.Resend > 0 && e.displaced() && e.ended.IsZero() && len(e.later) == 0
+// isEndUnknown reports whether the end of e must not be sent. The episode was displaced, so its
+// end is unknown, and to an endpoint with a memory an end would mean that the failure is over.
+func (s *State) isEndUnknown(e *slot) bool {
+	return s.cfg.Resend > 0 && e.isDisplaced() && e.ended.IsZero() && len(e.later) == 0
 }
 
-// lapsed reports whether e is unknown and was kept firing for long enough.
-func (s *State) lapsed(e *slot, now time.Time) bool {
-	return s.unknown(e) && now.Sub(e.ep.EndsAt) >= unknownFor
+// hasLapsed reports whether the end of e is unknown and e was kept firing for unknownFor.
+func (s *State) hasLapsed(e *slot, now time.Time) bool {
+	return s.isEndUnknown(e) && now.Sub(e.ep.EndsAt) >= unknownFor
 }
 
-// Message is one message for the endpoint.
+// Message is one message to the endpoint.
 type Message struct {
 	Episode episodes.Episode
-	// Resolved is the form to send. An episode that has ended may have to be
-	// sent as firing first.
+	// Resolved is the form in which the episode is sent. An episode that has ended may have to
+	// be sent as firing first.
 	Resolved bool
-	// New is set while the endpoint has not accepted the episode in this form.
+	// New is set if the endpoint has not accepted the episode in this form yet.
 	New bool
-	// Suspect is set if the endpoint refused the message before. It must not
-	// share a request with others.
+	// Suspect is set if the endpoint refused the message before. It must then be sent alone.
 	Suspect bool
-	// Premature is set for an accepted end that is due again while a peer was
-	// not sent that end. Such a peer may notify people of the alert as firing;
-	// a repeated end would then be notified again, and so on in turn. Call
-	// Postpone instead of sending it, unless the endpoint lost its memory.
+	// Premature is set for an accepted end that is due again although it has not been sent to a
+	// peer yet. Such a peer may notify people that the alert is firing. The repeated end would
+	// then be notified again, and so on in turn. Call Postpone instead of sending the message,
+	// unless the endpoint has lost its memory.
 	Premature bool
 
 	epoch, version uint64
@@ -136,19 +133,18 @@ func NewState(cfg StateConfig) *State {
 	return &State{cfg: cfg, slots: map[episodes.Fingerprint]*slot{}, live: map[episodes.Fingerprint]*slot{}}
 }
 
-// Notify updates the message of each episode, in order. Episodes that are
-// silent, pending or dropped are not sent; if one replaces a firing episode,
-// that episode ends now.
+// Notify updates the messages of the episodes, in order. Episodes that are silent, pending or
+// dropped are not sent. If such an episode replaces a firing one, the firing one ends now.
 func (s *State) Notify(eps []episodes.Episode, now time.Time) {
 	for i := range eps {
-		s.update(eps[i], now)
+		s.updateSlot(eps[i], now)
 	}
 }
 
-func (s *State) update(ep episodes.Episode, now time.Time) {
-	old := s.slot(ep.Fingerprint)
+func (s *State) updateSlot(ep episodes.Episode, now time.Time) {
+	old := s.findSlot(ep.Fingerprint)
 	if ep.Silent || (ep.State != episodes.StateFiring && ep.State != episodes.StateResolved) {
-		s.withdraw(old, ep, now)
+		s.endDisplaced(old, ep, now)
 		return
 	}
 	s.versions++
@@ -158,25 +154,25 @@ func (s *State) update(ep episodes.Episode, now time.Time) {
 			return
 		}
 		old = &slot{epoch: s.versions}
-		s.put(ep.Fingerprint, old)
+		s.addSlot(ep.Fingerprint, old)
 	case s.keepForLater(old, ep):
 		return
-	case !old.ep.StartsAt.Equal(ep.StartsAt) || (old.over() && ep.State == episodes.StateFiring):
+	case !old.ep.StartsAt.Equal(ep.StartsAt) || (old.isOver() && ep.State == episodes.StateFiring):
 		*old = slot{epoch: s.versions, refused: old.refused}
-	case old.over() && old.known && (!old.displaced() || !old.ended.IsZero() || ep.Reason == episodes.ReasonDisplaced):
-		return // the end is known already, and is sent unchanged
+	case old.isOver() && old.known && (!old.isDisplaced() || !old.ended.IsZero() || ep.Reason == episodes.ReasonDisplaced):
+		return // the end is already known, and is sent unchanged
 	}
 	old.ep, old.known, old.version = ep, true, s.versions
 }
 
-// withdraw ends a firing episode whose key is no longer sent.
-func (s *State) withdraw(old *slot, ep episodes.Episode, now time.Time) {
+// endDisplaced ends the firing episode of a slot whose key is no longer sent.
+func (s *State) endDisplaced(old *slot, ep episodes.Episode, now time.Time) {
 	if old != nil && len(old.later) > 0 {
 		endLast(old.later, ep, now)
 		return
 	}
-	known := old != nil && old.displaced() && old.ended.IsZero() && ep.State == episodes.StateDropped // at last
-	if old == nil || old.over() && !known {
+	known := old != nil && old.isDisplaced() && old.ended.IsZero() && ep.State == episodes.StateDropped // the end has finally become known
+	if old == nil || old.isOver() && !known {
 		return
 	}
 	if !old.known {
@@ -190,17 +186,17 @@ func (s *State) withdraw(old *slot, ep episodes.Episode, now time.Time) {
 	}
 }
 
-// makeRoom makes room for one more key and reports whether there is any. It drops
-// the ends that were accepted the longest ago, then the oldest ends not accepted,
-// of the namespace that has the most of these. It drops several at once, since it
-// walks over every key. It never drops an open episode.
+// makeRoom makes room for one more key, and reports whether there is room. It first drops the
+// accepted ends, the oldest first. Then it drops ends that were not accepted, the oldest of the
+// namespace that has the most of them. It never drops an open episode. It drops several slots
+// at once, because it looks at every slot.
 func (s *State) makeRoom() bool {
 	if len(s.slots) < s.cfg.MaxKeys {
 		return true
 	}
 	var victims []*slot
 	for _, e := range s.slots {
-		if e.over() || !e.known {
+		if e.isOver() || !e.known {
 			victims = append(victims, e)
 		}
 	}
@@ -213,13 +209,13 @@ func (s *State) makeRoom() bool {
 		if e.known && e.ended.IsZero() && !s.endedElsewhere(e) {
 			s.evicted++
 		}
-		s.remove(e.ep.Fingerprint)
+		s.removeSlot(e.ep.Fingerprint)
 	}
 	return true
 }
 
-// byLoss orders slots by how little is lost with them. Ends not accepted are
-// ordered by how many of them their namespace has.
+// byLoss returns a comparison that puts the slots first with which the least is lost. Slots
+// whose ends were not accepted come last, ordered by how many of them their namespace has.
 func byLoss(slots []*slot) func(a, b *slot) int {
 	waiting := map[string]int{}
 	rank := func(e *slot) int {
@@ -245,29 +241,29 @@ func byLoss(slots []*slot) func(a, b *slot) int {
 	}
 }
 
-// plan is the next message of a slot.
+// plan describes the next message of a slot.
 type plan struct {
 	at               time.Time
 	resolved, unsent bool
 }
 
-// plan returns the next message of e and its time, and false if there is none.
-func (s *State) plan(e *slot, now time.Time) (plan, bool) {
+// nextPlan returns the plan for the next message of e. It returns false if there is none.
+func (s *State) nextPlan(e *slot, now time.Time) (plan, bool) {
 	if !e.known || e.dropped {
 		return plan{}, false
 	}
 	e.notAfter(now)
-	p, ok := s.wanted(e, now)
+	p, ok := s.wantedPlan(e, now)
 	if !e.refused.IsZero() {
 		p.at = times.Later(p.at, e.refused.Add(s.cfg.RefusedDelay))
 	}
 	return p, ok
 }
 
-func (s *State) wanted(e *slot, now time.Time) (plan, bool) {
-	if s.unknown(e) {
+func (s *State) wantedPlan(e *slot, now time.Time) (plan, bool) {
+	if s.isEndUnknown(e) {
 		switch {
-		case s.lapsed(e, now):
+		case s.hasLapsed(e, now):
 			return plan{}, false
 		case e.accepted.IsZero():
 			return plan{unsent: true}, true
@@ -276,14 +272,14 @@ func (s *State) wanted(e *slot, now time.Time) (plan, bool) {
 		}
 		return plan{at: e.sent.Add(s.cfg.Resend)}, true
 	}
-	if e.over() && e.ended.IsZero() && s.notifiedElsewhere(e, now) {
+	if e.isOver() && e.ended.IsZero() && s.notifiedElsewhere(e, now) {
 		return plan{resolved: true, unsent: true}, true
 	}
 	if e.accepted.IsZero() && e.ended.IsZero() {
 		return plan{unsent: true}, true
 	}
 	again := e.sent.Add(s.cfg.Resend)
-	if !e.over() {
+	if !e.isOver() {
 		if s.cfg.TextDelay > 0 && e.sentVersion != e.version {
 			return plan{at: e.sent.Add(s.cfg.TextDelay)}, true
 		}
@@ -294,38 +290,38 @@ func (s *State) wanted(e *slot, now time.Time) (plan, bool) {
 	}
 	endAt := e.accepted.Add(s.cfg.MinFiring)
 	if now.Before(endAt) && s.cfg.Resend > 0 && again.Before(endAt) {
-		return plan{at: again}, true // keep it alive until then
+		return plan{at: again}, true // keep the alert firing until the end may be sent
 	}
 	return plan{at: endAt, resolved: true, unsent: true}, true
 }
 
-// Due returns at most limit messages to send at now: new ones first, then repeats,
-// then refused ones. Repeats that are due soon are added if there is room, so that
-// the messages of many keys share requests.
+// Due returns at most limit messages that must be sent at now. New messages come first, then
+// repeated ones, then refused ones. If there is room, Due adds repeated messages that are due
+// soon, so that the messages of many keys share requests.
 func (s *State) Due(now time.Time, limit int) []Message {
 	var due, early []candidate
-	s.wake(now)
+	s.wakeSlots(now)
 	for fp, e := range s.live {
-		if s.forgotten(e, now) {
-			if !e.known && e.over() && e.ended.IsZero() && !s.endedElsewhere(e) {
-				s.evicted++ // its end was not saved, for lack of room
+		if s.isDone(e, now) {
+			if !e.known && e.isOver() && e.ended.IsZero() && !s.endedElsewhere(e) {
+				s.evicted++ // its end was not saved for lack of room
 			}
-			s.remove(fp)
+			s.removeSlot(fp)
 			continue
 		}
-		p, ok := s.plan(e, now)
+		p, ok := s.nextPlan(e, now)
 		switch {
 		case !ok:
-			s.park(fp, e, p, ok, now)
+			s.parkSlot(fp, e, p, ok, now)
 		case !p.at.After(now):
 			due = append(due, candidate{e, p})
 		case !p.unsent && e.refused.IsZero() && p.at.Sub(now) <= s.cfg.Resend/6:
 			early = append(early, candidate{e, p})
 		default:
-			s.park(fp, e, p, ok, now)
+			s.parkSlot(fp, e, p, ok, now)
 		}
 	}
-	s.shrink()
+	s.rebuildLive()
 	if len(due) == 0 {
 		return nil
 	}
@@ -370,8 +366,8 @@ func inOrder(a, b candidate) int {
 	)
 }
 
-// notAfter sets times later than now to now: a clock that was set back must not
-// suppress messages.
+// notAfter changes times later than now to now. The clock may have been set back, which must
+// not suppress messages.
 func (e *slot) notAfter(now time.Time) {
 	for _, t := range []*time.Time{&e.accepted, &e.alive, &e.ended, &e.sent, &e.refused} {
 		if t.After(now) {
@@ -380,12 +376,12 @@ func (e *slot) notAfter(now time.Time) {
 	}
 }
 
-// forgotten reports whether e needs no further message. e is kept twice as long as
-// its end is resent, so that a repeated end is not new. Time during which the
-// endpoint is away does not count: it may have accepted the end and died before it
-// notified anybody. How long ago something was saved says nothing, because the clock may
-// have been set: what was saved is kept until the engine has named its episodes again.
-func (s *State) forgotten(e *slot, now time.Time) bool {
+// isDone reports whether e needs no further message. e is kept twice as long as its end is
+// repeated, so that the engine can name the end again without making it new. Time during which
+// the endpoint is unreachable does not count, because the endpoint may have accepted the end
+// and stopped before it notified anyone. The clock may have been set since a state was saved,
+// so imported slots are kept until the engine has named its episodes again.
+func (s *State) isDone(e *slot, now time.Time) bool {
 	at := now
 	if !s.away.IsZero() {
 		at = times.Earlier(now, s.away)
@@ -394,38 +390,38 @@ func (s *State) forgotten(e *slot, now time.Time) bool {
 		return false
 	}
 	switch {
-	case s.lapsed(e, now):
+	case s.hasLapsed(e, now):
 		return true
 	case !e.known:
 		return at.Sub(times.Later(e.ended, times.Later(e.sent, e.accepted))) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
-	case !e.over() || e.ended.IsZero():
+	case !e.isOver() || e.ended.IsZero():
 		return false
 	}
 	return at.Sub(e.ended) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
 }
 
-// Next returns the next time at which Due returns something, and false if there
-// is none. It may be in the past.
+// Next returns the time at which Due next returns something. It returns false if there is no
+// such time. The time may be in the past.
 func (s *State) Next(now time.Time) (time.Time, bool) {
 	var next time.Time
 	found := false
-	if x := s.repeats.first(); x != nil {
+	if x := s.repeats.earliest(); x != nil {
 		next, found = x.at.Add(s.cfg.Resend/6), true
 	}
 	for _, e := range s.live {
-		if p, ok := s.plan(e, now); ok && (!found || p.at.Before(next)) {
+		if p, ok := s.nextPlan(e, now); ok && (!found || p.at.Before(next)) {
 			next, found = p.at, true
 		}
 	}
 	return next, found
 }
 
-// Canary returns a message that the endpoint accepted before and should accept
-// again. It separates a bad alert from an endpoint that refuses everything.
+// Canary returns a message that the endpoint accepted before and should accept again. With it,
+// a bad alert can be distinguished from an endpoint that refuses everything.
 func (s *State) Canary() (Message, bool) {
 	var best *slot
 	for _, e := range s.live {
-		if e.known && !e.over() && !e.accepted.IsZero() && e.refused.IsZero() && (best == nil || e.sent.After(best.sent)) {
+		if e.known && !e.isOver() && !e.accepted.IsZero() && e.refused.IsZero() && (best == nil || e.sent.After(best.sent)) {
 			best = e
 		}
 	}

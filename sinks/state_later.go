@@ -6,13 +6,13 @@ import (
 	"crowsnest/episodes"
 )
 
-// maxLater is how many episodes of one key wait for the end of the one before.
+// maxLater is the largest number of episodes of one key that wait for an earlier one.
 const maxLater = 16
 
-// keepForLater keeps ep and returns true if the end of the episode before it still
-// has to be sent.
+// keepForLater keeps ep if the end of an earlier episode of its key still has to be sent. It
+// reports whether it does.
 func (s *State) keepForLater(old *slot, ep episodes.Episode) bool {
-	if !s.cfg.EachEpisode || !old.known || old.dropped || !old.over() || !old.ended.IsZero() || !ep.StartsAt.After(old.ep.StartsAt) {
+	if !s.cfg.EachEpisode || !old.known || old.dropped || !old.isOver() || !old.ended.IsZero() || !ep.StartsAt.After(old.ep.StartsAt) {
 		return false
 	}
 	n := len(old.later)
@@ -30,7 +30,7 @@ func (s *State) keepForLater(old *slot, ep episodes.Episode) bool {
 	return true
 }
 
-// endLast ends the newest of the waiting episodes: its key is no longer sent.
+// endLast ends the newest of the waiting episodes. Its key is no longer sent.
 func endLast(later []episodes.Episode, ep episodes.Episode, now time.Time) {
 	last := &later[len(later)-1]
 	if last.State != episodes.StateFiring {
@@ -42,8 +42,8 @@ func endLast(later []episodes.Episode, ep episodes.Episode, now time.Time) {
 	}
 }
 
-// next replaces an episode that needs nothing more with the next one of its key.
-func (s *State) next(e *slot) {
+// advanceSlot replaces the episode of e, which needs no more messages, with the next one.
+func (s *State) advanceSlot(e *slot) {
 	if len(e.later) == 0 {
 		return
 	}

@@ -8,17 +8,18 @@ import (
 	"crowsnest/episodes"
 )
 
-// An ended alert is kept for half an hour after its last message, and nothing happens to it but
-// repeats. Without the parked slots, each round would look at every alert that ended in that
-// time, so the cost of a round would grow with them.
+// An ended alert is kept for half an hour after its last message. During this time it is only
+// repeated. If its slot were not parked, every call of Due would look at it, so a call would
+// cost more after many alerts.
 
-// parked is a slot to which nothing happens before a time.
+// parked is a slot to which nothing happens before the time at.
 type parked struct {
 	at   time.Time
 	slot *slot
 }
 
-// parkedSlots is a heap, the earliest time first. Slots that were woken since stay in it.
+// parkedSlots is a heap with the earliest time first. Slots that were woken since they were
+// added stay in it.
 type parkedSlots []parked
 
 func (p parkedSlots) Len() int           { return len(p) }
@@ -34,8 +35,8 @@ func (p *parkedSlots) Pop() any {
 	return x
 }
 
-// first returns the earliest slot that is still parked, nil if there is none.
-func (p *parkedSlots) first() *parked {
+// earliest returns the slot with the earliest time that is still parked, nil if there is none.
+func (p *parkedSlots) earliest() *parked {
 	for len(*p) > 0 {
 		if x := &(*p)[0]; x.slot.parked.Equal(x.at) && !x.slot.parked.IsZero() {
 			return x
@@ -45,15 +46,14 @@ func (p *parkedSlots) first() *parked {
 	return nil
 }
 
-// put adds a slot.
-func (s *State) put(fp episodes.Fingerprint, e *slot) {
+func (s *State) addSlot(fp episodes.Fingerprint, e *slot) {
 	s.slots[fp], s.live[fp] = e, e
 	s.most = max(s.most, len(s.live))
 }
 
-// slot returns the slot of a fingerprint and wakes it: it changes. It returns nil if there is
-// none.
-func (s *State) slot(fp episodes.Fingerprint) *slot {
+// findSlot returns the slot of a fingerprint, or nil if there is none. It wakes the slot,
+// because the caller changes it.
+func (s *State) findSlot(fp episodes.Fingerprint) *slot {
 	e := s.slots[fp]
 	if e != nil {
 		e.parked = time.Time{}
@@ -63,8 +63,7 @@ func (s *State) slot(fp episodes.Fingerprint) *slot {
 	return e
 }
 
-// remove forgets a slot.
-func (s *State) remove(fp episodes.Fingerprint) {
+func (s *State) removeSlot(fp episodes.Fingerprint) {
 	if e := s.slots[fp]; e != nil {
 		e.parked = time.Time{}
 	}
@@ -72,10 +71,10 @@ func (s *State) remove(fp episodes.Fingerprint) {
 	delete(s.live, fp)
 }
 
-// park lets Due and Next skip a slot until something happens to it. p is its next message, if
-// there is one.
-func (s *State) park(fp episodes.Fingerprint, e *slot, p plan, more bool, now time.Time) {
-	if e.known && (!e.over() || e.ended.IsZero()) || !e.refused.IsZero() || len(e.later) > 0 {
+// parkSlot parks a slot, so that Due and Next skip it until something happens to it. p is its
+// next message, if there is one.
+func (s *State) parkSlot(fp episodes.Fingerprint, e *slot, p plan, more bool, now time.Time) {
+	if e.known && (!e.isOver() || e.ended.IsZero()) || !e.refused.IsZero() || len(e.later) > 0 {
 		return
 	}
 	to, at := &s.repeats, p.at.Add(-s.cfg.Resend/6)
@@ -88,7 +87,7 @@ func (s *State) park(fp episodes.Fingerprint, e *slot, p plan, more bool, now ti
 		}
 		to, at = &s.settled, last.Add(2*s.cfg.ResolvedFor)
 		if soon := now.Add(time.Minute); at.Before(soon) {
-			at = soon // a peer or an outage keeps it
+			at = soon // a peer or an outage keeps the slot in use
 		}
 	}
 	if !at.After(now) {
@@ -99,22 +98,22 @@ func (s *State) park(fp episodes.Fingerprint, e *slot, p plan, more bool, now ti
 	heap.Push(to, parked{at, e})
 }
 
-// wake wakes the slots whose time has come, all of them if the clock was set back.
-func (s *State) wake(now time.Time) {
+// wakeSlots wakes the slots whose time has come. If the clock was set back, it wakes all slots.
+func (s *State) wakeSlots(now time.Time) {
 	if now.Before(s.seen) {
 		s.wakeAll()
 	}
 	s.seen = now
 	for _, p := range []*parkedSlots{&s.repeats, &s.settled} {
-		for x := p.first(); x != nil && !x.at.After(now); x = p.first() {
-			s.slot(x.slot.ep.Fingerprint)
+		for x := p.earliest(); x != nil && !x.at.After(now); x = p.earliest() {
+			s.findSlot(x.slot.ep.Fingerprint)
 		}
 	}
 }
 
-// shrink makes live anew once most of it is gone: walking over a map costs what its largest size
-// did.
-func (s *State) shrink() {
+// rebuildLive copies the map live when most of its entries are gone, because iterating over a
+// map costs as much as at its largest size.
+func (s *State) rebuildLive() {
 	if s.most > 64 && len(s.live) < s.most/4 {
 		live := make(map[episodes.Fingerprint]*slot, len(s.live))
 		maps.Copy(live, s.live)
@@ -124,7 +123,7 @@ func (s *State) shrink() {
 
 func (s *State) wakeAll() {
 	for fp := range s.slots {
-		s.slot(fp)
+		s.findSlot(fp)
 	}
 	s.repeats, s.settled = nil, nil
 }

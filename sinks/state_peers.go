@@ -7,13 +7,14 @@ import (
 	"crowsnest/internal/times"
 )
 
-// SetPeers sets the states of the other endpoints that notify the same people:
-// the members of one cluster. If one of them had an episode long enough to notify
-// of it, that counts for all. States of one cluster must be used under one lock.
+// SetPeers sets the states of the other endpoints that notify the same people, which are the
+// other members of a cluster. If one of them has had an episode long enough to notify of it,
+// all of them count as having notified. States of one cluster must be guarded by the same
+// mutex.
 func (s *State) SetPeers(peers []*State) { s.peers = peers }
 
-// Reached records whether the endpoint answered at now. One that does not may
-// have died: it may never notify of what it accepted just before.
+// Reached records whether the endpoint answered at now. An endpoint that does not answer may
+// have stopped, and may never notify of what it accepted just before.
 func (s *State) Reached(up bool, now time.Time) {
 	switch {
 	case up:
@@ -24,9 +25,8 @@ func (s *State) Reached(up bool, now time.Time) {
 	s.up = up
 }
 
-// notified reports whether the endpoint had the episode of e as firing for
-// MinFiring.
-func (s *State) notified(e *slot, now time.Time) bool {
+// wasNotified reports whether the endpoint has had the episode of e as firing for MinFiring.
+func (s *State) wasNotified(e *slot, now time.Time) bool {
 	if e.accepted.IsZero() {
 		return false
 	}
@@ -34,9 +34,8 @@ func (s *State) notified(e *slot, now time.Time) bool {
 	return !times.Later(e.alive, e.ended).Before(enough) || s.up && !now.Before(enough)
 }
 
-// elsewhere calls f for the slots that peers have of the same episode until f
-// returns true, and reports whether it did.
-func (s *State) elsewhere(e *slot, f func(p *State, o *slot) bool) bool {
+// anyPeerSlot reports whether f returns true for a peer and its slot of the same episode.
+func (s *State) anyPeerSlot(e *slot, f func(p *State, o *slot) bool) bool {
 	for _, p := range s.peers {
 		if o := p.slots[e.ep.Fingerprint]; o != nil && o.ep.StartsAt.Equal(e.ep.StartsAt) && f(p, o) {
 			return true
@@ -45,32 +44,31 @@ func (s *State) elsewhere(e *slot, f func(p *State, o *slot) bool) bool {
 	return false
 }
 
-// notifiedElsewhere reports whether a peer notified of e: then only its end is
-// sent.
+// notifiedElsewhere reports whether a peer has notified of e. Then only the end of e is sent.
 func (s *State) notifiedElsewhere(e *slot, now time.Time) bool {
-	return s.elsewhere(e, func(p *State, o *slot) bool { return p.notified(o, now) })
+	return s.anyPeerSlot(e, func(p *State, o *slot) bool { return p.wasNotified(o, now) })
 }
 
-// servedElsewhere reports whether a peer notified of e and answers, so that it
-// notifies of the end too.
+// servedElsewhere reports whether a peer has notified of e and answers. It will then notify of
+// the end too.
 func (s *State) servedElsewhere(e *slot, now time.Time) bool {
-	return s.elsewhere(e, func(p *State, o *slot) bool { return p.notified(o, now) && (p.away.IsZero() || !o.ended.IsZero()) })
+	return s.anyPeerSlot(e, func(p *State, o *slot) bool { return p.wasNotified(o, now) && (p.away.IsZero() || !o.ended.IsZero()) })
 }
 
-// PeerUp reports whether a peer answers and can notify people.
+// PeerUp reports whether a peer answers, so that it can notify people.
 func (s *State) PeerUp() bool {
 	return slices.ContainsFunc(s.peers, func(p *State) bool { return p.up })
 }
 
 // endedElsewhere reports whether a peer accepted the end of e.
 func (s *State) endedElsewhere(e *slot) bool {
-	return s.elsewhere(e, func(_ *State, o *slot) bool { return !o.ended.IsZero() })
+	return s.anyPeerSlot(e, func(_ *State, o *slot) bool { return !o.ended.IsZero() })
 }
 
-// owedElsewhere reports whether a peer still has to be sent the end of e: until
-// then people may see e as firing.
+// owedElsewhere reports whether the end of e still has to be sent to a peer. Until then, people
+// may see e as firing.
 func (s *State) owedElsewhere(e *slot) bool {
-	return s.elsewhere(e, func(p *State, o *slot) bool {
-		return o.known && o.over() && o.ended.IsZero() && !o.dropped && (!o.displaced() || p.cfg.Resend == 0)
+	return s.anyPeerSlot(e, func(p *State, o *slot) bool {
+		return o.known && o.isOver() && o.ended.IsZero() && !o.dropped && (!o.isDisplaced() || p.cfg.Resend == 0)
 	})
 }

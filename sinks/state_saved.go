@@ -11,21 +11,21 @@ import (
 	"crowsnest/episodes"
 )
 
-// Mark records what an endpoint accepted of one episode. Marks are saved, so that
-// after a restart an end goes to the endpoints that have the beginning.
+// Mark records what an endpoint has accepted of one episode. Marks are saved, so that after a
+// restart an end is sent to the endpoints that have the start.
 type Mark struct {
 	Fingerprint string
-	StartsAt    time.Time // to the nanosecond: it identifies the episode
+	StartsAt    time.Time // start of the episode in nanoseconds, because it identifies the episode
 	Over        bool
-	// To the millisecond; zero if never.
+	// times in milliseconds; zero means never
 	Accepted, Alive, Ended, Sent time.Time
 }
 
-// MarshalJSON writes a list: there may be thousands of marks in each snapshot,
-// one per endpoint and alert.
+// MarshalJSON encodes the mark as a list, which is short. A snapshot may contain thousands of
+// marks, one for each endpoint and alert.
 func (m Mark) MarshalJSON() ([]byte, error) {
 	b := append(make([]byte, 0, 96), '[', '"')
-	b = append(b, m.Fingerprint...) // hexadecimal
+	b = append(b, m.Fingerprint...) // the fingerprint is hexadecimal
 	b = strconv.AppendInt(append(b, '"', ','), m.StartsAt.UnixNano(), 10)
 	b = strconv.AppendBool(append(b, ','), m.Over)
 	for _, t := range []time.Time{m.Accepted, m.Alive, m.Ended, m.Sent} {
@@ -38,7 +38,7 @@ func (m Mark) MarshalJSON() ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// UnmarshalJSON reads the output of MarshalJSON.
+// UnmarshalJSON decodes the list that MarshalJSON encoded.
 func (m *Mark) UnmarshalJSON(b []byte) error {
 	var starts int64
 	var ms [4]int64
@@ -60,8 +60,7 @@ func (m *Mark) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Ended is an ended episode whose end was not accepted. The engine saves the open
-// ones.
+// Ended is an ended episode whose end was not accepted yet. The engine saves only open ones.
 type Ended struct {
 	Fingerprint string            `json:"fp"`
 	Alert       string            `json:"alert"`
@@ -74,31 +73,31 @@ type Ended struct {
 	Count       int64             `json:"count,omitempty"`
 }
 
-// Saved is a State in a file. The maps are shared with episodes: read-only.
+// Saved is the saved form of a State. The maps are shared with episodes and read-only.
 type Saved struct {
 	Marks []Mark  `json:"marks"`
 	Ended []Ended `json:"ended"`
 }
 
-// Export returns what must survive the process, in a stable order: what was
-// accepted, and the episodes whose end was not.
+// Export returns the state that must survive the process, in a stable order. It contains what
+// the endpoint has accepted, and the episodes whose end it has not accepted.
 func (s *State) Export(now time.Time) Saved {
 	var out Saved
 	for fp, e := range s.slots {
-		if e.dropped || s.forgotten(e, now) {
+		if e.dropped || s.isDone(e, now) {
 			continue
 		}
-		if !e.accepted.IsZero() || e.over() {
+		if !e.accepted.IsZero() || e.isOver() {
 			out.Marks = append(out.Marks, Mark{
-				Fingerprint: fp.String(), StartsAt: e.ep.StartsAt.UTC(), Over: e.over(),
+				Fingerprint: fp.String(), StartsAt: e.ep.StartsAt.UTC(), Over: e.isOver(),
 				Accepted: stamped(e.accepted, now), Alive: stamped(e.alive, now), Ended: stamped(e.ended, now), Sent: stamped(e.sent, now),
 			})
 		}
-		if _, more := s.plan(e, now); more && e.over() && e.ended.IsZero() {
-			out.Ended = append(out.Ended, saved(e.ep))
+		if _, more := s.nextPlan(e, now); more && e.isOver() && e.ended.IsZero() {
+			out.Ended = append(out.Ended, savedEnd(e.ep))
 			for _, ep := range e.later {
 				if ep.State == episodes.StateResolved {
-					out.Ended = append(out.Ended, saved(ep))
+					out.Ended = append(out.Ended, savedEnd(ep))
 				}
 			}
 		}
@@ -110,7 +109,7 @@ func (s *State) Export(now time.Time) Saved {
 	return out
 }
 
-func saved(ep episodes.Episode) Ended {
+func savedEnd(ep episodes.Episode) Ended {
 	return Ended{
 		Fingerprint: ep.Fingerprint.String(), Alert: ep.Alert, Reason: ep.Reason, Overflow: ep.Overflow,
 		Labels: ep.Labels, Annotations: ep.Annotations,
@@ -118,9 +117,9 @@ func saved(ep episodes.Episode) Ended {
 	}
 }
 
-// Import reads the result of Export, before the first Notify. An end that was
-// accepted is due again once Notify names it. Ended episodes without a mark and
-// unreadable entries are skipped; times later than now become now.
+// Import sets the state that Export returned. It must be called before the first Notify. An
+// accepted end is due again when Notify names it. Ended episodes without a mark and unreadable
+// entries are skipped. Times later than now become now.
 func (s *State) Import(in Saved, now time.Time) {
 	for _, m := range in.Marks {
 		fp, ok := parseFingerprint(m.Fingerprint)
@@ -136,21 +135,21 @@ func (s *State) Import(in Saved, now time.Time) {
 		if m.Over {
 			e.ep.State = episodes.StateResolved
 		}
-		s.put(fp, e)
+		s.addSlot(fp, e)
 	}
 	for _, in := range in.Ended {
 		fp, ok := parseFingerprint(in.Fingerprint)
 		e := s.slots[fp]
-		if !ok || e == nil || !e.over() || !e.ep.StartsAt.Equal(in.StartsAt) && (!s.cfg.EachEpisode || !in.StartsAt.After(e.ep.StartsAt)) {
-			continue // not for this endpoint
+		if !ok || e == nil || !e.isOver() || !e.ep.StartsAt.Equal(in.StartsAt) && (!s.cfg.EachEpisode || !in.StartsAt.After(e.ep.StartsAt)) {
+			continue // the episode is not for this endpoint
 		}
 		if !e.ended.IsZero() {
-			// The end was accepted. The engine notifies of the episode again once
-			// it is sure that the episode did not restart: it may have to read
-			// lines again that restart it.
+			// The end was accepted. The engine passes the episode to Notify again when it is
+			// sure that the episode has not reopened, because lines that it reads again may
+			// reopen it.
 			continue
 		}
-		s.update(episodes.Episode{
+		s.updateSlot(episodes.Episode{
 			Fingerprint: fp, Alert: in.Alert, State: episodes.StateResolved, Reason: in.Reason, Overflow: in.Overflow,
 			Labels: in.Labels, Annotations: in.Annotations,
 			StartsAt: in.StartsAt, EndsAt: in.EndsAt, FiredAt: in.StartsAt, LastSeen: in.EndsAt,
@@ -164,8 +163,8 @@ func parseFingerprint(s string) (episodes.Fingerprint, bool) {
 	return episodes.Fingerprint(n), err == nil && len(s) == 16
 }
 
-// stamped returns t in terms of the clock of now, which may have been set since t.
-// Zero stays zero.
+// stamped converts t, which may have been measured before the clock was set, to the wall clock
+// at now. The zero time stays zero.
 func stamped(t, now time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -173,8 +172,8 @@ func stamped(t, now time.Time) time.Time {
 	return now.Add(t.Sub(now)).UTC().Round(0)
 }
 
-// measured is the inverse: its result stays equally long ago even if the clock is
-// set. Times later than now become now.
+// measured converts a result of stamped back. The age of t at now stays the same even if the
+// clock is set later. Times later than now become now.
 func measured(t, now time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

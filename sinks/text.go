@@ -6,10 +6,10 @@ import (
 	"crowsnest/redact"
 )
 
-// Clean makes a text of several lines harmless to show: each line is valid UTF-8
-// without control characters, escape sequences, bidirectional controls and
+// CleanLines makes a text of several lines harmless to display. Each line of the result is
+// valid UTF-8 without control characters, escape sequences, bidirectional controls and
 // invisible characters.
-func Clean(s string) string {
+func CleanLines(s string) string {
 	if !strings.Contains(s, "\n") {
 		return redact.Sanitise(s)
 	}
@@ -20,11 +20,11 @@ func Clean(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Neutral removes mentions of people, and markup that hides the target of a link in
-// chat, from a rendered text. The rule's own links and code stay: values are made
-// inert when a text is rendered.
-func Neutral(s string) string { return redact.Unmentioned(s) }
+// NeutraliseText removes from a rendered text mentions of people, and markup that hides the
+// target of a link in a chat. Links and code of the rule itself stay. Values were already made
+// inert when the text was rendered.
+func NeutraliseText(s string) string { return redact.Unmentioned(s) }
 
-// NeutralLine applies Neutral and Clean to log text: it returns one line, in which
-// links and Markdown have no meaning.
+// NeutralLine makes a log text harmless. It returns one line in which links and Markdown have
+// no effect.
 func NeutralLine(s string) string { return redact.Inert(redact.Sanitise(s)) }

@@ -25,13 +25,13 @@ func TestNeutral(t *testing.T) {
 	f("`code` [a](http://x) ![](y)", "'code' [a] (http[:]//x) ![] (y)")
 	f("see _https://evil.example.org/a.b?c www.evil.example.org", "see _https[:]//evil[.]example[.]org/a.b?c www[.]evil.example.org")
 	f("", "")
-	require.Equal(t, "run `kubectl get <pod>` [a](b)", Neutral("run `kubectl get <pod>` [a](b)"))
+	require.Equal(t, "run `kubectl get <pod>` [a](b)", NeutraliseText("run `kubectl get <pod>` [a](b)"))
 }
 
 func TestClean(t *testing.T) {
 	f := func(in, want string) {
 		t.Helper()
-		require.Equal(t, want, Clean(in))
+		require.Equal(t, want, CleanLines(in))
 	}
 	f("1. a\n2. b", "1. a\n2. b")
 	f("a\x1b[31mb\r\nc\u202ed\xff", "ab \ncd\uFFFD")
@@ -40,7 +40,7 @@ func TestClean(t *testing.T) {
 func FuzzNeutral(f *testing.F) {
 	f.Add("<!channel>\n<<!@here> <\x1b[0m!x")
 	f.Fuzz(func(t *testing.T, s string) {
-		got := NeutralLine(Clean(s))
+		got := NeutralLine(CleanLines(s))
 		require.True(t, utf8.ValidString(got))
 		for _, bad := range []string{"<!", "<@", "<#", "<http:", "@channel ", "`", "](", "://", "\x1b"} {
 			require.NotContains(t, strings.ToLower(got), bad)

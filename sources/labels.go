@@ -3,13 +3,15 @@ package sources
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 
 	"github.com/prometheus/common/model"
 )
 
-// CheckLabels returns an error for each configured label of a source of a kind whose name
-// is no label name, or is one of the names that come from elsewhere, such as "the pod".
+// CheckLabels returns an error for each label of a source of this kind whose name is invalid or
+// reserved. A reserved name is the name of a label that comes from elsewhere, which origin
+// describes, such as "the pod".
 func CheckLabels(kind string, labels map[string]string, origin string, taken ...string) []error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -17,8 +19,27 @@ func CheckLabels(kind string, labels map[string]string, origin string, taken ...
 		case !model.LegacyValidation.IsValidLabelName(name):
 			errs = append(errs, fmt.Errorf("%s: label %q is not a label name; use letters, digits and _", kind, name))
 		case slices.Contains(taken, name):
-			errs = append(errs, fmt.Errorf("%s: label %q comes from %s; remove it", kind, name, origin))
+			errs = append(errs, fmt.Errorf("%s: label %q is already set by %s; remove it here", kind, name, origin))
 		}
 	}
 	return errs
+}
+
+// CheckGlobs returns an error for each invalid glob. key is the name of the setting.
+func CheckGlobs(key string, globs []string) []error {
+	var errs []error
+	for _, glob := range globs {
+		if _, err := path.Match(glob, ""); err != nil {
+			errs = append(errs, fmt.Errorf("%s has %q, which is not a glob; close its [ or remove a trailing \\", key, glob))
+		}
+	}
+	return errs
+}
+
+// MatchesAny reports whether one of the globs matches a name.
+func MatchesAny(globs []string, name string) bool {
+	return slices.ContainsFunc(globs, func(glob string) bool {
+		ok, err := path.Match(glob, name)
+		return ok && err == nil
+	})
 }

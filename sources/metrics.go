@@ -6,8 +6,8 @@ import (
 	"crowsnest/internal/metric"
 )
 
-// Metrics returns the metrics of sources. sparse omits reasons that have not
-// occurred, to limit the number of series in clusters with hundreds of agents.
+// Metrics returns the metrics of sources. sparse omits reasons that have not occurred, which
+// limits the number of series in clusters with hundreds of agents.
 func Metrics(status func() []Status, sparse bool) metric.Collector {
 	name := func(s Status) []string { return []string{s.Name} }
 	return metric.NewEach(status, []string{"source"}, name,
@@ -19,9 +19,9 @@ func Metrics(status func() []Status, sparse bool) metric.Collector {
 			func(s Status) map[string]int64 { return map[string]int64{"merged_line_too_long": s.Dropped} }),
 		metric.Counter("source_truncated_lines_total", "Lines of which only the beginning was evaluated.",
 			func(s Status) int64 { return s.Truncated }),
-		metric.Counter("source_unparsed_lines_total", "Lines without the envelope of their stream, evaluated as they are.",
+		metric.Counter("source_unparsed_lines_total", "Lines without the envelope that the other lines of their stream have, such as a CRI prefix. They are evaluated unchanged.",
 			func(s Status) int64 { return s.Unparsed }),
-		metric.CounterBy("source_lost_bytes_total", "Bytes that were lost before they were read.", "reason",
+		metric.CounterBy("source_lost_bytes_total", "Bytes that were lost before crowsnest read them.", "reason",
 			func(s Status) map[string]int64 { return metric.NonZero(s.Lost, sparse) }),
 		metric.CounterBy("source_losses_total", "How often lines were lost, or may have been lost, before they were read.", "reason",
 			func(s Status) map[string]int64 { return metric.NonZero(s.LossCounts(), sparse) }),

@@ -1,10 +1,10 @@
-// Package state keeps the files of the daemon's state: the snapshot, which is positions and
-// episodes of the same moment, and beside it logs of records, such as the history.
+// Package state keeps the files that contain the daemon's state. They are the snapshot, which
+// has positions and episodes of the same moment, and logs of records, such as the history.
 //
-// It handles bytes and files, not their content. A save replaces the snapshot and
-// never modifies it in place. The previous generation is kept, and both have a
-// checksum, so that a crash, a full disk or a damaged block costs at most one
-// generation. Load accepts any content of the directory: it quarantines and reports
-// unusable files, and the daemon starts. A Log grows at its end, with a checksum for each
-// record: it costs what is new, and damage costs the damaged records only.
+// The package handles bytes and files, and does not interpret their content. A save replaces
+// the snapshot and never modifies it in place. The previous generation is kept, and both have a
+// checksum. So a crash, a full disk or a damaged block costs at most one generation. Load
+// accepts any content of the directory. It quarantines and reports unusable files, so that the
+// daemon can start. A Log grows at its end and has a checksum for each record. Appending only
+// costs as much as the new records, and damage only costs the damaged records.
 package state

@@ -15,16 +15,15 @@ import (
 // ErrLocked reports that another process uses the directory.
 var ErrLocked = errors.New("another instance uses this state directory: stop it, or give this one a directory of its own")
 
-// lockEvery is the retry interval for a lock held by another process.
+// lockEvery is the interval at which Lock tries again while another process holds the lock.
 const lockEvery = 100 * time.Millisecond
 
-// Held is a lock that is held until Release or the end of the process, including a
-// kill.
+// Held is a lock. It is held until Release is called or the process ends, even if it is killed.
 type Held struct{ f *os.File }
 
-// Lock ensures that no other process uses dir. While another does, Lock waits until
-// ctx ends and then returns ErrLocked; if ctx has already ended, Lock tries once. It
-// returns other errors (such as a read-only directory) immediately.
+// Lock ensures that no other process uses dir. While another process uses it, Lock waits until
+// ctx ends and then returns ErrLocked. If ctx has already ended, Lock tries once. It returns
+// other errors, such as a read-only directory, immediately.
 func Lock(ctx context.Context, dir string) (*Held, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("lock state: %w", err)
@@ -38,7 +37,8 @@ func Lock(ctx context.Context, dir string) (*Held, error) {
 	for {
 		err := flock(f)
 		if err == nil {
-			// The process ID is for people; the lock belongs to the descriptor.
+			// The process ID is only information for people. The lock belongs to the
+			// descriptor.
 			if f.Truncate(0) == nil {
 				_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 			}
@@ -57,8 +57,8 @@ func Lock(ctx context.Context, dir string) (*Held, error) {
 	}
 }
 
-// Valid reports whether the lock still excludes others: it does not if its file, or
-// the whole directory, was removed.
+// Valid reports whether the lock still excludes other processes. It no longer does if its file
+// or the whole directory was removed.
 func (h *Held) Valid() bool {
 	mine, err := h.f.Stat()
 	if err != nil {
@@ -68,6 +68,6 @@ func (h *Held) Valid() bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// Release releases the lock. The lock file stays: removing it would let two processes
-// lock two files of the same name.
+// Release releases the lock. The lock file stays. If it were removed, two processes could lock
+// two files with the same name.
 func (h *Held) Release() error { return h.f.Close() }

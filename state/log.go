@@ -17,36 +17,36 @@ import (
 // misread the records.
 const logHeader = "crowsnest-log 1\n"
 
-// sumLength is the length of the checksum of a record, in hexadecimal digits.
+// sumLength is the length of a record's checksum in hexadecimal digits.
 const sumLength = 16
 
-// ErrLogChanged reports that the file of a Log is not as the Log left it: something
-// removed, shortened or damaged it, or it was not loaded. Load or Replace repairs that.
+// ErrLogChanged reports that the file of a Log is not in the state in which the Log left it. It
+// was removed, shortened or damaged, or it was not loaded. Load or Replace repairs that.
 var ErrLogChanged = errors.New("the file was changed by something else")
 
-// Log is a file of records in the folder of the snapshot, which grows at its end. Each
-// record is a line with a checksum of its own, so that damage costs the damaged records
-// only, and a write that was interrupted costs only what it was writing. The caller holds
-// the lock of the folder. Calls must not overlap.
+// Log is a file of records that grows at its end. It is in the directory of the snapshot. Each
+// record is a line with its own checksum. So damage only costs the damaged records, and an
+// interrupted write only costs the records that it was writing. The caller must hold the lock
+// of the directory. Calls must not overlap.
 type Log struct {
 	dir, path string
-	size      int64 // size of the valid content; -1 if unknown
+	size      int64 // size of the valid content; -1 if it is not known
 }
 
-// NewLog returns the log of that name in dir. It opens nothing.
+// NewLog returns the log with that name in dir. It does not open the file.
 func NewLog(dir, name string) *Log {
 	return &Log{dir: dir, path: filepath.Join(dir, name), size: -1}
 }
 
-// Size returns the bytes of the file as far as they are known, else 0.
+// Size returns the size of the file in bytes, or 0 if it is not known.
 func (l *Log) Size() int64 { return max(0, l.size) }
 
-// SizeOf returns how many bytes a record of n bytes has in the file.
+// SizeOf returns the number of bytes that a record of n bytes takes in the file.
 func SizeOf(n int) int { return n + sumLength + 2 }
 
-// Load returns all good records, the oldest first; nil if there is no file. note says in
-// one sentence what was unusable; "" if nothing was. What an interrupted Append left is
-// dropped without a note. After an error, Append and Replace may still succeed.
+// Load returns all valid records, the oldest first, or nil if there is no file. note says in
+// one sentence what was unusable. It is empty if nothing was. The remains of an interrupted
+// Append are dropped without a note. After an error, Append and Replace may still succeed.
 func (l *Log) Load() (records [][]byte, note string, err error) {
 	l.size = -1
 	b, err := readWhole(l.path)
@@ -63,27 +63,27 @@ func (l *Log) Load() (records [][]byte, note string, err error) {
 		l.size = 0 // the first Append was interrupted
 		return nil, "", nil
 	case !bytes.HasPrefix(b, []byte(logHeader)):
-		return nil, l.setAside(&damage{"no header that this program knows"}), nil
+		return nil, l.setAside(&damage{"the header is unknown"}), nil
 	}
-	records, lost, tail := split(b[len(logHeader):])
+	records, lost, tail := splitRecords(b[len(logHeader):])
 	if lost == 0 {
 		l.size = int64(len(b) - tail)
 	} else {
-		note = fmt.Sprintf("%d records of %s were damaged and are left out%s", lost, l.path, l.keepDamaged(b))
+		note = fmt.Sprintf("%d records of %s were damaged and are skipped%s", lost, l.path, l.keepDamaged(b))
 	}
 	return records, note, nil
 }
 
-// split returns the good records of the lines, how many others there are, and how many
-// bytes the incomplete line at the end has.
-func split(b []byte) (records [][]byte, lost, tail int) {
+// splitRecords returns the valid records, the number of invalid ones, and the number of bytes
+// in the incomplete line at the end.
+func splitRecords(b []byte) (records [][]byte, lost, tail int) {
 	for len(b) > 0 {
 		line, rest, ended := bytes.Cut(b, []byte("\n"))
 		if !ended {
 			return records, lost, len(b)
 		}
 		b = rest
-		if payload, ok := checked(line); ok {
+		if payload, ok := verifiedPayload(line); ok {
 			records = append(records, payload)
 		} else {
 			lost++
@@ -92,7 +92,7 @@ func split(b []byte) (records [][]byte, lost, tail int) {
 	return records, lost, 0
 }
 
-// setAside renames an unusable file, and returns a sentence about it.
+// setAside renames an unusable file and returns a sentence that says so.
 func (l *Log) setAside(why *damage) string {
 	note := setAside(l.dir, filepath.Base(l.path), why)
 	if _, err := os.Lstat(l.path); errors.Is(err, fs.ErrNotExist) {
@@ -101,8 +101,8 @@ func (l *Log) setAside(why *damage) string {
 	return note
 }
 
-// keepDamaged keeps the newest damaged file under another name, for inspection. Replace
-// puts a good one in its place.
+// keepDamaged stores the content of a damaged file under another name, for inspection. Only the
+// newest one is kept. Replace then writes a valid file.
 func (l *Log) keepDamaged(b []byte) string {
 	to := l.path + ".bad"
 	if plainfile.Create(to, b) != nil {
@@ -111,17 +111,17 @@ func (l *Log) keepDamaged(b []byte) string {
 	return "; a copy of the damaged file is " + to
 }
 
-// Append adds records, which contain no line break. When it returns nil, they are on disk.
-// After an error none of them is in the log. It returns ErrLogChanged if the file has to be
-// loaded or replaced first.
+// Append adds records, which must not contain line breaks. When it returns nil, they are on
+// disk. After an error, none of them is in the log. It returns ErrLogChanged if the file must
+// be loaded or replaced first.
 func (l *Log) Append(records [][]byte) error {
-	if err := l.grow(records); err != nil {
+	if err := l.appendRecords(records); err != nil {
 		return fmt.Errorf("append to %s: %w", l.path, err)
 	}
 	return nil
 }
 
-func (l *Log) grow(records [][]byte) error {
+func (l *Log) appendRecords(records [][]byte) error {
 	if l.size < 0 {
 		return ErrLogChanged
 	}
@@ -149,8 +149,8 @@ func (l *Log) grow(records [][]byte) error {
 	return err
 }
 
-// writeEnd writes the records behind the good content and returns the new size. It removes
-// what an earlier attempt left there.
+// writeEnd writes the records after the valid content and returns the new size. It overwrites
+// the remains of an earlier attempt.
 func (l *Log) writeEnd(f *os.File, records [][]byte) (int64, error) {
 	fi, err := f.Stat()
 	switch {
@@ -172,24 +172,24 @@ func (l *Log) writeEnd(f *os.File, records [][]byte) (int64, error) {
 		err = f.Sync()
 	}
 	if err != nil {
-		_ = f.Truncate(l.size) // otherwise the next call or Load drops the rest
+		_ = f.Truncate(l.size) // if this fails, the next call or Load drops the remains
 		return 0, err
 	}
 	return l.size + int64(len(b)), nil
 }
 
-// Replace makes the records the whole content. When it returns nil, they are on disk. After
-// an error the file is as it was.
+// Replace replaces the whole content by records. When it returns nil, they are on disk. After
+// an error, the file is unchanged.
 func (l *Log) Replace(records [][]byte) error {
 	b := appendRecords([]byte(logHeader), records)
-	if err := l.replace(b); err != nil {
+	if err := l.replaceContent(b); err != nil {
 		return fmt.Errorf("replace %s: %w", l.path, err)
 	}
 	l.size = int64(len(b))
 	return nil
 }
 
-func (l *Log) replace(b []byte) error {
+func (l *Log) replaceContent(b []byte) error {
 	if len(b) > maxSize {
 		return fmt.Errorf("%d bytes are more than %d", len(b), maxSize)
 	}
@@ -211,22 +211,22 @@ func (l *Log) replace(b []byte) error {
 // appendRecords appends a line for each record.
 func appendRecords(b []byte, records [][]byte) []byte {
 	for _, r := range records {
-		b = append(append(append(b, sumOf(r)...), ' '), r...)
+		b = append(append(append(b, checksum(r)...), ' '), r...)
 		b = append(b, '\n')
 	}
 	return b
 }
 
-// checked returns the payload of a line if its checksum is right.
-func checked(line []byte) ([]byte, bool) {
+// verifiedPayload returns the record in a line. It returns false if the checksum is wrong.
+func verifiedPayload(line []byte) ([]byte, bool) {
 	if len(line) < sumLength+1 || line[sumLength] != ' ' {
 		return nil, false
 	}
 	payload := line[sumLength+1:]
-	return payload, sumOf(payload) == string(line[:sumLength])
+	return payload, checksum(payload) == string(line[:sumLength])
 }
 
-func sumOf(payload []byte) string {
+func checksum(payload []byte) string {
 	sum := sha256.Sum256(payload)
 	return hex.EncodeToString(sum[:sumLength/2])
 }

@@ -106,7 +106,7 @@ func TestLogLosesDamagedRecordsOnly(t *testing.T) {
 			require.Empty(t, note, "it looks like an interrupted write")
 			continue
 		}
-		require.Contains(t, note, "were damaged and are left out")
+		require.Contains(t, note, "were damaged and are skipped")
 		kept, err := os.ReadFile(path + ".bad")
 		require.NoError(t, err)
 		require.Equal(t, broken, kept)
@@ -170,7 +170,7 @@ func FuzzLogLoad(f *testing.F) {
 		got, _, err := l.Load()
 		require.NoError(t, err)
 		for _, r := range got {
-			require.Contains(t, string(content), sumOf(r)+" "+string(r)+"\n")
+			require.Contains(t, string(content), checksum(r)+" "+string(r)+"\n")
 		}
 		if l.Append(records(0, 1)) != nil {
 			require.NoError(t, l.Replace(append(got, records(0, 1)...)))

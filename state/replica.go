@@ -12,25 +12,26 @@ import (
 	"crowsnest/state/plainfile"
 )
 
-// The files of a process that stands by.
+// The files of a process that is the standby of another one.
 const (
 	replica      = "replica"
 	identityFile = "identity"
 
-	maxIdentity = 1024 // bytes
+	maxIdentity = 1024 // length in bytes
 )
 
-// SaveReplica replaces the replica of another process's snapshot in dir, as Save does with
-// the snapshot. The payload is packed: the caller knows how.
+// SaveReplica replaces the replica in dir, which is a copy of another process's snapshot. It
+// works like Save. The payload is packed in a form that only the caller interprets.
 func SaveReplica(dir string, packed []byte) error { return save(dir, replica, packed) }
 
-// LoadReplica returns the newest usable replica, as Load does with the snapshot.
+// LoadReplica returns the newest usable replica. It works like Load.
 func LoadReplica(dir string) (packed []byte, note string, err error) { return load(dir, replica) }
 
-// DropReplica removes the replica: the snapshot is newer.
+// DropReplica removes the replica. It is called when the snapshot is newer.
 func DropReplica(dir string) error {
-	// The newest goes last: what a kill leaves is no older than what was there.
-	for _, name := range []string{previous(replica), fresh(replica), replica} {
+	// The newest file is removed last. If the process is killed meanwhile, the files that are
+	// left are no older than before.
+	for _, name := range []string{previousName(replica), temporaryName(replica), replica} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove the replica: %w", err)
 		}
@@ -38,9 +39,9 @@ func DropReplica(dir string) error {
 	return syncDir(dir)
 }
 
-// Has reports whether dir has a snapshot or a replica.
+// Has reports whether dir contains a snapshot or a replica.
 func Has(dir string) bool {
-	for _, name := range []string{current, previous(current), replica, previous(replica)} {
+	for _, name := range []string{current, previousName(current), replica, previousName(replica)} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return true
 		}
@@ -48,8 +49,8 @@ func Has(dir string) bool {
 	return false
 }
 
-// Identity returns the name of the directory: a random text that is made once and is lost
-// with the directory.
+// Identity returns the name of the directory. It is a random text that is created once and is
+// lost with the directory.
 func Identity(dir string) (string, error) {
 	path := filepath.Join(dir, identityFile)
 	b, err := plainfile.Read(path, maxIdentity)

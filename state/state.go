@@ -15,34 +15,33 @@ import (
 	"crowsnest/state/plainfile"
 )
 
-// The files of a state directory.
+// The files in a state directory.
 const (
 	current  = "state"
 	lockFile = "lock"
 )
 
-// maxSize is the maximum size of a snapshot. About 2 MiB are expected; this program
-// never writes a larger file.
+// maxSize bounds the size of a snapshot. About 2 MiB are expected, and this program never
+// writes a larger file.
 const maxSize = 64 << 20
 
-// version of the envelope: one header line, then the payload unchanged.
+// version of the envelope, which is one header line followed by the payload
 const version = 1
 
 const magic = "crowsnest-state"
 
-// maxBad is how many damaged files are kept for inspection.
+// maxBad is the number of damaged files that are kept for inspection.
 const maxBad = 9
 
-// Save replaces the snapshot in dir by payload and keeps the previous one. When it
-// returns nil, the snapshot is on disk. After an error the older generations are
-// intact and the next Save may succeed: Save recreates a missing directory. Calls must
-// not overlap.
+// Save replaces the snapshot in dir by payload and keeps the previous snapshot. When it returns
+// nil, the new one is on disk. After an error, the older ones are intact, and the next Save may
+// succeed, because Save creates a missing directory. Calls must not overlap.
 func Save(dir string, payload []byte) error { return save(dir, current, payload) }
 
-// The files of a snapshot are the newest generation, the one before, and one that is being
+// The files of a snapshot are the newest generation, the previous one, and one that is being
 // written.
-func previous(name string) string { return name + ".prev" }
-func fresh(name string) string    { return name + ".tmp" }
+func previousName(name string) string  { return name + ".prev" }
+func temporaryName(name string) string { return name + ".tmp" }
 
 func save(dir, name string, payload []byte) error {
 	if err := replace(dir, name, payload); err != nil {
@@ -58,13 +57,13 @@ func replace(dir, name string, payload []byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	cur, tmp := filepath.Join(dir, name), filepath.Join(dir, fresh(name))
+	cur, tmp := filepath.Join(dir, name), filepath.Join(dir, temporaryName(name))
 	if err := write(tmp, payload); err != nil {
 		return err
 	}
-	// A crash between the two renames leaves no current file, but Load uses the fresh
-	// one.
-	if err := os.Rename(cur, filepath.Join(dir, previous(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	// After a crash between the two renames there is no current file, but Load uses the
+	// temporary one.
+	if err := os.Rename(cur, filepath.Join(dir, previousName(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("keep the previous one: %w", err)
 	}
 	if err := os.Rename(tmp, cur); err != nil {
@@ -73,7 +72,7 @@ func replace(dir, name string, payload []byte) error {
 	return syncDir(dir)
 }
 
-// write creates a snapshot file.
+// write creates the file of a snapshot.
 func write(path string, payload []byte) error {
 	return plainfile.Create(path, []byte(header(payload)), payload)
 }
@@ -118,18 +117,18 @@ func decode(b []byte) ([]byte, error) {
 	return payload, nil
 }
 
-// Load returns the newest usable snapshot in dir, or nil if there is none. note
-// says in one sentence which files were unusable and where they are now; "" if none
-// was. err reports that the directory or a file in it cannot be read; the payload may
-// still be usable, and the caller continues in every case.
+// Load returns the newest usable snapshot in dir, or nil if there is none. note says in one
+// sentence which files were unusable and where they are now. It is empty if there were none.
+// err reports that the directory or a file in it cannot be read. The payload may still be
+// usable then, and the caller continues in every case.
 func Load(dir string) (payload []byte, note string, err error) { return load(dir, current) }
 
 func load(dir, base string) (payload []byte, note string, err error) {
 	var notes []string
 	var errs []error
-	// A complete fresh file is newer than the current one: the process was killed
-	// while Save waited for the disk.
-	for _, name := range []string{fresh(base), base, previous(base)} {
+	// If the temporary file is complete, the process was killed while Save waited for the disk.
+	// The file is then newer than the current one.
+	for _, name := range []string{temporaryName(base), base, previousName(base)} {
 		b, rerr := read(filepath.Join(dir, name))
 		if errors.Is(rerr, fs.ErrNotExist) {
 			continue
@@ -140,13 +139,13 @@ func load(dir, base string) (payload []byte, note string, err error) {
 			continue
 		}
 		if rerr == nil {
-			if name == previous(base) && len(notes)+len(errs) > 0 {
+			if name == previousName(base) && len(notes)+len(errs) > 0 {
 				notes = append(notes, "the previous generation is used")
 			}
 			return b, strings.Join(notes, "; "), errors.Join(errs...)
 		}
-		if name == fresh(base) {
-			continue // an interrupted Save: not a problem
+		if name == temporaryName(base) {
+			continue // an interrupted Save is not a problem
 		}
 		notes = append(notes, setAside(dir, name, damaged))
 	}
@@ -158,8 +157,7 @@ type damage struct{ reason string }
 
 func (d *damage) Error() string { return d.reason }
 
-// read returns the payload of a snapshot; the error is a *damage if its content is
-// unusable.
+// read returns the payload of a snapshot. The error is a *damage if its content is unusable.
 func read(path string) ([]byte, error) {
 	b, err := readWhole(path)
 	if err != nil {
@@ -172,8 +170,8 @@ func read(path string) ([]byte, error) {
 	return payload, nil
 }
 
-// readWhole returns the content of a file; the error is a *damage if it is no file that
-// this package wrote.
+// readWhole returns the content of a file. The error is a *damage if this package has not
+// written the file.
 func readWhole(path string) ([]byte, error) {
 	b, err := plainfile.Read(path, maxSize+1024)
 	if refused, ok := errors.AsType[*plainfile.Refused](err); ok {
@@ -182,8 +180,8 @@ func readWhole(path string) ([]byte, error) {
 	return b, err
 }
 
-// setAside renames a damaged file, so that it can be inspected and is not read again,
-// and returns a sentence about it.
+// setAside renames a damaged file, so that it can be inspected and is not read again. It
+// returns a sentence that says so.
 func setAside(dir, name string, why *damage) string {
 	from := filepath.Join(dir, name)
 	for n := 1; n <= maxBad; n++ {
@@ -192,7 +190,7 @@ func setAside(dir, name string, why *damage) string {
 			continue
 		}
 		if n == maxBad {
-			_ = os.RemoveAll(to) // if it fails, the rename below reports it
+			_ = os.RemoveAll(to) // if this fails, the rename below reports an error
 		}
 		if err := os.Rename(from, to); err != nil {
 			return fmt.Sprintf("%s is damaged (%s) and could not be set aside: %v", from, why.reason, err)

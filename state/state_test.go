@@ -88,7 +88,7 @@ func TestBothGenerationsDamaged(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 2 * maxBad {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, current), fmt.Appendf(nil, "bad %d", i), 0o600))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, previous(current)), nil, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, previousName(current)), nil, 0o600))
 		b, note, err := Load(dir)
 		require.NoError(t, err)
 		require.Nil(t, b)
@@ -118,20 +118,20 @@ func TestCrashWithinSave(t *testing.T) {
 		require.Equal(t, want, string(b))
 		require.NoError(t, Save(dir, []byte("next")))
 	}
-	f("1", map[string]string{current: "1", previous(current): "0", fresh(current): "half"})
-	f("2", map[string]string{current: "1", previous(current): "0", fresh(current): "2"}) // killed while the disk was slow
-	f("2", map[string]string{previous(current): "1", fresh(current): "2"})
-	f("1", map[string]string{previous(current): "1", fresh(current): "half"})
-	f("2", map[string]string{current: "2", previous(current): "1"})
-	f("2", map[string]string{fresh(current): "2"})
-	f("", map[string]string{fresh(current): "half"})
+	f("1", map[string]string{current: "1", previousName(current): "0", temporaryName(current): "half"})
+	f("2", map[string]string{current: "1", previousName(current): "0", temporaryName(current): "2"}) // killed while the disk was slow
+	f("2", map[string]string{previousName(current): "1", temporaryName(current): "2"})
+	f("1", map[string]string{previousName(current): "1", temporaryName(current): "half"})
+	f("2", map[string]string{current: "2", previousName(current): "1"})
+	f("2", map[string]string{temporaryName(current): "2"})
+	f("", map[string]string{temporaryName(current): "half"})
 }
 
 func TestOddThingsInTheWay(t *testing.T) {
 	f := func(plant func(path string)) {
 		t.Helper()
 		dir := t.TempDir()
-		for _, name := range []string{current, previous(current), fresh(current)} {
+		for _, name := range []string{current, previousName(current), temporaryName(current)} {
 			plant(filepath.Join(dir, name))
 		}
 		b, _, err := Load(dir)
@@ -265,7 +265,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, cur, prev []byte) {
 		dir := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(dir, current), cur, 0o600))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, previous(current)), prev, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, previousName(current)), prev, 0o600))
 		b, _, err := Load(dir)
 		require.NoError(t, err)
 		if b != nil {
@@ -305,7 +305,7 @@ func FuzzDamage(f *testing.F) {
 			return !bytes.Equal(was, b)
 		}
 		damaged := damage(current)
-		olderToo := both && damage(previous(current))
+		olderToo := both && damage(previousName(current))
 		got, _, err := Load(dir)
 		require.NoError(t, err)
 		switch {

@@ -11,20 +11,21 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Range is the content of the tag `bounds:"min,max"`: the allowed values of a number or
-// of a duration (in ns), the allowed number of bytes of a text, or of entries of a list or
-// mapping. `bounds:"min,max,text"` also limits the bytes of each text in a list or
-// mapping, and `bounds:"0|min,max"` also allows zero, which stands for the default.
+// Range is the content of the tag `bounds:"min,max"`. It limits a number or a duration (in ns),
+// the number of bytes of a text, or the number of entries of a list or mapping.
+// `bounds:"min,max,text"` also limits the bytes of each text in a list or mapping.
+// `bounds:"0|min,max"` also allows zero, which stands for the default.
 type Range struct {
 	Min, Max float64
-	Zero     bool // Zero is allowed as well.
-	// Text is the maximum number of bytes of a text in a list or mapping; zero means no limit.
+	Zero     bool // whether zero is also allowed
+	// Text is the maximum number of bytes of a text in a list or mapping. Zero stands for no
+	// limit.
 	Text float64
 	unit reflect.Type
 }
 
-// BoundsOf returns the range of a struct field, and false for a field without one. An
-// error is a mistake in the tag.
+// BoundsOf returns the range of a struct field. It returns false for a field without a range.
+// An error means that the tag is wrong.
 func BoundsOf(f reflect.StructField) (Range, bool, error) {
 	tag, ok := f.Tag.Lookup("bounds")
 	if !ok {
@@ -41,7 +42,7 @@ func BoundsOf(f reflect.StructField) (Range, bool, error) {
 		return r, true, fmt.Errorf("field %s: bounds %q are not min,max or min,max,text", f.Name, tag)
 	}
 	for i, into := range []*float64{&r.Min, &r.Max, &r.Text}[:len(parts)] {
-		v, err := r.parse(parts[i], i == 2)
+		v, err := r.parseLimit(parts[i], i == 2)
 		if err != nil {
 			return r, true, fmt.Errorf("field %s: bounds %q: %w", f.Name, tag, err)
 		}
@@ -53,7 +54,7 @@ func BoundsOf(f reflect.StructField) (Range, bool, error) {
 	return r, true, nil
 }
 
-func (r Range) parse(s string, text bool) (float64, error) {
+func (r Range) parseLimit(s string, text bool) (float64, error) {
 	if r.isDuration() && !text {
 		d, err := model.ParseDuration(s)
 		return float64(d), err
@@ -63,16 +64,16 @@ func (r Range) parse(s string, text bool) (float64, error) {
 
 func (r Range) isDuration() bool { return r.unit == reflect.TypeFor[time.Duration]() }
 
-// format formats a limit as in a file.
-func (r Range) format(v float64) string {
+// formatLimit formats a limit as people write it in a file.
+func (r Range) formatLimit(v float64) string {
 	if r.isDuration() {
 		return model.Duration(v).String()
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// size returns the number that a range limits, with the noun of its unit.
-func size(v reflect.Value) (n float64, noun string) {
+// rangeSize returns the number that a range limits, and the noun for its unit.
+func rangeSize(v reflect.Value) (n float64, noun string) {
 	switch kind := v.Kind(); {
 	case v.CanInt():
 		return float64(v.Int()), ""
@@ -88,7 +89,7 @@ func size(v reflect.Value) (n float64, noun string) {
 	return 0, ""
 }
 
-// checkBounds reports a value outside the range of its field.
+// checkBounds reports a value that is outside the range of its field.
 func (d *decoder) checkBounds(n *Node, f field, v reflect.Value, items []item) {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -103,8 +104,8 @@ func (d *decoder) checkBounds(n *Node, f field, v reflect.Value, items []item) {
 	if !f.bounded {
 		return
 	}
-	got, noun := size(v)
-	if !(got >= f.bounds.Min && got <= f.bounds.Max || got == 0 && f.bounds.Zero) { // refuses NaN, too
+	got, noun := rangeSize(v)
+	if !(got >= f.bounds.Min && got <= f.bounds.Max || got == 0 && f.bounds.Zero) { // the condition is also false for NaN
 		if noun == "" {
 			d.outside++
 		}
@@ -128,7 +129,7 @@ func (d *decoder) reportOutside(n *Node, r Range, got float64, noun string) {
 	case got > r.Max && !r.isDuration():
 		check = "too-many"
 	}
-	is, low, high := r.format(got), r.format(r.Min), r.format(r.Max)
+	is, low, high := r.formatLimit(got), r.formatLimit(r.Min), r.formatLimit(r.Max)
 	if n.n.Kind == yaml.ScalarNode && noun == "" {
 		is = n.n.Value
 	}
@@ -148,12 +149,12 @@ func (d *decoder) reportOutside(n *Node, r Range, got float64, noun string) {
 
 // checkTexts checks the lengths of the texts in a list or mapping, including keys.
 func (d *decoder) checkTexts(n *Node, r Range, items []item) {
-	tooLong := func(at Pos, text *yaml.Node) {
+	tooLong := func(pos Pos, text *yaml.Node) {
 		if text.Kind == yaml.AliasNode {
 			text = text.Alias
 		}
 		if text.Kind == yaml.ScalarNode && float64(len(text.Value)) > r.Text {
-			d.report(at, "too-long", fmt.Sprintf("a text in %s has %d bytes; allowed are 0 to %s", n.name, len(text.Value), r.textLimit()),
+			d.addProblem(pos, "too-long", fmt.Sprintf("a text in %s has %d bytes; allowed are 0 to %s", n.name, len(text.Value), r.textLimit()),
 				"use at most "+r.textLimit()+" bytes")
 		}
 	}

@@ -14,62 +14,63 @@ import (
 type decoder struct {
 	src      *source
 	problems Problems
-	reported int // all problems, including those beyond maxProblems
-	outside  int // numbers and durations outside their bounds, which are among them
-	aliased  int // values reached through aliases
+	reported int // number of all problems, including those beyond maxProblems
+	outside  int // number of these problems that are numbers or durations outside their bounds
+	aliased  int // number of values that were reached through aliases
 	shapes   map[reflect.Type]*shape
 }
 
-func (d *decoder) report(p Pos, check, message, fix string) {
+func (d *decoder) addProblem(p Pos, check, message, fix string) {
 	d.reported++
 	switch {
 	case d.reported <= maxProblems:
 		d.problems = append(d.problems, p.Problem(Error, check, message, fix))
 	case d.reported == maxProblems+1:
-		d.problems = append(d.problems, p.Problem(Error, "too-many-problems", "there are more problems from here on", "mend the others first"))
+		d.problems = append(d.problems, p.Problem(Error, "too-many-problems", "there are more problems from here on", "fix the others first"))
 	}
 }
 
-// full reports whether no further problem is reported, so that nothing more has to be read.
-func (d *decoder) full() bool { return d.reported > maxProblems }
+// isFull reports whether maxProblems is exceeded. The rest of the file need not be read then.
+func (d *decoder) isFull() bool { return d.reported > maxProblems }
 
-func (d *decoder) posOf(n *yaml.Node) Pos { return d.src.yamlPos(n.Line, n.Column) }
+func (d *decoder) nodePos(n *yaml.Node) Pos { return d.src.yamlPos(n.Line, n.Column) }
 
 // posOr returns the position of a value, or of its key if there is no value.
 func (d *decoder) posOr(n *yaml.Node, key Pos) Pos {
 	if n.Kind == yaml.ScalarNode && n.Value == "" && n.Style == 0 {
 		return key
 	}
-	return d.posOf(n)
+	return d.nodePos(n)
 }
 
-// checkKey reports whether a key is usable, and adds a problem if it is not.
-func (d *decoder) checkKey(k *yaml.Node, at Pos, seen map[string]Pos) bool {
+// checkKey reports whether a key is usable. If it is not, it adds a problem.
+func (d *decoder) checkKey(k *yaml.Node, pos Pos, seen map[string]Pos) bool {
 	switch {
 	case k.Kind == yaml.AliasNode || k.Anchor != "":
-		d.report(at, "anchor", "anchors and aliases are not allowed as keys", "write the key out")
+		d.addProblem(pos, "anchor", "anchors and aliases are not allowed as keys", "write the key out")
 	case k.Kind != yaml.ScalarNode:
-		d.report(at, "wrong-type", "a key is "+kindName(k)+" where text is meant", "quote a value that starts with { or [")
+		d.addProblem(pos, "wrong-type", "a key is "+kindName(k)+", but must be text", "quote a value that starts with { or [")
 	case k.Tag == "!!merge":
-		d.report(at, "merge-key", "merge key << is not allowed", "write the keys out")
+		d.addProblem(pos, "merge-key", "merge key << is not allowed", "write the keys out")
 	case k.Style&yaml.TaggedStyle != 0:
-		d.report(at, "tag", "tags are not allowed", "remove the tag")
+		d.addProblem(pos, "tag", "tags are not allowed", "remove the tag")
 	case k.Tag != "!!str" && k.Tag != "!!timestamp":
-		d.report(at, "wrong-type", fmt.Sprintf("key %s is %s where text is meant", k.Value, kindName(k)), "quote the key")
+		d.addProblem(pos, "wrong-type", fmt.Sprintf("key %s is %s, but must be text", k.Value, kindName(k)), "quote the key")
 	default:
 		if first, twice := seen[k.Value]; twice {
-			d.report(at, "duplicate-key", fmt.Sprintf("key `%s` is given twice, first on line %d", k.Value, first.Line), "keep one of them")
+			d.addProblem(pos, "duplicate-key", fmt.Sprintf("key `%s` is given twice, first on line %d", k.Value, first.Line), "keep one of them")
 			return false
 		}
-		seen[k.Value] = at
+		seen[k.Value] = pos
 		return true
 	}
 	return false
 }
 
-// decode decodes a node into v. If own is set, it uses the DecodeYAML method of v's type.
+// decode decodes a node into v. If own is set, it uses the method DecodeYAML of v's type if
+// there is one.
 func (d *decoder) decode(n *Node, v reflect.Value, hints map[string]Hint, own bool) {
-	if own && !n.settle() {
+	if own && !n.followAlias() {
 		return
 	}
 	if own && v.CanAddr() {
@@ -82,7 +83,7 @@ func (d *decoder) decode(n *Node, v reflect.Value, hints map[string]Hint, own bo
 		d.decodeDuration(n, v)
 		return
 	}
-	if u, ok := addrOf[encoding.TextUnmarshaler](v); ok {
+	if u, ok := addressAs[encoding.TextUnmarshaler](v); ok {
 		d.decodeText(n, u)
 		return
 	}
@@ -100,8 +101,8 @@ func (d *decoder) decode(n *Node, v reflect.Value, hints map[string]Hint, own bo
 	}
 }
 
-// addrOf returns the address of v as a T.
-func addrOf[T any](v reflect.Value) (T, bool) {
+// addressAs returns the address of v as a T, or false if it is not a T.
+func addressAs[T any](v reflect.Value) (T, bool) {
 	if v.CanAddr() {
 		t, ok := v.Addr().Interface().(T)
 		return t, ok
@@ -110,7 +111,8 @@ func addrOf[T any](v reflect.Value) (T, bool) {
 	return none, false
 }
 
-// decodePointer allocates the target of v. The node is already settled.
+// decodePointer decodes a node into a new target of v. followAlias must have been called for
+// the node.
 func (d *decoder) decodePointer(n *Node, v reflect.Value) {
 	if isNull(n.n) {
 		n.wrongType("a value")
@@ -123,7 +125,7 @@ func (d *decoder) decodePointer(n *Node, v reflect.Value) {
 	} else {
 		d.decode(n, p.Elem(), nil, false)
 	}
-	// Keep a struct with problems: its valid fields can still be checked.
+	// A struct with problems is kept, because its valid fields can still be checked.
 	if d.reported == before || p.Elem().Kind() == reflect.Struct && n.n.Kind == yaml.MappingNode {
 		v.Set(p)
 	}
@@ -137,7 +139,7 @@ func (d *decoder) decodeSlice(n *Node, v reflect.Value) {
 	items := n.items()
 	out := reflect.MakeSlice(v.Type(), len(items), len(items))
 	for i, item := range items {
-		if d.full() {
+		if d.isFull() {
 			out = out.Slice(0, i)
 			break
 		}
@@ -163,19 +165,20 @@ func (d *decoder) decodeMap(n *Node, v reflect.Value) {
 	v.Set(out)
 }
 
-// decodeStruct returns the positions of the keys, even if the struct has no field for them.
+// decodeStruct decodes a mapping into the struct v. It returns the positions of all keys,
+// including those for which the struct has no field.
 func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) (keys Keys) {
 	if n.n.Kind != yaml.MappingNode {
 		n.wrongType("a mapping")
 		return keys
 	}
-	shape := d.shapeOf(v.Type())
+	shape := d.structShape(v.Type())
 	keys.At = n.pos
 	start, outside := d.reported, d.outside
 	for _, e := range n.entries() {
 		f, known := shape.fields[e.Key]
 		if !known {
-			if d.full() {
+			if d.isFull() {
 				continue
 			}
 			keys.meant = append(keys.meant, d.unknownKey(e, shape.names, hints)...)
@@ -185,7 +188,7 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 		before := d.reported
 		value := v.FieldByIndex(f.index)
 		d.decode(e.Value, value, nil, true)
-		items := d.positionsIn(e.Value)
+		items := d.memberPositions(e.Value)
 		index := map[string]int{}
 		for i := range items {
 			if _, twice := index[items[i].name]; !twice {
@@ -202,8 +205,8 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 	}
 	d.addUnusable(n, &keys)
 	for _, name := range shape.required {
-		if keys.Missing(name) {
-			d.report(n.pos, "missing-key", fmt.Sprintf("%s lacks `%s`", n.name, name), "add `"+name+":`")
+		if keys.Lacks(name) {
+			d.addProblem(n.pos, "missing-key", fmt.Sprintf("%s lacks `%s`", n.name, name), "add `"+name+":`")
 		}
 	}
 	keys.damaged = d.reported > start
@@ -214,8 +217,8 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 	return keys
 }
 
-// addUnusable counts unusable keys, which were reported, as present, so that they are
-// not also reported as missing.
+// addUnusable adds the unusable keys to keys. They have been reported already, so they must not
+// also be reported as missing.
 func (d *decoder) addUnusable(n *Node, keys *Keys) {
 	for i := 0; i+1 < len(n.n.Content); i += 2 {
 		if k := n.n.Content[i]; k.Kind == yaml.ScalarNode && !keys.Has(k.Value) {
@@ -224,28 +227,28 @@ func (d *decoder) addUnusable(n *Node, keys *Keys) {
 	}
 }
 
-// positionsIn returns the positions of the members of a list or mapping.
-func (d *decoder) positionsIn(n *Node) []item {
+// memberPositions returns the positions of the members of a list or mapping.
+func (d *decoder) memberPositions(n *Node) []item {
 	var out []item
 	switch n.n.Kind {
 	case yaml.SequenceNode:
 		for _, c := range n.n.Content {
-			out = append(out, item{value: d.posOf(c)})
+			out = append(out, item{value: d.nodePos(c)})
 		}
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.n.Content); i += 2 {
 			k := n.n.Content[i]
-			out = append(out, item{name: k.Value, key: d.posOf(k), value: d.posOr(n.n.Content[i+1], d.posOf(k))})
+			out = append(out, item{name: k.Value, key: d.nodePos(k), value: d.posOr(n.n.Content[i+1], d.nodePos(k))})
 		}
 	}
 	return out
 }
 
-// unknownKey reports a key that the struct lacks, and returns the names that were
-// probably meant.
+// unknownKey reports a key that the struct lacks. It returns the names that were probably
+// meant.
 func (d *decoder) unknownKey(e Entry, names []string, hints map[string]Hint) []string {
 	if hint, ok := hints[e.Key]; ok {
-		d.report(e.At, "unknown-key", fmt.Sprintf("`%s` %s", e.Key, hint.Message), hint.Fix)
+		d.addProblem(e.At, "unknown-key", fmt.Sprintf("`%s` %s", e.Key, hint.Message), hint.Fix)
 		return nil
 	}
 	fix := "use one of " + strings.Join(names, ", ")
@@ -253,7 +256,7 @@ func (d *decoder) unknownKey(e Entry, names []string, hints map[string]Hint) []s
 	if meant != "" {
 		fix = "did you mean `" + meant + "`?"
 	}
-	d.report(e.At, "unknown-key", fmt.Sprintf("unknown key `%s`", e.Key), fix)
+	d.addProblem(e.At, "unknown-key", fmt.Sprintf("unknown key `%s`", e.Key), fix)
 	if meant == "" {
 		return nil
 	}

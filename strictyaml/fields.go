@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// shape describes the keys of a struct type.
+// shape describes the keys that a struct type accepts.
 type shape struct {
 	fields   map[string]field
 	names    []string // sorted names of the fields
-	required []string // sorted
-	keys     []int    // the field for the positions of keys; nil if there is none
+	required []string // sorted names of the required fields
+	keys     []int    // index of the field of type Keys; nil if there is none
 }
 
 // field is a key that a struct accepts.
 type field struct {
-	index    []int // from the struct, as for reflect.Value.FieldByIndex
+	index    []int // index in the struct for reflect.Value.FieldByIndex
 	required bool
 	anchors  bool
 	bounds   Range
 	bounded  bool
-	mistake  error // error in the tag of the bounds
+	mistake  error // error in the tag bounds
 }
 
-// shapeOf returns the shape of a struct type. A file has the same types many
-// times, and reading tags takes longer than decoding.
-func (d *decoder) shapeOf(t reflect.Type) *shape {
+// structShape returns the shape of a struct type. Shapes are cached, because the same types
+// occur many times in a file, and reading their tags takes longer than decoding.
+func (d *decoder) structShape(t reflect.Type) *shape {
 	if s := d.shapes[t]; s != nil {
 		return s
 	}
@@ -41,7 +41,7 @@ func (d *decoder) shapeOf(t reflect.Type) *shape {
 
 func newShape(t reflect.Type) *shape {
 	s := &shape{fields: map[string]field{}}
-	s.add(t, nil)
+	s.addFields(t, nil)
 	s.names = slices.Sorted(maps.Keys(s.fields))
 	for _, name := range s.names {
 		if s.fields[name].required {
@@ -51,8 +51,8 @@ func newShape(t reflect.Type) *shape {
 	return s
 }
 
-// add adds the fields of a type that is at index in the struct.
-func (s *shape) add(t reflect.Type, index []int) {
+// addFields adds the fields of a type. index is the index of that type in the struct.
+func (s *shape) addFields(t reflect.Type, index []int) {
 	for i := range t.NumField() {
 		sf, at := t.Field(i), append(slices.Clip(index), i)
 		if sf.Type == reflect.TypeFor[Keys]() && sf.IsExported() {
@@ -63,7 +63,7 @@ func (s *shape) add(t reflect.Type, index []int) {
 		}
 		name, flags, _ := strings.Cut(sf.Tag.Get("yaml"), ",")
 		if flags == "inline" && sf.Type.Kind() == reflect.Struct {
-			s.add(sf.Type, at)
+			s.addFields(sf.Type, at)
 			continue
 		}
 		if name == "" || name == "-" || !sf.IsExported() {
@@ -76,16 +76,16 @@ func (s *shape) add(t reflect.Type, index []int) {
 	}
 }
 
-// Closest returns the name that was probably meant by a misspelt word, or "".
+// Closest returns the name in names that a misspelt word probably means, or "".
 func Closest(word string, names []string) string {
 	best, bestCost := "", (len(word)+1)/3
-	squeezed, lower := squeeze(word), strings.ToLower(word)
+	squeezed, lower := squeezeName(word), strings.ToLower(word)
 	for _, n := range names {
-		if squeeze(n) == squeezed {
+		if squeezeName(n) == squeezed {
 			return n
 		}
 		if d := len(word) - len(n); max(d, -d) > bestCost {
-			continue // so is the distance
+			continue // the edit distance is at least as large
 		}
 		if c := editDistance(lower, strings.ToLower(n)); c <= bestCost && c < len(n) && (best == "" || c < bestCost) {
 			best, bestCost = n, c
@@ -94,13 +94,13 @@ func Closest(word string, names []string) string {
 	return best
 }
 
-// squeeze makes keepFiringFor, keep-firing-for and keep_firing_for equal.
-func squeeze(s string) string { return squeezer.Replace(strings.ToLower(s)) }
+// squeezeName returns the same text for keepFiringFor, keep-firing-for and keep_firing_for.
+func squeezeName(s string) string { return squeezer.Replace(strings.ToLower(s)) }
 
 var squeezer = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
 
-// editDistance counts insertions, deletions, replacements and swaps of
-// neighbours.
+// editDistance returns the number of insertions, deletions, replacements and swaps of adjacent
+// letters that turn a into b.
 func editDistance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64

@@ -10,9 +10,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Unmarshaler is implemented by pointers to types that decode themselves. DecodeYAML
-// reports problems to the node, and leaves the value zero if there are any. The node is
-// valid only during the call.
+// Unmarshaler is implemented by pointers to types that decode themselves. DecodeYAML reports
+// problems to the node. If there are any, it leaves the value zero. The node is valid only
+// during the call.
 type Unmarshaler interface {
 	DecodeYAML(n *Node)
 }
@@ -32,12 +32,12 @@ type Node struct {
 	d       *decoder
 	n       *yaml.Node
 	pos     Pos
-	name    string // name in messages, such as "item 2 of `by`"
+	name    string // name of the value in messages, such as "item 2 of `by`"
 	depth   int
-	anchors bool // anchors and aliases are allowed here
-	aliased bool // reached through an alias
-	settled bool // settle was called
-	usable  bool // its result
+	anchors bool // whether anchors and aliases are allowed inside the value
+	aliased bool // whether the value was reached through an alias
+	settled bool // whether followAlias was called
+	usable  bool // result of followAlias
 }
 
 // Kind returns the kind of the node.
@@ -54,23 +54,24 @@ func (n *Node) Kind() Kind {
 // Pos returns where the value starts.
 func (n *Node) Pos() Pos { return n.pos }
 
-// Name returns the name of the node in messages: "`by`", or "item 2 of `by`".
+// Name returns the name of the node in messages, such as "`by`", or "item 2 of `by`".
 func (n *Node) Name() string { return n.name }
 
 // Raw returns a scalar as written, without quotes.
 func (n *Node) Raw() string { return n.n.Value }
 
-// IsText reports whether the node is a scalar that represents text: quoted, or not
-// parsed as a number, a boolean or null.
+// IsText reports whether the node is a scalar that represents text. It is quoted, or it cannot
+// be parsed as a number, a boolean or null.
 func (n *Node) IsText() bool {
 	if n.n.Kind != yaml.ScalarNode {
 		return false
 	}
-	// Most people read a date as text, and it keeps its spelling.
+	// A date is also text for most people, and its spelling is kept.
 	return n.n.Tag == "!!str" || n.n.Tag == "!!timestamp" || n.n.Tag == "!!merge" || n.n.Tag == "!!binary"
 }
 
-// Text returns the text of the node, or reports that it is not a text.
+// Text returns the text of the node. If the node is not a text, it reports a problem and
+// returns false.
 func (n *Node) Text() (string, bool) {
 	if n.IsText() {
 		return n.n.Value, true
@@ -80,25 +81,25 @@ func (n *Node) Text() (string, bool) {
 }
 
 // Error reports a problem of this node.
-func (n *Node) Error(check, message, fix string) { n.d.report(n.pos, check, message, fix) }
+func (n *Node) Error(check, message, fix string) { n.d.addProblem(n.pos, check, message, fix) }
 
-// Errorf reports a problem of this node without a fix.
+// Errorf reports a problem of this node. The problem has no fix.
 func (n *Node) Errorf(check, format string, args ...any) {
 	n.Error(check, fmt.Sprintf(format, args...), "")
 }
 
-// WrongType reports that the node is not what is expected, such as "a list". fix
-// is used if the kind of the node does not suggest one.
+// WrongType reports that the node is not what is wanted, such as "a list". fix is used if the
+// kind of the node does not suggest a fix.
 func (n *Node) WrongType(want, fix string) {
 	is := kindName(n.n)
 	if is == "empty" {
 		n.Error("no-value", n.name+" has no value", "give it one, or remove it")
 		return
 	}
-	n.Error("wrong-type", fmt.Sprintf("%s is %s where %s is meant", n.name, is, want), cmp.Or(n.typeFix(want), fix))
+	n.Error("wrong-type", fmt.Sprintf("%s is %s, but must be %s", n.name, is, want), cmp.Or(n.typeFix(want), fix))
 }
 
-// Items returns the items of a list, or reports that the node is not a list.
+// Items returns the items of a list. If the node is not a list, it reports a problem.
 func (n *Node) Items() []*Node {
 	if n.n.Kind != yaml.SequenceNode {
 		n.wrongType("a list")
@@ -106,21 +107,21 @@ func (n *Node) Items() []*Node {
 	}
 	var out []*Node
 	for _, item := range n.items() {
-		if item.settle() {
+		if item.followAlias() {
 			out = append(out, item)
 		}
 	}
 	return out
 }
 
-// items returns the items before following aliases.
+// items returns the items without following aliases.
 func (n *Node) items() []*Node {
 	var out []*Node
 	for i, c := range n.n.Content {
-		if n.d.full() {
+		if n.d.isFull() {
 			break
 		}
-		item := n.child(c, n.d.posOf(c), fmt.Sprintf("item %d of %s", i+1, n.name))
+		item := n.childNode(c, n.d.nodePos(c), fmt.Sprintf("item %d of %s", i+1, n.name))
 		if item != nil {
 			out = append(out, item)
 		}
@@ -135,8 +136,8 @@ type Entry struct {
 	Value *Node
 }
 
-// Entries returns the entries of a mapping in the order of the file, or reports that the
-// node is not a mapping. It reports and omits keys that are duplicate, merged or not
+// Entries returns the entries of a mapping in the order of the file. If the node is not a
+// mapping, it reports a problem. It omits and reports keys that are duplicate, merged or not
 // text.
 func (n *Node) Entries() []Entry {
 	if n.n.Kind != yaml.MappingNode {
@@ -145,18 +146,19 @@ func (n *Node) Entries() []Entry {
 	}
 	var out []Entry
 	for _, e := range n.entries() {
-		if e.Value.settle() {
+		if e.Value.followAlias() {
 			out = append(out, e)
 		}
 	}
 	return out
 }
 
-// EntriesOf returns the entries with one of the sorted keys, and reports the others as
-// unknown.
+// EntriesOf returns the entries whose key is in keys, which are sorted. It reports all other
+// keys as unknown.
 func (n *Node) EntriesOf(keys []string) []Entry { return n.EntriesHints(keys, nil) }
 
-// EntriesHints is EntriesOf with messages for keys that people commonly write there.
+// EntriesHints returns entries like EntriesOf. hints are messages for unknown keys that people
+// often write.
 func (n *Node) EntriesHints(keys []string, hints map[string]Hint) []Entry {
 	return slices.DeleteFunc(n.Entries(), func(e Entry) bool {
 		known := slices.Contains(keys, e.Key)
@@ -167,17 +169,17 @@ func (n *Node) EntriesHints(keys []string, hints map[string]Hint) []Entry {
 	})
 }
 
-// entries returns the entries before following aliases.
+// entries returns the entries without following aliases.
 func (n *Node) entries() []Entry {
 	var out []Entry
 	seen := map[string]Pos{}
-	for i := 0; i+1 < len(n.n.Content) && !n.d.full(); i += 2 {
+	for i := 0; i+1 < len(n.n.Content) && !n.d.isFull(); i += 2 {
 		k, v := n.n.Content[i], n.n.Content[i+1]
-		at := n.d.posOf(k)
+		at := n.d.nodePos(k)
 		if !n.d.checkKey(k, at, seen) {
 			continue
 		}
-		if value := n.child(v, n.d.posOr(v, at), "`"+k.Value+"`"); value != nil {
+		if value := n.childNode(v, n.d.posOr(v, at), "`"+k.Value+"`"); value != nil {
 			out = append(out, Entry{Key: k.Value, At: at, Value: value})
 		}
 	}
@@ -186,12 +188,12 @@ func (n *Node) entries() []Entry {
 
 // Hint explains why a key is not allowed in a mapping.
 type Hint struct {
-	Message string // follows the name of the key
+	Message string // follows the name of the key in the message
 	Fix     string
 }
 
-// Decode decodes the node into what into points to, but for the DecodeYAML of
-// into itself, which may call this.
+// Decode decodes the node into the value that into points to. It does not call the method
+// DecodeYAML of into, so that this method may call Decode.
 func (n *Node) Decode(into any) {
 	n.d.decode(n, reflect.ValueOf(into).Elem(), nil, false)
 }
@@ -202,15 +204,15 @@ func (n *Node) DecodeStruct(into any) Keys {
 	return n.d.decodeStruct(n, reflect.ValueOf(into).Elem(), nil)
 }
 
-// DecodeHints is Decode for a struct. hints are the messages for keys that the struct
-// lacks but that people commonly write there.
+// DecodeHints decodes the node into a struct like Decode. hints are messages for keys that the
+// struct lacks but people often write.
 func (n *Node) DecodeHints(into any, hints map[string]Hint) {
 	n.d.decode(n, reflect.ValueOf(into).Elem(), hints, false)
 }
 
-// child returns the node of a value inside n, after following aliases. It returns nil,
-// and reports a problem, if the value is unusable.
-func (n *Node) child(c *yaml.Node, pos Pos, name string) *Node {
+// childNode returns the node of a value inside n, after following aliases. If the value is
+// unusable, it reports a problem and returns nil.
+func (n *Node) childNode(c *yaml.Node, pos Pos, name string) *Node {
 	out := &Node{d: n.d, n: c, pos: pos, name: name, depth: n.depth + 1, anchors: n.anchors, aliased: n.aliased}
 	if out.depth > maxDepth {
 		out.Error("too-deep", fmt.Sprintf("values are nested more than %d deep", maxDepth), "flatten them")
@@ -219,9 +221,9 @@ func (n *Node) child(c *yaml.Node, pos Pos, name string) *Node {
 	return out
 }
 
-// settle follows an alias and refuses YAML features beyond plain data. It reports
+// followAlias follows an alias. It refuses YAML features that are not plain data. It reports
 // whether the node can be decoded.
-func (n *Node) settle() bool {
+func (n *Node) followAlias() bool {
 	if !n.settled {
 		n.settled, n.usable = true, n.follow()
 	}

@@ -18,16 +18,17 @@ import (
 const (
 	DefaultMaxBytes = 1 << 20
 	maxDepth        = 64
-	// MaxValues is how many values a file may have: each needs hundreds of bytes of memory.
+	// MaxValues bounds the number of values in a file. Each value needs hundreds of bytes of
+	// memory.
 	MaxValues = 200_000
-	// maxAliased is how many values the aliases in a file may expand to.
+	// maxAliased bounds the number of values that the aliases in a file expand to.
 	maxAliased = 100_000
-	// maxProblems is how many problems of a file are reported.
+	// maxProblems bounds the number of problems that are reported for a file.
 	maxProblems = 1000
-	// maxConstruct is the assumed maximum number of lines of a bracketed list or a
-	// quoted text, for the search for a syntax error.
+	// maxConstruct is the assumed maximum number of lines in a bracketed list or a quoted text,
+	// when the place of a syntax error is searched.
 	maxConstruct = 15
-	// maxSearched is how many bytes that search parses.
+	// maxSearched bounds the number of bytes that this search parses.
 	maxSearched = 4 << 20
 )
 
@@ -44,21 +45,21 @@ var (
 
 // Options configure decoding. The zero value suits most files.
 type Options struct {
-	// MaxBytes is the size limit; a larger file is refused before it is parsed.
-	// 0 means DefaultMaxBytes.
+	// MaxBytes is the size limit. A larger file is refused before it is parsed. Zero stands for
+	// DefaultMaxBytes.
 	MaxBytes int
 	// AllowEmpty treats a file without content as an empty mapping.
 	AllowEmpty bool
 }
 
-// Decode decodes a YAML document into the struct that into points to, and returns all
-// problems in order of position. Keys with problems have zero values; into is complete if
-// the result has no errors. The result may alias data, which must not change afterwards.
+// Decode decodes a YAML document into the struct that into points to. It returns all problems
+// in the order of their positions. Keys with problems have zero values. into is complete if
+// there are no errors. It may alias data, which must not change afterwards.
 //
-// The yaml tag of a struct field is its key; `yaml:"-"` omits the field and
-// `yaml:",inline"` promotes the fields of an embedded struct. The tag
-// `strict:"required"` requires the key, `strict:"anchors"` allows anchors and aliases
-// inside the value, and `bounds:"min,max"` limits the value to a Range.
+// The yaml tag of a struct field is its key. `yaml:"-"` omits the field, and `yaml:",inline"`
+// promotes the fields of an embedded struct. The tag `strict:"required"` requires the key,
+// `strict:"anchors"` allows anchors and aliases inside the value, and `bounds:"min,max"` limits
+// the value to a Range.
 func Decode(file string, data []byte, into any, opt Options) Problems {
 	doc, problems := Parse(file, data, opt)
 	if doc == nil {
@@ -67,14 +68,14 @@ func Decode(file string, data []byte, into any, opt Options) Problems {
 	return append(problems, doc.Decode(into)...)
 }
 
-// Document is a parsed file that is not decoded yet.
+// Document is a file that was parsed but not yet decoded.
 type Document struct {
 	src  *source
-	root *yaml.Node // nil means an allowed empty file
+	root *yaml.Node // root node; nil for an empty file that is allowed
 }
 
-// Parse checks that data is one YAML document whose root is a mapping. The
-// document is nil if there are problems.
+// Parse parses data, which must be one YAML document whose root is a mapping. The document is
+// nil if there are problems.
 func Parse(file string, data []byte, opt Options) (*Document, Problems) {
 	limit := opt.MaxBytes
 	if limit == 0 {
@@ -99,7 +100,7 @@ func Parse(file string, data []byte, opt Options) (*Document, Problems) {
 		return nil, ps
 	}
 	if at := TooManyAt(data); at >= 0 {
-		return nil, Problems{src.pos(at).Problem(Error, "too-large", fmt.Sprintf("the file has more than %d values", MaxValues), "split it")}
+		return nil, Problems{src.posOf(at).Problem(Error, "too-large", fmt.Sprintf("the file has more than %d values", MaxValues), "split it")}
 	}
 	root, ps := src.parse()
 	if ps != nil {
@@ -109,23 +110,24 @@ func Parse(file string, data []byte, opt Options) (*Document, Problems) {
 		if opt.AllowEmpty {
 			return &Document{src: src}, nil
 		}
-		return nil, Problems{src.whole("empty-file", "the file has no content", "remove it, or write it again if it was truncated")}
+		return nil, Problems{src.fileProblem("empty-file", "the file has no content", "remove it, or write it again if it was truncated")}
 	}
 	if root.Kind != yaml.MappingNode {
 		d := &decoder{src: src}
-		n := &Node{d: d, n: root, pos: d.posOf(root), name: "the file"}
-		n.Error("wrong-type", "the file is "+kindName(root)+" where a mapping of keys to values is meant", "start it with a key, such as `pack:`")
+		n := &Node{d: d, n: root, pos: d.nodePos(root), name: "the file"}
+		n.Error("wrong-type", "the file is "+kindName(root)+", but must be a mapping of keys to values", "start it with a key, such as `pack:`")
 		return nil, d.problems
 	}
 	return &Document{src: src, root: root}, nil
 }
 
 // Has reports whether the root mapping has the key.
-func (d *Document) Has(name string) bool { return d.find(name) != nil }
+func (d *Document) Has(name string) bool { return d.findValue(name) != nil }
 
-// KeyPos returns the position of a key of the root mapping, or the start of the file.
+// KeyPos returns the position of a key of the root mapping, or the start of the file if there
+// is no such key.
 func (d *Document) KeyPos(name string) Pos {
-	if k := d.find(name); k != nil {
+	if k := d.findValue(name); k != nil {
 		return d.src.yamlPos(k.Line, k.Column)
 	}
 	return d.Start()
@@ -134,12 +136,12 @@ func (d *Document) KeyPos(name string) Pos {
 // Start returns the position where the content of the file starts.
 func (d *Document) Start() Pos {
 	if d.root == nil {
-		return d.src.pos(0)
+		return d.src.posOf(0)
 	}
 	return d.src.yamlPos(d.root.Line, d.root.Column)
 }
 
-func (d *Document) find(name string) *yaml.Node {
+func (d *Document) findValue(name string) *yaml.Node {
 	if d.root == nil {
 		return nil
 	}
@@ -162,27 +164,27 @@ func (d *Document) Decode(into any) Problems {
 	return dec.problems
 }
 
-// checkBytes refuses content that YAML cannot hold or that was damaged.
+// checkBytes refuses content that YAML does not allow or that was damaged.
 func (s *source) checkBytes() Problems {
 	if i := bytes.IndexByte(s.data, 0); i >= 0 {
-		return Problems{s.pos(i).Problem(Error, "encoding", "the file has a NUL byte: it was half written, or is not text", "write it again")}
+		return Problems{s.posOf(i).Problem(Error, "encoding", "the file has a NUL byte: it was half written, or is not text", "write it again")}
 	}
 	if bytes.HasPrefix(s.data, []byte{0xFF, 0xFE}) || bytes.HasPrefix(s.data, []byte{0xFE, 0xFF}) {
-		return Problems{s.whole("encoding", "the file is UTF-16", "save it as UTF-8")}
+		return Problems{s.fileProblem("encoding", "the file is UTF-16", "save it as UTF-8")}
 	}
 	for i := 0; i < len(s.data); {
 		r, width := utf8.DecodeRune(s.data[i:])
 		if r == utf8.RuneError && width == 1 {
-			return Problems{s.pos(i).Problem(Error, "encoding", fmt.Sprintf("byte 0x%02x is not UTF-8", s.data[i]), "save the file as UTF-8")}
+			return Problems{s.posOf(i).Problem(Error, "encoding", fmt.Sprintf("byte 0x%02x is not UTF-8", s.data[i]), "save the file as UTF-8")}
 		}
 		i += width
 	}
 	return nil
 }
 
-// TooManyAt returns the offset at which YAML has more than MaxValues values, -1 if it has
-// fewer. It does not parse the text: it counts the characters that begin and separate
-// values, wherever they are.
+// TooManyAt returns the offset at which data exceeds MaxValues values, or -1 if it does not. It
+// does not parse data. It counts the characters that begin and separate values, wherever they
+// occur.
 func TooManyAt(data []byte) int {
 	n := 0
 	for i, c := range data {
@@ -203,12 +205,12 @@ func TooManyAt(data []byte) int {
 	return -1
 }
 
-// whole returns a problem of the file as a whole.
-func (s *source) whole(check, message, fix string) Problem {
+// fileProblem returns a problem that concerns the whole file.
+func (s *source) fileProblem(check, message, fix string) Problem {
 	return Problem{File: s.name, Level: Error, Check: check, Message: message, Fix: fix}
 }
 
-// parse returns the root of the only document, nil if there is none.
+// parse returns the root of the only document, or nil if there is no document.
 func (s *source) parse() (*yaml.Node, Problems) {
 	first, second, err := readDocuments(s.data)
 	if err != nil {
@@ -227,7 +229,7 @@ func (s *source) parse() (*yaml.Node, Problems) {
 	return root, nil
 }
 
-// readDocuments parses the first two documents of a file; nil if there is none.
+// readDocuments parses the first two documents of a file. A missing document is nil.
 func readDocuments(data []byte) (first, second *yaml.Node, err error) {
 	// The library panics on some damaged input.
 	defer func() {
@@ -251,11 +253,12 @@ func readDocuments(data []byte) (first, second *yaml.Node, err error) {
 	return docs[0], docs[1], nil
 }
 
-// logLine matches the beginning of a log: klog, a timestamp, syslog, logfmt, JSON.
+// logLine matches the beginning of a log in the formats klog, timestamp, syslog, logfmt and
+// JSON.
 var logLine = lazyre.New(`^(?:[IWEF]\d{4} \d\d:\d\d|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |(?:ts|time|level)=|\{ *"(?:ts|time|timestamp|@timestamp|level|msg|log)" *:)`)
 
-// syntaxProblem locates a syntax error. The library reports the line of the surrounding
-// construct, which is often off by one.
+// syntaxProblem returns the problem for a syntax error with its position. The library only
+// reports the line of the surrounding construct, which is often off by one.
 func (s *source) syntaxProblem(err error) Problem {
 	msg := lineRef.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
 	n := s.firstBadLine()
@@ -269,7 +272,7 @@ func (s *source) syntaxProblem(err error) Problem {
 	fix := "check indentation, quotes and brackets here and on the line before"
 	found := s.findMistake(n)
 	if found != nil {
-		p = s.pos(found.at)
+		p = s.posOf(found.at)
 	}
 	switch {
 	case okIndent.MatchString(text):
@@ -291,9 +294,9 @@ func (s *source) restIsBlank(line int) bool {
 	return line < len(s.starts) && len(bytes.TrimSpace(s.data[s.starts[line]:])) == 0
 }
 
-// firstBadLine returns the first line such that every longer prefix of the file fails to
-// parse: the line breaks it, or opens a construct that is never closed. It returns 0 if the
-// file is too large to search.
+// firstBadLine returns the first line such that every prefix of the file that contains it fails
+// to parse. This line is wrong, or it opens a construct that is never closed. The result is 0
+// if the file is too large to search.
 func (s *source) firstBadLine() int {
 	searched := 0
 	parses := func(lines int) bool {
@@ -301,13 +304,13 @@ func (s *source) firstBadLine() int {
 		_, _, err := readDocuments(s.data[:s.starts[lines]])
 		return err == nil
 	}
-	good, bad := 0, len(s.starts) // lengths of prefixes that do and do not parse
+	good, bad := 0, len(s.starts) // numbers of lines of a prefix that parses and of one that does not
 	for bad-good > 1 {
 		if searched > maxSearched {
 			return 0
 		}
 		mid := (good + bad) / 2
-		// A construct over several lines parses only as a whole.
+		// A construct that extends over several lines parses only as a whole.
 		ok := -1
 		for n := min(bad-1, mid+maxConstruct); n >= mid && ok < 0; n-- {
 			if parses(n) {

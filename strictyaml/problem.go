@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Level reports whether a problem prevents loading.
+// Level says whether a problem prevents loading.
 type Level int
 
-// The levels of a problem.
+// The levels of problems.
 const (
 	Error Level = iota
 	Warning
@@ -24,21 +24,20 @@ func (l Level) String() string {
 	return "error"
 }
 
-// Problem is a problem of a file, with its position and the fix.
+// Problem is a problem of a file with its position and the fix.
 type Problem struct {
 	File    string `json:"file"`
-	Line    int    `json:"line"`   // from 1; zero if the file as a whole
-	Column  int    `json:"column"` // from 1, in bytes
+	Line    int    `json:"line"`   // counted from 1; zero if the problem concerns the whole file
+	Column  int    `json:"column"` // counted from 1, in bytes
 	Level   Level  `json:"-"`
-	Check   string `json:"check"` // stable id, such as "unknown-key"
+	Check   string `json:"check"` // stable ID, such as "unknown-key"
 	Rule    string `json:"rule,omitempty"`
 	Message string `json:"message"`
 	Fix     string `json:"fix,omitempty"`
-	Snippet string `json:"snippet,omitempty"` // the text of the line
+	Snippet string `json:"snippet,omitempty"` // text of the line
 }
 
-// String renders the problem with its snippet and a caret, without a final
-// newline.
+// String returns the problem with its snippet and a caret, without a final newline.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -55,8 +54,8 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// indentLike returns white space as wide as the first n bytes of s. It keeps tabs, so
-// that the caret is below its column.
+// indentLike returns white space as wide as the first n bytes of s. Tabs stay tabs, so that a
+// caret after it is below its column.
 func indentLike(s string, n int) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -72,11 +71,11 @@ func indentLike(s string, n int) string {
 	return b.String()
 }
 
-// Problems are all problems of a load, in order of file, line and column. They are an
-// error if any has the level Error.
+// Problems are all problems that were found while loading files, ordered by file, line and
+// column. They are an error if one of them has the level Error.
 type Problems []Problem
 
-// Error renders all problems, one below the other.
+// Error returns the texts of all problems, one below the other.
 func (ps Problems) Error() string {
 	lines := make([]string, len(ps))
 	for i, p := range ps {
@@ -86,12 +85,12 @@ func (ps Problems) Error() string {
 }
 
 // Errors returns the problems of level Error.
-func (ps Problems) Errors() Problems { return ps.of(Error) }
+func (ps Problems) Errors() Problems { return ps.ofLevel(Error) }
 
 // Warnings returns the problems of level Warning.
-func (ps Problems) Warnings() Problems { return ps.of(Warning) }
+func (ps Problems) Warnings() Problems { return ps.ofLevel(Warning) }
 
-func (ps Problems) of(l Level) Problems {
+func (ps Problems) ofLevel(l Level) Problems {
 	var out Problems
 	for _, p := range ps {
 		if p.Level == l {

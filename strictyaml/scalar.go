@@ -21,7 +21,7 @@ var (
 
 const durationForm = "write it as in Prometheus: 30s, 10m, 1h30m, 7d"
 
-// kindName describes the kind of a node in messages.
+// kindName returns what messages call the kind of a node.
 func kindName(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.SequenceNode:
@@ -44,10 +44,10 @@ func kindName(n *yaml.Node) string {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// wrongType is WrongType without a fix of the caller.
+// wrongType reports that the node is not what is wanted, without a fix by the caller.
 func (n *Node) wrongType(want string) { n.WrongType(want, "") }
 
-// typeFix returns the fix that the kind of the node suggests, "" if it suggests none.
+// typeFix returns the fix that the kind of the node suggests, or "" if it suggests none.
 func (n *Node) typeFix(want string) string {
 	value := n.n.Value
 	scalar := n.n.Kind == yaml.ScalarNode
@@ -93,11 +93,11 @@ func (d *decoder) decodeScalar(n *Node, v reflect.Value) {
 		}
 		v.SetBool(strings.EqualFold(n.n.Value, "true"))
 	case v.CanInt():
-		if i, ok := n.integer(v.Type().Bits()); ok {
+		if i, ok := n.parseInteger(v.Type().Bits()); ok {
 			v.SetInt(i)
 		}
 	case v.CanUint():
-		if i, ok := n.integer(64); ok {
+		if i, ok := n.parseInteger(64); ok {
 			if i < 0 || v.OverflowUint(uint64(i)) {
 				n.tooGreat()
 				return
@@ -112,19 +112,19 @@ func (d *decoder) decodeScalar(n *Node, v reflect.Value) {
 		}
 		v.SetFloat(f)
 	default:
-		// A mistake in the program, not in the file.
+		// The mistake is in the program, not in the file.
 		n.Errorf("wrong-type", "%s cannot be decoded into a Go %s", n.name, v.Type())
 	}
 }
 
-// integer returns the decimal number in the node.
-func (n *Node) integer(bits int) (int64, bool) {
+// parseInteger parses the node as a decimal number.
+func (n *Node) parseInteger(bits int) (int64, bool) {
 	i, err := strconv.ParseInt(n.n.Value, 10, bits)
 	switch isDecimal := decimal.MatchString(n.n.Value); {
 	case n.n.Kind != yaml.ScalarNode || n.n.Tag != "!!int" && n.n.Tag != "!!float":
 		n.wrongType("a whole number")
 	case n.n.Tag == "!!float" && !isDecimal:
-		n.Error("wrong-type", fmt.Sprintf("%s is %s where a whole number is meant", n.name, n.n.Value), "write it without a fraction")
+		n.Error("wrong-type", fmt.Sprintf("%s is %s, but must be a whole number", n.name, n.n.Value), "write it without a fraction")
 	case !isDecimal:
 		n.Error("wrong-type", fmt.Sprintf("%s is the number %s in a form that is easily misread", n.name, n.n.Value), "write it in decimal digits")
 	case err != nil:
@@ -139,7 +139,7 @@ func (n *Node) tooGreat() {
 	n.Error("wrong-type", n.name+" is out of range: "+n.n.Value[:min(len(n.n.Value), 60)], "use a number closer to 0")
 }
 
-// decodeText decodes types that parse text themselves.
+// decodeText decodes a node into a value that parses text itself.
 func (d *decoder) decodeText(n *Node, u encoding.TextUnmarshaler) {
 	s, ok := n.Text()
 	if !ok {
@@ -156,8 +156,8 @@ func (d *decoder) decodeDuration(n *Node, v reflect.Value) {
 	}
 }
 
-// Duration returns the duration in the node, in Prometheus' format (1h30m), or
-// reports that it is not a duration.
+// Duration returns the duration in the node, which has Prometheus' format (1h30m). If it is not
+// a duration, Duration reports a problem and returns false.
 func (n *Node) Duration() (time.Duration, bool) {
 	if n.n.Kind != yaml.ScalarNode || isNull(n.n) {
 		n.wrongType("a duration")
@@ -169,14 +169,14 @@ func (n *Node) Duration() (time.Duration, bool) {
 		if n.n.Tag == "!!int" {
 			fix = fmt.Sprintf("add a unit: %ss, %sm", n.n.Value, n.n.Value)
 		}
-		n.Error("bad-duration", fmt.Sprintf("%s is not a duration: %s", n.name, printable(n.n.Value)), fix)
+		n.Error("bad-duration", fmt.Sprintf("%s is not a duration: %s", n.name, quoteShort(n.n.Value)), fix)
 		return 0, false
 	}
 	return time.Duration(d), true
 }
 
-// printable truncates and quotes a text of a file for a message.
-func printable(s string) string {
+// quoteShort truncates and quotes a text from a file for a message.
+func quoteShort(s string) string {
 	if len(s) > 60 {
 		s = s[:60] + "..."
 	}

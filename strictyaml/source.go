@@ -10,25 +10,26 @@ import (
 	"unicode/utf8"
 )
 
-// maxSnippet is the maximum length of a snippet, in bytes.
+// maxSnippet bounds the length of a snippet in bytes.
 const maxSnippet = 400
 
-// source is the text of one file. It is immutable, and safe for concurrent use.
+// source is the text of one file. It is immutable and safe for concurrent use.
 type source struct {
 	name string
-	// read returns the text of a source that was not read yet; nil if it was.
+	// read returns the text when it is first needed. It is nil if the text was passed to the
+	// constructor.
 	read func() []byte
 	once sync.Once
 	data []byte
-	// starts are the offsets of lines as editors count them: after each \n.
+	// starts are the offsets of the lines as editors count them. A line starts after each \n.
 	starts []int
-	// breaks are the lines as YAML counts them: a lone \r and three rare Unicode
-	// characters also end a line.
+	// breaks are the lines as YAML counts them. A lone \r and three rare Unicode characters
+	// also end such a line.
 	breaks []yamlLine
 	last   int // number of the last line that is not blank
 }
 
-// yamlLine is the start of a line. If the line has multi-byte characters, marks are the
+// yamlLine is the start of a line. If the line contains multi-byte characters, marks are the
 // offsets of every markEvery-th character.
 type yamlLine struct {
 	start int
@@ -39,20 +40,20 @@ const markEvery = 64
 
 func newSource(name string, data []byte) *source {
 	s := &source{name: name}
-	s.index(data)
+	s.indexLines(data)
 	return s
 }
 
-// text returns s after its text was read.
+// text returns s and makes sure that its text has been read.
 func (s *source) text() *source {
 	if s.read != nil {
-		s.once.Do(func() { s.index(s.read()) })
+		s.once.Do(func() { s.indexLines(s.read()) })
 	}
 	return s
 }
 
-// index sets the text and finds its lines.
-func (s *source) index(data []byte) {
+// indexLines sets the text and records where its lines start.
+func (s *source) indexLines(data []byte) {
 	lines := bytes.Count(data, []byte("\n")) + 1
 	s.data, s.starts, s.breaks = data, make([]int, 1, lines), make([]yamlLine, 0, lines)
 	begin := len(data) - len(bytes.TrimPrefix(data, bom))
@@ -72,10 +73,10 @@ func (s *source) index(data []byte) {
 	s.last = max(1, sort.SearchInts(s.starts, len(bytes.TrimRightFunc(data, unicode.IsSpace))))
 }
 
-func newYAMLLine(data []byte, from, to int) yamlLine {
-	l := yamlLine{start: from}
-	ascii := !slices.ContainsFunc(data[from:to], func(c byte) bool { return c >= utf8.RuneSelf })
-	for n, at := 0, from; !ascii && at < to; n++ {
+func newYAMLLine(data []byte, start, end int) yamlLine {
+	l := yamlLine{start: start}
+	ascii := !slices.ContainsFunc(data[start:end], func(c byte) bool { return c >= utf8.RuneSelf })
+	for n, at := 0, start; !ascii && at < end; n++ {
 		if n%markEvery == 0 {
 			l.marks = append(l.marks, at)
 		}
@@ -85,7 +86,7 @@ func newYAMLLine(data []byte, from, to int) yamlLine {
 	return l
 }
 
-// breakWidth returns the length of the line break at the start of b, or 0.
+// breakWidth returns the length of the line break at the start of b, or 0 if there is none.
 func breakWidth(b []byte) int {
 	switch b[0] {
 	case '\n':
@@ -107,8 +108,8 @@ func breakWidth(b []byte) int {
 	return 0
 }
 
-// yamlPos converts a position in the YAML library's units, lines and characters from 1, to
-// the units of editors, lines and bytes from 1.
+// yamlPos converts a position from lines and characters as the YAML library counts them to
+// lines and bytes as editors count them. All count from 1.
 func (s *source) yamlPos(line, column int) Pos {
 	if line < 1 || line > len(s.breaks) {
 		return Pos{src: s, Line: len(s.starts), Column: 1}
@@ -116,7 +117,7 @@ func (s *source) yamlPos(line, column int) Pos {
 	l := s.breaks[line-1]
 	column = max(column-1, 0)
 	if l.marks == nil {
-		return s.pos(min(l.start+column, len(s.data)))
+		return s.posOf(min(l.start+column, len(s.data)))
 	}
 	mark := min(column/markEvery, len(l.marks)-1)
 	at := l.marks[mark]
@@ -124,13 +125,13 @@ func (s *source) yamlPos(line, column int) Pos {
 		_, width := utf8.DecodeRune(s.data[at:])
 		at += width
 	}
-	return s.pos(at)
+	return s.posOf(at)
 }
 
-// pos returns the position of an offset.
-func (s *source) pos(at int) Pos {
-	i := sort.SearchInts(s.starts, at+1) - 1
-	return Pos{src: s, Line: i + 1, Column: at - s.starts[i] + 1}
+// posOf returns the position of an offset.
+func (s *source) posOf(pos int) Pos {
+	i := sort.SearchInts(s.starts, pos+1) - 1
+	return Pos{src: s, Line: i + 1, Column: pos - s.starts[i] + 1}
 }
 
 // line returns line n, counted from 1, without its end.
@@ -148,27 +149,27 @@ func (s *source) lineBytes(n int) []byte {
 	return bytes.TrimRight(s.data[s.starts[n-1]:end], "\r\n")
 }
 
-// Text is a file some of whose positions are known before it is read.
+// Text is a file for which positions can be created before it is read.
 type Text struct{ src source }
 
-// NewText returns the text of a file. The first use of a line of it calls read, at most once.
-// The bytes must not change.
+// NewText returns the text of a file. read is called at most once, when a line of the text is
+// first needed. The bytes that it returns must not change.
 func NewText(name string, read func() []byte) *Text { return &Text{source{name: name, read: read}} }
 
-// Pos returns a position of the text: a line and a byte of it, from 1.
+// Pos returns the position of a line and of a byte in the line, both counted from 1.
 func (t *Text) Pos(line, column int) Pos { return Pos{src: &t.src, Line: line, Column: column} }
 
-// Pos is a position in a file. The zero value is no position.
+// Pos is a position in a file. The zero value stands for no position.
 type Pos struct {
 	src    *source
-	Line   int // from 1
-	Column int // from 1, in bytes
+	Line   int // counted from 1
+	Column int // counted from 1, in bytes
 }
 
-// IsZero reports whether p is no position.
+// IsZero reports whether p is the zero value.
 func (p Pos) IsZero() bool { return p.Line == 0 }
 
-// File returns the name of the file, "" for no position.
+// File returns the name of the file, or "" for the zero value.
 func (p Pos) File() string {
 	if p.src == nil {
 		return ""
@@ -179,8 +180,8 @@ func (p Pos) File() string {
 // String returns "file:line".
 func (p Pos) String() string { return fmt.Sprintf("%s:%d", p.File(), p.Line) }
 
-// Within returns the position of an offset in a scalar that starts at p and has this value,
-// or p if the file does not contain the value verbatim on one line.
+// Within returns the position of an offset in a scalar that starts at p and has this value. It
+// returns p if the file does not contain the value verbatim on one line.
 func (p Pos) Within(value string, offset int) Pos {
 	if p.src == nil || offset <= 0 || offset > len(value) {
 		return p
@@ -201,19 +202,19 @@ func (p Pos) Within(value string, offset int) Pos {
 	return p
 }
 
-// Problem returns a problem at this position, with the text of its line.
+// Problem returns a problem at this position. Its snippet is the text of the line.
 func (p Pos) Problem(level Level, check, message, fix string) Problem {
 	out := Problem{
 		File: p.File(), Line: p.Line, Column: p.Column,
 		Level: level, Check: check, Message: message, Fix: fix,
 	}
 	if p.src != nil {
-		out.Snippet = snippet(p.src.lineBytes(p.Line), p.Column)
+		out.Snippet = safeSnippet(p.src.lineBytes(p.Line), p.Column)
 	}
 	return out
 }
 
-// LineText returns line n of the file, counted from 1, without its end.
+// LineText returns line n of the file, counted from 1, without its line end.
 func (p Pos) LineText(n int) string {
 	if p.src == nil {
 		return ""
@@ -221,7 +222,7 @@ func (p Pos) LineText(n int) string {
 	return p.src.line(n)
 }
 
-// Until returns the text of the line of p from there on, up to q if that is on the same line.
+// Until returns the text from p to the end of the line, or to q if q is on the same line.
 func (p Pos) Until(q Pos) string {
 	if p.src == nil {
 		return ""
@@ -234,9 +235,9 @@ func (p Pos) Until(q Pos) string {
 	return string(text[min(p.Column-1, end):end])
 }
 
-// Behind returns the beginning, at most 200 bytes, of what follows a text on its line. ok is false if
-// the text does not start at p as it is, without quotes.
-func (p Pos) Behind(text string) (rest string, ok bool) {
+// TextAfter returns the rest of the line after text, truncated to 200 bytes. ok is false unless
+// text starts at p verbatim and unquoted.
+func (p Pos) TextAfter(text string) (rest string, ok bool) {
 	if p.src == nil || p.Column < 1 {
 		return "", false
 	}
@@ -254,7 +255,7 @@ func (p Pos) End() Pos {
 	if p.src == nil {
 		return p
 	}
-	return p.src.pos(max(0, len(bytes.TrimRight(p.src.text().data, " \t\r\n"))-1))
+	return p.src.posOf(max(0, len(bytes.TrimRight(p.src.text().data, " \t\r\n"))-1))
 }
 
 // LastLine returns the number of the last line that is not blank.
@@ -265,16 +266,16 @@ func (p Pos) LastLine() int {
 	return p.src.text().last
 }
 
-// snippet makes a line safe for a terminal: files are not trusted. It preserves byte
-// offsets, so that the caret stays correct.
-func snippet(line []byte, column int) string {
+// safeSnippet makes a line safe for a terminal, because files are not trusted. It keeps byte
+// offsets, so that the caret is below the right column.
+func safeSnippet(line []byte, column int) string {
 	if column > maxSnippet {
 		return ""
 	}
 	b := bytes.Clone(line[:min(len(line), maxSnippet)])
 	for i := 0; i < len(b); {
 		r, width := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && width == 1 || r < ' ' && r != '\t' || r >= 0x7F && r < 0xA0 || unprintable(r) {
+		if r == utf8.RuneError && width == 1 || r < ' ' && r != '\t' || r >= 0x7F && r < 0xA0 || isUnprintable(r) {
 			for j := range width {
 				b[i+j] = '?'
 			}
@@ -284,7 +285,7 @@ func snippet(line []byte, column int) string {
 	return string(b)
 }
 
-// unprintable reports whether r affects how its neighbours are displayed.
-func unprintable(r rune) bool {
+// isUnprintable reports whether r affects how adjacent characters are displayed.
+func isUnprintable(r rune) bool {
 	return r >= 0x200B && r <= 0x200F || r >= 0x2028 && r <= 0x202E || r >= 0x2066 && r <= 0x2069 || r == 0xFEFF
 }

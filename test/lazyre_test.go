@@ -43,7 +43,7 @@ func TestLazyExpressions(t *testing.T) {
 		})
 	}
 	require.Greater(t, checked, 50)
-	require.Equal(t, []string{"redact/inert.go"}, computed, "the tests of the package must use an expression that is computed")
+	require.Empty(t, computed, "an expression that is computed is not checked here")
 }
 
 func isNew(call *ast.CallExpr) bool {

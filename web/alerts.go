@@ -14,17 +14,16 @@ import (
 )
 
 const (
-	perPage  = 50 // rows of open alerts on one page
-	maxEnded = 20 // rows of ended ones below them
-	maxOther = 10 // rows of silent ones, and of those that are not watched any more
-	maxAbout = 10 // alerts about crowsnest itself
+	perPage  = 50 // number of rows of open alerts on one page
+	maxEnded = 20 // number of rows of ended alerts after them
+	maxOther = 10 // number of rows of silent alerts, and of alerts that are not watched any more
+	maxAbout = 10 // number of alerts about crowsnest itself
 	maxPages = 100_000
-	endedFor = day // how long ended ones are shown
+	endedFor = day // how long ended alerts are shown
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// alertsData is what the page of alerts shows.
 type alertsData struct {
 	Filter, Error string
 	States        []string
@@ -34,26 +33,26 @@ type alertsData struct {
 	Suggested     []string // suggestions of the search box
 	Open          []row
 	Silent        []row
-	Unwatched     []row // alerts that lost their places: whether they are over is not known
+	Unwatched     []row // alerts that lost their places, so that nobody knows whether their failures are over
 	Ended         []row
-	Total         int // rows of open alerts that the query selects
-	From, To      int // first and last number on this page
+	Total         int // number of open alerts that the query selects
+	From, To      int // number of the first and the last row on this page
 	Previous      string
 	Next          string
 	MoreEnded     int
 	Rules         int
 	Streams       int
 	Reading       []reading
-	Earlier       string // address of the history of the last day
-	OneCluster    bool   // all alerts have the same cluster
-	Flat          bool   // each alert has a row of its own
-	Regroup       string // address of the page with the other rows; "": there is no difference
-	NoSilences    string // why it is not known which alerts are silenced; "": it is known
+	Earlier       string // address of the history page for the last day
+	OneCluster    bool   // whether all alerts have the same cluster
+	Flat          bool   // whether each alert has a row of its own
+	Regroup       string // address of the page with the other grouping; "" if it would be the same
+	NoSilences    string // reason why crowsnest does not know which alerts are silenced; "" if it knows
 	query         query
 	silenced      func(*episodes.Episode) *Silencing
 }
 
-// reading says up to when a source was read.
+// reading is the time up to which a source was read.
 type reading struct {
 	Name  string
 	Up    bool
@@ -66,29 +65,29 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) {
 		data.Streams += len(src.Streams)
 		data.Reading = append(data.Reading, reading{src.Name, src.Up, src.Watermark})
 	}
-	q, err := s.query(r)
+	q, err := s.readQuery(r)
 	if err != nil {
 		data.Error = err.Error()
 		data.States = nil
-		s.render(w, "alerts", http.StatusBadRequest, page{Title: "Alerts", Path: "/", Data: data})
+		s.renderPage(w, "alerts", http.StatusBadRequest, page{Title: "Alerts", Path: "/", Data: data})
 		return
 	}
-	data.query, data.Flat = q, q.flat || q.value("alertname") != ""
-	data.silenced, data.NoSilences = s.silencing()
+	data.query, data.Flat = q, q.flat || q.demandedValue("alertname") != ""
+	data.silenced, data.NoSilences = s.findSilencing()
 	about, all := takeAbout(s.lastDay())
-	data.About = folder{query: q, silenced: data.silenced}.fold(about)
+	data.About = folder{query: q, silenced: data.silenced}.foldRows(about)
 	data.MoreAbout = max(0, len(data.About)-maxAbout)
 	data.About = data.About[:len(data.About)-data.MoreAbout]
-	data.Facets = slices.DeleteFunc(facets(q, all), func(f Facet) bool {
-		return f.Name == "cluster" && len(f.Values) == 1 && !f.Values[0].Selected // a single cluster says nothing
+	data.Facets = slices.DeleteFunc(countFacets(q, all), func(f Facet) bool {
+		return f.Name == "cluster" && len(f.Values) == 1 && !f.Values[0].Selected // a facet with a single cluster is no help
 	})
-	data.Suggested, data.OneCluster = suggestions(all), oneCluster(all)
-	s.fill(&data, all, pageNumber(r))
-	s.render(w, "alerts", http.StatusOK, page{Title: title(data), Path: "/", SourceMissing: sourceMissing(about), Data: data})
+	data.Suggested, data.OneCluster = searchSuggestions(all), oneCluster(all)
+	s.fillAlerts(&data, all, pageNumber(r))
+	s.renderPage(w, "alerts", http.StatusOK, page{Title: pageTitle(data), Path: "/", SourceMissing: sourceMissing(about), Data: data})
 }
 
-// title names the number of firing alerts, for a tab in the background.
-func title(data alertsData) string {
+// pageTitle contains the number of firing alerts, which is visible in the tab of the browser.
+func pageTitle(data alertsData) string {
 	for _, f := range data.Facets {
 		for _, v := range f.Values {
 			if f.Name == stateFacet && v.Value == "firing" && v.Count > 0 {
@@ -107,8 +106,8 @@ func pageNumber(r *http.Request) int {
 	return min(max(n, 1), maxPages)
 }
 
-// fill puts the episodes that the query selects into their sections.
-func (s *Server) fill(data *alertsData, all []episodes.Episode, number int) {
+// fillAlerts puts the episodes that the query selects into their sections.
+func (s *Server) fillAlerts(data *alertsData, all []episodes.Episode, number int) {
 	const (
 		isOpen = iota
 		isSilent
@@ -117,7 +116,7 @@ func (s *Server) fill(data *alertsData, all []episodes.Episode, number int) {
 		sections
 	)
 	var in [sections][]episodes.Episode
-	watched := map[episodes.Fingerprint]bool{} // again
+	watched := map[episodes.Fingerprint]bool{} // fingerprints of alerts that are open again
 	for i := range all {
 		if all[i].State != episodes.StateUnwatched {
 			watched[all[i].Fingerprint] = true
@@ -125,14 +124,14 @@ func (s *Server) fill(data *alertsData, all []episodes.Episode, number int) {
 	}
 	for i := range all {
 		e := &all[i]
-		if heartbeatAlert(e) || !data.query.selects(e) || e.State == episodes.StateUnwatched && watched[e.Fingerprint] {
+		if heartbeatAlert(e) || !data.query.selectsEpisode(e) || e.State == episodes.StateUnwatched && watched[e.Fingerprint] {
 			continue
 		}
 		at := isOpen
 		switch {
 		case e.State == episodes.StateUnwatched:
 			at = isUnwatched
-		case !open(*e):
+		case !isEpisodeOpen(*e):
 			at = isEnded
 		case e.Silent:
 			at = isSilent
@@ -140,27 +139,27 @@ func (s *Server) fill(data *alertsData, all []episodes.Episode, number int) {
 		in[at] = append(in[at], *e)
 	}
 	folder := folder{query: data.query, silenced: data.silenced, flat: data.Flat}
-	rows := folder.fold(in[isOpen])
-	if data.query.value("alertname") == "" && (data.Flat || slices.ContainsFunc(rows, func(r row) bool { return r.Total > 1 || len(r.Symptoms) > 0 })) {
-		data.Regroup = data.query.regrouped().link(1)
+	rows := folder.foldRows(in[isOpen])
+	if data.query.demandedValue("alertname") == "" && (data.Flat || slices.ContainsFunc(rows, func(r row) bool { return r.Total > 1 || len(r.Symptoms) > 0 })) {
+		data.Regroup = data.query.toggleGrouping().pageLink(1)
 	}
 	data.Total = len(rows)
 	number = min(number, max(1, (len(rows)+perPage-1)/perPage))
 	first := (number - 1) * perPage
 	last := min(len(rows), first+perPage)
-	data.Open, data.From, data.To = s.dressed(rows[first:last]), first+1, last
+	data.Open, data.From, data.To = s.withDetails(rows[first:last]), first+1, last
 	if first > 0 {
-		data.Previous = data.query.link(number - 1)
+		data.Previous = data.query.pageLink(number - 1)
 	}
 	if last < len(rows) {
-		data.Next = data.query.link(number + 1)
+		data.Next = data.query.pageLink(number + 1)
 	}
 	if number > 1 {
-		return // further sections are on the first page
+		return // the other sections are only on the first page
 	}
 	firstRows := func(list []episodes.Episode, most int) []row {
-		rows := folder.fold(list)
-		return s.dressed(rows[:min(most, len(rows))])
+		rows := folder.foldRows(list)
+		return s.withDetails(rows[:min(most, len(rows))])
 	}
 	data.Silent, data.Unwatched, data.Ended = firstRows(in[isSilent], maxOther), firstRows(in[isUnwatched], maxOther), firstRows(in[isEnded], maxEnded)
 	data.MoreEnded = len(in[isEnded])
@@ -168,22 +167,22 @@ func (s *Server) fill(data *alertsData, all []episodes.Episode, number int) {
 		data.MoreEnded -= r.Total + int(r.Caused())
 	}
 	data.Earlier = "/history?from=1d"
-	if text := data.query.text(); text != "" {
+	if text := data.query.searchText(); text != "" {
 		data.Earlier += "&filter=" + url.QueryEscape(text)
 	}
 }
 
-// aboutCrowsnest reports whether an alert says that crowsnest itself has a problem, so that other
-// alerts may be missing.
+// aboutCrowsnest reports whether an alert is about a problem of crowsnest itself, because of
+// which other alerts may be missing.
 func aboutCrowsnest(e *episodes.Episode) bool {
 	return e.Rule == nil && strings.HasPrefix(e.Alert, "Crowsnest")
 }
 
-// takeAbout returns the open alerts about crowsnest itself, and the others.
+// takeAbout separates the open alerts about crowsnest itself from the others.
 func takeAbout(all []episodes.Episode) (about, others []episodes.Episode) {
 	for i := range all {
 		switch e := &all[i]; {
-		case !aboutCrowsnest(e) || !open(*e):
+		case !aboutCrowsnest(e) || !isEpisodeOpen(*e):
 			others = append(others, *e)
 		case !heartbeatAlert(e):
 			about = append(about, *e)
@@ -192,8 +191,8 @@ func takeAbout(all []episodes.Episode) (about, others []episodes.Episode) {
 	return about, others
 }
 
-// lastDay returns the episodes that are open, and those that ended within a day: the older
-// ones of these are in the history only.
+// lastDay returns the open episodes and those that ended within a day. Only the history has the
+// older ones of these.
 func (s *Server) lastDay() []episodes.Episode {
 	all := s.view.Episodes()
 	type key struct {
@@ -204,36 +203,36 @@ func (s *Server) lastDay() []episodes.Episode {
 	for i := range all {
 		listed[key{all[i].Fingerprint, all[i].StartsAt.UnixNano()}] = true
 	}
-	since, set, more := s.opt.Now().Add(-endedFor), s.view.Rules().Set, external(s.view)
+	since, set, more := s.opt.Now().Add(-endedFor), s.view.Rules().Set, externalLabels(s.view)
 	for _, x := range s.view.History() {
 		if x.EndsAt.After(since) && !listed[key{episodes.Fingerprint(x.Fingerprint), x.StartsAt.UnixNano()}] {
-			all = append(all, remembered(x, set, more))
+			all = append(all, pastEpisode(x, set, more))
 		}
 	}
 	return all
 }
 
-// dressed adds to rows what only shown ones need.
-func (s *Server) dressed(rows []row) []row {
+// withDetails adds details to the rows that are shown.
+func (s *Server) withDetails(rows []row) []row {
 	for i := range rows {
 		r := &rows[i]
-		r.Undelivered = undelivered(s.view.Deliveries(r.Fingerprint))
+		r.Undelivered = staleReceivers(s.view.Deliveries(r.Fingerprint))
 		r.First = ""
 		if r.Total > 1 {
-			r.Actions.Runbook = s.actions(r.Episode).Runbook
+			r.Actions.Runbook = s.episodeActions(r.Episode).Runbook
 			r.Spark, _ = s.sparkline(ruleSeries(r.Alert))
 			continue
 		}
-		r.Actions, r.Seen = s.actions(r.Episode), s.seen(&r.Episode)
+		r.Actions, r.Seen = s.episodeActions(r.Episode), s.earlierEpisodes(&r.Episode)
 		r.Spark, _ = s.sparkline(episodeSeries(r.Fingerprint.String()))
-		r.Steps = remedyOf(r.Annotations["remediation"])
+		r.Steps = parseRemedy(r.Annotations["remediation"])
 	}
 	return rows
 }
 
-// suggestions returns what the search box may complete: names of alerts and the values of the
-// labels that are counted.
-func suggestions(all []episodes.Episode) []string {
+// searchSuggestions returns completions for the search box: names of alerts, and values of the
+// labels that facets count.
+func searchSuggestions(all []episodes.Episode) []string {
 	const maxSuggested = 60
 	seen := map[string]bool{}
 	var out []string
@@ -270,25 +269,28 @@ func oneCluster(all []episodes.Episode) bool {
 	return true
 }
 
-// Filtered returns the page of alerts with one more demand on a label.
-func (d alertsData) Filtered(name, value string) string { return d.query.with(name, value).link(1) }
+// Filtered returns the address of the page with an additional condition on a label.
+func (d alertsData) Filtered(name, value string) string {
+	return d.query.withLabel(name, value).pageLink(1)
+}
 
-// Where is an alert's labels except those that have columns of their own: where it is first.
-func (r row) Where() []pair { return places(r.Labels) }
+// Where returns the labels of an alert that do not have a column of their own. Labels that
+// state its place come first.
+func (r row) Where() []pair { return placeLabels(r.Labels) }
 
-// places returns the labels that say where an alert is, the larger place first.
-func places(labels map[string]string) []pair {
-	all := pairs(labels, "alertname", "severity", "resolves")
+// placeLabels returns the labels that state where an alert is, larger places first.
+func placeLabels(labels map[string]string) []pair {
+	all := labelPairs(labels, "alertname", "severity", "resolves")
 	slices.SortStableFunc(all, func(a, b pair) int { return cmp.Compare(placeRank(a.Name), placeRank(b.Name)) })
 	return all
 }
 
-// Place is where an alert is, without the cluster if all alerts have the same.
+// Place returns the place of an alert. It omits the cluster if all alerts have the same one.
 func (d alertsData) Place(labels map[string]string) []pair {
-	return slices.DeleteFunc(places(labels), func(p pair) bool { return p.Name == "cluster" && d.OneCluster })
+	return slices.DeleteFunc(placeLabels(labels), func(p pair) bool { return p.Name == "cluster" && d.OneCluster })
 }
 
-// placeRank orders labels from the larger place to the smaller one.
+// placeRank orders labels from larger places to smaller ones.
 func placeRank(name string) int {
 	places := []string{"cluster", "namespace", "pod", "container", "node"}
 	if i := slices.Index(places, name); i >= 0 {
@@ -297,8 +299,9 @@ func placeRank(name string) int {
 	return len(places)
 }
 
-// undelivered says which receivers do not have the newest state of an alert, and since when.
-func undelivered(all []Delivery) []Delivery {
+// staleReceivers returns the receivers that do not have the newest state of an alert, with the
+// time since when.
+func staleReceivers(all []Delivery) []Delivery {
 	newest := map[[2]string]Delivery{}
 	var order [][2]string
 	for _, d := range all {
@@ -320,12 +323,12 @@ func undelivered(all []Delivery) []Delivery {
 // remedy is what to do about a failure.
 type remedy struct {
 	Summary string
-	Steps   []string // commands, with remarks behind #
-	Notes   []string // what unsafe values of the log were replaced by
+	Steps   []string // commands; remarks follow a #
+	Notes   []string // replacements for unsafe values from the log
 }
 
-// remedyOf splits the text of a remediation, which has one step a line.
-func remedyOf(text string) (out remedy) {
+// parseRemedy splits the text of a remediation into its steps, one per line.
+func parseRemedy(text string) (out remedy) {
 	var summary []string
 	for _, line := range strings.Split(text, "\n") {
 		number, rest, ok := strings.Cut(line, ". ")

@@ -12,7 +12,7 @@ import (
 	"crowsnest/rules"
 )
 
-// The data of the answers of the API. docs/api.md and openapi.json describe them.
+// The data of API responses. docs/api.md and openapi.json describe them.
 
 // Alerts is the data of alerts.
 type Alerts struct {
@@ -27,8 +27,8 @@ type Episodes struct {
 // EpisodeDetail is the data of one episode.
 type EpisodeDetail struct {
 	Episode
-	Deliveries  []Delivery `json:"deliveries"`            // the newest answer of each receiver
-	Undelivered []Delivery `json:"undelivered,omitempty"` // receivers without its newest state
+	Deliveries  []Delivery `json:"deliveries"`            // the last answer of each receiver
+	Undelivered []Delivery `json:"undelivered,omitempty"` // receivers that do not have the newest state
 	Actions     Actions    `json:"actions"`
 	PerMinute   *PerMinute `json:"perMinute,omitempty"`
 }
@@ -54,9 +54,9 @@ type SourceList struct {
 	Endpoints []Endpoint `json:"endpoints"`
 }
 
-// RulePack is a pack with a rule to start from.
+// RulePack is a pack with a rule, as a starting point.
 type RulePack struct {
-	Pack string `json:"pack"` // YAML
+	Pack string `json:"pack"` // the pack as YAML
 }
 
 // ConfigYAML is the effective configuration, without secrets.
@@ -78,8 +78,8 @@ func buildInfo() BuildInfo {
 	return BuildInfo{version.Version, version.GetRevision(), version.Branch, version.BuildUser, version.BuildDate, version.GoVersion}
 }
 
-// facts returns what is known of the version, for people.
-func (b BuildInfo) facts() []pair {
+// versionFacts returns the known facts about the version, as people see them.
+func (b BuildInfo) versionFacts() []pair {
 	all := []pair{
 		{"Version", b.Version},
 		{"Revision", b.Revision},
@@ -99,23 +99,23 @@ type RuntimeInfo struct {
 	ReloadError string    `json:"lastReloadError"`
 	Goroutines  int       `json:"goroutineCount"`
 	MaxProcs    int       `json:"GOMAXPROCS"`
-	Saved       time.Time `json:"stateSaved"` // 0001-01-01T00:00:00Z: never
+	Saved       time.Time `json:"stateSaved"` // 0001-01-01T00:00:00Z if it was never saved
 	SaveErrors  int64     `json:"stateSaveErrors"`
 	Storage     string    `json:"storagePath"`
-	// Missing is what the daemon needs before it is ready, Absent the peers that cannot be
-	// reached and what is not watched because of them, and Unhealthy what has stopped and
-	// may work again after a restart.
+	// Missing lists what the daemon needs before it is ready. Absent lists the peers that
+	// cannot be reached, and what is not watched because of that. Unhealthy lists the parts
+	// that have stopped and may work again after a restart.
 	Missing   []string `json:"missing"`
 	Absent    []string `json:"absent"`
 	Unhealthy string   `json:"unhealthy,omitempty"`
-	// Coverage is what is read, as the heartbeat states it: it begins with full, partial or
-	// starting.
+	// Coverage describes which sources are read, as the heartbeat does. It begins with full,
+	// partial or starting.
 	Coverage string `json:"coverage,omitempty"`
-	// ExternalURL is the configured address of the pages, and External the labels that are
+	// ExternalURL is the configured address of the pages. External has the labels that are
 	// added to every alert.
 	ExternalURL string            `json:"externalURL,omitempty"`
 	External    map[string]string `json:"externalLabels"`
-	Pair        *Pair             `json:"pair,omitempty"` // only with a standby
+	Pair        *Pair             `json:"pair,omitempty"` // absent without a standby
 }
 
 func (s *Server) runtimeInfo() RuntimeInfo {
@@ -124,11 +124,11 @@ func (s *Server) runtimeInfo() RuntimeInfo {
 		Start: st.Start, Now: s.opt.Now().UTC(), ReloadOK: st.Reload.OK, LastLoad: st.Reload.Success, ReloadError: st.Reload.Error,
 		Goroutines: runtime.NumGoroutine(), MaxProcs: runtime.GOMAXPROCS(0), Saved: st.Saved, SaveErrors: st.SaveErrors, Storage: st.Storage,
 		Missing: notNil(st.Missing), Absent: notNil(st.Absent), Unhealthy: st.Unhealthy, Coverage: st.Coverage,
-		ExternalURL: st.ExternalURL, External: notNilMap(external(s.view)), Pair: st.Pair,
+		ExternalURL: st.ExternalURL, External: notNilMap(externalLabels(s.view)), Pair: st.Pair,
 	}
 }
 
-// Affected says which versions of a component have the failure of a rule.
+// Affected states which versions of a component have the failure of a rule.
 type Affected struct {
 	Component string `json:"component"`
 	Versions  string `json:"versions"`
@@ -143,13 +143,13 @@ func toAffected(all []rules.Affects) (out []Affected) {
 	return out
 }
 
-// Verified says in which versions of a component the texts of a rule were found.
+// Verified states in which versions of a component the texts of a rule were found.
 type Verified struct {
 	Component string   `json:"component"`
 	Versions  string   `json:"versions"`
-	Running   []string `json:"running,omitempty"` // as tags of images; absent: none is known
-	// Outside are those of Running that were not verified, and Unknown those of which that is
-	// not known.
+	Running   []string `json:"running,omitempty"` // versions that run, as tags of images; absent if unknown
+	// Outside are running versions for which the rule was not verified. Unknown are running
+	// versions that cannot be compared.
 	Outside []string `json:"outside,omitempty"`
 	Unknown []string `json:"unknown,omitempty"`
 }
@@ -169,7 +169,8 @@ func toVerified(all []rules.Verified, running map[string][]string) (out []Verifi
 	return out
 }
 
-// Unverified says which running versions the rule was not verified with, "" if none is known.
+// Unverified describes the running versions for which the rule was not verified. It returns ""
+// if there are none.
 func (r Rule) Unverified() string {
 	var parts []string
 	for _, v := range r.Verified {

@@ -30,12 +30,12 @@ func (s *Server) routeAPI(mux *router) {
 				writeData(w, data)
 			}
 		}
-		mux.HandleFunc(v1+path, s.gate.guarded(plain))
+		mux.HandleFunc(v1+path, s.gate.guardHandler(plain))
 		s.inner.HandleFunc(v1+path, plain)
 	}
 	filtered := func(answer func([]episodes.Episode) any) func(*http.Request) (any, *apiError) {
 		return func(r *http.Request) (any, *apiError) {
-			eps, err := s.filtered(r)
+			eps, err := s.filteredEpisodes(r)
 			if err != nil {
 				return nil, &apiError{http.StatusBadRequest, "bad_data", err.Error()}
 			}
@@ -49,13 +49,13 @@ func (s *Server) routeAPI(mux *router) {
 	handle("history", s.apiHistory)
 	handle("counts", s.apiCounts)
 	handle("runbooks/{name}", s.apiRunbook)
-	mux.HandleFunc(v1+"stream", s.stream)
-	mux.HandleFunc("POST /api/v1/scan", s.admitted(s.apiScan))
-	handle("rules", func(*http.Request) (any, *apiError) { return Groups{s.groups()}, nil })
+	mux.HandleFunc(v1+"stream", s.serveStream)
+	mux.HandleFunc("POST /api/v1/scan", s.limitReading(s.apiScan))
+	handle("rules", func(*http.Request) (any, *apiError) { return Groups{s.ruleGroups()}, nil })
 	handle("unknown", func(*http.Request) (any, *apiError) { return s.view.Unknown(), nil })
 	handle("unknown/{fingerprint}/rule", s.apiUnknownRule)
 	handle("sources", func(*http.Request) (any, *apiError) {
-		return SourceList{notNil(s.sources()), notNil(s.endpoints())}, nil
+		return SourceList{notNil(s.listSources()), notNil(s.listEndpoints())}, nil
 	})
 	mux.HandleFunc(v1+"status/buildinfo", func(w http.ResponseWriter, _ *http.Request) { writeData(w, buildInfo()) })
 	mux.HandleFunc(v1+"status/config", func(w http.ResponseWriter, _ *http.Request) {
@@ -82,7 +82,7 @@ type Alert struct {
 func apiAlerts(eps []episodes.Episode) any {
 	alerts := []Alert{}
 	for _, e := range eps {
-		if open(e) && !e.Silent {
+		if isEpisodeOpen(e) && !e.Silent {
 			alerts = append(alerts, Alert{
 				Fingerprint: e.Fingerprint.String(),
 				Labels:      e.Labels, Annotations: notNilMap(e.Annotations), State: e.State,
@@ -96,8 +96,8 @@ func apiAlerts(eps []episodes.Episode) any {
 // Episode is an episode in the format of the API.
 type Episode struct {
 	Fingerprint string `json:"fingerprint"`
-	// External is the fingerprint with the external labels, as Alertmanager knows the
-	// alert; absent: it is Fingerprint. Requests accept both.
+	// External is the fingerprint of the labels including the external ones, as Alertmanager
+	// knows the alert. It is absent if it equals Fingerprint. Requests accept both.
 	External    string            `json:"externalFingerprint,omitempty"`
 	Alert       string            `json:"alert"`
 	Pack        string            `json:"pack,omitempty"`
@@ -106,8 +106,8 @@ type Episode struct {
 	Silent      bool              `json:"silent,omitempty"`
 	Overflow    bool              `json:"overflow,omitempty"`
 	Held        bool              `json:"held,omitempty"`
-	WaitsFor    []string          `json:"waitsFor,omitempty"` // sources without progress, while held
-	Waits       []Wait            `json:"waits,omitempty"`    // what is waited for, while held
+	WaitsFor    []string          `json:"waitsFor,omitempty"` // sources without progress, while the episode is on hold
+	Waits       []Wait            `json:"waits,omitempty"`    // parts that are waited for, while the episode is on hold
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
 	StartsAt    time.Time         `json:"startsAt"`
@@ -118,9 +118,9 @@ type Episode struct {
 	Count       int64             `json:"count"`
 	Line        redact.Text       `json:"line,omitempty"`
 	First       redact.Text       `json:"firstLine,omitempty"`
-	Cause       *Cause            `json:"cause,omitempty"`    // cause whose symptom the alert is
+	Cause       *Cause            `json:"cause,omitempty"`    // the alert that caused this one
 	Symptoms    []string          `json:"symptoms,omitempty"` // fingerprints of its open symptoms
-	Seen        *Seen             `json:"seen,omitempty"`     // absent: no earlier episode is remembered
+	Seen        *Seen             `json:"seen,omitempty"`     // absent if no earlier episode is remembered
 }
 
 func toEpisode(e episodes.Episode) Episode {
@@ -128,8 +128,8 @@ func toEpisode(e episodes.Episode) Episode {
 		Fingerprint: e.Fingerprint.String(), External: externalFingerprint(e.Fingerprint, e.Labels),
 		Alert: e.Alert, State: e.State, Reason: e.Reason, Silent: e.Silent,
 		Overflow: e.Overflow, Held: e.OnHold, WaitsFor: e.WaitsFor, Waits: toWaits(e.Waits), Labels: e.Labels, Annotations: notNilMap(e.Annotations),
-		StartsAt: e.StartsAt, FiredAt: optional(e.FiredAt), LastSeen: e.LastSeen, EndsAt: optional(e.EndsAt),
-		Deadline: optional(e.Deadline), Count: e.Count, Line: e.Line, First: e.First, Cause: toCause(e.Cause),
+		StartsAt: e.StartsAt, FiredAt: optionalTime(e.FiredAt), LastSeen: e.LastSeen, EndsAt: optionalTime(e.EndsAt),
+		Deadline: optionalTime(e.Deadline), Count: e.Count, Line: e.Line, First: e.First, Cause: toCause(e.Cause),
 	}
 	if e.Rule != nil {
 		out.Pack = e.Rule.Pack
@@ -137,11 +137,12 @@ func toEpisode(e episodes.Episode) Episode {
 	return out
 }
 
-// Wait is a part of a rule that a conclusion about an episode waits for.
+// Wait is a part of a rule whose lines a conclusion about an episode waits for.
 type Wait struct {
 	Part    string `json:"part"`    // match, sequence_2, clear or unless
-	Streams string `json:"streams"` // selector of those that it reads
-	// Sources are those without progress; absent: no source reads the streams.
+	Streams string `json:"streams"` // selector of the streams that the part reads
+	// Sources are the sources of these streams that make no progress. It is absent if no source
+	// reads the streams.
 	Sources []string `json:"sources,omitempty"`
 }
 
@@ -154,22 +155,21 @@ func toWaits(all []episodes.Wait) (out []Wait) {
 
 func (s *Server) apiEpisodes(eps []episodes.Episode) any {
 	out := make([]Episode, len(eps))
-	symptoms := symptomsOf(s.view.Episodes())
+	symptoms := symptomsByCause(s.view.Episodes())
 	for i, e := range eps {
-		out[i] = s.episode(e, symptoms)
+		out[i] = s.newEpisode(e, symptoms)
 	}
 	return Episodes{out}
 }
 
-// episode returns an episode with its symptoms and how often it was seen before.
-func (s *Server) episode(e episodes.Episode, symptoms map[episodes.Fingerprint][]episodes.Episode) Episode {
-	out := toEpisode(e).with(symptoms[e.Fingerprint])
-	out.Seen = s.seen(&e)
+// newEpisode returns an episode with its symptoms and how often it was seen before.
+func (s *Server) newEpisode(e episodes.Episode, symptoms map[episodes.Fingerprint][]episodes.Episode) Episode {
+	out := toEpisode(e).withSymptoms(symptoms[e.Fingerprint])
+	out.Seen = s.earlierEpisodes(&e)
 	return out
 }
 
-// with returns the episode with its symptoms.
-func (e Episode) with(symptoms []episodes.Episode) Episode {
+func (e Episode) withSymptoms(symptoms []episodes.Episode) Episode {
 	if e.EndsAt == nil {
 		for _, x := range symptoms {
 			e.Symptoms = append(e.Symptoms, x.Fingerprint.String())
@@ -179,25 +179,24 @@ func (e Episode) with(symptoms []episodes.Episode) Episode {
 }
 
 func (s *Server) apiEpisode(r *http.Request) (any, *apiError) {
-	e, ok := s.find(r.PathValue("fingerprint"))
+	e, ok := s.findEpisode(r.PathValue("fingerprint"))
 	if !ok {
 		return nil, notFound("no episode that is open or remembered has this fingerprint")
 	}
 	deliveries := s.view.Deliveries(e.Fingerprint)
 	return EpisodeDetail{
-		s.episode(e, symptomsOf(s.view.Episodes())), newestAnswers(deliveries), undelivered(deliveries),
-		s.actions(e), s.perMinute(episodeSeries(e.Fingerprint.String())),
+		s.newEpisode(e, symptomsByCause(s.view.Episodes())), newestAnswers(deliveries), staleReceivers(deliveries),
+		s.episodeActions(e), s.perMinute(episodeSeries(e.Fingerprint.String())),
 	}, nil
 }
 
-// PerMinute is how many lines there were in each minute since a time. The last minute is
-// incomplete.
+// PerMinute has the number of lines in each minute since a time. The last minute is incomplete.
 type PerMinute struct {
 	From   time.Time `json:"from"`
 	Counts []uint32  `json:"counts"`
 }
 
-// perMinute returns the lines per minute in the last hour; nil if not known.
+// perMinute returns the lines per minute in the last hour, or nil if unknown.
 func (s *Server) perMinute(name string) *PerMinute {
 	counts, from := s.samples.perMinute(name)
 	if len(counts) == 0 {
@@ -206,9 +205,9 @@ func (s *Server) perMinute(name string) *PerMinute {
 	return &PerMinute{from, counts}
 }
 
-// data returns the data of an endpoint of the API to the server itself.
-func (s *Server) data(path string) ([]byte, error) {
-	r, err := http.NewRequest(http.MethodGet, "/api/v1/"+path, nil) //nolint:noctx // nothing is sent
+// fetchData returns the data of an API endpoint, for use within the server.
+func (s *Server) fetchData(path string) ([]byte, error) {
+	r, err := http.NewRequest(http.MethodGet, "/api/v1/"+path, nil) //nolint:noctx // the request is not sent
 	if err != nil {
 		return nil, err
 	}
@@ -227,49 +226,49 @@ func (s *Server) data(path string) ([]byte, error) {
 	return envelope.Data, nil
 }
 
-// endpoints returns the receivers with the times since when they are down.
-func (s *Server) endpoints() []Endpoint {
+// listEndpoints returns the receivers, with the time since when each is down.
+func (s *Server) listEndpoints() []Endpoint {
 	all := s.view.Endpoints()
 	for i := range all {
-		all[i].DownSince = optional(s.samples.downSince(all[i]))
+		all[i].DownSince = optionalTime(s.samples.downSince(all[i]))
 	}
 	return all
 }
 
-// sources returns the sources with the number of rules that apply to each stream, and their
-// rates.
-func (s *Server) sources() []Source {
+// listSources returns the sources with their rates, and with the number of rules that apply to
+// each stream.
+func (s *Server) listSources() []Source {
 	all := s.view.Sources()
 	for i := range all {
 		if n, ok := s.samples.perSecond(sourceSeries(all[i].Name)); ok {
 			all[i].LinesPerSecond = &n
 		}
 	}
-	return newCoverage(s.view.Rules().Set, all, s.opt.Now()).count(all)
+	return newCoverage(s.view.Rules().Set, all, s.opt.Now()).countRules(all)
 }
 
-// find returns the newest episode with a fingerprint, preferring an open one, and one that
-// ended lately to one that is only in the history. The fingerprint may include the external
-// labels of a receiver.
-func (s *Server) find(fingerprint string) (episodes.Episode, bool) {
+// findEpisode returns the newest episode with this fingerprint. It prefers an open one, then
+// one that ended recently, then one that is only in the history. The fingerprint may be that of
+// the labels including a receiver's external labels.
+func (s *Server) findEpisode(fingerprint string) (episodes.Episode, bool) {
 	var found episodes.Episode
-	of, ok := s.identify(fingerprint)
+	of, ok := s.resolveFingerprint(fingerprint)
 	if !ok {
 		return found, false
 	}
 	ok = false
 	for _, e := range s.view.Episodes() {
-		if e.Fingerprint == of && (!ok || open(e) || (!open(found) && e.EndsAt.After(found.EndsAt))) {
+		if e.Fingerprint == of && (!ok || isEpisodeOpen(e) || (!isEpisodeOpen(found) && e.EndsAt.After(found.EndsAt))) {
 			found, ok = e, true
 		}
 	}
 	if past := s.view.Past(of); !ok && len(past) > 0 {
-		return remembered(past[0], s.view.Rules().Set, external(s.view)), true
+		return pastEpisode(past[0], s.view.Rules().Set, externalLabels(s.view)), true
 	}
 	return found, ok
 }
 
-// Group is a pack in the format of a rule group of Prometheus' API.
+// Group is a pack in the format of a rule group in Prometheus' API.
 type Group struct {
 	Name    string `json:"name"`
 	File    string `json:"file"`
@@ -289,40 +288,40 @@ type Rule struct {
 	Mode     rules.Mode     `json:"mode"`
 	Scope    rules.Scope    `json:"scope"`
 	From     string         `json:"from"`
-	// Froms are the selectors of the parts that differ from it, by part.
+	// Froms are the selectors of parts that differ from From, by part.
 	Froms     map[string]string `json:"froms,omitempty"`
-	Origin    rules.Origin      `json:"origin"`   // whose lines it trusts
-	Duration  float64           `json:"duration"` // seconds of `for` or `silent`
+	Origin    rules.Origin      `json:"origin"`   // the lines that the rule trusts
+	Duration  float64           `json:"duration"` // `for` or `silent` in seconds
 	Matches   int64             `json:"matches"`
 	LastMatch *time.Time        `json:"lastMatch,omitempty"`
-	// PerMinute is the matches in the last hour, if there were any.
+	// PerMinute has the matches of the last hour, if there were any.
 	PerMinute *PerMinute `json:"perMinute,omitempty"`
 	LastSeen  *time.Time `json:"lastSeenLine,omitempty"`
-	Streams   int        `json:"streams"`           // followed, that the rule applies to
-	Tries     int64      `json:"tries"`             // lines on which a part of it was tried, estimated
-	Seconds   float64    `json:"evaluationSeconds"` // total
-	// Quarantined is why the rule is no longer evaluated.
+	Streams   int        `json:"streams"`           // number of followed streams to which the rule applies
+	Tries     int64      `json:"tries"`             // estimated number of lines on which a part of the rule was tried
+	Seconds   float64    `json:"evaluationSeconds"` // total time in seconds
+	// Quarantined is the reason why the rule is no longer evaluated.
 	Quarantined string `json:"givenUp,omitempty"`
-	Waits       string `json:"waits,omitempty"`    // why absence-based conclusions are on hold
-	Disabled    string `json:"disabled,omitempty"` // why the rule is off, if a reason was given
+	Waits       string `json:"waits,omitempty"`    // reason why absence-based conclusions are on hold
+	Disabled    string `json:"disabled,omitempty"` // reason why the rule is off, if one is stated
 	Pending     int    `json:"pending"`
 	Firing      int    `json:"firing"`
-	Armed       *int   `json:"armed,omitempty"` // keys whose silence raises an alert; absent: the rule has no `silent`
+	Armed       *int   `json:"armed,omitempty"` // number of keys whose silence raises an alert; absent if the rule has no `silent`
 	Source      string `json:"source"`
-	// SymptomOf are the rules whose failures cause those of this rule, and Causing the rules
-	// that are symptoms of this one.
+	// SymptomOf are the rules whose failures cause failures of this rule. Causing are the rules
+	// that are symptoms of this rule.
 	SymptomOf []SymptomOf `json:"symptomOf,omitempty"`
 	Causing   []string    `json:"causing,omitempty"`
-	Line      int         `json:"line,omitempty"` // line in the file of the pack
+	Line      int         `json:"line,omitempty"` // line in the pack's file
 	Runbook   string      `json:"runbookURL,omitempty"`
 	Affects   []Affected  `json:"affects,omitempty"`
 	Verified  []Verified  `json:"verified,omitempty"`
-	// SetBy is where each value comes from, by key.
+	// SetBy states where each value was set, by key.
 	SetBy map[string]string `json:"setBy,omitempty"`
 }
 
-// groups combines the loaded packs and rules with their state.
-func (s *Server) groups() []Group {
+// ruleGroups joins the loaded packs and rules with their state.
+func (s *Server) ruleGroups() []Group {
 	loaded := s.view.Rules()
 	status := map[string]episodes.RuleStatus{}
 	for _, st := range s.view.Stats().Rules {
@@ -333,7 +332,7 @@ func (s *Server) groups() []Group {
 		broken[b.Pack] = b.Error
 	}
 	out := []Group{}
-	symptoms := causing(loaded.Set)
+	symptoms := causesBySymptom(loaded.Set)
 	covered := newCoverage(loaded.Set, s.view.Sources(), s.opt.Now())
 	for _, p := range loaded.Set.Packs {
 		g := Group{Name: p.Name, File: p.File, Version: p.Version, SHA256: p.SHA256, Broken: broken[p.Name], Rules: []Rule{}}
@@ -349,7 +348,7 @@ func (s *Server) groups() []Group {
 		out = append(out, g)
 	}
 	for _, b := range loaded.Broken {
-		if _, ok := broken[b.Pack]; ok { // a broken pack has no last good version
+		if _, ok := broken[b.Pack]; ok { // a broken pack without a last valid version
 			out = append(out, Group{Name: b.Pack, Broken: b.Error, Rules: []Rule{}})
 		}
 	}
@@ -360,8 +359,8 @@ func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, covered coverag
 	seen := loaded.Seen[r.Alert]
 	out := Rule{
 		Name: r.Alert, Type: "alerting", State: "inactive", Severity: r.Severity, Mode: r.Mode, Scope: r.Scope,
-		From: r.From.String(), Froms: r.OwnFroms(), Origin: r.LineOrigin(), Duration: (r.For + r.Silent).Seconds(), Matches: st.Matches, LastMatch: optional(st.LastMatch),
-		LastSeen: optional(seen), Streams: covered.streams[r.Alert], Tries: loaded.Tries[r.Alert], Seconds: loaded.Cost[r.Alert].Seconds(),
+		From: r.From.String(), Froms: r.OwnFroms(), Origin: r.LineOrigin(), Duration: (r.For + r.Silent).Seconds(), Matches: st.Matches, LastMatch: optionalTime(st.LastMatch),
+		LastSeen: optionalTime(seen), Streams: covered.streams[r.Alert], Tries: loaded.Tries[r.Alert], Seconds: loaded.Cost[r.Alert].Seconds(),
 		Quarantined: loaded.Quarantined[r.Alert], Waits: loaded.Waits[r.Alert],
 		Disabled: r.Disabled, Pending: st.Pending, Firing: st.Firing, Source: r.Source,
 		SymptomOf: toSymptomOf(r), Line: r.Line, Runbook: r.Remediation.RunbookURL,
@@ -386,17 +385,17 @@ func toRule(r *rules.Rule, st episodes.RuleStatus, loaded Rules, covered coverag
 	case st.OnHold:
 		out.Health = "held"
 	default:
-		out.Health = covered.health(r, seen)
+		out.Health = covered.ruleHealth(r, seen)
 	}
 	return out
 }
 
-func open(e episodes.Episode) bool {
+func isEpisodeOpen(e episodes.Episode) bool {
 	return e.State == episodes.StateFiring || e.State == episodes.StatePending
 }
 
-// optional returns nil for the zero time.
-func optional(t time.Time) *time.Time {
+// optionalTime returns nil for the zero time.
+func optionalTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

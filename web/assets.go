@@ -22,28 +22,29 @@ type asset struct {
 	plain, gzipd []byte
 }
 
-// assets holds the files of the pages by name.
+// assets holds the files by name.
 type assets map[string]asset
 
-// kinds are the media types of the files; those of package mime depend on the machine.
+// kinds are the media types of the files. They do not come from package mime, because its types
+// depend on the machine.
 var kinds = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".json": "application/json"}
 
 func readAssets() assets {
 	out := assets{}
 	files, err := fs.ReadDir(staticFiles, "static")
 	if err != nil {
-		panic(err) // the folder is embedded
+		panic(err) // cannot happen: the folder is embedded
 	}
 	for _, f := range files {
 		data, err := fs.ReadFile(staticFiles, "static/"+f.Name())
 		if err != nil {
-			panic(err) // the file is embedded
+			panic(err) // cannot happen: the file is embedded
 		}
 		out.add(f.Name(), data)
 	}
 	hints, err := keyHints()
 	if err != nil {
-		panic(err) // the schema is made from the types of the program
+		panic(err) // cannot happen: the schema is made from the program's own types
 	}
 	out.add("keys.json", hints)
 	return out
@@ -53,9 +54,9 @@ func (a assets) add(name string, data []byte) {
 	a[name] = asset{kind: kinds[path.Ext(name)], tag: fmt.Sprintf("%016x", xxhash.Sum64(data)), plain: data, gzipd: compress(data)}
 }
 
-// url returns the address of a file. It changes with the content, so that browsers can keep
-// the file forever.
-func (a assets) url(name string) string { return "/static/" + name + "?v=" + a[name].tag }
+// assetURL returns the address of a file. It changes with the file's content, so that browsers
+// can keep the file forever.
+func (a assets) assetURL(name string) string { return "/static/" + name + "?v=" + a[name].tag }
 
 // ServeHTTP implements http.Handler.
 func (a assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -89,9 +90,9 @@ func compress(data []byte) []byte {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.DefaultCompression)
 	if err != nil {
-		panic(err) // the level is valid
+		panic(err) // cannot happen: the level is valid
 	}
-	_, _ = z.Write(data) // a buffer does not fail
+	_, _ = z.Write(data) // writing to a buffer never fails
 	_ = z.Close()
 	return b.Bytes()
 }
@@ -107,11 +108,11 @@ func acceptsGzip(r *http.Request) bool {
 	return false
 }
 
-// minCompressed is from how many bytes on a response is compressed.
+// minCompressed is the smallest size of a response that is compressed.
 const minCompressed = 1 << 10
 
-// shrink compresses a rendered response for clients that accept it.
-func shrink(a *answer, r *http.Request) {
+// compressAnswer compresses a rendered response if the client accepts that.
+func compressAnswer(a *answer, r *http.Request) {
 	a.Header().Set("Vary", "Accept-Encoding")
 	if a.body.Len() < minCompressed || !acceptsGzip(r) || a.Header().Get("Content-Encoding") != "" {
 		return

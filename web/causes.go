@@ -8,7 +8,7 @@ import (
 	"crowsnest/rules"
 )
 
-// Cause is the alert that an episode is a symptom of, in the format of the API.
+// Cause is the alert of which an episode is a symptom, in the format of the API.
 type Cause struct {
 	Fingerprint string            `json:"fingerprint"`
 	Alert       string            `json:"alert"`
@@ -25,27 +25,27 @@ func toCause(c *episodes.Cause) *Cause {
 	return &Cause{Fingerprint: c.Fingerprint.String(), Alert: c.Alert, Severity: c.Severity, Labels: notNilMap(c.Labels), Summary: c.Summary, StartsAt: c.StartsAt}
 }
 
-// symptomsOf returns the open episodes of each cause, in their order.
-func symptomsOf(all []episodes.Episode) map[episodes.Fingerprint][]episodes.Episode {
+// symptomsByCause returns, for each cause, its open symptoms in the order of all.
+func symptomsByCause(all []episodes.Episode) map[episodes.Fingerprint][]episodes.Episode {
 	out := map[episodes.Fingerprint][]episodes.Episode{}
 	for _, e := range all {
-		if e.Cause != nil && open(e) {
+		if e.Cause != nil && isEpisodeOpen(e) {
 			out[e.Cause.Fingerprint] = append(out[e.Cause.Fingerprint], e)
 		}
 	}
 	return out
 }
 
-// SymptomOf is a cause of a rule in the format of the API.
+// SymptomOf is one entry of a rule's symptom_of, in the format of the API.
 type SymptomOf struct {
 	Alert string `json:"alert"`
-	// Same are the labels that must agree; absent: the names that are in the keys of both
-	// rules.
+	// Same are the labels that must agree. If it is absent, these are the names that are in the
+	// keys of both rules.
 	Same []string `json:"same,omitempty"`
-	// AnyLabels is set if no label must agree.
+	// AnyLabels is set if no labels have to agree.
 	AnyLabels bool    `json:"anyLabels,omitempty"`
-	Lag       float64 `json:"lag,omitempty"` // lag in seconds
-	// Text says the same for people.
+	Lag       float64 `json:"lag,omitempty"` // lag between cause and symptom in seconds
+	// Text describes it for people.
 	Text string `json:"-"`
 }
 
@@ -58,8 +58,8 @@ func toSymptomOf(r *rules.Rule) []SymptomOf {
 	return out
 }
 
-// causing returns the names of the rules that are symptoms of each rule.
-func causing(set *rules.Set) map[string][]string {
+// causesBySymptom returns, for each rule, the names of the rules that are its symptoms.
+func causesBySymptom(set *rules.Set) map[string][]string {
 	out := map[string][]string{}
 	for _, r := range set.Rules {
 		for i := range r.Causes {

@@ -24,7 +24,7 @@ func TestActions(t *testing.T) {
 	s := newTestServer(t, exampleView(), Options{})
 	e := exampleView().Episodes()[3]
 	e.Labels = map[string]string{"alertname": "LeaseLost", "namespace": "team-a", "pod": "web-0", "bad": `a"&b`}
-	a := s.actions(e)
+	a := s.episodeActions(e)
 	require.Equal(t, Actions{
 		Silence: "http://am.example.org:9093/#/silences/new?filter=%7Balertname%3D%22LeaseLost%22%2Cbad%3D%22a%5C%22%26b%22%2Ccluster%3D%22east%22%2Cnamespace%3D%22team-a%22%2Cpod%3D%22web-0%22%7D",
 		Logs:    "https://logs.example.org/?q=%7Bcontainer%3D%22manager%22%2C%20namespace%3D%22team-a%22%2C%20pod%3D%22web-0%22%7D&from=1767318845000",
@@ -33,25 +33,25 @@ func TestActions(t *testing.T) {
 	}, a)
 	for _, pod := range []string{"x; rm -rf /", "$(id)", "-x", "A", strings.Repeat("a", 300), "a\nb"} {
 		e.Labels["pod"] = pod
-		require.Empty(t, s.actions(e).Kubectl, pod)
+		require.Empty(t, s.episodeActions(e).Kubectl, pod)
 	}
 	e.State = episodes.StateResolved
-	require.Empty(t, s.actions(e).Silence, "nothing is left to silence")
+	require.Empty(t, s.episodeActions(e).Silence, "nothing is left to silence")
 	s.view.Links = func() Links {
 		return Links{Logs: `https://x/?a={selector_json}&b={to}&c={from_time}&d={to_time}&e={pod}&f={nope}&g=%7B`, Alertmanager: "javascript:alert(1)"}
 	}
 	e.Labels = map[string]string{"pod": `"`}
-	a = s.actions(e)
+	a = s.episodeActions(e)
 	require.Equal(t, "https://x/?a=%7Bcontainer%3D%5C%22manager%5C%22%2C%20pod%3D%5C%22%5C%5C%5C%22%5C%22%7D&b=1767323045000&c=2026-01-02T01%3A54%3A05Z&d=2026-01-02T03%3A04%3A05Z&e=%22&f=&g=%7B", a.Logs)
 	e.State = episodes.StateFiring
-	require.Empty(t, s.actions(e).Silence)
+	require.Empty(t, s.episodeActions(e).Silence)
 }
 
 func TestRemedy(t *testing.T) {
 	require.Equal(t, remedy{
 		Summary: "Do this.\nAnd that.", Steps: []string{"kubectl get x", "cat <<E\n2 lines\nE", "3. is part of it"}, Notes: []string{"UNSAFE_VALUE_1 is 'x'"},
-	}, remedyOf("Do this.\nAnd that.\n1. kubectl get x\n2. cat <<E\n2 lines\nE\n3. 3. is part of it\nUNSAFE_VALUE_1 is 'x'"))
-	require.Equal(t, remedy{}, remedyOf(""))
+	}, parseRemedy("Do this.\nAnd that.\n1. kubectl get x\n2. cat <<E\n2 lines\nE\n3. 3. is part of it\nUNSAFE_VALUE_1 is 'x'"))
+	require.Equal(t, remedy{}, parseRemedy(""))
 }
 
 func TestPendingText(t *testing.T) {
@@ -60,7 +60,7 @@ func TestPendingText(t *testing.T) {
 	e.OnHold, e.Waits = true, []episodes.Wait{{Part: "clear", From: `{component="events"}`}}
 	require.Equal(t, "Pending since 2026-01-02 03:03:05Z. On hold, so it does not fire: `clear` waits for lines of {component=\"events\"}, which no source reads.", pendingText(now, e))
 	e.OnHold, e.Deadline = false, now.Add(-time.Second)
-	require.Contains(t, pendingText(now, e), "reads the last lines")
+	require.Contains(t, pendingText(now, e), "reads the remaining lines")
 }
 
 // What an alert of a pending failure says is not stated as true.
@@ -77,9 +77,9 @@ func TestPendingIsNotStatedAsTrue(t *testing.T) {
 
 func TestPicture(t *testing.T) {
 	s := newTestServer(t, exampleView(), Options{})
-	e, tl, ok := s.timeline("0000000000000abc")
+	e, tl, ok := s.episodeTimeline("0000000000000abc")
 	require.True(t, ok)
-	p := s.draw(e, tl)
+	p := s.drawPicture(e, tl)
 	var kinds []string
 	for _, b := range p.Bands {
 		kinds = append(kinds, b.Class)
@@ -89,7 +89,7 @@ func TestPicture(t *testing.T) {
 	require.NotEmpty(t, p.Ticks)
 	require.LessOrEqual(t, len(p.Ticks), 6)
 	for _, span := range []time.Duration{time.Second, time.Minute, time.Hour, 40 * time.Hour, 400 * 24 * time.Hour, 20 * 365 * 24 * time.Hour} {
-		n := len(ticks(axis{now.Add(-span), now}))
+		n := len(axisTicks(axis{now.Add(-span), now}))
 		require.True(t, n >= 1 && n <= 6, "%s: %d", span, n)
 	}
 	path, sum := sparkPath([]uint32{0, 1, 4})
@@ -105,7 +105,7 @@ func TestAssets(t *testing.T) {
 	total := 0
 	for name, f := range s.assets() {
 		require.NotEmpty(t, f.kind, name)
-		w := request(s, "GET", s.assets().url(name))
+		w := request(s, "GET", s.assets().assetURL(name))
 		require.Equal(t, "public, max-age=31536000, immutable", w.Header().Get("Cache-Control"))
 		require.Equal(t, f.plain, w.Body.Bytes())
 		total += len(f.plain)

@@ -33,7 +33,7 @@ func TestCoverage(t *testing.T) {
 		t.Helper()
 		c := newCoverage(set, sources, now)
 		for i, r := range set.Rules {
-			require.Equal(t, want[i], fmt.Sprintf("%d %s", c.streams[r.Alert], c.health(r, seen)), r.Alert)
+			require.Equal(t, want[i], fmt.Sprintf("%d %s", c.streams[r.Alert], c.ruleHealth(r, seen)), r.Alert)
 		}
 	}
 	f([]Source{kubelet}, time.Time{}, "3 ok", "2 ok", "0 blind", "1 ok")

@@ -10,7 +10,6 @@ import (
 	"crowsnest/episodes"
 )
 
-// episodeData is what the page of an episode shows.
 type episodeData struct {
 	episodes.Episode
 	Where       string // its labels in Alertmanager as a matcher
@@ -23,7 +22,7 @@ type episodeData struct {
 	Steps       remedy
 	Picture     picture
 	Lines       []namedLine
-	Affected    string     // what the versions say, as a sentence
+	Affected    string     // sentence about the versions
 	Verdict     string     // yes, no, unknown
 	Case        bool       // the case file can be downloaded
 	Text        string     // a summary to paste into a chat
@@ -37,8 +36,8 @@ type namedLine struct {
 	matchedLine
 }
 
-// linesOf returns the first and the newest line of an episode.
-func linesOf(e *episodes.Episode) []namedLine {
+// episodeLines returns the first and the newest line of an episode.
+func episodeLines(e *episodes.Episode) []namedLine {
 	if e.First == "" || e.First == e.Line {
 		if e.Line == "" {
 			return nil
@@ -47,40 +46,40 @@ func linesOf(e *episodes.Episode) []namedLine {
 		if e.Count == 1 {
 			name = "The line"
 		}
-		return []namedLine{{name, matched(e.Rule, e.Line)}}
+		return []namedLine{{name, markMatches(e.Rule, e.Line)}}
 	}
-	return []namedLine{{"First", matched(e.Rule, e.First)}, {"Newest", matched(e.Rule, e.Line)}}
+	return []namedLine{{"First", markMatches(e.Rule, e.First)}, {"Newest", markMatches(e.Rule, e.Line)}}
 }
 
 // Places are the labels that say where it is.
-func (d episodeData) Places() []pair { return places(d.Labels) }
+func (d episodeData) Places() []pair { return placeLabels(d.Labels) }
 
-// Began is when the failure began, as far as lines show.
+// Began is the time when the failure began, as far as lines show.
 func (d episodeData) Began() time.Time { return d.ActiveAt() }
 
 func (s *Server) episodePage(w http.ResponseWriter, r *http.Request) {
-	e, tl, ok := s.timeline(r.PathValue("fingerprint"))
+	e, tl, ok := s.episodeTimeline(r.PathValue("fingerprint"))
 	if !ok {
-		s.fail(w, http.StatusNotFound, "Not found", "This episode is not open, and the history does not have it.")
+		s.serveError(w, http.StatusNotFound, "Not found", "This episode is not open, and the history does not have it.")
 		return
 	}
 	deliveries := s.view.Deliveries(e.Fingerprint)
 	data := episodeData{
-		Episode: e, Where: s.where(e), Events: tl.Events, Skipped: tl.Skipped, Deliveries: newestAnswers(deliveries),
-		Undelivered: undelivered(deliveries), Actions: s.actions(e), Steps: remedyOf(e.Annotations["remediation"]),
-		Picture: s.draw(e, tl), Lines: linesOf(&e), Case: s.opt.Case != nil, Seen: s.seen(&e),
+		Episode: e, Where: s.whereSelector(e), Events: tl.Events, Skipped: tl.Skipped, Deliveries: newestAnswers(deliveries),
+		Undelivered: staleReceivers(deliveries), Actions: s.episodeActions(e), Steps: parseRemedy(e.Annotations["remediation"]),
+		Picture: s.drawPicture(e, tl), Lines: episodeLines(&e), Case: s.opt.Case != nil, Seen: s.earlierEpisodes(&e),
 	}
 	data.Verdict, data.Affected, _ = strings.Cut(e.Annotations["affected"], ": ")
 	shown := page{Title: e.Alert, Path: "/"}
-	if open(e) {
+	if isEpisodeOpen(e) {
 		all := s.view.Episodes()
-		data.Symptoms, shown.SourceMissing = symptomsOf(all)[e.Fingerprint], sourceMissing(all)
+		data.Symptoms, shown.SourceMissing = symptomsByCause(all)[e.Fingerprint], sourceMissing(all)
 	}
-	silenced, _ := s.silencing()
+	silenced, _ := s.findSilencing()
 	data.Silenced = silenced(&e)
 	data.Text = s.pasteText(data)
 	shown.Data = data
-	s.render(w, "episode", http.StatusOK, shown)
+	s.renderPage(w, "episode", http.StatusOK, shown)
 }
 
 // pasteText returns a few lines about an episode to paste into a chat.
@@ -90,14 +89,14 @@ func (s *Server) pasteText(d episodeData) string {
 	if sev := d.Labels["severity"]; sev != "" {
 		fmt.Fprintf(&b, ", %s", sev)
 	}
-	fmt.Fprintf(&b, ", since %s\n", when(d.StartsAt))
+	fmt.Fprintf(&b, ", since %s\n", formatTime(d.StartsAt))
 	if text := d.Annotations["summary"]; text != "" {
 		if d.State == episodes.StatePending {
 			text = "if it fires: " + text
 		}
 		fmt.Fprintf(&b, "%s\n", text)
 	}
-	for _, p := range pairs(d.Labels, "alertname", "severity", "resolves") {
+	for _, p := range labelPairs(d.Labels, "alertname", "severity", "resolves") {
 		fmt.Fprintf(&b, "%s=%q ", p.Name, p.Value)
 	}
 	fmt.Fprintf(&b, "\n%s\nfingerprint %s\n", d.Line, d.Fingerprint)
@@ -106,15 +105,15 @@ func (s *Server) pasteText(d episodeData) string {
 
 // caseFile serves the file about an episode to forward and keep.
 func (s *Server) caseFile(w http.ResponseWriter, r *http.Request) {
-	e, ok := s.find(r.PathValue("fingerprint"))
+	e, ok := s.findEpisode(r.PathValue("fingerprint"))
 	if !ok || s.opt.Case == nil {
-		s.fail(w, http.StatusNotFound, "Not found", "There is no case file: this episode is not open, and did not end in the last 15 minutes.")
+		s.serveError(w, http.StatusNotFound, "Not found", "There is no case file: this episode is not open, and did not end in the last 15 minutes.")
 		return
 	}
-	file, err := s.opt.Case(e.Fingerprint.String(), s.data)
+	file, err := s.opt.Case(e.Fingerprint.String(), s.fetchData)
 	if err != nil {
 		s.opt.Log.Error().Err(err).Msg("make case file")
-		s.fail(w, http.StatusInternalServerError, "Failed", "The case file could not be made; see the log of crowsnest.")
+		s.serveError(w, http.StatusInternalServerError, "Failed", "The case file could not be made; see the log of crowsnest.")
 		return
 	}
 	name := fmt.Sprintf("case-%s-%s.html", e.Fingerprint, s.opt.Now().UTC().Format("20060102-150405"))
@@ -142,11 +141,11 @@ func lacksSource(e episodes.Episode) bool {
 	return slices.ContainsFunc(e.Waits, func(w episodes.Wait) bool { return len(w.Sources) == 0 })
 }
 
-// sourceMissing returns the page of the open alert that names the sources that rules lack; "":
-// it is not open.
+// sourceMissing returns the page of the open alert that names the sources that rules lack, ""
+// if it is not open.
 func sourceMissing(all []episodes.Episode) string {
 	for i := range all {
-		if all[i].Alert == "CrowsnestSourceMissing" && open(all[i]) {
+		if all[i].Alert == "CrowsnestSourceMissing" && isEpisodeOpen(all[i]) {
 			return "/episodes/" + all[i].Fingerprint.String()
 		}
 	}
@@ -155,14 +154,14 @@ func sourceMissing(all []episodes.Episode) string {
 
 // pendingText says since when an episode waits, and when it fires.
 func pendingText(now time.Time, e episodes.Episode) string {
-	text := "Pending since " + when(e.StartsAt) + "."
+	text := "Pending since " + formatTime(e.StartsAt) + "."
 	switch {
 	case e.OnHold:
 		return text + " On hold, so it does not fire: " + waitText(e.Waits) + "."
 	case e.Deadline.IsZero():
 		return text
 	case e.Deadline.Before(now):
-		return text + " Its time is over; crowsnest reads the last lines before it fires."
+		return text + " Its waiting time is over; crowsnest reads the remaining lines before it fires."
 	}
-	return text + " It fires " + ago(now, e.Deadline) + ", at " + when(e.Deadline) + ", if the failure has not recovered by then."
+	return text + " It fires " + formatAgo(now, e.Deadline) + ", at " + formatTime(e.Deadline) + ", if the failure has not recovered by then."
 }

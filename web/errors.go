@@ -8,7 +8,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// failure is what a page shows instead of what was requested.
+// failure is the data of a page that shows an error instead of the requested content.
 type failure struct {
 	Text  string
 	Links []namedLink
@@ -16,10 +16,10 @@ type failure struct {
 
 type namedLink struct{ Text, Address string }
 
-// fail serves a page that says why there is no other, and where to go on.
-func (s *Server) fail(w http.ResponseWriter, code int, title, text string, links ...namedLink) {
+// serveError serves a page that says why there is no other, and where to go on.
+func (s *Server) serveError(w http.ResponseWriter, code int, title, text string, links ...namedLink) {
 	links = append(links, namedLink{"All alerts", "/"})
-	s.render(w, "error", code, page{Title: title, Data: failure{text, links}})
+	s.renderPage(w, "error", code, page{Title: title, Data: failure{text, links}})
 }
 
 // noRule explains the link of an alert whose rule no longer exists.
@@ -29,20 +29,20 @@ func (s *Server) noRule(w http.ResponseWriter, name string) {
 	for i, r := range set.Rules {
 		names[i] = r.Alert
 	}
-	text := "No rule has the name " + tame(name) + "."
+	text := "No rule has the name " + tameText(name) + "."
 	var links []namedLink
 	if best := strictyaml.Closest(name, names); best != "" {
 		links = append(links, namedLink{"Did you mean " + best + "?", "/rules/" + url.PathEscape(best)})
 	}
-	if had := s.alertsOf(name); had > 0 {
-		text = "The rule " + tame(name) + " was removed or renamed, or its pack is no longer loaded. Its open alerts ended then, with the reason \u201cits rule was removed or changed\u201d."
+	if had := s.countAlerts(name); had > 0 {
+		text = "The rule " + tameText(name) + " was removed or renamed, or its pack is no longer loaded. Its open alerts ended then, with the reason \u201cits rule was removed or changed\u201d."
 		links = append(links, namedLink{"Its ended alerts", "/history?filter=" + url.QueryEscape("alertname="+strconv.Quote(name))})
 	}
-	s.fail(w, http.StatusNotFound, "No such rule", text, append(links, namedLink{"All rules", "/rules"})...)
+	s.serveError(w, http.StatusNotFound, "No such rule", text, append(links, namedLink{"All rules", "/rules"})...)
 }
 
-// alertsOf returns how many alerts of a rule are listed or remembered.
-func (s *Server) alertsOf(name string) (n int) {
+// countAlerts returns how many alerts of a rule are listed or remembered.
+func (s *Server) countAlerts(name string) (n int) {
 	for _, x := range s.view.History() {
 		if x.Alert == name {
 			n++

@@ -8,13 +8,13 @@ import (
 	"crowsnest/episodes"
 )
 
-// labelled returns a view whose episodes have the external labels of the configuration, so
-// that pages, filters and the API show an alert as Alertmanager does. Its fingerprint stays
-// that of the labels without them.
-func labelled(v View) View {
+// withExternalLabels returns a view whose episodes have the external labels of the
+// configuration, so that pages, filters and the API show an alert as Alertmanager does. Its
+// fingerprint stays the fingerprint of the labels without them.
+func withExternalLabels(v View) View {
 	list, timeline := v.Episodes, v.Timeline
 	v.Episodes = func() []episodes.Episode {
-		more := external(v)
+		more := externalLabels(v)
 		all := list()
 		if len(more) == 0 {
 			return all
@@ -25,16 +25,16 @@ func labelled(v View) View {
 		}
 		return out
 	}
-	v.Timeline = func(of episodes.Fingerprint) (episodes.Timeline, bool) {
-		t, ok := timeline(of)
-		t.Episode = withExternal(t.Episode, external(v))
+	v.Timeline = func(fingerprint episodes.Fingerprint) (episodes.Timeline, bool) {
+		t, ok := timeline(fingerprint)
+		t.Episode = withExternal(t.Episode, externalLabels(v))
 		return t, ok
 	}
 	return v
 }
 
-// external returns the external labels of the configuration.
-func external(v View) map[string]string {
+// externalLabels returns the external labels of the configuration.
+func externalLabels(v View) map[string]string {
 	if all := v.External(); len(all) > 0 {
 		return all[0]
 	}
@@ -51,7 +51,7 @@ func withExternal(e episodes.Episode, more map[string]string) episodes.Episode {
 	return e
 }
 
-// withLabels returns labels with those of more that they lack.
+// withLabels returns labels, with the entries of more that they lack.
 func withLabels(own, more map[string]string) map[string]string {
 	if len(more) == 0 || own == nil {
 		return own
@@ -62,8 +62,8 @@ func withLabels(own, more map[string]string) map[string]string {
 	return out
 }
 
-// hasFingerprint reports whether an alert has a fingerprint: its own, or the one with the
-// external labels of a receiver.
+// hasFingerprint reports whether an alert has a fingerprint, which may be its own, or the one
+// with the external labels of a receiver.
 func hasFingerprint(own episodes.Fingerprint, labels map[string]string, sets []map[string]string, want episodes.Fingerprint) bool {
 	return own == want || slices.ContainsFunc(sets, func(more map[string]string) bool {
 		return episodes.FingerprintOf(withLabels(labels, more)) == want
@@ -76,10 +76,10 @@ func parseFingerprint(s string) (episodes.Fingerprint, bool) {
 	return episodes.Fingerprint(n), err == nil && len(s) == 16
 }
 
-// identify returns the fingerprint under which the daemon knows an alert, open, recent or
+// resolveFingerprint returns the fingerprint under which the daemon knows an alert, open, recent or
 // remembered, from that or from one with external labels. It returns an unknown one
 // unchanged, and false if the text is none.
-func (s *Server) identify(text string) (episodes.Fingerprint, bool) {
+func (s *Server) resolveFingerprint(text string) (episodes.Fingerprint, bool) {
 	want, ok := parseFingerprint(text)
 	if !ok {
 		return 0, false
@@ -110,9 +110,9 @@ func externalFingerprint(own episodes.Fingerprint, shown map[string]string) stri
 	return ""
 }
 
-// added returns the external labels that an alert has only because it is shown; nil if there is none.
-func (s *Server) added(of episodes.Fingerprint, shown map[string]string) map[string]string {
-	own := s.ownLabels(of)
+// addedLabels returns the external labels that an alert has only because it is shown; nil if there is none.
+func (s *Server) addedLabels(fingerprint episodes.Fingerprint, shown map[string]string) map[string]string {
+	own := s.ownLabels(fingerprint)
 	if own == nil || len(own) == len(shown) {
 		return nil
 	}
@@ -126,16 +126,16 @@ func (s *Server) added(of episodes.Fingerprint, shown map[string]string) map[str
 }
 
 // ownLabels returns the labels of an alert without external ones; nil if it is not known.
-func (s *Server) ownLabels(of episodes.Fingerprint) map[string]string {
-	if t, ok := s.own.Timeline(of); ok {
+func (s *Server) ownLabels(fingerprint episodes.Fingerprint) map[string]string {
+	if t, ok := s.own.Timeline(fingerprint); ok {
 		return t.Episode.Labels
 	}
 	for _, e := range s.own.Episodes() {
-		if e.Fingerprint == of {
+		if e.Fingerprint == fingerprint {
 			return e.Labels
 		}
 	}
-	if past := s.own.Past(of); len(past) > 0 {
+	if past := s.own.Past(fingerprint); len(past) > 0 {
 		return past[0].Labels
 	}
 	return nil

@@ -13,12 +13,12 @@ import (
 // maxFacetValues bounds the values of one facet that are counted by name.
 const maxFacetValues = 8
 
-// Facet counts the open alerts that a query selects by the values of one property. The
-// query's own demand of that property does not count, so that the others remain visible.
+// Facet counts the open alerts that a query selects by their values of one property. The
+// query's own condition on that property is ignored, so that other values remain visible.
 type Facet struct {
 	Name   string       `json:"name"` // severity, state, cluster, namespace
 	Values []FacetValue `json:"values"`
-	// More is how many further values there are.
+	// More is the number of further values.
 	More int `json:"more,omitempty"`
 }
 
@@ -28,25 +28,24 @@ type FacetValue struct {
 	Count int    `json:"count"`
 	// Selected is set if the query demands the value.
 	Selected bool `json:"selected,omitempty"`
-	// Link is the page with the value selected, or with it no longer selected.
+	// Link is the page with the value selected, or deselected if it is selected.
 	Link string `json:"-"`
 }
 
-// stateFacet counts states, the others labels.
+// stateFacet counts states; other facets count labels.
 const stateFacet = "state"
 
 // facetLabels are the labels that are counted.
 var facetLabels = []string{"severity", "cluster", "namespace"}
 
-// facets counts the episodes that a query selects.
-func facets(q query, all []episodes.Episode) []Facet {
+func countFacets(q query, all []episodes.Episode) []Facet {
 	var out []Facet
 	for _, label := range facetLabels {
-		rest, counts := q.without(label), map[string]int{}
-		own := q.value(label)
+		rest, counts := q.withoutLabel(label), map[string]int{}
+		own := q.demandedValue(label)
 		for i := range all {
 			e := &all[i]
-			if heartbeatAlert(e) || len(q.states) == 0 && (!open(*e) || e.Silent) || !rest.selects(e) {
+			if heartbeatAlert(e) || len(q.states) == 0 && (!isEpisodeOpen(*e) || e.Silent) || !rest.selectsEpisode(e) {
 				continue
 			}
 			if v := e.Labels[label]; v != "" {
@@ -54,28 +53,28 @@ func facets(q query, all []episodes.Episode) []Facet {
 			}
 		}
 		if own != "" && counts[own] == 0 {
-			counts[own] = 0 // the reader can remove the chosen value
+			counts[own] = 0 // so that the reader can deselect a value that no longer occurs
 		}
-		if f := facetOf(q, label, counts); len(f.Values) > 0 {
+		if f := newFacet(q, label, counts); len(f.Values) > 0 {
 			out = append(out, f)
 		}
 	}
 	return slices.Insert(out, min(1, len(out)), countStates(q, all))
 }
 
-// heartbeatAlert reports whether an alert only proves that the daemon is alive, which the pages
-// do as well.
+// heartbeatAlert reports whether an alert only proves that the daemon is alive. The pages show
+// that anyway.
 func heartbeatAlert(e *episodes.Episode) bool { return e.Rule == nil && e.Labels["severity"] == "none" }
 
-func facetOf(q query, label string, counts map[string]int) Facet {
+func newFacet(q query, label string, counts map[string]int) Facet {
 	f := Facet{Name: label, Values: []FacetValue{}}
-	own := q.value(label)
+	own := q.demandedValue(label)
 	for _, v := range slices.Sorted(maps.Keys(counts)) {
 		x := FacetValue{Value: v, Count: counts[v], Selected: v == own}
 		if x.Selected {
-			x.Link = q.without(label).link(1)
+			x.Link = q.withoutLabel(label).pageLink(1)
 		} else {
-			x.Link = q.with(label, v).link(1)
+			x.Link = q.withLabel(label, v).pageLink(1)
 		}
 		f.Values = append(f.Values, x)
 	}
@@ -102,19 +101,20 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// countStates counts the states of what a query selects apart from states.
+// countStates counts the states of the episodes that a query selects, ignoring its own
+// condition on states.
 func countStates(q query, all []episodes.Episode) Facet {
 	rest, counts := q, map[string]int{}
 	rest.states = nil
 	for i := range all {
 		e := &all[i]
-		if heartbeatAlert(e) || !rest.selects(e) {
+		if heartbeatAlert(e) || !rest.selectsEpisode(e) {
 			continue
 		}
-		if !e.Silent || !open(*e) {
+		if !e.Silent || !isEpisodeOpen(*e) {
 			counts[string(e.State)]++
 		}
-		if open(*e) && e.OnHold {
+		if isEpisodeOpen(*e) && e.OnHold {
 			counts["held"]++
 		}
 	}
@@ -128,16 +128,16 @@ func countStates(q query, all []episodes.Episode) Facet {
 		if with.states = []string{st}; x.Selected {
 			with.states = nil
 		}
-		x.Link = with.link(1)
+		x.Link = with.pageLink(1)
 		f.Values = append(f.Values, x)
 	}
 	return f
 }
 
-// link returns the address of a page of the alerts that a query selects.
-func (q query) link(page int) string {
+// pageLink returns the address of a page of the alerts that a query selects.
+func (q query) pageLink(page int) string {
 	v := url.Values{}
-	if text := q.text(); text != "" {
+	if text := q.searchText(); text != "" {
 		v.Set("filter", text)
 	}
 	for _, st := range q.states {
@@ -155,11 +155,11 @@ func (q query) link(page int) string {
 	return "/?" + v.Encode()
 }
 
-// apiCounts returns the facets of what a request selects.
+// apiCounts returns the facets of the episodes that a request selects.
 func (s *Server) apiCounts(r *http.Request) (any, *apiError) {
-	q, err := s.query(r)
+	q, err := s.readQuery(r)
 	if err != nil {
 		return nil, &apiError{http.StatusBadRequest, "bad_data", err.Error()}
 	}
-	return Counts{facets(q, s.view.Episodes())}, nil
+	return Counts{countFacets(q, s.view.Episodes())}, nil
 }

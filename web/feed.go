@@ -17,21 +17,22 @@ import (
 // Bounds of the stream of changes.
 const (
 	maxSubscribers = 64
-	maxWaiting     = 8                // messages that a subscriber has not taken
+	maxWaiting     = 8                // messages that a subscriber has not received
 	maxChanges     = 100              // episodes in one message
-	feedEvery      = time.Second      // how often changes are looked for
-	heartbeat      = 5 * time.Second  // so a reader notices within seconds that the daemon is dead
-	sendTime       = 10 * time.Second // time in which a client must take a message
+	feedEvery      = time.Second      // interval at which changes are looked for
+	heartbeat      = 5 * time.Second  // short enough that a reader notices within seconds that the daemon is dead
+	sendTime       = 10 * time.Second // time within which a client must receive a message
 )
 
-// Change is a message of the stream: what changed since the one before.
+// Change is a message of the stream. It contains the changes since the previous message.
 type Change struct {
 	Time time.Time `json:"time"`
-	// Episodes are those that are new or changed, and Gone the fingerprints of those that
+	// Episodes are the new and the changed episodes. Gone has the fingerprints of those that
 	// are no longer listed.
 	Episodes []ChangedEpisode `json:"episodes"`
 	Gone     []string         `json:"gone"`
-	// More counts the changes beyond the bound of a message: read /api/v1/episodes.
+	// More is the number of changes for which a message has no room. Read /api/v1/episodes to
+	// get them.
 	More int `json:"more,omitempty"`
 }
 
@@ -52,17 +53,17 @@ type ChangedEpisode struct {
 	Turned bool `json:"turned,omitempty"`
 }
 
-// known is what was last sent about an episode, as hashes.
+// known has hashes of the last message about an episode.
 type known struct{ turn, all uint64 }
 
-// feed compares the episodes once a second, while someone reads the stream, and passes the
-// differences to the subscribers. It is safe for concurrent use.
+// feed compares the episodes once a second, as long as someone reads the stream, and passes the
+// changes to the subscribers. It is safe for concurrent use.
 type feed struct {
 	list func() []episodes.Episode
 
 	mu    sync.Mutex
 	subs  map[*subscriber]bool
-	known map[string]known // alerts by fingerprint; nil if nobody reads
+	known map[string]known // last messages by fingerprint; nil if nobody reads
 }
 
 // subscriber is one reader of the stream. A reader that is too slow loses its channel and has
@@ -81,7 +82,7 @@ func (f *feed) subscribe() *subscriber {
 		return nil
 	}
 	if f.known == nil {
-		f.known, _ = compare(nil, f.list())
+		f.known, _ = compareEpisodes(nil, f.list())
 	}
 	s := &subscriber{messages: make(chan []byte, maxWaiting)}
 	f.subs[s] = true
@@ -97,8 +98,7 @@ func (f *feed) unsubscribe(s *subscriber) {
 	}
 }
 
-// end ends the streams of all subscribers.
-func (f *feed) end() {
+func (f *feed) endStreams() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.subs {
@@ -115,24 +115,24 @@ func (f *feed) run(ctx context.Context, now func() time.Time) {
 	for {
 		select {
 		case <-ctx.Done():
-			f.end()
+			f.endStreams()
 			return
 		case <-tick.C:
-			f.look(now().UTC())
+			f.publishChanges(now().UTC())
 		}
 	}
 }
 
-// look passes the changes since the last look to the subscribers, and ends the streams of
-// those that have not taken earlier ones.
-func (f *feed) look(now time.Time) {
+// publishChanges passes the changes since the last call to the subscribers. It ends the streams
+// of subscribers that have not received earlier changes.
+func (f *feed) publishChanges(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.known == nil {
 		return
 	}
 	var c Change
-	f.known, c = compare(f.known, f.list())
+	f.known, c = compareEpisodes(f.known, f.list())
 	if len(c.Episodes)+len(c.Gone) == 0 {
 		return
 	}
@@ -148,15 +148,16 @@ func (f *feed) look(now time.Time) {
 	}
 }
 
-// compare returns what is known of a list, and how it differs from what was known.
-func compare(before map[string]known, list []episodes.Episode) (map[string]known, Change) {
+// compareEpisodes returns what is now known about a list, and the changes against what was
+// known before.
+func compareEpisodes(before map[string]known, list []episodes.Episode) (map[string]known, Change) {
 	after := make(map[string]known, len(list))
 	c := Change{Episodes: []ChangedEpisode{}, Gone: []string{}}
 	for i := range list {
 		e := &list[i]
-		fp, k := e.Fingerprint.String(), hashesOf(e)
+		fp, k := e.Fingerprint.String(), hashEpisode(e)
 		if k2, twice := after[fp]; twice {
-			k = known{k2.turn ^ k.turn, k2.all ^ k.all} // an ended and an open episode
+			k = known{k2.turn ^ k.turn, k2.all ^ k.all} // an ended and an open episode have the same fingerprint
 		}
 		after[fp] = k
 	}
@@ -165,7 +166,7 @@ func compare(before map[string]known, list []episodes.Episode) (map[string]known
 		e := &list[i]
 		fp := e.Fingerprint.String()
 		old, ok := before[fp]
-		if ok && old == after[fp] || sent[fp] && !open(*e) {
+		if ok && old == after[fp] || sent[fp] && !isEpisodeOpen(*e) {
 			continue
 		}
 		sent[fp] = true
@@ -174,8 +175,8 @@ func compare(before map[string]known, list []episodes.Episode) (map[string]known
 			continue
 		}
 		c.Episodes = append(c.Episodes, ChangedEpisode{
-			Fingerprint: fp, Alert: e.Alert, Severity: e.Labels["severity"], State: e.Shown(), Held: e.OnHold, Silent: e.Silent,
-			StartsAt: e.StartsAt, LastSeen: e.LastSeen, EndsAt: optional(e.EndsAt), Count: e.Count, Turned: !ok || old.turn != after[fp].turn,
+			Fingerprint: fp, Alert: e.Alert, Severity: e.Labels["severity"], State: e.ShownState(), Held: e.OnHold, Silent: e.Silent,
+			StartsAt: e.StartsAt, LastSeen: e.LastSeen, EndsAt: optionalTime(e.EndsAt), Count: e.Count, Turned: !ok || old.turn != after[fp].turn,
 		})
 	}
 	for fp := range before {
@@ -190,12 +191,12 @@ func compare(before map[string]known, list []episodes.Episode) (map[string]known
 	return after, c
 }
 
-func hashesOf(e *episodes.Episode) known {
+func hashEpisode(e *episodes.Episode) known {
 	cause := episodes.Fingerprint(0)
 	if e.Cause != nil {
 		cause = e.Cause.Fingerprint
 	}
-	turn := fmt.Appendf(nil, "%s %t %t %d %d %d %s", e.Shown(), e.OnHold, e.Silent, e.StartsAt.UnixNano(), e.EndsAt.UnixNano(), cause, strings.Join(e.WaitsFor, ","))
+	turn := fmt.Appendf(nil, "%s %t %t %d %d %d %s", e.ShownState(), e.OnHold, e.Silent, e.StartsAt.UnixNano(), e.EndsAt.UnixNano(), cause, strings.Join(e.WaitsFor, ","))
 	all := fmt.Appendf(turn[:len(turn):len(turn)], " %d %d %d", e.Count, e.LastSeen.UnixNano(), e.Deadline.UnixNano())
 	return known{xxhash.Sum64(turn), xxhash.Sum64(all)}
 }
@@ -206,23 +207,23 @@ func encodeEvent(name string, data any) []byte {
 	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, body)
 }
 
-// stream sends changes until the client disconnects, is too slow, or the server stops. Each
+// serveStream sends changes until the client disconnects, is too slow, or the server stops. Each
 // message has a deadline of its own, so the limits of other requests do not apply. If the
 // server has too many connections, streams are among the first that it closes.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) {
 	sub := s.feed.subscribe()
 	if sub == nil {
-		busy(w)
+		serveBusy(w)
 		return
 	}
 	defer s.feed.unsubscribe(sub)
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // nothing more is read; unsupported by httptest.ResponseRecorder
+	_ = control.SetReadDeadline(time.Time{}) // nothing more is read; httptest.ResponseRecorder does not support it
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Accel-Buffering", "no") // asks nginx to pass messages on at once
+	w.Header().Set("X-Accel-Buffering", "no") // asks nginx to pass messages on immediately
 	send := func(message []byte) bool {
-		_ = control.SetWriteDeadline(time.Now().Add(sendTime)) // unsupported by httptest.ResponseRecorder
+		_ = control.SetWriteDeadline(time.Now().Add(sendTime)) // httptest.ResponseRecorder does not support it
 		if _, err := w.Write(message); err != nil {
 			return false
 		}

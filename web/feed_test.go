@@ -32,10 +32,10 @@ func changed(t *testing.T, message []byte) (c Change) {
 func TestFeed(t *testing.T) {
 	list := exampleView().Episodes()
 	f := newFeed(func() []episodes.Episode { return append([]episodes.Episode(nil), list...) })
-	f.look(now) // nobody reads
+	f.publishChanges(now) // nobody reads
 	sub := f.subscribe()
 	next := func() *Change {
-		f.look(now)
+		f.publishChanges(now)
 		select {
 		case m := <-sub.messages:
 			c := changed(t, m)
@@ -63,7 +63,7 @@ func TestFeed(t *testing.T) {
 	for i := range 500 {
 		list = append(list, episodes.Episode{Fingerprint: episodes.Fingerprint(0x9000 + i), Alert: "A", State: episodes.StateFiring})
 	}
-	f.look(now)
+	f.publishChanges(now)
 	m := <-sub.messages
 	require.Less(t, len(m), 50<<10)
 	require.Equal(t, 500-maxChanges, changed(t, m).More)
@@ -72,7 +72,7 @@ func TestFeed(t *testing.T) {
 	other := f.subscribe()
 	for i := range maxWaiting + 1 {
 		list[0].Count = int64(10_000 + i)
-		f.look(now)
+		f.publishChanges(now)
 		<-sub.messages
 	}
 	n := 0
@@ -91,7 +91,7 @@ func TestFeedIsBounded(t *testing.T) {
 		require.NotNil(t, f.subscribe())
 	}
 	require.Nil(t, f.subscribe())
-	f.end()
+	f.endStreams()
 	require.NotNil(t, f.subscribe())
 }
 
@@ -158,8 +158,8 @@ func TestStreamHeartbeat(t *testing.T) {
 func TestCompareOfEndedAndOpen(t *testing.T) {
 	open := episodes.Episode{Fingerprint: 5, State: episodes.StateFiring, StartsAt: now}
 	ended := episodes.Episode{Fingerprint: 5, State: episodes.StateResolved, StartsAt: now.Add(-time.Hour), EndsAt: now}
-	before, _ := compare(nil, []episodes.Episode{ended})
-	_, c := compare(before, []episodes.Episode{open, ended})
+	before, _ := compareEpisodes(nil, []episodes.Episode{ended})
+	_, c := compareEpisodes(before, []episodes.Episode{open, ended})
 	require.Len(t, c.Episodes, 1)
 	require.Equal(t, episodes.StateFiring, c.Episodes[0].State)
 	require.Equal(t, "[]", fmt.Sprint(c.Gone))

@@ -22,7 +22,7 @@ const (
 	maxFilters  = 4 << 10 // bytes of all filters together
 	maxMatchers = 32
 	maxPattern  = 256  // bytes of an expression
-	maxProgram  = 2000 // character ranges after expanding repetitions
+	maxProgram  = 2000 // number of character ranges after expanding repetitions
 )
 
 // parseFilters parses matchers in Alertmanager's syntax, {a="b",c=~"d.*"}, with
@@ -59,8 +59,8 @@ func splitMatchers(text string) []string {
 	}
 	var out []string
 	quoted, from := false, 0
-	add := func(to int) {
-		if part := strings.TrimSpace(text[from:to]); part != "" {
+	add := func(end int) {
+		if part := strings.TrimSpace(text[from:end]); part != "" {
 			out = append(out, part)
 		}
 	}
@@ -86,7 +86,7 @@ var matcherForm = lazyre.New(`^\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(=~|!~|!=|=)(?s:(
 func parseMatcher(text string) (*labels.Matcher, error) {
 	form := matcherForm.FindStringSubmatch(text)
 	if form == nil {
-		return labels.ParseMatcher(text) // the error of the parser is wanted
+		return labels.ParseMatcher(text) // returns the error of the parser
 	}
 	plain, err := labels.ParseMatcher(form[1] + "=" + form[3])
 	if err != nil {
@@ -129,20 +129,20 @@ func programSize(re *syntax.Regexp) int {
 	return min(size, maxProgram+1)
 }
 
-// States that a request can select: those of the API, and on hold.
+// States that a request can select: those of the API, and held.
 var selectableStates = []string{"firing", "pending", "held", "unwatched", "resolved"}
 
-// query is what a request selects.
+// query is the selection of a request.
 type query struct {
 	matchers []*labels.Matcher
-	words    []string               // words in lower case, all of which an alert contains
-	states   []string               // any of them; empty: all
-	prints   []episodes.Fingerprint // any of them; nil means all
-	flat     bool                   // the page has no groups
+	words    []string               // words in lower case; an alert must contain all of them
+	states   []string               // states to select; empty means all
+	prints   []episodes.Fingerprint // an alert must have one of them; nil selects all
+	flat     bool                   // whether the page has no groups
 }
 
-// queryOf reads the filter, match[] and state parameters of a request.
-func queryOf(r *http.Request) (query, error) {
+// parseQuery reads the filter, match[] and state parameters of a request.
+func parseQuery(r *http.Request) (query, error) {
 	v, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return query{}, fmt.Errorf("the query cannot be read: %w; encode what is not a letter or digit as %%XX", err)
@@ -168,38 +168,37 @@ func queryOf(r *http.Request) (query, error) {
 	}
 	for _, t := range terms {
 		if form := matcherForm.FindStringSubmatch(t); form != nil {
-			if st := unquoted(form[3]); form[1] == stateFacet && form[2] == "=" && slices.Contains(selectableStates, st) {
-				q.states = append(q.states, st) // other values may be those of a label
+			if st := trimQuotes(form[3]); form[1] == stateFacet && form[2] == "=" && slices.Contains(selectableStates, st) {
+				q.states = append(q.states, st) // other values may be values of a label state
 				continue
 			}
 			exact = append(exact, t)
 		} else {
-			q.words = append(q.words, strings.ToLower(unquoted(t)))
+			q.words = append(q.words, strings.ToLower(trimQuotes(t)))
 		}
 	}
 	q.matchers, err = parseFilters(exact)
 	return q, err
 }
 
-// query reads what a request selects; unlike queryOf, also its fingerprints.
-func (s *Server) query(r *http.Request) (query, error) {
-	q, err := queryOf(r)
+// readQuery reads the selection of a request, including its fingerprints.
+func (s *Server) readQuery(r *http.Request) (query, error) {
+	q, err := parseQuery(r)
 	if err == nil {
 		q.prints, err = s.fingerprints(r.URL.Query()["fingerprint"])
 	}
 	return q, err
 }
 
-// selects reports whether an episode satisfies the query.
-func (q query) selects(e *episodes.Episode) bool {
-	return q.selectsState(e) && (q.prints == nil || slices.Contains(q.prints, e.Fingerprint)) && satisfies(q.matchers, e.Labels) && containsAll(e, q.words)
+func (q query) selectsEpisode(e *episodes.Episode) bool {
+	return q.selectsState(e) && (q.prints == nil || slices.Contains(q.prints, e.Fingerprint)) && satisfiesMatchers(q.matchers, e.Labels) && containsAll(e, q.words)
 }
 
 func (q query) selectsState(e *episodes.Episode) bool {
-	return len(q.states) == 0 || slices.Contains(q.states, string(e.State)) || open(*e) && e.OnHold && slices.Contains(q.states, "held")
+	return len(q.states) == 0 || slices.Contains(q.states, string(e.State)) || isEpisodeOpen(*e) && e.OnHold && slices.Contains(q.states, "held")
 }
 
-// containsAll reports whether some text of an episode contains each of the words.
+// containsAll reports whether each of the words occurs in some text of the episode.
 func containsAll(e *episodes.Episode, words []string) bool {
 	for _, w := range words {
 		if !containsFold(e.Alert, w) && !containsFold(string(e.Line), w) && !containsFold(e.Annotations["summary"], w) &&
@@ -213,15 +212,15 @@ func containsAll(e *episodes.Episode, words []string) bool {
 // containsFold reports whether text contains a word that is in lower case.
 func containsFold(text, word string) bool { return strings.Contains(strings.ToLower(text), word) }
 
-// filtered returns the episodes that a request selects, firing ones first.
-func (s *Server) filtered(r *http.Request) ([]episodes.Episode, error) {
-	q, err := s.query(r)
+// filteredEpisodes returns the episodes that a request selects, firing ones first.
+func (s *Server) filteredEpisodes(r *http.Request) ([]episodes.Episode, error) {
+	q, err := s.readQuery(r)
 	if err != nil {
 		return nil, err
 	}
 	var out []episodes.Episode
 	for _, e := range s.view.Episodes() {
-		if q.selects(&e) {
+		if q.selectsEpisode(&e) {
 			out = append(out, e)
 		}
 	}
@@ -229,18 +228,18 @@ func (s *Server) filtered(r *http.Request) ([]episodes.Episode, error) {
 	return out, nil
 }
 
-func satisfies(matchers []*labels.Matcher, own map[string]string) bool {
+func satisfiesMatchers(matchers []*labels.Matcher, own map[string]string) bool {
 	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(own[m.Name]) })
 }
 
-// fingerprints returns the alerts that the parameters fingerprint select, as the daemon
-// knows them; nil means all.
+// fingerprints returns the fingerprints that the parameter fingerprint selects, as the daemon
+// knows them. Nil selects all.
 func (s *Server) fingerprints(texts []string) (out []episodes.Fingerprint, err error) {
 	if len(texts) > maxMatchers {
 		return nil, fmt.Errorf("there are more than %d fingerprints", maxMatchers)
 	}
 	for _, text := range texts {
-		print, ok := s.identify(text)
+		print, ok := s.resolveFingerprint(text)
 		if !ok {
 			return nil, fmt.Errorf("fingerprint %.40q is not 16 hexadecimal digits", text)
 		}

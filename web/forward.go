@@ -7,13 +7,13 @@ import (
 	"net/url"
 )
 
-// forwarded marks a request that another process forwarded. It is answered here: two
-// processes that both stand by must not pass it to each other.
+// forwarded marks a request that another process has forwarded. It is answered here, because
+// otherwise two standbys would pass it to each other forever.
 const forwarded = "X-Crowsnest-Forwarded"
 
-// forward passes requests to the process that leads while this one stands by, except for
-// metrics and probes. So a Service in front of both shows the same pages always.
-func (s *Server) forward(h http.Handler) http.Handler {
+// forwardToLeader forwards requests, except those for metrics and probes, to the leader while
+// this process is the standby. So a Service in front of both always shows the same pages.
+func (s *Server) forwardToLeader(h http.Handler) http.Handler {
 	if s.opt.Elsewhere == nil {
 		return h
 	}

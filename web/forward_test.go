@@ -14,7 +14,7 @@ import (
 func TestForward(t *testing.T) {
 	to := ""
 	own := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "standby") })
-	standby := httptest.NewServer((&Server{opt: Options{Elsewhere: func() string { return to }}}).forward(own))
+	standby := httptest.NewServer((&Server{opt: Options{Elsewhere: func() string { return to }}}).forwardToLeader(own))
 	t.Cleanup(standby.Close)
 	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "leader "+r.Host+r.URL.String())
@@ -50,13 +50,13 @@ func TestForward(t *testing.T) {
 // The page Status says who leads, and whether the other one could take over.
 func TestPairOnStatus(t *testing.T) {
 	for want, pair := range map[string]Pair{
-		"this process; it took the lead":                                  {Leads: true, Since: now, StandbyUp: true},
-		"has the state of the leader, 0.5 s behind":                       {Leads: true, StandbyUp: true, Lag: 0.5},
-		"none has what was saved: if this process dies with its disk":     {Leads: true},
-		"the process of <code>http://10.0.0.1:9796</code>":                {Leader: "http://10.0.0.1:9796"},
-		"this process: cannot take over without a loss: nobody leads yet": {Problem: "nobody leads yet"},
-		"this process: has the state of the leader":                       {StandbyUp: true},
-		"decided by <code>Lease crowsnest/crowsnest-aggregator</code>":    {Record: "Lease crowsnest/crowsnest-aggregator"},
+		"this process; it took the lead":                                        {Leads: true, Since: now, StandbyUp: true},
+		"has the state of the leader, 0.5 s behind":                             {Leads: true, StandbyUp: true, Lag: 0.5},
+		"none has what was saved: if this process dies with its disk":           {Leads: true},
+		"the process of <code>http://10.0.0.1:9796</code>":                      {Leader: "http://10.0.0.1:9796"},
+		"this process: cannot take over without a loss: there is no leader yet": {Problem: "there is no leader yet"},
+		"this process: has the state of the leader":                             {StandbyUp: true},
+		"decided by <code>Lease crowsnest/crowsnest-aggregator</code>":          {Record: "Lease crowsnest/crowsnest-aggregator"},
 	} {
 		view := exampleView()
 		view.Status = func() Status { return Status{Pair: &pair} }

@@ -15,27 +15,27 @@ import (
 
 // Bounds on the cost of responses.
 const (
-	maxQueued   = 64 // requests waiting to be rendered
+	maxQueued   = 64 // number of requests that wait to be rendered
 	maxRest     = 250 * time.Millisecond
 	patience    = 5 * time.Second
-	maxUnread   = 24 << 20 // bytes of responses that clients have not read
+	maxUnread   = 24 << 20 // bytes of responses that clients have not read yet
 	chunk       = 64 << 10
-	chunkTime   = 10 * time.Second // time in which a client must read a chunk
-	graceToRead = time.Second      // before a slow client may be disconnected
+	chunkTime   = 10 * time.Second // time within which a client must read a chunk
+	graceToRead = time.Second      // time before a slow client may be disconnected
 )
 
-// gate bounds the cost of responses. It renders few at the same time, shares one
-// response between equal concurrent requests, and bounds the bytes of rendered
-// responses that clients have not read; beyond that it disconnects the slowest
-// client. Plain requests have a slot of their own: few distinct ones exist, so
-// they never queue behind the others. The others share one slot, and while they
-// queue, it rests after each of them for as long as that took: a flood of them
-// leaves the CPU to alerts and to plain requests. It is safe for concurrent use.
+// gate bounds the cost of responses. It renders few at the same time, shares one response
+// between equal concurrent requests, and bounds the bytes of rendered responses that clients
+// have not read. Beyond that it disconnects the slowest client. Plain requests have a slot of
+// their own, because few distinct ones exist, so they never queue behind the others. The others
+// share one slot, and while they queue, it rests after each of them for as long as that took,
+// so that a flood of them leaves the CPU to alerts and to plain requests. It is safe for
+// concurrent use.
 type gate struct {
 	log     zerolog.Logger
-	plain   chan struct{} // slot of plain requests
-	other   chan struct{} // slot of all others
-	waiting chan struct{} // the others that wait for the slot or have it
+	plain   chan struct{} // slot for plain requests
+	other   chan struct{} // slot for all other requests
+	waiting chan struct{} // other requests that wait for the slot or have it
 
 	mu      sync.Mutex
 	flights map[string]*flight
@@ -44,15 +44,15 @@ type gate struct {
 	freed   chan struct{} // closed when unread decreases
 }
 
-// flight is one response, shared by all requests with the same key.
+// flight is one response that all requests with the same key share.
 type flight struct {
 	done chan struct{} // closed when it is rendered
 	answer
-	refs int // requests that share it
+	refs int // number of requests that share it
 	over bool
 }
 
-// answer is a recorded response; code 0 means that the gate refused it.
+// answer is a recorded response. Code 0 means that the gate refused the request.
 type answer struct {
 	code int
 	head http.Header
@@ -89,33 +89,33 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.body.Write(b)
 }
 
-// guarded wraps h with the bounds of the gate, and compresses its responses for clients that
+// guardHandler wraps h with the bounds of the gate, and compresses its responses for clients that
 // accept that. vary names the request headers on which the response depends.
-func (g *gate) guarded(h http.HandlerFunc, vary ...string) http.HandlerFunc {
+func (g *gate) guardHandler(h http.HandlerFunc, vary ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
-		key := keyOf(r, vary)
-		f, first := g.join(key)
-		defer g.leave(f)
+		key := requestKey(r, vary)
+		f, first := g.joinFlight(key)
+		defer g.leaveFlight(f)
 		if first {
-			// Others share the response, so it must outlive the first request.
-			go g.fly(key, f, h, r.Clone(context.WithoutCancel(r.Context())))
+			// Other requests share the response, so it must not end with the first request.
+			go g.runFlight(key, f, h, r.Clone(context.WithoutCancel(r.Context())))
 		}
 		select {
 		case <-f.done:
 		case <-ctx.Done():
-			busy(w)
+			serveBusy(w)
 			return
 		}
 		if f.code == 0 {
-			busy(w)
+			serveBusy(w)
 			return
 		}
-		if unchanged(w, r, &f.answer) {
+		if answerUnchanged(w, r, &f.answer) {
 			return
 		}
-		g.write(w, &f.answer)
+		g.writeAnswer(w, &f.answer)
 	}
 }
 
@@ -125,8 +125,8 @@ func isPlain(r *http.Request) bool {
 	return r.URL.RawQuery == "" && !strings.Contains(r.Pattern, "{fingerprint}") && !strings.Contains(r.Pattern, "{name}")
 }
 
-// keyOf returns the key of a request; requests with equal keys share a response.
-func keyOf(r *http.Request, vary []string) string {
+// requestKey returns the key of a request; requests with equal keys share a response.
+func requestKey(r *http.Request, vary []string) string {
 	key := r.Method + " " + r.URL.RequestURI()
 	if isPlain(r) {
 		key = r.Method + " " + r.Pattern // its path can be encoded in many ways
@@ -140,13 +140,13 @@ func keyOf(r *http.Request, vary []string) string {
 	return key
 }
 
-func busy(w http.ResponseWriter) {
+func serveBusy(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "1")
 	http.Error(w, "too many requests at once; try again in a second", http.StatusServiceUnavailable)
 }
 
-// join returns the flight for a key, and whether this call created it.
-func (g *gate) join(key string) (f *flight, first bool) {
+// joinFlight returns the flight for a key, and whether this call created it.
+func (g *gate) joinFlight(key string) (f *flight, first bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if f = g.flights[key]; f == nil {
@@ -158,24 +158,24 @@ func (g *gate) join(key string) (f *flight, first bool) {
 	return f, first
 }
 
-// leave frees the bytes of a response after its last reader.
-func (g *gate) leave(f *flight) {
+// leaveFlight frees the bytes of a response after its last reader.
+func (g *gate) leaveFlight(f *flight) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if f.refs--; f.refs == 0 && f.over {
-		g.free(f.body.Len())
+		g.freeBytes(f.body.Len())
 	}
 }
 
-// free subtracts from the unread bytes. The caller holds the lock.
-func (g *gate) free(n int) {
+// freeBytes subtracts n from the unread bytes. The caller must hold the lock.
+func (g *gate) freeBytes(n int) {
 	g.unread -= n
 	close(g.freed)
 	g.freed = make(chan struct{})
 }
 
-// fly renders the response of a flight and publishes it.
-func (g *gate) fly(key string, f *flight, h http.HandlerFunc, r *http.Request) {
+// runFlight renders the response of a flight and publishes it.
+func (g *gate) runFlight(key string, f *flight, h http.HandlerFunc, r *http.Request) {
 	ok := g.render(f, h, r)
 	g.mu.Lock()
 	delete(g.flights, key)
@@ -185,7 +185,7 @@ func (g *gate) fly(key string, f *flight, h http.HandlerFunc, r *http.Request) {
 	}
 	f.over = true
 	if f.refs == 0 {
-		g.free(f.body.Len())
+		g.freeBytes(f.body.Len())
 	}
 	g.mu.Unlock()
 	close(f.done)
@@ -213,9 +213,9 @@ func (g *gate) render(f *flight, h http.HandlerFunc, r *http.Request) bool {
 		return false
 	}
 	began := time.Now()
-	g.run(&f.answer, h, r)
+	g.callHandler(&f.answer, h, r)
 	took := time.Since(began)
-	ok := g.reserve(patient, f.body.Len())
+	ok := g.reserveBytes(patient, f.body.Len())
 	if slot == g.other && len(g.waiting) > 1 {
 		time.AfterFunc(min(took, maxRest), func() { <-slot })
 	} else {
@@ -224,8 +224,8 @@ func (g *gate) render(f *flight, h http.HandlerFunc, r *http.Request) bool {
 	return ok
 }
 
-// run calls the handler. A panic turns into an error response.
-func (g *gate) run(a *answer, h http.HandlerFunc, r *http.Request) {
+// callHandler calls the handler. A panic turns into an error response.
+func (g *gate) callHandler(a *answer, h http.HandlerFunc, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
 			g.log.Error().Str("path", r.URL.Path).Interface("panic", p).Bytes("stack", debug.Stack()).Msg("handler panicked")
@@ -234,13 +234,13 @@ func (g *gate) run(a *answer, h http.HandlerFunc, r *http.Request) {
 		}
 	}()
 	h(a, r)
-	tag(a)
-	shrink(a, r)
+	addEntityTag(a)
+	compressAnswer(a, r)
 }
 
-// reserve waits until n more unread bytes are allowed, disconnecting slow clients
+// reserveBytes waits until n more unread bytes are allowed, disconnecting slow clients
 // meanwhile. It reports false if ctx ends first.
-func (g *gate) reserve(ctx context.Context, n int) bool {
+func (g *gate) reserveBytes(ctx context.Context, n int) bool {
 	for {
 		g.mu.Lock()
 		if g.unread == 0 || g.unread+n <= maxUnread {
@@ -264,8 +264,8 @@ func (g *gate) reserve(ctx context.Context, n int) bool {
 	}
 }
 
-// cutOff disconnects the client that has been reading for longest, after its
-// grace period. The caller holds the lock.
+// cutOff disconnects the client that has been reading longest, after its grace period. The
+// caller must hold the lock.
 func (g *gate) cutOff() {
 	var slowest *reader
 	for r := range g.readers {
@@ -275,12 +275,12 @@ func (g *gate) cutOff() {
 	}
 	if slowest != nil && time.Since(slowest.since) >= graceToRead {
 		slowest.cut = true
-		_ = slowest.control.SetWriteDeadline(time.Now()) // else the chunk's own deadline ends it
+		_ = slowest.control.SetWriteDeadline(time.Now()) // if this fails, the deadline of the chunk ends it
 	}
 }
 
-// write sends a response in chunks, each with its own deadline.
-func (g *gate) write(w http.ResponseWriter, a *answer) {
+// writeAnswer sends a response in chunks, each with its own deadline.
+func (g *gate) writeAnswer(w http.ResponseWriter, a *answer) {
 	r := &reader{control: http.NewResponseController(w), since: time.Now()}
 	g.mu.Lock()
 	g.readers[r] = true
@@ -294,7 +294,7 @@ func (g *gate) write(w http.ResponseWriter, a *answer) {
 	w.WriteHeader(a.code)
 	for rest := a.body.Bytes(); len(rest) > 0; {
 		n := min(len(rest), chunk)
-		if !g.extend(r) {
+		if !g.extendDeadline(r) {
 			return
 		}
 		if _, err := w.Write(rest[:n]); err != nil {
@@ -304,13 +304,13 @@ func (g *gate) write(w http.ResponseWriter, a *answer) {
 	}
 }
 
-// extend sets the deadline for the next chunk. It reports false if the client was
+// extendDeadline sets the deadline for the next chunk. It reports false if the client was
 // cut off.
-func (g *gate) extend(r *reader) bool {
+func (g *gate) extendDeadline(r *reader) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !r.cut {
-		_ = r.control.SetWriteDeadline(time.Now().Add(chunkTime)) // unsupported by httptest.ResponseRecorder
+		_ = r.control.SetWriteDeadline(time.Now().Add(chunkTime)) // httptest.ResponseRecorder does not support it
 	}
 	return !r.cut
 }

@@ -23,7 +23,7 @@ import (
 func TestGateSharesAndBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var made, running, most atomic.Int64
-		h := newGate(zerolog.Nop()).guarded(func(w http.ResponseWriter, r *http.Request) {
+		h := newGate(zerolog.Nop()).guardHandler(func(w http.ResponseWriter, r *http.Request) {
 			made.Add(1)
 			n := running.Add(1)
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -68,7 +68,7 @@ func TestGateSharesAndBounds(t *testing.T) {
 func TestGateRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const takes = 100 * time.Millisecond
-		h := newGate(zerolog.Nop()).guarded(func(w http.ResponseWriter, _ *http.Request) {
+		h := newGate(zerolog.Nop()).guardHandler(func(w http.ResponseWriter, _ *http.Request) {
 			<-time.After(takes)
 			w.WriteHeader(http.StatusOK)
 		})
@@ -90,7 +90,7 @@ func TestGateRests(t *testing.T) {
 // A plain request queues only behind other plain requests.
 func TestGateServesPlainRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newGate(zerolog.Nop()).guarded(func(w http.ResponseWriter, _ *http.Request) {
+		h := newGate(zerolog.Nop()).guardHandler(func(w http.ResponseWriter, _ *http.Request) {
 			<-time.After(time.Second)
 			w.WriteHeader(http.StatusOK)
 		})
@@ -176,7 +176,7 @@ func (s *slow) Write([]byte) (int, error) {
 func TestGateCutsOffSlowReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(zerolog.Nop())
-		h := g.guarded(func(w http.ResponseWriter, _ *http.Request) {
+		h := g.guardHandler(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, strings.Repeat("x", maxUnread/4))
 		})
 		var wg sync.WaitGroup
@@ -198,7 +198,7 @@ func TestGateCutsOffSlowReaders(t *testing.T) {
 
 // A panic in a handler fails only its own request.
 func TestGatePanic(t *testing.T) {
-	h := newGate(zerolog.Nop()).guarded(func(http.ResponseWriter, *http.Request) { panic("x") })
+	h := newGate(zerolog.Nop()).guardHandler(func(http.ResponseWriter, *http.Request) { panic("x") })
 	w := httptest.NewRecorder()
 	h(w, httptest.NewRequest("GET", "/", nil))
 	require.Equal(t, http.StatusInternalServerError, w.Code)

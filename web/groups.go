@@ -9,40 +9,40 @@ import (
 )
 
 const (
-	maxGroup  = 5  // alerts that the row of a rule unfolds to; the others are one click away
+	maxGroup  = 5  // alerts in the unfolded row of a rule; the others are one click away
 	maxSpaces = 3  // namespaces that such a row names
-	maxChain  = 16 // causes of causes that are followed
+	maxChain  = 16 // length of a chain of causes that is followed
 )
 
-// row is an alert of a list, or all alerts of one rule that the list has.
+// row is one alert, or all alerts of one rule in the list.
 type row struct {
 	episodes.Episode          // the first of the alerts
-	Alerts           []member // at most maxGroup
-	Total            int      // alerts; 1: the row is that alert
+	Alerts           []member // at most maxGroup alerts
+	Total            int      // number of alerts; 1 means that the row is that alert
 	Pending          int
 	Held, Silenced   int
 	Lines            int64
-	Began            time.Time // beginning of the earliest alert, as far as lines show
+	Began            time.Time // beginning of the earliest alert, as far as lines show it
 	Spaces           []string  // namespaces, at most maxSpaces
 	MoreSpaces       bool
-	Symptoms         []symptom // alerts of other rules that these caused, which have no row of their own
+	Symptoms         []symptom // alerts of other rules that these alerts caused, and that have no row of their own
 	Link             string    // the page with all alerts of the rule
 
-	Silence     *Silencing // silence of the first alert; nil means that it is not silenced
-	Seen        *Seen      // nil if never before
+	Silence     *Silencing // silence of the first alert; nil if it is not silenced
+	Seen        *Seen      // nil if there was no earlier episode
 	Actions     Actions
-	Undelivered []Delivery // receivers that do not have its state
-	Spark       string     // path of its lines per minute in the last hour; empty if not known
+	Undelivered []Delivery // receivers that do not have its newest state
+	Spark       string     // SVG path of its lines per minute in the last hour; empty if unknown
 	Steps       remedy
 }
 
-// member is one alert of a row with several.
+// member is one alert in a row with several.
 type member struct {
 	episodes.Episode
 	Silenced bool
 }
 
-// symptom counts the alerts of one rule that the alerts of another caused.
+// symptom counts the alerts of one rule that alerts of another rule caused.
 type symptom struct {
 	Alert, Severity, Link string
 	Count                 int
@@ -52,17 +52,18 @@ type symptom struct {
 type folder struct {
 	query    query
 	silenced func(*episodes.Episode) *Silencing
-	flat     bool // each alert has a row of its own
+	flat     bool // whether each alert has a row of its own
 }
 
-// fold returns the rows of a list, the most severe first. An alert whose cause is in the list, and
-// is at least as severe, is counted in the row of that cause and has none of its own.
-func (f folder) fold(list []episodes.Episode) []row {
+// foldRows returns the rows of a list, the most severe first. If the cause of an alert is in
+// the list and is at least as severe, the alert is counted in the row of the cause and has no
+// row of its own.
+func (f folder) foldRows(list []episodes.Episode) []row {
 	ranks, notes := make([]rank, len(list)), make([]*Silencing, len(list))
 	order, at := make([]int, len(list)), make(map[episodes.Fingerprint]int, len(list))
 	for i := range list {
 		notes[i] = f.silenced(&list[i])
-		ranks[i], order[i], at[list[i].Fingerprint] = rankOf(&list[i], notes[i] != nil), i, i
+		ranks[i], order[i], at[list[i].Fingerprint] = newRank(&list[i], notes[i] != nil), i, i
 	}
 	slices.SortFunc(order, func(i, j int) int {
 		if c := ranks[i].compare(ranks[j]); c != 0 {
@@ -84,10 +85,10 @@ func (f folder) fold(list []episodes.Episode) []row {
 		k, ok := byRule[e.Alert]
 		if !ok || f.flat {
 			k, byRule[e.Alert] = len(out), len(out)
-			out = append(out, row{Episode: *e, Silence: notes[i], Link: f.query.with("alertname", e.Alert).link(1)})
+			out = append(out, row{Episode: *e, Silence: notes[i], Link: f.query.withLabel("alertname", e.Alert).pageLink(1)})
 		}
 		rowOf[i] = k
-		out[k].add(e, notes[i] != nil)
+		out[k].countAlert(e, notes[i] != nil)
 	}
 	for _, i := range order {
 		if cause, caused := causes[i]; caused {
@@ -97,11 +98,11 @@ func (f folder) fold(list []episodes.Episode) []row {
 	return out
 }
 
-// rank orders alerts: those that are not silenced first, then by severity, then firing ones
-// before pending ones.
+// rank orders alerts: first those that are not silenced, then by severity, then firing before
+// pending.
 type rank [3]int
 
-func rankOf(e *episodes.Episode, silenced bool) rank {
+func newRank(e *episodes.Episode, silenced bool) rank {
 	out := rank{0, severityRank(e.Labels["severity"]), 0}
 	if silenced {
 		out[0] = 1
@@ -114,20 +115,21 @@ func rankOf(e *episodes.Episode, silenced bool) rank {
 
 func (r rank) compare(o rank) int { return slices.Compare(r[:], o[:]) }
 
-// covers reports whether the row of an alert of rank r may contain one of rank o: nobody misses
-// something more severe because of that.
-func (r rank) covers(o rank) bool { return r[0] <= o[0] && r[1] <= o[1] && r[2] <= o[2] }
+// canContain reports whether the row of an alert with rank r may contain an alert with rank o.
+// It may not if something more severe could be missed.
+func (r rank) canContain(o rank) bool { return r[0] <= o[0] && r[1] <= o[1] && r[2] <= o[2] }
 
-// rootCauses returns the alert in whose row each symptom of a list is counted, by their places in
-// the list. Alerts that have a row of their own have none. at is the place of each alert.
-func rootCauses(list []episodes.Episode, ranks []rank, at map[episodes.Fingerprint]int) map[int]int {
+// rootCauses returns, for each symptom in a list, the alert in whose row it is counted. Both
+// are given by their places in the list. Alerts with a row of their own are missing. index has
+// the place of each alert.
+func rootCauses(list []episodes.Episode, ranks []rank, index map[episodes.Fingerprint]int) map[int]int {
 	direct := map[int]int{}
 	for i := range list {
 		c := list[i].Cause
 		if c == nil {
 			continue
 		}
-		if k, listed := at[c.Fingerprint]; listed && ranks[k].covers(ranks[i]) {
+		if k, listed := index[c.Fingerprint]; listed && ranks[k].canContain(ranks[i]) {
 			direct[i] = k
 		}
 	}
@@ -145,8 +147,8 @@ func rootCauses(list []episodes.Episode, ranks []rank, at map[episodes.Fingerpri
 	return out
 }
 
-// add counts an alert of the rule of the row.
-func (r *row) add(e *episodes.Episode, silenced bool) {
+// countAlert counts an alert of the rule of the row.
+func (r *row) countAlert(e *episodes.Episode, silenced bool) {
 	r.Total++
 	r.Lines += e.Count
 	if at := e.ActiveAt(); r.Began.IsZero() || at.Before(r.Began) {
@@ -155,7 +157,7 @@ func (r *row) add(e *episodes.Episode, silenced bool) {
 	if e.State == episodes.StatePending {
 		r.Pending++
 	}
-	if e.OnHold && open(*e) {
+	if e.OnHold && isEpisodeOpen(*e) {
 		r.Held++
 	}
 	if silenced {
@@ -177,7 +179,7 @@ func (r *row) addSymptom(e *episodes.Episode, q query) {
 	k := slices.IndexFunc(r.Symptoms, func(x symptom) bool { return x.Alert == e.Alert })
 	if k < 0 {
 		k = len(r.Symptoms)
-		r.Symptoms = append(r.Symptoms, symptom{Alert: e.Alert, Severity: e.Labels["severity"], Link: q.with("alertname", e.Alert).link(1)})
+		r.Symptoms = append(r.Symptoms, symptom{Alert: e.Alert, Severity: e.Labels["severity"], Link: q.withLabel("alertname", e.Alert).pageLink(1)})
 	}
 	r.Symptoms[k].Count++
 }
@@ -190,12 +192,12 @@ func (r row) Caused() (n int64) {
 	return n
 }
 
-// More is how many alerts the row does not unfold to.
+// More is the number of alerts that the row does not unfold to.
 func (r row) More() int { return r.Total - len(r.Alerts) }
 
-// regrouped returns the query with a row for each alert if it has one for each rule, and the
+// toggleGrouping returns the query with a row for each alert if it has one for each rule, and the
 // other way round.
-func (q query) regrouped() query {
+func (q query) toggleGrouping() query {
 	q.flat = !q.flat
 	return q
 }

@@ -51,7 +51,7 @@ func TestFold(t *testing.T) {
 				return &Silencing{}
 			}
 			return nil
-		}}.fold(listOf(list...))
+		}}.foldRows(listOf(list...))
 		for _, r := range rows {
 			text := fmt.Sprintf("%s %d", r.Alert, r.Total)
 			for _, n := range []struct {
@@ -193,7 +193,7 @@ func TestRemovedRule(t *testing.T) {
 // Completion knows the keys of each kind of object of the rule language.
 func TestKeyHints(t *testing.T) {
 	s := newTestServer(t, exampleView(), Options{})
-	w := request(s, "GET", s.assets().url("keys.json"))
+	w := request(s, "GET", s.assets().assetURL("keys.json"))
 	require.Equal(t, 200, w.Code)
 	require.Contains(t, w.Header().Get("Cache-Control"), "immutable")
 	var hints map[string]map[string]keyHint

@@ -13,14 +13,14 @@ import (
 // Their answers contain no log text.
 var anyHost = map[string]bool{"/metrics": true, "/-/ready": true, "/-/healthy": true}
 
-// guard refuses cross-origin requests that change state, and requests for an
-// unknown host. Without the latter, a foreign page could resolve its own name to
-// this address and read the alerts (DNS rebinding).
-func (s *Server) guard(h http.Handler) http.Handler {
+// guardRequests refuses cross-origin requests that change state, and requests for an unknown
+// host. If it accepted an unknown host, a foreign page could resolve its own name to this
+// address and read the alerts (DNS rebinding).
+func (s *Server) guardRequests(h http.Handler) http.Handler {
 	sameOrigin := http.NewCrossOriginProtection().Handler(h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.allowsHost(r.Host) && !anyHost[r.URL.Path] {
-			http.Error(w, fmt.Sprintf("the host %q is not allowed: add it with --web.allowed-host, or set global.external_url", hostOf(r.Host)), http.StatusMisdirectedRequest)
+			http.Error(w, fmt.Sprintf("the host %q is not allowed: add it with --web.allowed-host, or set global.external_url", hostName(r.Host)), http.StatusMisdirectedRequest)
 			return
 		}
 		sameOrigin.ServeHTTP(w, r)
@@ -30,7 +30,7 @@ func (s *Server) guard(h http.Handler) http.Handler {
 // allowsHost reports whether a host is an IP address, a name without a public
 // suffix, such as a name within the cluster, or one of Options.Hosts.
 func (s *Server) allowsHost(host string) bool {
-	host = hostOf(host)
+	host = hostName(host)
 	if host == "" || slices.Contains(s.opt.Hosts, "*") {
 		return true
 	}
@@ -45,9 +45,9 @@ func (s *Server) allowsHost(host string) bool {
 	return !strings.Contains(host, ".") || slices.ContainsFunc(s.opt.Hosts, func(own string) bool { return strings.EqualFold(own, host) })
 }
 
-// hostOf returns the name or address of a Host header without port, brackets and
+// hostName returns the name or address of a Host header without port, brackets and
 // trailing dot, in lower case.
-func hostOf(host string) string {
+func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}

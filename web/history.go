@@ -15,11 +15,11 @@ import (
 
 // Bounds of a query of the history.
 const (
-	maxPast     = 1000 // episodes in one answer
+	maxPast     = 1000 // number of episodes in one answer
 	defaultPast = 100
-	maxWords    = 256 // bytes of text
-	maxNoisy    = 20  // rules in the list of the noisy ones
-	pastDays    = 30  // days of the calendar
+	maxWords    = 256 // length of the searched text in bytes
+	maxNoisy    = 20  // number of rules in the list of noisy rules
+	pastDays    = 30  // number of days in the calendar
 	seenDays    = 7
 )
 
@@ -28,7 +28,7 @@ const day = 24 * time.Hour
 // PastEpisode is an ended episode of the history, in the format of the API.
 type PastEpisode struct {
 	Fingerprint string            `json:"fingerprint"`
-	External    string            `json:"externalFingerprint,omitempty"` // as in Episode
+	External    string            `json:"externalFingerprint,omitempty"` // fingerprint of the alert in Alertmanager, see Episode
 	Alert       string            `json:"alert"`
 	Pack        string            `json:"pack,omitempty"`
 	Reason      episodes.Reason   `json:"reason,omitempty"`
@@ -41,25 +41,25 @@ type PastEpisode struct {
 	LastSeen    *time.Time        `json:"lastSeen,omitempty"`
 	EndsAt      time.Time         `json:"endsAt"`
 	Seconds     float64           `json:"durationSeconds"`
-	Count       int64             `json:"count"` // lines
-	// Notified is how many notifications of it receivers accepted.
+	Count       int64             `json:"count"` // number of lines
+	// Notified is the number of the episode's notifications that receivers accepted.
 	Notified int `json:"notified"`
-	// Flaps is how many episodes of the alert came before, each less than an hour after the
-	// end of the one before it.
+	// Flaps is the number of earlier episodes of the alert, each of which began less than an
+	// hour after the end of the previous one.
 	Flaps int    `json:"flaps"`
 	Cause *Cause `json:"cause,omitempty"`
 }
 
 // History is the answer to a query of the history.
 type History struct {
-	Total    int           `json:"total"` // episodes that the query selects
+	Total    int           `json:"total"` // number of episodes that the query selects
 	Episodes []PastEpisode `json:"episodes"`
-	// Next is the value of the parameter after for the episodes that follow; absent: these
-	// are the last ones.
+	// Next is the value of the parameter after that selects the following episodes. It is
+	// absent if there are none.
 	Next string `json:"next,omitempty"`
-	// Days are the last 30 days in UTC, the oldest first, and Rules the noisy rules: those
-	// with the most notifications, then flaps, then episodes. Both count all episodes that
-	// the query selects, but Days ignores its times.
+	// Days are the last 30 days in UTC, the oldest first. Rules are the noisy rules, ordered by
+	// the numbers of notifications, flaps and episodes. Both count all episodes that the query
+	// selects, but Days ignores the times in the query.
 	Days  []HistoryDay  `json:"days"`
 	Rules []HistoryRule `json:"rules"`
 }
@@ -76,37 +76,38 @@ type HistoryDay struct {
 type HistoryRule struct {
 	Alert    string    `json:"alert"`
 	Episodes int       `json:"episodes"`
-	Alerts   int       `json:"alerts"` // with different labels
+	Alerts   int       `json:"alerts"` // number of alerts with different labels
 	Notified int       `json:"notified"`
-	Flaps    int       `json:"flaps"` // episodes that began less than an hour after the end of the one before
+	Flaps    int       `json:"flaps"` // number of episodes that began less than an hour after the end of the previous one
 	Seconds  float64   `json:"durationSeconds"`
 	Last     time.Time `json:"lastStartsAt"`
 }
 
 // Seen describes the earlier episodes of an alert.
 type Seen struct {
-	Times int `json:"times"` // episodes that ended in the last Days days
+	Times int `json:"times"` // number of episodes that ended in the last Days days
 	Days  int `json:"days"`
-	Total int `json:"total"` // episodes that are remembered
-	// The newest of them.
+	Total int `json:"total"` // number of episodes that are remembered
+	// StartsAt, EndsAt and Seconds describe the newest earlier episode.
 	StartsAt time.Time `json:"lastStartsAt"`
 	EndsAt   time.Time `json:"lastEndsAt"`
 	Seconds  float64   `json:"lastDurationSeconds"`
-	// Text says the same for people.
+	// Text is a summary of the other fields for people.
 	Text string `json:"text"`
 }
 
-// seen returns the earlier episodes of the alert of an episode; nil if none is remembered.
-func (s *Server) seen(e *episodes.Episode) *Seen {
+// earlierEpisodes returns the earlier episodes of an episode's alert, or nil if none is
+// remembered.
+func (s *Server) earlierEpisodes(e *episodes.Episode) *Seen {
 	now := s.opt.Now()
 	out := Seen{Days: seenDays}
 	for _, x := range s.view.Past(e.Fingerprint) {
 		if !x.StartsAt.Before(e.StartsAt) {
-			continue // the episode itself, or a later one
+			continue // x is the episode itself or a later one
 		}
 		if out.Total == 0 {
 			out.StartsAt, out.EndsAt, out.Seconds = x.StartsAt, x.EndsAt, x.Duration().Seconds()
-			out.Text = fmt.Sprintf(", last for %s, ended %s", span(x.Duration()), ago(now, x.EndsAt))
+			out.Text = fmt.Sprintf(", last for %s, ended %s", formatDuration(x.Duration()), formatAgo(now, x.EndsAt))
 		}
 		out.Total++
 		if x.EndsAt.After(now.Add(-seenDays * day)) {
@@ -117,61 +118,60 @@ func (s *Server) seen(e *episodes.Episode) *Seen {
 	case out.Total == 0:
 		return nil
 	case out.Times == 0:
-		out.Text = "seen " + times(out.Total) + " before" + out.Text
+		out.Text = "seen " + timesText(out.Total) + " before" + out.Text
 	default:
-		out.Text = fmt.Sprintf("seen %s in %d days", times(out.Times), seenDays) + out.Text
+		out.Text = fmt.Sprintf("seen %s in %d days", timesText(out.Times), seenDays) + out.Text
 	}
 	return &out
 }
 
-func times(n int) string {
+func timesText(n int) string {
 	if n == 1 {
 		return "once"
 	}
 	return fmt.Sprintf("%d times", n)
 }
 
-// remembered returns an entry of the history as an episode that also has the labels of more.
-func remembered(x *history.Entry, set *rules.Set, more map[string]string) episodes.Episode {
+// pastEpisode returns an entry of the history as an episode. more are additional labels.
+func pastEpisode(x *history.Entry, set *rules.Set, more map[string]string) episodes.Episode {
 	e := episodes.Episode{
 		Fingerprint: episodes.Fingerprint(x.Fingerprint), Rule: set.Rule(x.Alert), Alert: x.Alert, State: episodes.StateResolved,
 		Reason: episodes.Reason(x.Reason), Silent: x.Silent, Overflow: x.Overflow, Labels: x.Labels, StartsAt: x.StartsAt, FiredAt: x.FiredAt,
 		LastSeen: x.LastSeen, EndsAt: x.EndsAt, Concluded: x.Concluded, Count: x.Lines, Party: x.Party,
 	}
 	if x.Summary != "" {
-		e.Annotations = map[string]string{"summary": tame(x.Summary)}
+		e.Annotations = map[string]string{"summary": tameText(x.Summary)}
 	}
 	if c := x.Cause; c != nil {
 		e.Cause = &episodes.Cause{Fingerprint: episodes.Fingerprint(c.Fingerprint), Alert: c.Alert, Severity: c.Severity, Labels: c.Labels, StartsAt: c.StartsAt}
 	}
-	e.State = e.Shown()
+	e.State = e.ShownState()
 	return withExternal(e, more)
 }
 
 func toPast(x *history.Entry, set *rules.Set, more map[string]string) PastEpisode {
-	e := remembered(x, set, more)
+	e := pastEpisode(x, set, more)
 	return PastEpisode{
 		Fingerprint: e.Fingerprint.String(), External: externalFingerprint(e.Fingerprint, e.Labels), Alert: x.Alert, Pack: x.Pack,
 		Reason: e.Reason, Silent: x.Silent, Overflow: x.Overflow, Labels: notNilMap(e.Labels), Summary: e.Annotations["summary"],
-		StartsAt: x.StartsAt, FiredAt: optional(x.FiredAt), LastSeen: optional(x.LastSeen), EndsAt: x.EndsAt, Seconds: x.Duration().Seconds(),
+		StartsAt: x.StartsAt, FiredAt: optionalTime(x.FiredAt), LastSeen: optionalTime(x.LastSeen), EndsAt: x.EndsAt, Seconds: x.Duration().Seconds(),
 		Count: x.Lines, Notified: x.Notified, Flaps: x.Flaps, Cause: toCause(e.Cause),
 	}
 }
 
-// past answers a query.
-func (s *Server) past(q pastQuery) History {
+func (s *Server) queryHistory(q pastQuery) History {
 	out := History{Episodes: []PastEpisode{}}
 	var chosen, inTime []*history.Entry
-	more := external(s.view)
+	more := externalLabels(s.view)
 	for _, x := range s.view.History() {
-		if q.selects(x, more) {
+		if q.selectsEntry(x, more) {
 			chosen = append(chosen, x)
-			if q.within(x) {
+			if q.isWithin(x) {
 				inTime = append(inTime, x)
 			}
 		}
 	}
-	out.Total, out.Days, out.Rules = len(inTime), calendar(chosen, s.opt.Now()), noisy(inTime)
+	out.Total, out.Days, out.Rules = len(inTime), countDays(chosen, s.opt.Now()), noisyRules(inTime)
 	rest := inTime
 	if q.after != nil {
 		at, same := slices.BinarySearchFunc(rest, q.after, history.NewestFirst)
@@ -186,13 +186,13 @@ func (s *Server) past(q pastQuery) History {
 		out.Episodes = append(out.Episodes, toPast(x, set, more))
 	}
 	if len(page) > 0 && len(page) < len(rest) {
-		out.Next = cursor(page[len(page)-1])
+		out.Next = historyCursor(page[len(page)-1])
 	}
 	return out
 }
 
-// calendar counts the episodes of the last days.
-func calendar(all []*history.Entry, now time.Time) []HistoryDay {
+// countDays counts the episodes of the last days.
+func countDays(all []*history.Entry, now time.Time) []HistoryDay {
 	out := make([]HistoryDay, pastDays)
 	at := make(map[string]*HistoryDay, pastDays)
 	for i := range out {
@@ -215,8 +215,8 @@ func calendar(all []*history.Entry, now time.Time) []HistoryDay {
 	return out
 }
 
-// noisy returns the rules with the most notifications, then flaps, then episodes.
-func noisy(all []*history.Entry) []HistoryRule {
+// noisyRules returns the rules with the most notifications, then flaps, then episodes.
+func noisyRules(all []*history.Entry) []HistoryRule {
 	byRule := map[string]*HistoryRule{}
 	alerts := map[uint64]bool{}
 	for _, x := range all {
@@ -249,8 +249,10 @@ func (s *Server) apiHistory(r *http.Request) (any, *apiError) {
 	if err != nil {
 		return nil, &apiError{http.StatusBadRequest, "bad_data", err.Error()}
 	}
-	return s.past(q), nil
+	return s.queryHistory(q), nil
 }
 
-// SpanText formats a duration for people.
-func SpanText(seconds float64) string { return span(time.Duration(seconds * float64(time.Second))) }
+// SpanText formats a number of seconds as a duration for people.
+func SpanText(seconds float64) string {
+	return formatDuration(time.Duration(seconds * float64(time.Second)))
+}

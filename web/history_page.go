@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// shownNoisy is how many noisy rules the page shows; the API has more.
+// shownNoisy is the number of noisy rules that the page shows. The API returns more.
 const shownNoisy = 8
 
 type historyData struct {
@@ -18,21 +18,20 @@ type historyData struct {
 	Fingerprint   string
 	Calendar      []calendarDay
 	Past          []pastDay
-	Older, All    string // addresses; Older is "" on the last page, All without a query
-	Forwarded     bool   // an aggregator has the history
+	Older, All    string // addresses of the next page and of the page without a query; Older is empty on the last page
+	Forwarded     bool   // whether an aggregator has the history
 	oneCluster    bool
 }
 
-// calendarDay is one day of the calendar.
 type calendarDay struct {
 	HistoryDay
-	Level    int    // 0 to 4: how many episodes, compared with the worst day
-	Short    string // the day of the month, with the month where one begins
-	Link     string // the page of the day; of all days, if it is selected
+	Level    int    // 0 to 4, in proportion to the number of episodes on the worst day
+	Short    string // day of the month, with the name of the month on its first day
+	Link     string // page of the day; if the day is selected, the page of all days
 	Selected bool
 }
 
-// pastDay holds the episodes of one page that began on one day, by rule.
+// pastDay holds those episodes on one page that began on the same day, by rule.
 type pastDay struct {
 	Date  string
 	Rules []pastRule
@@ -44,28 +43,28 @@ type pastRule struct {
 	Episodes []PastEpisode
 }
 
-// Lasted formats how long the episode lasted.
+// Lasted formats the duration of the episode.
 func (e PastEpisode) Lasted() string { return SpanText(e.Seconds) }
 
-// Lasted formats how long the episodes of the rule lasted together.
+// Lasted formats the sum of the durations of the rule's episodes.
 func (r HistoryRule) Lasted() string { return SpanText(r.Seconds) }
 
-// Place is the labels that say where it was: the larger place first, and without labels that
-// columns have. The cluster is omitted if all of the page are in one.
+// Place returns the labels that say where an episode was, the largest place first. It omits
+// labels that have a column, and the cluster if all episodes on the page are in the same one.
 func (d historyData) Place(e PastEpisode) []pair {
-	all := pairs(e.Labels, "alertname", "severity", "resolves")
+	all := labelPairs(e.Labels, "alertname", "severity", "resolves")
 	if d.oneCluster {
-		all = pairs(e.Labels, "alertname", "severity", "resolves", "cluster")
+		all = labelPairs(e.Labels, "alertname", "severity", "resolves", "cluster")
 	}
 	slices.SortStableFunc(all, func(a, b pair) int { return cmp.Compare(placeRank(a.Name), placeRank(b.Name)) })
 	return all
 }
 
-// Ended says for people why the episode ended.
+// Ended describes for people why the episode ended.
 func (e PastEpisode) Ended() string { return ReasonText(e.Reason) }
 
 func (s *Server) historyPage(w http.ResponseWriter, r *http.Request) {
-	v, _ := url.ParseQuery(r.URL.RawQuery) // parsePast returns the error
+	v, _ := url.ParseQuery(r.URL.RawQuery) // parsePast reports the error
 	data := historyData{Filter: v.Get("filter"), Fingerprint: v.Get("fingerprint"), Forwarded: s.view.Unknown != nil && s.view.Unknown().Forwarded}
 	code := http.StatusOK
 	q, err := s.parsePast(r, "filter")
@@ -74,20 +73,21 @@ func (s *Server) historyPage(w http.ResponseWriter, r *http.Request) {
 		q = pastQuery{limit: defaultPast}
 	}
 	data.From, data.To = q.from, q.to
-	data.History = s.past(q)
+	data.History = s.queryHistory(q)
 	data.Rules = data.Rules[:min(len(data.Rules), shownNoisy)]
 	data.oneCluster = !slices.ContainsFunc(data.Episodes, func(e PastEpisode) bool { return e.Labels["cluster"] != data.Episodes[0].Labels["cluster"] })
-	data.Calendar, data.Past = s.calendarOf(data.Days, v), byDay(data.Episodes)
+	data.Calendar, data.Past = s.calendarDays(data.Days, v), byDay(data.Episodes)
 	if data.Next != "" {
 		data.Older = historyLink(v, "after", data.Next)
 	}
 	if len(v) > 0 {
 		data.All = "/history"
 	}
-	s.render(w, "history", code, page{Title: "History", Path: "/history", Data: data})
+	s.renderPage(w, "history", code, page{Title: "History", Path: "/history", Data: data})
 }
 
-// historyLink returns the address of the page with other values of parameters.
+// historyLink returns the address of the page with changed parameters. changes are pairs of a
+// name and a value.
 func historyLink(v url.Values, changes ...string) string {
 	out := url.Values{}
 	for _, name := range []string{"filter", "fingerprint", "from", "to"} {
@@ -106,7 +106,7 @@ func historyLink(v url.Values, changes ...string) string {
 	return "/history?" + out.Encode()
 }
 
-func (s *Server) calendarOf(days []HistoryDay, v url.Values) []calendarDay {
+func (s *Server) calendarDays(days []HistoryDay, v url.Values) []calendarDay {
 	most := 1
 	for _, d := range days {
 		most = max(most, d.Episodes)
@@ -116,7 +116,7 @@ func (s *Server) calendarOf(days []HistoryDay, v url.Values) []calendarDay {
 		out[i] = calendarDay{HistoryDay: d, Level: (4*d.Episodes + most - 1) / most}
 		date, err := time.Parse(time.DateOnly, d.Date)
 		if err != nil {
-			continue // calendar made it
+			continue // cannot happen, because countDays formatted the date
 		}
 		next := date.Add(day).Format(time.DateOnly)
 		out[i].Link = historyLink(v, "from", d.Date, "to", next)
@@ -131,8 +131,8 @@ func (s *Server) calendarOf(days []HistoryDay, v url.Values) []calendarDay {
 	return out
 }
 
-// byDay groups episodes, the newest start first, by day and rule: the rule with the newest
-// one first.
+// byDay groups episodes by day and rule. The newest day comes first, and within a day the rule
+// with the newest episode. all starts with the newest episode.
 func byDay(all []PastEpisode) []pastDay {
 	var out []pastDay
 	for _, e := range all {
@@ -151,8 +151,7 @@ func byDay(all []PastEpisode) []pastDay {
 	return out
 }
 
-// weekday formats the weekday and the day of a date.
-func weekday(date string) string {
+func formatWeekday(date string) string {
 	t, err := time.Parse(time.DateOnly, date)
 	if err != nil {
 		return date

@@ -20,15 +20,15 @@ import (
 // pastQuery selects episodes of the history.
 type pastQuery struct {
 	matchers     []*labels.Matcher
-	words        []string // words in lower case, all of which an episode contains
+	words        []string // words in lower case, all of which an episode must contain
 	fingerprints []episodes.Fingerprint
-	from, to     time.Time // the episode was open at some time between them; zero means unbounded
+	from, to     time.Time // an episode must have been open between these times; a zero time is no limit
 	limit        int
-	after        *history.Entry // start and fingerprint of the last one of the page before
+	after        *history.Entry // start and fingerprint of the last episode on the previous page
 }
 
-// parsePast reads the parameters of a query. matchers and words of a search box are in the
-// parameter box, unless that is "".
+// parsePast reads the parameters of a query. If box is not empty, it is the name of the
+// parameter with the text of a search box, which contains the matchers and words.
 func (s *Server) parsePast(r *http.Request, box string) (q pastQuery, err error) {
 	v, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -69,12 +69,12 @@ func (s *Server) parsePast(r *http.Request, box string) (q pastQuery, err error)
 func splitSearch(text string) (filters []string, words string) {
 	text = strings.TrimSpace(text)
 	if strings.HasPrefix(text, "{") {
-		if end := closing(text); end > 0 {
+		if end := closingBrace(text); end > 0 {
 			filters, text = append(filters, text[:end]), text[end:]
 		}
 	}
 	var rest []string
-	for _, part := range fields(text) {
+	for _, part := range splitFields(text) {
 		if matcherForm.MatchString(part) {
 			filters = append(filters, strings.TrimSuffix(part, ","))
 		} else {
@@ -84,9 +84,9 @@ func splitSearch(text string) (filters []string, words string) {
 	return filters, strings.Join(rest, " ")
 }
 
-// closing returns the length of the text up to the closing brace outside of quotes; zero if there
-// is none.
-func closing(text string) int {
+// closingBrace returns the length of text up to the closing brace that is outside of quotes, or
+// zero if there is none.
+func closingBrace(text string) int {
 	quoted := false
 	for i := 0; i < len(text); i++ {
 		switch {
@@ -101,8 +101,8 @@ func closing(text string) int {
 	return 0
 }
 
-// fields splits text at the spaces outside of quotes.
-func fields(text string) []string {
+// splitFields splits text at spaces that are outside of quotes.
+func splitFields(text string) []string {
 	quoted, escaped := false, false
 	return strings.FieldsFunc(text, func(c rune) bool {
 		switch {
@@ -117,7 +117,8 @@ func fields(text string) []string {
 	})
 }
 
-// parseTime reads RFC 3339, a day, seconds since 1970, or a duration before now such as 7d.
+// parseTime parses a time in RFC 3339, a day, seconds since 1970, or a duration before now,
+// such as 7d.
 func parseTime(name, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -133,15 +134,15 @@ func parseTime(name, text string, now time.Time) (time.Time, error) {
 	if d, err := model.ParseDuration(text); err == nil {
 		return now.Add(-time.Duration(d)).UTC(), nil
 	}
-	return time.Time{}, fmt.Errorf("%s %.40q is no time; write 2026-03-11T04:00:00Z, 2026-03-11, seconds since 1970, or 7d for seven days ago", name, text)
+	return time.Time{}, fmt.Errorf("%s %.40q is not a time; write 2026-03-11T04:00:00Z, 2026-03-11, seconds since 1970, or 7d for seven days ago", name, text)
 }
 
-// cursor identifies an episode in the order of the history.
-func cursor(x *history.Entry) string {
+// historyCursor returns a text that identifies an episode in the order of the history.
+func historyCursor(x *history.Entry) string {
 	return strconv.FormatInt(x.StartsAt.UnixNano(), 10) + "-" + episodes.Fingerprint(x.Fingerprint).String()
 }
 
-// parseCursor is the inverse of cursor; nil if the text is "".
+// parseCursor parses the result of historyCursor. It returns nil if the text is empty.
 func parseCursor(text string) (*history.Entry, error) {
 	if text == "" {
 		return nil, nil
@@ -150,13 +151,13 @@ func parseCursor(text string) (*history.Entry, error) {
 	n, err := strconv.ParseInt(at, 10, 64)
 	fp, ok := parseFingerprint(print)
 	if err != nil || !ok {
-		return nil, fmt.Errorf("after %.40q is not the value of next of another answer", text)
+		return nil, fmt.Errorf("the parameter after is %.40q, but must be the value of next in an earlier answer", text)
 	}
 	return &history.Entry{StartsAt: time.Unix(0, n).UTC(), Fingerprint: uint64(fp)}, nil
 }
 
-// selects reports whether a query without times selects an episode.
-func (q *pastQuery) selects(x *history.Entry, more map[string]string) bool {
+// selectsEntry reports whether the query selects an episode. It ignores the times in the query.
+func (q *pastQuery) selectsEntry(x *history.Entry, more map[string]string) bool {
 	if q.fingerprints != nil && !slices.Contains(q.fingerprints, episodes.Fingerprint(x.Fingerprint)) {
 		return false
 	}
@@ -164,7 +165,7 @@ func (q *pastQuery) selects(x *history.Entry, more map[string]string) bool {
 		return true
 	}
 	all := withLabels(x.Labels, more)
-	return satisfies(q.matchers, all) && pastContains(x, all, q.words)
+	return satisfiesMatchers(q.matchers, all) && pastContains(x, all, q.words)
 }
 
 // pastContains reports whether the texts of an ended episode contain all words.
@@ -181,7 +182,7 @@ func pastContains(x *history.Entry, all map[string]string, words []string) bool 
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 }
 
-// within reports whether an episode was open at some time between the times of the query.
-func (q *pastQuery) within(x *history.Entry) bool {
+// isWithin reports whether an episode was open between the times in the query.
+func (q *pastQuery) isWithin(x *history.Entry) bool {
 	return (q.from.IsZero() || !x.EndsAt.Before(q.from)) && (q.to.IsZero() || x.StartsAt.Before(q.to))
 }

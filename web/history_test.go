@@ -125,11 +125,11 @@ func TestHistoryRefuses(t *testing.T) {
 			require.Contains(t, strings.ReplaceAll(w.Body.String(), `\"`, `"`), want)
 		}
 	}
-	f("from=yesterday", "is no time; write 2026-03-11T04:00:00Z")
-	f("to=-5", "is no time")
+	f("from=yesterday", "is not a time; write 2026-03-11T04:00:00Z")
+	f("to=-5", "is not a time")
 	f("limit=1001", "is not a number from 0 to 1000")
 	f("limit=-1", "is not a number")
-	f("after=x", "is not the value of next")
+	f("after=x", "must be the value of next")
 	f("fingerprint=12", "is not 16 hexadecimal digits")
 	f("filter=%7Ba%3D~%22(%22%7D", "missing closing")
 	f("%zz", "the query cannot be read")
@@ -205,8 +205,8 @@ func TestSeen(t *testing.T) {
 			all = append(all, pastEntry("LeaseLost", "team-a", h))
 		}
 		s := newTestServer(t, pastView(all...), Options{})
-		e := remembered(open, s.view.Rules().Set, external(s.view))
-		got := s.seen(&e)
+		e := pastEpisode(open, s.view.Rules().Set, externalLabels(s.view))
+		got := s.earlierEpisodes(&e)
 		if want == "" {
 			require.Nil(t, got)
 			return
@@ -220,8 +220,8 @@ func TestSeen(t *testing.T) {
 	f("seen 2 times in 7 days, last for 12m 0s, ended 48m 0s ago", 1, 100, 200)
 	f("seen 2 times before, last for 12m 0s, ended 8d 7h ago", 200, 300)
 	s := newTestServer(t, pastView(open), Options{})
-	e := remembered(open, s.view.Rules().Set, external(s.view))
-	require.Nil(t, s.seen(&e), "itself does not count")
+	e := pastEpisode(open, s.view.Rules().Set, externalLabels(s.view))
+	require.Nil(t, s.earlierEpisodes(&e), "itself does not count")
 }
 
 func TestSeenIsShown(t *testing.T) {

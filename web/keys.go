@@ -7,10 +7,10 @@ import (
 	"crowsnest/rules/schema"
 )
 
-// keyHint is a key of the rule language, for completion on the page Scan.
+// keyHint describes a key of the rule language for completion on the page Scan.
 type keyHint struct {
-	Text string `json:"d,omitempty"` // the first sentence of its description
-	In   string `json:"r,omitempty"` // the kind of object that its value is, or contains
+	Text string `json:"d,omitempty"` // first sentence of the key's description
+	In   string `json:"r,omitempty"` // kind of object that the key's value is or contains
 }
 
 // schemaNode is the part of a JSON Schema that completion needs.
@@ -22,7 +22,7 @@ type schemaNode struct {
 	AnyOf       []schemaNode          `json:"anyOf"`
 }
 
-// keyHints returns the keys of each kind of object of a rule file as JSON.
+// keyHints returns the keys of all kinds of objects in a rule file, as JSON.
 func keyHints() ([]byte, error) {
 	text, err := schema.Rules()
 	if err != nil {
@@ -37,9 +37,9 @@ func keyHints() ([]byte, error) {
 	out := map[string]map[string]keyHint{}
 	for kind, def := range root.Defs {
 		keys := map[string]keyHint{}
-		for _, form := range append(def.AnyOf, def) { // a text, or an object
+		for _, form := range append(def.AnyOf, def) { // the value may be a text or an object
 			for name, key := range form.Properties {
-				keys[name] = keyHint{firstSentence(key.Description), key.kind()}
+				keys[name] = keyHint{firstSentence(key.Description), key.objectKind()}
 			}
 		}
 		if len(keys) > 0 {
@@ -49,16 +49,17 @@ func keyHints() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// kind returns the kind of object that a value has or contains; empty if it is none.
-func (n *schemaNode) kind() string {
+// objectKind returns the kind of object that a value is or contains, or "" if it has no
+// objects.
+func (n *schemaNode) objectKind() string {
 	if n.Ref != "" {
 		return strings.TrimPrefix(n.Ref, "#/$defs/")
 	}
 	if n.Items != nil {
-		return n.Items.kind()
+		return n.Items.objectKind()
 	}
 	for i := range n.AnyOf {
-		if kind := n.AnyOf[i].kind(); kind != "" {
+		if kind := n.AnyOf[i].objectKind(); kind != "" {
 			return kind
 		}
 	}

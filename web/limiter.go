@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// limiter is a listener that bounds the number of open connections. When it is
-// full, a new connection replaces the one that has been idle, or has not
-// completed its request, for longest; if there is none, it replaces the one that
-// has been served for longest, provided that this took at least patience. So
-// clients that open connections without using them cannot lock others out. It is
-// safe for concurrent use.
+// limiter is a listener that bounds the number of open connections. When it is full, a new
+// connection replaces the connection that has been idle, or has not completed its request, for
+// the longest time. If there is none, it replaces the connection whose request has been served
+// for the longest time, if that is at least patience. So clients that open connections without
+// using them cannot lock out other clients. It is safe for concurrent use.
 type limiter struct {
 	net.Listener
 	maxConns int
@@ -20,15 +19,15 @@ type limiter struct {
 
 	mu    sync.Mutex
 	conns map[string]*connection // connections by remote address
-	clock uint64                 // logical time: advances with each accept and each request
+	clock uint64                 // logical time, which advances with each connection and each request
 }
 
 type connection struct {
 	net.Conn
 	limiter *limiter
-	since   uint64    // logical time at which it was accepted or became idle
-	busy    int       // requests in progress
-	began   time.Time // start of the newest of them
+	since   uint64    // logical time when the connection was accepted or became idle
+	busy    int       // number of requests in progress
+	began   time.Time // start of the newest request in progress
 	once    sync.Once
 }
 
@@ -36,8 +35,8 @@ func newLimiter(l net.Listener, maxConns int) *limiter {
 	return &limiter{Listener: l, maxConns: maxConns, patience: graceToRead, conns: map[string]*connection{}}
 }
 
-// Accept returns the next connection that fits the limit, and closes those that
-// do not.
+// Accept returns the next connection that fits within the limit. It closes connections that do
+// not fit.
 func (l *limiter) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -47,16 +46,16 @@ func (l *limiter) Accept() (net.Conn, error) {
 		if c := l.add(conn); c != nil {
 			return c, nil
 		}
-		_ = conn.Close() // all others are being served
+		_ = conn.Close() // all other connections are being served
 	}
 }
 
-// add returns nil if there is no room.
+// add registers a connection. It returns nil if there is no room.
 func (l *limiter) add(conn net.Conn) *connection {
 	l.mu.Lock()
 	var evicted *connection
 	if len(l.conns) >= l.maxConns {
-		if evicted = l.evictable(); evicted == nil {
+		if evicted = l.evictableConnection(); evicted == nil {
 			l.mu.Unlock()
 			return nil
 		}
@@ -67,16 +66,16 @@ func (l *limiter) add(conn net.Conn) *connection {
 	l.conns[conn.RemoteAddr().String()] = c
 	l.mu.Unlock()
 	if evicted != nil {
-		// A pending write must not delay the new connection.
+		// A pending write on the old connection must not delay the new one.
 		_ = evicted.SetDeadline(time.Now())
 		_ = evicted.Close()
 	}
 	return c
 }
 
-// evictable returns the connection to replace, or nil if there is none. The
-// caller holds the lock.
-func (l *limiter) evictable() *connection {
+// evictableConnection returns the connection that a new one may replace, or nil if there is
+// none. The caller holds the lock.
+func (l *limiter) evictableConnection() *connection {
 	var idle, served *connection
 	for _, c := range l.conns {
 		switch {
@@ -104,8 +103,8 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// track returns h with its requests counted per connection.
-func (l *limiter) track(h http.Handler) http.Handler {
+// trackRequests wraps h so that the requests in progress are counted for each connection.
+func (l *limiter) trackRequests(h http.Handler) http.Handler {
 	busy := func(addr string, n int) {
 		l.mu.Lock()
 		defer l.mu.Unlock()

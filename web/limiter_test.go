@@ -76,7 +76,7 @@ func overload(t *testing.T, patience time.Duration) (answered, refused int) {
 	limited := newLimiter(l, 3)
 	limited.patience = patience
 	arrived, leave := make(chan string), make(chan struct{})
-	srv := &http.Server{ReadHeaderTimeout: time.Minute, Handler: limited.track(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := &http.Server{ReadHeaderTimeout: time.Minute, Handler: limited.trackRequests(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived <- r.URL.Path
 		<-leave
 		_, _ = io.WriteString(w, "served")

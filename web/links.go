@@ -14,49 +14,50 @@ import (
 	sel "crowsnest/rules/selector"
 )
 
-// Actions are what a reader can do about an episode.
+// Actions are the actions that a reader can take on an episode.
 type Actions struct {
-	Silence string `json:"silence,omitempty"` // page that makes a silence: of Alertmanager, or a path on this server
-	Logs    string `json:"logs,omitempty"`    // page with its logs
-	Kubectl string `json:"kubectl,omitempty"` // command that prints its logs
-	Runbook string `json:"runbook,omitempty"` // path on this server
-	More    string `json:"more,omitempty"`    // the address of a runbook that the rule states
+	Silence string `json:"silence,omitempty"` // page for silencing the alert, in Alertmanager or as a path on this server
+	Logs    string `json:"logs,omitempty"`    // page that shows the logs of the alert
+	Kubectl string `json:"kubectl,omitempty"` // command that prints the logs of the alert
+	Runbook string `json:"runbook,omitempty"` // runbook of the rule, as a path on this server
+	More    string `json:"more,omitempty"`    // address of a runbook that the rule states
 }
 
-// actions returns what a reader can do about an episode. Values of labels may come from log
-// lines: they are encoded in addresses, and a command contains only names of Kubernetes.
-func (s *Server) actions(e episodes.Episode) Actions {
+// episodeActions returns the actions that a reader can take on an episode. Label values may
+// come from log lines. So addresses contain them encoded, and a command contains only values
+// that are names of Kubernetes objects.
+func (s *Server) episodeActions(e episodes.Episode) Actions {
 	links := s.view.Links()
 	out := Actions{More: safeLink(e.Annotations["runbook_url"]), Logs: safeLink(e.Annotations["logs_url"])}
 	if e.Rule != nil {
-		out.Kubectl, out.Runbook = kubectl(e), "/runbooks/"+url.PathEscape(e.Rule.Alert)
+		out.Kubectl, out.Runbook = kubectlCommand(e), "/runbooks/"+url.PathEscape(e.Rule.Alert)
 		if out.Logs == "" && links.Logs != "" {
 			out.Logs = safeLink(logsLink(links.Logs, e, s.opt.Now()))
 		}
 	}
 	switch {
-	case !open(e) || e.Silent:
+	case !isEpisodeOpen(e) || e.Silent:
 	case s.makesSilences():
 		out.Silence = "/episodes/" + e.Fingerprint.String() + "/silence"
 	case links.Alertmanager != "":
-		out.Silence = safeLink(strings.TrimSuffix(links.Alertmanager, "/") + "/#/silences/new?filter=" + encoded(s.where(e)))
+		out.Silence = safeLink(strings.TrimSuffix(links.Alertmanager, "/") + "/#/silences/new?filter=" + percentEncode(s.whereSelector(e)))
 	}
 	return out
 }
 
-// where returns the labels of an alert in Alertmanager as a matcher.
-func (s *Server) where(e episodes.Episode) string { return selector(s.sentLabels(e)) }
+// whereSelector returns, as a selector, the labels that an alert has in Alertmanager.
+func (s *Server) whereSelector(e episodes.Episode) string { return formatSelector(s.sentLabels(e)) }
 
-// sentLabels returns the labels of an alert in Alertmanager.
+// sentLabels returns the labels that an alert has in Alertmanager.
 func (s *Server) sentLabels(e episodes.Episode) map[string]string {
-	return withLabels(e.Labels, external(s.view))
+	return withLabels(e.Labels, externalLabels(s.view))
 }
 
-// streamLabels are labels of alerts that are labels of their streams, too.
+// streamLabels are the labels of alerts that their streams also have.
 var streamLabels = []string{"cluster", "namespace", "pod", "container", "node", "app", "unit"}
 
-// streams returns the streams of an episode as a selector in LogQL.
-func streams(e episodes.Episode) string {
+// logSelector returns a LogQL selector for the streams of an episode.
+func logSelector(e episodes.Episode) string {
 	var parts, stated []string
 	for _, m := range e.Rule.From.Matchers() {
 		if e.Labels[m.Name] == "" || !slices.Contains(streamLabels, m.Name) {
@@ -71,8 +72,8 @@ func streams(e episodes.Episode) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// window returns the time around an episode in which its logs are of interest.
-func window(e episodes.Episode, now time.Time) (from, to time.Time) {
+// timeWindow returns the time range around an episode that is worth reading in its logs.
+func timeWindow(e episodes.Episode, now time.Time) (from, to time.Time) {
 	from, to = e.ActiveAt().Add(-10*time.Minute), now
 	if !e.EndsAt.IsZero() {
 		to = e.EndsAt.Add(5 * time.Minute)
@@ -82,12 +83,13 @@ func window(e episodes.Episode, now time.Time) (from, to time.Time) {
 
 var placeholder = lazyre.New(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// logsLink replaces the placeholders of a template, as the configuration describes them.
+// logsLink replaces the placeholders in a template. The reference of the configuration lists
+// them.
 func logsLink(template string, e episodes.Episode, now time.Time) string {
-	from, to := window(e, now)
-	quoted, _ := json.Marshal(streams(e)) // a string can always be encoded
+	from, to := timeWindow(e, now)
+	quoted, _ := json.Marshal(logSelector(e)) // a string can always be encoded
 	values := map[string]string{
-		"selector": streams(e), "selector_json": string(quoted[1 : len(quoted)-1]),
+		"selector": logSelector(e), "selector_json": string(quoted[1 : len(quoted)-1]),
 		"from": strconv.FormatInt(from.UnixMilli(), 10), "to": strconv.FormatInt(to.UnixMilli(), 10),
 		"from_time": from.UTC().Format(time.RFC3339), "to_time": to.UTC().Format(time.RFC3339),
 	}
@@ -97,18 +99,20 @@ func logsLink(template string, e episodes.Episode, now time.Time) string {
 		if !ok {
 			value = e.Labels[name]
 		}
-		return encoded(value)
+		return percentEncode(value)
 	})
 }
 
-// encoded percent-encodes a text. Not every page takes + for a space.
-func encoded(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
+// percentEncode percent-encodes a text. It encodes a space as %20, because not every page
+// accepts +.
+func percentEncode(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
-// objectName is the form of names of Kubernetes, which a shell does not interpret.
+// objectName matches names of Kubernetes objects. A shell does not interpret them.
 var objectName = lazyre.New(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 
-// kubectl returns a command that prints the logs of an episode; "" if its pod is not known.
-func kubectl(e episodes.Episode) string {
+// kubectlCommand returns a command that prints the logs of an episode, or "" if its pod is not
+// known.
+func kubectlCommand(e episodes.Episode) string {
 	namespace, pod, container := e.Labels["namespace"], e.Labels["pod"], e.Labels["container"]
 	if !objectName.MatchString(namespace) || !objectName.MatchString(pod) {
 		return ""
@@ -118,7 +122,7 @@ func kubectl(e episodes.Episode) string {
 			container = m.Value
 		}
 	}
-	from, _ := window(e, e.StartsAt)
+	from, _ := timeWindow(e, e.StartsAt)
 	command := fmt.Sprintf("kubectl logs -n %s %s", namespace, pod)
 	if objectName.MatchString(container) {
 		command += " -c " + container

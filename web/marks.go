@@ -11,36 +11,37 @@ import (
 	"crowsnest/rules"
 )
 
-// matchedLine is a line of a log with what the rule found in it.
+// matchedLine is a log line in which the texts that the rule looks for are marked.
 type matchedLine struct {
 	Text     string
-	HTML     template.HTML // the text with marks
+	HTML     template.HTML // text of the line with marks
 	Captures []matcher.NamedValue
 }
 
-// maxMarked bounds the lines that are explained, in bytes.
+// maxMarked bounds the length in bytes of a line that is explained.
 const maxMarked = 16 << 10
 
-// matched marks what a rule found in a line. The line is redacted and made safe to show, so
-// the rule may no longer match it: then nothing is marked.
-func matched(r *rules.Rule, shown redact.Text) matchedLine {
+// markMatches marks the texts that a rule found in a line. shown is redacted and safe to show,
+// so the rule may no longer match it. Nothing is marked in that case.
+func markMatches(r *rules.Rule, shown redact.Text) matchedLine {
 	line := string(shown)
-	out := matchedLine{Text: line, HTML: template.HTML(template.HTMLEscapeString(line))} //nolint:gosec // escaped
+	out := matchedLine{Text: line, HTML: template.HTML(template.HTMLEscapeString(line))} //nolint:gosec // the text is escaped
 	if r == nil || line == "" || len(line) > maxMarked {
 		return out
 	}
 	var found []string
 	for _, part := range matcher.Explain(r, nil, []byte(line)).Parts {
-		if part.Part >= 0 && part.Held { // not clear and unless: other lines are theirs
-			collect(part.Conditions, &found, &out.Captures)
+		if part.Part >= 0 && part.Held { // clear and unless are skipped, because they match other lines
+			collectTexts(part.Conditions, &found, &out.Captures)
 		}
 	}
 	out.HTML = withMarks(line, found)
 	return out
 }
 
-// collect gathers the texts that held conditions found, and their captures.
-func collect(all []matcher.Condition, found *[]string, captures *[]matcher.NamedValue) {
+// collectTexts collects the texts that satisfied conditions found, and the captures of these
+// conditions.
+func collectTexts(all []matcher.Condition, found *[]string, captures *[]matcher.NamedValue) {
 	for _, c := range all {
 		if !c.Held || c.Kind == "not" {
 			continue
@@ -56,11 +57,11 @@ func collect(all []matcher.Condition, found *[]string, captures *[]matcher.Named
 				*captures = append(*captures, v)
 			}
 		}
-		collect(c.Conditions, found, captures)
+		collectTexts(c.Conditions, found, captures)
 	}
 }
 
-// withMarks returns a text as HTML with the first occurrence of each of the texts marked.
+// withMarks returns a text as HTML in which the first occurrence of each found text is marked.
 func withMarks(text string, found []string) template.HTML {
 	type span struct{ from, to int }
 	var spans []span

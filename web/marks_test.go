@@ -16,7 +16,7 @@ func TestMatchedLine(t *testing.T) {
 	require.Empty(t, problems)
 	f := func(line, want string, captures ...matcher.NamedValue) {
 		t.Helper()
-		got := matched(set.Rules[0], redact.Text(line))
+		got := markMatches(set.Rules[0], redact.Text(line))
 		require.Equal(t, want, string(got.HTML))
 		require.Equal(t, captures, got.Captures)
 	}
@@ -24,7 +24,7 @@ func TestMatchedLine(t *testing.T) {
 	f("pod <b> is", "<mark>pod &lt;b&gt; is</mark>", matcher.NamedValue{Name: "pod", Value: "<b>", From: "capture"})
 	f("<b> pod a is never", "&lt;b&gt; pod a is never")
 	f("it is", "it is")
-	require.Equal(t, "&lt;", string(matched(nil, "<").HTML))
+	require.Equal(t, "&lt;", string(markMatches(nil, "<").HTML))
 	require.Equal(t, "<mark>ab</mark><mark>c</mark>", string(withMarks("abc", []string{"bc", "ab", "b", "", "x"})))
 }
 

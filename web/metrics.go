@@ -11,9 +11,9 @@ import (
 func (s *Server) routeMetrics(mux *router) {
 	scrape := promhttp.InstrumentMetricHandler(s.opt.Registry,
 		promhttp.HandlerFor(s.opt.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: s.opt.Registry}))
-	guarded := s.gate.guarded(scrape.ServeHTTP, "Accept", "Accept-Encoding")
+	guarded := s.gate.guardHandler(scrape.ServeHTTP, "Accept", "Accept-Encoding")
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		// Normalize the headers so that equal responses share one key in the gate.
+		// Normalize the headers, so that equal responses have the same key in the gate.
 		r.Header.Set("Accept", string(expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...)))
 		encoding := "identity"
 		for name := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {

@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// openAPI describes the API. A test makes it from the types of the answers and holds it
-// against the handlers; UPDATE_SNAPSHOTS=1 writes it again.
+// openAPI describes the API. A test generates it from the types of the answers and checks it
+// against the handlers. With UPDATE_SNAPSHOTS=1, the test writes the file.
 //
 //go:embed openapi.json
 var openAPI []byte

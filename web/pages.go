@@ -26,17 +26,18 @@ type page struct {
 	Title   string
 	Path    string // path of the current page in the navigation
 	Now     time.Time
-	Missing []string // why the daemon is not ready
-	// Troubles says which receivers and sources are down: alerts may be missing or
+	Missing []string // reasons why the daemon is not ready
+	// Troubles lists the receivers and sources that are down, so that alerts may be missing or
 	// undelivered.
 	Troubles []string
-	// SourceMissing is the page of the alert CrowsnestSourceMissing; empty if it is not open.
+	// SourceMissing is the page of the alert CrowsnestSourceMissing. It is empty if the alert
+	// is not open.
 	SourceMissing string
 	Data          any
 }
 
-// pages are the templates of the pages, each of which is parsed when it is first shown:
-// nobody opens the pages of most processes.
+// pages are the templates of the pages. A template is parsed when its page is first shown,
+// because most processes show no pages.
 type pages map[string]func() *template.Template
 
 func newPages(files func() assets) pages {
@@ -49,24 +50,25 @@ func newPages(files func() assets) pages {
 
 func parsePage(files func() assets, name string) *template.Template {
 	t := template.New("layout.html").Funcs(template.FuncMap{
-		"ago": agoTime, "since": sinceTime, "when": whenTime, "pairs": pairs, "bytes": humanBytes, "link": safeLink, "host": hostOfLink, "join": strings.Join,
-		"count": text.Digits, "number": number, "health": healthText, "span": span, "asset": func(name string) string { return files().url(name) },
-		"waiting": waitingText, "lacksSource": lacksSource, "plural": plural, "capital": capital, "code": codeText, "about": func(alert string) string { return strings.TrimPrefix(alert, "Crowsnest") }, "state": stateText, "tame": func(text any) string { return tame(fmt.Sprint(text)) }, "lower": strings.ToLower, "breakable": breakable, "yaml": highlightYAML, "hours": silenceSpan,
-		"weekday": weekday, "int64": func(n int) int64 { return int64(n) },
+		"ago": agoTime, "since": sinceTime, "when": whenTime, "pairs": labelPairs, "bytes": humanBytes, "link": safeLink, "host": hostOfLink, "join": strings.Join,
+		"count": text.GroupThousands, "number": formatCount, "health": healthText, "span": formatDuration, "asset": func(name string) string { return files().assetURL(name) },
+		"waiting": waitingText, "lacksSource": lacksSource, "plural": pluralWord, "capital": capitalise, "code": codeText, "about": func(alert string) string { return strings.TrimPrefix(alert, "Crowsnest") }, "state": stateText, "tame": func(text any) string { return tameText(fmt.Sprint(text)) }, "lower": strings.ToLower, "breakable": breakableName, "yaml": highlightYAML, "hours": silenceSpan,
+		"weekday": formatWeekday, "int64": func(n int) int64 { return int64(n) },
 		"nest": func(p page, x any) nested { return nested{p, x} },
 	})
 	// The templates are embedded, and a test parses all of them.
 	return template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
 }
 
-// nested is what a part of a page gets: the page, and its own data.
+// nested is the data of a part of a page. It contains the data of the whole page and that of
+// the part.
 type nested struct {
 	Page page
 	Item any
 }
 
 func (s *Server) routePages(mux *router) {
-	get := func(path string, h http.HandlerFunc) { mux.HandleFunc("GET "+path, s.gate.guarded(h)) }
+	get := func(path string, h http.HandlerFunc) { mux.HandleFunc("GET "+path, s.gate.guardHandler(h)) }
 	get("/{$}", s.alertsPage)
 	get("/episodes/{fingerprint}", s.episodePage)
 	get("/episodes/{fingerprint}/case", s.caseFile)
@@ -80,23 +82,23 @@ func (s *Server) routePages(mux *router) {
 	get("/unknown/{fingerprint}/rule", s.unknownRulePage)
 	get("/sources", s.sourcesPage)
 	get("/scan", s.scanPage)
-	mux.HandleFunc("POST /scan", s.admitted(s.scan))
-	get("/playground", func(w http.ResponseWriter, r *http.Request) { // its name before
+	mux.HandleFunc("POST /scan", s.limitReading(s.serveScan))
+	get("/playground", func(w http.ResponseWriter, r *http.Request) { // former address of /scan
 		http.Redirect(w, r, "/scan?"+r.URL.RawQuery, http.StatusMovedPermanently)
 	})
 	get("/status", func(w http.ResponseWriter, _ *http.Request) {
-		s.render(w, "status", http.StatusOK, page{Title: "Status", Path: "/status", Data: map[string]any{
-			"Status": s.view.Status(), "Build": buildInfo().facts(),
+		s.renderPage(w, "status", http.StatusOK, page{Title: "Status", Path: "/status", Data: map[string]any{
+			"Status": s.view.Status(), "Build": buildInfo().versionFacts(),
 		}})
 	})
 	mux.HandleFunc("GET /static/", func(w http.ResponseWriter, r *http.Request) { s.assets().ServeHTTP(w, r) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, http.StatusNotFound, "Not found", "There is no page "+tame(r.URL.Path)+".")
+		s.serveError(w, http.StatusNotFound, "Not found", "There is no page "+tameText(r.URL.Path)+".")
 	})
 }
 
-// render writes a page, or only an error if its template fails.
-func (s *Server) render(w http.ResponseWriter, name string, code int, data page) {
+// renderPage writes a page. If its template fails, it writes only an error.
+func (s *Server) renderPage(w http.ResponseWriter, name string, code int, data page) {
 	data.Now = s.opt.Now().UTC()
 	status := s.view.Status()
 	data.Missing = status.Missing
@@ -105,7 +107,7 @@ func (s *Server) render(w http.ResponseWriter, name string, code int, data page)
 	}
 	data.Troubles = append(data.Troubles, s.downReceivers(data.Now)...)
 	for i := range data.Troubles {
-		data.Troubles[i] = tame(data.Troubles[i])
+		data.Troubles[i] = tameText(data.Troubles[i])
 	}
 	var b bytes.Buffer
 	if err := s.pages[name]().Execute(&b, data); err != nil {
@@ -119,7 +121,7 @@ func (s *Server) render(w http.ResponseWriter, name string, code int, data page)
 	_, _ = w.Write(b.Bytes()) // the client may have disconnected
 }
 
-// downReceivers says which receivers are down, since when, and why.
+// downReceivers returns a text for each receiver that is down, with the time and the reason.
 func (s *Server) downReceivers(now time.Time) []string {
 	var out []string
 	for _, e := range s.view.Endpoints() {
@@ -128,7 +130,7 @@ func (s *Server) downReceivers(now time.Time) []string {
 		}
 		text := fmt.Sprintf("Not delivered to %s %s", e.Sink, e.Endpoint)
 		if since := s.samples.downSince(e); !since.IsZero() && now.Sub(since) >= sampleEvery {
-			text += " for " + span(now.Sub(since))
+			text += " for " + formatDuration(now.Sub(since))
 		}
 		if e.Error != "" {
 			text += ": " + e.Error
@@ -138,7 +140,7 @@ func (s *Server) downReceivers(now time.Time) []string {
 	return out
 }
 
-// healthText formats the health of a rule for people; the API keeps the codes.
+// healthText describes the health of a rule for people. The API returns codes instead.
 func healthText(health string) string {
 	texts := map[string]string{"given_up": "quarantined", "held": "on hold"}
 	return cmp.Or(texts[health], health)
@@ -149,21 +151,21 @@ type ruleData struct {
 	Pack, File string
 	Charts     []chart
 	Tests      []TestOutcome
-	NoTests    string // why there are no results of tests
+	NoTests    string // reason why there are no results of tests
 }
 
 // chart is a small chart of the last hour.
 type chart struct{ Name, Value, Path string }
 
-// charts returns what a rule did in the last hour.
-func (s *Server) charts(rule string) []chart {
+// ruleCharts returns charts of what a rule did in the last hour.
+func (s *Server) ruleCharts(rule string) []chart {
 	var out []chart
 	for _, c := range []struct {
 		name, series string
 		format       func(uint64) string
 	}{
-		{"Lines matched, last hour", ruleSeries(rule), digits},
-		{"Lines tried", triesSeries(rule), digits},
+		{"Lines matched, last hour", ruleSeries(rule), formatDigits},
+		{"Lines tried", triesSeries(rule), formatDigits},
 		{"CPU time", costSeries(rule), func(n uint64) string { return (time.Duration(n) * time.Microsecond).String() }},
 	} {
 		if path, sum := s.sparkline(c.series); path != "" {
@@ -173,13 +175,14 @@ func (s *Server) charts(rule string) []chart {
 	return out
 }
 
-func digits(n uint64) string { return text.Digits(int64(min(n, math.MaxInt64))) }
+func formatDigits(n uint64) string { return text.GroupThousands(int64(min(n, math.MaxInt64))) }
 
-// rulesPage shows all rules, with the number of those that cannot see their failure.
+// rulesPage shows all rules. It also shows the number of rules that cannot detect their
+// failure.
 func (s *Server) rulesPage(w http.ResponseWriter, r *http.Request) {
 	data := rulesData{Filter: r.URL.Query().Get("filter"), Health: map[string]int{}}
 	words := strings.Fields(strings.ToLower(data.Filter))
-	for _, g := range s.groups() {
+	for _, g := range s.ruleGroups() {
 		shown := groupView{Group: g, Health: map[string]int{}}
 		for _, rule := range g.Rules {
 			data.Health[rule.Health]++
@@ -188,17 +191,16 @@ func (s *Server) rulesPage(w http.ResponseWriter, r *http.Request) {
 			if !hasWords(words, rule.Name, g.Name, rule.Health, healthText(rule.Health), string(rule.Severity), rule.From, rule.Unverified()) {
 				continue
 			}
-			shown.Shown = append(shown.Shown, ruleView{rule, sparkOf(rule.PerMinute)})
+			shown.Shown = append(shown.Shown, ruleView{rule, newSparkline(rule.PerMinute)})
 		}
 		if len(words) == 0 || len(shown.Shown) > 0 {
 			data.Groups = append(data.Groups, shown)
 		}
 	}
-	s.render(w, "rules", http.StatusOK, page{Title: "Rules", Path: "/rules", Data: data})
+	s.renderPage(w, "rules", http.StatusOK, page{Title: "Rules", Path: "/rules", Data: data})
 }
 
-// hasWords reports whether the texts together contain each of the words, which are in lower
-// case.
+// hasWords reports whether the texts together contain all words. The words are in lower case.
 func hasWords(words []string, texts ...string) bool {
 	all := strings.ToLower(strings.Join(texts, "\n"))
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
@@ -207,14 +209,14 @@ func hasWords(words []string, texts ...string) bool {
 type rulesData struct {
 	Filter string
 	Groups []groupView
-	Health map[string]int // rules by health
+	Health map[string]int // number of rules by health
 }
 
 type groupView struct {
 	Group
 	Shown           []ruleView
 	Health          map[string]int
-	Firing, Pending int // alerts
+	Firing, Pending int // numbers of alerts
 }
 
 type ruleView struct {
@@ -229,20 +231,20 @@ func (s *Server) rulePage(w http.ResponseWriter, r *http.Request) {
 		s.noRule(w, name)
 		return
 	}
-	data := ruleData{Pack: full.Pack, File: full.File, Charts: s.charts(name)}
-	data.Tests, data.NoTests = s.testsOf(full)
-	for _, g := range s.groups() {
+	data := ruleData{Pack: full.Pack, File: full.File, Charts: s.ruleCharts(name)}
+	data.Tests, data.NoTests = s.ruleTests(full)
+	for _, g := range s.ruleGroups() {
 		for _, rule := range g.Rules {
 			if rule.Name == name {
 				data.Rule = rule
 			}
 		}
 	}
-	s.render(w, "rule", http.StatusOK, page{Title: name, Path: "/rules", Data: data})
+	s.renderPage(w, "rule", http.StatusOK, page{Title: name, Path: "/rules", Data: data})
 }
 
-// sortEpisodes orders by state (firing, pending, ended), severity and start, the
-// most severe and newest first.
+// sortEpisodes orders episodes by state (firing, pending, ended), then by severity, the most
+// severe first, and then by start, the newest first.
 func sortEpisodes(eps []episodes.Episode) {
 	state := map[episodes.State]int{episodes.StateFiring: 0, episodes.StatePending: 1, episodes.StateUnwatched: 2, episodes.StateResolved: 3}
 	rank := func(e *episodes.Episode) int { return state[e.State]*10 + severityRank(e.Labels["severity"]) }
@@ -255,7 +257,7 @@ func newerFirst(a, b *episodes.Episode) int {
 	return cmp.Or(b.StartsAt.Compare(a.StartsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
 }
 
-// severityRank orders severities, the most severe first.
+// severityRank returns the rank of a severity. The most severe one comes first.
 func severityRank(severity string) int {
 	switch severity {
 	case "critical":
@@ -270,8 +272,9 @@ func severityRank(severity string) int {
 
 type pair struct{ Name, Value string }
 
-// pairs returns labels ordered by name, except those that a page shows elsewhere.
-func pairs(m map[string]string, without ...string) []pair {
+// labelPairs returns labels ordered by name. It omits the names in without, which a page shows
+// elsewhere.
+func labelPairs(m map[string]string, without ...string) []pair {
 	var out []pair
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if !slices.Contains(without, k) {
@@ -281,15 +284,15 @@ func pairs(m map[string]string, without ...string) []pair {
 	return out
 }
 
-func selector(labels map[string]string) string {
+func formatSelector(labels map[string]string) string {
 	var parts []string
-	for _, p := range pairs(labels) {
+	for _, p := range labelPairs(labels) {
 		parts = append(parts, fmt.Sprintf("%s=%q", p.Name, p.Value))
 	}
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// safeLink returns an absolute http or https address, or "".
+// safeLink returns s if it is an absolute http or https address, and otherwise "".
 func safeLink(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -298,7 +301,7 @@ func safeLink(s string) string {
 	return u.String()
 }
 
-// hostOfLink returns the name of the server of an address.
+// hostOfLink returns the host name in an address.
 func hostOfLink(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {

@@ -11,19 +11,19 @@ import (
 
 // Size of a small chart, in pixels.
 const (
-	sparkStep   = 2 // per minute
+	sparkStep   = 2 // pixels per minute
 	sparkWidth  = sparkStep * minutes
 	sparkHeight = 16
 )
 
-// sparkline returns the path of a small chart of the last hour, minute by minute, and
-// the sum of the hour; "" if nothing is known.
+// sparkline returns the path of a small chart of the last hour, minute by minute, and the sum
+// over the hour. path is empty if nothing is known.
 func (s *Server) sparkline(name string) (path string, sum uint64) {
 	counts, _ := s.samples.perMinute(name)
 	return sparkPath(counts)
 }
 
-func sparkOf(p *PerMinute) string {
+func newSparkline(p *PerMinute) string {
 	if p == nil {
 		return ""
 	}
@@ -31,7 +31,7 @@ func sparkOf(p *PerMinute) string {
 	return path
 }
 
-// sparkPath returns the outline of the counts, from the left of the hour to its right.
+// sparkPath returns the SVG outline of counts over one hour, from left to right, and their sum.
 func sparkPath(counts []uint32) (path string, sum uint64) {
 	if len(counts) == 0 {
 		return "", 0
@@ -67,13 +67,13 @@ func sparkPath(counts []uint32) (path string, sum uint64) {
 }
 
 // picture is the timeline of an episode as shapes. Positions and widths are percentages, so
-// that texts and circles keep their form in every width.
+// texts and circles keep their form when the width changes.
 type picture struct {
-	Bands []shape // states
+	Bands []shape // states of the episode
 	Bars  []shape // lines per minute
 	Marks []shape // events
-	Ticks []shape // times
-	Most  uint32  // lines in the tallest bar
+	Ticks []shape // times on the axis
+	Most  uint32  // number of lines in the tallest bar
 }
 
 // shape is a part of a picture.
@@ -81,32 +81,31 @@ type shape struct {
 	X, W  string // position and width in percent
 	Y, H  int    // position and height of a bar in pixels
 	Class string
-	Text  string // text for people
-	End   bool   // a text at it is to its left
+	Text  string // description for people
+	End   bool   // whether a text at the shape is on its left side
 }
 
 // barHeight is the height of the tallest bar, in pixels.
 const barHeight = 40
 
-// axis maps times to percentages.
+// axis maps the times between from and to to percentages.
 type axis struct{ from, to time.Time }
 
-func (a axis) at(t time.Time) float64 {
+func (a axis) position(t time.Time) float64 {
 	part := float64(t.Sub(a.from)) / float64(a.to.Sub(a.from)) * 100
 	return min(max(part, 0), 100)
 }
 
-func (a axis) span(from, to time.Time) (x, w string) {
-	x0, x1 := a.at(from), a.at(to)
-	return percent(x0), percent(max(x1-x0, 0.2))
+func (a axis) spanAttributes(earlier, later time.Time) (x, w string) {
+	x0, x1 := a.position(earlier), a.position(later)
+	return formatPercent(x0), formatPercent(max(x1-x0, 0.2))
 }
 
-func percent(x float64) string { return fmt.Sprintf("%.2f%%", x) }
+func formatPercent(x float64) string { return fmt.Sprintf("%.2f%%", x) }
 
-// draw makes the picture of an episode.
-func (s *Server) draw(e episodes.Episode, tl Timeline) picture {
+func (s *Server) drawPicture(e episodes.Episode, tl Timeline) picture {
 	from, to := e.ActiveAt(), s.opt.Now()
-	if !open(e) && !e.EndsAt.IsZero() {
+	if !isEpisodeOpen(e) && !e.EndsAt.IsZero() {
 		to = e.EndsAt
 	}
 	for _, ev := range tl.Events {
@@ -121,10 +120,10 @@ func (s *Server) draw(e episodes.Episode, tl Timeline) picture {
 	}
 	room := max(to.Sub(from)/40, time.Second)
 	a := axis{from.Add(-room), to.Add(room)}
-	p := picture{Bands: bands(a, e, tl.Events), Ticks: ticks(a)}
+	p := picture{Bands: stateBands(a, e, tl.Events), Ticks: axisTicks(a)}
 	for _, ev := range tl.Events {
 		if ev.At != nil && ev.Kind != kindNext {
-			p.Marks = append(p.Marks, shape{X: percent(a.at(*ev.At)), Class: markClass(ev), Text: when(*ev.At) + ": " + ev.Text})
+			p.Marks = append(p.Marks, shape{X: formatPercent(a.position(*ev.At)), Class: markClass(ev), Text: formatTime(*ev.At) + ": " + ev.Text})
 		}
 	}
 	counts, first := s.samples.perMinute(episodeSeries(e.Fingerprint.String()))
@@ -136,7 +135,7 @@ func (s *Server) draw(e episodes.Episode, tl Timeline) picture {
 		if n == 0 || begin.Add(time.Minute).Before(a.from) || begin.After(a.to) {
 			continue
 		}
-		x, w := a.span(begin, begin.Add(time.Minute))
+		x, w := a.spanAttributes(begin, begin.Add(time.Minute))
 		h := max(2, int(float64(n)/float64(p.Most)*barHeight))
 		p.Bars = append(p.Bars, shape{X: x, W: w, Y: barHeight - h, H: h, Text: fmt.Sprintf("%s: %d", begin.Format("15:04"), n)})
 	}
@@ -158,21 +157,22 @@ func markClass(ev Event) string {
 	return "other"
 }
 
-// bands returns the states of an episode over time, and the times on hold.
-func bands(a axis, e episodes.Episode, events []Event) []shape {
+// stateBands returns shapes for the states of an episode over time, and for the times when it
+// was on hold.
+func stateBands(a axis, e episodes.Episode, events []Event) []shape {
 	var out, holds []shape
 	state, since := "", a.from
 	var held time.Time
 	end := func(t time.Time) {
 		if state != "" {
-			x, w := a.span(since, t)
+			x, w := a.spanAttributes(since, t)
 			out = append(out, shape{X: x, W: w, Class: state, Text: state})
 		}
 		since = t
 	}
 	hold := func(t time.Time) {
 		if !held.IsZero() {
-			x, w := a.span(held, t)
+			x, w := a.spanAttributes(held, t)
 			holds = append(holds, shape{X: x, W: w, Class: "held", Text: "on hold"})
 		}
 		held = time.Time{}
@@ -207,14 +207,14 @@ func bands(a axis, e episodes.Episode, events []Event) []shape {
 	return append(out, holds...)
 }
 
-// tickSteps are the distances between the times below a picture.
+// tickSteps are the possible distances between the times on the axis of a picture.
 var tickSteps = []time.Duration{
 	time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 	time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 48 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour,
 }
 
-// ticks returns at most five round times of an axis.
-func ticks(a axis) []shape {
+// axisTicks returns at most five round times on an axis.
+func axisTicks(a axis) []shape {
 	const most = 4
 	span := a.to.Sub(a.from)
 	step := span / most
@@ -235,8 +235,8 @@ func ticks(a axis) []shape {
 	}
 	var out []shape
 	for t := a.from.UTC().Truncate(step); !t.After(a.to); t = t.Add(step) {
-		if x := a.at(t); !t.Before(a.from) {
-			out = append(out, shape{X: percent(x), Text: t.Format(format), End: x > 85})
+		if x := a.position(t); !t.Before(a.from) {
+			out = append(out, shape{X: formatPercent(x), Text: t.Format(format), End: x > 85})
 		}
 	}
 	return out

@@ -6,12 +6,12 @@ import (
 )
 
 func (s *Server) routeProbes(mux *router) {
-	mux.HandleFunc("GET /-/healthy", s.healthy)
-	mux.HandleFunc("GET /-/ready", s.ready)
+	mux.HandleFunc("GET /-/healthy", s.serveHealthy)
+	mux.HandleFunc("GET /-/ready", s.serveReady)
 }
 
-// healthy reports failure only if a restart may help.
-func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
+// serveHealthy reports a failure only if a restart may help.
+func (s *Server) serveHealthy(w http.ResponseWriter, _ *http.Request) {
 	if why := s.view.Status().Unhealthy; why != "" {
 		writeText(w, http.StatusServiceUnavailable, "crowsnest is not healthy: "+why+"\n")
 		return
@@ -19,20 +19,20 @@ func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
 	writeText(w, http.StatusOK, "crowsnest is healthy.\n")
 }
 
-// ready lists what is missing, one item a line. Unreachable peers are listed but
-// do not change the status code.
-func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+// serveReady lists what the daemon lacks to be ready, one item a line. Unreachable peers are
+// listed, but do not change the status code.
+func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	st := s.view.Status()
 	code, text := http.StatusOK, "crowsnest is ready.\n"
 	if len(st.Missing) > 0 {
-		code, text = http.StatusServiceUnavailable, "crowsnest is not ready:\n"+bullets(st.Missing)
+		code, text = http.StatusServiceUnavailable, "crowsnest is not ready:\n"+bulletList(st.Missing)
 	}
 	if len(st.Absent) > 0 {
-		text += "Not watched:\n" + bullets(st.Absent)
+		text += "Not watched:\n" + bulletList(st.Absent)
 	}
 	writeText(w, code, text)
 }
 
-func bullets(lines []string) string {
+func bulletList(lines []string) string {
 	return "- " + strings.Join(lines, "\n- ") + "\n"
 }

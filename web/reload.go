@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// reloads serves reloads, one at a time. Requests that arrive during one share the
-// next, which reads the files again. Pauses between reloads keep a flood of requests
-// from making the daemon load rules all the time.
+// reloads serves requests for a reload. It runs one reload at a time. Requests that arrive
+// during a reload share the next one, which reads the files again. Pauses between reloads keep
+// a flood of requests from making the daemon load rules all the time.
 type reloads struct {
 	run  func(context.Context) error
 	turn chan struct{}
 
 	mu   sync.Mutex
-	next *reload // has not begun; nil if there is none
+	next *reload // reload that has not begun; nil if there is none
 }
 
 // reload is one load, shared by all requests that arrived before it began.
 type reload struct {
-	done chan struct{} // closed when err is set
+	done chan struct{} // closed once err is set
 	err  error
 }
 
@@ -30,7 +30,7 @@ func newReloads(run func(context.Context) error) *reloads {
 
 // ServeHTTP implements http.Handler.
 func (r *reloads) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	n := r.join(req.Context())
+	n := r.joinReload(req.Context())
 	select {
 	case <-n.done:
 	case <-req.Context().Done():
@@ -43,18 +43,18 @@ func (r *reloads) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	writeText(w, http.StatusOK, "reloaded\n")
 }
 
-func (r *reloads) join(ctx context.Context) *reload {
+func (r *reloads) joinReload(ctx context.Context) *reload {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.next == nil {
 		r.next = &reload{done: make(chan struct{})}
-		// Others share it, so it must outlive the first request.
-		go r.load(context.WithoutCancel(ctx), r.next)
+		// Several requests share the reload, so it must outlive the first one.
+		go r.runReload(context.WithoutCancel(ctx), r.next)
 	}
 	return r.next
 }
 
-func (r *reloads) load(ctx context.Context, n *reload) {
+func (r *reloads) runReload(ctx context.Context, n *reload) {
 	r.turn <- struct{}{}
 	r.mu.Lock()
 	r.next = nil

@@ -6,15 +6,15 @@ import (
 	"crowsnest/rules"
 )
 
-// testResults keeps the results of the tests of the rules in force, which cannot change. It
-// is safe for concurrent use.
+// testResults caches the test results of the loaded rules, which cannot change. It is safe for
+// concurrent use.
 type testResults struct {
 	mu   sync.Mutex
 	set  *rules.Set
 	done map[*rules.Rule][]TestOutcome
 }
 
-func (t *testResults) of(set *rules.Set, r *rules.Rule) ([]TestOutcome, bool) {
+func (t *testResults) findResults(set *rules.Set, r *rules.Rule) ([]TestOutcome, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.set != set {
@@ -24,7 +24,7 @@ func (t *testResults) of(set *rules.Set, r *rules.Rule) ([]TestOutcome, bool) {
 	return out, ok
 }
 
-func (t *testResults) keep(set *rules.Set, r *rules.Rule, out []TestOutcome) {
+func (t *testResults) keepResults(set *rules.Set, r *rules.Rule, out []TestOutcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.set == set {
@@ -32,9 +32,9 @@ func (t *testResults) keep(set *rules.Set, r *rules.Rule, out []TestOutcome) {
 	}
 }
 
-// testsOf returns the results of the inline tests of a rule, or why there are none. Like the
-// page Scan, it runs tests of one rule at a time, and none that may take long.
-func (s *Server) testsOf(r *rules.Rule) ([]TestOutcome, string) {
+// ruleTests returns the results of a rule's inline tests, or why there are none. Like the page
+// Scan, it tests one rule at a time and runs no tests that may take long.
+func (s *Server) ruleTests(r *rules.Rule) ([]TestOutcome, string) {
 	switch {
 	case len(r.Tests) == 0:
 		return nil, "The daemon has no tests of this rule: those of shipped rules ran before the release."
@@ -44,7 +44,7 @@ func (s *Server) testsOf(r *rules.Rule) ([]TestOutcome, string) {
 		return nil, "The tests may take too long here: run `crowsnest test rules` on your machine."
 	}
 	set := s.view.Rules().Set
-	if out, ok := s.results.of(set, r); ok {
+	if out, ok := s.results.findResults(set, r); ok {
 		return out, ""
 	}
 	select {
@@ -55,8 +55,8 @@ func (s *Server) testsOf(r *rules.Rule) ([]TestOutcome, string) {
 	}
 	out, err := s.scanner.tests([]*rules.Rule{r})
 	if err != nil {
-		return nil, "The tests could not be run: " + tame(err.Error())
+		return nil, "The tests could not be run: " + tameText(err.Error())
 	}
-	s.results.keep(set, r, out)
+	s.results.keepResults(set, r, out)
 	return out, ""
 }

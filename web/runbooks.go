@@ -16,16 +16,17 @@ import (
 	"crowsnest/runbook"
 )
 
-// markdown renders runbooks. It omits raw HTML and addresses that execute something.
+// markdown renders runbooks. It omits raw HTML and addresses that would execute something.
 var markdown = sync.OnceValue(func() goldmark.Markdown { return goldmark.New(goldmark.WithExtensions(extension.Table)) })
 
 type runbookData struct {
 	Name string
 	Body template.HTML
-	More string // the address of a runbook that the rule states
+	More string // address of a runbook that the rule states
 }
 
-// runbookText returns the runbook of a rule in Markdown; false if there is no such rule.
+// runbookText returns the runbook of a rule in Markdown. It returns false if there is no rule
+// with this name.
 func (s *Server) runbookText(name string) (string, bool) {
 	set := s.view.Rules().Set
 	r := set.Rule(name)
@@ -34,7 +35,7 @@ func (s *Server) runbookText(name string) (string, bool) {
 	}
 	text := runbook.Page(set, r)
 	if strings.HasPrefix(text, "<!--") {
-		_, text, _ = strings.Cut(text, "\n\n") // a remark for those who edit the file
+		_, text, _ = strings.Cut(text, "\n\n") // the first paragraph is a remark for people who edit the file
 	}
 	return text, true
 }
@@ -49,14 +50,13 @@ func (s *Server) runbookPage(w http.ResponseWriter, r *http.Request) {
 	body, err := renderMarkdown(text)
 	if err != nil {
 		s.opt.Log.Error().Str("rule", name).Err(err).Msg("render runbook")
-		s.fail(w, http.StatusInternalServerError, "Failed", "The runbook could not be rendered; see the log of crowsnest.")
+		s.serveError(w, http.StatusInternalServerError, "Failed", "The runbook could not be rendered; see the log of crowsnest.")
 		return
 	}
-	s.render(w, "runbook", http.StatusOK, page{Title: "Runbook of " + name, Path: "/rules", Data: runbookData{Name: name, Body: body}})
+	s.renderPage(w, "runbook", http.StatusOK, page{Title: "Runbook of " + name, Path: "/rules", Data: runbookData{Name: name, Body: body}})
 }
 
-// renderMarkdown returns the HTML of a runbook, with links between runbooks turned into those
-// of this server.
+// renderMarkdown returns a runbook as HTML. Links between runbooks become links to this server.
 func renderMarkdown(text string) (template.HTML, error) {
 	source := []byte(text)
 	doc := markdown().Parser().Parse(goldtext.NewReader(source))
@@ -73,10 +73,10 @@ func renderMarkdown(text string) (template.HTML, error) {
 	if err := markdown().Renderer().Render(&b, source, doc); err != nil {
 		return "", err
 	}
-	return template.HTML(b.String()), nil //nolint:gosec // goldmark escapes text, and omits raw HTML and dangerous addresses
+	return template.HTML(b.String()), nil //nolint:gosec // goldmark escapes text and omits raw HTML and dangerous addresses
 }
 
-// ownLink returns the address on this server of a page of the runbooks.
+// ownLink returns the address that a page of the runbooks has on this server.
 func ownLink(destination string) string {
 	name, ok := strings.CutSuffix(path.Base(destination), ".md")
 	switch {

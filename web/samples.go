@@ -10,26 +10,27 @@ import (
 
 const (
 	sampleEvery = 15 * time.Second
-	minutes     = 60   // minutes that a series covers
-	maxSeries   = 8192 // about 2 MiB
+	minutes     = 60   // number of minutes in a series
+	maxSeries   = 8192 // bounds the memory to about 2 MiB
 )
 
-// samples remembers for an hour how counters grew per minute: the lines of episodes, rules,
-// sources and namespaces, and what rules cost. It is safe for concurrent use.
+// samples remembers by how much counters grew in each minute of the last hour. There are
+// counters for the lines of episodes, rules, sources and namespaces, and for the cost of rules.
+// It is safe for concurrent use.
 type samples struct {
 	mu     sync.Mutex
-	minute int64 // minute of the newest sample, since 1970; zero if there is none
+	minute int64 // minute of the newest sample, in minutes since 1970; zero if there is none
 	series map[string]*series
 	down   map[string]time.Time // time since which each receiver has been down
 }
 
 type series struct {
-	last   int64 // value of the counter
+	last   int64 // newest value of the counter
 	since  int64 // minute of the first sample
 	counts [minutes]uint32
 }
 
-// counter is the value of a counter. A fresh one began to count since the last sample.
+// counter is the value of a counter. fresh means that it began at zero since the last sample.
 type counter struct {
 	value int64
 	fresh bool
@@ -39,8 +40,8 @@ func newSamples() *samples {
 	return &samples{series: map[string]*series{}, down: map[string]time.Time{}}
 }
 
-// take adds the values of all counters, and forgets those that are absent.
-func (s *samples) take(now time.Time, values map[string]counter) {
+// addSample adds the values of all counters. It forgets counters that are absent.
+func (s *samples) addSample(now time.Time, values map[string]counter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	minute := now.Unix() / 60
@@ -70,8 +71,9 @@ func (s *samples) take(now time.Time, values map[string]counter) {
 	}
 }
 
-// perMinute returns how a counter grew in each of the last minutes, the newest last and
-// incomplete; nil if it is not known. The time is the start of the first minute.
+// perMinute returns by how much a counter grew in each of the last minutes. The newest minute
+// comes last and is incomplete. The time is the start of the first minute. The result is nil if
+// the counter is not known.
 func (s *samples) perMinute(name string) ([]uint32, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +89,8 @@ func (s *samples) perMinute(name string) ([]uint32, time.Time) {
 	return out, time.Unix(first*60, 0).UTC()
 }
 
-// perSecond returns the mean growth per second over the last complete minutes, at most
-// five; false if there is none.
+// perSecond returns the mean growth per second over the last complete minutes, at most five. It
+// returns false if there is no complete minute.
 func (s *samples) perSecond(name string) (float64, bool) {
 	counts, _ := s.perMinute(name)
 	if len(counts) < 2 {
@@ -103,7 +105,7 @@ func (s *samples) perSecond(name string) (float64, bool) {
 	return sum / float64(60*len(counts)), true
 }
 
-// setDown notes which receivers are down.
+// setDown records which receivers are down.
 func (s *samples) setDown(now time.Time, all []Endpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,30 +124,30 @@ func (s *samples) setDown(now time.Time, all []Endpoint) {
 	}
 }
 
-// downSince returns since when a receiver is known to be down; zero if not known.
+// downSince returns the time since which a receiver is known to be down, or zero.
 func (s *samples) downSince(e Endpoint) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.down[e.Sink+" "+e.Endpoint]
 }
 
-// Names of series.
+// Names of the series of counters.
 func episodeSeries(fingerprint string) string { return "episode " + fingerprint }
 func ruleSeries(alert string) string          { return "rule " + alert }
 func triesSeries(alert string) string         { return "tries " + alert }
-func costSeries(alert string) string          { return "cost " + alert } // series of the cost in microseconds
+func costSeries(alert string) string          { return "cost " + alert } // cost in microseconds
 func sourceSeries(name string) string         { return "source " + name }
 func namespaceSeries(source, namespace string) string {
 	return "namespace " + source + " " + namespace
 }
 
-// Sample takes a sample of all counters that the pages show per minute. Run does so every 15
+// Sample takes a sample of all counters that pages show per minute. Run calls it every 15
 // seconds.
 func (s *Server) Sample() {
 	now := s.opt.Now()
 	values := map[string]counter{}
 	for _, e := range s.raw() {
-		if open(e) {
+		if isEpisodeOpen(e) {
 			values[episodeSeries(e.Fingerprint.String())] = counter{e.Count, now.Sub(e.StartsAt) < 2*sampleEvery}
 		}
 	}
@@ -166,12 +168,12 @@ func (s *Server) Sample() {
 			values[key] = counter{value: values[key].value + st.Lines}
 		}
 	}
-	s.samples.take(now, values)
+	s.samples.addSample(now, values)
 	s.samples.setDown(now, s.view.Endpoints())
 }
 
-// sampling takes samples until ctx ends.
-func (s *Server) sampling(ctx context.Context) {
+// takeSamples takes samples until ctx ends.
+func (s *Server) takeSamples(ctx context.Context) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for {

@@ -11,7 +11,7 @@ func TestSamples(t *testing.T) {
 	s := newSamples()
 	at := now.Truncate(time.Minute)
 	take := func(after time.Duration, value int64, fresh bool) {
-		s.take(at.Add(after), map[string]counter{"a": {value, fresh}})
+		s.addSample(at.Add(after), map[string]counter{"a": {value, fresh}})
 	}
 	take(0, 1000, false)
 	counts, _ := s.perMinute("a")
@@ -36,12 +36,12 @@ func TestSamples(t *testing.T) {
 	for _, n := range counts {
 		require.Zero(t, n)
 	}
-	s.take(at.Add(101*time.Minute), map[string]counter{"b": {7, true}})
+	s.addSample(at.Add(101*time.Minute), map[string]counter{"b": {7, true}})
 	counts, _ = s.perMinute("a")
 	require.Nil(t, counts, "it is forgotten with its counter")
 	counts, _ = s.perMinute("b")
 	require.Equal(t, []uint32{7}, counts, "a fresh counter began at 0")
-	s.take(at, map[string]counter{"b": {8, true}}) // a clock that was set back
+	s.addSample(at, map[string]counter{"b": {8, true}}) // a clock that was set back
 	counts, _ = s.perMinute("b")
 	require.Equal(t, []uint32{8}, counts)
 }
@@ -52,7 +52,7 @@ func TestSamplesAreBounded(t *testing.T) {
 	for i := range maxSeries + 10 {
 		values[itoa(i)] = counter{}
 	}
-	s.take(now, values)
+	s.addSample(now, values)
 	require.Len(t, s.series, maxSeries)
 }
 

@@ -16,93 +16,94 @@ import (
 
 // Bounds of a scan.
 const (
-	maxScanRules = 64 << 10 // bytes of the rules
-	maxScanLog   = 64 << 10 // bytes of the log
-	maxExplained = 100      // lines that rules are tried on, and explanations of one line
+	maxScanRules = 64 << 10 // size of the rules in bytes
+	maxScanLog   = 64 << 10 // size of the log in bytes
+	maxExplained = 100      // number of lines to which rules are applied, and of explanations for one line
 	maxScanTime  = 3 * time.Second
 	maxTestTime  = time.Second                   // estimated CPU time of the tests
-	maxScanBody  = 3*maxScanRules + 3*maxScanLog // encoded
-	maxScans     = 4                             // requests that are read or wait
+	maxScanBody  = 3*maxScanRules + 3*maxScanLog // size of the encoded request
+	maxScans     = 4                             // number of requests that are being read or waiting
 )
 
-// ScanRequest is a log to scan.
+// ScanRequest is a request to scan a log, or to try rules on its lines.
 type ScanRequest struct {
 	Lines  string `json:"lines"`
-	Labels string `json:"labels,omitempty"` // labels of its stream as a selector with =, such as {namespace="a"}
-	// Rules are tried on the lines instead of scanning them with the rules in force: YAML, as a
-	// pack or as a list of rules; empty if none are.
+	Labels string `json:"labels,omitempty"` // labels of the log's stream, as a selector with =, such as {namespace="a"}
+	// Rules are tried on the lines. If they are empty, the lines are scanned with the loaded
+	// rules instead. They are YAML, either a pack or a list of rules.
 	Rules string `json:"rules,omitempty"`
 }
 
-// ScanResult is what a request asked for. Nothing of it is stored.
+// ScanResult is the answer to a ScanRequest. Nothing of it is stored.
 type ScanResult struct {
 	Scan  *Scanned `json:"scan,omitempty"`
 	Tried *Tried   `json:"tried,omitempty"`
 }
 
-// Scanned is what a log shows. Secrets are redacted.
+// Scanned is the result of scanning a log. Secrets are redacted.
 type Scanned struct {
 	Alerts []ScanFailure `json:"alerts"`
-	// Findings are failures that rules describe and that are not certain, the most likely first.
+	// Findings are failures that rules describe but that are not certain, the most likely one
+	// first.
 	Findings []ScanFailure `json:"findings"`
-	Unknown  []ScanUnknown `json:"unknown"`           // complaints that no rule describes
-	Omitted  int           `json:"omitted,omitempty"` // alerts and findings that are not listed
+	Unknown  []ScanUnknown `json:"unknown"`           // failures that no rule describes
+	Omitted  int           `json:"omitted,omitempty"` // number of alerts and findings that are not listed
 	Lines    int64         `json:"linesRead"`
 	Hits     int64         `json:"linesMatched"`
-	Known    string        `json:"known"` // what is known, in one sentence
+	Known    string        `json:"known"` // summary in one sentence
 }
 
 // ScanFailure is a failure that a rule describes.
 type ScanFailure struct {
 	Rule        string            `json:"rule"`
 	Severity    string            `json:"severity"`
-	State       string            `json:"state,omitempty"`   // state of an alert
-	Reason      string            `json:"reason,omitempty"`  // why it is not certain: too_short, too_few, waiting, elsewhere, recovered or untrusted
-	Missing     string            `json:"missing,omitempty"` // the same in words; of an alert, what it assumes
+	State       string            `json:"state,omitempty"`   // state of the alert; only for alerts
+	Reason      string            `json:"reason,omitempty"`  // reason why the failure is not certain, which is too_short, too_few, waiting, elsewhere, recovered or untrusted
+	Missing     string            `json:"missing,omitempty"` // description of the reason; for an alert, the assumption on which it is based
 	Labels      map[string]string `json:"labels"`
 	Summary     string            `json:"summary,omitempty"`
 	Description string            `json:"description,omitempty"`
 	Remediation string            `json:"remediation,omitempty"`
-	Count       int64             `json:"count"`             // lines
-	StartsAt    time.Time         `json:"startsAt,omitzero"` // absent: its lines state no time
+	Count       int64             `json:"count"`             // number of lines
+	StartsAt    time.Time         `json:"startsAt,omitzero"` // start of the failure; absent if its lines state no time
 	LastSeen    time.Time         `json:"lastSeen,omitzero"`
 	EndsAt      *time.Time        `json:"endsAt,omitempty"`
 	Line        redact.Text       `json:"line"`
 	Matched     []string          `json:"matched,omitempty"` // parts of the line that the rule looks for
-	Also        []string          `json:"also,omitempty"`    // further rules about the same lines or object
-	// Elsewhere are the labels of further failures of the rule.
+	Also        []string          `json:"also,omitempty"`    // names of further rules about the same lines or the same object
+	// Elsewhere are the labels of further failures that the same rule describes.
 	Elsewhere []map[string]string `json:"elsewhere,omitempty"`
 }
 
-// Marked is the line with what the rule looks for.
-func (f ScanFailure) Marked() any { return withMarks(tame(string(f.Line)), f.Matched) }
+// Marked returns the line with marks around the texts that the rule looks for.
+func (f ScanFailure) Marked() any { return withMarks(tameText(string(f.Line)), f.Matched) }
 
-// Steps are what to do.
-func (f ScanFailure) Steps() remedy { return remedyOf(f.Remediation) }
+// Steps returns the steps of the remediation.
+func (f ScanFailure) Steps() remedy { return parseRemedy(f.Remediation) }
 
-// ScanUnknown is what the lines of one component show that no rule describes.
+// ScanUnknown is a failure in the lines of one component that no rule describes.
 type ScanUnknown struct {
 	Component string        `json:"component"`
 	Why       string        `json:"why"`
 	Pattern   redact.Text   `json:"pattern"`
-	Also      []redact.Text `json:"also,omitempty"` // further patterns
-	Count     int64         `json:"count"`          // lines, at least
+	Also      []redact.Text `json:"also,omitempty"` // texts of further patterns
+	Count     int64         `json:"count"`          // lower bound of the number of lines
 	Examples  []redact.Text `json:"examples"`
 }
 
-// scanner does one scan at a time: a second one waits until the first has ended, even if nobody
-// waits for that any longer.
+// scanner runs one scan at a time. The next scan starts when the previous one has ended, even
+// if the client of the previous one has left.
 type scanner struct {
 	admit chan struct{}
 	turn  chan struct{}
 	tests func([]*rules.Rule) ([]TestOutcome, error)
-	logs  func(log string, labels matcher.Labels) (Scanned, error) // nil if rules are tried only
+	logs  func(log string, labels matcher.Labels) (Scanned, error) // scans a log; nil if it can only try rules
 }
 
 var errScanBusy = errors.New("another scan is running; try again in some seconds")
 
-// scan does what a request asks for. It returns errors that are for people.
-func (p *scanner) scan(done <-chan struct{}, req ScanRequest) (ScanResult, error) {
+// runRequests does what a request asks for. The texts of its errors are for people.
+func (p *scanner) runRequests(done <-chan struct{}, req ScanRequest) (ScanResult, error) {
 	if len(req.Rules) > maxScanRules || len(req.Lines) > maxScanLog || len(req.Labels) > maxFilters {
 		return ScanResult{}, fmt.Errorf("there are more than %d KiB of rules, more than %d KiB of log, or more than %d KiB of labels", maxScanRules>>10, maxScanLog>>10, maxFilters>>10)
 	}
@@ -127,7 +128,7 @@ func (p *scanner) scan(done <-chan struct{}, req ScanRequest) (ScanResult, error
 			}
 			<-p.turn
 		}()
-		r, err := p.run(req)
+		r, err := p.scanRequest(req)
 		out <- outcome{r, err}
 	}()
 	select {
@@ -138,7 +139,7 @@ func (p *scanner) scan(done <-chan struct{}, req ScanRequest) (ScanResult, error
 	}
 }
 
-func (p *scanner) run(req ScanRequest) (out ScanResult, err error) {
+func (p *scanner) scanRequest(req ScanRequest) (out ScanResult, err error) {
 	labels, err := scanLabels(req.Labels)
 	if err != nil {
 		return out, err
@@ -158,14 +159,13 @@ func (p *scanner) run(req ScanRequest) (out ScanResult, err error) {
 	return out, err
 }
 
-// scanData is what the page shows.
 type scanData struct {
 	ScanRequest
 	Result *ScanResult
 	Error  string
 }
 
-// scanPage serves the form, with a rule that the address names.
+// scanPage serves the form. If the address names a rule, the form contains that rule.
 func (s *Server) scanPage(w http.ResponseWriter, r *http.Request) {
 	data := scanData{}
 	if full := s.view.Rules().Set.Rule(r.URL.Query().Get("rule")); full != nil {
@@ -173,10 +173,10 @@ func (s *Server) scanPage(w http.ResponseWriter, r *http.Request) {
 		if _, err := scanLabels(data.Labels); err != nil {
 			data.Labels = ""
 		}
-		for _, t := range full.Tests { // shipped rules are loaded without theirs
+		for _, t := range full.Tests { // the tests of shipped rules are not loaded with the rules
 			for _, in := range t.Input {
 				if len(data.Lines) < 2<<10 && in.Text != "" {
-					data.Lines += strings.ReplaceAll(in.Text, "{{ $value }}", "1") + "\n" // the first one of a repeated line
+					data.Lines += strings.ReplaceAll(in.Text, "{{ $value }}", "1") + "\n" // a repeated line is added once
 				}
 			}
 		}
@@ -185,11 +185,11 @@ func (s *Server) scanPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) renderScan(w http.ResponseWriter, code int, data scanData) {
-	s.render(w, "scan", code, page{Title: "Scan", Path: "/scan", Data: data})
+	s.renderPage(w, "scan", code, page{Title: "Scan", Path: "/scan", Data: data})
 }
 
-// admitted bounds how many requests are read at the same time, and their size.
-func (s *Server) admitted(h http.HandlerFunc) http.HandlerFunc {
+// limitReading bounds the size of requests and how many of them are read at the same time.
+func (s *Server) limitReading(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case s.scanner.admit <- struct{}{}:
@@ -197,45 +197,46 @@ func (s *Server) admitted(h http.HandlerFunc) http.HandlerFunc {
 			r.Body = http.MaxBytesReader(w, r.Body, maxScanBody)
 			h(w, r)
 		default:
-			busy(w)
+			serveBusy(w)
 		}
 	}
 }
 
-// scan scans what a form has. It is not shared between requests, and stores nothing.
-func (s *Server) scan(w http.ResponseWriter, r *http.Request) {
+// serveScan scans the content of a form. The result is not shared between requests and not
+// stored.
+func (s *Server) serveScan(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseMultipartForm(maxScanBody); err != nil && !errors.Is(err, http.ErrNotMultipart) {
-		s.fail(w, http.StatusBadRequest, "Not understood", fmt.Sprintf("The form could not be read, or is too large: at most %d KiB of a log are scanned.", maxScanLog>>10))
+		s.serveError(w, http.StatusBadRequest, "Not understood", fmt.Sprintf("The form could not be read, or is too large: at most %d KiB of a log are scanned.", maxScanLog>>10))
 		return
 	}
 	data := scanData{ScanRequest: ScanRequest{Rules: r.PostForm.Get("rules"), Lines: r.PostForm.Get("lines"), Labels: r.PostForm.Get("labels")}}
 	if file, _, err := r.FormFile("file"); err == nil {
 		defer file.Close()
-		if text, err := io.ReadAll(file); err == nil && len(text) > 0 { // the file is in memory
+		if text, err := io.ReadAll(file); err == nil && len(text) > 0 { // the file is in memory, so reading is fast
 			data.Lines = strings.ToValidUTF8(string(text), "\ufffd")
 		}
 	}
 	code := http.StatusOK
-	result, err := s.scanner.scan(r.Context().Done(), data.ScanRequest)
+	result, err := s.scanner.runRequests(r.Context().Done(), data.ScanRequest)
 	if err != nil {
-		data.Error, code = tame(err.Error()), http.StatusBadRequest
+		data.Error, code = tameText(err.Error()), http.StatusBadRequest
 	} else {
 		data.Result = &result
 	}
 	s.renderScan(w, code, data)
 }
 
-// apiScan does the same for programs.
+// apiScan handles a ScanRequest in JSON, see serveScan.
 func (s *Server) apiScan(w http.ResponseWriter, r *http.Request) {
 	var req ScanRequest
 	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
 		writeError(w, &apiError{http.StatusBadRequest, "bad_data", "the body is not a JSON object with lines, labels and rules"})
 		return
 	}
-	result, err := s.scanner.scan(r.Context().Done(), req)
+	result, err := s.scanner.runRequests(r.Context().Done(), req)
 	switch {
 	case errors.Is(err, errScanBusy):
-		busy(w)
+		serveBusy(w)
 	case err != nil:
 		writeError(w, &apiError{http.StatusBadRequest, "bad_data", err.Error()})
 	default:

@@ -9,9 +9,8 @@ import (
 	"github.com/prometheus/alertmanager/pkg/labels"
 )
 
-// searchTerms splits the texts of a search box into matchers and words. White space and
-// commas outside quotes separate them; white space around the operator of a matcher does
-// not.
+// searchTerms splits the texts of a search box into matchers and words. White space and commas
+// outside quotes separate them. White space around the operator of a matcher does not.
 func searchTerms(texts []string) ([]string, error) {
 	size := 0
 	var out []string
@@ -27,7 +26,7 @@ func searchTerms(texts []string) ([]string, error) {
 	return out, nil
 }
 
-// splitWords splits a text at white space and commas outside quotes.
+// splitWords splits a text at white space and commas that are outside quotes.
 func splitWords(text string) []string {
 	var out []string
 	quoted, from := false, 0
@@ -49,7 +48,8 @@ func splitWords(text string) []string {
 
 var operators = []string{"=~", "!~", "!=", "="}
 
-// joinOperators joins a = "b" and a= "b" to one word.
+// joinOperators joins the parts of a matcher that contains spaces, such as a = "b" and a= "b",
+// to one word.
 func joinOperators(words []string) []string {
 	var out []string
 	ends := func(w string) bool {
@@ -68,16 +68,16 @@ func joinOperators(words []string) []string {
 	return out
 }
 
-// unquoted returns a word without the quotes around it, if it has them.
-func unquoted(word string) string {
+// trimQuotes returns a word without surrounding quotes.
+func trimQuotes(word string) string {
 	if text, err := strconv.Unquote(word); err == nil && strings.HasPrefix(word, `"`) {
 		return text
 	}
 	return word
 }
 
-// text returns the query as the text of a search box.
-func (q query) text() string {
+// searchText returns the text of a search box for the query.
+func (q query) searchText() string {
 	var out []string
 	for _, w := range q.words {
 		if len(splitWords(w)) != 1 || strings.HasPrefix(w, "{") || strings.ContainsAny(w, `"=`) {
@@ -91,15 +91,15 @@ func (q query) text() string {
 	return strings.Join(out, " ")
 }
 
-// without returns the query without the matchers that demand a value of a label.
-func (q query) without(label string) query {
+// withoutLabel returns the query without the matchers that require a value of a label.
+func (q query) withoutLabel(label string) query {
 	q.matchers = slices.DeleteFunc(slices.Clone(q.matchers), func(m *labels.Matcher) bool { return m.Name == label && m.Type == labels.MatchEqual })
 	return q
 }
 
-// with returns the query that demands one value of a label.
-func (q query) with(label, value string) query {
-	q = q.without(label)
+// withLabel returns the query with a matcher that requires value as the value of a label.
+func (q query) withLabel(label, value string) query {
+	q = q.withoutLabel(label)
 	m, err := labels.NewMatcher(labels.MatchEqual, label, value)
 	if err != nil {
 		return q
@@ -108,8 +108,9 @@ func (q query) with(label, value string) query {
 	return q
 }
 
-// value returns the value of a label that the query demands; "" if it demands none.
-func (q query) value(label string) string {
+// demandedValue returns the value of a label that the query requires, or "" if it requires
+// none.
+func (q query) demandedValue(label string) string {
 	for _, m := range q.matchers {
 		if m.Name == label && m.Type == labels.MatchEqual {
 			return m.Value

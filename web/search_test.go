@@ -17,13 +17,13 @@ func TestSearch(t *testing.T) {
 	}
 	f := func(filter string, want bool, text string) {
 		t.Helper()
-		q, err := queryOf(httptest.NewRequest("GET", "/?"+url.Values{"filter": {filter}}.Encode(), nil))
+		q, err := parseQuery(httptest.NewRequest("GET", "/?"+url.Values{"filter": {filter}}.Encode(), nil))
 		require.NoError(t, err)
-		require.Equal(t, want, q.selects(&e))
-		require.Equal(t, text, q.text())
-		again, err := queryOf(httptest.NewRequest("GET", q.link(1), nil))
+		require.Equal(t, want, q.selectsEpisode(&e))
+		require.Equal(t, text, q.searchText())
+		again, err := parseQuery(httptest.NewRequest("GET", q.pageLink(1), nil))
 		require.NoError(t, err)
-		require.Equal(t, text, again.text(), "the text of a query means the query")
+		require.Equal(t, text, again.searchText(), "the text of a query means the query")
 	}
 	f("", true, "")
 	f("etcd", true, "etcd")
@@ -39,13 +39,13 @@ func TestSearch(t *testing.T) {
 	f(`{severity="critical",cluster="west"}`, false, `severity="critical" cluster="west"`)
 	f(`a"b`, false, `"a\"b"`)
 	for _, bad := range []string{`{`, `{etcd}`, `x=~"("`} {
-		_, err := queryOf(httptest.NewRequest("GET", "/?"+url.Values{"filter": {bad}}.Encode(), nil))
+		_, err := parseQuery(httptest.NewRequest("GET", "/?"+url.Values{"filter": {bad}}.Encode(), nil))
 		require.Error(t, err, bad)
 	}
 	for state, want := range map[string]bool{"firing": true, "held": true, "pending": false} {
-		q, err := queryOf(httptest.NewRequest("GET", "/?state="+state, nil))
+		q, err := parseQuery(httptest.NewRequest("GET", "/?state="+state, nil))
 		require.NoError(t, err)
-		require.Equal(t, want, q.selects(&e), state)
+		require.Equal(t, want, q.selectsEpisode(&e), state)
 	}
 }
 
@@ -53,10 +53,10 @@ func TestSearch(t *testing.T) {
 func TestFacets(t *testing.T) {
 	view := exampleView()
 	view.External = func() []map[string]string { return []map[string]string{{"cluster": "east"}} }
-	all := labelled(view).Episodes()
-	q, err := queryOf(httptest.NewRequest("GET", `/?filter=severity="critical"`, nil))
+	all := withExternalLabels(view).Episodes()
+	q, err := parseQuery(httptest.NewRequest("GET", `/?filter=severity="critical"`, nil))
 	require.NoError(t, err)
-	got := facets(q, all)
+	got := countFacets(q, all)
 	require.Equal(t, []Facet{
 		{Name: "severity", Values: []FacetValue{{Value: "critical", Count: 1, Selected: true, Link: "/"}}},
 		{Name: "state", Values: []FacetValue{
@@ -75,7 +75,7 @@ func TestFacets(t *testing.T) {
 		e.Labels = map[string]string{"severity": "warning", "namespace": string(rune('a' + i%26))}
 		many = append(many, e)
 	}
-	for _, f := range facets(query{}, many) {
+	for _, f := range countFacets(query{}, many) {
 		if f.Name == "namespace" {
 			require.Len(t, f.Values, maxFacetValues)
 			require.Equal(t, 26-maxFacetValues, f.More)

@@ -25,7 +25,7 @@ const (
 	maxConns          = 256
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 30 * time.Second
-	writeTimeout      = 2 * time.Minute // enough for a CPU profile
+	writeTimeout      = 2 * time.Minute // long enough for a CPU profile
 	idleTimeout       = time.Minute
 	maxHeader         = 64 << 10
 	drain             = 500 * time.Millisecond
@@ -33,49 +33,51 @@ const (
 
 // Options configure a server.
 type Options struct {
-	// ConfigFile is exporter-toolkit's web configuration file, with TLS and
-	// authentication; empty if neither.
+	// ConfigFile is the web configuration file of exporter-toolkit, with TLS and
+	// authentication. It is empty if neither is used.
 	ConfigFile string
-	// Reload serves POST /-/reload; nil disables it. It reloads rules and
-	// configuration and returns the complete error.
+	// Reload serves POST /-/reload. It reloads rules and configuration and returns the complete
+	// error. Nil disables the path.
 	Reload func(context.Context) error
-	// Case makes the file about the episode with a fingerprint, as a page of HTML. It reads
-	// the data of endpoints of the API, such as "sources", with get. nil disables it.
+	// Case returns a file about the episode with a fingerprint, as an HTML page. It reads data
+	// with get from endpoints of the API, such as "sources". Nil disables it.
 	Case func(fingerprint string, get func(path string) ([]byte, error)) ([]byte, error)
-	// RunTests runs the inline tests of rules that somebody tries; nil if it runs none.
+	// RunTests runs the inline tests of rules that somebody tries. If it is nil, no tests are
+	// run.
 	RunTests func([]*rules.Rule) ([]TestOutcome, error)
-	// Scan scans a log with the rules; nil if no log can be scanned. The texts of the result are
-	// redacted.
+	// Scan scans a log with the rules of set. The texts of the result are redacted. If it is
+	// nil, no log can be scanned.
 	Scan func(log string, labels matcher.Labels, set *rules.Set) (Scanned, error)
-	// Silence makes a silence in each cluster of Alertmanagers, while Links.Silences is set;
-	// Nil if the pages make none.
+	// Silence creates a silence in each cluster of Alertmanagers, while Links.Silences is set.
+	// If it is nil, the pages create no silences.
 	Silence func(context.Context, Silence) []Silenced
-	// Silences returns the silences in force in each cluster of Alertmanagers; nil if none can
-	// be. It is called while somebody looks at the pages, and may take some seconds.
+	// Silences returns the active silences in each cluster of Alertmanagers. It is called while
+	// somebody looks at the pages and may take some seconds. If it is nil, silences are not
+	// known.
 	Silences func(context.Context) []SilenceList
-	// Pprof serves /debug/pprof.
+	// Pprof enables /debug/pprof.
 	Pprof bool
 	// Registry is served at /metrics.
 	Registry *prometheus.Registry
-	// Now is the clock; nil means time.Now.
+	// Now is the clock. Nil stands for time.Now.
 	Now func() time.Time
-	// MaxConns bounds the open connections of a listener; 0 means 256.
+	// MaxConns bounds the open connections of a listener. Zero stands for 256.
 	MaxConns int
-	// Hosts are additional names under which browsers may reach the server, such as
-	// that of an ingress; "*" allows every name. IP addresses and names within the
-	// cluster are always allowed.
+	// Hosts are additional names under which browsers may reach the server, such as the host
+	// name of an ingress. "*" allows every name. IP addresses and names within the cluster are
+	// always allowed.
 	Hosts []string
-	// Elsewhere returns the base address of the process whose pages are shown in place of
-	// this one's, or "" to show this one's. If it is nil, this one's are always shown.
+	// Elsewhere returns the base address of the process whose pages are shown instead of the
+	// pages of this process. If it is nil or returns "", the pages of this process are shown.
 	Elsewhere func() string
-	// Log receives errors of handlers and of libraries; the zero value discards them.
+	// Log receives errors of handlers and of libraries. The zero value discards them.
 	Log zerolog.Logger
 }
 
 // Server serves the pages, the API, the metrics and the probes of one daemon.
 // It is safe for concurrent use.
 type Server struct {
-	own      View // without external labels
+	own      View // view before external labels were added
 	view     View
 	opt      Options
 	gate     *gate
@@ -86,15 +88,15 @@ type Server struct {
 	scanner  scanner
 	results  testResults
 	silences silences
-	silence  chan struct{}             // one silence is made at a time
-	inner    *http.ServeMux            // the API for the server itself, without bounds
-	raw      func() []episodes.Episode // without the cost of making lines safe to show
+	silence  chan struct{}             // limits the server to creating one silence at a time
+	inner    *http.ServeMux            // API for requests by the server itself, without bounds
+	raw      func() []episodes.Episode // episodes as they are, which is cheaper than making their lines safe to show
 	handler  http.Handler
 	probes   http.Handler
-	routes   []string // patterns of handler
+	routes   []string // patterns that handler serves
 }
 
-// router is a ServeMux that lists its patterns, for openapi.json.
+// router is a ServeMux that records its patterns for openapi.json.
 type router struct {
 	*http.ServeMux
 	patterns []string
@@ -113,7 +115,7 @@ func (r *router) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Re
 	r.Handle(pattern, http.HandlerFunc(h))
 }
 
-// New returns a server without starting it.
+// New returns a server, which serves nothing until Run is called.
 func New(view View, opt Options) *Server {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -122,9 +124,9 @@ func New(view View, opt Options) *Server {
 		opt.MaxConns = maxConns
 	}
 	raw := view.Episodes
-	view = tamed(complete(view))
+	view = tameView(completeView(view))
 	s := &Server{
-		own: view, view: labelled(view), opt: opt, gate: newGate(opt.Log), assets: sync.OnceValue(readAssets),
+		own: view, view: withExternalLabels(view), opt: opt, gate: newGate(opt.Log), assets: sync.OnceValue(readAssets),
 		feed: newFeed(raw), samples: newSamples(), raw: raw, silence: make(chan struct{}, 1), inner: http.NewServeMux(),
 		silences: silences{read: opt.Silences},
 		scanner:  scanner{admit: make(chan struct{}, maxScans), turn: make(chan struct{}, 1), tests: opt.RunTests},
@@ -137,7 +139,7 @@ func New(view View, opt Options) *Server {
 	s.pages = newPages(s.assets)
 	probes := newRouter()
 	s.routeProbes(probes)
-	s.probes = secured(probes)
+	s.probes = addSecurityHeaders(probes)
 
 	mux := newRouter()
 	s.routeProbes(mux)
@@ -154,23 +156,23 @@ func New(view View, opt Options) *Server {
 	if opt.Pprof {
 		routePprof(mux)
 	}
-	s.routes, s.handler = mux.patterns, secured(s.guard(s.forward(mux)))
+	s.routes, s.handler = mux.patterns, addSecurityHeaders(s.guardRequests(s.forwardToLeader(mux)))
 	return s
 }
 
 // Handler returns the handler of the main listener.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Run serves everything on main, and only the probes on probe unless it is nil.
-// It returns when ctx ends, after draining requests for at most half a second, or
-// when a listener or the web configuration fails. It always closes the listeners.
+// Run serves everything on main. It serves only the probes on probe, unless probe is nil. It
+// returns when ctx ends, after waiting at most half a second for requests, or when a listener
+// or the web configuration fails. It always closes the listeners.
 func (s *Server) Run(ctx context.Context, main, probe net.Listener) error {
 	var servers []*http.Server
 	errs := make(chan error, 2)
 	serve := func(h http.Handler, l net.Listener, configFile string) {
-		srv := newServer(h, slogger(s.opt.Log))
+		srv := newServer(h, newSlogger(s.opt.Log))
 		servers = append(servers, srv)
-		go func() { errs <- s.serve(srv, l, configFile) }()
+		go func() { errs <- s.serveListener(srv, l, configFile) }()
 	}
 	serve(s.handler, main, s.opt.ConfigFile)
 	if probe != nil {
@@ -179,7 +181,7 @@ func (s *Server) Run(ctx context.Context, main, probe net.Listener) error {
 	background, end := context.WithCancel(ctx)
 	var ending sync.WaitGroup
 	ending.Go(func() { s.feed.run(background, s.opt.Now) })
-	ending.Go(func() { s.sampling(background) })
+	ending.Go(func() { s.takeSamples(background) })
 	defer ending.Wait()
 	var err error
 	running := len(servers)
@@ -193,7 +195,7 @@ func (s *Server) Run(ctx context.Context, main, probe net.Listener) error {
 	defer cancel()
 	for _, srv := range servers {
 		if srv.Shutdown(stop) != nil {
-			srv.Close() //nolint:errcheck // there is no further fallback
+			srv.Close() //nolint:errcheck // there is nothing else to try
 		}
 	}
 	for range running {
@@ -202,11 +204,11 @@ func (s *Server) Run(ctx context.Context, main, probe net.Listener) error {
 	return err
 }
 
-func (s *Server) serve(srv *http.Server, l net.Listener, configFile string) error {
+func (s *Server) serveListener(srv *http.Server, l net.Listener, configFile string) error {
 	flags := &toolkit.FlagConfig{WebListenAddresses: &[]string{l.Addr().String()}, WebConfigFile: &configFile}
 	limited := newLimiter(l, s.opt.MaxConns)
-	srv.Handler = limited.track(srv.Handler)
-	err := toolkit.Serve(limited, srv, flags, slogger(s.opt.Log))
+	srv.Handler = limited.trackRequests(srv.Handler)
+	err := toolkit.Serve(limited, srv, flags, newSlogger(s.opt.Log))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -214,8 +216,8 @@ func (s *Server) serve(srv *http.Server, l net.Listener, configFile string) erro
 	return fmt.Errorf("serve %s: %w", l.Addr(), err)
 }
 
-// slogger adapts the log for libraries that need package slog.
-func slogger(log zerolog.Logger) *slog.Logger { return slog.New(zerolog.NewSlogHandler(log)) }
+// newSlogger returns a logger for libraries that need package slog.
+func newSlogger(log zerolog.Logger) *slog.Logger { return slog.New(zerolog.NewSlogHandler(log)) }
 
 func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
@@ -229,8 +231,9 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// secured adds headers that prevent a browser from executing text from a log.
-func secured(h http.Handler) http.Handler {
+// addSecurityHeaders adds headers that prevent a browser from executing text that comes from a
+// log.
+func addSecurityHeaders(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		head := w.Header()
 		head.Set("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'")

@@ -9,9 +9,9 @@ import (
 	"crowsnest/redact"
 )
 
-// tame makes text safe to show: it keeps the line breaks, and removes whatever
-// changes the direction of text, is invisible or controls a terminal.
-func tame(text string) string {
+// tameText makes text safe to show. It keeps line breaks and removes everything that changes
+// the direction of text, is invisible or controls a terminal.
+func tameText(text string) string {
 	if !strings.Contains(text, "\n") {
 		return redact.Sanitise(text)
 	}
@@ -22,25 +22,25 @@ func tame(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// shown returns an episode in the state for people, with its log lines made safe to show; its
-// other texts already are.
-func shown(e episodes.Episode) episodes.Episode {
-	e.State = e.Shown()
-	e.Line, e.First = e.Line.Map(tame), e.First.Map(tame)
+// shownEpisode returns an episode with its state as people see it, and with its log lines made
+// safe to show. The other texts are already safe.
+func shownEpisode(e episodes.Episode) episodes.Episode {
+	e.State = e.ShownState()
+	e.Line, e.First = e.Line.Map(tameText), e.First.Map(tameText)
 	cloned := false
 	for _, name := range []string{"line", "first_line"} {
-		if text := e.Annotations[name]; tame(text) != text {
+		if text := e.Annotations[name]; tameText(text) != text {
 			if !cloned {
 				e.Annotations, cloned = maps.Clone(e.Annotations), true
 			}
-			e.Annotations[name] = tame(text)
+			e.Annotations[name] = tameText(text)
 		}
 	}
 	return e
 }
 
-// complete returns a view that has a history, which may be empty.
-func complete(v View) View {
+// completeView returns a view with a history, which is empty if v has none.
+func completeView(v View) View {
 	if v.History == nil {
 		v.History = func() []*history.Entry { return nil }
 	}
@@ -50,22 +50,22 @@ func complete(v View) View {
 	return v
 }
 
-// tamed returns a view whose log lines are safe to show.
-func tamed(v View) View {
+// tameView returns a view whose log lines are safe to show.
+func tameView(v View) View {
 	list, timeline := v.Episodes, v.Timeline
 	v.Episodes = func() []episodes.Episode {
 		all := list()
 		out := make([]episodes.Episode, len(all))
 		for i, e := range all {
-			out[i] = shown(e)
+			out[i] = shownEpisode(e)
 		}
 		return out
 	}
-	v.Timeline = func(of episodes.Fingerprint) (episodes.Timeline, bool) {
-		t, ok := timeline(of)
-		t.Episode = shown(t.Episode)
+	v.Timeline = func(fingerprint episodes.Fingerprint) (episodes.Timeline, bool) {
+		t, ok := timeline(fingerprint)
+		t.Episode = shownEpisode(t.Episode)
 		for i := range t.Events {
-			t.Events[i].Line = t.Events[i].Line.Map(tame)
+			t.Events[i].Line = t.Events[i].Line.Map(tameText)
 		}
 		return t, ok
 	}

@@ -13,35 +13,35 @@ import (
 	"crowsnest/episodes"
 )
 
-// Bounds of a silence.
+// Bounds for creating a silence.
 const (
-	maxAuthor    = 100  // characters
-	maxComment   = 1000 // characters
+	maxAuthor    = 100  // length in characters
+	maxComment   = 1000 // length in characters
 	maxSilenceIn = 64 << 10
-	silenceTime  = 25 * time.Second // time for all Alertmanagers together
+	silenceTime  = 25 * time.Second // time limit for all Alertmanagers together
 )
 
-// silenceFor are the durations that the form offers.
+// silenceFor lists the durations that the form offers.
 var silenceFor = []time.Duration{time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour, day, 3 * day, 7 * day}
 
-// defaultSilence is how long a silence lasts unless the person chooses.
+// defaultSilence is the duration of a silence if the person chooses none.
 const defaultSilence = 2 * time.Hour
 
-// Silence is a silence of the alerts that have all of its labels.
+// Silence is a silence for the alerts that have all its labels.
 type Silence struct {
 	Labels          map[string]string
 	Start, End      time.Time
 	Author, Comment string
 }
 
-// Silenced is what one cluster of Alertmanagers answered.
+// Silenced is the answer of one cluster of Alertmanagers to a new silence.
 type Silenced struct {
-	Receiver string // the member that answered, or the name of the sink
-	ID       string // ID of the silence
-	Error    string // "": it was made
+	Receiver string // name of the member that answered, or of the sink
+	ID       string // ID of the new silence
+	Error    string // reason why no silence was created; empty if one was
 }
 
-// silenceData is what the page that makes a silence shows.
+// silenceData is the data of the page for creating a silence.
 type silenceData struct {
 	episodes.Episode
 	Labels          []silenceLabel
@@ -51,32 +51,32 @@ type silenceData struct {
 	Error           string
 	Done            []Silenced
 	Until           time.Time
-	Alertmanager    string // address of its pages; "": not known
+	Alertmanager    string // address of Alertmanager's pages; empty if it is not known
 }
 
-// silenceLabel is a label that the silence may demand.
+// silenceLabel is a label of the alert that the silence may require.
 type silenceLabel struct {
 	pair
 	Chosen, Fixed bool
 }
 
-// makesSilences reports whether the pages make silences themselves.
+// makesSilences reports whether the pages can create silences themselves.
 func (s *Server) makesSilences() bool { return s.opt.Silence != nil && s.view.Links().Silences }
 
-// silenceForm prepares the page; it serves an error and returns false if there is nothing to
-// silence.
+// silenceForm prepares the data of the page. If there is nothing to silence, it serves an error
+// and returns false.
 func (s *Server) silenceForm(w http.ResponseWriter, r *http.Request) (silenceData, bool) {
-	e, ok := s.find(r.PathValue("fingerprint"))
+	e, ok := s.findEpisode(r.PathValue("fingerprint"))
 	switch {
 	case !s.makesSilences():
-		s.fail(w, http.StatusForbidden, "Not allowed", "These pages make no silences: the configuration does not have web: {silences: true}.")
+		s.serveError(w, http.StatusForbidden, "Not allowed", "These pages cannot create silences: the configuration does not have web: {silences: true}.")
 		return silenceData{}, false
-	case !ok || !open(e) || e.Silent:
-		s.fail(w, http.StatusNotFound, "Not found", "This alert is not open, or is not sent: there is nothing to silence.")
+	case !ok || !isEpisodeOpen(e) || e.Silent:
+		s.serveError(w, http.StatusNotFound, "Not found", "This alert is not open, or is not sent: there is nothing to silence.")
 		return silenceData{}, false
 	}
 	data := silenceData{Episode: e, Durations: silenceFor, For: defaultSilence, Alertmanager: safeLink(s.view.Links().Alertmanager)}
-	for _, p := range pairs(s.sentLabels(e)) {
+	for _, p := range labelPairs(s.sentLabels(e)) {
 		data.Labels = append(data.Labels, silenceLabel{p, true, p.Name == "alertname"})
 	}
 	slices.SortStableFunc(data.Labels, func(a, b silenceLabel) int { return -compareBool(a.Fixed, b.Fixed) })
@@ -85,23 +85,24 @@ func (s *Server) silenceForm(w http.ResponseWriter, r *http.Request) (silenceDat
 
 func (s *Server) silencePage(w http.ResponseWriter, r *http.Request) {
 	if data, ok := s.silenceForm(w, r); ok {
-		s.render(w, "silence", http.StatusOK, page{Title: "Silence " + data.Alert, Path: "/", Data: data})
+		s.renderPage(w, "silence", http.StatusOK, page{Title: "Silence " + data.Alert, Path: "/", Data: data})
 	}
 }
 
-// makeSilence makes the silence of a form. The form only names labels: their values are those
-// of the alert. Requests from other sites do not reach it.
+// makeSilence creates the silence that a form describes. The form only selects names of labels,
+// and their values are taken from the alert. Requests from other sites do not reach this
+// handler.
 func (s *Server) makeSilence(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxSilenceIn)
 	if err := r.ParseForm(); err != nil {
-		s.fail(w, http.StatusBadRequest, "Not understood", "The form could not be read, or is too large.")
+		s.serveError(w, http.StatusBadRequest, "Not understood", "The form could not be read, or is too large.")
 		return
 	}
 	data, ok := s.silenceForm(w, r)
 	if !ok {
 		return
 	}
-	silence, err := data.read(r.PostForm, s.opt.Now().UTC())
+	silence, err := data.readForm(r.PostForm, s.opt.Now().UTC())
 	code := http.StatusOK
 	if err != nil {
 		data.Error, code = err.Error(), http.StatusBadRequest
@@ -110,31 +111,32 @@ func (s *Server) makeSilence(w http.ResponseWriter, r *http.Request) {
 		case s.silence <- struct{}{}:
 			defer func() { <-s.silence }()
 		default:
-			busy(w)
+			serveBusy(w)
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), silenceTime)
 		defer cancel()
 		data.Done, data.Until = s.opt.Silence(ctx, silence), silence.End
-		if data.failed() {
+		if data.hasFailed() {
 			code = http.StatusBadGateway
 		}
 		s.opt.Log.Info().Str("author", silence.Author).Str("alert", data.Alert).Str("fingerprint", data.Fingerprint.String()).
-			Time("until", silence.End).Bool("made", !data.failed()).Msg("silence from the pages")
+			Time("until", silence.End).Bool("made", !data.hasFailed()).Msg("silence from the pages")
 	}
-	s.render(w, "silence", code, page{Title: "Silence " + data.Alert, Path: "/", Data: data})
+	s.renderPage(w, "silence", code, page{Title: "Silence " + data.Alert, Path: "/", Data: data})
 }
 
-// failed reports whether no Alertmanager made the silence.
-func (d *silenceData) failed() bool {
+// hasFailed reports whether no Alertmanager created the silence.
+func (d *silenceData) hasFailed() bool {
 	return !slices.ContainsFunc(d.Done, func(x Silenced) bool { return x.Error == "" })
 }
 
-// read takes the values of the form, which the page shows again, and returns the silence.
-func (d *silenceData) read(form map[string][]string, now time.Time) (Silence, error) {
+// readForm stores the values of the form in d, so that the page shows them again. It returns
+// the silence that they describe.
+func (d *silenceData) readForm(form map[string][]string, now time.Time) (Silence, error) {
 	get := func(name string) string {
 		if v := form[name]; len(v) > 0 {
-			return strings.TrimSpace(tame(v[0]))
+			return strings.TrimSpace(tameText(v[0]))
 		}
 		return ""
 	}
@@ -155,7 +157,7 @@ func (d *silenceData) read(form map[string][]string, now time.Time) (Silence, er
 	case d.Author == "" || utf8.RuneCountInString(d.Author) > maxAuthor:
 		return out, fmt.Errorf("write your name, in at most %d characters", maxAuthor)
 	case d.Comment == "" || utf8.RuneCountInString(d.Comment) > maxComment:
-		return out, fmt.Errorf("write why, in at most %d characters", maxComment)
+		return out, fmt.Errorf("give the reason for the silence, in at most %d characters", maxComment)
 	case out.Labels["alertname"] == "":
 		return out, errors.New("the alert has no label alertname")
 	}
@@ -164,15 +166,15 @@ func (d *silenceData) read(form map[string][]string, now time.Time) (Silence, er
 
 // At returns the address of a silence on the pages of Alertmanager.
 func (d silenceData) At(id string) string {
-	return strings.TrimSuffix(d.Alertmanager, "/") + "/#/silences/" + encoded(id)
+	return strings.TrimSuffix(d.Alertmanager, "/") + "/#/silences/" + percentEncode(id)
 }
 
-// silenceSpan formats a duration of the form.
+// silenceSpan formats a duration for the form.
 func silenceSpan(d time.Duration) string {
 	if d%day == 0 {
 		n := int64(d / day)
-		return fmt.Sprintf("%d %s", n, plural(n, "day"))
+		return fmt.Sprintf("%d %s", n, pluralWord(n, "day"))
 	}
 	n := int64(d / time.Hour)
-	return fmt.Sprintf("%d %s", n, plural(n, "hour"))
+	return fmt.Sprintf("%d %s", n, pluralWord(n, "hour"))
 }

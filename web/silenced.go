@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	silencesFresh = 15 * time.Second       // age from which on silences are read again
-	silencesOld   = time.Minute            // age from which on a page waits for that
-	silencesWait  = 400 * time.Millisecond // how long it waits
-	silencesTime  = 5 * time.Second        // how long Alertmanager may take
+	silencesFresh = 15 * time.Second       // age at which silences are read again
+	silencesOld   = time.Minute            // age at which a page waits until silences are read again
+	silencesWait  = 400 * time.Millisecond // longest time that a page waits
+	silencesTime  = 5 * time.Second        // longest time that Alertmanager may take
 )
 
-// SilenceList is the silences in force at one cluster of Alertmanagers.
+// SilenceList contains the active silences of one cluster of Alertmanagers.
 type SilenceList struct {
 	Receiver string
 	Silences []ActiveSilence
-	Error    string // why they are not known; empty if they are
+	Error    string // reason why the silences are not known; empty if they are
 }
 
-// ActiveSilence is one of them. It silences the alerts that all of its matchers match.
+// ActiveSilence is an active silence. It silences the alerts that all its matchers match.
 type ActiveSilence struct {
 	ID              string
 	Matchers        []*labels.Matcher
@@ -34,25 +34,25 @@ type ActiveSilence struct {
 	Author, Comment string
 }
 
-// Silencing is the silence of one alert.
+// Silencing describes the silence of one alert.
 type Silencing struct {
 	Until           time.Time
 	Author, Comment string
 }
 
-// silences remembers the silences in force. They are read while somebody looks at the pages, and
-// at most every silencesFresh. Safe for concurrent use.
+// silences caches the active silences. They are read while somebody looks at the pages, at most
+// once every silencesFresh. It is safe for concurrent use.
 type silences struct {
 	read func(context.Context) []SilenceList // nil if nothing can be silenced
 
 	mu      sync.Mutex
 	lists   []SilenceList
-	at      time.Time     // when they were read; zero if never
-	running chan struct{} // closed when they have been read; nil if nobody reads them
+	at      time.Time     // time when they were read; zero if never
+	running chan struct{} // closed once they have been read; nil if they are not being read
 }
 
-// get returns the newest lists that are known. It waits a moment for the first ones.
-func (c *silences) get(now func() time.Time) []SilenceList {
+// newestLists returns the newest lists that are known. It waits a moment if none are known.
+func (c *silences) newestLists(now func() time.Time) []SilenceList {
 	if c.read == nil {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (c *silences) get(now func() time.Time) []SilenceList {
 	age := now().Sub(c.at)
 	if c.running == nil && (age >= silencesFresh || age < 0) {
 		c.running = make(chan struct{})
-		go c.renew(now, c.running)
+		go c.renewLists(now, c.running)
 	}
 	running := c.running
 	c.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *silences) get(now func() time.Time) []SilenceList {
 	return c.lists
 }
 
-func (c *silences) renew(now func() time.Time, done chan struct{}) {
+func (c *silences) renewLists(now func() time.Time, done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), silencesTime)
 	defer cancel()
 	lists := c.read(ctx)
@@ -88,11 +88,11 @@ func (c *silences) renew(now func() time.Time, done chan struct{}) {
 	close(done)
 }
 
-// silencing returns a function that tells the silence of an open alert, nil if it has none. An
-// alert is silenced if every cluster of Alertmanagers silences it. problem says why that is not
-// known.
-func (s *Server) silencing() (of func(*episodes.Episode) *Silencing, problem string) {
-	lists := s.silences.get(s.opt.Now)
+// findSilencing returns a function that returns the silence of an open alert, or nil if the
+// alert has none. An alert counts as silenced if every cluster of Alertmanagers silences it.
+// problem says why silences are not known.
+func (s *Server) findSilencing() (of func(*episodes.Episode) *Silencing, problem string) {
+	lists := s.silences.newestLists(s.opt.Now)
 	none := func(*episodes.Episode) *Silencing { return nil }
 	some := false
 	for _, l := range lists {
@@ -104,15 +104,15 @@ func (s *Server) silencing() (of func(*episodes.Episode) *Silencing, problem str
 	if !some {
 		return none, ""
 	}
-	added := external(s.view)
+	added := externalLabels(s.view)
 	return func(e *episodes.Episode) *Silencing {
-		if !open(*e) || e.Silent {
+		if !isEpisodeOpen(*e) || e.Silent {
 			return nil
 		}
 		sent := withLabels(e.Labels, added)
 		var out *Silencing
 		for _, l := range lists {
-			found := l.silence(sent)
+			found := l.findSilence(sent)
 			if found == nil {
 				return nil
 			}
@@ -124,17 +124,18 @@ func (s *Server) silencing() (of func(*episodes.Episode) *Silencing, problem str
 	}, ""
 }
 
-// silence returns the silence of an alert that lasts longest; nil if it has none.
-func (l SilenceList) silence(sent map[string]string) (out *Silencing) {
+// findSilence returns the longest-lasting silence of the alert with the labels sent, or nil if
+// it has none.
+func (l SilenceList) findSilence(sent map[string]string) (out *Silencing) {
 	for i := range l.Silences {
-		if x := &l.Silences[i]; satisfies(x.Matchers, sent) && (out == nil || x.End.After(out.Until)) {
-			out = &Silencing{x.End, tame(x.Author), tame(x.Comment)}
+		if x := &l.Silences[i]; satisfiesMatchers(x.Matchers, sent) && (out == nil || x.End.After(out.Until)) {
+			out = &Silencing{x.End, tameText(x.Author), tameText(x.Comment)}
 		}
 	}
 	return out
 }
 
-// Text says for people who silenced an alert, until when and why.
+// Text says for people who silenced the alert, until when and why.
 func (x *Silencing) Text() string {
-	return fmt.Sprintf("Silenced until %s by %s: %s", when(x.Until), x.Author, x.Comment)
+	return fmt.Sprintf("Silenced until %s by %s: %s", formatTime(x.Until), x.Author, x.Comment)
 }

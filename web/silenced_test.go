@@ -50,15 +50,15 @@ func TestSilencesAreReadOnce(t *testing.T) {
 		}}
 		began := time.Now()
 		for range 3 {
-			require.Equal(t, "Alertmanager has not answered yet", c.get(time.Now)[0].Error)
+			require.Equal(t, "Alertmanager has not answered yet", c.newestLists(time.Now)[0].Error)
 		}
 		require.Equal(t, 3*silencesWait, time.Since(began))
 		time.Sleep(silencesTime)
-		require.Equal(t, "timeout", c.get(time.Now)[0].Error)
+		require.Equal(t, "timeout", c.newestLists(time.Now)[0].Error)
 		require.Equal(t, 1, reads)
 		time.Sleep(silencesFresh)
 		began = time.Now()
-		c.get(time.Now)
+		c.newestLists(time.Now)
 		synctest.Wait()
 		require.Equal(t, 2, reads)
 		require.Zero(t, time.Since(began), "what is known is recent enough")

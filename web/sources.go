@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// maxStreams bounds the streams of one namespace on the page.
+// maxStreams bounds the streams of one namespace that the page shows.
 const maxStreams = 200
 
-// sourcesData is what the page of sources shows.
+// sourcesData is the data of the page of sources.
 type sourcesData struct {
 	Filter    string
 	Sources   []sourceView
@@ -21,15 +21,15 @@ type sourcesData struct {
 
 type sourceView struct {
 	Source
-	Rate   string // lines per second; "": not known
+	Rate   string // lines per second; empty if the rate is not known
 	Spark  string
 	Recent uint64
 	Spaces []namespaceView
-	Hidden int // streams that the filter excludes
+	Hidden int // number of streams that the filter excludes
 	Behind time.Duration
 }
 
-// namespaceView is what a source follows in one namespace.
+// namespaceView is the part of a source that belongs to one namespace.
 type namespaceView struct {
 	Name    string
 	Streams []streamView
@@ -41,35 +41,34 @@ type namespaceView struct {
 	Rate    string
 	Spark   string
 	Recent  uint64
-	Unruled int // streams to which no rule applies
+	Unruled int // number of streams to which no rule applies
 	Open    bool
 }
 
 type streamView struct {
 	Stream
-	Name string // short, for people
-	Rest []pair // labels that are not in the name
+	Name string // short name for people
+	Rest []pair // labels that are not part of the name
 }
 
 func (s *Server) sourcesPage(w http.ResponseWriter, r *http.Request) {
 	data := sourcesData{Filter: r.URL.Query().Get("filter")}
 	words := strings.Fields(strings.ToLower(data.Filter))
-	for _, src := range s.sources() {
+	for _, src := range s.listSources() {
 		v := sourceView{Source: src}
 		v.Behind = src.Lag.Round(time.Millisecond)
 		if src.LinesPerSecond != nil {
-			v.Rate = rate(*src.LinesPerSecond)
+			v.Rate = formatRate(*src.LinesPerSecond)
 		}
 		v.Spark, v.Recent = s.sparkline(sourceSeries(src.Name))
-		v.Spaces, v.Hidden = s.namespaces(src, words)
+		v.Spaces, v.Hidden = s.groupStreams(src, words)
 		data.Sources = append(data.Sources, v)
 	}
-	data.Endpoints = s.endpoints()
-	s.render(w, "sources", http.StatusOK, page{Title: "Sources", Path: "/sources", Data: data})
+	data.Endpoints = s.listEndpoints()
+	s.renderPage(w, "sources", http.StatusOK, page{Title: "Sources", Path: "/sources", Data: data})
 }
 
-// namespaces groups the streams of a source.
-func (s *Server) namespaces(src Source, words []string) (out []namespaceView, hidden int) {
+func (s *Server) groupStreams(src Source, words []string) (out []namespaceView, hidden int) {
 	by := map[string]*namespaceView{}
 	for _, st := range src.Streams {
 		if !matchesStream(st, words) {
@@ -89,7 +88,7 @@ func (s *Server) namespaces(src Source, words []string) (out []namespaceView, hi
 		if st.LastRead.After(n.Newest) {
 			n.Newest = st.LastRead
 		}
-		n.Streams = append(n.Streams, named(st))
+		n.Streams = append(n.Streams, nameStream(st))
 	}
 	for _, n := range by {
 		slices.SortFunc(n.Streams, func(a, b streamView) int {
@@ -100,7 +99,7 @@ func (s *Server) namespaces(src Source, words []string) (out []namespaceView, hi
 		}
 		series := namespaceSeries(src.Name, n.Name)
 		if x, ok := s.samples.perSecond(series); ok {
-			n.Rate = rate(x)
+			n.Rate = formatRate(x)
 		}
 		n.Spark, n.Recent = s.sparkline(series)
 		out = append(out, *n)
@@ -113,8 +112,8 @@ func matchesStream(st Stream, words []string) bool {
 	return len(words) == 0 || hasWords(words, append(slices.Collect(maps.Values(st.Labels)), st.Path)...)
 }
 
-// named gives a stream a short name.
-func named(st Stream) streamView {
+// nameStream gives a stream a short name.
+func nameStream(st Stream) streamView {
 	var parts []string
 	used := []string{"namespace"}
 	for _, name := range []string{"pod", "container", "unit", "node", "job", "filename"} {
@@ -123,7 +122,7 @@ func named(st Stream) streamView {
 		}
 	}
 	v := streamView{Stream: st, Name: strings.Join(parts, " / ")}
-	v.Rest = pairs(st.Labels, used...)
+	v.Rest = labelPairs(st.Labels, used...)
 	if v.Name == "" {
 		v.Name = st.Path
 	}

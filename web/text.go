@@ -12,28 +12,28 @@ import (
 	"crowsnest/internal/text"
 )
 
-// when formats a time for people; "never" for the zero time.
-func when(t time.Time) string {
+// formatTime formats a time for people. The zero time becomes "never".
+func formatTime(t time.Time) string {
 	if t.IsZero() || t.Unix() <= 0 {
 		return "never"
 	}
 	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// ago formats the distance from t to now.
-func ago(now, t time.Time) string {
+// formatAgo formats the time that has passed from t to now.
+func formatAgo(now, t time.Time) string {
 	if t.IsZero() || t.Unix() <= 0 {
 		return "never"
 	}
 	d := now.Sub(t)
 	if d < 0 {
-		return "in " + span(-d)
+		return "in " + formatDuration(-d)
 	}
-	return span(d) + " ago"
+	return formatDuration(d) + " ago"
 }
 
-// span formats a duration with at most two units.
-func span(d time.Duration) string {
+// formatDuration formats a duration with at most two units.
+func formatDuration(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return "0s"
@@ -47,12 +47,13 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// brief formats a duration for a narrow column: without seconds from a minute on.
-func brief(d time.Duration) string {
+// formatBrief formats a duration for a narrow column. It omits seconds if the duration is at
+// least a minute.
+func formatBrief(d time.Duration) string {
 	if d >= time.Minute && d < time.Hour {
 		return fmt.Sprintf("%dm", int(d.Minutes()))
 	}
-	return span(d)
+	return formatDuration(d)
 }
 
 // humanBytes formats a size with a binary unit.
@@ -68,19 +69,20 @@ func humanBytes(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", v, units[i])
 }
 
-// agoTime formats the distance from t to now as an element that the script keeps up to date.
-func agoTime(now, t time.Time) template.HTML { return timeElement(t, "ago", ago(now, t)) }
+// agoTime formats the time that has passed from t to now, as an element that the script of the
+// page keeps up to date.
+func agoTime(now, t time.Time) template.HTML { return timeElement(t, "ago", formatAgo(now, t)) }
 
-// sinceTime is agoTime without "ago".
+// sinceTime formats the time that has passed from t to now like agoTime, but without "ago".
 func sinceTime(now, t time.Time) template.HTML {
 	if t.IsZero() || t.Unix() <= 0 {
 		return "never"
 	}
-	return timeElement(t, "since", brief(max(0, now.Sub(t))))
+	return timeElement(t, "since", formatBrief(max(0, now.Sub(t))))
 }
 
-// whenTime formats a time as an element.
-func whenTime(t time.Time) template.HTML { return timeElement(t, "", when(t)) }
+// whenTime formats a time as an HTML element.
+func whenTime(t time.Time) template.HTML { return timeElement(t, "", formatTime(t)) }
 
 func timeElement(t time.Time, kind, text string) template.HTML {
 	if t.IsZero() || t.Unix() <= 0 {
@@ -88,16 +90,16 @@ func timeElement(t time.Time, kind, text string) template.HTML {
 	}
 	attribute := ""
 	if kind != "" {
-		attribute = fmt.Sprintf(` data-%s title="%s"`, kind, when(t))
+		attribute = fmt.Sprintf(` data-%s title="%s"`, kind, formatTime(t))
 	}
-	return template.HTML(fmt.Sprintf(`<time datetime="%s"%s>%s</time>`, t.UTC().Format(time.RFC3339), attribute, text)) //nolint:gosec // made of times only
+	return template.HTML(fmt.Sprintf(`<time datetime="%s"%s>%s</time>`, t.UTC().Format(time.RFC3339), attribute, text)) //nolint:gosec // the text consists only of times
 }
 
-// plural returns a word with an s unless there is one.
-func plural(n int64, word string) string { return text.Noun(n, word) }
+// pluralWord returns a word, with an s if n is not one.
+func pluralWord(n int64, word string) string { return text.PluralNoun(n, word) }
 
-// capital returns a text with its first letter in upper case, if that is a letter of ASCII.
-func capital(s string) string {
+// capitalise returns a text with its first letter in upper case if it is an ASCII letter.
+func capitalise(s string) string {
 	if s != "" && s[0] >= 'a' && s[0] <= 'z' {
 		return string(s[0]-'a'+'A') + s[1:]
 	}
@@ -115,7 +117,7 @@ func stateText(s string) string {
 	return s
 }
 
-// codeText returns a text as HTML in which what is between backquotes is code.
+// codeText returns a text as HTML in which the parts between backquotes are code.
 func codeText(text string) template.HTML {
 	var b strings.Builder
 	for i, part := range strings.Split(text, "`") {
@@ -127,8 +129,8 @@ func codeText(text string) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // its parts are escaped
 }
 
-// number formats a count in at most four characters.
-func number(n int64) string {
+// formatCount formats a count in at most four characters.
+func formatCount(n int64) string {
 	switch {
 	case n < 10_000:
 		return strconv.FormatInt(n, 10)
@@ -140,8 +142,8 @@ func number(n int64) string {
 	return strconv.FormatInt(n/1_000_000_000, 10) + "G"
 }
 
-// rate formats lines per second.
-func rate(perSecond float64) string {
+// formatRate formats a number of lines per second.
+func formatRate(perSecond float64) string {
 	switch {
 	case perSecond == 0:
 		return "0"
@@ -150,16 +152,17 @@ func rate(perSecond float64) string {
 	case perSecond < 10:
 		return fmt.Sprintf("%.1f", perSecond)
 	}
-	return number(int64(perSecond + 0.5))
+	return formatCount(int64(perSecond + 0.5))
 }
 
-// longName is from how many characters on a name in CamelCase may have line breaks.
+// longName is the number of characters from which a name in CamelCase may have line breaks.
 const longName = 24
 
-// breakable allows line breaks between the words of a long name in CamelCase.
-func breakable(name string) template.HTML {
+// breakableName returns a name as HTML that allows line breaks between the words of a long name
+// in CamelCase.
+func breakableName(name string) template.HTML {
 	if len(name) <= longName {
-		return template.HTML(template.HTMLEscapeString(name)) //nolint:gosec // escaped
+		return template.HTML(template.HTMLEscapeString(name)) //nolint:gosec // the name is escaped
 	}
 	var b strings.Builder
 	from := 0
@@ -170,7 +173,7 @@ func breakable(name string) template.HTML {
 		}
 	}
 	b.WriteString(template.HTMLEscapeString(name[from:]))
-	return template.HTML(b.String()) //nolint:gosec // its parts are escaped
+	return template.HTML(b.String()) //nolint:gosec // the parts are escaped
 }
 
 func isUpper(c byte) bool { return c >= 'A' && c <= 'Z' }

@@ -13,7 +13,7 @@ import (
 	"crowsnest/redact"
 )
 
-// Kinds of events that do not come from the engine.
+// Kinds of events that the server adds to those of the engine.
 const (
 	kindNewest   = "newest" // newest matching line
 	kindNotified = "told"   // a receiver was notified
@@ -23,14 +23,14 @@ const (
 
 // Event is one event in the timeline of an episode.
 type Event struct {
-	At   *time.Time  `json:"at,omitempty"` // absent: current state
+	At   *time.Time  `json:"at,omitempty"` // time of the event; absent for the current state
 	Kind string      `json:"kind"`
 	Text string      `json:"text"`           // text for people
-	Line redact.Text `json:"line,omitempty"` // line of the log, redacted
-	Log  string      `json:"log,omitempty"`  // log of the line, for people
-	// Sources are the sources without progress; set for kind "held".
+	Line redact.Text `json:"line,omitempty"` // log line, redacted
+	Log  string      `json:"log,omitempty"`  // name of the line's log, for people
+	// Sources are the sources that make no progress. It is set for kind "held".
 	Sources []string `json:"sources,omitempty"`
-	// Delivery is the answer of the receiver; set for kind "told".
+	// Delivery is the answer of the receiver. It is set for kind "told".
 	Delivery *Delivery `json:"delivery,omitempty"`
 }
 
@@ -38,29 +38,29 @@ type Event struct {
 type Timeline struct {
 	Episode Episode `json:"episode"`
 	Events  []Event `json:"events"`
-	Skipped int     `json:"skipped,omitempty"` // events in the middle that are not kept
-	// ExternalLabels are those labels of the episode that receivers add: its rule does not
-	// know them.
+	Skipped int     `json:"skipped,omitempty"` // number of events in the middle that are not kept
+	// ExternalLabels are the labels of the episode that receivers add and that its rule
+	// therefore does not have.
 	ExternalLabels map[string]string `json:"externalLabels,omitempty"`
 }
 
 func (s *Server) apiTimeline(r *http.Request) (any, *apiError) {
-	e, tl, ok := s.timeline(r.PathValue("fingerprint"))
+	e, tl, ok := s.episodeTimeline(r.PathValue("fingerprint"))
 	if !ok {
 		return nil, notFound("no episode that is open or remembered has this fingerprint")
 	}
-	tl.Episode = s.episode(e, symptomsOf(s.view.Episodes()))
-	tl.ExternalLabels = s.added(e.Fingerprint, e.Labels)
+	tl.Episode = s.newEpisode(e, symptomsByCause(s.view.Episodes()))
+	tl.ExternalLabels = s.addedLabels(e.Fingerprint, e.Labels)
 	return tl, nil
 }
 
-// timeline returns the events of an episode. It also finds episodes that never
-// fired, which View.Episodes does not list.
-func (s *Server) timeline(fingerprint string) (episodes.Episode, Timeline, bool) {
-	listed, ok := s.find(fingerprint)
+// episodeTimeline returns an episode with its events. It also finds episodes that never fired,
+// which View.Episodes omits.
+func (s *Server) episodeTimeline(fingerprint string) (episodes.Episode, Timeline, bool) {
+	listed, ok := s.findEpisode(fingerprint)
 	of := listed.Fingerprint
 	if !ok {
-		if of, ok = s.identify(fingerprint); !ok {
+		if of, ok = s.resolveFingerprint(fingerprint); !ok {
 			return episodes.Episode{}, Timeline{}, false
 		}
 		ok = false
@@ -68,7 +68,7 @@ func (s *Server) timeline(fingerprint string) (episodes.Episode, Timeline, bool)
 	known, has := s.view.Timeline(of)
 	switch {
 	case has:
-	case ok: // one of the program's own alerts, or of the history
+	case ok: // an alert of the program itself, or an episode of the history
 		known.Episode, known.Events = listed, ownEvents(listed)
 	default:
 		return episodes.Episode{}, Timeline{}, false
@@ -76,26 +76,26 @@ func (s *Server) timeline(fingerprint string) (episodes.Episode, Timeline, bool)
 	e := known.Episode
 	tl := Timeline{Skipped: known.Skipped, Events: []Event{}}
 	for _, ev := range known.Events {
-		tl.Events = append(tl.Events, Event{At: optional(ev.At), Kind: string(ev.Kind), Text: eventText(ev), Line: ev.Line, Log: ev.Log, Sources: ev.Sources})
+		tl.Events = append(tl.Events, Event{At: optionalTime(ev.At), Kind: string(ev.Kind), Text: eventText(ev), Line: ev.Line, Log: ev.Log, Sources: ev.Sources})
 	}
-	if open(e) && e.LastSeen.After(e.StartsAt) {
-		tl.Events = append(tl.Events, Event{At: optional(e.LastSeen), Kind: kindNewest, Text: fmt.Sprintf("newest matching line, %s so far", text.Digits(e.Count)), Line: e.Line})
+	if isEpisodeOpen(e) && e.LastSeen.After(e.StartsAt) {
+		tl.Events = append(tl.Events, Event{At: optionalTime(e.LastSeen), Kind: kindNewest, Text: fmt.Sprintf("newest matching line, %s so far", text.GroupThousands(e.Count)), Line: e.Line})
 	}
 	for _, d := range s.view.Deliveries(of) {
 		if d.Last.Before(e.StartsAt) || !e.FiredAt.IsZero() && d.Last.Before(e.FiredAt) {
 			continue // the event belongs to an earlier episode
 		}
-		tl.Events = append(tl.Events, Event{At: optional(d.Time), Kind: kindNotified, Text: deliveryText(d), Delivery: &d})
+		tl.Events = append(tl.Events, Event{At: optionalTime(d.Time), Kind: kindNotified, Text: deliveryText(d), Delivery: &d})
 	}
 	slices.SortStableFunc(tl.Events, func(a, b Event) int { return a.At.Compare(*b.At) })
-	tl.Events = append(tl.Events, present(e)...)
+	tl.Events = append(tl.Events, presentEvents(e)...)
 	return e, tl, true
 }
 
-// present returns the events for the current state and the next conclusion.
-func present(e episodes.Episode) []Event {
+// presentEvents returns events for the current state and for the next conclusion.
+func presentEvents(e episodes.Episode) []Event {
 	switch {
-	case !open(e):
+	case !isEpisodeOpen(e):
 		return nil
 	case e.OnHold:
 		return []Event{{Kind: kindOnHold, Text: "on hold: " + waitText(e.Waits), Sources: e.WaitsFor}}
@@ -109,10 +109,10 @@ func present(e episodes.Episode) []Event {
 	case e.StoppedLines():
 		text = "expires if no line matches until then: whether the failure is over is not known then"
 	}
-	return []Event{{At: optional(e.Deadline), Kind: kindNext, Text: text}}
+	return []Event{{At: optionalTime(e.Deadline), Kind: kindNext, Text: text}}
 }
 
-// ownEvents returns the events of an alert of the daemon itself, or of the history.
+// ownEvents returns events for an alert of the daemon itself, or for an episode of the history.
 func ownEvents(e episodes.Episode) []episodes.Event {
 	out := []episodes.Event{{At: e.StartsAt, Kind: episodes.EventOpened}}
 	if !e.FiredAt.IsZero() {
@@ -148,7 +148,7 @@ func eventText(ev episodes.Event) string {
 	return string(ev.Kind)
 }
 
-// inLog names the log of the line of an event.
+// inLog returns the name of the log that contains the line of an event.
 func inLog(ev episodes.Event) string {
 	if ev.Log == "" {
 		return ""
@@ -156,7 +156,8 @@ func inLog(ev episodes.Event) string {
 	return " (log of " + ev.Log + ")"
 }
 
-// ReasonText says for people why an episode ended; "" if it has not.
+// ReasonText describes for people why an episode ended. It returns "" if the episode has not
+// ended.
 func ReasonText(r episodes.Reason) string {
 	text := map[episodes.Reason]string{
 		episodes.ReasonClear:      "a log line reports the recovery",
@@ -171,7 +172,7 @@ func ReasonText(r episodes.Reason) string {
 	return cmp.Or(text, string(r))
 }
 
-// waitText says what a conclusion waits for.
+// waitText describes what a conclusion waits for.
 func waitText(waits []episodes.Wait) string {
 	if len(waits) == 0 {
 		return "the rule is quarantined, or agents have another version of it, which its page says"
@@ -183,7 +184,7 @@ func waitText(waits []episodes.Wait) string {
 	return strings.Join(parts, "; ")
 }
 
-// onHoldText says why absence-based conclusions were on hold.
+// onHoldText describes why conclusions from the absence of lines were on hold.
 func onHoldText(sources []string) string {
 	switch len(sources) {
 	case 0:
@@ -194,7 +195,7 @@ func onHoldText(sources []string) string {
 	return "on hold: no progress from sources " + strings.Join(sources, ", ")
 }
 
-// deliveryText says what was sent to a receiver and how it answered.
+// deliveryText describes what was sent to a receiver and how the receiver answered.
 func deliveryText(d Delivery) string {
 	out := fmt.Sprintf("notified %s %s: %s, ", d.Sink, d.Endpoint, map[bool]string{true: "resolved", false: "firing"}[d.Resolved])
 	if d.Error == "" {
@@ -206,7 +207,7 @@ func deliveryText(d Delivery) string {
 		out += "not accepted: " + d.Error
 	}
 	if d.Times > 1 {
-		out += fmt.Sprintf("; %s until %s", text.Plural(d.Times, "time"), when(d.Last))
+		out += fmt.Sprintf("; %s until %s", text.Plural(d.Times, "time"), formatTime(d.Last))
 	}
 	return out
 }

@@ -14,26 +14,26 @@ import (
 type TestOutcome struct {
 	Rule     string   `json:"rule"`
 	Test     string   `json:"test"`
-	Failures []string `json:"failures"` // empty: it passed
+	Failures []string `json:"failures"` // reasons why the test failed; empty if it passed
 }
 
-// Tried says what rules do with lines.
+// Tried describes the effect of rules on lines.
 type Tried struct {
 	Problems []string      `json:"problems"` // problems of the rules
 	Lines    []TriedLine   `json:"lines"`
 	Tests    []TestOutcome `json:"tests"`
-	// Omitted counts lines beyond the bound.
+	// Omitted is the number of lines that were not tried because there were too many.
 	Omitted int `json:"omitted,omitempty"`
 }
 
-// TriedLine is what the rules do with one line.
+// TriedLine is the effect of the rules on one line.
 type TriedLine struct {
 	Line         string                `json:"line"`
-	Matches      []string              `json:"matches"` // rules
+	Matches      []string              `json:"matches"` // names of the rules that match
 	Explanations []matcher.Explanation `json:"explanations"`
 }
 
-// tryRules tries the rules of a request on its lines, without concluding anything.
+// tryRules applies the rules of a request to its lines. It draws no conclusions about failures.
 func (p *scanner) tryRules(req ScanRequest, labels matcher.Labels) (*Tried, error) {
 	out := &Tried{Problems: []string{}, Lines: []TriedLine{}, Tests: []TestOutcome{}}
 	set, problems := buildRules(req.Rules)
@@ -66,7 +66,7 @@ func (p *scanner) tryRules(req ScanRequest, labels matcher.Labels) (*Tried, erro
 }
 
 func explainLine(set *rules.Set, labels matcher.Labels, line string) TriedLine {
-	out := TriedLine{Line: tame(line), Matches: []string{}, Explanations: []matcher.Explanation{}}
+	out := TriedLine{Line: tameText(line), Matches: []string{}, Explanations: []matcher.Explanation{}}
 	for _, r := range set.Rules {
 		e := matcher.Explain(r, labels, []byte(line))
 		if e.Matches() {
@@ -79,7 +79,7 @@ func explainLine(set *rules.Set, labels matcher.Labels, line string) TriedLine {
 	return out
 }
 
-// scanLabels reads the labels of the stream.
+// scanLabels parses the labels of the stream.
 func scanLabels(text string) (matcher.Labels, error) {
 	out := matcher.Labels{}
 	if text = strings.TrimSpace(text); text == "" {
@@ -101,12 +101,12 @@ func scanLabels(text string) (matcher.Labels, error) {
 	return out, nil
 }
 
-// listOfRules matches a text that begins with a rule and not with a pack.
+// listOfRules matches a text that begins with a rule, not with a pack.
 var listOfRules = lazyre.New(`^(\s*(#.*)?\n)*\s*- `)
 
 const triedPack = "pack: {name: tried, version: 0.0.0}\nrules:\n"
 
-// buildRules builds rules; nil if they have errors.
+// buildRules builds the rules in a text. It returns nil and the problems if they have errors.
 func buildRules(text string) (*rules.Set, []string) {
 	shift := 0
 	text = strings.ReplaceAll(text, "\r\n", "\n")
@@ -123,7 +123,7 @@ func buildRules(text string) (*rules.Set, []string) {
 		if p.Line > 0 {
 			p.Line = max(1, p.Line-shift)
 		}
-		out = append(out, tame(p.String()))
+		out = append(out, tameText(p.String()))
 	}
 	if len(problems.Errors()) > 0 {
 		set = nil

@@ -4,20 +4,20 @@ import "net/http"
 
 // unknownPage shows the failures that no rule describes.
 func (s *Server) unknownPage(w http.ResponseWriter, _ *http.Request) {
-	s.render(w, "unknown", http.StatusOK, page{Title: "Unknown failures", Path: "/unknown", Data: s.view.Unknown()})
+	s.renderPage(w, "unknown", http.StatusOK, page{Title: "Unknown failures", Path: "/unknown", Data: s.view.Unknown()})
 }
 
 // unknownRulePage returns a pack with a rule for a failure, as text.
 func (s *Server) unknownRulePage(w http.ResponseWriter, r *http.Request) {
 	pack, err := s.view.UnknownRule(r.PathValue("fingerprint"))
 	if err != nil {
-		s.fail(w, http.StatusNotFound, "Not found", "There is no rule: "+err.Error()+".")
+		s.serveError(w, http.StatusNotFound, "Not found", "There is no rule: "+err.Error()+".")
 		return
 	}
 	writeText(w, http.StatusOK, pack)
 }
 
-// apiUnknownRule returns the same for programs.
+// apiUnknownRule returns a pack with a rule for a failure, for programs.
 func (s *Server) apiUnknownRule(r *http.Request) (any, *apiError) {
 	pack, err := s.view.UnknownRule(r.PathValue("fingerprint"))
 	if err != nil {

@@ -365,10 +365,10 @@ func TestSilenceTexts(t *testing.T) {
 		Rule: &rules.Rule{Silent: time.Minute}, State: episodes.StateFiring,
 		LastSeen: now.Add(-time.Minute), StartsAt: now, Deadline: now.Add(time.Hour),
 	}
-	require.Contains(t, present(x)[0].Text, "expires if no line matches")
+	require.Contains(t, presentEvents(x)[0].Text, "expires if no line matches")
 	require.Equal(t, x.LastSeen, x.ActiveAt())
 	x.Rule = &rules.Rule{}
-	require.Contains(t, present(x)[0].Text, "resolves if no further line matches")
+	require.Contains(t, presentEvents(x)[0].Text, "resolves if no further line matches")
 	require.Equal(t, x.StartsAt, x.ActiveAt())
 	require.Equal(t, "last matching line", eventText(episodes.Event{Kind: episodes.EventLast}))
 }
@@ -395,12 +395,12 @@ func TestText(t *testing.T) {
 		t.Helper()
 		require.Equal(t, want, got)
 	}
-	f(when(time.Time{}), "never")
-	f(when(now), "2026-01-02 03:04:05Z")
-	f(ago(now, now), "0s ago")
-	f(ago(now, now.Add(-90*time.Second)), "1m 30s ago")
-	f(ago(now, now.Add(-26*time.Hour)), "1d 2h ago")
-	f(ago(now, now.Add(5*time.Minute)), "in 5m 0s")
+	f(formatTime(time.Time{}), "never")
+	f(formatTime(now), "2026-01-02 03:04:05Z")
+	f(formatAgo(now, now), "0s ago")
+	f(formatAgo(now, now.Add(-90*time.Second)), "1m 30s ago")
+	f(formatAgo(now, now.Add(-26*time.Hour)), "1d 2h ago")
+	f(formatAgo(now, now.Add(5*time.Minute)), "in 5m 0s")
 	f(humanBytes(1023), "1023 B")
 	f(humanBytes(1536), "1.5 KiB")
 	f(safeLink("javascript:alert(1)"), "")

@@ -5,24 +5,24 @@ import (
 	"strings"
 )
 
-// highlightYAML returns YAML with its keys, quoted texts and comments as elements. It knows
-// only as much of YAML as that takes: what it takes for something else is text.
+// highlightYAML returns YAML as HTML in which keys, quoted texts and comments are elements. It
+// recognizes only as much of YAML as that requires. Everything else is text.
 func highlightYAML(text string) template.HTML {
 	var b strings.Builder
 	y := yamlWriter{b: &b}
 	for line := range strings.SplitAfterSeq(text, "\n") {
-		y.line(line)
+		y.writeLine(line)
 	}
 	return template.HTML(b.String()) //nolint:gosec // every part of the text is escaped
 }
 
 type yamlWriter struct {
 	b     *strings.Builder
-	block int  // indentation of the key of a block of text, plus 1; zero if there is none
-	quote byte // quote that is open at the end of the line before; zero if there is none
+	block int  // indentation of the key of a block of text, plus 1; zero outside of a block
+	quote byte // quote that is still open at the end of the previous line; zero if there is none
 }
 
-func (y *yamlWriter) write(class, text string) {
+func (y *yamlWriter) writeClass(class, text string) {
 	text = template.HTMLEscapeString(text)
 	if class != "" && text != "" {
 		text = `<span class="y-` + class + `">` + text + "</span>"
@@ -30,17 +30,17 @@ func (y *yamlWriter) write(class, text string) {
 	y.b.WriteString(text)
 }
 
-func (y *yamlWriter) line(line string) {
+func (y *yamlWriter) writeLine(line string) {
 	indent := len(line) - len(strings.TrimLeft(line, " "))
 	if y.block > 0 && (strings.TrimSpace(line) == "" || indent >= y.block) {
-		y.write("s", line)
+		y.writeClass("s", line)
 		return
 	}
 	y.block = 0
-	from, plain := 0, 0 // starts of the token and of the text without a class
+	from, plain := 0, 0 // start of the current token, and of the text that has no class
 	flush := func(class string, start, end int) {
-		y.write("", line[plain:start])
-		y.write(class, line[start:end])
+		y.writeClass("", line[plain:start])
+		y.writeClass(class, line[start:end])
 		plain, from = end, end
 	}
 	for from < len(line) {
@@ -51,7 +51,7 @@ func (y *yamlWriter) line(line string) {
 				y.quote = c
 				from++
 			}
-			end := y.closing(line, from)
+			end := y.closingQuote(line, from)
 			if rest := line[end:]; strings.HasPrefix(rest, ":") {
 				flush("k", start, end)
 			} else {
@@ -59,7 +59,7 @@ func (y *yamlWriter) line(line string) {
 			}
 		case c == '#' && (start == 0 || line[start-1] == ' '):
 			flush("c", start, len(line))
-		case c == '-' && strings.HasPrefix(line[start+1:], " "): // the dash of a list
+		case c == '-' && strings.HasPrefix(line[start+1:], " "): // the dash of a list item
 			from++
 		case wordByte(c):
 			for from < len(line) && wordByte(line[from]) {
@@ -74,15 +74,15 @@ func (y *yamlWriter) line(line string) {
 			from++
 		}
 	}
-	y.write("", line[plain:])
+	y.writeClass("", line[plain:])
 	if rest := strings.TrimRight(line, " \n"); y.quote == 0 && (strings.HasSuffix(rest, ": |") || strings.HasSuffix(rest, ": >") || strings.HasSuffix(rest, ": |-") || strings.HasSuffix(rest, ": >-")) {
 		y.block = len(line) - len(strings.TrimLeft(line, " -")) + 1
 	}
 }
 
-// closing returns the end of a quoted text that is open at from, and closes it if it ends on
-// the line.
-func (y *yamlWriter) closing(line string, from int) int {
+// closingQuote returns the end of the quoted text that is open at from. If the text ends on
+// this line, it marks the text as closed.
+func (y *yamlWriter) closingQuote(line string, from int) int {
 	for i := from; i < len(line); i++ {
 		switch {
 		case y.quote == '"' && line[i] == '\\':
@@ -101,13 +101,14 @@ func wordByte(c byte) bool {
 	return c == '_' || c == '-' || c == '.' || c == '/' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// beginsKey reports whether a key can follow a text on its line.
+// beginsKey reports whether a key can follow before on its line.
 func beginsKey(before string) bool {
 	before = strings.TrimRight(before, " ")
 	return before == "" || strings.HasSuffix(before, "-") || strings.HasSuffix(before, "{") || strings.HasSuffix(before, ",")
 }
 
-// endOfPlain returns where the plain text that a word begins ends: quotes in it are text.
+// endOfPlain returns the end of the unquoted text that starts at from. Quotes inside it are
+// part of the text.
 func endOfPlain(line string, from int) int {
 	for i := from; i < len(line); i++ {
 		switch line[i] {

@@ -15,23 +15,23 @@ import (
 
 const defaultTimeout = 10 * time.Second
 
-// Config sets the aggregator, and the node that this agent is.
+// Config sets the addresses of the aggregator and the node of this agent.
 type Config struct {
 	// URL is the base address of the aggregator's agents source. If the name has several
-	// addresses, such as that of a headless Service, all are tried.
+	// addresses, as that of a headless Service may, all of them are tried.
 	URL string `yaml:"url" bounds:"0,4096"`
-	// URLs are the base addresses of an aggregator and its standby, in place of URL.
+	// URLs are the base addresses of an aggregator and its standby. They replace URL.
 	URLs []string `yaml:"urls" bounds:"0,16,4096"`
-	// Node is the name of this node, unique among the agents. Default: the variable
-	// NODE_NAME, or the name of the host.
+	// Node is the name of this node, which must be unique among the agents. Default: the
+	// variable NODE_NAME, or else the host name.
 	Node string `yaml:"node" bounds:"0,4096"`
-	// HTTP is TLS, credentials and proxies. Redirects are never followed, because they
-	// would leak credentials.
+	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they
+	// could leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
-	// Timeout bounds one request. Default 10s.
+	// Timeout is the time limit of one request. Default 10s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0|100ms,1m"`
-	// FinalGoodbye makes a stop mean that this node will not come back, so the aggregator
-	// stops waiting for it. Set it only on machines that are removed when they stop.
+	// FinalGoodbye is set if this node does not come back after a stop, so the aggregator need
+	// not wait for it. Set it only on machines that are removed when they stop.
 	FinalGoodbye bool `yaml:"final_goodbye"`
 }
 
@@ -49,8 +49,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns every problem of the configuration, each with the fix. It
-// does no I/O. The name of the node may still be missing.
+// Validate returns every problem of the configuration, each with advice. It does no I/O. A
+// missing node name is not a problem, because the name may be set later.
 func (c Config) Validate() error {
 	var errs []error
 	if c.URL != "" && len(c.URLs) > 0 {
@@ -81,7 +81,7 @@ func checkURL(raw string) error {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return errors.New("url: invalid address; write it like https://crowsnest-aggregator:9798") // err quotes it, with a password
+		return errors.New("url: invalid address; write it like https://crowsnest-aggregator:9798") // err quotes the address, which may contain a password
 	case u.User != nil:
 		return fmt.Errorf("url: %s: no credentials in an address; use http_config", u.Redacted())
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":

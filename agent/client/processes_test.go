@@ -22,9 +22,9 @@ func TestProcesses(t *testing.T) {
 		t.Helper()
 		var p processes
 		for _, name := range strings.Split(names, ",") {
-			p.see(name, now)
+			p.noteAnswer(name, now)
 		}
-		require.Equal(t, want, !p.twofold(now).IsZero(), names)
+		require.Equal(t, want, !p.twofoldSince(now).IsZero(), names)
 	}
 	f("", false)
 	f("a,a,,a", false)

@@ -11,27 +11,27 @@ import (
 	"crowsnest/agent/wire"
 )
 
-// reportRetry is the pause after a report that the aggregator did not accept.
+// reportRetry is the pause after the aggregator did not accept a report.
 const reportRetry = 5 * time.Second
 
-// reporter holds the agent's report about itself. Sink.mu guards it.
+// reporter holds the agent's report about itself. It is guarded by Sink.mu.
 type reporter struct {
-	latest wire.Report      // report of the daemon
+	latest wire.Report      // newest report of the daemon
 	missed []wire.Condition // conditions that ended before the aggregator received them
 
-	body      []byte          // encoded report, with the missed conditions
+	body      []byte          // encoded report, including the missed conditions
 	digest    string          // digest of body
-	sent      map[string]bool // keys of conditions that the aggregator accepted
+	sent      map[string]bool // keys of the conditions that the aggregator accepted
 	posted    string          // digest of the last accepted report
-	token     string          // answer of the aggregator to that report
-	after     uint64          // batch that must be accepted before the report
+	token     string          // token of the aggregator's answer to the last accepted report
+	after     uint64          // number of the batch that must be accepted before the report is sent
 	behind    map[string]time.Time
 	notBefore time.Time
 }
 
-// Report replaces the agent's report, and sets its Node and Instance. The aggregator accepts
-// all earlier hits before it receives changed rules. A counted condition that ended before the
-// aggregator received it is reported once.
+// Report replaces the agent's report, and sets its Node and Instance. If its rules have
+// changed, it is sent only after the aggregator has accepted all earlier hits. A counted
+// condition that ended before the aggregator received it is reported once.
 func (s *Sink) Report(report wire.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,11 +50,11 @@ func (s *Sink) Report(report wire.Report) {
 	r.missed = r.missed[max(0, len(r.missed)-wire.MaxConditions/2):]
 	maps.DeleteFunc(r.sent, func(key string, _ bool) bool { return !open[key] })
 	if r.latest.Rules != nil && !maps.Equal(r.latest.Rules, report.Rules) {
-		s.seal()
+		s.sealBatch()
 		r.after = s.sealed
 	}
 	r.latest = report
-	r.latest.ClockSet = s.steady.Ahead(s.now()).Round(time.Second)
+	r.latest.ClockSet = s.steady.SetAhead(s.now()).Round(time.Second)
 	r.latest.Node, r.latest.Instance, r.latest.Conditions = s.cfg.Node, s.instance, slices.Clone(report.Conditions)
 	s.encodeReport()
 }
@@ -71,8 +71,8 @@ func (s *Sink) encodeReport() {
 	}
 }
 
-// dueReport returns the report if it must be sent now. token identifies the report that the
-// aggregator has.
+// dueReport returns the report if it must be sent now, or nil. token identifies the report that
+// the aggregator has.
 func (s *Sink) dueReport(token string, now time.Time) (body []byte, digest string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,8 +83,7 @@ func (s *Sink) dueReport(token string, now time.Time) (body []byte, digest strin
 	return r.body, r.digest
 }
 
-// sendReport sends the report if it is due. A failure delays hits for no longer than one
-// request.
+// sendReport sends the report if it is due. A failure delays hits by at most one request.
 func (w *sender) sendReport(ctx context.Context, token string) {
 	s := w.s
 	body, digest := s.dueReport(token, s.now())
@@ -94,7 +93,7 @@ func (w *sender) sendReport(ctx context.Context, token string) {
 	var answer wire.ReportAnswer
 	a := w.post(ctx, wire.ReportPath, "application/json", body)
 	if a.err == nil && (json.Unmarshal(a.body, &answer) != nil || answer.Report == "") {
-		a.err = errors.New("the answer to a report does not come from crowsnest")
+		a.err = errors.New("the response to a report does not come from crowsnest")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +109,7 @@ func (w *sender) sendReport(ctx context.Context, token string) {
 		s.builder.Whole[rule] = true
 	}
 	if digest != r.digest {
-		return // It changed meanwhile, and the next report contains everything.
+		return // The report has changed in the meantime. The next report contains everything.
 	}
 	r.sent = map[string]bool{}
 	for i := range r.latest.Conditions {
@@ -122,12 +121,12 @@ func (w *sender) sendReport(ctx context.Context, token string) {
 	}
 }
 
-// Behind returns the rules of which the aggregator has another version than this agent, and
-// since when, by its last answer.
+// Behind returns the rules that the aggregator has in another version than this agent, and
+// since when. It is based on the last answer.
 func (s *Sink) Behind() map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out, set := make(map[string]time.Time, len(s.report.behind)), s.steady.Ahead(s.now())
+	out, set := make(map[string]time.Time, len(s.report.behind)), s.steady.SetAhead(s.now())
 	for rule, since := range s.report.behind {
 		out[rule] = since.Add(set)
 	}

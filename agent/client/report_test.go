@@ -115,7 +115,7 @@ func TestLinesOfOtherVersionsStayWhole(t *testing.T) {
 			}
 			b, err := new(wire.Decoder).Decode(s.builder.Seal())
 			require.NoError(t, err)
-			found, _ := b.Find(wire.NewIndex(&rules.Set{Rules: []*rules.Rule{r}}))
+			found, _ := b.FindHits(wire.NewIndex(&rules.Set{Rules: []*rules.Rule{r}}))
 			seen := map[string]bool{}
 			for _, h := range found {
 				seen[h.Line] = true

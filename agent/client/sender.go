@@ -15,40 +15,40 @@ import (
 	"crowsnest/internal/pause"
 )
 
-// The times of the sender.
+// Intervals and time limits of the sender.
 const (
 	batchEvery    = 200 * time.Millisecond // shortest interval between two batches
-	askEvery      = 500 * time.Millisecond // interval while a batch is not on the aggregator's disk
+	askEvery      = 500 * time.Millisecond // interval while the aggregator does not have a batch on disk
 	idleEvery     = 2 * time.Second
 	firstRetry    = 200 * time.Millisecond
 	maxRetryDelay = 2 * time.Second
-	maxRetryAfter = 30 * time.Second // longest Retry-After that is honoured
+	maxRetryAfter = 30 * time.Second // longest Retry-After that is respected
 
-	stopWithin     = 2500 * time.Millisecond // longest stop, the goodbye included
-	askClosing     = 100 * time.Millisecond  // interval during a stop
+	stopWithin     = 2500 * time.Millisecond // longest duration of the shutdown, including the last message to the peer
+	askClosing     = 100 * time.Millisecond  // interval during the shutdown
 	goodbyeTimeout = 400 * time.Millisecond
 
-	maxResponse = 64 << 10 // bytes
-	maxExcerpt  = 300      // bytes of a response in an error
+	maxResponse = 64 << 10 // largest number of bytes of a response
+	maxExcerpt  = 300      // number of bytes of a response that an error shows
 )
 
-// The reasons why a message was not accepted, as named in metrics and the API.
+// Reasons why a message was not accepted, as they appear in metrics and in the API.
 const (
-	reasonConnection  = "connection"   // no connection, or it broke
+	reasonConnection  = "connection"   // the connection failed or broke
 	reasonTimeout     = "timeout"      // no response in time
-	reasonConfig      = "config"       // The client cannot be made.
-	reasonRedirect    = "redirect"     // 3xx
-	reasonRefused     = "refused"      // 400: The aggregator cannot read the batch.
-	reasonAuth        = "auth"         // 401, 403
-	reasonConflict    = "conflict"     // 409: Another agent has the name.
-	reasonVersion     = "version"      // 415: The aggregator is older.
-	reasonStandby     = "standby"      // 421: Another process leads.
-	reasonBusy        = "busy"         // 429, 503
-	reasonClientError = "client_error" // other 4xx
-	reasonServerError = "server_error" // all others
+	reasonConfig      = "config"       // no HTTP client can be made from the configuration
+	reasonRedirect    = "redirect"     // HTTP status 3xx
+	reasonRefused     = "refused"      // 400, because the aggregator cannot read the batch
+	reasonAuth        = "auth"         // HTTP status 401 or 403
+	reasonConflict    = "conflict"     // 409, because another agent has the name
+	reasonVersion     = "version"      // 415, because the aggregator is older than the agent
+	reasonStandby     = "standby"      // 421, because another process leads
+	reasonBusy        = "busy"         // HTTP status 429 or 503
+	reasonClientError = "client_error" // other HTTP status 4xx
+	reasonServerError = "server_error" // all other responses
 )
 
-func reasons() []string {
+func errorReasons() []string {
 	return []string{
 		reasonConnection, reasonTimeout, reasonConfig, reasonRedirect, reasonRefused, reasonAuth, reasonConflict, reasonVersion,
 		reasonStandby, reasonBusy, reasonClientError, reasonServerError,
@@ -57,40 +57,40 @@ func reasons() []string {
 
 var errConflict = errors.New("another agent with the name of this node is connected; give each its own sinks.upstream.node")
 
-// sender sends messages, one at a time.
+// sender sends messages, one after the other.
 type sender struct {
 	s           *Sink
-	newest      uint64 // newest batch that was sent
-	failures    int    // consecutive ones
-	holdsHits   bool   // The open batch has hits and waits for its interval.
-	tried       int    // targets tried since one accepted a message
+	newest      uint64 // number of the newest batch that was sent
+	failures    int    // number of consecutive failures
+	holdsHits   bool   // whether the open batch has hits and waits for its interval
+	tried       int    // number of targets that were tried since a message was accepted
 	reconnectAt time.Time
 	closing     bool
 	buf         []byte
 }
 
-// Run sends until ctx ends. Then it sends the rest, waits for at most 2.5 s until the
-// aggregator has it on disk, says goodbye and returns nil.
+// Run sends until ctx ends. Then it sends the remaining hits, waits up to 2.5 s until the
+// aggregator has them on disk, says goodbye and returns nil.
 func (s *Sink) Run(ctx context.Context) error {
 	w := &sender{s: s}
 	for ctx.Err() == nil {
-		w.sleep(ctx, w.sendNext(ctx))
+		w.waitForBatch(ctx, w.sendNext(ctx))
 	}
-	w.close(context.WithoutCancel(ctx))
+	w.closeConnection(context.WithoutCancel(ctx))
 	s.http.Close()
 	return nil
 }
 
-// sleep returns after d, or when there is a batch to send.
-func (w *sender) sleep(ctx context.Context, d time.Duration) {
+// waitForBatch returns after d, or earlier when there is a batch to send.
+func (w *sender) waitForBatch(ctx context.Context, d time.Duration) {
 	wake := w.s.wake
-	if w.holdsHits || w.failures > 0 { // New hits do not bring the aggregator back.
+	if w.holdsHits || w.failures > 0 { // new hits are no reason to try again
 		wake = nil
 	}
 	pause.Sleep(ctx, d, wake)
 }
 
-// sendNext sends the next message if it is due, and returns the time until the next call.
+// sendNext sends the next message if it is due. It returns the time until the next call.
 func (w *sender) sendNext(ctx context.Context) time.Duration {
 	m, n, wait := w.nextMessage()
 	if m == nil {
@@ -100,20 +100,20 @@ func (w *sender) sendNext(ctx context.Context) time.Duration {
 	w.newest = max(w.newest, m.Sequence)
 	a := w.send(ctx, m)
 	if ctx.Err() != nil && a.err != nil && !w.closing {
-		return 0 // The stop interrupted the request.
+		return 0 // The shutdown interrupted the request.
 	}
 	if w.switchTarget(ctx, a) {
 		return nextTarget
 	}
-	wait = w.record(m, n, a, again)
+	wait = w.recordResponse(m, n, a, again)
 	if a.err == nil {
 		w.sendReport(ctx, a.answer.Report)
 	}
 	return wait
 }
 
-// nextMessage returns the message that is due and the number of its hits, or the time until
-// one is due.
+// nextMessage returns the message that is due and the number of its hits. If no message is due,
+// it returns the time until one is.
 func (w *sender) nextMessage() (*wire.Message, int, time.Duration) {
 	s := w.s
 	now := s.now()
@@ -126,10 +126,10 @@ func (w *sender) nextMessage() (*wire.Message, int, time.Duration) {
 		if wait := batchEvery - now.Sub(last); wait > 0 && !w.closing && !last.IsZero() {
 			return nil, 0, wait
 		}
-		s.seal()
+		s.sealBatch()
 		b = s.unsentBatch()
 	}
-	m := s.message(now)
+	m := s.newMessage(now)
 	if b != nil {
 		m.Sequence, m.Payload, m.Watermark, m.Lagging = b.sequence, b.payload, b.watermark, b.lagging
 		return m, b.hits, 0
@@ -144,12 +144,12 @@ func (w *sender) nextMessage() (*wire.Message, int, time.Duration) {
 	if wait := every - now.Sub(last); wait > 0 && !last.IsZero() {
 		return nil, 0, wait
 	}
-	m.Watermark, m.Lagging = s.watermark()
+	m.Watermark, m.Lagging = s.readUpTo()
 	return m, 0, 0
 }
 
-// message returns a message without a batch. The caller holds mu.
-func (s *Sink) message(now time.Time) *wire.Message {
+// newMessage returns a message without a batch. The caller holds mu.
+func (s *Sink) newMessage(now time.Time) *wire.Message {
 	m := &wire.Message{
 		Node: s.cfg.Node, Instance: s.instance, After: s.predecessors, Sequence: s.sealed, First: s.sealed + 1,
 		Sent: s.steady.Now(now), Reports: s.report.body != nil,
@@ -160,8 +160,7 @@ func (s *Sink) message(now time.Time) *wire.Message {
 	return m
 }
 
-// unsentBatch returns the oldest batch that the aggregator has not accepted. The caller
-// holds mu.
+// unsentBatch returns the oldest batch that was not accepted. The caller holds mu.
 func (s *Sink) unsentBatch() *batch {
 	for i := range s.kept {
 		if s.kept[i].sequence > s.accepted {
@@ -171,9 +170,9 @@ func (s *Sink) unsentBatch() *batch {
 	return nil
 }
 
-// record records the response to a message of n hits and returns the time until the next one.
-// again means that its batch was sent before.
-func (w *sender) record(m *wire.Message, n int, a response, again bool) time.Duration {
+// recordResponse records the response to a message with n hits. It returns the time to wait
+// before the next message. again reports whether the batch had been sent before.
+func (w *sender) recordResponse(m *wire.Message, n int, a response, again bool) time.Duration {
 	s := w.s
 	now := s.now()
 	s.mu.Lock()
@@ -202,56 +201,57 @@ func (w *sender) record(m *wire.Message, n int, a response, again bool) time.Dur
 	return pause.Backoff(firstRetry, maxRetryDelay, w.failures)
 }
 
-// close sends the rest, waits until it is safe, and says goodbye.
-func (w *sender) close(ctx context.Context) {
+// closeConnection sends the remaining hits, waits until they are on the aggregator's disk, and
+// says goodbye.
+func (w *sender) closeConnection(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stopWithin)
 	defer cancel()
 	sending, stop := context.WithTimeout(ctx, stopWithin-goodbyeTimeout)
 	defer stop()
 	w.closing = true
 	for sending.Err() == nil && !w.s.isSafe() {
-		w.sleep(sending, w.sendNext(sending))
+		w.waitForBatch(sending, w.sendNext(sending))
 	}
-	w.send(ctx, w.s.goodbye())
+	w.send(ctx, w.s.shutdownMessage())
 }
 
-// isSafe reports whether the aggregator has everything on disk.
+// isSafe reports whether the aggregator has all hits on disk.
 func (s *Sink) isSafe() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.builder.Len() == 0 && len(s.kept) == 0
 }
 
-func (s *Sink) goodbye() *wire.Message {
+func (s *Sink) shutdownMessage() *wire.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := s.message(s.now())
+	m := s.newMessage(s.now())
 	m.Goodbye, m.Final = true, s.cfg.FinalGoodbye && len(s.kept) == 0
 	if len(s.kept) == 0 {
-		m.Watermark, m.Lagging = s.watermark()
+		m.Watermark, m.Lagging = s.readUpTo()
 	}
 	return m
 }
 
 // response is the outcome of one request. Its err is nil if the aggregator accepted it.
 type response struct {
-	code       int // HTTP status; zero means that no response came
+	code       int // HTTP status; zero if there was no response
 	body       []byte
-	answer     wire.Answer // decoded body of the response to a message
+	answer     wire.Answer // answer to a message, decoded from the body
 	reason     string
 	err        error
-	retryAfter time.Duration // Zero means that none was given.
+	retryAfter time.Duration // delay that the aggregator asked for; zero if none
 }
 
 func (w *sender) send(ctx context.Context, m *wire.Message) response {
 	w.buf = m.Append(w.buf[:0])
 	a := w.post(ctx, wire.Path, wire.ContentType, w.buf)
 	if a.code == 0 {
-		w.buf = nil // The transport may still read it.
+		w.buf = nil // the transport may still read the buffer
 	}
 	if a.err == nil {
 		if err := json.Unmarshal(a.body, &a.answer); err != nil {
-			return response{code: a.code, reason: reasonServerError, err: errors.New("the answer does not come from crowsnest; url must be the address of sources.agents of an aggregator")}
+			return response{code: a.code, reason: reasonServerError, err: errors.New("the response does not come from crowsnest; url must be the address of sources.agents of an aggregator")}
 		}
 	}
 	return a
@@ -265,7 +265,7 @@ func (w *sender) post(ctx context.Context, path, contentType string, body []byte
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.s.cfg.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.s.targets.url()+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.s.targets.baseURL()+path, bytes.NewReader(body))
 	if err != nil {
 		return response{reason: reasonConfig, err: err}
 	}
@@ -276,7 +276,7 @@ func (w *sender) post(ctx context.Context, path, contentType string, body []byte
 	}
 	defer resp.Body.Close()
 	w.s.mu.Lock()
-	w.s.processes.see(resp.Header.Get(wire.ProcessHeader), w.s.now())
+	w.s.processes.noteAnswer(resp.Header.Get(wire.ProcessHeader), w.s.now())
 	w.s.mu.Unlock()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
 	if err != nil {
@@ -286,17 +286,17 @@ func (w *sender) post(ctx context.Context, path, contentType string, body []byte
 }
 
 // connectionFailure returns the response for an error of net/http. It does not quote the
-// address, which may be a secret.
+// address, which may contain a secret.
 func connectionFailure(err error) response {
-	timeout, cause := httpconfig.Unanswered(err)
+	timeout, cause := httpconfig.DescribeNoResponse(err)
 	if timeout {
 		return response{reason: reasonTimeout, err: errors.New("no answer in time")}
 	}
 	return response{reason: reasonConnection, err: errors.New(wire.OneLine(cause.Error(), maxExcerpt))}
 }
 
-// judgeResponse returns the outcome of an HTTP response. If something other than an aggregator
-// answers, the batch is not to blame.
+// judgeResponse returns the outcome of an HTTP response. A response of something other than an
+// aggregator does not blame the batch.
 func judgeResponse(resp *http.Response, body []byte) response {
 	code, ours := resp.StatusCode, resp.Header.Get(wire.Header) != ""
 	a := response{code: code, err: fmt.Errorf("status %d: %s", code, wire.OneLine(string(body), maxExcerpt))}

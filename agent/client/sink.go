@@ -1,10 +1,11 @@
-// Package client is the agent's end of the connection: it sends the hits of a node to the
-// aggregator and decides nothing.
+// Package client is the agent's end of the connection to the aggregator. It sends the hits of a
+// node and decides nothing.
 //
-// Hits are sent in numbered batches. The agent keeps a batch until the aggregator has it on
-// disk, and sends it again after any failure. The kept batches are bounded. At the bound the
-// agent stops reading, so the log files are the buffer. Checkpoint and Acked tie the agent's
-// positions to the batches: positions may be saved when the batches before them are safe.
+// Hits are sent in numbered batches. The agent keeps each batch until the aggregator has it on
+// disk, and sends it again after a failure. The size of the kept batches is limited. When the
+// limit is reached, the agent stops reading, so the log files serve as the buffer. Checkpoint
+// and AckedBatch connect the agent's positions with the batches. Positions may be saved as soon
+// as all batches before them are on the aggregator's disk.
 package client
 
 import (
@@ -27,18 +28,17 @@ import (
 	"crowsnest/sinks"
 )
 
-// DefaultMaxUnacked is the number of bytes that the agent keeps for the aggregator before it
-// stops reading.
+// DefaultMaxUnacked is the number of kept bytes at which the agent stops reading.
 const DefaultMaxUnacked = 8 << 20
 
-// Options are a Sink's dependencies.
+// Options are the dependencies of a Sink.
 type Options struct {
-	// Now is the clock; nil means time.Now. Durations use the monotonic reading
-	// of its times, if they have one.
+	// Now is the clock; nil means time.Now. Durations are measured with the monotonic clock if
+	// the times have one.
 	Now func() time.Time
-	// Transport replaces the configured one in tests.
+	// Transport replaces the configured transport in tests.
 	Transport http.RoundTripper
-	// MaxUnacked bounds the kept bytes. Zero means DefaultMaxUnacked.
+	// MaxUnacked is the limit of the kept bytes. Zero means DefaultMaxUnacked.
 	MaxUnacked int
 }
 
@@ -51,14 +51,14 @@ type batch struct {
 	lagging   []matcher.LaggingStream
 }
 
-// sourceMark is the watermark of one source, by the steady clock.
+// sourceMark is the watermark of one source, in times of the steady clock.
 type sourceMark struct {
-	extraLateness time.Duration // lateness beyond the one that the aggregator assumes
-	readUpTo      time.Time     // Zero means that the source has no watermark yet.
+	extraLateness time.Duration // lateness of the source in excess of the lateness that the aggregator assumes
+	readUpTo      time.Time     // watermark; zero if the source has none yet
 	lagging       []matcher.LaggingStream
 }
 
-// Sink sends hits to the aggregator. Safe for concurrent use.
+// Sink sends hits to the aggregator. It is safe for concurrent use.
 type Sink struct {
 	cfg        Config
 	now        func() time.Time
@@ -66,25 +66,25 @@ type Sink struct {
 	instance   string // random name of this process
 	maxUnacked int
 	targets    targets
-	http       httpconfig.Lazy // used by the sender only
-	wake       chan struct{}   // has a token if there is something to send
+	http       httpconfig.Lazy // used only by the sender
+	wake       chan struct{}   // holds a token if there is something to send
 
 	mu           sync.Mutex
-	room         *sync.Cond // signals released, and that kept became smaller
-	predecessors []string   // instances that used the same state before
+	room         *sync.Cond // signals that released was set or that kept became smaller
+	predecessors []string   // instances that used the same saved state before
 	builder      wire.Builder
-	kept         []batch // oldest first
-	keptBytes    int     // size of the kept payloads
-	sealed       uint64  // newest batch
-	accepted     uint64  // newest batch that the aggregator accepted
-	acked        uint64  // newest batch on the aggregator's disk
-	released     bool    // Wait no longer blocks, because reading stops for good.
-	dropped      bool    // Hits were dropped after the release, so no later checkpoint is safe.
+	kept         []batch // batches that the aggregator does not have on disk, from old to new
+	keptBytes    int     // size of the payloads in kept
+	sealed       uint64  // number of the newest batch
+	accepted     uint64  // number of the newest batch that the aggregator accepted
+	acked        uint64  // number of the newest batch on the aggregator's disk
+	released     bool    // whether Wait no longer blocks, because reading stops for good
+	dropped      bool    // whether hits were dropped after the release, so that no later checkpoint is safe
 	sources      map[string]sourceMark
-	waiting      int // callers in Wait
+	waiting      int // number of callers in Wait
 	blockedSince time.Time
 	stats        Stats
-	failed       map[string]int64 // failed messages by reason
+	failed       map[string]int64 // number of failed messages, by reason
 	report       reporter
 	processes    processes
 }
@@ -94,26 +94,26 @@ var _ sinks.Receiver = (*Sink)(nil)
 // Stats is the state of the connection to the aggregator.
 type Stats struct {
 	Endpoint   string
-	Refused    bool // The aggregator refuses this agent, because another one has its name.
-	Unacked    int  // bytes kept in memory
-	Batches    int  // kept batches
+	Refused    bool // whether the aggregator refuses this agent, because another agent has its name
+	Unacked    int  // number of bytes that are kept in memory
+	Batches    int  // number of batches that are kept in memory
 	Accepted   int64
-	Resent     int64 // batches that were sent again
-	Lost       int64 // hits that the aggregator could not read
-	Blocked    bool  // Reading waits for the aggregator.
+	Resent     int64 // number of batches that were sent again
+	Lost       int64 // number of hits that the aggregator could not read
+	Blocked    bool  // whether reading waits for the aggregator
 	BlockedFor time.Duration
-	LastAnswer time.Time // newest answer of the aggregator; zero means none yet
-	LastAck    time.Time // last time at which more batches reached its disk; zero means never
-	LastError  string    // failure of the newest message
-	LastReason string    // short name of LastError, such as "auth"
-	// ReportError is the reason why the aggregator does not accept the agent's reports.
+	LastAnswer time.Time // time of the newest answer; zero if there is none
+	LastAck    time.Time // time at which more batches last reached the aggregator's disk; zero if never
+	LastError  string    // error of the newest message; empty if it succeeded
+	LastReason string    // reason of LastError, such as "auth"
+	// ReportError is the reason why the aggregator refuses the agent's reports, or empty.
 	ReportError string
-	// Twofold is the time since which two aggregators answer at Endpoint. Zero means that only one does.
+	// Twofold is the time since which two aggregators have been answering at Endpoint, or zero
+	// if only one does.
 	Twofold time.Time
 }
 
-// New returns a Sink. It fails if cfg is not valid or has no node. It starts nothing and does
-// no I/O.
+// New returns a Sink. It fails if cfg is invalid or has no node. It does no I/O.
 func New(cfg Config, opt Options) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -137,54 +137,55 @@ func New(cfg Config, opt Options) (*Sink, error) {
 		s.targets.lookup = net.DefaultResolver.LookupHost
 	}
 	s.http = httpconfig.Lazy{Dial: s.targets.dial, Config: cfg.HTTP, Name: "upstream", UserAgent: "crowsnest", Idle: 5 * time.Minute, Transport: opt.Transport}
-	for _, reason := range reasons() {
+	for _, reason := range errorReasons() {
 		s.failed[reason] = 0
 	}
 	return s, nil
 }
 
-// Name is "upstream".
+// Name returns "upstream".
 func (s *Sink) Name() string { return "upstream" }
 
-// Take accepts hits in reading order. It does not block, so the reader must call Wait before.
-// It does not change the hits, and keeps them no longer than until the next batch is sealed.
+// Take accepts hits in the order in which they were read. It does not block, so the reader must
+// call Wait first. It does not change the hits, and retains them at most until the next batch
+// is sealed.
 func (s *Sink) Take(found []matcher.Hit) {
 	if len(found) == 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dropped || s.released && s.full() {
-		s.dropped = true // The next process reads them again.
+	if s.dropped || s.released && s.isFull() {
+		s.dropped = true // the next process reads them again
 		return
 	}
-	set := s.steady.Ahead(s.now())
+	set := s.steady.SetAhead(s.now())
 	for i := range found {
 		h := found[i]
 		h.Time = h.Time.Add(-set)
 		s.builder.Add(&h)
-		if s.builder.Full() {
-			s.seal()
+		if s.builder.IsFull() {
+			s.sealBatch()
 		}
 	}
 	s.wakeSender()
 }
 
-// seal closes the open batch. The caller holds mu.
-func (s *Sink) seal() {
+// sealBatch closes the open batch. The caller holds mu.
+func (s *Sink) sealBatch() {
 	n := s.builder.Len()
 	if n == 0 {
 		return
 	}
 	s.sealed++
 	b := batch{sequence: s.sealed, payload: s.builder.Seal(), hits: n}
-	b.watermark, b.lagging = s.watermark()
+	b.watermark, b.lagging = s.readUpTo()
 	s.kept = append(s.kept, b)
 	s.keptBytes += len(b.payload)
 }
 
-// full reports whether the kept bytes reach their bound. The caller holds mu.
-func (s *Sink) full() bool { return s.keptBytes+s.builder.Size() >= s.maxUnacked }
+// isFull reports whether the kept bytes have reached their limit. The caller holds mu.
+func (s *Sink) isFull() bool { return s.keptBytes+s.builder.Size() >= s.maxUnacked }
 
 // wakeSender makes the sender look for something to send. It does not block.
 func (s *Sink) wakeSender() {
@@ -195,11 +196,11 @@ func (s *Sink) wakeSender() {
 }
 
 // Wait returns when there is room for more hits, or after Release. The caller must not hold a
-// lock that a save or a reload waits for.
+// lock that a save or a reload needs.
 func (s *Sink) Wait() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !s.released && s.full() {
+	for !s.released && s.isFull() {
 		if s.waiting++; s.waiting == 1 {
 			s.blockedSince = s.now()
 		}
@@ -210,8 +211,9 @@ func (s *Sink) Wait() {
 	}
 }
 
-// Release ends every Wait, now and later, because the sources stop. From then on hits beyond
-// the bound are dropped and no later checkpoint is safe: the next process reads them again.
+// Release ends all current and later calls of Wait, because the sources stop. From then on,
+// hits beyond the limit are dropped, and no later checkpoint is safe. The next process
+// therefore reads them again.
 func (s *Sink) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +221,7 @@ func (s *Sink) Release() {
 	s.room.Broadcast()
 }
 
-// AddSource makes the watermark wait for a source. Adding it again only changes the lateness.
+// AddSource makes the watermark wait for a source. Adding it again changes only its lateness.
 func (s *Sink) AddSource(source string, lateness time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +230,7 @@ func (s *Sink) AddSource(source string, lateness time.Duration) {
 	s.sources[source] = m
 }
 
-// RemoveSource ends the wait for a source.
+// RemoveSource removes a source, so that the watermark no longer waits for it.
 func (s *Sink) RemoveSource(source string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,18 +238,18 @@ func (s *Sink) RemoveSource(source string) {
 }
 
 // AdvanceWatermark records that a source has read everything up to t, except lagging streams,
-// and that Take accepted its hits. It ignores sources that were not added.
+// and that all its hits were passed to Take. It ignores sources that were not added.
 func (s *Sink) AdvanceWatermark(source string, t time.Time, lagging ...matcher.LaggingStream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m, ok := s.sources[source]; ok {
-		set := s.steady.Ahead(s.now())
+		set := s.steady.SetAhead(s.now())
 		m.readUpTo, m.lagging = t.Add(-set), shiftLagging(lagging, -set)
 		s.sources[source] = m
 	}
 }
 
-// shiftLagging returns copies of the streams with their times moved by d.
+// shiftLagging returns copies of the streams, with their times shifted by d.
 func shiftLagging(all []matcher.LaggingStream, d time.Duration) []matcher.LaggingStream {
 	out := slices.Clone(all)
 	for i := range out {
@@ -256,25 +258,25 @@ func shiftLagging(all []matcher.LaggingStream, d time.Duration) []matcher.Laggin
 	return out
 }
 
-// Watermark returns the time up to which all streams of all sources are read, the lagging ones
-// included. It is zero if a source has no watermark.
+// Watermark returns the time up to which all streams of all sources, including lagging ones,
+// were read. It is zero if a source has no watermark.
 func (s *Sink) Watermark() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	upTo, lagging := s.watermark()
+	upTo, lagging := s.readUpTo()
 	if upTo.IsZero() {
 		return upTo
 	}
 	for _, l := range lagging {
 		upTo = times.Earlier(upTo, l.ReadUpTo)
 	}
-	return upTo.Add(s.steady.Ahead(s.now()))
+	return upTo.Add(s.steady.SetAhead(s.now()))
 }
 
-// watermark returns the time up to which all sources are read except for lagging streams, by
-// the steady clock. It is zero if a source has no watermark or hits were dropped. The caller
-// holds mu.
-func (s *Sink) watermark() (upTo time.Time, lagging []matcher.LaggingStream) {
+// readUpTo returns the time up to which all streams except the lagging ones were read, by the
+// steady clock. The time is zero if a source has no watermark or if hits were dropped. The
+// caller holds mu.
+func (s *Sink) readUpTo() (upTo time.Time, lagging []matcher.LaggingStream) {
 	if s.dropped {
 		return time.Time{}, nil
 	}
@@ -290,25 +292,25 @@ func (s *Sink) watermark() (upTo time.Time, lagging []matcher.LaggingStream) {
 	return upTo, matcher.BoundLagging(lagging)
 }
 
-// Checkpoint seals the open batch and returns its number: all hits accepted so far are safe
-// when Acked reaches it. False means that they never will be. The caller ensures that no hits
-// are accepted meanwhile.
+// Checkpoint seals the open batch and returns its number. When AckedBatch reaches this number,
+// all hits that were accepted so far are safe. It returns false if they never will be. The
+// caller ensures that no hits are accepted during the call.
 func (s *Sink) Checkpoint() (uint64, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seal()
+	s.sealBatch()
 	s.wakeSender()
 	return s.sealed, !s.dropped
 }
 
-// Acked returns the newest batch on the aggregator's disk.
-func (s *Sink) Acked() uint64 {
+// AckedBatch returns the number of the newest batch on the aggregator's disk.
+func (s *Sink) AckedBatch() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.acked
 }
 
-// acknowledge records which batches the aggregator has. The caller holds mu.
+// acknowledge records which batches the aggregator has accepted and saved. The caller holds mu.
 func (s *Sink) acknowledge(a wire.Answer, now time.Time) {
 	s.accepted = min(a.Taken, s.sealed)
 	upTo := min(a.Saved, s.accepted)
@@ -323,8 +325,8 @@ func (s *Sink) acknowledge(a wire.Answer, now time.Time) {
 	s.room.Broadcast()
 }
 
-// emptyBatch removes the hits from a batch that the aggregator cannot read, so that later
-// batches do not wait for it. The caller holds mu.
+// emptyBatch removes the hits from a batch that the aggregator cannot read. Otherwise later
+// batches would wait for it forever. The caller holds mu.
 func (s *Sink) emptyBatch(sequence uint64) {
 	for i := range s.kept {
 		if b := &s.kept[i]; b.sequence == sequence {
@@ -337,14 +339,14 @@ func (s *Sink) emptyBatch(sequence uint64) {
 	}
 }
 
-// savedState survives a restart.
+// savedState is the state that survives a restart.
 type savedState struct {
-	// Instances are the newest instance that the aggregator is known to have accepted, and
-	// those that started later.
+	// Instances are the last instance that the aggregator is known to have accepted, and the
+	// later ones.
 	Instances []string `json:"instances"`
 }
 
-// Export returns the state by which the aggregator recognises the next process as the
+// Export returns the saved state. By it, the aggregator recognises the next process as the
 // successor of this one, and not as another agent with the same name.
 func (s *Sink) Export() ([]byte, error) {
 	s.mu.Lock()
@@ -359,7 +361,7 @@ func (s *Sink) Export() ([]byte, error) {
 	return json.Marshal(savedState{all})
 }
 
-// Import reads the result of Export, before Run.
+// Import sets the state that Export returned. It must be called before Run.
 func (s *Sink) Import(b []byte) error {
 	var x savedState
 	if err := json.Unmarshal(b, &x); err != nil {
@@ -381,8 +383,8 @@ func (s *Sink) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st, now := s.stats, s.now()
-	st.Endpoint, st.Refused = s.targets.url(), st.LastReason == reasonConflict
-	st.Twofold = s.processes.twofold(now)
+	st.Endpoint, st.Refused = s.targets.baseURL(), st.LastReason == reasonConflict
+	st.Twofold = s.processes.twofoldSince(now)
 	st.Unacked, st.Batches = s.keptBytes+s.builder.Size(), len(s.kept)
 	if s.waiting > 0 {
 		st.Blocked = true
@@ -391,12 +393,12 @@ func (s *Sink) Stats() Stats {
 	return st
 }
 
-// Status returns the state of the aggregator as a receiver. Sent counts hits.
+// Status returns the state of the aggregator as a receiver. Its field Sent counts hits.
 func (s *Sink) Status() []sinks.EndpointStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return []sinks.EndpointStatus{{
-		Sink: s.Name(), Endpoint: s.targets.url(), Up: s.stats.LastError == "" && !s.stats.LastAnswer.IsZero(),
+		Sink: s.Name(), Endpoint: s.targets.baseURL(), Up: s.stats.LastError == "" && !s.stats.LastAnswer.IsZero(),
 		Error: s.stats.LastError, Sent: s.stats.Accepted, Failed: maps.Clone(s.failed), Pending: len(s.kept),
 	}}
 }
@@ -405,14 +407,14 @@ func (s *Sink) Status() []sinks.EndpointStatus {
 func (s *Sink) Metrics() metric.Collector {
 	return metric.New(s.Stats,
 		metric.Gauge("upstream_unacked_bytes", "Bytes kept in memory until the aggregator has saved them.", func(s Stats) int { return s.Unacked }),
-		metric.Gauge("upstream_unacked_batches", "Batches that the aggregator has not saved yet.", func(s Stats) int { return s.Batches }),
+		metric.Gauge("upstream_unacked_batches", "Batches sent by this agent that the aggregator has not saved yet.", func(s Stats) int { return s.Batches }),
 		metric.Gauge("upstream_last_answer_timestamp_seconds", "When the aggregator last answered; 0: never.", func(s Stats) time.Time { return s.LastAnswer }),
 		metric.Gauge("upstream_last_ack_timestamp_seconds", "When the aggregator last saved more batches; 0: never.", func(s Stats) time.Time { return s.LastAck }),
-		metric.Gauge("upstream_refused", "Whether the aggregator refuses this agent because another one has its name.", func(s Stats) bool { return s.Refused }),
+		metric.Gauge("upstream_refused", "Whether the aggregator refuses this agent because another agent has the same name.", func(s Stats) bool { return s.Refused }),
 		metric.Gauge("upstream_blocked", "Whether reading is paused because the aggregator has not saved enough batches.", func(s Stats) bool { return s.Blocked }),
 		metric.Counter("upstream_blocked_seconds_total", "Time for which reading was paused.", func(s Stats) time.Duration { return s.BlockedFor }),
 		metric.Counter("upstream_hits_total", "Hits that the aggregator accepted.", func(s Stats) int64 { return s.Accepted }),
 		metric.Counter("upstream_resent_batches_total", "Batches that were sent again.", func(s Stats) int64 { return s.Resent }),
-		metric.Counter("upstream_lost_hits_total", "Hits of batches that the aggregator could not read.", func(s Stats) int64 { return s.Lost }),
+		metric.Counter("upstream_lost_hits_total", "Hits in batches that the aggregator could not read.", func(s Stats) int64 { return s.Lost }),
 	)
 }

@@ -11,31 +11,32 @@ import (
 )
 
 const (
-	nextTarget     = 50 * time.Millisecond // pause before another address is tried
-	maxTargets     = 64                    // addresses of all names
+	nextTarget     = 50 * time.Millisecond // pause before the next address is tried
+	maxTargets     = 64                    // largest number of addresses
 	resolveTimeout = 2 * time.Second
-	// reconnectEvery is the interval at which the sender replaces its connection, because a
-	// Service chooses the process for each connection.
+	// reconnectEvery is the average interval at which the sender reconnects. A Service chooses
+	// a process for each connection, so a sender that never reconnects would not notice that
+	// there are two.
 	reconnectEvery = time.Minute
 	// twofoldFor is the time for which two aggregators are reported after both answered. If
-	// both run, ten connections in a row miss a given one once in a thousand times.
+	// both run, ten successive connections all miss one of them only once in a thousand times.
 	twofoldFor = 10 * reconnectEvery
 )
 
-// target is one address of the aggregator. A name may have several.
+// target is one address of the aggregator. A host name may have several.
 type target struct{ url, host, ip string }
 
-// targets are the addresses of the aggregator and of its standby. Safe for concurrent use.
+// targets are the addresses of the aggregator and its standby. It is safe for concurrent use.
 type targets struct {
 	urls   []string
-	lookup func(ctx context.Context, host string) ([]string, error) // nil if names are not resolved
+	lookup func(ctx context.Context, host string) ([]string, error) // resolver; nil if host names are not resolved here
 
 	mu      sync.Mutex
-	current target // The zero value means the first URL, by any address of its name.
+	current target // current target; the zero value means any address of the first URL
 }
 
-// url returns the base address in use.
-func (t *targets) url() string {
+// baseURL returns the base address of the current target.
+func (t *targets) baseURL() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.current.url == "" {
@@ -44,7 +45,8 @@ func (t *targets) url() string {
 	return t.current.url
 }
 
-// dial connects to the current target if address has its name.
+// dial connects to address. If address has the host name of the current target, it connects to
+// the target's IP address.
 func (t *targets) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	t.mu.Lock()
 	current := t.current
@@ -55,32 +57,32 @@ func (t *targets) dial(ctx context.Context, network, address string) (net.Conn, 
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// useNext replaces the current target by the one after it, and returns the number of targets.
+// useNext makes the next target the current one, and returns the number of targets.
 func (t *targets) useNext(ctx context.Context) int {
-	all := t.resolve(ctx)
+	all := t.listTargets(ctx)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := slices.Index(all, t.current) // -1 if it is gone, or none was chosen yet
+	i := slices.Index(all, t.current) // -1 if the target no longer exists or none was chosen yet
 	if t.current.url == "" && len(all) > 1 {
-		i = 0 // Most likely, the first address of the resolver was used.
+		i = 0 // the first address of the resolver was probably used
 	}
 	t.current = all[(i+1)%len(all)]
 	return len(all)
 }
 
-// resolve returns all targets.
-func (t *targets) resolve(ctx context.Context) []target {
+// listTargets returns all targets.
+func (t *targets) listTargets(ctx context.Context) []target {
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
 	var out []target
 	for _, raw := range t.urls {
 		u, err := url.Parse(raw)
 		if err != nil {
-			continue // The configuration was checked.
+			continue // invalid addresses were refused with the configuration
 		}
 		var ips []string
 		if t.lookup != nil {
-			ips, _ = t.lookup(ctx, u.Hostname()) // The dialer reports the error.
+			ips, _ = t.lookup(ctx, u.Hostname()) // the dialer reports the error
 		}
 		slices.Sort(ips)
 		if len(ips) < 2 || len(out)+len(ips) > maxTargets {
@@ -93,8 +95,8 @@ func (t *targets) resolve(ctx context.Context) []target {
 	return out
 }
 
-// switchTarget chooses another target if the aggregator does not lead or does not answer at
-// the current one. It reports whether that one should be tried at once.
+// switchTarget chooses another target if the process at the current one does not lead or does
+// not answer. It reports whether the new target should be tried immediately.
 func (w *sender) switchTarget(ctx context.Context, a response) bool {
 	switch a.reason {
 	case reasonStandby, reasonConnection, reasonTimeout:
@@ -111,31 +113,30 @@ func (w *sender) switchTarget(ctx context.Context, a response) bool {
 	return true
 }
 
-// reconnect closes the connection about once a minute, so that the next request makes a new
-// one.
+// reconnect closes the connection about once a minute, so the next request makes a new one.
 func (w *sender) reconnect() {
 	now := w.s.now()
 	if now.Before(w.reconnectAt) {
 		return
 	}
 	w.s.http.Close()
-	w.reconnectAt = now.Add(reconnectEvery/2 + rand.N(reconnectEvery)) //nolint:gosec // chance is all that is needed
+	w.reconnectAt = now.Add(reconnectEvery/2 + rand.N(reconnectEvery)) //nolint:gosec // the number need not be secret
 }
 
-// processes records which aggregators answer. A process that was replaced never answers
-// again, so if one does after another process has answered, both run.
+// processes records which aggregator processes answer. A process that was replaced never
+// answers again. If an earlier process answers after a later one, both are running.
 type processes struct {
 	newest, previous string    // random names of the last two processes that answered
-	since, seen      time.Time // first and last time at which a replaced process answered
+	since, seen      time.Time // first and last time at which an earlier process answered again
 }
 
-// see records that the process of this name answered.
-func (p *processes) see(name string, now time.Time) {
+// noteAnswer records that the process with this name answered.
+func (p *processes) noteAnswer(name string, now time.Time) {
 	if name == "" || name == p.newest {
 		return
 	}
 	if name == p.previous {
-		if p.twofold(now).IsZero() {
+		if p.twofoldSince(now).IsZero() {
 			p.since = now
 		}
 		p.seen = now
@@ -143,8 +144,8 @@ func (p *processes) see(name string, now time.Time) {
 	p.newest, p.previous = name, p.newest
 }
 
-// twofold returns the time since which two processes answer. Zero means that only one does.
-func (p *processes) twofold(now time.Time) time.Time {
+// twofoldSince returns the time since which two processes answer, or zero if only one does.
+func (p *processes) twofoldSince(now time.Time) time.Time {
 	if p.seen.IsZero() || now.Sub(p.seen) >= twofoldFor {
 		return time.Time{}
 	}

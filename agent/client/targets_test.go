@@ -23,7 +23,7 @@ func TestFindsTheLeader(t *testing.T) {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(wire.Header, "1")
 			if int(leader.Load()) != i {
-				http.Error(w, "this process does not lead", http.StatusMisdirectedRequest)
+				http.Error(w, "this process is not the leader", http.StatusMisdirectedRequest)
 				return
 			}
 			got[i].Add(1)
@@ -52,7 +52,7 @@ func TestTargets(t *testing.T) {
 	ts := targets{urls: []string{"http://a:1", "http://b:2/x"}, lookup: func(_ context.Context, host string) ([]string, error) {
 		return map[string][]string{"a": {"10.0.0.2", "10.0.0.1"}, "b": {"10.0.0.3"}}[host], nil
 	}}
-	require.Equal(t, "http://a:1", ts.url())
+	require.Equal(t, "http://a:1", ts.baseURL())
 	var seen []target
 	for range 4 {
 		require.Equal(t, 3, ts.useNext(t.Context()))

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// caller is the sender of a message.
+// caller is the authenticated sender of a message.
 type caller struct {
-	nodes    []string // nodes for which it may send; nil means any
+	nodes    []string // nodes for which it may send; nil means any node
 	token    [sha256.Size]byte
-	reviewed time.Time // time at which the API server accepted the token; zero if it was not asked
+	reviewed time.Time // time at which the API server accepted its token; zero if the API server was not asked
 }
 
 // checkNode returns the reason why the caller may not send for a node, or nil.
@@ -28,18 +28,19 @@ func (c *caller) checkNode(node string) *refusal {
 	return &refusal{http.StatusForbidden, refusedAuth, fmt.Errorf("the credentials are those of node %s, not of %s; set sinks.upstream.node to the name of the Node object (NODE_NAME from spec.nodeName)", strings.Join(c.nodes, ", "), node)}
 }
 
-// restrict keeps only the nodes that every configured method of authentication names.
-func (c *caller) restrict(nodes ...string) {
+// restrictNodes restricts the caller to the given nodes. Each method of authentication that is
+// configured and names nodes calls it, so the nodes that all of them name remain.
+func (c *caller) restrictNodes(nodes ...string) {
 	if c.nodes != nil {
 		nodes = slices.DeleteFunc(nodes, func(n string) bool { return !slices.Contains(c.nodes, n) })
 	}
-	c.nodes = append([]string{}, nodes...) // not nil
+	c.nodes = append([]string{}, nodes...) // the result must not be nil
 }
 
-// identify authenticates the sender of a request. Every configured method must accept it.
-func (s *Source) identify(r *http.Request) (*caller, *refusal) {
+// authenticate authenticates the sender of a request. Every configured method must accept it.
+func (s *Source) authenticate(r *http.Request) (*caller, *refusal) {
 	who := &caller{}
-	if why := s.agentToken.check(bearer(r)); why != nil {
+	if why := s.agentToken.checkToken(bearerToken(r)); why != nil {
 		return nil, why
 	}
 	if s.cfg.CertificateName {
@@ -47,33 +48,32 @@ func (s *Source) identify(r *http.Request) (*caller, *refusal) {
 			return nil, &refusal{http.StatusUnauthorized, refusedAuth, errors.New("not authorized: the agent must present a client certificate; set sinks.upstream.http_config.tls_config")}
 		}
 		cert := r.TLS.VerifiedChains[0][0]
-		who.restrict(append([]string{cert.Subject.CommonName}, cert.DNSNames...)...)
+		who.restrictNodes(append([]string{cert.Subject.CommonName}, cert.DNSNames...)...)
 	}
 	if s.reviews != nil {
-		v, why := s.reviews.check(r.Context(), bearer(r))
+		v, why := s.reviews.checkToken(r.Context(), bearerToken(r))
 		if why != nil {
 			return nil, why
 		}
 		who.token, who.reviewed = v.token, v.at
-		who.restrict(v.node)
+		who.restrictNodes(v.node)
 	}
 	return who, nil
 }
 
-// checkOperator returns the reason why a request about a node does not come from an operator,
-// or nil.
+// checkOperator returns why a request about a node does not come from an operator, or nil.
 func (s *Source) checkOperator(r *http.Request, node string) *refusal {
 	switch {
 	case s.cfg.AdminTokenFile != "":
-		return s.operatorToken.check(bearer(r))
+		return s.operatorToken.checkToken(bearerToken(r))
 	case s.reviews != nil:
-		return s.reviews.checkOperator(r.Context(), bearer(r), node)
+		return s.reviews.checkOperator(r.Context(), bearerToken(r), node)
 	}
-	return &refusal{http.StatusForbidden, refusedAdmin, errors.New("nobody is authorized to do this: set sources.agents.token_review, or sources.agents.admin_token_file and show its token")}
+	return &refusal{http.StatusForbidden, refusedAdmin, errors.New("this request needs authorization, which is not configured: set sources.agents.token_review, or sources.agents.admin_token_file and send the token in that file")}
 }
 
-// bearer returns the token of a request, or "" if it has none.
-func bearer(r *http.Request) string {
+// bearerToken returns the bearer token of a request, or "" if it has none.
+func bearerToken(r *http.Request) string {
 	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(kind, "Bearer") {
 		return ""
@@ -86,10 +86,10 @@ const tokenAge = 5 * time.Second
 
 // tokenFile is a token in a file that may be replaced at any time. Safe for concurrent use.
 type tokenFile struct {
-	path   string // Without a path, every request is accepted.
-	key    string // configuration key of the path
-	reason string // reason of refusals
-	fix    string // advice for requests without the token
+	path   string // path of the file; if empty, every request is accepted
+	key    string // configuration key of path
+	reason string // reason with which requests are refused
+	fix    string // advice for requests without a valid token
 	now    func() time.Time
 
 	mu   sync.Mutex
@@ -98,8 +98,8 @@ type tokenFile struct {
 	read time.Time
 }
 
-// check returns the reason why a request with this token is refused, or nil.
-func (f *tokenFile) check(token string) *refusal {
+// checkToken returns the reason why a request with this token is refused, or nil.
+func (f *tokenFile) checkToken(token string) *refusal {
 	if f.path == "" {
 		return nil
 	}

@@ -239,8 +239,8 @@ func TestForgettingByToken(t *testing.T) {
 	b := newBench(t, Config{})
 	require.Equal(t, http.StatusOK, b.post((&wire.Message{Node: "na", Instance: "i1", First: 1}).Append(nil)).Code)
 	f := forgets(t, b)
-	f("a", "na", http.StatusForbidden, "nobody is authorized")
-	f("", "na", http.StatusForbidden, "nobody is authorized")
+	f("a", "na", http.StatusForbidden, "this request needs authorization")
+	f("", "na", http.StatusForbidden, "this request needs authorization")
 	file := filepath.Join(t.TempDir(), "admin")
 	require.NoError(t, os.WriteFile(file, []byte("root\n"), 0o600))
 	b.s.cfg.AdminTokenFile, b.s.operatorToken.path = file, file
@@ -260,6 +260,6 @@ func TestValidateAuthentication(t *testing.T) {
 	}
 	f(Config{TokenReview: &TokenReview{ServiceAccount: "ns/name"}}, "")
 	f(Config{TokenReview: &TokenReview{ServiceAccount: "name"}}, `service_account: "name" is not NAMESPACE/NAME`)
-	f(Config{TokenReview: &TokenReview{ServiceAccount: "a/b"}, BearerTokenFile: "t"}, "bearer_token_file: an agent shows one token")
+	f(Config{TokenReview: &TokenReview{ServiceAccount: "a/b"}, BearerTokenFile: "t"}, "an agent sends only one token")
 	f(Config{CertificateName: true}, "certificate_name: set web_config_file")
 }

@@ -23,46 +23,46 @@ const (
 type Config struct {
 	// Name is the source's name if there are several of the kind. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
-	// ListenAddress is where agents connect to. Default :9798.
+	// ListenAddress is the address to which agents connect. Default :9798.
 	ListenAddress string `yaml:"listen_address" bounds:"0,4096"`
-	// WebConfigFile is a web configuration as exporter-toolkit has it: TLS,
-	// certificates of clients, basic authentication.
+	// WebConfigFile is a web configuration file of exporter-toolkit. It configures TLS, client
+	// certificates and basic authentication.
 	WebConfigFile string `yaml:"web_config_file" bounds:"0,4096"`
-	// BearerTokenFile holds the token that every agent must present. It is read again when
-	// it changes.
+	// BearerTokenFile holds the token that agents must present. It is read again when it
+	// changes.
 	BearerTokenFile string `yaml:"bearer_token_file" bounds:"0,4096"`
 	// TokenReview requires service account tokens from agents.
 	TokenReview *TokenReview `yaml:"token_review"`
-	// CertificateName allows an agent to send only for the node that its client
-	// certificate names, as common name or DNS name. WebConfigFile must verify
-	// client certificates.
+	// CertificateName allows an agent to send only for the node that its client certificate
+	// names, as the common name or a DNS name. WebConfigFile must require and verify client
+	// certificates.
 	CertificateName bool `yaml:"certificate_name"`
-	// AdminTokenFile holds the token with which an operator may make the aggregator forget
-	// a node. It is read again when it changes. Without it and with TokenReview, the API
-	// server decides who may do so: docs/agents.md.
+	// AdminTokenFile holds the token with which an operator may make the aggregator forget a
+	// node. It is read again when it changes. If it is not set and TokenReview is, the API
+	// server decides who may do so (see docs/agents.md).
 	AdminTokenFile string `yaml:"admin_token_file" bounds:"0,4096"`
-	// MaxAgents bounds the nodes that are known. Default 500.
+	// MaxAgents is the largest number of known nodes. Default 500.
 	MaxAgents int `yaml:"max_agents" bounds:"0,10000"`
-	// SilentAfter is how long an agent may be silent before another one may take its name.
-	// Default 15s.
+	// SilentAfter is the time without messages after which another agent may take the name of
+	// an agent. Default 15s.
 	SilentAfter time.Duration `yaml:"silent_after" bounds:"0|5s,1h"`
-	// ForgetAfter is how long the aggregator waits for a node that is unreachable.
-	// Meanwhile, decisions that need its logs are on hold. Default 1h.
+	// ForgetAfter is the time for which the aggregator waits for an unreachable node. During
+	// this time, decisions that need the node's logs are on hold. Default 1h.
 	ForgetAfter time.Duration `yaml:"forget_after" bounds:"0|5s,30d"`
-	// Lateness is subtracted from the time up to which an agent has read, so that a late
-	// line counts before a decision. Default 10s.
+	// Lateness is subtracted from the time up to which an agent has read, so that a late line
+	// still counts before a decision. Default 10s.
 	Lateness time.Duration `yaml:"lateness" bounds:"0|1s,1h"`
 
-	// Nodes detects that a node has left the cluster. Without it, a node is forgotten
-	// after ForgetAfter.
+	// Nodes configures a watch that detects that a node has left the cluster. Without it, a
+	// node is forgotten after ForgetAfter.
 	Nodes *Nodes `yaml:"nodes"`
 
 	// Clock is time.Now; tests set another one.
 	Clock func() time.Time `yaml:"-"`
-	// Leads reports whether this process may accept messages now, and if not, which
-	// process may. Nil means that it always may.
+	// Leads reports whether this process may accept messages now, and otherwise who may. nil
+	// means that it always may.
 	Leads func() (leads bool, who string) `yaml:"-"`
-	// Transport replaces the network to the API server in tests.
+	// Transport replaces the connection to the API server in tests.
 	Transport http.RoundTripper `yaml:"-"`
 }
 
@@ -79,9 +79,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Guarded reports whether this configuration authenticates agents, as far as it
-// can tell.
-func (c Config) Guarded() bool {
+// IsGuarded reports whether this configuration authenticates agents. It assumes that
+// WebConfigFile does.
+func (c Config) IsGuarded() bool {
 	return c.WebConfigFile != "" || c.BearerTokenFile != "" || c.TokenReview != nil
 }
 
@@ -95,7 +95,7 @@ func (c Config) Validate() error {
 	if c.TokenReview != nil {
 		errs = append(errs, c.TokenReview.validate())
 		if c.BearerTokenFile != "" {
-			errs = append(errs, errors.New("bearer_token_file: an agent shows one token; remove this, or token_review"))
+			errs = append(errs, errors.New("bearer_token_file: bearer_token_file and token_review are both set, but an agent sends only one token; remove one of them"))
 		}
 	}
 	if c.CertificateName && c.WebConfigFile == "" {

@@ -15,7 +15,7 @@ import (
 	"crowsnest/rules"
 )
 
-func (h *handler) message(ctx context.Context, body []byte, who *caller) (any, *refusal) {
+func (h *handler) handleMessage(ctx context.Context, body []byte, who *caller) (any, *refusal) {
 	m, err := wire.ReadMessage(body)
 	if err != nil {
 		code := http.StatusBadRequest
@@ -27,58 +27,58 @@ func (h *handler) message(ctx context.Context, body []byte, who *caller) (any, *
 	if why := who.checkNode(m.Node); why != nil {
 		return nil, why
 	}
-	return h.accept(ctx, &m, who)
+	return h.acceptMessage(ctx, &m, who)
 }
 
-// accept handles a message of an agent. It accepts each batch at most once, and in order.
-func (h *handler) accept(ctx context.Context, m *wire.Message, who *caller) (wire.Answer, *refusal) {
+// acceptMessage handles a message of an agent. It accepts batches in order, each at most once.
+func (h *handler) acceptMessage(ctx context.Context, m *wire.Message, who *caller) (wire.Answer, *refusal) {
 	s := h.s
-	n, fresh, why := s.enter(m)
+	n, fresh, why := s.findOrAddNode(m)
 	if why != nil {
 		return wire.Answer{}, why
 	}
 	defer n.busy.Unlock()
 	s.withLock(func() { n.who = *who })
 	if fresh {
-		h.p.AddMember(s.member(n.name))
-		h.save(func() { n.known = true })
+		h.p.AddMember(s.memberName(n.name))
+		h.saveSource(func() { n.known = true })
 	}
 	accepted := s.bridgeGap(n, m)
 	switch {
 	case m.Payload != nil && m.Sequence == accepted+1:
-		if why := h.batch(ctx, n, m); why != nil {
+		if why := h.handleBatch(ctx, n, m); why != nil {
 			return wire.Answer{}, why
 		}
 	case m.Sequence > accepted:
-		return s.answer(n), nil // The agent must continue with the batch after the accepted one.
+		return s.newAnswer(n), nil // the agent must continue with the batch after the newest accepted one
 	case m.Payload != nil:
 		s.withLock(func() { s.stats.Repeats++ })
 	}
-	h.advance(n, m)
+	h.useWatermark(n, m)
 	if m.Goodbye {
 		s.withLock(func() { n.left = true })
 		if m.Final {
-			h.remove(n)
+			h.stopWaiting(n)
 		}
 	}
-	return s.answer(n), nil
+	return s.newAnswer(n), nil
 }
 
-// save makes the pipeline save the source. It calls change with mu held, together with the
-// save's start.
-func (h *handler) save(change func()) {
+// saveSource makes the pipeline save the source. It calls change with mu held, in that
+// checkpoint.
+func (h *handler) saveSource(change func()) {
 	h.p.Ingest(func(*rules.Set) []matcher.Hit { return nil }, func() { h.s.withLock(change) })
 }
 
-func (s *Source) answer(n *node) wire.Answer {
+func (s *Source) newAnswer(n *node) wire.Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return wire.Answer{Taken: n.accepted, Saved: n.saved, Report: s.reportToken(n)}
 }
 
-// enter returns the node of a message, new or known, with busy held. fresh reports whether
-// this is the first message of its agent.
-func (s *Source) enter(m *wire.Message) (n *node, fresh bool, why *refusal) {
+// findOrAddNode returns the known or new node of a message, with n.busy held. fresh reports
+// whether this is the first message of the node's agent.
+func (s *Source) findOrAddNode(m *wire.Message) (n *node, fresh bool, why *refusal) {
 	for {
 		s.mu.Lock()
 		n = s.nodes[m.Node]
@@ -93,9 +93,9 @@ func (s *Source) enter(m *wire.Message) (n *node, fresh bool, why *refusal) {
 		s.mu.Unlock()
 		n.busy.Lock()
 		s.mu.Lock()
-		removed := s.isRemoved(n) // while this message waited
+		removed := s.isRemoved(n) // it may have been removed while this message waited
 		if !removed {
-			fresh, why = s.admit(n, m, s.cfg.Clock())
+			fresh, why = s.checkSender(n, m, s.cfg.Clock())
 		}
 		s.mu.Unlock()
 		if removed || why != nil {
@@ -107,8 +107,9 @@ func (s *Source) enter(m *wire.Message) (n *node, fresh bool, why *refusal) {
 	}
 }
 
-// admit decides whether the sender may send for the node. The caller holds mu.
-func (s *Source) admit(n *node, m *wire.Message, now time.Time) (fresh bool, why *refusal) {
+// checkSender returns the reason why the sender may not send for the node, or nil. fresh is as
+// in findOrAddNode. The caller holds mu.
+func (s *Source) checkSender(n *node, m *wire.Message, now time.Time) (fresh bool, why *refusal) {
 	silent := now.Sub(n.heard)
 	switch {
 	case n.instance == m.Instance:
@@ -122,13 +123,13 @@ func (s *Source) admit(n *node, m *wire.Message, now time.Time) (fresh bool, why
 		return false, &refusal{http.StatusConflict, refusedConflict, fmt.Errorf("node %s has an agent already, last heard from %v ago; give each its own sinks.upstream.node", n.name, silent.Round(time.Millisecond))}
 	}
 	n.heard, n.left = now, false
-	n.clock.addSample(m.Sent.Sub(now.Round(0)) + s.steady.Ahead(now))
+	n.clock.addSample(m.Sent.Sub(now.Round(0)) + s.steady.SetAhead(now))
 	return fresh || !n.known, nil
 }
 
-// bridgeGap returns the last accepted batch. If the agent no longer has the next one, the
-// state that contained it is lost. Then bridgeGap counts the loss, and the agent continues
-// with the batches that it has.
+// bridgeGap returns the number of the newest accepted batch. If the agent no longer has the
+// next batch, the aggregator's state that contained it is lost. bridgeGap then counts the loss,
+// and continues with the oldest batch that the agent has.
 func (s *Source) bridgeGap(n *node, m *wire.Message) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +140,7 @@ func (s *Source) bridgeGap(n *node, m *wire.Message) uint64 {
 	return n.accepted
 }
 
-func (h *handler) batch(ctx context.Context, n *node, m *wire.Message) *refusal {
+func (h *handler) handleBatch(ctx context.Context, n *node, m *wire.Message) *refusal {
 	s := h.s
 	var d *wire.Decoder
 	select {
@@ -152,40 +153,41 @@ func (h *handler) batch(ctx context.Context, n *node, m *wire.Message) *refusal 
 	if err != nil {
 		return &refusal{http.StatusBadRequest, refusedMalformed, err}
 	}
-	h.ingest(b, func() time.Duration { return s.shift(n, s.cfg.Clock()) }, func(out outcome) {
+	h.ingestBatch(b, func() time.Duration { return s.clockShift(n, s.cfg.Clock()) }, func(out outcome) {
 		n.accepted = m.Sequence
 		s.stats.Batches++
 		s.stats.Bytes += int64(len(m.Payload))
 		s.stats.Dropped[string(wire.ReasonUnknown)] += int64(out.Dropped[wire.ReasonUnknown] - out.unknown)
-		s.hold(n.name, out)
+		s.holdHits(n.name, out)
 	})
 	return nil
 }
 
-// outcome is the result of a batch.
+// outcome is the result of handling a batch.
 type outcome struct {
 	wire.Outcome
-	shift   time.Duration // duration that was added to the times of hits
-	rest    []byte        // batch of the hits whose rules are not loaded
-	unknown int           // hits in rest
+	shift   time.Duration // duration that was added to the times of the hits
+	rest    []byte        // batch of the hits whose rules are not loaded here
+	unknown int           // number of hits in rest
 }
 
-// ingest turns a batch into hits of the active rules. shift returns the duration to add to
-// their times, and commit records the outcome. Both are called with mu held.
-func (h *handler) ingest(b *wire.Batch, shift func() time.Duration, commit func(out outcome)) {
+// ingestBatch converts a batch to hits of the active rules and ingests them. shift returns the
+// duration that is added to their times. commit records the outcome. Both are called with mu
+// held.
+func (h *handler) ingestBatch(b *wire.Batch, shift func() time.Duration, commit func(out outcome)) {
 	s := h.s
 	var out outcome
 	h.p.Ingest(func(set *rules.Set) []matcher.Hit {
 		s.withLock(func() { out.shift = shift() })
 		index := s.index.Load()
-		if !index.Of(set) {
+		if !index.IsOf(set) {
 			index = wire.NewIndex(set)
 			s.index.Store(index)
 		}
 		var found []matcher.Hit
-		found, out.Outcome = b.Find(index)
+		found, out.Outcome = b.FindHits(index)
 		if out.Dropped[wire.ReasonUnknown] > 0 {
-			out.rest, out.unknown = b.Unknown(index)
+			out.rest, out.unknown = b.UnknownHits(index)
 		}
 		for i := range found {
 			found[i].Time = found[i].Time.Add(out.shift)
@@ -205,9 +207,9 @@ func (h *handler) ingest(b *wire.Batch, shift func() time.Duration, commit func(
 	})
 }
 
-// advance uses the watermark of a message. An agent that sends reports must first have
-// reported its rules.
-func (h *handler) advance(n *node, m *wire.Message) {
+// useWatermark applies the watermark of a message. The watermark of an agent that sends reports
+// counts only after the agent has reported its rules.
+func (h *handler) useWatermark(n *node, m *wire.Message) {
 	s := h.s
 	var upTo time.Time
 	s.withLock(func() {
@@ -215,7 +217,7 @@ func (h *handler) advance(n *node, m *wire.Message) {
 			return
 		}
 		now := s.cfg.Clock()
-		shift := s.shift(n, now)
+		shift := s.clockShift(n, now)
 		for i := range m.Lagging {
 			m.Lagging[i].ReadUpTo = m.Lagging[i].ReadUpTo.Add(shift)
 		}
@@ -223,11 +225,11 @@ func (h *handler) advance(n *node, m *wire.Message) {
 		n.watermark, n.lagging = times.Earlier(upTo, now), m.Lagging
 	})
 	if !upTo.IsZero() {
-		h.p.AdvanceWatermark(s.member(n.name), upTo, m.Lagging...)
+		h.p.AdvanceWatermark(s.memberName(n.name), upTo, m.Lagging...)
 	}
 }
 
-// maintain removes expired nodes and applies held hits, once a second until ctx ends.
+// maintain removes expired nodes and ingests held hits, once a second until ctx ends.
 func (h *handler) maintain(ctx context.Context) {
 	began := h.s.cfg.Clock()
 	tick := time.NewTicker(maintainEvery)
@@ -237,13 +239,13 @@ func (h *handler) maintain(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			h.expire(began, h.s.cfg.Clock())
+			h.removeExpired(began, h.s.cfg.Clock())
 			h.applyHeld()
 		}
 	}
 }
 
-func (h *handler) expire(began, now time.Time) {
+func (h *handler) removeExpired(began, now time.Time) {
 	s := h.s
 	var expired []*node
 	settled := false
@@ -262,19 +264,19 @@ func (h *handler) expire(began, now time.Time) {
 	}
 	for _, n := range expired {
 		if !n.busy.TryLock() {
-			continue // Its agent came back.
+			continue // the agent came back
 		}
 		still := false
 		s.withLock(func() { still = !s.isRemoved(n) && s.hasExpired(n, now) })
 		if still {
-			h.remove(n)
+			h.stopWaiting(n)
 		}
 		n.busy.Unlock()
 	}
 }
 
-// remove ends the wait for a node. The caller holds its busy.
-func (h *handler) remove(n *node) {
+// stopWaiting removes a node, so that nothing waits for it. The caller holds n.busy.
+func (h *handler) stopWaiting(n *node) {
 	s := h.s
 	s.withLock(func() {
 		n.known = false
@@ -282,12 +284,12 @@ func (h *handler) remove(n *node) {
 		s.rollout.stale = true
 		s.stats.Forgotten++
 	})
-	h.p.RemoveMember(s.member(n.name))
-	h.save(func() {})
+	h.p.RemoveMember(s.memberName(n.name))
+	h.saveSource(func() {})
 }
 
-// forget removes a node at an operator's request.
-func (h *handler) forget(w http.ResponseWriter, name string) {
+// handleForget removes a node when an operator requests it.
+func (h *handler) handleForget(w http.ResponseWriter, name string) {
 	var n *node
 	h.s.withLock(func() { n = h.s.nodes[name] })
 	if n == nil {
@@ -299,12 +301,12 @@ func (h *handler) forget(w http.ResponseWriter, name string) {
 	removed := false
 	h.s.withLock(func() { removed = h.s.isRemoved(n) })
 	if !removed {
-		h.remove(n)
+		h.stopWaiting(n)
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// addCapped adds an increase to a counter, and stops at the largest number.
+// addCapped adds increase to a counter, which stops at the largest number.
 func addCapped(counter *int64, increase int64) {
 	*counter += min(max(0, increase), math.MaxInt64-*counter)
 }

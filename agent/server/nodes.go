@@ -11,39 +11,39 @@ import (
 	"crowsnest/kube"
 )
 
-// unsureAfter is the time for which Nodes may be unknown before the source reports it.
+// unsureAfter is the time after which the source reports that the Nodes are unknown.
 const unsureAfter = 30 * time.Second
 
-// Nodes makes the source watch the Nodes of its cluster. It no longer waits for an
-// agent whose Node was deleted, or that said goodbye on a cordoned Node. It still
-// waits for a Node that is only unreachable, and for every node while the API
-// server is away. It needs list and watch of nodes.
+// Nodes makes the source watch the Nodes of its cluster. The source then no longer waits for an
+// agent whose Node was deleted, or that said goodbye on a cordoned Node. It still waits for a
+// Node that is only unreachable, and for every node while the API server cannot be reached. It
+// needs list and watch of nodes.
 type Nodes struct {
-	// Kubeconfig is a file; the default is the service account of the pod that
-	// this program runs in.
+	// Kubeconfig is the path of a file. The default is the service account of the pod that this
+	// program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 }
 
-// presence is the known state of a Node.
+// presence is what is known about a Node.
 type presence int
 
 const (
-	unsure   presence = iota // The API server does not say.
+	unsure   presence = iota // the API server does not answer
 	absent                   // The Node does not exist.
 	present                  // The Node exists.
 	cordoned                 // The Node exists and is unschedulable.
 )
 
-// nodeWatch knows the Nodes of a cluster. It is the kube.Handler of its watcher. Safe for
+// nodeWatch knows the Nodes of a cluster. It is the kube.Handler of its watcher. It is safe for
 // concurrent use.
 type nodeWatch struct {
 	watcher kube.Watcher
 
 	mu     sync.Mutex
 	nodes  map[string]presence
-	listed map[string]presence // nodes of a list in progress; nil if there is none
-	synced bool                // nodes are those of the API server.
-	since  time.Time           // time since which they are not
+	listed map[string]presence // Nodes of the current list; nil if no list is in progress
+	synced bool                // whether nodes is the complete set of Nodes
+	since  time.Time           // time since which synced has been false
 	err    error
 }
 
@@ -56,7 +56,7 @@ func newNodeWatch(cfg *Nodes, clock func() time.Time, transport http.RoundTrippe
 	return w
 }
 
-// run lists and watches until ctx ends.
+// run lists and watches the Nodes until ctx ends.
 func (w *nodeWatch) run(ctx context.Context) {
 	defer w.watcher.Client.Close()
 	w.watcher.Run(ctx)
@@ -78,7 +78,7 @@ func (w *nodeWatch) presence(name string) presence {
 	return absent
 }
 
-// problem returns the reason why Nodes are not known, or "" if they are.
+// problem returns the reason why the Nodes are unknown, or "" if they are known.
 func (w *nodeWatch) problem(now time.Time) string {
 	if w == nil {
 		return ""
@@ -89,14 +89,14 @@ func (w *nodeWatch) problem(now time.Time) string {
 		return ""
 	}
 	fix := ""
-	if kube.Code(w.err) == http.StatusForbidden {
+	if kube.StatusCode(w.err) == http.StatusForbidden {
 		fix = "; grant list and watch of nodes"
 	}
 	return fmt.Sprintf("Nodes cannot be watched since %s: %v%s. Deleted nodes are waited for as long as forget_after allows", w.since.UTC().Format(time.RFC3339), w.err, fix)
 }
 
-// set changes a Node. An object without a name is an error.
-func (w *nodeWatch) set(object json.RawMessage, deleted bool) error {
+// setNode adds, changes or removes a Node. An object without a name is an error.
+func (w *nodeWatch) setNode(object json.RawMessage, deleted bool) error {
 	var o struct {
 		Metadata struct {
 			Name string `json:"name"`
@@ -125,7 +125,7 @@ func (w *nodeWatch) set(object json.RawMessage, deleted bool) error {
 	return nil
 }
 
-// Listing begins a list. Until it is complete, the Nodes of the last one count.
+// Listing starts a list. Until the list is complete, the known Nodes remain.
 func (w *nodeWatch) Listing() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,14 +133,14 @@ func (w *nodeWatch) Listing() {
 }
 
 // Changed records a Node.
-func (w *nodeWatch) Changed(object json.RawMessage) error { return w.set(object, false) }
+func (w *nodeWatch) Changed(object json.RawMessage) error { return w.setNode(object, false) }
 
 // Deleted removes a Node.
 func (w *nodeWatch) Deleted(_ context.Context, object json.RawMessage) error {
-	return w.set(object, true)
+	return w.setNode(object, true)
 }
 
-// Listed replaces the Nodes by those of the list.
+// Listed replaces the known Nodes by the Nodes of the list.
 func (w *nodeWatch) Listed(context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,7 +154,7 @@ func (w *nodeWatch) Passed() {
 	w.synced, w.err = w.nodes != nil && w.listed == nil, nil
 }
 
-// Failed records that the Nodes are not known.
+// Failed records that the Nodes are unknown.
 func (w *nodeWatch) Failed(err error, _ bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,23 +14,24 @@ import (
 	"crowsnest/sources"
 )
 
-// endedFor is the time for which a condition that had ended when it was reported is shown.
+// endedFor is the time for which a condition is shown that had already ended when it was
+// reported.
 const endedFor = 15 * time.Minute
 
-// maxDetailed is the number of nodes whose details a condition shows.
+// maxDetailed is the number of nodes whose details are shown for a condition.
 const maxDetailed = 3
 
-// alertBlind is the condition that explains why a node makes no progress. It is part of that
-// node's state and not of Conditions.
+// alertBlind is the name of the condition that explains why a node makes no progress. It is
+// shown in the state of that node, and not in Conditions.
 const alertBlind = "CrowsnestBlind"
 
-// condition is a condition of a node, and the time at which it was last reported.
+// condition is a condition of a node, with the time at which it was last reported.
 type condition struct {
 	wire.Condition
 	Reported time.Time `json:"reported"`
 }
 
-func (h *handler) report(_ context.Context, body []byte, who *caller) (any, *refusal) {
+func (h *handler) handleReport(_ context.Context, body []byte, who *caller) (any, *refusal) {
 	r, err := wire.ReadReport(body)
 	if err != nil {
 		return nil, &refusal{http.StatusBadRequest, refusedMalformed, err}
@@ -42,19 +43,19 @@ func (h *handler) report(_ context.Context, body []byte, who *caller) (any, *ref
 		return nil, why
 	}
 	if ingest := h.s.onComplaints.Load(); ingest != nil {
-		if err := (*ingest)(h.s.member(r.Node), r.Complaints); err != nil {
+		if err := (*ingest)(h.s.memberName(r.Node), r.Complaints); err != nil {
 			return nil, &refusal{http.StatusBadRequest, refusedMalformed, err}
 		}
 	}
 	answer, why := h.s.acceptReport(&r, wire.Digest(body), h.p.Rules())
 	if why == nil {
-		h.save(func() {})
+		h.saveSource(func() {})
 	}
 	return answer, why
 }
 
-// reporter returns the node of a report. The caller holds mu.
-func (s *Source) reporter(r *wire.Report) (*node, *refusal) {
+// reportingNode returns the node of a report. The caller holds mu.
+func (s *Source) reportingNode(r *wire.Report) (*node, *refusal) {
 	n := s.nodes[r.Node]
 	if n == nil || n.instance != r.Instance {
 		return nil, &refusal{http.StatusConflict, refusedConflict, fmt.Errorf("another agent sends for node %s, or none has sent yet", r.Node)}
@@ -62,28 +63,28 @@ func (s *Source) reporter(r *wire.Report) (*node, *refusal) {
 	return n, nil
 }
 
-// setUnread records which selectors an agent has no streams for. It precedes acceptReport,
-// because from then on the agent's watermark counts.
+// setUnread records the selectors for which an agent has no streams. It must be called before
+// acceptReport, because from that call on the agent's watermark is taken into account.
 func (h *handler) setUnread(r *wire.Report) *refusal {
 	s := h.s
 	s.mu.Lock()
-	n, why := s.reporter(r)
+	n, why := s.reportingNode(r)
 	s.mu.Unlock()
 	if why != nil {
 		return why
 	}
-	n.busy.Lock() // The node is not removed meanwhile.
+	n.busy.Lock() // so that the node is not removed during the call
 	defer n.busy.Unlock()
 	changed := false
 	s.withLock(func() {
-		if n, why = s.reporter(r); why == nil {
+		if n, why = s.reportingNode(r); why == nil {
 			unread := slices.Sorted(slices.Values(r.Unread))
 			changed = !slices.Equal(n.unread, unread)
 			n.unread = unread
 		}
 	})
 	if changed {
-		h.p.AddMember(s.member(r.Node))
+		h.p.AddMember(s.memberName(r.Node))
 	}
 	return why
 }
@@ -92,14 +93,14 @@ func (s *Source) acceptReport(r *wire.Report, digest string, set *rules.Set) (wi
 	now := s.cfg.Clock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, why := s.reporter(r)
+	n, why := s.reportingNode(r)
 	if why != nil {
 		return wire.ReportAnswer{}, why
 	}
 	before := n.conditions
 	n.conditions = make(map[string]condition, len(r.Conditions))
 	for _, c := range r.Conditions {
-		c.Last = times.Earlier(c.Last, now) // A clock that is ahead must not make it the newest for years.
+		c.Last = times.Earlier(c.Last, now) // a time in the future must not make the condition the newest one for years
 		n.conditions[c.Key()] = condition{c, now}
 	}
 	for key, c := range n.conditions {
@@ -118,8 +119,8 @@ func (s *Source) acceptReport(r *wire.Report, digest string, set *rules.Set) (wi
 	return wire.ReportAnswer{Report: s.reportToken(n), Behind: s.rulesBehind(n)}, nil
 }
 
-// conditions returns the conditions of all nodes, each once, with the nodes that have it. The
-// caller holds mu.
+// conditions returns the conditions of all nodes. Equal conditions are merged, with the names
+// of their nodes. The caller holds mu.
 func (s *Source) conditions(now time.Time) []sources.Condition {
 	all := map[string]*sources.Condition{}
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
@@ -153,8 +154,8 @@ func (s *Source) conditions(now time.Time) []sources.Condition {
 	return out
 }
 
-// blindness returns the agent's reason for not reading, or "" if it reads.
-func (n *node) blindness() string {
+// whyBlind returns the reason why the agent does not read, as it reports, or "" if it reads.
+func (n *node) whyBlind() string {
 	for _, c := range n.conditions {
 		if c.Alert == alertBlind {
 			return c.Detail
@@ -163,7 +164,7 @@ func (n *node) blindness() string {
 	return ""
 }
 
-// openAlerts returns the names of the alerts that the agent reports, each once.
+// openAlerts returns the names of the alerts that the agent reports, without repetitions.
 func (n *node) openAlerts() []string {
 	var out []string
 	for _, c := range n.conditions {

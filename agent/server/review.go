@@ -21,36 +21,35 @@ import (
 const defaultAudience = "crowsnest"
 
 const (
-	reviewAgain   = time.Minute      // age at which a valid token is reviewed again
-	reviewGrace   = time.Hour        // age to which it counts while the API server is unreachable
-	refusedFor    = 10 * time.Second // age at which an invalid token is reviewed again
+	reviewAgain   = time.Minute      // age of a valid token's verdict at which the token is reviewed again
+	reviewGrace   = time.Hour        // age up to which it counts while the API server is unreachable
+	refusedFor    = 10 * time.Second // age of an invalid token's verdict at which the token is reviewed again
 	reviewTimeout = 5 * time.Second
-	reviewRate    = 20  // requests per second
-	minBurst      = 100 // smallest burst of requests; the largest one is twice the agents
+	reviewRate    = 20  // largest number of requests per second
+	minBurst      = 100 // smallest size of a burst of requests; it grows to twice the number of agents
 	maxRefused    = 1024
 	maxToken      = 16 << 10
 )
 
-// The right that an operator needs to make the aggregator forget a node, in the namespace of
-// the agents. The API server has no such resource, but its RBAC grants rights to it as to any
-// other.
+// The permission that an operator needs to make the aggregator forget a node, in the namespace
+// of the agents. The API server has no such resource, but RBAC can still grant it.
 const (
 	operatorGroup    = "crowsnest"
 	operatorResource = "agents"
 	operatorVerb     = "delete"
 )
 
-// TokenReview requires from agents a service account token that is bound to their
-// pod. The API server reports whether it is valid and on which node the pod runs, so
-// the token of one node cannot send for another.
+// TokenReview requires agents to present a service account token that is bound to their pod.
+// The API server reports whether the token is valid and on which node the pod runs. A token can
+// therefore not be used for another node.
 type TokenReview struct {
-	// ServiceAccount is the account of the agents, as NAMESPACE/NAME.
+	// ServiceAccount is the service account of the agents, as NAMESPACE/NAME.
 	ServiceAccount string `yaml:"service_account" bounds:"0,4096" strict:"required"`
 	// Audience is the audience of the tokens. Default crowsnest.
 	Audience string `yaml:"audience" bounds:"0,4096"`
-	// Kubeconfig is a file; by default the service account of the pod that this
-	// program runs in is used. It needs the right to create tokenreviews, and
-	// subjectaccessreviews for operators.
+	// Kubeconfig is the path of a file. The default is the service account of the pod that this
+	// program runs in. The account needs the right to create tokenreviews, and for operators
+	// subjectaccessreviews.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
 }
 
@@ -67,10 +66,10 @@ type verdict struct {
 	token [sha256.Size]byte
 	node  string
 	at    time.Time // time of the answer
-	why   *refusal  // nil if the token is valid
+	why   *refusal  // reason why the token is invalid; nil if it is valid
 }
 
-// reviewer authenticates agents at the API server. Safe for concurrent use.
+// reviewer authenticates agents with the help of the API server. It is safe for concurrent use.
 type reviewer struct {
 	cfg    TokenReview
 	client *kube.Client
@@ -80,7 +79,7 @@ type reviewer struct {
 	mu sync.Mutex
 	// good and bad are separate, so that invalid tokens do not evict valid ones.
 	good, bad *simplelru.LRU[[sha256.Size]byte, verdict]
-	failedAt  time.Time // time at which the API server last failed to answer
+	failedAt  time.Time // time at which the API server last did not answer
 }
 
 func newReviewer(cfg *TokenReview, agents int, now func() time.Time, transport http.RoundTripper) *reviewer {
@@ -90,23 +89,23 @@ func newReviewer(cfg *TokenReview, agents int, now func() time.Time, transport h
 	r := &reviewer{cfg: *cfg, now: now, limit: rate.NewLimiter(reviewRate, max(minBurst, 2*agents))}
 	r.cfg.Audience = cmp.Or(r.cfg.Audience, defaultAudience)
 	r.client = kube.New(kube.Options{Kubeconfig: cfg.Kubeconfig, Transport: transport})
-	// The sizes are positive, so there is no error.
+	// the size is positive, so there is no error
 	r.good, _ = simplelru.NewLRU[[sha256.Size]byte, verdict](2*agents, nil)
 	r.bad, _ = simplelru.NewLRU[[sha256.Size]byte, verdict](maxRefused, nil)
 	return r
 }
 
-// remember adds a verdict of an earlier process.
-func (r *reviewer) remember(v verdict) {
+// addVerdict adds a verdict from an earlier process.
+func (r *reviewer) addVerdict(v verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.good.Add(v.token, v)
 }
 
-// check returns the verdict on a token, and asks the API server if the known one is
-// too old. While the API server is away, a valid token counts for an hour and an
-// unknown one has to wait.
-func (r *reviewer) check(ctx context.Context, token string) (verdict, *refusal) {
+// checkToken returns the verdict on a token. It asks the API server if there is no recent
+// verdict. While the API server is unreachable, the verdict on a valid token counts for an
+// hour, and an unknown token has to wait.
+func (r *reviewer) checkToken(ctx context.Context, token string) (verdict, *refusal) {
 	if token == "" || len(token) > maxToken {
 		return verdict{}, &refusal{http.StatusUnauthorized, refusedAuth, fmt.Errorf("not authorized: the agent must present a token of service account %s for the audience %s; set sinks.upstream.http_config.authorization.credentials_file to a projected token", r.cfg.ServiceAccount, r.cfg.Audience)}
 	}
@@ -125,7 +124,7 @@ func (r *reviewer) check(ctx context.Context, token string) (verdict, *refusal) 
 	case known && waits && fresh(good, reviewGrace):
 		return good, nil
 	}
-	v, err := r.ask(ctx, token, now)
+	v, err := r.reviewToken(ctx, token, now)
 	v.token, v.at = hash, now
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,36 +142,37 @@ func (r *reviewer) check(ctx context.Context, token string) (verdict, *refusal) 
 	return v, v.why
 }
 
-// ask reviews a token. An error means that the API server did not answer.
-func (r *reviewer) ask(ctx context.Context, token string, now time.Time) (verdict, error) {
+// reviewToken reviews a token. An error means that the API server did not answer.
+func (r *reviewer) reviewToken(ctx context.Context, token string, now time.Time) (verdict, error) {
 	if !r.limit.AllowN(now, 1) {
 		return verdict{}, errTooManyReviews
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
 	defer cancel()
-	v, err := r.review(ctx, token)
+	v, err := r.verifyNode(ctx, token)
 	if err != nil {
 		r.mu.Lock()
 		r.failedAt = now
 		r.mu.Unlock()
-		err = forbidden(err, "create tokenreviews.authentication.k8s.io, and to get pods of the agents' namespace")
+		err = addMissingRight(err, "create tokenreviews.authentication.k8s.io, and to get pods of the agents' namespace")
 	}
 	return v, err
 }
 
-// errTooManyReviews limits the load that strangers can put on the API server.
+// errTooManyReviews is the error of requests beyond the limit. The limit restricts the load
+// that strangers can put on the API server.
 var errTooManyReviews = errors.New("too many tokens to review at a time")
 
-// forbidden adds the right that the aggregator lacks to an error of the API server.
-func forbidden(err error, right string) error {
-	if kube.Code(err) != http.StatusForbidden {
+// addMissingRight adds the name of a right to an error of the API server if the aggregator
+// lacks that right.
+func addMissingRight(err error, right string) error {
+	if kube.StatusCode(err) != http.StatusForbidden {
 		return err
 	}
 	return fmt.Errorf("%w; give the service account of the aggregator the right to %s", err, right)
 }
 
-// tokenReview holds the fields of authentication.k8s.io/v1 TokenReview that are used
-// here.
+// tokenReview holds the used fields of authentication.k8s.io/v1 TokenReview.
 type tokenReview struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -196,17 +196,17 @@ type user struct {
 	Extra    map[string][]string `json:"extra"`
 }
 
-// extra returns a value that the API server adds to a token of a pod.
-func (t *tokenReview) extra(name string) string {
+// extraValue returns a value that the API server adds to the tokens of pods.
+func (t *tokenReview) extraValue(name string) string {
 	if all := t.Status.User.Extra["authentication.kubernetes.io/"+name]; len(all) == 1 {
 		return all[0]
 	}
 	return ""
 }
 
-// authenticate asks the API server for the owner of a token. why is set if it does
-// not accept the token, err if it did not answer.
-func (r *reviewer) authenticate(ctx context.Context, token string) (t *tokenReview, why, err error) {
+// requestReview asks the API server for the owner of a token. why is set if the token is not
+// accepted. err is set if the API server did not answer.
+func (r *reviewer) requestReview(ctx context.Context, token string) (t *tokenReview, why, err error) {
 	t = &tokenReview{APIVersion: "authentication.k8s.io/v1", Kind: "TokenReview"}
 	t.Spec.Token, t.Spec.Audiences = token, []string{r.cfg.Audience}
 	if err := r.client.Create(ctx, "/apis/authentication.k8s.io/v1/tokenreviews", t, t); err != nil {
@@ -221,12 +221,12 @@ func (r *reviewer) authenticate(ctx context.Context, token string) (t *tokenRevi
 	return t, why, nil
 }
 
-// review returns the node for which a token of an agent is valid.
-func (r *reviewer) review(ctx context.Context, token string) (verdict, error) {
+// verifyNode returns the verdict on an agent's token, with the node for which it is valid.
+func (r *reviewer) verifyNode(ctx context.Context, token string) (verdict, error) {
 	no := func(why error) (verdict, error) {
 		return verdict{why: &refusal{http.StatusUnauthorized, refusedAuth, why}}, nil
 	}
-	t, why, err := r.authenticate(ctx, token)
+	t, why, err := r.requestReview(ctx, token)
 	switch {
 	case err != nil:
 		return verdict{}, err
@@ -247,11 +247,11 @@ func (r *reviewer) review(ctx context.Context, token string) (verdict, error) {
 	return verdict{node: node}, nil
 }
 
-// podNode returns the node of the pod that a token is bound to: from the token, or
-// from its pod where the API server is older than 1.30. "" means that there is none.
+// podNode returns the node of the pod to which a token is bound, or "" if there is none. The
+// node is in the token, or, if the API server is older than 1.30, in the pod.
 func (r *reviewer) podNode(ctx context.Context, ns string, t *tokenReview) (string, error) {
-	pod, uid := t.extra("pod-name"), t.extra("pod-uid")
-	if node := t.extra("node-name"); node != "" || pod == "" {
+	pod, uid := t.extraValue("pod-name"), t.extraValue("pod-uid")
+	if node := t.extraValue("node-name"); node != "" || pod == "" {
 		return node, nil
 	}
 	var p struct {
@@ -264,7 +264,7 @@ func (r *reviewer) podNode(ctx context.Context, ns string, t *tokenReview) (stri
 	}
 	err := r.client.Get(ctx, "/api/v1/namespaces/"+ns+"/pods/"+pod, nil, &p)
 	switch {
-	case kube.Code(err) == http.StatusNotFound:
+	case kube.StatusCode(err) == http.StatusNotFound:
 		return "", nil
 	case err != nil:
 		return "", err
@@ -274,9 +274,9 @@ func (r *reviewer) podNode(ctx context.Context, ns string, t *tokenReview) (stri
 	return p.Spec.NodeName, nil
 }
 
-// checkOperator asks the API server for the owner of a token, and whether that user may
-// delete the agent of a node. The answer is not cached, because requests are rare and a
-// revoked right ends at once.
+// checkOperator asks the API server who owns a token and whether that user may delete the agent
+// of a node. The answer is not cached, because requests are rare and a revoked right must end
+// immediately.
 func (r *reviewer) checkOperator(ctx context.Context, token, node string) *refusal {
 	ns, _, _ := strings.Cut(r.cfg.ServiceAccount, "/")
 	if token == "" || len(token) > maxToken {
@@ -290,25 +290,24 @@ func (r *reviewer) checkOperator(ctx context.Context, token, node string) *refus
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
-	t, why, err := r.authenticate(ctx, token)
+	t, why, err := r.requestReview(ctx, token)
 	switch {
 	case err != nil:
-		return unavailable(forbidden(err, "create tokenreviews.authentication.k8s.io"))
+		return unavailable(addMissingRight(err, "create tokenreviews.authentication.k8s.io"))
 	case why != nil:
 		return &refusal{http.StatusUnauthorized, refusedAdmin, why}
 	}
 	allowed, err := r.isAllowed(ctx, &t.Status.User, ns, node)
 	switch {
 	case err != nil:
-		return unavailable(forbidden(err, "create subjectaccessreviews.authorization.k8s.io"))
+		return unavailable(addMissingRight(err, "create subjectaccessreviews.authorization.k8s.io"))
 	case !allowed:
 		return &refusal{http.StatusForbidden, refusedAdmin, fmt.Errorf("%s may not %s %s.%s %q in namespace %s; bind a Role with that right to it", t.Status.User.Username, operatorVerb, operatorResource, operatorGroup, node, ns)}
 	}
 	return nil
 }
 
-// accessReview holds the fields of authorization.k8s.io/v1 SubjectAccessReview that are used
-// here.
+// accessReview holds the used fields of authorization.k8s.io/v1 SubjectAccessReview.
 type accessReview struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`

@@ -11,36 +11,36 @@ import (
 	"crowsnest/sources"
 )
 
-// Bounds of hits that wait for their rule to be loaded.
+// Limits of the hits that wait until their rule is loaded.
 const (
-	maxHeld     = 512 << 10 // compressed bytes
-	maxHeldNode = 128 << 10 // compressed bytes of one node
+	maxHeld     = 512 << 10 // number of compressed bytes
+	maxHeldNode = 128 << 10 // number of compressed bytes of one node
 	heldFor     = time.Hour
 )
 
-// rollout compares the active rules with those of the agents. Source.mu guards it.
+// rollout compares the active rules with the rules of the agents. It is guarded by Source.mu.
 type rollout struct {
 	set     *rules.Set
-	since   time.Time                 // start of the set's use
-	id      string                    // digest of the set
-	digests map[string]string         // rules.Rule.MatchHash of each rule that is on, by name
-	behind  map[string]sources.Behind // rules that nodes have in another version
-	stale   bool                      // The nodes or their rules changed.
-	applied *rules.Set                // set for which the held hits were applied
+	since   time.Time                 // time since which the set is in use
+	id      string                    // digest of the active set
+	digests map[string]string         // rules.Rule.MatchHash of each rule that is not off, by name
+	behind  map[string]sources.Behind // rules that some nodes have in another version, by name
+	stale   bool                      // whether the nodes or their rules have changed since the comparison
+	applied *rules.Set                // set for which the held hits were ingested
 }
 
-// held is a batch of hits of rules that are not loaded here. Its agent received a new rule
-// before this aggregator.
+// held is a batch of hits whose rules are not loaded here. The agent received a new rule before
+// the aggregator did.
 type held struct {
 	Node    string        `json:"node"`
 	At      time.Time     `json:"at"`
 	Hits    int           `json:"hits"`
 	Payload []byte        `json:"payload"`
-	Shift   time.Duration `json:"shift,omitempty"` // duration to add to the times of the hits
+	Shift   time.Duration `json:"shift,omitempty"` // duration that must be added to the times of the hits
 }
 
-// Behind returns the active rules of which agents have another version, or none. It is cheap
-// unless something changed. set must be the active rules.
+// Behind returns the active rules that some agents lack or have in another version. It is cheap
+// if nothing has changed. set must be the active rules.
 func (s *Source) Behind(set *rules.Set) map[string]sources.Behind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *Source) Behind(set *rules.Set) map[string]sources.Behind {
 	return s.rollout.behind
 }
 
-// compareRules compares the active rules with those of the agents. The caller holds mu.
+// compareRules compares the active rules with the rules of the agents. The caller holds mu.
 func (s *Source) compareRules(set *rules.Set) {
 	f, now := &s.rollout, s.cfg.Clock()
 	if f.set == set && !f.stale {
@@ -72,7 +72,7 @@ func (s *Source) compareRules(set *rules.Set) {
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
 		n := s.nodes[name]
 		if n.rules == nil {
-			continue // It has not reported them.
+			continue // the node has not reported its rules
 		}
 		for rule, digest := range f.digests {
 			if n.rules[rule] == digest {
@@ -91,16 +91,16 @@ func (s *Source) compareRules(set *rules.Set) {
 	}
 }
 
-// addHeldRules adds the rules of held hits that are loaded now but not applied yet. The caller
-// holds mu.
+// addHeldRules adds the rules of held hits that are now loaded but whose hits were not ingested
+// yet. The caller holds mu.
 func (s *Source) addHeldRules(behind map[string]sources.Behind) {
 	for _, x := range s.held {
 		batch, err := new(wire.Decoder).Decode(x.Payload)
 		if err != nil {
 			continue
 		}
-		from := time.Unix(0, batch.Oldest()).Add(x.Shift).UTC()
-		for _, rule := range batch.Rules() {
+		from := time.Unix(0, batch.OldestTime()).Add(x.Shift).UTC()
+		for _, rule := range batch.RuleNames() {
 			if s.rollout.digests[rule] == "" {
 				continue
 			}
@@ -116,10 +116,10 @@ func (s *Source) addHeldRules(behind map[string]sources.Behind) {
 	}
 }
 
-// rulesBehind returns the rules that a node has in another version, and since when by the clock
-// of its agent. The caller holds mu.
+// rulesBehind returns the rules that a node has in another version, and since when. The times
+// are by the clock of the node's agent. The caller holds mu.
 func (s *Source) rulesBehind(n *node) map[string]time.Time {
-	out, shift := map[string]time.Time{}, s.shift(n, s.cfg.Clock())
+	out, shift := map[string]time.Time{}, s.clockShift(n, s.cfg.Clock())
 	for rule, b := range s.rollout.behind {
 		if slices.Contains(b.Members, n.name) {
 			out[rule] = b.Since.Add(-shift).UTC()
@@ -128,8 +128,8 @@ func (s *Source) rulesBehind(n *node) map[string]time.Time {
 	return out
 }
 
-// reportToken identifies the report of a node and the rules that it was compared with. The
-// caller holds mu.
+// reportToken returns an identifier of the node's report and of the rules with which it was
+// compared. The caller holds mu.
 func (s *Source) reportToken(n *node) string {
 	if n.digest == "" {
 		return ""
@@ -137,8 +137,8 @@ func (s *Source) reportToken(n *node) string {
 	return n.digest + "-" + s.rollout.id
 }
 
-// hold keeps hits until their rule is loaded, within the bounds. The caller holds mu.
-func (s *Source) hold(node string, out outcome) {
+// holdHits keeps hits until their rules are loaded, within the limits. The caller holds mu.
+func (s *Source) holdHits(node string, out outcome) {
 	if out.unknown == 0 {
 		return
 	}
@@ -147,8 +147,8 @@ func (s *Source) hold(node string, out outcome) {
 	s.evictHeld(func(*held) bool { return true }, maxHeld)
 }
 
-// evictHeld drops the oldest of the held batches that match, until these are within a bound.
-// The caller holds mu.
+// evictHeld drops the oldest held batches for which matches returns true, until such batches
+// have at most maxBytes. The caller holds mu.
 func (s *Source) evictHeld(matches func(*held) bool, maxBytes int) {
 	size := 0
 	for _, h := range s.held {
@@ -165,7 +165,8 @@ func (s *Source) evictHeld(matches func(*held) bool, maxBytes int) {
 	})
 }
 
-// dropHeld drops the held batches that match, and counts their hits. The caller holds mu.
+// dropHeld drops the held batches for which matches returns true, and counts their hits. The
+// caller holds mu.
 func (s *Source) dropHeld(matches func(*held) bool) {
 	s.held = slices.DeleteFunc(s.held, func(h *held) bool {
 		if !matches(h) {
@@ -176,8 +177,8 @@ func (s *Source) dropHeld(matches func(*held) bool) {
 	})
 }
 
-// applyHeld ingests the held hits whose rules are loaded now, and drops the batches that
-// waited too long.
+// applyHeld ingests the held hits whose rules are now loaded, and drops batches that are too
+// old.
 func (h *handler) applyHeld() {
 	s, set, now := h.s, h.p.Rules(), h.s.cfg.Clock()
 	var waiting []*held
@@ -185,7 +186,7 @@ func (h *handler) applyHeld() {
 	s.withLock(func() {
 		s.dropHeld(func(x *held) bool { return now.Sub(x.At) >= heldFor })
 		waiting = slices.Clone(s.held)
-		// Their rules are put on hold first, so that the window of the hits stays open.
+		// The rules of the hits are first put on hold, so the window of the hits stays open.
 		f := &s.rollout
 		due = f.applied != set && f.set == set && now.Sub(f.since) >= maintainEvery
 	})
@@ -195,9 +196,9 @@ func (h *handler) applyHeld() {
 	for _, x := range waiting {
 		b, err := new(wire.Decoder).Decode(x.Payload)
 		if err != nil {
-			continue // It was decoded when it was held, or restored.
+			continue // the batch was already decoded when it was held or restored
 		}
-		h.ingest(b, func() time.Duration { return x.Shift }, func(out outcome) {
+		h.ingestBatch(b, func() time.Duration { return x.Shift }, func(out outcome) {
 			if x.Payload, x.Hits = out.rest, out.unknown; x.Hits == 0 {
 				s.held = slices.DeleteFunc(s.held, func(y *held) bool { return y == x })
 			}

@@ -98,9 +98,9 @@ func TestHitsAreHeldUntilTheirRuleIsLoaded(t *testing.T) {
 func TestHeldHitsAreBounded(t *testing.T) {
 	b := newBench(t, Config{})
 	b.s.withLock(func() {
-		b.s.hold("quiet", outcome{rest: []byte("payload"), unknown: 5})
+		b.s.holdHits("quiet", outcome{rest: []byte("payload"), unknown: 5})
 		for range 20 {
-			b.s.hold("busy", outcome{rest: []byte(strings.Repeat("x", 32<<10)), unknown: 7})
+			b.s.holdHits("busy", outcome{rest: []byte(strings.Repeat("x", 32<<10)), unknown: 7})
 		}
 	})
 	st := b.s.Stats()

@@ -15,13 +15,13 @@ import (
 
 const savedVersion = 1
 
-// savedSource is the state that survives a restart.
+// savedSource is the state of the source that survives a restart.
 type savedSource struct {
 	Version int                  `json:"v"`
 	Nodes   map[string]savedNode `json:"nodes"`
 	Gap     sources.Loss         `json:"gap,omitzero"`
 	Held    []held               `json:"held,omitempty"`
-	Behind  map[string]time.Time `json:"behind,omitempty"` // start of each rule's difference
+	Behind  map[string]time.Time `json:"behind,omitempty"` // time since which agents have each rule in another version
 }
 
 type savedNode struct {
@@ -30,16 +30,17 @@ type savedNode struct {
 	Left      bool          `json:"left,omitempty"`
 	HasObject bool          `json:"node,omitempty"`
 	Heard     time.Time     `json:"heard"`
-	Ahead     time.Duration `json:"ahead,omitempty"` // active correction of the agent's clock
+	Ahead     time.Duration `json:"ahead,omitempty"` // correction of the agent's clock
 	// Token is the hash of the agent's token, and Reviewed the time at which the API server
-	// accepted it. So the agent stays known if the API server is unreachable at the next start.
+	// accepted it. With them, the agent is accepted after a restart even if the API server is
+	// unreachable.
 	Token      string               `json:"token,omitempty"`
 	Reviewed   time.Time            `json:"reviewed,omitzero"`
 	Conditions map[string]condition `json:"conditions,omitempty"`
 	Unread     []string             `json:"unread,omitempty"`
 }
 
-// Positions returns the state of all nodes, with the last accepted batch of each.
+// Positions returns the state of all nodes, including the newest accepted batch of each.
 func (s *Source) Positions() json.RawMessage {
 	now := s.cfg.Clock()
 	s.mu.Lock()
@@ -57,7 +58,7 @@ func (s *Source) Positions() json.RawMessage {
 		}
 		x := savedNode{
 			Instance: n.instance, Accepted: n.accepted, Left: n.left, HasObject: n.hasObject, Heard: n.heard.UTC(),
-			Ahead: -s.shift(n, now), Conditions: n.conditions, Unread: n.unread,
+			Ahead: -s.clockShift(n, now), Conditions: n.conditions, Unread: n.unread,
 		}
 		if !n.who.reviewed.IsZero() {
 			x.Token, x.Reviewed = hex.EncodeToString(n.who.token[:]), n.who.reviewed.UTC()
@@ -65,12 +66,12 @@ func (s *Source) Positions() json.RawMessage {
 		out.Nodes[name] = x
 	}
 	s.mu.Unlock()
-	b, _ := json.Marshal(out) // Strings, numbers and times always marshal.
+	b, _ := json.Marshal(out) // strings, numbers and times can always be encoded
 	return b
 }
 
-// Saved records that the last result of Positions is on disk, so agents may forget the batches
-// before it.
+// Saved records that the last result of Positions is on disk. The agents may then forget the
+// batches that it contains.
 func (s *Source) Saved() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,8 +80,8 @@ func (s *Source) Saved() {
 	}
 }
 
-// Restore sets the nodes from a result of Positions, before Run. All of them are waited for
-// from now on.
+// Restore sets the nodes from a result of Positions. It must be called before Run. From then
+// on, all of these nodes are waited for.
 func (s *Source) Restore(b json.RawMessage) error {
 	if len(b) == 0 || string(b) == "null" {
 		return nil
@@ -90,7 +91,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 		return fmt.Errorf("restore nodes: %w", err)
 	}
 	if in.Version != savedVersion {
-		return fmt.Errorf("restore nodes: version %d is not known", in.Version)
+		return fmt.Errorf("restore nodes: version %d is unknown", in.Version)
 	}
 	if len(in.Nodes) > 10*s.cfg.MaxAgents {
 		return errors.New("restore nodes: too many")
@@ -112,7 +113,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 		s.nodes[name] = &node{
 			name: name, known: true, instance: x.Instance, left: x.Left, hasObject: x.HasObject,
 			accepted: x.Accepted, copied: x.Accepted, saved: x.Accepted, heard: times.Earlier(x.Heard, now),
-			clock:      agentClock{ahead: x.Ahead + s.steady.Ahead(now)},
+			clock:      agentClock{ahead: x.Ahead + s.steady.SetAhead(now)},
 			conditions: x.Conditions, unread: slices.Sorted(slices.Values(x.Unread)),
 		}
 		s.restoreToken(s.nodes[name], x)
@@ -132,7 +133,7 @@ func (s *Source) restoreToken(n *node, x savedNode) {
 	v := verdict{node: n.name, at: x.Reviewed}
 	size, err := hex.Decode(v.token[:], []byte(x.Token[:min(len(x.Token), 2*len(v.token))]))
 	if s.reviews != nil && err == nil && size == len(v.token) {
-		s.reviews.remember(v)
+		s.reviews.addVerdict(v)
 		n.who = caller{nodes: []string{n.name}, token: v.token, reviewed: v.at}
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"crowsnest/sources"
 )
 
-// Bounds of the listener.
+// Limits of the listener.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 20 * time.Second
@@ -30,48 +30,48 @@ const (
 	idleTimeout       = 2 * time.Minute
 	maxHeader         = 16 << 10
 	stopTimeout       = 500 * time.Millisecond
-	bodyTimeout       = 2 * time.Second // wait for memory
+	bodyTimeout       = 2 * time.Second // time to wait for memory
 
 	maintainEvery = time.Second
 	listenRetry   = time.Second
 )
 
-// The reasons why messages are refused, as named in metrics.
+// Reasons why messages are refused, as they appear in metrics.
 const (
 	refusedAuth      = "auth"
-	refusedConflict  = "conflict"  // Another agent has the name.
-	refusedMalformed = "malformed" // It cannot be read.
-	refusedSize      = "too_large" // It is too large, or its size is unknown.
+	refusedConflict  = "conflict"  // another agent has the name
+	refusedMalformed = "malformed" // the message cannot be read
+	refusedSize      = "too_large" // the message is too large, or its size is unknown
 	refusedCount     = "too_many_agents"
-	refusedBusy      = "busy"        // There is no memory for it now.
-	refusedReview    = "unavailable" // The API server cannot authenticate the agent.
-	refusedAdmin     = "admin"       // The caller may not remove a node.
+	refusedBusy      = "busy"        // there is currently no memory for the message
+	refusedReview    = "unavailable" // the API server cannot authenticate the agent
+	refusedAdmin     = "admin"       // the caller may not remove a node
 )
 
-func refusals() []string {
+func refusalReasons() []string {
 	return []string{refusedAuth, refusedConflict, refusedMalformed, refusedSize, refusedCount, refusedBusy, refusedReview, refusedAdmin}
 }
 
-// Outsiders returns the reasons of refusals that concern no known node.
+// Outsiders returns the reasons of refusals that do not concern a known node.
 func Outsiders() []string {
 	return []string{refusedAuth, refusedReview, refusedCount, refusedMalformed}
 }
 
-// refusal is the reason why a request is refused, and the status of its response.
+// refusal is the reason why a request is refused, with the status of the response.
 type refusal struct {
 	code   int
 	reason string
 	err    error
 }
 
-// handler serves the agents of one run.
+// handler serves the agents during one call of Run.
 type handler struct {
 	s *Source
 	p sources.Pipeline
 }
 
-// Run listens until ctx ends, and completes messages that are being handled then. If it cannot
-// listen, it reports that in Status and tries again. It returns nil.
+// Run listens until ctx ends, and then completes the messages that are being handled. If it
+// cannot listen, it reports that in Status and tries again. It returns nil.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	h := &handler{s: s, p: p}
 	var wg sync.WaitGroup
@@ -80,7 +80,7 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 		wg.Go(func() { s.watch.run(ctx) })
 	}
 	for ctx.Err() == nil {
-		err := s.listen(ctx, p)
+		err := s.serveUntil(ctx, p)
 		s.withLock(func() {
 			if s.listening = false; err != nil {
 				s.listenError = err.Error()
@@ -97,18 +97,18 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	return nil
 }
 
-// StandBy listens until ctx ends and answers that another process leads.
+// StandBy listens until ctx ends, and answers every message that another process leads.
 func (s *Source) StandBy(ctx context.Context) {
 	for ctx.Err() == nil {
-		if s.listen(ctx, nil) != nil {
+		if s.serveUntil(ctx, nil) != nil {
 			pause.Sleep(ctx, listenRetry, nil)
 		}
 	}
 	s.withLock(func() { s.listening, s.opened = false, false })
 }
 
-// listen serves until ctx ends or the listener breaks.
-func (s *Source) listen(ctx context.Context, p sources.Pipeline) error {
+// serveUntil serves until ctx ends or the listener fails.
+func (s *Source) serveUntil(ctx context.Context, p sources.Pipeline) error {
 	if err := toolkit.Validate(s.cfg.WebConfigFile); err != nil {
 		return fmt.Errorf("read sources.agents.web_config_file: %w", err)
 	}
@@ -125,7 +125,8 @@ func (s *Source) listen(ctx context.Context, p sources.Pipeline) error {
 	broken := make(chan error, 1)
 	go func() {
 		flags := &toolkit.FlagConfig{WebListenAddresses: &[]string{l.Addr().String()}, WebConfigFile: &s.cfg.WebConfigFile}
-		// There are twice as many connections as agents, because the old one of a restarted agent is still open.
+		// Twice as many connections as agents are allowed, because the old connection of a
+		// restarted agent may still be open.
 		broken <- toolkit.Serve(netutil.LimitListener(l, 2*s.cfg.MaxAgents+64), srv, flags, slog.New(slog.DiscardHandler))
 	}()
 	s.withLock(func() { s.listening, s.opened, s.listenError = true, true, "" })
@@ -139,11 +140,11 @@ func (s *Source) listen(ctx context.Context, p sources.Pipeline) error {
 	if srv.Shutdown(stop) != nil {
 		_ = srv.Close()
 	}
-	_ = l.Close() // It is still open if the server did not start.
+	_ = l.Close() // the listener is still open if the server did not start
 	if last := <-broken; err == nil {
 		err = last
 	}
-	d.shut()
+	d.closeAndWait()
 	if err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)
 	}
@@ -167,28 +168,28 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.next.ServeHTTP(w, r)
 }
 
-// shut waits for the requests inside and refuses later ones.
-func (d *door) shut() {
+// closeAndWait shuts the door, waits for the requests inside, and refuses later ones.
+func (d *door) closeAndWait() {
 	d.inside.Lock()
 	defer d.inside.Unlock()
 	d.closed = true
 }
 
-// Handler returns the handler of Run for messages of agents. It is exported for tests and
-// benchmarks.
+// Handler returns the HTTP handler for messages of agents. Exported for tests and benchmarks.
 func (s *Source) Handler(p sources.Pipeline) http.Handler {
 	h := &handler{s: s, p: p}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+wire.Path, h.forAgents(wire.MaxMessage, h.message))
-	mux.HandleFunc("POST "+wire.ReportPath, h.forAgents(wire.MaxReport, h.report))
-	mux.HandleFunc("DELETE "+wire.NodePath+"{node}", h.forOperators(h.forget))
+	mux.HandleFunc("POST "+wire.Path, h.forAgents(wire.MaxMessage, h.handleMessage))
+	mux.HandleFunc("POST "+wire.ReportPath, h.forAgents(wire.MaxReport, h.handleReport))
+	mux.HandleFunc("DELETE "+wire.NodePath+"{node}", h.forOperators(h.handleForget))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(wire.Header, strconv.Itoa(wire.Version))
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if s.cfg.Leads != nil {
 			if leads, leader := s.cfg.Leads(); !leads {
-				// Without its name, because an agent must not count it as a second aggregator.
-				http.Error(w, "this process does not lead; "+cmp.Or(leader, "nobody does yet"), http.StatusMisdirectedRequest)
+				// The response does not contain the name of the process, because an agent must
+				// not count a standby as a second aggregator.
+				http.Error(w, "this process is not the leader; "+cmp.Or(leader, "there is no leader yet"), http.StatusMisdirectedRequest)
 				return
 			}
 		}
@@ -197,7 +198,7 @@ func (s *Source) Handler(p sources.Pipeline) http.Handler {
 	})
 }
 
-func (s *Source) refuse(w http.ResponseWriter, r *http.Request, why *refusal) {
+func (s *Source) refuseRequest(w http.ResponseWriter, r *http.Request, why *refusal) {
 	s.withLock(func() {
 		s.stats.Refused[why.reason]++
 		s.stats.Newest[why.reason] = Refused{s.cfg.Clock(), r.RemoteAddr, why.err.Error()}
@@ -208,11 +209,11 @@ func (s *Source) refuse(w http.ResponseWriter, r *http.Request, why *refusal) {
 	http.Error(w, why.err.Error(), why.code)
 }
 
-// forAgents serves messages of at most maxBytes from authenticated agents. serve returns the
-// answer.
+// forAgents returns a handler for messages of at most maxBytes from authenticated agents. serve
+// returns the answer.
 func (h *handler) forAgents(maxBytes int64, serve func(ctx context.Context, body []byte, who *caller) (any, *refusal)) http.HandlerFunc {
 	answer := func(w http.ResponseWriter, r *http.Request) (any, *refusal) {
-		who, why := h.s.identify(r)
+		who, why := h.s.authenticate(r)
 		if why != nil {
 			return nil, why
 		}
@@ -226,34 +227,34 @@ func (h *handler) forAgents(maxBytes int64, serve func(ctx context.Context, body
 	return func(w http.ResponseWriter, r *http.Request) {
 		a, why := answer(w, r)
 		if why != nil {
-			h.s.refuse(w, r, why)
+			h.s.refuseRequest(w, r, why)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(a) // The agent may have disconnected.
+		_ = json.NewEncoder(w).Encode(a) // the agent may have disconnected
 	}
 }
 
-// forOperators serves requests of operators about a node. The right to send for the node does
-// not include them.
+// forOperators returns a handler for requests of operators about a node. The right to send for
+// the node is not sufficient for them.
 func (h *handler) forOperators(serve func(w http.ResponseWriter, node string)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		node := r.PathValue("node")
 		if n := len(node); n > wire.MaxName {
-			h.s.refuse(w, r, &refusal{http.StatusBadRequest, refusedMalformed, fmt.Errorf("the name of a node has 1 to %d bytes, not %d", wire.MaxName, n)})
+			h.s.refuseRequest(w, r, &refusal{http.StatusBadRequest, refusedMalformed, fmt.Errorf("the name of a node has 1 to %d bytes, not %d", wire.MaxName, n)})
 		} else if why := h.s.checkOperator(r, node); why != nil {
-			h.s.refuse(w, r, why)
+			h.s.refuseRequest(w, r, why)
 		} else {
 			serve(w, node)
 		}
 	}
 }
 
-// readBody reads a body of known and bounded size. release frees its memory.
+// readBody reads a body of known and limited size. The caller must call release.
 func (s *Source) readBody(w http.ResponseWriter, r *http.Request, maxBytes int64) (body []byte, release func(), why *refusal) {
 	size := r.ContentLength
 	if size < 0 || size > maxBytes {
-		return nil, nil, &refusal{http.StatusRequestEntityTooLarge, refusedSize, fmt.Errorf("a message states its size and has at most %d bytes", maxBytes)}
+		return nil, nil, &refusal{http.StatusRequestEntityTooLarge, refusedSize, fmt.Errorf("the message does not state its size, or has more than %d bytes", maxBytes)}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), bodyTimeout)
 	defer cancel()

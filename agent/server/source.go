@@ -1,10 +1,10 @@
-// Package server is the aggregator's end of the connection: it accepts the hits that agents
-// find on their nodes. Each node is a member of the source with a watermark of its own.
+// Package server is the aggregator's end of the connection to the agents. It accepts the hits
+// that agents find on their nodes. Each node is a member of the source with its own watermark.
 //
-// A batch is accepted once and in order, however often it is sent. Each answer names the
-// batches that the saved state contains. The agent keeps the others, and sends them again
-// after a restart of the aggregator. Input from the network is bounded before memory is
-// allocated for it.
+// A batch is accepted only once and in order, however often it is sent. Each answer names the
+// newest batch in the saved state. The agent keeps later batches, and sends them again after a
+// restart of the aggregator. Input from the network is limited before memory is allocated for
+// it.
 package server
 
 import (
@@ -26,32 +26,32 @@ import (
 	"crowsnest/sources"
 )
 
-// Bounds of what the network can make the process do.
+// Limits of the work that the network can cause.
 const (
-	maxBodies   = 16 << 20 // bytes of messages that are being read
-	maxDecoders = 2        // batches that are unpacked at a time
+	maxBodies   = 16 << 20 // total size of the messages that are being read, in bytes
+	maxDecoders = 2        // number of batches that are decoded at the same time
 )
 
-// settleTime is the time for which a start without saved state waits for agents that are
-// still unknown. They come back within a few seconds.
+// settleTime is the time for which a process without saved state waits for unknown agents.
+// Existing agents connect within a few seconds.
 const settleTime = 15 * time.Second
 
-// lossGap is the reason of lost hits: the state of the aggregator lacks hits that their agent
-// no longer has.
+// lossGap is the reason of hits that are lost because neither the state of the aggregator nor
+// their agent has them.
 const lossGap = "agent_gap"
 
-// skewShown is the difference of two clocks from which it is reported.
+// skewShown is the difference of two clocks from which on it is reported.
 const skewShown = 10 * time.Second
 
-// Source accepts the hits of agents. Safe for concurrent use.
+// Source accepts the hits of agents. It is safe for concurrent use.
 type Source struct {
 	cfg           Config
 	steady        times.Steady
 	process       string // random name of this process
 	agentToken    *tokenFile
 	operatorToken *tokenFile
-	reviews       *reviewer  // nil if tokens are not reviewed
-	watch         *nodeWatch // nil if Nodes are not watched
+	reviews       *reviewer  // reviewer of tokens; nil if tokens are not reviewed
+	watch         *nodeWatch // watch of Nodes; nil if Nodes are not watched
 	bodyRoom      *semaphore.Weighted
 	decoders      chan *wire.Decoder
 	index         atomic.Pointer[wire.Index] // index of the active rules
@@ -60,39 +60,39 @@ type Source struct {
 	mu            sync.Mutex
 	nodes         map[string]*node
 	restoredAt    time.Time
-	awaitsUnknown bool // Agents may exist that are still unknown.
+	awaitsUnknown bool // whether there may be agents that are still unknown
 	listening     bool
-	opened        bool // It has listened at least once.
+	opened        bool // whether the source has listened at least once
 	listenError   string
 	stats         Stats
 	gap           sources.Loss
 	rollout       rollout
-	held          []*held // oldest first
+	held          []*held // batches that wait for their rules, from old to new
 }
 
 // Stats are counters of the source.
 type Stats struct {
-	Hits      int64              // accepted hits
-	Other     int64              // accepted hits that another version of their rule found
-	Batches   int64              // accepted batches
-	Repeats   int64              // batches that were sent again
-	Bytes     int64              // compressed size of the batches
-	Dropped   map[string]int64   // hits that no active rule accepts, by reason
-	Refused   map[string]int64   // refused messages by reason
-	Newest    map[string]Refused // newest refused message by reason
-	Forgotten int64              // nodes that are no longer waited for
-	Losses    int64              // losses that agents reported
-	Held      int                // hits that wait for their rule to be loaded here
+	Hits      int64              // number of accepted hits
+	Other     int64              // accepted hits that were found by another version of their rule
+	Batches   int64              // number of accepted batches
+	Repeats   int64              // number of batches that were sent again
+	Bytes     int64              // compressed size of the accepted batches
+	Dropped   map[string]int64   // hits that were dropped, by reason
+	Refused   map[string]int64   // refused messages, by reason
+	Newest    map[string]Refused // newest refused message, by reason
+	Forgotten int64              // number of nodes that were removed
+	Losses    int64              // number of losses that agents reported
+	Held      int                // number of hits that wait until their rule is loaded here
 }
 
 // Refused is a message that was refused.
 type Refused struct {
 	At   time.Time
-	From string // address of the sender
+	From string // address from which the message came
 	Why  string
 }
 
-// New returns a source that does not listen yet.
+// New returns a source. It does not listen yet.
 func New(cfg Config) *Source {
 	cfg = cfg.withDefaults()
 	s := &Source{
@@ -116,7 +116,7 @@ func New(cfg Config) *Source {
 	for _, r := range wire.Reasons() {
 		s.stats.Dropped[string(r)] = 0
 	}
-	for _, r := range refusals() {
+	for _, r := range refusalReasons() {
 		s.stats.Refused[r] = 0
 	}
 	return s
@@ -129,34 +129,34 @@ func (s *Source) withLock(f func()) {
 	f()
 }
 
-// OnComplaints makes ingest receive the unmatched errors in the report of a member, or nil if
-// its agent does not look for them. An error refuses the report. ingest must not block.
+// OnComplaints sets ingest, which receives the unmatched errors that a member reports. report
+// is nil if the member's agent does not look for them. If ingest returns an error, the member's
+// report is refused. ingest must not block.
 func (s *Source) OnComplaints(ingest func(member string, report []byte) error) {
 	s.onComplaints.Store(&ingest)
 }
 
-// Name is "agents" unless the configuration has another one.
+// Name returns "agents" unless the configuration sets another name.
 func (s *Source) Name() string { return s.cfg.Name }
 
 // Info implements sources.Source.
 func (s *Source) Info() sources.Info { return sources.Info{Lateness: s.cfg.Lateness, Members: s} }
 
-// member returns the name of a node in the pipeline.
-func (s *Source) member(node string) string { return s.cfg.Name + "/" + node }
+// memberName returns the name of a node in the pipeline.
+func (s *Source) memberName(node string) string { return s.cfg.Name + "/" + node }
 
-// unknownMember returns the member that stands for nodes that are still unknown. No node has
-// that name.
-func (s *Source) unknownMember() string { return s.member("?") }
+// unknownMember returns the name of the member that represents unknown nodes. No node has it.
+func (s *Source) unknownMember() string { return s.memberName("?") }
 
-// Members returns the nodes that are waited for. After a start without saved state there is
-// one more for some seconds, which stands for nodes that are still unknown.
+// Members returns the names of the known nodes. For some seconds after a start without saved
+// state, they include a member that represents unknown nodes.
 func (s *Source) Members() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []string
 	for name, n := range s.nodes {
 		if n.known {
-			out = append(out, s.member(name))
+			out = append(out, s.memberName(name))
 		}
 	}
 	if s.awaitsUnknown {
@@ -166,14 +166,14 @@ func (s *Source) Members() []string {
 	return out
 }
 
-// Serves reports whether an agent reads streams that the selector may select.
+// Serves reports whether an agent reads streams that the selector can select.
 func (s *Source) Serves(from rules.Selector) bool {
 	return slices.ContainsFunc(s.Members(), func(member string) bool { return s.MemberServes(member)(from) })
 }
 
 // MemberServes returns a function that reports whether the streams of an agent can satisfy a
-// selector, by its newest report. Without a report they can satisfy all, and no conclusion
-// rests on the agent.
+// selector. It is based on the agent's newest report. Without a report, it assumes that they
+// can satisfy any selector.
 func (s *Source) MemberServes(member string) func(rules.Selector) bool {
 	var unread []string
 	s.withLock(func() {
@@ -199,8 +199,8 @@ func (s *Source) Stats() Stats {
 	return st
 }
 
-// Status returns the state of the source. Its lines are hits, and its watermark is the one of
-// the node that is furthest behind.
+// Status returns the state of the source. Its Lines are hits. Its Watermark is that of the node
+// that is furthest behind.
 func (s *Source) Status() sources.Status {
 	now := s.cfg.Clock()
 	s.mu.Lock()
@@ -222,7 +222,7 @@ func (s *Source) Status() sources.Status {
 		if !n.known {
 			continue
 		}
-		out.Members[s.member(name)] = s.memberStatus(n, now)
+		out.Members[s.memberName(name)] = s.memberStatus(n, now)
 		if first || n.watermark.Before(out.Watermark) {
 			out.Watermark = n.watermark
 		}
@@ -233,7 +233,7 @@ func (s *Source) Status() sources.Status {
 
 // memberStatus returns the state of one node. The caller holds mu.
 func (s *Source) memberStatus(n *node, now time.Time) sources.MemberStatus {
-	skew := s.skew(n, now)
+	skew := s.clockSkew(n, now)
 	p := sources.MemberStatus{
 		Up: true, Since: n.heard, Watermark: n.watermark, Lagging: n.lagging, Skew: skew, Refused: n.refused, Reports: n.openAlerts(), Idle: n.idle,
 	}
@@ -245,8 +245,8 @@ func (s *Source) memberStatus(n *node, now time.Time) sources.MemberStatus {
 		p.Up, p.Error = false, "its agent has not been heard from since the start of the aggregator"
 	case silent >= s.cfg.SilentAfter:
 		p.Up, p.Error = false, fmt.Sprintf("its agent was last heard from %v ago", silent.Round(time.Second))
-	case n.blindness() != "":
-		p.Error = "its agent reports: " + n.blindness()
+	case n.whyBlind() != "":
+		p.Error = "its agent reports: " + n.whyBlind()
 	case n.watermark.IsZero():
 		p.Error = "its agent has not read up to the present yet"
 	case skew >= skewShown:
@@ -257,8 +257,7 @@ func (s *Source) memberStatus(n *node, now time.Time) sources.MemberStatus {
 	return p
 }
 
-// Metrics returns the metrics of the source. Series of a node exist as long as the source
-// waits for the node.
+// Metrics returns the metrics of the source. A node has series as long as it is known.
 func (s *Source) Metrics() metric.Collector {
 	type scrape struct {
 		Stats
@@ -276,15 +275,15 @@ func (s *Source) Metrics() metric.Collector {
 		}
 		return out
 	}
-	return metric.New(func() scrape { return scrape{s.Stats(), s.Status()} }, metric.Each(itself, []string{"source"}, func(scrape) []string { return []string{s.Name()} },
-		metric.Each(nodes, []string{"node"}, func(n scrapedNode) []string { return []string{n.name} },
+	return metric.New(func() scrape { return scrape{s.Stats(), s.Status()} }, metric.ForEach(itself, []string{"source"}, func(scrape) []string { return []string{s.Name()} },
+		metric.ForEach(nodes, []string{"node"}, func(n scrapedNode) []string { return []string{n.name} },
 			metric.Gauge("agent_up", "Whether the agent of a node is up.", func(n scrapedNode) bool { return n.Up }),
 			metric.Gauge("agent_clock_skew_seconds", "How far the clock of a node is ahead, network delay included.", func(n scrapedNode) time.Duration { return n.Skew }),
-			metric.Gauge("agent_proved_timestamp_seconds", "Watermark of a node: all its lines up to this time were read; 0: none.", func(n scrapedNode) time.Time { return n.Watermark }),
+			metric.Gauge("agent_proved_timestamp_seconds", "Watermark of a node, the time up to which all its lines were read; 0 if there is none.", func(n scrapedNode) time.Time { return n.Watermark }),
 			metric.Gauge("agent_last_heard_timestamp_seconds", "When the agent of a node last sent a message.", func(n scrapedNode) time.Time { return n.Since }),
 		),
 		metric.Counter("agents_hits_total", "Hits accepted from agents.", func(x scrape) int64 { return x.Hits }),
-		metric.Counter("agents_other_version_hits_total", "Hits accepted although the agent has another version of their rule.", func(x scrape) int64 { return x.Other }),
+		metric.Counter("agents_other_version_hits_total", "Accepted hits whose rule has another version at the agent.", func(x scrape) int64 { return x.Other }),
 		metric.Counter("agents_batches_total", "Batches accepted from agents.", func(x scrape) int64 { return x.Batches }),
 		metric.Counter("agents_repeated_batches_total", "Batches that were sent again and ignored.", func(x scrape) int64 { return x.Repeats }),
 		metric.CounterBy("agents_dropped_hits_total", "Hits that no active rule accepts.", "reason", func(x scrape) map[string]int64 { return x.Dropped }),
@@ -298,8 +297,8 @@ func (s *Source) Metrics() metric.Collector {
 			}
 			return out
 		}),
-		metric.Gauge("agents_held_hits", "Hits that wait for their rule to be loaded here.", func(x scrape) int { return x.Held }),
+		metric.Gauge("agents_held_hits", "Hits that wait because their rule is not loaded here yet.", func(x scrape) int { return x.Held }),
 		metric.Counter("agents_losses_total", "Losses of lines that agents reported.", func(x scrape) int64 { return x.Losses }),
-		metric.Counter("agents_forgotten_total", "Nodes that are no longer waited for: silent for too long, or gone for good.", func(x scrape) int64 { return x.Forgotten }),
+		metric.Counter("agents_forgotten_total", "Nodes that rules no longer wait for, because they were silent for too long or were deleted.", func(x scrape) int64 { return x.Forgotten }),
 	))
 }

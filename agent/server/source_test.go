@@ -214,7 +214,7 @@ func TestARestartOfTheAggregator(t *testing.T) {
 	again = New(b.s.cfg)
 	require.NoError(t, again.Restore(pos))
 	b.s = again
-	(&handler{s: b.s, p: b.p}).expire(b.now, b.now.Add(time.Minute))
+	(&handler{s: b.s, p: b.p}).removeExpired(b.now, b.now.Add(time.Minute))
 	require.Equal(t, []string{"agents/n1"}, b.s.Members())
 	require.Equal(t, "taken 0 saved 0", b.say(wire.Message{Instance: "i2", First: 1}))
 }
@@ -273,9 +273,9 @@ func TestNodesAreForgotten(t *testing.T) {
 	require.Equal(t, []string{"agents/n1", "agents/n3"}, b.p.joined)
 	b.now = at(30 * time.Minute)
 	b.say(wire.Message{Node: "n3", First: 1})
-	h.expire(start, at(59*time.Minute))
+	h.removeExpired(start, at(59*time.Minute))
 	require.Len(t, b.p.joined, 2)
-	h.expire(start, at(time.Hour))
+	h.removeExpired(start, at(time.Hour))
 	require.Equal(t, []string{"agents/n3"}, b.p.joined)
 	require.Equal(t, []string{"agents/n3"}, b.s.Members())
 	require.Equal(t, int64(2), b.s.Stats().Forgotten)
@@ -300,9 +300,9 @@ func TestAStartWithoutStateWaitsForAgents(t *testing.T) {
 	for _, member := range b.s.Members() {
 		b.p.AddMember(member)
 	}
-	h.expire(start, at(14*time.Second))
+	h.removeExpired(start, at(14*time.Second))
 	require.Equal(t, []string{"agents/?"}, b.p.joined)
-	h.expire(start, at(15*time.Second))
+	h.removeExpired(start, at(15*time.Second))
 	require.Empty(t, b.p.joined)
 	require.Empty(t, b.s.Members())
 }

@@ -12,15 +12,15 @@ import (
 	"crowsnest/matcher"
 )
 
-// Limits of a decoded batch, so that it cannot expand to much memory.
+// Limits of a decoded batch, which prevent that a small batch expands to much memory.
 const (
 	maxRules  = 8192
-	maxWants  = 256     // captured names of a rule, or labels of a stream
+	maxWants  = 256     // captured names of one rule, or labels of one stream
 	maxAll    = 1 << 17 // captured names of all rules, or labels of all streams
 	maxValues = 1 << 19 // values of all records
 )
 
-// Batch is a decoded batch. It is immutable and owns its memory.
+// Batch is a decoded batch of hits. It is immutable and owns its memory.
 type Batch struct {
 	rules   []ruleRef
 	labels  []matcher.Labels
@@ -37,28 +37,28 @@ type ruleRef struct {
 // Len returns the number of hits.
 func (b *Batch) Len() int { return len(b.hits) }
 
-var errTruncated = errors.New("it ends too early")
+var errTruncated = errors.New("it is incomplete")
 
-// Decoder decodes batches. It reuses memory and is not safe for concurrent use; the
-// zero value is ready.
+// Decoder decodes batches and reuses memory. The zero value is ready. It is not safe for
+// concurrent use.
 type Decoder struct {
 	raw []byte
 	in  io.ReadCloser
 }
 
-// Decode decodes a compressed batch. It returns an error if the bytes are not a valid
-// batch. It allocates at most maxRaw plus the decoded batch.
+// Decode decodes a compressed batch. It returns an error if the bytes are not a valid batch.
+// Apart from the decoded batch, it allocates at most maxRaw bytes.
 func (d *Decoder) Decode(payload []byte) (*Batch, error) {
 	if len(payload) > MaxPayload {
 		return nil, fmt.Errorf("read batch: %d bytes are more than %d", len(payload), MaxPayload)
 	}
-	if err := d.inflate(payload); err != nil {
+	if err := d.decompress(payload); err != nil {
 		return nil, fmt.Errorf("read batch: %w", err)
 	}
 	r := &reader{b: d.raw}
-	out := r.batch()
+	out := r.readBatch()
 	if r.err == nil && len(r.b) > 0 {
-		r.err = fmt.Errorf("%d bytes follow it", len(r.b))
+		r.err = fmt.Errorf("%d extra bytes follow it", len(r.b))
 	}
 	if r.err != nil {
 		return nil, fmt.Errorf("read batch: %w", r.err)
@@ -66,7 +66,7 @@ func (d *Decoder) Decode(payload []byte) (*Batch, error) {
 	return out, nil
 }
 
-func (d *Decoder) inflate(payload []byte) error {
+func (d *Decoder) decompress(payload []byte) error {
 	in := bytes.NewReader(payload)
 	if d.in == nil {
 		d.in = flate.NewReader(in)
@@ -86,7 +86,7 @@ func (d *Decoder) inflate(payload []byte) error {
 		case len(d.raw) > maxRaw:
 			return fmt.Errorf("it unpacks to more than %d bytes", maxRaw)
 		case errors.Is(err, io.EOF) && in.Len() > 0:
-			return fmt.Errorf("%d bytes follow it", in.Len())
+			return fmt.Errorf("%d extra bytes follow it", in.Len())
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -95,7 +95,7 @@ func (d *Decoder) inflate(payload []byte) error {
 	}
 }
 
-// reader decodes values from the head of b. After an error it returns zero values.
+// reader decodes values from the start of b. After an error it returns zero values.
 type reader struct {
 	b   []byte
 	err error
@@ -127,7 +127,7 @@ func (r *reader) varint() int64 {
 	return v
 }
 
-func (r *reader) take(n uint64) []byte {
+func (r *reader) readBytes(n uint64) []byte {
 	if n > uint64(len(r.b)) {
 		r.fail(errTruncated)
 		return nil
@@ -137,77 +137,77 @@ func (r *reader) take(n uint64) []byte {
 	return out
 }
 
-func (r *reader) text(what string, limit uint64) string {
+func (r *reader) readText(name string, limit uint64) string {
 	n := r.uvarint()
 	if n > limit {
-		r.fail(fmt.Errorf("a %s has %d bytes, at most %d are allowed", what, n, limit))
+		r.fail(fmt.Errorf("a %s has %d bytes, at most %d are allowed", name, n, limit))
 		return ""
 	}
-	return string(r.take(n))
+	return string(r.readBytes(n))
 }
 
-// count reads a number of elements. Each takes at least one byte, so a count beyond
-// the remaining bytes is refused before memory is allocated.
-func (r *reader) count(what string, limit int) int {
+// readCount reads the number of elements of a list. Each element takes at least one byte, so a
+// number that exceeds the remaining bytes is refused before memory is allocated.
+func (r *reader) readCount(name string, limit int) int {
 	n := r.uvarint()
 	if n > uint64(limit) || n > uint64(len(r.b)) {
-		r.fail(fmt.Errorf("%d %s are more than there can be", n, what))
+		r.fail(fmt.Errorf("%d %s are more than there can be", n, name))
 		return 0
 	}
 	return int(n)
 }
 
-// index reads an index into a table of n elements.
-func (r *reader) index(what string, n int) int {
+// readIndex reads an index into a table with n elements.
+func (r *reader) readIndex(name string, n int) int {
 	i := r.uvarint()
 	if i >= uint64(n) {
-		r.fail(fmt.Errorf("there is no %s %d", what, i))
+		r.fail(fmt.Errorf("there is no %s %d", name, i))
 		return 0
 	}
 	return int(i)
 }
 
-func (r *reader) batch() *Batch {
+func (r *reader) readBatch() *Batch {
 	b := &Batch{}
-	b.rules = make([]ruleRef, r.count("rules", maxRules))
+	b.rules = make([]ruleRef, r.readCount("rules", maxRules))
 	all := 0
 	for i := range b.rules {
-		x := ruleRef{name: r.text("rule", maxValue), hash: r.text("hash", maxValue)}
-		x.wants = make([]string, r.count("names", min(maxWants, maxAll-all)))
+		x := ruleRef{name: r.readText("rule", maxValue), hash: r.readText("hash", maxValue)}
+		x.wants = make([]string, r.readCount("names", min(maxWants, maxAll-all)))
 		all += len(x.wants)
 		for k := range x.wants {
-			x.wants[k] = r.text("name", maxValue)
+			x.wants[k] = r.readText("name", maxValue)
 		}
 		b.rules[i] = x
 	}
-	b.labels = make([]matcher.Labels, r.count("streams", maxHits))
+	b.labels = make([]matcher.Labels, r.readCount("streams", maxHits))
 	all = 0
 	for i := range b.labels {
-		n := r.count("labels", min(maxWants, maxAll-all))
+		n := r.readCount("labels", min(maxWants, maxAll-all))
 		all += n
 		b.labels[i] = make(matcher.Labels, n)
 		for range n {
-			name := r.text("label", maxValue)
-			b.labels[i][name] = r.text("label", maxValue)
+			name := r.readText("label", maxValue)
+			b.labels[i][name] = r.readText("label", maxValue)
 		}
 		if r.err == nil && len(b.labels[i]) < n {
 			r.fail(errors.New("a stream has a label twice"))
 		}
 	}
-	r.records(b)
-	r.hits(b)
+	r.readRecords(b)
+	r.readHits(b)
 	return b
 }
 
-func (r *reader) records(b *Batch) {
-	b.records = make([]record, r.count("records", maxHits))
+func (r *reader) readRecords(b *Batch) {
+	b.records = make([]record, r.readCount("records", maxHits))
 	all := 0
 	for i := range b.records {
 		if r.err != nil {
 			return
 		}
-		x := record{rule: r.index("rule", len(b.rules)), labels: r.index("stream", len(b.labels))}
-		x.part = matcher.PartClear + matcher.Part(r.index("part", 1<<16))
+		x := record{rule: r.readIndex("rule", len(b.rules)), labels: r.readIndex("stream", len(b.labels))}
+		x.part = matcher.PartClear + matcher.Part(r.readIndex("part", 1<<16))
 		if r.err != nil {
 			return
 		}
@@ -218,23 +218,23 @@ func (r *reader) records(b *Batch) {
 		}
 		x.values = make([]string, n)
 		for k := range x.values {
-			x.values[k] = r.text("value", maxValue)
+			x.values[k] = r.readText("value", maxValue)
 		}
 		b.records[i] = x
 	}
 }
 
-// hits reads the columns. A line without a text gets a text of its record, which is
-// equivalent.
-func (r *reader) hits(b *Batch) {
-	n := r.count("hits", maxHits)
+// readHits reads the columns of hits. A line without a text gets the text of an equivalent line
+// of its record.
+func (r *reader) readHits(b *Batch) {
+	n := r.readCount("hits", maxHits)
 	if uint64(n)*8 > uint64(len(r.b)) {
 		r.fail(errTruncated)
 		return
 	}
 	b.hits = make([]folded, n)
 	for i := range b.hits {
-		b.hits[i].record = r.index("record", len(b.records))
+		b.hits[i].record = r.readIndex("record", len(b.records))
 	}
 	last := int64(0)
 	for i := range b.hits {
@@ -247,11 +247,11 @@ func (r *reader) hits(b *Batch) {
 	text, of, size := "", make([]string, len(b.records)), 0
 	for i := range b.hits {
 		h := &b.hits[i]
-		switch kind := r.take(1); {
+		switch kind := r.readBytes(1); {
 		case r.err != nil:
 			return
 		case kind[0] == textOwn:
-			text = r.text("line", matcher.MaxLine)
+			text = r.readText("line", matcher.MaxLine)
 			of[h.record], h.textWritten = text, true
 		case kind[0] == textSame:
 			of[h.record], h.textWritten = text, true
@@ -268,11 +268,11 @@ func (r *reader) hits(b *Batch) {
 		}
 	}
 	for i := range b.hits {
-		if id := r.take(8); id != nil {
+		if id := r.readBytes(8); id != nil {
 			b.hits[i].id = binary.LittleEndian.Uint64(id)
 		}
 	}
 }
 
-// at returns the time that nanos converted.
-func at(ns int64) time.Time { return time.Unix(0, ns).UTC() }
+// timeOfNanos returns the time that clampNanos converted to ns.
+func timeOfNanos(ns int64) time.Time { return time.Unix(0, ns).UTC() }

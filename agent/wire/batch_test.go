@@ -59,7 +59,7 @@ func over(t require.TestingT, set *rules.Set, in []matcher.Hit) ([]matcher.Hit, 
 	batch, err := new(Decoder).Decode(payload)
 	require.NoError(t, err)
 	require.Equal(t, len(in), batch.Len())
-	return batch.Find(NewIndex(set))
+	return batch.FindHits(NewIndex(set))
 }
 
 // A batch keeps everything that affects decisions, in order. It keeps the text of the
@@ -149,7 +149,7 @@ func TestTheGreatestBatchIsRead(t *testing.T) {
 	}
 	var b Builder
 	n := 0
-	for ; !b.Full(); n++ {
+	for ; !b.IsFull(); n++ {
 		h := matcher.Hit{Rule: r, Time: start, ID: uint64(n), Line: noise(matcher.MaxLine), Labels: matcher.Labels{"pod": noise(200)}}
 		for range wants {
 			h.Values = append(h.Values, noise(matcher.MaxLine))
@@ -163,7 +163,7 @@ func TestTheGreatestBatchIsRead(t *testing.T) {
 	require.Equal(t, n, batch.Len())
 
 	small := matcher.Hit{Rule: demoRule("B"), Time: start, Line: "x"}
-	for n = 0; !b.Full(); n++ {
+	for n = 0; !b.IsFull(); n++ {
 		b.Add(&small)
 	}
 	batch, err = new(Decoder).Decode(b.Seal())
@@ -227,13 +227,13 @@ func TestHostileBatches(t *testing.T) {
 	f(nil, "unexpected EOF")
 	f([]byte("no deflate"), "corrupt")
 	f(make([]byte, MaxPayload+1), "are more than")
-	f(squeezed(nil), "too early")
+	f(squeezed(nil), "incomplete")
 	f(squeezed(make([]byte, 64<<20)), "unpacks to more than")
 	f(squeezed(make([]byte, maxRaw)), "bytes follow it")
-	f(append(squeezed([]byte{0, 0, 0, 0}), 1), "1 bytes follow it")
+	f(append(squeezed([]byte{0, 0, 0, 0}), 1), "1 extra bytes follow it")
 	f(squeezed([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}), "rules are more than there can be")
 	f(squeezed([]byte{0, 0, 1, 0, 0, 0}), "there is no rule 0")
-	f(squeezed([]byte{1, 1, 'A', 0, 0, 1, 0, 1, 0, 0, 2, 3, 0, 0, 0}), "too early")
+	f(squeezed([]byte{1, 1, 'A', 0, 0, 1, 0, 1, 0, 0, 2, 3, 0, 0, 0}), "incomplete")
 	f(squeezed(append([]byte{1, 1, 'A', 0, 0, 1, 0, 1, 0, 0, 2, 1, 9}, make([]byte, 10)...)), "there is no record 9")
 	f(squeezed(append([]byte{1, 1, 'A', 0, 0, 1, 0, 1, 0, 0, 2, 1, 0, 0, 7}, make([]byte, 8)...)), "unknown kind of text")
 	batch, err := new(Decoder).Decode(EmptyBatch())
@@ -328,7 +328,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		set := setOf(demoRule("A", "k"))
-		got, outcome := batch.Find(NewIndex(set))
+		got, outcome := batch.FindHits(NewIndex(set))
 		require.Len(t, got, outcome.Taken)
 		if len(got) == 0 {
 			return

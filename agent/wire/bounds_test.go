@@ -115,9 +115,9 @@ func TestBoundsOfBatches(t *testing.T) {
 		b, err := new(Decoder).Decode(squeezed(raw.encode()))
 		require.NoError(t, err, name)
 		require.Equal(t, raw.hits, b.Len(), name)
-		found, out := b.Find(NewIndex(setOf(demoRule("A"))))
+		found, out := b.FindHits(NewIndex(setOf(demoRule("A"))))
 		require.Len(t, found, out.Taken, name)
-		payload, n := b.Unknown(NewIndex(setOf(demoRule("A"))))
+		payload, n := b.UnknownHits(NewIndex(setOf(demoRule("A"))))
 		require.LessOrEqual(t, len(payload), MaxPayload, name)
 		require.LessOrEqual(t, n, b.Len(), name)
 		if payload != nil {

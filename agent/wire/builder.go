@@ -15,74 +15,75 @@ import (
 	"crowsnest/rules"
 )
 
-// Limits of a batch.
+// Limits of a batch while it is built.
 const (
-	// MaxPayload is the maximum size of a compressed batch, maxRaw of its content.
+	// MaxPayload is the largest size of a compressed batch in bytes. maxRaw is the largest size
+	// of its content.
 	MaxPayload = 1 << 20
 	maxRaw     = 8 << 20
-	// maxHits is the maximum number of hits in a batch.
+	// maxHits is the largest number of hits in a batch.
 	maxHits = 1 << 16
 
-	fullAt       = 384 << 10 // bytes at which a builder is full, so that one more hit always fits
+	fullAt       = 384 << 10 // number of bytes at which a builder is full; one more hit always fits
 	fullHits     = maxHits / 2
-	maxValue     = 8 << 10   // bytes of a value, of which the engine keeps 1 KiB
-	maxHitValues = 128 << 10 // bytes of the values of one hit
-	maxTexts     = 32        // lines of a record that keep their text, besides the newest
+	maxValue     = 8 << 10   // number of bytes of a value, of which the engine keeps 1 KiB
+	maxHitValues = 128 << 10 // number of bytes of all values of one hit
+	maxTexts     = 32        // number of lines of a record that keep their text, besides the newest line
 )
 
-// Builder folds hits into a batch. The zero value is empty and ready. It is not safe for
-// concurrent use, and retains the lines and values of the hits until Seal.
+// Builder combines hits to a batch. The zero value is empty and ready. It is not safe for
+// concurrent use. It retains the lines and values of the hits until Seal.
 type Builder struct {
-	// Whole names the rules for which every line keeps its text, because the aggregator has
-	// another version and evaluates the lines itself. Builder only reads it; Seal does
-	// not clear it.
+	// Whole names the rules for which every line keeps its text. The aggregator has another
+	// version of these rules and evaluates the lines itself. Builder only reads Whole, and Seal
+	// does not clear it.
 	Whole map[string]bool
 
 	rules   []*rules.Rule
 	labels  []matcher.Labels
 	records []*record
 	hits    []folded
-	size    int // upper estimate of the bytes before compression
+	size    int // upper estimate of the size before compression, in bytes
 
-	ruleAt   map[*rules.Rule]int // index in rules
-	mapAt    map[uintptr]int     // index in labels by the address of the map
-	kept     []matcher.Labels    // label maps that are retained, so that no other gets their address
-	labelsAt map[string]int      // index in labels by content
-	recordAt map[string]int      // index in records by content
+	ruleAt   map[*rules.Rule]int // index of each rule in rules
+	mapAt    map[uintptr]int     // index in labels, by the address of the label map
+	kept     []matcher.Labels    // label maps that are retained, so that no other map gets their address
+	labelsAt map[string]int      // index in labels, by content
+	recordAt map[string]int      // index in records, by content
 
 	key []byte
 	raw []byte
 	out *flate.Writer
 }
 
-// record holds the values that equal hits share.
+// record holds the values that several hits share.
 type record struct {
 	rule, labels int
 	part         matcher.Part
 	values       []string
 	lines        int
-	newest       int // index of the last hit
+	newest       int // index of the newest hit
 }
 
-// folded is one hit.
+// folded is one hit of a batch. Its other values are in its record.
 type folded struct {
 	record      int
-	t           int64 // nanoseconds since 1970
+	t           int64 // time in nanoseconds since 1970
 	id          uint64
 	text        string
-	textWritten bool // The batch contains this text. Otherwise it is the one of an equivalent line.
+	textWritten bool // whether the batch contains this text; otherwise it is the text of an equivalent line
 }
 
 // Len returns the number of hits.
 func (b *Builder) Len() int { return len(b.hits) }
 
-// Size estimates how many bytes the hits take before compression.
+// Size returns an estimate of the bytes that the hits take before compression.
 func (b *Builder) Size() int { return b.size }
 
-// Full reports whether the batch should be sealed before another hit is added.
-func (b *Builder) Full() bool { return b.size >= fullAt || len(b.hits) >= fullHits }
+// IsFull reports whether the batch should be sealed before another hit is added.
+func (b *Builder) IsFull() bool { return b.size >= fullAt || len(b.hits) >= fullHits }
 
-// Add appends a hit. It copies what it keeps: the caller may reuse the memory of the
+// Add adds a hit. It copies the texts that it keeps, so the caller may reuse the memory of the
 // hit's texts.
 func (b *Builder) Add(h *matcher.Hit) {
 	if b.recordAt == nil {
@@ -96,11 +97,11 @@ func (b *Builder) Add(h *matcher.Hit) {
 		old.text, old.textWritten = "", false
 	}
 	r.lines, r.newest = r.lines+1, len(b.hits)
-	b.hits = append(b.hits, folded{record: at, t: nanos(h.Time), id: h.ID, text: strings.Clone(h.Line), textWritten: true})
+	b.hits = append(b.hits, folded{record: at, t: clampNanos(h.Time), id: h.ID, text: strings.Clone(h.Line), textWritten: true})
 	b.size += 28 + len(h.Line)
 }
 
-// recordIndex returns the record of a hit, and adds it if there is none.
+// recordIndex returns the index of the record of a hit. It adds a record if there is none.
 func (b *Builder) recordIndex(h *matcher.Hit) int {
 	rule, labels := b.ruleIndex(h.Rule), b.labelsIndex(h.Labels)
 	k := binary.AppendUvarint(b.key[:0], uint64(rule))
@@ -108,7 +109,7 @@ func (b *Builder) recordIndex(h *matcher.Hit) int {
 	k = binary.AppendVarint(k, int64(h.Part))
 	limit := min(maxValue, maxHitValues/max(1, len(h.Rule.CapturedNames)))
 	for i := range h.Rule.CapturedNames {
-		k = appendString(k, value(h, i, limit))
+		k = appendString(k, truncatedValue(h, i, limit))
 	}
 	b.key = k
 	if at, ok := b.recordAt[string(k)]; ok {
@@ -116,7 +117,7 @@ func (b *Builder) recordIndex(h *matcher.Hit) int {
 	}
 	r := &record{rule: rule, labels: labels, part: h.Part, values: make([]string, len(h.Rule.CapturedNames))}
 	for i := range r.values {
-		r.values[i] = strings.Clone(value(h, i, limit))
+		r.values[i] = strings.Clone(truncatedValue(h, i, limit))
 	}
 	b.recordAt[string(k)] = len(b.records)
 	b.records = append(b.records, r)
@@ -124,15 +125,15 @@ func (b *Builder) recordIndex(h *matcher.Hit) int {
 	return len(b.records) - 1
 }
 
-// value returns the i-th value of a hit, truncated to limit bytes.
-func value(h *matcher.Hit, i, limit int) string {
+// truncatedValue returns the i-th value of a hit, truncated to limit bytes.
+func truncatedValue(h *matcher.Hit, i, limit int) string {
 	if i >= len(h.Values) {
 		return ""
 	}
 	return h.Values[i][:min(limit, len(h.Values[i]))]
 }
 
-// ruleIndex returns the index of a rule, and adds it if it is new.
+// ruleIndex returns the index of a rule. It adds the rule if it is new.
 func (b *Builder) ruleIndex(r *rules.Rule) int {
 	at, ok := b.ruleAt[r]
 	if !ok {
@@ -147,8 +148,8 @@ func (b *Builder) ruleIndex(r *rules.Rule) int {
 	return at
 }
 
-// labelsIndex returns the index of labels. It looks them up by the address of the map,
-// which the hits of a stream share, and else by content.
+// labelsIndex returns the index of labels. It looks them up by the address of the map, which
+// all hits of a stream share, and then by content.
 func (b *Builder) labelsIndex(l matcher.Labels) int {
 	p := reflect.ValueOf(l).Pointer()
 	if at, ok := b.mapAt[p]; ok {
@@ -171,8 +172,7 @@ func (b *Builder) labelsIndex(l matcher.Labels) int {
 	return at
 }
 
-// Seal returns the compressed batch and empties the builder. It returns nil if the
-// builder is empty.
+// Seal returns the compressed batch, or nil if the builder is empty. It empties the builder.
 func (b *Builder) Seal() []byte {
 	if len(b.hits) == 0 {
 		return nil
@@ -181,7 +181,7 @@ func (b *Builder) Seal() []byte {
 	var out bytes.Buffer
 	out.Grow(len(b.raw)/3 + 64)
 	if b.out == nil {
-		// No errors: the level is valid, and writes to a Buffer succeed.
+		// there are no errors, because the level is valid and writes to a Buffer succeed
 		b.out, _ = flate.NewWriter(&out, flate.BestSpeed)
 	} else {
 		b.out.Reset(&out)
@@ -189,21 +189,21 @@ func (b *Builder) Seal() []byte {
 	_, _ = b.out.Write(b.raw)
 	_ = b.out.Close()
 	*b = Builder{Whole: b.Whole, key: b.key[:0], raw: b.raw[:0], out: b.out, hits: b.hits[:0]}
-	clear(b.hits[:cap(b.hits)]) // do not retain the lines
+	clear(b.hits[:cap(b.hits)]) // so that the lines are not retained
 	return slices.Clip(out.Bytes())
 }
 
 // EmptyBatch returns a sealed batch without hits.
 func EmptyBatch() []byte {
 	var out bytes.Buffer
-	w, _ := flate.NewWriter(&out, flate.BestSpeed) // no errors, as in Seal
+	w, _ := flate.NewWriter(&out, flate.BestSpeed) // there are no errors, see Seal
 	_, _ = w.Write(make([]byte, 4))
 	_ = w.Close()
 	return out.Bytes()
 }
 
-// encode writes the tables, then one column per field of the hits: similar values side
-// by side compress best.
+// encode writes the tables, followed by one column for each field of the hits. Similar values
+// compress best side by side.
 func (b *Builder) encode(out []byte) []byte {
 	out = binary.AppendUvarint(out, uint64(len(b.rules)))
 	for _, r := range b.rules {
@@ -234,8 +234,8 @@ func (b *Builder) encode(out []byte) []byte {
 
 // Encodings of the text of a hit.
 const (
-	textNone = iota // equivalent to the text of another line of its record
-	textSame        // equal to the last text: a line can match several rules
+	textNone = iota // the text is equivalent to that of another line of the record
+	textSame        // the text equals the previous one, because a line can match several rules
 	textOwn
 )
 
@@ -246,7 +246,7 @@ func (b *Builder) encodeHits(out []byte) []byte {
 	}
 	last := int64(0)
 	for _, h := range b.hits {
-		out = binary.AppendVarint(out, h.t-last) // may overflow; decoding reverses it
+		out = binary.AppendVarint(out, h.t-last) // the difference may overflow, which decoding reverses
 		last = h.t
 	}
 	text, any := "", false
@@ -271,8 +271,9 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// nanos converts a time to nanoseconds since 1970, clamped like in the engine.
-func nanos(t time.Time) int64 {
+// clampNanos converts a time to nanoseconds since 1970. It clamps the time to the range that
+// the engine uses.
+func clampNanos(t time.Time) int64 {
 	switch y := t.Year(); {
 	case y < 1970:
 		return 0

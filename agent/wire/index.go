@@ -8,18 +8,18 @@ import (
 	"crowsnest/rules"
 )
 
-// Reason is the reason why hits were dropped.
+// Reason is a reason why hits were dropped.
 type Reason string
 
-// The reasons.
+// Values of Reason.
 const (
-	ReasonUnknown  Reason = "unknown_rule" // No rule of this name is loaded.
-	reasonDisabled Reason = "disabled"     // The rule is off.
-	reasonWants    Reason = "wants"        // The other version does not capture a value that ours needs.
-	reasonPart     Reason = "part"         // Our rule has no such step, clear or unless.
-	reasonSelector Reason = "selector"     // Our rule, or its part, does not select the stream.
-	reasonMatch    Reason = "match"        // Our rule does not match the line.
-	reasonOrigin   Reason = "origin"       // Our rule does not trust the namespace.
+	ReasonUnknown  Reason = "unknown_rule" // no rule with this name is loaded
+	reasonDisabled Reason = "disabled"     // the rule is off
+	reasonWants    Reason = "wants"        // the sender's version does not capture a value that our version needs
+	reasonPart     Reason = "part"         // our rule has no such step, clear or unless
+	reasonSelector Reason = "selector"     // our rule, or the part of it, does not select the stream
+	reasonMatch    Reason = "match"        // our rule does not match the line
+	reasonOrigin   Reason = "origin"       // our rule does not trust the namespace
 )
 
 // Reasons returns all reasons.
@@ -27,21 +27,21 @@ func Reasons() []Reason {
 	return []Reason{ReasonUnknown, reasonDisabled, reasonWants, reasonPart, reasonSelector, reasonMatch, reasonOrigin}
 }
 
-// Outcome counts the hits of a batch.
+// Outcome counts the hits of a batch by what became of them.
 type Outcome struct {
-	Taken   int // accepted hits
-	Other   int // accepted hits that another version of their rule found
+	Taken   int // number of accepted hits
+	Other   int // accepted hits that were found by another version of their rule
 	Dropped map[Reason]int
 }
 
-// Index finds the rules of a set by name. Safe for concurrent use.
+// Index finds the rules of a set by name. It is safe for concurrent use.
 type Index struct {
 	set      *rules.Set
 	byName   map[string]*rules.Rule
-	programs sync.Map // *rules.Rule to the *matcher.Program of this rule alone
+	programs sync.Map // *matcher.Program of each *rules.Rule, compiled from this rule alone
 }
 
-// NewIndex creates the index of a set.
+// NewIndex returns the index of a set.
 func NewIndex(set *rules.Set) *Index {
 	x := &Index{set: set, byName: make(map[string]*rules.Rule, len(set.Rules))}
 	for _, r := range set.Rules {
@@ -50,12 +50,12 @@ func NewIndex(set *rules.Set) *Index {
 	return x
 }
 
-// Of reports whether x is the index of this set.
-func (x *Index) Of(set *rules.Set) bool { return x != nil && x.set == set }
+// IsOf reports whether x is the index of this set.
+func (x *Index) IsOf(set *rules.Set) bool { return x != nil && x.set == set }
 
-// program returns the program of a rule, compiled at its first use. It is nil if the rule
-// cannot be compiled.
-func (x *Index) program(r *rules.Rule) *matcher.Program {
+// compiledRule returns the program of a rule. It compiles the rule when it is first used. It
+// returns nil if the rule cannot be compiled.
+func (x *Index) compiledRule(r *rules.Rule) *matcher.Program {
 	if known, ok := x.programs.Load(r); ok {
 		return known.(*matcher.Program)
 	}
@@ -63,17 +63,17 @@ func (x *Index) program(r *rules.Rule) *matcher.Program {
 	one.Rules = []*rules.Rule{r}
 	program, err := matcher.Compile(&one)
 	if err != nil {
-		program = nil // The whole set was compiled, so this does not happen.
+		program = nil // the whole set was compiled before, so this does not happen
 	}
 	x.programs.Store(r, program)
 	return program
 }
 
-// target is the rule that receives the hits of one record.
+// target is the rule for the hits of one record.
 type target struct {
 	rule   *rules.Rule // nil if no such rule is active
-	why    Reason      // reason to drop hits whose lines cannot be evaluated again; "" if there is none
-	other  bool        // The sender has another version of the rule.
+	why    Reason      // reason to drop the hits whose lines cannot be evaluated again; "" if there is none
+	other  bool        // whether the sender has another version of the rule
 	values []string
 }
 
@@ -83,15 +83,16 @@ type streamKey struct {
 	labels int
 }
 
-// Find converts a batch to hits of the indexed rules, in reading order. During a rollout the
-// sender may have another version of a rule: our version then evaluates the lines again. A
-// folded line without its text is accepted unchanged if it has every value that our version
-// captures, by name, and its part exists in our version.
-func (b *Batch) Find(x *Index) ([]matcher.Hit, Outcome) {
+// FindHits converts a batch to hits of the indexed rules, in the order of reading. During a
+// rollout, the sender may have another version of a rule. Our version then evaluates the lines
+// again. A line without its text cannot be evaluated again. It is accepted unchanged if our
+// version has the part that it matched, and if the hit has every value that our version
+// captures.
+func (b *Batch) FindHits(x *Index) ([]matcher.Hit, Outcome) {
 	out := Outcome{}
 	targets := make([]target, len(b.records))
 	for i := range b.records {
-		targets[i] = b.target(x, &b.records[i])
+		targets[i] = b.findRule(x, &b.records[i])
 	}
 	drop := func(why Reason) {
 		if out.Dropped == nil {
@@ -125,15 +126,15 @@ func (b *Batch) Find(x *Index) ([]matcher.Hit, Outcome) {
 		}
 		r := &b.records[h.record]
 		found = append(found, matcher.Hit{
-			Rule: t.rule, Part: r.part, Time: at(h.t), Line: h.text, Values: t.values, Labels: b.labels[r.labels], ID: h.id,
+			Rule: t.rule, Part: r.part, Time: timeOfNanos(h.t), Line: h.text, Values: t.values, Labels: b.labels[r.labels], ID: h.id,
 		})
 	}
 	return found, out
 }
 
-// target finds the rule of a record. It does not trust the sender, whatever hash the record
-// names.
-func (b *Batch) target(x *Index, rec *record) target {
+// findRule finds the rule of a record. It trusts the sender in nothing, even if the record
+// names the right hash.
+func (b *Batch) findRule(x *Index, rec *record) target {
 	ref, labels := &b.rules[rec.rule], b.labels[rec.labels]
 	r := x.byName[ref.name]
 	switch {
@@ -151,7 +152,7 @@ func (b *Batch) target(x *Index, rec *record) target {
 	case !hasPart(r, rec.part):
 		t.why = reasonPart
 		return t
-	case t.other && !rec.part.From(r).Matches(labels, false):
+	case t.other && !rec.part.SelectorOf(r).Matches(labels, false):
 		t.why = reasonSelector
 		return t
 	}
@@ -181,9 +182,9 @@ func hasPart(r *rules.Rule, p matcher.Part) bool {
 }
 
 // evaluateAgain evaluates the line of a hit with our version of its rule. ok is false if that
-// is impossible.
+// is impossible, because the line has no text or the rule cannot be compiled.
 func (b *Batch) evaluateAgain(x *Index, streams map[streamKey]*matcher.Stream, r *rules.Rule, h *folded) (found []matcher.Hit, ok bool) {
-	program := x.program(r)
+	program := x.compiledRule(r)
 	if program == nil || !h.textWritten {
 		return nil, false
 	}
@@ -193,16 +194,16 @@ func (b *Batch) evaluateAgain(x *Index, streams map[streamKey]*matcher.Stream, r
 		s = matcher.NewStream(b.labels[key.labels], matcher.StreamOptions{})
 		streams[key] = s
 	}
-	found = program.Match(s, matcher.Record{Time: at(h.t), Text: []byte(h.text)})
+	found = program.Match(s, matcher.Record{Time: timeOfNanos(h.t), Text: []byte(h.text)})
 	for i := range found {
 		found[i].ID, found[i].Labels = h.id, b.labels[key.labels]
 	}
 	return found, true
 }
 
-// Unknown returns a sealed batch of the hits whose rules are not indexed, with the text of
-// every line that has one, and the number of hits. The batch is nil if there are none.
-func (b *Batch) Unknown(x *Index) (payload []byte, n int) {
+// UnknownHits returns a sealed batch of the hits whose rules are not indexed, and their number.
+// The batch contains the text of every line that has one. It is nil if there are no such hits.
+func (b *Batch) UnknownHits(x *Index) (payload []byte, n int) {
 	var out Builder
 	made := make([]*rules.Rule, len(b.rules))
 	for i := range b.hits {
@@ -215,18 +216,18 @@ func (b *Batch) Unknown(x *Index) (payload []byte, n int) {
 		if made[rec.rule] == nil {
 			made[rec.rule] = &rules.Rule{Alert: ref.name, Hash: ref.hash, CapturedNames: ref.wants, Count: math.MaxInt}
 		}
-		if out.Full() {
-			break // The original batch was no larger.
+		if out.IsFull() {
+			break // no valid batch is larger
 		}
 		out.Whole = map[string]bool{ref.name: true}
-		out.Add(&matcher.Hit{Rule: made[rec.rule], Part: rec.part, Time: at(h.t), Line: h.text, Values: rec.values, Labels: b.labels[rec.labels], ID: h.id})
+		out.Add(&matcher.Hit{Rule: made[rec.rule], Part: rec.part, Time: timeOfNanos(h.t), Line: h.text, Values: rec.values, Labels: b.labels[rec.labels], ID: h.id})
 	}
 	n = out.Len()
 	return out.Seal(), n
 }
 
-// Rules returns the names of the rules of the hits.
-func (b *Batch) Rules() []string {
+// RuleNames returns the names of the rules that have hits.
+func (b *Batch) RuleNames() []string {
 	out := make([]string, len(b.rules))
 	for i := range b.rules {
 		out[i] = b.rules[i].name
@@ -234,9 +235,9 @@ func (b *Batch) Rules() []string {
 	return out
 }
 
-// Oldest returns the lowest event time of the hits in nanoseconds since 1970, or
-// math.MaxInt64 if there are none.
-func (b *Batch) Oldest() int64 {
+// OldestTime returns the time of the oldest hit in nanoseconds since 1970, or math.MaxInt64 if
+// there are no hits.
+func (b *Batch) OldestTime() int64 {
 	oldest := int64(math.MaxInt64)
 	for i := range b.hits {
 		oldest = min(oldest, b.hits[i].t)

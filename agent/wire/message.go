@@ -1,14 +1,13 @@
-// Package wire is the protocol between an agent and the aggregator: hits on their way over the
-// network.
+// Package wire is the protocol between agents and the aggregator. It carries hits.
 //
-// A Builder folds the hits of a short time into a batch. Equal hits share their rule, part,
+// A Builder combines the hits of a short time to a batch. Equal hits share their rule, part,
 // values and labels, which are written once. Each line adds its time, its fingerprint and
-// sometimes its text. A batch keeps the reading order and everything that affects decisions,
+// sometimes its text. A batch keeps the order of reading and everything that affects decisions,
 // so the engine draws the same conclusions from a Batch as from the hits themselves. A Message
-// carries a batch, or only a watermark. A Report carries what only an agent knows.
+// carries a batch or only a watermark. A Report carries what only the agent knows.
 //
-// The package has no clock and does no I/O. Its input comes from a peer, so it checks every
-// size before it allocates memory.
+// The package uses no clock and does no I/O. Its input comes from the network, so it checks
+// every size before it allocates memory.
 package wire
 
 import (
@@ -24,72 +23,74 @@ import (
 	"crowsnest/matcher"
 )
 
-// The HTTP interface of the aggregator for agents.
+// The HTTP interface between the aggregator and agents.
 const (
-	// Path accepts messages by POST.
+	// Path is the path to which messages are sent by POST.
 	Path = "/api/v1/agents/hits"
-	// NodePath and the name of a node accept a DELETE, which forgets the node.
+	// NodePath, followed by the name of a node, is the path of a node. A DELETE makes the
+	// aggregator forget the node.
 	NodePath = "/api/v1/agents/nodes/"
 	// ContentType is the media type of a message.
 	ContentType = "application/vnd.crowsnest.hits"
-	// ProcessHeader is in every response of an aggregator, with a random name that its
-	// process chose at its start.
+	// ProcessHeader is in every response of an aggregator. Its value is a random name that the
+	// process chose when it started.
 	ProcessHeader = "Crowsnest-Process"
-	// Header is in every response of an aggregator, with its protocol version.
+	// Header is in every response of an aggregator. Its value is the protocol version.
 	Header = "Crowsnest-Agents"
-	// MaxMessage is the maximum size of a message: a batch and its envelope.
+	// MaxMessage is the largest size of a message in bytes, which is a batch with its envelope.
 	MaxMessage = MaxPayload + maxEnvelope
-	// MaxAfter is the maximum number of previous instances that an agent names.
+	// MaxAfter is the largest number of earlier instances that an agent names.
 	MaxAfter = 16
-	// MaxName is the maximum length of a node name, in bytes.
+	// MaxName is the largest length of a node name in bytes.
 	MaxName = 253
 
-	maxLagging  = 64 << 10           // encoded bytes of lagging streams
-	maxEnvelope = maxLagging + 4<<10 // bytes
-	maxInstance = 64                 // bytes of the name of an instance
+	maxLagging  = 64 << 10           // largest encoded size of lagging streams, in bytes
+	maxEnvelope = maxLagging + 4<<10 // largest size of an envelope, in bytes
+	maxInstance = 64                 // largest length of the name of an instance, in bytes
 )
 
-// Version is the version of the format. Readers refuse newer ones.
+// Version is the version of the format. Newer versions are refused.
 const Version = 1
 
 // ErrVersion is returned for a message of a newer version.
-var ErrVersion = errors.New("the agent uses a newer version of the protocol; update the aggregator first")
+var ErrVersion = errors.New("the agent uses a newer version of the protocol; update the aggregator")
 
-// Message is a message from an agent: a line of JSON, and after it the batch.
+// Message is a message from an agent. It is encoded as a line of JSON followed by the batch.
 type Message struct {
-	// Node is the name of the sender. Instance is a random text that its process chose at its
-	// start.
+	// Node is the name of the sender. Instance is a random text that the sender's process chose
+	// when it started.
 	Node     string `json:"node"`
 	Instance string `json:"instance"`
-	// After are the previous instances that used the same saved state: the last one that is
-	// known to have been accepted, and those since.
+	// After are the earlier instances that used the same saved state. These are the last
+	// instance that is known to have been accepted, and the later ones.
 	After []string `json:"after,omitempty"`
-	// Sequence is the number of the batch. The first one has the number 1. Without a batch,
-	// Sequence is the number of the newest batch, or 0 if there was none.
+	// Sequence is the number of the batch, counted from 1. In a message without a batch it is
+	// the number of the newest batch, or 0 if there is none.
 	Sequence uint64 `json:"sequence"`
-	// First is the oldest batch that the agent still has, or the next one if it has none.
-	// Older ones cannot be sent again.
+	// First is the number of the oldest batch that the agent still has. If it has none, First
+	// is the number of the next batch. Older batches cannot be sent again.
 	First uint64 `json:"first"`
-	// Sent is the sending time by the steady clock of the agent: the clock of the node when the agent started, plus the
-	// time that has elapsed since. Watermark and the times of hits are by the same clock, which nobody sets, so the
-	// aggregator can correct all of them by one difference.
+	// Sent is the time of sending by the steady clock of the agent. This clock starts with the
+	// time of the node when the agent started, and advances by the elapsed time. Watermark and
+	// the times of hits are by the same clock. Nobody sets it, so the aggregator can correct
+	// all of these times by one difference.
 	Sent time.Time `json:"sent"`
-	// Watermark is the time up to which this batch and the previous ones contain everything
-	// that the agent reads. Zero means that it is unknown.
+	// Watermark is a time. This batch and the earlier ones contain all hits up to it, except
+	// those of lagging streams. Zero means that it is unknown.
 	Watermark time.Time `json:"watermark,omitzero"`
-	// Lagging are the streams that are read only up to earlier times, at most
+	// Lagging are the streams that were read only up to earlier times. There are at most
 	// matcher.MaxLagging.
 	Lagging []matcher.LaggingStream `json:"lagging,omitempty"`
-	// Goodbye means that the agent stops, and Final that it will not come back.
+	// Goodbye means that the agent stops. Final means that it will not come back.
 	Goodbye bool `json:"goodbye,omitempty"`
 	Final   bool `json:"final,omitempty"`
-	// Reports means that the agent also sends reports (Report).
+	// Reports means that the agent also sends reports (see Report).
 	Reports bool `json:"reports,omitempty"`
 	// Payload is a sealed batch, or nil.
 	Payload []byte `json:"-"`
 }
 
-// envelope is the first line of a message.
+// envelope is the first line of an encoded message.
 type envelope struct {
 	Version int `json:"v"`
 	Message
@@ -100,12 +101,12 @@ func (m *Message) Append(b []byte) []byte {
 	out := envelope{Version, *m}
 	out.Lagging = encodableLagging(m.Lagging)
 	out.clampTimes()
-	text, _ := json.Marshal(out) // Strings, numbers and clamped times always marshal.
+	text, _ := json.Marshal(out) // strings, numbers and clamped times can always be encoded
 	return append(append(append(b, text...), '\n'), m.Payload...)
 }
 
-// encodableLagging returns the streams with values that JSON can encode. If they are too
-// large, one that stands for all streams takes their place.
+// encodableLagging returns the streams with values that JSON can encode. If they are too large,
+// it returns one stream that represents all streams.
 func encodableLagging(all []matcher.LaggingStream) []matcher.LaggingStream {
 	out := slices.Clone(matcher.BoundLagging(all))
 	for i := range out {
@@ -117,7 +118,7 @@ func encodableLagging(all []matcher.LaggingStream) []matcher.LaggingStream {
 				out[i].Unknown = append(slices.Clip(out[i].Unknown), strings.ToValidUTF8(name, "?"))
 			}
 		}
-		out[i].Labels, out[i].ReadUpTo = labels, at(nanos(out[i].ReadUpTo))
+		out[i].Labels, out[i].ReadUpTo = labels, timeOfNanos(clampNanos(out[i].ReadUpTo))
 	}
 	if text, _ := json.Marshal(out); len(text) > maxLagging {
 		oldest := slices.MinFunc(out, func(x, y matcher.LaggingStream) int { return x.ReadUpTo.Compare(y.ReadUpTo) })
@@ -126,18 +127,18 @@ func encodableLagging(all []matcher.LaggingStream) []matcher.LaggingStream {
 	return out
 }
 
-// clampTimes limits the times to 1970 to 2200.
+// clampTimes limits the times to the years from 1970 to 2200.
 func (m *Message) clampTimes() {
-	m.Sent = at(nanos(m.Sent))
+	m.Sent = timeOfNanos(clampNanos(m.Sent))
 	if !m.Watermark.IsZero() {
-		m.Watermark = at(nanos(m.Watermark))
+		m.Watermark = timeOfNanos(clampNanos(m.Watermark))
 	}
 	for i := range m.Lagging {
-		m.Lagging[i].ReadUpTo = at(nanos(m.Lagging[i].ReadUpTo))
+		m.Lagging[i].ReadUpTo = timeOfNanos(clampNanos(m.Lagging[i].ReadUpTo))
 	}
 }
 
-// ReadMessage decodes a message. Its payload aliases b and is not checked.
+// ReadMessage decodes a message. The payload refers to the memory of b and is not checked.
 func ReadMessage(b []byte) (Message, error) {
 	if len(b) > MaxMessage {
 		return Message{}, fmt.Errorf("read message: %d bytes are more than %d", len(b), MaxMessage)
@@ -181,7 +182,7 @@ func (m *Message) check() error {
 	return nil
 }
 
-// CheckName returns what is wrong with the name of a node, or nil. The name becomes part of
+// CheckName returns an error if the name of a node is not valid. The name becomes part of
 // metrics, alerts and logs.
 func CheckName(node string) error {
 	if node == "" || len(node) > MaxName {
@@ -199,22 +200,24 @@ func CheckName(node string) error {
 
 // Answer is the aggregator's JSON response to a message.
 type Answer struct {
-	// Taken is the newest batch of this instance that was accepted. The agent continues with
-	// the batch after it.
+	// Taken is the number of the newest accepted batch of this instance. The agent continues
+	// with the next one.
 	Taken uint64 `json:"taken"`
-	// Saved is the newest batch that is on disk, so the agent need not keep it.
+	// Saved is the number of the newest batch on disk. The agent need not keep it or earlier
+	// ones.
 	Saved uint64 `json:"saved"`
-	// Report identifies the aggregator's copy of this instance's report, and the rules that it
-	// was compared with. Without a copy it is "", and the agent sends its report.
+	// Report identifies the report of this instance that the aggregator has, and the rules with
+	// which it was compared. It is "" if the aggregator has none, and the agent then sends its
+	// report.
 	Report string `json:"report,omitempty"`
 }
 
 // ReportAnswer is the aggregator's JSON response to a report.
 type ReportAnswer struct {
-	// Report is the value of Answer.Report until the agent must send its report again.
+	// Report is the value that Answer.Report keeps until the agent must send its report again.
 	Report string `json:"report"`
-	// Behind are the rules that the aggregator has in another version, and since when. The
-	// agent keeps the text of every line that its own version finds (Builder.Whole), and reads
-	// older lines again when it gets that version.
+	// Behind are the rules that the aggregator has in another version, and since when. For
+	// these, the agent sends the text of every line that its own version finds (see
+	// Builder.Whole). When it gets the aggregator's version, it reads older lines again.
 	Behind map[string]time.Time `json:"behind,omitempty"`
 }

@@ -18,64 +18,64 @@ import (
 
 // Limits of a report.
 const (
-	// ReportPath accepts reports by POST.
+	// ReportPath is the path to which reports are sent by POST.
 	ReportPath = "/api/v1/agents/report"
-	// MaxReport is the maximum size of a report, in bytes.
+	// MaxReport is the largest size of a report in bytes.
 	MaxReport = 1 << 20
-	// MaxConditions is the maximum number of conditions in a report.
+	// MaxConditions is the largest number of conditions in a report.
 	MaxConditions = 64
-	// maxDetail is the maximum length of the detail of a condition, in bytes.
+	// maxDetail is the largest length of the detail of a condition in bytes.
 	maxDetail = 600
-	// MaxComplaints is the maximum size of the complaints in a report, in bytes.
+	// MaxComplaints is the largest size of the complaints in a report in bytes.
 	MaxComplaints = 512 << 10
 
-	selectorsOfRule = 32 // more than a rule can have
+	selectorsOfRule = 32 // more selectors than a rule can have
 
-	maxCount  = 1_000_000_000_000 // occurrences of a condition
+	maxCount  = 1_000_000_000_000 // largest number of occurrences of a condition
 	maxLabels = 8
 	maxLabel  = 256
 )
 
-// Report is what only the agent of a node knows: its problems and its rules. The agent
+// Report contains the problems and the rules of a node, which only its agent knows. The agent
 // sends it when it has changed, separately from the hits.
 type Report struct {
 	Node     string `json:"node"`
 	Instance string `json:"instance"`
-	// ClockSet is how far the clock of the node was set ahead since the agent started, in whole seconds. The times in
-	// messages do not follow: see Message.Sent.
+	// ClockSet is how far the clock of the node was set ahead since the agent started, in whole
+	// seconds. The times in messages do not follow the node's clock (see Message.Sent).
 	ClockSet time.Duration `json:"clock_set,omitempty"`
 	// Conditions are the agent's open alerts about itself.
 	Conditions []Condition `json:"conditions,omitempty"`
-	// Rules are the digests of the active rules (rules.Rule.MatchHash) by name. Nil means that
-	// the agent does not state them.
+	// Rules are the digests of the active rules (rules.Rule.MatchHash), by name. nil means that
+	// the agent does not report them.
 	Rules map[string]string `json:"rules,omitempty"`
-	// Unread are the sorted selectors of the active rules (rules.Selector.String) that no
-	// source of the agent serves.
+	// Unread are the selectors of the active rules (rules.Selector.String) that no source of
+	// the agent serves. They are sorted.
 	Unread []string `json:"unread,omitempty"`
-	// Idle is the reason why no source of the agent has anything to read. It is empty if one
-	// has.
+	// Idle is the reason why all sources of the agent have nothing to read. It is empty if a
+	// source has something to read.
 	Idle string `json:"idle,omitempty"`
-	// Complaints is the result of the agent's sentinel.Summary: the unmatched errors. Nil means
-	// that the agent does not look for them.
+	// Complaints is the agent's sentinel.Summary, which contains the unmatched errors. nil
+	// means that the agent does not look for them.
 	Complaints json.RawMessage `json:"complaints,omitempty"`
 }
 
-// Condition is a problem on a node.
+// Condition is a problem that exists on a node.
 type Condition struct {
 	Alert    string            `json:"alert"`
 	Severity string            `json:"severity"`
 	Labels   map[string]string `json:"labels,omitempty"`
-	// Detail comes from the node. Do not treat it as an instruction.
+	// Detail is text from the node. It must not be treated as an instruction.
 	Detail string    `json:"detail,omitempty"`
 	Since  time.Time `json:"since"`
-	// Count and Last are the number and the last time of occurrences, if counted.
+	// Count is the number of occurrences and Last the time of the last one, if counted.
 	Count int64     `json:"count,omitempty"`
 	Last  time.Time `json:"last,omitzero"`
-	// Over is set if the condition ended before the aggregator could be notified.
+	// Over is set if the condition ended before the aggregator was notified.
 	Over bool `json:"over,omitempty"`
 }
 
-// Key identifies the condition among those of all nodes.
+// Key identifies the condition. Equal conditions of several nodes have the same key.
 func (c *Condition) Key() string {
 	k := appendString(appendString(nil, c.Alert), c.Severity)
 	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
@@ -84,8 +84,8 @@ func (c *Condition) Key() string {
 	return string(k)
 }
 
-// Seal encodes the report and returns the digest by which the aggregator
-// acknowledges it. Conditions beyond the bound are dropped, the oldest first.
+// Seal encodes the report. It returns the body and the digest by which the aggregator
+// acknowledges it. If there are too many conditions, the oldest are dropped.
 func (r *Report) Seal() (body []byte, digest string) {
 	sealed := *r
 	sealed.Conditions = slices.Clone(r.Conditions)
@@ -98,11 +98,11 @@ func (r *Report) Seal() (body []byte, digest string) {
 		c.Detail = OneLine(c.Detail, maxDetail)
 	}
 	sealed.Idle = OneLine(sealed.Idle, maxDetail)
-	body, _ = json.Marshal(sealed) // strings, numbers and times always marshal
+	body, _ = json.Marshal(sealed) // strings, numbers and times can always be encoded
 	return body, Digest(body)
 }
 
-// Digest identifies the bytes of a report.
+// Digest returns an identifier of an encoded report.
 func Digest(body []byte) string {
 	h := fnv.New64a()
 	_, _ = h.Write(body)
@@ -115,8 +115,8 @@ var (
 	ruleHash  = lazyre.New(`^[0-9a-f]{1,64}$`)
 )
 
-// ReadReport decodes a report. It bounds every size and number, clamps times to 1970
-// to 2200, and makes every text one line without control characters.
+// ReadReport decodes a report. It checks every size and number. It limits times to the years
+// from 1970 to 2200, and makes every text a single line without control characters.
 func ReadReport(body []byte) (Report, error) {
 	var r Report
 	if err := json.Unmarshal(body, &r); err != nil {
@@ -171,13 +171,13 @@ func (c *Condition) check() error {
 	c.Detail = OneLine(c.Detail, maxDetail)
 	for _, t := range []*time.Time{&c.Since, &c.Last} {
 		if !t.IsZero() {
-			*t = at(nanos(*t))
+			*t = timeOfNanos(clampNanos(*t))
 		}
 	}
 	return nil
 }
 
-// OneLine returns a text as one line of at most n bytes.
+// OneLine returns s as a single line of at most n bytes.
 func OneLine(s string, n int) string {
 	s = strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {

@@ -1,5 +1,5 @@
-// Command crowsnest reads controller logs, finds the lines that known failures
-// leave, and notifies Alertmanager of the failures that are open.
+// Command crowsnest reads controller logs, finds the lines that known failures write, and
+// notifies Alertmanager of the failures that are open.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	if version.Version == "" { // built without the Makefile, as by go install
+	if version.Version == "" { // the program was built without the Makefile, as go install does
 		if info, ok := debug.ReadBuildInfo(); ok {
 			version.Version = released(info.Main.Version)
 		}
@@ -24,8 +24,8 @@ func main() {
 
 var release = lazyre.New(`^v\d+\.\d+\.\d+(-[a-zA-Z][a-zA-Z0-9.-]*)?$`)
 
-// released returns the version of a tagged module, such as 1.2.3. Any other, such as
-// one that Go derives from a commit, cannot be compared and becomes devel-VERSION.
+// released returns the version of a tagged module, such as 1.2.3. Other versions, such as one
+// that Go derives from a commit, cannot be compared. They become devel-VERSION.
 func released(module string) string {
 	if release.MatchString(module) {
 		return strings.TrimPrefix(module, "v")

@@ -1,6 +1,6 @@
 package component
 
-// explanations are those of all reasons.
+// explanations explains every reason.
 var explanations = Losses{
 	"agent_gap": {
 		"warning", "the saved state of this aggregator was lost or too old, and the agent no longer has the missing hits",
@@ -42,7 +42,7 @@ var explanations = Losses{
 		"info", "an object has more than 64 conditions or containers, and those beyond are not watched",
 		"None, unless the object is one of yours: find out what writes so many conditions.",
 	},
-	"removed": { // common during upgrades
+	"removed": { // this is common during upgrades
 		"info", "the logs of a container were deleted before they were read to their end, most likely with its pod while crowsnest was not running",
 		"None if crowsnest was restarted or the node was busy.",
 	},
@@ -76,8 +76,8 @@ var explanations = Losses{
 	},
 }
 
-// losses returns the explanations of some reasons.
-func losses(reasons ...string) Losses {
+// explainLosses returns the explanations of these reasons.
+func explainLosses(reasons ...string) Losses {
 	out := Losses{}
 	for _, reason := range reasons {
 		out[reason] = explanations[reason]

@@ -17,13 +17,13 @@ const maxParts = 1000
 // Part is a configured component.
 type Part struct {
 	Kind     Kind
-	Name     string          // name of its source or sink, and prefix of the names if there are several
-	Settings any             `yaml:",inline"` // pointer to the struct of the kind
-	Keys     strictyaml.Keys `yaml:"-"`       // where the settings are in the file
+	Name     string          // name of its source or sink; prefix of the names if it has several
+	Settings any             `yaml:",inline"` // pointer to the settings struct of the kind
+	Keys     strictyaml.Keys `yaml:"-"`       // positions of the settings in the file
 }
 
-// Setting returns the settable value of a key; the zero Value if the kind has no such
-// key.
+// Setting returns the settable value of a key. It returns the zero Value if the kind does not
+// have the key.
 func (p Part) Setting(key string) reflect.Value {
 	v := reflect.ValueOf(p.Settings).Elem()
 	for i := range v.NumField() {
@@ -37,11 +37,11 @@ func (p Part) Setting(key string) reflect.Value {
 // Parts are the components below a key of the file.
 type Parts struct {
 	Kinds []Kind
-	All   []Part // sorted by Kinds, then by position in the file
+	All   []Part // sorted by kind, then by position in the file
 }
 
-// Of returns the settings of the components that have settings of type T.
-func Of[T any](ps Parts) []*T {
+// SettingsOf returns all settings of type T.
+func SettingsOf[T any](ps Parts) []*T {
 	var out []*T
 	for _, p := range ps.All {
 		if s, ok := p.Settings.(*T); ok {
@@ -51,12 +51,12 @@ func Of[T any](ps Parts) []*T {
 	return out
 }
 
-// ByKind returns the components of the kind with a key.
+// ByKind returns the components of the kind with this key.
 func (ps Parts) ByKind(key string) []Part {
 	return slices.DeleteFunc(slices.Clone(ps.All), func(p Part) bool { return p.Kind.Key != key })
 }
 
-// Losses returns the explanations of all kinds.
+// Losses returns the explanations of all kinds of components.
 func (ps Parts) Losses() Losses {
 	out := Losses{}
 	for _, k := range ps.Kinds {
@@ -65,7 +65,7 @@ func (ps Parts) Losses() Losses {
 	return out
 }
 
-// Add adds a component. settings is a pointer to the settings of one of Kinds.
+// Add adds a component. settings is a pointer to the settings of one of the kinds.
 func (ps *Parts) Add(settings any) {
 	i := slices.IndexFunc(ps.Kinds, func(k Kind) bool { return reflect.TypeOf(k.Settings) == reflect.TypeOf(settings).Elem() })
 	ps.add(Part{Kind: ps.Kinds[i], Settings: settings})
@@ -82,7 +82,7 @@ func (ps *Parts) add(p Part) {
 	ps.All = append(ps.All, p)
 }
 
-// removedKinds says what to use instead of kinds that are gone.
+// removedKinds says, for each removed kind, what to use instead.
 var removedKinds = map[string]strictyaml.Hint{
 	"fleet":    {Message: "is no longer a source", Fix: "remove it; the alert CrowsnestFailureInManyClusters of deploy/monitoring counts the clusters of a rule"},
 	"machines": {Message: "is no longer a source", Fix: "use its view of the source objects, which writes the same lines: objects: {machines: {}}"},
@@ -120,23 +120,23 @@ func (ps *Parts) DecodeYAML(n *strictyaml.Node) {
 	}
 }
 
-// decode adds a component. Broken settings are kept, so that other checks see them.
+// decode adds a component of kind k. It keeps invalid settings, so that other checks see them.
 func (ps *Parts) decode(k Kind, n *strictyaml.Node) {
 	p := Part{Kind: k, Settings: reflect.New(reflect.TypeOf(k.Settings)).Interface()}
 	if p.Keys = n.DecodeStruct(p.Settings); n.Kind() != strictyaml.Map {
 		return
 	}
-	if v, ok := p.Settings.(interface{ Validate() error }); ok && !p.Keys.Unreadable() {
-		for _, err := range Errors(v.Validate()) {
-			place(n, err)
+	if v, ok := p.Settings.(interface{ Validate() error }); ok && !p.Keys.IsUnreadable() {
+		for _, err := range SplitErrors(v.Validate()) {
+			placeError(n, err)
 		}
 	}
 	ps.add(p)
 }
 
-// place reports an error at the key with which its text begins, or at the key that
-// follows the name of the kind.
-func place(n *strictyaml.Node, err error) {
+// placeError reports an error at the key with which its text begins, or after the key of the
+// kind.
+func placeError(n *strictyaml.Node, err error) {
 	message, fix := SplitFix(err.Error())
 	words := strings.FieldsFunc(message, func(r rune) bool { return r == ':' || r == ' ' })
 	for _, word := range words[:min(2, len(words))] {
@@ -150,7 +150,7 @@ func place(n *strictyaml.Node, err error) {
 	n.Error("bad-value", message, fix)
 }
 
-// SplitFix splits the text of an error at the last "; ", which the fix follows.
+// SplitFix splits the text of an error at the last "; ". The fix follows it.
 func SplitFix(text string) (message, fix string) {
 	if i := strings.LastIndex(text, "; "); i >= 0 {
 		return text[:i], text[i+2:]
@@ -158,8 +158,8 @@ func SplitFix(text string) (message, fix string) {
 	return text, ""
 }
 
-// Errors returns the errors that err joins.
-func Errors(err error) []error {
+// SplitErrors returns the errors that err joins.
+func SplitErrors(err error) []error {
 	var joined interface{ Unwrap() []error }
 	switch {
 	case err == nil:
@@ -169,7 +169,7 @@ func Errors(err error) []error {
 	}
 	var out []error
 	for _, e := range joined.Unwrap() {
-		out = append(out, Errors(e)...)
+		out = append(out, SplitErrors(e)...)
 	}
 	return out
 }

@@ -43,7 +43,7 @@ func Sinks() []Kind {
 			o.Into(&c.ExternalLabels, new(string))
 			c.StateChanged = func(err error) {
 				if err != nil {
-					o.Log.Warn().Str("component", "sink").Err(err).Msg("alerts cannot be written to standard output; the rest goes on")
+					o.Log.Warn().Str("component", "sink").Err(err).Msg("alerts cannot be written to standard output; everything else continues")
 					return
 				}
 				o.Log.Info().Str("component", "sink").Msg("alerts can be written to standard output again")

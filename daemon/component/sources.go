@@ -27,7 +27,7 @@ func podLabels(more ...string) []string {
 func kubeletKind() Kind {
 	return Kind{
 		Key: "kubelet", Help: "Logs of the pods of this node, from its files.", Logs: true, Settings: kubelet.Config{}, Single: true,
-		Losses: losses("deleted", "gap", "gzip", "removed", "truncated", "unreadable_file"),
+		Losses: explainLosses("deleted", "gap", "gzip", "removed", "truncated", "unreadable_file"),
 		Streams: func(p Part) []Labels {
 			return []Labels{{Fixed: p.Settings.(*kubelet.Config).Labels, Free: podLabels()}}
 		},
@@ -44,7 +44,7 @@ func kubeletKind() Kind {
 func journalKind() Kind {
 	return Kind{
 		Key: "journal", Help: "The systemd journal of this node, from its files.", Logs: true, Settings: journal.Config{}, Filtered: true,
-		Losses: losses("journal_damaged", "vacuumed"),
+		Losses: explainLosses("journal_damaged", "vacuumed"),
 		Streams: func(p Part) []Labels {
 			fixed, free := p.Settings.(*journal.Config).StreamLabels()
 			return []Labels{{Fixed: fixed, Free: free}}
@@ -60,7 +60,7 @@ func journalKind() Kind {
 func kubernetesKind() Kind {
 	return Kind{
 		Key: "kubernetes", Help: "Logs of pods, through the Kubernetes API.", Logs: true, Settings: kubernetes.Config{},
-		Losses: losses("removed", "restarts"),
+		Losses: explainLosses("removed", "restarts"),
 		Streams: func(p Part) []Labels {
 			return []Labels{{Fixed: p.Settings.(*kubernetes.Config).Labels, Free: podLabels("node_name", "image", "app", "workload")}}
 		},
@@ -76,7 +76,7 @@ func kubernetesKind() Kind {
 func objectsKind() Kind {
 	return Kind{
 		Key: "objects", Help: "Leases, conditions, deletions and phases of Kubernetes objects, as lines of a log.", Settings: objects.Config{},
-		Losses: losses("objects", "parts"),
+		Losses: explainLosses("objects", "parts"),
 		Streams: func(p Part) (out []Labels) {
 			c := p.Settings.(*objects.Config)
 			for _, component := range c.Components() {
@@ -98,7 +98,7 @@ func objectsKind() Kind {
 func eventsKind() Kind {
 	return Kind{
 		Key: "events", Help: "Kubernetes Events, as lines of a log.", Lines: true, Settings: objects.EventsConfig{},
-		Losses: losses("events_expired", "events_unreadable"),
+		Losses: explainLosses("events_expired", "events_unreadable"),
 		Streams: func(p Part) []Labels {
 			fixed := map[string]string{}
 			maps.Copy(fixed, p.Settings.(*objects.EventsConfig).Labels)
@@ -116,7 +116,7 @@ func eventsKind() Kind {
 func filesKind() Kind {
 	return Kind{
 		Key: "files", Help: "Files, by path and glob.", Logs: true, Settings: files.Config{},
-		Losses: losses("deleted", "gap", "gzip", "removed", "truncated", "unreadable_file"),
+		Losses: explainLosses("deleted", "gap", "gzip", "removed", "truncated", "unreadable_file"),
 		Streams: func(p Part) (out []Labels) {
 			for _, path := range p.Settings.(*files.Config).Paths {
 				out = append(out, Labels{Fixed: path.Labels, Free: []string{"filename"}})
@@ -147,7 +147,7 @@ func stdinKind() Kind {
 func lokiKind() Kind {
 	return Kind{
 		Key: "loki", Help: "Streams in Loki; only lines that a rule may match are queried.", Settings: loki.Config{}, Filtered: true,
-		Losses:  losses("outage", "ties", "too_large", "unreadable"),
+		Losses:  explainLosses("outage", "ties", "too_large", "unreadable"),
 		Streams: func(p Part) []Labels { return []Labels{{Any: true, Ignored: p.Settings.(*loki.Config).IgnoreLabels}} },
 		Names: func(p Part) (out []string) {
 			for _, s := range p.Kind.Sources(p, SourceOptions{}) {
@@ -159,7 +159,7 @@ func lokiKind() Kind {
 			c := *p.Settings.(*loki.Config)
 			c.Name, c.Clock, c.LookBack = p.Name, o.Clock, cmp.Or(c.LookBack, o.LookBack)
 			c.SelfNamespace, c.SelfPod = o.Namespace, o.Pod
-			for _, s := range loki.New(c) { // one per tenant
+			for _, s := range loki.New(c) { // one for each tenant
 				out = append(out, s)
 			}
 			return out
@@ -170,7 +170,7 @@ func lokiKind() Kind {
 func agentsKind() Kind {
 	return Kind{
 		Key: "agents", Help: "Hits that agents find on the nodes: this process is their aggregator.", Settings: server.Config{}, Single: true, Filtered: true,
-		Losses: losses("agent_gap"),
+		Losses: explainLosses("agent_gap"),
 		Streams: func(Part) []Labels {
 			return []Labels{{Free: podLabels("node_name", "node", "job", "unit", "identifier", "transport")}}
 		},

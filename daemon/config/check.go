@@ -18,15 +18,15 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// check finds the problems that sources and sinks do not find in their own settings.
-func (c *Config) check() strictyaml.Problems {
+// checkAll finds problems that sources and sinks cannot find in their own settings.
+func (c *Config) checkAll() strictyaml.Problems {
 	if c.Keys.At.IsZero() {
 		return nil // the file could not be parsed
 	}
 	var k checker
 	c.checkGlobal(&k)
-	if len(c.Sources.All) == 0 && !c.Keys.Broken("sources") && (c.Keys.Has("sources") || c.Keys.Missing("sources")) {
-		k.add(c.Keys.Key("sources"), "no-source", "no source of logs is configured", "add one, such as `sources: {kubelet: {}}`")
+	if len(c.Sources.All) == 0 && !c.Keys.HasError("sources") && (c.Keys.Has("sources") || c.Keys.Lacks("sources")) {
+		k.addProblem(c.Keys.Key("sources"), "no-source", "no source of logs is configured", "add one, such as `sources: {kubelet: {}}`")
 	}
 	c.checkNames(&k)
 	c.checkNamespaces(&k)
@@ -36,7 +36,7 @@ func (c *Config) check() strictyaml.Problems {
 	c.checkPair(&k)
 	for i, p := range c.Redaction.Patterns {
 		if _, err := regexp.Compile(p); err != nil {
-			k.add(c.Redaction.Keys.Item("patterns", i), "bad-regex", fmt.Sprintf("pattern %q: %v", p, err), "use the syntax of RE2")
+			k.addProblem(c.Redaction.Keys.Item("patterns", i), "bad-regex", fmt.Sprintf("pattern %q: %v", p, err), "use the syntax of RE2")
 		}
 	}
 	return k.problems
@@ -44,8 +44,8 @@ func (c *Config) check() strictyaml.Problems {
 
 type checker struct{ problems strictyaml.Problems }
 
-func (k *checker) add(at strictyaml.Pos, check, message, fix string) {
-	k.problems = append(k.problems, at.Problem(strictyaml.Error, check, message, fix))
+func (k *checker) addProblem(pos strictyaml.Pos, check, message, fix string) {
+	k.problems = append(k.problems, pos.Problem(strictyaml.Error, check, message, fix))
 }
 
 var ownLabels = []string{"alertname", "severity", "resolves", "overflow"}
@@ -54,55 +54,55 @@ func (c *Config) checkGlobal(k *checker) {
 	keys := c.Global.Keys
 	if u := c.Global.ExternalURL; u != "" {
 		if err := CheckExternalURL(u); err != nil {
-			k.add(keys.Value("external_url"), "bad-value", err.Error(), "write it like https://crowsnest.example.org")
+			k.addProblem(keys.Value("external_url"), "bad-value", err.Error(), "write it like https://crowsnest.example.org")
 		}
 	}
 	c.checkIdentity(k)
-	if keys.Broken("external_labels") {
+	if keys.HasError("external_labels") {
 		return
 	}
 	for name, value := range c.Global.ExternalLabels {
 		switch {
 		case !model.LegacyValidation.IsValidLabelName(name):
-			k.add(keys.EntryKey("external_labels", name), "label-name", fmt.Sprintf("%q is not a label name", name), "use letters, digits and _, and no digit first")
+			k.addProblem(keys.EntryKey("external_labels", name), "label-name", fmt.Sprintf("%q is not a label name", name), "use letters, digits and _, and no digit first")
 		case slices.Contains(ownLabels, name):
-			k.add(keys.EntryKey("external_labels", name), "label-name", fmt.Sprintf("label %s belongs to the rules", name), "use another name")
+			k.addProblem(keys.EntryKey("external_labels", name), "label-name", fmt.Sprintf("label %s is reserved for labels that rules set", name), "use another name")
 		case value == "" || len(value) > 256:
-			k.add(keys.EntryValue("external_labels", name), "bad-value", fmt.Sprintf("the value of label %s has %d bytes", name, len(value)), "use 1 to 256 bytes, or remove the label")
+			k.addProblem(keys.EntryValue("external_labels", name), "bad-value", fmt.Sprintf("the value of label %s has %d bytes", name, len(value)), "use 1 to 256 bytes, or remove the label")
 		}
 	}
 }
 
 func (c *Config) checkIdentity(k *checker) {
 	keys := c.Global.Keys
-	if keys.Broken("identity") {
+	if keys.HasError("identity") {
 		return
 	}
 	names := c.Global.Identity
 	if len(names) > rules.MaxIdentity {
-		k.add(keys.Key("identity"), "bad-value", fmt.Sprintf("identity has %d labels, at most %d are allowed", len(names), rules.MaxIdentity), "name the labels that tell clusters apart, and no others")
+		k.addProblem(keys.Key("identity"), "bad-value", fmt.Sprintf("identity has %d labels, at most %d are allowed", len(names), rules.MaxIdentity), "list only the labels that distinguish clusters")
 		return
 	}
 	for i, name := range names {
 		switch {
 		case !model.LegacyValidation.IsValidLabelName(name):
-			k.add(keys.Item("identity", i), "label-name", fmt.Sprintf("%q is not a label name", name), "use letters, digits and _, and no digit first")
+			k.addProblem(keys.Item("identity", i), "label-name", fmt.Sprintf("%q is not a label name", name), "use letters, digits and _, and no digit first")
 		case slices.Contains(ownLabels, name):
-			k.add(keys.Item("identity", i), "label-name", fmt.Sprintf("label %s belongs to the rules", name), "use a label of streams, such as cluster")
+			k.addProblem(keys.Item("identity", i), "label-name", fmt.Sprintf("label %s is reserved for labels that rules set", name), "use a label of streams, such as cluster")
 		case slices.Contains(names[:i], name):
-			k.add(keys.Item("identity", i), "duplicate-name", fmt.Sprintf("label %s is named twice", name), "remove one")
-		case slices.Contains(matcher.DefaultIgnoreLabels, name), c.ignored(name):
-			k.add(keys.Item("identity", i), "bad-value", fmt.Sprintf("label %s is not part of the identity of a stream: lines that differ only in it count as one line", name), "use another label, or remove it from ignore_labels of the Loki source")
+			k.addProblem(keys.Item("identity", i), "duplicate-name", fmt.Sprintf("label %s is named twice", name), "remove one")
+		case slices.Contains(matcher.DefaultIgnoreLabels, name), c.ignoresLabel(name):
+			k.addProblem(keys.Item("identity", i), "bad-value", fmt.Sprintf("label %s is not part of the identity of a stream: lines that differ only in it count as one line", name), "use another label, or remove it from ignore_labels of the Loki source")
 		}
 	}
 }
 
-// ignored reports whether a source excludes a label from the identity of its streams.
-func (c *Config) ignored(name string) bool {
-	return slices.ContainsFunc(c.streams(), func(l component.Labels) bool { return slices.Contains(l.Ignored, name) })
+// ignoresLabel reports whether a source excludes a label from the identity of its streams.
+func (c *Config) ignoresLabel(name string) bool {
+	return slices.ContainsFunc(c.streamLabels(), func(l component.Labels) bool { return slices.Contains(l.Ignored, name) })
 }
 
-// CheckExternalURL checks an address of the pages.
+// CheckExternalURL checks the address of the pages.
 func CheckExternalURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -111,7 +111,7 @@ func CheckExternalURL(text string) error {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return errors.New("external_url is not an absolute http or https address")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return errors.New("external_url has more than scheme, host and path")
+		return errors.New("external_url has a part other than scheme, host and path")
 	}
 	return nil
 }
@@ -119,11 +119,11 @@ func CheckExternalURL(text string) error {
 // checkNamespaces checks each entry of the list of namespaces, then the whole list.
 func (c *Config) checkNamespaces(k *checker) {
 	const key = "infrastructure_namespaces"
-	keys, good := c.Rules.Keys, !c.Rules.Keys.Broken(key)
-	report := func(at strictyaml.Pos, err error) {
+	keys, good := c.Rules.Keys, !c.Rules.Keys.HasError(key)
+	report := func(pos strictyaml.Pos, err error) {
 		if good = good && err == nil; err != nil {
 			message, fix := component.SplitFix(err.Error())
-			k.add(at, "bad-value", key+": "+message, fix)
+			k.addProblem(pos, "bad-value", key+": "+message, fix)
 		}
 	}
 	if good && keys.Has(key) && len(c.Rules.InfrastructureNamespaces) == 0 {
@@ -145,7 +145,7 @@ func (c *Config) Namespaces() (*rules.Namespaces, error) {
 
 // checkNames finds sources, and sinks, of the same name.
 func (c *Config) checkNames(k *checker) {
-	check := func(what string, parts component.Parts) {
+	check := func(subject string, parts component.Parts) {
 		seen := map[string]bool{}
 		for _, p := range parts.All {
 			names := []string{p.Name}
@@ -154,7 +154,7 @@ func (c *Config) checkNames(k *checker) {
 			}
 			for _, name := range names {
 				if seen[name] {
-					k.add(p.Keys.Value("name"), "duplicate-name", fmt.Sprintf("two %s have the name %q", what, name), "give each a name of its own with `name:`")
+					k.addProblem(p.Keys.Value("name"), "duplicate-name", fmt.Sprintf("two %s have the name %q", subject, name), "give each a name of its own with `name:`")
 				}
 				seen[name] = true
 			}
@@ -166,15 +166,15 @@ func (c *Config) checkNames(k *checker) {
 
 // checkStages finds settings that contradict agent mode.
 func (c *Config) checkStages(k *checker) {
-	if len(component.Of[client.Config](c.Sinks)) == 0 {
+	if len(component.SettingsOf[client.Config](c.Sinks)) == 0 {
 		return
 	}
 	for _, p := range c.Sources.All {
 		if _, agents := p.Settings.(*server.Config); agents {
-			k.add(p.Keys.At, "bad-value", "agents: an agent cannot take the hits of other agents", "remove sources.agents, or sinks.upstream to make this an aggregator")
+			k.addProblem(p.Keys.At, "bad-value", "agents: an agent cannot accept hits from other agents", "remove sources.agents, or sinks.upstream to make this an aggregator")
 		}
 	}
 	if c.Rules.Scope != "" {
-		k.add(c.Rules.Keys.Value("scope"), "bad-value", "scope: with sinks.upstream the aggregator concludes, from all rules", "remove the key")
+		k.addProblem(c.Rules.Keys.Value("scope"), "bad-value", "scope: scope has no effect on an agent, because the aggregator evaluates its hits with all rules", "remove the key")
 	}
 }

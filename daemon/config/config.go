@@ -18,7 +18,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// DefaultFile is where the daemon looks for its configuration.
+// DefaultFile is the file in which the daemon looks for its configuration.
 const DefaultFile = "/etc/crowsnest/crowsnest.yml"
 
 // DefaultStorage is the default folder of the state.
@@ -47,14 +47,13 @@ type Config struct {
 type Global struct {
 	// ExternalLabels are added to every alert as part of its identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
-	// Identity names the labels of streams that belong to every key of every rule. Streams
-	// that differ in one of them, such as two clusters, never count, clear or mute
-	// together. Default cluster and tenant; [] means none.
+	// Identity names stream labels that belong to the key of every rule. Lines of streams
+	// that differ in one of these labels, such as two clusters, never count, clear or mute
+	// together. Default cluster and tenant; [] means no labels.
 	Identity []string `yaml:"identity" bounds:"0,1000,4096"`
 	// ExternalURL is the address of the pages of this daemon, to which alerts link.
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
-	// BlindAfter is how long a source or an agent may be down before
-	// CrowsnestBlind fires.
+	// BlindAfter is the time for which a source or an agent may be down before CrowsnestBlind fires.
 	BlindAfter time.Duration `yaml:"blind_after" bounds:"1s,24h"`
 
 	Keys strictyaml.Keys `yaml:"-"`
@@ -65,9 +64,9 @@ type RulesConfig struct {
 	// Shipped loads the packs that are part of the program. Default true.
 	Shipped bool `yaml:"shipped"`
 	// Paths are files and folders of rule packs, relative to the folder of the
-	// configuration file. In a folder, *.yaml and *.yml are read, but not subfolders.
+	// configuration file. In a folder, files *.yaml and *.yml are read, but no subfolders.
 	Paths []string `yaml:"paths" bounds:"0,1000,4096"`
-	// Overrides are files or folders of overrides, applied in this order.
+	// Overrides are files or folders of overrides, which are applied in the order of the list.
 	Overrides []string `yaml:"overrides" bounds:"0,1000,4096"`
 	// Scope is "node" if this process reads the logs of a single node and has no upstream.
 	// Then only rules whose lines are all on one node are active. Default cluster.
@@ -78,7 +77,7 @@ type RulesConfig struct {
 	// every namespace.
 	InfrastructureNamespaces []string `yaml:"infrastructure_namespaces" bounds:"0,1000,4096"`
 	// AlertUnverified raises the alert CrowsnestRulesUnverified for each running release
-	// of a component with which its rules were not compared.
+	// of a component whose rules were not verified for that release.
 	AlertUnverified bool `yaml:"alert_unverified"`
 	// AllowEmpty allows a daemon without rules.
 	AllowEmpty bool `yaml:"allow_empty"`
@@ -94,12 +93,12 @@ func (r *RulesConfig) DecodeYAML(n *strictyaml.Node) {
 	})
 }
 
-// ExternalLabels returns the labels that receivers add to alerts: first those of
-// the configuration, then other sets.
+// ExternalLabels returns the labels that receivers add to alerts. The labels of the
+// configuration come first, then other sets.
 func (c *Config) ExternalLabels() []map[string]string {
 	out := []map[string]string{c.Global.ExternalLabels}
-	for _, am := range component.Of[alertmanager.Config](c.Sinks) {
-		own := Merged(c.Global.ExternalLabels, am.ExternalLabels)
+	for _, am := range component.SettingsOf[alertmanager.Config](c.Sinks) {
+		own := MergeLabels(c.Global.ExternalLabels, am.ExternalLabels)
 		if !slices.ContainsFunc(out, func(o map[string]string) bool { return maps.Equal(o, own) }) {
 			out = append(out, own)
 		}
@@ -107,22 +106,22 @@ func (c *Config) ExternalLabels() []map[string]string {
 	return out
 }
 
-// Limits bound what is kept in memory. Namespaces share each limit: when it is
-// reached, the namespace with the most entries loses its oldest, and an alert names
-// it. Infrastructure namespaces have ActiveAlerts once more for themselves, and a quarter
-// more of Keys. Critical rules may use a quarter more of both.
+// Limits bound what is kept in memory. Namespaces share each limit. When it is reached, the
+// namespace with the most entries loses its oldest, and an alert names it. Infrastructure
+// namespaces have ActiveAlerts once more for themselves, and a quarter more of Keys. Critical
+// rules may use a quarter more of both.
 type Limits struct {
-	// ActiveAlerts bounds the open alerts of all rules. Default 1000.
+	// ActiveAlerts is the largest number of open alerts of all rules. Default 1000.
 	ActiveAlerts int `yaml:"active_alerts" bounds:"1,1000000"`
-	// AlertsPerNamespace bounds the open alerts that the logs of one namespace cause,
+	// AlertsPerNamespace is the largest number of open alerts from the logs of one namespace,
 	// separately for critical and for other rules. Default half of ActiveAlerts.
 	AlertsPerNamespace int `yaml:"alerts_per_namespace" bounds:"0,1000000"`
-	// Keys bounds the keys that have matching lines but no open alert. Default 10000.
+	// Keys is the largest number of keys that have matching lines but no open alert. Default 10000.
 	Keys int `yaml:"keys" bounds:"1,10000000"`
-	// Fingerprints bounds the lines that are remembered to recognize repeated ones.
-	// Default 32768.
+	// Fingerprints is the largest number of lines that are remembered to recognize repeated
+	// lines. Default 32768.
 	Fingerprints int `yaml:"fingerprints" bounds:"1,100000000"`
-	// RuleCPU is the share of one CPU that a rule may take. A rule that takes more for a
+	// RuleCPU is the share of one CPU that a rule may use. A rule that uses more for a
 	// full minute is quarantined. Default 0.2; 0 turns the limit off.
 	RuleCPU float64 `yaml:"rule_cpu" bounds:"0,1024"`
 }
@@ -142,11 +141,11 @@ type Redaction struct {
 type Storage struct {
 	// Path is the folder of the state. The flag --storage.path overrides it.
 	Path string `yaml:"path" bounds:"0,4096"`
-	// HistoryFor is how long ended alerts are remembered, if there is room. Default 30d.
+	// HistoryFor is the time for which ended alerts are remembered, if there is room. Default 30d.
 	HistoryFor time.Duration `yaml:"history_for" bounds:"1h,8760h"`
-	// HistoryEntries bounds the ended alerts. Default 5000: docs/history.md.
+	// HistoryEntries is the largest number of ended alerts. Default 5000 (see docs/history.md).
 	HistoryEntries int `yaml:"history_entries" bounds:"10,200000"`
-	// HistoryMiB bounds the file of ended alerts, in MiB. Default 16.
+	// HistoryMiB is the largest size of the file of ended alerts, in MiB. Default 16.
 	HistoryMiB int `yaml:"history_mib" bounds:"1,60"`
 }
 
@@ -183,7 +182,7 @@ func Read(file string) (*Config, error) {
 	return cfg, nil
 }
 
-// addressPath matches what follows the host in an address under a key url.
+// addressPath matches the part after the host of an address under a key url.
 var addressPath = lazyre.New(`((?:\b|_)url:\s*["']?(?:https?://)?[^/?\s"'{}]+)[/?][^\s"'{},]+`)
 
 // endpointParams matches the parameters of OAuth2 on one line.
@@ -195,15 +194,15 @@ func Parse(file string, data []byte) (*Config, strictyaml.Problems) {
 	return cfg, cfg.Decode(file, data)
 }
 
-// Decode decodes and checks a file on top of the defaults that the configuration has. It
-// resolves relative paths against the folder of the file.
+// Decode decodes a file on top of the defaults in the configuration, and checks it. Relative
+// paths are resolved against the folder of the file.
 func (c *Config) Decode(file string, data []byte) strictyaml.Problems {
 	c.file = file
 	problems := strictyaml.Decode(file, data, c, strictyaml.Options{})
-	problems = append(problems, c.check()...)
+	problems = append(problems, c.checkAll()...)
 	problems.Sort()
-	// The line that a problem shows may contain a password, or the address of a
-	// webhook, which is a secret as well.
+	// The line that a problem shows may contain a password or the address of a webhook, which
+	// is also a secret.
 	hide := redact.New(nil)
 	for i := range problems {
 		problems[i].Snippet = endpointParams.ReplaceAllString(problems[i].Snippet, "$1"+secretText)
@@ -214,7 +213,7 @@ func (c *Config) Decode(file string, data []byte) strictyaml.Problems {
 	return problems
 }
 
-// resolvePaths makes the paths of a file relative to its folder.
+// resolvePaths resolves the paths in a file against its folder.
 func (c *Config) resolvePaths(dir string) {
 	join := func(p string) string {
 		if p == "" || filepath.IsAbs(p) {
@@ -231,8 +230,8 @@ func (c *Config) resolvePaths(dir string) {
 	if c.Keys.Has("storage") {
 		c.Storage.Path = join(c.Storage.Path)
 	}
-	for _, p := range c.parts() {
-		for _, f := range files(p) {
+	for _, p := range c.allParts() {
+		for _, f := range fileSettings(p) {
 			if !f.http {
 				f.value.SetString(join(f.value.String()))
 			}
@@ -243,8 +242,8 @@ func (c *Config) resolvePaths(dir string) {
 	}
 }
 
-// parts returns all sections that name files and have settings for HTTP.
-func (c *Config) parts() []component.Part {
+// allParts returns all sections that can name files and have HTTP settings.
+func (c *Config) allParts() []component.Part {
 	out := slices.Concat(c.Sinks.All, c.Sources.All)
 	if ha := c.HighAvailability; ha != nil {
 		out = append(out, component.Part{Name: "high_availability", Settings: ha, Keys: ha.Keys})

@@ -49,11 +49,11 @@ func TestGoodConfigs(t *testing.T) {
 			require.NoError(t, err)
 			cfg, problems := Parse(file, data)
 			require.Empty(t, problems)
-			yaml := YAML(*cfg)
+			yaml := FormatYAML(*cfg)
 			require.NotContains(t, yaml, "inline-secret")
 			again, problems := Parse("effective.yml", []byte(strings.ReplaceAll(yaml, secretText, "x")))
 			require.Empty(t, problems, "what the page shows is a configuration:\n%s", yaml)
-			require.Equal(t, strings.ReplaceAll(yaml, secretText, "<s>"), strings.ReplaceAll(YAML(*again), secretText, "<s>"))
+			require.Equal(t, strings.ReplaceAll(yaml, secretText, "<s>"), strings.ReplaceAll(FormatYAML(*again), secretText, "<s>"))
 			require.NoError(t, schema.Validate(plainYAML(t, data)), "the schema accepts it")
 		})
 	}
@@ -167,7 +167,7 @@ func FuzzParseConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		cfg, problems := Parse("f.yml", data)
 		if len(problems.Errors()) == 0 {
-			_ = YAML(*cfg)
+			_ = FormatYAML(*cfg)
 		}
 	})
 }

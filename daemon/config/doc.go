@@ -1,3 +1,3 @@
-// Package config decodes and checks the configuration file of the daemon. Of the files
-// that it names, it opens only secrets and certificates, and only to check them.
+// Package config decodes and checks the daemon's configuration file. It opens only those of the
+// files named there that hold secrets and certificates, to check them.
 package config

@@ -2,17 +2,18 @@ package config
 
 import "maps"
 
-// Into adds the global labels and address to a sink's settings; the sink's own values
-// win.
-func (g Global) Into(labels *map[string]string, url *string) {
-	*labels = Merged(g.ExternalLabels, *labels)
+// ApplyTo adds the global labels and the global address to a sink's settings. The sink's own
+// values take precedence.
+func (g Global) ApplyTo(labels *map[string]string, url *string) {
+	*labels = MergeLabels(g.ExternalLabels, *labels)
 	if *url == "" {
 		*url = g.ExternalURL
 	}
 }
 
-// Merged returns the entries of a and b; those of b win. It returns nil for none.
-func Merged(a, b map[string]string) map[string]string {
+// MergeLabels returns the entries of a and b. If both have a label, the value of b is used. It
+// returns nil if there are no entries.
+func MergeLabels(a, b map[string]string) map[string]string {
 	if len(a)+len(b) == 0 {
 		return nil
 	}

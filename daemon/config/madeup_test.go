@@ -54,8 +54,8 @@ func TestMadeUpKinds(t *testing.T) {
 		"alerts have no link to the page that explains them: global.external_url is not set")
 	require.NoError(t, os.WriteFile(dir+"/lines", []byte("x\n"), 0o600))
 	cfg := f("global: {external_url: 'https://x'}\n" + good)
-	require.Contains(t, cfg.Effective(), "  tape:\n  - lines_file: \""+dir+"/lines\"\n  - lines_file: \""+dir+"/lines\"\n")
-	require.Contains(t, cfg.Effective(), "  bell:\n    volume: 3\n")
+	require.Contains(t, cfg.FormatEffective(), "  tape:\n  - lines_file: \""+dir+"/lines\"\n  - lines_file: \""+dir+"/lines\"\n")
+	require.Contains(t, cfg.FormatEffective(), "  bell:\n    volume: 3\n")
 	require.Equal(t, "tape-2", cfg.Sources.All[1].Name)
 
 	f("sources: {tapes: {lines_file: lines}}\n", "unknown key `tapes`")
@@ -63,5 +63,5 @@ func TestMadeUpKinds(t *testing.T) {
 	f("sources: {tape: {lines_file: lines}}\nsinks: {bell: {volume: 11}}\n", "`volume` is 11; allowed are 1 to 10")
 	f("sources: {tape: {lines_file: lines, labels: {side: b}}}\n", "labels: a tape has one side")
 	f("sources: {tape: [{lines_file: lines}, {lines_file: lines, name: tape}]}\n", `two sources have the name "tape"`)
-	f("sources: {kubelet: {}}\nsinks: {bell: [{volume: 3}]}\n", "`bell` is a list where a mapping is meant")
+	f("sources: {kubelet: {}}\nsinks: {bell: [{volume: 3}]}\n", "`bell` is a list, but must be a mapping")
 }

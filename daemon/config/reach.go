@@ -12,8 +12,8 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// accepts reports whether a selector can match a stream with such labels.
-func accepts(l component.Labels, s rules.Selector) bool {
+// acceptsLabels reports whether a selector can match a stream with labels as l describes them.
+func acceptsLabels(l component.Labels, s rules.Selector) bool {
 	for _, m := range s.Matchers() {
 		v, fixed := l.Fixed[m.Name]
 		if fixed && !m.Matches(v) || !fixed && !slices.Contains(l.Free, m.Name) && !m.Matches("") {
@@ -23,7 +23,7 @@ func accepts(l component.Labels, s rules.Selector) bool {
 	return true
 }
 
-func (c *Config) streams() []component.Labels {
+func (c *Config) streamLabels() []component.Labels {
 	var out []component.Labels
 	for _, p := range c.Sources.All {
 		if p.Kind.Streams == nil {
@@ -35,18 +35,18 @@ func (c *Config) streams() []component.Labels {
 	return out
 }
 
-// blindRules returns the sorted names of the rules with a part whose selector no configured
-// source can satisfy, with the part if it is `clear` or `unless`.
+// blindRules returns the sorted names of the rules that have a part whose selector no
+// configured source can satisfy. For `clear` and `unless` it adds the part.
 func (c *Config) blindRules(set *rules.Set) []string {
-	all := c.streams()
+	all := c.streamLabels()
 	unknown := slices.ContainsFunc(all, func(l component.Labels) bool { return l.Any })
-	// An agent needs rules for sources of its aggregator as well.
-	if len(all) == 0 || unknown || len(component.Of[client.Config](c.Sinks)) > 0 {
+	// An agent also needs rules for the sources of its aggregator.
+	if len(all) == 0 || unknown || len(component.SettingsOf[client.Config](c.Sinks)) > 0 {
 		return nil
 	}
 	var out []string
 	blind := func(from rules.Selector) bool {
-		return !slices.ContainsFunc(all, func(l component.Labels) bool { return accepts(l, from) })
+		return !slices.ContainsFunc(all, func(l component.Labels) bool { return acceptsLabels(l, from) })
 	}
 	for _, r := range set.Rules {
 		if r.Mode != rules.ModeOff {
@@ -59,7 +59,7 @@ func (c *Config) blindRules(set *rules.Set) []string {
 
 func blindParts(r *rules.Rule, blind func(rules.Selector) bool) (out []string) {
 	if slices.ContainsFunc(r.Steps, func(s rules.Step) bool { return blind(s.From) }) {
-		return []string{r.Alert} // the rule never matches
+		return []string{r.Alert} // the rule can never match
 	}
 	if r.Clear != nil && blind(r.Clear.From) {
 		out = append(out, r.Alert+" (clear)")
@@ -82,7 +82,7 @@ func (c *Config) WarnBlind(set *rules.Set) rules.Problems {
 		"add a source whose streams have these labels, or disable the rules")}
 }
 
-// LinksNowhere reports whether sinks send alerts without a link to their page.
+// LinksNowhere reports whether sinks send alerts that have no link to their page.
 func (c *Config) LinksNowhere() bool {
 	return c.Global.ExternalURL == "" && slices.ContainsFunc(c.Sinks.All, func(p component.Part) bool { return p.Setting("external_url").IsValid() })
 }

@@ -23,12 +23,12 @@ func TestBlindRules(t *testing.T) {
 	// kubelet and a problem detector.
 	host := slices.Sorted(slices.Values([]string{
 		"HarvesterBootstrapKeepsRetrying", "K3sDatabaseLocked", "RKE2BootstrapTokenMismatch",
-		"RKE2CertificatesNewerThanDatastore", "RKE2ClusterResetFlagLeft", "RKE2ContainerdDoesNotStart", "RKE2ControlPlaneDoesNotStart",
-		"RKE2EtcdLearnerNotPromoted", "RKE2EtcdLearnerRemoved", "RKE2EtcdSnapshotFails", "RKE2JoinTokenRejected", "RKE2ManifestNotApplied",
-		"RKE2NodePasswordRejected", "RKE2NodeRefusesServerCertificate", "RKE2ProcessKeepsExiting", "RKE2ServerCannotJoinEtcd", "RKE2ServerConfigurationDiffers", "RKE2ServerFailsHealthChecks", "RKE2ServerKeepsExiting",
-		"RKE2ServerNotEtcdMember", "RKE2TunnelKeepsFailing", "RancherConnectionInfoNotReceived", "RancherSystemAgentPlanFails",
+		"RKE2CertificatesNewerThanDatastore", "RKE2ContainerdDoesNotStart", "RKE2ControlPlaneDoesNotStart",
+		"RKE2EtcdLearnerNotPromoted", "RKE2EtcdSnapshotFails", "RKE2JoinTokenRejected",
+		"RKE2NodePasswordRejected", "RKE2NodeRefusesServerCertificate", "RKE2ProcessKeepsExiting", "RKE2ServerCannotJoinEtcd", "RKE2ServerConfigurationDiffers", "RKE2ServerKeepsExiting",
+		"RKE2ServerNotEtcdMember", "RancherConnectionInfoNotReceived", "RancherSystemAgentPlanFails", "RancherSystemAgentPlanKeepsFailing",
 		"RancherSystemAgentProbeHasNoCertificate", "RKE2NodeCannotJoin", "RancherSystemAgentCannotConnect",
-		"KernelFilesystemDamaged", "KernelTasksBlocked", "NodeServiceKeepsRestarting",
+		"EtcdServiceHasNoMajority", "K0sComponentKeepsExiting", "K0sDatastoreFails", "K0sDoesNotStart", "KernelFilesystemDamaged", "KernelTasksBlocked", "NodeServiceKeepsRestarting", "NodeServiceStaysDown", "RuntimeDoesNotStart",
 	}))
 	am := "sinks: {stdout: {}}\n"
 	f(am+"sources: {kubelet: {}, objects: {machines: {}}, events: {}}\n", host...)

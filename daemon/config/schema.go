@@ -54,7 +54,7 @@ func schemaOf(t reflect.Type) *jsonschema.Schema {
 	return s
 }
 
-// mapType returns the schema of types that decode themselves; nil means the default.
+// mapType returns the schema of a type that decodes itself. Nil means the default schema.
 func mapType(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[time.Duration]():

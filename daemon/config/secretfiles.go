@@ -14,10 +14,10 @@ import (
 // CheckFiles opens the secrets and certificates that sources and sinks refer to.
 func (c *Config) CheckFiles() strictyaml.Problems {
 	var out strictyaml.Problems
-	for _, p := range c.parts() {
+	for _, p := range c.allParts() {
 		broken := false
-		for _, f := range files(p) {
-			err := readable(f.value.String())
+		for _, f := range fileSettings(p) {
+			err := checkReadable(f.value.String())
 			if err == nil || !strings.HasSuffix(f.name, "_file") {
 				continue
 			}
@@ -33,7 +33,7 @@ func (c *Config) CheckFiles() strictyaml.Problems {
 		if h == nil || broken {
 			continue
 		}
-		if _, err := h.Client("crowsnest"); err != nil {
+		if _, err := h.NewClient("crowsnest"); err != nil {
 			out = append(out, p.Keys.Value("http_config").Problem(strictyaml.Error, "http-config", err.Error(), ""))
 		}
 	}
@@ -51,12 +51,12 @@ func httpConfig(p component.Part) *httpconfig.Config {
 type fileSetting struct {
 	name  string // keys, joined with dots
 	value reflect.Value
-	http  bool // the field is in http_config, which resolves its paths itself
+	http  bool // whether the field is in http_config, which resolves its own paths
 }
 
-// files returns the settings of a component that name files: the key ends in _file, or
-// is kubeconfig.
-func files(p component.Part) []fileSetting {
+// fileSettings returns the settings of a component that name files. Their keys end in _file or
+// are kubeconfig.
+func fileSettings(p component.Part) []fileSetting {
 	var out []fileSetting
 	var visit func(v reflect.Value, prefix string)
 	visit = func(v reflect.Value, prefix string) {
@@ -74,8 +74,8 @@ func files(p component.Part) []fileSetting {
 	return out
 }
 
-// readable reports whether a file can be read and has content.
-func readable(path string) error {
+// checkReadable reports whether a file can be read and has content.
+func checkReadable(path string) error {
 	data, err := os.ReadFile(path)
 	if err == nil && len(data) == 0 {
 		return fmt.Errorf("%s is empty", path)

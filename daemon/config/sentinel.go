@@ -10,12 +10,12 @@ import (
 // Sentinel reports failures that no rule describes, as alerts UnknownFailure of severity
 // info: docs/unknown.md.
 type Sentinel struct {
-	// Enabled turns it on. Default true.
+	// Enabled turns on the alert UnknownFailure and the page Unknown (see docs/unknown.md). Default true.
 	Enabled bool `yaml:"enabled"`
-	// AlertsPerDay is how many of these alerts may fire in 24 hours. Default 10; with 0,
-	// only the page shows failures.
+	// AlertsPerDay is the largest number of alerts UnknownFailure in 24 hours. Default 10. With
+	// 0, only the page Unknown shows such failures.
 	AlertsPerDay int `yaml:"alerts_per_day" bounds:"0,1000"`
-	// Ignore excludes complaints. The page Unknown shows the line to add for each failure.
+	// Ignore excludes error lines. The page Unknown shows the line to add for each failure.
 	Ignore []Ignored `yaml:"ignore" bounds:"0,1000"`
 
 	Keys strictyaml.Keys `yaml:"-"`
@@ -33,21 +33,21 @@ type Ignored struct {
 	Keys strictyaml.Keys `yaml:"-"`
 }
 
-// checkSentinel checks the list of what is ignored.
+// checkSentinel checks the list of ignored failures.
 func (c *Config) checkSentinel(k *checker) {
 	keys := c.Sentinel.Keys
-	if keys.Broken("ignore") {
+	if keys.HasError("ignore") {
 		return
 	}
 	for i := range c.Sentinel.Ignore {
 		g := &c.Sentinel.Ignore[i]
-		if g.Namespace == "" && g.Component == "" && g.Text == "" && !g.Keys.Damaged() {
-			k.add(keys.Item("ignore", i), "bad-value", "the entry has no condition", "name a namespace, a component or a text; `enabled: false` turns the sentinel off")
+		if g.Namespace == "" && g.Component == "" && g.Text == "" && !g.Keys.HasAnyError() {
+			k.addProblem(keys.Item("ignore", i), "bad-value", "the entry has no condition", "name a namespace, a component or a text; `enabled: false` turns the sentinel off")
 			continue
 		}
 		for key, glob := range map[string]string{"namespace": g.Namespace, "component": g.Component} {
 			if _, err := path.Match(glob, ""); err != nil {
-				k.add(g.Keys.Value(key), "bad-value", fmt.Sprintf("%q is not a glob", glob), "write a name, or a glob such as team-*")
+				k.addProblem(g.Keys.Value(key), "bad-value", fmt.Sprintf("%q is not a glob", glob), "write a name, or a glob such as team-*")
 			}
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"crowsnest/web"
 )
 
-// Web sets where the daemon's pages link to, and what they may do.
+// Web sets the targets of the links on the daemon's pages, and the actions that the pages
+// offer.
 type Web struct {
 	// LogsURL is the address of the logs of an alert, such as a query of Grafana Explore.
 	// {selector} is the selector of the streams in LogQL, {selector_json} the same inside
@@ -30,16 +31,17 @@ type Web struct {
 	Keys strictyaml.Keys `yaml:"-"`
 }
 
-// placeholder matches what LogsURL replaces, and braces that it cannot.
+// placeholder matches the placeholders that LogsURL replaces, and braces that are not part of
+// one.
 var placeholder = lazyre.New(`\{[A-Za-z_][A-Za-z0-9_]*\}|[{}]`)
 
 func (c *Config) checkWeb(k *checker) {
 	keys := c.Web.Keys
-	if c.Web.Silences && !keys.Broken("silences") && len(component.Of[alertmanager.Config](c.Sinks)) == 0 {
-		k.add(keys.Value("silences"), "bad-value", "silences is on, but there is no sink alertmanager", "add one below sinks, or remove silences")
+	if c.Web.Silences && !keys.HasError("silences") && len(component.SettingsOf[alertmanager.Config](c.Sinks)) == 0 {
+		k.addProblem(keys.Value("silences"), "bad-value", "silences is on, but there is no sink alertmanager", "add one below sinks, or remove silences")
 	}
 	for _, key := range []struct{ name, value string }{{"logs_url", c.Web.LogsURL}, {"alertmanager_url", c.Web.AlertmanagerURL}} {
-		if key.value == "" || keys.Broken(key.name) {
+		if key.value == "" || keys.HasError(key.name) {
 			continue
 		}
 		plain := key.value
@@ -50,13 +52,13 @@ func (c *Config) checkWeb(k *checker) {
 				return "x"
 			})
 			if brace {
-				k.add(keys.Value(key.name), "bad-value", "logs_url has a brace that is not part of a placeholder", "write %7B and %7D for other braces")
+				k.addProblem(keys.Value(key.name), "bad-value", "logs_url has a brace that is not part of a placeholder", "write other braces as %7B and %7D")
 				continue
 			}
 		}
 		u, err := url.Parse(plain)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-			k.add(keys.Value(key.name), "bad-value", fmt.Sprintf("%s is not an absolute http or https address without a user", key.name), "write it like https://grafana.example.org")
+			k.addProblem(keys.Value(key.name), "bad-value", fmt.Sprintf("%s is not an absolute http or https address, or contains a user", key.name), "write it like https://grafana.example.org")
 		}
 	}
 }
@@ -64,7 +66,7 @@ func (c *Config) checkWeb(k *checker) {
 // Links returns the addresses of other programs that the pages link to.
 func (c *Config) Links() web.Links {
 	out := web.Links{Logs: c.Web.LogsURL, Alertmanager: c.Web.AlertmanagerURL}
-	all := component.Of[alertmanager.Config](c.Sinks)
+	all := component.SettingsOf[alertmanager.Config](c.Sinks)
 	out.Silences = c.Web.Silences && len(all) > 0
 	for _, am := range all {
 		for _, address := range am.URLs {

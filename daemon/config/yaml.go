@@ -18,9 +18,9 @@ import (
 
 const secretText = "<secret>"
 
-// YAML formats the configuration as YAML, without secrets and without settings that
+// FormatYAML formats the configuration as YAML, without secrets and without settings that
 // are not set.
-func YAML(cfg Config) string {
+func FormatYAML(cfg Config) string {
 	var b strings.Builder
 	writeYAML(&b, reflect.ValueOf(cfg), "")
 	return b.String()
@@ -38,7 +38,7 @@ type yamlField struct {
 	value reflect.Value
 }
 
-// yamlFields returns the entries of a struct or a map, with those of inline structs.
+// yamlFields returns the entries of a struct or a map, including the entries of inline structs.
 func yamlFields(v reflect.Value) []yamlField {
 	var out []yamlField
 	if parts, ok := v.Interface().(component.Parts); ok {
@@ -111,7 +111,7 @@ func writeEntry(b *strings.Builder, indent, name string, v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.Struct, reflect.Map:
-		if (name == "endpoint_params" || name == "http_headers") && !v.IsZero() { // any of them may be a password
+		if (name == "endpoint_params" || name == "http_headers") && !v.IsZero() { // each of them may be a password
 			fmt.Fprintf(b, "%s%s: %s\n", indent, name, secretText)
 			return
 		}
@@ -155,13 +155,13 @@ func yamlScalar(v reflect.Value) (string, bool) {
 	case commonconfig.Secret:
 		return secretText, true
 	case commonconfig.URL:
-		return strconv.Quote(httpconfig.Address(x.Redacted())), true
+		return strconv.Quote(httpconfig.DisplayAddress(x.Redacted())), true
 	case time.Duration:
 		return model.Duration(x).String(), true
 	}
 	switch v.Kind() {
 	case reflect.String:
-		return strconv.Quote(httpconfig.Address(v.String())), true
+		return strconv.Quote(httpconfig.DisplayAddress(v.String())), true
 	case reflect.Bool:
 		return strconv.FormatBool(v.Bool()), true
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
@@ -174,12 +174,12 @@ func yamlScalar(v reflect.Value) (string, bool) {
 	return "", false
 }
 
-// Effective formats the effective configuration. It lists the trusted namespaces instead
-// of the changes to the built-in list.
-func (c *Config) Effective() string {
+// FormatEffective formats the effective configuration. It lists the trusted namespaces instead
+// of changes to the built-in list.
+func (c *Config) FormatEffective() string {
 	shown := *c
 	if trusted, err := c.Namespaces(); err == nil {
 		shown.Rules.InfrastructureNamespaces = trusted.List()
 	}
-	return YAML(shown)
+	return FormatYAML(shown)
 }

@@ -21,7 +21,7 @@ func TestConfigYAMLHidesOAuth2(t *testing.T) {
         endpoint_params: {audience: sekret-4, password: sekret-5}
 `
 	cfg, problems := Parse("c.yml", []byte(file))
-	text := YAML(*cfg)
+	text := FormatYAML(*cfg)
 	require.Contains(t, text, "token_url")
 	require.NotContains(t, text, "sekret")
 	for _, p := range problems {

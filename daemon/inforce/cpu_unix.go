@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ProcessCPU returns the CPU time of this process; false if it is unknown.
+// ProcessCPU returns the CPU time of this process, or false if it is unknown.
 func ProcessCPU() (time.Duration, bool) {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

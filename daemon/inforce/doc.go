@@ -1,3 +1,3 @@
-// Package inforce holds a set of rules that is matched: its program, when its rules last
-// saw a line, which of them are off on a single node, and which cost too much.
+// Package inforce holds the active rules and their program. It knows when each rule last saw a
+// line, which rules a single node cannot decide, and which rules cost too much.
 package inforce

@@ -7,59 +7,58 @@ import (
 	"crowsnest/rules"
 )
 
-// A rule is quarantined when it took more than its share of a CPU in each of guardSlices
-// consecutive slices, a full minute in total. A short burst, such as a backlog after a
-// start, quarantines no rule.
+// A rule is quarantined if it took more than its share of a CPU in each of guardSlices
+// consecutive slices, which together last a full minute. A short burst, such as a backlog after
+// a start, quarantines no rule.
 const (
 	guardSlice  = 10 * time.Second
 	guardSlices = 6
-	// cheapTry is the duration of a try below which a rule is never costly, however many
+	// cheapTry is the duration of a try below which a rule never counts as costly, however many
 	// tries a log storm or a long backlog causes.
 	cheapTry = 5 * time.Microsecond
 )
 
-// Guard finds the rules that cost too much. Not safe for concurrent use.
+// Guard finds the rules that cost too much. It is not safe for concurrent use.
 type Guard struct {
-	limit float64 // share of one CPU; zero means no limit
+	limit float64 // allowed share of one CPU; zero means no limit
 
-	at     time.Time     // start of the slice
-	cpu    time.Duration // CPU time of the process at the start
+	at     time.Time     // start of the current slice
+	cpu    time.Duration // CPU time of the process at the start of the slice
 	before map[string]matcher.Cost
-	strike map[string]int // slices in a row above the limit
+	strike map[string]int // number of consecutive slices above the limit, by rule
 }
 
-// NewGuard returns a guard that allows each rule a share of one CPU. Zero means no limit.
+// NewGuard returns a guard that allows each rule this share of one CPU. Zero means no limit.
 func NewGuard(limit float64) *Guard {
 	return &Guard{limit: limit, before: map[string]matcher.Cost{}, strike: map[string]int{}}
 }
 
-// Costly is a rule that costs too much, and its share of a CPU in the last slice.
+// Costly is a rule that costs too much, with its share of a CPU in the last slice.
 type Costly struct {
 	Rule  *rules.Rule
 	Share float64
 }
 
-// Due reports whether Judge has something to do.
-func (g *Guard) Due(now time.Time) bool {
+// IsDue reports whether FindCostly has something to do.
+func (g *Guard) IsDue(now time.Time) bool {
 	elapsed := now.Sub(g.at)
 	return g.limit != 0 && (elapsed < 0 || elapsed >= guardSlice)
 }
 
-// Judge returns the rules that cost too much, at the end of a slice; before that it does
-// nothing. cpu and costs are the CPU time of the process and of each rule since their
-// start.
+// FindCostly returns the rules that cost too much, at the end of a slice. Before that it does
+// nothing. cpu and costs are the CPU times of the process and of each rule since their start.
 //
-// The time of rules is wall time. When threads wait for a CPU, it is more than they used,
-// so the sum over all rules is scaled down to what the process used.
-func (g *Guard) Judge(now time.Time, cpu time.Duration, costs []matcher.Cost) []Costly {
+// The time of a rule is wall time. When threads wait for a CPU, it is more than they used, so
+// it is scaled down until the sum over all rules is at most the CPU time of the process.
+func (g *Guard) FindCostly(now time.Time, cpu time.Duration, costs []matcher.Cost) []Costly {
 	elapsed := now.Sub(g.at)
-	if !g.Due(now) {
+	if !g.IsDue(now) {
 		return nil
 	}
-	// After the start, a clock change or a suspend, the slice is not full.
+	// After the start, a clock change or a suspend, the slice does not have its full length.
 	whole := elapsed >= 0 && elapsed < 2*guardSlice
 	spent, sum := make([]time.Duration, len(costs)), time.Duration(0)
-	for i, c := range costs { // less than before if a rule was unloaded for a while
+	for i, c := range costs { // may be less than before, if a rule was not loaded for a while
 		spent[i] = max(0, c.Spent-g.before[c.Rule.Alert].Spent)
 		sum += spent[i]
 	}

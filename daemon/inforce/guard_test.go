@@ -31,7 +31,7 @@ func TestCostGuard(t *testing.T) {
 		tries := int64(0)
 		got := 0
 		for i := range 300 {
-			for _, c := range g.Judge(now, sum.cpu, []matcher.Cost{{Rule: a, Spent: sum.a, Tries: tries}, {Rule: b, Spent: sum.b}}) {
+			for _, c := range g.FindCostly(now, sum.cpu, []matcher.Cost{{Rule: a, Spent: sum.a, Tries: tries}, {Rule: b, Spent: sum.b}}) {
 				require.Same(t, a, c.Rule)
 				if got == 0 {
 					got = i
@@ -89,14 +89,14 @@ func TestCostGuard(t *testing.T) {
 	found := 0
 	for i := range 12 {
 		spent := time.Duration(i) * 5 * time.Second
-		for _, c := range g.Judge(now, spent, []matcher.Cost{{Rule: a, Spent: spent}}) {
+		for _, c := range g.FindCostly(now, spent, []matcher.Cost{{Rule: a, Spent: spent}}) {
 			require.InDelta(t, 0.5, c.Share, 1e-9)
 			found++
 		}
 		now = now.Add(guardSlice)
 	}
 	require.Equal(t, 6, found)
-	require.Empty(t, g.Judge(now, 0, nil))
+	require.Empty(t, g.FindCostly(now, 0, nil))
 	require.Empty(t, g.strike)
 	require.Empty(t, g.before)
 }

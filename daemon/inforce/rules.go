@@ -9,31 +9,32 @@ import (
 	"crowsnest/rules"
 )
 
-// Rules are a set of rules and its program. Only the times at which rules last saw a
-// line change in them. Safe for concurrent use.
+// Rules is a set of rules with its program. Only the times at which rules last saw a line
+// change. It is safe for concurrent use.
 type Rules struct {
 	Set     *rules.Set
 	Program *matcher.Program
 	// Digests returns the digests of the rules that are not off, by name. Callers must not
-	// change it.
+	// change the map.
 	Digests func() map[string]string
 
 	seen map[*rules.Rule]*atomic.Int64 // ns since 1970
-	// together holds the combinations of rules that streams have, by the start of the
-	// program's list of them: a block updates one time instead of one per rule.
+	// together holds the combinations of rules that apply to streams. Its keys are the
+	// addresses of the program's lists of rules. With it, a block of lines updates one time
+	// instead of one per rule.
 	together sync.Map // **rules.Rule to *seenTogether
 	many     atomic.Int64
 	maxMany  int64
 }
 
-// seenTogether is when a combination of rules last saw a line.
+// seenTogether is the last time at which a stream with this combination of rules had a line.
 type seenTogether struct {
 	rules []*rules.Rule
-	at    atomic.Int64 // ns since 1970
+	at    atomic.Int64 // in nanoseconds since 1970
 }
 
-// maxTogether bounds the remembered combinations. A program forgets those that it has
-// not used for long, and makes new lists for them.
+// maxTogether is the number of combinations that are remembered. A program forgets combinations
+// that it has not used for long, and makes new lists for them.
 const maxTogether = 2048
 
 // New compiles the rules of a set.
@@ -59,8 +60,8 @@ func New(set *rules.Set) (*Rules, error) {
 	return rs, nil
 }
 
-// Saw records that the rules of a stream saw a line.
-func (rs *Rules) Saw(s *matcher.Stream, now time.Time) {
+// NoteLine records that the rules of a stream saw a line.
+func (rs *Rules) NoteLine(s *matcher.Stream, now time.Time) {
 	list := rs.Program.Rules(s)
 	if len(list) == 0 {
 		return
@@ -68,7 +69,7 @@ func (rs *Rules) Saw(s *matcher.Stream, now time.Time) {
 	t, known := rs.together.Load(&list[0])
 	if !known {
 		if t, known = rs.together.LoadOrStore(&list[0], &seenTogether{rules: list}); !known && rs.many.Add(1) > rs.maxMany {
-			rs.forget(now)
+			rs.forgetStreams(now)
 		}
 	}
 	t.(*seenTogether).at.Store(now.UnixNano())
@@ -81,8 +82,8 @@ func (rs *Rules) SawRule(r *rules.Rule, now time.Time) {
 	}
 }
 
-// forget removes all combinations and keeps their times by rule.
-func (rs *Rules) forget(now time.Time) {
+// forgetStreams removes all combinations, and keeps their times by rule.
+func (rs *Rules) forgetStreams(now time.Time) {
 	rs.together.Range(func(list, t any) bool {
 		for _, r := range t.(*seenTogether).rules {
 			if ns := t.(*seenTogether).at.Load(); rs.seen[r] != nil && ns > rs.seen[r].Load() {
@@ -95,7 +96,7 @@ func (rs *Rules) forget(now time.Time) {
 	})
 }
 
-// LastSeen returns when each rule last saw a line, by name.
+// LastSeen returns, by name, when each rule last saw a line.
 func (rs *Rules) LastSeen() map[string]time.Time {
 	newest := make(map[*rules.Rule]int64, len(rs.seen))
 	for r, at := range rs.seen {

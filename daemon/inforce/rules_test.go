@@ -21,7 +21,7 @@ func TestLastSeen(t *testing.T) {
 	}
 	docs, problems := loader.ParseFiles([]rules.File{{Name: "seen.yaml", Data: []byte(text)}})
 	require.Empty(t, problems.Errors())
-	set, problems := loader.Build(docs, rules.Options{})
+	set, problems := loader.BuildSet(docs, rules.Options{})
 	require.Empty(t, problems.Errors())
 	rs, err := New(set)
 	require.NoError(t, err)
@@ -39,8 +39,8 @@ func TestLastSeen(t *testing.T) {
 			}
 		}
 		s := matcher.NewStream(labels, matcher.StreamOptions{})
-		rs.Saw(s, now)
-		rs.Saw(s, now)
+		rs.NoteLine(s, now)
+		rs.NoteLine(s, now)
 		if n%3 == 0 {
 			require.Equal(t, want, rs.LastSeen())
 		}

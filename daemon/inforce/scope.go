@@ -6,8 +6,7 @@ import (
 	"crowsnest/rules"
 )
 
-// InScope returns the set with the rules turned off that need the logs of several
-// nodes.
+// InScope returns the set with those rules turned off that need the logs of several nodes.
 func InScope(set *rules.Set, scope rules.Scope) *rules.Set {
 	if scope != rules.ScopeNode {
 		return set
@@ -17,7 +16,7 @@ func InScope(set *rules.Set, scope rules.Scope) *rules.Set {
 	for _, r := range set.Rules {
 		if here[r] = r; r.Scope == rules.ScopeCluster && r.Mode != rules.ModeOff {
 			off := *r
-			off.Mode, off.Disabled = rules.ModeOff, "it needs the logs of several nodes, and rules.scope is node"
+			off.Mode, off.Disabled = rules.ModeOff, "it needs logs from several nodes, but rules.scope is node"
 			here[r] = &off
 		}
 	}

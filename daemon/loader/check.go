@@ -8,7 +8,8 @@ import (
 	"crowsnest/rules"
 )
 
-// failedTests runs the tests of a pack and describes those that fail; empty if there is none.
+// failedTests runs the tests of a pack and describes those that fail. It returns "" if all
+// pass.
 func failedTests(p *rules.Pack) (string, error) {
 	report, err := replay.RunTests(p.Rules, replay.TestOptions{})
 	if err != nil {
@@ -18,6 +19,6 @@ func failedTests(p *rules.Pack) (string, error) {
 		return "", nil
 	}
 	var b strings.Builder
-	_ = report.WriteText(&b, false) // a Builder never fails
+	_ = report.WriteText(&b, false) // writing to a Builder never fails
 	return b.String(), nil
 }

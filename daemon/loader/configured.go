@@ -47,7 +47,7 @@ func buildConfigured(c *config.Config, docs []*rules.Document) (*rules.Set, rule
 		at.File = c.Path()
 		return nil, rules.Problems{at}
 	}
-	return Build(docs, rules.Options{Namespaces: trusted})
+	return BuildSet(docs, rules.Options{Namespaces: trusted})
 }
 
 // Load loads everything, for check config. The set is nil if there are errors.
@@ -57,8 +57,8 @@ func Load(c *config.Config) (*rules.Set, rules.Problems) {
 	return set, append(problems, found...)
 }
 
-// Fingerprint is a hash of everything that a load reads, problems included, but not of
-// the packs that are part of the program: they do not change.
+// Fingerprint is a hash of everything that a load reads, including problems. It omits the packs
+// that are part of the program, because they do not change.
 func Fingerprint(c *config.Config) string {
 	local := *c
 	local.Rules.Shipped = false

@@ -1,3 +1,3 @@
-// Package loader loads the rules that a configuration names, and keeps the last
-// good version of each file. It does not put them in force.
+// Package loader loads the rules that a configuration names, and keeps the last valid version
+// of each file. It does not make them active.
 package loader

@@ -8,11 +8,11 @@ import (
 	"crowsnest/state"
 )
 
-// lastGoodFolder, in the folder of the state, holds the rule files that were last in
-// force, so that a pack that breaks before a restart stays in force as well.
+// lastGoodFolder, in the folder of the state, holds the rule files that were last active, so
+// that a pack that becomes invalid before a restart stays active.
 const lastGoodFolder = "rules"
 
-// SaveLastGood saves the rule files that are in force in the folder of the state.
+// SaveLastGood saves the active rule files in the folder of the state.
 func SaveLastGood(dir string, files []rules.File) error {
 	payload, err := json.Marshal(files)
 	if err != nil {
@@ -21,7 +21,7 @@ func SaveLastGood(dir string, files []rules.File) error {
 	return state.Save(filepath.Join(dir, lastGoodFolder), payload)
 }
 
-// LastGood returns the saved rule files; nil if there are none that are usable.
+// LastGood returns the saved rule files, or nil if none are usable.
 func LastGood(dir string) []rules.File {
 	if dir == "" {
 		return nil

@@ -15,26 +15,27 @@ import (
 	"crowsnest/web"
 )
 
-// Loader loads the rules that a configuration names, and remembers the last good
-// version of each file.
+// Loader loads the rules that a configuration names, and remembers the last valid version of
+// each file.
 type Loader struct {
-	// good holds what is in force, by file. It holds bytes, not documents: those
-	// are several times larger, and needed again only if a new version is refused.
+	// good holds the active version of each file, by file. It holds bytes instead of documents,
+	// because documents are several times as large and are needed again only if a new version
+	// is refused.
 	good map[string]inForce
 	// tested holds the hashes of packs that passed their own tests.
 	tested map[string]bool
-	// texts holds the contents of the files being loaded, by their hash.
+	// texts holds the contents of the files that are being loaded, by their hash.
 	texts map[string][]byte
 }
 
-// inForce is the version of a file that is in force.
+// inForce is the active version of a file.
 type inForce struct {
-	pack string // its name; "" for overrides
+	pack string // name of the pack; "" for overrides
 	sha  string
-	text []byte // nil for a file that is part of the program: it does not change
+	text []byte // nil for a file that is part of the program, because that does not change
 }
 
-// New returns a Loader that has loaded nothing.
+// New returns a Loader that has not loaded anything.
 func New() *Loader {
 	return &Loader{good: map[string]inForce{}, tested: map[string]bool{}}
 }
@@ -50,28 +51,27 @@ func (l *Loader) parse(cfg *config.Config) ([]*rules.Document, rules.Problems) {
 	return docs, append(problems, found...)
 }
 
-// OrKept loads everything for a start. Where that fails, it falls back to the versions
-// that were in force in the last run. wrong is the error of the first load if OrKept fell back.
+// OrKept loads everything for a start. If that fails, it uses the versions that were active in
+// the last run. wrong is the error of the first load in that case.
 func (l *Loader) OrKept(cfg *config.Config, kept []rules.File) (out Loaded, wrong, err error) {
 	docs, _ := ParseFiles(kept)
 	for i, d := range docs {
-		if !d.Broken() {
+		if !d.HasErrors() {
 			l.good[d.File()] = inForce{pack: d.Pack(), sha: d.SHA256(), text: kept[i].Data}
 		}
 	}
-	out, err = l.First(cfg)
+	out, err = l.LoadInitial(cfg)
 	if err == nil || len(kept) == 0 {
 		return out, nil, err
 	}
-	out, again := l.Again(cfg)
+	out, again := l.Reload(cfg)
 	if again != nil {
 		return Loaded{}, nil, err
 	}
 	return out, err, nil
 }
 
-// InForce returns the files that are in force, without those that are part of
-// the program.
+// InForce returns the active files, except those that are part of the program.
 func (l *Loader) InForce() []rules.File {
 	var out []rules.File
 	for _, name := range slices.Sorted(maps.Keys(l.good)) {
@@ -82,58 +82,58 @@ func (l *Loader) InForce() []rules.File {
 	return out
 }
 
-// Loaded is the outcome of a load.
+// Loaded is the result of a load.
 type Loaded struct {
 	Set *rules.Set
-	// Broken are the packs that were refused; their last good version is in set.
+	// Broken are the packs that were refused. The set contains their last valid version.
 	Broken []web.BrokenPack
 }
 
-// errNoRules refuses a reload that would leave no rule.
-var errNoRules = errors.New("no rule would be left: the rules that are in force stay; set rules.allow_empty if that is meant")
+// errNoRules is the error of a reload that would leave no rules.
+var errNoRules = errors.New("no rules would be left, so the current rules stay active; set rules.allow_empty if you want an empty set")
 
-// First loads everything for a start: the error lists every problem.
-func (l *Loader) First(cfg *config.Config) (Loaded, error) {
+// LoadInitial loads everything for a start. Its error lists every problem.
+func (l *Loader) LoadInitial(cfg *config.Config) (Loaded, error) {
 	docs, problems := l.parse(cfg)
 	set, found := buildConfigured(cfg, docs)
 	if errs := append(problems, found...).Errors(); len(errs) > 0 {
 		errs.Sort()
 		return Loaded{}, fmt.Errorf("load rules:\n%w", errs)
 	}
-	l.keep(docs)
-	compact(set)
+	l.keepAsGood(docs)
+	compactSet(set)
 	return Loaded{Set: set}, nil
 }
 
-// Again loads everything again. A file that is refused, by the lint or by its own
-// tests, keeps its last good version and is listed in Broken; a new file is omitted.
-// An error means that nothing changes.
-func (l *Loader) Again(cfg *config.Config) (Loaded, error) {
+// Reload loads everything again. A file that the lint or its own tests refuse keeps its last
+// valid version and is listed in Broken. If it has none, it is omitted. After an error nothing
+// changes.
+func (l *Loader) Reload(cfg *config.Config) (Loaded, error) {
 	docs, problems := l.parse(cfg)
-	if errs := unread(problems); len(errs) > 0 {
+	if errs := unreadProblems(problems); len(errs) > 0 {
 		return Loaded{}, fmt.Errorf("load rules:\n%w", errs)
 	}
 	var out Loaded
 	refuse := func(d *rules.Document, why string) {
 		out.Broken = append(out.Broken, web.BrokenPack{Pack: l.packName(d), Error: why, Missing: l.good[d.File()].sha == ""})
-		docs = l.replace(docs, d)
+		docs = l.replaceWithLastGood(docs, d)
 	}
 	for _, d := range slices.Clone(docs) {
-		if d.Broken() {
+		if d.HasErrors() {
 			refuse(d, d.Problems().Errors().Error())
 		}
 	}
 	for {
 		set, found := buildConfigured(cfg, docs)
 		if errs := found.Errors(); len(errs) > 0 {
-			d := l.culprit(docs, errs)
+			d := l.findCulprit(docs, errs)
 			if d == nil {
 				return Loaded{}, fmt.Errorf("load rules:\n%w", errs)
 			}
 			refuse(d, errs.Error())
 			continue
 		}
-		d, why, err := l.untested(set, docs)
+		d, why, err := l.testNew(set, docs)
 		if err != nil {
 			return Loaded{}, err
 		}
@@ -147,14 +147,14 @@ func (l *Loader) Again(cfg *config.Config) (Loaded, error) {
 	if len(out.Set.Rules) == 0 && !cfg.Rules.AllowEmpty && len(l.good) > 0 {
 		return Loaded{}, errNoRules
 	}
-	l.keep(docs)
-	compact(out.Set)
+	l.keepAsGood(docs)
+	compactSet(out.Set)
 	return out, nil
 }
 
-// compact frees what the load alone needed, and moves the rest together. Rules that are part of
-// the program are small already.
-func compact(set *rules.Set) {
+// compactSet frees memory that only the load needed, and moves the rest together. Rules that
+// are part of the program are already small.
+func compactSet(set *rules.Set) {
 	forgetWritten(set)
 	var all []*rules.Rule
 	for _, r := range set.Rules {
@@ -165,11 +165,12 @@ func compact(set *rules.Set) {
 			all = append(all, r)
 		}
 	}
-	rules.Compact(all)
+	rules.CompactRules(all)
 }
 
-// forgetWritten frees what only the checks of a load need: the tests of rules, which take
-// more memory than the rules and have run by now, and positions, which hold the files.
+// forgetWritten frees data that only the checks of a load need: the tests of rules, which take
+// more memory than the rules and have already run, and positions, which hold the files in
+// memory.
 func forgetWritten(set *rules.Set) {
 	for _, r := range set.Rules {
 		for ; r != nil; r = r.Packed {
@@ -186,7 +187,7 @@ func forgetWritten(set *rules.Set) {
 	}
 }
 
-func unread(problems rules.Problems) rules.Problems {
+func unreadProblems(problems rules.Problems) rules.Problems {
 	var out rules.Problems
 	for _, p := range problems.Errors() {
 		if p.Check == "read" || p.Line == 0 && p.Check == "too-large" {
@@ -196,8 +197,8 @@ func unread(problems rules.Problems) rules.Problems {
 	return out
 }
 
-// packName returns the name of a pack, else that of its last good version, else its
-// file.
+// packName returns the name of a pack. If it is unknown, it returns that of its last valid
+// version, or the file.
 func (l *Loader) packName(d *rules.Document) string {
 	if d.Pack() != "" {
 		return d.Pack()
@@ -205,8 +206,9 @@ func (l *Loader) packName(d *rules.Document) string {
 	return cmp.Or(l.good[d.File()].pack, d.File())
 }
 
-// replace puts the last good version of a file in the place of d, or nothing.
-func (l *Loader) replace(docs []*rules.Document, d *rules.Document) []*rules.Document {
+// replaceWithLastGood replaces d with the last valid version of its file, or removes it if
+// there is none.
+func (l *Loader) replaceWithLastGood(docs []*rules.Document, d *rules.Document) []*rules.Document {
 	i := slices.Index(docs, d)
 	if old := l.good[d.File()]; old.text != nil && old.sha != d.SHA256() {
 		docs[i], _ = rules.Parse(rules.File{Name: d.File(), Data: old.text})
@@ -216,12 +218,12 @@ func (l *Loader) replace(docs []*rules.Document, d *rules.Document) []*rules.Doc
 	return slices.Delete(docs, i, i+1)
 }
 
-// culprit returns a document that is not in force and has one of the problems, else
-// any document that is not in force: the set in force has no errors.
-func (l *Loader) culprit(docs []*rules.Document, problems rules.Problems) *rules.Document {
+// findCulprit returns a document that is not active and has one of the problems. If there is
+// none, it returns any document that is not active, because the active set has no errors.
+func (l *Loader) findCulprit(docs []*rules.Document, problems rules.Problems) *rules.Document {
 	var any *rules.Document
 	for _, d := range docs {
-		if l.same(d) {
+		if l.isInForce(d) {
 			continue
 		}
 		any = d
@@ -232,13 +234,13 @@ func (l *Loader) culprit(docs []*rules.Document, problems rules.Problems) *rules
 	return any
 }
 
-// same reports whether a document is already in force.
-func (l *Loader) same(d *rules.Document) bool {
+// isInForce reports whether a document is the active version.
+func (l *Loader) isInForce(d *rules.Document) bool {
 	return l.good[d.File()].sha == d.SHA256()
 }
 
-// untested runs the tests of new packs, and returns the first that fails them.
-func (l *Loader) untested(set *rules.Set, docs []*rules.Document) (*rules.Document, string, error) {
+// testNew runs the tests of new packs, and returns the first pack that fails them.
+func (l *Loader) testNew(set *rules.Set, docs []*rules.Document) (*rules.Document, string, error) {
 	for _, p := range set.Packs {
 		if l.tested[p.SHA256] {
 			continue
@@ -252,21 +254,21 @@ func (l *Loader) untested(set *rules.Set, docs []*rules.Document) (*rules.Docume
 			continue
 		}
 		i := slices.IndexFunc(docs, func(d *rules.Document) bool { return d.File() == p.File })
-		if i < 0 || l.same(docs[i]) {
-			continue // overrides changed it: a pack in force is not refused
+		if i < 0 || l.isInForce(docs[i]) {
+			continue // overrides changed it; an active pack is never refused
 		}
 		return docs[i], failed, nil
 	}
 	return nil, "", nil
 }
 
-// keep makes docs the last good versions.
-func (l *Loader) keep(docs []*rules.Document) {
+// keepAsGood makes docs the last valid versions.
+func (l *Loader) keepAsGood(docs []*rules.Document) {
 	clear(l.good)
 	for _, d := range docs {
 		v := inForce{pack: d.Pack(), sha: d.SHA256()}
 		if !strings.HasPrefix(d.File(), shippedPrefix) {
-			v.text = bytes.Clone(l.texts[v.sha]) // without the room that reading left behind it
+			v.text = bytes.Clone(l.texts[v.sha]) // without the unused capacity that reading left
 		}
 		l.good[d.File()] = v
 		if !d.IsOverrides() {

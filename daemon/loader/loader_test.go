@@ -26,13 +26,13 @@ func TestReloadKeepsLastGood(t *testing.T) {
 	f.Write("a.yaml", rulefolder.Pack("a", "A", "text of a"))
 	f.Write("b.yaml", rulefolder.Pack("b", "B", "text of b"))
 	l := New()
-	out, err := l.First(cfg)
+	out, err := l.LoadInitial(cfg)
 	require.NoError(t, err)
 	require.Equal(t, []string{"A=text of a", "B=text of b"}, alerts(out))
 
 	again := func(want []string, broken ...string) {
 		t.Helper()
-		out, err := l.Again(cfg)
+		out, err := l.Reload(cfg)
 		require.NoError(t, err)
 		require.Equal(t, want, alerts(out))
 		var names []string
@@ -65,11 +65,11 @@ func TestReloadKeepsLastGood(t *testing.T) {
 
 	// A file of overrides is loaded like any other.
 	f.Write("over.yaml", "overrides:\n- rule: C\n  disable: not here\n")
-	out, err = l.Again(cfg)
+	out, err = l.Reload(cfg)
 	require.NoError(t, err)
 	require.EqualValues(t, "false", out.Set.Rule("C").Mode)
 	f.Write("over.yaml", "overrides:\n- rule: Nope\n  disable: not here\n")
-	out, err = l.Again(cfg)
+	out, err = l.Reload(cfg)
 	require.NoError(t, err)
 	require.Len(t, out.Broken, 1)
 	require.EqualValues(t, "false", out.Set.Rule("C").Mode, "the last good overrides stay")
@@ -80,7 +80,7 @@ func TestReloadKeepsLastGood(t *testing.T) {
 	again([]string{"A=new text of a", "B=newer text of b"})
 	f.Remove("a.yaml")
 	f.Remove("b.yaml")
-	_, err = l.Again(cfg)
+	_, err = l.Reload(cfg)
 	require.Error(t, err)
 	cfg.Rules.AllowEmpty = true
 	again(nil)
@@ -90,23 +90,23 @@ func TestFirstLoadIsStrict(t *testing.T) {
 	f := rulefolder.New(t)
 	cfg := config.Default()
 	cfg.Rules = config.RulesConfig{Paths: []string{f.Dir}}
-	_, err := New().First(cfg)
+	_, err := New().LoadInitial(cfg)
 	require.ErrorContains(t, err, "has no *.yaml")
 	f.Write("a.yaml", rulefolder.Pack("a", "A", "text of a")+"  unknown: key\n")
 	f.Write("b.yaml", rulefolder.Pack("b", "B", "text of b")+"  unkown: key\n")
-	_, err = New().First(cfg)
+	_, err = New().LoadInitial(cfg)
 	require.ErrorContains(t, err, "a.yaml:13:3")
 	require.ErrorContains(t, err, "b.yaml:13:3")
 	cfg.Rules.Paths = []string{f.Dir + "/none"}
-	_, err = New().First(cfg)
+	_, err = New().LoadInitial(cfg)
 	require.ErrorContains(t, err, "no such file")
 	cfg.Rules = config.RulesConfig{}
-	_, err = New().First(cfg)
+	_, err = New().LoadInitial(cfg)
 	require.ErrorContains(t, err, "no rules are loaded")
 }
 
 func TestShippedPacksLoad(t *testing.T) {
-	out, err := New().First(config.Default())
+	out, err := New().LoadInitial(config.Default())
 	require.NoError(t, err)
 	require.NotEmpty(t, out.Set.Rules)
 }

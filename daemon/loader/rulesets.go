@@ -10,11 +10,11 @@ import (
 	"github.com/prometheus/common/version"
 )
 
-// shippedPrefix stands before the names of files that are part of the program.
+// shippedPrefix begins the names of files that are part of the program.
 const shippedPrefix = "shipped:"
 
-// ParseFiles parses files on their own. It returns a document for each, broken ones
-// included, and the problems of all.
+// ParseFiles parses each file separately. It returns a document for each file, also for invalid
+// ones, and the problems of all.
 func ParseFiles(files []rules.File) ([]*rules.Document, rules.Problems) {
 	var docs []*rules.Document
 	var problems rules.Problems
@@ -25,13 +25,12 @@ func ParseFiles(files []rules.File) ([]*rules.Document, rules.Problems) {
 	return docs, problems
 }
 
-// release is a version that can be compared; a build from a branch meets every
-// requirement.
+// release is a version that can be compared. A build from a branch meets every requirement.
 var release = lazyre.New(`^v?[0-9]+\.[0-9]+\.[0-9]+`)
 
-// Build joins documents for this version of the program. Without documents it returns
-// nothing: the reason was reported before.
-func Build(docs []*rules.Document, opt rules.Options) (*rules.Set, rules.Problems) {
+// BuildSet joins documents into the rules for this version of the program. Without documents it
+// returns nothing, because the reason has already been reported.
+func BuildSet(docs []*rules.Document, opt rules.Options) (*rules.Set, rules.Problems) {
 	if release.MatchString(version.Version) {
 		opt.Version = version.Version
 	}

@@ -10,11 +10,11 @@ import (
 	"crowsnest/rules"
 )
 
-// Try checks and tests a pack that the program wrote as if it were shipped, warnings
-// included.
-func Try(name string, data []byte) error {
-	docs, problems := ParseFiles([]rules.File{{Name: name, Data: counted(data)}})
-	set, found := Build(docs, rules.Options{Shipped: true})
+// TryPack checks and tests a pack that the program wrote. As for shipped packs, warnings count
+// as errors.
+func TryPack(name string, data []byte) error {
+	docs, problems := ParseFiles([]rules.File{{Name: name, Data: addRuleCount(data)}})
+	set, found := BuildSet(docs, rules.Options{Shipped: true})
 	if problems = append(problems, found...); len(problems) > 0 {
 		return problems
 	}
@@ -29,8 +29,8 @@ func Try(name string, data []byte) error {
 	return nil
 }
 
-// counted returns a pack with its number of rules, which only shipped packs state.
-func counted(pack []byte) []byte {
+// addRuleCount adds the number of rules to the header of a pack, as shipped packs require it.
+func addRuleCount(pack []byte) []byte {
 	n := bytes.Count(pack, []byte("\n- alert: "))
 	return bytes.Replace(pack, []byte("version: 0.1.0}"), fmt.Appendf(nil, "version: 0.1.0, rules: %d}", n), 1)
 }

@@ -17,8 +17,8 @@ import (
 	"crowsnest/sources"
 )
 
-// Only an agent knows its own problems, and it often has no Alertmanager. It reports
-// its alerts to the aggregator, which fires each of them once for all nodes.
+// Only an agent knows its own problems, and it often has no Alertmanager. It reports its alerts
+// to the aggregator, which fires one alert for all nodes.
 
 // Alerts of agents and about agents.
 const (
@@ -26,27 +26,27 @@ const (
 	alertAgentRefused = "CrowsnestAgentRefused"
 	// alertAgentsRefused is about messages from unknown senders.
 	alertAgentsRefused = "CrowsnestAgentsRefused"
-	// alertTwoAggregators is detected by an agent and fired by the aggregators.
+	// An agent detects alertTwoAggregators, and the aggregators fire it.
 	alertTwoAggregators = "CrowsnestTwoAggregators"
 	alertRulesDiffer    = "CrowsnestRulesDiffer"
 	alertReportMore     = "CrowsnestAgentsReportMore"
 )
 
 const (
-	// maxNodes bounds the nodes that an alert names.
+	// maxNodes is the number of nodes that an alert names.
 	maxNodes = 5
-	// maxReported bounds the open alerts about agents.
+	// maxReported is the number of open alerts about agents.
 	maxReported = 100
 	// twinShown is how long the alert about a second agent of a node stays open.
 	twinShown = time.Minute
-	// refusedShown is how long the alert about a refused message stays open. An agent
-	// sends a message every few seconds.
+	// refusedShown is how long the alert about a refused message stays open. An agent sends a
+	// message every few seconds.
 	refusedShown = 5 * time.Minute
-	// differFor is how long a rollout may take before it is an alert.
+	// differFor is how long a rollout may take before there is an alert.
 	differFor = 15 * time.Minute
 )
 
-// agentAlerts returns the alerts of an aggregator about its agents.
+// agentAlerts returns an aggregator's alerts about its agents.
 func agentAlerts(now time.Time, st State) []episodes.Episode {
 	var out []episodes.Episode
 	for _, s := range st.Sources {
@@ -54,8 +54,8 @@ func agentAlerts(now time.Time, st State) []episodes.Episode {
 			if m := s.Members[name]; m.Refused.IsZero() || now.Sub(m.Refused) >= twinShown {
 				continue
 			}
-			out = append(out, alert(alertAgentRefused, "warning", map[string]string{"source": name}, now, texts{
-				"Two agents claim to be " + name,
+			out = append(out, newAlert(alertAgentRefused, "warning", map[string]string{"source": name}, now, texts{
+				"Two agents use the name " + name,
 				"The second one is refused as long as the first one is connected: the logs that it reads are not watched.",
 				"Give each agent a unique name (sinks.upstream.node, or NODE_NAME from spec.nodeName), and run one agent per node.",
 			}))
@@ -69,10 +69,10 @@ func agentAlerts(now time.Time, st State) []episodes.Episode {
 	return out
 }
 
-// Reportable returns the open alerts as conditions that an agent reports.
-func (a *Alerts) Reportable() []wire.Condition { return reportable(a.All()) }
+// Reportable returns the open alerts in the form in which an agent reports them.
+func (a *Alerts) Reportable() []wire.Condition { return reportableConditions(a.All()) }
 
-func reportable(alerts []episodes.Episode) []wire.Condition {
+func reportableConditions(alerts []episodes.Episode) []wire.Condition {
 	var out []wire.Condition
 	for _, e := range alerts {
 		if e.Alert == alertHeartbeat || e.Alert == alertUpstreamAway {
@@ -103,7 +103,7 @@ func reportedAlerts(now time.Time, status []sources.Status, losses component.Los
 				}
 			}
 			if len(out) == maxReported {
-				return append(out, alert(alertReportMore, "warning", map[string]string{"source": s.Name}, now, texts{
+				return append(out, newAlert(alertReportMore, "warning", map[string]string{"source": s.Name}, now, texts{
 					fmt.Sprintf("Agents report %s; only the first have their own alert", text.Plural(len(s.Conditions)-i, "more condition")),
 					"The Sources page lists the conditions that each agent reports.",
 					"Resolve the other alerts about agents first.",
@@ -118,18 +118,18 @@ func reportedAlerts(now time.Time, status []sources.Status, losses component.Los
 func reportedAlert(c sources.Condition, losses component.Losses) episodes.Episode {
 	labels := map[string]string{}
 	maps.Copy(labels, c.Labels)
-	labels["component"] = "agent" // an alert of the aggregator itself has none
+	labels["component"] = "agent" // alerts of the aggregator about itself do not have this label
 	what, fix := reportAdvice(c, losses)
 	on := "On " + nodesText(c.Members)
 	if c.Count > 0 {
-		on = fmt.Sprintf("%s, %s in all, newest at %s", on, text.Plural(c.Count, "time"), stamp(c.Last))
+		on = fmt.Sprintf("%s, %s in all, newest at %s", on, text.Plural(c.Count, "time"), formatTime(c.Last))
 	}
-	return alert(c.Alert, c.Severity, labels, c.Since, texts{
+	return newAlert(c.Alert, c.Severity, labels, c.Since, texts{
 		what + " on " + nodesText(c.Members), fmt.Sprintf("%s. Reported by an agent: %s", on, c.Detail), fix,
 	})
 }
 
-// reportAdvice returns the meaning of a condition and its remediation. It never uses
+// reportAdvice returns the meaning and the remediation of a reported condition. It never uses
 // text from a node as advice.
 func reportAdvice(c sources.Condition, losses component.Losses) (what, fix string) {
 	switch c.Alert {
@@ -138,9 +138,9 @@ func reportAdvice(c sources.Condition, losses component.Losses) (what, fix strin
 		if text, known := losses[c.Labels["reason"]]; known {
 			fix = text.Fix
 		}
-		return "Log lines were lost before they were read", fix
+		return "Log lines were lost before crowsnest read them", fix
 	case alertPackBroken:
-		return "The newest version of a rule pack was refused", "Run `crowsnest check rules` and `crowsnest test rules` on the pack and correct it. Its last good version stays in force."
+		return "The newest version of a rule pack was refused", "Run `crowsnest check rules` and `crowsnest test rules` on the pack and correct it. Its last valid version stays active."
 	case alertQuarantined:
 		return "A rule is quarantined and no longer evaluated", "Add a `contains` text that occurs in few lines, or narrow `from`. A changed version of the rule or a restart of the agent tries it again."
 	case alertIdle:
@@ -161,8 +161,8 @@ func reportAdvice(c sources.Condition, losses component.Losses) (what, fix strin
 
 const adviceTwoAggregators = "Stop all aggregators but one. Each of them receives only some of the lines, so failures are missed, or raised and resolved wrongly. Check for more than one replica, a strategy other than Recreate, and a second Deployment that the Service selects."
 
-// refusedAlerts returns an alert for each reason for which messages of agents were
-// refused. The nodes of these agents may be unknown.
+// refusedAlerts returns an alert for each reason for which messages from agents were refused.
+// The nodes of these agents may be unknown.
 func refusedAlerts(now time.Time, source string, st server.Stats) []episodes.Episode {
 	var out []episodes.Episode
 	for _, reason := range server.Outsiders() {
@@ -174,8 +174,8 @@ func refusedAlerts(now time.Time, source string, st server.Stats) []episodes.Epi
 		if err != nil {
 			from = last.From
 		}
-		out = append(out, alert(alertAgentsRefused, "warning", map[string]string{"source": source, "reason": reason}, last.At, texts{
-			"Messages of agents are refused: the logs of their nodes are not watched",
+		out = append(out, newAlert(alertAgentsRefused, "warning", map[string]string{"source": source, "reason": reason}, last.At, texts{
+			"Messages from agents are refused: the logs of their nodes are not watched",
 			fmt.Sprintf("%s refused in total, the newest from %s: %s.", text.Plural(st.Refused[reason], "message"), from, last.Why),
 			"Find the pod with this address. If it is an agent, correct its sinks.upstream; otherwise find out why it connects to this port.",
 		}))
@@ -183,8 +183,8 @@ func refusedAlerts(now time.Time, source string, st server.Stats) []episodes.Epi
 	return out
 }
 
-// differAlert returns the alert about rules that have differed for too long between
-// the agents and the aggregator.
+// differAlert returns the alert about rules of which agents have had another version than the
+// aggregator for too long.
 func differAlert(now time.Time, behind map[string]sources.Behind) []episodes.Episode {
 	var late, nodes []string
 	since := now
@@ -203,32 +203,32 @@ func differAlert(now time.Time, behind map[string]sources.Behind) []episodes.Epi
 	}
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
-	return []episodes.Episode{alert(alertRulesDiffer, "warning", nil, since, texts{
+	return []episodes.Episode{newAlert(alertRulesDiffer, "warning", nil, since, texts{
 		fmt.Sprintf("The aggregator has another version of %s than %s", text.Plural(len(late), "rule"), nodesText(nodes)),
-		fmt.Sprintf("What these rules conclude from silence waits since %s: %s.", stamp(since), strings.Join(late, ", ")),
+		fmt.Sprintf("Since %s, these rules do not conclude anything from missing lines: %s.", formatTime(since), strings.Join(late, ", ")),
 		"Look whether the agents of these nodes have the same version of crowsnest, the same rules and the same overrides as the aggregator, and whether one of them refused a pack.",
 	})}
 }
 
 // BehindText explains to people why the absence-based conclusions of a rule are on hold.
 func BehindText(b sources.Behind) string {
-	return fmt.Sprintf("%s has another version of it since %s", nodesText(b.Members), stamp(b.Since))
+	return fmt.Sprintf("%s has another version of it since %s", nodesText(b.Members), formatTime(b.Since))
 }
 
-// UpstreamAlerts returns the alerts of an agent about its aggregator.
+// UpstreamAlerts returns an agent's alerts about its aggregator.
 func (a *Alerts) UpstreamAlerts(now time.Time, st client.Stats) []episodes.Episode {
 	var out []episodes.Episode
-	since := a.Answered(st.LastAnswer)
+	since := a.NoteAnswer(st.LastAnswer)
 	if st.Refused || st.LastError != "" && a.longSince(now, since) {
-		out = append(out, alert(alertUpstreamAway, "critical", nil, since, texts{
+		out = append(out, newAlert(alertUpstreamAway, "critical", nil, since, texts{
 			"The aggregator does not accept the hits of this agent",
 			fmt.Sprintf("Since %s: %s. The agent keeps up to %d bytes, then stops reading; no line is lost while the logs are on the node.",
-				stamp(since), st.LastError, client.DefaultMaxUnacked),
+				formatTime(since), st.LastError, client.DefaultMaxUnacked),
 			"Check the aggregator, and sinks.upstream of this agent.",
 		}))
 	}
 	if !st.Twofold.IsZero() {
-		out = append(out, alert(alertTwoAggregators, "critical", nil, st.Twofold, texts{
+		out = append(out, newAlert(alertTwoAggregators, "critical", nil, st.Twofold, texts{
 			"Two aggregators answer the agents",
 			"Two processes answer at " + st.Endpoint + " at the same time.",
 			adviceTwoAggregators,
@@ -237,7 +237,7 @@ func (a *Alerts) UpstreamAlerts(now time.Time, st client.Stats) []episodes.Episo
 	return out
 }
 
-// nodesText names the first nodes and counts the others.
+// nodesText names the first nodes and the number of the others.
 func nodesText(nodes []string) string {
 	if len(nodes) == 1 {
 		return "node " + nodes[0]

@@ -52,8 +52,8 @@ func TestBlindNodes(t *testing.T) {
 	for i := range stuckAfter {
 		at(4*time.Minute+time.Duration(i)*time.Millisecond, map[string]sources.MemberStatus{"agents/n1": up(4 * time.Minute)})
 	}
-	require.Contains(t, a.open, alert(alertBlind, "critical", map[string]string{"source": "agents/n1"}, start, texts{}).Fingerprint)
-	require.Empty(t, a.Hung())
+	require.Contains(t, a.open, newAlert(alertBlind, "critical", map[string]string{"source": "agents/n1"}, start, texts{}).Fingerprint)
+	require.Empty(t, a.HungSources())
 
 	many := map[string]sources.MemberStatus{}
 	for i := range 50 {
@@ -105,7 +105,7 @@ func TestReportedAlertsAreFolded(t *testing.T) {
 	losses := component.Parts{Kinds: component.Sources()}.Losses()
 	got := reportedAlerts(now, []sources.Status{{Name: "agents", Conditions: []sources.Condition{c}}}, losses)
 	require.Len(t, got, 1)
-	require.Equal(t, "Log lines were lost before they were read on 7 nodes: a, b, c, d, e and 2 more", got[0].Annotations["summary"])
+	require.Equal(t, "Log lines were lost before crowsnest read them on 7 nodes: a, b, c, d, e and 2 more", got[0].Annotations["summary"])
 	require.Contains(t, got[0].Annotations["description"], "12 times in all")
 	require.Equal(t, losses["gap"].Fix, got[0].Annotations["remediation"])
 

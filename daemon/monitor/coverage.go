@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// coverageNames bounds the sources, or members of one, that the heartbeat names.
+	// coverageNames is the number of sources, or members of a source, that the heartbeat names.
 	coverageNames = 5
-	// maxBlind bounds the members of a source that have an alert of their own.
+	// maxBlind is the number of members of a source that have an alert of their own.
 	maxBlind = 20
 )
 
 func isMember(name string) bool { return strings.Contains(name, "/") }
 
-// withMembers adds the members of sources as sources of their own. A source with
-// members has no watermark itself: it only has to be up.
+// withMembers adds the members of sources as separate sources. A source with members has no
+// watermark of its own and only has to be up.
 func withMembers(status []sources.Status, now time.Time) []sources.Status {
 	out := slices.Clone(status)
 	for i, s := range status {
@@ -45,9 +45,9 @@ func withMembers(status []sources.Status, now time.Time) []sources.Status {
 	return out
 }
 
-// blind returns an alert for each source that is down and for each member that is
-// down, and one alert for all members beyond maxBlind. The caller holds mu.
-func (a *Alerts) blind(now time.Time, status []sources.Status) []episodes.Episode {
+// blindAlerts returns an alert for each source and each member that is down, but only one alert
+// for all members beyond maxBlind. The caller must hold mu.
+func (a *Alerts) blindAlerts(now time.Time, status []sources.Status) []episodes.Episode {
 	var out []episodes.Episode
 	var more []string
 	var oldest time.Time
@@ -89,37 +89,38 @@ func blindAlert(s sources.Status, since time.Time) episodes.Episode {
 	if s.Error != "" {
 		what += ": " + s.Error
 	}
-	return alert(alertBlind, "critical", map[string]string{"source": s.Name}, since, texts{
+	return newAlert(alertBlind, "critical", map[string]string{"source": s.Name}, since, texts{
 		"Source " + s.Name + " is not read: failures in its logs are not detected",
-		fmt.Sprintf("Source %s has been down since %s: %s. Alerts that depend on it do not resolve meanwhile.", s.Name, stamp(since), what),
+		fmt.Sprintf("Source %s has been down since %s: %s. Alerts that depend on it do not resolve meanwhile.", s.Name, formatTime(since), what),
 		"Check the Sources page and the log of crowsnest.",
 	})
 }
 
-// sees reports whether a source is read and has something to read. The caller holds mu.
-func (a *Alerts) sees(now time.Time, s sources.Status) bool {
+// isSeeing reports whether a source is being read and has something to read. The caller must
+// hold mu.
+func (a *Alerts) isSeeing(now time.Time, s sources.Status) bool {
 	_, silent := a.idle[s.Name]
 	return s.Up && !silent && !a.unsure[s.Name] && a.moved[s.Name].still < stuckAfter && !s.Watermark.Before(now.Add(-a.blindAfter))
 }
 
-// heartbeat returns the alert for a dead man's switch, with the coverage. It returns
-// none until a source is read for the first time, and once no source has been read
-// for blindAfter: the heartbeat must not mean "all is well" while nothing is
-// detected. The caller holds mu.
+// heartbeat returns the alert for a dead man's switch, with the coverage. It returns none until
+// a source has been read for the first time, and none if no source has been read for
+// blindAfter, because the heartbeat must not say that all is well while nothing is detected.
+// The caller must hold mu.
 func (a *Alerts) heartbeat(now time.Time, status []sources.Status, unanswered time.Time) []episodes.Episode {
 	coverage, seen := a.coverage(now, status, unanswered)
 	if seen {
 		a.lastSeen = now
 	}
 	a.covers = coverage
-	if a.starting(now, status) {
+	if a.isStarting(now, status) {
 		a.covers = "starting"
-		return nil // the heartbeat of the previous process stays
+		return nil // the heartbeat of the previous process stays open
 	}
 	if a.lastSeen.IsZero() || now.Sub(a.lastSeen) >= a.blindAfter {
 		return nil
 	}
-	e := annotated(alertHeartbeat, "none", nil, a.start, map[string]string{
+	e := newAnnotated(alertHeartbeat, "none", nil, a.start, map[string]string{
 		"summary":     "crowsnest is running; coverage: " + coverage,
 		"coverage":    coverage,
 		"description": "This alert fires as long as crowsnest reads at least one source. Route it to a dead man's switch: its absence means that nothing is detected. The annotation coverage begins with full or partial and names what is not watched.",
@@ -128,37 +129,37 @@ func (a *Alerts) heartbeat(now time.Time, status []sources.Status, unanswered ti
 	return []episodes.Episode{e}
 }
 
-// starting reports whether this process has begun so recently that it does not know what it
-// can read: sources are being opened, and agents come back. The caller holds mu.
-func (a *Alerts) starting(now time.Time, status []sources.Status) bool {
+// isStarting reports whether this process began so recently that it cannot know yet what it
+// reads, because sources are being opened and agents reconnect. The caller must hold mu.
+func (a *Alerts) isStarting(now time.Time, status []sources.Status) bool {
 	if now.Sub(a.start) >= settle || a.settled {
 		return false
 	}
 	unknown := slices.ContainsFunc(status, func(s sources.Status) bool {
-		return !a.sees(now, s) && s.Idle == "" && (s.Error == "" || isMember(s.Name) || s.Members != nil)
+		return !a.isSeeing(now, s) && s.Idle == "" && (s.Error == "" || isMember(s.Name) || s.Members != nil)
 	})
 	a.settled = !unknown
 	return unknown
 }
 
-// Coverage returns what the last Update found to be read, as the heartbeat states it.
+// Coverage returns the coverage at the last Update, in the words of the heartbeat.
 func (a *Alerts) Coverage() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.covers
 }
 
-// coverage describes which sources are read: "full: ..." or "partial: ...". seen is
-// false if none is, or if the aggregator does not answer. The caller holds mu.
+// coverage describes which sources are read: "full: ..." or "partial: ...". seen is false if no
+// source is read, or if the aggregator does not answer. The caller must hold mu.
 func (a *Alerts) coverage(now time.Time, status []sources.Status, unanswered time.Time) (text string, seen bool) {
 	var good, bad, silent, idle []string
-	unread := false                // a source reads some logs and not others
-	members := map[string][2]int{} // number of members of each source: seen and all
+	unread := false                // whether a source reads only some of its logs
+	members := map[string][2]int{} // for each source, the number of members that are read, and of all members
 	for _, s := range status {
 		if source, _, is := strings.Cut(s.Name, "/"); is {
 			n := members[source]
 			n[1]++
-			if a.sees(now, s) {
+			if a.isSeeing(now, s) {
 				n[0]++
 			}
 			members[source] = n
@@ -172,10 +173,10 @@ func (a *Alerts) coverage(now time.Time, status []sources.Status, unanswered tim
 			idle = append(idle, idleOnAll(s)...)
 		case s.Up && !a.idle[s.Name].IsZero():
 			silent = append(silent, s.Name)
-		case !a.sees(now, s):
+		case !a.isSeeing(now, s):
 			since := ""
 			if t, known := a.away[s.Name]; known {
-				since = " since " + stamp(t)
+				since = " since " + formatTime(t)
 			}
 			bad = append(bad, s.Name+since)
 		case isMember(s.Name), n[1] > 0 && n[0] == 0:
@@ -201,28 +202,28 @@ func (a *Alerts) coverage(now time.Time, status []sources.Status, unanswered tim
 	}
 	seen = len(good) > 0
 	if !unanswered.IsZero() {
-		bad = append(bad, "the aggregator since "+stamp(unanswered))
+		bad = append(bad, "the aggregator since "+formatTime(unanswered))
 		seen = seen && !a.longSince(now, unanswered)
 	}
-	text = "full: " + listOf(good)
+	text = "full: " + joinNames(good)
 	if len(good) == 0 || unread || len(bad)+len(silent)+len(idle) > 0 {
-		text = "partial: " + listOf(good)
+		text = "partial: " + joinNames(good)
 	}
 	if len(bad) > 0 {
-		text += "; not seen: " + listOf(bad)
+		text += "; not seen: " + joinNames(bad)
 	}
 	if len(silent) > 0 {
-		text += "; no line yet: " + listOf(silent)
+		text += "; no line yet: " + joinNames(silent)
 	}
 	if len(idle) > 0 {
-		text += "; idle: " + listOf(idle)
+		text += "; idle: " + joinNames(idle)
 	}
 	return text, seen
 }
 
-func listOf(names []string) string {
+func joinNames(names []string) string {
 	if len(names) == 0 {
 		return "nothing"
 	}
-	return firstOf(names, coverageNames)
+	return joinFirst(names, coverageNames)
 }

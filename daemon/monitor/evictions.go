@@ -13,14 +13,14 @@ import (
 	"crowsnest/internal/text"
 )
 
-// alertEvictions fires when log lines of a namespace exhaust bounded memory.
+// alertEvictions fires when the lines of a namespace use up bounded memory.
 const alertEvictions = "CrowsnestCrowded"
 
 const (
 	// evictionsShown is how long the alert stays open after the newest eviction.
 	evictionsShown = 15 * time.Minute
-	// maxNamespaces and maxRules bound the namespaces that the alert names, and the
-	// rules of each.
+	// maxNamespaces is the number of namespaces that the alert names, and maxRules the number
+	// of rules for each.
 	maxNamespaces = 5
 	maxRules      = 5
 )
@@ -41,7 +41,7 @@ type evictedOf struct {
 	rules     map[string]bool
 }
 
-// evictionAlert returns the alert about namespaces with recent evictions, if any.
+// evictionAlert returns the alert about namespaces with recent evictions, if there are any.
 func evictionAlert(now time.Time, evictions []episodes.Eviction) []episodes.Episode {
 	by := map[string]*evictedOf{}
 	for _, v := range evictions {
@@ -70,10 +70,10 @@ func evictionAlert(now time.Time, evictions []episodes.Eviction) []episodes.Epis
 	if n := len(all) - maxNamespaces; n > 0 {
 		details = append(details[:maxNamespaces], fmt.Sprintf("%s.", text.Plural(n, "more namespace")))
 	}
-	return []episodes.Episode{alert(alertEvictions, "warning", nil, now, texts{
-		"Lines of " + firstOf(names, maxNamespaces) + " exhaust the memory limits: failures there may be missed",
+	return []episodes.Episode{newAlert(alertEvictions, "warning", nil, now, texts{
+		"Lines of " + joinFirst(names, maxNamespaces) + " exhaust the memory limits: failures there may be missed",
 		"Evicted since the start of crowsnest: " + strings.Join(details, " ") + fmt.Sprintf(
-			" Namespaces within their share lost nothing. This alert resolves %v after the newest eviction.", evictionsShown),
+			" Namespaces within their share of the limits lost nothing. This alert resolves %v after the newest eviction.", evictionsShown),
 		"Find out why these namespaces log so many different failures. If they are real, raise limits.keys (counts, recoveries, mutes, keys of rules with `silent`), " +
 			"or limits.active_alerts and the `limit` of the rules (open alerts; ten times as many keys of a rule with `silent`), and the memory of crowsnest with them. Otherwise exclude the namespace in `from` of the rules.",
 	})}
@@ -85,14 +85,14 @@ func (c *evictedOf) String() string {
 	for _, k := range slices.Sorted(maps.Keys(c.kinds)) {
 		kinds = append(kinds, fmt.Sprintf("%d %s", c.kinds[k], evictedText[k]))
 	}
-	return fmt.Sprintf("%s: %s of the rules %s.", namespaceText(c.namespace), strings.Join(kinds, ", "), firstOf(slices.Sorted(maps.Keys(c.rules)), maxRules))
+	return fmt.Sprintf("%s: %s of the rules %s.", namespaceText(c.namespace), strings.Join(kinds, ", "), joinFirst(slices.Sorted(maps.Keys(c.rules)), maxRules))
 }
 
 // plainName matches a namespace, optionally after its cluster.
 var plainName = lazyre.New(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?$`)
 
-// namespaceText names a namespace for people. It does not repeat an invalid name,
-// which may be text of an attacker.
+// namespaceText returns the name of a namespace as people see it. It never repeats an invalid
+// name, which may be an attacker's text.
 func namespaceText(name string) string {
 	switch name {
 	case "":

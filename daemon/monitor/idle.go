@@ -11,22 +11,24 @@ import (
 	"crowsnest/sources"
 )
 
-// alertIdle fires for a source that works and in which nothing can be found.
+// alertIdle fires for a source that works but has nothing in which rules could find something.
 const alertIdle = "CrowsnestIdle"
 
-// rulesEvery is how often streams are compared with rules while no rule selects one.
+// rulesEvery is the interval at which streams are compared with rules as long as no rule
+// selects one.
 const rulesEvery = 15 * time.Second
 
-// Reading is what the daemon knows about a source besides its status.
+// Reading is what the daemon knows about a source in addition to its status.
 type Reading struct {
-	// Logs means that the source reads logs, and Lines that it has lines before long.
+	// Logs means that the source reads logs. Lines means that it is expected to have lines
+	// soon.
 	Logs, Lines bool
-	// Serves reports whether the source can have streams that a selector selects; nil means
-	// any.
+	// Serves reports whether the source can have streams that a selector selects. Nil means
+	// that it can have any.
 	Serves func(rules.Selector) bool
 }
 
-// idle is why a source has nothing to read.
+// idle is the reason why a source has nothing to read.
 type idle struct {
 	reason sources.IdleReason
 	why    string
@@ -36,10 +38,10 @@ type idle struct {
 type ruled struct {
 	set   *rules.Set
 	ok    bool
-	again time.Time // when to compare again; the zero time means only with other rules
+	again time.Time // when to compare again; zero means only when the rules have changed
 }
 
-// idleFixes are the remedies of each reason.
+// idleFixes has the remedy for each reason.
 var idleFixes = map[sources.IdleReason]string{
 	sources.IdleNotInstalled: "Install what the source watches, or remove the source from the configuration.",
 	sources.IdleNoLogs:       "Correct what the source selects: folder, paths, include, exclude, namespaces, selector or tenant. `crowsnest get sources` shows what it reads.",
@@ -48,13 +50,14 @@ var idleFixes = map[sources.IdleReason]string{
 	sources.IdleNoRules:      "Correct the selectors of the rules, rules.scope and rules.infrastructure_namespaces, enable rules, or remove the source from the configuration.",
 }
 
-// explainIdle sets why sources have nothing to read, and remembers it. The caller holds mu.
+// explainIdle finds out and remembers why sources have nothing to read. The caller must hold
+// mu.
 func (a *Alerts) explainIdle(now time.Time, st State, status []sources.Status) {
 	a.why, a.unsure = map[string]idle{}, map[string]bool{}
 	for i := range status {
 		s := &status[i]
 		switch {
-		case !s.Up && s.Opened: // the source is blind now
+		case !s.Up && s.Opened: // the source has become blind
 			delete(a.idle, s.Name)
 			continue
 		case !s.Up:
@@ -94,19 +97,19 @@ func (a *Alerts) explainIdle(now time.Time, st State, status []sources.Status) {
 	}
 }
 
-// isUnsure reports whether this process has begun so recently that it is not known what a
-// source that is up can read: its logs are being opened. Until then it is what it was for the
-// previous process. The caller holds mu.
+// isUnsure reports whether this process began so recently that it cannot know yet what a source
+// that is up can read, because its logs are being opened. Until then the state of the previous
+// process is used. The caller must hold mu.
 func (a *Alerts) isUnsure(now time.Time, st State, s sources.Status) bool {
 	return now.Sub(a.start) < settle && s.Idle == "" && !isMember(s.Name) && s.Members == nil &&
 		(!s.Opened || st.Readings[s.Name].Logs && len(s.Streams) > 0 && !slices.ContainsFunc(s.Streams, isKnown))
 }
 
-// isKnown reports whether it is known what a log is.
+// isKnown reports whether crowsnest knows which log this is.
 func isKnown(x sources.StreamStatus) bool { return len(x.Labels) > 0 || x.Path == "" }
 
-// idleBecause returns why a source that is up has nothing to read, beyond what the source
-// itself reports. The caller holds mu.
+// idleBecause returns why a source that is up has nothing to read, if the source does not
+// report a reason itself. The caller must hold mu.
 func (a *Alerts) idleBecause(now time.Time, st State, s sources.Status) idle {
 	reading, known := st.Readings[s.Name]
 	switch {
@@ -118,7 +121,7 @@ func (a *Alerts) idleBecause(now time.Time, st State, s sources.Status) idle {
 		return idle{sources.IdleUnreadable, fmt.Sprintf("all of its logs are refused, such as %s: %s", s.Unread[0].Path, s.Unread[0].Why)}
 	case s.Idle != "":
 		return idle{}
-	case !a.ruled(now, st.Rules, reading, s):
+	case !a.hasRules(now, st.Rules, reading, s):
 		if len(s.Streams) > 0 {
 			return idle{sources.IdleNoRules, fmt.Sprintf("no active rule selects any of its logs (%d)", len(s.Streams))}
 		}
@@ -127,15 +130,16 @@ func (a *Alerts) idleBecause(now time.Time, st State, s sources.Status) idle {
 	return idle{}
 }
 
-// refusesAll reports whether the source has logs and is not permitted to read any of them.
+// refusesAll reports whether the source has logs but may not read any of them.
 func refusesAll(s sources.Status) bool {
 	return len(s.Unread) > 0 && s.Lines == 0 &&
 		!slices.ContainsFunc(s.Unread, func(u sources.Unread) bool { return u.Holds }) &&
 		!slices.ContainsFunc(s.Streams, func(x sources.StreamStatus) bool { return x.Size > 0 || x.Offset > 0 })
 }
 
-// ruled reports whether an active rule can match lines of the source. The caller holds mu.
-func (a *Alerts) ruled(now time.Time, set *rules.Set, reading Reading, s sources.Status) bool {
+// hasRules reports whether an active rule can match lines of the source. The caller must hold
+// mu.
+func (a *Alerts) hasRules(now time.Time, set *rules.Set, reading Reading, s sources.Status) bool {
 	last := a.rules[s.Name]
 	if last.set == set && (last.again.IsZero() || now.Before(last.again)) {
 		return last.ok
@@ -164,8 +168,8 @@ func (a *Alerts) ruled(now time.Time, set *rules.Set, reading Reading, s sources
 	return ok
 }
 
-// hadLines reports whether a source, or its predecessor in an earlier process, had a line.
-// The caller holds mu.
+// hadLines reports whether a source has had a line, in this process or an earlier one. The
+// caller must hold mu.
 func (a *Alerts) hadLines(s sources.Status) bool {
 	if !a.lined[s.Name] && (s.Lines > 0 || slices.ContainsFunc(s.Streams, func(x sources.StreamStatus) bool { return x.Offset > 0 })) {
 		a.lined[s.Name], a.changed = true, true
@@ -173,21 +177,22 @@ func (a *Alerts) hadLines(s sources.Status) bool {
 	return a.lined[s.Name]
 }
 
-// Idle returns why a source has nothing to read, according to the last Update; "" if it has
+// WhyIdle returns why a source had nothing to read at the last Update, or "" if it had
 // something.
-func (a *Alerts) Idle(source string) (why string, reason sources.IdleReason) {
+func (a *Alerts) WhyIdle(source string) (why string, reason sources.IdleReason) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	x := a.why[source]
 	return x.why, x.reason
 }
 
-// idleAlerts returns an alert for each source that has had nothing to read for blindAfter.
-// An agent cannot know whether that is normal: a node may have no log that a rule selects,
-// while others have. The aggregator decides it, see reportedIdle. The caller holds mu.
+// idleAlerts returns an alert for each source that has had nothing to read for blindAfter. An
+// agent cannot know whether that is normal, because its node may have no log that a rule
+// selects while other nodes have. The aggregator decides about agents; see reportedIdle. The
+// caller must hold mu.
 func (a *Alerts) idleAlerts(now time.Time, status []sources.Status, agent bool) []episodes.Episode {
 	var out []episodes.Episode
-	seen := slices.ContainsFunc(status, func(s sources.Status) bool { return a.sees(now, s) })
+	seen := slices.ContainsFunc(status, func(s sources.Status) bool { return a.isSeeing(now, s) })
 	for _, s := range status {
 		since, known := a.idle[s.Name]
 		if s.Idle == "" || !known || !a.longSince(now, since) {
@@ -205,24 +210,24 @@ func (a *Alerts) idleAlerts(now time.Time, status []sources.Status, agent bool) 
 		if seen {
 			effect = "Failures in this source are not detected; the other sources work."
 		}
-		out = append(out, alert(alertIdle, severity, map[string]string{"source": s.Name, "reason": string(s.IdleReason)}, since, texts{
+		out = append(out, newAlert(alertIdle, severity, map[string]string{"source": s.Name, "reason": string(s.IdleReason)}, since, texts{
 			"Source " + s.Name + " is idle: it has nothing to read that a rule can match",
-			fmt.Sprintf("Since %s: %s. %s", stamp(since), s.Idle, effect),
+			fmt.Sprintf("Since %s: %s. %s", formatTime(since), s.Idle, effect),
 			idleFixes[s.IdleReason],
 		}))
 	}
 	return out
 }
 
-// IdleEverywhere explains why every source of this process has nothing to read, according to
-// the last Update; "" if one has something.
+// IdleEverywhere explains why every source of this process had nothing to read at the last
+// Update. It returns "" if one had something.
 func (a *Alerts) IdleEverywhere() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.idleAll
 }
 
-// whyAllIdle returns why the first source is idle if all are, else "".
+// whyAllIdle returns why the first source is idle if all are idle, and otherwise "".
 func whyAllIdle(status []sources.Status) string {
 	if len(status) == 0 || slices.ContainsFunc(status, func(s sources.Status) bool { return s.Idle == "" }) {
 		return ""
@@ -230,8 +235,8 @@ func whyAllIdle(status []sources.Status) string {
 	return status[0].Name + ": " + status[0].Idle
 }
 
-// membersIdle returns why a source has nothing to read because none of its members that are
-// up has; "" if one has something.
+// membersIdle returns why a source has nothing to read, if that is true of all its members that
+// are up. Otherwise it returns "".
 func membersIdle(s sources.Status) string {
 	up, why := 0, ""
 	for _, m := range s.Members {
@@ -248,7 +253,8 @@ func membersIdle(s sources.Status) string {
 	return fmt.Sprintf("the agents of all %d nodes have nothing to read (%s)", up, why)
 }
 
-// idleOnAll names the sources of agents that are idle on every node that is up, once each.
+// idleOnAll returns the distinct names of the agents' sources that are idle on every node that
+// is up.
 func idleOnAll(s sources.Status) []string {
 	var out []string
 	for _, c := range s.Conditions {
@@ -260,7 +266,7 @@ func idleOnAll(s sources.Status) []string {
 	return out
 }
 
-// idleMembers counts the members that are up and have nothing to read.
+// idleMembers returns the number of members that are up and have nothing to read.
 func idleMembers(s sources.Status) int {
 	n := 0
 	for _, m := range s.Members {
@@ -271,9 +277,9 @@ func idleMembers(s sources.Status) int {
 	return n
 }
 
-// reportedIdle reports whether a source that agents report as idle is a failure. A node
-// without a log that a rule selects is normal as long as another node has one, but a node
-// whose logs are all refused is not.
+// reportedIdle reports whether it is a failure that agents report a source as idle. A node
+// without a log that a rule selects is normal as long as another node has one. A node whose
+// logs are all refused is not normal.
 func reportedIdle(s sources.Status, c sources.Condition) bool {
 	switch sources.IdleReason(c.Labels["reason"]) {
 	case sources.IdleUnreadable, sources.IdleNotInstalled:

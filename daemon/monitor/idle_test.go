@@ -65,7 +65,7 @@ func TestRulesOfLogsThatAreOpened(t *testing.T) {
 	opened := map[string]string{"container": "syncer"}
 	pass(3*time.Second, nil)
 	pass(blindAfter+time.Second, opened)
-	why, reason := a.Idle("kubelet")
+	why, reason := a.WhyIdle("kubelet")
 	require.Equal(t, sources.IdleNoRules, reason, why)
 	saved, err := a.Export()
 	require.NoError(t, err)

@@ -14,11 +14,11 @@ import (
 
 const alertLinesLost = "CrowsnestLinesLost"
 
-// lossShown is how long an alert stays open after the newest loss. Lost lines do not
-// come back, so nothing else ends the alert.
+// lossShown is how long an alert stays open after the newest loss. Lost lines do not come back,
+// so nothing else ends the alert.
 const lossShown = 15 * time.Minute
 
-// lossAlerts returns an alert for each reason for which a source recently lost lines.
+// lossAlerts returns an alert for each reason for which the source recently lost lines.
 func lossAlerts(now time.Time, s sources.Status, losses component.Losses) []episodes.Episode {
 	var out []episodes.Episode
 	for _, reason := range slices.Sorted(maps.Keys(s.Losses)) {
@@ -34,10 +34,10 @@ func lossAlerts(now time.Time, s sources.Status, losses component.Losses) []epis
 		if at.After(now) { // the clock was set back
 			at = now
 		}
-		e := alert(alertLinesLost, loss.Severity, map[string]string{"source": s.Name, "reason": reason}, at, texts{
-			"Lines of source " + s.Name + " were lost before they were read",
+		e := newAlert(alertLinesLost, loss.Severity, map[string]string{"source": s.Name, "reason": reason}, at, texts{
+			"Log lines of source " + s.Name + " were lost before crowsnest read them",
 			fmt.Sprintf("Reason: %s. Newest: %q at %s; %s in total. This alert resolves %v after the newest loss.",
-				loss.What, l.Path, stamp(l.At), text.Plural(l.Count, "time"), lossShown),
+				loss.What, l.Path, formatTime(l.At), text.Plural(l.Count, "time"), lossShown),
 			loss.Fix,
 		})
 		e.Count, e.LastSeen = l.Count, at.UTC()

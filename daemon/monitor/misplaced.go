@@ -18,9 +18,10 @@ import (
 const alertMisplaced = "CrowsnestComponentNotBelieved"
 
 const (
-	// misplacedEvery is how often streams are checked: there may be thousands.
+	// misplacedEvery is the interval at which streams are checked, because there may be
+	// thousands.
 	misplacedEvery = time.Minute
-	// maxMisplaced bounds the namespaces that the alert names.
+	// maxMisplaced is the number of namespaces that the alert names.
 	maxMisplaced = 10
 )
 
@@ -39,7 +40,7 @@ func (m *misplaced) alerts(now time.Time, trusted *rules.Namespaces, status []so
 	if m.known == nil {
 		m.known = namespaces.NewComponents()
 	}
-	found := map[string]string{} // component in each namespace
+	found := map[string]string{} // a known component in each namespace
 	for _, s := range status {
 		for _, st := range s.Streams {
 			namespace := st.Labels["namespace"]
@@ -62,7 +63,7 @@ func misplacedAlert(now time.Time, found map[string]string) episodes.Episode {
 	var parts, add []string
 	for _, namespace := range names[:min(len(names), maxMisplaced)] {
 		if namespaces.Check("+"+namespace) != nil {
-			continue // not the name of a namespace
+			continue // not a valid name of a namespace
 		}
 		parts = append(parts, fmt.Sprintf("%s in namespace %s", found[namespace], namespace))
 		add = append(add, "+"+namespace)
@@ -71,7 +72,7 @@ func misplacedAlert(now time.Time, found map[string]string) episodes.Episode {
 	if n := len(names) - len(parts); n > 0 {
 		more = fmt.Sprintf(", and %s", text.Plural(n, "more namespace"))
 	}
-	return alert(alertMisplaced, "info", nil, now, texts{
+	return newAlert(alertMisplaced, "info", nil, now, texts{
 		"Known components run outside the infrastructure namespaces: rules with `origin: infrastructure` ignore their logs",
 		fmt.Sprintf("According to pod names: %s%s.", strings.Join(parts, "; "), more),
 		fmt.Sprintf("If no tenant can create pods there, add %s to rules.infrastructure_namespaces of the agents and the aggregator. Otherwise list the namespaces with a leading -, and this alert resolves.", strings.Join(add, ", ")),

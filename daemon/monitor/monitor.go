@@ -1,6 +1,6 @@
-// Package monitor raises crowsnest's alerts about itself: sources that are not read,
-// lost lines, broken packs, agents and aggregators that do not answer. The daemon hands
-// it the state of all parts once a second.
+// Package monitor raises crowsnest's alerts about itself: about sources that are not read, lost
+// lines, invalid packs, and agents and aggregators that do not answer. The daemon passes the
+// state of all parts to it once a second.
 package monitor
 
 import (
@@ -24,9 +24,9 @@ import (
 	"crowsnest/web"
 )
 
-// stuckAfter is the number of updates, one a second, after which a source that is up
-// but makes no progress counts as stuck. It counts updates, not seconds, so that a
-// machine that was suspended does not look stuck.
+// stuckAfter is the number of updates, one a second, after which a source that is up but makes
+// no progress counts as stuck. It is a number of updates instead of seconds, so that a machine
+// that was suspended does not look stuck.
 const stuckAfter = 60
 
 // maxText bounds the description of an alert, in bytes.
@@ -39,7 +39,7 @@ const (
 	alertQuarantined = "CrowsnestRuleGivenUp"
 )
 
-// allAlerts returns the names of the alerts about crowsnest itself.
+// allAlerts returns the names of all alerts about crowsnest itself.
 func allAlerts() []string {
 	return []string{
 		alertHeartbeat, alertBlind, alertIdle, alertPackBroken, alertQuarantined, alertUpstreamAway, alertAgentRefused,
@@ -52,66 +52,66 @@ func allAlerts() []string {
 // State is the state of all parts of the daemon at one time.
 type State struct {
 	Sources     []sources.Status
-	Readings    map[string]Reading // readings by name of the source; a source without one is not checked
+	Readings    map[string]Reading // readings by name of the source; other sources are not checked
 	Rules       *rules.Set         // active rules; nil means that streams are not compared with rules
-	Agent       bool               // an aggregator draws the conclusions
-	Losses      component.Losses   // what the reasons for lost lines mean
+	Agent       bool               // whether an aggregator draws the conclusions
+	Losses      component.Losses   // explanations for the reasons of lost lines
 	Endpoints   []sinks.EndpointStatus
 	Broken      []web.BrokenPack
 	Quarantined []matcher.Quarantined
 	Evictions   []episodes.Eviction
 	Unread      []episodes.Unread         // rules whose open episodes wait for lines that no source reads
-	Trusted     *rules.Namespaces         // nil if not checked
-	Behind      map[string]sources.Behind // rules that agents have in another version
-	Agents      map[string]server.Stats   // statistics of agents by name of the source
-	Unsaved     Unsaved                   // state
-	Unanswered  time.Time                 // time of the first request that the aggregator left unanswered; zero if it answers or there is none
+	Trusted     *rules.Namespaces         // trusted namespaces; nil if they are not checked
+	Behind      map[string]sources.Behind // rules of which agents have another version
+	Agents      map[string]server.Stats   // statistics of agents by the name of their source
+	Unsaved     Unsaved                   // since when the state could not be saved
+	Unanswered  time.Time                 // time of the first request that the aggregator did not answer; zero if it answers or there is none
 	Upstream    []episodes.Episode        // alerts about the aggregator
-	Unverified  []rules.Unverified        // releases that run, and the rules that were not compared with them
-	Lonely      time.Time                 // time since which this leader has had no standby; zero if it has one or needs none
+	Unverified  []rules.Unverified        // running releases, and the rules that were not verified for them
+	Lonely      time.Time                 // time since when this leader has had no standby; zero if it has one or needs none
 }
 
 // Alerts holds the open alerts. It is safe for concurrent use.
 type Alerts struct {
-	// Labels are added to every alert, to identify this process. They are set before
-	// the first Update.
+	// Labels are added to every alert to identify this process. They must be set before the
+	// first Update.
 	Labels map[string]string
 
 	start      time.Time
 	blindAfter time.Duration
 	mu         sync.Mutex
 	open       map[episodes.Fingerprint]episodes.Episode
-	away       map[string]time.Time // start of the current outage, by source
-	idle       map[string]time.Time // time since which each source has had nothing to read
-	why        map[string]idle      // idle sources
-	unsure     map[string]bool      // sources of which it is not known yet
+	away       map[string]time.Time // start of the current outage of each source
+	idle       map[string]time.Time // since when each source has had nothing to read
+	why        map[string]idle      // reasons of the idle sources
+	unsure     map[string]bool      // sources about which this process cannot know enough yet
 	idleAll    string               // why all sources are idle; "" if one is not
-	lined      map[string]bool      // sources that have had a line, also in earlier processes
+	lined      map[string]bool      // sources that have had a line, in this process or an earlier one
 	rules      map[string]ruled     // sources whose streams were compared with the rules
 	covers     string               // coverage at the last Update
-	settled    bool                 // reports whether this process knows what it can read
+	settled    bool                 // whether this process knows what it can read
 	moved      map[string]progress
-	lastSeen   time.Time // when a source was last read
+	lastSeen   time.Time // when any source was last read
 	lastAnswer time.Time // time of the aggregator's last response
 	skewed     skews
 	dropped    drops
 	misplaced  misplaced
 	unserved   unserved
 
-	restored  map[episodes.Fingerprint]episodes.Episode // open in the previous process, not confirmed yet
-	savedSeen time.Time                                 // lastSeen at the last export
-	changed   bool                                      // reports whether anything changed since the last export
+	restored  map[episodes.Fingerprint]episodes.Episode // alerts that were open in the previous process and are not confirmed yet
+	savedSeen time.Time                                 // lastSeen at the last Export
+	changed   bool                                      // whether anything changed since the last Export
 }
 
 // progress is the last observed progress of a source.
 type progress struct {
 	bytes     int64
 	watermark time.Time
-	still     int // updates without progress
+	still     int // number of updates without progress
 }
 
-// New returns the alerts of a process that started at start. Sources that were not read
-// for blindAfter have an alert.
+// New returns the alerts of a process that started at start. A source that is not read for
+// blindAfter gets an alert.
 func New(start time.Time, blindAfter time.Duration) *Alerts {
 	return &Alerts{
 		start: start, blindAfter: blindAfter, moved: map[string]progress{}, skewed: skews{}, dropped: drops{},
@@ -120,7 +120,7 @@ func New(start time.Time, blindAfter time.Duration) *Alerts {
 	}
 }
 
-// Begin sets the start to the time from which this process reads, before Import and the
+// Begin sets the time from which this process reads. It must be called before Import and the
 // first Update.
 func (a *Alerts) Begin(now time.Time) {
 	a.mu.Lock()
@@ -135,7 +135,7 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 	want := map[episodes.Fingerprint]episodes.Episode{}
 	add := func(all ...episodes.Episode) {
 		for _, e := range all {
-			e = labelled(e, a.Labels)
+			e = addLabels(e, a.Labels)
 			want[e.Fingerprint] = e
 		}
 	}
@@ -155,7 +155,7 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 	all := withMembers(st.Sources, now)
 	a.explainIdle(now, st, all)
 	a.idleAll = whyAllIdle(all)
-	add(a.blind(now, all)...)
+	add(a.blindAlerts(now, all)...)
 	add(a.heartbeat(now, all, st.Unanswered)...)
 	add(a.idleAlerts(now, all, st.Agent)...)
 	for _, s := range all {
@@ -171,22 +171,22 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 	for _, g := range st.Quarantined {
 		add(quarantineAlert(g, now))
 	}
-	return a.replace(now, want)
+	return a.replaceOpen(now, want)
 }
 
 func brokenAlert(now time.Time, b web.BrokenPack) episodes.Episode {
-	summary := "The newest version of rule pack " + b.Pack + " was refused; its last good version stays in force"
+	summary := "The newest version of rule pack " + b.Pack + " was refused; its last valid version stays active"
 	if b.Missing {
 		summary = "Rule pack " + b.Pack + " is not in force: it was refused, and there is no earlier version"
 	}
 	fix := "Run `crowsnest check rules` and `crowsnest test rules` on the pack and correct it."
-	return alert(alertPackBroken, "warning", map[string]string{"pack": b.Pack}, now, texts{summary, b.Error, fix})
+	return newAlert(alertPackBroken, "warning", map[string]string{"pack": b.Pack}, now, texts{summary, b.Error, fix})
 }
 
-// awaySince returns the start of the current outage of a source, and whether it has
+// awaySince returns the start of the current outage of a source, and whether the outage has
 // lasted long enough for an alert. The start is kept across restarts.
 func (a *Alerts) awaySince(now time.Time, s sources.Status) (time.Time, bool) {
-	stuck := a.stuck(s)
+	stuck := a.isStuck(s)
 	since, known := a.away[s.Name]
 	if !stuck && s.Up && !s.Watermark.Before(now.Add(-a.blindAfter)) {
 		if known {
@@ -196,8 +196,8 @@ func (a *Alerts) awaySince(now time.Time, s sources.Status) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	if !known {
-		// The outage starts at the watermark. A source that has made no progress since
-		// the start of the process gets the same time to catch up.
+		// The outage starts at the watermark. A source without progress since the start of the
+		// process also has blindAfter to catch up.
 		since = now
 		if s.Watermark.After(a.start) {
 			since = s.Watermark
@@ -207,7 +207,7 @@ func (a *Alerts) awaySince(now time.Time, s sources.Status) (time.Time, bool) {
 	return since, stuck || a.longSince(now, since)
 }
 
-func (a *Alerts) stuck(s sources.Status) bool {
+func (a *Alerts) isStuck(s sources.Status) bool {
 	p := a.moved[s.Name]
 	if !s.Up || s.Bytes != p.bytes || !s.Watermark.Equal(p.watermark) {
 		p = progress{bytes: s.Bytes, watermark: s.Watermark}
@@ -218,9 +218,9 @@ func (a *Alerts) stuck(s sources.Status) bool {
 	return p.still >= stuckAfter
 }
 
-// Hung returns the sources that are stuck. It omits members of a source: they are
+// HungSources returns the sources that are stuck. It omits members of sources, because they are
 // other processes.
-func (a *Alerts) Hung() []string {
+func (a *Alerts) HungSources() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var out []string
@@ -232,7 +232,7 @@ func (a *Alerts) Hung() []string {
 	return out
 }
 
-// QuarantineReason explains to people why a rule is quarantined.
+// QuarantineReason explains the reason for a quarantine to people.
 func QuarantineReason(reason matcher.Reason) string {
 	if reason == matcher.ReasonCost {
 		return "it took more of a CPU for a full minute than limits.rule_cpu allows"
@@ -245,24 +245,24 @@ func quarantineAlert(g matcher.Quarantined, now time.Time) episodes.Episode {
 	if g.Reason == matcher.ReasonCost {
 		fix = "Add a `contains` text that occurs in few lines, or narrow `from`; crowsnest_rule_seconds_total shows the cost of each rule."
 	}
-	return alert(alertQuarantined, "warning", map[string]string{"rule": g.Rule.Alert, "reason": string(g.Reason)}, now, texts{
+	return newAlert(alertQuarantined, "warning", map[string]string{"rule": g.Rule.Alert, "reason": string(g.Reason)}, now, texts{
 		"Rule " + g.Rule.Alert + " is quarantined and no longer evaluated",
 		"Rule " + g.Rule.Alert + " was quarantined: " + QuarantineReason(g.Reason) + ". Its open alerts stay open. All other rules continue. A changed version of the rule or a restart tries it again.",
 		fix,
 	})
 }
 
-// replace makes want the open alerts and returns those that changed.
-func (a *Alerts) replace(now time.Time, want map[episodes.Fingerprint]episodes.Episode) []episodes.Episode {
+// replaceOpen makes want the open alerts, and returns the alerts that changed.
+func (a *Alerts) replaceOpen(now time.Time, want map[episodes.Fingerprint]episodes.Episode) []episodes.Episode {
 	var changed []episodes.Episode
 	for fp, e := range want {
 		old, known := a.open[fp]
 		if known {
-			if e = continuing(e, old); maps.Equal(old.Annotations, e.Annotations) {
+			if e = continueEpisode(e, old); maps.Equal(old.Annotations, e.Annotations) {
 				continue
 			}
 		} else if old, was := a.restored[fp]; was {
-			e = continuing(e, old)
+			e = continueEpisode(e, old)
 			delete(a.restored, fp)
 		}
 		a.open[fp] = e
@@ -271,35 +271,35 @@ func (a *Alerts) replace(now time.Time, want map[episodes.Fingerprint]episodes.E
 	for fp, e := range a.open {
 		if _, still := want[fp]; !still {
 			delete(a.open, fp)
-			changed = append(changed, resolvedAt(e, now))
+			changed = append(changed, resolve(e, now))
 		}
 	}
-	for _, e := range a.overdue(now) {
-		changed = append(changed, resolvedAt(e, now))
+	for _, e := range a.dropUnconfirmed(now) {
+		changed = append(changed, resolve(e, now))
 	}
 	a.changed = a.changed || len(changed) > 0
 	slices.SortFunc(changed, func(x, y episodes.Episode) int { return cmp.Compare(x.Fingerprint, y.Fingerprint) })
 	return changed
 }
 
-func continuing(e, old episodes.Episode) episodes.Episode {
+func continueEpisode(e, old episodes.Episode) episodes.Episode {
 	e.StartsAt, e.FiredAt, e.LastSeen = old.StartsAt, old.FiredAt, old.LastSeen
 	return e
 }
 
-func resolvedAt(e episodes.Episode, now time.Time) episodes.Episode {
+func resolve(e episodes.Episode, now time.Time) episodes.Episode {
 	e.State, e.Reason, e.EndsAt, e.Concluded = episodes.StateResolved, episodes.ReasonClear, now, now
 	return e
 }
 
-// All returns the open alerts, ordered by their start.
+// All returns the open alerts, sorted by their start.
 func (a *Alerts) All() []episodes.Episode {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.SortedFunc(maps.Values(a.open), func(x, y episodes.Episode) int { return x.StartsAt.Compare(y.StartsAt) })
 }
 
-// Counts returns how many alerts are open by name, 0 for each of the others.
+// Counts returns the number of open alerts by name, including names with 0.
 func (a *Alerts) Counts() map[string]int64 {
 	out := map[string]int64{}
 	for _, name := range allAlerts() {
@@ -308,7 +308,7 @@ func (a *Alerts) Counts() map[string]int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range a.open {
-		if _, known := out[e.Alert]; known { // agents may report others
+		if _, known := out[e.Alert]; known { // agents may report alerts with other names
 			out[e.Alert]++
 		}
 	}
@@ -317,13 +317,13 @@ func (a *Alerts) Counts() map[string]int64 {
 
 type texts struct{ summary, description, remediation string }
 
-func alert(name, severity string, labels map[string]string, start time.Time, t texts) episodes.Episode {
-	return annotated(name, severity, labels, start, map[string]string{
+func newAlert(name, severity string, labels map[string]string, start time.Time, t texts) episodes.Episode {
+	return newAnnotated(name, severity, labels, start, map[string]string{
 		"summary": t.summary, "description": text.Shorten(t.description, maxText), "remediation": t.remediation,
 	})
 }
 
-func annotated(name, severity string, labels map[string]string, start time.Time, annotations map[string]string) episodes.Episode {
+func newAnnotated(name, severity string, labels map[string]string, start time.Time, annotations map[string]string) episodes.Episode {
 	all := map[string]string{"alertname": name, "severity": severity}
 	maps.Copy(all, labels)
 	h := fnv.New64a()
@@ -336,23 +336,23 @@ func annotated(name, severity string, labels map[string]string, start time.Time,
 	}
 }
 
-func labelled(e episodes.Episode, labels map[string]string) episodes.Episode {
+func addLabels(e episodes.Episode, labels map[string]string) episodes.Episode {
 	if len(labels) == 0 {
 		return e
 	}
 	all := maps.Clone(e.Labels)
 	maps.Copy(all, labels)
-	out := annotated(e.Alert, all["severity"], all, e.StartsAt, e.Annotations)
+	out := newAnnotated(e.Alert, all["severity"], all, e.StartsAt, e.Annotations)
 	out.Count, out.LastSeen, out.Heartbeat = e.Count, e.LastSeen, e.Heartbeat
 	return out
 }
 
-// firstOf joins the first n names and counts the others.
-func firstOf(names []string, n int) string {
+// joinFirst joins the first n names and adds the number of the others.
+func joinFirst(names []string, n int) string {
 	if more := len(names) - n; more > 0 {
 		names = append(slices.Clone(names[:n]), fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(names, ", ")
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -60,10 +60,10 @@ func TestAlerts(t *testing.T) {
 	still := up(10 * time.Minute)
 	for i := range stuckAfter - 1 {
 		require.Empty(t, at(10*time.Minute+time.Duration(i)*time.Second, still))
-		require.Empty(t, a.Hung())
+		require.Empty(t, a.HungSources())
 	}
 	require.Equal(t, []string{"firing CrowsnestBlind", "firing CrowsnestHeartbeat"}, at(11*time.Minute, still))
-	require.Equal(t, []string{"kubelet"}, a.Hung())
+	require.Equal(t, []string{"kubelet"}, a.HungSources())
 	require.Equal(t, []string{"firing CrowsnestHeartbeat", "resolved CrowsnestBlind"}, at(12*time.Minute, up(12*time.Minute)))
-	require.Empty(t, a.Hung())
+	require.Empty(t, a.HungSources())
 }

@@ -15,15 +15,14 @@ const (
 )
 
 const (
-	// unsavedAfter is how long saving the state may fail before it is an alert.
+	// unsavedAfter is how long saving the state may fail before there is an alert.
 	unsavedAfter = 5 * time.Minute
-	// maxSkew is the clock skew of an endpoint at which an alert fires once it has
-	// lasted for skewedFor.
+	// maxSkew is the clock skew of an endpoint for which an alert fires after skewedFor.
 	maxSkew   = 30 * time.Second
 	skewedFor = 2 * time.Minute
 )
 
-// Unsaved is since when saving the state has failed, and why; the zero time: it
+// Unsaved states since when saving the state has failed, and why. The time is zero if saving
 // works.
 type Unsaved struct {
 	Since time.Time
@@ -34,17 +33,17 @@ func unsavedAlert(now time.Time, u Unsaved) []episodes.Episode {
 	if u.Since.IsZero() || now.Sub(u.Since) < unsavedAfter {
 		return nil
 	}
-	return []episodes.Episode{alert(alertStateNotSaved, "warning", nil, u.Since, texts{
+	return []episodes.Episode{newAlert(alertStateNotSaved, "warning", nil, u.Since, texts{
 		"The state of crowsnest is not saved: after a restart it has to read older lines again",
-		fmt.Sprintf("Saving has failed since %s: %v. Detection and alerts continue; saving resumes by itself.", stamp(u.Since), u.Why),
+		fmt.Sprintf("Saving has failed since %s: %v. Detection and alerts continue; saving resumes by itself.", formatTime(u.Since), u.Why),
 		"Check whether the folder of storage.path is full, read-only or used by another instance.",
 	})}
 }
 
-// skews holds since when the clock of an endpoint has differed, by endpoint.
+// skews has the time since when the clock of an endpoint has differed, by endpoint.
 type skews map[string]time.Time
 
-// alert records the skew of an endpoint and returns an alert if it has lasted.
+// alert records the skew of an endpoint, and returns an alert if it has lasted for skewedFor.
 func (s skews) alert(now time.Time, e sinks.EndpointStatus) []episodes.Episode {
 	skew := time.Duration(e.ClockSkew * float64(time.Second))
 	if !e.Up || skew.Abs() < maxSkew {
@@ -59,17 +58,17 @@ func (s skews) alert(now time.Time, e sinks.EndpointStatus) []episodes.Episode {
 	if now.Sub(since) < skewedFor {
 		return nil
 	}
-	return []episodes.Episode{alert(alertClockSkew, "warning", map[string]string{"endpoint": e.Endpoint}, since, texts{
+	return []episodes.Episode{newAlert(alertClockSkew, "warning", map[string]string{"endpoint": e.Endpoint}, since, texts{
 		"The clocks of crowsnest and of " + e.Endpoint + " differ",
 		fmt.Sprintf("According to its answers, its clock is %v ahead (negative: behind). Alerts are sent with its time; their annotations contain local times.", skew.Round(time.Second)),
 		"Check the time synchronization of both machines.",
 	})}
 }
 
-// evicted is the reason under which sinks count alerts dropped because of a limit.
+// evicted is the reason that sinks count for alerts that were dropped because of a limit.
 const evicted = "evicted"
 
-// drops holds the dropped alerts by endpoint.
+// drops has the dropped alerts, by endpoint.
 type drops map[string]drop
 
 type drop struct {
@@ -77,7 +76,7 @@ type drop struct {
 	since, until time.Time // start and end of the alert
 }
 
-// alert returns an alert until lossShown after the count of an endpoint last grew.
+// alert returns an alert until lossShown after the last drop of an endpoint.
 func (d drops) alert(now time.Time, e sinks.EndpointStatus) []episodes.Episode {
 	x := d[e.Endpoint]
 	if n := e.Failed[evicted]; n > x.count {
@@ -90,7 +89,7 @@ func (d drops) alert(now time.Time, e sinks.EndpointStatus) []episodes.Episode {
 	if x.until.Before(now) {
 		return nil
 	}
-	return []episodes.Episode{alert(alertAlertsDropped, "critical", map[string]string{"endpoint": e.Endpoint}, x.since, texts{
+	return []episodes.Episode{newAlert(alertAlertsDropped, "critical", map[string]string{"endpoint": e.Endpoint}, x.since, texts{
 		"Alerts were dropped before " + e.Endpoint + " accepted them",
 		fmt.Sprintf("%d ended alerts were dropped in total: more of them waited for this receiver than crowsnest keeps, or than it saves for a restart. "+
 			"The receiver was not notified of them. Open alerts are never dropped.", x.count),

@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// settle is how long after a start sources may take to open before an outage that
-	// began in the previous process counts.
+	// settle is how long sources may take to open after a start, before an outage that began in
+	// the previous process counts.
 	settle = 15 * time.Second
-	// confirmWithin is how long an alert of the previous process may stay without being
-	// confirmed or resolved. It is longer than any alert waits before it fires, except
-	// those about outages, whose start is saved.
+	// confirmWithin is how long an alert of the previous process may stay open without being
+	// confirmed or resolved. It is longer than any alert waits before it fires, except those
+	// about outages, whose start is saved.
 	confirmWithin = 6 * time.Minute
-	// seenSaved is by how much the saved time of the last read may be late.
+	// seenSaved is how old the saved time of the last read may be.
 	seenSaved = 30 * time.Second
 )
 
 // saved is the state that survives a restart.
 type saved struct {
-	Away     map[string]time.Time `json:"away,omitempty"`  // start of the current outage, by source
-	Idle     map[string]time.Time `json:"idle,omitempty"`  // time since which each source has had nothing to read
+	Away     map[string]time.Time `json:"away,omitempty"`  // start of the current outage of each source
+	Idle     map[string]time.Time `json:"idle,omitempty"`  // since when each source has had nothing to read
 	Lined    []string             `json:"lined,omitempty"` // sources that have had a line
-	Seen     time.Time            `json:"seen,omitzero"`   // when a source was last read
+	Seen     time.Time            `json:"seen,omitzero"`   // when any source was last read
 	Answered time.Time            `json:"answered,omitzero"`
 	Open     []savedAlert         `json:"open,omitempty"`
 }
@@ -53,9 +53,9 @@ func (a *Alerts) Export() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Import reads the result of Export, before the first Update. Times after the start of
-// this process become its start. An alert that was open is neither fired nor resolved
-// until it is confirmed or known to have ended.
+// Import reads the result of Export. It must be called before the first Update. Times after the
+// start of this process are replaced by its start. An alert that was open neither fires nor
+// ends until it is confirmed or known to be over.
 func (a *Alerts) Import(b []byte) error {
 	var in saved
 	if err := json.Unmarshal(b, &in); err != nil {
@@ -64,40 +64,41 @@ func (a *Alerts) Import(b []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for name, t := range in.Away {
-		a.away[name] = a.past(t)
+		a.away[name] = a.notBeforeStart(t)
 	}
 	for name, t := range in.Idle {
-		a.idle[name] = a.past(t)
+		a.idle[name] = a.notBeforeStart(t)
 	}
 	for _, name := range in.Lined {
 		a.lined[name] = true
 	}
-	a.lastSeen, a.lastAnswer = a.past(in.Seen), a.past(in.Answered)
+	a.lastSeen, a.lastAnswer = a.notBeforeStart(in.Seen), a.notBeforeStart(in.Answered)
 	for _, s := range in.Open {
-		e := annotated(s.Alert, s.Labels["severity"], s.Labels, a.past(s.StartsAt), s.Annotations)
+		e := newAnnotated(s.Alert, s.Labels["severity"], s.Labels, a.notBeforeStart(s.StartsAt), s.Annotations)
 		a.restored[e.Fingerprint] = e
 	}
 	return nil
 }
 
-// past returns t, or the start of this process if t is after it.
-func (a *Alerts) past(t time.Time) time.Time {
+// notBeforeStart returns t, but at most the start of this process.
+func (a *Alerts) notBeforeStart(t time.Time) time.Time {
 	if t.Before(a.start) {
 		return t
 	}
 	return a.start
 }
 
-// Changed reports whether Export would return a change that is worth saving.
+// Changed reports whether the state has changed since the last Export in a way that is worth
+// saving.
 func (a *Alerts) Changed() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.changed || a.lastSeen.Sub(a.savedSeen) >= seenSaved
 }
 
-// overdue removes and returns the alerts of the previous process that were not
-// confirmed in time, or whose source is read again. The caller holds mu.
-func (a *Alerts) overdue(now time.Time) []episodes.Episode {
+// dropUnconfirmed removes and returns the alerts of the previous process that were not
+// confirmed in time, or whose source is read again. The caller must hold mu.
+func (a *Alerts) dropUnconfirmed(now time.Time) []episodes.Episode {
 	var over []episodes.Episode
 	for fp, e := range a.restored {
 		since, away := a.away[e.Labels["source"]]
@@ -113,16 +114,16 @@ func (a *Alerts) overdue(now time.Time) []episodes.Episode {
 	return over
 }
 
-// longSince reports whether an outage that began at since has lasted for blindAfter,
-// and had the time to end after a restart.
+// longSince reports whether an outage that began at since has lasted for blindAfter, and could
+// have ended after a restart.
 func (a *Alerts) longSince(now, since time.Time) bool {
 	return now.Sub(since) >= a.blindAfter && now.Sub(a.start) >= min(settle, a.blindAfter)
 }
 
-// Answered records the newest answer of the aggregator, zero if this process got none,
-// and returns the newest known one: before the very first, the start of the process that
-// first waited for it.
-func (a *Alerts) Answered(t time.Time) time.Time {
+// NoteAnswer records the newest answer of the aggregator; zero if this process got none. It
+// returns the newest known answer. Before the first answer ever, that is the start of the
+// process that first waited for one.
+func (a *Alerts) NoteAnswer(t time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -134,8 +135,8 @@ func (a *Alerts) Answered(t time.Time) time.Time {
 	return a.lastAnswer
 }
 
-// Away returns the start of the current outage of each source that is not read.
-func (a *Alerts) Away() map[string]time.Time {
+// Outages returns the start of the current outage of each source that is not read.
+func (a *Alerts) Outages() map[string]time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return maps.Clone(a.away)

@@ -11,11 +11,11 @@ import (
 
 const alertLogsUnread = "CrowsnestLogsUnread"
 
-// unreadNamed bounds the logs that an alert names.
+// unreadNamed is the number of logs that an alert names.
 const unreadNamed = 5
 
-// unreadFor returns the logs of a source that have not been read for a time, and how many
-// there are with those that the source does not list.
+// unreadFor returns the logs of a source that have not been read for this long. n also counts
+// those that the source does not list.
 func unreadFor(now time.Time, after time.Duration, s sources.Status) (out []sources.Unread, all int) {
 	for _, u := range s.Unread {
 		if now.Sub(u.Since) >= after {
@@ -28,9 +28,9 @@ func unreadFor(now time.Time, after time.Duration, s sources.Status) (out []sour
 	return out, len(out) + s.UnreadMore
 }
 
-// unreadAlert returns an alert if existing logs of a source have not been read for a time. It
-// is a warning, because the other logs are read, and only what the unread ones could refute
-// waits for them. A source of which no log is read is blind.
+// unreadAlert returns an alert if logs of a source have not been read for a while. It is a
+// warning, because the other logs are read, and only conclusions that the unread logs could
+// change have to wait. If no log of a source is read, the source is blind instead.
 func unreadAlert(now time.Time, after time.Duration, s sources.Status) []episodes.Episode {
 	unread, all := unreadFor(now, after, s)
 	if all == 0 {
@@ -56,14 +56,14 @@ func unreadAlert(now time.Time, after time.Duration, s sources.Status) []episode
 			what = "The log of " + name + " is not read"
 		}
 	}
-	return []episodes.Episode{alert(alertLogsUnread, "warning", map[string]string{"source": s.Name}, since, texts{
+	return []episodes.Episode{newAlert(alertLogsUnread, "warning", map[string]string{"source": s.Name}, since, texts{
 		what,
-		fmt.Sprintf("Since %s: %s. Failures in these logs are not detected, and alerts that a line in them could end or prevent wait. All other logs are read.", stamp(since), strings.Join(named, "; ")),
+		fmt.Sprintf("Since %s: %s. Failures in these logs are not detected, and alerts that a line in them could end or prevent wait. All other logs are read.", formatTime(since), strings.Join(named, "; ")),
 		"Check the file, its permissions and its disk, and the limit of open files of the process. A link or a directory in the place of a log is not read until a file takes its place. Lines that are still there are read as soon as the log can be read.",
 	})}
 }
 
-// unreadText names a log and says why it is not read.
+// unreadText returns the name of a log and the reason why it is not read.
 func unreadText(u sources.Unread) string {
 	text := fmt.Sprintf("%q: %s", u.Path, u.Why)
 	if u.Name != "" {
@@ -72,8 +72,8 @@ func unreadText(u sources.Unread) string {
 	return text
 }
 
-// unreadOfMembers counts the logs that members of a source have not read for a time, and these
-// members.
+// unreadOfMembers returns the number of logs that members of a source have not read for a
+// while, and the number of these members.
 func unreadOfMembers(now time.Time, after time.Duration, s sources.Status) (logs, members int) {
 	for _, m := range s.Members {
 		before := logs

@@ -28,11 +28,11 @@ func TestUnreadAlert(t *testing.T) {
 			require.Contains(t, got[0].Annotations["description"], s)
 		}
 	}
-	hung := sources.Unread{Path: "/logs/a", Name: "ns/pod/ctr", Why: "a read of it does not return", Since: start, Holds: true}
+	hung := sources.Unread{Path: "/logs/a", Name: "ns/pod/ctr", Why: "reading it hangs", Since: start, Holds: true}
 	link := sources.Unread{Path: "/logs/b\n", Why: "it is a link", Since: start}
 	late := sources.Unread{Path: "/logs/c", Since: start.Add(time.Minute)}
 	f(5*time.Minute-1, "", nil, hung, link)
-	f(5*time.Minute, "2 logs of source kubelet are not read", []string{`ns/pod/ctr ("/logs/a": a read of it`, `"/logs/b\n": it is a link`}, hung, link, late)
+	f(5*time.Minute, "2 logs of source kubelet are not read", []string{`ns/pod/ctr ("/logs/a": reading it hangs`, `"/logs/b\n": it is a link`}, hung, link, late)
 	f(5*time.Minute, "The log of ns/pod/ctr is not read", nil, hung, late)
 	f(5*time.Minute, "A log of source kubelet is not read", nil, link)
 	var many []sources.Unread

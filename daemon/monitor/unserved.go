@@ -9,18 +9,17 @@ import (
 	"crowsnest/internal/text"
 )
 
-// alertUnserved fires while failures are open whose end, or whose beginning, only lines
-// can prove that no source reads.
+// alertUnserved fires while failures are open that wait for lines that no source reads.
 const alertUnserved = "CrowsnestSourceMissing"
 
-// unservedNamed bounds the rules that the alert names.
+// unservedNamed is the number of rules that the alert names.
 const unservedNamed = 5
 
-// unserved remembers since when failures wait for such lines.
+// unserved remembers since when failures have waited for such lines.
 type unserved struct{ since time.Time }
 
-// alert returns the alert once the failures have waited for after: sources may still join,
-// such as the agents of a new cluster.
+// alert returns the alert when the failures have waited for this long. It waits because sources
+// may still join, such as the agents of a new cluster.
 func (u *unserved) alert(now time.Time, after time.Duration, waiting []episodes.Unread) []episodes.Episode {
 	if len(waiting) == 0 {
 		u.since = time.Time{}
@@ -39,9 +38,9 @@ func (u *unserved) alert(now time.Time, after time.Duration, waiting []episodes.
 	if n := len(waiting) - len(parts); n > 0 {
 		parts = append(parts, text.Plural(n, "more rule"))
 	}
-	return []episodes.Episode{alert(alertUnserved, "warning", nil, u.since, texts{
+	return []episodes.Episode{newAlert(alertUnserved, "warning", nil, u.since, texts{
 		fmt.Sprintf("Open failures of %s wait for lines that no source reads", text.Plural(len(waiting), "rule")),
-		"Nothing is concluded from the absence of lines that are not read: these failures neither fire, if only a recovery would prevent it, nor end. " + strings.Join(parts, "; ") + ".",
+		"crowsnest concludes nothing from the absence of lines that it does not read. So these failures do not end, and they do not fire if they wait for a missing recovery. " + strings.Join(parts, "; ") + ".",
 		"Configure the source that reads these streams: `component=\"events\"` needs `sources.events`, other values of `component` need `sources.objects`, and `unit` needs `sources.journal` of the agents. Or disable the rules with an override.",
 	})}
 }

@@ -10,7 +10,7 @@ import (
 	"crowsnest/rules"
 )
 
-// alertUnverified reports a release whose texts nobody has compared with the rules.
+// alertUnverified is about a running release for which rules were not verified.
 const alertUnverified = "CrowsnestRulesUnverified"
 
 func unverifiedAlert(now time.Time, u rules.Unverified) episodes.Episode {
@@ -18,8 +18,8 @@ func unverifiedAlert(now time.Time, u rules.Unverified) episodes.Episode {
 	for _, r := range u.Rules {
 		names = append(names, r.Alert)
 	}
-	return alert(alertUnverified, "info", map[string]string{"software": u.Component, "release": u.Release}, now, texts{
-		fmt.Sprintf("%s %s runs, which nobody has compared with %s about it", u.Component, u.Release, text.Plural(len(names), "rule")),
+	return newAlert(alertUnverified, "info", map[string]string{"software": u.Component, "release": u.Release}, now, texts{
+		fmt.Sprintf("%s %s is running; not verified for it: %s", u.Component, u.Release, text.Plural(len(names), "rule")),
 		fmt.Sprintf("Running: %s. If this release words its messages differently, these rules stay silent: %s.", strings.Join(u.Versions, ", "), strings.Join(names, ", ")),
 		fmt.Sprintf("Update crowsnest, or the pack: a newer one may have verified rules. `crowsnest rules verify-source --component %s DIR` compares the rules with a checkout of the source.", u.Component),
 	})

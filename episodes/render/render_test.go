@@ -33,10 +33,10 @@ func facts(r *rules.Rule) Facts {
 // A secret that a bound would truncate is hidden completely.
 func TestLineIsRedactedBeforeItIsTruncated(t *testing.T) {
 	r := Renderer{Redactor: redact.New([]*regexp.Regexp{regexp.MustCompile("hunter2+")})}
-	out := r.Line(strings.Repeat("x", MaxLine-3) + " hunter2222")
+	out := r.RedactLine(strings.Repeat("x", MaxLine-3) + " hunter2222")
 	require.NotContains(t, out, "hun")
 	require.LessOrEqual(t, len(out), MaxLine)
-	require.Equal(t, redact.Text("hunter2"), (&Renderer{}).Line("hunter2"), "without a redactor nothing is hidden")
+	require.Equal(t, redact.Text("hunter2"), (&Renderer{}).RedactLine("hunter2"), "without a redactor nothing is hidden")
 }
 
 func TestAnnotations(t *testing.T) {
@@ -46,7 +46,7 @@ func TestAnnotations(t *testing.T) {
 		{Name: "empty", Template: parsed(t, "{{ $vars.unknown }}")},
 	}}
 	var renderer Renderer
-	out := renderer.Texts(facts(r), nil).Annotations
+	out := renderer.RenderTexts(facts(r), nil).Annotations
 	require.Equal(t, map[string]string{
 		"summary": "a-0 3 two", "line": "stated by the rule", "first_line": "the first line", "origin": "pod a-0",
 		"count": "3", "first_seen": "2026-01-01T00:00:00Z", "last_seen": "2026-01-01T00:01:00Z",
@@ -54,8 +54,8 @@ func TestAnnotations(t *testing.T) {
 
 	r.Sequence = true
 	r.Annotations = []rules.NamedTemplate{{Name: "summary", Template: parsed(t, "{{ $vars.name_1 }} {{ $vars.name_2 }}")}}
-	require.Equal(t, "one two", renderer.Texts(facts(r), nil).Annotations["summary"])
-	require.Zero(t, renderer.Failed())
+	require.Equal(t, "one two", renderer.RenderTexts(facts(r), nil).Annotations["summary"])
+	require.Zero(t, renderer.FailedTemplates())
 }
 
 // A value of a log line is shown as one line of text, never as a link.
@@ -63,7 +63,7 @@ func TestValuesAreInert(t *testing.T) {
 	r := &rules.Rule{Annotations: []rules.NamedTemplate{{Name: "summary", Template: parsed(t, "{{ $vars.name }}")}}}
 	f := facts(r)
 	f.Captures = []Capture{{Names: []string{"name"}, Values: []redact.Text{"[a](https://evil.example)\nb"}}}
-	out := new(Renderer).Texts(f, nil).Annotations["summary"]
+	out := new(Renderer).RenderTexts(f, nil).Annotations["summary"]
 	require.NotContains(t, out, "\n")
 	require.NotContains(t, out, "](https://")
 }
@@ -72,13 +72,13 @@ func TestValuesAreInert(t *testing.T) {
 func TestTextsAreReused(t *testing.T) {
 	r := &rules.Rule{}
 	var renderer Renderer
-	known := renderer.Texts(facts(r), nil)
-	require.Same(t, known, renderer.Texts(facts(r), known))
+	known := renderer.RenderTexts(facts(r), nil)
+	require.Same(t, known, renderer.RenderTexts(facts(r), known))
 	f := func(change func(*Facts)) {
 		t.Helper()
 		x := facts(r)
 		change(&x)
-		require.NotSame(t, known, renderer.Texts(x, known))
+		require.NotSame(t, known, renderer.RenderTexts(x, known))
 	}
 	f(func(x *Facts) { x.Rule = &rules.Rule{} })
 	f(func(x *Facts) { x.Labels = nil })
@@ -97,7 +97,7 @@ func TestTextsAreReused(t *testing.T) {
 func TestSilence(t *testing.T) {
 	r := &Renderer{}
 	x := facts(&rules.Rule{Alert: "A", Silent: time.Minute})
-	out := r.Texts(x, nil).Annotations
+	out := r.RenderTexts(x, nil).Annotations
 	require.Contains(t, out, "line")
 	require.Contains(t, out, "last_seen")
 	for _, name := range []string{"first_line", "first_seen", "count"} {
@@ -105,16 +105,10 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-func TestUnlabelled(t *testing.T) {
-	r := &rules.Rule{By: []string{"pod", "node"}, Annotations: []rules.NamedTemplate{{Name: "summary", Template: parsed(t, "{{ $labels.pod }} {{ $labels.node }}")}}}
-	require.Equal(t, "a-0 NODE", (&Renderer{Unlabelled: true}).Texts(facts(r), nil).Annotations["summary"])
-	require.Equal(t, "a-0 ", new(Renderer).Texts(facts(r), nil).Annotations["summary"])
-}
-
 func TestOverflow(t *testing.T) {
 	f := func(atLeast bool, want string) {
 		t.Helper()
-		out := new(Renderer).Overflow(&Overflow{
+		out := new(Renderer).RenderOverflow(&Overflow{
 			Rule: &rules.Rule{Alert: "A"}, Lost: 2, Named: []string{"{a=\"b\"}"}, Keys: 5, AtLeast: atLeast, Lines: 9, Why: "the limit of the rule is 1", StartsAt: starts, LastSeen: starts,
 		})
 		require.Equal(t, want, out["summary"])

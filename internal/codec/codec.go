@@ -1,8 +1,8 @@
-// Package codec stores values in a compact form that is read without parsing. One function
-// describes how a type is stored and how it is read, so that the two cannot differ.
+// Package codec stores values in a compact form that is read without parsing. The same function
+// writes and reads a type, so that the two cannot differ.
 //
-// It is for data that the same program has written, or that is built into it: it trusts what it
-// reads, and there is no compatibility between versions.
+// It is for data that the same program has written or that is part of the program. It trusts
+// the data that it reads, and versions are not compatible with each other.
 package codec
 
 import (
@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// Codec writes values, or reads values that another Codec has written, in the same order.
-// A value is passed as a pointer: a writing Codec reads it, a reading one sets it. It is not
-// safe for concurrent use.
+// Codec either writes values, or reads values in the order in which another Codec has written
+// them. Values are passed as pointers. A writing Codec reads the values there, and a reading
+// Codec sets them. It is not safe for concurrent use.
 type Codec struct {
 	reading bool
-	// numbers and texts are what a writing Codec has written.
+	// numbers and texts are the output of a writing Codec.
 	numbers []byte
 	texts   strings.Builder
-	// in and all are what a reading Codec reads: the remaining numbers, and the texts.
+	// in has the numbers that a reading Codec has yet to read. all has the texts.
 	in, all string
 }
 
 // NewWriter returns a Codec that writes.
 func NewWriter() *Codec { return &Codec{} }
 
-// NewReader returns a Codec that reads what Result returned. The texts that it returns are
-// parts of data, without a copy.
+// NewReader returns a Codec that reads the result of Result. The texts that it returns share
+// memory with data.
 func NewReader(data string) *Codec {
 	c := &Codec{reading: true, in: data}
 	n := c.uvarint()
@@ -35,14 +35,14 @@ func NewReader(data string) *Codec {
 	return c
 }
 
-// Result returns what was written.
+// Result returns the data that was written.
 func (c *Codec) Result() string {
 	head := binary.AppendUvarint(nil, uint64(c.texts.Len()))
 	return string(head) + c.texts.String() + string(c.numbers)
 }
 
-// Reading reports whether values are read.
-func (c *Codec) Reading() bool { return c.reading }
+// IsReading reports whether the Codec reads values.
+func (c *Codec) IsReading() bool { return c.reading }
 
 func (c *Codec) uvarint() uint64 {
 	var v uint64
@@ -56,24 +56,24 @@ func (c *Codec) uvarint() uint64 {
 	}
 }
 
-// Int64 stores an integer.
+// Int64 writes or reads an integer.
 func (c *Codec) Int64(v *int64) {
 	if !c.reading {
 		c.numbers = binary.AppendVarint(c.numbers, *v)
 		return
 	}
 	u := c.uvarint()
-	*v = int64(u>>1) ^ -int64(u&1) //nolint:gosec // the form of AppendVarint
+	*v = int64(u>>1) ^ -int64(u&1) //nolint:gosec // the encoding of AppendVarint
 }
 
-// Int stores an int.
+// Int writes or reads an int.
 func (c *Codec) Int(v *int) {
 	n := int64(*v)
 	c.Int64(&n)
 	*v = int(n)
 }
 
-// Bool stores a bool.
+// Bool writes or reads a bool.
 func (c *Codec) Bool(v *bool) {
 	n := 0
 	if *v {
@@ -83,11 +83,11 @@ func (c *Codec) Bool(v *bool) {
 	*v = n == 1
 }
 
-// Duration stores a duration.
+// Duration writes or reads a duration.
 func (c *Codec) Duration(v *time.Duration) { c.Int64((*int64)(v)) }
 
-// Text stores a text. One that was written before, or is part of such a text, takes a few
-// bytes.
+// Text writes or reads a text. A text that was written before, or is part of such a text, takes
+// only a few bytes.
 func Text[T ~string](c *Codec, v *T) {
 	if !c.reading {
 		at := strings.Index(c.texts.String(), string(*v))
@@ -106,7 +106,7 @@ func Text[T ~string](c *Codec, v *T) {
 	*v = T(c.all[at : at+n])
 }
 
-// List stores a list whose members each describes. A nil list stays nil.
+// List writes or reads a list. each writes or reads one member. A nil list stays nil.
 func List[T any](c *Codec, v *[]T, each func(*Codec, *T)) {
 	n := len(*v) + 1
 	if *v == nil {
@@ -124,10 +124,10 @@ func List[T any](c *Codec, v *[]T, each func(*Codec, *T)) {
 	}
 }
 
-// Texts stores a list of texts.
+// Texts writes or reads a list of texts.
 func Texts(c *Codec, v *[]string) { List(c, v, Text[string]) }
 
-// Pointer stores a value that may be nil.
+// Pointer writes or reads a value that may be nil.
 func Pointer[T any](c *Codec, v **T, each func(*Codec, *T)) {
 	has := *v != nil
 	c.Bool(&has)
@@ -140,7 +140,7 @@ func Pointer[T any](c *Codec, v **T, each func(*Codec, *T)) {
 	each(c, *v)
 }
 
-// Later is a value that was read but not decoded. The zero value has none.
+// Later is a value that was read but not decoded. The zero value contains no value.
 type Later struct{ in, all string }
 
 // IsZero reports whether there is no value.
@@ -149,9 +149,9 @@ func (l Later) IsZero() bool { return l.in == "" }
 // Read returns a Codec that reads the value.
 func (l Later) Read() *Codec { return &Codec{reading: true, in: l.in, all: l.all} }
 
-// Postpone stores what write writes, so that it is decoded only if it is needed. A reading
-// Codec does not call write.
-func (c *Codec) Postpone(v *Later, write func(*Codec)) {
+// DecodeLater writes the output of write, or reads such output without decoding it, so that it
+// is decoded only if it is needed. A reading Codec does not call write.
+func (c *Codec) DecodeLater(v *Later, write func(*Codec)) {
 	if c.reading {
 		n := c.uvarint()
 		*v = Later{in: c.in[:n], all: c.all}

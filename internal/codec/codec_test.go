@@ -53,16 +53,16 @@ func TestRoundTrip(t *testing.T) {
 	w := codec.NewWriter()
 	code(w, &want)
 	var later codec.Later
-	w.Postpone(&later, func(c *codec.Codec) { code(c, &want) })
+	w.DecodeLater(&later, func(c *codec.Codec) { code(c, &want) })
 	last := 7
 	w.Int(&last)
 
 	r := codec.NewReader(w.Result())
-	require.True(t, r.Reading())
+	require.True(t, r.IsReading())
 	var got, again all
 	code(r, &got)
 	require.Equal(t, want, got)
-	r.Postpone(&later, func(*codec.Codec) { t.Fatal("a reader writes nothing") })
+	r.DecodeLater(&later, func(*codec.Codec) { t.Fatal("a reader writes nothing") })
 	var end int
 	r.Int(&end)
 	require.Equal(t, 7, end)

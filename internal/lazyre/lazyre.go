@@ -1,5 +1,5 @@
-// Package lazyre has regular expressions for variables of packages. Compiling one takes up
-// to a millisecond, and a process uses few of those that the program has.
+// Package lazyre has regular expressions for package variables. Compiling an expression takes
+// up to a millisecond, and most runs of the program use only a few of them.
 package lazyre
 
 import (
@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// Regexp is a regular expression that is compiled when it is first used. Its methods are
-// those of regexp.Regexp. It is safe for concurrent use, and must not be copied.
+// Regexp is a regular expression that is compiled when it is first used. Its methods are those
+// of regexp.Regexp. It is safe for concurrent use and must not be copied.
 type Regexp struct {
 	text string
 	once sync.Once
 	re   *regexp.Regexp
 }
 
-// New returns the expression. If text is not valid, its first use panics: a test compiles
-// every expression that the program has.
+// New returns an expression. If text is not valid, the first use panics. A test compiles every
+// expression in the program.
 func New(text string) *Regexp { return &Regexp{text: text} }
 
-func (r *Regexp) get() *regexp.Regexp {
+func (r *Regexp) compiled() *regexp.Regexp {
 	r.once.Do(func() { r.re = regexp.MustCompile(r.text) })
 	return r.re
 }
@@ -28,42 +28,43 @@ func (r *Regexp) get() *regexp.Regexp {
 func (r *Regexp) String() string { return r.text }
 
 // Match reports whether b has a match.
-func (r *Regexp) Match(b []byte) bool { return r.get().Match(b) }
+func (r *Regexp) Match(b []byte) bool { return r.compiled().Match(b) }
 
 // MatchString reports whether s has a match.
-func (r *Regexp) MatchString(s string) bool { return r.get().MatchString(s) }
+func (r *Regexp) MatchString(s string) bool { return r.compiled().MatchString(s) }
 
-// FindString returns the leftmost match, "" if there is none.
-func (r *Regexp) FindString(s string) string { return r.get().FindString(s) }
+// FindString returns the leftmost match, or "" if there is none.
+func (r *Regexp) FindString(s string) string { return r.compiled().FindString(s) }
 
-// FindStringIndex returns the place of the leftmost match, nil if there is none.
-func (r *Regexp) FindStringIndex(s string) []int { return r.get().FindStringIndex(s) }
+// FindStringIndex returns the position of the leftmost match, or nil if there is none.
+func (r *Regexp) FindStringIndex(s string) []int { return r.compiled().FindStringIndex(s) }
 
-// FindStringSubmatch returns the leftmost match and its groups, nil if there is none.
-func (r *Regexp) FindStringSubmatch(s string) []string { return r.get().FindStringSubmatch(s) }
+// FindStringSubmatch returns the leftmost match and its groups, or nil if there is none.
+func (r *Regexp) FindStringSubmatch(s string) []string { return r.compiled().FindStringSubmatch(s) }
 
-// FindAllStringIndex returns the places of the first n matches; all if n is negative.
-func (r *Regexp) FindAllStringIndex(s string, n int) [][]int { return r.get().FindAllStringIndex(s, n) }
+// FindAllStringIndex returns the positions of the first n matches, or of all matches if n is
+// negative.
+func (r *Regexp) FindAllStringIndex(s string, n int) [][]int {
+	return r.compiled().FindAllStringIndex(s, n)
+}
 
-// FindAllStringSubmatch returns the first n matches with their groups; all if n is negative.
+// FindAllStringSubmatch returns the first n matches with their groups, or all matches if n is
+// negative.
 func (r *Regexp) FindAllStringSubmatch(s string, n int) [][]string {
-	return r.get().FindAllStringSubmatch(s, n)
+	return r.compiled().FindAllStringSubmatch(s, n)
 }
 
-// FindAllStringSubmatchIndex returns the places of the first n matches and of their groups; all if n is negative.
-func (r *Regexp) FindAllStringSubmatchIndex(s string, n int) [][]int {
-	return r.get().FindAllStringSubmatchIndex(s, n)
+// ReplaceAllString replaces all matches. replacement may refer to groups.
+func (r *Regexp) ReplaceAllString(s, replacement string) string {
+	return r.compiled().ReplaceAllString(s, replacement)
 }
 
-// ReplaceAllString replaces matches; with may name groups.
-func (r *Regexp) ReplaceAllString(s, with string) string { return r.get().ReplaceAllString(s, with) }
-
-// ReplaceAllLiteralString replaces matches by with as it is.
-func (r *Regexp) ReplaceAllLiteralString(s, with string) string {
-	return r.get().ReplaceAllLiteralString(s, with)
+// ReplaceAllLiteralString replaces all matches by replacement without expanding it.
+func (r *Regexp) ReplaceAllLiteralString(s, replacement string) string {
+	return r.compiled().ReplaceAllLiteralString(s, replacement)
 }
 
-// ReplaceAllStringFunc replaces each match by what with returns for it.
-func (r *Regexp) ReplaceAllStringFunc(s string, with func(string) string) string {
-	return r.get().ReplaceAllStringFunc(s, with)
+// ReplaceAllStringFunc replaces each match by the result of calling replace with it.
+func (r *Regexp) ReplaceAllStringFunc(s string, replace func(string) string) string {
+	return r.compiled().ReplaceAllStringFunc(s, replace)
 }

@@ -18,7 +18,6 @@ func TestRegexp(t *testing.T) {
 	require.Equal(t, []string{"aab", "aa", "b"}, r.FindStringSubmatch("xaab"))
 	require.Equal(t, [][]int{{0, 2}, {2, 4}}, r.FindAllStringIndex("abab", -1))
 	require.Equal(t, [][]string{{"ab", "a", "b"}}, r.FindAllStringSubmatch("abab", 1))
-	require.Equal(t, [][]int{{0, 2, 0, 1, 1, 2}}, r.FindAllStringSubmatchIndex("ab", -1))
 	require.Equal(t, "xab", r.ReplaceAllString("ab", "x$1$2"))
 	require.Equal(t, "x$1", r.ReplaceAllLiteralString("ab", "x$1"))
 	require.Equal(t, "<ab>", r.ReplaceAllStringFunc("ab", func(s string) string { return "<" + s + ">" }))

@@ -2,8 +2,8 @@ package literals
 
 import "crowsnest/internal/codec"
 
-// Code stores an expression with what parsing it has found, so that reading it parses
-// nothing.
+// Code reads or writes an expression with the results of parsing it, so that a stored
+// expression need not be parsed.
 func Code(c *codec.Codec, e *Expression) {
 	codec.Text(c, &e.text)
 	codec.Texts(c, &e.names)
@@ -22,10 +22,9 @@ func codeCond(c *codec.Codec, v *Cond) {
 		codec.Text(c, &v.text.Text)
 		c.Bool(&v.text.Fold)
 		c.Int(&v.needle.rare)
-		if c.Reading() {
+		if c.IsReading() {
 			v.lit = []byte(v.text.Text)
 			v.needle.text, v.needle.fold = v.lit, v.text.Fold
-			v.needle.setPair()
 		}
 		return
 	}

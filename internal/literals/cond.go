@@ -7,22 +7,22 @@ import (
 	"unicode"
 )
 
-// condOf derives the condition of re. Its exactness ignores assertions: Of checks those
-// for the whole expression.
-func condOf(re *syntax.Regexp) *Cond {
-	if l, ok := langOf(re); ok {
+// deriveCond derives the condition of re. It ignores assertions when it decides whether the
+// condition is exact, because parseCond checks them for the whole expression.
+func deriveCond(re *syntax.Regexp) *Cond {
+	if l, ok := finiteLanguage(re); ok {
 		return fromLang(l)
 	}
 	switch re.Op {
 	case syntax.OpLiteral:
-		return longest(re.Rune, re.Flags&syntax.FoldCase != 0)
+		return longestRun(re.Rune, re.Flags&syntax.FoldCase != 0)
 	case syntax.OpCapture:
-		return condOf(re.Sub[0])
+		return deriveCond(re.Sub[0])
 	case syntax.OpPlus:
-		return inexact(condOf(re.Sub[0]))
+		return asInexact(deriveCond(re.Sub[0]))
 	case syntax.OpRepeat:
 		if re.Min > 0 {
-			return inexact(condOf(re.Sub[0]))
+			return asInexact(deriveCond(re.Sub[0]))
 		}
 	case syntax.OpAlternate:
 		return condOfAlternate(re)
@@ -39,7 +39,7 @@ func condOf(re *syntax.Regexp) *Cond {
 func condOfAlternate(re *syntax.Regexp) *Cond {
 	out := &Cond{op: opOr, exact: true}
 	for _, sub := range re.Sub {
-		s := condOf(sub)
+		s := deriveCond(sub)
 		if s == nil {
 			return nil
 		}
@@ -50,27 +50,27 @@ func condOfAlternate(re *syntax.Regexp) *Cond {
 	return out
 }
 
-// sequence collects the members of a concatenation. Neighbours that together
-// match few texts become one text each. The condition stays exact while nothing
-// but gaps lies between its members.
+// sequence collects the members of a concatenation. Adjacent members that together match few
+// texts are combined into these texts. The condition stays exact as long as only gaps lie
+// between its members.
 type sequence struct {
 	conds    []*Cond
 	exact    bool
 	gaps     bool
-	run      lang // texts of the neighbours at the end
-	open     bool // something is in run
-	adjacent bool // something other than a gap ends where the next member starts
+	run      lang // texts that the last adjacent members match together
+	open     bool // whether run contains a member
+	adjacent bool // whether the previous member is not a gap and ends where the next member starts
 }
 
 func (s *sequence) add(re *syntax.Regexp) {
-	if gap(re) {
+	if isGap(re) {
 		s.flush()
 		s.gaps, s.adjacent = true, false
 		return
 	}
-	l, finite := langOf(re)
+	l, finite := finiteLanguage(re)
 	if finite {
-		if next, ok := cross(s.run, l); ok {
+		if next, ok := concatenate(s.run, l); ok {
 			s.run, s.open = next, true
 			return
 		}
@@ -79,7 +79,7 @@ func (s *sequence) add(re *syntax.Regexp) {
 		return
 	}
 	s.flush()
-	c := condOf(re)
+	c := deriveCond(re)
 	s.exact = s.exact && (!s.adjacent || beginsWithGap(re)) && c != nil && c.exact
 	if c != nil {
 		s.gaps = s.gaps || c.gaps
@@ -88,13 +88,13 @@ func (s *sequence) add(re *syntax.Regexp) {
 	s.adjacent = true
 }
 
-// flush ends the run of neighbours.
+// flush ends the current run of adjacent members.
 func (s *sequence) flush() {
 	if !s.open {
 		return
 	}
 	s.exact = s.exact && !s.adjacent && !s.run.loose
-	// A run that may be empty demands nothing.
+	// A run that may match the empty text does not require a literal.
 	if c := fromLang(s.run); c != nil {
 		s.conds = append(s.conds, c)
 	}
@@ -115,17 +115,17 @@ func (s *sequence) cond() *Cond {
 	return &Cond{op: opSeq, subs: s.conds, exact: s.exact, gaps: true}
 }
 
-// gap reports whether re matches anything of any length: `.*`, with or without a
-// capture around it. Without the s flag it does not match a newline.
-func gap(re *syntax.Regexp) bool {
+// isGap reports whether re matches any text of any length, as `.*` does. A capture around it
+// does not matter. Without the s flag, a gap matches no newline.
+func isGap(re *syntax.Regexp) bool {
 	for re.Op == syntax.OpCapture {
 		re = re.Sub[0]
 	}
 	return re.Op == syntax.OpStar && (re.Sub[0].Op == syntax.OpAnyCharNotNL || re.Sub[0].Op == syntax.OpAnyChar)
 }
 
-// beginsWithGap reports whether every match of re begins with a gap. The parser makes such
-// of `a.*b|a.*c`, which it reads as `a(?:.*b|.*c)`.
+// beginsWithGap reports whether every match of re begins with a gap. The parser produces such
+// expressions, because it changes `a.*b|a.*c` to `a(?:.*b|.*c)`.
 func beginsWithGap(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpCapture, syntax.OpConcat:
@@ -133,26 +133,26 @@ func beginsWithGap(re *syntax.Regexp) bool {
 	case syntax.OpAlternate:
 		return !slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return !beginsWithGap(sub) })
 	}
-	return gap(re)
+	return isGap(re)
 }
 
-func inexact(c *Cond) *Cond {
+func asInexact(c *Cond) *Cond {
 	if c != nil {
 		c.exact = false
 	}
 	return c
 }
 
-// fromLang returns the condition that one of the texts is contained, or nil if
+// fromLang returns the condition that a line contains one of the texts of l. It returns nil if
 // one of them is empty.
 func fromLang(l lang) *Cond {
-	l.texts = shortest(l.texts)
+	l.texts = DropContained(l.texts)
 	out := &Cond{op: opOr, exact: !l.loose}
 	for _, t := range l.texts {
 		if t.Text == "" {
 			return nil
 		}
-		out.subs = append(out.subs, leaf(t))
+		out.subs = append(out.subs, newLeaf(t))
 	}
 	switch len(out.subs) {
 	case 0:
@@ -164,19 +164,19 @@ func fromLang(l lang) *Cond {
 	return out
 }
 
-// shortest omits the texts that contain another one: where they are found, that one is
-// found too and ends no later.
-func shortest(texts []Text) []Text {
+// DropContained omits each text that contains another text of the list. Where the longer text
+// is found, the contained text is also found and ends no later.
+func DropContained(texts []Text) []Text {
 	var out []Text
 	for i, t := range texts {
 		needed := true
 		for j, u := range texts {
 			in := t.Text
 			if u.Fold {
-				in = lower(in)
+				in = lowerASCII(in)
 			}
-			within := strings.Contains(in, u.Text) && (u.Fold || !t.Fold || !letters(u.Text))
-			if i != j && within && (t != u || j < i) && !(equivalent(t, u) && i < j) {
+			within := strings.Contains(in, u.Text) && (u.Fold || !t.Fold || !isLetters(u.Text))
+			if i != j && within && (t != u || j < i) && !(areEquivalent(t, u) && i < j) {
 				needed = false
 				break
 			}
@@ -188,19 +188,20 @@ func shortest(texts []Text) []Text {
 	return out
 }
 
-// equivalent texts match the same lines.
-func equivalent(t, u Text) bool {
-	return t == u || t.Text == u.Text && !letters(t.Text)
+// areEquivalent reports whether two texts match the same lines.
+func areEquivalent(t, u Text) bool {
+	return t == u || t.Text == u.Text && !isLetters(t.Text)
 }
 
-// longest returns the longest stretch of runes that match their own bytes only or, with
-// fold, whose cases are ASCII.
-func longest(runes []rune, fold bool) *Cond {
+// longestRun returns a condition for the longest sequence of runes that match only their own
+// bytes. With fold, it is the longest sequence of runes whose upper and lower case are both
+// ASCII.
+func longestRun(runes []rune, fold bool) *Cond {
 	best, cur := "", ""
 	for _, r := range runes {
-		ok := plain(r)
+		ok := isPlain(r)
 		if fold {
-			l, _ := folds(r)
+			l, _ := foldedLanguage(r)
 			ok = r <= unicode.MaxASCII && len(l.texts) == 1
 			r = unicode.ToLower(r)
 		}
@@ -218,5 +219,5 @@ func longest(runes []rune, fold bool) *Cond {
 	if best == "" {
 		return nil
 	}
-	return inexact(leaf(Text{best, fold}))
+	return asInexact(newLeaf(Text{best, fold}))
 }

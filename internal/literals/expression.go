@@ -7,30 +7,30 @@ import (
 	"sync/atomic"
 )
 
-// Expression is a regular expression in Go's syntax with its required literals. It is
-// compiled when it is first matched: most expressions of a program never meet a line
-// that has their literals, and compiled ones take ten times the memory. It is safe for
-// concurrent use, and must not be copied.
+// Expression is a regular expression in Go's syntax with its required literals. It is compiled
+// when it is first matched. Most expressions of a program are never needed, because no line
+// contains their literals, and compiled ones take ten times the memory. It is safe for
+// concurrent use and must not be copied.
 type Expression struct {
 	text  string
 	names []string
 	need  *Cond
-	empty bool // reports whether the expression matches the empty string
+	empty bool // whether the expression matches the empty string
 
 	compiled atomic.Pointer[regexp.Regexp]
 	runs     atomic.Pointer[Runs]
 }
 
-// NewExpression parses an expression. Its errors are those of regexp.Compile.
+// NewExpression parses an expression. Its errors are the errors of regexp.Compile.
 func NewExpression(text string) (*Expression, error) {
 	re, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil, err
 	}
-	return &Expression{text: text, names: re.CapNames(), need: of(re), empty: matchesEmpty(re)}, nil
+	return &Expression{text: text, names: re.CapNames(), need: parseCond(re), empty: matchesEmpty(re)}, nil
 }
 
-// MustExpression is NewExpression for constants. It panics if text is not valid.
+// MustExpression parses a constant expression. It panics if text is not valid.
 func MustExpression(text string) *Expression {
 	e, err := NewExpression(text)
 	if err != nil {
@@ -62,8 +62,8 @@ func (e *Expression) MatchString(s string) bool { return e.Regexp().MatchString(
 // expression.
 func (e *Expression) MatchesEmpty() bool { return e.empty }
 
-// FindSubmatchIndex returns the places of the leftmost match and of its groups in b, or
-// nil if there is none.
+// FindSubmatchIndex returns the positions of the leftmost match in b and of its groups, or nil
+// if there is none.
 func (e *Expression) FindSubmatchIndex(b []byte) []int { return e.Regexp().FindSubmatchIndex(b) }
 
 // Regexp returns the compiled expression.
@@ -75,12 +75,12 @@ func (e *Expression) Regexp() *regexp.Regexp {
 }
 
 func (e *Expression) compile() *regexp.Regexp {
-	e.compiled.CompareAndSwap(nil, regexp.MustCompile(e.text)) // parsing it has succeeded
+	e.compiled.CompareAndSwap(nil, regexp.MustCompile(e.text)) // the text was parsed before, so it compiles
 	return e.compiled.Load()
 }
 
-// matchesEmpty reports whether re matches the empty text. There, every part of it matches
-// at the same place.
+// matchesEmpty reports whether re matches the empty text. All parts of re then match at the
+// same position.
 func matchesEmpty(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpNoMatch, syntax.OpLiteral, syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL, syntax.OpWordBoundary:
@@ -92,5 +92,5 @@ func matchesEmpty(re *syntax.Regexp) bool {
 	case syntax.OpRepeat:
 		return re.Min == 0 || matchesEmpty(re.Sub[0])
 	}
-	return true // anchors, and what may occur no times
+	return true // the rest are anchors, and parts that may occur zero times
 }

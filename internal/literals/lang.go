@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	maxSet   = 32  // texts of one language
-	maxRunes = 6   // members of a character class that are spelled out
-	maxText  = 512 // bytes of one text
+	maxSet   = 32  // number of texts in one language
+	maxRunes = 6   // number of members of a character class that are listed as texts
+	maxText  = 512 // length of one text in bytes
 )
 
-// lang is a finite language: all texts that an expression matches if its assertions are
-// ignored. A loose one holds further texts.
+// lang is a finite language. It contains all texts that an expression matches if its assertions
+// are ignored. A loose language contains further texts.
 type lang struct {
 	texts []Text
 	loose bool
@@ -23,8 +23,8 @@ type lang struct {
 
 var empty = lang{texts: []Text{{}}}
 
-// langOf returns the language of re if it is finite and small.
-func langOf(re *syntax.Regexp) (lang, bool) {
+// finiteLanguage returns the language of re if it is finite and small.
+func finiteLanguage(re *syntax.Regexp) (lang, bool) {
 	if zeroWidth(re) {
 		return empty, true
 	}
@@ -36,27 +36,27 @@ func langOf(re *syntax.Regexp) (lang, bool) {
 	case syntax.OpCharClass:
 		return langOfClass(re)
 	case syntax.OpCapture:
-		return langOf(re.Sub[0])
+		return finiteLanguage(re.Sub[0])
 	case syntax.OpQuest:
-		sub, ok := langOf(re.Sub[0])
+		sub, ok := finiteLanguage(re.Sub[0])
 		if !ok {
 			return lang{}, false
 		}
-		return unite(sub, empty)
+		return union(sub, empty)
 	case syntax.OpRepeat:
 		return langOfRepeat(re)
 	case syntax.OpConcat:
-		return langOfAll(empty, re.Sub, cross)
+		return langOfAll(empty, re.Sub, concatenate)
 	case syntax.OpAlternate:
-		return langOfAll(lang{}, re.Sub, unite)
+		return langOfAll(lang{}, re.Sub, union)
 	}
 	return lang{}, false
 }
 
-// langOfAll joins the languages of subs, one by one, to all.
+// langOfAll combines all with the languages of subs, one after the other, with join.
 func langOfAll(all lang, subs []*syntax.Regexp, join func(a, b lang) (lang, bool)) (lang, bool) {
 	for _, s := range subs {
-		sub, ok := langOf(s)
+		sub, ok := finiteLanguage(s)
 		if !ok {
 			return lang{}, false
 		}
@@ -69,30 +69,30 @@ func langOfAll(all lang, subs []*syntax.Regexp, join func(a, b lang) (lang, bool
 
 func langOfLiteral(re *syntax.Regexp) (lang, bool) {
 	if re.Flags&syntax.FoldCase == 0 {
-		isPlain := !slices.ContainsFunc(re.Rune, func(r rune) bool { return !plain(r) })
+		isPlain := !slices.ContainsFunc(re.Rune, func(r rune) bool { return !isPlain(r) })
 		return lang{texts: []Text{{Text: string(re.Rune)}}}, isPlain
 	}
 	all := empty
 	for _, r := range re.Rune {
-		one, ok := folds(r)
+		one, ok := foldedLanguage(r)
 		if !ok {
 			return lang{}, false
 		}
-		if all, ok = cross(all, one); !ok {
+		if all, ok = concatenate(all, one); !ok {
 			return lang{}, false
 		}
 	}
 	return all, true
 }
 
-// plain reports whether r matches its own bytes only. Go's regexp treats invalid bytes
-// as U+FFFD.
-func plain(r rune) bool { return r != utf8.RuneError && utf8.ValidRune(r) }
+// isPlain reports whether r matches only its own bytes. Go's regexp treats invalid bytes as
+// U+FFFD, which therefore matches other bytes.
+func isPlain(r rune) bool { return r != utf8.RuneError && utf8.ValidRune(r) }
 
-// folds returns what r matches in any case. That is not only the other case:
-// k also matches U+212A and s also U+017F.
-func folds(r rune) (lang, bool) {
-	if !plain(r) {
+// foldedLanguage returns all texts that r matches if case is ignored. These may be more than
+// two, because k also matches U+212A and s also matches U+017F.
+func foldedLanguage(r rune) (lang, bool) {
+	if !isPlain(r) {
 		return lang{}, false
 	}
 	var out lang
@@ -120,7 +120,7 @@ func langOfClass(re *syntax.Regexp) (lang, bool) {
 	out := lang{texts: make([]Text, 0, n)}
 	for i := 0; i+1 < len(re.Rune); i += 2 {
 		for r := re.Rune[i]; r <= re.Rune[i+1]; r++ {
-			if !plain(r) {
+			if !isPlain(r) {
 				return lang{}, false
 			}
 			out.texts = append(out.texts, Text{Text: string(r)})
@@ -133,7 +133,7 @@ func langOfRepeat(re *syntax.Regexp) (lang, bool) {
 	if re.Max < 0 || re.Max > maxRunes {
 		return lang{}, false
 	}
-	sub, ok := langOf(re.Sub[0])
+	sub, ok := finiteLanguage(re.Sub[0])
 	if !ok {
 		return lang{}, false
 	}
@@ -141,23 +141,23 @@ func langOfRepeat(re *syntax.Regexp) (lang, bool) {
 	times := empty
 	for n := 0; n <= re.Max; n++ {
 		if n >= re.Min {
-			if all, ok = unite(all, times); !ok {
+			if all, ok = union(all, times); !ok {
 				return lang{}, false
 			}
 		}
-		if times, ok = cross(times, sub); !ok {
+		if times, ok = concatenate(times, sub); !ok {
 			return lang{}, false
 		}
 	}
 	return all, true
 }
 
-func unite(a, b lang) (lang, bool) {
+func union(a, b lang) (lang, bool) {
 	return lang{texts: slices.Concat(a.texts, b.texts), loose: a.loose || b.loose}, len(a.texts)+len(b.texts) <= maxSet
 }
 
-// cross returns the texts of a followed by those of b.
-func cross(a, b lang) (lang, bool) {
+// concatenate returns the language of all texts that consist of a text of a and a text of b.
+func concatenate(a, b lang) (lang, bool) {
 	if len(a.texts)*len(b.texts) > maxSet {
 		return lang{}, false
 	}
@@ -169,8 +169,8 @@ func cross(a, b lang) (lang, bool) {
 				return lang{}, false
 			}
 			if t.Fold {
-				out.loose = out.loose || !x.Fold && letters(x.Text) || !y.Fold && letters(y.Text)
-				t.Text = lower(t.Text)
+				out.loose = out.loose || !x.Fold && isLetters(x.Text) || !y.Fold && isLetters(y.Text)
+				t.Text = lowerASCII(t.Text)
 			}
 			out.texts = append(out.texts, t)
 		}
@@ -178,12 +178,12 @@ func cross(a, b lang) (lang, bool) {
 	return out, true
 }
 
-func letters(s string) bool {
+func isLetters(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r <= unicode.MaxASCII && unicode.IsLetter(r) })
 }
 
-// lower maps ASCII only.
-func lower(s string) string {
+// lowerASCII converts ASCII letters to lower case.
+func lowerASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
 			r += 'a' - 'A'

@@ -1,7 +1,9 @@
-// Package literals derives the required literals of regular expressions: the texts that
-// every match must contain, and their order. They alone decide many expressions.
+// Package literals derives the required literals of regular expressions. These are the texts
+// that every match must contain, and the order in which they occur. For many expressions they
+// alone decide whether there is a match.
 //
-// It knows regular expression syntax. It does not know rules or log lines.
+// The package handles the syntax of regular expressions. It does not depend on rules or log
+// lines.
 package literals
 
 import (
@@ -10,8 +12,8 @@ import (
 	"slices"
 )
 
-// Text is a literal. With Fold it is lower case and ASCII letters match either
-// case; other bytes are compared as they are.
+// Text is a literal. With Fold, it is in lower case and its ASCII letters match both cases.
+// Other bytes are compared exactly.
 type Text struct {
 	Text string
 	Fold bool
@@ -21,8 +23,8 @@ type op int
 
 const (
 	opText op = iota
-	opSeq     // all of subs, each after the one before
-	opOr      // one of subs
+	opSeq     // all of subs must be found, each after the previous one
+	opOr      // one of subs must be found
 )
 
 // Cond is a condition that every match of an expression fulfils. It is
@@ -31,46 +33,36 @@ type Cond struct {
 	op     op
 	text   Text
 	lit    []byte
-	needle Needle // needle of lit
+	needle Needle // needle that searches for lit
 	subs   []*Cond
-	exact  bool // fulfilling it is a match
-	gaps   bool // exact only in texts without a newline, which `.` does not match
+	exact  bool // whether every line that fulfils the condition is a match
+	gaps   bool // whether exact holds only for texts without a newline, which `.` does not match
 
-	escapable bool // reports whether JSON may escape a part of the literal, as in Pieces
+	escapable bool // whether the literal is from Pieces and may contain a part that JSON escapes
 }
 
-// Of returns the condition of an expression in Go's syntax, or nil if it has
-// none.
-func Of(expr string) (*Cond, error) {
-	re, err := syntax.Parse(expr, syntax.Perl)
-	if err != nil {
-		return nil, err
-	}
-	return of(re), nil
-}
-
-func of(re *syntax.Regexp) *Cond {
-	c := condOf(re)
-	if c != nil && asserts(re) {
+func parseCond(re *syntax.Regexp) *Cond {
+	c := deriveCond(re)
+	if c != nil && hasAssertion(re) {
 		c.exact = false
 	}
 	return c
 }
 
-// OfText returns the condition that a text is contained.
+// OfText returns the condition that a line contains a text.
 func OfText(text string) *Cond {
 	if text == "" {
 		return nil
 	}
-	return leaf(Text{Text: text})
+	return newLeaf(Text{Text: text})
 }
 
-func leaf(t Text) *Cond {
+func newLeaf(t Text) *Cond {
 	return &Cond{op: opText, text: t, lit: []byte(t.Text), needle: NewNeedle(t), exact: true}
 }
 
-// AnyOf returns texts each of which alone is a match, if the condition consists of
-// nothing else; else nil. Choose returns the same texts.
+// AnyOf returns texts each of which alone is a match. It returns nil if the condition does not
+// consist only of such texts. Choose returns the same texts.
 func (c *Cond) AnyOf() []Text {
 	if c == nil || !c.exact || c.gaps {
 		return nil
@@ -91,8 +83,9 @@ func (c *Cond) AnyOf() []Text {
 	return nil
 }
 
-// Match reports whether line fulfils the condition, and whether that decides that the
-// expression matches. If the condition is not met, the expression does not match.
+// Match reports whether line fulfils the condition (met), and whether the condition decides
+// that the expression matches (decided). If the condition is not met, the expression does not
+// match.
 func (c *Cond) Match(line []byte) (met, decided bool) {
 	if c == nil {
 		return true, false
@@ -103,8 +96,8 @@ func (c *Cond) Match(line []byte) (met, decided bool) {
 	return true, c.exact && (!c.gaps || bytes.IndexByte(line, '\n') < 0)
 }
 
-// find returns the smallest end of a match of the condition, or -1. In a sequence, each
-// member is searched after the smallest end of the one before.
+// find returns the smallest end of a match of the condition, or -1 if there is none. In a
+// sequence, each member is searched after the smallest end of the previous member.
 func (c *Cond) find(line []byte) int {
 	switch c.op {
 	case opSeq:
@@ -122,7 +115,7 @@ func (c *Cond) find(line []byte) int {
 		for _, s := range c.subs {
 			if k := s.find(line); k >= 0 && (best < 0 || k < best) {
 				best = k
-				line = line[:k] // another one matters if it ends before
+				line = line[:k] // another alternative matters only if it ends earlier
 			}
 		}
 		return best
@@ -137,12 +130,13 @@ func (c *Cond) find(line []byte) int {
 // Choice is a set of texts of which every match contains at least one.
 type Choice struct {
 	Texts []Text
-	Cost  float64 // the sum of the costs of the texts
-	// Escapable is set if some are of Pieces: a format may write them with escapes.
+	Cost  float64 // sum of the costs of the texts
+	// Escapable is set if some texts come from Pieces, so that a format may write them with
+	// escapes.
 	Escapable bool
 }
 
-// Choose returns the set with the lowest cost. For a nil condition it has no texts.
+// Choose returns the choice with the lowest cost. For a nil condition, the choice has no texts.
 func (c *Cond) Choose(cost func(Text) float64) (out Choice) {
 	if c == nil {
 		return out
@@ -165,8 +159,8 @@ func (c *Cond) Choose(cost func(Text) float64) (out Choice) {
 	return out
 }
 
-// Longest returns the set whose shortest text is as long as possible, and the length of
-// that text: nil and 0 for a nil condition.
+// Longest returns the choice whose shortest text is as long as possible, and the length of that
+// text. It returns nil and 0 for a nil condition.
 func (c *Cond) Longest() (texts []Text, minLength int) {
 	if c == nil {
 		return nil, 0
@@ -186,8 +180,8 @@ func (c *Cond) Longest() (texts []Text, minLength int) {
 	return texts, minLength
 }
 
-// AllOf returns the condition that all of conds are fulfilled, in any order. Only
-// choices can be made of the result. Nil conditions demand nothing.
+// AllOf returns the condition that all of conds are fulfilled, in any order. The result can be
+// used for choices but not for matching. Nil conditions demand nothing.
 func AllOf(conds ...*Cond) *Cond {
 	conds = slices.DeleteFunc(conds, func(c *Cond) bool { return c == nil })
 	if len(conds) == 0 {
@@ -196,8 +190,8 @@ func AllOf(conds ...*Cond) *Cond {
 	return &Cond{op: opSeq, subs: conds}
 }
 
-// OneOf returns the condition that one of conds is fulfilled, or nil if one of them is
-// nil. Only choices can be made of the result.
+// OneOf returns the condition that one of conds is fulfilled. It returns nil if one of them is
+// nil. The result can be used for choices but not for matching.
 func OneOf(conds ...*Cond) *Cond {
 	if len(conds) == 0 || slices.Contains(conds, nil) {
 		return nil
@@ -205,8 +199,8 @@ func OneOf(conds ...*Cond) *Cond {
 	return &Cond{op: opOr, subs: conds}
 }
 
-// Pieces returns a weaker condition whose texts consist of safe bytes only, or nil.
-// Only choices can be made of the result.
+// Pieces returns a weaker condition whose texts contain only safe bytes, or nil if there is
+// none. The result can be used for choices but not for matching.
 func (c *Cond) Pieces(safe func(byte) bool) *Cond {
 	if c == nil {
 		return nil
@@ -214,7 +208,7 @@ func (c *Cond) Pieces(safe func(byte) bool) *Cond {
 	var subs []*Cond
 	if c.op == opText {
 		for _, piece := range bytes.FieldsFunc(c.lit, func(r rune) bool { return r > 0x7f || !safe(byte(r)) }) {
-			sub := leaf(Text{string(piece), c.text.Fold})
+			sub := newLeaf(Text{string(piece), c.text.Fold})
 			sub.escapable = true
 			subs = append(subs, sub)
 		}
@@ -228,9 +222,11 @@ func (c *Cond) Pieces(safe func(byte) bool) *Cond {
 	return AllOf(subs...)
 }
 
-// asserts reports whether re contains an anchor or a word boundary. Texts cannot decide
-// those.
-func asserts(re *syntax.Regexp) bool { return zeroWidth(re) || slices.ContainsFunc(re.Sub, asserts) }
+// hasAssertion reports whether re contains an anchor or a word boundary. Literals cannot decide
+// whether these match.
+func hasAssertion(re *syntax.Regexp) bool {
+	return zeroWidth(re) || slices.ContainsFunc(re.Sub, hasAssertion)
+}
 
 func zeroWidth(re *syntax.Regexp) bool {
 	switch re.Op {
@@ -241,8 +237,8 @@ func zeroWidth(re *syntax.Regexp) bool {
 	return false
 }
 
-// EqualFold reports whether b equals lower, ignoring the case of ASCII letters. lower is
-// in lower case.
+// EqualFold reports whether b equals lower if the case of ASCII letters is ignored. lower must
+// be in lower case.
 func EqualFold[T []byte | string](b []byte, lower T) bool {
 	if len(b) != len(lower) {
 		return false

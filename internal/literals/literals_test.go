@@ -22,10 +22,19 @@ var exprs = []string{
 	`heart.*time|heart.*fail`, `ab(?:.*b|.*c)d.*e`, `no(.*lost|(?:.*x|.*b).*gone)`, `ab(?:.*c|)`, `(?s)a(?:.*b|.*c)`, `a(?:.*b|.*c){2}`,
 }
 
+// condOf returns the condition of an expression.
+func condOf(expr string) (*Cond, error) {
+	e, err := NewExpression(expr)
+	if err != nil {
+		return nil, err
+	}
+	return e.Required(), nil
+}
+
 func TestOf(t *testing.T) {
 	f := func(expr, want string, exact bool) {
 		t.Helper()
-		c, err := Of(expr)
+		c, err := condOf(expr)
 		require.NoError(t, err)
 		texts := c.Choose(func(t Text) float64 { return 1 / float64(len(t.Text)) }).Texts
 		var got []string
@@ -62,7 +71,7 @@ func TestOf(t *testing.T) {
 func TestPieces(t *testing.T) {
 	f := func(expr string, want ...string) {
 		t.Helper()
-		c, err := Of(expr)
+		c, err := condOf(expr)
 		require.NoError(t, err)
 		texts := c.Pieces(func(b byte) bool { return b != '/' && b != '"' }).Choose(func(t Text) float64 { return 1 / float64(len(t.Text)) }).Texts
 		var got []string
@@ -116,7 +125,7 @@ func check(t *testing.T, expr, line string) bool {
 	if err != nil {
 		return false
 	}
-	c, err := Of(expr)
+	c, err := condOf(expr)
 	require.NoError(t, err)
 	want := re.MatchString(line)
 	met, decided := c.Match([]byte(line))
@@ -137,7 +146,7 @@ func checkChoice(t *testing.T, c *Cond, expr, line string) {
 		texts := c.Choose(func(t Text) float64 { return sign * float64(len(t.Text)) }).Texts
 		found := len(texts) == 0
 		for _, x := range texts {
-			met, _ := leaf(x).Match([]byte(line))
+			met, _ := newLeaf(x).Match([]byte(line))
 			found = found || met
 		}
 		require.True(t, found, "%q on %q", expr, line)

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// MinRun is the number of letters in a row that make a text of an expression characteristic.
+// MinRun is the number of consecutive letters that make a text in an expression characteristic.
 const MinRun = 3
 
-// Runs is an expression that also reports where its own texts were found: its runs, which are
-// the longest stretches that have no part of any length. In
+// Runs is an expression that also reports where its own texts were found. These are its runs,
+// which are the longest stretches that contain no part of variable length. In
 //
 //	Pod "(?P<pod>[^"]+)" (?:was|is) not ready.*again
 //
-// they are `Pod "`, `" was not ready` or `" is not ready`, and `again`. It is immutable.
+// the runs are `Pod "`, `" was not ready` or `" is not ready`, and `again`. Runs is immutable.
 type Runs struct {
 	re     *regexp.Regexp
-	groups []int // index in re of each group of the expression
-	runs   []int // indices in re of the runs
-	// AtStart and AtEnd report whether the expression looks at the start or the end of the
-	// text or of a line.
+	groups []int // index in re of each group of the original expression
+	runs   []int // indexes in re of the runs
+	// AtStart and AtEnd report whether the expression has an assertion about the start or the
+	// end of the text or of a line.
 	AtStart, AtEnd bool
 }
 
@@ -41,10 +41,10 @@ func newRuns(text string) *Runs {
 	out := &Runs{}
 	re, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return &Runs{re: regexp.MustCompile(text)} // the expression was parsed before
+		return &Runs{re: regexp.MustCompile(text)} // the expression was parsed before, so it compiles
 	}
 	n := 0
-	re = out.mark(re, &n)
+	re = out.markRuns(re, &n)
 	out.re = regexp.MustCompile(re.String())
 	for i, name := range out.re.SubexpNames() {
 		if strings.HasPrefix(name, runName) {
@@ -56,27 +56,27 @@ func newRuns(text string) *Runs {
 	return out
 }
 
-// mark captures the runs of re.
-func (r *Runs) mark(re *syntax.Regexp, n *int) *syntax.Regexp {
+// markRuns adds a capture around each run of re.
+func (r *Runs) markRuns(re *syntax.Regexp, n *int) *syntax.Regexp {
 	switch re.Op {
 	case syntax.OpBeginLine, syntax.OpBeginText:
 		r.AtStart = true
 	case syntax.OpEndLine, syntax.OpEndText:
 		r.AtEnd = true
 	}
-	if rigid(re) {
-		return r.capture(r.inspect(re), n)
+	if isRigid(re) {
+		return r.captureRun(r.noteAssertions(re), n)
 	}
 	out := *re
 	out.Sub = nil
 	for i := 0; i < len(re.Sub); {
 		k := i
-		for re.Op == syntax.OpConcat && k < len(re.Sub) && rigid(re.Sub[k]) {
-			r.inspect(re.Sub[k])
+		for re.Op == syntax.OpConcat && k < len(re.Sub) && isRigid(re.Sub[k]) {
+			r.noteAssertions(re.Sub[k])
 			k++
 		}
 		if k == i {
-			out.Sub = append(out.Sub, r.mark(re.Sub[i], n))
+			out.Sub = append(out.Sub, r.markRuns(re.Sub[i], n))
 			i++
 			continue
 		}
@@ -84,14 +84,13 @@ func (r *Runs) mark(re *syntax.Regexp, n *int) *syntax.Regexp {
 		if k > i+1 {
 			run = &syntax.Regexp{Op: syntax.OpConcat, Flags: re.Flags, Sub: slices.Clone(re.Sub[i:k])}
 		}
-		out.Sub = append(out.Sub, r.capture(run, n))
+		out.Sub = append(out.Sub, r.captureRun(run, n))
 		i = k
 	}
 	return &out
 }
 
-// inspect notes the assertions in a run.
-func (r *Runs) inspect(re *syntax.Regexp) *syntax.Regexp {
+func (r *Runs) noteAssertions(re *syntax.Regexp) *syntax.Regexp {
 	r.AtStart = r.AtStart || contains(re, syntax.OpBeginLine, syntax.OpBeginText)
 	r.AtEnd = r.AtEnd || contains(re, syntax.OpEndLine, syntax.OpEndText)
 	return re
@@ -101,18 +100,18 @@ func contains(re *syntax.Regexp, ops ...syntax.Op) bool {
 	return slices.Contains(ops, re.Op) || slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return contains(sub, ops...) })
 }
 
-// capture captures a run that is characteristic.
-func (r *Runs) capture(run *syntax.Regexp, n *int) *syntax.Regexp {
-	if !characteristic(run) {
+// captureRun adds a capture around a run if it is characteristic.
+func (r *Runs) captureRun(run *syntax.Regexp, n *int) *syntax.Regexp {
+	if !isCharacteristic(run) {
 		return run
 	}
 	*n++
 	return &syntax.Regexp{Op: syntax.OpCapture, Flags: run.Flags, Name: fmt.Sprint(runName, *n), Sub: []*syntax.Regexp{run}}
 }
 
-// rigid reports whether re has only texts of its own, without a part of any length or with
-// any letter.
-func rigid(re *syntax.Regexp) bool {
+// isRigid reports whether re consists only of its own texts. It must not have a part of
+// variable length or a part that matches any letter.
+func isRigid(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpLiteral, syntax.OpEmptyMatch:
 		return true
@@ -120,17 +119,17 @@ func rigid(re *syntax.Regexp) bool {
 		_, few := langOfClass(re)
 		return few
 	case syntax.OpCapture, syntax.OpQuest, syntax.OpConcat, syntax.OpAlternate:
-		return !slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return !rigid(sub) })
+		return !slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return !isRigid(sub) })
 	}
 	return zeroWidth(re)
 }
 
-// characteristic reports whether re has a text of MinRun letters.
-func characteristic(re *syntax.Regexp) bool {
+// isCharacteristic reports whether re contains a text of MinRun letters.
+func isCharacteristic(re *syntax.Regexp) bool {
 	if re.Op == syntax.OpLiteral {
 		n := 0
 		for _, c := range re.Rune {
-			if n++; !letters(string(c)) && c < 0x80 {
+			if n++; !isLetters(string(c)) && c < 0x80 {
 				n = 0
 			}
 			if n >= MinRun {
@@ -138,11 +137,11 @@ func characteristic(re *syntax.Regexp) bool {
 			}
 		}
 	}
-	return slices.ContainsFunc(re.Sub, characteristic)
+	return slices.ContainsFunc(re.Sub, isCharacteristic)
 }
 
 // Find returns the positions of the leftmost match in b, or nil if there is none. loc has the
-// positions of the expression and its groups, and runs those of its characteristic runs.
+// positions of the match and its groups, and runs has those of its characteristic runs.
 func (r *Runs) Find(b []byte) (loc, runs []int) {
 	all := r.re.FindSubmatchIndex(b)
 	if all == nil {

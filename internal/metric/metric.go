@@ -1,6 +1,6 @@
-// Package metric builds collectors for Prometheus from tables. A package keeps the
-// table of its families beside the counters that they read: one entry has the name,
-// the help text and the value of a family.
+// Package metric builds collectors for Prometheus from tables. A package keeps the table of its
+// metric families next to the counters that they read. One entry has the name, the help text
+// and the value of a family.
 package metric
 
 import (
@@ -13,16 +13,16 @@ import (
 
 const namespace = "crowsnest_"
 
-// Collector is what a registry accepts.
+// Collector is the interface that a registry accepts.
 type Collector = prometheus.Collector
 
-// Value is what a sample can be. Booleans become 0 or 1, durations seconds, and times
-// Unix seconds; the zero time becomes 0.
+// Value is the type of a sample. A boolean becomes 0 or 1, a duration becomes seconds, and a
+// time becomes Unix seconds. The zero time becomes 0.
 type Value interface {
 	bool | int | int64 | float64 | time.Duration | time.Time
 }
 
-// Families are metric families whose samples are read from an S.
+// Families are metric families whose samples are read from a value of type S.
 type Families[S any] []family[S]
 
 type family[S any] struct {
@@ -32,40 +32,40 @@ type family[S any] struct {
 	read       func(from S, send func(value float64, labels ...string))
 }
 
-// Gauge is a gauge with one sample.
+// Gauge returns a gauge with one sample.
 func Gauge[S any, V Value](name, help string, value func(S) V) Families[S] {
-	return single(prometheus.GaugeValue, name, help, value)
+	return newSingle(prometheus.GaugeValue, name, help, value)
 }
 
-// Counter is a counter with one sample.
+// Counter returns a counter with one sample.
 func Counter[S any, V Value](name, help string, value func(S) V) Families[S] {
-	return single(prometheus.CounterValue, name, help, value)
+	return newSingle(prometheus.CounterValue, name, help, value)
 }
 
-// GaugeBy is a gauge with a sample for each value of a label.
+// GaugeBy returns a gauge with a sample for each value of a label.
 func GaugeBy[S any, V Value](name, help, label string, values func(S) map[string]V) Families[S] {
-	return labeled(prometheus.GaugeValue, name, help, label, values)
+	return newLabeled(prometheus.GaugeValue, name, help, label, values)
 }
 
-// CounterBy is a counter with a sample for each value of a label.
+// CounterBy returns a counter with a sample for each value of a label.
 func CounterBy[S any, V Value](name, help, label string, values func(S) map[string]V) Families[S] {
-	return labeled(prometheus.CounterValue, name, help, label, values)
+	return newLabeled(prometheus.CounterValue, name, help, label, values)
 }
 
-func single[S any, V Value](kind prometheus.ValueType, name, help string, value func(S) V) Families[S] {
-	return Families[S]{{name, help, kind, nil, func(from S, send func(float64, ...string)) { send(number(value(from))) }}}
+func newSingle[S any, V Value](kind prometheus.ValueType, name, help string, value func(S) V) Families[S] {
+	return Families[S]{{name, help, kind, nil, func(from S, send func(float64, ...string)) { send(toFloat(value(from))) }}}
 }
 
-func labeled[S any, V Value](kind prometheus.ValueType, name, help, label string, values func(S) map[string]V) Families[S] {
+func newLabeled[S any, V Value](kind prometheus.ValueType, name, help, label string, values func(S) map[string]V) Families[S] {
 	return Families[S]{{name, help, kind, []string{label}, func(from S, send func(float64, ...string)) {
 		for key, v := range values(from) {
-			send(number(v), key)
+			send(toFloat(v), key)
 		}
 	}}}
 }
 
-// Each reads families from each item of an S. The labels identify an item.
-func Each[S, T any](items func(S) []T, names []string, labels func(T) []string, all ...Families[T]) Families[S] {
+// ForEach returns families that are read from each item of an S. The labels identify the item.
+func ForEach[S, T any](items func(S) []T, names []string, labels func(T) []string, all ...Families[T]) Families[S] {
 	var out Families[S]
 	for _, f := range slices.Concat(all...) {
 		out = append(out, family[S]{f.name, f.help, f.kind, slices.Concat(names, f.labels), func(from S, send func(float64, ...string)) {
@@ -77,9 +77,9 @@ func Each[S, T any](items func(S) []T, names []string, labels func(T) []string, 
 	return out
 }
 
-// Sparse omits the samples that are 0, because few of hundreds of rules have any. rate() of such a
-// counter does not see its first increase.
-func Sparse[S any](all ...Families[S]) Families[S] {
+// OmitZeros returns families without the samples that are 0, because only few of hundreds of
+// rules have other samples. rate() does not see the first increase of such a counter.
+func OmitZeros[S any](all ...Families[S]) Families[S] {
 	out := slices.Concat(all...)
 	for i, f := range out {
 		out[i].read = func(from S, send func(float64, ...string)) {
@@ -93,8 +93,7 @@ func Sparse[S any](all ...Families[S]) Families[S] {
 	return out
 }
 
-// NonZero returns the entries of m that are not zero if only those are wanted, and
-// otherwise m.
+// NonZero returns the entries of m that are not zero if only is set, and otherwise m.
 func NonZero(m map[string]int64, only bool) map[string]int64 {
 	if only {
 		m = maps.Clone(m)
@@ -103,13 +102,13 @@ func NonZero(m map[string]int64, only bool) map[string]int64 {
 	return m
 }
 
-// NewEach returns a collector that reads families from each item, as New and Each do.
+// NewEach returns a collector that reads families from each item that read returns.
 func NewEach[T any](read func() []T, names []string, labels func(T) []string, all ...Families[T]) Collector {
-	return New(read, Each(func(items []T) []T { return items }, names, labels, all...))
+	return New(read, ForEach(func(items []T) []T { return items }, names, labels, all...))
 }
 
-// New returns a collector of families whose names follow "crowsnest_". It calls read
-// once per scrape, which must be safe for concurrent use.
+// New returns a collector for families whose names follow "crowsnest_". It calls read once per
+// scrape. read must be safe for concurrent use.
 func New[S any](read func() S, all ...Families[S]) Collector {
 	c := collector[S]{read: read, families: slices.Concat(all...)}
 	for _, f := range c.families {
@@ -141,7 +140,7 @@ func (c collector[S]) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-func number[V Value](value V) float64 {
+func toFloat[V Value](value V) float64 {
 	switch v := any(value).(type) {
 	case bool:
 		if v {

@@ -25,7 +25,7 @@ func TestCollector(t *testing.T) {
 	c := New(read,
 		Gauge("up", "Up.", func(s state) bool { return s.up }),
 		Gauge("at_seconds", "Zero time.", func(s state) time.Time { return s.at }),
-		Each(func(s state) []item { return s.items }, []string{"name"}, func(i item) []string { return []string{i.name} },
+		ForEach(func(s state) []item { return s.items }, []string{"name"}, func(i item) []string { return []string{i.name} },
 			Counter("kinds_total", "Kinds.", func(i item) int { return len(i.n) }),
 			CounterBy("n_total", "By kind.", "kind", func(i item) map[string]int64 { return NonZero(i.n, true) })),
 	)

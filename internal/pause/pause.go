@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Sleep waits for d, for wake or for the end of ctx. It reports whether ctx has not
+// Sleep waits until d has passed, wake receives, or ctx ends. It returns false if ctx has
 // ended. wake may be nil.
 func Sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	if d > 0 {

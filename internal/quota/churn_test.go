@@ -16,7 +16,7 @@ func TestChurn(t *testing.T) {
 	c := NewChurn(16, time.Minute)
 	open := func(g *Group, tenant string, at time.Duration) (n int) {
 		for range 100 {
-			if !c.Spent(g, tenant, int64(at)) {
+			if !c.IsSpent(g, tenant, int64(at)) {
 				c.Count(g, tenant)
 				n++
 			}

@@ -6,24 +6,25 @@ import (
 	"strings"
 )
 
-// Group is the part of a pool that one rule uses. It has a limit of its own, once for tenants
-// that are infrastructure and once for all others.
+// Group is the part of a pool that one rule uses. It has a limit of its own, which applies
+// separately to tenants that are infrastructure and to all other tenants.
 type Group struct {
 	owner   any
 	pool    *Pool
 	limit   int
-	class   Class // class of ordinary tenants
+	class   Class // class of tenants that are not infrastructure
 	sides   [2]holdings
 	evicted func(x *Entry, tenant string)
 }
 
-// NewGroup returns an empty group. evicted is called after an entry of a tenant was evicted.
+// NewGroup returns an empty group. evicted is called after an entry was evicted, with the entry
+// and its tenant.
 func NewGroup(owner any, c Class, p *Pool, limit int, evicted func(*Entry, string)) *Group {
 	return &Group{owner, p, limit, c, [2]holdings{{tenants: map[string]*Holding{}}, {tenants: map[string]*Holding{}}}, evicted}
 }
 
-// classOf returns the class of a tenant's entries.
-func (g *Group) classOf(tenant string) Class {
+// tenantClass returns the class of a tenant's entries.
+func (g *Group) tenantClass(tenant string) Class {
 	if g.pool.infra != nil && g.pool.infra(tenant) {
 		return g.class + Infrastructure
 	}
@@ -33,18 +34,18 @@ func (g *Group) classOf(tenant string) Class {
 // Used returns the number of entries.
 func (g *Group) Used() int { return g.sides[0].used + g.sides[1].used }
 
-// Put charges an entry to a tenant, as the tenant's newest.
+// Put adds an entry, charges it to a tenant and makes it the tenant's newest.
 func (g *Group) Put(x *Entry, tenant string) {
-	class := g.classOf(tenant)
-	h := g.sides[class.side()].tenants[tenant]
+	class := g.tenantClass(tenant)
+	h := g.sides[class.sideIndex()].tenants[tenant]
 	if h == nil {
 		h = g.open(class, strings.Clone(tenant))
 	}
 	h.push(x)
-	h.charge(1, x.Size)
+	h.addLoad(1, x.Size)
 }
 
-// open adds an empty holding.
+// open adds an empty holding for a tenant.
 func (g *Group) open(c Class, tenant string) *Holding {
 	accounts := &g.pool.accounts[c]
 	if accounts.tenants[tenant] == nil {
@@ -53,42 +54,41 @@ func (g *Group) open(c Class, tenant string) *Holding {
 	h := &Holding{Tenant: tenant, class: c, group: g, account: accounts.tenants[tenant]}
 	h.ring.prev, h.ring.next = &h.ring, &h.ring
 	h.account.parts.add(h)
-	g.sides[c.side()].add(h)
+	g.sides[c.sideIndex()].add(h)
 	return h
 }
 
-// Remove is the inverse of Put.
+// Remove removes an entry that Put added.
 func (g *Group) Remove(x *Entry) {
 	h := x.holding
 	x.unlink()
-	h.charge(-1, -x.Size)
+	h.addLoad(-1, -x.Size)
 	if h.load[InEntries] > 0 {
 		return
 	}
-	g.sides[h.class.side()].remove(h)
+	g.sides[h.class.sideIndex()].remove(h)
 	h.account.parts.remove(h)
 	if h.account.load[InEntries] == 0 {
 		g.pool.accounts[h.class].remove(h.account)
 	}
 }
 
-// Use records that a line of a tenant needs the entry. An entry that several tenants need is
-// charged to infrastructure, or to the tenant with the smallest load, so no tenant can make
-// another lose an entry by writing the same lines.
-func (g *Group) Use(x *Entry, tenant string) {
+// Touch records that a line of a tenant needs the entry. An entry that several tenants need is
+// charged to infrastructure, or else to the tenant with the smallest load. So a tenant cannot
+// make another tenant lose an entry by writing the same lines.
+func (g *Group) Touch(x *Entry, tenant string) {
 	h := x.holding
-	class := g.classOf(tenant)
+	class := g.tenantClass(tenant)
 	lighter := class == h.class && g.pool.Entries(class, tenant)+1 < h.account.load[InEntries]
 	if h.Tenant != tenant && (class > h.class || lighter) {
 		g.Remove(x)
 		g.Put(x, tenant)
 		return
 	}
-	x.renew()
+	x.makeNewest()
 }
 
-// renew makes an entry the newest of its holding.
-func (x *Entry) renew() {
+func (x *Entry) makeNewest() {
 	h := x.holding
 	x.unlink()
 	h.push(x)
@@ -96,27 +96,29 @@ func (x *Entry) renew() {
 
 // Resize changes the size of an entry.
 func (g *Group) Resize(x *Entry, size int) {
-	x.holding.charge(0, size-x.Size)
+	x.holding.addLoad(0, size-x.Size)
 	x.Size = size
 }
 
-// Squeeze evicts until the group and its pool are within their bounds. It does not evict keep.
-func (g *Group) Squeeze(keep *Entry) {
+// EvictExcess evicts entries until the group and its pool are within their bounds. It never
+// evicts keep.
+func (g *Group) EvictExcess(keep *Entry) {
 	for i := range g.sides {
-		for s := &g.sides[i]; s.used > g.limit && s.heaviest(InEntries).evict(keep); {
+		for s := &g.sides[i]; s.used > g.limit && s.heaviestHolding(InEntries).evict(keep); {
 		}
 	}
 	for by := range (Load{}) {
 		for {
-			c, over := g.pool.overfull(by, 0, Ordinary)
-			if !over || !g.pool.heaviest(c, by).evict(keep) {
+			c, over := g.pool.overfullClass(by, 0, Ordinary)
+			if !over || !g.pool.heaviestHolding(c, by).evict(keep) {
 				break
 			}
 		}
 	}
 }
 
-// entries returns the entries with their tenants, sorted by tenant, then in order of use.
+// entries yields the entries with their tenants, sorted by tenant. The entries of a tenant are
+// in the order of their last use.
 func (g *Group) entries() iter.Seq2[*Entry, string] {
 	all := slices.Concat(g.sides[0].all, g.sides[1].all)
 	slices.SortFunc(all, func(a, b *Holding) int { return strings.Compare(a.Tenant, b.Tenant) })
@@ -131,8 +133,8 @@ func (g *Group) entries() iter.Seq2[*Entry, string] {
 	}
 }
 
-// Reclass changes the class of the group and charges every entry again, because other tenants
-// may be infrastructure now.
+// Reclass changes the class of the group and charges every entry again. It is needed when the
+// set of tenants that are infrastructure changes.
 func (g *Group) Reclass(c Class) {
 	var all []*Entry
 	var tenants []string
@@ -148,7 +150,7 @@ func (g *Group) Reclass(c Class) {
 	}
 }
 
-// Cache is a group of values by key.
+// Cache is a group of values that are found by a key.
 type Cache[V any] struct {
 	*Group
 	Items map[string]*Item[V]
@@ -171,7 +173,7 @@ func NewCache[V any](owner any, c Class, p *Pool, limit int, evicted func(key st
 	return k
 }
 
-// Add sets the value of a key, with its size, and charges it to a tenant.
+// Add sets the value of a key and its size, and charges it to a tenant.
 func (k *Cache[V]) Add(key, tenant string, v V, size int) *Item[V] {
 	x := k.Items[key]
 	if x == nil {
@@ -180,14 +182,14 @@ func (k *Cache[V]) Add(key, tenant string, v V, size int) *Item[V] {
 		k.Put(&x.Entry, tenant)
 	} else {
 		x.Value = v
-		k.Use(&x.Entry, tenant)
+		k.Touch(&x.Entry, tenant)
 		k.Resize(&x.Entry, size)
 	}
-	k.Squeeze(&x.Entry)
+	k.EvictExcess(&x.Entry)
 	return x
 }
 
-// Delete removes a key, if it is there.
+// Delete removes a key if it is present.
 func (k *Cache[V]) Delete(key string) {
 	if x := k.Items[key]; x != nil {
 		k.Remove(&x.Entry)
@@ -195,14 +197,15 @@ func (k *Cache[V]) Delete(key string) {
 	}
 }
 
-// Purge removes everything.
+// Purge removes all values.
 func (k *Cache[V]) Purge() {
 	for key := range k.Items {
 		k.Delete(key)
 	}
 }
 
-// Values yields the items with their tenants, sorted by tenant, then in order of use.
+// Values yields the items with their tenants, sorted by tenant. The items of a tenant are in
+// the order of their last use.
 func (k *Cache[V]) Values() iter.Seq2[*Item[V], string] {
 	return func(yield func(*Item[V], string) bool) {
 		for x, tenant := range k.entries() {

@@ -5,20 +5,22 @@ import (
 	"slices"
 )
 
-// Holding is what a tenant has in a group: a ring of entries in order of use. An account is
-// the sum of a tenant's holdings of one class in a pool, and has no entries itself.
+// Holding is the part of a group that belongs to one tenant. It is a ring of entries in the
+// order of their last use. A Holding also serves as an account, which is the sum of a tenant's
+// holdings of one class in a pool and has no entries itself.
 type Holding struct {
 	Tenant  string
 	class   Class
 	load    Load
-	used    uint64 // Pool.clock at the last use
+	used    uint64 // value of Pool.clock at the last use
 	group   *Group
 	account *Holding
-	parts   holdings // holdings of the account, not by tenant
-	ring    Entry    // its next is the least recently used entry
+	parts   holdings // holdings that an account sums up, which are not found by tenant
+	ring    Entry    // head of the ring; its next is the least recently used entry
 }
 
-// Entry is embedded in each thing that a pool bounds. Key and ID are for its owner.
+// Entry is embedded in each value that a pool bounds. Key and ID are for the owner of the
+// value.
 type Entry struct {
 	Key        string
 	ID         uint64
@@ -27,16 +29,16 @@ type Entry struct {
 	prev, next *Entry
 }
 
-// Tenant returns the tenant that the entry is charged to. The entry must be in a group.
+// Tenant returns the tenant to which the entry is charged. The entry must be in a group.
 func (x *Entry) Tenant() string { return x.holding.Tenant }
 
 // Owner returns the owner of the entry's group.
 func (x *Entry) Owner() any { return x.holding.group.owner }
 
-// Placed reports whether the entry is in a group.
-func (x *Entry) Placed() bool { return x.holding != nil }
+// IsPlaced reports whether the entry is in a group.
+func (x *Entry) IsPlaced() bool { return x.holding != nil }
 
-// Entries yields the entries of a holding, the least recently used first.
+// Entries yields the entries of a holding, the least recently used one first.
 func (h *Holding) Entries() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		for x := h.ring.next; x != &h.ring && yield(x); x = x.next {
@@ -53,15 +55,16 @@ func (h *Holding) push(x *Entry) {
 	h.used, h.account.used = p.clock, p.clock
 }
 
-// unlink removes an entry from its holding.
+// unlink removes the entry from its holding.
 func (x *Entry) unlink() {
 	x.prev.next, x.next.prev = x.next, x.prev
 	x.holding, x.prev, x.next = nil, nil, nil
 }
 
-// charge adds entries and sizes, which may be negative, to the counters of a holding.
-func (h *Holding) charge(entries, size int) {
-	h.group.sides[h.class.side()].used += entries
+// addLoad adds a number of entries and their size, which may be negative, to the counters of a
+// holding.
+func (h *Holding) addLoad(entries, size int) {
+	h.group.sides[h.class.sideIndex()].used += entries
 	for by, n := range (Load{entries, size}) {
 		h.load[by] += n
 		h.account.load[by] += n
@@ -69,7 +72,7 @@ func (h *Holding) charge(entries, size int) {
 	}
 }
 
-// evict evicts the oldest entry except keep, and reports whether there is one.
+// evict evicts the oldest entry other than keep. It returns false if there is none.
 func (h *Holding) evict(keep *Entry) bool {
 	x := h.ring.next
 	if x == keep {
@@ -83,11 +86,11 @@ func (h *Holding) evict(keep *Entry) bool {
 	return true
 }
 
-// holdings is a set of holdings.
+// holdings is a set of holdings with an index by tenant.
 type holdings struct {
-	tenants map[string]*Holding // nil if several holdings belong to one tenant
+	tenants map[string]*Holding // holdings by tenant; nil if several holdings belong to one tenant
 	all     []*Holding
-	used    int // entries, counted for a group only
+	used    int // number of entries; only for the holdings of a group
 }
 
 func (s *holdings) add(h *Holding) {
@@ -104,7 +107,6 @@ func (s *holdings) remove(h *Holding) {
 	delete(s.tenants, h.Tenant)
 }
 
-// entries returns the number of entries of a tenant.
 func (s *holdings) entries(tenant string) int {
 	if h := s.tenants[tenant]; h != nil {
 		return h.load[InEntries]
@@ -112,11 +114,11 @@ func (s *holdings) entries(tenant string) int {
 	return 0
 }
 
-// heaviest returns the holding with the greatest load, and of equal ones the least recently
-// used. It returns nil if there is none.
-func (s *holdings) heaviest(by int) (most *Holding) {
+// heaviestHolding returns the holding with the greatest load. Of several equal ones, it returns
+// the least recently used one. It returns nil if there is none.
+func (s *holdings) heaviestHolding(measure int) (most *Holding) {
 	for _, h := range s.all {
-		if most == nil || h.load[by] > most.load[by] || h.load[by] == most.load[by] && h.used < most.used {
+		if most == nil || h.load[measure] > most.load[measure] || h.load[measure] == most.load[measure] && h.used < most.used {
 			most = h
 		}
 	}

@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// Keep returns the newest of some values, at most n of infrastructure and n of all others,
-// shared among their tenants: a tenant with less than its share loses none. The order stays,
-// and the memory is reused.
-func Keep[T any](all []T, n int, tenant func(T) string, infra func(tenant string) bool) []T {
+// KeepNewest returns the newest values of a list, which has the oldest first. It keeps at most n
+// values of infrastructure and n of all other tenants. These are shared among the tenants, and
+// a tenant with less than its share loses none. The order stays, and the memory of all is
+// reused.
+func KeepNewest[T any](all []T, n int, tenant func(T) string, infra func(tenant string) bool) []T {
 	if len(all) <= n {
 		return all
 	}
@@ -20,9 +21,9 @@ func Keep[T any](all []T, n int, tenant func(T) string, infra func(tenant string
 	for _, side := range []bool{false, true} {
 		own := maps.Clone(counts)
 		maps.DeleteFunc(own, func(tenant string, _ int) bool { return infra(tenant) != side })
-		share := quota(slices.Sorted(maps.Values(own)), n)
+		share := fairShare(slices.Sorted(maps.Values(own)), n)
 		for tenant, have := range own {
-			counts[tenant] = max(0, have-share) // to drop, the oldest first
+			counts[tenant] = max(0, have-share) // number of values to drop, the oldest ones
 		}
 	}
 	return slices.DeleteFunc(all, func(x T) bool {
@@ -31,14 +32,14 @@ func Keep[T any](all []T, n int, tenant func(T) string, infra func(tenant string
 	})
 }
 
-// quota returns the most that each of some sizes may keep so that the total is at most n.
-// The sizes are in ascending order.
-func quota(sizes []int, n int) int {
+// fairShare returns the largest bound for which the sum of the sizes, each limited to the
+// bound, is at most n. The sizes are in ascending order.
+func fairShare(sizes []int, n int) int {
 	for i, size := range sizes {
 		if share := n / (len(sizes) - i); size > share {
 			return share
 		}
 		n -= size
 	}
-	return math.MaxInt // all of them fit
+	return math.MaxInt // all sizes fit
 }

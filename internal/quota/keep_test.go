@@ -29,7 +29,7 @@ func TestKeepIsShared(t *testing.T) {
 		}
 		kept, keptOf := map[string]int{}, map[bool]int{}
 		last := map[string]int{}
-		out := Keep(all, n, func(x value) string { return x.tenant }, ofInfra)
+		out := KeepNewest(all, n, func(x value) string { return x.tenant }, ofInfra)
 		for _, x := range out {
 			kept[x.tenant]++
 			keptOf[ofInfra(x.tenant)]++

@@ -8,27 +8,30 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Loss counts the entries that one tenant lost of one rule because it had the most.
+// Loss counts the entries of one rule that a tenant lost because it had more entries than
+// others.
 type Loss struct {
 	Tenant, Rule, Kind string
 	Count              int64
-	Last               int64 // time of the last loss, in nanoseconds since 1970
+	Last               int64 // time of the newest loss, in nanoseconds since 1970
 }
 
-// Others stands for the tenants and rules without a counter of their own.
+// Others stands for all tenants and rules that have no counter of their own.
 const Others = "(others)"
 
-// MaxLosses bounds the separate counters, because tenants create namespaces.
+// MaxLosses bounds the number of separate counters. It is needed because tenants can create
+// namespaces.
 const MaxLosses = 100
 
-// Losses counts losses. The counters that were used least recently are added to Others.
+// Losses counts losses by tenant, rule and kind. The counters that were least recently used are
+// added to Others.
 type Losses struct {
-	Now    int64 // time of the clock, set by the caller
+	Now    int64 // current time, set by the caller
 	newest *simplelru.LRU[Loss, *Loss]
-	others map[string]*Loss // losses of other tenants by kind
+	others map[string]*Loss // losses that were added to Others, by kind
 }
 
-// NewLosses returns counters without a loss.
+// NewLosses returns an empty Losses.
 func NewLosses() *Losses {
 	l := &Losses{others: map[string]*Loss{}}
 	l.newest, _ = simplelru.NewLRU(MaxLosses, func(_ Loss, x *Loss) {

@@ -148,7 +148,7 @@ func (m *poolModel) evict(cell string) bool {
 // A pool evicts what the model evicts, in the same order, and counts exactly.
 func TestPoolsAreShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		bounds := Reserve(
+		bounds := NewBounds(
 			Load{rapid.IntRange(1, 12).Draw(t, "entries"), rapid.IntRange(1, 40).Draw(t, "lines")},
 			Load{rapid.IntRange(0, 12).Draw(t, "infrastructure entries"), rapid.IntRange(0, 40).Draw(t, "infrastructure lines")})
 		m := &poolModel{t: t, bounds: bounds, limit: rapid.IntRange(1, 10).Draw(t, "limit"), entries: map[string]*modelEntry{}, touched: map[string]int{}}
@@ -208,7 +208,7 @@ func requireExact(t *rapid.T, m *poolModel, r *Pool, caches map[string]*Cache[st
 // A rule whose severity changes keeps what it has, in the other class.
 func TestReclass(t *testing.T) {
 	infrastructure := ""
-	r := NewPool(Reserve(Load{10, 10}, Load{10, 10}), func(tenant string) bool { return tenant == infrastructure })
+	r := NewPool(NewBounds(Load{10, 10}, Load{10, 10}), func(tenant string) bool { return tenant == infrastructure })
 	k := NewCache(nil, Ordinary, r, 10, func(_, _, _ string) {})
 	for i := range 6 {
 		k.Add(fmt.Sprint(i), fmt.Sprint("ns", i%2), "v", 1)

@@ -2,16 +2,16 @@ package quota
 
 import "encoding/binary"
 
-// Seen remembers the fingerprints of the newest lines to find repeats. Tenants share it, and
-// infrastructure has a quarter more.
+// Seen remembers the fingerprints of the newest lines, so that repeated lines are recognized.
+// Tenants share it, and infrastructure has an additional quarter.
 type Seen struct {
-	Evicted int64 // number of fingerprints evicted
+	Evicted int64 // number of evicted fingerprints
 	group   *Group
 	entries map[uint64]*Entry
-	spare   *Entry // evicted last, for the next fingerprint
+	spare   *Entry // entry that was evicted last, reused for the next fingerprint
 }
 
-// NewSeen returns an empty memory of at most limit fingerprints, and a quarter more for
+// NewSeen returns an empty Seen for at most limit fingerprints, and a quarter more of
 // infrastructure.
 func NewSeen(limit int, infra func(tenant string) bool) *Seen {
 	s := &Seen{entries: map[uint64]*Entry{}}
@@ -24,11 +24,11 @@ func NewSeen(limit int, infra func(tenant string) bool) *Seen {
 	return s
 }
 
-// Add remembers a fingerprint as the newest of a tenant, and reports whether it was known. A
-// known one stays charged to its tenant.
+// Add remembers a fingerprint as the newest one of a tenant and reports whether it was already
+// known. A known fingerprint stays charged to its tenant.
 func (s *Seen) Add(id uint64, tenant string) (known bool) {
 	if x := s.entries[id]; x != nil {
-		x.renew()
+		x.makeNewest()
 		return true
 	}
 	x := s.spare
@@ -38,14 +38,15 @@ func (s *Seen) Add(id uint64, tenant string) (known bool) {
 	}
 	x.ID, s.entries[id] = id, x
 	s.group.Put(x, tenant)
-	s.group.Squeeze(x)
+	s.group.EvictExcess(x)
 	return false
 }
 
 // Len returns the number of fingerprints.
 func (s *Seen) Len() int { return s.group.Used() }
 
-// Reclass charges every fingerprint again, because other tenants may be infrastructure now.
+// Reclass charges every fingerprint again. It is needed when the set of tenants that are
+// infrastructure changes.
 func (s *Seen) Reclass() { s.group.Reclass(Ordinary) }
 
 // Share is the number of saved fingerprints that belong to a tenant.
@@ -54,8 +55,8 @@ type Share struct {
 	N      int    `json:"n"`
 }
 
-// Save returns all fingerprints, 8 bytes each, little endian, sorted by tenant, each tenant's
-// oldest first.
+// Save returns all fingerprints, sorted by tenant, and for each tenant the oldest first. A
+// fingerprint takes 8 bytes, little endian.
 func (s *Seen) Save() (ids []byte, shares []Share) {
 	ids = make([]byte, 0, 8*s.Len())
 	for x, tenant := range s.group.entries() {
@@ -68,7 +69,8 @@ func (s *Seen) Save() (ids []byte, shares []Share) {
 	return ids, shares
 }
 
-// Load adds saved fingerprints as the newest. Those that no share covers belong to no tenant.
+// Load adds saved fingerprints as the newest ones. Fingerprints beyond the sum of the shares
+// belong to no tenant.
 func (s *Seen) Load(ids []byte, shares []Share) {
 	for ; len(ids) >= 8; ids = ids[8:] {
 		for len(shares) > 0 && shares[0].N <= 0 {

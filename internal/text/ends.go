@@ -2,10 +2,10 @@ package text
 
 import "unicode/utf8"
 
-// Ends returns s if it has at most n bytes, otherwise its beginning and its end with an
-// ellipsis between them, of at most n bytes in all: the cause of a wrapped error stands at
-// its end. Doing so again changes nothing.
-func Ends[T ~string](s T, n int) T {
+// TruncateMiddle returns s if it has at most n bytes. Otherwise it returns the beginning and
+// the end of s with an ellipsis between them, in at most n bytes. The end is kept because it
+// contains the cause of a wrapped error. Truncating the result again changes nothing.
+func TruncateMiddle[T ~string](s T, n int) T {
 	const gap = "…"
 	if len(s) <= n {
 		return s

@@ -9,15 +9,15 @@ import (
 )
 
 func TestEnds(t *testing.T) {
-	require.Equal(t, "abc", Ends("abc", 3))
-	require.Equal(t, "abcd", Ends("abcdefgh", 4))
-	require.Equal(t, "cannot…full", Ends("cannot"+strings.Repeat(" x", 20)+"disk is full", 15)[:len("cannot…")]+"full")
+	require.Equal(t, "abc", TruncateMiddle("abc", 3))
+	require.Equal(t, "abcd", TruncateMiddle("abcdefgh", 4))
+	require.Equal(t, "cannot…full", TruncateMiddle("cannot"+strings.Repeat(" x", 20)+"disk is full", 15)[:len("cannot…")]+"full")
 	long := "create: " + strings.Repeat("ä", 300) + ": the disk is full"
 	for n := range 80 {
-		got := Ends(long, n)
+		got := TruncateMiddle(long, n)
 		require.LessOrEqual(t, len(got), n)
-		require.Equal(t, got, Ends(got, n))
+		require.Equal(t, got, TruncateMiddle(got, n))
 		require.True(t, n < 8 || utf8.ValidString(got))
 	}
-	require.True(t, strings.HasSuffix(Ends(long, 60), ": the disk is full"))
+	require.True(t, strings.HasSuffix(TruncateMiddle(long, 60), ": the disk is full"))
 }

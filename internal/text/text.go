@@ -23,7 +23,7 @@ func Truncate[T ~string](s T, n int) T {
 	return s[:at]
 }
 
-// Shorten truncates s to n bytes and adds an ellipsis, if s is longer.
+// Shorten truncates s to n bytes and adds an ellipsis if s is longer.
 func Shorten[T ~string](s T, n int) T {
 	if len(s) <= n {
 		return s
@@ -31,8 +31,8 @@ func Shorten[T ~string](s T, n int) T {
 	return Truncate(s, n) + "…"
 }
 
-// Printable returns a name that others chose in a form that is safe to print: as it is if all its
-// characters are visible, otherwise in quotes with escapes.
+// Printable returns a name from outside in a form that is safe to print. A name of visible
+// characters stays unchanged, and any other name is quoted with escapes.
 func Printable(name string) string {
 	if strings.IndexFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) < 0 {
 		return name
@@ -40,8 +40,8 @@ func Printable(name string) string {
 	return strconv.Quote(name)
 }
 
-// Digits formats 1234567 as 1,234,567.
-func Digits(n int64) string {
+// GroupThousands formats 1234567 as 1,234,567.
+func GroupThousands(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
@@ -49,14 +49,14 @@ func Digits(n int64) string {
 	return s
 }
 
-// Plural writes a number with a noun: "1 line", "2 lines".
+// Plural formats a number with a noun, such as "1 line" and "2 lines".
 func Plural[N ~int | ~int64 | ~uint64](n N, noun string) string {
-	return fmt.Sprintf("%d %s", n, Noun(n, noun))
+	return fmt.Sprintf("%d %s", n, PluralNoun(n, noun))
 }
 
-// Noun returns a noun, or its plural unless n is one. A noun of several words ends with the one
-// that changes.
-func Noun[N ~int | ~int64 | ~uint64](n N, noun string) string {
+// PluralNoun returns a noun, or its plural unless n is one. If a noun has several words, the
+// last one changes.
+func PluralNoun[N ~int | ~int64 | ~uint64](n N, noun string) string {
 	if n == 1 {
 		return noun
 	}
@@ -70,8 +70,8 @@ func Noun[N ~int | ~int64 | ~uint64](n N, noun string) string {
 	return noun + "s"
 }
 
-// Labels formats labels as in a selector, sorted by name: {a="b", c="d"}.
-func Labels(labels map[string]string) string {
+// FormatLabels formats labels as a selector, sorted by name, such as {a="b", c="d"}.
+func FormatLabels(labels map[string]string) string {
 	parts := make([]string, 0, len(labels))
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		parts = append(parts, fmt.Sprintf("%s=%q", name, labels[name]))

@@ -21,13 +21,13 @@ func TestTruncate(t *testing.T) {
 
 func TestDigits(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 12: "12", -123: "-123", 1000: "1,000", -1234567: "-1,234,567"} {
-		require.Equal(t, want, Digits(n))
+		require.Equal(t, want, GroupThousands(n))
 	}
 }
 
 func TestLabels(t *testing.T) {
-	require.Equal(t, `{}`, Labels(nil))
-	require.Equal(t, `{a="b\"", c="d"}`, Labels(map[string]string{"c": "d", "a": `b"`}))
+	require.Equal(t, `{}`, FormatLabels(nil))
+	require.Equal(t, `{a="b\"", c="d"}`, FormatLabels(map[string]string{"c": "d", "a": `b"`}))
 }
 
 func TestPrintable(t *testing.T) {

@@ -6,41 +6,45 @@ import (
 )
 
 const (
-	// maxPeriods bounds the remembered steps of a clock.
+	// maxPeriods bounds the number of remembered steps of the clock.
 	maxPeriods = 16
-	// noticed is how late a step of the clock is noticed: lines of that time already have the new time.
+	// noticed is the longest delay with which a step of the clock is noticed. Lines written
+	// during the delay already have the new time.
 	noticed = time.Second
-	// unsaved bounds the time between the last save of a process and its end, in which lines were written.
+	// unsaved bounds the time between the last save of a process and its end. Lines may have
+	// been written during that time.
 	unsaved = time.Minute
 )
 
-// Stamps tells which time a timestamp means by a clock that was set meanwhile. The zero value is that of a clock that was
-// never set.
+// Stamps converts timestamps to the current time of a clock that was set after they were made.
+// The zero value is for a clock that was never set.
 type Stamps struct {
-	// Periods are the times between two steps of the clock, the oldest first, except for the present one.
+	// Periods are the times between two steps of the clock, the oldest first. The current
+	// period is not included.
 	Periods []Period `json:"periods,omitempty"`
 }
 
-// Period is the time until a step of the clock.
+// Period is the time before a step of the clock.
 type Period struct {
-	// Until is when the period ended, by the present clock.
+	// Until is the end of the period by the current clock.
 	Until time.Time `json:"until"`
-	// Shift is what to add to timestamps of the period for times by the present clock.
+	// Shift is added to a timestamp of the period to get the time by the current clock.
 	Shift time.Duration `json:"shift"`
 }
 
-// Set records that the clock was set ahead by d, or back if d is negative, and shows now.
+// Set records that the clock was set ahead by d, or back if d is negative. It now shows now.
 func (s *Stamps) Set(d time.Duration, now time.Time) {
-	out := make([]Period, 0, len(s.Periods)+1) // a snapshot may share the old ones
+	out := make([]Period, 0, len(s.Periods)+1) // a snapshot may share the old slice
 	for _, p := range s.Periods[max(0, len(s.Periods)-maxPeriods+1):] {
 		out = append(out, Period{p.Until.Add(d), p.Shift + d})
 	}
 	s.Periods = append(out, Period{now.Round(0), d})
 }
 
-// Own returns the time of a timestamp that this clock made, and how far that is from the timestamp because the clock was
-// set. A time never lies ahead of now. Of the times that are possible, Own returns the newest.
-func (s *Stamps) Own(t, now time.Time) (at time.Time, moved time.Duration) {
+// OwnTime returns the time of a timestamp that this clock made, and the difference to the
+// timestamp if the clock was set since. If several times are possible, it returns the newest
+// one. A time is never after now.
+func (s *Stamps) OwnTime(t, now time.Time) (at time.Time, moved time.Duration) {
 	n := len(s.Periods)
 	if n == 0 || !t.After(now) && t.After(s.Periods[n-1].Until.Add(-noticed)) {
 		return Earlier(t, now), 0
@@ -52,15 +56,15 @@ func (s *Stamps) Own(t, now time.Time) (at time.Time, moved time.Duration) {
 	}
 	if last := s.Periods[n-1]; !t.Add(last.Shift-unsaved).After(last.Until) && t.Add(last.Shift).After(last.Until) {
 		at = Earlier(t.Add(last.Shift), now)
-		return at, at.Sub(t) // the clock was set while nothing watched it
+		return at, at.Sub(t) // the clock was set while no process was running
 	}
-	return Earlier(s.Other(t, now), now), 0 // the clock of another machine
+	return Earlier(s.OtherTime(t, now), now), 0 // the timestamp is from the clock of another machine
 }
 
-// Other returns the time of a timestamp that the clock of another machine made. That clock may agree with the present time
-// of this one, or with the time before it was set: of the times up to now that the timestamp can mean, Other returns the
-// newest.
-func (s *Stamps) Other(t, now time.Time) time.Time {
+// OtherTime returns the time of a timestamp that the clock of another machine made. That clock
+// may agree with the current time of this clock, or with the time before this clock was set.
+// OtherTime returns the newest time up to now that the timestamp can mean.
+func (s *Stamps) OtherTime(t, now time.Time) time.Time {
 	out, found := t, !t.After(now)
 	for _, p := range s.Periods {
 		if x := t.Add(p.Shift); !x.After(now) && (!found || x.After(out)) {

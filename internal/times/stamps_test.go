@@ -15,9 +15,9 @@ func TestStamps(t *testing.T) {
 	var s Stamps
 	f := func(stamp, now, own, other float64) {
 		t.Helper()
-		got, _ := s.Own(at(stamp), at(now))
+		got, _ := s.OwnTime(at(stamp), at(now))
 		require.Equal(t, at(own), got)
-		require.Equal(t, at(other), s.Other(at(stamp), at(now)))
+		require.Equal(t, at(other), s.OtherTime(at(stamp), at(now)))
 	}
 	f(10, 20, 10, 10)
 	f(25, 20, 20, 25) // nothing was written later than now
@@ -35,7 +35,7 @@ func TestStamps(t *testing.T) {
 
 	s = Stamps{}
 	s.Set(-time.Hour, at(60)) // it showed 2:00
-	got, moved := s.Own(at(120.5), at(60.1))
+	got, moved := s.OwnTime(at(120.5), at(60.1))
 	require.Equal(t, at(60.1), got, "written after the last save")
 	require.Equal(t, at(60.1).Sub(at(120.5)), moved)
 	for range 100 {

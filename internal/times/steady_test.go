@@ -16,6 +16,6 @@ func TestSteady(t *testing.T) {
 	began := clock.Now()
 	clock.Set(-time.Hour)
 	now := clock.Now()
-	require.Equal(t, -time.Hour, steady.Ahead(now).Round(time.Second))
+	require.Equal(t, -time.Hour, steady.SetAhead(now).Round(time.Second))
 	require.WithinDuration(t, began.Round(0).Add(now.Sub(began)), steady.Now(now), time.Microsecond)
 }

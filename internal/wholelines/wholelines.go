@@ -7,33 +7,33 @@ import (
 	"slices"
 )
 
-// maxTail is how much is read of a line without an end.
+// maxTail is the number of bytes that are read of a line whose end is missing.
 const maxTail = 128 << 10
 
-// Reader reads an input in blocks of whole lines. Of a line of 128 KiB or more it returns
-// only the beginning. It is not safe for concurrent use.
+// Reader reads an input in blocks of whole lines. It truncates lines of 128 KiB and more. It is
+// not safe for concurrent use.
 type Reader struct {
 	r    io.Reader
-	size int // bytes per read
+	size int // number of bytes that are read at a time
 	tail []byte
-	skip bool     // the input is inside a line that was truncated
-	free [][]byte // blocks for reuse
+	skip bool     // whether the input is inside a line that was truncated
+	free [][]byte // released blocks for reuse
 }
 
 // New returns a reader of r that reads up to size bytes at a time.
 func New(r io.Reader, size int) *Reader { return &Reader{r: r, size: size} }
 
-// Next returns the next whole lines, perhaps none, and with an error the rest of the
-// input. The caller owns the block and may release it. full reports that more data is
-// probably available without waiting.
+// Next returns the next whole lines, if there are any. With an error it returns the rest of the
+// input. The caller owns the block and may release it. full reports that more data is probably
+// available without waiting.
 func (c *Reader) Next() (block []byte, full bool, err error) {
-	buf := slices.Grow(append(c.take(), c.tail...), c.size)
+	buf := slices.Grow(append(c.takeBlock(), c.tail...), c.size)
 	from := len(buf)
 	n, err := c.r.Read(buf[from : from+c.size])
 	buf, c.tail = buf[:from+n], c.tail[:0]
 	full = n > c.size/2
 	if err != nil {
-		return c.lines(buf), full, err
+		return c.dropPartial(buf), full, err
 	}
 	end := bytes.LastIndexByte(buf, '\n') + 1
 	if end == 0 && len(buf) >= maxTail {
@@ -49,11 +49,11 @@ func (c *Reader) Next() (block []byte, full bool, err error) {
 		c.Release(buf)
 		return nil, full, nil
 	}
-	return c.lines(buf[:end]), full, nil
+	return c.dropPartial(buf[:end]), full, nil
 }
 
-// lines drops the rest of a truncated line.
-func (c *Reader) lines(b []byte) []byte {
+// dropPartial drops the rest of a truncated line.
+func (c *Reader) dropPartial(b []byte) []byte {
 	if !c.skip {
 		return b
 	}
@@ -65,7 +65,7 @@ func (c *Reader) lines(b []byte) []byte {
 	return b[i+1:]
 }
 
-func (c *Reader) take() []byte {
+func (c *Reader) takeBlock() []byte {
 	k := len(c.free) - 1
 	if k < 0 {
 		return nil

@@ -1,7 +1,7 @@
-// Package cluster downloads what a running cluster says about itself into a folder that
-// the commands for recorded logs read: the logs of containers and of their previous
-// instances as a kubelet names them, Events and objects as lists in JSON. It writes
-// nothing to the cluster and reads no Secrets.
+// Package cluster downloads the logs and objects of a running cluster into a folder that the
+// commands for recorded logs can read. Logs of containers and of their previous instances get
+// the file names that a kubelet uses. Events and objects become lists in JSON. The package
+// writes nothing to the cluster and reads no Secrets.
 package cluster
 
 import (
@@ -19,26 +19,27 @@ import (
 	"crowsnest/rules"
 )
 
-// atOnce bounds the requests at the same time.
+// atOnce is the maximum number of concurrent requests.
 const atOnce = 16
 
 // Config says what to download.
 type Config struct {
 	Client *kube.Client
-	// Namespaces are read alone. Without any, those of the infrastructure are, and those
-	// where a component runs that a rule of Set is about; with All, every one.
+	// Namespaces are the only namespaces to read. If there are none, the infrastructure
+	// namespaces are read, and those with a component that a rule of Set is about. With All,
+	// every namespace is read.
 	Namespaces []string
 	All        bool
 	Set        *rules.Set
-	// Home is a namespace that the person may read probably.
+	// Home is a namespace that the user can probably read.
 	Home string
-	// Since and Until limit the times of lines and Events. With Until, which may be zero,
-	// states of objects are not read: they are those of now.
+	// Since and Until limit the times of lines and Events; either may be zero. If Until is set,
+	// states of objects are not read, because they describe the present.
 	Since, Until time.Time
 	Now          time.Time
-	// MaxBytes bounds the logs together.
+	// MaxBytes limits the total size of the logs.
 	MaxBytes int64
-	// Dir is an empty folder, and Title names it for people.
+	// Dir is an empty folder for the download; Title names the download for people.
 	Dir, Title string
 	// Progress is updated while Download runs.
 	Progress *Progress
@@ -47,22 +48,22 @@ type Config struct {
 // Progress counts what was read. It is safe for concurrent use.
 type Progress struct{ Logs, AllLogs, Bytes atomic.Int64 }
 
-// Snapshot is what was downloaded. It is immutable and safe for concurrent use.
+// Snapshot is the result of a download. It is immutable and safe for concurrent use.
 type Snapshot struct {
-	// Namespaces are those whose logs and objects were read.
+	// Namespaces are the namespaces whose logs and objects were read.
 	Namespaces []string
-	// NotSeen is what was not, the most important first.
+	// NotSeen lists what was not downloaded, ordered by importance.
 	NotSeen []Unseen
 	// Err is the error that interrupted the download, or nil.
 	Err error
 
 	dir, title string
-	labels     map[string]matcher.Labels // labels of each container folder
+	labels     map[string]matcher.Labels // labels of the logs in each container folder
 }
 
-// Labels returns the labels of the log at a path, as the daemon sets them.
+// Labels returns the labels of the log at a path. The daemon sets the same labels.
 func (s *Snapshot) Labels(path string) (matcher.Labels, bool) {
-	labels, ok := s.labels[folderOf(path)]
+	labels, ok := s.labels[innerFolders(path)]
 	return maps.Clone(labels), ok
 }
 
@@ -72,7 +73,7 @@ func (s *Snapshot) Name(path string) string {
 	if !ours {
 		return path
 	}
-	if labels := s.labels[folderOf(path)]; labels != nil {
+	if labels := s.labels[innerFolders(path)]; labels != nil {
 		return labels["namespace"] + "/" + labels["pod"] + "/" + labels["container"] + "/" + filepath.Base(path)
 	}
 	if rest == "" {
@@ -81,27 +82,28 @@ func (s *Snapshot) Name(path string) string {
 	return s.title + " " + strings.TrimSuffix(filepath.Base(rest), ".json")
 }
 
-// folderOf returns the two innermost folders of a path: those of pod and container.
-func folderOf(path string) string {
+// innerFolders returns the two innermost folders of a path, which are the folders of a pod and
+// a container.
+func innerFolders(path string) string {
 	container := filepath.Dir(path)
 	return filepath.Join(filepath.Base(filepath.Dir(container)), filepath.Base(container))
 }
 
-// download is one Download.
+// download is the state of one call of Download.
 type download struct {
 	Config
-	stop   context.CancelCauseFunc // ends everything
+	stop   context.CancelCauseFunc // ends all requests
 	unseen unseen
-	// wide means that pods of all namespaces can be listed.
+	// wide says whether pods of all namespaces can be listed.
 	wide     bool
-	selected map[string]bool // namespaces
+	selected map[string]bool // namespaces whose logs and objects are read
 	logs     []*podLog
 	gates    gates
 }
 
-// Download reads the cluster. An error means that nothing was read. What was not read for
-// lack of rights, or because it does not exist, is in Snapshot.NotSeen; so is the rest
-// after Snapshot.Err.
+// Download reads the cluster. If it returns an error, nothing was read. Snapshot.NotSeen lists
+// what was not read because a right or the object is missing, and what remained when
+// Snapshot.Err ended the download.
 func Download(ctx context.Context, cfg Config) (*Snapshot, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -111,9 +113,9 @@ func Download(ctx context.Context, cfg Config) (*Snapshot, error) {
 	}
 	d.readObjects(ctx)
 	d.readLogs(ctx)
-	d.unseen.add("journals of nodes", "", "the API does not have them; scan the journal of a node, or run agents", "")
+	d.unseen.addOptional("journals of nodes", "", "the API does not have them; scan the journal of a node, or run agents", "")
 	s := &Snapshot{
-		Namespaces: slices.Sorted(maps.Keys(d.selected)), NotSeen: d.unseen.all(), Err: context.Cause(ctx),
+		Namespaces: slices.Sorted(maps.Keys(d.selected)), NotSeen: d.unseen.listUnseen(), Err: context.Cause(ctx),
 		dir: d.Dir, title: d.Title, labels: map[string]matcher.Labels{},
 	}
 	for _, l := range d.logs {
@@ -122,9 +124,9 @@ func Download(ctx context.Context, cfg Config) (*Snapshot, error) {
 	return s, nil
 }
 
-// each calls f for the numbers below n, with several at the same time, and returns when all
-// calls have returned.
-func each(n int, f func(int)) {
+// runConcurrently calls f with the numbers from 0 to n-1, several at the same time, and returns
+// when all calls have returned.
+func runConcurrently(n int, f func(int)) {
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range min(n, atOnce) {

@@ -110,7 +110,7 @@ func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var shipped = sync.OnceValues(func() (*rules.Set, error) {
 	docs, _ := loader.ParseFiles(loader.ShippedWithoutTests())
-	set, _ := loader.Build(docs, rules.Options{})
+	set, _ := loader.BuildSet(docs, rules.Options{})
 	var err error
 	set.Namespaces, err = namespaces.Parse(nil)
 	return set, err
@@ -203,7 +203,7 @@ func TestNoSpace(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.ErrorContains(t, s.Err, "not a directory; set TMPDIR to a folder with more space, or lower --max-bytes")
-	require.Equal(t, "logs of a/x/c, a/y/c: reading had ended before true", unseenIn(s))
+	require.Equal(t, "logs of a/x/c, a/y/c: the download ended before these were read true", unseenIn(s))
 }
 
 // What cannot be read is named with the reason, and everything else is read.

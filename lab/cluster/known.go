@@ -12,22 +12,23 @@ import (
 	"crowsnest/sources/kubernetes"
 )
 
-// known finds the namespaces that the rules are about.
+// known finds the containers and namespaces that the rules are about.
 type known struct {
 	trusted    *rules.Namespaces
 	components *namespaces.Components
 	selectors  []selector.Selector
-	// packs have rules that select every container. They are known by the word.
+	// packs are the names of packs with a rule that selects every container. They are about the
+	// containers with such a name as a word in their name, image, app or workload.
 	packs []string
 }
 
-// anybody are the labels of a container of which no rule knows anything.
+// anybody are the labels of a container that no rule is about.
 var anybody = matcher.Labels{
 	"namespace": "-", "pod": "-", "container": "-", "node_name": "-", "image": "-", "app": "-", "workload": "-",
 }
 
-// newKnown returns what a set of rules knows. A selector that selects every container says
-// nothing about one, and a rule for infrastructure does not apply elsewhere.
+// newKnown collects from a set of rules which containers they are about. It ignores selectors
+// that select every container, and rules that apply only to the infrastructure.
 func newKnown(set *rules.Set) *known {
 	k := &known{trusted: set.Namespaces, components: namespaces.NewComponents()}
 	have := map[string]bool{}
@@ -49,8 +50,8 @@ func newKnown(set *rules.Set) *known {
 	return k
 }
 
-// runs reports whether a component runs in the container that a rule is about.
-func (k *known) runs(c kubernetes.Recorded) bool {
+// runsComponent reports whether the container runs a component that a rule is about.
+func (k *known) runsComponent(c kubernetes.Recorded) bool {
 	if k.trusted.Has(c.Namespace) || k.components.OfPod(c.Pod) != "" {
 		return true
 	}

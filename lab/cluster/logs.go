@@ -23,20 +23,22 @@ import (
 )
 
 const (
-	// quietFor is how long the answer to a request for a log may be silent. Nothing is
-	// followed, so a kubelet that works sends without pause.
+	// quietFor is the time after which a request for a log fails if no data arrive. A working
+	// kubelet sends without pause, because logs are not followed.
 	quietFor = 20 * time.Second
-	// leastShare is how much of every log is read at least.
+	// leastShare is the number of bytes that are read of every log.
 	leastShare = 256 << 10
-	// triesFor is how long a log is tried again: what takes long to fail will do so again.
+	// triesFor is the time after which a failed request is not repeated, because a request that
+	// takes long to fail probably fails again.
 	triesFor = 5 * time.Second
-	// nodeTries is how many logs of a node fail until the others are not asked for.
+	// nodeTries is the number of failed logs of a node after which its other logs are not
+	// requested.
 	nodeTries = 2
 )
 
 var (
 	errQuiet  = fmt.Errorf("no answer for %v", quietFor)
-	errEnded  = errors.New("reading had ended before")
+	errEnded  = errors.New("the download ended before these were read")
 	errBroken = errors.New("the log broke off")
 )
 
@@ -48,12 +50,12 @@ type podLog struct {
 	copied   kubernetes.Copied
 }
 
-// folder returns the folder of the container below that of the pods.
+// folder returns the path of the container's folder, below the folder of all pods.
 func (l *podLog) folder() string {
 	return filepath.Join(l.Namespace+"_"+l.Pod+"_"+l.UID, l.Container)
 }
 
-// file returns the name of the file in the folder.
+// file returns the name of the log's file in that folder.
 func (l *podLog) file() string {
 	if l.previous {
 		return strconv.Itoa(max(l.Restarts, 1)-1) + ".log"
@@ -64,32 +66,31 @@ func (l *podLog) file() string {
 	return strconv.Itoa(l.Restarts) + ".log"
 }
 
-// name names the log for people.
+// name returns a name of the log for people.
 func (l *podLog) name() string { return l.Namespace + "/" + l.Pod + "/" + l.Container }
 
-// what is the kind of the log in reports.
-func (l *podLog) what() string {
+// logKind returns the kind of the log that reports name.
+func (l *podLog) logKind() string {
 	if l.previous {
 		return "logs of previous instances of"
 	}
 	return "logs of"
 }
 
-// addLogs adds the logs of a container.
 func (d *download) addLogs(c kubernetes.Recorded) {
 	for _, part := range []string{c.Namespace, c.Pod, c.UID, c.Container} {
 		if part == "" || strings.ContainsAny(part, "/_\\\x00") || part == "." || part == ".." {
-			d.unseen.add("logs of", fmt.Sprintf("%q", c.Namespace+"/"+c.Pod+"/"+c.Container), "this is not the name of a container", "")
+			d.unseen.addOptional("logs of", fmt.Sprintf("%q", c.Namespace+"/"+c.Pod+"/"+c.Container), "this is not the name of a container", "")
 			return
 		}
 	}
 	if c.Labels["app"] == "crowsnest" {
-		d.unseen.add("logs of", c.Namespace+"/"+c.Pod+"/"+c.Container, "crowsnest repeats lines of others in its own", "")
+		d.unseen.addOptional("logs of", c.Namespace+"/"+c.Pod+"/"+c.Container, "crowsnest repeats lines of others in its own", "")
 		return
 	}
 	if c.Previous && c.Ended.After(d.Since) {
 		if c.Restarts > 1 && c.Began.After(d.Since) {
-			d.unseen.add("logs of older instances of", c.Namespace+"/"+c.Pod+"/"+c.Container, "the API has those of the newest two", "")
+			d.unseen.addOptional("logs of older instances of", c.Namespace+"/"+c.Pod+"/"+c.Container, "the API has those of the newest two", "")
 		}
 		d.logs = append(d.logs, &podLog{Recorded: c, previous: true})
 	}
@@ -98,13 +99,13 @@ func (d *download) addLogs(c kubernetes.Recorded) {
 	}
 }
 
-// readLogs reads the start of every log, which is all of most logs. What they leave of the bytes is
-// for the newest lines of the others, in equal shares.
+// readLogs first reads the start of every log, which is the whole of most logs. The rest of
+// MaxBytes is then shared equally among the newest lines of the others.
 func (d *download) readLogs(ctx context.Context) {
 	d.Progress.AllLogs.Store(int64(len(d.logs)))
 	slices.SortStableFunc(d.logs, func(a, b *podLog) int { return cmp.Compare(a.name(), b.name()) })
 	start := max(d.MaxBytes/int64(4*max(1, len(d.logs))), leastShare)
-	each(len(d.logs), func(i int) { d.read(ctx, d.logs[i], start, 0) })
+	runConcurrently(len(d.logs), func(i int) { d.readLog(ctx, d.logs[i], start, 0) })
 	left := d.MaxBytes
 	var long []*podLog
 	for _, l := range d.logs {
@@ -113,34 +114,35 @@ func (d *download) readLogs(ctx context.Context) {
 		}
 	}
 	share := max(left/int64(max(1, len(long))), leastShare)
-	each(len(long), func(i int) { d.readNewest(ctx, long[i], share) })
+	runConcurrently(len(long), func(i int) { d.readNewest(ctx, long[i], share) })
 }
 
-// readNewest reads the newest lines of a log, about as many bytes as its share. The API counts lines
-// only, so their number follows from the lines at the start of the log.
+// readNewest reads the newest lines of a log, about as many bytes as share. The API can only
+// limit the number of lines, so that number is estimated from the size of the lines at the
+// start of the log.
 func (d *download) readNewest(ctx context.Context, l *podLog, share int64) {
 	const advice = "the logs have more than --max-bytes; raise it, or use a shorter --since or fewer namespaces"
 	most := share + share/4
 	tail := max(1, share*l.copied.Lines/max(1, l.copied.Bytes))
-	ok := d.read(ctx, l, most, tail)
-	if ok && l.copied.Full { // The newest lines are longer than the first ones.
+	ok := d.readLog(ctx, l, most, tail)
+	if ok && l.copied.Full { // The newest lines are longer than the first ones, so fewer of them are read.
 		tail = max(1, min(tail, l.copied.Lines)/2)
-		ok = d.read(ctx, l, most, tail)
+		ok = d.readLog(ctx, l, most, tail)
 	}
 	switch {
-	case !ok: // The reason is noted.
+	case !ok: // The reason is already in the list of what was not seen.
 	case l.copied.Full:
-		d.unseen.failed("newest lines of", l.name(), advice)
+		d.unseen.addFailed("newest lines of", l.name(), advice)
 	case !d.Until.IsZero() && l.copied.First.IsZero():
-		d.unseen.failed("lines before --until of", l.name(), advice)
+		d.unseen.addFailed("lines before --until of", l.name(), advice)
 	case l.copied.Lines >= tail:
-		d.unseen.add("older lines of", l.name(), advice, "")
+		d.unseen.addOptional("older lines of", l.name(), advice, "")
 	}
 }
 
-// read reads one log, of which at most so many bytes and, if tail is not 0, lines. It tries
-// again what may be temporary. It reports whether the log was read.
-func (d *download) read(ctx context.Context, l *podLog, most, tail int64) bool {
+// readLog reads no more than most bytes of one log and, if tail is not 0, at most tail lines. It
+// repeats a request after an error that may be temporary. It reports whether the log was read.
+func (d *download) readLog(ctx context.Context, l *podLog, most, tail int64) bool {
 	d.Progress.Bytes.Add(-l.copied.Bytes)
 	if l.copied == (kubernetes.Copied{}) {
 		defer d.Progress.Logs.Add(1)
@@ -149,27 +151,27 @@ func (d *download) read(ctx context.Context, l *podLog, most, tail int64) bool {
 		d.missLog(l, errEnded.Error())
 		return false
 	}
-	if why := d.gates.closed(l); why != "" {
+	if why := d.gates.whyClosed(l); why != "" {
 		d.missLog(l, why)
 		return false
 	}
 	began := time.Now()
 	for try := 1; ; try++ {
 		var err error
-		l.copied, err = d.fetch(ctx, l, most, tail)
+		l.copied, err = d.fetchLog(ctx, l, most, tail)
 		if err == nil && l.copied.Message != "" {
 			d.missLog(l, "the kubelet says: "+l.copied.Message)
 		}
-		if err == nil || ctx.Err() != nil || try == maxTries || time.Since(began) > triesFor || !temporary(err) || !pause.Sleep(ctx, waitOf(err, try), nil) {
-			d.gates.passed(l, err)
-			d.lose(ctx, l, err)
+		if err == nil || ctx.Err() != nil || try == maxTries || time.Since(began) > triesFor || !isTemporary(err) || !pause.Sleep(ctx, retryDelay(err, try), nil) {
+			d.gates.noteOutcome(l, err)
+			d.noteUnread(ctx, l, err)
 			return err == nil
 		}
 	}
 }
 
-// fetch requests one log and writes its file.
-func (d *download) fetch(ctx context.Context, l *podLog, most, tail int64) (kubernetes.Copied, error) {
+// fetchLog requests one log and writes it to a file.
+func (d *download) fetchLog(ctx context.Context, l *podLog, most, tail int64) (kubernetes.Copied, error) {
 	q := url.Values{"container": {l.Container}, "timestamps": {"true"}}
 	if l.previous {
 		q.Set("previous", "true")
@@ -177,14 +179,14 @@ func (d *download) fetch(ctx context.Context, l *podLog, most, tail int64) (kube
 	if tail > 0 {
 		q.Set("tailLines", strconv.FormatInt(tail, 10))
 	}
-	if !d.Since.IsZero() { // Since is a time of the node's clock
+	if !d.Since.IsZero() { // Since is compared with the clock of the node
 		q.Set("sinceSeconds", strconv.Itoa(max(1, int(math.Ceil(d.Now.Sub(d.Since).Seconds())))))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	quiet := time.AfterFunc(quietFor, func() { cancel(errQuiet) })
 	defer quiet.Stop()
-	body, err := d.Client.Logs(ctx, "/api/v1/namespaces/"+l.Namespace+"/pods/"+l.Pod+"/log", q)
+	body, err := d.Client.OpenLog(ctx, "/api/v1/namespaces/"+l.Namespace+"/pods/"+l.Pod+"/log", q)
 	if err != nil {
 		return kubernetes.Copied{}, cmp.Or(context.Cause(ctx), err)
 	}
@@ -212,16 +214,16 @@ func (d *download) fetch(ctx context.Context, l *podLog, most, tail int64) (kube
 	return copied, err
 }
 
-// readFunc is an io.Reader.
+// readFunc is a function that implements io.Reader.
 type readFunc func([]byte) (int, error)
 
 // Read calls the function.
 func (f readFunc) Read(b []byte) (int, error) { return f(b) }
 
-// lose notes why a log, or its end, was not read, and what that means for others. It does
-// nothing without an error.
-func (d *download) lose(ctx context.Context, l *podLog, err error) {
-	switch code := kube.Code(err); {
+// noteUnread records why a log, or its end, was not read, and whether other logs are affected.
+// It does nothing if err is nil.
+func (d *download) noteUnread(ctx context.Context, l *podLog, err error) {
+	switch code := kube.StatusCode(err); {
 	case err == nil:
 	case ctx.Err() != nil:
 		d.missLog(l, errEnded.Error())
@@ -233,15 +235,15 @@ func (d *download) lose(ctx context.Context, l *podLog, err error) {
 	case code == http.StatusForbidden:
 		d.missLog(l, forbidden)
 	case code == http.StatusNotFound:
-		d.unseen.add(l.what(), l.name(), "the pod was deleted meanwhile", "")
+		d.unseen.addOptional(l.logKind(), l.name(), "the pod was deleted meanwhile", "")
 	case code == http.StatusBadRequest && l.previous:
-		d.unseen.add(l.what(), l.name(), "the node no longer has them", "")
+		d.unseen.addOptional(l.logKind(), l.name(), "the node no longer has them", "")
 	case code == http.StatusBadRequest:
-		d.unseen.add(l.what(), l.name(), "the container has not started", "")
+		d.unseen.addOptional(l.logKind(), l.name(), "the container has not started", "")
 	case code == http.StatusUnauthorized, code == 0 && !errors.Is(err, errQuiet) && !errors.Is(err, errBroken):
-		d.stop(explain(err))
+		d.stop(explainError(err))
 		d.missLog(l, errEnded.Error())
-	case d.gates.hung():
+	case d.gates.isHung():
 		d.stop(fmt.Errorf("the API server does not answer: %w", err))
 		d.missLog(l, errEnded.Error())
 	default:
@@ -249,30 +251,31 @@ func (d *download) lose(ctx context.Context, l *podLog, err error) {
 	}
 }
 
-// isWrite reports whether err is one of the disk.
+// isWrite reports whether err comes from writing to the disk.
 func isWrite(err error) bool {
 	_, ok := errors.AsType[*kubernetes.WriteError](err)
 	return ok
 }
 
-// missLog notes a log that should have been read.
+// missLog records a log that should have been read.
 func (d *download) missLog(l *podLog, why string) {
 	if why == forbidden {
-		d.unseen.add(l.what(), l.name(), why, ruleOf("pods/log", "get"))
+		d.unseen.addOptional(l.logKind(), l.name(), why, roleRule("pods/log", "get"))
 	} else {
-		d.unseen.failed(l.what(), l.name(), why)
+		d.unseen.addFailed(l.logKind(), l.name(), why)
 	}
 }
 
-// gates remember what need not be tried again. They are safe for concurrent use.
+// gates count failed requests, so that others which would also fail are not made. They are safe
+// for concurrent use.
 type gates struct {
 	mu    sync.Mutex
-	nodes map[string]int // failures without a success between them
-	quiet int            // the same of all requests
+	nodes map[string]int // number of failures since the last success, by node
+	quiet int            // number of requests without an answer since the last success, for all nodes
 }
 
-// closed returns why a log is not requested, or "" if it is.
-func (g *gates) closed(l *podLog) string {
+// whyClosed returns the reason why a log is not requested, or "" if it is requested.
+func (g *gates) whyClosed(l *podLog) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.nodes[l.Node] >= nodeTries {
@@ -281,14 +284,14 @@ func (g *gates) closed(l *podLog) string {
 	return ""
 }
 
-// passed notes the outcome of a request.
-func (g *gates) passed(l *podLog, err error) {
+// noteOutcome counts the outcome of a request for a log.
+func (g *gates) noteOutcome(l *podLog, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.nodes == nil {
 		g.nodes = map[string]int{}
 	}
-	code := kube.Code(err)
+	code := kube.StatusCode(err)
 	switch {
 	case errors.Is(err, errQuiet):
 		g.quiet++
@@ -301,8 +304,8 @@ func (g *gates) passed(l *podLog, err error) {
 	}
 }
 
-// hung reports whether nothing was answered for so long that nothing will be.
-func (g *gates) hung() bool {
+// isHung reports whether so many requests got no answer that further ones would not either.
+func (g *gates) isHung() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.quiet >= 2*atOnce

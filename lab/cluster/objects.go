@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,74 +18,83 @@ import (
 	"crowsnest/sources/objects"
 )
 
-// objectFolder is the folder of the objects in that of the download.
+// objectFolder is the name of the folder with the objects in the download.
 const objectFolder = "objects"
 
-// maxTries bounds how often a request is made.
+// maxTries is the maximum number of times that a request is made.
 const maxTries = 3
 
-// eventsName names Events in the form that the role view of Kubernetes allows to read.
+// eventsName is the name of the API resource for Events that the ClusterRole view allows to
+// read.
 const eventsName = "events"
 
-// list calls f for the objects of a namespace, "" for all. It tries again what may be
-// temporary, as long as no object has arrived.
-func (d *download) list(ctx context.Context, of objects.Resource, namespace string, f func(json.RawMessage) error) error {
+// coreResources are resources that every cluster has.
+var coreResources = map[string]objects.Resource{
+	eventsName: {Path: "/api/v1/events", APIVersion: "v1", Kind: "Event", Namespaced: true},
+	"pods":     {Path: "/api/v1/pods", APIVersion: "v1", Kind: "Pod", Namespaced: true},
+}
+
+// listObjects calls f for the objects of a namespace, "" for all namespaces. It repeats the
+// request after an error that may be temporary, unless objects have already arrived.
+func (d *download) listObjects(ctx context.Context, resource objects.Resource, namespace string, f func(json.RawMessage) error) error {
 	for try := 1; ; try++ {
 		got := false
-		_, err := d.Client.List(ctx, of.Within(namespace), of.Query, func(in json.RawMessage) error { got = true; return f(in) })
-		if err == nil || got || try == maxTries || !temporary(err) || !pause.Sleep(ctx, waitOf(err, try), nil) {
+		_, err := d.Client.List(ctx, resource.ListPath(namespace), resource.Query, func(in json.RawMessage) error { got = true; return f(in) })
+		if err == nil || got || try == maxTries || !isTemporary(err) || !pause.Sleep(ctx, retryDelay(err, try), nil) {
 			return err
 		}
 	}
 }
 
-// temporary reports whether a request may succeed a moment later. Credentials are read again.
-func temporary(err error) bool {
-	code := kube.Code(err)
+// isTemporary reports whether a repeated request may succeed. The credentials are read again
+// for it.
+func isTemporary(err error) bool {
+	code := kube.StatusCode(err)
 	return code == http.StatusUnauthorized || code == http.StatusTooManyRequests || code >= http.StatusInternalServerError ||
-		errors.Is(err, errBroken) && !errors.Is(err, errQuiet) || unreachable(err) && !errors.Is(err, context.DeadlineExceeded)
+		errors.Is(err, errBroken) && !errors.Is(err, errQuiet) || isUnreachable(err) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// unreachable reports whether no answer arrived.
-func unreachable(err error) bool {
+// isUnreachable reports whether err means that no answer arrived.
+func isUnreachable(err error) bool {
 	_, ok := errors.AsType[*url.Error](err)
 	return ok
 }
 
-// explain says what an error means that concerns all requests.
-func explain(err error) error {
+// explainError returns an error that explains err, if it affects all requests.
+func explainError(err error) error {
 	switch {
-	case kube.Code(err) == http.StatusUnauthorized:
+	case kube.StatusCode(err) == http.StatusUnauthorized:
 		return fmt.Errorf("the API server refuses the credentials, which may have expired; log in again: %w", err)
-	case unreachable(err) && errors.Is(err, context.DeadlineExceeded):
+	case isUnreachable(err) && errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("the API server does not answer: %w", err)
-	case unreachable(err):
+	case isUnreachable(err):
 		return fmt.Errorf("the API server cannot be reached: %w", err)
 	}
 	return err
 }
 
-// waitOf returns how long to wait after a try.
-func waitOf(err error, try int) time.Duration {
+// retryDelay returns how long to wait after the given try.
+func retryDelay(err error, try int) time.Duration {
 	return max(pause.Backoff(kube.FirstRetry, kube.SlowRetry, try), kube.RetryAfter(err))
 }
 
-// readObjects writes the Events, and the objects of the kinds that the source objects reads.
+// readObjects writes to files the Events, and the objects of the kinds that the daemon's source
+// objects reads.
 func (d *download) readObjects(ctx context.Context) {
 	names := []string{eventsName}
 	if d.Until.IsZero() {
 		names = append(names, objects.DefaultKinds()...)
-		names = slices.DeleteFunc(names, func(name string) bool { return name == "pods" })
 	} else {
-		d.unseen.add("states of objects", "", "the cluster has those of now, and the range ends before", "")
+		d.unseen.addOptional("states of objects", "", "the cluster has those of now, and the range ends before", "")
 	}
-	each(len(names), func(i int) {
-		of, err := objects.Resource{Path: "/api/v1/events", APIVersion: "v1", Kind: "Event", Namespaced: true}, error(nil)
-		if names[i] != eventsName {
-			of, err = objects.Find(ctx, d.Client, names[i])
+	runConcurrently(len(names), func(i int) {
+		of, known := coreResources[names[i]]
+		var err error
+		if !known {
+			of, err = objects.FindResource(ctx, d.Client, names[i])
 		}
 		if err != nil {
-			d.unseen.refused(names[i], "", ruleOf(names[i], "list"), err)
+			d.unseen.addRefused(names[i], "", roleRule(names[i], "list"), err)
 			return
 		}
 		if of.Path != "" {
@@ -95,75 +103,76 @@ func (d *download) readObjects(ctx context.Context) {
 	})
 }
 
-// readKind writes the objects of one kind.
-func (d *download) readKind(ctx context.Context, name string, of objects.Resource) {
-	out := &objectFile{dir: d.Dir, name: name, of: of}
+// readKind writes the objects of one kind to a file.
+func (d *download) readKind(ctx context.Context, name string, resource objects.Resource) {
+	out := &objectFile{dir: d.Dir, name: name, of: resource}
 	add := func(in json.RawMessage) error {
-		if !d.wants(name, in) {
+		if !d.wantsObject(name, in) {
 			return nil
 		}
 		return out.add(in)
 	}
-	rule := ruleOf(name, "list")
+	rule := roleRule(name, "list")
 	err := error(&kube.Error{Code: http.StatusForbidden})
-	if d.wide || !of.Namespaced {
-		err = d.list(ctx, of, "", add)
+	if d.wide || !resource.Namespaced {
+		err = d.listObjects(ctx, resource, "", add)
 	}
-	if of.Namespaced && kube.Code(err) == http.StatusForbidden {
+	if resource.Namespaced && kube.StatusCode(err) == http.StatusForbidden {
 		err = nil
 		for namespace := range d.selected {
-			if err := d.list(ctx, of, namespace, add); err != nil {
-				d.unseen.refused(name+" of namespace", namespace, rule, err)
+			if err := d.listObjects(ctx, resource, namespace, add); err != nil {
+				d.unseen.addRefused(name+" of namespace", namespace, rule, err)
 			}
 		}
 	}
 	if err = errors.Join(err, out.close()); err != nil {
-		d.unseen.refused(name, "", rule, err)
+		d.unseen.addRefused(name, "", rule, err)
 	}
 }
 
-// wants reports whether an object is of a selected namespace, or of none, or is an Event
-// of the time in question. Events about Nodes are in the namespace default.
-func (d *download) wants(kind string, in json.RawMessage) bool {
-	of := named(in)
+// wantsObject reports whether an object belongs to a selected namespace or to no namespace,
+// and, if it is an Event, whether it happened in the time range. Events about Nodes are in the
+// namespace default.
+func (d *download) wantsObject(kind string, in json.RawMessage) bool {
+	of := decodeName(in)
 	if kind != eventsName {
-		return of.Namespace == "" || d.reads(of.Namespace)
+		return of.Namespace == "" || d.readsNamespace(of.Namespace)
 	}
-	if !d.reads(of.Namespace) && !(of.Namespace == "default" && of.About.Namespace == "") {
+	if !d.readsNamespace(of.Namespace) && !(of.Namespace == "default" && of.About.Namespace == "") {
 		return false
 	}
 	_, _, at, err := objects.RecordedEvent(in, d.Now)
 	return err != nil || !at.Before(d.Since) && (d.Until.IsZero() || !at.After(d.Until))
 }
 
-// reads reports whether objects of a namespace are read. One of the infrastructure may
-// have no pods, which Events explain.
-func (d *download) reads(namespace string) bool {
+// readsNamespace reports whether objects of a namespace are read. An infrastructure namespace
+// is read even without pods, because its Events may explain why there are none.
+func (d *download) readsNamespace(namespace string) bool {
 	return d.selected[namespace] || d.wide && (d.All || d.Set.Namespaces.Has(namespace))
 }
 
-// name is what identifies an object.
+// name is the identity of an object.
 type name struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
-	// About is the object that an Event is about.
+	// About is the object that the Event describes.
 	About struct{ Namespace string }
 }
 
-func named(in json.RawMessage) name {
+func decodeName(in json.RawMessage) name {
 	var o struct {
 		Metadata name `json:"metadata"`
 		About    struct {
 			Namespace string `json:"namespace"`
 		} `json:"involvedObject"`
 	}
-	_ = json.Unmarshal(in, &o) // an object without a name is in no namespace
+	_ = json.Unmarshal(in, &o) // an object that cannot be decoded has no namespace
 	o.Metadata.About.Namespace = o.About.Namespace
 	return o.Metadata
 }
 
-// objectFile is a list of objects in a file, which is created for the first one. It is safe
-// for concurrent use.
+// objectFile writes a list of objects to a file, which is created for the first object. It is
+// safe for concurrent use.
 type objectFile struct {
 	dir, name string
 	of        objects.Resource

@@ -11,23 +11,25 @@ import (
 	"crowsnest/kube"
 )
 
-// maxNamed bounds the names of what was not seen for one reason.
+// maxNamed is the maximum number of names for each reason.
 const maxNamed = 5
 
-// Unseen is something of the cluster that was not read.
+// Unseen is a group of things in the cluster that were not read for the same reason.
 type Unseen struct {
-	// What it is, such as "logs of containers", and the first names, of Count.
+	// What is the kind of the things, such as "logs of containers". Names are the first of
+	// their names, and Count is their number.
 	What  string   `json:"what"`
 	Names []string `json:"names,omitempty"`
 	Count int      `json:"count"`
-	// Why is the reason, and Rule what a role needs so that it is seen; empty if no role helps.
+	// Why is the reason. Rule is what a role needs so that the things can be read; "" if no
+	// role helps.
 	Why  string `json:"why"`
 	Rule string `json:"rule,omitempty"`
-	// Failed means that it should have been read.
+	// Failed reports whether the things should have been read.
 	Failed bool `json:"failed,omitempty"`
 }
 
-// String returns it on one line.
+// String returns a description on one line.
 func (u Unseen) String() string {
 	var b strings.Builder
 	b.WriteString(u.What)
@@ -44,44 +46,45 @@ func (u Unseen) String() string {
 	return b.String()
 }
 
-// unseen collects what was not read. It is safe for concurrent use.
+// unseen collects the things that were not read. It is safe for concurrent use.
 type unseen struct {
 	mu   sync.Mutex
 	list []*Unseen
 }
 
-// forbidden is the reason of what the person has no right to.
+// forbidden is the reason for things that the user may not read.
 const forbidden = "forbidden"
 
-// add notes that something was not read, which is no error. Things with the same reason are
-// one entry.
-func (u *unseen) add(what, name, why, rule string) {
-	u.note(Unseen{What: what, Why: why, Rule: rule}, name)
+// addOptional records that something was not read and that this is not an error. Things with
+// the same reason share one entry.
+func (u *unseen) addOptional(subject, name, why, rule string) {
+	u.addName(Unseen{What: subject, Why: why, Rule: rule}, name)
 }
 
-// failed notes what should have been read.
-func (u *unseen) failed(what, name, why string) {
-	u.note(Unseen{What: what, Why: why, Failed: true}, name)
+// addFailed records something that should have been read.
+func (u *unseen) addFailed(subject, name, why string) {
+	u.addName(Unseen{What: subject, Why: why, Failed: true}, name)
 }
 
-// refused notes that objects of a namespace, "" for all, were not read because of an error.
-func (u *unseen) refused(what, namespace, rule string, err error) {
-	if kube.Code(err) == http.StatusForbidden {
-		u.add(what, namespace, forbidden, rule)
+// addRefused records that the objects of a namespace, "" for all namespaces, were not read
+// because of err.
+func (u *unseen) addRefused(name, namespace, rule string, err error) {
+	if kube.StatusCode(err) == http.StatusForbidden {
+		u.addOptional(name, namespace, forbidden, rule)
 	} else {
-		u.failed(what, namespace, explain(err).Error())
+		u.addFailed(name, namespace, explainError(err).Error())
 	}
 }
 
-func (u *unseen) note(of Unseen, name string) {
+func (u *unseen) addName(entry Unseen, name string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	i := slices.IndexFunc(u.list, func(x *Unseen) bool {
-		return x.What == of.What && x.Why == of.Why && x.Rule == of.Rule && x.Failed == of.Failed
+		return x.What == entry.What && x.Why == entry.Why && x.Rule == entry.Rule && x.Failed == entry.Failed
 	})
 	if i < 0 {
 		i = len(u.list)
-		u.list = append(u.list, &of)
+		u.list = append(u.list, &entry)
 	}
 	x := u.list[i]
 	if x.Count++; name != "" && len(x.Names) < maxNamed && !slices.Contains(x.Names, name) {
@@ -89,8 +92,8 @@ func (u *unseen) note(of Unseen, name string) {
 	}
 }
 
-// all returns what was not read: first what a role would show.
-func (u *unseen) all() []Unseen {
+// listUnseen returns what was not read. Entries for which a role helps come first.
+func (u *unseen) listUnseen() []Unseen {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	out := make([]Unseen, len(u.list))
@@ -104,8 +107,9 @@ func (u *unseen) all() []Unseen {
 	return out
 }
 
-// ruleOf returns the rule of a role for a resource with a name as in kubectl.
-func ruleOf(resource, verb string) string {
+// roleRule returns the rule that a role needs for a resource. resource is a name that kubectl
+// accepts.
+func roleRule(resource, verb string) string {
 	name, group, _ := strings.Cut(resource, ".")
 	if group == "" {
 		group = `""`

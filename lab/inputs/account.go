@@ -2,13 +2,14 @@ package inputs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"crowsnest/internal/text"
 	"crowsnest/replay"
 )
 
-// What a file was read as.
+// Values of File.As: the ways in which a file is read.
 const (
 	asPodLog    = "pod log"
 	asLog       = "log"
@@ -16,38 +17,38 @@ const (
 	asDocuments = "objects"
 )
 
-// File is what became of one file of the input, or of one member of an archive.
+// File is the outcome for one file of the input, or for one member of an archive.
 type File struct {
-	Name string `json:"file"` // printable
-	// As is what it was read as; empty if it was not read.
+	Name string `json:"file"` // printable name
+	// As is the way in which the file was read; "" if it was not read.
 	As string `json:"as,omitempty"`
-	// Lines are those of a log, or the Events and objects of a document. Understood are
-	// those whose format is known. Matched counts the matches of rules.
+	// Lines is the number of lines of a log, or of Events and objects of a document. Understood
+	// is the number of lines whose format is known. Matched is the number of matches of rules.
 	Lines      int64 `json:"lines"`
 	Understood int64 `json:"understood"`
 	Matched    int64 `json:"matched"`
-	// NULs counts bytes of blocks of NUL, which are left out: a node that loses power leaves
-	// them in a log. Truncated counts lines of which only the beginning was read.
+	// NULs is the number of NUL bytes that were left out; a node that loses power leaves blocks
+	// of them in a log. Truncated is the number of lines of which only the beginning was read.
 	NULs      int64 `json:"nuls,omitempty"`
 	Truncated int64 `json:"truncated,omitempty"`
-	// Problem says why the file, or a part of it, was not read; empty if it was.
+	// Problem is the reason why the file, or a part of it, was not read; "" if all was read.
 	Problem string `json:"problem,omitempty"`
-	// Incomplete means that the problem may hide lines of a log.
+	// Incomplete reports whether lines of a log may be missing because of Problem.
 	Incomplete bool `json:"incomplete,omitempty"`
 
-	arg int // index of the argument
+	arg int // index of the argument that contains the file
 }
 
-// Account says of each file of the input what became of it.
+// Account records the outcome for each file of the input.
 type Account struct {
 	Files []File
 
-	args []string // printable
-	of   []int    // file of each input, -1 for lines that are made from several files
-	seen []*tally // formats of the lines of each input; nil means that the scan counted them
+	args []string // printable arguments
+	of   []int    // index of the file for each input; -1 for lines that are made from several files
+	seen []*tally // counts of lines by format for each input; nil if the scan counts them
 }
 
-// Count adds what reading the inputs returned. It is called once.
+// Count adds the outcomes of reading the inputs. It must be called once.
 func (a *Account) Count(outcomes []replay.Outcome) {
 	for i, o := range outcomes {
 		if a.of[i] < 0 {
@@ -58,7 +59,7 @@ func (a *Account) Count(outcomes []replay.Outcome) {
 		f.Understood += a.understood(i, o)
 		f.Truncated += o.Truncated
 		if t := a.seen[i]; t != nil && !t.exact {
-			f.NULs += int64(t.nuls)
+			f.NULs += t.nuls
 		}
 		f.Matched += o.Hits
 		if o.Err != nil {
@@ -67,15 +68,15 @@ func (a *Account) Count(outcomes []replay.Outcome) {
 	}
 }
 
-// tally counts what the lines of an input look like while it is read, in a large one those
-// of samples.
+// tally counts the lines of an input by format. For a large input it counts only the first
+// lines.
 type tally struct {
 	lines, understood int64
-	nuls              uint32 // bytes, or the largest number
-	exact             bool   // all lines were looked at
+	nuls              int64 // number of bytes that were left out
+	exact             bool  // whether all lines were counted
 }
 
-// understood returns how many lines of an input were understood.
+// understood returns how many lines of an input have a known format.
 func (a *Account) understood(input int, o replay.Outcome) int64 {
 	switch t := a.seen[input]; {
 	case t == nil || t.lines == 0:
@@ -87,34 +88,36 @@ func (a *Account) understood(input int, o replay.Outcome) int64 {
 	}
 }
 
-// Doubt is an argument of which less than nine of ten lines were understood.
+// Doubt describes an argument of the command, such as a file, in which less than 90 % of the
+// lines have a known format.
 type Doubt struct {
 	Name              string
 	Lines, Understood int64
 }
 
-// Doubts returns the arguments of which less than nine of ten lines were understood. Lines
-// that rules match count as understood.
-func (a *Account) Doubts() []Doubt {
+// sums returns for each argument the number of lines, and of lines with a known format, in
+// files that were read in one of the given ways. A line that a rule matches counts as one with
+// a known format.
+func (a *Account) sums(ways ...string) []Doubt {
 	sums := make([]Doubt, len(a.args))
+	for i := range sums {
+		sums[i].Name = a.args[i]
+	}
 	for _, f := range a.Files {
-		if f.As == asDocuments || f.As == asJournal {
-			continue
-		}
-		sums[f.arg].Lines += f.Lines
-		sums[f.arg].Understood += min(f.Lines, max(f.Understood, f.Matched))
-	}
-	var out []Doubt
-	for i, s := range sums {
-		if s.Understood*10 < s.Lines*9 {
-			s.Name = a.args[i]
-			out = append(out, s)
+		if slices.Contains(ways, f.As) {
+			sums[f.arg].Lines += f.Lines
+			sums[f.arg].Understood += min(f.Lines, max(f.Understood, f.Matched))
 		}
 	}
-	return out
+	return sums
 }
 
-// Notes say what was left out of files that were read.
+// Doubts returns the arguments of which less than nine of ten lines have a known format.
+func (a *Account) Doubts() []Doubt {
+	return slices.DeleteFunc(a.sums(asPodLog, asLog), func(s Doubt) bool { return s.Understood*10 >= s.Lines*9 })
+}
+
+// Notes returns sentences about what was left out of files that were read.
 func (a *Account) Notes() []string {
 	var out []string
 	for _, f := range a.Files {
@@ -128,31 +131,24 @@ func (a *Account) Notes() []string {
 	return out
 }
 
-// NotUnderstood returns the arguments that have lines of which none was understood.
-func (a *Account) NotUnderstood() []string {
-	type sum struct{ lines, understood int64 }
-	sums := make([]sum, len(a.args))
-	for _, f := range a.Files {
-		sums[f.arg].lines += f.Lines
-		sums[f.arg].understood += f.Understood + f.Matched
-	}
-	var out []string
-	for i, s := range sums {
-		if s.lines > 0 && s.understood == 0 {
-			out = append(out, a.args[i])
+// NotUnderstood returns the arguments that have lines, but none with a known format.
+func (a *Account) NotUnderstood() (names []string) {
+	for _, s := range a.sums(asPodLog, asLog, asJournal, asDocuments) {
+		if s.Lines > 0 && s.Understood == 0 {
+			names = append(names, s.Name)
 		}
 	}
-	return out
+	return names
 }
 
-// Skipped are files with the same problem.
+// Skipped is a group of files with the same problem.
 type Skipped struct {
 	Problem string
 	Names   []string
 }
 
-// Skipped returns the files with problems that do not make the result incomplete, grouped by
-// problem, in the order in which they were found.
+// Skipped returns the files with a problem that does not make the result incomplete. They are
+// grouped by problem, in the order in which they were found.
 func (a *Account) Skipped() []Skipped {
 	var out []Skipped
 	at := map[string]int{}
@@ -170,7 +166,7 @@ func (a *Account) Skipped() []Skipped {
 	return out
 }
 
-// Summary returns in one line what was read.
+// Summary returns a line about what was read.
 func (a *Account) Summary() string {
 	files := map[string]int{}
 	var lines, understood int64
@@ -203,33 +199,34 @@ func (a *Account) Summary() string {
 	return fmt.Sprintf("files: %s; %d of %d lines have a known format", strings.Join(parts, ", "), understood, lines)
 }
 
-// found is a list of inputs, with the file of each.
+// found is a list of inputs, with information about the file of each.
 type found struct {
 	inputs []replay.Input
-	file   []int      // indices in the account
-	of     []*logFile // nil for what is not a file with a log
-	seen   []*tally   // nil if unknown
+	file   []int      // index of each input's file in the account
+	of     []*logFile // nil for an input that is not a file with a log
+	seen   []*tally   // nil for an input whose lines are not counted yet
 }
 
-func (l *found) add(file int, of *logFile, seen *tally, in replay.Input) {
+func (l *found) add(file int, log *logFile, seen *tally, in replay.Input) {
 	l.inputs = append(l.inputs, in)
 	l.file = append(l.file, file)
-	l.of = append(l.of, of)
+	l.of = append(l.of, log)
 	l.seen = append(l.seen, seen)
 }
 
-// read notes a file that is read, with its name for people, and returns its index.
+// read adds a file that is read to the account. name is for people. It returns the index of the
+// file.
 func (c *collector) read(name, as string) int {
 	c.account.Files = append(c.account.Files, File{Name: name, As: as, arg: c.arg})
 	return len(c.account.Files) - 1
 }
 
-// skip notes a file without lines of logs.
+// skip adds a file without log lines to the account.
 func (c *collector) skip(path, reason string) {
 	c.account.Files = append(c.account.Files, File{Name: c.shown(path), Problem: reason, arg: c.arg})
 }
 
-// lose notes a file that should have been read, which is an error of the input.
+// lose adds a file that should have been read to the account, and records an error.
 func (c *collector) lose(verb, path string, err error) {
 	c.loseShown(verb, c.shown(path), err)
 }

@@ -3,7 +3,6 @@ package inputs
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,11 +12,11 @@ import (
 	"crowsnest/lab/internal/unpack"
 )
 
-// unpacked is a folder with the content of an archive.
+// unpacked is a folder with the unpacked content of an archive.
 type unpacked struct{ dir, archive string }
 
-// shown returns the name of a file for people: one from an archive has the name of the
-// archive in front of its own.
+// shown returns a name of a file for people. For a file from an archive, it is the name of the
+// archive followed by that of the file.
 func (c *collector) shown(path string) string {
 	for _, u := range slices.Backward(c.unpacked) {
 		if rest, ok := strings.CutPrefix(path, u.dir); ok && (rest == "" || rest[0] == filepath.Separator) {
@@ -30,8 +29,8 @@ func (c *collector) shown(path string) string {
 	return text.Printable(path)
 }
 
-// addArchive adds what an archive contains. What cannot be unpacked is an error, after
-// the rest was added.
+// addArchive adds the content of an archive. If a part cannot be unpacked, it adds the rest and
+// records an error.
 func (c *collector) addArchive(archive string) {
 	name := c.shown(archive)
 	dir, err := c.folder(filepath.Base(archive))
@@ -41,7 +40,7 @@ func (c *collector) addArchive(archive string) {
 	}
 	c.unpacked = append(c.unpacked, unpacked{dir: dir, archive: name})
 	defer func() { c.unpacked = c.unpacked[:len(c.unpacked)-1] }()
-	result, err := unpack.Unpack(archive, dir, unpack.Default())
+	result, err := unpack.Unpack(archive, dir, unpack.DefaultLimits())
 	if err != nil {
 		c.lose("unpack", archive, err)
 		return
@@ -58,7 +57,7 @@ func (c *collector) addArchive(archive string) {
 		}
 	}
 	if result.Refused {
-		_ = os.RemoveAll(dir) // the temporary folder is removed at the end in any case
+		_ = os.RemoveAll(dir) // the temporary folder is removed at the end anyway
 		return
 	}
 	before, failed := c.count(), c.failed
@@ -68,8 +67,8 @@ func (c *collector) addArchive(archive string) {
 	}
 }
 
-// folder makes a folder for what an archive contains. It has the name of the archive, which
-// may be that of a folder in a layout.
+// folder creates a folder for the content of an archive. Its name is that of the archive,
+// because layouts recognize folders by name.
 func (c *collector) folder(name string) (string, error) {
 	parent, err := os.MkdirTemp(c.opt.Unpack, "archive-")
 	if err != nil {
@@ -79,27 +78,7 @@ func (c *collector) folder(name string) (string, error) {
 	return dir, os.Mkdir(dir, 0o700)
 }
 
-// count returns how much was found that has lines.
+// count returns the number of inputs and documents that were found.
 func (c *collector) count() int {
 	return len(c.logs.inputs) + len(c.journals.inputs) + len(c.state.objects) + len(c.state.lines)
-}
-
-// addPackedStdin adds standard input that begins like an archive.
-func (c *collector) addPackedStdin(r io.Reader) {
-	path, err := spool(func() (io.ReadCloser, error) { return io.NopCloser(r), nil }, c.opt.Unpack)
-	if err != nil {
-		c.lose("read", "stdin", err)
-		return
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		c.lose("read", "stdin", err)
-		return
-	}
-	c.unpacked = append(c.unpacked, unpacked{dir: path, archive: "stdin"})
-	if p := c.probe(path, info); p.archive {
-		c.addArchive(path)
-		return
-	}
-	c.addCopy("stdin", path)
 }

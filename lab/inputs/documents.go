@@ -21,22 +21,23 @@ import (
 	"crowsnest/sources/objects"
 )
 
-// Bounds of what is kept of the documents of one argument until all were read.
+// Limits for the parts of documents that are kept until all documents of one argument are read.
 const (
-	maxStateBytes = 64 << 20 // bytes of lines
+	maxStateBytes = 64 << 20 // bytes of generated lines
 	maxObjects    = 50_000
 )
 
 const noObjects = "contains no Kubernetes objects"
 
-// hasObjects matches the beginning of a file with Kubernetes objects.
+// hasObjects matches the beginning of a file that contains Kubernetes objects.
 var hasObjects = lazyre.New(`(?m)^(?:- )?(?:apiVersion|kind|items):|"(?:apiVersion|kind|items)"\s*:`)
 
-// compactList matches a list on a single line. Other JSON on one line is a log.
+// compactList matches a list of objects on a single line. Other JSON on a single line is a log
+// line.
 var compactList = lazyre.New(`^\s*\{\s*"(?:kind"\s*:\s*"\w*List"|apiVersion"\s*:\s*"[^"]*"\s*,\s*"(?:items"|kind"\s*:\s*"\w*List"|metadata"\s*:\s*\{[^}]*\}\s*,\s*"items"))`)
 
-// hasDocument reports whether a file that begins with these bytes contains Kubernetes
-// objects as YAML, or as JSON over several lines.
+// hasDocument reports whether a file with the first bytes head contains Kubernetes objects, as
+// YAML or as JSON over several lines.
 func hasDocument(path string, head []byte) bool {
 	return (isYAML(path) || isDocument(head) || compactList.Match(head)) && hasObjects.Match(head)
 }
@@ -46,7 +47,7 @@ func isYAML(path string) bool {
 	return ext == ".yaml" || ext == ".yml"
 }
 
-// stateKey identifies a stream of lines about the state of a cluster.
+// stateKey identifies a stream of generated lines about the state of a cluster.
 type stateKey struct{ cluster, component, namespace string }
 
 type stateLine struct {
@@ -54,32 +55,31 @@ type stateLine struct {
 	text string
 }
 
-// container names a container of a pod.
 type container struct{ cluster, namespace, pod, name string }
 
-// pending is an object that waits until the time of the argument is known.
+// pending is an object that is kept until the time of its argument is known.
 type pending struct {
 	cluster string
 	of      *objects.Recorded
-	listed  time.Time // newest time in its file
+	listed  time.Time // newest time in the object's file
 }
 
-// state is what the documents of one argument say.
+// state is the information from the documents of one argument.
 type state struct {
 	now     time.Time
-	newest  time.Time // the newest time in all documents: when they were collected
+	newest  time.Time // newest time in all documents, which is taken as the time at which they were collected
 	lines   map[stateKey][]stateLine
 	bytes   int
 	objects []pending
 	images  map[container]string
-	dropped int // Events and objects beyond the bounds
+	dropped int // number of Events and objects beyond the limits
 }
 
 func newState(now time.Time) *state {
 	return &state{now: now, lines: map[stateKey][]stateLine{}, images: map[container]string{}}
 }
 
-// addDocument reads the Kubernetes objects of a file.
+// addDocument reads the Kubernetes objects in a file.
 func (c *collector) addDocument(path string) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *collector) addDocument(path string) {
 	}
 }
 
-// add notes what an object says.
+// add records the information in an object.
 func (s *state) add(cluster string, o documents.Object) error {
 	if o.Kind == "Event" {
 		namespace, text, at, err := objects.RecordedEvent(o.JSON, s.now)
@@ -143,7 +143,8 @@ func (s *state) add(cluster string, o documents.Object) error {
 	return nil
 }
 
-// list sets the time of the objects of one file, which begin at an index.
+// list sets the time of the objects of one file. first is the index of the first of these
+// objects.
 func (s *state) list(first int) {
 	var newest time.Time
 	for _, p := range s.objects[first:] {
@@ -155,7 +156,7 @@ func (s *state) list(first int) {
 	}
 }
 
-// addImage adds the image of the container that the labels name, if it is known.
+// addImage adds the image of the container that the labels name, if the documents state it.
 func (s *state) addImage(labels matcher.Labels) {
 	image := s.images[container{labels["cluster"], labels["namespace"], labels["pod"], labels["container"]}]
 	if image != "" && labels["image"] == "" {
@@ -171,9 +172,9 @@ func (s *state) line(k stateKey, l stateLine) {
 	s.lines[k] = append(s.lines[k], l)
 }
 
-// addState adds an input for each stream of Events and views of objects that the documents
-// of an argument contain, and names the images of the containers whose logs were found
-// since the inputs had a number.
+// addState adds an input for each stream of Events and each view of objects in the documents of
+// an argument. It also adds image labels to the logs of that argument, whose inputs begin at
+// index from.
 func (c *collector) addState(arg string, from int) {
 	s := c.state
 	at := cmp.Or(s.newest, s.now)
@@ -200,7 +201,7 @@ func (c *collector) addState(arg string, from int) {
 	}
 }
 
-// addLines adds an input with the lines of a stream.
+// addLines adds an input that contains the lines of a stream.
 func (c *collector) addLines(arg string, k stateKey, lines []stateLine) error {
 	slices.SortStableFunc(lines, func(a, b stateLine) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.text, b.text)) })
 	var b bytes.Buffer
@@ -209,13 +210,9 @@ func (c *collector) addLines(arg string, k stateKey, lines []stateLine) error {
 			return fmt.Errorf("write the lines of %s: %w", k.component, err)
 		}
 	}
-	f, err := os.CreateTemp(c.opt.Unpack, "state-*")
+	path, err := spool(&b, c.opt.Unpack)
 	if err != nil {
-		return fmt.Errorf("write the lines of %s: %w", k.component, err)
-	}
-	defer f.Close()
-	if _, err := f.Write(b.Bytes()); err != nil {
-		return fmt.Errorf("write the lines of %s: %w", k.component, err)
+		return fmt.Errorf("the lines of %s: %w", k.component, err)
 	}
 	labels := matcher.Labels{"component": k.component}
 	for name, value := range map[string]string{"cluster": k.cluster, "namespace": k.namespace} {
@@ -225,7 +222,6 @@ func (c *collector) addLines(arg string, k stateKey, lines []stateLine) error {
 	}
 	maps.Copy(labels, c.opt.Labels)
 	name := strings.Join(slices.DeleteFunc([]string{k.cluster, k.component, k.namespace}, func(s string) bool { return s == "" }), " ")
-	path := f.Name()
 	c.states = append(c.states, replay.Input{
 		Name: c.shown(arg) + "[" + name + "]", Labels: labels, Exact: true,
 		Open: func() (io.ReadCloser, error) { return os.Open(path) },
@@ -233,7 +229,7 @@ func (c *collector) addLines(arg string, k stateKey, lines []stateLine) error {
 	return nil
 }
 
-// writeLine writes a line in Docker's format, which has exact times.
+// writeLine writes a line in the format of Docker's log files, which state exact times.
 func writeLine(b *bytes.Buffer, l stateLine) error {
 	return json.NewEncoder(b).Encode(struct {
 		Log    string    `json:"log"`

@@ -1,27 +1,23 @@
 package inputs
 
 import (
-	"bytes"
 	"time"
 
 	"crowsnest/lab/inputs/envelope"
 	"crowsnest/matcher"
 )
 
-// LabelsOf returns the labels of a log that is followed: those of its path and of the
+// LabelsOf returns the labels of a log that is followed: those of its path and those of the
 // options.
 func LabelsOf(path string, opt Options) matcher.Labels {
 	return (&collector{opt: opt}).labels(path)
 }
 
-// Problem returns why a file of this name and with this beginning cannot be followed, "" if
-// it consists of lines of text.
+// Problem returns the reason why a file cannot be followed; "" if it consists of lines of text.
+// head are the first bytes of the file.
 func Problem(name string, head []byte) string {
 	if isYAML(name) {
 		return "is YAML, not a log"
-	}
-	if bytes.HasPrefix(head, gzipMagic) {
-		return "is packed with gzip; scan it without --follow"
 	}
 	if envelope.IsWide(head[:min(len(head), headSize)]) {
 		return "is UTF-16 text; scan it without --follow"
@@ -32,21 +28,21 @@ func Problem(name string, head []byte) string {
 	return ""
 }
 
-// Unwrapper takes the envelope off the lines of a log that is followed. It is not safe for
+// Unwrapper removes the envelope from the lines of a log that is followed. It is not safe for
 // concurrent use.
 type Unwrapper struct {
 	decoder *envelope.Decoder
-	write   writer
 	out     []Unwrapped
 }
 
-// Unwrapped are lines of one place, in the form of a CRI runtime if their time is known.
+// Unwrapped are lines from one place. They are in the CRI format if their time is known.
 type Unwrapped struct {
 	Place *envelope.Place
 	Lines []byte
 }
 
-// NewUnwrapper returns an unwrapper for one log. now supplies the year of times without one.
+// NewUnwrapper returns an unwrapper for one log. now determines the year of times without a
+// year.
 func NewUnwrapper(now time.Time) *Unwrapper {
 	u := &Unwrapper{}
 	u.decoder = envelope.New(now, u.add)
@@ -58,26 +54,21 @@ func (u *Unwrapper) add(l envelope.Line) {
 		u.out = append(u.out, Unwrapped{Place: l.Place})
 	}
 	to := &u.out[len(u.out)-1]
-	to.Lines = u.write.line(to.Lines, l)
+	to.Lines = appendLine(to.Lines, l)
 }
 
-// Lines returns the next lines of the log, whose last one is complete. The caller owns them.
+// Lines returns the next lines of the log. The last line of block must be complete. The caller
+// owns the result.
 func (u *Unwrapper) Lines(block []byte) []Unwrapped {
 	u.out = nil
 	u.decoder.Write(block)
 	return u.out
 }
 
-// End returns what waited for more lines. No lines may follow.
+// End returns the lines that were kept until more lines arrive. Lines must not be called after
+// it.
 func (u *Unwrapper) End() []Unwrapped {
 	u.out = nil
 	u.decoder.Close()
 	return u.out
 }
-
-// SetPlace adds the labels of a place to those of a log. name identifies a place that is no
-// pod.
-func SetPlace(labels matcher.Labels, p *envelope.Place, name string) { setPlace(labels, *p, name) }
-
-// NameOf returns a short name of a place, "" for an unknown one.
-func NameOf(p *envelope.Place) string { return nameOf(*p) }

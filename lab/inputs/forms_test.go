@@ -86,10 +86,6 @@ func numbered(form string) func([]wrappedLine) string {
 	}
 }
 
-func sprint(form string, args func(l wrappedLine) []any) func([]wrappedLine) string {
-	return each(func(l wrappedLine) string { return fmt.Sprintf(form, args(l)...) })
-}
-
 func fluentBit(l wrappedLine) string {
 	return fmt.Sprintf(`{"date":%d.%09d,"time":"%s","stream":"stderr","_p":"F","log":%s,"kubernetes":{"pod_name":"%s","namespace_name":"%s","pod_id":"1b8f4d5e-3a56-4bde-8a8c-d5ab3d4d2b91","labels":{"app":"x","cluster.x-k8s.io/cluster-name":"other"},"host":"node-1","container_name":"%s","docker_id":"%s"}}`,
 		l.at.Unix(), l.at.Nanosecond(), l.rfc(), quoteJSON(l.text), l.pod, l.ns, l.container, strings.Repeat("ab", 32))
@@ -530,27 +526,6 @@ var latest = []form{
 		return fmt.Sprintf("---\ninsertId: a\nreceiveTimestamp: '2031-01-01T00:00:00Z'\nresource:\n  labels:\n    container_name: %s\n    namespace_name: %s\n    pod_name: %s\n  type: k8s_container\ntextPayload: %s\ntimestamp: '%s'",
 			l.container, l.ns, l.pod, quoteJSON(l.text), l.rfc())
 	}), false, 0},
-	{"columns of az", func(lines []wrappedLine) string {
-		width := len("LogMessage")
-		for _, l := range lines {
-			width = max(width, len(l.text))
-		}
-		row := func(container, text, pod, ns, at string) string {
-			return strings.TrimRight(fmt.Sprintf("%-40s  %-*s  %-60s  %-20s  %s", container, width, text, pod, ns, at), " ") + "\n"
-		}
-		return row("ContainerName", "LogMessage", "PodName", "PodNamespace", "TimeGenerated") + row("-----", "-----", "----", "----", "----") +
-			strings.TrimSuffix(each(func(l wrappedLine) string {
-				return strings.TrimSuffix(row(l.container, l.text, l.pod, l.ns, l.rfc()), "\n")
-			})(lines), "\n") + "\n"
-	}, false, 0},
-	{"XML of log4j", each(func(l wrappedLine) string {
-		return fmt.Sprintf("<log4j:event logger=\"x\" timestamp=\"%d\" level=\"ERROR\">\n<log4j:message><![CDATA[%s]]></log4j:message>\n</log4j:event>", l.at.UnixMilli(), l.text)
-	}), true, 0},
-	{"XML of Windows", func(lines []wrappedLine) string {
-		return "<Events>\n" + each(func(l wrappedLine) string {
-			return fmt.Sprintf(`<Event xmlns="http://x"><System><TimeCreated SystemTime="%s"/><Computer>w</Computer></System><EventData><Data>%s</Data></EventData></Event>`, l.rfc(), html.EscapeString(l.text))
-		})(lines) + "</Events>\n"
-	}, true, 2},
 	{"HTML page", func(lines []wrappedLine) string {
 		return "<html><body><pre class=\"log\">" + each(func(l wrappedLine) string {
 			return "<span style=\"color:red\">" + html.EscapeString(l.text) + "</span>"
@@ -561,26 +536,10 @@ var latest = []form{
 			return fmt.Sprintf("<tr><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>", l.rfc(), l.ns, l.pod, l.container, html.EscapeString(l.text))
 		})(lines) + "</table>\n"
 	}, false, 1},
-	{"Markdown table", func(lines []wrappedLine) string {
-		return "| time | namespace | pod | container | message |\n|---|---|---|---|---|\n" + each(func(l wrappedLine) string {
-			return fmt.Sprintf("| %s | %s | %s | %s | %s |", l.rfc(), l.ns, l.pod, l.container, l.text)
-		})(lines)
-	}, false, 0},
 	{"values of Elasticsearch", each(func(l wrappedLine) string {
 		return fmt.Sprintf(`{"_id":"1","fields":{"@timestamp":["%s"],"message":[%s],"kubernetes.pod.name":["%s"],"kubernetes.namespace":["%s"],"kubernetes.container.name":["%s"]}}`, l.rfc(), quoteJSON(l.text), l.pod, l.ns, l.container)
 	}), false, 0},
 	{"list of strings in a log", listed("ok: [node-1] => {\n    \"lines\": [\n        ", ",\n        ", "\n    ]\n}\n", func(l wrappedLine) string { return quoteJSON(l.text) }), true, 4},
-	{"cut by a terminal", func(lines []wrappedLine) string {
-		var b strings.Builder
-		for _, l := range lines {
-			for text := l.text; text != ""; {
-				n := min(100, len(text))
-				b.WriteString(text[:n] + "\n")
-				text = text[n:]
-			}
-		}
-		return b.String()
-	}, true, 0},
 	{"kubetail below its list of pods", func(lines []wrappedLine) string {
 		return "Will tail 2 logs...\n\x1b[36mweb-0 web\x1b[0m\n\x1b[33mweb-1 web\x1b[0m\n" + each(func(l wrappedLine) string {
 			return "\x1b[36m[" + l.pod + " " + l.container + "]\x1b[0m " + l.rfc() + " " + l.text
@@ -599,11 +558,6 @@ var latest = []form{
 	{"logfmt around, the path first", each(func(l wrappedLine) string {
 		return fmt.Sprintf("file=/var/log/pods/x kubernetes.container_name=%s kubernetes.pod_name=%s kubernetes.pod_namespace=%s message=%s stream=stderr timestamp=%s", l.container, l.pod, l.ns, quoteJSON(l.text), l.rfc())
 	}), false, 0},
-	{"Jira table below a heading", func(lines []wrappedLine) string {
-		return "h3. Logs\n||Time||Namespace||Pod||Container||Message||\n" + each(func(l wrappedLine) string {
-			return fmt.Sprintf("|%s|%s|%s|%s|{{%s}}|", l.at.Format("2006-01-02 15:04:05"), l.ns, l.pod, l.container, l.text)
-		})(lines)
-	}, false, 1},
 	{"OTel debug exporter", func(lines []wrappedLine) string {
 		return "2026-04-21T09:00:00.000Z\tinfo\tLogs\t{\"otelcol.component.id\": \"debug\", \"log records\": 4}\n" + each(func(l wrappedLine) string {
 			return fmt.Sprintf("2026-04-21T09:00:00.000Z\tinfo\tResourceLog #0\nResource SchemaURL: \nResource attributes:\n     -> k8s.namespace.name: Str(%s)\n     -> k8s.pod.name: Str(%s)\nScopeLogs #0\nScopeLogs SchemaURL: \nInstrumentationScope  \nLogRecord #0\n"+
@@ -637,11 +591,53 @@ func TestDoubtedForms(t *testing.T) {
 	}
 }
 
-// Lines in other lines that are not taken out are doubted, so that nothing ends in silence.
+// Lines in other lines, elements or tables that are not taken out are doubted, so that nothing ends in silence.
 func TestHiddenLines(t *testing.T) {
 	target, err := shipped()
 	require.NoError(t, err)
 	for name, wrap := range map[string]func([]wrappedLine) string{
+		"columns of az": func(lines []wrappedLine) string {
+			width := len("LogMessage")
+			for _, l := range lines {
+				width = max(width, len(l.text))
+			}
+			row := func(container, text, pod, ns, at string) string {
+				return strings.TrimRight(fmt.Sprintf("%-40s  %-*s  %-60s  %-20s  %s", container, width, text, pod, ns, at), " ") + "\n"
+			}
+			return row("ContainerName", "LogMessage", "PodName", "PodNamespace", "TimeGenerated") + row("-----", "-----", "----", "----", "----") +
+				strings.TrimSuffix(each(func(l wrappedLine) string {
+					return strings.TrimSuffix(row(l.container, l.text, l.pod, l.ns, l.rfc()), "\n")
+				})(lines), "\n") + "\n"
+		},
+		"XML of log4j": each(func(l wrappedLine) string {
+			return fmt.Sprintf("<log4j:event logger=\"x\" timestamp=\"%d\" level=\"ERROR\">\n<log4j:message><![CDATA[%s]]></log4j:message>\n</log4j:event>", l.at.UnixMilli(), l.text)
+		}),
+		"XML of Windows": func(lines []wrappedLine) string {
+			return "<Events>\n" + each(func(l wrappedLine) string {
+				return fmt.Sprintf(`<Event xmlns="http://x"><System><TimeCreated SystemTime="%s"/><Computer>w</Computer></System><EventData><Data>%s</Data></EventData></Event>`, l.rfc(), html.EscapeString(l.text))
+			})(lines) + "</Events>\n"
+		},
+		"Markdown table": func(lines []wrappedLine) string {
+			return "| time | namespace | pod | container | message |\n|---|---|---|---|---|\n" + each(func(l wrappedLine) string {
+				return fmt.Sprintf("| %s | %s | %s | %s | %s |", l.rfc(), l.ns, l.pod, l.container, l.text)
+			})(lines)
+		},
+		"cut by a terminal": func(lines []wrappedLine) string {
+			var b strings.Builder
+			for _, l := range lines {
+				for text := l.text; text != ""; {
+					n := min(100, len(text))
+					b.WriteString(text[:n] + "\n")
+					text = text[n:]
+				}
+			}
+			return b.String()
+		},
+		"Jira table below a heading": func(lines []wrappedLine) string {
+			return "h3. Logs\n||Time||Namespace||Pod||Container||Message||\n" + each(func(l wrappedLine) string {
+				return fmt.Sprintf("|%s|%s|%s|%s|{{%s}}|", l.at.Format("2006-01-02 15:04:05"), l.ns, l.pod, l.container, l.text)
+			})(lines)
+		},
 		"base64 behind a pod": each(func(l wrappedLine) string { return l.pod + " " + base64.StdEncoding.EncodeToString([]byte(l.text)) }),
 		"SQL": each(func(l wrappedLine) string {
 			return fmt.Sprintf("INSERT INTO logs VALUES ('%s','%s','%s');", l.rfc(), l.pod, l.text)

@@ -1,8 +1,7 @@
-// Package inputs finds recorded logs: files, folders, archives, gzip, standard input.
+// Package inputs finds recorded logs in files, folders, archives, gzip and standard input.
 package inputs
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -27,33 +26,29 @@ const Stdin = "-"
 
 // Options control how logs are found.
 type Options struct {
-	// Labels are set on every input; they override those of its path.
+	// Labels are set on every input. They override the labels that its path implies.
 	Labels matcher.Labels
-	// PathLabels returns the labels that a path implies, such as the path of a pod
-	// log; nil if there is none.
+	// PathLabels returns the labels that a path implies, such as the path of a pod log. It may
+	// be nil.
 	PathLabels func(path string) (matcher.Labels, bool)
-	// Name names a file or argument for people; nil means by its path.
+	// Name returns a name of a file or argument for people. If it is nil, the path is the name.
 	Name func(path string) string
-	// Stdin is read for the argument Stdin.
+	// Stdin is the reader for the argument Stdin.
 	Stdin io.Reader
-	// Live means that an input that can be read only once, such as standard input, is read
-	// as it arrives, unless its first lines have an envelope. Otherwise it is copied first
-	// if Unpack is set, and can be opened several times.
-	Live bool
-	// Unpack is a folder for the content of archives, and for copies of inputs; "":
-	// archives are refused, and lines with an envelope are kept in memory. The caller
-	// removes it.
+	// Unpack is a folder for the content of archives, and for copies of inputs such as standard
+	// input. The caller removes it. If it is "", archives are refused, and lines with an
+	// envelope are kept in memory.
 	Unpack string
 }
 
-// maxNamed bounds the number of unreadable inputs that an error names.
+// maxNamed is the maximum number of unreadable inputs that an error names.
 const maxNamed = 20
 
-// Collect returns the logs of the arguments: files, folders and archives with all
-// their content, or Stdin. With the readable inputs it returns an error that names those
-// that do not exist or cannot be read. Files of a kind that never contains logs
-// are skipped in folders. A growing file is read up to its size at the call. The account
-// has all files.
+// Collect returns the logs in the arguments. An argument is a file, a folder or archive with
+// all its content, or Stdin. Besides the readable inputs, Collect may return an error that
+// names those that do not exist or cannot be read. In folders it skips kinds of files that
+// never contain logs. A growing file is read up to its size at the time of the call. The
+// account lists all files.
 func Collect(args []string, opt Options) ([]replay.Input, *Account, error) {
 	c := &collector{opt: opt, seed: maphash.MakeSeed(), seen: map[uint64]bool{}}
 	for _, arg := range args {
@@ -72,8 +67,8 @@ func Collect(args []string, opt Options) ([]replay.Input, *Account, error) {
 	return c.collected()
 }
 
-// Memory returns the logs of a text, as Collect does for a file of that name; the text is
-// uncompressed or gzip. It creates no file.
+// Memory returns the logs in data. It treats data like the content of a file called name, and
+// creates no file. data must be plain text or gzip.
 func Memory(name string, data []byte, opt Options) ([]replay.Input, *Account, error) {
 	c := &collector{opt: opt, seed: maphash.MakeSeed(), seen: map[uint64]bool{}, account: Account{args: []string{name}}, state: newState(time.Now())}
 	log := &logFile{c: c, path: name, name: c.shown(name), labelled: name, content: func() *bytes.Reader { return bytes.NewReader(data) }, size: int64(len(data)), state: c.state}
@@ -81,10 +76,9 @@ func Memory(name string, data []byte, opt Options) ([]replay.Input, *Account, er
 	return c.collected()
 }
 
-// collected returns what was found.
 func (c *collector) collected() ([]replay.Input, *Account, error) {
 	c.keepApart()
-	// Logs can be 200,000, so they are not copied.
+	// The slices are not copied, because there may be 200,000 logs.
 	c.account.of = slices.Concat(c.logs.file, c.journals.file, slices.Repeat([]int{-1}, len(c.states)))
 	c.account.seen = append(append(c.logs.seen, c.journals.seen...), make([]*tally, len(c.states))...)
 	inputs := append(append(c.logs.inputs, c.journals.inputs...), c.states...)
@@ -99,23 +93,23 @@ func (c *collector) collected() ([]replay.Input, *Account, error) {
 
 type collector struct {
 	opt      Options
-	unpacked []unpacked // around the present file, the innermost one last
+	unpacked []unpacked // archives around the current file, the innermost one last
 	logs     found
-	journals found          // their labels keep them apart
-	states   []replay.Input // lines about Events and objects; the same holds
-	arg      int            // index of the present argument
-	state    *state         // state of the current argument
+	journals found          // inputs from journals; their labels distinguish them
+	states   []replay.Input // inputs with lines about Events and objects; their labels distinguish them
+	arg      int            // index of the current argument
+	state    *state         // information from the documents of the current argument
 	account  Account
 	seed     maphash.Seed
-	seen     map[uint64]bool // hashes of real paths
-	full     bool            // there were more than maxFiles
-	errs     []error         // the first ones
+	seen     map[uint64]bool // hashes of the real paths of files that were added
+	full     bool            // whether there were more than maxFiles files
+	errs     []error         // first errors, up to maxNamed
 	failed   int
 }
 
-// keepApart sets a distinct label on each input whose pod is unknown, if there are
-// several: they may come from different clusters. Rotated files of one log share
-// the label.
+// keepApart sets a distinct label on each input whose pod is unknown, if there are several,
+// because they may come from different clusters. Rotated files of the same log get the same
+// label.
 func (c *collector) keepApart() {
 	var unknown []int
 	first, several := "", false
@@ -148,7 +142,7 @@ func (c *collector) fail(err error) {
 
 func (c *collector) add(arg string) {
 	if arg == Stdin {
-		c.addStdin()
+		c.addPipe("stdin", c.opt.Stdin)
 		return
 	}
 	info, err := os.Stat(arg)
@@ -166,56 +160,42 @@ func (c *collector) add(arg string) {
 			c.addFile(arg, info, p)
 		}
 	default:
-		c.addFile(arg, info, probe{})
+		f, err := os.Open(arg)
+		if err != nil {
+			c.lose("open", arg, err)
+			return
+		}
+		defer f.Close()
+		c.addPipe(c.shown(arg), f)
 	}
 }
 
-func (c *collector) addStdin() {
-	br := bufio.NewReaderSize(c.opt.Stdin, 64<<10)
-	if head, _ := peek(br, 1); c.opt.Unpack != "" && unpack.MayBe(head) {
-		c.addPackedStdin(br)
-		return
-	}
-	open := func() (io.ReadCloser, error) { return io.NopCloser(br), nil }
-	c.addPipe(replay.Input{Name: "stdin", Labels: c.labels("")}, open, br)
-}
-
-// addPipe adds an input that can be read only once. br, if not nil, is what open returns.
-func (c *collector) addPipe(in replay.Input, open openFunc, br *bufio.Reader) {
-	live := c.opt.Live || c.opt.Unpack == ""
-	if live && br != nil {
-		head, _ := peek(br, 1)
-		whole := head[:bytes.LastIndexByte(head, '\n')+1]
-		p, _, _ := look(bytes.NewReader(whole))
-		live, in.Until = !p.wrapped, p.until
-	}
-	if live {
-		tally := new(tally)
-		in.Open = once(open, tally)
-		c.logs.add(c.read(in.Name, asLog), nil, tally, in)
-		return
-	}
-	path, err := spool(open, c.opt.Unpack)
+// addPipe adds an input that can be read only once. It copies the data, so that the input can
+// be opened several times.
+func (c *collector) addPipe(name string, r io.Reader) {
+	path, err := spool(r, c.opt.Unpack)
 	if err != nil {
-		c.lose("read", in.Name, err)
+		c.lose("read", name, err)
 		return
 	}
-	c.addCopy(in.Name, path)
-}
-
-// addCopy adds the copy of an input that can be read only once.
-func (c *collector) addCopy(name, path string) {
-	log := &logFile{c: c, path: path, name: name, state: c.state}
-	if info, err := os.Stat(path); err == nil {
-		log.size = info.Size()
+	info, err := os.Stat(path)
+	if err != nil {
+		c.lose("read", name, err)
+		return
 	}
+	c.unpacked = append(c.unpacked, unpacked{dir: path, archive: name})
+	if c.probe(path, info).archive {
+		c.addArchive(path)
+		return
+	}
+	log := &logFile{c: c, path: path, name: name, size: info.Size(), state: c.state}
 	c.append(log, replay.Input{Name: name, Derive: log.labels, Size: log.size, Open: log.open})
 }
 
-// append adds an input that can be read several times, or one input for each
-// container whose lines it contains. of is nil if it is no file.
-func (c *collector) append(of *logFile, in replay.Input) {
-	inputs, places, err := c.unwrap(&in, of)
+// append adds an input that can be read several times, or an input for each container whose
+// lines it contains. log is nil if the input is not a file.
+func (c *collector) append(log *logFile, in replay.Input) {
+	inputs, places, err := c.unwrap(&in, log)
 	as := asLog
 	if inputs == nil && err == nil {
 		inputs = []replay.Input{in}
@@ -228,14 +208,14 @@ func (c *collector) append(of *logFile, in replay.Input) {
 		inputs, places, err = nil, nil, errTooMany
 	}
 	for i := range inputs {
-		t := &of.tally
+		t := &log.tally
 		if places != nil {
 			t = &tally{lines: places[i].lines, understood: places[i].understood, exact: true}
 		}
-		c.logs.add(file, of, t, inputs[i])
+		c.logs.add(file, log, t, inputs[i])
 	}
 	if places != nil {
-		c.account.Files[file].NULs = int64(of.tally.nuls)
+		c.account.Files[file].NULs = log.tally.nuls
 	}
 	if err != nil {
 		f := &c.account.Files[file]
@@ -244,10 +224,10 @@ func (c *collector) append(of *logFile, in replay.Input) {
 	}
 }
 
-// probe is what the beginning of a file says about it.
+// probe is the information from the beginning of a file.
 type probe struct {
 	archive, journal, document bool
-	err                        error // reason why the file cannot be read as a log
+	err                        error // reason why the file cannot be read as a log; nil if it can
 }
 
 // probe reads the beginning of a regular file.
@@ -264,14 +244,14 @@ func (c *collector) probe(path string, info fs.FileInfo) (p probe) {
 	}
 	unpacks := c.opt.Unpack != ""
 	switch {
-	case unpacks && unpack.MayBe(head) && unpack.Is(f):
+	case unpacks && unpack.MayBe(head) && unpack.IsArchive(f):
 		return probe{archive: true}
 	case bytes.HasPrefix(head, []byte(journalMagic)):
 		return probe{journal: true}
 	case unpacks && hasDocument(path, head):
 		return probe{document: true}
 	}
-	_, err = lines(joined{f, io.NopCloser(nil)}, headSize, info.Size(), nil)
+	_, err = lines(joined{f, io.NopCloser(nil)}, info.Size(), new(int64))
 	if err == nil && isDocument(head) {
 		err = checkDocument(f, info.Size())
 	}
@@ -285,8 +265,8 @@ func (c *collector) addFolder(dir string) {
 		c.lose("read", dir, err)
 	}
 	for _, entry := range entries {
-		switch path := filepath.Join(dir, entry.name); {
-		case entry.folder:
+		switch path := filepath.Join(dir, entry.Name()); {
+		case entry.IsDir():
 			c.addFolder(path)
 		case len(c.account.Files) >= maxFiles:
 			if !c.full {
@@ -300,46 +280,33 @@ func (c *collector) addFolder(dir string) {
 	}
 }
 
-// entry is an entry of a folder.
-type entry struct {
-	name   string
-	folder bool
-}
-
-// readFolder returns the entries of a folder in the order of their names. More than a
-// number of them are an error.
-func readFolder(dir string, most int) ([]entry, error) {
+// readFolder returns the entries of a folder in the order of their names. It returns an error
+// if there are more than most.
+func readFolder(dir string, most int) ([]fs.DirEntry, error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	var out []entry
-	for {
-		some, err := f.ReadDir(1000)
-		for _, e := range some {
-			out = append(out, entry{e.Name(), e.IsDir()})
-		}
-		switch {
-		case len(out) > most:
-			return nil, errTooMany
-		case errors.Is(err, io.EOF):
-			slices.SortFunc(out, func(a, b entry) int { return strings.Compare(a.name, b.name) })
-			return out, nil
-		case err != nil:
-			return nil, err
-		}
+	entries, err := f.ReadDir(most + 1)
+	if len(entries) > most {
+		return nil, errTooMany
 	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, nil
 }
 
-// maxFiles bounds the files that are found, and the logs in them: each needs memory until
-// the end.
+// maxFiles is the maximum number of files that are found, and of logs in them. Each of them
+// needs memory until the end.
 const maxFiles = 200_000
 
 var errTooMany = fmt.Errorf("there are more than %d files and logs, and the rest is not read; scan the folders that matter, one after the other", maxFiles)
 
-// found adds one entry of a folder if it is a log. It follows links to files, as
-// in /var/log/containers; the target of a broken link was not collected.
+// found adds an entry of a folder if it is a log. It follows links to files, as in
+// /var/log/containers. A broken link is skipped, because its target was not collected.
 func (c *collector) found(path string) {
 	info, err := os.Stat(path)
 	switch {
@@ -373,7 +340,7 @@ func (c *collector) found(path string) {
 	}
 }
 
-// addFile adds a file once, under the first name that is found.
+// addFile adds a file, unless it was already added under another name.
 func (c *collector) addFile(path string, info fs.FileInfo, p probe) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -402,14 +369,6 @@ func (c *collector) addFile(path string, info fs.FileInfo, p probe) {
 	}
 	log := &logFile{c: c, path: path, name: c.shown(path), labelled: labelled, size: info.Size(), state: c.state}
 	in := replay.Input{Name: log.name}
-	if !info.Mode().IsRegular() {
-		in.Labels = log.labels()
-		c.addPipe(in, func() (io.ReadCloser, error) {
-			f, err := os.Open(path)
-			return f, cause(err)
-		}, nil)
-		return
-	}
 	in.Derive, in.Open, in.Size = log.labels, log.open, log.size
 	if modified := info.ModTime(); modified.After(oldest) {
 		in.Until = modified

@@ -10,7 +10,7 @@ import (
 	"crowsnest/sources/journal"
 )
 
-// journalMagic begins a systemd journal.
+// journalMagic is the beginning of a systemd journal.
 const journalMagic = "LPKSHHRH"
 
 // addJournal adds an input for each unit, identifier and transport in a journal.
@@ -49,14 +49,14 @@ func (c *collector) addJournal(path string) {
 	}
 }
 
-// journalLines closes the file behind its lines.
+// journalLines reads lines of a journal, and closes the journal file when it is closed.
 type journalLines struct {
 	io.ReadCloser
 	file io.Closer
 }
 
-// Close ends the reading of the file.
+// Close closes the lines and the file.
 func (l journalLines) Close() error {
-	_ = l.ReadCloser.Close() // returns no error
+	_ = l.ReadCloser.Close() // never returns an error
 	return l.file.Close()
 }

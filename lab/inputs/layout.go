@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"crowsnest/internal/lazyre"
+	"crowsnest/lab/inputs/envelope"
 	"crowsnest/matcher"
 )
 
-// The layouts in which tools save pod logs, besides that of the kubelet. Words in
-// capitals are names.
+// Layouts in which tools save pod logs, besides the layout of the kubelet. Words in capitals
+// are names.
 //
 //	oc adm must-gather, inspect   namespaces/NS/pods/POD/CONTAINER/CONTAINER/logs/current.log
 //	support bundles (Harvester,   logs/NS/POD/CONTAINER.log
@@ -22,17 +23,17 @@ import (
 //	support bundles               nodes/NODE/...
 var (
 	containerLink = lazyre.New(`^([^_]+)_([^_]+)_(.+)-[0-9a-f]{64}\.log$`)
-	// rotation is the suffix after the name of a container.
+	// rotation matches the suffix after the name of a container.
 	rotation = lazyre.New(`(?:[-.](?:previous|prev))?(?:\.(?:log|txt))(?:[-.](?:previous|prev|[0-9][-0-9T:.]*))?(?:\.gz)?$`)
 )
 
-// layoutLabels returns the labels that a path implies in one of the layouts; none
-// if it has another layout.
+// layoutLabels returns the labels that a path in one of the layouts implies. It returns none
+// for other paths.
 func layoutLabels(path string) matcher.Labels {
 	f := strings.Split(filepath.ToSlash(filepath.Clean(path)), "/")
 	labels := matcher.Labels{}
 	set := func(name, value string) {
-		if isName(value) {
+		if envelope.IsName(value) {
 			labels[name] = value
 		}
 	}
@@ -49,8 +50,8 @@ func layoutLabels(path string) matcher.Labels {
 	return labels
 }
 
-// podOf returns the names of the pod and container of a path; "" for a name that
-// the path does not contain.
+// podOf returns the names of the namespace, pod and container in a path. A name that the path
+// does not contain is "".
 func podOf(f []string) (ns, pod, container string, ok bool) {
 	file := f[len(f)-1]
 	if m := containerLink.FindStringSubmatch(file); m != nil {
@@ -59,7 +60,7 @@ func podOf(f []string) (ns, pod, container string, ok bool) {
 	if i := last(f, "namespaces"); i >= 0 && len(f) > i+6 && f[i+2] == "pods" && f[i+4] == f[i+5] {
 		return f[i+1], f[i+3], f[i+4], true
 	}
-	if file == "logs.txt" && len(f) >= 3 && isName(f[len(f)-3]) && isName(f[len(f)-2]) {
+	if file == "logs.txt" && len(f) >= 3 && envelope.IsName(f[len(f)-3]) && envelope.IsName(f[len(f)-2]) {
 		return f[len(f)-3], f[len(f)-2], "", true
 	}
 	i := last(f, "logs")
@@ -80,18 +81,18 @@ func podOf(f []string) (ns, pod, container string, ok bool) {
 	return "", "", "", false
 }
 
-// nodeOf returns the name of the node of a path: that of its folder in a bundle or
-// in an export of kind.
+// nodeOf returns the name of the node in a path. In a bundle or an export of kind it is the
+// name of the node's folder.
 func nodeOf(f []string) string {
 	if i := last(f, "nodes"); i >= 0 && len(f) > i+2 {
-		return strings.TrimSuffix(f[i+1], ".zip") // Harvester packs each node
+		return strings.TrimSuffix(f[i+1], ".zip") // Harvester packs the folder of each node into a zip file
 	}
 	for _, dir := range []string{"pods", "containers"} {
 		i := last(f, dir)
 		if i < 1 || len(f) <= i+1 || !strings.Contains(f[i+1], "_") {
 			continue
 		}
-		// Any folder may be named pods, but an export of kind also has kubelet.log.
+		// Any folder may be named pods, but only an export of kind also has kubelet.log.
 		if _, err := os.Stat(filepath.FromSlash(strings.Join(f[:i], "/") + "/kubelet.log")); err == nil {
 			return f[i-1]
 		}
@@ -107,7 +108,7 @@ func after(f []string, before, behind string) string {
 	return ""
 }
 
-// last returns the index of the last folder of that name, -1 if there is none.
+// last returns the index of the last folder called name; -1 if there is none.
 func last(f []string, name string) int {
 	for i := len(f) - 2; i >= 0; i-- {
 		if f[i] == name {
@@ -117,27 +118,16 @@ func last(f []string, name string) int {
 	return -1
 }
 
-// isName reports whether a text can be the name of a Kubernetes object.
-func isName(s string) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z' || '0' <= c && c <= '9':
-		case (c == '-' || c == '.') && i > 0 && i < len(s)-1:
-		default:
-			return false
-		}
-	}
-	return s != "" && len(s) <= 253
-}
-
-// turned is what rotation, or the log of a container before its restart, adds to the name of a log
-// before and after its ending: `-previous`, `-2026-01-02T03-04-05.000`, `.1`, `-20260102`, `.old`.
+// turned matches what rotation, or the restart of a container, adds to the name of a log before
+// or after its extension, such as `-previous`, `-2026-01-02T03-04-05.000`, `.1`, `-20260102`
+// and `.old`.
 var turned = lazyre.New(`(?i)(?:(?:^|[-._])(?:previous|prev|current|old)|[-._][0-9]{4}-?[0-9]{2}-?[0-9]{2}[-0-9T:.Z]*)?(\.log|\.txt|\.out)?(?:[-._](?:previous|prev|old)|\.[0-9][-0-9T:.]*|-[0-9]{8}[-0-9T:.]*)?$`)
 
-// endsInAddress matches a name such as 10.0.0.1, of which no part counts rotations.
+// endsInAddress matches a name such as 10.0.0.1, in which the last number does not count
+// rotations.
 var endsInAddress = lazyre.New(`(?:^|[^.0-9])[0-9]+(?:\.[0-9]+){3}$`)
 
-// unrotated returns the path of a log before its rotation.
+// unrotated returns the path that a log had before its rotation.
 func unrotated(path string) string {
 	for _, packed := range []string{".gz", ".zst", ".xz", ".bz2"} {
 		path = strings.TrimSuffix(path, packed)

@@ -13,28 +13,27 @@ import (
 )
 
 const (
-	// maxParts bounds the places whose lines one input has.
+	// maxParts is the maximum number of places in one input.
 	maxParts = 20_000
-	// maxBuffered bounds the lines of all places that wait to be written, and maxPart those
-	// of one place.
+	// maxBuffered is the maximum size of the lines of all places that are not written yet, and
+	// maxPart that of the lines of one place.
 	maxBuffered = 16 << 20
 	maxPart     = 256 << 10
 )
 
-// parts keep the lines of one input apart by their places: in one temporary file, in which
-// each place has chunks of whole lines, or in memory.
+// parts store the lines of one input separated by place, in memory or in one temporary file. In
+// the file, each place has chunks of whole lines.
 type parts struct {
-	dir      string // "": in memory
+	dir      string // folder of the temporary file; "" for memory
 	file     *os.File
 	size     int64
 	buffered int
 	list     []*part
 	by       map[*envelope.Place]*part
-	write    writer
 	err      error
 }
 
-// part is the lines of one place.
+// part contains the lines of one place.
 type part struct {
 	place      envelope.Place
 	buf        []byte
@@ -42,12 +41,11 @@ type part struct {
 	size       int64
 	lines      int64
 	understood int64
-	timed      bool
 	last       time.Time
-	up, down   int // steps of the times of its lines
+	up, down   int // number of steps forward and backward between the times of consecutive lines
 }
 
-// chunk is where some lines lie.
+// chunk is the position of some lines in the file.
 type chunk struct {
 	at   int64
 	size int
@@ -55,7 +53,7 @@ type chunk struct {
 
 func newParts(dir string) *parts { return &parts{dir: dir, by: map[*envelope.Place]*part{}} }
 
-// add adds a line in the form of a CRI runtime, or as it is if its time is unknown.
+// add adds a line in the CRI format, or unchanged if its time is unknown.
 func (ps *parts) add(l envelope.Line) {
 	if ps.err != nil {
 		return
@@ -80,18 +78,16 @@ func (ps *parts) add(l envelope.Line) {
 	if p.lines++; l.Understood {
 		p.understood++
 	}
-	if !l.Time.IsZero() {
-		if !l.Continues {
-			switch {
-			case l.Time.After(p.last) && p.timed:
-				p.up++
-			case l.Time.Before(p.last):
-				p.down++
-			}
-			p.last, p.timed = l.Time, true
+	if !l.Time.IsZero() && !l.Continues {
+		switch {
+		case l.Time.After(p.last) && !p.last.IsZero():
+			p.up++
+		case l.Time.Before(p.last):
+			p.down++
 		}
+		p.last = l.Time
 	}
-	p.buf = ps.write.line(p.buf, l)
+	p.buf = appendLine(p.buf, l)
 	if ps.buffered += len(p.buf) - before; ps.buffered > maxBuffered {
 		for _, p := range ps.list {
 			ps.flush(p)
@@ -99,47 +95,27 @@ func (ps *parts) add(l envelope.Line) {
 	}
 }
 
-// writer writes lines as a CRI runtime does.
-type writer struct {
-	second int64  // the second of the newest stamp
-	stamp  []byte // its text
-}
-
-// line appends a line, without an envelope if its time is unknown. The tag of the envelope
-// says whether the line continues the record before it.
-func (w *writer) line(b []byte, l envelope.Line) []byte {
+// appendLine appends a line in the CRI format, or without an envelope if its time is unknown.
+// The tag of the format says whether the line continues the record before it.
+func appendLine(b []byte, l envelope.Line) []byte {
 	if !l.Time.IsZero() {
-		b = w.head(b, l)
+		stream, tag := " stdout ", "F "
+		if l.Stderr {
+			stream = " stderr "
+		}
+		if l.Partial {
+			tag = "P "
+		} else if l.Continues {
+			tag = continued
+		}
+		b = append(append(l.Time.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000000Z"), stream...), tag...)
 	}
 	return append(append(b, l.Text...), '\n')
 }
 
-func (w *writer) head(b []byte, l envelope.Line) []byte {
-	if s := l.Time.Unix(); s != w.second || w.stamp == nil {
-		w.second, w.stamp = s, l.Time.UTC().AppendFormat(w.stamp[:0], "2006-01-02T15:04:05.")
-	}
-	b = append(b, w.stamp...)
-	ns := l.Time.Nanosecond()
-	for unit := 100_000_000; unit > 0; unit /= 10 {
-		b = append(b, byte('0'+ns/unit%10))
-	}
-	if l.Stderr {
-		b = append(b, "Z stderr "...)
-	} else {
-		b = append(b, "Z stdout "...)
-	}
-	switch {
-	case l.Partial:
-		return append(b, "P "...)
-	case l.Continues:
-		return append(b, continued...)
-	}
-	return append(b, "F "...)
-}
-
 const continued = "F:more "
 
-// flush writes what waits of a place.
+// flush writes the buffered lines of a place.
 func (ps *parts) flush(p *part) {
 	if len(p.buf) == 0 || ps.dir == "" {
 		return
@@ -164,7 +140,7 @@ func (ps *parts) flush(p *part) {
 	}
 }
 
-// close ends the adding. The lines can be opened then.
+// close ends the adding of lines. Only then can open be called.
 func (ps *parts) close() error {
 	if ps.file != nil {
 		for _, p := range ps.list {
@@ -176,20 +152,15 @@ func (ps *parts) close() error {
 	return ps.err
 }
 
-// open returns the lines of a place, the oldest first: exports often begin with the newest.
+// open returns the lines of a place in ascending order of time. They may have to be reversed,
+// because exports often begin with the newest line.
 func (ps *parts) open(p *part) (io.ReadCloser, error) {
-	r := &partReader{part: p, backwards: p.down > p.up, chunks: slices.Clone(p.chunks)}
+	r := &partReader{backwards: p.down > p.up, chunks: slices.Clone(p.chunks), ready: p.buf}
 	if r.backwards {
 		slices.Reverse(r.chunks)
+		r.ready = reverse(p.buf)
 	}
-	if len(p.buf) > 0 {
-		r.ready = p.buf
-		if r.backwards {
-			r.ready = turn(p.buf)
-		}
-		return r, nil
-	}
-	if ps.file == nil {
+	if len(r.chunks) == 0 {
 		return r, nil
 	}
 	f, err := os.Open(ps.file.Name())
@@ -202,9 +173,8 @@ func (ps *parts) open(p *part) (io.ReadCloser, error) {
 
 // partReader reads the chunks of one place.
 type partReader struct {
-	part      *part
 	backwards bool
-	file      *os.File // nil if the part is in memory
+	file      *os.File // nil if the lines are in memory
 	chunks    []chunk
 	buf       []byte
 	ready     []byte
@@ -212,27 +182,22 @@ type partReader struct {
 
 // Read implements io.Reader.
 func (r *partReader) Read(b []byte) (n int, err error) {
-	for n < len(b) {
-		if len(r.ready) == 0 {
-			if len(r.chunks) == 0 {
-				if n == 0 {
-					return 0, io.EOF
-				}
-				return n, nil
-			}
-			next := r.chunks[0]
-			r.chunks = r.chunks[1:]
-			r.buf = slices.Grow(r.buf[:0], next.size)[:next.size]
-			if _, err := r.file.ReadAt(r.buf, next.at); err != nil {
-				return n, fmt.Errorf("read a copy of its lines: %w", cause(err))
-			}
-			if r.ready = r.buf; r.backwards {
-				r.ready = turn(r.buf)
-			}
+	for len(r.ready) == 0 {
+		if len(r.chunks) == 0 {
+			return 0, io.EOF
 		}
-		k := copy(b[n:], r.ready)
-		n, r.ready = n+k, r.ready[k:]
+		next := r.chunks[0]
+		r.chunks = r.chunks[1:]
+		r.buf = slices.Grow(r.buf[:0], next.size)[:next.size]
+		if _, err := r.file.ReadAt(r.buf, next.at); err != nil {
+			return 0, fmt.Errorf("read a copy of its lines: %w", cause(err))
+		}
+		if r.ready = r.buf; r.backwards {
+			r.ready = reverse(r.buf)
+		}
 	}
+	n = copy(b, r.ready)
+	r.ready = r.ready[n:]
 	return n, nil
 }
 
@@ -244,8 +209,8 @@ func (r *partReader) Close() error {
 	return r.file.Close()
 }
 
-// turn returns records in the opposite order. Lines that continue a record stay behind it.
-func turn(b []byte) []byte {
+// reverse returns records in reverse order. Lines that continue a record stay behind it.
+func reverse(b []byte) []byte {
 	var starts []int
 	at := 0
 	for line := range bytes.Lines(b) {

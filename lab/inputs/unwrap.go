@@ -2,10 +2,10 @@ package inputs
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"maps"
-	"os"
 	"time"
 
 	"crowsnest/internal/times"
@@ -14,39 +14,41 @@ import (
 	"crowsnest/replay"
 )
 
-// The beginning of an input decides whether its lines have an envelope. Of a large file,
-// places further on are looked at too.
+// Limits of the beginning of an input, from which it is determined whether its lines have an
+// envelope.
 const (
 	probeSize   = 256 << 10
-	samples     = 32
-	sampleSize  = 8 << 10
 	decodeBlock = 64 << 10
 )
 
-// probed is what the lines of an input look like.
+// probed is the result of decoding the beginning of an input.
 type probed struct {
+	tally
 	wrapped bool
-	records bool      // lines are fields of records
-	until   time.Time // as Until of an input, zero if no line states a year
+	until   time.Time // value for Until of the input; zero if no line states a year
 }
 
-// oldest is before all logs of Kubernetes. An earlier time is that of a clock that was not set,
-// or of a tool that packs files without their times.
+// oldest is a time before all logs of Kubernetes. An earlier time comes from a clock that was
+// not set, or from a tool that packs files without their times.
 var oldest = time.Date(2014, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// laterLines is how long after a line that states its year the lines are that do not. Those
-// before it may then be older by two months.
+// laterLines is how long after a line that states its year lines without a year may be. Lines
+// before it may then be up to two months older.
 const laterLines = 300 * 24 * time.Hour
 
-// look decodes the beginning of an input.
+// look decodes the beginning of an input. whole reports whether this was all of it.
 func look(r io.Reader) (p probed, whole bool, err error) {
-	var newest time.Time // newest time of a line that states its year; a line without a year seems long ago
+	var newest time.Time // newest time of a line that states its year; lines without a year get one long ago here
 	d := envelope.New(time.Time{}, func(l envelope.Line) {
 		t := l.Time
 		if t.Before(oldest) {
 			t, _ = matcher.TimeOf(l.Text, time.Time{})
 		}
 		newest = times.Later(newest, t)
+		p.lines++
+		if l.Understood {
+			p.understood++
+		}
 	})
 	buf := make([]byte, probeSize)
 	n, err := io.ReadFull(r, buf)
@@ -55,7 +57,7 @@ func look(r io.Reader) (p probed, whole bool, err error) {
 		err = nil
 	}
 	buf = buf[:n]
-	long := false // the first line is not complete
+	long := false // whether the first line is longer than what was read
 	if !whole {
 		buf = buf[:bytes.LastIndexByte(buf, '\n')+1]
 		if len(buf) == 0 {
@@ -69,14 +71,14 @@ func look(r io.Reader) (p probed, whole bool, err error) {
 	if whole || long {
 		d.Close()
 	}
-	p = probed{wrapped: d.Changed(), records: d.Records() > 0}
+	p.wrapped = d.Changed()
 	if newest.After(oldest) {
 		p.until = newest.Add(laterLines)
 	}
 	return p, whole, err
 }
 
-// allBare reports whether all lines are as container runtimes write them.
+// allBare reports whether all lines are in the format of container runtimes.
 func allBare(b []byte) bool {
 	n := 0
 	for line := range bytes.Lines(b) {
@@ -91,75 +93,47 @@ func allBare(b []byte) bool {
 	return n > 0
 }
 
-// lookInto decodes samples of a large file. Its shape may change where one ends.
-func lookInto(f io.ReaderAt, size int64) bool {
-	buf := make([]byte, sampleSize)
-	for i := range int64(samples) {
-		at := probeSize + (size-probeSize-sampleSize)/samples*i
-		n, _ := f.ReadAt(buf, at)
-		b := buf[:n]
-		b = b[bytes.IndexByte(b, '\n')+1:]
-		b = b[:bytes.LastIndexByte(b, '\n')+1]
-		d := envelope.New(time.Time{}, func(envelope.Line) {})
-		d.Write(b)
-		if d.Changed() {
-			return true
-		}
-	}
-	return false
-}
-
-// unwrap returns an input for each container whose lines an input has, if they have an
-// envelope, or if it is the dump of one pod; none for other inputs. It lowers Until of in to what
-// the first lines say. state names the images of
-// the containers.
-func (c *collector) unwrap(in *replay.Input, of *logFile) ([]replay.Input, []*part, error) {
+// unwrap returns an input for each container whose lines the input in contains, if they have an
+// envelope. Otherwise it returns none. It lowers in.Until to the time that the first lines
+// state. The state of file provides the images of the containers.
+func (c *collector) unwrap(in *replay.Input, file *logFile) ([]replay.Input, []*part, error) {
 	rc, err := in.Open()
 	if err != nil {
-		return nil, nil, nil //nolint:nilerr // the reader reports that
+		return nil, nil, nil //nolint:nilerr // the reader of the input reports this error
 	}
 	defer rc.Close()
-	labels := in.StreamLabels()
 	head := make([]byte, headSize)
-	n, _ := io.ReadFull(rc, head) // an error returns with the next read
-	head = head[:n]
-	dump := isDump(head, labels)
-	if !dump {
-		document := isDocument(head)
-		p, whole, err := look(io.MultiReader(bytes.NewReader(head), rc))
-		if err != nil {
-			return nil, nil, nil //nolint:nilerr // the reader reports that
-		}
-		if !p.wrapped && !whole && of != nil {
-			p.wrapped = of.changes()
-		}
-		if !p.until.IsZero() {
-			in.Until = in.Latest(p.until)
-		}
-		switch {
-		case !p.wrapped && document && whole:
-			return nil, nil, &unreadableError{documentKind}
-		case !p.wrapped:
-			return nil, nil, nil
-		}
-		_ = rc.Close()
-		if rc, err = in.Open(); err != nil {
-			return nil, nil, nil //nolint:nilerr // the reader reports that
-		}
-		defer rc.Close()
-		head = nil
+	n, _ := io.ReadFull(rc, head) // an error is returned again by the next read
+	p, whole, err := look(io.MultiReader(bytes.NewReader(head[:n]), rc))
+	if err != nil {
+		return nil, nil, nil //nolint:nilerr // the reader of the input reports this error
 	}
-	return c.decode(*in, io.MultiReader(bytes.NewReader(head), rc), dump)
+	file.tally = p.tally
+	if !p.until.IsZero() {
+		in.Until = in.Latest(p.until)
+	}
+	switch {
+	case !p.wrapped && isDocument(head[:n]) && whole:
+		return nil, nil, &unreadableError{documentKind}
+	case !p.wrapped:
+		return nil, nil, nil
+	}
+	_ = rc.Close()
+	if rc, err = in.Open(); err != nil {
+		return nil, nil, nil //nolint:nilerr // the reader of the input reports this error
+	}
+	defer rc.Close()
+	return c.decode(*in, rc)
 }
 
-// decode copies the lines of an input apart.
-func (c *collector) decode(in replay.Input, r io.Reader, dump bool) ([]replay.Input, []*part, error) {
+// decode copies the lines of an input to parts that are separated by place.
+func (c *collector) decode(in replay.Input, r io.Reader) ([]replay.Input, []*part, error) {
 	labels := in.StreamLabels()
 	ps := newParts(c.opt.Unpack)
 	var emit = ps.add
 	known := labels["pod"] != "" && labels["container"] != ""
 	if known {
-		// The path says where the lines are from, and lines may lie.
+		// The path states the origin of the lines, and is more reliable than the lines.
 		nowhere := new(envelope.Place)
 		emit = func(l envelope.Line) {
 			l.Place = nowhere
@@ -167,9 +141,6 @@ func (c *collector) decode(in replay.Input, r io.Reader, dump bool) ([]replay.In
 		}
 	}
 	d := envelope.New(in.Latest(time.Now()), emit)
-	if dump {
-		d.Sections(labels["namespace"], labels["pod"])
-	}
 	buf := make([]byte, decodeBlock)
 	var err error
 	for err == nil && ps.err == nil {
@@ -191,10 +162,10 @@ func (c *collector) decode(in replay.Input, r io.Reader, dump bool) ([]replay.In
 	return out, ps.list, nil
 }
 
-// partInput returns the input with the lines of one place.
+// partInput returns an input with the lines of one place.
 func (c *collector) partInput(in replay.Input, ps *parts, p *part, several bool) replay.Input {
 	name := in.Name
-	if n := nameOf(p.place); n != "" && several {
+	if n := NameOf(&p.place); n != "" && several {
 		name += "[" + n + "]"
 	}
 	state := c.state
@@ -203,16 +174,16 @@ func (c *collector) partInput(in replay.Input, ps *parts, p *part, several bool)
 		if p.place != (envelope.Place{}) {
 			delete(labels, replay.FileLabel)
 		}
-		setPlace(labels, p.place, name)
+		SetPlace(labels, &p.place, name)
 		state.addImage(labels)
 		return labels
 	}
 	return replay.Input{Name: name, Labels: in.Labels, Derive: derive, Size: p.size + int64(len(p.buf)), Until: in.Until, Open: func() (io.ReadCloser, error) { return ps.open(p) }}
 }
 
-// setPlace adds the labels of a place to those that are known. name identifies one without a
-// pod.
-func setPlace(labels matcher.Labels, p envelope.Place, name string) {
+// SetPlace adds the labels of a place to the labels of a log. name identifies a place that is
+// not a pod.
+func SetPlace(labels matcher.Labels, p *envelope.Place, name string) {
 	host := "node_name"
 	if p.Unit != "" || p.Identifier != "" || p.Transport != "" {
 		host = "node"
@@ -230,55 +201,17 @@ func setPlace(labels matcher.Labels, p envelope.Place, name string) {
 	}
 }
 
-// nameOf returns a place in the name of an input.
-func nameOf(p envelope.Place) string {
-	switch {
-	case p.Pod != "" && p.Container != "":
+// NameOf returns a short name of a place; "" if the place is unknown.
+func NameOf(p *envelope.Place) string {
+	if p.Pod != "" && p.Container != "" {
 		return p.Pod + "/" + p.Container
-	case p.Pod != "":
-		return p.Pod
-	case p.Unit != "":
-		return p.Unit
-	case p.Container != "":
-		return p.Container
-	case p.Identifier != "":
-		return p.Identifier
-	case p.Transport != "":
-		return p.Transport
-	case p.Name != "":
-		return p.Name
 	}
-	return p.Namespace
+	return cmp.Or(p.Pod, p.Unit, p.Container, p.Identifier, p.Transport, p.Name, p.Namespace)
 }
 
-// isDump reports whether a file is the part of `kubectl cluster-info dump` about one pod.
-func isDump(head []byte, labels matcher.Labels) bool {
-	return labels["namespace"] != "" && labels["pod"] != "" && labels["container"] == "" && bytes.HasPrefix(head, []byte(envelope.SectionStart))
-}
-
-// changes reports whether lines further on in the file have an envelope.
-func (l *logFile) changes() bool {
-	if l.size < probeSize+sampleSize {
-		return false
-	}
-	if l.content != nil {
-		return lookInto(l.content(), l.size)
-	}
-	f, err := os.Open(l.path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	head := make([]byte, headSize)
-	if _, err := f.ReadAt(head, 0); err != nil || bytes.HasPrefix(head, gzipMagic) || envelope.IsWide(head) {
-		return false
-	}
-	return lookInto(f, l.size)
-}
-
-// checkDocument returns an error if a file is a JSON document without lines of logs.
+// checkDocument returns an error if a file is a JSON document without log lines.
 func checkDocument(f io.ReaderAt, size int64) error {
-	p, whole, err := look(envelope.NewText(io.NewSectionReader(f, 0, size), nil))
+	p, whole, err := look(envelope.NewText(io.NewSectionReader(f, 0, size), nil, new(int64)))
 	if err != nil || p.wrapped || !whole {
 		return err
 	}

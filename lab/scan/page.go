@@ -16,13 +16,14 @@ import (
 	"crowsnest/web"
 )
 
-// Bounds of what a page lists.
+// Limits of the lists on a page.
 const (
-	maxListed    = 20 // rules with alerts, and with findings
-	maxElsewhere = 10 // further failures of a rule
+	maxListed    = 20 // number of rules with alerts, and of rules with findings
+	maxElsewhere = 10 // number of further failures of a rule
 )
 
-// ForPage scans a log for the page Scan of a daemon. It is safe for concurrent use.
+// ForPage scans a log for the page Scan of the daemon's web interface. It is safe for
+// concurrent use.
 func ForPage(log string, labels matcher.Labels, set *rules.Set, hide *redact.Redactor, now time.Time) (out web.Scanned, err error) {
 	program, err := matcher.CompileOpen(set)
 	if err != nil {
@@ -40,42 +41,43 @@ func ForPage(log string, labels matcher.Labels, set *rules.Set, hide *redact.Red
 	}
 	for i := range found.Alerts {
 		a := &found.Alerts[i]
-		one := failureOf(&replay.Finding{Episode: a.Episode, Also: a.Also})
+		one := newFailure(&replay.Finding{Episode: a.Episode, Also: a.Also})
 		one.State, one.Severity = string(a.Episode.State), a.Episode.Labels["severity"]
 		if a.Assumes != "" {
 			one.Missing = "assumes " + a.Assumes
 		}
-		out.Omitted += list(&out.Alerts, one)
+		out.Omitted += addFailure(&out.Alerts, one)
 	}
 	for i := range found.Findings {
 		f := &found.Findings[i]
-		out.Omitted += list(&out.Findings, failureOf(f)) + max(0, len(f.Others)-maxElsewhere)
+		out.Omitted += addFailure(&out.Findings, newFailure(f)) + max(0, len(f.Others)-maxElsewhere)
 	}
 	for i := range found.Unknown {
 		u := &found.Unknown[i]
 		out.Unknown = append(out.Unknown, web.ScanUnknown{Component: u.Name(), Why: u.Why, Pattern: u.Pattern, Also: u.Also, Count: u.Count, Examples: u.Examples})
 	}
-	out.Known = known(&found, len(account.NotUnderstood()) > 0)
+	out.Known = knownSentence(&found, len(account.NotUnderstood()) > 0)
 	return out, nil
 }
 
-// list adds a failure to a list in which each rule is once, and returns how many it leaves out.
-func list(to *[]web.ScanFailure, one web.ScanFailure) (omitted int) {
-	same := slices.IndexFunc(*to, func(o web.ScanFailure) bool {
+// addFailure adds a failure to a list in which each rule occurs once. It returns how many
+// failures it left out.
+func addFailure(list *[]web.ScanFailure, one web.ScanFailure) (omitted int) {
+	same := slices.IndexFunc(*list, func(o web.ScanFailure) bool {
 		return o.Rule == one.Rule && o.State == one.State && o.Reason == one.Reason
 	})
 	switch {
-	case same >= 0 && len((*to)[same].Elsewhere) < maxElsewhere:
-		(*to)[same].Elsewhere = append((*to)[same].Elsewhere, one.Labels)
-	case same >= 0 || len(*to) == maxListed:
+	case same >= 0 && len((*list)[same].Elsewhere) < maxElsewhere:
+		(*list)[same].Elsewhere = append((*list)[same].Elsewhere, one.Labels)
+	case same >= 0 || len(*list) == maxListed:
 		return 1
 	default:
-		*to = append(*to, one)
+		*list = append(*list, one)
 	}
 	return 0
 }
 
-func failureOf(f *replay.Finding) web.ScanFailure {
+func newFailure(f *replay.Finding) web.ScanFailure {
 	e := &f.Episode
 	out := web.ScanFailure{
 		Rule: e.Alert, Severity: f.Severity(), Reason: string(f.Doubt), Missing: f.Missing, Labels: maps.Clone(e.Labels),

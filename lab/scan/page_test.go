@@ -33,7 +33,7 @@ func TestForPage(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, out.Known, known)
 	}
-	f("I0102 03:04:05.000000       1 main.go:1] all is well\n", "No rule matches in 1 line, and none of them complains: this is no all-clear.")
+	f("I0102 03:04:05.000000       1 main.go:1] all is well\n", "No rule matches in 1 line, and no line reports a problem: this is no all-clear.")
 	f("lorem ipsum\ndolor\n", "no all-clear")
 	lost := "E0102 03:04:05.000000       1 leaderelection.go:340] error retrieving resource lock kube-system/kube-controller-manager: Get \"https://10.0.0.1:6443\": context deadline exceeded password=hunter2\n"
 	f(strings.Repeat(lost, 3), ".")

@@ -1,5 +1,5 @@
-// Package scan finds in recorded logs what alerts, what a rule describes without certainty, and
-// what no rule describes.
+// Package scan finds in recorded logs the alerts, the failures that a rule describes without
+// certainty, and the errors that no rule describes.
 package scan
 
 import (
@@ -13,30 +13,30 @@ import (
 	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"
-	"crowsnest/sentinel"
+	"crowsnest/unknown/sentinel"
 )
 
-// maxUnknown bounds the complaints that are listed.
+// maxUnknown is the maximum number of unknown failures that are listed.
 const maxUnknown = 5
 
-// shortLog is the time that a log must cover so that complaints in it can be judged by how long
-// they last.
+// shortLog is the duration of a log below which errors in it cannot be judged by how long they
+// last.
 const shortLog = 10 * time.Minute
 
-// Result is what recorded logs show.
+// Result is the result of a scan of recorded logs.
 type Result struct {
-	replay.Report                    // report with findings
-	Unknown       []sentinel.Unknown // complaints that no rule describes, the most likely first
-	Further       int                // number of such complaints that are errors and not listed
+	replay.Report                    // report, including the findings
+	Unknown       []sentinel.Unknown // failures that no rule describes, the most likely first
+	Further       int                // number of errors that no rule describes and that are not listed
 }
 
-// Run reads the inputs and runs the engine over them, as replay.Scan does. It sets Findings and
-// OnComplaints of the options. The error names inputs that could not be read; the result is about
+// Run reads the inputs and runs the engine over them, like replay.Scan. It sets Findings and
+// OnComplaints of the options. The error names inputs that could not be read; the result covers
 // the others.
 func Run(target replay.Target, inputs []replay.Input, opt replay.ScanOptions) (Result, error) {
 	opt.Findings = true
 	unknown := sentinel.New(sentinel.Config{Redactor: opt.Redactor, Identity: append([]string{replay.FileLabel}, rules.DefaultIdentity...), Unlabelled: true})
-	var untimed atomic.Bool // there are complaints that state no time
+	var untimed atomic.Bool // whether an error line states no time
 	opt.OnComplaints = func(stream *matcher.Stream, lines []matcher.Complaint) {
 		last := lines[0].Time
 		for i := range lines {
@@ -51,7 +51,7 @@ func Run(target replay.Target, inputs []replay.Input, opt replay.ScanOptions) (R
 	}
 	report, err := replay.Scan(target.Set, target.Program, inputs, opt)
 	out := Result{Report: report}
-	out.Unknown, out.Further = recorded(unknown, &report)
+	out.Unknown, out.Further = recordedUnknown(unknown, &report)
 	for i := range out.Unknown {
 		for _, t := range []*time.Time{&out.Unknown[i].Since, &out.Unknown[i].Last} {
 			if untimed.Load() && t.Unix() == opt.Now.Unix() {
@@ -60,18 +60,19 @@ func Run(target replay.Target, inputs []replay.Input, opt replay.ScanOptions) (R
 		}
 	}
 	for i := range report.Few {
-		out.Unknown = append(out.Unknown, few(&report.Few[i], opt.Redactor))
+		out.Unknown = append(out.Unknown, fewComplaint(&report.Few[i], opt.Redactor))
 	}
 	out.Further += max(0, len(out.Unknown)-maxUnknown)
 	out.Unknown = out.Unknown[:min(len(out.Unknown), maxUnknown)]
 	return out, err
 }
 
-// whyFew is the reason of a complaint of which a rule asks for many more.
+// whyFew is the reason for a failure whose rule requires many more lines.
 const whyFew = "few"
 
-// few returns a complaint about which a rule says that it is no failure alone.
-func few(f *replay.Finding, red *redact.Redactor) sentinel.Unknown {
+// fewComplaint returns an unknown failure for lines that, according to a rule, are not a
+// failure in this number.
+func fewComplaint(f *replay.Finding, red *redact.Redactor) sentinel.Unknown {
 	x := &f.Episode
 	return sentinel.Unknown{
 		Fingerprint: x.Fingerprint, State: sentinel.StateHeld, Why: whyFew, Labels: x.Labels, Pattern: x.Line, Since: x.StartsAt, Last: x.LastSeen,
@@ -79,9 +80,9 @@ func few(f *replay.Finding, red *redact.Redactor) sentinel.Unknown {
 	}
 }
 
-// recorded returns the complaints that no alert of a rule reports. It accepts less evidence where
-// the log shows little.
-func recorded(s *sentinel.Sentinel, r *replay.Report) (listed []sentinel.Unknown, further int) {
+// recordedUnknown returns the failures that no alert of a rule reports. It requires less
+// evidence if the log is short or has no alerts.
+func recordedUnknown(s *sentinel.Sentinel, r *replay.Report) (listed []sentinel.Unknown, further int) {
 	var reported []episodes.Episode
 	for i := range r.Alerts {
 		reported = append(reported, r.Alerts[i].Episode)
@@ -95,12 +96,12 @@ func recorded(s *sentinel.Sentinel, r *replay.Report) (listed []sentinel.Unknown
 		least = sentinel.Repeated
 	}
 	listed, further = s.Recorded(maxUnknown, least)
-	return slices.DeleteFunc(listed, func(u sentinel.Unknown) bool { return untrusted(&u, r) }), further
+	return slices.DeleteFunc(listed, func(u sentinel.Unknown) bool { return isUntrusted(&u, r) }), further
 }
 
-// untrusted reports whether a finding says that a rule describes a complaint and does not trust its
-// namespace.
-func untrusted(u *sentinel.Unknown, r *replay.Report) bool {
+// isUntrusted reports whether a finding says that a rule describes the failure u but does not
+// trust its namespace.
+func isUntrusted(u *sentinel.Unknown, r *replay.Report) bool {
 	return slices.ContainsFunc(r.Findings, func(f replay.Finding) bool {
 		return f.Doubt == replay.Untrusted && slices.ContainsFunc(append([]episodes.Episode{f.Episode}, f.Others...), func(e episodes.Episode) bool {
 			return slices.ContainsFunc(u.Examples, func(line redact.Text) bool { return sameWords(line, e.First) || sameWords(line, e.Line) })

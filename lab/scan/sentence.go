@@ -8,7 +8,8 @@ import (
 	"crowsnest/replay"
 )
 
-// Sentence says what is known beyond the alerts, or nothing if no line matched and none complains.
+// Sentence returns what is known besides the alerts. It returns "" if no line matched a rule
+// and no line reports an unknown failure.
 func (r *Result) Sentence() string {
 	var parts []string
 	assumed := 0
@@ -18,7 +19,7 @@ func (r *Result) Sentence() string {
 		}
 	}
 	if assumed > 0 {
-		parts = append(parts, count(assumed, "alert assumes", "alerts assume")+" that the failure goes on")
+		parts = append(parts, formatCount(assumed, "alert assumes", "alerts assume")+" that the failure goes on")
 	}
 	recovered, short, untrusted := 0, 0, 0
 	all := 0
@@ -35,7 +36,7 @@ func (r *Result) Sentence() string {
 		}
 	}
 	if n := all - recovered - untrusted; n > 0 {
-		part := count(n, "failure is", "failures are") + " described but not certain"
+		part := formatCount(n, "failure is", "failures are") + " described but not certain"
 		if short == n {
 			part += ", because " + r.Covered.String()
 		}
@@ -45,7 +46,7 @@ func (r *Result) Sentence() string {
 		parts = append(parts, text.Plural(int64(recovered), "failure")+" recovered before an alert")
 	}
 	if untrusted > 0 {
-		parts = append(parts, count(untrusted, "failure is", "failures are")+" in namespaces that their rules do not trust")
+		parts = append(parts, formatCount(untrusted, "failure is", "failures are")+" in namespaces that their rules do not trust")
 	} else if len(r.Ignored) > 0 {
 		parts = append(parts, "rules match lines of namespaces that they do not trust")
 	}
@@ -59,26 +60,26 @@ func (r *Result) Sentence() string {
 		}
 	}
 	if n := len(r.Unknown) - rare; n > 0 {
-		parts = append(parts, count(n, "complaint has", "complaints have")+" no rule")
+		parts = append(parts, formatCount(n, "problem has", "problems have")+" no rule")
 	}
 	if rare > 0 {
-		parts = append(parts, count(rare, "complaint is", "complaints are")+" too rare for a rule")
+		parts = append(parts, formatCount(rare, "problem is", "problems are")+" too rare for a rule")
 	}
 	if n := r.Further; n > 0 {
-		parts = append(parts, count(n, "error without a rule is", "errors without a rule are")+" too rare to be listed: `crowsnest discover` lists all")
+		parts = append(parts, formatCount(n, "error without a rule is", "errors without a rule are")+" too rare to be listed: `crowsnest discover` lists all")
 	}
 	return strings.Join(parts, "; ")
 }
 
-func count(n int, one, many string) string {
+func formatCount(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// known says in one sentence what a person knows after a scan.
-func known(r *Result, notUnderstood bool) string {
+// knownSentence returns one sentence about what a person knows after a scan.
+func knownSentence(r *Result, notUnderstood bool) string {
 	var parts []string
 	if n := r.Fired(); n > 0 {
 		parts = append(parts, text.Plural(int64(n), "alert"))
@@ -92,7 +93,7 @@ func known(r *Result, notUnderstood bool) string {
 	case notUnderstood:
 		parts = append(parts, "no line has a timestamp in a known format, so the log may not be understood: this is no all-clear")
 	case len(parts) == 0:
-		return fmt.Sprintf("No rule matches in %s, and none of them complains: this is no all-clear.", text.Plural(r.Lines, "line"))
+		return fmt.Sprintf("No rule matches in %s, and no line reports a problem: this is no all-clear.", text.Plural(r.Lines, "line"))
 	}
 	return strings.Join(parts, "; ") + "."
 }

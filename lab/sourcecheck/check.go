@@ -1,5 +1,5 @@
-// Package sourcecheck compares the texts of rules with the sources of the components that
-// write them, and finds the texts that a release has changed.
+// Package sourcecheck compares the texts of rules with the source code of the components that
+// write these texts. It finds texts that a release has changed.
 package sourcecheck
 
 import (
@@ -14,11 +14,11 @@ import (
 	"crowsnest/rules/components"
 )
 
-// State says how much of a text the sources have.
+// State is how much of a text the sources contain.
 type State string
 
-// The states of a text. A text that is Elsewhere is not in the sources that were read, and
-// its rule names further components that may write it.
+// States of a text. Elsewhere means that the sources do not contain the text, but that its rule
+// names further components which may write it.
 const (
 	Found     State = "found"
 	InPart    State = "in part"
@@ -26,39 +26,39 @@ const (
 	Elsewhere State = "elsewhere"
 )
 
-// Answer is what the sources say about one text of a rule.
+// Answer is the result for one text of a rule.
 type Answer struct {
 	State State  `json:"state"`
 	Alert string `json:"alert"`
-	File  string `json:"file"` // file of the rule
+	File  string `json:"file"` // file that contains the rule
 	Line  int    `json:"line"`
 	Part  string `json:"part"` // match, clear, unless, or a step of a sequence
-	// Lost says that no line can satisfy the part any more. Otherwise the text is one of
-	// several alternatives in "any".
+	// Lost reports whether no line can satisfy the part any more. If it is false, the text is
+	// one of several alternatives in "any".
 	Lost bool   `json:"lost"`
 	Text string `json:"text"`
-	// Missing are the runs of the text that the sources do not have, or only in part.
+	// Missing are the parts of the text that the sources do not contain, or not completely.
 	Missing []string `json:"missing,omitempty"`
-	// Source is FILE:LINE of the literal with most of the text, and of one that is not found
-	// the literal that is most like it. SourceText is that literal, with "..." for values.
+	// Source is FILE:LINE of the literal that contains most of the text. If the text was not
+	// found, it is the most similar literal. SourceText is that literal, with "..." for values.
 	Source     string `json:"source,omitempty"`
 	SourceText string `json:"source_text,omitempty"`
 }
 
-// Message is the text of an error-level log call, or of a wrapped error.
+// Message is the text of a log call of level error, or of a wrapped error.
 type Message struct {
 	Text   string `json:"text"`
 	Source string `json:"source"`
 }
 
-// Result compares the rules of one component with its sources.
+// Result is the comparison of the rules of one component with its sources.
 type Result struct {
 	Component string   `json:"component"`
-	Rules     int      `json:"rules"` // those that name the component in `verified`
+	Rules     int      `json:"rules"` // number of rules that name the component in `verified`
 	Literals  int      `json:"literals"`
 	Answers   []Answer `json:"texts"`
-	// New are messages that no rule matches, and that the page about the component in the
-	// folder of coverage does not name. Page is that page, "" if there is none.
+	// New are messages that no rule matches and that the component's page in the coverage
+	// folder does not mention. Page is that page; "" if there is none.
 	New  []Message `json:"new"`
 	Page string    `json:"page,omitempty"`
 }
@@ -73,15 +73,15 @@ func (r *Result) Count(s State) (n int) {
 	return n
 }
 
-// Check looks for the texts of the rules that were verified against c in its sources.
+// Check searches in the sources of c for the texts of the rules that were verified against c.
 func Check(set *rules.Set, c components.Component, trees []Tree, coverage string) (*Result, error) {
 	x := newIndex()
 	for _, t := range trees {
-		if err := t.read(c, x.addFile); err != nil {
+		if err := t.readFiles(c, x.addFile); err != nil {
 			return nil, err
 		}
 	}
-	x.build()
+	x.prepareSearch()
 	res := &Result{Component: c.Name, Literals: len(x.literals)}
 	for _, r := range set.Rules {
 		if !slices.ContainsFunc(r.Verified, func(v rules.Verified) bool { return v.Component == c.Name }) {
@@ -89,11 +89,11 @@ func Check(set *rules.Set, c components.Component, trees []Tree, coverage string
 		}
 		res.Rules++
 		lost := map[string]bool{}
-		for _, p := range partsOf(r) {
-			lost[p.name] = !x.has(p.matcher)
+		for _, p := range ruleParts(r) {
+			lost[p.name] = !x.hasTexts(p.matcher)
 		}
-		for _, t := range textsOf(r) {
-			a := x.answer(t)
+		for _, t := range ruleTexts(r) {
+			a := x.judgeText(t)
 			a.Lost = a.State == Gone && lost[t.part]
 			res.Answers = append(res.Answers, a)
 		}
@@ -105,25 +105,25 @@ func Check(set *rules.Set, c components.Component, trees []Tree, coverage string
 	return res, res.addNew(x, set, coverage, cmp.Or(c.Coverage, c.Name))
 }
 
-// has reports whether the sources have enough texts to satisfy a matcher.
-func (x *index) has(m *rules.Matcher) bool {
+// hasTexts reports whether the sources contain enough texts to satisfy a matcher.
+func (x *index) hasTexts(m *rules.Matcher) bool {
 	one := *m
 	one.Any = nil
-	for _, t := range collect(nil, text{rule: &rules.Rule{}}, &one) {
-		if x.answer(t).State == Gone {
+	for _, t := range collectTexts(nil, text{rule: &rules.Rule{}}, &one) {
+		if x.judgeText(t).State == Gone {
 			return false
 		}
 	}
-	return len(m.Any) == 0 || slices.ContainsFunc(m.Any, func(m rules.Matcher) bool { return x.has(&m) })
+	return len(m.Any) == 0 || slices.ContainsFunc(m.Any, func(m rules.Matcher) bool { return x.hasTexts(&m) })
 }
 
-// answer judges a text by the variant of which the sources have most. It is gone if more than
-// half of it is.
-func (x *index) answer(t text) Answer {
+// judgeText returns the result for the variant of a text of which the sources contain most. The
+// text is gone if more than half of it is missing.
+func (x *index) judgeText(t text) Answer {
 	a := Answer{Alert: t.rule.Alert, File: t.rule.File, Line: t.rule.Line, Part: t.part}
 	at := -1
 	for _, v := range t.variants {
-		state, where, missing := x.variant(v)
+		state, where, missing := x.judgeVariant(v)
 		var texts []string
 		for _, r := range v {
 			texts = append(texts, r.text)
@@ -136,25 +136,26 @@ func (x *index) answer(t text) Answer {
 		a.State = Elsewhere
 	}
 	if len(a.Missing) > 0 {
-		if near := x.nearest(strings.Join(a.Missing, " ")); near >= 0 || a.State == Gone {
+		if near := x.nearestLiteral(strings.Join(a.Missing, " ")); near >= 0 || a.State == Gone {
 			at = near
 		}
 	}
 	if at >= 0 {
-		a.Source, a.SourceText = x.place(at), show(x.literals[at].text)
+		a.Source, a.SourceText = x.literalPlace(at), shownText(x.literals[at].text)
 	}
 	return a
 }
 
-// variant says how much of the runs of one line the sources have, in which literal, and
-// which runs are missing. Runs that are not together in one literal must say enough.
-func (x *index) variant(runs []run) (state State, where int, missing []string) {
-	if at := x.together(runs); at >= 0 {
+// judgeVariant returns how much of the runs of one line the sources contain, in which literal,
+// and which runs are missing. Runs that are not all in one literal must each be distinctive
+// enough.
+func (x *index) judgeVariant(runs []run) (state State, where int, missing []string) {
+	if at := x.literalWithAll(runs); at >= 0 {
 		return Found, at, nil
 	}
 	all, gone, vague, worst := 0, 0, 0, 0
 	for _, r := range runs {
-		f, n := x.find(r), letters(r.text)
+		f, n := x.findText(r), countLetters(r.text)
 		all += n
 		switch {
 		case f.state == Gone:
@@ -180,19 +181,19 @@ func (x *index) variant(runs []run) (state State, where int, missing []string) {
 
 var rank = map[State]int{Found: 0, InPart: 1, Gone: 2}
 
-func (x *index) place(i int) string {
+func (x *index) literalPlace(i int) string {
 	return fmt.Sprintf("%s:%d", x.literals[i].file, x.literals[i].line)
 }
 
-func show(text string) string {
+func shownText(text string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), anything, "...")
 }
 
-// addNew adds the messages that neither a rule nor the page of the component has.
+// addNew adds the messages that neither a rule nor the page of the component contains.
 func (r *Result) addNew(x *index, set *rules.Set, folder, name string) error {
 	known := []string{}
 	for _, rule := range set.Rules {
-		for _, t := range textsOf(rule) {
+		for _, t := range ruleTexts(rule) {
 			for _, v := range t.variants {
 				longest := slices.MaxFunc(v, func(a, b run) int { return len(a.text) - len(b.text) })
 				known = append(known, strings.ToLower(longest.text))
@@ -208,17 +209,17 @@ func (r *Result) addNew(x *index, set *rules.Set, folder, name string) error {
 	case !os.IsNotExist(err):
 		return err
 	}
-	known = slices.DeleteFunc(known, func(s string) bool { return letters(s) < 8 })
+	known = slices.DeleteFunc(known, func(s string) bool { return countLetters(s) < 8 })
 	seen := map[string]bool{}
 	for i, l := range x.literals {
-		text := show(l.text)
+		text := shownText(l.text)
 		low := strings.ToLower(text)
-		if !l.failure || letters(text) < 8 || seen[low] {
+		if !l.failure || countLetters(text) < 8 || seen[low] {
 			continue
 		}
 		seen[low] = true
 		if !slices.ContainsFunc(known, func(k string) bool { return strings.Contains(low, k) || strings.Contains(k, strings.Trim(low, ".: ")) }) {
-			r.New = append(r.New, Message{text, x.place(i)})
+			r.New = append(r.New, Message{text, x.literalPlace(i)})
 		}
 	}
 	return nil

@@ -8,22 +8,22 @@ import (
 	"unicode"
 )
 
-// index finds texts in the literals of sources.
+// index finds texts in the string literals of sources.
 type index struct {
 	literals []literal
-	words    map[string]bool // identifiers, and the words of literals
-	wordText string          // the words with a space around each
-	// all joins the texts of the literals, each after \x01; starts are where they begin. lower
-	// is the same in lower case.
+	words    map[string]bool // identifiers, and words of literals
+	wordText string          // all words, each between spaces
+	// all contains the texts of all literals, each after \x01. starts are the positions in all
+	// where they begin. lower is all in lower case.
 	all, lower string
 	starts     []int
-	// pieces maps what is between two values in a literal to the first such literal. Texts of
-	// several pieces can only be joined at their ends.
+	// pieces maps each text between two values in a literal to the first such literal. Texts
+	// that consist of several pieces can only be joined at the ends of pieces.
 	pieces            map[string]int
-	forward, backward []string // pieces, and reversed pieces, sorted
+	forward, backward []string // sorted pieces, and sorted reversed pieces
 }
 
-// newIndex returns an index that knows what logging frameworks add to lines.
+// newIndex returns an index that already contains what logging frameworks add to lines.
 func newIndex() *index {
 	x := &index{words: map[string]bool{}}
 	for _, w := range strings.Fields("level msg err error info warning warn fatal debug time ts caller logger severity") {
@@ -32,14 +32,15 @@ func newIndex() *index {
 	return x
 }
 
-func (x *index) add(l literal) {
+func (x *index) addLiteral(l literal) {
 	if strings.Trim(l.text, anything+" \n") != "" && l.file != "" {
 		x.literals = append(x.literals, l)
 	}
 }
 
-// build prepares the search, after the last add.
-func (x *index) build() {
+// prepareSearch prepares the index for searching. It must be called after the last literal was
+// added.
+func (x *index) prepareSearch() {
 	var b strings.Builder
 	x.pieces = map[string]int{}
 	for i, l := range x.literals {
@@ -47,12 +48,12 @@ func (x *index) build() {
 		x.starts = append(x.starts, b.Len())
 		b.WriteString(l.text)
 		for _, p := range strings.Split(l.text, anything) {
-			if p = strings.TrimFunc(p, punctuation); p == "" {
+			if p = strings.TrimFunc(p, isPunctuation); p == "" {
 				continue
 			}
 			if _, known := x.pieces[p]; !known {
 				x.pieces[p] = i
-				x.forward, x.backward = append(x.forward, p), append(x.backward, reverse(p))
+				x.forward, x.backward = append(x.forward, p), append(x.backward, reverseString(p))
 			}
 		}
 		for _, w := range word.FindAllString(l.text, -1) {
@@ -66,15 +67,16 @@ func (x *index) build() {
 	slices.Sort(x.backward)
 }
 
-// found says how much of a text the sources have.
+// found is how much of a text the sources contain.
 type found struct {
 	state State
-	at    int // the literal that has most of it; -1: none
+	at    int // index of the literal that contains most of the text, or -1
 }
 
-// find looks for a text. It is found if one literal has it, or if several have it that the
-// program joins: each begins and ends at an end of a literal or at a value.
-func (x *index) find(t run) found {
+// findText searches for a text. The text is found if one literal contains it, or if it consists
+// of parts of several literals that the program joins. Each part must then begin and end at an
+// end of a literal or at a value.
+func (x *index) findText(t run) found {
 	all := x.all
 	if t.fold {
 		all = x.lower
@@ -82,46 +84,47 @@ func (x *index) find(t run) found {
 	if i := strings.Index(all, t.text); i >= 0 && (!t.fold || len(x.lower) == len(x.all)) {
 		return found{Found, sort.SearchInts(x.starts, i+1) - 1}
 	}
-	return x.join(t.text)
+	return x.joinPieces(t.text)
 }
 
-// cover is the cheapest explanation of the text up to a position, which is an end of pieces.
+// cover is the best way to compose the text up to a position, at which pieces end, from pieces.
 type cover struct {
 	known bool
-	// lost are letters that no literal has. loose are letters of single words of the sources.
-	// best is the most letters that one firm piece has, in the literal at; the last one is
-	// from here to there.
+	// lost is the number of letters that no literal contains. loose is the number of letters
+	// that only single words of the sources contain. best is the highest number of letters in
+	// one firm piece, which is in the literal at. from and to are the ends of the last piece.
 	lost, loose, best, at int
 	from, to              int
 }
 
-func (c cover) cheaper(d cover) bool {
+func (c cover) isCheaper(d cover) bool {
 	if !d.known || c.lost != d.lost {
 		return !d.known || c.lost < d.lost
 	}
 	return c.loose < d.loose
 }
 
-// minFirm is the least number of letters by which several words are known again.
+// minFirm is the minimum number of letters with which several words are distinctive.
 const minFirm = 9
 
-// firm reports whether a piece says enough to be known again: several words, or all of a
-// literal that nothing but punctuation joins with others.
-func firm(text string, from, to int, whole bool) bool {
-	size := letters(text[from:to])
-	apart := (from == 0 || text[from-1] != ' ') && (to == len(text) || text[to] != ' ')
-	return size >= minFirm && strings.Contains(text[from:to], " ") || size >= 6 && whole && apart
+// isFirm reports whether a piece is distinctive. It must have several words, or be all of a
+// literal that is joined to others only by punctuation.
+func isFirm(text string, start, end int, whole bool) bool {
+	size := countLetters(text[start:end])
+	apart := (start == 0 || text[start-1] != ' ') && (end == len(text) || text[end] != ' ')
+	return size >= minFirm && strings.Contains(text[start:end], " ") || size >= 6 && whole && apart
 }
 
-// joins reports whether a program may write the last piece of c and the one at from: they are
-// in one literal with a value between them, or something like ": " joins them.
-func (x *index) joins(text string, c cover, from, to int) bool {
-	return strings.ContainsAny(text[c.to:from], ":;,=()[]{}\"'|") ||
-		strings.Contains(x.all, text[c.from:c.to]+" "+anything+" "+text[from:to])
+// mayJoin reports whether a program may write the piece from start to end after the last piece
+// of c. It may if both are in one literal with a value between them, or if something like ": "
+// joins them.
+func (x *index) mayJoin(text string, c cover, start, end int) bool {
+	return strings.ContainsAny(text[c.to:start], ":;,=()[]{}\"'|") ||
+		strings.Contains(x.all, text[c.from:c.to]+" "+anything+" "+text[start:end])
 }
 
-// together returns the literal that has all runs in their order, -1 if there is none.
-func (x *index) together(runs []run) int {
+// literalWithAll returns a literal that contains all runs in order, -1 if there is none.
+func (x *index) literalWithAll(runs []run) int {
 	return slices.IndexFunc(x.literals, func(l literal) bool {
 		rest := l.text
 		for _, r := range runs {
@@ -138,8 +141,8 @@ func (x *index) together(runs []run) int {
 	})
 }
 
-// join explains a text by pieces after each other.
-func (x *index) join(text string) found {
+// joinPieces composes a text from consecutive pieces.
+func (x *index) joinPieces(text string) found {
 	n := len(text)
 	covers := make([]cover, n+1)
 	covers[0] = cover{known: true, at: -1}
@@ -148,35 +151,35 @@ func (x *index) join(text string) found {
 		if !c.known {
 			continue
 		}
-		step := func(to, piece int, known, whole bool) {
-			d, size := c, letters(text[i:to])
+		step := func(end, piece int, known, whole bool) {
+			d, size := c, countLetters(text[i:end])
 			switch {
 			case !known:
 				d.lost += size
-			case !firm(text, i, to, whole) || c.to > 0 && !x.joins(text, c, i, to):
+			case !isFirm(text, i, end, whole) || c.to > 0 && !x.mayJoin(text, c, i, end):
 				d.loose += size
 			default:
-				d.from, d.to = i, to
+				d.from, d.to = i, end
 				if size > d.best {
 					d.best, d.at = size, piece
 				}
 			}
-			if d.cheaper(covers[to]) {
-				covers[to] = d
+			if d.isCheaper(covers[end]) {
+				covers[end] = d
 			}
 		}
-		if punctuation(rune(text[i])) {
+		if isPunctuation(rune(text[i])) {
 			step(i+1, -1, true, false)
 			continue
 		}
 		end := i
-		for end < n && !punctuation(rune(text[end])) {
+		for end < n && !isPunctuation(rune(text[end])) {
 			end++
 		}
 		step(end, -1, x.hasWord(text[i:end], i == 0, end == n), false)
 		for j := i + 1; j <= n; j++ {
 			if j < n && j < end {
-				continue // pieces end where words end
+				continue // pieces end only where words end
 			}
 			if p, ok := x.pieces[text[i:j]]; ok {
 				step(j, p, true, true)
@@ -189,7 +192,7 @@ func (x *index) join(text string) found {
 		}
 	}
 	c := covers[n]
-	switch total := letters(text); {
+	switch total := countLetters(text); {
 	case c.lost == 0 && c.best > 0 && c.loose*5 <= total*2:
 		return found{Found, c.at}
 	case c.best*2 >= total:
@@ -198,32 +201,33 @@ func (x *index) join(text string) found {
 	return found{Gone, -1}
 }
 
-// withPrefix returns a literal of which a piece begins with the words of the text.
+// withPrefix returns a literal with a piece that begins with the words of the text.
 func (x *index) withPrefix(text string) (int, bool) {
-	p := beginning(x.forward, text)
+	p := firstWithPrefix(x.forward, text)
 	return x.pieces[p], p != ""
 }
 
-// withSuffix returns a literal of which a piece ends with the words of the text.
+// withSuffix returns a literal with a piece that ends with the words of the text.
 func (x *index) withSuffix(text string) (int, bool) {
-	p := beginning(x.backward, reverse(text))
-	return x.pieces[reverse(p)], p != ""
+	p := firstWithPrefix(x.backward, reverseString(text))
+	return x.pieces[reverseString(p)], p != ""
 }
 
-// beginning returns the first of sorted texts that begins with whole words, "" if none does.
-func beginning(sorted []string, words string) string {
+// firstWithPrefix returns the first of the sorted texts that begins with the whole words; "" if
+// there is none.
+func firstWithPrefix(sorted []string, words string) string {
 	i, _ := slices.BinarySearch(sorted, words)
 	for ; i < len(sorted) && strings.HasPrefix(sorted[i], words); i++ {
-		if rest := sorted[i][len(words):]; rest == "" || punctuation(rune(rest[0])) {
+		if rest := sorted[i][len(words):]; rest == "" || isPunctuation(rune(rest[0])) {
 			return sorted[i]
 		}
 	}
 	return ""
 }
 
-// nearest returns the literal that shares most words with the text, rare words first; -1 if
-// none shares half of them.
-func (x *index) nearest(text string) int {
+// nearestLiteral returns the literal that has most words in common with the text; rare words
+// count more. It returns -1 if no literal has half of the words.
+func (x *index) nearestLiteral(text string) int {
 	words := word.FindAllString(strings.ToLower(text), -1)
 	best, bestScore := -1, 0.5
 	for i, l := range x.literals {
@@ -255,7 +259,8 @@ func (x *index) nearest(text string) int {
 	return best
 }
 
-// hasWord reports whether the sources have a word. At an end of a text it may be cut.
+// hasWord reports whether the sources contain a word. first and last say whether the word is at
+// an end of a text, where it may be cut off.
 func (x *index) hasWord(w string, first, last bool) bool {
 	if !first && !last || x.words[w] {
 		return x.words[w]
@@ -269,18 +274,18 @@ func (x *index) hasWord(w string, first, last bool) bool {
 	return strings.Contains(x.wordText, w)
 }
 
-func punctuation(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+func isPunctuation(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
-func letters(s string) (n int) {
+func countLetters(s string) (n int) {
 	for _, r := range s {
-		if !punctuation(r) {
+		if !isPunctuation(r) {
 			n++
 		}
 	}
 	return n
 }
 
-func reverse(s string) string {
+func reverseString(s string) string {
 	b := []byte(s)
 	slices.Reverse(b)
 	return string(b)

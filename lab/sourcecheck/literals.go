@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// anything stands in a literal for what the program puts there: the value of a verb such as
-// %s, or of a variable between joined texts.
+// anything is the placeholder in a literal for a value that the program inserts: that of a verb
+// such as %s, or of a variable between joined texts.
 const anything = "\x00"
 
-// literal is a text in a source.
+// literal is a string literal in a source.
 type literal struct {
 	text string // text with a placeholder for each value
 	file string
 	line int
-	// failure says that the text is that of an error-level log call, or wraps an error.
+	// failure reports whether the text is that of a log call of level error, or wraps an error.
 	failure bool
 }
 
@@ -31,15 +31,15 @@ var (
 	word        = regexp.MustCompile(`[A-Za-z0-9][A-Za-z0-9_-]*`)
 )
 
-// withoutVerbs replaces format verbs.
+// withoutVerbs replaces format verbs by placeholders.
 func withoutVerbs(text string) string {
 	text = strings.ReplaceAll(text, "%%", "\x02")
 	return strings.ReplaceAll(verb.ReplaceAllString(text, anything), "\x02", "%")
 }
 
-// addFile adds the literals of a file by the language of its extension.
+// addFile adds the literals of a file. The extension of name determines the language.
 func (x *index) addFile(name string, data []byte) {
-	x.add(literal{text: path.Base(name), file: name, line: 1}) // klog writes it
+	x.addLiteral(literal{text: path.Base(name), file: name, line: 1}) // klog writes the name of the file
 	switch ext := path.Ext(name); {
 	case ext == ".go":
 		x.addGo(name, data)
@@ -52,18 +52,18 @@ func (x *index) addFile(name string, data []byte) {
 	}
 }
 
-// addLines adds the lines of a script or of YAML, in which texts need no quotes.
+// addLines adds the lines of a script or YAML file, in which texts need no quotes.
 func (x *index) addLines(name, data string) {
 	for i, line := range strings.Split(data, "\n") {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
 			line = strings.NewReplacer(`\"`, `"`, `"`, "", `'`, "").Replace(line)
-			x.add(literal{text: placeholder.ReplaceAllString(withoutVerbs(line), anything), file: name, line: i + 1})
+			x.addLiteral(literal{text: placeholder.ReplaceAllString(withoutVerbs(line), anything), file: name, line: i + 1})
 		}
 	}
 }
 
-// addQuoted adds what is in quotes, joined where nothing but white space or the name of a
-// macro is between two.
+// addQuoted adds texts in quotes. It joins two texts with only white space or the name of a
+// macro between them.
 func (x *index) addQuoted(name, data string) {
 	var now literal
 	end := 0
@@ -78,12 +78,12 @@ func (x *index) addQuoted(name, data string) {
 		if now.file != "" && (between == "" || macro.MatchString(between)) {
 			now.text += strings.Repeat(anything, min(len(between), 1)) + text
 		} else {
-			x.add(now)
+			x.addLiteral(now)
 			now = literal{text: text, file: name, line: 1 + strings.Count(data[:at[0]], "\n")}
 		}
 		end = at[1]
 	}
-	x.add(now)
+	x.addLiteral(now)
 	for _, w := range word.FindAllString(data, -1) {
 		x.words[w] = true
 	}
@@ -91,7 +91,7 @@ func (x *index) addQuoted(name, data string) {
 
 var macro = regexp.MustCompile(`^[A-Z][A-Za-z0-9_]*$`)
 
-// addGo adds the string literals of a Go file, joined where + joins them.
+// addGo adds the string literals of a Go file. It joins literals with + between them.
 func (x *index) addGo(name string, data []byte) {
 	files := token.NewFileSet()
 	file, _ := parser.ParseFile(files, name, data, parser.SkipObjectResolution)
@@ -100,9 +100,9 @@ func (x *index) addGo(name string, data []byte) {
 	}
 	failures := map[ast.Expr]bool{}
 	add := func(e ast.Expr) bool {
-		text, ok := textOf(e)
+		text, ok := literalText(e)
 		if ok {
-			x.add(literal{text: withoutVerbs(text), file: name, line: files.Position(e.Pos()).Line, failure: failures[e]})
+			x.addLiteral(literal{text: withoutVerbs(text), file: name, line: files.Position(e.Pos()).Line, failure: failures[e]})
 		}
 		return ok
 	}
@@ -130,7 +130,6 @@ func (x *index) addGo(name string, data []byte) {
 	})
 }
 
-// addWords adds the identifiers of an expression.
 func addWords(words map[string]bool, e ast.Expr) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok {
@@ -140,8 +139,9 @@ func addWords(words map[string]bool, e ast.Expr) {
 	})
 }
 
-// textOf returns the text of a literal or of joined ones, and whether there is one.
-func textOf(e ast.Expr) (string, bool) {
+// literalText returns the text of a literal or of joined literals. The second result is false
+// if e is neither.
+func literalText(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
 		if e.Kind == token.STRING {
@@ -149,10 +149,10 @@ func textOf(e ast.Expr) (string, bool) {
 			return text, err == nil
 		}
 	case *ast.ParenExpr:
-		return textOf(e.X)
+		return literalText(e.X)
 	case *ast.BinaryExpr:
-		left, l := textOf(e.X)
-		right, r := textOf(e.Y)
+		left, l := literalText(e.X)
+		right, r := literalText(e.Y)
 		if !l {
 			left = anything
 		}
@@ -166,8 +166,8 @@ func textOf(e ast.Expr) (string, bool) {
 
 var failureCall = regexp.MustCompile(`^(Error|Fatal)(f|ln|S|w|Depth|Context)?$|^Wrapf?$`)
 
-// failureText returns the argument of a call with the text of an error-level log line or of
-// a wrapped error, nil for other calls.
+// failureText returns the argument of a call that is the text of a log line of level error or
+// of a wrapped error; nil for other calls.
 func failureText(call *ast.CallExpr) ast.Expr {
 	f, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || !failureCall.MatchString(f.Sel.Name) {
@@ -178,7 +178,7 @@ func failureText(call *ast.CallExpr) ast.Expr {
 		return nil
 	}
 	for _, arg := range call.Args {
-		if text, ok := textOf(arg); ok {
+		if text, ok := literalText(arg); ok {
 			if pkg != nil && pkg.Name == "fmt" && !strings.Contains(text, "%w") {
 				return nil
 			}

@@ -18,26 +18,27 @@ import (
 	"crowsnest/rules/components"
 )
 
-// Tree is a checkout of a repository, or a revision of a Git repository without one.
+// Tree is a checkout of a repository, or a revision in a Git repository.
 type Tree struct {
 	Dir string
-	// Revision is a tag, branch or commit of the Git repository in Dir. Without one, the
-	// files in Dir are read.
+	// Revision is a tag, branch or commit of the Git repository in Dir. If it is "", the files
+	// in Dir are read.
 	Revision string
 }
 
-// maxFileBytes bounds the files that are read. Larger ones are generated.
+// maxFileBytes is the maximum size of files that are read. Larger files are generated.
 const maxFileBytes = 4 << 20
 
-// otherFolders hold no texts of a running component.
+// otherFolders match folders without texts of a running component.
 var otherFolders = regexp.MustCompile(`(^|/)(\.git|\.github|vendor|third_party|node_modules|test|tests|testing|testdata|e2e|testutils?|hack|examples?|docs?|mocks?|fakes?|crds?|contrib|benchmarks?|CHANGELOG)/`)
 
-// otherFiles are tests and generated files.
+// otherFiles match tests and generated files.
 var otherFiles = regexp.MustCompile(`(_test\.go|\.pb(\.gw)?\.go|/zz_generated[^/]*|/bindata\.go|_mock\.go)$`)
 
-// read calls use with each file of a tree that can have texts of c, in the order of names.
-func (t Tree) read(c components.Component, use func(name string, data []byte)) error {
-	paths, err := t.paths(c)
+// readFiles calls use with each file of a tree that may contain texts of c, in the order of
+// names.
+func (t Tree) readFiles(c components.Component, use func(name string, data []byte)) error {
+	paths, err := t.componentPaths(c)
 	if err != nil {
 		return err
 	}
@@ -70,9 +71,9 @@ func (t Tree) read(c components.Component, use func(name string, data []byte)) e
 	})
 }
 
-// readArchive reads the files of a revision.
+// readArchive calls use with the wanted files of a revision.
 func (t Tree) readArchive(wanted func(string) bool, use func(string, []byte)) error {
-	cmd := t.git("archive", "--format=tar", t.Revision, ".", ":(exclude,glob)**/vendor/**", ":(exclude,glob)**/third_party/**")
+	cmd := t.gitCommand("archive", "--format=tar", t.Revision, ".", ":(exclude,glob)**/vendor/**", ":(exclude,glob)**/third_party/**")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
@@ -93,37 +94,38 @@ func (t Tree) readArchive(wanted func(string) bool, use func(string, []byte)) er
 			return nil
 		}
 		if h.Typeflag == tar.TypeReg && h.Size <= maxFileBytes && wanted(h.Name) {
-			data, _ := io.ReadAll(files) // Next reports what is wrong with the archive
+			data, _ := io.ReadAll(files) // the next call of Next returns the error
 			use(h.Name, data)
 		}
 	}
 }
 
-func (t Tree) git(args ...string) *exec.Cmd {
+func (t Tree) gitCommand(args ...string) *exec.Cmd {
 	return exec.Command("git", append([]string{"-C", t.Dir}, args...)...)
 }
 
-// paths returns the component's folders that the tree has, none if all of it is meant: the
-// repository is then one without paths, or one of a library.
-func (t Tree) paths(c components.Component) ([]string, error) {
+// componentPaths returns the folders of the component that the tree contains. It returns none
+// if the whole tree is to be read, because the component has no paths, or because the
+// repository is a library.
+func (t Tree) componentPaths(c components.Component) ([]string, error) {
 	var found, repos []string
 	for _, s := range c.Sources {
 		repos = append(repos, s.Repo)
 		for _, p := range s.Paths {
-			if t.has(p) {
+			if t.hasFile(p) {
 				found = append(found, path.Clean(p))
 			}
 		}
 	}
-	if !t.has(".") {
+	if !t.hasFile(".") {
 		return nil, fmt.Errorf("%s: there is no such folder or revision; it must be a checkout of %s", t.name(), strings.Join(repos, " or "))
 	}
 	return found, nil
 }
 
-func (t Tree) has(name string) bool {
+func (t Tree) hasFile(name string) bool {
 	if t.Revision != "" {
-		return t.git("cat-file", "-e", t.Revision+":"+strings.TrimPrefix(name, ".")).Run() == nil
+		return t.gitCommand("cat-file", "-e", t.Revision+":"+strings.TrimPrefix(name, ".")).Run() == nil
 	}
 	_, err := os.Stat(filepath.Join(t.Dir, name))
 	return err == nil

@@ -12,7 +12,7 @@ import (
 	"crowsnest/rules/selector"
 )
 
-// minLetters is the least number of letters of a run that says something.
+// minLetters is the minimum number of consecutive letters in a meaningful word.
 const minLetters = 4
 
 // run is a literal text that a line must contain.
@@ -21,14 +21,14 @@ type run struct {
 	fold bool
 }
 
-// text is one text or expression of a rule.
 type text struct {
 	rule *rules.Rule
-	part string // match, clear, unless, or a step
-	// own says that crowsnest writes the lines, about the states of objects. Their messages are
-	// its own, and only the values come from the component.
+	part string // match, clear, unless, or a step of a sequence
+	// own reports whether crowsnest itself writes the lines (they describe the states of
+	// objects). Only the values in such lines come from the component.
 	own bool
-	// variants are the ways to satisfy it, each by all of its runs.
+	// variants are the alternatives that satisfy the text. For each, a line must contain all
+	// runs.
 	variants [][]run
 }
 
@@ -36,10 +36,10 @@ type text struct {
 type part struct {
 	name    string
 	matcher *rules.Matcher
-	own     bool // see text
+	own     bool // see text.own
 }
 
-func partsOf(r *rules.Rule) (out []part) {
+func ruleParts(r *rules.Rule) (out []part) {
 	for i := range r.Steps {
 		name := "match"
 		if r.Sequence {
@@ -56,43 +56,45 @@ func partsOf(r *rules.Rule) (out []part) {
 	return out
 }
 
-// isOwn reports whether a selector accepts only lines that crowsnest writes itself, which have
+// isOwn reports whether a selector accepts only lines that crowsnest itself writes; they have
 // the label component.
 func isOwn(from rules.Selector) bool {
 	return slices.ContainsFunc(from.Matchers(), func(m selector.Matcher) bool { return m.Name == "component" && !m.Matches("") })
 }
 
-// ownField matches a field of such a line, and the values that come from the component.
+// ownField matches a field of a line that crowsnest writes, including the values that come from
+// the component.
 var ownField = regexp.MustCompile(`\b(?:(?:reason|type|phase|message)=(?:"([^"\x00]*)|([^"\s\x00]+))|\w+=(?:"[^"\x00]*|[^"\s\x00]+))`)
 
-// valuesOf returns the values of a run of such a line that come from the component, or the
-// run if it has no fields.
-func valuesOf(r run) (out []run) {
+// sourceValues returns the values of such a line's run that come from the component. If the run
+// has no fields, it returns the run.
+func sourceValues(r run) (out []run) {
 	all := ownField.FindAllStringSubmatch(r.text, -1)
 	if len(all) == 0 {
 		return []run{r}
 	}
 	for _, m := range all {
-		out = append(out, runsOf(m[1]+m[2], r.fold)...)
+		out = append(out, splitRuns(m[1]+m[2], r.fold)...)
 	}
 	return out
 }
 
-// textsOf returns the texts of the parts of a rule, without those that lines must not have.
-func textsOf(r *rules.Rule) (out []text) {
-	for _, p := range partsOf(r) {
-		out = collect(out, text{rule: r, part: p.name, own: p.own}, p.matcher)
+// ruleTexts returns the texts of the parts of a rule, except for those that lines must not
+// contain.
+func ruleTexts(r *rules.Rule) (out []text) {
+	for _, p := range ruleParts(r) {
+		out = collectTexts(out, text{rule: r, part: p.name, own: p.own}, p.matcher)
 	}
 	return out
 }
 
-func collect(out []text, t text, m *rules.Matcher) []text {
+func collectTexts(out []text, t text, m *rules.Matcher) []text {
 	add := func(variants [][]run) {
 		if t.own {
 			for i := range variants {
 				var values []run
 				for _, r := range variants[i] {
-					values = append(values, valuesOf(r)...)
+					values = append(values, sourceValues(r)...)
 				}
 				variants[i] = values
 			}
@@ -112,59 +114,60 @@ func collect(out []text, t text, m *rules.Matcher) []text {
 		}
 	}
 	for _, c := range m.Contains {
-		add([][]run{runsOf(c, false)})
+		add([][]run{splitRuns(c, false)})
 	}
 	expression(m.Regex)
 	for _, f := range m.Fields {
-		add([][]run{runsOf(f.Value, false)})
+		add([][]run{splitRuns(f.Value, false)})
 		expression(f.Regex)
 	}
 	for i := range m.Any {
-		out = collect(out, t, &m.Any[i])
+		out = collectTexts(out, t, &m.Any[i])
 	}
 	return out
 }
 
-// runsOf returns the runs of a text, in which anything separates them.
-func runsOf(text string, fold bool) (out []run) {
+// splitRuns returns the runs of a text, which are separated by anything.
+func splitRuns(text string, fold bool) (out []run) {
 	text = strings.NewReplacer(`\"`, `"`, `\n`, anything, `\t`, anything, "\n", anything).Replace(text)
 	if fold {
 		text = strings.ToLower(text)
 	}
 	for _, s := range strings.Split(text, anything) {
-		if s = strings.TrimFunc(s, punctuation); letters(s) >= minLetters {
+		if s = strings.TrimFunc(s, isPunctuation); countLetters(s) >= minLetters {
 			out = append(out, run{s, fold})
 		}
 	}
 	return out
 }
 
-// maxVariants bounds the variants of an expression. Further ones count as anything.
+// maxVariants is the maximum number of variants of an expression. Further ones count as
+// anything.
 const maxVariants = 64
 
-// runsOfRegex returns the variants of an expression with the runs of each.
+// runsOfRegex returns the variants of an expression, with the runs of each.
 func runsOfRegex(expr string) (out [][]run) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
-		return nil // the rule was compiled from it
+		return nil // cannot happen, because the rule was compiled from it
 	}
 	fold := re.Flags&syntax.FoldCase != 0 || strings.Contains(expr, "(?i")
-	for _, v := range variantsOf(re) {
-		out = append(out, runsOf(v, fold))
+	for _, v := range expandVariants(re) {
+		out = append(out, splitRuns(v, fold))
 	}
 	return out
 }
 
-func variantsOf(re *syntax.Regexp) []string {
+func expandVariants(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpLiteral:
 		return []string{string(re.Rune)}
 	case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpBeginText, syntax.OpEndLine, syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
 		return []string{""}
 	case syntax.OpCapture:
-		return variantsOf(re.Sub[0])
+		return expandVariants(re.Sub[0])
 	case syntax.OpQuest:
-		return append([]string{""}, variantsOf(re.Sub[0])...)
+		return append([]string{""}, expandVariants(re.Sub[0])...)
 	case syntax.OpCharClass:
 		var all []string
 		for i := 0; i+1 < len(re.Rune) && len(all) <= 4; i += 2 {
@@ -178,7 +181,7 @@ func variantsOf(re *syntax.Regexp) []string {
 	case syntax.OpAlternate:
 		var all []string
 		for _, sub := range re.Sub {
-			all = append(all, variantsOf(sub)...)
+			all = append(all, expandVariants(sub)...)
 		}
 		if len(all) <= maxVariants {
 			return all
@@ -186,7 +189,7 @@ func variantsOf(re *syntax.Regexp) []string {
 	case syntax.OpConcat:
 		all := []string{""}
 		for _, sub := range re.Sub {
-			next := variantsOf(sub)
+			next := expandVariants(sub)
 			if len(all)*len(next) > maxVariants {
 				next = []string{anything}
 			}

@@ -1,9 +1,9 @@
-// Package components is the table of the programs and libraries whose texts rules match:
-// under which images they run, and where their sources are.
+// Package components is the table of the programs and libraries whose texts rules match. For
+// each one it has the names of its images and the places of its source code.
 package components
 
 import (
-	_ "embed" // the table
+	_ "embed" // needed for the table
 	"fmt"
 	"slices"
 	"strings"
@@ -19,18 +19,20 @@ var text []byte
 // Component is a program, or a library that is part of several programs.
 type Component struct {
 	Name string `yaml:"name" strict:"required"`
-	// Images are whole components of repository paths, as in `affects`, of the images whose
-	// tag is the component's version. A library has none.
+	// Images are the images whose tag is the component's version. An entry consists of whole
+	// components of a repository path, as in `affects`. A library has no images.
 	Images  []string `yaml:"images"`
 	Sources []Source `yaml:"sources" strict:"required"`
-	// Coverage is the name of the page in docs/coverage, "" if it is that of the component.
+	// Coverage is the name of the page in docs/coverage. If it is empty, the page has the name
+	// of the component.
 	Coverage string `yaml:"coverage"`
 }
 
-// Source is a Git repository that has texts of a component.
+// Source is a Git repository that contains texts of a component.
 type Source struct {
 	Repo string `yaml:"repo" strict:"required"` // OWNER/NAME on GitHub
-	// Paths are the folders and files that have the texts. None means all of the repository.
+	// Paths are the folders and files that contain the texts. An empty list stands for the
+	// whole repository.
 	Paths []string `yaml:"paths"`
 }
 
@@ -40,13 +42,13 @@ var All = sync.OnceValue(func() []Component {
 		Components []Component `yaml:"components"`
 	}
 	if problems := strictyaml.Decode("components.yaml", text, &file, strictyaml.Options{}); len(problems) > 0 {
-		panic(problems.Error()) // the table is part of the program, and a test reads it
+		panic(problems.Error()) // The table is part of the program, and a test parses it.
 	}
 	slices.SortFunc(file.Components, func(a, b Component) int { return strings.Compare(a.Name, b.Name) })
 	return file.Components
 })
 
-// Find returns the component of that name.
+// Find returns the component with that name.
 func Find(name string) (Component, bool) {
 	i, known := slices.BinarySearchFunc(All(), name, func(c Component, name string) int { return strings.Compare(c.Name, name) })
 	if !known {
@@ -55,10 +57,10 @@ func Find(name string) (Component, bool) {
 	return All()[i], true
 }
 
-// Running returns the versions of the components that run these images, which are their tags
-// in order: map[string][]string{"kubelet": {"v1.33.4", "v1.34.1"}}. An image without a tag has
-// the version "".
-func Running(images []string) map[string][]string {
+// RunningVersions returns the sorted versions of the components that run these images, such as
+// map[string][]string{"kubelet": {"v1.33.4", "v1.34.1"}}. A version is the tag of an image. An
+// image without a tag has the version "".
+func RunningVersions(images []string) map[string][]string {
 	out := map[string][]string{}
 	for _, image := range images {
 		for _, c := range All() {
@@ -73,8 +75,8 @@ func Running(images []string) map[string][]string {
 	return out
 }
 
-// Nearest returns what to write instead of a name that is not in the table.
-func Nearest(name string) string {
+// SuggestName returns the fix for a name that is not in the table.
+func SuggestName(name string) string {
 	var names, near []string
 	for _, c := range All() {
 		names = append(names, c.Name)

@@ -37,19 +37,19 @@ func TestRunning(t *testing.T) {
 		"kubelet": {"v1.33.4", "v1.34.1+rke2r1"}, "rke2": {"v1.34.1+rke2r1"}, "containerd": {"2.1.4-k3s1"}, "etcd": {""},
 		"kube-apiserver": {"v1.34.1-rke2r1-build20250910"}, "kube-controller-manager": {"v1.34.1-rke2r1-build20250910"}, "kube-scheduler": {"v1.34.1-rke2r1-build20250910"},
 		"longhorn-manager": {"v1.10.0"},
-	}, Running([]string{
+	}, RunningVersions([]string{
 		"node/kubelet:v1.34.1+rke2r1", "node/kubelet:v1.33.4", "node/kubelet:v1.33.4", "node/rke2:v1.34.1+rke2r1", "node/containerd:2.1.4-k3s1",
 		"index.docker.io/rancher/hardened-kubernetes:v1.34.1-rke2r1-build20250910", "registry.k8s.io/etcd@sha256:0123", "nginx:1.29.0", "",
 		"registry.local:5000/longhornio/longhorn-manager:v1.10.0@sha256:4567", "docker.io/flannel/flannel-cni-plugin:v1.7.1",
 	}))
-	require.Empty(t, Running(nil))
+	require.Empty(t, RunningVersions(nil))
 }
 
 func TestNearest(t *testing.T) {
-	require.Equal(t, "did you mean kubelet?", Nearest("kublet"))
-	require.Equal(t, "did you mean kubelet?", Nearest("Kubelet"))
-	require.Contains(t, Nearest("longhorn"), "longhorn-manager")
-	require.Contains(t, Nearest("provider-aws"), "cluster-api-provider-aws")
-	require.Contains(t, Nearest("x"), "use one of argo-cd, ")
-	require.Contains(t, Nearest(""), "use one of ")
+	require.Equal(t, "did you mean kubelet?", SuggestName("kublet"))
+	require.Equal(t, "did you mean kubelet?", SuggestName("Kubelet"))
+	require.Contains(t, SuggestName("longhorn"), "longhorn-manager")
+	require.Contains(t, SuggestName("provider-aws"), "cluster-api-provider-aws")
+	require.Contains(t, SuggestName("x"), "use one of argo-cd, ")
+	require.Contains(t, SuggestName(""), "use one of ")
 }

@@ -2,8 +2,8 @@ package namespaces
 
 import "strings"
 
-// Components finds known components by the names of their pods. It is immutable
-// and safe for concurrent use.
+// Components finds known components by the names of their pods. It is immutable and safe for
+// concurrent use.
 type Components struct {
 	byWorkload map[string]component
 }
@@ -19,9 +19,8 @@ func NewComponents() *Components {
 	return c
 }
 
-// OfPod returns the name of the component whose Deployment, DaemonSet or
-// StatefulSet created a pod, "" if unknown. A pod can have any name, so the result
-// is a hint, not a proof.
+// OfPod returns the name of the component whose Deployment, DaemonSet or StatefulSet created a
+// pod, or "" if it is not known. A pod can have any name, so the result is a hint, not a proof.
 func (c *Components) OfPod(pod string) string {
 	workload, last, ok := cutLastDash(pod)
 	if !ok || len(last) != 5 && strings.Trim(last, "0123456789") != "" {

@@ -1,5 +1,5 @@
-// Package namespaces says whose log lines rules trust: the namespaces of the
-// infrastructure, and the components that are known by their workloads.
+// Package namespaces decides which log lines rules trust, by the namespaces in which the
+// infrastructure runs. It also recognizes components by their workloads.
 package namespaces
 
 import (
@@ -17,8 +17,8 @@ import (
 // trusts every namespace.
 type Set struct {
 	names   map[string]bool
-	globs   []string // those with a *
-	removed []string // names and globs; they take precedence over the others
+	globs   []string // patterns that contain a *
+	removed []string // removed names and globs; they take precedence over names and globs
 }
 
 // maxEntries bounds the entries of a list.
@@ -80,7 +80,7 @@ func (n *Set) add(name string) {
 	}
 }
 
-// Has reports whether a namespace is in the list. The empty name is not.
+// Has reports whether a namespace is in the list. The empty name is never in it.
 func (n *Set) Has(namespace string) bool {
 	if n == nil {
 		return true
@@ -101,8 +101,8 @@ func (n *Set) All() bool {
 	return n == nil || slices.Contains(n.globs, "*") && len(n.removed) == 0
 }
 
-// List returns the effective names and globs, sorted. If there are globs, the
-// removed entries follow with a leading -.
+// List returns the effective names and globs, sorted. If there are globs, the removed entries
+// follow, each with a leading -.
 func (n *Set) List() []string {
 	if n == nil {
 		return []string{"*"}
@@ -114,7 +114,7 @@ func (n *Set) List() []string {
 		}
 	}
 	for _, g := range n.globs {
-		// An equal glob, and one that includes it, removes a glob.
+		// A removed entry also removes a glob that is equal to it or that it includes.
 		if !matchesAny(n.removed, g) {
 			out = append(out, g)
 			removed = n.removed
@@ -127,9 +127,9 @@ func (n *Set) List() []string {
 	return out
 }
 
-// Patterns returns two regular expressions for a whole name: in matches the list
-// and the absent name, out matches what the list removes from its globs and is ""
-// if that is nothing.
+// Patterns returns two regular expressions for a whole name. in matches every namespace of the
+// list and the empty name. out matches the names that the list excludes from its globs, or is
+// "" if there are none.
 func (n *Set) Patterns() (in, out string) {
 	var names, removed []string
 	for _, name := range n.List() {
@@ -149,8 +149,8 @@ func matchesAny(globs []string, name string) bool {
 	return slices.ContainsFunc(globs, func(g string) bool { return matchGlob(g, name) })
 }
 
-// matchGlob matches a whole name. The last text of the glob must end the name;
-// each of the others matches as early as possible.
+// matchGlob matches a whole name. The text after the last * must end the name. Each of the
+// other texts matches as early as possible.
 func matchGlob(glob, name string) bool {
 	first, rest, starred := strings.Cut(glob, "*")
 	if !starred {
@@ -177,7 +177,7 @@ var infrastructureList string
 
 // component is a program whose failures the shipped rules detect.
 type component struct {
-	namespaces []string // names and globs
+	namespaces []string // names and globs of the namespaces in which it runs
 	name       string
 	workloads  []string
 }

@@ -1,5 +1,5 @@
-// Package rulefiles reads the files of rules from folders and file systems. It does not know
-// what is in them.
+// Package rulefiles reads files of rules from folders and file systems. It does not interpret
+// their content.
 package rulefiles
 
 import (
@@ -20,21 +20,21 @@ import (
 // Limits of the files that are read.
 const (
 	MaxBytes   = 1 << 20 // size of one file
-	maxTotal   = 8 << 20 // bytes of all files
+	maxTotal   = 8 << 20 // size of all files together
 	maxFolders = 16      // depth of nested folders
 )
 
 // File is the content of one file.
 type File struct {
-	Name string // name that messages mention
+	Name string // name of the file in messages
 	Data []byte
-	// Released is set for a pack that is part of the program: rules.Parse does not lint its
-	// rules, because the lint found nothing before the release.
+	// Released is set for a pack that is part of the program. rules.Parse does not lint its
+	// rules, because they passed the lint before the release.
 	Released bool `json:"-"`
-	// Compiled is the name of a pack that is part of the program. rules.Parse then uses what
-	// was compiled from it, and File has no Data; see rules.ShippedWithoutTests.
+	// Compiled is the name of a pack that is part of the program. rules.Parse then uses the
+	// compiled form of the pack, and Data is empty; see rules.ShippedWithoutTests.
 	Compiled string `json:"-"`
-	// WithoutTests lets rules.Parse omit the tests of a pack in the form of the shipped ones.
+	// WithoutTests lets rules.Parse omit the tests of a pack.
 	WithoutTests bool `json:"-"`
 }
 
@@ -44,20 +44,20 @@ type reader struct {
 	total int
 }
 
-// ReadFS reads every *.yaml and *.yml of fsys and its folders, sorted by name. It
-// skips names that start with a dot, such as the second copy of the files that a
-// ConfigMap mount has in `..data`. It reads at most one byte more than
-// MaxBytes of a file; rules.Parse refuses such a file.
+// ReadFS reads every *.yaml and *.yml file of fsys and its folders, sorted by name. It skips
+// names that start with a dot, because a ConfigMap mount has a second copy of its files in
+// `..data`. It reads at most MaxBytes and one more byte of a file, and rules.Parse refuses a
+// file that has more.
 func ReadFS(fsys fs.FS) ([]File, error) {
 	r := &reader{}
-	if err := r.folder(fsys, ".", nil); err != nil {
+	if err := r.readFolder(fsys, ".", nil); err != nil {
 		return nil, err
 	}
 	return r.files, nil
 }
 
-// ReadPaths does the same for files and folders of the operating system. It reads
-// a file in paths under any name. All files of a ConfigMap mount are of one
+// ReadPaths reads files and folders of the operating system like ReadFS. It reads a file that
+// is listed in paths whatever its name is. All files of a ConfigMap mount are read in one
 // version, even if the kubelet updates the mount meanwhile.
 func ReadPaths(paths []string) ([]File, strictyaml.Problems) {
 	var out []File
@@ -112,7 +112,7 @@ func readPath(name string) ([]File, error) {
 		if dir == "" {
 			dir = "."
 		}
-		if err := r.file(os.DirFS(dir), base, info); err != nil {
+		if err := r.readFile(os.DirFS(dir), base, info); err != nil {
 			return nil, err
 		}
 		r.files[0].Name = name
@@ -123,7 +123,7 @@ func readPath(name string) ([]File, error) {
 	if data, err := filepath.EvalSymlinks(filepath.Join(name, "..data")); err == nil {
 		root = data
 	}
-	if err := r.folder(os.DirFS(root), ".", nil); err != nil {
+	if err := r.readFolder(os.DirFS(root), ".", nil); err != nil {
 		return nil, err
 	}
 	for i := range r.files {
@@ -132,11 +132,11 @@ func readPath(name string) ([]File, error) {
 	return r.files, nil
 }
 
-// folder reads a folder. above are its parents: a link to one of them is skipped.
-func (r *reader) folder(fsys fs.FS, name string, above []fs.FileInfo) error {
+// readFolder reads a folder. above are the folders around it. A link to one of them is skipped.
+func (r *reader) readFolder(fsys fs.FS, name string, above []fs.FileInfo) error {
 	info, err := fs.Stat(fsys, name)
 	if err != nil {
-		return failed(name, err)
+		return fileError(name, err)
 	}
 	if slices.ContainsFunc(above, func(a fs.FileInfo) bool { return os.SameFile(a, info) }) {
 		return nil
@@ -146,49 +146,49 @@ func (r *reader) folder(fsys fs.FS, name string, above []fs.FileInfo) error {
 	}
 	entries, err := fs.ReadDir(fsys, name)
 	if err != nil {
-		return failed(name, err)
+		return fileError(name, err)
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		if err := r.entry(fsys, path.Join(name, e.Name()), append(above[:len(above):len(above)], info)); err != nil {
+		if err := r.readEntry(fsys, path.Join(name, e.Name()), append(above[:len(above):len(above)], info)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *reader) entry(fsys fs.FS, name string, above []fs.FileInfo) error {
+func (r *reader) readEntry(fsys fs.FS, name string, above []fs.FileInfo) error {
 	yaml := strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
-	info, err := fs.Stat(fsys, name) // follows links
+	info, err := fs.Stat(fsys, name) // Stat follows links
 	switch {
 	case err != nil && !yaml:
 		return nil
 	case err != nil:
-		return failed(name, err)
+		return fileError(name, err)
 	case info.IsDir():
-		return r.folder(fsys, name, above)
+		return r.readFolder(fsys, name, above)
 	case !yaml:
 		return nil
 	}
-	return r.file(fsys, name, info)
+	return r.readFile(fsys, name, info)
 }
 
-func (r *reader) file(fsys fs.FS, name string, info fs.FileInfo) error {
-	// A pipe or a device would block.
+func (r *reader) readFile(fsys fs.FS, name string, info fs.FileInfo) error {
+	// Reading a pipe or a device would block.
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("read %s: not a regular file", name)
 	}
 	f, err := fsys.Open(name)
 	if err != nil {
-		return failed(name, err)
+		return fileError(name, err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // closing a file that was only read cannot lose data
 	var data bytes.Buffer
 	data.Grow(int(min(info.Size(), MaxBytes)) + bytes.MinRead)
 	if _, err := data.ReadFrom(io.LimitReader(f, MaxBytes+1)); err != nil {
-		return failed(name, err)
+		return fileError(name, err)
 	}
 	if r.total += data.Len(); r.total > maxTotal {
 		return tooMuch()
@@ -197,10 +197,9 @@ func (r *reader) file(fsys fs.FS, name string, info fs.FileInfo) error {
 	return nil
 }
 
-// failed names the file that an error is about.
-func failed(name string, err error) error { return fmt.Errorf("read %s: %w", name, unwrapPath(err)) }
+func fileError(name string, err error) error { return fmt.Errorf("read %s: %w", name, unwrapPath(err)) }
 
-// unwrapPath removes the file name that the operating system repeats.
+// unwrapPath removes the operating system's own mention of the file name.
 func unwrapPath(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

@@ -1,5 +1,5 @@
-// Package schema makes the JSON Schema of rule files for editors from the types that
-// the files are decoded into.
+// Package schema generates the JSON Schema of rule files for editors from the types into which
+// the files are decoded.
 package schema
 
 import (
@@ -18,8 +18,8 @@ import (
 // durationPattern matches durations as in Prometheus, with the largest unit first.
 const durationPattern = `^(?:0|(?:[0-9]+y)?(?:[0-9]+w)?(?:[0-9]+d)?(?:[0-9]+h)?(?:[0-9]+m)?(?:[0-9]+s)?(?:[0-9]+ms)?)$`
 
-// Rules returns the indented JSON Schema, draft 2020-12, of a file with a pack or
-// with overrides. The lint checks more than a schema can.
+// Rules returns the indented JSON Schema, draft 2020-12, of a file that contains a pack or
+// overrides. The lint checks more than a schema can express.
 func Rules() ([]byte, error) {
 	r := &jsonschema.Reflector{
 		Anonymous:                  true,
@@ -47,7 +47,8 @@ func Rules() ([]byte, error) {
 		Title:       "crowsnest rules",
 		Description: "A rule pack, or a file of overrides.",
 		Type:        "object",
-		// With `if`, validators report problems of one kind of file; with `oneOf`, of both.
+		// With `if`, validators report only the problems of one kind of file. With `oneOf`,
+		// they would report those of both.
 		If:          &jsonschema.Schema{Required: []string{"overrides"}},
 		Then:        &jsonschema.Schema{Ref: "#/$defs/OverridesFile"},
 		Else:        &jsonschema.Schema{Ref: "#/$defs/PackFile"},
@@ -60,19 +61,19 @@ func Rules() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// schemaOf returns the schema of types whose written form differs from Go's, and
+// schemaOf returns the schema of a type whose written form differs from its Go type. It returns
 // nil for other types.
 func schemaOf(t reflect.Type) *jsonschema.Schema {
 	text := &jsonschema.Schema{Type: "string"}
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
-			{Type: "string", Pattern: durationPattern, MinLength: number(1), Examples: []any{"30s", "10m", "1h30m"}},
+			{Type: "string", Pattern: durationPattern, MinLength: newNumber(1), Examples: []any{"30s", "10m", "1h30m"}},
 			{Const: 0},
 		}}
 	case reflect.TypeFor[strictyaml.Strings]():
-		item := &jsonschema.Schema{Type: "string", MinLength: number(1)}
-		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{item, {Type: "array", Items: item, MinItems: number(1)}}}
+		item := &jsonschema.Schema{Type: "string", MinLength: newNumber(1)}
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{item, {Type: "array", Items: item, MinItems: newNumber(1)}}}
 	case reflect.TypeFor[rules.Mode]():
 		return &jsonschema.Schema{Enum: []any{true, false, "true", "false", string(rules.ModeSilent)}}
 	case reflect.TypeFor[rules.FiringSyntax]():
@@ -82,7 +83,7 @@ func schemaOf(t reflect.Type) *jsonschema.Schema {
 		}}
 	case reflect.TypeFor[rules.VerifiedList]():
 		one := &jsonschema.Schema{Ref: "#/$defs/Verified"}
-		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Const: "none"}, one, {Type: "array", Items: one, MinItems: number(1)}}}
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Const: "none"}, one, {Type: "array", Items: one, MinItems: newNumber(1)}}}
 	case reflect.TypeFor[rules.ExpectedAlertSyntax]():
 		duration := schemaOf(reflect.TypeFor[time.Duration]())
 		s := &jsonschema.Schema{
@@ -90,24 +91,23 @@ func schemaOf(t reflect.Type) *jsonschema.Schema {
 			Description: "Labels that the alert must have; \"\" means that it must not have the label. Other keys:",
 		}
 		s.Properties.Set("annotations", &jsonschema.Schema{Type: "object", AdditionalProperties: text, Description: "Annotations that it must have."})
-		s.Properties.Set("starts_at", described(duration, "When it started, from the start of the test."))
-		s.Properties.Set("ends_at", described(duration, "When it ended, from the start of the test."))
+		s.Properties.Set("starts_at", setDescription(duration, "When it started, from the start of the test."))
+		s.Properties.Set("ends_at", setDescription(duration, "When it ended, from the start of the test."))
 		s.Properties.Set("value", &jsonschema.Schema{Type: "integer", Description: "Number of lines."})
 		return s
 	}
 	return nil
 }
 
-func number(n uint64) *uint64 { return &n }
+func newNumber(n uint64) *uint64 { return &n }
 
-func described(s *jsonschema.Schema, text string) *jsonschema.Schema {
+func setDescription(s *jsonschema.Schema, text string) *jsonschema.Schema {
 	c := *s
 	c.Description = text
 	return &c
 }
 
-// schemaChanges returns changes of definitions, by name, that struct tags cannot
-// express.
+// schemaChanges returns, by name, changes of definitions that struct tags cannot express.
 func schemaChanges() map[string]func(*jsonschema.Schema) *jsonschema.Schema {
 	// A matcher may be written as the text that the line contains.
 	matcher := func(needs ...string) func(*jsonschema.Schema) *jsonschema.Schema {
@@ -115,10 +115,10 @@ func schemaChanges() map[string]func(*jsonschema.Schema) *jsonschema.Schema {
 			for _, part := range needs {
 				s.AnyOf = append(s.AnyOf, &jsonschema.Schema{Required: []string{part}})
 			}
-			if len(s.Required) > 0 { // a text cannot contain the required keys
+			if len(s.Required) > 0 { // A matcher with required keys cannot be written as a text.
 				return s
 			}
-			return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", MinLength: number(1), Description: "Text that the line contains."}, s}}
+			return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", MinLength: newNumber(1), Description: "Text that the line contains."}, s}}
 		}
 	}
 	parts := matcher("contains", "regex", "field", "any")
@@ -134,7 +134,7 @@ func schemaChanges() map[string]func(*jsonschema.Schema) *jsonschema.Schema {
 		"Matcher": parts, "Step": parts, "Clear": parts, "Unless": parts,
 		"Rule": either("match", "sequence"),
 		"Cause": func(s *jsonschema.Schema) *jsonschema.Schema {
-			return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", MinLength: number(1), Description: "Name of the rule that reports the cause."}, s}}
+			return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", MinLength: newNumber(1), Description: "Name of the rule that reports the cause."}, s}}
 		},
 	}
 }

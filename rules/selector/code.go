@@ -5,7 +5,8 @@ import (
 	"crowsnest/internal/literals"
 )
 
-// Code stores a selector that Parse has returned, so that reading it parses nothing.
+// Code reads or writes a selector that Parse has returned, so that a stored selector need not
+// be parsed.
 func Code(c *codec.Codec, s *Selector) {
 	codec.Text(c, &s.text)
 	codec.List(c, &s.matchers, func(c *codec.Codec, m *Matcher) {

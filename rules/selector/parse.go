@@ -15,11 +15,11 @@ const maxSelector = 16 << 10
 
 const selectorExample = `write it like {namespace="capi-system", container=~"manager|syncer"}`
 
-// Parse parses a selector of streams: matchers in braces, separated by commas.
-// A matcher is a label name, one of =, !=, =~ and !~, and a value in double quotes
-// or backticks. A comma may follow the last one. As in LogQL, at least one matcher
-// must refuse the empty value: otherwise the selector would select streams only by
-// labels that they lack. An error is a *expr.SyntaxError.
+// Parse parses a selector of streams, which consists of matchers in braces, separated by
+// commas. A matcher is a label name, one of =, !=, =~ and !~, and a value in double quotes or
+// backticks. A comma may follow the last matcher. As in LogQL, at least one matcher must refuse
+// the empty value. Otherwise the selector would select streams only by labels that they lack.
+// An error is a *expr.SyntaxError.
 func Parse(s string) (Selector, error) {
 	switch {
 	case len(s) > maxSelector:
@@ -43,26 +43,26 @@ type parser struct {
 }
 
 func (p *parser) parse() ([]Matcher, error) {
-	p.space()
-	if err := p.open(); err != nil {
+	p.skipSpace()
+	if err := p.parseOpen(); err != nil {
 		return nil, err
 	}
 	var out []Matcher
 	for {
-		p.space()
+		p.skipSpace()
 		if p.accept("}") {
 			break
 		}
 		at := p.pos
-		m, err := p.matcher()
+		m, err := p.parseMatcher()
 		if err != nil {
 			return nil, err
 		}
-		if err := contradiction(out, m, at); err != nil {
+		if err := checkContradiction(out, m, at); err != nil {
 			return nil, err
 		}
 		out = append(out, m)
-		p.space()
+		p.skipSpace()
 		if p.accept(",") {
 			continue
 		}
@@ -71,14 +71,14 @@ func (p *parser) parse() ([]Matcher, error) {
 		}
 		break
 	}
-	p.space()
+	p.skipSpace()
 	if p.pos < len(p.in) {
-		return nil, p.trailing()
+		return nil, p.checkTrailing()
 	}
 	return out, checkNotEmpty(out)
 }
 
-func (p *parser) open() error {
+func (p *parser) parseOpen() error {
 	switch {
 	case p.accept("{"):
 		return nil
@@ -91,8 +91,8 @@ func (p *parser) open() error {
 	return expr.Errorf(p.pos, "put the matchers into braces: {"+strings.TrimSpace(p.in)+"}", "the selector does not start with {")
 }
 
-// checkNotEmpty refuses selectors that match a stream without labels, unless they state
-// by the label component that they mean logs of every kind.
+// checkNotEmpty refuses selectors that match a stream without labels. A selector is allowed if
+// it states with the label component that it selects logs of every kind.
 func checkNotEmpty(ms []Matcher) error {
 	if slices.ContainsFunc(ms, func(m Matcher) bool { return !m.Matches("") || m.Name == componentLabel }) {
 		return nil
@@ -104,42 +104,42 @@ func checkNotEmpty(ms []Matcher) error {
 		"every matcher of the selector accepts a stream without the label")
 }
 
-// contradiction returns an error for two equalities that no stream satisfies
-// together: such a rule would silently match nothing.
-func contradiction(before []Matcher, m Matcher, at int) error {
+// checkContradiction returns an error if m and an earlier matcher require different values of
+// one label. A rule with such a selector would never match.
+func checkContradiction(before []Matcher, m Matcher, i int) error {
 	for _, b := range before {
 		if b.Name == m.Name && b.Op == Equal && m.Op == Equal && b.Value != m.Value {
 			fix := "to match either, write " + m.Name + "=~" + strconv.Quote(regexp.QuoteMeta(b.Value)+"|"+regexp.QuoteMeta(m.Value))
-			return expr.Errorf(at, fix, "no stream has %s and %s", b, m)
+			return expr.Errorf(i, fix, "no stream has %s and %s", b, m)
 		}
 	}
 	return nil
 }
 
-func (p *parser) matcher() (Matcher, error) {
+func (p *parser) parseMatcher() (Matcher, error) {
 	m := Matcher{}
 	var err error
-	if m.Name, err = p.name(); err != nil {
+	if m.Name, err = p.parseName(); err != nil {
 		return m, err
 	}
-	p.space()
-	if m.Op, err = p.op(); err != nil {
+	p.skipSpace()
+	if m.Op, err = p.parseOp(); err != nil {
 		return m, err
 	}
-	p.space()
+	p.skipSpace()
 	at := p.pos
-	if m.Value, err = p.value(); err != nil {
+	if m.Value, err = p.parseValue(); err != nil {
 		return m, err
 	}
 	if m.Op == Regexp || m.Op == NotRegexp {
-		if m.re, err = expr.Anchored(m.Value); err != nil {
-			return m, expr.Errorf(at, expr.Fix(m.Value), "the value of %s is not a regular expression: %s", m.Name, expr.Reason(err))
+		if m.re, err = expr.ParseAnchored(m.Value); err != nil {
+			return m, expr.Errorf(at, expr.SuggestFix(m.Value), "the value of %s is not a regular expression: %s", m.Name, expr.Reason(err))
 		}
 	}
 	return m, nil
 }
 
-func (p *parser) name() (string, error) {
+func (p *parser) parseName() (string, error) {
 	start := p.pos
 	for p.pos < len(p.in) && isNameByte(p.in[p.pos], p.pos > start) {
 		p.pos++
@@ -163,7 +163,7 @@ func isNameByte(c byte, inside bool) bool {
 	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || inside && c >= '0' && c <= '9'
 }
 
-func (p *parser) op() (Op, error) {
+func (p *parser) parseOp() (Op, error) {
 	if strings.HasPrefix(p.in[p.pos:], "==") {
 		return "", expr.Errorf(p.pos, "write = for equal, =~ for a regular expression", "== is not an operator")
 	}
@@ -178,7 +178,7 @@ func (p *parser) op() (Op, error) {
 	return "", expr.Errorf(p.pos, "write =, !=, =~ or !~ after the name", "%q is not an operator", p.peek())
 }
 
-func (p *parser) value() (string, error) {
+func (p *parser) parseValue() (string, error) {
 	start := p.pos
 	switch c := p.peek(); c {
 	case 0:
@@ -191,7 +191,7 @@ func (p *parser) value() (string, error) {
 		p.pos += end + 2
 		return p.in[start+1 : p.pos-1], nil
 	case '"':
-		return p.quoted()
+		return p.parseQuoted()
 	case '\'':
 		return "", expr.Errorf(start, "write double quotes or backticks", "the value is in single quotes")
 	default:
@@ -199,8 +199,8 @@ func (p *parser) value() (string, error) {
 	}
 }
 
-// quoted parses a value in double quotes with Go's escapes.
-func (p *parser) quoted() (string, error) {
+// parseQuoted parses a value in double quotes with Go's escapes.
+func (p *parser) parseQuoted() (string, error) {
 	start := p.pos
 	var b strings.Builder
 	rest := p.in[start+1:]
@@ -229,7 +229,7 @@ func (p *parser) separatorError() error {
 	return expr.Errorf(p.pos, "separate matchers with commas", "want , or } but got %q", p.peek())
 }
 
-func (p *parser) trailing() error {
+func (p *parser) checkTrailing() error {
 	switch p.peek() {
 	case '|', '!':
 		return expr.Errorf(p.pos, "put the text to search for into `match`", "a line filter follows the selector")
@@ -239,7 +239,7 @@ func (p *parser) trailing() error {
 	return expr.Errorf(p.pos, "remove it", "text follows the selector")
 }
 
-func (p *parser) space() {
+func (p *parser) skipSpace() {
 	for p.pos < len(p.in) && strings.IndexByte(" \t\r\n", p.in[p.pos]) >= 0 {
 		p.pos++
 	}
@@ -253,7 +253,7 @@ func (p *parser) accept(s string) bool {
 	return true
 }
 
-// peek returns the next character, or 0 at the end.
+// peek returns the next character without consuming it, or 0 at the end.
 func (p *parser) peek() rune {
 	if p.pos == len(p.in) {
 		return 0

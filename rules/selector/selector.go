@@ -1,4 +1,4 @@
-// Package selector selects log streams by their labels, as LogQL and PromQL do.
+// Package selector selects log streams by their labels like LogQL and PromQL.
 package selector
 
 import (
@@ -13,7 +13,7 @@ import (
 // Op is the operator of a label matcher.
 type Op string
 
-// The operators. The regular ones match the whole value.
+// The operators. The regular expressions match the whole value.
 const (
 	Equal     Op = "="
 	NotEqual  Op = "!="
@@ -27,11 +27,11 @@ type Matcher struct {
 	Name  string
 	Op    Op
 	Value string
-	re    *literals.Expression // anchored expression of the operators =~ and !~
+	re    *literals.Expression // anchored expression of the operators =~ and !~; otherwise nil
 }
 
-// Matches reports whether a label with this value satisfies the matcher. A label
-// that is absent has the value "".
+// Matches reports whether a label with this value satisfies the matcher. The value of an absent
+// label is "".
 func (m Matcher) Matches(value string) bool {
 	switch m.Op {
 	case Equal:
@@ -39,15 +39,15 @@ func (m Matcher) Matches(value string) bool {
 	case NotEqual:
 		return value != m.Value
 	case Regexp:
-		return m.re != nil && m.found(value)
+		return m.re != nil && m.searchValue(value)
 	case NotRegexp:
-		return m.re != nil && !m.found(value)
+		return m.re != nil && !m.searchValue(value)
 	}
 	return false
 }
 
-func (m Matcher) found(value string) bool {
-	if value == "" { // asked of each selector when it is read
+func (m Matcher) searchValue(value string) bool {
+	if value == "" { // cached, because it is needed for every selector that is read
 		return m.re.MatchesEmpty()
 	}
 	return m.re.MatchString(value)
@@ -58,11 +58,11 @@ func (m Matcher) String() string {
 	return m.Name + string(m.Op) + strconv.Quote(m.Value)
 }
 
-// Selector selects log streams by their labels, as in LogQL and PromQL. It is
-// immutable and safe for concurrent use. The zero value matches everything.
+// Selector selects log streams by their labels like LogQL and PromQL. It is immutable and safe
+// for concurrent use. The zero value matches everything.
 type Selector struct {
 	matchers []Matcher
-	text     string // String, of a parsed one
+	text     string // result of String if the selector was parsed
 }
 
 // Matchers returns a copy of the conditions in the order in which they were
@@ -71,7 +71,7 @@ func (s Selector) Matchers() []Matcher {
 	return slices.Clone(s.matchers)
 }
 
-// Size returns about how many instructions the regular expressions have.
+// Size returns about how many instructions the regular expressions of the selector have.
 func (s Selector) Size() (n int) {
 	for _, m := range s.matchers {
 		if m.re != nil {
@@ -87,8 +87,8 @@ func (s Selector) Equal(o Selector) bool {
 		slices.EqualFunc(s.matchers, o.matchers, func(a, b Matcher) bool { return a.Name == b.Name && a.Op == b.Op && a.Value == b.Value }))
 }
 
-// String formats the selector so that Parse returns an equal one. The zero
-// value is "{}", which Parse refuses.
+// String formats the selector so that Parse returns an equal one. The zero value becomes "{}",
+// which Parse refuses.
 func (s Selector) String() string {
 	if s.text != "" {
 		return s.text
@@ -100,9 +100,9 @@ func (s Selector) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// Matches reports whether the selector selects a stream with these labels. A label
-// with an empty value is absent. An absent label counts as "", or, if lenient is
-// set, satisfies every condition.
+// Matches reports whether the selector selects a stream with these labels. A label with an
+// empty value is absent. An absent label counts as "". If lenient is set, an absent label
+// satisfies every condition instead.
 func (s Selector) Matches(labels map[string]string, lenient bool) bool {
 	return !slices.ContainsFunc(s.matchers, func(m Matcher) bool {
 		v := labels[m.Name]
@@ -110,60 +110,61 @@ func (s Selector) Matches(labels map[string]string, lenient bool) bool {
 	})
 }
 
-// MaySelect reports whether the selector may select a stream with these labels, if the
-// values of the labels named unknown are not known.
+// MaySelect reports whether the selector may select a stream with these labels and with
+// arbitrary values of the labels that unknown lists.
 func (s Selector) MaySelect(labels map[string]string, unknown []string) bool {
 	return !slices.ContainsFunc(s.matchers, func(m Matcher) bool {
 		return !slices.Contains(unknown, m.Name) && !m.Matches(labels[m.Name])
 	})
 }
 
-// componentLabel is the label of the lines that crowsnest writes itself, such as those
-// about the state of objects. They state all their labels.
+// componentLabel is the label of the lines that crowsnest itself writes, such as those about
+// the state of objects. These lines state all their labels.
 const componentLabel = "component"
 
-// States are the values of the label component of the lines that crowsnest writes about
-// the state of objects, and of Events, sorted.
+// States returns the sorted values of the label component that mark lines about the state of
+// objects and about Events. crowsnest writes these lines itself.
 func States() []string {
 	return []string{"conditions", "deleting", "events", "leases", "machines", "phases"}
 }
 
-// Demands reports whether the selector requires a value of some label, as Loki's queries
-// must. Others select by component="" logs with and without other labels.
-func (s Selector) Demands() bool {
+// DemandsAny reports whether the selector requires a value of some label, as Loki requires of
+// every query. Other selectors refer to labels only with component="", which matches logs with
+// and without other labels.
+func (s Selector) DemandsAny() bool {
 	return slices.ContainsFunc(s.matchers, func(m Matcher) bool { return !m.Matches("") })
 }
 
-// OfContainers reports whether the selector demands a label that only streams of containers
+// OfContainers reports whether the selector requires a label that only streams of containers
 // have.
-func (s Selector) OfContainers() bool { return s.demands("container") || s.demands("pod") }
+func (s Selector) OfContainers() bool { return s.demandsLabel("container") || s.demandsLabel("pod") }
 
-// StatesPlace reports whether name is a label that says where the program runs whose lines the
-// selector selects: every such stream of a cluster has it.
+// StatesPlace reports whether every stream that the selector selects has the label name, and
+// this label describes where the program runs.
 func (s Selector) StatesPlace(name string) bool {
 	switch name {
 	case "namespace", "pod", "container", "node_name", "image":
-		return s.OfContainers() || s.demands(name)
+		return s.OfContainers() || s.demandsLabel(name)
 	}
 	return false
 }
 
-// demands reports whether the selector requires a value of a label.
-func (s Selector) demands(label string) bool {
+// demandsLabel reports whether the selector requires a value of a label.
+func (s Selector) demandsLabel(label string) bool {
 	return slices.ContainsFunc(s.matchers, func(m Matcher) bool { return m.Name == label && !m.Matches("") })
 }
 
-// WantsStates reports whether the selector demands lines about the state of objects, or
-// Events. No log of a container has them.
+// WantsStates reports whether the selector requires lines about the state of objects, or
+// Events. No container log contains these.
 func (s Selector) WantsStates() bool {
 	return slices.ContainsFunc(s.matchers, func(m Matcher) bool {
 		return m.Name == componentLabel && !m.Matches("") && slices.ContainsFunc(States(), m.Matches)
 	})
 }
 
-// MayMatch reports whether the selector may select a recorded log, of which only these
-// labels are known: as Matches with lenient, but such a log has no label component unless
-// it states one, and then has no others.
+// MayMatch reports whether the selector may select a recorded log of which only these labels
+// are known. It works like Matches with lenient. But a log without the label component is known
+// to have none, and a log with it is known to have no other labels.
 func (s Selector) MayMatch(labels map[string]string) bool {
 	stated := labels[componentLabel] != ""
 	return !slices.ContainsFunc(s.matchers, func(m Matcher) bool {

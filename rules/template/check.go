@@ -12,11 +12,11 @@ import (
 	"crowsnest/rules/internal/expr"
 )
 
-// preamble declares the same variables as Prometheus, and $show, which receives
-// the values of pipelines and which templates cannot name.
+// preamble declares the same variables as Prometheus. It also declares $show, which receives
+// the values of pipelines and which a template cannot name.
 const (
-	preambleNodes = 5
-	preamble      = "{{$labels := .Labels}}{{$vars := .Vars}}{{$value := .Value}}{{$line := .Line}}{{$show := .Show}}"
+	preambleNodes = 6
+	preamble      = "{{$labels := .Labels}}{{$vars := .Vars}}{{$value := .Value}}{{$line := .Line}}{{$error := .Error}}{{$show := .Show}}"
 )
 
 // parseTemplate parses a template with actions and checks its tree.
@@ -32,27 +32,27 @@ func parseTemplate(src string) (*checker, *parse.Tree, error) {
 	}
 	c := &checker{src: src, regexes: map[string]*regexp.Regexp{}, formats: map[string][]byte{}}
 	if tree.Root != nil {
-		if err := c.list(tree.Root, 0, preambleNodes); err != nil {
+		if err := c.checkList(tree.Root, 0, preambleNodes); err != nil {
 			return nil, nil, err
 		}
 	}
 	return c, tree, nil
 }
 
-// compileTemplate compiles a text that Parse accepted.
+// compileTemplate compiles a text that Parse has accepted.
 func compileTemplate(src string) *template.Template {
 	c, tree, err := parseTemplate(src)
 	if err != nil {
-		panic(err) // the template was parsed before
+		panic(err) // Parse has accepted the same text
 	}
-	show(tree.Root)
-	return template.Must(template.New("template").Option("missingkey=zero").Funcs(c.functions()).AddParseTree("template", tree))
+	wrapPipelines(tree.Root)
+	return template.Must(template.New("template").Option("missingkey=zero").Funcs(c.functionMap()).AddParseTree("template", tree))
 }
 
 var parseErrorLine = lazyre.New(`^template: [^:]*:(\d+): `)
 
-// parseFailure returns an error of the parser with its position. The parser states
-// only the line, so the position is the first action of that line.
+// parseFailure returns an error of the parser with a position. The parser states only the line,
+// so the position is that of the first action in the line.
 func parseFailure(src string, err error) error {
 	msg, offset := err.Error(), 0
 	if m := parseErrorLine.FindStringSubmatch(msg); m != nil {
@@ -66,7 +66,7 @@ func parseFailure(src string, err error) error {
 	fix := "write {{ and }} only around an expression, such as {{ $labels.namespace }}"
 	switch {
 	case strings.Contains(msg, "undefined variable"):
-		fix = "use $labels.NAME, $vars.NAME, $value or $line"
+		fix = "use $labels.NAME, $vars.NAME, $value, $line or $error"
 	case strings.Contains(msg, "unexpected EOF"), strings.Contains(msg, "unclosed action"):
 		fix = "close every {{ with }} and every {{ if }} with {{ end }}"
 	case strings.Contains(msg, "bad character"), strings.Contains(msg, "unexpected bad"):
@@ -97,8 +97,8 @@ func definitionAt(src string) int {
 	return 0
 }
 
-// kind is the type of an expression. Checking it at load finds most errors before
-// an alert depends on the template.
+// kind is the type of an expression. Checking the types when a template is loaded finds most
+// errors before an alert depends on it.
 type kind string
 
 const (
@@ -106,7 +106,7 @@ const (
 	kindInteger kind = "an integer"
 	kindDecimal kind = "a number"
 	kindBool    kind = "true or false"
-	kindMixed   kind = "of more than one type" // result of and, or
+	kindMixed   kind = "of more than one type" // the result of and, or
 )
 
 func (k kind) isNumber() bool { return k == kindInteger || k == kindDecimal }
@@ -116,12 +116,13 @@ type checker struct {
 	src          string
 	labels, vars []string
 	value, line  bool
-	program      int // instructions of all regular expressions
+	failure      bool // whether the template reads $error
+	program      int  // sum of the instructions of all regular expressions
 	regexes      map[string]*regexp.Regexp
-	formats      map[string][]byte // format of printf: its verbs
+	formats      map[string][]byte // verbs of each format string of printf
 }
 
-// maxNesting bounds if within if and parentheses.
+// maxNesting bounds the nesting of if and of parentheses.
 const maxNesting = 50
 
 func (c *checker) errorf(pos parse.Pos, fix, format string, args ...any) error {
@@ -129,20 +130,21 @@ func (c *checker) errorf(pos parse.Pos, fix, format string, args ...any) error {
 	return expr.Errorf(at, fix, format, args...)
 }
 
-// list checks the nodes of a list after the first skip, which are the preamble.
-func (c *checker) list(l *parse.ListNode, depth, skip int) error {
+// checkList checks the nodes of a list. It skips the first ones, which are the preamble. skip
+// is their number.
+func (c *checker) checkList(l *parse.ListNode, depth, skip int) error {
 	if l == nil {
 		return nil
 	}
 	for _, n := range l.Nodes[min(skip, len(l.Nodes)):] {
-		if err := c.node(n, depth); err != nil {
+		if err := c.checkNode(n, depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *checker) node(n parse.Node, depth int) error {
+func (c *checker) checkNode(n parse.Node, depth int) error {
 	if depth > maxNesting {
 		return c.errorf(n.Position(), "use less nesting", "the template is nested deeper than %d", maxNesting)
 	}
@@ -150,22 +152,22 @@ func (c *checker) node(n parse.Node, depth int) error {
 	case *parse.TextNode, *parse.CommentNode:
 		return nil
 	case *parse.ActionNode:
-		_, err := c.pipe(n.Pipe, depth)
+		_, err := c.checkPipe(n.Pipe, depth)
 		return err
 	case *parse.IfNode:
-		if _, err := c.pipe(n.Pipe, depth); err != nil {
+		if _, err := c.checkPipe(n.Pipe, depth); err != nil {
 			return err
 		}
-		if err := c.list(n.List, depth+1, 0); err != nil {
+		if err := c.checkList(n.List, depth+1, 0); err != nil {
 			return err
 		}
-		return c.list(n.ElseList, depth+1, 0)
+		return c.checkList(n.ElseList, depth+1, 0)
 	}
 	word, _, _ := strings.Cut(strings.Trim(n.String(), "{}- "), " ")
 	return c.errorf(n.Position(), "use only if, else if and else", "%s is not available in rule templates", cmp.Or(word, "this action"))
 }
 
-func (c *checker) pipe(p *parse.PipeNode, depth int) (kind, error) {
+func (c *checker) checkPipe(p *parse.PipeNode, depth int) (kind, error) {
 	if depth > maxNesting {
 		return "", c.errorf(p.Pos, "use less nesting", "the template is nested deeper than %d", maxNesting)
 	}
@@ -179,37 +181,38 @@ func (c *checker) pipe(p *parse.PipeNode, depth int) (kind, error) {
 			piped = []kind{result}
 		}
 		var err error
-		if result, err = c.command(cmd, piped, depth); err != nil {
+		if result, err = c.checkCommand(cmd, piped, depth); err != nil {
 			return "", err
 		}
 	}
 	return result, nil
 }
 
-// command checks a call, or a single value at the start of a pipeline.
-func (c *checker) command(cmd *parse.CommandNode, piped []kind, depth int) (kind, error) {
+// checkCommand checks a function call or a single value. piped are the kinds of the values
+// before it in a pipeline.
+func (c *checker) checkCommand(cmd *parse.CommandNode, piped []kind, depth int) (kind, error) {
 	id, ok := cmd.Args[0].(*parse.IdentifierNode)
 	if !ok {
 		if len(cmd.Args) > 1 || len(piped) > 0 {
 			return "", c.errorf(cmd.Args[0].Position(), "call a function, such as toUpper", "%s is not a function and takes no argument", cmd.Args[0])
 		}
-		return c.operand(cmd.Args[0], depth)
+		return c.checkOperand(cmd.Args[0], depth)
 	}
 	kinds := make([]kind, 0, len(cmd.Args))
 	for _, a := range cmd.Args[1:] {
-		k, err := c.operand(a, depth)
+		k, err := c.checkOperand(a, depth)
 		if err != nil {
 			return "", err
 		}
 		kinds = append(kinds, k)
 	}
-	return c.call(id, call{name: id.Ident, args: cmd.Args[1:], kinds: append(kinds, piped...)})
+	return c.checkCall(id, call{name: id.Ident, args: cmd.Args[1:], kinds: append(kinds, piped...)})
 }
 
-func (c *checker) operand(n parse.Node, depth int) (kind, error) {
+func (c *checker) checkOperand(n parse.Node, depth int) (kind, error) {
 	switch n := n.(type) {
 	case *parse.VariableNode:
-		return c.variable(n)
+		return c.checkVariable(n)
 	case *parse.StringNode:
 		return kindText, nil
 	case *parse.BoolNode:
@@ -224,18 +227,18 @@ func (c *checker) operand(n parse.Node, depth int) (kind, error) {
 			return kindDecimal, nil
 		}
 	case *parse.PipeNode:
-		return c.pipe(n, depth+1)
+		return c.checkPipe(n, depth+1)
 	case *parse.IdentifierNode:
-		return c.call(n, call{name: n.Ident})
+		return c.checkCall(n, call{name: n.Ident})
 	case *parse.FieldNode, *parse.DotNode, *parse.ChainNode:
-		return "", c.errorf(n.Position(), "write $labels.NAME, $vars.NAME, $value or $line", "%s has no meaning in rule templates", n)
+		return "", c.errorf(n.Position(), "write $labels.NAME, $vars.NAME, $value, $line or $error", "%s has no meaning in rule templates", n)
 	}
 	return "", c.errorf(n.Position(), "use text, numbers, true or false", "%s is not available in rule templates", n)
 }
 
-// variable checks $labels.NAME, $vars.NAME, $value and $line. Names with dots,
-// which fields of JSON lines have, become one name.
-func (c *checker) variable(n *parse.VariableNode) (kind, error) {
+// checkVariable checks the use of $labels.NAME, $vars.NAME, $value, $line and $error. A name
+// may contain dots, as fields of JSON lines do.
+func (c *checker) checkVariable(n *parse.VariableNode) (kind, error) {
 	name := strings.Join(n.Ident[1:], ".")
 	switch n.Ident[0] {
 	case "$labels", "$vars":
@@ -249,7 +252,7 @@ func (c *checker) variable(n *parse.VariableNode) (kind, error) {
 			c.vars = append(c.vars, name)
 		}
 		return kindText, nil
-	case "$value", "$line":
+	case "$value", "$line", "$error":
 		if name != "" {
 			return "", c.errorf(n.Pos, "write "+n.Ident[0], "%s has no fields", n.Ident[0])
 		}
@@ -257,22 +260,23 @@ func (c *checker) variable(n *parse.VariableNode) (kind, error) {
 			c.value = true
 			return kindInteger, nil
 		}
-		c.line = true
+		c.line = c.line || n.Ident[0] == "$line"
+		c.failure = c.failure || n.Ident[0] == "$error"
 		return kindText, nil
 	}
-	return "", c.errorf(n.Pos, "write $labels.NAME, $vars.NAME, $value or $line", "%s is not available in rule templates", n)
+	return "", c.errorf(n.Pos, "write $labels.NAME, $vars.NAME, $value, $line or $error", "%s is not available in rule templates", n)
 }
 
-// call is a function call with the kinds of its arguments. A piped argument is the
-// last one and is only in kinds.
+// call is a function call with the kinds of its arguments. A piped argument is the last one and
+// occurs only in kinds.
 type call struct {
 	name  string
 	args  []parse.Node
 	kinds []kind
 }
 
-// constant returns the i-th argument if it is a text constant.
-func (c call) constant(i int) (string, bool) {
+// constantArg returns the i-th argument if it is a text constant.
+func (c call) constantArg(i int) (string, bool) {
 	if i < len(c.args) {
 		if s, ok := c.args[i].(*parse.StringNode); ok {
 			return s.Text, true
@@ -281,7 +285,7 @@ func (c call) constant(i int) (string, bool) {
 	return "", false
 }
 
-func (c *checker) call(id *parse.IdentifierNode, f call) (kind, error) {
+func (c *checker) checkCall(id *parse.IdentifierNode, f call) (kind, error) {
 	check, ok := signatures()[f.name]
 	if !ok {
 		return "", c.errorf(id.Pos, "use one of "+strings.Join(Functions(), ", "), "rule templates have no function %q", f.name)

@@ -2,7 +2,8 @@ package template
 
 import "crowsnest/internal/codec"
 
-// Code stores a template with what parsing it has found, so that reading it parses nothing.
+// Code reads or writes a template with the results of parsing it, so that a stored template
+// need not be parsed.
 func Code(c *codec.Codec, t *Template) {
 	codec.Text(c, &t.source)
 	c.Bool(&t.actions)
@@ -13,5 +14,12 @@ func Code(c *codec.Codec, t *Template) {
 	codec.Texts(c, &t.labels)
 	codec.Texts(c, &t.vars)
 	c.Bool(&t.value)
-	c.Bool(&t.line)
+	uses := 0 // bits for what the template uses
+	for i, used := range []bool{t.line, t.failure} {
+		if used {
+			uses |= 1 << i
+		}
+	}
+	c.Int(&uses)
+	t.line, t.failure = uses&1 != 0, uses&2 != 0
 }

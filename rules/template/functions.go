@@ -19,13 +19,13 @@ import (
 	"crowsnest/rules/internal/expr"
 )
 
-// A template may be executed for each counted line, so its cost is bounded: 8 KiB
-// of text and 400 instructions of regular expressions take about 100 ms in the
-// worst case (30 ns per byte and instruction).
+// A template may be executed for each counted line, so its cost is bounded. At 30 ns per byte
+// and instruction, 8 KiB of text and 400 instructions of regular expressions take about 100 ms
+// in the worst case.
 const (
-	maxValue   = 8 << 10 // bytes of an argument or result of a function
-	maxProgram = 400     // instructions of all regular expressions
-	maxPattern = 1 << 10 // bytes
+	maxValue   = 8 << 10 // length in bytes of an argument or result of a function
+	maxProgram = 400     // sum of the instructions of all regular expressions
+	maxPattern = 1 << 10 // length of a pattern in bytes
 )
 
 // Functions returns the sorted names of the functions that templates may
@@ -34,16 +34,15 @@ func Functions() []string {
 	return slices.Sorted(maps.Keys(signatures()))
 }
 
-// signature checks a call. It returns the kind of its result, or an error and the
-// fix.
+// signature checks a call. It returns the kind of the result, or an error and the fix.
 type signature func(*checker, call) (k kind, fix string, err error)
 
 // signatures returns the functions of templates by their names.
 var signatures = sync.OnceValue(func() map[string]signature {
-	ofText, pattern := takes(kindText, kindText), (*checker).admit
+	ofText, pattern := newSignature(kindText, kindText), (*checker).compilePattern
 	return map[string]signature{
-		"toUpper": ofText, "toLower": ofText, "title": ofText, "stripPort": ofText, "len": takes(kindInteger, kindText),
-		"reReplaceAll": takes(kindText, kindText, kindText, kindText).and(pattern), "match": takes(kindBool, kindText, kindText).and(pattern),
+		"toUpper": ofText, "toLower": ofText, "title": ofText, "stripPort": ofText, "len": newSignature(kindInteger, kindText),
+		"reReplaceAll": newSignature(kindText, kindText, kindText, kindText).withCheck(pattern), "match": newSignature(kindBool, kindText, kindText).withCheck(pattern),
 		"printf": checkPrintf, "humanize": checkHumanize, "humanize1024": checkHumanize, "humanizeDuration": checkHumanize,
 		"humanizePercentage": checkHumanize, "humanizeTimestamp": checkHumanize,
 		"eq": checkEqual, "ne": checkEqual, "lt": checkOrder, "le": checkOrder, "gt": checkOrder, "ge": checkOrder,
@@ -51,8 +50,8 @@ var signatures = sync.OnceValue(func() map[string]signature {
 	}
 })
 
-// takes returns the signature of a function with arguments of these kinds.
-func takes(result kind, kinds ...kind) signature {
+// newSignature returns the signature of a function whose arguments have these kinds.
+func newSignature(result kind, kinds ...kind) signature {
 	return func(_ *checker, f call) (kind, string, error) {
 		if len(f.kinds) != len(kinds) {
 			return "", "", fmt.Errorf("takes %d arguments, not %d", len(kinds), len(f.kinds))
@@ -66,8 +65,8 @@ func takes(result kind, kinds ...kind) signature {
 	}
 }
 
-// and adds a check of calls that s allows.
-func (s signature) and(check func(*checker, call) (fix string, err error)) signature {
+// withCheck returns a signature that additionally runs check on the calls that s allows.
+func (s signature) withCheck(check func(*checker, call) (fix string, err error)) signature {
 	return func(c *checker, f call) (kind, string, error) {
 		k, fix, err := s(c, f)
 		if err == nil {
@@ -77,9 +76,9 @@ func (s signature) and(check func(*checker, call) (fix string, err error)) signa
 	}
 }
 
-// admit compiles the constant pattern that is the first argument.
-func (c *checker) admit(f call) (fix string, err error) {
-	pattern, ok := f.constant(0)
+// compilePattern compiles the constant pattern that is the first argument.
+func (c *checker) compilePattern(f call) (fix string, err error) {
+	pattern, ok := f.constantArg(0)
 	switch {
 	case !ok:
 		return "write it in quotes", errors.New("needs a constant pattern as its first argument")
@@ -92,7 +91,7 @@ func (c *checker) admit(f call) (fix string, err error) {
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		return expr.Fix(pattern), fmt.Errorf("has a pattern that is not a regular expression: %s", expr.Reason(err))
+		return expr.SuggestFix(pattern), fmt.Errorf("has a pattern that is not a regular expression: %s", expr.Reason(err))
 	}
 	c.regexes[pattern] = re
 	return "", nil
@@ -167,16 +166,17 @@ func checkNot(_ *checker, f call) (kind, string, error) {
 	return kindBool, "", nil
 }
 
-// functionError is returned by a function that refuses its argument.
+// functionError is the error of a function that refuses its argument.
 type functionError struct {
 	function, reason string
 }
 
 func (e *functionError) Error() string { return e.function + ": " + e.reason }
 
-// functions returns the functions with the regular expressions and formats of this
-// template. The check must be finished: they read its maps concurrently.
-func (c *checker) functions() template.FuncMap {
+// functionMap returns the functions with the regular expressions and formats of this template.
+// The template must have been checked before, because the functions read the checker's maps
+// concurrently.
+func (c *checker) functionMap() template.FuncMap {
 	m := template.FuncMap{
 		"toUpper":      func(s string) string { return strings.ToUpper(text.Truncate(s, maxValue)) },
 		"toLower":      func(s string) string { return strings.ToLower(text.Truncate(s, maxValue)) },
@@ -199,13 +199,13 @@ func (c *checker) functions() template.FuncMap {
 		"humanizeDuration":  func(v float64) (string, error) { return templates.HumanizeDuration(v) },
 		"humanizeTimestamp": func(v float64) (string, error) { return templates.HumanizeTimestamp(v) },
 	} {
-		m[name] = numeric(name, f)
+		m[name] = acceptText(name, f)
 	}
 	return m
 }
 
-// numeric wraps a function of a number so that it also accepts text.
-func numeric(name string, f func(float64) (string, error)) func(any) (string, error) {
+// acceptText returns f as a function that also accepts a number written as text.
+func acceptText(name string, f func(float64) (string, error)) func(any) (string, error) {
 	return func(x any) (string, error) {
 		v, err := templates.ConvertToFloat(x)
 		if err != nil {
@@ -219,8 +219,8 @@ func numeric(name string, f func(float64) (string, error)) func(any) (string, er
 	}
 }
 
-// compare orders two values of comparable kinds. It does not convert integers to
-// floats, which would lose digits of large ones.
+// compare orders two values of comparable kinds. It compares integers as integers, because
+// large ones would lose digits as floats.
 func compare(a, b any) int {
 	switch a := a.(type) {
 	case string:
@@ -233,14 +233,14 @@ func compare(a, b any) int {
 		}
 		return 1
 	}
-	if x, ok := integer(a); ok {
-		if y, ok := integer(b); ok {
+	if x, ok := toInteger(a); ok {
+		if y, ok := toInteger(b); ok {
 			return int(max(-1, min(1, x-y)))
 		}
 	}
 	x, _ := templates.ConvertToFloat(a)
 	y, _ := templates.ConvertToFloat(b)
-	switch { // NaN equals everything
+	switch { // NaN counts as equal to everything
 	case x < y:
 		return -1
 	case x > y:
@@ -249,7 +249,7 @@ func compare(a, b any) int {
 	return 0
 }
 
-func integer(v any) (int64, bool) {
+func toInteger(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int:
 		return int64(v), true
@@ -280,8 +280,8 @@ func stripPort(s string) string {
 	return host
 }
 
-// replaceAll is ReplaceAllString with bounded output: a pattern that matches the
-// empty text, with a long replacement, would multiply the text in each call.
+// replaceAll is ReplaceAllString with bounded output. A pattern that matches the empty text
+// would otherwise multiply the length of the text by a long replacement in each call.
 func replaceAll(re *regexp.Regexp, repl, s string) string {
 	s, repl = text.Truncate(s, maxValue), text.Truncate(repl, maxValue)
 	var out []byte
@@ -302,7 +302,7 @@ func humanize(v float64) (string, error) {
 		return fmt.Sprintf("%.4g", v), nil
 	}
 	if math.Abs(v) >= 1 {
-		return scaled(v, 1000, "k", "M", "G", "T", "P", "E", "Z", "Y"), nil
+		return scaleNumber(v, 1000, "k", "M", "G", "T", "P", "E", "Z", "Y"), nil
 	}
 	prefix := ""
 	for _, p := range []string{"m", "u", "n", "p", "f", "a", "z", "y"} {
@@ -319,11 +319,12 @@ func humanize1024(v float64) (string, error) {
 	if math.Abs(v) <= 1 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Sprintf("%.4g", v), nil
 	}
-	return scaled(v, 1024, "ki", "Mi", "Gi", "Ti", "Pi", "Ei", "Zi", "Yi"), nil
+	return scaleNumber(v, 1024, "ki", "Mi", "Gi", "Ti", "Pi", "Ei", "Zi", "Yi"), nil
 }
 
-// scaled divides a number by base until it is smaller, and writes how often by a prefix.
-func scaled(v, base float64, prefixes ...string) string {
+// scaleNumber divides a number by base until it is smaller than base, and appends the prefix
+// for the number of divisions.
+func scaleNumber(v, base float64, prefixes ...string) string {
 	prefix := ""
 	for _, p := range prefixes {
 		if math.Abs(v) < base {

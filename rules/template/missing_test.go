@@ -69,6 +69,6 @@ func TestWords(t *testing.T) {
 	} {
 		tmpl, err := Parse(source)
 		require.NoError(t, err, source)
-		require.Equal(t, want, tmpl.Words(func(name string) string { return "<" + name + ">" }, strings.ToUpper), source)
+		require.Equal(t, want, tmpl.DocumentText(func(name string) string { return "<" + name + ">" }, strings.ToUpper), source)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"crowsnest/internal/text"
 )
 
-// Bounds of printf.
+// Bounds of the output of printf.
 const (
 	maxPrintfArgs  = 16
 	maxPrintfWidth = 64
@@ -21,7 +21,7 @@ var printfVerb = lazyre.New(`^[-+# 0]*([0-9]*)(?:\.([0-9]*))?([a-zA-Z%])`)
 // checkPrintf checks that the format is constant and that each argument fits its
 // verb.
 func checkPrintf(c *checker, f call) (kind, string, error) {
-	format, ok := f.constant(0)
+	format, ok := f.constantArg(0)
 	if !ok {
 		return "", "write it in quotes", errors.New("needs a constant format as its first argument")
 	}
@@ -66,23 +66,14 @@ func printfVerbs(format string) (verbs []byte, fix string, err error) {
 	}
 }
 
+// verbsOf lists the verbs that accept a value, by the kind of the value.
+var verbsOf = map[kind]string{kindText: "vsq", kindInteger: "vdxXobeEfFgG", kindDecimal: "veEfFgG", kindBool: "vt", kindMixed: "v"}
+
 func verbTakes(verb byte, k kind) (fix string, err error) {
-	ok := false
-	switch verb {
-	case 'v':
-		ok = true
-	case 's', 'q':
-		ok = k == kindText
-	case 'd', 'x', 'X', 'o', 'b':
-		ok = k == kindInteger
-	case 'e', 'E', 'f', 'F', 'g', 'G':
-		ok = k.isNumber()
-	case 't':
-		ok = k == kindBool
-	default:
+	switch {
+	case strings.IndexByte("vsqdxXobeEfFgGt", verb) < 0:
 		return "use one of %v %s %q %d %x %f %g %e %t", fmt.Errorf("does not support %%%c", verb)
-	}
-	if !ok {
+	case strings.IndexByte(verbsOf[k], verb) < 0:
 		return "use %v, which accepts any value", fmt.Errorf("has %%%c for a value that is %s", verb, k)
 	}
 	return "", nil
@@ -95,7 +86,7 @@ func formatText(format string, verbs []byte, args []any) string {
 		if s, ok := a.(string); ok {
 			args[i] = text.Truncate(s, maxValue)
 		}
-		if n, ok := integer(a); ok && i < len(verbs) && strings.IndexByte("eEfFgG", verbs[i]) >= 0 {
+		if n, ok := toInteger(a); ok && i < len(verbs) && strings.IndexByte("eEfFgG", verbs[i]) >= 0 {
 			args[i] = float64(n)
 		}
 	}

@@ -12,50 +12,49 @@ import (
 	"crowsnest/rules/internal/shell"
 )
 
-// maxStrict bounds a value that a step shows unchanged, in bytes: enough for a
-// kind, a namespace and a name of Kubernetes.
+// maxStrict bounds the length in bytes of a value that a step shows unchanged. It is enough for
+// a kind, a namespace and a name of Kubernetes.
 const maxStrict = 600
 
-// strictValue accepts the characters of names, namespace/name, addresses, ports
-// and versions. None of them has a meaning in any shell, with or without quotes.
+// strictValue accepts the characters of names, namespace/name, addresses, ports and versions.
+// None of them has a special meaning in any shell, with or without quotes.
 var strictValue = lazyre.New(`^[A-Za-z0-9][A-Za-z0-9._:/+-]*$`)
 
-// looseValue matches text that programs turn into a link, and text that leaves a
-// path.
+// looseValue matches texts that programs turn into a link, and texts that leave a path.
 var looseValue = lazyre.New(`(?i)//|\.\.|www\.|\b(?:mailto|javascript|vbscript|tel|sms|xmpp|skype|callto|magnet):`)
 
-// Strict reports whether a value is safe in a command or a link without changes.
-func Strict(s string) bool {
+// IsSafe reports whether a command or a link may contain the value without changes.
+func IsSafe(s string) bool {
 	if len(s) > maxStrict || !strictValue.MatchString(s) {
 		return false
 	}
-	return !strings.ContainsAny(s, ":/.") || !looseValue.MatchString(s) // names seldom contain any of them
+	return !strings.ContainsAny(s, ":/.") || !looseValue.MatchString(s) // saves the slow search, because names seldom contain these
 }
 
-// use is the purpose of a rendered text.
+// use is the purpose for which a template is rendered.
 type use int
 
 const (
-	useRaw  use = iota // a label: values are not changed
+	useRaw  use = iota // a label, which contains its values unchanged
 	useText            // a text for people
 	useStep            // a command that people paste
-	useMark            // a step for the lint: each value is shell.Mark
+	useMark            // a step for the lint, in which each value is shell.Mark
 )
 
-// shown receives the values of one execution of a template. Put is the last
-// function of every pipeline that depends on data.
+// shown collects the values during one execution of a template. Put is the last function of
+// every pipeline that depends on data.
 type shown struct {
 	use     use
 	w       *boundedWriter
 	neutral func(string) string
 	unsafe  *[]unsafeValue
-	hosts   bool     // a value is in the host of a URL
-	end     int      // end of the last value in the output
-	loose   bool     // the last value was not strict
-	missing []string // names of the values that a text lacks, in order
+	hosts   bool     // whether a value is in the host of a URL
+	end     int      // offset in the output after the last value
+	loose   bool     // whether the last value was unsafe
+	missing []string // names of the missing values, in order
 }
 
-// Gap returns what the output shows for a condition that adds nothing.
+// Gap returns what the output contains for a condition that adds nothing.
 func (s *shown) Gap() string {
 	if s.use != useText {
 		return ""
@@ -64,36 +63,36 @@ func (s *shown) Gap() string {
 	return missing
 }
 
-// unsafeValue is a value that a step does not show.
+// unsafeValue is a value that a step does not contain, because it is not safe.
 type unsafeValue struct{ name, text string }
 
-// Put returns the text that the output shows for a value. name is the first name
-// that the pipeline reads.
+// Put returns the text that the output contains for a value. name is the first name that the
+// pipeline reads.
 func (s *shown) Put(name string, value any) string {
 	text := fmt.Sprint(value)
 	if s.use == useRaw {
 		return text
 	}
 	if s.use == useMark {
-		_, host := link(s.w.buf.Bytes())
+		_, host := inURL(s.w.buf.Bytes())
 		s.hosts = s.hosts || host
 		return string(shell.Mark)
 	}
-	if inside, _ := link(s.w.buf.Bytes()); s.use == useText && text == "" && !inside {
+	if inside, _ := inURL(s.w.buf.Bytes()); s.use == useText && text == "" && !inside {
 		s.missing = append(s.missing, name)
 		return missing
 	}
 	out := s.place(name, text)
-	if adjacent := s.end > 0 && s.end == s.w.buf.Len(); adjacent && (s.loose || !Strict(text)) {
-		out = " " + out // two values must not form a link or a mention together
+	if adjacent := s.end > 0 && s.end == s.w.buf.Len(); adjacent && (s.loose || !IsSafe(text)) {
+		out = " " + out // a space keeps two adjacent values from forming a link or a mention
 	}
-	s.end, s.loose = s.w.buf.Len()+len(out), !Strict(text)
+	s.end, s.loose = s.w.buf.Len()+len(out), !IsSafe(text)
 	return out
 }
 
 func (s *shown) place(name, text string) string {
-	inside, host := link(s.w.buf.Bytes())
-	switch strict := Strict(text) && !host; {
+	inside, host := inURL(s.w.buf.Bytes())
+	switch strict := IsSafe(text) && !host; {
 	case text == "" && (s.use == useStep || inside):
 		return placeholder(name)
 	case strict && inside:
@@ -101,7 +100,7 @@ func (s *shown) place(name, text string) string {
 	case s.use == useStep && strict:
 		return text
 	case s.use == useStep:
-		return s.hide(name, text)
+		return s.hiddenPlaceholder(name, text)
 	case inside:
 		return placeholder(name)
 	case s.neutral != nil:
@@ -110,8 +109,8 @@ func (s *shown) place(name, text string) string {
 	return text
 }
 
-// WithMarks renders a step with shell.Mark in place of its values. Conditions of the
-// template read value. hosts reports whether a value is in the host of a URL.
+// WithMarks renders a step with shell.Mark in place of its values. Conditions of the template
+// see value. hosts reports whether a value is in the host of a URL.
 func (t *Template) WithMarks(value string) (text string, hosts bool) {
 	d := Data{Labels: map[string]string{}, Vars: map[string]string{}, Line: value, Value: int64(len(value))}
 	for _, name := range t.labels {
@@ -125,8 +124,8 @@ func (t *Template) WithMarks(value string) (text string, hosts bool) {
 	return text, s.hosts
 }
 
-// hide returns the placeholder of a value that a step does not show.
-func (s *shown) hide(name, text string) string {
+// hiddenPlaceholder returns the placeholder for an unsafe value that a step must not contain.
+func (s *shown) hiddenPlaceholder(name, text string) string {
 	v := unsafeValue{name, text}
 	i := slices.Index(*s.unsafe, v)
 	if i < 0 {
@@ -136,8 +135,8 @@ func (s *shown) hide(name, text string) string {
 	return "UNSAFE_VALUE_" + strconv.Itoa(i+1)
 }
 
-// link reports whether text ends inside a URL, and whether inside its host.
-func link(text []byte) (inside, host bool) {
+// inURL reports whether text ends inside a URL, and whether it ends inside the host of the URL.
+func inURL(text []byte) (inside, host bool) {
 	word := string(text[max(0, len(text)-MaxOutput):])
 	if at := strings.LastIndexAny(word, " \t\n\"'`<>"); at >= 0 {
 		word = word[at+1:]
@@ -160,8 +159,8 @@ func placeholder(name string) string {
 	}, name)
 }
 
-// show appends shown.Put to every pipeline of the list that depends on data.
-func show(l *parse.ListNode) {
+// wrapPipelines appends shown.Put to every pipeline of the list that depends on data.
+func wrapPipelines(l *parse.ListNode) {
 	if l == nil {
 		return
 	}
@@ -174,20 +173,20 @@ func show(l *parse.ListNode) {
 				n.Pipe.Cmds = append(n.Pipe.Cmds, &parse.CommandNode{NodeType: parse.NodeCommand, Pos: n.Pos, Args: []parse.Node{put, arg}})
 			}
 		case *parse.IfNode:
-			show(n.List)
+			wrapPipelines(n.List)
 			if n.ElseList == nil {
 				gap := &parse.VariableNode{NodeType: parse.NodeVariable, Pos: n.Pos, Ident: []string{"$show", "Gap"}}
 				pipe := &parse.PipeNode{NodeType: parse.NodePipe, Pos: n.Pos, Cmds: []*parse.CommandNode{{NodeType: parse.NodeCommand, Pos: n.Pos, Args: []parse.Node{gap}}}}
 				n.ElseList = &parse.ListNode{NodeType: parse.NodeList, Pos: n.Pos, Nodes: []parse.Node{&parse.ActionNode{NodeType: parse.NodeAction, Pos: n.Pos, Pipe: pipe}}}
 				continue
 			}
-			show(n.ElseList)
+			wrapPipelines(n.ElseList)
 		}
 	}
 }
 
-// firstName returns the first name that an expression reads: the name of a label
-// or variable, "value" or "line", or "" if it reads none.
+// firstName returns the first name that an expression reads. It is the name of a label or
+// variable, "value" or "line". The result is "" if it reads none.
 func firstName(n parse.Node) string {
 	switch n := n.(type) {
 	case *parse.VariableNode:

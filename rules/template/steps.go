@@ -5,18 +5,17 @@ import (
 	"strings"
 )
 
-// maxQuoted bounds a value that is quoted below the steps, in characters.
+// maxQuoted bounds the length of an unsafe value that is quoted below the steps, in characters.
 const maxQuoted = 160
 
-// failedStep replaces a step that cannot be shown completely: half a command is a
+// failedStep replaces a step that cannot be shown completely, because half of a command is a
 // different command.
 const failedStep = "This step is not shown: its template failed, or the step is too long."
 
-// Text renders a summary, unless it is nil, and numbered steps, one per line. Steps are
-// commands that people paste: Text replaces a value that Strict does not accept by
-// UNSAFE_VALUE_1 and quotes it below the steps, and replaces a missing value by
-// its name in upper case. neutral must return a value as one harmless line. failed
-// is the number of templates that failed.
+// Text renders a summary, unless it is nil, and numbered steps, one per line. People paste
+// steps as commands. So Text replaces a value that IsSafe refuses by UNSAFE_VALUE_1, quotes it
+// below the steps, and replaces a missing value by its name in upper case. neutral must return
+// a value as one harmless line. failed is the number of templates that failed.
 func Text(summary *Template, steps []*Template, d Data, neutral func(string) string) (text string, failed int) {
 	var lines []string
 	var unsafe []unsafeValue
@@ -39,8 +38,7 @@ func Text(summary *Template, steps []*Template, d Data, neutral func(string) str
 	return strings.Join(lines, "\n"), failed
 }
 
-// asData returns text as one word in single quotes, which a shell does not
-// interpret.
+// asData returns text as one word in single quotes, which a shell does not interpret.
 func asData(text string, neutral func(string) string) string {
 	text = strings.ReplaceAll(neutral(text), "'", "’")
 	if r := []rune(text); len(r) > maxQuoted {

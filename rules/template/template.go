@@ -1,9 +1,11 @@
-// Package template parses, checks and executes the templates of rules: annotations,
-// remediation and steps. Values from logs cannot become commands, links or lines.
+// Package template parses, checks and executes the templates of rules, which are annotations,
+// remediation and steps. It ensures that values from logs cannot become commands, links or
+// lines.
 package template
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -18,38 +20,48 @@ import (
 
 // Bounds of templates, in bytes.
 const (
-	maxSource = 16 << 10 // source
-	MaxOutput = 2 << 10  // output, which is truncated
+	maxSource = 16 << 10 // length of the source
+	MaxOutput = 2 << 10  // length of the output; longer output is truncated
 )
 
-// Template is the text of a label, an annotation or a step, as in Prometheus.
-// Parsing checks it, so that its execution cannot loop, recurse, grow without
-// bound or access anything but its data. What executes it is made when it is first
-// executed: it takes many times the memory of the text, and few rules ever fire. It is
-// safe for concurrent use, and must not be copied.
+// Template is the text of a label, an annotation or a step, as in Prometheus. Parsing checks
+// it, so that its execution cannot loop, recurse, grow without bound or access anything but its
+// data. It is compiled when it is first executed, because its compiled form takes many times
+// the memory of the text, and few rules ever fire. It is safe for concurrent use and must not
+// be copied.
 type Template struct {
 	source string
-	// plain is the output of a template without actions.
+	// plain is the output of a template that has no actions.
 	plain    string
 	actions  bool
-	compiled atomic.Pointer[template.Template] // with actions, once it was executed
+	compiled atomic.Pointer[template.Template] // compiled form; nil until the first execution, and for a template without actions
 	labels   []string
 	vars     []string
 	value    bool
 	line     bool
+	failure  bool // whether the template reads $error
 }
+
+// ErrorNames are the names of the captures in which $error looks before the fields of the line.
+// It takes the first one that is not empty.
+var ErrorNames = [...]string{"panic", "err", "error"}
+
+// maxError bounds the length of $error in bytes. The middle of a longer one is omitted, because
+// an error begins with what failed and ends with the cause.
+const maxError = 240
 
 // Data is the data of a template. Templates only read it and do not keep it.
 type Data struct {
-	Labels map[string]string // labels of the alert, as $labels
-	Vars   map[string]string // all captured names, as $vars
-	Value  int64             // number of lines, as $value
-	Line   string            // the newest line, as $line
+	Labels map[string]string // labels of the alert, called $labels in templates
+	Vars   map[string]string // all captured values by name, called $vars in templates
+	Value  int64             // number of lines, called $value in templates
+	Line   string            // newest line, called $line in templates
+	Error  string            // error in a field of the newest line, called $error in templates
 }
 
-// Parse parses and checks a template. Allowed are text, fields of $labels
-// and $vars, $value, $line, constants, if, else if, else, and pipelines of the
-// functions of Functions. An error is a *expr.SyntaxError.
+// Parse parses and checks a template. It may contain text, fields of $labels and $vars, $value,
+// $line, $error, constants, if, else if, else, and pipelines of the functions that Functions
+// lists. An error is a *expr.SyntaxError.
 func Parse(src string) (*Template, error) {
 	switch {
 	case len(src) > maxSource:
@@ -64,7 +76,7 @@ func Parse(src string) (*Template, error) {
 		return nil, err
 	}
 	return &Template{
-		source: src, actions: true, value: c.value, line: c.line,
+		source: src, actions: true, value: c.value, line: c.line, failure: c.failure,
 		labels: slices.Compact(slices.Sorted(slices.Values(c.labels))), vars: slices.Compact(slices.Sorted(slices.Values(c.vars))),
 	}, nil
 }
@@ -84,24 +96,27 @@ func (t *Template) UsesValue() bool { return t.value }
 // UsesLine reports whether the template reads $line.
 func (t *Template) UsesLine() bool { return t.line }
 
-// Execute renders the template as valid UTF-8 of at most 2 KiB. A name without a
-// value renders as "". If a function refuses its argument, the whole output is
-// `<error: ...>` and ok is false.
+// UsesError reports whether the template reads $error.
+func (t *Template) UsesError() bool { return t.failure }
+
+// Execute renders the template as valid UTF-8 of at most 2 KiB. A name without a value is
+// rendered as "". If a function refuses its argument, the whole output is `<error: ...>` and ok
+// is false.
 func (t *Template) Execute(d Data) (out string, ok bool) {
 	return t.execute(d, &shown{})
 }
 
-// ExecuteText renders the template for people. It passes values through neutral,
-// which must make them harmless. In a URL of the template, it percent-encodes a
-// value that Strict accepts and replaces any other value by its name in upper
-// case. No value becomes a host. Where a value is missing, the text says what its name says,
-// such as "a pod", or omits it, with the brackets and quotes around it; a template that
-// consists of values has "" there.
+// ExecuteText renders the template for people. It passes values through neutral, which must
+// make them harmless. Inside a URL of the template, it percent-encodes a value that IsSafe
+// accepts and replaces any other value by its name in upper case. A value never becomes a host.
+// A missing value is replaced by a phrase made from its name, such as "a pod", or omitted with
+// the brackets and quotes around it. A template that consists only of values has "" in its
+// place.
 func (t *Template) ExecuteText(d Data, neutral func(string) string) (out string, ok bool) {
 	return t.execute(d, &shown{use: useText, neutral: neutral})
 }
 
-// execution is the data of text/template.
+// execution is the value that text/template receives as its data.
 type execution struct {
 	Data
 	Show *shown
@@ -113,7 +128,7 @@ func (t *Template) execute(d Data, s *shown) (out string, ok bool) {
 	}
 	d.Line = text.Truncate(d.Line, maxValue)
 	w := boundedWriter{limit: MaxOutput}
-	defer func() { // a bug in a template must not end the process
+	defer func() { // a bug in the execution of a template must not end the process
 		if recover() != nil {
 			out, ok = "<error: the template failed>", false
 			if s.use == useStep {
@@ -122,6 +137,7 @@ func (t *Template) execute(d Data, s *shown) (out string, ok bool) {
 		}
 	}()
 	s.w = &w
+	d.Error = text.TruncateMiddle(cmp.Or(d.Vars[ErrorNames[0]], d.Vars[ErrorNames[1]], d.Vars[ErrorNames[2]], d.Error), maxError)
 	err := t.executable().Execute(&w, execution{d, s})
 	switch {
 	case s.use == useStep && (err != nil || w.full):
@@ -138,33 +154,32 @@ func (t *Template) execute(d Data, s *shown) (out string, ok bool) {
 	case len(s.missing) == 0:
 	case t.hasWords():
 		out = withoutMissing(out, s.missing)
-	default: // a text of values, such as namespace/name
+	default: // the template consists only of values, such as namespace/name
 		out = strings.ReplaceAll(out, missing, "")
 	}
 	return out, true
 }
 
-// hasWords reports whether the template has text of its own, beside values.
+// hasWords reports whether the template has text of its own besides values.
 func (t *Template) hasWords() bool {
-	own := t.Words(func(string) string { return "" }, func(text string) string { return text })
+	own := t.DocumentText(func(string) string { return "" }, func(text string) string { return text })
 	return strings.ContainsFunc(own, unicode.IsLetter)
 }
 
-// executable returns the template compiled.
+// executable returns the compiled form of the template.
 func (t *Template) executable() *template.Template {
 	if tmpl := t.compiled.Load(); tmpl != nil {
 		return tmpl
 	}
 	tmpl := compileTemplate(t.source)
-	t.compiled.Store(tmpl) // a concurrent call may have stored another one, which is equal
+	t.compiled.Store(tmpl) // a concurrent call may have stored another, equal one
 	return tmpl
 }
 
-// Release frees what executing the template has made. It is made again when needed.
+// Release frees the compiled form, which is made again when it is needed.
 func (t *Template) Release() { t.compiled.Store(nil) }
 
-// executionReason returns an error's text without the position that text/template
-// adds.
+// executionReason returns the text of an error without the position that text/template adds.
 func executionReason(err error) string {
 	var fe *functionError
 	if errors.As(err, &fe) {
@@ -178,9 +193,9 @@ func executionReason(err error) string {
 
 var errOutputFull = errors.New("output is full")
 
-// boundedWriter returns an error once it contains more than limit bytes, which
-// ends the execution. It keeps a few bytes more than the limit, so that truncation
-// can find the start of a character.
+// boundedWriter returns an error once it contains more than limit bytes, which ends the
+// execution. It keeps a few bytes more than the limit, so that the output can be cut at the
+// start of a character.
 type boundedWriter struct {
 	buf   bytes.Buffer
 	limit int
@@ -200,7 +215,7 @@ func (w *boundedWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// truncateOutput makes s valid UTF-8 of at most MaxOutput bytes.
+// truncateOutput returns s as valid UTF-8 of at most MaxOutput bytes.
 func truncateOutput(s string) string {
 	return text.Truncate(strings.ToValidUTF8(s, "\uFFFD"), MaxOutput)
 }

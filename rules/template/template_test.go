@@ -158,6 +158,27 @@ func TestParseTemplateErrors(t *testing.T) {
 	f("a\xff{{ $value }}", 1, "not valid UTF-8", "")
 }
 
+// $error is the error that a rule captures or that the line states, without its middle.
+func TestErrorOfALine(t *testing.T) {
+	tm, err := Parse("{{ $labels.pod }} fails{{ if $error }}: {{ $error }}{{ end }}")
+	require.NoError(t, err)
+	require.True(t, tm.UsesError())
+	require.Empty(t, tm.Vars())
+	for want, d := range map[string]Data{
+		"p fails":         {Vars: map[string]string{"reason": "x"}},
+		"p fails: no":     {Vars: map[string]string{"err": "no", "error": "other"}, Error: "third"},
+		"p fails: denied": {Error: "denied"},
+		"p fails: begin" + strings.Repeat(".", 113) + "…" + strings.Repeat(".", 115) + "end": {Error: "begin" + strings.Repeat(".", 400) + "end"},
+	} {
+		d.Labels = map[string]string{"pod": "p"}
+		out, ok := tm.Execute(d)
+		require.True(t, ok)
+		require.Equal(t, want, out)
+	}
+	_, err = Parse("{{ $error.x }}")
+	require.ErrorContains(t, err, "has no fields")
+}
+
 func TestTemplateUses(t *testing.T) {
 	f := func(src string, labels, vars []string, value, line bool) {
 		t.Helper()

@@ -5,17 +5,18 @@ import (
 	"text/template/parse"
 )
 
-// Words returns the template as text for documents: what it says where every name has a value,
-// with placeholders instead of values. Of `if`, `else if` and `else` it takes the first branch
-// whose condition is that a name has a value, else the last one, because the others are about
-// particular values. text changes the template's own text, such as to escape it.
-func (t *Template) Words(placeholder, text func(string) string) string {
+// DocumentText returns the template as it reads in documents, with placeholders for values and
+// on the assumption that every name has a value. Of `if`, `else if` and `else` it takes the
+// first branch whose condition is that a name has a value, or else the last branch. Other
+// conditions concern particular values. text changes the template's own text, for example to
+// escape it.
+func (t *Template) DocumentText(placeholder, text func(string) string) string {
 	if !t.actions {
 		return text(t.source)
 	}
 	_, tree, err := parseTemplate(t.source)
 	if err != nil {
-		panic(err) // the template was parsed before
+		panic(err) // Parse has accepted the same text
 	}
 	var b strings.Builder
 	write(&b, tree.Root, placeholder, text)
@@ -37,7 +38,7 @@ func write(b *strings.Builder, l *parse.ListNode, placeholder, text func(string)
 				b.WriteString(text(constant.Text))
 			}
 		case *parse.IfNode:
-			if stated(n.Pipe) || n.ElseList == nil && !compares(n.Pipe) {
+			if isPresenceCheck(n.Pipe) || n.ElseList == nil && !isComparison(n.Pipe) {
 				write(b, n.List, placeholder, text)
 			} else {
 				write(b, n.ElseList, placeholder, text)
@@ -46,13 +47,13 @@ func write(b *strings.Builder, l *parse.ListNode, placeholder, text func(string)
 	}
 }
 
-// stated reports whether a condition is that a name has a value.
-func stated(p *parse.PipeNode) bool {
+// isPresenceCheck reports whether a condition only checks that a name has a value.
+func isPresenceCheck(p *parse.PipeNode) bool {
 	return len(p.Cmds) == 1 && len(p.Cmds[0].Args) == 1 && p.Cmds[0].Args[0].Type() == parse.NodeVariable
 }
 
-// compares reports whether a condition compares a value with a particular one.
-func compares(p *parse.PipeNode) bool {
+// isComparison reports whether a condition compares a value with a particular constant.
+func isComparison(p *parse.PipeNode) bool {
 	id, ok := p.Cmds[len(p.Cmds)-1].Args[0].(*parse.IdentifierNode)
 	return ok && id.Ident != "and" && id.Ident != "or"
 }

@@ -25,30 +25,30 @@ const (
 // Affects says which versions of which component have a failure.
 type Affects struct {
 	Component string `yaml:"component"`
-	Image     string `yaml:"image"`    // whole components of the image's repository path; "" : not compared
-	Versions  string `yaml:"versions"` // semver constraint
+	Image     string `yaml:"image"`    // part of the image's repository path, made of whole components; if it is empty, images are not compared
+	Versions  string `yaml:"versions"` // semver constraint of the affected versions
 	FixedIn   string `yaml:"fixed_in"`
 	Ref       string `yaml:"ref"`
 }
 
 // Verified says in which versions of a component the texts of a rule were found.
 type Verified struct {
-	Component string // name in the table of package components
+	Component string // name of the component in the table of package components
 	Versions  string // semver constraint with an upper bound; "<1.36" ends before its pre-releases
 }
 
-// Verdict says whether the running version is among the affected ones.
+// Verdict says whether the running version is among the affected versions.
 type Verdict struct {
-	Affected  string // yes, no or unknown; "" if the rule names no versions
-	Component string // the component that decided the verdict
-	Running   string // the image's tag; "" : version unknown
-	FixedIn   string // "" : not stated
+	Affected  string // yes, no or unknown; empty if the rule names no versions
+	Component string // component that decided the verdict
+	Running   string // tag of the image; empty if the version is not known
+	FixedIn   string // version that fixes the failure; empty if it is not stated
 	Ref       string
 	Text      string // sentences for people about all compared components
 }
 
 var (
-	// comparatorText is the text up to the next comparator: white space may separate an
+	// comparatorText matches the text up to the next comparator. White space may separate an
 	// operator from its version.
 	comparatorText = lazyre.New(`^[=!<>~^]*[ \t\r\n]*[^ ,\t\r\n]*`)
 
@@ -58,9 +58,9 @@ var (
 	wildcard    = lazyre.New(`^(\d+)(?:\.(\d+))?\.[xX*]$`)
 )
 
-// Check returns an error for an ambiguous version constraint. Valid are
-// exact versions and comparators with versions, joined by spaces or commas (and)
-// and || (or). An error is a *expr.SyntaxError.
+// Check returns an error for an ambiguous version constraint. A constraint consists of exact
+// versions, and of comparators with versions. Spaces and commas between them mean "and", and ||
+// means "or". An error is a *expr.SyntaxError.
 func Check(constraint string) error {
 	if strings.TrimSpace(constraint) == "" {
 		return expr.Errorf(0, `write it like ">=1.9.0 <1.10.0"`, "the versions are empty")
@@ -81,7 +81,8 @@ func Check(constraint string) error {
 	return nil
 }
 
-// CheckBounded is Check for versions that somebody has looked at, so they must end.
+// CheckBounded checks a constraint like Check. It also requires an upper bound, because
+// somebody has examined these versions.
 func CheckBounded(constraint string) error {
 	if err := Check(constraint); err != nil {
 		return err
@@ -107,10 +108,10 @@ func checkGroup(group string, from int) error {
 			err.Offset += from + at
 			return err
 		}
-		bounds.add(m[1], m[2])
+		bounds.addBound(m[1], m[2])
 		at += len(text)
 	}
-	if bounds.empty() {
+	if bounds.isEmpty() {
 		return expr.Errorf(from, "write the lower version after >=", "no version satisfies %q", strings.TrimSpace(group))
 	}
 	return nil
@@ -124,7 +125,7 @@ func checkComparator(op, version string) *expr.SyntaxError {
 		return nil
 	}
 	if m := wildcard.FindStringSubmatch(version); m != nil && (op == "" || op == "=") {
-		return expr.Errorf(0, "write "+rangeOf(m[1], m[2]), "%q is neither a comparator nor an exact version", version)
+		return expr.Errorf(0, "write "+rangeText(m[1], m[2]), "%q is neither a comparator nor an exact version", version)
 	}
 	m := partVersion.FindStringSubmatch(version)
 	if m == nil {
@@ -133,16 +134,16 @@ func checkComparator(op, version string) *expr.SyntaxError {
 	full := version + strings.Repeat(".0", 2-strings.Count(version, "."))
 	switch op {
 	case ">=", "=>", "<", "~", "^", "~>":
-		return nil // these mean the same with zeros
+		return nil // the meaning of these operators does not change if missing numbers are zeros
 	case "", "=":
-		return expr.Errorf(0, fmt.Sprintf("write %s for all of %s, or %q for one", rangeOf(m[1], m[2]), version, full),
+		return expr.Errorf(0, fmt.Sprintf("write %s for all of %s, or %q for one", rangeText(m[1], m[2]), version, full),
 			"%q is not an exact version", version)
 	}
 	return expr.Errorf(0, "write all three numbers, such as "+op+full, "%q is ambiguous", op+version)
 }
 
-// rangeOf writes the range of all versions that begin with major.minor.
-func rangeOf(major, minor string) string {
+// rangeText returns the constraint for all versions that begin with major.minor.
+func rangeText(major, minor string) string {
 	v, err := semver.NewVersion(strings.TrimSuffix(major+"."+minor, "."))
 	if err != nil {
 		return "a range"
@@ -154,13 +155,14 @@ func rangeOf(major, minor string) string {
 	return fmt.Sprintf(`">=%s <%s"`, v, &next)
 }
 
-// versionBounds finds groups such as ">=1.10.0 <1.9.0", which nothing satisfies.
+// versionBounds detects a group of comparators that no version satisfies, such as ">=1.10.0
+// <1.9.0".
 type versionBounds struct {
 	low, high         *semver.Version
 	lowOpen, highOpen bool
 }
 
-func (b *versionBounds) add(op, version string) {
+func (b *versionBounds) addBound(op, version string) {
 	v, err := semver.NewVersion(version)
 	if err != nil {
 		return
@@ -177,16 +179,16 @@ func (b *versionBounds) add(op, version string) {
 	}
 }
 
-func (b *versionBounds) empty() bool {
+func (b *versionBounds) isEmpty() bool {
 	if b.low == nil || b.high == nil {
 		return false
 	}
 	return b.low.GreaterThan(b.high) || b.low.Equal(b.high) && (b.lowOpen || b.highOpen)
 }
 
-// Judge compares the running image, such as "registry:5000/a/b:v1.9.5", with
-// the affected versions. "" is an unknown image. Judge does not guess:
-// if it cannot decide, the verdict is unknown.
+// Judge compares the running image, such as "registry:5000/a/b:v1.9.5", with the affected
+// versions. The name of an unknown image is "". Judge does not guess. If it cannot decide, the
+// verdict is unknown.
 func Judge(affects []Affects, image string) Verdict {
 	if len(affects) == 0 {
 		return Verdict{}
@@ -195,35 +197,37 @@ func Judge(affects []Affects, image string) Verdict {
 	repository, tag := splitImage(image)
 	var judged []Verdict
 	for _, a := range affects {
-		if a.Image == "" || image == "" || a.isOf(repository) {
-			judged = append(judged, a.judge(image, tag))
+		if a.Image == "" || image == "" || a.isImage(repository) {
+			judged = append(judged, a.judgeTag(image, tag))
 		}
 	}
 	if len(judged) == 0 {
 		for _, a := range affects {
-			judged = append(judged, a.unknown("the running image "+shorten(image)+" is a different one"))
+			judged = append(judged, a.unknownVerdict("the running image "+shorten(image)+" is a different one"))
 		}
 	}
-	return combine(judged)
+	return combineVerdicts(judged)
 }
 
-// archSuffix is the suffix that some projects add to images of one architecture.
+// archSuffix matches the suffix that some projects add to the tags of images for one
+// architecture.
 var archSuffix = lazyre.New(`-(amd64|arm64|arm|ppc64le|riscv64|s390x)$`)
 
-// isOf reports whether the repository's path contains the entry's image as whole
-// components, at any registry or mirror.
-func (a Affects) isOf(repository string) bool {
+// isImage reports whether the path of the repository contains the entry's image as whole
+// components, in any registry or mirror.
+func (a Affects) isImage(repository string) bool {
 	return strings.Contains("/"+archSuffix.ReplaceAllString(repository, "")+"/", "/"+strings.Trim(a.Image, "/")+"/")
 }
 
-// Tag returns the tag of an image whose repository has one of names as whole components, at
-// any registry, and whether it has one.
+// Tag returns the tag of an image. known reports whether one of names is part of the image's
+// repository path, as whole components and in any registry.
 func Tag(image string, names []string) (tag string, known bool) {
 	repository, tag := splitImage(strings.TrimSpace(image))
-	return tag, slices.ContainsFunc(names, func(name string) bool { return Affects{Image: name}.isOf(repository) })
+	return tag, slices.ContainsFunc(names, func(name string) bool { return Affects{Image: name}.isImage(repository) })
 }
 
-// Release returns the major and minor number of the version in a tag, "" if it is none.
+// Release returns the major and minor number of the version in a tag, or "" if the tag contains
+// no version.
 func Release(tag string) string {
 	v, err := tagVersion(tag)
 	if err != nil {
@@ -232,8 +236,8 @@ func Release(tag string) string {
 	return fmt.Sprintf("%d.%d", v.Major(), v.Minor())
 }
 
-// Outside reports whether the version in a tag was not verified. It is not known of a tag
-// that is no version, or one of another scheme.
+// Outside reports whether the version in a tag was not verified. known is false for a tag that
+// contains no version, or a version of another numbering scheme.
 func (v Verified) Outside(tag string) (outside, known bool) {
 	running, err := tagVersion(tag)
 	cs, invalid := semver.NewConstraint(v.Versions)
@@ -241,14 +245,15 @@ func (v Verified) Outside(tag string) (outside, known bool) {
 		return false, false
 	}
 	cs.IncludePrerelease = true
-	// A pre-release has texts of its release, and may lack others of it.
+	// A pre-release has some texts of its release and may lack others, so both versions must
+	// satisfy the constraint.
 	core := semver.New(running.Major(), running.Minor(), running.Patch(), "", "")
 	return !cs.Check(running) || !cs.Check(core), true
 }
 
-// combine returns one verdict: yes takes precedence over unknown, unknown over
-// no. The text of a yes omits the others, and each text is there once.
-func combine(vs []Verdict) Verdict {
+// combineVerdicts merges verdicts into one. Yes takes precedence over unknown, and unknown over
+// no. If the result is yes, its text omits the verdicts that are not. Equal texts occur once.
+func combineVerdicts(vs []Verdict) Verdict {
 	out := vs[0]
 	rank := map[string]int{yes: 2, unknown: 1}
 	for _, v := range vs[1:] {
@@ -266,30 +271,30 @@ func combine(vs []Verdict) Verdict {
 	return out
 }
 
-// judge compares one entry with the tag of its image.
-func (a Affects) judge(image, tag string) Verdict {
+// judgeTag compares one entry with the tag of its image.
+func (a Affects) judgeTag(image, tag string) Verdict {
 	switch {
 	case a.Image == "":
-		return a.unknown("the running version cannot be read from an image")
+		return a.unknownVerdict("the running version cannot be read from an image")
 	case image == "":
-		return a.unknown("the running version is not known")
+		return a.unknownVerdict("the running version is not known")
 	case tag == "":
-		return a.unknown("the running image has no tag")
+		return a.unknownVerdict("the running image has no tag")
 	}
 	running, err := tagVersion(tag)
 	if err != nil {
-		return a.unknown("the running image's tag " + shorten(tag) + " " + err.Error())
+		return a.unknownVerdict("the running image's tag " + shorten(tag) + " " + err.Error())
 	}
 	cs, err := semver.NewConstraint(a.Versions)
 	if err != nil {
-		return a.unknown("its version constraint is invalid")
+		return a.unknownVerdict("its version constraint is invalid")
 	}
 	if yearOrDate.MatchString(tag) != yearOrDate.MatchString(a.Versions) {
-		return a.unknown("the running image's tag " + shorten(tag) + " uses another version scheme")
+		return a.unknownVerdict("the running image's tag " + shorten(tag) + " uses another version scheme")
 	}
-	// A pre-release precedes its release, so it still has what that release fixes.
+	// A pre-release precedes its release, so it still has the failure that the release fixes.
 	cs.IncludePrerelease = true
-	v := a.verdict(no)
+	v := a.newVerdict(no)
 	v.Running = tag
 	if cs.Check(running) {
 		v.Affected = yes
@@ -300,12 +305,12 @@ func (a Affects) judge(image, tag string) Verdict {
 	return v
 }
 
-func (a Affects) verdict(affected string) Verdict {
+func (a Affects) newVerdict(affected string) Verdict {
 	return Verdict{Affected: affected, Component: a.Component, FixedIn: a.FixedIn, Ref: a.Ref}
 }
 
-func (a Affects) unknown(why string) Verdict {
-	v := a.verdict(unknown)
+func (a Affects) unknownVerdict(why string) Verdict {
+	v := a.newVerdict(unknown)
 	v.Text = fmt.Sprintf("Affected are versions %s of %s%s; %s.", a.Versions, a.name(), a.fix(), why)
 	return v
 }
@@ -331,13 +336,13 @@ func (a Affects) fix() string {
 	return s
 }
 
-// shorten quotes and truncates text from outside.
+// shorten quotes and truncates text that comes from outside.
 func shorten(s string) string { return fmt.Sprintf("%.100q", s) }
 
-// splitImage splits an image into its repository, with the registry, and its
-// tag. It drops a digest, which says nothing about versions.
+// splitImage splits an image into its repository, which includes the registry, and its tag. It
+// drops a digest, because that does not reveal the version.
 func splitImage(image string) (repository, tag string) {
-	if at := strings.Index(image, "://"); at >= 0 { // docker-pullable://
+	if at := strings.Index(image, "://"); at >= 0 { // removes a scheme such as docker-pullable://
 		image = image[at+3:]
 	}
 	image, _, _ = strings.Cut(image, "@")
@@ -355,9 +360,9 @@ var (
 	yearOrDate  = lazyre.New(`\b\d{4,}\.`)
 )
 
-// tagVersion parses the version in a tag. Vendor builds, such as v1.28.8-rke2r1
-// or v1.29.1-eks-1-29-8, count as the version they were built from; a pre-release
-// does not. A build from a commit between two versions has no version.
+// tagVersion parses the version in a tag. A vendor build, such as v1.28.8-rke2r1 or
+// v1.29.1-eks-1-29-8, counts as the version from which it was built. A pre-release counts as
+// itself. A build from a commit between two versions has no version.
 func tagVersion(tag string) (*semver.Version, error) {
 	m := tagPattern.FindStringSubmatch(tag)
 	if m == nil {

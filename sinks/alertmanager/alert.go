@@ -18,14 +18,13 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// toAlert returns the alert for a message sent at now, when the receiver's clock is
-// at peerNow. The times are such that no step of a clock gets an alert refused or
-// misread: startsAt <= now < endsAt while firing, startsAt <= endsAt <= now when
-// resolved, by both clocks. Both times are always set: an unset one would be sent
-// as year 1.
+// toAlert returns the alert for a message sent at now, when the receiver's clock is at peerNow.
+// Whichever clock was set, the receiver neither refuses nor misreads the times of the alert. By
+// both clocks, startsAt <= now < endsAt if the alert is firing, and startsAt <= endsAt <= now
+// if it is resolved. Both times are always set, because an unset time would be sent as year 1.
 func (c Config) toAlert(m sinks.Message, now, peerNow time.Time) (*models.PostableAlert, error) {
 	ep := m.Episode
-	labels, err := c.labels(ep)
+	labels, err := c.alertLabels(ep)
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +43,9 @@ func (c Config) toAlert(m sinks.Message, now, peerNow time.Time) (*models.Postab
 	}, nil
 }
 
-// keptFor returns how long an Alertmanager keeps an alert as firing after it was
-// last sent. A heartbeat that outlives its sender would feed a dead man's switch.
+// keptFor returns how long an Alertmanager keeps an alert firing after it was last sent. This
+// is short for a heartbeat, which would keep a dead man's switch from triggering if it outlived
+// its sender.
 func (c Config) keptFor(ep episodes.Episode) time.Duration {
 	if ep.Heartbeat {
 		return heartbeatResends * c.ResendDelay
@@ -53,7 +53,7 @@ func (c Config) keptFor(ep episodes.Episode) time.Duration {
 	return c.EndsAfter
 }
 
-// notAfter returns t in UTC, or now if t is later or not set.
+// notAfter returns t in UTC, or now if t is later than now or not set.
 func notAfter(t, now time.Time) time.Time {
 	if t.IsZero() || t.After(now) {
 		return now
@@ -61,9 +61,9 @@ func notAfter(t, now time.Time) time.Time {
 	return t.UTC()
 }
 
-// labels returns a copy of the episode's labels with the external ones. They are
-// the alert's identity, so labels that would have to be changed are refused.
-func (c Config) labels(ep episodes.Episode) (models.LabelSet, error) {
+// alertLabels returns a copy of the episode's labels together with the external labels. Labels
+// are the alert's identity, so labels that cannot be sent unchanged are refused.
+func (c Config) alertLabels(ep episodes.Episode) (models.LabelSet, error) {
 	if strings.TrimSpace(ep.Labels["alertname"]) == "" {
 		return nil, errors.New("the alert has no alertname")
 	}
@@ -72,7 +72,7 @@ func (c Config) labels(ep episodes.Episode) (models.LabelSet, error) {
 		value = labelText(value)
 		switch {
 		case value == "":
-			continue // the same as absent
+			continue // an empty label is the same as no label
 		case !model.LegacyValidation.IsValidLabelName(name) || len(name) > maxValue:
 			return nil, fmt.Errorf("%q is not a label name", delivery.Truncate(name, 64))
 		case len(value) > maxValue:
@@ -91,9 +91,9 @@ func (c Config) labels(ep episodes.Episode) (models.LabelSet, error) {
 	return out, nil
 }
 
-// labelText makes the value of a label harmless to show. It replaces characters
-// instead of removing them: the result must not equal the label of another alert,
-// which would end with this one.
+// labelText makes the value of a label harmless to display. It replaces characters and does not
+// remove them. Otherwise the result might equal the label of another alert, which would then
+// end when this one ends.
 func labelText(s string) string {
 	if redact.Sanitise(s) != s {
 		s = strings.Map(func(r rune) rune {

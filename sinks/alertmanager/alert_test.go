@@ -83,7 +83,7 @@ func TestLabelsOfAlerts(t *testing.T) {
 	}
 	f := func(change func(labels map[string]string), want map[string]string, wantErr string) {
 		t.Helper()
-		got, err := cfg.labels(ep(change))
+		got, err := cfg.alertLabels(ep(change))
 		if wantErr != "" {
 			require.EqualError(t, err, wantErr)
 			return

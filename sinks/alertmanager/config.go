@@ -16,55 +16,57 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// Bounds of a request. An Alertmanager accepts more; a receiver behind it may not.
+// Limits of a request. An Alertmanager accepts more, but a receiver behind it may not.
 const (
 	maxLabels         = 20
 	maxExternalLabels = 10
 	maxValue          = delivery.MaxValue
-	maxBatch          = 256     // alerts per request
-	maxBody           = 1 << 20 // bytes per request
+	maxBatch          = 256     // number of alerts per request
+	maxBody           = 1 << 20 // number of bytes per request
 )
 
 const example = "http://alertmanager-0:9093"
 
 const (
 	defaultTimeout = 10 * time.Second
-	// defaultEndsAfter covers an hour without a resend: an eviction, a volume that
-	// attaches slowly, or an Alertmanager that is cut off.
+	// defaultEndsAfter allows an hour without a resend. An eviction, a volume that attaches
+	// slowly, or an Alertmanager that is cut off can cause such a pause.
 	defaultEndsAfter = 75 * time.Minute
-	// heartbeatResends is after how many missed resends a heartbeat ends.
+	// heartbeatResends is the number of missed resends after which a heartbeat ends.
 	heartbeatResends = 4
 )
 
 // Config sets which Alertmanagers are notified, and how.
 type Config struct {
-	// Name is unique among the sinks. Default: the kind.
+	// Name is the name of the sink, unique among the sinks. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
-	// URLs are the base addresses of every Alertmanager of the cluster, never
-	// of a load balancer in front of them.
+	// URLs are the base addresses of all Alertmanagers of the cluster, and never that of a load
+	// balancer in front of them.
 	URLs []string `yaml:"urls" bounds:"0,1000,4096" strict:"required"`
-	// HTTP is TLS, credentials and proxies. Redirects are never followed, because they
-	// would leak credentials.
+	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they
+	// could leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
-	// Timeout bounds one request. Default 10s.
+	// Timeout is the time limit of one request. Default 10s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0|10ms,1m"`
 	// ResendDelay is the time after which an alert is sent again. Default 1m.
 	ResendDelay time.Duration `yaml:"resend_delay" bounds:"0|100ms,1h"`
 	// EndsAfter is how long an Alertmanager keeps an alert firing after it was last sent.
-	// Default 75m, or four times ResendDelay if that is more. After a longer outage of
-	// crowsnest, alerts resolve falsely. An end that crowsnest sees is sent at once.
+	// Default 75m, or four times ResendDelay if that is longer. If crowsnest is down for
+	// longer, alerts resolve although their failures may last. An end that crowsnest detects is
+	// sent immediately.
 	EndsAfter time.Duration `yaml:"ends_after" bounds:"0|400ms,1d"`
-	// MinFiring is how long an Alertmanager must have had an alert as firing before its
-	// end is sent. Default 1m. It must be above the group_wait of the routes, or short
+	// MinFiring is how long an Alertmanager must have had an alert as firing before its end is
+	// sent. Default 1m. It must be longer than the group_wait of the routes. Otherwise short
 	// alerts are never notified.
 	MinFiring *time.Duration `yaml:"min_firing" bounds:"0s,1h"`
-	// Inhibit lets Alertmanager notify of a cause alone, with the rules that `crowsnest
-	// export alertmanager` writes: docs/receivers.md. Default false.
+	// Inhibit lets Alertmanager notify only of the cause if a failure has symptoms. It requires
+	// the inhibit rules that `crowsnest export alertmanager` writes (see docs/receivers.md).
+	// Default false.
 	Inhibit bool `yaml:"inhibit"`
-	// ExternalLabels are added to every alert that lacks them, as part of its identity.
+	// ExternalLabels are added to every alert that lacks them. They are part of its identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
-	// ExternalURL is the address of crowsnest's own pages, to which alerts link. Without
-	// it, they have no link.
+	// ExternalURL is the address of crowsnest's own pages, to which alerts link. Without it,
+	// alerts have no link.
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 
@@ -78,8 +80,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns every problem of the configuration, each with the fix. It
-// does no I/O.
+// Validate returns every problem of the configuration, each with advice. It does no I/O.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	errs := []error{c.validateURLs(), c.validateLabels()}
@@ -111,7 +112,7 @@ func (c Config) validateURLs() error {
 	return errors.Join(errs...)
 }
 
-// endpointName returns the name of an endpoint in logs, metrics and the API.
+// endpointName returns the name of an Alertmanager in logs, metrics and the API.
 func endpointName(u *url.URL) string {
 	return u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/")
 }
@@ -126,7 +127,7 @@ func (c Config) validateLabels() error {
 		case !model.LegacyValidation.IsValidLabelName(name):
 			errs = append(errs, fmt.Errorf("external_labels: %q is not a label name; use letters, digits and _", name))
 		case name == "alertname" || name == "severity" || name == "resolves" || name == "overflow":
-			errs = append(errs, fmt.Errorf("external_labels: %s belongs to the rules; use another name", name))
+			errs = append(errs, fmt.Errorf("external_labels: %s is reserved for labels that rules set; use another name", name))
 		case value == "" || len(value) > maxValue || !utf8.ValidString(value):
 			errs = append(errs, fmt.Errorf("external_labels: the value of %s must be 1 to %d bytes of UTF-8", name, maxValue))
 		}

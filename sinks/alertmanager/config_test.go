@@ -41,7 +41,7 @@ func TestConfigErrors(t *testing.T) {
 	f(urls("http://am", "http://am/"), "urls: http://am is listed twice; remove one")
 	f(urls("http://am?x=1"), `urls: "http://am?x=1": remove what follows the path (? or #)`)
 	f(label("a-b", "x"), `external_labels: "a-b" is not a label name; use letters, digits and _`)
-	f(label("severity", "x"), "external_labels: severity belongs to the rules; use another name")
+	f(label("severity", "x"), "external_labels: severity is reserved for labels that rules set; use another name")
 	f(label("cluster", ""), "external_labels: the value of cluster must be 1 to 256 bytes of UTF-8")
 	f(func(c *Config) { c.ExternalURL = "crowsnest:8080" }, `external_url: "crowsnest:8080" has no scheme; write http:// or https:// in front`)
 	f(func(c *Config) { c.ResendDelay, c.EndsAfter = 30*time.Minute, time.Hour }, "ends_after: 1h0m0s is less than four times resend_delay; use at least 2h0m0s")

@@ -1,9 +1,10 @@
 // Package alertmanager sends episodes to Alertmanagers.
 //
-// Alertmanagers do not gossip alerts, so each of them is sent everything, by a
-// sender of its own: one that hangs never delays another. Each sender has a
-// sinks.State, which holds what is still to be sent; no outage makes it grow.
+// Alertmanagers do not exchange alerts, so every alert is sent to each of them. Each has its
+// own sender, so one that hangs never delays another. A sender keeps what it still has to send
+// in a sinks.State, which does not grow during an outage.
 //
-// The package knows Alertmanager's API v2 and its behaviour: what it refuses, what
-// it forgets when it restarts, and which alerts it would never notify of.
+// The package knows Alertmanager's API v2 and its behaviour. This includes which requests
+// Alertmanager refuses, what it forgets in a restart, and of which alerts it would never
+// notify.
 package alertmanager

@@ -15,16 +15,16 @@ import (
 
 const (
 	firstRetry  = 100 * time.Millisecond
-	slowRetry   = 2 * time.Second // finds an endpoint that is back within 5 s
-	probeAlerts = 16              // alerts per request while the endpoint is down
+	slowRetry   = 2 * time.Second // short enough to find an endpoint within 5 s after its outage
+	probeAlerts = 16              // number of alerts per request while the endpoint is down
 	checkEvery  = 10 * time.Second
 	settleEvery = 500 * time.Millisecond
-	maxSettle   = time.Minute // Alertmanager's own default
+	maxSettle   = time.Minute // the default of Alertmanager
 	staleFor    = 250 * time.Millisecond
 )
 
-// endpoint is the sender of one Alertmanager: the receiver of its delivery loop, and
-// the hooks by which that loop respects Alertmanager's memory, clock and cluster.
+// endpoint is the sender for one Alertmanager. It is the receiver of a delivery loop, and has
+// the hooks that make the loop respect Alertmanager's memory, clock and cluster.
 type endpoint struct {
 	*delivery.Loop[json.RawMessage]
 
@@ -33,18 +33,17 @@ type endpoint struct {
 	client *client
 	now    func() time.Time
 
-	// Owned by Run.
+	// The following fields are used only by Run.
 	probed        bool
-	checkAt       time.Time // from then on check whether the endpoint restarted
-	settling      bool      // reports whether the endpoint waits for its cluster's notifications while another member answers
+	checkAt       time.Time // time from which on the process must be checked again before an end is sent
+	settling      bool      // whether the endpoint waits until its cluster has exchanged notifications, while another member answers
 	settlingSince time.Time
-	backSince     time.Time // the first answer since it was away; zero while it is not or has not answered
+	backSince     time.Time // time of the first response after an outage; zero if there is no outage or no response yet
 	peer          peer
-	changed       bool      // the estimate of the peer's clock changed since everything was sent
-	repeated      time.Time // when everything was last sent again for that reason
+	changed       bool      // whether the estimate of the peer's clock has changed since everything was sent
+	repeated      time.Time // time at which everything was last sent again because of such a change
 
-	// mu is shared by the endpoints of the sink: the states of a cluster read each
-	// other.
+	// mu is shared by the endpoints of a sink, because the states of a cluster read each other.
 	mu      *sync.Mutex
 	members members
 	member  member
@@ -73,7 +72,7 @@ func newEndpoint(name string, s *Sink, opt Options) *endpoint {
 		},
 		FirstRetry: firstRetry, MaxRetry: slowRetry, ProbeItems: probeAlerts, Canary: true, StaleFor: staleFor,
 		Mu: e.mu, Answers: s.answers,
-		Hooks:   delivery.Hooks{Prepare: e.prepare, Check: e.ready, Delivered: e.repeat, Recovered: func() { s.retryOthers(e) }, Began: s.began},
+		Hooks:   delivery.Hooks{Prepare: e.makeClient, Check: e.checkReady, Delivered: e.repeatIfChanged, Recovered: func() { s.retryOthers(e) }, Began: s.observeLatency},
 		Options: delivery.Options{Log: opt.Log, Now: opt.Now, MaxKeys: opt.MaxKeys, Accepted: opt.Accepted, Leads: opt.Leads},
 	}, e)
 	return e
@@ -81,7 +80,7 @@ func newEndpoint(name string, s *Sink, opt Options) *endpoint {
 
 // Encode returns the alert of one message.
 func (e *endpoint) Encode(m sinks.Message, now time.Time) (json.RawMessage, int, error) {
-	alert, err := e.cfg.toAlert(m, now, e.peer.at(now))
+	alert, err := e.cfg.toAlert(m, now, e.peer.peerTime(now))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -99,18 +98,18 @@ func (e *endpoint) Deliver(ctx context.Context, alerts []json.RawMessage) delive
 		body = append(body, alert...)
 	}
 	asked := e.now()
-	a := e.client.post(ctx, append(body, ']'), e.Hung())
-	e.heard(a.date, asked, e.now())
+	a := e.client.postAlerts(ctx, append(body, ']'), e.IsHung())
+	e.recordDate(a.date, asked, e.now())
 	return a.Answer
 }
 
 // Close closes idle connections.
 func (e *endpoint) Close() { e.client.http.Close() }
 
-// prepare makes the client. The first time, before anything is sent, it also asks the
-// Alertmanager for its clock and its process: judged by a wrong clock, alerts that it
-// has from our previous process could already be over.
-func (e *endpoint) prepare(ctx context.Context) bool {
+// makeClient makes the client. Before the first alert is sent, it also asks the Alertmanager
+// for its clock and its process. With a wrong estimate of that clock, alerts that it has from
+// our previous process could count as over.
+func (e *endpoint) makeClient(ctx context.Context) bool {
 	if _, err := e.client.http.Client(); err != nil {
 		e.Fail(delivery.Answer{Reason: delivery.ReasonConfig, Err: err}, e.Status()[0].Pending)
 		return false
@@ -119,30 +118,30 @@ func (e *endpoint) prepare(ctx context.Context) bool {
 		return true
 	}
 	e.probed = true
-	_, a := e.check(ctx)
+	_, a := e.checkProcess(ctx)
 	if a.Err != nil {
-		e.Fail(a, 0) // send nothing that it might accept when it wakes up
+		e.Fail(a, 0) // so that nothing is sent that a suspended Alertmanager might accept when it continues
 	}
-	e.changed = false // nothing was sent yet
-	if n := e.client.addresses(ctx); n > 1 {
+	e.changed = false // nothing has been sent yet
+	if n := e.client.countAddresses(ctx); n > 1 {
 		e.Log.Warn().Int("addresses", n).Msg("the name of the alertmanager has several addresses, and only one of them is notified: list every Alertmanager in urls")
 	}
 	return a.Err == nil
 }
 
-// ready decides whether the messages can be sent to the process that answers: a new
+// checkReady decides whether the messages can be sent to the process that answers. A new
 // process does not know the alerts that end.
-func (e *endpoint) ready(ctx context.Context, msgs []sinks.Message, draining bool) delivery.Verdict {
-	down := e.Down()
+func (e *endpoint) checkReady(ctx context.Context, msgs []sinks.Message, draining bool) delivery.Verdict {
+	down := e.IsDown()
 	if draining && !down || !down && !e.settling && (!hasEnd(msgs) || e.now().Before(e.checkAt)) {
 		return delivery.Send
 	}
-	restarted, a := e.check(ctx)
+	restarted, a := e.checkProcess(ctx)
 	switch {
 	case a.Err != nil && down:
-		e.Missed(msgs, 0, a) // nothing is sent that it might accept when it wakes up
+		e.Missed(msgs, 0, a) // so that nothing is sent that a suspended Alertmanager might accept when it continues
 		if a.Reason == delivery.ReasonTimeout {
-			e.RetryAt(time.Time{}) // a waiting request is answered as soon as it wakes up
+			e.RetryAt(time.Time{}) // the request of the next try waits, and is answered as soon as the Alertmanager continues
 		}
 		return delivery.Stop
 	case e.waitSettled():
@@ -153,16 +152,16 @@ func (e *endpoint) ready(ctx context.Context, msgs []sinks.Message, draining boo
 	return delivery.Send
 }
 
-// hasEnd reports whether msgs contain an end that was not sent before, or one that
-// need not be sent again to the same process.
+// hasEnd reports whether msgs contain an end that was not sent before, or a premature one,
+// which is sent again only if the process is a new one.
 func hasEnd(msgs []sinks.Message) bool {
 	return slices.ContainsFunc(msgs, func(m sinks.Message) bool { return m.Resolved && (m.New || m.Premature) })
 }
 
-// waitSettled reports whether to wait. A member that has just started holds alerts
-// until it has heard from the others, and would then notify of alerts that ended
-// meanwhile; a member that was cut off from the others would notify of ends.
-// While another member answers, waiting loses nothing.
+// waitSettled reports whether to wait with sending. A member that has just started holds alerts
+// back until it has heard from its peers. It would then notify of alerts that have ended in the
+// meantime. A member that was cut off from its peers would notify of ends again. Waiting loses
+// nothing while another member answers.
 func (e *endpoint) waitSettled() bool {
 	now := e.now()
 	switch {
@@ -178,8 +177,8 @@ func (e *endpoint) waitSettled() bool {
 	return true
 }
 
-// status returns the state of the Alertmanager. It is up if it accepted the last
-// alerts sent to it.
+// status returns the state of the Alertmanager. It is up if it accepted the last alerts that
+// were sent to it.
 func (e *endpoint) status() sinks.EndpointStatus {
 	st := e.Status()[0]
 	e.mu.Lock()

@@ -9,11 +9,11 @@ import (
 	"crowsnest/rules"
 )
 
-// withMarks returns the episodes and the alerts that tell Alertmanager which of them their
-// causes stand for: rules.CauseKnown. Rules that `crowsnest export alertmanager` writes let
-// such an alert inhibit the symptom, and let nobody be notified of it. So the alert of the
-// symptom never changes, and it is inhibited exactly as long as crowsnest knows the cause.
-// Without inhibit, those that were sent before a restart end.
+// withMarks returns the episodes together with alerts of rules.CauseKnown. Such an alert marks
+// a symptom whose cause has an alert. The inhibit rules that `crowsnest export alertmanager`
+// writes let the mark inhibit the symptom, and let nobody be notified of the mark. The alert of
+// the symptom itself does not change, and is inhibited exactly as long as crowsnest knows the
+// cause. Without inhibit, withMarks ends the marks that were sent before a restart.
 func withMarks(eps []episodes.Episode, inhibit bool) []episodes.Episode {
 	out := eps[:len(eps):len(eps)]
 	for i := range eps {
@@ -23,7 +23,7 @@ func withMarks(eps []episodes.Episode, inhibit bool) []episodes.Episode {
 		}
 		if !ep.Overflow {
 			for _, severity := range []rules.Severity{rules.SeverityCritical, rules.SeverityWarning, rules.SeverityInfo} {
-				if m, ok := markOf(ep, severity); ok {
+				if m, ok := markSymptom(ep, severity); ok {
 					if !inhibit {
 						m.State, m.Annotations = episodes.StateDropped, nil
 					}
@@ -35,10 +35,10 @@ func withMarks(eps []episodes.Episode, inhibit bool) []episodes.Episode {
 	return out
 }
 
-// markOf returns the alert about a symptom with a cause of this severity. It is firing, or
-// dropped, which ends it if it was sent. False: the labels of the symptom leave no room for
-// it.
-func markOf(ep *episodes.Episode, cause rules.Severity) (episodes.Episode, bool) {
+// markSymptom returns the mark of a symptom whose cause has this severity. It is firing, or
+// dropped, which ends a mark that was sent. It returns false if the labels of the symptom leave
+// no room for the mark.
+func markSymptom(ep *episodes.Episode, cause rules.Severity) (episodes.Episode, bool) {
 	labels := maps.Clone(ep.Labels)
 	for _, name := range []string{rules.LabelSymptom, rules.LabelSymptomSeverity, rules.LabelCauseSeverity} {
 		if _, has := labels[name]; has {

@@ -98,7 +98,7 @@ func testMarkEnds(t *testing.T, inhibit bool, change func(*episodes.Episode)) {
 	s, err := New(cfg, Options{})
 	require.NoError(t, err)
 	now := time.Now()
-	mark, ok := markOf(&ep, rules.SeverityCritical)
+	mark, ok := markSymptom(&ep, rules.SeverityCritical)
 	require.True(t, ok)
 	st := s.endpoints[0].State()
 	s.Notify([]episodes.Episode{ep})

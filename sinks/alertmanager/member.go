@@ -9,54 +9,53 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// checkFresh is for how long a check of the process is valid when an end is sent.
-// Alertmanager takes longer to restart without any request failing.
+// checkFresh is how long a check of the process is valid when an end is sent. No Alertmanager
+// can restart in less time without a failed request.
 const checkFresh = time.Second
 
-// member is the known state of an Alertmanager's process and of its cluster. It is
-// saved.
+// member is what is known about an Alertmanager's process and its cluster. It is saved.
 type member struct {
-	// Uptime identifies the process that answered last; zero if none did.
+	// Uptime is the start time that the process reported last, which identifies the process. It
+	// is zero if there was no answer.
 	Uptime time.Time `json:"uptime"`
-	// Started is the latest time at which that process started, by our clock.
+	// Started is the latest time at which that process can have started, by our clock.
 	Started time.Time `json:"started"`
-	// Cluster is the same for the members of one cluster; empty if no other member was
-	// found.
+	// Cluster is equal for all members of a cluster. It is empty if no other member was found.
 	Cluster string `json:"cluster,omitempty"`
-	// Names are the members of its cluster in its last answer.
+	// Names are the names of the cluster's members in the last answer.
 	Names []string `json:"names,omitempty"`
 }
 
-// stamped returns m for a snapshot: Started in terms of the clock of now, which may
+// forSnapshot returns m for a snapshot. It converts Started to the wall clock at now, which may
 // have been set since.
-func (m member) stamped(now time.Time) member {
+func (m member) forSnapshot(now time.Time) member {
 	if !m.Started.IsZero() {
 		m.Started = now.Add(m.Started.Sub(now)).UTC().Round(0)
 	}
 	return m
 }
 
-// measured is the inverse: Started stays equally long ago.
-func (m member) measured(now time.Time) member {
+// fromSnapshot converts m back. The age of Started at now stays the same.
+func (m member) fromSnapshot(now time.Time) member {
 	if !m.Started.IsZero() {
 		m.Started = now.Add(m.Started.Sub(now))
 	}
 	return m
 }
 
-// check asks the Alertmanager for its process. A process that restarted has
-// forgotten every alert: it would not notify of an end alone, and would learn of
-// open alerts only when they are sent again. So run checks before it sends an end,
-// and after the endpoint was away. check returns true if there is a new process,
-// and an error if no answer came.
-func (e *endpoint) check(ctx context.Context) (restarted bool, a delivery.Answer) {
+// checkProcess asks the Alertmanager for its process. A process that restarted has forgotten
+// every alert. It would not notify of the end of an alert that it does not know, and would know
+// open alerts only after they are sent again. Therefore the process is checked before an end is
+// sent, and after the endpoint was unreachable. restarted reports whether there is a new
+// process. The answer has an error if none came.
+func (e *endpoint) checkProcess(ctx context.Context) (restarted bool, a delivery.Answer) {
 	asked, within := e.now(), statusWithin
-	if e.Down() {
+	if e.IsDown() {
 		within = wakesWithin
 	}
 	st, a := e.client.status(ctx, within)
 	now := e.now()
-	e.heard(st.date, asked, now)
+	e.recordDate(st.date, asked, now)
 	if a.Err != nil || st.uptime.IsZero() {
 		e.backSince = time.Time{}
 		e.checkAt = now.Add(checkEvery)
@@ -65,37 +64,35 @@ func (e *endpoint) check(ctx context.Context) (restarted bool, a delivery.Answer
 	e.checkAt = now.Add(checkFresh)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.members.report(e, st)
-	// A member that was away and has not found the others would repeat their
-	// notification of an end. The alerts that it holds as firing do no harm until it
-	// learns of that end.
-	lonely := e.Down() && !st.alone && len(st.members) == 1
-	e.settling = (st.settling || lonely || e.merging(now)) && e.State().PeerUp()
+	e.members.recordStatus(e, st)
+	// A member that was away and has not found its peers would repeat their notification of an
+	// end. The alerts that it holds as firing do no harm before it receives that end.
+	lonely := e.IsDown() && !st.alone && len(st.members) == 1
+	e.settling = (st.settling || lonely || e.isMerging(now)) && e.State().PeerUp()
 	was := e.member
 	switch {
 	case st.uptime.Equal(was.Uptime):
 		return false, a
 	case was.Uptime.IsZero():
-		// The saved state applies to this process unless it certainly started later.
+		// The saved state is valid for this process unless the process certainly started later.
 		e.State().Restarted(st.earliest, now)
 	case st.earliest.After(was.Started):
 		e.Log.Info().Time("started", st.latest).Msg("alertmanager was restarted: sending everything again")
 		e.State().Restarted(st.latest, now)
 		restarted = true
 	default:
-		return false, a // several processes answer under this name
+		return false, a // several processes answer under the same name
 	}
 	e.member.Uptime, e.member.Started = st.uptime, st.latest
 	return restarted, a
 }
 
-// merging reports whether the member has just come back. A suspended process continues
-// with the exchange of notifications that was due meanwhile, but it would notify at once
-// of alerts that began while it was away, because it does not know yet that people were
-// notified of them.
-func (e *endpoint) merging(now time.Time) bool {
+// isMerging reports whether the member has just come back. A process that was suspended first
+// continues with the exchange of notifications. It does not know yet of which alerts people
+// were notified in the meantime, so it would notify of them again.
+func (e *endpoint) isMerging(now time.Time) bool {
 	switch {
-	case !e.Down():
+	case !e.IsDown():
 		e.backSince = time.Time{}
 		return false
 	case e.backSince.IsZero():
@@ -106,10 +103,10 @@ func (e *endpoint) merging(now time.Time) bool {
 
 type members []*endpoint
 
-// report records what e reported about its cluster. Endpoints that name a common
-// member form one cluster from then on, even while they restart under new names,
-// until one reports that it has no peers.
-func (m members) report(e *endpoint, st status) {
+// recordStatus records what e reported about its cluster. Endpoints that name a common member
+// belong to one cluster from then on, even if they restart under new names. This ends when one
+// reports that it has no peers.
+func (m members) recordStatus(e *endpoint, st status) {
 	e.member.Names = st.members
 	if st.alone {
 		e.member.Cluster = ""
@@ -128,10 +125,10 @@ func (m members) report(e *endpoint, st status) {
 			}
 		}
 	}
-	m.link()
+	m.linkPeers()
 }
 
-func (m members) link() {
+func (m members) linkPeers() {
 	for _, e := range m {
 		var peers []*sinks.State
 		for _, o := range m {

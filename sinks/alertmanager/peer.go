@@ -3,31 +3,30 @@ package alertmanager
 import "time"
 
 const (
-	// agree is by how much two clocks may differ and count as equal: a Date header
-	// has a resolution of seconds.
+	// agree is the largest difference of two clocks that count as equal. A Date header has a
+	// resolution of one second.
 	agree = 2 * time.Second
-	// differ is by how much the estimate of a peer's clock must change before
-	// everything is sent again.
+	// differ is how much the estimate of a peer's clock must change to send everything again.
 	differ = 30 * time.Second
-	// believable is the largest offset of a peer's clock that is believed. A clock that was set wrong by days is no
-	// rarer than one by minutes; a Date header of another century is none.
+	// believable is the largest offset of a peer's clock that is believed. A clock may well be
+	// wrong by days, but a Date header of another century does not show a clock.
 	believable = 10 * 365 * 24 * time.Hour
 )
 
-// peer is the estimated clock of an Alertmanager. An Alertmanager compares an alert's
-// times with its own clock: an alert whose end has passed is resolved, and one whose
-// end is in the future is firing.
+// peer is an estimate of an Alertmanager's clock. An Alertmanager compares an alert's times
+// with its own clock. An alert whose end has passed is resolved, and one whose end is in the
+// future is firing.
 type peer struct {
 	date time.Time     // date of the last response; zero if no response had one
-	read time.Time     // when that answer came, by a monotonic clock
-	took time.Duration // duration of the request: the date may be that old
+	read time.Time     // time of that response by our monotonic clock
+	took time.Duration // duration of the request, by which date may be too old
 }
 
-// at returns the time on the peer's clock when ours is now; it returns now if the
-// two agree or nothing is known. The result is never early, and late by at most a
-// second plus the duration of the request. It does not change when our clock is
-// set: Sub uses the monotonic reading of time.Now.
-func (p peer) at(now time.Time) time.Time {
+// peerTime returns the time on the peer's clock when our clock is at now. It returns now if the
+// clocks agree or if nothing is known. The result is never ahead of the peer's clock, and
+// behind it by at most a second plus the duration of the request. It does not change when our
+// clock is set, because Sub uses the monotonic reading of time.Now.
+func (p peer) peerTime(now time.Time) time.Time {
 	if p.date.IsZero() {
 		return now
 	}
@@ -38,23 +37,24 @@ func (p peer) at(now time.Time) time.Time {
 	return t
 }
 
-// heard records the date of an answer to a request made at asked; zero if it had none.
-func (e *endpoint) heard(date, asked, now time.Time) {
+// recordDate records the date of a response to a request that was made at asked. A zero date
+// means that the response had none.
+func (e *endpoint) recordDate(date, asked, now time.Time) {
 	if date.IsZero() {
 		return
 	}
-	before := e.peer.at(now)
+	before := e.peer.peerTime(now)
 	e.peer = peer{date: date, read: now, took: max(0, now.Sub(asked))}
-	e.changed = e.changed || e.peer.at(now).Sub(before).Abs() >= differ
+	e.changed = e.changed || e.peer.peerTime(now).Sub(before).Abs() >= differ
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.skew = date.Sub(now).Round(time.Second)
 }
 
-// repeat makes everything due again after a batch that changed the estimate of the
-// peer's clock: alerts that should be open may be over there, and vice versa. It
-// does so at most once per checkEvery: several clocks may answer under one name.
-func (e *endpoint) repeat() {
+// repeatIfChanged makes everything due again if a batch has changed the estimate of the peer's
+// clock. Alerts that should be open may be over at the Alertmanager, and vice versa. It does so
+// at most once per checkEvery, because several clocks may answer under one name.
+func (e *endpoint) repeatIfChanged() {
 	now := e.now()
 	if !e.changed || !e.repeated.IsZero() && now.Sub(e.repeated) < checkEvery {
 		return

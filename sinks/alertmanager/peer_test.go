@@ -76,8 +76,8 @@ func TestPeerAt(t *testing.T) {
 	f := func(ahead, want time.Duration) {
 		t.Helper()
 		p := peer{date: now.Add(ahead), read: now}
-		require.Equal(t, now.Add(want), p.at(now))
-		require.Equal(t, now.Add(want+time.Minute), p.at(now.Add(time.Minute)))
+		require.Equal(t, now.Add(want), p.peerTime(now))
+		require.Equal(t, now.Add(want+time.Minute), p.peerTime(now.Add(time.Minute)))
 	}
 	f(0, 0)
 	f(time.Second, 0) // a Date has seconds
@@ -88,14 +88,14 @@ func TestPeerAt(t *testing.T) {
 	f(49*time.Hour, 49*time.Hour)
 	f(1e6*time.Hour, 0) // no clock
 	f(-1e6*time.Hour, 0)
-	require.Equal(t, now, peer{}.at(now))
+	require.Equal(t, now, peer{}.peerTime(now))
 
 	// A slow answer has an old date.
 	slow := peer{date: now.Add(-4 * time.Second), read: now, took: 3 * time.Second}
-	require.Equal(t, now, slow.at(now))
+	require.Equal(t, now, slow.peerTime(now))
 	slow.took = time.Second
-	require.Equal(t, now.Add(-4*time.Second), slow.at(now))
-	require.Equal(t, now.Add(4*time.Second), peer{date: now.Add(4 * time.Second), read: now, took: 3 * time.Second}.at(now))
+	require.Equal(t, now.Add(-4*time.Second), slow.peerTime(now))
+	require.Equal(t, now.Add(4*time.Second), peer{date: now.Add(4 * time.Second), read: now, took: 3 * time.Second}.peerTime(now))
 }
 
 // A slow answer is not mistaken for a clock difference: an alert keeps its start when it is

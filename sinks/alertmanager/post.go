@@ -12,38 +12,38 @@ import (
 )
 
 const (
-	maxStatus    = 1 << 20         // bytes read of a status: it holds Alertmanager's configuration
-	hedgeAfter   = 3 * time.Second // see post
+	maxStatus    = 1 << 20         // number of bytes that are read of a status, which contains Alertmanager's configuration
+	hedgeAfter   = 3 * time.Second // see postAlerts
 	statusWithin = 2 * time.Second
-	// wakesWithin bounds a request to an endpoint that is down. While a request
-	// waits, the kernel sends SYN again after 1 s and 3 s: it finds an endpoint that
-	// is back within 2 s.
+	// wakesWithin is the time limit of a request to an endpoint that is down. While a request
+	// waits, the kernel sends SYN again after 1 s and 3 s, so it finds an endpoint within 2 s
+	// after an outage.
 	wakesWithin = 4 * time.Second
-	maxRetry    = 30 * time.Second // longest Retry-After that is honoured
+	maxRetry    = 30 * time.Second // longest Retry-After that is respected
 )
 
-// client speaks HTTP with one Alertmanager. The requests are made with net/http
-// and the models of Alertmanager's API: its generated client hides Retry-After,
-// encodes each alert again and dumps credentials if DEBUG is set.
+// client sends HTTP requests to one Alertmanager. It uses net/http and the models of
+// Alertmanager's API. The API's generated client hides Retry-After, encodes each alert twice,
+// and dumps credentials if DEBUG is set.
 type client struct {
 	base    string
 	http    httpconfig.Lazy
 	timeout time.Duration
 	now     func() time.Time
-	// lookup returns the addresses of a name. It may be nil.
+	// lookup returns the addresses of a host name. It may be nil.
 	lookup func(ctx context.Context, host string) ([]net.IPAddr, error)
 }
 
 type answer struct {
 	delivery.Answer
-	date time.Time // the peer's clock; zero if not given
+	date time.Time // time on the peer's clock; zero if the response did not give it
 }
 
-// post sends a list of alerts. If hedge is set, it starts another request on a
-// connection of its own each time 3 s pass without an answer, and the first one
-// accepted counts: it finds an endpoint that is back while older requests still
-// hang. Repeats are harmless.
-func (c *client) post(ctx context.Context, body []byte, hedge bool) answer {
+// postAlerts sends a list of alerts. If hedge is set, it starts another request on a new
+// connection each time 3 s pass without an answer. The first request that is accepted counts.
+// This finds an endpoint after an outage even if older requests still hang. Sending alerts
+// twice is harmless.
+func (c *client) postAlerts(ctx context.Context, body []byte, hedge bool) answer {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if !hedge {
@@ -63,7 +63,7 @@ func (c *client) post(ctx context.Context, body []byte, hedge bool) answer {
 		select {
 		case got = <-answers:
 			flying--
-			cancel() // the other requests end
+			cancel() // so that the other requests end
 		case <-tick.C:
 			if ctx.Err() == nil {
 				start()
@@ -91,9 +91,9 @@ func (c *client) postOnce(ctx context.Context, body []byte) answer {
 	return answer{a, date}
 }
 
-// addresses returns how many addresses of one family the name has: each may be an
-// Alertmanager of its own. It returns 0 if that is not known.
-func (c *client) addresses(ctx context.Context) int {
+// countAddresses returns the number of addresses of one IP family that the host name has. Each
+// may be a separate Alertmanager. It returns 0 if the number is unknown.
+func (c *client) countAddresses(ctx context.Context) int {
 	u, err := url.Parse(c.base)
 	if err != nil || c.lookup == nil {
 		return 0

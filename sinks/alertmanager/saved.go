@@ -14,19 +14,19 @@ import (
 
 const savedVersion = 1
 
-// saved is the sink in a snapshot. Ended episodes are the same for all
-// endpoints and saved once.
+// saved is the state of the sink in a snapshot. Ended episodes are the same for all endpoints,
+// so they are saved only once.
 type saved struct {
 	Version   int                     `json:"version"`
 	Endpoints map[string][]sinks.Mark `json:"endpoints"`
 	Members   map[string]member       `json:"members,omitempty"`
 	Packed    [][]byte                `json:"packed,omitempty"`
-	Ended     []sinks.Ended           `json:"ended,omitempty"` // written by older programs
+	Ended     []sinks.Ended           `json:"ended,omitempty"` // in snapshots of older versions
 }
 
-// Export returns what must survive the process: what each Alertmanager accepted,
-// and ended episodes that one of them still has to be sent. It may be called at any
-// time, also after Run has returned.
+// Export returns the state that must survive the process. It contains what each Alertmanager
+// accepted, and the ended episodes that still have to be sent to one of them. It may be called
+// at any time, even after Run has returned.
 func (s *Sink) Export() ([]byte, error) {
 	now := s.now()
 	out := saved{Version: savedVersion, Endpoints: map[string][]sinks.Mark{}, Members: map[string]member{}}
@@ -34,7 +34,7 @@ func (s *Sink) Export() ([]byte, error) {
 	s.shared.Lock()
 	for _, e := range s.endpoints {
 		st := e.State().Export(now)
-		out.Endpoints[e.name], out.Members[e.name] = st.Marks, e.member.stamped(now)
+		out.Endpoints[e.name], out.Members[e.name] = st.Marks, e.member.forSnapshot(now)
 		for _, ep := range st.Ended {
 			ended[ep.Fingerprint] = ep
 		}
@@ -51,8 +51,8 @@ func (s *Sink) Export() ([]byte, error) {
 	return b, nil
 }
 
-// Import reads the result of Export, before the first Notify. After an error none
-// of it is used.
+// Import sets the state that Export returned. It must be called before the first Notify. After
+// an error nothing is set.
 func (s *Sink) Import(data []byte) error {
 	var in saved
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -65,14 +65,14 @@ func (s *Sink) Import(data []byte) error {
 	in.Ended = append(in.Ended, sinks.UnpackEnded(in.Packed)...)
 	s.shared.Lock()
 	for _, e := range s.endpoints {
-		e.member = in.Members[e.name].measured(now)
+		e.member = in.Members[e.name].fromSnapshot(now)
 		marks, known := in.Endpoints[e.name]
 		if !known {
 			marks = forNew(in.Endpoints)
 		}
 		e.State().Import(sinks.Saved{Marks: marks, Ended: in.Ended}, now)
 	}
-	s.endpoints.link()
+	s.endpoints.linkPeers()
 	s.shared.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +86,9 @@ func (s *Sink) Import(data []byte) error {
 	return nil
 }
 
-// forNew returns the marks of a newly configured Alertmanager. It needs no end that
-// another Alertmanager accepted; it is sent the ends that none accepted.
+// forNew returns the marks of an Alertmanager that was added to the configuration, made from
+// the marks of the others. It does not need ends that another Alertmanager accepted. Ends that
+// none accepted are sent to it.
 func forNew(others map[string][]sinks.Mark) []sinks.Mark {
 	over := map[string]sinks.Mark{}
 	for _, marks := range others {

@@ -18,16 +18,17 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// Silence is a silence of the alerts that have all of its labels.
+// Silence is a silence of all alerts that have its labels.
 type Silence struct {
 	Labels          map[string]string
 	Start, End      time.Time
 	Author, Comment string
 }
 
-// Silence makes a silence at the first Alertmanager of the sink that answers: it passes it on
-// to the others of its cluster. It returns the name of that Alertmanager, as in Status, and
-// the identifier of the silence. The error does not quote secrets of the address.
+// Silence creates a silence at the first Alertmanager of the sink that answers. This
+// Alertmanager passes it on to the rest of its cluster. Silence returns the name of the
+// Alertmanager, as in Status, and the identifier of the silence. The error does not quote
+// secrets of the address.
 func (s *Sink) Silence(ctx context.Context, silence Silence) (endpoint, id string, err error) {
 	body, err := silence.encode()
 	if err != nil {
@@ -35,7 +36,7 @@ func (s *Sink) Silence(ctx context.Context, silence Silence) (endpoint, id strin
 	}
 	var errs []error
 	for _, e := range s.endpoints {
-		id, again, err := e.client.silence(ctx, body)
+		id, again, err := e.client.postSilence(ctx, body)
 		if err == nil {
 			return e.name, id, nil
 		}
@@ -57,9 +58,9 @@ func (s Silence) encode() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// silence posts a silence and returns its identifier. again reports whether another member of
-// the cluster may accept what this one did not.
-func (c *client) silence(ctx context.Context, body []byte) (id string, again bool, err error) {
+// postSilence posts a silence and returns its identifier. again reports whether another member
+// of the cluster may accept a silence that this one did not accept.
+func (c *client) postSilence(ctx context.Context, body []byte) (id string, again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	h, err := c.http.Client()
@@ -81,13 +82,13 @@ func (c *client) silence(ctx context.Context, body []byte) (id string, again boo
 	case resp.StatusCode/100 != 2:
 		return "", resp.StatusCode/100 != 4 || resp.StatusCode == http.StatusTooManyRequests, fmt.Errorf("status %d: %s", resp.StatusCode, delivery.Excerpt(string(said)))
 	case err != nil:
-		return "", false, errors.New("the answer broke off: look in Alertmanager whether it has the silence")
+		return "", false, errors.New("the response ended early: check in Alertmanager whether the silence was created")
 	}
 	var made struct {
 		ID string `json:"silenceID"`
 	}
 	if json.Unmarshal(said, &made) != nil || made.ID == "" {
-		return "", false, errors.New("the answer has no identifier: is this an Alertmanager?")
+		return "", false, errors.New("the response has no silence ID: check whether this is an Alertmanager")
 	}
 	return made.ID, false, nil
 }

@@ -119,6 +119,6 @@ func TestSilences(t *testing.T) {
 	for _, bad := range []string{"<html>", "{}", "[" + string(make([]byte, maxSilences)) + "]"} {
 		answer = bad
 		_, err = s.Silences(t.Context())
-		require.ErrorContains(t, err, am.URL+": the answer")
+		require.ErrorContains(t, err, am.URL+": the response")
 	}
 }

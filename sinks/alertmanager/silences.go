@@ -15,11 +15,11 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// maxSilences bounds the answer with the silences of an Alertmanager, which remembers ended ones
-// for days, in bytes.
+// maxSilences is the largest response with silences that is read, in bytes. An Alertmanager
+// also returns silences that ended days ago.
 const maxSilences = 8 << 20
 
-// ActiveSilence is a silence in force. It silences the alerts that all of its matchers match.
+// ActiveSilence is an active silence. It silences the alerts that match all of its matchers.
 type ActiveSilence struct {
 	ID              string
 	Matchers        []*labels.Matcher
@@ -27,12 +27,13 @@ type ActiveSilence struct {
 	Author, Comment string
 }
 
-// Silences returns the silences in force that the first Alertmanager of the sink that answers
-// has: the others of its cluster have the same. The error does not quote secrets of the address.
+// Silences returns the active silences. It asks the Alertmanagers of the sink in turn until one
+// answers, because all members of a cluster have the same silences. The error does not quote
+// secrets of the address.
 func (s *Sink) Silences(ctx context.Context) ([]ActiveSilence, error) {
 	var errs []error
 	for _, e := range s.endpoints {
-		out, err := e.client.silences(ctx)
+		out, err := e.client.listSilences(ctx)
 		if err == nil {
 			return out, nil
 		}
@@ -41,7 +42,7 @@ func (s *Sink) Silences(ctx context.Context) ([]ActiveSilence, error) {
 	return nil, errors.Join(errs...)
 }
 
-func (c *client) silences(ctx context.Context) ([]ActiveSilence, error) {
+func (c *client) listSilences(ctx context.Context) ([]ActiveSilence, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	h, err := c.http.Client()
@@ -62,13 +63,13 @@ func (c *client) silences(ctx context.Context) ([]ActiveSilence, error) {
 	case resp.StatusCode/100 != 2:
 		return nil, fmt.Errorf("status %d: %s", resp.StatusCode, delivery.Excerpt(string(body)))
 	case err != nil:
-		return nil, errors.New("the answer broke off")
+		return nil, errors.New("the response ended early")
 	case len(body) > maxSilences:
-		return nil, fmt.Errorf("the answer has more than %d MiB", maxSilences>>20)
+		return nil, fmt.Errorf("the response has more than %d MiB", maxSilences>>20)
 	}
 	var all models.GettableSilences
 	if err := json.Unmarshal(body, &all); err != nil {
-		return nil, errors.New("the answer is not understood: is this an Alertmanager?")
+		return nil, errors.New("the response is invalid: check whether this is an Alertmanager")
 	}
 	var out []ActiveSilence
 	for _, x := range all {
@@ -79,7 +80,7 @@ func (c *client) silences(ctx context.Context) ([]ActiveSilence, error) {
 	return out, nil
 }
 
-// inForce returns a silence that is active and that can be evaluated.
+// inForce converts a silence. ok is false if the silence is not active or cannot be evaluated.
 func inForce(x *models.GettableSilence) (out ActiveSilence, ok bool) {
 	if x == nil || x.ID == nil || x.EndsAt == nil || x.CreatedBy == nil || x.Comment == nil ||
 		x.Status == nil || x.Status.State == nil || *x.Status.State != models.SilenceStatusStateActive {

@@ -14,52 +14,52 @@ import (
 	"crowsnest/sinks"
 )
 
-// latenciesKept is the number of alerts whose latency the sink remembers as reported.
+// latenciesKept is the number of episodes that are remembered because their latency was
+// reported.
 const latenciesKept = 4096
 
-// Options are a Sink's dependencies.
+// Options are the dependencies of a Sink.
 type Options struct {
 	Log zerolog.Logger
-	// Latency is called once per episode with the time from the line that made
-	// it fire until the first Alertmanager accepted the alert. It may be nil. It
-	// must be safe for concurrent use.
+	// Latency is called once per episode. It gets the time from the line that made the episode
+	// fire until the first Alertmanager accepted the alert. It may be nil. It must be safe for
+	// concurrent use.
 	Latency func(time.Duration)
-	// Now is the clock; nil means time.Now. Durations use the monotonic reading
-	// of its times, if they have one.
+	// Now is the clock; nil means time.Now. Durations are measured with the monotonic clock if
+	// the times have one.
 	Now func() time.Time
-	// Transport replaces the configured one, in tests; nil if there is none.
+	// Transport replaces the configured transport in tests.
 	Transport http.RoundTripper
-	// MaxKeys bounds the alerts, open and ended, in the state of each
-	// Alertmanager; 0 means sinks.DefaultMaxKeys.
+	// MaxKeys is the largest number of open and ended alerts in the state of each Alertmanager.
+	// 0 means sinks.DefaultMaxKeys.
 	MaxKeys int
-	// Accepted is called after an Alertmanager accepted a change, which Export then
-	// contains. It may be nil and must not block.
+	// Accepted is called after an Alertmanager accepted a change. Export then contains this
+	// change. It may be nil and must not block.
 	Accepted func()
-	// Leads reports whether this process may send now; nil means always. It is asked before
+	// Leads reports whether this process may send now; nil means always. It is called before
 	// each request and must not block.
 	Leads func() bool
 }
 
-// Sink sends episodes to every configured Alertmanager. Safe for concurrent use.
+// Sink sends episodes to every configured Alertmanager. It is safe for concurrent use.
 type Sink struct {
 	cfg       Config
 	latency   func(time.Duration)
 	now       func() time.Time
 	endpoints members
-	shared    sync.Mutex // guards what endpoints read of each other
+	shared    sync.Mutex // guards the data that endpoints read of each other
 
 	answers *sinks.Deliveries
 	ended   sinks.EndedPack
 
 	mu sync.Mutex
-	// reported holds the start of each episode whose latency was reported.
+	// reported holds the episodes whose latency was reported, with their start times.
 	reported *lru.Cache[episodes.Fingerprint, time.Time]
 }
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// New returns a Sink. It fails if cfg is not valid; it starts nothing and does
-// no I/O.
+// New returns a Sink. It fails if cfg is invalid. It starts nothing and does no I/O.
 func New(cfg Config, opt Options) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -89,8 +89,8 @@ func New(cfg Config, opt Options) (*Sink, error) {
 // Name returns the configured name.
 func (s *Sink) Name() string { return s.cfg.Name }
 
-// Notify accepts changed episodes. After a start, and after Import, the caller must
-// pass every open episode and the ones that ended recently. Notify does not block.
+// Notify accepts changed episodes. After a start and after Import, the caller must pass every
+// open episode and those that ended recently. Notify does not block.
 func (s *Sink) Notify(eps []episodes.Episode) {
 	now := s.now()
 	eps = withMarks(eps, s.cfg.Inhibit)
@@ -104,19 +104,19 @@ func (s *Sink) Notify(eps []episodes.Episode) {
 	}
 }
 
-// Run sends until ctx ends. Then it tries once more to send what is due, changes
-// first, for at most 3 s, and returns nil.
+// Run sends until ctx ends. Then it tries once more to send what is due, with changes first,
+// for at most 3 s. It returns nil.
 func (s *Sink) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for _, e := range s.endpoints {
-		wg.Go(func() { _ = e.Run(ctx) }) // Run returns nil
+		wg.Go(func() { _ = e.Run(ctx) }) // Run always returns nil
 	}
 	wg.Wait()
 	return nil
 }
 
-// Status returns the state of each Alertmanager, in configured order. One is up if it
-// accepted the last alerts sent to it.
+// Status returns the states of the Alertmanagers in the order of the configuration. An
+// Alertmanager is up if it accepted the last alerts that were sent to it.
 func (s *Sink) Status() []sinks.EndpointStatus {
 	out := make([]sinks.EndpointStatus, len(s.endpoints))
 	for i, e := range s.endpoints {
@@ -125,17 +125,17 @@ func (s *Sink) Status() []sinks.EndpointStatus {
 	return out
 }
 
-// Answers returns the Alertmanagers' answers to an alert, repeats merged.
+// Answers returns the Alertmanagers' answers to an alert. Repeated answers are merged.
 func (s *Sink) Answers(fp episodes.Fingerprint) []sinks.Delivery { return s.answers.Of(fp) }
 
-// Notified returns how many answers accepted an episode that fired at a time.
+// Notified returns how many answers accepted the episode that fired at the given time.
 func (s *Sink) Notified(fp episodes.Fingerprint, fired time.Time) int {
 	return s.answers.Notified(fp, fired)
 }
 
-// retryOthers makes the other endpoints try now, because this one is back after an outage,
-// which was that of all perhaps. Members of a cluster that get the end of an alert at
-// different times notify the alert once more.
+// retryOthers makes the other endpoints try now, because this endpoint answers again after an
+// outage that may have affected all of them. If the members of a cluster receive the end of an
+// alert at different times, they notify of the alert once more.
 func (s *Sink) retryOthers(back *endpoint) {
 	for _, e := range s.endpoints {
 		if e != back {
@@ -144,9 +144,9 @@ func (s *Sink) retryOthers(back *endpoint) {
 	}
 }
 
-// began reports the latency of episodes that an Alertmanager accepted for the first
-// time.
-func (s *Sink) began(eps []episodes.Episode) {
+// observeLatency reports the latency of episodes that were accepted by an Alertmanager for the
+// first time.
+func (s *Sink) observeLatency(eps []episodes.Episode) {
 	now := s.now()
 	var latencies []time.Duration
 	s.mu.Lock()

@@ -12,27 +12,27 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// The states of a cluster.
+// States of an Alertmanager's cluster.
 const (
 	clusterDisabled = "disabled" // the member has no peers
-	clusterSettling = "settling" // the member waits for the notifications of its peers
+	clusterSettling = "settling" // the member waits for notifications of its peers
 )
 
-// status is the answer of an Alertmanager's status page.
+// status is the part of an Alertmanager's status that is used.
 type status struct {
-	date time.Time // its clock, truncated to seconds; zero if not given
-	// uptime is when its process started, by its clock and to the millisecond. It
-	// identifies the process, and stays the same when a clock is set. Zero: not
-	// given.
+	date time.Time // time on its clock, truncated to seconds; zero if not given
+	// uptime is the start time of its process, by its clock and to the millisecond. It
+	// identifies the process, and does not change when a clock is set. Zero means that it was
+	// not given.
 	uptime time.Time
-	// earliest and latest bound the same time by our clock.
+	// earliest and latest limit the start time of the process by our clock.
 	earliest, latest time.Time
-	alone, settling  bool     // states of the member's cluster
-	members          []string // names of the members of its cluster, its own included
+	alone, settling  bool     // whether the member has no peers, and whether it waits for their notifications
+	members          []string // names of the members of its cluster, including its own
 }
 
-// status asks the Alertmanager for its status. The answer has an error if none came
-// in time; fields that the server did not send are zero.
+// status asks the Alertmanager for its status. The answer has an error if there was no response
+// in time. Fields that the response lacks are zero.
 func (c *client) status(ctx context.Context, within time.Duration) (status, delivery.Answer) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

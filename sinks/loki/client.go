@@ -21,22 +21,22 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// stopWithin is how much longer than a request the library may take to stop.
+// stopWithin is the time that the library may take to stop, beyond the time of a request.
 const stopWithin = 2 * time.Second
 
-// pusher is a client of the library for one request. The library's client does not
-// report whether an entry was delivered, and its HTTP client can be neither replaced
-// nor wrapped. Only Stop shows that a batch was sent: a client that lived longer
-// would send by a timer, which runs all the time, and count successes together with
-// every other client of the same host. Therefore:
+// pusher is a client of the library for one request. The library's client does not report
+// whether an entry was delivered. Its HTTP client can be neither replaced nor wrapped. Only
+// Stop shows that a batch was sent. A client that lived longer would send by a timer, which
+// runs all the time, and count successes together with all other clients of the same host. The
+// consequences are:
 //
-//   - each request has a client of its own, with at most one batch: it collects
-//     entries and sends them once, on Stop; the delivery loop retries;
-//   - the client logs at level error if it did not deliver the batch;
-//   - Handle is called only before Stop, after which it would block forever, and Stop
-//     in a goroutine of its own with a deadline. After the deadline the goroutine
-//     ends by itself with its request: within Timeout;
-//   - the library's JSON, which Loki accepts and drops, is never used.
+//   - Each request has its own client with at most one batch. The client collects entries and
+//     sends them once, in Stop. The delivery loop retries.
+//   - The client logs at level error if it did not deliver the batch.
+//   - Handle is called only before Stop, because afterwards it would block forever.
+//   - Stop is called in its own goroutine with a deadline. After the deadline, this goroutine
+//     ends with its request, within Timeout.
+//   - The library's JSON, which Loki accepts and drops, is never used.
 type pusher struct {
 	*client.Client
 	out    *outcome
@@ -58,25 +58,25 @@ func newClient(cfg Config, log zerolog.Logger) (*pusher, error) {
 	http.HTTPHeaders = &commonconfig.Headers{Headers: headers}
 	c, err := client.NewWithLogger(client.Config{
 		URL: urlutil.URLValue{URL: u}, Client: http, TenantID: cfg.Tenant, Timeout: cfg.Timeout,
-		// Only Stop sends.
+		// so that only Stop sends
 		BatchWait: 10 * time.Hour, BatchSize: math.MaxInt,
 		BackoffConfig: backoff.BackoffConfig{MinBackoff: time.Millisecond, MaxBackoff: time.Millisecond, MaxRetries: 1},
 	}, out)
 	if err != nil {
 		return nil, err
 	}
-	// The client's transport is not accessible, so its connection would stay open
-	// for five idle minutes. This header makes the server close it. Configurations
-	// may not set it, since it rarely helps.
+	// The client's transport is not accessible, so its connection would stay open for five idle
+	// minutes. This header makes the server close it. Configurations may not set the header,
+	// since it rarely helps.
 	headers["Connection"] = commonconfig.Header{Values: []string{"close"}}
 	return &pusher{Client: c, out: out, within: cfg.Timeout + stopWithin}, nil
 }
 
-// push writes the entries and returns the outcome, soon after ctx ends.
+// push writes the entries and returns the answer. It returns soon after ctx ends.
 func (p *pusher) push(ctx context.Context, entries []entry) delivery.Answer {
 	for _, e := range entries {
 		if err := p.HandleWithMetadata(e.labels, e.time, e.line, e.metadata); err != nil {
-			p.out.set(delivery.ConnectionFailed(err))
+			p.out.setAnswer(delivery.ConnectionFailed(err))
 		}
 	}
 	done := make(chan struct{})
@@ -95,8 +95,8 @@ func (p *pusher) push(ctx context.Context, entries []entry) delivery.Answer {
 	return delivery.TimedOut()
 }
 
-// outcome is the answer to the batch of a client, read from the values that the
-// client logs. Safe for concurrent use.
+// outcome is the result of a client's batch, which is derived from the values that the client
+// logs. It is safe for concurrent use.
 type outcome struct {
 	log zerolog.Logger
 
@@ -104,7 +104,7 @@ type outcome struct {
 	got delivery.Answer
 }
 
-// Log implements the logger of go-kit, which the library uses.
+// Log implements the go-kit logger that the library uses.
 func (o *outcome) Log(keyvals ...any) error {
 	said := map[string]any{}
 	for i := 0; i+1 < len(keyvals); i += 2 {
@@ -120,15 +120,15 @@ func (o *outcome) Log(keyvals ...any) error {
 		status = http.StatusBadRequest // the batch cannot be encoded
 	}
 	if err = cmp.Or(err, errors.New("the client dropped the batch")); status <= 0 {
-		o.set(delivery.ConnectionFailed(err))
+		o.setAnswer(delivery.ConnectionFailed(err))
 		return nil
 	}
 	reason := cmp.Or(delivery.ReasonOf(status), delivery.ReasonServerError)
-	o.set(delivery.Answer{Reason: reason, Err: errors.New(delivery.Excerpt(err.Error()))})
+	o.setAnswer(delivery.Answer{Reason: reason, Err: errors.New(delivery.Excerpt(err.Error()))})
 	return nil
 }
 
-func (o *outcome) set(a delivery.Answer) {
+func (o *outcome) setAnswer(a delivery.Answer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.got = a

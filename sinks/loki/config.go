@@ -1,10 +1,10 @@
-// Package loki writes the history of alerts into Loki: one line when an alert
-// opens, at most one every few minutes while it lasts and changes, and one when it
-// ends. A dashboard can show them beside the logs, and they outlive Alertmanager's
-// memory.
+// Package loki writes the history of alerts into Loki. It writes one line when an alert opens,
+// at most one every few minutes while it lasts and changes, and one when it ends. A dashboard
+// can show these lines beside the logs, and Loki keeps them longer than Alertmanager keeps
+// alerts.
 //
-// It wraps github.com/grafana/loki-client-go, whose client can block for minutes
-// and loses entries silently: client.go isolates it.
+// It uses github.com/grafana/loki-client-go, whose client can block for minutes and loses
+// entries silently. The type pusher contains these problems.
 package loki
 
 import (
@@ -25,7 +25,7 @@ const (
 	example            = "http://loki:3100"
 )
 
-// The forms of a line.
+// Formats of a line.
 const (
 	formatJSON   = "json"
 	formatLogfmt = "logfmt"
@@ -34,32 +34,31 @@ const (
 // ownLabels are the stream labels that this package sets.
 var ownLabels = []string{"service_name", "cluster", "severity"}
 
-// Config sets the Loki to write to, and how.
+// Config sets the Loki to which alerts are written, and how.
 type Config struct {
-	// Name is unique among the sinks. Default: the kind.
+	// Name is the name of the sink, unique among the sinks. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
 	// URL is the base address of Loki, without /loki/api.
 	URL string `yaml:"url" bounds:"0,4096" strict:"required"`
-	// Tenant is sent as X-Scope-OrgID. Without it, the header is not sent.
+	// Tenant is the value of the header X-Scope-OrgID. If empty, the header is not sent.
 	Tenant string `yaml:"tenant" bounds:"0,4096"`
-	// HTTP is TLS, credentials and proxies. Redirects are never followed, because they
-	// would leak credentials.
+	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they
+	// could leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
-	// Timeout bounds one request. Default 10s.
+	// Timeout is the time limit of one request. Default 10s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0|10ms,1m"`
-	// UpdateDelay is the shortest time between two lines of an alert that continues.
-	// Default 5m.
+	// UpdateDelay is the shortest time between two lines of an alert that lasts. Default 5m.
 	UpdateDelay time.Duration `yaml:"update_delay" bounds:"0|1s,1d"`
-	// Labels are added to the labels of the stream, which are service_name,
-	// cluster and severity. Each value creates a stream of its own.
+	// Labels are added to the stream labels, which are service_name, cluster and severity. Each
+	// combination of values creates a separate stream.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
-	// Format of a line is json (the default) or logfmt.
+	// Format is the format of a line, json (the default) or logfmt.
 	Format string `yaml:"format" bounds:"0,4096"`
-	// ExternalLabels are the labels that every alert has. The label cluster becomes a
-	// label of the stream, the others structured metadata.
+	// ExternalLabels are the labels that every alert has. The label cluster becomes a stream
+	// label. The others become structured metadata.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
-	// ExternalURL is the address of crowsnest's own pages, to which alerts link. Without
-	// it, they have no link.
+	// ExternalURL is the address of crowsnest's own pages, to which alerts link. Without it,
+	// alerts have no link.
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 
@@ -73,8 +72,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns every problem of the configuration, each with the fix. It
-// does no I/O.
+// Validate returns every problem of the configuration, each with advice. It does no I/O.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	errs := []error{
@@ -86,7 +84,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("format: %q is not known; use json or logfmt", c.Format))
 	}
 	if strings.ContainsAny(c.Tenant, "|\r\n") || len(c.Tenant) > 150 {
-		errs = append(errs, errors.New("tenant: one tenant is written to; use at most 150 bytes and no |"))
+		errs = append(errs, errors.New("tenant: only one tenant is allowed; use at most 150 bytes and no |"))
 	}
 	return errors.Join(append(errs, delivery.CheckShared(c.ExternalURL, c.HTTP))...)
 }

@@ -17,18 +17,18 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// The events that a line reports.
+// Events that a line reports.
 const (
 	eventOpened   = "opened"
 	eventUpdated  = "updated"
 	eventResolved = "resolved"
 )
 
-// Loki accepts entries that are up to an hour older than the newest of their
-// stream, and none far in the future.
+// oldest is the largest age of an entry. Loki accepts entries up to an hour older than the
+// newest entry of their stream, and none far in the future.
 const oldest = 45 * time.Minute
 
-// maxMetadata bounds the labels of an alert in the metadata.
+// maxMetadata is the largest number of labels of an alert in the metadata.
 const maxMetadata = 40
 
 type entry struct {
@@ -38,7 +38,7 @@ type entry struct {
 	metadata push.LabelsAdapter
 }
 
-// size returns roughly how many bytes e takes in a request.
+// size returns the approximate number of bytes that e takes in a request.
 func (e entry) size() int {
 	n := 64 + len(e.line)
 	for name, value := range e.labels {
@@ -50,8 +50,8 @@ func (e entry) size() int {
 	return n
 }
 
-// summary is the line in its JSON form. It contains no log line: a text search over
-// all of Loki would find that line twice.
+// summary is the content of a line in JSON. It does not contain the log line of the alert,
+// because a text search in Loki would then find that line twice.
 type summary struct {
 	Event    string            `json:"event"`
 	Alert    string            `json:"alertname"`
@@ -67,9 +67,9 @@ type summary struct {
 	URL      string            `json:"url,omitempty"`
 }
 
-// entry returns the line of one message. A repeated message has the same entry,
-// which Loki stores once.
-func (c Config) entry(m sinks.Message, now time.Time) (entry, error) {
+// newEntry returns the entry for a message. A repeated message has the same entry, which Loki
+// stores only once.
+func (c Config) newEntry(m sinks.Message, now time.Time) (entry, error) {
 	ep := m.Episode
 	if strings.TrimSpace(ep.Labels["alertname"]) == "" {
 		return entry{}, errors.New("the alert has no alertname")
@@ -86,15 +86,15 @@ func (c Config) entry(m sinks.Message, now time.Time) (entry, error) {
 		}
 	}
 	if e.time.After(now) || now.Sub(e.time) > oldest {
-		e.time = now // its own times are in the line
+		e.time = now // the times of the alert are in the line
 	}
 	e.metadata = metadata(m, s, labels)
 	var err error
-	e.line, err = s.text(c.Format)
+	e.line, err = s.formatText(c.Format)
 	return e, err
 }
 
-// summarize returns the content of the line and the time of its event.
+// summarize returns the content of the line and the time of the event that it reports.
 func (c Config) summarize(m sinks.Message, labels map[string]string) (summary, time.Time) {
 	ep, at := m.Episode, cmp.Or(m.Episode.FiredAt, m.Episode.StartsAt)
 	text := delivery.Annotations(ep.Annotations)
@@ -117,7 +117,7 @@ func (c Config) summarize(m sinks.Message, labels map[string]string) (summary, t
 	return s, at.UTC()
 }
 
-func (s summary) text(format string) (string, error) {
+func (s summary) formatText(format string) (string, error) {
 	if format != formatLogfmt {
 		b, err := json.Marshal(s)
 		return string(b), err
@@ -143,26 +143,26 @@ func (s summary) text(format string) (string, error) {
 		put(name, s.Labels[name])
 	}
 	put("count", strconv.FormatInt(s.Count, 10))
-	put("starts_at", stamp(s.StartsAt))
-	put("last_seen", stamp(s.LastSeen))
-	put("ends_at", stamp(s.EndsAt))
+	put("starts_at", formatTime(s.StartsAt))
+	put("last_seen", formatTime(s.LastSeen))
+	put("ends_at", formatTime(s.EndsAt))
 	put("reason", s.Reason)
 	put("runbook_url", s.Runbook)
 	put("url", s.URL)
 	return b.String(), nil
 }
 
-// stamp returns the text of a time, "" for the zero time.
-func stamp(t time.Time) string {
+// formatTime returns the text of a time, or "" for the zero time.
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return t.Format(time.RFC3339Nano)
 }
 
-// metadata returns the structured metadata, by which people can filter without a
-// label: `{service_name="crowsnest"} | alertname="X"`. It includes the newest log
-// line, which a text search does not look at.
+// metadata returns the structured metadata, by which people can filter, as in
+// `{service_name="crowsnest"} | alertname="X"`. It includes the newest log line of the alert,
+// because a text search does not look at metadata.
 func metadata(m sinks.Message, s summary, labels map[string]string) push.LabelsAdapter {
 	ep := m.Episode
 	out := push.LabelsAdapter{}
@@ -177,7 +177,7 @@ func metadata(m sinks.Message, s summary, labels map[string]string) push.LabelsA
 	put("event", s.Event)
 	put("fingerprint", ep.Fingerprint.String())
 	put("pack", delivery.Pack(ep))
-	put("starts_at", stamp(s.StartsAt))
+	put("starts_at", formatTime(s.StartsAt))
 	put("line", delivery.Line(ep.Line))
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		if name != "severity" && name != "cluster" {

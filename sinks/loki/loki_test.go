@@ -126,7 +126,7 @@ func meta(e entry) map[string]string {
 
 func TestEntry(t *testing.T) {
 	cfg := Config{ExternalLabels: cluster, ExternalURL: "https://crowsnest.example", Labels: map[string]string{"team": "x"}}.withDefaults()
-	e, err := cfg.entry(sinks.Message{Episode: episode, New: true}, now)
+	e, err := cfg.newEntry(sinks.Message{Episode: episode, New: true}, now)
 	require.NoError(t, err)
 	require.Equal(t, `{cluster="prod-1", service_name="crowsnest", severity="critical", team="x"}`, e.labels.String())
 	require.Equal(t, episode.FiredAt, e.time)
@@ -139,12 +139,12 @@ func TestEntry(t *testing.T) {
 	}, meta(e))
 	require.NotContains(t, e.line, episode.Line, "what looks for the line in all of Loki must not find it here")
 
-	e, err = cfg.entry(sinks.Message{Episode: episode}, now)
+	e, err = cfg.newEntry(sinks.Message{Episode: episode}, now)
 	require.NoError(t, err)
 	require.Equal(t, "updated", meta(e)["event"])
 	require.Equal(t, episode.LastSeen, e.time)
 
-	e, err = cfg.entry(sinks.Message{Episode: ended(episode), Resolved: true, New: true}, now)
+	e, err = cfg.newEntry(sinks.Message{Episode: ended(episode), Resolved: true, New: true}, now)
 	require.NoError(t, err)
 	require.Equal(t, now, e.time)
 	require.Contains(t, e.line, `"ends_at":"2026-11-20T11:59:59.5Z","reason":"clear"`)
@@ -152,7 +152,7 @@ func TestEntry(t *testing.T) {
 
 func TestEntryLogfmt(t *testing.T) {
 	cfg := Config{Format: formatLogfmt}.withDefaults()
-	e, err := cfg.entry(sinks.Message{Episode: ended(episode), Resolved: true, New: true}, now)
+	e, err := cfg.newEntry(sinks.Message{Episode: ended(episode), Resolved: true, New: true}, now)
 	require.NoError(t, err)
 	require.Equal(t, `event=resolved alertname=LeaseLost severity=critical summary="the lease of \"team-a\" is lost" namespace=team-a resolves=clear `+
 		`count=3 starts_at=2026-11-20T11:58:00Z last_seen=2026-11-20T11:59:59Z ends_at=2026-11-20T11:59:59.5Z reason=clear runbook_url=https://runbooks.example/lease`, e.line)
@@ -168,7 +168,7 @@ func TestHostileEpisodes(t *testing.T) {
 		change(&ep)
 		for _, format := range []string{formatJSON, formatLogfmt} {
 			cfg.Format = format
-			e, err := cfg.entry(sinks.Message{Episode: ep, New: true}, now)
+			e, err := cfg.newEntry(sinks.Message{Episode: ep, New: true}, now)
 			require.NoError(t, err)
 			require.NotContains(t, e.line, "\n")
 			require.Less(t, e.size(), 64<<10)
@@ -187,7 +187,7 @@ func TestHostileEpisodes(t *testing.T) {
 			ep.Labels[fmt.Sprint("l", i)] = "x"
 		}
 	}, func(e entry) { require.LessOrEqual(t, len(e.metadata), maxMetadata) })
-	_, err := cfg.entry(sinks.Message{Episode: episodes.Episode{}}, now)
+	_, err := cfg.newEntry(sinks.Message{Episode: episodes.Episode{}}, now)
 	require.Error(t, err)
 }
 

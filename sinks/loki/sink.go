@@ -11,28 +11,26 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// Bounds of a request. Loki accepts 4 MiB by default; an entry has at most about
-// 8 KiB.
+// Limits of a request. Loki accepts 4 MiB by default. An entry has at most about 8 KiB.
 const (
 	maxEntries = 256
 	maxBody    = 512 << 10
 )
 
-// Options are a Sink's dependencies: its Log, the clock Now (nil means time.Now),
-// and MaxKeys, the bound of the alerts in its state (0 means sinks.DefaultMaxKeys).
+// Options are the dependencies of a Sink. The zero values of Now and MaxKeys mean time.Now and
+// sinks.DefaultMaxKeys.
 type Options = delivery.Options
 
-// Sink writes alerts into one Loki. An outage of Loki, of any length, delays
-// nothing else and uses no more memory: afterwards Loki is sent the newest message
-// of each alert. Safe for concurrent use.
+// Sink writes alerts into one Loki. An outage of Loki delays nothing else and uses no more
+// memory, however long it is. Afterwards the newest message of each alert is sent. It is safe
+// for concurrent use.
 type Sink struct {
 	*delivery.Loop[entry]
 }
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// New returns a Sink. It fails if cfg is not valid; it starts nothing and does
-// no I/O.
+// New returns a Sink. It fails if cfg is invalid. It starts nothing and does no I/O.
 func New(cfg Config, opt Options) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -47,27 +45,27 @@ func New(cfg Config, opt Options) (*Sink, error) {
 	})}, nil
 }
 
-// ownEvery is how often the receiver proves to be Loki.
+// ownEvery is the interval at which the sink checks that the receiver is a Loki.
 const ownEvery = time.Minute
 
 type receiver struct {
 	cfg    Config
 	log    zerolog.Logger
 	http   httpconfig.Lazy
-	proved time.Time // when the receiver last answered like Loki; zero if never
+	proved time.Time // time at which the receiver last answered like a Loki; zero if never
 }
 
 var _ delivery.Receiver[entry] = (*receiver)(nil)
 
-// Encode returns the entry of one message.
+// Encode returns the entry for a message.
 func (r *receiver) Encode(m sinks.Message, now time.Time) (entry, int, error) {
-	e, err := r.cfg.entry(m, now)
+	e, err := r.cfg.newEntry(m, now)
 	return e, e.size(), err
 }
 
-// Deliver writes the entries as one request, in at most Timeout.
+// Deliver writes the entries in one request, which takes at most Timeout.
 func (r *receiver) Deliver(ctx context.Context, entries []entry) delivery.Answer {
-	if a := r.prove(ctx); a.Err != nil {
+	if a := r.probeReceiver(ctx); a.Err != nil {
 		return a
 	}
 	c, err := newClient(r.cfg, r.log)
@@ -77,10 +75,10 @@ func (r *receiver) Deliver(ctx context.Context, entries []entry) delivery.Answer
 	return c.push(ctx, entries)
 }
 
-// prove pushes nothing and looks at the body of the answer, which the library does not show.
-// Only an answer that cannot be Loki's is an error: how Loki judges an empty push depends on
-// its version.
-func (r *receiver) prove(ctx context.Context) delivery.Answer {
+// probeReceiver pushes nothing and checks the body of the response, which the library does not
+// show. Only a response that cannot come from a Loki is an error. How Loki judges an empty push
+// depends on its version.
+func (r *receiver) probeReceiver(ctx context.Context) delivery.Answer {
 	if now := time.Now(); now.Sub(r.proved) < ownEvery {
 		return delivery.Answer{}
 	}

@@ -16,32 +16,31 @@ import (
 	"crowsnest/sinks"
 )
 
-// Record is one line of the JSON form. Its field names are stable: fields are
-// added, not renamed.
+// Record is one line of the JSON format. Its field names are stable. Fields may be added but
+// are not renamed.
 type Record struct {
-	Time        time.Time         `json:"time"`   // time of writing
+	Time        time.Time         `json:"time"`   // time at which the record was written
 	Status      string            `json:"status"` // "firing" or "resolved"
 	Alertname   string            `json:"alertname"`
 	Severity    string            `json:"severity,omitempty"`
-	Labels      map[string]string `json:"labels"`      // the alert's identity
-	Annotations map[string]string `json:"annotations"` // what people read
+	Labels      map[string]string `json:"labels"`      // identity of the alert
+	Annotations map[string]string `json:"annotations"` // texts for people
 	StartsAt    time.Time         `json:"starts_at"`
 	EndsAt      time.Time         `json:"ends_at,omitzero"`
-	LastSeen    time.Time         `json:"last_seen,omitzero"` // newest line that kept it open
-	Count       int64             `json:"count"`              // lines so far
-	Line        string            `json:"line,omitempty"`     // the newest
+	LastSeen    time.Time         `json:"last_seen,omitzero"` // time of the newest line that kept the episode open
+	Count       int64             `json:"count"`              // number of lines so far
+	Line        string            `json:"line,omitempty"`     // newest line
 	FirstLine   string            `json:"first_line,omitempty"`
-	Fingerprint string            `json:"fingerprint"`        // 16 hex digits, the same over restarts
-	Reason      string            `json:"reason,omitempty"`   // why it ended: clear, quiet, expired, ...
-	Overflow    bool              `json:"overflow,omitempty"` // stands for the keys beyond a rule's limit
+	Fingerprint string            `json:"fingerprint"`        // 16 hexadecimal digits that do not change in a restart
+	Reason      string            `json:"reason,omitempty"`   // reason why the episode ended, such as clear, quiet or expired
+	Overflow    bool              `json:"overflow,omitempty"` // whether the alert stands for the keys beyond a rule's limit
 }
 
-// newRecord returns the record of an episode at now. Every text in it is harmless
-// for terminals.
+// newRecord returns the record of an episode at now. Its texts are harmless on terminals.
 func newRecord(ep episodes.Episode, resolved bool, now time.Time) Record {
 	r := Record{
 		Time: now.UTC(), Status: "firing", Alertname: redact.Sanitise(ep.Alert),
-		Severity: redact.Sanitise(ep.Labels["severity"]), Labels: mapped(ep.Labels, redact.Sanitise), Annotations: mapped(ep.Annotations, sinks.Clean),
+		Severity: redact.Sanitise(ep.Labels["severity"]), Labels: mapped(ep.Labels, redact.Sanitise), Annotations: mapped(ep.Annotations, sinks.CleanLines),
 		StartsAt: ep.StartsAt.UTC(), LastSeen: ep.LastSeen.UTC(), Count: ep.Count,
 		Line: string(redact.Sanitise(ep.Line)), FirstLine: string(redact.Sanitise(ep.First)),
 		Fingerprint: ep.Fingerprint.String(), Overflow: ep.Overflow,
@@ -52,7 +51,7 @@ func newRecord(ep episodes.Episode, resolved bool, now time.Time) Record {
 	return r
 }
 
-// JSON renders the record as one line with its line end.
+// JSON returns the record as one line of JSON with a newline.
 func (r Record) JSON() ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -63,8 +62,8 @@ func (r Record) JSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Text renders the record for a person on call: what, how bad, where, since
-// when, the line, and what to do. It ends with an empty line.
+// Text returns the record in a form for the person on call. It shows what failed, how severe it
+// is, where, since when, the log line, and what to do. It ends with an empty line.
 func (r Record) Text(color bool) []byte {
 	p := &page{color: color}
 	p.head(r)
@@ -106,7 +105,7 @@ func (r Record) since() string {
 	return s
 }
 
-// where lists the labels that distinguish the alerts of a rule.
+// where returns the labels that distinguish the alerts of a rule.
 func where(labels map[string]string) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -130,7 +129,7 @@ type page struct {
 	color bool
 }
 
-// The colours: ANSI codes that terminals of any theme can show.
+// ANSI codes of colours that are readable with any theme.
 const (
 	bold   = "1"
 	faint  = "2"
@@ -161,7 +160,7 @@ func (p *page) head(r Record) {
 	fmt.Fprintf(&p.b, "%s %s %s\n", r.Time.Format(time.RFC3339), p.paint(code, head), p.paint(bold, r.Alertname))
 }
 
-// field writes a named text, further lines of it below the first one.
+// field writes a name and its text. Further lines of the text are placed below the first one.
 func (p *page) field(name, text string) {
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		if line = strings.TrimRight(line, " "); line == "" {

@@ -1,6 +1,5 @@
-// Package stdout writes alerts to a stream: one JSON object per line for
-// machines, or a form for people. It writes when an episode fires and when it
-// ends, not in between.
+// Package stdout writes alerts to a stream, either as one JSON object per line for machines or
+// in a form for people. It writes when an episode fires and when it ends, but not in between.
 package stdout
 
 import (
@@ -16,41 +15,41 @@ import (
 	"crowsnest/sinks"
 )
 
-// The forms.
+// Formats of an alert.
 const (
 	formatJSON = "json"
 	formatText = "text"
 )
 
 const (
-	drain      = 2 * time.Second // how long Run waits for a writer that blocks
-	retryAfter = 3 * time.Second // after an error of the writer
+	drain      = 2 * time.Second // time for which Run waits for a writer that blocks
+	retryAfter = 3 * time.Second // time after an error of the writer until the next try
 	batch      = 64
 )
 
-// The reasons why alerts are not written.
+// Reasons why alerts are not written.
 const (
 	reasonWrite   = "write"
 	reasonEvicted = "evicted"
 )
 
-// Config sets what is written.
+// Config sets how alerts are written.
 type Config struct {
-	// Name is unique among the sinks. Default: the kind.
+	// Name is the name of the sink, unique among the sinks. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
-	// Format of a line is json (the default) or text.
+	// Format is the format of an alert, json (the default) or text.
 	Format string `yaml:"format" bounds:"0,4096"`
-	// ExternalLabels are added to every alert that lacks them, as part of its identity.
+	// ExternalLabels are added to every alert that lacks them. They are part of its identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
-	// Color enables colours in the text form. The caller knows whether the
-	// writer is a terminal, and NO_COLOR.
+	// Color enables colours in the text format. The caller knows whether the writer is a
+	// terminal, and checks NO_COLOR.
 	Color bool `yaml:"-"`
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time `yaml:"-"`
-	// StateChanged, if not nil, is called with the error when writing starts to
-	// fail, and with nil when it works again.
+	// StateChanged is called with the error when writing starts to fail, and with nil when it
+	// works again. It may be nil.
 	StateChanged func(error) `yaml:"-"`
-	// MaxKeys bounds the alerts in the state; 0 means sinks.DefaultMaxKeys.
+	// MaxKeys is the largest number of alerts in the state. 0 means sinks.DefaultMaxKeys.
 	MaxKeys int `yaml:"-"`
 }
 
@@ -62,12 +61,12 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Sink writes alerts. Safe for concurrent use.
+// Sink writes alerts. It is safe for concurrent use.
 type Sink struct {
 	cfg  Config
 	w    io.Writer
-	wake chan struct{} // there may be messages to write
-	torn bool          // a record was written in part; owned by the writing goroutine
+	wake chan struct{} // signals that there may be messages to write
+	torn bool          // whether a record was written only in part; used only by the writing goroutine
 
 	answers *sinks.Deliveries
 
@@ -81,8 +80,8 @@ type Sink struct {
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// New returns a Sink that writes to w from one goroutine, while Run runs. It
-// starts nothing and does no I/O.
+// New returns a Sink that writes to w. Only one goroutine writes, while Run runs. New starts
+// nothing and does no I/O.
 func New(cfg Config, w io.Writer) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -103,8 +102,8 @@ func New(cfg Config, w io.Writer) (*Sink, error) {
 // Name returns the configured name.
 func (s *Sink) Name() string { return s.cfg.Name }
 
-// Notify accepts changed episodes. It never blocks, even if the writer does: the
-// state keeps the newest message of each until it can be written.
+// Notify accepts changed episodes. It never blocks, even if the writer does. The state keeps
+// the newest message of each episode until it can be written.
 func (s *Sink) Notify(eps []episodes.Episode) {
 	s.mu.Lock()
 	s.state.Notify(eps, s.cfg.Now())
@@ -115,9 +114,9 @@ func (s *Sink) Notify(eps []episodes.Episode) {
 	}
 }
 
-// Run writes until ctx ends, then writes the rest, for at most 2 s. If the writer
-// blocks for longer, Run returns an error and leaves one goroutine in the call,
-// which cannot be interrupted.
+// Run writes until ctx ends. Then it writes the rest, which takes at most 2 s. If the writer
+// blocks for longer, Run returns an error and abandons one goroutine in the call, which cannot
+// be interrupted.
 func (s *Sink) Run(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
@@ -146,7 +145,7 @@ func (s *Sink) write(ctx context.Context) {
 	for {
 		wake := s.wake
 		retry.Stop()
-		err := s.writeDue() // counted there
+		err := s.writeDue() // writeDue counts the error
 		if err != nil {
 			wake = nil
 			retry.Reset(retryAfter)
@@ -157,7 +156,7 @@ func (s *Sink) write(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			_ = s.writeDue() // counted there
+			_ = s.writeDue() // writeDue counts the error
 			return
 		case <-wake:
 		case <-retry.C:
@@ -201,10 +200,10 @@ func delivery(err error, now time.Time) sinks.Delivery {
 	return d
 }
 
-// Answers returns when an alert was written, or why not.
+// Answers returns when an alert was written, or why it was not.
 func (s *Sink) Answers(fp episodes.Fingerprint) []sinks.Delivery { return s.answers.Of(fp) }
 
-// Notified returns how many answers accepted an episode that fired at a time.
+// Notified returns how many answers accepted the episode that fired at the given time.
 func (s *Sink) Notified(fp episodes.Fingerprint, fired time.Time) int {
 	return s.answers.Notified(fp, fired)
 }
@@ -249,7 +248,7 @@ func (s *Sink) Status() []sinks.EndpointStatus {
 	}}
 }
 
-// Export returns what was written, so that a restart writes nothing twice.
+// Export returns which messages were written, so that nothing is written twice after a restart.
 func (s *Sink) Export() ([]byte, error) {
 	s.mu.Lock()
 	saved := s.state.Export(s.cfg.Now())
@@ -261,7 +260,7 @@ func (s *Sink) Export() ([]byte, error) {
 	return b, nil
 }
 
-// Import reads the result of Export, before the first Notify.
+// Import sets the state that Export returned. It must be called before the first Notify.
 func (s *Sink) Import(data []byte) error {
 	var in sinks.Saved
 	if err := json.Unmarshal(data, &in); err != nil {

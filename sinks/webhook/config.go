@@ -1,5 +1,5 @@
-// Package webhook posts alerts as JSON to any HTTP server: a ticket system, a
-// chat gateway, a function. docs/webhook.md describes the requests.
+// Package webhook posts alerts as JSON to any HTTP server, for example a ticket system, a chat
+// gateway or a function. The requests are described in docs/webhook.md.
 package webhook
 
 import (
@@ -19,29 +19,29 @@ import (
 
 const defaultTimeout = 10 * time.Second
 
-// Config sets where alerts are posted to, and how.
+// Config sets where alerts are posted, and how.
 type Config struct {
-	// Name is unique among the sinks. Default: the kind.
+	// Name is the name of the sink, unique among the sinks. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
-	// URL is where alerts are posted to. It is treated as a secret, since many
-	// services put one into it.
+	// URL is the address to which alerts are posted. It is treated as a secret, because many
+	// services put a secret into it.
 	URL commonconfig.Secret `yaml:"url" bounds:"0,4096"`
-	// URLFile is a file with the URL, read again for each request.
+	// URLFile is a file that contains the URL. It is read again for each request.
 	URLFile string `yaml:"url_file" bounds:"0,4096"`
-	// HTTP is TLS, credentials and proxies. Redirects are never followed, because they
-	// would leak credentials.
+	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they
+	// could leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
-	// Timeout bounds one request. Default 10s.
+	// Timeout is the time limit of one request. Default 10s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0|10ms,1m"`
-	// UpdateDelay is the shortest time between two requests about an alert that continues
-	// and changes. Default 0: only the beginning and the end are sent.
+	// UpdateDelay is the shortest time between two requests about an alert that lasts and
+	// changes. With the default 0, only the start and the end are sent.
 	UpdateDelay time.Duration `yaml:"update_delay" bounds:"0|1s,1d"`
-	// SendResolved also sends ends. Default true.
+	// SendResolved enables requests about ends. Default true.
 	SendResolved *bool `yaml:"send_resolved"`
-	// ExternalLabels are added to every alert that lacks them, as part of its identity.
+	// ExternalLabels are added to every alert that lacks them. They are part of its identity.
 	ExternalLabels map[string]string `yaml:"external_labels" bounds:"0,64,4096"`
-	// ExternalURL is the address of crowsnest's own pages, to which alerts link. Without
-	// it, they have no link.
+	// ExternalURL is the address of crowsnest's own pages, to which alerts link. Without it,
+	// alerts have no link.
 	ExternalURL string `yaml:"external_url" bounds:"0,4096"`
 }
 
@@ -53,8 +53,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns every problem of the configuration, each with the fix. It
-// does no I/O.
+// Validate returns every problem of the configuration, each with advice. It does no I/O.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	errs := []error{
@@ -66,15 +65,15 @@ func (c Config) Validate() error {
 	case c.URL != "" && c.URLFile != "":
 		errs = append(errs, errors.New("url: url and url_file are given; remove one"))
 	case c.URL != "":
-		if _, err := target(string(c.URL)); err != nil {
+		if _, err := parseTarget(string(c.URL)); err != nil {
 			errs = append(errs, fmt.Errorf("url: %w", err))
 		}
 	}
 	return errors.Join(append(errs, delivery.CheckShared(c.ExternalURL, c.HTTP))...)
 }
 
-// target parses the address; its errors do not quote it.
-func target(raw string) (*url.URL, error) {
+// parseTarget parses the address. Its errors do not quote the address.
+func parseTarget(raw string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	switch {
 	case err != nil:
@@ -91,8 +90,9 @@ func target(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// address returns where to post to, from the file if there is one.
-func (c Config) address() (*url.URL, error) {
+// postURL returns the address to which alerts are posted. It reads the file if one is
+// configured.
+func (c Config) postURL() (*url.URL, error) {
 	raw := string(c.URL)
 	if c.URLFile != "" {
 		data, err := os.ReadFile(c.URLFile)
@@ -101,16 +101,16 @@ func (c Config) address() (*url.URL, error) {
 		}
 		raw = string(data)
 	}
-	return target(raw)
+	return parseTarget(raw)
 }
 
-// endpoint returns the name of the receiver: without path and query, which may
-// hold a secret.
-func (c Config) endpoint() string {
+// receiverName returns the name of the receiver. It omits path and query of the address, which
+// may contain a secret.
+func (c Config) receiverName() string {
 	if c.URLFile != "" {
 		return "url_file " + c.URLFile
 	}
-	u, err := target(string(c.URL))
+	u, err := parseTarget(string(c.URL))
 	if err != nil {
 		return ""
 	}

@@ -11,56 +11,56 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// payloadVersion is the version of the requests. Additions do not change it: a receiver
-// must ignore fields that it does not know.
+// payloadVersion is the version of the requests. It does not change when fields are added,
+// because a receiver must ignore unknown fields.
 const payloadVersion = "crowsnest/v1"
 
-// The statuses, as Alertmanager has them.
+// Statuses of an alert, as Alertmanager names them.
 const (
 	statusFiring   = "firing"
 	statusResolved = "resolved"
 )
 
-// The events.
+// Events that a request reports.
 const (
 	eventOpened   = "opened"
 	eventUpdated  = "updated"
 	eventResolved = "resolved"
 )
 
-// Payload is one request. Fields that Alertmanager's webhooks have too have the
-// same name and form; alerts are not grouped, so GroupLabels is empty.
+// Payload is the body of one request. Fields that Alertmanager's webhooks also have use the
+// same name and format. Alerts are not grouped, so GroupLabels is empty.
 type Payload struct {
 	Version           string            `json:"version"`
 	Receiver          string            `json:"receiver"` // name of the sink
-	Status            string            `json:"status"`   // firing if one of the alerts is
-	Alerts            []Alert           `json:"alerts"`   // at least one
+	Status            string            `json:"status"`   // firing if at least one of the alerts is firing
+	Alerts            []Alert           `json:"alerts"`   // alerts of the request, at least one
 	GroupLabels       map[string]string `json:"groupLabels"`
 	CommonLabels      map[string]string `json:"commonLabels"`
 	CommonAnnotations map[string]string `json:"commonAnnotations"`
 	ExternalURL       string            `json:"externalURL"`
 }
 
-// Alert is one alert of a request. Fingerprint, StartsAt and Event together are
-// the same when a request is repeated.
+// Alert is one alert of a request. Fingerprint, StartsAt and Event together identify a request,
+// and stay the same when it is repeated.
 type Alert struct {
 	Status       string            `json:"status"`
 	Event        string            `json:"event"`
 	Labels       map[string]string `json:"labels"`
 	Annotations  map[string]string `json:"annotations"`
 	StartsAt     time.Time         `json:"startsAt"`
-	EndsAt       time.Time         `json:"endsAt"` // year 1 while firing
+	EndsAt       time.Time         `json:"endsAt"` // year 1 while the alert is firing
 	GeneratorURL string            `json:"generatorURL"`
-	Fingerprint  string            `json:"fingerprint"` // 16 hex digits
+	Fingerprint  string            `json:"fingerprint"` // 16 hexadecimal digits
 	Pack         string            `json:"pack,omitempty"`
-	Count        int64             `json:"count"` // lines
+	Count        int64             `json:"count"` // number of lines
 	LastSeen     time.Time         `json:"lastSeen"`
-	Reason       string            `json:"reason,omitempty"` // reason of the end
-	Line         string            `json:"line,omitempty"`   // the newest, redacted
+	Reason       string            `json:"reason,omitempty"` // reason why the episode ended
+	Line         string            `json:"line,omitempty"`   // newest line, redacted
 	FirstLine    string            `json:"firstLine,omitempty"`
 }
 
-func (c Config) alert(m sinks.Message) (Alert, error) {
+func (c Config) newAlert(m sinks.Message) (Alert, error) {
 	ep := m.Episode
 	if strings.TrimSpace(ep.Labels["alertname"]) == "" {
 		return Alert{}, errors.New("the alert has no alertname")
@@ -84,7 +84,7 @@ func (c Config) alert(m sinks.Message) (Alert, error) {
 	return a, nil
 }
 
-func (c Config) payload(alerts []Alert) ([]byte, error) {
+func (c Config) encodePayload(alerts []Alert) ([]byte, error) {
 	p := Payload{
 		Version: payloadVersion, Receiver: c.Name, Status: statusResolved, Alerts: alerts, GroupLabels: map[string]string{},
 		CommonLabels: maps.Clone(alerts[0].Labels), CommonAnnotations: maps.Clone(alerts[0].Annotations), ExternalURL: c.ExternalURL,
@@ -99,8 +99,7 @@ func (c Config) payload(alerts []Alert) ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// keepCommon removes from common the entries that other lacks or has with another
-// value.
+// keepCommon removes from common the entries that other lacks or has with a different value.
 func keepCommon(common, other map[string]string) {
 	maps.DeleteFunc(common, func(name, value string) bool {
 		v, has := other[name]

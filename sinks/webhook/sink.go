@@ -13,37 +13,35 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// Bounds of a request.
+// Limits of a request.
 const (
 	maxAlerts = 64
 	maxBody   = 1 << 20
-	maxWait   = 5 * time.Minute // longest Retry-After that is honoured
+	maxWait   = 5 * time.Minute // longest Retry-After that is respected
 )
 
-// Options are a Sink's dependencies: its Log, the clock Now (nil means time.Now),
-// MaxKeys, the bound of the alerts in its state (0 means sinks.DefaultMaxKeys), and
-// Accepted, which is called after the receiver accepted a change: until the state is
-// saved, a kill repeats that change.
+// Options are the dependencies of a Sink. The zero values of Now and MaxKeys mean time.Now and
+// sinks.DefaultMaxKeys. If the process is killed after Accepted was called and before the state
+// is saved, the change is sent again.
 type Options = delivery.Options
 
-// Sink posts alerts to one URL. It repeats what the receiver did not accept, with
-// pauses of up to 30 s, until it is accepted; only the newest message of each alert
-// is sent. Safe for concurrent use.
+// Sink posts alerts to one URL. It repeats what the receiver does not accept, with pauses of up
+// to 30 s, until it is accepted. Only the newest message of each alert is sent. It is safe for
+// concurrent use.
 type Sink struct {
 	*delivery.Loop[Alert]
 }
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// New returns a Sink. It fails if cfg is not valid; it starts nothing and does
-// no I/O.
+// New returns a Sink. It fails if cfg is invalid. It starts nothing and does no I/O.
 func New(cfg Config, opt Options) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
 	return &Sink{delivery.New(delivery.Config{
-		Name: cfg.Name, Endpoint: cfg.endpoint(), MaxItems: maxAlerts, MaxBytes: maxBody, Options: opt,
+		Name: cfg.Name, Endpoint: cfg.receiverName(), MaxItems: maxAlerts, MaxBytes: maxBody, Options: opt,
 		State: delivery.History(cfg.UpdateDelay),
 	}, newReceiver(cfg))}, nil
 }
@@ -59,17 +57,17 @@ func newReceiver(cfg Config) *receiver {
 
 var _ delivery.Receiver[Alert] = (*receiver)(nil)
 
-// Encode returns the form of one message.
+// Encode returns the alert of a message and its size.
 func (r *receiver) Encode(m sinks.Message, _ time.Time) (Alert, int, error) {
-	a, err := r.cfg.alert(m)
+	a, err := r.cfg.newAlert(m)
 	if err != nil {
 		return a, 0, err
 	}
 	b, err := json.Marshal(a)
-	return a, 3 * len(b), err // common labels and annotations are repeated
+	return a, 3 * len(b), err // common labels and annotations appear several times
 }
 
-// Deliver posts the alerts as one request.
+// Deliver posts the alerts in one request.
 func (r *receiver) Deliver(ctx context.Context, alerts []Alert) delivery.Answer {
 	if !*r.cfg.SendResolved {
 		alerts = slices.DeleteFunc(alerts, func(a Alert) bool { return a.Event == eventResolved })
@@ -77,7 +75,7 @@ func (r *receiver) Deliver(ctx context.Context, alerts []Alert) delivery.Answer 
 	if len(alerts) == 0 {
 		return delivery.Answer{}
 	}
-	body, err := r.cfg.payload(alerts)
+	body, err := r.cfg.encodePayload(alerts)
 	if err != nil {
 		return delivery.Answer{Reason: delivery.ReasonInvalid, Err: err}
 	}
@@ -85,7 +83,7 @@ func (r *receiver) Deliver(ctx context.Context, alerts []Alert) delivery.Answer 
 	if err != nil {
 		return delivery.Answer{Reason: delivery.ReasonConfig, Err: err}
 	}
-	u, err := r.cfg.address()
+	u, err := r.cfg.postURL()
 	if err != nil {
 		return delivery.Answer{Reason: delivery.ReasonConfig, Err: err}
 	}
@@ -95,8 +93,8 @@ func (r *receiver) Deliver(ctx context.Context, alerts []Alert) delivery.Answer 
 	return a
 }
 
-// isNoPage reports whether a body is none of a login page or a proxy. What a webhook says is
-// up to it.
+// isNoPage reports whether a body is not an HTML page, such as that of a login or a proxy. A
+// webhook may return any other body.
 func isNoPage(said []byte) bool { return !delivery.IsHTML(said) }
 
 // Close closes idle connections.

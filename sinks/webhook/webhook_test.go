@@ -78,7 +78,7 @@ func encode(t *testing.T, cfg Config, msgs ...sinks.Message) []byte {
 		require.Positive(t, size)
 		alerts = append(alerts, a)
 	}
-	body, err := r.cfg.payload(alerts)
+	body, err := r.cfg.encodePayload(alerts)
 	require.NoError(t, err)
 	return body
 }
@@ -176,7 +176,7 @@ func TestValidate(t *testing.T) {
 	f(Config{URL: "http://a/#s3cr3t"}, "follows the #")
 	f(Config{URL: "http:///s3cr3t"}, "no host")
 	f(Config{URL: "http://a", ExternalLabels: map[string]string{"severity": "x"}}, "external_labels: ")
-	require.Equal(t, "https://hook.example", config.endpoint())
+	require.Equal(t, "https://hook.example", config.receiverName())
 }
 
 // run starts a sink and returns a function that stops it.

@@ -1,8 +1,8 @@
 // Package files reads log files by path and glob, including rotated ones.
 //
-// A log is identified by its base name: app.log continues in app.log.1,
-// app.log-20240131 and their compressed forms. Lines in an envelope (CRI, docker-json)
-// have its timestamp; other lines have the time at which they were read.
+// A log is identified by its base name. app.log continues in app.log.1, app.log-20240131 and
+// their compressed forms. A line in an envelope (CRI, docker-json) has the time in the
+// envelope. Other lines have the time at which they were read.
 package files
 
 import (
@@ -17,11 +17,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/model"
-
 	"crowsnest/matcher"
 	"crowsnest/rules"
-	"crowsnest/rules/selector"
+	"crowsnest/sources"
 	"crowsnest/sources/internal/logdir"
 	"crowsnest/sources/internal/logname"
 	"crowsnest/sources/internal/tail"
@@ -36,30 +34,30 @@ type Config struct {
 	// LookBack is the maximum age of lines that are read without a saved position. Default
 	// 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
-	// FromStart reads files without timestamps from their start if there is no saved
+	// FromStart makes files without timestamps be read from their start if there is no saved
 	// state. By default they are read from their end.
 	FromStart bool `yaml:"from_start"`
-	// Newest reads a log whose files exist at a first start from the start of its newest
-	// file. Commands set it: the person named that file.
+	// Newest reads a log that exists at a first start from the start of its newest file.
+	// Commands set it, because their user named that file.
 	Newest bool `yaml:"-"`
-	// MaxOpenFiles bounds the idle files that are kept open. Default 1024.
+	// MaxOpenFiles is the largest number of idle files that are kept open. Default 1024.
 	MaxOpenFiles int `yaml:"max_open_files" bounds:"0,1000000"`
 	// PollInterval is the interval between reads. Default 300ms.
 	PollInterval time.Duration `yaml:"poll_interval" bounds:"0s,1m"`
 	// NoWatch disables inotify, for filesystems without inotify support.
 	NoWatch bool `yaml:"no_watch"`
 
-	// Clock is time.Now; tests set another one.
+	// Clock replaces time.Now in tests.
 	Clock func() time.Time `yaml:"-"`
 }
 
 // Path selects files.
 type Path struct {
-	// Path is absolute. Its elements may be globs, without **. Links are followed only
-	// before the first glob, or in the directory of a plain path, so otherwise name the
+	// Path is an absolute path. Its elements may be globs, but not **. Links are followed only
+	// before the first glob, or in the directory of a path without globs. Elsewhere, name the
 	// target of the link.
 	Path string `yaml:"path" bounds:"0,4096"`
-	// Labels are the labels of its lines. The label filename is added.
+	// Labels are the labels of all lines of these files. The label filename is added.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 }
 
@@ -81,18 +79,12 @@ func (c Config) Validate() error {
 		case strings.HasSuffix(p.Path, "/"):
 			errs = append(errs, fmt.Errorf("files: path %q names a directory: add /*.log or the like", p.Path))
 		}
-		for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
-			if !model.LegacyValidation.IsValidLabelName(name) {
-				errs = append(errs, fmt.Errorf("files: label %q is not a label name: use letters, digits and _", name))
-			} else if name == "filename" {
-				errs = append(errs, fmt.Errorf("files: label %q is set to the path: remove it", name))
-			}
-		}
+		errs = append(errs, sources.CheckLabels("files", p.Labels, "the path", "filename")...)
 	}
 	return errors.Join(errs...)
 }
 
-// Source reads files.
+// Source reads the lines of log files.
 type Source struct {
 	*tail.Tailer
 	cfg Config
@@ -100,14 +92,14 @@ type Source struct {
 
 // New returns a source. It does no I/O.
 func New(cfg Config) *Source {
-	taken := map[string]int{} // key: index of the first path that named it
+	taken := map[string]int{} // index of the first configured path that named the log, by key
 	var finders []tail.Finder
 	for i, p := range cfg.Paths {
-		root, rest := split(path.Clean(p.Path))
+		root, rest := splitAtGlob(path.Clean(p.Path))
 		finders = append(finders, tail.Finder{
-			Root: root, Labels: labelsOf(p), Unknown: []string{"filename"},
+			Root: root, Labels: commonLabels(p), Unknown: []string{"filename"},
 			Find: func(list func(string) ([]logdir.Entry, error)) ([]tail.Stream, error) {
-				return find(list, finding{root: root, rest: rest, labels: p.Labels, index: i, taken: taken})
+				return findStreams(list, finding{root: root, rest: rest, labels: p.Labels, index: i, taken: taken})
 			},
 			Empty: func() string { return "no file matches " + p.Path },
 		})
@@ -120,17 +112,12 @@ func New(cfg Config) *Source {
 
 // Serves reports whether the selector can match a file of this source.
 func (s *Source) Serves(from rules.Selector) bool {
-	return slices.ContainsFunc(s.cfg.Paths, func(p Path) bool {
-		// Only filename is unknown: any other label that is not configured is
-		// always missing.
-		return !slices.ContainsFunc(from.Matchers(), func(m selector.Matcher) bool {
-			return m.Name != "filename" && !m.Matches(p.Labels[m.Name])
-		})
-	})
+	return slices.ContainsFunc(s.cfg.Paths, func(p Path) bool { return from.MaySelect(p.Labels, []string{"filename"}) })
 }
 
-// split splits a path before its first glob, or before its last element.
-func split(p string) (root string, rest []string) {
+// splitAtGlob splits the path p before its first glob. A path without a glob is split before
+// its last element.
+func splitAtGlob(p string) (root string, rest []string) {
 	parts := strings.Split(strings.TrimPrefix(p, "/"), "/")
 	n := 0
 	for n < len(parts)-1 && !strings.ContainsAny(parts[n], `*?[\`) {
@@ -139,7 +126,7 @@ func split(p string) (root string, rest []string) {
 	return "/" + path.Join(parts[:n]...), parts[n:]
 }
 
-// finding is the input of find for one configured path.
+// finding is the input of findStreams for one configured path.
 type finding struct {
 	root   string
 	rest   []string
@@ -148,8 +135,8 @@ type finding struct {
 	taken  map[string]int
 }
 
-// find expands the globs and groups the files that belong together.
-func find(list func(string) ([]logdir.Entry, error), f finding) ([]tail.Stream, error) {
+// findStreams expands the globs and groups the files that belong together.
+func findStreams(list func(string) ([]logdir.Entry, error), f finding) ([]tail.Stream, error) {
 	var found []tail.Stream
 	dirs := []string{"."}
 	for i, glob := range f.rest[:len(f.rest)-1] {
@@ -160,8 +147,8 @@ func find(list func(string) ([]logdir.Entry, error), f finding) ([]tail.Stream, 
 			case err == nil:
 			case i == 0:
 				return nil, err
-			case !errors.Is(err, fs.ErrNotExist): // else it was removed in the meantime
-				found = append(found, f.failed(d, err))
+			case !errors.Is(err, fs.ErrNotExist): // otherwise the directory was removed in the meantime
+				found = append(found, f.failedFolder(d, err))
 			}
 			for _, e := range es {
 				if ok, _ := path.Match(glob, e.Name); ok && e.Dir {
@@ -178,39 +165,39 @@ func find(list func(string) ([]logdir.Entry, error), f finding) ([]tail.Stream, 
 		case d == ".":
 			return nil, err
 		case !errors.Is(err, fs.ErrNotExist):
-			found = append(found, f.failed(d, err))
+			found = append(found, f.failedFolder(d, err))
 		}
-		found = append(found, f.bases(d, es)...)
+		found = append(found, f.groupByBaseName(d, es)...)
 	}
 	return found, nil
 }
 
-// failed stands for the logs in a directory that cannot be listed.
-func (f finding) failed(dir string, err error) tail.Stream {
-	labels := labelsOf(Path{Labels: f.labels})
+// failedFolder returns a stream that represents all logs in a directory that cannot be listed.
+func (f finding) failedFolder(dir string, err error) tail.Stream {
+	labels := commonLabels(Path{Labels: f.labels})
 	return tail.Stream{
 		Key: path.Join(f.root, dir), Dir: dir, Failed: err, Unknown: []string{"filename"}, Labels: func() matcher.Labels { return labels },
 	}
 }
 
-// labelsOf returns the labels that all logs of a path have.
-func labelsOf(p Path) matcher.Labels {
+// commonLabels returns the labels that all logs of the path p share.
+func commonLabels(p Path) matcher.Labels {
 	l := matcher.Labels{}
 	maps.Copy(l, p.Labels)
 	return l
 }
 
-// labelsOf returns the labels of a log.
-func (f finding) labelsOf(key string) matcher.Labels {
+// streamLabels returns the labels of the log with this key.
+func (f finding) streamLabels(key string) matcher.Labels {
 	l := matcher.Labels{}
 	maps.Copy(l, f.labels)
 	l["filename"] = filepath.Clean(key)
 	return l
 }
 
-// bases returns the logs of a directory that the last element matches, by their base
-// name or by the name of a rotated file.
-func (f finding) bases(dir string, es []logdir.Entry) []tail.Stream {
+// groupByBaseName groups the files of a directory that the last path element matches into logs.
+// The element may match the base name of a log or the name of a rotated file.
+func (f finding) groupByBaseName(dir string, es []logdir.Entry) []tail.Stream {
 	glob := f.rest[len(f.rest)-1]
 	seen := map[string]bool{}
 	var found []tail.Stream
@@ -230,11 +217,11 @@ func (f finding) bases(dir string, es []logdir.Entry) []tail.Stream {
 		f.taken[key] = f.index
 		seen[base] = true
 		found = append(found, tail.Stream{
-			Key: key, Dir: dir, Order: logname.Plain(base),
+			Key: key, Dir: dir, Order: logname.OrderByBase(base),
 			New: func(string) *matcher.Stream {
-				return matcher.NewStream(f.labelsOf(key), matcher.StreamOptions{Join: matcher.JoinStream})
+				return matcher.NewStream(f.streamLabels(key), matcher.StreamOptions{Join: matcher.JoinStream})
 			},
-			Labels: func() matcher.Labels { return f.labelsOf(key) },
+			Labels: func() matcher.Labels { return f.streamLabels(key) },
 		})
 	}
 	return found

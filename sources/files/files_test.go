@@ -89,7 +89,7 @@ func TestReads(t *testing.T) {
 // A folder that cannot be listed hides no other.
 func TestFolderOfManyFails(t *testing.T) {
 	f := finding{root: "/logs", rest: []string{"*", "x.log"}, labels: map[string]string{"job": "x"}, taken: map[string]int{}}
-	found, err := find(func(dir string) ([]logdir.Entry, error) {
+	found, err := findStreams(func(dir string) ([]logdir.Entry, error) {
 		switch dir {
 		case ".":
 			return []logdir.Entry{{Name: "a", Dir: true}, {Name: "b", Dir: true}, {Name: "gone", Dir: true}}, nil
@@ -106,7 +106,7 @@ func TestFolderOfManyFails(t *testing.T) {
 	require.Equal(t, "/logs/b", found[1].Key)
 	require.ErrorIs(t, found[1].Failed, os.ErrPermission)
 	require.Equal(t, matcher.Labels{"job": "x"}, found[1].Labels())
-	_, err = find(func(string) ([]logdir.Entry, error) { return nil, os.ErrPermission }, f)
+	_, err = findStreams(func(string) ([]logdir.Entry, error) { return nil, os.ErrPermission }, f)
 	require.ErrorIs(t, err, os.ErrPermission)
 }
 
@@ -152,7 +152,7 @@ func TestValidate(t *testing.T) {
 func TestSplit(t *testing.T) {
 	f := func(path, root string, rest ...string) {
 		t.Helper()
-		r, got := split(path)
+		r, got := splitAtGlob(path)
 		require.Equal(t, root, r)
 		require.True(t, slices.Equal(rest, got), got)
 	}

@@ -4,26 +4,25 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/prometheus/common/model"
+	"crowsnest/sources"
 )
 
 const (
 	defaultPoll     = 300 * time.Millisecond
 	defaultLookBack = 15 * time.Minute
-	// job is the label that collectors of logs give to journals.
+	// job is the value of the label job that log collectors use for journals.
 	job = "systemd-journal"
 )
 
-// ownLabels come from the entries.
+// ownLabels are the labels that come from entries.
 var ownLabels = []string{"identifier", "transport", "unit"}
 
-// StreamLabels returns the labels that every stream has with these values, and those with any
-// value.
+// StreamLabels returns the labels that have a fixed value for every stream, and the names of
+// the labels that vary.
 func (c Config) StreamLabels() (fixed map[string]string, free []string) {
 	fixed = map[string]string{"job": job}
 	free = slices.Clone(ownLabels)
@@ -40,14 +39,14 @@ func (c Config) StreamLabels() (fixed map[string]string, free []string) {
 type Config struct {
 	// Name is the source's name if there are several of the kind. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
-	// Dirs are the folders that have one folder for each machine ID. Default
+	// Dirs are the folders that contain one folder for each machine ID. Default
 	// /var/log/journal and /run/log/journal.
 	Dirs []string `yaml:"dirs" bounds:"0,16,4096"`
-	// Units are globs of the units to read; an entry without a unit has its identifier
-	// instead, such as kernel. An empty list includes all that a rule can match.
+	// Units are globs that select the units to read. An entry without a unit is selected by its
+	// identifier, such as kernel. An empty list selects everything that a rule can match.
 	Units []string `yaml:"units" bounds:"0,1000,4096"`
-	// Node is the label node of every stream. Default is the environment variable
-	// NODE_NAME, else the host name in each entry.
+	// Node is the value of the label node. Default is the environment variable NODE_NAME, or
+	// else the host name in each entry.
 	Node string `yaml:"node" bounds:"0,253"`
 	// LookBack is the maximum age of lines that are read without a saved position. Default
 	// 15m.
@@ -57,7 +56,7 @@ type Config struct {
 	// PollInterval is the interval between reads. Default 300ms.
 	PollInterval time.Duration `yaml:"poll_interval" bounds:"0|10ms,1y"`
 
-	// Clock is time.Now; tests set another one.
+	// Clock replaces time.Now in tests.
 	Clock func() time.Time `yaml:"-"`
 }
 
@@ -69,20 +68,9 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("journal: dirs has %q; use an absolute path", dir))
 		}
 	}
-	for _, glob := range c.Units {
-		if _, err := path.Match(glob, ""); err != nil {
-			errs = append(errs, fmt.Errorf("journal: units has %q, which is not a glob; close its [ or remove a trailing \\", glob))
-		}
+	errs = append(errs, sources.CheckGlobs("journal: units", c.Units)...)
+	if _, set := c.Labels["node"]; set {
+		errs = append(errs, errors.New(`journal: label "node" is set with the key node, not with a label`))
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
-		switch {
-		case !model.LegacyValidation.IsValidLabelName(name):
-			errs = append(errs, fmt.Errorf("journal: label %q is not a label name; use letters, digits and _", name))
-		case name == "node":
-			errs = append(errs, errors.New(`journal: label "node" has a key of its own; set node`))
-		case slices.Contains(ownLabels, name) || name == "job":
-			errs = append(errs, fmt.Errorf("journal: label %q comes from the journal; remove it", name))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, sources.CheckLabels("journal", c.Labels, "the journal", append(ownLabels, "job")...)...)...)
 }

@@ -13,61 +13,64 @@ import (
 	"crowsnest/sources/journal/internal/journalfile"
 )
 
-// maxValue bounds the bytes of a field. It is more than the matcher looks at.
+// maxValue is the largest number of bytes of a field's value. The matcher looks at fewer.
 const maxValue = 64 << 10
 
-// file is a journal file. It keeps its identity when it is renamed.
+// file is a journal file. It stays the same when it is renamed.
 type file struct {
 	path   string
 	id     journalfile.ID
 	seq    *sequence
 	inode  inode
 	stamp  stamp
-	listed bool // reports whether the file has a name in its directory
+	listed bool // whether the file has a name in its directory
 
-	f       *os.File // nil if it was read to its end and gets no more entries
+	f       *os.File // open file; nil if it was read to its end and will not grow
 	r       *journalfile.File
-	entry   journalfile.Entry // the next one, if ready is set
+	entry   journalfile.Entry // the next entry; valid if ready is set
 	ready   bool
-	settled bool   // its last number is accounted for
-	last    uint64 // number of the newest entry that was taken
+	settled bool   // whether a missing last number was accounted for
+	last    uint64 // number of the newest entry that was taken from the file
 }
 
-// inode identifies a file while it exists.
+// inode identifies a file as long as it exists.
 type inode struct{ dev, ino uint64 }
 
-func inodeOf(info fs.FileInfo) inode {
+func newInode(info fs.FileInfo) inode {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return inode{uint64(st.Dev), st.Ino} //nolint:unconvert // Dev has another type on other processors
+		return inode{uint64(st.Dev), st.Ino} //nolint:unconvert // the type of Dev differs between processors
 	}
 	return inode{}
 }
 
-// stamp changes when another file gets the inode of one that was removed.
+// stamp reveals that another file got the inode of a removed one.
 type stamp struct {
 	size    int64
 	changed time.Time
 }
 
-func stampOf(info fs.FileInfo) stamp { return stamp{info.Size(), info.ModTime()} }
+func newStamp(info fs.FileInfo) stamp { return stamp{info.Size(), info.ModTime()} }
 
-// is reports whether info is of this file. An inode that is not open may be that of
-// another file by now.
-func (f *file) is(info fs.FileInfo) bool {
-	return f.inode == inodeOf(info) && (f.f != nil || f.stamp == stampOf(info))
+// isFile reports whether info describes this file. If the file is not open, its inode may
+// belong to another file by now.
+func (f *file) isFile(info fs.FileInfo) bool {
+	return f.inode == newInode(info) && (f.f != nil || f.stamp == newStamp(info))
 }
 
-// archived reports whether journald will write nothing more to a file of this name:
+// isArchivedName reports whether journald no longer writes to files with such a name. These are
 // system@ID-SEQUENCE-TIME.journal, and NAME@TIME-RANDOM.journal~ after a crash.
-func archived(name string) bool { return strings.Contains(name, "@") || strings.HasSuffix(name, "~") }
+func isArchivedName(name string) bool {
+	return strings.Contains(name, "@") || strings.HasSuffix(name, "~")
+}
 
-// isJournal reports whether journald names its files so.
+// isJournal reports whether the name is one that journald gives to its files.
 func isJournal(name string) bool {
 	return strings.HasSuffix(name, ".journal") || strings.HasSuffix(name, ".journal~")
 }
 
-// next reads the next entry into f.entry. It returns what could not be read.
-func (f *file) next() *journalfile.Damage {
+// readEntry reads the next entry into f.entry. It returns the part of the file that could not
+// be read, or nil.
+func (f *file) readEntry() *journalfile.Damage {
 	err := f.r.Next(&f.entry)
 	var d *journalfile.Damage
 	switch {
@@ -79,16 +82,16 @@ func (f *file) next() *journalfile.Damage {
 	return nil
 }
 
-// refresh looks for new entries.
-func (f *file) refresh() error {
-	f.r.Final = archived(f.path)
+// refreshHeader reads the header again to find new entries.
+func (f *file) refreshHeader() error {
+	f.r.Final = isArchivedName(f.path)
 	if err := f.r.Refresh(); err != nil {
 		return fmt.Errorf("read %s: %w", f.path, err)
 	}
 	return nil
 }
 
-// close frees what a file holds that has been read to its end.
+// close releases the resources of a file that was read to its end.
 func (f *file) close() {
 	if f.f != nil {
 		_ = f.f.Close()
@@ -96,9 +99,9 @@ func (f *file) close() {
 	f.f, f.r, f.entry, f.ready = nil, nil, journalfile.Entry{}, false
 }
 
-// before reports whether the next entry of f comes before that of g, in the order of
-// journalctl.
-func (f *file) before(g *file) bool {
+// isBefore reports whether the next entry of f precedes the next entry of g. The order is that
+// of journalctl.
+func (f *file) isBefore(g *file) bool {
 	a, b := &f.entry, &g.entry
 	switch {
 	case f.seq == g.seq:
@@ -109,8 +112,8 @@ func (f *file) before(g *file) bool {
 	return a.Realtime < b.Realtime
 }
 
-// explain adds the fix to an error of opening or reading.
-func explain(err error, info fs.FileInfo) error {
+// explainError adds advice to an error of opening or reading.
+func explainError(err error, info fs.FileInfo) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
@@ -123,8 +126,8 @@ func explain(err error, info fs.FileInfo) error {
 	return fmt.Errorf("%w: add the ID %s to the groups of this process (supplementalGroups of the pod), or run it as root", err, group)
 }
 
-// young reports whether journald is just creating a file: its header is not written.
-func young(f *os.File) bool {
+// isBeingCreated reports whether journald has created the file but not yet written its header.
+func isBeingCreated(f *os.File) bool {
 	var b [1]byte
 	_, err := f.ReadAt(b[:], 0)
 	return errors.Is(err, io.EOF) || err == nil && b[0] == 0

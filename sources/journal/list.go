@@ -13,44 +13,44 @@ import (
 	"crowsnest/sources/journal/internal/journalfile"
 )
 
-// Bounds of what is followed. journald keeps 100 files by default.
+// Limits of the files that are followed. By default, journald keeps 100 files.
 const (
 	maxFiles   = 4096
 	maxOpen    = 1024
 	maxFolders = 64
 )
 
-// folderName is a machine ID, with a namespace behind a dot.
+// folderName matches a machine ID, optionally followed by a dot and a namespace.
 var folderName = lazyre.New(`^[0-9a-f]{32}(\.[A-Za-z0-9:_.-]{1,200})?$`)
 
-// root is one of the configured directories.
+// root is one of the configured directories of journals.
 type root struct {
 	dir   *logdir.Root
 	cache *logdir.Cache
-	seen  map[string]int64 // generation of the listing of each folder that was handled
+	seen  map[string]int64 // generation of the last handled listing of each folder
 }
 
 func newRoot(path string) *root {
 	return &root{dir: &logdir.Root{Path: path}, cache: logdir.NewCache(), seen: map[string]int64{}}
 }
 
-// finding is the result of one look at the directories.
+// finding is the result of one search of the directories.
 type finding struct {
 	folders int
 	unread  []sources.Unread // files that cannot be read
-	err     error            // error of the directories, or of a file that journald writes to
+	err     error            // error of a directory, or of a file that journald writes to
 }
 
-func (l *finding) refuse(path string, err error, holds bool, now time.Time) {
+func (l *finding) addRefused(path string, err error, holds bool, now time.Time) {
 	l.unread = append(l.unread, sources.Unread{Path: path, Why: err.Error(), Since: now, Holds: holds})
 }
 
-// find looks for new, renamed and removed files. A missing directory has none.
-func (s *Source) find(now time.Time) finding {
+// findFiles looks for new, renamed and removed files. A missing directory counts as empty.
+func (s *Source) findFiles(now time.Time) finding {
 	var out finding
 	for _, r := range s.roots {
 		if err := s.findBelow(r, now, &out); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			out.err = errors.Join(out.err, explain(err, nil))
+			out.err = errors.Join(out.err, explainError(err, nil))
 		}
 	}
 	return out
@@ -81,7 +81,7 @@ func (s *Source) findBelow(r *root, now time.Time, out *finding) error {
 		folder, err := r.cache.Get(d, e.Name, now)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			continue // removed meanwhile
+			continue // removed in the meantime
 		case err != nil:
 			errs = append(errs, err)
 			continue
@@ -89,12 +89,12 @@ func (s *Source) findBelow(r *root, now time.Time, out *finding) error {
 		out.folders++
 		key := path.Join(r.dir.Path, e.Name)
 		if r.seen[e.Name] != folder.Gen || len(s.refused[key]) > 0 {
-			s.refused[key] = s.findIn(d, r, e.Name, folder.Entries, now)
+			s.refused[key] = s.findInFolder(d, r, e.Name, folder.Entries, now)
 			r.seen[e.Name] = folder.Gen
 		}
 		for _, u := range s.refused[key] {
 			out.unread = append(out.unread, u)
-			if u.Holds && out.err == nil { // the others are on the page too
+			if u.Holds && out.err == nil { // the status page shows the other errors too
 				out.err = errors.New(u.Why)
 			}
 		}
@@ -103,17 +103,17 @@ func (s *Source) findBelow(r *root, now time.Time, out *finding) error {
 	return errors.Join(errs...)
 }
 
-// forgetFolders notes that the files of removed folders have no name any more.
+// forgetFolders records that the files of removed folders no longer have names.
 func (s *Source) forgetFolders(r *root, names map[string]bool) {
 	for name := range r.seen {
 		if !names[name] {
-			s.unlist(path.Join(r.dir.Path, name))
+			s.forgetFolder(path.Join(r.dir.Path, name))
 			delete(r.seen, name)
 		}
 	}
 }
 
-func (s *Source) unlist(folder string) {
+func (s *Source) forgetFolder(folder string) {
 	for _, f := range s.files {
 		if path.Dir(f.path) == folder {
 			f.listed = false
@@ -122,46 +122,46 @@ func (s *Source) unlist(folder string) {
 	delete(s.refused, folder)
 }
 
-// findIn handles the files of a folder whose listing changed, and returns those that
+// findInFolder handles the files of a folder whose listing changed. It returns the files that
 // cannot be read.
-func (s *Source) findIn(d *logdir.Dir, r *root, folder string, entries []logdir.Entry, now time.Time) []sources.Unread {
+func (s *Source) findInFolder(d *logdir.Dir, r *root, folder string, entries []logdir.Entry, now time.Time) []sources.Unread {
 	dir := path.Join(r.dir.Path, folder)
 	since := map[string]time.Time{}
 	for _, u := range s.refused[dir] {
 		since[u.Path] = u.Since
 	}
-	s.unlist(dir)
+	s.forgetFolder(dir)
 	var out finding
 	for _, e := range entries {
 		if e.Dir || !isJournal(e.Name) {
 			continue
 		}
 		rel := path.Join(folder, e.Name)
-		if err := s.meet(d, r, rel); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := s.handleFile(d, r, rel); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			info, _ := r.dir.Lstat(rel)
 			at := now
 			if t, known := since[path.Join(dir, e.Name)]; known {
 				at = t
 			}
-			// An archive with a damaged header has nothing more to say.
-			holds := !archived(e.Name) || !errors.Is(err, journalfile.ErrFormat)
-			out.refuse(path.Join(dir, e.Name), explain(err, info), holds, at)
+			// An archived file with a damaged header will never become readable.
+			holds := !isArchivedName(e.Name) || !errors.Is(err, journalfile.ErrFormat)
+			out.addRefused(path.Join(dir, e.Name), explainError(err, info), holds, at)
 		}
 	}
 	return out.unread
 }
 
-// meet handles a file that has a name: a known one, perhaps under another name, or a new
-// one, which it opens.
-func (s *Source) meet(d *logdir.Dir, r *root, rel string) error {
+// handleFile handles the file at rel. The file may be known under this name or another one. A
+// new file is opened.
+func (s *Source) handleFile(d *logdir.Dir, r *root, rel string) error {
 	name := r.dir.Abs(rel)
 	info, err := r.dir.Lstat(rel)
 	if err != nil {
 		return err
 	}
 	for _, f := range s.files {
-		if !f.listed && f.is(info) {
-			f.path, f.listed, f.stamp = name, true, stampOf(info)
+		if !f.listed && f.isFile(info) {
+			f.path, f.listed, f.stamp = name, true, newStamp(info)
 			return nil
 		}
 	}
@@ -175,8 +175,8 @@ func (s *Source) meet(d *logdir.Dir, r *root, rel string) error {
 	h, err := journalfile.Open(opened, maxValue)
 	if err != nil {
 		defer opened.Close()
-		if errors.Is(err, journalfile.ErrFormat) && young(opened) {
-			r.seen[path.Dir(rel)] = -1 // look again
+		if errors.Is(err, journalfile.ErrFormat) && isBeingCreated(opened) {
+			r.seen[path.Dir(rel)] = -1 // look at the folder again
 			s.young = true
 			return nil
 		}
@@ -184,14 +184,14 @@ func (s *Source) meet(d *logdir.Dir, r *root, rel string) error {
 	}
 	id := h.Header().File
 	if f := s.files[id]; f != nil && f.listed {
-		return opened.Close() // a copy of the same file
-	} else if f != nil { // journald changed it, or copied it to change its attributes
-		f.path, f.listed, f.stamp = name, true, stampOf(info)
+		return opened.Close() // a copy of a known file
+	} else if f != nil { // journald changed the file, or copied it to change its attributes
+		f.path, f.listed, f.stamp = name, true, newStamp(info)
 		if f.f == nil {
-			f.inode = inodeOf(info)
+			f.inode = newInode(info)
 		}
 		return opened.Close()
 	}
-	s.adopt(&file{path: name, id: id, inode: inodeOf(info), stamp: stampOf(info), listed: true, f: opened, r: h})
+	s.startFile(&file{path: name, id: id, inode: newInode(info), stamp: newStamp(info), listed: true, f: opened, r: h})
 	return nil
 }

@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	// checkEvery is the number of entries after which read looks at its context.
+	// checkEvery is the number of entries after which readEntries checks its context.
 	checkEvery = 256
-	// maxWarm is the number of files that keep their buffers.
+	// maxWarm is the number of files that keep their buffers between reads.
 	maxWarm = 4
 )
 
-// adopt starts to read a file: from where it was read last, or else from what is not
-// known to have been read.
-func (s *Source) adopt(f *file) {
+// startFile starts reading a file where reading stopped, or at the first entry that may be
+// unread.
+func (s *Source) startFile(f *file) {
 	h := f.r.Header()
 	s.mu.Lock()
 	q := s.sequences[h.Seqnum]
 	if q == nil {
 		q = &sequence{Fresh: true}
 		if !s.begun {
-			q.From = micros(s.cfg.Clock().Add(-s.cfg.LookBack))
+			q.From = unixMicros(s.cfg.Clock().Add(-s.cfg.LookBack))
 		}
 		s.sequences[h.Seqnum] = q
 	}
 	f.seq = q
 	q.Dir = path.Dir(f.path)
 	place, placed := s.places[f.id]
-	pair(s.sequences)
+	pairTwins(s.sequences)
 	s.mu.Unlock()
 	switch {
 	case placed:
@@ -51,21 +51,21 @@ func (s *Source) adopt(f *file) {
 	s.open++
 }
 
-func micros(t time.Time) uint64 { return uint64(max(0, t.UnixMicro())) } //nolint:gosec // not negative
+func unixMicros(t time.Time) uint64 { return uint64(max(0, t.UnixMicro())) } //nolint:gosec // the value is not negative
 
-func (s *Source) close(f *file) {
+func (s *Source) closeFile(f *file) {
 	if f.f != nil {
 		s.open--
 	}
 	f.close()
 }
 
-// read hands over all unread entries, in the order of journalctl. It returns false if
-// ctx ended before.
-func (s *Source) read(ctx context.Context) bool {
+// readEntries passes on all unread entries, in the order of journalctl. It returns false if ctx
+// ended first.
+func (s *Source) readEntries(ctx context.Context) bool {
 	var unread []*file
 	for _, f := range s.files {
-		if s.advance(f); f.ready {
+		if s.readNext(f); f.ready {
 			unread = append(unread, f)
 		}
 		if len(unread) > maxWarm && f.ready {
@@ -81,41 +81,41 @@ func (s *Source) read(ctx context.Context) bool {
 		}
 		first := 0
 		for i := range unread {
-			if i > 0 && unread[i].before(unread[first]) {
+			if i > 0 && unread[i].isBefore(unread[first]) {
 				first = i
 			}
 		}
 		f := unread[first]
-		s.take(f)
-		if s.advance(f); !f.ready {
+		s.passEntry(f)
+		if s.readNext(f); !f.ready {
 			unread = slices.Delete(unread, first, first+1)
 		}
 	}
 	return ctx.Err() == nil
 }
 
-// advance reads the next entry of a file that has none.
-func (s *Source) advance(f *file) {
+// readNext reads the next entry of a file, unless one is already read.
+func (s *Source) readNext(f *file) {
 	if f.f == nil || f.ready {
 		return
 	}
 	for {
-		d := f.next()
+		d := f.readEntry()
 		if d == nil {
 			break
 		}
 		s.mu.Lock()
 		n := d.Lost
 		if tail := f.r.Header().TailSeq; n > 1 && tail >= f.last {
-			n = min(n, tail-f.last+1) // the header may state anything
+			n = min(n, tail-f.last+1) // the header may state any number
 		}
-		s.lose(lostDamaged, n, f.path)
+		s.countLost(lostDamaged, n, f.path)
 		f.seq.count(f.last+1, n)
 		s.mu.Unlock()
 	}
 	if h := f.r.Header(); !f.ready && f.r.Final && !f.settled {
-		// journald gives a number to an entry before it writes it. The last one of a
-		// file may never have been written.
+		// journald assigns a number to an entry before it writes the entry. The last entry of a
+		// file may therefore never have been written.
 		f.settled = true
 		if h.TailSeq > f.last && f.last > 0 {
 			s.mu.Lock()
@@ -124,42 +124,42 @@ func (s *Source) advance(f *file) {
 		}
 	}
 	if !f.ready {
-		if f.r.Waiting() {
+		if f.r.IsWaiting() {
 			s.waiting = f.path
 		}
 		switch {
 		case f.r.Final:
-			s.close(f)
+			s.closeFile(f)
 		case s.open > maxWarm:
 			f.r.Release()
 		}
 	}
 }
 
-// take hands the next entry of a file to the pipeline.
-func (s *Source) take(f *file) {
+// passEntry passes the next entry of a file to the pipeline.
+func (s *Source) passEntry(f *file) {
 	e := &f.entry
 	f.ready = false
-	if f.seq.copied(e) {
-		s.pass(f)
+	if f.seq.isCopy(e) {
+		s.skipEntry(f)
 		return
 	}
 	l := &s.lines
-	l.read(f.r, e)
+	l.readFields(f.r, e)
 	if l.message == nil && l.damaged {
 		s.mu.Lock()
-		s.lose(lostDamaged, 1, f.path)
+		s.countLost(lostDamaged, 1, f.path)
 		s.mu.Unlock()
 	}
 	st := s.stream(l)
 	if !st.wanted || l.message == nil {
-		s.pass(f)
+		s.skipEntry(f)
 		return
 	}
-	rec := matcher.Record{Time: time.UnixMicro(int64(e.Realtime)).UTC(), Text: l.message, Fields: l.fields, Number: e.Seq} //nolint:gosec // below 1<<55
+	rec := matcher.Record{Time: time.UnixMicro(int64(e.Realtime)).UTC(), Text: l.message, Fields: l.fields, Number: e.Seq} //nolint:gosec // the value is below 1<<55
 	s.pipe.Match(st.m, rec, func() {
 		c := st.m.Counters()
-		s.pass(f)
+		s.skipEntry(f)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.status.Lines++
@@ -170,29 +170,29 @@ func (s *Source) take(f *file) {
 	})
 }
 
-// pass moves the position behind the entry of a file.
-func (s *Source) pass(f *file) {
+// skipEntry moves the position behind the next entry of a file.
+func (s *Source) skipEntry(f *file) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.last = f.entry.Seq
 	s.places[f.id] = f.last
-	f.seq.took(&f.entry)
+	f.seq.countEntry(&f.entry)
 }
 
-// sweep forgets what is not needed any more. proved means that every file was read to
-// its end. s.mu is held.
-func (s *Source) sweep(proved bool) {
+// dropUnneeded forgets files and sequences that are no longer needed. proved means that every
+// file was read to its end. The caller holds s.mu.
+func (s *Source) dropUnneeded(proved bool) {
 	for id, f := range s.files {
 		if !f.listed && (f.f == nil || !f.ready && !f.r.Header().Online) {
-			s.close(f)
+			s.closeFile(f)
 			delete(s.files, id)
 		}
 	}
 	if !proved {
-		return // a file that cannot be opened now still has its place
+		return // a file that cannot be opened now must keep its position
 	}
 	for id, place := range s.places {
-		// A file without a place is read from behind Done.
+		// A file without a position is read from behind Done.
 		if f := s.files[id]; f == nil || f != nil && f.f == nil && !f.seq.Fresh && place <= f.seq.Done {
 			delete(s.places, id)
 		}
@@ -200,7 +200,7 @@ func (s *Source) sweep(proved bool) {
 	s.sweepSequences()
 }
 
-// sweepSequences forgets sequences without files, but for the newest ones.
+// sweepSequences forgets sequences without files, except the newest ones.
 func (s *Source) sweepSequences() {
 	used := map[*sequence]bool{}
 	for _, f := range s.files {
@@ -221,5 +221,5 @@ func (s *Source) sweepSequences() {
 		delete(unused, oldest)
 		delete(s.sequences, oldest)
 	}
-	pair(s.sequences)
+	pairTwins(s.sequences)
 }

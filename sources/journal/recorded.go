@@ -12,26 +12,26 @@ import (
 	"crowsnest/sources/journal/internal/journalfile"
 )
 
-// maxLogs bounds the logs of a recorded file. Entries of further streams are one log.
+// maxLogs is the largest number of logs of a recorded file. The entries of all further streams
+// form one log.
 const maxLogs = 512
 
-// Recorded is a journal file that is not written to any more, such as one in a support
-// bundle.
+// Recorded is a journal file to which nothing is written any more, as in a support bundle.
 type Recorded struct {
 	Logs    []Log  // logs in the order of their first entries
 	Entries uint64 // number of entries of all logs
-	Damaged uint64 // entries that cannot be read
+	Damaged uint64 // number of unreadable entries
 }
 
 // Log is one stream of a file.
 type Log struct {
-	Labels matcher.Labels // as those of a Source
+	Labels matcher.Labels // labels that a Source would give the stream
 
 	key  string
-	rest map[string]bool // keys of the other logs, if this one has what does not fit
+	rest map[string]bool // keys of all other logs, if this log holds the entries of further streams
 }
 
-// ReadRecorded reads which logs are in a file. It returns an error if r is no journal.
+// ReadRecorded finds the logs in a file. It returns an error if r is not a journal.
 func ReadRecorded(r io.ReaderAt) (Recorded, error) {
 	var out Recorded
 	known := map[string]bool{}
@@ -54,7 +54,7 @@ func ReadRecorded(r io.ReaderAt) (Recorded, error) {
 	return out, err
 }
 
-// eachEntry calls f with each entry, until f returns false.
+// eachEntry calls f with each entry until f returns false.
 func eachEntry(r io.ReaderAt, into *Recorded, f func(*lines, *journalfile.Entry) bool) error {
 	file, err := journalfile.Open(r, maxValue)
 	if err != nil {
@@ -73,19 +73,19 @@ func eachEntry(r io.ReaderAt, into *Recorded, f func(*lines, *journalfile.Entry)
 			into.Damaged += d.Lost
 			continue
 		}
-		if l.read(file, &e); l.message == nil && l.damaged {
+		if l.readFields(file, &e); l.message == nil && l.damaged {
 			into.Damaged++
 			continue
 		}
-		l.identify(l.foreign())
+		l.setKey(l.isForeign())
 		if !f(&l, &e) {
 			return nil
 		}
 	}
 }
 
-// Lines returns the entries of the log as lines of Docker's format, which have exact
-// times, and messages of several lines. The reader must be closed.
+// Lines returns the entries of the log as lines of Docker's JSON format, which keeps exact
+// times and messages of several lines. The caller must close the reader.
 func (l Log) Lines(r io.ReaderAt) io.ReadCloser {
 	pr, pw := io.Pipe()
 	go func() {
@@ -115,7 +115,7 @@ func dockerLine(message []byte, realtime uint64) []byte {
 		Log    string    `json:"log"`
 		Stream string    `json:"stream"`
 		Time   time.Time `json:"time"`
-	}{strings.TrimRight(string(message), "\n") + "\n", "stdout", time.UnixMicro(int64(realtime)).UTC()}) //nolint:gosec // below 1<<55
+	}{strings.TrimRight(string(message), "\n") + "\n", "stdout", time.UnixMicro(int64(realtime)).UTC()}) //nolint:gosec // the value is below 1<<55
 	if err != nil {
 		return nil // strings and a time before the year 3112 can always be encoded
 	}

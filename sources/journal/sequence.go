@@ -6,32 +6,33 @@ import (
 	"crowsnest/sources/journal/internal/journalfile"
 )
 
-// sequence counts the entries of all files that number them in one sequence: those of
-// the system and of users, archived and active. journald links entry n before it writes
-// n+1. So once an entry was seen, a later look at every file sees all before it, and a
-// number that is missing then is that of an entry that no file has.
+// sequence counts the entries of all files that share one sequence of numbers. These are the
+// files of the system and of users, archived and active. journald links entry n before it
+// writes entry n+1. Therefore, after an entry was seen, a later look at all files sees every
+// earlier entry. An entry whose number is still missing is in no file.
 type sequence struct {
 	Dir   string `json:"dir"`   // directory of the newest file
-	Done  uint64 `json:"done"`  // everything up to here was read, or is lost
-	Goal  uint64 `json:"goal"`  // the newest number when the current look at all files began
-	Below uint64 `json:"below"` // entries that were read in (Done, Goal]
-	Above uint64 `json:"above"` // the same behind Goal
-	Last  uint64 `json:"last"`  // the newest number that was read
-	// Fresh means that not all files were looked at yet: it is not known what is missing.
+	Done  uint64 `json:"done"`  // number up to which every entry was read or is lost
+	Goal  uint64 `json:"goal"`  // newest number at the start of the current look at all files
+	Below uint64 `json:"below"` // number of entries that were read in (Done, Goal]
+	Above uint64 `json:"above"` // number of entries that were read behind Goal
+	Last  uint64 `json:"last"`  // newest number that was read
+	// Fresh is set until all files were looked at once. Before that it is unknown which entries
+	// are missing.
 	Fresh bool `json:"fresh,omitempty"`
-	// From is the time of the first entry to read of a Fresh sequence, in microseconds
-	// since 1970; zero means all are read.
+	// From is the time of the first entry that is read of a Fresh sequence, in microseconds
+	// since 1970. Zero means that all entries are read.
 	From uint64 `json:"from,omitempty"`
-	// The newest entry.
+	// Boot, Monotonic and Realtime are the boot ID and the times of the newest entry.
 	Boot      journalfile.ID `json:"boot"`
 	Monotonic uint64         `json:"monotonic"`
 	Realtime  uint64         `json:"realtime"`
 
-	twins []*sequence // sequences of the same journal in other folders
+	twins []*sequence // sequences of the same journal in other directories
 }
 
-// took counts an entry that was read, skipped or found damaged.
-func (q *sequence) took(e *journalfile.Entry) {
+// countEntry counts an entry that was read, skipped or found damaged.
+func (q *sequence) countEntry(e *journalfile.Entry) {
 	q.count(e.Seq, 1)
 	q.Last = max(q.Last, e.Seq)
 	if e.Boot != q.Boot || e.Monotonic > q.Monotonic {
@@ -40,7 +41,7 @@ func (q *sequence) took(e *journalfile.Entry) {
 	q.Realtime = max(q.Realtime, e.Realtime)
 }
 
-// count counts entries about a number.
+// count counts n entries with numbers around seq.
 func (q *sequence) count(seq, n uint64) {
 	switch {
 	case seq <= q.Done && !q.Fresh:
@@ -51,8 +52,8 @@ func (q *sequence) count(seq, n uint64) {
 	}
 }
 
-// looked ends a look at all files. It returns how many entries are missing.
-func (q *sequence) looked() (missing uint64) {
+// endRound ends a look at all files. It returns the number of missing entries.
+func (q *sequence) endRound() (missing uint64) {
 	if expected := q.Goal - q.Done; !q.Fresh && expected > q.Below {
 		missing = expected - q.Below
 	}
@@ -63,9 +64,9 @@ func (q *sequence) looked() (missing uint64) {
 	return missing
 }
 
-// copied reports whether the entry was read in another folder: when /var becomes
-// writable, journald copies the entries there, with other numbers in old releases.
-func (q *sequence) copied(e *journalfile.Entry) bool {
+// isCopy reports whether the entry was already read in another directory. When /var becomes
+// writable, journald copies the entries there. Old releases give the copies other numbers.
+func (q *sequence) isCopy(e *journalfile.Entry) bool {
 	for _, twin := range q.twins {
 		if twin.Boot == e.Boot && e.Monotonic <= twin.Monotonic && e.Realtime <= twin.Realtime {
 			return true
@@ -74,8 +75,8 @@ func (q *sequence) copied(e *journalfile.Entry) bool {
 	return false
 }
 
-// pair finds the twins of all sequences.
-func pair(all map[journalfile.ID]*sequence) {
+// pairTwins finds the twins of all sequences.
+func pairTwins(all map[journalfile.ID]*sequence) {
 	for _, q := range all {
 		q.twins = q.twins[:0]
 		for _, other := range all {

@@ -25,7 +25,7 @@ import (
 
 const (
 	maxUnread    = 100
-	maxSequences = 64 // without files
+	maxSequences = 64 // largest number of sequences without files
 )
 
 // Reasons of losses and errors.
@@ -41,23 +41,23 @@ type Source struct {
 	roots []*root
 	rules atomic.Pointer[rules.Set]
 
-	// Only Run uses these.
+	// The following fields are used only by Run.
 	pipe    sources.Pipeline
 	files   map[journalfile.ID]*file
-	refused map[string][]sources.Unread // unread files by folder
+	refused map[string][]sources.Unread // unread files, by folder
 	open    int
-	young   bool   // a file is being created
+	young   bool   // whether a file is just being created
 	waiting string // path of a file whose newest entry cannot be read yet
 	ruled   *rules.Set
 	lines   lines
 
 	mu        sync.Mutex
 	sequences map[journalfile.ID]*sequence
-	places    map[journalfile.ID]uint64 // number of the newest entry of each file that was read
-	begun     bool                      // everything was read once, perhaps before a restart
+	places    map[journalfile.ID]uint64 // number of the newest entry that was read, for each file
+	begun     bool                      // whether everything was read once, perhaps before a restart
 	streams   *simplelru.LRU[string, *stream]
 	status    sources.Status
-	behind    bool // there are unread entries
+	behind    bool // whether there are unread entries
 }
 
 // New returns a source. It does no I/O.
@@ -78,7 +78,7 @@ func New(cfg Config) *Source {
 			Name: cfg.Name, Errors: map[string]int64{errorRead: 0, lostVacuumed: 0, lostDamaged: 0}, Losses: map[string]sources.Loss{},
 		},
 	}
-	s.streams, _ = simplelru.NewLRU[string, *stream](maxStreams, nil) // the size is positive
+	s.streams, _ = simplelru.NewLRU[string, *stream](maxStreams, nil) // the size is positive, so there is no error
 	for _, dir := range cfg.Dirs {
 		s.roots = append(s.roots, newRoot(path.Clean(dir)))
 	}
@@ -94,15 +94,10 @@ func (s *Source) Info() sources.Info { return sources.Info{Local: true, UseRules
 // Serves reports whether the selector can match a stream of this source.
 func (s *Source) Serves(from rules.Selector) bool {
 	fixed, free := s.cfg.StreamLabels()
-	for _, m := range from.Matchers() {
-		if !slices.Contains(free, m.Name) && !m.Matches(fixed[m.Name]) {
-			return false
-		}
-	}
-	return true
+	return from.MaySelect(fixed, free)
 }
 
-// saved is the form of the positions.
+// saved is the saved form of the positions.
 type saved struct {
 	Version   int                          `json:"v"`
 	Begun     bool                         `json:"begun"`
@@ -113,7 +108,7 @@ type saved struct {
 
 const version = 1
 
-// Positions returns the sequences and how far each file was read, nil if there was no
+// Positions returns the sequences and how far each file was read, or nil if there was no
 // journal. It does not block.
 func (s *Source) Positions() json.RawMessage {
 	s.mu.Lock()
@@ -123,7 +118,7 @@ func (s *Source) Positions() json.RawMessage {
 	}
 	b, err := json.Marshal(saved{Version: version, Begun: s.begun, Sequences: s.sequences, Places: s.places, Losses: s.status.Losses})
 	if err != nil {
-		return nil // numbers, strings and times of a clock can always be encoded
+		return nil // numbers, strings and times from a clock can always be encoded
 	}
 	return b
 }
@@ -136,11 +131,11 @@ func (s *Source) Restore(b json.RawMessage) error {
 	var in saved
 	err := json.Unmarshal(b, &in)
 	if err == nil && in.Version != version {
-		err = fmt.Errorf("version %d is not known", in.Version)
+		err = fmt.Errorf("version %d is unknown", in.Version)
 	}
 	for _, q := range in.Sequences {
 		if err == nil && (q == nil || q.Goal < q.Done || q.Last < q.Goal) {
-			err = errors.New("the position in a sequence is not possible")
+			err = errors.New("the saved position in a sequence of journal entries is invalid")
 		}
 	}
 	if err != nil {
@@ -175,15 +170,15 @@ func (s *Source) Status() sources.Status {
 	return st
 }
 
-func (s *Source) set(f func(*sources.Status)) {
+func (s *Source) updateStatus(f func(*sources.Status)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(&s.status)
 }
 
-// lose counts lines that can no longer be read. s.mu is held.
-func (s *Source) lose(reason string, n uint64, where string) {
-	count := int64(min(n, 1<<40)) //nolint:gosec // it is bounded
+// countLost counts lines that can no longer be read. The caller holds s.mu.
+func (s *Source) countLost(reason string, n uint64, where string) {
+	count := int64(min(n, 1<<40)) //nolint:gosec // the value is bounded
 	s.status.Errors[reason] += count
 	s.status.Losses[reason] = sources.Loss{Count: s.status.Losses[reason].Count + count, At: s.cfg.Clock().UTC(), Path: where}
 }
@@ -191,17 +186,17 @@ func (s *Source) lose(reason string, n uint64, where string) {
 // Run reads until ctx ends.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	s.pipe = p
-	defer s.end()
+	defer s.finishStreams()
 	for {
-		s.round(ctx)
+		s.runRound(ctx)
 		if !pause.Sleep(ctx, s.cfg.PollInterval, nil) {
 			return nil
 		}
 	}
 }
 
-func (s *Source) end() {
-	s.set(func(st *sources.Status) { st.Up = false })
+func (s *Source) finishStreams() {
+	s.updateStatus(func(st *sources.Status) { st.Up = false })
 	for _, f := range s.files {
 		f.close()
 	}
@@ -210,66 +205,67 @@ func (s *Source) end() {
 	}
 }
 
-// round reads everything that is there, and then advances the watermark: journald stamps
-// an entry when it receives it, so what it writes from now on is newer, but for what it
-// was about to write. The lateness of files allows for that.
-func (s *Source) round(ctx context.Context) {
+// runRound reads every entry that exists and then advances the watermark. journald stamps an
+// entry when it receives it, so later entries are newer, except those that it was about to
+// write. The lateness of the source allows for these.
+func (s *Source) runRound(ctx context.Context) {
 	start := s.cfg.Clock()
 	s.young, s.waiting = false, ""
-	found := s.find(start)
-	s.rule()
-	err := s.refresh(found.err)
-	if !s.read(ctx) {
+	found := s.findFiles(start)
+	s.applyRules()
+	err := s.refreshFiles(found.err)
+	if !s.readEntries(ctx) {
 		return
 	}
 	idle := ""
 	if err == nil && found.folders == 0 {
-		if idle = s.absent(); idle == "" {
-			err = errors.New("the journal is gone: is the folder of the node mounted? Now " + s.where())
+		if idle = s.whyAbsent(); idle == "" {
+			err = errors.New("the journal is gone; check whether the node's folder is mounted. Now " + s.describeFolders())
 		}
 	}
-	s.finish(start, found, idle, err)
+	s.finishRound(start, found, idle, err)
 }
 
-func (s *Source) where() string {
+func (s *Source) describeFolders() string {
 	return "there are no files of journald in " + strings.Join(s.cfg.Dirs, " and ")
 }
 
-// absent returns why there is nothing to read, "" if there was something once.
-func (s *Source) absent() string {
+// whyAbsent returns why there is nothing to read. It returns "" if there ever was a journal.
+func (s *Source) whyAbsent() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.sequences) > 0 {
 		return ""
 	}
-	return s.where() + ": this node has no journal, or its folders are not mounted"
+	return s.describeFolders() + ": this node has no journal, or its folders are not mounted"
 }
 
-// refresh looks for new entries in all files. It adds to err why something is not read.
-func (s *Source) refresh(err error) error {
+// refreshFiles looks for new entries in all files. It returns err together with the reasons why
+// files are not read.
+func (s *Source) refreshFiles(err error) error {
 	for _, f := range s.files {
 		if f.f == nil || f.ready {
-			continue // there is enough to read
+			continue // the file still has unread entries
 		}
-		e := f.refresh()
+		e := f.refreshHeader()
 		if e == nil {
 			continue
 		}
-		s.set(func(st *sources.Status) { st.Errors[errorRead]++ })
-		if !archived(f.path) {
+		s.updateStatus(func(st *sources.Status) { st.Errors[errorRead]++ })
+		if !isArchivedName(f.path) {
 			err = errors.Join(err, e)
 			continue
 		}
 		s.mu.Lock()
-		s.lose(lostDamaged, 1, f.path)
+		s.countLost(lostDamaged, 1, f.path)
 		s.mu.Unlock()
-		s.close(f)
+		s.closeFile(f)
 	}
 	return err
 }
 
-// finish publishes the result of a round that read to the end.
-func (s *Source) finish(start time.Time, found finding, idle string, err error) {
+// finishRound publishes the result of a round that has read everything.
+func (s *Source) finishRound(start time.Time, found finding, idle string, err error) {
 	proved := err == nil && !s.young && s.waiting == ""
 	s.mu.Lock()
 	st := &s.status
@@ -284,12 +280,12 @@ func (s *Source) finish(start time.Time, found finding, idle string, err error) 
 		s.begun = s.begun || idle == ""
 		st.Opened, st.Watermark = true, start
 		for _, q := range s.sequences {
-			if n := q.looked(); n > 0 {
-				s.lose(lostVacuumed, n, q.Dir)
+			if n := q.endRound(); n > 0 {
+				s.countLost(lostVacuumed, n, q.Dir)
 			}
 		}
 	}
-	s.sweep(proved)
+	s.dropUnneeded(proved)
 	s.mu.Unlock()
 	if proved {
 		s.pipe.AdvanceWatermark(s.cfg.Name, start)

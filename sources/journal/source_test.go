@@ -81,14 +81,14 @@ func newLab(t *testing.T) *lab {
 func (l *lab) start() {
 	l.src = New(Config{Dirs: []string{l.dir, l.run}, Clock: func() time.Time { return l.now }})
 	l.src.pipe = l.p
-	l.t.Cleanup(l.src.end)
+	l.t.Cleanup(l.src.finishStreams)
 }
 
 // restart makes a new source with the positions of the old one.
 func (l *lab) restart() {
 	l.t.Helper()
 	saved := l.src.Positions()
-	l.src.end()
+	l.src.finishStreams()
 	l.start()
 	require.NoError(l.t, l.src.Restore(saved))
 }
@@ -112,7 +112,7 @@ func (l *lab) log(w *journald.Writer, message string, fields ...string) {
 
 func (l *lab) round() {
 	l.now = l.now.Add(time.Second)
-	l.src.round(l.t.Context())
+	l.src.runRound(l.t.Context())
 }
 
 func TestReadsOn(t *testing.T) {
@@ -355,7 +355,7 @@ func TestNoJournal(t *testing.T) {
 	l.round()
 	st = l.src.Status()
 	require.False(t, st.Up, "there was a journal")
-	require.Contains(t, st.Error, "is the folder of the node mounted?")
+	require.Contains(t, st.Error, "whether the node's folder is mounted")
 }
 
 // A file that was read and removed leaves its inode to a new one.
@@ -494,9 +494,9 @@ func TestOrigins(t *testing.T) {
 		var l lines
 		for _, f := range c.fields {
 			name, value, _ := strings.Cut(f, "=")
-			l.note([]byte(name), []byte(value))
+			l.noteField([]byte(name), []byte(value))
 		}
-		require.Equal(t, c.foreign, l.foreign(), "%v", c.fields)
+		require.Equal(t, c.foreign, l.isForeign(), "%v", c.fields)
 	}
 }
 
@@ -539,9 +539,9 @@ func TestValidate(t *testing.T) {
 	err := Config{Dirs: []string{"x"}, Units: []string{"["}, Labels: map[string]string{"unit": "a", "node": "b", "a-b": "c"}}.Validate()
 	require.EqualError(t, err, `journal: dirs has "x"; use an absolute path
 journal: units has "[", which is not a glob; close its [ or remove a trailing \
+journal: label "node" is set with the key node, not with a label
 journal: label "a-b" is not a label name; use letters, digits and _
-journal: label "node" has a key of its own; set node
-journal: label "unit" comes from the journal; remove it`)
+journal: label "unit" is already set by the journal; remove it here`)
 }
 
 func TestRun(t *testing.T) {
@@ -578,9 +578,9 @@ func BenchmarkRead(b *testing.B) {
 		s := New(Config{Dirs: []string{dir}, LookBack: 100 * 365 * 24 * time.Hour})
 		p := &counting{}
 		s.pipe = p
-		s.round(b.Context())
+		s.runRound(b.Context())
 		b.ReportMetric(float64(p.n), "entries/op")
-		s.end()
+		s.finishStreams()
 	}
 }
 

@@ -3,8 +3,6 @@ package journal
 import (
 	"bytes"
 	"maps"
-	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,11 +11,11 @@ import (
 	"crowsnest/sources/journal/internal/journalfile"
 )
 
-// Bounds, because anyone may log with any identifier and any fields.
+// Limits that protect against arbitrary identifiers and fields, because anyone may log them.
 const (
-	maxStreams = 1024    // number of remembered streams
-	maxLabel   = 256     // bytes of a label
-	maxEntry   = 1 << 20 // bytes of an entry; of the fields behind that, maxLabel bytes are kept
+	maxStreams = 1024    // number of streams that are kept
+	maxLabel   = 256     // number of bytes of a label
+	maxEntry   = 1 << 20 // number of bytes of an entry; only maxLabel bytes of each further field are kept
 	maxBuffer  = 256 << 10
 )
 
@@ -37,9 +35,9 @@ func (st *stream) status() sources.StreamStatus {
 	}
 }
 
-// lines has the fields of one entry. It reuses its memory.
+// lines holds the fields of one entry. It reuses its memory.
 type lines struct {
-	message                                     []byte // nil if there is none
+	message                                     []byte // value of MESSAGE; nil if there is none
 	unit, userUnit, identifier, transport, host []byte
 	uid, cgroup                                 []byte
 	container, damaged                          bool
@@ -47,8 +45,9 @@ type lines struct {
 	buf, key                                    []byte
 }
 
-// read reads the fields of an entry. Of several fields of one name, the first counts.
-func (l *lines) read(r *journalfile.File, e *journalfile.Entry) {
+// readFields reads the fields of an entry. If several fields have the same name, only the first
+// one counts.
+func (l *lines) readFields(r *journalfile.File, e *journalfile.Entry) {
 	if cap(l.buf) > maxBuffer {
 		l.buf = nil
 	}
@@ -56,7 +55,7 @@ func (l *lines) read(r *journalfile.File, e *journalfile.Entry) {
 	for f := range r.Fields(e) {
 		if f.Err != nil {
 			l.damaged = true
-			continue // the others can be read
+			continue // other fields may be readable
 		}
 		if len(l.buf) > maxEntry && string(f.Name) != "MESSAGE" {
 			f.Value = f.Value[:min(len(f.Value), maxLabel)]
@@ -71,12 +70,12 @@ func (l *lines) read(r *journalfile.File, e *journalfile.Entry) {
 			continue
 		}
 		l.fields = append(l.fields, matcher.Field{Name: name, Value: value})
-		l.note(name, value)
+		l.noteField(name, value)
 	}
 }
 
-// note keeps the fields that become labels, or say who wrote the entry.
-func (l *lines) note(name, value []byte) {
+// noteField keeps a field if it becomes a label or shows who wrote the entry.
+func (l *lines) noteField(name, value []byte) {
 	var to *[]byte
 	switch string(name) {
 	case "_SYSTEMD_UNIT":
@@ -104,9 +103,9 @@ func (l *lines) note(name, value []byte) {
 	}
 }
 
-// foreign reports whether someone else than the node may have written the entry: a user,
-// or a pod. Fields that begin with _ are set by journald and cannot be forged.
-func (l *lines) foreign() bool {
+// isForeign reports whether a user or a pod, and not the node itself, may have written the
+// entry. It relies on fields that begin with _, which journald sets and nobody can forge.
+func (l *lines) isForeign() bool {
 	switch string(l.transport) {
 	case "kernel", "audit", "driver":
 		return false
@@ -115,7 +114,7 @@ func (l *lines) foreign() bool {
 	return l.container || bytes.Contains(l.cgroup, []byte("kubepods")) || ofUser && string(l.uid) != "0"
 }
 
-// labels returns the labels that the entry states.
+// labels returns the labels that result from the entry.
 func (l *lines) labels() matcher.Labels {
 	return matcher.Labels{"job": job, "unit": string(l.unitName()), "identifier": string(l.identifier), "transport": string(l.transport), "node": string(l.host)}
 }
@@ -127,8 +126,8 @@ func (l *lines) unitName() []byte {
 	return l.unit
 }
 
-// identify sets key to what identifies the stream of the entry.
-func (l *lines) identify(foreign bool) {
+// setKey sets l.key, which identifies the stream of the entry.
+func (l *lines) setKey(foreign bool) {
 	l.key = l.key[:0]
 	for _, part := range [][]byte{l.unitName(), l.identifier, l.transport, l.host} {
 		l.key = append(append(l.key, part...), 0)
@@ -140,8 +139,8 @@ func (l *lines) identify(foreign bool) {
 
 // stream returns the stream of an entry.
 func (s *Source) stream(l *lines) *stream {
-	foreign := l.foreign()
-	l.identify(foreign)
+	foreign := l.isForeign()
+	l.setKey(foreign)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if st, ok := s.streams.Get(string(l.key)); ok {
@@ -153,13 +152,13 @@ func (s *Source) stream(l *lines) *stream {
 		labels["node"] = s.cfg.Node
 	}
 	st := &stream{foreign: foreign, m: matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatText, Foreign: foreign})}
-	s.choose(st)
+	s.chooseStream(st)
 	s.streams.Add(string(l.key), st)
 	return st
 }
 
-// rule applies a change of rules to the streams.
-func (s *Source) rule() {
+// applyRules decides for every stream, after a change of the rules, whether it is read.
+func (s *Source) applyRules() {
 	set := s.rules.Load()
 	if set == s.ruled {
 		return
@@ -168,13 +167,13 @@ func (s *Source) rule() {
 	defer s.mu.Unlock()
 	s.ruled = set
 	for _, st := range s.streams.Values() {
-		s.choose(st)
+		s.chooseStream(st)
 	}
 }
 
-// choose decides whether the entries of a stream are read: if the configuration includes
-// its unit, and a rule selects it.
-func (s *Source) choose(st *stream) {
+// chooseStream decides whether the entries of a stream are read. This requires that the
+// configuration includes its unit and that a rule selects it.
+func (s *Source) chooseStream(st *stream) {
 	labels := st.m.Labels()
 	st.rules = 0
 	if s.ruled != nil {
@@ -188,9 +187,6 @@ func (s *Source) choose(st *stream) {
 	if name == "" {
 		name = labels["identifier"]
 	}
-	included := len(s.cfg.Units) == 0 || slices.ContainsFunc(s.cfg.Units, func(glob string) bool {
-		ok, err := path.Match(glob, strings.ReplaceAll(name, "/", "-"))
-		return ok && err == nil
-	})
+	included := len(s.cfg.Units) == 0 || sources.MatchesAny(s.cfg.Units, strings.ReplaceAll(name, "/", "-"))
 	st.wanted = included && (st.rules > 0 || s.ruled == nil)
 }

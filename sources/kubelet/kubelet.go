@@ -1,5 +1,5 @@
-// Package kubelet reads the log files that container runtimes write below
-// /var/log/pods, as the kubelet names, rotates, compresses and removes them.
+// Package kubelet reads the log files of containers below /var/log/pods. Container runtimes
+// write them. The kubelet names, rotates, compresses and removes them.
 //
 // The labels of a line come only from its path, which the kubelet chooses, and never
 // from its content, which anyone can write.
@@ -11,17 +11,14 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/model"
-
 	"crowsnest/matcher"
 	"crowsnest/rules"
-	"crowsnest/rules/selector"
+	"crowsnest/sources"
 	"crowsnest/sources/internal/logdir"
 	"crowsnest/sources/internal/logname"
 	"crowsnest/sources/internal/tail"
@@ -36,8 +33,8 @@ type Config struct {
 	Name string `yaml:"name" bounds:"0,4096"`
 	// Dir is the directory of the pods' logs.
 	Dir string `yaml:"dir" bounds:"0,4096"`
-	// Include and Exclude are globs of namespaces. An empty Include includes all;
-	// exclusion wins.
+	// Include and Exclude are globs of namespaces. An empty Include includes all. Exclude takes
+	// precedence.
 	Include []string `yaml:"include" bounds:"0,1000,4096"`
 	Exclude []string `yaml:"exclude" bounds:"0,1000,4096"`
 	// LookBack is the maximum age of lines that are read without a saved position. Default
@@ -45,25 +42,25 @@ type Config struct {
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
 	// Labels are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
-	// MaxOpenFiles bounds the idle files that are kept open. Default 1024.
+	// MaxOpenFiles is the largest number of idle files that are kept open. Default 1024.
 	MaxOpenFiles int `yaml:"max_open_files" bounds:"0,1000000"`
 	// PollInterval is the interval between reads. Default 300ms.
 	PollInterval time.Duration `yaml:"poll_interval" bounds:"0s,1m"`
 	// NoWatch disables inotify, for filesystems without inotify support.
 	NoWatch bool `yaml:"no_watch"`
-	// Foreign allows a Dir without the log of this program's pod, such as a copy of
-	// another node's logs. Otherwise that is an error, because the filesystem is probably
-	// not mounted.
+	// Foreign allows a Dir that does not contain the log of this program's pod, such as a copy
+	// of another node's logs. Otherwise such a Dir is an error, because the filesystem is
+	// probably not mounted.
 	Foreign bool `yaml:"foreign"`
 
-	// SelfNamespace and SelfPod name the pod that this program runs in. Its own log
-	// is never read: it contains lines that it matched.
+	// SelfNamespace and SelfPod name the pod in which this program runs. The log of this pod is
+	// never read, because it contains lines that were already matched.
 	SelfNamespace string `yaml:"-"`
 	SelfPod       string `yaml:"-"`
-	// SelfFolder is the prefix of that pod's folder in Dir, "" if the pod is not known
-	// with certainty.
+	// SelfFolder is the prefix of the folder of this program's pod in Dir, or "" if the pod is
+	// not known with certainty.
 	SelfFolder string `yaml:"-"`
-	// Clock is time.Now; tests set another one.
+	// Clock replaces time.Now in tests.
 	Clock func() time.Time `yaml:"-"`
 }
 
@@ -75,28 +72,17 @@ func (c Config) Validate() error {
 	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
 		errs = append(errs, fmt.Errorf("kubelet: dir %q must be an absolute path", c.Dir))
 	}
-	for _, g := range slices.Concat(c.Include, c.Exclude) {
-		if _, err := path.Match(g, ""); err != nil {
-			errs = append(errs, fmt.Errorf("kubelet: namespace %q is not a glob: close its [ or remove a trailing \\", g))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
-		switch {
-		case !model.LegacyValidation.IsValidLabelName(name):
-			errs = append(errs, fmt.Errorf("kubelet: label %q is not a label name: use letters, digits and _", name))
-		case slices.Contains(pathLabels, name):
-			errs = append(errs, fmt.Errorf("kubelet: label %q comes from the path: remove it", name))
-		}
-	}
-	return errors.Join(errs...)
+	errs = append(errs, sources.CheckGlobs("kubelet: include", c.Include)...)
+	errs = append(errs, sources.CheckGlobs("kubelet: exclude", c.Exclude)...)
+	return errors.Join(append(errs, sources.CheckLabels("kubelet", c.Labels, "the path", pathLabels...)...)...)
 }
 
 // Source reads the logs of the pods of one node.
 type Source struct {
 	*tail.Tailer
 	cfg Config
-	// others are how many pods the last search found that the configuration leaves out.
-	// Only the search uses it.
+	// others is the number of pods that the configuration excluded in the last search. Only the
+	// search uses it.
 	others int
 }
 
@@ -112,35 +98,33 @@ func New(cfg Config) *Source {
 	s.Tailer = tail.New(tail.Config{
 		Source: cmp.Or(cfg.Name, "kubelet"), Clock: cfg.Clock, LookBack: cfg.LookBack, MaxOpen: cfg.MaxOpenFiles,
 		Poll: cfg.PollInterval, NoWatch: cfg.NoWatch, OneName: true, Framed: true,
-	}, tail.Finder{Root: filepath.Clean(cfg.Dir), Find: s.find, Known: cfg.SelfFolder != "", Empty: s.empty})
+	}, tail.Finder{Root: filepath.Clean(cfg.Dir), Find: s.findStreams, Known: cfg.SelfFolder != "", Empty: s.whyEmpty})
 	return s
 }
 
-// Serves reports whether the selector can match a stream of this source. Any path may
-// exist, but the configured labels are known, and streams have no others.
+// Serves reports whether the selector can match a stream of this source. Streams have the
+// labels of the path, which are unknown, and the configured labels, and no others.
 func (s *Source) Serves(from rules.Selector) bool {
-	return !slices.ContainsFunc(from.Matchers(), func(m selector.Matcher) bool {
-		return !slices.Contains(pathLabels, m.Name) && !m.Matches(s.cfg.Labels[m.Name])
-	})
+	return from.MaySelect(s.cfg.Labels, pathLabels)
 }
 
-// find lists the container directories: NS_POD_UID/CONTAINER. A pod whose directory
-// cannot be listed does not hide the others.
-func (s *Source) find(list func(dir string) ([]logdir.Entry, error)) ([]tail.Stream, error) {
+// findStreams lists the directories of containers, NS_POD_UID/CONTAINER. A pod whose directory
+// cannot be listed does not prevent it from finding the others.
+func (s *Source) findStreams(list func(dir string) ([]logdir.Entry, error)) ([]tail.Stream, error) {
 	pods, err := list(".")
 	if err != nil {
 		return nil, err
 	}
 	var found []tail.Stream
 	var errs []error
-	if !s.ownIn(pods) {
+	if !s.containsOwnPod(pods) {
 		errs = append(errs, fmt.Errorf("%s has no log of the pod that crowsnest runs in (%s*): %w; is the folder of the node mounted there? If it holds the logs of another node, set foreign: true",
 			s.cfg.Dir, s.cfg.SelfFolder, tail.ErrDoubt))
 	}
 	s.others = 0
 	for _, p := range pods {
 		ns, pod, ok := splitPod(p.Name)
-		if !ok || !s.wants(ns, pod) {
+		if !ok || !s.selectsPod(ns, pod) {
 			if ok && pod != s.cfg.SelfPod {
 				s.others++
 			}
@@ -150,7 +134,7 @@ func (s *Source) find(list func(dir string) ([]logdir.Entry, error)) ([]tail.Str
 			continue
 		}
 		if !p.Dir {
-			found = append(found, s.stream(p.Name, ns, pod, ""))
+			found = append(found, s.newStream(p.Name, ns, pod, ""))
 			found[len(found)-1].Refused = refusedLink
 			continue
 		}
@@ -159,12 +143,12 @@ func (s *Source) find(list func(dir string) ([]logdir.Entry, error)) ([]tail.Str
 			continue // removed in the meantime
 		}
 		if err != nil {
-			found = append(found, s.stream(p.Name, ns, pod, ""))
+			found = append(found, s.newStream(p.Name, ns, pod, ""))
 			found[len(found)-1].Failed = err
 			continue
 		}
 		for _, c := range cs {
-			st := s.stream(p.Name+"/"+c.Name, ns, pod, c.Name)
+			st := s.newStream(p.Name+"/"+c.Name, ns, pod, c.Name)
 			if !c.Dir && !c.Link {
 				continue
 			}
@@ -177,35 +161,35 @@ func (s *Source) find(list func(dir string) ([]logdir.Entry, error)) ([]tail.Str
 	return found, errors.Join(errs...)
 }
 
-// empty explains why the last search found no container.
-func (s *Source) empty() string {
+// whyEmpty explains why the last search found no container.
+func (s *Source) whyEmpty() string {
 	if s.others > 0 {
 		return fmt.Sprintf("include and exclude leave out all %d pods in %s", s.others, s.cfg.Dir)
 	}
 	return fmt.Sprintf("%s has no log of a pod, whose folder would be named NAMESPACE_POD_UID", s.cfg.Dir)
 }
 
-// ownIn reports whether the pods include the pod of this program, or that pod is
-// unknown.
-func (s *Source) ownIn(pods []logdir.Entry) bool {
+// containsOwnPod reports whether pods contains the pod of this program. It returns true if that
+// pod is unknown.
+func (s *Source) containsOwnPod(pods []logdir.Entry) bool {
 	return s.cfg.SelfFolder == "" || slices.ContainsFunc(pods, func(e logdir.Entry) bool {
 		return e.Dir && strings.HasPrefix(e.Name, s.cfg.SelfFolder)
 	})
 }
 
-// refusedLink is why a link in place of a directory is not followed: the kubelet creates
-// none, and the logs behind one would be attributed to this pod.
+// refusedLink is the reason why a link instead of a directory is not followed. The kubelet
+// creates no links, and logs behind a link would be attributed to the wrong pod.
 const refusedLink = "it is a symbolic link, and the logs behind it would be taken for those of another pod"
 
-// stream returns the stream of a container, or of all containers of a pod if container is "".
-func (s *Source) stream(dir, ns, pod, container string) tail.Stream {
+// newStream returns the stream of a container, or of all containers of a pod if container is "".
+func (s *Source) newStream(dir, ns, pod, container string) tail.Stream {
 	st := tail.Stream{
-		Key: dir, Dir: dir, Order: logname.Kubelet, Unknown: []string{"filename"},
+		Key: dir, Dir: dir, Order: logname.ParseKubeletName, Unknown: []string{"filename"},
 		New: func(path string) *matcher.Stream {
-			return matcher.NewStream(s.labels(ns, pod, container, path), matcher.StreamOptions{Join: matcher.JoinStream})
+			return matcher.NewStream(s.streamLabels(ns, pod, container, path), matcher.StreamOptions{Join: matcher.JoinStream})
 		},
 		Labels: func() matcher.Labels {
-			l := s.labels(ns, pod, container, "")
+			l := s.streamLabels(ns, pod, container, "")
 			maps.DeleteFunc(l, func(_, value string) bool { return value == "" })
 			return l
 		},
@@ -216,24 +200,22 @@ func (s *Source) stream(dir, ns, pod, container string) tail.Stream {
 	return st
 }
 
-func (s *Source) wants(ns, pod string) bool {
+func (s *Source) selectsPod(ns, pod string) bool {
 	if s.cfg.SelfPod != "" && pod == s.cfg.SelfPod && (ns == s.cfg.SelfNamespace || s.cfg.SelfNamespace == "") {
 		return false
 	}
-	is := func(glob string) bool { ok, err := path.Match(glob, ns); return ok && err == nil }
-	return !slices.ContainsFunc(s.cfg.Exclude, is) &&
-		(len(s.cfg.Include) == 0 || slices.ContainsFunc(s.cfg.Include, is))
+	return !sources.MatchesAny(s.cfg.Exclude, ns) && (len(s.cfg.Include) == 0 || sources.MatchesAny(s.cfg.Include, ns))
 }
 
-func (s *Source) labels(ns, pod, container, path string) matcher.Labels {
+func (s *Source) streamLabels(ns, pod, container, path string) matcher.Labels {
 	l := matcher.Labels{}
 	maps.Copy(l, s.cfg.Labels)
 	l["namespace"], l["pod"], l["container"], l["filename"] = ns, pod, container, path
 	return l
 }
 
-// splitPod parses NS_POD_UID. None of the three may contain "_". For a static pod the
-// last is a hash of its configuration.
+// splitPod parses NS_POD_UID. No part may contain "_". The UID of a static pod is a hash of its
+// configuration.
 func splitPod(name string) (ns, pod string, ok bool) {
 	f := strings.Split(name, "_")
 	if len(f) != 3 || f[0] == "" || f[1] == "" || f[2] == "" {
@@ -242,9 +224,8 @@ func splitPod(name string) (ns, pod string, ok bool) {
 	return f[0], f[1], true
 }
 
-// PathLabels returns the labels in a path of the kubelet's form,
-// .../NS_POD_UID/CONTAINER/N.log, also for rotated or compressed files. It returns
-// false for other paths.
+// PathLabels returns the labels in a path of the form .../NS_POD_UID/CONTAINER/N.log. The file
+// may be rotated or compressed. It returns false for other paths.
 func PathLabels(path string) (matcher.Labels, bool) {
 	f := strings.Split(filepath.ToSlash(filepath.Clean(path)), "/")
 	if len(f) < 3 {
@@ -252,7 +233,7 @@ func PathLabels(path string) (matcher.Labels, bool) {
 	}
 	f = f[len(f)-3:]
 	ns, pod, ok := splitPod(f[0])
-	if _, isLog := logname.Kubelet(f[2]); !ok || !isLog || f[1] == "" {
+	if _, isLog := logname.ParseKubeletName(f[2]); !ok || !isLog || f[1] == "" {
 		return nil, false
 	}
 	return matcher.Labels{"namespace": ns, "pod": pod, "container": f[1], "filename": path}, true

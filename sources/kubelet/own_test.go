@@ -15,7 +15,7 @@ import (
 func TestFind(t *testing.T) {
 	f := func(cfg Config, tree map[string][]logdir.Entry, want []string, refused []string, wantErr error) {
 		t.Helper()
-		found, err := New(cfg).find(func(dir string) ([]logdir.Entry, error) {
+		found, err := New(cfg).findStreams(func(dir string) ([]logdir.Entry, error) {
 			if tree[dir] == nil {
 				return nil, fs.ErrPermission
 			}

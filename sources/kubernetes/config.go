@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -17,7 +15,7 @@ import (
 )
 
 const (
-	// defaultMaxStreams is how many logs one process follows at most.
+	// defaultMaxStreams is the largest number of logs that one process follows.
 	defaultMaxStreams = 200
 	// defaultLookBack is the maximum age of lines that are read without a position.
 	defaultLookBack = 15 * time.Minute
@@ -30,39 +28,38 @@ type Config struct {
 	// Kubeconfig is the path of a file. The default is the service account of the
 	// pod that this program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
-	// Namespaces are the namespaces to read one by one, which needs a Role in each. If
-	// empty, the source reads all at once, which needs a ClusterRole.
+	// Namespaces are the namespaces to read one by one, which requires a Role in each of them.
+	// If empty, the source reads all namespaces at once, which requires a ClusterRole.
 	Namespaces []string `yaml:"namespaces" bounds:"0,1000,4096"`
 	// Selector is a label selector of pods, such as "app in (a, b), tier!=web".
 	Selector string `yaml:"selector" bounds:"0,4096"`
 	// FieldSelector is a field selector of pods, such as "spec.nodeName=node-1".
 	FieldSelector string `yaml:"field_selector" bounds:"0,4096"`
-	// Include and Exclude are globs of namespaces. An empty Include includes all;
-	// exclusion wins.
+	// Include and Exclude are globs of namespaces. An empty Include includes all. Exclude takes
+	// precedence.
 	Include []string `yaml:"include" bounds:"0,1000,4096"`
 	Exclude []string `yaml:"exclude" bounds:"0,1000,4096"`
 	// LookBack is the maximum age of lines that are read without a saved position. Default
 	// 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
-	// MaxStreams bounds the logs that are followed at the same time. Logs beyond
-	// it are not read, and the source reports that. Default 200.
+	// MaxStreams is the largest number of logs that are followed at the same time. Further logs
+	// are not read, which the source reports. Default 200.
 	MaxStreams int `yaml:"max_streams" bounds:"0,1000000"`
 	// Labels are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 
-	// SelfNamespace and SelfPod name the pod that this program runs in. Its own
-	// log is never read: it contains lines that it matched.
+	// SelfNamespace and SelfPod name the pod in which this program runs. The log of this pod is
+	// never read, because it contains lines that were already matched.
 	SelfNamespace string `yaml:"-"`
 	SelfPod       string `yaml:"-"`
-	// Clock is time.Now; tests set another one.
+	// Clock replaces time.Now in tests.
 	Clock func() time.Time `yaml:"-"`
 	// Transport replaces the network in tests.
 	Transport http.RoundTripper `yaml:"-"`
 }
 
-// podLabels come from the pod. Only the first three are part of the identity of a
-// stream, so that the same line read from the kubelet's files has the same
-// fingerprint.
+// podLabels are the labels that come from the pod. Only the first three identify a stream, so
+// that a line has the same fingerprint as in the kubelet's files.
 var podLabels = []string{"namespace", "pod", "container", "node_name", "image", "app", "workload"}
 
 // Validate returns all errors of the configuration.
@@ -75,15 +72,8 @@ func (c Config) Validate() error {
 	if _, err := fields.ParseSelector(c.FieldSelector); err != nil {
 		add("field_selector %q cannot be read (%v); write it as for kubectl get pods --field-selector", c.FieldSelector, err)
 	}
-	globs := func(key string, all []string) {
-		for _, g := range all {
-			if _, err := path.Match(g, ""); err != nil {
-				add("%s: %q is not a glob; close its [ or remove a trailing \\", key, g)
-			}
-		}
-	}
-	globs("include", c.Include)
-	globs("exclude", c.Exclude)
+	errs = append(errs, sources.CheckGlobs("kubernetes: include", c.Include)...)
+	errs = append(errs, sources.CheckGlobs("kubernetes: exclude", c.Exclude)...)
 	return errors.Join(append(errs, sources.CheckLabels("kubernetes", c.Labels, "the pod", podLabels...)...)...)
 }
 
@@ -97,12 +87,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// selects reports whether a pod's logs are wanted, judging by its name.
+// selects reports whether the configuration selects a pod with this namespace and name.
 func (c Config) selects(ns, pod string) bool {
 	if c.SelfPod != "" && pod == c.SelfPod && (ns == c.SelfNamespace || c.SelfNamespace == "") {
 		return false
 	}
-	is := func(glob string) bool { ok, err := path.Match(glob, ns); return ok && err == nil }
-	return !slices.ContainsFunc(c.Exclude, is) &&
-		(len(c.Include) == 0 || slices.ContainsFunc(c.Include, is))
+	return !sources.MatchesAny(c.Exclude, ns) && (len(c.Include) == 0 || sources.MatchesAny(c.Include, ns))
 }

@@ -30,7 +30,7 @@ func TestValidate(t *testing.T) {
 	f(Config{FieldSelector: "a"}, "kubernetes: field_selector")
 	f(Config{Include: []string{"["}}, "is not a glob")
 	f(Config{Labels: map[string]string{"a-b": "c"}}, "not a label name")
-	f(Config{Labels: map[string]string{"pod": "c"}}, `label "pod" comes from the pod; remove it`)
+	f(Config{Labels: map[string]string{"pod": "c"}}, `label "pod" is already set by the pod; remove it here`)
 }
 
 func TestServes(t *testing.T) {
@@ -55,8 +55,8 @@ func TestPodLabels(t *testing.T) {
 		p.Metadata.Name, p.Metadata.Labels = "kube-apiserver-cp-1", labels
 		o.Controller = true
 		p.Metadata.OwnerReferences = []owner{{Kind: "Other", Name: "no"}, o}
-		require.Equal(t, app, p.app())
-		require.Equal(t, workload, p.workload())
+		require.Equal(t, app, p.appName())
+		require.Equal(t, workload, p.ownerName())
 	}
 	f(owner{Kind: "ReplicaSet", Name: "web-5d4f8c"}, nil, "", "web")
 	f(owner{Kind: "ReplicaSet", Name: "web-a-5d4f8c"}, map[string]string{"pod-template-hash": "5d4f8c", "app": "x"}, "x", "web-a")

@@ -17,56 +17,56 @@ import (
 
 const (
 	readSize = 16 << 10
-	keepSize = 64 << 10 // bytes of a block's memory that are reused
+	keepSize = 64 << 10 // largest buffer for a block that is reused, in bytes
 
-	// minIdle is how long a log that has lines may be idle before it is reopened:
-	// kubelets have abandoned streams without closing them. The time grows with
-	// the usual pause between lines, and while reopening finds nothing.
+	// minIdle is the shortest time after which a log that has lines and becomes idle is opened
+	// again. Kubelets have been seen to abandon streams without closing them. The time grows
+	// with the usual pause between lines, and whenever opening again yields no lines.
 	minIdle = 30 * time.Second
-	// minPending is the same for a request without an answer. It is longer than an API
-	// server tries to reach a node.
+	// minPending is the shortest time after which a request without a response is repeated. It
+	// is longer than an API server tries to reach a node.
 	minPending = 40 * time.Second
 	maxIdle    = 10 * time.Minute
-	// maxLife is the maximum duration of one request.
+	// maxLife is the longest duration of one request.
 	maxLife = 28 * time.Minute
 
-	retryAfter       = 200 * time.Millisecond // after a log that ended
+	retryAfter       = 200 * time.Millisecond // delay before a log that ended is requested again
 	maxRetryWait     = 5 * time.Second
-	maxPreviousTries = 8 // when a kubelet fails
+	maxPreviousTries = 8 // number of tries while the kubelet fails
 )
 
 var (
 	// errReopen ends a request that is to be repeated immediately.
 	errReopen = errors.New("the log is reopened")
-	// errIdle ends a request without new bytes for a long time.
+	// errIdle ends a request that has brought no bytes for a long time.
 	errIdle = errors.New("the log is idle")
-	// errBroken reports a response that broke off.
+	// errBroken is the error of a response that broke off.
 	errBroken = errors.New("the response ended unexpectedly")
-	// errNotALog reports a response that is not a log.
+	// errNotALog is the error of a response that is not a log.
 	errNotALog = errors.New("the kubelet sent a message instead")
 )
 
 // reader is the state of one run of a stream.
 type reader struct {
 	st    *stream
-	tries int // consecutive failures
-	empty int // consecutive responses without a new line
+	tries int // number of consecutive failures
+	empty int // number of consecutive responses without new lines
 	buf   []byte
 
 	began    time.Time     // start of the current request
-	newest   time.Time     // when the latest new lines arrived
-	gap      time.Duration // usual pause between new lines: the longest, with decay
-	idle     time.Duration // until the log is reopened
-	reopened bool          // because it was idle, and no new line has arrived since
+	newest   time.Time     // time at which the newest new lines arrived
+	gap      time.Duration // usual pause between new lines; the longest pause, which decays
+	idle     time.Duration // time without bytes after which the log is opened again
+	reopened bool          // whether the log was opened again because it was idle, and no new line has arrived since
 }
 
-// run reads until there is nothing to read for now, or until ctx ends.
+// run reads until there is nothing to read at the moment or until ctx ends.
 func (st *stream) run(ctx context.Context) {
-	defer st.stopped()
+	defer st.finishRun()
 	r := &reader{st: st, idle: minIdle}
 	for ctx.Err() == nil {
 		st.mu.Lock()
-		c, act := st.c, st.next()
+		c, act := st.c, st.nextAction()
 		left := !st.leftAt.IsZero()
 		st.mu.Unlock()
 		var err error
@@ -75,21 +75,21 @@ func (st *stream) run(ctx context.Context) {
 		case actNothing:
 			return
 		case actPrevious:
-			if err = r.previous(ctx, c); err == nil {
+			if err = r.readPrevious(ctx, c); err == nil {
 				r.tries = 0
 				continue
 			}
 		case actFollow:
 			fresh, err = r.follow(ctx, c)
 		}
-		if ctx.Err() != nil || left && (err == nil || kube.Code(err) == http.StatusNotFound) {
+		if ctx.Err() != nil || left && (err == nil || kube.StatusCode(err) == http.StatusNotFound) {
 			return
 		}
-		pause.Sleep(ctx, r.outcome(err, c, fresh), st.wake)
+		pause.Sleep(ctx, r.handleOutcome(err, c, fresh), st.wake)
 	}
 }
 
-func query(c container, since time.Time) url.Values {
+func logQuery(c container, since time.Time) url.Values {
 	q := url.Values{"container": {c.name}, "timestamps": {"true"}}
 	if !since.IsZero() {
 		q.Set("sinceTime", since.UTC().Format(time.RFC3339))
@@ -109,61 +109,61 @@ func (r *reader) follow(ctx context.Context, c container) (fresh int, err error)
 	pos := &st.pos
 	since, read := st.from, st.from.UnixNano()
 	if pos.Newest != 0 {
-		since, read = pos.since(), min(pos.Newest, pos.Last)
+		since, read = pos.resumeTime(), min(pos.Newest, pos.Last)
 	}
 	pos.connect(read)
 	l := newLines(&pos.recent)
 	l.live = true
 	st.mu.Unlock()
-	if r.unread(c) { // read a new instance from its start, whatever its clock says
+	if r.isUnread(c) { // read a new instance from its start, whatever its times are
 		l.floor, l.atFloor = 0, 0
 		if from := c.started.Add(-overlap); !c.started.IsZero() && from.Before(since) {
 			since = from
 		}
 	}
-	q := query(c, since)
+	q := logQuery(c, since)
 	if c.phase == running {
 		q.Set("follow", "true")
 	}
-	fresh, err = r.read(ctx, c, q, l)
+	fresh, err = r.request(ctx, c, q, l)
 	if err != nil || c.phase != ended {
 		return fresh, err
 	}
-	l.end()
+	l.endLine()
 	fresh += len(l.fresh)
-	r.take(l, func(p *position) {
-		// The status said before the request that the instance had terminated. If
-		// it names the same instance now, this was the whole log.
+	r.matchNewLines(l, func(p *position) {
+		// The status said before the request that the instance had terminated. If it still
+		// names the same instance, the whole log was read.
 		p.Done = st.c.id == p.ID
 	})
 	return fresh, nil
 }
 
-// unread reports whether no line of the instance was read.
-func (r *reader) unread(c container) bool {
+// isUnread reports whether no line of the container's instance was read yet.
+func (r *reader) isUnread(c container) bool {
 	r.st.mu.Lock()
 	defer r.st.mu.Unlock()
 	return r.st.pos.Unread && r.st.pos.ID == c.id
 }
 
-// previous reads the rest of the previous instance, as far as the API has it, and
-// switches to the new one.
-func (r *reader) previous(ctx context.Context, c container) error {
+// readPrevious reads the rest of the previous instance, if the API still has it, and switches
+// to the new instance.
+func (r *reader) readPrevious(ctx context.Context, c container) error {
 	st := r.st
 	st.mu.Lock()
-	plan := st.pos.plan(c, st.from)
+	plan := st.pos.planRequest(c, st.from)
 	l := newLines(&st.pos.recent)
 	st.mu.Unlock()
 	if plan.read {
 		if plan.marked {
-			l.floor, l.atFloor = 0, 0 // duplicates are better than losses
+			l.floor, l.atFloor = 0, 0 // reading lines twice is better than losing them
 		}
-		q := query(c, plan.since)
+		q := logQuery(c, plan.since)
 		q.Set("previous", "true")
-		_, err := r.read(ctx, c, q, l)
-		switch code := kube.Code(err); {
+		_, err := r.request(ctx, c, q, l)
+		switch code := kube.StatusCode(err); {
 		case err == nil:
-			l.end()
+			l.endLine()
 		case code == http.StatusBadRequest, code == http.StatusNotFound, errors.Is(err, errNotALog),
 			code >= http.StatusInternalServerError && r.tries >= maxPreviousTries:
 			if plan.missed++; plan.known {
@@ -173,38 +173,38 @@ func (r *reader) previous(ctx context.Context, c container) error {
 			return err
 		}
 	}
-	r.take(l, func(p *position) {
+	r.matchNewLines(l, func(p *position) {
 		p.Unread = p.ID != ""
 		p.ID, p.Restarts, p.Done, p.Conns = c.id, c.restarts, false, nil
-		if plan.marked { // lines of the new instance that were read already will be repeated
+		if plan.marked { // the lines of the new instance that were already read will be read again
 			p.Conns = []conn{{From: plan.since.UnixNano(), First: 1}}
 		}
 	})
 	if plan.missed > 0 {
 		st.s.mu.Lock()
 		for range plan.missed {
-			st.s.miss("restarts", st.path, st.s.cfg.Clock())
+			st.s.countLoss("restarts", st.path, st.s.cfg.Clock())
 		}
 		st.s.mu.Unlock()
 	}
 	return nil
 }
 
-// plan is what to read of the previous instances.
+// plan describes what to read of the previous instances.
 type plan struct {
 	read   bool
 	since  time.Time
-	marked bool // since is the point up to which the old instance was certainly read
-	known  bool // nothing is lost if the previous instance is not available
-	missed int  // instances, or remainders of one, that are no longer available
+	marked bool // whether since is a point up to which the lines certainly belong to the old instance
+	known  bool // whether nothing is lost if the previous instance is not available
+	missed int  // number of instances, or rests of an instance, that are no longer available
 }
 
-func (p *position) plan(c container, horizon time.Time) plan {
+func (p *position) planRequest(c container, horizon time.Time) plan {
 	if p.ID == "" {
 		return plan{read: c.restarts > 0 && !c.before.IsZero() && !c.before.Before(horizon), since: horizon, known: true}
 	}
 	out := plan{read: true, since: horizon, known: p.Done && c.restarts-p.Restarts <= 1}
-	if n := c.restarts - p.Restarts; n > 1 { // the API keeps only the last of them
+	if n := c.restarts - p.Restarts; n > 1 { // the API keeps only the last one
 		if out.missed = n - 2; !p.Done {
 			out.missed++
 		}
@@ -212,22 +212,21 @@ func (p *position) plan(c container, horizon time.Time) plan {
 	if p.Newest == 0 {
 		return out
 	}
-	out.since = p.since()
+	out.since = p.resumeTime()
 	end := c.before
 	if !c.started.IsZero() && c.started.Before(end) {
 		end = c.started
 	}
-	if at, marked := p.mark(end); marked {
+	if at, marked := p.markEnd(end); marked {
 		out.marked, out.since = true, time.Unix(0, at).Add(-overlap)
 	}
 	return out
 }
 
-// read makes one request and processes the response. The end of the response is not
-// an error.
-func (r *reader) read(ctx context.Context, c container, q url.Values, l *lines) (fresh int, err error) {
+// request makes one request and processes the response. A response that ends is not an error.
+func (r *reader) request(ctx context.Context, c container, q url.Values, l *lines) (fresh int, err error) {
 	st := r.st
-	if err := r.admit(ctx, c); err != nil {
+	if err := r.waitForAdmission(ctx, c); err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -237,20 +236,20 @@ func (r *reader) read(ctx context.Context, c container, q url.Values, l *lines) 
 	life := time.AfterFunc(pause.Jitter(maxLife), func() { cancel(errReopen) })
 	defer life.Stop()
 	opened := time.AfterFunc(st.opensAfter(), func() {
-		st.opened(c)
-		st.solved()
-		st.s.solved(textOf(c), c) // a kubelet sends messages at once, and closes the response
+		st.markOpen(c)
+		st.markReadable()
+		st.s.clearProblem(textKey(c), c) // a kubelet sends messages immediately and closes the response
 	})
 	defer opened.Stop()
-	r.began = st.begin(func() { cancel(errReopen) })
-	defer st.over()
+	r.began = st.startRequest(func() { cancel(errReopen) })
+	defer st.endRequest()
 
-	body, err := st.s.client.Logs(ctx, logPath(c), q)
+	body, err := st.s.client.OpenLog(ctx, logPath(c), q)
 	if err != nil {
-		return 0, cause(ctx, err)
+		return 0, requestError(ctx, err)
 	}
 	defer body.Close()
-	st.opened(c)
+	st.markOpen(c)
 	idle.Reset(r.idle)
 	opened.Reset(openAfter)
 	if r.buf == nil {
@@ -259,19 +258,19 @@ func (r *reader) read(ctx context.Context, c container, q url.Values, l *lines) 
 	for {
 		n, err := body.Read(r.buf)
 		if n > 0 {
-			l.add(r.buf[:n])
-			r.moved(l)
+			l.addBytes(r.buf[:n])
+			r.adaptPause(l)
 			if fresh += len(l.fresh); fresh > 0 {
-				st.solved()
+				st.markReadable()
 			}
-			r.take(l, nil)
+			r.matchNewLines(l, nil)
 			idle.Reset(max(r.idle, min(3*r.gap, maxIdle)))
 		}
 		if err == nil {
 			continue
 		}
 		if ctx.Err() != nil || !errors.Is(err, io.EOF) {
-			return fresh, cause(ctx, fmt.Errorf("%w: %w", errBroken, err))
+			return fresh, requestError(ctx, fmt.Errorf("%w: %w", errBroken, err))
 		}
 		if l.finishAnswer(); l.strays > 0 {
 			return fresh, fmt.Errorf("%w: %q", errNotALog, l.stray)
@@ -280,35 +279,37 @@ func (r *reader) read(ctx context.Context, c container, q url.Values, l *lines) 
 	}
 }
 
-// cause distinguishes a request that this program ended from one that failed.
-func cause(ctx context.Context, err error) error {
+// requestError returns the reason for which this program ended a request, or the error of a
+// request that failed.
+func requestError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return err
 }
 
-// admit waits until the log may be opened.
-func (r *reader) admit(ctx context.Context, c container) error {
+// waitForAdmission waits until the log of c may be opened.
+func (r *reader) waitForAdmission(ctx context.Context, c container) error {
 	s := r.st.s
 	for {
 		now := s.cfg.Clock()
-		d := s.gates.wait(now, keyCredentials, logsOf(c))
+		d := s.gates.wait(now, keyCredentials, logsKey(c))
 		if d == 0 {
 			return s.opens.Wait(ctx)
 		}
-		r.st.stall(now, "it waits until a request that was refused succeeds")
+		r.st.markUnreadable(now, "it waits until a request that was refused succeeds")
 		if !pause.Sleep(ctx, pause.Jitter(d), nil) {
 			return ctx.Err()
 		}
 	}
 }
 
-// logsOf is the key of the gate and the problem for the logs of a namespace.
-func logsOf(c container) string { return "logs of " + c.pod.namespace }
+// logsKey is the key for the logs of a namespace. The gates and the problems use it.
+func logsKey(c container) string { return "logs of " + c.pod.namespace }
 
-// take matches the new lines and moves the position.
-func (r *reader) take(l *lines, more func(*position)) {
+// matchNewLines matches the new lines and moves the position. more makes further changes of the
+// position.
+func (r *reader) matchNewLines(l *lines, more func(*position)) {
 	st := r.st
 	if len(l.fresh) == 0 && more == nil {
 		return
@@ -319,7 +320,7 @@ func (r *reader) take(l *lines, more func(*position)) {
 		st.s.mu.Unlock()
 		l.cut = 0
 	}
-	stream := st.matched()
+	stream := st.matcherStream()
 	now := st.s.cfg.Clock()
 	st.s.pipe.Scan(stream, l.block, func() {
 		st.mu.Lock()
@@ -343,25 +344,27 @@ func (r *reader) take(l *lines, more func(*position)) {
 	}
 }
 
-// matched returns the stream for the matcher. A new image gets a new stream.
-func (st *stream) matched() *matcher.Stream {
+// matcherStream returns the matcher's stream. When the image of the container changes, a new
+// stream is created.
+func (st *stream) matcherStream() *matcher.Stream {
 	labels := st.allLabels()
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.stream != nil && st.stream.Labels()["image"] == labels["image"] {
 		return st.stream
 	}
-	st.before, st.counted = sum(st.before, st.counted), matcher.Counters{}
+	st.before, st.counted = addCounters(st.before, st.counted), matcher.Counters{}
 	st.stream = matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatCRI, Join: matcher.JoinBlock, IgnoreLabels: ignored})
 	return st.stream
 }
 
-// ignored are the labels that other sources of the same lines lack.
+// ignored are the labels that streams of other sources with the same lines do not have.
 var ignored = slices.Concat(matcher.DefaultIgnoreLabels, podLabels[3:])
 
-// moved records that bytes arrived, and adapts to the pauses between new lines. If
-// the first new line is older than the request, the previous request had stalled.
-func (r *reader) moved(l *lines) {
+// adaptPause records that bytes arrived, and adapts r.gap to the pauses between new lines. If
+// the first new line is older than the request, the previous request had stalled, and the pause
+// before the line does not count.
+func (r *reader) adaptPause(l *lines) {
 	st := r.st
 	now := st.s.cfg.Clock()
 	st.mu.Lock()
@@ -371,7 +374,7 @@ func (r *reader) moved(l *lines) {
 		return
 	}
 	if r.reopened && l.fresh[0].at < r.began.Add(-overlap).UnixNano() {
-		st.s.count("stall")
+		st.s.countError("stall")
 	}
 	if !r.newest.IsZero() {
 		r.gap = max(now.Sub(r.newest), r.gap-r.gap/16)

@@ -10,100 +10,99 @@ import (
 )
 
 const (
-	maxStamp = 40 // bytes of a timestamp
-	// keepLine is how much is kept of a line: its timestamp, the part that is
-	// matched, and one more byte, so that the matcher counts the truncation.
+	maxStamp = 40 // maximum number of bytes of a timestamp
+	// keepLine is the number of bytes that are kept of a line. These are the timestamp, the
+	// part that is matched, and one more byte that makes the matcher count the truncation.
 	keepLine = maxStamp + matcher.MaxLine + 1
-	// cri follows the timestamp to turn a line of the API into one of a container
-	// runtime. The API does not distinguish stdout and stderr.
+	// cri is inserted after the timestamp of a line from the API to give it the format of a
+	// container runtime. The API does not distinguish stdout and stderr.
 	cri = " stdout F "
 )
 
-// lines splits the response of one request into lines, drops those that were read
-// before, and writes the others in the format of a container runtime. It serves one
-// request.
+// lines splits the response of one request into lines. It drops lines that were read before,
+// and writes the others in the format of a container runtime. It serves only one request.
 type lines struct {
-	overlapCount map[seen]int // remaining lines read before; nil if there are no more repetitions
-	floor        int64        // earlier lines were read
-	atFloor      int          // and so many lines of exactly this time
-	passed       int64        // a line newer than this ends the repetitions
+	overlapCount map[seen]int // remaining lines that were read before; nil if no more repetitions are expected
+	floor        int64        // time before which all lines were read
+	atFloor      int          // number of lines at exactly floor that were read
+	passed       int64        // time after which no more repetitions are expected
 
-	live bool   // reads the current instance, as far as the API knows
-	rest []byte // start of an incomplete line, at most keepLine
-	size int64  // size of that line, including what is not stored
+	live bool   // whether the request reads the current instance, as far as the API knows
+	rest []byte // start of an incomplete line, at most keepLine bytes
+	size int64  // size of the incomplete line, including the part that is not kept
 
 	block []byte // new lines
-	fresh []seen // the lines of block
-	// stray is the first line without a timestamp since the last check. A log has
-	// none: it is a message of the kubelet or the API server.
+	fresh []seen // what identifies the lines in block
+	// stray is the first line without a timestamp since the last check. Lines of a log have a
+	// timestamp, so it is a message of the kubelet or the API server.
 	stray  string
 	strays int
-	cut    int64 // bytes of lines beyond keepLine
+	cut    int64 // number of bytes of lines beyond keepLine
 }
 
-// newLines returns lines for a request that continues at r.
+// newLines returns lines for a request that continues at the progress r.
 func newLines(r *recent) *lines {
 	if r.Newest == 0 {
 		return &lines{}
 	}
-	return &lines{overlapCount: r.held(), floor: r.Floor, atFloor: r.AtFloor, passed: max(r.Newest, r.Last) + int64(overlap)}
+	return &lines{overlapCount: r.lineCounts(), floor: r.Floor, atFloor: r.AtFloor, passed: max(r.Newest, r.Last) + int64(overlap)}
 }
 
-// add processes bytes. Afterwards block and fresh hold the new lines.
-func (l *lines) add(b []byte) {
+// addBytes processes bytes of the response. Afterwards, block and fresh hold the new lines.
+func (l *lines) addBytes(b []byte) {
 	for len(b) > 0 {
 		nl := bytes.IndexByte(b, '\n')
 		if nl < 0 {
-			l.keep(b)
+			l.keepPart(b)
 			return
 		}
 		if l.size == 0 {
-			l.line(b[:min(nl, keepLine)], int64(nl))
+			l.addLine(b[:min(nl, keepLine)], int64(nl))
 		} else {
-			l.keep(b[:nl])
-			l.line(l.rest, l.size)
+			l.keepPart(b[:nl])
+			l.addLine(l.rest, l.size)
 			l.rest, l.size = l.rest[:0], 0
 		}
 		b = b[nl+1:]
 	}
 }
 
-func (l *lines) keep(b []byte) {
+func (l *lines) keepPart(b []byte) {
 	l.size += int64(len(b))
 	l.rest = append(l.rest, b[:min(len(b), keepLine-len(l.rest))]...)
 }
 
-// end accepts an unterminated rest as a line: a container may exit in the middle of
-// one.
-func (l *lines) end() {
+// endLine treats an unterminated rest as a line. A container may exit while it writes a line.
+func (l *lines) endLine() {
 	if l.size > 0 {
-		l.line(l.rest, l.size)
+		l.addLine(l.rest, l.size)
 		l.rest, l.size = l.rest[:0], 0
 	}
 }
 
-// finishAnswer checks the rest of a response: the beginning of a broken line, or a
-// message of the kubelet, which has no timestamp and often no line end.
+// finishAnswer checks the rest at the end of a response. The rest is the start of an incomplete
+// line, or a message of the kubelet, which has no timestamp and often no newline.
 func (l *lines) finishAnswer() {
 	if l.size == 0 || '0' <= l.rest[0] && l.rest[0] <= '9' {
 		return
 	}
-	l.end()
+	l.endLine()
 }
 
-// line processes one line: timestamp, space, text.
-func (l *lines) line(b []byte, size int64) {
+// addLine processes one line, which consists of a timestamp, a space and the text. size is its
+// full length, which may exceed that of b.
+func (l *lines) addLine(b []byte, size int64) {
 	n := bytes.IndexByte(b[:min(len(b), maxStamp)], ' ')
 	if n < 0 && len(b) <= maxStamp {
-		n = len(b) // an empty line without the space
+		n = len(b) // the line is empty and lacks the space
 	}
-	at, ok := stamp(b[:max(n, 0)])
+	at, ok := parseTimestamp(b[:max(n, 0)])
 	if !ok {
-		l.astray(b)
+		l.rejectLine(b)
 		return
 	}
 	key := seen{at: at, hash: uint32(xxhash.Sum64(b)) ^ uint32(size)}
-	if l.repeated(key) {
+	if l.isRepeated(key) {
 		return
 	}
 	l.cut += size - int64(len(b))
@@ -112,7 +111,7 @@ func (l *lines) line(b []byte, size int64) {
 	l.fresh = append(l.fresh, key)
 }
 
-func (l *lines) repeated(key seen) bool {
+func (l *lines) isRepeated(key seen) bool {
 	if l.overlapCount == nil {
 		return false
 	}
@@ -133,15 +132,15 @@ func (l *lines) repeated(key seen) bool {
 	return false
 }
 
-func (l *lines) astray(b []byte) {
+func (l *lines) rejectLine(b []byte) {
 	if l.strays == 0 {
 		l.stray = string(b[:min(len(b), 200)])
 	}
 	l.strays++
 }
 
-// stamp parses the timestamp before a line.
-func stamp(b []byte) (int64, bool) {
+// parseTimestamp parses the timestamp at the start of a line.
+func parseTimestamp(b []byte) (int64, bool) {
 	if len(b) < len("2006-01-02T15:04:05Z") {
 		return 0, false
 	}

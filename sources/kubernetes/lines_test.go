@@ -21,7 +21,7 @@ func TestLines(t *testing.T) {
 	f := func(in, block string, strays int) {
 		t.Helper()
 		var l lines
-		l.add([]byte(in))
+		l.addBytes([]byte(in))
 		require.Equal(t, block, string(l.block))
 		require.Equal(t, strays, l.strays)
 		require.Len(t, l.fresh, strings.Count(block, "\n"))
@@ -47,11 +47,11 @@ func TestLongLine(t *testing.T) {
 	long := day + "0.1Z " + strings.Repeat("x", 1<<20) + "\n"
 	for b := []byte(long); len(b) > 0; {
 		n := min(len(b), 4096)
-		l.add(b[:n])
+		l.addBytes(b[:n])
 		b = b[n:]
 		require.LessOrEqual(t, cap(l.rest), 2*keepLine)
 	}
-	l.add([]byte(day + "1.1Z next\n"))
+	l.addBytes([]byte(day + "1.1Z next\n"))
 	got := strings.Split(string(l.block), "\n")
 	require.Len(t, got, 3)
 	require.Len(t, got[0], keepLine+len(cri)-1)
@@ -68,10 +68,10 @@ func TestAnySplit(t *testing.T) {
 			fmt.Fprintf(&in, "%s%d.%dZ %s\n", day, i%10, i, rapid.StringMatching(`[a-z ]{0,20}`).Draw(t, "text"))
 		}
 		var whole, split lines
-		whole.add(in.Bytes())
+		whole.addBytes(in.Bytes())
 		for b := in.Bytes(); len(b) > 0; {
 			n := rapid.IntRange(1, len(b)).Draw(t, "n")
-			split.add(b[:n])
+			split.addBytes(b[:n])
 			b = b[n:]
 		}
 		require.Equal(t, string(whole.block), string(split.block))
@@ -94,14 +94,14 @@ func TestRepeats(t *testing.T) {
 		read := 0
 		for read < len(all) {
 			l := newLines(&r)
-			since := r.since().Truncate(time.Second)
+			since := r.resumeTime().Truncate(time.Second)
 			next := min(read+rapid.IntRange(1, 100).Draw(t, "n"), len(all))
 			for _, line := range all[:next] {
 				stamp, _, _ := strings.Cut(line, " ")
 				when, err := time.Parse(time.RFC3339Nano, stamp)
 				require.NoError(t, err)
 				if r.Newest == 0 || !when.Before(since) {
-					l.add([]byte(line + "\n"))
+					l.addBytes([]byte(line + "\n"))
 				}
 			}
 			for line := range strings.Lines(string(l.block)) {
@@ -112,7 +112,7 @@ func TestRepeats(t *testing.T) {
 			}
 			read = next
 			if rapid.Bool().Draw(t, "restart") {
-				saved, err := json.Marshal(r.saved())
+				saved, err := json.Marshal(r.trimmed())
 				require.NoError(t, err)
 				r = recent{}
 				require.NoError(t, json.Unmarshal(saved, &r))
@@ -127,10 +127,10 @@ func FuzzLines(f *testing.F) {
 	f.Add([]byte("failed to watch\n"), []byte("2026"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		var l, whole lines
-		l.add(a)
-		l.add(b)
+		l.addBytes(a)
+		l.addBytes(b)
 		l.finishAnswer()
-		whole.add(append(append([]byte(nil), a...), b...))
+		whole.addBytes(append(append([]byte(nil), a...), b...))
 		whole.finishAnswer()
 		require.Equal(t, string(whole.block), string(l.block))
 		require.Equal(t, whole.fresh, l.fresh)
@@ -140,8 +140,8 @@ func FuzzLines(f *testing.F) {
 			r.add(key)
 		}
 		again := newLines(&r)
-		again.add(whole.block)
-		saved := r.saved()
+		again.addBytes(whole.block)
+		saved := r.trimmed()
 		text, err := saved.Lines.MarshalText()
 		require.NoError(t, err)
 		var restored seenLines

@@ -68,53 +68,53 @@ type state struct {
 type phase int
 
 const (
-	waiting phase = iota // there is no instance yet
+	waiting phase = iota // the container has no instance yet
 	running
 	ended
 )
 
-// podName identifies a pod, including its successors of the same name.
+// podName identifies a pod. A successor with the same name has another uid.
 type podName struct{ namespace, name, uid string }
 
-// container is the API's view of one container of a pod.
+// container is what the API reports about one container of a pod.
 type container struct {
 	pod    podName
 	name   string
 	node   string
-	labels matcher.Labels // without those of the configuration
+	labels matcher.Labels // labels of the pod, without the configured labels
 
 	phase    phase
-	id       string    // ID of the newest instance; empty if there is none
-	restarts int       // before the newest instance
-	started  time.Time // the newest instance; whole seconds, by the node's clock
-	finished time.Time // the newest instance, if it terminated
-	before   time.Time // when the previous instance terminated; zero if unknown
-	earlier  time.Time // when it started
+	id       string    // ID of the newest instance; empty if there is no instance
+	restarts int       // number of restarts before the newest instance
+	started  time.Time // start of the newest instance, in whole seconds by the node's clock
+	finished time.Time // end of the newest instance, if it terminated
+	before   time.Time // end of the previous instance; zero if unknown
+	earlier  time.Time // start of the previous instance
 }
 
-// key is unique across all containers over time.
+// key returns a key that identifies the container, unlike every earlier container.
 func (c container) key() string {
 	return c.pod.namespace + "/" + c.pod.name + "/" + c.pod.uid + "/" + c.name
 }
 
-// path names the container for people.
+// path returns the name of the container for people.
 func (c container) path() string { return c.pod.namespace + "/" + c.pod.name + "/" + c.name }
 
-func (p *pod) id() podName {
+func (p *pod) name() podName {
 	return podName{p.Metadata.Namespace, p.Metadata.Name, p.Metadata.UID}
 }
 
-// containers returns the containers of a pod, of all three kinds.
+// containers returns the containers of all three kinds.
 func (p *pod) containers() []container {
 	var out []container
-	app, work := p.app(), p.workload()
+	app, work := p.appName(), p.ownerName()
 	add := func(specs []spec, statuses []status) {
 		for _, sp := range specs {
-			c := container{pod: p.id(), name: sp.Name, node: p.Spec.Node}
+			c := container{pod: p.name(), name: sp.Name, node: p.Spec.Node}
 			image := sp.Image
 			for i := range statuses {
 				if st := &statuses[i]; st.Name == sp.Name {
-					c.read(st)
+					c.copyStatus(st)
 					image = kube.BetterImage(image, st.Image)
 				}
 			}
@@ -131,9 +131,9 @@ func (p *pod) containers() []container {
 	return out
 }
 
-// read copies the status. While a container waits for its next start, its status
-// still names the terminated instance.
-func (c *container) read(st *status) {
+// copyStatus copies the status st into c. While a container waits for its next start, its
+// status still names the terminated instance.
+func (c *container) copyStatus(st *status) {
 	c.restarts = st.Restarts
 	if t := st.Last.Terminated; t != nil {
 		c.before, c.earlier = t.Finished, t.Started
@@ -153,15 +153,15 @@ func (c *container) read(st *status) {
 	}
 }
 
-// app returns the name of the application according to the pod's labels.
-func (p *pod) app() string {
+// appName returns the name of the application, which it takes from the pod's labels.
+func (p *pod) appName() string {
 	l := p.Metadata.Labels
 	return cmp.Or(l["app.kubernetes.io/name"], l["app"], l["k8s-app"])
 }
 
-// workload returns the name of the pod's owner: the Deployment, DaemonSet,
-// StatefulSet or Job, or the manifest of a static pod; "" if there is none.
-func (p *pod) workload() string {
+// ownerName returns the name of the pod's owner. This is the Deployment, DaemonSet, StatefulSet
+// or Job, or the manifest of a static pod. It returns "" if there is no owner.
+func (p *pod) ownerName() string {
 	for _, o := range p.Metadata.OwnerReferences {
 		if !o.Controller {
 			continue

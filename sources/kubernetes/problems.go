@@ -12,12 +12,12 @@ import (
 	"crowsnest/kube"
 )
 
-// maxShown bounds the problems that are reported at once.
+// maxShown is the largest number of problems that are reported at once.
 const maxShown = 3
 
-// problems are the reasons why a source cannot read everything it should. Each is
-// reported once, however many containers have it, and with its first text, because
-// alerts contain it. A problem ends when no container has it.
+// problems are the reasons why a source cannot read everything it should. A problem is reported
+// once, however many containers have it. Its text stays the same, because alerts contain it. A
+// problem ends when no container has it any more.
 type problems map[string]*problem
 
 type problem struct {
@@ -25,25 +25,25 @@ type problem struct {
 	of   map[string]bool
 }
 
-func (p problems) set(key, of, text string) {
+func (p problems) set(key, noun, text string) {
 	if p[key] == nil {
 		p[key] = &problem{text: text, of: map[string]bool{}}
 	}
-	p[key].of[of] = true
+	p[key].of[noun] = true
 }
 
-// clear records that a container no longer has it.
-func (p problems) clear(key, of string) {
+// clear records that a container no longer has the problem with this key.
+func (p problems) clear(key, noun string) {
 	if p[key] == nil {
 		return
 	}
-	if delete(p[key].of, of); len(p[key].of) == 0 {
+	if delete(p[key].of, noun); len(p[key].of) == 0 {
 		delete(p, key)
 	}
 }
 
-// general reports whether a problem concerns more than some of the logs.
-func (p problems) general() bool {
+// isGeneral reports whether a problem concerns more than single logs.
+func (p problems) isGeneral() bool {
 	for key := range p {
 		if key == keyCredentials || key == keyStreams || strings.HasPrefix(key, keyPods) {
 			return true
@@ -52,8 +52,8 @@ func (p problems) general() bool {
 	return false
 }
 
-// text returns all problems on one line. It reports refused credentials alone: the
-// others follow from them.
+// text returns all problems on one line. If credentials are refused, it reports only that,
+// because the other problems follow from it.
 func (p problems) text() string {
 	if c := p[keyCredentials]; c != nil {
 		return c.text
@@ -76,23 +76,23 @@ func (p problems) text() string {
 const (
 	keyCredentials = "credentials"
 	keyStreams     = "streams"
-	keyPods        = "pods of " // with the namespace
+	keyPods        = "pods of " // followed by the namespace
 )
 
 func tooMany(most int) string {
 	return fmt.Sprintf("more than %d containers match, and those beyond the limit are not read: narrow namespaces, selector or rules, raise max_streams, or read the nodes' files with the source kubelet", most)
 }
 
-// refusal describes what the credentials do not permit.
-func refusal(err error, what string) (key, text string) {
-	if kube.Code(err) == http.StatusUnauthorized {
-		what = keyCredentials
+// describeRefusal describes what the credentials do not permit.
+func describeRefusal(err error, name string) (key, text string) {
+	if kube.StatusCode(err) == http.StatusUnauthorized {
+		name = keyCredentials
 	}
-	return what, kube.Explain(err, "not allowed: grant get, list, watch of pods and get of pods/log", "")
+	return name, kube.ExplainError(err, "not allowed: grant get, list, watch of pods and get of pods/log", "")
 }
 
-func reasonOf(err error) string {
-	switch code := kube.Code(err); {
+func errorReason(err error) string {
+	switch code := kube.StatusCode(err); {
 	case code == http.StatusUnauthorized:
 		return "unauthorized"
 	case code == http.StatusForbidden:
@@ -111,15 +111,14 @@ func reasonOf(err error) string {
 	return "network"
 }
 
-// gates hold back requests that will probably be refused: while one request probes,
-// the others wait.
+// gates hold back requests that will probably be refused. One probes while the others wait.
 type gates struct {
 	mu   sync.Mutex
-	shut map[string]time.Time // until when a gate holds requests back
+	shut map[string]time.Time // time until which each gate holds requests back
 }
 
-// wait returns how long a request must wait, 0 if it may start. A request that starts at a
-// gate that was shut is a probe, so another one may start a second later.
+// wait returns how long a request must wait, or 0 if it may start. A request that starts at a
+// closed gate is a probe. The next probe may start a second later.
 func (g *gates) wait(now time.Time, keys ...string) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -136,7 +135,7 @@ func (g *gates) wait(now time.Time, keys ...string) time.Duration {
 	return 0
 }
 
-// open opens gates.
+// open opens the gates with these keys.
 func (g *gates) open(keys ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -145,7 +144,7 @@ func (g *gates) open(keys ...string) {
 	}
 }
 
-// close shuts a gate for a while.
+// close closes a gate until a time.
 func (g *gates) close(key string, until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

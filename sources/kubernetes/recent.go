@@ -8,56 +8,56 @@ import (
 )
 
 const (
-	// overlap is how far back a log is read again after a disconnect. stdout and
-	// stderr are stamped separately, so times may step back slightly, and the
-	// API accepts whole seconds only.
+	// overlap is the period before the newest line that is read again after a disconnect. Times
+	// may step back slightly, because stdout and stderr are stamped separately, and the API
+	// accepts only whole seconds.
 	overlap = 2 * time.Second
-	// keepFor is how long lines are remembered: the overlap, the second that the
-	// API rounds down by, and one more.
+	// keepFor is the time for which lines are remembered. It is the overlap, plus one second by
+	// which the API rounds down, plus another second.
 	keepFor = 4 * time.Second
-	// maxRecent bounds the remembered lines of one log.
+	// maxRecent is the largest number of remembered lines of one log.
 	maxRecent = 4096
-	// maxSaved bounds the lines in a saved position.
+	// maxSaved is the largest number of lines in a saved position.
 	maxSaved = 128
 	// seenBytes is the size of an encoded line.
 	seenBytes = 12
 )
 
-// seen identifies a line that was read.
+// seen identifies a line that was already read.
 type seen struct {
-	at   int64 // ns since 1970
+	at   int64 // time in ns since 1970
 	hash uint32
 }
 
-// recent is how far a log was read: the newest time, and the lines of the last
-// seconds with their counts. Times are ns since 1970.
+// recent is the progress in a log. It has the newest time, and the lines of the last seconds.
+// Times are ns since 1970.
 type recent struct {
-	Newest  int64     `json:"newest,omitempty"`   // zero if nothing was read
+	Newest  int64     `json:"newest,omitempty"`   // time of the newest line; zero if nothing was read
 	Last    int64     `json:"last,omitempty"`     // time of the line that was read last
-	Floor   int64     `json:"floor,omitempty"`    // unless zero, earlier lines were read and are no longer remembered
-	AtFloor int       `json:"at_floor,omitempty"` // number of forgotten lines of exactly that time
+	Floor   int64     `json:"floor,omitempty"`    // time before which lines are no longer remembered; zero if all are
+	AtFloor int       `json:"at_floor,omitempty"` // number of forgotten lines at exactly Floor
 	Lines   seenLines `json:"lines,omitempty"`
-	head    int       // index of the first remembered line
+	head    int       // index of the first remembered line in Lines
 
-	// Conns are the connections since the instance was last certain, oldest first.
+	// Conns are the connections since it was certain which instance was read, from old to new.
 	Conns []conn `json:"conns,omitempty"`
 }
 
-// conn is one connection: it carries the log of one instance.
+// conn is one connection. It carries the log of one instance.
 type conn struct {
-	From  int64 `json:"from"`  // earlier connections had read up to this time
-	First int64 `json:"first"` // lowest time of its lines; zero if the instance had none
+	From  int64 `json:"from"`  // time up to which earlier connections had read
+	First int64 `json:"first"` // lowest time of the lines that it carried; zero if it carried none
 }
 
-// maxConns bounds the remembered connections of one log.
+// maxConns is the largest number of remembered connections of one log.
 const maxConns = 16
 
 // connect records a new connection.
 func (r *recent) connect(from int64) {
 	if n := len(r.Conns); n > 0 && r.Conns[n-1].First == 0 {
-		return // the latest one carried nothing
+		return // the newest connection carried no lines
 	}
-	if len(r.Conns) == maxConns { // merge the two oldest
+	if len(r.Conns) == maxConns { // merge the two oldest connections
 		r.Conns[1].From = r.Conns[0].From
 		r.Conns[1].First = max(r.Conns[0].First, r.Conns[1].First)
 		r.Conns = r.Conns[:copy(r.Conns, r.Conns[1:])]
@@ -65,19 +65,19 @@ func (r *recent) connect(from int64) {
 	r.Conns = append(r.Conns, conn{From: from})
 }
 
-// extendConn records a line of the latest connection.
-func (r *recent) extendConn(at int64) {
+// extendConn records a line of the newest connection.
+func (r *recent) extendConn(t int64) {
 	if n := len(r.Conns); n > 0 {
-		if c := &r.Conns[n-1]; c.First == 0 || at < c.First {
-			c.First = at
+		if c := &r.Conns[n-1]; c.First == 0 || t < c.First {
+			c.First = t
 		}
 	}
 }
 
-// mark returns the time up to which all lines belong to the instance that ended at
-// end, if later connections may have carried the next one. A connection with a line
-// older than the end carried the old one.
-func (r *recent) mark(end time.Time) (at int64, marked bool) {
+// markEnd returns the time up to which all lines certainly belong to the instance that ended at
+// end. A connection that carried a line from before end belongs to this instance. marked
+// reports whether later connections, which may belong to the next instance, carried lines.
+func (r *recent) markEnd(end time.Time) (at int64, marked bool) {
 	for i := len(r.Conns) - 1; i >= 0; i-- {
 		c := r.Conns[i]
 		if c.First != 0 && !end.IsZero() && c.First < end.UnixNano() {
@@ -99,11 +99,11 @@ func (r *recent) add(l seen) {
 		r.head++
 	}
 	if len(r.Lines)-r.head > maxRecent {
-		r.Floor, r.AtFloor = raise(r.Floor, r.AtFloor, r.Lines[r.head].at)
+		r.Floor, r.AtFloor = raiseFloor(r.Floor, r.AtFloor, r.Lines[r.head].at)
 		r.head++
 	}
 	if r.Floor != 0 && (r.Floor < keep || r.Last < r.Newest-int64(overlap)) {
-		r.Floor, r.AtFloor = 0, 0 // too old to matter, or the clock was set back: duplicates are better than losses
+		r.Floor, r.AtFloor = 0, 0 // the floor is too old to matter, or the clock was set back; reading lines twice is better than losing them
 	}
 	if r.head > 256 && r.head > len(r.Lines)/2 {
 		r.Lines = r.Lines[:copy(r.Lines, r.Lines[r.head:])]
@@ -111,19 +111,19 @@ func (r *recent) add(l seen) {
 	}
 }
 
-// raise returns the floor after forgetting a line of this time.
-func raise(floor int64, n int, at int64) (int64, int) {
+// raiseFloor returns the floor and its count after a line at time t was forgotten.
+func raiseFloor(floor int64, n int, t int64) (int64, int) {
 	switch {
-	case at > floor:
-		return at, 1
-	case at == floor:
+	case t > floor:
+		return t, 1
+	case t == floor:
 		return floor, n + 1
 	}
 	return floor, n
 }
 
-// held returns the remembered lines with their counts.
-func (r *recent) held() map[seen]int {
+// lineCounts returns the remembered lines with their counts.
+func (r *recent) lineCounts() map[seen]int {
 	m := make(map[seen]int, len(r.Lines)-r.head)
 	for _, l := range r.Lines[r.head:] {
 		m[l]++
@@ -131,18 +131,18 @@ func (r *recent) held() map[seen]int {
 	return m
 }
 
-// since returns where reading continues: overlap before the newest line, or at the
-// oldest remembered one.
-func (r *recent) since() time.Time {
+// resumeTime returns the time from which reading continues. It is overlap before the newest
+// line, but not before the oldest remembered line.
+func (r *recent) resumeTime() time.Time {
 	return time.Unix(0, max(min(r.Newest, r.Last)-int64(overlap), r.Floor))
 }
 
-// saved returns a copy for the saved state, which has the newest lines, at most maxSaved.
-func (r recent) saved() recent {
+// trimmed returns a copy for the saved state. It contains at most the maxSaved newest lines.
+func (r recent) trimmed() recent {
 	lines := r.Lines[r.head:]
 	if drop := len(lines) - maxSaved; drop > 0 {
 		for _, l := range lines[:drop] {
-			r.Floor, r.AtFloor = raise(r.Floor, r.AtFloor, l.at)
+			r.Floor, r.AtFloor = raiseFloor(r.Floor, r.AtFloor, l.at)
 		}
 		lines = lines[drop:]
 		if r.Last < r.Newest-int64(overlap) {
@@ -156,7 +156,7 @@ func (r recent) saved() recent {
 // seenLines are lines that were read. In JSON they are a string.
 type seenLines []seen
 
-// MarshalText encodes the lines.
+// MarshalText encodes the lines as text.
 func (s seenLines) MarshalText() ([]byte, error) {
 	b := make([]byte, 0, seenBytes*len(s))
 	for _, l := range s {
@@ -166,8 +166,7 @@ func (s seenLines) MarshalText() ([]byte, error) {
 	return base64.StdEncoding.AppendEncode(nil, b), nil
 }
 
-// UnmarshalText decodes the lines. If they are damaged there are none, so lines are read
-// twice.
+// UnmarshalText decodes the lines. Damaged text yields none, so lines may be read twice.
 func (s *seenLines) UnmarshalText(text []byte) error {
 	*s = nil
 	b, err := base64.StdEncoding.AppendDecode(nil, text)

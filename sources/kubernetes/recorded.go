@@ -12,20 +12,20 @@ import (
 	"crowsnest/matcher"
 )
 
-// Recorded is a container whose logs are read once.
+// Recorded is a container whose logs are read only once.
 type Recorded struct {
 	Namespace, Pod, UID, Container, Node string
-	// Labels are those of its stream. They are not shared.
+	// Labels are the labels of the container's stream. The caller owns them.
 	Labels matcher.Labels
-	// Restarts is the number of the newest instance, from 0.
+	// Restarts is the restart count of the newest instance.
 	Restarts int
-	// Log means that there is an instance, and Previous that there was one before it,
-	// which began and ended at these times.
+	// Log reports whether there is an instance, and Previous whether there was one before it.
+	// The times are those of the previous instance.
 	Log, Previous bool
 	Began, Ended  time.Time
 }
 
-// ReadPod returns the containers of a pod as the API returns it.
+// ReadPod returns the containers of a pod. in is the pod as the API returns it.
 func ReadPod(in json.RawMessage) ([]Recorded, error) {
 	var p pod
 	if err := json.Unmarshal(in, &p); err != nil {
@@ -41,20 +41,20 @@ func ReadPod(in json.RawMessage) ([]Recorded, error) {
 	return out, nil
 }
 
-// Copied is what CopyLog has read.
+// Copied describes what CopyLog has read.
 type Copied struct {
-	// Bytes and Lines are what was written.
+	// Bytes and Lines are the numbers of bytes and lines that were written.
 	Bytes, Lines int64
 	// First is the time of the first line; zero if there is none.
 	First time.Time
-	// Full means that the log is longer than was allowed.
+	// Full reports whether the log is longer than the allowed size.
 	Full bool
-	// Message is the first line that has no time: the kubelet writes one instead of a log
-	// that it cannot read.
+	// Message is the first line without a timestamp. The kubelet writes such a line instead of
+	// a log that it cannot read.
 	Message string
 }
 
-// WriteError is an error of the writer of CopyLog.
+// WriteError is an error of the writer that was passed to CopyLog.
 type WriteError struct{ Err error }
 
 // Error returns the text of the cause.
@@ -63,19 +63,19 @@ func (e *WriteError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// CopyLog writes a log, which is an answer of the API with timestamps, as a container
-// runtime writes it: the lines up to a time, if that is not zero. It reads and writes not
-// many more bytes than most. What was read is written also if there is an error.
+// CopyLog reads log, a response of the API with timestamps, and writes it in the format of a
+// container runtime. It stops at the time until, unless that is zero, and after roughly most
+// bytes. The lines that were read before an error are written too.
 func CopyLog(w io.Writer, log io.Reader, until time.Time, most int64) (out Copied, err error) {
 	var l lines
 	buf, read := make([]byte, 64<<10), int64(0)
 	for past := false; err == nil && !past; {
 		var n int
 		n, err = log.Read(buf)
-		l.add(buf[:n])
+		l.addBytes(buf[:n])
 		read += int64(n)
 		if errors.Is(err, io.EOF) {
-			l.end()
+			l.endLine()
 		}
 		if i := slices.IndexFunc(l.fresh, func(line seen) bool { return !until.IsZero() && line.at > until.UnixNano() }); i >= 0 {
 			past, l.block, l.fresh = true, firstLines(l.block, i), l.fresh[:i]

@@ -8,9 +8,9 @@ import (
 	"crowsnest/matcher"
 )
 
-// update processes the API's view of a pod.
-func (s *Source) update(p *pod) {
-	name := p.id()
+// updatePod applies what the API reports about a pod.
+func (s *Source) updatePod(p *pod) {
+	name := p.name()
 	if !s.cfg.selects(name.namespace, name.name) {
 		return
 	}
@@ -26,15 +26,16 @@ func (s *Source) update(p *pod) {
 			s.all[st.key] = st
 			changed = true
 		}
-		changed = st.update(c) || changed
+		changed = st.updateContainer(c) || changed
 	}
 	if changed {
-		s.nudge()
+		s.wakeUp()
 	}
 }
 
-// unlisted returns the known pods of a namespace, or of all, that are not in found.
-func (s *Source) unlisted(namespace string, found map[podName]bool) []podName {
+// unlistedPods returns the known pods that are not in found. They are in one namespace, or in
+// any if namespace is "".
+func (s *Source) unlistedPods(namespace string, found map[podName]bool) []podName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	gone := map[podName]bool{}
@@ -57,28 +58,28 @@ func (s *Source) unlisted(namespace string, found map[podName]bool) []podName {
 func (s *Source) podDeleted(name podName) {
 	s.mu.Lock()
 	now := s.cfg.Clock()
-	known := s.leave(name, now, true)
+	known := s.endStreams(name, now, true)
 	s.mu.Unlock()
 	if known {
 		pod := matcher.Labels{"namespace": name.namespace, "pod": name.name}
 		maps.Copy(pod, s.cfg.Labels)
 		s.pipe.PodDeleted(pod, now)
-		s.nudge()
+		s.wakeUp()
 	}
 }
 
-// drop is called when a pod is no longer selected.
-func (s *Source) drop(name podName) {
+// dropPod is called when a pod is no longer selected.
+func (s *Source) dropPod(name podName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.leave(name, s.cfg.Clock(), false)
+	s.endStreams(name, s.cfg.Clock(), false)
 }
 
-// leave ends the streams of a pod. It reports whether there were any.
-func (s *Source) leave(name podName, now time.Time, deleted bool) (known bool) {
+// endStreams ends the streams of a pod. It reports whether the pod had streams.
+func (s *Source) endStreams(name podName, now time.Time, deleted bool) (known bool) {
 	for _, st := range s.all {
 		if st.name == name {
-			known = st.leave(now) || known
+			known = st.podGone(now) || known
 		}
 	}
 	for key, old := range s.saved {
@@ -89,7 +90,7 @@ func (s *Source) leave(name podName, now time.Time, deleted bool) (known bool) {
 		known = true
 		delete(s.saved, key)
 		if deleted && !old.Done {
-			s.miss("removed", pod.namespace+"/"+pod.name+"/"+container, now)
+			s.countLoss("removed", pod.namespace+"/"+pod.name+"/"+container, now)
 		}
 	}
 	return known

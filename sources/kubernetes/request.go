@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// failingAfter is how long the logs of a node must be unreadable until that is
-	// reported.
+	// failingAfter is the time after which unreadable logs of a node are reported.
 	failingAfter = 10 * time.Second
-	// lostAfter is how often the log of a terminated instance is requested.
+	// lostAfter is the number of failed requests after which the log of a terminated instance
+	// is given up.
 	lostAfter = 8
-	// maxStartWait is the retry interval for a container that is about to start.
+	// maxStartWait is the longest retry interval for a container that is about to start.
 	maxStartWait = time.Second
 )
 
-// begin records the start of a request.
-func (st *stream) begin(cancel func()) time.Time {
+// startRequest records the start of a request.
+func (st *stream) startRequest(cancel func()) time.Time {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	now := st.s.cfg.Clock()
@@ -29,36 +29,36 @@ func (st *stream) begin(cancel func()) time.Time {
 	return now
 }
 
-func (st *stream) over() {
+func (st *stream) endRequest() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.answered, st.ending = false, nil
 }
 
-// opened records that the log is open: it was answered, or not refused for
-// openAfter.
-func (st *stream) opened(c container) {
+// markOpen records that the log is open. This is so if a response arrived, or if the request
+// was not refused within openAfter.
+func (st *stream) markOpen(c container) {
 	st.mu.Lock()
 	st.answered, st.failing = st.ending != nil, time.Time{}
 	st.mu.Unlock()
 	s := st.s
-	s.gates.open(keyCredentials, logsOf(c))
+	s.gates.open(keyCredentials, logsKey(c))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range []string{keyCredentials, logsOf(c), "logs"} {
+	for _, key := range []string{keyCredentials, logsKey(c), "logs"} {
 		delete(s.problems, key)
 	}
-	s.problems.clear(nodeOf(c), c.key())
+	s.problems.clear(nodeKey(c), c.key())
 }
 
-// retract takes back that the log was open: the answer was an error.
-func (st *stream) retract() {
+// markNotOpen withdraws markOpen, because the response was an error.
+func (st *stream) markNotOpen() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.watermark = st.sure
 }
 
-// opensAfter is when a request without an answer counts as open.
+// opensAfter returns the time after which a request without a response counts as open.
 func (st *stream) opensAfter() time.Duration {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -68,16 +68,15 @@ func (st *stream) opensAfter() time.Duration {
 	return reopenAfter
 }
 
-func nodeOf(c container) string { return "node " + c.node }
+func nodeKey(c container) string { return "node " + c.node }
 
-// outcome records how a request ended, and returns how long to wait before the next
-// one.
-func (r *reader) outcome(err error, c container, fresh int) time.Duration {
+// handleOutcome records how a request ended. It returns the wait before the next request.
+func (r *reader) handleOutcome(err error, c container, fresh int) time.Duration {
 	s := r.st.s
 	if err == nil || errors.Is(err, errReopen) || errors.Is(err, errIdle) || errors.Is(err, errBroken) {
 		r.tries = 0
-		r.st.solved()
-		s.solved(textOf(c), c)
+		r.st.markReadable()
+		s.clearProblem(textKey(c), c)
 	}
 	switch {
 	case errors.Is(err, errIdle):
@@ -87,7 +86,7 @@ func (r *reader) outcome(err error, c container, fresh int) time.Duration {
 		return 0
 	case err == nil, errors.Is(err, errBroken):
 		if err != nil {
-			s.count("cut")
+			s.countError("cut")
 		}
 		if fresh > 0 {
 			r.empty = 0
@@ -96,47 +95,48 @@ func (r *reader) outcome(err error, c container, fresh int) time.Duration {
 		return pause.Backoff(retryAfter, maxRetryWait, r.empty)
 	}
 	r.tries++
-	return r.failed(err, c)
+	return r.handleFailure(err, c)
 }
 
-// failed handles requests that did not return a log, and returns how long to wait.
-func (r *reader) failed(err error, c container) time.Duration {
+// handleFailure handles a request that did not return a log. It returns the time to wait before
+// the next one.
+func (r *reader) handleFailure(err error, c container) time.Duration {
 	s, now := r.st.s, r.st.s.cfg.Clock()
-	r.st.stall(now, err.Error())
-	r.st.retract()
-	code := kube.Code(err)
+	r.st.markUnreadable(now, err.Error())
+	r.st.markNotOpen()
+	code := kube.StatusCode(err)
 	wait := pause.Backoff(kube.FirstRetry, kube.SlowRetry, r.tries)
 	switch {
 	case code == http.StatusUnauthorized && r.tries == 1:
-		s.count("unauthorized")
-		return kube.FirstRetry // the credentials are read again
+		s.countError("unauthorized")
+		return kube.FirstRetry // the next request reads the credentials again
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
-		key, text := refusal(err, logsOf(c))
+		key, text := describeRefusal(err, logsKey(c))
 		s.gates.close(key, now.Add(kube.SlowRetry))
-		s.problem(reasonOf(err), key, c, text)
+		s.reportProblem(errorReason(err), key, c, text)
 		return kube.SlowRetry
 	}
 	switch {
-	case code == http.StatusBadRequest && c.phase == running: // the kubelet and the status disagree
-		s.count("not_started")
+	case code == http.StatusBadRequest && c.phase == running: // the kubelet says that the container has not started, although the status says that it runs
+		s.countError("not_started")
 		wait = min(wait, maxStartWait)
 	case errors.Is(err, errNotALog):
-		s.problem("text", textOf(c), c, fmt.Sprintf("the log of %s: %v", c.path(), err))
+		s.reportProblem("text", textKey(c), c, fmt.Sprintf("the log of %s: %v", c.path(), err))
 	case code == http.StatusTooManyRequests:
-		s.count("throttled")
+		s.countError("throttled")
 		wait = max(wait, kube.RetryAfter(err))
 	case code >= http.StatusInternalServerError:
-		s.count("server")
-		if r.st.fails(now) >= failingAfter {
-			s.problem("", nodeOf(c), c, fmt.Sprintf("logs of node %s cannot be read: %v", c.node, err))
+		s.countError("server")
+		if r.st.recordFailure(now) >= failingAfter {
+			s.reportProblem("", nodeKey(c), c, fmt.Sprintf("logs of node %s cannot be read: %v", c.node, err))
 		}
 	case code == 0:
-		s.count("network")
-		if r.st.fails(now); r.tries >= 5 {
-			s.problem("", "logs", c, fmt.Sprintf("logs cannot be read: %v", err))
+		s.countError("network")
+		if r.st.recordFailure(now); r.tries >= 5 {
+			s.reportProblem("", "logs", c, fmt.Sprintf("logs cannot be read: %v", err))
 		}
 	default:
-		s.count(reasonOf(err))
+		s.countError(errorReason(err))
 	}
 	if c.phase == ended && r.tries >= lostAfter && (code == http.StatusBadRequest || code == http.StatusNotFound || errors.Is(err, errNotALog)) {
 		r.loseInstance(c)
@@ -148,15 +148,15 @@ func (r *reader) failed(err error, c container) time.Duration {
 // loseInstance gives up on the log of a terminated instance that no longer exists.
 func (r *reader) loseInstance(c container) {
 	s := r.st.s
-	s.solved(textOf(c), c)
+	s.clearProblem(textKey(c), c)
 	s.mu.Lock()
-	s.miss("removed", c.path(), s.cfg.Clock())
+	s.countLoss("removed", c.path(), s.cfg.Clock())
 	s.mu.Unlock()
-	r.take(&lines{}, func(p *position) { p.Done = p.ID == c.id })
+	r.matchNewLines(&lines{}, func(p *position) { p.Done = p.ID == c.id })
 }
 
-// fails records that the log cannot be opened, and returns for how long already.
-func (st *stream) fails(now time.Time) time.Duration {
+// recordFailure records that the log cannot be opened. It returns how long this has lasted.
+func (st *stream) recordFailure(now time.Time) time.Duration {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.failing.IsZero() {
@@ -165,11 +165,11 @@ func (st *stream) fails(now time.Time) time.Duration {
 	return now.Sub(st.failing)
 }
 
-// textOf is the key of the problem that a kubelet sends a message instead of a log.
-func textOf(c container) string { return "text of " + c.path() }
+// textKey is the key of the problem that the kubelet sends a message instead of a log.
+func textKey(c container) string { return "text of " + c.path() }
 
-// problem reports a problem, and counts a failure unless reason is "".
-func (s *Source) problem(reason, key string, c container, text string) {
+// reportProblem reports a problem, and counts a failure unless reason is "".
+func (s *Source) reportProblem(reason, key string, c container, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if reason != "" {
@@ -178,7 +178,7 @@ func (s *Source) problem(reason, key string, c container, text string) {
 	s.problems.set(key, c.key(), text)
 }
 
-func (s *Source) solved(key string, c container) {
+func (s *Source) clearProblem(key string, c container) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.problems.clear(key, c.key())

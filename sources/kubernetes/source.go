@@ -22,18 +22,19 @@ import (
 
 const (
 	tickEvery = 250 * time.Millisecond
-	// openRate and openBurst limit how fast logs are opened, so that the restart of
-	// an API server does not cause a burst of requests.
+	// openRate and openBurst limit how fast logs are opened. Otherwise the restart of an API
+	// server would cause a burst of requests.
 	openRate  = 40
 	openBurst = 40
-	// drainFor is how long the log of a deleted pod is still read.
+	// drainFor is the time for which the log of a deleted pod is still read.
 	drainFor = 5 * time.Second
-	// unreachableAfter is how long conclusions wait for a log that cannot be read because
-	// of its node. A dead node would delay some for good.
+	// unreachableAfter is the time for which conclusions wait for a log whose node cannot be
+	// reached. Otherwise a dead node would delay some of them forever.
 	unreachableAfter = 5 * time.Minute
-	// maxUnread bounds the listed logs that are not read.
+	// maxUnread is the largest number of unread logs that are listed.
 	maxUnread = 100
-	// refusedAfter is how long logs may exceed max_streams until that is reported.
+	// refusedAfter is the time after which it is reported that there are more logs than
+	// max_streams.
 	refusedAfter = 10 * time.Second
 )
 
@@ -44,22 +45,22 @@ type Source struct {
 	opens  *rate.Limiter
 	gates  gates
 	rules  atomic.Pointer[rules.Set]
-	wake   chan struct{} // capacity 1: signals a change
+	wake   chan struct{} // signals a change; has capacity 1
 
 	pipe    sources.Pipeline // set by Run
-	streams sync.WaitGroup   // the running ones
+	streams sync.WaitGroup   // counts the running streams
 
 	mu        sync.Mutex
-	began     time.Time // when Run started
+	began     time.Time // time at which Run started
 	all       map[string]*stream
-	saved     map[string]position // restored positions of pods not seen yet
+	saved     map[string]position // restored positions of pods that were not seen yet
 	watchers  []*watcher
 	running   int
-	ruled     *rules.Set // the rules that last selected the streams
-	fullSince time.Time  // time since which streams exceed max_streams; zero if they do not
+	ruled     *rules.Set // rules by which the streams were last selected
+	fullSince time.Time  // time since which there are more streams than max_streams; zero if there are not
 	watermark time.Time
-	lagging   []matcher.LaggingStream // as they were last reported
-	read      bool                    // a log was read then, or there was none to read
+	lagging   []matcher.LaggingStream // lagging streams in the last report to the pipeline
+	read      bool                    // whether a log was read at the last report, or there was none to read
 	logs      int                     // number of existing logs
 	up        bool
 	opened    bool
@@ -95,30 +96,22 @@ func New(cfg Config) *Source {
 // Name returns "kubernetes" unless the configuration sets another name.
 func (s *Source) Name() string { return s.cfg.Name }
 
-// Serves reports whether the selector can match a stream of this source. Any pod
-// may exist, but the configured labels are known, and streams have no others.
+// Serves reports whether the selector can match a stream of this source. Streams have the
+// labels of the pod, which are unknown, and the configured labels, and no others.
 func (s *Source) Serves(from rules.Selector) bool {
-	for _, m := range from.Matchers() {
-		if slices.Contains(podLabels, m.Name) {
-			continue
-		}
-		if !m.Matches(s.cfg.Labels[m.Name]) {
-			return false
-		}
-	}
-	return true
+	return from.MaySelect(s.cfg.Labels, podLabels)
 }
 
-// Info implements sources.Source. The source reads only containers that a rule selects.
+// Info implements sources.Source. The source reads only containers that a rule can match.
 func (s *Source) Info() sources.Info {
 	return sources.Info{Remote: true, UseRules: func(set *rules.Set) {
 		s.rules.Store(set)
-		s.nudge()
+		s.wakeUp()
 	}}
 }
 
-// nudge triggers an early reconcile.
-func (s *Source) nudge() {
+// wakeUp makes the next reconcile start immediately.
+func (s *Source) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -162,12 +155,12 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 func (s *Source) reconcile(ctx context.Context, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.choose()
+	s.selectStreams()
 	var due []*stream
 	for _, st := range s.all {
 		switch st.poll(now, s.lastEvent(st.name.namespace)) {
 		case pollForget:
-			s.forget(st)
+			s.removeStream(st)
 		case pollStart:
 			due = append(due, st)
 		}
@@ -181,11 +174,11 @@ func (s *Source) reconcile(ctx context.Context, now time.Time) {
 		inner := st.start(ctx)
 		s.streams.Go(func() { st.run(inner) })
 	}
-	s.refuse(now, due[free:])
+	s.reportExcess(now, due[free:])
 }
 
-// choose selects the streams that rules match, after a change of rules or streams.
-func (s *Source) choose() {
+// selectStreams decides which streams are wanted after a change of rules or streams.
+func (s *Source) selectStreams() {
 	set := s.rules.Load()
 	for _, st := range s.all {
 		if st.chosen && set == s.ruled {
@@ -196,13 +189,14 @@ func (s *Source) choose() {
 		for i := 0; !wanted && i < len(set.Rules); i++ {
 			wanted = set.Reads(set.Rules[i], labels, false)
 		}
-		st.want(wanted)
+		st.setWanted(wanted)
 	}
 	s.ruled = set
 }
 
-// refuse reports a problem if streams exceed max_streams for long.
-func (s *Source) refuse(now time.Time, left []*stream) {
+// reportExcess reports a problem if the number of streams has exceeded max_streams for
+// refusedAfter. left are the streams that had to be left out.
+func (s *Source) reportExcess(now time.Time, left []*stream) {
 	left = slices.DeleteFunc(left, func(st *stream) bool { return st.rank() == 0 })
 	if len(left) == 0 {
 		s.fullSince = time.Time{}
@@ -217,19 +211,19 @@ func (s *Source) refuse(now time.Time, left []*stream) {
 	}
 }
 
-func (s *Source) forget(st *stream) {
+func (s *Source) removeStream(st *stream) {
 	delete(s.all, st.key)
-	s.closed = sum(s.closed, st.total())
+	s.closed = addCounters(s.closed, st.totalCounters())
 }
 
-// finished is called by a stream that stops reading for now.
-func (s *Source) finished(c container) {
+// streamFinished is called when a stream stops reading for the time being.
+func (s *Source) streamFinished(c container) {
 	s.mu.Lock()
 	s.running--
-	s.problems.clear(textOf(c), c.key())
-	s.problems.clear(nodeOf(c), c.key())
+	s.problems.clear(textKey(c), c.key())
+	s.problems.clear(nodeKey(c), c.key())
 	s.mu.Unlock()
-	s.nudge()
+	s.wakeUp()
 }
 
 // advanceWatermark publishes the low watermark of all streams.
@@ -250,8 +244,8 @@ func (s *Source) advanceWatermark(now time.Time) {
 	}
 }
 
-// laggingStreams returns the streams that cannot be read, or could not until a moment ago and
-// are behind the watermark. The caller holds mu.
+// laggingStreams returns the streams that cannot be read. It also returns streams that became
+// readable only recently and are still behind the watermark. The caller holds mu.
 func (s *Source) laggingStreams(now time.Time) []matcher.LaggingStream {
 	var out []matcher.LaggingStream
 	for _, st := range s.all {
@@ -262,9 +256,9 @@ func (s *Source) laggingStreams(now time.Time) []matcher.LaggingStream {
 	return out
 }
 
-// lowWatermark returns the time up to which all streams were read, except those that cannot be
-// read; ok is false while that is unknown, and while there are streams and none can be read.
-// up reports whether the source is read. The caller holds mu.
+// lowWatermark returns the time up to which all streams except the unreadable ones were read.
+// up reports whether the source is read. ok is false if the time is unknown, or if there are
+// streams but none can be read. The caller holds mu.
 func (s *Source) lowWatermark(now time.Time) (t time.Time, up, ok bool) {
 	t, ok = now, s.fullSince.IsZero()
 	synced := true
@@ -285,13 +279,13 @@ func (s *Source) lowWatermark(now time.Time) (t time.Time, up, ok bool) {
 		}
 	}
 	s.read, s.logs = read > 0 || unread == 0, read+unread
-	return t, synced && !s.blind(), ok && !t.IsZero() && s.read
+	return t, synced && !s.isBlind(), ok && !t.IsZero() && s.read
 }
 
-// blind reports whether the problems concern more than some of the logs. The caller holds mu.
-func (s *Source) blind() bool { return len(s.problems) > 0 && (!s.read || s.problems.general()) }
+// isBlind reports whether problems affect more than single logs. The caller holds mu.
+func (s *Source) isBlind() bool { return len(s.problems) > 0 && (!s.read || s.problems.isGeneral()) }
 
-// lastEvent returns when the API last reported on pods of a namespace.
+// lastEvent returns the time at which the API last reported on pods of a namespace.
 func (s *Source) lastEvent(namespace string) time.Time {
 	for _, w := range s.watchers {
 		if w.namespace == "" || w.namespace == namespace {
@@ -301,13 +295,13 @@ func (s *Source) lastEvent(namespace string) time.Time {
 	return time.Time{}
 }
 
-// miss counts lines that were or may have been lost. The caller holds mu.
-func (s *Source) miss(reason, path string, now time.Time) {
+// countLoss counts lines that were lost or may have been lost. The caller holds mu.
+func (s *Source) countLoss(reason, path string, now time.Time) {
 	s.errs[reason]++
 	s.losses[reason] = sources.Loss{Count: s.losses[reason].Count + 1, At: now.UTC(), Path: path}
 }
 
-func (s *Source) count(reason string) {
+func (s *Source) countError(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.errs[reason]++
@@ -318,17 +312,17 @@ func (s *Source) Status() sources.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := sources.Status{
-		Name: s.cfg.Name, Up: s.up && !s.blind(), Opened: s.opened, Error: s.problems.text(), Watermark: s.watermark,
+		Name: s.cfg.Name, Up: s.up && !s.isBlind(), Opened: s.opened, Error: s.problems.text(), Watermark: s.watermark,
 		Logs: s.logs, Lost: maps.Clone(s.lost), Errors: maps.Clone(s.errs), Losses: maps.Clone(s.losses),
 	}
 	total := s.closed
 	for _, key := range slices.Sorted(maps.Keys(s.all)) {
 		one := s.all[key]
-		total = sum(total, one.total())
+		total = addCounters(total, one.totalCounters())
 		if line, ok := one.status(); ok {
 			st.Streams = append(st.Streams, line)
 		}
-		u, unread := one.unread()
+		u, unread := one.describeUnread()
 		switch {
 		case !unread:
 		case len(st.Unread) < maxUnread:
@@ -337,9 +331,9 @@ func (s *Source) Status() sources.Status {
 			st.UnreadMore++
 		}
 	}
-	st.Count(total)
+	st.SetCounters(total)
 	if st.Up {
-		st.Idle, st.IdleReason = s.idle()
+		st.Idle, st.IdleReason = s.whyIdle()
 	}
 	if lag := s.cfg.Clock().Sub(s.watermark); !s.watermark.IsZero() && lag > 2*time.Second {
 		st.Lag = lag
@@ -347,8 +341,9 @@ func (s *Source) Status() sources.Status {
 	return st
 }
 
-// idle explains why no container is followed, "" if one is selected. The caller holds mu.
-func (s *Source) idle() (string, sources.IdleReason) {
+// whyIdle explains why no container is followed. It returns "" if a container is selected. The
+// caller holds mu.
+func (s *Source) whyIdle() (string, sources.IdleReason) {
 	for _, st := range s.all {
 		if st.wanted || !st.chosen {
 			return "", ""
@@ -364,7 +359,7 @@ func (s *Source) idle() (string, sources.IdleReason) {
 	return "the API server lists no pod " + where, sources.IdleNoLogs
 }
 
-func sum(a, b matcher.Counters) matcher.Counters {
+func addCounters(a, b matcher.Counters) matcher.Counters {
 	return matcher.Counters{
 		Lines: a.Lines + b.Lines, Bytes: a.Bytes + b.Bytes, Evaluated: a.Evaluated + b.Evaluated,
 		Dropped: a.Dropped + b.Dropped, Truncated: a.Truncated + b.Truncated, Unparsed: a.Unparsed + b.Unparsed,

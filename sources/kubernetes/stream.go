@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// endGrace is how long a request may continue after the status says that its
+	// endGrace is the time for which a request may continue after the status says that its
 	// instance has terminated.
 	endGrace = 5 * time.Second
-	// sureAfter is how long after a log was opened it certainly belongs to the
-	// instance that the status still names.
+	// sureAfter is the time after the opening of a log after which the log certainly belongs to
+	// the instance that the status still names.
 	sureAfter = 10 * time.Second
-	// openAfter is when a pending request counts as open: without new lines, the
-	// API does not even send headers. After a failure it is reopenAfter: the API server
-	// takes half a minute to find out that a node does not answer.
+	// openAfter is the time after which a request without a response counts as open. The API
+	// does not send even headers before there are new lines. After a failure the time is
+	// reopenAfter, because an API server takes half a minute to find out that a node does not
+	// answer.
 	openAfter   = 3 * time.Second
 	reopenAfter = 45 * time.Second
-	// idleAfter is how long no bytes arrive from a log that was read to its end.
+	// idleAfter is the time without bytes after which a log counts as read to its end.
 	idleAfter = 500 * time.Millisecond
 )
 
-// stream is the log of one container, across its restarts. A goroutine of its own
-// reads it.
+// stream is the log of one container, across restarts. It is read by its own goroutine.
 type stream struct {
 	s    *Source
 	key  string
 	path string
 	name podName
-	wake chan struct{} // capacity 1: the status changed in a relevant way
-	from time.Time     // without a position, older lines are not read
+	wake chan struct{} // signals a relevant change of the status; has capacity 1
+	from time.Time     // time before which lines are not read if there is no position
 
-	// Guarded by s.mu.
+	// The following fields are guarded by s.mu.
 	chosen, wanted bool
 
 	mu       sync.Mutex
@@ -44,22 +44,22 @@ type stream struct {
 	pos      position
 	running  bool
 	cancel   context.CancelFunc // ends run
-	ending   func()             // ends the request in progress; nil if there is none
-	leftAt   time.Time          // when the pod was deleted or deselected; zero if it was neither
+	ending   func()             // ends the current request; nil if there is none
+	leftAt   time.Time          // time at which the pod was deleted or deselected; zero if it was not
 	stream   *matcher.Stream
-	counted  matcher.Counters // counters of the stream
-	before   matcher.Counters // counters of the stream's predecessors
+	counted  matcher.Counters // counters of the current matcher stream
+	before   matcher.Counters // sum of the counters of earlier matcher streams
 	lastRead time.Time
 
-	// For the watermark.
+	// The following fields serve the watermark.
 	firstSeen time.Time
-	watermark time.Time // while no request is open
-	sure      time.Time // watermark when the newest request began
-	openedAt  time.Time // start of the request in progress
-	answered  bool      // the request counts as open
-	movedAt   time.Time // when bytes last arrived
-	failing   time.Time // time since which opening fails because of the network, the server or the node; zero if it does not
-	stalled   struct {  // zero if the last request succeeded
+	watermark time.Time // time up to which the log was read, while no request is open
+	sure      time.Time // watermark at the start of the newest request
+	openedAt  time.Time // start of the current request
+	answered  bool      // whether the current request counts as open
+	movedAt   time.Time // time at which bytes last arrived
+	failing   time.Time // time since which the network, the server or the node prevents opening; zero if they do not
+	stalled   struct {  // why and since when the log cannot be read; zero if the last request succeeded
 		since time.Time
 		why   string
 	}
@@ -67,17 +67,18 @@ type stream struct {
 
 func newStream(s *Source, c container, now time.Time) *stream {
 	st := &stream{s: s, key: c.key(), path: c.path(), name: c.pod, wake: make(chan struct{}, 1), c: c}
-	if s.opened { // before that, there is no watermark
+	if s.opened { // before that there is no watermark
 		st.firstSeen = now
-	} else { // read what was written since the start, however long opening takes
+	} else { // read everything since the start, however long opening takes
 		now = s.began
 	}
 	st.from = now.Add(-s.cfg.LookBack)
 	return st
 }
 
-// update stores what the API reports. It returns whether the change is relevant.
-func (st *stream) update(c container) bool {
+// updateContainer stores what the API reports about the container. It reports whether the
+// change is relevant.
+func (st *stream) updateContainer(c container) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	old := st.c
@@ -88,8 +89,8 @@ func (st *stream) update(c container) bool {
 	changed := old.id != c.id || old.phase != c.phase || !st.chosen
 	over := c.id != st.pos.ID || c.phase == ended
 	if changed && over && st.ending != nil {
-		// The open request reads a finished instance. It ends by itself, unless it
-		// already reads the next instance.
+		// The open request reads a finished instance. It is ended only if it does not end by
+		// itself, because it may already read the next instance.
 		time.AfterFunc(endGrace, st.ending)
 	}
 	if changed {
@@ -101,9 +102,9 @@ func (st *stream) update(c container) bool {
 	return changed
 }
 
-// leave is called when the pod was deleted or is no longer selected. It reports
-// whether this is the first call.
-func (st *stream) leave(now time.Time) bool {
+// podGone is called when the pod was deleted or is no longer selected. It reports whether this
+// is the first such call.
+func (st *stream) podGone(now time.Time) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if !st.leftAt.IsZero() {
@@ -113,8 +114,8 @@ func (st *stream) leave(now time.Time) bool {
 	return true
 }
 
-// want records whether a rule selects the stream. The caller holds s.mu.
-func (st *stream) want(wanted bool) {
+// setWanted records whether a rule selects the stream. The caller holds s.mu.
+func (st *stream) setWanted(wanted bool) {
 	st.chosen = true
 	if st.wanted == wanted {
 		return
@@ -135,7 +136,7 @@ func (st *stream) allLabels() matcher.Labels {
 	return l
 }
 
-// pollResult is what reconcile has to do for a stream.
+// pollResult is what reconcile has to do after a poll.
 type pollResult int
 
 const (
@@ -144,7 +145,7 @@ const (
 	pollForget             // remove the stream
 )
 
-// poll returns what reconcile has to do. The caller holds s.mu.
+// poll returns what reconcile has to do with the stream. The caller holds s.mu.
 func (st *stream) poll(now, lastEvent time.Time) pollResult {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -156,16 +157,16 @@ func (st *stream) poll(now, lastEvent time.Time) pollResult {
 		st.cancel()
 	case st.running:
 		if st.answered && st.c.id == st.pos.ID && st.c.phase == running && lastEvent.Sub(st.openedAt) >= sureAfter {
-			st.pos.Conns = nil // everything read since belongs to this instance
+			st.pos.Conns = nil // everything that was read since then belongs to this instance
 		}
-	case st.wanted && st.next() != actNothing:
+	case st.wanted && st.nextAction() != actNothing:
 		return pollStart
 	}
 	return pollNothing
 }
 
-// rank orders streams that wait for a slot: those that will end by themselves come
-// last.
+// rank returns the place of the stream among those that wait for a slot. Streams that will end
+// by themselves come last.
 func (st *stream) rank() int {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -179,13 +180,13 @@ type act int
 
 const (
 	actNothing  act = iota
-	actPrevious     // read the rest of the previous instance, and switch to the new one
+	actPrevious     // read the rest of the previous instance, and switch to the current one
 	actFollow       // read the current instance
 )
 
-// next decides what to do. An unread instance that terminated before the look-back
+// nextAction returns what to do next. An unread instance that terminated before the look-back
 // period is ignored.
-func (st *stream) next() act {
+func (st *stream) nextAction() act {
 	c, p := &st.c, &st.pos
 	switch {
 	case c.phase == waiting || !st.leftAt.IsZero() && !st.running:
@@ -209,26 +210,25 @@ func (st *stream) start(ctx context.Context) context.Context {
 	return ctx
 }
 
-// stopped is the last step of run.
-func (st *stream) stopped() {
+// finishRun ends run and records the end.
+func (st *stream) finishRun() {
 	st.mu.Lock()
 	st.cancel()
 	st.running, st.cancel, st.failing, st.stalled.since = false, nil, time.Time{}, time.Time{}
-	st.before, st.counted, st.stream = sum(st.before, st.counted), matcher.Counters{}, nil
+	st.before, st.counted, st.stream = addCounters(st.before, st.counted), matcher.Counters{}, nil
 	c := st.c
 	st.mu.Unlock()
-	st.s.finished(c)
+	st.s.streamFinished(c)
 }
 
-// solved records that the log can be read.
-func (st *stream) solved() {
+func (st *stream) markReadable() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.failing, st.stalled.since, st.stalled.why = time.Time{}, time.Time{}, ""
 }
 
-// stall records that the log cannot be read.
-func (st *stream) stall(now time.Time, why string) {
+// markUnreadable records that the log cannot be read, since when and why.
+func (st *stream) markUnreadable(now time.Time, why string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.stalled.why = why; st.stalled.since.IsZero() {
@@ -236,30 +236,31 @@ func (st *stream) stall(now time.Time, why string) {
 	}
 }
 
-// unread describes the log if it cannot be read.
-func (st *stream) unread() (u sources.Unread, is bool) {
+// describeUnread describes the log if it cannot be read. is reports whether that is so.
+func (st *stream) describeUnread() (u sources.Unread, is bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return sources.Unread{Path: logPath(st.c), Name: st.path, Why: st.stalled.why, Since: st.stalled.since, Holds: true}, !st.stalled.since.IsZero()
 }
 
-// bound is how a stream limits the watermark of the source.
+// bound says how a stream limits the watermark of the source.
 type bound int
 
 const (
 	boundNone bound = iota
-	boundAt         // read up to a time
-	boundLag        // not readable, and read up to a time
-	boundNode       // unreadable for long because of its node: nothing waits for it
+	boundAt         // the stream was read up to a time
+	boundLag        // the stream is unreadable, and was read up to a time
+	boundNode       // the stream has been unreadable for so long because of its node that nothing waits for it
 )
 
-// lowWatermark returns the time up to which the stream was read. The caller holds s.mu.
+// lowWatermark returns the time up to which the stream was read, and how it limits the
+// watermark of the source. The caller holds s.mu.
 func (st *stream) lowWatermark(now time.Time) (at time.Time, b bound) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	switch {
-	case !st.leftAt.IsZero() || !st.wanted && st.chosen || !st.running && st.next() == actNothing:
-		st.firstSeen = now // what follows starts later
+	case !st.leftAt.IsZero() || !st.wanted && st.chosen || !st.running && st.nextAction() == actNothing:
+		st.firstSeen = now // nothing before this time remains to be read
 		return now, boundNone
 	case !st.failing.IsZero() && now.Sub(st.failing) >= unreachableAfter:
 		return now, boundNode
@@ -286,21 +287,22 @@ func (st *stream) lowWatermark(now time.Time) (at time.Time, b bound) {
 	return at, b
 }
 
-// total returns the counters since the start.
-func (st *stream) total() matcher.Counters {
+// totalCounters returns the sum of the counters since the start.
+func (st *stream) totalCounters() matcher.Counters {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return sum(st.before, st.counted)
+	return addCounters(st.before, st.counted)
 }
 
-// status returns the state for the pages; ok is false if the stream is not being read.
+// status returns the state of the stream for the status pages. ok is false if the stream is not
+// being read.
 func (st *stream) status() (line sources.StreamStatus, ok bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if !st.running || st.stream == nil {
 		return line, false
 	}
-	n := sum(st.before, st.counted)
+	n := addCounters(st.before, st.counted)
 	return sources.StreamStatus{
 		Labels: st.stream.Labels(), Path: st.path, Offset: n.Bytes, Size: n.Bytes, Lines: n.Lines, LastRead: st.lastRead,
 	}, true

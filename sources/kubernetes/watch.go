@@ -11,17 +11,16 @@ import (
 	"crowsnest/kube"
 )
 
-// resyncAfter is when all pods are listed again: a watch may miss events, a list does
-// not.
+// resyncAfter is the interval at which all pods are listed, because a watch may miss events.
 const resyncAfter = 20 * time.Minute
 
-// watcher tracks the pods of one namespace, or of all.
+// watcher tracks the pods of one namespace or of all namespaces.
 type watcher struct {
 	kube.Watcher
 
 	s         *Source
-	namespace string           // "": all
-	listed    map[podName]bool // pods of the list in progress; nil if there is none
+	namespace string           // namespace to watch; "" means all
+	listed    map[podName]bool // pods in the current list; nil if no list is in progress
 }
 
 func newWatchers(s *Source) []*watcher {
@@ -49,8 +48,8 @@ func newWatchers(s *Source) []*watcher {
 	return out
 }
 
-// selective reports whether a pod may leave the list without being deleted.
-func (w *watcher) selective() bool { return len(w.Query) > 0 }
+// isSelective reports whether a pod may disappear from the list although it still exists.
+func (w *watcher) isSelective() bool { return len(w.Query) > 0 }
 
 // Listing implements kube.Handler.
 func (w *watcher) Listing() { w.listed = map[podName]bool{} }
@@ -60,28 +59,28 @@ func (w *watcher) Changed(raw json.RawMessage) error {
 	p, err := readPod(raw)
 	if err == nil {
 		if w.listed != nil {
-			w.listed[p.id()] = true
+			w.listed[p.name()] = true
 		}
-		w.s.update(p)
+		w.s.updatePod(p)
 	}
 	return err
 }
 
 // Listed implements kube.Handler.
 func (w *watcher) Listed(ctx context.Context) {
-	for _, name := range w.s.unlisted(w.namespace, w.listed) {
-		w.left(ctx, name)
+	for _, name := range w.s.unlistedPods(w.namespace, w.listed) {
+		w.podUnlisted(ctx, name)
 	}
 	w.listed = nil
-	w.s.nudge()
+	w.s.wakeUp()
 }
 
 // Deleted implements kube.Handler.
 func (w *watcher) Deleted(ctx context.Context, raw json.RawMessage) error {
 	p, err := readPod(raw)
 	if err == nil {
-		w.s.update(p) // its last status
-		w.left(ctx, p.id())
+		w.s.updatePod(p) // the pod's last status
+		w.podUnlisted(ctx, p.name())
 	}
 	return err
 }
@@ -94,46 +93,46 @@ func readPod(raw json.RawMessage) (*pod, error) {
 	return &p, nil
 }
 
-// left is called for a pod that is no longer listed.
-func (w *watcher) left(ctx context.Context, name podName) {
-	if w.selective() && !w.deleted(ctx, name) {
-		w.s.drop(name)
+// podUnlisted is called for a known pod that is no longer listed.
+func (w *watcher) podUnlisted(ctx context.Context, name podName) {
+	if w.isSelective() && !w.isDeleted(ctx, name) {
+		w.s.dropPod(name)
 		return
 	}
 	w.s.podDeleted(name)
 }
 
-// deleted asks the API whether the pod still exists and is only deselected.
-func (w *watcher) deleted(ctx context.Context, name podName) bool {
+// isDeleted asks the API whether the pod was deleted, and not only deselected.
+func (w *watcher) isDeleted(ctx context.Context, name podName) bool {
 	var p pod
 	err := w.s.client.Get(ctx, "/api/v1/namespaces/"+name.namespace+"/pods/"+name.name, nil, &p)
 	if err != nil {
-		return kube.Code(err) == http.StatusNotFound
+		return kube.StatusCode(err) == http.StatusNotFound
 	}
 	return p.Metadata.UID != name.uid
 }
 
-// what is the key of this watcher's problems.
-func (w *watcher) what() string { return keyPods + w.namespace }
+// problemKey is the key of this watcher's problems.
+func (w *watcher) problemKey() string { return keyPods + w.namespace }
 
 // Passed implements kube.Handler.
 func (w *watcher) Passed() {
 	w.s.gates.open(keyCredentials)
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	delete(w.s.problems, w.what())
+	delete(w.s.problems, w.problemKey())
 	delete(w.s.problems, keyCredentials)
 }
 
 // Failed implements kube.Handler.
 func (w *watcher) Failed(err error, lasting bool) {
-	w.s.count(reasonOf(err))
+	w.s.countError(errorReason(err))
 	if !lasting {
 		return
 	}
-	key, text := w.what(), fmt.Sprintf("pods cannot be listed: %v", err)
-	if code := kube.Code(err); code == http.StatusUnauthorized || code == http.StatusForbidden {
-		key, text = refusal(err, key)
+	key, text := w.problemKey(), fmt.Sprintf("pods cannot be listed: %v", err)
+	if code := kube.StatusCode(err); code == http.StatusUnauthorized || code == http.StatusForbidden {
+		key, text = describeRefusal(err, key)
 	}
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()

@@ -1,21 +1,26 @@
 package loki
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"strconv"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// pair is a name with its value: a label, or structured metadata.
+// pair is the name and value of a label or of a piece of structured metadata.
 type pair struct{ name, value []byte }
 
-// entry is one line of a response. Its memory belongs to the body.
+// entry is one line of a response. It refers to the memory of the response body.
 type entry struct {
-	ts     int64 // ns since 1970
-	stream int   // index
+	ts     int64 // time in ns since 1970
+	stream int   // index of the stream in the response
 	line   []byte
 	meta   []pair // structured metadata, sorted by name
 }
@@ -23,99 +28,153 @@ type entry struct {
 // series is one stream of a response.
 type series struct {
 	labels []pair // sorted by name
-	key    []byte // encodes the labels: equal for equal labels
+	key    []byte // encoding of the labels, which is equal for equal labels
 }
 
-// answer is the response to one query. Its memory is reused for the next one.
+// answer is the response to one query. Its memory is reused for the next response.
 type answer struct {
 	body    []byte
 	streams []series
-	entries []entry // entries in order of time, and of equal time in the order received
-	// count is the number of entries that Loki sent, including bad ones.
+	entries []entry // entries by time; entries of the same time stay in the order of the response
+	// count is the number of entries in the response, including bad ones.
 	count int
 	bad   int
-	// cut is the time of an entry in which the body ends; zero if there is none.
+	// cut is the time of the entry in which the body was cut off, or zero.
 	cut     int64
 	warning string
 
 	pairs []pair
 	key   []byte
+	text  []byte // unescaped strings of the body
 }
 
 func (a *answer) reset() {
-	if cap(a.body) > maxKeptBody {
-		a.body = nil
+	if cap(a.body)+cap(a.text) > 2*maxKeptBody {
+		a.body, a.text = nil, nil
 	}
-	*a = answer{body: a.body[:0], streams: a.streams[:0], entries: a.entries[:0], pairs: a.pairs[:0], key: a.key[:0]}
+	*a = answer{body: a.body[:0], streams: a.streams[:0], entries: a.entries[:0], pairs: a.pairs[:0], key: a.key[:0], text: a.text[:0]}
 }
 
-// decode parses the body. It keeps all complete entries even if it returns an error,
-// which reports that the body is incomplete or not a response of query_range. decode
-// modifies the body.
+// decode parses the body. It keeps all complete entries even if it returns an error. An error
+// means that the body is incomplete, or not a response of query_range.
 func (a *answer) decode() error {
-	s := &scanner{b: a.body}
-	err := s.object(func(name []byte) error {
-		switch string(name) {
-		case "data":
-			return s.optional('{', func() error { return s.object(func(name []byte) error { return a.data(s, name) }) })
-		case "warnings":
-			return s.optional('[', func() error { return s.array(func() error { return a.warn(s) }) })
-		}
-		return s.skip()
-	})
-	if err == nil {
-		err = s.end()
-	}
+	d := jsontext.NewDecoder(bytes.NewBuffer(a.body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	err := a.decodeBody(d)
 	slices.SortStableFunc(a.entries, func(x, y entry) int { return cmp.Compare(x.ts, y.ts) })
+	if err != nil {
+		return fmt.Errorf("this is not a response from Loki: %w", err)
+	}
+	return nil
+}
+
+func (a *answer) decodeBody(d *jsontext.Decoder) error {
+	if kind := d.PeekKind(); kind != '{' {
+		return cmp.Or(d.SkipValue(), errors.New("it is not an object"))
+	}
+	err := eachMember(d, func(name string) error {
+		switch name {
+		case "data":
+			return eachMember(d, func(name string) error { return a.decodeData(d, name) })
+		case "warnings":
+			return eachElement(d, func() error {
+				text, isText, err := a.readText(d)
+				if isText && a.warning == "" {
+					a.warning = string(text)
+				}
+				return err
+			})
+		}
+		return d.SkipValue()
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return errors.New("extra data follows it")
+	}
+	return nil
+}
+
+// eachMember calls read for each member of the next value, an object. read must consume the
+// member's value. eachMember skips a value that is not an object.
+func eachMember(d *jsontext.Decoder, read func(name string) error) error {
+	return eachValue(d, '{', func() error {
+		name, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		return read(name.String())
+	})
+}
+
+// eachElement calls read for each element of the next value, an array. read must consume the
+// element. eachElement skips a value that is not an array.
+func eachElement(d *jsontext.Decoder, read func() error) error { return eachValue(d, '[', read) }
+
+func eachValue(d *jsontext.Decoder, kind jsontext.Kind, read func() error) error {
+	if d.PeekKind() != kind {
+		return d.SkipValue()
+	}
+	_, err := d.ReadToken()
+	for err == nil && d.PeekKind() != kind+2 { // until the closing bracket
+		err = read()
+	}
+	if err == nil {
+		_, err = d.ReadToken()
+	}
 	return err
 }
 
-func (a *answer) data(s *scanner, name []byte) error {
-	switch string(name) {
+// readText consumes the next value. It returns the value if that is a string.
+func (a *answer) readText(d *jsontext.Decoder) (text []byte, ok bool, err error) {
+	if d.PeekKind() != '"' {
+		return nil, false, d.SkipValue()
+	}
+	value, err := d.ReadValue()
+	if err != nil {
+		return nil, false, err
+	}
+	start := len(a.text)
+	a.text, _ = jsontext.AppendUnquote(a.text, value) // invalid UTF-8 is replaced
+	return a.text[start:len(a.text):len(a.text)], true, nil
+}
+
+func (a *answer) decodeData(d *jsontext.Decoder, name string) error {
+	switch name {
 	case "resultType":
-		kind, isText, err := s.text()
+		kind, isText, err := a.readText(d)
 		if err == nil && (!isText || string(kind) != "streams") {
-			return s.wrong("it has no log lines: the query must be one for streams")
+			return errors.New("the answer has no log lines: use a log query, not a metric query")
 		}
 		return err
 	case "result":
 		a.streams, a.entries, a.count, a.bad = a.streams[:0], a.entries[:0], 0, 0
-		return s.optional('[', func() error { return s.array(func() error { return a.stream(s) }) })
+		return eachElement(d, func() error { return a.decodeStream(d) })
 	}
-	return s.skip()
+	return d.SkipValue()
 }
 
-func (a *answer) warn(s *scanner) error {
-	text, isText, err := s.text()
-	if isText && a.warning == "" {
-		a.warning = string(text)
-	}
-	return err
-}
-
-// stream parses one stream. If its labels are unreadable, its entries are bad.
-func (a *answer) stream(s *scanner) error {
+// decodeStream parses one stream. If its labels are unreadable, its entries count as bad.
+func (a *answer) decodeStream(d *jsontext.Decoder) error {
 	index, first, count, bad := len(a.streams), len(a.entries), a.count, a.bad
 	known := false
-	err := s.optional('{', func() error {
-		return s.object(func(name []byte) error {
-			switch string(name) {
-			case "stream":
-				pairs, ok, err := a.readPairs(s)
-				if err != nil {
-					return err
-				}
-				known = ok
-				if ok {
-					a.streams = append(a.streams[:index], a.series(pairs))
-				}
-				return nil
-			case "values":
-				a.entries, a.count, a.bad = a.entries[:first], count, bad
-				return s.optional('[', func() error { return s.array(func() error { return a.value(s, index) }) })
+	err := eachMember(d, func(name string) error {
+		switch name {
+		case "stream":
+			pairs, ok, err := a.readPairs(d)
+			if err != nil {
+				return err
 			}
-			return s.skip()
-		})
+			known = ok
+			if ok {
+				a.streams = append(a.streams[:index], a.newSeries(pairs))
+			}
+			return nil
+		case "values":
+			a.entries, a.count, a.bad = a.entries[:first], count, bad
+			return eachElement(d, func() error { return a.decodeEntry(d, index) })
+		}
+		return d.SkipValue()
 	})
 	if !known {
 		a.bad += len(a.entries) - first
@@ -124,7 +183,7 @@ func (a *answer) stream(s *scanner) error {
 	return err
 }
 
-func (a *answer) series(pairs []pair) series {
+func (a *answer) newSeries(pairs []pair) series {
 	start := len(a.key)
 	for _, p := range pairs {
 		a.key = appendPair(a.key, p)
@@ -139,78 +198,59 @@ func appendPair(b []byte, p pair) []byte {
 	return append(b, p.value...)
 }
 
-// value parses [time, line] or [time, line, {"structuredMetadata": {...}}].
-func (a *answer) value(s *scanner, stream int) error {
+// decodeEntry parses [time, line] or [time, line, {"structuredMetadata": {...}}].
+func (a *answer) decodeEntry(d *jsontext.Decoder, stream int) error {
 	a.count++
 	e := entry{stream: stream}
 	ok, n := true, 0
-	err := s.optional('[', func() error {
-		return s.array(func() error {
-			n++
-			return a.element(s, &e, n, &ok)
-		})
-	})
-	if err != nil {
-		if ok && n == 2 {
-			a.cut = e.ts
-		}
-		return err
-	}
-	if !ok || n < 2 {
-		a.bad++
-		return nil
-	}
-	a.entries = append(a.entries, e)
-	return nil
-}
-
-func (a *answer) element(s *scanner, e *entry, n int, ok *bool) error {
-	switch n {
-	case 1, 2:
-		text, isText, err := s.text()
-		if err != nil {
-			return err
-		}
-		*ok = *ok && isText
-		if n == 2 {
-			e.line = text
+	err := eachElement(d, func() error {
+		n++
+		switch n {
+		case 1, 2:
+			text, isText, err := a.readText(d)
+			if ok = ok && isText; n == 2 || err != nil {
+				e.line = text
+				return err
+			}
+			ts, err := strconv.ParseInt(string(text), 10, 64)
+			e.ts, ok = ts, ok && err == nil
 			return nil
-		}
-		if e.ts, err = strconv.ParseInt(string(text), 10, 64); err != nil {
-			*ok = false
-		}
-		return nil
-	case 3:
-		return s.optional('{', func() error {
-			return s.object(func(name []byte) error {
-				if string(name) != "structuredMetadata" {
-					return s.skip()
+		case 3:
+			return eachMember(d, func(name string) error {
+				if name != "structuredMetadata" {
+					return d.SkipValue()
 				}
-				pairs, whole, err := a.readPairs(s)
-				e.meta, *ok = pairs, *ok && whole
+				pairs, whole, err := a.readPairs(d)
+				e.meta, ok = pairs, ok && whole
 				return err
 			})
-		})
+		}
+		return d.SkipValue()
+	})
+	switch {
+	case err != nil && n == 2:
+		a.cut = e.ts
+	case err == nil && ok && n >= 2:
+		a.entries = append(a.entries, e)
+	case err == nil:
+		a.bad++
 	}
-	return s.skip()
+	return err
 }
 
-// readPairs parses an object of strings, sorted by name; the last value of a duplicate
-// name wins. ok is false if it is anything else.
-func (a *answer) readPairs(s *scanner) (pairs []pair, ok bool, err error) {
+// readPairs parses an object of strings, and sorts it by name. If a name occurs twice, the last
+// value counts. ok is false if the value is not such an object.
+func (a *answer) readPairs(d *jsontext.Decoder) (pairs []pair, ok bool, err error) {
 	start := len(a.pairs)
-	ok, isObject := true, false
-	err = s.optional('{', func() error {
-		isObject = true
-		return s.object(func(name []byte) error {
-			value, isText, err := s.text()
-			if ok = ok && isText; ok && err == nil {
-				a.pairs = append(a.pairs, pair{name, value})
-			}
-			return err
-		})
+	ok = d.PeekKind() == '{'
+	err = eachMember(d, func(name string) error {
+		value, isText, err := a.readText(d)
+		if ok = ok && isText; ok {
+			a.pairs = append(a.pairs, pair{[]byte(name), value})
+		}
+		return err
 	})
-	if err != nil || !ok || !isObject {
+	if err != nil || !ok {
 		a.pairs = a.pairs[:start]
 		return nil, false, err
 	}
@@ -227,9 +267,9 @@ func (a *answer) readPairs(s *scanner) (pairs []pair, ok bool, err error) {
 	return pairs[:n:n], true, nil
 }
 
-// hash identifies an entry as Loki does: by tenant, stream, time, line and structured
-// metadata. It is stable across restarts.
-func (a *answer) hash(h *xxhash.Digest, tenant string, e *entry) uint64 {
+// hashEntry returns a hash that identifies an entry. Like Loki, it uses the tenant, stream,
+// time, line and structured metadata. The hash is the same after a restart.
+func (a *answer) hashEntry(h *xxhash.Digest, tenant string, e *entry) uint64 {
 	var n [8]byte
 	put := func(b []byte) {
 		binary.LittleEndian.PutUint64(n[:], uint64(len(b)))

@@ -20,24 +20,23 @@ import (
 
 // Limits of one request.
 const (
-	maxBody     = 8 << 20  // bytes of a response, unless Config.MaxBody is set
-	maxKeptBody = 2 << 20  // bytes of buffer retained for the next one
-	maxRefusal  = 16 << 10 // bytes read of an error response
-	maxWords    = 300      // bytes shown of it
-	maxURL      = 2 << 10  // bytes of a URL; longer requests use POST
+	maxBody     = 8 << 20  // largest number of bytes of a response, unless Config.MaxBody is set
+	maxKeptBody = 2 << 20  // largest buffer that is kept for the next response, in bytes
+	maxRefusal  = 16 << 10 // bytes that are read of an error response
+	maxWords    = 300      // bytes that are shown of an error response
+	maxURL      = 2 << 10  // largest number of bytes of a URL; longer requests use POST
 	maxWait     = time.Minute
 )
 
-// query is a request for the entries of a time range, oldest first. from is
-// inclusive, to is not.
+// query is a request for the entries of a time range, from old to new. The range includes from
+// and excludes to.
 type query struct {
 	logql    string
-	from, to int64 // ns since 1970
+	from, to int64 // times in ns since 1970
 	limit    int
 }
 
-// client sends requests to one Loki for one tenant. It is not safe for concurrent
-// use.
+// client sends requests to one Loki on behalf of one tenant. It is not safe for concurrent use.
 type client struct {
 	base   string
 	tenant string
@@ -53,8 +52,9 @@ func newClient(cfg Config, tenant string) *client {
 	}
 }
 
-// ask sends one query. If it fails, a holds the complete entries of the response.
-func (c *client) ask(ctx context.Context, q query, a *answer) *failure {
+// sendQuery sends one query and stores the response in a. If the query fails, a holds the
+// complete entries of the partial response.
+func (c *client) sendQuery(ctx context.Context, q query, a *answer) *failure {
 	a.reset()
 	values := url.Values{
 		"query": {q.logql}, "direction": {"forward"}, "limit": {strconv.Itoa(q.limit)},
@@ -70,12 +70,12 @@ func (c *client) ask(ctx context.Context, q query, a *answer) *failure {
 	return f
 }
 
-// listStreams returns selectors of at most that many streams that have entries about
-// a time.
-func (c *client) listStreams(ctx context.Context, selector string, at int64, most int) ([]string, *failure) {
+// listStreams returns selectors of the streams that have entries around time t, but at most a
+// given number.
+func (c *client) listStreams(ctx context.Context, selector string, t int64, most int) ([]string, *failure) {
 	values := url.Values{
 		"match[]": {selector},
-		"start":   {strconv.FormatInt(at-second, 10)}, "end": {strconv.FormatInt(at+second, 10)},
+		"start":   {strconv.FormatInt(t-second, 10)}, "end": {strconv.FormatInt(t+second, 10)},
 	}
 	var body []byte
 	if f := c.get(ctx, "/loki/api/v1/series", values, &body); f != nil {
@@ -85,14 +85,14 @@ func (c *client) listStreams(ctx context.Context, selector string, at int64, mos
 		Data []map[string]string `json:"data"`
 	}
 	if err := json.Unmarshal(body, &said); err != nil {
-		return nil, &failure{reason: reasonMalformed, err: fmt.Errorf("the list of streams is not what Loki sends: %w", err)}
+		return nil, &failure{reason: reasonMalformed, err: fmt.Errorf("this is not a list of streams from Loki: %w", err)}
 	}
-	return selectors(said.Data[:min(most, len(said.Data))]), nil
+	return exactSelectors(said.Data[:min(most, len(said.Data))]), nil
 }
 
-// selectors returns selectors that match each of the streams and none of the others,
-// which may have more labels.
-func selectors(streams []map[string]string) []string {
+// exactSelectors returns one selector for each stream, which matches only this stream. Other
+// streams may have the same labels and more.
+func exactSelectors(streams []map[string]string) []string {
 	names := map[string]bool{}
 	for _, labels := range streams {
 		for name := range labels {
@@ -110,7 +110,7 @@ func selectors(streams []map[string]string) []string {
 	return out
 }
 
-// get reads the response to one request into body, reusing its memory.
+// get sends a request and reads the response into body, whose memory it reuses.
 func (c *client) get(ctx context.Context, path string, values url.Values, body *[]byte) *failure {
 	client, err := c.http.Client()
 	if err != nil {
@@ -118,21 +118,21 @@ func (c *client) get(ctx context.Context, path string, values url.Values, body *
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
-	req, err := c.request(ctx, path, values)
+	req, err := c.newRequest(ctx, path, values)
 	if err != nil {
 		return &failure{reason: reasonConfig, err: err}
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return unanswered(err)
+		return noResponse(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		said, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) //nolint:errcheck // what there is of it is shown
-		return judge(resp, string(said))
+		said, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) //nolint:errcheck // even a part of the response is shown
+		return classifyError(resp, string(said))
 	}
 	if enc := resp.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return &failure{reason: reasonMalformed, err: fmt.Errorf("the response is compressed (%s), which the request did not allow", excerpt(enc))}
+		return &failure{reason: reasonMalformed, err: fmt.Errorf("the response is compressed (%s), which the request did not allow", shortenMessage(enc))}
 	}
 	*body, err = readAll(resp.Body, (*body)[:0], c.cfg.MaxBody)
 	switch {
@@ -146,7 +146,7 @@ func (c *client) get(ctx context.Context, path string, values url.Values, body *
 	return nil
 }
 
-func (c *client) request(ctx context.Context, path string, values url.Values) (*http.Request, error) {
+func (c *client) newRequest(ctx context.Context, path string, values url.Values) (*http.Request, error) {
 	method, address, form := http.MethodGet, c.base+path+"?"+values.Encode(), io.Reader(http.NoBody)
 	if len(address) > maxURL {
 		method, address, form = http.MethodPost, c.base+path, strings.NewReader(values.Encode())
@@ -158,8 +158,7 @@ func (c *client) request(ctx context.Context, path string, values url.Values) (*
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	// Without it structured metadata is mixed into the labels, and one stream
-	// becomes many.
+	// Otherwise structured metadata is mixed into the labels, and one stream becomes many.
 	req.Header.Set("X-Loki-Response-Encoding-Flags", "categorize-labels")
 	if c.tenant != "" {
 		req.Header.Set("X-Scope-OrgID", c.tenant)
@@ -167,7 +166,7 @@ func (c *client) request(ctx context.Context, path string, values url.Values) (*
 	return req, nil
 }
 
-// readAll appends what it reads to b, at most one byte more than most in total.
+// readAll reads r and appends to b. It stops one byte after most bytes in total.
 func readAll(r io.Reader, b []byte, most int) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {
@@ -184,26 +183,26 @@ func readAll(r io.Reader, b []byte, most int) ([]byte, error) {
 	}
 }
 
-// The reasons why a request fails, as in metrics and the API.
+// Reasons why a request fails, as they appear in metrics and in the API.
 const (
-	reasonConnection  = "connection"   // no connection, or it broke
+	reasonConnection  = "connection"   // the connection failed or broke
 	reasonTimeout     = "timeout"      // no response in time
-	reasonBroken      = "broken"       // the response broke off
-	reasonMalformed   = "malformed"    // not a response of Loki
+	reasonBroken      = "broken"       // the response ended too early
+	reasonMalformed   = "malformed"    // the response is not one of Loki
 	reasonTooLarge    = "too_large"    // the response has too many bytes
-	reasonRedirect    = "redirect"     // 3xx
-	reasonAuth        = "auth"         // 401, 403
-	reasonRateLimited = "rate_limited" // 429
-	reasonServerError = "server_error" // 5xx
-	reasonLimit       = "limit"        // 400: too many entries requested
-	reasonRange       = "range"        // 400: the time range is too long or contains too much
-	reasonQuery       = "query_length" // 400, 413, 414: the query is too long
-	reasonSyntax      = "syntax"       // 400: the server does not understand the query
-	reasonRefused     = "refused"      // other 4xx
-	reasonConfig      = "config"       // the client cannot be created: a TLS or secret file
+	reasonRedirect    = "redirect"     // HTTP status 3xx
+	reasonAuth        = "auth"         // HTTP status 401 or 403
+	reasonRateLimited = "rate_limited" // HTTP status 429
+	reasonServerError = "server_error" // HTTP status 5xx
+	reasonLimit       = "limit"        // 400, because too many entries were requested
+	reasonRange       = "range"        // 400, because the time range is too long or contains too much
+	reasonQuery       = "query_length" // 400, 413 or 414, because the query is too long
+	reasonSyntax      = "syntax"       // 400, because the server does not understand the query
+	reasonRefused     = "refused"      // other HTTP status 4xx
+	reasonConfig      = "config"       // the client cannot be created because of a TLS or secret file
 )
 
-func reasons() []string {
+func failureReasons() []string {
 	return []string{
 		reasonConnection, reasonTimeout, reasonBroken, reasonMalformed, reasonTooLarge, reasonRedirect, reasonAuth,
 		reasonRateLimited, reasonServerError, reasonLimit, reasonRange, reasonQuery, reasonSyntax, reasonRefused, reasonConfig,
@@ -214,57 +213,57 @@ func reasons() []string {
 type failure struct {
 	reason     string
 	err        error
-	retryAfter time.Duration // zero if not stated
-	allowed    int           // the server's limit that was exceeded; zero if not stated
+	retryAfter time.Duration // delay that the server asked for; zero if none
+	allowed    int           // limit of the server that was exceeded; zero if unknown
 }
 
-// unanswered is the failure of a request without a response.
-func unanswered(err error) *failure {
-	timeout, cause := httpconfig.Unanswered(err)
+// noResponse returns the failure of a request that got no response.
+func noResponse(err error) *failure {
+	timeout, cause := httpconfig.DescribeNoResponse(err)
 	if timeout {
 		return &failure{reason: reasonTimeout, err: errors.New("no answer in time")}
 	}
-	return &failure{reason: reasonConnection, err: errors.New(excerpt(cause.Error()))}
+	return &failure{reason: reasonConnection, err: errors.New(shortenMessage(cause.Error()))}
 }
 
-// judge classifies an error response.
-func judge(resp *http.Response, said string) *failure {
+// classifyError returns the failure that an error response describes. said is its text.
+func classifyError(resp *http.Response, said string) *failure {
 	code := resp.StatusCode
-	f := &failure{reason: reasonRefused, err: fmt.Errorf("status %d: %s", code, excerpt(said))}
+	f := &failure{reason: reasonRefused, err: fmt.Errorf("status %d: %s", code, shortenMessage(said))}
 	switch {
 	case code/100 == 3:
 		f.reason = reasonRedirect
 		to := "elsewhere"
 		if u, err := resp.Location(); err == nil {
-			to = excerpt(u.Scheme + "://" + u.Host)
+			to = shortenMessage(u.Scheme + "://" + u.Host)
 		}
 		f.err = fmt.Errorf("status %d: it redirects to %s, which is not followed; put the final address into url", code, to)
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		f.reason = reasonAuth
-		f.err = fmt.Errorf("status %d: %s; check http_config and tenants", code, excerpt(said))
+		f.err = fmt.Errorf("status %d: %s; check http_config and tenants", code, shortenMessage(said))
 	case code == http.StatusTooManyRequests:
 		f.reason, f.retryAfter = reasonRateLimited, httpconfig.RetryAfter(resp.Header, maxWait)
 	case code == http.StatusRequestTimeout || code == http.StatusGatewayTimeout:
 		f.reason = reasonTimeout
 	case strings.Contains(said, "message larger than max") || strings.Contains(said, "message size too large"):
-		f.reason = reasonTooLarge // between components of Loki
+		f.reason = reasonTooLarge // a response between components of Loki was too large
 	case code == http.StatusBadRequest && strings.Contains(said, "input size too long"),
 		code == http.StatusRequestEntityTooLarge || code == http.StatusRequestURITooLong:
-		f.reason, f.allowed = reasonQuery, allowed(said)
+		f.reason, f.allowed = reasonQuery, parseAllowed(said)
 	case code/100 == 5:
 		f.reason, f.retryAfter = reasonServerError, httpconfig.RetryAfter(resp.Header, maxWait)
 	case code == http.StatusBadRequest && strings.Contains(said, "parse error"):
 		f.reason = reasonSyntax
 	case strings.Contains(said, "max entries limit"):
-		f.reason, f.allowed = reasonLimit, allowed(said)
+		f.reason, f.allowed = reasonLimit, parseAllowed(said)
 	case strings.Contains(said, "time range exceeds") || strings.Contains(said, "too many bytes"):
 		f.reason = reasonRange
 	}
 	return f
 }
 
-// allowed parses the second number of "(6000 > 5000)".
-func allowed(said string) int {
+// parseAllowed parses the limit in a text like "(6000 > 5000)".
+func parseAllowed(said string) int {
 	_, said, _ = strings.Cut(said, " > ")
 	end := strings.IndexFunc(said, func(r rune) bool { return r < '0' || r > '9' })
 	n, err := strconv.Atoi(said[:max(end, 0)])
@@ -274,8 +273,8 @@ func allowed(said string) int {
 	return n
 }
 
-// excerpt returns one short printable line of a peer's message.
-func excerpt(s string) string {
+// shortenMessage makes one short printable line of a message from another system.
+func shortenMessage(s string) string {
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), func(r rune) bool { return r <= ' ' || !strconv.IsPrint(r) }), " ")
 	for n := min(len(s), maxWords); n < len(s); n-- {
 		if s[n]&0xC0 != 0x80 {

@@ -31,69 +31,68 @@ const (
 	defaultTimeout      = 10 * time.Second
 )
 
-// maxAhead is how far in the future an entry may be to be read: Loki's default limit for
-// ingestion.
+// maxAhead is how far into the future entries are read, which is Loki's limit for ingestion.
 const maxAhead = 10 * time.Minute
 
-// tenantLabel is the label with the tenant of a stream, if several tenants are read.
+// tenantLabel is the label that holds the tenant of a stream if several tenants are read.
 const tenantLabel = "tenant"
 
-// ownService is the value of service_name in the streams that this program writes.
+// ownService is the value of service_name in streams that this program writes.
 const ownService = "crowsnest"
 
-// Config selects the streams to read from a Loki.
+// Config selects the streams that are read from a Loki.
 type Config struct {
 	// Name is the source's name if there are several of the kind. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
 	// URL is the base address of Loki, or of the gateway in front of it.
 	URL string `yaml:"url" bounds:"0,4096" strict:"required"`
-	// HTTP is TLS, credentials and proxies. Redirects are never followed, because they
-	// would leak credentials.
+	// HTTP configures TLS, credentials and proxies. Redirects are never followed, because they
+	// could leak credentials.
 	HTTP httpconfig.Config `yaml:"http_config"`
-	// Tenants are the tenants to read, each by a source of its own. If empty, requests
-	// name no tenant, as for a Loki without auth_enabled. If there are several, every
+	// Tenants are the tenants to read. Each is read by its own source. If empty, requests name
+	// no tenant, which suits a Loki without auth_enabled. If there are several tenants, every
 	// stream has the label tenant.
 	Tenants []string `yaml:"tenants" bounds:"0,1000,4096"`
-	// Selector selects the streams to read, as in LogQL. Anyone who can push to Loki can
-	// set its labels.
+	// Selector is a LogQL selector of the streams to read. Anyone who can push to Loki can
+	// choose the labels of a stream.
 	Selector string `yaml:"selector" bounds:"0,4096" strict:"required"`
-	// Labels renames labels of streams and of structured metadata, from the name in Loki
-	// to the name in rules: {k8s_namespace_name: namespace}. Renamed labels take
+	// Labels renames labels of streams and structured metadata. It maps the name in Loki to the
+	// name in rules, for example {k8s_namespace_name: namespace}. Renamed labels take
 	// precedence.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
-	// IgnoreLabels are left out of the identity of a stream, in addition to those that
-	// always differ between sources.
+	// IgnoreLabels are labels that do not identify a stream, in addition to those that always
+	// differ between sources.
 	IgnoreLabels []string `yaml:"ignore_labels" bounds:"0,1000,4096"`
 	// LookBack is the maximum age of lines that are read without a saved position. Default
 	// 15m.
 	LookBack time.Duration `yaml:"look_back" bounds:"0s,1y"`
-	// Lateness is how late an entry may reach Loki and still count before a decision.
-	// Default 2m.
+	// Lateness is the longest delay with which an entry may reach Loki and still count before a
+	// decision. Default 2m.
 	Lateness time.Duration `yaml:"lateness" bounds:"0s,1y"`
-	// FastInterval and FastOverlap set how often the source queries new entries, and how
-	// far each query reaches back. Default 15s and 10s.
+	// FastInterval is the interval of the queries for new entries, and FastOverlap is how far
+	// such a query reaches back. Default 15s and 10s.
 	FastInterval time.Duration `yaml:"fast_interval" bounds:"0s,1y"`
 	FastOverlap  time.Duration `yaml:"fast_overlap" bounds:"0s,1y"`
-	// SlowInterval and SlowOverlap are the same for the queries that look for late
-	// entries. Default 5m and 1h. Loki accepts entries as late as half of its
-	// max_chunk_age, 1h by default.
+	// SlowInterval is the interval of the queries for late entries, and SlowOverlap is how far
+	// such a query reaches back. Default 5m and 1h. Loki accepts entries that are late by up to
+	// half of its max_chunk_age, which is 1h by default.
 	SlowInterval time.Duration `yaml:"slow_interval" bounds:"0s,1y"`
 	SlowOverlap  time.Duration `yaml:"slow_overlap" bounds:"0s,1y"`
-	// Limit is the maximum number of entries per response. Default 5000, as
-	// max_entries_limit_per_query of Loki. If Loki allows less, the source requests less.
+	// Limit is the largest number of entries per response. Default 5000, which is the default
+	// of Loki's max_entries_limit_per_query. If Loki allows less, the source requests less.
 	Limit int `yaml:"limit" bounds:"0,100000"`
-	// Timeout bounds one request. Default 10s.
+	// Timeout is the time limit of one request. Default 10s.
 	Timeout time.Duration `yaml:"timeout" bounds:"0s,1y"`
 
-	// SelfNamespace and SelfPod name the pod that this program runs in. Its own log
-	// is never read: it contains lines that it matched.
+	// SelfNamespace and SelfPod name the pod in which this program runs. The log of this pod is
+	// never read, because it contains lines that were already matched.
 	SelfNamespace string `yaml:"-"`
 	SelfPod       string `yaml:"-"`
-	// Clock is time.Now; tests set another one.
+	// Clock replaces time.Now in tests.
 	Clock func() time.Time `yaml:"-"`
-	// Transport replaces the one that HTTP describes; tests set one.
+	// Transport replaces the transport that HTTP configures. Tests set it.
 	Transport http.RoundTripper `yaml:"-"`
-	// MaxBody bounds the bytes of a response. Default 8 MiB; tests set another bound.
+	// MaxBody is the largest number of bytes of a response. Default 8 MiB. Tests set it.
 	MaxBody int `yaml:"-"`
 }
 
@@ -116,8 +115,7 @@ func (c Config) withDefaults() Config {
 // tenantName matches the tenant names that Loki accepts.
 var tenantName = lazyre.New(`^[a-zA-Z0-9!_.*'()-]{1,150}$`)
 
-// Validate returns all errors of the configuration, each with the fix. It does no
-// I/O.
+// Validate returns all errors of the configuration, each with advice. It does no I/O.
 func (c Config) Validate() error {
 	d := c.withDefaults()
 	errs := []error{
@@ -150,7 +148,7 @@ func checkURL(raw string) error {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return errors.New("url: the address cannot be read; write it like http://loki-gateway:3100") // err quotes it, with a password
+		return errors.New("url: the address cannot be read; write it like http://loki-gateway:3100") // err quotes the address, which may contain a password
 	case u.User != nil:
 		return errors.New("url: it has credentials in it; use http_config.basic_auth")
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -165,8 +163,8 @@ func checkURL(raw string) error {
 	return nil
 }
 
-// checkSelector applies Loki's requirements; ParseSelector refuses selectors that
-// match streams without any of the labels.
+// checkSelector checks Loki's requirement that a selector require a label. ParseSelector has
+// already refused selectors that match streams without any of their labels.
 func checkSelector(text string) error {
 	if _, err := selector.Parse(text); err != nil {
 		return fmt.Errorf("selector: %w", err)

@@ -8,56 +8,55 @@ import (
 )
 
 const (
-	maxSpan   = int64(24 * time.Hour) // time range of one query
+	maxSpan   = int64(24 * time.Hour) // longest time range of one query
 	minSpan   = second
-	raised    = 16 // maximum factor by which the limit is raised for entries of one time
+	raised    = 16 // factor by which the limit may be raised for entries of the same time
 	maxSplit  = 1000
-	growAfter = 8 // good responses until a reduced limit is doubled
-	// probeAfter is the number of good responses after which a longer time range is
-	// tried.
+	growAfter = 8 // number of good responses after which a reduced limit is doubled
+	// probeAfter is the number of good responses after which a longer range is tried again.
 	probeAfter = 1000
 
-	bigBody  = 64 << 10 // bytes that may take long
-	minLimit = 100      // smallest limit, however slow the server is
+	bigBody  = 64 << 10 // size of a response that may take long, in bytes
+	minLimit = 100      // smallest limit, even if the server is slow
 )
 
 // cursor is the progress of one query through a time range.
 type cursor struct {
 	logql string
-	at    int64 // everything before was read
+	at    int64 // time before which everything was read
 	end   int64
 
-	// If entries of one time fill a response: limit is the limit tried, split are
-	// the remaining queries, one per stream.
+	// If entries of the same time fill a response, limit is the limit that is tried, and split
+	// are the remaining queries, one for each stream.
 	limit int
 	split []string
 	many  bool
 }
 
-func (c *cursor) done() bool { return c.at >= c.end }
+func (c *cursor) isDone() bool { return c.at >= c.end }
 
-// asker reads ranges step by step, and learns from errors how much it can request
-// at once. It is not safe for concurrent use.
+// asker reads time ranges step by step. It learns from errors how much it can request at once.
+// It is not safe for concurrent use.
 type asker struct {
 	client *client
 	cfg    Config
 	answer answer
 
-	limit int   // entries per response
-	most  int   // the server's maximum of it
-	span  int64 // time range of one query
-	cap   int64 // the server's maximum of it
-	good  int   // responses since limit was reduced
-	fine  int   // responses since cap was reduced
+	limit int   // current number of entries per response
+	most  int   // largest number of entries that the server allows
+	span  int64 // current time range of one query
+	cap   int64 // longest time range that the server allows
+	good  int   // number of good responses since limit was reduced
+	fine  int   // number of good responses since cap was reduced
 
-	// use is called with the entries between from and to; it must not retain them.
+	// use is called with the entries from from to to. It must not keep a.
 	use func(a *answer, from, to int64)
-	// whole drops incomplete responses: they lack entries in between.
+	// whole drops incomplete responses, because entries in their middle may be missing.
 	whole bool
 	// failed is called for each request that fails.
 	failed func(f *failure)
-	// lose is called for entries of a time that cannot be read, every time they are
-	// encountered. logql selects them.
+	// lose is called when the entries at a time cannot be read, each time that they are
+	// reached. logql selects the entries.
 	lose func(reason, logql string, at int64)
 }
 
@@ -67,52 +66,52 @@ func newAsker(cfg Config, tenant string) *asker {
 
 // Reasons why entries cannot be read.
 const (
-	lossTies       = "ties"       // too many of one stream at one time
+	lossTies       = "ties"       // too many entries of one stream have the same time
 	lossTooLarge   = "too_large"  // a single entry exceeds maxBody
-	lossUnreadable = "unreadable" // Loki sends them in an unknown form
-	lossGap        = "outage"     // older than maxBehind
+	lossUnreadable = "unreadable" // Loki sends the entries in an unknown form
+	lossGap        = "outage"     // the entries are older than maxBehind
 )
 
-// step makes one request and moves the cursor. It never skips unread entries
-// without calling lose. After a failure the cursor stays where it was.
+// step makes one request and moves the cursor. It calls lose before it skips unread entries.
+// After a failure the cursor stays.
 func (r *asker) step(ctx context.Context, c *cursor) *failure {
 	if len(c.split) > 0 {
 		return r.stepSplit(ctx, c)
 	}
 	if c.many {
-		return r.splitUp(ctx, c)
+		return r.listStreams(ctx, c)
 	}
 	q := query{logql: c.logql, from: c.at, to: min(c.end, c.at+r.span), limit: r.limit}
 	if c.limit > 0 {
 		q.to, q.limit = c.at+1, c.limit
 	}
 	began := time.Now()
-	if f := r.ask(ctx, q); f != nil {
-		return r.refused(c, q, f)
+	if f := r.runQuery(ctx, q); f != nil {
+		return r.reduceRefused(c, q, f)
 	}
 	a := &r.answer
-	r.learn(q, a, time.Since(began))
+	r.raiseLimits(q, a, time.Since(began))
 	if a.count < q.limit {
 		c.at, c.limit = q.to, 0
 		return nil
 	}
 	if last := lastBefore(a, q.to); last > c.at {
-		c.at, c.limit = last, 0 // inclusive: more entries may have the same time
+		c.at, c.limit = last, 0 // last is read again, because more entries may have the same time
 		return nil
 	}
 	if a.bad > 0 {
-		return r.unreadable(c, q)
+		return r.narrowUnreadable(c, q)
 	}
-	// Entries of one time fill the response.
+	// Entries of the same time fill the response.
 	if c.limit = 2 * q.limit; c.limit > r.most {
 		c.limit, c.many = 0, true
 	}
 	return nil
 }
 
-// ask makes one request and passes the entries on.
-func (r *asker) ask(ctx context.Context, q query) *failure {
-	f := r.client.ask(ctx, q, &r.answer)
+// runQuery makes one request and passes on the entries of the response.
+func (r *asker) runQuery(ctx context.Context, q query) *failure {
+	f := r.client.sendQuery(ctx, q, &r.answer)
 	if f == nil || !r.whole {
 		r.use(&r.answer, q.from, q.to)
 	}
@@ -122,9 +121,9 @@ func (r *asker) ask(ctx context.Context, q query) *failure {
 	return f
 }
 
-// unreadable narrows the range of a response with many bad entries until it can
-// continue after good ones, and finally gives the bad ones up as lost.
-func (r *asker) unreadable(c *cursor, q query) *failure {
+// narrowUnreadable handles a response with many bad entries. It narrows the range until reading
+// can continue after good entries. If that fails, the bad entries are lost.
+func (r *asker) narrowUnreadable(c *cursor, q query) *failure {
 	if q.to-q.from > minSpan {
 		r.span = max((q.to-q.from)/2, minSpan)
 		return nil
@@ -134,7 +133,7 @@ func (r *asker) unreadable(c *cursor, q query) *failure {
 	return nil
 }
 
-// lastBefore returns the time of the newest entry before end; zero if there is none.
+// lastBefore returns the time of the newest entry before end, or zero if there is none.
 func lastBefore(a *answer, end int64) int64 {
 	for i := len(a.entries) - 1; i >= 0; i-- {
 		if a.entries[i].ts < end {
@@ -144,11 +143,11 @@ func lastBefore(a *answer, end int64) int64 {
 	return 0
 }
 
-// learn slowly raises what was reduced.
-func (r *asker) learn(q query, a *answer, took time.Duration) {
+// raiseLimits slowly raises the limits that were reduced.
+func (r *asker) raiseLimits(q query, a *answer, took time.Duration) {
 	switch quick := took < r.cfg.Timeout/4; {
 	case !quick && q.limit > a.count:
-		r.narrow(q) // so that slow rounds do not delay fast ones
+		r.halveRange(q) // slow rounds then do not delay fast ones
 	case quick && q.to-q.from >= r.span:
 		r.span = min(2*r.span, r.cap)
 	}
@@ -160,9 +159,9 @@ func (r *asker) learn(q query, a *answer, took time.Duration) {
 	}
 }
 
-// refused reduces what was too much. It returns nil if the request should be repeated
-// immediately.
-func (r *asker) refused(c *cursor, q query, f *failure) *failure {
+// reduceRefused reduces the limit or the range after a failure. It returns nil if the request
+// should be repeated immediately.
+func (r *asker) reduceRefused(c *cursor, q query, f *failure) *failure {
 	switch f.reason {
 	case reasonLimit:
 		most := f.allowed
@@ -180,13 +179,13 @@ func (r *asker) refused(c *cursor, q query, f *failure) *failure {
 	case reasonTooLarge:
 		return r.tooLarge(c, q, f)
 	case reasonBroken, reasonTimeout:
-		if !r.narrow(q) || len(r.answer.body) > bigBody {
-			r.lower(max(q.limit, 2*minLimit)) // the response takes too long for the connection
+		if !r.halveRange(q) || len(r.answer.body) > bigBody {
+			r.lowerLimit(max(q.limit, 2*minLimit)) // the response is too large for the speed of the connection
 		}
 	case reasonConnection, reasonServerError:
-		r.narrow(q) // the query may have broken the connection
+		r.halveRange(q) // the query may have broken the connection
 	case reasonRange:
-		if r.narrow(q) {
+		if r.halveRange(q) {
 			r.cap, r.fine = r.span, 0
 			return nil
 		}
@@ -194,24 +193,25 @@ func (r *asker) refused(c *cursor, q query, f *failure) *failure {
 	return f
 }
 
-// narrow halves the time range of queries; false: it is already the minimum.
-func (r *asker) narrow(q query) bool {
+// halveRange halves the time range of queries. It returns false if that is impossible.
+func (r *asker) halveRange(q query) bool {
 	r.span = max(min(r.span, q.to-q.from)/2, minSpan)
 	return q.to-q.from > minSpan
 }
 
-func (r *asker) lower(limit int) { r.limit, r.good = max(1, min(r.limit, limit)/2), 0 }
+func (r *asker) lowerLimit(limit int) { r.limit, r.good = max(1, min(r.limit, limit)/2), 0 }
 
-// tooLarge reduces the limit. A single entry that is too large is lost.
+// tooLarge reduces the limit after a response that was too large. If a single entry is too
+// large, it is lost.
 func (r *asker) tooLarge(c *cursor, q query, f *failure) *failure {
 	a := &r.answer
 	switch {
 	case a.count == 0 && len(a.body) > 0:
-		return f // the size does not come from the entries
+		return f // the entries are not the cause of the size
 	case c.limit > 0:
 		c.limit, c.many = 0, true
 	case q.limit > 1:
-		r.lower(q.limit)
+		r.lowerLimit(q.limit)
 	case a.cut < c.at || a.cut >= q.to:
 		return f
 	default:
@@ -221,8 +221,8 @@ func (r *asker) tooLarge(c *cursor, q query, f *failure) *failure {
 	return nil
 }
 
-// splitUp lists the streams that have entries at one time.
-func (r *asker) splitUp(ctx context.Context, c *cursor) *failure {
+// listStreams lists the streams that have entries at the time of the cursor.
+func (r *asker) listStreams(ctx context.Context, c *cursor) *failure {
 	selector, pipeline := cutSelector(c.logql)
 	streams, f := r.client.listStreams(ctx, selector, c.at, maxSplit)
 	if f != nil && ctx.Err() == nil {
@@ -233,7 +233,7 @@ func (r *asker) splitUp(ctx context.Context, c *cursor) *failure {
 		return f
 	case len(streams) == 0:
 		r.lose(lossTies, c.logql, c.at)
-		c.pass()
+		c.passTime()
 		return nil
 	}
 	c.many = false
@@ -243,29 +243,29 @@ func (r *asker) splitUp(ctx context.Context, c *cursor) *failure {
 	return nil
 }
 
-// pass continues after the entries of one time.
-func (c *cursor) pass() { c.at, c.limit, c.many, c.split = c.at+1, 0, false, nil }
+// passTime moves the cursor behind the entries of its time.
+func (c *cursor) passTime() { c.at, c.limit, c.many, c.split = c.at+1, 0, false, nil }
 
-// stepSplit reads the entries of one time in one stream.
+// stepSplit reads the entries of one stream at the time of the cursor.
 func (r *asker) stepSplit(ctx context.Context, c *cursor) *failure {
 	q := query{logql: c.split[0], from: c.at, to: c.at + 1, limit: min(r.cfg.Limit, r.most)}
-	f := r.ask(ctx, q)
+	f := r.runQuery(ctx, q)
 	switch {
 	case f != nil && f.reason == reasonLimit && q.limit > 1:
-		return r.refused(c, q, f)
+		return r.reduceRefused(c, q, f)
 	case f != nil && f.reason != reasonTooLarge && f.reason != reasonQuery && f.reason != reasonSyntax && f.reason != reasonRefused:
 		return f
 	case f != nil || r.answer.count >= q.limit:
 		r.lose(lossTies, q.logql, c.at)
 	}
 	if c.split = c.split[1:]; len(c.split) == 0 {
-		c.pass()
+		c.passTime()
 	}
 	return nil
 }
 
-// cutSelector splits a query. Braces in our selectors occur only in quotes or at the
-// ends.
+// cutSelector splits a query into its selector and its pipeline. In our selectors, braces occur
+// only inside quotes and at the ends.
 func cutSelector(logql string) (selector, pipeline string) {
 	quoted := false
 	for i := 0; i < len(logql); i++ {
@@ -283,25 +283,24 @@ func cutSelector(logql string) (selector, pipeline string) {
 	return logql, ""
 }
 
-// lossPlace describes where entries were lost.
-func lossPlace(logql string, at int64) string {
+// lossPlace describes which entries were lost.
+func lossPlace(logql string, t int64) string {
 	selector, _ := cutSelector(logql)
-	return time.Unix(0, at).UTC().Format(time.RFC3339Nano) + " " + excerpt(selector)
+	return time.Unix(0, t).UTC().Format(time.RFC3339Nano) + " " + shortenMessage(selector)
 }
 
-// pace computes how long to wait after failures.
+// pace computes the time to wait after failures.
 type pace struct{ fails int }
 
-// Limits of a wait. The longest is short, so that entries are read soon after the end
-// of an outage.
+// Limits of the time to wait. The longest is short, so reading resumes soon after an outage.
 const (
 	firstWait  = 200 * time.Millisecond
 	longestOwn = 5 * time.Second
-	slowWait   = 30 * time.Second // wait after a failure that only an operator can fix
+	slowWait   = 30 * time.Second // time to wait after a failure that only an operator can fix
 )
 
-// after returns how long to wait after another failure.
-func (p *pace) after(f *failure) time.Duration {
+// delayAfter returns the time to wait after one more failure.
+func (p *pace) delayAfter(f *failure) time.Duration {
 	p.fails++
 	wait := pause.Backoff(firstWait, longestOwn, p.fails)
 	if needsOperator(f.reason) {

@@ -205,12 +205,12 @@ func TestE2EEmptyTimes(t *testing.T) {
 	defer c.http.Close()
 	var got answer
 	require.Zero(t, naive())
-	require.Nil(t, c.ask(t.Context(), empty, &got))
+	require.Nil(t, c.sendQuery(t.Context(), empty, &got))
 	require.Zero(t, got.count)
 	l.Push("", servers.Entry{Time: now.Add(-35 * time.Minute), Line: "late lease", Labels: map[string]string{"app": "late"}})
 	t.Logf("with what Loki remembers: %d of 1 entry", naive())
-	empty.logql = uncached(empty.logql, now.UnixNano())
-	require.Nil(t, c.ask(t.Context(), empty, &got))
+	empty.logql = addComment(empty.logql, now.UnixNano())
+	require.Nil(t, c.sendQuery(t.Context(), empty, &got))
 	require.Equal(t, 1, got.count)
 }
 
@@ -232,15 +232,15 @@ func TestE2EFilterCost(t *testing.T) {
 	set, err := rules.Load(rules.Shipped())
 	require.NoError(t, err)
 	planner := plannerOf(t, Config{Selector: `{app="a"}`}, "")
-	plan := planner.make(set, maxQuery, true)
+	plan := planner.makePlan(set, maxQuery, true)
 	var texts []text
 	for _, r := range set.Rules {
-		of, _ := planner.textsOf(r)
+		of, _ := planner.ruleTexts(r)
 		texts = append(texts, of...)
 	}
 	var alone []string
-	for _, x := range reduce(texts) {
-		alone = append(alone, x.expr())
+	for _, x := range removeCovered(texts) {
+		alone = append(alone, textExpr(x))
 	}
 	c := newClient(Config{URL: l.URL, Timeout: time.Minute}, "")
 	defer c.http.Close()
@@ -249,11 +249,11 @@ func TestE2EFilterCost(t *testing.T) {
 		{`{app="a"}`},
 		{`{app="a"} |= "never there"`},
 		plan.queries,
-		{planner.query(nil, strings.Join(alone, "|"))},
+		{planner.renderQuery(nil, strings.Join(alone, "|"))},
 	} {
 		began, found := time.Now(), 0
 		for _, q := range queries {
-			f := c.ask(t.Context(), query{logql: q, from: now.Add(-time.Minute).UnixNano(), to: now.Add(time.Minute).UnixNano(), limit: 5000}, &a)
+			f := c.sendQuery(t.Context(), query{logql: q, from: now.Add(-time.Minute).UnixNano(), to: now.Add(time.Minute).UnixNano(), limit: 5000}, &a)
 			require.Nil(t, f)
 			found += a.count
 		}

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// manyTexts in one query cost Loki more than another query: it searches each line for
-	// one text after the other, some 50 ns each.
+	// manyTexts is the number of texts from which one query costs Loki more than two queries.
+	// Loki searches each line for one text after the other, which takes some 50 ns per text.
 	manyTexts = 400
-	// maxGroups is how many queries are made to avoid that.
+	// maxGroups is the largest number of queries into which the texts are divided.
 	maxGroups = 5
 )
 
-// group is what one query asks for: lines with one of the texts, in streams that one of the
-// selectors selects.
+// group is the content of one query. The query asks for lines that contain one of the texts, in
+// streams that one of the selectors selects.
 type group struct {
 	of    []rules.Selector
 	texts []text
@@ -27,11 +27,11 @@ func (g *group) add(other group) {
 	g.of, g.texts = append(g.of, other.of...), append(g.texts, other.texts...)
 }
 
-// split divides what rules ask for, one group a rule, among as few queries as possible. If
-// there are many texts, rules for certain containers, or whatever label most rules state,
-// have queries of their own: Loki searches the lines of all other streams for the few texts
-// of the other rules.
-func (p planner) split(wanted []group) []group {
+// divideGroups divides what rules ask for among as few queries as possible. wanted has one
+// group for each rule. If there are many texts, the rules that state a value of the most common
+// label, such as the container, get their own queries. Loki then searches other streams only
+// for the few texts of the other rules.
+func (p planner) divideGroups(wanted []group) []group {
 	var all, rest group
 	for _, g := range wanted {
 		all.add(g)
@@ -43,13 +43,13 @@ func (p planner) split(wanted []group) []group {
 	var out []group
 	var last group
 	for _, g := range wanted {
-		if !states(g, name) {
+		if !wantsLabel(g, name) {
 			rest.add(g)
 			continue
 		}
 		next := group{slices.Concat(last.of, g.of), slices.Concat(last.texts, g.texts)}
 		full := len(next.texts) > max(manyTexts, len(all.texts)/(maxGroups-1))
-		if len(last.of) > 0 && (full || len(p.conditions(next.of)) == 0) {
+		if len(last.of) > 0 && (full || len(p.commonConditions(next.of)) == 0) {
 			out, last = append(out, last), g
 			continue
 		}
@@ -65,13 +65,12 @@ func (p planner) split(wanted []group) []group {
 	return out
 }
 
-// commonLabel returns the label that the most rules state, of those that streams have; "":
-// none.
+// commonLabel returns the label of streams that most rules state, or "" if there is none.
 func (p planner) commonLabel(wanted []group) string {
 	count := map[string]int{}
 	for _, g := range wanted {
 		for name := range wantedValues(g.of[0]) {
-			if p.naming.provider(name) != "" && states(g, name) {
+			if p.naming.lokiLabel(name) != "" && wantsLabel(g, name) {
 				count[name]++
 			}
 		}
@@ -85,8 +84,8 @@ func (p planner) commonLabel(wanted []group) string {
 	return best
 }
 
-// states reports whether all selectors of a group want certain values of a label: not any.
-func states(g group, name string) bool {
+// wantsLabel reports whether every selector of a group requires specific values of a label.
+func wantsLabel(g group, name string) bool {
 	for _, from := range g.of {
 		want := wantedValues(from)[name]
 		if any, err := regexp.MatchString("^(?:"+want+")$", unlikely); want == "" || any || err != nil {

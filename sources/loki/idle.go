@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// probeEvery is how often Loki is asked whether the selected streams exist, until one
-	// does.
+	// probeEvery is the interval at which Loki is asked whether the selected streams exist. The
+	// questions end when one exists.
 	probeEvery = time.Minute
-	// probeBack is the age of the oldest entry that proves a stream.
+	// probeBack is the largest age of an entry that proves that a stream exists.
 	probeBack = time.Hour
 )
 
-// probe asks Loki for one entry of the selected streams, whatever its line says, until
-// there is one. Rules match few lines, so an empty answer to their queries says nothing, and
-// Loki answers the same for a tenant that does not exist.
-func (s *Source) probe(ctx context.Context) *failure {
+// probeEntry asks Loki for any entry of the selected streams, until there is one. Rules match
+// few lines, so an empty response to their queries does not show whether the streams exist.
+// Loki returns the same response for a tenant that does not exist.
+func (s *Source) probeEntry(ctx context.Context) *failure {
 	now := s.cfg.Clock()
 	if s.exist || len(s.plan.queries) == 0 || !s.probed.IsZero() && now.Sub(s.probed) < probeEvery && !now.Before(s.probed) {
 		return nil
@@ -31,7 +31,7 @@ func (s *Source) probe(ctx context.Context) *failure {
 		var a answer
 		selector, _ := cutSelector(s.plan.queries[i])
 		q := query{logql: selector, from: now.Add(-probeBack).UnixNano(), to: now.UnixNano(), limit: 1}
-		if f := s.asker.client.ask(ctx, q, &a); f != nil {
+		if f := s.asker.client.sendQuery(ctx, q, &a); f != nil {
 			s.asker.failed(f)
 			return f
 		}
@@ -42,13 +42,13 @@ func (s *Source) probe(ctx context.Context) *failure {
 	defer s.mu.Unlock()
 	s.status.Idle, s.status.IdleReason = "", ""
 	if !s.exist {
-		s.status.Idle, s.status.IdleReason = s.nothing(), sources.IdleNoLogs
+		s.status.Idle, s.status.IdleReason = s.whyEmpty(), sources.IdleNoLogs
 	}
 	return nil
 }
 
-// nothing explains that Loki has no entry of the selected streams.
-func (s *Source) nothing() string {
+// whyEmpty explains that Loki has no entry of the selected streams.
+func (s *Source) whyEmpty() string {
 	tenant := "without a tenant"
 	if s.tenant != "" {
 		tenant = fmt.Sprintf("for tenant %q", s.tenant)

@@ -10,9 +10,9 @@ import (
 )
 
 type naming struct {
-	renamed []string          // renamed labels, by their names in Loki, sorted
-	to      map[string]string // their names in rules
-	tenant  string            // "": streams have no tenant label
+	renamed []string          // names in Loki of the renamed labels, sorted
+	to      map[string]string // names in rules of the renamed labels
+	tenant  string            // tenant of the streams; "" if streams have no tenant label
 }
 
 func newNaming(cfg Config, tenant string) naming {
@@ -23,26 +23,26 @@ func newNaming(cfg Config, tenant string) naming {
 	return n
 }
 
-// labels returns the labels of a stream. The value of each name is the first of: a
-// label renamed to it, the label of that name, structured metadata renamed to it, and
+// labels returns the labels of a stream. The value of a name comes from the first of these that
+// exists: a label renamed to it, the label of that name, structured metadata renamed to it, and
 // structured metadata of that name if it is in wanted.
 func (n naming) labels(stream, meta []pair, wanted map[string]bool) matcher.Labels {
 	out := make(matcher.Labels, len(stream)+1)
-	n.add(out, stream, nil)
-	n.add(out, meta, wanted)
+	n.addLabels(out, stream, nil)
+	n.addLabels(out, meta, wanted)
 	if n.tenant != "" {
 		out[tenantLabel] = n.tenant
 	}
 	return out
 }
 
-// add adds missing labels. wanted are the names accepted without a renaming; nil means all.
-// The namespace is the origin of a line, but structured metadata may hold content of
-// the line itself: add takes the namespace from metadata only under a name that the
-// configuration maps to it.
-func (n naming) add(out matcher.Labels, from []pair, wanted map[string]bool) {
+// addLabels adds the labels that out lacks. wanted are the names that are accepted without a
+// renaming; nil means all. The namespace shows the origin of a line, but structured metadata
+// may hold content of the line itself. Therefore addLabels takes the namespace from metadata
+// only if the configuration renames that metadata to it.
+func (n naming) addLabels(out matcher.Labels, from []pair, wanted map[string]bool) {
 	for _, name := range n.renamed {
-		if v := find(from, name); len(v) > 0 && out[n.to[name]] == "" {
+		if v := findPair(from, name); len(v) > 0 && out[n.to[name]] == "" {
 			out[n.to[name]] = string(v)
 		}
 	}
@@ -54,13 +54,13 @@ func (n naming) add(out matcher.Labels, from []pair, wanted map[string]bool) {
 	}
 }
 
-// useful reports whether structured metadata of this name can become a label.
-func (n naming) useful(name []byte, wanted map[string]bool) bool {
+// isUseful reports whether structured metadata of this name can become a label.
+func (n naming) isUseful(name []byte, wanted map[string]bool) bool {
 	_, renamed := n.to[string(name)]
 	return renamed || wanted[string(name)] && string(name) != "namespace"
 }
 
-func find(pairs []pair, name string) []byte {
+func findPair(pairs []pair, name string) []byte {
 	for _, p := range pairs {
 		if string(p.name) == name {
 			return p.value
@@ -69,9 +69,9 @@ func find(pairs []pair, name string) []byte {
 	return nil
 }
 
-// provider returns the label in Loki that provides a name in rules. "" means that no
-// label of streams determines it.
-func (n naming) provider(name string) string {
+// lokiLabel returns the label in Loki that provides a label of rules, or "" if no label of
+// streams does.
+func (n naming) lokiLabel(name string) string {
 	for _, from := range n.renamed {
 		if n.to[from] == name {
 			return from
@@ -83,14 +83,14 @@ func (n naming) provider(name string) string {
 	return name
 }
 
-// mentions reports whether the configured selector or a renaming mentions a name in rules.
-func (n naming) mentions(sel rules.Selector, name string) bool {
+// mentionsLabel reports whether the selector or a renaming mentions the label name of rules.
+func (n naming) mentionsLabel(sel rules.Selector, name string) bool {
 	return slices.Contains(slices.Collect(maps.Values(n.to)), name) ||
-		slices.ContainsFunc(sel.Matchers(), func(m selector.Matcher) bool { return m.Name == n.provider(name) })
+		slices.ContainsFunc(sel.Matchers(), func(m selector.Matcher) bool { return m.Name == n.lokiLabel(name) })
 }
 
-// known returns the labels that every stream has because of the configured selector.
-func (n naming) known(sel rules.Selector) matcher.Labels {
+// commonLabels returns the labels that every stream has according to the selector sel.
+func (n naming) commonLabels(sel rules.Selector) matcher.Labels {
 	stated := map[string]string{}
 	for _, m := range sel.Matchers() {
 		if m.Op == selector.Equal && m.Value != "" {
@@ -103,7 +103,7 @@ func (n naming) known(sel rules.Selector) matcher.Labels {
 		names = append(names, to)
 	}
 	for _, name := range names {
-		if v := stated[n.provider(name)]; v != "" {
+		if v := stated[n.lokiLabel(name)]; v != "" {
 			out[name] = v
 		}
 	}

@@ -39,11 +39,11 @@ func TestLabels(t *testing.T) {
 	f(pairs("k8s_namespace_name", "", "namespace", "x"), nil, matcher.Labels{"namespace": "x"})
 	f(pairs("host", "h"), pairs("pod", "p", "trace_id", "t"), matcher.Labels{"machine": "h", "pod": "p"})
 	f(pairs("pod", "p"), pairs("pod", "forged", "kube_ns", "n", "namespace", "m"), matcher.Labels{"pod": "p", "namespace": "n"})
-	require.Equal(t, "k8s_namespace_name", n.provider("namespace"))
-	require.Equal(t, "host", n.provider("machine"))
-	require.Equal(t, "pod", n.provider("pod"))
-	require.Empty(t, n.provider("host"))
-	require.Empty(t, n.provider("tenant"))
+	require.Equal(t, "k8s_namespace_name", n.lokiLabel("namespace"))
+	require.Equal(t, "host", n.lokiLabel("machine"))
+	require.Equal(t, "pod", n.lokiLabel("pod"))
+	require.Empty(t, n.lokiLabel("host"))
+	require.Empty(t, n.lokiLabel("tenant"))
 }
 
 func TestServes(t *testing.T) {

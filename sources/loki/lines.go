@@ -7,31 +7,32 @@ import (
 	"crowsnest/matcher"
 )
 
-// Counters besides failures of requests.
+// Names of counters, in addition to the reasons why requests fail.
 const (
-	late10s    = "late_10s" // entries at least this late
+	late10s    = "late_10s" // entries that are at least this late
 	late1m     = "late_1m"
 	late5m     = "late_5m"
-	errEntry   = "bad_entry"   // entry of unknown form, or outside of the requested range
-	errMemory  = "memory_full" // entries later than the memory reaches are missed
+	errEntry   = "bad_entry"   // an entry has an unknown form or is outside of the requested range
+	errMemory  = "memory_full" // entries that are later than the memory reaches are missed
 	errClock   = "clock"       // the clock was set back
 	errWarning = "warning"     // Loki warns that a response may be incomplete
 )
 
-// use passes on the new entries of a response, in order of time.
-func (s *Source) use(a *answer, from, to int64) {
+// passEntries passes on the new entries of a response in order of time. The request was for the
+// range from start to end.
+func (s *Source) passEntries(a *answer, start, end int64) {
 	bad := a.bad
 	s.byIndex = append(s.byIndex[:0], make([]*stream, len(a.streams))...)
 	for i := range a.entries {
 		e := &a.entries[i]
-		if e.ts < from || e.ts >= to {
+		if e.ts < start || e.ts >= end {
 			bad++
 			continue
 		}
 		if e.ts < s.memory.floor {
 			continue
 		}
-		key := a.hash(&s.hash, s.tenant, e)
+		key := a.hashEntry(&s.hash, s.tenant, e)
 		if s.memory.has(e.ts, key) {
 			continue
 		}
@@ -42,18 +43,18 @@ func (s *Source) use(a *answer, from, to int64) {
 	s.status.Errors[errEntry] += int64(bad)
 	if a.warning != "" {
 		s.status.Errors[errWarning]++
-		s.warning = "Loki warns: " + excerpt(a.warning)
+		s.warning = "Loki warns: " + shortenMessage(a.warning)
 	}
 }
 
-// take passes one entry to the pipeline, and remembers it under the same lock.
-func (s *Source) take(st *stream, e *entry, key uint64) {
+// passEntry passes one entry to the pipeline. It remembers the entry in the same checkpoint.
+func (s *Source) passEntry(st *stream, e *entry, key uint64) {
 	if st.selfWritten {
 		return
 	}
 	text := bytes.TrimSuffix(e.line, []byte("\n"))
 	at := time.Unix(0, e.ts).UTC()
-	late := s.late(e.ts)
+	late := s.minLateness(e.ts)
 	s.pipe.Match(st.s, matcher.Record{Time: at, Text: text}, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -73,9 +74,9 @@ func (s *Source) take(st *stream, e *entry, key uint64) {
 	})
 }
 
-// late returns the minimum lateness of an entry: it was missing when its time was
-// read before.
-func (s *Source) late(ts int64) string {
+// minLateness returns the name of the counter for the lateness of a new entry with time ts, or
+// "" if it is not late. A new entry is late if its time was read before.
+func (s *Source) minLateness(ts int64) string {
 	switch by := time.Duration(s.reading.known - ts); {
 	case s.reading.known == 0 || by < s.cfg.FastOverlap || by < 10*time.Second:
 		return ""
@@ -87,11 +88,11 @@ func (s *Source) late(ts int64) string {
 	return late5m
 }
 
-// stream returns the stream of an entry as seen by rules.
+// stream returns the stream of an entry, with the labels that rules see.
 func (s *Source) stream(a *answer, e *entry) *stream {
 	meta := 0
 	for _, p := range e.meta {
-		if s.planner.naming.useful(p.name, s.plan.wanted) {
+		if s.planner.naming.isUseful(p.name, s.plan.wanted) {
 			meta++
 		}
 	}
@@ -102,21 +103,21 @@ func (s *Source) stream(a *answer, e *entry) *stream {
 	}
 	s.metaKey = append(s.metaKey[:0], a.streams[e.stream].key...)
 	if meta > 0 {
-		s.metaKey = append(s.metaKey, 0) // label names are never empty
+		s.metaKey = append(s.metaKey, 0) // separates labels and metadata; no label name has the length 0
 		for _, p := range e.meta {
-			if s.planner.naming.useful(p.name, s.plan.wanted) {
+			if s.planner.naming.isUseful(p.name, s.plan.wanted) {
 				s.metaKey = appendPair(s.metaKey, p)
 			}
 		}
 	}
-	st := s.known(a, e)
+	st := s.cachedStream(a, e)
 	if meta == 0 {
 		s.byIndex[e.stream] = st
 	}
 	return st
 }
 
-func (s *Source) known(a *answer, e *entry) *stream {
+func (s *Source) cachedStream(a *answer, e *entry) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if st, ok := s.streams.Get(string(s.metaKey)); ok {
@@ -133,8 +134,8 @@ func (s *Source) known(a *answer, e *entry) *stream {
 	return st
 }
 
-// selfWritten reports whether this program wrote a stream: its own log, or the output
-// of its sinks.
+// selfWritten reports whether this program wrote the stream. It may be the program's own log or
+// the output of its sinks.
 func (s *Source) selfWritten(l matcher.Labels) bool {
 	return l["service_name"] == ownService || s.cfg.SelfPod != "" && l["pod"] == s.cfg.SelfPod &&
 		(s.cfg.SelfNamespace == "" || l["namespace"] == s.cfg.SelfNamespace)

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Limits of the memory, in keys. A key takes about 20 bytes in memory and 8 in the
+// Limits of the number of keys in the memory. A key takes about 20 bytes in memory and 8 in the
 // saved state.
 const (
 	maxKeys      = 1 << 20
@@ -17,26 +17,25 @@ const (
 
 const second = int64(1e9)
 
-// memory holds the hashes of the entries that were passed on. Nothing before its
-// floor is read, and it contains everything after the floor that was passed on: so
-// each entry is passed on once, however often it is read. Keys are in buckets by
-// the second of the entries' timestamps.
+// memory holds the hashes (keys) of all entries after its floor that were passed on. Nothing
+// before the floor is read. Therefore each entry is passed on only once, however often it is
+// read. The keys are in buckets, by the second of the entries' timestamps.
 //
 // It is not safe for concurrent use.
 type memory struct {
 	max     int
-	floor   int64 // ns since 1970
+	floor   int64 // time in ns since 1970
 	buckets map[int64]map[uint64]struct{}
 	n       int
-	forgot  int64 // keys dropped although their entries may be read again
+	forgot  int64 // number of keys that were dropped although their entries may be read again
 }
 
 func newMemory(floor int64, most int) *memory {
 	return &memory{max: most, floor: floor, buckets: map[int64]map[uint64]struct{}{}}
 }
 
-// bucketOf rounds down, also before 1970.
-func bucketOf(ts int64) int64 {
+// bucketIndex returns ts in seconds, rounded down even if it is negative.
+func bucketIndex(ts int64) int64 {
 	b := ts / second
 	if ts%second < 0 {
 		b--
@@ -45,12 +44,12 @@ func bucketOf(ts int64) int64 {
 }
 
 func (m *memory) has(ts int64, key uint64) bool {
-	_, ok := m.buckets[bucketOf(ts)][key]
+	_, ok := m.buckets[bucketIndex(ts)][key]
 	return ok
 }
 
 func (m *memory) add(ts int64, key uint64) {
-	at := bucketOf(ts)
+	at := bucketIndex(ts)
 	b := m.buckets[at]
 	if b == nil {
 		b = map[uint64]struct{}{}
@@ -61,62 +60,62 @@ func (m *memory) add(ts int64, key uint64) {
 	m.n += len(b) - before
 }
 
-// raise moves the floor forward, and drops the keys before it.
-func (m *memory) raise(floor int64) {
+// raiseFloor moves the floor forward, and drops the keys before it.
+func (m *memory) raiseFloor(floor int64) {
 	if floor <= m.floor {
 		return
 	}
 	m.floor = floor
 	for at := range m.buckets {
-		if at < bucketOf(floor) {
-			m.drop(at)
+		if at < bucketIndex(floor) {
+			m.dropBucket(at)
 		}
 	}
 }
 
-func (m *memory) drop(at int64) {
-	m.n -= len(m.buckets[at])
-	delete(m.buckets, at)
+func (m *memory) dropBucket(t int64) {
+	m.n -= len(m.buckets[t])
+	delete(m.buckets, t)
 }
 
-// fit drops keys until the limit holds. It first drops the oldest and raises the
-// floor, as long as that keeps everything from protect on. Then it drops those
-// farthest in the future; their entries are passed on again when read again. fit
-// reports whether it dropped anything.
-func (m *memory) fit(protect int64) bool {
+// shrinkToLimit drops keys until the limit holds. It first drops the oldest keys and raises the
+// floor, but drops nothing from protect on. It then drops the keys farthest in the future,
+// whose entries are passed on again if they are read again. It reports whether it dropped any
+// keys.
+func (m *memory) shrinkToLimit(protect int64) bool {
 	if m.n <= m.max {
 		return false
 	}
 	order := slices.Sorted(maps.Keys(m.buckets))
 	for m.n > m.max && len(order) > 0 {
 		if end := (order[0] + 1) * second; end <= protect {
-			m.drop(order[0])
+			m.dropBucket(order[0])
 			m.floor = max(m.floor, end)
 			order = order[1:]
 			continue
 		}
 		last := order[len(order)-1]
 		m.forgot += int64(len(m.buckets[last]))
-		m.drop(last)
+		m.dropBucket(last)
 		order = order[:len(order)-1]
 	}
 	return true
 }
 
-// since counts the keys of entries from a time on, with a resolution of one second.
-func (m *memory) since(ts int64) int {
+// countSince counts the keys of entries from ts on, with a resolution of one second.
+func (m *memory) countSince(ts int64) int {
 	n := 0
 	for at, b := range m.buckets {
-		if at >= bucketOf(ts) {
+		if at >= bucketIndex(ts) {
 			n += len(b)
 		}
 	}
 	return n
 }
 
-// export encodes the newest keys, at most that many, and returns the floor that
-// belongs to them. A floor above protect would skip unread entries: export then omits
-// keys and returns protect.
+// export encodes at most the given number of the newest keys, and returns the floor that fits
+// them. A floor above protect would skip unread entries. In that case export returns protect,
+// although keys after protect are omitted.
 func (m *memory) export(most int, protect int64) (keys []byte, floor int64) {
 	floor = m.floor
 	order := slices.Sorted(maps.Keys(m.buckets))
@@ -143,7 +142,7 @@ func (m *memory) export(most int, protect int64) (keys []byte, floor int64) {
 
 var errKeys = errors.New("the keys of read entries are damaged")
 
-// load decodes the result of export into an empty memory.
+// load decodes the keys that export returned. The memory must be empty.
 func (m *memory) load(keys []byte) error {
 	at := int64(0)
 	for len(keys) > 0 {

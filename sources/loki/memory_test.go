@@ -19,22 +19,22 @@ func TestMemory(t *testing.T) {
 	require.True(t, m.has(12*second+5, 2))
 	require.True(t, m.has(12*second+7, 2), "a key belongs to a second")
 	require.False(t, m.has(13*second, 2))
-	require.Equal(t, 2, m.since(11*second+9))
-	m.raise(11*second + 500)
+	require.Equal(t, 2, m.countSince(11*second+9))
+	m.raiseFloor(11*second + 500)
 	require.Equal(t, 2, m.n, "the second of the floor stays whole")
-	m.raise(5 * second)
+	m.raiseFloor(5 * second)
 	require.Equal(t, 11*second+500, m.floor)
-	require.False(t, m.fit(0))
+	require.False(t, m.shrinkToLimit(0))
 
 	// Beyond the limit the oldest are dropped first, if permitted.
 	m.add(20*second, 3)
 	m.add(21*second, 4)
 	m.add(22*second, 5)
-	require.True(t, m.fit(20*second))
+	require.True(t, m.shrinkToLimit(20*second))
 	require.Equal(t, 4, m.n)
 	require.Equal(t, 12*second, m.floor)
 	m.add(13*second, 6)
-	require.True(t, m.fit(12*second+1))
+	require.True(t, m.shrinkToLimit(12*second+1))
 	require.False(t, m.has(22*second, 5), "then those that are farthest ahead")
 	require.EqualValues(t, 1, m.forgot)
 	require.Equal(t, 12*second, m.floor)
@@ -100,7 +100,7 @@ func FuzzRestore(f *testing.F) {
 	now := time.Unix(1_700_000_000, 0)
 	cfg := Config{URL: "http://x", Selector: `{a="b"}`, Clock: func() time.Time { return now }}
 	s := New(cfg)[0]
-	s.begin(now.UnixNano())
+	s.applyLookBack(now.UnixNano())
 	s.memory.add(now.UnixNano(), 7)
 	f.Add([]byte(s.Positions()))
 	f.Add([]byte(`{"version":1,"covered":9223372036854775807,"proved":1,"deep":9223372036854775807,"floor":1}`))
@@ -109,10 +109,10 @@ func FuzzRestore(f *testing.F) {
 		if s.Restore(json.RawMessage(b)) != nil {
 			require.Nil(t, s.Positions())
 		}
-		s.begin(now.UnixNano())
+		s.applyLookBack(now.UnixNano())
 		s.used, s.plan = nil, plan{queries: []string{"{}"}}
 		r := s.newRound(true)
-		c := r.lowest()
+		c := r.lowestCursor()
 		require.NotNil(t, c)
 		require.Less(t, c.at, now.UnixNano())
 		require.Greater(t, c.end, now.UnixNano())
@@ -122,7 +122,7 @@ func FuzzRestore(f *testing.F) {
 func BenchmarkPositions(b *testing.B) {
 	s := New(Config{URL: "http://x", Selector: `{a="b"}`})[0]
 	now := time.Now().UnixNano()
-	s.begin(now)
+	s.applyLookBack(now)
 	for i := range int64(maxKeys) {
 		s.memory.add(now-i*second/300, uint64(i)*0x9E3779B97F4A7C15)
 	}

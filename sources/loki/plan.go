@@ -10,30 +10,31 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"crowsnest/internal/literals"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/rules/selector"
 )
 
-// Limits of queries.
+// Limits of a query.
 const (
-	maxQuery    = 64 << 10 // bytes of a query; Loki accepts 128 KiB, before 2.9 only 5 KiB
+	maxQuery    = 64 << 10 // largest number of bytes of a query; Loki accepts 128 KiB, before 2.9 only 5 KiB
 	minQuery    = 1 << 10
 	maxQueries  = 8
-	maxSelected = 4 << 10 // bytes of the conditions for one label
-	minText     = 3       // bytes of a text worth filtering for
-	maxText     = 17      // bytes of a text that are sent
+	maxSelected = 4 << 10 // largest number of bytes of the conditions for one label
+	minText     = 3       // smallest number of bytes of a text that is worth a filter
+	maxText     = 17      // largest number of bytes of a text that is sent
 )
 
-// plan is the set of queries that return every line that the active rules can match.
-// It is immutable.
+// plan is a set of queries that return every line that the active rules can match. It is
+// immutable.
 type plan struct {
 	queries []string
-	// wanted are the labels that structured metadata may provide.
+	// wanted are the labels that may come from structured metadata.
 	wanted map[string]bool
-	// everyLine are the rules that require every line of their streams.
+	// everyLine are the rules that need every line of their streams.
 	everyLine []string
-	// dropped reports that the filter was too long for the server.
+	// dropped is set if the filter was left out, because it was too long for the server.
 	dropped bool
 }
 
@@ -43,18 +44,18 @@ type planner struct {
 	naming   naming
 }
 
-// serves reports whether a stream of this source can satisfy the selector of a rule. Which
-// labels streams have is not known, but they do not contain what crowsnest itself writes
-// about objects, unless the configuration mentions the label that says so.
+// serves reports whether a stream of this source can satisfy the selector of a rule. It is not
+// known which labels streams have. They do not contain what crowsnest itself writes about
+// objects, unless the configuration mentions the label that says so.
 func (p planner) serves(from rules.Selector) bool {
-	if from.WantsStates() && !p.naming.mentions(p.selector, "component") {
+	if from.WantsStates() && !p.naming.mentionsLabel(p.selector, "component") {
 		return false
 	}
-	return from.Matches(p.naming.known(p.selector), true)
+	return from.Matches(p.naming.commonLabels(p.selector), true)
 }
 
-// served returns the selectors of a rule that streams of this source can satisfy.
-func (p planner) served(r *rules.Rule) (out []rules.Selector) {
+// servedSelectors returns the selectors of a rule that streams of this source can satisfy.
+func (p planner) servedSelectors(r *rules.Rule) (out []rules.Selector) {
 	for from := range r.Selectors() {
 		if p.serves(from) {
 			out = append(out, from)
@@ -63,14 +64,14 @@ func (p planner) served(r *rules.Rule) (out []rules.Selector) {
 	return out
 }
 
-// make creates the plan for a set of rules, with queries of at most that many bytes.
-// Without a filter it queries everything that the configured selector matches.
-func (p planner) make(set *rules.Set, most int, filter bool) plan {
+// makePlan creates the plan for a set of rules. A query has at most the given number of bytes.
+// Without a filter, the plan queries everything that the configured selector matches.
+func (p planner) makePlan(set *rules.Set, most int, filter bool) plan {
 	out := plan{wanted: map[string]bool{}}
 	var every []rules.Selector
 	var some []group
 	for _, r := range set.Rules {
-		froms := p.served(r)
+		froms := p.servedSelectors(r)
 		if r.Mode == rules.ModeOff || len(froms) == 0 {
 			continue
 		}
@@ -82,7 +83,7 @@ func (p planner) make(set *rules.Set, most int, filter bool) plan {
 		for _, name := range r.CapturedNames {
 			out.wanted[name] = true
 		}
-		t, ok := p.textsOf(r)
+		t, ok := p.ruleTexts(r)
 		if !ok {
 			every = append(every, froms...)
 			out.everyLine = append(out.everyLine, r.Alert)
@@ -91,20 +92,20 @@ func (p planner) make(set *rules.Set, most int, filter bool) plan {
 		some = append(some, group{froms, t})
 	}
 	if !filter && len(some)+len(every) > 0 {
-		out.queries = []string{p.query(nil, "")}
+		out.queries = []string{p.renderQuery(nil, "")}
 		return out
 	}
 	if len(every) > 0 {
-		out.queries = append(out.queries, p.query(every, ""))
+		out.queries = append(out.queries, p.renderQuery(every, ""))
 	}
 	if len(some) > 0 {
-		for _, g := range p.split(some) {
-			out.queries = append(out.queries, p.filtered(g.of, reduce(shorten(g.texts)), most)...)
+		for _, g := range p.divideGroups(some) {
+			out.queries = append(out.queries, p.filterQueries(g.of, removeCovered(shortenTexts(g.texts)), most)...)
 		}
 	}
 	for _, q := range out.queries {
 		if len(q) > most || len(out.queries) > maxQueries {
-			out.queries, out.dropped = []string{p.query(nil, "")}, true
+			out.queries, out.dropped = []string{p.renderQuery(nil, "")}, true
 			break
 		}
 	}
@@ -112,20 +113,21 @@ func (p planner) make(set *rules.Set, most int, filter bool) plan {
 	return out
 }
 
-// filtered returns the queries for the lines of these streams that contain one of the texts.
-func (p planner) filtered(of []rules.Selector, texts []text, most int) []string {
+// filterQueries returns queries for the lines that contain one of the texts, in streams that
+// one of the selectors selects.
+func (p planner) filterQueries(selectors []rules.Selector, texts []text, most int) []string {
 	var out, filter []string
 	size := 0
 	flush := func() {
 		if len(filter) > 0 {
-			out = append(out, p.query(of, strings.Join(filter, "|")))
+			out = append(out, p.renderQuery(selectors, strings.Join(filter, "|")))
 		}
 		filter, size = nil, 0
 	}
-	room := most - len(p.query(of, "")) - len(` |~ ""`)
+	room := most - len(p.renderQuery(selectors, "")) - len(` |~ ""`)
 	for _, t := range texts {
-		e := t.expr()
-		n := len(t.quoted()) - 1 // plus a bar, minus the quotes
+		e := textExpr(t)
+		n := len(quotedExpr(t)) - 1 // one more byte for the bar between texts, without the two quotes
 		if size+n > room {
 			flush()
 		}
@@ -135,14 +137,15 @@ func (p planner) filtered(of []rules.Selector, texts []text, most int) []string 
 	return out
 }
 
-// query renders the query for the streams that one of the selectors selects; nil means any.
-func (p planner) query(of []rules.Selector, filter string) string {
+// renderQuery renders the query for streams that one of the selectors selects. If selectors is
+// nil, it is for any stream.
+func (p planner) renderQuery(selectors []rules.Selector, filter string) string {
 	var parts []string
 	for _, m := range p.selector.Matchers() {
 		parts = append(parts, m.String())
 	}
 	parts = append(parts, `service_name!=`+strconv.Quote(ownService))
-	for _, c := range p.conditions(of) {
+	for _, c := range p.commonConditions(selectors) {
 		parts = append(parts, c.name+"=~"+strconv.Quote(c.expr))
 	}
 	q := "{" + strings.Join(parts, ", ") + "}"
@@ -152,15 +155,16 @@ func (p planner) query(of []rules.Selector, filter string) string {
 	return q
 }
 
-// condition is what a label of streams must match.
+// condition is an expression that the value of a stream's label must match.
 type condition struct{ name, expr string }
 
-// conditions returns what holds for all streams that one of the selectors can select. A
-// stream without the label passes: structured metadata may provide it.
-func (p planner) conditions(of []rules.Selector) []condition {
+// commonConditions returns conditions that hold for every stream that one of the selectors can
+// select. A stream without the label also satisfies a condition, because structured metadata
+// may provide the label.
+func (p planner) commonConditions(selectors []rules.Selector) []condition {
 	exprs := map[string][]string{}
 	count := map[string]int{}
-	for _, from := range of {
+	for _, from := range selectors {
 		for name, expr := range wantedValues(from) {
 			count[name]++
 			if !slices.Contains(exprs[name], expr) {
@@ -170,9 +174,9 @@ func (p planner) conditions(of []rules.Selector) []condition {
 	}
 	var out []condition
 	for _, name := range slices.Sorted(maps.Keys(exprs)) {
-		at := p.naming.provider(name)
+		at := p.naming.lokiLabel(name)
 		expr := strings.Join(exprs[name], "|") + "|"
-		if count[name] < len(of) || at == "" || len(expr) > maxSelected {
+		if count[name] < len(selectors) || at == "" || len(expr) > maxSelected {
 			continue
 		}
 		out = append(out, condition{at, expr})
@@ -180,8 +184,8 @@ func (p planner) conditions(of []rules.Selector) []condition {
 	return out
 }
 
-// wantedValues returns, for each label that a selector restricts, an expression of the
-// allowed values.
+// wantedValues returns an expression of the allowed values for each label that the selector
+// restricts.
 func wantedValues(from rules.Selector) map[string]string {
 	out := map[string]string{}
 	for _, m := range from.Matchers() {
@@ -197,27 +201,24 @@ func wantedValues(from rules.Selector) map[string]string {
 }
 
 // text is a text that a line contains.
-type text struct {
-	text string
-	fold bool // reports whether text is in lower case and matches ASCII letters in any case
-}
+type text = literals.Text
 
-// expr returns an expression for the text. The group around it keeps Loki's parser
-// from factoring out common prefixes, so that Loki searches for each text separately
-// and runs no regular expression.
-func (t text) expr() string {
-	if t.fold {
-		return "((?i)" + regexp.QuoteMeta(t.text) + ")"
+// textExpr returns a regular expression for a text. The group around the text keeps Loki's
+// parser from factoring out common prefixes. Loki then searches for each text separately, and
+// runs no regular expression.
+func textExpr(t text) string {
+	if t.Fold {
+		return "((?i)" + regexp.QuoteMeta(t.Text) + ")"
 	}
-	return "(" + regexp.QuoteMeta(t.text) + ")"
+	return "(" + regexp.QuoteMeta(t.Text) + ")"
 }
 
-// quoted returns the expression as a string of LogQL.
-func (t text) quoted() string { return strconv.Quote(t.expr()) }
+// quotedExpr returns the expression for a text as a quoted string of LogQL.
+func quotedExpr(t text) string { return strconv.Quote(textExpr(t)) }
 
-// textsOf returns texts of which every line of this source that the rule can match contains
-// one, or false if there are none.
-func (p planner) textsOf(r *rules.Rule) (out []text, ok bool) {
+// ruleTexts returns texts for a rule. Every line of this source that the rule can match
+// contains one of them. ok is false if there are no such texts.
+func (p planner) ruleTexts(r *rules.Rule) (out []text, ok bool) {
 	for _, part := range matcher.Texts(r) {
 		if !p.serves(part.From) {
 			continue
@@ -225,23 +226,24 @@ func (p planner) textsOf(r *rules.Rule) (out []text, ok bool) {
 		if part.EveryLine || len(part.Texts) == 0 {
 			return nil, false
 		}
-		for i, s := range part.Texts {
-			if s = readable(s); len(s) < minText {
+		for _, t := range part.Texts {
+			if t.Text = longestReadable(t.Text); len(t.Text) < minText {
 				return nil, false
 			}
-			out = append(out, text{s, part.FoldCase[i]})
+			out = append(out, t)
 		}
 		if part.Escaped {
-			out = append(out, text{text: `\u00`}) // JSON may escape a letter
+			out = append(out, text{Text: `\u00`}) // JSON may contain a letter in escaped form
 		}
 	}
-	// The matcher removes NUL bytes before it searches for texts.
-	return append(out, text{text: "\x00"}), len(out) > 0
+	// The matcher removes NUL bytes before it searches for texts, so lines with NUL bytes are
+	// needed too.
+	return append(out, text{Text: "\x00"}), len(out) > 0
 }
 
-// readable returns the longest part without bytes that JSON cannot carry: Loki stores
-// them, but its response contains a replacement.
-func readable(s string) string {
+// longestReadable returns the longest part of s without bytes that JSON cannot represent. Loki
+// stores such bytes, but its response contains a replacement.
+func longestReadable(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsRune(s, utf8.RuneError) {
 		return s
 	}
@@ -254,21 +256,21 @@ func readable(s string) string {
 	return best
 }
 
-// shorten replaces each long text by a part of it, the one that most other texts contain too,
-// because the texts of all rules would be tens of kilobytes in each query. A part that is much
-// shorter than maxText would select many more lines.
-func shorten(texts []text) []text {
+// shortenTexts replaces each long text by one of its parts, namely the part that most other
+// texts contain too. Otherwise the texts of all rules would add tens of kilobytes to each
+// query. A part that is much shorter than maxText would select many more lines.
+func shortenTexts(texts []text) []text {
 	count := map[text]int{}
 	for _, t := range texts {
-		for part := range t.parts() {
+		for part := range textParts(t) {
 			count[part]++
 		}
 	}
 	out := make([]text, 0, len(texts))
 	for _, t := range texts {
 		best := t
-		for part := range t.parts() {
-			if count[part] > count[best] || count[part] == count[best] && len(part.quoted()) < len(best.quoted()) {
+		for part := range textParts(t) {
+			if count[part] > count[best] || count[part] == count[best] && len(quotedExpr(part)) < len(quotedExpr(best)) {
 				best = part
 			}
 		}
@@ -277,57 +279,22 @@ func shorten(texts []text) []text {
 	return out
 }
 
-// parts yields the parts of maxText bytes of a longer text in ASCII.
-func (t text) parts() iter.Seq[text] {
+// textParts yields the parts of a long ASCII text that are maxText bytes long.
+func textParts(t text) iter.Seq[text] {
 	return func(yield func(text) bool) {
-		if strings.ContainsFunc(t.text, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		if strings.ContainsFunc(t.Text, func(r rune) bool { return r >= utf8.RuneSelf }) {
 			return
 		}
-		for i := 0; i+maxText <= len(t.text); i++ {
-			if !yield(text{t.text[i : i+maxText], t.fold}) {
+		for i := 0; i+maxText <= len(t.Text); i++ {
+			if !yield(text{Text: t.Text[i : i+maxText], Fold: t.Fold}) {
 				return
 			}
 		}
 	}
 }
 
-// reduce sorts the texts and omits those that contain another one.
-func reduce(texts []text) []text {
-	slices.SortFunc(texts, func(a, b text) int {
-		return cmp.Or(cmp.Compare(len(a.text), len(b.text)), cmp.Compare(a.text, b.text), boolInt(b.fold)-boolInt(a.fold))
-	})
-	var out []text
-	for _, t := range texts {
-		if !slices.ContainsFunc(out, func(o text) bool { return o.covers(t) }) {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-// covers reports whether every line that contains other also contains t.
-func (t text) covers(other text) bool {
-	switch {
-	case t.fold:
-		return strings.Contains(asciiLower(other.text), t.text)
-	case other.fold:
-		return false // other matches in any case
-	}
-	return strings.Contains(other.text, t.text)
-}
-
-func asciiLower(s string) string {
-	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
-		return r
-	}, s)
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+// removeCovered sorts the texts and omits those that contain another text.
+func removeCovered(texts []text) []text {
+	slices.SortStableFunc(texts, func(a, b text) int { return cmp.Or(cmp.Compare(len(a.Text), len(b.Text)), cmp.Compare(a.Text, b.Text)) })
+	return literals.DropContained(texts)
 }

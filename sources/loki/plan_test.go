@@ -29,7 +29,7 @@ func TestPlan(t *testing.T) {
 	f := func(selector, yaml string, want ...string) {
 		t.Helper()
 		p := plannerOf(t, Config{Selector: selector, Labels: map[string]string{"k8s_namespace_name": "namespace"}}, "")
-		require.Equal(t, want, p.make(pack(t, yaml), maxQuery, true).queries)
+		require.Equal(t, want, p.makePlan(pack(t, yaml), maxQuery, true).queries)
 	}
 	one := `{alert: A, from: '{container="syncer"}', severity: info, `
 	f(`{cluster="x"}`, "- "+one+`match: lease lost}`, `{cluster="x", service_name!="crowsnest", container=~"syncer|"} |~ "(\x00)|(lease lost)"`)
@@ -89,7 +89,7 @@ func TestPlanSize(t *testing.T) {
 	set, p := pack(t, yaml.String()), plannerOf(t, Config{Selector: `{app="a"}`}, "")
 	f := func(most, queries int, dropped bool) {
 		t.Helper()
-		plan := p.make(set, most, true)
+		plan := p.makePlan(set, most, true)
 		require.Len(t, plan.queries, queries)
 		require.Equal(t, dropped, plan.dropped)
 		all := strings.Join(plan.queries, "")
@@ -111,32 +111,32 @@ func TestPlanSize(t *testing.T) {
 // A long text is replaced by the part that others have too, and otherwise by one that needs no
 // escapes.
 func TestShorten(t *testing.T) {
-	got := shorten([]text{
-		{"x failed to create the pod", false}, {"it failed to create", false}, {"short", true},
-		{"[0]: no space left on it", false}, {"no space left on \u00fc", true}, {"error calling webhook", true},
+	got := shortenTexts([]text{
+		{Text: "x failed to create the pod"}, {Text: "it failed to create"}, {Text: "short", Fold: true},
+		{Text: "[0]: no space left on it"}, {Text: "no space left on \u00fc", Fold: true}, {Text: "error calling webhook", Fold: true},
 	})
 	require.Equal(t, []text{
-		{" failed to create", false}, {" failed to create", false}, {"short", true},
-		{": no space left o", false}, {"no space left on \u00fc", true}, {"error calling web", true},
+		{Text: " failed to create"}, {Text: " failed to create"}, {Text: "short", Fold: true},
+		{Text: ": no space left o"}, {Text: "no space left on \u00fc", Fold: true}, {Text: "error calling web", Fold: true},
 	}, got)
 }
 
 func TestReduce(t *testing.T) {
 	f := func(in []text, want ...text) {
 		t.Helper()
-		require.Equal(t, want, reduce(in))
+		require.Equal(t, want, removeCovered(in))
 	}
-	f([]text{{"abcd", false}, {"bc", false}}, text{"bc", false})
-	f([]text{{"abcd", true}, {"bc", false}}, text{"bc", false}, text{"abcd", true})
-	f([]text{{"aBCd", false}, {"bc", true}}, text{"bc", true})
-	f([]text{{"abc", false}, {"abc", true}, {"abc", false}}, text{"abc", true})
-	f([]text{{"abc", false}, {"xyz", false}}, text{"abc", false}, text{"xyz", false})
+	f([]text{{Text: "abcd"}, {Text: "bc"}}, text{Text: "bc"})
+	f([]text{{Text: "abcd", Fold: true}, {Text: "bc"}}, text{Text: "bc"}, text{Text: "abcd", Fold: true})
+	f([]text{{Text: "aBCd"}, {Text: "bc", Fold: true}}, text{Text: "bc", Fold: true})
+	f([]text{{Text: "abc"}, {Text: "abc", Fold: true}, {Text: "abc"}}, text{Text: "abc", Fold: true})
+	f([]text{{Text: "abc"}, {Text: "xyz"}}, text{Text: "abc"}, text{Text: "xyz"})
 }
 
 func TestReadable(t *testing.T) {
 	f := func(in, want string) {
 		t.Helper()
-		require.Equal(t, want, readable(in))
+		require.Equal(t, want, longestReadable(in))
 	}
 	f("lease", "lease")
 	f("é", "é")
@@ -222,14 +222,14 @@ func merge(a, b map[string]string) map[string]string {
 func hitsThrough(t *testing.T, cfg Config, prog *matcher.Program, set *rules.Set, end time.Time) []string {
 	t.Helper()
 	s := newSource(cfg.withDefaults(), "loki", "")
-	s.used, s.plan = set, s.planner.make(set, maxQuery, true)
+	s.used, s.plan = set, s.planner.makePlan(set, maxQuery, true)
 	seen := newMemory(0, maxKeys)
 	var out []string
 	s.asker.use = func(a *answer, _, _ int64) {
 		s.byIndex = make([]*stream, len(a.streams))
 		for i := range a.entries {
 			e := &a.entries[i]
-			if key := a.hash(&s.hash, "", e); !seen.has(e.ts, key) {
+			if key := a.hashEntry(&s.hash, "", e); !seen.has(e.ts, key) {
 				seen.add(e.ts, key)
 				st := s.stream(a, e).s
 				for _, h := range prog.Match(st, matcher.Record{Time: time.Unix(0, e.ts).UTC(), Text: e.line}) {
@@ -240,7 +240,7 @@ func hitsThrough(t *testing.T, cfg Config, prog *matcher.Program, set *rules.Set
 	}
 	s.asker.failed = func(f *failure) { t.Fatal(f.err) }
 	for _, q := range s.plan.queries {
-		for c := (cursor{logql: q, at: end.Add(-time.Hour).UnixNano(), end: end.Add(time.Hour).UnixNano()}); !c.done(); {
+		for c := (cursor{logql: q, at: end.Add(-time.Hour).UnixNano(), end: end.Add(time.Hour).UnixNano()}); !c.isDone(); {
 			require.Nil(t, s.asker.step(t.Context(), &c))
 		}
 	}
@@ -309,7 +309,7 @@ func TestWarnings(t *testing.T) {
 		})
 	}
 	nothing := func(*fakeloki.Loki) {}
-	f(`- {alert: R, from: '{app="a"}', match: {regex: '\d'}, severity: warning}`, nothing, "(R): add one with contains")
+	f(`- {alert: R, from: '{app="a"}', match: {regex: '\d'}, severity: warning}`, nothing, "(R): add a text with `contains`")
 	f(`- {alert: R, from: '{app="a"}', match: bad, severity: warning}`, func(l *fakeloki.Loki) { l.MaxQuery = 60 }, "all lines of the selector are read")
 	var many strings.Builder
 	for i := range 200 {
@@ -350,7 +350,7 @@ func TestShippedPacks(t *testing.T) {
 	set, err := rules.Load(rules.Shipped())
 	require.NoError(t, err)
 	p := plannerOf(t, Config{Selector: `{cluster="x"}`}, "")
-	plan := p.make(set, maxQuery, true)
+	plan := p.makePlan(set, maxQuery, true)
 	require.Empty(t, plan.everyLine)
 	require.LessOrEqual(t, len(plan.queries), maxGroups)
 	sent := 0
@@ -364,23 +364,23 @@ func TestShippedPacks(t *testing.T) {
 
 	var wanted []group
 	for _, r := range set.Rules {
-		if froms := p.served(r); r.Mode != rules.ModeOff && len(froms) > 0 {
-			texts, ok := p.textsOf(r)
+		if froms := p.servedSelectors(r); r.Mode != rules.ModeOff && len(froms) > 0 {
+			texts, ok := p.ruleTexts(r)
 			require.True(t, ok, r.Alert)
 			wanted = append(wanted, group{froms, texts})
 		}
 	}
-	groups := p.split(wanted)
+	groups := p.divideGroups(wanted)
 	require.Len(t, groups, len(plan.queries))
 	searched := func(labels map[string]string) (texts []text) {
 		for _, g := range groups {
-			if !slices.ContainsFunc(p.conditions(g.of), func(c condition) bool {
+			if !slices.ContainsFunc(p.commonConditions(g.of), func(c condition) bool {
 				return !regexp.MustCompile("^(?:" + c.expr + ")$").MatchString(labels[c.name])
 			}) {
-				texts = append(texts, shorten(g.texts)...)
+				texts = append(texts, shortenTexts(g.texts)...)
 			}
 		}
-		return reduce(texts)
+		return removeCovered(texts)
 	}
 	all := len(searched(nil))
 	require.Less(t, len(searched(map[string]string{"container": "web"})), all/3)
@@ -388,8 +388,8 @@ func TestShippedPacks(t *testing.T) {
 	found := map[string][]text{}
 	lines := 0
 	for _, r := range set.Rules {
-		texts, _ := p.textsOf(r)
-		for _, from := range p.served(r) {
+		texts, _ := p.ruleTexts(r)
+		for _, from := range p.servedSelectors(r) {
 			for _, test := range r.Tests {
 				for _, in := range test.Input {
 					labels := maps.Clone(test.Stream)
@@ -398,7 +398,7 @@ func TestShippedPacks(t *testing.T) {
 					}
 					maps.Copy(labels, in.Labels)
 					contains := func(x text) bool {
-						return !x.fold && strings.Contains(in.Text, x.text) || x.fold && strings.Contains(asciiLower(in.Text), x.text)
+						return !x.Fold && strings.Contains(in.Text, x.Text) || x.Fold && strings.Contains(strings.ToLower(in.Text), x.Text)
 					}
 					if in.Text == "" || !from.Matches(labels, false) || !slices.ContainsFunc(texts, contains) {
 						continue

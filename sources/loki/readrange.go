@@ -10,28 +10,29 @@ import (
 	"crowsnest/rules"
 )
 
-// maxTries is how often ReadRange attempts a request.
+// maxTries is the number of successive failures after which ReadRange gives up a request.
 const maxTries = 6
 
 // Range is the input of ReadRange.
 type Range struct {
-	// From is inclusive, To is not.
+	// The range includes From and excludes To.
 	From, To time.Time
-	// Rules omits lines that none of them can match, as far as Loki can filter;
-	// Nil means all lines of the configured selector are read.
+	// Rules are the rules for which lines are read. Lines that none of them can match are
+	// omitted, as far as Loki can filter. If Rules is nil, all lines of the configured selector
+	// are read.
 	Rules *rules.Set
-	// Lost is called for entries that cannot be read, with a reason and a place.
-	// It may be nil.
+	// Lost is called for entries that cannot be read. It gets a reason and a description of the
+	// place. It may be nil.
 	Lost func(reason, where string)
 }
 
-// ReadRange reads a time range and passes each line to f once, tenant by tenant and,
-// within a tenant, in order of time. It uses from cfg: url, http_config, tenants,
-// selector, labels, limit, timeout. Lines with equal labels have the same stream. The
-// text of a record is valid during the call.
+// ReadRange reads a time range and passes each line to f once. It reads one tenant after the
+// other, each in order of time. From cfg, it uses url, http_config, tenants, selector, labels,
+// limit and timeout. Lines with equal labels have the same stream. The text of a record is
+// valid during the call of f.
 //
-// A failed request is repeated a few times. ReadRange returns the first error of f,
-// the error of the last attempt, or that of ctx.
+// A failed request is repeated a few times. ReadRange returns the first error of f, the error
+// of the last try, or the error of ctx.
 func ReadRange(ctx context.Context, cfg Config, rg Range, f func(s *matcher.Stream, rec matcher.Record) error) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -54,32 +55,32 @@ func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give f
 	defer src.asker.client.http.Close()
 	src.asker.whole = true
 	src.asker.failed = func(*failure) {}
-	var given error // the first error of give
+	var given error // the first error of f
 	src.accept = func(st *stream, e *entry, key uint64) {
 		if given == nil {
 			src.memory.add(e.ts, key)
 			given = give(st.s, matcher.Record{Time: time.Unix(0, e.ts).UTC(), Text: e.line})
 		}
 	}
-	src.asker.lose = func(reason, logql string, at int64) {
+	src.asker.lose = func(reason, logql string, t int64) {
 		if rg.Lost != nil {
-			rg.Lost(reason, lossPlace(logql, at))
+			rg.Lost(reason, lossPlace(logql, t))
 		}
 	}
 	src.used = rg.Rules
 	if src.used == nil {
 		src.used = &rules.Set{}
 	}
-	src.plan = src.planner.make(src.used, maxQuery, rg.Rules != nil)
+	src.plan = src.planner.makePlan(src.used, maxQuery, rg.Rules != nil)
 	if rg.Rules != nil && len(src.plan.queries) == 0 {
-		return nil // nothing can match
+		return nil // no rule can match a line of this Loki
 	}
-	if len(src.plan.queries) != 1 { // several would run one after the other
-		src.plan.queries = []string{src.planner.query(nil, "")}
+	if len(src.plan.queries) != 1 { // several queries would run one after the other
+		src.plan.queries = []string{src.planner.renderQuery(nil, "")}
 	}
-	c := cursor{logql: uncached(src.plan.queries[0], cfg.Clock().UnixNano()), at: rg.From.UnixNano(), end: rg.To.UnixNano()}
+	c := cursor{logql: addComment(src.plan.queries[0], cfg.Clock().UnixNano()), at: rg.From.UnixNano(), end: rg.To.UnixNano()}
 	var p pace
-	for !c.done() {
+	for !c.isDone() {
 		fail := src.asker.step(ctx, &c)
 		switch {
 		case given != nil:
@@ -88,12 +89,12 @@ func readTenant(ctx context.Context, cfg Config, tenant string, rg Range, give f
 			return ctx.Err()
 		case fail == nil:
 			p.fails = 0
-			src.memory.raise(c.at)
+			src.memory.raiseFloor(c.at)
 			continue
 		case needsOperator(fail.reason) || p.fails >= maxTries:
 			return fail.err
 		}
-		if !pause.Sleep(ctx, p.after(fail), nil) {
+		if !pause.Sleep(ctx, p.delayAfter(fail), nil) {
 			return ctx.Err()
 		}
 	}

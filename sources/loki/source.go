@@ -17,24 +17,25 @@ import (
 )
 
 const (
-	// maxBehind is the maximum age of entries that are read after an outage. Older
-	// ones are counted as lost: the person on call needs the present.
+	// maxBehind is the largest age of entries that are read after an outage. Older entries are
+	// counted as lost, because the person on call needs the present.
 	maxBehind = 24 * time.Hour
-	// watermarkEvery is how often a fast round reaches back far enough to advance the watermark.
+	// watermarkEvery is the interval at which a fast round reaches back far enough to advance
+	// the watermark.
 	watermarkEvery = 5 * time.Second
-	// maxRest bounds that interval where such rounds take long.
+	// maxRest is the longest interval between such rounds if they take long.
 	maxRest = 20 * time.Second
-	// downAfter is how long requests must fail until the source counts as down. A
+	// downAfter is the time after which failing requests mean that the source is down. A
 	// connection that breaks now and then is normal.
 	downAfter = 3 * time.Second
-	// markEvery is how often the state is saved although nothing matches, so that a
-	// restart after a quiet day does not read the day again.
+	// markEvery is the interval at which the state is saved even if nothing matches. After a
+	// quiet day, a restart then does not read the whole day again.
 	markEvery = 10 * time.Second
-	// staleAfter is the age of the watermark at which the source counts as down. It
-	// is shorter than the time after which a source that is up is reported as stuck.
+	// staleAfter is the age of the watermark from which the source counts as down. It is
+	// shorter than the time after which a source is reported as stuck.
 	staleAfter = 45 * time.Second
 	maxStreams = 5000
-	maxListed  = 500 // streams in Status
+	maxListed  = 500 // largest number of streams in Status
 )
 
 // Source reads the streams of one tenant of a Loki.
@@ -45,59 +46,59 @@ type Source struct {
 	planner planner
 	options matcher.StreamOptions
 	set     atomic.Pointer[rules.Set] // the active rules
-	// accept is called for each new entry; ReadRange replaces it.
+	// accept is called for each new entry. ReadRange replaces it.
 	accept func(st *stream, e *entry, key uint64)
 
-	// The following fields belong to Run.
+	// The following fields are used only by Run.
 	pipe     sources.Pipeline
 	asker    *asker
-	used     *rules.Set // the rules of plan
+	used     *rules.Set // the rules for which plan was made
 	plan     plan
-	unfilter bool // the server refuses filters
+	unfilter bool // whether the server refuses filters
 	maxQuery int
-	fast     *round // round in progress; nil if there is none
+	fast     *round // current fast round; nil if there is none
 	slow     *round
-	reading  *round // the round of the current request
+	reading  *round // round to which the current request belongs
 	fastDue  time.Time
 	slowDue  time.Time
-	slowWait time.Time     // when slow rounds may continue after a failure
-	owed     bool          // reports whether it is the slow round's turn
-	deepNext bool          // the next round reaches back as far as a slow one
-	rest     time.Duration // until a fast round reaches back far enough to advance the watermark
+	slowWait time.Time     // time at which slow rounds may continue after a failure
+	owed     bool          // whether it is the turn of the slow round
+	deepNext bool          // whether the next round reaches back as far as a slow one
+	rest     time.Duration // time until a fast round must reach back far enough to advance the watermark
 	rounds   int
 	pace     pace
-	failing  time.Time // time since which requests fail; zero if they do not
+	failing  time.Time // time since which requests fail; zero if they succeed
 	marked   time.Time
-	probed   time.Time // when Loki was last asked whether the selected streams exist; zero if never
-	exist    bool      // they do
+	probed   time.Time // time at which Loki was last asked whether the selected streams exist; zero if never
+	exist    bool      // whether the selected streams exist
 	hash     xxhash.Digest
-	byIndex  []*stream // streams of the current response
+	byIndex  []*stream // streams of the current response, by index
 	metaKey  []byte
 
-	// mu guards the following fields. Only Run changes them, except for status.
+	// mu guards the following fields. Only Run changes them, except status.
 	mu        sync.Mutex
 	memory    *memory
 	streams   *simplelru.LRU[string, *stream]
-	first     int64 // the initial floor
-	covered   int64 // everything before was read by that time; zero if not set yet
-	watermark int64 // start of the last round that advanced it
-	deep      int64 // start of the last round with the overlap of a slow one
+	first     int64 // first floor of the memory
+	covered   int64 // time before which everything was read; zero before the first round
+	watermark int64 // start of the last round that advanced the watermark
+	deep      int64 // start of the last round that reached back as far as a slow round
 	latest    int   // number of the round that set covered
-	active    bool  // a fast round is in progress, or fails
+	active    bool  // whether a fast round is in progress or fails
 	warning   string
 	status    sources.Status
 }
 
-// stream is one stream as seen by rules.
+// stream is one stream with the labels that rules see.
 type stream struct {
 	s           *matcher.Stream
-	selfWritten bool // this program wrote it
+	selfWritten bool // whether this program wrote the stream
 	rules       int
 	lines       int64
 	read        time.Time
 }
 
-// New returns the sources of a configuration, one per tenant. It does no I/O.
+// New returns the sources of a configuration, one for each tenant. It does no I/O.
 func New(cfg Config) []*Source {
 	cfg = cfg.withDefaults()
 	if len(cfg.Tenants) == 0 {
@@ -110,8 +111,8 @@ func New(cfg Config) []*Source {
 	return out
 }
 
-// sourceName returns the name of the source for one tenant. With several tenants, the
-// tenant follows the configured name.
+// sourceName returns the name of the source for one tenant. If there are several tenants, the
+// name ends with the tenant.
 func sourceName(cfg Config, tenant string) string {
 	name := cfg.withDefaults().Name
 	if len(cfg.Tenants) > 1 {
@@ -129,33 +130,31 @@ func newSource(cfg Config, name, tenant string) *Source {
 		memory:  newMemory(0, maxKeys/max(1, len(cfg.Tenants))),
 		status:  sources.Status{Name: name, Errors: map[string]int64{}, Losses: map[string]sources.Loss{}},
 	}
-	for _, reason := range append(reasons(), late10s, late1m, late5m, errEntry, errMemory, errClock, errWarning) {
+	for _, reason := range append(failureReasons(), late10s, late1m, late5m, errEntry, errMemory, errClock, errWarning) {
 		s.status.Errors[reason] = 0
 	}
-	s.streams, _ = simplelru.NewLRU[string, *stream](maxStreams, nil) // the size is positive
-	s.asker.use, s.asker.lose, s.asker.failed, s.accept = s.use, s.lose, s.count, s.take
+	s.streams, _ = simplelru.NewLRU[string, *stream](maxStreams, nil) // the size is positive, so there is no error
+	s.asker.use, s.asker.lose, s.asker.failed, s.accept = s.passEntries, s.countLost, s.countFailure, s.passEntry
 	return s
 }
 
-// Name returns "loki" unless the configuration sets another name, followed by the
-// tenant if there are several.
+// Name returns "loki" unless the configuration sets another name. If there are several tenants,
+// the name ends with the tenant.
 func (s *Source) Name() string { return s.name }
 
-// Serves returns which selectors streams of a Loki with this configuration can satisfy, as
-// Source.Serves. cfg must be valid.
+// Serves returns a function like Source.Serves for a configuration. cfg must be valid.
 func Serves(cfg Config) func(rules.Selector) bool {
 	cfg = cfg.withDefaults()
 	sel, _ := selector.Parse(cfg.Selector) // Validate reports the error
 	return planner{selector: sel, naming: newNaming(cfg, "")}.serves
 }
 
-// Serves reports whether the selector can match a stream of this source. The values
-// that the configured selector states with "=", and the tenant, are known.
+// Serves reports whether the selector can match a stream of this source. Known labels are the
+// tenant and those that the configured selector requires with "=".
 func (s *Source) Serves(from rules.Selector) bool { return s.planner.serves(from) }
 
-// Info implements sources.Source. If new rules need other lines than the previous ones,
-// the next round reaches back as far as a slow round, so that a new rule misses nothing
-// that is in transit.
+// Info implements sources.Source. If new rules need other lines than before, the next round
+// reaches back as far as a slow round. A new rule therefore misses no lines that arrive late.
 func (s *Source) Info() sources.Info {
 	return sources.Info{Remote: true, Lateness: s.cfg.Lateness, UseRules: s.set.Store}
 }
@@ -165,9 +164,9 @@ func (s *Source) Info() sources.Info {
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	s.pipe = p
 	defer s.asker.client.http.Close()
-	s.begin(s.cfg.Clock().UnixNano())
+	s.applyLookBack(s.cfg.Clock().UnixNano())
 	for {
-		wait := s.turn(ctx)
+		wait := s.runTurn(ctx)
 		if !pause.Sleep(ctx, wait, nil) {
 			s.mu.Lock()
 			s.status.Up = false
@@ -177,51 +176,51 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	}
 }
 
-// begin applies the look-back if no position was restored.
-func (s *Source) begin(now int64) {
+// applyLookBack applies the look-back if no position was restored.
+func (s *Source) applyLookBack(now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.covered == 0 {
 		s.covered = now - int64(s.cfg.LookBack)
 		s.watermark, s.deep = s.covered, s.covered
-		s.memory.raise(s.covered)
+		s.memory.raiseFloor(s.covered)
 	}
 	s.first = s.memory.floor
 }
 
-// turn makes at most one request and returns how long to wait for the next turn.
-func (s *Source) turn(ctx context.Context) time.Duration {
-	s.replan()
-	r, wait := s.next()
+// runTurn makes at most one request. It returns the time to wait before the next turn.
+func (s *Source) runTurn(ctx context.Context) time.Duration {
+	s.updatePlan()
+	r, wait := s.nextRound()
 	if r == nil {
 		return wait
 	}
-	if c := r.lowest(); c != nil {
+	if c := r.lowestCursor(); c != nil {
 		s.reading = r
-		if floor := s.memory.floor; c.at < floor { // a full memory raises the floor
+		if floor := s.memory.floor; c.at < floor { // a full memory has raised its floor
 			*c = cursor{logql: c.logql, at: floor, end: c.end}
 		}
 		f := s.asker.step(ctx, c)
 		if ctx.Err() != nil {
 			return 0
 		}
-		s.settle(r)
-		s.mark()
+		s.recordProgress(r)
+		s.triggerSave()
 		if f != nil {
-			return s.failed(r, f)
+			return s.recordFailure(r, f)
 		}
 	}
-	if r.lowest() == nil {
-		s.finish(r)
-		if f := s.probe(ctx); f != nil {
-			return s.failed(r, f)
+	if r.lowestCursor() == nil {
+		s.finishRound(r)
+		if f := s.probeEntry(ctx); f != nil {
+			return s.recordFailure(r, f)
 		}
 	}
-	s.succeeded()
+	s.recordSuccess()
 	return 0
 }
 
-func (s *Source) replan() {
+func (s *Source) updatePlan() {
 	set := s.set.Load()
 	if set == nil {
 		set = s.pipe.Rules()
@@ -235,10 +234,11 @@ func (s *Source) replan() {
 	s.makePlan(set)
 }
 
-// makePlan restarts the rounds: they may have read other lines than are needed now.
+// makePlan makes the plan for a set of rules. It restarts the rounds, because they may lack
+// lines that are needed now.
 func (s *Source) makePlan(set *rules.Set) {
 	old, had := s.plan, s.used != nil
-	s.used, s.plan = set, s.planner.make(set, s.maxQuery-uncachedRoom, !s.unfilter)
+	s.used, s.plan = set, s.planner.makePlan(set, s.maxQuery-uncachedRoom, !s.unfilter)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.streams.Purge()
@@ -249,13 +249,13 @@ func (s *Source) makePlan(set *rules.Set) {
 	}
 }
 
-// failed records a failure and returns how long to wait.
-func (s *Source) failed(r *round, f *failure) time.Duration {
+// recordFailure records a failure and returns the time to wait.
+func (s *Source) recordFailure(r *round, f *failure) time.Duration {
 	now := time.Now()
 	if s.failing.IsZero() {
 		s.failing = now
 	}
-	again := s.adapt(f)
+	again := s.reduceQuery(f)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if again {
@@ -265,16 +265,17 @@ func (s *Source) failed(r *round, f *failure) time.Duration {
 	if needsOperator(f.reason) || now.Sub(s.failing) >= downAfter {
 		s.status.Up, s.status.Error = false, f.err.Error()
 	}
-	wait := s.pace.after(f)
+	wait := s.pace.delayAfter(f)
 	if !r.fast {
-		s.slowWait = now.Add(wait) // fast rounds do not wait
+		s.slowWait = now.Add(wait) // fast rounds do not wait for slow ones
 		return 0
 	}
 	return wait
 }
 
-// adapt reduces the query if the server refuses it; true: retry immediately.
-func (s *Source) adapt(f *failure) bool {
+// reduceQuery reduces the query if the server refuses it. It reports whether to retry
+// immediately.
+func (s *Source) reduceQuery(f *failure) bool {
 	switch {
 	case s.unfilter:
 		return false
@@ -293,36 +294,36 @@ func (s *Source) adapt(f *failure) bool {
 	return true
 }
 
-func (s *Source) succeeded() {
+func (s *Source) recordSuccess() {
 	s.pace.fails, s.failing = 0, time.Time{}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status.Up, s.status.Opened, s.status.Error = true, true, s.warning
 }
 
-func (s *Source) count(f *failure) {
+func (s *Source) countFailure(f *failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status.Errors[f.reason]++
 }
 
-// lose counts entries that cannot be read, once: every round that reaches back so far
-// encounters them again.
-func (s *Source) lose(reason, logql string, at int64) {
-	selector, _ := cutSelector(logql) // the rest differs each time
+// countLost counts entries that cannot be read. It counts them only once, although each round
+// that reaches back far enough meets them again.
+func (s *Source) countLost(reason, logql string, t int64) {
+	selector, _ := cutSelector(logql) // the rest of the query differs each time
 	s.hash.Reset()
 	_, _ = s.hash.WriteString(reason + selector)
-	key := s.hash.Sum64() ^ uint64(at)
+	key := s.hash.Sum64() ^ uint64(t)
 	now := s.cfg.Clock().UTC()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.memory.has(at, key) {
-		s.memory.add(at, key)
-		s.missed(reason, lossPlace(logql, at), now)
+	if !s.memory.has(t, key) {
+		s.memory.add(t, key)
+		s.recordMissed(reason, lossPlace(logql, t), now)
 	}
 }
 
-func (s *Source) missed(reason, where string, now time.Time) {
+func (s *Source) recordMissed(reason, where string, now time.Time) {
 	l := s.status.Losses[reason]
 	s.status.Losses[reason] = sources.Loss{Count: l.Count + 1, At: now, Path: where}
 }

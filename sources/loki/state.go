@@ -13,7 +13,7 @@ import (
 
 const positionsVersion = 1
 
-// positions are the saved state. Times are ns since 1970.
+// positions is the saved state. Times are ns since 1970.
 type positions struct {
 	Version   int                     `json:"version"`
 	Covered   int64                   `json:"covered"`
@@ -24,8 +24,8 @@ type positions struct {
 	Losses    map[string]sources.Loss `json:"losses,omitempty"`
 }
 
-// Positions returns the progress and the newest keys of the memory, 8 bytes each: at
-// most 131072 over all tenants. It does not block.
+// Positions returns the progress and the newest keys of the memory. Each key takes 8 bytes, and
+// all tenants together have at most 131072 keys. It does not block.
 func (s *Source) Positions() json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,12 +34,12 @@ func (s *Source) Positions() json.RawMessage {
 	}
 	pos := positions{Version: positionsVersion, Covered: s.covered, Watermark: s.watermark, Deep: s.deep, Losses: s.status.Losses}
 	pos.Keys, pos.Floor = s.memory.export(maxSavedKeys/max(1, len(s.cfg.Tenants)), s.covered-int64(s.cfg.FastOverlap))
-	b, _ := json.Marshal(pos) // strings, numbers and times: cannot fail
+	b, _ := json.Marshal(pos) // strings, numbers and times can always be encoded
 	return b
 }
 
-// Restore sets the positions before Run. If it returns an error it sets nothing, and
-// reading starts with the look-back.
+// Restore sets the positions before Run. After an error nothing is set, and reading starts with
+// the look-back.
 func (s *Source) Restore(b json.RawMessage) error {
 	if b == nil {
 		return nil
@@ -67,8 +67,8 @@ func (s *Source) Restore(b json.RawMessage) error {
 	return nil
 }
 
-// Status reports how far reading is behind while there is something to catch up with.
-// It lists at most 500 streams.
+// Status returns the state of the source. It reports how far reading is behind only while there
+// are entries to read. It lists at most 500 streams.
 func (s *Source) Status() sources.Status {
 	now := s.cfg.Clock()
 	s.mu.Lock()
@@ -81,7 +81,7 @@ func (s *Source) Status() sources.Status {
 	if age := now.Sub(st.Watermark); st.Up && s.active && age > staleAfter {
 		st.Up, st.Error = false, "it is catching up; read up to "+time.Unix(0, s.covered).UTC().Format(time.RFC3339)
 	}
-	for _, key := range s.streams.Keys() { // oldest use first
+	for _, key := range s.streams.Keys() { // the stream that was not used for the longest time comes first
 		v, _ := s.streams.Peek(key)
 		if v.selfWritten {
 			continue
@@ -93,7 +93,7 @@ func (s *Source) Status() sources.Status {
 	return st
 }
 
-// warning describes which rules make the queries expensive.
+// warning names the rules that make the queries expensive.
 func (p plan) warning(unfilter bool) string {
 	switch {
 	case unfilter:
@@ -101,12 +101,12 @@ func (p plan) warning(unfilter bool) string {
 	case p.dropped:
 		return "the texts of the rules do not fit into the queries that Loki accepts: all lines of the selector are read"
 	case len(p.everyLine) > 0:
-		return fmt.Sprintf("rules without a text to search for need every line of their streams (%s): add one with contains", listed(p.everyLine))
+		return fmt.Sprintf("rules without `contains` need every line of their streams (%s): add a text with `contains`", listNames(p.everyLine))
 	}
 	return ""
 }
 
-func listed(names []string) string {
+func listNames(names []string) string {
 	if len(names) > 5 {
 		return strings.Join(names[:5], ", ") + fmt.Sprintf(" and %d more", len(names)-5)
 	}
@@ -117,7 +117,7 @@ func equalPlans(a, b plan) bool {
 	return slices.Equal(a.queries, b.queries) && maps.Equal(a.wanted, b.wanted)
 }
 
-// needsOperator reports whether only an operator can fix the reason of a failure.
+// needsOperator reports whether only an operator can remove the reason of a failure.
 func needsOperator(reason string) bool {
 	switch reason {
 	case reasonAuth, reasonRefused, reasonSyntax, reasonQuery, reasonConfig, reasonRedirect:

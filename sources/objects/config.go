@@ -23,21 +23,20 @@ type Config struct {
 	// Kubeconfig is the path of a file. The default is the service account of the
 	// pod that this program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
-	// Kinds are the kinds to read, named as by `kubectl api-resources -o name`, such as
-	// nodes or machines.cluster.x-k8s.io. Default: those in docs/objects.md.
+	// Kinds are the kinds to read, such as nodes or machines.cluster.x-k8s.io. Their names are
+	// those of `kubectl api-resources -o name`. Default: the kinds in docs/objects.md.
 	Kinds []string `yaml:"kinds" bounds:"0,100,4096"`
-	// Machines compares Nodes with those that Cluster API manages. Kinds must contain nodes
-	// and machines.cluster.x-k8s.io.
+	// Machines enables the comparison of Nodes with the Machines of Cluster API. Kinds must
+	// contain nodes and machines.cluster.x-k8s.io.
 	Machines *Machines `yaml:"machines"`
 	// Interval is the time after which the lines of a state are repeated. Default 1m.
 	Interval time.Duration `yaml:"interval" bounds:"0|10s,1h"`
-	// MaxObjects bounds the objects that are remembered, at about 1 KiB each. The
-	// namespaces share it.
-	// Default 50000.
+	// MaxObjects is the largest number of objects that are remembered, at about 1 KiB each. The
+	// namespaces share it. Default 50000.
 	MaxObjects int `yaml:"max_objects" bounds:"0,1000000"`
 	// Labels are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
-	// Clock is time.Now; tests set another one.
+	// Clock replaces time.Now in tests.
 	Clock func() time.Time `yaml:"-"`
 	// Transport replaces the network in tests.
 	Transport http.RoundTripper `yaml:"-"`
@@ -59,7 +58,7 @@ func (c Config) Validate() error {
 	return errors.Join(append(errs, sources.CheckLabels("objects", c.Labels, "the object", "component", "namespace")...)...)
 }
 
-// Components returns the values that the label component has.
+// Components returns the possible values of the label component.
 func (c Config) Components() []string {
 	out := []string{"leases", "conditions", "deleting", "phases"}
 	if c.Machines != nil {

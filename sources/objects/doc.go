@@ -1,17 +1,17 @@
-// Package objects writes the state of Kubernetes objects, and Events, as lines, so that
-// rules can match what no log contains, wait for it, and be ended by it. It needs list and
-// watch of the configured kinds, reads only what the lines contain, and never the kind
+// Package objects writes the state of Kubernetes objects, and Events, as lines. Rules can match
+// such a state, which no log contains, wait for it, and be cleared by it. It needs list and
+// watch of the configured kinds. It reads only what the lines contain, and never the kind
 // Secret.
 //
 // # Objects
 //
-// A line is written when a state is first seen, whenever it changes, and again every
-// interval while it holds. Its time is when the state was proved to hold; since when it
-// holds is the field since, and age is the time between. The label component of a stream
-// names the view, and namespace is that of the object; objects outside of namespaces have
-// none. These texts do not change; NAMES stands for
-// resource=RESOURCE.GROUP kind=KIND object=NAMESPACE/NAME name=NAME, which pods follow by
-// pod=NAME and nodes by node=NAME:
+// A line is written when a state is first seen, whenever it changes, and again every interval
+// while it holds. The time of a line is the time at which the state was proved to hold. The
+// field since is the time since which it holds, and age is the difference. The label component
+// of a stream is the name of the view, and namespace is that of the object. Objects outside of
+// namespaces have no label namespace. The following texts do not change. NAMES stands for
+// resource=RESOURCE.GROUP kind=KIND object=NAMESPACE/NAME name=NAME, followed by pod=NAME for
+// pods and node=NAME for nodes:
 //
 //	component="leases"
 //	msg="lease is held" NAMES duration=15s renewed=TIME unchanged=2s transitions=3 holder=HOLDER [was=HOLDER]
@@ -49,33 +49,35 @@
 //	msg="node is claimed by other machines" node=NODE machines=2 first=NAMESPACE/NAME
 //
 // The removal of an object is reported once, and only if it had no counterpart before. A
-// Machine that is being deleted counts as removed, unless it still has its node. The line
-// "no machine belongs to these nodes" states that the API server manages clusters of which
-// none is its own; no other line is then about their nodes.
+// Machine that is being deleted counts as removed, unless it still has its node. The line "no
+// machine belongs to these nodes" states that the API server manages clusters, but not its own.
+// No other line is then written about the nodes of that cluster.
 //
-// A field without a value is "". The field was is present only if the value changed since
-// the last line about it. A value with other characters than letters is quoted, and a
-// quote inside is escaped, so that no text of a tenant contains msg=" or forges a field.
+// A field without a value is "". The field was is present only if the value changed since the
+// last line. A value that contains anything but letters is quoted, and quotes inside it are
+// escaped. Text of a tenant can therefore not contain msg=" or forge a field.
 //
-// A Lease is stale when its renewTime did not change for its duration while the API
-// server answered and the watch delivered everything. No clock of a holder is compared.
-// While the API server cannot be reached, nobody can renew a Lease: no line is written,
-// and the time of the outage does not count. A Lease that was seen once is neither held
-// nor stale until one of both is proved.
+// A Lease is stale if its renewTime did not change for its duration while the API server
+// answered and the watch delivered everything. The clocks of holders are not used. While the
+// API server cannot be reached, nobody can renew a Lease. No line is written then, and this
+// time does not count. A Lease that was seen only once is neither held nor stale until one of
+// the two is proved.
 //
 // Conditions are those of status.v1beta2.conditions, status.conditions and
-// status.deprecated.v1beta1.conditions; if a type is in several, the first counts.
+// status.deprecated.v1beta1.conditions. If several of these have the same type, the first one
+// counts.
 //
-// If pods are read, the source knows the images of their containers; see sources.Images.
+// If pods are read, the source knows the images of their containers (see sources.Images).
 //
-// The watermark is the time up to which everything about all kinds was read. A kind that
-// the API server does not have is looked for every minute and holds nothing up. If it had
-// objects, it has to be missing for three minutes until they are gone: an API server that
-// starts does not have all kinds yet. A kind that may not be read takes the source down.
+// The watermark is the time up to which everything about all kinds was read. A kind that the
+// API server does not have is looked for every minute, and does not hold the watermark back. If
+// the kind had objects, they count as gone when it has been missing for three minutes, because
+// an API server that starts does not have all kinds yet. A kind that may not be read takes the
+// source down.
 //
-// The saved positions contain what was written about each object, except for pods that
-// run without restarts: a restart repeats no change, and reports once what was removed
-// meanwhile.
+// The saved positions contain what was written about each object, except pods that run without
+// restarts. After a restart, no change is therefore repeated, and what was removed in the
+// meantime is reported once.
 //
 // # Events
 //
@@ -84,26 +86,24 @@
 //	component="events"
 //	msg="event" type=TYPE reason=REASON kind=KIND object=NAMESPACE/NAME name=NAME uid=UID reporter=REPORTER count=COUNT message=TEXT
 //
-// type, reason and message are those of the Event; kind, object, name and uid name the
-// object that it is about, and object has no namespace if the Event states none. Events
-// about Pods and Nodes have pod=NAME or node=NAME behind name. reporter is the controller
-// that wrote the Event. All fields are there, also empty ones. A message longer than 4 KiB
-// and any other value longer than 256 bytes are truncated and end with an ellipsis.
+// type, reason and message are those of the Event. kind, object, name and uid name the object
+// that it is about. object has no namespace if the Event states none. Events about Pods and
+// Nodes have pod=NAME or node=NAME behind name. reporter is the controller that wrote the
+// Event. All fields are present, even if they are empty. A message longer than 4 KiB, and any
+// other value longer than 256 bytes, is truncated and ends with an ellipsis.
 //
-// The label namespace is the namespace of the Event. The API server takes an Event from
-// whoever may create Events in its namespace, with any namespace of the object. So the
-// object is only what the Event claims, and rules with `origin: infrastructure` trust the
-// namespace.
+// The label namespace is the namespace of the Event. Any user who may create Events in a
+// namespace can claim there that they are about an object in any namespace. Therefore rules
+// with `origin: infrastructure` trust the namespace and not the object.
 //
-// The time of a line is that of the newest occurrence. A time in the future becomes that
-// of reading, because the clocks that write Events may be wrong, or lie.
+// The time of a line is that of the newest occurrence. A time in the future is replaced by the
+// time of reading, because the clocks that write Events may be wrong, and writers may lie.
 //
-// The position is the version up to which everything was read, with the counts of the
-// newest 8,192 Events. After a restart the watch continues there. If the API server no
-// longer knows that version (410), a list has what came later, because the version of an
-// Event is that of its last change. So nothing is repeated, and nothing is lost that the
-// API server still has, which is an hour by default. Without a position, Events of the
-// look-back are read. An Event that is edited without a rise of its count, and is not one
-// of the newest, is written again with the same line and time, which the engine
-// recognizes.
+// The position is the version up to which everything was read, with the counts of the newest
+// 8,192 Events. After a restart the watch continues from this version. If the API server no
+// longer knows the version (410), the source lists the Events and skips older ones by their own
+// versions. Nothing is therefore repeated, and nothing is lost that the API server still has,
+// which it keeps for an hour by default. Without a position, Events of the look-back period are
+// read. An old Event that is edited without a rise of its count may be written again. The line
+// and its time are then the same, which the engine recognizes.
 package objects

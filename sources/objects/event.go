@@ -13,14 +13,14 @@ import (
 	"crowsnest/sources/internal/logline"
 )
 
-// Bounds of the values of an Event in bytes, whose texts anybody may have written.
+// Limits of the values of an Event in bytes. Anyone may have written their texts.
 const (
 	maxNote  = 4 << 10
 	maxValue = 256
 )
 
-// event holds the used parts of an Event of events.k8s.io/v1 or of v1, which kubectl and
-// support bundles write.
+// event holds the used fields of an Event of events.k8s.io/v1 or v1. kubectl and support
+// bundles write v1.
 type event struct {
 	Metadata struct {
 		Namespace string    `json:"namespace"`
@@ -39,14 +39,13 @@ type event struct {
 	Controller string         `json:"reportingController"`
 	Regarding  eventReference `json:"regarding"`
 
-	// An Event that was written in the form of v1 has these when it is read as
-	// events.k8s.io/v1.
+	// An Event that was created as v1 has these fields when it is read as events.k8s.io/v1.
 	OldCount  int         `json:"deprecatedCount"`
 	OldFirst  time.Time   `json:"deprecatedFirstTimestamp"`
 	OldLast   time.Time   `json:"deprecatedLastTimestamp"`
 	OldSource eventSource `json:"deprecatedSource"`
 
-	// The form of v1.
+	// These fields belong to v1.
 	Involved  eventReference `json:"involvedObject"`
 	Message   string         `json:"message"`
 	First     time.Time      `json:"firstTimestamp"`
@@ -76,15 +75,15 @@ func readEvent(in json.RawMessage) (*event, error) {
 	return &e, nil
 }
 
-// RecordedEvent returns the line of an Event from a file, in the form of events.k8s.io/v1
-// or of v1, with the namespace of its stream and its time, which is at most now.
+// RecordedEvent returns the line of an Event from a file, the namespace of its stream, and its
+// time, which is at most now. The Event has the form of events.k8s.io/v1 or v1.
 func RecordedEvent(in json.RawMessage, now time.Time) (namespace, line string, at time.Time, err error) {
 	e, err := readEvent(in)
 	if err != nil {
 		return "", "", time.Time{}, err
 	}
 	line, _ = e.line()
-	return e.namespace(), line, e.newest(now), nil
+	return e.namespace(), line, e.newestTime(now), nil
 }
 
 // namespace returns the namespace in which the Event was created.
@@ -94,8 +93,8 @@ func (e *event) version() uint64 { return kube.VersionNumber(e.Metadata.Version)
 
 func (e *event) count() int { return max(e.Series.Count, e.OldCount, e.Count, 1) }
 
-// newest returns the time of the newest occurrence, at most now.
-func (e *event) newest(now time.Time) time.Time {
+// newestTime returns the time of the newest occurrence, at most now.
+func (e *event) newestTime(now time.Time) time.Time {
 	var newest time.Time
 	for _, at := range []time.Time{e.At, e.Series.Last, e.OldFirst, e.OldLast, e.First, e.Last} {
 		newest = times.Later(newest, at)
@@ -104,7 +103,7 @@ func (e *event) newest(now time.Time) time.Time {
 	return times.Earlier(newest, now)
 }
 
-// line returns the line and whether a value was truncated.
+// line returns the line of the Event, and whether a value was truncated.
 func (e *event) line() (line string, truncated bool) {
 	short := func(s string, n int) string {
 		truncated = truncated || len(s) > n

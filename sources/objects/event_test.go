@@ -37,7 +37,7 @@ func TestEventTime(t *testing.T) {
 		t.Helper()
 		e, err := readEvent([]byte(event))
 		require.NoError(t, err)
-		require.Equal(t, want, e.newest(now).UTC().Format("15:04:05.999999"))
+		require.Equal(t, want, e.newestTime(now).UTC().Format("15:04:05.999999"))
 	}
 	f(`{"eventTime":"2026-11-20T09:00:00.123456Z"}`, "09:00:00.123456")
 	f(`{"eventTime":"2026-11-20T09:00:00.123456Z","series":{"lastObservedTime":"2026-11-20T09:30:00.000000Z"}}`, "09:30:00")

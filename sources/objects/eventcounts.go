@@ -5,21 +5,26 @@ import (
 	"errors"
 	"hash/fnv"
 	"math"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 const (
 	maxCounts  = 8192
-	countBytes = 12 // bytes of an encoded count, which are a hash of the UID and the count
+	countBytes = 12 // number of bytes of an encoded count, which consist of a hash of the UID and the count
 )
 
-// eventCounts remembers the counts of the newest Events, by a hash of their UIDs that is
-// the same in every process. The API server chooses UIDs.
+// eventCounts remembers the counts of the newest Events by a hash of their UIDs. The hash is
+// the same in every process. It need not resist attacks, because the API server chooses the
+// UIDs.
 type eventCounts struct {
-	byHash map[uint64]uint32
-	order  []uint64 // the oldest first
+	*simplelru.LRU[uint64, uint32]
 }
 
-func newEventCounts() eventCounts { return eventCounts{byHash: map[uint64]uint32{}} }
+func newEventCounts() eventCounts {
+	lru, _ := simplelru.NewLRU[uint64, uint32](maxCounts, nil) // the size is positive, so there is no error
+	return eventCounts{lru}
+}
 
 func hashUID(uid string) uint64 {
 	h := fnv.New64a()
@@ -27,41 +32,34 @@ func hashUID(uid string) uint64 {
 	return h.Sum64()
 }
 
-// get returns the count of an Event, 0 if it is not known.
-func (c *eventCounts) get(uid string) int { return int(c.byHash[hashUID(uid)]) }
-
-func (c *eventCounts) set(uid string, count int) {
-	c.put(hashUID(uid), uint32(min(count, math.MaxUint32)))
+// get returns the count of an Event, or 0 if the Event is unknown.
+func (c eventCounts) get(uid string) int {
+	count, _ := c.Peek(hashUID(uid))
+	return int(count)
 }
 
-func (c *eventCounts) put(h uint64, count uint32) {
-	if _, known := c.byHash[h]; !known {
-		c.order = append(c.order, h)
-	}
-	c.byHash[h] = count
-	if len(c.order) > maxCounts {
-		delete(c.byHash, c.order[0])
-		c.order = c.order[1:]
-	}
+func (c eventCounts) set(uid string, count int) {
+	c.Add(hashUID(uid), uint32(min(count, math.MaxUint32)))
 }
 
-// encode returns the counts, the oldest first.
-func (c *eventCounts) encode() []byte {
-	out := make([]byte, 0, len(c.order)*countBytes)
-	for _, h := range c.order {
+// encode returns the counts, from the oldest to the newest.
+func (c eventCounts) encode() []byte {
+	out := make([]byte, 0, c.Len()*countBytes)
+	for _, h := range c.Keys() {
+		count, _ := c.Peek(h)
 		out = binary.LittleEndian.AppendUint64(out, h)
-		out = binary.LittleEndian.AppendUint32(out, c.byHash[h])
+		out = binary.LittleEndian.AppendUint32(out, count)
 	}
 	return out
 }
 
 // decode adds the counts that encode returned.
-func (c *eventCounts) decode(b []byte) error {
+func (c eventCounts) decode(b []byte) error {
 	if len(b)%countBytes != 0 {
 		return errors.New("the counts are incomplete")
 	}
 	for ; len(b) > 0; b = b[countBytes:] {
-		c.put(binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint32(b[8:]))
+		c.Add(binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint32(b[8:]))
 	}
 	return nil
 }

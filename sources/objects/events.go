@@ -20,14 +20,15 @@ const (
 	eventsPath = "/apis/events.k8s.io/v1"
 	// defaultLookBack is the maximum age of Events that are read without a position.
 	defaultLookBack = 15 * time.Minute
-	// eventLateness is how long after an occurrence its Event may reach the API server.
+	// eventLateness is the longest time between an occurrence and the arrival of its Event at
+	// the API server.
 	eventLateness = 10 * time.Second
-	// eventTTL is how long API servers keep an Event by default.
+	// eventTTL is the time that API servers keep an Event by default.
 	eventTTL = time.Hour
-	// lagAfter is when a watermark that does not move is reported as a lag. Progress is
-	// proved every few seconds.
+	// lagAfter is the time after which a watermark that does not move is reported as a lag.
+	// Progress is normally proved every few seconds.
 	lagAfter = 15 * time.Second
-	// maxStreams bounds the streams of Events in memory.
+	// maxStreams is the largest number of Event streams in memory.
 	maxStreams = 2048
 
 	reasonExpired    = "events_expired"
@@ -41,9 +42,9 @@ type EventsConfig struct {
 	// Kubeconfig is the path of a file. The default is the service account of the
 	// pod that this program runs in.
 	Kubeconfig string `yaml:"kubeconfig" bounds:"0,4096"`
-	// Namespaces are the namespaces to read one by one, which needs a Role in each. If
-	// empty, the source reads all at once, which needs a ClusterRole. Events about Nodes
-	// and other objects without a namespace are in default.
+	// Namespaces are the namespaces to read one by one, which requires a Role in each of them.
+	// If empty, the source reads all namespaces at once, which requires a ClusterRole. Events
+	// about Nodes and other objects without a namespace are in the namespace default.
 	Namespaces []string `yaml:"namespaces" bounds:"0,1000,4096"`
 	// LookBack is the maximum age of lines that are read without a saved position. Default
 	// 15m.
@@ -51,7 +52,7 @@ type EventsConfig struct {
 	// Labels are added to every stream, for example cluster.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 
-	// Clock is time.Now; tests set another one.
+	// Clock replaces time.Now in tests.
 	Clock func() time.Time `yaml:"-"`
 	// Transport replaces the network in tests.
 	Transport http.RoundTripper `yaml:"-"`
@@ -92,8 +93,8 @@ func NewEvents(cfg EventsConfig) *Events {
 	for _, namespace := range namespaces {
 		r := &eventReader{s: s, namespace: namespace}
 		r.Watcher = kube.Watcher{
-			Client: s.client, Path: Resource{Path: eventsPath + "/events", Namespaced: true}.Within(namespace),
-			Clock: cfg.Clock, Handler: r, Progress: r.proved, Rewound: r.rewound,
+			Client: s.client, Path: Resource{Path: eventsPath + "/events", Namespaced: true}.ListPath(namespace),
+			Clock: cfg.Clock, Handler: r, Progress: r.provedUpTo, Rewound: r.resetVersion,
 		}
 		s.readers = append(s.readers, r)
 	}
@@ -103,7 +104,7 @@ func NewEvents(cfg EventsConfig) *Events {
 // Info implements sources.Source.
 func (s *Events) Info() sources.Info { return sources.Info{Remote: true, Lateness: eventLateness} }
 
-// Run watches until ctx ends, which also ends requests in progress.
+// Run watches Events until ctx ends, which also ends requests in progress.
 func (s *Events) Run(ctx context.Context, p sources.Pipeline) error {
 	var readers []func(context.Context)
 	for _, r := range s.readers {
@@ -123,8 +124,8 @@ func (s *Events) Status() sources.Status {
 	return st
 }
 
-// note updates the status from the state of the readers. The caller holds mu.
-func (s *Events) note() {
+// updateStatus updates the status from the states of the readers. The caller holds mu.
+func (s *Events) updateStatus() {
 	st := &s.status
 	st.Up, st.Error = true, ""
 	for _, r := range s.readers {
@@ -152,8 +153,8 @@ func (s *Events) advanceWatermark() {
 	}
 }
 
-// closeOldest forgets the half of the streams that had no line for longest, if there are
-// too many for another one.
+// closeOldest makes room for another stream. If there are too many, it forgets the half that
+// had no lines for the longest time.
 func (s *Events) closeOldest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,20 +169,20 @@ func (s *Events) closeOldest() {
 	}
 }
 
-// eventPositions are what a restart needs.
+// eventPositions is the saved form of the positions.
 type eventPositions struct {
-	Namespaces map[string]eventPosition `json:"namespaces"` // the empty name means all
+	Namespaces map[string]eventPosition `json:"namespaces"` // positions by namespace; the empty name stands for all namespaces
 	Counts     []byte                   `json:"counts,omitempty"`
 	Losses     map[string]sources.Loss  `json:"losses,omitempty"`
 }
 
-// eventPosition is up to where Events were read.
+// eventPosition is the position up to which Events of a namespace were read.
 type eventPosition struct {
 	Version string    `json:"version"` // empty if nothing was read yet
-	At      time.Time `json:"at"`      // the minute in which it was the newest version
+	At      time.Time `json:"at"`      // time at which Version was the newest version, to the minute
 }
 
-// Positions returns up to where Events were read. It does not block.
+// Positions returns the positions up to which Events were read. It does not block.
 func (s *Events) Positions() json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,12 +192,12 @@ func (s *Events) Positions() json.RawMessage {
 	}
 	b, err := json.Marshal(out)
 	if err != nil {
-		return nil // cannot fail
+		return nil // this cannot fail
 	}
 	return b
 }
 
-// Restore sets up to where Events were read.
+// Restore sets the positions up to which Events were read.
 func (s *Events) Restore(b json.RawMessage) error {
 	if len(b) == 0 {
 		return nil
@@ -221,24 +222,24 @@ func (s *Events) Restore(b json.RawMessage) error {
 	return nil
 }
 
-// eventReader reads the Events of one namespace, or of all.
+// eventReader reads the Events of one namespace or of all namespaces.
 type eventReader struct {
 	kube.Watcher
 	s         *Events
-	namespace string // empty means all
+	namespace string // namespace to read; empty means all
 
 	listing bool
-	since   time.Time // the list in progress leaves out older Events; zero means none
+	since   time.Time // time before which the current list skips Events; zero means none are skipped
 
-	// Guarded by s.mu.
+	// The following fields are guarded by s.mu.
 	position eventPosition
-	progress time.Time // up to which this run has read
-	answered bool      // the API server has answered
+	progress time.Time // time up to which this run has read
+	answered bool      // whether the API server has answered
 	problem  string
 }
 
-// rewound is called when versions began again, so older versions mean nothing.
-func (r *eventReader) rewound() { r.s.set(func() { r.position.Version = "" }) }
+// resetVersion forgets the version, because the API server has begun to count again.
+func (r *eventReader) resetVersion() { r.s.withLock(func() { r.position.Version = "" }) }
 
 // Listing implements kube.Handler.
 func (r *eventReader) Listing() {
@@ -250,27 +251,26 @@ func (r *eventReader) Listing() {
 	}
 }
 
-// Changed implements kube.Handler. It writes the line of an Event that was not read
-// before. It reports and skips an Event that it cannot read, because the next one may be
-// readable.
+// Changed implements kube.Handler. It writes the line of an Event that was not read before. It
+// reports and skips an unreadable Event, because later ones may be readable.
 func (r *eventReader) Changed(in json.RawMessage) error {
 	s, now := r.s, r.s.clock()
 	e, err := readEvent(in)
 	if err != nil {
-		s.set(func() { s.lose(reasonUnreadable, err.Error()) })
+		s.withLock(func() { s.countLost(reasonUnreadable, err.Error()) })
 		return nil
 	}
 	s.mu.Lock()
 	read := r.listing && e.version() > 0 && e.version() <= kube.VersionNumber(r.position.Version)
-	read = read || e.count() <= s.counts.get(e.Metadata.UID) || e.newest(now).Before(r.since)
+	read = read || e.count() <= s.counts.get(e.Metadata.UID) || e.newestTime(now).Before(r.since)
 	s.mu.Unlock()
 	if read {
-		r.move(e.Metadata.Version)
+		r.setPosition(e.Metadata.Version)
 		return nil
 	}
 	text, truncated := e.line()
 	s.closeOldest()
-	s.write([]line{{eventsView, e.namespace(), text}}, e.newest(now), func() {
+	s.writeLines([]line{{eventsView, e.namespace(), text}}, e.newestTime(now), func() {
 		if truncated {
 			s.status.Truncated++
 		}
@@ -285,15 +285,16 @@ func (r *eventReader) Changed(in json.RawMessage) error {
 // Deleted implements kube.Handler. The API server deletes Events when they are old.
 func (r *eventReader) Deleted(_ context.Context, in json.RawMessage) error {
 	if e, err := readEvent(in); err == nil {
-		r.move(e.Metadata.Version)
+		r.setPosition(e.Metadata.Version)
 	}
 	return nil
 }
 
-// move sets the position, except in a list, which is in no order of versions.
-func (r *eventReader) move(version string) {
+// setPosition sets the version of the position. It does nothing during a list, because lists
+// are not in order of versions.
+func (r *eventReader) setPosition(version string) {
 	if !r.listing && version != "" {
-		r.s.set(func() { r.position.Version = version })
+		r.s.withLock(func() { r.position.Version = version })
 	}
 }
 
@@ -303,24 +304,24 @@ func (r *eventReader) Listed(context.Context) {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	if at := r.position.At; !at.IsZero() && r.s.clock().Sub(at) > eventTTL {
-		r.s.lose(reasonExpired, r.Path)
+		r.s.countLost(reasonExpired, r.Path)
 	}
 	r.position.Version = r.Version()
 }
 
-// proved is called with times up to which everything was read.
-func (r *eventReader) proved(at time.Time) {
-	r.s.set(func() {
-		r.progress, r.position = at, eventPosition{r.Version(), at.Truncate(time.Minute).UTC()}
+// provedUpTo records the time up to which everything was read.
+func (r *eventReader) provedUpTo(t time.Time) {
+	r.s.withLock(func() {
+		r.progress, r.position = t, eventPosition{r.Version(), t.Truncate(time.Minute).UTC()}
 	})
 	r.s.advanceWatermark()
 }
 
 // Passed implements kube.Handler.
 func (r *eventReader) Passed() {
-	r.s.set(func() {
+	r.s.withLock(func() {
 		r.answered, r.problem = true, ""
-		r.s.note()
+		r.s.updateStatus()
 	})
 }
 
@@ -328,13 +329,13 @@ func (r *eventReader) Passed() {
 func (r *eventReader) Failed(err error, lasting bool) {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	if kube.Expired(err) {
+	if kube.IsExpired(err) {
 		r.s.status.Errors["expired"]++
 	} else {
 		r.s.status.Errors["watch"]++
 	}
 	if lasting {
-		r.problem = kube.Explain(err, "not allowed: grant list and watch of events.events.k8s.io", "Events cannot be read")
+		r.problem = kube.ExplainError(err, "not allowed: grant list and watch of events.events.k8s.io", "Events cannot be read")
 	}
-	r.s.note()
+	r.s.updateStatus()
 }

@@ -422,7 +422,7 @@ func TestEventsConfig(t *testing.T) {
 	f(EventsConfig{Namespaces: []string{"shop*"}}, `events: namespaces: "shop*" is not the name of a namespace; list names, or remove the key to select all`)
 	f(EventsConfig{Namespaces: []string{"a", "a"}}, `events: namespaces: "a" is listed twice; remove one`)
 	f(EventsConfig{LookBack: -1}, "events: look_back is -1ns; use a duration above 0, such as 15m")
-	f(EventsConfig{Labels: map[string]string{"component": "x"}}, `events: label "component" comes from the source; remove it`)
+	f(EventsConfig{Labels: map[string]string{"component": "x"}}, `events: label "component" is already set by the source; remove it here`)
 	f(EventsConfig{Labels: map[string]string{"a-b": "x"}}, `events: label "a-b" is not a label name; use letters, digits and _`)
 	many := make([]string, 51)
 	for i := range many {

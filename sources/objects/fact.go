@@ -1,12 +1,12 @@
 package objects
 
 import (
-	"iter"
 	"slices"
 	"time"
 )
 
-// view names what a line is about. It is the label component of the line's stream.
+// view is the kind of fact that a line is about. It becomes the label component of the line's
+// stream.
 type view uint8
 
 const (
@@ -14,8 +14,8 @@ const (
 	conditionsView
 	deletingView
 	phasesView
-	containersView // lines of phases about one container of a pod
-	machinesView   // the view belongs to no single object
+	containersView // phases of a pod's containers
+	machinesView   // facts that belong to no single object
 	eventsView
 )
 
@@ -23,69 +23,64 @@ func (v view) component() string {
 	return [...]string{"leases", "conditions", "deleting", "phases", "phases", "machines", "events"}[v]
 }
 
-// fact is one thing that holds of an object, and that has lines of its own.
+// fact is a fact about an object. Each fact has its own lines.
 type fact struct {
 	view view
-	name word // the type of a condition, or the name of a container
-	// value is what is compared to find changes, and what a line of a change calls was.
+	name word // type of a condition or name of a container
+	// value is compared to find changes. In the line of a change, the field was is the former
+	// value.
 	value word
-	// A line is also written when one of these changes.
+	// A change of the following fields is also written.
 	reason word
 	since  time.Time
 	count  int32
-	// hidden means that it is not known yet which line holds.
+	// hidden is set if it is not yet known which line is right.
 	hidden bool
 }
 
-// isAbout reports whether two facts are about the same.
+// isAbout reports whether two facts have the same subject.
 func (f fact) isAbout(other fact) bool { return f.view == other.view && f.name == other.name }
 
-// same reports whether two facts have the same line, apart from ages and messages.
-func (f fact) same(o fact) bool {
+// hasSameLine reports whether two facts have the same line. Ages and messages are ignored.
+func (f fact) hasSameLine(o fact) bool {
 	return f.value == o.value && f.reason == o.reason && f.since.Equal(o.since) && f.count == o.count && f.hidden == o.hidden
 }
 
-// facts returns what holds of an object, which is nil after its end.
-func facts(o *object) iter.Seq[fact] {
-	none := wordOf("")
-	return func(yield func(fact) bool) {
-		if o == nil {
-			return
-		}
-		if l := o.lease; l != nil {
-			yield(fact{view: leasesView, name: none, value: l.holder, reason: none, count: int32(l.state), hidden: l.state == leaseUnknown})
-			return
-		}
-		if !o.deleted.IsZero() && !yield(fact{view: deletingView, name: none, value: wordOf(o.finalizers), reason: none, since: o.deleted}) {
-			return
-		}
-		for _, c := range o.conditions {
-			if !yield(fact{view: conditionsView, name: c.kind, value: c.status, reason: c.reason, since: c.since}) {
-				return
-			}
-		}
-		if p := o.phase; p.name != none && !yield(fact{view: phasesView, name: none, value: p.name, reason: p.reason, since: p.since}) {
-			return
-		}
-		for _, c := range o.containers {
-			if !yield(fact{view: containersView, name: c.name, value: c.state, reason: c.reason, count: c.restarts}) {
-				return
-			}
-		}
+// listFacts returns the facts about an object. o is nil if the object no longer exists.
+func listFacts(o *object) (out []fact) {
+	none := internWord("")
+	if o == nil {
+		return nil
 	}
+	if l := o.lease; l != nil {
+		return []fact{{view: leasesView, name: none, value: l.holder, reason: none, count: int32(l.state), hidden: l.state == leaseUnknown}}
+	}
+	if !o.deleted.IsZero() {
+		out = append(out, fact{view: deletingView, name: none, value: internWord(o.finalizers), reason: none, since: o.deleted})
+	}
+	for _, c := range o.conditions {
+		out = append(out, fact{view: conditionsView, name: c.kind, value: c.status, reason: c.reason, since: c.since})
+	}
+	if p := o.phase; p.name != none {
+		out = append(out, fact{view: phasesView, name: none, value: p.name, reason: p.reason, since: p.since})
+	}
+	for _, c := range o.containers {
+		out = append(out, fact{view: containersView, name: c.name, value: c.state, reason: c.reason, count: c.restarts})
+	}
+	return out
 }
 
-// change is a line that has to be written about an object.
+// change is a change for which a line has to be written.
 type change struct {
 	fact
-	was  word // the former value; the same value if there is none
-	gone bool // the fact no longer holds
+	was  word // the former value, or the current value if there is no former one
+	gone bool // whether the fact no longer holds
 }
 
-// changes returns the differences between what held before and what holds of an object
-// now. Facts that no longer hold come first.
-func changes(before []fact, o *object) (out []change) {
-	now := slices.Collect(facts(o))
+// diffFacts returns the differences between the former facts about an object and its current
+// facts. Facts that no longer hold come first.
+func diffFacts(before []fact, o *object) (out []change) {
+	now := listFacts(o)
 	for _, f := range before {
 		if !slices.ContainsFunc(now, f.isAbout) {
 			out = append(out, change{fact: f, gone: true})
@@ -93,7 +88,7 @@ func changes(before []fact, o *object) (out []change) {
 	}
 	for _, f := range now {
 		i := slices.IndexFunc(before, f.isAbout)
-		if f.hidden || i >= 0 && f.same(before[i]) {
+		if f.hidden || i >= 0 && f.hasSameLine(before[i]) {
 			continue
 		}
 		c := change{fact: f, was: f.value}

@@ -10,25 +10,26 @@ import (
 	"crowsnest/kube"
 )
 
-// Resource is a kind as an API server has it.
+// Resource is a kind of objects as an API server describes it.
 type Resource struct {
-	// Path lists all of its objects; empty if the API server does not have the kind.
+	// Path is the path that lists all objects of the kind. It is empty if the API server does
+	// not have the kind.
 	Path string
-	// APIVersion and Kind are those of its objects.
+	// APIVersion and Kind are those of the objects.
 	APIVersion, Kind string
 	Namespaced       bool
-	// Query has the field selector of the objects that are read, if not all are.
+	// Query holds the field selector that selects the objects to read.
 	Query url.Values
 }
 
-// Find looks for a kind with a name as in Config.Kinds, in the version that the API server
-// prefers.
-func Find(ctx context.Context, c *kube.Client, name string) (Resource, error) {
-	return find(ctx, c, kind(name))
+// FindResource looks for a kind, whose name is one as in Config.Kinds. It uses the version that
+// the API server prefers.
+func FindResource(ctx context.Context, c *kube.Client, name string) (Resource, error) {
+	return findKind(ctx, c, kind(name))
 }
 
-// Within returns the path that lists the objects of a namespace; empty means all.
-func (r Resource) Within(namespace string) string {
+// ListPath returns the path that lists the objects of a namespace. "" means all.
+func (r Resource) ListPath(namespace string) string {
 	if namespace == "" || !r.Namespaced {
 		return r.Path
 	}
@@ -36,11 +37,11 @@ func (r Resource) Within(namespace string) string {
 	return r.Path[:i] + "/namespaces/" + namespace + r.Path[i:]
 }
 
-func find(ctx context.Context, c *kube.Client, k kind) (Resource, error) {
+func findKind(ctx context.Context, c *kube.Client, k kind) (Resource, error) {
 	versions := []string{"v1"}
 	if k.group() != "" {
 		var err error
-		if versions, err = versionsOf(ctx, c, k.group()); err != nil {
+		if versions, err = groupVersions(ctx, c, k.group()); err != nil {
 			return Resource{}, err
 		}
 	}
@@ -57,7 +58,7 @@ func find(ctx context.Context, c *kube.Client, k kind) (Resource, error) {
 			} `json:"resources"`
 		}
 		err := c.Get(ctx, path, nil, &list)
-		if err != nil && kube.Code(err) != http.StatusNotFound {
+		if err != nil && kube.StatusCode(err) != http.StatusNotFound {
 			return Resource{}, err
 		}
 		for _, one := range list.Resources {
@@ -69,8 +70,8 @@ func find(ctx context.Context, c *kube.Client, k kind) (Resource, error) {
 	return Resource{}, nil
 }
 
-// versionsOf returns the versions of a group, the preferred one first.
-func versionsOf(ctx context.Context, c *kube.Client, group string) ([]string, error) {
+// groupVersions returns the versions of a group. The preferred version comes first.
+func groupVersions(ctx context.Context, c *kube.Client, group string) ([]string, error) {
 	type version struct {
 		Name string `json:"groupVersion"`
 	}
@@ -79,7 +80,7 @@ func versionsOf(ctx context.Context, c *kube.Client, group string) ([]string, er
 		Versions  []version `json:"versions"`
 	}
 	err := c.Get(ctx, "/apis/"+group, nil, &g)
-	if kube.Code(err) == http.StatusNotFound {
+	if kube.StatusCode(err) == http.StatusNotFound {
 		return nil, nil
 	}
 	if err != nil {

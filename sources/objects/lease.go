@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// leaseState is what was proved about a Lease.
+// leaseState is what has been proved about a Lease.
 type leaseState uint8
 
 const (
-	leaseUnknown  leaseState = iota // seen once: it may be held or stale
+	leaseUnknown  leaseState = iota // the lease was seen only once, so it may be held or stale
 	leaseHeld                       // the lease was renewed while it was watched
 	leaseStale                      // the lease was not renewed within its duration
 	leaseReleased                   // the lease has no holder
 )
 
-// lease is the part of a Lease that is remembered.
+// lease is the remembered part of a Lease.
 type lease struct {
 	holder      word
-	valid       time.Duration // duration after each renewal; zero if the lease never becomes stale
-	renewed     string        // the time that the holder wrote, never compared with a clock
+	valid       time.Duration // time for which a renewal is valid; zero if the lease never becomes stale
+	renewed     string        // time that the holder wrote, which is never compared with a clock
 	transitions int32
 
 	state leaseState
-	// since is when the renewal was first seen, by the clock of this process. The API
-	// server answered since then.
+	// since is the time when this process first saw the renewal. The API server has answered
+	// since then.
 	since time.Time
 }
 
@@ -35,17 +35,17 @@ func projectLease(spec json.RawMessage) *lease {
 		Renewed     string `json:"renewTime"`
 		Transitions int32  `json:"leaseTransitions"`
 	}
-	_ = json.Unmarshal(spec, &r) // without a spec, nobody holds it
-	return &lease{holder: wordOf(r.Holder), valid: time.Duration(max(r.Seconds, 0)) * time.Second, renewed: r.Renewed, transitions: r.Transitions}
+	_ = json.Unmarshal(spec, &r) // nobody holds a Lease without a spec
+	return &lease{holder: internWord(r.Holder), valid: time.Duration(max(r.Seconds, 0)) * time.Second, renewed: r.Renewed, transitions: r.Transitions}
 }
 
-// follow sets the state of l, which was read at a time, from what was known before; nil:
-// nothing. A Lease that is seen for the first time may have been abandoned long ago, and
-// one from the saved state while this process did not run.
-func (l *lease) follow(last *lease, at time.Time) {
-	l.since = at
+// followLast sets the state of l from the last state of the same Lease, which is nil if it is
+// new. l was read at t. A new Lease may have been abandoned long ago. A Lease from the saved
+// state may have been abandoned while this process did not run.
+func (l *lease) followLast(last *lease, t time.Time) {
+	l.since = t
 	switch {
-	case l.holder == wordOf(""):
+	case l.holder == internWord(""):
 		l.state = leaseReleased
 	case last == nil && l.valid > 0:
 		l.state = leaseUnknown
@@ -58,7 +58,7 @@ func (l *lease) follow(last *lease, at time.Time) {
 	}
 }
 
-// overdue reports whether the Lease is stale if it was not renewed since it was read.
-func (l *lease) overdue(now time.Time) bool {
+// isOverdue reports whether the Lease is stale at now, if it was not renewed since it was read.
+func (l *lease) isOverdue(now time.Time) bool {
 	return (l.state == leaseUnknown || l.state == leaseHeld) && l.valid > 0 && now.Sub(l.since) >= l.valid
 }

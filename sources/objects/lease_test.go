@@ -94,19 +94,19 @@ func TestFollow(t *testing.T) {
 	at := time.Unix(1000, 0)
 	f := func(last *lease, now lease, want leaseState, since time.Time) {
 		t.Helper()
-		now.follow(last, at)
+		now.followLast(last, at)
 		require.Equal(t, want, now.state)
 		require.Equal(t, since, now.since)
 	}
 	of := func(holder, renewed string, state leaseState, since time.Time) lease {
-		return lease{holder: wordOf(holder), renewed: renewed, valid: 15 * time.Second, state: state, since: since}
+		return lease{holder: internWord(holder), renewed: renewed, valid: 15 * time.Second, state: state, since: since}
 	}
 	ptr := func(l lease) *lease { return &l }
 	before := at.Add(-9 * time.Second)
 	now := of("a", "1", leaseUnknown, time.Time{})
 	f(nil, now, leaseUnknown, at)
 	f(nil, of("", "1", leaseUnknown, time.Time{}), leaseReleased, at)
-	f(nil, lease{holder: wordOf("a")}, leaseHeld, at) // it never becomes stale
+	f(nil, lease{holder: internWord("a")}, leaseHeld, at) // it never becomes stale
 	f(ptr(of("a", "1", leaseHeld, before)), now, leaseHeld, before)
 	f(ptr(of("a", "1", leaseUnknown, before)), now, leaseUnknown, before)
 	f(ptr(of("a", "1", leaseStale, before)), now, leaseStale, before)
@@ -127,12 +127,12 @@ func TestJudge(t *testing.T) {
 		s := New(Config{Kinds: []string{string(leases)}})
 		s.pipe = &pipe{}
 		r := s.readers[0]
-		o := &object{name: "a", phase: phase{name: wordOf("")}, lease: &lease{holder: wordOf("h"), valid: 15 * time.Second, state: leaseHeld, since: start}}
+		o := &object{name: "a", phase: phase{name: internWord("")}, lease: &lease{holder: internWord("h"), valid: 15 * time.Second, state: leaseHeld, since: start}}
 		r.objects["a"] = o
 		r.progress, r.due = start, start.Add(time.Hour)
 		for _, seconds := range proofs {
 			r.doubted = seconds == doubt
-			r.proved(start.Add(time.Duration(seconds) * time.Second))
+			r.provedUpTo(start.Add(time.Duration(seconds) * time.Second))
 		}
 		require.Equal(t, want, r.objects["a"].lease.state)
 		require.Equal(t, leaseHeld, o.lease.state, "an object that was remembered is not changed")
@@ -154,8 +154,8 @@ func TestTimeOfRepetition(t *testing.T) {
 	s, p := New(Config{Kinds: []string{"nodes"}}), &pipe{}
 	s.pipe = p
 	read := time.Unix(1000, 0)
-	s.readers[0].objects["n"] = &object{name: "n", read: read, phase: phase{name: wordOf("Up"), reason: wordOf("")}}
-	s.readers[0].repeat(read.Add(-time.Second))
-	s.readers[0].repeat(read.Add(time.Minute))
+	s.readers[0].objects["n"] = &object{name: "n", read: read, phase: phase{name: internWord("Up"), reason: internWord("")}}
+	s.readers[0].writeAll(read.Add(-time.Second))
+	s.readers[0].writeAll(read.Add(time.Minute))
 	require.Equal(t, []time.Time{read, read.Add(time.Minute)}, p.times)
 }

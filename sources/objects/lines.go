@@ -8,31 +8,31 @@ import (
 	"crowsnest/sources/internal/logline"
 )
 
-// subject is a kind of objects, as the API server describes it.
+// subject is a kind of objects as the API server describes it.
 type subject struct {
 	resource kind
-	kind     string // such as Machine
+	kind     string // kind of the objects, such as Machine
 }
 
-// line returns the line of a fact about an object at a time. was is its former value.
-func (s subject) line(o *object, f fact, was word, at time.Time) string {
+// factLine returns the line of a fact about an object at time t. was is the former value.
+func (s subject) factLine(o *object, f fact, was word, t time.Time) string {
 	switch f.view {
 	case leasesView:
-		return s.leaseLine(o, was, at)
+		return s.leaseLine(o, was, t)
 	case conditionsView:
-		return s.conditionLine(o, f.name, was, at)
+		return s.conditionLine(o, f.name, was, t)
 	case phasesView:
 		p := o.phase
-		return logline.Format("phase", slices.Concat([]string{"phase", p.name.Value(), "reason", p.reason.Value()}, s.names(o),
-			ages(p.since, at), former(was, p.name), []string{"message", p.message})...)
+		return logline.Format("phase", slices.Concat([]string{"phase", p.name.Value(), "reason", p.reason.Value()}, s.nameFields(o),
+			ageFields(p.since, t), formerField(was, p.name), []string{"message", p.message})...)
 	case containersView:
-		return s.containerLine(o, f.name, was, at)
+		return s.containerLine(o, f.name, was, t)
 	}
-	return logline.Format("object is being deleted", slices.Concat(s.names(o), ages(o.deleted, at), former(was, f.value),
+	return logline.Format("object is being deleted", slices.Concat(s.nameFields(o), ageFields(o.deleted, t), formerField(was, f.value),
 		[]string{"finalizers", o.finalizers})...)
 }
 
-func (s subject) leaseLine(o *object, was word, at time.Time) string {
+func (s subject) leaseLine(o *object, was word, t time.Time) string {
 	l, msg := o.lease, "lease is held"
 	switch l.state {
 	case leaseStale:
@@ -40,49 +40,49 @@ func (s subject) leaseLine(o *object, was word, at time.Time) string {
 	case leaseReleased:
 		msg = "lease has no holder"
 	}
-	return logline.Format(msg, slices.Concat(s.names(o), []string{
-		"duration", l.valid.String(), "renewed", l.renewed, "unchanged", age(l.since, at), "transitions", strconv.Itoa(int(l.transitions)),
+	return logline.Format(msg, slices.Concat(s.nameFields(o), []string{
+		"duration", l.valid.String(), "renewed", l.renewed, "unchanged", ageSeconds(l.since, t), "transitions", strconv.Itoa(int(l.transitions)),
 		"holder", l.holder.Value(),
-	}, former(was, l.holder))...)
+	}, formerField(was, l.holder))...)
 }
 
-func (s subject) conditionLine(o *object, name, was word, at time.Time) string {
+func (s subject) conditionLine(o *object, name, was word, t time.Time) string {
 	i := slices.IndexFunc(o.conditions, func(c condition) bool { return c.kind == name })
 	c := o.conditions[i]
-	return logline.Format("condition", slices.Concat([]string{"type", c.kind.Value(), "status", c.status.Value()}, s.names(o),
-		[]string{"reason", c.reason.Value()}, ages(c.since, at), former(was, c.status), []string{"message", c.message})...)
+	return logline.Format("condition", slices.Concat([]string{"type", c.kind.Value(), "status", c.status.Value()}, s.nameFields(o),
+		[]string{"reason", c.reason.Value()}, ageFields(c.since, t), formerField(was, c.status), []string{"message", c.message})...)
 }
 
-func (s subject) containerLine(o *object, name, was word, at time.Time) string {
+func (s subject) containerLine(o *object, name, was word, t time.Time) string {
 	i := slices.IndexFunc(o.containers, func(c container) bool { return c.name == name })
 	c := o.containers[i]
 	exit := ""
 	if c.ended {
 		exit = strconv.Itoa(int(c.exit))
 	}
-	return logline.Format("container is "+c.state.Value(), slices.Concat([]string{"reason", c.reason.Value(), "container", c.name.Value()}, s.names(o),
+	return logline.Format("container is "+c.state.Value(), slices.Concat([]string{"reason", c.reason.Value(), "container", c.name.Value()}, s.nameFields(o),
 		[]string{"restarts", strconv.Itoa(int(c.restarts)), "exit", exit, "exit_reason", c.exitReason.Value()},
-		ages(c.since, at), former(was, c.state), []string{"message", c.message})...)
+		ageFields(c.since, t), formerField(was, c.state), []string{"message", c.message})...)
 }
 
-// gone returns the line of a fact that no longer holds.
-func (s subject) gone(o *object, f fact) string {
+// goneLine returns the line of a fact that no longer holds.
+func (s subject) goneLine(o *object, f fact) string {
 	switch f.view {
 	case leasesView:
-		return logline.Format("lease is gone", append(s.names(o), "was", f.value.Value())...)
+		return logline.Format("lease is gone", append(s.nameFields(o), "was", f.value.Value())...)
 	case conditionsView:
-		return logline.Format("condition is gone", slices.Concat([]string{"type", f.name.Value()}, s.names(o), []string{"was", f.value.Value()})...)
+		return logline.Format("condition is gone", slices.Concat([]string{"type", f.name.Value()}, s.nameFields(o), []string{"was", f.value.Value()})...)
 	case phasesView:
-		return logline.Format("phase is gone", append(s.names(o), "was", f.value.Value())...)
+		return logline.Format("phase is gone", append(s.nameFields(o), "was", f.value.Value())...)
 	case containersView:
-		return logline.Format("container is gone", slices.Concat([]string{"container", f.name.Value()}, s.names(o), []string{"was", f.value.Value()})...)
+		return logline.Format("container is gone", slices.Concat([]string{"container", f.name.Value()}, s.nameFields(o), []string{"was", f.value.Value()})...)
 	}
-	return logline.Format("object is gone", s.names(o)...)
+	return logline.Format("object is gone", s.nameFields(o)...)
 }
 
-// names returns the fields that name an object. Those of pods and nodes have the names
-// of the labels of logs too.
-func (s subject) names(o *object) []string {
+// nameFields returns the fields that name an object. Pods and nodes also get the fields pod and
+// node, which are named like the labels of logs.
+func (s subject) nameFields(o *object) []string {
 	out := []string{"resource", string(s.resource), "kind", s.kind, "object", o.key(), "name", o.name}
 	switch s.resource {
 	case pods:
@@ -93,24 +93,23 @@ func (s subject) names(o *object) []string {
 	return out
 }
 
-// former returns the field of a value that changed, nothing if it did not.
-func former(was, now word) []string {
+// formerField returns the field was if the value changed, and nothing otherwise.
+func formerField(was, now word) []string {
 	if was == now {
 		return nil
 	}
 	return []string{"was", was.Value()}
 }
 
-// ages returns since when a state holds and for how long; nothing is known about a zero
-// time.
-func ages(since, at time.Time) []string {
+// ageFields returns the fields since and age of a state. They are empty if since is zero.
+func ageFields(since, t time.Time) []string {
 	if since.IsZero() {
 		return []string{"since", "", "age", ""}
 	}
-	return []string{"since", since.UTC().Format(time.RFC3339), "age", age(since, at)}
+	return []string{"since", since.UTC().Format(time.RFC3339), "age", ageSeconds(since, t)}
 }
 
-// age returns a duration in seconds. Clocks differ, so it may be negative.
-func age(since, at time.Time) string {
-	return max(at.Sub(since), 0).Truncate(time.Second).String()
+// ageSeconds returns the time from since to t in seconds, which may be negative.
+func ageSeconds(since, t time.Time) string {
+	return max(t.Sub(since), 0).Truncate(time.Second).String()
 }

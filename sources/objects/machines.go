@@ -13,43 +13,43 @@ import (
 	"crowsnest/sources/internal/logline"
 )
 
-// Machines compares the Nodes of the cluster with its Cluster API Machines. A node
-// without a Machine is never upgraded, and no controller reports it.
+// Machines configures the comparison of the cluster's Nodes with its Cluster API Machines. A
+// Node without a Machine is never upgraded, and no controller reports it.
 //
-// A tenant may create a Machine that names any Node, so a Machine has a Node only if the
-// Node agrees: its annotations name the Machine, as Cluster API writes them, or without
-// such annotations both have one provider ID, or the Machine is in Namespace.
+// A tenant may create a Machine that names any Node, so a Machine has a Node only if the Node
+// agrees. A Node with annotations of Cluster API agrees if they name the Machine. A Node
+// without them agrees if both have the same provider ID, or if the Machine is in Namespace.
 type Machines struct {
-	// Namespace and Cluster name the object of this cluster itself, such as fleet-local
-	// and local on Harvester. By default, Machines count if at least one Machine of their
-	// cluster is a node here.
+	// Namespace and Cluster name the Cluster object of this cluster, such as fleet-local and
+	// local on Harvester. By default, the Machines of a cluster count if at least one of them
+	// is a node here.
 	Namespace string `yaml:"namespace" bounds:"0,4096"`
 	Cluster   string `yaml:"cluster" bounds:"0,4096"`
 }
 
-// comparison is the state of the view machines. It is guarded by turn; changes of last
-// also hold mu.
+// comparison is the state of the view machines. It is guarded by turn. Changes of last also
+// require mu.
 type comparison struct {
-	nodes, machines *reader // nil if the view is not configured
+	nodes, machines *reader // readers of both kinds; nil if the view is not configured
 	at              time.Time
 	last            unpaired
 }
 
-// unpaired are the objects without a counterpart in a comparison. The saved positions
-// contain it.
+// unpaired are the objects that had no counterpart in a comparison. It is part of the saved
+// positions.
 type unpaired struct {
 	Nodes    []string `json:"nodes,omitempty"`
 	Machines []string `json:"machines,omitempty"`
 }
 
-// pairing is the part of a Node or a Machine that is compared.
+// pairing holds the fields of a Node or a Machine that are compared.
 type pairing struct {
 	providerID                    string
-	machineNamespace, machineName string // the Machine that Cluster API recorded in a Node
-	cluster, node                 string // the Cluster of a Machine, and the Node that it names
+	machineNamespace, machineName string // Machine that Cluster API recorded in a Node
+	cluster, node                 string // Cluster of a Machine, and the Node that the Machine names
 }
 
-// readPairing reads what is compared of a Node or of a Machine of any version.
+// readPairing reads the compared fields of a Node, or of a Machine of any version.
 func readPairing(in json.RawMessage) (*pairing, error) {
 	var r struct {
 		Metadata struct {
@@ -75,12 +75,12 @@ func readPairing(in json.RawMessage) (*pairing, error) {
 	}, nil
 }
 
-// clusterName names the Cluster of a Machine.
+// clusterName returns the namespace and name of the Cluster of a Machine.
 func (o *object) clusterName() string { return o.namespace + "/" + o.pairing.cluster }
 
-// claims reports whether a Machine says that it is a Node. Nodes of other clusters may
-// have the same name; the provider ID distinguishes them if both have one.
-func (o *object) claims(node *object) bool {
+// claimsNode reports whether a Machine claims to be the given Node. Nodes of other clusters may
+// have the same name. If both have a provider ID, it must be the same.
+func (o *object) claimsNode(node *object) bool {
 	if node == nil {
 		return false
 	}
@@ -88,9 +88,9 @@ func (o *object) claims(node *object) bool {
 	return o.pairing.node == node.name && (a == b || a == "" || b == "")
 }
 
-// pairs reports whether a Machine is a Node.
-func (m Machines) pairs(machine, node *object) bool {
-	if !machine.claims(node) {
+// isPair reports whether the machine and the node belong together.
+func (m Machines) isPair(machine, node *object) bool {
+	if !machine.claimsNode(node) {
 		return false
 	}
 	n := node.pairing
@@ -100,9 +100,9 @@ func (m Machines) pairs(machine, node *object) bool {
 	return n.providerID != "" && n.providerID == machine.pairing.providerID || m.Namespace != "" && m.Namespace == machine.namespace
 }
 
-// compareMachines writes the lines of a comparison, if one is due after a reader has
-// proved progress, and both kinds were read without leaving out an object. The caller
-// holds turn.
+// compareMachines writes the lines of a comparison if one is due. It requires that both kinds
+// were read without leaving out an object. It is called after a reader has proved progress. The
+// caller holds turn.
 func (s *Source) compareMachines() {
 	c := &s.comparison
 	if c.machines == nil || c.machines.absent || c.machines.leftOut+c.nodes.leftOut > 0 || c.machines.progress.IsZero() || c.nodes.progress.IsZero() {
@@ -119,18 +119,18 @@ func (s *Source) compareMachines() {
 	for i, text := range texts {
 		lines[i] = line{machinesView, "", text}
 	}
-	s.write(lines, at, func() { c.last = now })
+	s.writeLines(lines, at, func() { c.last = now })
 }
 
-// compare returns the lines of one comparison and the objects without a counterpart. last
-// are those of the previous comparison.
+// compare returns the lines of one comparison, and the objects without a counterpart. last are
+// the objects without a counterpart in the previous comparison.
 func (m Machines) compare(nodes map[string]*object, machines []*object, last unpaired) (lines []string, now unpaired) {
 	write := func(msg string, pairs ...string) { lines = append(lines, logline.Format(msg, pairs...)) }
 	own, claimed := map[string]bool{}, map[string][]string{}
 	for _, machine := range machines {
-		if node := nodes[machine.pairing.node]; m.pairs(machine, node) {
+		if node := nodes[machine.pairing.node]; m.isPair(machine, node) {
 			own[machine.clusterName()] = true
-		} else if machine.claims(node) {
+		} else if machine.claimsNode(node) {
 			claimed[node.name] = append(claimed[node.name], machine.key())
 		}
 	}
@@ -148,7 +148,7 @@ func (m Machines) compare(nodes map[string]*object, machines []*object, last unp
 	}
 	machineOf, listed := map[string]*object{}, map[string]bool{}
 	for _, machine := range machines {
-		if node := nodes[machine.pairing.node]; m.pairs(machine, node) {
+		if node := nodes[machine.pairing.node]; m.isPair(machine, node) {
 			machineOf[node.name], listed[machine.key()] = machine, true
 		}
 	}

@@ -12,38 +12,38 @@ import (
 	"crowsnest/kube"
 )
 
-// Bounds of what is remembered of an object, whose texts anybody may have written.
+// Limits of the remembered texts of an object. Anyone may have written them.
 const (
 	maxConditions = 64
 	maxContainers = 64
-	maxWord       = 256 // bytes of a type, status, reason or holder
-	maxMessage    = 512 // bytes of a message, or of all finalizers
+	maxWord       = 256 // number of bytes of a type, status, reason or holder
+	maxMessage    = 512 // number of bytes of a message or of all finalizers
 )
 
-// word is a text that many objects share.
+// word is a text that many objects share in memory.
 type word = unique.Handle[string]
 
-func wordOf(s string) word { return unique.Make(text.Shorten(s, maxWord)) }
+func internWord(s string) word { return unique.Make(text.Shorten(s, maxWord)) }
 
-// object is what lines are written from: a small part of an API object.
+// object is the part of an API object that is used for lines.
 type object struct {
 	namespace, name string
 	uid             string
-	place           *place    // nil if the object is not remembered
 	round           int       // number of the last list that contained the object
-	read            time.Time // when this state was read
+	read            time.Time // time at which this state was read
 
-	deleted    time.Time // zero if it is not being deleted
+	deleted    time.Time // time of the deletion request; zero if there is none
 	finalizers string    // separated by commas
 
 	conditions []condition
 	phase      phase
 	containers []container
 	lease      *lease
-	// versions are what a node runs, as images: node/kubelet:v1.34.1.
+	// versions are the programs that a node runs, in the form of images such as
+	// node/kubelet:v1.34.1.
 	versions []word
 
-	// pairing is nil unless the object is compared by the view machines.
+	// pairing holds the fields that the view machines compares; nil for other objects.
 	pairing *pairing
 }
 
@@ -54,10 +54,10 @@ type condition struct {
 	message              string
 }
 
-// phase is status.phase; its name is "" if there is none.
+// phase describes status.phase. Its name is "" if the object has no phase.
 type phase struct {
 	name, reason word
-	since        time.Time // when it was first seen, or as the object says
+	since        time.Time // time when the phase was first seen, or since which it holds according to the object
 	message      string
 }
 
@@ -67,13 +67,13 @@ type container struct {
 	since               time.Time
 	message             string
 	restarts            int32
-	ended               bool  // an instance has ended, as follows
-	exit                int32 // its code
+	ended               bool  // whether an instance has ended, which the following fields describe
+	exit                int32 // exit code of that instance
 	exitReason          word
 	image               word
 }
 
-// key names an object within its kind: NAMESPACE/NAME, or NAME.
+// key returns the name of an object that is unique in its kind, NAMESPACE/NAME or NAME.
 func (o *object) key() string {
 	if o.namespace == "" {
 		return o.name
@@ -81,18 +81,18 @@ func (o *object) key() string {
 	return o.namespace + "/" + o.name
 }
 
-// follow completes the state of an object, which was read at a time, with what was known
-// before; nil if there is nothing.
-func (o *object) follow(last *object, at time.Time) {
+// followLast completes the state of o, which was read at t, with its previous state last, which
+// may be nil.
+func (o *object) followLast(last *object, t time.Time) {
 	if o.lease != nil {
 		var before *lease
 		if last != nil {
 			before = last.lease
 		}
-		o.lease.follow(before, at)
+		o.lease.followLast(before, t)
 	}
 	if p := &o.phase; p.since.IsZero() {
-		if p.since = at; last != nil && last.phase.name == p.name {
+		if p.since = t; last != nil && last.phase.name == p.name {
 			p.since = last.phase.since
 		}
 	}
@@ -111,8 +111,8 @@ type raw struct {
 	Status json.RawMessage `json:"status"`
 }
 
-// rawStatus holds the fields of a status that are read. Each is decoded by itself, since
-// kinds give other forms to the same names.
+// rawStatus holds the fields of a status that are read. Each field is decoded separately,
+// because its type differs between kinds.
 type rawStatus struct {
 	Conditions  json.RawMessage `json:"conditions"`
 	Phase       json.RawMessage `json:"phase"`
@@ -155,9 +155,9 @@ type rawState struct {
 	} `json:"terminated"`
 }
 
-// project reads what is remembered of an API object of a kind. cut reports that the object
+// projectObject reads the part of an API object that is remembered. cut reports that the object
 // has more conditions or containers than are remembered.
-func project(k kind, in json.RawMessage) (o *object, cut bool, err error) {
+func projectObject(k kind, in json.RawMessage) (o *object, cut bool, err error) {
 	var r raw
 	if err := json.Unmarshal(in, &r); err != nil {
 		return nil, false, fmt.Errorf("read an object of %s: %w", k, err)
@@ -171,7 +171,7 @@ func project(k kind, in json.RawMessage) (o *object, cut bool, err error) {
 		return o, false, nil
 	}
 	var s rawStatus
-	_ = json.Unmarshal(r.Status, &s) // a status that is no object has none of the fields
+	_ = json.Unmarshal(r.Status, &s) // a status that is not an object has none of the fields
 	o.conditions, cut = projectConditions(s)
 	o.phase = projectPhase(s)
 	if k == nodes {
@@ -184,18 +184,18 @@ func project(k kind, in json.RawMessage) (o *object, cut bool, err error) {
 	return o, cut, nil
 }
 
-// projectVersions reads what a node runs.
+// projectVersions reads the versions of the programs that a node runs.
 func projectVersions(status json.RawMessage) (out []word) {
 	var s struct {
 		Info struct {
 			Kubelet string `json:"kubeletVersion"`
-			Runtime string `json:"containerRuntimeVersion"` // containerd://2.1.4
+			Runtime string `json:"containerRuntimeVersion"` // for example containerd://2.1.4
 		} `json:"nodeInfo"`
 	}
-	_ = json.Unmarshal(status, &s) // a node without a status has none
+	_ = json.Unmarshal(status, &s) // a node without a status has no versions
 	add := func(name, version string) {
 		if version != "" {
-			out = append(out, wordOf("node/"+name+":"+version))
+			out = append(out, internWord("node/"+name+":"+version))
 		}
 	}
 	add("kubelet", s.Info.Kubelet)
@@ -209,15 +209,16 @@ func projectVersions(status json.RawMessage) (out []word) {
 	return out
 }
 
-// projectConditions reads the conditions of an object, each type from the newest of the
-// forms that Cluster API has, since two forms may contradict each other.
+// projectConditions reads the conditions of an object. Cluster API has several forms of
+// conditions, which may contradict each other. Each type is read from the newest form that has
+// it.
 func projectConditions(s rawStatus) (out []condition, cut bool) {
 	known := map[string]bool{}
-	old := member(s.Deprecated, "v1beta1")
-	for _, form := range []json.RawMessage{member(s.V1Beta2, "conditions"), s.Conditions, member(old, "conditions")} {
+	old := jsonMember(s.Deprecated, "v1beta1")
+	for _, form := range []json.RawMessage{jsonMember(s.V1Beta2, "conditions"), s.Conditions, jsonMember(old, "conditions")} {
 		var list []rawCondition
 		if json.Unmarshal(form, &list) != nil {
-			continue // there are none as Kubernetes writes them
+			continue // they do not have the form of Kubernetes
 		}
 		for _, c := range list {
 			if c.Type == "" || known[c.Type] {
@@ -227,9 +228,9 @@ func projectConditions(s rawStatus) (out []condition, cut bool) {
 				return out, true
 			}
 			known[c.Type] = true
-			since, _ := time.Parse(time.RFC3339, c.Since) // zero if unknown
+			since, _ := time.Parse(time.RFC3339, c.Since) // the time is zero if it is unknown
 			out = append(out, condition{
-				kind: wordOf(c.Type), status: wordOf(c.Status), reason: wordOf(c.Reason),
+				kind: internWord(c.Type), status: internWord(c.Status), reason: internWord(c.Reason),
 				since: since, message: text.Shorten(c.Message, maxMessage),
 			})
 		}
@@ -237,8 +238,8 @@ func projectConditions(s rawStatus) (out []condition, cut bool) {
 	return out, false
 }
 
-// member returns a member of a JSON object, nil if there is none.
-func member(in json.RawMessage, name string) json.RawMessage {
+// jsonMember returns a member of a JSON object, or nil if there is none.
+func jsonMember(in json.RawMessage, name string) json.RawMessage {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(in, &object) != nil {
 		return nil
@@ -247,22 +248,22 @@ func member(in json.RawMessage, name string) json.RawMessage {
 }
 
 func projectPhase(s rawStatus) phase {
-	since, _ := time.Parse(time.RFC3339, stringOf(s.LastUpdated)) // zero if unknown
+	since, _ := time.Parse(time.RFC3339, jsonString(s.LastUpdated)) // the time is zero if it is unknown
 	return phase{
-		name: wordOf(stringOf(s.Phase)), reason: wordOf(stringOf(s.Reason)), since: since,
-		message: text.Shorten(stringOf(s.Message), maxMessage),
+		name: internWord(jsonString(s.Phase)), reason: internWord(jsonString(s.Reason)), since: since,
+		message: text.Shorten(jsonString(s.Message), maxMessage),
 	}
 }
 
-// stringOf returns a JSON string, "" if it is something else.
-func stringOf(in json.RawMessage) (s string) {
+// jsonString returns the value of a JSON string, or "" if in is not a string.
+func jsonString(in json.RawMessage) (s string) {
 	if json.Unmarshal(in, &s) != nil {
 		return ""
 	}
 	return s
 }
 
-// rawImages holds the images that a pod asks for.
+// rawImages holds the images in the spec of a pod.
 type rawImages []struct {
 	Name  string `json:"name"`
 	Image string `json:"image"`
@@ -284,14 +285,14 @@ func projectContainers(spec, status json.RawMessage) (out []container, cut bool)
 		Main      []rawContainer `json:"containerStatuses"`
 		Ephemeral []rawContainer `json:"ephemeralContainerStatuses"`
 	}
-	_ = json.Unmarshal(status, &s) // a pod without a status has none
+	_ = json.Unmarshal(status, &s) // a pod without a status has no images
 	for _, c := range slices.Concat(s.Init, s.Main, s.Ephemeral) {
 		if len(out) == maxContainers {
 			return out, true
 		}
 		one := projectContainer(c)
 		if image := kube.BetterImage(images[c.Name], c.Image); len(image) <= maxWord {
-			one.image = wordOf(image)
+			one.image = internWord(image)
 		}
 		out = append(out, one)
 	}
@@ -299,19 +300,19 @@ func projectContainers(spec, status json.RawMessage) (out []container, cut bool)
 }
 
 func projectContainer(c rawContainer) container {
-	out := container{name: wordOf(c.Name), state: wordOf("waiting"), reason: wordOf(""), exitReason: wordOf(""), image: wordOf(""), restarts: c.Restarts}
+	out := container{name: internWord(c.Name), state: internWord("waiting"), reason: internWord(""), exitReason: internWord(""), image: internWord(""), restarts: c.Restarts}
 	if t := c.Last.Terminated; t != nil {
-		out.ended, out.exit, out.exitReason, out.since = true, t.Exit, wordOf(t.Reason), t.Finished
+		out.ended, out.exit, out.exitReason, out.since = true, t.Exit, internWord(t.Reason), t.Finished
 	}
 	switch s := c.State; {
 	case s.Running != nil:
-		out.state, out.since = wordOf("running"), s.Running.Started
+		out.state, out.since = internWord("running"), s.Running.Started
 	case s.Terminated != nil:
-		out.state, out.reason, out.since = wordOf("terminated"), wordOf(s.Terminated.Reason), s.Terminated.Finished
-		out.ended, out.exit, out.exitReason = true, s.Terminated.Exit, wordOf(s.Terminated.Reason)
+		out.state, out.reason, out.since = internWord("terminated"), internWord(s.Terminated.Reason), s.Terminated.Finished
+		out.ended, out.exit, out.exitReason = true, s.Terminated.Exit, internWord(s.Terminated.Reason)
 		out.message = text.Shorten(s.Terminated.Message, maxMessage)
 	case s.Waiting != nil:
-		out.reason, out.message = wordOf(s.Waiting.Reason), text.Shorten(s.Waiting.Message, maxMessage)
+		out.reason, out.message = internWord(s.Waiting.Reason), text.Shorten(s.Waiting.Message, maxMessage)
 	}
 	return out
 }

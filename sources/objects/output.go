@@ -14,17 +14,17 @@ import (
 	"crowsnest/sources"
 )
 
-// output is the half of a source that lines go through: streams, losses and status.
+// output passes the lines of a source to the pipeline. It has the streams, losses and status.
 type output struct {
 	name       string
-	components []string // values of the label component
-	namespaces []string // values of the label namespace; empty means any
+	components []string // possible values of the label component
+	namespaces []string // possible values of the label namespace; empty means any
 	labels     map[string]string
 	clock      func() time.Time
 	client     *kube.Client
 	pipe       sources.Pipeline // set by run
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the following fields
 	status  sources.Status
 	streams map[streamKey]*stream
 }
@@ -35,8 +35,7 @@ func (k streamKey) compare(o streamKey) int {
 	return cmp.Or(cmp.Compare(k.component, o.component), cmp.Compare(k.namespace, o.namespace))
 }
 
-// stream is a stream of lines. Nothing is lost when it is forgotten: the next line begins
-// another one.
+// stream is a stream of lines. It may be forgotten, because the next line creates a new one.
 type stream struct {
 	*matcher.Stream
 	status sources.StreamStatus // guarded by output.mu
@@ -76,11 +75,11 @@ func (o *output) Serves(from rules.Selector) bool {
 	})
 }
 
-// run calls the readers until all have returned.
+// run runs the readers until all of them have returned.
 func (o *output) run(ctx context.Context, p sources.Pipeline, readers []func(context.Context)) error {
 	o.pipe = p
 	defer o.client.Close()
-	defer o.set(func() { o.status.Up = false })
+	defer o.withLock(func() { o.status.Up = false })
 	var running sync.WaitGroup
 	for _, read := range readers {
 		running.Go(func() { read(ctx) })
@@ -89,18 +88,18 @@ func (o *output) run(ctx context.Context, p sources.Pipeline, readers []func(con
 	return nil
 }
 
-func (o *output) set(f func()) {
+func (o *output) withLock(f func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f()
 }
 
-// write passes lines to the pipeline. commit is called with the last line, or by itself if
-// there is none; mu is held. Calls for one stream must not overlap.
-func (o *output) write(lines []line, at time.Time, commit func()) {
+// writeLines passes lines to the pipeline. commit is called with the last line, or separately
+// if lines is empty, and mu is held during commit. Calls for the same stream must not overlap.
+func (o *output) writeLines(lines []line, t time.Time, commit func()) {
 	for i, l := range lines {
 		st := o.stream(streamKey{l.view.component(), l.namespace})
-		o.pipe.Match(st.Stream, matcher.Record{Time: at, Text: []byte(l.text)}, func() {
+		o.pipe.Match(st.Stream, matcher.Record{Time: t, Text: []byte(l.text)}, func() {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			c := st.Counters()
@@ -113,11 +112,11 @@ func (o *output) write(lines []line, at time.Time, commit func()) {
 		})
 	}
 	if len(lines) == 0 {
-		o.set(commit)
+		o.withLock(commit)
 	}
 }
 
-// stream returns the stream of a key, which is made if there is none.
+// stream returns the stream with this key. It creates the stream if there is none.
 func (o *output) stream(key streamKey) *stream {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -136,8 +135,8 @@ func (o *output) stream(key streamKey) *stream {
 	return st
 }
 
-// lose counts what was or may have been lost. The caller holds mu.
-func (o *output) lose(reason, path string) {
+// countLost counts a loss or a possible loss. The caller holds mu.
+func (o *output) countLost(reason, path string) {
 	o.status.Losses[reason] = sources.Loss{Count: o.status.Losses[reason].Count + 1, At: o.clock().UTC(), Path: path}
 }
 

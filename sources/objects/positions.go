@@ -10,26 +10,26 @@ import (
 	"crowsnest/sources"
 )
 
-// positions are what is saved: what was written about each object, so that a restart
-// finds what changed and what is gone.
+// positions holds what was written about each object. It is saved, so that after a restart the
+// source finds what changed and what is gone.
 type positions struct {
-	Kinds  map[string]json.RawMessage `json:"kinds,omitempty"` // kindPositions
+	Kinds  map[string]json.RawMessage `json:"kinds,omitempty"` // encoded kindPositions, by kind
 	Losses map[string]sources.Loss    `json:"losses,omitempty"`
 	// Machines are the objects without a counterpart in the last comparison.
 	Machines unpaired `json:"machines,omitzero"`
 }
 
-// kindPositions are the facts about the objects of one kind. A fact has four numbers: its
-// view, the places of its name and value in Words, and the number of savedFact.
+// kindPositions holds the facts about the objects of one kind. A fact consists of four numbers.
+// These are its view, the indexes of its name and value in Words, and the number of savedFact.
 type kindPositions struct {
-	Kind    string             `json:"kind"` // such as Machine
+	Kind    string             `json:"kind"` // kind of the objects, such as Machine
 	Words   []string           `json:"words"`
 	Objects map[string][]int64 `json:"objects"`
 }
 
 const numbersOfFact = 4
 
-// saved is an object of the saved state.
+// saved is an object from the saved state.
 type saved struct {
 	facts []fact
 	since time.Time // start of the phase
@@ -43,19 +43,19 @@ func (s *Source) Positions() json.RawMessage {
 	out := positions{Kinds: map[string]json.RawMessage{}, Losses: s.status.Losses, Machines: s.comparison.last}
 	for _, r := range s.readers {
 		if r.stored == nil {
-			r.stored = r.store()
+			r.stored = r.encodeObjects()
 		}
 		out.Kinds[string(r.subject.resource)] = r.stored
 	}
 	b, err := json.Marshal(out)
 	if err != nil {
-		return nil // cannot fail
+		return nil // this cannot fail
 	}
 	return b
 }
 
-// store encodes what is saved of the objects. The caller holds mu.
-func (r *reader) store() json.RawMessage {
+// encodeObjects encodes the facts that are saved. The caller holds mu.
+func (r *reader) encodeObjects() json.RawMessage {
 	out := kindPositions{Kind: r.subject.kind, Objects: make(map[string][]int64, len(r.objects))}
 	places := map[word]int64{}
 	place := func(w word) int64 {
@@ -75,16 +75,16 @@ func (r *reader) store() json.RawMessage {
 		case lease != nil:
 			n = int64(lease.state)
 			if lease.state == leaseStale {
-				f.name = wordOf(lease.renewed)
+				f.name = internWord(lease.renewed)
 			}
 		}
 		out.Objects[key] = append(out.Objects[key], int64(f.view), place(f.name), place(f.value), n)
 	}
 	for key, o := range r.objects {
-		if o.quiet() {
+		if o.isQuiet() {
 			continue
 		}
-		for f := range facts(o) {
+		for _, f := range listFacts(o) {
 			add(key, f, o.lease)
 		}
 	}
@@ -96,21 +96,21 @@ func (r *reader) store() json.RawMessage {
 	}
 	b, err := json.Marshal(out)
 	if err != nil {
-		return json.RawMessage("null") // cannot fail
+		return json.RawMessage("null") // this cannot fail
 	}
 	return b
 }
 
-// quiet reports whether no alert can be about an object, so that its end need not be
-// found after a restart: a pod that runs, or has completed. There may be many.
-func (o *object) quiet() bool {
-	return o.containers != nil && o.deleted.IsZero() && (o.phase.name == wordOf("Running") || o.phase.name == wordOf("Succeeded")) &&
+// isQuiet reports whether no alert can be about the object, so that a restart need not find its
+// end. This is so for pods that run or have completed. There may be many of them.
+func (o *object) isQuiet() bool {
+	return o.containers != nil && o.deleted.IsZero() && (o.phase.name == internWord("Running") || o.phase.name == internWord("Succeeded")) &&
 		!slices.ContainsFunc(o.containers, func(c container) bool {
-			return c.state == wordOf("waiting") || c.state == wordOf("terminated") && c.exit != 0 || c.restarts > 0
+			return c.state == internWord("waiting") || c.state == internWord("terminated") && c.exit != 0 || c.restarts > 0
 		})
 }
 
-// Restore sets what was written before the restart.
+// Restore restores the state that was saved before the restart.
 func (s *Source) Restore(b json.RawMessage) error {
 	if len(b) == 0 {
 		return nil
@@ -128,7 +128,7 @@ func (s *Source) Restore(b json.RawMessage) error {
 			err = json.Unmarshal(one, &kinds[i])
 		}
 		if err == nil {
-			restored[i], err = kinds[i].restore()
+			restored[i], err = kinds[i].decodeFacts()
 		}
 		if err != nil {
 			return fmt.Errorf("read the positions of %s: %s: %w", s.cfg.Name, name, err)
@@ -146,37 +146,37 @@ func (s *Source) Restore(b json.RawMessage) error {
 	return nil
 }
 
-// restore decodes the facts about each object.
-func (k kindPositions) restore() (map[string]*saved, error) {
+// decodeFacts decodes the facts about each object.
+func (k kindPositions) decodeFacts() (map[string]*saved, error) {
 	out := make(map[string]*saved, len(k.Objects))
 	for key, numbers := range k.Objects {
 		one := &saved{}
 		for n := range slices.Chunk(numbers, numbersOfFact) {
 			if len(n) < numbersOfFact || n[0] < 0 || n[0] > int64(containersView) || max(n[1], n[2]) >= int64(len(k.Words)) || min(n[1], n[2]) < 0 {
-				return nil, fmt.Errorf("the facts of %s are damaged", key)
+				return nil, fmt.Errorf("the saved data of %s is damaged", key)
 			}
-			one.add(view(n[0]), wordOf(k.Words[n[1]]), wordOf(k.Words[n[2]]), n[3])
+			one.addFact(view(n[0]), internWord(k.Words[n[1]]), internWord(k.Words[n[2]]), n[3])
 		}
 		out[key] = one
 	}
 	return out, nil
 }
 
-// add adds a fact as it was stored.
-func (s *saved) add(v view, name, value word, number int64) {
-	f := fact{view: v, name: name, value: value, reason: wordOf("")}
+// addFact adds a fact to the saved object. number is as in the saved state.
+func (s *saved) addFact(v view, name, value word, number int64) {
+	f := fact{view: v, name: name, value: value, reason: internWord("")}
 	switch v {
 	case phasesView:
 		s.since = time.Unix(number, 0)
 	case leasesView:
 		s.lease = &lease{holder: value, renewed: name.Value(), state: leaseState(number)}
-		f.name, f.count, f.hidden = wordOf(""), int32(number), leaseState(number) == leaseUnknown
+		f.name, f.count, f.hidden = internWord(""), int32(number), leaseState(number) == leaseUnknown
 	}
 	s.facts = append(s.facts, f)
 }
 
-// object returns the object as far as it was saved, for the object that was read now.
-func (s *saved) object(now *object) *object {
+// savedObject returns the saved state of the object now.
+func (s *saved) savedObject(now *object) *object {
 	out := &object{namespace: now.namespace, name: now.name, uid: now.uid, lease: s.lease}
 	for _, f := range s.facts {
 		if f.view == phasesView {
@@ -186,8 +186,8 @@ func (s *saved) object(now *object) *object {
 	return out
 }
 
-// named returns an object with the name that a key has.
-func named(key string) *object {
+// namedObject returns an object with the namespace and name of a key.
+func namedObject(key string) *object {
 	if namespace, name, ok := strings.Cut(key, "/"); ok {
 		return &object{namespace: namespace, name: name}
 	}

@@ -50,9 +50,9 @@ func TestResourceOf(t *testing.T) {
 			version = group + "/v1"
 		}
 		singular := strings.TrimSuffix(resource, "s")
-		require.Equal(t, k, string(resourceOf(version, singular)))
+		require.Equal(t, k, string(pluralResource(version, singular)))
 	}
-	require.Equal(t, kind("networkpolicies.networking.k8s.io"), resourceOf("networking.k8s.io/v1", "NetworkPolicy"))
-	require.Equal(t, kind("ingresses.networking.k8s.io"), resourceOf("networking.k8s.io/v1", "Ingress"))
-	require.Equal(t, kind("gateways.x"), resourceOf("x/v1", "Gateway"))
+	require.Equal(t, kind("networkpolicies.networking.k8s.io"), pluralResource("networking.k8s.io/v1", "NetworkPolicy"))
+	require.Equal(t, kind("ingresses.networking.k8s.io"), pluralResource("networking.k8s.io/v1", "Ingress"))
+	require.Equal(t, kind("gateways.x"), pluralResource("x/v1", "Gateway"))
 }

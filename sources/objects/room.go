@@ -2,147 +2,100 @@ package objects
 
 import (
 	"cmp"
-	"hash/maphash"
 	"maps"
 	"slices"
 )
 
 const (
-	// maxLeftOut bounds the objects that are counted as left out; they take some 50 bytes each.
+	// maxLeftOut is the largest number of objects that are counted as left out. They take some
+	// 150 bytes each.
 	maxLeftOut = 100_000
-	// maxNamespaces bounds the namespaces of which the status tells how much was left out.
+	// maxNamespaces is the largest number of namespaces for which the status shows how many
+	// objects are left out.
 	maxNamespaces = 20
-	// otherNamespaces stands for the rest of them.
+	// otherNamespaces is the name under which the status counts the other namespaces.
 	otherNamespaces = "others"
 )
 
 // room shares max_objects among namespaces. When it is full, the namespace with the most
-// objects gives up places for the others, so no tenant can displace the objects of another.
-// Objects outside of namespaces never give up theirs: tenants cannot create them. It is
-// guarded by Source.turn; changes also hold Source.mu.
+// objects gives up places, so no tenant can displace the objects of another. Objects outside of
+// namespaces keep their places, because tenants cannot create them. room is guarded by
+// Source.turn. Changes also require Source.mu.
 type room struct {
 	max, used int
 	maxOut    int
-	tenants   map[string]*tenant
-	// bySize finds the tenants with a number of objects, and largest is the biggest number.
-	bySize  map[int]map[*tenant]struct{}
-	largest int
+	held      map[string]map[place]struct{} // remembered objects of each namespace
 
-	seed maphash.Seed
-	// out are the objects that are left out, at most maxOut, by their hash, and outOf is their
-	// number in each namespace.
-	out   map[uint64]leftOut
+	// out are the objects that are left out, at most maxOut. outOf is their number in each
+	// namespace.
+	out   map[place]leftOut
 	outOf map[string]int64
 }
 
-// tenant is a namespace with its objects.
-type tenant struct{ held []*place }
-
-// place is what an object takes of the room.
+// place identifies an object by its reader and its key.
 type place struct {
 	r   *reader
 	key string
-	of  *tenant // nil if the object is outside of namespaces
-	at  int     // index in of.held
 }
 
 // leftOut is an object that is not remembered.
 type leftOut struct {
-	r         *reader
 	namespace string
 	round     int // number of the last list that contained the object
 }
 
 func newRoom(size int) room {
-	return room{
-		max: size, maxOut: maxLeftOut, tenants: map[string]*tenant{}, bySize: map[int]map[*tenant]struct{}{}, seed: maphash.MakeSeed(),
-		out: map[uint64]leftOut{}, outOf: map[string]int64{},
-	}
+	return room{max: size, maxOut: maxLeftOut, held: map[string]map[place]struct{}{}, out: map[place]leftOut{}, outOf: map[string]int64{}}
 }
 
-// victim returns what has to be forgotten for a further object of a namespace, nil if
-// nothing has to. full means that the object itself is left out.
-func (m *room) victim(namespace string) (p *place, full bool) {
+// chooseVictim returns the object that must be forgotten to make room for another object in
+// namespace. Its reader is nil if there is room. full means that the new object is left out
+// instead.
+func (m *room) chooseVictim(namespace string) (victim place, full bool) {
 	if m.used < m.max {
-		return nil, false
+		return place{}, false
 	}
-	size := -1 // an object outside of namespaces displaces any other
-	if t := m.tenants[namespace]; t != nil {
-		size = len(t.held)
-	} else if namespace != "" {
-		size = 0
+	var most map[place]struct{}
+	for _, held := range m.held {
+		if len(held) > len(most) {
+			most = held
+		}
 	}
-	if m.largest == 0 || size+1 >= m.largest {
-		return nil, true
+	// An object outside of namespaces may take the place of any object in a namespace.
+	if len(most) == 0 || namespace != "" && len(m.held[namespace])+1 >= len(most) {
+		return place{}, true
 	}
-	for t := range m.bySize[m.largest] {
-		return t.held[len(t.held)-1], false
+	for victim = range most {
+		break
 	}
-	return nil, true
+	return victim, false
 }
 
-// add gives a place to an object.
-func (m *room) add(r *reader, o *object) *place {
+// addPlace gives a place to an object.
+func (m *room) addPlace(r *reader, o *object) {
 	m.used++
-	p := &place{r: r, key: o.key()}
 	if o.namespace == "" {
-		return p
-	}
-	t := m.tenants[o.namespace]
-	if t == nil {
-		t = &tenant{}
-		m.tenants[o.namespace] = t
-	}
-	p.of, p.at = t, len(t.held)
-	m.resize(t, func() { t.held = append(t.held, p) })
-	return p
-}
-
-// remove takes the place of an object of a namespace back.
-func (m *room) remove(p *place, namespace string) {
-	m.used--
-	t := p.of
-	if t == nil {
 		return
 	}
-	m.resize(t, func() {
-		last := t.held[len(t.held)-1]
-		t.held[p.at], last.at = last, p.at
-		t.held[len(t.held)-1] = nil
-		t.held = t.held[:len(t.held)-1]
-	})
-	if len(t.held) == 0 {
-		delete(m.tenants, namespace)
+	if m.held[o.namespace] == nil {
+		m.held[o.namespace] = map[place]struct{}{}
+	}
+	m.held[o.namespace][place{r, o.key()}] = struct{}{}
+}
+
+// removePlace frees the place of an object.
+func (m *room) removePlace(r *reader, o *object) {
+	m.used--
+	held := m.held[o.namespace]
+	if delete(held, place{r, o.key()}); len(held) == 0 {
+		delete(m.held, o.namespace)
 	}
 }
 
-// resize changes the number of objects of a tenant by one.
-func (m *room) resize(t *tenant, change func()) {
-	if same := m.bySize[len(t.held)]; same != nil {
-		if delete(same, t); len(same) == 0 {
-			delete(m.bySize, len(t.held))
-		}
-	}
-	change()
-	n := len(t.held)
-	if n > 0 {
-		if m.bySize[n] == nil {
-			m.bySize[n] = map[*tenant]struct{}{}
-		}
-		m.bySize[n][t] = struct{}{}
-	}
-	if n > m.largest {
-		m.largest = n
-	} else if m.bySize[m.largest] == nil {
-		m.largest = n // the namespace was the only one of its size
-	}
-}
-
-// leave notes that an object is left out, and reports whether that is new as far as is
-// known.
-func (m *room) leave(r *reader, o *object) bool {
-	h := m.hash(r, o.key())
-	_, known := m.out[h]
+// noteLeftOut records that an object is left out. It reports whether this may be new.
+func (m *room) noteLeftOut(r *reader, o *object) bool {
+	p := place{r, o.key()}
+	_, known := m.out[p]
 	switch {
 	case !known && len(m.out) >= m.maxOut:
 		return true
@@ -150,44 +103,38 @@ func (m *room) leave(r *reader, o *object) bool {
 		m.outOf[o.namespace]++
 		r.leftOut++
 	}
-	m.out[h] = leftOut{r, o.namespace, o.round}
+	m.out[p] = leftOut{o.namespace, o.round}
 	return !known
 }
 
-// back notes that an object is no longer left out.
-func (m *room) back(r *reader, key string) { m.forget(m.hash(r, key)) }
-
-func (m *room) forget(h uint64) {
-	x, known := m.out[h]
+// noteBack records that the object at p is no longer left out.
+func (m *room) noteBack(p place) {
+	x, known := m.out[p]
 	if !known {
 		return
 	}
-	delete(m.out, h)
-	x.r.leftOut--
+	delete(m.out, p)
+	p.r.leftOut--
 	if m.outOf[x.namespace]--; m.outOf[x.namespace] == 0 {
 		delete(m.outOf, x.namespace)
 	}
 }
 
-// forgetUnlisted notes that the objects of a reader that its last list did not have are no
-// longer left out.
+// forgetUnlisted forgets the objects of a reader that were left out and that its last list no
+// longer contained.
 func (m *room) forgetUnlisted(r *reader) {
 	if r.leftOut == 0 {
 		return
 	}
-	for h, x := range m.out {
-		if x.r == r && x.round != r.round {
-			m.forget(h)
+	for p, x := range m.out {
+		if p.r == r && x.round != r.round {
+			m.noteBack(p)
 		}
 	}
 }
 
-func (m *room) hash(r *reader, key string) uint64 {
-	return maphash.String(m.seed, string(r.subject.resource)+" "+key)
-}
-
-// leftOutOf returns how many objects are left out, for the namespaces with the most and for
-// all others together.
+// leftOutOf returns the number of objects that are left out. The namespaces with the most are
+// counted separately, and all others together.
 func (m *room) leftOutOf() map[string]int64 {
 	if len(m.outOf) == 0 {
 		return nil

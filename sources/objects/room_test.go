@@ -104,8 +104,8 @@ func TestLeftOutIsBounded(t *testing.T) {
 	for i := range 30 {
 		for n := range i + 1 {
 			o := &object{namespace: fmt.Sprint("ns", i), name: fmt.Sprint(n)}
-			require.True(t, m.leave(r, o))
-			require.False(t, m.leave(r, o), "known")
+			require.True(t, m.noteLeftOut(r, o))
+			require.False(t, m.noteLeftOut(r, o), "known")
 		}
 	}
 	out := m.leftOutOf()
@@ -115,7 +115,7 @@ func TestLeftOutIsBounded(t *testing.T) {
 	require.EqualValues(t, 30*31/2, sum(out))
 	require.Equal(t, 30*31/2, r.leftOut)
 	m.maxOut = len(m.out)
-	require.True(t, m.leave(r, &object{name: "more"}))
+	require.True(t, m.noteLeftOut(r, &object{name: "more"}))
 	require.EqualValues(t, 30*31/2, sum(m.leftOutOf()))
 	r.round++
 	m.forgetUnlisted(r)
@@ -123,7 +123,7 @@ func TestLeftOutIsBounded(t *testing.T) {
 	require.Zero(t, r.leftOut)
 }
 
-// TestRoomModel: the room never holds more than it may, knows the largest namespace, and
+// TestRoomModel: the room never holds more than it may, and
 // no namespace that holds less than another is refused.
 func TestRoomModel(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
@@ -134,7 +134,7 @@ func TestRoomModel(t *testing.T) {
 		drop := func(key string) {
 			o := r.objects[key]
 			delete(r.objects, key)
-			m.remove(o.place, o.namespace)
+			m.removePlace(r, o)
 			held[o.namespace]--
 		}
 		for n := range 400 {
@@ -151,19 +151,18 @@ func TestRoomModel(t *testing.T) {
 					most = max(most, k)
 				}
 			}
-			require.Equal(t, most, m.largest)
-			victim, full := m.victim(o.namespace)
+			victim, full := m.chooseVictim(o.namespace)
 			switch {
 			case full:
 				require.Equal(t, m.max, m.used)
 				require.True(t, most == 0 || o.namespace != "" && held[o.namespace]+1 >= most)
 				continue
-			case victim != nil:
+			case victim.r != nil:
 				require.Equal(t, m.max, m.used)
 				require.Equal(t, most, held[r.objects[victim.key].namespace])
 				drop(victim.key)
 			}
-			o.place = m.add(r, o)
+			m.addPlace(r, o)
 			r.objects[o.key()] = o
 			held[o.namespace]++
 			require.LessOrEqual(t, m.used, m.max)

@@ -18,14 +18,14 @@ type Source struct {
 	output
 	cfg     Config
 	readers []*reader
-	pods    *reader // nil if pods are not read
+	pods    *reader // reader of pods; nil if pods are not read
 
-	// turn is held while lines are written, because the readers share streams, and while
-	// objects change. It is taken before mu.
+	// turn is held while lines are written or objects change. The readers share streams. turn
+	// is locked before mu.
 	turn       sync.Mutex
 	comparison comparison
 
-	room room // room of the objects of all readers; mu guards both
+	room room // shared by the objects of all readers; guarded by turn, and changed only with mu held too
 }
 
 // New returns a source. It does no I/O.
@@ -54,7 +54,7 @@ func New(cfg Config) *Source {
 // Info implements sources.Source.
 func (s *Source) Info() sources.Info { return sources.Info{Remote: true, Images: s} }
 
-// Image returns the image of a container, "" unless pods are read and its pod is known.
+// Image returns the image of a container, or "" if pods are not read or the pod is unknown.
 func (s *Source) Image(namespace, pod, name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *Source) Image(namespace, pod, name string) string {
 	if o == nil {
 		return ""
 	}
-	of := wordOf(name)
+	of := internWord(name)
 	i := slices.IndexFunc(o.containers, func(c container) bool { return c.name == of })
 	if i < 0 {
 		return ""
@@ -96,7 +96,7 @@ func (s *Source) Running(trusted func(namespace string) bool) []string {
 	return out
 }
 
-// Run reads until ctx ends, which also ends requests in progress.
+// Run reads objects until ctx ends, which also ends requests in progress.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	var readers []func(context.Context)
 	for _, r := range s.readers {
@@ -117,8 +117,8 @@ func (s *Source) Status() sources.Status {
 	return st
 }
 
-// note updates the status after a reader changed its own.
-func (s *Source) note() {
+// updateStatus updates the status of the source after the status of a reader has changed.
+func (s *Source) updateStatus() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := &s.status
@@ -138,17 +138,17 @@ func (s *Source) note() {
 	st.Opened = st.Opened || st.Up
 }
 
-// closeIdle forgets the streams of namespaces without objects: each has lines within an
-// interval. The caller holds turn.
+// closeIdle forgets streams that had no line for three intervals. Their namespaces no longer
+// have objects. The caller holds turn.
 func (s *Source) closeIdle(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.streams, func(_ streamKey, st *stream) bool { return now.Sub(st.status.LastRead) > 3*s.cfg.Interval })
 }
 
-// advanceWatermark advances the watermark to the time up to which all kinds were read that
-// the API server has. The lines about a kind that appears have the time at which they are
-// read, so nothing waits for it. The caller holds turn.
+// advanceWatermark advances the watermark to the time up to which all kinds that the API server
+// has were read. Nothing waits for a kind that is missing. When it appears, its lines have the
+// time at which they are read. The caller holds turn.
 func (s *Source) advanceWatermark() {
 	var at, absent time.Time
 	for _, r := range s.readers {
@@ -165,6 +165,6 @@ func (s *Source) advanceWatermark() {
 		at = absent
 	}
 	s.closeIdle(at)
-	s.set(func() { s.status.Watermark = at })
+	s.withLock(func() { s.status.Watermark = at })
 	s.pipe.AdvanceWatermark(s.cfg.Name, at)
 }

@@ -3,6 +3,7 @@ package objects
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +96,18 @@ func TestConditionsAndPhases(t *testing.T) {
 	})
 }
 
+// The positions may be read while the source starts.
+func TestPositionsWhileItStarts(t *testing.T) {
+	a := newAPI(machinesPath + "=Machine")
+	a.put(machinesPath, machineJSON("a", "False", "Provisioning", ""))
+	inBubble(t, Config{Kinds: []string{"machines.cluster.x-k8s.io"}}, a, nil, func(s *Source, _ *pipe, _ func(time.Duration)) {
+		for len(s.Status().Streams) == 0 {
+			require.NotNil(t, s.Positions())
+			runtime.Gosched()
+		}
+	})
+}
+
 // A restart repeats no change, and finds those that happened meanwhile.
 func TestRestart(t *testing.T) {
 	a := newAPI(machinesPath + "=Machine")
@@ -165,10 +178,10 @@ func TestPods(t *testing.T) {
 func TestFormsOfConditions(t *testing.T) {
 	f := func(status, want string) {
 		t.Helper()
-		o, _, err := project("machines.cluster.x-k8s.io", json.RawMessage(`{"metadata":{"name":"a"},"status":`+status+`}`))
+		o, _, err := projectObject("machines.cluster.x-k8s.io", json.RawMessage(`{"metadata":{"name":"a"},"status":`+status+`}`))
 		require.NoError(t, err)
 		var got []string
-		for f := range facts(o) {
+		for _, f := range listFacts(o) {
 			got = append(got, f.name.Value()+"="+f.value.Value())
 		}
 		require.Equal(t, want, strings.Join(got, " "))
@@ -293,7 +306,7 @@ func TestBounds(t *testing.T) {
 	for i := range 70 {
 		many = append(many, fmt.Sprintf(`{"type":"T%d","status":"True","message":%q}`, i, strings.Repeat("x", 10000)))
 	}
-	o, cut, err := project("x", json.RawMessage(`{"metadata":{"name":"a"},"status":{"conditions":[`+strings.Join(many, ",")+`]}}`))
+	o, cut, err := projectObject("x", json.RawMessage(`{"metadata":{"name":"a"},"status":{"conditions":[`+strings.Join(many, ",")+`]}}`))
 	require.NoError(t, err)
 	require.True(t, cut)
 	require.Len(t, o.conditions, maxConditions)
@@ -309,10 +322,10 @@ func TestHostileTexts(t *testing.T) {
 		}}},
 	})
 	require.NoError(t, err)
-	o, _, err := project("x", in)
+	o, _, err := projectObject("x", in)
 	require.NoError(t, err)
-	for f := range facts(o) {
-		got := subject{"x", "X"}.line(o, f, f.value, time.Time{})
+	for _, f := range listFacts(o) {
+		got := subject{"x", "X"}.factLine(o, f, f.value, time.Time{})
 		require.Equal(t, 1, strings.Count(got, ` msg="`)+strings.Count("^"+got, `^msg="`), got)
 		require.Equal(t, `msg="condition" type="X status=True" status="False\n" resource=x kind=X object=shop/a name=a reason="\" msg=\"lease is stale\""`+
 			` since="" age="" message="a\" msg=\"condition\" type=Ready status=True object=kube-system/b"`, got)
@@ -323,7 +336,7 @@ func TestHostileTexts(t *testing.T) {
 func TestVersionsOfNodes(t *testing.T) {
 	f := func(status string, want ...string) {
 		t.Helper()
-		o, _, err := project(nodes, json.RawMessage(`{"metadata":{"name":"n"},"status":`+status+`}`))
+		o, _, err := projectObject(nodes, json.RawMessage(`{"metadata":{"name":"n"},"status":`+status+`}`))
 		require.NoError(t, err)
 		s := New(Config{Kinds: []string{"nodes"}})
 		s.readers[0].objects["n"] = o
@@ -358,7 +371,7 @@ func TestConfig(t *testing.T) {
 	require.Empty(t, New(Config{Kinds: []string{"nodes"}}).Image("shop", "web-0", "web"))
 	f(Config{Machines: &Machines{}}, "")
 	f(Config{Machines: &Machines{}, Kinds: []string{"nodes"}}, "objects: machines compares nodes with machines.cluster.x-k8s.io, and kinds lacks one of them; add it")
-	f(Config{Labels: map[string]string{"namespace": "x"}}, "comes from the object")
+	f(Config{Labels: map[string]string{"namespace": "x"}}, "is already set by the object")
 	f(Config{Labels: map[string]string{"a-b": "x"}}, "not a label name")
 	s := New(Config{Labels: map[string]string{"cluster": "a"}})
 	for text, want := range map[string]bool{

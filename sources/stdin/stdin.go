@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/common/model"
-
 	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"
@@ -22,7 +20,7 @@ import (
 
 const (
 	blockSize = 256 << 10 // size of a block of whole lines
-	keepSize  = 64 << 10  // bytes of a longer line that are stored
+	keepSize  = 64 << 10  // number of bytes that are kept of a longer line
 	idleAfter = time.Second
 )
 
@@ -30,28 +28,22 @@ const (
 type Config struct {
 	// Name is the source's name if there are several of the kind. Default: the kind.
 	Name string `yaml:"name" bounds:"0,4096"`
-	// Labels are the labels of its lines.
+	// Labels are the labels of the lines.
 	Labels map[string]string `yaml:"labels" bounds:"0,64,4096"`
 
-	// Reader is the pipe; the daemon sets standard input. If it is an io.Closer,
-	// Run closes it at its end.
+	// Reader is the pipe. The daemon uses standard input. If Reader is an io.Closer, Run closes
+	// it at the end.
 	Reader io.Reader `yaml:"-"`
-	// Clock is time.Now; tests set another one.
+	// Clock replaces time.Now in tests.
 	Clock func() time.Time `yaml:"-"`
 }
 
 // Validate returns all errors of the configuration.
 func (c Config) Validate() error {
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
-		if !model.LegacyValidation.IsValidLabelName(name) {
-			errs = append(errs, fmt.Errorf("stdin: label %q is not a label name: use letters, digits and _", name))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(sources.CheckLabels("stdin", c.Labels, "")...)
 }
 
-// Source reads one pipe. It cannot read again, so it has no positions.
+// Source reads one pipe. It has no positions, because a pipe cannot be read twice.
 type Source struct {
 	cfg    Config
 	stream *matcher.Stream
@@ -69,7 +61,7 @@ func New(cfg Config) *Source {
 		cfg.Clock = time.Now
 	}
 	stream := matcher.NewStream(cfg.Labels, matcher.StreamOptions{Join: matcher.JoinStream})
-	stream.Place(0)
+	stream.SetOffset(0)
 	return &Source{
 		cfg:    cfg,
 		stream: stream,
@@ -84,8 +76,7 @@ func (s *Source) Name() string { return s.cfg.Name }
 // labels satisfies no selector that requires one.
 func (s *Source) Serves(from rules.Selector) bool { return from.Matches(s.cfg.Labels, false) }
 
-// Info implements sources.Source. Our clock stamps the lines, because most have no
-// timestamp.
+// Info implements sources.Source. Most lines have no timestamp, so our clock stamps them.
 func (s *Source) Info() sources.Info { return sources.Info{Local: true} }
 
 // Positions returns nil, because a pipe has no positions.
@@ -109,25 +100,25 @@ type chunk struct {
 	err  error
 }
 
-// Run reads until the end of the pipe or of ctx. When ctx ends, Run closes the reader to
-// end a blocked read. If that is impossible, as with a terminal, one goroutine stays
-// blocked until the process ends.
+// Run reads until the end of the pipe or until ctx ends. When ctx ends, Run closes the reader
+// to end a blocked read. If the reader cannot be closed, for example a terminal, one goroutine
+// stays blocked until the process ends.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	if s.cfg.Reader == nil {
 		return errors.New("stdin: there is nothing to read from")
 	}
-	s.set(func(st *sources.Status) { st.Up, st.Opened = true, true })
-	defer s.set(func(st *sources.Status) { st.Up = false })
+	s.updateStatus(func(st *sources.Status) { st.Up, st.Opened = true, true })
+	defer s.updateStatus(func(st *sources.Status) { st.Up = false })
 	chunks := make(chan chunk)
 	back := make(chan []byte, 1)
 	stop := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		read(s.cfg.Reader, chunks, back, stop)
+		readChunks(s.cfg.Reader, chunks, back, stop)
 	}()
 	back <- make([]byte, blockSize)
-	err := s.take(ctx, p, chunks, back)
+	err := s.passChunks(ctx, p, chunks, back)
 	close(stop)
 	if ctx.Err() == nil {
 		<-ended
@@ -137,8 +128,9 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	return err
 }
 
-// read sends what the reader returns, in a single buffer that the receiver returns.
-func read(r io.Reader, chunks chan<- chunk, back <-chan []byte, stop <-chan struct{}) {
+// readChunks sends the data that it reads to chunks. It uses a single buffer, which the
+// receiver returns through back.
+func readChunks(r io.Reader, chunks chan<- chunk, back <-chan []byte, stop <-chan struct{}) {
 	for {
 		var buf []byte
 		select {
@@ -158,8 +150,8 @@ func read(r io.Reader, chunks chan<- chunk, back <-chan []byte, stop <-chan stru
 	}
 }
 
-// take splits chunks into blocks of whole lines.
-func (s *Source) take(ctx context.Context, p sources.Pipeline, chunks <-chan chunk, back chan<- []byte) error {
+// passChunks splits the chunks into blocks of whole lines and passes them to the pipeline.
+func (s *Source) passChunks(ctx context.Context, p sources.Pipeline, chunks <-chan chunk, back chan<- []byte) error {
 	l := &lines{s: s, p: p}
 	idle := time.NewTicker(idleAfter)
 	defer idle.Stop()
@@ -170,28 +162,28 @@ func (s *Source) take(ctx context.Context, p sources.Pipeline, chunks <-chan chu
 			return nil
 		case c := <-chunks:
 			moved = s.cfg.Clock()
-			l.add(c.data)
+			l.addBytes(c.data)
 			back <- c.data[:cap(c.data)]
 			if errors.Is(c.err, io.EOF) {
-				l.end()
+				l.endLine()
 				s.advanceWatermark(p)
 				return nil
 			}
 			if c.err != nil {
-				s.set(func(st *sources.Status) { st.Errors["read"]++; st.Error = c.err.Error() })
+				s.updateStatus(func(st *sources.Status) { st.Errors["read"]++; st.Error = c.err.Error() })
 				return fmt.Errorf("read %s: %w", s.cfg.Name, c.err)
 			}
 		case <-idle.C:
-			// A silent open pipe has been read completely.
+			// An open pipe without new data counts as completely read.
 			if s.cfg.Clock().Sub(moved) >= idleAfter {
-				l.show()
+				l.showIncomplete()
 			}
 			s.advanceWatermark(p)
 		}
 	}
 }
 
-func (s *Source) set(f func(*sources.Status)) {
+func (s *Source) updateStatus(f func(*sources.Status)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(&s.status)
@@ -199,20 +191,20 @@ func (s *Source) set(f func(*sources.Status)) {
 
 func (s *Source) advanceWatermark(p sources.Pipeline) {
 	now := s.cfg.Clock()
-	s.set(func(st *sources.Status) { st.Watermark = now })
+	s.updateStatus(func(st *sources.Status) { st.Watermark = now })
 	p.AdvanceWatermark(s.cfg.Name, now)
 }
 
-// lines keeps the beginning of an incomplete line.
+// lines splits a pipe into lines. It keeps the start of an incomplete line.
 type lines struct {
 	s    *Source
 	p    sources.Pipeline
-	buf  []byte // at most blockSize
-	lost int64  // bytes dropped from the line in buf
-	seen int64  // lost plus the length of buf when show last matched it
+	buf  []byte // start of the incomplete line, at most blockSize bytes
+	lost int64  // number of bytes of the incomplete line that were dropped
+	seen int64  // length of the incomplete line when showIncomplete last matched it
 }
 
-func (l *lines) add(b []byte) {
+func (l *lines) addBytes(b []byte) {
 	for len(b) > 0 {
 		if l.lost > 0 {
 			nl := bytes.IndexByte(b, '\n')
@@ -221,7 +213,7 @@ func (l *lines) add(b []byte) {
 				return
 			}
 			l.lost += int64(nl)
-			l.flush(len(l.buf))
+			l.flushBytes(len(l.buf))
 			b = b[nl+1:]
 			continue
 		}
@@ -229,23 +221,23 @@ func (l *lines) add(b []byte) {
 		l.buf = append(l.buf, b[:n]...)
 		b = b[n:]
 		if nl := bytes.LastIndexByte(l.buf, '\n') + 1; nl > 0 {
-			l.flush(nl)
+			l.flushBytes(nl)
 		} else if len(l.buf) == blockSize {
 			l.buf, l.lost = l.buf[:keepSize], blockSize-keepSize
 		}
 	}
 }
 
-// end accepts an unterminated rest as a line.
-func (l *lines) end() {
+// endLine treats an unterminated rest as a line.
+func (l *lines) endLine() {
 	if len(l.buf) > 0 {
-		l.flush(len(l.buf))
+		l.flushBytes(len(l.buf))
 	}
 	l.p.Flush(l.s.stream)
 }
 
-// show matches an incomplete line. When its end arrives, the whole line is matched.
-func (l *lines) show() {
+// showIncomplete matches an incomplete line. The whole line is matched when its end arrives.
+func (l *lines) showIncomplete() {
 	if n := l.lost + int64(len(l.buf)); n != l.seen {
 		l.seen = n
 		if n > 0 {
@@ -255,14 +247,14 @@ func (l *lines) show() {
 	l.p.Flush(l.s.stream)
 }
 
-func (l *lines) flush(n int) {
+func (l *lines) flushBytes(n int) {
 	lost := l.lost
 	l.lost, l.seen = 0, 0
 	l.p.Scan(l.s.stream, l.buf[:n], func() {
 		c := l.s.stream.Counters()
 		now := l.s.cfg.Clock()
-		l.s.set(func(st *sources.Status) {
-			st.Count(c)
+		l.s.updateStatus(func(st *sources.Status) {
+			st.SetCounters(c)
 			st.Lost["long_line"] += lost
 			st.Streams = []sources.StreamStatus{{
 				Labels: l.s.stream.Labels(), Offset: c.Bytes, Size: c.Bytes, Lines: c.Lines, LastRead: now,

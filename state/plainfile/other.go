@@ -6,5 +6,5 @@ import "os"
 
 const openFlags = 0
 
-// links returns 1, because the daemon runs on Linux.
+// links returns 1. The number is not needed, because the daemon runs only on Linux.
 func links(os.FileInfo) uint64 { return 1 }

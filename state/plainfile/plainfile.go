@@ -1,6 +1,6 @@
-// Package plainfile reads and writes files in folders that others may write to. Whoever can
-// write to a folder can replace a file by a link to another file, by a pipe that blocks, or
-// by a device that never ends.
+// Package plainfile reads and writes files in directories to which others may write. They could
+// replace a file by a link to another file, by a pipe that blocks, or by a device that never
+// ends.
 package plainfile
 
 import (
@@ -10,17 +10,17 @@ import (
 	"os"
 )
 
-// Refused reports that a path names something else than a plain file.
+// Refused reports that a path does not name a plain file.
 type Refused struct{ Path, Reason string }
 
 func (e *Refused) Error() string { return e.Path + " is " + e.Reason }
 
-// Open opens a file as os.OpenFile does. It does not follow a link, does not wait for a pipe,
-// and returns a *Refused for everything except a regular file with one name.
+// Open opens a file like os.OpenFile. It does not follow links and does not wait for pipes. It
+// returns a *Refused for everything except a regular file that has only one name.
 func Open(path string, flag int, mode os.FileMode) (*os.File, error) {
-	// A pipe or a device must not even be opened: that may have an effect.
+	// A pipe or a device must not even be opened, because opening it may have an effect.
 	if fi, err := os.Lstat(path); err == nil {
-		if err := refuse(path, fi); err != nil {
+		if err := checkFile(path, fi); err != nil {
 			return nil, err
 		}
 	}
@@ -30,7 +30,7 @@ func Open(path string, flag int, mode os.FileMode) (*os.File, error) {
 	}
 	fi, err := f.Stat()
 	if err == nil {
-		err = refuse(path, fi)
+		err = checkFile(path, fi)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -38,7 +38,7 @@ func Open(path string, flag int, mode os.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-func refuse(path string, fi os.FileInfo) error {
+func checkFile(path string, fi os.FileInfo) error {
 	switch mode := fi.Mode(); {
 	case mode&os.ModeSymlink != 0:
 		return &Refused{path, "a link"}
@@ -47,13 +47,13 @@ func refuse(path string, fi os.FileInfo) error {
 	case !mode.IsRegular():
 		return &Refused{path, "not a regular file"}
 	case links(fi) > 1:
-		return &Refused{path, "a file that has another name, too"}
+		return &Refused{path, "a file with more than one name (hard links)"}
 	}
 	return nil
 }
 
-// Read returns the content of a file that Open accepts. A file with more than limit bytes is
-// a *Refused.
+// Read returns the content of a file that Open accepts. It returns a *Refused if the file has
+// more than limit bytes.
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := Open(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -69,8 +69,8 @@ func Read(path string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// Create creates a file and returns when its content is on disk. It removes whatever is in
-// the way, rather than writing through it.
+// Create creates a file and returns when its content is on disk. It first removes what has the
+// same name, instead of writing through it.
 func Create(path string, parts ...[]byte) error {
 	if err := os.RemoveAll(path); err != nil {
 		return err

@@ -14,11 +14,11 @@ import (
 // error names it, and a new file replaces it.
 func TestOnlyPlainFiles(t *testing.T) {
 	for name, put := range map[string]func(path, other string) error{
-		"a link":                            func(path, other string) error { return os.Symlink(other, path) },
-		"not a regular file":                func(path, _ string) error { return syscall.Mkfifo(path, 0o600) },
-		"a folder":                          func(path, _ string) error { return os.Mkdir(path, 0o700) },
-		"a file that has another name, too": func(path, other string) error { return os.Link(other, path) },
-		"a file with more than 10 bytes":    func(path, _ string) error { return os.WriteFile(path, make([]byte, 11), 0o600) },
+		"a link":             func(path, other string) error { return os.Symlink(other, path) },
+		"not a regular file": func(path, _ string) error { return syscall.Mkfifo(path, 0o600) },
+		"a folder":           func(path, _ string) error { return os.Mkdir(path, 0o700) },
+		"a file with more than one name (hard links)": func(path, other string) error { return os.Link(other, path) },
+		"a file with more than 10 bytes":              func(path, _ string) error { return os.WriteFile(path, make([]byte, 11), 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -152,7 +152,7 @@ func BenchmarkFold(b *testing.B) {
 		h.ID += 0x9E3779B97F4A7C15
 		h.Time = h.Time.Add(time.Millisecond)
 		batch.Add(&h)
-		if batch.Full() {
+		if batch.IsFull() {
 			n := batch.Len()
 			size = len(batch.Seal()) / n
 		}

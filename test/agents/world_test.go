@@ -263,7 +263,7 @@ func (a *agent) save() {
 	a.cut.Unlock()
 	a.m.mu.Lock()
 	defer a.m.mu.Unlock()
-	for len(a.cuts) > 0 && a.cuts[0].seq <= int(a.up.Acked()) && a.alive {
+	for len(a.cuts) > 0 && a.cuts[0].seq <= int(a.up.AckedBatch()) && a.alive {
 		state, err := a.up.Export()
 		if err != nil {
 			panic(err)

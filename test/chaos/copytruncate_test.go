@@ -84,15 +84,18 @@ func TestCopyTruncate(t *testing.T) {
 	for round := range rounds {
 		copied, down := round%3 != 2, rng.IntN(2) == 0
 		expect(pending)
-		since := time.Now().Add(-10 * time.Second)
-		if !copied { // only lines already read are certain, and only a position behind them shows their loss
+		if copied {
+			since := time.Now().Add(-10 * time.Second)
+			eventually(t, 20*time.Second, "it is saved", func() bool {
+				at, ok := p.savedAt()
+				return ok && at.After(since)
+			})
+		} else { // only lines already read are certain, and only a saved position behind them shows their loss
 			eventually(t, 15*time.Second, "what is there is read", func() bool { return len(missing()) == 0 })
-			since = time.Now()
+			fi, err := f.Stat()
+			require.NoError(t, err)
+			eventually(t, 20*time.Second, "its end is saved", func() bool { return p.savedOffset(fi.Size()) })
 		}
-		eventually(t, 20*time.Second, "it is saved", func() bool {
-			at, ok := p.savedAt()
-			return ok && at.After(since)
-		})
 		if down {
 			p.kill()
 		}

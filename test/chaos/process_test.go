@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,6 +132,13 @@ func (p *process) savedAt() (time.Time, bool) {
 	text, _, ok2 := strings.Cut(rest, `"`)
 	at, err := time.Parse(time.RFC3339Nano, text)
 	return at, ok && ok2 && err == nil
+}
+
+// savedOffset says whether the snapshot on disk has a stream that is read up to
+// the offset.
+func (p *process) savedOffset(offset int64) bool {
+	b, err := os.ReadFile(filepath.Join(p.StatePath(), "state"))
+	return err == nil && strings.Contains(string(b), fmt.Sprintf(`"o":%d,`, offset))
 }
 
 // term stops the daemon like the kubelet does.

@@ -22,7 +22,7 @@ func shipped(t *testing.T) []*rules.Rule {
 	require.NoError(t, err)
 	docs, problems := loader.ParseFiles(files)
 	require.Empty(t, problems.Errors())
-	set, problems := loader.Build(docs, rules.Options{})
+	set, problems := loader.BuildSet(docs, rules.Options{})
 	require.Empty(t, problems.Errors())
 	return set.Rules
 }
@@ -32,8 +32,14 @@ const value = "VALUE0"
 
 var action = regexp.MustCompile(`\{\{[^}]*\}\}`)
 
-// source returns a step with a harmless value for each of its templates.
-func source(step *rules.Template) string { return action.ReplaceAllString(step.Source(), value) }
+// choice is a step that is one of two commands.
+var choice = regexp.MustCompile(`^\{\{ if [^}]*\}\}(.*?)\{\{ else \}\}(.*?)\{\{ end \}\}$`)
+
+// source returns a step, or both commands of a choice, with a harmless value for each of its
+// templates.
+func source(step *rules.Template) string {
+	return action.ReplaceAllString(choice.ReplaceAllString(step.Source(), "$1\n$2"), value)
+}
 
 func parse(text string) (*syntax.File, error) {
 	return syntax.NewParser(syntax.Variant(syntax.LangPOSIX), syntax.KeepComments(true)).Parse(strings.NewReader(text), "")

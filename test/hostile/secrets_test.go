@@ -374,7 +374,6 @@ func (d *victim) answered(n *needles) {
 		n.requireNone(t, "mcp "+tool, string(b))
 	}
 	call("alerts", nil)
-	call("coverage", nil)
 	for i, f := range d.fingerprints() {
 		if i%600 != 0 {
 			continue
@@ -382,7 +381,6 @@ func (d *victim) answered(n *needles) {
 		for _, form := range []string{"json", "html", "markdown"} {
 			n.requireNone(t, "case "+form, d.command("", "case", "--url", "http://"+d.Addr, "-o", form, f))
 		}
-		call("episode", map[string]any{"fingerprint": f})
 		call("case", map[string]any{"fingerprint": f})
 	}
 	require.NoError(t, session.Close())

@@ -56,7 +56,7 @@ func files(t *testing.T, dist string) {
 	require.Equal(t, 12, bytes.Count(sums, []byte("\n")), "4 archives, 4 packages and 4 SBOMs, in %s", sums)
 
 	listed := run(t, dist, nil, "tar", "-tzf", one(t, dist, "crowsnest_0.2.0_darwin_arm64.tar.gz"))
-	for _, name := range []string{"crowsnest", "LICENSE", "examples/agent.yml", "man/crowsnest-run.1.gz", "completions/_crowsnest"} {
+	for _, name := range []string{"crowsnest", "LICENSE", "examples/agent.yml", "completions/crowsnest.zsh"} {
 		require.Contains(t, strings.Split(listed, "\n"), name)
 	}
 	require.NotContains(t, run(t, dist, nil, "dpkg", "-c", one(t, dist, "*_amd64.deb")), "\ndrw-", "a folder that only root can enter")
@@ -94,7 +94,7 @@ func elsewhere(t *testing.T, dist string) {
 // packages plays the life of a package on a copy of this machine on which systemd runs.
 func packages(t *testing.T, kind, first, second string) {
 	needRoot(t)
-	for _, tool := range []string{"unshare", "systemd-analyze", "mandoc", installer[kind]} {
+	for _, tool := range []string{"unshare", "systemd-analyze", installer[kind]} {
 		servers.Program(t, tool)
 	}
 	in := t.TempDir()

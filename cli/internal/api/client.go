@@ -20,27 +20,27 @@ import (
 	"crowsnest/redact"
 )
 
-// DefaultAddress is that of a daemon with the default of --web.listen-address.
+// DefaultAddress is the address of a daemon with the default of --web.listen-address.
 const DefaultAddress = "http://localhost:9797"
 
-// Bounds of one request.
+// Limits of one request.
 const (
 	Timeout   = 10 * time.Second
 	maxAnswer = 64 << 20
 )
 
-// ErrAddress is the cause of an error about an address that is no URL.
+// ErrAddress is the cause of an error about an address that is not a URL.
 var ErrAddress = errors.New("not a URL")
 
 // Client queries one daemon. It is safe for concurrent use.
 type Client struct {
 	base *url.URL
-	file string // file with http_config; "" means none
+	file string // file with http_config; "" for none
 	http *http.Client
 }
 
-// New returns a client for the daemon at an address, and reads the file with Prometheus'
-// http_config unless it is "". The error wraps ErrAddress if the address is no URL.
+// New returns a client for the daemon at address. httpConfig is the path of a file with
+// Prometheus' http_config, or "". The error wraps ErrAddress if the address is not a URL.
 func New(address, httpConfig string) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(address, "/"))
 	if err != nil || base.Host == "" {
@@ -58,7 +58,7 @@ func New(address, httpConfig string) (*Client, error) {
 	return c, err
 }
 
-// Address returns the address of the daemon without credentials, for people.
+// Address returns the address of the daemon without credentials, to show to people.
 func (c *Client) Address() string { return c.base.Redacted() }
 
 // Get returns the data of an endpoint of the API, such as "alerts". Its errors say what the
@@ -74,29 +74,29 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values) ([]byte
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.failed("query", cmp.Or(errors.Unwrap(err), err))
+		return nil, c.requestError("query", cmp.Or(errors.Unwrap(err), err))
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, c.failed("read the answer of", err)
+		return nil, c.requestError("read the answer of", err)
 	case len(body) > maxAnswer:
 		return nil, fmt.Errorf("the answer of the daemon at %s has more than %d MiB; matchers make that of alerts and episodes shorter", c.Address(), maxAnswer>>20)
 	}
-	return c.data(res, body)
+	return c.decodeData(res, body)
 }
 
-// failed returns the error of a request without a complete answer.
-func (c *Client) failed(verb string, err error) error {
+// requestError returns the error for a request that got no complete answer.
+func (c *Client) requestError(verb string, err error) error {
 	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
 		return fmt.Errorf("the daemon at %s did not answer in time (at most %s): it hangs, it is overloaded, or something on the way drops the connection", c.Address(), Timeout)
 	}
 	return fmt.Errorf("%s the daemon at %s (is it running there?): %w", verb, c.Address(), err)
 }
 
-// data returns the data of an answer.
-func (c *Client) data(res *http.Response, body []byte) ([]byte, error) {
+// decodeData returns the data in the body of an answer.
+func (c *Client) decodeData(res *http.Response, body []byte) ([]byte, error) {
 	var env struct {
 		Status string          `json:"status"`
 		Error  string          `json:"error"`
@@ -114,7 +114,7 @@ func (c *Client) data(res *http.Response, body []byte) ([]byte, error) {
 			fix = "it refuses the credentials of " + c.file
 		}
 		return nil, fmt.Errorf("the daemon at %s requires authentication (%s): %s", c.Address(), res.Status, fix)
-	case http.StatusServiceUnavailable, http.StatusMisdirectedRequest: // the daemon's own, as text
+	case http.StatusServiceUnavailable, http.StatusMisdirectedRequest: // the daemon itself sends these statuses with a text
 		return nil, fmt.Errorf("the daemon at %s refused the request (%s): %s", c.Address(), res.Status, text.Shorten(redact.Sanitise(string(body)), 300))
 	}
 	return nil, fmt.Errorf("the response of %s is not from crowsnest: %s", c.Address(), res.Status)

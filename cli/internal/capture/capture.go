@@ -1,6 +1,6 @@
-// Package capture turns an episode into an inline test of its rule: the lines with their
-// streams, at their distances in time, and what the rule must do. It knows neither files nor
-// networks.
+// Package capture turns an episode into an inline test of its rule. The test contains the lines
+// with their streams and distances in time, and the alerts that the rule must raise. The
+// package does not use files or the network.
 package capture
 
 import (
@@ -20,19 +20,18 @@ import (
 	"crowsnest/rules/selector"
 )
 
-// Episode is what is known of an episode: the lines that its rule matched. Its lines are
-// redacted.
+// Episode contains the lines of an episode that its rule matched. The lines are redacted.
 type Episode struct {
 	Alert string
-	// Labels are those of the alert.
+	// Labels are the labels of the alert.
 	Labels map[string]string
-	// Fired reports that it fired; otherwise it was over before.
+	// Fired reports whether the alert fired. If not, the episode ended before it could fire.
 	Fired bool
-	// Reason is why it ended; "" : it is open.
+	// Reason is the reason why the episode ended; "" if it is open.
 	Reason episodes.Reason
 	Began  time.Time
-	Lines  []Line // lines in order of time
-	// Notes say for people what of the lines is not as it was.
+	Lines  []Line // lines ordered by time
+	// Notes are sentences for people about how Lines differ from the original lines.
 	Notes []string
 }
 
@@ -46,30 +45,30 @@ type Line struct {
 // Test is a captured test.
 type Test struct {
 	rules.Test
-	// Fires reports that the rule fires on the lines now.
+	// Fires reports whether the rule now fires on the lines.
 	Fires bool
 	// Trigger is the line that opened the alert, with the labels of its stream.
 	Trigger Line
 	Notes   []string
 }
 
-// enough is how many lines a test has before lines without effect are left out.
+// enough is the number of lines up to which a test keeps lines without effect.
 const enough = 12
 
-// Make returns the test of an episode. With falsePage the test expects that the rule does
-// not fire; otherwise it expects what the episode did. The error says what is missing if the
-// lines do not explain the episode.
+// Make returns the test of an episode. With falsePage the test expects that the rule does not
+// fire; otherwise it expects what happened in the episode. If the lines do not explain the
+// episode, the error says what is missing.
 func Make(r *rules.Rule, ep Episode, falsePage bool) (Test, error) {
 	if len(ep.Lines) == 0 {
 		return Test{}, errors.New("no line of the episode is known; capture it from its logs with --from-logs")
 	}
 	m := &maker{rule: r, ep: ep, notes: slices.Clone(ep.Notes)}
-	m.complete()
+	m.completeLabels()
 	lines, unit := m.ep.Lines, time.Second
-	o, err := m.run(lines, unit)
+	o, err := m.runRule(lines, unit)
 	if err == nil && o.fired != ep.Fired {
 		unit = time.Millisecond
-		o, err = m.run(lines, unit)
+		o, err = m.runRule(lines, unit)
 	}
 	if err != nil {
 		return Test{}, err
@@ -78,30 +77,30 @@ func Make(r *rules.Rule, ep Episode, falsePage bool) (Test, error) {
 		return Test{}, fmt.Errorf("rule %s does not fire on the %d known lines of the episode: lines between them are missing, or the rule has changed; capture it from its logs with --from-logs", r.Alert, len(lines))
 	}
 	if o.fired && (len(lines) > enough || o.others) {
-		lines = m.shrink(lines, unit, o.others)
-		if o, err = m.run(lines, unit); err != nil {
+		lines = m.dropNeedless(lines, unit, o.others)
+		if o, err = m.runRule(lines, unit); err != nil {
 			return Test{}, err
 		}
 	}
-	t := m.test(lines, unit)
-	t.Name = m.name(falsePage)
-	t.Expect = m.expect(t, o, falsePage)
-	return Test{Test: t, Fires: o.fired, Trigger: m.trigger(lines), Notes: m.notes}, nil
+	t := m.newTest(lines, unit)
+	t.Name = m.testName(falsePage)
+	t.Expect = m.expectations(t, o, falsePage)
+	return Test{Test: t, Fires: o.fired, Trigger: m.triggerLine(lines), Notes: m.notes}, nil
 }
 
-// maker makes the test of one episode.
 type maker struct {
 	rule  *rules.Rule
 	ep    Episode
 	notes []string
 }
 
-// keptLabels are the labels of streams that a test states, besides those that the rule uses.
+// keptLabels are the labels of streams that every test states, besides those that the rule
+// uses.
 var keptLabels = []string{"namespace", "pod", "container", "node", "cluster", "unit", "identifier", "transport", "component", "app"}
 
-// complete leaves out the labels that mean nothing to a rule, and adds those that the rule
-// needs and the input does not state.
-func (m *maker) complete() {
+// completeLabels removes the labels that have no meaning for rules, and adds those that the
+// rule needs but the input does not state.
+func (m *maker) completeLabels() {
 	keep := slices.Concat(keptLabels, m.rule.By)
 	for s := range m.rule.Selectors() {
 		for _, c := range s.Matchers() {
@@ -112,18 +111,18 @@ func (m *maker) complete() {
 	m.ep.Lines = slices.Clone(m.ep.Lines)
 	for i := range m.ep.Lines {
 		l := &m.ep.Lines[i]
-		l.Text = l.Text.Map(testable)
+		l.Text = l.Text.Map(safeText)
 		labels := map[string]string{}
 		for _, name := range keep {
 			if v := l.Labels[name]; v != "" {
-				labels[name] = testable(v)
+				labels[name] = safeText(v)
 			}
 		}
 		for _, c := range m.rule.From.Matchers() {
 			if labels[c.Name] != "" || c.Matches("") {
 				continue
 			}
-			if v, ok := valueFor(c); ok {
+			if v, ok := conditionValue(c); ok {
 				labels[c.Name], added[c.Name+"="+v] = v, true
 			}
 		}
@@ -134,14 +133,14 @@ func (m *maker) complete() {
 	}
 }
 
-// testable makes a text safe to write into a test: valid UTF-8, and without the template that
-// tests replace.
-func testable(s string) string {
+// safeText returns s as a text that can be written into a test. The result is valid UTF-8, and
+// does not contain the template that tests replace.
+func safeText(s string) string {
 	return strings.ReplaceAll(redact.Sanitise(strings.ToValidUTF8(s, "?")), "{{", "{ {")
 }
 
-// valueFor returns a value that satisfies a condition on a label.
-func valueFor(c selector.Matcher) (string, bool) {
+// conditionValue returns a value that satisfies a condition on a label.
+func conditionValue(c selector.Matcher) (string, bool) {
 	for v := range strings.SplitSeq(strings.Trim(c.Value, "()"), "|") {
 		if v = strings.NewReplacer(".*", "x", ".+", "x", `\`, "").Replace(v); v != "" && c.Matches(v) {
 			return v, true
@@ -150,27 +149,26 @@ func valueFor(c selector.Matcher) (string, bool) {
 	return "", false
 }
 
-// outcome is what the rule does on some lines.
+// outcome is the result of the rule on some lines.
 type outcome struct {
 	fired  bool
-	at     time.Duration // when it fires
-	over   time.Duration // time of its end; zero if it does not end
+	at     time.Duration // time after which the rule fires
+	over   time.Duration // time after which the alert ends; zero if it does not end
 	reason episodes.Reason
 	labels map[string]string
-	others bool // alerts of other keys fire too
+	others bool // whether alerts with other keys fire too
 }
 
-// run runs the rule on lines.
-func (m *maker) run(lines []Line, unit time.Duration) (o outcome, err error) {
-	t := m.test(lines, unit)
+func (m *maker) runRule(lines []Line, unit time.Duration) (o outcome, err error) {
+	t := m.newTest(lines, unit)
 	r := m.rule
-	until := last(t) + r.For + r.Silent + 2*r.KeepFiringFor + 2*rules.Lateness + time.Minute
+	until := lastTime(t) + r.For + r.Silent + 2*r.KeepFiringFor + 2*rules.Lateness + time.Minute
 	all, err := replay.Trace(r, t, until)
 	if err != nil {
 		return o, err
 	}
 	for _, tr := range all {
-		own := m.own(tr.Episode)
+		own := m.isOwnAlert(tr.Episode)
 		switch {
 		case tr.Episode.State == episodes.StateFiring && !own:
 			o.others = true
@@ -183,29 +181,29 @@ func (m *maker) run(lines []Line, unit time.Duration) (o outcome, err error) {
 	return o, nil
 }
 
-// own reports whether an alert of the test is the one that is captured: a value that one of
-// them lacks may differ.
-func (m *maker) own(e episodes.Episode) bool {
+// isOwnAlert reports whether an alert of the test is the captured alert. Labels that only one
+// of the two has are not compared.
+func (m *maker) isOwnAlert(e episodes.Episode) bool {
 	for _, name := range m.rule.By {
-		if a, b := testable(m.ep.Labels[name]), testable(e.Labels[name]); a != "" && b != "" && a != b {
+		if a, b := safeText(m.ep.Labels[name]), safeText(e.Labels[name]); a != "" && b != "" && a != b {
 			return false
 		}
 	}
 	return !e.Overflow
 }
 
-// maxRuns bounds how often shrink runs the rule.
+// maxRuns is the maximum number of times that shrink runs the rule.
 const maxRuns = 300
 
-// shrink leaves out lines without which the alert fires, and ends, as it does with them.
-// others allows alerts of other keys.
-func (m *maker) shrink(lines []Line, unit time.Duration, others bool) []Line {
+// dropNeedless removes lines that do not change when the alert fires and ends. others says
+// whether alerts with other keys may fire.
+func (m *maker) dropNeedless(lines []Line, unit time.Duration, others bool) []Line {
 	runs := 0
 	same := func(l []Line) bool {
 		if runs++; len(l) == 0 || runs > maxRuns {
 			return false
 		}
-		o, err := m.run(l, unit)
+		o, err := m.runRule(l, unit)
 		return err == nil && o.fired && (others || !o.others) && (m.ep.Reason != episodes.ReasonClear || o.reason == episodes.ReasonClear)
 	}
 	for size := (len(lines) + 1) / 2; size > 0; size /= 2 {
@@ -221,8 +219,8 @@ func (m *maker) shrink(lines []Line, unit time.Duration, others bool) []Line {
 	return lines
 }
 
-// trigger returns the line that a step of the rule matches, the newest.
-func (m *maker) trigger(lines []Line) Line {
+// triggerLine returns the newest line that a step of the rule matches.
+func (m *maker) triggerLine(lines []Line) Line {
 	for _, l := range slices.Backward(lines) {
 		if matchesStep(m.rule, l) {
 			return l
@@ -231,14 +229,14 @@ func (m *maker) trigger(lines []Line) Line {
 	return lines[0]
 }
 
-// matchesStep reports whether a line is one that `match` or a step of `sequence` matches.
+// matchesStep reports whether `match` or a step of `sequence` matches the line.
 func matchesStep(r *rules.Rule, l Line) bool {
 	return slices.ContainsFunc(matcher.Explain(r, l.Labels, []byte(l.Text)).Parts, func(p matcher.PartExplanation) bool {
 		return p.Part >= 0 && p.Matches()
 	})
 }
 
-func (m *maker) name(falsePage bool) string {
+func (m *maker) testName(falsePage bool) string {
 	what := "captured"
 	switch {
 	case falsePage:
@@ -254,8 +252,8 @@ func (m *maker) name(falsePage bool) string {
 	return name
 }
 
-// test returns the inputs of the test. unit is to what times are rounded.
-func (m *maker) test(lines []Line, unit time.Duration) rules.Test {
+// newTest returns a test with the lines as inputs. Times are rounded to unit.
+func (m *maker) newTest(lines []Line, unit time.Duration) rules.Test {
 	t := rules.Test{Stream: maps.Clone(lines[0].Labels)}
 	for _, l := range lines[1:] {
 		maps.DeleteFunc(t.Stream, func(name, v string) bool { return l.Labels[name] != v })
@@ -270,7 +268,7 @@ func (m *maker) test(lines []Line, unit time.Duration) rules.Test {
 				in.Labels[name] = v
 			}
 		}
-		if n := len(t.Input); n > 0 && repeats(&t.Input[n-1], &in) {
+		if n := len(t.Input); n > 0 && mergeRepeat(&t.Input[n-1], &in) {
 			continue
 		}
 		t.Input = append(t.Input, in)
@@ -278,8 +276,9 @@ func (m *maker) test(lines []Line, unit time.Duration) rules.Test {
 	return t
 }
 
-// repeats adds an input to the one before it if that is the same line at equal distances.
-func repeats(p, in *rules.Input) bool {
+// mergeRepeat merges in into the input p before it, if both have the same line and the
+// distances in time are equal. It reports whether it did.
+func mergeRepeat(p, in *rules.Input) bool {
 	if p.Text != in.Text || !maps.Equal(p.Labels, in.Labels) {
 		return false
 	}
@@ -291,8 +290,7 @@ func repeats(p, in *rules.Input) bool {
 	return true
 }
 
-// last returns the time of the last line.
-func last(t rules.Test) time.Duration {
+func lastTime(t rules.Test) time.Duration {
 	end := time.Duration(0)
 	for _, in := range t.Input {
 		end = max(end, in.At+time.Duration(in.Repeat-1)*in.Every)
@@ -300,15 +298,15 @@ func last(t rules.Test) time.Duration {
 	return end
 }
 
-// expect returns what the rule must do.
-func (m *maker) expect(t rules.Test, o outcome, falsePage bool) []rules.Checkpoint {
+// expectations returns what the test expects from the rule.
+func (m *maker) expectations(t rules.Test, o outcome, falsePage bool) []rules.Checkpoint {
 	r := m.rule
-	none := func(at time.Duration) rules.Checkpoint {
-		return rules.Checkpoint{At: at, None: true, HasFiring: true}
+	none := func(t time.Duration) rules.Checkpoint {
+		return rules.Checkpoint{At: t, None: true, HasFiring: true}
 	}
-	end := last(t) + r.For + r.Silent + time.Minute
+	end := lastTime(t) + r.For + r.Silent + time.Minute
 	if !o.fired || falsePage {
-		if at := up(o.at + time.Second); o.fired && at < end {
+		if at := roundUp(o.at + time.Second); o.fired && at < end {
 			return []rules.Checkpoint{none(at), none(end)}
 		}
 		return []rules.Checkpoint{none(end)}
@@ -323,7 +321,7 @@ func (m *maker) expect(t rules.Test, o outcome, falsePage bool) []rules.Checkpoi
 	if before := (o.at - time.Second).Truncate(time.Second); (r.For+r.Silent > 0 || r.Count > 1) && before > 0 {
 		out = append(out, none(before))
 	}
-	at := up(o.at + time.Second)
+	at := roundUp(o.at + time.Second)
 	if o.over > 0 && at >= o.over {
 		at = o.at
 	}
@@ -331,7 +329,7 @@ func (m *maker) expect(t rules.Test, o outcome, falsePage bool) []rules.Checkpoi
 		out = append(out, rules.Checkpoint{At: at, HasFiring: true, Firing: []rules.ExpectedAlert{{Labels: alert}}})
 	}
 	if o.over > 0 && o.reason == m.ep.Reason {
-		after := none(up(o.over + time.Second))
+		after := none(roundUp(o.over + time.Second))
 		if at >= o.over {
 			after.Resolved = []rules.ExpectedAlert{{Labels: alert}}
 		}
@@ -340,8 +338,7 @@ func (m *maker) expect(t rules.Test, o outcome, falsePage bool) []rules.Checkpoi
 	return out
 }
 
-// up rounds a time up to seconds.
-func up(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
+func roundUp(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
 
 // byTime orders lines.
 func byTime(a, b Line) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) }

@@ -95,7 +95,7 @@ func fromLog(t *testing.T, about string, labels matcher.Labels, log string) (Epi
 	program, err := matcher.CompileOpen(s)
 	require.NoError(t, err)
 	l := Logs{
-		Set: s, Program: program, Inputs: []replay.Input{{Name: "x.log", Labels: labels, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(log)), nil }}},
+		Target: replay.Target{Set: s, Program: program}, Inputs: []replay.Input{{Name: "x.log", Labels: labels, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(log)), nil }}},
 		Options: replay.ScanOptions{Lenient: true, Now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Redactor: redact.New(nil)},
 	}
 	ep, r, err := l.Episode(about)

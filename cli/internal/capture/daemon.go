@@ -16,10 +16,10 @@ import (
 	"crowsnest/web"
 )
 
-// Fetched is what a daemon knows of an episode.
+// Fetched is what the daemon knows about an episode.
 type Fetched struct {
 	Timeline web.Timeline
-	// Rule is the text of the rule that the daemon runs, "" if it does not say.
+	// Rule is the text of the rule that the daemon runs; "" if the daemon does not return it.
 	Rule    string
 	streams []map[string]string
 }
@@ -31,7 +31,7 @@ func Fetch(get func(path string) ([]byte, error), fingerprint string) (Fetched, 
 	if err := decode(get, "episodes/"+fingerprint+"/timeline", &f.Timeline); err != nil {
 		return f, fmt.Errorf("%w; capture it from its logs with --from-logs", err)
 	}
-	// The test is of the rule, which does not know the labels that receivers add.
+	// The rule of the test does not know the labels that are added for receivers.
 	e := &f.Timeline.Episode
 	maps.DeleteFunc(e.Labels, func(name, _ string) bool { _, external := f.Timeline.ExternalLabels[name]; return external })
 	if e.EndsAt != nil && e.First == "" && e.Line == "" {
@@ -74,14 +74,14 @@ func decode(get func(path string) ([]byte, error), path string, into any) error 
 	return nil
 }
 
-// Episode returns the episode of a rule as far as the daemon knows its lines: those that
-// opened and ended it, and the newest one.
+// Episode returns the episode of r with the lines that the daemon knows: those that opened and
+// ended it, and the newest one.
 func (f *Fetched) Episode(r *rules.Rule) Episode {
 	e := f.Timeline.Episode
 	out := Episode{Alert: e.Alert, Labels: e.Labels, Fired: e.FiredAt != nil, Reason: e.Reason, Began: e.StartsAt}
-	from := f.stream(cmp.Or(logOf(f.Timeline.Events), e.Annotations["origin"]), e.Labels)
-	add := func(at time.Time, text redact.Text, labels map[string]string) {
-		out.Lines = append(out.Lines, Line{At: at, Text: text, Labels: labels})
+	from := f.streamLabels(cmp.Or(logText(f.Timeline.Events), e.Annotations["origin"]), e.Labels)
+	add := func(t time.Time, text redact.Text, labels map[string]string) {
+		out.Lines = append(out.Lines, Line{At: t, Text: text, Labels: labels})
 	}
 	var counted []web.Event
 	opened := e.StartsAt
@@ -93,7 +93,7 @@ func (f *Fetched) Episode(r *rules.Rule) Episode {
 		case ev.Kind == string(episodes.EventLast), ev.Kind == string(episodes.EventOpened) && ev.Line != "":
 			opened = *ev.At
 		case ev.Kind == string(episodes.EventEnded) && ev.Line != "" && e.Reason == episodes.ReasonClear:
-			add(*ev.At, ev.Line, f.stream(ev.Log, e.Labels))
+			add(*ev.At, ev.Line, f.streamLabels(ev.Log, e.Labels))
 		}
 	}
 	if e.First == "" {
@@ -101,14 +101,14 @@ func (f *Fetched) Episode(r *rules.Rule) Episode {
 	}
 	if r.Count > 1 && !r.Sequence && len(counted) > 0 {
 		n := r.Count - 1
-		spread(*counted[0].At, *counted[len(counted)-1].At, n, func(at time.Time) { add(at, e.First, from) })
+		spreadTimes(*counted[0].At, *counted[len(counted)-1].At, n, func(t time.Time) { add(t, e.First, from) })
 		out.Notes = append(out.Notes, fmt.Sprintf("the daemon keeps one of the %d lines that opened the episode; the test repeats it for the others", r.Count))
 	}
 	add(opened, e.First, from)
 	switch more := int(min(e.Count-1, maxCopies)); {
 	case !e.LastSeen.After(opened):
 	case r.For > 0 && r.Clear == nil && more > 1:
-		spread(opened.Add(e.LastSeen.Sub(opened)/time.Duration(more)), e.LastSeen, more, func(at time.Time) { add(at, e.Line, from) })
+		spreadTimes(opened.Add(e.LastSeen.Sub(opened)/time.Duration(more)), e.LastSeen, more, func(t time.Time) { add(t, e.Line, from) })
 		out.Notes = append(out.Notes, "the daemon keeps the first and the newest line of an episode; the test repeats the newest between them")
 	case e.Line != e.First:
 		add(e.LastSeen, e.Line, from)
@@ -117,11 +117,11 @@ func (f *Fetched) Episode(r *rules.Rule) Episode {
 	return out
 }
 
-// maxCopies bounds the lines that stand for those that the daemon does not keep.
+// maxCopies is the maximum number of copies that replace lines which the daemon does not keep.
 const maxCopies = 200
 
-// spread calls add for n times from first to last, at equal distances.
-func spread(first, last time.Time, n int, add func(time.Time)) {
+// spreadTimes calls add n times with times from first to last, at equal distances.
+func spreadTimes(first, last time.Time, n int, add func(time.Time)) {
 	for i := range n {
 		at := first
 		if n > 1 {
@@ -131,7 +131,7 @@ func spread(first, last time.Time, n int, add func(time.Time)) {
 	}
 }
 
-func logOf(events []web.Event) string {
+func logText(events []web.Event) string {
 	for _, ev := range events {
 		if ev.Log != "" {
 			return ev.Log
@@ -140,10 +140,10 @@ func logOf(events []web.Event) string {
 	return ""
 }
 
-// stream returns the labels of the stream that a text describes, such as "namespace default,
-// pod web-0": those of the source if it reads such a stream, otherwise those of the text and
-// of the alert.
-func (f *Fetched) stream(log string, alert map[string]string) map[string]string {
+// streamLabels returns the labels of the stream that log describes, such as "namespace default,
+// pod web-0". If a source reads such a stream, they are the labels of the source; otherwise
+// they are those of the text and of the alert.
+func (f *Fetched) streamLabels(log string, alert map[string]string) map[string]string {
 	log, _, _ = strings.Cut(log, " and ")
 	stated := map[string]string{}
 	for part := range strings.SplitSeq(log, ", ") {
@@ -152,7 +152,7 @@ func (f *Fetched) stream(log string, alert map[string]string) map[string]string 
 		}
 	}
 	for _, labels := range f.streams {
-		if len(stated) > 0 && agree(stated, labels) {
+		if len(stated) > 0 && valuesAgree(stated, labels) {
 			return labels
 		}
 	}
@@ -166,8 +166,8 @@ func (f *Fetched) stream(log string, alert map[string]string) map[string]string 
 	return maps.Clone(stated)
 }
 
-// agree reports whether a stream has all stated values.
-func agree(stated, labels map[string]string) bool {
+// valuesAgree reports whether labels contains every label of stated.
+func valuesAgree(stated, labels map[string]string) bool {
 	for name, v := range stated {
 		if labels[name] != v && labels[name+"_name"] != v {
 			return false

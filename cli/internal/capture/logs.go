@@ -12,27 +12,27 @@ import (
 	"crowsnest/rules"
 )
 
-// maxLines bounds the lines of an episode that are kept: the first ones, and as many of the
-// newest.
+// maxLines is the maximum number of first lines of an episode that are kept, and also of newest
+// lines.
 const maxLines = 400
 
 // Logs are recorded logs.
 type Logs struct {
-	Set     *rules.Set
-	Program *matcher.Program
-	Inputs  []replay.Input // each input can be opened several times
+	replay.Target
+
+	Inputs  []replay.Input // inputs, each of which can be opened several times
 	Options replay.ScanOptions
 }
 
-// Episode returns the first alert of recorded logs with this name or fingerprint, and its
-// rule. It reads the logs twice. The error also says which logs could not be read.
+// Episode returns the first alert of the logs whose name or fingerprint is about, and its rule.
+// It reads the logs twice. The error also names the logs that could not be read.
 func (l *Logs) Episode(about string) (ep Episode, of *rules.Rule, err error) {
 	report, readErr := replay.Scan(l.Set, l.Program, l.Inputs, l.Options)
 	k := slices.IndexFunc(report.Alerts, func(a replay.Alert) bool {
 		return a.Episode.Alert == about || a.Episode.Fingerprint.String() == about
 	})
 	if k < 0 {
-		return ep, nil, fmt.Errorf("no alert of the logs has the name or fingerprint %s; %s", about, names(report))
+		return ep, nil, fmt.Errorf("no alert of the logs has the name or fingerprint %s; %s", about, listAlerts(report))
 	}
 	e := report.Alerts[k].Episode
 	ep = Episode{Alert: e.Alert, Labels: e.Labels, Fired: true, Reason: e.Reason, Began: e.ActiveAt()}
@@ -61,11 +61,12 @@ func (l *Logs) Episode(about string) (ep Episode, of *rules.Rule, err error) {
 	if _, err := replay.Scan(l.Set, l.Program, l.Inputs, again); err != nil && readErr == nil {
 		readErr = err
 	}
-	ep.Lines = distinct(append(ep.Lines, newest...))
+	ep.Lines = sortDistinct(append(ep.Lines, newest...))
 	return ep, e.Rule, readErr
 }
 
-// sharesPlace reports whether a stream may be of an alert: no label of both differs.
+// sharesPlace reports whether the alert may come from the stream: no label that both have
+// differs.
 func sharesPlace(alert, stream map[string]string) bool {
 	for _, name := range []string{"cluster", replay.FileLabel} {
 		if a, b := alert[name], stream[name]; a != "" && b != "" && a != b {
@@ -75,7 +76,7 @@ func sharesPlace(alert, stream map[string]string) bool {
 	return true
 }
 
-// sharesKey reports whether a hit may be of an alert: no value of the key that both have
+// sharesKey reports whether the hit may belong to the alert: no value of the key that both have
 // differs.
 func sharesKey(alert map[string]string, h matcher.Hit) bool {
 	key := h.Rule.By
@@ -93,16 +94,16 @@ func sharesKey(alert map[string]string, h matcher.Hit) bool {
 	return true
 }
 
-// distinct sorts lines by time and drops those that several parts of the rule matched.
-func distinct(all []Line) []Line {
+// sortDistinct sorts lines by time and drops those that several parts of the rule matched.
+func sortDistinct(all []Line) []Line {
 	slices.SortStableFunc(all, byTime)
 	return slices.CompactFunc(all, func(a, b Line) bool {
 		return a.At.Equal(b.At) && a.Text == b.Text && maps.Equal(a.Labels, b.Labels)
 	})
 }
 
-// names lists the alerts of a report for people.
-func names(r replay.Report) string {
+// listAlerts lists the alerts of a report as text.
+func listAlerts(r replay.Report) string {
 	var out []string
 	for _, a := range r.Alerts {
 		text := fmt.Sprintf("%s (%s, %s)", a.Episode.Alert, a.Episode.Fingerprint, a.Episode.StartsAt.UTC().Format(time.RFC3339))

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,8 +14,8 @@ import (
 	"time"
 )
 
-// Find returns the Alertmanager that `make run` builds. getenv returns environment
-// variables.
+// Find returns the path of the Alertmanager that `make run` builds. getenv returns the value of
+// an environment variable.
 func Find(getenv func(string) string) (string, error) {
 	base := getenv("XDG_CACHE_HOME")
 	if base == "" {
@@ -29,7 +28,8 @@ func Find(getenv func(string) string) (string, error) {
 	return bin, nil
 }
 
-// amConfig notifies nobody; the page of Alertmanager shows the alerts.
+// amConfig has a receiver that notifies nobody; alerts are visible on the web page of
+// Alertmanager.
 const amConfig = `route: {receiver: demo, group_by: [alertname], group_wait: 1s, group_interval: 5s, repeat_interval: 1h}
 receivers: [{name: demo}]
 `
@@ -37,15 +37,15 @@ receivers: [{name: demo}]
 // Alertmanager is a running Alertmanager.
 type Alertmanager struct {
 	URL  string
-	log  string // file
+	log  string // path of the log file
 	stop context.CancelFunc
-	done chan struct{} // closed when it has ended
-	err  error         // result of the process; valid once done is closed
+	done chan struct{} // closed when the process has ended
+	err  error         // result of the process; valid after done is closed
 }
 
-// StartAlertmanager starts bin with its files in dir, on a free port of this
-// machine, and returns when it is ready. It ends with this process, even if this
-// process is killed.
+// StartAlertmanager starts the program bin on a free local port, with its files in dir, and
+// returns when it is ready. The Alertmanager ends with this process, even if this process is
+// killed.
 func StartAlertmanager(ctx context.Context, bin, dir string) (*Alertmanager, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
@@ -54,25 +54,10 @@ func StartAlertmanager(ctx context.Context, bin, dir string) (*Alertmanager, err
 	if err := os.WriteFile(config, []byte(amConfig), 0o600); err != nil {
 		return nil, err
 	}
-	var errs []error
-	for range 3 { // another program may take the port first
-		addr, err := freeAddr()
-		if err != nil {
-			return nil, err
-		}
-		am, err := startAt(ctx, bin, dir, config, addr)
-		if err == nil {
-			return am, nil
-		}
-		errs = append(errs, err)
-		if ctx.Err() != nil {
-			break
-		}
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("start Alertmanager: %w", errors.Join(errs...))
-}
-
-func startAt(ctx context.Context, bin, dir, config, addr string) (*Alertmanager, error) {
 	am := &Alertmanager{URL: "http://" + addr, log: filepath.Join(dir, "alertmanager.log"), done: make(chan struct{})}
 	out, err := os.Create(am.log)
 	if err != nil {
@@ -101,17 +86,17 @@ func startAt(ctx context.Context, bin, dir, config, addr string) (*Alertmanager,
 	}()
 	if err := <-started; err != nil {
 		stop()
-		return nil, err
+		return nil, fmt.Errorf("start Alertmanager: %w", err)
 	}
-	if err := am.ready(ctx); err != nil {
+	if err := am.waitReady(ctx); err != nil {
 		am.Stop()
-		return nil, err
+		return nil, fmt.Errorf("start Alertmanager: %w", err)
 	}
 	return am, nil
 }
 
-// ready waits until it answers.
-func (am *Alertmanager) ready(ctx context.Context) error {
+// waitReady waits until the Alertmanager answers.
+func (am *Alertmanager) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -123,15 +108,15 @@ func (am *Alertmanager) ready(ctx context.Context) error {
 		select {
 		case <-am.done:
 			log, _ := os.ReadFile(am.log)
-			return fmt.Errorf("it ended: %w\n%s", am.err, lastLines(string(log), 2000))
+			return fmt.Errorf("the process ended: %w\n%s", am.err, lastLines(string(log), 2000))
 		case <-ctx.Done():
-			return fmt.Errorf("it is not ready after 20 s: %w", ctx.Err())
+			return fmt.Errorf("Alertmanager is not ready after 20 s: %w", ctx.Err())
 		case <-tick.C:
 		}
 	}
 }
 
-// Stop ends it and waits until it has ended.
+// Stop ends the Alertmanager and waits until the process has ended.
 func (am *Alertmanager) Stop() {
 	am.stop()
 	<-am.done
@@ -155,7 +140,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 	return body, err
 }
 
-// freeAddr returns a local address whose port is free at the moment.
+// freeAddr returns a local address whose port is free at the time of the call.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

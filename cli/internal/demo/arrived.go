@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,52 +11,62 @@ import (
 	"crowsnest/internal/text"
 )
 
-// arrivals tracks which expected alerts an Alertmanager has.
-type arrivals struct {
-	fires    []Expected
-	resolves []Expected
-	arrived  map[int]bool
-	resolved map[int]bool
-	strange  map[string]bool // alerts that no story expects
+// awaited is an alert that must arrive at an Alertmanager, or that must resolve there.
+type awaited struct {
+	Expected
+	ends    bool // whether the alert must resolve
+	arrived bool
+	done    bool
 }
 
-// Await returns nil once every alert that the stories expect has arrived at the
-// Alertmanager and every one that resolves has resolved there. An alert that no
-// story expects is an error, as is the end of ctx. Meanwhile say gets a sentence about what
-// is missing, every eight seconds.
+// Await returns nil once every alert that the stories expect has arrived at the Alertmanager,
+// and every alert that must resolve has resolved there. It returns an error if an alert arrives
+// that no story expects, or if ctx ends. Every eight seconds it passes to say a sentence about
+// the missing alerts.
 func (am *Alertmanager) Await(ctx context.Context, stories []Story, say func(sentence string)) error {
-	a := &arrivals{arrived: map[int]bool{}, resolved: map[int]bool{}, strange: map[string]bool{}}
+	var all []awaited
 	for _, s := range stories {
-		a.fires = append(a.fires, s.Fires...)
-		a.resolves = append(a.resolves, s.Resolves...)
+		for _, e := range s.Fires {
+			all = append(all, awaited{Expected: e})
+		}
+		for _, e := range s.Resolves {
+			all = append(all, awaited{Expected: e, ends: true})
+		}
 	}
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	progress := time.NewTicker(8 * time.Second)
 	defer progress.Stop()
 	for {
-		active, err := am.active(ctx)
+		active, err := am.activeAlerts(ctx)
 		if err == nil {
-			a.look(active)
+			if strange := noteActive(all, active); len(strange) > 0 {
+				return fmt.Errorf("alerts arrived that no incident expects:\n  %s", strings.Join(strange, "\n  "))
+			}
 		}
-		if len(a.strange) > 0 {
-			return fmt.Errorf("alerts arrived that no incident expects:\n  %s", strings.Join(slices.Sorted(maps.Keys(a.strange)), "\n  "))
+		var missing []string
+		done := map[bool]int{}
+		for _, a := range all {
+			if a.done {
+				done[a.ends]++
+			} else {
+				missing = append(missing, map[bool]string{false: "not arrived: ", true: "not resolved: "}[a.ends]+text.FormatLabels(a.Expected))
+			}
 		}
-		if len(a.missing()) == 0 {
+		if len(missing) == 0 {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not every expected alert arrived:\n  %s: %w", strings.Join(a.missing(), "\n  "), ctx.Err())
+			return fmt.Errorf("not every expected alert arrived:\n  %s: %w", strings.Join(missing, "\n  "), ctx.Err())
 		case <-progress.C:
-			say(fmt.Sprintf("(waiting for Alertmanager: %d of %d expected alerts arrived, %d of %d resolved)",
-				len(a.arrived), len(a.fires), len(a.resolved), len(a.resolves)))
+			say(fmt.Sprintf("(waiting for Alertmanager: %d alerts arrived, %d resolved, %d of %d events are missing)", done[false], done[true], len(missing), len(all)))
 		case <-tick.C:
 		}
 	}
 }
 
-func (am *Alertmanager) active(ctx context.Context) ([]map[string]string, error) {
+func (am *Alertmanager) activeAlerts(ctx context.Context) ([]map[string]string, error) {
 	body, err := get(ctx, am.URL+"/api/v2/alerts")
 	if err != nil {
 		return nil, err
@@ -65,51 +74,28 @@ func (am *Alertmanager) active(ctx context.Context) ([]map[string]string, error)
 	var in []struct {
 		Labels map[string]string `json:"labels"`
 	}
-	if err := json.Unmarshal(body, &in); err != nil {
-		return nil, err
-	}
+	err = json.Unmarshal(body, &in)
 	out := make([]map[string]string, len(in))
 	for i, x := range in {
 		out[i] = x.Labels
 	}
-	return out, nil
+	return out, err
 }
 
-func (a *arrivals) look(active []map[string]string) {
+// noteActive marks the awaited alerts that are active. It returns the active alerts that nobody
+// expects, except for alerts of crowsnest about itself.
+func noteActive(all []awaited, active []map[string]string) (strange []string) {
+	for i := range all {
+		a := &all[i]
+		has := slices.ContainsFunc(active, a.coversLabels)
+		a.arrived = a.arrived || has
+		a.done = a.done || a.arrived && has != a.ends
+	}
 	for _, labels := range active {
-		known := strings.HasPrefix(labels["alertname"], "Crowsnest")
-		for i, e := range a.fires {
-			if e.covers(labels) {
-				a.arrived[i], known = true, true
-			}
-		}
-		if !known {
-			a.strange[text.Labels(labels)] = true
+		expected := slices.ContainsFunc(all, func(a awaited) bool { return !a.ends && a.coversLabels(labels) })
+		if !expected && !strings.HasPrefix(labels["alertname"], "Crowsnest") {
+			strange = append(strange, text.FormatLabels(labels))
 		}
 	}
-	for i, e := range a.resolves {
-		fired := false
-		for j, f := range a.fires {
-			fired = fired || a.arrived[j] && (e.covers(f) || f.covers(e))
-		}
-		if fired && !slices.ContainsFunc(active, e.covers) {
-			a.resolved[i] = true
-		}
-	}
-}
-
-// missing lists the expected alerts that have not arrived or resolved yet.
-func (a *arrivals) missing() []string {
-	var out []string
-	for i, e := range a.fires {
-		if !a.arrived[i] {
-			out = append(out, "not arrived: "+text.Labels(e))
-		}
-	}
-	for i, e := range a.resolves {
-		if !a.resolved[i] {
-			out = append(out, "not resolved: "+text.Labels(e))
-		}
-	}
-	return out
+	return strange
 }

@@ -2,8 +2,8 @@ package demo
 
 import "syscall"
 
-// attributes kill the child when this process dies, and keep the terminal's
-// Ctrl-C from it, so that Stop can end it in order.
+// attributes returns attributes with which the child is killed when this process dies. The
+// child also does not receive Ctrl-C from the terminal, so that Stop can end it in order.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

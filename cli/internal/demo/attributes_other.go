@@ -4,5 +4,5 @@ package demo
 
 import "syscall"
 
-// attributes returns nil, because only on Linux does a child end with a killed parent.
+// attributes returns nil, because only Linux can kill a child when its parent dies.
 func attributes() *syscall.SysProcAttr { return nil }

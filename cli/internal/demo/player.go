@@ -20,27 +20,27 @@ type due struct {
 	when time.Time
 }
 
-// Play is the traffic of several stories, shifted so that the presents of all
-// coincide.
+// Play contains the log lines of several stories, shifted in time so that the present times of
+// all coincide.
 type Play struct {
 	dir          string
 	past, future []due
 }
 
-// NewPlay prepares to write below dir, with now as the present of all stories.
+// NewPlay prepares to write the logs of the stories below dir. All stories take now as the
+// present time.
 func NewPlay(dir string, stories []Story, now time.Time) *Play {
 	p := &Play{dir: dir}
-	p.past, p.future = schedule(stories, now)
+	p.past, p.future = scheduleStories(stories, now)
 	return p
 }
 
-// Past writes the lines before the present. Call it before anything reads: a
-// reader that finds the folder without them would conclude that they were never
-// written.
+// Past writes the lines before the present. It must be called before a reader starts, because a
+// reader that does not find them concludes that they were never written.
 func (p *Play) Past() error { return writeAll(p.dir, p.past) }
 
-// Live writes the other lines, each when it is due. It returns when all are
-// written or ctx ends.
+// Live writes the lines after the present, each when it is due. It returns when all are written
+// or ctx ends.
 func (p *Play) Live(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -63,8 +63,8 @@ func (p *Play) Live(ctx context.Context) error {
 	return nil
 }
 
-// schedule shifts every story so that its present is now.
-func schedule(stories []Story, now time.Time) (past, future []due) {
+// scheduleStories shifts every story so that its present is now.
+func scheduleStories(stories []Story, now time.Time) (past, future []due) {
 	var all []due
 	for _, s := range stories {
 		for _, l := range s.lines {

@@ -23,24 +23,24 @@ var base = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // Story is one recorded incident.
 type Story struct {
 	Name string
-	// Now is the offset of the present when the replay starts.
+	// Now is the offset at which the live part of the replay starts.
 	Now time.Duration
-	// End is the offset after which nothing happens.
+	// End is the offset of the last event.
 	End   time.Duration
 	Fires []Expected // every alert that fires at any time
-	// Resolves are the alerts that are resolved at the end.
+	// Resolves are the alerts that have resolved at the end.
 	Resolves []Expected
 	lines    []line
 }
 
-// Expected describes an alert by a subset of its labels.
+// Expected describes an alert by some of its labels.
 type Expected map[string]string
 
 // line is one line of a pod's log.
 type line struct {
 	at   time.Duration // time after base
-	file string        // below the folder of pod logs
-	rest []byte        // after the time, with the newline
+	file string        // path below the folder of pod logs
+	rest []byte        // text after the time, including the newline
 }
 
 type expectFile struct {
@@ -56,7 +56,7 @@ type checkpoint struct {
 	Resolved []map[string]string `yaml:"resolved"`
 }
 
-// Load reads all stories. Each is a folder with an expect.yaml.
+// Load reads all stories. Each story is a folder with an expect.yaml.
 func Load(fsys fs.FS) ([]Story, error) {
 	folders, err := fs.ReadDir(fsys, ".")
 	if err != nil {
@@ -95,7 +95,7 @@ func loadStory(fsys fs.FS, name string) (Story, error) {
 			s.Resolves = addExpected(s.Resolves, e)
 		}
 	}
-	s.Fires = covered(s.Fires)
+	s.Fires = dropCovered(s.Fires)
 	err = fs.WalkDir(fsys, name, func(p string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || path.Ext(p) != ".log" {
 			return err
@@ -113,16 +113,16 @@ func addExpected(list []Expected, e Expected) []Expected {
 	return append(list, e)
 }
 
-// covered drops alerts that others describe with more labels, because two
+// dropCovered removes alerts whose labels are a part of those of another alert, because two
 // checkpoints may describe one alert differently.
-func covered(list []Expected) []Expected {
+func dropCovered(list []Expected) []Expected {
 	return slices.DeleteFunc(slices.Clone(list), func(e Expected) bool {
-		return slices.ContainsFunc(list, func(o Expected) bool { return len(o) > len(e) && e.covers(o) })
+		return slices.ContainsFunc(list, func(o Expected) bool { return len(o) > len(e) && e.coversLabels(o) })
 	})
 }
 
-// covers reports whether labels include those of e.
-func (e Expected) covers(labels map[string]string) bool {
+// coversLabels reports whether labels contains the labels of e.
+func (e Expected) coversLabels(labels map[string]string) bool {
 	for k, v := range e {
 		if labels[k] != v {
 			return false

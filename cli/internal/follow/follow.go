@@ -1,13 +1,19 @@
-// Package follow reads logs while they are written, with the sources of the daemon, and
-// passes what matches to the engine.
+// Package follow reads logs while they are written. It uses the sources of the daemon, and
+// passes hits to the engine.
 package follow
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,57 +24,245 @@ import (
 	"crowsnest/replay"
 	"crowsnest/rules"
 	"crowsnest/sources"
+	"crowsnest/sources/files"
+	"crowsnest/sources/stdin"
 )
 
-// quiet is how long a pipe must be silent until all of it counts as read.
-const quiet = time.Second
+const (
+	quiet = time.Second // time without new lines after which a pipe counts as read
+	depth = 8           // number of levels of folders that are followed, including the top
+	// maxStreams is the maximum number of containers in one pipe. Lines of further containers
+	// are matched as lines of an unknown container.
+	maxStreams = 512
+	// pipeLabel is the label by which the stream of a pipe is found.
+	pipeLabel = "pipe"
+)
 
 // Options configure Run.
 type Options struct {
 	Target replay.Target
-	Follow replay.FollowOptions
+	Follow replay.FollowOptions // options of the follower; Run sets Ordered and Reads
 	Inputs inputs.Options
-	// Flush is called after each block of lines and after each conclusion. An error ends
-	// the reading.
+	// Flush is called after each block of lines and after each conclusion. Run ends if it
+	// returns an error.
 	Flush func() error
+	// Skip is called for each file in a folder that is not a log.
+	Skip func(name, problem string)
 }
 
-// Result is what was read.
+// Result says what was read.
 type Result struct {
-	Report  replay.Report
-	Alerts  int // number of alerts that fired
-	Ended   bool
-	Skipped []inputs.Skipped
+	Report replay.Report
+	Alerts int // number of alerts that fired
+	Ended  bool
 }
 
-// Run follows the logs until ctx ends, or until all of them have ended, as pipes do.
-func Run(ctx context.Context, logs *Logs, opt Options) (Result, error) {
+// Run follows the logs that args name until ctx ends, or until all of them have ended, as pipes
+// do. An argument is a file, a folder (including logs that are created there later), a named
+// pipe, or inputs.Stdin.
+func Run(ctx context.Context, args []string, opt Options) (Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	f := &pipeline{
-		opt: opt, logs: map[*matcher.Stream]*log{}, named: logs, skipped: map[string][]string{},
-		read: map[string]time.Time{}, moved: map[string]time.Time{},
+		opt: opt, cancel: cancel, given: map[string]string{}, logs: map[*matcher.Stream]*log{},
+		read: map[string]time.Time{}, moved: map[string]time.Time{}, pipes: map[string]bool{},
 	}
-	f.opt.Follow.Ordered = logs.single()
+	if err := f.findLogs(args); err != nil {
+		return Result{}, err
+	}
+	f.opt.Follow.Ordered, f.opt.Follow.Reads = !f.several, f.reads()
 	f.follower = replay.NewFollower(opt.Target, f.opt.Follow)
-	ctx, f.cancel = context.WithCancelCause(ctx)
-	defer f.cancel(nil)
-	errs := f.run(ctx)
+	errs := f.runSources(ctx)
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		errs = append(errs, err)
 	}
-	return f.finish(ctx.Err() == nil), errors.Join(errs...)
+	return f.finishReport(ctx.Err() == nil), errors.Join(errs...)
 }
 
-// run runs the sources to their end.
-func (f *pipeline) run(ctx context.Context) (errs []error) {
+// pipeline implements sources.Pipeline for a command that follows logs. A stream of a source
+// only names a log; lines are matched with other streams, which accept unknown labels and times
+// in texts, as scan does.
+type pipeline struct {
+	sources.Pipeline // nil; its methods are not called by the sources of this package
+
+	opt     Options
+	cancel  context.CancelCauseFunc
+	sources []sources.Source
+	given   map[string]string // names of files and folders as the user stated them, by real path
+	pipes   map[string]bool   // names of sources that are pipes
+	folders bool              // whether further logs may be created
+	several bool              // whether there may be more than one log
+
+	mu       sync.Mutex
+	follower *replay.Follower
+	logs     map[*matcher.Stream]*log
+	read     map[string]time.Time // time up to which each source was read
+	moved    map[string]time.Time // time of the last write to each pipe
+}
+
+// findLogs creates the sources for args.
+func (f *pipeline) findLogs(args []string) error {
+	f.several = len(args) > 1
+	var named, below []files.Path
+	for _, arg := range args {
+		if arg == inputs.Stdin {
+			f.addPipe("stdin", f.opt.Inputs.Stdin)
+			continue
+		}
+		info, err := os.Stat(arg)
+		if err != nil {
+			return err
+		}
+		if !info.IsDir() && !info.Mode().IsRegular() {
+			pipe, err := os.Open(arg)
+			if err != nil {
+				return err
+			}
+			f.addPipe(arg, pipe)
+			continue
+		}
+		real, err := realPath(arg)
+		if err != nil {
+			return err
+		}
+		f.given[real] = arg
+		if !info.IsDir() {
+			if err := checkText(arg); err != nil {
+				return err
+			}
+			named = append(named, files.Path{Path: escapeGlob(real)})
+			continue
+		}
+		f.several, f.folders = true, true
+		for n := range depth {
+			below = append(below, files.Path{Path: escapeGlob(real) + strings.Repeat("/*", n+1)})
+		}
+		below = append(f.linkTargets(arg), below...)
+	}
+	// A file that was named is read from its start. Of the logs in a folder, rotated files are
+	// also read.
+	for name, paths := range map[string][]files.Path{"files": named, "folders": below} {
+		if len(paths) > 0 {
+			f.sources = append(f.sources, files.New(files.Config{
+				Name: name, Paths: paths, LookBack: -1, FromStart: true, Newest: name == "files",
+			}))
+		}
+	}
+	return nil
+}
+
+func (f *pipeline) addPipe(name string, r io.Reader) {
+	if !f.pipes[name] {
+		f.pipes[name] = true
+		f.sources = append(f.sources, stdin.New(stdin.Config{Name: name, Reader: r, Labels: map[string]string{pipeLabel: name}}))
+	}
+}
+
+// linkTargets returns the targets of the links to files in a folder, such as
+// /var/log/containers, because sources do not follow links below a folder.
+func (f *pipeline) linkTargets(dir string) (out []files.Path) {
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.Type()&fs.ModeSymlink == 0 {
+			return nil //nolint:nilerr // the source reports files that cannot be read
+		}
+		info, err := os.Stat(path)
+		real, realErr := realPath(path)
+		if err == nil && realErr == nil && info.Mode().IsRegular() && f.given[real] == "" {
+			f.given[real] = path
+			out = append(out, files.Path{Path: escapeGlob(real)})
+		}
+		return nil
+	})
+	return out
+}
+
+// checkText returns an error if a file does not consist of lines of text.
+func checkText(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	head := make([]byte, 512)
+	n, _ := io.ReadFull(f, head) // the source reports files that cannot be read
+	if problem := inputs.Problem(path, head[:n]); problem != "" {
+		return fmt.Errorf("%s %s", path, problem)
+	}
+	return nil
+}
+
+func realPath(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
+}
+
+// escapeGlob returns a glob that matches exactly a path.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// shownName returns the path of a file as the user stated it.
+func (f *pipeline) shownName(real string) string {
+	for folder := real; ; folder = filepath.Dir(folder) {
+		if given := f.given[folder]; given != "" {
+			return given + strings.TrimPrefix(real, folder)
+		}
+		if folder == filepath.Dir(folder) {
+			return real
+		}
+	}
+}
+
+// logLabels returns the labels of a log. real is the real path of its file, "" for a pipe. Logs
+// whose pod is unknown get different labels.
+func (f *pipeline) logLabels(name, real string) matcher.Labels {
+	path := name
+	if real == "" {
+		path = ""
+	}
+	labels := inputs.LabelsOf(path, f.opt.Inputs)
+	if len(labels) == len(f.opt.Inputs.Labels) && real != "" {
+		labels = inputs.LabelsOf(real, f.opt.Inputs)
+	}
+	if labels["namespace"] == "" && labels["pod"] == "" && labels["node_name"] == "" && f.several {
+		labels[replay.FileLabel] = name
+	}
+	return labels
+}
+
+// reads returns a function that reports whether a stream of a selector can be among the logs.
+// It returns nil if every stream can.
+func (f *pipeline) reads() func(rules.Selector) bool {
+	if f.folders {
+		return nil // further logs may be created
+	}
+	var all []matcher.Labels
+	for real, name := range f.given {
+		all = append(all, f.logLabels(name, real))
+	}
+	for name := range f.pipes {
+		all = append(all, f.logLabels(name, ""))
+	}
+	return func(from rules.Selector) bool {
+		return slices.ContainsFunc(all, func(labels matcher.Labels) bool {
+			return f.opt.Follow.Scan.Lenient && from.MayMatch(labels) || from.Matches(labels, false)
+		})
+	}
+}
+
+func (f *pipeline) runSources(ctx context.Context) (errs []error) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	for _, s := range f.named.sources {
+	for _, s := range f.sources {
 		f.read[s.Name()], f.moved[s.Name()] = time.Time{}, f.opt.Follow.Clock()
 	}
-	for _, s := range f.named.sources {
+	for _, s := range f.sources {
 		wg.Go(func() {
 			err := s.Run(ctx, f)
-			f.end(s.Name())
+			f.endSource(s.Name())
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)
@@ -78,36 +272,18 @@ func (f *pipeline) run(ctx context.Context) (errs []error) {
 	return errs
 }
 
-// pipeline is the sources.Pipeline of a command that follows logs. The streams of the
-// sources only name the logs: lines are matched with streams that accept unknown labels
-// and times in texts, as scan does.
-type pipeline struct {
-	opt    Options
-	named  *Logs
-	cancel context.CancelCauseFunc
-
-	mu       sync.Mutex
-	follower *replay.Follower
-	logs     map[*matcher.Stream]*log
-	read     map[string]time.Time // up to which each source was read
-	moved    map[string]time.Time // when each pipe wrote last
-	skipped  map[string][]string  // names by problem
-}
-
-var _ sources.Pipeline = (*pipeline)(nil)
-
 // log is one log that is followed.
 type log struct {
 	name      string
-	source    string // name of the pipe; a file has none
+	source    string // name of the pipe; "" for a file
 	labels    matcher.Labels
 	began     bool
 	refused   bool
 	timed     bool
-	open      []byte            // a line of a pipe whose end has not arrived
+	open      []byte            // line of a pipe whose end has not arrived
 	unwrapper *inputs.Unwrapper // nil before the first lines
 	streams   map[envelope.Place]*matcher.Stream
-	order     []*envelope.Place // places of the streams, in their order
+	order     []*envelope.Place // places of the streams, ordered by creation
 }
 
 // Scan implements sources.Pipeline.
@@ -118,7 +294,7 @@ func (f *pipeline) Scan(s *matcher.Stream, block []byte, commit func()) {
 	if len(block) == 0 {
 		return
 	}
-	l := f.log(s)
+	l := f.findLog(s)
 	if l.refused {
 		return
 	}
@@ -126,27 +302,30 @@ func (f *pipeline) Scan(s *matcher.Stream, block []byte, commit func()) {
 	if l.source != "" {
 		f.moved[l.source] = now
 		if l.open = nil; block[len(block)-1] != '\n' {
-			l.open = bytes.Clone(block) // the source shows the whole line again
+			l.open = bytes.Clone(block) // the source passes the whole line again when it is complete
 			return
 		}
 	}
-	f.scan(l, block, now)
+	f.scanBlock(l, block, now)
 }
 
-func (f *pipeline) scan(l *log, block []byte, now time.Time) {
+func (f *pipeline) scanBlock(l *log, block []byte, now time.Time) {
 	if !l.began {
 		l.began = true
 		if problem := inputs.Problem(l.name, block); problem != "" {
-			l.refused = true
-			f.skipped[problem] = append(f.skipped[problem], l.name)
+			if l.refused = true; l.source != "" {
+				f.cancel(fmt.Errorf("%s %s", l.name, problem))
+			} else {
+				f.opt.Skip(l.name, problem)
+			}
 			return
 		}
 	}
-	f.take(l, l.unwrap(block, now), now)
+	f.matchParts(l, l.unwrapLines(block, now), now)
 }
 
-// take matches lines without their envelope.
-func (f *pipeline) take(l *log, parts []inputs.Unwrapped, now time.Time) {
+// matchParts matches lines whose envelope was removed.
+func (f *pipeline) matchParts(l *log, parts []inputs.Unwrapped, now time.Time) {
 	for _, p := range parts {
 		var first time.Time
 		for line := range bytes.Lines(p.Lines) {
@@ -157,17 +336,18 @@ func (f *pipeline) take(l *log, parts []inputs.Unwrapped, now time.Time) {
 		}
 		last := bytes.TrimRight(p.Lines, "\r\n")
 		read, _ := matcher.TimeOf(last[bytes.LastIndexByte(last, '\n')+1:], now)
-		name, stream := l.stream(p.Place, f.opt)
+		name, stream := l.findStream(p.Place, f.opt)
 		if !first.IsZero() {
-			stream.Began(first)
+			stream.SetStart(first)
 		}
 		f.follower.Take(name, f.opt.Target.Program.Scan(stream, p.Lines, now), read)
 	}
-	f.flush()
+	f.flushOutput()
 }
 
-// unwrap takes the envelope off lines. The path of a log states its pod better than lines.
-func (l *log) unwrap(block []byte, now time.Time) []inputs.Unwrapped {
+// unwrapLines removes the envelope of lines. The path of a log states the pod more reliably
+// than its lines.
+func (l *log) unwrapLines(block []byte, now time.Time) []inputs.Unwrapped {
 	if l.labels["pod"] != "" && l.labels["container"] != "" {
 		return []inputs.Unwrapped{{Place: unknown, Lines: block}}
 	}
@@ -179,15 +359,11 @@ func (l *log) unwrap(block []byte, now time.Time) []inputs.Unwrapped {
 
 var unknown = new(envelope.Place)
 
-// maxStreams bounds the containers in one pipe. Lines of further ones are matched as those
-// of an unknown one.
-const maxStreams = 512
-
-// stream returns the name and the stream of a container in a log.
-func (l *log) stream(place *envelope.Place, opt Options) (string, *matcher.Stream) {
+// findStream returns the name and the stream of a container in a log.
+func (l *log) findStream(place *envelope.Place, opt Options) (string, *matcher.Stream) {
 	s := l.streams[*place]
 	if s == nil && *place != *unknown && len(l.streams) >= maxStreams {
-		return l.stream(unknown, opt)
+		return l.findStream(unknown, opt)
 	}
 	name := l.name
 	if who := inputs.NameOf(place); who != "" {
@@ -197,18 +373,22 @@ func (l *log) stream(place *envelope.Place, opt Options) (string, *matcher.Strea
 		labels := maps.Clone(l.labels)
 		inputs.SetPlace(labels, place, name)
 		s = matcher.NewStream(labels, matcher.StreamOptions{Lenient: opt.Follow.Scan.Lenient, TextTime: true, Join: matcher.JoinStream})
-		s.Place(0)
+		s.SetOffset(0)
 		l.streams[*place] = s
 		l.order = append(l.order, place)
 	}
 	return name, s
 }
 
-// log returns the log of a source's stream.
-func (f *pipeline) log(s *matcher.Stream) *log {
+func (f *pipeline) findLog(s *matcher.Stream) *log {
 	l := f.logs[s]
 	if l == nil {
-		l = f.named.log(s, f.opt.Inputs)
+		pipe, real := s.Labels()[pipeLabel], s.Labels()["filename"]
+		l = &log{name: pipe, source: pipe, streams: map[envelope.Place]*matcher.Stream{}}
+		if pipe == "" {
+			l.name = f.shownName(real)
+		}
+		l.labels = f.logLabels(l.name, real)
 		f.logs[s] = l
 	}
 	return l
@@ -220,45 +400,46 @@ func (f *pipeline) Flush(s *matcher.Stream) {
 	defer f.mu.Unlock()
 	if l := f.logs[s]; l != nil {
 		f.flushLog(l)
-		f.flush()
+		f.flushOutput()
 	}
 }
 
 func (f *pipeline) flushLog(l *log) {
 	for _, place := range l.order {
-		name, stream := l.stream(place, f.opt)
+		name, stream := l.findStream(place, f.opt)
 		f.follower.Take(name, f.opt.Target.Program.Flush(stream, f.opt.Follow.Clock()), time.Time{})
 	}
 }
 
-// AdvanceWatermark implements sources.Pipeline. Everything waits for lagging streams.
+// AdvanceWatermark implements sources.Pipeline. The time up to which a source was read is at
+// most that of its lagging streams.
 func (f *pipeline) AdvanceWatermark(source string, t time.Time, lagging ...matcher.LaggingStream) {
 	for _, l := range lagging {
 		t = times.Earlier(t, l.ReadUpTo)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, pipe := f.named.pipes[source]; pipe && f.opt.Follow.Clock().Sub(f.moved[source]) < quiet {
-		return // the lines may be history
+	if f.pipes[source] && f.opt.Follow.Clock().Sub(f.moved[source]) < quiet {
+		return // the lines that a busy pipe delivers may be old
 	}
 	f.read[source] = t
-	f.advance()
+	f.passProgress()
 }
 
-// advance passes on the time up to which every source was read.
-func (f *pipeline) advance() {
+// passProgress passes to the follower the time up to which all sources were read.
+func (f *pipeline) passProgress() {
 	if len(f.read) == 0 {
 		return
 	}
 	all := slices.MinFunc(slices.Collect(maps.Values(f.read)), time.Time.Compare)
 	if !all.IsZero() {
 		f.follower.Advance(all)
-		f.flush()
+		f.flushOutput()
 	}
 }
 
-// end is called when a source has ended.
-func (f *pipeline) end(source string) {
+// endSource is called when a source has ended.
+func (f *pipeline) endSource(source string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, l := range f.logs {
@@ -267,30 +448,31 @@ func (f *pipeline) end(source string) {
 		}
 		if open := l.open; len(open) > 0 {
 			l.open = nil
-			f.scan(l, open, f.opt.Follow.Clock())
+			f.scanBlock(l, open, f.opt.Follow.Clock())
 		}
 		if l.unwrapper != nil {
-			f.take(l, l.unwrapper.End(), f.opt.Follow.Clock())
+			f.matchParts(l, l.unwrapper.End(), f.opt.Follow.Clock())
 		}
 		f.flushLog(l)
 	}
 	if delete(f.read, source); len(f.read) > 0 {
-		f.advance()
+		f.passProgress()
 	}
 }
 
-func (f *pipeline) flush() {
+func (f *pipeline) flushOutput() {
 	if err := f.opt.Flush(); err != nil {
 		f.cancel(err)
 	}
 }
 
-// finish returns what was read. ended means that all logs have ended.
-func (f *pipeline) finish(ended bool) Result {
+// finishReport ends the follower and returns the result. ended says whether all logs have
+// ended.
+func (f *pipeline) finishReport(ended bool) Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	report := f.follower.Finish(ended)
-	f.flush()
+	f.flushOutput()
 	for _, l := range f.logs {
 		lines := int64(0)
 		for _, s := range l.streams {
@@ -306,27 +488,8 @@ func (f *pipeline) finish(ended bool) Result {
 		}
 	}
 	slices.Sort(report.Untimed)
-	res := Result{Report: report, Alerts: f.follower.Alerts(), Ended: ended}
-	for _, problem := range slices.Sorted(maps.Keys(f.skipped)) {
-		res.Skipped = append(res.Skipped, inputs.Skipped{Problem: problem, Names: f.skipped[problem]})
-	}
-	return res
+	return Result{Report: report, Alerts: f.follower.Alerts(), Ended: ended}
 }
-
-// Match implements sources.Pipeline; no source of this package calls it.
-func (f *pipeline) Match(*matcher.Stream, matcher.Record, func()) {}
-
-// Ingest implements sources.Pipeline; no source of this package calls it.
-func (f *pipeline) Ingest(func(*rules.Set) []matcher.Hit, func()) {}
 
 // Rules implements sources.Pipeline.
 func (f *pipeline) Rules() *rules.Set { return f.opt.Target.Set }
-
-// AddMember implements sources.Pipeline; no source of this package has members.
-func (f *pipeline) AddMember(string) {}
-
-// RemoveMember implements sources.Pipeline.
-func (f *pipeline) RemoveMember(string) {}
-
-// PodDeleted implements sources.Pipeline; no source of this package knows pods.
-func (f *pipeline) PodDeleted(matcher.Labels, time.Time) {}

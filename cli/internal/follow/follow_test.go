@@ -43,27 +43,27 @@ func target(t *testing.T) replay.Target {
 
 // run is a run of Run that collects hits.
 type run struct {
-	t    *testing.T
-	mu   sync.Mutex
-	hits []string // file, labels and line of each
-	stop context.CancelFunc
-	done chan struct{}
-	res  Result
-	err  error
+	t       *testing.T
+	mu      sync.Mutex
+	hits    []string // file, labels and line of each
+	skipped []string
+	stop    context.CancelFunc
+	done    chan struct{}
+	res     Result
+	err     error
 }
 
 func start(t *testing.T, in io.Reader, args ...string) *run {
 	t.Helper()
-	logs, err := Find(args, in)
-	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &run{t: t, stop: cancel, done: make(chan struct{})}
-	opt := inputs.Options{PathLabels: kubelet.PathLabels}
+	opt := inputs.Options{PathLabels: kubelet.PathLabels, Stdin: in}
 	go func() {
 		defer close(r.done)
-		r.res, r.err = Run(ctx, logs, Options{
+		r.res, r.err = Run(ctx, args, Options{
 			Target: target(t), Inputs: opt, Flush: func() error { return nil },
-			Follow: replay.FollowOptions{Clock: time.Now, Reads: logs.Reads(opt, true), Scan: replay.ScanOptions{
+			Skip: func(name, problem string) { r.skipped = append(r.skipped, name+" "+problem) },
+			Follow: replay.FollowOptions{Clock: time.Now, Scan: replay.ScanOptions{
 				Lenient: true, HitsOnly: true,
 				OnHits: func(file string, hits []matcher.Hit) {
 					r.mu.Lock()
@@ -132,7 +132,7 @@ func TestFolder(t *testing.T) {
 	require.False(t, res.Ended)
 	require.EqualValues(t, 4, res.Report.Hits)
 	require.EqualValues(t, 4, res.Report.Lines)
-	require.Equal(t, []inputs.Skipped{{Problem: "is YAML, not a log", Names: []string{filepath.Join(dir, "notes.yaml")}}}, res.Skipped)
+	require.Equal(t, []string{filepath.Join(dir, "notes.yaml") + " is YAML, not a log"}, r.skipped)
 }
 
 // Files and pipes together: the end of a pipe ends only the pipe.
@@ -159,11 +159,17 @@ func TestFilesAndPipes(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
-	for name, content := range map[string]string{"x.zip": "PK\x03\x04", "x.gz": "\x1f\x8b", "x.yaml": "a: 1"} {
-		write(t, filepath.Join(dir, name), content)
-		_, err := Find([]string{filepath.Join(dir, name)}, nil)
-		require.ErrorContains(t, err, name+" is ")
+	f := func(in io.Reader, arg, want string) {
+		t.Helper()
+		r := start(t, in, arg)
+		<-r.done
+		require.ErrorContains(t, r.err, want)
+		r.err = nil
 	}
-	_, err := Find([]string{filepath.Join(dir, "none")}, nil)
-	require.ErrorIs(t, err, os.ErrNotExist)
+	for name, content := range map[string]string{"x.zip": "PK\x03\x04\n", "x.gz": "\x1f\x8b\n", "x.yaml": "a: 1\n"} {
+		write(t, filepath.Join(dir, name), content)
+		f(nil, filepath.Join(dir, name), name+" is ")
+	}
+	f(nil, filepath.Join(dir, "none"), "no such file")
+	f(strings.NewReader("PK\x03\x04\n"), inputs.Stdin, "stdin is ")
 }

@@ -44,7 +44,7 @@ rules:
 
 func demoRules() (*rules.Set, error) {
 	docs, problems := loader.ParseFiles([]rules.File{{Name: "demo.yaml", Data: []byte(packText)}})
-	set, found := loader.Build(docs, rules.Options{})
+	set, found := loader.BuildSet(docs, rules.Options{})
 	if errs := append(problems, found...).Errors(); len(errs) > 0 {
 		return nil, errs
 	}

@@ -3,21 +3,20 @@ package mcp
 import (
 	"context"
 	"fmt"
-	"net/url"
-	"strings"
 	"time"
 
 	"crowsnest/casefile"
 )
 
-// Bounds of what an answer says about gaps; the tool coverage has all of them.
+// Limits of the gaps that an answer lists.
 const (
 	maxGaps    = 10
 	maxNamed   = 5
 	maxGapText = 400
 )
 
-// Seen says what an answer is based on, up to when, and what could not be seen.
+// Seen says what an answer is based on, up to which time data were read, and what could not be
+// seen.
 type Seen struct {
 	Basis    string     `json:"basis" jsonschema:"What the answer is made from."`
 	AsOf     time.Time  `json:"as_of" jsonschema:"When the question was asked."`
@@ -34,18 +33,18 @@ type Gap struct {
 	More  int      `json:"more,omitempty" jsonschema:"Number of further instances."`
 }
 
-func gapOf(g casefile.Gap, named int) Gap {
+func newGap(g casefile.Gap, named int) Gap {
 	n := min(len(g.Items), named)
-	return Gap{Text: clean(g.Text, maxGapText), Items: g.Items[:n], More: g.More + len(g.Items) - n}
+	return Gap{Text: cleanText(g.Text, maxGapText), Items: g.Items[:n], More: g.More + len(g.Items) - n}
 }
 
-// seenOf shortens the gaps so that they fit beside an answer.
-func seenOf(basis string, asOf time.Time, upTo *time.Time, gaps []casefile.Gap, rest string) Seen {
+// newSeen returns a Seen whose gaps are shortened, so that they fit beside an answer.
+func newSeen(basis string, asOf time.Time, upTo *time.Time, gaps []casefile.Gap, rest string) Seen {
 	s := Seen{Basis: basis, AsOf: asOf.UTC(), ReadUpTo: upTo, Complete: len(gaps) == 0 && upTo != nil, NotSeen: []Gap{}}
 	for _, g := range gaps[:min(len(gaps), maxGaps)] {
-		short := gapOf(g, maxNamed)
+		short := newGap(g, maxNamed)
 		for i := range short.Items {
-			short.Items[i] = clean(short.Items[i], maxValue)
+			short.Items[i] = cleanText(short.Items[i], maxValue)
 		}
 		s.NotSeen = append(s.NotSeen, short)
 		if short.More > 0 {
@@ -58,8 +57,8 @@ func seenOf(basis string, asOf time.Time, upTo *time.Time, gaps []casefile.Gap, 
 	return s
 }
 
-// limits says for people what follows from an answer without a finding.
-func (s Seen) limits() string {
+// limitsText says for people what can be concluded from an answer without a finding.
+func (s Seen) limitsText() string {
 	switch {
 	case len(s.NotSeen) > 0:
 		more := ""
@@ -73,61 +72,42 @@ func (s Seen) limits() string {
 	return fmt.Sprintf("Nothing is known to be missing up to %s; what happened later is not known.", s.ReadUpTo.Format(time.RFC3339))
 }
 
-// asked is one conversation with the daemon, for one call. It remembers answers, so that the
-// parts of a call agree.
+// asked makes the requests to the daemon for one call. It caches answers, so that the parts of
+// a call are consistent.
 type asked struct {
-	ctx  context.Context
-	of   *Server
-	memo map[string][]byte
+	ctx    context.Context
+	server *Server
+	memo   map[string][]byte
 }
 
-func (s *Server) ask(ctx context.Context) *asked {
-	return &asked{ctx: ctx, of: s, memo: map[string][]byte{}}
+// askDaemon returns an asked after a request for the sources. They come first so that the
+// watermark is not later than the other answers, and so that a daemon which does not answer
+// costs only one timeout.
+func (s *Server) askDaemon(ctx context.Context) (*asked, error) {
+	a := &asked{ctx: ctx, server: s, memo: map[string][]byte{}}
+	_, err := a.fetchPath("sources")
+	return a, err
 }
 
-func (a *asked) get(path string) ([]byte, error) {
+func (a *asked) fetchPath(path string) ([]byte, error) {
 	if data, ok := a.memo[path]; ok {
 		return data, nil
 	}
-	data, err := a.of.cfg.Daemon.Get(a.ctx, path, nil)
+	data, err := a.server.cfg.Daemon.Get(a.ctx, path, nil)
 	if err == nil {
 		a.memo[path] = data
 	}
 	return data, err
 }
 
-// filtered returns the episodes that satisfy matchers.
-func (a *asked) filtered(matchers []string) ([]byte, error) {
-	if len(matchers) == 0 {
-		return a.get("episodes")
-	}
-	return a.of.cfg.Daemon.Get(a.ctx, "episodes", url.Values{"filter": matchers})
+func (a *asked) daemonState(fingerprint string) casefile.Daemon {
+	cfg := a.server.cfg
+	return casefile.Daemon{Address: cfg.Daemon.Address(), Fingerprint: fingerprint, Get: a.fetchPath, Now: cfg.Now(), Version: cfg.Version}
 }
 
-func (a *asked) daemon(fingerprint string) casefile.Daemon {
-	return casefile.Daemon{Address: a.of.cfg.Daemon.Address(), Fingerprint: fingerprint, Get: a.get, Now: a.of.cfg.Now(), Version: a.of.cfg.Version}
-}
-
-// begin asks for the sources first: the watermark is then no later than what the answer
-// contains, and a daemon that does not answer costs one time limit.
-func (a *asked) begin() error {
-	_, err := a.get("sources")
-	return err
-}
-
-// seen says what the daemon can see.
-func (a *asked) seen() Seen {
-	c := casefile.CoverageOf(a.daemon(""))
-	return seenOf("the running daemon at "+a.of.cfg.Daemon.Address(), a.of.cfg.Now(), c.ReadUpTo, c.NotSeen, a.of.cfg.inName(restOfGaps))
-}
-
-const restOfGaps = "The tool coverage lists all of it."
-
-// shownFingerprint checks a fingerprint before it becomes part of a path.
-func shownFingerprint(s string) (string, error) {
-	s = strings.ToLower(strings.TrimSpace(s))
-	if len(s) != 16 || strings.Trim(s, "0123456789abcdef") != "" {
-		return "", fmt.Errorf("fingerprint %q does not have 16 hexadecimal digits; the tool alerts lists fingerprints", clean(s, 40))
-	}
-	return s, nil
+// daemonSeen returns what the daemon can see.
+func (a *asked) daemonSeen() Seen {
+	cfg := a.server.cfg
+	readUpTo, notSeen := casefile.Coverage(a.daemonState(""))
+	return newSeen("the running daemon at "+cfg.Daemon.Address(), cfg.Now(), readUpTo, notSeen, cfg.inName("crowsnest get sources -o json and crowsnest get rules -o json list all of it."))
 }

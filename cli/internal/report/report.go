@@ -1,6 +1,6 @@
-// Package report describes how a changed rule set behaves differently from the old
-// one: for a terminal, a pull request, or a program. Its output is deterministic
-// and bounded, and log lines in it cannot act as markup.
+// Package report describes how the behavior of a changed rule set differs from that of the old
+// one, as text for a terminal or as JSON. Its output is deterministic, and log lines in it
+// cannot control a terminal.
 package report
 
 import (
@@ -13,7 +13,7 @@ import (
 	"crowsnest/rules"
 )
 
-// Side is one of two rule sets with its results over the lines.
+// Side is one of the two rule sets, with its results for the lines.
 type Side struct {
 	Name   string // name of the folder or file with the rules
 	Set    *rules.Set
@@ -24,29 +24,28 @@ type Side struct {
 type Options struct {
 	// Examples is the maximum number of alerts per rule and kind of change.
 	Examples int
-	// All includes rules without changes.
+	// All says whether rules without changes are included.
 	All bool
 }
 
-// Report describes what changes.
+// Report describes the differences between two sets.
 type Report struct {
 	Verdict string `json:"verdict"`
-	// Changed is true if the two sets raise different alerts.
+	// Changed reports whether the two sets raise different alerts.
 	Changed bool  `json:"changed"`
 	Inputs  int   `json:"inputs"`
 	Lines   int64 `json:"lines"`
-	// Start and End are the event times of the first matched line and of the end.
+	// Start is the event time of the first matched line, and End that of the end of the lines.
 	Start  time.Time `json:"start"`
 	End    time.Time `json:"end"`
 	Before Totals    `json:"before"`
 	After  Totals    `json:"after"`
 	Rules  []Rule    `json:"changes"`
-	// Unseen are new and rewritten rules that matched no line, so that their effect
-	// is unknown.
+	// Unseen are new and changed rules that matched no line, so that their effect is unknown.
 	Unseen []string `json:"unseen"`
 }
 
-// Totals are the figures of one set.
+// Totals are the counts of one set.
 type Totals struct {
 	Name          string `json:"rules_from"`
 	Rules         int    `json:"rules"`
@@ -55,13 +54,13 @@ type Totals struct {
 	Notifications int    `json:"notifications"`
 }
 
-// The values of Rule.Status.
+// Values of Rule.Status.
 const (
 	statusNew     = "new"
 	statusRemoved = "removed"
 	statusOn      = "switched on"
 	statusOff     = "switched off"
-	statusChanged = "changed" // its definition differs
+	statusChanged = "changed" // the definition of the rule differs
 	statusSame    = "same"
 )
 
@@ -92,7 +91,7 @@ type Rule struct {
 	Examples []Example `json:"examples"`
 }
 
-// The values of Example.Kind.
+// Values of Example.Kind.
 const (
 	kindMore       = "more"
 	kindLess       = "less"
@@ -122,11 +121,11 @@ type Alert struct {
 	Cause   string            `json:"cause,omitempty"` // name of the alert that it is a symptom of
 }
 
-// New compares the results of two sets over the same lines.
+// New compares the results of two sets for the same lines.
 func New(before, after Side, opt Options) Report {
 	r := Report{
-		Inputs: after.Report.Inputs, Lines: after.Report.Lines, Start: earliest(before.Report.Start, after.Report.Start),
-		End: after.Report.End, Before: totals(before), After: totals(after), Rules: []Rule{}, Unseen: []string{},
+		Inputs: after.Report.Inputs, Lines: after.Report.Lines, Start: earlierTime(before.Report.Start, after.Report.Start),
+		End: after.Report.End, Before: newTotals(before), After: newTotals(after), Rules: []Rule{}, Unseen: []string{},
 	}
 	if before.Report.End.After(r.End) {
 		r.End = before.Report.End
@@ -134,7 +133,7 @@ func New(before, after Side, opt Options) Report {
 	touched := 0
 	for _, c := range replay.Compare(before.Report, after.Report) {
 		rule := toRule(c, opt)
-		rule.Status = status(c, before.Set, after.Set)
+		rule.Status = changeStatus(c, before.Set, after.Set)
 		if !c.Same() {
 			r.Changed = true
 			touched++
@@ -142,23 +141,23 @@ func New(before, after Side, opt Options) Report {
 		if c.New != nil && (c.Old == nil || c.Rewritten()) && c.LinesBefore+c.LinesAfter == 0 {
 			r.Unseen = append(r.Unseen, rule.Rule)
 		}
-		if opt.All || rule.shown() {
+		if opt.All || rule.isShown() {
 			r.Rules = append(r.Rules, rule)
 		}
 	}
 	slices.SortStableFunc(r.Rules, func(a, b Rule) int { return cmp.Compare(b.weight(), a.weight()) })
-	r.Verdict = r.sentence(touched)
+	r.Verdict = r.summarySentence(touched)
 	return r
 }
 
-func earliest(a, b time.Time) time.Time {
+func earlierTime(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a
 }
 
-func totals(s Side) Totals {
+func newTotals(s Side) Totals {
 	t := Totals{Name: redact.Sanitise(s.Name), Rules: len(s.Report.Rules), Matched: s.Report.Hits, Alerts: s.Report.Fired()}
 	for _, r := range s.Report.Rules {
 		t.Notifications += r.Notifications
@@ -171,7 +170,7 @@ func toRule(c replay.Change, opt Options) Rule {
 		Rule: redact.Sanitise(c.Rule), LinesBefore: c.LinesBefore, LinesAfter: c.LinesAfter, AlertsBefore: c.Before, AlertsAfter: c.After,
 		NotificationsBefore: c.NotificationsBefore, NotificationsAfter: c.NotificationsAfter,
 		More: len(c.More), Less: len(c.Less), Earlier: len(c.Earlier), Later: len(c.Later), Relabelled: len(c.Relabelled), Ends: len(c.Ends), Causes: len(c.Causes),
-		Examples: examples(c, opt.Examples),
+		Examples: firstExamples(c, opt.Examples),
 	}
 	if of := cmp.Or(c.New, c.Old); of != nil {
 		r.Pack, r.File, r.Line, r.Severity = redact.Sanitise(of.Pack), of.File, of.Line, of.Severity
@@ -179,8 +178,9 @@ func toRule(c replay.Change, opt Options) Rule {
 	return r
 }
 
-// status distinguishes a disabled rule from one that does not exist.
-func status(c replay.Change, before, after *rules.Set) string {
+// changeStatus returns the status of a rule. It distinguishes a disabled rule from one that
+// does not exist.
+func changeStatus(c replay.Change, before, after *rules.Set) string {
 	switch {
 	case c.Old == nil && before.Rule(c.Rule) != nil:
 		return statusOn
@@ -196,12 +196,12 @@ func status(c replay.Change, before, after *rules.Set) string {
 	return statusSame
 }
 
-// shown reports whether there is something to report about a rule.
-func (r Rule) shown() bool {
-	return r.Status != statusSame || r.differs() > 0 || r.LinesBefore != r.LinesAfter || r.NotificationsBefore != r.NotificationsAfter
+// isShown reports whether there is something to report about a rule.
+func (r Rule) isShown() bool {
+	return r.Status != statusSame || r.countDiffering() > 0 || r.LinesBefore != r.LinesAfter || r.NotificationsBefore != r.NotificationsAfter
 }
 
-func (r Rule) differs() int {
+func (r Rule) countDiffering() int {
 	return r.More + r.Less + r.Earlier + r.Later + r.Relabelled + r.Ends + r.Causes
 }
 
@@ -210,7 +210,7 @@ func (r Rule) weight() int {
 	switch {
 	case r.More+r.Less > 0:
 		return 3
-	case r.differs() > 0:
+	case r.countDiffering() > 0:
 		return 2
 	case r.LinesBefore != r.LinesAfter || r.NotificationsBefore != r.NotificationsAfter:
 		return 1
@@ -218,18 +218,18 @@ func (r Rule) weight() int {
 	return 0
 }
 
-// examples shows the first alerts of each kind.
-func examples(c replay.Change, most int) []Example {
+// firstExamples returns the first alerts of each kind of change, no more than most of each.
+func firstExamples(c replay.Change, most int) []Example {
 	out := []Example{}
 	one := func(kind string, alerts []replay.Alert) {
 		for _, a := range alerts[:min(most, len(alerts))] {
-			out = append(out, Example{Kind: kind, Alert: toAlert(a), Line: lineOf(a)})
+			out = append(out, Example{Kind: kind, Alert: toAlert(a), Line: openingLine(a)})
 		}
 	}
 	both := func(kind string, pairs []replay.Pair) {
 		for _, p := range pairs[:min(most, len(pairs))] {
 			was := toAlert(p.Before)
-			out = append(out, Example{Kind: kind, Alert: toAlert(p.After), Was: &was, Line: lineOf(p.After)})
+			out = append(out, Example{Kind: kind, Alert: toAlert(p.After), Was: &was, Line: openingLine(p.After)})
 		}
 	}
 	one(kindMore, c.More)
@@ -256,7 +256,8 @@ func toAlert(a replay.Alert) Alert {
 	return out
 }
 
-// lineOf returns the line that opened the alert; the newest may be much later.
-func lineOf(a replay.Alert) string {
+// openingLine returns the line that opened the alert, because the newest line may be much
+// later.
+func openingLine(a replay.Alert) string {
 	return string(redact.Sanitise(cmp.Or(a.Episode.First, a.Episode.Line)))
 }

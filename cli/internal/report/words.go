@@ -11,29 +11,28 @@ import (
 	"crowsnest/internal/text"
 )
 
-func (r Report) sentence(touched int) string {
-	over := fmt.Sprintf("Over %s %s ", text.Digits(r.Lines), text.Noun(r.Lines, "line"))
+func (r Report) summarySentence(touched int) string {
+	over := fmt.Sprintf("Over %s %s ", text.GroupThousands(r.Lines), text.PluralNoun(r.Lines, "line"))
 	var out string
 	switch {
 	case r.Lines == 0:
 		return "No line was read, so there is nothing to compare."
 	case r.Changed:
-		out = fmt.Sprintf("%sthe alerts of %s %s change: %s; %s instead of %s.", over, text.Digits(int64(touched)), text.Noun(int64(touched), "rule"),
-			sums(r.Rules), count(r.After.Notifications, "notification"), text.Digits(int64(r.Before.Notifications)))
+		out = fmt.Sprintf("%sthe alerts of %s %s change: %s; %s instead of %s.", over, text.GroupThousands(int64(touched)), text.PluralNoun(int64(touched), "rule"),
+			sumDifferences(r.Rules), formatCount(r.After.Notifications, "notification"), text.GroupThousands(int64(r.Before.Notifications)))
 	case r.After.Alerts == 0:
 		out = over + "neither set raises an alert."
 	default:
-		out = fmt.Sprintf("%sboth sets raise the same %s.", over, count(r.After.Alerts, "alert"))
+		out = fmt.Sprintf("%sboth sets raise the same %s.", over, formatCount(r.After.Alerts, "alert"))
 	}
 	if n := len(r.Unseen); n > 0 {
 		out = strings.TrimSuffix(out, ".") + fmt.Sprintf("; %s matched none of these lines, so %s effect is unknown.",
-			count(n, "new or changed rule"), map[bool]string{true: "its", false: "their"}[n == 1])
+			formatCount(n, "new or changed rule"), map[bool]string{true: "its", false: "their"}[n == 1])
 	}
 	return out
 }
 
-// sums adds up the differences of all rules.
-func sums(all []Rule) string {
+func sumDifferences(all []Rule) string {
 	var t Rule
 	for _, r := range all {
 		t.More += r.More
@@ -44,11 +43,11 @@ func sums(all []Rule) string {
 		t.Ends += r.Ends
 		t.Causes += r.Causes
 	}
-	return t.kinds()
+	return t.countKinds()
 }
 
-// kinds counts the differing alerts by kind; "" if there are none.
-func (r Rule) kinds() string {
+// countKinds counts the differing alerts by kind. It returns "" if there are none.
+func (r Rule) countKinds() string {
 	var parts []string
 	for _, k := range []struct {
 		n    int
@@ -63,18 +62,18 @@ func (r Rule) kinds() string {
 		{r.Causes, "with another cause"},
 	} {
 		if k.n > 0 {
-			parts = append(parts, text.Digits(int64(k.n))+" "+k.text)
+			parts = append(parts, text.GroupThousands(int64(k.n))+" "+k.text)
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
-func (r Rule) change() string {
+func (r Rule) changeText() string {
 	var parts []string
 	if r.Status != statusSame {
 		parts = append(parts, r.Status)
 	}
-	switch kinds := r.kinds(); {
+	switch kinds := r.countKinds(); {
 	case kinds != "":
 		parts = append(parts, kinds)
 	case r.LinesBefore+r.LinesAfter == 0:
@@ -85,8 +84,9 @@ func (r Rule) change() string {
 	return strings.Join(parts, "; ")
 }
 
-// sign marks the kind of an example, as in a diff.
-func (e Example) sign() string {
+// signMark returns the sign of an example: + for an additional alert, - for a missing one, !
+// for a changed one.
+func (e Example) signMark() string {
 	switch e.Kind {
 	case kindMore:
 		return "+"
@@ -96,9 +96,9 @@ func (e Example) sign() string {
 	return "!"
 }
 
-// text describes an example on one line, without its sign and its log line.
-func (e Example) text() string {
-	out := stamp(e.Alert.FiredAt)
+// exampleText describes an example on one line, without its sign and its log line.
+func (e Example) exampleText() string {
+	out := formatTime(e.Alert.FiredAt)
 	if e.Was != nil {
 		switch by := e.Alert.FiredAt.Sub(e.Was.FiredAt); {
 		case by < 0:
@@ -107,7 +107,7 @@ func (e Example) text() string {
 			out += fmt.Sprintf(" (%s later)", by)
 		}
 		if e.Kind == kindEnds {
-			out += fmt.Sprintf(" ends %s, was %s", e.Alert.end(), e.Was.end())
+			out += fmt.Sprintf(" ends %s, was %s", e.Alert.endText(), e.Was.endText())
 		}
 	}
 	out += " " + text.Shorten(labelText(e.Alert.Labels), maxLabels)
@@ -118,13 +118,13 @@ func (e Example) text() string {
 		out += " (cause " + e.Alert.Cause + ")"
 	}
 	if e.Kind == kindRelabelled {
-		out += " " + text.Shorten(e.otherwise(), maxLabels)
+		out += " " + text.Shorten(e.differingText(), maxLabels)
 	}
 	return out
 }
 
-// otherwise lists the labels that differ, and whether notifications start or stop.
-func (e Example) otherwise() string {
+// differingText lists the labels that differ, and whether notifications start or stop.
+func (e Example) differingText() string {
 	var parts []string
 	names := map[string]bool{}
 	for name := range e.Alert.Labels {
@@ -147,14 +147,14 @@ func (e Example) otherwise() string {
 	return "(" + strings.Join(parts, ", ") + ")"
 }
 
-func (a Alert) end() string {
+func (a Alert) endText() string {
 	if a.EndsAt == nil {
 		return "never"
 	}
-	return fmt.Sprintf("%s (%s)", stamp(*a.EndsAt), a.Reason)
+	return fmt.Sprintf("%s (%s)", formatTime(*a.EndsAt), a.Reason)
 }
 
-// labelText writes the labels that distinguish one alert of a rule from another.
+// labelText returns the labels that distinguish one alert of a rule from another.
 func labelText(labels map[string]string) string {
 	parts := []string{}
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -165,6 +165,8 @@ func labelText(labels map[string]string) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-func count(n int, of string) string { return text.Digits(int64(n)) + " " + text.Noun(n, of) }
+func formatCount(n int, noun string) string {
+	return text.GroupThousands(int64(n)) + " " + text.PluralNoun(n, noun)
+}

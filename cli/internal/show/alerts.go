@@ -1,17 +1,20 @@
 package show
 
 import (
+	"bytes"
 	"io"
+	"reflect"
+	"strings"
 	"time"
 
 	"crowsnest/episodes"
 	"crowsnest/lab/scan"
 	"crowsnest/redact"
 	"crowsnest/replay"
-	"crowsnest/sentinel"
+	"crowsnest/unknown/sentinel"
 )
 
-// scannedAlert is an alert as JSON. A time is absent if the lines state none.
+// scannedAlert is the JSON form of an alert. A time is absent if the lines state none.
 type scannedAlert struct {
 	Alert       string            `json:"alert"`
 	State       episodes.State    `json:"state"`
@@ -31,7 +34,7 @@ type scannedAlert struct {
 	Assumes     string            `json:"assumes,omitempty"`
 }
 
-// scannedCause is the alert that another one is a symptom of.
+// scannedCause is the JSON form of the alert of which another alert is a symptom.
 type scannedCause struct {
 	Alert       string            `json:"alert"`
 	Fingerprint string            `json:"fingerprint"`
@@ -56,8 +59,8 @@ func toScanned(a replay.Alert) scannedAlert {
 	return out
 }
 
-// AlertLine writes an alert as one line of JSON. The key kind tells it from a finding and from a
-// complaint, which Lines writes too.
+// AlertLine writes an alert as one line of JSON. The key kind distinguishes it from the other
+// objects that WriteLines writes, which are findings and unknown failures.
 func AlertLine(w io.Writer, a replay.Alert) error {
 	return JSON(w, struct {
 		scannedAlert
@@ -65,8 +68,8 @@ func AlertLine(w io.Writer, a replay.Alert) error {
 	}{toScanned(a), "alert"}, false)
 }
 
-// Lines writes what a scan found as one line of JSON each: alerts, findings, complaints.
-func Lines(w io.Writer, r scan.Result) error {
+// WriteLines writes each alert, finding and unknown failure of a scan as one line of JSON.
+func WriteLines(w io.Writer, r scan.Result) error {
 	for _, a := range r.Alerts {
 		if err := AlertLine(w, a); err != nil {
 			return err
@@ -91,16 +94,16 @@ func Lines(w io.Writer, r scan.Result) error {
 	return nil
 }
 
-// Found is what a scan found.
+// Found is the result of a scan.
 type Found struct {
 	scan.Result
 	All     bool // whether to list every finding
-	Files   any  // account of the inputs, a list, for JSON
-	NotSeen any  // what of a cluster was not read, a list, for JSON; nil if no cluster was read
+	Files   any  // list of how each input was read, for JSON
+	NotSeen any  // list of the parts of a cluster that were not read, for JSON; nil if no cluster was read
 }
 
-// Alerts writes what a scan found in an output format: text, json or jsonl.
-func Alerts(w io.Writer, form string, style Style, r Found) error {
+// WriteAlerts writes the result of a scan. form is text, json or jsonl.
+func WriteAlerts(w io.Writer, form string, style Style, r Found) error {
 	switch form {
 	case "json":
 		all := make([]scannedAlert, len(r.Alerts))
@@ -111,9 +114,9 @@ func Alerts(w io.Writer, form string, style Style, r Found) error {
 		if r.NotSeen != nil {
 			list = append(list, member{"not_seen", r.NotSeen})
 		}
-		return members(w, list)
+		return writeMembers(w, list)
 	case "jsonl":
-		return Lines(w, r.Result)
+		return WriteLines(w, r.Result)
 	}
 	for i, a := range r.Alerts {
 		if i > 0 {
@@ -121,12 +124,59 @@ func Alerts(w io.Writer, form string, style Style, r Found) error {
 				return err
 			}
 		}
-		if err := alertOf(w, a, style); err != nil {
+		if err := writeReplayAlert(w, a, style); err != nil {
 			return err
 		}
 	}
-	if err := Findings(w, r.Findings, r.All, len(r.Alerts) > 0, style); err != nil {
+	if err := WriteFindings(w, r.Findings, r.All, len(r.Alerts) > 0, style); err != nil {
 		return err
 	}
-	return Unknown(w, r.Unknown, len(r.Alerts)+len(r.Findings) > 0)
+	return WriteUnknown(w, r.Unknown, len(r.Alerts)+len(r.Findings) > 0)
+}
+
+// member is a member of a JSON object whose value is a list.
+type member struct {
+	name string
+	list any // a slice
+}
+
+// writeMembers writes an object as JSON. It encodes the elements of lists one by one, because
+// the encoded list of 200,000 files would double the memory.
+func writeMembers(w io.Writer, all []member) error {
+	var buf bytes.Buffer
+	write := func(text string) error {
+		_, err := io.WriteString(w, text)
+		return err
+	}
+	separator := "{"
+	for _, m := range all {
+		begin := separator + "\n  \"" + m.name + "\": "
+		separator = ","
+		list := reflect.ValueOf(m.list)
+		if !list.IsValid() || list.Len() == 0 {
+			empty := "[]"
+			if !list.IsValid() || list.IsNil() {
+				empty = "null"
+			}
+			if err := write(begin + empty); err != nil {
+				return err
+			}
+			continue
+		}
+		begin += "["
+		for k := range list.Len() {
+			buf.Reset()
+			if err := writeIndented(&buf, list.Index(k).Interface(), "    "); err != nil {
+				return err
+			}
+			if err := write(begin + "\n    " + strings.TrimRight(buf.String(), "\n")); err != nil {
+				return err
+			}
+			begin = ","
+		}
+		if err := write("\n  ]"); err != nil {
+			return err
+		}
+	}
+	return write("\n}\n")
 }

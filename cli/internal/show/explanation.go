@@ -10,7 +10,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// Veil redacts the secrets of one line in its explanation, because people paste
+// Veil redacts the secrets of one line in the explanation of that line, because people paste
 // explanations into tickets. The zero Veil redacts nothing.
 type Veil struct {
 	red    *redact.Redactor
@@ -24,43 +24,44 @@ func NewVeil(line string) Veil {
 	return Veil{red: red, line: line, hidden: red.Text(line)}
 }
 
-// Explanation redacts an explanation of the line in place.
+// Explanation redacts e, an explanation of the line, in place.
 func (v Veil) Explanation(e *matcher.Explanation) {
 	if v.red == nil {
 		return
 	}
 	e.Text = string(v.red.Text(e.Text))
-	v.values(e.Fields)
-	for i := range e.Fields { // a token with = at its end looks like a field
-		e.Fields[i].Name = v.part(e.Fields[i].Name)
+	v.redactValues(e.Fields)
+	for i := range e.Fields { // a token that ends with = looks like the name of a field
+		e.Fields[i].Name = v.redactPart(e.Fields[i].Name)
 	}
 	for i := range e.Parts {
-		v.values(e.Parts[i].Values)
-		v.conditions(e.Parts[i].Conditions)
+		v.redactValues(e.Parts[i].Values)
+		v.redactConditions(e.Parts[i].Conditions)
 	}
 }
 
-func (v Veil) part(s string) string { return string(v.red.Part(v.line, v.hidden, s)) }
+func (v Veil) redactPart(s string) string { return string(v.red.Part(v.line, v.hidden, s)) }
 
-func (v Veil) values(all []matcher.NamedValue) {
+func (v Veil) redactValues(all []matcher.NamedValue) {
 	for i := range all {
 		if all[i].From != "label" {
-			all[i].Value = v.part(all[i].Value)
+			all[i].Value = v.redactPart(all[i].Value)
 		}
 	}
 }
 
-func (v Veil) conditions(all []matcher.Condition) {
+func (v Veil) redactConditions(all []matcher.Condition) {
 	for i := range all {
 		c := &all[i]
-		c.Got = v.part(c.Got)
-		v.values(c.Captures)
-		v.conditions(c.Conditions)
+		c.Got = v.redactPart(c.Got)
+		v.redactValues(c.Captures)
+		v.redactConditions(c.Conditions)
 	}
 }
 
-// Find returns the rule of a name. The error names rules with similar names.
-func Find(set *rules.Set, name string) (*rules.Rule, error) {
+// FindRule returns the rule with a name. If there is none, the error names rules with similar
+// names.
+func FindRule(set *rules.Set, name string) (*rules.Rule, error) {
 	if r := set.Rule(name); r != nil {
 		return r, nil
 	}

@@ -11,9 +11,10 @@ import (
 	"crowsnest/internal/text"
 	"crowsnest/redact"
 	"crowsnest/replay"
+	"crowsnest/unknown/sentinel"
 )
 
-// MaxFindings is how many findings are listed unless all are wanted.
+// MaxFindings is the number of findings that are listed by default.
 const MaxFindings = 10
 
 // foundFailure is the JSON form of a replay.Finding.
@@ -21,8 +22,8 @@ type foundFailure struct {
 	Reason  replay.Doubt `json:"reason"`
 	Missing string       `json:"missing"`
 	Rule    string       `json:"rule"`
-	// Severity is that of the alert. In the labels it is at most a warning, because the failure is
-	// not certain.
+	// Severity is the severity of the alert. In the labels it is at most a warning, because the
+	// failure is not certain.
 	Severity    string            `json:"alert_severity"`
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
@@ -36,11 +37,11 @@ type foundFailure struct {
 	Matched     []string          `json:"matched,omitempty"`
 	Also        []string          `json:"also,omitempty"`
 	Fingerprint string            `json:"fingerprint"`
-	// Others are the further failures of the rule with this reason.
+	// Others are the other failures with the same rule and reason.
 	Others []otherFailure `json:"others,omitempty"`
 }
 
-// otherFailure is a failure beside one of the same rule.
+// otherFailure is the JSON form of a failure in Others.
 type otherFailure struct {
 	Labels      map[string]string `json:"labels"`
 	Lines       int64             `json:"lines"`
@@ -54,16 +55,16 @@ func toFoundFailure(f replay.Finding) foundFailure {
 	x := toScanned(replay.Alert{Episode: f.Episode})
 	var others []otherFailure
 	for _, o := range f.Others {
-		others = append(others, otherFailure{uncertain(o.Labels, &f), o.Count, o.StartsAt, o.LastSeen, o.Line, o.Fingerprint.String()})
+		others = append(others, otherFailure{uncertainLabels(o.Labels, &f), o.Count, o.StartsAt, o.LastSeen, o.Line, o.Fingerprint.String()})
 	}
 	return foundFailure{
-		Reason: f.Doubt, Missing: f.Missing, Rule: x.Alert, Severity: x.Labels["severity"], Labels: uncertain(x.Labels, &f), Annotations: x.Annotations, Remediation: x.Annotations["remediation"],
+		Reason: f.Doubt, Missing: f.Missing, Rule: x.Alert, Severity: x.Labels["severity"], Labels: uncertainLabels(x.Labels, &f), Annotations: x.Annotations, Remediation: x.Annotations["remediation"],
 		Lines: x.Count, StartsAt: x.StartsAt, LastSeen: x.LastSeen, EndsAt: x.EndsAt, Line: x.Line, First: x.First,
 		Matched: f.Matched, Also: f.Also, Fingerprint: x.Fingerprint, Others: others,
 	}
 }
 
-// FindingsJSON returns a list of values to encode as JSON.
+// FindingsJSON returns findings as a list that can be encoded as JSON.
 func FindingsJSON(list []replay.Finding) any {
 	out := make([]foundFailure, len(list))
 	for i, f := range list {
@@ -72,16 +73,17 @@ func FindingsJSON(list []replay.Finding) any {
 	return out
 }
 
-// uncertain returns labels of an alert with the severity of a finding.
-func uncertain(labels map[string]string, f *replay.Finding) map[string]string {
+// uncertainLabels returns a copy of the labels of an alert, with the severity of a finding.
+func uncertainLabels(labels map[string]string, f *replay.Finding) map[string]string {
 	labels = maps.Clone(labels)
 	labels["severity"] = f.Severity()
 	return labels
 }
 
-// Findings writes failures that are described but not certain, at most MaxFindings of them unless
-// all are wanted. With after, something was written before.
-func Findings(w io.Writer, list []replay.Finding, all, after bool, s Style) error {
+// WriteFindings writes failures that are described but not certain. It writes at most
+// MaxFindings, unless all is set. after says whether something was written before, so that an
+// empty line separates the two.
+func WriteFindings(w io.Writer, list []replay.Finding, all, after bool, s Style) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -111,17 +113,13 @@ func Findings(w io.Writer, list []replay.Finding, all, after bool, s Style) erro
 	return err
 }
 
-// maxOthers is how many other objects of a rule are named unless all are wanted.
+// maxOthers is the number of other objects of a rule that are named by default.
 const maxOthers = 3
 
 // writeFinding writes a finding, with the names of at most others further objects.
 func writeFinding(b *strings.Builder, f *replay.Finding, others int, s Style) {
 	e := f.Episode
-	field := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(b, "  %s %s\n", s.paint(dim, fmt.Sprintf("%-*s", width, name)), indent(value))
-		}
-	}
+	field := s.fieldWriter(b)
 	recovered, title := f.Doubt == replay.Recovered, "NOT CERTAIN"
 	if f.Doubt == replay.Untrusted {
 		title = "NOT TRUSTED"
@@ -129,23 +127,23 @@ func writeFinding(b *strings.Builder, f *replay.Finding, others int, s Style) {
 	if recovered {
 		fmt.Fprintf(b, "%s %s, %s\n", s.paint(green, "RECOVERED"), s.paint(bold, e.Alert), strings.TrimPrefix(f.Missing, "recovered "))
 	} else {
-		fmt.Fprintf(b, "%s %s (%s if it alerts)\n", s.paint(yellow, title), s.paint(bold, e.Alert), severity(e))
+		fmt.Fprintf(b, "%s %s (%s if it alerts)\n", s.paint(yellow, title), s.paint(bold, e.Alert), severityText(e))
 	}
 	if !recovered {
-		field("would say", flat(e.Annotations["summary"]))
+		field("would say", oneLine(e.Annotations["summary"]))
 		field("missing", f.Missing)
 	}
-	field("line", s.mark(flat(e.Line), f.Matched))
-	field("where", Where(e.Labels))
+	field("line", s.markParts(oneLine(e.Line), f.Matched))
+	field("where", DistinguishingLabels(e.Labels))
 	for i := range f.Others[:min(len(f.Others), others)] {
 		o := &f.Others[i]
-		field("also where", cmp.Or(Where(o.Labels), "no label")+", "+text.Plural(o.Count, "line"))
+		field("also where", cmp.Or(DistinguishingLabels(o.Labels), "no label")+", "+text.Plural(o.Count, "line"))
 	}
 	if n := len(f.Others) - others; n > 0 {
 		field("", "and "+text.Plural(int64(n), "other object"))
 	}
-	field("since", since(e))
-	field("origin", flat(e.Annotations["origin"]))
+	field("since", sinceText(e))
+	field("origin", oneLine(e.Annotations["origin"]))
 	if recovered {
 		return
 	}
@@ -155,15 +153,16 @@ func writeFinding(b *strings.Builder, f *replay.Finding, others int, s Style) {
 	field("affected", e.Annotations["affected"])
 }
 
-// mark emphasizes parts of a line: on a terminal with color, else with » and «.
-func (s Style) mark(line string, parts []string) string {
+// markParts emphasizes parts of a line: with color if the style has color, otherwise with » and
+// «.
+func (s Style) markParts(line string, parts []string) string {
 	begin, end := "»", "«"
 	if s.Color {
 		begin, end = bold, reset
 	}
-	marked := make([]bool, len(line)+1) // bytes; the last one ends the last part
+	marked := make([]bool, len(line)+1) // whether each byte is in a part; the additional element ends the last part
 	for _, p := range parts {
-		p = flat(p)
+		p = oneLine(p)
 		if at := strings.Index(line, p); at >= 0 {
 			for i := range p {
 				marked[at+i] = true
@@ -182,4 +181,41 @@ func (s Style) mark(line string, parts []string) string {
 		}
 	}
 	return b.String()
+}
+
+// WriteUnknown writes failures that no rule describes. after says whether something was written
+// before.
+func WriteUnknown(w io.Writer, all []sentinel.Unknown, after bool) error {
+	if len(all) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	if after {
+		b.WriteString("\n")
+	}
+	b.WriteString("Unknown failures: error lines that no rule describes\n")
+	for i := range all {
+		u := &all[i]
+		fmt.Fprintf(&b, "\n%s in %s\n", strings.ToUpper(u.Why), oneLine(u.Name()))
+		field := Style{}.fieldWriter(&b)
+		field("pattern", oneLine(u.Pattern))
+		for _, also := range u.Also {
+			field("also", oneLine(also))
+		}
+		field("about", oneLine(u.Object))
+		field("where", oneLine(strings.Join(u.Pods, ", ")))
+		seen := noTime
+		if !u.Since.IsZero() {
+			seen = fmt.Sprintf("%s, last seen %s", formatTime(u.Since), formatTime(u.Last))
+		}
+		field("since", seen+", at least "+text.Plural(u.Count, "line"))
+		for _, e := range u.Examples {
+			if e != u.Pattern {
+				field("example", oneLine(e))
+			}
+		}
+	}
+	b.WriteString("\n`crowsnest discover` lists all problems without a rule, and its flag --rules-out writes rules for them.\n")
+	_, err := io.WriteString(w, b.String())
+	return err
 }

@@ -15,14 +15,14 @@ import (
 	"crowsnest/web"
 )
 
-// History writes the answer of the endpoint history: the ended alerts, and the noisy rules.
-func History(w io.Writer, data []byte, style ListStyle) error {
+// WriteHistory writes the ended alerts and the noisy rules in the data of the endpoint history.
+func WriteHistory(w io.Writer, data []byte, style ListStyle) error {
 	next := ""
-	tables, err := decode(data, func(in web.History) []Table {
+	tables, err := decodeTables(data, func(in web.History) []Table {
 		next = in.Next
-		out := []Table{ended(in.Episodes, style)}
+		out := []Table{endedTable(in.Episodes, style)}
 		if len(in.Rules) > 0 {
-			out = append(out, noisy(in.Rules))
+			out = append(out, noisyTable(in.Rules))
 		}
 		return out
 	})
@@ -36,44 +36,44 @@ func History(w io.Writer, data []byte, style ListStyle) error {
 	return err
 }
 
-func ended(all []web.PastEpisode, style ListStyle) Table {
+func endedTable(all []web.PastEpisode, style ListStyle) Table {
 	t := Table{Head: []string{"FINGERPRINT", "ALERT", "SEVERITY", "BEGAN", "LASTED", "NOTIFIED", "FLAPS", "WHERE"}}
 	if style.Wide {
 		t.Head = append(t.Head, "LINES", "END", "SYMPTOM OF", "SUMMARY")
 	}
 	for _, e := range all {
 		cells := []Cell{
-			plain(e.Fingerprint),
+			plainCell(e.Fingerprint),
 			{Text: e.Alert, Color: bold},
-			severityCell(e.Labels["severity"]), plain(e.StartsAt.UTC().Format(time.RFC3339)),
-			plain(e.Lasted()), plain(fmt.Sprint(e.Notified)), plain(fmt.Sprint(e.Flaps)), plain(where(e.Labels)),
+			severityCell(e.Labels["severity"]), plainCell(e.StartsAt.UTC().Format(time.RFC3339)),
+			plainCell(e.Lasted()), plainCell(fmt.Sprint(e.Notified)), plainCell(fmt.Sprint(e.Flaps)), plainCell(placeText(e.Labels)),
 		}
 		if style.Wide {
 			cause := "-"
 			if e.Cause != nil {
 				cause = e.Cause.Alert
 			}
-			cells = append(cells, plain(fmt.Sprint(e.Count)), plain(e.Ended()), plain(cause), plain(e.Summary))
+			cells = append(cells, plainCell(fmt.Sprint(e.Count)), plainCell(e.Ended()), plainCell(cause), plainCell(e.Summary))
 		}
-		t.Rows = append(t.Rows, Row{e.Fingerprint, cells})
+		t.Rows = append(t.Rows, cells)
 	}
 	return t
 }
 
-func noisy(all []web.HistoryRule) Table {
+func noisyTable(all []web.HistoryRule) Table {
 	t := Table{Head: []string{"RULE", "NOTIFIED", "FLAPS", "EPISODES", "ALERTS", "TIME FIRING", "NEWEST"}}
 	for _, r := range all {
-		t.Rows = append(t.Rows, Row{r.Alert, []Cell{
+		t.Rows = append(t.Rows, []Cell{
 			{Text: r.Alert, Color: bold},
-			plain(fmt.Sprint(r.Notified)), plain(fmt.Sprint(r.Flaps)), plain(fmt.Sprint(r.Episodes)),
-			plain(fmt.Sprint(r.Alerts)), plain(r.Lasted()), plain(r.Last.UTC().Format(time.RFC3339)),
-		}})
+			plainCell(fmt.Sprint(r.Notified)), plainCell(fmt.Sprint(r.Flaps)), plainCell(fmt.Sprint(r.Episodes)),
+			plainCell(fmt.Sprint(r.Alerts)), plainCell(r.Lasted()), plainCell(r.Last.UTC().Format(time.RFC3339)),
+		})
 	}
 	return t
 }
 
-// Status writes the answers of the endpoints below status, by their names.
-func Status(w io.Writer, parts map[string]json.RawMessage) error {
+// WriteStatus writes the data of the endpoints below status, by name.
+func WriteStatus(w io.Writer, parts map[string]json.RawMessage) error {
 	var build web.BuildInfo
 	var info web.RuntimeInfo
 	var config web.ConfigYAML
@@ -86,36 +86,36 @@ func Status(w io.Writer, parts map[string]json.RawMessage) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	row := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(t, "%s\t%s\n", name, flat(value))
+			fmt.Fprintf(t, "%s\t%s\n", name, oneLine(value))
 		}
 	}
 	row("VERSION", build.Version+" ("+build.Revision+", "+build.GoVersion+")")
-	row("STARTED", stamp(info.Start))
-	row("READY", ready(info.Missing))
+	row("STARTED", formatTime(info.Start))
+	row("READY", readyText(info.Missing))
 	row("UNHEALTHY", info.Unhealthy)
 	row("NOT WATCHED", strings.Join(info.Absent, "; "))
-	row("RULES LOADED", stamp(info.LastLoad))
+	row("RULES LOADED", formatTime(info.LastLoad))
 	row("LAST RELOAD FAILED", info.ReloadError)
-	row("STATE SAVED", saved(info))
+	row("STATE SAVED", savedText(info))
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
 		row("--"+name, flags[name])
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s", lines(config.YAML))
+	_, err := fmt.Fprintf(w, "\n%s", cleanLines(config.YAML))
 	return err
 }
 
-func ready(missing []string) string {
+func readyText(missing []string) string {
 	if len(missing) == 0 {
 		return "yes"
 	}
 	return "no: " + strings.Join(missing, "; ")
 }
 
-func saved(info web.RuntimeInfo) string {
-	out := stamp(info.Saved)
+func savedText(info web.RuntimeInfo) string {
+	out := formatTime(info.Saved)
 	if info.Saved.IsZero() {
 		out = "never"
 	}
@@ -128,8 +128,8 @@ func saved(info web.RuntimeInfo) string {
 	return out
 }
 
-// lines removes what controls a terminal from each line.
-func lines(text string) string {
+// cleanLines removes the characters that control a terminal from each line.
+func cleanLines(text string) string {
 	all := strings.Split(text, "\n")
 	for i := range all {
 		all[i] = redact.Sanitise(all[i])

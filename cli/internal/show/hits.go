@@ -13,22 +13,23 @@ import (
 	"crowsnest/redact"
 )
 
-// Hits writes one line or object per rule and line. It merges the consecutive hits of
-// a line and rule: a step takes precedence over clear and unless.
+// Hits writes one line or object for each rule that matches a line. It merges consecutive hits
+// of the same line and rule. A hit of a step takes precedence over one of clear and unless.
 type Hits struct {
 	W      *bufio.Writer
 	Form   string           // text, json or jsonl
-	Asides bool             // write lines that match only clear or unless too
+	Asides bool             // whether to write lines that match only clear or unless
 	Redact *redact.Redactor // nil if nothing is redacted
 
 	file  string
 	line  int64
-	group []matcher.Hit // one per rule, of one line
+	group []matcher.Hit // hits of one line, one for each rule
 	err   error
 	count int
 }
 
-// Add adds hits of a file. It is called in order of the lines, and keeps no text of the hits.
+// Add adds the hits of a file. It must be called in the order of the lines, and keeps no text
+// of the hits.
 func (h *Hits) Add(file string, hits []matcher.Hit) {
 	for i := range hits {
 		h.add(file, &hits[i])
@@ -56,7 +57,7 @@ func (h *Hits) add(file string, hit *matcher.Hit) {
 	}
 }
 
-// Flush writes all pending hits, because the next line may take long to arrive.
+// Flush writes all pending hits. It is called when it may take long until the next line.
 func (h *Hits) Flush() {
 	if h.flush(); h.err == nil {
 		h.err = h.W.Flush()
@@ -64,7 +65,7 @@ func (h *Hits) Flush() {
 }
 
 func (h *Hits) flush() {
-	var shown redact.Text // the line, which all hits share
+	var shown redact.Text // text of the line, which all hits share
 	done := false
 	for i := range h.group {
 		hit := &h.group[i]
@@ -127,10 +128,10 @@ type hitLine struct {
 	Line       redact.Text            `json:"line"`
 }
 
-// Err returns the first error of writing.
+// Err returns the first error of a write.
 func (h *Hits) Err() error { return h.err }
 
-// Finish writes the rest and returns the first error.
+// Finish writes the pending hits and returns the first error of a write.
 func (h *Hits) Finish() error {
 	h.flush()
 	if h.err != nil || h.Form != "json" {
@@ -144,18 +145,19 @@ func (h *Hits) Finish() error {
 	return err
 }
 
-// JSON writes a value as JSON with a trailing newline.
+// JSON writes a value as JSON with a newline at the end.
 func JSON(w io.Writer, v any, pretty bool) error {
 	if pretty {
-		return indented(w, v, "")
+		return writeIndented(w, v, "")
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }
 
-// indented writes a value as JSON on lines of its own, with a prefix from the second one on.
-func indented(w io.Writer, v any, prefix string) error {
+// writeIndented writes a value as indented JSON. Each line after the first one begins with
+// prefix.
+func writeIndented(w io.Writer, v any, prefix string) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent(prefix, "  ")

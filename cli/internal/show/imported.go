@@ -10,8 +10,8 @@ import (
 	"crowsnest/internal/text"
 )
 
-// Imported writes what became of each rule of an import, and a summary.
-func Imported(w io.Writer, r importer.Result) error {
+// WriteImported writes the outcome of each rule of an import, and a summary.
+func WriteImported(w io.Writer, r importer.Result) error {
 	var b strings.Builder
 	for _, o := range r.Outcomes {
 		name := cmp.Or(o.ID, o.Title)
@@ -40,5 +40,5 @@ func Imported(w io.Writer, r importer.Result) error {
 	return err
 }
 
-// maxReason bounds a reason, in bytes.
+// maxReason is the maximum size of a reason, in bytes.
 const maxReason = 1000

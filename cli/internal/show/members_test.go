@@ -16,7 +16,7 @@ func TestMembers(t *testing.T) {
 	f := func(a, b any) {
 		t.Helper()
 		var got, want bytes.Buffer
-		require.NoError(t, members(&got, []member{{"a", a}, {"b", b}}))
+		require.NoError(t, writeMembers(&got, []member{{"a", a}, {"b", b}}))
 		require.NoError(t, JSON(&want, map[string]any{"a": a, "b": b}, true))
 		require.Equal(t, want.String(), got.String())
 	}

@@ -14,8 +14,9 @@ import (
 	"crowsnest/rules"
 )
 
-// Rule writes a rule for people, and its text without the keys that the lines above it have.
-func Rule(w io.Writer, r *rules.Rule) error {
+// WriteRule writes a rule as text: first the parts that people need, then the source of the
+// rule without those parts.
+func WriteRule(w io.Writer, r *rules.Rule) error {
 	var b strings.Builder
 	field := func(name, value string) {
 		if value != "" {
@@ -67,8 +68,8 @@ func Rule(w io.Writer, r *rules.Rule) error {
 	return err
 }
 
-// withoutTexts removes annotations and remediation from the text of a rule. In brackets they
-// stay.
+// withoutTexts removes annotations and remediation from the source of a rule, unless they are
+// in flow style.
 func withoutTexts(source string) string {
 	var b strings.Builder
 	omit := false
@@ -84,9 +85,9 @@ func withoutTexts(source string) string {
 	return b.String()
 }
 
-// inWords returns a template with the names of values in capitals.
+// inWords returns the text of a template, with the names of values in capitals.
 func inWords(t *rules.Template) string {
-	return t.Words(strings.ToUpper, func(text string) string { return text })
+	return t.DocumentText(strings.ToUpper, func(text string) string { return text })
 }
 
 func resolvesText(r *rules.Rule) string {
@@ -99,8 +100,9 @@ func resolvesText(r *rules.Rule) string {
 	return fmt.Sprintf("%s after the last matching line", model.Duration(r.KeepFiringFor))
 }
 
-// Origin writes the effective values that can be set and overridden.
-func Origin(w io.Writer, r *rules.Rule) error {
+// WriteOrigin writes the effective values of a rule that can be overridden, and where each of
+// them comes from.
+func WriteOrigin(w io.Writer, r *rules.Rule) error {
 	values := map[string]string{
 		"severity": string(r.Severity), "enabled": string(r.Mode), "scope": string(r.Scope),
 		"count": fmt.Sprint(r.Count), "within": model.Duration(r.Within).String(), "for": model.Duration(r.For).String(),

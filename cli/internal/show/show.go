@@ -1,5 +1,6 @@
-// Package show prints alerts for a person who was just paged: what, how severe,
-// where, since when, the line, and what to do.
+// Package show writes alerts, findings and lists as text or JSON. The text of an alert is for a
+// person who was just paged: what failed, how severe it is, where, since when, the line, and
+// what to do.
 package show
 
 import (
@@ -20,13 +21,13 @@ import (
 // Style controls the format.
 type Style struct {
 	Color bool
-	// Brief omits the line and what to do.
+	// Brief says whether the line and the steps are omitted.
 	Brief bool
-	// Prefix begins the first line of an alert.
+	// Prefix is the text before the first line of an alert.
 	Prefix string
 }
 
-// The colors of a terminal.
+// Escape sequences for the colors of a terminal.
 const (
 	bold   = "\x1b[1m"
 	dim    = "\x1b[2m"
@@ -47,46 +48,42 @@ func (s Style) paint(color, text string) string {
 // width is the column where values begin.
 const width = 11
 
-// Alert prints one alert as a block of lines, without an empty line after it.
-func Alert(w io.Writer, e episodes.Episode, s Style) error {
-	return alertOf(w, replay.Alert{Episode: e}, s)
+// WriteAlert prints one alert as a block of lines, without an empty line after it.
+func WriteAlert(w io.Writer, e episodes.Episode, s Style) error {
+	return writeReplayAlert(w, replay.Alert{Episode: e}, s)
 }
 
-func alertOf(w io.Writer, a replay.Alert, s Style) error {
+func writeReplayAlert(w io.Writer, a replay.Alert, s Style) error {
 	e := a.Episode
 	var b strings.Builder
-	state, doubt := strings.ToUpper(string(e.Shown())), ""
+	state, doubt := strings.ToUpper(string(e.ShownState())), ""
 	if e.OnHold && e.State != episodes.StateResolved {
 		state += " (on hold)"
 	}
 	if a.Assumes != "" {
 		doubt = ", if it goes on"
 	}
-	fmt.Fprintf(&b, "%s%s %s %s%s\n", s.Prefix, s.paint(stateColor(e), state), s.paint(severityColor(e), severity(e)), s.paint(bold, e.Alert), doubt)
+	fmt.Fprintf(&b, "%s%s %s %s%s\n", s.Prefix, s.paint(stateColor(e), state), s.paint(severityColor(e), severityText(e)), s.paint(bold, e.Alert), doubt)
 	if text := e.Annotations["summary"]; text != "" {
-		fmt.Fprintf(&b, "  %s\n", flat(text))
+		fmt.Fprintf(&b, "  %s\n", oneLine(text))
 	}
-	field := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(&b, "  %s %s\n", s.paint(dim, fmt.Sprintf("%-*s", width, name)), indent(value))
-		}
-	}
-	field("assumes", flat(a.Assumes))
-	field("where", Where(e.Labels))
-	field("since", since(e))
+	field := s.fieldWriter(&b)
+	field("assumes", oneLine(a.Assumes))
+	field("where", DistinguishingLabels(e.Labels))
+	field("since", sinceText(e))
 	field("also", strings.Join(a.Also, ", "))
 	if c := e.Cause; c != nil {
-		field("symptom of", flat(c.Alert+" "+Where(c.Labels)+", since "+stamp(c.StartsAt)))
+		field("symptom of", oneLine(c.Alert+" "+DistinguishingLabels(c.Labels)+", since "+formatTime(c.StartsAt)))
 	}
 	if s.Brief {
 		_, err := io.WriteString(w, b.String())
 		return err
 	}
-	field("line", flat(e.Line))
+	field("line", oneLine(e.Line))
 	if e.First != e.Line {
-		field("first line", flat(e.First))
+		field("first line", oneLine(e.First))
 	}
-	field("origin", flat(e.Annotations["origin"]))
+	field("origin", oneLine(e.Annotations["origin"]))
 	field("details", e.Annotations["description"])
 	field("what to do", e.Annotations["remediation"])
 	field("runbook", e.Annotations["runbook_url"])
@@ -98,10 +95,19 @@ func alertOf(w io.Writer, a replay.Alert, s Style) error {
 	return err
 }
 
-func severity(e episodes.Episode) string { return cmp.Or(e.Labels["severity"], "none") }
+// fieldWriter returns a function that writes a value with its name, unless the value is empty.
+func (s Style) fieldWriter(b *strings.Builder) func(name, value string) {
+	return func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(b, "  %s %s\n", s.paint(dim, fmt.Sprintf("%-*s", width, name)), indentLines(value))
+		}
+	}
+}
+
+func severityText(e episodes.Episode) string { return cmp.Or(e.Labels["severity"], "none") }
 
 func stateColor(e episodes.Episode) string {
-	switch e.Shown() {
+	switch e.ShownState() {
 	case episodes.StateResolved:
 		return green
 	case episodes.StateUnwatched:
@@ -111,7 +117,7 @@ func stateColor(e episodes.Episode) string {
 }
 
 func severityColor(e episodes.Episode) string {
-	switch severity(e) {
+	switch severityText(e) {
 	case "critical":
 		return red
 	case "warning":
@@ -120,8 +126,8 @@ func severityColor(e episodes.Episode) string {
 	return blue
 }
 
-// Where lists the labels that distinguish alerts.
-func Where(labels map[string]string) string {
+// DistinguishingLabels lists the labels that distinguish the alerts of one rule.
+func DistinguishingLabels(labels map[string]string) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		switch k {
@@ -137,47 +143,48 @@ func Where(labels map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-func since(e episodes.Episode) string {
-	out := stamp(e.StartsAt)
+func sinceText(e episodes.Episode) string {
+	out := formatTime(e.StartsAt)
 	if e.StartsAt.IsZero() {
 		out = noTime
 	}
-	// With lines that are not in the order of their times the clock was far ahead.
+	// If lines were not in the order of their times, the clock may have been far ahead, and the
+	// duration would be wrong.
 	if d := e.FiredAt.Sub(e.StartsAt); !e.FiredAt.IsZero() && d >= time.Second && (e.Rule == nil || d <= e.Rule.For+e.Rule.Within+time.Hour) {
 		out += fmt.Sprintf(", certain after %s", d.Round(time.Second))
 	}
 	if e.LastSeen.Sub(e.StartsAt) >= time.Second {
-		out += ", last seen " + stamp(e.LastSeen)
+		out += ", last seen " + formatTime(e.LastSeen)
 	}
 	if !e.EndsAt.IsZero() {
-		out += fmt.Sprintf(", ended %s (%s)", stamp(e.EndsAt), e.Reason)
+		out += fmt.Sprintf(", ended %s (%s)", formatTime(e.EndsAt), e.Reason)
 	}
 	switch {
 	case e.StoppedLines():
-		out += ", last line " + stamp(e.LastSeen)
+		out += ", last line " + formatTime(e.LastSeen)
 	case e.Count > 0:
 		out += ", " + text.Plural(e.Count, "line")
 	}
 	return out
 }
 
-// noTime stands for the times of lines that state none.
+// noTime is shown instead of a time if the lines state none.
 const noTime = "no time in the log"
 
-func stamp(t time.Time) string {
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return "unknown"
 	}
 	return t.UTC().Format(time.RFC3339)
 }
 
-// flat puts text, which may come from a log, on one line.
-func flat[T ~string](s T) string {
+// oneLine returns text, which may come from a log, as one line without control characters.
+func oneLine[T ~string](s T) string {
 	return strings.Join(strings.Fields(redact.Sanitise(string(s))), " ")
 }
 
-// indent aligns further lines with the value.
-func indent(s string) string {
+// indentLines indents the lines after the first one to the column of the value.
+func indentLines(s string) string {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	for i, l := range lines {
 		lines[i] = redact.Sanitise(l)

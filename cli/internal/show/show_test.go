@@ -24,7 +24,7 @@ func TestAlert(t *testing.T) {
 		Line: "leaderelection\tlost \x1b[31m", First: "first",
 	}
 	var b strings.Builder
-	require.NoError(t, Alert(&b, e, Style{}))
+	require.NoError(t, WriteAlert(&b, e, Style{}))
 	require.Equal(t, `RESOLVED critical LeaseLost
   lost the lease
   where       namespace=team-a x="a b"
@@ -39,14 +39,14 @@ func TestAlert(t *testing.T) {
 `, b.String())
 
 	b.Reset()
-	require.NoError(t, Alert(&b, e, Style{Color: true}))
+	require.NoError(t, WriteAlert(&b, e, Style{Color: true}))
 	require.Contains(t, b.String(), "\x1b[32mRESOLVED\x1b[0m")
 }
 
 func TestAlertNamesItsCause(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var b strings.Builder
-	require.NoError(t, Alert(&b, episodes.Episode{
+	require.NoError(t, WriteAlert(&b, episodes.Episode{
 		Alert: "LeaseLost", State: episodes.StateFiring, Labels: map[string]string{"alertname": "LeaseLost", "severity": "critical"}, StartsAt: start, LastSeen: start, Count: 1,
 		Cause: &episodes.Cause{Alert: "StoreSlow", Labels: map[string]string{"alertname": "StoreSlow", "severity": "critical", "namespace": "a"}, StartsAt: start},
 	}, Style{Brief: true}))
@@ -55,7 +55,7 @@ func TestAlertNamesItsCause(t *testing.T) {
 
 func TestTimelineNamesCauseAndSymptoms(t *testing.T) {
 	var b strings.Builder
-	require.NoError(t, Timeline(&b, []byte(`{"episode":{"alert":"LeaseLost","state":"firing","labels":{"namespace":"a"},
+	require.NoError(t, WriteTimeline(&b, []byte(`{"episode":{"alert":"LeaseLost","state":"firing","labels":{"namespace":"a"},
 		"cause":{"fingerprint":"00000000000000ab","alert":"StoreSlow","labels":{"namespace":"b"},"startsAt":"2026-01-02T03:04:05Z"},"symptoms":["00000000000000cd"]},"events":[]}`)))
 	require.Equal(t, `LeaseLost firing: namespace=a
 symptom of StoreSlow (00000000000000ab): namespace=b, since 2026-01-02T03:04:05Z
@@ -84,7 +84,7 @@ rules:
 	require.Empty(t, problems.Errors())
 	set, _ := rules.Build([]*rules.Document{doc}, rules.Options{})
 	var out strings.Builder
-	require.NoError(t, Rule(&out, set.Rules[0]))
+	require.NoError(t, WriteRule(&out, set.Rules[0]))
 	require.Contains(t, out.String(), "summary      Pod POD fails\n")
 	require.Contains(t, out.String(), "1.         kubectl delete pod POD\n")
 	require.Contains(t, out.String(), "  by: [pod]\n")

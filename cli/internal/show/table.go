@@ -1,7 +1,6 @@
 package show
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -12,50 +11,25 @@ import (
 // ListStyle controls the format of lists.
 type ListStyle struct {
 	Color bool
-	Wide  bool // more columns
-	// Now is the time that ages refer to.
+	Wide  bool // whether to show more columns
+	// Now is the time from which ages are computed.
 	Now time.Time
 }
 
 // Cell is a text of a table, without line breaks.
 type Cell struct {
 	Text string
-	// Color is one of the colors of a terminal, "" for none.
+	// Color is one of the colors of a terminal; "" for none.
 	Color string
-	// Drifts means that the text changes all the time, like an age: such a change is none
-	// that a person waits for.
-	Drifts bool
 }
 
-// Row is a row of a table. Rows with the same key, at different times, are about the same.
-type Row struct {
-	Key   string
-	Cells []Cell
-}
-
-// same reports whether two rows differ in no cell that does not drift.
-func (r Row) same(other Row) bool {
-	for i, c := range r.Cells {
-		if i >= len(other.Cells) || !c.Drifts && c.Text != other.Cells[i].Text {
-			return false
-		}
-	}
-	return true
-}
-
-// Table is a list with a head.
+// Table is a list with a header.
 type Table struct {
 	Head []string
-	Rows []Row
-	// State is the column with the state of a row whose subject ends by leaving the list;
-	// Ended is its state then, "" if nothing has to be said.
-	State int
-	Ended string
-	// EndedAs is the state of the rows that have another one then, by key.
-	EndedAs map[string]string
+	Rows [][]Cell
 }
 
-const gap = 2 // between two columns
+const gap = 2 // number of spaces between two columns
 
 // Write prints tables, with an empty line between them.
 func Write(w io.Writer, tables []Table, style ListStyle) error {
@@ -64,17 +38,17 @@ func Write(w io.Writer, tables []Table, style ListStyle) error {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		widths := t.widths(nil)
-		t.line(&b, t.head(), widths, style)
+		widths := t.columnWidths()
+		t.writeLine(&b, t.headRow(), widths, style)
 		for _, r := range t.Rows {
-			t.line(&b, r.Cells, widths, style)
+			t.writeLine(&b, r, widths, style)
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (t Table) head() []Cell {
+func (t Table) headRow() []Cell {
 	out := make([]Cell, len(t.Head))
 	for i, name := range t.Head {
 		out[i] = Cell{Text: name, Color: bold}
@@ -82,23 +56,21 @@ func (t Table) head() []Cell {
 	return out
 }
 
-// widths returns the widths of the columns, at least those of another time.
-func (t Table) widths(least []int) []int {
+func (t Table) columnWidths() []int {
 	out := make([]int, len(t.Head))
-	copy(out, least)
 	grow := func(i int, text string) { out[i] = max(out[i], utf8.RuneCountInString(text)) }
 	for i, name := range t.Head {
 		grow(i, name)
 	}
 	for _, r := range t.Rows {
-		for i, c := range r.Cells {
+		for i, c := range r {
 			grow(i, c.Text)
 		}
 	}
 	return out
 }
 
-func (t Table) line(b *strings.Builder, cells []Cell, widths []int, style ListStyle) {
+func (t Table) writeLine(b *strings.Builder, cells []Cell, widths []int, style ListStyle) {
 	last := len(cells) - 1
 	for last > 0 && cells[last].Text == "" {
 		last--
@@ -112,68 +84,12 @@ func (t Table) line(b *strings.Builder, cells []Cell, widths []int, style ListSt
 	b.WriteByte('\n')
 }
 
-// Watched prints the tables of a list once, and then the rows that changed. It is not safe
-// for concurrent use.
-type Watched struct {
-	W      io.Writer
-	began  bool
-	widths [][]int
-	last   []map[string]Row
-}
-
-// Update prints what changed since the last call.
-func (x *Watched) Update(tables []Table, style ListStyle) error {
-	var b strings.Builder
-	for i, t := range tables {
-		if !x.began {
-			x.widths, x.last = append(x.widths, nil), append(x.last, map[string]Row{})
-			if i > 0 {
-				b.WriteByte('\n')
-			}
-		}
-		if i >= len(x.last) {
-			break
-		}
-		x.widths[i] = t.widths(x.widths[i])
-		if t.Ended != "" { // later states must fit
-			x.widths[i][t.State] = max(x.widths[i][t.State], len(t.Ended))
-		}
-		if !x.began {
-			t.line(&b, t.head(), x.widths[i], style)
-		}
-		x.changes(&b, i, t, style)
-	}
-	x.began = true
-	_, err := io.WriteString(x.W, b.String())
-	return err
-}
-
-func (x *Watched) changes(b *strings.Builder, i int, t Table, style ListStyle) {
-	now := make(map[string]Row, len(t.Rows))
-	for _, r := range t.Rows {
-		now[r.Key] = r
-		if was, known := x.last[i][r.Key]; !known || !r.same(was) {
-			t.line(b, r.Cells, x.widths[i], style)
-		}
-	}
-	if t.Ended != "" {
-		for _, r := range sortedRows(x.last[i]) {
-			if _, open := now[r.Key]; !open {
-				state := cmp.Or(t.EndedAs[r.Key], t.Ended)
-				r.Cells[t.State] = stateCell(state, state)
-				t.line(b, r.Cells, x.widths[i], style)
-			}
-		}
-	}
-	x.last[i] = now
-}
-
-// age formats how long something has lasted, as kubectl does; "never" for no time.
-func (s ListStyle) age(t time.Time) Cell {
+// ageCell formats how long ago t was, as kubectl does; "never" if t is zero.
+func (s ListStyle) ageCell(t time.Time) Cell {
 	if t.IsZero() {
-		return Cell{Text: "never", Drifts: true}
+		return plainCell("never")
 	}
-	return Cell{Text: ageText(s.Now.Sub(t)), Drifts: true}
+	return plainCell(ageText(s.Now.Sub(t)))
 }
 
 // ageText formats an age with the precision that matters.
@@ -203,11 +119,11 @@ func ageText(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/day)
 }
 
-func plain(text string) Cell { return Cell{Text: text} }
+func plainCell[T ~string](text T) Cell { return Cell{Text: string(text)} }
 
-func number[T int | int64](n T) Cell { return Cell{Text: fmt.Sprint(n)} }
+func numberCell[T int | int64](n T) Cell { return Cell{Text: fmt.Sprint(n)} }
 
-// severityCell is a severity in its color.
+// severityCell returns a severity in its color.
 func severityCell(severity string) Cell {
 	c := Cell{Text: severity, Color: blue}
 	switch severity {
@@ -216,14 +132,14 @@ func severityCell(severity string) Cell {
 	case "warning":
 		c.Color = yellow
 	case "":
-		c = plain("-")
+		c = plainCell("-")
 	}
 	return c
 }
 
-// stateCell is the state of an alert in its color.
+// stateCell returns text in the color of the state of an alert.
 func stateCell(state, text string) Cell {
-	c := plain(text)
+	c := plainCell(text)
 	switch state {
 	case "firing":
 		c.Color = red
@@ -235,13 +151,13 @@ func stateCell(state, text string) Cell {
 	return c
 }
 
-// healthCell is the health of a rule in its color.
+// healthCell returns the health of a rule in its color.
 func healthCell(health string) Cell {
 	c := Cell{Text: health, Color: red}
 	switch health {
 	case "ok":
 		c.Color = green
-	case "inactive": // nothing runs here that the rule is about
+	case "inactive": // no source can serve the rule
 		c.Color = dim
 	case "blind":
 		c.Color = yellow
@@ -249,7 +165,7 @@ func healthCell(health string) Cell {
 	return c
 }
 
-// goodCell is a text that is green if all is well, else red.
+// goodCell returns a text that is green if good is true, and red otherwise.
 func goodCell(good bool, text string) Cell {
 	if good {
 		return Cell{Text: text, Color: green}
@@ -257,17 +173,17 @@ func goodCell(good bool, text string) Cell {
 	return Cell{Text: text, Color: red}
 }
 
-// RuleTable returns a table of rules: the first column is the name of a rule, the third its
-// severity.
+// RuleTable returns a table of rules. The first column must be the name of the rule, and the
+// third its severity.
 func RuleTable(head []string, rows [][]string) Table {
 	t := Table{Head: head}
 	for _, texts := range rows {
 		cells := make([]Cell, len(texts))
 		for i, text := range texts {
-			cells[i] = plain(text)
+			cells[i] = plainCell(text)
 		}
 		cells[0].Color, cells[2] = bold, severityCell(texts[2])
-		t.Rows = append(t.Rows, Row{texts[0], cells})
+		t.Rows = append(t.Rows, cells)
 	}
 	return t
 }

@@ -27,9 +27,9 @@ func TestListsAreSanitised(t *testing.T) {
 		data string
 	}{
 		{OpenAlerts, `{"episodes":[{"alert":"A` + evil + `","state":"firing","labels":{"pod":"` + evil + `"},"annotations":{"summary":"` + evil + `"},"line":"` + evil + `","cause":{"alert":"` + evil + `"}}]}`},
-		{Episodes, `{"episodes":[{"alert":"A` + evil + `","state":"firing","held":true,"waits":[{"part":"` + evil + `","sources":["` + evil + `"]}],"labels":{"pod":"` + evil + `"},"line":"` + evil + `"}]}`},
-		{Rules, `{"groups":[{"name":"` + evil + `","rules":[{"name":"` + evil + `","from":"` + evil + `","waits":"` + evil + `"}]}]}`},
-		{Sources, `{"sources":[{"name":"` + evil + `","lastError":"` + evil + `"}],"endpoints":[{"sink":"` + evil + `","lastError":"` + evil + `"}]}`},
+		{EpisodeTables, `{"episodes":[{"alert":"A` + evil + `","state":"firing","held":true,"waits":[{"part":"` + evil + `","sources":["` + evil + `"]}],"labels":{"pod":"` + evil + `"},"line":"` + evil + `"}]}`},
+		{RuleTables, `{"groups":[{"name":"` + evil + `","rules":[{"name":"` + evil + `","from":"` + evil + `","waits":"` + evil + `"}]}]}`},
+		{SourceTables, `{"sources":[{"name":"` + evil + `","lastError":"` + evil + `"}],"endpoints":[{"sink":"` + evil + `","lastError":"` + evil + `"}]}`},
 		{UnknownFailures, `{"failures":[{"component":"` + evil + `","pattern":"` + evil + `","labels":{"pod":"` + evil + `"}}]}`},
 	} {
 		tables, err := c.list([]byte(c.data), style)
@@ -42,8 +42,7 @@ func TestListsAreSanitised(t *testing.T) {
 	}
 }
 
-// What an alert of a pending failure says is not stated as true, and what left the list has its
-// own state.
+// What an alert of a pending failure says is not stated as true.
 func TestOpenAlerts(t *testing.T) {
 	all, err := OpenAlerts([]byte(`{"episodes":[
 		{"fingerprint":"1","alert":"A","state":"pending","held":true,"waits":[{"part":"clear","streams":"{}"}],"annotations":{"summary":"is down"}},
@@ -54,26 +53,4 @@ func TestOpenAlerts(t *testing.T) {
 	require.Contains(t, b.String(), "if it fires: is down")
 	require.Contains(t, b.String(), "pending (on hold: no source for clear)")
 	require.Len(t, all[0].Rows, 1)
-	require.Equal(t, "unwatched", all[0].EndedAs["2"])
-}
-
-// A watched list prints a row again if something changed that a person waits for, and the
-// end of what leaves it.
-func TestWatched(t *testing.T) {
-	var b strings.Builder
-	w := Watched{W: &b}
-	show := func(rows ...Row) string {
-		b.Reset()
-		require.NoError(t, w.Update([]Table{{Head: []string{"NAME", "STATE", "AGE"}, Rows: rows, State: 1, Ended: "resolved"}}, ListStyle{}))
-		return b.String()
-	}
-	row := func(name, state, age string) Row { return Row{name, []Cell{plain(name), plain(state), drifting(age)}} }
-	require.Equal(t, "NAME  STATE     AGE\n", show())
-	require.Equal(t, "a     pending   1s\n", show(row("a", "pending", "1s")))
-	require.Empty(t, show(row("a", "pending", "3s")))
-	require.Equal(t, "a     firing    5s\n", show(row("a", "firing", "5s")))
-	require.Equal(t, "b     firing    0s\na     resolved  5s\n", show(row("b", "firing", "0s")))
-	require.Equal(t, "b     resolved  0s\n", show())
-	require.Empty(t, show())
-	require.Equal(t, "a     pending   1s\n", show(row("a", "pending", "1s")), "it came back")
 }

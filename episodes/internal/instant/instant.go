@@ -9,8 +9,8 @@ import (
 // end2200 is the end of the year 2200 in seconds since 1970.
 const end2200 = 7289654400
 
-// Of returns a time in nanoseconds since 1970, clamped to what fits.
-func Of(t time.Time) int64 {
+// FromTime returns a time in nanoseconds since 1970, clamped to the range of an int64.
+func FromTime(t time.Time) int64 {
 	switch s := t.Unix(); {
 	case s < 0:
 		return 0
@@ -20,5 +20,5 @@ func Of(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// Time is the inverse of Of, in UTC.
-func Time(ns int64) time.Time { return time.Unix(0, ns).UTC() }
+// ToTime is the inverse of FromTime, in UTC.
+func ToTime(ns int64) time.Time { return time.Unix(0, ns).UTC() }

@@ -1,5 +1,5 @@
-// Package intake prepares hits for counting: it finds the stream of a hit, cleans its
-// values and builds its key.
+// Package intake prepares hits for counting. It finds the stream of a hit, cleans its values
+// and builds its key.
 //
 // Nothing in it is safe for concurrent use.
 package intake
@@ -18,7 +18,7 @@ import (
 	"crowsnest/redact"
 )
 
-// MaxValue is how many bytes a label value has at most.
+// MaxValue is the maximum length of a label value in bytes.
 const MaxValue = 256
 
 // maxClean bounds the cache of cleaned values.
@@ -27,15 +27,15 @@ const maxClean = 4096
 // maxValues bounds the memory for values that End keeps.
 const maxValues = 1 << 14
 
-// Intake prepares one hit at a time: From, Values and Key fill it. It reuses its memory
-// for each hit.
+// Intake prepares one hit at a time. SetOrigin, CleanValues and KeyOf fill it. It reuses its
+// memory for each hit.
 type Intake struct {
 	window.Copier
-	Origin            // origin of the hit's stream
-	Hit    window.Hit // hit that is counted
-	// Moved is how far the time of the hit was moved back because the clock was.
+	Origin            // origin of the stream of the hit
+	Hit    window.Hit // the hit that is counted
+	// Moved is how far back the time of the hit was moved because the clock was set back.
 	Moved int64
-	Key   []byte // key of the identity and the values of `by`
+	Key   []byte // key made of the identity and the values of `by`
 
 	redactor *redact.Redactor
 	origins  origins
@@ -44,24 +44,24 @@ type Intake struct {
 	values   []redact.Text // values of all hits until End, concatenated
 }
 
-// cleanKey names a value of a rule.
+// cleanKey identifies a value of a rule in the cache of redacted values.
 type cleanKey struct {
 	rule  uint64
 	name  int
 	value string
 }
 
-// New makes an intake for streams with the labels identity. r hides what redactor
-// finds; a nil redactor finds nothing.
+// New makes an intake for streams with these identity labels. redactor finds the secrets that
+// are hidden; nil finds none.
 func New(identity []string, redactor *redact.Redactor, r *render.Renderer) Intake {
 	return Intake{
-		Copier:   window.Copier{Max: render.MaxLine, Sample: r.Line},
+		Copier:   window.Copier{Max: render.MaxLine, Sample: r.RedactLine},
 		redactor: redactor, origins: newOrigins(identity), cleaned: quota.NewLRU[cleanKey, redact.Text](maxClean),
 	}
 }
 
-// End drops all references to the memory of the caller's hits.
-func (b *Intake) End() {
+// DropReferences drops all references to the memory of the caller's hits.
+func (b *Intake) DropReferences() {
 	b.Release()
 	clear(b.by[:cap(b.by)])
 	clear(b.values)
@@ -71,16 +71,15 @@ func (b *Intake) End() {
 	}
 }
 
-// From sets the origin to the stream with these labels.
-func (b *Intake) From(labels matcher.Labels) {
-	if address := addressOf(labels); address != b.address { // hardly ever
-		b.Origin = *b.origins.of(labels, address)
+// SetOrigin sets the origin to the stream with these labels.
+func (b *Intake) SetOrigin(labels matcher.Labels) {
+	if address := labelsAddress(labels); address != b.address { // this rarely happens
+		b.Origin = *b.origins.findOrigin(labels, address)
 	}
 }
 
-// KeyOf sets Key to that of cleaned values of a hit. It returns the values of `by`,
-// truncated, and reports whether one is missing. They and Key are valid until the next
-// call.
+// KeyOf sets Key to the key of the cleaned values of a hit. It returns the values of `by`,
+// truncated, and reports whether one is missing. They and Key are valid until the next call.
 func (b *Intake) KeyOf(m *Memory, cleaned []redact.Text) (by []redact.Text, missing bool) {
 	by = b.by[:0]
 	if m.keyed {
@@ -100,37 +99,37 @@ func (b *Intake) KeyOf(m *Memory, cleaned []redact.Text) (by []redact.Text, miss
 		by = append(by, v)
 	}
 	b.by = by
-	b.Key = append(AppendKey(b.Key[:0], by, nil), b.Who.Suffix()...)
-	m.join(b, missing)
+	b.Key = append(AppendKey(b.Key[:0], by, nil), b.Who.KeySuffix()...)
+	m.rememberKey(b, missing)
 	return by, missing
 }
 
-// labelValue returns a text as a value of a label.
+// labelValue returns the text as a valid label value.
 func labelValue(v string) string { return text.Truncate(strings.ToValidUTF8(v, "\uFFFD"), MaxValue) }
 
 // KeyWithoutIdentity returns Key without the identity.
 func (b *Intake) KeyWithoutIdentity() string {
-	return string(b.Key[:len(b.Key)-len(b.Who.Suffix())])
+	return string(b.Key[:len(b.Key)-len(b.Who.KeySuffix())])
 }
 
-// Cleaned returns the values of a hit as one line each, without secrets, control and
+// CleanValues returns the values of a hit as one line each, without secrets, control and
 // invisible characters, and of bounded length. A captured value has lost the context
 // that made it a secret ("hunter2" of "password=hunter2"), so the line decides; labels
 // of the stream are not checked. Nearly all values were seen before. The result is valid
 // until End.
-func (b *Intake) Cleaned(m *Memory, h *matcher.Hit) []redact.Text {
+func (b *Intake) CleanValues(m *Memory, h *matcher.Hit) []redact.Text {
 	var line redact.Text
-	m.begin(b, len(h.Values))
+	m.startStream(b, len(h.Values))
 	from := len(b.values)
 	for i, v := range h.Values {
 		c := m.values[i]
 		if v != string(c) {
 			kept := false
 			if c = ""; v != "" && i < len(h.Rule.CapturedNames) {
-				c, kept = b.clean(m.Seed, h, i, &line)
+				c, kept = b.cleanValue(m.Seed, h, i, &line)
 			}
-			if m.learn(i, ""); kept && string(c) == v {
-				m.learn(i, c)
+			if m.rememberValue(i, ""); kept && string(c) == v {
+				m.rememberValue(i, c)
 			}
 		}
 		b.values = append(b.values, c)
@@ -138,9 +137,10 @@ func (b *Intake) Cleaned(m *Memory, h *matcher.Hit) []redact.Text {
 	return b.values[from:len(b.values):len(b.values)]
 }
 
-// clean returns one value as Cleaned does. line is the redacted line, once that is
-// known. kept reports whether the result is in memory that the caller does not own.
-func (b *Intake) clean(rule uint64, h *matcher.Hit, i int, line *redact.Text) (c redact.Text, kept bool) {
+// cleanValue returns one value as CleanValues does. line is the redacted line, or empty if it
+// was not redacted yet. kept reports whether the result is in memory that the caller does not
+// own.
+func (b *Intake) cleanValue(rule uint64, h *matcher.Hit, i int, line *redact.Text) (c redact.Text, kept bool) {
 	v := h.Values[i]
 	if b.redactor == nil {
 		return text.Truncate(redact.Sanitise(b.redactor.Text(v)), render.MaxLine), false

@@ -28,8 +28,8 @@ func rule(by ...string) *rules.Rule {
 
 // accept prepares a hit as an engine does.
 func accept(b *Intake, m *Memory, h *matcher.Hit) (by []redact.Text, missing bool) {
-	b.From(h.Labels)
-	b.Hit = window.Hit{Values: b.Cleaned(m, h)}
+	b.SetOrigin(h.Labels)
+	b.Hit = window.Hit{Values: b.CleanValues(m, h)}
 	return b.KeyOf(m, b.Hit.Values)
 }
 
@@ -64,8 +64,8 @@ func TestKeys(t *testing.T) {
 			require.NotContains(t, seen, string(b.Key), "%s and %s", what, seen[string(b.Key)])
 			seen[string(b.Key)] = what
 			require.Equal(t, values[0] == "" || values[1] == "", missing)
-			require.Equal(t, string(b.Key), Key(by, b.Who))
-			require.Equal(t, Key(by, nil), b.KeyWithoutIdentity())
+			require.Equal(t, string(b.Key), JoinKey(by, b.Who))
+			require.Equal(t, JoinKey(by, nil), b.KeyWithoutIdentity())
 		}
 	}
 }
@@ -101,10 +101,10 @@ func TestEndDropsTheCallersMemory(t *testing.T) {
 	b, r := newIntake(), rule("a")
 	m := NewMemory(r)
 	accept(b, &m, &matcher.Hit{Rule: r, Values: []string{"value"}})
-	b.End()
+	b.DropReferences()
 	require.Equal(t, window.Hit{}, b.Hit)
 	require.Equal(t, []redact.Text{""}, b.by[:1])
-	require.True(t, b.Released())
+	require.True(t, b.IsReleased())
 }
 
 func TestIdentity(t *testing.T) {
@@ -112,7 +112,7 @@ func TestIdentity(t *testing.T) {
 	require.Nil(t, b.Identity(matcher.Labels{"namespace": "a"}))
 	east := b.Identity(matcher.Labels{"cluster": "east"})
 	require.Same(t, east, b.Identity(matcher.Labels{"cluster": "east", "pod": "x"}))
-	require.NotEqual(t, east.Suffix(), b.Identity(matcher.Labels{"tenant": "east"}).Suffix())
+	require.NotEqual(t, east.KeySuffix(), b.Identity(matcher.Labels{"tenant": "east"}).KeySuffix())
 
 	// A snapshot may have other labels.
 	require.Same(t, east, b.SavedIdentity([]string{"site", "cluster"}, []string{"s", "east"}))
@@ -128,7 +128,7 @@ func TestParty(t *testing.T) {
 	b := newIntake("cluster", "tenant")
 	f := func(labels matcher.Labels, want string) {
 		t.Helper()
-		b.From(labels)
+		b.SetOrigin(labels)
 		require.Equal(t, want, b.Party)
 	}
 	f(nil, "")
@@ -141,8 +141,8 @@ func TestParty(t *testing.T) {
 func TestLogsAreCounted(t *testing.T) {
 	b, l := newIntake(), Logs{}
 	note := func(pod string) {
-		b.From(matcher.Labels{"pod": pod})
-		l.Note(&b.Origin)
+		b.SetOrigin(matcher.Labels{"pod": pod})
+		l.CountLog(&b.Origin)
 	}
 	note("a")
 	note("a")
@@ -158,7 +158,7 @@ func TestLogsAreCounted(t *testing.T) {
 	}
 	require.Equal(t, "pod a and at least 15 other logs", l.String())
 	require.Len(t, Logs{Known: make([]uint64, 1000)}.Clone().Known, maxLogs)
-	b.From(matcher.Labels{"pod": "z", "namespace": "shop"})
-	l.Note(&b.Origin)
+	b.SetOrigin(matcher.Labels{"pod": "z", "namespace": "shop"})
+	l.CountLog(&b.Origin)
 	require.Equal(t, "pod a and at least 15 other logs, also in namespace shop", l.String())
 }

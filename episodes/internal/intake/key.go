@@ -1,29 +1,29 @@
 package intake
 
-// AppendKey appends the values whose indexes are at, or all if at is nil, as one map key.
+// AppendKey appends the values with these indexes, or all if indexes is nil, as one map key.
 // Values are at most MaxValue bytes.
-func AppendKey[T ~string](b []byte, values []T, at []int) []byte {
-	n := len(at)
-	if at == nil {
+func AppendKey[T ~string](b []byte, values []T, indexes []int) []byte {
+	n := len(indexes)
+	if indexes == nil {
 		n = len(values)
 	}
 	for i := range n {
 		k := i
-		if at != nil {
-			k = at[i]
+		if indexes != nil {
+			k = indexes[i]
 		}
 		v := values[k]
 		if n > 1 {
-			b = append(b, byte(len(v)>>8), byte(len(v))) // two bytes hold a length
+			b = append(b, byte(len(v)>>8), byte(len(v))) // the length takes two bytes
 		}
 		b = append(b, v...)
 	}
 	return b
 }
 
-// Key returns the key of the values of `by` and an identity, as Intake.Key.
-func Key[T ~string](values []T, who *Identity) string {
-	return string(AppendKey(nil, values, nil)) + who.Suffix()
+// JoinKey returns the key of these values of `by` and an identity, in the form of Intake.Key.
+func JoinKey[T ~string](values []T, who *Identity) string {
+	return string(AppendKey(nil, values, nil)) + who.KeySuffix()
 }
 
 // Hash returns the FNV-1a hash of s.
@@ -35,8 +35,8 @@ func Hash(s string) uint64 {
 	return h
 }
 
-// Mix hashes two words into one.
-func Mix(a, b uint64) uint64 {
+// MixHash hashes two words into one.
+func MixHash(a, b uint64) uint64 {
 	x := a ^ b*0x9E3779B97F4A7C15
 	x ^= x >> 32
 	x *= 0xD6E8FEB86659FD93

@@ -13,7 +13,7 @@ import (
 const (
 	// maxLogs bounds the distinct logs counted per episode.
 	maxLogs = 16
-	// maxOthers bounds the namespaces that an episode names beside its first log.
+	// maxOthers bounds the namespaces that an episode lists besides that of its first log.
 	maxOthers = 5
 )
 
@@ -22,15 +22,15 @@ var logLabels = []string{"cluster", "tenant", "namespace", "pod", "container", "
 
 // Logs counts the logs that the lines of an episode came from.
 type Logs struct {
-	First  string   // name of the first log, for people
-	Known  []uint64 // hashes, at most maxLogs
-	Others []string // namespaces of logs in other namespaces than the first, at most maxOthers
+	First  string   // name of the first log, as people see it
+	Known  []uint64 // hashes of known logs, at most maxLogs
+	Others []string // namespaces of other logs, at most maxOthers
 	Home   string   // namespace of the first log
 	last   uint64
 }
 
-// Note counts the log of a line.
-func (l *Logs) Note(o *Origin) {
+// CountLog counts the log of a line.
+func (l *Logs) CountLog(o *Origin) {
 	if o.log == l.last && len(l.Known) > 0 {
 		return
 	}
@@ -44,7 +44,7 @@ func (l *Logs) Note(o *Origin) {
 	l.noteNamespace(o.Labels["namespace"])
 }
 
-// noteNamespace adds the namespace of a log to the others.
+// noteNamespace adds the namespace of a log to Others.
 func (l *Logs) noteNamespace(name string) {
 	if name == l.Home || name == "" || len(l.Others) == maxOthers {
 		return
@@ -54,26 +54,26 @@ func (l *Logs) noteNamespace(name string) {
 	}
 }
 
-// Clone returns a copy that counts on its own, of at most maxLogs logs.
+// Clone returns an independent copy with at most maxLogs logs.
 func (l Logs) Clone() Logs {
 	l.Known = slices.Clone(l.Known[:min(len(l.Known), maxLogs)])
 	l.Others = slices.Clone(l.Others[:min(len(l.Others), maxOthers)])
 	return l
 }
 
-// String returns the first log, the number of the others, and their namespaces.
+// String returns the first log, the number of other logs, and their namespaces.
 func (l *Logs) String() string {
 	if len(l.Others) > 0 {
 		more := ""
 		if len(l.Others) == maxOthers {
 			more = " and perhaps more"
 		}
-		return l.counted() + ", also in namespace " + strings.Join(l.Others, ", ") + more
+		return l.describeLogs() + ", also in namespace " + strings.Join(l.Others, ", ") + more
 	}
-	return l.counted()
+	return l.describeLogs()
 }
 
-func (l *Logs) counted() string {
+func (l *Logs) describeLogs() string {
 	switch more := len(l.Known) - 1; {
 	case more <= 0 || l.First == "":
 		return l.First
@@ -99,12 +99,12 @@ func logID(labels matcher.Labels) uint64 {
 	return h.Sum64()
 }
 
-// Describe returns where the lines of the stream come from, for people; "" if no label
-// states it.
+// Describe returns where the lines of the stream come from, as people see it. It is empty if no
+// label states it.
 func (o *Origin) Describe() string { return describeLog(o.Labels) }
 
-// describeLog returns where lines come from, for people; "" if no label states it. Loki
-// and files may give labels any value, so only the characters of Kubernetes names and
+// describeLog returns where lines come from, as people see it. It is empty if no label states
+// it. Loki and files may give labels any value, so only characters of Kubernetes names and
 // paths are shown.
 func describeLog(labels matcher.Labels) string {
 	var parts []string
@@ -121,7 +121,7 @@ func describeLog(labels matcher.Labels) string {
 	return strings.Join(parts, ", ")
 }
 
-// plainName replaces every character that names and paths do not have.
+// plainName replaces every character that does not occur in names and paths.
 func plainName(v string) string {
 	return text.Truncate(strings.Map(func(r rune) rune {
 		switch {

@@ -12,7 +12,7 @@ import (
 	"crowsnest/matcher"
 )
 
-// Bounds of what is remembered of streams.
+// Bounds of the remembered streams.
 const (
 	maxOrigins    = 256  // streams; a power of two
 	maxIdentities = 1024 // combinations of values
@@ -26,12 +26,12 @@ const identityMark = 0xff
 // key of every rule. Nil means that the stream has none of the labels; that is a value of
 // its own. It does not change.
 type Identity struct {
-	values []string // values in the order of the labels; empty if the stream lacks the label
-	key    string   // the same as the end of a key
+	values []string // values in the order of the labels; empty where the stream lacks the label
+	key    string   // the same values in the form of the end of a key
 }
 
-// Suffix is what the identity adds to a key.
-func (id *Identity) Suffix() string {
+// KeySuffix is the suffix that the identity adds to a key.
+func (id *Identity) KeySuffix() string {
 	if id == nil {
 		return ""
 	}
@@ -64,22 +64,23 @@ func (id *Identity) AddTo(labels map[string]string, names []string) {
 
 // Origin holds what depends on the stream of a line alone.
 type Origin struct {
-	Labels matcher.Labels // kept, so that no other map takes their address
+	Labels matcher.Labels // kept so that no other map can have the same address
 	Who    *Identity
-	// Party is charged for the lines of the stream: the values of its identity and its
-	// namespace, as the source states them. It is "" if the stream has neither.
+	// Party is charged for the lines of the stream. It consists of the identity values and the
+	// namespace that the source states. It is empty if the stream has neither.
 	Party string
 
 	address uintptr
-	log     uint64 // as logID
+	log     uint64 // the result of logID
 }
 
-// origins remembers the streams of the newest lines by the address of their
-// labels: what depends on the stream alone is not computed for each line.
+// origins remembers the streams of the newest lines by the address of their labels, so that
+// values that depend only on the stream are not computed for each line.
 type origins struct {
 	names  []string // names of the identity labels
 	recent [maxOrigins]Origin
-	// known shares equal identities, so that a key costs a pointer.
+	// known lets streams with equal identities share one, so that an identity in a key costs
+	// only a pointer.
 	known *simplelru.LRU[string, *Identity]
 }
 
@@ -87,36 +88,36 @@ func newOrigins(names []string) origins {
 	return origins{names: names, known: quota.NewLRU[string, *Identity](maxIdentities)}
 }
 
-// of returns the origin with labels at an address.
-func (os *origins) of(labels matcher.Labels, address uintptr) *Origin {
-	o := &os.recent[Mix(uint64(address), 1)%maxOrigins]
+// findOrigin returns the origin of the stream with these labels, which are at address.
+func (os *origins) findOrigin(labels matcher.Labels, address uintptr) *Origin {
+	o := &os.recent[MixHash(uint64(address), 1)%maxOrigins]
 	if o.address != address {
-		who := os.identity(labels)
-		*o = Origin{labels, who, partyOf(labels["namespace"], who), address, logID(labels)}
+		who := os.findIdentity(labels)
+		*o = Origin{labels, who, tenantOf(labels["namespace"], who), address, logID(labels)}
 	}
 	return o
 }
 
-// addressOf identifies labels for as long as they are kept.
-func addressOf(labels matcher.Labels) uintptr { return reflect.ValueOf(labels).Pointer() }
+// labelsAddress returns the address of labels. It identifies them as long as they are kept.
+func labelsAddress(labels matcher.Labels) uintptr { return reflect.ValueOf(labels).Pointer() }
 
 // Identity returns the identity of a stream. It depends on the stream's labels, never on
 // its lines.
-func (b *Intake) Identity(labels matcher.Labels) *Identity { return b.origins.identity(labels) }
+func (b *Intake) Identity(labels matcher.Labels) *Identity { return b.origins.findIdentity(labels) }
 
-func (os *origins) identity(labels matcher.Labels) *Identity {
+func (os *origins) findIdentity(labels matcher.Labels) *Identity {
 	values := make([]string, len(os.names))
 	for i, name := range os.names {
-		values[i] = valid(labels[name])
+		values[i] = sanitiseLabel(labels[name])
 	}
-	return os.share(values)
+	return os.internIdentity(values)
 }
 
-// valid makes a label of a stream a value.
-func valid(v string) string { return text.Truncate(strings.ToValidUTF8(v, "\uFFFD"), MaxValue) }
+// sanitiseLabel turns a label of a stream into a value of a key.
+func sanitiseLabel(v string) string { return text.Truncate(strings.ToValidUTF8(v, "\uFFFD"), MaxValue) }
 
-// share returns the identity with these values, which it keeps.
-func (os *origins) share(values []string) *Identity {
+// internIdentity returns the shared identity with these values, and remembers it.
+func (os *origins) internIdentity(values []string) *Identity {
 	if !slices.ContainsFunc(values, func(v string) bool { return v != "" }) {
 		return nil
 	}
@@ -135,8 +136,8 @@ func (os *origins) share(values []string) *Identity {
 	return id
 }
 
-// SavedIdentity returns the identity of values that a snapshot holds for names. Labels
-// that are no longer part of the identity are omitted.
+// SavedIdentity returns the identity whose values a snapshot holds for the labels names. It
+// omits labels that are no longer part of the identity.
 func (b *Intake) SavedIdentity(names, values []string) *Identity {
 	out := make([]string, len(b.origins.names))
 	for i, name := range b.origins.names {
@@ -144,11 +145,11 @@ func (b *Intake) SavedIdentity(names, values []string) *Identity {
 			out[i] = values[k]
 		}
 	}
-	return b.origins.share(out)
+	return b.origins.internIdentity(out)
 }
 
-func partyOf(namespace string, who *Identity) string {
-	party := valid(namespace)
+func tenantOf(namespace string, who *Identity) string {
+	party := sanitiseLabel(namespace)
 	for _, v := range slices.Backward(who.Values()) {
 		if v != "" {
 			party = v + "/" + party

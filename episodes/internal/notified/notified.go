@@ -1,5 +1,5 @@
-// Package notified remembers for which times alerts were notified, so that a failure that
-// becomes known late is not notified twice.
+// Package notified remembers the times for which alerts were notified, so that a failure that
+// is found late is not notified again.
 //
 // Nothing in it is safe for concurrent use. Times are nanoseconds since 1970.
 package notified
@@ -12,10 +12,11 @@ import (
 	"crowsnest/internal/quota"
 )
 
-// Span is a time for which an alert was notified, and when its end was concluded.
+// Span is a time for which somebody was notified of an alert. Concluded is the time when the
+// engine concluded its end.
 type Span struct{ From, To, Concluded int64 }
 
-// Bounds of what is remembered.
+// Bounds of the remembered spans.
 const (
 	maxSpans  = 8 // per alert
 	maxAlerts = 4096
@@ -26,10 +27,10 @@ type Spans struct {
 	alerts *simplelru.LRU[uint64, []Span]
 }
 
-// New remembers nothing.
+// New returns an empty memory.
 func New() Spans { return Spans{quota.NewLRU[uint64, []Span](maxAlerts)} }
 
-// Add remembers a span of an alert.
+// Add remembers a span of the alert with this fingerprint.
 func (s Spans) Add(alert uint64, x Span) {
 	known, _ := s.alerts.Get(alert)
 	if len(known) >= maxSpans {
@@ -38,32 +39,32 @@ func (s Spans) Add(alert uint64, x Span) {
 	s.alerts.Add(alert, append(known, x))
 }
 
-// Overlap reports whether an alert was notified for a part of the time between from and
-// to.
-func (s Spans) Overlap(alert uint64, from, to int64) bool {
+// Overlap reports whether an alert was notified for a part of the time between start and
+// end.
+func (s Spans) Overlap(alert uint64, start, end int64) bool {
 	known, _ := s.alerts.Get(alert)
-	return slices.ContainsFunc(known, func(x Span) bool { return x.From < to && from < x.To })
+	return slices.ContainsFunc(known, func(x Span) bool { return x.From < end && start < x.To })
 }
 
-// ConcludedAt returns the spans of an alert that ended by until and whose end was
-// concluded at a time, the oldest first.
-func (s Spans) ConcludedAt(alert uint64, at, until int64) (out []Span) {
+// ConcludedAt returns the spans of an alert that ended by until and whose end was concluded at
+// t, the oldest first.
+func (s Spans) ConcludedAt(alert uint64, t, until int64) (out []Span) {
 	known, _ := s.alerts.Get(alert)
 	for _, x := range known {
-		if x.Concluded == at && x.To <= until {
+		if x.Concluded == t && x.To <= until {
 			out = append(out, x)
 		}
 	}
 	return out
 }
 
-// Move adds by to the times of all spans, but not to when they were concluded.
-func (s Spans) Move(by int64) {
-	for _, alert := range s.alerts.Keys() { // from the oldest: the order of use stays
+// Move adds delta to the times of all spans, except the times when they were concluded.
+func (s Spans) Move(delta int64) {
+	for _, alert := range s.alerts.Keys() { // this order, oldest first, preserves the order of use
 		known, _ := s.alerts.Get(alert)
 		for i := range known {
-			known[i].From += by
-			known[i].To += by
+			known[i].From += delta
+			known[i].To += delta
 		}
 	}
 }

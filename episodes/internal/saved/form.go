@@ -1,5 +1,5 @@
-// Package saved is the form of an engine's state in a snapshot. Its JSON may gain keys,
-// but older snapshots must load.
+// Package saved has the format of an engine's state in a snapshot. New keys may be added to its
+// JSON, but older snapshots must still load.
 package saved
 
 import (
@@ -14,23 +14,23 @@ import (
 	"crowsnest/redact"
 )
 
-// version is raised when older programs could misread a snapshot.
+// version must increase when older programs could misread a snapshot.
 const version = 1
 
 // State is the state of an engine. Times are nanoseconds since 1970.
 type State struct {
 	Version int `json:"version"`
-	// Identity holds the names whose values are the identities. A program that
-	// knew none wrote no list.
+	// Identity holds the label names of the identities. A program from before there were
+	// identities wrote no list.
 	Identity []string `json:"identity,omitempty"`
 	Rules    []Rule   `json:"rules,omitempty"`
 	Closed   []Closed `json:"closed,omitempty"`
-	// Texts are the ClosedTexts of Closed, packed.
+	// Texts are the ClosedTexts of the entries of Closed, packed.
 	Texts       [][]byte     `json:"closed_texts,omitempty"`
 	DeletedPods []DeletedPod `json:"gone,omitempty"`
-	Departed    []DeletedPod `json:"departed,omitempty"` // whose lines arm no key
-	// Seen holds fingerprints, 8 bytes each, little endian, and SeenOf how many of
-	// them are of each party.
+	Departed    []DeletedPod `json:"departed,omitempty"` // deleted pods whose lines arm no key
+	// Seen holds fingerprints of 8 bytes each, little endian. SeenOf is the number of them for
+	// each party.
 	Seen   []byte        `json:"seen,omitempty"`
 	SeenOf []quota.Share `json:"seen_of,omitempty"`
 }
@@ -38,7 +38,7 @@ type State struct {
 // DeletedPod is a pod that was deleted.
 type DeletedPod struct {
 	Namespace, Name string
-	Identity        []byte `json:",omitempty"` // end of a key
+	Identity        []byte `json:",omitempty"` // identity part of a key
 	At              int64
 }
 
@@ -54,17 +54,17 @@ type Rule struct {
 	Muted         []Entry[[]int64] `json:"muted,omitempty"`
 	Armed         []Armed          `json:"armed,omitempty"`
 	Overflow      *Overflow        `json:"overflow,omitempty"`
-	Displaced     []Displaced      `json:"displaced,omitempty"` // the one that was displaced last comes last
+	Displaced     []Displaced      `json:"displaced,omitempty"` // the alert displaced last is the last one
 }
 
-// Displaced is a notified alert that lost its place, until a clear line ends it.
+// Displaced is a notified alert that lost its place. A clear line ends it.
 type Displaced struct {
 	Key     []byte `json:"k"` // key of the clear lines that end it
 	Trigger int64  `json:"n"` // time of its newest trigger
 	Closed
 }
 
-// Empty reports whether nothing would be lost without the rule.
+// Empty reports whether nothing is lost if the rule is not saved.
 func (r *Rule) Empty() bool {
 	return len(r.Open)+len(r.Windows)+len(r.Lapses)+len(r.Cleared)+len(r.Muted)+len(r.Armed)+len(r.Displaced) == 0 && r.Overflow == nil
 }
@@ -78,7 +78,7 @@ type Episode struct {
 	Labels    map[string]string `json:"labels"`
 	State     string            `json:"state"`
 	Starts    int64             `json:"starts"`
-	Moved     int64             `json:"moved,omitempty"` // with the clock
+	Moved     int64             `json:"moved,omitempty"` // how far clock changes have moved StartsAt
 	Newest    int64             `json:"newest"`
 	From      int64             `json:"from"`
 	Fired     int64             `json:"fired,omitempty"`
@@ -89,15 +89,15 @@ type Episode struct {
 	Party     string            `json:"party,omitempty"`
 	Sequence  []Hit             `json:"chain,omitempty"`
 	Line      redact.Text       `json:"line,omitempty"`
-	First     redact.Text       `json:"first,omitempty"` // if it is not Line
+	First     redact.Text       `json:"first,omitempty"` // the first line, if it differs from Line
 	Log       string            `json:"log,omitempty"`
 	Logs      []uint64          `json:"logs,omitempty"`
-	Others    []string          `json:"other_namespaces,omitempty"` // namespaces of later logs, without that of the first
+	Others    []string          `json:"other_namespaces,omitempty"` // namespaces of later logs, except that of the first log
 	Window    *Window           `json:"window,omitempty"`
-	Times     []byte            `json:"times,omitempty"` // as packed, while it is undecided
-	Shown     bool              `json:"shown,omitempty"` // reports whether a lapse was reported as pending
+	Times     []byte            `json:"times,omitempty"` // triggers of an undecided episode, encoded by window.Times.Pack
+	Shown     bool              `json:"shown,omitempty"` // whether a lapse was reported as pending
 	Inhibit   string            `json:"inhibit,omitempty"`
-	Earlier   []byte            `json:"earlier,omitempty"` // triggers, as packed
+	Earlier   []byte            `json:"earlier,omitempty"` // triggers, encoded by window.Times.Pack
 	Recent    []byte            `json:"recent,omitempty"`
 	Since     int64             `json:"since,omitempty"` // the first trigger after a late clear line
 }
@@ -112,8 +112,8 @@ type Cause struct {
 	Starts   int64             `json:"starts"`
 }
 
-// Bare returns the episode without what only further lines need.
-func (e Episode) Bare() Episode {
+// WithoutInternals returns the episode without the fields that only serve later lines.
+func (e Episode) WithoutInternals() Episode {
 	e.Window, e.Sequence, e.Times, e.Logs = nil, nil, nil, nil
 	return e
 }
@@ -134,28 +134,28 @@ type Armed struct {
 
 // Window is the window of a key.
 type Window struct {
-	Key      []redact.Text `json:"key,omitempty"` // values of `by`, unless an episode has them
+	Key      []redact.Text `json:"key,omitempty"` // values of `by`, if no episode of the key has them
 	Party    string        `json:"party,omitempty"`
 	Identity []string      `json:"identity,omitempty"`
 	Loose    bool          `json:"loose,omitempty"`
 	Steps    [][]Hit       `json:"steps,omitempty"`
 	Lines    []byte        `json:"lines,omitempty"`  // as packed
-	Newest   []Hit         `json:"newest,omitempty"` // one or none
+	Newest   []Hit         `json:"newest,omitempty"` // at most one hit
 	Distinct []Hit         `json:"distinct,omitempty"`
 }
 
 // Hit is a line that was counted.
 type Hit struct {
 	T      int64         `json:"t"`
-	ID     uint64        `json:"id,omitempty"` // number of a hit that is a step of a sequence
+	ID     uint64        `json:"id,omitempty"` // number of a hit that belongs to a sequence
 	Values []redact.Text `json:"v,omitempty"`  // values of Rule.CapturedNames
 	Line   redact.Text   `json:"l,omitempty"`
 	Multi  bool          `json:"m,omitempty"`
 }
 
-// Entry is what a key of `same` has.
+// Entry is the state of a key of `same`.
 type Entry[V any] struct {
-	Key   []byte `json:"k"` // bytes of the log, which need not be UTF-8
+	Key   []byte `json:"k"` // bytes of a log, which may not be valid UTF-8
 	Value V      `json:"v"`
 	Party string `json:"p,omitempty"`
 }
@@ -169,13 +169,13 @@ type Overflow struct {
 	Fired  int64             `json:"fired"`
 	Lines  int64             `json:"lines"`
 	Why    string            `json:"why"`
-	Keys   [][]byte          `json:"keys,omitempty"` // keys that older versions wrote
+	Keys   [][]byte          `json:"keys,omitempty"` // keys, which only older versions wrote
 	Hashes []uint64          `json:"key_hashes,omitempty"`
-	Lost   int64             `json:"lost,omitempty"`  // alerts that gave their places to others
-	Named  []string          `json:"named,omitempty"` // labels of the newest of them
+	Lost   int64             `json:"lost,omitempty"`  // number of displaced alerts
+	Named  []string          `json:"named,omitempty"` // labels of the newest displaced alerts
 }
 
-// Closed is an episode that was resolved recently, to be reported again.
+// Closed is a recently resolved episode that is reported again after a restart.
 type Closed struct {
 	Alert     string            `json:"alert"`
 	Reason    string            `json:"reason"`
@@ -189,8 +189,8 @@ type Closed struct {
 	Concluded int64             `json:"concluded"`
 	Lines     int64             `json:"lines"`
 	Party     string            `json:"party,omitempty"`
-	Moved     int64             `json:"moved,omitempty"` // how far the clock was set since
-	// The texts are here in the snapshots of older programs only.
+	Moved     int64             `json:"moved,omitempty"` // sum of the clock changes since then
+	// Annotations are here only in snapshots of older programs.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Line        redact.Text       `json:"line,omitempty"`
 	First       redact.Text       `json:"first,omitempty"`
@@ -210,15 +210,15 @@ type ClosedTexts struct {
 	Cause       *Cause `json:",omitempty"`
 }
 
-// Clears is the clear lines of one key. Programs that knew the newest line alone read
-// and wrote k, v and p.
+// Clears holds the clear lines of one key. Programs that knew only the newest line used k, v
+// and p.
 type Clears struct {
 	Entry[int64]
-	Since *int64 `json:"s,omitempty"` // nil means v
-	Older []byte `json:"o,omitempty"` // as packed
+	Since *int64 `json:"s,omitempty"` // nil means the value of v
+	Older []byte `json:"o,omitempty"` // times, encoded by window.Times.Pack
 }
 
-// SaveClears returns the saved form of the clear lines of a key.
+// SaveClears converts the clear lines of a key to their saved form.
 func SaveClears(c window.Clears, key, party string) Clears {
 	out := Clears{Entry: Entry[int64]{[]byte(key), c.Newest, party}, Since: &c.Since}
 	if c.Older != nil {
@@ -227,27 +227,28 @@ func SaveClears(c window.Clears, key, party string) Clears {
 	return out
 }
 
-// Load is the inverse of SaveClears.
-func (c Clears) Load() window.Clears {
+// Restore is the inverse of SaveClears.
+func (c Clears) Restore() window.Clears {
 	out := window.Clears{Newest: c.Value, Since: c.Value}
 	if c.Since != nil {
 		out.Since = *c.Since
 	}
-	if older := window.Unpack(c.Older); len(older) > 0 {
+	if older := window.UnpackTimes(c.Older); len(older) > 0 {
 		out.Older = &older
 	}
 	return out
 }
 
-// Append appends the JSON of the state, for Parse. It encodes the long lists one element at a
-// time: a buffer for the whole would be made again each time. After an error it returns b.
+// Append appends the JSON of the state, which Parse reads. It encodes the long lists one
+// element at a time, because a buffer for all of them would be allocated again each time. After
+// an error it returns b unchanged.
 func (s State) Append(b []byte) ([]byte, error) {
 	to := bytes.NewBuffer(b)
 	enc := json.NewEncoder(to)
 	rest := s
 	rest.Rules, rest.Closed, rest.Texts, rest.Seen = nil, nil, nil, nil
 	to.WriteByte('{')
-	err := errors.Join(list(to, enc, "rules", s.Rules), list(to, enc, "closed", s.Closed), list(to, enc, "closed_texts", s.Texts))
+	err := errors.Join(writeList(to, enc, "rules", s.Rules), writeList(to, enc, "closed", s.Closed), writeList(to, enc, "closed_texts", s.Texts))
 	if len(s.Seen) > 0 {
 		to.WriteString(`"seen":"`)
 		to.Write(base64.StdEncoding.AppendEncode(to.AvailableBuffer(), s.Seen))
@@ -261,22 +262,22 @@ func (s State) Append(b []byte) ([]byte, error) {
 	return to.Bytes(), nil
 }
 
-// list writes a list as a member of an object that others follow.
-func list[V any](to *bytes.Buffer, enc *json.Encoder, name string, values []V) error {
+// writeList writes a list as a member of an object that has more members after it.
+func writeList[V any](buf *bytes.Buffer, enc *json.Encoder, name string, values []V) error {
 	if len(values) == 0 {
 		return nil
 	}
-	fmt.Fprintf(to, "%q:[", name)
+	fmt.Fprintf(buf, "%q:[", name)
 	for i := range values {
 		if i > 0 {
-			to.WriteByte(',')
+			buf.WriteByte(',')
 		}
 		if err := enc.Encode(values[i]); err != nil {
 			return err
 		}
-		to.Truncate(to.Len() - 1) // its newline
+		buf.Truncate(buf.Len() - 1) // without the newline of the encoder
 	}
-	to.WriteString("],")
+	buf.WriteString("],")
 	return nil
 }
 
@@ -289,7 +290,7 @@ func Parse(data []byte) (s State, err error) {
 		return s, fmt.Errorf("read snapshot of episodes: %w", err)
 	}
 	if s.Version != version {
-		return s, fmt.Errorf("read snapshot of episodes: version %d is not %d", s.Version, version)
+		return s, fmt.Errorf("read snapshot of episodes: its version is %d, but this release reads only version %d", s.Version, version)
 	}
 	return s, nil
 }

@@ -9,8 +9,8 @@ import (
 	"crowsnest/rules"
 )
 
-// Lines saves lines, of at most Max bytes each, and what contains lines. Redaction is
-// slow, so lines that are not redacted yet are listed, and Redact saves them later.
+// Lines saves lines, at most Max bytes of each, and values that contain lines. Redaction is
+// slow, so lines that are not redacted yet are only listed, and Redact saves them later.
 type Lines struct {
 	Max    int
 	listed []line
@@ -18,22 +18,22 @@ type Lines struct {
 
 // line is a line that is not redacted yet.
 type line struct {
-	to  *redact.Text // where it is saved
+	to  *redact.Text // field of the snapshot for the line
 	of  *window.Text
 	raw string
 }
 
-// Line saves a line in to, at once or by Redact.
-func (l *Lines) Line(to *redact.Text, t *window.Text) {
+// SaveLine saves a line in dst, either immediately or when Redact is called.
+func (l *Lines) SaveLine(dst *redact.Text, t *window.Text) {
 	if t.Raw == "" {
-		*to = text.Truncate(t.Clean, l.Max)
+		*dst = text.Truncate(t.Clean, l.Max)
 	} else {
-		l.listed = append(l.listed, line{to, t, t.Raw})
+		l.listed = append(l.listed, line{dst, t, t.Raw})
 	}
 }
 
-// Redact saves the listed lines, redacted. The engine may go on meanwhile. The caller
-// passes the result to Learn.
+// Redact redacts the listed lines and saves them. The engine may continue meanwhile. The result
+// is for ReplaceRedacted.
 func (l *Lines) Redact(hide func(string) redact.Text) (clean []redact.Text) {
 	clean = make([]redact.Text, len(l.listed))
 	for i, x := range l.listed {
@@ -43,34 +43,35 @@ func (l *Lines) Redact(hide func(string) redact.Text) (clean []redact.Text) {
 	return clean
 }
 
-// Learn replaces the engine's lines that have not changed since by their redacted forms:
-// each line is redacted once. The engine must stand still.
-func (l *Lines) Learn(clean []redact.Text) {
+// ReplaceRedacted replaces the engine's lines with their redacted forms, so that each line is
+// redacted only once. It skips lines that have changed since. The engine must not run
+// meanwhile.
+func (l *Lines) ReplaceRedacted(clean []redact.Text) {
 	for i, x := range l.listed {
 		x.of.Redact(x.raw, clean[i])
 	}
 }
 
-// Window saves a window, but for the newest line if that is known.
-func (l *Lines) Window(r *rules.Rule, w *window.Window, known window.Text) Window {
-	out := Window{Distinct: l.hits(r, w.Values), Lines: w.Lines().Pack()}
+// SaveWindow saves a window. It omits the newest line if that is saved elsewhere.
+func (l *Lines) SaveWindow(r *rules.Rule, w *window.Window, known window.Text) Window {
+	out := Window{Distinct: l.saveHits(r, w.Values), Lines: w.Lines().Pack()}
 	if w.Newest != nil {
-		out.Newest = Values(r, window.Hits{w.Newest})
+		out.Newest = SaveValues(r, window.Hits{w.Newest})
 		if w.Newest.Line != known {
-			l.Line(&out.Newest[0].Line, &w.Newest.Line)
+			l.SaveLine(&out.Newest[0].Line, &w.Newest.Line)
 		}
 	}
 	for _, hs := range w.Steps {
-		out.Steps = append(out.Steps, l.hits(r, hs))
+		out.Steps = append(out.Steps, l.saveHits(r, hs))
 	}
 	return out
 }
 
-// hits saves the parts of hits that future triggers need.
-func (l *Lines) hits(r *rules.Rule, hs window.Hits) []Hit {
-	out := Values(r, hs)
+// saveHits saves the parts of hits that future triggers need.
+func (l *Lines) saveHits(r *rules.Rule, hs window.Hits) []Hit {
+	out := SaveValues(r, hs)
 	for i, h := range hs {
-		l.Line(&out[i].Line, &h.Line)
+		l.SaveLine(&out[i].Line, &h.Line)
 		if out[i].Multi = h.Several; r.Sequence {
 			out[i].ID = h.ID
 		}
@@ -78,9 +79,9 @@ func (l *Lines) hits(r *rules.Rule, hs window.Hits) []Hit {
 	return out
 }
 
-// Values saves the parts of hits that templates need. The values of a hit never
-// change, so they are shared.
-func Values(r *rules.Rule, hs window.Hits) []Hit {
+// SaveValues saves the values of hits that templates need. The values of a hit never change, so
+// they are shared.
+func SaveValues(r *rules.Rule, hs window.Hits) []Hit {
 	out := make([]Hit, len(hs))
 	for i, h := range hs {
 		out[i].T = h.T
@@ -95,17 +96,17 @@ func Values(r *rules.Rule, hs window.Hits) []Hit {
 	return out
 }
 
-// Load is the inverse of Lines.Window. names are those of the values.
-func (s *Window) Load(r *rules.Rule, names []string) window.Window {
+// Restore is the inverse of Lines.SaveWindow. names are the names of the values.
+func (s *Window) Restore(r *rules.Rule, names []string) window.Window {
 	steps := make([]window.Hits, len(s.Steps))
 	for i := range steps {
-		steps[i] = Hits(names, s.Steps[i])
+		steps[i] = RestoreHits(names, s.Steps[i])
 	}
-	return window.Load(r, steps, Hits(names, s.Distinct), window.Unpack(s.Lines), Hits(names, s.Newest))
+	return window.RestoreWindow(r, steps, RestoreHits(names, s.Distinct), window.UnpackTimes(s.Lines), RestoreHits(names, s.Newest))
 }
 
-// Hits is the inverse of Values. names are those of the values.
-func Hits(names []string, in []Hit) window.Hits {
+// RestoreHits is the inverse of SaveValues. names are the names of the values.
+func RestoreHits(names []string, in []Hit) window.Hits {
 	out := make(window.Hits, 0, len(in))
 	for _, h := range in {
 		out = append(out, &window.Hit{T: h.T, ID: h.ID, Values: h.Values, Names: names, Line: window.Text{Clean: h.Line}, Several: h.Multi})

@@ -20,7 +20,7 @@ func TestParse(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	f(`{`, "read snapshot of episodes: unexpected end of JSON input")
-	f(`{"version":2}`, "read snapshot of episodes: version 2 is not 1")
+	f(`{"version":2}`, "its version is 2, but this release reads only version 1")
 	data, err := json.Marshal(New([]string{"cluster"}))
 	require.NoError(t, err)
 	s, err := Parse(data)
@@ -54,16 +54,16 @@ func TestWindowsAreLoadedAsTheyWere(t *testing.T) {
 			w.Add(r, step, h, &window.Copier{}, window.Gap{Lo: window.NoTime, Hi: window.Forever})
 		}
 		l := Lines{Max: 10}
-		s := l.Window(r, &w, window.Text{})
+		s := l.SaveWindow(r, &w, window.Text{})
 		data, err := json.Marshal(s)
 		require.NoError(t, err)
 		var read Window
 		require.NoError(t, json.Unmarshal(data, &read))
-		got := read.Load(r, r.CapturedNames)
+		got := read.Restore(r, r.CapturedNames)
 		require.Equal(t, w.Size(), got.Size())
-		require.Equal(t, w.Latest(), got.Latest())
+		require.Equal(t, w.NewestTime(), got.NewestTime())
 		again := Lines{Max: 10}
-		require.Equal(t, s, again.Window(r, &got, window.Text{}))
+		require.Equal(t, s, again.SaveWindow(r, &got, window.Text{}))
 	}
 	f(&rules.Rule{Count: 5, Within: time.Hour, Steps: make([]rules.Step, 1)}, 0, 0, 0)
 	f(&rules.Rule{Count: 5, Within: time.Hour, Distinct: "v", Steps: make([]rules.Step, 1)}, 0, 0, 0)
@@ -74,7 +74,7 @@ func TestWindowsAreLoadedAsTheyWere(t *testing.T) {
 func TestValuesOfAnotherVersion(t *testing.T) {
 	r := &rules.Rule{CapturedNames: []string{"b", "c"}}
 	hs := window.Hits{{T: 1, Names: []string{"a", "b"}, Values: []redact.Text{"1", "2"}}}
-	require.Equal(t, []Hit{{T: 1, Values: []redact.Text{"2", ""}}}, Values(r, hs))
+	require.Equal(t, []Hit{{T: 1, Values: []redact.Text{"2", ""}}}, SaveValues(r, hs))
 }
 
 // Lines are redacted when they are saved, and once.
@@ -83,20 +83,20 @@ func TestLines(t *testing.T) {
 	l := Lines{Max: 8}
 	var out [4]redact.Text
 	for i, x := range []*window.Text{&raw, &clean, &empty, &changed} {
-		l.Line(&out[i], x)
+		l.SaveLine(&out[i], x)
 	}
 	require.Equal(t, [4]redact.Text{1: "already "}, out)
 	redacted := l.Redact(func(s string) redact.Text { return redact.Text(strings.ReplaceAll(s, "secret", "***")) })
 	require.Equal(t, [4]redact.Text{"*** one", "already ", "", "*** two"}, out)
 	changed.Raw = "a newer line"
-	l.Learn(redacted)
+	l.ReplaceRedacted(redacted)
 	require.Equal(t, window.Text{Clean: "*** one"}, raw)
 	require.Equal(t, window.Text{Raw: "a newer line"}, changed)
 }
 
 func TestClears(t *testing.T) {
-	c := window.NoClears().With(10, 0, window.NoTime).With(20, 0, window.NoTime)
+	c := window.NoClears().Add(10, 0, window.NoTime).Add(20, 0, window.NoTime)
 	s := SaveClears(c, "key", "party")
-	require.Equal(t, c, s.Load())
-	require.Equal(t, window.Clears{Newest: 20, Since: 20}, Clears{Entry: Entry[int64]{Value: 20}}.Load(), "of a program that knew the newest line alone")
+	require.Equal(t, c, s.Restore())
+	require.Equal(t, window.Clears{Newest: 20, Since: 20}, Clears{Entry: Entry[int64]{Value: 20}}.Restore(), "of a program that knew the newest line alone")
 }

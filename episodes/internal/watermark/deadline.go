@@ -5,35 +5,35 @@ import (
 	"slices"
 )
 
-// Deadline is a time at which something is concluded unless a line postpones it. It is
-// part of what it belongs to, and in the heap of one group while it is armed.
+// Deadline is a time at which the engine concludes something unless a line postpones it. It
+// belongs to its subject. While it is armed, it is in the heap of one group.
 type Deadline struct {
-	// Of is what the deadline belongs to.
+	// Of is the subject that has the deadline.
 	Of Subject
 
-	// at is not later than the deadline. Lines only postpone a deadline, and there may
-	// be thousands of them, so the entry is updated only when it comes first.
+	// at is at most the deadline. Lines can only postpone a deadline, and there may be
+	// thousands of lines, so at is updated only when it is the first in the heap.
 	at     int64
-	in     *Group // whose heap it is in; nil if there is none
-	index  int    // index in that heap
-	parked bool   // reports whether the deadline is in Group.parked instead of the heap
+	in     *Group // group whose heap contains it; nil if it is in no heap
+	index  int    // index in the heap
+	parked bool   // whether the deadline is in Group.parked instead of the heap
 }
 
 // Subject is something that has a deadline.
 type Subject interface {
 	// Due computes the deadline.
 	Due() int64
-	// ReadUpTo returns the time up to which every line was read that could change the
-	// conclusion: the watermark of the group, or that of a lagging stream whose lines
-	// could be about the subject.
+	// ReadUpTo returns the time up to which every line that could change the conclusion was
+	// read. That is the watermark of the group, or of a lagging stream whose lines could be
+	// about the subject.
 	ReadUpTo() int64
 }
 
-// Compute calls Due of the subject of a deadline. It reports false if that fails, and
-// has disarmed the deadline then.
+// Compute calls Due of the deadline's subject. If that fails, it disarms the deadline and
+// returns false.
 type Compute func(d *Deadline) (at int64, ok bool)
 
-// Arm puts a deadline into the heap of a group, and removes it from any other.
+// Arm puts a deadline into the heap of a group, and removes it from any other heap.
 func (d *Deadline) Arm(g *Group) {
 	d.Disarm()
 	d.at, d.in = d.Of.Due(), g
@@ -54,8 +54,9 @@ func (d *Deadline) Disarm() {
 	d.in = nil
 }
 
-// park takes a deadline that a lagging stream delays out of the heap, until unpark.
-func (g *Group) park(d *Deadline) {
+// parkDeadline removes a deadline that waits for a lagging stream from the heap, until
+// unparkAll.
+func (g *Group) parkDeadline(d *Deadline) {
 	heap.Remove(&g.deadlines, d.index)
 	if g.parked == nil {
 		g.parked = map[*Deadline]struct{}{}
@@ -63,8 +64,9 @@ func (g *Group) park(d *Deadline) {
 	g.parked[d], d.parked = struct{}{}, true
 }
 
-// unpark returns all parked deadlines to the heap: a lagging stream has changed.
-func (g *Group) unpark() {
+// unparkAll returns all parked deadlines to the heap. It is called when a lagging stream has
+// changed.
+func (g *Group) unparkAll() {
 	for d := range g.parked {
 		d.parked = false
 		heap.Push(&g.deadlines, d)
@@ -72,7 +74,7 @@ func (g *Group) unpark() {
 	clear(g.parked)
 }
 
-// deadlines is a heap, the earliest first.
+// deadlines is a heap with the earliest deadline first.
 type deadlines []*Deadline
 
 func (h deadlines) Len() int           { return len(h) }
@@ -83,14 +85,14 @@ func (h deadlines) Swap(i, k int) {
 	h[i].index, h[k].index = i, k
 }
 
-// Push is for container/heap.
+// Push implements heap.Interface.
 func (h *deadlines) Push(x any) {
 	d := x.(*Deadline)
 	d.index = len(*h)
 	*h = append(*h, d)
 }
 
-// Pop is for container/heap.
+// Pop implements heap.Interface.
 func (h *deadlines) Pop() any {
 	last := len(*h) - 1
 	d := (*h)[last]
@@ -99,8 +101,8 @@ func (h *deadlines) Pop() any {
 	return d
 }
 
-// first returns the earliest deadline of a group, or nil if there is none.
-func (g *Group) first(compute Compute) *Deadline {
+// firstDeadline returns the earliest deadline of a group, or nil if there is none.
+func (g *Group) firstDeadline(compute Compute) *Deadline {
 	for len(g.deadlines) > 0 {
 		d := g.deadlines[0]
 		at, ok := compute(d)
@@ -116,15 +118,15 @@ func (g *Group) first(compute Compute) *Deadline {
 	return nil
 }
 
-// popDue disarms the deadlines that the watermark has reached.
+// popDue disarms the deadlines that the watermark has reached, and appends them to out.
 func (g *Group) popDue(compute Compute, out []*Deadline) []*Deadline {
 	w := g.Watermark()
 	for len(g.deadlines) > 0 && g.deadlines[0].at <= w {
-		d := g.first(compute)
+		d := g.firstDeadline(compute)
 		switch {
 		case d == nil || d.at > w:
 		case len(g.lags) > 0 && d.Of.ReadUpTo() < d.at:
-			g.park(d)
+			g.parkDeadline(d)
 		default:
 			d.Disarm()
 			out = append(out, d)
@@ -133,8 +135,8 @@ func (g *Group) popDue(compute Compute, out []*Deadline) []*Deadline {
 	return out
 }
 
-func (g *Group) rearm(compute Compute) {
-	g.unpark()
+func (g *Group) rearmAll(compute Compute) {
+	g.unparkAll()
 	for _, d := range slices.Clone(g.deadlines) {
 		if at, ok := compute(d); ok {
 			d.at = at

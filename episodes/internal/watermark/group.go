@@ -10,36 +10,36 @@ import (
 	"crowsnest/rules"
 )
 
-// Group is the conclusions that wait for the same sources. They have one watermark: there
-// are thousands of rules and hundreds of sources, and few groups.
+// Group holds the deadlines that wait for the same sources. They share one watermark, because
+// there are thousands of rules and hundreds of sources, but few groups.
 type Group struct {
-	Lateness  int64 // largest of its sources
-	WasOnHold bool  // as Sources.Turned found it last
+	Lateness  int64 // largest lateness of its sources
+	WasOnHold bool  // whether it was on hold at the last TurnedGroups
 
 	in      *Sources
 	sources []*source
-	frozen  int64 // where the watermark stops; window.NoTime: it does not
-	// mark caches the watermark, and oldest the least progress of a source, while
-	// marked is set: each line needs them.
+	frozen  int64 // time at which the watermark stops, or window.NoTime if it does not stop
+	// mark caches the watermark, and oldest the least progress of a source. Both are valid
+	// while marked is set. They are cached because each line needs them.
 	mark, oldest int64
 	marked       bool
-	looked       bool   // reports whether Sources.Turned has visited the group
+	looked       bool   // whether TurnedGroups has visited the group
 	lags         []*Lag // lagging streams of its sources
 	deadlines    deadlines
-	parked       map[*Deadline]struct{} // deadlines that a lagging stream delays
+	parked       map[*Deadline]struct{} // deadlines that wait for a lagging stream
 }
 
-// Watermark is the event time up to which every source of the group has been read, except
-// for Lags, or window.NoTime if one has made no progress yet. It does not advance while the
-// group is frozen.
+// Watermark returns the event time up to which every source of the group has been read, except
+// lagging streams. It is window.NoTime if a source has made no progress yet. It does not
+// advance while the group is frozen.
 func (g *Group) Watermark() int64 {
 	if !g.marked {
-		g.look()
+		g.updateState()
 	}
 	return g.mark
 }
 
-func (g *Group) look() {
+func (g *Group) updateState() {
 	g.marked, g.mark, g.oldest = true, math.MaxInt64, math.MaxInt64
 	g.lags = g.lags[:0]
 	for _, s := range g.sources {
@@ -56,31 +56,31 @@ func (g *Group) look() {
 	}
 }
 
-// OnHold reports whether a source of the group makes no progress, whether there is none,
-// or whether the group is frozen.
+// OnHold reports whether a source of the group makes no progress, the group has no source, or
+// the group is frozen.
 func (g *Group) OnHold(now int64) bool {
 	g.Watermark()
-	return !g.Served() || g.frozen != window.NoTime || g.oldest < now-int64(onHoldAfter)
+	return !g.IsServed() || g.frozen != window.NoTime || g.oldest < now-int64(onHoldAfter)
 }
 
-// Silent returns the names of the sources without progress, sorted. It is empty if the
+// SilentSources returns the names of the sources without progress, sorted. It is empty if the
 // group is frozen.
-func (g *Group) Silent(now int64) []string {
+func (g *Group) SilentSources(now int64) []string {
 	return g.silent(now, func(*source) bool { return true })
 }
 
-// SilentFor is Silent without the sources that cannot satisfy a selector.
+// SilentFor is SilentSources without the sources that cannot satisfy the selector.
 func (g *Group) SilentFor(from rules.Selector, now int64) []string {
 	return g.silent(now, func(s *source) bool { return s.serves == nil || s.serves(from) })
 }
 
-func (g *Group) silent(now int64, of func(*source) bool) []string {
+func (g *Group) silent(now int64, match func(*source) bool) []string {
 	if g.frozen != window.NoTime {
 		return nil
 	}
 	var out []string
 	for _, s := range g.sources {
-		if s.progress() < now-int64(onHoldAfter) && of(s) {
+		if s.progress() < now-int64(onHoldAfter) && match(s) {
 			out = append(out, s.name)
 		}
 	}
@@ -89,24 +89,25 @@ func (g *Group) silent(now int64, of func(*source) bool) []string {
 }
 
 // CanServe reports whether any source can satisfy the selector.
-func (g *Group) CanServe(from rules.Selector) bool { return g.in.Serve(from) }
+func (g *Group) CanServe(from rules.Selector) bool { return g.in.CanServe(from) }
 
-// Served reports whether the group has a source.
-func (g *Group) Served() bool { return len(g.sources) > 0 }
+// IsServed reports whether the group has a source.
+func (g *Group) IsServed() bool { return len(g.sources) > 0 }
 
-// Lags returns the lagging streams of the sources of the group. They are read-only, and
-// change with Generation.
+// Lags returns the lagging streams of the group's sources. They are read-only. They may change
+// when Generation does.
 func (g *Group) Lags() []*Lag {
 	g.Watermark()
 	return g.lags
 }
 
-// Generation changes whenever the lagging streams of any source become others. Their
-// progress may change without it.
+// Generation changes whenever a stream begins or ceases to lag. The progress of lagging streams
+// may change without it.
 func (g *Group) Generation() uint64 { return g.in.generation }
 
-// Armed yields the deadlines of the group, in no order. It must not change meanwhile.
-func (g *Group) Armed() iter.Seq[*Deadline] {
+// ArmedDeadlines yields the deadlines of the group, in no particular order. The group must not
+// change during the iteration.
+func (g *Group) ArmedDeadlines() iter.Seq[*Deadline] {
 	return func(yield func(*Deadline) bool) {
 		for _, d := range g.deadlines {
 			if !yield(d) {

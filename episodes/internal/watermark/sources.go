@@ -15,16 +15,16 @@ import (
 	"crowsnest/rules"
 )
 
-// onHoldAfter is how far the progress of a source may lag behind the clock before its
-// rules are on hold.
+// onHoldAfter is how far the progress of a source may lag behind the clock before the rules
+// that wait for it are on hold.
 const onHoldAfter = 30 * time.Second
 
-// Sources are the sources of lines, with the groups of rules that they serve. The zero
-// value has none.
+// Sources holds the sources of lines and the groups of rules that they serve. The zero value
+// has no sources.
 type Sources struct {
 	sources    []*source
 	groups     []*Group
-	shared     map[string]*Group // groups by the indexes of their sources
+	shared     map[string]*Group // groups, by the indexes of their sources
 	generation uint64            // see Group.Generation
 }
 
@@ -34,11 +34,11 @@ type source struct {
 	lateness int64
 	serves   func(rules.Selector) bool
 	readUpTo int64
-	lags     []*Lag // streams that were read up to an earlier time
-	whole    *Lag   // a lag of unknown streams, which delays everything; nil if there is none
+	lags     []*Lag // streams that were read less far than the source
+	whole    *Lag   // lag of unknown streams, which delays everything; nil if there is none
 }
 
-// progress is the time up to which the source was read, except for lags.
+// progress returns the time up to which the source was read, except for lagging streams.
 func (s *source) progress() int64 {
 	if s.whole != nil {
 		return min(s.readUpTo, s.whole.readUpTo)
@@ -46,9 +46,9 @@ func (s *source) progress() int64 {
 	return s.readUpTo
 }
 
-// Add adds a source. lateness is how far the watermark stays behind its progress; serves
-// reports which selectors the source can satisfy, and nil means all. A known source keeps its
-// progress. Regroup must follow.
+// Add adds a source. lateness is how far the watermark stays behind its progress. serves
+// reports which selectors the source can satisfy; nil means all. A known source keeps its
+// progress. The caller must call Regroup afterwards.
 func (s *Sources) Add(name string, lateness time.Duration, serves func(rules.Selector) bool) {
 	x := s.source(name)
 	if x == nil {
@@ -58,7 +58,7 @@ func (s *Sources) Add(name string, lateness time.Duration, serves func(rules.Sel
 	x.lateness, x.serves = int64(lateness), serves
 }
 
-// Remove removes a source, if it is known. Regroup must follow.
+// Remove removes a source, if it is known. The caller must call Regroup afterwards.
 func (s *Sources) Remove(name string) {
 	s.sources = slices.DeleteFunc(s.sources, func(x *source) bool { return x.name == name })
 }
@@ -71,8 +71,8 @@ func (s *Sources) source(name string) *source {
 }
 
 // Advance reports that all lines of a source up to readUpTo have been read, except those of
-// lagging streams. Progress never moves back: an earlier report is ignored, and so is that
-// of an unknown source.
+// lagging streams. Progress never moves back, so an earlier time is ignored, as is an unknown
+// source.
 func (s *Sources) Advance(name string, readUpTo int64, lagging ...Lag) {
 	x := s.source(name)
 	if x == nil || readUpTo < x.readUpTo {
@@ -97,7 +97,7 @@ func (s *Sources) setLags(x *source, lagging []Lag) {
 		case l.Stream.Labels == nil:
 			x.whole = l
 			continue
-		case k < len(before) && before[k].same(l):
+		case k < len(before) && before[k].isSame(l):
 			changed = changed || before[k].readUpTo != l.readUpTo
 			before[k].readUpTo, before[k].lateness = l.readUpTo, l.lateness
 			l = before[k]
@@ -112,22 +112,22 @@ func (s *Sources) setLags(x *source, lagging []Lag) {
 	}
 	if changed || whole != nil || x.whole != nil {
 		for _, g := range s.groups {
-			g.unpark()
+			g.unparkAll()
 		}
 	}
 }
 
-// Move adds by to the progress of every source, which is at most now after that.
-func (s *Sources) Move(by, now int64) {
+// Move adds delta to the progress of every source, which is at most now after that.
+func (s *Sources) Move(delta, now int64) {
 	for _, x := range s.sources {
 		if x.readUpTo != window.NoTime {
-			x.readUpTo = min(x.readUpTo+by, now)
+			x.readUpTo = min(x.readUpTo+delta, now)
 		}
 		for _, l := range x.lags {
-			l.move(by, now)
+			l.move(delta, now)
 		}
 		if x.whole != nil {
-			x.whole.move(by, now)
+			x.whole.move(delta, now)
 		}
 	}
 	s.forgetMarks()
@@ -143,14 +143,14 @@ func (s *Sources) forgetMarks() {
 // deadlines of the rule in it.
 func (s *Sources) Regroup() { s.groups, s.shared = nil, map[string]*Group{} }
 
-// Group returns the group of the sources that can satisfy one of the selectors. It has
-// none if no source satisfies one of them: the lines that this selector wants are not read,
-// so nothing can be concluded from their absence. If frozen is not window.NoTime, the group
-// is not shared, and its watermark stops there.
+// Group returns the group of the sources that can satisfy one of the selectors. It has no
+// source if none satisfies one of them. Then the lines that this selector wants are not read,
+// so nothing can be concluded from their absence. If frozen is not window.NoTime, the group is
+// not shared, and its watermark stops there.
 func (s *Sources) Group(froms []rules.Selector, frozen int64) *Group {
 	var key []byte
 	g := &Group{in: s, frozen: frozen}
-	if !slices.ContainsFunc(froms, func(from rules.Selector) bool { return !s.Serve(from) }) {
+	if !slices.ContainsFunc(froms, func(from rules.Selector) bool { return !s.CanServe(from) }) {
 		for i, x := range s.sources {
 			if x.serves == nil || slices.ContainsFunc(froms, x.serves) {
 				key = binary.AppendUvarint(key, uint64(i))
@@ -168,14 +168,14 @@ func (s *Sources) Group(froms []rules.Selector, frozen int64) *Group {
 	return g
 }
 
-// Serve reports whether a source can satisfy the selector.
-func (s *Sources) Serve(from rules.Selector) bool {
+// CanServe reports whether a source can satisfy the selector.
+func (s *Sources) CanServe(from rules.Selector) bool {
 	return slices.ContainsFunc(s.sources, func(x *source) bool { return x.serves == nil || x.serves(from) })
 }
 
-// Turned yields the groups that went on hold or resumed since the last call, and the new
-// ones.
-func (s *Sources) Turned(now int64) iter.Seq[*Group] {
+// TurnedGroups yields the groups that went on hold or resumed since the last call, and new
+// groups.
+func (s *Sources) TurnedGroups(now int64) iter.Seq[*Group] {
 	return func(yield func(*Group) bool) {
 		for _, g := range s.groups {
 			is := g.OnHold(now)
@@ -189,23 +189,24 @@ func (s *Sources) Turned(now int64) iter.Seq[*Group] {
 	}
 }
 
-// Due disarms the deadlines that the watermarks have reached and appends them to out, in
+// TakeDue disarms the deadlines that the watermarks have reached and appends them to out, in
 // no order.
-func (s *Sources) Due(compute Compute, out []*Deadline) []*Deadline {
+func (s *Sources) TakeDue(compute Compute, out []*Deadline) []*Deadline {
 	for _, g := range s.groups {
 		out = g.popDue(compute, out)
 	}
 	return out
 }
 
-// Idle reports whether Due would return no deadline and Turned would yield no group.
-func (s *Sources) Idle(compute Compute, now int64) bool {
+// IsIdle reports whether TakeDue would return no deadline and TurnedGroups would yield no
+// group.
+func (s *Sources) IsIdle(compute Compute, now int64) bool {
 	for _, g := range s.groups {
 		if !g.looked || g.OnHold(now) != g.WasOnHold {
 			return false
 		}
 		if w := g.Watermark(); len(g.deadlines) > 0 && g.deadlines[0].at <= w {
-			if d := g.first(compute); d != nil && d.at <= w {
+			if d := g.firstDeadline(compute); d != nil && d.at <= w {
 				return false
 			}
 		}
@@ -213,37 +214,38 @@ func (s *Sources) Idle(compute Compute, now int64) bool {
 	return true
 }
 
-// Next returns the earliest time of the clock at which a watermark may reach a deadline,
-// if all sources keep up; false: no deadline is armed, or only such that no source serves.
-func (s *Sources) Next(compute Compute) (next int64, ok bool) {
+// NextTime returns the earliest time of the clock at which a watermark may reach a deadline, if
+// all sources keep up. It returns false if no deadline is armed, or if no source serves those
+// that are armed.
+func (s *Sources) NextTime(compute Compute) (next int64, ok bool) {
 	next = math.MaxInt64
 	for _, g := range s.groups {
-		if !g.Served() {
+		if !g.IsServed() {
 			continue
 		}
-		if d := g.first(compute); d != nil {
+		if d := g.firstDeadline(compute); d != nil {
 			next = min(next, d.at+g.Lateness)
 		}
 	}
 	return next, next != math.MaxInt64
 }
 
-// NextBy reports whether Next is at t or earlier.
+// NextBy reports whether NextTime is at t or earlier.
 func (s *Sources) NextBy(compute Compute, t int64) bool {
 	for _, g := range s.groups {
-		if len(g.deadlines) == 0 || !g.Served() || g.deadlines[0].at+g.Lateness > t {
+		if len(g.deadlines) == 0 || !g.IsServed() || g.deadlines[0].at+g.Lateness > t {
 			continue
 		}
-		if d := g.first(compute); d != nil && d.at+g.Lateness <= t {
+		if d := g.firstDeadline(compute); d != nil && d.at+g.Lateness <= t {
 			return true
 		}
 	}
 	return false
 }
 
-// Rearm orders all deadlines again after they were moved.
-func (s *Sources) Rearm(compute Compute) {
+// RearmAll orders all deadlines again after they were moved.
+func (s *Sources) RearmAll(compute Compute) {
 	for _, g := range s.groups {
-		g.rearm(compute)
+		g.rearmAll(compute)
 	}
 }

@@ -180,17 +180,17 @@ func TestGroupsAreShared(t *testing.T) {
 	require.Same(t, a, s.Group(app(t, "a"), window.NoTime))
 	require.NotSame(t, a, s.Group(app(t, "a"), 5))
 	require.Same(t, a, s.Group(app(t, "a"), window.NoTime))
-	require.True(t, a.Served())
-	require.False(t, s.Group(app(t, "c"), window.NoTime).Served())
+	require.True(t, a.IsServed())
+	require.False(t, s.Group(app(t, "c"), window.NoTime).IsServed())
 	require.True(t, s.Group(app(t, "c"), window.NoTime).OnHold(now), "nothing is concluded without a source")
 	require.Same(t, a, s.Group(app(t, "a", "b"), window.NoTime), "the sources count, not the selectors")
 	half := s.Group(app(t, "b", "c"), window.NoTime)
-	require.False(t, half.Served(), "the lines that c wants are not read")
+	require.False(t, half.IsServed(), "the lines that c wants are not read")
 	require.True(t, half.OnHold(now))
 
 	s.Advance("a", now)
-	require.Equal(t, []string{"both"}, a.Silent(now))
-	require.Empty(t, s.Group(app(t, "a"), 5).Silent(now))
+	require.Equal(t, []string{"both"}, a.SilentSources(now))
+	require.Empty(t, s.Group(app(t, "a"), 5).SilentSources(now))
 }
 
 // Turned yields each group once per change.
@@ -199,7 +199,7 @@ func TestTurned(t *testing.T) {
 	s.Add("a", 0, nil)
 	s.Regroup()
 	g := s.Group(app(t, "a"), window.NoTime)
-	turned := func(at int64) []*Group { return slices.Collect(s.Turned(at)) }
+	turned := func(at int64) []*Group { return slices.Collect(s.TurnedGroups(at)) }
 	require.Equal(t, []*Group{g}, turned(0), "new")
 	require.True(t, g.WasOnHold)
 	require.Empty(t, turned(1))
@@ -235,7 +235,7 @@ func TestDue(t *testing.T) {
 			for d := range open {
 				d.at -= 30
 			}
-			s.Rearm(computed)
+			s.RearmAll(computed)
 		}
 		read := rapid.Int64Range(0, 120).Draw(t, "read up to")
 		s.Advance("a", read)
@@ -246,11 +246,11 @@ func TestDue(t *testing.T) {
 			}
 		}
 		slices.Sort(want)
-		require.Equal(t, want, times(s.Due(computed, nil)))
+		require.Equal(t, want, times(s.TakeDue(computed, nil)))
 
-		next, ok := s.Next(computed)
+		next, ok := s.NextTime(computed)
 		left := slices.DeleteFunc(slices.Collect(maps.Keys(open)), func(d *due) bool { return d.in == nil })
-		require.Len(t, slices.Collect(g.Armed()), len(left))
+		require.Len(t, slices.Collect(g.ArmedDeadlines()), len(left))
 		require.Equal(t, len(left) > 0, ok)
 		for _, d := range left {
 			require.LessOrEqual(t, next, d.at+10)
@@ -266,7 +266,7 @@ func TestDueOfAFailingDeadline(t *testing.T) {
 	g := s.Group(app(t, "a"), window.NoTime)
 	bad, good := arm(g, 1), arm(g, 2)
 	s.Advance("a", 5)
-	out := s.Due(func(d *Deadline) (int64, bool) {
+	out := s.TakeDue(func(d *Deadline) (int64, bool) {
 		if d == &bad.Deadline {
 			d.Disarm()
 			return 0, false
@@ -290,12 +290,12 @@ func TestDueOfALaggingStream(t *testing.T) {
 	}
 	due := func(at int64, lagging ...Lag) []int64 {
 		s.Advance("a", at, lagging...)
-		return times(s.Due(computed, nil))
+		return times(s.TakeDue(computed, nil))
 	}
 	require.Equal(t, []int64{20}, due(100, lag(30)))
 	require.Equal(t, int64(90), g.Watermark(), "the source itself goes on")
 	require.Empty(t, due(110, lag(59)))
-	require.Len(t, slices.Collect(g.Armed()), 1)
+	require.Len(t, slices.Collect(g.ArmedDeadlines()), 1)
 	require.Equal(t, []int64{50}, due(110, lag(60)))
 	require.Nil(t, early.in)
 	require.Nil(t, late.in)

@@ -8,34 +8,34 @@ import (
 
 // Bounds of the clear lines that are remembered.
 const (
-	// rememberClears is how far behind the watermark a late line is still compared with the
-	// clear lines around it.
+	// rememberClears is the time behind the watermark up to which a late line is compared with
+	// the clear lines around it.
 	rememberClears = time.Hour
-	maxClears      = 64 // per key, besides the newest
+	maxClears      = 64 // per key, in addition to the newest
 )
 
 // Times before and after every event.
 const (
-	NoTime  = math.MinInt64 / 2 // nothing was read, cleared or muted
-	Forever = math.MaxInt64     // no clear line is known
+	NoTime  = math.MinInt64 / 2 // before every event: nothing was read, cleared or muted
+	Forever = math.MaxInt64     // after every event: no clear line is known
 )
 
 // Gap is the time between two clear lines, at Lo and Hi.
 type Gap struct{ Lo, Hi int64 }
 
-// Clears holds the clear lines of one key of `same`. They divide time into gaps; a
-// failure lies within one of them.
+// Clears holds the clear lines of one key of `same`. They divide time into gaps, and a failure
+// lies within one gap.
 type Clears struct {
 	Newest int64
 	Since  int64 // clear lines up to this time may have been dropped
-	// Older are the clear lines before Newest that end a gap longer than `for`: nothing
-	// fires within a shorter gap. Nil: there is none.
+	// Older are the clear lines before Newest that end a gap longer than `for`, because nothing
+	// fires within a shorter gap. It is nil if there is none.
 	Older *Times
 }
 
-// With adds a clear line. wait is `for`; lines long before the watermark are
+// Add adds a clear line. wait is `for`; lines long before the watermark are
 // dropped.
-func (c Clears) With(t int64, wait time.Duration, watermark int64) Clears {
+func (c Clears) Add(t int64, wait time.Duration, watermark int64) Clears {
 	if c.Newest == NoTime {
 		return Clears{Newest: t, Since: c.Since}
 	}
@@ -64,9 +64,9 @@ func (c Clears) With(t int64, wait time.Duration, watermark int64) Clears {
 	return c
 }
 
-// Gap returns the clear lines around t. It reports false if a clear line at t, or one
+// GapAround returns the clear lines around t. It reports false if a clear line at t, or one
 // that was dropped, ends the failure of a line at t.
-func (c Clears) Gap(t int64) (g Gap, alive bool) {
+func (c Clears) GapAround(t int64) (g Gap, alive bool) {
 	if t > c.Newest {
 		return Gap{c.Newest, Forever}, true
 	}
@@ -75,7 +75,7 @@ func (c Clears) Gap(t int64) (g Gap, alive bool) {
 	}
 	g = Gap{c.Since, c.Newest}
 	if c.Older != nil {
-		i := c.Older.Since(t)
+		i := c.Older.IndexAfter(t)
 		if i < len(*c.Older) {
 			g.Hi = (*c.Older)[i]
 		}
@@ -86,27 +86,27 @@ func (c Clears) Gap(t int64) (g Gap, alive bool) {
 	return g, g.Lo < t
 }
 
-// Before returns the newest clear line before t.
-func (c Clears) Before(t int64) int64 {
+// NewestBefore returns the newest clear line before t.
+func (c Clears) NewestBefore(t int64) int64 {
 	if t > c.Newest {
 		return c.Newest
 	}
 	if c.Older != nil {
-		if i := c.Older.Since(t - 1); i > 0 {
+		if i := c.Older.IndexAfter(t - 1); i > 0 {
 			return (*c.Older)[i-1]
 		}
 	}
 	return c.Since
 }
 
-// Move adds by to all times.
-func (c Clears) Move(by int64) Clears {
-	c.Newest += by
+// Move adds delta to all times.
+func (c Clears) Move(delta int64) Clears {
+	c.Newest += delta
 	if c.Since != NoTime {
-		c.Since += by
+		c.Since += delta
 	}
 	if c.Older != nil {
-		c.Older.Move(by)
+		c.Older.Move(delta)
 	}
 	return c
 }

@@ -7,18 +7,19 @@ import (
 	"crowsnest/redact"
 )
 
-// Text is a log line. It is redacted when it is first shown: nearly all lines never are.
+// Text is a log line. It is redacted when it is first shown, because nearly all lines are never
+// shown.
 type Text struct {
-	Raw   string      // before it is redacted; "" after that
-	Clean redact.Text // truncated, too
-	// Borrowed means that Raw is memory of Take's caller, of any length.
+	Raw   string      // the line before redaction; empty afterwards
+	Clean redact.Text // the redacted and truncated line
+	// Borrowed means that Raw is in memory of Take's caller, and can have any length.
 	Borrowed bool
 }
 
 // Empty reports whether there is no line.
 func (t Text) Empty() bool { return t.Raw == "" && t.Clean == "" }
 
-// Shown returns the redacted line. hide redacts and truncates.
+// Shown returns the redacted line. hide redacts and truncates it.
 func (t Text) Shown(hide func(line string) redact.Text) redact.Text {
 	if t.Raw == "" {
 		return t.Clean
@@ -26,44 +27,44 @@ func (t Text) Shown(hide func(line string) redact.Text) redact.Text {
 	return hide(t.Raw)
 }
 
-// Redact replaces the text by its redacted form, unless it has changed from raw.
+// Redact replaces the text with its redacted form, unless the text no longer is raw.
 func (t *Text) Redact(raw string, clean redact.Text) {
 	if t.Raw == raw && raw != "" {
 		*t = Text{Clean: clean}
 	}
 }
 
-// Copier copies the kept texts of hits out of the memory of Take's caller. Nearly all of
-// these hits are overwritten before Take returns; Release copies the rest.
+// Copier copies the texts of kept hits out of the memory of Take's caller. Most of these hits
+// are replaced before Take returns. Release copies the rest.
 type Copier struct {
-	Max    int                           // bytes of a line that are kept
-	Sample func(line string) redact.Text // redacts and truncates a longer line
+	Max    int                           // number of bytes of a line that are kept
+	Sample func(line string) redact.Text // redacts and truncates a line that is longer than Max
 
 	hits   []*Hit
-	source string // the line that was copied last
+	source string // the line copied last
 	copy   Text
 	each   Times         // buffer for a window with distinct
-	values []redact.Text // values that were copied last
+	values []redact.Text // the values copied last
 }
 
 // Borrow copies a hit, but not its texts.
-func (c *Copier) Borrow(to, from *Hit) {
-	to.T, to.ID, to.Values, to.Names = from.T, from.ID, from.Values, from.Names
-	to.Line, to.Several, to.Borrowed = from.Line, from.Several, from.Borrowed
-	if !to.Borrowed {
-		to.copied = to.Values
+func (c *Copier) Borrow(dst, from *Hit) {
+	dst.T, dst.ID, dst.Values, dst.Names = from.T, from.ID, from.Values, from.Names
+	dst.Line, dst.Several, dst.Borrowed = from.Line, from.Several, from.Borrowed
+	if !dst.Borrowed {
+		dst.copied = dst.Values
 	}
-	c.List(to)
+	c.Record(dst)
 }
 
-func (c *Copier) borrowed(from *Hit) *Hit {
+func (c *Copier) findBorrowed(from *Hit) *Hit {
 	h := &Hit{}
 	c.Borrow(h, from)
 	return h
 }
 
-// List records a hit whose texts must be copied before Take returns.
-func (c *Copier) List(h *Hit) {
+// Record records a hit whose texts must be copied before Take returns.
+func (c *Copier) Record(h *Hit) {
 	if !h.listed {
 		h.listed = true
 		c.hits = append(c.hits, h)
@@ -81,32 +82,32 @@ func (c *Copier) Release() {
 	c.hits, c.source, c.copy = c.hits[:0], "", Text{}
 }
 
-// Released reports whether nothing is recorded since Release.
-func (c *Copier) Released() bool { return len(c.hits) == 0 }
+// IsReleased reports whether no hit was recorded since Release.
+func (c *Copier) IsReleased() bool { return len(c.hits) == 0 }
 
 // Copy copies the texts of a hit out of the caller's memory.
 func (c *Copier) Copy(h *Hit) {
 	if h.Borrowed {
 		h.Borrowed = false
 		if !slices.Equal(h.Values, h.copied) {
-			h.copied = c.Values(h.Values)
+			h.copied = c.CopyValues(h.Values)
 		}
 		h.Values = h.copied
 	}
-	h.Line = c.Text(h.Line)
+	h.Line = c.CopyText(h.Line)
 }
 
-// Unlisted returns a copy of a hit that is not recorded.
-func (h *Hit) Unlisted() Hit {
+// WithoutRecord returns a copy of a hit that is not recorded.
+func (h *Hit) WithoutRecord() Hit {
 	out := *h
 	out.listed = false
 	return out
 }
 
-// Text returns a line in memory of its own. A long line is reduced to a sample at
-// once, so that no line costs more memory than a sample. The line copied last is not
-// copied twice: an episode and its window share it.
-func (c *Copier) Text(t Text) Text {
+// CopyText returns the line in memory of its own. A long line is immediately reduced to a
+// sample, so that no line takes more memory than a sample. If the line is the one copied last,
+// that copy is shared, because an episode and its window hold the same line.
+func (c *Copier) CopyText(t Text) Text {
 	switch {
 	case !t.Borrowed:
 		return t
@@ -120,9 +121,9 @@ func (c *Copier) Text(t Text) Text {
 	return c.copy
 }
 
-// Values copies strings. It shares memory with the last copies: most values are the same
-// namespace and pod again.
-func (c *Copier) Values(values []redact.Text) []redact.Text {
+// CopyValues copies strings. It reuses the previous copies where they are equal, because most
+// values are the same namespace and pod again.
+func (c *Copier) CopyValues(values []redact.Text) []redact.Text {
 	out := make([]redact.Text, len(values))
 	for i, v := range values {
 		if i < len(c.values) && c.values[i] == v {

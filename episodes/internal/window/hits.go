@@ -12,14 +12,14 @@ import (
 type Hit struct {
 	T      int64
 	ID     uint64
-	Values []redact.Text // values of Names
-	Names  []string      // shared by the hits of one version of a rule
-	Line   Text          // kept for the newest few hits only
-	// Borrowed means that Values are memory of Take's caller. copied are the values that
-	// were copied last, which are nearly always the same.
+	Values []redact.Text // values in the order of Names
+	Names  []string      // names of the values, shared by the hits of one version of a rule
+	Line   Text          // kept only for the newest hits
+	// Borrowed means that Values are in memory of Take's caller. copied are the values copied
+	// last, which are usually the same.
 	Borrowed bool
 	copied   []redact.Text
-	listed   bool // reports whether a Copier lists the hits
+	listed   bool // whether a Copier has recorded the hit
 	// Several means that the line also serves another step.
 	Several bool
 }
@@ -32,7 +32,7 @@ func (h *Hit) Value(name string) redact.Text {
 	return ""
 }
 
-// valueAt is Value for a name whose index is probably i.
+// valueAt is Value with a guess: the index of the name is probably i.
 func (h *Hit) valueAt(i int, name string) redact.Text {
 	if i >= 0 && i < len(h.Names) && i < len(h.Values) && h.Names[i] == name {
 		return h.Values[i]
@@ -40,16 +40,16 @@ func (h *Hit) valueAt(i int, name string) redact.Text {
 	return h.Value(name)
 }
 
-// keepLines is how many of the newest hits of a list keep their line: older lines are never
-// shown.
+// keepLines is the number of the newest hits of a list that keep their line. Older lines are
+// never shown.
 const keepLines = 2
 
 // Hits is a list in order of time; equal times are in order of arrival.
 type Hits []*Hit
 
-// extra is how much the hit adds to the size of a window beyond one line: its values may take
-// much more memory.
-func (h *Hit) extra() int {
+// extraSize is the size that the hit adds to a window beyond that of one line. Its values may
+// take much more memory than a line.
+func (h *Hit) extraSize() int {
 	n := 0
 	for _, v := range h.Values {
 		n += len(v)
@@ -57,47 +57,47 @@ func (h *Hit) extra() int {
 	return n / ExtraBytes
 }
 
-// ExtraBytes is how many bytes of values count as much as a line.
+// ExtraBytes is the number of bytes of values that count like one line.
 const ExtraBytes = 256
 
-func (hs Hits) extra() int {
+func (hs Hits) extraSize() int {
 	n := 0
 	for _, h := range hs {
-		n += h.extra()
+		n += h.extraSize()
 	}
 	return n
 }
 
-// insert adds h and returns its index, and by how much extra grew. The newest rules.MaxHits
-// hits are kept; the index is -1 if h is older than those.
+// insert adds h, and returns its index and the growth of extra. It keeps the newest
+// rules.MaxHits hits. The index is -1 if h is older than those.
 func (hs *Hits) insert(h *Hit) (at, extra int) {
 	i := len(*hs)
 	for i > 0 && (*hs)[i-1].T > h.T {
 		i--
 	}
-	*hs, extra = slices.Insert(*hs, i, h), h.extra()
+	*hs, extra = slices.Insert(*hs, i, h), h.extraSize()
 	if n := len(*hs); n > keepLines {
 		(*hs)[n-keepLines-1].Line = Text{}
 	}
 	if len(*hs) > rules.MaxHits {
-		extra -= (*hs)[0].extra()
+		extra -= (*hs)[0].extraSize()
 		*hs = slices.Delete(*hs, 0, 1)
 		i--
 	}
 	return i, extra
 }
 
-// after drops the hits that are not newer than t and returns their extra.
-func (hs *Hits) after(t int64) int { return hs.dropFirst(hs.Since(t)) }
+// dropUpTo drops the hits up to t, including t, and returns their extra size.
+func (hs *Hits) dropUpTo(t int64) int { return hs.dropFirst(hs.IndexAfter(t)) }
 
 func (hs *Hits) dropFirst(n int) int {
-	extra := (*hs)[:n].extra()
+	extra := (*hs)[:n].extraSize()
 	*hs = slices.Delete(*hs, 0, n)
 	return extra
 }
 
-// Since returns the index of the first hit newer than t.
-func (hs Hits) Since(t int64) int {
+// IndexAfter returns the index of the first hit newer than t.
+func (hs Hits) IndexAfter(t int64) int {
 	switch n := len(hs); {
 	case n == 0 || hs[0].T > t:
 		return 0
@@ -107,12 +107,12 @@ func (hs Hits) Since(t int64) int {
 	return sort.Search(len(hs), func(i int) bool { return hs[i].T > t })
 }
 
-// between returns the indexes of the hits between two times, both exclusive.
-func (hs Hits) between(lo, hi int64) (from, to int) {
+// indexesBetween returns the indexes of the hits between two times, both exclusive.
+func (hs Hits) indexesBetween(lo, hi int64) (from, to int) {
 	if hi == Forever {
-		return hs.Since(lo), len(hs)
+		return hs.IndexAfter(lo), len(hs)
 	}
-	return hs.Since(lo), hs.Since(hi - 1)
+	return hs.IndexAfter(lo), hs.IndexAfter(hi - 1)
 }
 
 // times returns the times of the hits.
@@ -123,8 +123,8 @@ func (hs Hits) times(out Times) Times {
 	return out
 }
 
-func (hs Hits) move(by int64) {
+func (hs Hits) moveTimes(delta int64) {
 	for _, h := range hs {
-		h.T += by
+		h.T += delta
 	}
 }

@@ -10,9 +10,9 @@ import (
 // only hundreds of different values in several steps come close to it.
 const maxTries = 1 << 16
 
-// findSequence looks for a complete sequence t1 <= ... <= tn with tn-t1 < within in which h
-// serves the step. It prefers the newest last step, and then the latest possible earlier
-// steps. All lie between lo and hi, the times of clear lines.
+// findSequence looks for a complete sequence t1 <= ... <= tn with tn-t1 < within in which h is
+// the line of step. It prefers the newest last step, then the latest possible earlier steps.
+// All steps lie between the clear lines at lo and hi.
 func (w *Window) findSequence(r *rules.Rule, step int, h *Hit, lo, hi int64) (Trigger, bool) {
 	s := search{r: r, steps: w.Steps, step: step, hit: h, found: make(Hits, len(w.Steps))}
 	if lo != NoTime || hi != Forever {
@@ -29,8 +29,8 @@ func (w *Window) findSequence(r *rules.Rule, step int, h *Hit, lo, hi int64) (Tr
 			continue
 		}
 		s.found[last] = c
-		if s.back(last - 1) {
-			return w.triggered(s.found, h), true
+		if s.chooseBackwards(last - 1) {
+			return w.newTrigger(s.found, h), true
 		}
 	}
 	return Trigger{}, false
@@ -40,14 +40,14 @@ func (w *Window) findSequence(r *rules.Rule, step int, h *Hit, lo, hi int64) (Tr
 func (w *Window) stepsBetween(lo, hi int64) []Hits {
 	out := make([]Hits, len(w.Steps))
 	for i, hs := range w.Steps {
-		from, to := hs.between(lo, hi)
+		from, to := hs.indexesBetween(lo, hi)
 		out[i] = hs[from:to]
 	}
 	return out
 }
 
-// sequenceEnds returns the times of the last steps of all complete sequences between
-// lo and hi.
+// sequenceEnds returns the times of the last steps of all complete sequences between the clear
+// lines at lo and hi.
 func (w *Window) sequenceEnds(r *rules.Rule, lo, hi int64) Times {
 	var out Times
 	steps := w.stepsBetween(lo, hi)
@@ -55,25 +55,25 @@ func (w *Window) sequenceEnds(r *rules.Rule, lo, hi int64) Times {
 	for _, h := range steps[last] {
 		s := search{r: r, steps: steps, step: last, hit: h, found: make(Hits, len(steps))}
 		s.found[last] = h
-		if s.back(last-1) && (len(out) == 0 || out[len(out)-1] != h.T) {
+		if s.chooseBackwards(last-1) && (len(out) == 0 || out[len(out)-1] != h.T) {
 			out = append(out, h.T)
 		}
 	}
 	return out
 }
 
-// triggered returns the trigger of a sequence that h completed.
-func (w *Window) triggered(sequence Hits, h *Hit) Trigger {
+// newTrigger returns the trigger of a sequence that h completed.
+func (w *Window) newTrigger(sequence Hits, h *Hit) Trigger {
 	t := Trigger{T: sequence[len(sequence)-1].T, From: sequence[0].T - 1, Sequence: sequence, Line: h}
 	if !w.several {
 		for _, hs := range w.Steps {
-			t.Lines += int64(hs.Since(t.T) - hs.Since(t.From))
+			t.Lines += int64(hs.IndexAfter(t.T) - hs.IndexAfter(t.From))
 		}
 		return t
 	}
 	seen := map[uint64]bool{}
 	for _, hs := range w.Steps {
-		for _, x := range hs[hs.Since(t.From):] {
+		for _, x := range hs[hs.IndexAfter(t.From):] {
 			if x.T <= t.T && !seen[x.ID] {
 				seen[x.ID] = true
 				t.Lines++
@@ -83,18 +83,18 @@ func (w *Window) triggered(sequence Hits, h *Hit) Trigger {
 	return t
 }
 
-// search is the state of one search: found[i+1:] is chosen while step i is searched.
+// search is the state of one search. While it searches step i, found[i+1:] is already chosen.
 type search struct {
 	r     *rules.Rule
 	steps []Hits
-	step  int // step that the hit serves
+	step  int // step of the hit
 	hit   *Hit
 	found Hits
 	tries int
 }
 
-// back chooses steps i, i-1, ..., 0, each as late as possible.
-func (s *search) back(i int) bool {
+// chooseBackwards chooses steps i, i-1, ..., 0, each as late as possible.
+func (s *search) chooseBackwards(i int) bool {
 	if i < 0 {
 		return true
 	}
@@ -115,17 +115,17 @@ func (s *search) back(i int) bool {
 		if s.tries++; s.tries > maxTries {
 			return false
 		}
-		if !s.fits(i, c) {
+		if !s.canServe(i, c) {
 			continue
 		}
 		// An older hit with the same values leaves less room than one that failed,
 		// unless that one failed because its line was needed for another step.
-		values := s.values(c)
+		values := s.differingValues(c)
 		if tried[values] {
 			continue
 		}
 		s.found[i] = c
-		if s.back(i - 1) {
+		if s.chooseBackwards(i - 1) {
 			return true
 		}
 		if c.Several {
@@ -139,9 +139,9 @@ func (s *search) back(i int) bool {
 	return false
 }
 
-// fits reports whether c can serve step i beside the later steps: it is another line,
-// and differs where `differs` requires it.
-func (s *search) fits(i int, c *Hit) bool {
+// canServe reports whether c can be the line of step i together with the lines of the later
+// steps. It must be another line, and it must differ where `differs` requires that.
+func (s *search) canServe(i int, c *Hit) bool {
 	for k := i + 1; k < len(s.found); k++ {
 		if s.found[k].ID == c.ID {
 			return false
@@ -155,8 +155,8 @@ func (s *search) fits(i int, c *Hit) bool {
 	return true
 }
 
-// values returns the values that `differs` compares.
-func (s *search) values(c *Hit) string {
+// differingValues returns the values that `differs` compares.
+func (s *search) differingValues(c *Hit) string {
 	var b strings.Builder
 	for _, step := range s.r.Steps {
 		for _, name := range step.Differs {

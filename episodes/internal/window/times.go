@@ -8,13 +8,13 @@ import (
 	"crowsnest/rules"
 )
 
-// Times is a sorted list of the times of lines that are only counted: a window of thousands
-// of lines costs a few bytes per line.
+// Times is a sorted list of times of lines that are only counted. Each takes a few bytes, even
+// in a window of thousands of lines.
 type Times []int64
 
-// Since returns the index of the first time newer than t. It is nearly always an end of the
-// list.
-func (ts Times) Since(t int64) int {
+// IndexAfter returns the index of the first time after t. In nearly all calls it is at one end
+// of the list.
+func (ts Times) IndexAfter(t int64) int {
 	switch n := len(ts); {
 	case n == 0 || ts[0] > t:
 		return 0
@@ -24,21 +24,21 @@ func (ts Times) Since(t int64) int {
 	return sort.Search(len(ts), func(i int) bool { return ts[i] > t })
 }
 
-// between returns the indexes of the times between two times, both exclusive.
-func (ts Times) between(lo, hi int64) (from, to int) {
+// indexesBetween returns the indexes of the times between two times, both exclusive.
+func (ts Times) indexesBetween(lo, hi int64) (from, to int) {
 	if hi == Forever {
-		return ts.Since(lo), len(ts)
+		return ts.IndexAfter(lo), len(ts)
 	}
-	return ts.Since(lo), ts.Since(hi - 1)
+	return ts.IndexAfter(lo), ts.IndexAfter(hi - 1)
 }
 
-// maxTriggers bounds the triggers that are remembered until an episode is decided. If there
-// are more, every second one is dropped, except for the first and the newest.
+// maxTriggers bounds the triggers that are remembered until the engine decides about an
+// episode. If there are more, every second one is dropped, except the first and the newest.
 const maxTriggers = 64
 
-// AddTrigger adds the time of a trigger to those that are not decided yet.
+// AddTrigger adds the time of a trigger about which the engine has not decided yet.
 func (ts *Times) AddTrigger(t int64) {
-	i := ts.Since(t)
+	i := ts.IndexAfter(t)
 	if i > 0 && (*ts)[i-1] == t {
 		return
 	}
@@ -53,10 +53,10 @@ func (ts *Times) AddTrigger(t int64) {
 	*ts = append(kept, (*ts)[len(*ts)-1])
 }
 
-// Move adds by to every time.
-func (ts Times) Move(by int64) {
+// Move adds delta to every time.
+func (ts Times) Move(delta int64) {
 	for i := range ts {
-		ts[i] += by
+		ts[i] += delta
 	}
 }
 
@@ -73,8 +73,9 @@ func (ts Times) Pack() []byte {
 	return b
 }
 
-// Unpack is the inverse of Pack. It returns the times before the first error.
-func Unpack(b []byte) Times {
+// UnpackTimes is the inverse of Pack. If the bytes are damaged, it returns the times before the
+// damage.
+func UnpackTimes(b []byte) Times {
 	t, n := binary.Varint(b)
 	if n <= 0 {
 		return nil

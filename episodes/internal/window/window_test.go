@@ -83,10 +83,10 @@ func TestLargeCountIsExact(t *testing.T) {
 		for i := range int64(rapid.IntRange(0, 1500).Draw(t, "lines")) {
 			at := max(0, i-int64(rapid.IntRange(0, 40).Draw(t, "late")))
 			if rapid.IntRange(0, 30).Draw(t, "drop") == 0 {
-				w.Drop(at - 900)
-				all = all[all.Since(at-900):]
+				w.DropUpTo(at - 900)
+				all = all[all.IndexAfter(at-900):]
 			}
-			all = slices.Insert(all, all.Since(at), at)
+			all = slices.Insert(all, all.IndexAfter(at), at)
 			all = all[max(0, len(all)-maxLines(r)):]
 			trig, ok := add(&w, r, 0, at)
 			require.Equal(t, all, w.Lines())
@@ -105,7 +105,7 @@ func countedSlowly(r *rules.Rule, all Times, t int64) (end, n int64) {
 		if e < t || e-int64(r.Within) >= t {
 			continue
 		}
-		if in := int64(all.Since(e) - all.Since(e-int64(r.Within))); in >= int64(r.Count) {
+		if in := int64(all.IndexAfter(e) - all.IndexAfter(e-int64(r.Within))); in >= int64(r.Count) {
 			end, n = e, in
 		}
 	}
@@ -123,7 +123,7 @@ func TestLargeWindowShrinks(t *testing.T) {
 	require.LessOrEqual(t, cap(w.lines.all), 2*rules.MaxCount)
 	require.Equal(t, rules.MaxHits+(rules.MaxCount-rules.MaxHits)/timesPerHit, w.Size())
 	for i := range int64(rules.MaxCount) {
-		w.Drop(rules.MaxCount + i)
+		w.DropUpTo(rules.MaxCount + i)
 		require.LessOrEqual(t, cap(w.lines.all), 2*rules.MaxHits+6*len(w.Lines()))
 	}
 	require.Zero(t, w.Size())
@@ -213,15 +213,15 @@ func TestSizeIsExact(t *testing.T) {
 				long := strings.Repeat("x", rapid.IntRange(0, 3*ExtraBytes).Draw(t, "length"))
 				add(&w, r, rapid.IntRange(0, len(r.Steps)-1).Draw(t, "step"), at, redact.Text(long))
 			case "drop":
-				w.Drop(at)
-				require.True(t, w.Latest() > at || w.Size() == 0)
+				w.DropUpTo(at)
+				require.True(t, w.NewestTime() > at || w.Size() == 0)
 			case "halve":
-				w.Halve()
+				w.DropOlderHalf()
 			}
-			size := len(w.Lines()) + len(w.Values) + w.Values.extra()
+			size := len(w.Lines()) + len(w.Values) + w.Values.extraSize()
 			for _, hs := range w.Steps {
 				require.True(t, slices.IsSortedFunc(hs, func(a, b *Hit) int { return int(a.T - b.T) }))
-				size += len(hs) + hs.extra()
+				size += len(hs) + hs.extraSize()
 			}
 			require.Equal(t, size, w.Size())
 		}
@@ -233,7 +233,7 @@ func TestClearsAreASortedList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, all := NoClears(), Times{}
 		for _, at := range rapid.SliceOfN(rapid.Int64Range(0, 100), 0, maxClears).Draw(t, "clears") {
-			c = c.With(at, 0, NoTime)
+			c = c.Add(at, 0, NoTime)
 			if i, found := slices.BinarySearch(all, at); !found {
 				all = slices.Insert(all, i, at)
 			}
@@ -247,8 +247,8 @@ func TestClearsAreASortedList(t *testing.T) {
 		if i < len(all) {
 			want.Hi = all[i]
 		}
-		require.Equal(t, want.Lo, c.Before(at))
-		g, alive := c.Gap(at)
+		require.Equal(t, want.Lo, c.NewestBefore(at))
+		g, alive := c.GapAround(at)
 		require.Equal(t, !found, alive)
 		if alive {
 			require.Equal(t, want, g)
@@ -260,29 +260,29 @@ func TestClearsAreASortedList(t *testing.T) {
 func TestForgottenClears(t *testing.T) {
 	c := NoClears()
 	for i := range int64(3 * maxClears) {
-		c = c.With(i*10, 0, NoTime)
+		c = c.Add(i*10, 0, NoTime)
 	}
 	require.Len(t, *c.Older, maxClears)
-	_, alive := c.Gap(5)
+	_, alive := c.GapAround(5)
 	require.False(t, alive)
-	_, alive = c.Gap((3*maxClears-2)*10 + 5)
+	_, alive = c.GapAround((3*maxClears-2)*10 + 5)
 	require.True(t, alive)
 
 	hour := int64(time.Hour)
-	c = NoClears().With(0, 0, NoTime).With(hour, 0, NoTime).With(3*hour, 0, 3*hour)
-	_, alive = c.Gap(hour / 2)
+	c = NoClears().Add(0, 0, NoTime).Add(hour, 0, NoTime).Add(3*hour, 0, 3*hour)
+	_, alive = c.GapAround(hour / 2)
 	require.False(t, alive, "an hour behind the watermark")
 
 	// Nothing fires within `for`, so a clear line between two others within `for` is
 	// dropped.
-	c = NoClears().With(0, 100, NoTime).With(50, 100, NoTime).With(100, 100, NoTime)
+	c = NoClears().Add(0, 100, NoTime).Add(50, 100, NoTime).Add(100, 100, NoTime)
 	require.Equal(t, Times{0}, *c.Older)
 }
 
 func TestPack(t *testing.T) {
 	f := func(ts ...int64) {
 		t.Helper()
-		require.Equal(t, Times(ts), Unpack(Times(ts).Pack()))
+		require.Equal(t, Times(ts), UnpackTimes(Times(ts).Pack()))
 	}
 	f()
 	f(0)
@@ -297,7 +297,7 @@ const start = int64(1_800_000_000_000_000_000)
 func TestUnpackOfDamage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := rapid.SliceOf(rapid.SampledFrom([]byte{0, 1, 0x7f, 0x80, 0xff})).Draw(t, "bytes")
-		ts := Unpack(b)
+		ts := UnpackTimes(b)
 		require.True(t, slices.IsSorted(ts))
 		require.LessOrEqual(t, len(ts), rules.MaxCount)
 	})
@@ -319,16 +319,16 @@ func TestCopier(t *testing.T) {
 	memory := []byte("a line that is longer than ten bytes")
 	c := Copier{Max: 10, Sample: func(line string) redact.Text { return redact.Text(line[:3]) }}
 	short, long := Text{Raw: "short", Borrowed: true}, Text{Raw: string(memory), Borrowed: true}
-	require.Equal(t, Text{Raw: "short"}, c.Text(short))
-	require.Equal(t, Text{Clean: "a l"}, c.Text(long), "a sample is redacted")
-	require.Equal(t, Text{Raw: "own"}, c.Text(Text{Raw: "own"}))
+	require.Equal(t, Text{Raw: "short"}, c.CopyText(short))
+	require.Equal(t, Text{Clean: "a l"}, c.CopyText(long), "a sample is redacted")
+	require.Equal(t, Text{Raw: "own"}, c.CopyText(Text{Raw: "own"}))
 
 	from, to := Hit{T: 1, Line: short, Borrowed: true, Values: []redact.Text{"v"}}, Hit{}
 	c.Borrow(&to, &from)
-	require.False(t, c.Released())
+	require.False(t, c.IsReleased())
 	require.True(t, to.Borrowed)
 	c.Release()
-	require.True(t, c.Released())
+	require.True(t, c.IsReleased())
 	require.Equal(t, Text{Raw: "short"}, to.Line)
 	require.False(t, to.Borrowed)
 	from.Values[0] = "other"

@@ -1,6 +1,12 @@
-// Package envelope takes off lines of logs what tools have wrapped around them: shippers,
-// exports, viewers, chats and mails. It recognises an envelope by its shape, in the lines of
-// an input, and reads the time and the place of each line from it.
+// Package envelope restores log lines that tools such as shippers, exports, viewers, chats and
+// mail programs have wrapped. What they added is the envelope of a line.
+//
+// An envelope has layers, and a step removes one layer. It undoes a change of whole lines, such
+// as colours (undos), or cuts off what a tool writes before each line, such as a time or the
+// names of a pod (frames, marks). The first lines of an input determine which steps its lines
+// need; lines without these layers cause a new search. What remains is the log line, a block of
+// lines that belong together (JSON, YAML, CSV, a record with a field on each line), or a
+// record, whose fields are recognised by their names (keyClass).
 package envelope
 
 import (
@@ -12,378 +18,272 @@ import (
 	"crowsnest/matcher"
 )
 
-// Line is a line as its container wrote it, without its end.
+// Line is a line as the container wrote it, without the newline.
 type Line struct {
-	// Place is where it was written. It is one pointer for all lines of one place.
+	// Place is where the line was written. All lines of the same place share one pointer.
 	Place *Place
-	// Time is when it was written, as the envelope says; zero if it does not.
+	// Time is the time that the envelope states; zero if it states none.
 	Time   time.Time
 	Stderr bool
-	// Partial means that the next line of the place continues the line.
+	// Partial reports whether the next line of the same place continues this line.
 	Partial bool
-	// Continues means that the line belongs to the record of the line before it.
+	// Continues reports whether the line belongs to the same record as the line before it.
 	Continues bool
-	// Understood means that the line is as lines of logs are, or has an envelope.
+	// Understood reports whether the line looks like a log line, or has an envelope.
 	Understood bool
-	// Text is valid until the function that got the line returns.
+	// Text is valid until the function that received the line returns.
 	Text []byte
 }
 
-// Decoder takes the envelope off the lines of one input. It is not safe for concurrent use.
+// Decoder removes the envelope from the lines of one input. It is not safe for concurrent use.
 type Decoder struct {
 	emit       func(Line)
-	now        time.Time
-	stamps     stamps
+	clock      clock
 	rec        records
 	chain      []step
-	placed     bool // The chain states times or places.
-	copied     bool // Its times are those of a copy of the lines.
+	placed     bool // whether the chain reads times or places
+	copied     bool // whether the times that the chain reads are when the lines were copied
 	decided    bool
-	looked     map[outline]int // number of looks for an envelope at lines that begin so
-	rest       []byte
-	doc        document
-	table      *sheet
-	entry      entry
-	printed    printed
-	places     map[string]*Place
-	origins    map[string]*origin // what is known of words before lines
-	pods       map[string]bool
-	units      map[string]string
-	services   map[string]*Place
-	ruby       []byte
-	containers bool   // The name of a container follows that of a pod.
-	closing    []byte // what ended the newest element of XML or document of YAML
-	key        []byte
-	at         *Place // place of the newest line
-	atKey      []byte
-	last       facts // the time of the newest line that had the envelope
-	line0      facts // facts of the present line
-	lastTime   time.Time
-	scratch    []byte
-	width      int    // width of the terminal that has cut the lines; zero if none has
-	cut        []byte // the line so far that was cut
-	buf        []byte
-	dump       *dump // nil if the input is no dump
-	base       Place // place of the lines that follow, as a line before them states
-	docker     bool  // lines of Docker end with a newline
-	raw        []byte
-	changed    bool
-	known      bool // the line before was understood
-	opaque     bool // The newest line that was looked at is one with another in it.
-	more       bool // the line belongs to the record of the line before it
-	counts     Counts
+	looked     map[string]int // number of searches for an envelope, by the outline of the line that caused them
+	rest       []byte         // beginning of a line whose end has not arrived
+	block      block          // nil outside a block
+	inYAML     bool           // whether the lines are YAML documents
+	base       Place          // place that an earlier line stated for the lines after it
+	sectionEnd []byte         // line that ends the current section of a dump; empty outside a section
+	last       facts          // information from the newest line that had the envelope
+
+	containers bool // whether the name of a container follows the name of a pod
+	docker     bool // whether lines of Docker end with a newline
+
+	origins map[string]*origin // information in the words before lines, by these words
+	pods    map[string]bool    // whether a word is the name of a pod
+	places  map[string]*Place
+	at      *Place // place of the newest line
+	atKey   []byte
+	key     []byte
+
+	raw     []byte // current line as it was read
+	changed bool
+	more    bool // whether the line belongs to the same record as the line before it
+	known   bool // whether the line before was understood
+	opaque  bool // whether the newest line that was checked contains another line
+	lines   int64
 }
 
-// Counts are of the lines that were emitted.
-type Counts struct {
-	Lines, Understood int64
-}
-
-// New returns a decoder that passes lines to emit. now supplies the year of times without one.
+// New returns a decoder that passes lines to emit. now determines the year of times without a
+// year.
 func New(now time.Time, emit func(Line)) *Decoder {
-	d := &Decoder{emit: emit, now: now, places: map[string]*Place{}}
-	d.stamps.now = now
-	d.rec = records{classes: map[string]*keyClass{}, out: d.inner, wrote: func(f *facts, text []byte) { d.out(f, text, true) }}
+	d := &Decoder{emit: emit, places: map[string]*Place{}, clock: clock{now: now}}
+	d.rec = records{out: d.inner, wrote: func(f *facts, text []byte) { d.out(f, text, true) }}
 	return d
 }
 
-// Changed reports whether a line so far was not as a container wrote it.
+// Changed reports whether any line so far was not as a container wrote it.
 func (d *Decoder) Changed() bool { return d.changed }
 
-// Records returns how many lines were fields of records.
-func (d *Decoder) Records() int { return d.rec.found }
-
-// Counts returns how many lines were emitted.
-func (d *Decoder) Counts() Counts { return d.counts }
-
-// maxLine bounds a line that is looked at as a whole, and maxSample the lines that decide what
-// the envelope is.
+// maxLine is the maximum size of a line that is decoded as a whole. maxSample is the size of
+// the lines that determine the envelope.
 const (
 	maxLine   = 1 << 20
 	maxSample = 64
 )
 
-// Write decodes a part of the input. A line without its end waits for the next part.
+// Write decodes a part of the input. It keeps a line without its end until the next part,
+// unless the line is very long.
 func (d *Decoder) Write(b []byte) {
-	if d.doc.open() && len(d.rest) == 0 && len(d.doc.closing) == 0 && bytes.IndexByte(b, '\n') < 0 {
-		d.doc.add(d, b)
-		return
+	d.rest = append(d.rest, b...)
+	end := bytes.LastIndexByte(d.rest, '\n') + 1
+	if end > 0 {
+		d.decodeLines(d.rest[:end])
+	} else if len(d.rest) >= maxLine {
+		d.decodePiece(d.rest)
+		end = len(d.rest)
 	}
-	if len(d.rest) > 0 {
-		k := bytes.IndexByte(b, '\n')
-		if k < 0 && len(d.rest)+len(b) < maxLine {
-			d.rest = append(d.rest, b...)
-			return
-		}
-		d.rest = append(d.rest, b[:k+1]...)
-		rest := d.rest
-		d.rest = nil
-		if k < 0 {
-			d.piece(append(rest, b...))
-			return
-		}
-		d.lines(rest)
-		d.rest, b = rest[:0], b[k+1:]
-	}
-	end := bytes.LastIndexByte(b, '\n') + 1
-	d.lines(b[:end])
-	if b = b[end:]; len(b) >= maxLine {
-		d.piece(b)
-		return
-	}
-	d.rest = append(d.rest[:0], b...)
+	d.rest = append(d.rest[:0], d.rest[end:]...)
 }
 
-// piece takes a part of a line that is too long to wait for its end.
-func (d *Decoder) piece(b []byte) {
-	if d.doc.open() {
-		d.doc.add(d, b)
-		return
+// decodePiece decodes a part of a line that is too long to keep until its end.
+func (d *Decoder) decodePiece(b []byte) {
+	o, isDocument := d.block.(*document)
+	switch c := b[skipSpace(b, 0)%len(b)]; {
+	case isDocument:
+		o.write(d, b)
+	case c == '{' || c == '[':
+		d.openDocument(b, &d.last)
+	default:
+		d.decodeLine(b, nil)
 	}
-	if c := b[skipSpace(b, 0)%len(b)]; c == '{' || c == '[' {
-		d.doc.start(d, b, nil, &d.last)
-		return
-	}
-	d.line(b, nil)
 }
 
-// Close decodes what waits for more.
+// Close decodes the data that were kept for the next part.
 func (d *Decoder) Close() {
-	if len(d.rest) > 0 {
-		d.lines(d.rest)
-		d.rest = nil
-	}
-	d.doc.end(d)
-	d.entry.end(d)
-	d.printed.end(d)
-	if d.table != nil {
-		d.table.end(d)
+	d.decodeLines(d.rest)
+	d.rest = nil
+	if d.block != nil {
+		d.block.end(d)
 	}
 }
 
-// lines decodes whole lines.
-func (d *Decoder) lines(b []byte) {
-	if len(b) == 0 {
-		return
-	}
+func (d *Decoder) decodeLines(b []byte) {
 	if !d.decided {
 		d.decide(b)
 	}
 	for len(b) > 0 {
-		k := bytes.IndexByte(b, '\n')
-		line, rest := b, []byte(nil)
-		if k >= 0 {
-			line, rest = b[:k], b[k+1:]
-		}
-		if line, b = trimCR(line), rest; d.width > 0 {
-			if line = d.join(line, rest); line == nil {
-				continue
-			}
-		}
-		d.line(line, rest)
+		line, rest, _ := bytes.Cut(b, []byte("\n"))
+		b = rest
+		d.decodeLine(trimCR(line), rest)
 	}
 }
 
-func trimCR(b []byte) []byte {
-	if k := len(b) - 1; k >= 0 && b[k] == '\r' {
-		return b[:k]
-	}
-	return b
-}
+func trimCR(b []byte) []byte { return bytes.TrimSuffix(b, []byte("\r")) }
 
-// decide looks for the envelope of the lines that follow.
+// decide determines the envelope of the next lines.
 func (d *Decoder) decide(b []byte) {
-	var sample [][]byte
-	for line := range bytes.Lines(b) {
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		if d.decided = true; len(line) > 64<<10 {
-			line = line[:64<<10]
-		}
-		if sample = append(sample, line); len(sample) == maxSample {
-			break
-		}
-	}
-	if len(sample) > 0 {
-		d.width = widthOf(sample)
+	if sample := sampleOf(b, maxSample); len(sample) > 0 {
+		d.decided = true
 		d.chain, d.placed = d.detect(sample)
 		d.copied = d.isCopied(d.chain, sample)
 	}
 }
 
-// The lines around those of each container in `kubectl cluster-info dump`.
-const (
-	SectionStart = "==== START logs for container "
-	sectionEnd   = "==== END logs for container "
+// sampleOf returns the first lines of b that are not empty, no more than most of them.
+func sampleOf(b []byte, most int) (sample [][]byte) {
+	for line := range bytes.Lines(b) {
+		if len(sample) == most {
+			break
+		}
+		if len(bytes.TrimSpace(line)) > 0 {
+			sample = append(sample, line[:min(len(line), 64<<10)])
+		}
+	}
+	return sample
+}
+
+var (
+	// heading matches the line with the name of a log that tail writes before its lines.
+	heading = regexp.MustCompile(`^==> (.+) <==$`)
+	// section matches the line that `kubectl cluster-info dump` writes before the lines of a
+	// container.
+	section = regexp.MustCompile(`^==== START (logs for container (\S+) of pod (\S+)/(\S+) ====)$`)
+	// commonLabels matches the line with labels that logcli and Grafana write if all lines have
+	// the same labels.
+	commonLabels = regexp.MustCompile(`^\x{feff}?(?:\d{4}/\d\d/\d\d \d\d:\d\d:\d\d )?Common labels: (\{.+\})$`)
 )
 
-// Sections says that the input is the dump of one pod, with a section for each container.
-func (d *Decoder) Sections(namespace, pod string) {
-	d.dump, d.changed = &dump{behind: " of pod " + namespace + "/" + pod + " ====", pod: pod}, true
-}
-
-// dump is the state of reading sections.
-type dump struct {
-	behind, pod string
-	container   string // container of the present section, or ""
-}
-
-// section reads the lines around a section. Within one, a line that looks like the start of
-// another is a line of the container.
-func (s *dump) section(line []byte) bool {
-	for _, before := range []string{SectionStart, sectionEnd} {
-		rest, ok := bytes.CutPrefix(line, []byte(before))
-		if !ok {
-			continue
+// setBase reads a line that states the place of the lines after it. It reports whether line is
+// one.
+func (d *Decoder) setBase(line, rest []byte) bool {
+	if len(d.sectionEnd) > 0 { // The start of another section, within a section, is a line that the container wrote.
+		ended := bytes.Equal(line, d.sectionEnd)
+		if ended {
+			d.base, d.sectionEnd = Place{}, nil
 		}
-		name, ok := bytes.CutSuffix(rest, []byte(s.behind))
-		switch {
-		case !ok || !isName(name):
-		case before == SectionStart && s.container == "":
-			s.container = string(name)
-			return true
-		case before == sectionEnd && s.container == string(name):
-			s.container = ""
-			return true
-		}
+		return ended
 	}
-	return false
-}
-
-// heading reads a line such as ==> /var/log/pods/... <==, which tail writes.
-func (d *Decoder) heading(line []byte) bool {
-	path, ok := bytes.CutPrefix(line, []byte("==> "))
-	if !ok {
-		return false
-	}
-	path, ok = bytes.CutSuffix(path, []byte(" <=="))
-	if !ok {
-		return false
-	}
-	p, ok := placeOfPath(path)
-	if !ok && d.base == (Place{}) {
-		return false
-	}
-	if d.base = p; !ok {
-		d.base = Place{Name: string(path)}
-	}
-	d.decided = false // another log follows
-	return true
-}
-
-// commonLabels matches what logcli and Grafana write before lines whose labels are all the same.
-var commonLabels = regexp.MustCompile(`^(?:\d{4}/\d\d/\d\d \d\d:\d\d:\d\d )?Common labels: (\{.+\})$`)
-
-// common reads labels of all lines. Further below, a line that looks the same is one of a container.
-func (d *Decoder) common(line []byte) bool {
-	if d.counts.Lines > 4 {
-		return false
-	}
-	d.scratch = stripEscapes(d.scratch[:0], line)
-	m := commonLabels.FindSubmatch(bytes.TrimPrefix(d.scratch, []byte("\ufeff")))
-	if m == nil {
-		return false
-	}
-	var f facts
-	d.rec.attributes(m[1], false, &f)
-	d.base, d.changed = f.where(), true
-	return true
-}
-
-// line decodes a line. rest are the lines after it that are known.
-func (d *Decoder) line(line, rest []byte) {
-	f := &d.line0
-	*f = facts{file: d.base}
-	d.raw = line
-	switch {
-	case d.dump != nil && d.dump.section(line):
-		d.base = Place{}
-		if d.dump.container != "" {
-			d.base = Place{Pod: d.dump.pod, Container: d.dump.container}
-		}
-		return
-	case d.dump != nil:
-		d.out(f, line, false)
-		return
-	case len(line) > 8 && line[0] == '=' && d.heading(line):
+	if m := section.FindSubmatch(line); m != nil {
+		d.base = Place{Namespace: string(m[3]), Pod: string(m[4]), Container: string(m[2])}
+		d.sectionEnd = append([]byte("==== END "), m[1]...)
+		d.changed, d.decided = true, false
 		d.decide(rest)
-		return
-	case d.common(line):
+		return true
+	}
+	if m := heading.FindSubmatch(line); m != nil {
+		p, ok := placeOfPath(m[1])
+		if !ok && d.base == (Place{}) {
+			return false
+		}
+		if d.base = p; !ok {
+			d.base = Place{Name: string(m[1])}
+		}
+		d.decided = false // The lines of another log follow, so the envelope is determined again.
+		d.decide(rest)
+		return true
+	}
+	if d.lines > 4 { // After the first lines of an input, a line like this was written by a container.
+		return false
+	}
+	m := commonLabels.FindSubmatch(stripEscapes(nil, line))
+	if m != nil {
+		var f facts
+		d.rec.attributes(m[1], false, &f)
+		d.base, d.changed = f.where(), true
+	}
+	return m != nil
+}
+
+// decodeLine decodes a line. rest are the lines after it, as far as they were read.
+func (d *Decoder) decodeLine(line, rest []byte) {
+	if d.raw = line; d.setBase(line, rest) {
 		return
 	}
-	text, ok := cut(d.chain, line, f)
+	f := &facts{file: d.base}
+	text, ok := cutAll(d.chain, line, f)
 	if !ok {
-		d.foreign(line, text, f, rest)
+		d.decodeForeign(line, text, f, rest)
 		return
 	}
-	if !d.placed && !d.doc.open() && d.table == nil && !d.entry.open() && !d.printed.open && d.wrong(text, line, rest) {
+	if h := headerOf(text); !d.placed && d.block == nil && len(text) > 0 && (h <= stamp || h == syslog || isLabelled(text)) && d.findEnvelope(line, rest, len(d.chain)+1) {
 		return
 	}
 	if len(d.chain) > 0 {
 		if d.copied {
 			f.stamp = nil
 		}
-		d.keep(f)
+		d.last.stamp, d.last.zoneless, d.last.rank = bytes.Clone(f.stamp), f.zoneless, f.rank
 	}
 	d.content(text, f, rest)
 }
 
-// keep copies the time of the newest envelope, because its line is gone later.
-func (d *Decoder) keep(f *facts) {
-	d.last.stamp = append(d.last.stamp[:0], f.stamp...)
-	d.last.zoneless, d.last.rank = f.zoneless, f.rank
-	if len(f.stamp) == 0 {
-		d.last.stamp = nil
+// decodeForeign decodes a line without the envelope of the lines around it. The line may have
+// another envelope, continue the record before it, or be text from a person.
+func (d *Decoder) decodeForeign(line, text []byte, own *facts, rest []byte) {
+	if own.stamp != nil || own.file != d.base {
+		d.inner(own, text)
+		return
 	}
+	if len(bytes.TrimSpace(line)) > 0 && d.findEnvelope(line, rest, 0) {
+		return
+	}
+	if d.block != nil && d.block.isOpen() {
+		f := d.last
+		d.content(text, &f, rest)
+		return
+	}
+	// The line does not state where it comes from, so it gets the time of the previous line.
+	d.more = true
+	d.out(&facts{file: d.base, stamp: d.last.stamp, zoneless: d.last.zoneless}, text, false)
+	d.more = false
 }
 
-// wrong looks for an envelope at a line that should have none, and does not look like one that
-// a program wrote.
-func (d *Decoder) wrong(text, line, rest []byte) bool {
-	h := headerOf(text)
-	return len(text) > 0 && (h <= stamp || h == syslog || isLabelled(text)) && d.look(line, rest, true)
-}
-
-// look looks for another envelope from a line on, less often the more lines like this one had none. It
-// reports whether there is one, and decodes the line then. With deeper it must have more parts than the
-// present one.
-func (d *Decoder) look(line, rest []byte, deeper bool) bool {
+// findEnvelope determines a new envelope from line on. It tries less often the more lines of
+// the same outline had no envelope. If there is an envelope with enough layers, it decodes the
+// line and reports true.
+func (d *Decoder) findEnvelope(line, rest []byte, parts int) bool {
 	o := outlineOf(line)
 	n := d.looked[o] + 1
 	if d.looked == nil || len(d.looked) > maxKnown {
-		d.looked = map[outline]int{}
+		d.looked = map[string]int{}
 	}
 	if d.looked[o] = n; n > 4 && n&(n-1) != 0 {
 		return false
 	}
-	sample := [][]byte{line}
-	for l := range bytes.Lines(rest) {
-		if len(sample) == 16 {
-			break
-		}
-		if len(bytes.TrimSpace(l)) > 0 && len(l) < 64<<10 {
-			sample = append(sample, l)
-		}
-	}
+	sample := append([][]byte{line}, sampleOf(rest, 15)...)
 	chain, placed := d.detect(sample)
-	if deeper && len(chain) <= len(d.chain) || len(chain) > 0 && !most(sample, func(l []byte) bool { return isProductive(chain, l) }) {
+	if len(chain) < parts || len(chain) > 0 && !most(sample, func(l []byte) bool { return isProductive(chain, l) }) {
 		return false
 	}
-	var f facts
-	text, ok := cut(chain, line, &f)
+	text, ok := cutAll(chain, line, new(facts))
 	if !ok || len(chain) == 0 && !headerOf(text).own() {
-		return false // A line without anything is no reason to expect no envelope.
+		return false // A line without header and envelope does not mean that the next lines have none.
 	}
-	d.chain, d.placed, d.looked = chain, placed, nil
-	d.copied = d.isCopied(chain, sample)
-	d.line(line, rest)
+	d.chain, d.placed, d.copied, d.looked = chain, placed, d.isCopied(chain, sample), nil
+	d.decodeLine(line, rest)
 	return true
 }
 
-// cut takes the parts of an envelope off a line. It returns false, and what is left, at one that is not
-// there.
-func cut(chain []step, line []byte, f *facts) (text []byte, ok bool) {
+// cutAll removes the layers of an envelope from a line. If one of them is missing, it returns
+// false and the text that is left.
+func cutAll(chain []step, line []byte, f *facts) (text []byte, ok bool) {
 	text = line
 	for _, s := range chain {
 		t, ok := s(text, f)
@@ -395,26 +295,27 @@ func cut(chain []step, line []byte, f *facts) (text []byte, ok bool) {
 	return text, true
 }
 
-// isProductive reports whether a line states a time or a place in its envelope, or has a header of a
-// program behind it.
+// isProductive reports whether the envelope of a line states a time or a place, or is followed
+// by the header of a program.
 func isProductive(chain []step, line []byte) bool {
 	var f facts
-	text, ok := cut(chain, bytes.TrimRight(line, "\r\n"), &f)
-	return ok && (f.stamp != nil || f.file != (Place{}) || f.placed || headerOf(text) > word)
+	text, ok := cutAll(chain, bytes.TrimRight(line, "\r\n"), &f)
+	return ok && (f.stamp != nil || f.file != (Place{}) || f.placed || looksLogged(text))
 }
 
-// isCopied reports whether an envelope has the time at which the lines were copied, as the log of a
-// job that printed them: it hardly goes on while theirs does.
+// isCopied reports whether the time in an envelope is when the lines were copied (as in the log
+// of a job that prints other logs). The times of the envelope are then close together, while
+// those of the lines are not.
 func (d *Decoder) isCopied(chain []step, sample [][]byte) bool {
 	var outer, own []time.Time
 	for _, line := range sample {
 		var f facts
-		text, ok := cut(chain, bytes.TrimRight(line, "\r\n"), &f)
+		text, ok := cutAll(chain, bytes.TrimRight(line, "\r\n"), &f)
 		if !ok || f.stamp == nil {
 			continue
 		}
-		t, _, ok := d.stamps.parse(f.stamp)
-		if at, has := matcher.TimeOf(text, d.now); ok && has {
+		t, _, ok := d.clock.parse(f.stamp)
+		if at, has := matcher.TimeOf(text, d.clock.now); ok && has {
 			outer, own = append(outer, t), append(own, at)
 		}
 	}
@@ -427,160 +328,55 @@ func (d *Decoder) isCopied(chain []step, sample [][]byte) bool {
 	return spread(own) > 10*spread(outer)+10*time.Second
 }
 
-// outline is how a line begins: each word is a letter, each number a digit.
-type outline [8]byte
+var (
+	letters = regexp.MustCompile("[A-Za-z]+")
+	numbers = regexp.MustCompile("[0-9]+")
+)
 
-func outlineOf(b []byte) (o outline) {
-	n := 0
-	for _, c := range b[:min(len(b), 64)] {
-		switch {
-		case c|0x20 >= 'a' && c|0x20 <= 'z':
-			c = 'a'
-		case c-'0' <= 9:
-			c = '9'
-		}
-		if n > 0 && o[n-1] == c {
-			continue
-		}
-		if n == len(o) {
-			break
-		}
-		o[n] = c
-		n++
-	}
-	return o
+// outlineOf returns the outline of the beginning of a line. In it, a letter stands for each
+// word and a digit for each number.
+func outlineOf(b []byte) string {
+	b = numbers.ReplaceAllLiteral(letters.ReplaceAllLiteral(b[:min(len(b), 64)], []byte("a")), []byte("9"))
+	return string(b[:min(len(b), 8)])
 }
 
-// foreign decodes a line that has not the envelope of the lines around it: one of another
-// envelope, the next line of the same record, or what a person wrote.
-func (d *Decoder) foreign(line, text []byte, own *facts, rest []byte) {
-	if own.stamp != nil || own.file != d.base {
-		d.inner(own, text)
-		return
-	}
-	if len(bytes.TrimSpace(line)) > 0 && d.look(line, rest, false) {
-		return
-	}
-	if d.doc.open() || d.table != nil && d.table.open {
-		f := d.last
-		d.content(text, &f, rest)
-		return
-	}
-	// Nobody says who wrote it. It has the time of the line before it.
-	f := facts{file: d.base, stamp: d.last.stamp, zoneless: d.last.zoneless}
-	d.more = true
-	d.out(&f, text, false)
-	d.more = false
-}
-
-// content decodes a line without the parts of its envelope that stand before it.
+// content decodes a line whose layers before the text were removed.
 func (d *Decoder) content(text []byte, f *facts, rest []byte) {
-	if bytes.IndexByte(text, '\n') >= 0 && !d.doc.open() {
+	_, inDocument := d.block.(*document)
+	if bytes.IndexByte(text, '\n') >= 0 && !inDocument {
 		for line := range bytes.SplitSeq(bytes.TrimRight(text, "\n"), []byte("\n")) {
 			d.content(trimCR(line), f, nil)
 		}
 		return
 	}
-	switch {
-	case d.doc.open():
-		d.buf = append(append(d.buf[:0], text...), '\n')
-		d.doc.add(d, d.buf)
-		return
-	case d.table != nil:
-		if d.table.row(d, text, f) {
-			return
-		}
-		d.table = nil
-	case d.printed.open, bytes.Contains(text, []byte("ResourceLog #")):
-		if d.printed.add(d, text) {
-			return
-		}
-	case d.entry.open(), d.entry.seen, isField(text), isEntryHead(text):
-		if d.entry.add(d, text, f, rest) {
-			return
-		}
-	}
-	b := bytes.TrimLeft(text, " \t\x1e")
-	if sse := bytes.TrimPrefix(b, []byte("data: ")); len(sse) < len(b) && len(sse) > 0 && sse[0] == '{' {
-		b = sse
-	}
-	if len(b) > 0 && (b[0] == '{' || b[0] == '[') && !d.isDocker(b) {
-		switch behind, n, whole := d.values(b, f); {
-		case len(behind) == 0:
-			return
-		case len(behind) < len(b):
-			d.content(behind, f, rest)
-			return
-		case !whole && n >= len(bytes.TrimRight(b, " \t\r")) && jsonStarts(b, rest):
-			d.doc.start(d, append(append(d.buf[:0], b...), '\n'), nil, f)
-			return
-		}
-	}
-	if closing := d.closingOf(b, rest); closing != nil {
-		d.doc.start(d, append(append(d.buf[:0], b...), '\n'), closing, f)
+	if d.block != nil && d.block.add(d, text, f, rest) {
 		return
 	}
-	if isPairs(text) && d.pairs(text, f) {
-		return
-	}
-	if d.table == nil && (d.at == nil || len(d.chain) > 0 || bytes.ContainsAny(text, ",;\t|")) {
-		if d.table = d.sheetOf(text); d.table != nil {
+	for _, open := range openers {
+		if open(d, text, f, rest) {
 			return
 		}
 	}
 	d.inner(f, text)
 }
 
-// values decodes the records that a line begins with. It returns what follows them, and the length of the
-// newest value and whether it has an end.
-func (d *Decoder) values(b []byte, f *facts) (behind []byte, n int, whole bool) {
-	for len(b) > 0 && (b[0] == '{' || b[0] == '[') {
-		var ok bool
-		if n, whole, ok = d.rec.read(b, *f); !ok {
-			break
-		}
-		b = bytes.TrimLeft(b[n:], " \t\r,;`")
-	}
-	return b, n, whole
-}
-
-// jsonStarts reports whether a JSON value that is not complete continues on the next line.
-func jsonStarts(b, rest []byte) bool {
-	if len(b) > 1<<10 {
-		return true
-	}
-	b = bytes.TrimRight(b, " \t\r")
-	switch b[len(b)-1] {
-	case '{', '[', ',', '}', ']', '"', ':':
-	default:
-		return false
-	}
-	next, _, _ := bytes.Cut(rest, []byte("\n"))
-	next = bytes.TrimLeft(next, " \t\r>|")
-	return len(next) == 0 && len(b) <= 2 || len(next) > 0 && (next[0] == '"' || next[0] == '{' || next[0] == '[' || next[0] == '}' || next[0] == ']' || next[0]-'0' <= 9)
-}
-
-// isDocker reports whether a line is as Docker's json-file writes it, and nothing was added.
+// isDocker reports whether a line is exactly in the format of Docker's json-file driver,
+// without further fields.
 func (d *Decoder) isDocker(b []byte) bool {
-	if !bytes.HasPrefix(b, []byte(`{"log":"`)) || bytes.Contains(b, []byte(`"kubernetes`)) {
+	if !hasPrefix(b, `{"log":"`) || bytes.Contains(b, []byte(`"kubernetes`)) {
 		return false
 	}
-	tail := b[max(0, len(b)-128):]
-	k := bytes.Index(tail, []byte(`,"stream":"std`))
-	if k < 0 || !bytes.Contains(tail[k:], []byte(`","time":"`)) || bytes.Count(tail[k:], []byte(`:"`)) != 2 {
-		return false
-	}
-	if k > 3 && string(tail[k-3:k]) == `\n"` {
-		d.docker = true
-	}
-	return d.docker
+	m := dockerEnd.FindSubmatch(b[max(0, len(b)-128):])
+	d.docker = d.docker || m != nil && len(m[1]) > 0
+	return m != nil && d.docker
 }
 
-// inner decodes a text that may have a further envelope in it, or several lines.
+var dockerEnd = regexp.MustCompile(`(\\n)?","stream":"std(?:out|err)","time":"[^"]*"\}\s*$`)
+
+// inner decodes a text that may contain another envelope, or several lines.
 func (d *Decoder) inner(f *facts, text []byte) {
 	if bytes.IndexByte(text, 0x1b) >= 0 {
-		d.scratch = stripEscapes(d.scratch[:0], text)
-		text = d.scratch
+		text = stripEscapes(nil, text)
 	}
 	trimmed := bytes.TrimRight(text, "\r\n")
 	if len(trimmed) == 0 && len(text) > 0 {
@@ -588,7 +384,7 @@ func (d *Decoder) inner(f *facts, text []byte) {
 		return
 	}
 	text = trimmed
-	if d.rec.depth > 0 && len(text) > 1 && text[0] == '{' && d.rec.depth < 4 && hinted(text) {
+	if d.rec.depth > 0 && d.rec.depth < 4 && hasPrefix(text, "{") && contains(text, hints...) {
 		if n, _, ok := d.rec.read(text, *f); ok && n == len(text) {
 			return
 		}
@@ -601,50 +397,28 @@ func (d *Decoder) inner(f *facts, text []byte) {
 		d.more = false
 		return
 	}
-	if d.enveloped(f) {
-		if n, fraction := stampLen(text); n > 0 && n < len(text) {
-			switch {
-			case isCRI(text[n:]):
-				g := *f
-				g.stamp, g.stream, g.partial, g.rank = text[:n], text[n+4], text[n+8] == 'P', 0
-				g.zoneless = false
-				k := bytes.IndexByte(text[n+8:], ' ')
-				if k < 0 {
-					d.out(&g, nil, true)
-				} else {
-					d.out(&g, text[n+8+k+1:], true)
-				}
-				return
-			case fraction >= 7 && text[n] == ' ':
-				g := *f
-				g.stamp, g.rank, g.zoneless = text[:n], 0, false
-				d.out(&g, text[n+1:], true)
-				return
-			}
+	if n, fraction := stampLen(text); n > 0 && n < len(text) && (len(d.chain) > 0 || d.rec.depth > 0 || f.stamp != nil) {
+		g := *f
+		g.stamp, g.rank, g.zoneless = text[:n], 0, false
+		switch {
+		case isCRI(text[n:]):
+			g.stream, g.partial = text[n+4], text[n+8] == 'P'
+			_, text, _ = bytes.Cut(text[n+8:], []byte(" "))
+			f = &g
+		case fraction >= 7 && text[n] == ' ':
+			f, text = &g, text[n+1:]
 		}
 	}
 	d.out(f, text, true)
 }
 
-// hinted reports whether a JSON text may be an envelope.
-func hinted(b []byte) bool {
-	for _, s := range []string{`stream`, "kube", "k8s", "ontainer", `"log"`, `"_raw"`, "odName", `"pod`, `"line"`} {
-		if bytes.Contains(b, []byte(s)) {
-			return true
-		}
-	}
-	return false
-}
+// hints are parts of field names that occur in JSON envelopes.
+var hints = []string{`stream`, "kube", "k8s", "ontainer", `"log"`, `"_raw"`, "odName", `"pod`, `"line"`}
 
-// enveloped reports whether the envelope of a line says anything.
-func (d *Decoder) enveloped(f *facts) bool {
-	return len(d.chain) > 0 || d.rec.depth > 0 || f.stamp != nil
-}
-
-// out emits a line. whole means that it has an envelope of its own.
+// out emits a line. whole says whether the line has its own envelope.
 func (d *Decoder) out(f *facts, text []byte, whole bool) {
-	d.key = f.key(d.key[:0])
-	if d.at == nil || string(d.key) != string(d.atKey) {
+	d.key = f.appendKey(d.key[:0])
+	if d.at == nil || !bytes.Equal(d.key, d.atKey) {
 		p := d.places[string(d.key)]
 		if p == nil {
 			p = new(Place)
@@ -656,40 +430,37 @@ func (d *Decoder) out(f *facts, text []byte, whole bool) {
 	l := Line{Place: d.at, Stderr: f.stream == 'e', Partial: f.partial, Continues: d.more, Text: text}
 	timed := false
 	if f.stamp != nil {
-		if t, unit, ok := d.stamps.parse(f.stamp); ok {
+		if t, unit, ok := d.clock.parse(f.stamp); ok {
 			l.Time, timed = d.better(t, unit, f.zoneless, text), true
 		}
+	} else if d.copied {
+		l.Time, timed = matcher.TimeOf(text, d.clock.now)
 	}
-	if f.stamp == nil && d.copied {
-		l.Time, timed = matcher.TimeOf(text, d.now)
-	}
-	d.counts.Lines++
-	switch {
-	case timed && whole, whole && (d.at.Pod != "" || d.at.Identifier != ""):
-		d.known = true
-	default:
-		d.known = isContinued(text, d.known)
-	}
-	if d.counts.Lines < 1000 || d.counts.Lines%16 == 0 { // That is slow.
+	d.lines++
+	if d.lines < 1000 || d.lines%16 == 0 { // Not every line is checked, because the check is slow.
 		d.opaque = isOpaque(text)
 	}
-	d.known = d.known && !d.opaque
-	if l.Understood = d.known; d.known {
-		d.counts.Understood++
-	}
-	if !d.changed && (timed || *d.at != (Place{}) || len(text) != len(d.raw) || !bytes.Equal(text, d.raw)) {
-		d.changed = true
-	}
+	d.known = !d.opaque && (whole && (timed || d.at.Pod != "" || d.at.Identifier != "") || isOrdinary(text, d.known))
+	l.Understood = d.known
+	d.changed = d.changed || timed || *d.at != (Place{}) || !bytes.Equal(text, d.raw)
 	d.emit(l)
 }
 
-// better returns the time of a line: that of its envelope, or that which the line states
-// itself if it is more exact and the two agree.
+// outLines emits a text that contains several lines.
+func (d *Decoder) outLines(f *facts, b []byte) {
+	for line := range bytes.SplitSeq(bytes.TrimRight(b, "\n"), []byte("\n")) {
+		d.raw = trimCR(line)
+		d.out(f, d.raw, false)
+	}
+}
+
+// better returns the time of a line. It is the time of the envelope, unless the line itself
+// states a more exact time that agrees with it.
 func (d *Decoder) better(t time.Time, unit time.Duration, zoneless bool, text []byte) time.Time {
 	if unit <= time.Microsecond && !zoneless {
 		return t
 	}
-	own, ok := matcher.TimeOf(text, d.now)
+	own, ok := matcher.TimeOf(text, d.clock.now)
 	if !ok {
 		return t
 	}

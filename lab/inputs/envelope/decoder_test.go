@@ -78,6 +78,7 @@ func TestOwnLines(t *testing.T) {
 		`{"time":"2026-04-21T10:00:00Z","message":"no endpoints","namespace":"shop","name":"web"}`,
 		`{"time":"2026-04-21T10:00:00Z","message":"cordoned","node":"worker-1"}`,
 		`{"level":"info","ts":1763632800.1,"logger":"setup","message":"starting","container":"manager"}`,
+		`{"level":"info","logger":"webhooks.server","v":0,"time":"2026-04-21T10:00:00Z","message":"2026/04/21 10:00:00 http: panic serving 10.42.0.7:51514: boom"}`,
 		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","responseStatus":{"message":"Unauthorized","code":401},"objectRef":{"namespace":"x","name":"y"}}`,
 		"2026-04-21T10:00:00.123Z\tERROR\tcontroller\tReconciler error\t{\"pod\": \"a/b\"}\n2026-04-21T10:00:01.123Z\tINFO\tsetup\tstarting",
 		"2026-04-21 10:00:00.123456 I | etcdserver: apply took too long\n2026-04-21 10:00:01.123456 W | etcdserver: x",
@@ -182,5 +183,38 @@ func TestBrokenDocuments(t *testing.T) {
 		require.Equal(t, []string{klog, klog}, got[len(got)-2:], before)
 		got, _ = decode(before+klog+"\n"+klog+"\n", 9)
 		require.Equal(t, []string{klog, klog}, got[len(got)-2:], before)
+	}
+}
+
+// Parts of forms that no whole form in ../forms_test.go has.
+func TestPartsOfForms(t *testing.T) {
+	pod := Place{Namespace: "b", Pod: "a-0"}
+	long := strings.Repeat("x", 300)
+	list, texts := []string{}, []string{}
+	for i := range 8_000 {
+		texts = append(texts, fmt.Sprintf("%d %s", i, long))
+		list = append(list, fmt.Sprintf(`["17636328%08d000","%s"]`, i, texts[i]))
+	}
+	for _, c := range []struct {
+		input string
+		place Place
+		want  []string
+	}{
+		{`{"log":"caf\u00e9 \ud83d\ude00 \x41","kubernetes":{"pod_name":"a-0","namespace_name":"b"}}` + "\n", pod, []string{"café 😀 A"}},
+		{`{"line":"x","timestamp":"2026-04-21T10:00:00Z","labels":"{namespace=\"b\", pod=\"a-0\"}"}` + "\n", pod, []string{"x"}},
+		{`{"log":"x\n","stream":"stdout","time":"2026-04-21T10:00:00Z"}` + "\n", Place{}, []string{`{"log":"x\n","stream":"stdout","time":"2026-04-21T10:00:00Z"}`}},
+		{"PRIORITY=6\nMESSAGE=one\n        two\n_TRANSPORT=kernel\n\n", Place{Transport: "kernel"}, []string{"one", "two"}},
+		{"time,namespace,pod,message\n2026-04-21 10:00:00,b,a-0,\"one\ntwo \"\"three\"\"\"\n", pod, []string{"one", `two "three"`}},
+		{"ResourceLog #0\n     -> k8s.pod.name: Str(a-0)\n     -> k8s.namespace.name: Str(b)\nLogRecord #0\nBody: Str(one\ntwo)\nLogRecord #1\nBody: Str(three)\n", pod, []string{"one", "two", "three"}},
+		{"[0] k8s.log: [1763632800.1, {\"log\"=>\"x\", \"pod_name\"=>\"a-0\", \"namespace_name\"=>\"b\", \"y\"=>nil}]\n", pod, []string{"x"}},
+		{`{"status":"success","data":{"result":[{"stream":{"namespace":"b","pod":"a-0"},"values":[` + strings.Join(list, ",") + "]}]}}\n", pod, texts},
+	} {
+		for _, size := range []int{64 << 10, 1 << 30} {
+			got, places := decode(c.input, size)
+			require.Equal(t, c.want, got, "%.200s", c.input)
+			for _, p := range places {
+				require.Equal(t, c.place, p, "%.200s", c.input)
+			}
+		}
 	}
 }

@@ -2,25 +2,28 @@ package envelope
 
 import (
 	"bytes"
-	"encoding/json"
-	"encoding/xml"
-	"errors"
-	"io"
 
 	"sigs.k8s.io/yaml"
 )
 
-// document is a value over several lines, or one too long for memory: JSON, an element of XML, or a
-// document of YAML. The elements of a list in JSON are decoded and forgotten as they end.
-type document struct {
-	buf, spare []byte
-	closing    []byte // what ends the value; empty for JSON, whose brackets are counted
-	head       int    // length of the open brackets and the fields before a list that was shrunk
-	at         int    // offset up to which brackets are counted
-	brackets   []byte // brackets that are open
-	inText     bool
-	limit      int
-	facts      facts
+// block reads lines that belong together: a value over several lines, a record with one field
+// on each line, or the rows of a table. A block that has ended removes itself from the decoder.
+type block interface {
+	// add adds a line. It returns false if the line does not belong to the block, which has
+	// then ended.
+	add(d *Decoder, line []byte, f *facts, rest []byte) bool
+	// end decodes the lines that were kept.
+	end(d *Decoder)
+	// isOpen reports whether a value has not ended.
+	isOpen() bool
+}
+
+// openers are functions that decode a line which is a record or begins a block. They return
+// false for other lines. rest are the lines after it, as far as they were read.
+var openers []func(d *Decoder, line []byte, f *facts, rest []byte) bool
+
+func init() {
+	openers = append(openers, openListing, openJSON, openYAML, readPairs, openSheet)
 }
 
 const (
@@ -29,140 +32,134 @@ const (
 	maxDocSize = 16 << 20
 )
 
-func (o *document) open() bool { return len(o.buf) > 0 }
+// document is a JSON value over several lines, or one that is too long for memory. The elements
+// of a list are decoded when they are complete, and then dropped.
+type document struct {
+	text    []byte
+	head    int    // length of the open brackets and the fields before a shortened list
+	at      int    // offset up to which brackets were counted
+	open    []byte // brackets that are not closed
+	quoted  bool
+	escaped bool
+	limit   int // size of text at which complete elements are decoded
+	facts   facts
+}
 
-// start begins with the first bytes of a value.
-func (o *document) start(d *Decoder, b, closing []byte, f *facts) {
-	*o = document{buf: o.buf[:0], spare: o.spare, brackets: o.brackets[:0], closing: closing, limit: docSize, facts: *f}
+// openJSON decodes the values at the beginning of a line, or opens a value over several lines.
+func openJSON(d *Decoder, line []byte, f *facts, rest []byte) bool {
+	b := bytes.TrimLeft(line, " \t\x1e")
+	behind, how := b, invalid
+	for hasPrefix(behind, "{", "[") && !d.isDocker(behind) {
+		var n int
+		var ok bool
+		if n, how, ok = d.rec.read(behind, *f); !ok {
+			break
+		}
+		behind = bytes.TrimLeft(behind[n:], " \t\r,;`")
+	}
+	switch {
+	case len(b) > 0 && len(behind) == 0:
+	case len(behind) < len(b):
+		d.content(behind, f, rest)
+	case how == cutOff && goesOn(b, rest):
+		d.openDocument(append(bytes.Clone(b), '\n'), f)
+	default:
+		return false
+	}
+	return true
+}
+
+// goesOn reports whether a JSON value that is cut off continues on the next line.
+func goesOn(b, rest []byte) bool {
+	b = bytes.TrimRight(b, " \t\r")
+	next, _, _ := bytes.Cut(rest, []byte("\n"))
+	next = bytes.TrimLeft(next, " \t\r>|")
+	switch {
+	case len(b) > 1<<10:
+		return true
+	case bytes.IndexByte([]byte(`{[,}]":`), b[len(b)-1]) < 0:
+		return false
+	case len(next) == 0:
+		return len(b) <= 2
+	}
+	return bytes.IndexByte([]byte(`"{[}]0123456789`), next[0]) >= 0
+}
+
+// openDocument begins with the first bytes of a value.
+func (d *Decoder) openDocument(b []byte, f *facts) {
+	o := &document{limit: docSize, facts: f.clone()}
 	if b[0] == '[' {
 		o.limit = listSize // Nothing around its elements describes them.
 	}
-	o.facts.stamp = bytes.Clone(f.stamp)
-	for i, v := range f.place {
-		o.facts.place[i] = bytes.Clone(v)
-	}
-	o.add(d, b)
+	d.block = o
+	o.write(d, b)
 }
 
-// add adds bytes, which are a line with its end but for JSON, and decodes what is complete.
-func (o *document) add(d *Decoder, b []byte) {
-	if len(o.closing) > 0 {
-		switch {
-		case o.closing[0] == '-' && o.open() && bytes.Equal(bytes.TrimSpace(b), o.closing):
-			f := o.facts
-			o.finish(d, len(o.buf))
-			o.start(d, b, o.closing, &f)
-			return
-		case o.closing[0] == '-' && headerOf(b) > word: // a line of a log
-			f := o.facts
-			o.finish(d, len(o.buf))
-			d.content(bytes.TrimRight(b, "\n"), &f, nil)
-			return
-		case len(o.buf) > docSize:
-			o.giveUp(d)
-			d.rows(&o.facts, b)
-			return
-		}
-		if o.buf = append(o.buf, b...); o.closing[0] == '<' && bytes.Contains(b, o.closing) {
-			o.finish(d, len(o.buf))
-		}
-		return
+func (o *document) isOpen() bool { return true }
+
+func (o *document) add(d *Decoder, line []byte, _ *facts, _ []byte) bool {
+	o.write(d, line)
+	if d.block == o {
+		o.write(d, []byte("\n"))
 	}
-	o.buf = append(o.buf, b...)
-	for o.at < len(o.buf) {
-		if o.inText {
-			k := bytes.IndexByte(o.buf[o.at:], '"')
-			if k < 0 {
-				o.at = len(o.buf)
-				break
-			}
-			o.at += k
-			n := 0
-			for j := o.at - 1; j >= 0 && o.buf[j] == '\\'; j-- {
-				n++
-			}
-			o.inText = n%2 == 1
-			o.at++
-			continue
-		}
-		switch o.buf[o.at] {
-		case '"':
-			o.inText = true
-		case '{', '[':
-			o.brackets = append(o.brackets, o.buf[o.at])
-		case '}', ']':
-			k := len(o.brackets) - 1
-			if k < 0 || o.brackets[k] != o.buf[o.at]-2 {
+	return true
+}
+
+// write adds bytes, and decodes what is complete.
+func (o *document) write(d *Decoder, b []byte) {
+	for o.text = append(o.text, b...); o.at < len(o.text); o.at++ {
+		switch c := o.text[o.at]; {
+		case o.escaped:
+			o.escaped = false
+		case c == '\\':
+			o.escaped = o.quoted
+		case c == '"':
+			o.quoted = !o.quoted
+		case o.quoted:
+		case c == '{' || c == '[':
+			o.open = append(o.open, c)
+		case c == '}' || c == ']':
+			k := len(o.open) - 1
+			if o.open[k] != c-2 {
 				o.giveUp(d)
 				return
 			}
-			if o.brackets = o.brackets[:k]; k == 0 {
+			if o.open = o.open[:k]; k == 0 {
 				o.finish(d, o.at+1)
 				return
 			}
 		}
-		o.at++
 	}
-	if len(o.buf) > o.limit {
-		o.shrink(d)
+	if len(o.text) > o.limit {
+		o.shorten(d)
 	}
 }
 
-// finish decodes the value that ends at an index. What follows it is a line.
+// finish decodes the value that ends at an offset. What follows it is a line.
 func (o *document) finish(d *Decoder, end int) {
-	value, rest, f, ok := o.buf[:end], bytes.TrimLeft(o.buf[end:], " \t\r\n,;`"), o.facts, true
-	converted := value
-	o.buf = nil // The lines in it may begin another value.
-	if len(o.closing) > 0 && o.closing[0] == '<' {
-		converted, ok = jsonOfXML(value)
-	} else if len(o.closing) > 0 {
-		var err error
-		converted, err = yaml.YAMLToJSON(value)
-		ok = err == nil
-	}
-	if ok {
-		d.rec.markup = len(o.closing) > 0 && o.closing[0] == '<'
-		_, _, ok = d.rec.read(converted, f)
-		d.rec.markup = false
-	}
-	if !ok && len(bytes.Trim(value, "[], \t\r\n")) > 0 { // not what is left of a list
-		d.rows(&f, value)
-	}
-	if !o.open() {
-		o.buf = value[:0]
+	d.block = nil
+	value, rest := o.text[:end], bytes.TrimLeft(o.text[end:], " \t\r\n,;`")
+	if _, _, ok := d.rec.read(value, o.facts); !ok && len(bytes.Trim(value, "[], \t\r\n")) > 0 { // the rest of a list is not a line
+		d.outLines(&o.facts, value[o.head:])
 	}
 	if len(rest) > 0 {
-		d.content(bytes.TrimRight(bytes.Clone(rest), "\n"), &f, nil)
+		d.content(rest, &o.facts, nil)
 	}
 }
 
-// end decodes what there is of a value without an end.
 func (o *document) end(d *Decoder) {
-	if o.open() && len(o.closing) == 0 {
-		o.shrink(d)
-	}
-	if o.open() && len(o.closing) > 0 && o.closing[0] == '-' {
-		o.finish(d, len(o.buf))
-	}
-	o.giveUp(d)
-}
-
-// rows emits text as lines.
-func (d *Decoder) rows(f *facts, b []byte) {
-	for line := range bytes.SplitSeq(bytes.TrimRight(b, "\n"), []byte("\n")) {
-		d.raw = trimCR(line)
-		d.out(f, d.raw, false)
-	}
-}
-
-// shrink decodes the elements that are complete of the outermost list with records, and forgets them.
-// It reports whether there were any. The brackets that are open remain.
-func (o *document) shrink(d *Decoder) bool {
-	t := d.rec.tree()
-	_, whole, ok := t.parse(o.buf)
-	if !ok || whole || len(t.nodes) == 0 {
+	if o.shorten(d); d.block == o {
 		o.giveUp(d)
-		return false
+	}
+}
+
+// shorten decodes and drops the complete elements of the outermost list with records. The
+// brackets around the elements remain open.
+func (o *document) shorten(d *Decoder) {
+	t := d.rec.tree()
+	if _, how := t.parse(o.text); how != cutOff || len(t.nodes) == 0 {
+		o.giveUp(d)
+		return
 	}
 	d.rec.prepare(t)
 	ctx := o.facts
@@ -174,123 +171,78 @@ func (o *document) shrink(d *Decoder) bool {
 			head = append(append(append(head, '"'), x.key...), '"', ':')
 		}
 		head = append(head, x.first)
-		next, last := int32(-1), int32(-1)
-		for c := i + 1; c < x.end && next < 0; c = t.nodes[c].end {
-			if t.nodes[c].open {
-				next = c
-			} else {
-				last = c
+		open, last := int32(-1), int32(-1)
+		for c, y := range t.items(i) {
+			if y.open {
+				open = c
+			} else if last = c; x.first == '{' && !y.record {
+				head = append(append(append(append(append(head, '"'), y.key...), '"', ':'), y.text...), ',')
 			}
 		}
 		if x.first == '[' && x.record && last >= 0 {
 			end := t.offset(&t.nodes[last]) + len(t.nodes[last].text)
-			d.rec.depth++
-			d.rec.walk(t, i, &ctx)
-			d.rec.depth--
-			rest := bytes.TrimLeft(o.buf[end:], " \t\r\n,")
-			o.buf, o.spare = append(append(o.spare[:0], head...), rest...), o.buf
-			o.at, o.head, o.limit = len(o.buf), len(head), max(o.limit, 2*len(o.buf))
-			return true
-		}
-		for c := i + 1; c < x.end && x.first == '{'; c = t.nodes[c].end {
-			if y := &t.nodes[c]; !y.record && !y.open && y.key != nil {
-				head = append(append(append(append(head, '"'), y.key...), '"', ':'), y.text...)
-				head = append(head, ',')
-			}
+			d.rec.walkBelow(t, i, ctx)
+			o.head = len(head)
+			o.text = append(head, bytes.TrimLeft(o.text[end:], " \t\r\n,")...)
+			o.at, o.limit = len(o.text), max(o.limit, 2*len(o.text))
+			return
 		}
 		d.rec.gatherAround(t, i, &ctx)
-		i = next
+		i = open
 	}
-	if len(o.buf) > maxDocSize {
+	if o.limit = 2 * len(o.text); len(o.text) > maxDocSize {
 		o.giveUp(d)
+	}
+}
+
+// giveUp emits as lines the text of a value that cannot be read, except for the elements that
+// were decoded before.
+func (o *document) giveUp(d *Decoder) {
+	d.block = nil
+	if b := o.text[o.head:]; len(bytes.Trim(b, "[]{} \n\r\t,")) > 0 {
+		d.outLines(&o.facts, b)
+	}
+}
+
+// yamlDocument is a YAML document between lines of three dashes.
+type yamlDocument struct {
+	text  []byte
+	facts facts
+}
+
+func openYAML(d *Decoder, line []byte, f *facts, rest []byte) bool {
+	if !d.beginsYAML(bytes.TrimLeft(line, " \t"), rest) {
 		return false
 	}
-	o.limit = 2 * len(o.buf)
-	return false
+	d.inYAML = true
+	d.block = &yamlDocument{text: append(bytes.Clone(line), '\n'), facts: f.clone()}
+	return true
 }
 
-// giveUp makes lines of a value that cannot be read, but for what was decoded before.
-func (o *document) giveUp(d *Decoder) {
-	b, f := o.buf[min(o.head, len(o.buf)):], o.facts
-	if o.buf = nil; len(bytes.Trim(b, "[]{} \n\r\t,")) > 0 {
-		d.rows(&f, b)
-	}
+// beginsYAML reports whether a YAML document begins with line. The first document of an input
+// may begin with a field instead of dashes.
+func (d *Decoder) beginsYAML(line, rest []byte) bool {
+	k := bytes.IndexByte(rest, ':')
+	return string(line) == "---" && (d.inYAML || k > 1 && isLabelName(rest[:k]) && k+1 < len(rest) && (rest[k+1] == ' ' || rest[k+1] == '\n'))
 }
 
-// closingOf returns what ends the element of XML or the document of YAML that begins with a line,
-// which is as long as what follows shows. It returns nil for other lines.
-func (d *Decoder) closingOf(b, rest []byte) []byte {
-	if string(b) == "---" {
-		k := bytes.IndexByte(rest, ':')
-		if bytes.Equal(d.closing, b) || k > 1 && isLabelName(rest[:k]) && k+1 < len(rest) && (rest[k+1] == ' ' || rest[k+1] == '\n') {
-			d.closing = []byte("---")
-			return d.closing
-		}
-		return nil
+func (o *yamlDocument) isOpen() bool { return true }
+
+func (o *yamlDocument) add(d *Decoder, line []byte, _ *facts, _ []byte) bool {
+	if string(bytes.TrimSpace(line)) == "---" || headerOf(line) > word || len(o.text) > docSize {
+		o.end(d)
+		return false
 	}
-	if len(b) < 4 || b[0] != '<' || b[1]|0x20 < 'a' || b[1]|0x20 > 'z' {
-		return nil
-	}
-	k := bytes.IndexAny(b, " >")
-	if k < 0 || bytes.ContainsAny(b[1:k], `"=<(,`) {
-		return nil
-	}
-	end := append(append([]byte("</"), b[1:k]...), '>')
-	if !bytes.Equal(d.closing, end) {
-		if !bytes.Contains(b, end) && !bytes.Contains(rest[:min(len(rest), 8<<10)], end) || isTag(b[:k]) {
-			return nil
-		}
-		d.closing = end
-	}
-	return d.closing
+	o.text = append(append(o.text, line...), '\n')
+	return true
 }
 
-// jsonOfXML returns an element as an object: attributes and elements in it are fields.
-func jsonOfXML(b []byte) ([]byte, bool) {
-	type element struct {
-		name, text string
-		fields     []byte
-	}
-	appendField := func(dst []byte, name string, value []byte) []byte {
-		key, _ := json.Marshal(name)
-		return append(append(append(append(dst, key...), ':'), value...), ',')
-	}
-	in := xml.NewDecoder(bytes.NewReader(b))
-	in.Strict = false
-	stack := []element{{}}
-	for {
-		token, err := in.Token()
-		switch {
-		case errors.Is(err, io.EOF):
-			out := bytes.TrimSuffix(stack[0].fields, []byte(","))
-			return append(append([]byte("{"), out...), '}'), len(stack) == 1 && len(out) > 0
-		case err != nil || len(stack) > maxDepth:
-			return nil, false
-		}
-		switch top := &stack[len(stack)-1]; x := token.(type) {
-		case xml.StartElement:
-			e := element{name: x.Name.Local}
-			for _, a := range x.Attr {
-				value, _ := json.Marshal(a.Value)
-				e.fields = appendField(e.fields, a.Name.Local, value)
-			}
-			stack = append(stack, e)
-		case xml.CharData:
-			top.text += string(x)
-		case xml.EndElement:
-			if len(stack) == 1 {
-				return nil, false
-			}
-			value, _ := json.Marshal(top.text)
-			if len(top.fields) > 0 {
-				if len(bytes.TrimSpace([]byte(top.text))) > 0 {
-					top.fields = appendField(top.fields, "text", value)
-				}
-				value = append(append([]byte("{"), bytes.TrimSuffix(top.fields, []byte(","))...), '}')
-			}
-			stack = stack[:len(stack)-1]
-			parent := &stack[len(stack)-1]
-			parent.fields = appendField(parent.fields, top.name, value)
+func (o *yamlDocument) end(d *Decoder) {
+	d.block = nil
+	if value, err := yaml.YAMLToJSON(o.text); err == nil {
+		if _, _, ok := d.rec.read(value, o.facts); ok {
+			return
 		}
 	}
+	d.outLines(&o.facts, o.text)
 }

@@ -5,129 +5,115 @@ import (
 	"encoding/json"
 )
 
-// facts are what the fields around a line say about it.
+// facts are the information about a line that the layers of its envelope contain.
 type facts struct {
 	place [roleTransport + 1][]byte
-	file  Place // where the line was written, as a path or words before the line say
+	file  Place // place where the line was written, from a path or from words before the line
 	stamp []byte
-	// zoneless means that the time is coarse and may be a local one: what the line states
-	// itself is better.
+	// zoneless reports whether stamp is coarse and may be in local time, so that a time in the
+	// line itself is better.
 	zoneless bool
-	rank     uint8 // rank of the name of the timestamp
-	stream   byte  // 'o' or 'e' of stdout and stderr
-	partial  bool  // The next line of the container continues the line.
+	rank     uint8 // rank of the name of the field with stamp
+	stream   byte  // 'o' for stdout, 'e' for stderr
+	partial  bool  // whether the next line of the container continues the line
 	signs
 }
 
-// signs say whether the fields of one value are those of an envelope.
-type signs struct {
-	kube     bool  // The name of a field says that it describes a container.
-	nested   bool  // The fields about the place have an object of their own.
-	placed   bool  // Fields name a place.
-	timed    bool  // A field is a time.
-	streamed bool  // A field is stdout or stderr.
-	flat     uint8 // number of fields with one plain word that name a place
-	object   bool  // a field may name an object that a program works on, and no place
-}
-
-// records reads lines from values with named fields, whatever the names, the order and the nesting
-// of the fields: JSON, and everything that has columns or keys. It is not safe for concurrent use.
-type records struct {
-	classes map[string]*keyClass
-	trees   []*tree // one for each level of JSON in the text of JSON
-	depth   int
-	texts   [][]byte
-	compact bytes.Buffer
-	out     func(f *facts, text []byte) // takes the line of a record
-	wrote   func(f *facts, text []byte) // takes JSON that a program wrote
-	quiet   bool                        // Lines are only counted.
-	frames  []*facts                    // one for each depth
-	found   int
-	raw     int  // number of values that are lines themselves
-	markup  bool // Values are of XML, which no program writes itself.
-}
-
-// class returns what a name says; raw is as in the JSON text.
-func (r *records) class(raw []byte) *keyClass {
-	if c := r.classes[string(raw)]; c != nil {
-		return c
-	}
-	c := new(keyClass)
-	*c = classify(string(unescape(nil, raw)))
-	c.key = bytes.Clone(raw)
-	if len(r.classes) < 10_000 {
-		r.classes[string(raw)] = c
+// clone returns a copy that does not share memory with a line.
+func (f *facts) clone() facts {
+	c := *f
+	c.stamp = bytes.Clone(f.stamp)
+	for i, v := range f.place {
+		c.place[i] = bytes.Clone(v)
 	}
 	return c
 }
 
-// frame returns a copy of facts in memory that is reused by the next record of the same depth.
-func (r *records) frame(f *facts) *facts {
-	for r.depth >= len(r.frames) {
-		r.frames = append(r.frames, new(facts))
-	}
-	to := r.frames[r.depth]
-	*to = *f
-	return to
+// signs are properties of the fields of one object, from which follows whether the object is an
+// envelope.
+type signs struct {
+	kube     bool  // whether the name of a field says that it describes a container
+	nested   bool  // whether the fields about the place are in an object of their own
+	placed   bool  // whether fields name a place
+	timed    bool  // whether a field is a time
+	streamed bool  // whether a field is stdout or stderr
+	flat     uint8 // number of fields that name a place with one plain word
+	object   bool  // whether a field may name an object that a program works on instead of a place
 }
 
-// tree returns the tree of the present depth.
+// records extracts log lines from values with named fields, independent of the order and
+// nesting of the fields. A value is JSON, or anything with columns or keys. A record is an
+// object with a field that contains a line. records is not safe for concurrent use.
+type records struct {
+	classes map[string]*keyClass
+	trees   []*tree // a tree for each level of JSON inside strings of JSON
+	depth   int
+	out     func(f *facts, text []byte) // receives the line of a record
+	wrote   func(f *facts, text []byte) // receives JSON that a program wrote
+	quiet   bool                        // whether lines are counted but not passed on
+	found   int                         // number of lines that were fields of records
+	raw     int                         // number of values that are themselves lines
+}
+
+// class returns the meaning of a field name. raw is the name as it is written in JSON.
+func (r *records) class(raw []byte) *keyClass {
+	return remember(&r.classes, raw, func(raw []byte) *keyClass {
+		c := classify(string(unescape(nil, raw)))
+		c.key = bytes.Clone(raw)
+		return c
+	})
+}
+
 func (r *records) tree() *tree {
 	for r.depth >= len(r.trees) {
 		r.trees = append(r.trees, new(tree))
-		r.texts = append(r.texts, nil)
 	}
 	return r.trees[r.depth]
 }
 
-// read passes on the lines in a JSON value. whole is false if the end of the value is
-// missing. It reports false, and passes on nothing, if the value has no line: it is one itself,
-// or none.
-func (r *records) read(b []byte, outer facts) (n int, whole, ok bool) {
+// read passes on the lines in a JSON value. It returns false and passes on nothing if the value
+// contains no line, or is itself a line.
+func (r *records) read(b []byte, outer facts) (n int, how ending, ok bool) {
 	t := r.tree()
-	n, whole, ok = t.parse(b)
-	if !ok || !whole || len(t.nodes) == 0 || !r.prepare(t) {
-		return n, whole, false
+	if n, how = t.parse(b); how != complete || !r.prepare(t) {
+		return n, how, false
 	}
 	outer.signs = signs{}
-	if len(bytes.TrimLeft(b[n:], " \t\r\n,;`")) > 0 && !r.hasRecord(t, outer) {
-		return n, true, false // a program wrote more than one value
+	if len(bytes.TrimLeft(b[n:], " \t\r\n,;`")) > 0 {
+		found := r.found
+		r.quiet = true
+		r.walkBelow(t, 0, outer)
+		has := r.found > found
+		if r.quiet, r.found = false, found; !has {
+			return n, how, false // A program wrote more than one value.
+		}
 	}
 	before := r.found + r.raw
+	r.walkBelow(t, 0, outer)
+	return n, how, r.found+r.raw > before
+}
+
+// walkBelow passes on the records at and below a node, whose lines may have further JSON in them.
+func (r *records) walkBelow(t *tree, i int32, outer facts) {
 	r.depth++
-	r.walk(t, 0, &outer)
+	r.walk(t, i, &outer)
 	r.depth--
-	return n, true, r.found+r.raw > before
 }
 
 // row passes on the line of an object that was made field by field. It reports false if the object
 // has none.
-func (r *records) row(t *tree, f *facts, certain bool) bool {
-	t.nodes[0].certain = certain
-	if t.nodes[0].line = r.lineOf(t, 0); t.nodes[0].line == 0 {
-		return false
+func (r *records) row(t *tree, f facts, certain bool) bool {
+	x := &t.nodes[0]
+	x.certain = certain
+	if x.line = r.lineOf(t, 0); x.line > 0 {
+		f.signs = signs{}
+		r.walkBelow(t, 0, f)
 	}
-	f.signs = signs{}
-	r.depth++
-	r.record(t, 0, f)
-	r.depth--
-	return true
+	return x.line > 0
 }
 
-// hasRecord reports whether a value has a line in an envelope.
-func (r *records) hasRecord(t *tree, outer facts) bool {
-	found := r.found
-	r.quiet = true
-	r.depth++
-	r.walk(t, 0, &outer)
-	r.depth--
-	has := r.found > found
-	r.quiet, r.found = false, found
-	return has
-}
-
-// nameless is the class of values without a name, attrs that of what contains labels or attributes.
-// pairTime and pairLine are those of a list such as ["1763632800000000000","line"].
+// nameless is the class of values without a name, and attrs the class of what contains labels.
+// pairTime and pairLine are the classes in a list such as ["1763632800000000000","line"].
 var (
 	nameless keyClass
 	attrs    = &keyClass{role: roleAttrs}
@@ -138,33 +124,23 @@ var (
 // msgRank is the rank of the name under which zap and klog write their message.
 var msgRank = classify("msg").line
 
-// prepare finds the records in a tree: what is or contains one is marked. It reports whether there is
-// any. Attributes, rows of tables and pairs become objects with fields first.
+// prepare marks each value of a tree that is or contains a record, and reports whether there is any.
+// Attributes, rows of tables and pairs become objects with fields first.
 func (r *records) prepare(t *tree) bool {
 	for i := range t.nodes {
-		x := &t.nodes[i]
-		switch {
-		case x.key == nil:
+		if x := &t.nodes[i]; x.key == nil {
 			x.class = &nameless
-		case i < len(t.classes) && t.classes[i] != nil && bytes.Equal(t.classes[i].key, x.key):
-			x.class = t.classes[i] // Records of one input are alike.
-		default:
+		} else {
 			x.class = r.class(x.key)
-			if i < 256 {
-				for i >= len(t.classes) {
-					t.classes = append(t.classes, nil)
-				}
-				t.classes[i] = x.class
-			}
 		}
 	}
-	for i := len(t.nodes) - 1; i >= 0; i-- {
+	for i := int32(len(t.nodes)) - 1; i >= 0; i-- {
 		switch x := &t.nodes[i]; {
-		case x.kind == '{' && x.end > int32(i)+1:
-			r.foldAttribute(t, int32(i))
+		case x.kind == '{':
+			r.foldAttribute(t, i)
 		case x.kind == '[' && x.parent >= 0 && t.nodes[x.parent].kind == '[':
-			r.foldPair(t, int32(i))
-		case x.kind == '[' && x.end == int32(i)+2 && !x.open && x.class.role != roleAttrs && (x.class.role != roleNone || x.class.line+x.class.time > 0):
+			foldPair(t, i)
+		case x.kind == '[' && x.end == i+2 && !x.open && x.class.role != roleAttrs && (x.class.role != roleNone || x.class.line+x.class.time > 0):
 			if y := &t.nodes[i+1]; y.kind == '"' { // the only value of a field
 				x.kind, x.val, x.esc = y.kind, y.val, y.esc
 			}
@@ -175,7 +151,7 @@ func (r *records) prepare(t *tree) bool {
 		x := &t.nodes[i]
 		isRecord := false
 		switch {
-		case x.kind == '{' && r.isObject(t, i):
+		case x.kind == '{' && isObject(t, i):
 			i = x.end
 			continue
 		case x.kind == '{':
@@ -206,19 +182,19 @@ func (r *records) foldAttribute(t *tree, i int32) {
 	x := &t.nodes[i]
 	var name, value *node
 	count := 0
-	for c := i + 1; c < x.end && count <= 3; c = t.nodes[c].end {
-		count++
-		switch y := &t.nodes[c]; {
+	for _, y := range t.items(i) {
+		if count++; count > 3 {
+			break
+		}
+		switch {
 		case y.class.name && y.kind == '"':
 			name = y
-		case y.class.value || len(y.key) == 2 && y.key[0] == 's' || bytes.HasSuffix(y.key, []byte("Value")):
+		case y.class.value || bytes.HasSuffix(y.key, []byte("Value")):
 			value = y
 		}
 	}
-	if value == nil || value.kind == '{' || value.kind == '[' || count > 3 {
-		return
-	}
 	switch {
+	case value == nil || value.kind == '{' || value.kind == '[' || count > 3:
 	case count == 1 && bytes.HasSuffix(value.key, []byte("Value")):
 		x.kind, x.val, x.esc = value.kind, value.val, value.esc
 	case name != nil && x.key == nil && len(name.val) > 0:
@@ -230,41 +206,33 @@ func (r *records) foldAttribute(t *tree, i int32) {
 }
 
 // foldPair turns a list such as ["1763632800000000000","line",{}] into a record.
-func (r *records) foldPair(t *tree, i int32) {
+func foldPair(t *tree, i int32) {
 	x := &t.nodes[i]
-	if i+1 >= x.end || x.open {
+	if x.open || x.end < i+3 || t.nodes[i+2].kind != '"' || t.nodes[i+1].kind == '{' || t.nodes[i+1].kind == '[' {
 		return
 	}
-	first := &t.nodes[i+1]
-	if first.kind == '{' || first.kind == '[' || first.end >= x.end || t.nodes[first.end].kind != '"' {
+	if _, _, ok := new(clock).parse(t.nodes[i+1].val); !ok {
 		return
-	}
-	if _, _, ok := epoch(first.val); !ok {
-		if n, _ := stampLen(first.val); n == 0 {
-			return
-		}
 	}
 	x.kind, x.certain = '{', true
-	first.class, t.nodes[first.end].class = pairTime, pairLine
-	for c := t.nodes[first.end].end; c < x.end; c = t.nodes[c].end {
+	t.nodes[i+1].class, t.nodes[i+2].class = pairTime, pairLine
+	for c := i + 3; c < x.end; c = t.nodes[c].end {
 		t.nodes[c].class = attrs
 	}
 }
 
 // foldTable turns the rows of an object with columns and rows into records.
 func (r *records) foldTable(t *tree, i int32) {
-	x := &t.nodes[i]
 	var names []*keyClass
 	rows, hasLine := int32(-1), false
-	for c := i + 1; c < x.end; c = t.nodes[c].end {
-		y := &t.nodes[c]
+	for c, y := range t.items(i) {
 		switch string(y.key) {
 		case "columns", "fields":
-			for k := c + 1; k < y.end; k = t.nodes[k].end {
-				name := t.nodes[k].val
-				for f := k + 1; f < t.nodes[k].end; f = t.nodes[f].end {
-					if key := string(t.nodes[f].key); key == "name" || key == "text" {
-						name = t.nodes[f].val
+			for k, column := range t.items(c) {
+				name := column.val
+				for _, f := range t.items(k) {
+					if string(f.key) == "name" || string(f.key) == "text" {
+						name = f.val
 						break
 					}
 				}
@@ -280,66 +248,51 @@ func (r *records) foldTable(t *tree, i int32) {
 	if rows < 0 || !hasLine {
 		return
 	}
-	for row := rows + 1; row < t.nodes[rows].end; row = t.nodes[row].end {
-		t.nodes[row].kind, t.nodes[row].certain = '{', true
+	for i, row := range t.items(rows) {
+		row.kind, row.certain = '{', true
 		at := 0
-		for c := row + 1; c < t.nodes[row].end && at < len(names); c = t.nodes[c].end {
-			t.nodes[c].key, t.nodes[c].class = names[at].key, names[at]
+		for _, cell := range t.items(i) {
+			if at < len(names) {
+				cell.key, cell.class = names[at].key, names[at]
+			}
 			at++
 		}
 	}
 }
 
 // isObject reports whether a JSON object is one of Kubernetes, such as an Event.
-func (r *records) isObject(t *tree, i int32) bool {
-	for c := i + 1; c < t.nodes[i].end; c = t.nodes[c].end {
-		if y := &t.nodes[c]; y.class.object && (y.kind == '"' || y.kind == '{') {
-			return true
-		}
-	}
-	return false
+func isObject(t *tree, i int32) bool {
+	return t.any(i, func(y *node) bool { return y.class.object && (y.kind == '"' || y.kind == '{') })
 }
 
-// isTexts reports whether an array consists of lines.
+// isTexts reports whether a value is a list of lines.
 func isTexts(t *tree, i int32) bool {
-	x := &t.nodes[i]
-	for c := i + 1; c < x.end; c = t.nodes[c].end {
-		if t.nodes[c].kind != '"' {
-			return false
-		}
-	}
-	return x.end > i+1
+	return t.nodes[i].kind == '[' && t.nodes[i].end > i+1 && !t.any(i, func(y *node) bool { return y.kind != '"' })
 }
 
 // lineOf returns the field of an object that has the line, zero if there is none.
 func (r *records) lineOf(t *tree, i int32) (best int32) {
 	rank := uint8(255)
-	x := &t.nodes[i]
-	for c := i + 1; c < x.end; c = t.nodes[c].end {
-		y := &t.nodes[c]
-		k := y.class
-		switch {
-		case k.line == 0 || k.line >= rank || y.kind == '[' || y.kind == '0':
-		case y.kind == '{' && !(r.markup && r.depth == 0) && (x.certain || r.isOwn(t, c)), y.kind == '"' && (x.certain || len(y.val) > 0):
-			best, rank = c, k.line
+	certain := t.nodes[i].certain
+	for c, y := range t.items(i) {
+		if y.class.line == 0 || y.class.line >= rank {
+			continue
+		}
+		if y.kind == '"' && (certain || len(y.val) > 0) || y.kind == '{' && (certain || isOwn(t, c)) {
+			best, rank = c, y.class.line
 		}
 	}
 	return best
 }
 
 // isOwn reports whether an object has the fields that a program logs, so that it is the line itself.
-func (r *records) isOwn(t *tree, i int32) bool {
-	own, line := false, false
-	for c := i + 1; c < t.nodes[i].end; c = t.nodes[c].end {
-		y := &t.nodes[c]
-		k := y.class
-		if k.role != roleNone && k.role != roleName && (k.kube || y.kind == '{') || string(y.key) == "kubernetes" {
-			return false
-		}
-		own = own || k.own || k.level || k.time > 0
-		line = line || k.line > 0 && !k.raw && y.kind == '"'
+func isOwn(t *tree, i int32) bool {
+	line := func(y *node) bool { return y.class.line > 0 && !y.class.raw && y.kind == '"' }
+	own := func(y *node) bool { return y.class.own || y.class.level || y.class.time > 0 }
+	place := func(y *node) bool {
+		return y.class.role != roleNone && y.class.role != roleName && (y.class.kube || y.kind == '{') || string(y.key) == "kubernetes"
 	}
-	return own && line
+	return t.any(i, line) && t.any(i, own) && !t.any(i, place)
 }
 
 // walk passes on the records at and below a node.
@@ -347,23 +300,22 @@ func (r *records) walk(t *tree, i int32, outer *facts) {
 	x := &t.nodes[i]
 	switch {
 	case x.line > 0:
-		r.record(t, i, outer)
+		r.record(t, i, *outer)
 		return
-	case x.kind == '[' && x.parent < 0 && isTexts(t, i):
-		for c := i + 1; c < x.end; c = t.nodes[c].end {
-			r.pass(outer, r.text(&t.nodes[c]))
+	case x.parent < 0 && isTexts(t, i):
+		for _, y := range t.items(i) {
+			r.pass(outer, textOf(y))
 		}
 		return
 	}
 	ctx := *outer
 	r.gatherAround(t, i, &ctx)
-	for c := i + 1; c < x.end; c = t.nodes[c].end {
-		switch y := &t.nodes[c]; {
+	for c, y := range t.items(i) {
+		switch {
 		case y.record && !y.open:
 			r.walk(t, c, &ctx)
 		case x.kind == '[' && y.kind == '{' && !y.open:
-			// Beside records, what is no record is a line too: nothing is lost.
-			r.whole(&ctx, y.val)
+			r.passJSON(&ctx, y.val) // Nothing beside records is lost.
 		}
 	}
 }
@@ -372,12 +324,12 @@ func (r *records) walk(t *tree, i int32, outer *facts) {
 // list such as [1763632800.1, {...}] by the time at its start.
 func (r *records) gatherAround(t *tree, i int32, f *facts) {
 	x := &t.nodes[i]
-	for c := i + 1; c < x.end && x.kind == '{'; c = t.nodes[c].end {
-		if y := &t.nodes[c]; !y.record && !y.open {
+	for c, y := range t.items(i) {
+		if x.kind == '{' && !y.record && !y.open {
 			r.gather(t, c, nil, f)
 		}
 	}
-	if x.kind == '{' || i+1 >= x.end {
+	if x.kind == '{' || x.end == i+1 {
 		return
 	}
 	c := i + 1
@@ -385,7 +337,7 @@ func (r *records) gatherAround(t *tree, i int32, f *facts) {
 		c++
 	}
 	if c < x.end && t.nodes[c].kind != '{' && t.nodes[c].kind != '[' {
-		if _, _, ok := epoch(t.nodes[c].val); ok {
+		if _, _, ok := parseEpoch(t.nodes[c].val); ok {
 			f.stamp, f.rank = t.nodes[c].val, 1
 		}
 	}
@@ -405,12 +357,12 @@ func (r *records) gather(t *tree, i int32, parent *keyClass, f *facts) {
 			kube.kube = true
 			k = &kube
 		}
-		for c := i + 1; c < x.end; c = t.nodes[c].end {
+		for c := range t.items(i) {
 			r.gather(t, c, k, f)
 		}
 	case '[':
-		for c := i + 1; c < x.end; c = t.nodes[c].end {
-			if y := &t.nodes[c]; y.kind == '"' { // a tag such as pod_name:x
+		for c, y := range t.items(i) {
+			if y.kind == '"' { // a tag such as pod_name:x
 				if at := bytes.IndexAny(y.val, ":="); at > 0 {
 					if k := r.class(y.val[:at]); k.role != roleNone && k.role != roleName && k.role != roleAttrs {
 						r.fact(k, nil, y.val[at+1:], false, f)
@@ -441,8 +393,8 @@ func (r *records) fact(k, parent *keyClass, val []byte, esc bool, f *facts) {
 	switch which {
 	case rolePod, roleNamespace, roleContainer:
 		switch {
-		case esc || !isName(val):
-			r.pathFact(val, f)
+		case esc || !IsName(val):
+			f.addPath(val)
 			return
 		case len(val) >= 64 && which == roleContainer:
 			return // an identifier
@@ -465,20 +417,18 @@ func (r *records) fact(k, parent *keyClass, val []byte, esc bool, f *facts) {
 			f.placed = f.placed || which == roleUnit || which == roleIdentifier
 		}
 	case roleTag:
-		if len(val) == 1 && (val[0] == 'F' || val[0] == 'P') {
-			f.partial = val[0] == 'P'
-		}
+		f.partial = f.partial && string(val) != "F" || string(val) == "P"
 	case roleFile, roleStream:
-		r.pathFact(val, f)
+		f.addPath(val)
 	case roleAttrs:
-		if !r.pathFact(val, f) {
+		if !f.addPath(val) {
 			r.attributes(val, esc, f)
 		}
 	}
 }
 
-// pathFact adds the place in the path or the tag of a log.
-func (r *records) pathFact(val []byte, f *facts) bool {
+// addPath adds the place in the path or the tag of a log.
+func (f *facts) addPath(val []byte) bool {
 	p, ok := placeOfPath(val)
 	if ok {
 		f.file, f.nested, f.placed = p, true, true
@@ -495,14 +445,14 @@ func (r *records) attributes(val []byte, esc bool, f *facts) {
 		return
 	}
 	var t tree
-	if _, whole, ok := t.parse(val); ok && whole {
-		r.prepare(&t)
-		for c := int32(1); c < int32(len(t.nodes)); c = t.nodes[c].end {
-			r.gather(&t, c, attrs, f)
-		}
+	if _, how := t.parse(val); how != complete {
+		r.labelSet(val, f)
 		return
 	}
-	r.labelSet(val, f)
+	r.prepare(&t)
+	for c := range t.items(0) {
+		r.gather(&t, c, attrs, f)
+	}
 }
 
 // labelSet reads {a="b", c="d"} and {a:b, c:d}, and returns its length.
@@ -512,7 +462,7 @@ func (r *records) labelSet(b []byte, f *facts) int {
 		case b[i] == ' ' || b[i] == ',':
 			i++
 			continue
-		case b[i] == '}':
+		case b[i] == '}' || b[i] == ']':
 			return i + 1
 		}
 		k := bytes.IndexAny(b[i:], "=:} ")
@@ -520,10 +470,7 @@ func (r *records) labelSet(b []byte, f *facts) int {
 			return 0
 		}
 		key := bytes.Trim(b[i:i+k], `"`)
-		if i += k + 1; i < len(b) && b[i] == ' ' {
-			i++
-		}
-		val, _, next, ok := valueAt(b, i, ",} ")
+		val, _, next, ok := valueAt(b, skipSpace(b, i+k+1), ",} ]")
 		if !ok {
 			return 0
 		}
@@ -545,13 +492,11 @@ func valueAt(b []byte, i int, ends string) (val []byte, esc bool, next int, ok b
 	return b[i : i+k], false, i + k, true
 }
 
-func (r *records) text(x *node) []byte {
-	if !x.esc {
-		return x.val
+func textOf(x *node) []byte {
+	if x.esc {
+		return unescape(make([]byte, 0, len(x.val)), x.val)
 	}
-	buf := unescape(r.texts[r.depth-1][:0], x.val)
-	r.texts[r.depth-1] = buf
-	return buf
+	return x.val
 }
 
 // pass passes on a line.
@@ -561,87 +506,73 @@ func (r *records) pass(f *facts, text []byte) {
 	}
 }
 
-// whole passes on a JSON object that a program wrote, on one line.
-func (r *records) whole(f *facts, b []byte) {
-	r.raw++
-	if r.quiet {
+// passJSON passes on a JSON object that a program wrote, on one line.
+func (r *records) passJSON(f *facts, b []byte) {
+	if r.raw++; r.quiet {
 		return
 	}
 	if bytes.IndexByte(b, '\n') >= 0 {
-		if r.compact.Reset(); json.Compact(&r.compact, b) != nil {
-			r.compact.Reset()
-			r.compact.Write(bytes.ReplaceAll(b, []byte("\n"), []byte(" ")))
+		var compact bytes.Buffer
+		if json.Compact(&compact, b) != nil {
+			compact.Reset()
+			compact.Write(bytes.ReplaceAll(b, []byte("\n"), []byte(" ")))
 		}
-		b = r.compact.Bytes()
+		b = compact.Bytes()
 	}
 	r.wrote(f, b)
 }
 
 // record passes on the line of an object, or the object if a program wrote it.
-func (r *records) record(t *tree, i int32, ctx *facts) {
+func (r *records) record(t *tree, i int32, f facts) {
 	x := &t.nodes[i]
 	l := &t.nodes[x.line]
-	certain := x.certain || r.markup && r.depth == 1
-	f := r.frame(ctx)
+	certain := x.certain
+	outer := f
 	own, level, foreign := false, false, 0
-	for c := i + 1; c < x.end; c = t.nodes[c].end {
-		if c == x.line {
-			continue
-		}
-		m := t.nodes[c].class
-		own, level = own || m.own, level || m.level
-		if m.role == roleNone && m.time == 0 && m.line == 0 && !m.level {
-			foreign++
+	for c, y := range t.items(i) {
+		if m := y.class; c != x.line {
+			own, level = own || m.own, level || m.level
+			foreign += btoi(m.role == roleNone && m.time == 0 && m.line == 0 && !m.level)
 		}
 	}
-	for c := i + 1; c < x.end; c = t.nodes[c].end {
-		m := t.nodes[c].class
+	for c, y := range t.items(i) {
+		m := y.class
 		if c != x.line && (!own || certain || m.kube || m.role == roleStream || m.role == roleAttrs || m.time > 0) {
-			r.gather(t, c, nil, f) // others say what a program works on
+			r.gather(t, c, nil, &f) // Further fields of a program say what it works on.
 		}
 	}
 	var text []byte
 	if l.kind != '{' {
-		text = r.text(l)
+		text = textOf(l)
 	}
 	switch {
-	case !certain && !r.trusted(f, l.class, own, level, foreign, text):
-		r.written(t, i, ctx)
+	case !certain && !f.isEnvelope(l.class, own, level, foreign, text):
+		for t.nodes[i].parent >= 0 && t.nodes[t.nodes[i].parent].first != '[' {
+			i = t.nodes[i].parent
+		}
+		if x := &t.nodes[i]; !x.passed { // the whole value that the program wrote, once
+			x.passed = !r.quiet
+			r.passJSON(&outer, x.text)
+		}
 	case l.kind == '{':
-		r.whole(f, l.val)
+		r.passJSON(&f, l.val)
 	case !certain && own && (level || foreign > 2) && !l.class.raw && !looksLogged(text):
-		r.whole(f, x.val) // a shipper has merged the fields of the program with its own
+		r.passJSON(&f, x.val) // A shipper has merged the fields of the program with its own.
 	default:
-		r.pass(f, text)
+		r.pass(&f, text)
 	}
 }
 
-// written passes on, once, the value around a node that a program wrote: the whole one, or
-// the element of a list.
-func (r *records) written(t *tree, i int32, f *facts) {
-	for t.nodes[i].parent >= 0 && t.nodes[t.nodes[i].parent].first != '[' {
-		i = t.nodes[i].parent
-	}
-	if x := &t.nodes[i]; !x.passed {
-		x.passed = !r.quiet
-		r.whole(f, x.text)
-	}
-}
-
-// trusted reports whether an object is an envelope, and not what a program wrote itself.
-func (r *records) trusted(f *facts, line *keyClass, own, level bool, foreign int, text []byte) bool {
+// isEnvelope reports whether an object with these facts is an envelope, and not what a program wrote itself.
+func (f *facts) isEnvelope(line *keyClass, own, level bool, foreign int, text []byte) bool {
 	switch {
-	case text != nil && looksLogged(text) && (f.placed || f.timed || f.streamed || line.raw):
+	case text != nil && looksLogged(text) && (f.placed || f.streamed || line.raw || f.timed && !(own && level)):
 		return true
-	case f.kube && f.placed, f.placed && (f.place[roleIdentifier] != nil || f.place[roleUnit] != nil):
+	case f.placed && (f.kube || f.place[roleIdentifier] != nil || f.place[roleUnit] != nil):
 		return true
 	case own:
 		return false
-	case f.nested && (f.placed || f.streamed):
-		return true
-	case line.raw && (f.timed || f.placed):
-		return true
-	case f.flat >= 2 && !level:
+	case f.nested && (f.placed || f.streamed), line.raw && (f.timed || f.placed), f.flat >= 2 && !level:
 		return true
 	case f.placed && f.place[rolePod] != nil && f.place[roleContainer] != nil:
 		return !level || line.line != msgRank
@@ -651,10 +582,7 @@ func (r *records) trusted(f *facts, line *keyClass, own, level bool, foreign int
 
 // looksLogged reports whether a text begins as the line of a log: with a header of klog, a
 // time, a level, or as JSON.
-func looksLogged(b []byte) bool {
-	h := headerOf(b)
-	return h != none && h != word
-}
+func looksLogged(b []byte) bool { return headerOf(b) > word }
 
 // where returns where a line was written, by its facts.
 func (f *facts) where() Place {
@@ -671,8 +599,8 @@ func (f *facts) where() Place {
 	return p
 }
 
-// key appends what tells places apart.
-func (f *facts) key(dst []byte) []byte {
+// appendKey appends what tells places apart.
+func (f *facts) appendKey(dst []byte) []byte {
 	for _, v := range f.place {
 		dst = append(append(dst, v...), 0)
 	}

@@ -9,31 +9,29 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// Text reads UTF-8 lines from what may be UTF-16, may begin with a byte order mark, and may
-// have blocks of NUL bytes, as a log has after a power failure: each block ends a line. It is
-// not safe for concurrent use.
+// Text reads UTF-8 lines from an input that may be UTF-16, may begin with a byte order mark,
+// and may contain blocks of NUL bytes, which a power failure leaves in logs. A block of NUL
+// bytes ends a line. Text is not safe for concurrent use.
 type Text struct {
 	r     io.Reader
 	began bool
 	last  byte
-	nuls  int64
+	nuls  *int64
 }
 
-// NewText returns a reader of r, which begins with head.
-func NewText(r io.Reader, head []byte) *Text {
+// NewText returns a reader of r. head are the first bytes of r. It adds the number of omitted
+// NUL bytes to nuls.
+func NewText(r io.Reader, head []byte, nuls *int64) *Text {
 	if order := byteOrder(head); order != nil {
 		r = transform.NewReader(r, order.NewDecoder())
 	}
-	return &Text{r: r, last: '\n'}
+	return &Text{r: r, last: '\n', nuls: nuls}
 }
 
-// NULs returns how many NUL bytes were left out.
-func (t *Text) NULs() int64 { return t.nuls }
-
-// IsWide reports whether text that begins so is UTF-16.
+// IsWide reports whether head is the beginning of UTF-16 text.
 func IsWide(head []byte) bool { return byteOrder(head) != nil }
 
-// byteOrder returns the encoding of UTF-16 text, nil for other text.
+// byteOrder returns the encoding of UTF-16 text, and nil for other text.
 func byteOrder(head []byte) encoding.Encoding {
 	little, big := unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
 	switch {
@@ -63,14 +61,14 @@ func byteOrder(head []byte) encoding.Encoding {
 func (t *Text) Read(p []byte) (int, error) {
 	for {
 		n, err := t.r.Read(p)
-		n = t.clean(p[:n])
-		if n > 0 || err != nil || len(p) == 0 {
+		if n = t.clean(p[:n]); n > 0 || err != nil || len(p) == 0 {
 			return n, err
 		}
 	}
 }
 
-// clean removes a byte order mark and NUL bytes in place, and returns how many bytes are left.
+// clean removes a byte order mark and NUL bytes in place. It returns the number of bytes that
+// are left.
 func (t *Text) clean(b []byte) int {
 	if !t.began && len(b) > 0 {
 		t.began = true
@@ -78,40 +76,25 @@ func (t *Text) clean(b []byte) int {
 			b = b[:copy(b, rest)]
 		}
 	}
-	k := bytes.IndexByte(b, 0)
-	if k < 0 {
-		if len(b) > 0 {
-			t.last = b[len(b)-1]
+	out := b[:0]
+	for len(b) > 0 {
+		k := bytes.IndexByte(b, 0)
+		if k < 0 {
+			k = len(b)
 		}
-		return len(b)
-	}
-	n := k
-	if k > 0 {
-		t.last = b[k-1]
-	}
-	for i := k; i < len(b); {
-		if b[i] == 0 {
-			run := i
-			for i < len(b) && b[i] == 0 {
-				i++
-			}
-			t.nuls += int64(i - run)
-			if i-run >= minBlock && t.last != '\n' {
-				b[n], t.last = '\n', '\n'
-				n++
-			}
-			continue
+		rest := bytes.TrimLeft(b[k:], "\x00")
+		nuls := len(b) - k - len(rest)
+		if out = append(out, b[:k]...); len(out) > 0 {
+			t.last = out[len(out)-1]
 		}
-		end := bytes.IndexByte(b[i:], 0)
-		if end < 0 {
-			end = len(b) - i
+		if nuls >= minBlock && t.last != '\n' {
+			out, t.last = append(out, '\n'), '\n'
 		}
-		n += copy(b[n:], b[i:i+end])
-		i += end
-		t.last = b[n-1]
+		*t.nuls += int64(nuls)
+		b = rest
 	}
-	return n
+	return len(out)
 }
 
-// minBlock is the number of NUL bytes that are no longer a part of a line.
+// minBlock is the number of consecutive NUL bytes from which they are not part of a line.
 const minBlock = 8

@@ -8,86 +8,81 @@ import (
 	"strings"
 )
 
-// undos are changes of lines as a whole, in the order in which they are looked for.
+// undos are changes of whole lines, in the order in which they are tried.
 var undos = []struct {
-	outermost bool // Only the outermost part of an envelope is so.
+	outermost bool // whether only the outermost layer of an envelope can be this change
 	found     func(lines [][]byte) bool
 	undo      func(dst, line []byte) []byte
 }{
-	{false, func(lines [][]byte) bool {
-		return slices.ContainsFunc(lines, func(l []byte) bool { return bytes.IndexByte(l, 0x1b) >= 0 })
-	}, stripEscapes},
-	{false, func(lines [][]byte) bool { return share(lines, hasColours)*10 >= len(lines)*3 }, stripColours},
-	{false, func(lines [][]byte) bool {
-		return slices.ContainsFunc(lines, func(l []byte) bool { return bytes.ContainsAny(l, strange) })
-	}, func(dst, line []byte) []byte { return append(dst, plainSpaces.Replace(string(line))...) }},
+	{false, func(lines [][]byte) bool { return contain(lines, "\x1b") }, stripEscapes},
+	{false, func(lines [][]byte) bool { return count(lines, hasColours)*10 >= len(lines)*3 }, stripColours},
+	{false, func(lines [][]byte) bool { return contain(lines, spaces) }, func(dst, line []byte) []byte {
+		return append(dst, plainSpaces.Replace(string(line))...)
+	}},
 	{true, isHTML, unescapeHTML},
 	{true, isEscaped, func(dst, line []byte) []byte { return unescape(dst, unquoteLine(line)) }},
-	{true, hasStrings, unquoteStrings},
-	{true, func(lines [][]byte) bool { return most(lines, isList) }, func(dst, line []byte) []byte { // of Python
-		if isList(line) {
-			line = bytes.ReplaceAll(line[2:len(line)-2], []byte("', '"), []byte("\n"))
+	{true, func(lines [][]byte) bool { return most(lines, isQuoted) }, func(dst, line []byte) []byte {
+		if text := unquoteLine(line); len(text) < len(line) {
+			return unescape(dst, text)
 		}
 		return append(dst, line...)
 	}},
+	{false, func(lines [][]byte) bool { return most(lines, func(l []byte) bool { return contains(l, `"=>`) }) }, unrubyLine},
 }
 
-func isList(b []byte) bool {
-	return len(b) > 3 && bytes.HasPrefix(b, []byte("['")) && bytes.HasSuffix(b, []byte("']"))
+// contain reports whether a line contains one of the characters in chars.
+func contain(lines [][]byte, chars string) bool {
+	return slices.ContainsFunc(lines, func(l []byte) bool { return bytes.ContainsAny(l, chars) })
 }
 
-// strange are characters that look like a space or like nothing.
-const strange = "\u00a0\u202f\u2007\ufeff\u200b\u200e\u2060\u200c\u200d"
+// spaces are characters that look like a space or are invisible.
+const spaces = "\u00a0\u202f\u2007\ufeff\u200b\u200e\u2060\u200c\u200d"
 
 var plainSpaces = strings.NewReplacer("\u00a0", " ", "\u202f", " ", "\u2007", " ", "\ufeff", "", "\u200b", "", "\u200e", "", "\u2060", "", "\u200c", "", "\u200d", "")
 
-// stripEscapes removes the escape sequences of a terminal, stripColours also those whose escape
-// character is written out.
-func stripEscapes(dst, b []byte) []byte { return stripSequences(dst, b, "\x1b") }
-func stripColours(dst, b []byte) []byte { return stripSequences(dst, b, "\x1b\\^#\u241b") }
-func hasColours(b []byte) bool          { return len(stripColours(nil, b)) < len(b) }
+// sequence matches what follows an escape character: a colour or cursor movement, a title, or a
+// link.
+const sequence = `(?:\[[0-9;?:]*[A-Za-z]|\][^\x07\x1b]*[\x07\x1b])`
 
-func stripSequences(dst, b []byte, starts string) []byte {
-	for {
-		k := bytes.IndexAny(b, starts)
-		if k < 0 {
-			return append(dst, b...)
+var (
+	escapes = regexp.MustCompile(`\x1b` + sequence + `?`)
+	colours = regexp.MustCompile(`(?:\^\[|\\(?:x1[bB]|u001[bB]|033|e)|#033|\x{241b})` + sequence + `|\x1b` + sequence + `?`)
+)
+
+// stripEscapes removes the escape sequences of a terminal. stripColours also removes colours
+// whose escape character was written as text.
+func stripEscapes(dst, b []byte) []byte { return append(dst, escapes.ReplaceAll(b, nil)...) }
+func stripColours(dst, b []byte) []byte { return append(dst, colours.ReplaceAll(b, nil)...) }
+func hasColours(b []byte) bool          { return colours.Match(b) }
+
+// rubyToken matches the parts of a Ruby hash whose notation differs from JSON. fluent-bit
+// prints records as Ruby hashes.
+var rubyToken = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|=>(?:nil)?`)
+
+func unrubyLine(dst, line []byte) []byte {
+	return append(dst, rubyToken.ReplaceAllFunc(line, func(b []byte) []byte {
+		switch string(b) {
+		case "=>":
+			return []byte(":")
+		case "=>nil":
+			return []byte(":null")
 		}
-		n := sequenceLen(b[k:])
-		if dst = append(dst, b[:k]...); n == 0 && b[k] != 0x1b {
-			dst = append(dst, b[k])
-		}
-		b = b[k+max(1, n):]
-	}
+		return b
+	})...)
 }
 
-var escapes = []string{"\x1b", "^[", `\x1b`, `\u001b`, `\033`, `\e`, "#033", `\x1B`, `\u001B`, "\u241b"}
+var (
+	// entity matches the HTML entities that occur in logs.
+	entity = regexp.MustCompile(`&(?:quot|lt|gt|amp|nbsp|#(?:34|39|x27|x22));`)
+	tag    = regexp.MustCompile(`</?(?:pre|code|span|br|div|p|b|i|a|font|html|head|meta|title|body|table|thead|tbody|tr|td|th|ul|li|style)\b[^<>]*>|<!DOCTYPE[^<>]*>`)
+	cell   = regexp.MustCompile(`</t[dh]>`)
+)
 
-// sequenceLen returns the length of the escape sequence at the start of b.
-func sequenceLen(b []byte) int {
-	for _, e := range escapes {
-		rest, ok := bytes.CutPrefix(b, []byte(e))
-		switch {
-		case !ok || len(rest) == 0:
-		case rest[0] == ']': // a title or a link
-			if k := bytes.IndexAny(rest, "\a\x1b"); k > 0 {
-				return len(e) + k + 1
-			}
-		case rest[0] == '[':
-			rest = bytes.TrimLeft(rest[1:], "0123456789;?:")
-			if len(rest) > 0 && (rest[0]|0x20)-'a' < 26 {
-				return len(b) - len(rest) + 1
-			}
-		}
-	}
-	return 0
-}
-
-// isHTML reports whether lines are escaped for HTML as a whole, or are between tags of a page.
+// isHTML reports whether lines are escaped as HTML, or are between HTML tags.
 func isHTML(lines [][]byte) bool {
 	found := false
 	for _, l := range lines {
-		text := stripTags(nil, l)
+		text := stripTags(l)
 		if bytes.IndexByte(text, '"') >= 0 {
 			return false
 		}
@@ -96,53 +91,31 @@ func isHTML(lines [][]byte) bool {
 	return found
 }
 
-// entity matches the entities of what logs have.
-var entity = regexp.MustCompile(`&(?:quot|lt|gt|amp|nbsp|#(?:34|39|x27|x22));`)
-
-var tag = regexp.MustCompile(`^</?(?:pre|code|span|br|div|p|b|i|a|font|html|head|meta|title|body|table|thead|tbody|tr|td|th|ul|li|style)\b[^<>]*>|^<!DOCTYPE[^<>]*>`)
-
-// isTag reports whether a text begins with a tag of HTML, whose end may be missing.
-func isTag(b []byte) bool { return tag.Match(append(b[:len(b):len(b)], '>')) }
-
-// stripTags removes the tags of HTML.
-func stripTags(dst, b []byte) []byte {
-	for {
-		k := bytes.IndexByte(b, '<')
-		if k < 0 {
-			return append(dst, b...)
-		}
-		n := tag.FindIndex(b[k:])
-		if dst = append(dst, b[:k]...); n == nil {
-			n = []int{0, 1}
-			dst = append(dst, '<')
-		} else if cell := string(b[k:][:n[1]]); cell == "</td>" || cell == "</th>" {
-			dst = append(dst, '\t')
-		}
-		b = b[k+n[1]:]
+// stripTags removes HTML tags. It separates the cells of a table with a tab.
+func stripTags(b []byte) []byte {
+	if bytes.IndexByte(b, '<') < 0 {
+		return b
 	}
+	return tag.ReplaceAll(cell.ReplaceAll(b, []byte("\t")), nil)
 }
 
 func unescapeHTML(dst, b []byte) []byte {
-	start := len(dst)
-	if dst = stripTags(dst, b); bytes.IndexByte(dst[start:], '&') < 0 {
-		return dst
-	}
-	text := html.UnescapeString(string(dst[start:]))
-	return append(dst[:start], bytes.ReplaceAll([]byte(text), []byte("\u00a0"), []byte(" "))...)
+	text := html.UnescapeString(string(stripTags(b)))
+	return append(dst, strings.ReplaceAll(text, "\u00a0", " ")...)
 }
 
-// isEscaped reports whether lines have a backslash before every quote as a whole, or are the
-// texts of strings with their quotes.
+// isEscaped reports whether all quotes in lines have a backslash before them, or each line is a
+// quoted string.
 func isEscaped(lines [][]byte) bool {
-	found, quotes := false, len(lines) > 0
+	found, quotes := false, true
 	for _, l := range lines {
-		inner := unquoteLine(l)
-		quotes = quotes && len(inner) < len(l)
-		for i := range inner {
+		text := unquoteLine(l)
+		quotes = quotes && len(text) < len(l)
+		for i, c := range text {
 			switch {
-			case inner[i] == '"' && (i == 0 || inner[i-1] != '\\'):
+			case c == '"' && (i == 0 || text[i-1] != '\\'):
 				return false
-			case inner[i] == '"', inner[i] == '\\' && i+2 < len(inner) && inner[i+1] == 'n' && headerOf(inner[i+2:]) != none:
+			case c == '"', c == '\\' && i+2 < len(text) && text[i+1] == 'n' && headerOf(text[i+2:]) != none:
 				found = true
 			}
 		}
@@ -150,27 +123,33 @@ func isEscaped(lines [][]byte) bool {
 	return found || quotes
 }
 
-// hasStrings reports whether most lines are the texts of strings with their quotes, in a list.
-func hasStrings(lines [][]byte) bool {
-	return most(lines, func(l []byte) bool {
-		inner := unquoteLine(l)
-		return len(inner) < len(l) && headerOf(unescape(nil, inner)) > word && isEscaped([][]byte{l})
-	})
+// isQuoted reports whether a line is a quoted string, as in a list.
+func isQuoted(l []byte) bool {
+	text := unquoteLine(l)
+	return len(text) < len(l) && headerOf(unescape(nil, text)) > word && isEscaped([][]byte{l})
 }
 
-func unquoteStrings(dst, l []byte) []byte {
-	if inner := unquoteLine(l); len(inner) < len(l) {
-		return unescape(dst, inner)
-	}
-	return append(dst, l...)
-}
-
-// unquoteLine returns a line without the quotes around it, and without a comma after them.
+// unquoteLine returns a line without the quotes around it and the comma after them.
 func unquoteLine(l []byte) []byte {
-	t := bytes.TrimSpace(l)
-	t = bytes.TrimSuffix(t, []byte(","))
-	if len(t) > 2 && (t[0] == '"' && t[len(t)-1] == '"' || t[0] == '\'' && t[len(t)-1] == '\'') {
-		return t[1 : len(t)-1]
+	t := bytes.TrimSuffix(bytes.TrimSpace(l), []byte(","))
+	if k := len(t) - 1; k > 1 && t[0] == t[k] && (t[0] == '"' || t[0] == '\'') {
+		return t[1:k]
 	}
 	return l
+}
+
+// most reports whether has returns true for six of ten lines.
+func most(lines [][]byte, has func([]byte) bool) bool {
+	n := count(lines, has)
+	return n*10 >= len(lines)*6 && n > 0
+}
+
+// count returns the number of lines for which has returns true.
+func count(lines [][]byte, has func([]byte) bool) (n int) {
+	for _, l := range lines {
+		if has(l) {
+			n++
+		}
+	}
+	return n
 }

@@ -1,8 +1,8 @@
-// Package documents reads Kubernetes objects from files: YAML and JSON as kubectl,
-// must-gather and support bundles write it, single objects and lists.
+// Package documents reads Kubernetes objects from files. It reads YAML and JSON in the forms
+// that kubectl, must-gather and support bundles write: single objects and lists.
 //
-// A file may be hostile. Objects are read one by one, so that memory depends on the
-// largest object, which is bounded, and not on the file.
+// A file may be hostile. Objects are read one by one, so that memory depends on the largest
+// object (which is limited) and not on the size of the file.
 package documents
 
 import (
@@ -17,7 +17,8 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// MaxObject bounds the bytes of one object. etcd refuses objects of more than 1.5 MiB.
+// MaxObject is the maximum size of one object, in bytes. etcd refuses objects of more than 1.5
+// MiB.
 const MaxObject = 4 << 20
 
 // Object is a Kubernetes object.
@@ -26,27 +27,27 @@ type Object struct {
 	JSON             json.RawMessage
 }
 
-// Rest counts what a file contains besides objects.
+// Rest counts the content of a file that is not an object.
 type Rest struct {
-	Foreign int   // values that are no Kubernetes objects
-	Broken  int   // values that cannot be decoded
-	First   error // why the first of them cannot
+	Foreign int   // number of values that are not Kubernetes objects
+	Broken  int   // number of values that cannot be decoded
+	First   error // error of the first value that cannot be decoded
 }
 
-func (r *Rest) broken(err error) {
+func (r *Rest) noteBroken(err error) {
 	if r.Broken++; r.First == nil {
 		r.First = err
 	}
 }
 
-// Reasons for objects that are not read.
+// Reasons why an object is not read.
 var (
 	errLarge = fmt.Errorf("an object has more than %d MiB", MaxObject>>20)
 	errMany  = fmt.Errorf("an object has more than %d values", strictyaml.MaxValues)
 )
 
-// Each calls f with each object of a file in its order. What follows damage in JSON cannot
-// be read. It returns an error only if r does.
+// Each calls f with each object of a file, in order. JSON after a syntax error cannot be read.
+// Each returns an error only if r does.
 func Each(r io.Reader, f func(Object)) (Rest, error) {
 	br := bufio.NewReaderSize(r, 64<<10)
 	var rest Rest
@@ -63,15 +64,15 @@ func Each(r io.Reader, f func(Object)) (Rest, error) {
 	return rest, err
 }
 
-// listOf reads one list, or one object. A list of one kind may state it once.
+// listOf reads one list or one object. A list may state the kind of its items once.
 type listOf struct {
 	each func(Object)
 	rest *Rest
 
-	apiVersion, kind string // defaults for items that state none
+	apiVersion, kind string // defaults for items that do not state them
 }
 
-// described is what every object has.
+// described has the fields that every object has.
 type described struct {
 	APIVersion string          `json:"apiVersion"`
 	Kind       string          `json:"kind"`
@@ -79,18 +80,18 @@ type described struct {
 	Involved   json.RawMessage `json:"involvedObject"`
 }
 
-// describe notes the kind of the items of a list.
-func (l *listOf) describe(d described) {
+// noteKind stores the kind of the items of a list.
+func (l *listOf) noteKind(d described) {
 	if kind, ok := strings.CutSuffix(d.Kind, "List"); ok && kind != "" {
 		l.apiVersion, l.kind = d.APIVersion, kind
 	}
 }
 
-// object passes on one JSON value if it is an object.
-func (l *listOf) object(in json.RawMessage) {
+// passObject passes a JSON value on if it is an object.
+func (l *listOf) passObject(in json.RawMessage) {
 	var d described
 	if err := json.Unmarshal(in, &d); err != nil {
-		l.rest.Foreign++ // such as a list of numbers
+		l.rest.Foreign++ // this may be a list of numbers
 		return
 	}
 	switch {

@@ -70,7 +70,7 @@ func TestRest(t *testing.T) {
 	f("items:\n"+fmt.Sprintf(pod, "a")+"- {\n"+fmt.Sprintf(pod, "b"), 0, 1, "yaml", "v1 Pod a", "v1 Pod b")
 	f("items:\n"+fmt.Sprintf(pod, "a")+"- x: "+strings.Repeat("y", MaxObject)+"\n"+fmt.Sprintf(pod, "b"), 0, 1, "more than 4 MiB", "v1 Pod a", "v1 Pod b")
 	f(`{"items":[{"kind":"Pod","metadata":{"name":"a"}},{"x":`, 0, 1, "near byte", " Pod a")
-	f(`{"items":3}`, 0, 1, "items is no list")
+	f(`{"items":3}`, 0, 1, "items is not a list")
 	f(`{"x":"`+strings.Repeat("y", 2*MaxObject)+`"}`, 0, 1, "more than 4 MiB")
 	f("3", 1, 0, "")
 	f(`[1, "x"]`, 2, 0, "")

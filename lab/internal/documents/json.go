@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// budget reads at most left bytes, so that no single value of JSON is larger.
+// budget is a reader that ends after left bytes, so that no single JSON value is larger.
 type budget struct {
 	r    io.Reader
 	left int
@@ -26,25 +26,25 @@ func (b *budget) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// jsonReader reads values from a decoder, each within the budget.
+// jsonReader reads values from a decoder. Each value is limited by the budget.
 type jsonReader struct {
 	*json.Decoder
 
 	in *budget
 }
 
-func (r jsonReader) token() (json.Token, error) {
+func (r jsonReader) readToken() (json.Token, error) {
 	r.in.left = MaxObject
 	return r.Token()
 }
 
-func (r jsonReader) value() (out json.RawMessage, err error) {
+func (r jsonReader) readValue() (out json.RawMessage, err error) {
 	r.in.left = MaxObject
 	err = r.Decode(&out)
 	return out, err
 }
 
-// readJSON reads objects and lists, one behind the other.
+// readJSON reads a sequence of objects and lists.
 func (l *listOf) readJSON(in io.Reader) error {
 	b := &budget{r: in}
 	r := jsonReader{json.NewDecoder(b), b}
@@ -56,7 +56,7 @@ func (l *listOf) readJSON(in io.Reader) error {
 		case b.err != nil:
 			return b.err
 		case err != nil:
-			l.rest.broken(fmt.Errorf("near byte %d: %w", r.InputOffset(), err))
+			l.rest.noteBroken(fmt.Errorf("near byte %d: %w", r.InputOffset(), err))
 			return nil
 		}
 		l.apiVersion, l.kind = "", ""
@@ -64,7 +64,7 @@ func (l *listOf) readJSON(in io.Reader) error {
 }
 
 func (l *listOf) jsonDocument(r jsonReader) error {
-	begin, err := r.token()
+	begin, err := r.readToken()
 	if err != nil {
 		return err
 	}
@@ -82,25 +82,25 @@ func (l *listOf) jsonDocument(r jsonReader) error {
 	return err
 }
 
-// jsonItems reads the values of a list behind its bracket.
+// jsonItems reads the values of a list whose opening bracket was read.
 func (l *listOf) jsonItems(r jsonReader) error {
 	for r.More() {
-		item, err := r.value()
+		item, err := r.readValue()
 		if err != nil {
 			return err
 		}
-		l.object(item)
+		l.passObject(item)
 	}
-	_, err := r.token()
+	_, err := r.readToken()
 	return err
 }
 
-// jsonObject reads an object behind its brace: a list, or an object whose members have
-// to be put together again.
+// jsonObject reads an object whose opening brace was read. It may be a list of objects, or an
+// object whose members have to be put together again.
 func (l *listOf) jsonObject(r jsonReader) error {
 	members, size, isList := map[string]json.RawMessage{}, 0, false
 	for r.More() {
-		key, err := r.token()
+		key, err := r.readToken()
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (l *listOf) jsonObject(r jsonReader) error {
 			}
 			continue
 		}
-		value, err := r.value()
+		value, err := r.readValue()
 		if err != nil {
 			return err
 		}
@@ -121,29 +121,29 @@ func (l *listOf) jsonObject(r jsonReader) error {
 		}
 		members[name] = value
 		var d described
-		_ = json.Unmarshal(members["kind"], &d.Kind) // the kind may not have been read yet
+		_ = json.Unmarshal(members["kind"], &d.Kind) // the kind may come later in the file
 		_ = json.Unmarshal(members["apiVersion"], &d.APIVersion)
-		l.describe(d)
+		l.noteKind(d)
 	}
-	if _, err := r.token(); err != nil || isList {
+	if _, err := r.readToken(); err != nil || isList {
 		return err
 	}
 	whole, err := json.Marshal(members)
 	if err != nil {
 		return err
 	}
-	l.object(whole)
+	l.passObject(whole)
 	return nil
 }
 
-// jsonList reads the value of items, which is null in a list without items.
+// jsonList reads the value of the member items. It is null in a list without items.
 func (l *listOf) jsonList(r jsonReader) error {
-	begin, err := r.token()
+	begin, err := r.readToken()
 	if err != nil || begin == nil {
 		return err
 	}
 	if begin != json.Delim('[') {
-		return errors.New("items is no list")
+		return errors.New("items is not a list")
 	}
 	return l.jsonItems(r)
 }

@@ -12,18 +12,18 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// yamlReader cuts a file into documents, and lists into items, by the lines that begin
-// them, so that only one item is decoded at a time.
+// yamlReader splits a file into documents, and lists into items, at the lines where they begin.
+// So only one item has to be decoded at a time.
 type yamlReader struct {
 	list  *listOf
-	chunk []byte // lines of the present document or item
-	large bool   // the chunk is too large and was dropped
-	// dash begins each item of the present list, "" if there is no list. It is one line
-	// break until the first item is read.
+	chunk []byte // lines of the current document or item
+	large bool   // whether the chunk was too large and was dropped
+	// dash is the beginning of each item of the current list, "" outside a list, and
+	// unknownDash until the first item is read.
 	dash []byte
 }
 
-// unknownDash stands for the indentation of a list whose first item was not read yet.
+// unknownDash is the value of dash before the indentation of a list is known.
 var unknownDash = []byte("\n")
 
 func (l *listOf) readYAML(br *bufio.Reader) error {
@@ -31,12 +31,12 @@ func (l *listOf) readYAML(br *bufio.Reader) error {
 	for begins := true; ; {
 		line, err := br.ReadSlice('\n')
 		if begins {
-			r.begin(line)
+			r.beginLine(line)
 		}
-		r.add(line)
+		r.addToChunk(line)
 		begins = len(line) > 0 && line[len(line)-1] == '\n'
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			r.end()
+			r.decodeChunk()
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
@@ -45,84 +45,83 @@ func (l *listOf) readYAML(br *bufio.Reader) error {
 	}
 }
 
-// begin ends the present chunk if a line begins another one.
-func (r *yamlReader) begin(line []byte) {
+// beginLine ends the current chunk if a line begins another one.
+func (r *yamlReader) beginLine(line []byte) {
 	text := bytes.TrimRight(line, " \r\n")
 	if bytes.Equal(text, []byte("---")) || bytes.Equal(text, []byte("...")) || bytes.HasPrefix(line, []byte("--- ")) {
-		r.end()
+		r.decodeChunk()
 		r.dash, r.list.apiVersion, r.list.kind = nil, "", ""
 		return
 	}
 	switch {
 	case r.dash == nil:
 		if string(text) == "items:" {
-			r.end()
+			r.decodeChunk()
 			r.dash = unknownDash
 		}
 	case &r.dash[0] == &unknownDash[0]:
 		if at := bytes.IndexFunc(line, func(c rune) bool { return c != ' ' }); at >= 0 && bytes.HasPrefix(line[at:], []byte("- ")) {
-			r.end()
+			r.decodeChunk()
 			r.dash = bytes.Clone(line[:at+2])
 		}
 	case bytes.HasPrefix(line, r.dash):
-		r.end()
+		r.decodeChunk()
 	case len(text) > 0 && text[0] != ' ' && text[0] != '#' && text[0] != '-':
-		r.end()
+		r.decodeChunk()
 		r.dash = nil
 	}
 }
 
-func (r *yamlReader) add(part []byte) {
+func (r *yamlReader) addToChunk(part []byte) {
 	if r.large = r.large || len(r.chunk)+len(part) > MaxObject; !r.large {
 		r.chunk = append(r.chunk, part...)
 	}
 }
 
-// end decodes the present chunk.
-func (r *yamlReader) end() {
+func (r *yamlReader) decodeChunk() {
 	chunk := r.chunk
 	r.chunk = r.chunk[:0]
 	if r.large {
 		r.large = false
-		r.list.rest.broken(errLarge)
+		r.list.rest.noteBroken(errLarge)
 		return
 	}
 	if !hasContent(chunk) {
 		return
 	}
 	if strictyaml.TooManyAt(chunk) >= 0 {
-		r.list.rest.broken(errMany)
+		r.list.rest.noteBroken(errMany)
 		return
 	}
 	in, err := yaml.YAMLToJSON(chunk)
 	if err != nil {
-		r.list.rest.broken(err)
+		r.list.rest.noteBroken(err)
 		return
 	}
 	var items []json.RawMessage
 	if json.Unmarshal(in, &items) == nil {
 		for _, item := range items {
-			r.list.object(item)
+			r.list.passObject(item)
 		}
 		return
 	}
-	r.document(in)
+	r.handleDocument(in)
 }
 
-// document handles a document, or the part of one around the items of a list.
-func (r *yamlReader) document(in json.RawMessage) {
+// handleDocument handles a document, or the part of a document around the items of a list.
+func (r *yamlReader) handleDocument(in json.RawMessage) {
 	var d described
 	if err := json.Unmarshal(in, &d); err != nil {
 		r.list.rest.Foreign++
 		return
 	}
-	if r.list.describe(d); d.Items != nil || onlyList(in) {
+	if r.list.noteKind(d); d.Items != nil || onlyList(in) {
 		return
 	}
-	r.list.object(in)
+	r.list.passObject(in)
 }
 
-// onlyList reports whether a mapping has only what stands around the items of a list.
+// onlyList reports whether a mapping has only the fields of a list besides its items.
 func onlyList(in json.RawMessage) bool {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(in, &members) != nil {
@@ -138,7 +137,7 @@ func onlyList(in json.RawMessage) bool {
 	return metadata["name"] == nil
 }
 
-// hasContent reports whether a chunk has more than comments and the marks of documents.
+// hasContent reports whether a chunk contains more than comments and document markers.
 func hasContent(chunk []byte) bool {
 	for line := range bytes.Lines(chunk) {
 		text := bytes.TrimSpace(line)

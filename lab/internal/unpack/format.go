@@ -14,16 +14,16 @@ import (
 	"github.com/therootcompany/xz"
 )
 
-// headSize is the size of the header of a tar archive.
+// headSize is the size of a tar header.
 const headSize = 512
 
-// maxWindow bounds the memory that zstd and xz may ask for: an archive states it.
+// maxWindow is the maximum memory that an archive may make zstd and xz use.
 const maxWindow = 128 << 20
 
-// packing is a format that packs one stream.
+// packing is a format that compresses one stream.
 type packing struct {
 	name, magic string
-	// suffixes of names, each with the one after unpacking.
+	// suffixes are pairs of suffixes of names, before and after unpacking.
 	suffixes [][2]string
 	open     func(io.Reader) (io.Reader, func(), error)
 }
@@ -49,8 +49,9 @@ var packings = []packing{
 	}},
 }
 
-// packingOf returns the format of a packed stream from its first bytes, nil if it is none.
-func packingOf(head []byte) *packing {
+// detectPacking returns the format of a compressed stream from its first bytes; nil if it is
+// not compressed.
+func detectPacking(head []byte) *packing {
 	for i, p := range packings {
 		if bytes.HasPrefix(head, []byte(p.magic)) && (p.name != "bzip2" || len(head) > 9 && string(head[4:7]) == "1AY") {
 			return &packings[i]
@@ -59,39 +60,41 @@ func packingOf(head []byte) *packing {
 	return nil
 }
 
-// isZip reports whether a file begins like a zip archive with entries, or without.
+// isZip reports whether head is the beginning of a zip archive, which may be empty.
 func isZip(head []byte) bool {
 	return bytes.HasPrefix(head, []byte("PK\x03\x04")) || bytes.HasPrefix(head, []byte("PK\x05\x06"))
 }
 
-// isTar reports whether a block is the header of a tar archive: archive/tar checks its sum.
+// isTar reports whether a block is the header of a tar archive. archive/tar checks its
+// checksum.
 func isTar(head []byte) bool {
 	if len(head) < headSize || head[0] == 0 {
 		return false
 	}
 	_, err := tar.NewReader(bytes.NewReader(head[:headSize])).Next()
-	return err == nil || errors.Is(err, io.ErrUnexpectedEOF) // an extended header continues behind the block
+	return err == nil || errors.Is(err, io.ErrUnexpectedEOF) // an extended header continues after the block
 }
 
-// unpackedTar returns the stream in a packed one, and whether it is a tar archive. Its
-// buffer holds the first block.
+// unpackedTar returns the uncompressed stream of r, and whether it is a tar archive. The buffer
+// of br contains the first block.
 func unpackedTar(p *packing, r io.Reader) (br *bufio.Reader, isArchive bool, done func(), err error) {
 	zr, done, err := p.open(r)
 	if err != nil {
 		return nil, false, nil, fmt.Errorf("unpack %s: %w", p.name, err)
 	}
 	br = bufio.NewReaderSize(zr, 64<<10)
-	head, _ := br.Peek(headSize) // an error returns with the next read
+	head, _ := br.Peek(headSize) // an error is returned again by the next read
 	return br, isTar(head), done, nil
 }
 
-// Is reports whether a file is an archive, or packed in a format other than gzip, by its
-// first bytes. gzip without an archive in it is a rotated log, which others read.
-func Is(r io.ReaderAt) bool {
+// IsArchive reports whether the first bytes of a file are those of an archive, or of a
+// compressed format other than gzip. gzip without an archive is a rotated log, which is not
+// unpacked here.
+func IsArchive(r io.ReaderAt) bool {
 	head := make([]byte, headSize)
 	n, _ := r.ReadAt(head, 0)
 	head = head[:n]
-	p := packingOf(head)
+	p := detectPacking(head)
 	if p == nil || p.name != "gzip" {
 		return p != nil || isZip(head) || isTar(head)
 	}
@@ -103,6 +106,5 @@ func Is(r io.ReaderAt) bool {
 	return archive
 }
 
-// MayBe reports whether an input that begins with these bytes may be an archive, or is
-// packed in any format.
-func MayBe(head []byte) bool { return packingOf(head) != nil || isZip(head) || isTar(head) }
+// MayBe reports whether head may be the beginning of an archive or of a compressed file.
+func MayBe(head []byte) bool { return detectPacking(head) != nil || isZip(head) || isTar(head) }

@@ -10,27 +10,28 @@ import (
 	"time"
 )
 
-// source is the archive that is being unpacked. It counts what is read from it.
+// source is the archive that is being unpacked. It counts the bytes that are read from it.
 type source struct {
 	io.ReaderAt
 
 	u     *unpacker
-	dir   string // its files lie below
+	dir   string // folder for its files
 	depth int
 
-	consumed, produced int64 // bytes
+	consumed, produced int64 // numbers of bytes that were read and written
 }
 
 // ReadAt implements io.ReaderAt.
-func (s *source) ReadAt(p []byte, at int64) (int, error) {
-	n, err := s.ReaderAt.ReadAt(p, at)
+func (s *source) ReadAt(p []byte, t int64) (int, error) {
+	n, err := s.ReaderAt.ReadAt(p, t)
 	s.consumed += int64(n)
 	return n, err
 }
 
-// entry writes a file of the archive, with its time of modification if that is known. It returns an error only if it ends the unpacking.
-func (s *source) entry(name string, modified time.Time, r io.Reader) error {
-	if err := s.u.counted(name); err != nil {
+// writeEntry writes a file of the archive, with its time of modification if that is known. It
+// returns an error only if the unpacking has to end.
+func (s *source) writeEntry(name string, modified time.Time, r io.Reader) error {
+	if err := s.u.countEntry(name); err != nil {
 		return err
 	}
 	local := path.Clean(strings.TrimLeft(strings.ReplaceAll(strings.ToValidUTF8(name, "\ufffd"), `\`, "/"), "/"))
@@ -39,54 +40,55 @@ func (s *source) entry(name string, modified time.Time, r io.Reader) error {
 	case len(name) > maxName:
 		err = fmt.Errorf("the name has more than %d bytes", maxName)
 	case fs.ValidPath(local) && local != ".":
-		err = s.write(path.Join(s.dir, local), modified, r)
+		err = s.writeFile(path.Join(s.dir, local), modified, r)
 		name = local
 	}
-	if ends(err) {
+	if isFinal(err) {
 		return err
 	}
-	s.u.lost(inside(s.dir, name), err)
+	s.u.noteLost(entryPath(s.dir, name), err)
 	return nil
 }
 
-// inside returns the path of an entry for messages, also of one that leads out.
-func inside(dir, name string) string {
+// entryPath returns the path of an entry for messages, even if it leads out of the folder.
+func entryPath(dir, name string) string {
 	if dir == "." {
 		return name
 	}
 	return dir + "/" + name
 }
 
-// write writes a file, and puts it on the queue if it is an archive.
-func (s *source) write(name string, modified time.Time, r io.Reader) error {
-	f, name, err := s.u.create(name)
+// writeFile writes a file. If the file is an archive, writeFile also adds it to the queue.
+func (s *source) writeFile(name string, modified time.Time, r io.Reader) error {
+	f, name, err := s.u.createFile(name)
 	if err != nil {
 		return withoutPath(err)
 	}
 	defer f.Close()
 	_, err = io.Copy(disk{f}, &bounded{r: r, in: s})
-	if ends(err) {
+	if isFinal(err) {
 		_ = s.u.root.Remove(name)
 		return err
 	}
-	_ = s.u.root.Chtimes(name, time.Time{}, modified) // anybody may have written a time that no file can have
-	s.u.result.Files++                                // the beginning of a damaged entry is read as well
-	if err == nil && Is(f) {
+	_ = s.u.root.Chtimes(name, time.Time{}, modified) // the time comes from the archive, and may be one that no file can have
+	s.u.result.Files++                                // a damaged entry is counted too, because its beginning was read
+	if err == nil && IsArchive(f) {
 		s.u.result.Files--
 		s.u.queue = append(s.u.queue, nested{name: name, depth: s.depth + 1})
 	}
 	return err
 }
 
-// withoutPath removes the path from an error, for messages that already name it.
+// withoutPath returns an error without its path, for messages that already name the path.
 func withoutPath(err error) error {
-	if p, ok := errors.AsType[*fs.PathError](err); ok && !ends(err) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok && !isFinal(err) {
 		return p.Err
 	}
 	return err
 }
 
-// disk is a file whose errors end the unpacking: the next one could not be written either.
+// disk is a writer for a file. Its errors end the unpacking, because the next file could not be
+// written either.
 type disk struct{ w io.Writer }
 
 // Write implements io.Writer.
@@ -98,7 +100,7 @@ func (d disk) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// bounded reads a file of an archive and counts its bytes.
+// bounded reads a file of an archive, counts its bytes and checks the limits.
 type bounded struct {
 	r  io.Reader
 	in *source
@@ -115,7 +117,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	case u.result.Bytes > l.Bytes:
 		return n, fmt.Errorf("%w: more than %d GiB, so nothing of it was read; unpack it by hand and scan the folders that matter", errTooBig, l.Bytes>>30)
 	case b.in.produced > l.RatioFrom && b.in.produced/l.Ratio > b.in.consumed, u.result.Bytes > l.RatioFrom && u.result.Bytes/l.Ratio > u.packed:
-		return n, fmt.Errorf("%w: more than %d times its size, as no logs do, so nothing of it was read; unpack it by hand if it is what it should be", errTooBig, l.Ratio)
+		return n, fmt.Errorf("%w: more than %d times its size, which is not plausible for logs, so nothing of it was read; if you trust the archive, unpack it by hand", errTooBig, l.Ratio)
 	}
 	return n, err
 }

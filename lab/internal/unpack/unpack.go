@@ -1,3 +1,12 @@
+// Package unpack unpacks archives that people collect, such as support bundles, into a folder.
+// It supports tar, zip, compression with gzip, xz, zstd and bzip2, and archives inside
+// archives.
+//
+// An archive may be hostile. Nothing is written outside the folder, links and special files are
+// not created, and the size, number and depth of the unpacked files are limited. Memory does
+// not grow with the archive, except for the table of contents of a zip archive, whose size is
+// also limited. An archive inside another is unpacked after the outer one, so that their
+// decompressors are not in memory at the same time.
 package unpack
 
 import (
@@ -22,40 +31,41 @@ var (
 	errDisk   = errors.New("cannot write to the temporary folder")
 )
 
-// ends reports whether nothing more can be unpacked after an error.
-func ends(err error) bool { return errors.Is(err, errTooBig) || errors.Is(err, errDisk) }
+// isFinal reports whether err ends the unpacking.
+func isFinal(err error) bool { return errors.Is(err, errTooBig) || errors.Is(err, errDisk) }
 
-// maxName bounds the path of an entry.
+// maxName is the maximum length of the path of an entry.
 const maxName = 1024
 
-// unpacker unpacks one archive with all archives in it.
+// unpacker unpacks one archive and all archives in it.
 type unpacker struct {
 	root   *os.Root
 	limits Limits
-	packed int64 // bytes of the outermost archive
+	packed int64 // size of the outermost archive in bytes
 	result Result
-	count  int // entries
-	names  int // bytes of their names
+	count  int // number of entries
+	names  int // bytes of all names
 	queue  []nested
 	seed   maphash.Seed
-	copies map[uint64]int // number of the newest file with a name that exists already
+	copies map[uint64]int // number of the newest copy of a file whose name already existed, by hash of the name
 }
 
-// nested is an archive in the archive. It lies in the folder as a file until its turn.
+// nested is an archive inside the archive. It is stored as a file in the folder until it is
+// unpacked.
 type nested struct {
 	name  string
 	depth int
 }
 
-// Unpack unpacks the archive at a path into an existing empty folder. An archive in it
-// becomes a folder with the name of the archive. What cannot be unpacked is in the result,
-// and does not hide the rest; the error is about the archive file and the folder themselves.
+// Unpack unpacks the archive at a path into dir, an existing empty folder. An archive inside it
+// becomes a folder with the name of that archive. The result lists what could not be unpacked,
+// besides what could; the error concerns only the archive file and the folder.
 func Unpack(archive, dir string, limits Limits) (Result, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return Result{}, fmt.Errorf("open the folder for unpacked files: %w", err)
 	}
-	defer root.Close() //nolint:errcheck // nothing was written through it
+	defer root.Close() //nolint:errcheck // nothing was written through root itself
 	f, err := os.Open(archive)
 	if err != nil {
 		return Result{}, err
@@ -66,50 +76,51 @@ func Unpack(archive, dir string, limits Limits) (Result, error) {
 		return Result{}, err
 	}
 	u := &unpacker{root: root, limits: limits, packed: info.Size(), seed: maphash.MakeSeed(), copies: map[uint64]int{}}
-	err = u.unpack(f, ".", path.Base(archive), 1)
-	u.lost(".", err)
-	for !ends(err) && len(u.queue) > 0 {
+	err = u.unpackFile(f, ".", path.Base(archive), 1)
+	u.noteLost(".", err)
+	for !isFinal(err) && len(u.queue) > 0 {
 		next := u.queue[0]
 		u.queue = u.queue[1:]
-		err = u.nested(next)
-		u.lost(next.name, err)
+		err = u.unpackNested(next)
+		u.noteLost(next.name, err)
 	}
 	for _, left := range u.queue {
-		u.lost(left.name, errors.New("the limits were reached before it"))
-		_ = root.Remove(left.name) // nobody may take it for a log
+		u.noteLost(left.name, errors.New("a limit was reached before this file"))
+		_ = root.Remove(left.name) // a file that stays could be taken for a log
 	}
 	if u.result.Refused = errors.Is(err, errTooBig); u.result.Refused {
-		// Nothing of it is read, so the problems of single entries only hide the reason.
+		// Nothing of the archive is read, so problems of single entries would only hide the
+		// reason.
 		u.result.Problems = slices.DeleteFunc(u.result.Problems, func(p Problem) bool { return p.Reason != err.Error() })
 	}
 	return u.result, nil
 }
 
-// lost notes that an entry, or the rest of it, was not unpacked.
-func (u *unpacker) lost(name string, err error) {
+// noteLost records that an entry, or the rest of it, was not unpacked.
+func (u *unpacker) noteLost(name string, err error) {
 	if err != nil {
-		u.problem(Problem{Path: name, Reason: err.Error(), Lost: true})
+		u.addProblem(Problem{Path: name, Reason: err.Error(), Lost: true})
 	}
 }
 
-func (u *unpacker) problem(p Problem) {
-	p.Path = shown(p.Path)
+func (u *unpacker) addProblem(p Problem) {
+	p.Path = displayName(p.Path)
 	u.result.Problems = append(u.result.Problems, p)
 }
 
-// unpack unpacks a file into a folder. name is that of the file, for one without an
-// archive in it.
-func (u *unpacker) unpack(f *os.File, dir, name string, depth int) error {
+// unpackFile unpacks a file into a folder. name is the name of the unpacked file, if f is
+// compressed but not an archive.
+func (u *unpacker) unpackFile(f *os.File, dir, name string, depth int) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	head := headOf(f)
+	head := readHead(f)
 	in := &source{ReaderAt: f, u: u, dir: dir, depth: depth}
 	whole := io.NewSectionReader(in, 0, info.Size())
-	switch p := packingOf(head); {
+	switch p := detectPacking(head); {
 	case isZip(head):
-		return u.zip(in, info.Size())
+		return u.unpackZip(in, info.Size())
 	case p != nil:
 		br, archive, done, err := unpackedTar(p, whole)
 		if err != nil {
@@ -117,20 +128,20 @@ func (u *unpacker) unpack(f *os.File, dir, name string, depth int) error {
 		}
 		defer done()
 		if !archive {
-			return in.write(path.Join(dir, unpackedName(p, name)), info.ModTime(), br)
+			return in.writeFile(path.Join(dir, unpackedName(p, name)), info.ModTime(), br)
 		}
-		return u.tar(br, in)
+		return u.unpackTar(br, in)
 	case isTar(head):
-		return u.tar(whole, in)
+		return u.unpackTar(whole, in)
 	}
-	return errors.New("it is no archive")
+	return errors.New("it is not an archive")
 }
 
-// nested replaces an archive by a folder with what it contains.
-func (u *unpacker) nested(n nested) error {
+// unpackNested replaces an archive by a folder with its content.
+func (u *unpacker) unpackNested(n nested) error {
 	if n.depth > u.limits.Depth {
-		_ = u.root.Remove(n.name) // nobody may take it for a log
-		return fmt.Errorf("it lies in more than %d archives; unpack it by hand", u.limits.Depth-1)
+		_ = u.root.Remove(n.name) // a file that stays could be taken for a log
+		return fmt.Errorf("it is nested in more than %d archives; unpack it by hand", u.limits.Depth-1)
 	}
 	f, err := u.root.Open(n.name)
 	if err != nil {
@@ -141,21 +152,21 @@ func (u *unpacker) nested(n nested) error {
 		return err
 	}
 	dir := n.name
-	if p := packingOf(headOf(f)); p != nil {
+	if p := detectPacking(readHead(f)); p != nil {
 		if _, archive, done, err := unpackedTar(p, io.NewSectionReader(f, 0, 1<<62)); err == nil {
 			done()
 			if !archive {
-				dir = path.Dir(n.name) // a packed log stays where it is
+				dir = path.Dir(n.name) // a compressed log stays in its folder
 			}
 		}
 	}
 	if err := u.root.MkdirAll(dir, 0o700); err != nil {
 		return onDisk(err)
 	}
-	return u.unpack(f, dir, path.Base(n.name), n.depth)
+	return u.unpackFile(f, dir, path.Base(n.name), n.depth)
 }
 
-// unpackedName returns the name of what a packed file contains.
+// unpackedName returns the name of a compressed file after unpacking.
 func unpackedName(p *packing, name string) string {
 	for _, s := range p.suffixes {
 		if cut, ok := strings.CutSuffix(name, s[0]); ok && cut != "" {
@@ -165,18 +176,19 @@ func unpackedName(p *packing, name string) string {
 	return name
 }
 
-func headOf(f io.ReaderAt) []byte {
+func readHead(f io.ReaderAt) []byte {
 	head := make([]byte, headSize)
 	n, _ := f.ReadAt(head, 0)
 	return head[:n]
 }
 
-func (u *unpacker) tar(r io.Reader, in *source) error {
+func (u *unpacker) unpackTar(r io.Reader, in *source) error {
 	for tr := tar.NewReader(r); ; {
 		h, err := tr.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			// The checksum of a compressed archive stands behind its last block.
+			// The checksum of a compressed archive follows its last block, so the stream is
+			// read to its end.
 			_, err = io.Copy(io.Discard, &bounded{r: r, in: in})
 			return damagedEnd(err)
 		case err != nil:
@@ -184,11 +196,11 @@ func (u *unpacker) tar(r io.Reader, in *source) error {
 		}
 		switch h.Typeflag {
 		case tar.TypeReg, tar.TypeGNUSparse:
-			err = in.entry(h.Name, h.ModTime, tr)
+			err = in.writeEntry(h.Name, h.ModTime, tr)
 		case tar.TypeDir, tar.TypeXGlobalHeader:
-			err = u.counted(h.Name)
+			err = u.countEntry(h.Name)
 		default:
-			err = u.special(in.dir, h.Name)
+			err = u.noteSpecial(in.dir, h.Name)
 		}
 		if err != nil {
 			return err
@@ -197,20 +209,20 @@ func (u *unpacker) tar(r io.Reader, in *source) error {
 }
 
 func damagedEnd(err error) error {
-	if err == nil || ends(err) {
+	if err == nil || isFinal(err) {
 		return err
 	}
 	return fmt.Errorf("its end is missing or damaged: %w", err)
 }
 
-// special notes an entry that has no content of its own.
-func (u *unpacker) special(dir, name string) error {
-	u.problem(Problem{Path: path.Join(dir, path.Clean("/"+name)), Reason: "a link or a special file"})
-	return u.counted(name)
+// noteSpecial records an entry without content of its own, such as a link.
+func (u *unpacker) noteSpecial(dir, name string) error {
+	u.addProblem(Problem{Path: path.Join(dir, path.Clean("/"+name)), Reason: "a link or a special file"})
+	return u.countEntry(name)
 }
 
-// counted counts an entry.
-func (u *unpacker) counted(name string) error {
+// countEntry counts an entry and checks the limits.
+func (u *unpacker) countEntry(name string) error {
 	u.names += len(name)
 	if u.count++; u.count > u.limits.Entries || u.names > u.limits.Names {
 		return u.tooMany()
@@ -222,8 +234,9 @@ func (u *unpacker) tooMany() error {
 	return fmt.Errorf("%w: more than %d files, or %d MiB of names, so nothing of it was read; unpack it by hand and scan the folders that matter", errTooBig, u.limits.Entries, u.limits.Names>>20)
 }
 
-// create makes a new file with its folders. A second file of the same name gets a number.
-func (u *unpacker) create(name string) (*os.File, string, error) {
+// createFile creates a new file and the folders above it. If the name exists already, it adds a
+// number.
+func (u *unpacker) createFile(name string) (*os.File, string, error) {
 	if err := u.root.MkdirAll(path.Dir(name), 0o700); err != nil {
 		return nil, name, onDisk(err)
 	}
@@ -239,7 +252,7 @@ func (u *unpacker) create(name string) (*os.File, string, error) {
 	return f, numbered, onDisk(err)
 }
 
-// onDisk returns an error that ends the unpacking if the disk is the reason of an error.
+// onDisk marks an error as one that ends the unpacking, if the disk caused it.
 func onDisk(err error) error {
 	for _, reason := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EMFILE, syscall.ENFILE} {
 		if errors.Is(err, reason) {
@@ -249,5 +262,49 @@ func onDisk(err error) error {
 	return err
 }
 
-// shown returns a name of an archive for a message: anybody may have written it.
-func shown(name string) string { return text.Printable(text.Shorten(name, 200)) }
+// displayName returns the name of an archive for a message. It is made printable, because it
+// comes from an input.
+func displayName(name string) string { return text.Printable(text.Shorten(name, 200)) }
+
+// Limits are the limits for unpacking one archive with all archives in it.
+type Limits struct {
+	Bytes   int64 // total size of all files
+	Ratio   int64 // highest ratio of unpacked to packed bytes, checked after RatioFrom unpacked bytes
+	Entries int   // number of files and folders
+	Depth   int   // depth of archives inside archives
+	Names   int   // total bytes of all names
+	// RatioFrom is the number of unpacked bytes from which Ratio is checked. Below it a high
+	// ratio is normal, because a small file may repeat one line.
+	RatioFrom int64
+}
+
+// DefaultLimits returns the limits for bundles. The largest bundles in public issues have a few
+// GiB, and logs are compressed to a thirtieth at best.
+func DefaultLimits() Limits {
+	return Limits{Bytes: 16 << 30, Ratio: 400, RatioFrom: 256 << 20, Entries: 200_000, Depth: 5, Names: 32 << 20}
+}
+
+// Problem is an entry, or an archive inside the archive, that was not or not completely
+// unpacked.
+type Problem struct {
+	Path   string // path below the folder, "." for the archive itself; printable and limited in length
+	Reason string
+	// Lost reports whether lines may be missing. This is false for links and special files.
+	Lost bool
+}
+
+// Result says what was unpacked.
+type Result struct {
+	Files    int
+	Bytes    int64 // number of bytes written, including those of nested archives
+	Problems []Problem
+	// Refused reports whether a limit was exceeded. The part that was unpacked is then not
+	// worth reading, because it is hundreds of thousands of files, or gigabytes without
+	// content.
+	Refused bool
+}
+
+// Complete reports whether everything that may contain lines was unpacked.
+func (r Result) Complete() bool {
+	return !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Lost })
+}

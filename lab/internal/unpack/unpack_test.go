@@ -110,7 +110,7 @@ func TestFormats(t *testing.T) {
 		"b.tar": plain, "b.tar.gz": packed(t, plain, gz), "b.tgz": packed(t, plain, gz), "b.tar.xz": packed(t, plain, xzs),
 		"b.tar.zst": packed(t, plain, zst), "b.zip": zipOf(t, logs...), "wrong-name.log": packed(t, plain, xzs),
 	} {
-		dir, res, err := unpackText(t, name, text, Default())
+		dir, res, err := unpackText(t, name, text, DefaultLimits())
 		require.NoError(t, err, name)
 		require.Equal(t, 2, res.Files, name)
 		got := content(t, dir)
@@ -119,7 +119,7 @@ func TestFormats(t *testing.T) {
 		require.Contains(t, got[1], "logs/a/p/c.log.1.gz: \x1f\x8b", "a packed log stays as it is")
 	}
 	for name, text := range map[string]string{"x.log.xz": packed(t, "line\n", xzs), "x.log.zst": packed(t, "line\n", zst), "x.log.bz2": bzipped} {
-		dir, _, err := unpackText(t, name, text, Default())
+		dir, _, err := unpackText(t, name, text, DefaultLimits())
 		require.NoError(t, err, name)
 		require.Equal(t, []string{"x.log: line"}, content(t, dir))
 	}
@@ -127,7 +127,7 @@ func TestFormats(t *testing.T) {
 
 func TestArchivesInArchives(t *testing.T) {
 	node := zipOf(t, file{"var/log/kubelet.log", "node\n"}, file{"old.log.xz", packed(t, "old\n", xzs)})
-	dir, res, err := unpackText(t, "bundle.zip", zipOf(t, file{"nodes/n1.zip", node}, file{"pods.tar.gz", packed(t, tarOf(t, file{"p.log", "pod\n"}), gz)}, file{"README", "x"}), Default())
+	dir, res, err := unpackText(t, "bundle.zip", zipOf(t, file{"nodes/n1.zip", node}, file{"pods.tar.gz", packed(t, tarOf(t, file{"p.log", "pod\n"}), gz)}, file{"README", "x"}), DefaultLimits())
 	require.NoError(t, err)
 	require.Equal(t, 4, res.Files)
 	require.Equal(t, []string{"README: x", "nodes/n1.zip/old.log: old", "nodes/n1.zip/var/log/kubelet.log: node", "pods.tar.gz/p.log: pod"}, content(t, dir))
@@ -136,7 +136,7 @@ func TestArchivesInArchives(t *testing.T) {
 func TestNothingLeavesTheFolder(t *testing.T) {
 	evil := []file{{"../evil", "x"}, {"a/../../evil", "x"}, {`..\evil`, "x"}, {"/abs/ok.log", "ok"}, {"a/./b.log", "ok"}, {"b.log", "ok"}}
 	for name, text := range map[string]string{"b.tar": tarOf(t, evil...), "b.zip": zipOf(t, evil...)} {
-		dir, res, err := unpackText(t, name, text, Default())
+		dir, res, err := unpackText(t, name, text, DefaultLimits())
 		require.ErrorContains(t, err, "../evil: the name leads out of the archive")
 		require.ErrorContains(t, err, `a/../../evil`)
 		require.Equal(t, 3, res.Files)
@@ -156,7 +156,7 @@ func TestLinksAreNotMade(t *testing.T) {
 	_, err := io.WriteString(w, "ok")
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	dir, res, err := unpackText(t, "b.tar", b.String(), Default())
+	dir, res, err := unpackText(t, "b.tar", b.String(), DefaultLimits())
 	require.NoError(t, err)
 	require.Len(t, res.Problems, 3)
 	require.Equal(t, Problem{Path: "out", Reason: "a link or a special file"}, res.Problems[0])
@@ -180,7 +180,7 @@ func TestTimesOfFiles(t *testing.T) {
 	}
 	require.NoError(t, errors.Join(tw.Close(), zw.Close()))
 	for _, archive := range []string{tarred.String(), zipped.String()} {
-		dir, _, err := unpackText(t, "b", archive, Default())
+		dir, _, err := unpackText(t, "b", archive, DefaultLimits())
 		require.NoError(t, err)
 		for _, name := range []string{"a.log", "b.log"} {
 			info, err := os.Stat(filepath.Join(dir, name))
@@ -191,10 +191,10 @@ func TestTimesOfFiles(t *testing.T) {
 }
 
 func TestEqualNames(t *testing.T) {
-	dir, _, err := unpackText(t, "b.tar", tarOf(t, file{"a.log", "1"}, file{"a.log", "2"}, file{"a.log", "3"}), Default())
+	dir, _, err := unpackText(t, "b.tar", tarOf(t, file{"a.log", "1"}, file{"a.log", "2"}, file{"a.log", "3"}), DefaultLimits())
 	require.NoError(t, err)
 	require.Equal(t, []string{"a.log: 1", "a~2.log: 2", "a~3.log: 3"}, content(t, dir))
-	_, _, err = unpackText(t, "b.tar", tarOf(t, file{"a", "1"}, file{"a/b.log", "2"}, file{"c.log", "3"}), Default())
+	_, _, err = unpackText(t, "b.tar", tarOf(t, file{"a", "1"}, file{"a/b.log", "2"}, file{"c.log", "3"}), DefaultLimits())
 	require.ErrorContains(t, err, "a/b.log: ")
 }
 
@@ -226,7 +226,7 @@ func TestBombs(t *testing.T) {
 	for range 3 {
 		deep = zipOf(t, file{"in.zip", deep})
 	}
-	check("b.zip", deep, "it lies in more than 2 archives")
+	check("b.zip", deep, "it is nested in more than 2 archives")
 }
 
 // A sparse file claims to be of any size.
@@ -235,7 +235,7 @@ func TestSparseBomb(t *testing.T) {
 	require.NoError(t, err)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, _, err = unpackText(t, "b.tar.gz", string(sparse), Default())
+	_, _, err = unpackText(t, "b.tar.gz", string(sparse), DefaultLimits())
 	runtime.ReadMemStats(&after)
 	require.ErrorContains(t, err, "times its size")
 	require.Less(t, after.Sys-before.Sys, uint64(64<<20))
@@ -248,15 +248,15 @@ func TestDamaged(t *testing.T) {
 		text += string(rune('a' + r.IntN(26)))
 	}
 	whole := packed(t, tarOf(t, file{"a.log", "first\n"}, file{"b.log", text}, file{"c.log", "last\n"}), gz)
-	dir, res, err := unpackText(t, "b.tgz", whole[:len(whole)/2], Default())
+	dir, res, err := unpackText(t, "b.tgz", whole[:len(whole)/2], DefaultLimits())
 	require.ErrorContains(t, err, "unexpected EOF")
 	require.Equal(t, 2, res.Files)
 	require.Contains(t, content(t, dir), "a.log: first")
 
-	_, _, err = unpackText(t, "b.zip", zipOf(t, file{"a.log", text})[:1000], Default())
+	_, _, err = unpackText(t, "b.zip", zipOf(t, file{"a.log", text})[:1000], DefaultLimits())
 	require.ErrorContains(t, err, "its table of contents is missing or damaged")
 
-	dir, _, err = unpackText(t, "b.zip", zipOf(t, file{"in.tgz", whole[:len(whole)/2]}, file{"z.log", "ok\n"}), Default())
+	dir, _, err = unpackText(t, "b.zip", zipOf(t, file{"in.tgz", whole[:len(whole)/2]}, file{"z.log", "ok\n"}), DefaultLimits())
 	require.ErrorContains(t, err, "in.tgz: ")
 	require.Contains(t, content(t, dir), "z.log: ok", "a broken archive does not hide the rest")
 }
@@ -265,7 +265,7 @@ func TestEncrypted(t *testing.T) {
 	text := []byte(zipOf(t, file{"a.log", "x"}, file{"b.log", "ok"}))
 	text[6] |= 1                                         // flags in the entry
 	text[bytes.Index(text, []byte("PK\x01\x02"))+8] |= 1 // and in the table of contents
-	dir, _, err := unpackText(t, "b.zip", string(text), Default())
+	dir, _, err := unpackText(t, "b.zip", string(text), DefaultLimits())
 	require.ErrorContains(t, err, "a.log: it is encrypted; unpack it by hand")
 	require.Equal(t, []string{"b.log: ok"}, content(t, dir))
 }
@@ -275,7 +275,7 @@ func TestIs(t *testing.T) {
 		"": false, "line\n": false, packed(t, "line\n", gz): false, packed(t, "line\n", xzs): true, bzipped: true, "BZhang started here\n": false,
 		zipOf(t): true, tarOf(t, file{"a", "b"}): true, packed(t, tarOf(t, file{"a", "b"}), gz): true, "\x1f\x8bnot really": false,
 	} {
-		require.Equal(t, want, Is(strings.NewReader(text)), "%.20q", text)
+		require.Equal(t, want, IsArchive(strings.NewReader(text)), "%.20q", text)
 	}
 }
 

@@ -10,32 +10,33 @@ import (
 	"slices"
 )
 
-// maxContents bounds the table of contents of a zip archive, which is read as a whole.
+// maxContents is the maximum size of the table of contents of a zip archive, which is read as a
+// whole.
 const maxContents = 24 << 20
 
-func (u *unpacker) zip(in *source, size int64) error {
+func (u *unpacker) unpackZip(in *source, size int64) error {
 	c := &contents{ReaderAt: in, max: u.limits.Entries + endEntries, tooMany: u.tooMany}
 	zr, err := zip.NewReader(c, size)
 	c.opened = true
 	switch {
-	case ends(err):
+	case isFinal(err):
 		return err
 	case err != nil && !errors.Is(err, zip.ErrInsecurePath):
-		return cmp.Or(u.rescue(in, size), fmt.Errorf("its table of contents is missing or damaged, so its last files may be missing: %w", err))
+		return fmt.Errorf("its table of contents is missing or damaged, so nothing of it was read: %w; repair it with zip -FF, or fetch it again", err)
 	case len(zr.File) > u.limits.Entries:
 		return u.tooMany()
-	case overlap(zr.File):
-		return errors.New("its files share their bytes, as those of a bomb do; nothing of it was unpacked")
+	case entriesOverlap(zr.File):
+		return errors.New("its files overlap, as in a zip bomb; nothing was unpacked")
 	}
 	for _, e := range zr.File {
 		switch {
 		case e.Mode().IsDir():
-			err = u.counted(e.Name)
+			err = u.countEntry(e.Name)
 		case !e.Mode().IsRegular():
-			err = u.special(in.dir, e.Name)
+			err = u.noteSpecial(in.dir, e.Name)
 		case e.Flags&1 != 0:
-			u.lost(inside(in.dir, e.Name), errEncrypted)
-			err = u.counted(e.Name)
+			u.noteLost(entryPath(in.dir, e.Name), errEncrypted)
+			err = u.countEntry(e.Name)
 		default:
 			err = u.zipFile(e, in)
 		}
@@ -51,39 +52,40 @@ var errEncrypted = errors.New("it is encrypted; unpack it by hand")
 func (u *unpacker) zipFile(e *zip.File, in *source) error {
 	rc, err := e.Open()
 	if err != nil {
-		u.lost(inside(in.dir, e.Name), err)
-		return u.counted(e.Name)
+		u.noteLost(entryPath(in.dir, e.Name), err)
+		return u.countEntry(e.Name)
 	}
 	defer rc.Close()
-	return in.entry(e.Name, e.Modified, rc)
+	return in.writeEntry(e.Name, e.Modified, rc)
 }
 
-// zipEntry begins each entry in the table of contents.
+// zipEntry is the beginning of each entry in the table of contents.
 const zipEntry = "PK\x01\x02"
 
-// endEntries is how many entries archive/zip reads twice while it searches the table.
+// endEntries is the number of entries that archive/zip reads twice while it searches for the
+// table.
 const endEntries = 2 << 10
 
-// contents reads a zip archive and ends the reading of its table of contents when that
-// is too large: archive/zip has no bound.
+// contents is a reader of a zip archive. It fails if the table of contents is too large,
+// because archive/zip does not limit it.
 type contents struct {
 	io.ReaderAt
 
 	max, entries, size int
 	end                []byte // last bytes of the previous read
 	tooMany            func() error
-	opened             bool // the table was read
+	opened             bool // whether the table was read
 }
 
 // ReadAt implements io.ReaderAt.
-func (c *contents) ReadAt(p []byte, at int64) (int, error) {
+func (c *contents) ReadAt(p []byte, t int64) (int, error) {
 	if c.opened {
-		return c.ReaderAt.ReadAt(p, at)
+		return c.ReaderAt.ReadAt(p, t)
 	}
 	if c.entries > c.max || c.size > maxContents {
 		return 0, c.tooMany()
 	}
-	n, err := c.ReaderAt.ReadAt(p, at)
+	n, err := c.ReaderAt.ReadAt(p, t)
 	block := append(c.end, p[:n]...)
 	c.entries += bytes.Count(block, []byte(zipEntry))
 	c.size += n
@@ -91,8 +93,8 @@ func (c *contents) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// overlap reports whether two entries use the same bytes. Tools write none that do.
-func overlap(files []*zip.File) bool {
+// entriesOverlap reports whether two entries share bytes. No tool writes such an archive.
+func entriesOverlap(files []*zip.File) bool {
 	type span struct{ from, to int64 }
 	spans := make([]span, 0, len(files))
 	for _, e := range files {

@@ -1,5 +1,5 @@
-// Package lines reads the parts of a physical line: the envelope of a container runtime,
-// the time that the line states, and the fields of its text. It does not know rules.
+// Package lines reads the parts of a physical line. These are the envelope of a container
+// runtime, the time that the line states, and the fields of its text. It does not know rules.
 package lines
 
 import (
@@ -7,12 +7,12 @@ import (
 	"encoding/binary"
 )
 
-// Envelope is what surrounds the text of a physical line.
+// Envelope is the framing around the text of a physical line.
 type Envelope struct {
-	Stamp   []byte // as written; part of the line
-	Text    []byte // part of the line, or of a buffer that the next line reuses
-	Stderr  bool   // else stdout
-	Partial bool   // the logical line continues
+	Stamp   []byte // timestamp as written; a part of the line
+	Text    []byte // a part of the line, or of a buffer that the next line reuses
+	Stderr  bool   // whether the line is of stderr, not of stdout
+	Partial bool   // whether the logical line continues in the next line
 }
 
 // A header of the usual form in words of eight bytes:
@@ -27,37 +27,37 @@ const (
 )
 
 var (
-	criForms   = words(criForm)
-	criReaches = reaches(criForm)
+	criForms   = wordSet(criForm)
+	criReaches = reachSet(criForm)
 
-	stdoutFull    = word("tdout F ")
-	stderrFull    = word("tderr F ")
-	stdoutPartial = word("tdout P ")
-	stderrPartial = word("tderr P ")
+	stdoutFull    = wordBits("tdout F ")
+	stderrFull    = wordBits("tderr F ")
+	stdoutPartial = wordBits("tdout P ")
+	stderrPartial = wordBits("tderr P ")
 )
 
-func word(s string) uint64 { return binary.LittleEndian.Uint64([]byte(s)) }
+func wordBits(s string) uint64 { return binary.LittleEndian.Uint64([]byte(s)) }
 
-func words(s string) (w [4]uint64) {
+func wordSet(s string) (w [4]uint64) {
 	for i := range w {
-		w[i] = word(s[i*8:])
+		w[i] = wordBits(s[i*8:])
 	}
 	return w
 }
 
-func reaches(s string) (w [4]uint64) {
+func reachSet(s string) (w [4]uint64) {
 	b := []byte(s)
 	for i, c := range b {
-		b[i] = 0x7f // no byte but 0 stays below 0x80
+		b[i] = 0x7f // only a zero byte stays below 0x80
 		if c == '0' {
-			b[i] = 0x76 // 0 to 9 do
+			b[i] = 0x76 // only 0 to 9 stay below 0x80
 		}
 	}
-	return words(string(b))
+	return wordSet(string(b))
 }
 
-// CRI reads the envelope of a CRI runtime. ok is false if the line has none.
-func CRI(line []byte) (e Envelope, ok bool) {
+// ReadCRI reads the envelope of a CRI runtime. ok is false if the line has none.
+func ReadCRI(line []byte) (e Envelope, ok bool) {
 	if !usualStamp(line) {
 		return readAnyCRI(line)
 	}
@@ -76,14 +76,14 @@ func CRI(line []byte) (e Envelope, ok bool) {
 	return e, true
 }
 
-// Of a usual envelope of CRI, the length, and that of the stamp at its start.
+// Lengths of a usual CRI envelope, and of the timestamp at its start.
 const (
 	HeaderCRI = 40
 	StampCRI  = 30
 )
 
-// FullCRI reports whether a line has a usual envelope and is a whole logical line, and
-// whether it is of stderr.
+// FullCRI reports whether a line has a usual envelope and contains a whole logical line. stderr
+// reports whether it is of stderr.
 func FullCRI(line []byte) (stderr, ok bool) {
 	if !usualStamp(line) {
 		return false, false
@@ -92,7 +92,8 @@ func FullCRI(line []byte) (stderr, ok bool) {
 	return tag == stderrFull, tag == stderrFull || tag == stdoutFull
 }
 
-// usualStamp reports whether a line begins as criForm, and is as long as a usual header.
+// usualStamp reports whether a line begins in the form of criForm and is at least as long as a
+// usual header.
 func usualStamp(line []byte) bool {
 	if len(line) < HeaderCRI {
 		return false
@@ -105,8 +106,8 @@ func usualStamp(line []byte) bool {
 	return bad&topBits == 0
 }
 
-// readAnyCRI reads headers of any form: other fractions and zones, further tags
-// after colons, an empty text without the space before it.
+// readAnyCRI reads a header of any form: with another fraction or zone, more tags after colons,
+// or an empty text without the space before it.
 func readAnyCRI(line []byte) (e Envelope, ok bool) {
 	n, zoned := stampLen(line)
 	if !zoned || line[4] != '-' || line[7] != '-' || line[10] != 'T' || len(line) < n+len(" stdout F") || line[n] != ' ' || line[n+7] != ' ' {

@@ -9,19 +9,19 @@ import "bytes"
 // The zero value is ready. It is not safe for concurrent use.
 type Docker struct {
 	json jsonFields
-	text []byte // unescaped
+	text []byte // memory for unescaped texts
 }
 
-// Free releases buffers of more than size bytes.
+// Free releases buffers that are larger than size bytes.
 func (d *Docker) Free(size int) {
 	if cap(d.text) > size {
 		d.text = nil
 	}
 }
 
-// Read reads the envelope of a line. ok is false if the line has none. A text without a
-// newline at its end continues in the next line of its stream. The text is valid until
-// the next call.
+// Read reads the envelope of a line. ok is false if the line has none. A text that does not end
+// with a newline continues in the next line of its stream. The text is valid until the next
+// call.
 func (d *Docker) Read(line []byte) (e Envelope, ok bool) {
 	if bytes.HasPrefix(line, []byte(`{"log":"`)) {
 		if e, ok = d.readUsual(line); ok {
@@ -41,7 +41,7 @@ func (d *Docker) Read(line []byte) (e Envelope, ok bool) {
 	return dockerEnvelope(text, stream, stamp)
 }
 
-// readUsual reads what Docker itself writes: these keys in this order, perhaps with
+// readUsual reads the form that Docker itself writes: these keys in this order, with optional
 // others before the time.
 func (d *Docker) readUsual(line []byte) (e Envelope, ok bool) {
 	text, rest, ok := d.unquote(line[len(`{"log":"`):])
@@ -76,10 +76,10 @@ func dockerEnvelope(text, stream, stamp []byte) (e Envelope, ok bool) {
 	return e, true
 }
 
-// unquote returns the text of a JSON string and what follows its closing quote.
+// unquote returns the text of a JSON string, and the rest after its closing quote.
 func (d *Docker) unquote(b []byte) (text, rest []byte, ok bool) {
 	r := jsonReader{b: b, i: -1} // the opening quote is before b
-	raw, ok := r.quoted()
+	raw, ok := r.readQuoted()
 	if !ok {
 		return nil, nil, false
 	}
@@ -90,11 +90,11 @@ func (d *Docker) unquote(b []byte) (text, rest []byte, ok bool) {
 // firstByte returns the first byte of b that is not white space, or 0.
 func firstByte(b []byte) byte {
 	for _, c := range b {
-		if !space(c) {
+		if !isSpace(c) {
 			return c
 		}
 	}
 	return 0
 }
 
-func space(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }

@@ -15,7 +15,7 @@ type Fields struct {
 	more   []Field
 	read   bool
 	json   bool
-	object int // offset of the object in a line of zap's console encoder, otherwise zero
+	object int // offset of the JSON object in a line of zap's console encoder, otherwise zero
 	obj    jsonFields
 	text   textFields
 }
@@ -23,16 +23,16 @@ type Fields struct {
 // Field is a field that is not in the text of its line.
 type Field struct{ Name, Value []byte }
 
-// Reset sets the line to read, without its envelope, and its other fields, which precede
-// those in the text. They must not change while fields are read.
+// Reset sets the line to read, without its envelope, and additional fields, which precede those
+// in the text. Neither may change while fields are read.
 func (f *Fields) Reset(line []byte, more ...Field) { f.line, f.more, f.read = line, more, false }
 
 // Lookup returns the value of a field. It is valid until the next Reset and may be a
 // part of the line. A field may be present and empty.
 func (f *Fields) Lookup(name string) (value []byte, ok bool) { return f.LookupSaid(name, nil) }
 
-// LookupSaid is Lookup for a field that is not in words of others: not in quotes, nor in a line
-// that continues another one. With nil for quotes every field counts.
+// LookupSaid is Lookup for a field that the program itself states: one that is neither in
+// quotes nor in a line that continues another one. If quotes is nil, every field counts.
 func (f *Fields) LookupSaid(name string, quotes *Quotes) (value []byte, ok bool) {
 	for i := range f.more {
 		if string(f.more[i].Name) == name {
@@ -49,17 +49,17 @@ func (f *Fields) LookupSaid(name string, quotes *Quotes) (value []byte, ok bool)
 	if !f.json {
 		return f.text.lookup(name, quotes)
 	}
-	if quotes != nil && (f.line[0] == '\t' || f.object > 0) && quotes.quoted(f.object) {
+	if quotes != nil && (f.line[0] == '\t' || f.object > 0) && quotes.isQuoted(f.object) {
 		return nil, false
 	}
 	return f.obj.lookup(name)
 }
 
-// consoleObject returns where the object begins that ends a line of zap's console encoder, such
-// as "TIME<tab>ERROR<tab>message<tab>{...}". It returns 0 if there is none.
+// consoleObject returns the offset of the JSON object at the end of a line of zap's console
+// encoder, such as "TIME<tab>ERROR<tab>message<tab>{...}". It returns 0 if there is none.
 func consoleObject(line []byte) int {
 	start := line[:min(len(line), maxHeader)]
-	for range 2 { // the time may be left out
+	for range 2 { // the time may be missing
 		column, rest, found := bytes.Cut(start, []byte{'\t'})
 		if !found {
 			return 0
@@ -81,8 +81,9 @@ func isLevel(text []byte) bool {
 	return false
 }
 
-// Beside returns the value of a field that is not in the text of the line; nil if there is none.
-func (f *Fields) Beside(name string) []byte {
+// LookupOutside returns the value of a field that is not in the text of the line, or nil if
+// there is none.
+func (f *Fields) LookupOutside(name string) []byte {
 	for i := range f.more {
 		if string(f.more[i].Name) == name {
 			return f.more[i].Value
@@ -97,14 +98,14 @@ const (
 	maxDepth  = 8
 )
 
-// JSON reports whether the line starts with a JSON object.
-func (f *Fields) JSON() bool {
-	f.Lookup("") // reads the fields
+// IsJSON reports whether the line starts with a JSON object.
+func (f *Fields) IsJSON() bool {
+	f.Lookup("") // makes the fields available
 	return f.json
 }
 
-// All yields the fields that have a value, in the order of the line: the first 256, of
-// those that are not too deep in other objects.
+// All yields the fields that have a value, in the order of the line. It yields at most 256, and
+// none that is too deeply nested.
 func (f *Fields) All() iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		f.Lookup("")
@@ -128,13 +129,13 @@ func (f *Fields) count() int {
 	return len(f.text.fields)
 }
 
-// name returns the name of a field, dotted if it is in another object; "" if it
-// is too deep.
+// name returns the name of a field, with dots if it is in another object. It returns "" if the
+// field is too deeply nested.
 func (f *Fields) name(i int) string {
 	if !f.json {
 		t := &f.text.fields[i]
 		if t.keyQuoted {
-			return string(f.text.unquoted(t.key))
+			return string(f.text.unquote(t.key))
 		}
 		return string(t.key)
 	}

@@ -36,7 +36,7 @@ func FuzzCRI(f *testing.F) {
 		if bytes.IndexByte(line, '\n') >= 0 {
 			return // a line has none
 		}
-		e, ok := CRI(line)
+		e, ok := ReadCRI(line)
 		general, alike := readAnyCRI(line)
 		require.Equal(t, alike, ok)
 		m := refCRI.FindSubmatch(line)

@@ -9,11 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// jsonFields are the members of one JSON object, as spans of the line that they
-// were read from. Invalid UTF-8 is kept.
+// jsonFields are the members of one JSON object, as spans of their line. Invalid UTF-8 is kept.
 type jsonFields struct {
 	members []jsonMember
-	buf     []byte // unescaped texts
+	buf     []byte // memory for unescaped texts
 }
 
 type jsonKind uint8
@@ -22,37 +21,37 @@ const (
 	jsonLiteral jsonKind = iota // a number, true or false
 	jsonString
 	jsonNull
-	jsonOpen   // an object whose end is missing
+	jsonOpen   // an object without its end
 	jsonObject // an object
 	jsonArray
 )
 
 type jsonMember struct {
-	parent              int32 // index of the object that holds it; -1: the outermost
+	parent              int32 // index of the member that contains it, or -1 for the outermost object
 	kind                jsonKind
 	keyEscapes, escapes bool
-	key, val            []byte // between the quotes, if it has them
+	key, val            []byte // without their quotes
 }
 
-// read reads the object at the start of line, and reports whether there is one. Text
-// after the object is ignored. If the end of the object is missing, the complete
-// members are kept: long lines are truncated.
+// read reads the object at the start of line, and reports whether there is one. It ignores text
+// after the object. If the end of the object is missing, it keeps the complete members, because
+// long lines are truncated.
 //
-// It is more tolerant than the standard: in arrays only quotes and brackets are
-// checked, and strings may contain control characters.
+// It accepts more than the standard: in arrays it checks only quotes and brackets, and strings
+// may contain control characters.
 func (j *jsonFields) read(line []byte) bool {
 	j.members, j.buf = j.members[:0], j.buf[:0]
 	r := jsonReader{b: line}
-	if r.skip(); r.next() != '{' {
+	if r.skipSpace(); r.currentByte() != '{' {
 		return false
 	}
 	r.i++
 	parent := int32(-1)
 	for {
-		r.skip()
-		switch r.next() {
+		r.skipSpace()
+		switch r.currentByte() {
 		case '"':
-			m, ok := r.member(parent)
+			m, ok := r.readMember(parent)
 			if !ok {
 				return r.atEnd()
 			}
@@ -71,9 +70,9 @@ func (j *jsonFields) read(line []byte) bool {
 		default:
 			return r.atEnd()
 		}
-		if r.skip(); r.next() == ',' {
+		if r.skipSpace(); r.currentByte() == ',' {
 			r.i++
-		} else if r.next() != '}' {
+		} else if r.currentByte() != '}' {
 			return r.atEnd()
 		}
 	}
@@ -86,37 +85,37 @@ type jsonReader struct {
 
 func (r *jsonReader) atEnd() bool { return r.i >= len(r.b) }
 
-// next returns the current byte, or 0 at the end.
-func (r *jsonReader) next() byte {
+// currentByte returns the current byte, or 0 at the end.
+func (r *jsonReader) currentByte() byte {
 	if r.i < len(r.b) {
 		return r.b[r.i]
 	}
 	return 0
 }
 
-func (r *jsonReader) skip() {
-	for r.i < len(r.b) && space(r.b[r.i]) {
+func (r *jsonReader) skipSpace() {
+	for r.i < len(r.b) && isSpace(r.b[r.i]) {
 		r.i++
 	}
 }
 
-// member reads a key and its value; of an object only the opening brace. If it
-// is not complete, the reader is at the end.
-func (r *jsonReader) member(parent int32) (m jsonMember, ok bool) {
+// readMember reads a key and its value. If the value is an object, it reads only the opening
+// brace. If the member is incomplete, the reader moves to the end.
+func (r *jsonReader) readMember(parent int32) (m jsonMember, ok bool) {
 	m.parent = parent
-	if m.key, ok = r.quoted(); !ok {
+	if m.key, ok = r.readQuoted(); !ok {
 		return m, false
 	}
 	m.keyEscapes = bytes.IndexByte(m.key, '\\') >= 0
-	if r.skip(); r.next() != ':' {
+	if r.skipSpace(); r.currentByte() != ':' {
 		return m, false
 	}
 	r.i++
-	r.skip()
-	switch c := r.next(); c {
+	r.skipSpace()
+	switch c := r.currentByte(); c {
 	case '"':
 		m.kind = jsonString
-		m.val, ok = r.quoted()
+		m.val, ok = r.readQuoted()
 		m.escapes = bytes.IndexByte(m.val, '\\') >= 0
 		return m, ok
 	case '{':
@@ -125,14 +124,14 @@ func (r *jsonReader) member(parent int32) (m jsonMember, ok bool) {
 		return m, true
 	case '[':
 		m.kind = jsonArray
-		return m, r.array()
+		return m, r.skipNested()
 	default:
-		return m, r.literal(&m)
+		return m, r.readLiteral(&m)
 	}
 }
 
-// quoted reads a string and returns the text between its quotes.
-func (r *jsonReader) quoted() (val []byte, ok bool) {
+// readQuoted reads a string and returns the text between its quotes.
+func (r *jsonReader) readQuoted() (val []byte, ok bool) {
 	start := r.i + 1
 	for i := start; ; {
 		k := bytes.IndexByte(r.b[i:], '"')
@@ -141,7 +140,7 @@ func (r *jsonReader) quoted() (val []byte, ok bool) {
 			return nil, false
 		}
 		i += k
-		if backslashes(r.b[start:i])%2 == 0 {
+		if countBackslashes(r.b[start:i])%2 == 0 {
 			r.i = i + 1
 			return r.b[start:i], true
 		}
@@ -149,8 +148,8 @@ func (r *jsonReader) quoted() (val []byte, ok bool) {
 	}
 }
 
-// backslashes counts those at the end of b.
-func backslashes(b []byte) int {
+// countBackslashes counts the backslashes at the end of b.
+func countBackslashes(b []byte) int {
 	n := 0
 	for n < len(b) && b[len(b)-1-n] == '\\' {
 		n++
@@ -158,12 +157,12 @@ func backslashes(b []byte) int {
 	return n
 }
 
-// array skips the array or object at the current byte.
-func (r *jsonReader) array() bool {
+// skipNested skips the array or object at the current byte.
+func (r *jsonReader) skipNested() bool {
 	for depth := 0; r.i < len(r.b); {
 		switch r.b[r.i] {
 		case '"':
-			if _, ok := r.quoted(); !ok {
+			if _, ok := r.readQuoted(); !ok {
 				return false
 			}
 			continue
@@ -180,11 +179,11 @@ func (r *jsonReader) array() bool {
 	return false
 }
 
-// literal reads a number, true, false or null. One at the end of the line may be
+// readLiteral reads a number, true, false or null. A literal at the end of the line may be
 // truncated.
-func (r *jsonReader) literal(m *jsonMember) bool {
+func (r *jsonReader) readLiteral(m *jsonMember) bool {
 	start := r.i
-	for r.i < len(r.b) && !space(r.b[r.i]) && r.b[r.i] != ',' && r.b[r.i] != '}' && r.b[r.i] != ']' {
+	for r.i < len(r.b) && !isSpace(r.b[r.i]) && r.b[r.i] != ',' && r.b[r.i] != '}' && r.b[r.i] != ']' {
 		r.i++
 	}
 	m.val, m.kind = r.b[start:r.i], jsonLiteral
@@ -196,27 +195,26 @@ func (r *jsonReader) literal(m *jsonMember) bool {
 		m.kind = jsonNull
 	case "true", "false":
 	default:
-		if len(m.val) == 0 || m.val[0] != '-' && !digit(m.val[0]) {
+		if len(m.val) == 0 || m.val[0] != '-' && !isDigit(m.val[0]) {
 			return false
 		}
 	}
 	return true
 }
 
-// lookup returns the value of a field: a string, a number, true or false, or a
-// reference {namespace, name} as ns/name. A dotted name also reaches into
-// objects.
+// lookup returns the value of a field: a string, a number, true or false, or a reference
+// {namespace, name} as ns/name. A dotted name also finds members of nested objects.
 func (j *jsonFields) lookup(name string) ([]byte, bool) { return j.find(-1, name) }
 
 func (j *jsonFields) find(parent int32, name string) ([]byte, bool) {
-	if v, ok := j.value(j.member(parent, name)); ok {
+	if v, ok := j.memberValue(j.lastMember(parent, name)); ok {
 		return v, true
 	}
 	for dot := len(name); ; {
 		if dot = strings.LastIndexByte(name[:dot], '.'); dot < 0 {
 			return nil, false
 		}
-		k := j.member(parent, name[:dot])
+		k := j.lastMember(parent, name[:dot])
 		if k < 0 || j.members[k].kind != jsonObject && j.members[k].kind != jsonOpen {
 			continue
 		}
@@ -226,21 +224,21 @@ func (j *jsonFields) find(parent int32, name string) ([]byte, bool) {
 	}
 }
 
-// member returns the index of the last member with that key, or -1.
-func (j *jsonFields) member(parent int32, key string) int32 {
+// lastMember returns the index of the last member with that key, or -1.
+func (j *jsonFields) lastMember(parent int32, key string) int32 {
 	for i := len(j.members) - 1; i >= 0; i-- {
-		if m := &j.members[i]; m.parent == parent && j.called(m, key) {
+		if m := &j.members[i]; m.parent == parent && j.hasKey(m, key) {
 			return int32(i)
 		}
 	}
 	return -1
 }
 
-func (j *jsonFields) called(m *jsonMember, key string) bool {
+func (j *jsonFields) hasKey(m *jsonMember, key string) bool {
 	return string(m.key) == key || m.keyEscapes && string(j.unescape(m.key)) == key
 }
 
-func (j *jsonFields) value(k int32) ([]byte, bool) {
+func (j *jsonFields) memberValue(k int32) ([]byte, bool) {
 	if k < 0 {
 		return nil, false
 	}
@@ -253,16 +251,16 @@ func (j *jsonFields) value(k int32) ([]byte, bool) {
 		}
 		return m.val, true
 	case jsonObject:
-		return j.reference(k)
+		return j.objectReference(k)
 	}
 	return nil, false
 }
 
-// reference returns the value of an object that has a name, perhaps a namespace,
-// and nothing else.
-func (j *jsonFields) reference(k int32) ([]byte, bool) {
+// objectReference returns the value of an object that consists of a name and an optional
+// namespace.
+func (j *jsonFields) objectReference(k int32) ([]byte, bool) {
 	for i := k + 1; i < int32(len(j.members)); i++ {
-		if m := &j.members[i]; m.parent == k && !j.called(m, "name") && !j.called(m, "namespace") {
+		if m := &j.members[i]; m.parent == k && !j.hasKey(m, "name") && !j.hasKey(m, "namespace") {
 			return nil, false
 		}
 	}
@@ -271,7 +269,7 @@ func (j *jsonFields) reference(k int32) ([]byte, bool) {
 		return nil, false
 	}
 	ns, _ := j.stringMember(k, "namespace")
-	if n := j.member(k, "namespace"); n >= 0 && j.members[n].kind != jsonString && j.members[n].kind != jsonNull {
+	if n := j.lastMember(k, "namespace"); n >= 0 && j.members[n].kind != jsonString && j.members[n].kind != jsonNull {
 		return nil, false
 	}
 	if len(ns) == 0 {
@@ -284,11 +282,11 @@ func (j *jsonFields) reference(k int32) ([]byte, bool) {
 
 // stringMember returns the value of a member that is a string.
 func (j *jsonFields) stringMember(parent int32, key string) ([]byte, bool) {
-	k := j.member(parent, key)
+	k := j.lastMember(parent, key)
 	if k < 0 || j.members[k].kind != jsonString {
 		return nil, false
 	}
-	return j.value(k)
+	return j.memberValue(k)
 }
 
 // unescape returns the text of a JSON string in buf. Earlier results stay valid.
@@ -298,8 +296,8 @@ func (j *jsonFields) unescape(raw []byte) []byte {
 	return j.buf[start:]
 }
 
-// appendUnescaped appends the text of a JSON string. As in encoding/json a half
-// of a surrogate pair is U+FFFD; an unknown escape is kept.
+// appendUnescaped appends the text of a JSON string. As in encoding/json, half of a surrogate
+// pair becomes U+FFFD. An unknown escape is kept.
 func appendUnescaped(dst, raw []byte) []byte {
 	for {
 		k := bytes.IndexByte(raw, '\\')
@@ -328,7 +326,7 @@ func appendUnescaped(dst, raw []byte) []byte {
 	}
 }
 
-// unicodeEscape reads \uXXXX, or two of them that are a surrogate pair.
+// unicodeEscape reads \uXXXX, or two of these that form a surrogate pair.
 func unicodeEscape(b []byte) (r rune, width int) {
 	r, ok := hexEscape(b, 'u', 4)
 	if !ok {
@@ -344,7 +342,7 @@ func unicodeEscape(b []byte) (r rune, width int) {
 	return r, 6
 }
 
-// hexEscape reads a backslash, a letter and two, four or eight hexadecimal digits.
+// hexEscape reads a backslash, a letter and n hexadecimal digits, which are two, four or eight.
 func hexEscape(b []byte, letter byte, n int) (rune, bool) {
 	if len(b) < 2+n || b[0] != '\\' || b[1] != letter {
 		return 0, false
@@ -356,7 +354,7 @@ func hexEscape(b []byte, letter byte, n int) (rune, bool) {
 	return rune(binary.BigEndian.Uint32(code[:])), true
 }
 
-// HasLetterEscape reports whether a line is a JSON object that may write ASCII letters
+// HasLetterEscape reports whether a line is a JSON object in which ASCII letters may be written
 // as \u0041.
 func HasLetterEscape(line []byte) bool {
 	return firstByte(line) == '{' && bytes.Contains(line, []byte(`\u00`))

@@ -5,26 +5,26 @@ import (
 	"slices"
 )
 
-// Voice says whose words a stretch of a line is.
+// Voice states who speaks in a part of a line: the program itself, or somebody whom it quotes.
 type Voice uint8
 
 // The voices.
 const (
-	Message   Voice = 1 << iota // message of the program, with the keys of its fields
+	Message   Voice = 1 << iota // the program's message, and the keys of its fields
 	Error                       // value of the field err, error or cause
-	Quotation                   // words of others
+	Quotation                   // text that the program quotes
 )
 
-// Span is a stretch of a line that is not in the voice Message.
+// Span is a part of a line that is not in the voice Message.
 type Span struct {
 	From, To int
 	Voice    Voice
-	// Field is the name of the field whose value the stretch belongs to, as it is written;
+	// Field is the name of the field whose value contains the span, as it is written. It is
 	// empty for a part of the message.
 	Field []byte
 }
 
-// Quotes are the stretches of a line in which the program does not speak for itself:
+// Quotes are the parts of a line in which the program does not speak for itself:
 //
 //   - values of fields other than msg, message, err, error and cause, in JSON, logfmt and klog,
 //   - quoted strings within a message, an error, or a line without fields,
@@ -33,29 +33,31 @@ type Span struct {
 // The object at the end of a line of zap's console encoder holds fields. The zero value is
 // ready.
 type Quotes struct {
-	// Block says that the line is one of a block of klog. Otherwise a panic that begins with a tab
-	// is the program's own: the runtime of Go repeats one that was recovered.
+	// Block states that the line is part of a klog block. Without it, a panic that begins with
+	// a tab is the program's own, because the Go runtime prints a recovered panic again in that
+	// form.
 	Block bool
 	line  []byte
 	spans []Span
-	// upTo is the end of the part of the line whose spans are known.
+	// upTo is the end of the part of the line whose spans have been found.
 	upTo int
-	// limit is where reading may stop: what is read before does not depend on what follows.
+	// limit is the byte at which reading may stop, because the spans before it do not depend on
+	// the text after it.
 	limit int
 }
 
 // Reset sets the line to read, without its envelope. It must not change while spans are used.
 func (q *Quotes) Reset(line []byte) { q.line, q.spans, q.upTo = line, q.spans[:0], 0 }
 
-// Spans returns the stretches that are not in the voice Message, in order. They are valid
-// until the next Reset.
+// Spans returns the spans that are not in the voice Message, in order. They are valid until the
+// next Reset.
 func (q *Quotes) Spans() []Span {
-	q.read(len(q.line))
+	q.readTo(len(q.line))
 	return q.spans
 }
 
-// Plain reports whether nothing in the line can begin a span.
-func (q *Quotes) Plain() bool {
+// HasNoSpans reports whether nothing in the line can begin a span.
+func (q *Quotes) HasNoSpans() bool {
 	for _, c := range []byte("\"='`\t") {
 		if bytes.IndexByte(q.line, c) >= 0 {
 			return false
@@ -64,29 +66,29 @@ func (q *Quotes) Plain() bool {
 	return true
 }
 
-// read finds the spans that begin before a byte. Most lines match near their start.
-func (q *Quotes) read(to int) {
-	if to <= q.upTo {
+// readTo finds the spans that begin before byte end. Most lines match near their start.
+func (q *Quotes) readTo(end int) {
+	if end <= q.upTo {
 		return
 	}
-	q.limit = to
+	q.limit = end
 	if q.upTo > 0 {
 		q.limit = len(q.line)
 	}
 	q.spans = q.spans[:0]
-	if !q.Plain() {
+	if !q.HasNoSpans() {
 		q.scan()
 	}
 	q.upTo = q.limit
 }
 
-// Says reports whether a word in the stretch from:to of the line is at least in part in one
-// of the voices. A stretch without words belongs to every voice.
-func (q *Quotes) Says(from, to int, voices Voice) bool {
-	q.read(to)
-	k, _ := q.spanAt(from)
+// HasVoice reports whether a word in the part start:end of the line is, at least partly, in one
+// of the voices. A part without words belongs to every voice.
+func (q *Quotes) HasVoice(start, end int, voices Voice) bool {
+	q.readTo(end)
+	k, _ := q.spanAt(start)
 	spans, words := q.spans, false
-	for i := from; i < to; i++ {
+	for i := start; i < end; i++ {
 		if !wordByte(q.line[i]) {
 			continue
 		}
@@ -105,36 +107,36 @@ func (q *Quotes) Says(from, to int, voices Voice) bool {
 	return !words
 }
 
-// Within reports whether the whole stretch from:to of the line is in the voices.
-func (q *Quotes) Within(from, to int, voices Voice) bool {
-	q.read(to)
-	at := from
-	for k, _ := q.spanAt(from); k < len(q.spans) && q.spans[k].From < to; k++ {
+// IsWithin reports whether the part start:end of the line is completely in the voices.
+func (q *Quotes) IsWithin(start, end int, voices Voice) bool {
+	q.readTo(end)
+	at := start
+	for k, _ := q.spanAt(start); k < len(q.spans) && q.spans[k].From < end; k++ {
 		if q.spans[k].Voice&voices == 0 || at < q.spans[k].From && voices&Message == 0 {
 			return false
 		}
 		at = q.spans[k].To
 	}
-	return at >= to || voices&Message != 0
+	return at >= end || voices&Message != 0
 }
 
-// maxName bounds the bytes of words of others that can be a name.
+// maxName is the maximum length in bytes of quoted text that can be a name.
 const maxName = 512
 
-// Names reports whether the words in the stretch from:to lie in words of others that can be a
-// name, such as a URL: at most two, or, without keys, the lines of a block, which names what failed.
-// There is a word in the stretch.
-func (q *Quotes) Names(from, to int) bool {
-	key := bytes.IndexByte(q.line[from:to], '=') >= 0 || bytes.Contains(q.line[from:to], []byte(`":`))
-	for !wordByte(q.line[from]) {
-		from++
+// InWords reports whether the words in the part start:end stand in quoted text that can be a
+// name, such as a URL. That is at most two words, or the lines of a block without keys, which
+// names what failed. The part must contain a word.
+func (q *Quotes) InWords(start, end int) bool {
+	key := bytes.IndexByte(q.line[start:end], '=') >= 0 || bytes.Contains(q.line[start:end], []byte(`":`))
+	for !wordByte(q.line[start]) {
+		start++
 	}
-	for !wordByte(q.line[to-1]) {
-		to--
+	for !wordByte(q.line[end-1]) {
+		end--
 	}
-	q.read(len(q.line))
-	k, in := q.spanAt(from)
-	if !in || q.spans[k].To < to {
+	q.readTo(len(q.line))
+	k, in := q.spanAt(start)
+	if !in || q.spans[k].To < end {
 		return false
 	}
 	words := q.line[q.spans[k].From:q.spans[k].To]
@@ -145,27 +147,28 @@ func (q *Quotes) Names(from, to int) bool {
 	return len(words) <= maxName && (gap < 0 || !bytes.ContainsAny(words[gap+1:], " \t\n"))
 }
 
-// spanAt returns the index of the first span that ends behind a byte, and whether the byte is in it.
-func (q *Quotes) spanAt(at int) (k int, in bool) {
+// spanAt returns the index of the first span that ends after byte i, and whether the byte is in
+// that span.
+func (q *Quotes) spanAt(i int) (k int, in bool) {
 	spans := q.spans
-	k, _ = slices.BinarySearchFunc(spans, at, func(s Span, at int) int { return s.To - at - 1 })
-	return k, k < len(spans) && spans[k].From <= at
+	k, _ = slices.BinarySearchFunc(spans, i, func(s Span, i int) int { return s.To - i - 1 })
+	return k, k < len(spans) && spans[k].From <= i
 }
 
-// inBlock reports whether words of others are lines below another one.
+// inBlock reports whether quoted text consists of lines of a block below another line.
 func inBlock(words []byte) bool {
 	return words[0] == '\t' || bytes.HasPrefix(words, []byte("<\n"))
 }
 
-// quoted reports whether a byte is in words of others.
-func (q *Quotes) quoted(at int) bool {
-	q.read(at + 1)
-	return q.isQuotation(at)
+// isQuoted reports whether byte i is in text that the program quotes.
+func (q *Quotes) isQuoted(i int) bool {
+	q.readTo(i + 1)
+	return q.isQuotation(i)
 }
 
-// isQuotation is quoted for a byte that was read.
-func (q *Quotes) isQuotation(at int) bool {
-	k, in := q.spanAt(at)
+// isQuotation is isQuoted for a byte whose spans have been found.
+func (q *Quotes) isQuotation(i int) bool {
+	k, in := q.spanAt(i)
 	return in && q.spans[k].Voice == Quotation
 }
 
@@ -182,7 +185,7 @@ func HasWord(text []byte) bool {
 // wordByte reports whether c belongs to a word: a letter, a digit, or a part of a letter that
 // is not ASCII.
 func wordByte(c byte) bool {
-	return digit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' || c >= 0x80
+	return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' || c >= 0x80
 }
 
 func (q *Quotes) scan() {
@@ -192,29 +195,29 @@ func (q *Quotes) scan() {
 		if !q.Block && bytes.HasPrefix(b, []byte("\tpanic: ")) {
 			from = 1
 		}
-		q.text(from, len(b), 0, Message, nil)
+		q.findQuoted(from, len(b), 0, Message, nil)
 		return
 	}
-	if firstByte(b) == '{' && q.object(0) {
+	if firstByte(b) == '{' && q.readObject(0) {
 		return
 	}
-	if body, klog := headerEnd(b); klog && pairsFollow(b[body:]) || !klog && logfmt(b[body:]) {
-		q.pairs(body)
+	if body, klog := headerEnd(b); klog && pairsFollow(b[body:]) || !klog && isLogfmt(b[body:]) {
+		q.readPairs(body)
 		return
-	} else if !klog && body > 0 && b[body] == '{' && q.object(body) {
+	} else if !klog && body > 0 && b[body] == '{' && q.readObject(body) {
 		return
 	}
 	if k := fieldsAfterText(b); k > 0 {
-		if q.text(0, k, 0, Message, nil); !q.isQuotation(k-1) && q.object(k) {
+		if q.findQuoted(0, k, 0, Message, nil); !q.isQuotation(k-1) && q.readObject(k) {
 			return
 		}
 		q.spans = q.spans[:0]
 	}
-	q.text(0, len(b), 0, Message, nil)
+	q.findQuoted(0, len(b), 0, Message, nil)
 }
 
-// fieldsAfterText returns where an object begins that ends the line, as zap's console encoder
-// writes the fields behind a message. It returns 0 if there is none.
+// fieldsAfterText returns the offset of the JSON object that ends the line, as zap's console
+// encoder writes the fields after a message. It returns 0 if there is none.
 func fieldsAfterText(b []byte) int {
 	k := bytes.Index(b, []byte(`{"`))
 	if k < 2 {
@@ -228,12 +231,13 @@ func fieldsAfterText(b []byte) int {
 	return k
 }
 
-// maxHeader bounds what a runtime, a journal or a logger writes before a line.
+// maxHeader is the maximum length of what a runtime, a journal or a logger writes before a
+// line.
 const maxHeader = 160
 
-// headerEnd returns where a line begins behind its header: that of klog, which reports klog, or
-// a prefix that ends with a bracket or a bar, such as that of a journal. There are no quotes in
-// either.
+// headerEnd returns the end of the header of a line. A header is that of klog, which sets klog,
+// or a prefix that ends with a bracket or a bar, such as that of a journal. Neither contains
+// quotes.
 func headerEnd(b []byte) (end int, klog bool) {
 	head := b[:min(len(b), maxHeader)]
 	head = head[:indexAny(head, "\"'`")]
@@ -248,7 +252,7 @@ func headerEnd(b []byte) (end int, klog bool) {
 		if end = k + 1; k == i+1 && head[i] == ']' && endsHeader(head[:k]) {
 			return end, true
 		}
-		if rest := b[end:]; len(rest) > 0 && rest[0] == '{' || logfmt(rest) {
+		if rest := b[end:]; len(rest) > 0 && rest[0] == '{' || isLogfmt(rest) {
 			return end, false
 		}
 	}
@@ -261,56 +265,57 @@ func headerEnd(b []byte) (end int, klog bool) {
 
 // klogStart reports whether a line begins with a level and a date of klog.
 func klogStart(b []byte) bool {
-	return len(b) > 5 && b[5] == ' ' && digit(b[1]) && digit(b[2]) && digit(b[3]) && digit(b[4]) && bytes.IndexByte([]byte("IWEF"), b[0]) >= 0
+	return len(b) > 5 && b[5] == ' ' && isDigit(b[1]) && isDigit(b[2]) && isDigit(b[3]) && isDigit(b[4]) && bytes.IndexByte([]byte("IWEF"), b[0]) >= 0
 }
 
-// pairAfterText reports whether a line is a quoted text with pairs or nothing after it.
+// pairAfterText reports whether a line is a quoted text that is followed by key=value pairs, or
+// by nothing.
 func pairAfterText(b []byte) bool {
 	r := textReader{b: b}
-	if _, ok := r.quoted(); !ok {
+	if _, ok := r.readQuoted(); !ok {
 		return false
 	}
-	if !r.skip() {
+	if !r.nextToken() {
 		return true
 	}
-	key, _ := r.key()
+	key, _ := r.readKey()
 	return len(key) > 0
 }
 
-// pairsFollow reports whether the text after the header of klog consists of a quoted message
-// and pairs. klogr writes a name before them.
+// pairsFollow reports whether the text after a klog header consists of a quoted message and
+// pairs. klogr writes a name before them.
 func pairsFollow(body []byte) bool {
 	k := bytes.IndexByte(body, '"')
 	if k <= 0 {
 		return k == 0
 	}
 	r := textReader{b: body, i: k}
-	_, ok := r.quoted()
-	return ok && r.next() == '=' && body[k-1] == ' '
+	_, ok := r.readQuoted()
+	return ok && r.currentByte() == '=' && body[k-1] == ' '
 }
 
-// logfmt reports whether a line consists of pairs: it begins with one, and has a message, a
-// level or a time.
-func logfmt(b []byte) bool {
+// isLogfmt reports whether a line consists of key=value pairs: it begins with a pair, and has a
+// message, a level or a time.
+func isLogfmt(b []byte) bool {
 	r := textReader{b: b}
-	for first := true; r.skip(); first = false {
-		key, _ := r.key()
+	for first := true; r.nextToken(); first = false {
+		key, _ := r.readKey()
 		if len(key) == 0 {
 			if first {
 				return false
 			}
 			continue
 		}
-		if header(key) || VoiceOf(key) == Message {
+		if isHeaderKey(key) || VoiceOf(key) == Message {
 			return true
 		}
-		r.value()
+		r.readValue()
 	}
 	return false
 }
 
-// header reports whether the field of that name is a level or a time, which is one word.
-func header(key []byte) bool {
+// isHeaderKey reports whether the key is that of a level or a time, whose value is one word.
+func isHeaderKey(key []byte) bool {
 	switch string(key) {
 	case "level", "lvl", "ts", "time", "t":
 		return true
@@ -318,31 +323,31 @@ func header(key []byte) bool {
 	return false
 }
 
-// pairs reads fields key=value from byte start. A quoted text at the start is the message.
-// Words without a key belong to the value before them, because some loggers write values
-// without quotes.
-func (q *Quotes) pairs(start int) {
+// readPairs reads fields key=value from byte start. A quoted text at the start is the message.
+// Words without a key belong to the previous value, because some loggers write values without
+// quotes.
+func (q *Quotes) readPairs(start int) {
 	r := textReader{b: q.line, i: start}
-	voice, field := Message, []byte(nil) // voice and name of the newest field
-	bare := -1                           // start of the text without quotes that belongs to it
+	voice, field := Message, []byte(nil) // voice and name of the current field
+	bare := -1                           // start of its unquoted text
 	flush := func(end int) {
 		if bare >= 0 {
-			q.value(bare, bare, end, voice, field, false)
+			q.noteValue(bare, bare, end, voice, field, false)
 		}
 		bare = -1
 	}
 	end := start
-	for first := true; r.skip() && r.i < q.limit; first = false {
+	for first := true; r.nextToken() && r.i < q.limit; first = false {
 		from := r.i
-		key, quoted := r.key()
+		key, quoted := r.readKey()
 		switch {
 		case len(key) == 0 && first && quoted:
 			to := r.i - 1
-			if r.b[to] != '"' || to == from { // its end was cut
+			if r.b[to] != '"' || to == from { // the end of the quoted text was cut off
 				to = len(r.b)
 				r.i = to
 			}
-			q.text(from+1, to, 1, Message, nil)
+			q.findQuoted(from+1, to, 1, Message, nil)
 		case len(key) == 0:
 			if bare < 0 {
 				bare = from
@@ -350,20 +355,20 @@ func (q *Quotes) pairs(start int) {
 		default:
 			flush(end)
 			at := r.i + 1
-			_, kind, _ := r.value()
+			_, kind, _ := r.readValue()
 			field, voice = key, VoiceOf(key)
 			switch {
 			case kind == blockValue:
-				q.add(at, r.i, Quotation, field)
+				q.addSpan(at, r.i, Quotation, field)
 			case kind == bareValue:
-				q.add(from, at, voice&Error, field)
-				if bare = at; header(key) {
-					q.value(at, at, r.i, voice, field, false)
+				q.addSpan(from, at, voice&Error, field)
+				if bare = at; isHeaderKey(key) {
+					q.noteValue(at, at, r.i, voice, field, false)
 					voice, field, bare = Message, nil, -1
 				}
 			default:
-				q.value(from, at, r.i, voice, field, true)
-				voice, field = Message, nil // words after the quotes are the program's
+				q.noteValue(from, at, r.i, voice, field, true)
+				voice, field = Message, nil // words after the quotes are again the program's own
 			}
 		}
 		end = r.i
@@ -371,19 +376,19 @@ func (q *Quotes) pairs(start int) {
 	flush(end)
 }
 
-// key reads a key before an equals sign, or else a word or a quoted text. quoted reports
-// whether it begins with a quote.
-func (r *textReader) key() (key []byte, quoted bool) {
+// readKey reads a key before an equals sign; if there is none, a word or a quoted text. quoted
+// reports whether it begins with a quote.
+func (r *textReader) readKey() (key []byte, quoted bool) {
 	from := r.i
 	if quoted = r.b[from] == '"'; quoted {
-		if text, ok := r.quoted(); ok && r.next() == '=' {
+		if text, ok := r.readQuoted(); ok && r.currentByte() == '=' {
 			return text, true
 		} else if !ok {
 			r.i++
 		}
 		return nil, true
 	}
-	if r.word(); r.next() == '=' && r.i > from && !bytes.ContainsAny(r.b[from:r.i], ":?&(") {
+	if r.skipWord(); r.currentByte() == '=' && r.i > from && !bytes.ContainsAny(r.b[from:r.i], ":?&(") {
 		return r.b[from:r.i], false
 	}
 	if r.i == from {
@@ -392,54 +397,55 @@ func (r *textReader) key() (key []byte, quoted bool) {
 	return nil, false
 }
 
-// object reads the fields of the JSON object at byte start. It returns false, and changes
-// nothing, if there is none. Where an object is broken, text follows.
-func (q *Quotes) object(start int) bool {
+// readObject reads the fields of the JSON object at byte start. If there is none, it returns
+// false and changes nothing. If an object is broken, the rest is read as text.
+func (q *Quotes) readObject(start int) bool {
 	r := jsonReader{b: q.line, i: start}
-	r.skip()
+	r.skipSpace()
 	r.i++
 	for first := true; ; first = false {
-		if r.skip(); r.next() == '}' {
-			q.text(r.i+1, len(r.b), 0, Message, nil)
+		if r.skipSpace(); r.currentByte() == '}' {
+			q.findQuoted(r.i+1, len(r.b), 0, Message, nil)
 			return true
 		}
 		from := r.i
-		key, ok := r.key()
+		key, ok := r.readKey()
 		if !ok && first {
 			return false
 		} else if !ok {
-			q.text(from, len(r.b), 0, Message, nil)
+			q.findQuoted(from, len(r.b), 0, Message, nil)
 			return true
 		}
-		at, quoted := r.i, r.next() == '"'
+		at, quoted := r.i, r.currentByte() == '"'
 		ok = r.skipValue()
 		switch voice := VoiceOf(key); {
 		case !ok && !r.atEnd():
-			q.text(at, len(r.b), 0, Message, nil)
+			q.findQuoted(at, len(r.b), 0, Message, nil)
 			return true
 		case quoted:
-			q.value(from, at, r.i, voice, key, true)
+			q.noteValue(from, at, r.i, voice, key, true)
 		default:
-			q.add(at, r.i, Quotation, key)
+			q.addSpan(at, r.i, Quotation, key)
 		}
-		r.skip()
+		r.skipSpace()
 		if r.atEnd() || r.i >= q.limit {
 			return true
 		}
-		if r.next() == ',' {
+		if r.currentByte() == ',' {
 			r.i++
 		}
 	}
 }
 
-// key reads a key and its colon. It moves to the value, or not at all.
-func (r *jsonReader) key() (key []byte, ok bool) {
+// readKey reads a key and its colon, and moves to the value. If there is none, it does not
+// move.
+func (r *jsonReader) readKey() (key []byte, ok bool) {
 	from := r.i
-	if r.next() == '"' {
-		if key, ok = r.quoted(); ok {
-			if r.skip(); r.next() == ':' {
+	if r.currentByte() == '"' {
+		if key, ok = r.readQuoted(); ok {
+			if r.skipSpace(); r.currentByte() == ':' {
 				r.i++
-				r.skip()
+				r.skipSpace()
 				return key, true
 			}
 		}
@@ -450,13 +456,13 @@ func (r *jsonReader) key() (key []byte, ok bool) {
 
 // skipValue skips a value.
 func (r *jsonReader) skipValue() (ok bool) {
-	switch r.next() {
+	switch r.currentByte() {
 	case '"':
-		_, ok = r.quoted()
+		_, ok = r.readQuoted()
 	case '{', '[':
-		ok = r.array()
+		ok = r.skipNested()
 	default:
-		ok = r.literal(&jsonMember{})
+		ok = r.readLiteral(&jsonMember{})
 	}
 	return ok
 }
@@ -472,11 +478,11 @@ func VoiceOf(key []byte) Voice {
 	return Quotation
 }
 
-// value notes the value at:to of a field whose key begins at from. The quotes of a quotation
-// belong to it.
-func (q *Quotes) value(from, at, to int, voice Voice, field []byte, quoted bool) {
+// noteValue records the value i:end of a field whose key begins at start. The quotes of a
+// quotation are part of it.
+func (q *Quotes) noteValue(start, i, end int, voice Voice, field []byte, quoted bool) {
 	if voice == Quotation {
-		q.add(at, to, Quotation, field)
+		q.addSpan(i, end, Quotation, field)
 		return
 	}
 	level := 0
@@ -484,28 +490,30 @@ func (q *Quotes) value(from, at, to int, voice Voice, field []byte, quoted bool)
 		level = 1
 	}
 	if voice == Error {
-		q.add(from, min(at+level, to), Error, field)
+		q.addSpan(start, min(i+level, end), Error, field)
 	}
-	if at += level; quoted && to > at && q.line[to-1] == '"' {
-		to--
+	if i += level; quoted && end > i && q.line[end-1] == '"' {
+		end--
 	}
-	q.text(at, to, level, voice, field)
+	q.findQuoted(i, end, level, voice, field)
 }
 
-// add notes a stretch that is not in the voice Message.
-func (q *Quotes) add(from, to int, voice Voice, field []byte) {
-	if from < to && voice > Message {
-		q.spans = append(q.spans, Span{from, to, voice, field})
+// addSpan records a span that is not in the voice Message.
+func (q *Quotes) addSpan(start, end int, voice Voice, field []byte) {
+	if start < end && voice > Message {
+		q.spans = append(q.spans, Span{start, end, voice, field})
 	}
 }
 
 // mayOpen are the bytes that can begin a quoted string or a line of a block.
 const mayOpen = "\"'`\t"
 
-// searched bounds the bytes that are searched at a time: a text may consist of what can begin a string.
+// searched is how many bytes are searched at a time, because a text may consist of bytes that
+// can begin a string.
 const searched = 256
 
-// indexAny is bytes.IndexAny for few bytes in short texts; it returns the length of b if there is none.
+// indexAny is bytes.IndexAny for few bytes in short texts. It returns the length of b if there
+// is none.
 func indexAny(b []byte, few string) int {
 	for i := range len(few) {
 		if k := bytes.IndexByte(b, few[i]); k >= 0 {
@@ -515,12 +523,13 @@ func indexAny(b []byte, few string) int {
 	return len(b)
 }
 
-// text finds the quoted strings and the lines after a tab in the stretch from:to. level is
-// how many strings with escapes it is inside of: a quote there has 2^level-1 backslashes.
-func (q *Quotes) text(from, to, level int, voice Voice, field []byte) {
+// findQuoted finds the quoted strings, and the lines after a tab, in the part start:stop. level
+// is the number of strings with escapes that contain it. A quote at that level has 2^level-1
+// backslashes.
+func (q *Quotes) findQuoted(start, stop, level int, voice Voice, field []byte) {
 	b := q.line
-	for i := from; i < to; {
-		next := b[i:min(i+searched, to)]
+	for i := start; i < stop; {
+		next := b[i:min(i+searched, stop)]
 		k := indexAny(next, mayOpen)
 		if i += k; k == len(next) {
 			continue
@@ -528,10 +537,10 @@ func (q *Quotes) text(from, to, level int, voice Voice, field []byte) {
 		end := 0
 		switch {
 		case b[i] != '\t':
-			end = quoteEnd(b[:to], i, from, level)
+			end = quoteEnd(b[:stop], i, start, level)
 		case i == 0 || b[i-1] == '\n':
-			if end = bytes.IndexByte(b[i:to], '\n'); end < 0 {
-				end = to
+			if end = bytes.IndexByte(b[i:stop], '\n'); end < 0 {
+				end = stop
 			} else {
 				end += i
 			}
@@ -540,15 +549,15 @@ func (q *Quotes) text(from, to, level int, voice Voice, field []byte) {
 			i++
 			continue
 		}
-		q.add(from, i, voice, field)
-		if key := keyBefore(b[from:i]); level == 0 && b[i] == '"' && len(key) > 0 {
-			q.value(i, i, end, VoiceOf(key), key, true)
+		q.addSpan(start, i, voice, field)
+		if key := keyBefore(b[start:i]); level == 0 && b[i] == '"' && len(key) > 0 {
+			q.noteValue(i, i, end, VoiceOf(key), key, true)
 		} else {
-			q.add(i, end, Quotation, field)
+			q.addSpan(i, end, Quotation, field)
 		}
-		from, i = end, end
+		start, i = end, end
 	}
-	q.add(from, to, voice, field)
+	q.addSpan(start, stop, voice, field)
 }
 
 // keyBefore returns the key of a field at the end of a text, before its equals sign. It returns
@@ -565,33 +574,34 @@ func keyBefore(b []byte) []byte {
 	return key
 }
 
-// quoteEnd returns the end of the string that the quote at byte i opens, 0 if it opens none.
-// Text begins at from. A string that nothing closes was cut, and ends with the text.
+// quoteEnd returns the end of the string that the quote at byte i opens, or 0 if it does not
+// open one. The text begins at from. A string without a closing quote was cut off and ends with
+// the text.
 func quoteEnd(b []byte, i, from, level int) int {
 	quote, inWord := b[i], i > from && wordByte(b[i-1])
-	depth := 1 // one more than the backslashes of the quote, a power of two
+	depth := 1 // number of the quote's backslashes plus one, which is a power of two
 	if quote == '"' {
-		escapes := backslashes(b[from:i])
+		escapes := countBackslashes(b[from:i])
 		for 2*depth <= escapes+1 {
 			depth *= 2
 		}
 		afterWord := i-escapes > from && wordByte(b[i-escapes-1])
-		if depth < 1<<level || afterWord && closes(b[i+1:]) {
+		if depth < 1<<level || afterWord && isClosingQuote(b[i+1:]) {
 			return 0
 		}
-	} else if inWord || i+1 == len(b) || space(b[i+1]) {
+	} else if inWord || i+1 == len(b) || isSpace(b[i+1]) {
 		return 0
 	}
 	for k, open := i+1, 1; k < len(b); k++ {
 		if b[k] != quote {
 			continue
 		}
-		n := backslashes(b[i+1 : k])
+		n := countBackslashes(b[i+1 : k])
 		switch {
 		case quote == '"' && n < depth-1:
 			return k + 1
 		case quote == '"' && n%(2*depth) != depth-1, quote != '"' && n > 0:
-		case opens(b, k-n, k+1):
+		case isOpeningQuote(b, k-n, k+1):
 			open++
 		case quote == '"' || k+1 == len(b) || !wordByte(b[k+1]):
 			if open--; open == 0 {
@@ -605,9 +615,10 @@ func quoteEnd(b []byte, i, from, level int) int {
 	return len(b)
 }
 
-// opens reports whether what stands before and behind a quote within a quotation looks like the
-// start of another one, which a program wrote into its quotes without escapes.
-func opens(b []byte, before, behind int) bool {
+// isOpeningQuote reports whether a quote within a quotation looks like the start of another
+// quotation, which a program wrote without escapes. before and behind are the texts around the
+// quote.
+func isOpeningQuote(b []byte, before, behind int) bool {
 	for behind < len(b) && b[behind] == '\\' {
 		behind++
 	}
@@ -618,10 +629,11 @@ func opens(b []byte, before, behind int) bool {
 	if wordByte(b[behind]) {
 		return !wordByte(last)
 	}
-	return bytes.IndexByte([]byte("\"'`/*&({[<"), b[behind]) >= 0 && (space(last) || bytes.IndexByte([]byte("\"'`=:([{<,"), last) >= 0)
+	return bytes.IndexByte([]byte("\"'`/*&({[<"), b[behind]) >= 0 && (isSpace(last) || bytes.IndexByte([]byte("\"'`=:([{<,"), last) >= 0)
 }
 
-// closes reports whether the text behind a quote is what stands behind the end of a string.
-func closes(rest []byte) bool {
-	return len(rest) > 0 && (space(rest[0]) || bytes.IndexByte([]byte(":,;.)"), rest[0]) >= 0)
+// isClosingQuote reports whether the text after a quote looks like text after the end of a
+// string.
+func isClosingQuote(rest []byte) bool {
+	return len(rest) > 0 && (isSpace(rest[0]) || bytes.IndexByte([]byte(":,;.)"), rest[0]) >= 0)
 }

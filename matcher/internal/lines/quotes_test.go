@@ -78,7 +78,7 @@ func TestNames(t *testing.T) {
 		to := strings.LastIndex(text, "*") - 1
 		var q Quotes
 		q.Reset([]byte(strings.ReplaceAll(text, "*", "")))
-		require.Equal(t, want, q.Names(from, to), text)
+		require.Equal(t, want, q.InWords(from, to), text)
 	}
 }
 
@@ -119,12 +119,12 @@ func FuzzQuotes(f *testing.F) {
 			var some Quotes
 			some.Reset([]byte(line))
 			for _, v := range []Voice{Message, Error, Quotation} {
-				require.Equal(t, q.Says(k, k+1, v), some.Says(k, k+1, v), "%q at %d", line, k)
+				require.Equal(t, q.HasVoice(k, k+1, v), some.HasVoice(k, k+1, v), "%q at %d", line, k)
 			}
 		}
-		q.Says(0, len(line), Message)
+		q.HasVoice(0, len(line), Message)
 		if HasWord([]byte(line)) {
-			q.Names(0, len(line))
+			q.InWords(0, len(line))
 		}
 	})
 }

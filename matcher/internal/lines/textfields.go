@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// textFields are the fields of a line of text, as spans of the line:
+// textFields are the fields of a text line, as spans of the line:
 //
 //	klog    E1120 10:00:00.000000 1 a.go:1] "message" key="value" key=value
 //	klogr   ... "msg"="message" "reconciler group"="value"
@@ -22,12 +22,12 @@ type valueKind uint8
 
 const (
 	bareValue   valueKind = iota
-	quotedValue           // between the quotes
+	quotedValue           // text between quotes
 	blockValue            // the lines between `<` and ` >`
 )
 
 type textField struct {
-	at        int // where the key begins
+	at        int // offset of the key
 	key       []byte
 	keyQuoted bool
 	kind      valueKind
@@ -40,15 +40,15 @@ var msgKey = []byte("msg")
 func (f *textFields) read(line []byte) {
 	f.fields, f.buf = f.fields[:0], f.buf[:0]
 	r := textReader{b: line}
-	message := true // a quoted text here would be the message
-	for r.skip() {
+	message := true // a quoted text in this place is the message
+	for r.nextToken() {
 		start := r.i
 		if r.b[start] == '"' {
-			text, ok := r.quoted()
+			text, ok := r.readQuoted()
 			switch {
 			case !ok:
-				r.i = start + 1 // a quote that nothing closes is a letter
-			case r.next() == '=' && len(text) > 0:
+				r.i = start + 1 // a quote without a closing quote is an ordinary character
+			case r.currentByte() == '=' && len(text) > 0:
 				f.add(&r, textField{at: start, key: text, keyQuoted: true})
 				message = false
 				continue
@@ -60,15 +60,15 @@ func (f *textFields) read(line []byte) {
 				continue
 			}
 		}
-		r.word()
+		r.skipWord()
 		key := r.b[start:r.i]
-		if r.next() == '=' && len(key) > 0 {
+		if r.currentByte() == '=' && len(key) > 0 {
 			f.add(&r, textField{at: start, key: key})
 			message = false
 			continue
 		}
-		if r.next() == '=' {
-			r.value() // nothing before the sign
+		if r.currentByte() == '=' {
+			r.readValue() // there is no key before the equals sign
 		}
 		message = endsHeader(r.b[start:r.i])
 	}
@@ -76,49 +76,49 @@ func (f *textFields) read(line []byte) {
 
 func (f *textFields) add(r *textReader, t textField) {
 	var has bool
-	if t.val, t.kind, has = r.value(); has {
+	if t.val, t.kind, has = r.readValue(); has {
 		f.fields = append(f.fields, t)
 	}
 }
 
-// endsHeader reports whether a word is the end of a klog header: `file.go:12]`.
+// endsHeader reports whether a word is the end of a klog header, such as `file.go:12]`.
 func endsHeader(w []byte) bool {
 	k := len(w) - 1
-	if k < 2 || w[k] != ']' || !digit(w[k-1]) {
+	if k < 2 || w[k] != ']' || !isDigit(w[k-1]) {
 		return false
 	}
-	for k--; k >= 0 && digit(w[k]); k-- {
+	for k--; k >= 0 && isDigit(w[k]); k-- {
 	}
 	return k > 0 && w[k] == ':'
 }
 
-// lookup returns the value of the last field with that name that is not in words of others.
-// Without quotes every field counts.
+// lookup returns the value of the last field with that name that is not in quoted text of
+// others. If quotes is nil, every field counts.
 func (f *textFields) lookup(name string, quotes *Quotes) ([]byte, bool) {
 	for i := len(f.fields) - 1; i >= 0; i-- {
 		t := &f.fields[i]
-		if string(t.key) == name || t.keyQuoted && string(f.unquoted(t.key)) == name {
-			if quotes != nil && quotes.quoted(t.at) {
+		if string(t.key) == name || t.keyQuoted && string(f.unquote(t.key)) == name {
+			if quotes != nil && quotes.isQuoted(t.at) {
 				continue
 			}
-			return f.value(t), true
+			return f.fieldValue(t), true
 		}
 	}
 	return nil, false
 }
 
-func (f *textFields) value(t *textField) []byte {
+func (f *textFields) fieldValue(t *textField) []byte {
 	switch t.kind {
 	case quotedValue:
-		return f.unquoted(t.val)
+		return f.unquote(t.val)
 	case blockValue:
-		return f.block(t.val)
+		return f.unindentBlock(t.val)
 	}
 	return t.val
 }
 
-// block removes one tab from the start of each line.
-func (f *textFields) block(raw []byte) []byte {
+// unindentBlock removes one tab from the start of each line.
+func (f *textFields) unindentBlock(raw []byte) []byte {
 	start := len(f.buf)
 	for lineStart := true; len(raw) > 0; raw = raw[1:] {
 		if !lineStart || raw[0] != '\t' {
@@ -129,7 +129,7 @@ func (f *textFields) block(raw []byte) []byte {
 	return f.buf[start:]
 }
 
-func (f *textFields) unquoted(raw []byte) []byte {
+func (f *textFields) unquote(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw
 	}
@@ -138,9 +138,9 @@ func (f *textFields) unquoted(raw []byte) []byte {
 	return f.buf[start:]
 }
 
-// appendUnquoted decodes the escapes of Go's %q, which klog and logrus use. It keeps
-// escapes that %q does not write, such as that of an ASCII letter: the letters of a value
-// are always in the line unescaped.
+// appendUnquoted decodes the escapes of Go's %q, which klog and logrus use. It keeps escapes
+// that %q never writes, such as that of an ASCII letter, because the letters of a value always
+// stand unescaped in the line.
 func appendUnquoted(dst, raw []byte) []byte {
 	for {
 		k := bytes.IndexByte(raw, '\\')
@@ -151,11 +151,11 @@ func appendUnquoted(dst, raw []byte) []byte {
 		n := 2
 		if i := bytes.IndexByte([]byte(`"\abfnrtv`), raw[1]); i >= 0 {
 			dst = append(dst, "\"\\\a\b\f\n\r\t\v"[i])
-		} else if r, ok := hexEscape(raw, 'x', 2); ok && !printable(r) {
+		} else if r, ok := hexEscape(raw, 'x', 2); ok && !isPrintable(r) {
 			dst, n = append(dst, byte(r)), 4
-		} else if r, ok := hexEscape(raw, 'u', 4); ok && !printable(r) {
+		} else if r, ok := hexEscape(raw, 'u', 4); ok && !isPrintable(r) {
 			dst, n = utf8.AppendRune(dst, r), 6
-		} else if r, ok := hexEscape(raw, 'U', 8); ok && !printable(r) {
+		} else if r, ok := hexEscape(raw, 'U', 8); ok && !isPrintable(r) {
 			dst, n = utf8.AppendRune(dst, r), 10
 		} else {
 			dst = append(dst, raw[:2]...)
@@ -164,35 +164,36 @@ func appendUnquoted(dst, raw []byte) []byte {
 	}
 }
 
-func printable(r rune) bool { return ' ' <= r && r <= '~' }
+func isPrintable(r rune) bool { return ' ' <= r && r <= '~' }
 
 // textReader reads a line token by token.
 type textReader struct {
 	b []byte
 	i int
-	// Quotes before letters are ordinary letters: an earlier quote is not closed in its line.
+	// Quotes before letters are ordinary characters, because no earlier quote is closed in
+	// their line.
 	letters int
 }
 
-func (r *textReader) next() byte {
+func (r *textReader) currentByte() byte {
 	if r.i < len(r.b) {
 		return r.b[r.i]
 	}
 	return 0
 }
 
-// skip moves to the next token, and reports whether there is one. A token starts neither
+// nextToken moves to the next token, and reports whether there is one. A token begins neither
 // with white space nor with a comma or semicolon.
-func (r *textReader) skip() bool {
-	for r.i < len(r.b) && (space(r.b[r.i]) || r.b[r.i] == ',' || r.b[r.i] == ';') {
+func (r *textReader) nextToken() bool {
+	for r.i < len(r.b) && (isSpace(r.b[r.i]) || r.b[r.i] == ',' || r.b[r.i] == ';') {
 		r.i++
 	}
 	return r.i < len(r.b)
 }
 
-// quoted reads a quoted text and returns the text between its quotes. ok is false if the
-// line in which it starts does not close it; then nothing is read.
-func (r *textReader) quoted() (text []byte, ok bool) {
+// readQuoted reads a quoted text and returns the text between its quotes. If its first line
+// does not close the quote, ok is false and nothing is read.
+func (r *textReader) readQuoted() (text []byte, ok bool) {
 	if r.i < r.letters {
 		return nil, false
 	}
@@ -210,51 +211,51 @@ func (r *textReader) quoted() (text []byte, ok bool) {
 			r.letters = i
 			return nil, false
 		}
-		if text = r.b[start:i]; backslashes(text)%2 == 0 {
+		if text = r.b[start:i]; countBackslashes(text)%2 == 0 {
 			r.i = i + 1
 			return text, true
 		}
 	}
 }
 
-// word moves to the end of a word: white space or an equals sign outside quotes.
-func (r *textReader) word() {
-	for r.i < len(r.b) && !space(r.b[r.i]) && r.b[r.i] != '=' {
-		r.step()
+// skipWord moves to the end of a word, which is white space or an equals sign outside quotes.
+func (r *textReader) skipWord() {
+	for r.i < len(r.b) && !isSpace(r.b[r.i]) && r.b[r.i] != '=' {
+		r.skipToken()
 	}
 }
 
-// step skips one letter or one quoted text.
-func (r *textReader) step() {
+// skipToken skips one character or one quoted text.
+func (r *textReader) skipToken() {
 	if r.b[r.i] == '"' {
-		if _, ok := r.quoted(); ok {
+		if _, ok := r.readQuoted(); ok {
 			return
 		}
 	}
 	r.i++
 }
 
-// value reads an equals sign and the value after it. has is false if the value is on
+// readValue reads an equals sign and the value after it. has is false if the value stands on
 // lines that are missing.
-func (r *textReader) value() (val []byte, kind valueKind, has bool) {
+func (r *textReader) readValue() (val []byte, kind valueKind, has bool) {
 	r.i++
-	switch r.next() {
+	switch r.currentByte() {
 	case '"':
-		if val, has = r.quoted(); has {
+		if val, has = r.readQuoted(); has {
 			return val, quotedValue, true
 		}
-		if bytes.IndexByte(r.b[r.i:], '\n') < 0 { // the end of the line was cut
+		if bytes.IndexByte(r.b[r.i:], '\n') < 0 { // the end of the line was cut off
 			val, r.i = r.b[r.i+1:], len(r.b)
 			return val, quotedValue, true
 		}
 	case '<':
 		if rest := r.b[r.i+1:]; len(rest) == 0 || rest[0] == '\n' {
-			return r.block()
+			return r.readBlock()
 		}
 	}
 	start := r.i
-	for r.i < len(r.b) && !space(r.b[r.i]) {
-		r.step()
+	for r.i < len(r.b) && !isSpace(r.b[r.i]) {
+		r.skipToken()
 	}
 	val = r.b[start:r.i]
 	if k := len(val) - 1; k >= 0 && (val[k] == ',' || val[k] == ';') {
@@ -263,13 +264,13 @@ func (r *textReader) value() (val []byte, kind valueKind, has bool) {
 	return val, bareValue, true
 }
 
-// block reads what klog writes for a text of several lines:
+// readBlock reads what klog writes for a text of several lines:
 //
 //	key=<
 //		first line
 //		second line
 //	 >
-func (r *textReader) block() (val []byte, kind valueKind, has bool) {
+func (r *textReader) readBlock() (val []byte, kind valueKind, has bool) {
 	rest := r.b[r.i+1:]
 	if len(rest) == 0 {
 		r.i = len(r.b)

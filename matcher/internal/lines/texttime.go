@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// TextTime returns the time that a line without an envelope states itself, in
-// UTC unless it says otherwise. ok is false if it states none. It does not
-// allocate.
+// TextTime returns the time that a line without an envelope states, in UTC unless the line has
+// a zone. ok is false if it states none. It does not allocate.
 //
 //	I1120 10:00:00.123456       1 file.go:12] ...   the year is that of now
 //	2025-11-20T10:00:00.123Z ...   also with a space or slashes, or in brackets
@@ -22,11 +21,11 @@ func TextTime(line []byte, now time.Time) (t time.Time, ok bool) {
 		return t, false
 	}
 	switch c := line[0]; {
-	case digit(c):
+	case isDigit(c):
 		t, ok = leadingStamp(line)
 	case c == '[':
 		t, ok = leadingStamp(line[1:])
-	case c == '{' || space(c):
+	case c == '{' || isSpace(c):
 		if t, ok = jsonTime(line); !ok {
 			t, ok = leadingStamp(bytes.TrimLeft(line, " \t"))
 		}
@@ -44,8 +43,8 @@ func TextTime(line []byte, now time.Time) (t time.Time, ok bool) {
 	return logfmtTime(line)
 }
 
-// bracketTime reads the first time in brackets behind other text: a stamp right behind a word
-// at the start, as logrus writes it on a terminal, or that of an access log.
+// bracketTime reads the first time in brackets after other text: a timestamp directly behind
+// the first word, as logrus writes it on a terminal, or the timestamp of an access log.
 func bracketTime(line []byte) (time.Time, bool) {
 	const form = "[28/Apr/2026:09:14:22 +0000]"
 	for i := 0; ; i++ {
@@ -68,11 +67,11 @@ func bracketTime(line []byte) (time.Time, bool) {
 		if month < 0 || month%3 != 0 || zoneLen(zone) != 5 || zone[5] != ']' {
 			continue
 		}
-		t, ok := makeTime([3]int{number(rest[8:12]), month/3 + 1, number(rest[1:3])}, [3]int{number(rest[13:15]), number(rest[16:18]), number(rest[19:21])}, 0)
+		t, ok := makeTime([3]int{readNumber(rest[8:12]), month/3 + 1, readNumber(rest[1:3])}, [3]int{readNumber(rest[13:15]), readNumber(rest[16:18]), readNumber(rest[19:21])}, 0)
 		if !ok {
 			continue
 		}
-		offset := time.Duration(number(zone[1:3]))*time.Hour + time.Duration(number(zone[3:5]))*time.Minute
+		offset := time.Duration(readNumber(zone[1:3]))*time.Hour + time.Duration(readNumber(zone[3:5]))*time.Minute
 		if zone[0] == '-' {
 			offset = -offset
 		}
@@ -80,10 +79,10 @@ func bracketTime(line []byte) (time.Time, bool) {
 	}
 }
 
-// leadingStamp reads a stamp that a letter or digit does not follow.
+// leadingStamp reads a timestamp that is not followed by a letter or digit.
 func leadingStamp(line []byte) (time.Time, bool) {
 	n, _ := stampLen(line)
-	if n == 0 || n < len(line) && (digit(line[n]) || 'a' <= line[n]|0x20 && line[n]|0x20 <= 'z') {
+	if n == 0 || n < len(line) && (isDigit(line[n]) || 'a' <= line[n]|0x20 && line[n]|0x20 <= 'z') {
 		return time.Time{}, false
 	}
 	return StampTime(line[:n])
@@ -95,9 +94,9 @@ func klogTime(line []byte, now time.Time) (time.Time, bool) {
 	if len(line) < len(form)+1 || bytes.IndexByte([]byte("IWEFD"), line[0]) < 0 || !likeForm(line[1:], form[1:]) {
 		return time.Time{}, false
 	}
-	ns, _ := fraction(line[len(form):], int(time.Second))
-	clock := [3]int{number(line[6:8]), number(line[9:11]), number(line[12:14])}
-	return inYearOf(now, [2]int{number(line[1:3]), number(line[3:5])}, clock, ns)
+	ns, _ := readFraction(line[len(form):], int(time.Second))
+	clock := [3]int{readNumber(line[6:8]), readNumber(line[9:11]), readNumber(line[12:14])}
+	return inYearOf(now, [2]int{readNumber(line[1:3]), readNumber(line[3:5])}, clock, ns)
 }
 
 // likeForm reports whether b starts with form, in which 0 stands for any digit.
@@ -106,18 +105,18 @@ func likeForm(b []byte, form string) bool {
 		return false
 	}
 	for i := range form {
-		if form[i] == '0' && !digit(b[i]) || form[i] != '0' && form[i] != b[i] {
+		if form[i] == '0' && !isDigit(b[i]) || form[i] != '0' && form[i] != b[i] {
 			return false
 		}
 	}
 	return true
 }
 
-// inYearOf adds the year, which such stamps omit: the latest that makes the time no more
-// than a day later than now.
+// inYearOf adds the year, which such timestamps omit. It is the latest year in which the time
+// is at most a day after now.
 func inYearOf(now time.Time, day [2]int, clock [3]int, ns int) (time.Time, bool) {
 	limit := now.Add(24 * time.Hour)
-	// 29 February may be up to eight years ago.
+	// the last 29 February can be up to eight years ago
 	for year := limit.UTC().Year(); year > limit.UTC().Year()-9; year-- {
 		if t, ok := makeTime([3]int{year, day[0], day[1]}, clock, ns); ok && !t.After(limit) {
 			return t, true
@@ -128,10 +127,10 @@ func inYearOf(now time.Time, day [2]int, clock [3]int, ns int) (time.Time, bool)
 
 const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
-// syslogTime reads Nov 20 10:00:00; a day below ten may have a space before it.
+// syslogTime reads Nov 20 10:00:00. A day below ten may have an additional space before it.
 func syslogTime(line []byte, now time.Time) (time.Time, bool) {
 	const form = "Nov 20 10:00:00 "
-	if len(line) < len(form) || line[3] != ' ' || !digit(line[4]) && line[4] != ' ' || !digit(line[5]) || !likeForm(line[6:], " 00:00:00") {
+	if len(line) < len(form) || line[3] != ' ' || !isDigit(line[4]) && line[4] != ' ' || !isDigit(line[5]) || !likeForm(line[6:], " 00:00:00") {
 		return time.Time{}, false
 	}
 	month := bytes.Index([]byte(months), line[:3])
@@ -139,24 +138,24 @@ func syslogTime(line []byte, now time.Time) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	day := int(line[5] - '0')
-	if digit(line[4]) {
+	if isDigit(line[4]) {
 		day += 10 * int(line[4]-'0')
 	}
-	return inYearOf(now, [2]int{month/3 + 1, day}, [3]int{number(line[7:9]), number(line[10:12]), number(line[13:15])}, 0)
+	return inYearOf(now, [2]int{month/3 + 1, day}, [3]int{readNumber(line[7:9]), readNumber(line[10:12]), readNumber(line[13:15])}, 0)
 }
 
-// jsonTime returns the first time of the outermost object.
+// jsonTime returns the first timestamp among the fields of the outermost object.
 func jsonTime(line []byte) (time.Time, bool) {
 	r := jsonReader{b: line}
-	if r.skip(); r.next() != '{' {
+	if r.skipSpace(); r.currentByte() != '{' {
 		return time.Time{}, false
 	}
 	for {
 		r.i++
-		if r.skip(); r.next() != '"' {
+		if r.skipSpace(); r.currentByte() != '"' {
 			return time.Time{}, false
 		}
-		m, ok := r.member(-1)
+		m, ok := r.readMember(-1)
 		if !ok {
 			return time.Time{}, false
 		}
@@ -167,37 +166,37 @@ func jsonTime(line []byte) (time.Time, bool) {
 			}
 		}
 		if m.kind == jsonOpen {
-			r.i-- // the brace
-			if !r.array() {
+			r.i-- // the closing brace
+			if !r.skipNested() {
 				return time.Time{}, false
 			}
 		}
-		if r.skip(); r.next() != ',' {
+		if r.skipSpace(); r.currentByte() != ',' {
 			return time.Time{}, false
 		}
 	}
 }
 
-// logfmtTime returns the first time= or ts= of a line of text.
+// logfmtTime returns the first time= or ts= of a text line.
 func logfmtTime(line []byte) (time.Time, bool) {
 	if !bytes.Contains(line, []byte("time=")) && !bytes.Contains(line, []byte("ts=")) {
 		return time.Time{}, false
 	}
 	r := textReader{b: line}
-	for r.skip() {
+	for r.nextToken() {
 		start := r.i
 		if r.b[start] == '"' {
-			if _, ok := r.quoted(); ok {
+			if _, ok := r.readQuoted(); ok {
 				continue
 			}
 			r.i++
 		}
-		r.word()
-		if r.next() != '=' {
+		r.skipWord()
+		if r.currentByte() != '=' {
 			continue
 		}
 		key := r.b[start:r.i]
-		val, _, _ := r.value()
+		val, _, _ := r.readValue()
 		if string(key) == "time" || string(key) == "ts" {
 			if t, ok := anyTime(val); ok {
 				return t, true
@@ -207,13 +206,13 @@ func logfmtTime(line []byte) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// anyTime reads a stamp or a number: seconds, milliseconds, microseconds or
-// nanoseconds since 1970, by size.
+// anyTime reads a timestamp, or a number of seconds, milliseconds, microseconds or nanoseconds
+// since 1970, depending on its size.
 func anyTime(b []byte) (time.Time, bool) {
 	if n, _ := stampLen(b); n > 0 {
 		return parseStamp(b)
 	}
-	if len(b) == 0 || len(b) > 32 || !digit(b[0]) {
+	if len(b) == 0 || len(b) > 32 || !isDigit(b[0]) {
 		return time.Time{}, false
 	}
 	whole, rest := b, []byte(nil)
@@ -221,7 +220,7 @@ func anyTime(b []byte) (time.Time, bool) {
 		whole, rest = b[:k], b[k+1:]
 	}
 	for _, c := range b {
-		if !digit(c) && c != '.' {
+		if !isDigit(c) && c != '.' {
 			return floatTime(b)
 		}
 	}
@@ -232,8 +231,8 @@ func anyTime(b []byte) (time.Time, bool) {
 	if err != nil {
 		return time.Time{}, false
 	}
-	unit := unitOf(float64(n))
-	ns, _ := fraction(rest, int(unit))
+	unit := timestampUnit(float64(n))
+	ns, _ := readFraction(rest, int(unit))
 	per := int64(time.Second / unit)
 	return time.Unix(n/per, n%per*int64(unit)+int64(ns)).UTC(), n > 0
 }
@@ -244,11 +243,11 @@ func floatTime(b []byte) (time.Time, bool) {
 	if err != nil || v < 1 || v > math.MaxInt64 {
 		return time.Time{}, false
 	}
-	sec, frac := math.Modf(v * unitOf(v).Seconds())
+	sec, frac := math.Modf(v * timestampUnit(v).Seconds())
 	return time.Unix(int64(sec), int64(frac*1e9)).UTC(), true
 }
 
-func unitOf(v float64) time.Duration {
+func timestampUnit(v float64) time.Duration {
 	switch {
 	case v < 1e11:
 		return time.Second

@@ -6,21 +6,20 @@ import (
 	"crowsnest/internal/literals"
 )
 
-// anchor is a byte that locates a few short texts. Sampling for them would need nearly
-// every position of a line, and the standard library searches 32 positions for a byte at
-// once.
+// anchor is a byte by which a few short texts are found. Sampling for them would visit nearly
+// every position of a line, and the standard library searches 32 positions for a byte at once.
 type anchor struct {
 	b     byte
 	texts []anchored
 }
 
-// anchored is a text that has the byte at offset.
+// anchored is a text with the anchor's byte at offset.
 type anchored struct{ text, offset int }
 
 // maxAnchored bounds the texts for which anchors are considered.
 const maxAnchored = 32
 
-// appendAnchored is Append for the texts of one anchor.
+// appendAnchored appends the places of the texts of one anchor to dst.
 func (f *Filter) appendAnchored(dst []Found, a *anchor, buf []byte) []Found {
 	for at := 0; ; at++ {
 		n := bytes.IndexByte(buf[at:], a.b)
@@ -42,18 +41,18 @@ func (f *Filter) appendAnchored(dst []Found, a *anchor, buf []byte) []Found {
 	}
 }
 
-// anchors chooses bytes for the texts that are shorter than below, and estimates
-// what looking for them costs, in the unit of cost.
-func (b *builder) anchors(below int, probe []byte) (list []anchor, cost int) {
+// chooseAnchors chooses bytes for the texts that are shorter than below, and estimates the cost
+// of searching for them, in the unit of cost.
+func (b *builder) chooseAnchors(below int, probe []byte) (list []anchor, cost int) {
 	var freq [256]int
 	for _, c := range probe {
 		freq[c]++
 	}
 	lines := 1 + freq['\n']
-	alone := func(c byte) int { return len(probe)/24 + 6*(lines+freq[c]) } // a call costs about 6 samples
+	alone := func(c byte) int { return len(probe)/24 + 6*(lines+freq[c]) } // a call costs as much as about 6 samples
 	known := map[byte]int{}
 	extra := func(c byte) int {
-		n := 2 * freq[c] // a comparison
+		n := 2 * freq[c] // cost of comparing a text
 		if _, ok := known[c]; !ok {
 			n += alone(c)
 		}
@@ -66,7 +65,7 @@ func (b *builder) anchors(below int, probe []byte) (list []anchor, cost int) {
 		offset, best := 0, -1
 		for k := range len(t.Text) {
 			n := 0
-			for _, c := range cases(t, k) {
+			for _, c := range caseVariants(t, k) {
 				n += extra(c)
 			}
 			if best < 0 || n < best {
@@ -74,7 +73,7 @@ func (b *builder) anchors(below int, probe []byte) (list []anchor, cost int) {
 			}
 		}
 		cost += best
-		for _, c := range cases(t, offset) {
+		for _, c := range caseVariants(t, offset) {
 			at, ok := known[c]
 			if !ok {
 				at = len(list)
@@ -87,9 +86,9 @@ func (b *builder) anchors(below int, probe []byte) (list []anchor, cost int) {
 	return list, cost
 }
 
-// cases returns the bytes that may stand at a place of a text.
-func cases(t literals.Text, at int) []byte {
-	c := t.Text[at]
+// caseVariants returns the bytes that may stand at position i of a text.
+func caseVariants(t literals.Text, i int) []byte {
+	c := t.Text[i]
 	if lower := c | 0x20; t.Fold && lower >= 'a' && lower <= 'z' {
 		return []byte{lower, lower &^ 0x20}
 	}

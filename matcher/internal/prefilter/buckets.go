@@ -7,21 +7,21 @@ import (
 	"crowsnest/internal/literals"
 )
 
-// buckets find the places of a chunk at which a text may be, 64 at a time.
+// buckets find the positions of a chunk at which a text may be, 64 at a time.
 //
-// Each text has a window: some of its bytes that are rare together. Each text is in one of
-// 8 or 16 buckets. For each pair of neighbouring bytes of a window, a table of 128 hashes
-// says which buckets have a text with such a pair there. A place is marked if the tables of
-// all pairs agree on a bucket: that rarely happens by chance. A text that is found at a
-// marked place is compared in full.
+// Each text has a window of some of its bytes that are rare together. Each text is in one of 8
+// or 16 buckets. For each pair of neighbouring bytes of a window, a table of 128 hashes says
+// which buckets have a text with such a pair there. A place is marked if the tables of all
+// pairs agree on a bucket, which rarely happens by chance. A text that is found at a marked
+// place is compared in full.
 type buckets struct {
 	tables  tables
-	pairs   int    // number of pairs that are hashed: fewPairs with hashes of six bits, or maxPairs with seven
+	pairs   int    // number of hashed pairs: fewPairs with hashes of six bits, or maxPairs with hashes of seven
 	groups  int    // number of groups of eight buckets
-	windows []tier // tiers of windows by length
+	windows []tier // tiers of windows, by length
 }
 
-// tables have a bit for each bucket of a group, by group, pair and hash.
+// tables have one bit for each bucket, by group, pair and hash.
 type tables [2][maxPairs][128]uint8
 
 const (
@@ -32,23 +32,23 @@ const (
 // pairHash is the hash of two neighbouring bytes. Its seven lower bits count.
 func pairHash(x, y byte) byte { return x + 4*y }
 
-// Estimates of what a search costs, in picoseconds: of each byte with the tables of a way, of
-// each marked place, and of each comparison with a text.
+// Estimated costs of a search in picoseconds: per byte for each kind of tables, per marked
+// position, and per comparison with a text.
 const (
 	costFew     = 60
 	costMost    = 120
 	costBoth    = 210
 	costPlace   = 20000
 	costCompare = 4000
-	maxCost     = 800 // cost of a byte at most, about that of sampling
+	maxCost     = 800 // maximum cost of a byte, about the cost of sampling
 	probeBytes  = 32 << 10
 )
 
-// ways are the kinds of buckets that there is vector code for.
+// ways are the kinds of buckets for which there is vector code.
 var ways = []struct{ pairs, groups, cost int }{{fewPairs, 1, costFew}, {maxPairs, 1, costMost}, {maxPairs, 2, costBoth}}
 
-// newBuckets returns the cheapest buckets for the texts on the sample, or nil if their marks
-// would be too many.
+// newBuckets returns the buckets that are cheapest for the texts on the sample, or nil if they
+// would mark too many positions.
 func newBuckets(texts []literals.Text, sample []byte) *buckets {
 	var best *buckets
 	bestCost := maxCost
@@ -59,22 +59,22 @@ func newBuckets(texts []literals.Text, sample []byte) *buckets {
 			break
 		}
 		b := a.assign(way.pairs, way.groups)
-		if cost := way.cost + b.cost(probe); cost < bestCost {
+		if cost := way.cost + b.estimateCost(probe); cost < bestCost {
 			best, bestCost = b, cost
 		}
 	}
 	return best
 }
 
-// cost estimates the cost of the marked places of a text, for each of its bytes.
-func (b *buckets) cost(text []byte) int {
+// estimateCost estimates what the marked positions of a text cost per byte.
+func (b *buckets) estimateCost(text []byte) int {
 	hashes := make([]byte, len(text))
 	for i := 0; i+1 < len(text); i++ {
 		hashes[i] = pairHash(text[i], text[i+1])
 	}
 	total := 0
 	for at := 0; at+maxPairs < len(text); at++ {
-		if !b.markedAt(hashes[at:]) {
+		if !b.isMarked(hashes[at:]) {
 			continue
 		}
 		total += costPlace
@@ -88,8 +88,9 @@ func (b *buckets) cost(text []byte) int {
 	return total / max(1, len(text))
 }
 
-// markedAt reports whether a place is marked, from the hashes of the pairs from there on.
-func (b *buckets) markedAt(hashes []byte) bool {
+// isMarked reports whether a position is marked. hashes are those of the pairs from that
+// position on.
+func (b *buckets) isMarked(hashes []byte) bool {
 	for g := range b.groups {
 		all := byte(0xff)
 		for j := range b.pairs {
@@ -102,13 +103,13 @@ func (b *buckets) markedAt(hashes []byte) bool {
 	return false
 }
 
-// lengthClass is the lengths of texts with windows of the same length.
+// lengthClass is a range of text lengths whose windows have the same length.
 type lengthClass struct {
 	texts  []int32
-	starts []int32 // starts of the members' windows
+	starts []int32 // starts of the windows of its texts
 	window int
 	list   []literals.Text
-	b      *builder // builder of the list
+	b      *builder // builder with the list of texts
 	grams  grams
 }
 
@@ -124,10 +125,10 @@ type assigner struct {
 	out     *buckets
 }
 
-// bucket is the hashes that its texts have at each pair.
+// bucket holds the hashes of its texts at each pair.
 type bucket struct {
 	has  [maxPairs][2]uint64
-	p    [maxPairs]float32 // the share of the sample that has one of them
+	p    [maxPairs]float32 // share of the sample that has one of the hashes, by pair
 	used bool
 }
 
@@ -194,34 +195,34 @@ const maxTried = 4
 func (a *assigner) assignClass(c *lengthClass, first, last int) {
 	if c.b == nil {
 		c.b = newBuilder(c.list, a.sample)
-		c.b.count(&c.grams, c.window)
+		c.b.countGrams(&c.grams, c.window)
 	}
 	c.starts = c.starts[:0]
 	clear(c.grams.used)
 	for n, i := range c.texts {
 		t := a.texts[i]
 		var tried [maxTried]int
-		k := c.rarest(&tried, c.grams.ids[c.b.places[n]:int(c.b.places[n+1])-c.window+1])
+		k := c.rarestWindows(&tried, c.grams.ids[c.b.places[n]:int(c.b.places[n+1])-c.window+1])
 		bestCost, bestStart, bestBucket := float32(-1), 0, 0
 		for _, start := range tried[:k] {
-			w := windowOf(t, start, c.window)
+			w := newWindow(t, start, c.window)
 			id := c.grams.ids[int(c.b.places[n])+start]
 			own := float32(c.grams.freq[id]*(1+c.grams.used[id])) / float32(len(a.sample)+1)
 			for j := first; j < last; j++ {
-				if cost := own + a.extra(&a.buckets[j], &w); bestCost < 0 || cost < bestCost {
+				if cost := own + a.extraMarks(&a.buckets[j], &w); bestCost < 0 || cost < bestCost {
 					bestCost, bestStart, bestBucket = cost, start, j
 				}
 			}
 		}
 		c.starts = append(c.starts, int32(bestStart))
 		c.grams.used[c.grams.ids[int(c.b.places[n])+bestStart]]++
-		w := windowOf(t, bestStart, c.window)
-		a.put(bestBucket, &w)
+		w := newWindow(t, bestStart, c.window)
+		a.addToBucket(bestBucket, &w)
 	}
 }
 
-// rarest finds the windows of a text that are rarest in the sample.
-func (c *lengthClass) rarest(tried *[maxTried]int, ids []int32) int {
+// rarestWindows finds the windows of a text that occur least in the sample.
+func (c *lengthClass) rarestWindows(tried *[maxTried]int, ids []int32) int {
 	n := 0
 	cost := func(start int) int32 { return c.grams.freq[ids[start]] * (1 + c.grams.used[ids[start]]) }
 	for start := range ids {
@@ -239,14 +240,14 @@ func (c *lengthClass) rarest(tried *[maxTried]int, ids []int32) int {
 	return n
 }
 
-// window is the hashes that the pairs of a window may have, of both cases of letters.
+// window holds the hashes that the pairs of a window may have, for both cases of letters.
 type window struct {
 	pairs  int
 	hashes [maxPairs][4]byte
 	count  [maxPairs]int
 }
 
-func windowOf(t literals.Text, start, n int) (w window) {
+func newWindow(t literals.Text, start, n int) (w window) {
 	w.pairs = n - 1
 	for j := range w.pairs {
 		x, y := [2]byte{t.Text[start+j]}, [2]byte{t.Text[start+j+1]}
@@ -269,9 +270,9 @@ func bothCases(c *[2]byte, fold bool) int {
 	return 2
 }
 
-// extra estimates the share of places that are marked additionally if the window is put into
-// the bucket.
-func (a *assigner) extra(b *bucket, w *window) float32 {
+// extraMarks estimates the share of positions that are additionally marked if the window is put
+// into the bucket.
+func (a *assigner) extraMarks(b *bucket, w *window) float32 {
 	before, after := float32(1), float32(1)
 	for j := range w.pairs {
 		p := b.p[j]
@@ -286,13 +287,13 @@ func (a *assigner) extra(b *bucket, w *window) float32 {
 	return after - before
 }
 
-// put puts a window into a bucket.
-func (a *assigner) put(k int, w *window) {
+// addToBucket puts a window into a bucket.
+func (a *assigner) addToBucket(k int, w *window) {
 	b := &a.buckets[k]
 	tables, bit := &a.out.tables[k/8], byte(1)<<(k%8)
 	if !b.used {
 		b.used = true
-		for j := w.pairs; j < maxPairs; j++ { // beyond the window, every pair will do
+		for j := w.pairs; j < maxPairs; j++ { // any pair matches beyond the window
 			for h := range tables[j] {
 				tables[j][h] |= bit
 			}
@@ -308,7 +309,7 @@ func (a *assigner) put(k int, w *window) {
 	}
 }
 
-// putHash makes a bucket one of those with this hash of a pair.
+// putHash adds a bucket to those that have this hash at a pair.
 func (a *assigner) putHash(k, pair int, hash byte) {
 	b := &a.buckets[k]
 	if b.has[pair][hash>>6]>>(hash&63)&1 != 0 {

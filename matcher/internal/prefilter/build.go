@@ -8,15 +8,15 @@ import (
 	"crowsnest/internal/literals"
 )
 
-// plan says how texts of at least min bytes are sampled. stride + q - 1 must not
-// exceed min, and q must not exceed 8.
+// plan states how texts of at least min bytes are sampled: every stride bytes, q bytes long.
+// stride + q - 1 must not exceed min, and q must not exceed 8.
 type plan struct{ min, stride, q int }
 
-func planOf(minLen, q int) plan { return plan{minLen, minLen - q + 1, q} }
+func newPlan(minLen, q int) plan { return plan{minLen, minLen - q + 1, q} }
 
-// New builds a filter for texts of at least MinText bytes. The sample is ordinary
-// input: texts are located by grams that are rare in it, and the tiers are those that
-// cost least on it. It affects speed, never results.
+// New builds a filter for texts of at least MinText bytes. sample is typical input. The filter
+// locates texts by grams that are rare in the sample, and has the tiers that cost least on it.
+// The sample affects speed, never results.
 func New(texts []literals.Text, sample []byte) *Filter {
 	if len(texts) == 0 {
 		return nil
@@ -29,35 +29,35 @@ func New(texts []literals.Text, sample []byte) *Filter {
 	return newTiers(texts, sample)
 }
 
-// newTiers builds a filter that samples.
+// newTiers builds a filter that works by sampling.
 func newTiers(texts []literals.Text, sample []byte) *Filter {
 	b := newBuilder(texts, sample)
 	probe := sample[:min(len(sample), 32<<10)]
-	best, bestCost := b.choose(0, probe)
+	best, bestCost := b.choosePlan(0, probe)
 	var anchors []anchor
 	tried := 0
 	for _, below := range []int{4, 5, 6, 8} {
-		n := b.shorter(below)
+		n := b.countShorter(below)
 		if n == tried || n > maxAnchored {
 			continue
 		}
 		tried = n
-		list, cost := b.anchors(below, probe)
+		list, cost := b.chooseAnchors(below, probe)
 		if cost >= bestCost {
 			continue
 		}
-		if plans, rest := b.choose(below, probe); cost+rest < bestCost {
+		if plans, rest := b.choosePlan(below, probe); cost+rest < bestCost {
 			best, bestCost, anchors = plans, cost+rest, list
 		}
 	}
-	s := b.build(best)
+	s := b.buildFilter(best)
 	s.anchors = anchors
 	return s
 }
 
-// choose returns the cheapest way of sampling for the texts of at least so many
-// bytes, and its cost.
-func (b *builder) choose(atLeast int, probe []byte) (best []plan, bestCost int) {
+// choosePlan returns the plan that is cheapest for the texts of at least atLeast bytes, and its
+// cost.
+func (b *builder) choosePlan(atLeast int, probe []byte) (best []plan, bestCost int) {
 	shortest := 0
 	for _, t := range b.texts {
 		if n := len(t.Text); n >= atLeast && (shortest == 0 || n < shortest) {
@@ -67,16 +67,16 @@ func (b *builder) choose(atLeast int, probe []byte) (best []plan, bestCost int) 
 	if shortest == 0 {
 		return nil, 0
 	}
-	for _, plans := range candidates(shortest) {
-		if cost := b.cost(plans, probe); best == nil || cost < bestCost {
+	for _, plans := range candidatePlans(shortest) {
+		if cost := b.estimateCost(plans, probe); best == nil || cost < bestCost {
 			best, bestCost = plans, cost
 		}
 	}
 	return best, bestCost
 }
 
-// shorter returns how many texts are shorter than that.
-func (b *builder) shorter(than int) (n int) {
+// countShorter returns the number of texts that are shorter than the given length.
+func (b *builder) countShorter(than int) (n int) {
 	for _, t := range b.texts {
 		if len(t.Text) < than {
 			n++
@@ -85,35 +85,35 @@ func (b *builder) shorter(than int) (n int) {
 	return n
 }
 
-// candidates returns the ways of sampling that are tried, longest tier first: all
-// texts in one tier, or those that are shorter than 8, 12 or 16 bytes in one of
-// their own. Those with the same grams follow each other.
-func candidates(shortest int) [][]plan {
+// candidatePlans returns the plans that are tried. In each, the tier of the longest texts comes
+// first. Either all texts are in one tier, or texts shorter than 8, 12 or 16 bytes have a tier
+// of their own. Plans with equal grams follow each other.
+func candidatePlans(shortest int) [][]plan {
 	var out [][]plan
-	short := planOf(shortest, min(shortest, 8, max(4, shortest/2)))
+	short := newPlan(shortest, min(shortest, 8, max(4, shortest/2)))
 	for q := 8; q >= MinText; q-- {
 		if q <= shortest && q >= min(shortest, 5) {
-			out = append(out, []plan{planOf(shortest, q)})
+			out = append(out, []plan{newPlan(shortest, q)})
 		}
 		for _, m := range []int{8, 12, 16} {
 			if m > shortest && q >= 5 {
-				out = append(out, []plan{planOf(m, q), short})
+				out = append(out, []plan{newPlan(m, q), short})
 			}
 		}
 	}
 	return out
 }
 
-// builder tries ways of sampling the same texts, all in the same memory: there
-// may be thousands of texts, and a dozen ways.
+// builder tries several plans for the same texts. It reuses its memory, because there may be
+// thousands of texts and a dozen plans.
 type builder struct {
 	texts  []literals.Text
 	places []int32 // total length of the texts before each text
 	sample []byte
 
 	grams   [2]grams // grams of the tiers that were tried last
-	members []int32  // members of the tier that was picked last
-	starts  []int32  // start of each member's window
+	members []int32  // texts of the tier whose windows were picked last
+	starts  []int32  // start of the window of each member
 	slots   []uint32 // number of grams in each slot of the tier that was tried last
 	set     bitSet
 }
@@ -128,9 +128,9 @@ func newBuilder(texts []literals.Text, sample []byte) *builder {
 	return b
 }
 
-// pick chooses the windows of the texts that belong to one of the tiers: a text
-// belongs to the first that it is long enough for. It reports whether there are any.
-func (b *builder) pick(plans []plan, tier int) bool {
+// pickWindows chooses the windows of the texts of one tier. A text belongs to the first tier
+// for which it is long enough. It reports whether the tier has texts.
+func (b *builder) pickWindows(plans []plan, tier int) bool {
 	b.members, b.starts = b.members[:0], b.starts[:0]
 	for i, t := range b.texts {
 		if slices.IndexFunc(plans, func(p plan) bool { return len(t.Text) >= p.min }) == tier {
@@ -141,11 +141,11 @@ func (b *builder) pick(plans []plan, tier int) bool {
 		return false
 	}
 	p, g := plans[tier], &b.grams[tier]
-	b.count(g, p.q)
+	b.countGrams(g, p.q)
 	clear(g.used)
 	for _, i := range b.members {
 		ids := g.ids[b.places[i] : int(b.places[i+1])-p.q+1]
-		start := g.window(ids, p.stride)
+		start := g.rarestWindow(ids, p.stride)
 		for _, id := range ids[start : start+p.stride] {
 			g.used[id]++
 		}
@@ -154,19 +154,19 @@ func (b *builder) pick(plans []plan, tier int) bool {
 	return true
 }
 
-// cost estimates the time of a scan: a sample costs about 1, a set bit 5, and a
+// estimateCost estimates the time of a scan. A sample costs about 1, a set bit 5, and a
 // comparison with a text 20.
-func (b *builder) cost(plans []plan, buf []byte) int {
+func (b *builder) estimateCost(plans []plan, buf []byte) int {
 	total := 0
 	for j, p := range plans {
-		if !b.pick(plans, j) {
+		if !b.pickWindows(plans, j) {
 			continue
 		}
 		g := &b.grams[j]
-		t := tier{stride: p.stride, q: p.q, mask: maskOf(p.q), set: &b.set, slotShift: slotShift(len(b.members) * p.stride)}
-		b.fill(&t, g)
+		t := tier{stride: p.stride, q: p.q, mask: gramMask(p.q), set: &b.set, slotShift: slotShift(len(b.members) * p.stride)}
+		b.fillTier(&t, g)
 		total += len(buf) / t.stride
-		for at := t.next(buf, 0); at <= len(buf)-t.q; at = t.next(buf, at+t.stride) {
+		for at := t.nextSample(buf, 0); at <= len(buf)-t.q; at = t.nextSample(buf, at+t.stride) {
 			x := t.load(buf, at)
 			total += 8 + int(b.slots[x*prime>>t.slotShift])
 			if id := g.find(x); id >= 0 {
@@ -177,11 +177,11 @@ func (b *builder) cost(plans []plan, buf []byte) int {
 	return total
 }
 
-// slotShift returns the shift that makes slots of hashes for so many grams.
+// slotShift returns the shift that turns hashes into slots for this number of grams.
 func slotShift(grams int) uint { return uint(64 - min(max(bits.Len(uint(grams)), 6), 20)) }
 
-// fill makes the bit set and the slots of a tier that is only tried.
-func (b *builder) fill(t *tier, g *grams) {
+// fillTier computes the bit set and the slots of a tier that is only tried.
+func (b *builder) fillTier(t *tier, g *grams) {
 	clear(t.set[:])
 	n := 1 << (64 - t.slotShift)
 	b.slots = slices.Grow(b.slots[:0], n)[:n]
@@ -195,24 +195,24 @@ func (b *builder) fill(t *tier, g *grams) {
 	}
 }
 
-// build makes the filter of the given tiers.
-func (b *builder) build(plans []plan) *Filter {
+// buildFilter builds the filter with the tiers of these plans.
+func (b *builder) buildFilter(plans []plan) *Filter {
 	s := &Filter{texts: b.texts}
 	for j, p := range plans {
-		if b.pick(plans, j) {
-			s.tiers = append(s.tiers, b.tier(p))
+		if b.pickWindows(plans, j) {
+			s.tiers = append(s.tiers, b.makeTier(p))
 		}
 	}
 	return s
 }
 
-// tier makes the tier of the windows that were picked last. A thousand texts set
-// some 2% of its bits.
-func (b *builder) tier(p plan) tier { return newTier(b.texts, b.members, b.starts, p) }
+// makeTier builds the tier of the windows that were picked last. A thousand texts set about 2 %
+// of its bits.
+func (b *builder) makeTier(p plan) tier { return newTier(b.texts, b.members, b.starts, p) }
 
-// newTier makes the tier of some texts, of which the windows start there.
+// newTier builds the tier of the texts members, whose windows begin at starts.
 func newTier(texts []literals.Text, members, starts []int32, p plan) tier {
-	t := tier{stride: p.stride, q: p.q, mask: maskOf(p.q), set: new(bitSet), slotShift: slotShift(len(members) * p.stride)}
+	t := tier{stride: p.stride, q: p.q, mask: gramMask(p.q), set: new(bitSet), slotShift: slotShift(len(members) * p.stride)}
 	gram := func(m, k int) uint64 { return foldedWord(texts[members[m]].Text[int(starts[m])+k:]) & t.mask }
 	t.slots = make([]uint32, 1<<(64-t.slotShift)+1)
 	for m := range members {
@@ -225,7 +225,7 @@ func newTier(texts []literals.Text, members, starts []int32, p plan) tier {
 	end := uint32(0)
 	for i, n := range t.slots {
 		end += n
-		t.slots[i] = end // each entry moves it down, to the first in the end
+		t.slots[i] = end // each entry moves it down, so that it finally is the first entry
 	}
 	t.entries = make([]entry, end)
 	for m, i := range slices.Backward(members) {
@@ -239,8 +239,8 @@ func newTier(texts []literals.Text, members, starts []int32, p plan) tier {
 	return t
 }
 
-// newEntry makes the entry of a gram. The end of the text that is further away
-// distinguishes texts that share the gram.
+// newEntry makes the entry of a gram. It also has one end of the text, the one that is further
+// from the gram, which distinguishes texts with the same gram.
 func newEntry(text string, index int, gram uint64, offset int) entry {
 	e := entry{gram: gram, text: uint32(index), length: uint32(len(text)), offset: uint32(offset)}
 	if offset < len(text)/2 {
@@ -259,19 +259,19 @@ func foldedWord(text string) uint64 {
 	return binary.LittleEndian.Uint64(b[:]) | lowerCase
 }
 
-// grams are all grams of one length of the texts.
+// grams holds all grams of one length that the texts contain.
 type grams struct {
 	q     int
-	ids   []int32  // the gram at each byte of the texts, one after the other
+	ids   []int32  // number of the gram at each byte of the texts, one text after the other
 	words []uint64 // words of each gram
-	freq  []int32  // number of times that each gram occurs in the sample
-	used  []int32  // number of windows that contain each gram
-	index []int32  // 1 more than the gram, by hash: at the first free place from there; zero if there is none
-	shift uint     // hash to place in index
+	freq  []int32  // how often each gram occurs in the sample
+	used  []int32  // how many windows contain each gram
+	index []int32  // number of the gram plus 1, at the first free place from its hash on; zero if the place is free
+	shift uint     // turns a hash into a place in index
 }
 
-// count makes the grams of one length, unless they are there.
-func (b *builder) count(g *grams, q int) {
+// countGrams finds the grams of one length, unless they are known.
+func (b *builder) countGrams(g *grams, q int) {
 	if g.q == q {
 		return
 	}
@@ -280,7 +280,7 @@ func (b *builder) count(g *grams, q int) {
 	}
 	clear(g.index)
 	g.q, g.words = q, g.words[:0]
-	mask := maskOf(q)
+	mask := gramMask(q)
 	for i, t := range b.texts {
 		for k := 0; k+q <= len(t.Text); k++ {
 			g.ids[int(b.places[i])+k] = g.add(foldedWord(t.Text[k:]) & mask)
@@ -288,24 +288,24 @@ func (b *builder) count(g *grams, q int) {
 	}
 	g.freq, g.used = g.freq[:len(g.words)], g.used[:len(g.words)]
 	clear(g.freq)
-	g.sample(mask, b.sample)
+	g.countSample(mask, b.sample)
 }
 
 // reserve makes room for n grams.
 func (g *grams) reserve(n int) {
 	g.ids, g.words = make([]int32, n), make([]uint64, 0, n)
 	g.freq, g.used = make([]int32, n), make([]int32, n)
-	indexBits := bits.Len(uint(n)) + 1 // half of the places stay free at least
+	indexBits := bits.Len(uint(n)) + 1 // at least half of the places stay free
 	g.index, g.shift = make([]int32, 1<<indexBits), uint(64-indexBits)
 }
 
 // find returns the number of a gram, or -1.
 func (g *grams) find(w uint64) int32 {
-	return g.index[g.place(w)] - 1
+	return g.index[g.findPlace(w)] - 1
 }
 
-// place returns where in the index a gram is, or would be.
-func (g *grams) place(w uint64) int {
+// findPlace returns the place of a gram in the index, or the place where it would be.
+func (g *grams) findPlace(w uint64) int {
 	at := int(w * prime >> g.shift)
 	for g.index[at] > 0 && g.words[g.index[at]-1] != w {
 		if at++; at == len(g.index) {
@@ -315,9 +315,9 @@ func (g *grams) place(w uint64) int {
 	return at
 }
 
-// add returns the number of a gram, which it gets if it has none.
+// add returns the number of a gram. A gram without one gets the next number.
 func (g *grams) add(w uint64) int32 {
-	at := g.place(w)
+	at := g.findPlace(w)
 	if g.index[at] == 0 {
 		g.words = append(g.words, w)
 		g.index[at] = int32(len(g.words))
@@ -325,9 +325,9 @@ func (g *grams) add(w uint64) int32 {
 	return g.index[at] - 1
 }
 
-// sample counts the grams in a sample.
-func (g *grams) sample(mask uint64, sample []byte) {
-	var known bitSet // keeps most of the sample away from the index
+// countSample counts the grams that occur in a sample.
+func (g *grams) countSample(mask uint64, sample []byte) {
+	var known bitSet // avoids a look into the index for most of the sample
 	for _, w := range g.words {
 		known.add(w * prime)
 	}
@@ -342,8 +342,8 @@ func (g *grams) sample(mask uint64, sample []byte) {
 	}
 }
 
-// window returns the start of the window of a text whose grams are rarest.
-func (g *grams) window(ids []int32, stride int) int {
+// rarestWindow returns the start of the window of a text whose grams are rarest.
+func (g *grams) rarestWindow(ids []int32, stride int) int {
 	start, best := 0, int64(-1)
 	for w := 0; w+stride <= len(ids); w++ {
 		cost := int64(0)
@@ -357,4 +357,4 @@ func (g *grams) window(ids []int32, stride int) int {
 	return start
 }
 
-func maskOf(q int) uint64 { return ^uint64(0) >> (64 - 8*q) }
+func gramMask(q int) uint64 { return ^uint64(0) >> (64 - 8*q) }

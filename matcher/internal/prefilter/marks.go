@@ -2,41 +2,43 @@ package prefilter
 
 import "bytes"
 
-// chunk is how many bytes are marked at a time: few enough for the processor's first cache.
+// chunk is the number of bytes that are marked at a time. They fit the processor's first cache.
 const chunk = 4 << 10
 
 const blockSize = 64
 
-// Marks is working memory of the methods of a Filter. Its zero value is ready. It is not safe
-// for concurrent use.
+// Marks is working memory for methods of a Filter. Its zero value is ready. It is not safe for
+// concurrent use.
 type Marks struct {
-	// NUL is set while Lines is at a line of a block in which it has seen a NUL byte.
+	// NUL is set while Lines calls line, if the block had a NUL byte up to there.
 	NUL bool
-	// found are the texts in the line for which Lines calls line, with their places in the block.
+	// found are the texts in the line for which Lines currently calls line, with their places
+	// in the block.
 	found []Found
 
-	hashes [chunk + blockSize]byte   // hash of the pair of bytes that begins at each position
-	ends   positions                 // ends of lines
-	places positions                 // where a text may be
-	padded [chunk + 2*blockSize]byte // a chunk without readable memory beyond it
+	hashes [chunk + blockSize]byte   // hash of the pair of bytes at each position
+	ends   positions                 // positions of newlines
+	places positions                 // positions at which a text may begin
+	padded [chunk + 2*blockSize]byte // copy of a chunk that has no readable memory after it
 }
 
-// positions are a list of places in a chunk, with room for what the vector code writes.
+// positions is a list of positions in a chunk, with additional room for the output of the
+// vector code.
 type positions [chunk + 2*blockSize]uint16
 
-// marked is a chunk that is marked.
+// marked describes a chunk that has been marked.
 type marked struct {
 	size         int
 	ends, places []uint16
-	nul          bool // reports whether the chunk, or the memory behind it, has a NUL byte
+	nul          bool // whether the chunk, or memory directly after it, has a NUL byte
 }
 
-// mark marks the first bytes of text. It may read what is beyond the text, up to its
-// capacity; that affects no mark.
+// mark marks the first bytes of text. It may read bytes after the text, up to its capacity,
+// which does not affect the marks.
 func (b *buckets) mark(m *Marks, text []byte) (c marked) {
 	c.size = min(len(text), chunk)
 	blocks := (c.size + blockSize - 1) / blockSize
-	read := (blocks+1)*blockSize + 1 // texts that begin in the last block may end in one more
+	read := (blocks+1)*blockSize + 1 // a text that begins in the last block may end in the next one
 	from := m.padded[:read]
 	if cap(text) >= read {
 		from = text[:read]
@@ -45,12 +47,12 @@ func (b *buckets) mark(m *Marks, text []byte) (c marked) {
 	}
 	ends, least := hashPairs(&m.hashes[0], &from[0], blocks+1, &m.ends[0])
 	places := b.look(&m.hashes[0], blocks, &m.places[0])
-	c.ends, c.places, c.nul = within(m.ends[:ends], c.size), within(m.places[:places], c.size), hasZero(least)
+	c.ends, c.places, c.nul = positionsBelow(m.ends[:ends], c.size), positionsBelow(m.places[:places], c.size), hasZero(least)
 	return c
 }
 
-// within returns the positions that are less than n.
-func within(list []uint16, n int) []uint16 {
+// positionsBelow returns the positions in list that are less than n.
+func positionsBelow(list []uint16, n int) []uint16 {
 	for len(list) > 0 && int(list[len(list)-1]) >= n {
 		list = list[:len(list)-1]
 	}
@@ -60,11 +62,12 @@ func within(list []uint16, n int) []uint16 {
 // hasZero reports whether a byte of the word is 0.
 func hasZero(x uint64) bool { return (x-0x0101010101010101)&^x&topBits != 0 }
 
-// Marks reports whether Lines looks for texts. If not, every line may contain one, unless f is nil.
-func (f *Filter) Marks() bool { return f != nil && f.buckets != nil }
+// HasTexts reports whether Lines searches for texts. If not, every line may contain one, unless
+// f is nil.
+func (f *Filter) HasTexts() bool { return f != nil && f.buckets != nil }
 
-// Lines calls line for each line of a block, in order. A newline is not part of its line. may
-// is set if the line may contain a text. If Marks is true, AppendWithin finds the texts.
+// Lines calls line for each line of a block, in order. A line does not include its newline. may
+// is set if the line may contain a text. If Marks is true, AppendWithin finds these texts.
 func (f *Filter) Lines(m *Marks, block []byte, line func(start, end int, may bool)) {
 	if f == nil || f.buckets == nil {
 		f.plainLines(m, block, line)
@@ -94,8 +97,8 @@ func (f *Filter) Lines(m *Marks, block []byte, line func(start, end int, may boo
 	}
 }
 
-// AppendWithin is Append for a part of the line for which Lines calls line now. The part
-// begins at byte from of the block, and m is that of Lines.
+// AppendWithin is Append for a part of the line for which Lines currently calls line. The part
+// begins at byte from of the block. m is the value that Lines got.
 func (f *Filter) AppendWithin(dst []Found, part []byte, from int, m *Marks) []Found {
 	for _, t := range m.found {
 		if t.At -= from; t.At >= 0 && t.At+len(f.texts[t.Text].Text) <= len(part) {
@@ -105,7 +108,7 @@ func (f *Filter) AppendWithin(dst []Found, part []byte, from int, m *Marks) []Fo
 	return dst
 }
 
-// plainLines is Lines for a filter that searches each line alone.
+// plainLines is Lines for a filter that searches each line separately.
 func (f *Filter) plainLines(m *Marks, block []byte, line func(start, end int, may bool)) {
 	m.NUL = bytes.IndexByte(block, 0) >= 0
 	for start := 0; start < len(block); {
@@ -118,7 +121,7 @@ func (f *Filter) plainLines(m *Marks, block []byte, line func(start, end int, ma
 	}
 }
 
-// appendMarked is Append with buckets.
+// appendMarked is Append for a filter with buckets.
 func (f *Filter) appendMarked(dst []Found, buf []byte, m *Marks) []Found {
 	for from := 0; from < len(buf); {
 		c := f.buckets.mark(m, buf[from:])
@@ -130,12 +133,12 @@ func (f *Filter) appendMarked(dst []Found, buf []byte, m *Marks) []Found {
 	return dst
 }
 
-// appendAt appends the texts whose window begins at a place.
-func (f *Filter) appendAt(dst []Found, buf []byte, at int) []Found {
+// appendAt appends the texts whose window begins at pos.
+func (f *Filter) appendAt(dst []Found, buf []byte, pos int) []Found {
 	for i := range f.buckets.windows {
 		t := &f.buckets.windows[i]
-		if at+t.q <= len(buf) && t.set.has(t.load(buf, at)*prime) {
-			dst = f.compare(dst, t, buf, at)
+		if pos+t.q <= len(buf) && t.set.has(t.load(buf, pos)*prime) {
+			dst = f.appendWithGram(dst, t, buf, pos)
 		}
 	}
 	return dst

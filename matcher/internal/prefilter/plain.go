@@ -2,9 +2,9 @@ package prefilter
 
 import "unsafe"
 
-// plainHashPairs makes the first pass over a chunk. It writes the hashes of the pairs of bytes
-// that begin in the blocks, and lists the newlines. It reads one byte beyond the blocks. A
-// byte of least is 0 if there is a NUL byte, and otherwise none is.
+// plainHashPairs is the first pass over a chunk. It writes the hash of the pair of bytes at
+// each position, and lists the newlines. It reads one byte after the blocks. least has a zero
+// byte only if the text has a NUL byte.
 func plainHashPairs(hashes, text *byte, blocks int, list *uint16) (n int, least uint64) {
 	from, to := unsafe.Slice(text, blocks*blockSize+1), unsafe.Slice(hashes, blocks*blockSize)
 	out := unsafe.Slice(list, len(to))
@@ -22,13 +22,13 @@ func plainHashPairs(hashes, text *byte, blocks int, list *uint16) (n int, least 
 	return n, least
 }
 
-// plainLook makes the second pass: it lists the marked places. It reads six hashes beyond
-// the blocks.
+// plainLook is the second pass, which lists the marked positions. It reads six hashes after the
+// blocks.
 func (b *buckets) plainLook(hashes *byte, blocks int, list *uint16) (n int) {
 	from := unsafe.Slice(hashes, blocks*blockSize+maxPairs-1)
 	out := unsafe.Slice(list, blocks*blockSize)
 	for i := range out {
-		if b.markedAt(from[i:]) {
+		if b.isMarked(from[i:]) {
 			out[n] = uint16(i)
 			n++
 		}

@@ -1,16 +1,15 @@
-// Package prefilter finds many literal texts in lines, quickly when they are long
-// and rarely present.
+// Package prefilter finds many literal texts in lines. It is fast if the texts are long and
+// rare.
 //
-// With vector instructions it tests every place of a block for the pairs of bytes with which
-// texts have rare parts: see buckets.
+// With vector instructions it tests every position of a block for pairs of bytes that occur in
+// rare parts of the texts; see buckets.
 //
-// Without them it samples the line: every stride bytes it hashes one gram of q bytes and
-// looks the hash up in a bit set. A text of at least stride+q-1 bytes contains
-// such a sample wherever it starts, so the bit set holds the stride grams of
-// one window of each text. The samples do not depend on each other, which keeps
-// the processor's pipelines full; a sample whose bit is set is compared with
-// the texts that put it there. A few texts that are much shorter than the others
-// are located by one of their bytes instead.
+// Without them it samples the line. Every stride bytes it hashes one gram of q bytes and looks
+// the hash up in a bit set. A text of at least stride+q-1 bytes contains such a sample wherever
+// it starts, so the bit set holds the stride grams of one window of each text. The samples do
+// not depend on each other, which keeps the processor's pipelines full. A sample whose bit is
+// set is compared with the texts that put it there. A few texts that are much shorter than the
+// others are located by one of their bytes instead.
 package prefilter
 
 import (
@@ -20,11 +19,11 @@ import (
 	"crowsnest/internal/literals"
 )
 
-// MinText is the length of the shortest text that a Filter finds.
+// MinText is the length of the shortest text that a Filter can find.
 const MinText = 3
 
 const (
-	lowerCase = 0x2020202020202020 // folds ASCII letters, and some other bytes
+	lowerCase = 0x2020202020202020 // folds ASCII letters, and also some other bytes
 	topBits   = 0x8080808080808080
 	prime     = 0x9E3779B97F4A7C15
 )
@@ -33,25 +32,25 @@ const (
 // for concurrent use. A nil Filter finds nothing.
 type Filter struct {
 	texts   []literals.Text
-	buckets *buckets // nil means that the others are used
+	buckets *buckets // nil if tiers and anchors are used instead
 	anchors []anchor // anchors of the shortest texts
 	tiers   []tier
 }
 
 type tier struct {
 	stride, q int
-	mask      uint64 // mask that keeps q bytes
+	mask      uint64 // mask for the q bytes of a gram
 	set       *bitSet
-	slotShift uint     // hash to slot
-	slots     []uint32 // first entry of each slot, and the end of the last
+	slotShift uint     // turns a hash into a slot
+	slots     []uint32 // index of the first entry of each slot, and at last the number of entries
 	entries   []entry
 }
 
-// entry is one gram of a text, and a second place of the text to look at: many
-// texts begin alike.
+// entry is one gram of a text, with a second place of the text to compare, because many texts
+// begin alike.
 type entry struct {
 	gram      uint64
-	check     uint64 // up to eight bytes at checkAt, folded
+	check     uint64 // up to eight folded bytes of the text at checkAt
 	checkMask uint64
 	text      uint32
 	length    uint32 // length of the text
@@ -59,14 +58,14 @@ type entry struct {
 	checkAt   uint32
 }
 
-// Found is a text that is in a buffer.
+// Found is a text that occurs in a buffer.
 type Found struct {
-	Text int32 // its index
-	At   int   // the byte of the buffer at which it begins
+	Text int32 // index of the text
+	At   int   // offset in the buffer at which it begins
 }
 
-// Append appends the places of the texts that buf contains to dst, in no order and perhaps
-// several times each. It may read beyond the buffer, up to its capacity.
+// Append appends the places of the texts that buf contains to dst, in no particular order. A
+// place may be appended more than once. It may read after the buffer, up to its capacity.
 func (f *Filter) Append(dst []Found, buf []byte, m *Marks) []Found {
 	switch {
 	case f == nil:
@@ -80,23 +79,23 @@ func (f *Filter) Append(dst []Found, buf []byte, m *Marks) []Found {
 	for i := range f.tiers {
 		t := &f.tiers[i]
 		last := len(buf) - t.q
-		for at := t.next(buf, 0); at <= last; at = t.next(buf, at+t.stride) {
-			dst = f.compare(dst, t, buf, at)
+		for at := t.nextSample(buf, 0); at <= last; at = t.nextSample(buf, at+t.stride) {
+			dst = f.appendWithGram(dst, t, buf, at)
 		}
 	}
 	return dst
 }
 
-// compare appends the texts that have the gram at this place and are there.
-func (f *Filter) compare(dst []Found, t *tier, buf []byte, at int) []Found {
-	x := t.load(buf, at)
+// appendWithGram appends the texts that have the gram at pos and stand there.
+func (f *Filter) appendWithGram(dst []Found, t *tier, buf []byte, pos int) []Found {
+	x := t.load(buf, pos)
 	entries := t.slot(x)
 	for i := range entries {
 		e := &entries[i]
 		if e.gram != x {
 			continue
 		}
-		start := at - int(e.offset)
+		start := pos - int(e.offset)
 		end := start + int(e.length)
 		if start < 0 || end > len(buf) {
 			continue
@@ -112,72 +111,70 @@ func (f *Filter) compare(dst []Found, t *tier, buf []byte, at int) []Found {
 	return dst
 }
 
-// slot returns the entries of the grams with the slot of this one.
+// slot returns the entries of all grams in the same slot as this one.
 func (t *tier) slot(gram uint64) []entry {
 	k := gram * prime >> (t.slotShift & 63)
 	return t.entries[t.slots[k]:t.slots[k+1]]
 }
 
-// next returns the first sample position from `at` on whose gram may be that of
-// a text, or one at which no gram fits any more. It is the hot loop of the whole
-// program, and a function of its own so that all of its state stays in registers. The size of
-// the set is fixed so that its index needs neither a shift by a variable nor a
-// check of bounds.
+// nextSample returns the first sampled position from i on whose gram may belong to a text, or a
+// position where no whole gram is left. It is the hot loop of the whole program. It is a
+// function of its own so that its state stays in registers. The size of the set is fixed so
+// that its index needs neither a variable shift nor a bounds check.
 //
 //go:noinline
-func (t *tier) next(buf []byte, at int) int {
+func (t *tier) nextSample(buf []byte, i int) int {
 	mask, stride, set := t.mask, t.stride, t.set
 	base, last := unsafe.Pointer(unsafe.SliceData(buf)), len(buf)-8
-	for ; at+3*stride <= last; at += 4 * stride {
-		p := unsafe.Add(base, at) // 8 bytes at p+3*stride are readable
-		h0 := hash(p, mask)
+	for ; i+3*stride <= last; i += 4 * stride {
+		p := unsafe.Add(base, i) // 8 bytes are readable at p+3*stride
+		h0 := hashGram(p, mask)
 		p = unsafe.Add(p, stride)
-		h1 := hash(p, mask)
+		h1 := hashGram(p, mask)
 		p = unsafe.Add(p, stride)
-		h2 := hash(p, mask)
+		h2 := hashGram(p, mask)
 		p = unsafe.Add(p, stride)
-		h3 := hash(p, mask)
+		h3 := hashGram(p, mask)
 		if set.has(h0) || set.has(h1) || set.has(h2) || set.has(h3) {
 			break
 		}
 	}
-	for ; at <= last; at += stride {
-		if set.has(hash(unsafe.Add(base, at), mask)) {
-			return at
+	for ; i <= last; i += stride {
+		if set.has(hashGram(unsafe.Add(base, i), mask)) {
+			return i
 		}
 	}
-	// The last grams are shorter than what one load reads.
-	for ; at+t.q <= len(buf); at += stride {
-		if set.has(t.load(buf, at) * prime) {
-			return at
+	// the last grams may be shorter than the bytes that one load reads
+	for ; i+t.q <= len(buf); i += stride {
+		if set.has(t.load(buf, i) * prime) {
+			return i
 		}
 	}
-	return at
+	return i
 }
 
-// hash returns the hash of the gram at p, where 8 bytes must be readable.
-func hash(p unsafe.Pointer, mask uint64) uint64 {
+// hashGram returns the hash of the gram at p. 8 bytes must be readable there.
+func hashGram(p unsafe.Pointer, mask uint64) uint64 {
 	return (binary.LittleEndian.Uint64((*[8]byte)(p)[:]) | lowerCase) & mask * prime
 }
 
-// bitSet is a set of hashes, by their first 18 bits. It fits the processor's first
-// cache.
+// bitSet is a set of hashes, by their first 18 bits. It fits the processor's first cache.
 type bitSet [1 << 12]uint64
 
 func (b *bitSet) has(hash uint64) bool { return b[hash>>52]>>(hash>>46&63)&1 != 0 }
 
 func (b *bitSet) add(hash uint64) { b[hash>>52] |= 1 << (hash >> 46 & 63) }
 
-// load returns the gram at a place where q bytes are left at least.
-func (t *tier) load(buf []byte, at int) uint64 {
+// load returns the gram at i. At least q bytes must be left there.
+func (t *tier) load(buf []byte, i int) uint64 {
 	n := len(buf)
 	switch {
-	case at+8 <= n:
-		return (binary.LittleEndian.Uint64(buf[at:]) | lowerCase) & t.mask
+	case i+8 <= n:
+		return (binary.LittleEndian.Uint64(buf[i:]) | lowerCase) & t.mask
 	case n >= 8:
-		return (binary.LittleEndian.Uint64(buf[n-8:])>>(8*uint(at+8-n)) | lowerCase) & t.mask
+		return (binary.LittleEndian.Uint64(buf[n-8:])>>(8*uint(i+8-n)) | lowerCase) & t.mask
 	}
 	var b [8]byte
-	copy(b[:], buf[at:])
+	copy(b[:], buf[i:])
 	return (binary.LittleEndian.Uint64(b[:]) | lowerCase) & t.mask
 }

@@ -57,8 +57,8 @@ func TestAgainstNaive(t *testing.T) {
 // TestQuickAgainstNaive is the same for filters that are built without trials, with texts of
 // all lengths.
 func TestQuickAgainstNaive(t *testing.T) {
-	require.Nil(t, Quick(nil, nil).Append(nil, []byte("abc"), new(Marks)))
-	againstNaive(t, 120, 200, func(round int) (least, spread int) { return MinText + round%12*2, 24 }, Quick)
+	require.Nil(t, NewQuick(nil, nil).Append(nil, []byte("abc"), new(Marks)))
+	againstNaive(t, 120, 200, func(round int) (least, spread int) { return MinText + round%12*2, 24 }, NewQuick)
 }
 
 // againstNaive compares filters with a naive search. length returns the range of the lengths

@@ -4,8 +4,8 @@ import "golang.org/x/sys/cpu"
 
 //go:generate go -C asm run . -out ../vector_amd64.s -stubs ../vectorstubs_amd64.go -pkg prefilter
 
-// vector reports whether the processor looks 64 bytes up in a table of 128 at once. GODEBUG
-// can turn that off: cpu.avx2=off.
+// vector reports whether the processor can look up 64 bytes in a table of 128 with one
+// instruction. GODEBUG=cpu.avx2=off disables it.
 var vector = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasPOPCNT &&
 	cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI
 

@@ -117,7 +117,7 @@ func checkLines(t *testing.T, f *Filter, block []byte) {
 		require.True(t, m.NUL || bytes.IndexByte(line, 0) < 0)
 		got := sorted(t, f, line, f.Append(nil, line, &own))
 		require.Equal(t, texts, got, "%q in %q", f.texts, line)
-		if f.Marks() { // parts of any length from anywhere
+		if f.HasTexts() { // parts of any length from anywhere
 			from := start + (n*7+len(block))%(len(line)+1)
 			part := block[from:][:(n*5+len(block))%(end-from+1)]
 			got := sorted(t, f, part, f.AppendWithin(nil, part, from, &m))

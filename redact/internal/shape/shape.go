@@ -1,17 +1,17 @@
-// Package shape decides from the characters of a word whether it is random.
+// Package shape decides from the characters of a word whether the word is random.
 package shape
 
 import "strings"
 
-// Lengths of words that are judged by their shape.
+// Minimum lengths of words that can be random.
 const (
-	MinAnnounced = 16 // after a word that announces a secret
-	minRandom    = 24 // elsewhere
+	MinAnnounced = 16 // length of a word that follows the announcement of a secret
+	minRandom    = 24 // length of any other word
 	MinHex       = 32
 	MinPlain     = 20 // length of a secret of digits and letters of one case
 )
 
-// Sorts of bytes, as bits. A byte that no random word has is of none.
+// Sorts of bytes, as bits. A byte that does not occur in random words has no sort.
 const (
 	Upper uint8 = 1 << iota
 	Lower
@@ -38,17 +38,18 @@ var sorts = func() (sorts [256]uint8) {
 // InWord reports whether a byte can be part of a random word.
 func InWord(c byte) bool { return sorts[c] != 0 }
 
-// Sort returns Upper, Lower or Digit, or bits that are none of them.
+// Sort returns Upper, Lower or Digit. For other bytes it returns none of these.
 func Sort(c byte) uint8 { return sorts[c] }
 
-// Shape counts the characters of a word by sort.
+// Shape is the number of characters of each sort in a word.
 type Shape struct {
 	Length, Upper, Lower, Digit int
-	Hex                         int // small letters up to f, and digits
-	Changes                     int // changes of the sort of character, without that of a capital to small letters
+	Hex                         int // number of digits and of small letters up to f
+	Changes                     int // number of characters whose sort differs from that of the previous one; a small letter after a capital does not count
 }
 
-// changes is 1 for two sorts that follow each other and differ, by the bits of both.
+// changes is 1 for two successive sorts that count as a change. Its index consists of the bits
+// of both.
 var changes = [64]int{Upper<<3 | Digit: 1, Lower<<3 | Upper: 1, Lower<<3 | Digit: 1, Digit<<3 | Upper: 1, Digit<<3 | Lower: 1}
 
 // Of returns the shape of a word.
@@ -69,12 +70,12 @@ func Of(s string) Shape {
 	return sh
 }
 
-// Suspect is a fast filter: false excludes words and names.
+// Suspect is a fast filter. A word for which it returns false is an ordinary word or a name.
 func (sh Shape) Suspect() bool { return sh.Digit > 0 || sh.Upper > 2 && sh.Lower > 2 }
 
-// IsSecret reports whether a word looks random. announced means that the text before it
-// says that a secret follows. In random text of letters of both cases and digits, some 45
-// of 100 characters differ in sort from the one before; in names fewer than 20 do.
+// IsSecret reports whether a word looks random. announced means that the text before it says
+// that a secret follows. In random text of letters of both cases and digits, about 45 of 100
+// characters differ in sort from the previous one. In names, fewer than 20 do.
 func (sh Shape) IsSecret(announced bool) bool {
 	least := 27
 	switch {

@@ -5,27 +5,28 @@ import (
 	"strings"
 )
 
-// wideRange is how many classes such as \pL cost as much as a range such as [B-\x{1e000}]
-// whose characters are all folded, because the pattern ignores case.
+// wideRange is the number of classes such as \pL that cost as much as one range such as
+// [B-\x{1e000}] in a pattern that ignores case, because all characters of the range are folded.
 const wideRange = 400
 
-// Classes returns how many costly classes a pattern has, with hundreds of ranges each, as
-// they are written: it does not parse the pattern, because that is what they make slow.
-func Classes(pattern string) int {
+// CountCostlyClasses returns the number of costly classes in a pattern, which have hundreds of
+// ranges each. It reads the pattern without parsing it, because these classes make parsing
+// slow.
+func CountCostlyClasses(pattern string) int {
 	n := strings.Count(pattern, `\p`) + strings.Count(pattern, `\P`)
 	if !mayFold(pattern) {
 		return n
 	}
 	n += wideRange * strings.Count(pattern, `-\x{`)
 	for i := 1; i < len(pattern); i++ {
-		if pattern[i-1] == '-' && pattern[i] >= 0xC4 { // the first byte from U+0100 on
+		if pattern[i-1] == '-' && pattern[i] >= 0xC4 { // the first byte of characters from U+0100 on
 			n += wideRange
 		}
 	}
 	return n
 }
 
-// mayFold reports whether a pattern sets the flag i.
+// mayFold reports whether a pattern sets the flag i, which makes it ignore case.
 func mayFold(pattern string) bool {
 	for {
 		_, rest, ok := strings.Cut(pattern, "(?")
@@ -40,8 +41,8 @@ func mayFold(pattern string) bool {
 	}
 }
 
-// QuotedClasses is Classes for a text with patterns in quotes, whose escapes may hide the
-// characters of a class.
+// QuotedClasses counts the costly classes in a text that contains patterns in quotes, where
+// escapes may hide the characters of a class.
 func QuotedClasses(text string) int {
 	var b strings.Builder
 	for rest := text; rest != ""; {
@@ -54,5 +55,5 @@ func QuotedClasses(text string) int {
 		b.WriteRune(r)
 		rest = tail
 	}
-	return max(Classes(text), Classes(b.String()))
+	return max(CountCostlyClasses(text), CountCostlyClasses(b.String()))
 }

@@ -16,19 +16,20 @@ import (
 // bytes. Longer lines are truncated.
 const MaxLine = 16 << 10
 
-// Constants of the estimate.
+// Constants for estimating the cost.
 const (
-	// costPerStep is the time of Go's regexp per byte and instruction.
+	// costPerStep is the time that Go's regexp takes for one byte and one instruction.
 	costPerStep = 30 * time.Nanosecond
-	// maxInstructions bounds the programs of one rule together. The estimate does
-	// not walk more.
+	// maxInstructions bounds the sum of the instructions of one rule's programs. The estimate
+	// walks no more instructions than that.
 	maxInstructions = 20000
-	// stepsPerExpression is the cost of the search for the literals of an
-	// expression, in steps per byte.
+	// stepsPerExpression is the cost of searching for the literals of an expression, in steps
+	// per byte.
 	stepsPerExpression = 2
-	// textsPerStep is how many texts can be searched in the time of a step.
+	// textsPerStep is the number of texts that can be searched in the time of one step.
 	textsPerStep = 3
-	// slotsPerStep is how many group positions a thread can copy in that time.
+	// slotsPerStep is the number of group positions that a thread can copy in the time of one
+	// step.
 	slotsPerStep = 200
 )
 
@@ -36,40 +37,40 @@ const (
 // MaxLine bytes.
 func SizeCost(n int) time.Duration { return time.Duration(n) * MaxLine * costPerStep }
 
-// Cost is an upper bound of the time that expressions and searches for texts take
-// together for any line of MaxLine bytes. The zero value is no expression.
+// Cost is an upper bound of the time that expressions and searches for texts take together on
+// any line of at most MaxLine bytes. The zero value contains no expression.
 //
-// Go's regexp runs all threads in parallel: for each letter it takes one step for
-// each instruction that a thread has reached. After a letter these are the
-// successors of the instructions that accept it, up to the next ones that consume
-// a letter. So the cost depends not on the size of a program but on how much of
-// it one letter keeps alive: little of `leaderelection lost`, all of
-// `[\pL]{1,900}z`.
+// Go's regexp runs all threads in parallel. For each letter it takes one step for each
+// instruction that a thread has reached. The instructions that accept the letter have
+// successors, and the threads reach these and all that follow up to the next instructions that
+// consume a letter. So the cost depends on the part of the program that one letter keeps alive,
+// not on the size of the program. That part is small in `leaderelection lost`, and everything
+// in `[\pL]{1,900}z`.
 type Cost struct {
 	programs []weighted
-	size     int     // instructions
+	size     int     // number of instructions
 	fixed    float64 // steps per byte that do not depend on the letter
 }
 
-// weighted is a program and the cost of one of its steps, in steps.
+// weighted is a program with the cost of one of its steps, in units of a simple step.
 type weighted struct {
 	prog   *syntax.Prog
 	weight float64
 }
 
-// Texts adds the search for n texts.
-func (c *Cost) Texts(n int) { c.fixed += float64(n) / textsPerStep }
+// AddTexts adds the search for n texts.
+func (c *Cost) AddTexts(n int) { c.fixed += float64(n) / textsPerStep }
 
-// Expression adds an expression, which may be nil. Named groups also need their
-// positions; for a field that is a second search.
-func (c *Cost) Expression(re *literals.Expression, field bool) {
+// AddExpression adds an expression, which may be nil. Finding the positions of named groups
+// costs more. In a field it takes a second search.
+func (c *Cost) AddExpression(re *literals.Expression, field bool) {
 	if re == nil {
 		return
 	}
 	if c.size += Size(re.String()); c.size > maxInstructions {
 		return
 	}
-	prog := program(re.String())
+	prog := compileProgram(re.String())
 	weight := 1.0
 	if len(Groups(re)) > 0 {
 		weight += float64(2*len(re.SubexpNames())) / slotsPerStep
@@ -81,21 +82,22 @@ func (c *Cost) Expression(re *literals.Expression, field bool) {
 	c.fixed += stepsPerExpression
 }
 
-// Time returns the cost, the longest duration if it is not worth computing.
+// Time returns the cost. It returns the longest possible duration if the expressions are too
+// large to be worth the computation.
 func (c *Cost) Time() time.Duration {
-	steps := c.steps()
+	steps := c.stepsPerByte()
 	if steps >= math.MaxInt32 {
 		return math.MaxInt64
 	}
 	return time.Duration(steps * float64(MaxLine*costPerStep))
 }
 
-// steps returns the number of steps per byte for the most expensive letter.
-func (c *Cost) steps() float64 {
+// stepsPerByte returns the number of steps per byte for the most expensive letter.
+func (c *Cost) stepsPerByte() float64 {
 	if c.size > maxInstructions {
 		return math.MaxInt32
 	}
-	classes, letters := c.classes()
+	classes, letters := c.letterClasses()
 	worst := 0.0
 	walk := newWalk(c.programs)
 	known := map[string]bool{}
@@ -109,7 +111,7 @@ func (c *Cost) steps() float64 {
 		}
 		if !known[string(accepted)] {
 			known[string(accepted)] = true
-			worst = max(worst, walk.steps(classes, accepted))
+			worst = max(worst, walk.stepsAfter(classes, accepted))
 		}
 	}
 	return c.fixed + worst
@@ -127,15 +129,14 @@ type location struct {
 	pc      uint32
 }
 
-// classes returns the classes of letters in the programs, and one letter for each
-// distinct set of classes: the first letter of each range is enough, because a
-// class that accepts a letter also accepts the first letter of the nearest range
-// that starts before it.
-func (c *Cost) classes() ([]class, []rune) {
+// letterClasses returns the classes of letters in the programs, and one letter for each
+// distinct set of classes. The first letter of each range is enough, because a class that
+// accepts a letter also accepts the first letter of the nearest range that starts before it.
+func (c *Cost) letterClasses() ([]class, []rune) {
 	var out []class
 	index := map[string]int{}
 	letters := map[rune]bool{'x': true}
-	var key []byte // identifies the instruction; Arg has its flags
+	var key []byte // key identifies an instruction, including its flags, which are in Arg
 	for n, w := range c.programs {
 		for pc := range w.prog.Inst {
 			in := &w.prog.Inst[pc]
@@ -162,7 +163,7 @@ func (c *Cost) classes() ([]class, []rune) {
 }
 
 func addLetters(letters map[rune]bool, in *syntax.Inst) {
-	if len(in.Rune) == 1 { // may ignore case
+	if len(in.Rune) == 1 { // the instruction may ignore case
 		r := in.Rune[0]
 		letters[r] = true
 		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
@@ -178,7 +179,7 @@ func addLetters(letters map[rune]bool, in *syntax.Inst) {
 // walk counts the instructions that are reachable without consuming a letter.
 type walk struct {
 	programs []weighted
-	seen     [][]uint32 // the last round that reached each instruction
+	seen     [][]uint32 // number of the last round that reached each instruction
 	round    uint32
 	stack    []uint32
 }
@@ -191,13 +192,13 @@ func newWalk(programs []weighted) *walk {
 	return w
 }
 
-// steps returns the steps after a letter that some classes accept. A search also
-// restarts after each letter.
-func (w *walk) steps(classes []class, accepted []byte) float64 {
+// stepsAfter returns the number of steps that follow a letter. accepted is the set of classes
+// that contain the letter. A search also restarts after each letter.
+func (w *walk) stepsAfter(classes []class, accepted []byte) float64 {
 	w.round++
 	sum := 0.0
 	for n, p := range w.programs {
-		sum += p.weight * float64(w.reach(n, uint32(p.prog.Start)))
+		sum += p.weight * float64(w.reachable(n, uint32(p.prog.Start)))
 	}
 	for i, c := range classes {
 		if accepted[i] == 0 {
@@ -205,13 +206,13 @@ func (w *walk) steps(classes []class, accepted []byte) float64 {
 		}
 		for _, at := range c.at {
 			p := w.programs[at.program]
-			sum += p.weight * float64(w.reach(at.program, p.prog.Inst[at.pc].Out))
+			sum += p.weight * float64(w.reachable(at.program, p.prog.Inst[at.pc].Out))
 		}
 	}
 	return sum
 }
 
-func (w *walk) reach(program int, pc uint32) (n int) {
+func (w *walk) reachable(program int, pc uint32) (n int) {
 	insts, seen := w.programs[program].prog.Inst, w.seen[program]
 	w.stack = append(w.stack[:0], pc)
 	for len(w.stack) > 0 {

@@ -26,9 +26,9 @@ func TestCostHolds(t *testing.T) {
 	for row := range strings.Lines(string(rows)) {
 		if f := strings.SplitN(strings.TrimSpace(row), " ", 3); len(f) == 3 && f[0] != "#" {
 			c := Cost{}
-			c.Expression(literals.MustExpression(f[2]), false)
+			c.AddExpression(literals.MustExpression(f[2]), false)
 			if c.size < 1000 {
-				all = append(all, costed{f[2], c, c.steps() - c.fixed})
+				all = append(all, costed{f[2], c, c.stepsPerByte() - c.fixed})
 			}
 		}
 	}
@@ -52,7 +52,7 @@ func TestCostHolds(t *testing.T) {
 			w.round++
 			n := 0
 			for _, pc := range starts {
-				n += w.reach(0, pc)
+				n += w.reachable(0, pc)
 			}
 			require.LessOrEqual(t, float64(n), c.most, "%q after %q of %q", c.expr, r, line)
 			clear(live)
@@ -77,7 +77,7 @@ func TestCost(t *testing.T) {
 	f := func(expr string, want float64) {
 		t.Helper()
 		var c Cost
-		c.Expression(literals.MustExpression(expr), false)
+		c.AddExpression(literals.MustExpression(expr), false)
 		require.InDelta(t, want, float64(c.Time())/float64(SizeCost(1)), 1e-6)
 	}
 	f(`abcd`, 2+1+1)        // texts, the start, and one thread after any letter
@@ -86,6 +86,6 @@ func TestCost(t *testing.T) {
 	f(`.*a`, 2+4)           // either of the loop, both ends of the a
 	var c Cost
 	require.Zero(t, c.Time())
-	c.Texts(30)
+	c.AddTexts(30)
 	require.Equal(t, SizeCost(10), c.Time())
 }

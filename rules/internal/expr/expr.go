@@ -1,6 +1,6 @@
-// Package expr has what rules need of regular expressions beyond package regexp: errors
-// that name the fix, the names and widths of groups, and an upper bound of the time that
-// expressions take. It also has the error type of the small languages inside YAML texts.
+// Package expr adds to package regexp what rules need. It has errors that name the fix, the
+// names and widths of groups, and an upper bound of the time that expressions take. It also has
+// the error type of the small languages inside YAML texts.
 package expr
 
 import (
@@ -18,7 +18,7 @@ import (
 type SyntaxError struct {
 	Offset  int // offset in bytes from the start of the text
 	Message string
-	Fix     string // "" : none
+	Fix     string // empty if there is no fix
 }
 
 // Error returns the message, position and fix on one line.
@@ -45,10 +45,10 @@ func InvalidAt(s string) int {
 	return len(s)
 }
 
-// Anchored returns the expression of a pattern that must match a whole value. It parses
-// the pattern on its own first, because "a)|(b" would be valid inside the group. Its
-// errors are those of regexp.Compile.
-func Anchored(pattern string) (*literals.Expression, error) {
+// ParseAnchored returns the expression of a pattern that must match a whole value. It first
+// parses the pattern by itself, because "a)|(b" would become valid inside the surrounding
+// group. Its errors are those of regexp.Compile.
+func ParseAnchored(pattern string) (*literals.Expression, error) {
 	if _, err := syntax.Parse(pattern, syntax.Perl); err != nil {
 		return nil, err
 	}
@@ -64,8 +64,9 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// program compiles a pattern to instructions, nil if it is not valid.
-func program(pattern string) *syntax.Prog {
+// compileProgram compiles a pattern to instructions. It returns nil if the pattern is not
+// valid.
+func compileProgram(pattern string) *syntax.Prog {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return nil
@@ -77,20 +78,20 @@ func program(pattern string) *syntax.Prog {
 	return prog
 }
 
-// Size returns about how many instructions a pattern has, zero if it is not valid. It does
-// not compile the pattern, because a short pattern can have millions.
+// Size returns about how many instructions a pattern has, or zero if it is not valid. It does
+// not compile the pattern, because a short pattern can have millions of instructions.
 func Size(pattern string) int {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return 0
 	}
-	return sizeOf(re) + 2
+	return syntaxSize(re) + 2
 }
 
-func sizeOf(re *syntax.Regexp) int {
+func syntaxSize(re *syntax.Regexp) int {
 	n := 0
 	for _, sub := range re.Sub {
-		n += sizeOf(sub)
+		n += syntaxSize(sub)
 	}
 	switch re.Op {
 	case syntax.OpLiteral:

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// elsewhere are the parts of regular expressions of other programs that RE2 does not have,
-// and what to write instead. The first that begins the part at fault decides.
+// elsewhere lists syntax that other regular expression engines have and RE2 lacks, with
+// replacements. The first entry with which the faulty part begins decides.
 var elsewhere = []struct{ part, instead string }{
 	{"(?!", "RE2 has no lookahead: write the other text as `not` beside it, such as {regex: '...', not: '...'}; in a selector with !~"},
 	{"(?<!", "RE2 has no lookbehind: write the other text as `not` beside it, such as {regex: '...', not: '...'}; in a selector with !~"},
@@ -32,7 +32,8 @@ var elsewhere = []struct{ part, instead string }{
 	{`\g`, "RE2 has no back-references: repeat the pattern"},
 }
 
-// FaultAt returns the offset of the part of a pattern that an error of regexp.Compile is about.
+// FaultAt returns the offset of the faulty part of a pattern, which err names. err is an error
+// of regexp.Compile.
 func FaultAt(pattern string, err error) int {
 	if se, ok := errors.AsType[*syntax.Error](err); ok {
 		return max(strings.Index(pattern, se.Expr), 0)
@@ -40,8 +41,8 @@ func FaultAt(pattern string, err error) int {
 	return 0
 }
 
-// Fix returns the fix of a pattern that does not compile, or is not one.
-func Fix(pattern string) string {
+// SuggestFix returns the fix for a pattern that does not compile.
+func SuggestFix(pattern string) string {
 	_, err := syntax.Parse(pattern, syntax.Perl)
 	se, ok := errors.AsType[*syntax.Error](err)
 	if !ok {

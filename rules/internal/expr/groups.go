@@ -7,7 +7,7 @@ import (
 	"crowsnest/internal/literals"
 )
 
-// Groups returns the names of the named groups of an expression, which may be nil.
+// Groups returns the names of the named groups of re. It returns nil if re is nil.
 func Groups(re *literals.Expression) []string {
 	if re == nil {
 		return nil
@@ -15,8 +15,8 @@ func Groups(re *literals.Expression) []string {
 	return slices.DeleteFunc(slices.Clone(re.SubexpNames()), func(s string) bool { return s == "" })
 }
 
-// DuplicateGroup returns a group name that an expression has twice, "" if none.
-// exclusive is true if a match can use only one of the two groups.
+// DuplicateGroup returns a group name that occurs twice in an expression, or "" if there is
+// none. exclusive means that a match can use only one of the two groups.
 func DuplicateGroup(expr string) (name string, exclusive bool) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
@@ -32,7 +32,7 @@ func DuplicateGroup(expr string) (name string, exclusive bool) {
 	return "", false
 }
 
-// maxTogether returns how many groups of this name one match can use.
+// maxTogether returns the largest number of groups of this name that one match can use.
 func maxTogether(re *syntax.Regexp, name string) int {
 	n := 0
 	for _, sub := range re.Sub {
@@ -49,14 +49,14 @@ func maxTogether(re *syntax.Regexp, name string) int {
 	return n
 }
 
-// Width is how much text a group can capture.
+// Width is the length of the text that a group can capture.
 type Width int
 
-// The widths.
+// The widths of groups.
 const (
 	Narrow    Width = iota
-	Wide            // contains .* or .+, so it extends to some later text
-	Unlimited       // is .*, so it captures any text
+	Wide            // contains .* or .+, so the group extends to some later text
+	Unlimited       // is .*, so the group captures any text
 )
 
 func groupWidth(re *syntax.Regexp, name string) Width {

@@ -7,19 +7,19 @@ import (
 	"crowsnest/internal/lazyre"
 )
 
-// reader describes which words a program executes as code.
+// reader describes which of its words a program executes as code.
 type reader struct {
 	code     string   // short options whose value is code
-	codeLong []string // long ones
-	valued   string   // short options with another value
-	two      []string // long options with two values
+	codeLong []string // long options whose value is code
+	valued   string   // short options whose value is not code
+	two      []string // long options that take two values
 	skip     int      // number of operands before the code
-	operands int      // number of operands that are code, -1: all
-	input    bool     // without an operand, the program executes its input
-	scripted bool     // the operands after the code are its $0, $1 and so on
+	operands int      // number of operands that are code, or -1 if all are
+	input    bool     // whether the program executes its input if it has no operand
+	scripted bool     // whether the operands after the code are its $0, $1 and so on
 }
 
-// longValued lists the long options, of any program here, that have a value.
+// longValued lists the long options with a value, for all programs of this file.
 var longValued = []string{
 	"user", "group", "chdir", "host", "prompt", "signal", "kill-after", "adjustment", "unset", "target", "max-args", "max-procs", "arg-file",
 	"delimiter", "env", "workdir", "property", "unit", "machine", "class", "classdata", "indent", "from-file", "file", "rcfile", "init-file", "assign", "field-separator", "require",
@@ -47,20 +47,19 @@ var (
 		"eval": {operands: -1}, "source": {operands: 1}, ".": {operands: 1}, "trap": {operands: 1}, "alias": {operands: -1}, "let": {operands: -1},
 		"at": {input: true, code: "f"}, "batch": {input: true}, "crontab": {operands: 1, input: true},
 	}
-	// otherNames maps further names to those of readers.
+	// otherNames maps alternative names of programs to their names in readers.
 	otherNames = map[string]string{
 		"python2": "python", "python3": "python", "gawk": "awk", "mawk": "awk", "nawk": "awk", "gojq": "jq", "nodejs": "node", "rbash": "bash", "gsed": "sed", "luajit": "lua",
 	}
 )
 
-// wrapper describes where the command starts that a program runs.
+// wrapper describes a program that runs another command, and where that command starts.
 type wrapper struct {
-	valued   string // short options with a value
-	operands int    // operands before the command
+	valued   string // short options that take a value
+	operands int    // number of operands before the command
 }
 
 var (
-	keywords = []string{"if", "then", "else", "elif", "while", "until", "do", "!", "coproc"}
 	wrappers = map[string]wrapper{
 		"sudo": {valued: "ugpCTDRhrtU"}, "doas": {valued: "uC"}, "env": {valued: "uCS"}, "exec": {valued: "a"}, "command": {}, "builtin": {},
 		"time": {valued: "fo"}, "nohup": {}, "setsid": {}, "nice": {valued: "n"}, "ionice": {valued: "cnpPu"}, "chrt": {valued: "TPD", operands: 1},
@@ -72,10 +71,10 @@ var (
 		"crictl exec": {valued: "rR", operands: 1}, "ip netns exec": {operands: 1},
 	}
 	assignment = lazyre.New(`^[A-Za-z_][A-Za-z0-9_]*(\[[^]]*\])?\+?=`)
-	// programVariable matches an assignment to a variable that names or contains what runs.
+	// programVariable matches an assignment to a variable that decides which program or code
+	// runs.
 	programVariable = lazyre.New(`^([A-Z_]*PATH|LD_[A-Z_]*|BASH_ENV|ENV|SHELL|IFS|PS[0-4]|[A-Z_]*(EDITOR|VISUAL|PAGER|BROWSER|COMMAND|ASKPASS|SSH|SHELLOPTS|BASHOPTS)|[A-Z]*(STARTUP|OPT|OPTIONS))\+?=`)
 	positional      = lazyre.New(`\$(\{[0-9@*]+\}|[0-9@*])`)
-	arithmetic      = lazyre.New(`^-(eq|ne|lt|le|gt|ge|v|R)$`)
 )
 
 func programName(word string) string {
@@ -86,30 +85,24 @@ func programName(word string) string {
 	return name
 }
 
-// judge notes what the words of a simple command are for, and reports whether the
+// classifyWords notes the purpose of each word of a simple command. It reports whether the
 // command executes its input.
-func (w *Script) judge(args []token) (input bool) {
-	code := func(word token) { w.note(word, func(p *Place) { p.code = true }) }
-	for i, word := range args {
+func (w *Script) classifyWords(args []token) (input bool) {
+	for _, word := range args {
 		if programVariable.MatchString(word.text) {
-			code(word)
-		}
-		if word.text == "[[" && slices.ContainsFunc(args[i:], func(a token) bool { return arithmetic.MatchString(a.text) }) {
-			for _, a := range args[i:] {
-				code(a)
-			}
+			w.markCode(word.node)
 		}
 	}
 	starts, open := commandStarts(args)
 	for _, at := range starts {
-		w.note(args[at], func(p *Place) { p.command = true })
+		w.mark(args[at].node, func(p *Place) { p.command = true })
 		r, known := readers[programName(args[at].text)]
 		if !known {
 			continue
 		}
 		words, reads := r.codeWords(args[at:])
 		for _, k := range words {
-			code(args[at+k])
+			w.markCode(args[at+k].node)
 		}
 		// xargs turns its input into arguments, which the program then executes.
 		fed := slices.ContainsFunc(args[:at], func(a token) bool { return programName(a.text) == "xargs" })
@@ -118,20 +111,20 @@ func (w *Script) judge(args []token) (input bool) {
 	return input || open
 }
 
-// commandStarts returns the indexes of the program names in a simple command. open
-// reports whether the input names a program.
+// commandStarts returns the indexes of the program names in a simple command. open means that
+// the input names a further program.
 func commandStarts(args []token) (starts []int, open bool) {
 	fed, replaced := false, false
 	for at := 0; at < len(args); {
 		word := args[at].text
-		if assignment.MatchString(word) || slices.Contains(keywords, word) {
+		if assignment.MatchString(word) {
 			at++
 			continue
 		}
 		starts = append(starts, at)
 		fed = fed || programName(word) == "xargs"
 		replaced = replaced || fed && strings.Contains(word, "{}")
-		n := wrapped(args[at:])
+		n := wrappedCommand(args[at:])
 		if n == 0 {
 			break
 		}
@@ -142,9 +135,9 @@ func commandStarts(args []token) (starts []int, open bool) {
 	return append(starts, embeddedStarts(args)...), open || replaced
 }
 
-// wrapped returns the index of the command that the first word runs, 0 if it runs
+// wrappedCommand returns the index of the command that the first word runs, or 0 if it runs
 // none.
-func wrapped(args []token) int {
+func wrappedCommand(args []token) int {
 	name, first := programName(args[0].text), 1
 	if i := slices.IndexFunc(args, func(a token) bool { return a.text == "exec" }); i > 0 {
 		if name == "ip" {
@@ -162,9 +155,9 @@ func wrapped(args []token) int {
 		case word == "--":
 			return i + 1 + operands
 		case name == "command" && (word == "-v" || word == "-V"):
-			return 0 // only looks the program up
+			return 0 // the option only looks the program up
 		case isOption(word):
-			i += valuesOf(word, wr.valued)
+			i += countValues(word, wr.valued)
 		case name == "env" && assignment.MatchString(word):
 		case operands == 0:
 			return i
@@ -177,8 +170,9 @@ func wrapped(args []token) int {
 
 func isOption(word string) bool { return len(word) > 1 && word[0] == '-' }
 
-// valuesOf returns the number of words after an option that are its values.
-func valuesOf(option, valued string) int {
+// countValues returns the number of words after an option that are its values. valued are the
+// short options that take one.
+func countValues(option, valued string) int {
 	if long, ok := strings.CutPrefix(option, "--"); ok {
 		if slices.Contains(longValued, long) {
 			return 1
@@ -191,8 +185,8 @@ func valuesOf(option, valued string) int {
 	return 0
 }
 
-// embeddedStarts finds commands that are arguments: after the -- of kubectl exec, after
-// the -exec of find, and where an interpreter has a program of one word.
+// embeddedStarts finds commands that are arguments of another command. They follow the -- of
+// kubectl exec or the -exec of find, or are the one word that an interpreter executes.
 func embeddedStarts(args []token) []int {
 	var out []int
 	runs := false
@@ -230,7 +224,7 @@ func (r *reader) codeWords(args []token) (out []int, input bool) {
 		case options && word == "--":
 			options = false
 		case options && isOption(word):
-			at, values := r.option(word)
+			at, values := r.findOption(word)
 			if at >= 0 {
 				add(i + at)
 			}
@@ -239,7 +233,7 @@ func (r *reader) codeWords(args []token) (out []int, input bool) {
 			operands++
 			n := r.operands
 			if given && n == 1 && len(out) > 0 && operands == 1 {
-				n = 0 // an option has the code
+				n = 0 // an option contains the code, so no operand does
 			}
 			if operands > r.skip && (n < 0 || operands <= r.skip+n) {
 				add(i)
@@ -254,9 +248,10 @@ func (r *reader) codeWords(args []token) (out []int, input bool) {
 	return out, r.input && stdin
 }
 
-// option returns the distance from an option to its code, 0 in the same word, -1 if it
-// has none, and the number of further words that are its values.
-func (r *reader) option(word string) (code, values int) {
+// findOption examines a word that may be an option. code is the distance to the word with the
+// option's code, 0 for the option itself, or -1 if it has no code. values is the number of
+// further words that are its values.
+func (r *reader) findOption(word string) (code, values int) {
 	if long, ok := strings.CutPrefix(word, "--"); ok {
 		name, _, glued := strings.Cut(long, "=")
 		switch {
@@ -267,7 +262,7 @@ func (r *reader) option(word string) (code, values int) {
 		case slices.Contains(r.two, name):
 			return -1, 2
 		}
-		return -1, valuesOf(word, "")
+		return -1, countValues(word, "")
 	}
 	for k, letter := range word[1:] {
 		last := k == len(word)-2
@@ -285,8 +280,8 @@ func (r *reader) option(word string) (code, values int) {
 	return -1, 0
 }
 
-// scriptArguments returns the indexes of the words after sh -c SCRIPT if the script
-// runs or evaluates one of them.
+// scriptArguments returns the indexes of the words after sh -c SCRIPT if the script runs or
+// evaluates one of its arguments.
 func (r *reader) scriptArguments(args []token, script []int) []int {
 	if len(script) == 0 || !slices.ContainsFunc(args[1:script[0]], func(a token) bool { return isOption(a.text) && strings.Contains(a.text, "c") }) {
 		return nil

@@ -1,22 +1,27 @@
-// Package shell finds out what the words of shell commands are for: whether a value
-// in a text would choose a program, be executed as code, or name a file.
+// Package shell determines the purpose of each word in shell commands. It finds out whether a
+// value in a text would choose a program, be executed as code, or name a file.
 package shell
 
-import "strings"
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
 
 // Mark stands for a value in a text that is parsed as shell commands.
 const Mark = '\uE000'
 
-// Place says where a value is in a command line.
+// Place describes the word of a command line that contains a value.
 type Place struct {
-	command  bool // reports whether the word names the program that runs
-	code     bool // a shell reads the word as commands once more
-	glob     bool // the word has an unquoted *, ? or [
-	redirect bool // reports whether the word names a file that is read or written
-	quoted   bool
+	command  bool // whether the word names the program that runs
+	code     bool // whether a shell parses the word as commands once more
+	glob     bool // whether the word has an unquoted *, ? or [
+	redirect bool // whether the word names a file that is read or written
 }
 
-// Danger returns why a value must not be at this place and the fix, or "".
+// Danger returns why a value is dangerous in this word and the fix, or "" if it is not.
 func (p Place) Danger() (message, fix string) {
 	switch {
 	case p.command:
@@ -31,318 +36,208 @@ func (p Place) Danger() (message, fix string) {
 	return "", ""
 }
 
-// Script is a text parsed as POSIX shell commands, as far as it matters where a word
-// ends and what it is for. Here-documents are a problem.
+// Script is a text that was parsed as commands of Bash. It has only what is needed to decide
+// where each word ends and what its purpose is. A here-document is a problem.
 type Script struct {
-	Words   int     // including those of substitutions
-	Places  []Place // places of the values, in order
-	Problem string  // why the text is not complete, or ""
-	text    []rune
-	at      int
+	Words   int     // number of words, including those in command substitutions
+	Places  []Place // places of the values, in the order of the text
+	Problem string  // why the text is not a complete command, or ""
+
+	text    string
+	offsets []int // offsets of the values in the text
+	start   int   // offset in the text of the part that was parsed last
 }
 
 // token is a word of a command without its quotes.
 type token struct {
-	text     string
-	marks    []int // its values, as indexes of places
-	inner    []int // the values in its substitutions
-	glob     bool
-	redirect bool
+	text string
+	node syntax.Node
 }
 
-// command is the simple command being parsed.
-type command struct {
-	words  []token
-	word   strings.Builder
-	inWord bool
-	cur    token
-	piped  bool // reads the output of the previous command
-}
+// name replaces Mark while a text is parsed. It has as many bytes as Mark, and like a value it
+// may be a part of a name or of an expression.
+const name = "_V_"
 
-// Parse parses text as commands.
+// Parse parses text as commands. Text that Bash refuses may be prose with brackets. Its lines
+// are then parsed one by one, and of each line that Bash refuses, the texts between brackets.
 func Parse(text string) *Script {
-	w := &Script{text: []rune(text)}
-	w.commands(0)
+	w := &Script{text: text}
+	for i, r := range text {
+		if r == Mark {
+			w.offsets = append(w.offsets, i)
+		}
+	}
+	w.Places = make([]Place, len(w.offsets))
+	w.parse(0, len(text), "\n", "(){};")
 	return w
 }
 
-// next consumes and returns the next character, 0 at the end.
-func (w *Script) next() rune {
-	r := w.peek()
-	w.at++
-	return r
-}
-
-func (w *Script) peek() rune {
-	if w.at >= len(w.text) {
-		return 0
-	}
-	return w.text[w.at]
-}
-
-func (w *Script) fail(problem string) {
-	if w.Problem == "" {
-		w.Problem = problem
-	}
-}
-
-// commands parses up to end, or the whole text if end is 0.
-func (w *Script) commands(end rune) {
-	c, first := &command{}, len(w.Places)
-	for w.at < len(w.text) {
-		r := w.next()
-		switch {
-		case r == end && end != 0:
-			w.endCommand(c, first)
-			return
-		case strings.ContainsRune(" \t\n;|&(){}<>", r):
-			w.separator(c, r, first)
-		case r == '#' && !c.inWord:
-			w.comment()
-		default:
-			w.inWord(c, r)
+// parse parses the part of the text from start to stop. If Bash refuses it, parse splits it at
+// the first of separators and parses each piece with the remaining ones.
+func (w *Script) parse(start, stop int, separators ...string) {
+	part := strings.ReplaceAll(w.text[start:stop], string(Mark), name)
+	w.start = start
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(part), "")
+	switch {
+	case err == nil:
+		w.classify(file)
+	case syntax.IsIncomplete(err) || len(separators) == 0:
+		w.Problem = err.Error()
+		if e, ok := errors.AsType[syntax.ParseError](err); ok {
+			w.Problem = e.Text
 		}
-	}
-	w.endCommand(c, first)
-	if end != 0 {
-		w.fail("a substitution is not closed")
-	}
-}
-
-// separator ends a word, and the command unless more words may follow. first is the
-// index of the first place of the commands.
-func (w *Script) separator(c *command, r rune, first int) {
-	switch r {
-	case '{', '}': // a brace belongs to a group or a word
-		if c.inWord || !strings.ContainsRune(" \t\n;", w.peek()) && w.peek() != 0 {
-			w.inWord(c, r)
-			return
+		if strings.Contains(w.Problem, "without closing quote") {
+			w.Problem = "a quote is not closed"
 		}
-	case '<', '>':
-		w.redirection(c, r)
-		return
-	case ' ', '\t':
-		w.endWord(c)
-		return
-	case '(':
-		if w.peek() == '(' { // arithmetic
-			w.next()
-			w.evaluated(')')
-		}
-	case '&':
-		if w.peek() == '>' {
-			w.endWord(c)
-			return
-		}
-	}
-	w.endCommand(c, first)
-	c.piped = r == '|' && w.peek() != '|'
-	if r == '|' && !c.piped || r == '|' && w.peek() == '&' {
-		w.next()
-	}
-}
-
-// redirection parses the operator that starts with r. The number before it is not a word.
-func (w *Script) redirection(c *command, r rune) {
-	if w.peek() == '(' { // a process substitution is a word
-		w.next()
-		w.substitution(c, ')')
-		return
-	}
-	if strings.Trim(c.word.String(), "0123456789") == "" {
-		w.dropWord(c)
-	}
-	w.endWord(c)
-	if r == '<' && w.peek() == '<' {
-		w.fail("here-documents are not understood")
-	}
-	for w.peek() != 0 && strings.ContainsRune("<>&|", w.peek()) {
-		w.next()
-	}
-	c.cur.redirect = true
-}
-
-// inWord parses the part of a word that starts with r.
-func (w *Script) inWord(c *command, r rune) {
-	c.inWord = true
-	switch r {
-	case '\\':
-		c.word.WriteRune(w.next())
-	case '\'':
-		w.quotation(c, '\'')
-	case '"':
-		w.quotation(c, '"')
-	case '`':
-		w.substitution(c, '`')
-	case '$':
-		w.dollar(c, false)
-	case Mark:
-		w.mark(c, false)
 	default:
-		c.cur.glob = c.cur.glob || strings.ContainsRune("*?[", r)
-		c.word.WriteRune(r)
-	}
-}
-
-// quotation parses up to the closing quote.
-func (w *Script) quotation(c *command, quote rune) {
-	for w.at < len(w.text) {
-		switch r := w.next(); {
-		case r == quote:
-			return
-		case r == Mark:
-			w.mark(c, true)
-		case quote == '\'':
-			c.word.WriteRune(r)
-		case r == '\\':
-			c.word.WriteRune(w.next())
-		case r == '`':
-			w.substitution(c, '`')
-		case r == '$':
-			w.dollar(c, true)
-		default:
-			c.word.WriteRune(r)
-		}
-	}
-	w.fail("a quote is not closed")
-}
-
-// dollar parses what follows a $. A command substitution counts its own words.
-func (w *Script) dollar(c *command, quoted bool) {
-	c.word.WriteByte('$')
-	switch r := w.peek(); {
-	case r == '(':
-		w.next()
-		if w.peek() == '(' {
-			w.next()
-			w.evaluated(')')
-			if w.next() != ')' {
-				w.fail("a substitution is not closed")
+		for start <= stop {
+			end := stop
+			if n := strings.IndexAny(w.text[start:stop], separators[0]); n >= 0 {
+				end = start + n
 			}
-			return
+			w.parse(start, end, separators[1:]...)
+			start = end + 1
 		}
-		w.substitution(c, ')')
-	case r == '{':
-		w.next()
-		w.evaluated('}')
-	case r == '\'' && !quoted:
-		w.next()
-		w.escaped(c)
 	}
 }
 
-// substitution parses commands whose output is part of the word.
-func (w *Script) substitution(c *command, end rune) {
-	c.inWord = true
-	c.word.WriteByte('$')
-	first := len(w.Places)
-	w.commands(end)
-	for i := first; i < len(w.Places); i++ {
-		c.cur.inner = append(c.cur.inner, i)
-	}
+// classify notes the purpose of the values in a part of the script. It reports whether one of
+// its commands executes its input.
+func (w *Script) classify(part syntax.Node) (input bool) {
+	syntax.Walk(part, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Word:
+			w.Words++
+			w.markGlob(n.Parts)
+		case *syntax.Redirect:
+			if n.Op == syntax.Hdoc || n.Op == syntax.DashHdoc {
+				w.Problem = "here-documents are not understood"
+			}
+			w.mark(n.Word, func(p *Place) { p.redirect = true })
+		case *syntax.CallExpr:
+			tokens := w.assignments(n.Assigns)
+			for _, arg := range n.Args {
+				tokens = append(tokens, token{w.wordText(arg.Parts), arg})
+			}
+			input = w.classifyWords(tokens) || input
+		case *syntax.DeclClause:
+			w.classifyWords(append([]token{{n.Variant.Value, n.Variant}}, w.assignments(n.Args)...))
+		case *syntax.ParamExp, *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:
+			w.markCode(n)
+		case *syntax.BinaryTest: // comparisons of numbers evaluate their operands
+			if slices.Contains([]syntax.BinTestOperator{syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr}, n.Op) {
+				w.markCode(n)
+			}
+		case *syntax.UnaryTest:
+			if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
+				w.markCode(n)
+			}
+		case *syntax.BinaryCmd:
+			if n.Op != syntax.Pipe && n.Op != syntax.PipeAll {
+				break
+			}
+			input = w.classify(n.X) || input
+			if w.classify(n.Y) {
+				w.markCode(n.X)
+			}
+			return false
+		}
+		return true
+	})
+	return input
 }
 
-// evaluated parses ${...} or arithmetic, whose content the shell expands once more.
-func (w *Script) evaluated(end rune) {
-	c, first, depth := &command{}, len(w.Places), 0
-	for w.at < len(w.text) {
-		switch r := w.next(); {
-		case r == end && depth == 0:
-			w.markCode(first, len(w.Places))
-			return
-		case r == end:
-			depth--
-		case r == '(' && end == ')':
-			depth++
+// assignments returns assignments as words.
+func (w *Script) assignments(all []*syntax.Assign) (out []token) {
+	for _, a := range all {
+		if a.Index != nil {
+			w.markCode(a.Index)
+		}
+		text := ""
+		if a.Name != nil {
+			text = a.Name.Value
+			w.markCode(a.Name)
+		}
+		if !a.Naked {
+			text += "="
+		}
+		if a.Value != nil {
+			text += w.wordText(a.Value.Parts)
+		}
+		out = append(out, token{text, a})
+	}
+	return out
+}
+
+// wordText returns the text of a word without its quotes. A substitution becomes a $.
+func (w *Script) wordText(parts []syntax.WordPart) string {
+	var b strings.Builder
+	for _, part := range parts {
+		switch part := part.(type) {
+		case *syntax.Lit:
+			b.WriteString(unescape(part.Value))
+		case *syntax.SglQuoted:
+			b.WriteString(part.Value)
+		case *syntax.DblQuoted:
+			b.WriteString(w.wordText(part.Parts))
+		case *syntax.ParamExp, *syntax.ExtGlob:
+			b.WriteString(w.text[w.start+int(part.Pos().Offset()) : w.start+int(part.End().Offset())])
 		default:
-			w.inWord(c, r)
+			b.WriteByte('$')
 		}
 	}
-	w.fail("a substitution is not closed")
+	return strings.ReplaceAll(b.String(), name, string(Mark))
 }
 
-// escaped parses the rest of $'...'.
-func (w *Script) escaped(c *command) {
-	for w.at < len(w.text) {
-		switch r := w.next(); r {
-		case '\'':
-			return
+// unescape removes the backslashes that escape other characters.
+func unescape(text string) string {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(text, `\`)
+		b.WriteString(before)
+		if !found || after == "" {
+			return b.String()
+		}
+		b.WriteByte(after[0])
+		text = after[1:]
+	}
+}
+
+// markGlob marks the values in the unquoted parts of a word that is a glob.
+func (w *Script) markGlob(parts []syntax.WordPart) {
+	glob := false
+	for _, part := range parts {
+		lit, ok := part.(*syntax.Lit)
+		_, extended := part.(*syntax.ExtGlob)
+		glob = glob || extended || ok && hasGlob(lit.Value)
+	}
+	for _, part := range parts {
+		switch part.(type) {
+		case *syntax.Lit, *syntax.ExtGlob:
+			w.mark(part, func(p *Place) { p.glob = p.glob || glob })
+		}
+	}
+}
+
+func hasGlob(text string) bool {
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
 		case '\\':
-			w.next()
-		case Mark:
-			w.mark(c, true)
-		default:
-			c.word.WriteRune(r)
+			i++
+		case '*', '?', '[':
+			return true
 		}
 	}
-	w.fail("a quote is not closed")
+	return false
 }
 
-func (w *Script) comment() {
-	for w.at < len(w.text) && w.peek() != '\n' {
-		if w.next() == Mark {
-			w.Places = append(w.Places, Place{})
+func (w *Script) markCode(n syntax.Node) { w.mark(n, func(p *Place) { p.code = true }) }
+
+// mark calls set for the place of each value in a part of the script.
+func (w *Script) mark(n syntax.Node, set func(*Place)) {
+	for i, at := range w.offsets {
+		if at -= w.start; int(n.Pos().Offset()) <= at && at < int(n.End().Offset()) {
+			set(&w.Places[i])
 		}
-	}
-}
-
-func (w *Script) mark(c *command, quoted bool) {
-	c.cur.marks = append(c.cur.marks, len(w.Places))
-	c.word.WriteRune(Mark)
-	w.Places = append(w.Places, Place{quoted: quoted})
-}
-
-// endWord ends the current word, if there is one.
-func (w *Script) endWord(c *command) {
-	if !c.inWord {
-		return
-	}
-	w.Words++
-	c.cur.text = c.word.String()
-	for _, i := range c.cur.marks {
-		w.Places[i].glob = c.cur.glob && !w.Places[i].quoted
-	}
-	c.words = append(c.words, c.cur)
-	w.dropWord(c)
-}
-
-func (w *Script) dropWord(c *command) {
-	c.word.Reset()
-	c.inWord, c.cur = false, token{}
-}
-
-// endCommand ends the current command and notes what its words are for. first is the
-// index of the first place that may be part of its input.
-func (w *Script) endCommand(c *command, first int) {
-	w.endWord(c)
-	var args []token
-	before := len(w.Places)
-	for _, word := range c.words {
-		for _, i := range append(word.marks, word.inner...) {
-			before = min(before, i)
-		}
-		if word.redirect {
-			w.note(word, func(p *Place) { p.redirect = true })
-			continue
-		}
-		args = append(args, word)
-	}
-	if w.judge(args) && c.piped {
-		w.markCode(first, before)
-	}
-	w.dropWord(c)
-	c.words, c.piped = nil, false
-}
-
-func (w *Script) markCode(from, to int) {
-	for i := from; i < to; i++ {
-		w.Places[i].code = true
-	}
-}
-
-// note sets what the values of a word are for.
-func (w *Script) note(word token, set func(*Place)) {
-	for _, i := range append(word.marks, word.inner...) {
-		set(&w.Places[i])
 	}
 }

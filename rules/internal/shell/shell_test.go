@@ -22,10 +22,10 @@ func TestShellWords(t *testing.T) {
 	f("kubectl get x -o jsonpath='{.a}{\"\\n\"}' | jq '.[] | {a, b}'", 7, "")
 	f("echo {a,b} a{b}", 3, "")
 	f("{ a; b; }", 2, "")
-	f("a 'b", 2, "a quote is not closed")
-	f(`a "b`, 2, "a quote is not closed")
-	f("a $(b", 3, "a substitution is not closed")
-	f("cat <<X", 2, "here-documents are not understood")
+	f("a 'b", 0, "a quote is not closed")
+	f(`a "b`, 0, "a quote is not closed")
+	f("a $(b", 0, "reached EOF without matching `$(` with `)`")
+	f("cat <<X\nX", 2, "here-documents are not understood")
 }
 
 func TestShellPlaces(t *testing.T) {
@@ -37,12 +37,12 @@ func TestShellPlaces(t *testing.T) {
 	f("V", Place{command: true})
 	f("A=V sudo V", Place{}, Place{command: true})
 	f("a | V; b $(V)", Place{command: true}, Place{command: true})
-	f(`a 'V*' "V" V*`, Place{quoted: true}, Place{quoted: true}, Place{glob: true})
+	f(`a 'V*' "V" V*`, Place{}, Place{}, Place{glob: true})
 	f("a # V", Place{})
 	f("a >V", Place{redirect: true})
-	f("bash -c 'a V'", Place{code: true, quoted: true})
+	f("bash -c 'a V'", Place{code: true})
 	f("kubectl logs -c V", Place{})
-	f("kubectl exec x -- /bin/sh -c 'V'", Place{code: true, quoted: true})
+	f("kubectl exec x -- /bin/sh -c 'V'", Place{code: true})
 }
 
 // Steps in the styles of shells: a value is an argument, or the step is refused.
@@ -107,6 +107,7 @@ func TestShellSteps(t *testing.T) {
 		"psql -h V -d V -c 'select 1'",
 		"sed -n '/error/p' V",
 		"sudo su - V",
+		"Look at V (and at its {owner}) first",
 	)
 	refused(
 		"sudo -u root V",
@@ -189,5 +190,12 @@ func TestShellSteps(t *testing.T) {
 		"\\sudo V",
 		"/usr/bin/env V",
 		"sudo /bin/sh -c V",
+		"V=1 kubectl get pods",
+		"a[V]=1",
+		"Look at (V)",
+		"Look at x (and; V)",
+		"Look at x (and y\nsh -c V",
+		"kubectl get V | sh\nLook at x (and y)",
+		"Look at x (and y) | sudo V",
 	)
 }

@@ -17,7 +17,7 @@ type item[T any] struct {
 	form T
 }
 
-func messages[T any](items []item[T]) []sinks.Message {
+func itemMessages[T any](items []item[T]) []sinks.Message {
 	out := make([]sinks.Message, len(items))
 	for i, it := range items {
 		out[i] = it.msg
@@ -25,12 +25,12 @@ func messages[T any](items []item[T]) []sinks.Message {
 	return out
 }
 
-// batch returns the due messages that fit into one request. It refuses those
-// without a valid form. A message that was refused before is sent alone; while the
-// receiver is down, a few messages are enough to probe it.
-func (l *Loop[T]) batch() []item[T] {
+// nextBatch returns the due messages that fit into one request, and refuses messages without a
+// valid form. A message that was refused before is sent alone. While the receiver is down, only
+// a few messages are sent as a probe.
+func (l *Loop[T]) nextBatch() []item[T] {
 	limit := l.cfg.MaxItems
-	if l.Down() {
+	if l.IsDown() {
 		limit = min(limit, l.cfg.ProbeItems)
 	}
 	now := l.now()
@@ -45,8 +45,8 @@ func (l *Loop[T]) batch() []item[T] {
 	}
 }
 
-// encode returns items of the first messages, as many as fit; bad reports whether
-// some have no valid form.
+// encode returns items for as many of the first messages as fit into a request. bad reports
+// whether some messages have no valid form.
 func (l *Loop[T]) encode(due []sinks.Message, now time.Time) (items []item[T], bad bool) {
 	size := 0
 	for _, m := range due {
@@ -55,7 +55,7 @@ func (l *Loop[T]) encode(due []sinks.Message, now time.Time) (items []item[T], b
 		}
 		form, n, err := l.to.Encode(m, now)
 		if err != nil {
-			l.refuse(m, Answer{Reason: ReasonInvalid, Err: err})
+			l.recordRefused(m, Answer{Reason: ReasonInvalid, Err: err})
 			bad = true
 			continue
 		}
@@ -70,8 +70,8 @@ func (l *Loop[T]) encode(due []sinks.Message, now time.Time) (items []item[T], b
 	return items, bad
 }
 
-// mature returns the items without the premature ones, which it postpones.
-func (l *Loop[T]) mature(items []item[T]) []item[T] {
+// postponePremature returns the items without the premature ones, which it postpones.
+func (l *Loop[T]) postponePremature(items []item[T]) []item[T] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.DeleteFunc(items, func(it item[T]) bool {
@@ -82,14 +82,14 @@ func (l *Loop[T]) mature(items []item[T]) []item[T] {
 	})
 }
 
-// deliver sends the items in one request. If the receiver refuses it for its
-// content, deliver bisects it until each bad item stands alone and the good ones
-// are accepted. It returns how many were accepted, and an answer with an error if
-// the receiver is at fault: one that accepts nothing may refuse everything.
+// deliver sends the items in one request. If the receiver refuses its content, deliver splits
+// the items in halves until each bad item is alone and the good ones are accepted. It returns
+// the number of accepted items. The answer has an error if the receiver is at fault, because a
+// receiver that accepts nothing may refuse everything.
 func (l *Loop[T]) deliver(ctx context.Context, items []item[T]) (taken int, a Answer) {
 	var bad []item[T]
 	var why Answer
-	works := items[0].msg.Suspect // a suspect was refused alone while others were accepted
+	works := items[0].msg.Suspect // a suspect message was once refused alone while others were accepted
 	for groups := [][]item[T]{items}; len(groups) > 0; groups = groups[1:] {
 		g := groups[0]
 		a := l.post(ctx, g)
@@ -115,14 +115,14 @@ func (l *Loop[T]) deliver(ctx context.Context, items []item[T]) (taken int, a An
 		return 0, why
 	}
 	for _, it := range bad {
-		l.refuse(it.msg, why)
+		l.recordRefused(it.msg, why)
 	}
 	return taken, Answer{}
 }
 
-// acceptsCanary sends a message that was accepted before. It returns true if that is
-// accepted again, false if there is no such message, and an answer with an error if
-// it is not accepted: then the fault lies with the receiver.
+// acceptsCanary sends a message that was accepted before. It returns true if the message is
+// accepted again, and false if there is no such message. Otherwise the answer has an error, and
+// the receiver is at fault.
 func (l *Loop[T]) acceptsCanary(ctx context.Context) (bool, Answer) {
 	if !l.cfg.Canary {
 		return false, Answer{}
@@ -141,9 +141,9 @@ func (l *Loop[T]) acceptsCanary(ctx context.Context) (bool, Answer) {
 	return a.Err == nil, a
 }
 
-// post sends one request and records the accepted items.
+// post sends one request. It records the items that were accepted.
 func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
-	if !l.leads() { // the sink may have been paused since
+	if !l.isLeading() { // this process may have lost the lead in the meantime
 		return Answer{Reason: ReasonConnection, Err: errNotLeading}
 	}
 	forms := make([]T, len(items))
@@ -154,8 +154,8 @@ func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
 	if a.Err != nil {
 		return a
 	}
-	msgs := messages(items)
-	l.record(msgs, a)
+	msgs := itemMessages(items)
+	l.recordAnswer(msgs, a)
 	now := l.now()
 	l.mu.Lock()
 	l.state.Reached(true, now)
@@ -172,8 +172,8 @@ func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
 	return a
 }
 
-// record adds the answer to msgs to the log that people can look up.
-func (l *Loop[T]) record(msgs []sinks.Message, a Answer) {
+// recordAnswer records the answer to msgs for people.
+func (l *Loop[T]) recordAnswer(msgs []sinks.Message, a Answer) {
 	d := sinks.Delivery{Endpoint: l.cfg.Endpoint, Time: l.now(), Code: a.Code}
 	if a.Err != nil {
 		d.Error = a.Err.Error()
@@ -181,28 +181,28 @@ func (l *Loop[T]) record(msgs []sinks.Message, a Answer) {
 	l.answers.Record(msgs, d)
 }
 
-// refuse records that the receiver does not accept the message as it is.
-func (l *Loop[T]) refuse(m sinks.Message, a Answer) {
+// recordRefused records that the receiver does not accept the message.
+func (l *Loop[T]) recordRefused(m sinks.Message, a Answer) {
 	l.mu.Lock()
 	first := l.state.Refused(m, l.now())
 	l.failed[a.Reason]++
 	l.mu.Unlock()
-	l.record([]sinks.Message{m}, a)
+	l.recordAnswer([]sinks.Message{m}, a)
 	if first {
 		l.Log.Error().Str("fingerprint", m.Episode.Fingerprint.String()).Str("alert", Truncate(m.Episode.Alert, MaxValue)).
 			Str("reason", a.Reason).Err(a.Err).Msg("an alert was refused; other alerts are not delayed")
 	}
 }
 
-// Missed records that the receiver accepted only the first taken messages, and calls
-// Fail. Only hooks may call it.
+// Missed records that the receiver accepted only the first taken messages, and calls Fail. Only
+// hooks may call it.
 func (l *Loop[T]) Missed(msgs []sinks.Message, taken int, a Answer) {
 	l.Fail(a, len(msgs)-taken)
-	l.record(msgs[:min(len(msgs), l.cfg.ProbeItems)], a)
+	l.recordAnswer(msgs[:min(len(msgs), l.cfg.ProbeItems)], a)
 }
 
-// Fail records that the receiver failed, which concerns n messages, and sets the
-// time of the next try. Only hooks may call it.
+// Fail records a failure of the receiver that affects n messages, and sets the time of the next
+// try. Only hooks may call it.
 func (l *Loop[T]) Fail(a Answer, n int) {
 	now := l.now()
 	l.failures++
@@ -220,7 +220,7 @@ func (l *Loop[T]) Fail(a Answer, n int) {
 	l.failed[a.Reason] += int64(n)
 }
 
-func (l *Loop[T]) recovered() {
+func (l *Loop[T]) recordRecovery() {
 	now := l.now()
 	l.Log.Info().Dur("after", now.Sub(l.downSince)).Msg("the receiver accepts alerts again")
 	if l.hung && l.cfg.StaleFor > 0 {

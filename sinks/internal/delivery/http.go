@@ -13,20 +13,20 @@ import (
 	"crowsnest/httpconfig"
 )
 
-// The reasons why messages are not delivered, as named in metrics and the API.
+// Reasons why messages are not delivered, as they appear in metrics and in the API.
 const (
-	ReasonConnection  = "connection"   // no connection, or it broke
-	ReasonTimeout     = "timeout"      // no answer in time
-	ReasonRedirect    = "redirect"     // 3xx
-	ReasonAuth        = "auth"         // 401, 403
-	ReasonRateLimited = "rate_limited" // 429
-	ReasonClientError = "client_error" // other 4xx
-	ReasonServerError = "server_error" // 5xx
+	ReasonConnection  = "connection"   // the connection failed or broke
+	ReasonTimeout     = "timeout"      // there was no answer in time
+	ReasonRedirect    = "redirect"     // HTTP status 3xx
+	ReasonAuth        = "auth"         // HTTP status 401 or 403
+	ReasonRateLimited = "rate_limited" // HTTP status 429
+	ReasonClientError = "client_error" // other HTTP status 4xx
+	ReasonServerError = "server_error" // HTTP status 5xx
 	ReasonRefused     = "refused"      // the receiver refused the content
-	ReasonInvalid     = "invalid"      // not sent: it has no valid form
-	ReasonConfig      = "config"       // the client cannot be made: a TLS or secret file
-	ReasonEvicted     = "evicted"      // dropped: too many keys
-	ReasonForeign     = "foreign"      // 2xx, from something else than the receiver
+	ReasonInvalid     = "invalid"      // the message was not sent, because it has no valid form
+	ReasonConfig      = "config"       // the client cannot be made because of a TLS or secret file
+	ReasonEvicted     = "evicted"      // the message was dropped, because there are too many keys
+	ReasonForeign     = "foreign"      // 2xx, but the response is not from the expected receiver
 )
 
 // Reasons returns every reason.
@@ -39,13 +39,13 @@ func Reasons() []string {
 
 // Answer is the outcome of one request.
 type Answer struct {
-	Reason     string        // one of the above; empty if the messages were accepted
+	Reason     string        // one of the reasons; empty if the messages were accepted
 	Err        error         // nil if the messages were accepted
-	RetryAfter time.Duration // zero if not given
-	Code       int           // HTTP status, where it is shown; zero if there is none
+	RetryAfter time.Duration // delay that the receiver asked for; zero if none
+	Code       int           // HTTP status for display; zero if there is none
 }
 
-// Refused reports whether the messages caused the failure and not the receiver.
+// Refused reports whether the failure was caused by the messages and not by the receiver.
 func (a Answer) Refused() bool { return a.Reason == ReasonRefused }
 
 // errTimeout is the error of a request that was not answered in time.
@@ -54,18 +54,18 @@ var errTimeout = errors.New("no answer in time")
 // TimedOut returns the answer of a receiver that did not answer in time.
 func TimedOut() Answer { return Answer{Reason: ReasonTimeout, Err: errTimeout} }
 
-// ConnectionFailed returns the answer for an error of net/http. It does not quote
-// the address, which may be a secret.
+// ConnectionFailed returns the answer for an error of net/http. It does not quote the address,
+// which may contain a secret.
 func ConnectionFailed(err error) Answer {
-	timeout, cause := httpconfig.Unanswered(err)
+	timeout, cause := httpconfig.DescribeNoResponse(err)
 	if timeout {
 		return TimedOut()
 	}
 	return Answer{Reason: ReasonConnection, Err: errors.New(Excerpt(cause.Error()))}
 }
 
-// ReasonOf returns what an HTTP status means for the messages of a request; "":
-// they were accepted.
+// ReasonOf returns the reason for an HTTP status, or "" if the status means that the messages
+// were accepted.
 func ReasonOf(status int) string {
 	switch {
 	case status/100 == 2:
@@ -84,21 +84,21 @@ func ReasonOf(status int) string {
 	return ReasonServerError
 }
 
-// maxAnswer bounds the bytes read of an answer.
+// maxAnswer is the largest number of bytes that are read of a response.
 const maxAnswer = 64 << 10
 
-// Target is where Post sends.
+// Target is the destination of a Post.
 type Target struct {
 	Address string
 	Key     string        // configuration key of the address
-	MaxWait time.Duration // longest Retry-After that is honoured
-	Kind    string        // receiver's name for people
-	// Own reports whether an answer with a status of 2xx can be the receiver's; said is the
-	// beginning of its body. An ingress, a proxy or a login page accepts anything.
+	MaxWait time.Duration // longest Retry-After that is respected
+	Kind    string        // name of the kind of receiver for people
+	// Own reports whether a response with status 2xx can come from the receiver. said is the
+	// start of its body. An ingress, a proxy or a login page accepts every request.
 	Own func(said []byte) bool
 }
 
-// IsHTML reports whether a body is a page for people.
+// IsHTML reports whether a body is an HTML page.
 func IsHTML(said []byte) bool {
 	said = bytes.ToLower(bytes.TrimSpace(bytes.TrimPrefix(said[:min(len(said), 512)], []byte("\xef\xbb\xbf"))))
 	return bytes.HasPrefix(said, []byte("<!doctype html")) || bytes.HasPrefix(said, []byte("<html")) || bytes.HasPrefix(said, []byte("<head"))
@@ -110,10 +110,10 @@ func IsJSONOrEmpty(said []byte) bool {
 	return len(said) == 0 || json.Valid(said)
 }
 
-// Post sends a JSON body. It returns the status and the header of the response, 0 and nil if
-// none came. The error of the answer does not quote the address.
-func Post(ctx context.Context, client *http.Client, to Target, body []byte) (a Answer, code int, header http.Header) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.Address, bytes.NewReader(body))
+// Post sends a JSON body. It returns the status and the header of the response, or 0 and nil if
+// there was none. The error of the answer does not quote the address.
+func Post(ctx context.Context, client *http.Client, target Target, body []byte) (a Answer, code int, header http.Header) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.Address, bytes.NewReader(body))
 	if err != nil {
 		return Answer{Reason: ReasonConfig, Err: errors.New("the address cannot be used")}, 0, nil
 	}
@@ -125,13 +125,13 @@ func Post(ctx context.Context, client *http.Client, to Target, body []byte) (a A
 	defer resp.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil && resp.StatusCode/100 == 2 {
-		return ConnectionFailed(err), 0, nil // nobody knows what was accepted
+		return ConnectionFailed(err), 0, nil // it is unknown what was accepted
 	}
-	return to.parse(resp, said), resp.StatusCode, resp.Header
+	return target.parseResponse(resp, said), resp.StatusCode, resp.Header
 }
 
-// parse returns the answer of a response whose body begins with said.
-func (t Target) parse(resp *http.Response, said []byte) Answer {
+// parseResponse returns the answer for a response. said is the start of its body.
+func (t Target) parseResponse(resp *http.Response, said []byte) Answer {
 	a := Answer{Reason: ReasonOf(resp.StatusCode)}
 	switch a.Reason {
 	case "":

@@ -21,7 +21,7 @@ func TestJudge(t *testing.T) {
 		404: ReasonClientError, 413: ReasonRefused, 422: ReasonRefused, 429: ReasonRateLimited, 500: ReasonServerError, 503: ReasonServerError,
 	} {
 		resp := &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {"7"}}}
-		a := Target{Key: "url", MaxWait: 5 * time.Second}.parse(resp, []byte("why\nnot\x1b"))
+		a := Target{Key: "url", MaxWait: 5 * time.Second}.parseResponse(resp, []byte("why\nnot\x1b"))
 		require.Equal(t, want, a.Reason, status)
 		require.Equal(t, want == ReasonRefused, a.Refused())
 		require.Equal(t, want == "", a.Err == nil)
@@ -35,7 +35,7 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	moved := &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {"https://u:p@other.example/secret"}}}
-	require.EqualError(t, Target{Key: "urls"}.parse(moved, nil).Err, "status 302: redirected to https://other.example, which is not followed; put the final address into urls")
+	require.EqualError(t, Target{Key: "urls"}.parseResponse(moved, nil).Err, "status 302: redirected to https://other.example, which is not followed; put the final address into urls")
 }
 
 func TestBroken(t *testing.T) {
@@ -87,7 +87,7 @@ func TestForeignAnswers(t *testing.T) {
 		{func(said []byte) bool { return !IsHTML(said) }, "\xef\xbb\xbf" + page, false},
 		{func(said []byte) bool { return !IsHTML(said) }, "<HTML lang=en>", false},
 	} {
-		a := Target{Key: "urls", Kind: "Alertmanager", Own: c.own}.parse(&http.Response{StatusCode: 200}, []byte(c.said))
+		a := Target{Key: "urls", Kind: "Alertmanager", Own: c.own}.parseResponse(&http.Response{StatusCode: 200}, []byte(c.said))
 		require.Equal(t, c.mine, a.Err == nil, c.said)
 		if !c.mine {
 			require.Equal(t, ReasonForeign, a.Reason)

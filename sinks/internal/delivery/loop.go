@@ -1,8 +1,8 @@
-// Package delivery sends the newest message of each alert to one receiver: it is
-// what sinks that speak HTTP share. It does not know the form of a message.
+// Package delivery sends the newest message of each alert to one receiver. All sinks that use
+// HTTP share it. It does not know the format of a message.
 //
-// An outage of the receiver, of any length, delays nothing else and uses no more
-// memory: what is still to be sent is a state (sinks.State) and not a queue.
+// What is still to be sent is a state (sinks.State) and not a queue. An outage of the receiver
+// therefore delays nothing else and uses no more memory, however long it is.
 package delivery
 
 import (
@@ -27,14 +27,13 @@ const (
 	probeItems = 8
 )
 
-// maxSleep bounds each wait: the clock may be set meanwhile.
+// maxSleep is the longest wait. It is limited because the clock may be set during a wait.
 const maxSleep = 30 * time.Second
 
-// Receiver sends messages in its own form T. One goroutine at a time calls its
-// methods.
+// Receiver sends messages in its own format T. One goroutine at a time calls its methods.
 type Receiver[T any] interface {
-	// Encode returns the form of one message and how many bytes of a request
-	// it takes. An error means that the message has no valid form.
+	// Encode returns one message in the format T, and the number of bytes that it takes in a
+	// request. An error means that the message has no valid form.
 	Encode(m sinks.Message, now time.Time) (item T, size int, err error)
 	// Deliver sends one request. It returns soon after ctx ends.
 	Deliver(ctx context.Context, items []T) Answer
@@ -42,99 +41,97 @@ type Receiver[T any] interface {
 	Close()
 }
 
-// Options are a sink's dependencies.
+// Options are the dependencies of a sink.
 type Options struct {
 	Log zerolog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// MaxKeys bounds the alerts, open and ended, in the state; 0 means
+	// MaxKeys is the largest number of open and ended alerts in the state. 0 means
 	// sinks.DefaultMaxKeys.
 	MaxKeys int
-	// Accepted is called without a lock after the receiver accepted a change: until
-	// Export is saved, a kill repeats that change. It may be nil and must not block.
+	// Accepted is called without a lock after the receiver accepted a change. If the process is
+	// killed before the result of Export is saved, the change is sent again. It may be nil and
+	// must not block.
 	Accepted func()
-	// Leads reports whether this process may send now; nil means always. It is asked before
+	// Leads reports whether this process may send now; nil means always. It is called before
 	// each request and must not block.
 	Leads func() bool
 }
 
-// Config sets how often a message is repeated and how much is sent at once.
+// Config sets how often a message is repeated and how much is sent in one request.
 // Options.MaxKeys replaces State.MaxKeys.
 type Config struct {
 	Name     string // name of the sink
 	Endpoint string // name of the receiver, without credentials
 	State    sinks.StateConfig
-	MaxItems int // per request
-	MaxBytes int // per request; a single message may take more
+	MaxItems int // number of items per request
+	MaxBytes int // number of bytes per request; a single message may exceed it
 
-	FirstRetry time.Duration // first wait after a failure, about doubled by each further one; 0 means 500 ms
+	FirstRetry time.Duration // wait after a first failure, which about doubles with each further one; 0 means 500 ms
 	MaxRetry   time.Duration // longest wait after a failure; 0 means 30 s
-	ProbeItems int           // messages per request while the receiver is down; 0 means 8
-	// Canary sends, before a message is refused, one that the receiver accepted
-	// before: if that is refused too, the receiver is at fault.
+	ProbeItems int           // number of messages per request while the receiver is down; 0 means 8
+	// Canary makes the loop send a message that the receiver accepted before, before it counts
+	// another one as refused. If the receiver refuses both, the receiver is at fault.
 	Canary bool
-	// StaleFor is how long a receiver that hung may still read older requests. After
-	// that time everything is sent again; zero if never.
+	// StaleFor is the time for which a receiver that hung may still read older requests.
+	// Afterwards everything is sent again. Zero disables this.
 	StaleFor time.Duration
 
-	// Mu guards the state; nil means a lock of its own. States that are peers of each
-	// other share one.
+	// Mu guards the state. nil means a separate mutex. States that are peers share one.
 	Mu *sync.Mutex
-	// Answers is where answers are recorded; nil means a log of its own.
+	// Answers records the receiver's answers. nil means a separate log.
 	Answers *sinks.Deliveries
 	Hooks
 	Options
 }
 
-// Verdict is what Hooks.Check decides.
+// Verdict is the result of Hooks.Check.
 type Verdict int
 
-// The verdicts.
+// Values of Verdict.
 const (
 	Send  Verdict = iota // send the messages
-	Again                // look again for what is due: the state changed
-	Stop                 // send nothing until the next try, which the hook has set
+	Again                // look again for due messages, because the state has changed
+	Stop                 // send nothing before the next try, whose time the hook has set
 )
 
-// Hooks are what a receiver with a memory of its own adds to the loop; each may be
-// nil. The goroutine of Run calls them, without the lock.
+// Hooks adapt the loop to a receiver that has a memory. Each hook may be nil. The goroutine of
+// Run calls them without holding the mutex.
 type Hooks struct {
-	// Prepare is called before each round of requests. It returns false after it
-	// called Fail.
+	// Prepare is called before each round of requests. It returns false if it has called Fail.
 	Prepare func(ctx context.Context) bool
-	// Check is called before each request. draining is set after the context of Run
-	// ended.
+	// Check is called before each request. draining is set after the context of Run has ended.
 	Check func(ctx context.Context, msgs []sinks.Message, draining bool) Verdict
-	// Delivered is called after each request that did not fail, unless Run drains.
+	// Delivered is called after each request that did not fail, except after the context of Run
+	// has ended.
 	Delivered func()
 	// Recovered is called when the receiver accepts again after it failed.
 	Recovered func()
-	// Began is called with the episodes that the receiver accepted for the first
-	// time.
+	// Began is called with the episodes that the receiver has accepted for the first time.
 	Began func([]episodes.Episode)
 }
 
-// Loop is a sinks.Sink that keeps its state over a restart. Safe for concurrent use,
-// except the methods that only hooks and the receiver may call.
+// Loop is a sinks.Sink whose state survives a restart. It is safe for concurrent use, except
+// the methods that only hooks and the receiver may call.
 type Loop[T any] struct {
-	// Log names the sink and the receiver.
+	// Log is a logger that names the sink and the receiver.
 	Log zerolog.Logger
 
 	cfg  Config
 	to   Receiver[T]
 	now  func() time.Time
-	wake chan struct{} // there may be messages to send
+	wake chan struct{} // signals that there may be messages to send
 
-	again chan struct{} // Retry was called
-	retry atomic.Bool   // reports whether a retry was requested since the last failure
+	again chan struct{} // signals that Retry was called
+	retry atomic.Bool   // whether Retry was called since the last failure
 
-	// Owned by Run.
+	// The following fields are used only by Run.
 	retryAt   time.Time
-	dated     bool // the receiver said when to try again
-	failures  int  // consecutive ones
+	dated     bool // whether the receiver said when to try again
+	failures  int  // number of consecutive failures
 	downSince time.Time
 	hung      bool
-	staleAt   time.Time // when everything is sent again; zero if not needed
+	staleAt   time.Time // time at which everything is sent again; zero if that is not needed
 
 	answers *sinks.Deliveries
 	ended   sinks.EndedPack
@@ -147,8 +144,8 @@ type Loop[T any] struct {
 	failed  map[string]int64
 }
 
-// New returns a Loop; it starts nothing and does no I/O.
-func New[T any](cfg Config, to Receiver[T]) *Loop[T] {
+// New returns a Loop. It starts nothing and does no I/O.
+func New[T any](cfg Config, receiver Receiver[T]) *Loop[T] {
 	cfg.State.MaxKeys = cfg.MaxKeys
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -162,7 +159,7 @@ func New[T any](cfg Config, to Receiver[T]) *Loop[T] {
 	cfg.ProbeItems = cmp.Or(cfg.ProbeItems, probeItems)
 	cfg.FirstRetry, cfg.MaxRetry = cmp.Or(cfg.FirstRetry, firstRetry), cmp.Or(cfg.MaxRetry, maxRetry)
 	l := &Loop[T]{
-		cfg: cfg, to: to, now: cfg.Now, wake: make(chan struct{}, 1), again: make(chan struct{}, 1), mu: cfg.Mu, answers: cfg.Answers,
+		cfg: cfg, to: receiver, now: cfg.Now, wake: make(chan struct{}, 1), again: make(chan struct{}, 1), mu: cfg.Mu, answers: cfg.Answers,
 		Log:   cfg.Log.With().Str("component", "sink").Str("sink", cfg.Name).Str("endpoint", cfg.Endpoint).Logger(),
 		state: sinks.NewState(cfg.State), failed: map[string]int64{},
 	}
@@ -172,9 +169,9 @@ func New[T any](cfg Config, to Receiver[T]) *Loop[T] {
 	return l
 }
 
-// History returns the configuration for a receiver that keeps what it accepted: it is
-// sent the beginning of each episode, a change at most every update, and
-// the end. It is sent no change if update is zero.
+// History returns the configuration for a receiver that keeps everything it accepted. Such a
+// receiver gets the start and the end of each episode, and a change at most once every update.
+// If update is zero, it gets no changes.
 func History(update time.Duration) sinks.StateConfig {
 	return sinks.StateConfig{TextDelay: update, ResolvedFor: sinks.DefaultResolvedFor, RefusedDelay: 5 * time.Minute, EachEpisode: true}
 }
@@ -182,11 +179,11 @@ func History(update time.Duration) sinks.StateConfig {
 // Name returns the name of the sink.
 func (l *Loop[T]) Name() string { return l.cfg.Name }
 
-// State returns what is still to be sent to the receiver. The caller holds the lock.
+// State returns what is still to be sent to the receiver. The caller holds the mutex.
 func (l *Loop[T]) State() *sinks.State { return l.state }
 
-// Notify accepts changed episodes. After a start, and after Import, the caller must
-// pass every open episode and the ones that ended recently. Notify does not block.
+// Notify accepts changed episodes. After a start and after Import, the caller must pass every
+// open episode and those that ended recently. Notify does not block.
 func (l *Loop[T]) Notify(eps []episodes.Episode) {
 	l.mu.Lock()
 	l.state.Notify(eps, l.now())
@@ -194,11 +191,11 @@ func (l *Loop[T]) Notify(eps []episodes.Episode) {
 	l.Wake()
 }
 
-// Wake makes Run look for what is due.
+// Wake makes Run look for due messages.
 func (l *Loop[T]) Wake() { signal(l.wake) }
 
-// Retry makes Run try now, unless the receiver said when to try again: something else that
-// failed works again.
+// Retry makes Run try now, because something else that had failed works again. It has no effect
+// if the receiver said when to try again.
 func (l *Loop[T]) Retry() {
 	l.retry.Store(true)
 	signal(l.again)
@@ -211,8 +208,8 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// Run sends until ctx ends, then tries once more to send what is due, changes
-// first, and returns nil at most Drain after ctx.
+// Run sends until ctx ends. Then it tries once more to send what is due, with changes first. It
+// returns nil at most Drain after the end of ctx.
 func (l *Loop[T]) Run(ctx context.Context) error {
 	defer l.to.Close()
 	reqs, cancel := drainContext(ctx)
@@ -233,8 +230,7 @@ func (l *Loop[T]) Run(ctx context.Context) error {
 	return nil
 }
 
-// untilNext returns the time until something is due without a further change, at most
-// maxSleep.
+// untilNext returns the time until something is due if nothing changes. It is at most maxSleep.
 func (l *Loop[T]) untilNext() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -249,40 +245,39 @@ func (l *Loop[T]) untilNext() time.Duration {
 	return max(wait, 0)
 }
 
-// sendDue sends all that is due, until ctx ends. It returns false if the
-// receiver failed.
+// sendDue sends everything that is due until ctx ends. It returns false if the receiver failed.
 func (l *Loop[T]) sendDue(ctx, reqs context.Context) bool {
-	if l.leads() && l.cfg.Prepare != nil && !l.cfg.Prepare(reqs) {
+	if l.isLeading() && l.cfg.Prepare != nil && !l.cfg.Prepare(reqs) {
 		return false
 	}
-	l.overwrite()
+	l.repeatAll()
 	draining := ctx == reqs
 	for ctx.Err() == nil {
-		if !l.leads() {
+		if !l.isLeading() {
 			l.retryAt = l.now().Add(firstRetry)
 			return false
 		}
-		items := l.batch()
+		items := l.nextBatch()
 		if len(items) == 0 {
 			return true
 		}
-		switch l.check(reqs, items, draining) {
+		switch l.checkReady(reqs, items, draining) {
 		case Again:
 			continue
 		case Stop:
 			return false
 		case Send:
 		}
-		if items = l.mature(items); len(items) == 0 {
+		if items = l.postponePremature(items); len(items) == 0 {
 			continue
 		}
 		taken, a := l.deliver(reqs, items)
 		if a.Err != nil {
-			l.Missed(messages(items), taken, a)
+			l.Missed(itemMessages(items), taken, a)
 			return false
 		}
-		if taken > 0 && l.Down() {
-			l.recovered()
+		if taken > 0 && l.IsDown() {
+			l.recordRecovery()
 			if l.cfg.Recovered != nil {
 				l.cfg.Recovered()
 			}
@@ -294,50 +289,50 @@ func (l *Loop[T]) sendDue(ctx, reqs context.Context) bool {
 	return true
 }
 
-func (l *Loop[T]) leads() bool { return l.cfg.Leads == nil || l.cfg.Leads() }
+func (l *Loop[T]) isLeading() bool { return l.cfg.Leads == nil || l.cfg.Leads() }
 
-func (l *Loop[T]) check(ctx context.Context, items []item[T], draining bool) Verdict {
+func (l *Loop[T]) checkReady(ctx context.Context, items []item[T], draining bool) Verdict {
 	if l.cfg.Check == nil {
 		return Send
 	}
-	return l.cfg.Check(ctx, messages(items), draining)
+	return l.cfg.Check(ctx, itemMessages(items), draining)
 }
 
-// overwrite makes everything due again after the receiver hung: it may have read
+// repeatAll makes everything due again after the receiver hung. The receiver may have read
 // older requests after newer ones.
-func (l *Loop[T]) overwrite() {
+func (l *Loop[T]) repeatAll() {
 	if !l.staleAt.IsZero() && !l.now().Before(l.staleAt) {
 		l.staleAt = time.Time{}
 		l.Repeat()
 	}
 }
 
-// Repeat marks every live message as due now.
+// Repeat makes every live message due now.
 func (l *Loop[T]) Repeat() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state.Repeat()
 }
 
-// Down reports whether the last try failed. Only hooks and the receiver may call it.
-func (l *Loop[T]) Down() bool { return !l.downSince.IsZero() }
+// IsDown reports whether the last try has failed. Only hooks and the receiver may call it.
+func (l *Loop[T]) IsDown() bool { return !l.downSince.IsZero() }
 
-// Hung reports whether a request since the last answer had no answer in time. Only
-// hooks and the receiver may call it.
-func (l *Loop[T]) Hung() bool { return l.hung }
+// IsHung reports whether a request has timed out since the last answer. Only hooks and the
+// receiver may call it.
+func (l *Loop[T]) IsHung() bool { return l.hung }
 
 // RetryAt sets the time of the next try. Only hooks may call it.
 func (l *Loop[T]) RetryAt(t time.Time) { l.retryAt = t }
 
-// Answers returns the receiver's answers to an alert, repeats merged.
+// Answers returns the receiver's answers to an alert. Repeated answers are merged.
 func (l *Loop[T]) Answers(fp episodes.Fingerprint) []sinks.Delivery { return l.answers.Of(fp) }
 
-// Notified returns how many answers accepted an episode that fired at a time.
+// Notified returns how many answers accepted the episode that fired at the given time.
 func (l *Loop[T]) Notified(fp episodes.Fingerprint, fired time.Time) int {
 	return l.answers.Notified(fp, fired)
 }
 
-// Status returns the state of the receiver. It is up if it accepted the last messages
+// Status returns the state of the receiver. It is up if it accepted the last messages that were
 // sent to it.
 func (l *Loop[T]) Status() []sinks.EndpointStatus {
 	l.mu.Lock()

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Drain is how long Run continues after its context ended.
+// Drain is the time for which Run continues after its context has ended.
 const Drain = 3 * time.Second
 
-// drainContext returns a context for requests, which ends Drain after ctx. cancel
-// ends it at once and releases its resources.
+// drainContext returns a context for requests, which ends Drain after ctx. cancel ends it
+// immediately and releases its resources.
 func drainContext(ctx context.Context) (reqs context.Context, cancel func()) {
 	reqs, end := context.WithCancel(context.WithoutCancel(ctx))
 	last := time.AfterFunc(1<<62, end)

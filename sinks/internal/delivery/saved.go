@@ -9,17 +9,17 @@ import (
 
 const savedVersion = 1
 
-// saved is a Loop in a snapshot.
+// saved is the state of a Loop in a snapshot.
 type saved struct {
 	Version int           `json:"version"`
 	Marks   []sinks.Mark  `json:"marks"`
 	Packed  [][]byte      `json:"packed,omitempty"`
-	Ended   []sinks.Ended `json:"ended,omitempty"` // written by older programs
+	Ended   []sinks.Ended `json:"ended,omitempty"` // in snapshots of older versions
 }
 
-// Export returns what must survive the process: what the receiver accepted, and
-// ended episodes that it still has to be sent. It may be called at any time, also
-// after Run has returned.
+// Export returns the state that must survive the process. It contains what the receiver
+// accepted, and the ended episodes that still have to be sent. It may be called at any time,
+// even after Run has returned.
 func (l *Loop[T]) Export() ([]byte, error) {
 	l.mu.Lock()
 	st := l.state.Export(l.now())
@@ -36,8 +36,8 @@ func (l *Loop[T]) Export() ([]byte, error) {
 	return b, nil
 }
 
-// Import reads the result of Export, before the first Notify. After an error none
-// of it is used.
+// Import sets the state that Export returned. It must be called before the first Notify. After
+// an error nothing is set.
 func (l *Loop[T]) Import(data []byte) error {
 	var in saved
 	if err := json.Unmarshal(data, &in); err != nil {

@@ -19,18 +19,18 @@ import (
 	"crowsnest/sinks"
 )
 
-// Bounds of what is sent of one alert, in bytes unless stated otherwise.
+// Limits of the texts of an alert, in bytes unless stated otherwise.
 const (
-	MaxValue       = 256     // a label value
-	MaxAnnotation  = 2 << 10 // an annotation, a log line
-	MaxExcerpt     = 300     // a peer's error text
+	MaxValue       = 256     // value of a label
+	MaxAnnotation  = 2 << 10 // annotation or log line
+	MaxExcerpt     = 300     // error text of a peer
 	maxAnnotations = 40
-	maxExternal    = 10 // labels
+	maxExternal    = 10 // number of external labels
 )
 
-// Labels returns a copy of an alert's labels, harmless to show, and adds the
-// external ones that it lacks. It omits labels that cannot be sent: unlike
-// Alertmanager, the receiver identifies the alert by its fingerprint.
+// Labels returns a copy of an alert's labels, made harmless to display, with the external
+// labels that the alert lacks. It omits labels that cannot be sent. This is possible because
+// these receivers, unlike Alertmanager, identify an alert by its fingerprint.
 func Labels(own, external map[string]string) map[string]string {
 	out := make(map[string]string, len(own)+len(external))
 	for _, from := range []map[string]string{external, own} {
@@ -43,9 +43,9 @@ func Labels(own, external map[string]string) map[string]string {
 	return out
 }
 
-// Annotations returns a copy of an alert's annotations, harmless to show and
-// bounded. It omits what cannot be sent, the least important names first:
-// annotations are for people, so a part is better than nothing.
+// Annotations returns a copy of an alert's annotations, made harmless to display and limited in
+// size. It first omits the least important annotations. Annotations are for people, so a part
+// of them is better than none.
 func Annotations(in map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, name := range slices.SortedFunc(maps.Keys(in), byImportance) {
@@ -56,29 +56,28 @@ func Annotations(in map[string]string) map[string]string {
 	return out
 }
 
-// byImportance compares names of annotations, the most important ones first.
+// byImportance compares two names of annotations. The more important one comes first.
 func byImportance(a, b string) int {
 	first := map[string]int{"summary": -5, "description": -4, "runbook_url": -3, "remediation": -2, "affected": -1}
 	return cmp.Or(cmp.Compare(first[a], first[b]), cmp.Compare(a, b))
 }
 
-// annotationText removes what could do harm on a screen or in chat: parts of the
-// text may come from a log line, which anybody may have written.
+// annotationText removes everything that could do harm on a screen or in a chat. Parts of the
+// text may come from a log line, which anyone may have written.
 func annotationText(name, s string) string {
 	switch {
 	case strings.HasSuffix(name, "_url"):
-		return sinks.Clean(s)
+		return sinks.CleanLines(s)
 	case name == "line" || name == "first_line":
 		return Line(s)
 	}
-	return sinks.Neutral(sinks.Clean(s))
+	return sinks.NeutraliseText(sinks.CleanLines(s))
 }
 
-// Line returns a log line harmless to show and bounded.
+// Line returns a log line, made harmless to display and limited in length.
 func Line[T ~string](line T) string { return Truncate(sinks.NeutralLine(string(line)), MaxAnnotation) }
 
-// Truncate shortens s to at most n bytes of valid UTF-8, at a rune boundary, with an
-// ellipsis in place of the rest.
+// Truncate shortens s to at most n bytes of valid UTF-8, with an ellipsis at a rune boundary.
 func Truncate(s string, n int) string {
 	const more = "…"
 	s = strings.ToValidUTF8(s, "\uFFFD")
@@ -88,14 +87,13 @@ func Truncate(s string, n int) string {
 	return text.Truncate(s, n-len(more)) + more
 }
 
-// Excerpt returns one printable line, of at most MaxExcerpt bytes, of a peer's
-// text.
+// Excerpt returns a peer's text as one printable line of at most MaxExcerpt bytes.
 func Excerpt(s string) string {
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool { return r <= ' ' || !strconv.IsPrint(r) }), " ")
 	return Truncate(s, MaxExcerpt)
 }
 
-// CheckLabels returns every problem of the labels under a configuration key.
+// CheckLabels returns every problem of labels, which are configured under key.
 func CheckLabels(key string, labels map[string]string, reserved ...string) error {
 	var errs []error
 	if len(labels) > maxExternal {
@@ -115,12 +113,12 @@ func CheckLabels(key string, labels map[string]string, reserved ...string) error
 	return errors.Join(errs...)
 }
 
-// BaseURL parses the base address of a server. It refuses credentials in it: they
-// would appear in logs and pages.
+// BaseURL parses the base address of a server. It refuses an address with credentials, because
+// they would appear in logs and on pages.
 func BaseURL(raw, example string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, errors.New("invalid address; write it like " + example) // err quotes it, with a password
+		return nil, errors.New("invalid address; write it like " + example) // err quotes the address, which may contain a password
 	}
 	switch {
 	case u.User != nil:
@@ -135,7 +133,7 @@ func BaseURL(raw, example string) (*url.URL, error) {
 	return u, nil
 }
 
-// CheckShared returns every problem of the keys that all sinks over HTTP have.
+// CheckShared returns every problem of the settings that all sinks over HTTP share.
 func CheckShared(externalURL string, http httpconfig.Config) error {
 	var errs []error
 	if externalURL != "" {
@@ -149,8 +147,8 @@ func CheckShared(externalURL string, http httpconfig.Config) error {
 	return errors.Join(errs...)
 }
 
-// Link returns the address of crowsnest's page of an episode, or "" without a base
-// address: an Alertmanager refuses a whole request for one invalid URI.
+// Link returns the address of crowsnest's page about an episode. It returns "" if there is no
+// base address, because an Alertmanager refuses a whole request that contains one invalid URI.
 func Link(externalURL string, fp episodes.Fingerprint) string {
 	if externalURL == "" {
 		return ""
@@ -158,7 +156,7 @@ func Link(externalURL string, fp episodes.Fingerprint) string {
 	return externalURL + "/episodes/" + fp.String()
 }
 
-// Pack returns the name of the pack of an episode's rule, or "".
+// Pack returns the name of the pack of an episode's rule, or "" if there is none.
 func Pack(ep episodes.Episode) string {
 	if ep.Rule == nil {
 		return ""

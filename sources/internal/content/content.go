@@ -1,5 +1,5 @@
-// Package content identifies log files by what is in them, and reads the times of
-// their lines: those in the envelopes of CRI and docker-json.
+// Package content identifies log files by their content, and reads the times of their lines in
+// the envelopes of CRI and docker-json.
 package content
 
 import (
@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// HeadSize is the number of bytes of a file's head that identify it. In CRI logs they
-// contain the first time stamp.
+// HeadSize is the number of bytes at the start of a file that identify it. In CRI logs they
+// contain the first timestamp.
 const HeadSize = 256
 
 // searchSize is the number of bytes that a search for a time reads at once.
 const searchSize = 64 << 10
 
-// Sum is a shortened SHA-256. It is saved as hex: the bytes themselves may hold
-// secrets.
+// Sum is a shortened SHA-256. Saved state contains the sum, in hex, and not the bytes, because
+// they may hold secrets.
 type Sum [12]byte
 
 // SumOf returns the sum of b.
@@ -46,19 +46,19 @@ func (s *Sum) UnmarshalText(b []byte) error {
 // ID identifies a file by the head that it had when it was identified.
 type ID struct {
 	Sum   Sum   `json:"h"`
-	N     int   `json:"l"`           // bytes of the head; zero if not identified yet
+	N     int   `json:"l"`           // number of bytes of the head; zero if the file is not identified yet
 	First int64 `json:"t,omitempty"` // time of the first line in Unix nanoseconds; zero if unknown
 }
 
 // IDOf identifies the file that starts with head.
 func IDOf(head []byte) ID { return ID{N: len(head), Sum: SumOf(head), First: FirstTime(head)} }
 
-// Is reports whether a file with this head is the identified one.
+// Is reports whether the identified file starts with this head.
 func (id ID) Is(head []byte) bool {
 	return id.N > 0 && len(head) >= id.N && SumOf(head[:id.N]) == id.Sum
 }
 
-// FirstTime returns the time of the first line in Unix nanoseconds, 0 if it has none.
+// FirstTime returns the time of the first line in Unix nanoseconds, or 0 if it has no time.
 func FirstTime(head []byte) int64 {
 	if t, ok := LineTime(head); ok {
 		return t.UnixNano()
@@ -66,8 +66,7 @@ func FirstTime(head []byte) int64 {
 	return 0
 }
 
-// LineTime reads the time from the envelope of the line that b begins with. The
-// line may be cut off.
+// LineTime reads the time from the envelope of the first line of b. The line may be cut off.
 func LineTime(b []byte) (time.Time, bool) {
 	if nl := bytes.IndexByte(b, '\n'); nl >= 0 {
 		b = b[:nl]
@@ -97,16 +96,15 @@ func parseTime(b []byte) (time.Time, bool) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, string(b))
 	if err != nil || t.Year() < 1980 || t.Year() > 2200 {
-		return time.Time{}, false // no time that a file can be placed by
+		return time.Time{}, false // too implausible a time to order files by
 	}
 	return t, true
 }
 
-// LastLine returns where the last line of b starts. b may end with a newline.
+// LastLine returns the index at which the last line of b starts. b may end with a newline.
 func LastLine(b []byte) int { return bytes.LastIndexByte(bytes.TrimSuffix(b, []byte("\n")), '\n') + 1 }
 
-// FullSize returns the length of a file of this size, decompressed: a .gz ends with
-// it.
+// FullSize returns the decompressed length of a file. A .gz file ends with that length.
 func FullSize(f io.ReaderAt, size int64, gz bool) int64 {
 	var b [4]byte
 	if !gz {
@@ -118,7 +116,7 @@ func FullSize(f io.ReaderAt, size int64, gz bool) int64 {
 	return int64(binary.LittleEndian.Uint32(b[:]))
 }
 
-// ReadHead reads a file's head, decompressed.
+// ReadHead reads the first HeadSize bytes of a file, decompressed.
 func ReadHead(f io.ReaderAt, gz bool) ([]byte, error) {
 	r := io.Reader(io.NewSectionReader(f, 0, 1<<62))
 	if gz {
@@ -136,7 +134,7 @@ func ReadHead(f io.ReaderAt, gz bool) ([]byte, error) {
 	return b[:n:n], err
 }
 
-// LineStart returns the start of the line that size is in.
+// LineStart returns the start of the line that contains the offset size.
 func LineStart(r io.ReaderAt, size int64) int64 {
 	b := make([]byte, min(size, searchSize))
 	n, _ := r.ReadAt(b, size-int64(len(b)))
@@ -146,12 +144,12 @@ func LineStart(r io.ReaderAt, size int64) int64 {
 	return size
 }
 
-// Search returns the start of a line such that the lines before it are older than
-// from. Lines of two streams may be out of order by a little.
+// Search returns the start of a line before which all lines are older than from. Lines of
+// stdout and stderr may be slightly out of order.
 func Search(r io.ReaderAt, size int64, from time.Time) int64 {
 	from = from.Add(-time.Second)
 	b := make([]byte, searchSize)
-	lo, hi := int64(0), size // lo: a line start whose line is older
+	lo, hi := int64(0), size // lo is the start of a line that is older than from
 	for hi-lo > searchSize {
 		mid := lo + (hi-lo)/2
 		n, _ := r.ReadAt(b, mid)
@@ -160,7 +158,7 @@ func Search(r io.ReaderAt, size int64, from time.Time) int64 {
 			lo = mid + at
 			continue
 		}
-		hi = mid // younger, or nothing to go by: look before it
+		hi = mid // the line is younger or has no time, so the search continues before it
 	}
 	for lo < size {
 		n, _ := r.ReadAt(b, lo)
@@ -180,7 +178,7 @@ func Search(r io.ReaderAt, size int64, from time.Time) int64 {
 	return lo
 }
 
-// firstTimed returns the first line that starts in b and has a time.
+// firstTimed returns the offset and the time of the first line in b that has a time.
 func firstTimed(b []byte) (int64, time.Time, bool) {
 	for at := 0; ; {
 		nl := bytes.IndexByte(b[at:], '\n')

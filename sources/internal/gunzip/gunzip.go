@@ -1,5 +1,5 @@
-// Package gunzip decompresses files in blocks. A decompressor is big, so that a fixed
-// number of them serves any number of files.
+// Package gunzip decompresses files in blocks. A decompressor needs much memory, so any number
+// of files share a fixed number of decompressors.
 package gunzip
 
 import (
@@ -11,19 +11,19 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Reader decompresses one file. A window in its buffer has a block of unread bytes,
-// and before them those that were read last.
+// Reader decompresses one file. Its buffer is a window on the file. The window contains the
+// bytes that were read last, followed by a block of unread bytes.
 type Reader struct {
 	size Sizes
 	zr   *gzip.Reader
 	buf  []byte
-	n    int  // bytes in buf
-	end  bool // the file ends behind them
+	n    int  // number of bytes in buf
+	end  bool // whether the file ends behind the bytes in buf
 	err  error
-	all  bool // all that could be decompressed before err was returned
+	all  bool // whether Read returned everything that could be decompressed before err
 }
 
-// Open starts to read a compressed file.
+// Open makes the Reader read the compressed file f from its start.
 func (r *Reader) Open(f io.Reader) error {
 	r.n, r.end, r.err, r.all = 0, false, nil, false
 	var err error
@@ -38,8 +38,8 @@ func (r *Reader) Open(f io.Reader) error {
 	return nil
 }
 
-// Skip moves from the start of the file to off. It returns a window with the last
-// bytes before off only; it is valid until the next call.
+// Skip moves from the start of the file to off. The returned window contains only the last
+// bytes before off. It is valid until the next call.
 func (r *Reader) Skip(off int64) (window []byte, err error) {
 	keep := min(off, int64(r.size.Keep))
 	if _, err := io.CopyN(io.Discard, r.zr, off-keep); err != nil {
@@ -52,10 +52,10 @@ func (r *Reader) Skip(off int64) (window []byte, err error) {
 	return r.buf[:r.n], nil
 }
 
-// Read returns a window whose bytes from at on are unread, and whether the file ends
-// behind them. taken is how many bytes of the last window were read. Of a damaged file
-// Read returns what can be decompressed, and then the error with the unread rest of
-// that. The window is valid until the next call.
+// Read returns a window whose unread bytes begin at the index at, and whether the file ends
+// behind them. taken is the number of bytes of the previous window that the caller has read.
+// Read first returns the readable part of a damaged file, and on the next call the error. The
+// window is valid until the next call.
 func (r *Reader) Read(taken int) (window []byte, at int, end bool, err error) {
 	from := max(0, taken-r.size.Keep)
 	copy(r.buf, r.buf[from:r.n])
@@ -81,30 +81,30 @@ func (r *Reader) Read(taken int) (window []byte, at int, end bool, err error) {
 	return r.buf[:r.n], at, false, nil
 }
 
-// Sizes are those of the buffer of a Reader, in bytes.
+// Sizes are the sizes of the parts of a Reader's buffer, in bytes.
 type Sizes struct {
-	Keep  int // bytes that were read last
+	Keep  int // bytes that were already read
 	Block int // bytes that are not read yet
-	Slack int // bytes behind the block that nothing writes to
+	Slack int // unused bytes behind the block
 }
 
-// Pool holds a number of readers. Safe for concurrent use.
+// Pool holds a fixed number of readers. It is safe for concurrent use.
 type Pool struct {
 	size Sizes
 
 	mu      sync.Mutex
 	free    []*Reader
 	waiting []*Waiter
-	tooMany int // that are dropped when they are returned
+	tooMany int // number of taken readers that are dropped when they are returned
 }
 
 // Waiter waits for a free Reader.
 type Waiter struct {
 	Wake    func() // called while the Pool is locked
-	waiting bool   // under Pool.mu
+	waiting bool   // guarded by Pool.mu
 }
 
-// NewPool returns a pool of n readers. None has a buffer before it is taken.
+// NewPool returns a pool of n readers. A reader gets its buffer when it is first taken.
 func NewPool(n int, size Sizes) *Pool {
 	p := &Pool{size: size}
 	for range n {
@@ -113,8 +113,7 @@ func NewPool(n int, size Sizes) *Pool {
 	return p
 }
 
-// Take returns a free Reader. It returns nil if there is none: w is then woken when
-// there is one.
+// Take returns a free Reader. If there is none, it returns nil and wakes w once one is free.
 func (p *Pool) Take(w *Waiter) *Reader {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +132,7 @@ func (p *Pool) Take(w *Waiter) *Reader {
 	return r
 }
 
-// Return makes a Reader free.
+// Return makes a Reader free again.
 func (p *Pool) Return(r *Reader) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,17 +140,17 @@ func (p *Pool) Return(r *Reader) {
 		p.tooMany--
 		return
 	}
-	p.put(r)
+	p.release(r)
 }
 
-// Add adds a reader, such as one in place of one whose file hangs.
+// Add adds a reader, for example to replace one that hangs while it reads a file.
 func (p *Pool) Add() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.put(&Reader{size: p.size})
+	p.release(&Reader{size: p.size})
 }
 
-func (p *Pool) put(r *Reader) {
+func (p *Pool) release(r *Reader) {
 	p.free = append(p.free, r)
 	if len(p.waiting) > 0 {
 		w := p.waiting[0]
@@ -160,7 +159,7 @@ func (p *Pool) put(r *Reader) {
 	}
 }
 
-// Drop removes a reader: a free one, or else the next that is returned.
+// Drop removes a free reader, or if there is none, the next one that is returned.
 func (p *Pool) Drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Settled is how old a directory's last change must be before an unchanged
-// modification time is trusted: the kernel's time stamps are coarse.
+// Settled is the age that a directory's last change must have before an unchanged modification
+// time is trusted, because the kernel's timestamps are coarse.
 const Settled = time.Second
 
-// maxAge is the age at which a listing is read again in any case: not every file
-// system maintains modification times well.
+// maxAge is the age at which a listing is read again even if the modification time is
+// unchanged, because some file systems do not maintain it reliably.
 const maxAge = 30 * time.Second
 
-// Cache keeps listings for as long as the directory's modification time stays the
-// same. Safe for concurrent use.
+// Cache keeps the listing of a directory until the directory's modification time changes. It is
+// safe for concurrent use.
 type Cache struct {
 	mu  sync.Mutex
 	by  map[string]*Listing
@@ -25,21 +25,22 @@ type Cache struct {
 
 // Listing is the content of a directory.
 type Listing struct {
-	Gen     int64 // differs if the directory was listed again
+	Gen     int64 // generation, which changes each time the directory is listed
 	Entries []Entry
 
 	stamp stamp
 	at    time.Time
-	used  bool // under Cache.mu
+	used  bool // guarded by Cache.mu
 }
 
 // NewCache returns an empty cache.
 func NewCache() *Cache { return &Cache{by: map[string]*Listing{}} }
 
-// Get returns the content of a directory below d, no older than this call.
+// Get returns the entries of a directory below d as they are during the call. An unchanged
+// directory is not read again.
 func (c *Cache) Get(d *Dir, rel string, now time.Time) (*Listing, error) {
 	st, err := d.handle.stamp(rel, rel)
-	if l, _ := c.current(rel, st, err, now); l != nil {
+	if l, _ := c.lookUp(rel, st, err, now); l != nil {
 		return l, nil
 	}
 	var es []Entry
@@ -58,9 +59,9 @@ func (c *Cache) Get(d *Dir, rel string, now time.Time) (*Listing, error) {
 	return l, nil
 }
 
-// current returns the cached listing of a directory with this stamp, nil if it must be
-// listed again, and whether there was one.
-func (c *Cache) current(rel string, st stamp, err error, now time.Time) (current *Listing, known bool) {
+// lookUp returns the cached listing of a directory with this stamp, or nil if it must be listed
+// again. It also reports whether a listing was cached.
+func (c *Cache) lookUp(rel string, st stamp, err error, now time.Time) (current *Listing, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.by[rel]
@@ -74,11 +75,11 @@ func (c *Cache) current(rel string, st stamp, err error, now time.Time) (current
 	return l, true
 }
 
-// Changed reports whether any of the directories must be listed again.
+// Changed reports whether at least one of the directories must be listed again.
 func (c *Cache) Changed(d *Dir, rels map[string]bool, now time.Time) bool {
 	for rel := range rels {
 		st, err := d.handle.stamp(rel, rel)
-		if l, known := c.current(rel, st, err, now); l == nil && (known || !errors.Is(err, fs.ErrNotExist)) {
+		if l, known := c.lookUp(rel, st, err, now); l == nil && (known || !errors.Is(err, fs.ErrNotExist)) {
 			return true
 		}
 	}
@@ -99,7 +100,7 @@ func (c *Cache) Forget(rel string) {
 	delete(c.by, rel)
 }
 
-// Sweep drops the listings that were not used since the last sweep.
+// Sweep drops the listings that were not used since the last call of Sweep.
 func (c *Cache) Sweep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

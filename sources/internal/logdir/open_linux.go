@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handle is an O_PATH descriptor.
+// handle is an O_PATH descriptor of a directory.
 type handle int
 
-// O_NONBLOCK: opening a pipe without a writer must return.
+// O_NONBLOCK is set because opening a pipe without a writer must return.
 const readFlags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOFOLLOW | unix.O_NOCTTY | unix.O_CLOEXEC
 
-// openRoot opens a directory and returns what identifies it while it is open.
+// openRoot opens a directory. It also returns an ID that is unique while the directory is open.
 func openRoot(path string) (handle, string, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -34,24 +34,24 @@ func openRoot(path string) (handle, string, error) {
 
 func dirID(st *unix.Stat_t) string { return fmt.Sprintf("%x:%x", st.Dev, st.Ino) }
 
-// is reports whether path names the directory with this identity.
-func (d handle) is(path, id string) bool {
+// isAt reports whether path names the directory with this ID.
+func (d handle) isAt(path, id string) bool {
 	var st unix.Stat_t
 	return unix.Stat(path, &st) == nil && dirID(&st) == id
 }
 
 func (d handle) close() { _ = unix.Close(int(d)) }
 
-// stamp changes when a directory gets other names, and when it becomes another
-// one.
+// stamp identifies the state of a directory. It changes when a name in the directory changes,
+// or when the directory is replaced.
 type stamp struct {
 	dev, ino uint64
-	changed  int64 // Unix nanoseconds
+	changed  int64 // modification time in Unix nanoseconds
 }
 
 func (s stamp) changedAt() time.Time { return time.Unix(0, s.changed) }
 
-// stamp returns the stamp of the directory at rel. It is a hint: it follows links.
+// stamp returns the stamp of the directory at rel. It is only a hint, because it follows links.
 func (d handle) stamp(rel, name string) (stamp, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(int(d), rel, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -61,16 +61,16 @@ func (d handle) stamp(rel, name string) (stamp, error) {
 	if err != nil {
 		return stamp{}, &os.PathError{Op: "stat", Path: name, Err: err}
 	}
-	return stamp{dev: uint64(st.Dev), ino: st.Ino, changed: st.Mtim.Nano()}, nil //nolint:unconvert // Dev has another type on other processors
+	return stamp{dev: uint64(st.Dev), ino: st.Ino, changed: st.Mtim.Nano()}, nil //nolint:unconvert // the type of Dev differs between processors
 }
 
-// open opens rel below d. openat2 refuses every link on the way in one call;
-// where the kernel (before 5.6) or a seccomp profile does not have it, the
-// components are opened one by one.
+// open opens rel below d. openat2 refuses every link on the way in one call. Where the kernel
+// (before 5.6) or a seccomp profile does not offer openat2, the components are opened one by
+// one.
 func (d handle) open(rel, name string) (*os.File, error) {
 	fd, err := d.openat2(rel)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
-		fd, err = d.walk(rel)
+		fd, err = d.openStepwise(rel)
 	}
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENXIO) {
 		return nil, fmt.Errorf("open %s: %w", name, ErrRefused)
@@ -78,8 +78,8 @@ func (d handle) open(rel, name string) (*os.File, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
-	// O_NOATIME: reads do not update atime, which would cost disk writes. Only the
-	// owner and root may set it.
+	// O_NOATIME prevents updates of atime, which would cost disk writes. Only the owner and
+	// root may set it.
 	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK|unix.O_NOATIME)
 	return os.NewFile(uintptr(fd), name), nil
 }
@@ -91,7 +91,7 @@ func (d handle) openat2(rel string) (int, error) {
 	}
 	for try := 0; ; try++ {
 		fd, err := unix.Openat2(int(d), rel, &how)
-		// EAGAIN: something was renamed meanwhile.
+		// EAGAIN means that something was renamed during the call.
 		if (errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)) && try < 10 {
 			continue
 		}
@@ -99,8 +99,8 @@ func (d handle) openat2(rel string) (int, error) {
 	}
 }
 
-// walk opens the components of rel one after the other.
-func (d handle) walk(rel string) (int, error) {
+// openStepwise opens the components of rel one after the other, without following links.
+func (d handle) openStepwise(rel string) (int, error) {
 	at := int(d)
 	parts := strings.Split(rel, "/")
 	for i, p := range parts {
@@ -126,15 +126,16 @@ func (d handle) walk(rel string) (int, error) {
 	return at, nil
 }
 
-// Links returns how many names a file has.
-func Links(fi fs.FileInfo) uint64 {
+// LinkCount returns the number of names (hard links) of a file.
+func LinkCount(fi fs.FileInfo) uint64 {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		return uint64(st.Nlink) //nolint:unconvert // it has another type on other processors
+		return uint64(st.Nlink) //nolint:unconvert // the type differs between processors
 	}
 	return 1
 }
 
-// Exhausted reports whether no descriptor was left.
-func Exhausted(err error) bool {
+// IsOutOfDescriptors reports whether err means that the process or the system has no free
+// descriptor.
+func IsOutOfDescriptors(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }

@@ -43,7 +43,7 @@ func TestOpenSwapRace(t *testing.T) {
 					_ = f.Close()
 				}
 				var fd int
-				if fd, err = dir.handle.walk("dir/f"); err == nil {
+				if fd, err = dir.handle.openStepwise("dir/f"); err == nil {
 					f = os.NewFile(uintptr(fd), "f")
 				}
 			}

@@ -11,18 +11,17 @@ import (
 	"time"
 )
 
-// handle keeps reads below one directory. The daemon runs on Linux; this is
-// for the tools that share its code elsewhere.
+// handle keeps reads below one directory. The daemon runs on Linux only. This implementation
+// serves the commands on other systems.
 type handle struct{ r *os.Root }
 
-// openRoot opens a directory. Nothing identifies it here: the directory
-// with the same path counts as the same.
+// openRoot opens a directory. Its path serves as its ID, for lack of a better one.
 func openRoot(path string) (handle, string, error) {
 	r, err := os.OpenRoot(path)
 	return handle{r}, path, err
 }
 
-func (d handle) is(path, _ string) bool {
+func (d handle) isAt(path, _ string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
@@ -56,8 +55,8 @@ func (d handle) stamp(rel, name string) (stamp, error) {
 	return stamp{fi.ModTime()}, nil
 }
 
-// Links returns 1: how many names a file has is not known here.
-func Links(fs.FileInfo) uint64 { return 1 }
+// LinkCount returns 1, because the number of names of a file is not known here.
+func LinkCount(fs.FileInfo) uint64 { return 1 }
 
-// Exhausted returns false: it is not known here.
-func Exhausted(error) bool { return false }
+// IsOutOfDescriptors returns false, because this system does not show it.
+func IsOutOfDescriptors(error) bool { return false }

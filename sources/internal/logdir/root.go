@@ -1,6 +1,6 @@
-// Package logdir opens, lists and watches directories of logs. It follows no link
-// below a root: otherwise anyone who can write into a log directory could have any file
-// of the node read.
+// Package logdir opens, lists and watches directories of logs. It follows no link below a root,
+// because otherwise anyone who can write into a log directory could have any file of the node
+// read.
 package logdir
 
 import (
@@ -13,61 +13,59 @@ import (
 	"sync/atomic"
 )
 
-// ErrRefused is the error for links, pipes, devices and whatever else in the tree must
-// not be read.
+// ErrRefused is the error for links, pipes, devices and everything else that must not be read.
 var ErrRefused = errors.New("refused: not a regular file reached without links")
 
-// Entry is one name in a directory. An entry that is no directory may be anything:
-// its type is checked when it is opened.
+// Entry is one name in a directory. An entry that is not a directory may be any kind of file.
+// Open checks the kind.
 type Entry struct {
 	Name string
 	Dir  bool
-	Link bool // a symbolic link, which is never followed
+	Link bool // whether it is a symbolic link, which is never followed
 }
 
-// Root is the directory that currently has a path.
-// Safe for concurrent use.
+// Root is a path and the directory that is currently at this path. Safe for concurrent use.
 type Root struct {
 	Path string
-	// Fault, in tests, runs before each operation, and may block or fail it.
+	// Fault is set by tests. It runs before each operation, and may block it or make it fail.
 	Fault func(op, path string) error
 
 	mu  sync.Mutex
-	cur *Dir // nil if there is none
+	cur *Dir // the open directory; nil if there is none
 }
 
-// Dir is one directory that Root.Path named when it was opened. Everything seen
-// through one Dir is of the same file tree, whatever is mounted or renamed meanwhile.
-// Safe for concurrent use.
+// Dir is the directory that was at Root.Path when it was opened. Everything that one Dir shows
+// belongs to the same file tree, even if the path is mounted over or renamed. It is safe for
+// concurrent use.
 type Dir struct {
-	ID      string      // ID of the directory and its file system
-	Trusted atomic.Bool // a missing file was removed; otherwise the file may be in another tree
+	ID      string      // identifies the directory and its file system
+	Trusted atomic.Bool // whether a missing file counts as removed; otherwise the file may be in another tree
 
 	root   *Root
 	handle handle
 	refs   atomic.Int32 // references of the root and of each borrower; the last one closes handle
 }
 
-// Reopen opens the directory again: it may have appeared, or been replaced. The same
-// directory keeps its trust.
+// Reopen opens the directory again, because it may have appeared or been replaced. It keeps
+// Trusted if the directory is still the same one.
 func (r *Root) Reopen() error {
 	h, id, err := openRoot(r.Path)
-	if Exhausted(err) {
-		return err // the one that is open is better than none
+	if IsOutOfDescriptors(err) {
+		return err // the directory that is already open is better than none
 	}
 	var d *Dir
 	if err == nil {
 		d = &Dir{ID: id, root: r, handle: h}
 		d.refs.Store(1)
 	}
-	r.swap(d)
+	r.replaceDir(d)
 	return err
 }
 
 // Close closes the directory when its last borrower releases it.
-func (r *Root) Close() { r.swap(nil) }
+func (r *Root) Close() { r.replaceDir(nil) }
 
-func (r *Root) swap(d *Dir) {
+func (r *Root) replaceDir(d *Dir) {
 	r.mu.Lock()
 	old := r.cur
 	if d != nil && old != nil && old.ID == d.ID {
@@ -78,11 +76,11 @@ func (r *Root) swap(d *Dir) {
 	old.Release()
 }
 
-// Moved reports whether another directory, or none, has the path now.
+// Moved reports whether the path now belongs to another directory, or to none.
 func (r *Root) Moved() bool {
 	d := r.Borrow()
 	defer d.Release()
-	return d == nil || !d.handle.is(r.Path, d.ID)
+	return d == nil || !d.handle.isAt(r.Path, d.ID)
 }
 
 // Borrow returns the open directory, nil if there is none. The caller must release
@@ -96,34 +94,34 @@ func (r *Root) Borrow() *Dir {
 	return r.cur
 }
 
-// Hold is another Borrow of a borrowed directory.
-func (d *Dir) Hold() { d.refs.Add(1) }
+// Retain counts another borrower of a directory that is already borrowed.
+func (d *Dir) Retain() { d.refs.Add(1) }
 
-// Release ends a Borrow. d may be nil.
+// Release ends a Borrow or a Retain. d may be nil.
 func (d *Dir) Release() {
 	if d != nil && d.refs.Add(-1) == 0 {
 		d.handle.close()
 	}
 }
 
-// Try runs the fault of a test.
-func (r *Root) Try(op, rel string) error {
+// InjectFault runs Fault, if a test has set it.
+func (r *Root) InjectFault(op, rel string) error {
 	if r.Fault == nil {
 		return nil
 	}
 	return r.Fault(op, r.Abs(rel))
 }
 
-// Lstat is only a hint whether something changed: it follows links on the way,
-// and another tree may have the path by now.
+// Lstat returns information about the file at rel. It is only a hint that something changed,
+// because it follows links on the way, and the path may belong to another tree by now.
 func (r *Root) Lstat(rel string) (fs.FileInfo, error) { return os.Lstat(r.Abs(rel)) }
 
-// Abs returns the path of what is at rel below the root.
+// Abs returns the path of the file at rel below the root.
 func (r *Root) Abs(rel string) string { return filepath.Join(r.Path, rel) }
 
-// openAny opens a file or directory below the root.
+// openAny opens a file or directory below the root. ok decides on its mode.
 func (d *Dir) openAny(op, rel string, ok func(fs.FileMode) bool) (*os.File, fs.FileInfo, error) {
-	if err := d.root.Try(op, rel); err != nil {
+	if err := d.root.InjectFault(op, rel); err != nil {
 		return nil, nil, err
 	}
 	f, err := d.handle.open(rel, d.root.Abs(rel))

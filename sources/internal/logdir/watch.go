@@ -2,7 +2,7 @@ package logdir
 
 import "sync"
 
-// hints collects the directories in which something happened.
+// hints collects the names of directories in which something changed.
 type hints struct {
 	kick func()
 	mu   sync.Mutex
@@ -12,7 +12,7 @@ type hints struct {
 
 func newHints(kick func()) *hints { return &hints{kick: kick, dirs: map[string]bool{}} }
 
-// add records a directory; "" means that events were lost.
+// add records a directory. "" means that events were lost.
 func (h *hints) add(dir string) {
 	h.mu.Lock()
 	if dir == "" {
@@ -24,16 +24,17 @@ func (h *hints) add(dir string) {
 	h.kick()
 }
 
-// Take returns the directories in which something happened since the last call, nil
-// if there are none. The caller owns the map. all means that events were lost.
+// Take returns the directories in which something changed since the last call, or nil if there
+// are none. The caller owns the map. all means that events were lost, so any directory may have
+// changed.
 func (w *Watcher) Take() (dirs map[string]bool, all bool) {
 	if w == nil {
 		return nil, false
 	}
-	return w.hints.take()
+	return w.hints.drain()
 }
 
-func (h *hints) take() (dirs map[string]bool, all bool) {
+func (h *hints) drain() (dirs map[string]bool, all bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all, h.all = h.all, false

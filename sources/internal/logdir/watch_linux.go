@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watcher collects inotify events of directories. It uses inotify directly because it
-// must not receive events of writes: with thousands of lines a second they would be
-// most of the events, and every file is polled anyway. A nil Watcher watches nothing.
+// Watcher collects inotify events of directories. It uses inotify directly to exclude events of
+// writes. They would be most of the events, and every file is polled anyway. A nil Watcher
+// watches nothing.
 type Watcher struct {
 	hints *hints
 	fail  func(error)
@@ -23,15 +23,14 @@ type Watcher struct {
 	mu    sync.Mutex
 	dirs  map[int32]string
 	wds   map[string]int32
-	full  bool // no watch can be added any more
+	full  bool // whether no more watches can be added
 }
 
 const watchMask = unix.IN_CREATE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
-// NewWatcher returns a Watcher that calls kick whenever Take has something to return,
-// and fail when no more directories can be watched. Neither may wait for a method of
-// the Watcher.
+// NewWatcher returns a Watcher. It calls kick when Take has something to return, and fail when
+// no more directories can be watched. Neither function may wait for a method of the Watcher.
 func NewWatcher(kick func(), fail func(error)) (*Watcher, error) {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
@@ -43,8 +42,8 @@ func NewWatcher(kick func(), fail func(error)) (*Watcher, error) {
 	}, nil
 }
 
-// Add watches a directory, once, and reports whether it is watched. root: the path
-// itself may be a link.
+// Add watches a directory, unless it is already watched, and reports whether it is watched. If
+// root is set, the path itself may be a link.
 func (w *Watcher) Add(dir string, root bool) bool {
 	if w == nil {
 		return false
@@ -60,7 +59,7 @@ func (w *Watcher) Add(dir string, root bool) bool {
 	}
 	wd, err := unix.InotifyAddWatch(w.fd, dir, mask)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
-		w.full = true // polling finds what happens
+		w.full = true // polling still finds every change
 		w.fail(fmt.Errorf("watch %s: %w", dir, err))
 	}
 	if err != nil {
@@ -74,15 +73,15 @@ func (w *Watcher) Add(dir string, root bool) bool {
 func (w *Watcher) Run() {
 	c, err := w.f.SyscallConn()
 	if err != nil {
-		return // closed already
+		return // the Watcher is already closed
 	}
 	_ = c.Read(func(uintptr) bool {
 		w.Drain()
-		return false // wait for more
+		return false // wait for more events
 	})
 }
 
-// Drain returns after hints were added for all events before the call.
+// Drain returns after the hints for all events before the call were added.
 func (w *Watcher) Drain() {
 	if w == nil {
 		return
@@ -105,12 +104,12 @@ func (w *Watcher) Drain() {
 				break
 			}
 			b = b[size:]
-			w.event(wd, mask)
+			w.handleEvent(wd, mask)
 		}
 	}
 }
 
-func (w *Watcher) event(wd int32, mask uint32) {
+func (w *Watcher) handleEvent(wd int32, mask uint32) {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
 		w.hints.add("")
 		return

@@ -4,7 +4,7 @@ package logdir
 
 import "errors"
 
-// Watcher does nothing on this system: polling finds everything.
+// Watcher does nothing on this system. Polling finds every change.
 type Watcher struct{ hints *hints }
 
 // NewWatcher returns an error.
@@ -15,7 +15,7 @@ func NewWatcher(func(), func(error)) (*Watcher, error) {
 // Add reports that the directory is not watched.
 func (w *Watcher) Add(string, bool) bool { return false }
 
-// Drain, Run and Close do nothing.
+// Drain does nothing.
 func (w *Watcher) Drain() {}
 
 // Run does nothing.

@@ -11,7 +11,7 @@ import (
 // detector checks that.
 func TestHintsAreHandedOver(t *testing.T) {
 	h := newHints(func() {})
-	empty, all := h.take()
+	empty, all := h.drain()
 	require.Empty(t, empty)
 	require.False(t, all)
 	var wg sync.WaitGroup
@@ -21,9 +21,9 @@ func TestHintsAreHandedOver(t *testing.T) {
 	})
 	require.False(t, empty["a"])
 	wg.Wait()
-	dirs, all := h.take()
+	dirs, all := h.drain()
 	require.Equal(t, map[string]bool{"a": true}, dirs)
 	require.True(t, all)
-	_, all = h.take()
+	_, all = h.drain()
 	require.False(t, all)
 }

@@ -1,5 +1,5 @@
-// Package logline writes the lines of sources that describe a state or an event which
-// no log contains: msg="..." key=value.
+// Package logline writes lines for sources that describe a state or an event that is in no log.
+// The lines have the form msg="..." key=value.
 package logline
 
 import (
@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// Format returns a line with a message and fields, given as names and values. Values are
-// quoted where necessary, so that a value forges neither a field nor a text that begins
-// with msg=": a quote inside a value is always escaped. msg is a constant without quotes.
+// Format returns a line with a message and fields. pairs are the names and values of the
+// fields. msg is a constant without quotes. Values are quoted where necessary, and quotes
+// inside a value are escaped, so a value can forge neither a field nor a text that begins with
+// msg=".
 func Format(msg string, pairs ...string) string {
 	n := len(msg) + len(`msg=""`)
 	for _, s := range pairs {
@@ -19,7 +20,7 @@ func Format(msg string, pairs ...string) string {
 	b = append(append(append(b, `msg="`...), msg...), '"')
 	for i := 0; i+1 < len(pairs); i += 2 {
 		b = append(append(append(b, ' '), pairs[i]...), '=')
-		if value := pairs[i+1]; plain(value) {
+		if value := pairs[i+1]; needsNoQuotes(value) {
 			b = append(b, value...)
 		} else {
 			b = strconv.AppendQuote(b, value)
@@ -28,9 +29,9 @@ func Format(msg string, pairs ...string) string {
 	return string(b)
 }
 
-// plain reports whether the fields of a line can be read without quotes around a value:
-// a "<" begins a block of lines, and a comma or semicolon at the end is not read.
-func plain(value string) bool {
+// needsNoQuotes reports whether a value can be read without quotes around it. A "<" would begin
+// a block of lines, and a comma or semicolon at the end would be lost.
+func needsNoQuotes(value string) bool {
 	if value == "" || value[0] == '<' || value[len(value)-1] == ',' || value[len(value)-1] == ';' {
 		return false
 	}

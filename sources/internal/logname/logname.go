@@ -1,5 +1,5 @@
-// Package logname orders the files of one log by their names, as the kubelet,
-// logrotate and loggers of programs give them.
+// Package logname orders the files of one log by their names. It knows the names that the
+// kubelet, logrotate and the loggers of programs use.
 package logname
 
 import (
@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Order places a file within its stream.
+// Order is the place of a file in its stream.
 type Order struct {
-	Instance int    // restart of the container; 0 for plain logs
-	Rotated  string // ascends with age's end; "" is the file that is written to
+	Instance int    // restart count of the container; 0 for plain logs
+	Rotated  string // sorts rotated files from old to new; "" is the file that is being written to
 	GZ       bool
 }
 
-// Before orders by name only. The times in the files may know better.
+// Before orders by name only. The times in the files may show another order.
 func (o Order) Before(p Order) bool {
 	if o.Instance != p.Instance {
 		return o.Instance < p.Instance
@@ -27,11 +27,11 @@ func (o Order) Before(p Order) bool {
 	return o.Rotated < p.Rotated
 }
 
-// Kubelet reads names as the kubelet gives them: N.log, N.log.TIME and
-// N.log.TIME.gz, where TIME is the node's local time.
-func Kubelet(name string) (Order, bool) {
+// ParseKubeletName reads the names that the kubelet gives, which are N.log, N.log.TIME and
+// N.log.TIME.gz. N is the restart count. TIME is in the node's local time.
+func ParseKubeletName(name string) (Order, bool) {
 	num, rest, ok := strings.Cut(name, ".log")
-	if !ok || num == "" || len(num) > 9 || !digits(num) {
+	if !ok || num == "" || len(num) > 9 || !isDigits(num) {
 		return Order{}, false
 	}
 	n, err := strconv.Atoi(num)
@@ -48,8 +48,8 @@ func Kubelet(name string) (Order, bool) {
 	return Order{Instance: n, Rotated: stamp, GZ: gz}, true
 }
 
-// PlainBase splits the name of a log that logrotate or a logger of its own
-// rotates: app.log, app.log.1, app.log.2.gz, app.log-20240131,
+// PlainBase splits the name of a log that is rotated by logrotate or by its own logger into the
+// base name and the order. The names app.log, app.log.1, app.log.2.gz, app.log-20240131 and
 // app.log.2024-01-31T10-00-00.gz belong to app.log.
 func PlainBase(name string) (base string, o Order) {
 	stem, gz := strings.CutSuffix(name, ".gz")
@@ -59,12 +59,12 @@ func PlainBase(name string) (base string, o Order) {
 		if suffix == "" || suffix[0] < '0' || suffix[0] > '9' {
 			break
 		}
-		// The longest suffix that is a rotation's wins: it may contain dashes.
+		// The longest suffix that names a rotation is used, because a date may contain dashes.
 		rotated, ok := plainSuffix(suffix)
 		if !ok || followsDigit(stem, i) {
 			continue
 		}
-		// A fraction of a second, or a counter behind a date.
+		// The suffix is a fraction of a second, or a counter after a date.
 		if b, o := PlainBase(stem[:i]); o.Rotated != "" && o.Rotated[0] != '#' && !o.GZ {
 			return b, Order{Rotated: o.Rotated + stem[i:], GZ: gz}
 		}
@@ -73,8 +73,8 @@ func PlainBase(name string) (base string, o Order) {
 	return name, Order{GZ: gz}
 }
 
-// Plain returns the order of the files that belong to base.
-func Plain(base string) func(name string) (Order, bool) {
+// OrderByBase returns a function that returns the order of a file that belongs to base.
+func OrderByBase(base string) func(name string) (Order, bool) {
 	return func(name string) (Order, bool) {
 		if !strings.HasPrefix(name, base) {
 			return Order{}, false
@@ -87,26 +87,26 @@ func Plain(base string) func(name string) (Order, bool) {
 	}
 }
 
-// followsDigit reports whether the suffix at i may go on to the left: in
-// app.log-2024-01-31 the last part alone is no rotation.
+// followsDigit reports whether a digit precedes the separator at i, so that the suffix may be
+// longer. In app.log-2024-01-31, the last part alone is not a rotation.
 func followsDigit(s string, i int) bool {
 	j := strings.LastIndexAny(s[:i], ".-")
-	return j > 0 && digits(s[j+1:i]) && s[i] == '-'
+	return j > 0 && isDigits(s[j+1:i]) && s[i] == '-'
 }
 
 func plainSuffix(s string) (string, bool) {
-	if digits(s) && len(s) <= 4 {
+	if isDigits(s) && len(s) <= 4 {
 		n, err := strconv.Atoi(s)
-		// The higher the number, the older. Numbers sort before dates: who
-		// changes from one to the other has the numbered ones left over.
+		// A higher number means an older file. Numbers sort before dates, because a user who
+		// changes from numbers to dates keeps old numbered files.
 		return fmt.Sprintf("#%05d", math.MaxUint16-n), err == nil
 	}
 	return s, stampLike(s) && len(s) >= 8
 }
 
-// stampLike reports whether s is made of digits and what separates them in a time.
+// stampLike reports whether s consists of digits and the separators of a time.
 func stampLike(s string) bool {
-	return s != "" && digits(s[:1]) && strings.Trim(s, "0123456789-_:.TZ") == ""
+	return s != "" && isDigits(s[:1]) && strings.Trim(s, "0123456789-_:.TZ") == ""
 }
 
-func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -9,7 +9,7 @@ import (
 func TestKubelet(t *testing.T) {
 	f := func(name string, want Order, ok bool) {
 		t.Helper()
-		o, got := Kubelet(name)
+		o, got := ParseKubeletName(name)
 		require.Equal(t, ok, got, name)
 		require.Equal(t, want, o, name)
 	}
@@ -60,10 +60,10 @@ func TestPlainBase(t *testing.T) {
 	require.True(t, ten.Before(two))
 	require.True(t, two.Before(one))
 	require.True(t, one.Before(Order{}))
-	_, ok := Plain("x.log")("x.log.1")
+	_, ok := OrderByBase("x.log")("x.log.1")
 	require.True(t, ok)
-	_, ok = Plain("x.log")("x.log2")
+	_, ok = OrderByBase("x.log")("x.log2")
 	require.False(t, ok)
-	_, ok = Plain("x.log")("yx.log")
+	_, ok = OrderByBase("x.log")("yx.log")
 	require.False(t, ok)
 }

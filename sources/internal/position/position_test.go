@@ -94,7 +94,7 @@ func TestDecodeRefuses(t *testing.T) {
 	_, err := Decode([]byte(`{"v":1,"streams":{"key":null}}`))
 	require.EqualError(t, err, bad)
 	_, err = Decode([]byte(`{"v":2}`))
-	require.EqualError(t, err, "version 2 is not known")
+	require.EqualError(t, err, "version 2 is unknown")
 	_, err = Decode([]byte(`{`))
 	require.Error(t, err)
 }
@@ -103,7 +103,7 @@ func TestDecodeRefuses(t *testing.T) {
 func TestFits(t *testing.T) {
 	f := func(want bool, text string) {
 		t.Helper()
-		got, err := Point{Mark: content.SumOf([]byte("mark")), MarkN: 4, Off: 2, End: 6}.Fits(bytes.NewReader([]byte(text)), int64(len(text)))
+		got, err := Point{Mark: content.SumOf([]byte("mark")), MarkN: 4, Off: 2, End: 6}.IsPrefixOf(bytes.NewReader([]byte(text)), int64(len(text)))
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
@@ -112,7 +112,7 @@ func TestFits(t *testing.T) {
 	f(false, "..mar")
 	f(false, "..Mark")
 	f(false, ".mark..")
-	got, err := Point{Mark: content.SumOf(nil)}.Fits(bytes.NewReader(nil), 0)
+	got, err := Point{Mark: content.SumOf(nil)}.IsPrefixOf(bytes.NewReader(nil), 0)
 	require.NoError(t, err)
 	require.True(t, got, "nothing was read")
 }

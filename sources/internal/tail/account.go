@@ -14,34 +14,34 @@ import (
 	"crowsnest/sources/internal/logdir"
 )
 
-// The reasons why lines were not read and are lost.
+// Reasons for which unread lines are lost.
 const (
 	lossDeleted    = "deleted"         // a file was deleted before it was read to its end
-	lossGap        = "gap"             // the file of the position was removed before it was read to its end
+	lossGap        = "gap"             // the file that the saved position is in was removed before it was read to its end
 	lossGzip       = "gzip"            // a compressed file is damaged
-	lossRemoved    = "removed"         // all of a stream was removed before it was read to its end
-	lossUnreadable = "unreadable_file" // a file could not be read, and newer ones were not kept waiting
-	lossTruncated  = "truncated"       // a file was truncated, and no copy of it is there
+	lossRemoved    = "removed"         // all files of a stream were removed before they were read to their end
+	lossUnreadable = "unreadable_file" // a file could not be read, and newer files could not wait for it
+	lossTruncated  = "truncated"       // a file was truncated, and there is no copy of it
 )
 
-// exhaustedFor is how long after the last failure descriptors count as short: a
-// process at its limit can open files now and then.
+// exhaustedFor is the time after the last failure during which descriptors count as exhausted.
+// A process at its limit can still open a file now and then.
 const exhaustedFor = 10 * time.Second
 
-// account counts open files, failures and what was lost. Safe for concurrent use.
+// account counts open files, failures and lost lines. It is safe for concurrent use.
 type account struct {
 	clock    func() time.Time
 	maxOpen  int64
 	oneName  bool
-	files    atomic.Int64 // descriptors of log files
-	outOfFDs atomic.Bool  // the process ran out of descriptors
+	files    atomic.Int64 // number of open descriptors of log files
+	outOfFDs atomic.Bool  // whether the process ran out of descriptors since the last look
 
 	counting  sync.Mutex
 	lost      map[string]int64
 	errs      map[string]int64
 	losses    map[string]sources.Loss
 	lastErr   string
-	exhausted struct { // no descriptor was left
+	exhausted struct { // the newest period without free descriptors
 		since, last time.Time
 		err         error
 	}
@@ -59,42 +59,44 @@ func newAccount(cfg Config) *account {
 	}
 }
 
-func (a *account) tally(f func()) {
+func (a *account) withLock(f func()) {
 	a.counting.Lock()
 	defer a.counting.Unlock()
 	f()
 }
 
-// fail counts an error and keeps its text.
-func (a *account) fail(reason string, err error) {
+// recordError counts an error and keeps its text.
+func (a *account) recordError(reason string, err error) {
 	if errors.Is(err, fs.ErrNotExist) && reason != "list" {
-		return // files come and go
+		return // a missing file is normal
 	}
-	a.tally(func() {
+	a.withLock(func() {
 		a.errs[reason]++
 		a.lastErr = err.Error()
 	})
 }
 
-// note keeps the text of an error that is counted elsewhere, or "".
-func (a *account) note(text string) { a.tally(func() { a.lastErr = text }) }
+// setLastError keeps the text of an error that is counted elsewhere. "" removes the text.
+func (a *account) setLastError(text string) { a.withLock(func() { a.lastErr = text }) }
 
-func (a *account) count(reason string) { a.tally(func() { a.errs[reason]++ }) }
+func (a *account) countError(reason string) { a.withLock(func() { a.errs[reason]++ }) }
 
-// lose counts bytes that are skipped.
-func (a *account) lose(reason string, n int64) { a.tally(func() { a.lost[reason] += max(n, 0) }) }
+// countLostBytes counts n bytes that are skipped for a reason.
+func (a *account) countLostBytes(reason string, n int64) {
+	a.withLock(func() { a.lost[reason] += max(n, 0) })
+}
 
-// miss counts that lines were lost, or may have been: the content of removed bytes
-// is unknown.
-func (a *account) miss(reason, path string) {
+// countLoss counts a case in which lines were lost, or may have been lost, because the content
+// of removed bytes is unknown.
+func (a *account) countLoss(reason, path string) {
 	a.counting.Lock()
 	defer a.counting.Unlock()
 	a.errs[reason]++
 	a.losses[reason] = sources.Loss{Count: a.losses[reason].Count + 1, At: a.clock().UTC(), Path: path}
 }
 
-// restore sets the losses that an earlier process counted.
-func (a *account) restore(losses map[string]sources.Loss, now time.Time) {
+// restoreLosses sets the losses that an earlier process counted.
+func (a *account) restoreLosses(losses map[string]sources.Loss, now time.Time) {
 	a.counting.Lock()
 	defer a.counting.Unlock()
 	for reason, l := range losses {
@@ -107,16 +109,16 @@ func (a *account) restore(losses map[string]sources.Loss, now time.Time) {
 	}
 }
 
-// report sets the counts of a status.
-func (a *account) report(s *sources.Status) {
+// fillStatus sets the counts and the last error in s.
+func (a *account) fillStatus(s *sources.Status) {
 	a.counting.Lock()
 	defer a.counting.Unlock()
 	s.Error = a.lastErr
 	s.Lost, s.Errors, s.Losses = maps.Clone(a.lost), maps.Clone(a.errs), maps.Clone(a.losses)
 }
 
-// short records that no descriptor was left.
-func (a *account) short(err error) {
+// recordShortage records that no descriptor was free.
+func (a *account) recordShortage(err error) {
 	a.outOfFDs.Store(true)
 	a.counting.Lock()
 	defer a.counting.Unlock()
@@ -128,8 +130,8 @@ func (a *account) short(err error) {
 	a.errs["descriptors"]++
 }
 
-// shortage returns what is not read for lack of descriptors.
-func (a *account) shortage(now time.Time) []sources.Unread {
+// unreadForShortage returns an entry for the logs that are not read for lack of descriptors.
+func (a *account) unreadForShortage(now time.Time) []sources.Unread {
 	a.counting.Lock()
 	defer a.counting.Unlock()
 	e := a.exhausted
@@ -139,11 +141,11 @@ func (a *account) shortage(now time.Time) []sources.Unread {
 	return []sources.Unread{{Path: "some logs", Why: e.err.Error() + ": raise the number of open files of the process (ulimit -n)", Since: e.since, Holds: true}}
 }
 
-// crowded reports whether no more files should be held open.
-func (a *account) crowded() bool { return a.files.Load() >= a.maxOpen }
+// isCrowded reports whether the limit of open files is reached.
+func (a *account) isCrowded() bool { return a.files.Load() >= a.maxOpen }
 
-// excess returns how many files should be closed.
-func (a *account) excess() int {
+// excessFiles returns the number of files to close.
+func (a *account) excessFiles() int {
 	n := a.files.Load()
 	if a.outOfFDs.Swap(false) {
 		return int(max(n-a.maxOpen, n/2))
@@ -151,18 +153,18 @@ func (a *account) excess() int {
 	return int(n - a.maxOpen)
 }
 
-// openFile opens a file and counts the descriptor. If oneName is set, it refuses a file
-// with hard links: anyone who can write into the folder could have any file of its file
-// system read.
+// openFile opens a file and counts the descriptor. If oneName is set, it refuses a file with
+// hard links. Otherwise, anyone who can write into the folder could have any file of the same
+// file system read.
 func (a *account) openFile(d *logdir.Dir, rel string) (*os.File, fs.FileInfo, error) {
 	f, fi, err := d.Open(rel)
 	if err != nil {
-		if logdir.Exhausted(err) {
-			a.short(err)
+		if logdir.IsOutOfDescriptors(err) {
+			a.recordShortage(err)
 		}
 		return nil, nil, err
 	}
-	if n := logdir.Links(fi); a.oneName && n > 1 {
+	if n := logdir.LinkCount(fi); a.oneName && n > 1 {
 		_ = f.Close()
 		return nil, nil, fmt.Errorf("open %s: %w: it has %d names (hard links), and the kubelet makes none", f.Name(), logdir.ErrRefused, n)
 	}

@@ -57,7 +57,7 @@ func BenchmarkRead(b *testing.B) {
 	for b.Loop() {
 		tl, w := steps(b, plainFinder(dir, "x.log"))
 		for _, c := range tl.followers {
-			for c.run(w) {
+			for c.runTurn(w) {
 			}
 			c.closeAll()
 		}
@@ -77,7 +77,7 @@ func BenchmarkIdle(b *testing.B) {
 	poll := func() {
 		tl.findAll(nil, false)
 		for _, c := range tl.followers {
-			for c.run(w) {
+			for c.runTurn(w) {
 			}
 		}
 	}

@@ -15,27 +15,27 @@ import (
 	"crowsnest/sources/internal/logname"
 )
 
-// awayAfter is the quiet time after which a deleted file is closed, and after which
-// one that cannot be read is skipped.
+// awayAfter is the time without writes after which a deleted file is closed. An unreadable file
+// is skipped after the same time.
 const awayAfter = 2 * time.Second
 
-// directory is what the directory of a stream contains.
+// directory holds the files in the directory of a stream.
 type directory struct {
 	*opener
 	heads   map[string]*head
-	known   []member                  // at the last poll
-	before  []member                  // at the one before
-	names   []string                  // names of these and of unread files
+	known   []member                  // members at the last poll
+	before  []member                  // members at the poll before the last one
+	names   []string                  // names of the members and of unread files at the last poll
 	broken  map[string]fs.FileInfo    // files that were skipped, by name
 	failing map[string]time.Time      // time since which each file cannot be read, by name
-	skipped []skipped                 // files skipped since the follower looked
-	barred  map[string]sources.Unread // files that are refused, by name
-	gen     int64                     // generation of the listing; zero if its files must be examined
-	polled  time.Time                 // when the directory was last listed
-	settled bool                      // no name changed since
+	skipped []skipped                 // files skipped since the follower last handled them
+	barred  map[string]sources.Unread // refused files, by name
+	gen     int64                     // generation of the last listing; zero if its files must be examined again
+	polled  time.Time                 // time at which the directory was last listed
+	settled bool                      // whether no name has changed since the last poll
 }
 
-// member is one file of the stream that is in the directory now.
+// member is a file of the stream that is currently in the directory.
 type member struct {
 	name  string
 	order logname.Order
@@ -43,13 +43,13 @@ type member struct {
 	head  *head
 }
 
-func (m member) file() *file {
+func (m member) newFile() *file {
 	return &file{name: m.name, order: m.order, id: content.IDOf(m.head.bytes), fi: m.fi}
 }
 
 // head is the start of a file, and the state of the file when it was read.
 type head struct {
-	fi    fs.FileInfo // when it was read
+	fi    fs.FileInfo // state of the file when its head was read
 	bytes []byte
 	first int64
 	size  int64 // size of the whole file, decompressed
@@ -58,22 +58,21 @@ type head struct {
 // skipped is a file that was skipped because it cannot be read.
 type skipped struct {
 	member
-	known bool // reports whether the file was a member at the last poll
+	known bool // whether the file was a member at the last poll
 }
 
-// unchanged reports whether a file was not written to, and not replaced, in between.
-func unchanged(a, b fs.FileInfo) bool {
+// isUnchanged reports whether a and b show the same file, and no write between them.
+func isUnchanged(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// errUnstable means that files were renamed while the directory was read.
+// errUnstable means that files were renamed each time the directory was read.
 var errUnstable = errors.New("the directory changes while it is read")
 
-// members returns the files of the stream in the order they were written. A
-// directory that is read while files in it are renamed may show a file twice or
-// not at all, so it is read until two readings are the same. open are files that need
-// not be opened.
-func (d *directory) members(entries []logdir.Entry, open []*file) ([]member, error) {
+// listMembers returns the files of the stream in the order in which they were written. A
+// directory that is read during a rename may show a file twice or not at all, so it is read
+// until two readings agree. open are files that need not be opened.
+func (d *directory) listMembers(entries []logdir.Entry, open []*file) ([]member, error) {
 	if len(entries) == 0 {
 		d.known, d.names, d.barred = nil, nil, nil
 		return nil, nil
@@ -100,7 +99,7 @@ func (d *directory) members(entries []logdir.Entry, open []*file) ([]member, err
 	return nil, errUnstable
 }
 
-// sameMembers reports whether these are the members of the last time.
+// sameMembers reports whether ms equals the members of the last poll.
 func (d *directory) sameMembers(ms []member) bool {
 	return slices.EqualFunc(ms, d.known, func(a, b member) bool {
 		return a.name == b.name && os.SameFile(a.fi, b.fi)
@@ -118,10 +117,10 @@ func (d *directory) ownNames(es []logdir.Entry) []string {
 	return names
 }
 
-// confirm checks that no name changed while files were opened by name. If one did,
-// the directory is listed again before anything is concluded: with inodes that are
-// reused at once, nothing else shows the change.
-func (d *directory) confirm() {
+// confirmNames checks that no name changed while files were opened by name. After a change, the
+// directory is listed again before anything is concluded. If inodes are reused immediately,
+// nothing else shows the change.
+func (d *directory) confirmNames() {
 	again, err := d.dir.List(d.found.Dir)
 	d.settled = err == nil && slices.Equal(d.names, d.ownNames(again)) || errors.Is(err, fs.ErrNotExist)
 	if !d.settled {
@@ -129,8 +128,8 @@ func (d *directory) confirm() {
 	}
 }
 
-// examine examines the files behind the names. complete is false if one is missing.
-// A file that cannot be read is skipped after a while, unless it is the newest one.
+// examine examines the files that entries name. complete is false if one of them is missing. A
+// file that stays unreadable is skipped, unless it is the newest one.
 func (d *directory) examine(entries []logdir.Entry, open []*file) (ms []member, complete bool, err error) {
 	heads := make(map[string]*head, len(d.heads))
 	refused := map[string]sources.Unread{}
@@ -141,8 +140,8 @@ func (d *directory) examine(entries []logdir.Entry, open []*file) (ms []member, 
 			continue
 		}
 		m := member{name: e.Name, order: o}
-		if m.fi, err = d.tree.root.Lstat(d.rel(e.Name)); err == nil {
-			if b := d.broken[e.Name]; b != nil && unchanged(b, m.fi) {
+		if m.fi, err = d.tree.root.Lstat(d.relativePath(e.Name)); err == nil {
+			if b := d.broken[e.Name]; b != nil && isUnchanged(b, m.fi) {
 				continue
 			}
 			m.head, err = d.headOf(e, m, open)
@@ -151,13 +150,13 @@ func (d *directory) examine(entries []logdir.Entry, open []*file) (ms []member, 
 		case errors.Is(err, fs.ErrNotExist):
 			complete = false
 		case errors.Is(err, logdir.ErrRefused):
-			refused[e.Name] = sources.Unread{Path: d.path(e.Name), Why: err.Error(), Since: d.now}
+			refused[e.Name] = sources.Unread{Path: d.absolutePath(e.Name), Why: err.Error(), Since: d.now}
 		case err != nil:
-			if !d.skip(m, err, entries) {
+			if !d.skipUnreadable(m, err, entries) {
 				return nil, false, err
 			}
 		default:
-			m.fi = m.head.fi // the head belongs to that file
+			m.fi = m.head.fi // the head was read from this file
 			heads[e.Name] = m.head
 			ms = append(ms, m)
 		}
@@ -166,42 +165,42 @@ func (d *directory) examine(entries []logdir.Entry, open []*file) (ms []member, 
 	return inOrder(ms), complete, nil
 }
 
-// headOf returns the head of a file, read again only if it may have changed.
+// headOf returns the head of a file. It reads the head again only if the file may have changed.
 func (d *directory) headOf(e logdir.Entry, m member, open []*file) (*head, error) {
 	if e.Dir {
-		return nil, fmt.Errorf("open %s: %w: it is a directory", d.path(e.Name), logdir.ErrRefused)
+		return nil, fmt.Errorf("open %s: %w: it is a directory", d.absolutePath(e.Name), logdir.ErrRefused)
 	}
-	if h := d.heads[e.Name]; h != nil && unchanged(h.fi, m.fi) {
+	if h := d.heads[e.Name]; h != nil && isUnchanged(h.fi, m.fi) {
 		return h, nil
 	}
 	return d.readHead(m, open)
 }
 
-// skip skips a file that cannot be read for awayAfter, and reports whether it did:
-// the logs behind it must not wait. It never skips the newest file, and none because
-// descriptors ran out.
-func (d *directory) skip(m member, err error, entries []logdir.Entry) bool {
+// skipUnreadable skips a file that has been unreadable for awayAfter, and reports whether it
+// did, because newer files must not wait. It does not skip the newest file, nor a file that is
+// unreadable for lack of descriptors.
+func (d *directory) skipUnreadable(m member, err error, entries []logdir.Entry) bool {
 	newer := func(e logdir.Entry) bool { o, ok := d.found.Order(e.Name); return ok && m.order.Before(o) }
-	if logdir.Exhausted(err) || !isIO(err) || errors.Is(err, fs.ErrNotExist) || m.fi == nil || !slices.ContainsFunc(entries, newer) {
+	if logdir.IsOutOfDescriptors(err) || !isIO(err) || errors.Is(err, fs.ErrNotExist) || m.fi == nil || !slices.ContainsFunc(entries, newer) {
 		return false
 	}
 	since, waits := d.failing[m.name]
 	if !waits {
 		since = d.now
-		d.failing = grown(d.failing, m.name, since)
+		d.failing = setLazily(d.failing, m.name, since)
 	}
 	if d.now.Sub(since) < awayAfter && !d.now.Before(since) {
 		return false
 	}
 	delete(d.failing, m.name)
-	d.fail("open", err)
-	d.broken = grown(d.broken, m.name, m.fi)
+	d.recordTurnError("open", err)
+	d.broken = setLazily(d.broken, m.name, m.fi)
 	known := slices.ContainsFunc(d.known, func(k member) bool { return os.SameFile(k.fi, m.fi) })
 	d.skipped = append(d.skipped, skipped{m, known})
 	return true
 }
 
-func grown[V any](m map[string]V, key string, v V) map[string]V {
+func setLazily[V any](m map[string]V, key string, v V) map[string]V {
 	if m == nil {
 		m = map[string]V{}
 	}
@@ -209,9 +208,9 @@ func grown[V any](m map[string]V, key string, v V) map[string]V {
 	return m
 }
 
-// inOrder sorts by instance and name, drops the compressed twin of a file that
-// is being compressed, and lets the times in rotated files correct their names:
-// these are local times, which a change of zone or the end of summer turns back.
+// inOrder sorts by instance and name. It drops the compressed twin of a file that is being
+// compressed. Rotated files are ordered by the times in them if all have one, because their
+// names have local times, which can go back.
 func inOrder(ms []member) []member {
 	sort.SliceStable(ms, func(i, j int) bool {
 		a, b := ms[i].order, ms[j].order

@@ -1,17 +1,17 @@
-// Package tail reads log files that are rotated, compressed, truncated, renamed
-// and deleted while they are written.
+// Package tail reads log files while they are written, rotated, compressed, truncated, renamed
+// and deleted.
 //
-// A stream is everything that is written to one log over time: the rotated files in
-// ascending order, compressed or not, then the current file, and after a restart of
-// the container the next one. One follower reads one stream from its oldest unread
-// byte on, through all of these files, and feeds one matcher.Stream.
+// A stream is everything that is written to one log over time. It consists of the rotated files
+// from old to new, compressed or not, the current file, and after a restart of the container
+// the next file. One follower reads one stream from its oldest unread byte through all of these
+// files, and feeds one matcher.Stream.
 //
-// A file is identified by its content: a hash of its head and of the bytes before
-// the position. Inode numbers decide only while a descriptor keeps the inode from
-// being reused. So the same search finds a position after a start, after a
-// rotation, and after a file was compressed, copied and truncated, or renamed back.
+// A file is identified by its content, through hashes of its head and of the bytes before the
+// position. Inode numbers count only while an open descriptor prevents their reuse. The same
+// search therefore finds a position after a restart, after a rotation, and after a file was
+// compressed, copied and truncated, or renamed back.
 //
-// Polling is authoritative; the kernel's notifications only make it happen sooner.
-// The package knows files and bytes. It does not know the content of a line, except
-// the time in the envelope of a file's first one.
+// Polling alone finds every change. Notifications of the kernel only make it faster. The
+// package handles files and bytes. It does not know the content of lines, except the time in
+// their envelope.
 package tail

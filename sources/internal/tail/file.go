@@ -17,95 +17,93 @@ import (
 
 const (
 	blockSize = 256 << 10 // size of a block of whole lines
-	keepSize  = 64 << 10  // bytes of a longer line that are stored
-	slack     = 64        // bytes behind a block that the matcher's wide loads may touch
+	keepSize  = 64 << 10  // number of bytes that are kept of a longer line
+	slack     = 64        // bytes behind a block that the matcher may load but not use
 
 	markSize = position.MarkSize
-	maxMark  = 1 << 10 // bytes before a position in which the whole last line is looked for
+	maxMark  = 1 << 10 // number of bytes before a position that are searched for the last line
 )
 
-// errChanged means that the bytes before the position changed: the file was
+// errChanged means that the bytes before the position have changed, because the file was
 // truncated or rewritten.
 var errChanged = errors.New("truncated or rewritten")
 
-// file is one log file: the one that is read, or one that comes after it.
+// file is a log file that is being read or will be read later.
 type file struct {
 	name  string
 	order logname.Order
 	id    content.ID
-	fi    fs.FileInfo // as last seen
+	fi    fs.FileInfo // state of the file when it was last looked at
 
 	f  *os.File       // nil if not open
-	gz *gunzip.Reader // reader of a compressed file
+	gz *gunzip.Reader // decompressor; nil for a file that is not compressed
 
-	off  int64  // up to which it was handed on
-	mark []byte // the bytes before off, at least markSize of them if there are
-	sure bool   // mark is unique: it contains a timestamped line
-	win  []byte // mark and what was read behind it; valid until the next read
+	off  int64  // offset up to which lines were passed on
+	mark []byte // the last bytes before off, at least markSize of them if off is that large
+	sure bool   // whether mark is unique, because it contains a line with a precise time
+	win  []byte // mark followed by the bytes that were read after it; valid until the next read
 	pos  int    // index of off in win
 
-	quiet fs.FileInfo // before a read that ended at the end of the file
-	rest  int64       // bytes behind off at that time: a line without its end
-	shown bool        // the rest was matched unfinished
+	quiet fs.FileInfo // state before the last read that reached the end; nil if something was read since
+	rest  int64       // length of the unfinished line behind off
+	shown bool        // whether the unfinished line was already matched as it is
 	long  *longLine
-	nul   bool // off is within a region of NUL bytes
-	torn  bool // the line behind it began before it
+	nul   bool // whether off is within a region of NUL bytes
+	torn  bool // whether the bytes behind the NUL bytes belong to a line that began before them
 
-	finished bool // compressed, and read to its end: nothing more comes
-	broken   bool // compressed, and damaged: that is counted
+	finished bool // whether a compressed file was read to its end
+	broken   bool // whether a compressed file is damaged, and counted as such
 }
 
-// longLine is a line that does not fit a block: its start is kept.
+// longLine is a line that is too long for a block. Only its start is kept.
 type longLine struct {
-	start int64 // where the line starts in the file
-	size  int64 // so far
+	start int64 // offset of the line in the file
+	size  int64 // number of bytes of the line that were read so far
 	kept  []byte
 }
 
-// at moves to off and reads the bytes before it. The caller ensures that the file is
-// open and is the right one.
-func (f *file) at(off int64) error {
+// seek moves to off and reads the bytes before off as the mark. The caller ensures that the
+// right file is open.
+func (f *file) seek(off int64) error {
 	f.off, f.mark, f.sure, f.win, f.pos = off, nil, false, nil, 0
 	f.quiet, f.rest, f.shown, f.long, f.nul = nil, 0, false, nil, false
 	if f.gz != nil {
-		return f.skip(off)
+		return f.seekCompressed(off)
 	}
 	if off == 0 {
 		return nil
 	}
 	m := make([]byte, min(off, markSize))
 	if _, err := f.f.ReadAt(m, off-int64(len(m))); err != nil {
-		return changed(fmt.Sprintf("read before %d", off), err)
+		return changedError(fmt.Sprintf("read before %d", off), err)
 	}
 	f.mark = m
 	return nil
 }
 
-// skip is at for a compressed file.
-func (f *file) skip(off int64) error {
+// seekCompressed is seek for a compressed file.
+func (f *file) seekCompressed(off int64) error {
 	err := f.gz.Open(io.NewSectionReader(f.f, 0, 1<<62))
 	if err != nil {
 		return err
 	}
 	if f.win, err = f.gz.Skip(off); err != nil {
-		return changed("decompress", err)
+		return changedError("decompress", err)
 	}
 	f.mark, f.pos = bytes.Clone(f.win), len(f.win)
 	return nil
 }
 
-// changed is the error of bytes that are not there any more, unless the system
-// failed to read them.
-func changed(doing string, err error) error {
+// changedError returns errChanged, or err itself if the system failed to read.
+func changedError(doing string, err error) error {
 	if isIO(err) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", doing, errChanged)
 }
 
-// read returns up to a block of the bytes at off, and whether the file ends
-// behind them for now.
-// errChanged: what lies before off is not what was read there.
+// read returns up to one block of bytes at off, and whether the block reaches the current end
+// of the file. It returns errChanged if the bytes before off have changed since they were read.
 func (f *file) read(buf []byte) (data []byte, end bool, err error) {
 	if f.gz != nil {
 		f.win, f.pos, end, err = f.gz.Read(f.pos)
@@ -130,9 +128,9 @@ func (f *file) advance(n int) {
 	f.setMark(f.win[max(0, f.pos-maxMark):f.pos])
 }
 
-// setMark keeps what is compared at the next read, of the bytes before off: the
-// last line where it has its time to fractions of a second, which no other file
-// has at the same place.
+// setMark keeps the bytes before off, which the next read compares. They include the last line
+// if its time has fractions of a second, because no other file has the same line at the same
+// place.
 func (f *file) setMark(read []byte) {
 	line := content.LastLine(read)
 	t, ok := content.LineTime(read[line:])
@@ -142,28 +140,29 @@ func (f *file) setMark(read []byte) {
 	f.mark = append(f.mark[:0], read[min(line, max(0, len(read)-markSize)):]...)
 }
 
-// learnFromRead completes the identity from what was just read, if that is the
-// head: the file may be truncated before it is read again.
+// learnFromRead completes the identity from the bytes that were just read, if they are the
+// head. It does so immediately, because the file may be truncated before the next read.
 func (f *file) learnFromRead() {
 	if f.id.N < content.HeadSize && f.pos > 0 && f.off == int64(f.pos) {
 		f.id = content.IDOf(f.win[:min(content.HeadSize, len(f.win))])
 		return
 	}
-	f.learn()
+	f.completeID()
 }
 
-// learn completes the identity of a file that was shorter than a head.
-func (f *file) learn() {
+// completeID completes the identity of a file that was shorter than a head when it was
+// identified.
+func (f *file) completeID() {
 	if f.id.N >= content.HeadSize || f.f == nil || f.gz != nil {
 		return
 	}
-	// It may have been truncated meanwhile: then it has to stay what it was.
+	// A file that was truncated in the meantime keeps its identity.
 	if h, err := content.ReadHead(f.f, false); err == nil && len(h) > f.id.N && (f.id.N == 0 || f.id.Is(h)) {
 		f.id = content.IDOf(h)
 	}
 }
 
-// looksLike reports whether an open file still starts as f did.
+// looksLike reports whether the open file h still starts as f did.
 func (f *file) looksLike(h *os.File) bool {
 	if f.id.N == 0 {
 		return true
@@ -172,10 +171,10 @@ func (f *file) looksLike(h *os.File) bool {
 	return err != nil || f.id.Is(b)
 }
 
-// rewritten reports whether a file that was read to its end and changed since no
-// longer starts as it did. The bytes before the position, which a read compares, show
-// that only if they are sure: lines often end alike.
-func (f *file) rewritten() bool {
+// isRewritten reports whether a file has a different head than before. It checks a file that
+// was read to its end only if the mark is not unique, because a read compares the mark, and
+// many lines end alike.
+func (f *file) isRewritten() bool {
 	if f.sure || f.quiet == nil || f.f == nil || f.gz != nil || f.id.N == 0 {
 		return false
 	}
@@ -184,20 +183,19 @@ func (f *file) rewritten() bool {
 	return (err == nil || errors.Is(err, io.EOF)) && !f.id.Is(b[:n])
 }
 
-// idle reports whether nothing happened to the file since a read that reached its
-// end.
-func (f *file) idle() bool {
+// isIdle reports whether the file is unchanged since a read that reached its end.
+func (f *file) isIdle() bool {
 	return f.quiet != nil && f.quiet.Size() == f.fi.Size() && f.quiet.ModTime().Equal(f.fi.ModTime())
 }
 
-// fresh reports whether the file was written to so recently that more may come after
-// a rotation. A time ahead of the clock is fresh.
-func (f *file) fresh(now time.Time) bool {
+// isFresh reports whether the file was written to so recently that more may come even after a
+// rotation. A time in the future counts as recent.
+func (f *file) isFresh(now time.Time) bool {
 	return !f.order.GZ && now.Sub(f.fi.ModTime()) < linger
 }
 
-// point returns off as a position that survives restarts.
-func (f *file) point(off int64) position.Point {
+// pointAt returns off as a position that can be saved.
+func (f *file) pointAt(off int64) position.Point {
 	mark := f.mark[max(0, len(f.mark)-markSize):]
 	return position.Point{Name: f.name, ID: f.id, Off: off, Mark: content.SumOf(mark), MarkN: len(mark), End: f.off}
 }

@@ -19,18 +19,18 @@ import (
 	"crowsnest/sources/internal/position"
 )
 
-// finder searches for streams, in a goroutine of its own: a directory that hangs
-// stops no known log.
+// finder searches for streams in its own goroutine, so that a directory that hangs does not
+// stop known logs.
 type finder struct {
 	t    *Tailer
 	w    *logdir.Watcher
 	beat beat
-	due  atomic.Bool // a tick has passed
+	due  atomic.Bool // whether a tick has passed since the last search
 
 	rescan, found time.Time
 }
 
-// run searches once a tick, and at once after a hint, until ctx ends.
+// run searches once a tick and immediately after a hint, until ctx ends.
 func (f *finder) run(ctx context.Context) {
 	for {
 		select {
@@ -48,23 +48,23 @@ func (f *finder) poll() {
 	t, now, full := f.t, f.t.cfg.Clock(), false
 	due := f.due.Swap(false)
 	if due {
-		if full = !now.Before(f.rescan) || f.rescan.Sub(now) > rescanEvery; full { // or the clock stepped back
+		if full = !now.Before(f.rescan) || f.rescan.Sub(now) > rescanEvery; full { // the second case means that the clock went back
 			f.rescan = now.Add(rescanEvery)
 		}
 		f.w.Drain()
 	}
 	dirs, all := f.w.Take()
 	since := now.Sub(f.found)
-	if all || len(dirs) > 0 || due && (full || since < 0 || since >= dirsEvery || !t.watched()) {
+	if all || len(dirs) > 0 || due && (full || since < 0 || since >= dirsEvery || !t.isWatched()) {
 		f.found = now
 		t.findAll(f.w, full)
-		kick(t.wake)
+		signal(t.wake)
 	}
 	t.pollHinted(dirs, all)
 }
 
-// watched reports whether inotify reports a new stream.
-func (t *Tailer) watched() bool {
+// isWatched reports whether inotify reports new streams in every tree.
+func (t *Tailer) isWatched() bool {
 	return !slices.ContainsFunc(t.trees, func(tr *tree) bool { return !tr.watched })
 }
 
@@ -73,38 +73,38 @@ func (t *Tailer) findAll(w *logdir.Watcher, full bool) {
 	now := t.cfg.Clock()
 	all := true
 	for _, tr := range t.trees {
-		err := t.findIn(tr, now, full, w)
+		err := t.searchTree(tr, now, full, w)
 		t.setDown(tr, now, err)
 		all = all && err == nil
 	}
 	if err := t.blind.Swap(nil); err != nil {
-		t.fail("watch", *err)
+		t.recordError("watch", *err)
 	}
-	if t.setUp(all, now) {
-		t.forget(now)
+	if t.recordSearch(all, now) {
+		t.dropRemoved(now)
 	}
 }
 
-// setUp records the result of a search. It reports whether there was one before.
-func (t *Tailer) setUp(all bool, now time.Time) (again bool) {
+// recordSearch records the result of a search. It reports whether this was not the first one.
+func (t *Tailer) recordSearch(all bool, now time.Time) (again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	again = t.searched
 	t.up, t.searched = len(t.down) < len(t.trees), true
 	if all {
 		t.opened = true
-		t.note("")
+		t.setLastError("")
 	}
 	return again
 }
 
-// findIn looks for streams in one tree, if anything changed. nil means that all
-// of them are known.
-func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *logdir.Watcher) error {
+// searchTree looks for streams in one tree if anything in it changed. It returns nil if all
+// streams are known.
+func (t *Tailer) searchTree(tr *tree, now time.Time, full bool, w *logdir.Watcher) error {
 	if full || !tr.up || tr.root.Moved() {
 		if err := tr.root.Reopen(); err != nil {
-			if logdir.Exhausted(err) {
-				t.short(err)
+			if logdir.IsOutOfDescriptors(err) {
+				t.recordShortage(err)
 			}
 			tr.up = false
 			return err
@@ -113,8 +113,8 @@ func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *logdir.Watcher) e
 	}
 	f := tr.root.Borrow()
 	defer f.Release()
-	if tr.up && !full && !tr.changed(f, now) {
-		return tr.crowded(t.cfg.streams)
+	if tr.up && !full && !tr.hasChanged(f, now) {
+		return tr.checkLimit(t.cfg.streams)
 	}
 	tr.listed, tr.watched = map[string]bool{}, true
 	found, err := tr.find.Find(func(dir string) ([]logdir.Entry, error) {
@@ -122,25 +122,25 @@ func (t *Tailer) findIn(tr *tree, now time.Time, full bool, w *logdir.Watcher) e
 		return tr.list(f, dir, now, w)
 	})
 	tr.up = err == nil
-	if why := t.doubt(tr, f, found, err, now); why != nil {
+	if why := t.checkTrust(tr, f, found, err, now); why != nil {
 		tr.up = false
 		f.Trusted.Store(false)
 		return why
 	}
 	if err == nil || len(found) > 0 {
-		t.trust(tr, f)
+		t.markTrusted(tr, f)
 	}
-	t.update(tr, found, w)
+	t.updateFollowers(tr, found, w)
 	if err != nil {
 		return err
 	}
-	return tr.crowded(t.cfg.streams)
+	return tr.checkLimit(t.cfg.streams)
 }
 
-// changed reports whether a directory that was listed must be listed again.
-func (tr *tree) changed(f *logdir.Dir, now time.Time) bool {
+// hasChanged reports whether a directory of the last search must be listed again.
+func (tr *tree) hasChanged(f *logdir.Dir, now time.Time) bool {
 	listed, yes := tr.listed, make(chan bool, 1)
-	err := tr.lister.do(f, "folders of "+tr.root.Path, func() { yes <- tr.dirs.Changed(f, listed, now) })
+	err := tr.lister.start(f, "folders of "+tr.root.Path, func() { yes <- tr.dirs.Changed(f, listed, now) })
 	return tr.lister.returned.Swap(false) || err != nil || <-yes
 }
 
@@ -152,7 +152,7 @@ func (tr *tree) list(f *logdir.Dir, dir string, now time.Time, w *logdir.Watcher
 		watched bool
 	}
 	got := make(chan result, 1)
-	if err := tr.lister.do(f, tr.root.Abs(dir), func() {
+	if err := tr.lister.start(f, tr.root.Abs(dir), func() {
 		watched := tr.watch(w, dir)
 		l, err := tr.dirs.Get(f, dir, now)
 		got <- result{l, err, watched}
@@ -168,25 +168,25 @@ func (tr *tree) list(f *logdir.Dir, dir string, now time.Time, w *logdir.Watcher
 	return r.listing.Entries, nil
 }
 
-// watch watches a directory, and reports whether it does. What hangs does so before the
-// watcher is locked.
+// watch watches a directory, and reports whether it is watched. Lstat comes first, because a
+// directory that hangs must not do so while the watcher is locked.
 func (tr *tree) watch(w *logdir.Watcher, dir string) bool {
 	_, err := tr.root.Lstat(dir)
 	return err == nil && w.Add(tr.root.Abs(dir), dir == ".")
 }
 
-// crowded returns an error if streams of the tree are beyond the bound.
-func (tr *tree) crowded(most int) error {
+// checkLimit returns an error if the tree has more streams than are allowed.
+func (tr *tree) checkLimit(most int) error {
 	if tr.over == 0 {
 		return nil
 	}
 	return fmt.Errorf("%d logs in %s are not read: there are more than %d", tr.over, tr.root.Path, most)
 }
 
-// setDown records why a tree cannot be searched, or that it can.
+// setDown records why a tree cannot be searched, or if err is nil, that it was searched.
 func (t *Tailer) setDown(tr *tree, now time.Time, err error) {
 	if err != nil {
-		t.fail("list", err)
+		t.recordError("list", err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -203,19 +203,19 @@ func (t *Tailer) setDown(tr *tree, now time.Time, err error) {
 	t.down[tr] = u
 }
 
-// doubt returns why a directory is not trusted to be the one of the logs. Until it is
-// trusted, missing files do not count as removed and the watermark stays. If a finder
-// does not know, the directory is trusted if it is the one of the last time, if it
-// contains a known stream, or if no stream is known. After forgetAfter it is trusted
-// in any case: all logs may have been replaced.
-func (t *Tailer) doubt(tr *tree, f *logdir.Dir, found []Stream, err error, now time.Time) error {
+// checkTrust returns the reason why the directory f may not be the directory of the logs, or
+// nil if it is trusted. Until then, missing files do not count as removed, and the watermark
+// stays. Unless the Finder checks this itself, the directory is trusted if it is the same as
+// last time, if it contains a known stream, or if no stream is known. After forgetAfter it is
+// trusted anyway, because all logs may have been replaced.
+func (t *Tailer) checkTrust(tr *tree, f *logdir.Dir, found []Stream, err error, now time.Time) error {
 	switch {
 	case errors.Is(err, ErrDoubt):
 		return err
 	case f.Trusted.Load(), tr.find.Known, err != nil && len(found) == 0:
 		return nil
 	}
-	known, was := t.known(tr)
+	known, was := t.knownStreams(tr)
 	if len(known) == 0 || f.ID == was ||
 		slices.ContainsFunc(found, func(s Stream) bool { return known[s.Key] }) ||
 		was == "" && len(found) > 0 {
@@ -227,13 +227,13 @@ func (t *Tailer) doubt(tr *tree, f *logdir.Dir, found []Stream, err error, now t
 	if now.Sub(tr.doubted) >= forgetAfter {
 		return nil
 	}
-	return fmt.Errorf("%s has none of the %d logs that were in it: %w; is its file system mounted? What is there now counts from %s on",
+	return fmt.Errorf("%s has none of the %d logs that were in it: %w; is its file system mounted? Files that are there now count as its contents from %s on",
 		tr.root.Path, len(known), ErrDoubt, tr.doubted.Add(forgetAfter).UTC().Format(time.RFC3339))
 }
 
-// known returns the streams of the tree that have not ended, and the identity of
+// knownStreams returns the streams of the tree that have not ended, and the identity of
 // its directory when it was last trusted.
-func (t *Tailer) known(tr *tree) (keys map[string]bool, id string) {
+func (t *Tailer) knownStreams(tr *tree) (keys map[string]bool, id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	keys = map[string]bool{}
@@ -243,19 +243,19 @@ func (t *Tailer) known(tr *tree) (keys map[string]bool, id string) {
 		}
 	}
 	for key, r := range t.restored {
-		if r.at.IsZero() && !r.pos.Ended && tr.owns(key) {
+		if r.at.IsZero() && !r.pos.Ended && tr.mayOwn(key) {
 			keys[key] = true
 		}
 	}
 	return keys, t.roots[tr.root.Path]
 }
 
-// owns reports whether a stream with this key may be in the tree.
-func (tr *tree) owns(key string) bool {
+// mayOwn reports whether a stream with this key may be in the tree.
+func (tr *tree) mayOwn(key string) bool {
 	return !filepath.IsAbs(key) || strings.HasPrefix(key, tr.root.Path+"/") || tr.root.Path == "/"
 }
 
-func (t *Tailer) trust(tr *tree, f *logdir.Dir) {
+func (t *Tailer) markTrusted(tr *tree, f *logdir.Dir) {
 	tr.doubted = time.Time{}
 	if f.Trusted.Swap(true) {
 		return
@@ -265,13 +265,13 @@ func (t *Tailer) trust(tr *tree, f *logdir.Dir) {
 	t.roots[tr.root.Path] = f.ID
 }
 
-// update creates followers for new streams and marks those that were removed, unless
-// the content of the tree is not known.
-func (t *Tailer) update(tr *tree, found []Stream, w *logdir.Watcher) {
+// updateFollowers creates followers for new streams. It marks the followers of removed streams
+// if the tree could be searched.
+func (t *Tailer) updateFollowers(tr *tree, found []Stream, w *logdir.Watcher) {
 	seen, watched := make(map[string]bool, len(found)), make([]bool, len(found))
 	refused := map[string]bool{}
 	for i, s := range found {
-		watched[i] = !s.unread() && tr.watches(w, s.Dir)
+		watched[i] = !s.isUnread() && tr.watchStream(w, s.Dir)
 	}
 	empty := ""
 	if len(found) == 0 && tr.find.Empty != nil {
@@ -282,9 +282,9 @@ func (t *Tailer) update(tr *tree, found []Stream, w *logdir.Watcher) {
 	t.empty[tr] = empty
 	tr.over = 0
 	for i, s := range found {
-		if s.unread() {
+		if s.isUnread() {
 			refused[s.Key] = true
-			t.refuse(tr, s)
+			t.recordRefused(tr, s)
 			continue
 		}
 		seen[s.Key] = true
@@ -305,25 +305,25 @@ func (t *Tailer) update(tr *tree, found []Stream, w *logdir.Watcher) {
 	maps.DeleteFunc(tr.refused, func(key string, _ refusedStream) bool { return !refused[key] })
 	for key, c := range t.followers {
 		if c.tree == tr && !seen[key] {
-			_, failed := tr.unlistable(key)
+			_, failed := tr.unlistableFolder(key)
 			c.unlisted.Store(!failed)
 		}
 	}
 }
 
-// watches watches the directory of a stream, and reports whether it does.
-func (tr *tree) watches(w *logdir.Watcher, dir string) bool {
+// watchStream watches the directory of a stream, and reports whether it is watched.
+func (tr *tree) watchStream(w *logdir.Watcher, dir string) bool {
 	f, does := tr.root.Borrow(), make(chan bool, 1)
 	defer f.Release()
-	return tr.lister.do(f, tr.root.Abs(dir), func() { does <- tr.watch(w, dir) }) == nil && <-does
+	return tr.lister.start(f, tr.root.Abs(dir), func() { does <- tr.watch(w, dir) }) == nil && <-does
 }
 
-// unread reports whether the stream is not read.
-func (s *Stream) unread() bool { return s.Refused != "" || s.Failed != nil }
+// isUnread reports whether the stream is not read.
+func (s *Stream) isUnread() bool { return s.Refused != "" || s.Failed != nil }
 
-// unlistable returns the folder around a stream that could not be listed. The caller holds
-// mu of the Tailer.
-func (tr *tree) unlistable(key string) (folder refusedStream, found bool) {
+// unlistableFolder returns the unlistable folder that contains a stream, if there is one. The
+// caller holds Tailer.mu.
+func (tr *tree) unlistableFolder(key string) (folder refusedStream, found bool) {
 	for dir := path.Dir(key); dir != "." && dir != "/"; dir = path.Dir(dir) {
 		if r, ok := tr.refused[dir]; ok && r.Holds {
 			return r, true
@@ -332,14 +332,15 @@ func (tr *tree) unlistable(key string) (folder refusedStream, found bool) {
 	return refusedStream{}, false
 }
 
-// provenUpTo returns the time up to which a stream that was found now was read: to the
-// watermark, unless it may have been there while it could not be found. The caller holds mu.
+// provenUpTo returns the time up to which a stream that was just found counts as read. This is
+// the watermark, or an earlier time if the stream may have existed while it could not be found.
+// The caller holds mu.
 func (t *Tailer) provenUpTo(tr *tree, key string) time.Time {
 	at := t.watermark
 	if _, down := t.down[tr]; down {
 		at = times.Earlier(at, tr.foundAt)
 	}
-	if r, was := tr.unlistable(key); was {
+	if r, was := tr.unlistableFolder(key); was {
 		at = times.Earlier(at, r.ReadUpTo)
 	}
 	if r, was := tr.refused[key]; was {
@@ -356,8 +357,8 @@ func (t *Tailer) newStream(tr *tree, s Stream) *follower {
 		delete(t.restored, s.Key)
 	}
 	c := newFollower(t, tr, s, pos)
-	// Nothing in it is older than the last search, or it was found before it could
-	// be read: both hold the watermark back.
+	// The stream has no lines from before bound. If bound is early because the stream could not
+	// be read, it holds the watermark back.
 	c.bound, c.since = t.provenUpTo(tr, s.Key), t.saved
 	c.fromEnd = t.cfg.FromEnd && !t.state && !t.opened
 	c.newest = t.cfg.Newest && !t.state && !t.opened
@@ -366,21 +367,21 @@ func (t *Tailer) newStream(tr *tree, s Stream) *follower {
 	return c
 }
 
-// The position of a stream without files is kept: its directory may only be away
-// for a moment.
+// Limits of the positions that are kept for streams without files. The directory of such a
+// stream may only be unreachable for a moment.
 const (
 	forgetAfter = 10 * time.Minute
-	maxMissing  = 1000 // such positions; where pods come and go fast the newest are kept
+	maxMissing  = 1000 // number of positions; the newest are kept
 )
 
-// forget drops followers whose stream was removed and read to its end, and positions
-// without a stream, of the trees that are not in doubt.
-func (t *Tailer) forget(now time.Time) {
-	for key, r := range t.missing() {
-		path, there := t.find(key)
+// dropRemoved drops followers whose stream was removed and read to its end. It also drops old
+// positions without a stream. Trees that could not be searched are left alone.
+func (t *Tailer) dropRemoved(now time.Time) {
+	for key, r := range t.missingStreams() {
+		path, there := t.findPath(key)
 		t.mu.Lock()
 		if r.at = now; !r.pos.Ended && !there {
-			t.miss(lossRemoved, path)
+			t.countLoss(lossRemoved, path)
 			r.pos = &position.Stream{Point: r.pos.Point, Ended: true}
 		}
 		t.mu.Unlock()
@@ -388,11 +389,11 @@ func (t *Tailer) forget(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for key, c := range t.followers {
-		if !c.tree.up || !c.unlisted.Load() || !t.queue.Idle(c) {
+		if !c.tree.up || !c.unlisted.Load() || !t.queue.IsIdle(c) {
 			continue
 		}
-		if over, n, pos := c.final(); over {
-			t.closed = add(t.closed, n)
+		if over, n, pos := c.finalState(); over {
+			t.closed = addCounters(t.closed, n)
 			delete(t.followers, key)
 			c.tree.dirs.Forget(c.found.Dir)
 			if pos != nil {
@@ -408,15 +409,15 @@ func (t *Tailer) forget(now time.Time) {
 	t.boundMissing()
 }
 
-// missing returns the restored positions whose streams are not there.
-func (t *Tailer) missing() map[string]*restored {
+// missingStreams returns the restored positions whose streams no longer exist.
+func (t *Tailer) missingStreams() map[string]*restored {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := map[string]*restored{}
 	for key, r := range t.restored {
 		hidden := func(tr *tree) bool {
-			_, unlistable := tr.unlistable(key)
-			return unlistable || tr.owns(key) && !tr.up
+			_, unlistable := tr.unlistableFolder(key)
+			return unlistable || tr.mayOwn(key) && !tr.up
 		}
 		if r.at.IsZero() && !slices.ContainsFunc(t.trees, hidden) {
 			out[key] = r
@@ -425,9 +426,9 @@ func (t *Tailer) missing() map[string]*restored {
 	return out
 }
 
-// find returns the path that a position belongs to, and whether it still exists: then
-// the stream is only no longer selected.
-func (t *Tailer) find(key string) (path string, there bool) {
+// findPath returns the path of the stream with this key, and whether it still exists. A stream
+// that exists is merely no longer selected.
+func (t *Tailer) findPath(key string) (path string, there bool) {
 	path = key
 	for _, tr := range t.trees {
 		if !filepath.IsAbs(key) {
@@ -440,8 +441,7 @@ func (t *Tailer) find(key string) (path string, there bool) {
 	return path, false
 }
 
-// boundMissing drops the oldest positions of streams without files if there are
-// too many.
+// boundMissing drops the oldest positions of streams without files, beyond maxMissing.
 func (t *Tailer) boundMissing() {
 	if len(t.restored) <= maxMissing || !t.opened {
 		return

@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	pollEvery = 50 * time.Millisecond  // while a file is read without a pause
-	dirsEvery = 500 * time.Millisecond // where inotify reports changes, and reported none
+	pollEvery = 50 * time.Millisecond  // interval of listing the directory while a file is read without a pause
+	dirsEvery = 500 * time.Millisecond // interval of listing the directory if inotify reports no change
 	grace     = 250 * time.Millisecond
-	linger    = 5 * time.Second // how long a rotated file may still be written to
-	idleAfter = time.Second     // until an unfinished line is matched as it is
+	linger    = 5 * time.Second // time during which a rotated file may still be written to
+	idleAfter = time.Second     // time until an unfinished line is matched as it is
 )
 
-// follower reads one stream through all of its files. A worker owns it for one turn
-// at a time; only published is for others.
+// follower reads one stream through all of its files. One worker at a time owns it, for one
+// turn. Other goroutines may use only published.
 type follower struct {
 	*opener
 	*published
-	directory // which files exist
-	sequence  // where to continue
-	reader    // what is being read
+	directory // the files that exist
+	sequence  // the order in which they are read
+	reader    // the state of reading
 
 	lookBackTo func(bound time.Time) time.Time
-	fromEnd    bool // without a position: files without times are read from their end
-	newest     bool // without a position: the files before the newest are not read
-	busy       bool // the previous turn left something to read
-	grew       bool // cur grew in the last turn
-	placed     bool // the directory was listed, and its files are known
-	// doubtful files were skipped before it was known how far they had been read.
+	fromEnd    bool // whether files without times are read from their end if the stream has no position
+	newest     bool // whether only the newest file is read if the stream has no position
+	busy       bool // whether the previous turn left something to read
+	grew       bool // whether cur grew in the last turn
+	placed     bool // whether the directory was listed, so that its files are known
+	// doubtful are files that were skipped before it was known how far they had been read.
 	doubtful []member
 }
 
@@ -48,19 +48,19 @@ func newFollower(t *Tailer, tr *tree, s Stream, saved *position.Stream) *followe
 		reader:    reader{opener: o, pub: p, hand: &t.hand, framed: t.cfg.Framed},
 	}
 	o.waiter.Wake = func() { t.queue.Add(c) }
-	c.commit = c.take
+	c.commit = c.commitPosition
 	return c
 }
 
-// run executes one turn: it reads at most one block. It reports whether there is
-// more to read at once.
-func (c *follower) run(w *worker) (again bool) {
+// runTurn executes one turn, which reads at most one block. It reports whether there is more to
+// read immediately.
+func (c *follower) runTurn(w *worker) (again bool) {
 	c.now, c.err = c.clock(), nil
 	c.clampBound(c.now)
 	c.dir = c.tree.root.Borrow()
 	defer c.dir.Release()
 	if c.dir == nil || !c.dir.Trusted.Load() {
-		return c.readOn(w)
+		return c.readWithoutDirectory(w)
 	}
 	ok := c.poll()
 	f, off := c.cur, int64(0)
@@ -76,11 +76,11 @@ func (c *follower) run(w *worker) (again bool) {
 	return again
 }
 
-// readOn continues to read open files and concludes nothing: the directory is
-// missing, or not trusted.
-func (c *follower) readOn(w *worker) (again bool) {
+// readWithoutDirectory continues to read an open file while the directory is missing or not
+// trusted. It draws no conclusions about other files.
+func (c *follower) readWithoutDirectory(w *worker) (again bool) {
 	f := c.cur
-	if f == nil || f.f == nil || f.gz != nil || !c.stat(f) || f.fi.Size() <= f.off+f.rest {
+	if f == nil || f.f == nil || f.gz != nil || !c.updateSize(f) || f.fi.Size() <= f.off+f.rest {
 		return false
 	}
 	data, end, err := c.read(f, w)
@@ -92,13 +92,13 @@ func (c *follower) readOn(w *worker) (again bool) {
 	return !end
 }
 
-// poll lists the directory and decides which file to read. It returns false if the
-// directory or a file in it cannot be read: then the watermark stays.
+// poll lists the directory and decides which file to read. It returns false if the directory or
+// a file in it cannot be read. The watermark stays in this case.
 func (c *follower) poll() bool {
 	hinted := c.hinted.Swap(false)
 	if c.cur != nil && c.gen != 0 && !hinted {
 		switch since := c.now.Sub(c.polled); {
-		case since < 0: // the clock was set back
+		case since < 0: // list the directory, because the clock was set back
 		case c.busy && since < pollEvery:
 			return c.openCur()
 		case c.watched.Load() && since < dirsEvery:
@@ -111,16 +111,16 @@ func (c *follower) poll() bool {
 		}
 	}
 	l, err := c.tree.dirs.Get(c.dir, c.found.Dir, c.now)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, logdir.ErrRefused) { // no directory any more
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, logdir.ErrRefused) { // the directory no longer exists
 		l, err = &logdir.Listing{Gen: -1}, nil
 	}
 	if err != nil {
-		c.fail("list", err)
+		c.recordTurnError("list", err)
 		return false
 	}
 	changed := l.Gen != c.gen || l.Gen < 0
 	if changed {
-		c.gen, c.grew = 0, false // until the effect of the change is known
+		c.gen, c.grew = 0, false // the listing is examined again until its effect is known
 	} else {
 		c.polled = c.now
 	}
@@ -136,22 +136,24 @@ func (c *follower) poll() bool {
 	return c.pollFiles(l, changed)
 }
 
-// mayBeCopied reports whether cur has something to read, and none of it was read: only the
-// directory shows whether it was copied and truncated before; see unreadCopy. A report of
-// inotify may come later than what was written since. Runtimes rename their logs.
+// mayBeCopied reports whether cur has content of which nothing was read. Only the directory
+// shows whether the file was copied and truncated before (see unreadCopy), and the report of
+// inotify may come later than the bytes. Files of runtimes are excluded, because runtimes
+// rename their logs.
 func (c *follower) mayBeCopied() bool { return c.cur.off == 0 && !c.framed && c.cur.fi.Size() > 0 }
 
-// pollFiles examines the files of a listing, and decides as poll does.
+// pollFiles examines the files of a listing and decides which file to read. Its result means
+// the same as that of poll.
 func (c *follower) pollFiles(l *logdir.Listing, changed bool) bool {
 	ms, err := c.membersOf(l.Entries)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return false // the file was removed meanwhile, which the next poll notices
+		return false // the file was removed in the meantime, which the next poll notices
 	case errors.Is(err, errUnstable):
 		return c.cur != nil && c.openCur()
 	case err != nil:
-		c.fail("open", err)
-		return c.cur != nil && c.openCur() // the files after cur may wait, cur must not
+		c.recordTurnError("open", err)
+		return c.cur != nil && c.openCur() // a failure of later files does not stop the reading of cur
 	}
 	over := len(ms) == 0 && c.cur == nil && len(c.refused) == 0
 	if c.setOver(over); over {
@@ -159,20 +161,20 @@ func (c *follower) pollFiles(l *logdir.Listing, changed bool) bool {
 	}
 	if c.cur != nil {
 		c.reconcile(ms, c.before)
-	} else if err := c.place(ms); err != nil {
+	} else if err := c.placeStart(ms); err != nil {
 		var u *unreadError
-		if errors.As(err, &u) && c.skip(u.m, err, l.Entries) {
+		if errors.As(err, &u) && c.skipUnreadable(u.m, err, l.Entries) {
 			c.countSkipped()
 		}
 		if !errors.Is(err, errMoved) {
-			c.fail("open", err)
+			c.recordTurnError("open", err)
 		}
 		return false
 	}
 	c.gen, c.polled = l.Gen, c.now
-	c.placed = c.placed || !over || c.saved == nil && l.Gen >= 0 // an empty directory has nothing to be lost
+	c.placed = c.placed || !over || c.saved == nil && l.Gen >= 0 // an empty directory without a position has lost nothing
 	if changed || c.cur == nil {
-		c.confirm()
+		c.confirmNames()
 	}
 	if c.cur == nil {
 		c.advanceTo(c.now)
@@ -181,11 +183,11 @@ func (c *follower) pollFiles(l *logdir.Listing, changed bool) bool {
 	return c.openCur()
 }
 
-// membersOf returns the files among the entries in the order they were written.
+// membersOf returns the files of the stream among the entries, in the order they were written.
 func (c *follower) membersOf(entries []logdir.Entry) ([]member, error) {
-	ms, err := c.members(entries, c.opened())
+	ms, err := c.listMembers(entries, c.openFiles())
 	for range c.setRefused(c.barred) {
-		c.count("refused")
+		c.countError("refused")
 	}
 	if err == nil {
 		c.setBlocked(ms)
@@ -194,7 +196,7 @@ func (c *follower) membersOf(entries []logdir.Entry) ([]member, error) {
 	return ms, err
 }
 
-// setBlocked records whether the newest file is one that is refused.
+// setBlocked records whether the newest file is refused.
 func (c *follower) setBlocked(ms []member) {
 	blocked := false
 	for name := range c.barred {
@@ -204,7 +206,7 @@ func (c *follower) setBlocked(ms []member) {
 	c.update(func() { c.blocked = blocked })
 }
 
-// lagging describes the stream, which was read up to a time.
+// lagging describes the stream as a lagging one that was read up to upTo.
 func (c *follower) lagging(upTo time.Time) matcher.LaggingStream {
 	if labels := c.knownLabels(); labels != nil {
 		return matcher.LaggingStream{Labels: labels, ReadUpTo: upTo}
@@ -212,7 +214,8 @@ func (c *follower) lagging(upTo time.Time) matcher.LaggingStream {
 	return c.found.lagging(upTo)
 }
 
-// lagging describes a stream of which no file was read yet.
+// lagging describes a stream whose current files have not been read yet. Its earlier lines were
+// read up to upTo.
 func (s *Stream) lagging(upTo time.Time) matcher.LaggingStream {
 	out := matcher.LaggingStream{Unknown: s.Unknown, ReadUpTo: upTo}
 	if s.Labels != nil {
@@ -221,7 +224,7 @@ func (s *Stream) lagging(upTo time.Time) matcher.LaggingStream {
 	return out
 }
 
-// name returns the stream as namespace/pod/container, "" if it has no such labels.
+// name returns the stream as namespace/pod/container, or "" if it has no such labels.
 func (s *Stream) name() string {
 	if l := s.lagging(time.Time{}); l.Labels["namespace"] != "" {
 		return l.String()
@@ -229,8 +232,8 @@ func (s *Stream) name() string {
 	return ""
 }
 
-// countSkipped counts possible loss in files that were skipped, unless they were read
-// before. Before the follower has a position, that is not known.
+// countSkipped counts possible losses in skipped files that were not read before. Without a
+// position it is unknown whether they were read, so they become doubtful.
 func (c *follower) countSkipped() {
 	for _, s := range c.skipped {
 		waits := func(f *file) bool { return f.f == nil && f.name == s.name }
@@ -238,31 +241,31 @@ func (c *follower) countSkipped() {
 		case c.cur == nil:
 			c.doubtful = append(c.doubtful, s.member)
 		case !s.known, slices.ContainsFunc(c.next, waits):
-			c.miss(lossUnreadable, c.path(s.name))
+			c.countLoss(lossUnreadable, c.absolutePath(s.name))
 		}
 		c.next = slices.DeleteFunc(c.next, waits)
 	}
 	c.skipped = c.skipped[:0]
 }
 
-// statCur updates the size of cur. It skips that if cur grew in the last turn: most
-// likely cur grew again, and the read shows whether it is still the same file, unless
-// that depends on its modification time.
+// statCur updates the size of cur. If cur grew in the last turn, it is likely to grow again,
+// and the next read shows whether it is still the same file. The size is then not needed,
+// unless something else depends on it.
 func (c *follower) statCur() bool {
 	f := c.cur
 	if f == nil {
 		return true
 	}
 	if c.grew && f.sure && f.f != nil && f.gz == nil && len(c.next) == 0 && c.old == nil && c.away.IsZero() &&
-		!c.closeIdle.Load() && !c.crowded() {
-		f.quiet = nil // the log may not be idle
+		!c.closeIdle.Load() && !c.isCrowded() {
+		f.quiet = nil // the file may no longer be idle
 		return true
 	}
-	return c.stat(f)
+	return c.updateSize(f)
 }
 
-// openCur makes sure that cur can be read. A file that is not where it was is
-// looked for at the next poll, and skipped if its pod was deleted.
+// openCur makes sure that cur can be read. If cur is not at its path, the next poll looks for
+// it, and skips it if it was deleted.
 func (c *follower) openCur() bool {
 	f := c.cur
 	if f.finished || f.f != nil && (!f.order.GZ || f.gz != nil) {
@@ -275,39 +278,38 @@ func (c *follower) openCur() bool {
 	case errors.Is(err, errBusy):
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errMoved):
 		c.gen = 0
-	case f.gz != nil: // nothing of it can be decompressed: the files after it must not wait
-		c.damaged(f, err)
+	case f.gz != nil: // nothing of a damaged file can be decompressed, and the files after it must not wait
+		c.countDamaged(f, err)
 		c.skipBroken()
 	default:
-		c.fail("open", err)
+		c.recordTurnError("open", err)
 		c.passOverCur()
 	}
 	return false
 }
 
-// passOverCur skips cur if it cannot be read for awayAfter and another file comes
-// after it.
+// passOverCur skips cur if it has been unreadable for awayAfter and another file follows.
 func (c *follower) passOverCur() {
 	var since time.Time
 	c.update(func() { since = c.stalled.since })
-	if len(c.next) == 0 || since.IsZero() || c.now.Sub(since) < awayAfter || logdir.Exhausted(c.err) {
+	if len(c.next) == 0 || since.IsZero() || c.now.Sub(since) < awayAfter || logdir.IsOutOfDescriptors(c.err) {
 		return
 	}
-	c.miss(lossUnreadable, c.path(c.cur.name))
+	c.countLoss(lossUnreadable, c.absolutePath(c.cur.name))
 	c.skipBroken()
 }
 
 func (c *follower) skipBroken() {
-	c.broken = grown(c.broken, c.cur.name, c.cur.fi)
+	c.broken = setLazily(c.broken, c.cur.name, c.cur.fi)
 	c.skipCur()
 	c.gen = 0
 }
 
-// maybeCloseIdle closes an idle file to save its descriptor. If too many are open
-// even so, one that is written to is closed as well, until its next turn.
+// maybeCloseIdle closes an idle file to save its descriptor. If too many files are open, it
+// also closes a file that is being written to, until its next turn.
 func (c *follower) maybeCloseIdle() {
 	f := c.cur
-	pressed := c.crowded() && c.stream.Unfinished() == 0
+	pressed := c.isCrowded() && c.stream.Unfinished() == 0
 	if !c.closeIdle.Load() && !pressed || f.order.GZ && !f.finished || !c.nothingNext() || c.old != nil || !c.away.IsZero() ||
 		f.long != nil || f.rest > 0 && !f.shown || !pressed && c.now.Sub(c.moved) < idleAfter {
 		return
@@ -320,10 +322,10 @@ func (c *follower) maybeCloseIdle() {
 	c.cur, c.next = nil, nil
 }
 
-// publish updates what others can read of the follower.
+// publish updates the part of the follower that other goroutines read.
 func (c *follower) publish() {
 	if c.err != nil {
-		c.stall(c.now, c.err.Error())
+		c.recordStall(c.now, c.err.Error())
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -331,7 +333,7 @@ func (c *follower) publish() {
 		c.stalled.since, c.stalled.why = time.Time{}, ""
 	}
 	if c.stream != nil {
-		c.counters = c.stream.Counters() // also of what was flushed after the last block
+		c.counters = c.stream.Counters() // they include lines that were flushed after the last block
 	}
 	c.pinned = c.cur != nil || c.old != nil || len(c.next) > 0
 	f := c.cur
@@ -343,7 +345,7 @@ func (c *follower) publish() {
 		return
 	}
 	if c.named != f.name {
-		c.named, c.view.Path = f.name, c.path(f.name)
+		c.named, c.view.Path = f.name, c.absolutePath(f.name)
 	}
 	c.view.Offset = f.off
 	if !f.order.GZ {
@@ -356,24 +358,24 @@ func (c *follower) publish() {
 	}
 }
 
-// take is the commit of every block: it runs in the same checkpoint as the block's
-// hits.
-func (c *follower) take() {
+// commitPosition saves the position after a block. It runs in the same checkpoint as the hits
+// of the block.
+func (c *follower) commitPosition() {
 	pos := c.position()
 	c.ended = false
 	c.update(func() { c.saved, c.counters = &pos, c.stream.Counters() })
 }
 
-// position returns the position before the oldest line without its end.
+// position returns the position before the oldest unfinished line.
 func (c *follower) position() position.Stream {
-	if f, off := c.unfinished(); f != nil {
-		return c.withOld(f.point(off), f)
+	if f, off := c.oldestUnfinished(); f != nil {
+		return c.withOld(f.pointAt(off), f)
 	}
 	if c.cur.off > 0 || c.saved == nil || c.saved.N == 0 {
-		return c.withOld(c.cur.point(c.cur.off), c.cur)
+		return c.withOld(c.cur.pointAt(c.cur.off), c.cur)
 	}
-	if c.old != nil { // nothing of cur was read yet
-		return c.withOld(c.old.point(c.old.off), c.old)
+	if c.old != nil { // nothing of cur has been read yet
+		return c.withOld(c.old.pointAt(c.old.off), c.old)
 	}
 	return *c.saved
 }
@@ -381,7 +383,7 @@ func (c *follower) position() position.Stream {
 func (c *follower) withOld(p position.Point, in *file) position.Stream {
 	pos := position.Stream{Point: p, Done: c.laterDone(in)}
 	if c.old != nil && in == c.cur {
-		o := c.old.point(c.old.off)
+		o := c.old.pointAt(c.old.off)
 		pos.Old = &o
 	}
 	return pos

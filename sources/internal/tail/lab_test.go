@@ -163,7 +163,7 @@ func podFinder(root string) Finder {
 					continue
 				}
 				dir := p.Name + "/" + c.Name
-				found = append(found, Stream{Key: dir, Dir: dir, Order: logname.Kubelet, New: func(path string) *matcher.Stream {
+				found = append(found, Stream{Key: dir, Dir: dir, Order: logname.ParseKubeletName, New: func(path string) *matcher.Stream {
 					return matcher.NewStream(matcher.Labels{"dir": dir, "filename": path}, matcher.StreamOptions{})
 				}, Labels: func() matcher.Labels { return matcher.Labels{"dir": dir} }, Unknown: []string{"filename"}})
 			}
@@ -180,8 +180,8 @@ func plainFinder(root, base string) Finder {
 			return nil, err
 		}
 		for _, e := range es {
-			if _, ok := logname.Plain(base)(e.Name); ok && !e.Dir {
-				return []Stream{{Key: base, Dir: ".", Order: logname.Plain(base), New: func(path string) *matcher.Stream {
+			if _, ok := logname.OrderByBase(base)(e.Name); ok && !e.Dir {
+				return []Stream{{Key: base, Dir: ".", Order: logname.OrderByBase(base), New: func(path string) *matcher.Stream {
 					return matcher.NewStream(matcher.Labels{"filename": path}, matcher.StreamOptions{})
 				}}}, nil
 			}

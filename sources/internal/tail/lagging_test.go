@@ -188,7 +188,7 @@ func TestFolderThatCannotBeListed(t *testing.T) {
 	}
 	hangs := func() (fault func() error, why string, repair func()) {
 		until := make(chan struct{})
-		return func() error { <-until; return nil }, "a listing of it does not return", func() { close(until) }
+		return func() error { <-until; return nil }, "listing the directory hangs", func() { close(until) }
 	}
 	for name, way := range map[string]func() (func() error, string, func()){"fails": fails, "hangs": hangs} {
 		t.Run(name, func(t *testing.T) { bubble(t, podFinder, func(t *testing.T, l *lab) { testUnlistable(t, l, way) }) })

@@ -10,17 +10,17 @@ import (
 	"crowsnest/sources/internal/logdir"
 )
 
-// listWithin is how long an operation on a directory may take before the search goes on
-// without it.
+// listWithin is the time after which a search continues without waiting for an operation on a
+// directory.
 const listWithin = 600 * time.Millisecond
 
-var errHangs = errors.New("a listing of it does not return")
+var errHangs = errors.New("listing the directory hangs")
 
-// lister runs the operations of a search on directories, so that one that hangs does not
-// hide the others. Only one goroutine calls do.
+// lister runs the operations of a search on directories, so that a directory that hangs does
+// not hide the others. Only one goroutine may call start.
 type lister struct {
-	ready    func()      // called when an operation returns after all
-	returned atomic.Bool // one did, since the last search
+	ready    func()      // called when an operation that counted as hanging returns
+	returned atomic.Bool // whether such an operation has returned since the last search
 
 	mu   sync.Mutex
 	hung map[string]bool // paths with an operation that has not returned
@@ -28,24 +28,25 @@ type lister struct {
 
 func newLister(ready func()) *lister { return &lister{ready: ready, hung: map[string]bool{}} }
 
-// do runs an operation on what is at a path below d. It returns errHangs if the operation
-// takes too long, or if an earlier one on the path has not returned; op may still run then.
-func (l *lister) do(d *logdir.Dir, path string, op func()) error {
+// start runs op, an operation on the path below d, and waits for it. It returns errHangs if op
+// takes too long, or if an earlier operation on the path has not returned. op may still be
+// running then.
+func (l *lister) start(d *logdir.Dir, path string, op func()) error {
 	l.mu.Lock()
 	hangs, many := l.hung[path], len(l.hung) >= maxHung
 	l.mu.Unlock()
 	if hangs {
 		return fmt.Errorf("list %s: %w", path, errHangs)
 	}
-	d.Hold()
+	d.Retain()
 	done := make(chan struct{})
 	go func() {
 		defer d.Release()
 		op()
 		close(done)
-		l.end(path)
+		l.finish(path)
 	}()
-	if many { // this search waits, and all of them count as hanging
+	if many { // with too many hanging operations, this search waits too, and counts as hanging
 		<-done
 		return nil
 	}
@@ -59,7 +60,7 @@ func (l *lister) do(d *logdir.Dir, path string, op func()) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case <-done: // just now
+	case <-done: // it returned at the last moment
 		return nil
 	default:
 	}
@@ -67,8 +68,8 @@ func (l *lister) do(d *logdir.Dir, path string, op func()) error {
 	return fmt.Errorf("list %s: %w", path, errHangs)
 }
 
-// end records that an operation has returned.
-func (l *lister) end(path string) {
+// finish records that an operation has returned.
+func (l *lister) finish(path string) {
 	l.mu.Lock()
 	hung := l.hung[path]
 	delete(l.hung, path)

@@ -253,7 +253,7 @@ func TestEmptyFileIsRenamedBeforeItIsOpened(t *testing.T) {
 		for turn := range 40 {
 			tl.findAll(nil, true)
 			for _, ch := range tl.followers {
-				ch.run(w)
+				ch.runTurn(w)
 			}
 			if turn == 0 { // the first file is read now, the others wait
 				several(c, &seq, 3)

@@ -222,10 +222,10 @@ func TestPositionsOfRemovedStreamsAreBounded(t *testing.T) {
 			tl.restored[fmt.Sprint(i)] = &restored{pos: &position.Stream{Ended: true}, at: time.Now().Add(time.Duration(i) * time.Millisecond)}
 		}
 		tl.opened = true
-		tl.forget(time.Now())
+		tl.dropRemoved(time.Now())
 		require.Len(t, tl.restored, maxMissing)
 		require.NotNil(t, tl.restored[fmt.Sprint(3*maxMissing-1)])
-		tl.forget(time.Now().Add(time.Hour))
+		tl.dropRemoved(time.Now().Add(time.Hour))
 		require.Empty(t, tl.restored)
 	})
 }

@@ -13,18 +13,17 @@ import (
 	"crowsnest/sources/internal/position"
 )
 
-// opener opens the files of one stream. now, dir and err are those of the present
-// turn of its follower.
+// opener opens the files of one stream. now, dir and err belong to the follower's current turn.
 type opener struct {
 	*account
 	tree    *tree
 	found   Stream
 	gunzips *gunzip.Pool
-	waiter  gunzip.Waiter // queues a turn of the follower
+	waiter  gunzip.Waiter // its Wake queues a turn of the follower
 
 	now time.Time
 	dir *logdir.Dir // trusted directory of the tree
-	err error       // why this turn could not read something
+	err error       // why something could not be read in this turn
 }
 
 var (
@@ -32,7 +31,7 @@ var (
 	errMoved = errors.New("another file has its name now")
 )
 
-// unreadError is the error of a file that was found and could not be opened.
+// unreadError is the error of a file that was found but could not be opened.
 type unreadError struct {
 	m   member
 	err error
@@ -41,50 +40,50 @@ type unreadError struct {
 func (e *unreadError) Error() string { return e.err.Error() }
 func (e *unreadError) Unwrap() error { return e.err }
 
-// isIO reports whether the system failed to read, not the reader to parse.
+// isIO reports whether err is a failure of the system to read, and not one to parse.
 func isIO(err error) bool {
 	var path *os.PathError
 	return errors.As(err, &path)
 }
 
-func (o *opener) rel(name string) string  { return path.Join(o.found.Dir, name) }
-func (o *opener) path(name string) string { return o.tree.root.Abs(o.rel(name)) }
+func (o *opener) relativePath(name string) string { return path.Join(o.found.Dir, name) }
+func (o *opener) absolutePath(name string) string { return o.tree.root.Abs(o.relativePath(name)) }
 
-// fail counts an error of this turn.
-func (o *opener) fail(reason string, err error) {
-	o.account.fail(reason, err)
-	if !errors.Is(err, fs.ErrNotExist) { // files come and go
+// recordTurnError counts an error and keeps it as the error of this turn.
+func (o *opener) recordTurnError(reason string, err error) {
+	o.account.recordError(reason, err)
+	if !errors.Is(err, fs.ErrNotExist) { // a missing file is normal
 		o.err = err
 	}
 }
 
-// deleted counts the unread rest of a removed file. For a compressed file its size
-// is not known.
-func (o *opener) deleted(f *file) {
+// countDeleted counts the unread rest of a removed file. The size of the rest is unknown if the
+// file is compressed.
+func (o *opener) countDeleted(f *file) {
 	n := f.fi.Size() - f.off
 	if f.order.GZ {
 		n = max(n, 1)
 	}
 	if n > 0 {
-		o.lose(lossDeleted, n)
-		o.miss(lossDeleted, o.path(f.name))
+		o.countLostBytes(lossDeleted, n)
+		o.countLoss(lossDeleted, o.absolutePath(f.name))
 	}
 }
 
-// damaged counts a compressed file that cannot be read to its end.
-func (o *opener) damaged(f *file, err error) {
+// countDamaged counts a compressed file that cannot be read to its end.
+func (o *opener) countDamaged(f *file, err error) {
 	if !f.broken {
 		f.broken = true
-		o.miss(lossGzip, o.path(f.name))
-		o.note(err.Error())
+		o.countLoss(lossGzip, o.absolutePath(f.name))
+		o.setLastError(err.Error())
 	}
 }
 
-// open opens a file, and takes a decompressor for it if it is compressed. errBusy: none
-// is free; the follower is woken when one is.
+// open opens a file, and takes a decompressor if the file is compressed. If none is free, it
+// returns errBusy, and the follower is woken as soon as one is free.
 func (o *opener) open(f *file) error {
 	if f.f == nil {
-		h, fi, err := o.openFile(o.dir, o.rel(f.name))
+		h, fi, err := o.openFile(o.dir, o.relativePath(f.name))
 		if err != nil {
 			return err
 		}
@@ -100,29 +99,29 @@ func (o *opener) open(f *file) error {
 	if f.gz = o.gunzips.Take(&o.waiter); f.gz == nil {
 		return errBusy
 	}
-	err := f.at(f.off)
-	if errors.Is(err, errChanged) { // another file starts alike
-		o.miss(lossGap, o.path(f.name))
-		err = f.at(0)
+	err := f.seek(f.off)
+	if errors.Is(err, errChanged) { // another file has the same head
+		o.countLoss(lossGap, o.absolutePath(f.name))
+		err = f.seek(0)
 	}
 	return err
 }
 
-// openMember opens a file to be read from off on.
+// openMember opens a file for reading from off.
 func (o *opener) openMember(m member, off int64) (*file, error) {
-	f := m.file()
+	f := m.newFile()
 	f.off = off
 	err := o.open(f)
 	if err == nil && f.gz == nil {
-		err = f.at(off)
+		err = f.seek(off)
 	}
 	if err == nil || errors.Is(err, errBusy) {
-		return f, nil // if busy, it is opened when a decompressor is free
+		return f, nil // a busy file is opened when a decompressor is free
 	}
 	damaged := f.gz != nil
 	o.close(f)
 	if damaged {
-		return f, nil // the reader skips the file
+		return f, nil // the reader skips the damaged file
 	}
 	return f, &unreadError{m, err}
 }
@@ -142,66 +141,66 @@ func (o *opener) close(f *file) {
 	f.win = nil
 }
 
-// read reads a block of the file.
+// read reads a block of the file f into the buffer of w.
 func (o *opener) read(f *file, w *worker) (data []byte, end bool, err error) {
-	if err := o.tree.root.Try("read", o.rel(f.name)); err != nil {
+	if err := o.tree.root.InjectFault("read", o.relativePath(f.name)); err != nil {
 		return nil, false, err
 	}
-	return f.read(w.space())
+	return f.read(w.buffer())
 }
 
-// stat updates an open file's size.
-func (o *opener) stat(f *file) bool {
+// updateSize updates the size of a file if it is open.
+func (o *opener) updateSize(f *file) bool {
 	if f.f == nil {
 		return true
 	}
 	fi, err := f.f.Stat()
 	if err != nil {
-		o.fail("read", err)
+		o.recordTurnError("read", err)
 		return false
 	}
 	f.fi = fi
 	return true
 }
 
-// readHead reads the head of a file: of the open one if it is among these, whatever
-// became of its name.
+// readHead reads the head of a file. If the file is open, it uses the open descriptor, because
+// the name may belong to another file by now.
 func (o *opener) readHead(m member, open []*file) (*head, error) {
 	for _, f := range open {
 		if f != nil && f.f != nil && !m.order.GZ && os.SameFile(f.fi, m.fi) {
-			return headOf(f.f, m.fi, false)
+			return readHeadFrom(f.f, m.fi, false)
 		}
 	}
-	f, fi, err := o.openFile(o.dir, o.rel(m.name))
+	f, fi, err := o.openFile(o.dir, o.relativePath(m.name))
 	if err != nil {
 		return nil, err
 	}
 	defer o.closeFile(f)
-	if err := o.tree.root.Try("head", o.rel(m.name)); err != nil {
+	if err := o.tree.root.InjectFault("head", o.relativePath(m.name)); err != nil {
 		return nil, err
 	}
-	return headOf(f, fi, m.order.GZ)
+	return readHeadFrom(f, fi, m.order.GZ)
 }
 
-func headOf(f *os.File, fi fs.FileInfo, gz bool) (*head, error) {
+func readHeadFrom(f *os.File, fi fs.FileInfo, gz bool) (*head, error) {
 	b, err := content.ReadHead(f, gz)
 	if err != nil && (!gz || isIO(err)) {
 		return nil, err
 	}
-	// A damaged .gz has no head.
+	// The head of a damaged .gz is empty.
 	return &head{fi: fi, bytes: b, first: content.FirstTime(b), size: content.FullSize(f, fi.Size(), gz)}, nil
 }
 
-// locate returns which file the point is in, -1 if none. Most likely the file still
-// has its name.
-func (o *opener) locate(ms []member, p position.Point) (int, error) {
+// findMember returns the index of the file that contains the point, or -1. It first tries the
+// files with the same name.
+func (o *opener) findMember(ms []member, p position.Point) (int, error) {
 	for _, named := range []bool{true, false} {
 		for i := len(ms) - 1; i >= 0; i-- {
 			m := ms[i]
 			if (m.name == p.Name) != named || !p.Is(m.head.bytes) {
 				continue
 			}
-			if ok, err := o.holds(m, p); ok || err != nil {
+			if ok, err := o.containsPoint(m, p); ok || err != nil {
 				return i, err
 			}
 		}
@@ -209,12 +208,12 @@ func (o *opener) locate(ms []member, p position.Point) (int, error) {
 	return -1, nil
 }
 
-// holds reports whether the bytes before the point are in the file.
-func (o *opener) holds(m member, p position.Point) (bool, error) {
+// containsPoint reports whether the file has the bytes before the point.
+func (o *opener) containsPoint(m member, p position.Point) (bool, error) {
 	if m.order.GZ {
-		return true, nil // they are compared when it is opened
+		return true, nil // open compares them
 	}
-	f, fi, err := o.openFile(o.dir, o.rel(m.name))
+	f, fi, err := o.openFile(o.dir, o.relativePath(m.name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -222,7 +221,7 @@ func (o *opener) holds(m member, p position.Point) (bool, error) {
 		return false, &unreadError{m, err}
 	}
 	defer o.closeFile(f)
-	ok, err := p.Fits(f, fi.Size())
+	ok, err := p.IsPrefixOf(f, fi.Size())
 	if err != nil {
 		return false, &unreadError{m, err}
 	}

@@ -8,8 +8,9 @@ import (
 	"crowsnest/sources/internal/position"
 )
 
-// place finds the position to continue from: the saved point, or without one a time.
-func (c *follower) place(ms []member) error {
+// placeStart finds the position from which to continue. This is the saved point, or without one
+// a place that depends on a time.
+func (c *follower) placeStart(ms []member) error {
 	if c.closedIdle != nil && len(ms) > 0 && ms[len(ms)-1].name == c.closedIdle[0].name && c.closedUnchanged() {
 		return nil
 	}
@@ -19,11 +20,11 @@ func (c *follower) place(ms []member) error {
 	if len(ms) == 0 {
 		return nil
 	}
-	if live { // the log was closed while a program wrote to it, so a deleted pod's later lines are lost
+	if live { // The log was closed while it was being written to. If its pod is deleted, later lines are lost.
 		c.ended = false
 	}
 	if c.stream == nil {
-		c.begin(ms)
+		c.createStream(ms)
 	}
 	saved := c.saved
 	if saved == nil || saved.N == 0 {
@@ -36,15 +37,15 @@ func (c *follower) place(ms []member) error {
 	}
 	c.prevFirst = saved.First
 	for _, d := range saved.Done {
-		c.remember(d)
+		c.markDone(d)
 	}
-	i, err := c.locate(ms, saved.Point)
+	i, err := c.findMember(ms, saved.Point)
 	if err != nil {
 		return err
 	}
 	if i < 0 {
-		if c.confirm(); !c.settled {
-			return errMoved // the file may only have been renamed meanwhile
+		if c.confirmNames(); !c.settled {
+			return errMoved // the file may only have been renamed in the meantime
 		}
 		c.placeAfter(ms, saved.Point)
 		return nil
@@ -54,21 +55,21 @@ func (c *follower) place(ms []member) error {
 		return err
 	}
 	c.countDoubtful(func(m member) bool { return ms[i].order.Before(m.order) })
-	c.start(f, ms[:i], ms[i+1:])
+	c.startWith(f, ms[:i], ms[i+1:])
 	if saved.Old != nil {
 		c.restoreOld(ms, *saved.Old)
 	}
 	return nil
 }
 
-// begin creates the matcher's stream when the first file is known.
-func (c *follower) begin(ms []member) {
-	c.stream = c.found.New(c.path(ms[len(ms)-1].name))
+// createStream creates the matcher's stream as soon as the first file is known.
+func (c *follower) createStream(ms []member) {
+	c.stream = c.found.New(c.absolutePath(ms[len(ms)-1].name))
 	c.update(func() { c.view.Labels = c.stream.Labels() })
 }
 
-// placeAfter continues with the files that are newer than the one of the point,
-// which was compressed and removed, deleted, or truncated.
+// placeAfter continues with the first file that is newer than the file of the point p. That
+// file was compressed and removed, deleted, or truncated.
 func (c *follower) placeAfter(ms []member, p position.Point) {
 	at, _ := c.found.Order(p.Name)
 	i := slices.IndexFunc(ms, func(m member) bool {
@@ -80,31 +81,31 @@ func (c *follower) placeAfter(ms []member, p position.Point) {
 		}
 		return m.order.Rotated == "" || p.First == 0 && m.fi.ModTime().After(c.since)
 	})
-	// The newest file is read in any case: it is not the one of the point, whatever
-	// its first time is.
+	// The newest file is read in any case. It is not the file of the point, whatever its time
+	// is.
 	if last := len(ms) - 1; i < 0 && ms[last].order.Rotated == "" {
 		i = last
 	}
 	switch {
 	case c.ended || c.saved.Ended:
 		c.countDoubtful(writtenAfter(c.since))
-	case len(c.doubtful) > 0: // most likely it is one of them
+	case len(c.doubtful) > 0: // the file of the point is probably one of the doubtful files
 		c.countDoubtful(func(member) bool { return true })
-		c.end()
+		c.markEnded()
 	default:
-		c.miss(lossGap, c.path(p.Name))
-		c.end()
+		c.countLoss(lossGap, c.absolutePath(p.Name))
+		c.markEnded()
 	}
 	if i < 0 {
 		i = len(ms)
 	}
-	c.follow(ms[i:])
-	c.goOn()
+	c.setNext(ms[i:])
+	c.switchToNext()
 }
 
-// restoreOld continues to read the rotated file before cur.
+// restoreOld continues to read the rotated file before cur from the point p.
 func (c *follower) restoreOld(ms []member, p position.Point) {
-	i, err := c.locate(ms, p)
+	i, err := c.findMember(ms, p)
 	if err != nil || i < 0 || ms[i].order.GZ || ms[i].name == c.cur.name {
 		return
 	}
@@ -113,8 +114,8 @@ func (c *follower) restoreOld(ms []member, p position.Point) {
 	}
 }
 
-// lookBack starts with the first line that is not older than from. Files
-// without times are read from their start, or if end is set from their end.
+// lookBack starts with the first line that is not older than from. If no file has times, it
+// starts at the start of a file, or at the end of the newest one if end is set.
 func (c *follower) lookBack(ms []member, from time.Time, end bool) error {
 	start, off, timed := 0, int64(0), false
 	for i := len(ms) - 1; i >= 0 && !c.newest; i-- {
@@ -144,43 +145,42 @@ func (c *follower) lookBack(ms []member, from time.Time, end bool) error {
 		case !timed && end:
 			off = content.LineStart(f.f, f.fi.Size())
 		}
-		if err := f.at(off); err != nil {
+		if err := f.seek(off); err != nil {
 			c.close(f)
 			return &unreadError{ms[start], err}
 		}
 	}
-	f.learn()
-	c.start(f, ms[:start], ms[start+1:])
-	// Commit this position: after a restart reading continues here, and does not look
-	// back from that time.
+	f.completeID()
+	c.startWith(f, ms[:start], ms[start+1:])
+	// Commit this position, so that reading continues here after a restart, instead of looking
+	// back again.
 	c.hand.scan(c.stream, nil, c.commit)
 	return nil
 }
 
-// noFiles is called when a stream has no file. It counts the loss if the stream was
-// not read: its position is not at an end, or it was never examined.
+// noFiles is called when a stream has no files. It counts a loss if the stream was not read
+// completely, because its position is not at an end, or because no file was ever examined.
 func (c *follower) noFiles(removed bool) {
 	pos := c.saved
 	if c.placed || c.ended || pos != nil && pos.Ended || pos == nil && !removed {
 		return
 	}
 	c.placed = true
-	c.miss(lossRemoved, c.folder)
-	c.end()
+	c.countLoss(lossRemoved, c.folder)
+	c.markEnded()
 }
 
-// countDoubtful counts the files that were skipped before the follower had a
-// position, if they may hold unread lines.
+// countDoubtful counts the doubtful files that may hold unread lines.
 func (c *follower) countDoubtful(unread func(m member) bool) {
 	for _, m := range c.doubtful {
 		if unread(m) {
-			c.miss(lossUnreadable, c.path(m.name))
+			c.countLoss(lossUnreadable, c.absolutePath(m.name))
 		}
 	}
 	c.doubtful = nil
 }
 
-// writtenAfter reports for files that were written to after a time.
+// writtenAfter returns a function that reports whether a file was written to after t.
 func writtenAfter(t time.Time) func(m member) bool {
 	return func(m member) bool { return m.fi.ModTime().After(t) }
 }

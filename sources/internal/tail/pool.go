@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	hungTicks = 2  // ticks after which an operation counts as hung
-	maxHung   = 64 // workers in a hung operation that are replaced
+	hungTicks = 2  // number of ticks after which an operation counts as hung
+	maxHung   = 64 // number of hung workers that are replaced
 	stopEvery = 100 * time.Millisecond
-	stopTicks = 6 // number of stopEvery after which hanging calls are left behind
+	stopTicks = 6 // number of stopEvery intervals after which hanging calls are abandoned
 )
 
-// beat detects that a goroutine is in an operation that does not end. The goroutine
-// calls start and stop, the coordinator calls hung.
+// beat detects an operation of a goroutine that does not end. The goroutine calls start and
+// stop. The coordinator calls isHung.
 type beat struct {
-	n     atomic.Uint64 // odd: in an operation
+	n     atomic.Uint64 // number of starts and stops, which is odd during an operation
 	seen  uint64
 	ticks int
 }
@@ -28,8 +28,8 @@ type beat struct {
 func (b *beat) start() { b.n.Add(1) }
 func (b *beat) stop()  { b.n.Add(1) }
 
-// hung reports whether the operation of the last few calls is the same.
-func (b *beat) hung(ticks int) bool {
+// isHung reports whether the same operation was running in the last calls, as many as ticks.
+func (b *beat) isHung(ticks int) bool {
 	n := b.n.Load()
 	if n%2 == 0 || n != b.seen {
 		b.seen, b.ticks = n, 0
@@ -43,22 +43,23 @@ func (b *beat) hung(ticks int) bool {
 type worker struct {
 	beat     beat
 	buf      []byte
-	follower atomic.Pointer[follower] // the one that it reads; nil if there is none
-	replaced atomic.Bool              // another worker took over: it ends after this turn
+	follower atomic.Pointer[follower] // the follower that it reads; nil if there is none
+	replaced atomic.Bool              // whether another worker took over, so that this one ends after this turn
 }
 
 func newWorker() *worker { return &worker{} }
 
-// space returns the buffer. A worker that hangs before it reads needs no buffer.
-func (w *worker) space() []byte {
+// buffer returns the buffer of the worker. It is allocated late, because a worker that hangs
+// before it reads needs none.
+func (w *worker) buffer() []byte {
 	if w.buf == nil {
 		w.buf = make([]byte, maxMark+blockSize+slack)
 	}
 	return w.buf
 }
 
-// pool holds the workers of a Tailer. It replaces a worker that hangs in a system
-// call, so that no log waits for another one.
+// pool holds the workers of a Tailer. It replaces a worker that hangs in a system call, so that
+// other logs do not wait for it.
 type pool struct {
 	t  *Tailer
 	wg *sync.WaitGroup
@@ -67,33 +68,33 @@ type pool struct {
 	all map[*worker]bool
 }
 
-// newPool starts the workers. wg counts them.
+// newPool starts the workers. wg counts their goroutines.
 func newPool(t *Tailer, wg *sync.WaitGroup) *pool {
 	wp := &pool{t: t, wg: wg, all: map[*worker]bool{}}
 	for range workers {
-		wp.hire()
+		wp.addWorker()
 	}
 	return wp
 }
 
-func (wp *pool) hire() {
+func (wp *pool) addWorker() {
 	w := newWorker()
 	wp.mu.Lock()
 	wp.all[w] = true
 	wp.mu.Unlock()
-	wp.wg.Go(func() { wp.work(w) })
+	wp.wg.Go(func() { wp.runWorker(w) })
 }
 
-func (wp *pool) work(w *worker) {
+func (wp *pool) runWorker(w *worker) {
 	q := wp.t.queue
 	for c, ok := q.Take(); ok; c, ok = q.Take() {
 		w.follower.Store(c)
 		w.beat.start()
-		again := c.run(w)
+		again := c.runTurn(w)
 		w.beat.stop()
 		w.follower.Store(nil)
 		if q.Done(c, again) {
-			kick(wp.t.wake) // every follower had a turn: the watermark may advance
+			signal(wp.t.wake) // every follower had a turn, so the watermark may advance
 		}
 		if w.replaced.Load() {
 			wp.t.gunzips.Drop()
@@ -105,34 +106,34 @@ func (wp *pool) work(w *worker) {
 	delete(wp.all, w)
 }
 
-// relieve replaces hung workers. The coordinator calls it once a tick.
-func (wp *pool) relieve(finder *beat) {
+// replaceHung replaces hung workers. The coordinator calls it once per tick.
+func (wp *pool) replaceHung(finder *beat) {
 	t, now := wp.t, wp.t.cfg.Clock()
-	t.setSearching(now, finder.hung(hungTicks))
+	t.setSearching(now, finder.isHung(hungTicks))
 	hired := 0
 	wp.mu.Lock()
 	for w := range wp.all {
 		c := w.follower.Load()
-		if !w.beat.hung(hungTicks) || c == nil || w.replaced.Load() {
+		if !w.beat.isHung(hungTicks) || c == nil || w.replaced.Load() {
 			continue
 		}
-		c.stall(now, "a read of it does not return")
+		c.recordStall(now, "reading it hangs")
 		if len(wp.all)+hired < workers+maxHung {
 			w.replaced.Store(true)
 			hired++
 		} else {
-			t.fail("hung", fmt.Errorf("%d reads hang: the logs behind them wait", maxHung))
+			t.recordError("hung", fmt.Errorf("%d reads hang, and other logs wait for them", maxHung))
 		}
 	}
 	wp.mu.Unlock()
 	for range hired {
-		t.count("hung")
+		t.countError("hung")
 		t.gunzips.Add()
-		wp.hire()
+		wp.addWorker()
 	}
 }
 
-// wait returns when every goroutine has ended except the hung ones.
+// wait returns when all goroutines except the hung ones have ended.
 func (wp *pool) wait(finder *beat) {
 	done := make(chan struct{})
 	go func() {
@@ -156,15 +157,15 @@ func (wp *pool) wait(finder *beat) {
 func (wp *pool) onlyHung(finder *beat) bool {
 	wp.mu.Lock()
 	defer wp.mu.Unlock()
-	left := finder.n.Load()%2 == 0 || finder.hung(stopTicks)
+	left := finder.n.Load()%2 == 0 || finder.isHung(stopTicks)
 	for w := range wp.all {
-		left = w.beat.hung(stopTicks) && left
+		left = w.beat.isHung(stopTicks) && left
 	}
 	return left && (len(wp.all) > 0 || finder.n.Load()%2 == 1)
 }
 
-// hand passes lines to the pipeline until it is closed: a worker that is left behind
-// must not move a position after the last save.
+// hand passes lines to the pipeline until it is closed. An abandoned worker therefore cannot
+// move a position after the last save.
 type hand struct {
 	mu sync.RWMutex
 	p  sources.Pipeline // nil if closed
@@ -176,7 +177,7 @@ func (h *hand) open(p sources.Pipeline) {
 	h.p = p
 }
 
-// close waits for the lines that are being passed on.
+// close also waits for lines that are just being passed on.
 func (h *hand) close() { h.open(nil) }
 
 func (h *hand) scan(s *matcher.Stream, block []byte, commit func()) {

@@ -14,29 +14,29 @@ import (
 	"crowsnest/sources/internal/position"
 )
 
-// published is the part of a follower that other goroutines read, and their requests
-// to it. Safe for concurrent use.
+// published is the part of a follower that other goroutines read, together with their requests
+// to the follower. It is safe for concurrent use.
 type published struct {
-	begun     atomic.Bool // reports whether the log had its first turn, after which no line is missed
-	hinted    atomic.Bool // something may have happened in the directory
-	watched   atomic.Bool // inotify reports changes of the directory
-	unlisted  atomic.Bool // the finder no longer sees the stream
-	closeIdle atomic.Bool // close the file when it is idle
+	begun     atomic.Bool // whether the log had its first turn, after which no line is missed
+	hinted    atomic.Bool // whether something may have happened in the directory
+	watched   atomic.Bool // whether inotify reports changes of the directory
+	unlisted  atomic.Bool // whether the last search no longer found the stream
+	closeIdle atomic.Bool // whether the file is to be closed when it is idle
 
 	folder string // path of the directory of the stream
 
 	mu       sync.Mutex
-	saved    *position.Stream // nil if nothing was taken yet
+	saved    *position.Stream // saved position; nil if nothing was read yet
 	bound    time.Time        // watermark of the stream
 	lineTime time.Time        // time of the newest line that was read
-	over     bool             // there are no files left
-	blocked  bool             // the newest file is refused: what follows is not read
-	pinned   bool             // files are open
+	over     bool             // whether the stream has no files left
+	blocked  bool             // whether the newest file is refused, so that later lines are not read
+	pinned   bool             // whether files are open
 	view     sources.StreamStatus
-	named    string // the file that view.Path is of
+	named    string // name of the file that view.Path refers to
 	counters matcher.Counters
-	refused  map[string]sources.Unread // files that are refused, by name
-	stalled  struct {                  // zero if it is read
+	refused  map[string]sources.Unread // refused files, by name
+	stalled  struct {                  // why and since when the stream cannot be read; zero if it can
 		since time.Time
 		why   string
 	}
@@ -48,7 +48,7 @@ func (p *published) update(f func()) {
 	f()
 }
 
-// advanceTo records that everything written by t was read, unless the newest file is refused.
+// advanceTo records that everything from before t was read, unless the newest file is refused.
 func (p *published) advanceTo(t time.Time) {
 	p.update(func() {
 		if !p.blocked {
@@ -57,19 +57,19 @@ func (p *published) advanceTo(t time.Time) {
 	})
 }
 
-// clampBound limits the stream's watermark to the clock, which was set back: how far
-// this stream lags is not known until it is read to its end.
+// clampBound resets the stream's watermark if it is in the future, because the clock was set
+// back. How far the stream lags is unknown until it is read to its end.
 func (p *published) clampBound(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if ahead(p.bound, now) {
+	if isAhead(p.bound, now) {
 		p.bound = time.Time{}
 	}
 }
 
-// progress advances the watermark by the times of the lines while a backlog is read:
-// the lines of a file are in order within the lateness that rules allow.
-func (p *published) progress() {
+// advanceByLines advances the watermark to the time of the newest line while a backlog is read.
+// The lines of a file are sufficiently in order, because rules allow for late lines.
+func (p *published) advanceByLines() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.lineTime.IsZero() && p.lineTime.Before(p.view.LastRead) {
@@ -77,24 +77,24 @@ func (p *published) progress() {
 	}
 }
 
-// reached records the time of the newest line that was read.
-func (p *published) reached(t, now time.Time) {
+// recordLineTime records the time of the newest line that was read.
+func (p *published) recordLineTime(t, now time.Time) {
 	p.update(func() { p.lineTime, p.view.LastRead = t, now })
 }
 
-// save replaces the position by an equivalent one.
-func (p *published) save(pos position.Stream) { p.update(func() { p.saved = &pos }) }
+// replacePosition replaces the position by an equivalent one.
+func (p *published) replacePosition(pos position.Stream) { p.update(func() { p.saved = &pos }) }
 
-// end marks the file of the position as read to its end, also for restarts.
-func (p *published) end() {
+// markEnded marks the file of the position as read to its end. The mark survives restarts.
+func (p *published) markEnded() {
 	if s := p.saved; s != nil {
-		p.save(position.Stream{Point: s.Point, Old: s.Old, Ended: true, Done: s.Done})
+		p.replacePosition(position.Stream{Point: s.Point, Old: s.Old, Ended: true, Done: s.Done})
 	}
 }
 
 func (p *published) setOver(over bool) { p.update(func() { p.over = over }) }
 
-// setRefused replaces the files that are refused, and returns how many are new.
+// setRefused replaces the refused files, and returns the number of new ones.
 func (p *published) setRefused(now map[string]sources.Unread) (fresh int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,8 +111,8 @@ func (p *published) setRefused(now map[string]sources.Unread) (fresh int) {
 	return fresh
 }
 
-// stall records that the stream is not read, since when and why.
-func (p *published) stall(now time.Time, why string) {
+// recordStall records why the stream cannot be read, and since when.
+func (p *published) recordStall(now time.Time, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stalled.why = why
@@ -121,12 +121,13 @@ func (p *published) stall(now time.Time, why string) {
 	}
 }
 
-// final returns the state to keep of a follower with nothing left to read.
-func (p *published) final() (over bool, n matcher.Counters, saved *position.Stream) {
+// finalState returns what must be kept of a follower that is removed. over reports whether it
+// has nothing left to read.
+func (p *published) finalState() (over bool, n matcher.Counters, saved *position.Stream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if saved = p.saved; saved != nil && p.over && !saved.Ended {
-		saved = &position.Stream{Point: saved.Point, Ended: true} // what was lost of it is counted
+		saved = &position.Stream{Point: saved.Point, Ended: true} // its unread part was already counted as lost
 	}
 	return p.over, p.counters, saved
 }
@@ -136,13 +137,13 @@ type readingState int
 
 const (
 	reading readingState = iota
-	behind               // the log was not read for a while, and is behind the watermark
-	blocked              // its newest file is refused
+	behind               // the log was unreadable for a while, and is still behind the watermark
+	blocked              // the newest file is refused
 	stalled              // the log cannot be read
 )
 
-// readState returns the time up to which the stream was read, and how it is read, if watermark
-// is that of the source.
+// readState returns the time up to which the stream was read, and how it is read. watermark is
+// the watermark of the source.
 func (p *published) readState(watermark time.Time) (upTo time.Time, state readingState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,15 +164,15 @@ func (p *published) readUpTo() time.Time {
 	return p.bound
 }
 
-// knownLabels returns the labels of the stream, nil before it has a file.
+// knownLabels returns the labels of the stream, or nil before a file is known.
 func (p *published) knownLabels() matcher.Labels {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.view.Labels
 }
 
-// unread lists what of the stream exists and is not read.
-func (p *published) unread() []sources.Unread {
+// listUnread lists the files of the stream that exist but are not read.
+func (p *published) listUnread() []sources.Unread {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := slices.Collect(maps.Values(p.refused))

@@ -8,50 +8,50 @@ import (
 	"crowsnest/sources/internal/content"
 )
 
-// minNUL is how many NUL bytes in a row are a hole left by a crash, and not content.
+// minNUL is the length from which a sequence of NUL bytes counts as a hole left by a crash, and
+// not as content.
 const minNUL = 16
 
 const (
-	maxRewind  = 64 << 10 // bytes that are read again to make a line whole
-	maxRewinds = 4        // times that this is done for one line
+	maxRewind  = 64 << 10 // number of bytes that may be read again to complete a line
+	maxRewinds = 4        // number of times that they may be read again for one line
 )
 
-// reader passes what is read to the stream of the matcher, in blocks of whole lines.
+// reader passes blocks of whole lines to the stream of the matcher.
 type reader struct {
 	*opener
 	hand   *hand
-	framed bool // no line begins behind a hole
+	framed bool // whether a runtime frames each line, so that no line begins behind a hole
 	pub    *published
 	stream *matcher.Stream
 	commit func()
 
-	moved time.Time // when something was last read
-	fed   int64     // bytes handed to the stream
+	moved time.Time // time at which something was last read
+	fed   int64     // number of bytes passed to the stream
 	segs  []segment
-	parts struct { // the oldest unfinished part
-		f     *file // nil if there is none
+	parts struct { // the oldest unfinished line in several parts
+		f     *file // the file that it is in; nil if there is no such line
 		head  content.Sum
 		off   int64
 		since time.Time
-		again int // times that it was read again
+		again int // number of times that it was read again
 	}
-	flushed int64 // bytes before the frontier that were flushed unfinished
+	flushed int64 // number of bytes of unfinished lines that were flushed
 }
 
-// segment maps a run of bytes of the stream to its file.
+// segment maps a range of the stream's bytes to the file that they come from.
 type segment struct {
 	fed int64
 	f   *file
 	off int64
 }
 
-// feed passes the whole lines in data to the stream. The rest is an unfinished line,
-// or nothing.
+// feed passes the whole lines in data to the stream. An unfinished line at the end remains.
 func (r *reader) feed(f *file, data []byte) {
 	full := len(data) == blockSize
 	rest, was := f.rest, f.off
 	for len(data) > 0 {
-		n := r.step(f, data, full)
+		n := r.consumeNext(f, data, full)
 		if n == 0 {
 			break
 		}
@@ -65,13 +65,14 @@ func (r *reader) feed(f *file, data []byte) {
 	}
 }
 
-// step consumes the first thing in data and returns its length: 0 if it must wait
-// for more.
-func (r *reader) step(f *file, data []byte, full bool) int {
+// consumeNext consumes the first region of data and returns its length, or 0 if the region is
+// not complete. A region consists of NUL bytes, of lines, or of a part of a long line. full
+// means that data fills a block.
+func (r *reader) consumeNext(f *file, data []byte, full bool) int {
 	if n := leadingNUL(data); n >= minNUL || n > 0 && f.nul {
 		f.nul = true
 		f.advance(n)
-		r.lose("nul", int64(n))
+		r.countLostBytes("nul", int64(n))
 		return n
 	}
 	f.nul = false
@@ -90,7 +91,7 @@ func (r *reader) step(f *file, data []byte, full bool) int {
 		r.scan(f, data[:n], f.off, n)
 		return n
 	}
-	if hole >= 0 { // a line that lost its end in the hole
+	if hole >= 0 { // the end of the line was lost in the hole
 		r.scan(f, data[:hole], f.off, hole)
 		f.nul, f.torn = true, r.framed
 		return hole
@@ -103,8 +104,8 @@ func (r *reader) step(f *file, data []byte, full bool) int {
 	return len(data)
 }
 
-// goOnLong skips to the end of a line that does not fit a block. It passes on the
-// line's start when it finds the end, and moves the position only then.
+// goOnLong skips to the end of a line that is too long for a block. When it finds the end, it
+// passes on the start of the line and moves the position.
 func (r *reader) goOnLong(f *file, data []byte) int {
 	n := bytes.IndexByte(data, '\n') + 1
 	if n == 0 {
@@ -120,25 +121,25 @@ func (r *reader) goOnLong(f *file, data []byte) int {
 func (r *reader) endLong(f *file, n int) {
 	l := f.long
 	f.long = nil
-	r.lose("long_line", l.size-int64(len(l.kept)))
+	r.countLostBytes("long_line", l.size-int64(len(l.kept)))
 	r.scan(f, l.kept, l.start, n)
 }
 
-// scan passes a block of lines to the stream; the first one starts at start in the
-// file. It consumes n bytes of what was read.
+// scan passes a block of lines to the stream. start is the offset of the first line in the
+// file. n is the number of bytes that the block consumes.
 func (r *reader) scan(f *file, block []byte, start int64, n int) {
 	r.segs = append(r.segs, segment{fed: r.fed, f: f, off: start})
 	r.fed += int64(len(block))
 	f.advance(n)
 	f.learnFromRead()
 	if t, ok := content.LineTime(block[content.LastLine(block):]); ok {
-		r.pub.reached(t, r.now)
+		r.pub.recordLineTime(t, r.now)
 	}
-	r.stream.Place(start)
+	r.stream.SetOffset(start)
 	r.hand.scan(r.stream, block, r.commit)
 }
 
-// finishLine passes on a last line that will never be completed.
+// finishLine passes on an unfinished last line that will never be completed.
 func (r *reader) finishLine(f *file, w *worker) {
 	if f.long != nil {
 		r.endLong(f, 0)
@@ -150,7 +151,7 @@ func (r *reader) finishLine(f *file, w *worker) {
 	if err != nil && f.gz == nil || len(data) == 0 {
 		return
 	}
-	r.feed(f, data) // more may have come
+	r.feed(f, data) // more may have been written
 	if f.rest == 0 || f.long != nil {
 		return
 	}
@@ -158,8 +159,8 @@ func (r *reader) finishLine(f *file, w *worker) {
 	r.scan(f, rest, f.off, len(rest))
 }
 
-// showLine matches an unfinished line as it is and does not move the position: once
-// the line is complete, it is matched as a whole.
+// showLine matches an unfinished line as it is without moving the position. When the line is
+// complete, it is matched again as a whole.
 func (r *reader) showLine(f *file, w *worker) {
 	block, start := []byte(nil), f.off
 	if f.long != nil {
@@ -167,7 +168,7 @@ func (r *reader) showLine(f *file, w *worker) {
 	} else if f.rest > 0 {
 		data, _, err := r.read(f, w)
 		if err != nil || int64(len(data)) != f.rest {
-			return // the log continued, so the next turn reads it
+			return // more was written, which the next turn reads
 		}
 		block = data
 	}
@@ -178,31 +179,31 @@ func (r *reader) showLine(f *file, w *worker) {
 	if u := int64(r.stream.Unfinished()); u > 0 {
 		r.flushed = u
 	}
-	r.stream.Place(start)
+	r.stream.SetOffset(start)
 	r.hand.scan(r.stream, block, func() {})
-	r.flush()
+	r.flushUnfinished()
 }
 
-// flush passes on the parts of lines without their end.
-func (r *reader) flush() {
+// flushUnfinished makes the stream match the parts of unfinished lines.
+func (r *reader) flushUnfinished() {
 	r.hand.flush(r.stream)
 	r.segs = nil
 }
 
-// flushOldParts flushes parts of a line whose end does not come. The position stays
-// before them until more comes.
+// flushOldParts flushes the parts of a line that has been unfinished for too long. The position
+// stays before them.
 func (r *reader) flushOldParts() {
 	u := int64(r.stream.Unfinished())
 	if u == 0 || r.parts.f == nil || r.now.Sub(r.parts.since) < idleAfter {
 		return
 	}
 	r.flushed = u
-	r.flush()
+	r.flushUnfinished()
 }
 
-// mayRewind reports whether the flushed parts are to be read again, to be matched
-// together with their end, and counts that. Parts that are far back or were read
-// several times are not.
+// mayRewind reports whether flushed parts may be read again, to be matched together with their
+// end. It counts the attempts. Parts that are far back or were read too often are not read
+// again.
 func (r *reader) mayRewind() bool {
 	u, p := r.flushed, &r.parts
 	r.flushed = 0
@@ -214,9 +215,9 @@ func (r *reader) mayRewind() bool {
 	return true
 }
 
-// unfinished returns where the oldest line without its end starts, nil if every line
-// has one.
-func (r *reader) unfinished() (*file, int64) {
+// oldestUnfinished returns the file and the offset of the oldest unfinished line, or nil if
+// there is none.
+func (r *reader) oldestUnfinished() (*file, int64) {
 	u := int64(r.stream.Unfinished())
 	for i := len(r.segs) - 1; u > 0 && i >= 0; i-- {
 		s := r.segs[i]
@@ -236,16 +237,16 @@ func (r *reader) unfinished() (*file, int64) {
 	return nil, 0
 }
 
-// dropTorn skips the rest of a line behind a hole in its middle. The rest does not
-// start where the runtime started a line: an author of NUL bytes could otherwise
-// choose its time and stream.
+// dropTorn skips the rest of a line that has a hole in its middle. The rest does not begin with
+// the time and stream that the runtime writes. Otherwise an author of NUL bytes could forge
+// them.
 func (r *reader) dropTorn(f *file, data []byte) int {
 	n := bytes.IndexByte(data, '\n') + 1
 	if f.torn = n == 0; f.torn {
 		n = len(data)
 	}
 	f.advance(n)
-	r.lose("nul", int64(n))
+	r.countLostBytes("nul", int64(n))
 	return n
 }
 
@@ -256,7 +257,7 @@ func leadingNUL(b []byte) int {
 	return len(b) - len(bytes.TrimLeft(b, "\x00"))
 }
 
-// findHole returns where a run of at least minNUL NUL bytes starts, or -1.
+// findHole returns the index of the first run of at least minNUL NUL bytes, or -1.
 func findHole(b []byte) int {
 	for at := 0; ; {
 		i := bytes.IndexByte(b[at:], 0)

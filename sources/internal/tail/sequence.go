@@ -11,51 +11,51 @@ import (
 )
 
 const (
-	maxAway   = 30 * time.Second // after which a deleted file is closed in any case
-	eagerOpen = 8                // later files of one stream that are held open
+	maxAway   = 30 * time.Second // time after which a deleted file is closed in any case
+	eagerOpen = 8                // number of later files of one stream that are kept open
 )
 
 // sequence is the order in which the files of a stream are read.
 //
-// Files are ordered by the times in them. When the clock is set back, that order is
-// wrong from then on: a file that was read long ago comes after the current one, and a
-// new one comes before it. done records finished files, so that both are detected.
+// Files are ordered by the times in them. After the clock was set back, this order is wrong. A
+// file that was read long ago then sorts after the current one, and a new file before it. done
+// records finished files, so that both cases are detected.
 type sequence struct {
 	*opener
 	cur  *file
-	next []*file         // after cur, in order
-	old  *file           // before cur: rotated, and may still get bytes
-	done []position.File // read to the end
+	next []*file         // files after cur, in order
+	old  *file           // rotated file before cur, which may still grow
+	done []position.File // files that were read to their end
 
 	oldUntil   time.Time
 	nextSince  time.Time // time since which next has had a file with content
-	away       time.Time // time since which cur has not been in the directory
-	ended      bool      // the file of the saved point was read to its end
-	since      time.Time // when that file was last written to
-	prevFirst  int64     // first time in the newest finished file, or in that of the saved point
-	closedIdle []*file   // closed to save descriptors: the newest, then the one being read
+	away       time.Time // time since which cur has been missing in the directory
+	ended      bool      // whether the file of the saved point was read to its end
+	since      time.Time // time at which that file was last written to
+	prevFirst  int64     // first time in the newest finished file, or in the file of the saved point
+	closedIdle []*file   // files closed to save descriptors; the last one is the file that was being read
 }
 
-// remember records that a file was read to its end.
-func (s *sequence) remember(d position.File) {
+// markDone records that a file was read to its end.
+func (s *sequence) markDone(d position.File) {
 	s.done = append(s.done, d)
 	if len(s.done) > position.MaxDone {
 		s.done = slices.Delete(s.done, 0, 1)
 	}
 }
 
-// start starts with cur. The files before it were read, or are too old.
-func (s *sequence) start(cur *file, before, after []member) {
+// startWith starts with the file cur. The files before it were read or are too old.
+func (s *sequence) startWith(cur *file, before, after []member) {
 	s.cur = cur
 	for _, m := range before {
-		if m.head.first != 0 && !cur.id.Is(m.head.bytes) { // a copy of cur may have more than was read
-			s.remember(position.File{ID: content.IDOf(m.head.bytes), Size: m.head.size})
+		if m.head.first != 0 && !cur.id.Is(m.head.bytes) { // if m is a copy of cur, it may have more than was read
+			s.markDone(position.File{ID: content.IDOf(m.head.bytes), Size: m.head.size})
 		}
 	}
-	s.follow(after)
+	s.setNext(after)
 }
 
-// laterDone returns the files read before f that must be saved with it.
+// laterDone returns files that were read before f but have later times, to be saved with f.
 func (s *sequence) laterDone(f *file) []position.File {
 	if f.id.First == 0 {
 		return nil
@@ -63,7 +63,7 @@ func (s *sequence) laterDone(f *file) []position.File {
 	var out []position.File
 	for _, d := range s.done {
 		if d.N == f.id.N && d.Sum == f.id.Sum {
-			break // what comes behind was read after it
+			break // the files after d were read after f
 		}
 		if d.First > f.id.First {
 			out = append(out, d)
@@ -72,20 +72,20 @@ func (s *sequence) laterDone(f *file) []position.File {
 	return out
 }
 
-// isDone reports whether the file was read to its end. Without a time in its
-// head a file cannot be distinguished from another one that starts alike.
+// isDone reports whether the file m was read to its end. A file whose head has no time is never
+// done, because another file may start the same way.
 func (s *sequence) isDone(m member) bool {
 	return m.head.first != 0 && slices.ContainsFunc(s.done, func(d position.File) bool { return d.Is(m.head.bytes) })
 }
 
-// looksDone is a weaker isDone, also for files without times: it compares the start and
-// the length.
+// looksDone reports whether the file m was probably read to its end. It compares only the start
+// and the length, so it also works for files without times.
 func (s *sequence) looksDone(m member) bool {
 	return slices.ContainsFunc(s.done, func(d position.File) bool { return d.Size == m.head.size && d.Is(m.head.bytes) })
 }
 
-// bornBefore returns the files before cur that were not there at the last poll,
-// or that are known to come after cur.
+// bornBefore returns the files of ms before cur that did not exist at the last poll, or that
+// are known to follow cur.
 func (s *sequence) bornBefore(ms, last []member) []member {
 	var born []member
 	for _, m := range ms {
@@ -103,11 +103,12 @@ func (s *sequence) bornBefore(ms, last []member) []member {
 	return born
 }
 
-// follows reports whether m goes on where cur ends, if cur is not in the directory.
-func (s *sequence) follows(m member) bool {
+// continuesCur reports whether the file m continues cur. It is used when cur is no longer in
+// the directory.
+func (s *sequence) continuesCur(m member) bool {
 	f := s.cur
 	first := f.id.First
-	if first == 0 { // an empty file is compared by the file before it
+	if first == 0 { // an empty file has no time, so the time of the previous file is used
 		first = s.prevFirst
 	}
 	switch {
@@ -121,10 +122,9 @@ func (s *sequence) follows(m member) bool {
 	return !m.fi.ModTime().Before(f.fi.ModTime())
 }
 
-// reconcile finds cur and its successors among the current files. last are those of
-// the last poll.
+// reconcile finds cur and its successors in ms. last are the files of the last poll.
 func (s *sequence) reconcile(ms, last []member) {
-	s.cur.learn() // the file may have been empty when it was found
+	s.cur.completeID() // the file may have been empty when it was found
 	at, isCur := -1, false
 	for i, m := range ms {
 		if s.cur.isMember(m) {
@@ -144,25 +144,26 @@ func (s *sequence) reconcile(ms, last []member) {
 		if s.away.IsZero() {
 			s.away = s.now
 		}
-		for i, m := range ms { // compressed meanwhile: the newest that has its head
+		for i, m := range ms { // cur may have been compressed; the newest file with its head is the one
 			if m.order.GZ && s.cur.id.Is(m.head.bytes) {
 				at = i
 			}
 		}
 	}
 	if at >= 0 {
-		s.follow(append(s.bornBefore(ms[:at], last), ms[at+1:]...))
+		s.setNext(append(s.bornBefore(ms[:at], last), ms[at+1:]...))
 		return
 	}
-	s.follow(slices.DeleteFunc(slices.Clone(ms), func(m member) bool { return !s.follows(m) || s.looksDone(m) }))
+	s.setNext(slices.DeleteFunc(slices.Clone(ms), func(m member) bool { return !s.continuesCur(m) || s.looksDone(m) }))
 	if s.cur.f == nil && !s.cur.finished {
-		s.deleted(s.cur)
+		s.countDeleted(s.cur)
 		s.skipCur()
 	}
 }
 
-// unreadCopy finds the copy of a file that was truncated before any of it was
-// read: a file that is new and still comes before cur. It becomes cur.
+// unreadCopy finds the copy of a file that was truncated before any of it was read, and makes
+// it cur. Such a copy is a new file that sorts before cur. It returns the index of the copy, or
+// -1.
 func (s *sequence) unreadCopy(ms, last []member) int {
 	if s.cur.off > 0 || s.cur.order.Instance > 0 {
 		return -1
@@ -180,8 +181,8 @@ func (s *sequence) unreadCopy(ms, last []member) int {
 	return -1
 }
 
-// isMember reports whether f is the file m. The inode is certain while f is open;
-// else it may be in use again, and the content decides, if there is any.
+// isMember reports whether f is the file m. While f is open, its inode decides. Otherwise the
+// inode may have been reused, so the content decides if there is any.
 func (f *file) isMember(m member) bool {
 	switch {
 	case f.f != nil:
@@ -192,19 +193,19 @@ func (f *file) isMember(m member) bool {
 	return m.name == f.name && os.SameFile(m.fi, f.fi)
 }
 
-// follow sets what comes after cur. Files that are open already stay, also if
-// they were deleted or compressed meanwhile.
-func (s *sequence) follow(ms []member) {
+// setNext sets the files that follow cur. Files that are already open stay, even if they were
+// deleted or compressed.
+func (s *sequence) setNext(ms []member) {
 	var next []*file
 	left := slices.Clone(s.next)
 	for _, f := range left {
-		f.learn() // the file may have been empty when it was found, and be compressed now
+		f.completeID() // the file may have been empty when it was found, and may be compressed by now
 	}
 	for _, m := range ms {
 		if s.isDone(m) {
 			continue
 		}
-		i := match(left, m)
+		i := matchingFile(left, m)
 		if i < 0 {
 			next = append(next, s.newNext(m, len(next) < eagerOpen))
 			continue
@@ -220,23 +221,22 @@ func (s *sequence) follow(ms []member) {
 		}
 		next = append(next, f)
 	}
-	// A file without a name is older than those with one, and can be read only while
-	// it is open. The name of one that was never opened may be that of another file
-	// now.
+	// A file without a name is older than the files with names. It can be read only while it is
+	// open. If it was never opened, its name may belong to another file now.
 	left = slices.DeleteFunc(left, func(f *file) bool {
 		if f.f == nil {
-			s.deleted(f)
+			s.countDeleted(f)
 		}
 		return f.f == nil
 	})
 	s.next = append(left, next...)
 	for _, f := range s.next {
-		s.stat(f)
+		s.updateSize(f)
 	}
 }
 
-// match returns which file the member is, or is the compressed form of.
-func match(files []*file, m member) int {
+// matchingFile returns the index of the file that m is, or whose compressed form m is.
+func matchingFile(files []*file, m member) int {
 	if i := slices.IndexFunc(files, func(f *file) bool { return f.isMember(m) }); i >= 0 || !m.order.GZ {
 		return i
 	}
@@ -244,15 +244,15 @@ func match(files []*file, m member) int {
 }
 
 func (s *sequence) newNext(m member, eager bool) *file {
-	f := m.file()
-	if eager && !m.order.GZ && !s.crowded() {
-		// Held open, it can be read even if the pod is deleted now.
-		_ = s.open(f) // else when its turn comes
+	f := m.newFile()
+	if eager && !m.order.GZ && !s.isCrowded() {
+		// While the file is open, it can be read even after the pod is deleted.
+		_ = s.open(f) // if this fails, it is opened when it becomes cur
 	}
 	return f
 }
 
-// nothingNext reports whether nothing was written to a file after cur.
+// nothingNext reports whether nothing was written to the files after cur.
 func (s *sequence) nothingNext() bool {
 	switch {
 	case len(s.next) == 0:
@@ -262,53 +262,52 @@ func (s *sequence) nothingNext() bool {
 	}
 	n := s.next[0]
 	if n.f != nil {
-		return s.stat(n) && n.fi.Size() == 0
+		return s.updateSize(n) && n.fi.Size() == 0
 	}
-	fi, err := s.tree.root.Lstat(s.rel(n.name))
-	if err != nil || !os.SameFile(fi, n.fi) { // the file was rotated, and another one has its name
+	fi, err := s.tree.root.Lstat(s.relativePath(n.name))
+	if err != nil || !os.SameFile(fi, n.fi) { // the file was rotated, and its name belongs to another file
 		return false
 	}
 	n.fi = fi
 	return fi.Size() == 0
 }
 
-// tooLongAway reports whether a deleted file has been held for the longest time that
-// it may pin the disk.
+// tooLongAway reports whether a deleted file has been kept open for maxAway. An open file keeps
+// its disk space occupied.
 func (s *sequence) tooLongAway() bool { return !s.away.IsZero() && s.now.Sub(s.away) >= maxAway }
 
-// closedUnchanged reports whether the files that were closed while idle are as they
-// were left.
+// closedUnchanged reports whether the files that were closed while idle are unchanged.
 func (s *sequence) closedUnchanged() bool {
 	return !slices.ContainsFunc(s.closedIdle, func(f *file) bool {
-		fi, err := s.tree.root.Lstat(s.rel(f.name))
-		return err != nil || !unchanged(fi, f.fi)
+		fi, err := s.tree.root.Lstat(s.relativePath(f.name))
+		return err != nil || !isUnchanged(fi, f.fi)
 	})
 }
 
-// skipCur drops cur and continues with the file after it.
+// skipCur drops cur and continues with the next file.
 func (s *sequence) skipCur() {
 	s.close(s.cur)
 	if s.cur.id.N > 0 {
-		s.remember(position.File{ID: s.cur.id, Size: s.cur.off})
+		s.markDone(position.File{ID: s.cur.id, Size: s.cur.off})
 	}
 	s.away = time.Time{}
-	s.goOn()
+	s.switchToNext()
 }
 
-// goOn makes the next file cur, nil if there is none.
-func (s *sequence) goOn() {
+// switchToNext makes the next file cur. cur becomes nil if there is none.
+func (s *sequence) switchToNext() {
 	s.cur = nil
 	if len(s.next) > 0 {
 		s.cur, s.next = s.next[0], s.next[1:]
 	}
 }
 
-// opened returns cur, old and next; some may be nil or closed.
-func (s *sequence) opened() []*file { return append([]*file{s.cur, s.old}, s.next...) }
+// openFiles returns cur, old and next. Some of them may be nil or closed.
+func (s *sequence) openFiles() []*file { return append([]*file{s.cur, s.old}, s.next...) }
 
-// closeAll closes every file; the follower can find a new position.
+// closeAll closes every file. The follower can later search for its position again.
 func (s *sequence) closeAll() {
-	for _, f := range s.opened() {
+	for _, f := range s.openFiles() {
 		s.close(f)
 	}
 	s.cur, s.old, s.next = nil, nil, nil

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	maxStreams = position.MaxStreams // number of streams that are read
-	maxUnread  = 100                 // listed logs that are not read
+	maxStreams = position.MaxStreams // largest number of streams that are read
+	maxUnread  = 100                 // largest number of unread logs that are listed
 )
 
-// Positions returns the state with which Restore continues after the ingested lines.
-// The caller holds the checkpoint lock: no line is taken meanwhile.
+// Positions returns the state from which Restore continues after the ingested lines. The caller
+// holds the checkpoint lock, so no line is ingested during the call.
 func (t *Tailer) Positions() json.RawMessage {
 	var s sources.Status
-	t.report(&s)
+	t.fillStatus(&s)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	set := position.Set{At: t.readTo(), Losses: s.Losses, Roots: t.roots}
+	set := position.Set{At: t.readUpTo(), Losses: s.Losses, Roots: t.roots}
 	return set.Encode(t.savedStreams, len(t.followers)+len(t.restored))
 }
 
@@ -34,7 +34,7 @@ func (t *Tailer) Positions() json.RawMessage {
 func (t *Tailer) savedStreams(yield func(key string, s *position.Stream) bool) {
 	for key, c := range t.followers {
 		c.mu.Lock()
-		saved := c.saved // replaced, never changed
+		saved := c.saved // the value is only replaced, never changed
 		c.mu.Unlock()
 		if !yield(key, saved) {
 			return
@@ -47,8 +47,8 @@ func (t *Tailer) savedStreams(yield func(key string, s *position.Stream) bool) {
 	}
 }
 
-// readTo returns the time before which a stream outside the positions is not read.
-func (t *Tailer) readTo() time.Time {
+// readUpTo returns the time from which a stream without a saved position is read.
+func (t *Tailer) readUpTo() time.Time {
 	switch {
 	case !t.watermark.IsZero():
 		return t.allReadTo().UTC()
@@ -58,8 +58,8 @@ func (t *Tailer) readTo() time.Time {
 	return t.cfg.Clock().UTC()
 }
 
-// allReadTo returns the watermark, or the earlier time up to which a stream without a position
-// was read, because it cannot be read. The caller holds mu.
+// allReadTo returns the watermark, or an earlier time if a stream without a position cannot be
+// read, and was read only up to that time. The caller holds mu.
 func (t *Tailer) allReadTo() time.Time {
 	at := t.watermark
 	earliest := func(upTo time.Time) {
@@ -83,7 +83,7 @@ func (t *Tailer) allReadTo() time.Time {
 	return at
 }
 
-// Restore sets the positions to continue from. It must be called before Run.
+// Restore sets the positions from which to continue. It must be called before Run.
 func (t *Tailer) Restore(b json.RawMessage) error {
 	if len(b) == 0 || string(b) == "null" {
 		return nil
@@ -93,7 +93,7 @@ func (t *Tailer) Restore(b json.RawMessage) error {
 		return fmt.Errorf("restore positions: %w", err)
 	}
 	now := t.cfg.Clock()
-	t.restore(p.Losses, now)
+	t.restoreLosses(p.Losses, now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.saved, t.state = p.At, true
@@ -117,18 +117,18 @@ func (t *Tailer) Status() sources.Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := sources.Status{Name: t.cfg.Source, Up: t.up, Watermark: t.watermark}
-	s.Unread = t.unread(now)
+	s.Unread = t.listUnread(now)
 	if n := len(s.Unread) - maxUnread; n > 0 {
 		s.Unread, s.UnreadMore = s.Unread[:maxUnread], n
 	}
-	t.report(&s)
+	t.fillStatus(&s)
 	if !t.read && t.lags > 0 {
 		s.Error = fmt.Sprintf("none of the logs (%d) is read", len(t.followers))
 		if len(s.Unread) > 0 {
 			s.Error += ", such as " + s.Unread[0].Path + ": " + s.Unread[0].Why
 		}
 	} else if i := slices.IndexFunc(t.lagging, func(l matcher.LaggingStream) bool { return l.Labels == nil }); i >= 0 && t.lags > matcher.MaxLagging {
-		s.Error = fmt.Sprintf("%d logs of more than %d namespaces are not read, so nothing is concluded from the silence of any log", t.lags, matcher.MaxLagging)
+		s.Error = fmt.Sprintf("%d logs of more than %d namespaces are not read, so crowsnest concludes nothing from missing lines", t.lags, matcher.MaxLagging)
 		s.Watermark = times.Earlier(s.Watermark, t.lagging[i].ReadUpTo)
 	}
 	s.Logs = len(t.followers)
@@ -142,7 +142,7 @@ func (t *Tailer) Status() sources.Status {
 		begun = begun && (c.begun.Load() || !c.stalled.since.IsZero())
 		v := c.view
 		v.Lines = c.counters.Lines
-		total = add(total, c.counters)
+		total = addCounters(total, c.counters)
 		if c.bound.Before(c.tree.foundAt) && c.stalled.since.IsZero() && !c.blocked {
 			s.Lag = max(s.Lag, now.Sub(times.Later(c.bound, t.began)))
 		}
@@ -155,7 +155,7 @@ func (t *Tailer) Status() sources.Status {
 		s.Lag = max(s.Lag, now.Sub(times.Later(t.watermark, t.began)))
 	}
 	slices.SortFunc(s.Streams, func(a, b sources.StreamStatus) int { return cmp.Compare(a.Path, b.Path) })
-	s.Count(total)
+	s.SetCounters(total)
 	s.Idle = t.whyEmpty()
 	if s.Idle != "" {
 		s.IdleReason = sources.IdleNoLogs
@@ -163,8 +163,8 @@ func (t *Tailer) Status() sources.Status {
 	return s
 }
 
-// whyEmpty explains why no log is followed, "" if one is or if a search has not succeeded.
-// The caller holds mu.
+// whyEmpty explains why no log is followed. It returns "" if a log is followed or if no tree
+// can be searched. The caller holds mu.
 func (t *Tailer) whyEmpty() string {
 	if !t.up || len(t.followers) > 0 {
 		return ""
@@ -178,7 +178,7 @@ func (t *Tailer) whyEmpty() string {
 	return strings.Join(why, "; ")
 }
 
-func add(a, b matcher.Counters) matcher.Counters {
+func addCounters(a, b matcher.Counters) matcher.Counters {
 	a.Lines += b.Lines
 	a.Bytes += b.Bytes
 	a.Evaluated += b.Evaluated
@@ -188,20 +188,19 @@ func add(a, b matcher.Counters) matcher.Counters {
 	return a
 }
 
-// unread lists the logs that exist and are not read, ordered by path. The caller
-// holds mu.
-func (t *Tailer) unread(now time.Time) []sources.Unread {
-	out := t.shortage(now)
+// listUnread lists the logs that exist but are not read, ordered by path. The caller holds mu.
+func (t *Tailer) listUnread(now time.Time) []sources.Unread {
+	out := t.unreadForShortage(now)
 	if !t.hangs.IsZero() {
 		for _, tr := range t.trees {
-			out = append(out, sources.Unread{Path: tr.root.Path, Why: "a search of its folders does not return", Since: t.hangs, Holds: true})
+			out = append(out, sources.Unread{Path: tr.root.Path, Why: "searching its folders hangs", Since: t.hangs, Holds: true})
 		}
 	}
 	for _, u := range t.down {
 		out = append(out, u)
 	}
 	for _, c := range t.followers {
-		for _, u := range c.unread() {
+		for _, u := range c.listUnread() {
 			u.Name = c.found.name()
 			out = append(out, u)
 		}
@@ -236,26 +235,26 @@ func (t *Tailer) setSearching(now time.Time, hangs bool) {
 	}
 }
 
-// refuse records the refused streams of a tree. The caller holds mu.
-func (t *Tailer) refuse(tr *tree, s Stream) {
+// recordRefused records an unread stream of a tree. The caller holds mu.
+func (t *Tailer) recordRefused(tr *tree, s Stream) {
 	if _, known := tr.refused[s.Key]; known || len(tr.refused) >= t.cfg.streams {
 		return
 	}
 	u := sources.Unread{Path: tr.root.Abs(s.Dir), Why: s.Refused, Since: t.cfg.Clock()}
 	if s.Failed != nil {
 		u.Why, u.Holds = s.Failed.Error(), true
-		t.fail("list", s.Failed)
+		t.recordError("list", s.Failed)
 	} else {
-		t.count("refused")
+		t.countError("refused")
 	}
 	u.Name = s.name()
 	tr.refused[s.Key] = refusedStream{u, s.lagging(times.Earlier(t.watermark, tr.foundAt))}
 }
 
-// closeIdleFiles closes the files that were not read for the longest time, if too
-// many are open.
+// closeIdleFiles requests that the files that have not been read for the longest time be
+// closed, if too many files are open.
 func (t *Tailer) closeIdleFiles() {
-	excess := t.excess()
+	excess := t.excessFiles()
 	if excess <= 0 {
 		return
 	}

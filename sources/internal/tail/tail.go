@@ -23,66 +23,67 @@ const (
 	defaultPoll     = 300 * time.Millisecond
 	defaultLookBack = 15 * time.Minute
 	defaultMaxOpen  = 1024
-	rescanEvery     = 5 * time.Second // until the root is opened again
+	rescanEvery     = 5 * time.Second // interval at which the root directory is opened again
 	workers         = 2
 )
 
 // Config sets how streams are read. The zero value of a field means its default.
 type Config struct {
-	Source   string           // name of the source whose watermark advances
-	Clock    func() time.Time // time.Now
+	Source   string           // name of the source
+	Clock    func() time.Time // default: time.Now
 	Poll     time.Duration    // interval of polling every file
-	LookBack time.Duration    // without a position: how old the first line may be; negative: no bound
-	FromEnd  bool             // at a first start: files without times are read from their end
-	Newest   bool             // at a first start: a log is read from the start of its newest file
-	MaxOpen  int              // files that are held open while idle
-	NoWatch  bool             // poll only
-	OneName  bool             // files with hard links are refused
-	Framed   bool             // a runtime frames each line: none begins behind a hole
-	streams  int              // limit of streams that are read; tests set a smaller one
-	deaf     bool             // tests set it to read inotify events only at each poll
-	// fault, in tests, runs before a log or a directory is opened, listed or read:
-	// it may block or fail that.
+	LookBack time.Duration    // largest age of the first line of a stream without a position; negative means no limit
+	FromEnd  bool             // whether files without times are read from their end at a first start
+	Newest   bool             // whether a log is read from the start of its newest file at a first start
+	MaxOpen  int              // number of idle files that are kept open
+	NoWatch  bool             // whether inotify is not used
+	OneName  bool             // whether files with hard links are refused
+	Framed   bool             // whether a runtime frames each line, so that none begins behind a hole
+	streams  int              // largest number of streams; tests set a smaller one
+	deaf     bool             // whether inotify events are read only at each poll; set by tests
+	// fault is set by tests. It runs before a log or a directory is opened, listed or read, and
+	// may block the operation or make it fail.
 	fault func(op, path string) error
 }
 
-// Finder finds the streams below one directory. Below it no link is followed.
+// Finder finds the streams below one directory. It follows no links below this directory.
 type Finder struct {
 	Root string
-	// Known means that Find itself checks that Root is the right directory: it
-	// returns ErrDoubt if it is not.
+	// Known is set if Find itself checks that Root is the right directory. Find then returns
+	// ErrDoubt if it is not.
 	Known bool
-	// Find returns all streams that exist now. list returns the content of a
-	// directory, by its path relative to Root; "." is Root itself. If it also
-	// returns an error, the streams are those found in spite of it.
+	// Find returns all streams that exist now. list returns the content of a directory, whose
+	// path is relative to Root ("." is Root itself). If Find also returns an error, the streams
+	// are those that it found nevertheless.
 	Find func(list func(dir string) ([]logdir.Entry, error)) ([]Stream, error)
-	// Empty explains, after a Find that returned no stream, why there is none.
+	// Empty explains why the last Find returned no stream.
 	Empty func() string
-	// Labels are those that all streams below Root have, and Unknown names the labels that
-	// differ. They identify what is not read while Root cannot be searched. Nil stands for
-	// any stream of the source.
+	// Labels are the labels that all streams below Root share. Unknown names the labels that
+	// differ. Together they describe the unread streams while Root cannot be searched. If
+	// Labels is nil, any stream of the source may be affected.
 	Labels  matcher.Labels
 	Unknown []string
 }
 
-// ErrDoubt means that the directory exists but is not the one that the logs are
-// written to, such as an empty mount point.
+// ErrDoubt means that the directory exists but is not the one with the logs. It may be an empty
+// mount point.
 var ErrDoubt = errors.New("not the directory of the logs")
 
-// Stream is one log over all of its files, as a Finder sees it.
+// Stream is one log with all of its files, as a Finder returns it.
 type Stream struct {
-	Key   string // identity over restarts; unique in the Tailer
-	Dir   string // relative to the root
+	Key   string // identity of the log across restarts; unique in the Tailer
+	Dir   string // directory of the log, relative to the root
 	Order func(name string) (logname.Order, bool)
-	New   func(path string) *matcher.Stream // called once; path is of its newest file
-	// Labels returns the labels that are known before a file is read, and Unknown names
-	// those that New adds. They identify the stream while it is not read.
+	New   func(path string) *matcher.Stream // called once, with the path of the newest file
+	// Labels returns the labels that are known before a file is read. Unknown names those that
+	// New adds. They describe the stream while it is not read.
 	Labels  func() matcher.Labels
 	Unknown []string
-	// Refused is why the stream is not read; empty if it is. Order and New are not used then.
+	// Refused is the reason why the stream is not read, or empty if it is read. Order and New
+	// are not used for a refused stream.
 	Refused string
-	// Failed is why Dir cannot be listed: it may have streams, whose keys begin with Key and
-	// a slash. Order and New are not used then.
+	// Failed is the reason why Dir cannot be listed. Dir may contain streams whose keys begin
+	// with Key and a slash. Order and New are not used in this case.
 	Failed error
 }
 
@@ -92,50 +93,50 @@ type tree struct {
 	root    *logdir.Root
 	dirs    *logdir.Cache
 	lister  *lister
-	listed  map[string]bool // directories that Find listed
-	watched bool            // all of them are
+	listed  map[string]bool // directories that Find listed in the last search
+	watched bool            // whether all of them are watched
 	up      bool
-	over    int       // streams beyond the bound
-	foundAt time.Time // last search that succeeded; guarded by Tailer.mu
-	doubted time.Time // time since which the directory has not been trusted; zero if it is
-	doubts  string    // the identity of that directory
+	over    int       // number of streams beyond the limit
+	foundAt time.Time // time of the last successful search; guarded by Tailer.mu
+	doubted time.Time // time since which the directory has not been trusted; zero if it is trusted
+	doubts  string    // identity of the directory that is not trusted
 	// refused are streams and folders that are not read, by key; guarded by Tailer.mu.
 	refused map[string]refusedStream
 }
 
-// Tailer reads all streams that its finders find. It is the state of a source:
-// Positions, Restore and Status are the source's.
+// Tailer reads all streams that its finders find. A source embeds it, and thereby gets
+// Positions, Restore and Status.
 type Tailer struct {
 	cfg Config
 	*account
 	trees   []*tree
 	gunzips *gunzip.Pool
 	queue   *turns.Queue[*follower]
-	blind   atomic.Pointer[error] // why no more directories can be watched; nil if counted, or they can
-	wake    chan struct{}         // the watermark may advance
-	search  chan struct{}         // streams are to be looked for
+	blind   atomic.Pointer[error] // why no more directories can be watched; nil if that was counted or does not apply
+	wake    chan struct{}         // signals that the watermark may advance
+	search  chan struct{}         // signals that a search for streams is due
 	p       sources.Pipeline
 	hand    hand // passes lines to p until Run returns
 
 	mu        sync.Mutex
 	followers map[string]*follower
 	restored  map[string]*restored // positions of streams that were not found yet
-	saved     time.Time            // when the restored positions were taken
-	state     bool                 // positions were restored
-	searched  bool                 // at least once
-	began     time.Time            // start of Run
+	saved     time.Time            // time at which the restored positions were saved
+	state     bool                 // whether positions were restored
+	searched  bool                 // whether a search has finished
+	began     time.Time            // time at which Run started
 	watermark time.Time
 	lagging   []matcher.LaggingStream  // lagging streams in the last report to the pipeline
-	lags      int                      // streams that these stand for
-	read      bool                     // a log was read then, or there was none to read
-	up        bool                     // a tree can be searched
-	opened    bool                     // every stream of the start was found
-	begun     bool                     // and each had its first turn: a line that is written now is not skipped
+	lags      int                      // number of lagging streams, including those that lagging only summarizes
+	read      bool                     // whether a log was read at the last report, or there was none to read
+	up        bool                     // whether at least one tree can be searched
+	opened    bool                     // whether one search has found every stream
+	begun     bool                     // whether each stream then had its first turn, so that new lines are not skipped
 	roots     map[string]string        // identity of each root when it was last trusted, by path
-	closed    matcher.Counters         // counters of removed streams
-	hangs     time.Time                // time since which looking for streams has hung; zero if it does not
-	down      map[*tree]sources.Unread // trees that cannot be searched
-	empty     map[*tree]string         // why trees without a stream have none
+	closed    matcher.Counters         // sum of the counters of removed streams
+	hangs     time.Time                // time since which the search for streams has hung; zero if it does not hang
+	down      map[*tree]sources.Unread // trees that cannot be searched, with the reason
+	empty     map[*tree]string         // explanations for trees without streams
 }
 
 // refusedStream is a stream that is not read, or a folder that cannot be listed.
@@ -146,7 +147,7 @@ type refusedStream struct {
 
 type restored struct {
 	pos *position.Stream
-	at  time.Time // time since which nothing was found for the stream
+	at  time.Time // time since which the stream has no files; zero if that is not known
 }
 
 // New returns a Tailer that reads nothing yet.
@@ -167,7 +168,7 @@ func New(cfg Config, finders ...Finder) *Tailer {
 	}
 	for _, f := range finders {
 		t.trees = append(t.trees, &tree{
-			find: f, root: &logdir.Root{Path: f.Root, Fault: cfg.fault}, dirs: logdir.NewCache(), lister: newLister(func() { kick(t.search) }), refused: map[string]refusedStream{},
+			find: f, root: &logdir.Root{Path: f.Root, Fault: cfg.fault}, dirs: logdir.NewCache(), lister: newLister(func() { signal(t.search) }), refused: map[string]refusedStream{},
 		})
 	}
 	return t
@@ -179,9 +180,9 @@ func (t *Tailer) Name() string { return t.cfg.Source }
 // Info implements sources.Source.
 func (t *Tailer) Info() sources.Info { return sources.Info{Local: true} }
 
-// Run reads until ctx ends. The complete lines read by then are ingested; unfinished
-// lines are read again after a restart. A goroutine whose read hangs is left behind: it
-// ends when the read or the process ends.
+// Run reads until ctx ends. Complete lines that were read by then are ingested. Unfinished
+// lines are read again after a restart. A goroutine whose read hangs is abandoned, and ends
+// when the read returns.
 func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	t.p = p
 	t.hand.open(p)
@@ -193,8 +194,8 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	var w *logdir.Watcher
 	if !t.cfg.NoWatch {
 		var err error
-		if w, err = logdir.NewWatcher(func() { kick(t.search) }, func(err error) { t.blind.Store(&err) }); err != nil {
-			t.fail("watch", err)
+		if w, err = logdir.NewWatcher(func() { signal(t.search) }, func(err error) { t.blind.Store(&err) }); err != nil {
+			t.recordError("watch", err)
 		} else if !t.cfg.deaf {
 			wg.Go(w.Run)
 		}
@@ -213,7 +214,7 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	defer t.mu.Unlock()
 	t.up = false
 	for _, c := range t.followers {
-		if !t.queue.Held(c) {
+		if !t.queue.IsHeld(c) {
 			c.closeAll()
 		}
 	}
@@ -223,17 +224,16 @@ func (t *Tailer) Run(ctx context.Context, p sources.Pipeline) error {
 	return nil
 }
 
-// kick wakes the receiver of c, unless a wake-up is pending.
-func kick(c chan struct{}) {
+// signal wakes the receiver of c, unless a wake-up is pending.
+func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// coordinate starts a search for streams and a turn of each follower once per tick.
-// It makes no system call on a log or its directory, so a hanging one does not stop
-// it.
+// coordinate starts a search for streams and a turn of each follower once per tick. It makes no
+// system calls on logs or directories, so that one that hangs cannot stop it.
 func (t *Tailer) coordinate(ctx context.Context, pool *pool, f *finder) {
 	tick := time.NewTimer(0)
 	defer tick.Stop()
@@ -242,16 +242,16 @@ func (t *Tailer) coordinate(ctx context.Context, pool *pool, f *finder) {
 		case <-ctx.Done():
 			return
 		case <-t.wake:
-			t.advance()
+			t.advanceWatermark()
 		case <-tick.C:
 			f.due.Store(true)
-			kick(t.search)
+			signal(t.search)
 			n := t.pollAll()
 			t.closeIdleFiles()
-			pool.relieve(&f.beat)
-			t.advance()
-			// A poll costs microseconds. Very many files are polled less often
-			// rather than all the time.
+			pool.replaceHung(&f.beat)
+			t.advanceWatermark()
+			// A poll takes microseconds. With very many files, the interval grows, so that
+			// polling does not take all the time.
 			tick.Reset(max(t.cfg.Poll, time.Duration(n)*100*time.Microsecond))
 		}
 	}
@@ -265,7 +265,8 @@ func (t *Tailer) pollAll() int {
 	return len(t.followers)
 }
 
-// pollHinted queues a turn of the followers in these directories, or of all.
+// pollHinted queues a turn of the followers in these directories, or if all is set, of every
+// one.
 func (t *Tailer) pollHinted(dirs map[string]bool, all bool) {
 	if !all && len(dirs) == 0 {
 		return
@@ -280,16 +281,16 @@ func (t *Tailer) pollHinted(dirs map[string]bool, all bool) {
 	}
 }
 
-// advance passes the watermark to the pipeline: the time of the last search for
-// streams, held back by the stream that is furthest behind. Streams that cannot be read, or
-// could not until a moment ago, have watermarks of their own.
-func (t *Tailer) advance() {
+// advanceWatermark passes the watermark to the pipeline. It is the time of the last search for
+// streams, or an earlier time if a stream is further behind. Streams that cannot be read, or
+// could not until recently, have their own watermarks.
+func (t *Tailer) advanceWatermark() {
 	now := t.cfg.Clock()
 	t.mu.Lock()
-	if ahead(t.watermark, now) { // the clock was set back: the watermark starts again here
+	if isAhead(t.watermark, now) { // the clock was set back, so the watermark starts again at the present
 		t.watermark = now
 	}
-	at, all := t.progress(now)
+	at, all := t.readProgress(now)
 	lagging := matcher.BoundLagging(all)
 	ok := at.After(t.watermark) || (len(lagging) > 0 || len(t.lagging) > 0) && !t.watermark.IsZero()
 	if at.After(t.watermark) {
@@ -302,17 +303,17 @@ func (t *Tailer) advance() {
 	}
 }
 
-// progress returns the time up to which everything was read except the lagging streams. It
-// is zero while no log is read although there are some. The caller holds mu.
-func (t *Tailer) progress(now time.Time) (at time.Time, lagging []matcher.LaggingStream) {
-	missing := map[*tree]*matcher.LaggingStream{} // what cannot be searched
+// readProgress returns the time up to which everything except the lagging streams was read. The
+// time is zero if there are logs but none is read. The caller holds mu.
+func (t *Tailer) readProgress(now time.Time) (at time.Time, lagging []matcher.LaggingStream) {
+	missing := map[*tree]*matcher.LaggingStream{} // lagging streams of the trees that cannot be searched
 	for _, tr := range t.trees {
 		found := tr.foundAt
 		switch _, down := t.down[tr]; {
 		case down && len(t.trees) > 1:
 			missing[tr] = &matcher.LaggingStream{Labels: tr.find.Labels, Unknown: tr.find.Unknown, ReadUpTo: found}
 			continue
-		case down, ahead(found, now):
+		case down, isAhead(found, now):
 			found = time.Time{}
 		}
 		if at.IsZero() || found.Before(at) {
@@ -350,12 +351,13 @@ func (t *Tailer) progress(now time.Time) (at time.Time, lagging []matcher.Laggin
 	return at, lagging
 }
 
-// ahead reports whether t is in the future by the clock, regardless of the time that
-// passed since t was measured.
-func ahead(t, now time.Time) bool { return t.Round(0).After(now.Round(0)) }
+// isAhead reports whether the wall clock time t is in the future. The monotonic clock is
+// ignored.
+func isAhead(t, now time.Time) bool { return t.Round(0).After(now.Round(0)) }
 
-// lookBackTo returns where a stream without a position starts, which was read up to bound: no
-// later than that, so that a new stream is read from its start, whenever it can be read.
+// lookBackTo returns the time from which a stream without a position is read. bound is the time
+// up to which it counts as read. The result is not later than bound, so that a new stream is
+// read from its start even if it becomes readable late.
 func (t *Tailer) lookBackTo(bound time.Time) time.Time {
 	if t.cfg.LookBack < 0 {
 		return time.Unix(0, 0)
@@ -363,13 +365,13 @@ func (t *Tailer) lookBackTo(bound time.Time) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	from := t.cfg.Clock()
-	if bound.IsZero() { // the log could not be read since the start
+	if bound.IsZero() { // the log has not been readable since the start
 		from = times.Earlier(from, t.began)
 	}
-	from = from.Add(-t.cfg.LookBack).Round(0) // times in files have no other reading
+	from = from.Add(-t.cfg.LookBack).Round(0) // times in files have no monotonic clock
 	for _, done := range []time.Time{t.saved, bound} {
 		if done = done.Round(0); !done.IsZero() && done.Before(from) {
-			from = times.Later(done, time.Unix(0, 0)) // a state file may say anything
+			from = times.Later(done, time.Unix(0, 0)) // a state file may contain any time
 		}
 	}
 	return from

@@ -318,7 +318,7 @@ func TestWatch(t *testing.T) {
 // The times in the files correct the order of names whose clock went back by an hour.
 func TestOrderByTimeInFile(t *testing.T) {
 	m := func(name string, first int64) member {
-		o, _ := logname.Kubelet(name)
+		o, _ := logname.ParseKubeletName(name)
 		return member{name: name, order: o, head: &head{first: first}}
 	}
 	got := inOrder([]member{
@@ -366,7 +366,7 @@ func FuzzRestore(f *testing.F) {
 			tl.pollAll()
 			for range len(tl.followers) {
 				c, _ := tl.queue.Take()
-				again := c.run(w)
+				again := c.runTurn(w)
 				tl.queue.Done(c, false)
 				if again {
 					tl.queue.Add(c)
@@ -403,7 +403,7 @@ func FuzzPieces(f *testing.F) {
 		turn := func() {
 			tl.findAll(nil, true)
 			for _, c := range tl.followers {
-				for c.run(w) {
+				for c.runTurn(w) {
 				}
 			}
 		}

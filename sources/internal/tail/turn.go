@@ -10,63 +10,62 @@ import (
 	"crowsnest/sources/internal/position"
 )
 
-// readCur reads at most one block of the current file, and switches to the next one
-// at its end. It reports whether there is more to read.
+// readCur reads at most one block of the current file. At the end of the file it switches to
+// the next one. It reports whether there is more to read.
 func (c *follower) readCur(w *worker) bool {
 	f := c.cur
 	if c.tooLongAway() {
-		c.deleted(f)
-		return c.leave(w)
+		c.countDeleted(f)
+		return c.switchFile(w)
 	}
-	if f.finished || f.idle() {
+	if f.finished || f.isIdle() {
 		return c.atEnd(w)
 	}
-	if f.rewritten() {
-		c.truncated()
+	if f.isRewritten() {
+		c.handleTruncation()
 		return true
 	}
 	before := f.fi
 	data, end, err := c.read(f, w)
 	if c.flushed > 0 && err == nil && int64(len(data)) > f.rest && c.mayRewind() {
-		c.rewind()
+		c.rewindFlushed()
 		return true
 	}
 	switch {
 	case errors.Is(err, errChanged):
-		c.truncated()
+		c.handleTruncation()
 		return true
 	case err != nil && f.gz != nil:
-		c.damaged(f, err)
-		end = true // its rest cannot be read
+		c.countDamaged(f, err)
+		end = true // the rest cannot be read
 	case err != nil:
-		c.fail("read", err)
+		c.recordTurnError("read", err)
 		c.passOverCur()
 		return false
 	}
 	c.feed(f, data)
 	c.flushOldParts()
 	if !end {
-		c.progress()
+		c.advanceByLines()
 		return true
 	}
 	f.quiet = before
 	return c.atEnd(w)
 }
 
-// rewind returns to before the flushed parts, so that they are matched together with
-// their end.
-func (c *follower) rewind() {
+// rewindFlushed moves back to before the flushed parts, to match them together with their end.
+func (c *follower) rewindFlushed() {
 	p := &c.parts
 	if p.f != c.cur || p.f.gz != nil {
 		c.closeAll()
 		c.gen, p.f = 0, nil
 		return
 	}
-	switch err := p.f.at(p.off); {
+	switch err := p.f.seek(p.off); {
 	case errors.Is(err, errChanged):
-		c.truncated()
+		c.handleTruncation()
 	case err != nil:
-		c.fail("read", err)
+		c.recordTurnError("read", err)
 	}
 }
 
@@ -76,7 +75,7 @@ func (c *follower) readOld(w *worker) bool {
 	if f == nil {
 		return false
 	}
-	if f.f == nil || !c.stat(f) {
+	if f.f == nil || !c.updateSize(f) {
 		c.closeOld()
 		return false
 	}
@@ -84,7 +83,7 @@ func (c *follower) readOld(w *worker) bool {
 		data, end, err := c.read(f, w)
 		if err != nil {
 			if isIO(err) {
-				c.miss(lossUnreadable, c.path(f.name))
+				c.countLoss(lossUnreadable, c.absolutePath(f.name))
 			}
 			c.closeOld()
 			return false
@@ -104,11 +103,12 @@ func (c *follower) closeOld() {
 	c.close(c.old)
 	c.old = nil
 	if c.saved != nil {
-		c.save(position.Stream{Point: c.saved.Point, Ended: c.saved.Ended, Done: c.saved.Done})
+		c.replacePosition(position.Stream{Point: c.saved.Point, Ended: c.saved.Ended, Done: c.saved.Done})
 	}
 }
 
-// atEnd is called when cur was read to its end, for now or for good.
+// atEnd is called when cur was read to its current or final end. It reports whether there is
+// more to read.
 func (c *follower) atEnd(w *worker) bool {
 	f := c.cur
 	if len(c.next) > 0 {
@@ -116,12 +116,12 @@ func (c *follower) atEnd(w *worker) bool {
 			return true
 		}
 		if c.mayLeave() {
-			return c.leave(w)
+			return c.switchFile(w)
 		}
 	} else if c.quietAway() {
-		return c.leave(w)
+		return c.switchFile(w)
 	}
-	if f.gz != nil { // a compressed file does not grow, and decompressors are few
+	if f.gz != nil { // a compressed file does not grow, and decompressors are scarce
 		c.finishLine(f, w)
 		f.finished = true
 		c.close(f)
@@ -137,23 +137,23 @@ func (c *follower) atEnd(w *worker) bool {
 	return false
 }
 
-// quietAway reports whether cur was removed, and nothing was written to it for a while.
+// quietAway reports whether cur was removed and not written to for awayAfter.
 func (c *follower) quietAway() bool {
 	return !c.away.IsZero() && c.now.Sub(times.Later(c.away, c.moved)) >= awayAfter
 }
 
-// mayLeave decides whether cur gets no more bytes. The runtime creates the new file
-// before it releases the old one, so the newest file but one is kept open for a
-// moment; older files were released long ago.
+// mayLeave reports whether cur will get no more bytes. A runtime creates the next file before
+// it releases the old one, so the second newest file is kept for a moment. Older files were
+// released long ago.
 func (c *follower) mayLeave() bool {
 	n := c.next[0]
 	if len(c.next) > 1 || n.order.Rotated != "" || c.quietAway() {
 		return true
 	}
 	if n.order.Instance == c.cur.order.Instance && c.nothingNext() {
-		return false // the next file is empty, and the position stays where the lines are
+		return false // the next file is empty, so the position stays in cur
 	}
-	if !c.cur.fresh(c.now) {
+	if !c.cur.isFresh(c.now) {
 		return true
 	}
 	if c.nextSince.IsZero() {
@@ -162,65 +162,65 @@ func (c *follower) mayLeave() bool {
 	return c.now.Sub(c.nextSince) >= grace
 }
 
-// leave switches from cur to the next file, if there is one.
-func (c *follower) leave(w *worker) bool {
+// switchFile switches from cur to the next file. It reports whether there is one.
+func (c *follower) switchFile(w *worker) bool {
 	f := c.cur
 	c.finishLine(f, w)
 	c.nextSince, c.away = time.Time{}, time.Time{}
 	if len(c.next) == 0 || c.next[0].order.Instance != f.order.Instance {
-		// What a container left unfinished is not completed by the next one.
-		c.flush()
+		// The log of the next container does not complete an unfinished line.
+		c.flushUnfinished()
 		c.flushed = 0
 	}
 	if f.id.N > 0 {
-		c.remember(position.File{ID: f.id, Size: f.off})
+		c.markDone(position.File{ID: f.id, Size: f.off})
 	}
 	c.ended = true
 	if f.id.First != 0 {
 		c.prevFirst = f.id.First
 	}
 	if s := c.saved; s != nil && s.Sum == f.id.Sum && s.Off == f.off {
-		c.end()
+		c.markEnded()
 	}
 	if c.old != nil {
 		c.finishLine(c.old, w)
 		c.close(c.old)
 		c.old = nil
 	}
-	if len(c.next) > 0 && f.f != nil && f.fresh(c.now) {
+	if len(c.next) > 0 && f.f != nil && f.isFresh(c.now) {
 		c.old, c.oldUntil = f, c.now.Add(linger)
 	} else {
 		c.close(f)
 	}
-	c.goOn()
+	c.switchToNext()
 	if c.cur == nil {
 		c.gen, c.since = 0, f.fi.ModTime()
 	}
 	return c.cur != nil
 }
 
-// truncated is called when the bytes before the position changed. If the file was
-// copied before, the copy has the rest; else the file is read from its start.
-func (c *follower) truncated() {
+// handleTruncation is called when the bytes before the position have changed. If the file was
+// copied before it was truncated, the copy is read. Otherwise the file is read from its start.
+func (c *follower) handleTruncation() {
 	f := c.cur
-	p := f.point(f.off)
+	p := f.pointAt(f.off)
 	if f.long != nil {
 		p.Off = f.long.start
 	}
 	if l, err := c.tree.dirs.Get(c.dir, c.found.Dir, c.now); err == nil {
 		if ms, err := c.membersOf(l.Entries); err == nil {
-			if i, err := c.locate(ms, p); err == nil && i >= 0 && !os.SameFile(ms[i].fi, f.fi) {
+			if i, err := c.findMember(ms, p); err == nil && i >= 0 && !os.SameFile(ms[i].fi, f.fi) {
 				if cp, err := c.openMember(ms[i], p.Off); err == nil {
 					c.close(f)
 					c.cur = cp
-					c.follow(ms[i+1:])
+					c.setNext(ms[i+1:])
 					return
 				}
 			}
 		}
 	}
-	c.miss(lossTruncated, c.path(f.name))
+	c.countLoss(lossTruncated, c.absolutePath(f.name))
 	f.id = content.ID{}
-	_ = f.at(0) // cannot fail
-	f.learn()
+	_ = f.seek(0) // this cannot fail
+	f.completeID()
 }

@@ -1,4 +1,4 @@
-// Package turns gives items to workers, one after the other.
+// Package turns distributes items to workers in order.
 package turns
 
 import (
@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Queue gives items to workers, each to one worker at a time. An item that is added
-// while a worker has it gets another turn. Safe for concurrent use.
+// Queue distributes items to workers. No two workers have the same item at the same time. If an
+// item is added while a worker has it, it is queued again. It is safe for concurrent use.
 type Queue[T comparable] struct {
 	mu      sync.Mutex
 	cond    *sync.Cond
@@ -22,7 +22,7 @@ type state int
 const (
 	queued state = iota + 1
 	running
-	runningAgain // added while running
+	runningAgain // the item was added while a worker had it
 )
 
 // New returns a queue that is closed.
@@ -32,7 +32,7 @@ func New[T comparable]() *Queue[T] {
 	return q
 }
 
-// Open empties the queue; Take waits from then on.
+// Open empties the queue. From then on, Take waits for items.
 func (q *Queue[T]) Open() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -41,7 +41,7 @@ func (q *Queue[T]) Open() {
 	clear(q.state)
 }
 
-// Close wakes every worker; Take returns false from then on.
+// Close wakes every worker. From then on, Take returns false.
 func (q *Queue[T]) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -53,14 +53,14 @@ func (q *Queue[T]) Close() {
 func (q *Queue[T]) Add(item T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.put(item) {
+	if q.enqueue(item) {
 		q.cond.Signal()
 	}
 }
 
-// AddAll adds many items that probably have little to do: it wakes one worker per so
-// many of them, and a worker with more to do wakes another. It also wakes one if some
-// still wait since the last call: their worker may hang.
+// AddAll adds many items, most of which probably have little to do. It wakes few workers. A
+// worker that has more to do wakes another one. If items are still waiting since the last call,
+// AddAll wakes one more worker, because a worker may hang.
 func (q *Queue[T]) AddAll(items iter.Seq[T]) {
 	const perWorker = 256
 	q.mu.Lock()
@@ -70,7 +70,7 @@ func (q *Queue[T]) AddAll(items iter.Seq[T]) {
 	}
 	n := 0
 	for item := range items {
-		if !q.put(item) {
+		if !q.enqueue(item) {
 			continue
 		}
 		if n++; n%perWorker == 1 {
@@ -79,11 +79,11 @@ func (q *Queue[T]) AddAll(items iter.Seq[T]) {
 	}
 }
 
-// put reports whether the item waits now and did not before.
-func (q *Queue[T]) put(item T) bool {
+// enqueue puts an item into the queue, and reports whether it was not already waiting.
+func (q *Queue[T]) enqueue(item T) bool {
 	switch q.state[item] {
 	case 0:
-		q.push(item)
+		q.appendItem(item)
 		return true
 	case running:
 		q.state[item] = runningAgain
@@ -91,7 +91,7 @@ func (q *Queue[T]) put(item T) bool {
 	return false
 }
 
-func (q *Queue[T]) push(item T) {
+func (q *Queue[T]) appendItem(item T) {
 	if q.head > 1024 && q.head > len(q.waiting)/2 {
 		q.waiting = append(q.waiting[:0:0], q.waiting[q.head:]...)
 		q.head = 0
@@ -100,7 +100,7 @@ func (q *Queue[T]) push(item T) {
 	q.waiting = append(q.waiting, item)
 }
 
-// Take waits for an item; false means that the queue was closed.
+// Take waits for an item. ok is false if the queue was closed.
 func (q *Queue[T]) Take() (item T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -117,7 +117,7 @@ func (q *Queue[T]) Take() (item T, ok bool) {
 	return item, true
 }
 
-// Done ends a turn. An item that has more to do goes to the end of the line. Done
+// Done ends the turn of an item. With again set, the item goes to the end of the queue. Done
 // reports whether no item is left.
 func (q *Queue[T]) Done(item T, again bool) bool {
 	q.mu.Lock()
@@ -125,21 +125,21 @@ func (q *Queue[T]) Done(item T, again bool) bool {
 	again = again || q.state[item] == runningAgain
 	delete(q.state, item)
 	if again {
-		q.push(item)
+		q.appendItem(item)
 		q.cond.Signal()
 	}
 	return len(q.state) == 0
 }
 
-// Held reports whether a worker has the item.
-func (q *Queue[T]) Held(item T) bool {
+// IsHeld reports whether a worker has the item.
+func (q *Queue[T]) IsHeld(item T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.state[item] >= running
 }
 
-// Idle reports whether no worker has the item or is about to.
-func (q *Queue[T]) Idle(item T) bool {
+// IsIdle reports whether an item is neither waiting nor with a worker.
+func (q *Queue[T]) IsIdle(item T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.state[item] == 0

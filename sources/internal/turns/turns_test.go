@@ -36,10 +36,10 @@ func TestItemsComeInOrderAndOnce(t *testing.T) {
 func TestAnotherTurn(t *testing.T) {
 	q := opened()
 	q.Add("a")
-	require.False(t, q.Held("a"))
-	require.False(t, q.Idle("a"), "a worker is about to take it")
+	require.False(t, q.IsHeld("a"))
+	require.False(t, q.IsIdle("a"), "a worker is about to take it")
 	require.Equal(t, "a", take(t, q))
-	require.True(t, q.Held("a"))
+	require.True(t, q.IsHeld("a"))
 	q.Add("a")
 	q.Add("a")
 	q.Add("b")
@@ -47,7 +47,7 @@ func TestAnotherTurn(t *testing.T) {
 	require.Equal(t, []string{"b", "a"}, []string{take(t, q), take(t, q)})
 	require.False(t, q.Done("b", false))
 	require.True(t, q.Done("a", false), "no item is left")
-	require.True(t, q.Idle("a"))
+	require.True(t, q.IsIdle("a"))
 
 	q.Add("a")
 	take(t, q)

@@ -75,7 +75,6 @@ package promtool        prometheus
 # The pages are tested in a real browser.
 package chromium        chromium
 # The packages of a release are installed in a copy of the machine.
-package mandoc          mandoc
 package rpm             rpm
 package setpriv         util-linux
 package systemd-analyze systemd

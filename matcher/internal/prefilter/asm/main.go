@@ -1,5 +1,5 @@
-// Command asm writes the vector code of package prefilter: see go:generate in
-// vector_amd64.go. The code makes two passes over a chunk, 64 bytes at a time.
+// Command asm writes the vector code of package prefilter (see go:generate in vector_amd64.go).
+// The code makes two passes over a chunk, 64 bytes at a time.
 package main
 
 import (
@@ -12,9 +12,9 @@ import (
 
 const (
 	block    = 64
-	maxPairs = 7    // as in buckets.go
+	maxPairs = 7    // the same as in buckets.go
 	hashes   = 128  // number of hashes in a table
-	andAll   = 0x80 // the truth table of a & b & c
+	andAll   = 0x80 // truth table of a & b & c
 )
 
 func main() {
@@ -28,7 +28,7 @@ func main() {
 // chunk is the loop over the blocks of a pass.
 type chunk struct {
 	from, blocks Register
-	list, first  GPVirtual // where the next position is written, and the first was
+	list, first  GPVirtual // addresses of the next and of the first written position
 	at           GPVirtual // offset of the block in the chunk
 }
 
@@ -40,7 +40,8 @@ func begin(from string) chunk {
 	return c
 }
 
-// end goes on with the next block, and returns how many positions were written at the end.
+// end continues with the next block. After the last block it returns the number of written
+// positions.
 func (c chunk) end() {
 	ADDQ(U8(block), c.from)
 	ADDQ(U8(block), c.at)
@@ -51,8 +52,8 @@ func (c chunk) end() {
 	Store(c.list, ReturnIndex(0))
 }
 
-// write writes the positions of the bits of a mask. Most masks have two at most: for these
-// there is no branch, which the processor could not predict.
+// write writes the positions of the bits of a mask. Most masks have at most two bits. For these
+// there is no branch, because the processor could not predict it.
 func (c chunk) write(mask OpmaskVirtual) {
 	set, rest, n, count, next := GP64(), GP64(), GP64(), GP64(), GP64()
 	put := func(of Register, place int) {
@@ -78,7 +79,7 @@ func (c chunk) write(mask OpmaskVirtual) {
 	MOVQ(next, c.list)
 }
 
-// hash writes the pass over the text. The hash of a pair of bytes is x + 4y.
+// hash writes the code of the pass over the text. The hash of the pair of bytes x, y is x + 4y.
 func hash() {
 	TEXT("hashVBMI", NOSPLIT, "func(hashes, text *byte, blocks int, list *uint16) (n int, least uint64)")
 	Doc("hashVBMI writes the hashes of the pairs of bytes that begin in the blocks, and the positions of the newlines, of which it",
@@ -116,8 +117,8 @@ func hash() {
 	RET()
 }
 
-// look writes the pass over the hashes: it looks the first pairs of each place up in the
-// tables of so many groups. Narrow tables have two equal halves.
+// look writes the code of the pass over the hashes. It looks up the first pairs of each
+// position in the tables of the groups. Narrow tables have two equal halves.
 func look(name string, pairs, groups int, narrow bool) {
 	TEXT(name+"VBMI", NOSPLIT, "func(tables, hashes *byte, blocks int, list *uint16) (n int)")
 	Doc(name+"VBMI writes the positions of the blocks at which the tables of the first "+strconv.Itoa(pairs)+" pairs agree on a bucket,",
@@ -137,7 +138,7 @@ func look(name string, pairs, groups int, narrow bool) {
 			}
 		}
 	}
-	// of replaces hashes by what the tables have for them.
+	// of replaces hashes with their entries in the tables.
 	of := func(g, j int, x VecVirtual) {
 		VMOVDQU64(Mem{Base: c.from, Disp: j}, x)
 		if narrow {

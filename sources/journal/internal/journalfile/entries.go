@@ -7,42 +7,42 @@ import (
 	"sort"
 )
 
-// Next reads the next entry. It returns io.EOF if there is none yet, and a *Damage if
-// one cannot be read; the call after that continues behind it. A file that a process
-// writes to has no damage at its end: Next waits for the entry.
+// Next reads the next entry. It returns io.EOF if there is none yet. If an entry cannot be
+// read, it returns a *Damage, and the next call continues behind that entry. At the end of a
+// file that is being written to, Next waits and does not report damage.
 func (f *File) Next(e *Entry) error {
 	if f.passed >= f.h.Entries {
 		return io.EOF
 	}
 	off, err := f.nextOffset()
 	if err == nil {
-		err = f.entryAt(off, e)
+		err = f.readEntry(off, e)
 	}
 	if err == nil {
 		f.last, f.bad = off, 0
-		f.pass()
+		f.passEntry()
 		return nil
 	}
 	var d *Damage
-	if !errors.As(err, &d) { // an entry array is a Damage already
+	if !errors.As(err, &d) { // an error of an entry array is already a Damage
 		d = &Damage{Offset: off, Lost: 1, Err: err}
 	}
 	if f.bad++; f.bad > maxBad {
 		d.Lost = f.h.Entries - f.passed
 	}
 	if !f.Final && f.h.Online && f.passed+1 == f.h.Entries {
-		f.forget(false)
+		f.dropBuffers(false)
 		return io.EOF
 	}
 	if d.Lost > 1 {
 		f.passed = f.h.Entries
 	} else {
-		f.pass()
+		f.passEntry()
 	}
 	return d
 }
 
-func (f *File) pass() {
+func (f *File) passEntry() {
 	f.passed++
 	f.slot++
 	f.items = f.items[min(1, len(f.items)):]
@@ -72,14 +72,14 @@ func (f *File) nextArray() error {
 	lost := func(err error) error { return &Damage{Offset: next, Lost: f.h.Entries - f.passed, Err: err} }
 	var err error
 	if f.array != 0 {
-		if next, _, err = f.arrayAt(f.array); err != nil {
+		if next, _, err = f.readArrayHead(f.array); err != nil {
 			return lost(err)
 		}
 	}
 	if next <= f.array {
 		return lost(fmt.Errorf("the next entry array: %w", errLoop))
 	}
-	_, slots, err := f.arrayAt(next)
+	_, slots, err := f.readArrayHead(next)
 	if err != nil {
 		return lost(err)
 	}
@@ -87,9 +87,10 @@ func (f *File) nextArray() error {
 	return nil
 }
 
-// arrayAt reads the head of an entry array: the array after it, and its size.
-func (f *File) arrayAt(off uint64) (next, slots uint64, err error) {
-	b, err := f.object(off, typeEntryArray, arrayHead, false)
+// readArrayHead reads the head of an entry array, and returns the offset of the next array and
+// the number of slots.
+func (f *File) readArrayHead(off uint64) (next, slots uint64, err error) {
+	b, err := f.readObject(off, typeEntryArray, arrayHead, false)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -107,34 +108,35 @@ func (f *File) itemSize() uint64 {
 	return 8
 }
 
-// readItems reads offsets of entries, from slot on.
+// readItems reads the offsets of entries from the current slot on.
 func (f *File) readItems() error {
 	size := f.itemSize()
 	n := min(f.slots-f.slot, f.h.Entries-f.passed, sideSize/size)
-	b, err := f.bytes(f.array+arrayHead+f.slot*size, n*size, false)
+	b, err := f.readBytes(f.array+arrayHead+f.slot*size, n*size, false)
 	if err != nil {
 		return err
 	}
 	f.items = f.items[:0]
 	for ; len(b) > 0; b = b[size:] {
-		f.items = append(f.items, f.offset(b))
+		f.items = append(f.items, f.decodeOffset(b))
 	}
 	return nil
 }
 
-func (f *File) offset(b []byte) uint64 {
+func (f *File) decodeOffset(b []byte) uint64 {
 	if f.h.compact {
 		return uint64(le.Uint32(b))
 	}
 	return le.Uint64(b)
 }
 
-// object reads the first bytes of an object of a kind. entry is as in bytes.
-func (f *File) object(off uint64, kind byte, head uint64, entry bool) ([]byte, error) {
+// readObject reads the first bytes of an object. kind is the expected kind. entry has the
+// meaning that it has in readBytes.
+func (f *File) readObject(off uint64, kind byte, head uint64, entry bool) ([]byte, error) {
 	if off%8 != 0 || off < f.h.size {
 		return nil, errors.New("no object begins there")
 	}
-	b, err := f.bytes(off, head, entry)
+	b, err := f.readBytes(off, head, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -147,13 +149,13 @@ func (f *File) object(off uint64, kind byte, head uint64, entry bool) ([]byte, e
 	return b, nil
 }
 
-// entryAt reads the entry at an offset.
-func (f *File) entryAt(off uint64, e *Entry) error {
-	b, err := f.object(off, typeEntry, entryHead, true)
+// readEntry reads the entry at off into e.
+func (f *File) readEntry(off uint64, e *Entry) error {
+	b, err := f.readObject(off, typeEntry, entryHead, true)
 	if err != nil {
 		return err
 	}
-	size, item := le.Uint64(b[8:]), 2*f.itemSize() // an offset and a hash
+	size, item := le.Uint64(b[8:]), 2*f.itemSize() // an item consists of an offset and a hash
 	if f.h.compact {
 		item = 4
 	}
@@ -161,7 +163,7 @@ func (f *File) entryAt(off uint64, e *Entry) error {
 	if n == 0 || n > maxItems {
 		return fmt.Errorf("the entry has %d fields", n)
 	}
-	if b, err = f.bytes(off, entryHead+n*item, true); err != nil {
+	if b, err = f.readBytes(off, entryHead+n*item, true); err != nil {
 		return err
 	}
 	e.Seq, e.Realtime, e.Monotonic, e.Boot = le.Uint64(b[16:]), le.Uint64(b[24:]), le.Uint64(b[32:]), ID(b[40:56])
@@ -170,23 +172,23 @@ func (f *File) entryAt(off uint64, e *Entry) error {
 	}
 	e.Offset, e.data = off, e.data[:0]
 	for b = b[entryHead:]; len(b) > 0; b = b[item:] {
-		e.data = append(e.data, f.offset(b))
+		e.data = append(e.data, f.decodeOffset(b))
 	}
 	return nil
 }
 
-// Seek continues before the first entry for which after is true. Entries for which it is
-// false must precede the others; where they do not, as after the clock was set back,
-// Seek finds one of the places. It reads few of the entries.
+// Seek moves to the first entry for which after returns true. It is a binary search that reads
+// few entries. Entries for which after returns false must precede all others. If they do not,
+// for example because the clock was set back, Seek finds one of the possible places.
 func (f *File) Seek(after func(*Entry) bool) {
 	f.array, f.slots, f.slot, f.items, f.passed, f.last, f.bad = 0, 0, 0, f.items[:0], 0, 0, 0
 	var e Entry
 	for f.passed < f.h.Entries && f.nextArray() == nil {
 		n := min(f.slots, f.h.Entries-f.passed, maxOffset)
-		at := uint64(sort.Search(int(n), func(i int) bool { //nolint:gosec // n is below the size of a file
-			// An entry that cannot be read has the answer of the next one.
+		at := uint64(sort.Search(int(n), func(i int) bool { //nolint:gosec // n is smaller than the size of a file
+			// An entry that cannot be read gets the result of the next readable one.
 			for k := uint64(i); k < min(n, uint64(i)+maxSkip); k++ { //nolint:gosec // i is not negative
-				if f.slotAt(k, &e) == nil {
+				if f.readSlot(k, &e) == nil {
 					return after(&e)
 				}
 			}
@@ -200,12 +202,12 @@ func (f *File) Seek(after func(*Entry) bool) {
 	}
 }
 
-// slotAt reads the entry at a place of the current array.
-func (f *File) slotAt(k uint64, e *Entry) error {
+// readSlot reads the entry at index k of the current array.
+func (f *File) readSlot(k uint64, e *Entry) error {
 	size := f.itemSize()
-	b, err := f.bytes(f.array+arrayHead+k*size, size, false)
+	b, err := f.readBytes(f.array+arrayHead+k*size, size, false)
 	if err != nil {
 		return err
 	}
-	return f.entryAt(f.offset(b), e)
+	return f.readEntry(f.decodeOffset(b), e)
 }

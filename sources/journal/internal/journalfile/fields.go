@@ -10,27 +10,27 @@ import (
 // Field is a field of an entry.
 type Field struct {
 	Name, Value []byte
-	Cut         bool  // the value is longer
-	Err         error // the field cannot be read; the name is not known
+	Cut         bool  // whether the value was longer than the limit
+	Err         error // error of reading the field; Name is unknown in this case
 }
 
-// Bounds of the fields that are kept because several entries have them.
+// Limits of the fields that are cached because several entries have them.
 const (
-	maxKnown     = 256     // bytes of one
-	maxKnownSize = 1 << 20 // bytes of all
-	knownCost    = 160     // bytes of one beside its name and value
+	maxKnown     = 256     // bytes of one field
+	maxKnownSize = 1 << 20 // bytes of all fields
+	knownCost    = 160     // bytes of overhead for each field
 	maxName      = 64      // journald allows names of at most 64 bytes
 )
 
-// Fields yields the fields of an entry in their order in the file. One that cannot be
-// read has an error. Name and Value are valid until the next field.
+// Fields yields the fields of an entry in the order of the file. A field that cannot be read
+// has Err set. Name and Value are valid until the next iteration.
 func (f *File) Fields(e *Entry) iter.Seq[Field] {
 	return func(yield func(Field) bool) {
 		for _, off := range e.data {
 			field, ok := f.known[off]
 			if !ok {
 				var err error
-				if field, err = f.field(off); err != nil {
+				if field, err = f.readField(off); err != nil {
 					field = Field{Err: &Damage{Offset: off, Err: err}}
 				}
 			}
@@ -41,28 +41,28 @@ func (f *File) Fields(e *Entry) iter.Seq[Field] {
 	}
 }
 
-// field reads a data object.
-func (f *File) field(off uint64) (Field, error) {
+// readField reads a field from the data object at off.
+func (f *File) readField(off uint64) (Field, error) {
 	head := uint64(dataHead)
 	if f.h.compact {
 		head += 8
 	}
-	b, err := f.object(off, typeData, head, false)
+	b, err := f.readObject(off, typeData, head, false)
 	if err != nil {
 		return Field{}, err
 	}
 	flags, size, users := b[1], le.Uint64(b[8:])-head, le.Uint64(b[56:])
 	keep := uint64(f.max) + maxName + 1
 	n := min(size, keep)
-	if flags != 0 { // the last block that is needed may be larger than what is kept of it
+	if flags != 0 { // the last block that is decompressed may be larger than the part that is kept
 		n = min(size, keep+maxBlock)
 	}
-	if b, err = f.bytes(off+head, n, false); err != nil {
+	if b, err = f.readBytes(off+head, n, false); err != nil {
 		return Field{}, err
 	}
 	cut := n < size
 	if flags != 0 {
-		if b, cut, err = f.inflate.data(flags, b, int(keep)); err != nil { //nolint:gosec // keep is small
+		if b, cut, err = f.inflate.decompress(flags, b, int(keep)); err != nil { //nolint:gosec // keep is small
 			return Field{}, fmt.Errorf("decompress a field: %w", err)
 		}
 	}
@@ -75,13 +75,13 @@ func (f *File) field(off uint64) (Field, error) {
 	}
 	field := Field{Name: name, Value: value, Cut: cut}
 	if users > 1 && len(value) <= maxKnown && !cut {
-		field = f.keep(off, field)
+		field = f.cacheField(off, field)
 	}
 	return field, nil
 }
 
-// keep remembers a field that several entries have.
-func (f *File) keep(off uint64, field Field) Field {
+// cacheField caches a field that several entries have.
+func (f *File) cacheField(off uint64, field Field) Field {
 	size := len(field.Name) + len(field.Value)
 	if f.knownSize += size + knownCost; f.known == nil || f.knownSize > maxKnownSize {
 		f.known, f.knownSize = map[uint64]Field{}, size+knownCost

@@ -31,27 +31,27 @@ func (id *ID) UnmarshalText(text []byte) error {
 
 // Header is the header of a file at one moment.
 type Header struct {
-	File    ID // stays the same when the file is renamed
+	File    ID // ID of the file, which survives renaming
 	Machine ID
-	Seqnum  ID // files with the same one number their entries in one sequence
-	// Online means that the file was not closed: a process writes to it, or was killed.
+	Seqnum  ID // ID of the sequence that numbers the entries; several files can share it
+	// Online is set if the file was not closed, because a process writes to it or was killed.
 	Online   bool
 	Entries  uint64 // number of linked entries
 	HeadSeq  uint64 // number of the first entry; zero if there is none
-	TailSeq  uint64 // newest number that was given to an entry, which may be unfinished
-	HeadTime uint64 // microseconds since 1970
+	TailSeq  uint64 // newest number that journald assigned; the entry may be unfinished
+	HeadTime uint64 // time of the first entry in microseconds since 1970
 	TailTime uint64
-	size     uint64 // size of the header
-	array    uint64 // first entry array
+	size     uint64 // size of the header in bytes
+	array    uint64 // offset of the first entry array
 	compact  bool
 }
 
-// Layout of the header. Fields behind minHeader were added later, and are not used.
+// Layout of the header. Fields behind minHeader exist only in newer files and are not used.
 const (
 	signature  = "LPKSHHRH"
 	minHeader  = 208
 	maxHeader  = 64 << 10
-	flagsKnown = 1<<5 - 1 // xz, lz4, keyed hash, zstd, compact
+	flagsKnown = 1<<5 - 1 // flags for xz, lz4, keyed hash, zstd and compact
 	compactBit = 1 << 4
 	online     = 1
 )

@@ -4,8 +4,8 @@ import "errors"
 
 var errLZ4 = errors.New("damaged lz4 data")
 
-// unLZ4 decompresses a block until out is full. Libraries decompress whole blocks only,
-// and a block states no bound that can be trusted.
+// unLZ4 decompresses a block until out is full. Libraries decompress only whole blocks, whose
+// stated size cannot be trusted.
 func unLZ4(out, in []byte) (n int, err error) {
 	for len(in) > 0 {
 		token := in[0]
@@ -36,7 +36,7 @@ func unLZ4(out, in []byte) (n int, err error) {
 	return n, nil
 }
 
-// lz4Length reads the bytes that continue a length of 15.
+// lz4Length reads the bytes that extend a length of 15.
 func lz4Length(n int, in []byte) (length int, rest []byte, ok bool) {
 	if n < 15 {
 		return n, in, true
@@ -49,8 +49,8 @@ func lz4Length(n int, in []byte) (length int, rest []byte, ok bool) {
 	return 0, nil, false
 }
 
-// lz4Repeat copies length bytes from back bytes before n to n, or fewer at the end. The
-// two may overlap: then bytes repeat.
+// lz4Repeat copies length bytes within out, from back bytes before n to n, or fewer if out is
+// too short. If source and target overlap, the bytes repeat.
 func lz4Repeat(out []byte, n, back, length int) int {
 	length = min(length, len(out)-n)
 	for done := 0; done < length; {

@@ -1,0 +1,159 @@
+package discover
+
+import "strings"
+
+// lineSeparator separates the lines of a record in the result of Essence.
+const lineSeparator = " / "
+
+// Essence returns the lines of a record that state what happened, joined to one line. It omits
+// the frames of stack traces. A record of one line is returned unchanged.
+func Essence(record string) string {
+	record = strings.TrimRight(record, "\n")
+	if strings.IndexByte(record, '\n') < 0 {
+		return record
+	}
+	return strings.Join(telling(record), lineSeparator)
+}
+
+// telling returns the lines of a record without the frames of stack traces.
+func telling(record string) (out []string) {
+	source := false // whether the next line is source code below a frame of Python
+	for line := range strings.SplitSeq(record, "\n") {
+		line = strings.TrimSpace(line)
+		switch {
+		case source:
+			source = false
+		case strings.HasPrefix(line, `File "`):
+			source = strings.Contains(line, ", line ")
+		case line != "" && !frame(line):
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// frame reports whether a line is part of a stack trace. White space around the line must have
+// been removed.
+func frame(line string) bool {
+	switch {
+	case strings.HasPrefix(line, "[signal "):
+		return false // the line states the cause
+	case strings.HasPrefix(line, "at "), strings.HasPrefix(line, "... "):
+		return true
+	case strings.IndexByte(line, ' ') < 0:
+		return strings.HasSuffix(line, ")") || strings.ContainsAny(line, "./")
+	}
+	return continuation(line)
+}
+
+// causeOf returns the line of a record that states the cause. In Java it is the last "Caused
+// by", and in Python the line below the traceback. The result is "" if there is none.
+func causeOf(record string) string {
+	_, rest, more := strings.Cut(record, "\n")
+	if !more {
+		return ""
+	}
+	cause, last := "", ""
+	for _, line := range telling(rest) {
+		if text, ok := strings.CutPrefix(line, "Caused by: "); ok {
+			cause = text
+		}
+		last = line
+	}
+	if cause == "" && strings.Contains(record, "Traceback (most recent call last)") {
+		cause = last
+	}
+	return cause
+}
+
+// endings are phrases of a program that ends because of the failure that it reports.
+var endings = []string{
+	"exit with error", "exited with error", "exiting with error", "exit with an error", "exiting due to", "problem running manager",
+	"panic: ", "observed a panic",
+}
+
+// ends reports whether a text says that the program or a part of it ended.
+func ends(text string) bool {
+	text = strings.ToLower(text)
+	return containsAny(text, endings) && !containsAny(text, aborted)
+}
+
+// canceled are ends of errors that say that the client went away.
+var canceled = []string{
+	"context canceled", "context cancelled", "io: read/write on closed pipe", "websocket: close sent", "client disconnected",
+	"websocket: close 1000 (normal)", "websocket: close 1001 (going away)", "websocket: close 1005 (no status)",
+}
+
+// aborted are panics with which Go's HTTP server ends a response for which nobody waits.
+var aborted = []string{"http: abort handler", "killing connection/stream because serving request timed out"}
+
+// cut are ends of errors about a connection that the other side closed. That side is the client
+// only while a request is answered or relayed.
+var (
+	cut     = []string{"broken pipe", "connection reset by peer"}
+	answers = []string{
+		"proxy", "writing response", "writing the response", "write response", "write the response", "json response", "tls handshake error",
+		"serving request", "handling request", "encoding response", "encode response", "sending response",
+	}
+	ownFault = []string{"deadline exceeded", "timeout", "timed out", "dial tcp", "connect: "}
+)
+
+// clientLeft reports whether a complaint only says that a client ended its request or its
+// connection, which is not a failure of the program.
+func clientLeft(message, err string) bool {
+	whole := strings.ToLower(message + "\n" + err)
+	if containsAny(whole, aborted) {
+		return true
+	}
+	end := strings.TrimRight(whole, " \t\n.,;:!\"'`)]}")
+	for _, text := range canceled {
+		// Websockets wrap the reason in parentheses, of which the last one has been removed.
+		if strings.HasSuffix(end, strings.TrimRight(text, ")")) {
+			return !containsAny(whole, ownFault)
+		}
+	}
+	for _, text := range cut {
+		if strings.HasSuffix(end, text) {
+			return containsAny(whole, answers) && !containsAny(whole, ownFault)
+		}
+	}
+	return false
+}
+
+func containsAny(text string, all []string) bool {
+	for _, part := range all {
+		if strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// continuation reports whether a line continues the previous line. It is part of a stack trace,
+// or indented.
+func continuation(line string) bool {
+	if line == "" || line[0] == '\t' || strings.HasPrefix(line, "    ") {
+		return true
+	}
+	line = trimPrefix(strings.TrimSpace(line))
+	switch {
+	case strings.HasPrefix(line, "[signal "):
+		return true // part of a panic
+	case strings.IndexAny(line, " \t") < 0 && line != "" && line[0] != '{':
+		return true // a single word carries no message; most are functions in a stack trace
+	case strings.HasPrefix(line, "goroutine ") && strings.Contains(line, "["), strings.HasPrefix(line, "created by "):
+		return true
+	case strings.Contains(line, ".go:") && strings.Contains(line, " +0x"):
+		return true
+	}
+	// a function call with arguments, such as pkg.(*T).f(0xc0000, {0x1, 0x2})
+	open := strings.IndexAny(line, " {")
+	call := strings.Index(line, "(0x")
+	if call < 0 {
+		call = strings.Index(line, "({0x")
+	}
+	if call < 0 {
+		call = strings.Index(line, "(...)")
+	}
+	return call > 0 && (open < 0 || call < open || line[open-1] == '(')
+}

@@ -1,0 +1,191 @@
+package sentinel
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/redact"
+)
+
+// maxOfAlert bounds the number of patterns in one alert.
+const maxOfAlert = 4
+
+// alert is the open alert of a component.
+type alert struct {
+	StartsAt int64       `json:"starts_at"`
+	FiredAt  int64       `json:"fired_at"`
+	Last     int64       `json:"last"` // time of the newest line
+	Cause    cause       `json:"cause"`
+	Object   redact.Text `json:"object,omitempty"`
+	Patterns []uint64    `json:"patterns"` // keys of the patterns, beginning with the one that fired first
+}
+
+// fire opens the alert of the component in which f was found.
+func (s *Sentinel) fire(f *finding, now int64) episodes.Episode {
+	c := f.component
+	c.alert = &alert{StartsAt: f.since(), FiredAt: now, Last: f.pattern.Last, Cause: f.cause, Patterns: []uint64{f.pattern.Key}}
+	if f.run != nil {
+		c.alert.Object = f.run.Object
+	}
+	c.last, f.pattern.Alerted = now, now
+	s.fired = append(s.fired, now)
+	s.st.Fired++
+	s.open++
+	return s.episode(c)
+}
+
+// follows updates the open alert of a component. Further failures join the alert. It ends when
+// all its failures are quiet.
+func (s *Sentinel) follows(c *component, found []finding, now, proved int64) []episodes.Episode {
+	a := c.alert
+	for _, key := range a.Patterns {
+		if p := c.find(key); p != nil {
+			a.Last = max(a.Last, p.Last)
+		}
+	}
+	joined := false
+	for i := range found {
+		p := found[i].pattern
+		if a.Last = max(a.Last, p.Last); slices.Contains(a.Patterns, p.Key) || len(a.Patterns) == maxOfAlert {
+			continue
+		}
+		if first := c.find(a.Patterns[0]); p.Ends && first != nil && !first.Ends {
+			a.leads(&found[i])
+		} else {
+			a.Patterns = append(a.Patterns, p.Key)
+		}
+		p.Alerted, joined = now, true
+	}
+	if proved-a.Last >= quiet && proved >= a.FiredAt {
+		return []episodes.Episode{s.ended(c, episodes.ReasonQuiet, a.Last+quiet, now)}
+	}
+	if joined {
+		return []episodes.Episode{s.episode(c)}
+	}
+	return nil
+}
+
+// leads makes a further failure the first one of the alert.
+func (a *alert) leads(f *finding) {
+	a.Patterns = slices.Insert(a.Patterns, 0, f.pattern.Key)
+	a.Cause, a.Object = f.cause, ""
+	if f.run != nil {
+		a.Object = f.run.Object
+	}
+}
+
+// ended ends the alert of a component and returns its last state.
+func (s *Sentinel) ended(c *component, why episodes.Reason, t, now int64) episodes.Episode {
+	x := s.episode(c)
+	x.State, x.Reason = episodes.StateResolved, why
+	x.EndsAt, x.Concluded = unix(max(t, c.alert.StartsAt)), unix(now)
+	c.alert = nil
+	s.open--
+	return x
+}
+
+// find returns the pattern with a key, or nil if the component no longer has it.
+func (c *component) find(key uint64) *pattern {
+	if c.patterns == nil {
+		return nil
+	}
+	if item := c.patterns.Items[(&pattern{Key: key}).key()]; item != nil {
+		return item.Value
+	}
+	return nil
+}
+
+func unix(t int64) time.Time { return time.Unix(t, 0).UTC() }
+
+func labelsOf(c *component) map[string]string {
+	out := map[string]string{"alertname": AlertName, "severity": "info"}
+	for name, value := range c.labels {
+		out[name] = redact.Sanitise(value)
+	}
+	return out
+}
+
+func fingerprint(labels map[string]string) episodes.Fingerprint {
+	h := fnv.New64a()
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		fmt.Fprintf(h, "%s\xff%s\xff", k, labels[k])
+	}
+	return episodes.Fingerprint(h.Sum64())
+}
+
+// episode returns the open alert of a component.
+func (s *Sentinel) episode(c *component) episodes.Episode {
+	a, labels := c.alert, labelsOf(c)
+	x := episodes.Episode{
+		Fingerprint: fingerprint(labels), Alert: AlertName, State: episodes.StateFiring, Labels: labels,
+		StartsAt: unix(a.StartsAt), FiredAt: unix(a.FiredAt), LastSeen: unix(a.FiredAt), Party: c.party,
+	}
+	u := s.unknown(c, a.Patterns, a.Cause, a.Object)
+	u.Since = x.StartsAt
+	x.Count, x.Line = max(1, u.Count), u.line
+	if !u.Last.IsZero() {
+		x.LastSeen = u.Last
+	}
+	x.Annotations = u.annotations()
+	return x
+}
+
+// Open returns the open alerts.
+func (s *Sentinel) Open() []episodes.Episode {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []episodes.Episode
+	for c := range s.allComponents() {
+		if c.alert != nil {
+			out = append(out, s.episode(c))
+		}
+	}
+	slices.SortFunc(out, func(a, b episodes.Episode) int { return a.StartsAt.Compare(b.StartsAt) })
+	return out
+}
+
+// annotations returns the texts of the alert.
+func (u *Unknown) annotations() map[string]string {
+	where := u.Name()
+	var d strings.Builder
+	fmt.Fprintf(&d, "Pattern: %s\n", u.Pattern)
+	for i, also := range u.Also {
+		if i == 0 {
+			d.WriteString("Also:\n")
+		}
+		fmt.Fprintf(&d, "  %s\n", also)
+	}
+	fmt.Fprintf(&d, "Since %s", u.Since.Format(time.RFC3339))
+	if u.Object != "" {
+		fmt.Fprintf(&d, ", about %s", u.Object)
+	}
+	if len(u.Pods) > 0 {
+		fmt.Fprintf(&d, ", in %s", strings.Join(u.Pods, ", "))
+	}
+	d.WriteString(".\n")
+	for _, change := range u.Changes {
+		fmt.Fprintf(&d, "%s.\n", change)
+	}
+	for i, e := range u.Examples {
+		if i == 0 {
+			d.WriteString("Examples:\n")
+		}
+		fmt.Fprintf(&d, "  %s\n", e)
+	}
+	what := "reports a failure again and again, and no rule describes it"
+	if u.Why == whyNew {
+		what = "reports a failure that it did not report before, and no rule describes it"
+	}
+	return map[string]string{
+		"summary":     where + " " + what,
+		"description": strings.TrimSuffix(d.String(), "\n"),
+		"line":        string(u.line),
+		"remediation": "Read the examples. If this is a failure, `crowsnest get unknown -o rule " + u.Fingerprint.String() + "` prints a rule with tests to start from. " +
+			"If it is ordinary, add this line below sentinel.ignore in the configuration: " + u.Ignore,
+	}
+}

@@ -1,0 +1,241 @@
+package sentinel
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"crowsnest/episodes"
+	"crowsnest/internal/quota"
+	"crowsnest/unknown/discover"
+)
+
+// Times in seconds that decide when a pattern is a failure and when the failure is over.
+const (
+	// known is how long a component must have been read before a pattern in it counts as new.
+	known = 3600
+	// quiet is how long a pattern must be proved to be absent before its failure is over.
+	quiet = 1800
+	day   = 24 * 3600
+	// again is how long no second notification is sent for the same pattern.
+	again = 7 * day
+)
+
+// newNeeds is the repetition that a new pattern needs before it fires. Retries that succeed
+// have ended by then.
+var newNeeds = chain{count: 3, span: 2}
+
+// Proof returns the time up to which all lines of streams with these labels have been read. It
+// returns zero if a source of such streams is away. It must not call the Sentinel.
+type Proof func(labels map[string]string) time.Time
+
+// cause is the reason why a pattern counts as a failure.
+type cause int
+
+const (
+	noCause cause = iota
+	isNew
+	persists
+)
+
+// finding is a pattern that counts as a failure.
+type finding struct {
+	component *component
+	pattern   *pattern
+	cause     cause
+	run       *run // repetition for one object; set if the cause is persists
+}
+
+// since returns the time when the failure began.
+func (f *finding) since() int64 {
+	if f.run == nil {
+		return f.pattern.First
+	}
+	return max(f.pattern.First, f.run.began())
+}
+
+// before orders findings by what a person should see first. A pattern with which the program
+// ended comes first.
+func (f *finding) before(o *finding) int {
+	a, b := f.pattern, o.pattern
+	if a.Ends != b.Ends {
+		if a.Ends {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(
+		cmp.Compare(b.Level, a.Level), cmp.Compare(b.Words, a.Words), cmp.Compare(o.cause, f.cause),
+		cmp.Compare(f.since(), o.since()), cmp.Compare(a.Key, b.Key),
+	)
+}
+
+// find returns the failures of a component that are not over, the worst first.
+func (s *Sentinel) find(c *component, proved int64) (out []finding) {
+	if c.patterns == nil || c.ignored {
+		return nil
+	}
+	for _, item := range c.patterns.Items {
+		p := item.Value
+		if proved-p.Last >= quiet {
+			continue
+		}
+		f := finding{component: c, pattern: p}
+		if f.run = p.stuck(); f.run != nil {
+			f.cause = persists
+		} else if c.isNew(p, proved) {
+			f.cause = isNew
+		} else {
+			continue
+		}
+		if s.echoes(&f) {
+			continue
+		}
+		out = append(out, f)
+	}
+	slices.SortFunc(out, func(a, b finding) int { return a.before(&b) })
+	return out
+}
+
+// isNew reports whether a pattern is new in the component. It must occur repeatedly. The
+// component must have been read for at least an hour before it occurred, without a similar
+// pattern.
+func (c *component) isNew(p *pattern, proved int64) bool {
+	if p.Passes || p.Waits || !p.urgent() || p.Alerted > 0 || p.First-c.since < known || proved-p.First < newNeeds.seconds() {
+		return false
+	}
+	need := newNeeds
+	if p.Level > discover.LevelError {
+		need = chain{count: 2, span: 1}
+	}
+	if !p.All.newest().atLeast(need.count, need.span) {
+		return false
+	}
+	for _, item := range c.patterns.Items {
+		if o := item.Value; o != p && p.First-o.First >= known && discover.Similar(string(o.text()), string(p.text())) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c chain) seconds() int64 { return int64(c.span) * slotSeconds }
+
+// Evaluate returns the alerts that opened, changed or ended. A failure ends only when proof
+// shows that its lines are absent.
+func (s *Sentinel) Evaluate(now time.Time, proof Proof) []episodes.Episode {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := now.Unix()
+	s.clock = at
+	s.fired = slices.DeleteFunc(s.fired, func(t int64) bool { return at-t >= day })
+	changed := s.displaced
+	s.displaced = nil
+	var waiting []finding // worst failure of each component that has no alert
+	s.st.Held = 0
+	for c := range s.complaining() {
+		// A failure requires lines, so most components need no proof.
+		if found := s.find(c, at); len(found) == 0 && c.alert == nil {
+			continue
+		}
+		proved := s.proved(c, at, proof)
+		found := s.find(c, proved)
+		switch {
+		case c.alert != nil:
+			changed = append(changed, s.follows(c, found, at, proved)...)
+		case len(found) > 0 && s.notifiable(c, &found[0], at):
+			waiting = append(waiting, found[0])
+		}
+	}
+	slices.SortFunc(waiting, func(a, b finding) int {
+		return cmp.Or(a.before(&b), cmp.Compare(a.component.key, b.component.key))
+	})
+	for i := range waiting {
+		if f := &waiting[i]; s.mayFire(f.component) {
+			changed = append(changed, s.fire(f, at))
+		} else {
+			s.st.Held++
+		}
+	}
+	slices.SortFunc(changed, func(a, b episodes.Episode) int {
+		return cmp.Or(a.StartsAt.Compare(b.StartsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
+	})
+	s.changed = s.changed || len(changed) > 0
+	return changed
+}
+
+// complaining yields the components that have complained.
+func (s *Sentinel) complaining() func(yield func(*component) bool) {
+	return func(yield func(*component) bool) {
+		for _, group := range s.components {
+			for _, item := range group.Items {
+				if c := item.Value; c.patterns != nil && c.patterns.Used() > 0 || c.alert != nil {
+					if !yield(c) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// proved returns the time up to which all lines of a component have been read.
+func (s *Sentinel) proved(c *component, now int64, proof Proof) int64 {
+	t := proof(c.labels)
+	if t.IsZero() {
+		return 0
+	}
+	return min(t.Unix(), now)
+}
+
+// notifiable reports whether the component's previous alerts allow another one. The same
+// failure may fire once a week, and another new failure once a day.
+func (s *Sentinel) notifiable(c *component, f *finding, now int64) bool {
+	if s.recently(c, f.pattern, now) {
+		return false
+	}
+	return f.cause == persists || c.last == 0 || now-c.last >= day
+}
+
+// recently reports whether an alert fired for this pattern or a similar one within a week.
+func (s *Sentinel) recently(c *component, p *pattern, now int64) bool {
+	for _, item := range c.patterns.Items {
+		if o := item.Value; o.Alerted > 0 && now-o.Alerted < again && (o == p || discover.Similar(string(o.text()), string(p.text()))) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayFire reports whether the limit of alerts in 24 hours allows one more. Namespaces outside
+// the infrastructure share half of the limit, and each of them has at most a quarter.
+func (s *Sentinel) mayFire(c *component) bool {
+	if len(s.fired) >= s.cfg.PerDay {
+		return false
+	}
+	if s.class(c.namespace()) == quota.Infrastructure {
+		return true
+	}
+	others, own := 0, 0
+	for o := range s.allComponents() {
+		if o.last > 0 && len(s.fired) > 0 && o.last >= s.fired[0] && s.class(o.namespace()) == quota.Ordinary {
+			others++
+			if o.party == c.party {
+				own++
+			}
+		}
+	}
+	return others < max(1, s.cfg.PerDay/2) && own < max(1, s.cfg.PerDay/4)
+}
+
+func (s *Sentinel) allComponents() func(yield func(*component) bool) {
+	return func(yield func(*component) bool) {
+		for _, group := range s.components {
+			for _, item := range group.Items {
+				if !yield(item.Value) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package sentinel
+
+import (
+	"github.com/cespare/xxhash/v2"
+)
+
+// Bounds of the lines that are examined. Examining a line takes some microseconds. Only
+// counting it takes a tenth of that.
+const (
+	paceSlots   = 4096
+	shapeEvery  = 30   // seconds
+	perShape    = 3    // lines of one shape in one stream, during shapeEvery
+	perParty    = 150  // lines of one namespace in a second
+	perSecond   = 3000 // lines in a second; lines of infrastructure and the first lines of each namespace do not count
+	alwaysOf    = 5
+	maxParties  = 1024
+	shapeWithin = 240 // bytes of a line from which its shape is computed
+
+	// Bound of the lines in one stream whose shape is new. The lines of a lasting failure
+	// repeat their shape.
+	newPerSecond = 1
+	newBurst     = 200
+)
+
+// pace bounds the number of lines that are examined. It limits equal lines in a storm, and a
+// namespace that writes many different lines. It measures time by the times of lines, so the
+// result does not depend on when they are read.
+type pace struct {
+	shapes  []shapeCount
+	parties map[string]*partyCount
+	all     partyCount
+	words   []byte // words of a line
+}
+
+type shapeCount struct {
+	shape   uint32
+	window  uint32 // number of the window
+	looked  uint16
+	skipped uint16 // number of lines skipped since a line was last examined
+}
+
+type partyCount struct {
+	second int64
+	looked int
+}
+
+func newPace() pace {
+	return pace{shapes: make([]shapeCount, paceSlots), parties: map[string]*partyCount{}}
+}
+
+// newShapes bounds the examined lines of a stream whose shape is new. Without this bound, a
+// stream in which every line has other words would have no bound.
+type newShapes struct {
+	at   int64 // newest time of a line
+	left int64
+}
+
+func (n *newShapes) admit(t int64) bool {
+	if t > n.at {
+		n.left = min(newBurst, n.left+(t-n.at)*newPerSecond)
+		n.at = t
+	}
+	if n.left == 0 {
+		return false
+	}
+	n.left--
+	return true
+}
+
+// admit decides whether a line is examined. It returns the number of lines for which the line
+// then counts, or 0 if the line is only counted.
+func (p *pace) admit(n *note, line string, t int64) (weight int64) {
+	h := p.shapeHash(n.stream, line)
+	x := &p.shapes[h%paceSlots]
+	shape, window := uint32(h>>32), uint32(t/shapeEvery)
+	admitted := true
+	switch {
+	case x.shape != shape:
+		*x = shapeCount{shape: shape, window: window}
+		admitted = n.shapes.admit(t)
+	case x.window != window:
+		x.window, x.looked = window, 0
+	}
+	if !admitted || x.looked >= perShape || !p.admitParty(n.component.party, n.component.infrastructure, t) {
+		x.skipped = uint16(min(int(x.skipped)+1, 1<<16-1))
+		return 0
+	}
+	x.looked++
+	weight = int64(x.skipped) + 1
+	x.skipped = 0
+	return weight
+}
+
+func (p *pace) admitParty(party string, infrastructure bool, t int64) bool {
+	q := p.parties[party]
+	if q == nil {
+		if len(p.parties) >= maxParties {
+			clear(p.parties)
+		}
+		q = &partyCount{second: t}
+		p.parties[party] = q
+	}
+	if q.second != t {
+		q.second, q.looked = t, 0
+	}
+	q.looked++
+	if p.all.second != t {
+		p.all = partyCount{second: t}
+	}
+	p.all.looked++
+	return q.looked <= perParty && (infrastructure || p.all.looked <= perSecond || q.looked <= alwaysOf)
+}
+
+// shapeHash hashes a stream and the letters of those words of a line that contain no digit. The
+// hash is equal for repetitions of a message with other times and identifiers. It is much
+// cheaper than the key of a pattern, but less exact.
+func (p *pace) shapeHash(stream uint64, line string) uint64 {
+	p.words = appendWords(p.words[:0], line[:min(len(line), shapeWithin)])
+	const prime = 0x9E3779B97F4A7C15
+	h := (xxhash.Sum64(p.words) ^ stream) * prime
+	return h ^ h>>29
+}
