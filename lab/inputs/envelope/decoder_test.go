@@ -77,6 +77,10 @@ func TestOwnLines(t *testing.T) {
 		`{"time":"2026-04-21T10:00:00Z","message":"evicting","Pod":{"name":"web-0","namespace":"shop"},"namespace":"shop","name":"web-0"}`,
 		`{"time":"2026-04-21T10:00:00Z","message":"no endpoints","namespace":"shop","name":"web"}`,
 		`{"time":"2026-04-21T10:00:00Z","message":"cordoned","node":"worker-1"}`,
+		// Longhorn's instance manager; the names are processes and not pods
+		"[longhorn-instance-manager] time=\"2026-03-02T09:10:11Z\" level=info msg=\"Starting\"\n" +
+			"[data-e-0] time=\"2026-03-02T09:10:11Z\" level=info msg=\"Opened volume\"\n" +
+			"[pvc-0a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4a-r-1a2b3c4d] time=\"2026-03-02T09:10:11Z\" level=info msg=\"Opened volume\"",
 		`{"level":"info","ts":1763632800.1,"logger":"setup","message":"starting","container":"manager"}`,
 		`{"level":"info","logger":"webhooks.server","v":0,"time":"2026-04-21T10:00:00Z","message":"2026/04/21 10:00:00 http: panic serving 10.42.0.7:51514: boom"}`,
 		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","responseStatus":{"message":"Unauthorized","code":401},"objectRef":{"namespace":"x","name":"y"}}`,

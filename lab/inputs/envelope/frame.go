@@ -62,6 +62,10 @@ var frames = []frame{
 var (
 	gitLabStream = regexp.MustCompile(`^\d\d([OE])[ +]`)
 	bracketed    = regexp.MustCompile(`^([\[(<][^\])>]{2,})[\])>]:? ?`)
+	// longhornProcess matches the name of an engine or a replica, or of the instance manager
+	// itself, which Longhorn's instance manager writes before each line of that process. The
+	// name looks like a pod, but rules read the volume from it.
+	longhornProcess = regexp.MustCompile(`^\[(?:longhorn-instance-manager|\S+-(?:e-\d+|[er]-[0-9a-f]{8}))\] time=`)
 )
 
 // marks find text before lines that contains no information. They are used only outside frames.
@@ -121,7 +125,7 @@ func (d *Decoder) findStep(lines [][]byte, outermost, placed bool) (step, bool) 
 			}, placed
 		}
 	}
-	if d.isStructured(lines) || most(lines, func(l []byte) bool { return (headerOf(l).own() || isPairs(l)) && !isLabelled(l) }) {
+	if d.isStructured(lines) || slices.ContainsFunc(lines, longhornProcess.Match) || most(lines, func(l []byte) bool { return (headerOf(l).own() || isPairs(l)) && !isLabelled(l) }) {
 		return nil, placed
 	}
 	d.findContainers(lines)
