@@ -1,9 +1,9 @@
 package importer
 
 import (
+	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"crowsnest/strictyaml"
@@ -57,31 +57,42 @@ type creCondition struct {
 
 // creTerm is one condition on a line.
 type creTerm struct {
-	at                 strictyaml.Pos
-	value, regex, jq   string
-	valueAt            strictyaml.Pos
-	count              int
-	other              string // name of a construct that is not a condition on a line
-	window, slide      time.Duration
-	anchor             int
-	absolute, anywhere bool // anywhere is set if a field is named. The engine of CREs ignores the field and searches the whole line.
+	at               strictyaml.Pos
+	value, regex, jq string
+	valueAt          strictyaml.Pos
+	count            int
+	other            string // name of a construct that is not a condition on a line
+	window, slide    time.Duration
+	anchor           int
+	absolute         bool
 }
 
-// eachKey calls the function for each known key of a mapping. It ignores other keys.
-func eachKey(n *strictyaml.Node, known map[string]func(*strictyaml.Node)) {
-	for _, e := range n.Entries() {
+// decoders has a function for the value of each key of a mapping. Null values are omitted.
+type decoders map[string]func(*strictyaml.Node)
+
+// decodeKnown decodes the values of the known keys of a mapping. It ignores other keys.
+func (known decoders) decodeKnown(n *strictyaml.Node) { known.decode(n.Entries()) }
+
+// decodeAll decodes the values of a mapping. It reports other keys than the known ones.
+func (known decoders) decodeAll(n *strictyaml.Node) {
+	known.decode(n.EntriesOf(slices.Sorted(maps.Keys(known))))
+}
+
+func (known decoders) decode(entries []strictyaml.Entry) {
+	for _, e := range entries {
 		if f := known[e.Key]; f != nil && !isNull(e.Value) {
 			f(e.Value)
 		}
 	}
 }
 
+func ignore(*strictyaml.Node) {}
+
 func isNull(n *strictyaml.Node) bool {
 	return n.Kind() == strictyaml.Scalar && !n.IsText() && (n.Raw() == "" || n.Raw() == "~" || n.Raw() == "null")
 }
 
-// decodeText decodes a scalar as it was written, because a version or an id may look like a
-// number.
+// decodeText decodes a scalar as it was written, because a version may look like a number.
 func decodeText(into *string) func(*strictyaml.Node) {
 	return func(n *strictyaml.Node) {
 		if n.Kind() != strictyaml.Scalar {
@@ -160,80 +171,56 @@ func (ts *creTermMap) DecodeYAML(n *strictyaml.Node) {
 }
 
 func (r *creRule) decode(n *strictyaml.Node) {
-	eachKey(n, map[string]func(*strictyaml.Node){
-		"cre": func(n *strictyaml.Node) {
-			eachKey(n, map[string]func(*strictyaml.Node){
-				"id": decodeText(&r.id), "title": decodeText(&r.title), "severity": decodeInt(&r.severity, 0, 4),
-				"description": decodeText(&r.description), "cause": decodeText(&r.cause), "impact": decodeText(&r.impact),
-				"mitigation": decodeText(&r.mitigation), "category": decodeText(&r.category),
-				"tags": decodeTexts(&r.tags), "references": decodeTexts(&r.references),
-				"applications": func(n *strictyaml.Node) {
-					for _, item := range n.Items() {
-						var a creApplication
-						eachKey(item, map[string]func(*strictyaml.Node){
-							"name": decodeText(&a.name), "containerName": decodeText(&a.container),
-							"imageUrl": decodeText(&a.image), "version": decodeText(&a.version),
-						})
-						r.applications = append(r.applications, a)
-					}
-				},
-			})
-		},
+	decoders{
+		"cre": decoders{
+			"id": decodeText(&r.id), "title": decodeText(&r.title), "severity": decodeInt(&r.severity, 0, 4),
+			"description": decodeText(&r.description), "cause": decodeText(&r.cause), "impact": decodeText(&r.impact),
+			"mitigation": decodeText(&r.mitigation), "category": decodeText(&r.category),
+			"tags": decodeTexts(&r.tags), "references": decodeTexts(&r.references),
+			"applications": func(n *strictyaml.Node) {
+				for _, item := range n.Items() {
+					var a creApplication
+					decoders{
+						"name": decodeText(&a.name), "containerName": decodeText(&a.container),
+						"imageUrl": decodeText(&a.image), "version": decodeText(&a.version),
+					}.decodeKnown(item)
+					r.applications = append(r.applications, a)
+				}
+			},
+		}.decodeKnown,
 		"rule": func(n *strictyaml.Node) {
 			for _, e := range n.EntriesOf([]string{"sequence", "set"}) {
 				c := &creCondition{}
-				c.decode(e.Value, e.Key)
 				if e.Key == "set" {
 					r.set = c
+					c.decode(e.Value, "match")
 				} else {
 					r.sequence = c
+					c.decode(e.Value, "order")
 				}
 			}
 		},
-	})
+	}.decodeKnown(n)
 }
 
-func (c *creCondition) decode(n *strictyaml.Node, kind string) {
-	terms := "match"
-	if kind == "sequence" {
-		terms = "order"
-	}
-	keys := []string{"correlations", "event", "negate", "origin", "window", terms}
-	slices.Sort(keys)
-	for _, e := range n.EntriesOf(keys) {
-		if isNull(e.Value) {
-			continue
-		}
-		switch e.Key {
-		case "window":
-			goDurationOf(&c.window)(e.Value)
-		case "correlations":
-			decodeTexts(&c.correlations)(e.Value)
-		case "event":
-			for _, e := range e.Value.EntriesOf([]string{"origin", "source"}) {
-				if e.Key == "source" {
-					decodeText(&c.source)(e.Value)
-				}
-			}
-		case terms:
-			c.terms = creTerms(e.Value)
-		case "negate":
-			c.negate = creTerms(e.Value)
+// decode decodes a condition whose terms are the value of the key terms.
+func (c *creCondition) decode(n *strictyaml.Node, terms string) {
+	decoders{
+		"window": goDurationOf(&c.window), "correlations": decodeTexts(&c.correlations), "origin": ignore,
+		"event": decoders{"origin": ignore, "source": decodeText(&c.source)}.decodeAll,
+		terms:   decodeTerms(&c.terms), "negate": decodeTerms(&c.negate),
+	}.decodeAll(n)
+}
+
+func decodeTerms(into *[]creTerm) func(*strictyaml.Node) {
+	return func(n *strictyaml.Node) {
+		for _, item := range n.Items() {
+			var t creTerm
+			t.decode(item)
+			*into = append(*into, t)
 		}
 	}
 }
-
-func creTerms(n *strictyaml.Node) []creTerm {
-	var out []creTerm
-	for _, item := range n.Items() {
-		var t creTerm
-		t.decode(item)
-		out = append(out, t)
-	}
-	return out
-}
-
-var creTermKeys = []string{"absolute", "anchor", "count", "extract", "field", "jq", "promql", "regex", "sequence", "set", "slide", "value", "window"}
 
 func (t *creTerm) decode(n *strictyaml.Node) {
 	t.at, t.valueAt = n.Pos(), n.Pos()
@@ -241,39 +228,24 @@ func (t *creTerm) decode(n *strictyaml.Node) {
 		t.value = n.Raw()
 		return
 	}
-	for _, e := range n.EntriesOf(creTermKeys) {
-		if isNull(e.Value) {
-			continue
-		}
-		switch e.Key {
-		case "value":
-			decodeText(&t.value)(e.Value)
-		case "regex":
-			decodeText(&t.regex)(e.Value)
-		case "jq":
-			decodeText(&t.jq)(e.Value)
-		case "count":
-			decodeInt(&t.count, 0, 10_000)(e.Value)
-		case "window":
-			goDurationOf(&t.window)(e.Value)
-		case "slide":
-			goDurationOf(&t.slide)(e.Value)
-		case "anchor":
-			decodeInt(&t.anchor, 0, 255)(e.Value)
-		case "absolute":
-			decodeBool(&t.absolute)(e.Value)
-		case "field":
-			t.anywhere = true
-		default:
-			t.other = e.Key
-		}
-		if e.Key == "value" || e.Key == "regex" || e.Key == "jq" {
-			t.valueAt = e.Value.Pos()
+	value := func(into *string) func(*strictyaml.Node) {
+		return func(n *strictyaml.Node) {
+			t.valueAt = n.Pos()
+			decodeText(into)(n)
 		}
 	}
+	keys := decoders{
+		"value": value(&t.value), "regex": value(&t.regex), "jq": value(&t.jq), "count": decodeInt(&t.count, 0, 10_000),
+		"window": goDurationOf(&t.window), "slide": goDurationOf(&t.slide), "anchor": decodeInt(&t.anchor, 0, 255),
+		"absolute": decodeBool(&t.absolute),
+		"field":    ignore, // the engine of CREs searches the whole line, whatever the field is
+	}
+	for _, other := range []string{"extract", "promql", "sequence", "set"} {
+		keys[other] = func(*strictyaml.Node) { t.other = other }
+	}
+	keys.decodeAll(n)
 }
 
-// readCRE translates a file of CREs.
 func (im *importer) readCRE(f File) {
 	doc, ps := strictyaml.Parse(f.Name, f.Data, strictyaml.Options{MaxBytes: MaxFileBytes})
 	if doc == nil {
@@ -300,12 +272,11 @@ func (im *importer) readCRE(f File) {
 	}
 	for i := range file.Rules {
 		r := &file.Rules[i]
-		s := source{at: r.at, id: r.id, title: strings.TrimSpace(r.title)}
 		err := blame(ps, r.at, r.end)
 		var out *rule
 		if err == nil {
 			out, err = im.convertCRE(r, file.Terms, f.Sample)
 		}
-		im.add(s, out, err)
+		im.add(r, out, err)
 	}
 }

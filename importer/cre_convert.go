@@ -12,13 +12,13 @@ import (
 
 func (im *importer) convertCRE(c *creRule, terms creTermMap, sample []byte) (*rule, error) {
 	if c.id == "" && c.title == "" {
-		return nil, refusef("it has neither an id nor a title")
+		return nil, fmt.Errorf("it has neither an id nor a title")
 	}
 	cond, kind := c.sequence, "sequence"
 	r := &rule{}
 	switch {
 	case c.set == nil && c.sequence == nil:
-		return nil, refusef("it has no condition: neither `set` nor `sequence`")
+		return nil, fmt.Errorf("it has no condition: neither `set` nor `sequence`")
 	case cond == nil:
 		cond, kind = c.set, "set"
 	case c.set != nil:
@@ -79,7 +79,7 @@ func resolveTerms(c *creCondition, terms creTermMap) (*creCondition, error) {
 		return nil, err
 	}
 	if len(out.terms) == 0 {
-		return nil, refusef("it has no condition that lines must meet")
+		return nil, fmt.Errorf("it has no condition that lines must meet")
 	}
 	return &out, nil
 }
@@ -91,25 +91,23 @@ func (t *creTerm) check(negate bool) error {
 			n++
 		}
 	}
-	at := fmt.Sprintf("line %d, column %d: ", t.at.Line, t.at.Column)
 	switch {
 	case t.other == "extract":
-		return refusef("%s`extract` compares values of several logs, and a rule has one key for all of its lines", at)
+		return refuseAt(t.at, "`extract` compares values of several logs, and a rule has one key for all of its lines")
 	case t.other == "promql":
-		return refusef("%s`promql` is about metrics, and crowsnest reads logs", at)
+		return refuseAt(t.at, "`promql` is about metrics, and crowsnest reads logs")
 	case t.other != "":
-		return refusef("%sa %s inside of another condition cannot be one rule: a rule has one window", at, t.other)
+		return refuseAt(t.at, "a %s inside of another condition cannot be one rule: a rule has one window", t.other)
 	case n != 1:
-		return refusef("%sa condition needs one of `value`, `regex` and `jq`", at)
+		return refuseAt(t.at, "a condition needs one of `value`, `regex` and `jq`")
 	case negate && t.count > 1:
-		return refusef("%s`count` has no meaning in `negate`", at)
+		return refuseAt(t.at, "`count` has no meaning in `negate`")
 	case t.regex != "":
 		return checkRegex(t.valueAt, t.regex)
 	}
 	return nil
 }
 
-// linePattern translates the term into a condition on one line.
 func (t *creTerm) linePattern() (pattern, error) {
 	switch {
 	case t.value != "":
@@ -120,16 +118,17 @@ func (t *creTerm) linePattern() (pattern, error) {
 		}
 		return pattern{regex: t.regex}, nil
 	}
-	return pattern{}, refusef("line %d, column %d: `jq` is a program; write a rule whose `match` has `field`", t.valueAt.Line, t.valueAt.Column)
+	return pattern{}, refuseAt(t.valueAt, "`jq` is a program; write a rule whose `match` has `field`")
 }
 
-// creSeverities are severities by the number of a CRE's severity: 0 is critical, 1 high, 2
-// medium, 3 low, 4 info.
+// text returns what the term looks for, for messages.
+func (t *creTerm) text() string { return shorten(t.value + t.regex + t.jq) }
+
+// creSeverities are severities by the number of a CRE's severity.
 var creSeverities = []string{"critical", "warning", "warning", "info", "info"}
 
 var creSeverityNames = []string{"critical", "high", "medium", "low", "info"}
 
-// copyDescription copies to r what the CRE says about the failure.
 func (c *creRule) copyDescription(r *rule) {
 	r.severity = "warning"
 	if c.severity >= 0 {
@@ -178,16 +177,23 @@ func joinList(all []string, sep string) string {
 	return strings.Join(out, sep)
 }
 
-// meaning is the state of translating when a CRE fires.
 type meaning struct {
 	rule   *rule
 	cond   *creCondition
 	kind   string
 	sample []string
 
-	terms    []pattern // terms in order; a set has no terms that others imply
-	single   bool      // whether one line is enough
-	clearing bool      // whether a line of `negate` between the first and the last line resets the count
+	terms    []term // terms in order; a set has no terms that others imply
+	single   bool   // whether one line is enough
+	clearing bool   // whether a line of `negate` between the first and the last line resets the count
+}
+
+// term is a condition on a line that must occur, with the pattern that expresses it.
+type term struct {
+	pattern
+	cre   creTerm
+	texts [][]string // result of requiredTexts, in a set
+	lines int        // number of lines of the sample that match, in a set
 }
 
 // defaultKeep is how long an alert without `clear` lasts after its last line.
@@ -195,12 +201,12 @@ const defaultKeep = 15 * time.Minute
 
 // translatePositive translates the conditions on lines that must occur.
 func (m *meaning) translatePositive() error {
-	for i := range m.cond.terms {
-		t, err := m.cond.terms[i].linePattern()
+	for _, t := range m.cond.terms {
+		p, err := t.linePattern()
 		if err != nil {
 			return err
 		}
-		m.terms = append(m.terms, t)
+		m.terms = append(m.terms, term{pattern: p, cre: t})
 	}
 	if m.kind == "sequence" && len(m.terms) > 1 {
 		return m.translateSequence()
@@ -213,11 +219,11 @@ func (m *meaning) translatePositive() error {
 	if len(m.terms) > 1 {
 		return m.translateSet()
 	}
-	r, t := m.rule, &m.cond.terms[0]
-	r.match = m.terms[0]
+	r, t := m.rule, m.terms[0].cre
+	r.match = m.terms[0].pattern
 	if t.count > 1 {
 		if m.cond.window <= 0 {
-			return refusef("it counts %d lines without a `window`", t.count)
+			return fmt.Errorf("it counts %d lines without a `window`", t.count)
 		}
 		r.count, r.within = t.count, m.cond.window
 		return nil
@@ -231,16 +237,16 @@ const maxSequence = 32
 
 func (m *meaning) translateSequence() error {
 	if m.cond.window <= 0 {
-		return refusef("a sequence needs a `window`")
+		return fmt.Errorf("a sequence needs a `window`")
 	}
 	n := 0
-	for i, t := range m.terms {
-		for range max(m.cond.terms[i].count, 1) {
+	for _, t := range m.terms {
+		for range max(t.cre.count, 1) {
 			n++
-			m.rule.sequence = append(m.rule.sequence, t)
+			m.rule.sequence = append(m.rule.sequence, t.pattern)
 		}
 		if n > maxSequence {
-			return refusef("the sequence has more than %d lines, the longest that a rule can have; a count of one kind of lines may be up to 10000", maxSequence)
+			return fmt.Errorf("the sequence has more than %d lines, the longest that a rule can have; a count of one kind of lines may be up to 10000", maxSequence)
 		}
 	}
 	m.rule.within = m.cond.window

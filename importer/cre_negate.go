@@ -42,7 +42,7 @@ func (m *meaning) translateNegative() error {
 			continue
 		}
 		if len(unless) > 0 && s != chosen {
-			return refusef("line %d, column %d: the conditions of `negate` forbid lines at different times (%s, %s), and a rule has one such time", t.at.Line, t.at.Column, chosen, s)
+			return refuseAt(t.at, "the conditions of `negate` forbid lines at different times (%s, %s), and a rule has one such time", chosen, s)
 		}
 		chosen = s
 		unless = append(unless, forbidden)
@@ -82,8 +82,7 @@ func (m *meaning) forbidSpan(s span, forbidden pattern) {
 // negateSpan returns the span in which a condition of `negate` forbids lines.
 func (m *meaning) negateSpan(t *creTerm) (span, error) {
 	refuse := func(format string, args ...any) (span, error) {
-		return span{}, refusef("line %d, column %d: `negate` (%s) forbids lines %s", t.at.Line, t.at.Column,
-			shorten(t.value+t.regex+t.jq), fmt.Sprintf(format, args...))
+		return span{}, refuseAt(t.at, "`negate` (%s) forbids lines %s", t.text(), fmt.Sprintf(format, args...))
 	}
 	last := m.demandedLines() - 1
 	switch {
@@ -127,8 +126,8 @@ func (m *meaning) spanOfOne(t *creTerm, refuse func(string, ...any) (span, error
 // demandedLines returns how many lines the condition requires.
 func (m *meaning) demandedLines() int {
 	n := 0
-	for _, t := range m.cond.terms {
-		n += max(t.count, 1)
+	for _, t := range m.terms {
+		n += max(t.cre.count, 1)
 	}
 	return n
 }

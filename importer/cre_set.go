@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp/syntax"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -15,60 +14,45 @@ import (
 // mark is the name of the capture with this text.
 const mark = "condition"
 
-// dropImplied removes the conditions of a set that are met by every line which meets another
-// condition.
+// dropImplied removes conditions of a set that each line of another condition also meets.
 func (m *meaning) dropImplied() error {
-	counts := slices.ContainsFunc(m.cond.terms, func(t creTerm) bool { return t.count > 1 })
-	if counts && len(m.terms) > 1 {
-		return refusef("the set counts %s and also demands lines of other kinds, in any order: a rule counts lines of one kind, or different kinds", describeCounts(m.cond.terms))
+	if i := slices.IndexFunc(m.terms, func(t term) bool { return t.cre.count > 1 }); i >= 0 && len(m.terms) > 1 {
+		return fmt.Errorf("the set counts %d lines of one kind and also demands lines of other kinds, in any order: a rule counts lines of one kind, or different kinds", m.terms[i].cre.count)
 	}
 	if len(m.terms) > maxConditions {
-		return refusef("the set has %d conditions, more than %d", len(m.terms), maxConditions)
+		return fmt.Errorf("the set has %d conditions, more than %d", len(m.terms), maxConditions)
 	}
-	texts := make([][][]string, len(m.terms))
-	for i, t := range m.terms {
-		texts[i] = requiredTexts(t)
+	for i := range m.terms {
+		m.terms[i].texts = requiredTexts(m.terms[i].pattern)
 	}
-	var kept []pattern
-	var terms []creTerm
+	var kept []term
 	for i, t := range m.terms {
 		implied := false
 		for j, other := range m.terms {
 			// The first of several equal conditions is kept.
-			implied = implied || j != i && implies(other, texts[j], t) && (j < i || !implies(t, texts[i], other))
+			implied = implied || j != i && other.implies(&t) && (j < i || !t.implies(&other))
 		}
 		if !implied {
-			kept, terms = append(kept, t), append(terms, m.cond.terms[i])
+			kept = append(kept, t)
 		}
 	}
-	m.terms, m.cond.terms = kept, terms
+	m.terms = kept
 	return nil
 }
 
 // maxConditions is the maximum number of conditions in a set. preq has the same limit.
 const maxConditions = 64
 
-func describeCounts(terms []creTerm) string {
-	for _, t := range terms {
-		if t.count > 1 {
-			return fmt.Sprintf("%d lines of one kind", t.count)
-		}
-	}
-	return "lines"
-}
-
-// implies reports whether every line that matches a also matches b. texts are the texts that
-// lines of a contain. implies may return false if the implication is hard to prove.
-func implies(a pattern, texts [][]string, b pattern) bool {
-	text, ok := b.onlyText()
+// implies reports whether every line that matches t matches o. It may miss what is hard to prove.
+func (t *term) implies(o *term) bool {
+	text, ok := o.onlyText()
 	if !ok {
-		return a.regex != "" && a.regex == b.regex
+		return t.regex != "" && t.regex == o.regex
 	}
-	return inAll(texts, text)
+	return inAll(t.texts, text)
 }
 
-// requiredTexts returns, for each alternative of a pattern, the texts that a matching line
-// contains.
+// requiredTexts returns, for each alternative of a pattern, texts that a matching line contains.
 func requiredTexts(m pattern) [][]string {
 	if m.regex == "" {
 		return [][]string{{m.text}}
@@ -82,7 +66,7 @@ func requiredTexts(m pattern) [][]string {
 
 func (m *meaning) translateSet() error {
 	if m.cond.window <= 0 {
-		return refusef("a set of several conditions needs a `window`")
+		return fmt.Errorf("a set of several conditions needs a `window`")
 	}
 	m.rarestFirst()
 	marks, err := m.commonTexts()
@@ -91,7 +75,7 @@ func (m *meaning) translateSet() error {
 	}
 	var branches []pattern
 	for i, t := range m.terms {
-		capture := fmt.Sprintf("(?P<%s>%s)", mark, quoteMeta(marks[i]))
+		t, capture := t.pattern, fmt.Sprintf("(?P<%s>%s)", mark, quoteMeta(marks[i]))
 		if text, ok := t.onlyText(); ok {
 			if marks[i] == text {
 				t = pattern{regex: capture}
@@ -114,23 +98,16 @@ func (m *meaning) translateSet() error {
 // rarestFirst sorts the conditions by the number of sample lines that meet them. A line that
 // meets several conditions counts for the first one.
 func (m *meaning) rarestFirst() {
-	order := make([]int, len(m.terms))
-	lines := make([]int, len(m.terms))
 	for i := range m.terms {
-		order[i] = i
-		match := m.terms[i].compile()
+		t := &m.terms[i]
+		match := t.compile()
 		for _, l := range m.sample {
 			if match(l) {
-				lines[i]++
+				t.lines++
 			}
 		}
 	}
-	sort.SliceStable(order, func(a, b int) bool { return lines[order[a]] < lines[order[b]] })
-	terms, cre := make([]pattern, len(order)), make([]creTerm, len(order))
-	for i, o := range order {
-		terms[i], cre[i] = m.terms[o], m.cond.terms[o]
-	}
-	m.terms, m.cond.terms = terms, cre
+	slices.SortStableFunc(m.terms, func(a, b term) int { return a.lines - b.lines })
 }
 
 // commonTexts returns a text for each condition. All lines of the condition contain it, and it
@@ -139,11 +116,11 @@ func (m *meaning) commonTexts() ([]string, error) {
 	candidates := make([][]string, len(m.terms))
 	order := make([]int, len(m.terms))
 	for i, t := range m.terms {
-		candidates[i] = commonToAll(requiredTexts(t))
+		candidates[i] = commonToAll(t.texts)
 		order[i] = i
 	}
 	// The conditions with the fewest candidates choose first.
-	sort.SliceStable(order, func(a, b int) bool { return len(candidates[order[a]]) < len(candidates[order[b]]) })
+	slices.SortStableFunc(order, func(a, b int) int { return len(candidates[a]) - len(candidates[b]) })
 	out := make([]string, len(m.terms))
 	taken := map[string]bool{}
 	for _, i := range order {
@@ -154,9 +131,8 @@ func (m *meaning) commonTexts() ([]string, error) {
 			}
 		}
 		if out[i] == "" {
-			t := m.cond.terms[i]
-			return nil, refusef("line %d, column %d: the alternatives of this condition have no text in common: `%s`. A rule distinguishes the conditions of a set by such a text",
-				t.valueAt.Line, t.valueAt.Column, shorten(t.value+t.regex+t.jq))
+			t := m.terms[i].cre
+			return nil, refuseAt(t.valueAt, "the alternatives of this condition have no text in common: `%s`. A rule distinguishes the conditions of a set by such a text", t.text())
 		}
 	}
 	return out, nil

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -33,7 +34,7 @@ var correlations = map[string]string{
 // placeCRE sets the streams that the rule reads, and the key of the rule.
 func (im *importer) placeCRE(r *rule, c *creRule, cond *creCondition) error {
 	if cond.source == "" && im.opt.From == "" {
-		return refusef("it names no `event.source`: state the streams with --from")
+		return fmt.Errorf("it names no `event.source`: state the streams with --from")
 	}
 	from, err := sourceSelector(r, c, cond)
 	if im.opt.From != "" {
@@ -47,7 +48,7 @@ func (im *importer) placeCRE(r *rule, c *creRule, cond *creCondition) error {
 	for _, name := range cond.correlations {
 		label := correlations[strings.ToLower(name)]
 		if label == "" {
-			return refusef("it correlates lines by %q, which is no label of streams: lines can be correlated by node, namespace, pod or container", redact.Sanitise(name))
+			return fmt.Errorf("it correlates lines by %q, which is no label of streams: lines can be correlated by node, namespace, pod or container", redact.Sanitise(name))
 		}
 		if !slices.Contains(r.by, label) {
 			r.by = append(r.by, label)
@@ -57,8 +58,7 @@ func (im *importer) placeCRE(r *rule, c *creRule, cond *creCondition) error {
 	return nil
 }
 
-// alertKey returns the name that alerts are grouped by: the node for lines of its journal, and
-// the namespace otherwise.
+// alertKey returns the name that alerts are grouped by, which is the node for lines of its journal.
 func alertKey(from string) string {
 	for _, label := range []string{"{unit", "{transport", "{identifier"} {
 		if strings.HasPrefix(from, label) {
@@ -70,8 +70,7 @@ func alertKey(from string) string {
 
 const allContainers = "the source names no container, so the rule reads the logs of all containers: state the streams with --from"
 
-// columns matches parts of an expression that depend on how kubectl aligns the columns of
-// Events.
+// columns matches expressions that depend on how kubectl aligns the columns of Events.
 var columns = lazyre.New(`\\t|\^|(Normal|Warning)\\s`)
 
 func sourceSelector(r *rule, c *creRule, cond *creCondition) (string, error) {
@@ -86,17 +85,17 @@ func sourceSelector(r *rule, c *creRule, cond *creCondition) (string, error) {
 	case cond.source == "cre.kubernetes":
 		for _, t := range slices.Concat(cond.terms, cond.negate) {
 			if columns.MatchString(t.regex) {
-				return "", refusef("line %d, column %d: the expression matches the columns of a list of kubectl, and the lines that crowsnest writes for Events have fields instead: type, reason, kind, object, message", t.valueAt.Line, t.valueAt.Column)
+				return "", refuseAt(t.valueAt, "the expression matches the columns of a list of kubectl, and the lines that crowsnest writes for Events have fields instead: type, reason, kind, object, message")
 			}
 		}
 		r.warn("the CRE was written for lists of kubectl; the rule reads Kubernetes Events, so check that it matches their fields")
 		return `{component="events"}`, nil
 	case strings.HasPrefix(cond.source, "cre.config."):
-		return "", refusef("it reads configuration files (%s), and crowsnest reads logs; if such a file is written to a log, state its streams with --from", redact.Sanitise(cond.source))
+		return "", fmt.Errorf("it reads configuration files (%s), and crowsnest reads logs; if such a file is written to a log, state its streams with --from", redact.Sanitise(cond.source))
 	case strings.HasPrefix(cond.source, "cre.prequel.kubernetes.resource."):
-		return "", refusef("it reads Kubernetes objects (%s), not logs", redact.Sanitise(cond.source))
+		return "", fmt.Errorf("it reads Kubernetes objects (%s), not logs", redact.Sanitise(cond.source))
 	case !isLog || name == "":
-		return "", refusef("the source %q is not a log: state its streams with --from", redact.Sanitise(cond.source))
+		return "", fmt.Errorf("the source %q is not a log: state its streams with --from", redact.Sanitise(cond.source))
 	case len(containers) == 1:
 		return "{container=" + strconv.Quote(containers[0]) + "}", nil
 	case len(containers) > 1:
@@ -121,8 +120,7 @@ func sourceSelector(r *rule, c *creRule, cond *creCondition) (string, error) {
 // generatedEnd matches the end of a source that was generated from the title of a list.
 var generatedEnd = lazyre.New(`-[0-9]+(-log-based)?-cres?(-candidates)?$`)
 
-// maxWords is the maximum number of words in the name of a component. A longer source is a
-// sentence.
+// maxWords is the largest number of words in the name of a component, and not of a sentence.
 const maxWords = 4
 
 // componentName returns the name of the component in a source. It is the words with which the

@@ -15,28 +15,26 @@ import (
 // maxRegex is the maximum length of an expression in the rule language.
 const maxRegex = 16 << 10
 
-// checkRegex returns an error with the position in the file if an expression is not valid in
-// RE2 syntax.
+// checkRegex returns an error with the position if an expression is not valid in RE2.
 func checkRegex(pos strictyaml.Pos, expr string) error {
 	if len(expr) > maxRegex {
-		return refusef("line %d, column %d: the expression has %d bytes, more than %d", pos.Line, pos.Column, len(expr), maxRegex)
+		return refuseAt(pos, "the expression has %d bytes, more than %d", len(expr), maxRegex)
 	}
 	re, err := regexp.Compile(expr)
 	var e *syntax.Error
 	if errors.As(err, &e) {
-		p := pos.Within(expr, max(0, strings.Index(expr, e.Expr)))
-		return refusef("line %d, column %d: the expression is not RE2: %s: `%s`%s", p.Line, p.Column, e.Code, e.Expr, explainConstruct(e))
+		at := pos.Within(expr, max(0, strings.Index(expr, e.Expr)))
+		return refuseAt(at, "the expression is not RE2: %s: `%s`%s", e.Code, e.Expr, explainConstruct(e))
 	}
 	if err != nil {
-		return refusef("line %d, column %d: the expression is not RE2: %s", pos.Line, pos.Column, err)
+		return refuseAt(pos, "the expression is not RE2: %s", err)
 	}
 	if re.MatchString("") {
-		return refusef("line %d, column %d: the expression `%s` matches the empty text, and with it every line", pos.Line, pos.Column, shorten(expr))
+		return refuseAt(pos, "the expression `%s` matches the empty text, and with it every line", shorten(expr))
 	}
 	return nil
 }
 
-// explainConstruct explains an error about a construct that other regex engines support.
 func explainConstruct(e *syntax.Error) string {
 	switch {
 	case strings.HasPrefix(e.Expr, "(?=") || strings.HasPrefix(e.Expr, "(?!") || strings.HasPrefix(e.Expr, "(?<"):
@@ -65,16 +63,14 @@ func plainText(expr string) (string, bool) {
 	return string(re.Rune), true
 }
 
-// Limits for the alternatives of an expression that are distinguished, and for the texts of
-// each.
+// Limits for the alternatives of an expression, and for the texts of each.
 const (
 	maxAlternatives = 256
 	maxTexts        = 32
 )
 
-// patternTexts returns, for each alternative of an expression, the texts that every match
-// contains. It omits letters that may be in either case, so the texts of an alternative may be
-// empty.
+// patternTexts returns, for each alternative of an expression, the texts that every match contains. It
+// omits letters that may be in either case.
 func patternTexts(re *syntax.Regexp) [][]string {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -142,7 +138,6 @@ func inAll(alternatives [][]string, s string) bool {
 	})
 }
 
-// exampleText returns a short text that an expression matches.
 func exampleText(re *syntax.Regexp) string {
 	switch re.Op {
 	case syntax.OpLiteral:

@@ -22,8 +22,7 @@ const (
 	MaxFileBytes = 4 << 20
 	// MaxSampleBytes is the maximum number of bytes that are read from a sample log.
 	MaxSampleBytes = 2 << 20
-	// MaxRules is the maximum number of rules in one import. It is also the maximum number of
-	// rules that can be loaded.
+	// MaxRules is the maximum number of rules in one import, and of rules that can be loaded.
 	MaxRules = 5000
 )
 
@@ -31,8 +30,7 @@ const (
 type File struct {
 	Name string // name for messages
 	Data []byte
-	// Sample is a log with lines that the rules of the file match, for their tests; nil if
-	// there is none.
+	// Sample is a log for tests of the rules, with lines that they match. It may be nil.
 	Sample []byte
 	// Found says that the file was found in a folder, where files without rules are usual.
 	Found bool
@@ -42,8 +40,7 @@ type File struct {
 type Options struct {
 	// Pack is the name of the pack. Further packs have this name with a number appended.
 	Pack string
-	// From is a selector that replaces those derived from the rules. If it is "", they are not
-	// replaced.
+	// From is a selector that replaces those derived from the rules, unless it is "".
 	From string
 	// Strict says that rules which would be converted with a warning are refused.
 	Strict bool
@@ -107,9 +104,8 @@ func (r Result) Count(s Status) int {
 	return n
 }
 
-// Import translates files of CREs into packs. Rules that cannot be translated are listed as
-// outcomes. If Import returns an error, nothing was imported, because an option is wrong or
-// there are too many rules.
+// Import translates files of CREs into packs. Rules that cannot be translated are listed as outcomes. An
+// error means that an option is wrong or that there are too many rules.
 func Import(files []File, opt Options) (Result, error) {
 	im := &importer{opt: opt, redactor: redact.New(nil), names: map[string]bool{}}
 	if opt.From != "" {
@@ -141,25 +137,16 @@ type importer struct {
 	out      []*Outcome
 }
 
-// refusal is an error with the reason why a rule cannot be translated.
-type refusal struct{ reason string }
-
-func (r *refusal) Error() string { return r.reason }
-
-func refusef(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
-
-// source is the position and identity of a rule in its file.
-type source struct {
-	at    strictyaml.Pos
-	id    string
-	title string
+// refuseAt returns the reason why a rule cannot be translated, with its position.
+func refuseAt(at strictyaml.Pos, format string, args ...any) error {
+	return fmt.Errorf("line %d, column %d: %s", at.Line, at.Column, fmt.Sprintf(format, args...))
 }
 
 // add records a translated rule, or the error why the rule was not translated.
-func (im *importer) add(s source, r *rule, err error) {
+func (im *importer) add(c *creRule, r *rule, err error) {
 	o := &Outcome{
-		File: s.at.File(), Line: s.at.Line, Column: s.at.Column,
-		ID: redact.Sanitise(s.id), Title: redact.Sanitise(s.title), Status: Refused, Reasons: []string{},
+		File: c.at.File(), Line: c.at.Line, Column: c.at.Column,
+		ID: redact.Sanitise(c.id), Title: redact.Sanitise(strings.TrimSpace(c.title)), Status: Refused, Reasons: []string{},
 	}
 	im.out = append(im.out, o)
 	switch {
@@ -211,7 +198,7 @@ func blame(ps strictyaml.Problems, start, end strictyaml.Pos) error {
 	}
 	for _, p := range ps.Errors() {
 		if !before(p, start) && (end.IsZero() || before(p, end)) {
-			return refusef("line %d, column %d: %s", p.Line, p.Column, problemText(p))
+			return fmt.Errorf("line %d, column %d: %s", p.Line, p.Column, problemText(p))
 		}
 	}
 	return nil

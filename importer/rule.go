@@ -80,8 +80,7 @@ type pattern struct {
 	not   *pattern
 }
 
-// onlyText returns the text of a pattern that consists of one text. The second result is false
-// for other patterns.
+// onlyText returns the text of a pattern that consists of one text.
 func (m *pattern) onlyText() (string, bool) {
 	return m.text, m.text != "" && m.regex == "" && m.any == nil && m.not == nil
 }

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"fmt"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -38,8 +39,7 @@ func (im *importer) sampleLines(r *rule, data []byte) []string {
 	return out
 }
 
-// compile returns a function that reports whether a line matches the pattern. The expressions
-// of the pattern must be valid.
+// compile returns a function that reports whether a line matches the pattern, which must be valid.
 func (m *pattern) compile() func(line string) bool {
 	var parts []func(string) bool
 	if m.text != "" {
@@ -66,8 +66,7 @@ func (m *pattern) compile() func(line string) bool {
 	}
 }
 
-// sampleTests adds tests from a sample log to the rule: its lines fire, and one other line of
-// it does not.
+// sampleTests adds tests: lines of the sample log fire, and another line of it does not.
 func (im *importer) sampleTests(r *rule, m *meaning, id string) error {
 	if len(m.sample) == 0 {
 		r.warn("there is no sample log, so the rule has no test")
@@ -106,18 +105,17 @@ func (im *importer) sampleTests(r *rule, m *meaning, id string) error {
 	return nil
 }
 
-// whySilent returns an error that says why the lines of the sample do not complete the rule.
 func (m *meaning) whySilent() error {
 	c := m.newChooser()
 	for i, is := range c.conditions {
 		if !slices.ContainsFunc(m.sample, is) {
-			return refusef("no line of its sample log meets condition %d: it matches several lines together, which preq joins if they have no time of their own, and crowsnest reads as separate lines", i+1)
+			return fmt.Errorf("no line of its sample log meets condition %d: it matches several lines together, which preq joins if they have no time of their own, and crowsnest reads as separate lines", i+1)
 		}
 	}
 	if m.rule.distinct != "" {
-		return refusef("%s", m.rule.ifFails)
+		return fmt.Errorf("%s", m.rule.ifFails)
 	}
-	return refusef("the lines of its sample log do not complete the rule")
+	return fmt.Errorf("the lines of its sample log do not complete the rule")
 }
 
 // chooseLines returns the first lines of the sample that complete the rule, and one line that
@@ -203,8 +201,7 @@ func (c *chooser) useLine(l string) bool {
 	return known
 }
 
-// streamLabels returns labels of a stream that a selector selects. The second result is false
-// if there are none.
+// streamLabels returns labels of a stream that a selector selects, if there are any.
 func streamLabels(from string) ([]entry, bool) {
 	s, err := selector.Parse(from)
 	if err != nil {

@@ -89,8 +89,7 @@ func camelCase(id string) string {
 // complete command, which prose is not.
 const unsafeInSteps = "'\"`$()<>|&;\\#{}*?[]!~"
 
-// splitSteps divides instructions into steps if they are a list of single lines without characters of
-// a shell; otherwise ok is false.
+// splitSteps divides instructions into steps if they are a list of lines without shell syntax.
 func splitSteps(s string) (out []string, ok bool) {
 	for _, l := range strings.Split(s, "\n") {
 		item := strings.TrimLeft(l, " ")
