@@ -64,7 +64,6 @@ func (r Range) parseLimit(s string, text bool) (float64, error) {
 
 func (r Range) isDuration() bool { return r.unit == reflect.TypeFor[time.Duration]() }
 
-// formatLimit formats a limit as people write it in a file.
 func (r Range) formatLimit(v float64) string {
 	if r.isDuration() {
 		return model.Duration(v).String()
@@ -72,7 +71,6 @@ func (r Range) formatLimit(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// rangeSize returns the number that a range limits, and the noun for its unit.
 func rangeSize(v reflect.Value) (n float64, noun string) {
 	switch kind := v.Kind(); {
 	case v.CanInt():
@@ -90,7 +88,7 @@ func rangeSize(v reflect.Value) (n float64, noun string) {
 }
 
 // checkBounds reports a value that is outside the range of its field.
-func (d *decoder) checkBounds(n *Node, f field, v reflect.Value, items []item) {
+func (d *decoder) checkBounds(n *Node, f field, v reflect.Value) {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {
 			return
@@ -113,7 +111,7 @@ func (d *decoder) checkBounds(n *Node, f field, v reflect.Value, items []item) {
 		return
 	}
 	if f.bounds.Text > 0 {
-		d.checkTexts(n, f.bounds, items)
+		d.checkTexts(n, f.bounds)
 	}
 }
 
@@ -133,44 +131,37 @@ func (d *decoder) reportOutside(n *Node, r Range, got float64, noun string) {
 	if n.n.Kind == yaml.ScalarNode && noun == "" {
 		is = n.n.Value
 	}
-	message := fmt.Sprintf("%s is %s; allowed are %s to %s", n.name, is, low, high)
+	verb, unit := "is", ""
 	if noun != "" {
-		message = fmt.Sprintf("%s has %s %s; allowed are %s to %s", n.name, is, noun, low, high)
+		verb, unit = "has", " "+noun
 	}
-	fix := "use at least " + low
+	fix := "use at least " + low + unit
 	if !(got < r.Min) {
-		fix = "use at most " + high
+		fix = "use at most " + high + unit
 	}
-	if noun != "" {
-		fix += " " + noun
-	}
-	n.Error(check, message, fix)
+	n.Error(check, fmt.Sprintf("%s %s %s%s; allowed are %s to %s", n.name, verb, is, unit, low, high), fix)
 }
 
 // checkTexts checks the lengths of the texts in a list or mapping, including keys.
-func (d *decoder) checkTexts(n *Node, r Range, items []item) {
-	tooLong := func(pos Pos, text *yaml.Node) {
+func (d *decoder) checkTexts(n *Node, r Range) {
+	limit := strconv.FormatFloat(r.Text, 'f', -1, 64)
+	check := func(pos Pos, text *yaml.Node) {
 		if text.Kind == yaml.AliasNode {
 			text = text.Alias
 		}
 		if text.Kind == yaml.ScalarNode && float64(len(text.Value)) > r.Text {
-			d.addProblem(pos, "too-long", fmt.Sprintf("a text in %s has %d bytes; allowed are 0 to %s", n.name, len(text.Value), r.textLimit()),
-				"use at most "+r.textLimit()+" bytes")
+			d.addProblem(pos, "too-long", fmt.Sprintf("a text in %s has %d bytes; allowed are 0 to %s", n.name, len(text.Value), limit),
+				"use at most "+limit+" bytes")
 		}
 	}
-	switch n.n.Kind {
-	case yaml.ScalarNode:
-		tooLong(n.pos, n.n)
-	case yaml.SequenceNode:
-		for i, c := range n.n.Content {
-			tooLong(items[i].value, c)
+	if n.n.Kind == yaml.ScalarNode {
+		check(n.pos, n.n)
+	}
+	for i, c := range n.n.Content {
+		at := d.nodePos(c)
+		if n.n.Kind == yaml.MappingNode && i%2 == 1 {
+			at = d.posOr(c, d.nodePos(n.n.Content[i-1]))
 		}
-	case yaml.MappingNode:
-		for i, it := range items {
-			tooLong(it.key, n.n.Content[2*i])
-			tooLong(it.value, n.n.Content[2*i+1])
-		}
+		check(at, c)
 	}
 }
-
-func (r Range) textLimit() string { return strconv.FormatFloat(r.Text, 'f', -1, 64) }

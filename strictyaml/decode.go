@@ -67,52 +67,44 @@ func (d *decoder) checkKey(k *yaml.Node, pos Pos, seen map[string]Pos) bool {
 	return false
 }
 
-// decode decodes a node into v. If own is set, it uses the method DecodeYAML of v's type if
-// there is one.
+// decode decodes a node into v, with the method DecodeYAML of v's type if own is set.
 func (d *decoder) decode(n *Node, v reflect.Value, hints map[string]Hint, own bool) {
 	if own && !n.followAlias() {
 		return
 	}
-	if own && v.CanAddr() {
-		if u, ok := v.Addr().Interface().(Unmarshaler); ok {
-			u.DecodeYAML(n)
-			return
+	var address any
+	if v.CanAddr() {
+		address = v.Addr().Interface()
+	}
+	if u, ok := address.(Unmarshaler); ok && own {
+		u.DecodeYAML(n)
+		return
+	}
+	switch u, isText := address.(encoding.TextUnmarshaler); {
+	case v.Type() == reflect.TypeFor[time.Duration]():
+		if dur, ok := n.Duration(); ok {
+			v.SetInt(int64(dur))
 		}
-	}
-	if v.Type() == reflect.TypeFor[time.Duration]() {
-		d.decodeDuration(n, v)
-		return
-	}
-	if u, ok := addressAs[encoding.TextUnmarshaler](v); ok {
-		d.decodeText(n, u)
-		return
-	}
-	switch v.Kind() {
-	case reflect.Pointer:
+	case isText:
+		if s, ok := n.Text(); ok {
+			if err := u.UnmarshalText([]byte(s)); err != nil {
+				n.Errorf("bad-value", "%s: %v", n.name, err)
+			}
+		}
+	case v.Kind() == reflect.Pointer:
 		d.decodePointer(n, v)
-	case reflect.Struct:
+	case v.Kind() == reflect.Struct:
 		d.decodeStruct(n, v, hints)
-	case reflect.Slice:
+	case v.Kind() == reflect.Slice:
 		d.decodeSlice(n, v)
-	case reflect.Map:
+	case v.Kind() == reflect.Map:
 		d.decodeMap(n, v)
 	default:
 		d.decodeScalar(n, v)
 	}
 }
 
-// addressAs returns the address of v as a T, or false if it is not a T.
-func addressAs[T any](v reflect.Value) (T, bool) {
-	if v.CanAddr() {
-		t, ok := v.Addr().Interface().(T)
-		return t, ok
-	}
-	var none T
-	return none, false
-}
-
-// decodePointer decodes a node into a new target of v. followAlias must have been called for
-// the node.
+// decodePointer decodes a node into a new target of v.
 func (d *decoder) decodePointer(n *Node, v reflect.Value) {
 	if isNull(n.n) {
 		n.wrongType("a value")
@@ -120,11 +112,7 @@ func (d *decoder) decodePointer(n *Node, v reflect.Value) {
 	}
 	before := d.reported
 	p := reflect.New(v.Type().Elem())
-	if u, ok := p.Interface().(Unmarshaler); ok {
-		u.DecodeYAML(n)
-	} else {
-		d.decode(n, p.Elem(), nil, false)
-	}
+	d.decode(n, p.Elem(), nil, true)
 	// A struct with problems is kept, because its valid fields can still be checked.
 	if d.reported == before || p.Elem().Kind() == reflect.Struct && n.n.Kind == yaml.MappingNode {
 		v.Set(p)
@@ -188,22 +176,19 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 		before := d.reported
 		value := v.FieldByIndex(f.index)
 		d.decode(e.Value, value, nil, true)
-		items := d.memberPositions(e.Value)
-		index := map[string]int{}
-		for i := range items {
-			if _, twice := index[items[i].name]; !twice {
-				index[items[i].name] = i
-			}
-		}
 		if d.reported == before {
-			d.checkBounds(e.Value, f, value, items)
+			d.checkBounds(e.Value, f, value)
 		}
-		keys.list = append(keys.list, key{
-			name: e.Key, key: e.At, value: e.Value.pos,
-			broken: d.reported > before, items: items, index: index,
-		})
+		k := key{name: e.Key, entry: entry{e.At, e.Value.pos}, broken: d.reported > before}
+		k.items, k.entries = d.memberPositions(e.Value)
+		keys.list = append(keys.list, k)
 	}
-	d.addUnusable(n, &keys)
+	// Unusable keys have been reported already, so they must not also be reported as missing.
+	for i := 0; i+1 < len(n.n.Content); i += 2 {
+		if k := n.n.Content[i]; k.Kind == yaml.ScalarNode && !keys.Has(k.Value) {
+			keys.meant = append(keys.meant, k.Value)
+		}
+	}
 	for _, name := range shape.required {
 		if keys.Lacks(name) {
 			d.addProblem(n.pos, "missing-key", fmt.Sprintf("%s lacks `%s`", n.name, name), "add `"+name+":`")
@@ -217,48 +202,36 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 	return keys
 }
 
-// addUnusable adds the unusable keys to keys. They have been reported already, so they must not
-// also be reported as missing.
-func (d *decoder) addUnusable(n *Node, keys *Keys) {
-	for i := 0; i+1 < len(n.n.Content); i += 2 {
-		if k := n.n.Content[i]; k.Kind == yaml.ScalarNode && !keys.Has(k.Value) {
-			keys.meant = append(keys.meant, k.Value)
-		}
-	}
-}
-
-// memberPositions returns the positions of the members of a list or mapping.
-func (d *decoder) memberPositions(n *Node) []item {
-	var out []item
+// memberPositions returns the positions of the items of a list or the entries of a mapping.
+func (d *decoder) memberPositions(n *Node) (items []Pos, entries map[string]entry) {
 	switch n.n.Kind {
 	case yaml.SequenceNode:
 		for _, c := range n.n.Content {
-			out = append(out, item{value: d.nodePos(c)})
+			items = append(items, d.nodePos(c))
 		}
 	case yaml.MappingNode:
+		entries = make(map[string]entry, len(n.n.Content)/2)
 		for i := 0; i+1 < len(n.n.Content); i += 2 {
-			k := n.n.Content[i]
-			out = append(out, item{name: k.Value, key: d.nodePos(k), value: d.posOr(n.n.Content[i+1], d.nodePos(k))})
+			k, at := n.n.Content[i], d.nodePos(n.n.Content[i])
+			if _, twice := entries[k.Value]; !twice {
+				entries[k.Value] = entry{at, d.posOr(n.n.Content[i+1], at)}
+			}
 		}
 	}
-	return out
+	return items, entries
 }
 
-// unknownKey reports a key that the struct lacks. It returns the names that were probably
-// meant.
+// unknownKey reports a key that the struct lacks. It returns the names that were meant.
 func (d *decoder) unknownKey(e Entry, names []string, hints map[string]Hint) []string {
 	if hint, ok := hints[e.Key]; ok {
 		d.addProblem(e.At, "unknown-key", fmt.Sprintf("`%s` %s", e.Key, hint.Message), hint.Fix)
 		return nil
 	}
-	fix := "use one of " + strings.Join(names, ", ")
-	meant := Closest(e.Key, names)
-	if meant != "" {
-		fix = "did you mean `" + meant + "`?"
+	message := fmt.Sprintf("unknown key `%s`", e.Key)
+	if meant := Closest(e.Key, names); meant != "" {
+		d.addProblem(e.At, "unknown-key", message, "did you mean `"+meant+"`?")
+		return []string{meant}
 	}
-	d.addProblem(e.At, "unknown-key", fmt.Sprintf("unknown key `%s`", e.Key), fix)
-	if meant == "" {
-		return nil
-	}
-	return []string{meant}
+	d.addProblem(e.At, "unknown-key", message, "use one of "+strings.Join(names, ", "))
+	return nil
 }

@@ -31,16 +31,8 @@ func (d *decoder) structShape(t reflect.Type) *shape {
 	if s := d.shapes[t]; s != nil {
 		return s
 	}
-	s := newShape(t)
-	if d.shapes == nil {
-		d.shapes = map[reflect.Type]*shape{}
-	}
-	d.shapes[t] = s
-	return s
-}
-
-func newShape(t reflect.Type) *shape {
 	s := &shape{fields: map[string]field{}}
+	d.shapes[t] = s
 	s.addFields(t, nil)
 	s.names = slices.Sorted(maps.Keys(s.fields))
 	for _, name := range s.names {
@@ -92,6 +84,14 @@ func Closest(word string, names []string) string {
 		}
 	}
 	return best
+}
+
+// SuggestName returns a fix that names the word in names that was probably meant, or otherwise.
+func SuggestName(word string, names []string, otherwise string) string {
+	if best := Closest(word, names); best != "" {
+		return "did you mean " + best + "?"
+	}
+	return otherwise
 }
 
 // squeezeName returns the same text for keepFiringFor, keep-firing-for and keep_firing_for.

@@ -17,20 +17,17 @@ type Keys struct {
 	unreadable bool
 }
 
-// key is a key of a mapping with its position and the position of its value.
+// key is a key of a mapping.
 type key struct {
-	name       string
-	key, value Pos
-	broken     bool
-	items      []item         // items of the value if it is a list or a mapping
-	index      map[string]int // index in items of each key if the value is a mapping
+	name string
+	entry
+	broken  bool
+	items   []Pos            // positions of the items if the value is a list
+	entries map[string]entry // positions of the entries, by key, if the value is a mapping
 }
 
-// item is a member of a list, which has no name, or of a mapping.
-type item struct {
-	name       string
-	key, value Pos
-}
+// entry has the positions of a key and of its value.
+type entry struct{ key, value Pos }
 
 // Has reports whether the mapping has the key.
 func (k Keys) Has(name string) bool { return k.findKey(name) != nil }
@@ -40,68 +37,47 @@ func (k Keys) Lacks(name string) bool {
 	return !k.Has(name) && !slices.Contains(k.meant, name)
 }
 
-// HasError reports whether the key or its value has an error. The decoded value must not be
-// checked then.
-func (k Keys) HasError(name string) bool {
-	e := k.findKey(name)
-	return e != nil && e.broken
-}
+// HasError reports whether the key or its value has an error, so that it must not be checked.
+func (k Keys) HasError(name string) bool { return k.Has(name) && k.findKey(name).broken }
 
 // IsDecoded reports whether the mapping has the key and its value was decoded without errors.
-func (k Keys) IsDecoded(name string) bool {
-	e := k.findKey(name)
-	return e != nil && !e.broken
-}
+func (k Keys) IsDecoded(name string) bool { return k.Has(name) && !k.findKey(name).broken }
 
 // HasAnyError reports whether the mapping has any error.
 func (k Keys) HasAnyError() bool { return k.damaged }
 
-// IsUnreadable reports whether the mapping has any error other than a number or a duration
-// outside its bounds.
+// IsUnreadable reports whether the mapping has errors other than numbers outside their bounds.
 func (k Keys) IsUnreadable() bool { return k.unreadable }
 
 // Key returns the position of a key, or At if the mapping lacks it.
-func (k Keys) Key(name string) Pos {
-	if e := k.findKey(name); e != nil {
-		return e.key
-	}
-	return k.At
-}
+func (k Keys) Key(name string) Pos { return k.positions(name).key }
 
 // Value returns the position of a key's value, or At if the mapping lacks it.
-func (k Keys) Value(name string) Pos {
+func (k Keys) Value(name string) Pos { return k.positions(name).value }
+
+func (k Keys) positions(name string) entry {
 	if e := k.findKey(name); e != nil {
-		return e.value
+		return e.entry
 	}
-	return k.At
+	return entry{k.At, k.At}
 }
 
 // Item returns the position of the i-th item in the list that is the value of name, or the
 // position of the value if there is no such item.
 func (k Keys) Item(name string, i int) Pos {
 	if e := k.findKey(name); e != nil && i >= 0 && i < len(e.items) {
-		return e.items[i].value
+		return e.items[i]
 	}
 	return k.Value(name)
 }
 
 // EntryKey returns the position of the key entry in the mapping that is the value of name, or
 // the position of that value if there is no such key.
-func (k Keys) EntryKey(name, entry string) Pos {
-	if it := k.findEntry(name, entry); it != nil {
-		return it.key
-	}
-	return k.Value(name)
-}
+func (k Keys) EntryKey(name, entry string) Pos { return k.findEntry(name, entry).key }
 
 // EntryValue returns the position of the value of entry in the mapping that is the value of
 // name, or the position of that mapping if there is no such key.
-func (k Keys) EntryValue(name, entry string) Pos {
-	if it := k.findEntry(name, entry); it != nil {
-		return it.value
-	}
-	return k.Value(name)
-}
+func (k Keys) EntryValue(name, entry string) Pos { return k.findEntry(name, entry).value }
 
 // Names returns the names of the keys in the order of the file.
 func (k Keys) Names() []string {
@@ -131,13 +107,11 @@ func (k Keys) findKey(name string) *key {
 	return nil
 }
 
-func (k Keys) findEntry(name, entry string) *item {
-	e := k.findKey(name)
-	if e == nil {
-		return nil
+func (k Keys) findEntry(name, member string) entry {
+	if e := k.findKey(name); e != nil {
+		if found, ok := e.entries[member]; ok {
+			return found
+		}
 	}
-	if i, ok := e.index[entry]; ok {
-		return &e.items[i]
-	}
-	return nil
+	return entry{k.Value(name), k.Value(name)}
 }

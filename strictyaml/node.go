@@ -70,8 +70,7 @@ func (n *Node) IsText() bool {
 	return n.n.Tag == "!!str" || n.n.Tag == "!!timestamp" || n.n.Tag == "!!merge" || n.n.Tag == "!!binary"
 }
 
-// Text returns the text of the node. If the node is not a text, it reports a problem and
-// returns false.
+// Text returns the text of the node. If it is not a text, Text reports a problem.
 func (n *Node) Text() (string, bool) {
 	if n.IsText() {
 		return n.n.Value, true
@@ -136,9 +135,8 @@ type Entry struct {
 	Value *Node
 }
 
-// Entries returns the entries of a mapping in the order of the file. If the node is not a
-// mapping, it reports a problem. It omits and reports keys that are duplicate, merged or not
-// text.
+// Entries returns the entries of a mapping in the order of the file, and reports another node as a
+// problem. It omits and reports keys that are duplicate, merged or not text.
 func (n *Node) Entries() []Entry {
 	if n.n.Kind != yaml.MappingNode {
 		n.wrongType("a mapping")
@@ -153,12 +151,10 @@ func (n *Node) Entries() []Entry {
 	return out
 }
 
-// EntriesOf returns the entries whose key is in keys, which are sorted. It reports all other
-// keys as unknown.
+// EntriesOf returns the entries whose key is in keys, and reports all other keys.
 func (n *Node) EntriesOf(keys []string) []Entry { return n.EntriesHints(keys, nil) }
 
-// EntriesHints returns entries like EntriesOf. hints are messages for unknown keys that people
-// often write.
+// EntriesHints returns entries like EntriesOf. hints are messages for unknown keys.
 func (n *Node) EntriesHints(keys []string, hints map[string]Hint) []Entry {
 	return slices.DeleteFunc(n.Entries(), func(e Entry) bool {
 		known := slices.Contains(keys, e.Key)
@@ -198,20 +194,17 @@ func (n *Node) Decode(into any) {
 	n.d.decode(n, reflect.ValueOf(into).Elem(), nil, false)
 }
 
-// DecodeStruct decodes the node into the struct that into points to, and returns the
-// positions of its keys.
+// DecodeStruct decodes the node into a struct, and returns the positions of its keys.
 func (n *Node) DecodeStruct(into any) Keys {
 	return n.d.decodeStruct(n, reflect.ValueOf(into).Elem(), nil)
 }
 
-// DecodeHints decodes the node into a struct like Decode. hints are messages for keys that the
-// struct lacks but people often write.
+// DecodeHints decodes the node like Decode. hints are messages for keys that the struct lacks.
 func (n *Node) DecodeHints(into any, hints map[string]Hint) {
 	n.d.decode(n, reflect.ValueOf(into).Elem(), hints, false)
 }
 
-// childNode returns the node of a value inside n, after following aliases. If the value is
-// unusable, it reports a problem and returns nil.
+// childNode returns the node of a value inside n. If it is nested too deep, that is a problem.
 func (n *Node) childNode(c *yaml.Node, pos Pos, name string) *Node {
 	out := &Node{d: n.d, n: c, pos: pos, name: name, depth: n.depth + 1, anchors: n.anchors, aliased: n.aliased}
 	if out.depth > maxDepth {
@@ -221,8 +214,7 @@ func (n *Node) childNode(c *yaml.Node, pos Pos, name string) *Node {
 	return out
 }
 
-// followAlias follows an alias. It refuses YAML features that are not plain data. It reports
-// whether the node can be decoded.
+// followAlias follows an alias and refuses what is not plain data. It says if the node is usable.
 func (n *Node) followAlias() bool {
 	if !n.settled {
 		n.settled, n.usable = true, n.follow()

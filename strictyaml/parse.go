@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -18,8 +19,7 @@ import (
 const (
 	DefaultMaxBytes = 1 << 20
 	maxDepth        = 64
-	// MaxValues bounds the number of values in a file. Each value needs hundreds of bytes of
-	// memory.
+	// MaxValues bounds the number of values in a file, each of which needs hundreds of bytes.
 	MaxValues = 200_000
 	// maxAliased bounds the number of values that the aliases in a file expand to.
 	maxAliased = 100_000
@@ -45,8 +45,7 @@ var (
 
 // Options configure decoding. The zero value suits most files.
 type Options struct {
-	// MaxBytes is the size limit. A larger file is refused before it is parsed. Zero stands for
-	// DefaultMaxBytes.
+	// MaxBytes is the size limit of a file. Zero stands for DefaultMaxBytes.
 	MaxBytes int
 	// AllowEmpty treats a file without content as an empty mapping.
 	AllowEmpty bool
@@ -74,28 +73,23 @@ type Document struct {
 	root *yaml.Node // root node; nil for an empty file that is allowed
 }
 
-// Parse parses data, which must be one YAML document whose root is a mapping. The document is
-// nil if there are problems.
+// Parse parses one YAML document, whose root is a mapping. It is nil if there are problems.
 func Parse(file string, data []byte, opt Options) (*Document, Problems) {
 	limit := opt.MaxBytes
 	if limit == 0 {
 		limit = DefaultMaxBytes
 	}
+	whole := Pos{src: &source{name: file}}
 	if logLine.Match(data) {
-		return nil, Problems{{
-			File: file, Line: 1, Column: 1, Level: Error, Check: "yaml-syntax",
-			Message: "this is a log and not YAML",
-			Fix:     "name a YAML file here; logs are arguments of crowsnest scan",
-		}}
+		p := whole.Problem(Error, "yaml-syntax", "this is a log and not YAML", "name a YAML file here; logs are arguments of crowsnest scan")
+		p.Line, p.Column = 1, 1
+		return nil, Problems{p}
 	}
 	if len(data) > limit {
-		return nil, Problems{{
-			File: file, Level: Error, Check: "too-large",
-			Message: fmt.Sprintf("the file has %d bytes, more than %d", len(data), limit),
-			Fix:     "split it",
-		}}
+		return nil, Problems{whole.Problem(Error, "too-large", fmt.Sprintf("the file has %d bytes, more than %d", len(data), limit), "split it")}
 	}
-	src := newSource(file, data)
+	src := whole.src
+	src.indexLines(data)
 	if ps := src.checkBytes(); ps != nil {
 		return nil, ps
 	}
@@ -110,7 +104,7 @@ func Parse(file string, data []byte, opt Options) (*Document, Problems) {
 		if opt.AllowEmpty {
 			return &Document{src: src}, nil
 		}
-		return nil, Problems{src.fileProblem("empty-file", "the file has no content", "remove it, or write it again if it was truncated")}
+		return nil, Problems{whole.Problem(Error, "empty-file", "the file has no content", "remove it, or write it again if it was truncated")}
 	}
 	if root.Kind != yaml.MappingNode {
 		d := &decoder{src: src}
@@ -122,12 +116,11 @@ func Parse(file string, data []byte, opt Options) (*Document, Problems) {
 }
 
 // Has reports whether the root mapping has the key.
-func (d *Document) Has(name string) bool { return d.findValue(name) != nil }
+func (d *Document) Has(name string) bool { return d.findKey(name) != nil }
 
-// KeyPos returns the position of a key of the root mapping, or the start of the file if there
-// is no such key.
+// KeyPos returns the position of a key of the root mapping, or Start if there is none.
 func (d *Document) KeyPos(name string) Pos {
-	if k := d.findValue(name); k != nil {
+	if k := d.findKey(name); k != nil {
 		return d.src.yamlPos(k.Line, k.Column)
 	}
 	return d.Start()
@@ -141,7 +134,7 @@ func (d *Document) Start() Pos {
 	return d.src.yamlPos(d.root.Line, d.root.Column)
 }
 
-func (d *Document) findValue(name string) *yaml.Node {
+func (d *Document) findKey(name string) *yaml.Node {
 	if d.root == nil {
 		return nil
 	}
@@ -155,7 +148,7 @@ func (d *Document) findValue(name string) *yaml.Node {
 
 // Decode decodes the document into the struct that into points to.
 func (d *Document) Decode(into any) Problems {
-	dec := &decoder{src: d.src}
+	dec := &decoder{src: d.src, shapes: map[reflect.Type]*shape{}}
 	if d.root != nil {
 		n := &Node{d: dec, n: d.root, pos: d.Start(), name: "the file"}
 		n.Decode(into)
@@ -170,21 +163,18 @@ func (s *source) checkBytes() Problems {
 		return Problems{s.posOf(i).Problem(Error, "encoding", "the file has a NUL byte: it was half written, or is not text", "write it again")}
 	}
 	if bytes.HasPrefix(s.data, []byte{0xFF, 0xFE}) || bytes.HasPrefix(s.data, []byte{0xFE, 0xFF}) {
-		return Problems{s.fileProblem("encoding", "the file is UTF-16", "save it as UTF-8")}
+		return Problems{Pos{src: s}.Problem(Error, "encoding", "the file is UTF-16", "save it as UTF-8")}
 	}
-	for i := 0; i < len(s.data); {
-		r, width := utf8.DecodeRune(s.data[i:])
-		if r == utf8.RuneError && width == 1 {
+	for i, r := range string(s.data) {
+		if r == utf8.RuneError && !bytes.HasPrefix(s.data[i:], []byte("\uFFFD")) {
 			return Problems{s.posOf(i).Problem(Error, "encoding", fmt.Sprintf("byte 0x%02x is not UTF-8", s.data[i]), "save the file as UTF-8")}
 		}
-		i += width
 	}
 	return nil
 }
 
-// TooManyAt returns the offset at which data exceeds MaxValues values, or -1 if it does not. It
-// does not parse data. It counts the characters that begin and separate values, wherever they
-// occur.
+// TooManyAt returns the offset at which data exceeds MaxValues values, or -1. It does not parse data,
+// but counts the characters that begin and separate values, wherever they occur.
 func TooManyAt(data []byte) int {
 	n := 0
 	for i, c := range data {
@@ -203,11 +193,6 @@ func TooManyAt(data []byte) int {
 		}
 	}
 	return -1
-}
-
-// fileProblem returns a problem that concerns the whole file.
-func (s *source) fileProblem(check, message, fix string) Problem {
-	return Problem{File: s.name, Level: Error, Check: check, Message: message, Fix: fix}
 }
 
 // parse returns the root of the only document, or nil if there is no document.
@@ -253,8 +238,7 @@ func readDocuments(data []byte) (first, second *yaml.Node, err error) {
 	return docs[0], docs[1], nil
 }
 
-// logLine matches the beginning of a log in the formats klog, timestamp, syslog, logfmt and
-// JSON.
+// logLine matches the beginning of a log: klog, timestamp, syslog, logfmt or JSON.
 var logLine = lazyre.New(`^(?:[IWEF]\d{4} \d\d:\d\d|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |(?:ts|time|level)=|\{ *"(?:ts|time|timestamp|@timestamp|level|msg|log)" *:)`)
 
 // syntaxProblem returns the problem for a syntax error with its position. The library only

@@ -54,8 +54,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// indentLike returns white space as wide as the first n bytes of s. Tabs stay tabs, so that a
-// caret after it is below its column.
+// indentLike returns white space as wide as the first n bytes of s, with tabs, for a caret.
 func indentLike(s string, n int) string {
 	var b strings.Builder
 	for i, r := range s {

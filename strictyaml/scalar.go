@@ -1,7 +1,6 @@
 package strictyaml
 
 import (
-	"encoding"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -137,23 +136,6 @@ func (n *Node) parseInteger(bits int) (int64, bool) {
 
 func (n *Node) tooGreat() {
 	n.Error("wrong-type", n.name+" is out of range: "+n.n.Value[:min(len(n.n.Value), 60)], "use a number closer to 0")
-}
-
-// decodeText decodes a node into a value that parses text itself.
-func (d *decoder) decodeText(n *Node, u encoding.TextUnmarshaler) {
-	s, ok := n.Text()
-	if !ok {
-		return
-	}
-	if err := u.UnmarshalText([]byte(s)); err != nil {
-		n.Errorf("bad-value", "%s: %v", n.name, err)
-	}
-}
-
-func (d *decoder) decodeDuration(n *Node, v reflect.Value) {
-	if dur, ok := n.Duration(); ok {
-		v.SetInt(int64(dur))
-	}
 }
 
 // Duration returns the duration in the node, which has Prometheus' format (1h30m). If it is not

@@ -16,38 +16,27 @@ const maxSnippet = 400
 // source is the text of one file. It is immutable and safe for concurrent use.
 type source struct {
 	name string
-	// read returns the text when it is first needed. It is nil if the text was passed to the
-	// constructor.
-	read func() []byte
-	once sync.Once
+	// load sets the other fields when they are first needed. It is nil if they are set.
+	load func()
 	data []byte
 	// starts are the offsets of the lines as editors count them. A line starts after each \n.
 	starts []int
-	// breaks are the lines as YAML counts them. A lone \r and three rare Unicode characters
-	// also end such a line.
+	// breaks are the lines as YAML counts them, which a lone \r and three rare characters also end.
 	breaks []yamlLine
 	last   int // number of the last line that is not blank
 }
 
-// yamlLine is the start of a line. If the line contains multi-byte characters, marks are the
-// offsets of every markEvery-th character.
+// yamlLine is the start of a line. If the line contains multi-byte characters, characters are
+// the offsets of all characters and of the end of the line.
 type yamlLine struct {
-	start int
-	marks []int
-}
-
-const markEvery = 64
-
-func newSource(name string, data []byte) *source {
-	s := &source{name: name}
-	s.indexLines(data)
-	return s
+	start      int
+	characters []int
 }
 
 // text returns s and makes sure that its text has been read.
 func (s *source) text() *source {
-	if s.read != nil {
-		s.once.Do(func() { s.indexLines(s.read()) })
+	if s.load != nil {
+		s.load()
 	}
 	return s
 }
@@ -75,13 +64,11 @@ func (s *source) indexLines(data []byte) {
 
 func newYAMLLine(data []byte, start, end int) yamlLine {
 	l := yamlLine{start: start}
-	ascii := !slices.ContainsFunc(data[start:end], func(c byte) bool { return c >= utf8.RuneSelf })
-	for n, at := 0, start; !ascii && at < end; n++ {
-		if n%markEvery == 0 {
-			l.marks = append(l.marks, at)
+	if slices.ContainsFunc(data[start:end], func(c byte) bool { return c >= utf8.RuneSelf }) {
+		for i := range string(data[start:end]) {
+			l.characters = append(l.characters, start+i)
 		}
-		_, width := utf8.DecodeRune(data[at:])
-		at += width
+		l.characters = append(l.characters, end)
 	}
 	return l
 }
@@ -116,16 +103,13 @@ func (s *source) yamlPos(line, column int) Pos {
 	}
 	l := s.breaks[line-1]
 	column = max(column-1, 0)
-	if l.marks == nil {
-		return s.posOf(min(l.start+column, len(s.data)))
+	at := l.start + column
+	if last := len(l.characters) - 1; column <= last {
+		at = l.characters[column]
+	} else if last >= 0 {
+		at = l.characters[last] + column - last
 	}
-	mark := min(column/markEvery, len(l.marks)-1)
-	at := l.marks[mark]
-	for n := mark * markEvery; n < column && at < len(s.data); n++ {
-		_, width := utf8.DecodeRune(s.data[at:])
-		at += width
-	}
-	return s.posOf(at)
+	return s.posOf(min(at, len(s.data)))
 }
 
 // posOf returns the position of an offset.
@@ -150,14 +134,18 @@ func (s *source) lineBytes(n int) []byte {
 }
 
 // Text is a file for which positions can be created before it is read.
-type Text struct{ src source }
+type Text struct{ src *source }
 
 // NewText returns the text of a file. read is called at most once, when a line of the text is
 // first needed. The bytes that it returns must not change.
-func NewText(name string, read func() []byte) *Text { return &Text{source{name: name, read: read}} }
+func NewText(name string, read func() []byte) *Text {
+	s := &source{name: name}
+	s.load = sync.OnceFunc(func() { s.indexLines(read()) })
+	return &Text{s}
+}
 
 // Pos returns the position of a line and of a byte in the line, both counted from 1.
-func (t *Text) Pos(line, column int) Pos { return Pos{src: &t.src, Line: line, Column: column} }
+func (t *Text) Pos(line, column int) Pos { return Pos{src: t.src, Line: line, Column: column} }
 
 // Pos is a position in a file. The zero value stands for no position.
 type Pos struct {
@@ -183,14 +171,10 @@ func (p Pos) String() string { return fmt.Sprintf("%s:%d", p.File(), p.Line) }
 // Within returns the position of an offset in a scalar that starts at p and has this value. It
 // returns p if the file does not contain the value verbatim on one line.
 func (p Pos) Within(value string, offset int) Pos {
-	if p.src == nil || offset <= 0 || offset > len(value) {
+	text := p.restOfLine()
+	if len(text) == 0 || offset <= 0 || offset > len(value) {
 		return p
 	}
-	text := p.src.lineBytes(p.Line)
-	if p.Column < 1 || p.Column > len(text) {
-		return p
-	}
-	text = text[p.Column-1:]
 	quote := 0
 	if text[0] == '"' || text[0] == '\'' {
 		quote = 1
@@ -224,29 +208,29 @@ func (p Pos) LineText(n int) string {
 
 // Until returns the text from p to the end of the line, or to q if q is on the same line.
 func (p Pos) Until(q Pos) string {
+	text := p.restOfLine()
+	if q.Line == p.Line {
+		text = text[:max(0, min(len(text), q.Column-p.Column))]
+	}
+	return string(text)
+}
+
+// restOfLine returns the line from p on.
+func (p Pos) restOfLine() []byte {
 	if p.src == nil {
-		return ""
+		return nil
 	}
 	text := p.src.lineBytes(p.Line)
-	end := len(text)
-	if q.Line == p.Line {
-		end = min(end, q.Column-1)
-	}
-	return string(text[min(p.Column-1, end):end])
+	return text[min(max(p.Column-1, 0), len(text)):]
 }
 
 // TextAfter returns the rest of the line after text, truncated to 200 bytes. ok is false unless
 // text starts at p verbatim and unquoted.
 func (p Pos) TextAfter(text string) (rest string, ok bool) {
-	if p.src == nil || p.Column < 1 {
+	line, ok := bytes.CutPrefix(p.restOfLine(), []byte(text))
+	if !ok || p.IsZero() {
 		return "", false
 	}
-	line := p.src.lineBytes(p.Line)
-	line = line[min(p.Column-1, len(line)):]
-	if !bytes.HasPrefix(line, []byte(text)) {
-		return "", false
-	}
-	line = line[len(text):]
 	return string(line[:min(len(line), 200)]), true
 }
 

@@ -27,8 +27,7 @@ var (
 // closing maps a character that opens a value to the character that closes the value.
 var closing = map[byte]string{'"': `"`, '\'': "'", '{': "}", '[': "]"}
 
-// findMistake looks for common mistakes in the line that breaks the file. It returns nil if it
-// finds none.
+// findMistake looks for a common mistake in the line that breaks the file.
 func (s *source) findMistake(line int) *mistake {
 	column := s.keyColumn(line)
 	rest, at := strings.TrimRight(s.line(line)[column:], " "), s.starts[line-1]+column
@@ -102,8 +101,7 @@ func (s *source) findInValue(i int, value string) *mistake {
 	return &mistake{i, "this text needs quotes", "quote it: " + Quote(bare)}
 }
 
-// findIndent compares the indentation of a line that has a key and a value with the indentation
-// of the lines above.
+// findIndent compares the indentation of a line that has a key with the lines above.
 func (s *source) findIndent(line int) *mistake {
 	is := len(s.line(line)) - len(strings.TrimLeft(s.line(line), " "))
 	for before := line - 1; before > 0; before-- {
@@ -134,8 +132,7 @@ func (s *source) keyColumn(line int) int {
 	return len(text) - len(rest)
 }
 
-// Quote returns a text in YAML's single quotes for the fix of a problem. It replaces quotes
-// that surround the whole text.
+// Quote returns a text in YAML's single quotes, instead of quotes around the whole text.
 func Quote(text string) string {
 	if n := len(text); n > 2 && (text[0] == '"' || text[0] == '\'') && text[n-1] == text[0] {
 		text = text[1 : n-1]

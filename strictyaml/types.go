@@ -20,8 +20,7 @@ func (s *Strings) DecodeYAML(n *Node) {
 	}
 }
 
-// Raw is a part of a file that another library decodes. Its keys are not checked, but anchors,
-// tags and merge keys are refused.
+// Raw is a part of a file that another library decodes. Only anchors, tags and merge keys are refused.
 type Raw struct {
 	Text []byte // YAML in the form in which the library writes it
 	// Present reports whether the file contains the part.
