@@ -11,9 +11,8 @@ import (
 	"crowsnest/rules"
 )
 
-// causeStubs returns a substitute for each cause whose alert a test states, because a test sees
-// only its own rule. A substitute is a rule with the name of the cause and the labels of its
-// alerts, by name.
+// causeStubs returns a substitute for each cause that a test states, by name, because a test sees only
+// its own rule. A substitute has the name of the cause and the labels of its alerts.
 func causeStubs(t rules.Test) map[string]*rules.Rule {
 	names := map[string][]string{}
 	for _, in := range t.Input {
@@ -34,8 +33,7 @@ func causeStubs(t rules.Test) map[string]*rules.Rule {
 	return out
 }
 
-// withStubs returns a set with the rules of set and the substitutes for causes that a test
-// states.
+// withStubs returns the rules of set with the substitutes for causes.
 func withStubs(set *rules.Set, causes map[string]*rules.Rule) *rules.Set {
 	if len(causes) == 0 {
 		return set
@@ -48,7 +46,6 @@ func withStubs(set *rules.Set, causes map[string]*rules.Rule) *rules.Set {
 	return &out
 }
 
-// applyCause begins or ends the alert of a cause, as a step of a test states.
 func (s *session) applyCause(st step) {
 	r := s.stubs[st.in.Cause]
 	part, ts := matcher.Part(0), st.ts

@@ -63,10 +63,10 @@ func Compare(before, after Report) []Change {
 		c.New, c.LinesAfter, c.NotificationsAfter = r.Rule, r.Lines, r.Notifications
 	}
 	old, young := byRule(before.Alerts), byRule(after.Alerts)
-	for name := range maps.Keys(old) {
+	for name := range old {
 		get(name)
 	}
-	for name := range maps.Keys(young) {
+	for name := range young {
 		get(name)
 	}
 	out := make([]Change, 0, len(changes))
@@ -87,29 +87,20 @@ func byRule(alerts []Alert) map[string][]Alert {
 	return out
 }
 
-// sortAlerts sorts the alerts of one rule into the lists.
 func (c *Change) sortAlerts(before, after []Alert) {
-	m := &matching{before: inOrder(before), after: inOrder(after)}
-	m.partner, m.taken = make([]int, len(after)), make([]bool, len(before))
-	m.pairRemaining(identityLabels, compareFired)
-	m.pairRemaining(identityLabels, compareOverlap)
-	m.pairRemaining(failureKey, compareFired)
-	m.pairRemaining(failureKey, compareOverlap)
-	for i, a := range m.after {
-		if m.partner[i] == 0 {
-			c.More = append(c.More, a)
-			continue
+	// The order of simultaneous events must not affect the result.
+	before, after = slices.SortedStableFunc(slices.Values(before), compareAlerts), slices.SortedStableFunc(slices.Values(after), compareAlerts)
+	for _, id := range []func(Alert) string{identityLabels, failureKey} {
+		for _, turn := range []func(b, a Alert) int{compareFired, compareOverlap} {
+			before, after = c.pairRemaining(before, after, id, turn)
 		}
-		c.pairAlerts(m.before[m.partner[i]-1], a)
 	}
-	for i, b := range m.before {
-		if !m.taken[i] {
-			c.Less = append(c.Less, b)
-		}
+	c.Less, c.More = before, after
+	for _, list := range [][]Pair{c.Earlier, c.Later, c.Relabelled, c.Ends, c.Causes} {
+		slices.SortStableFunc(list, func(x, y Pair) int { return compareAlerts(x.After, y.After) })
 	}
 }
 
-// pairAlerts records how two alerts about the same failure differ.
 func (c *Change) pairAlerts(b, a Alert) {
 	switch by := a.Fired.Sub(b.Fired); {
 	case identityLabels(a) != identityLabels(b) || a.Episode.Silent != b.Episode.Silent:
@@ -125,7 +116,6 @@ func (c *Change) pairAlerts(b, a Alert) {
 	}
 }
 
-// causeName returns the name of the cause of an alert; "" if none is known.
 func causeName(a Alert) string {
 	if a.Episode.Cause == nil {
 		return ""
@@ -133,52 +123,42 @@ func causeName(a Alert) string {
 	return a.Episode.Cause.Alert
 }
 
-// matching pairs the alerts of two reports that are about the same failure.
-type matching struct {
-	before, after []Alert // ordered by firing time
-	partner       []int   // for each alert of after, the index of its partner in before plus one; zero if it has none yet
-	taken         []bool  // whether each alert of before has a partner
-}
-
-// pairRemaining gives each unpaired alert of after the next unpaired alert of before that has
-// the same id and fits. turn returns a negative number if b is too early for a, and so for all
-// later alerts of after; a positive number if it is too late; and 0 if the two fit.
-func (m *matching) pairRemaining(id func(Alert) string, turn func(b, a Alert) int) {
-	waiting := map[string][]int{}
-	for i, b := range m.before {
-		if !m.taken[i] {
-			waiting[id(b)] = append(waiting[id(b)], i)
-		}
+// pairRemaining pairs each alert of after with the next one of before that has the same id and fits, and
+// returns the alerts without a partner. turn is negative if b is too early for a, and so for all later
+// alerts of after, positive if it is too late, and 0 if the two fit.
+func (c *Change) pairRemaining(before, after []Alert, id func(Alert) string, turn func(b, a Alert) int) (ofBefore, ofAfter []Alert) {
+	waiting, taken := map[string][]int{}, make([]bool, len(before))
+	for i, b := range before {
+		waiting[id(b)] = append(waiting[id(b)], i)
 	}
-	for i, a := range m.after {
-		if m.partner[i] != 0 {
-			continue
-		}
-		name := id(a)
-		list := waiting[name]
-		for len(list) > 0 && turn(m.before[list[0]], a) < 0 {
+	for _, a := range after {
+		list := waiting[id(a)]
+		for len(list) > 0 && turn(before[list[0]], a) < 0 {
 			list = list[1:]
 		}
-		if len(list) > 0 && turn(m.before[list[0]], a) == 0 {
-			m.partner[i], m.taken[list[0]] = list[0]+1, true
+		if len(list) > 0 && turn(before[list[0]], a) == 0 {
+			c.pairAlerts(before[list[0]], a)
+			taken[list[0]] = true
 			list = list[1:]
+		} else {
+			ofAfter = append(ofAfter, a)
 		}
-		waiting[name] = list
+		waiting[id(a)] = list
 	}
+	for i, b := range before {
+		if !taken[i] {
+			ofBefore = append(ofBefore, b)
+		}
+	}
+	return ofBefore, ofAfter
 }
 
-// inOrder returns a copy of alerts sorted by time and then by labels, so that the order of
-// simultaneous events does not affect the result.
-func inOrder(alerts []Alert) []Alert {
-	out := slices.Clone(alerts)
-	slices.SortStableFunc(out, func(a, b Alert) int {
-		return cmp.Or(a.Fired.Compare(b.Fired), a.Episode.StartsAt.Compare(b.Episode.StartsAt), cmp.Compare(text.FormatLabels(a.Episode.Labels), text.FormatLabels(b.Episode.Labels)))
-	})
-	return out
+// compareAlerts compares two alerts by time and then by labels.
+func compareAlerts(a, b Alert) int {
+	return cmp.Or(a.Fired.Compare(b.Fired), a.Episode.StartsAt.Compare(b.Episode.StartsAt), cmp.Compare(text.FormatLabels(a.Episode.Labels), text.FormatLabels(b.Episode.Labels)))
 }
 
-// identityLabels returns the labels of an alert except `resolves`, which depends on the
-// definition of the rule.
+// identityLabels returns the labels except `resolves`, which depends on the rule's definition.
 func identityLabels(a Alert) string {
 	labels := maps.Clone(a.Episode.Labels)
 	delete(labels, "resolves")

@@ -81,8 +81,7 @@ func eagerRule(r *rules.Rule) *rules.Rule {
 	return &e
 }
 
-// addHits takes hits of an input in the order of their times. It must get all hits of one line
-// in one call.
+// addHits takes hits of an input in the order of their times, and all hits of a line in one call.
 func (f *finder) addHits(input int, hits []matcher.Hit) {
 	f.hits = f.hits[:0]
 	for len(hits) > 0 {
@@ -138,7 +137,6 @@ func (s *shownRule) countLine(input int, r *rules.Rule, hits []matcher.Hit) {
 	}
 }
 
-// noteState stores the newest state of a failure.
 func (f *finder) noteState(x episodes.Episode) {
 	f.session.resolved = f.session.resolved[:0]
 	if x.Overflow || x.State == episodes.StateDropped || x.State == episodes.StateResolved && x.Reason != episodes.ReasonClear {
@@ -163,8 +161,7 @@ func (f *finder) noteFired(x *episodes.Episode) {
 	f.alerted[x.Fingerprint], f.alerts[x.Rule] = true, true
 }
 
-// openFailures returns the failures without an alert, with their newest texts. Rule is the rule
-// of the hits.
+// openFailures returns the failures without an alert. Their Rule is the rule of the hits.
 func (f *finder) openFailures() []episodes.Episode {
 	if f.last.IsZero() {
 		return nil

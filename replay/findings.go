@@ -24,8 +24,7 @@ const (
 	TooFew Doubt = "too_few"
 	// Waiting means that the rule requires another line, or proof that there is none.
 	Waiting Doubt = "waiting"
-	// Elsewhere means that a line of another file ended the failure, provided that both files
-	// are from the same place.
+	// Elsewhere means that a line of another file ended the failure, if both are from one place.
 	Elsewhere Doubt = "elsewhere"
 	// Recovered means that a line ended the failure before it became an alert.
 	Recovered Doubt = "recovered"
@@ -33,8 +32,7 @@ const (
 	Untrusted Doubt = "untrusted"
 )
 
-// Finding is a failure that lines of the log show and a rule describes, but that did not become
-// an alert.
+// Finding is a failure that lines show and a rule describes, but that did not become an alert.
 type Finding struct {
 	// Episode is the alert that would fire. Its count and times cover all matching lines of its
 	// key. It has an end if the failure is over.
@@ -84,9 +82,8 @@ const excerptShare = 10
 // excerptLength is the length of a log from which it is not taken for an excerpt.
 const excerptLength = 10 * time.Minute
 
-// evidenceShare determines when a failure is weak: when there are fewer lines than the required
-// number divided by evidenceShare. For example, one conflict does not show a storm of
-// conflicts.
+// evidenceShare is how many times fewer lines than required make a failure weak. For example,
+// one conflict does not show a storm of conflicts.
 const evidenceShare = 10
 
 // earliestEnd returns the earliest end of the inputs with lines of the rule, and the total
@@ -203,8 +200,7 @@ func amountText(r *rules.Rule) string {
 	return fmt.Sprintf("at %d lines within %s", r.Count, durationText(r.Within))
 }
 
-// durationText formats a duration in words, with its two largest units, such as "1 hour 30
-// minutes".
+// durationText formats a duration with its two largest units, such as "1 hour 30 minutes".
 func durationText(d time.Duration) string {
 	if d < time.Second {
 		return "less than a second"
@@ -222,8 +218,7 @@ func durationText(d time.Duration) string {
 	return strings.Join(out, " ")
 }
 
-// missingSteps names the steps of a sequence that no line matched. seen is the bit set of the
-// steps that a line matched.
+// missingSteps names the steps of a sequence that are not in seen, a bit set of matched steps.
 func missingSteps(r *rules.Rule, seen uint64) string {
 	var missing []string
 	for i := range r.Steps {
@@ -287,9 +282,8 @@ func matchedTexts(r *rules.Rule, line string) (out []string) {
 	return out
 }
 
-// foldFindings removes a finding if all its lines belong to a finding or an alert of a better
-// rule, and adds the name of its rule there. A rule is better if it is more specific, or if
-// enough of its lines were seen.
+// foldFindings removes a finding if all its lines belong to a finding or alert of a better rule, and
+// adds its name there. A better rule is more specific, or enough of its lines were seen.
 func (f *finder) foldFindings(all []Finding, alerts []Alert) []Finding {
 	weak := map[*rules.Rule]bool{} // whether all findings of a rule are weak, by rule
 	for i := range all {
@@ -373,11 +367,7 @@ func isGeneral(r *rules.Rule) bool {
 // specific rules, then severe ones, then those with many lines.
 func byWeight(a, b Finding) int {
 	if c := cmp.Or(
-		compareBool(a.Weak, b.Weak),
-		compareBool(a.Doubt == Recovered, b.Doubt == Recovered),
-		compareBool(a.Doubt == Untrusted, b.Doubt == Untrusted),
-		compareBool(a.Decided, b.Decided),
-		compareBool(isGeneral(a.Episode.Rule), isGeneral(b.Episode.Rule)),
+		slices.Compare(a.weaknesses(), b.weaknesses()),
 		cmp.Compare(findingRank(a), findingRank(b)),
 		cmp.Compare(b.Episode.Count, a.Episode.Count),
 		a.Episode.StartsAt.Compare(b.Episode.StartsAt),
@@ -406,12 +396,13 @@ func findingRank(f Finding) int {
 	return slices.Index([]string{"critical", "warning", "info", "none"}, f.Episode.Labels["severity"])
 }
 
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
+// weaknesses returns what makes a finding less likely to become an alert, as 0 or 1, worst first.
+func (f *Finding) weaknesses() []int {
+	out := make([]int, 5)
+	for i, has := range []bool{f.Weak, f.Doubt == Recovered, f.Doubt == Untrusted, f.Decided, isGeneral(f.Episode.Rule)} {
+		if has {
+			out[i] = 1
+		}
 	}
-	return -1
+	return out
 }

@@ -40,8 +40,7 @@ type FollowOptions struct {
 	Scan ScanOptions
 	// Clock returns the time of this machine.
 	Clock func() time.Time
-	// Ordered says that history arrives in the order of its times, because there is only one
-	// log.
+	// Ordered says that history is in the order of its times, because there is only one log.
 	Ordered bool
 	// Reads reports whether lines of the selected streams can be read. If it is nil, all can.
 	Reads func(rules.Selector) bool
@@ -99,8 +98,7 @@ func (f *Follower) takeHit(file string, hit []matcher.Hit) {
 	f.sc.session.resolved = f.sc.session.resolved[:0]
 }
 
-// Advance states that all lines written up to t were read. It draws the conclusions that are
-// due until then.
+// Advance states that all lines written up to t were read, and draws the conclusions due until then.
 func (f *Follower) Advance(t time.Time) {
 	if !f.live {
 		f.mergeOldest(len(f.waiting))
@@ -121,7 +119,6 @@ func (f *Follower) moveClock(t time.Time) {
 	s.resolved = s.resolved[:0]
 }
 
-// noteChange counts alerts and calls OnAlert.
 func (f *Follower) noteChange(x episodes.Episode) {
 	sc := f.sc
 	if sc.ended && (x.StoppedLines() || x.Overflow && x.Rule.Silent > 0) && x.StartsAt.After(sc.report.End) {

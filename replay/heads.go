@@ -11,15 +11,13 @@ import (
 type feed interface {
 	// name returns the name of the input.
 	name() string
-	// find makes the next hits available, unless there are some. It returns false at the end of
-	// the input or after an error.
+	// find makes hits available, if there are none. It returns false at the end or after an error.
 	find() (bool, error)
 	// found returns the available hits. They are valid until find makes others available.
 	found() []matcher.Hit
 	// next consumes and returns the first n available hits.
 	next(n int) []matcher.Hit
-	// park is called when the next hit is from another input, because find may then be called
-	// much later.
+	// park is called when another input has the next hit, because find may be called much later.
 	park()
 }
 
@@ -57,8 +55,7 @@ func (h *heads) Pop() any {
 	return last
 }
 
-// countPreceding returns how many available hits of the first input precede the hits of all
-// others.
+// countPreceding returns how many hits of the first input precede the hits of all others.
 func (h heads) countPreceding() int {
 	hits, n := h[0].found(), 1
 	others := h[1:min(len(h), 3)] // one of these is the second input

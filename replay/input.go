@@ -21,8 +21,7 @@ type Input struct {
 	// Derive returns the labels if it is not nil; Labels is then not used. So the labels of
 	// 200,000 inputs do not have to be in memory at the same time.
 	Derive func() matcher.Labels
-	// Exact says that Labels are all labels of the stream, so that a selector which requires a
-	// missing label does not match.
+	// Exact says that Labels are all labels, so a selector that requires another label does not match.
 	Exact bool
 	// Size is the approximate number of bytes that Open returns; 0 if it is unknown. It is used
 	// for progress and the size of buffers.
@@ -42,8 +41,7 @@ func (in *Input) StreamLabels() matcher.Labels {
 	return in.Labels
 }
 
-// Latest returns the time that determines the year of times without a year: now, or Until if it
-// is earlier.
+// Latest returns the time that determines the year of times without a year.
 func (in *Input) Latest(now time.Time) time.Time {
 	if in.Until.IsZero() {
 		return now
@@ -57,8 +55,7 @@ const (
 	minBlock = 32 << 10
 	// smallBlock is the size of one read from a small input.
 	smallBlock = 4 << 10
-	// maxAheadBytes is the maximum number of bytes, of all inputs together, that are scanned
-	// speculatively.
+	// maxAheadBytes is the maximum number of bytes, of all inputs, that are scanned speculatively.
 	maxAheadBytes = 64 << 20
 	// maxOpen is the maximum number of inputs that are open, with blocks in memory, while hits
 	// are merged. If there are more inputs, their hits are stored in a temporary file.
@@ -175,13 +172,11 @@ func (r *reader) next(n int) []matcher.Hit {
 	return out
 }
 
-// release frees the memory that was needed for reading.
 func (r *reader) release() {
 	r.released, r.counted = true, r.stream.Counters()
 	r.stream, r.rc, r.lines, r.blocks, r.hits, r.current, r.free = nil, nil, nil, nil, nil, nil, nil
 }
 
-// outcome returns the result of reading the input.
 func (r *reader) outcome() Outcome {
 	c := r.counted
 	out := Outcome{Lines: c.Lines, Hits: r.taken, Truncated: c.Truncated, Err: r.failed}
@@ -265,8 +260,7 @@ func (r *reader) readAhead() {
 	}
 }
 
-// maxHeld is the maximum number of blocks that are held until the first time of an input is
-// found.
+// maxHeld is the maximum number of blocks held until the first time of an input is found.
 const maxHeld = 16
 
 // holdBlock starts to scan a block. If no line so far states a time, it holds the block while
@@ -322,8 +316,7 @@ func (r *reader) startScan(data []byte) {
 	}()
 }
 
-// firstTime returns the time of the first line with a parseable timestamp. ok is false if there
-// is none.
+// firstTime returns the time of the first line with a parseable timestamp.
 func firstTime(lines []byte, now time.Time) (t time.Time, ok bool) {
 	for line := range bytes.Lines(lines) {
 		if t, ok = matcher.TimeOf(bytes.TrimRight(line, "\r\n"), now); ok {

@@ -39,88 +39,72 @@ func mutateRule(r *rules.Rule, run *regexp.Regexp) (int, []Survivor, error) {
 // listMutants returns a mutant for each part of a rule that can be removed or loosened.
 func listMutants(r *rules.Rule) []mutant {
 	m := &mutator{rule: r}
-	m.mutateSelectors()
+	m.addMutant("from", func(x *rules.Rule) { *x = *r.WithFrom(r.From, rules.Selector{}) })
 	for i := range r.Steps {
 		name := "match"
 		if r.Sequence {
 			name = fmt.Sprintf("sequence[%d]", i+1)
 			if len(r.Steps) > 1 {
-				m.addMutant(name, func(x *rules.Rule) { x.Steps = slices.Delete(slices.Clone(r.Steps), i, i+1) })
+				m.addMutant(name, func(x *rules.Rule) { x.Steps = without(r.Steps, i) })
+			}
+			if !r.Steps[i].From.Equal(r.From) {
+				m.addMutant(name+".from", func(x *rules.Rule) { changeStep(x, i).From = rules.Selector{} })
 			}
 		}
-		m.mutateMatcher(name, r.Steps[i].Matcher, func(x *rules.Rule, c rules.Matcher) {
-			x.Steps = slices.Clone(r.Steps)
-			x.Steps[i].Matcher = c
-		})
+		m.mutateMatcher(name, r.Steps[i].Matcher, func(x *rules.Rule, c rules.Matcher) { changeStep(x, i).Matcher = c })
 		for k, d := range r.Steps[i].Differs {
 			m.addMutant(name+".differs "+d, func(x *rules.Rule) {
-				x.Steps = slices.Clone(r.Steps)
-				x.Steps[i].Differs = slices.Delete(slices.Clone(r.Steps[i].Differs), k, k+1)
+				s := changeStep(x, i)
+				s.Differs = without(s.Differs, k)
 			})
 		}
 	}
-	m.clearOrUnless("clear", r.Clear, func(x *rules.Rule, a *rules.ClearOrUnless) { x.Clear = a })
-	m.clearOrUnless("unless", r.Unless, func(x *rules.Rule, a *rules.ClearOrUnless) { x.Unless = a })
+	m.mutatePart("clear", r.Clear, func(x *rules.Rule) **rules.ClearOrUnless { return &x.Clear })
+	m.mutatePart("unless", r.Unless, func(x *rules.Rule) **rules.ClearOrUnless { return &x.Unless })
 	m.mutateScalars()
 	m.mutateCauses()
 	return m.out
 }
 
-// mutateCauses removes each cause, and each label that must agree between the alerts of the
-// cause and the rule.
+// without returns a copy of a list that lacks the member i.
+func without[T any](list []T, i int) []T { return slices.Delete(slices.Clone(list), i, i+1) }
+
+// changeStep returns a step that can be changed without a change of other rules.
+func changeStep(x *rules.Rule, i int) *rules.Step {
+	x.Steps = slices.Clone(x.Steps)
+	return &x.Steps[i]
+}
+
+// changePart returns a part that can be changed without a change of other rules.
+func changePart(part **rules.ClearOrUnless) *rules.ClearOrUnless {
+	a := **part
+	*part = &a
+	return &a
+}
+
+// mutateCauses removes each cause, and each label that its alerts must share with the rule.
 func (m *mutator) mutateCauses() {
 	for i, c := range m.rule.Causes {
 		name := "symptom_of " + c.Alert
 		change := func(part string, f func(*rules.Cause)) {
 			m.addMutant(part, func(x *rules.Rule) {
-				x.Causes = slices.Clone(m.rule.Causes)
+				x.Causes = slices.Clone(x.Causes)
 				f(&x.Causes[i])
 			})
 		}
-		m.addMutant(name, func(x *rules.Rule) { x.Causes = slices.Delete(slices.Clone(m.rule.Causes), i, i+1) })
+		m.addMutant(name, func(x *rules.Rule) { x.Causes = without(x.Causes, i) })
 		if c.Same == nil {
 			change(name+".same", func(x *rules.Cause) { x.Same = []string{} })
 		}
 		for k, label := range c.Same {
 			if !slices.Contains(rules.DefaultIdentity, label) { // identity labels agree in any case
-				change(name+".same "+label, func(x *rules.Cause) { x.Same = slices.Delete(slices.Clone(c.Same), k, k+1) })
+				change(name+".same "+label, func(x *rules.Cause) { x.Same = without(c.Same, k) })
 			}
 		}
 		if c.Lag > 0 {
 			change(name+".lag", func(x *rules.Cause) { x.Lag *= 100 })
 		}
 	}
-}
-
-// mutateSelectors makes parts of the rule read every stream: those that use the rule's own
-// selector, and each part with another selector.
-func (m *mutator) mutateSelectors() {
-	r := m.rule
-	m.addMutant("from", func(x *rules.Rule) { *x = *r.WithFrom(r.From, rules.Selector{}) })
-	own := func(name string, from rules.Selector, set func(*rules.Rule)) {
-		if !from.Equal(r.From) {
-			m.addMutant(name+".from", set)
-		}
-	}
-	for i := range r.Steps {
-		own(fmt.Sprintf("sequence[%d]", i+1), r.Steps[i].From, func(x *rules.Rule) {
-			x.Steps = slices.Clone(r.Steps)
-			x.Steps[i].From = rules.Selector{}
-		})
-	}
-	if r.Clear != nil {
-		own("clear", r.Clear.From, func(x *rules.Rule) { x.Clear = anyStream(r.Clear) })
-	}
-	if r.Unless != nil {
-		own("unless", r.Unless.From, func(x *rules.Rule) { x.Unless = anyStream(r.Unless) })
-	}
-}
-
-// anyStream returns a clear or unless matcher that reads every stream.
-func anyStream(a *rules.ClearOrUnless) *rules.ClearOrUnless {
-	b := *a
-	b.From = rules.Selector{}
-	return &b
 }
 
 type mutator struct {
@@ -170,48 +154,38 @@ func (m *mutator) mutateScalars() {
 
 func removeBy(x *rules.Rule, i int) {
 	name := x.By[i]
-	x.By = slices.Delete(slices.Clone(x.By), i, i+1)
-	// CapturedNames begins with the names of the key, so this name is appended.
-	wants := slices.DeleteFunc(slices.Clone(x.CapturedNames), func(w string) bool { return w == name })
-	x.CapturedNames = append(wants, name)
-	for _, a := range []**rules.ClearOrUnless{&x.Clear, &x.Unless} {
-		if *a != nil {
-			c := **a
-			c.Same = slices.DeleteFunc(slices.Clone(c.Same), func(s string) bool { return s == name })
-			*a = &c
+	x.By = without(x.By, i)
+	// CapturedNames must begin with the names of the key, so this name moves to its end.
+	isName := func(s string) bool { return s == name }
+	x.CapturedNames = append(slices.DeleteFunc(slices.Clone(x.CapturedNames), isName), name)
+	for _, part := range []**rules.ClearOrUnless{&x.Clear, &x.Unless} {
+		if *part != nil {
+			a := changePart(part)
+			a.Same = slices.DeleteFunc(slices.Clone(a.Same), isName)
 		}
 	}
 }
 
-// clearOrUnless removes or loosens a clear or unless matcher.
-func (m *mutator) clearOrUnless(name string, a *rules.ClearOrUnless, set func(*rules.Rule, *rules.ClearOrUnless)) {
+// mutatePart removes or loosens a, which is the clear or unless matcher that find returns.
+func (m *mutator) mutatePart(name string, a *rules.ClearOrUnless, find func(*rules.Rule) **rules.ClearOrUnless) {
 	if a == nil {
 		return
 	}
 	m.addMutant(name, func(x *rules.Rule) {
-		set(x, nil)
+		*find(x) = nil
 		if !x.Expires() && x.KeepFiringFor == 0 {
 			x.KeepFiringFor = 24 * time.Hour
 		}
 	})
-	m.mutateMatcher(name, a.Matcher, func(x *rules.Rule, c rules.Matcher) {
-		b := *a
-		b.Matcher = c
-		set(x, &b)
-	})
+	if !a.From.Equal(m.rule.From) {
+		m.addMutant(name+".from", func(x *rules.Rule) { changePart(find(x)).From = rules.Selector{} })
+	}
+	m.mutateMatcher(name, a.Matcher, func(x *rules.Rule, c rules.Matcher) { changePart(find(x)).Matcher = c })
 	for i, same := range a.Same {
-		m.addMutant(name+".same "+same, func(x *rules.Rule) {
-			b := *a
-			b.Same = slices.Delete(slices.Clone(a.Same), i, i+1)
-			set(x, &b)
-		})
+		m.addMutant(name+".same "+same, func(x *rules.Rule) { changePart(find(x)).Same = without(a.Same, i) })
 	}
 	if a.Within > 0 {
-		m.addMutant(name+".within", func(x *rules.Rule) {
-			b := *a
-			b.Within *= 100
-			set(x, &b)
-		})
+		m.addMutant(name+".within", func(x *rules.Rule) { changePart(find(x)).Within *= 100 })
 	}
 }
 
@@ -234,21 +208,17 @@ func (m *mutator) mutateMatcher(name string, c rules.Matcher, set func(*rules.Ru
 		change(name+".in "+string(c.In), func(b *rules.Matcher) { b.In = rules.InSpoken })
 	}
 	for i, text := range c.Contains {
-		change(fmt.Sprintf("%s.contains %q", name, text), func(b *rules.Matcher) {
-			b.Contains = slices.Delete(slices.Clone(c.Contains), i, i+1)
-		})
+		change(fmt.Sprintf("%s.contains %q", name, text), func(b *rules.Matcher) { b.Contains = without(c.Contains, i) })
 	}
 	if c.Regex != nil {
 		change(name+".regex", func(b *rules.Matcher) { b.Regex = nil })
 	}
 	for i, f := range c.Fields {
-		change(name+".field "+f.Name, func(b *rules.Matcher) {
-			b.Fields = slices.Delete(slices.Clone(c.Fields), i, i+1)
-		})
+		change(name+".field "+f.Name, func(b *rules.Matcher) { b.Fields = without(c.Fields, i) })
 	}
 	for i := range c.Any {
 		part := fmt.Sprintf("%s.any[%d]", name, i+1)
-		change(part, func(b *rules.Matcher) { b.Any = slices.Delete(slices.Clone(c.Any), i, i+1) })
+		change(part, func(b *rules.Matcher) { b.Any = without(c.Any, i) })
 		m.mutateMatcher(part, c.Any[i], func(x *rules.Rule, branch rules.Matcher) {
 			b := c
 			b.Any = slices.Clone(c.Any)
@@ -256,25 +226,17 @@ func (m *mutator) mutateMatcher(name string, c rules.Matcher, set func(*rules.Ru
 			set(x, b)
 		})
 	}
-	if c.Not != nil {
-		change(name+".not", func(b *rules.Matcher) { b.Not = nil })
-		m.mutateNot(name+".not", c, set)
+	if c.Not == nil {
+		return
 	}
-}
-
-// mutateNot loosens a rule by restricting what its matcher excludes. So the tests must need
-// each branch of `not`.
-func (m *mutator) mutateNot(name string, c rules.Matcher, set func(*rules.Rule, rules.Matcher)) {
+	change(name+".not", func(b *rules.Matcher) { b.Not = nil })
 	for i := range c.Not.Any {
-		if len(c.Not.Any) == 1 {
-			return
+		if len(c.Not.Any) > 1 { // the tests must need each branch of `not`
+			change(fmt.Sprintf("%s.not.any[%d]", name, i+1), func(b *rules.Matcher) {
+				n := *c.Not
+				n.Any = without(n.Any, i)
+				b.Not = &n
+			})
 		}
-		m.addMutant(fmt.Sprintf("%s.any[%d]", name, i+1), func(x *rules.Rule) {
-			n := *c.Not
-			n.Any = slices.Delete(slices.Clone(n.Any), i, i+1)
-			b := c
-			b.Not = &n
-			set(x, b)
-		})
 	}
 }

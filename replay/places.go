@@ -77,7 +77,6 @@ func (p *places) withoutFile(labels matcher.Labels) matcher.Labels {
 	return x.labels
 }
 
-// noteClear stores a clear line of a file.
 func (p *places) noteClear(h *matcher.Hit, file string) {
 	if h.Part != matcher.PartClear {
 		return
@@ -91,22 +90,16 @@ func (p *places) noteClear(h *matcher.Hit, file string) {
 	case i >= 0:
 		all[i].at = times.Later(all[i].at, h.Time)
 	case len(all) < maxEndings:
-		p.ends[h.Rule] = append(all, ending{h.Time, file, clonedTexts(values)})
+		values = slices.Clone(values)
+		for k, v := range values {
+			values[k] = strings.Clone(v) // the memory of a hit is reused
+		}
+		p.ends[h.Rule] = append(all, ending{h.Time, file, values})
 	}
 }
 
-// clonedTexts returns copies of texts whose memory is reused.
-func clonedTexts(texts []string) []string {
-	out := make([]string, len(texts))
-	for i, t := range texts {
-		out[i] = strings.Clone(t)
-	}
-	return out
-}
-
-// endedElsewhere returns a line of another file that ended a failure, provided that both files
-// are from the same place. follows reports whether all lines of file are later than those of
-// other.
+// endedElsewhere returns a line of another file that ended a failure, if both files are from one place.
+// follows reports whether all lines of file are later than those of other.
 func (p *places) endedElsewhere(x *episodes.Episode, follows func(file, other string) bool) (e ending, ok bool) {
 	file := x.Labels[FileLabel]
 	if file == "" || x.StoppedLines() {
@@ -130,8 +123,7 @@ func (e *ending) String() string { return e.file + " at " + e.at.UTC().Format(ti
 // isProcess contains the labels that identify one process of a program.
 var isProcess = map[string]bool{"pod": true, "node": true, "node_name": true}
 
-// concernsEpisode reports whether the clear line can belong to an episode: no value that both
-// have differs.
+// concernsEpisode reports whether no value of the clear line differs from that of the episode.
 func (e *ending) concernsEpisode(x *episodes.Episode) bool {
 	for i, name := range x.Rule.By {
 		if v, of := e.values[i], x.Labels[name]; v != of && v != "" && of != "" && slices.Contains(x.Rule.Clear.Same, name) {

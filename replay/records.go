@@ -15,9 +15,8 @@ type Target struct {
 // error of reading or of yield. All records of a stream are passed with the same Stream.
 type Records func(yield func(s *matcher.Stream, rec matcher.Record) error) error
 
-// ScanRecords runs several sets of rules over recorded lines with the production engine. It
-// reads the lines only once. If reading fails, it returns the error and the reports about the
-// lines before it.
+// ScanRecords runs several sets of rules over recorded lines with the production engine, which it reads
+// once. After a read error it also returns the reports about the lines before it.
 func ScanRecords(targets []Target, read Records, opt ScanOptions) ([]Report, error) {
 	type stream struct {
 		lines, bytes int64

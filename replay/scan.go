@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"crowsnest/episodes"
@@ -24,22 +25,19 @@ import (
 type ScanOptions struct {
 	// Lenient says that a label which an input lacks satisfies every selector.
 	Lenient bool
-	// UntilEOF says that the clock stops at the end of the input. Otherwise it continues until
-	// the last deadline.
+	// UntilEOF says that the clock stops at the end of the input, and not at the last deadline.
 	UntilEOF bool
 	// Now is the time for lines without a timestamp. It also determines the year of timestamps
 	// without a year, unless Until of the input is earlier.
 	Now time.Time
 	// Redactor hides secrets in alerts. If it is nil, they are shown.
 	Redactor *redact.Redactor
-	// End is the time up to which the input is complete. If it is zero, that is the time of the
-	// last line.
+	// End is the time up to which the input is complete. Zero stands for the time of the last line.
 	End time.Time
 	// OnHits is called with all hits in the order of time; each call gets hits of one input. It
 	// must not modify them. Their lines and values are valid until it returns. It may be nil.
 	OnHits func(file string, hits []matcher.Hit)
-	// OnWait is called before a read that may block. All earlier hits were already passed to
-	// OnHits. It may be nil.
+	// OnWait is called before a read that may block, after OnHits had all earlier hits. It may be nil.
 	OnWait func(Progress)
 	// OnComplaints is called with the lines in a block that report a problem but match no rule,
 	// in the order of the blocks of an input. It may be called concurrently for different
@@ -50,9 +48,8 @@ type ScanOptions struct {
 	// HitsOnly says that only OnHits is called. The scan draws no conclusions, and the report
 	// contains neither alerts nor rules.
 	HitsOnly bool
-	// Reads reports whether there may be lines of the selected streams. From the absence of
-	// lines of other streams nothing is concluded. If it is nil, all streams may have lines.
-	// Only ScanRecords uses it.
+	// Reads reports whether there may be lines of the selected streams. Without them nothing is
+	// concluded from their absence. If it is nil, all streams may have lines. Only ScanRecords uses it.
 	Reads func(rules.Selector) bool
 }
 
@@ -101,8 +98,7 @@ type Report struct {
 	Start   time.Time // event time of the first hit; zero if there is none
 	End     time.Time // event time of the end of the input
 	Dropped int64     // number of physical lines that were not evaluated
-	// Untimed are the names of inputs whose first lines have no parseable timestamp. They are
-	// probably not logs.
+	// Untimed are names of inputs, probably not logs, whose first lines have no parseable timestamp.
 	Untimed []string
 	Empty   int // number of inputs without a line
 	// Outcomes are the outcomes of the inputs, in the order of the inputs.
@@ -113,28 +109,24 @@ type Report struct {
 	// Findings are failures that lines show but that did not become an alert, the most likely
 	// first. They are set only if ScanOptions.Findings is.
 	Findings []Finding
-	// Few are failures with far fewer lines than their rules require, if there is also an alert
-	// or a finding.
+	// Few are failures with far fewer lines than required, if there is also an alert or a finding.
 	Few []Finding
 	// FindingsOmitted is the number of state changes of further failures beyond maxFound.
 	FindingsOmitted int
 	// Covered is the time that the lines cover.
 	Covered Coverage
-	// Undecided counts failures that are open but do not fire, because no input has the streams
-	// whose lines could end them.
+	// Undecided counts open failures that do not fire, because no input has the lines that end them.
 	Undecided map[Undecided]int
 }
 
 // Outcome is the result of reading one input.
 type Outcome struct {
 	Lines int64
-	// Understood is the number of lines whose format is known. It is zero if no line has a
-	// timestamp.
+	// Understood is the number of lines of known format; zero if no line has a timestamp.
 	Understood int64
 	Hits       int64
 	Truncated  int64 // number of lines whose end was not read
-	// From and Until are the times of the first and the last line that state a time; zero if
-	// there is none.
+	// From and Until are the times of the first and the last line that state one; zero without one.
 	From, Until time.Time
 	Err         error // error that ended the reading
 }
@@ -230,8 +222,7 @@ func joinBounded(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// maxAlerts is the maximum number of alerts in a report. They are in memory until the end of
-// the scan.
+// maxAlerts is the maximum number of alerts in a report, which is in memory.
 const maxAlerts = 5_000
 
 // notKept is used as index of an open alert that is not in the report.
@@ -253,8 +244,7 @@ type scanner struct {
 	last     time.Time // latest time of the last line of an input
 	timeless timeless
 	finder   *finder // nil if findings are not wanted
-	// untrusted finds failures of rules that do not trust their lines; nil until there is such
-	// a line.
+	// untrusted finds failures of rules that do not trust their lines; nil without such a line.
 	untrusted *finder
 	newFinder func() *finder
 	ignored   []matcher.Hit // reused buffer
@@ -271,8 +261,7 @@ type scanner struct {
 	fired         map[string]int                // number of alerts by alert name
 }
 
-// newScanner returns a scanner. reads reports whether lines of the selected streams are read.
-// If it is nil, all are.
+// newScanner returns a scanner. If reads is nil, lines of all streams are read.
 func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool) *scanner {
 	sc := &scanner{
 		opt: opt, seed: maphash.MakeSeed(), alerts: map[episodes.Fingerprint]int{}, pending: map[episodes.Fingerprint]bool{},
@@ -296,63 +285,46 @@ func newScanner(target Target, opt ScanOptions, reads func(rules.Selector) bool)
 
 // openInputs finds the first hits of every input, on all cores, and leaves the inputs open.
 func (sc *scanner) openInputs(inputs []Input, readers readers) {
-	type first struct {
-		ok  bool
-		err error
-	}
 	for _, in := range inputs {
 		r := readers.newReader(in)
 		r.wait = sc.beforeWait
 		sc.readers = append(sc.readers, r)
 	}
-	firsts := runParallel(sc.readers, func(r *reader) (f first) {
-		f.ok, f.err = r.find()
-		return f
+	errs := runParallel(len(inputs), func(i int) error {
+		_, err := sc.readers[i].find()
+		return err
 	})
-	for i, f := range firsts {
-		sc.noteFirst(i, sc.readers[i], f.ok, f.err)
+	for i, r := range sc.readers {
+		sc.noteFirst(i, r, errs[i])
 	}
 }
 
-// storeInputs reads every input to its end and stores the hits. It reads as many inputs at the
-// same time as there are cores.
+// storeInputs reads every input to its end and stores the hits, one input per core at a time.
 func (sc *scanner) storeInputs(inputs []Input, readers readers, hits *spool) {
-	type stored struct {
-		hits *spooled
-		err  error
-	}
 	var mu sync.Mutex
-	order := make([]int, len(inputs))
-	for i := range order {
-		order[i] = i
-	}
-	all := runParallel(order, func(i int) (s stored) {
+	all := make([]spooled, len(inputs))
+	errs := runParallel(len(inputs), func(i int) error {
 		r := readers.newReader(inputs[i])
-		s.hits, s.err = hits.storeInput(&inputs[i], r)
+		all[i] = spooled{in: &inputs[i], spool: hits}
+		err := all[i].storeHits(r)
 		mu.Lock()
 		defer mu.Unlock()
 		sc.countOutcome(i, r)
-		return s
+		return err
 	})
-	for i, s := range all {
-		ok := s.hits != nil
-		if ok {
-			var err error
-			ok, err = s.hits.find()
-			s.err = errors.Join(s.err, err)
-		}
-		sc.noteFirst(i, s.hits, ok, s.err)
+	for i := range all {
+		_, err := all[i].find()
+		sc.noteFirst(i, &all[i], errors.Join(errs[i], err))
 	}
 }
 
-// noteFirst adds an input with its first hit, if ok is set, and records the error that ended
-// its reading.
-func (sc *scanner) noteFirst(i int, f feed, ok bool, err error) {
+// noteFirst adds an input that has hits, and records the error that ended its reading.
+func (sc *scanner) noteFirst(i int, f feed, err error) {
 	if err != nil {
 		sc.errs = append(sc.errs, err)
 	}
-	if ok {
-		sc.heads = append(sc.heads, head{f.found()[0].Time, i, f})
+	if hits := f.found(); len(hits) > 0 {
+		sc.heads = append(sc.heads, head{hits[0].Time, i, f})
 		f.park()
 	}
 }
@@ -382,7 +354,6 @@ func (sc *scanner) takeNext() {
 	}
 }
 
-// countOutcome adds the outcome of reading an input to the report.
 func (sc *scanner) countOutcome(i int, r *reader) {
 	c, out := r.counted, r.outcome()
 	sc.report.Lines += c.Lines
@@ -519,8 +490,7 @@ func (sc *scanner) recordAlert(x episodes.Episode) {
 	}
 }
 
-// countEpisode counts episodes and notifications. It also counts the end of an alert that is
-// after the end of the input.
+// countEpisode counts episodes and notifications, including ends after the end of the input.
 func (sc *scanner) countEpisode(x episodes.Episode) {
 	_, firing := sc.alerts[x.Fingerprint]
 	over := x.State == episodes.StateResolved || x.State == episodes.StateDropped
@@ -586,7 +556,6 @@ func (sc *scanner) finishClock() {
 	}
 }
 
-// findFindings lists the failures that did not become an alert.
 func (sc *scanner) findFindings() {
 	if sc.finder == nil {
 		return
@@ -607,8 +576,7 @@ func (sc *scanner) findFindings() {
 	sc.report.FindingsOmitted += sc.untrusted.omitted
 }
 
-// whyDistrusted returns a text about which namespaces a rule does not trust, and how they can
-// be trusted.
+// whyDistrusted says which namespaces a rule does not trust, and how they can be trusted.
 func (sc *scanner) whyDistrusted(rule string) string {
 	var names, fix []string
 	for x := range sc.report.Ignored {
@@ -653,9 +621,8 @@ func (sc *scanner) forgetTimes() {
 	}
 }
 
-// noteAssumptions states what each firing alert assumes. It turns into findings the alerts that
-// a line of another file may have ended in time, and those that need times which no line
-// states.
+// noteAssumptions states what each firing alert assumes. Alerts become findings if a line of another
+// file may have ended them in time, or if they need times that no line states.
 func (sc *scanner) noteAssumptions() {
 	kept := sc.report.Alerts[:0]
 	for _, a := range sc.report.Alerts {
@@ -685,8 +652,7 @@ func (sc *scanner) noteAssumptions() {
 	sc.report.Alerts = kept
 }
 
-// isLater reports whether every line of file is later than every line of other. Both are values
-// of FileLabel.
+// isLater reports whether every line of file is later than every line of other.
 func (sc *scanner) isLater(file, other string) bool {
 	if sc.spans == nil {
 		sc.spans = map[uint64][2]time.Time{}
@@ -725,4 +691,20 @@ func (sc *scanner) findUndecided() {
 			break
 		}
 	}
+}
+
+// runParallel calls f with the numbers below n, on all cores, and returns the results in order.
+func runParallel[R any](n int, f func(i int) R) []R {
+	out := make([]R, n)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), n) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				out[i] = f(i)
+			}
+		})
+	}
+	wg.Wait()
+	return out
 }

@@ -63,8 +63,7 @@ func (s *session) newEngine() *episodes.Engine {
 	return e
 }
 
-// servesRule reports whether a part of a rule that reads the streams of from must wait for the
-// source.
+// servesRule reports whether a part that reads the streams of from must wait for the source.
 func (s *session) servesRule(x *source, from rules.Selector) bool {
 	if x.labels != nil {
 		return from.Matches(x.labels, false)
@@ -92,8 +91,7 @@ type openRecord struct {
 	since time.Time // time of the record's newest line
 }
 
-// recordEnds is how long a record waits for its next line. The sources of the daemon wait
-// equally long.
+// recordEnds is how long a record waits for its next line, as in the sources of the daemon.
 const recordEnds = time.Second
 
 // reachTime moves the clock to just before t and draws the conclusions that are due until then.

@@ -50,7 +50,7 @@ func writeSnapshot(t *testing.T, set *rules.Set) {
 	var all map[string]any
 	var list []any
 	for _, r := range set.Rules {
-		state := firingState(t, packedRule(r), moment)
+		state := firingState(t, r, moment)
 		if state == nil {
 			continue
 		}

@@ -70,15 +70,14 @@ func (r TestReport) Failed() int {
 // other rule. RunTests returns an error if a rule cannot be compiled.
 func RunTests(all []*rules.Rule, opt TestOptions) (TestReport, error) {
 	type outcome struct {
-		results   []TestResult
-		mutants   int
-		survivors []Survivor
-		err       error
+		TestReport
+		err error
 	}
-	outcomes := runParallel(all, func(r *rules.Rule) (o outcome) {
-		o.results, o.err = runRule(r, opt.Run)
-		if o.err == nil && opt.Mutate && allPassed(o.results) {
-			o.mutants, o.survivors, o.err = mutateRule(packedRule(r), opt.Run)
+	outcomes := runParallel(len(all), func(i int) (o outcome) {
+		r := cmp.Or(all[i].Packed, all[i]) // the tests are about the rule as its pack defines it
+		o.Results, o.err = runRule(r, opt.Run)
+		if o.err == nil && opt.Mutate && o.Failed() == 0 {
+			o.Mutants, o.Survivors, o.err = mutateRule(r, opt.Run)
 		}
 		return o
 	})
@@ -87,23 +86,11 @@ func RunTests(all []*rules.Rule, opt TestOptions) (TestReport, error) {
 		if o.err != nil {
 			return report, o.err
 		}
-		report.Results = append(report.Results, o.results...)
-		report.Mutants += o.mutants
-		report.Survivors = append(report.Survivors, o.survivors...)
+		report.Results = append(report.Results, o.Results...)
+		report.Mutants += o.Mutants
+		report.Survivors = append(report.Survivors, o.Survivors...)
 	}
 	return report, nil
-}
-
-func allPassed(results []TestResult) bool {
-	return !slices.ContainsFunc(results, func(t TestResult) bool { return len(t.Failures) > 0 })
-}
-
-// packedRule returns the rule as its pack defines it, because the tests are about that rule.
-func packedRule(r *rules.Rule) *rules.Rule {
-	if r.Packed != nil {
-		return r.Packed
-	}
-	return r
 }
 
 func ruleAlone(r *rules.Rule) (*rules.Set, *matcher.Program, error) {
@@ -118,7 +105,6 @@ func ruleAlone(r *rules.Rule) (*rules.Set, *matcher.Program, error) {
 }
 
 func runRule(r *rules.Rule, run *regexp.Regexp) ([]TestResult, error) {
-	r = packedRule(r)
 	set, prog, err := ruleAlone(r)
 	if err != nil {
 		return nil, err
