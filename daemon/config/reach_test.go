@@ -27,7 +27,7 @@ func TestBlindRules(t *testing.T) {
 		"RKE2EtcdLearnerNotPromoted", "RKE2EtcdSnapshotFails", "RKE2JoinTokenRejected",
 		"RKE2NodePasswordRejected", "RKE2NodeRefusesServerCertificate", "RKE2ProcessKeepsExiting", "RKE2ServerCannotJoinEtcd", "RKE2ServerConfigurationDiffers", "RKE2ServerKeepsExiting",
 		"RKE2ServerNotEtcdMember", "RancherConnectionInfoNotReceived", "RancherSystemAgentPlanFails", "RancherSystemAgentPlanKeepsFailing",
-		"RancherSystemAgentProbeHasNoCertificate", "RKE2NodeCannotJoin", "RancherSystemAgentCannotConnect",
+		"RancherSystemAgentProbeHasNoCertificate", "RKE2NodeCannotJoin", "RKE2NodeCannotReachSupervisor", "RancherSystemAgentCannotConnect",
 		"EtcdServiceHasNoMajority", "K0sComponentKeepsExiting", "K0sDatastoreFails", "K0sDoesNotStart", "KernelFilesystemDamaged", "KernelTasksBlocked", "NodeServiceKeepsRestarting", "NodeServiceStaysDown", "RuntimeDoesNotStart",
 	}))
 	am := "sinks: {stdout: {}}\n"

@@ -180,8 +180,6 @@ var signatures = map[string]string{
 	"ClusterAutoscalerUnregisteredNodesStay": "none",
 	"ClusterTopologyReconcileFails":          "none",
 	"ControllerCannotListOrWatch":            "S37",
-	"WatchExpiryStorm":                       "S42",
-	"ClusterAPIBootstrapChatterStorm":        "S44",
 	"FleetAddonReconcileFails":               "none",
 	"GCPCapacityMissing":                     "none",
 	"GCPPermissionDenied":                    "none",
@@ -274,6 +272,7 @@ var signatures = map[string]string{
 	"KubeletLosesTrackOfContainers":      "none",
 	"NodeServiceKeepsRestarting":         "none",
 	"RKE2NodeCannotJoin":                 "none",
+	"RKE2NodeCannotReachSupervisor":      "none",
 	"RKE2NodeRefusesServerCertificate":   "none",
 }
 

@@ -21,10 +21,11 @@ func init() {
 		"LeaseCannotBeRead":          "none",
 		"KubeVipCannotReadLease":     "none",
 
-		"EtcdRejectsCertificates": "none",
-		"EtcdPeerUnreachable":     "none",
-		"EtcdClockDrift":          "none",
-		"EtcdCannotReadItsData":   "none",
+		"EtcdRejectsCertificates":  "none",
+		"EtcdPeerUnreachable":      "none",
+		"EtcdClockDrift":           "none",
+		"EtcdPeerOfAnotherCluster": "none",
+		"EtcdCannotReadItsData":    "none",
 
 		"EtcdHasNoMajority":        "none",
 		"EtcdServiceHasNoMajority": "none",
