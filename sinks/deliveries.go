@@ -94,11 +94,11 @@ func (l *Deliveries) Notified(fp episodes.Fingerprint, fired time.Time) int {
 	return n
 }
 
-// Of returns a copy of the answers to an alert, ordered by the time of the first one. Some may
-// belong to earlier episodes of the same alert.
-func (l *Deliveries) Of(fp episodes.Fingerprint) []Delivery {
+// Answers returns a copy of the answers to an alert, ordered by the time of the first one. Some
+// may belong to earlier episodes of the same alert.
+func (l *Deliveries) Answers(fp episodes.Fingerprint) []Delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	list, _ := l.log.Peek(fp)
-	return append([]Delivery(nil), list...)
+	return slices.Clone(list)
 }

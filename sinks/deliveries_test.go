@@ -21,7 +21,7 @@ func TestDeliveries(t *testing.T) {
 	f := func(want ...string) {
 		t.Helper()
 		var got []string
-		for _, d := range l.Of(1) {
+		for _, d := range l.Answers(1) {
 			got = append(got, fmt.Sprintf("%s %t %d %s %d-%dx%d", d.Endpoint, d.Resolved, d.Code, d.Error, d.Time.Minute(), d.Last.Minute(), d.Times))
 		}
 		require.Equal(t, want, got)
@@ -39,13 +39,13 @@ func TestDeliveries(t *testing.T) {
 	for i := range 50 {
 		record(10+i, "a", false, 500+i, strings.Repeat("x", 10_000))
 	}
-	got := l.Of(1)
+	got := l.Answers(1)
 	require.Len(t, got, answersKept)
 	require.Equal(t, "a", got[0].Endpoint)
 	require.Equal(t, "refused", got[1].Error)
 	require.Equal(t, 549, got[answersKept-1].Code)
 	require.Len(t, got[answersKept-1].Error, maxAnswerReason)
-	require.Empty(t, l.Of(2))
+	require.Empty(t, l.Answers(2))
 }
 
 func TestNotified(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"crowsnest/internal/blocks"
 )
 
-// maxPacked is the largest compressed size of the ended episodes saved per sink, in bytes.
 const maxPacked = 8 << 20
 
 // EndedPack encodes ended episodes for snapshots. Only one encoding runs at a time. It is safe

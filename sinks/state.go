@@ -58,9 +58,7 @@ type State struct {
 	cfg      StateConfig
 	slots    map[episodes.Fingerprint]*slot
 	live     map[episodes.Fingerprint]*slot // slots that are not parked
-	repeats  parkedSlots                    // slots whose next message is a repeat
-	settled  parkedSlots                    // slots without a next message
-	most     int                            // largest size of live since the map was made
+	wakeAt   time.Time                      // time at which a parked slot may have to be woken; zero if none is parked
 	seen     time.Time                      // time of the last call of Due
 	versions uint64                         // newest version number that was assigned
 	evicted  int64
@@ -154,7 +152,7 @@ func (s *State) updateSlot(ep episodes.Episode, now time.Time) {
 			return
 		}
 		old = &slot{epoch: s.versions}
-		s.addSlot(ep.Fingerprint, old)
+		s.slots[ep.Fingerprint], s.live[ep.Fingerprint] = old, old
 	case s.keepForLater(old, ep):
 		return
 	case !old.ep.StartsAt.Equal(ep.StartsAt) || (old.isOver() && ep.State == episodes.StateFiring):
@@ -321,7 +319,6 @@ func (s *State) Due(now time.Time, limit int) []Message {
 			s.parkSlot(fp, e, p, ok, now)
 		}
 	}
-	s.rebuildLive()
 	if len(due) == 0 {
 		return nil
 	}
@@ -400,14 +397,10 @@ func (s *State) isDone(e *slot, now time.Time) bool {
 	return at.Sub(e.ended) > 2*s.cfg.ResolvedFor && !s.owedElsewhere(e)
 }
 
-// Next returns the time at which Due next returns something. It returns false if there is no
-// such time. The time may be in the past.
+// Next returns a time, possibly in the past, before which Due returns nothing. It returns false
+// if there is no such time.
 func (s *State) Next(now time.Time) (time.Time, bool) {
-	var next time.Time
-	found := false
-	if x := s.repeats.earliest(); x != nil {
-		next, found = x.at.Add(s.cfg.Resend/6), true
-	}
+	next, found := s.wakeAt.Add(s.cfg.Resend/12), !s.wakeAt.IsZero()
 	for _, e := range s.live {
 		if p, ok := s.nextPlan(e, now); ok && (!found || p.at.Before(next)) {
 			next, found = p.at, true
@@ -429,4 +422,228 @@ func (s *State) Canary() (Message, bool) {
 		return Message{}, false
 	}
 	return Message{Episode: best.ep, epoch: best.epoch, version: best.version}, true
+}
+
+// An ended alert is kept for half an hour after its last message, during which it is only
+// repeated. Its slot is parked, because otherwise every call of Due would look at it.
+
+// findSlot returns the slot of a fingerprint, or nil if there is none. It wakes the slot,
+// because the caller changes it.
+func (s *State) findSlot(fp episodes.Fingerprint) *slot {
+	e := s.slots[fp]
+	if e != nil {
+		e.parked = time.Time{}
+		s.live[fp] = e
+	}
+	return e
+}
+
+func (s *State) removeSlot(fp episodes.Fingerprint) {
+	delete(s.slots, fp)
+	delete(s.live, fp)
+}
+
+// parkSlot parks a slot, so that Due and Next skip it until something happens to it. p is its
+// next message, if there is one.
+func (s *State) parkSlot(fp episodes.Fingerprint, e *slot, p plan, more bool, now time.Time) {
+	if e.known && (!e.isOver() || e.ended.IsZero()) || !e.refused.IsZero() || len(e.later) > 0 {
+		return
+	}
+	at := p.at.Add(-s.cfg.Resend / 6)
+	if !more {
+		last := e.ended
+		if !e.known {
+			last = times.Later(last, times.Later(e.sent, e.accepted))
+		}
+		at = times.Later(last.Add(2*s.cfg.ResolvedFor), now.Add(time.Minute)) // a peer or an outage may keep the slot in use
+	}
+	if !at.After(now) {
+		return
+	}
+	e.parked = at
+	delete(s.live, fp)
+	if s.wakeAt.IsZero() || at.Before(s.wakeAt) {
+		s.wakeAt = at
+	}
+}
+
+// wakeSlots wakes the slots whose time has come, or all if the clock was set back. It wakes a
+// slot at most Resend/12 late, so that many slots are woken together. That is soon enough,
+// because a slot's time is Resend/6 before its next message.
+func (s *State) wakeSlots(now time.Time) {
+	setBack := now.Before(s.seen)
+	s.seen = now
+	if !setBack && (s.wakeAt.IsZero() || now.Before(s.wakeAt)) {
+		return
+	}
+	s.wakeAt = time.Time{}
+	for fp, e := range s.slots {
+		switch {
+		case e.parked.IsZero():
+		case setBack || !e.parked.After(now):
+			s.findSlot(fp)
+		case s.wakeAt.IsZero() || e.parked.Before(s.wakeAt):
+			s.wakeAt = times.Later(e.parked, now.Add(s.cfg.Resend/12))
+		}
+	}
+}
+
+func (s *State) wakeAll() {
+	for fp := range s.slots {
+		s.findSlot(fp)
+	}
+	s.wakeAt = time.Time{}
+}
+
+// maxLater is the largest number of episodes of one key that wait for an earlier one.
+const maxLater = 16
+
+// keepForLater keeps ep if the end of an earlier episode of its key still has to be sent. It
+// reports whether it does.
+func (s *State) keepForLater(old *slot, ep episodes.Episode) bool {
+	if !s.cfg.EachEpisode || !old.known || old.dropped || !old.isOver() || !old.ended.IsZero() || !ep.StartsAt.After(old.ep.StartsAt) {
+		return false
+	}
+	n := len(old.later)
+	switch {
+	case n > 0 && old.later[n-1].StartsAt.Equal(ep.StartsAt):
+		if old.later[n-1].State == episodes.StateFiring {
+			old.later[n-1] = ep
+		}
+		return true
+	case n == maxLater:
+		old.later = old.later[1:]
+		s.evicted++
+	}
+	old.later = append(old.later, ep)
+	return true
+}
+
+// endLast ends the newest of the waiting episodes. Its key is no longer sent.
+func endLast(later []episodes.Episode, ep episodes.Episode, now time.Time) {
+	last := &later[len(later)-1]
+	if last.State != episodes.StateFiring {
+		return
+	}
+	last.State, last.Reason, last.EndsAt = episodes.StateResolved, ep.Reason, ep.EndsAt
+	if ep.EndsAt.IsZero() {
+		last.EndsAt = now
+	}
+}
+
+// advanceSlot replaces the episode of e, which needs no more messages, with the next one.
+func (s *State) advanceSlot(e *slot) {
+	if len(e.later) == 0 {
+		return
+	}
+	s.versions++
+	*e = slot{epoch: s.versions, version: s.versions, ep: e.later[0], known: true, refused: e.refused, later: e.later[1:]}
+}
+
+// Accepted records that the endpoint accepted the messages at now. It returns the episodes that
+// were accepted for the first time.
+func (s *State) Accepted(msgs []Message, now time.Time) []episodes.Episode {
+	var first []episodes.Episode
+	for _, m := range msgs {
+		e := s.findSlot(m.Episode.Fingerprint)
+		if e == nil || e.epoch != m.epoch {
+			continue // another episode has replaced it in the meantime
+		}
+		e.sent, e.sentVersion, e.refused = now, m.version, time.Time{}
+		if !m.Resolved {
+			e.alive = now
+		}
+		switch {
+		case m.Resolved && e.ended.IsZero():
+			e.ended = now
+			s.advanceSlot(e)
+		case !m.Resolved && e.accepted.IsZero():
+			e.accepted = now
+			if !e.counted {
+				first = append(first, m.Episode)
+			}
+			e.counted = true
+		}
+	}
+	return first
+}
+
+// Postpone makes m due Resend after now, as if it had been sent.
+func (s *State) Postpone(m Message, now time.Time) {
+	if e := s.findSlot(m.Episode.Fingerprint); e != nil && e.epoch == m.epoch {
+		e.sent = now
+	}
+}
+
+// Refused records that the endpoint refuses the message. It reports whether this is the first
+// time. If the message is an end, nothing more is sent about it.
+func (s *State) Refused(m Message, now time.Time) bool {
+	e := s.findSlot(m.Episode.Fingerprint)
+	if e == nil || e.epoch != m.epoch {
+		return false
+	}
+	first := e.refused.IsZero()
+	e.refused = now
+	if e.isOver() {
+		e.accepted, e.ended, e.sent, e.dropped = now, now, now, true
+		s.advanceSlot(e)
+	}
+	return first
+}
+
+// Restarted records at now that the endpoint lost everything that it accepted before then. Open
+// episodes are due immediately. The start of an episode whose end was not accepted is also due,
+// unless a peer has notified of it. In that case the episode needs nothing more, because two
+// members that receive an end at the same time may both notify of it. An accepted end is due
+// again as an end, because the process that accepted it may have stopped before it notified
+// anyone.
+func (s *State) Restarted(then, now time.Time) {
+	s.wakeAll()
+	for _, e := range s.slots {
+		endOnly := !e.ended.IsZero() && (e.ended.Before(then) || e.alive.IsZero())
+		switch {
+		case !e.accepted.Before(then):
+		case !e.alive.Before(then): // the alert was sent again since then, at the latest after Resend
+			if e.ended.IsZero() {
+				e.accepted = times.Earlier(e.alive, then.Add(s.cfg.Resend))
+			}
+		case endOnly:
+			if e.sent.Before(then) {
+				e.sent = time.Time{}
+			}
+		default:
+			e.accepted, e.alive, e.ended, e.sent = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+			if e.isOver() && s.servedElsewhere(e, now) {
+				e.accepted, e.ended, e.sent, e.dropped = now, now, now, true
+			}
+		}
+	}
+}
+
+// StateStats are counts of the content of a State.
+type StateStats struct {
+	Keys    int
+	Pending int   // number of keys with a change that has not been accepted yet
+	Evicted int64 // number of changes that were dropped because MaxKeys was reached
+}
+
+// Stats returns the counts. Parked slots have no changes, so only live slots are examined.
+func (s *State) Stats() StateStats {
+	st := StateStats{Keys: len(s.slots), Evicted: s.evicted}
+	for _, e := range s.live {
+		if e.known && e.ended.IsZero() && (e.isOver() && (!e.isDisplaced() || s.cfg.Resend == 0) || e.accepted.IsZero()) {
+			st.Pending++
+		}
+	}
+	return st
+}
+
+// Repeat makes every live message due now.
+func (s *State) Repeat() {
+	s.wakeAll()
+	for _, e := range s.slots {
+		if e.ended.IsZero() || !e.sent.Add(s.cfg.Resend).After(e.ended.Add(s.cfg.ResolvedFor)) {
+			e.sent = time.Time{}
+		}
+	}
 }

@@ -90,7 +90,7 @@ func (s *State) Export(now time.Time) Saved {
 		if !e.accepted.IsZero() || e.isOver() {
 			out.Marks = append(out.Marks, Mark{
 				Fingerprint: fp.String(), StartsAt: e.ep.StartsAt.UTC(), Over: e.isOver(),
-				Accepted: stamped(e.accepted, now), Alive: stamped(e.alive, now), Ended: stamped(e.ended, now), Sent: stamped(e.sent, now),
+				Accepted: WallTime(e.accepted, now), Alive: WallTime(e.alive, now), Ended: WallTime(e.ended, now), Sent: WallTime(e.sent, now),
 			})
 		}
 		if _, more := s.nextPlan(e, now); more && e.isOver() && e.ended.IsZero() {
@@ -129,13 +129,13 @@ func (s *State) Import(in Saved, now time.Time) {
 		s.versions++
 		e := &slot{
 			epoch: s.versions, version: s.versions, sentVersion: s.versions, imported: now, counted: !m.Accepted.IsZero(),
-			accepted: measured(m.Accepted, now), alive: measured(m.Alive, now), ended: measured(m.Ended, now), sent: measured(m.Sent, now),
+			accepted: FromWallTime(m.Accepted, now), alive: FromWallTime(m.Alive, now), ended: FromWallTime(m.Ended, now), sent: FromWallTime(m.Sent, now),
 		}
 		e.ep = episodes.Episode{Fingerprint: fp, State: episodes.StateFiring, StartsAt: m.StartsAt}
 		if m.Over {
 			e.ep.State = episodes.StateResolved
 		}
-		s.addSlot(fp, e)
+		s.slots[fp], s.live[fp] = e, e
 	}
 	for _, in := range in.Ended {
 		fp, ok := parseFingerprint(in.Fingerprint)
@@ -163,18 +163,18 @@ func parseFingerprint(s string) (episodes.Fingerprint, bool) {
 	return episodes.Fingerprint(n), err == nil && len(s) == 16
 }
 
-// stamped converts t, which may have been measured before the clock was set, to the wall clock
+// WallTime converts t, which may have been measured before the clock was set, to the wall clock
 // at now. The zero time stays zero.
-func stamped(t, now time.Time) time.Time {
+func WallTime(t, now time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
 	}
 	return now.Add(t.Sub(now)).UTC().Round(0)
 }
 
-// measured converts a result of stamped back. The age of t at now stays the same even if the
-// clock is set later. Times later than now become now.
-func measured(t, now time.Time) time.Time {
+// FromWallTime converts a result of WallTime back. The age of t at now stays the same even if
+// the clock is set later. Times later than now become now.
+func FromWallTime(t, now time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
 	}

@@ -50,8 +50,6 @@ type endpoint struct {
 	skew    time.Duration
 }
 
-var _ delivery.Receiver[json.RawMessage] = (*endpoint)(nil)
-
 func newEndpoint(name string, s *Sink, opt Options) *endpoint {
 	cfg := s.cfg
 	e := &endpoint{
@@ -71,9 +69,9 @@ func newEndpoint(name string, s *Sink, opt Options) *endpoint {
 			TextDelay: min(sinks.DefaultTextDelay, cfg.ResendDelay), RefusedDelay: 5 * cfg.ResendDelay,
 		},
 		FirstRetry: firstRetry, MaxRetry: slowRetry, ProbeItems: probeAlerts, Canary: true, StaleFor: staleFor,
-		Mu: e.mu, Answers: s.answers,
+		Mu: e.mu, Answers: s.Deliveries,
 		Hooks:   delivery.Hooks{Prepare: e.makeClient, Check: e.checkReady, Delivered: e.repeatIfChanged, Recovered: func() { s.retryOthers(e) }, Began: s.observeLatency},
-		Options: delivery.Options{Log: opt.Log, Now: opt.Now, MaxKeys: opt.MaxKeys, Accepted: opt.Accepted, Leads: opt.Leads},
+		Options: opt,
 	}, e)
 	return e
 }

@@ -26,23 +26,6 @@ type member struct {
 	Names []string `json:"names,omitempty"`
 }
 
-// forSnapshot returns m for a snapshot. It converts Started to the wall clock at now, which may
-// have been set since.
-func (m member) forSnapshot(now time.Time) member {
-	if !m.Started.IsZero() {
-		m.Started = now.Add(m.Started.Sub(now)).UTC().Round(0)
-	}
-	return m
-}
-
-// fromSnapshot converts m back. The age of Started at now stays the same.
-func (m member) fromSnapshot(now time.Time) member {
-	if !m.Started.IsZero() {
-		m.Started = now.Add(m.Started.Sub(now))
-	}
-	return m
-}
-
 // checkProcess asks the Alertmanager for its process. A process that restarted has forgotten
 // every alert. It would not notify of the end of an alert that it does not know, and would know
 // open alerts only after they are sent again. Therefore the process is checked before an end is

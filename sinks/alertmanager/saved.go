@@ -21,7 +21,6 @@ type saved struct {
 	Endpoints map[string][]sinks.Mark `json:"endpoints"`
 	Members   map[string]member       `json:"members,omitempty"`
 	Packed    [][]byte                `json:"packed,omitempty"`
-	Ended     []sinks.Ended           `json:"ended,omitempty"` // in snapshots of older versions
 }
 
 // Export returns the state that must survive the process. It contains what each Alertmanager
@@ -34,7 +33,9 @@ func (s *Sink) Export() ([]byte, error) {
 	s.shared.Lock()
 	for _, e := range s.endpoints {
 		st := e.State().Export(now)
-		out.Endpoints[e.name], out.Members[e.name] = st.Marks, e.member.forSnapshot(now)
+		m := e.member
+		m.Started = sinks.WallTime(m.Started, now)
+		out.Endpoints[e.name], out.Members[e.name] = st.Marks, m
 		for _, ep := range st.Ended {
 			ended[ep.Fingerprint] = ep
 		}
@@ -62,15 +63,16 @@ func (s *Sink) Import(data []byte) error {
 		return fmt.Errorf("read the saved state of sink %s: version %d, want %d", s.cfg.Name, in.Version, savedVersion)
 	}
 	now := s.now()
-	in.Ended = append(in.Ended, sinks.UnpackEnded(in.Packed)...)
+	packed := sinks.UnpackEnded(in.Packed)
 	s.shared.Lock()
 	for _, e := range s.endpoints {
-		e.member = in.Members[e.name].fromSnapshot(now)
+		e.member = in.Members[e.name]
+		e.member.Started = sinks.FromWallTime(e.member.Started, now)
 		marks, known := in.Endpoints[e.name]
 		if !known {
 			marks = forNew(in.Endpoints)
 		}
-		e.State().Import(sinks.Saved{Marks: marks, Ended: in.Ended}, now)
+		e.State().Import(sinks.Saved{Marks: marks, Ended: packed}, now)
 	}
 	s.endpoints.linkPeers()
 	s.shared.Unlock()

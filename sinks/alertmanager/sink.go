@@ -2,16 +2,15 @@ package alertmanager
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"github.com/rs/zerolog"
 
 	"crowsnest/episodes"
 	"crowsnest/sinks"
+	"crowsnest/sinks/internal/delivery"
 )
 
 // latenciesKept is the number of episodes that are remembered because their latency was
@@ -19,45 +18,24 @@ import (
 const latenciesKept = 4096
 
 // Options are the dependencies of a Sink.
-type Options struct {
-	Log zerolog.Logger
-	// Latency is called once per episode. It gets the time from the line that made the episode
-	// fire until the first Alertmanager accepted the alert. It may be nil. It must be safe for
-	// concurrent use.
-	Latency func(time.Duration)
-	// Now is the clock; nil means time.Now. Durations are measured with the monotonic clock if
-	// the times have one.
-	Now func() time.Time
-	// Transport replaces the configured transport in tests.
-	Transport http.RoundTripper
-	// MaxKeys is the largest number of open and ended alerts in the state of each Alertmanager.
-	// 0 means sinks.DefaultMaxKeys.
-	MaxKeys int
-	// Accepted is called after an Alertmanager accepted a change. Export then contains this
-	// change. It may be nil and must not block.
-	Accepted func()
-	// Leads reports whether this process may send now; nil means always. It is called before
-	// each request and must not block.
-	Leads func() bool
-}
+type Options = delivery.Options
 
 // Sink sends episodes to every configured Alertmanager. It is safe for concurrent use.
 type Sink struct {
+	*sinks.Deliveries // the Alertmanagers' answers
+
 	cfg       Config
 	latency   func(time.Duration)
 	now       func() time.Time
 	endpoints members
 	shared    sync.Mutex // guards the data that endpoints read of each other
 
-	answers *sinks.Deliveries
-	ended   sinks.EndedPack
+	ended sinks.EndedPack
 
 	mu sync.Mutex
 	// reported holds the episodes whose latency was reported, with their start times.
 	reported *lru.Cache[episodes.Fingerprint, time.Time]
 }
-
-var _ sinks.Sink = (*Sink)(nil)
 
 // New returns a Sink. It fails if cfg is invalid. It starts nothing and does no I/O.
 func New(cfg Config, opt Options) (*Sink, error) {
@@ -72,7 +50,7 @@ func New(cfg Config, opt Options) (*Sink, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	s := &Sink{cfg: cfg, latency: opt.Latency, reported: reported, now: opt.Now, answers: sinks.NewDeliveries()}
+	s := &Sink{cfg: cfg, latency: opt.Latency, reported: reported, now: opt.Now, Deliveries: sinks.NewDeliveries()}
 	for _, raw := range cfg.URLs {
 		u, err := url.Parse(raw)
 		if err != nil {
@@ -123,14 +101,6 @@ func (s *Sink) Status() []sinks.EndpointStatus {
 		out[i] = e.status()
 	}
 	return out
-}
-
-// Answers returns the Alertmanagers' answers to an alert. Repeated answers are merged.
-func (s *Sink) Answers(fp episodes.Fingerprint) []sinks.Delivery { return s.answers.Of(fp) }
-
-// Notified returns how many answers accepted the episode that fired at the given time.
-func (s *Sink) Notified(fp episodes.Fingerprint, fired time.Time) int {
-	return s.answers.Notified(fp, fired)
 }
 
 // retryOthers makes the other endpoints try now, because this endpoint answers again after an

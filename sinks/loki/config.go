@@ -31,7 +31,6 @@ const (
 	formatLogfmt = "logfmt"
 )
 
-// ownLabels are the stream labels that this package sets.
 var ownLabels = []string{"service_name", "cluster", "severity"}
 
 // Config sets the Loki to which alerts are written, and how.

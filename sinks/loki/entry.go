@@ -17,18 +17,10 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// Events that a line reports.
-const (
-	eventOpened   = "opened"
-	eventUpdated  = "updated"
-	eventResolved = "resolved"
-)
-
 // oldest is the largest age of an entry. Loki accepts entries up to an hour older than the
 // newest entry of their stream, and none far in the future.
 const oldest = 45 * time.Minute
 
-// maxMetadata is the largest number of labels of an alert in the metadata.
 const maxMetadata = 40
 
 type entry struct {
@@ -99,20 +91,20 @@ func (c Config) summarize(m sinks.Message, labels map[string]string) (summary, t
 	ep, at := m.Episode, cmp.Or(m.Episode.FiredAt, m.Episode.StartsAt)
 	text := delivery.Annotations(ep.Annotations)
 	s := summary{
-		Event: eventOpened, Alert: labels["alertname"], Severity: labels["severity"], Summary: text["summary"],
+		Event: delivery.Event(m), Alert: labels["alertname"], Severity: labels["severity"], Summary: text["summary"],
 		Labels: map[string]string{}, Count: ep.Count, StartsAt: ep.StartsAt.UTC(), LastSeen: ep.LastSeen.UTC(), Runbook: text["runbook_url"],
+		URL: delivery.Link(c.ExternalURL, ep.Fingerprint),
 	}
 	for name, value := range labels {
 		if name != "alertname" && name != "severity" {
 			s.Labels[name] = value
 		}
 	}
-	s.URL = delivery.Link(c.ExternalURL, ep.Fingerprint)
 	switch {
 	case m.Resolved:
-		s.Event, s.Reason, s.EndsAt, at = eventResolved, string(ep.Reason), ep.EndsAt.UTC(), cmp.Or(ep.Concluded, ep.EndsAt)
+		s.Reason, s.EndsAt, at = string(ep.Reason), ep.EndsAt.UTC(), cmp.Or(ep.Concluded, ep.EndsAt)
 	case !m.New:
-		s.Event, at = eventUpdated, cmp.Or(ep.LastSeen, ep.FiredAt)
+		at = cmp.Or(ep.LastSeen, ep.FiredAt)
 	}
 	return s, at.UTC()
 }

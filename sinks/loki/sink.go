@@ -28,8 +28,6 @@ type Sink struct {
 	*delivery.Loop[entry]
 }
 
-var _ sinks.Sink = (*Sink)(nil)
-
 // New returns a Sink. It fails if cfg is invalid. It starts nothing and does no I/O.
 func New(cfg Config, opt Options) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
@@ -54,8 +52,6 @@ type receiver struct {
 	http   httpconfig.Lazy
 	proved time.Time // time at which the receiver last answered like a Loki; zero if never
 }
-
-var _ delivery.Receiver[entry] = (*receiver)(nil)
 
 // Encode returns the entry for a message.
 func (r *receiver) Encode(m sinks.Message, now time.Time) (entry, int, error) {

@@ -13,7 +13,7 @@ import (
 	"crowsnest/internal/text"
 	"crowsnest/redact"
 	"crowsnest/rules"
-	"crowsnest/sinks"
+	"crowsnest/sinks/internal/delivery"
 )
 
 // Record is one line of the JSON format. Its field names are stable. Fields may be added but
@@ -40,7 +40,7 @@ type Record struct {
 func newRecord(ep episodes.Episode, resolved bool, now time.Time) Record {
 	r := Record{
 		Time: now.UTC(), Status: "firing", Alertname: redact.Sanitise(ep.Alert),
-		Severity: redact.Sanitise(ep.Labels["severity"]), Labels: mapped(ep.Labels, redact.Sanitise), Annotations: mapped(ep.Annotations, sinks.CleanLines),
+		Severity: redact.Sanitise(ep.Labels["severity"]), Labels: mapped(ep.Labels, redact.Sanitise), Annotations: mapped(ep.Annotations, delivery.CleanLines),
 		StartsAt: ep.StartsAt.UTC(), LastSeen: ep.LastSeen.UTC(), Count: ep.Count,
 		Line: string(redact.Sanitise(ep.Line)), FirstLine: string(redact.Sanitise(ep.First)),
 		Fingerprint: ep.Fingerprint.String(), Overflow: ep.Overflow,
@@ -105,7 +105,6 @@ func (r Record) since() string {
 	return s
 }
 
-// where returns the labels that distinguish the alerts of a rule.
 func where(labels map[string]string) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

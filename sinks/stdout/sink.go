@@ -63,12 +63,12 @@ func (c Config) Validate() error {
 
 // Sink writes alerts. It is safe for concurrent use.
 type Sink struct {
+	*sinks.Deliveries // when an alert was written, or why it was not
+
 	cfg  Config
 	w    io.Writer
 	wake chan struct{} // signals that there may be messages to write
 	torn bool          // whether a record was written only in part; used only by the writing goroutine
-
-	answers *sinks.Deliveries
 
 	mu      sync.Mutex
 	state   *sinks.State
@@ -77,8 +77,6 @@ type Sink struct {
 	sent    int64
 	failed  int64
 }
-
-var _ sinks.Sink = (*Sink)(nil)
 
 // New returns a Sink that writes to w. Only one goroutine writes, while Run runs. New starts
 // nothing and does no I/O.
@@ -94,7 +92,7 @@ func New(cfg Config, w io.Writer) (*Sink, error) {
 		cfg.StateChanged = func(error) {}
 	}
 	return &Sink{
-		cfg: cfg, w: w, wake: make(chan struct{}, 1), up: true, answers: sinks.NewDeliveries(),
+		cfg: cfg, w: w, wake: make(chan struct{}, 1), up: true, Deliveries: sinks.NewDeliveries(),
 		state: sinks.NewState(sinks.StateConfig{ResolvedFor: sinks.DefaultResolvedFor, MaxKeys: cfg.MaxKeys}),
 	}, nil
 }
@@ -175,37 +173,27 @@ func (s *Sink) writeDue() error {
 		}
 		for _, m := range due {
 			err := s.writeOne(m, now)
-			s.answers.Record([]sinks.Message{m}, delivery(err, now))
-			s.mu.Lock()
-			s.up = err == nil
+			s.recordWrite(m, err, now)
 			if err != nil {
-				s.failed++
-				s.lastErr = err.Error()
-				s.mu.Unlock()
 				return err
 			}
-			s.sent++
-			s.lastErr = ""
-			s.state.Accepted([]sinks.Message{m}, now)
-			s.mu.Unlock()
 		}
 	}
 }
 
-func delivery(err error, now time.Time) sinks.Delivery {
+func (s *Sink) recordWrite(m sinks.Message, err error, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	d := sinks.Delivery{Endpoint: "stdout", Time: now}
 	if err != nil {
 		d.Error = err.Error()
+		s.failed++
+	} else {
+		s.sent++
+		s.state.Accepted([]sinks.Message{m}, now)
 	}
-	return d
-}
-
-// Answers returns when an alert was written, or why it was not.
-func (s *Sink) Answers(fp episodes.Fingerprint) []sinks.Delivery { return s.answers.Of(fp) }
-
-// Notified returns how many answers accepted the episode that fired at the given time.
-func (s *Sink) Notified(fp episodes.Fingerprint, fired time.Time) int {
-	return s.answers.Notified(fp, fired)
+	s.up, s.lastErr = err == nil, d.Error
+	s.Record([]sinks.Message{m}, d)
 }
 
 func (s *Sink) writeOne(m sinks.Message, now time.Time) error {

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -19,13 +20,6 @@ const payloadVersion = "crowsnest/v1"
 const (
 	statusFiring   = "firing"
 	statusResolved = "resolved"
-)
-
-// Events that a request reports.
-const (
-	eventOpened   = "opened"
-	eventUpdated  = "updated"
-	eventResolved = "resolved"
 )
 
 // Payload is the body of one request. Fields that Alertmanager's webhooks also have use the
@@ -66,20 +60,14 @@ func (c Config) newAlert(m sinks.Message) (Alert, error) {
 		return Alert{}, errors.New("the alert has no alertname")
 	}
 	a := Alert{
-		Status: statusFiring, Event: eventOpened,
+		Status: statusFiring, Event: delivery.Event(m),
 		Labels: delivery.Labels(ep.Labels, c.ExternalLabels), Annotations: delivery.Annotations(ep.Annotations),
 		StartsAt: ep.StartsAt.UTC(), Fingerprint: ep.Fingerprint.String(), Pack: delivery.Pack(ep), Count: ep.Count,
-		LastSeen: ep.LastSeen.UTC(), Line: delivery.Line(ep.Line), FirstLine: delivery.Line(ep.First),
+		LastSeen: cmp.Or(ep.LastSeen, ep.StartsAt).UTC(), Line: delivery.Line(ep.Line), FirstLine: delivery.Line(ep.First),
+		GeneratorURL: delivery.Link(c.ExternalURL, ep.Fingerprint),
 	}
-	if a.LastSeen.IsZero() {
-		a.LastSeen = a.StartsAt
-	}
-	a.GeneratorURL = delivery.Link(c.ExternalURL, ep.Fingerprint)
-	switch {
-	case m.Resolved:
-		a.Status, a.Event, a.Reason, a.EndsAt = statusResolved, eventResolved, string(ep.Reason), ep.EndsAt.UTC()
-	case !m.New:
-		a.Event = eventUpdated
+	if m.Resolved {
+		a.Status, a.Reason, a.EndsAt = statusResolved, string(ep.Reason), ep.EndsAt.UTC()
 	}
 	return a, nil
 }

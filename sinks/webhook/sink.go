@@ -32,8 +32,6 @@ type Sink struct {
 	*delivery.Loop[Alert]
 }
 
-var _ sinks.Sink = (*Sink)(nil)
-
 // New returns a Sink. It fails if cfg is invalid. It starts nothing and does no I/O.
 func New(cfg Config, opt Options) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
@@ -55,8 +53,6 @@ func newReceiver(cfg Config) *receiver {
 	return &receiver{cfg, httpconfig.Lazy{Config: cfg.HTTP, Name: "webhook", UserAgent: "crowsnest/" + version.Version, Idle: time.Minute}}
 }
 
-var _ delivery.Receiver[Alert] = (*receiver)(nil)
-
 // Encode returns the alert of a message and its size.
 func (r *receiver) Encode(m sinks.Message, _ time.Time) (Alert, int, error) {
 	a, err := r.cfg.newAlert(m)
@@ -70,7 +66,7 @@ func (r *receiver) Encode(m sinks.Message, _ time.Time) (Alert, int, error) {
 // Deliver posts the alerts in one request.
 func (r *receiver) Deliver(ctx context.Context, alerts []Alert) delivery.Answer {
 	if !*r.cfg.SendResolved {
-		alerts = slices.DeleteFunc(alerts, func(a Alert) bool { return a.Event == eventResolved })
+		alerts = slices.DeleteFunc(alerts, func(a Alert) bool { return a.Status == statusResolved })
 	}
 	if len(alerts) == 0 {
 		return delivery.Answer{}

@@ -172,16 +172,14 @@ func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
 	return a
 }
 
-// recordAnswer records the answer to msgs for people.
 func (l *Loop[T]) recordAnswer(msgs []sinks.Message, a Answer) {
 	d := sinks.Delivery{Endpoint: l.cfg.Endpoint, Time: l.now(), Code: a.Code}
 	if a.Err != nil {
 		d.Error = a.Err.Error()
 	}
-	l.answers.Record(msgs, d)
+	l.Record(msgs, d)
 }
 
-// recordRefused records that the receiver does not accept the message.
 func (l *Loop[T]) recordRefused(m sinks.Message, a Answer) {
 	l.mu.Lock()
 	first := l.state.Refused(m, l.now())

@@ -48,7 +48,6 @@ type Answer struct {
 // Refused reports whether the failure was caused by the messages and not by the receiver.
 func (a Answer) Refused() bool { return a.Reason == ReasonRefused }
 
-// errTimeout is the error of a request that was not answered in time.
 var errTimeout = errors.New("no answer in time")
 
 // TimedOut returns the answer of a receiver that did not answer in time.

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,7 +45,8 @@ type Receiver[T any] interface {
 // Options are the dependencies of a sink.
 type Options struct {
 	Log zerolog.Logger
-	// Now is the clock; nil means time.Now.
+	// Now is the clock; nil means time.Now. Durations are measured with the monotonic clock if
+	// the times have one.
 	Now func() time.Time
 	// MaxKeys is the largest number of open and ended alerts in the state. 0 means
 	// sinks.DefaultMaxKeys.
@@ -56,6 +58,15 @@ type Options struct {
 	// Leads reports whether this process may send now; nil means always. It is called before
 	// each request and must not block.
 	Leads func() bool
+
+	// The sink for Alertmanager has these options in addition.
+
+	// Latency is called once per episode. It gets the time from the line that made the episode
+	// fire until the first Alertmanager accepted the alert. It may be nil. It must be safe for
+	// concurrent use.
+	Latency func(time.Duration)
+	// Transport replaces the configured transport in tests.
+	Transport http.RoundTripper
 }
 
 // Config sets how often a message is repeated and how much is sent in one request.
@@ -114,6 +125,8 @@ type Hooks struct {
 // Loop is a sinks.Sink whose state survives a restart. It is safe for concurrent use, except
 // the methods that only hooks and the receiver may call.
 type Loop[T any] struct {
+	*sinks.Deliveries // the receiver's answers
+
 	// Log is a logger that names the sink and the receiver.
 	Log zerolog.Logger
 
@@ -133,8 +146,7 @@ type Loop[T any] struct {
 	hung      bool
 	staleAt   time.Time // time at which everything is sent again; zero if that is not needed
 
-	answers *sinks.Deliveries
-	ended   sinks.EndedPack
+	ended sinks.EndedPack
 
 	mu      *sync.Mutex
 	state   *sinks.State
@@ -159,7 +171,7 @@ func New[T any](cfg Config, receiver Receiver[T]) *Loop[T] {
 	cfg.ProbeItems = cmp.Or(cfg.ProbeItems, probeItems)
 	cfg.FirstRetry, cfg.MaxRetry = cmp.Or(cfg.FirstRetry, firstRetry), cmp.Or(cfg.MaxRetry, maxRetry)
 	l := &Loop[T]{
-		cfg: cfg, to: receiver, now: cfg.Now, wake: make(chan struct{}, 1), again: make(chan struct{}, 1), mu: cfg.Mu, answers: cfg.Answers,
+		cfg: cfg, to: receiver, now: cfg.Now, wake: make(chan struct{}, 1), again: make(chan struct{}, 1), mu: cfg.Mu, Deliveries: cfg.Answers,
 		Log:   cfg.Log.With().Str("component", "sink").Str("sink", cfg.Name).Str("endpoint", cfg.Endpoint).Logger(),
 		state: sinks.NewState(cfg.State), failed: map[string]int64{},
 	}
@@ -228,6 +240,22 @@ func (l *Loop[T]) Run(ctx context.Context) error {
 	}
 	l.sendDue(reqs, reqs)
 	return nil
+}
+
+// Drain is the time for which Run continues after its context has ended.
+const Drain = 3 * time.Second
+
+// drainContext returns a context for requests, which ends Drain after ctx. cancel ends it
+// immediately and releases its resources.
+func drainContext(ctx context.Context) (reqs context.Context, cancel func()) {
+	reqs, end := context.WithCancel(context.WithoutCancel(ctx))
+	last := time.AfterFunc(1<<62, end)
+	stop := context.AfterFunc(ctx, func() { last.Reset(Drain) })
+	return reqs, func() {
+		stop()
+		last.Stop()
+		end()
+	}
 }
 
 // untilNext returns the time until something is due if nothing changes. It is at most maxSleep.
@@ -323,14 +351,6 @@ func (l *Loop[T]) IsHung() bool { return l.hung }
 
 // RetryAt sets the time of the next try. Only hooks may call it.
 func (l *Loop[T]) RetryAt(t time.Time) { l.retryAt = t }
-
-// Answers returns the receiver's answers to an alert. Repeated answers are merged.
-func (l *Loop[T]) Answers(fp episodes.Fingerprint) []sinks.Delivery { return l.answers.Of(fp) }
-
-// Notified returns how many answers accepted the episode that fired at the given time.
-func (l *Loop[T]) Notified(fp episodes.Fingerprint, fired time.Time) int {
-	return l.answers.Notified(fp, fired)
-}
 
 // Status returns the state of the receiver. It is up if it accepted the last messages that were
 // sent to it.

@@ -9,12 +9,10 @@ import (
 
 const savedVersion = 1
 
-// saved is the state of a Loop in a snapshot.
 type saved struct {
-	Version int           `json:"version"`
-	Marks   []sinks.Mark  `json:"marks"`
-	Packed  [][]byte      `json:"packed,omitempty"`
-	Ended   []sinks.Ended `json:"ended,omitempty"` // in snapshots of older versions
+	Version int          `json:"version"`
+	Marks   []sinks.Mark `json:"marks"`
+	Packed  [][]byte     `json:"packed,omitempty"`
 }
 
 // Export returns the state that must survive the process. It contains what the receiver
@@ -48,6 +46,6 @@ func (l *Loop[T]) Import(data []byte) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.state.Import(sinks.Saved{Marks: in.Marks, Ended: append(in.Ended, sinks.UnpackEnded(in.Packed)...)}, l.now())
+	l.state.Import(sinks.Saved{Marks: in.Marks, Ended: sinks.UnpackEnded(in.Packed)}, l.now())
 	return nil
 }

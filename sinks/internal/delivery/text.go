@@ -16,6 +16,7 @@ import (
 	"crowsnest/episodes"
 	"crowsnest/httpconfig"
 	"crowsnest/internal/text"
+	"crowsnest/redact"
 	"crowsnest/sinks"
 )
 
@@ -36,7 +37,7 @@ func Labels(own, external map[string]string) map[string]string {
 	for _, from := range []map[string]string{external, own} {
 		for name, value := range from {
 			if model.LegacyValidation.IsValidLabelName(name) && value != "" {
-				out[name] = Truncate(sinks.NeutralLine(value), MaxValue)
+				out[name] = Truncate(neutralLine(value), MaxValue)
 			}
 		}
 	}
@@ -56,26 +57,40 @@ func Annotations(in map[string]string) map[string]string {
 	return out
 }
 
-// byImportance compares two names of annotations. The more important one comes first.
 func byImportance(a, b string) int {
 	first := map[string]int{"summary": -5, "description": -4, "runbook_url": -3, "remediation": -2, "affected": -1}
 	return cmp.Or(cmp.Compare(first[a], first[b]), cmp.Compare(a, b))
 }
 
-// annotationText removes everything that could do harm on a screen or in a chat. Parts of the
-// text may come from a log line, which anyone may have written.
+// annotationText removes what could do harm on a screen or in a chat, such as mentions of
+// people, because a part of the text may come from a log line. Links and code of the rule itself
+// stay. Values were made inert when the text was rendered.
 func annotationText(name, s string) string {
 	switch {
 	case strings.HasSuffix(name, "_url"):
-		return sinks.CleanLines(s)
+		return CleanLines(s)
 	case name == "line" || name == "first_line":
 		return Line(s)
 	}
-	return sinks.NeutraliseText(sinks.CleanLines(s))
+	return redact.Unmentioned(CleanLines(s))
 }
 
+// CleanLines makes a text of several lines harmless to display. Each line of the result is
+// valid UTF-8 without control characters, escape sequences, bidirectional controls and
+// invisible characters.
+func CleanLines(s string) string {
+	var lines []string
+	for line := range strings.SplitSeq(s, "\n") {
+		lines = append(lines, redact.Sanitise(line))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// neutralLine returns one line in which links and Markdown have no effect.
+func neutralLine(s string) string { return redact.Inert(redact.Sanitise(s)) }
+
 // Line returns a log line, made harmless to display and limited in length.
-func Line[T ~string](line T) string { return Truncate(sinks.NeutralLine(string(line)), MaxAnnotation) }
+func Line[T ~string](line T) string { return Truncate(neutralLine(string(line)), MaxAnnotation) }
 
 // Truncate shortens s to at most n bytes of valid UTF-8, with an ellipsis at a rune boundary.
 func Truncate(s string, n int) string {
@@ -145,6 +160,17 @@ func CheckShared(externalURL string, http httpconfig.Config) error {
 		errs = append(errs, fmt.Errorf("http_config: %w", err))
 	}
 	return errors.Join(errs...)
+}
+
+// Event returns the event that a message reports: opened, updated or resolved.
+func Event(m sinks.Message) string {
+	switch {
+	case m.Resolved:
+		return "resolved"
+	case !m.New:
+		return "updated"
+	}
+	return "opened"
 }
 
 // Link returns the address of crowsnest's page about an episode. It returns "" if there is no
