@@ -16,9 +16,6 @@ type armedKeys struct {
 	rs *ruleState
 	*quota.Cache[*armedKey]
 	n int // number of armed keys
-	// muted finds the armed keys to which an unless line applies, by the key of that line. It
-	// is nil if the rule has no unless lines, or if they have the key of the armed key itself.
-	muted map[string]map[*armedKey]struct{}
 }
 
 // armedKey is the newest line of one key. If no newer one is read until `silent` is over, it
@@ -43,9 +40,6 @@ type armedKey struct {
 func newArmedKeys(rs *ruleState) *armedKeys {
 	a := &armedKeys{rs: rs}
 	a.Cache = quota.NewCache(rs, quotaClass(rs.rule), rs.limits.windows, maxOverflowKeys(rs.rule), a.countEvicted)
-	if rs.rule.Unless != nil && rs.unless.open != nil {
-		a.muted = map[string]map[*armedKey]struct{}{}
-	}
 	return a
 }
 
@@ -112,7 +106,6 @@ func (a *armedKeys) find() *armedKey {
 	return k
 }
 
-// addKey adds a key, armed or disarmed.
 func (a *armedKeys) addKey(k *armedKey, party string, disarmed bool) {
 	k.in, k.disarmed, k.due.Of = a, true, k
 	k.mutes, _ = a.rs.unless.joinKey(k.values, k.who)
@@ -140,31 +133,17 @@ func (ep *episode) stillSilent(h *window.Hit) {
 	rs.journal.markContinued(ep)
 }
 
-// setDisarmed disarms the key, or arms it again.
 func (k *armedKey) setDisarmed(disarmed bool) {
 	if disarmed == k.disarmed {
 		return
 	}
-	a := k.in
-	sharing := a.muted[k.mutes]
 	if k.disarmed = disarmed; disarmed {
-		a.n--
-		if delete(sharing, k); len(sharing) == 0 {
-			delete(a.muted, k.mutes)
-		}
-		return
-	}
-	a.n++
-	if a.muted != nil {
-		if sharing == nil {
-			sharing = map[*armedKey]struct{}{}
-			a.muted[k.mutes] = sharing
-		}
-		sharing[k] = struct{}{}
+		k.in.n--
+	} else {
+		k.in.n++
 	}
 }
 
-// remove forgets a key.
 func (a *armedKeys) remove(k *armedKey) {
 	a.Delete(k.key)
 	k.setDisarmed(true)
@@ -187,14 +166,16 @@ func (a *armedKeys) muteSharing(key string, t int64, loose bool) {
 			k.setDisarmed(true)
 		}
 	}
-	if a.muted == nil {
+	if a.rs.unless.ofKey {
 		if x := a.Items[key]; x != nil {
 			apply(x.Value)
 		}
 		return
 	}
-	for k := range a.muted[key] {
-		apply(k)
+	for _, x := range a.Items {
+		if x.Value.mutes == key {
+			apply(x.Value)
+		}
 	}
 }
 
@@ -208,7 +189,6 @@ func (a *armedKeys) countEvicted(_ string, k *armedKey, party string) {
 	k.due.Disarm()
 }
 
-// removeAll forgets all keys.
 func (a *armedKeys) removeAll() {
 	for _, x := range a.Items {
 		x.Value.due.Disarm()

@@ -16,9 +16,9 @@ type beside[V any] struct {
 	at      []int // indexes of the values of `same` in the values of `by`
 	lenient bool  // see Config.Unlabelled
 	added   int   // index of the value that rules.ClearOrUnless.NamespaceAdded refers to, or -1
-	// open finds the open episodes by key. It is nil if `same` equals `by`, because
-	// ruleState.open finds them then.
-	open map[string][]*episode
+	ofKey   bool  // whether `same` equals `by`
+	// keyOf returns the key of the lines that apply to an episode.
+	keyOf func(ep *episode) string
 
 	lines *quota.Cache[V] // remembered value for each key
 	// older holds the lines from a snapshot without all labels of the identity, by keys
@@ -27,8 +27,8 @@ type beside[V any] struct {
 	older map[string]V
 }
 
-func newBeside[V any](r *rules.Rule, a *rules.ClearOrUnless, lenient bool) beside[V] {
-	x := beside[V]{at: []int{}, lenient: lenient, added: -1}
+func newBeside[V any](r *rules.Rule, a *rules.ClearOrUnless, lenient bool, keyOf func(*episode) string) beside[V] {
+	x := beside[V]{at: []int{}, lenient: lenient, added: -1, ofKey: true, keyOf: keyOf}
 	if r.Clear != nil && r.Clear.NamespaceAdded || r.Unless != nil && r.Unless.NamespaceAdded {
 		x.added = slices.Index(r.By, "namespace")
 	}
@@ -40,9 +40,7 @@ func newBeside[V any](r *rules.Rule, a *rules.ClearOrUnless, lenient bool) besid
 			x.at = append(x.at, i)
 		}
 	}
-	if len(a.Same) != len(r.By) {
-		x.open = map[string][]*episode{}
-	}
+	x.ofKey = len(a.Same) == len(r.By)
 	return x
 }
 
@@ -68,31 +66,21 @@ func (x *beside[V]) get(key string, values []redact.Text) (v V, ok bool) {
 	return v, ok
 }
 
-func (x *beside[V]) add(key string, ep *episode) {
-	if x.open != nil {
-		x.open[key] = append(x.open[key], ep)
-	}
-}
-
-func (x *beside[V]) remove(key string, ep *episode) {
-	if x.open == nil {
-		return
-	}
-	if x.open[key] = slices.DeleteFunc(x.open[key], func(o *episode) bool { return o == ep }); len(x.open[key]) == 0 {
-		delete(x.open, key)
-	}
-}
-
 // sharingEpisodes returns the open episodes of a rule that a line with this key applies to, sorted
 // by start, then key. The slice belongs to the caller.
 func (x *beside[V]) sharingEpisodes(rs *ruleState, key string) []*episode {
-	if x.open != nil {
-		return inOrder(slices.Clone(x.open[key]))
-	}
-	if ep := rs.open[key]; ep != nil {
+	if ep := rs.open[key]; x.ofKey && ep != nil {
 		return []*episode{ep}
+	} else if x.ofKey {
+		return nil
 	}
-	return nil
+	var out []*episode
+	for _, ep := range rs.open {
+		if x.keyOf(ep) == key {
+			out = append(out, ep)
+		}
+	}
+	return inOrder(out)
 }
 
 // concernedEpisodes returns the open episodes that a hit with this key and these values applies

@@ -29,7 +29,6 @@ const (
 	annotationSummary = "cause_summary"
 )
 
-// annotations returns the annotations of a symptom.
 func (c *Cause) annotations() map[string]string {
 	out := map[string]string{annotationCause: c.Alert, annotationPrint: c.Fingerprint.String()}
 	if c.Summary != "" {
@@ -46,7 +45,6 @@ type relation struct {
 	of *transition
 }
 
-// renderSummary renders the summary of the cause.
 func (r *relation) renderSummary(renderer *render.Renderer) (text string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -56,7 +54,6 @@ func (r *relation) renderSummary(renderer *render.Renderer) (text string) {
 	return r.of.renderTexts(renderer).annotations["summary"]
 }
 
-// asCause returns the episode as a cause.
 func (ep *episode) asCause(now int64) *relation {
 	if ep.causing == nil || ep.causing.Fingerprint != ep.print {
 		ep.causing = &relation{of: ep.transition(now), Cause: Cause{
@@ -91,7 +88,6 @@ const (
 	inhibitNo   inhibition = "no"  // the episode has no cause, or lost it
 )
 
-// markParticipants marks the rules that are causes or symptoms.
 func (e *Engine) markParticipants() {
 	for _, rs := range e.order {
 		rs.participates = false
@@ -148,7 +144,6 @@ type candidates struct {
 	inhibits bool
 }
 
-// findCauses finds the cause of each open episode of the rule.
 func (rs *ruleState) findCauses(all map[string]*ruleState, warm bool, now int64) {
 	var causes []candidates
 	for i := range rs.rule.Causes {
@@ -171,7 +166,6 @@ func (rs *ruleState) findCauses(all map[string]*ruleState, warm bool, now int64)
 	}
 }
 
-// setCause makes the episode a symptom of a cause, or of none.
 func (ep *episode) setCause(rel *relation, inhibits, warm bool) {
 	before := ep.inhibit
 	if ep.state == StateFiring && ep.inhibit != inhibitNo {
@@ -357,7 +351,6 @@ func (ep *episode) noteClear(t int64) {
 	ep.rs.markUnsettled()
 }
 
-// savedCause returns the saved form of a cause.
 func savedCause(c *Cause) *saved.Cause {
 	if c == nil {
 		return nil
@@ -365,7 +358,6 @@ func savedCause(c *Cause) *saved.Cause {
 	return &saved.Cause{Print: uint64(c.Fingerprint), Alert: c.Alert, Severity: c.Severity, Labels: c.Labels, Summary: c.Summary, Starts: instant.FromTime(c.StartsAt)}
 }
 
-// loadedCause is the inverse of savedCause.
 func loadedCause(c *saved.Cause) *Cause {
 	if c == nil {
 		return nil

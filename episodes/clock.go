@@ -48,7 +48,6 @@ func (l *lapse) moveTimes(delta int64) {
 	l.end += delta
 }
 
-// moveTimes adds delta to every time of a rule.
 func (rs *ruleState) moveTimes(delta int64) {
 	for _, ep := range rs.open {
 		ep.moveTimes(delta)

@@ -61,7 +61,6 @@ func (e *Engine) conclude(now int64) {
 	}
 }
 
-// conclude applies the reached deadlines of an open episode.
 func (ep *episode) conclude(now int64) {
 	rs := ep.rs
 	if rs.open[ep.key] != ep {

@@ -1,11 +1,19 @@
 package episodes
 
 import (
+	"math"
+	"slices"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"crowsnest/episodes/internal/instant"
+	"crowsnest/episodes/internal/intake"
+	"crowsnest/episodes/internal/saved"
 	"crowsnest/episodes/internal/window"
+	"crowsnest/internal/quota"
 	"crowsnest/matcher"
+	"crowsnest/redact"
 )
 
 // podDeletedDelay is the time between the deletion of a pod and the end of its episodes. Until
@@ -15,7 +23,6 @@ const podDeletedDelay = 5 * time.Minute
 // maxDeletedPods is the number of deleted pods that are remembered, which are the newest ones.
 const maxDeletedPods = 4096
 
-// podName names a pod of one cluster.
 type podName struct {
 	Namespace, Name string
 	identity        string // identity part of a key
@@ -49,7 +56,7 @@ func (e *Engine) endDeletedPods(now int64) {
 			}
 			e.runGuarded(rs, now, func() {
 				for _, ep := range rs.sortedEpisodes() {
-					if ep.newest <= at && ep.namesPod(name) {
+					if ep.newest <= at && rs.namesPod(name, ep.values, ep.namespace, ep.who, ep.loose) {
 						ep.close(ReasonPodDeleted, max(at, ep.newest), now, window.Text{})
 					}
 				}
@@ -58,11 +65,106 @@ func (e *Engine) endDeletedPods(now int64) {
 	}
 }
 
-// namesPod reports whether the key of the episode names the pod.
-func (ep *episode) namesPod(pod podName) bool {
-	name := ep.rs.podOfKey(ep.values, ep.namespace, ep.who)
-	if ep.loose {
+// podTimes maps pods to the times of their deletion, the oldest first.
+type podTimes struct{ *simplelru.LRU[podName, int64] }
+
+func newPodTimes() podTimes { return podTimes{quota.NewLRU[podName, int64](maxDeletedPods)} }
+
+func (d podTimes) noteDeletion(pod podName, t int64) {
+	d.Remove(pod) // so that the entries stay in order of deletion
+	d.Add(pod, t)
+}
+
+func (d podTimes) wasDeletedSince(pod podName, t int64) bool {
+	at, ok := d.Peek(pod)
+	return ok && t <= at
+}
+
+func (d podTimes) save() (out []saved.DeletedPod) {
+	for _, pod := range d.Keys() {
+		at, _ := d.Peek(pod)
+		out = append(out, saved.DeletedPod{Namespace: pod.Namespace, Name: pod.Name, Identity: []byte(pod.identity), At: at})
+	}
+	return out
+}
+
+func (d podTimes) load(pods []saved.DeletedPod) {
+	for _, pod := range pods {
+		d.Add(podName{pod.Namespace, pod.Name, string(pod.Identity)}, pod.At)
+	}
+}
+
+func (d podTimes) moveTimes(delta int64) {
+	for _, pod := range d.Keys() {
+		if at, ok := d.Peek(pod); ok {
+			d.Add(pod, at+delta)
+		}
+	}
+}
+
+func (rs *ruleState) byPod() bool { return slices.Contains(rs.rule.By, "pod") }
+
+// namesPod reports whether a key with these values of `by` and this identity, or any identity if
+// loose is set, names the pod. If the key has no namespace, the namespace of the stream counts.
+func (rs *ruleState) namesPod(pod podName, values []redact.Text, namespace string, who *intake.Identity, loose bool) bool {
+	name := rs.podOfKey(values, namespace, who)
+	if loose {
 		name.identity = pod.identity
 	}
 	return name == pod
+}
+
+// podOfKey returns the pod that a key names.
+func (rs *ruleState) podOfKey(values []redact.Text, namespace string, who *intake.Identity) podName {
+	pod := podName{Namespace: namespace, identity: who.KeySuffix()}
+	for i, label := range rs.rule.By {
+		switch label {
+		case "pod":
+			pod.Name = string(values[i])
+		case "namespace":
+			pod.Namespace = string(values[i])
+		}
+	}
+	return pod
+}
+
+func (e *Engine) disarmDeleted(pod podName, t int64) {
+	needed := false
+	for _, rs := range e.order {
+		if rs.armed == nil || rs.quarantined || !rs.byPod() {
+			continue
+		}
+		needed = true
+		e.runGuarded(rs, e.limits.losses.Now, func() {
+			for _, x := range rs.armed.Items {
+				if k := x.Value; !k.disarmed && k.last.T <= t && rs.namesPod(pod, k.values, k.namespace, k.who, k.loose) {
+					k.setDisarmed(true)
+				}
+			}
+		})
+	}
+	if needed {
+		e.departed.noteDeletion(pod, t)
+	}
+}
+
+// forgetDeparted forgets deleted pods whose last lines are so old that no rule with `silent`
+// still waits for the next one.
+func (e *Engine) forgetDeparted() {
+	if e.departed.Len() == 0 {
+		return
+	}
+	over := int64(math.MaxInt64)
+	for _, rs := range e.order {
+		if rs.armed != nil && rs.byPod() {
+			over = min(over, rs.watermark()-rs.quietTime())
+		}
+	}
+	for {
+		_, at, ok := e.departed.GetOldest()
+		if !ok || at > over {
+			return
+		}
+		e.departed.RemoveOldest()
+	}
 }

@@ -72,7 +72,6 @@ func (d *displacedAlerts) save(most int) (out []saved.Displaced) {
 	return out[max(len(out)-most, 0):]
 }
 
-// moveTimes adds delta to the times with which clear lines are compared.
 func (d *displacedAlerts) moveTimes(delta int64) {
 	if d.byClear == nil {
 		return
@@ -84,7 +83,6 @@ func (d *displacedAlerts) moveTimes(delta int64) {
 	}
 }
 
-// restoreDisplaced restores the displaced alerts of a rule.
 func (v *restorer) restoreDisplaced(rs *ruleState, r saved.Rule) {
 	for _, d := range r.Displaced {
 		x := v.transition(d.Closed)
@@ -95,7 +93,6 @@ func (v *restorer) restoreDisplaced(rs *ruleState, r saved.Rule) {
 	}
 }
 
-// forgetDisplaced forgets the displaced alert that an open episode continues.
 func (rs *ruleState) forgetDisplaced(ep *episode) {
 	if rs.displaced.byClear == nil {
 		return

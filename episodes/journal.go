@@ -31,7 +31,6 @@ func newJournal(infra func(party string) bool) journal {
 	return journal{spans: notified.New(), infra: infra}
 }
 
-// add adds a transition to the changes.
 func (j *journal) add(t *transition) {
 	t.opens = t.State != StateResolved
 	j.changes = append(j.changes, t)
@@ -57,7 +56,6 @@ func (j *journal) markContinued(ep *episode) {
 	j.dirty = append(j.dirty, ep)
 }
 
-// touchOverflow marks an overflow for the next update.
 func (j *journal) touchOverflow(o *overflow) {
 	if !o.dirty {
 		o.dirty = true
@@ -77,7 +75,6 @@ func (j *journal) touchAll(order []*ruleState) {
 	}
 }
 
-// takeChanges returns the changes and forgets them.
 func (j *journal) takeChanges() []*transition {
 	out := j.changes
 	j.changes = nil
@@ -121,7 +118,6 @@ func (j *journal) noteEnded(ep *episode, x *transition, line window.Text) {
 	j.ended, j.old = append(j.ended, &pastEpisode{x, ep.history, line}), 0
 }
 
-// dropOld drops what was concluded more than keepResolved ago.
 func (j *journal) dropOld(now int64) {
 	if now <= j.old {
 		return

@@ -100,7 +100,6 @@ func (rs *ruleState) placeLapse(party string, now int64) bool {
 	return true
 }
 
-// add adds the lapse to its rule.
 func (l *lapse) add() {
 	l.due.Of = l
 	l.ep.rs.lapses = append(l.ep.rs.lapses, l)
@@ -234,7 +233,6 @@ func (ep *episode) restartAt(rest window.Times) {
 	ep.armDeadline()
 }
 
-// splitLapses applies a clear line at t to the lapses with this key.
 func (rs *ruleState) splitLapses(key string, known window.Clears, t, now int64) {
 	for _, l := range slices.Clone(rs.lapses) {
 		if l.ep.clears != key || l.ep.noClear || !rs.needsWindow() && l.times[0] > t || l.end <= t || known.NewestBefore(l.times[0]) > t {
@@ -286,7 +284,6 @@ func (l *lapse) conclude(now int64) {
 	}
 }
 
-// drop ends a lapse without a notification.
 func (l *lapse) drop(now int64) {
 	l.remove()
 	if l.shown {
@@ -294,7 +291,6 @@ func (l *lapse) drop(now int64) {
 	}
 }
 
-// remove is the inverse of add.
 func (l *lapse) remove() {
 	rs := l.ep.rs
 	rs.lapses = slices.DeleteFunc(rs.lapses, func(o *lapse) bool { return o == l })

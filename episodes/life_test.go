@@ -403,7 +403,7 @@ func requireHeaps(t require.TestingT, e *Engine) {
 		require.Equal(t, i, rs.pos)
 		if armed[rs.groups.steps.Group] == nil {
 			armed[rs.groups.steps.Group] = map[*watermark.Deadline]bool{}
-			for d := range rs.groups.steps.Group.ArmedDeadlines() {
+			for _, d := range rs.groups.steps.Group.ArmedDeadlines() {
 				armed[rs.groups.steps.Group][d] = true
 			}
 		}

@@ -1,6 +1,8 @@
 package episodes
 
 import (
+	"hash/fnv"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,10 +12,11 @@ import (
 	"crowsnest/episodes/internal/window"
 	"crowsnest/episodes/render"
 	"crowsnest/internal/quota"
+	"crowsnest/internal/text"
 	"crowsnest/redact"
+	"crowsnest/rules"
 )
 
-// episode is one open failure.
 type episode struct {
 	rs     *ruleState
 	key    string
@@ -83,7 +86,6 @@ func (ep *episode) countsLine(t int64) bool {
 	return t > ep.from || !ep.rs.needsWindow() && t > ep.from-ep.rs.quietTime()
 }
 
-// ownWindow returns the window of the episode's key.
 func (ep *episode) ownWindow() *keyWindow {
 	if ep.window == nil {
 		ep.window = ep.rs.newWindow(window.New(ep.rs.rule), ep.values, ep.who)
@@ -91,7 +93,6 @@ func (ep *episode) ownWindow() *keyWindow {
 	return ep.window
 }
 
-// dropLines removes the lines up to t from the window of the episode.
 func (ep *episode) dropLines(t int64) {
 	if ep.window != nil {
 		ep.window.DropUpTo(t)
@@ -150,15 +151,12 @@ func (ep *episode) computeSharedKeys() {
 	ep.mutes, _ = rs.unless.joinKey(ep.values, ep.who)
 }
 
-// add adds the episode to the open ones.
 func (ep *episode) add(party string) {
 	rs := ep.rs
 	ep.due.Of = ep
 	rs.open[ep.key] = ep
 	ep.computeSharedKeys()
 	rs.forgetDisplaced(ep)
-	rs.clear.add(ep.clears, ep)
-	rs.unless.add(ep.mutes, ep)
 	ep.slot.Key = ep.key
 	if ep.window != nil {
 		ep.slot.Size = ep.window.Size()
@@ -181,7 +179,6 @@ func (ep *episode) tenant() string {
 	return ep.party
 }
 
-// remove is the inverse of add.
 func (ep *episode) remove() {
 	rs := ep.rs
 	ep.due.Disarm()
@@ -189,8 +186,6 @@ func (ep *episode) remove() {
 	if rs.lastOpen == ep {
 		rs.lastOpen = nil
 	}
-	rs.clear.remove(ep.clears, ep)
-	rs.unless.remove(ep.mutes, ep)
 	ep.party = ep.slot.Tenant()
 	rs.slots.Remove(&ep.slot)
 	if ep.loose {
@@ -202,7 +197,6 @@ func (ep *episode) remove() {
 	rs.markUnsettled()
 }
 
-// startAt starts the episode at a trigger.
 func (ep *episode) startAt(trig *window.Trigger) {
 	in := &ep.rs.in
 	ep.starts, ep.moved, ep.from, ep.lines = trig.T, 0, trig.From, trig.Lines
@@ -245,7 +239,6 @@ func (ep *episode) showTrigger(trig *window.Trigger) {
 	ep.last.Line = line
 }
 
-// applyTrigger updates an open episode with a trigger.
 func (ep *episode) applyTrigger(trig *window.Trigger) {
 	ep.noteTrigger(trig)
 	if ep.isUndecided() {
@@ -266,7 +259,6 @@ func (ep *episode) applyTrigger(trig *window.Trigger) {
 	ep.rs.journal.markContinued(ep)
 }
 
-// fire makes a pending episode a firing one.
 func (ep *episode) fire(now int64) {
 	ep.rs.pending--
 	if len(ep.times) > 0 && ep.rs.participates {
@@ -276,7 +268,6 @@ func (ep *episode) fire(now int64) {
 	ep.firingTransition(now)
 }
 
-// firingTransition reports an episode as firing.
 func (ep *episode) firingTransition(now int64) *transition {
 	ep.state, ep.fired = StateFiring, now
 	ep.rs.markUnsettled()
@@ -301,7 +292,6 @@ func (ep *episode) applyUnless(h *window.Hit, now int64) {
 	}
 }
 
-// dropMuted drops the first triggers that a remembered unless line mutes.
 func (ep *episode) dropMuted(ts window.Times) window.Times {
 	rs := ep.rs
 	for rs.rule.Unless != nil && len(ts) > 0 && rs.isKeyMuted(ep.mutes, ep.values, ts[0]) {
@@ -316,7 +306,6 @@ func (ep *episode) close(reason Reason, end, now int64, line window.Text) {
 	ep.reportEnd(reason, end, now, line)
 }
 
-// reportEnd reports the end of an episode that is no longer open.
 func (ep *episode) reportEnd(reason Reason, end, now int64, line window.Text) *transition {
 	x := ep.transition(now)
 	ep.rs.journal.endEpisode(ep, x, reason, end, now)
@@ -335,4 +324,62 @@ func (ep *episode) detach() {
 		ep.rs.armed.keepDisarmed(ep, party)
 	}
 	ep.window = nil
+}
+
+func (ep *episode) computeLabels() {
+	r, names := ep.rs.rule, ep.rs.cfg.Identity
+	by := map[string]string{}
+	for i, name := range r.By {
+		by[name] = string(ep.values[i])
+	}
+	ep.labels = ep.rs.renderLabels(r, by)
+	if !ep.nameless {
+		ep.who.AddTo(ep.labels, names)
+	}
+	ep.print = FingerprintOf(ep.labels)
+	ep.setApart(names)
+}
+
+func (c *common) renderLabels(r *rules.Rule, key map[string]string) map[string]string {
+	labels := maps.Clone(key)
+	for _, l := range r.Labels {
+		labels[l.Name] = text.Truncate(c.renderer.RenderLabel(l.Template, rules.TemplateData{Labels: key}), intake.MaxValue)
+	}
+	labels["alertname"] = r.Alert
+	labels["severity"] = string(r.Severity)
+	labels["resolves"] = r.Resolves()
+	maps.DeleteFunc(labels, func(_, v string) bool { return v == "" })
+	return labels
+}
+
+// FingerprintOf returns the fingerprint of an alert with these labels.
+func FingerprintOf(labels map[string]string) Fingerprint {
+	h := fnv.New64a()
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		h.Write([]byte(name))
+		h.Write([]byte{0xff})
+		h.Write([]byte(labels[name]))
+		h.Write([]byte{0xff})
+	}
+	return Fingerprint(h.Sum64())
+}
+
+// setApart adds labels to an episode if another open episode of its rule has the same labels
+// and a different key. That happens if one takes the value of an identity label from a capture
+// in `by`, and the other one from its stream.
+func (ep *episode) setApart(names []string) {
+	same := func(o *episode) bool { return o != ep && o.print == ep.print }
+	if !ep.rs.ambiguous || !slices.ContainsFunc(slices.Collect(maps.Values(ep.rs.open)), same) {
+		return
+	}
+	for i, name := range names {
+		if ep.labels[name] == "" {
+			continue
+		}
+		ep.labels["stream_"+name] = "none"
+		if values := ep.who.Values(); values != nil && values[i] != "" {
+			ep.labels["stream_"+name] = values[i]
+		}
+	}
+	ep.print = FingerprintOf(ep.labels)
 }

@@ -42,7 +42,6 @@ func Metrics(stats func() Stats) metric.Collector {
 	)
 }
 
-// silentRules returns the rules with `silent`.
 func silentRules(s Stats) []RuleStatus {
 	return slices.DeleteFunc(slices.Clone(s.Rules), func(r RuleStatus) bool { return r.Rule.Silent == 0 })
 }

@@ -54,7 +54,7 @@ func (o *overflow) replaceWith(x overflow) {
 		return
 	}
 	o.keys = quota.NewLRU[uint64, struct{}](maxOverflowKeys(rs.rule))
-	o.print = fingerprintOf(o.labels)
+	o.print = FingerprintOf(o.labels)
 	o.due.Arm(rs.groups.steps.Group)
 }
 
@@ -78,7 +78,6 @@ func (o *overflow) countRefused(key string, t int64, l limit, now int64) {
 	o.rs.journal.touchOverflow(o) // A flood refuses thousands of triggers, so they are reported with the next update.
 }
 
-// noteDisplaced adds an alert to the displaced alerts that the overflow names.
 func (o *overflow) noteDisplaced(labels map[string]string) {
 	own := maps.Clone(labels)
 	for _, name := range []string{"alertname", "severity", "resolves"} {
@@ -113,7 +112,6 @@ func (o *overflow) conclude(now int64) {
 	o.end(o.Due(), now, ReasonQuiet)
 }
 
-// end resolves the alert.
 func (o *overflow) end(end, now int64, reason Reason) {
 	x := o.transition(now)
 	x.setEnd(StateResolved, reason, max(end, o.starts, o.starts-o.moved), now)
@@ -125,14 +123,13 @@ func (o *overflow) end(end, now int64, reason Reason) {
 func (o *overflow) rename(now int64) {
 	before := o.transition(now)
 	o.labels = o.alertLabels()
-	if o.print = fingerprintOf(o.labels); o.print != before.Fingerprint {
+	if o.print = FingerprintOf(o.labels); o.print != before.Fingerprint {
 		before.setEnd(StateResolved, ReasonIdentity, now, now)
 		o.rs.journal.add(before)
 		o.rs.journal.add(o.transition(now))
 	}
 }
 
-// moveTimes adds delta to the times of the overflow.
 func (o *overflow) moveTimes(delta int64) {
 	if o.active {
 		o.starts += delta

@@ -13,7 +13,6 @@ import (
 	"crowsnest/rules"
 )
 
-// ruleState is the state of one rule.
 type ruleState struct {
 	*common
 	rule *rules.Rule
@@ -52,7 +51,8 @@ type ruleState struct {
 func newRuleState(r *rules.Rule, common *common) *ruleState {
 	rs := &ruleState{
 		common: common, rule: r, last: intake.NewMemory(r), suspended: window.NoTime, heldBack: window.NoTime, open: map[string]*episode{},
-		clear: newBeside[window.Clears](r, r.Clear, common.cfg.Unlabelled), unless: newBeside[[]int64](r, r.Unless, common.cfg.Unlabelled),
+		clear:  newBeside[window.Clears](r, r.Clear, common.cfg.Unlabelled, func(ep *episode) string { return ep.clears }),
+		unless: newBeside[[]int64](r, r.Unless, common.cfg.Unlabelled, func(ep *episode) string { return ep.mutes }),
 	}
 	rs.over.rs = rs
 	c, size, l := quotaClass(r), maxOverflowKeys(r), &common.limits
@@ -70,7 +70,6 @@ func newRuleState(r *rules.Rule, common *common) *ruleState {
 	return rs
 }
 
-// keyWindow is the window of one key.
 type keyWindow struct {
 	window.Window
 	key    []redact.Text // values of `by`
@@ -82,7 +81,7 @@ type keyWindow struct {
 // newWindow returns the window of a key with the content w. It keeps values.
 func (rs *ruleState) newWindow(w window.Window, values []redact.Text, who *intake.Identity) *keyWindow {
 	k := &keyWindow{Window: w, key: values, who: who}
-	if rs.clear.open != nil {
+	if !rs.clear.ofKey {
 		k.clears, _ = rs.clear.joinKey(values, who)
 	}
 	return k
@@ -101,7 +100,6 @@ func (rs *ruleState) hitWindow(values []redact.Text) *quota.Item[*keyWindow] {
 	return rs.windows.Add(string(in.Key), in.Party, rs.newWindow(window.New(rs.rule), in.Copier.CopyValues(values), in.Who), 0)
 }
 
-// windowFor returns the window of a key, or nil if there is none.
 func (rs *ruleState) windowFor(key string) *keyWindow {
 	if ep := rs.open[key]; ep != nil {
 		return ep.window
@@ -118,7 +116,7 @@ func (rs *ruleState) dropCleared(key string, t int64) {
 		x.Value.DropUpTo(t)
 		rs.windows.Resize(&x.Entry, x.Value.Size())
 	}
-	if rs.clear.open == nil {
+	if rs.clear.ofKey {
 		if x := rs.windows.Items[key]; x != nil {
 			drop(x)
 		}
@@ -204,20 +202,16 @@ func (rs *ruleState) quietTime() int64 {
 	return int64(rs.rule.KeepFiringFor)
 }
 
-// mustBePending reports whether a new episode has to be pending at first.
 func (rs *ruleState) mustBePending() bool { return rs.rule.For > 0 || rs.rule.Unless != nil }
 
-// needsWindow reports whether a trigger needs more than one line.
 func (rs *ruleState) needsWindow() bool {
 	return rs.rule.Sequence || rs.rule.Count > 1 || rs.rule.Distinct != ""
 }
 
-// sortedEpisodes returns the open episodes, sorted by start, then by key.
 func (rs *ruleState) sortedEpisodes() []*episode {
 	return inOrder(slices.Collect(maps.Values(rs.open)))
 }
 
-// inOrder sorts episodes by start, then by key.
 func inOrder(eps []*episode) []*episode {
 	slices.SortFunc(eps, (*episode).compare)
 	return eps
@@ -237,4 +231,57 @@ func (rs *ruleState) partyOfKey(values []redact.Text) string {
 		return string(values[i].Clone())
 	}
 	return ""
+}
+
+// restored marks an episode that was read from a snapshot.
+type restored struct {
+	// loose is set if the snapshot was written without all labels of the identity. The
+	// first trigger whose key is equal apart from the identity pins the episode to its own
+	// identity; until then the episode matches every identity.
+	loose bool
+	// nameless is set on a pinned episode, because its alert keeps the labels with which it was
+	// notified.
+	nameless bool
+	// firedBefore is set on an episode that fired before it was restored.
+	firedBefore bool
+}
+
+// adoptLoose finds the loose episode whose key equals that of the hit apart from the identity,
+// pins it to the identity of the hit and returns it. It returns nil if there is none.
+func (rs *ruleState) adoptLoose() *episode {
+	in := &rs.in
+	if rs.loose == 0 || in.Who == nil {
+		return nil
+	}
+	ep := rs.open[in.KeyWithoutIdentity()]
+	if ep == nil || !ep.loose {
+		return nil
+	}
+	party := ep.slot.Tenant()
+	ep.remove()
+	ep.key, ep.who, ep.restored = string(in.Key), in.Who, restored{nameless: true}
+	if ep.window != nil {
+		ep.window.who = ep.who
+	}
+	ep.add(party)
+	ep.armDeadline()
+	return ep
+}
+
+// adoptWindow finds the loose window whose key equals that of the hit apart from the identity,
+// pins it and returns it. It returns nil if there is none.
+func (rs *ruleState) adoptWindow() *quota.Item[*keyWindow] {
+	in := &rs.in
+	if in.Who == nil {
+		return nil
+	}
+	x := rs.windows.Items[in.KeyWithoutIdentity()]
+	if x == nil || !x.Value.loose {
+		return nil
+	}
+	w, party := x.Value, x.Tenant()
+	rs.windows.Delete(x.Key)
+	w.who, w.loose = in.Who, false
+	w.clears, _ = rs.clear.joinKey(w.key, w.who)
+	return rs.windows.Add(string(in.Key), party, w, w.Size())
 }

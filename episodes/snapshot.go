@@ -1,12 +1,17 @@
 package episodes
 
 import (
+	"cmp"
 	"slices"
+	"time"
 
 	"crowsnest/episodes/internal/instant"
+	"crowsnest/episodes/internal/intake"
+	"crowsnest/episodes/internal/notified"
 	"crowsnest/episodes/internal/saved"
 	"crowsnest/episodes/internal/window"
 	"crowsnest/episodes/render"
+	"crowsnest/internal/blocks"
 )
 
 // Snapshot returns the whole state, except watermarks, as JSON. Its lines and captures are
@@ -75,7 +80,6 @@ func (c Copy) Append(b []byte) ([]byte, error) {
 	return c.state.Append(b)
 }
 
-// save copies the last transition of an episode, without its texts.
 func (t *transition) save() saved.Closed {
 	return saved.Closed{
 		Alert: t.Alert, Reason: string(t.Reason), Overflow: t.Overflow, Silent: t.Silent, Labels: t.Labels,
@@ -84,7 +88,6 @@ func (t *transition) save() saved.Closed {
 	}
 }
 
-// closedKey identifies an episode that was resolved.
 func (x *Episode) closedKey() saved.ClosedKey {
 	return saved.ClosedKey{Print: uint64(x.Fingerprint), Starts: instant.FromTime(x.StartsAt)}
 }
@@ -98,7 +101,6 @@ func (c *Copy) redact() {
 	c.lines.ReplaceRedacted(clean)
 }
 
-// save copies the state of a rule to out.
 func (rs *ruleState) save(out *saved.Rule, lines *saved.Lines) {
 	if n := len(rs.open); n > 0 {
 		out.Open = make([]saved.Episode, n)
@@ -133,7 +135,6 @@ func (rs *ruleState) save(out *saved.Rule, lines *saved.Lines) {
 	}
 }
 
-// save copies the armed keys.
 func (a *armedKeys) save(lines *saved.Lines) []saved.Armed {
 	out := make([]saved.Armed, 0, len(a.Items)) // has its final capacity, because lines are written into its items later
 	for x, party := range a.Values() {
@@ -156,7 +157,6 @@ func (ep *episode) saveBare() saved.Episode {
 	}
 }
 
-// save copies the state of an episode to out.
 func (ep *episode) save(out *saved.Episode, lines *saved.Lines) {
 	*out = ep.saveBare()
 	out.Party, out.Times, out.Log, out.Logs = ep.tenant(), ep.times.Pack(), ep.logs.First, slices.Clone(ep.logs.Known)
@@ -169,5 +169,214 @@ func (ep *episode) save(out *saved.Episode, lines *saved.Lines) {
 	if w := ep.window; w != nil {
 		x := lines.SaveWindow(ep.rs.rule, &w.Window, ep.last.Line)
 		out.Window = &x
+	}
+}
+
+// Restore loads a snapshot into an engine that already has its rules. Alerts of rules
+// that changed or were removed are resolved. The next Evaluate returns everything that
+// is firing or was resolved lately. After an error the engine is unchanged.
+func (e *Engine) Restore(data []byte, now time.Time) error {
+	s, err := saved.Parse(data)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	v := &restorer{Engine: e, s: &s, now: instant.FromTime(now)}
+	v.older = slices.ContainsFunc(e.cfg.Identity, func(name string) bool { return !slices.Contains(s.Identity, name) })
+	v.restoreShared()
+	for _, r := range s.Rules {
+		rs := e.rules[r.Alert]
+		if rs == nil || rs.rule.Hash != r.Hash {
+			v.resolveRemoved(r)
+			continue
+		}
+		e.runGuarded(rs, v.now, func() { v.restoreRule(rs, r) })
+	}
+	e.journal.touchAll(e.order)
+	e.unsettled = true
+	return nil
+}
+
+// restorer loads one snapshot into an engine.
+type restorer struct {
+	*Engine
+	s   *saved.State
+	now int64
+	// older is set if the snapshot was written without all labels of the identity.
+	older bool
+}
+
+// restoreShared loads the resolved episodes and the state that rules share.
+func (v *restorer) restoreShared() {
+	v.seen.Load(v.s.Seen, v.s.SeenOf)
+	v.deletedPods.load(v.s.DeletedPods)
+	v.departed.load(v.s.Departed)
+	texts := map[saved.ClosedKey]saved.ClosedTexts{}
+	for _, t := range blocks.Decode[saved.ClosedTexts](v.s.Texts) {
+		texts[t.ClosedKey] = t
+	}
+	for _, c := range v.s.Closed {
+		x := v.restoreResolved(c)
+		if t, ok := texts[x.closedKey()]; ok {
+			x.Annotations, x.Line, x.First, x.Cause = t.Annotations, t.Line, t.First, loadedCause(t.Cause)
+		}
+		v.journal.spans.Add(uint64(x.Fingerprint), notified.Span{From: c.Starts + c.Moved, To: c.Ends + c.Moved, Concluded: c.Concluded})
+	}
+}
+
+func (v *restorer) restoreResolved(c saved.Closed) *transition {
+	t := v.transition(c)
+	v.journal.resolve(t)
+	return t
+}
+
+func (v *restorer) transition(c saved.Closed) *transition {
+	t := &transition{done: true, moved: c.Moved, Episode: Episode{
+		Restored: true, Fingerprint: FingerprintOf(c.Labels), Alert: c.Alert, State: StateResolved, Reason: Reason(c.Reason),
+		Overflow: c.Overflow, Silent: c.Silent, Labels: c.Labels, Annotations: c.Annotations,
+		StartsAt: instant.ToTime(c.Starts), FiredAt: instant.ToTime(c.Fired), LastSeen: instant.ToTime(c.Newest), EndsAt: instant.ToTime(c.Ends),
+		Concluded: instant.ToTime(c.Concluded), Count: c.Lines, Party: c.Party, Line: c.Line, First: c.First,
+	}}
+	if rs := v.rules[c.Alert]; rs != nil {
+		t.Rule = rs.rule
+	}
+	return t
+}
+
+// resolveRemoved resolves the firing alerts of a rule that is not installed.
+func (v *restorer) resolveRemoved(r saved.Rule) {
+	resolve := func(labels map[string]string, o saved.Closed) {
+		o.Alert, o.Reason, o.Labels, o.Ends, o.Concluded = r.Alert, string(ReasonRemoved), labels, max(v.now, o.Starts), v.now
+		v.restoreResolved(o).Restored = false
+	}
+	for _, ep := range r.Open {
+		if State(ep.State) == StateFiring {
+			resolve(ep.Labels, saved.Closed{
+				Starts: ep.Starts - ep.Moved, Fired: ep.Fired, Newest: ep.Newest, Lines: ep.Lines,
+				Line: ep.Line, First: cmp.Or(ep.First, ep.Line), Annotations: map[string]string{"line": string(ep.Line)},
+			})
+		}
+	}
+	if o := r.Overflow; o != nil {
+		resolve(o.Labels, saved.Closed{Starts: o.Starts - o.Moved, Fired: o.Fired, Newest: o.Newest, Lines: o.Lines, Overflow: true})
+	}
+}
+
+func (v *restorer) restoreRule(rs *ruleState, r saved.Rule) {
+	if v.older {
+		rs.clear.older, rs.unless.older = map[string]window.Clears{}, map[string][]int64{}
+		for _, c := range r.Cleared {
+			rs.clear.older[string(c.Key)] = window.Clears{Newest: c.Value, Since: c.Value}
+		}
+		for _, m := range r.Muted {
+			rs.unless.older[string(m.Key)] = slices.Clone(m.Value)
+		}
+	}
+	for _, s := range r.Open {
+		if len(s.Values) != len(rs.rule.By) || State(s.State) != StatePending && State(s.State) != StateFiring {
+			continue // not written by this program
+		}
+		if !v.runGuarded(rs, v.now, func() { v.restoreOpen(rs, r.CapturedNames, s) }) {
+			v.runGuarded(rs, v.now, func() { v.restoreOpen(rs, r.CapturedNames, s.WithoutInternals()) })
+		}
+	}
+	for _, w := range r.Windows {
+		if len(w.Key) == len(rs.rule.By) {
+			who := v.in.SavedIdentity(v.s.Identity, w.Identity)
+			loaded := rs.newWindow(w.Restore(rs.rule, r.CapturedNames), w.Key, who)
+			loaded.loose = w.Loose || v.older && who == nil
+			rs.windows.Add(intake.JoinKey(w.Key, who), cmp.Or(w.Party, rs.partyOfKey(w.Key)), loaded, loaded.Size())
+		}
+	}
+	for _, c := range r.Cleared {
+		rs.clear.lines.Add(string(c.Key), c.Party, c.Restore(), 1)
+	}
+	v.restoreLapses(rs, r)
+	v.restoreDisplaced(rs, r)
+	for _, m := range r.Muted {
+		rs.unless.lines.Add(string(m.Key), m.Party, m.Value, len(m.Value))
+	}
+	if rs.armed != nil {
+		v.restoreArmed(rs.armed, r)
+	}
+	if o := r.Overflow; o != nil {
+		rs.over.replaceWith(overflow{active: true, starts: o.Starts, moved: o.Moved, newest: o.Newest, fired: o.Fired, restored: true, lines: o.Lines, why: o.Why, lost: o.Lost, named: o.Named, labels: o.Labels})
+		for _, k := range o.Keys {
+			rs.over.keys.Add(intake.Hash(string(k)), struct{}{})
+		}
+		for _, k := range o.Hashes {
+			rs.over.keys.Add(k, struct{}{})
+		}
+	}
+	rs.relabel(v.now) // severity or labels may have changed since then
+}
+
+func (v *restorer) restoreOpen(rs *ruleState, names []string, s saved.Episode) {
+	ep := v.restoreEpisode(rs, names, s)
+	if rs.open[ep.key] != nil {
+		return
+	}
+	ep.add(cmp.Or(s.Party, s.Namespace, rs.partyOfKey(s.Values)))
+	if !rs.quarantined {
+		ep.armDeadline()
+	}
+}
+
+func (v *restorer) restoreEpisode(rs *ruleState, names []string, s saved.Episode) *episode {
+	who := v.in.SavedIdentity(v.s.Identity, s.Identity)
+	ep := &episode{
+		rs: rs, key: intake.JoinKey(s.Values, who), values: s.Values, who: who, labels: s.Labels, print: FingerprintOf(s.Labels), state: State(s.State), namespace: s.Namespace, party: s.Party,
+		starts: s.Starts, moved: s.Moved, newest: s.Newest, from: s.From, fired: s.Fired, written: s.Written,
+		lines: s.Lines, lastID: s.LastID, sequence: saved.RestoreHits(names, s.Sequence),
+		last: window.Hit{Line: window.Text{Clean: s.Line}}, first: window.Text{Clean: cmp.Or(s.First, s.Line)},
+	}
+	ep.logs = intake.Logs{First: s.Log, Known: s.Logs, Others: s.Others, Home: s.Namespace}.Clone()
+	ep.symptom = symptom{earlier: window.UnpackTimes(s.Earlier), recent: window.UnpackTimes(s.Recent), since: s.Since, inhibit: inhibition(s.Inhibit)}
+	if ep.state == StateFiring && ep.inhibit != inhibitYes {
+		ep.inhibit = inhibitNo // the episode may already have been reported as firing
+	}
+	ep.restored = restored{loose: s.Loose || v.older && who == nil, nameless: s.Nameless, firedBefore: ep.state == StateFiring}
+	if s.Window != nil {
+		ep.window = rs.newWindow(s.Window.Restore(rs.rule, names), s.Values, who)
+		if n := ep.window.Newest; n != nil && n.Line.Empty() {
+			n.Line = ep.last.Line
+		}
+	}
+	ep.noteRestored(v.now)
+	if ep.isUndecided() && rs.mustBePending() {
+		if ep.times = window.UnpackTimes(s.Times); len(ep.times) == 0 {
+			ep.times = slices.Compact(window.Times{ep.starts, ep.newest})
+		}
+	}
+	return ep
+}
+
+func (v *restorer) restoreArmed(a *armedKeys, r saved.Rule) {
+	for _, s := range r.Armed {
+		if len(s.Values) != len(a.rs.rule.By) {
+			continue // not written by this program
+		}
+		who := v.in.SavedIdentity(v.s.Identity, s.Identity)
+		k := &armedKey{
+			key: intake.JoinKey(s.Values, who), values: s.Values, who: who, loose: s.Loose || v.older && who == nil, namespace: s.Namespace,
+			last: *saved.RestoreHits(r.CapturedNames, []saved.Hit{s.Last})[0], logs: intake.Logs{First: s.Log, Known: s.Logs, Others: s.Others, Home: s.Namespace}.Clone(),
+		}
+		a.addKey(k, cmp.Or(s.Party, a.rs.partyOfKey(s.Values)), s.Disarmed)
+	}
+}
+
+// restoreLapses runs after the clear lines are restored, because they determine when a lapse
+// ended.
+func (v *restorer) restoreLapses(rs *ruleState, r saved.Rule) {
+	for _, s := range r.Lapses {
+		ts := window.UnpackTimes(s.Times)
+		if len(s.Values) != len(rs.rule.By) || len(ts) == 0 {
+			continue // this program did not write it
+		}
+		ep := v.restoreEpisode(rs, r.CapturedNames, s)
+		ep.times = nil
+		ep.computeSharedKeys()
+		(&lapse{ep: ep, times: ts, shown: s.Shown}).add()
 	}
 }

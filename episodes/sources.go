@@ -83,7 +83,6 @@ func (rs *ruleState) frozenAt() int64 {
 	return min(rs.heldBack, rs.suspended)
 }
 
-// armDeadlines arms the deadlines of a rule in its groups.
 func (rs *ruleState) armDeadlines() {
 	if rs.quarantined {
 		return
@@ -104,7 +103,6 @@ func (rs *ruleState) armDeadlines() {
 	}
 }
 
-// disarmDeadlines disarms the deadlines of a rule.
 func (rs *ruleState) disarmDeadlines() {
 	for _, ep := range rs.open {
 		ep.due.Disarm()

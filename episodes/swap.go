@@ -83,7 +83,6 @@ func (rs *ruleState) relabel(now int64) {
 	}
 }
 
-// endAll ends the state of a rule that is no longer installed.
 func (rs *ruleState) endAll(now int64) {
 	for _, ep := range rs.sortedEpisodes() {
 		ep.close(ReasonRemoved, now, now, window.Text{})

@@ -58,14 +58,12 @@ const (
 	maxEnded   = 256
 )
 
-// history holds the events of one episode.
 type history struct {
 	events  []Event
 	skipped int
 	onHold  bool // whether an EventOnHold has no EventResumed after it
 }
 
-// addEvent adds an event, up to maxEvents.
 func (h *history) addEvent(ev Event) {
 	if holds := ev.Kind == EventOnHold; holds || ev.Kind == EventResumed {
 		if h.onHold == holds {
@@ -130,10 +128,9 @@ func (ep *episode) noteRestored(now int64) {
 	ep.history.addEvent(Event{At: instant.ToTime(now), Kind: EventRestored})
 }
 
-// noteOnHold records which episodes went on hold or resumed.
 func (e *Engine) noteOnHold(now int64) {
 	for g := range e.sources.TurnedGroups(now) { // a new group may have episodes of other groups
-		for d := range g.ArmedDeadlines() {
+		for _, d := range g.ArmedDeadlines() {
 			if ep, ok := d.Of.(*episode); ok {
 				ep.noteOnHold(now)
 			}
@@ -175,7 +172,10 @@ func (e *Engine) Timeline(fingerprint Fingerprint, now time.Time) (Timeline, boo
 		return t, true
 	}
 	t.Events = p.events
-	began := firstLine(x[0])
+	began := EventOpened
+	if x[0].StoppedLines() {
+		began = EventLast
+	}
 	for i, ev := range slices.Backward(t.Events) {
 		if ev.Kind == began { // the last event of this kind, because the episode may have begun again
 			t.Events[i].Line = x[0].First
@@ -220,15 +220,6 @@ func (e *Engine) findNewest(fingerprint Fingerprint, now int64) (out pastEpisode
 	return out
 }
 
-// firstLine returns the kind of the event that shows the line that opened an episode.
-func firstLine(x Episode) EventKind {
-	if x.StoppedLines() {
-		return EventLast
-	}
-	return EventOpened
-}
-
-// briefHistory derives a short history from the episode itself.
 func briefHistory(x Episode) []Event {
 	out := []Event{{At: x.StartsAt, Kind: EventOpened, Line: x.First}}
 	if x.StoppedLines() {

@@ -33,7 +33,6 @@ type transition struct {
 	opens bool
 }
 
-// transition copies the state of an episode. Its texts must be in memory of their own.
 func (ep *episode) transition(now int64) *transition {
 	rs, c := ep.rs, &ep.rs.in.Copier
 	c.Copy(&ep.last)
@@ -60,7 +59,6 @@ func (ep *episode) transition(now int64) *transition {
 	return t
 }
 
-// transition copies the state of an overflow.
 func (o *overflow) transition(now int64) *transition {
 	rs := o.rs
 	x := Episode{
@@ -80,13 +78,11 @@ func (o *overflow) transition(now int64) *transition {
 	}}
 }
 
-// setEnd makes the transition the end of its episode.
 func (t *transition) setEnd(state State, reason Reason, end, now int64) {
 	t.State, t.Reason, t.Restored = state, reason, false
 	t.EndsAt, t.Concluded = instant.ToTime(end), instant.ToTime(now)
 }
 
-// texts are the rendered texts of a transition.
 type texts struct {
 	*render.Texts                   // nil if rendering panicked
 	annotations   map[string]string // the annotations of Texts and additional ones
@@ -179,7 +175,6 @@ func (e *Engine) renderAll(ts []*transition, now int64) []Episode {
 	return out
 }
 
-// setBrokenTexts sets the texts of a transition whose rule panicked.
 func (t *transition) setBrokenTexts() {
 	t.Annotations = map[string]string{"summary": "crowsnest could not render the texts of this alert because of a bug"}
 	t.done = true

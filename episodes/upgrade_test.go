@@ -54,10 +54,10 @@ func TestAnUpgradeKeepsOpenAlerts(t *testing.T) {
 		}
 		for _, ep := range r.Open {
 			if i := slices.IndexFunc(set.Rules, func(s *rules.Rule) bool { return s.Alert == r.Alert }); i >= 0 && string(set.Rules[i].Severity) != ep.Labels["severity"] {
-				regraded[fingerprintOf(ep.Labels)] = true
+				regraded[FingerprintOf(ep.Labels)] = true
 				ep.Labels["severity"] = string(set.Rules[i].Severity)
 			}
-			want[fingerprintOf(ep.Labels)] = alert{instant.ToTime(ep.Starts - ep.Moved), State(ep.State)}
+			want[FingerprintOf(ep.Labels)] = alert{instant.ToTime(ep.Starts - ep.Moved), State(ep.State)}
 			newest = max(newest, ep.Newest)
 		}
 	}

@@ -117,7 +117,6 @@ func addProgress(out map[string]string, count int64, startsAt, lastSeen time.Tim
 	out["first_seen"], out["last_seen"] = startsAt.Format(time.RFC3339), lastSeen.Format(time.RFC3339)
 }
 
-// removeEmpty removes empty annotations.
 func removeEmpty(out map[string]string) map[string]string {
 	maps.DeleteFunc(out, func(_, v string) bool { return v == "" })
 	return out

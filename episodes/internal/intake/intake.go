@@ -5,6 +5,8 @@
 package intake
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -16,6 +18,7 @@ import (
 	"crowsnest/internal/text"
 	"crowsnest/matcher"
 	"crowsnest/redact"
+	"crowsnest/rules"
 )
 
 // MaxValue is the maximum length of a label value in bytes.
@@ -44,7 +47,6 @@ type Intake struct {
 	values   []redact.Text // values of all hits until End, concatenated
 }
 
-// cleanKey identifies a value of a rule in the cache of redacted values.
 type cleanKey struct {
 	rule  uint64
 	name  int
@@ -104,9 +106,6 @@ func (b *Intake) KeyOf(m *Memory, cleaned []redact.Text) (by []redact.Text, miss
 	return by, missing
 }
 
-// labelValue returns the text as a valid label value.
-func labelValue(v string) string { return text.Truncate(strings.ToValidUTF8(v, "\uFFFD"), MaxValue) }
-
 // KeyWithoutIdentity returns Key without the identity.
 func (b *Intake) KeyWithoutIdentity() string {
 	return string(b.Key[:len(b.Key)-len(b.Who.KeySuffix())])
@@ -165,4 +164,237 @@ func (b *Intake) cleanValue(rule uint64, h *matcher.Hit, i int, line *redact.Tex
 	}
 	b.cleaned.Add(key, c)
 	return c, true
+}
+
+// AppendKey appends the values with these indexes, or all if indexes is nil, as one map key.
+// Values are at most MaxValue bytes.
+func AppendKey[T ~string](b []byte, values []T, indexes []int) []byte {
+	n := len(indexes)
+	if indexes == nil {
+		n = len(values)
+	}
+	for i := range n {
+		k := i
+		if indexes != nil {
+			k = indexes[i]
+		}
+		v := values[k]
+		if n > 1 {
+			b = append(b, byte(len(v)>>8), byte(len(v))) // the length takes two bytes
+		}
+		b = append(b, v...)
+	}
+	return b
+}
+
+// JoinKey returns the key of these values of `by` and an identity, in the form of Intake.Key.
+func JoinKey[T ~string](values []T, who *Identity) string {
+	return string(AppendKey(nil, values, nil)) + who.KeySuffix()
+}
+
+// Hash returns the FNV-1a hash of s.
+func Hash(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return h
+}
+
+// MixHash hashes two words into one.
+func MixHash(a, b uint64) uint64 {
+	x := a ^ b*0x9E3779B97F4A7C15
+	x ^= x >> 32
+	x *= 0xD6E8FEB86659FD93
+	x ^= x >> 32
+	return x
+}
+
+// Memory caches the results of the newest hit of a rule. The lines of a storm nearly
+// always have the same stream and values, so nothing is cleaned or joined again. Its
+// strings belong to the intake or to the labels.
+type Memory struct {
+	Seed uint64 // hash of the rule's name
+	by   int    // number of values in the key
+
+	labels matcher.Labels // labels of the stream
+	// values are those of the newest hit that needed no cleaning. An empty one is empty or
+	// unknown.
+	values []redact.Text
+	// key is the key of the values, if keyed is set. missing is the result of KeyOf.
+	key     []byte
+	missing bool
+	keyed   bool
+}
+
+// NewMemory makes the memory of a rule.
+func NewMemory(r *rules.Rule) Memory { return Memory{Seed: Hash(r.Alert), by: len(r.By)} }
+
+// startStream forgets the values of the previous hit if its stream was another one.
+func (m *Memory) startStream(b *Intake, n int) {
+	if b.address != labelsAddress(m.labels) || len(m.values) != n {
+		*m = Memory{Seed: m.Seed, by: m.by, labels: b.Labels, values: slices.Grow(m.values[:0], n)[:n], key: m.key}
+		clear(m.values)
+	}
+}
+
+// rememberValue remembers a clean value, or an empty one if the line's value is not clean.
+func (m *Memory) rememberValue(i int, v redact.Text) {
+	m.values[i] = v
+	if i < m.by {
+		m.keyed = false
+	}
+}
+
+// rememberKey remembers the key of a hit if all of its values are known.
+func (m *Memory) rememberKey(b *Intake, missing bool) {
+	if n := len(b.by); n <= len(m.values) && slices.Equal(b.by, m.values[:n]) {
+		m.key, m.missing, m.keyed = append(m.key[:0], b.Key...), missing, true
+	}
+}
+
+// Bounds of the remembered streams.
+const (
+	maxOrigins    = 256  // streams; a power of two
+	maxIdentities = 1024 // combinations of values
+)
+
+// identityMark begins the part of a key that holds the identity. Values of `by`
+// are valid UTF-8, so they never contain it.
+const identityMark = 0xff
+
+// Identity is the values that the identity labels have in a stream. It belongs to every
+// key of every rule. Nil means that the stream has none of the labels; that is a value of
+// its own. It does not change.
+type Identity struct {
+	values []string // values in the order of the labels; empty where the stream lacks the label
+	key    string   // the same values in the form of the end of a key
+}
+
+// KeySuffix is the suffix that the identity adds to a key.
+func (id *Identity) KeySuffix() string {
+	if id == nil {
+		return ""
+	}
+	return id.key
+}
+
+// Values returns the values in order of the labels, "" for a label that the stream lacks.
+// They are read-only; nil if the stream has none of the labels.
+func (id *Identity) Values() []string {
+	if id == nil {
+		return nil
+	}
+	return id.values
+}
+
+// AddTo adds the identity labels, called names, to the labels of an alert. Where the rule
+// gives a label of that name another value, the stream's is the label stream_NAME.
+func (id *Identity) AddTo(labels map[string]string, names []string) {
+	for i, v := range id.Values() {
+		name := names[i]
+		if v == "" || labels[name] == v {
+			continue
+		}
+		for labels[name] != "" {
+			name = "stream_" + name
+		}
+		labels[name] = v
+	}
+}
+
+// Origin holds what depends on the stream of a line alone.
+type Origin struct {
+	Labels matcher.Labels // kept so that no other map can have the same address
+	Who    *Identity
+	// Party is charged for the lines of the stream. It consists of the identity values and the
+	// namespace that the source states. It is empty if the stream has neither.
+	Party string
+
+	address uintptr
+	log     uint64 // the result of logID
+}
+
+// origins remembers the streams of the newest lines by the address of their labels, so that
+// values that depend only on the stream are not computed for each line.
+type origins struct {
+	names  []string // names of the identity labels
+	recent [maxOrigins]Origin
+	// known lets streams with equal identities share one, so that an identity in a key costs
+	// only a pointer.
+	known *simplelru.LRU[string, *Identity]
+}
+
+func newOrigins(names []string) origins {
+	return origins{names: names, known: quota.NewLRU[string, *Identity](maxIdentities)}
+}
+
+// findOrigin returns the origin of the stream with these labels, which are at address.
+func (os *origins) findOrigin(labels matcher.Labels, address uintptr) *Origin {
+	o := &os.recent[MixHash(uint64(address), 1)%maxOrigins]
+	if o.address != address {
+		who := os.findIdentity(labels)
+		*o = Origin{labels, who, tenantOf(labels["namespace"], who), address, logID(labels)}
+	}
+	return o
+}
+
+// labelsAddress returns the address of labels. It identifies them as long as they are kept.
+func labelsAddress(labels matcher.Labels) uintptr { return reflect.ValueOf(labels).Pointer() }
+
+// Identity returns the identity of a stream. It depends on the stream's labels, never on
+// its lines.
+func (b *Intake) Identity(labels matcher.Labels) *Identity { return b.origins.findIdentity(labels) }
+
+func (os *origins) findIdentity(labels matcher.Labels) *Identity {
+	values := make([]string, len(os.names))
+	for i, name := range os.names {
+		values[i] = labelValue(labels[name])
+	}
+	return os.internIdentity(values)
+}
+
+// labelValue returns the text as a valid label value.
+func labelValue(v string) string { return text.Truncate(strings.ToValidUTF8(v, "\uFFFD"), MaxValue) }
+
+// internIdentity returns the shared identity with these values, and remembers it.
+func (os *origins) internIdentity(values []string) *Identity {
+	if !slices.ContainsFunc(values, func(v string) bool { return v != "" }) {
+		return nil
+	}
+	key := []byte{identityMark}
+	for _, v := range values {
+		key = append(append(key, byte(len(v)>>8), byte(len(v))), v...)
+	}
+	id, ok := os.known.Get(string(key))
+	if !ok {
+		for i := range values {
+			values[i] = strings.Clone(values[i])
+		}
+		id = &Identity{values: values, key: string(key)}
+		os.known.Add(id.key, id)
+	}
+	return id
+}
+
+// SavedIdentity returns the identity whose values a snapshot holds for the labels names. It
+// omits labels that are no longer part of the identity.
+func (b *Intake) SavedIdentity(names, values []string) *Identity {
+	out := make([]string, len(b.origins.names))
+	for i, name := range b.origins.names {
+		if k := slices.Index(names, name); k >= 0 && k < len(values) {
+			out[i] = values[k]
+		}
+	}
+	return b.origins.internIdentity(out)
+}
+
+func tenantOf(namespace string, who *Identity) string {
+	party := labelValue(namespace)
+	for _, v := range slices.Backward(who.Values()) {
+		if v != "" {
+			party = v + "/" + party
+		}
+	}
+	return party
 }

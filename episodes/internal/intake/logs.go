@@ -44,7 +44,6 @@ func (l *Logs) CountLog(o *Origin) {
 	l.noteNamespace(o.Labels["namespace"])
 }
 
-// noteNamespace adds the namespace of a log to Others.
 func (l *Logs) noteNamespace(name string) {
 	if name == l.Home || name == "" || len(l.Others) == maxOthers {
 		return

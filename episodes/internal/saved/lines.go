@@ -16,7 +16,6 @@ type Lines struct {
 	listed []line
 }
 
-// line is a line that is not redacted yet.
 type line struct {
 	to  *redact.Text // field of the snapshot for the line
 	of  *window.Text

@@ -13,10 +13,9 @@ type Deadline struct {
 
 	// at is at most the deadline. Lines can only postpone a deadline, and there may be
 	// thousands of lines, so at is updated only when it is the first in the heap.
-	at     int64
-	in     *Group // group whose heap contains it; nil if it is in no heap
-	index  int    // index in the heap
-	parked bool   // whether the deadline is in Group.parked instead of the heap
+	at    int64
+	in    *Group // group whose heap contains it; nil if it is in no heap
+	index int    // index in the heap
 }
 
 // Subject is something that has a deadline.
@@ -42,36 +41,10 @@ func (d *Deadline) Arm(g *Group) {
 
 // Disarm removes the deadline from its heap. It does nothing if it is in none.
 func (d *Deadline) Disarm() {
-	switch {
-	case d.in == nil:
-		return
-	case d.parked:
-		d.parked = false
-		delete(d.in.parked, d)
-	default:
+	if d.in != nil {
 		heap.Remove(&d.in.deadlines, d.index)
+		d.in = nil
 	}
-	d.in = nil
-}
-
-// parkDeadline removes a deadline that waits for a lagging stream from the heap, until
-// unparkAll.
-func (g *Group) parkDeadline(d *Deadline) {
-	heap.Remove(&g.deadlines, d.index)
-	if g.parked == nil {
-		g.parked = map[*Deadline]struct{}{}
-	}
-	g.parked[d], d.parked = struct{}{}, true
-}
-
-// unparkAll returns all parked deadlines to the heap. It is called when a lagging stream has
-// changed.
-func (g *Group) unparkAll() {
-	for d := range g.parked {
-		d.parked = false
-		heap.Push(&g.deadlines, d)
-	}
-	clear(g.parked)
 }
 
 // deadlines is a heap with the earliest deadline first.
@@ -118,25 +91,30 @@ func (g *Group) firstDeadline(compute Compute) *Deadline {
 	return nil
 }
 
-// popDue disarms the deadlines that the watermark has reached, and appends them to out.
+// popDue disarms the deadlines that the watermark has reached and appends them to out, except
+// those that wait for a lagging stream.
 func (g *Group) popDue(compute Compute, out []*Deadline) []*Deadline {
+	var waiting []*Deadline
 	w := g.Watermark()
 	for len(g.deadlines) > 0 && g.deadlines[0].at <= w {
 		d := g.firstDeadline(compute)
-		switch {
-		case d == nil || d.at > w:
-		case len(g.lags) > 0 && d.Of.ReadUpTo() < d.at:
-			g.parkDeadline(d)
-		default:
-			d.Disarm()
-			out = append(out, d)
+		if d == nil || d.at > w {
+			continue
 		}
+		if heap.Pop(&g.deadlines); len(g.lags) > 0 && d.Of.ReadUpTo() < d.at {
+			waiting = append(waiting, d)
+			continue
+		}
+		d.in = nil
+		out = append(out, d)
+	}
+	for _, d := range waiting {
+		heap.Push(&g.deadlines, d)
 	}
 	return out
 }
 
 func (g *Group) rearmAll(compute Compute) {
-	g.unparkAll()
 	for _, d := range slices.Clone(g.deadlines) {
 		if at, ok := compute(d); ok {
 			d.at = at

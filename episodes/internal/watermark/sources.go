@@ -28,7 +28,6 @@ type Sources struct {
 	generation uint64            // see Group.Generation
 }
 
-// source is one source of lines, with its progress.
 type source struct {
 	name     string
 	lateness int64
@@ -85,11 +84,9 @@ func (s *Sources) Advance(name string, readUpTo int64, lagging ...Lag) {
 	s.forgetMarks()
 }
 
-// setLags replaces the lagging streams of a source.
 func (s *Sources) setLags(x *source, lagging []Lag) {
-	before, whole := x.lags, x.whole
+	before := x.lags
 	x.lags, x.whole = make([]*Lag, 0, len(lagging)), nil
-	changed := false
 	for i := range lagging {
 		l := &lagging[i]
 		l.lateness = x.lateness
@@ -98,7 +95,6 @@ func (s *Sources) setLags(x *source, lagging []Lag) {
 			x.whole = l
 			continue
 		case k < len(before) && before[k].isSame(l):
-			changed = changed || before[k].readUpTo != l.readUpTo
 			before[k].readUpTo, before[k].lateness = l.readUpTo, l.lateness
 			l = before[k]
 		default:
@@ -108,12 +104,6 @@ func (s *Sources) setLags(x *source, lagging []Lag) {
 	}
 	if !slices.Equal(before, x.lags) {
 		s.generation++
-		changed = true
-	}
-	if changed || whole != nil || x.whole != nil {
-		for _, g := range s.groups {
-			g.unparkAll()
-		}
 	}
 }
 

@@ -250,7 +250,7 @@ func TestDue(t *testing.T) {
 
 		next, ok := s.NextTime(computed)
 		left := slices.DeleteFunc(slices.Collect(maps.Keys(open)), func(d *due) bool { return d.in == nil })
-		require.Len(t, slices.Collect(g.ArmedDeadlines()), len(left))
+		require.Len(t, g.ArmedDeadlines(), len(left))
 		require.Equal(t, len(left) > 0, ok)
 		for _, d := range left {
 			require.LessOrEqual(t, next, d.at+10)
@@ -295,7 +295,7 @@ func TestDueOfALaggingStream(t *testing.T) {
 	require.Equal(t, []int64{20}, due(100, lag(30)))
 	require.Equal(t, int64(90), g.Watermark(), "the source itself goes on")
 	require.Empty(t, due(110, lag(59)))
-	require.Len(t, slices.Collect(g.ArmedDeadlines()), 1)
+	require.Len(t, g.ArmedDeadlines(), 1)
 	require.Equal(t, []int64{50}, due(110, lag(60)))
 	require.Nil(t, early.in)
 	require.Nil(t, late.in)

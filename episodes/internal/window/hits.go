@@ -87,7 +87,6 @@ func (hs *Hits) insert(h *Hit) (at, extra int) {
 	return i, extra
 }
 
-// dropUpTo drops the hits up to t, including t, and returns their extra size.
 func (hs *Hits) dropUpTo(t int64) int { return hs.dropFirst(hs.IndexAfter(t)) }
 
 func (hs *Hits) dropFirst(n int) int {
@@ -115,7 +114,6 @@ func (hs Hits) indexesBetween(lo, hi int64) (from, to int) {
 	return hs.IndexAfter(lo), hs.IndexAfter(hi - 1)
 }
 
-// times returns the times of the hits.
 func (hs Hits) times(out Times) Times {
 	for _, h := range hs {
 		out = append(out, h.T)

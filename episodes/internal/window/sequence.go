@@ -155,7 +155,6 @@ func (s *search) canServe(i int, c *Hit) bool {
 	return true
 }
 
-// differingValues returns the values that `differs` compares.
 func (s *search) differingValues(c *Hit) string {
 	var b strings.Builder
 	for _, step := range s.r.Steps {
