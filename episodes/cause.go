@@ -312,7 +312,7 @@ func (ep *episode) noteTrigger(trig *window.Trigger) {
 	}
 	if rs.rule.Clear != nil && ep.state == StateFiring {
 		ep.recent.AddTrigger(trig.T)
-		if i := ep.recent.IndexAfter(rs.watermark()); i > 0 {
+		if i := ep.recent.IndexAfter(rs.watermarkOf(ep.values, ep.who, ep.loose)); i > 0 {
 			ep.recent = slices.Clone(ep.recent[i:])
 		}
 	}

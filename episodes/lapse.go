@@ -169,7 +169,7 @@ func (rs *ruleState) splitTriggers(w *keyWindow, ts window.Times, known window.C
 	if w == nil || !rs.needsWindow() {
 		return before, after
 	}
-	after = after[:after.IndexAfter(rs.watermark())]
+	after = after[:after.IndexAfter(rs.watermarkOf(w.key, w.who, w.loose))]
 	for _, end := range w.TriggersBetween(rs.rule, known.NewestBefore(t), t) {
 		before.AddTrigger(end)
 	}
@@ -183,7 +183,7 @@ func (rs *ruleState) splitTriggers(w *keyWindow, ts window.Times, known window.C
 // trigger after it, because the triggers after it counted lines from before it.
 func (ep *episode) clearsAll(t int64) bool {
 	rs := ep.rs
-	return t >= ep.starts && rs.needsWindow() && ep.window != nil && t > rs.watermark() && len(ep.window.TriggersBetween(rs.rule, t, window.Forever)) == 0
+	return t >= ep.starts && rs.needsWindow() && ep.window != nil && t > rs.watermarkOf(ep.values, ep.who, ep.loose) && len(ep.window.TriggersBetween(rs.rule, t, window.Forever)) == 0
 }
 
 // copyPart returns a copy of the episode for a part of its time.

@@ -212,7 +212,7 @@ func (rs *ruleState) evictedWindow(_ string, w *keyWindow, party string) {
 // evictedClear counts an evicted clear line, unless it is older than the watermark, because
 // then only late lines need it. The windows that it emptied stay empty.
 func (rs *ruleState) evictedClear(key string, c window.Clears, party string) {
-	rs.dropCleared(key, c.Newest)
+	rs.dropCleared(key, func(*keyWindow) int64 { return c.Newest })
 	for _, ep := range rs.clear.sharingEpisodes(rs, key) {
 		ep.dropLines(c.Newest)
 	}

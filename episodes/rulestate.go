@@ -110,10 +110,10 @@ func (rs *ruleState) windowFor(key string) *keyWindow {
 	return nil
 }
 
-// dropCleared drops the lines up to t from the windows that a clear line applies to.
-func (rs *ruleState) dropCleared(key string, t int64) {
+// dropCleared drops lines from the windows that a clear line with this key applies to.
+func (rs *ruleState) dropCleared(key string, upTo func(*keyWindow) int64) {
 	drop := func(x *quota.Item[*keyWindow]) {
-		x.Value.DropUpTo(t)
+		x.Value.DropUpTo(upTo(x.Value))
 		rs.windows.Resize(&x.Entry, x.Value.Size())
 	}
 	if rs.clear.ofKey {
@@ -185,12 +185,30 @@ func (rs *ruleState) isKeyMuted(key string, values []redact.Text, t int64) bool 
 }
 
 // watermark returns the time up to which all lines of `match`, steps and `clear` were read.
-// Windows keep the lines that later lines may still need.
 func (rs *ruleState) watermark() int64 {
 	if rs.rule.Clear != nil {
 		return rs.groups.all.readUpToForAll()
 	}
 	return rs.groups.steps.readUpToForAll()
+}
+
+// watermarkOf is watermark for one key. Windows keep the lines that later lines of the key may
+// still need. A lagging stream without lines of the key does not delay it, because otherwise
+// lines of an episode that has ended would count for the next one.
+func (rs *ruleState) watermarkOf(values []redact.Text, who *intake.Identity, loose bool) int64 {
+	if rs.rule.Clear != nil {
+		return rs.groups.all.readUpTo(values, who, loose)
+	}
+	return rs.groups.steps.readUpTo(values, who, loose)
+}
+
+// clearedUpTo returns the time up to which a clear line at t removes the lines of a key. If the
+// clear line is ahead of the watermark, the other lines may still count for an earlier time.
+func (rs *ruleState) clearedUpTo(t int64, values []redact.Text, who *intake.Identity, loose bool) int64 {
+	if watermark := rs.watermarkOf(values, who, loose); t > watermark {
+		return watermark - int64(rs.rule.Within)
+	}
+	return t
 }
 
 // quietTime returns how long an episode lasts after its newest trigger. With `silent`, that

@@ -167,7 +167,7 @@ func (rs *ruleState) countHit(ep *episode, values []redact.Text, step int, known
 		kept = rs.hitWindow(values)
 		w = kept.Value
 	}
-	watermark := rs.watermark()
+	watermark := rs.watermarkOf(values, rs.in.Who, false)
 	old := watermark - int64(rs.rule.Within)
 	if known.Newest <= watermark {
 		old = max(old, known.Newest)
@@ -204,16 +204,11 @@ func (rs *ruleState) acceptClear(h *window.Hit, now int64) {
 	if old := rs.clear.lines.Items[key]; old != nil {
 		known = old.Value
 	}
-	watermark := rs.watermark()
-	known = known.Add(t, rs.rule.For, watermark)
+	known = known.Add(t, rs.rule.For, rs.watermark())
 	rs.clear.lines.Add(key, rs.in.Party, known, 1)
-	old := t
-	if t > watermark {
-		old = watermark - int64(rs.rule.Within) // the other lines may still count for an earlier time
-	}
-	rs.dropCleared(key, old)
+	rs.dropCleared(key, func(w *keyWindow) int64 { return rs.clearedUpTo(t, w.key, w.who, w.loose) })
 	for _, ep := range rs.clear.concernedEpisodes(rs, key, values) {
-		ep.dropLines(old)
+		ep.dropLines(rs.clearedUpTo(t, ep.values, ep.who, ep.loose))
 		ep.noteClear(t)
 		switch {
 		case t < known.Newest: // the failure began after a newer clear line
