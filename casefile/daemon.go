@@ -14,8 +14,7 @@ import (
 	"crowsnest/web"
 )
 
-// maxTimelines is the maximum number of failures, besides the subject, whose timelines are
-// fetched.
+// maxTimelines limits the failures, besides the subject, whose timelines are fetched.
 const maxTimelines = 20
 
 // Daemon is the running daemon that supplies the data of a case.
@@ -35,40 +34,37 @@ func FromAPI(in Daemon) (*Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Case{Format: Format, MadeAt: in.Now.UTC(), MadeBy: in.Version, Failures: []Failure{failureOf(tl.Episode)}, Findings: []Finding{}, Unknown: []Unknown{}, Evidence: Evidence{
-		Kind: kindDaemon, Names: []string{safeLine(in.Address)}, Until: optionalTime(in.Now), Sources: []Source{},
-	}}
+	c := &Case{
+		Format: Format, MadeAt: in.Now.UTC(), MadeBy: in.Version,
+		Failures: []Failure{failureOf(tl.Episode)}, Findings: []Finding{}, Unknown: []Unknown{}, NotSeen: []Gap{},
+		Evidence: Evidence{
+			Kind: kindDaemon, Names: []string{safeLine(in.Address)}, Until: optionalTime(in.Now), Sources: []Source{},
+		},
+	}
 	c.Failures[0].Subject = true
-	w := &watch{of: c, in: in}
-	w.addOthers(tl.Episode.Fingerprint)
+	w := &watch{Case: c, in: in}
+	for _, e := range w.fetchEpisodes("the other failures", tl.Episode.Fingerprint) {
+		if e.Fingerprint != tl.Episode.Fingerprint && e.Pack != "" {
+			c.Failures = append(c.Failures, failureOf(e))
+		}
+	}
 	omitted := c.linkFailures()
 	w.addTimelines(tl)
 	w.noteState()
-	if omitted > 0 {
-		w.addGap(fmt.Sprintf("This file leaves out %s.", formatCount(int64(omitted), "failure")))
-	}
-	c.NotSeen = w.gaps
-	if c.NotSeen == nil {
-		c.NotSeen = []Gap{}
-	}
+	c.addCount("This file leaves out %s.", int64(omitted), "failure")
 	return c, nil
 }
 
 // Coverage requests from a daemon what it can see. It returns the time up to which every source
 // was read, nil if it is not known, and what could not be seen or fetched.
 func Coverage(in Daemon) (readUpTo *time.Time, notSeen []Gap) {
-	w := &watch{of: &Case{}, in: in}
+	w := &watch{Case: &Case{}, in: in}
 	w.noteState()
-	all, err := fetchData[struct{ Episodes []web.Episode }](in, "episodes")
-	if err != nil {
-		w.noteFailed("its alerts about itself", err)
-	}
-	w.addOwnAlerts(all.Episodes, "")
-	return ReadUpTo(w.of.Evidence.Sources), w.gaps
+	w.fetchEpisodes("its alerts about itself", "")
+	return ReadUpTo(w.Evidence.Sources), w.NotSeen
 }
 
-// ReadUpTo returns the time up to which every source of a daemon was read; nil if it is not
-// known.
+// ReadUpTo returns the time up to which every source was read; nil if it is not known.
 func ReadUpTo(all []Source) (upTo *time.Time) {
 	for _, s := range all {
 		if s.Until == nil || s.Until.Unix() <= 0 {
@@ -92,22 +88,43 @@ func fetchData[T any](in Daemon, path string) (out T, err error) {
 	return out, nil
 }
 
-// watch collects what a daemon can and cannot see.
+// watch collects in a case what a daemon can and cannot see.
 type watch struct {
-	of   *Case
-	in   Daemon
-	gaps []Gap
+	*Case
+	in Daemon
 }
 
-func (w *watch) addGap(text string, items ...string) { w.gaps = append(w.gaps, newGap(text, items...)) }
+func (w *watch) noteFailed(name string, err error) {
+	w.addGap("The daemon did not answer about "+name+".", err.Error())
+}
+
+// fetchEpisodes returns the episodes of the daemon. Its alerts about itself, except for the
+// subject, become a gap. name says what is missing if the daemon does not answer.
+func (w *watch) fetchEpisodes(name, subject string) []web.Episode {
+	all, err := fetchData[web.Episodes](w.in, "episodes")
+	if err != nil {
+		w.noteFailed(name, err)
+	}
+	var own []string
+	for _, e := range all.Episodes {
+		if e.Fingerprint != subject && e.Pack == "" && e.Alert != sentinel.AlertName && e.EndsAt == nil && e.Labels["severity"] != "none" {
+			own = append(own, fmt.Sprintf("%s, since %s: %s", e.Alert, formatTime(e.StartsAt), e.Annotations["summary"]))
+		}
+	}
+	w.addList("crowsnest has alerts about itself that are open.", own)
+	return all.Episodes
+}
 
 // failureOf returns the failure of an episode. Its texts contain no control characters.
 func failureOf(e web.Episode) Failure {
 	f := Failure{
 		Fingerprint: e.Fingerprint, Alert: safeLine(e.Alert), State: e.State, Ended: web.ReasonText(e.Reason), OnHold: e.Held,
-		Severity: safeLine(e.Labels["severity"]), Labels: safeLabels(e.Labels), Since: e.StartsAt.UTC(), FiredAt: e.FiredAt,
+		Severity: safeLine(e.Labels["severity"]), Labels: map[string]string{}, Since: e.StartsAt.UTC(), FiredAt: e.FiredAt,
 		LastSeen: e.LastSeen.UTC(), EndsAt: e.EndsAt, Count: e.Count, FirstLine: e.First.Map(safeLine), Line: e.Line.Map(safeLine),
 		Log: safeLine(e.Annotations["origin"]),
+	}
+	for name, value := range e.Labels {
+		f.Labels[name] = safeLine(value)
 	}
 	if c := e.Cause; c != nil {
 		f.Cause = &Cause{Alert: safeLine(c.Alert), Fingerprint: c.Fingerprint, Since: c.StartsAt.UTC()}
@@ -119,45 +136,10 @@ func failureOf(e web.Episode) Failure {
 	return f
 }
 
-// addOthers adds the other episodes as failures. The daemon's alerts about itself become gaps.
-func (w *watch) addOthers(subject string) {
-	all, err := fetchData[struct{ Episodes []web.Episode }](w.in, "episodes")
-	if err != nil {
-		w.noteFailed("the other failures", err)
-		return
-	}
-	for _, e := range all.Episodes {
-		if e.Fingerprint != subject && e.Pack != "" {
-			w.of.Failures = append(w.of.Failures, failureOf(e))
-		}
-	}
-	w.addOwnAlerts(all.Episodes, subject)
-}
-
-// addOwnAlerts adds the daemon's alerts about itself as gaps.
-func (w *watch) addOwnAlerts(all []web.Episode, subject string) {
-	var own []string
-	for _, e := range all {
-		if e.Fingerprint != subject && e.Pack == "" && e.Alert != sentinel.AlertName && e.EndsAt == nil && e.Labels["severity"] != "none" {
-			own = append(own, fmt.Sprintf("%s, since %s: %s", e.Alert, formatTime(e.StartsAt), e.Annotations["summary"]))
-		}
-	}
-	if len(own) > 0 {
-		w.addGap("crowsnest has alerts about itself that are open.", own...)
-	}
-}
-
-// noteFailed adds a gap for data that could not be fetched.
-func (w *watch) noteFailed(name string, err error) {
-	w.addGap("The daemon did not answer about "+name+".", err.Error())
-}
-
-// addTimelines adds the events of the failures to the timeline.
 func (w *watch) addTimelines(subject web.Timeline) {
-	c := w.of
 	var missing []string
-	for i := range c.Failures {
-		f := &c.Failures[i]
+	for i := range w.Failures {
+		f := &w.Failures[i]
 		tl := subject
 		if !f.Subject {
 			err := errors.New("too many failures")
@@ -173,13 +155,18 @@ func (w *watch) addTimelines(subject web.Timeline) {
 			w.addGap(fmt.Sprintf("The daemon no longer has %s in the middle of the history of %s.", formatCount(int64(tl.Skipped), "event"), f.Alert))
 		}
 		for _, ev := range tl.Events {
-			c.Timeline = append(c.Timeline, newEntry(ev, *f))
+			e := Entry{At: ev.At, Kind: ev.Kind, Text: f.Alert + ": " + safeLine(ev.Text), Line: ev.Line.Map(safeLine), Log: safeLine(ev.Log), Of: []int{f.ID}}
+			if e.Kind == string(episodes.EventOpened) {
+				e.Kind = kindBegan
+			}
+			if e.Log == "" && e.Line != "" {
+				e.Log = f.Log
+			}
+			w.Timeline = append(w.Timeline, e)
 		}
 	}
-	if len(missing) > 0 {
-		w.addGap("Histories that are not in this file.", missing...)
-	}
-	slices.SortStableFunc(c.Timeline, func(a, b Entry) int {
+	w.addList("Histories that are not in this file.", missing)
+	slices.SortStableFunc(w.Timeline, func(a, b Entry) int {
 		if a.At == nil || b.At == nil { // an entry without time is the current state, which is last
 			return map[bool]int{true: 1}[a.At == nil] - map[bool]int{true: 1}[b.At == nil]
 		}
@@ -187,76 +174,53 @@ func (w *watch) addTimelines(subject web.Timeline) {
 	})
 }
 
-func newEntry(ev web.Event, f Failure) Entry {
-	e := Entry{At: ev.At, Kind: ev.Kind, Text: f.Alert + ": " + safeLine(ev.Text), Line: ev.Line.Map(safeLine), Log: safeLine(ev.Log), Of: []int{f.ID}}
-	if e.Kind == string(episodes.EventOpened) {
-		e.Kind = kindBegan
-	}
-	if e.Log == "" && e.Line != "" {
-		e.Log = f.Log
-	}
-	return e
-}
-
-// noteState adds the sources, and gaps for problems of the sources and of the rules.
 func (w *watch) noteState() {
-	sources, err := fetchData[struct{ Sources []web.Source }](w.in, "sources")
-	if err != nil {
+	sources, err := fetchData[web.SourceList](w.in, "sources")
+	switch {
+	case err != nil:
 		w.noteFailed("its sources", err)
-	} else {
-		w.noteSources(sources.Sources)
+	case len(sources.Sources) == 0:
+		w.addGap("The daemon reads no source.")
 	}
-	rules, err := fetchData[struct{ Groups []web.Group }](w.in, "rules")
+	for i := range sources.Sources {
+		w.noteSource(&sources.Sources[i])
+	}
+	rules, err := fetchData[web.Groups](w.in, "rules")
 	if err != nil {
 		w.noteFailed("its rules", err)
-		return
 	}
 	w.noteBlindRules(rules.Groups)
 }
 
-func (w *watch) noteSources(all []web.Source) {
-	if len(all) == 0 {
-		w.addGap("The daemon reads no source.")
+func (w *watch) noteSource(s *web.Source) {
+	name, state := "Source "+safeLine(s.Name), "up"
+	switch {
+	case !s.Up:
+		state = "down"
+		w.addGap(fmt.Sprintf("%s cannot be read: %s. All of its lines were read up to %s.", name, safeLine(s.Error), upTo(s.Watermark)))
+	case s.Idle != "":
+		state = "idle: " + safeLine(s.Idle)
+		w.addGap(name + " has nothing to read that a rule can match: " + safeLine(s.Idle))
+	case s.Error != "":
+		w.addGap(name + " reports an error: " + safeLine(s.Error))
 	}
-	ev := &w.of.Evidence
-	for _, s := range all {
-		ev.Lines += s.Lines
-		ev.Sources = append(ev.Sources, Source{Name: safeLine(s.Name), State: sourceState(s), Streams: len(s.Streams), Lines: s.Lines, Until: optionalTime(s.Watermark)})
-		if !s.Up {
-			w.addGap(fmt.Sprintf("Source %s cannot be read: %s. All of its lines were read up to %s.", safeLine(s.Name), safeLine(s.Error), upTo(s.Watermark)))
-		} else if s.Idle != "" {
-			w.addGap(fmt.Sprintf("Source %s has nothing to read that a rule can match: %s", safeLine(s.Name), safeLine(s.Idle)))
-		} else if s.Error != "" {
-			w.addGap(fmt.Sprintf("Source %s reports an error: %s", safeLine(s.Name), safeLine(s.Error)))
-		}
-		if len(s.Absent) > 0 {
-			w.addGap(fmt.Sprintf("Source %s is configured to read things that do not exist.", safeLine(s.Name)), s.Absent...)
-		}
-		if items := describeLosses(s); len(items) > 0 {
-			w.addGap(fmt.Sprintf("Source %s lost lines since the daemon started.", safeLine(s.Name)), items...)
-		}
-		var unread []string
-		for _, u := range s.Unread {
-			unread = append(unread, fmt.Sprintf("%s: %s, since %s", u.Path, u.Why, formatTime(u.Since)))
-		}
-		if len(unread) > 0 {
-			w.addGap(fmt.Sprintf("Source %s does not read logs that exist.", safeLine(s.Name)), unread...)
-		}
-		w.noteMembers(s)
+	w.Evidence.Lines += s.Lines
+	w.Evidence.Sources = append(w.Evidence.Sources, Source{
+		Name: safeLine(s.Name), State: state, Streams: len(s.Streams), Lines: s.Lines, Until: optionalTime(s.Watermark),
+	})
+	w.addList(name+" is configured to read things that do not exist.", s.Absent)
+	w.addList(name+" lost lines since the daemon started.", describeLosses(s))
+	var unread, down []string
+	for _, u := range s.Unread {
+		unread = append(unread, fmt.Sprintf("%s: %s, since %s", u.Path, u.Why, formatTime(u.Since)))
 	}
-}
-
-// noteMembers adds a gap for the members of a source that are down.
-func (w *watch) noteMembers(s web.Source) {
-	var down []string
+	w.addList(name+" does not read logs that exist.", unread)
 	for _, m := range s.Members {
 		if !m.Up {
 			down = append(down, fmt.Sprintf("%s: %s; last contact %s, all lines read up to %s", m.Name, m.Error, formatTime(m.Since), upTo(m.Watermark)))
 		}
 	}
-	if len(down) > 0 {
-		w.addGap(fmt.Sprintf("Members of source %s that are down.", safeLine(s.Name)), down...)
-	}
+	w.addList("Members of s"+name[1:]+" that are down.", down)
 }
 
 func upTo(t time.Time) string {
@@ -266,17 +230,7 @@ func upTo(t time.Time) string {
 	return formatTime(t)
 }
 
-func sourceState(s web.Source) string {
-	switch {
-	case !s.Up:
-		return "down"
-	case s.Idle != "":
-		return "idle: " + safeLine(s.Idle)
-	}
-	return "up"
-}
-
-func describeLosses(s web.Source) []string {
+func describeLosses(s *web.Source) []string {
 	var out []string
 	for _, reason := range slices.Sorted(maps.Keys(s.Losses)) {
 		if n := s.Losses[reason]; n > 0 {
@@ -294,7 +248,15 @@ func describeLosses(s web.Source) []string {
 	return out
 }
 
-// noteBlindRules adds gaps for the rules whose logs are not read.
+// unhealthy are the gaps for rules that would not detect their failures, by health.
+var unhealthy = map[string]string{
+	"blind":    "Rules whose lines no source reads: these failures would not be seen.",
+	"given_up": "Rules that are no longer evaluated, because they used too much CPU or failed.",
+	"inactive": "Rules that this process does not evaluate.",
+	"held":     "Rules whose conclusions from silence are on hold.",
+	"unseen":   "Rules that received no line yet from a source that delivers only lines that a rule may match.",
+}
+
 func (w *watch) noteBlindRules(groups []web.Group) {
 	blind := map[string][]string{} // names of rules by the reason why their logs are not read
 	for _, g := range groups {
@@ -302,8 +264,12 @@ func (w *watch) noteBlindRules(groups []web.Group) {
 			w.addGap(fmt.Sprintf("Pack %s is refused. Its last valid version stays active, if there is one.", safeLine(g.Name)), g.Broken)
 		}
 		for _, r := range g.Rules {
-			w.of.Evidence.Rules++
-			if why := healthText(r); why != "" {
+			w.Evidence.Rules++
+			why := unhealthy[r.Health]
+			if r.Health == "held" {
+				why = strings.TrimSpace(why + " " + safeLine(r.Waits))
+			}
+			if why != "" {
 				blind[why] = append(blind[why], r.Name)
 			}
 		}
@@ -311,21 +277,4 @@ func (w *watch) noteBlindRules(groups []web.Group) {
 	for _, why := range slices.Sorted(maps.Keys(blind)) {
 		w.addGap(why, blind[why]...)
 	}
-}
-
-// healthText returns why a rule would not detect its failure; "" if it would.
-func healthText(r web.Rule) string {
-	switch r.Health {
-	case "blind":
-		return "Rules whose lines no source reads: these failures would not be seen."
-	case "given_up":
-		return "Rules that are no longer evaluated, because they used too much CPU or failed."
-	case "inactive":
-		return "Rules that this process does not evaluate."
-	case "held":
-		return strings.TrimSpace("Rules whose conclusions from silence are on hold. " + safeLine(r.Waits))
-	case "unseen":
-		return "Rules that received no line yet from a source that delivers only lines that a rule may match."
-	}
-	return ""
 }

@@ -29,8 +29,7 @@ const (
 	kindEnded = "ended"
 )
 
-// around is how long before the first failure and after the last one lines of other rules are
-// shown.
+// around is how long before and after the failures lines of other rules are shown.
 const around = 15 * time.Minute
 
 // Recorded contains the result of a scan, and what the scan could not read.
@@ -57,7 +56,7 @@ func FromReport(in Recorded) (*Case, error) {
 	c := &Case{Format: Format, MadeAt: in.Now.UTC(), MadeBy: in.Version, Evidence: Evidence{
 		Kind: kindRecorded, Names: []string{}, From: optionalTime(in.Report.Start), Until: optionalTime(in.Report.End),
 		Lines: in.Report.Lines, Rules: len(in.Set.Rules), Sources: in.listSources(),
-	}, Failures: []Failure{}, Findings: in.listFindings(), Unknown: in.listUnknown()}
+	}, Failures: []Failure{}, Findings: in.listFindings(), Unknown: in.listUnknown(), NotSeen: []Gap{}}
 	for _, name := range in.Names {
 		c.Evidence.Names = append(c.Evidence.Names, in.Lines.redactText(name))
 	}
@@ -75,25 +74,24 @@ func FromReport(in Recorded) (*Case, error) {
 		rulesOf[i] = byAlert[f.Alert]
 	}
 	dropped := c.recordTimeline(in.Lines.lineEntries(c.Failures, rulesOf))
-	c.NotSeen = in.listGaps(c, omitted, dropped)
+	in.noteGaps(c, omitted, dropped)
 	return c, nil
 }
 
-// listAlerts lists as text the alerts that About can select.
 func listAlerts(all []Failure) string {
-	names := map[string]bool{}
+	var names []string
 	for _, f := range all {
-		names[f.Alert] = true
+		names = append(names, f.Alert)
 	}
-	sorted := slices.Sorted(maps.Keys(names))
-	if len(sorted) == 0 {
+	slices.Sort(names)
+	names = slices.Compact(names)
+	switch n := len(names) - maxItems; {
+	case len(names) == 0:
 		return "it has no alert"
+	case n > 0:
+		return fmt.Sprintf("it has %s and %d more", strings.Join(names[:maxItems], ", "), n)
 	}
-	out := "it has " + strings.Join(sorted[:min(len(sorted), maxItems)], ", ")
-	if n := len(sorted) - maxItems; n > 0 {
-		out += fmt.Sprintf(" and %d more", n)
-	}
-	return out
+	return "it has " + strings.Join(names, ", ")
 }
 
 const (
@@ -112,7 +110,7 @@ func (in *Recorded) listFindings() []Finding {
 		x := Finding{Reason: f.Doubt, Missing: safeLine(f.Missing), Failure: in.newFailure(replay.Alert{Episode: f.Episode, Also: f.Also})}
 		x.ID, x.Severity = len(out)+1, f.Severity()
 		for i := range f.Others[:min(len(f.Others), maxOthers)] {
-			x.Others = append(x.Others, in.Lines.redactText(placeText(f.Others[i].Labels)))
+			x.Others = append(x.Others, in.Lines.redactText(cmp.Or(joinLabels(f.Others[i].Labels, " ", ", "), "no label")))
 		}
 		x.Further = len(f.Others) - len(x.Others)
 		out = append(out, x)
@@ -155,7 +153,6 @@ func (in *Recorded) newFailure(a replay.Alert) Failure {
 	return f
 }
 
-// setTexts sets the texts of a failure from the labels and annotations of its alert.
 func (f *Failure) setTexts(values map[string]string) {
 	f.Summary, f.Description, f.Remediation = safeLine(values["summary"]), safeLines(values["description"]), safeLines(values["remediation"])
 	f.Runbook, f.Affected, f.FixedIn = safeLine(values["runbook_url"]), safeLine(values["affected"]), safeLine(values["fixed_in"])
@@ -179,14 +176,12 @@ func (c *Case) recordTimeline(lines []Entry) (dropped int) {
 	return max(0, dropped)
 }
 
-// entryOrder returns the rank of an entry among those with the same time. A log line comes
-// before the entries that result from it.
+// entryOrder ranks entries of the same time: a log line comes before what results from it.
 func entryOrder(e Entry) int {
 	return map[string]int{kindLine: 0, kindBegan: 1, kindFired: 2, kindEnded: 3}[e.Kind]
 }
 
-// nearbyEntries returns the lines of the failures, and the lines of other rules from about the
-// same time.
+// nearbyEntries returns the lines of the failures, and other lines from about the same time.
 func (c *Case) nearbyEntries(all []Entry) []Entry {
 	out := []Entry{}
 	if len(c.Failures) == 0 {
@@ -208,7 +203,6 @@ func (c *Case) nearbyEntries(all []Entry) []Entry {
 	return out
 }
 
-// courseEntries returns entries for the beginning, the firing and the end of a failure.
 func (c *Case) courseEntries(f Failure) []Entry {
 	if f.Since.IsZero() {
 		return nil
@@ -229,50 +223,39 @@ func (c *Case) courseEntries(f Failure) []Entry {
 	return out
 }
 
-// listGaps returns what could not be seen, ordered by importance.
-func (in *Recorded) listGaps(c *Case, omitted, dropped int) []Gap {
-	out := []Gap{}
-	add := func(text string, items ...string) { out = append(out, newGap(text, items...)) }
-	clean := func(all []string) []string {
-		for i, s := range all {
-			all[i] = in.Lines.redactText(s)
+// noteGaps adds what could not be seen, ordered by importance.
+func (in *Recorded) noteGaps(c *Case, omitted, dropped int) {
+	clean := func(all []string) (out []string) {
+		for _, s := range all {
+			out = append(out, in.Lines.redactText(s))
 		}
-		return all
+		return out
 	}
-	if len(in.Errors) > 0 {
-		add("Parts of the input could not be read.", clean(slices.Clone(in.Errors))...)
-	}
-	out = append(out, in.absentSources(c.Evidence.Sources)...)
-	out = append(out, in.edgeGaps(c)...)
 	r := in.Report
-	if n := len(in.Unread); n > 0 {
-		add(formatCount(int64(n), "file")+" of the input contain nothing that was read as a log.", clean(slices.Clone(in.Unread))...)
+	c.addList("Parts of the input could not be read.", clean(in.Errors))
+	in.noteAbsentSources(c)
+	in.noteEdges(c)
+	c.addList(formatCount(int64(len(in.Unread)), "file")+" of the input contain nothing that was read as a log.", clean(in.Unread))
+	c.addCount("%s could not be evaluated, because of their length or form.", r.Dropped, "line")
+	c.addList("The first lines of "+formatCount(int64(len(r.Untimed)), "input")+
+		" have no time that is understood: they may not be logs, and their order is uncertain.", clean(r.Untimed))
+	c.addCount("%s without a line.", int64(r.Empty), "input")
+	var undecided, ignored []string
+	for x, n := range r.Undecided {
+		undecided = append(undecided, fmt.Sprintf("%s, %s: no input has the lines of %s", x.Rule, formatCount(int64(n), "time"), x.From))
 	}
-	if r.Dropped > 0 {
-		add(formatCount(r.Dropped, "line") + " could not be evaluated, because of their length or form.")
+	for x, n := range r.Ignored {
+		ignored = append(ignored, fmt.Sprintf("%s: %s lines of namespace %s", x.Rule, text.GroupThousands(n), x.Namespace))
 	}
-	if len(r.Untimed) > 0 {
-		add("The first lines of "+formatCount(int64(len(r.Untimed)), "input")+" have no time that is understood: they may not be logs, and their order is uncertain.", clean(slices.Clone(r.Untimed))...)
+	slices.Sort(undecided)
+	slices.Sort(ignored)
+	c.addList("Failures that may have happened: the input lacks the lines that could say that they are over.", undecided)
+	c.addList("Matching lines that were ignored, because rules for infrastructure do not trust their namespaces.", clean(ignored))
+	c.addCount("The timeline leaves out %s for the size of this file.", int64(dropped)+in.Lines.omitted, "line")
+	if in.About == "" {
+		c.addCount("This file leaves out %s.", int64(len(r.Findings)-len(c.Findings)+r.FindingsOmitted), "finding")
 	}
-	if r.Empty > 0 {
-		add(formatCount(int64(r.Empty), "input") + " without a line.")
-	}
-	if items := undecidedTexts(r); len(items) > 0 {
-		add("Failures that may have happened: the input lacks the lines that could say that they are over.", items...)
-	}
-	if items := ignoredTexts(r); len(items) > 0 {
-		add("Matching lines that were ignored, because rules for infrastructure do not trust their namespaces.", clean(items)...)
-	}
-	if n := int64(dropped) + in.Lines.omitted; n > 0 {
-		add("The timeline leaves out " + formatCount(n, "line") + " for the size of this file.")
-	}
-	if n := int64(len(r.Findings) - len(c.Findings) + r.FindingsOmitted); n > 0 && in.About == "" {
-		add("This file leaves out " + formatCount(n, "finding") + ".")
-	}
-	if omitted > 0 {
-		add(fmt.Sprintf("This file leaves out %s; --alert selects one.", formatCount(int64(omitted), "failure")))
-	}
-	return out
+	c.addCount("This file leaves out %s; --alert selects one.", int64(omitted), "failure")
 }
 
 // ofNode precedes the name of the node in the name of a journal source.
@@ -308,9 +291,15 @@ func (in *Recorded) listSources() []Source {
 	return out
 }
 
-// absentSources returns gaps for the sources that the input does not contain, with the rules
-// that need them.
-func (in *Recorded) absentSources(sources []Source) []Gap {
+// kindNames are the kinds of sources, in the order of the gaps about them, with words for people.
+var kindNames = [][2]string{
+	{sourcePods, "logs of pods"}, {sourceJournal, "systemd journal"}, {sourceEvents, "Kubernetes Events"},
+	{sourceObjects, "states of Kubernetes objects"}, {sourceFiles, "such logs"},
+}
+
+// noteAbsentSources adds gaps for the sources that the input does not contain, or contains in
+// part, with the rules that need them.
+func (in *Recorded) noteAbsentSources(c *Case) {
 	reads := replay.Reads(in.Set, in.Inputs, true)
 	blind := map[string][]string{} // names of rules whose logs are not read, by kind of source
 	total := 0
@@ -327,32 +316,19 @@ func (in *Recorded) absentSources(sources []Source) []Gap {
 			}
 		}
 	}
-	var out []Gap
-	for _, kind := range []string{sourcePods, sourceJournal, sourceEvents, sourceObjects, sourceFiles} {
-		if n := len(blind[kind]); n > 0 {
-			verb := "have"
-			if n == 1 {
-				verb = "has"
-			}
-			out = append(out, newGap(fmt.Sprintf("%s: %d of %d rules %s no input that can contain the lines, so these failures would not be seen.",
-				missingText(kind, sources), n, total, verb), blind[kind]...))
+	for _, k := range kindNames {
+		kind, missing, verb := k[0], "No "+k[1], "have"
+		if slices.ContainsFunc(c.Evidence.Sources, func(s Source) bool { return s.Name == kind || strings.HasPrefix(s.Name, kind+ofNode) }) {
+			missing = strings.ToUpper(k[1][:1]) + k[1][1:] + " in part"
 		}
+		if len(blind[kind]) == 1 {
+			verb = "has"
+		}
+		c.addList(fmt.Sprintf("%s: %d of %d rules %s no input that can contain the lines, so these failures would not be seen.",
+			missing, len(blind[kind]), total, verb), blind[kind])
 	}
-	return out
 }
 
-// missingText says that a kind of source is absent, or that some of its logs are.
-func missingText(kind string, all []Source) string {
-	names := map[string]string{sourcePods: "logs of pods", sourceJournal: "systemd journal", sourceEvents: "Kubernetes Events", sourceObjects: "states of Kubernetes objects", sourceFiles: "such logs"}
-	for _, s := range all {
-		if s.Name == kind || strings.HasPrefix(s.Name, kind+ofNode) {
-			return strings.ToUpper(names[kind][:1]) + names[kind][1:] + " in part"
-		}
-	}
-	return "No " + names[kind]
-}
-
-// sourceKind returns the kind of source from which a selector selects streams.
 func sourceKind(from rules.Selector) string {
 	kind := sourceFiles
 	for _, m := range from.Matchers() {
@@ -377,11 +353,10 @@ func sourceKind(from rules.Selector) string {
 	return kind
 }
 
-// edgeGaps returns gaps for the sources whose lines begin after a failure, or end before it.
-func (in *Recorded) edgeGaps(c *Case) []Gap {
-	var out []Gap
+// noteEdges adds gaps for the sources whose lines begin after a failure, or end before it.
+func (in *Recorded) noteEdges(c *Case) {
 	if in.Report.End.IsZero() {
-		return out
+		return
 	}
 	text := "The input ends at " + formatTime(in.Report.End) + "."
 	if slices.ContainsFunc(c.Failures, func(f Failure) bool { return f.EndsAt == nil }) {
@@ -389,44 +364,20 @@ func (in *Recorded) edgeGaps(c *Case) []Gap {
 	} else {
 		text += " What happened later is not known."
 	}
-	out = append(out, newGap(text))
-	if len(c.Failures) == 0 {
-		return out
-	}
+	c.addGap(text)
 	timed := slices.DeleteFunc(slices.Clone(c.Failures), func(f Failure) bool { return f.Since.IsZero() })
 	if len(timed) == 0 {
-		return out
+		return
 	}
-	first := timed[0].Since
+	first, last := timed[0].Since, timed[len(timed)-1].Since
 	var items []string
 	for _, s := range c.Evidence.Sources {
 		if s.From != nil && s.From.After(first) {
 			items = append(items, fmt.Sprintf("%s: begins at %s, %s after the first failure began", s.Name, formatTime(*s.From), formatDuration(s.From.Sub(first))))
 		}
-		if last := timed[len(timed)-1].Since; s.Until != nil && s.Until.Before(last) {
+		if s.Until != nil && s.Until.Before(last) {
 			items = append(items, fmt.Sprintf("%s: ends at %s, %s before the last failure began", s.Name, formatTime(*s.Until), formatDuration(last.Sub(*s.Until))))
 		}
 	}
-	if len(items) > 0 {
-		out = append(out, newGap("Sources that do not cover the whole time of the failures.", items...))
-	}
-	return out
-}
-
-func undecidedTexts(r replay.Report) []string {
-	var out []string
-	for x, n := range r.Undecided {
-		out = append(out, fmt.Sprintf("%s, %s: no input has the lines of %s", x.Rule, formatCount(int64(n), "time"), x.From))
-	}
-	slices.Sort(out)
-	return out
-}
-
-func ignoredTexts(r replay.Report) []string {
-	var out []string
-	for x, n := range r.Ignored {
-		out = append(out, fmt.Sprintf("%s: %s lines of namespace %s", x.Rule, text.GroupThousands(n), x.Namespace))
-	}
-	slices.Sort(out)
-	return out
+	c.addList("Sources that do not cover the whole time of the failures.", items)
 }

@@ -32,8 +32,7 @@ type Recorder struct {
 	omitted int64 // number of lines in groups beyond the limit
 }
 
-// NewRecorder returns a recorder. The redactor must hide everything that may not leave the
-// cluster.
+// NewRecorder returns a recorder. The redactor must hide what may not leave the cluster.
 func NewRecorder(r *redact.Redactor) *Recorder {
 	return &Recorder{redact: r, groups: map[groupKey]*lineGroup{}}
 }
@@ -98,7 +97,6 @@ func (r *Recorder) add(file string, h *matcher.Hit) {
 	g.last = append(g.last, l)
 }
 
-// finishLine redacts and then truncates a line.
 func (r *Recorder) finishLine(l keptLine) keptLine {
 	if l.raw != "" {
 		l.raw, l.clean = "", text.Truncate(r.redact.Text(l.raw), render.MaxLine).Map(safeLine).Clone()
@@ -134,7 +132,6 @@ func logKind(l matcher.Labels) string {
 	return sourceFiles
 }
 
-// logName returns a name of a log for people.
 func logName(file string, l matcher.Labels) string {
 	var parts []string
 	add := func(values ...string) {
@@ -164,8 +161,7 @@ func logName(file string, l matcher.Labels) string {
 	return strings.Join(parts, ", ")
 }
 
-// lineEntries returns the kept lines as entries, ordered by time. A line that matched several
-// parts is one entry.
+// lineEntries returns the kept lines, ordered by time. A line of several parts is one entry.
 func (r *Recorder) lineEntries(failures []Failure, rulesOf []*rules.Rule) []Entry {
 	type place struct {
 		at   time.Time
@@ -206,7 +202,6 @@ func compareGroups(a, b groupKey) int {
 	return cmp.Or(cmp.Compare(a.log, b.log), cmp.Compare(a.rule.Alert, b.rule.Alert), cmp.Compare(a.part, b.part))
 }
 
-// partText returns what a line means for a rule.
 func partText(k groupKey) string {
 	switch {
 	case k.part == matcher.PartClear:

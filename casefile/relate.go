@@ -80,12 +80,7 @@ func (c *Case) linkFailures() (omitted int) {
 				continue
 			}
 			b.After = append(b.After, Link{ID: k + 1, Same: same})
-			from, to := group[i], group[k]
-			for m := range group[:i+1] {
-				if group[m] == from {
-					group[m] = to
-				}
-			}
+			joinGroups(group[:i+1], group[i], group[k])
 		}
 		slices.SortStableFunc(b.After, func(x, y Link) int { return cmp.Compare(placeBreadth(x.Same[0]), placeBreadth(y.Same[0])) })
 		b.After = b.After[:min(len(b.After), maxLinks)]
@@ -95,12 +90,10 @@ func (c *Case) linkFailures() (omitted int) {
 	return max(0, omitted)
 }
 
-// inTime compares failures by when they began.
 func inTime(a, b Failure) int {
 	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Alert, b.Alert), cmp.Compare(a.Fingerprint, b.Fingerprint))
 }
 
-// failureWeight returns how important a failure is for the reader.
 func failureWeight(f Failure) int {
 	w := map[string]int{"critical": 3, "warning": 2, "info": 1}[f.Severity]
 	if f.EndsAt == nil {
@@ -112,8 +105,7 @@ func failureWeight(f Failure) int {
 	return w
 }
 
-// sharedWhileOpen returns what two failures have in common if they were open at the same time,
-// and nil otherwise.
+// sharedWhileOpen returns what two failures that were open at the same time have in common.
 func sharedWhileOpen(a, b *Failure) []string {
 	began := times.Later(a.Since, b.Since)
 	if a.Since.IsZero() || b.Since.IsZero() || hasEnded(a, began) || hasEnded(b, began) {
@@ -122,7 +114,6 @@ func sharedWhileOpen(a, b *Failure) []string {
 	return sharedLabels(a.Labels, b.Labels)
 }
 
-// hasEnded reports whether a failure had ended before t.
 func hasEnded(f *Failure, t time.Time) bool { return f.EndsAt != nil && f.EndsAt.Before(t) }
 
 // keepRelated removes the failures that are not related to a subject. A failure is related if
@@ -165,20 +156,15 @@ func (c *Case) findCause(f *Failure) int {
 	return found
 }
 
-// explainedFailures returns, by index, whether a failure is on a path of causes that contains a
-// subject.
+// explainedFailures returns, by index, whether a failure is on a path of causes with a subject.
 func (c *Case) explainedFailures() []bool {
 	out := make([]bool, len(c.Failures))
 	for i := range c.Failures {
-		var path []int
-		reached := false // whether a subject was found on the way from symptom to cause
-		for k, steps := i, 0; k >= 0 && steps <= len(c.Failures); k, steps = c.findCause(&c.Failures[k]), steps+1 {
+		var path []int // from symptom to cause
+		for k := i; k >= 0 && len(path) <= len(c.Failures); k = c.findCause(&c.Failures[k]) {
 			path = append(path, k)
-			if reached = reached || c.Failures[k].Subject; reached {
-				out[k] = true
-			}
 		}
-		if reached {
+		if slices.ContainsFunc(path, func(k int) bool { return c.Failures[k].Subject }) {
 			for _, k := range path {
 				out[k] = true
 			}
@@ -187,8 +173,7 @@ func (c *Case) explainedFailures() []bool {
 	return out
 }
 
-// joinCauses sets the number of each failure's cause, and puts the failure into the chain of
-// its cause.
+// joinCauses numbers the causes of failures, and puts each failure into the chain of its cause.
 func (c *Case) joinCauses(group []int) {
 	for i := range c.Failures {
 		k := c.findCause(&c.Failures[i])
@@ -196,11 +181,14 @@ func (c *Case) joinCauses(group []int) {
 			continue
 		}
 		c.Failures[i].Cause.ID = k + 1
-		from, to := max(group[i], group[k]), min(group[i], group[k])
-		for m := range group {
-			if group[m] == from {
-				group[m] = to
-			}
+		joinGroups(group, max(group[i], group[k]), min(group[i], group[k]))
+	}
+}
+
+func joinGroups(group []int, from, to int) {
+	for m := range group {
+		if group[m] == from {
+			group[m] = to
 		}
 	}
 }

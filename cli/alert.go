@@ -133,7 +133,6 @@ func (c *cli) alertReceivers(f alertTestFlags) ([]alertmanager.Config, *rules.Se
 	return receivers, out.Set, err
 }
 
-// postedAlert is an alert in the format of Alertmanager's API.
 type postedAlert struct {
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,6 +16,7 @@ import (
 	"crowsnest/daemon/config"
 	"crowsnest/daemon/loader"
 	"crowsnest/internal/text"
+	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"
 	"crowsnest/strictyaml"
@@ -34,17 +38,8 @@ func newCheckRules(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rules [flags] PATH...",
 		Short: "Find every problem of rule packs and overrides",
-		Long: `Checks packs and overrides (files, folders, or - for standard input) and prints
-every problem with its position and the fix. All files are checked as one set,
-as the daemon would load them; the path shipped adds the built-in packs.
-
--o github prints workflow commands that GitHub shows as annotations of a change.
-
-Exit codes: 0 no errors, 1 errors, 3 warnings with --lint-fatal.`,
-		Example: `  crowsnest check rules packs/ overrides.yaml
-  crowsnest check rules -o github --lint-fatal packs/`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return c.checkRules(f, args) },
+		Args:  cobra.MinimumNArgs(1),
+		RunE:  func(_ *cobra.Command, args []string) error { return c.checkRules(f, args) },
 	}
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "warnings count as errors")
 	cmd.Flags().BoolVar(&f.lintFatal, "lint-fatal", false, "exit with 3 if there are warnings only")
@@ -71,12 +66,9 @@ func (c *cli) checkRules(f checkFlags, args []string) error {
 	}
 	errs, warns := len(problems.Errors()), len(problems.Warnings())
 	if f.output.value == "text" && len(docs) > 0 {
-		n := 0
-		if set != nil {
-			n = len(set.Rules)
-		}
-		fmt.Fprintf(c.err, "%s, %s: %s, %s\n", text.Plural(int64(len(docs)), "file"), text.Plural(int64(n), "rule"), text.Plural(int64(errs), "error"), text.Plural(int64(warns), "warning"))
-		fmt.Fprint(c.err, silentText(set))
+		set = cmp.Or(set, &rules.Set{})
+		fmt.Fprintf(c.err, "%s, %s: %s, %s\n%s", text.Plural(len(docs), "file"), text.Plural(len(set.Rules), "rule"),
+			text.Plural(errs, "error"), text.Plural(warns, "warning"), silentText(set))
 	}
 	switch {
 	case errs > 0, f.strict && warns > 0:
@@ -88,11 +80,8 @@ func (c *cli) checkRules(f checkFlags, args []string) error {
 }
 
 // silentText says how long alerts fire that were raised because an expected line stopped. It
-// returns "" if set has no rule with `silent`, or is nil.
+// returns "" if set has no rule with `silent`.
 func silentText(set *rules.Set) string {
-	if set == nil {
-		return ""
-	}
 	var all []string
 	for _, r := range set.Rules {
 		if r.Silent > 0 {
@@ -110,10 +99,8 @@ func newCheckConfig(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config FILE",
 		Short: "Check a configuration and all files that it refers to",
-		Long: `Checks the configuration of the daemon strictly, with all files that it refers
-to: rule packs, overrides, secret files, certificates. Prints every problem.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return c.checkConfig(args[0], output.value) },
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(_ *cobra.Command, args []string) error { return c.checkConfig(args[0], output.value) },
 	}
 	cmd.Flags().VarP(output, "output", "o", "output format")
 	return cmd
@@ -125,16 +112,13 @@ func (c *cli) checkConfig(file, form string) error {
 		return err
 	}
 	cfg, problems := config.Parse(file, data)
-	rulesLoaded := 0
-	var set *rules.Set
+	set := &rules.Set{}
 	if len(problems.Errors()) == 0 {
-		problems = append(problems, cfg.CheckFiles()...)
-		var found rules.Problems
-		set, found = loader.Load(cfg)
-		problems = append(problems, found...)
-		if set != nil {
-			rulesLoaded = len(set.Rules)
-			problems = append(problems, slices.Concat(cfg.WarnBlind(set), cfg.WarnLinks())...)
+		loaded, found := loader.Load(cfg)
+		problems = slices.Concat(problems, cfg.CheckFiles(), found)
+		if loaded != nil {
+			set = loaded
+			problems = slices.Concat(problems, cfg.WarnBlind(set), cfg.WarnLinks())
 		}
 	}
 	if err := writeProblems(c.out, form, problems); err != nil {
@@ -142,10 +126,9 @@ func (c *cli) checkConfig(file, form string) error {
 	}
 	errs := len(problems.Errors())
 	if form == "text" {
-		fmt.Fprintf(c.err, "%s: %s: %s, %s\n", file, text.Plural(int64(rulesLoaded), "rule"), text.Plural(int64(errs), "error"), text.Plural(int64(len(problems.Warnings())), "warning"))
+		fmt.Fprintf(c.err, "%s: %s: %s, %s\n", file, text.Plural(len(set.Rules), "rule"), text.Plural(errs, "error"), text.Plural(len(problems.Warnings()), "warning"))
 		if errs == 0 {
-			fmt.Fprintln(c.err, identityText(cfg.Global.Identity))
-			fmt.Fprint(c.err, originText(set))
+			fmt.Fprintf(c.err, "%s\n%s", identityText(cfg.Global.Identity), originText(set))
 		}
 	}
 	if errs > 0 {
@@ -154,7 +137,6 @@ func (c *cli) checkConfig(file, form string) error {
 	return nil
 }
 
-// identityText says which labels distinguish clusters.
 func identityText(names []string) string {
 	if len(names) == 0 {
 		return "identity: none; lines of all clusters are evaluated together (global.identity)"
@@ -186,12 +168,8 @@ func writeProblems(w io.Writer, form string, problems strictyaml.Problems) error
 	return nil
 }
 
-// originText lists the namespaces whose lines the rules trust, and the critical rules that do
-// not state an origin. set may be nil.
+// originText lists the trusted namespaces, and the critical rules that do not state an origin.
 func originText(set *rules.Set) string {
-	if set == nil {
-		return ""
-	}
 	restricted := 0
 	var unstated []string
 	for _, r := range set.Rules {
@@ -213,4 +191,60 @@ func originText(set *rules.Set) string {
 		fmt.Fprintf(&b, "anyone who can run a pod can raise %s, because `origin` is not stated: %s\n", text.Plural(len(unstated), "critical alert"), strings.Join(unstated, ", "))
 	}
 	return b.String()
+}
+
+// Names of the checks that do not concern the content of a file.
+const (
+	testFailed  = "test-failed"
+	unprotected = "unprotected"
+)
+
+// testProblems returns a problem for each failed test and each unprotected part of a rule.
+func testProblems(report replay.TestReport) (out strictyaml.Problems) {
+	for _, t := range report.Results {
+		if len(t.Failures) > 0 {
+			out = append(out, strictyaml.Problem{
+				File: t.File, Line: t.Line, Check: testFailed, Rule: t.Rule,
+				Message: fmt.Sprintf("test %q of rule %s failed\n%s", t.Test, t.Rule, strings.Join(t.Failures, "\n")),
+			})
+		}
+	}
+	for _, s := range report.Survivors {
+		out = append(out, strictyaml.Problem{
+			File: s.File, Line: s.Line, Check: unprotected, Rule: s.Rule,
+			Message: fmt.Sprintf("rule %s: without %s all of its tests still pass", s.Rule, s.Part), Fix: "add a test that fails without it",
+		})
+	}
+	return out
+}
+
+// writeGitHub writes problems as workflow commands, which GitHub shows as annotations of lines
+// (at most ten of each level per step). Paths are relative to the working directory, which is
+// assumed to be the root of the repository.
+func writeGitHub(w io.Writer, problems strictyaml.Problems) error {
+	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property := func(s string) string {
+		return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(data.Replace(s))
+	}
+	dir, _ := os.Getwd() // if this fails, paths stay absolute
+	for _, p := range problems {
+		if rel, err := filepath.Rel(dir, p.File); filepath.IsAbs(p.File) && err == nil && filepath.IsLocal(rel) {
+			p.File = rel
+		}
+		place := ""
+		if p.File != "" {
+			place = fmt.Sprintf("file=%s,line=%d,col=%d,", property(p.File), max(p.Line, 1), max(p.Column, 1))
+		}
+		if p.Fix != "" {
+			p.Message += "\nfix: " + p.Fix
+		}
+		lines := strings.Split(p.Message, "\n")
+		for i, l := range lines {
+			lines[i] = redact.Sanitise(l)
+		}
+		if _, err := fmt.Fprintf(w, "::%s %stitle=%s::%s\n", p.Level, place, property(cmp.Or(p.Check, "crowsnest")), data.Replace(strings.Join(lines, "\n"))); err != nil {
+			return err
+		}
+	}
+	return nil
 }

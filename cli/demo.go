@@ -37,14 +37,8 @@ func newDemo(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Replay recorded incidents to a real Alertmanager and show the alerts",
-		Long: `Starts a real Alertmanager on this machine: that of --alertmanager, or the one
-that make run builds in $XDG_CACHE_HOME/crowsnest/bin or ~/.cache/crowsnest/bin.
-Writes recorded incidents and ordinary lines into a temporary folder of pod logs,
-runs the daemon on it, and shows alerts as they fire and resolve.
-
-Ctrl-C ends all processes and removes the folder.`,
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return c.demo(f) },
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return c.demo(f) },
 	}
 	cmd.Flags().BoolVar(&f.untilDone, "until-done", false, "exit with 0 once Alertmanager has received every expected alert, with 1 on timeout")
 	cmd.Flags().StringVar(&f.alertmanager, "alertmanager", "", "Alertmanager `PROGRAM` to start")
@@ -129,8 +123,7 @@ func (c *cli) playDemo(ctx context.Context, f demoFlags, st demoStage) error {
 	}
 }
 
-// directDemo plays the incidents. It returns when ctx ends, or with
-// --until-done when the outcome is known.
+// directDemo plays the incidents until ctx ends or, with --until-done, the outcome is known.
 func (c *cli) directDemo(ctx context.Context, f demoFlags, st demoStage, play *demo.Play) error {
 	played := make(chan error, 1)
 	go func() { played <- play.Live(ctx) }()
@@ -160,7 +153,6 @@ func (c *cli) directDemo(ctx context.Context, f demoFlags, st demoStage, play *d
 	return nil
 }
 
-// demoConfig returns the configuration of the daemon in a demo.
 func demoConfig(st demoStage, externalURL string) *config.Config {
 	cfg := config.Default()
 	cfg.Global.ExternalURL = externalURL

@@ -23,14 +23,8 @@ func newExplain(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [flags] [RULE]",
 		Short: "Explain a rule, or why a line matches it or not",
-		Long: `Without --line it prints what a rule matches and what to do about it.
-With --line it explains for each part of the rule why the line matches or not;
-without a rule, it prints the rules that match. With --label image=REPOSITORY:TAG
-it also says whether that version is known to have the failure.`,
-		Example: `  crowsnest explain LeaderElectionLost
-  crowsnest explain --line 'E0101 leaderelection.go:332] leaderelection lost' --label container=syncer`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return c.explain(f, args) },
+		Args:  cobra.MaximumNArgs(1),
+		RunE:  func(_ *cobra.Command, args []string) error { return c.explain(f, args) },
 	}
 	f.rules.add(cmd)
 	cmd.Flags().StringVar(&f.line, "line", "", "explain why this `TEXT` matches or not")

@@ -30,71 +30,44 @@ type exportFlags struct {
 }
 
 func newExport(c *cli) *cobra.Command {
-	cmd := newParent("export", "Write rules for other programs: Loki's ruler, Prometheus, Alertmanager",
+	return newParent("export", "Write rules for other programs: Loki's ruler, Prometheus, Alertmanager",
 		newExportLoki(c), newExportPrometheus(c), newExportAlertmanager(c))
-	cmd.Long = `Writes rules in the language of another program to standard output. A rule that
-would not mean the same there is refused, and standard error says why. All other
-rules are written. The exit code is 1 if a rule was refused, unless
---skip-refused is given.
-
-Only one engine should send an alert of Loki's ruler or Prometheus: disable exported rules in crowsnest, or
-give the exported alerts another --label.`
-	return cmd
 }
 
-func (f *exportFlags) add(cmd *cobra.Command) {
+// add adds the flags that every command has. noun is what the command exports.
+func (f *exportFlags) add(cmd *cobra.Command, noun string) {
 	f.rules.add(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.packs, "pack", nil, "export only the rules of this pack: a name or `GLOB` (repeatable)")
-	flags.StringArrayVar(&f.alerts, "rule", nil, "export only this rule: a name or `GLOB` (repeatable)")
-	flags.StringArrayVar(&f.labels, "label", nil, "label of every alert, `name=value` (repeatable)")
-	flags.Var(periodVar(&f.interval, 0, 24*time.Hour), "interval", "evaluation interval (default: that of the engine)")
+	flags.StringArrayVar(&f.packs, "pack", nil, "export only the "+noun+"s of this pack: a name or `GLOB` (repeatable)")
+	flags.StringArrayVar(&f.alerts, "rule", nil, "export only this "+noun+": a name or `GLOB` (repeatable)")
 	flags.BoolVar(&f.strict, "strict", false, "refuse rules that are otherwise exported with a warning")
 	flags.BoolVar(&f.skipRefused, "skip-refused", false, "exit with 0 even if rules were refused")
+}
+
+// newCommand returns a command that exports alerting rules in a language.
+func (f *exportFlags) newCommand(c *cli, use, language string, run func(*rules.Set, export.Options) export.Result) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: "Alerting rules in " + language, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return c.export(*f, language, run) },
+	}
+	f.add(cmd, "rule")
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.labels, "label", nil, "label of every alert, `name=value` (repeatable)")
+	flags.Var(periodVar(&f.interval, 0, 24*time.Hour), "interval", "evaluation interval (default: that of the engine)")
 	flags.VarP(f.output, "output", "o", "output format")
+	return cmd
 }
 
 func newExportLoki(c *cli) *cobra.Command {
 	f := exportFlags{output: newOneOf("yaml")}
-	cmd := &cobra.Command{
-		Use:   "loki",
-		Short: "Alerting rules in LogQL for Loki's ruler",
-		Long: `Writes a file of rule groups for Loki's ruler: for its local storage as
-DIR/TENANT/FILE.yml, or for lokitool and the ruler's API. An exported alert has
-the same labels as in crowsnest.
-
-Rules with sequences, clear or unless are refused: the ruler keeps no state of an
-episode.`,
-		Example: `  crowsnest export loki --rules packs/ > rules/fake/crowsnest.yml
-  crowsnest export loki --pack etcd --interval 30s --skip-refused`,
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return c.export(f, "LogQL for Loki's ruler", export.ExportLoki)
-		},
-	}
-	f.add(cmd)
+	cmd := f.newCommand(c, "loki", "LogQL for Loki's ruler", export.ExportLoki)
 	f.rules.addNamespaces(cmd)
 	return cmd
 }
 
 func newExportPrometheus(c *cli) *cobra.Command {
 	f := exportFlags{output: newOneOf("yaml", "prometheusrule")}
-	cmd := &cobra.Command{
-		Use:   "prometheus",
-		Short: "Alerting rules in PromQL over the metrics of crowsnest",
-		Long: `Writes alerting rules over crowsnest_rule_matches_total, for installations that
-evaluate all alerts in Prometheus. The metric counts lines per rule and has no
-keys: such an alert says that a rule fires, not where. With --episodes the rules
-use crowsnest_episodes, which exists for every rule.
-
--o prometheusrule writes an object for the Prometheus Operator.`,
-		Example: `  crowsnest export prometheus --episodes -o prometheusrule | kubectl apply -f -`,
-		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return c.export(f, "PromQL over the metrics of crowsnest", export.ExportPrometheus)
-		},
-	}
-	f.add(cmd)
+	cmd := f.newCommand(c, "prometheus", "PromQL over the metrics of crowsnest", export.ExportPrometheus)
 	cmd.Flags().BoolVar(&f.episodes, "episodes", false, "alert on open episodes instead of matched lines")
 	return cmd
 }
@@ -114,7 +87,6 @@ func (f exportFlags) exportOptions() (export.Options, error) {
 	return opt, nil
 }
 
-// nothingError returns the error for flags that select no rule.
 func (f exportFlags) nothingError(set *rules.Set) error {
 	var known, said []string
 	for _, r := range set.Rules {
@@ -167,8 +139,7 @@ func (c *cli) export(f exportFlags, name string, run func(*rules.Set, export.Opt
 	return f.reportRefused(c, res.Summary(), len(res.Refused))
 }
 
-// reportRefused lists the rules that were refused. It returns an error unless the flags allow
-// refused rules.
+// reportRefused lists the refused rules. It returns an error unless the flags allow them.
 func (f exportFlags) reportRefused(c *cli, summary string, refused int) error {
 	if _, err := fmt.Fprint(c.err, summary); err != nil {
 		return err
@@ -190,33 +161,13 @@ func newExportAlertmanager(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "alertmanager",
 		Short: "Inhibition rules for Alertmanager: one page for a cause and its symptoms",
-		Long: `Writes the section inhibit_rules of Alertmanager's configuration, for rules with
-symptom_of. It needs the setting inhibit: true of the sink alertmanager. With this
-setting, crowsnest sends a second alert, CrowsnestCauseKnown, for each alert whose
-cause was known when the alert was first sent. Alertmanager then notifies about the
-cause, and about a symptom only if it outlasts the cause. Nobody is notified about
-CrowsnestCauseKnown.
-
-A symptom is not inhibited if it began before its cause, if the labels of the two
-differ, or if people may have been notified about the symptom before its cause was
-known. A cause that is less severe than the rule never inhibits its alerts; such a
-rule is refused, and standard error says why.
-
-Labels that crowsnest adds to all alerts must also agree. Name them by the
-configuration that sets them (--config.file), or one by one with --equal.`,
-		Example: `  crowsnest export alertmanager --config.file crowsnest.yml > inhibit.yml
-  crowsnest export alertmanager --pack leases --equal environment`,
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return c.exportInhibitions(f) },
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return c.exportInhibitions(f) },
 	}
-	f.rules.add(cmd)
+	f.add(cmd, "symptom")
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config.file", "", "take rules, identity and external labels from this configuration of the daemon: a `FILE`")
-	flags.StringArrayVar(&f.packs, "pack", nil, "export only the symptoms of this pack: a name or `GLOB` (repeatable)")
-	flags.StringArrayVar(&f.alerts, "rule", nil, "export only this symptom: a name or `GLOB` (repeatable)")
 	flags.StringArrayVar(&f.equal, "equal", nil, "further label that must agree: the `NAME` of an external label (repeatable)")
-	flags.BoolVar(&f.strict, "strict", false, "refuse rules that are otherwise exported with a warning")
-	flags.BoolVar(&f.skipRefused, "skip-refused", false, "exit with 0 even if rules were refused")
 	return cmd
 }
 

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"crowsnest/cli/internal/api"
 	"crowsnest/cli/internal/show"
 	"crowsnest/internal/lazyre"
+	"crowsnest/web"
 )
 
 // httpConfigFlag names the file with the settings of the HTTP client. promtool has the same
@@ -25,128 +27,11 @@ const httpConfigFlag = "http.config.file"
 type getFlags struct {
 	url        string
 	httpConfig string
-	output     *oneOf
 }
 
-func newGet(c *cli) *cobra.Command {
-	return newParent("get", "Query a running daemon",
-		newGetKind(c, getKind{
-			use: "alerts [MATCHER|FINGERPRINT]...", short: "List open alerts; matchers have Alertmanager's syntax",
-			path: "alerts", listed: "episodes", list: show.OpenAlerts, matchers: true,
-			example: `  crowsnest get alerts severity=critical 'namespace=~"team-.*"'
-  crowsnest get alerts -o wide --url http://localhost:9797
-  watch crowsnest get alerts`,
-		}),
-		newGetKind(c, getKind{
-			use: "episodes [MATCHER|FINGERPRINT]...", short: "List open and recently resolved episodes",
-			path: "episodes", list: show.EpisodeTables, matchers: true,
-			example: "  crowsnest get episodes alertname=EtcdOutOfSpace",
-		}),
-		newGetEpisode(c),
-		newGetHistory(c),
-		newGetKind(c, getKind{
-			use: "rules", short: "List rules with their health, streams, matches and cost",
-			path: "rules", list: show.RuleTables, example: "  crowsnest get rules -o wide",
-		}),
-		newGetUnknown(c),
-		newGetKind(c, getKind{
-			use: "sources", short: "List sources and receivers",
-			path: "sources", list: show.SourceTables, example: "  crowsnest get sources -o wide",
-		}),
-		newGetStatus(c),
-	)
-}
-
-func (f *getFlags) add(cmd *cobra.Command, url string) {
-	cmd.Flags().StringVar(&f.url, "url", url, "`ADDRESS` of the daemon")
+func (f *getFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.url, "url", api.DefaultAddress, "`ADDRESS` of the daemon")
 	cmd.Flags().StringVar(&f.httpConfig, httpConfigFlag, "", "TLS and credentials for the daemon: a `FILE` with Prometheus' http_config")
-}
-
-// getKind is one kind of object that a daemon can list.
-type getKind struct {
-	use, short, example string
-	path                string // path of the request below the API
-	listed              string // API path whose response is listed; "" means path
-	list                show.Lister
-	matchers            bool // whether the arguments are matchers
-}
-
-// newGetKind returns a command that prints the answer of one endpoint of the API.
-func newGetKind(c *cli, kind getKind) *cobra.Command {
-	f := getFlags{output: newOneOf("text", "wide", "json")}
-	cmd := &cobra.Command{
-		Use: kind.use, Short: kind.short, Long: kind.short + ".\n\n" + listText, Example: kind.example,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && !kind.matchers {
-				return usageErrorf("get %s accepts no matchers", kind.path)
-			}
-			return c.get(cmd.Context(), f, kind, selectionValues(args))
-		},
-	}
-	f.add(cmd, api.DefaultAddress)
-	f.addList(cmd)
-	return cmd
-}
-
-const listText = `AGE is the time since an entry began. -o wide adds columns. To repeat the list, use
-the command watch: watch crowsnest get alerts.`
-
-// addList adds the flags that all listing commands have.
-func (f *getFlags) addList(cmd *cobra.Command) {
-	cmd.Flags().VarP(f.output, "output", "o", "output format")
-}
-
-// selectionValues returns the query parameters for arguments that are matchers or fingerprints.
-func selectionValues(args []string) url.Values {
-	q := url.Values{}
-	for _, a := range args {
-		if fingerprintForm.MatchString(a) {
-			q.Add("fingerprint", a)
-		} else {
-			q.Add("filter", a)
-		}
-	}
-	return q
-}
-
-func (c *cli) get(ctx context.Context, f getFlags, kind getKind, query url.Values) error {
-	path := cmp.Or(kind.listed, kind.path)
-	if f.output.value == "json" {
-		path = kind.path
-	}
-	data, err := f.queryData(ctx, path, query)
-	if err != nil {
-		return err
-	}
-	if f.output.value == "json" {
-		_, err = fmt.Fprintf(c.out, "%s\n", data)
-		return err
-	}
-	tables, err := kind.list(data, c.listStyle(f))
-	if err != nil {
-		return err
-	}
-	return show.Write(c.out, tables, c.listStyle(f))
-}
-
-func (c *cli) listStyle(f getFlags) show.ListStyle {
-	return show.ListStyle{Color: c.colors(c.out), Wide: f.output.value == "wide", Now: time.Now()}
-}
-
-// fetchData requests an endpoint of the daemon's API that takes no parameters, and returns its
-// data.
-func (f getFlags) fetchData(ctx context.Context, path string) ([]byte, error) {
-	return f.queryData(ctx, path, nil)
-}
-
-// queryData requests an endpoint of the daemon's API with query parameters, and returns its
-// data.
-func (f getFlags) queryData(ctx context.Context, path string, query url.Values) ([]byte, error) {
-	client, err := f.newClient()
-	if err != nil {
-		return nil, err
-	}
-	return client.Get(ctx, path, query)
 }
 
 func (f getFlags) newClient() (*api.Client, error) {
@@ -157,54 +42,123 @@ func (f getFlags) newClient() (*api.Client, error) {
 	return client, err
 }
 
-func newGetHistory(c *cli) *cobra.Command {
-	f := getFlags{output: newOneOf("text", "wide", "json")}
-	since, until := &instant{before: periodVar(new(time.Duration), 0, 10*year)}, &instant{}
-	var after string
-	var limit int
-	cmd := &cobra.Command{
-		Use:   "history [MATCHER|FINGERPRINT|WORD]...",
-		Short: "List ended alerts of the last 30 days, the newest first, and the noisy rules",
-		Long: `Lists the ended alerts that the daemon remembers, the newest first, and the rules with
-the most notifications and flaps. A flap is an alert that fires again within an hour of
-its end. Matchers have Alertmanager's syntax; other words select the alerts whose name,
-labels or summary contain them.`,
-		Example: `  crowsnest get history
-  crowsnest get history --since 7d etcd severity=critical
-  crowsnest get history -o wide 0f3a61c2b4d5e6f7`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			q := searchValues(args)
-			for name, value := range map[string]string{"from": since.text, "to": until.text, "after": after, "limit": strconv.Itoa(limit)} {
-				if value != "" {
-					q.Set(name, value)
-				}
+// fetchData requests an endpoint of the daemon's API, and returns its data. query may be nil.
+func (f getFlags) fetchData(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	client, err := f.newClient()
+	if err != nil {
+		return nil, err
+	}
+	return client.Get(ctx, path, query)
+}
+
+type getKind struct {
+	use, short, long, example string
+	args                      cobra.PositionalArgs
+	forms                     []getForm // values of --output; the first one is the default
+	flags                     func(flags *pflag.FlagSet)
+	fetch                     func(get apiGet, form string, args []string) ([]byte, error)
+}
+
+// getForm is an output format. write is nil for the data as the API returns them.
+type getForm struct {
+	name  string
+	write show.List
+}
+
+// apiGet requests an endpoint of the API, and returns its data.
+type apiGet func(path string, query url.Values) ([]byte, error)
+
+func listForms(list show.List) []getForm {
+	return []getForm{{"text", list}, {"wide", list}, {"json", nil}}
+}
+
+const listText = `AGE is the time since an entry began. -o wide adds columns. To repeat the list, use
+the command watch: watch crowsnest get alerts.`
+
+func newGet(c *cli) *cobra.Command {
+	alerts := getKind{
+		use: "alerts [MATCHER|FINGERPRINT]...", short: "List open alerts; matchers have Alertmanager's syntax",
+		example: `  crowsnest get alerts severity=critical 'namespace=~"team-.*"'
+  crowsnest get alerts -o wide --url http://localhost:9797
+  watch crowsnest get alerts`,
+		forms: listForms(show.OpenAlerts),
+		fetch: func(get apiGet, form string, args []string) ([]byte, error) {
+			if form == "json" {
+				return get("alerts", searchValues(args, "filter"))
 			}
-			data, err := f.queryData(cmd.Context(), "history", q)
+			return get("episodes", searchValues(args, "filter"))
+		},
+	}
+	episodes := getKind{
+		use: "episodes [MATCHER|FINGERPRINT]...", short: "List open and recently resolved episodes",
+		example: "  crowsnest get episodes alertname=EtcdOutOfSpace",
+		forms:   listForms(show.EpisodeTables),
+		fetch: func(get apiGet, _ string, args []string) ([]byte, error) {
+			return get("episodes", searchValues(args, "filter"))
+		},
+	}
+	rules := getKind{
+		use: "rules", short: "List rules with their health, streams, matches and cost", example: "  crowsnest get rules -o wide",
+		forms: listForms(show.RuleTables), fetch: fetchAll("rules"),
+	}
+	sources := getKind{
+		use: "sources", short: "List sources and receivers", example: "  crowsnest get sources -o wide",
+		forms: listForms(show.SourceTables), fetch: fetchAll("sources"),
+	}
+	for _, kind := range []*getKind{&alerts, &episodes, &rules, &sources} {
+		kind.long = kind.short + ".\n\n" + listText
+	}
+	return newParent("get", "Query a running daemon",
+		newGetKind(c, alerts), newGetKind(c, episodes), newGetKind(c, episodeKind()), newGetKind(c, historyKind()),
+		newGetKind(c, rules), newGetKind(c, unknownKind()), newGetKind(c, sources), newGetKind(c, statusKind()))
+}
+
+func newGetKind(c *cli, kind getKind) *cobra.Command {
+	var f getFlags
+	output := &oneOf{value: kind.forms[0].name}
+	write := map[string]show.List{}
+	for _, form := range kind.forms {
+		output.allowed = append(output.allowed, form.name)
+		write[form.name] = form.write
+	}
+	cmd := &cobra.Command{
+		Use: kind.use, Short: kind.short, Long: kind.long, Example: kind.example, Args: kind.args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			data, err := kind.fetch(func(path string, query url.Values) ([]byte, error) {
+				return f.fetchData(cmd.Context(), path, query)
+			}, output.value, args)
 			if err != nil {
 				return err
 			}
-			if f.output.value == "json" {
-				_, err := fmt.Fprintf(c.out, "%s\n", data)
+			if write[output.value] == nil {
+				_, err = fmt.Fprintf(c.out, "%s\n", data)
 				return err
 			}
-			return show.WriteHistory(c.out, data, c.listStyle(f))
+			return write[output.value](c.out, data, show.ListStyle{Color: c.colors(c.out), Wide: output.value == "wide", Now: time.Now()})
 		},
 	}
-	f.add(cmd, api.DefaultAddress)
-	flags := cmd.Flags()
-	flags.Var(since, "since", "only alerts that were open after this: a duration before now, or an RFC 3339 time")
-	flags.Var(until, "until", "only alerts that began before this RFC 3339 time")
-	flags.Var(numberVar(&limit, 100, 0, 1000), "limit", "maximum number of alerts")
-	flags.StringVar(&after, "after", "", "show the page after another one: `NEXT` is the value of next in the JSON of that page")
-	flags.VarP(f.output, "output", "o", "output format")
+	f.add(cmd)
+	cmd.Flags().VarP(output, "output", "o", "output format")
+	if kind.flags != nil {
+		kind.flags(cmd.Flags())
+	}
 	return cmd
+}
+
+func fetchAll(path string) func(get apiGet, form string, args []string) ([]byte, error) {
+	return func(get apiGet, _ string, args []string) ([]byte, error) {
+		if len(args) > 0 {
+			return nil, usageErrorf("get %s accepts no matchers", path)
+		}
+		return get(path, nil)
+	}
 }
 
 var matcherText = lazyre.New(`^\{|^\s*[a-zA-Z_:][a-zA-Z0-9_:]*\s*(=|!=|=~|!~)`)
 
-// searchValues returns the query parameters for arguments that are matchers, fingerprints or
-// words.
-func searchValues(args []string) url.Values {
+// searchValues returns the query parameters for arguments that are fingerprints, matchers or
+// other words. words is the parameter for other words.
+func searchValues(args []string, words string) url.Values {
 	q := url.Values{}
 	for _, a := range args {
 		switch {
@@ -213,106 +167,112 @@ func searchValues(args []string) url.Values {
 		case matcherText.MatchString(a):
 			q.Add("filter", a)
 		default:
-			q.Add("q", a)
+			q.Add(words, a)
 		}
 	}
 	return q
 }
 
-func newGetEpisode(c *cli) *cobra.Command {
-	f := getFlags{output: newOneOf("text", "json")}
-	cmd := &cobra.Command{
-		Use:   "episode FINGERPRINT",
-		Short: "Show one episode: what happened when, who was notified, how often it was seen before",
-		Long: `Shows the newest episode of an alert, open or remembered. The fingerprint is the one that
-the pages show or the one in Alertmanager, which includes external labels.`,
-		Example: "  crowsnest get episode 0f3a61c2b4d5e6f7",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if !fingerprintForm.MatchString(args[0]) {
-				return usageErrorf("%q is not a fingerprint of 16 hexadecimal digits; list them with crowsnest get episodes", args[0])
-			}
-			timeline, err := f.fetchData(cmd.Context(), "episodes/"+args[0]+"/timeline")
-			if err != nil {
-				return err
-			}
-			if f.output.value == "json" {
-				_, err := fmt.Fprintf(c.out, "%s\n", timeline)
-				return err
-			}
-			return show.WriteTimeline(c.out, timeline)
+func historyKind() getKind {
+	since, until := &instant{before: periodVar(new(time.Duration), 0, 10*year)}, &instant{}
+	var after string
+	var limit int
+	return getKind{
+		use:   "history [MATCHER|FINGERPRINT|WORD]...",
+		short: "List ended alerts of the last 30 days, the newest first, and the noisy rules",
+		long: `Lists the ended alerts that the daemon remembers, the newest first, and the rules with
+the most notifications and flaps. A flap is an alert that fires again within an hour of
+its end. Matchers have Alertmanager's syntax; other words select the alerts whose name,
+labels or summary contain them.`,
+		example: `  crowsnest get history
+  crowsnest get history --since 7d etcd severity=critical
+  crowsnest get history -o wide 0f3a61c2b4d5e6f7`,
+		forms: listForms(show.WriteHistory),
+		flags: func(flags *pflag.FlagSet) {
+			flags.Var(since, "since", "only alerts that were open after this: a duration before now, or an RFC 3339 time")
+			flags.Var(until, "until", "only alerts that began before this RFC 3339 time")
+			flags.Var(numberVar(&limit, 100, 0, 1000), "limit", "maximum number of alerts")
+			flags.StringVar(&after, "after", "", "show the page after another one: `NEXT` is the value of next in the JSON of that page")
 		},
-	}
-	f.add(cmd, api.DefaultAddress)
-	cmd.Flags().VarP(f.output, "output", "o", "output format")
-	return cmd
-}
-
-// statusParts are the endpoints whose data the web page Status shows.
-var statusParts = []string{"buildinfo", "runtimeinfo", "config", "flags"}
-
-func newGetStatus(c *cli) *cobra.Command {
-	f := getFlags{output: newOneOf("text", "json")}
-	cmd := &cobra.Command{
-		Use:     "status",
-		Short:   "Show version, readiness, saved state, configuration and flags",
-		Example: "  crowsnest get status -o json",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			out := map[string]json.RawMessage{}
-			for _, part := range statusParts {
-				data, err := f.fetchData(cmd.Context(), "status/"+part)
-				if err != nil {
-					return err
+		fetch: func(get apiGet, _ string, args []string) ([]byte, error) {
+			q := searchValues(args, "q")
+			for name, value := range map[string]string{"from": since.text, "to": until.text, "after": after, "limit": strconv.Itoa(limit)} {
+				if value != "" {
+					q.Set(name, value)
 				}
-				out[part] = data
 			}
-			if f.output.value == "json" {
-				return show.JSON(c.out, out, true)
-			}
-			return show.WriteStatus(c.out, out)
+			return get("history", q)
 		},
 	}
-	f.add(cmd, api.DefaultAddress)
-	cmd.Flags().VarP(f.output, "output", "o", "output format")
-	return cmd
 }
 
-func newGetUnknown(c *cli) *cobra.Command {
-	f := getFlags{output: newOneOf("text", "wide", "json", "rule")}
-	cmd := &cobra.Command{
-		Use:   "unknown [FINGERPRINT]",
-		Short: "List failures that no rule describes; with -o rule, print a rule with tests for one",
-		Long:  "List failures that no rule describes. With -o rule and a fingerprint, print a rule\nwith tests for one.\n\n" + listText,
-		Example: "  crowsnest get unknown\n" +
-			"  crowsnest get unknown -o rule 8c1f0de2a94b7730 > new.yaml",
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			path := "unknown"
-			switch rule := f.output.value == "rule"; {
-			case rule && len(args) == 0:
-				return usageErrorf("get unknown -o rule needs the fingerprint of a failure")
-			case !rule && len(args) > 0:
-				return usageErrorf("get unknown accepts a fingerprint only with -o rule")
-			case rule:
-				path += "/" + args[0] + "/rule"
+func episodeKind() getKind {
+	return getKind{
+		use:   "episode FINGERPRINT",
+		short: "Show one episode: what happened when, who was notified, how often it was seen before",
+		long: `Shows the newest episode of an alert, open or remembered. The fingerprint is the one that
+the pages show or the one in Alertmanager, which includes external labels.`,
+		example: "  crowsnest get episode 0f3a61c2b4d5e6f7",
+		args:    cobra.ExactArgs(1),
+		forms:   []getForm{{"text", show.WriteTimeline}, {"json", nil}},
+		fetch: func(get apiGet, _ string, args []string) ([]byte, error) {
+			if !fingerprintForm.MatchString(args[0]) {
+				return nil, usageErrorf("%q is not a fingerprint of 16 hexadecimal digits; list them with crowsnest get episodes", args[0])
 			}
-			if f.output.value != "rule" {
-				return c.get(cmd.Context(), f, getKind{path: path, list: show.UnknownFailures}, nil)
-			}
-			data, err := f.fetchData(cmd.Context(), path)
-			if err != nil {
-				return err
-			}
-			var answer struct{ Pack string }
-			if err := json.Unmarshal(data, &answer); err != nil {
-				return err
-			}
-			_, err = io.WriteString(c.out, answer.Pack)
-			return err
+			return get("episodes/"+args[0]+"/timeline", nil)
 		},
 	}
-	f.add(cmd, api.DefaultAddress)
-	f.addList(cmd)
-	return cmd
+}
+
+func statusKind() getKind {
+	return getKind{
+		use: "status", short: "Show version, readiness, saved state, configuration and flags", example: "  crowsnest get status -o json",
+		args:  cobra.NoArgs,
+		forms: []getForm{{"text", show.WriteStatus}, {"json", nil}},
+		fetch: func(get apiGet, _ string, _ []string) ([]byte, error) {
+			all := map[string]json.RawMessage{}
+			for _, part := range []string{"buildinfo", "runtimeinfo", "config", "flags"} {
+				data, err := get("status/"+part, nil)
+				if err != nil {
+					return nil, err
+				}
+				all[part] = data
+			}
+			var b bytes.Buffer
+			err := show.JSON(&b, all, true)
+			return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+		},
+	}
+}
+
+func unknownKind() getKind {
+	return getKind{
+		use:   "unknown [FINGERPRINT]",
+		short: "List failures that no rule describes; with -o rule, print a rule with tests for one",
+		long:  "List failures that no rule describes. With -o rule and a fingerprint, print a rule\nwith tests for one.\n\n" + listText,
+		example: "  crowsnest get unknown\n" +
+			"  crowsnest get unknown -o rule 8c1f0de2a94b7730 > new.yaml",
+		args:  cobra.MaximumNArgs(1),
+		forms: append(listForms(show.UnknownFailures), getForm{"rule", writeRulePack}),
+		fetch: func(get apiGet, form string, args []string) ([]byte, error) {
+			switch rule := form == "rule"; {
+			case rule && len(args) == 0:
+				return nil, usageErrorf("get unknown -o rule needs the fingerprint of a failure")
+			case !rule && len(args) > 0:
+				return nil, usageErrorf("get unknown accepts a fingerprint only with -o rule")
+			case rule:
+				return get("unknown/"+args[0]+"/rule", nil)
+			}
+			return get("unknown", nil)
+		},
+	}
+}
+
+func writeRulePack(w io.Writer, data []byte, _ show.ListStyle) error {
+	var answer web.RulePack
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, answer.Pack)
+	return err
 }

@@ -2,31 +2,33 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"crowsnest/episodes"
 	"crowsnest/internal/text"
 	"crowsnest/lab/inputs"
-	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"
+	"crowsnest/rules"
 	"crowsnest/rules/namespaces"
 	"crowsnest/sources/kubelet"
 )
 
-// maxSkipped is the maximum number of messages about skipped files.
 const maxSkipped = 20
 
 // maxMemory is the size of memory above which garbage is collected as often as necessary. A
@@ -34,25 +36,81 @@ const maxSkipped = 20
 // itself.
 const maxMemory = 192 << 20
 
-// inputs returns the options for reading recorded logs, and a function that removes the
-// temporary folder for unpacked files. The folder exists until that function is called, and is
-// also removed if a signal ends the process.
-func (c *cli) inputs(labels matcher.Labels) (opt inputs.Options, remove func() error, err error) {
+type streamFlags struct {
+	labels []string
+	strict bool // whether an unknown label satisfies no selector
+}
+
+// add adds the flags. when is the beginning of their help texts.
+func (f *streamFlags) add(cmd *cobra.Command, when string) {
+	cmd.Flags().StringArrayVar(&f.labels, "label", nil, when+"label of every stream, `name=value` (repeatable)")
+	cmd.Flags().BoolVar(&f.strict, "strict-labels", false, when+"an unknown label satisfies no selector")
+}
+
+// logArgs returns the arguments of a command that reads logs. Without arguments, it reads
+// standard input, unless that is a terminal. needs is the error in that case.
+func (c *cli) logArgs(args []string, needs string) ([]string, error) {
+	switch {
+	case len(args) > 0:
+		return args, nil
+	case isTerminal(c.in):
+		return nil, usageErrorf("%s", needs)
+	}
+	return []string{inputs.Stdin}, nil
+}
+
+type logInput struct {
+	args    []string
+	labels  []string // values of --label
+	cluster clusterFlags
+	set     *rules.Set // rules that determine what is read of a cluster
+	times   int        // how often the logs are read
+}
+
+// recorded are the logs that a command reads. close must be called.
+type recorded struct {
+	logs     []replay.Input
+	account  *inputs.Account
+	err      error         // names the logs that cannot be read
+	cluster  *clusterInput // nil if files are read
+	progress *progress
+	remove   func() error
+}
+
+// collect finds the logs of a command, or downloads those of a cluster. It creates a temporary
+// folder for unpacked files, which is also removed if a signal ends the process.
+func (c *cli) collect(ctx context.Context, from logInput) (*recorded, error) {
+	labels, err := parseLabels(from.labels)
+	if err != nil {
+		return nil, err
+	}
 	folder, err := makeFolder()
 	if err != nil {
-		return opt, nil, err
+		return nil, err
 	}
-	opt = inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in, Unpack: folder.path}
 	release := onSignal(func() { removeAll(folder.path) }, c.outlivesInterrupt)
 	limit := debug.SetMemoryLimit(-1)
 	if c.getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(maxMemory)
 	}
-	return opt, func() error {
+	in := &recorded{remove: func() error {
 		debug.SetMemoryLimit(limit)
 		release()
 		return folder.remove()
-	}, nil
+	}}
+	opt := inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in, Unpack: folder.path}
+	if in.cluster, err = c.fromCluster(ctx, from.cluster, from.set, &opt); err != nil {
+		return nil, errors.Join(err, in.remove())
+	}
+	in.progress = c.startProgress("reading", nil)
+	in.logs, in.account, in.err = inputs.Collect(in.cluster.inputArgs(from.args), opt)
+	in.progress.countReading(in.logs, from.times)
+	return in, nil
+}
+
+func (in *recorded) close() error {
+	in.progress.end()
+	return in.remove()
 }
 
 // onSignal calls clean before a signal ends the process, until release is called. release ends
@@ -103,7 +161,6 @@ func dieBySignal(s os.Signal, clean func()) {
 	}
 }
 
-// closedPipe reports whether f is a pipe whose reader has closed it.
 func closedPipe(f *os.File) bool {
 	fds := []unix.PollFd{{Fd: int32(f.Fd())}}
 	_, err := unix.Poll(fds, 0)
@@ -119,7 +176,6 @@ func removeAll(dir string) {
 	}
 }
 
-// reportSkipped lists the files that contain no log lines.
 func (c *cli) reportSkipped(account *inputs.Account) {
 	all := account.Skipped()
 	for _, s := range all[:min(len(all), maxSkipped)] {
@@ -180,7 +236,6 @@ func checkInput(w io.Writer, r replay.Report, account *inputs.Account) error {
 	return nil
 }
 
-// nameAndCount returns the first of names and the number of the others, as text.
 func nameAndCount(names []string) string {
 	if len(names) == 1 {
 		return names[0]
@@ -194,8 +249,7 @@ const (
 	maxIgnoredRules = 3
 )
 
-// reportIgnored reports matching lines that were ignored because they do not come
-// from an infrastructure namespace.
+// reportIgnored reports matching lines from namespaces that are not infrastructure.
 func reportIgnored(w io.Writer, r replay.Report) {
 	lines := map[string]int64{} // number of lines by namespace
 	names := map[string][]string{}
@@ -260,4 +314,56 @@ func reportUnstated(w io.Writer, r replay.Report) {
 	}
 	fmt.Fprintf(w, "the steps of %s contain %s as placeholders, because the input does not state these labels: replace them before you run a step, or scan with %s\n",
 		text.Plural(failures, "failure"), strings.Join(shown, " and "), strings.Join(flags, " "))
+}
+
+// tempFolder is a temporary folder. It stays locked while its process lives.
+type tempFolder struct {
+	path string
+	lock *os.File
+}
+
+// makeFolder creates a temporary folder, and removes those that killed processes left behind.
+func makeFolder() (*tempFolder, error) {
+	const name = "crowsnest-"
+	old, _ := filepath.Glob(filepath.Join(os.TempDir(), name+"[0-9]*"))
+	for _, path := range old {
+		if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeDir|0o700 {
+			continue
+		}
+		if t, err := lockFolder(path); err == nil {
+			_ = t.remove()
+		}
+	}
+	for range 10 {
+		path, err := os.MkdirTemp("", name)
+		if err != nil {
+			return nil, fmt.Errorf("create a temporary folder: %w; set TMPDIR to a folder that can be written", err)
+		}
+		if t, err := lockFolder(path); err == nil {
+			return t, nil
+		}
+	}
+	return nil, errors.New("cannot keep a temporary folder, because other processes remove it; set TMPDIR to another folder")
+}
+
+// lockFolder locks a folder. It returns an error if a living process holds the lock, or if
+// another process has just removed the folder.
+func lockFolder(path string) (*tempFolder, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return &tempFolder{path, f}, nil
+}
+
+func (t *tempFolder) remove() error {
+	return errors.Join(os.RemoveAll(t.path), t.lock.Close())
 }

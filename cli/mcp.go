@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
 
-	"crowsnest/cli/internal/api"
 	"crowsnest/cli/internal/mcp"
 	"crowsnest/lab/inputs"
 	"crowsnest/rules"
@@ -25,17 +24,7 @@ func newMCP(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mcp",
 		Short: "Serve alerts, case files and scans to a language model, read-only, over MCP",
-		Long: `Serves the Model Context Protocol on standard input and output, for a program
-that starts it, such as an editor or an assistant. It ends when its input ends.
-
-The tools list the open alerts of a running daemon, explain one of them with its
-lines and what to do, and find failures in lines that the program passes. Each answer
-says what could not be seen. No tool changes anything or reads log files.
-
-Secrets in text from logs are redacted. docs/mcp.md describes the tools.`,
-		Example: `  crowsnest mcp --url http://localhost:9797
-  crowsnest mcp --url https://crowsnest.example.org --http.config.file client.yml`,
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := c.mcpConfig(f)
 			if err != nil {
@@ -44,7 +33,7 @@ Secrets in text from logs are redacted. docs/mcp.md describes the tools.`,
 			return mcp.New(cfg).Run(cmd.Context(), c.in, c.out)
 		},
 	}
-	f.daemon.add(cmd, api.DefaultAddress)
+	f.daemon.add(cmd)
 	f.rules.add(cmd)
 	f.rules.addNamespaces(cmd)
 	f.log.add(cmd)

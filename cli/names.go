@@ -31,8 +31,7 @@ func programName(argv0 string) string {
 	return ownName
 }
 
-// pluginArgs returns the arguments to run. A plugin of kubectl without a command scans the
-// cluster.
+// pluginArgs returns the arguments to run. A plugin without a command scans the cluster.
 func (c *cli) pluginArgs(args []string) []string {
 	if c.name != pluginName || len(args) > 0 && (args[0] == "" || args[0][0] != '-' || slices.Contains([]string{"-h", "--help", "-v", "--version"}, args[0])) {
 		return args
@@ -71,8 +70,7 @@ func (c *cli) inName(root *cobra.Command, text string) string {
 	return calls.ReplaceAllString(text, c.name+" $1")
 }
 
-// suggestion returns "; did you mean NAME?" if a name is probably a misspelt one of the names,
-// else "".
+// suggestion returns "; did you mean NAME?" for a probably misspelt name, otherwise "".
 func suggestion(name string, names []string) string {
 	if best := strictyaml.Closest(name, names); best != "" {
 		return "; did you mean " + best + "?"
@@ -80,14 +78,8 @@ func suggestion(name string, names []string) string {
 	return ""
 }
 
-// noSuchCommand returns the error for an argument that names no subcommand.
 func noSuchCommand(cmd *cobra.Command, arg string) error {
-	var all []string
-	for _, sub := range cmd.Commands() {
-		if sub.IsAvailableCommand() {
-			all = append(all, sub.Name())
-		}
-	}
+	all := commandNames(cmd)
 	hint := suggestion(arg, all)
 	_, statErr := os.Stat(arg)
 	switch {
@@ -101,8 +93,6 @@ func noSuchCommand(cmd *cobra.Command, arg string) error {
 	return usageErrorf("unknown command %q for %q%s", arg, cmd.CommandPath(), hint)
 }
 
-// argumentError replaces an error of the cobra library about arguments by an error that names
-// the fix.
 func (c *cli) argumentError(err error) error {
 	if c.started || c.called == nil {
 		return err
@@ -121,8 +111,7 @@ func (c *cli) argumentError(err error) error {
 	return err
 }
 
-// pathBelowRoot returns the names of a command and its parents, without the name of the
-// program.
+// pathBelowRoot returns the names of a command and its parents, except for the program.
 func pathBelowRoot(cmd *cobra.Command) string {
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" ")
 }

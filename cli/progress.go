@@ -93,7 +93,6 @@ type counting struct {
 	p *progress
 }
 
-// Read reads and counts the bytes.
 func (r *counting) Read(b []byte) (int, error) {
 	n, err := r.ReadCloser.Read(b)
 	r.p.read.Add(int64(n))
@@ -117,8 +116,7 @@ func (p *progress) progressText(now time.Time) string {
 	return fmt.Sprintf("%s: %s of %s, %s/s%s", p.doing, bytesText(read), bytesText(total), bytesText(rate), timeLeft(float64(read)/float64(total), took))
 }
 
-// timeLeft returns the time that the rest takes at the same speed. It returns "" if that cannot
-// be estimated yet.
+// timeLeft returns the time that the rest takes at the same speed; "" if it is too early to say.
 func timeLeft(done float64, took time.Duration) string {
 	if done < 0.01 || done > 1 {
 		return ""
@@ -127,7 +125,6 @@ func timeLeft(done float64, took time.Duration) string {
 	return fmt.Sprintf(", %.0f %%, %s left", 100*done, max(left, time.Second).Round(time.Second))
 }
 
-// bytesText returns a number of bytes with a unit.
 func bytesText(n int64) string {
 	switch {
 	case n >= 1<<30:

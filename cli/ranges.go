@@ -26,7 +26,6 @@ type number[T int | int64] struct {
 	min, max T
 }
 
-// numberVar sets value to the default normal and returns the flag for it.
 func numberVar[T int | int64](value *T, normal, low, high T) *number[T] {
 	*value = normal
 	return &number[T]{value: value, min: low, max: high}
@@ -34,10 +33,8 @@ func numberVar[T int | int64](value *T, normal, low, high T) *number[T] {
 
 func (n *number[T]) String() string { return strconv.FormatInt(int64(*n.value), 10) }
 
-// Type returns the limits for the help text.
 func (n *number[T]) Type() string { return fmt.Sprintf("%d..%d", n.min, n.max) }
 
-// Set accepts an integer between the limits.
 func (n *number[T]) Set(s string) error {
 	v, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || v < int64(n.min) || v > int64(n.max) {
@@ -54,14 +51,12 @@ type period struct {
 	min, max time.Duration
 }
 
-// periodVar sets value to the default normal and returns the flag for it. The lower limit is a
-// second.
+// periodVar sets value to the default and returns its flag. The lower limit is a second.
 func periodVar(value *time.Duration, normal, high time.Duration) *period {
 	*value = normal
 	return &period{value: value, min: time.Second, max: high}
 }
 
-// String returns the duration; "" if none is set.
 func (p *period) String() string {
 	if *p.value == 0 {
 		return ""
@@ -69,12 +64,10 @@ func (p *period) String() string {
 	return model.Duration(*p.value).String()
 }
 
-// Type returns the limits for the help text.
 func (p *period) Type() string {
 	return fmt.Sprintf("%s..%s", model.Duration(p.min), model.Duration(p.max))
 }
 
-// Set accepts a duration between the limits.
 func (p *period) Set(s string) error {
 	d, err := model.ParseDuration(s)
 	if v := time.Duration(d); err == nil && v >= p.min && v <= p.max {
@@ -100,10 +93,8 @@ func newSince(ago time.Duration) *instant {
 	return i
 }
 
-// String returns the value as it was stated.
 func (i *instant) String() string { return i.text }
 
-// Type returns the forms of the value for the help text.
 func (i *instant) Type() string {
 	if i.before != nil {
 		return i.before.Type() + "|TIME"
@@ -111,8 +102,6 @@ func (i *instant) Type() string {
 	return "TIME"
 }
 
-// Set accepts an RFC 3339 time that fits in nanoseconds since 1970, a day in UTC, or a
-// duration if before is set.
 func (i *instant) Set(s string) error {
 	const fix = "a time from 1970 to 2261, such as 2026-01-31T12:00:00Z or 2026-01-31"
 	at, err := time.Parse(time.RFC3339, s)
@@ -133,7 +122,6 @@ func (i *instant) Set(s string) error {
 	return nil
 }
 
-// resolve returns the time, or later minus the duration.
 func (i *instant) resolve(later time.Time) time.Time {
 	if i.ago > 0 {
 		return later.Add(-i.ago)

@@ -19,7 +19,6 @@ import (
 	"crowsnest/cli/internal/report"
 	"crowsnest/cli/internal/show"
 	"crowsnest/internal/text"
-	"crowsnest/lab/inputs"
 	"crowsnest/lab/scan"
 	"crowsnest/matcher"
 	"crowsnest/redact"
@@ -29,15 +28,14 @@ import (
 )
 
 type replayFlags struct {
-	rules        ruleFlags
-	against      []string
-	labels       []string
-	strictLabels bool
-	all          bool
-	examples     int
-	exitCode     int
-	output       *oneOf
-	loki         lokiFlags
+	rules    ruleFlags
+	against  []string
+	streams  streamFlags
+	all      bool
+	examples int
+	exitCode int
+	output   *oneOf
+	loki     lokiFlags
 }
 
 func newReplay(c *cli) *cobra.Command {
@@ -45,29 +43,13 @@ func newReplay(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay [flags] {FILE|FOLDER... | --loki URL}",
 		Short: "Count the alerts of rules over recorded logs or Loki, or compare two versions of rules",
-		Long: `Reads recorded logs as scan does, or a range of Loki's history, and prints for
-each rule the matched lines, the episodes, the alerts, and the notifications per
-day that a receiver without grouping would have received.
-
-With --against it also runs the previous rules over the same lines and prints the
-differences: alerts that fire more often, less often, earlier, later, with other
-labels, or end differently, with examples. --exit-code reports to a script that the
-alerts differ. For a comment on a pull request, indent the text as a block of code:
-sed 's/^/    /'.
-
-From Loki it reads only lines that one of the rules could match.`,
-		Example: `  crowsnest replay --rules packs/ /var/log/pods
-  crowsnest replay --rules packs/ --against packs.old/ /var/log/pods
-  crowsnest replay --rules packs/ --against packs.old/ --exit-code 10 incidents/
-  crowsnest replay --loki http://loki:3100 --query '{namespace=~".+"}' --since 24h --rules packs/`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.replay(cmd.Context(), f, args) },
+		RunE:  func(cmd *cobra.Command, args []string) error { return c.replay(cmd.Context(), f, args) },
 	}
 	f.rules.add(cmd)
 	f.rules.addNamespaces(cmd)
+	f.streams.add(cmd, "")
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.against, "against", nil, "compare with the previous rules: the packs and overrides at `PATH` (repeatable)")
-	flags.StringArrayVar(&f.labels, "label", nil, "label of every stream, `name=value` (repeatable)")
-	flags.BoolVar(&f.strictLabels, "strict-labels", false, "an unknown label satisfies no selector")
 	flags.BoolVar(&f.all, "all", false, "also list rules without matches or without differences")
 	flags.Var(numberVar(&f.examples, 3, 0, 100), "examples", "with --against: maximum number of alerts to show per rule and kind of difference")
 	flags.Var(numberVar(&f.exitCode, 0, 0, 255), "exit-code", "with --against: exit with this code if the alerts differ")
@@ -76,7 +58,6 @@ From Loki it reads only lines that one of the rules could match.`,
 	return cmd
 }
 
-// checkArgs returns an error if arguments or flags exclude each other.
 func (f *replayFlags) checkArgs(args []string) error {
 	if len(f.against) == 0 && f.exitCode != 0 {
 		return usageErrorf("--exit-code needs --against: it reports differences")
@@ -84,66 +65,54 @@ func (f *replayFlags) checkArgs(args []string) error {
 	return f.loki.checkArgs(args)
 }
 
-func (c *cli) replay(ctx context.Context, f replayFlags, args []string) error {
+func (c *cli) replay(ctx context.Context, f replayFlags, args []string) (err error) {
 	if err := f.checkArgs(args); err != nil {
 		return err
 	}
 	if f.loki.url != "" {
 		return c.replayLoki(ctx, f)
 	}
-	labels, err := parseLabels(f.labels)
+	targets, err := c.replayTargets(f)
 	if err != nil {
 		return err
 	}
-	sets, err := c.replaySets(f)
+	in, err := c.collect(ctx, logInput{args: args, labels: f.streams.labels, times: len(targets)})
 	if err != nil {
 		return err
 	}
-	opt, remove, err := c.inputs(labels)
-	if err != nil {
-		return err
-	}
-	defer remove() //nolint:errcheck // the operating system cleans its temporary folder
-	progress := c.startProgress("reading", nil)
-	defer progress.end()
-	logs, account, findErr := inputs.Collect(args, opt)
-	progress.countReading(logs, len(sets))
+	defer func() { err = errors.Join(err, in.close()) }()
 	now := time.Now()
-	results := make([]scan.Result, len(sets))
-	errs := []error{findErr}
-	for i, set := range sets {
-		target, err := newTarget(set)
-		if err != nil {
-			return err
-		}
+	results := make([]scan.Result, len(targets))
+	errs := []error{in.err}
+	for i, target := range targets {
 		var readErr error
-		opt := replay.ScanOptions{Lenient: !f.strictLabels, Now: now, Redactor: redact.New(nil)}
-		results[i], readErr = scan.Run(target, logs, opt)
+		opt := replay.ScanOptions{Lenient: !f.streams.strict, Now: now, Redactor: redact.New(nil)}
+		results[i], readErr = scan.Run(target, in.logs, opt)
 		if i == 0 || errs[1] == nil {
 			errs = append(errs, readErr) // the error is usually the same for each set
 		}
 	}
-	progress.end()
-	c.reportSkipped(account)
+	in.progress.end()
+	c.reportSkipped(in.account)
 	if err := checkRead(results[0].Lines, f.output.value, errors.Join(errs...)); err != nil {
 		return err
 	}
-	if err := c.printReplay(f, sets, results, errors.Join(errs...)); err != nil {
+	if err := c.printReplay(f, targets, results, errors.Join(errs...)); err != nil {
 		return err
 	}
 	reportIgnored(c.err, results[0].Report)
-	account.Count(results[0].Outcomes)
-	return checkInput(c.err, results[0].Report, account)
+	in.account.Count(results[0].Outcomes)
+	return checkInput(c.err, results[0].Report, in.account)
 }
 
 // printReplay prints the result of one set, or the differences between two sets. It does so
 // even if readErr says that some inputs could not be read.
-func (c *cli) printReplay(f replayFlags, sets []*rules.Set, results []scan.Result, err error) error {
+func (c *cli) printReplay(f replayFlags, targets []replay.Target, results []scan.Result, err error) error {
 	if len(results) == 1 {
 		return errors.Join(c.writeReplay(f, results[0]), err)
 	}
-	after := report.Side{Name: f.rules.describe(), Set: sets[0], Report: results[0].Report}
-	before := report.Side{Name: strings.Join(f.against, " "), Set: sets[1], Report: results[1].Report}
+	after := report.Side{Name: f.rules.describe(), Set: targets[0].Set, Report: results[0].Report}
+	before := report.Side{Name: strings.Join(f.against, " "), Set: targets[1].Set, Report: results[1].Report}
 	r := report.New(before, after, report.Options{Examples: f.examples, All: f.all})
 	write := r.Text
 	if f.output.value == "json" {
@@ -227,7 +196,6 @@ func (f *lokiFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.rename, "loki.label", nil, "rename a label of Loki, `from=to` (repeatable)")
 }
 
-// checkArgs returns an error if arguments or flags exclude each other.
 func (f *lokiFlags) checkArgs(args []string) error {
 	switch {
 	case f.url == "" && len(args) == 0:
@@ -267,8 +235,7 @@ func (f *lokiFlags) sourceConfig(now time.Time) (cfg loki.Config, rg loki.Range,
 	return cfg, rg, cfg.Validate()
 }
 
-// replayLoki runs one or two sets of rules over a time range of Loki's history. It reads the
-// range once.
+// replayLoki runs one or two sets of rules over a range of Loki's history, which it reads once.
 func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -276,17 +243,13 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 	if err != nil {
 		return err
 	}
-	sets, err := c.replaySets(f)
+	targets, err := c.replayTargets(f)
 	if err != nil {
 		return err
 	}
 	all := &rules.Set{}
-	targets := make([]replay.Target, len(sets))
-	for i, set := range sets {
-		if targets[i], err = newTarget(set); err != nil {
-			return err
-		}
-		all.Rules = slices.Concat(all.Rules, set.Rules)
+	for _, t := range targets {
+		all.Rules = slices.Concat(all.Rules, t.Set.Rules)
 	}
 	at := &rangeProgress{from: rg.From, to: rg.To}
 	progress := c.startProgress("reading Loki", at.readPart)
@@ -316,19 +279,21 @@ func (c *cli) replayLoki(ctx context.Context, f replayFlags) error {
 		results[i].Start = rg.From // rates are computed for the whole range
 	}
 	reportIgnored(c.err, reports[0])
-	return c.printReplay(f, sets, results, nil)
+	return c.printReplay(f, targets, results, nil)
 }
 
-func (c *cli) replaySets(f replayFlags) ([]*rules.Set, error) {
-	set, err := f.rules.load(c)
+func (c *cli) replayTargets(f replayFlags) ([]replay.Target, error) {
+	target, err := f.rules.loadTarget(c)
 	if err != nil || len(f.against) == 0 {
-		return []*rules.Set{set}, err
+		return []replay.Target{target}, err
 	}
-	other, err := c.loadRules(f.against, withoutTests)
-	if err == nil {
-		other.Namespaces = set.Namespaces
+	set, err := c.loadRules(f.against, withoutTests)
+	if err != nil {
+		return nil, err
 	}
-	return []*rules.Set{set, other}, err
+	set.Namespaces = target.Set.Namespaces
+	previous, err := newTarget(set)
+	return []replay.Target{target, previous}, err
 }
 
 // rangeProgress is the progress of reading a time range. It is safe for concurrent use.
@@ -343,8 +308,7 @@ func (p *rangeProgress) setReached(t time.Time) {
 	p.at.Store(t.UnixNano())
 }
 
-// readPart returns the fraction of the range that was read, and the time up to which it was
-// read.
+// readPart returns the fraction of the range that was read, and up to when it was read.
 func (p *rangeProgress) readPart() (done float64, where string) {
 	lines := p.lines.Load()
 	if lines == 0 {

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"cmp"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -58,7 +59,6 @@ type cli struct {
 	collection        *daemon.Delay // delayed start of garbage collection
 }
 
-// exitError ends the program with an exit code and an optional message.
 type exitError struct {
 	code int
 	err  error
@@ -73,7 +73,6 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// exitCode returns an error that ends the program with a code and without a message.
 func exitCode(code int) error { return &exitError{code: code} }
 
 // usageErrorf returns an error about wrong arguments, which ends the program with exitUsage.
@@ -111,16 +110,8 @@ func (c *cli) exit(err error) int {
 func newRoot(c *cli) *cobra.Command {
 	c.name = cmp.Or(c.name, ownName)
 	root := &cobra.Command{
-		Use:   "crowsnest",
-		Short: "Find known failures in controller logs and notify Alertmanager",
-		Long: `crowsnest reads controller logs, matches them against rules for known failures,
-decides which failures are open, and notifies Alertmanager.
-
-Every flag can also be set by an environment variable: CROWSNEST_ and the name
-in capitals, with _ for dots and dashes (--config.file: CROWSNEST_CONFIG_FILE).
-Flags override the environment; the environment overrides the configuration file.
-
-Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`,
+		Use:           "crowsnest",
+		Short:         "Find known failures in controller logs and notify Alertmanager",
 		Version:       version.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -158,9 +149,25 @@ Exit codes: 0 ok, 1 failed or invalid, 2 usage, 3 lint findings (--lint-fatal).`
 	root.AddCommand(newVersion(c))
 	root.InitDefaultCompletionCmd()
 	c.root = root
+	addHelp(root)
 	c.rename(root)
 	completeValues(root)
 	return root
+}
+
+//go:embed help
+var helpTexts embed.FS
+
+// addHelp sets the long help texts and the examples of a command and its subcommands to those of
+// the files help/COMMAND.txt. A line "Examples:" separates the two.
+func addHelp(cmd *cobra.Command) {
+	file := "help/" + strings.ReplaceAll(pathBelowRoot(cmd), " ", "_") + ".txt"
+	if data, err := helpTexts.ReadFile(file); err == nil {
+		cmd.Long, cmd.Example, _ = strings.Cut(strings.TrimSuffix(string(data), "\n"), "\n\nExamples:\n")
+	}
+	for _, sub := range cmd.Commands() {
+		addHelp(sub)
+	}
 }
 
 func newVersion(c *cli) *cobra.Command {
@@ -183,24 +190,22 @@ func newParent(use, short string, subs ...*cobra.Command) *cobra.Command {
 		return nil
 	}}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return usageErrorf("%s needs a subcommand: %s", pathBelowRoot(cmd), commandNames(cmd))
+		return usageErrorf("%s needs a subcommand: %s", pathBelowRoot(cmd), strings.Join(commandNames(cmd), ", "))
 	}
 	cmd.AddCommand(subs...)
 	return cmd
 }
 
-func commandNames(cmd *cobra.Command) string {
-	var out []string
+func commandNames(cmd *cobra.Command) (out []string) {
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() {
 			out = append(out, sub.Name())
 		}
 	}
-	return strings.Join(out, ", ")
+	return out
 }
 
-// bindEnv sets the flags that are absent from the command line from their environment
-// variables.
+// bindEnv sets the flags that are not on the command line from their environment variables.
 func (c *cli) bindEnv(cmd *cobra.Command) error {
 	var errs []error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -219,7 +224,6 @@ func envName(flag string) string {
 	return "CROWSNEST_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(flag))
 }
 
-// isTerminal reports whether a reader or writer is a terminal.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -229,7 +233,6 @@ func (c *cli) colors(w io.Writer) bool {
 	return c.getenv("NO_COLOR") == "" && c.getenv("TERM") != "dumb" && isTerminal(w)
 }
 
-// oneOf is a flag with a fixed set of values.
 type oneOf struct {
 	value   string
 	allowed []string
@@ -239,10 +242,8 @@ func newOneOf(value string, others ...string) *oneOf {
 	return &oneOf{value: value, allowed: append([]string{value}, others...)}
 }
 
-// String returns the value.
 func (o *oneOf) String() string { return o.value }
 
-// Type returns the allowed values for the help text.
 func (o *oneOf) Type() string { return strings.Join(o.allowed, "|") }
 
 // completeValues lets shells complete the values of flags that have a fixed set of values.
@@ -257,7 +258,6 @@ func completeValues(cmd *cobra.Command) {
 	}
 }
 
-// Set sets the value to one of the allowed ones.
 func (o *oneOf) Set(s string) error {
 	if !slices.Contains(o.allowed, s) {
 		return fmt.Errorf("%q is not one of %s%s", s, strings.Join(o.allowed, ", "), suggestion(s, o.allowed))

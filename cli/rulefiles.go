@@ -50,7 +50,6 @@ func (f *ruleFlags) chosenPacks() []string {
 	return f.paths
 }
 
-// describe returns the paths of the chosen rules as text.
 func (f *ruleFlags) describe() string {
 	names := slices.Concat(f.chosenPacks(), f.overrides)
 	for i, name := range names {
@@ -92,8 +91,7 @@ type shippedFiles func() ([]rules.File, error)
 
 func withoutTests() ([]rules.File, error) { return loader.ShippedWithoutTests(), nil }
 
-// loadRules loads the packs and overrides at paths. It warns about names in rules that no line
-// can have.
+// loadRules loads packs and overrides. It warns about names in rules that no line can have.
 func (c *cli) loadRules(paths []string, shipped shippedFiles) (*rules.Set, error) {
 	files, problems := c.readRules(paths, shipped)
 	set, err := buildRules(files, problems)
@@ -106,6 +104,14 @@ func (c *cli) loadRules(paths []string, shipped shippedFiles) (*rules.Set, error
 		}
 	}
 	return set, nil
+}
+
+func (f *ruleFlags) loadTarget(c *cli) (replay.Target, error) {
+	set, err := f.load(c)
+	if err != nil {
+		return replay.Target{}, err
+	}
+	return newTarget(set)
 }
 
 func newTarget(set *rules.Set) (replay.Target, error) {
@@ -167,7 +173,6 @@ func (c *cli) readRules(paths []string, shipped shippedFiles) (files []rules.Fil
 	return files, problems
 }
 
-// readFile reads a file, or standard input for "-".
 func (c *cli) readFile(path string) ([]byte, error) {
 	if path == inputs.Stdin {
 		data, err := io.ReadAll(io.LimitReader(c.in, strictyaml.DefaultMaxBytes+1))

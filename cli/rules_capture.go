@@ -12,25 +12,22 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"crowsnest/cli/internal/api"
 	"crowsnest/cli/internal/capture"
 	"crowsnest/cli/internal/show"
 	"crowsnest/daemon/loader"
 	"crowsnest/internal/text"
-	"crowsnest/lab/inputs"
 	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"
 )
 
 type captureFlags struct {
-	rules        ruleFlags
-	labels       []string
-	strictLabels bool
-	falsePage    bool
-	fromLogs     []string
-	write        string
-	daemon       getFlags
+	rules     ruleFlags
+	streams   streamFlags
+	falsePage bool
+	fromLogs  []string
+	write     string
+	daemon    getFlags
 }
 
 func newRulesCapture(c *cli) *cobra.Command {
@@ -38,37 +35,16 @@ func newRulesCapture(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capture [flags] FINGERPRINT|ALERT",
 		Short: "Write a test of a rule from an episode that happened",
-		Long: `Writes an inline test from an episode: the lines with their streams, at their
-distances in time, and what the rule did. Secrets are redacted. Lines without
-effect are left out of a long episode.
-
---false-page is for an alert that should not have fired. The test then expects that
-it does not, so it fails until the rule is changed. The command names the parts of
-the rule that accepted the line, and changes with which every test passes.
-
-With a running daemon, the argument is the fingerprint of an open episode, or of one that
-ended in the last 15 minutes. get episodes, alerts and the daemon's pages show it. A
-daemon keeps only the lines that opened and ended an episode, and the newest one. For
-a rule with a sequence, or one that counts different values, use --from-logs. It
-reads the same logs as scan, and the argument may also be the name of an alert.
-
---write inserts the test into the pack of the rule and changes nothing else in it.
-Without it, the test is printed. test rules --mutate then lists the parts of the
-rule that no test protects.`,
-		Example: `  crowsnest rules capture --url http://crowsnest:9797 0f3a61c2b4d5e6f7
-  crowsnest rules capture --false-page --write packs/vcluster.yaml 0f3a61c2b4d5e6f7
-  crowsnest rules capture --from-logs must-gather/ --write packs/leases.yaml LeaseLost`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return c.capture(cmd.Context(), f, args[0]) },
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(cmd *cobra.Command, args []string) error { return c.capture(cmd.Context(), f, args[0]) },
 	}
 	f.rules.add(cmd)
+	f.streams.add(cmd, "with --from-logs: ")
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.labels, "label", nil, "with --from-logs: label of every stream, `name=value` (repeatable)")
-	flags.BoolVar(&f.strictLabels, "strict-labels", false, "with --from-logs: an unknown label satisfies no selector")
 	flags.BoolVar(&f.falsePage, "false-page", false, "the alert should not have fired: the test expects that it does not")
 	flags.StringArrayVar(&f.fromLogs, "from-logs", nil, "take the episode from recorded logs instead of a daemon: a file, folder or archive `PATH` (repeatable)")
 	flags.StringVar(&f.write, "write", "", "insert the test into this pack, a `FILE`")
-	f.daemon.add(cmd, api.DefaultAddress)
+	f.daemon.add(cmd)
 	return cmd
 }
 
@@ -112,8 +88,7 @@ func (c *cli) capture(ctx context.Context, f captureFlags, about string) error {
 	return c.reportCaptured(f, files, r, test)
 }
 
-// packFiles returns the pack into which the test is written, or else the packs of --rules, or
-// else the shipped packs.
+// packFiles returns the pack to change, or else the packs of --rules, or the shipped packs.
 func (f *captureFlags) packFiles(c *cli) ([]rules.File, error) {
 	paths := f.rules.chosenPacks()
 	if f.write != "" {
@@ -129,13 +104,12 @@ func (f *captureFlags) packFiles(c *cli) ([]rules.File, error) {
 	return files, nil
 }
 
-// episodeOf returns the episode and its rule. The rule is nil if the command must end with the
-// error.
+// episodeOf returns the episode and its rule. Without a rule the command ends with the error.
 func (c *cli) episodeOf(ctx context.Context, f captureFlags, set *rules.Set, about string) (capture.Episode, *rules.Rule, error) {
 	if len(f.fromLogs) > 0 {
-		return c.episodeOfLogs(f, set, about)
+		return c.episodeOfLogs(ctx, f, set, about)
 	}
-	got, err := capture.Fetch(func(path string) ([]byte, error) { return f.daemon.fetchData(ctx, path) }, about)
+	got, err := capture.Fetch(func(path string) ([]byte, error) { return f.daemon.fetchData(ctx, path, nil) }, about)
 	if err != nil {
 		return capture.Episode{}, nil, err
 	}
@@ -149,33 +123,28 @@ func (c *cli) episodeOf(ctx context.Context, f captureFlags, set *rules.Set, abo
 	return got.Episode(r), r, nil
 }
 
-func (c *cli) episodeOfLogs(f captureFlags, set *rules.Set, about string) (ep capture.Episode, r *rules.Rule, err error) {
-	labels, err := parseLabels(f.labels)
-	if err != nil {
-		return ep, nil, err
-	}
+func (c *cli) episodeOfLogs(ctx context.Context, f captureFlags, set *rules.Set, about string) (ep capture.Episode, r *rules.Rule, err error) {
 	target, err := newTarget(set)
 	if err != nil {
 		return ep, nil, err
 	}
-	find, remove, err := c.inputs(labels)
+	in, err := c.collect(ctx, logInput{args: f.fromLogs, labels: f.streams.labels, times: 2})
 	if err != nil {
 		return ep, nil, err
 	}
-	defer func() { err = errors.Join(err, remove()) }()
-	logs, account, findErr := inputs.Collect(f.fromLogs, find)
-	c.reportSkipped(account)
-	if len(logs) == 0 {
-		return ep, nil, findErr
+	defer func() { err = errors.Join(err, in.close()) }()
+	in.progress.end()
+	c.reportSkipped(in.account)
+	if len(in.logs) == 0 {
+		return ep, nil, in.err
 	}
-	l := capture.Logs{Target: target, Inputs: logs, Options: replay.ScanOptions{
-		Lenient: !f.strictLabels, Now: time.Now(), Redactor: redact.New(nil),
+	l := capture.Logs{Target: target, Inputs: in.logs, Options: replay.ScanOptions{
+		Lenient: !f.streams.strict, Now: time.Now(), Redactor: redact.New(nil),
 	}}
 	ep, r, err = l.Episode(about)
-	return ep, r, errors.Join(findErr, err)
+	return ep, r, errors.Join(in.err, err)
 }
 
-// writeCaptured writes the changed pack, or the test to standard output.
 func (c *cli) writeCaptured(f captureFlags, test capture.Test, data []byte) error {
 	if f.write == "" {
 		_, err := fmt.Fprintln(c.out, strings.Join(test.YAML(), "\n"))
@@ -188,8 +157,7 @@ func (c *cli) writeCaptured(f captureFlags, test capture.Test, data []byte) erro
 	return nil
 }
 
-// replaceFile replaces the content of a file atomically. It follows a symbolic link and
-// preserves the permissions.
+// replaceFile replaces a file atomically. It follows links and preserves the permissions.
 func replaceFile(path string, data []byte) error {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {

@@ -33,13 +33,7 @@ func newRulesList(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the effective rules",
-		Long: `Lists the rules with the overrides applied. get rules lists those of a running
-daemon.
-
-ORIGIN says whose lines a rule trusts: any namespace, or infrastructure (the
-namespaces of rules.infrastructure_namespaces, and logs without a namespace).`,
-		Example: "  crowsnest rules list --rules packs/ --overrides overrides.yaml",
-		Args:    cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			load := f.load
 			if output.value == "json" { // the JSON document contains the number of tests
@@ -49,6 +43,9 @@ namespaces of rules.infrastructure_namespaces, and logs without a namespace).`,
 			if err != nil {
 				return err
 			}
+			if output.value == "text" {
+				return show.WriteRules(c.out, set.Rules, show.ListStyle{Color: c.colors(c.out)})
+			}
 			all := make([]listedRule, len(set.Rules))
 			for i, r := range set.Rules {
 				all[i] = listedRule{
@@ -56,14 +53,7 @@ namespaces of rules.infrastructure_namespaces, and logs without a namespace).`,
 					Enabled: r.Mode, From: r.From.String(), Origin: r.LineOrigin(), By: r.By, Resolves: r.Resolves(), Tests: len(r.Tests),
 				}
 			}
-			if output.value == "json" {
-				return show.JSON(c.out, map[string]any{"rules": all}, true)
-			}
-			rows := make([][]string, len(all))
-			for i, r := range all {
-				rows[i] = []string{r.Alert, r.Pack, string(r.Severity), string(r.Enabled), string(r.Origin), r.From}
-			}
-			return show.Write(c.out, []show.Table{show.RuleTable([]string{"ALERT", "PACK", "SEVERITY", "ENABLED", "ORIGIN", "STREAMS"}, rows)}, show.ListStyle{Color: c.colors(c.out)})
+			return show.JSON(c.out, map[string]any{"rules": all}, true)
 		},
 	}
 	f.add(cmd)

@@ -21,18 +21,7 @@ func newRulesDocs(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "docs [flags] [RULE]",
 		Short: "Write a runbook page per rule",
-		Long: `Writes a Markdown page for each rule (meaning, impact, diagnosis and mitigation)
-and an index for each pack. The pages are generated from the rules: summary,
-description, severity, what matches in plain words, steps, affected versions, and
-test lines that fire and that do not.
-
-With --out it writes the files PACK/ALERT.md and README.md into a folder, and
-leaves files that belong to no rule unchanged. Without --out it prints the pages;
-with RULE only the page of that rule.`,
-		Example: `  crowsnest rules docs --out docs/rules
-  crowsnest rules docs LeaderElectionLost | less
-  crowsnest rules docs --rules packs/ --out site/runbooks`,
-		Args: cobra.MaximumNArgs(1),
+		Args:  cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			set, err := f.loadWithTests(c)
 			if err != nil {

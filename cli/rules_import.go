@@ -37,24 +37,8 @@ func newRulesImport(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import cre FILE|FOLDER...",
 		Short: "Translate CREs, the rules of preq, into packs",
-		Long: `Translates files of CREs (Common Reliability Enumerations) into packs. The file
-test.log beside a file of CREs becomes inline tests.
-
-A rule keeps its meaning in the pack, or it is refused with the reason. Severity, texts,
-instructions and references are copied. Each rule is checked and tested before it is
-written, and refused if it fails.
-
-A table on standard error lists what became of each rule: converted, converted with a
-warning, or refused. The exit code is 1 if a rule was refused, unless --skip-refused is
-given. The packs go to standard output, or to --rules-out. -o json prints the table
-and the packs as one JSON document on standard output.
-
-The streams that a rule reads are derived from the source of the CRE. --from replaces
-them for all rules.`,
-		Example: `  crowsnest rules import cre --rules-out packs/ cre/rules/
-  crowsnest rules import cre --from '{namespace="shop"}' relay.yaml > relay-pack.yaml`,
-		Args: cobra.MinimumNArgs(2),
-		RunE: func(_ *cobra.Command, args []string) error { return c.rulesImport(f, args[0], args[1:]) },
+		Args:  cobra.MinimumNArgs(2),
+		RunE:  func(_ *cobra.Command, args []string) error { return c.rulesImport(f, args[0], args[1:]) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "", "read the streams of this `SELECTOR` instead of those that are derived from the rules")
@@ -95,7 +79,6 @@ func (c *cli) rulesImport(f importFlags, format string, paths []string) error {
 	return nil
 }
 
-// writeImported writes the packs and the table of outcomes.
 func (c *cli) writeImported(f importFlags, r importer.Result) error {
 	if f.output.value == "json" {
 		packs := make([]map[string]any, len(r.Packs))
@@ -115,12 +98,16 @@ func (c *cli) writeImported(f importFlags, r importer.Result) error {
 	case f.output.value == "json" || len(r.Packs) == 0:
 		return nil
 	case len(r.Packs) > 1:
-		return fmt.Errorf("the rules need %d packs, because a pack has at most %d KiB: name a folder with --rules-out", len(r.Packs), rules.MaxFileBytes>>10)
+		return needsFolder(r.Packs)
 	}
 	if _, err := c.out.Write(r.Packs[0].Data); err != nil {
 		return fmt.Errorf("write the pack: %w", err)
 	}
 	return nil
+}
+
+func needsFolder(packs []importer.Pack) error {
+	return fmt.Errorf("the rules need %d packs, because a pack has at most %d KiB: name a folder with --rules-out", len(packs), rules.MaxFileBytes>>10)
 }
 
 // writePacks writes one pack to a file, or any number to a folder.
@@ -132,7 +119,7 @@ func writePacks(path string, packs []importer.Pack) error {
 			return fmt.Errorf("write --rules-out: %w", err)
 		}
 	} else if len(packs) > 1 {
-		return fmt.Errorf("the rules need %d packs, because a pack has at most %d KiB: name a folder with --rules-out", len(packs), rules.MaxFileBytes>>10)
+		return needsFolder(packs)
 	}
 	for _, p := range packs {
 		name := path
@@ -146,7 +133,6 @@ func writePacks(path string, packs []importer.Pack) error {
 	return nil
 }
 
-// importFiles reads the files at paths, and the file test.log beside each.
 func (c *cli) importFiles(paths []string) ([]importer.File, error) {
 	read, problems := c.readRules(paths, withoutTests)
 	if errs := problems.Errors(); len(errs) > 0 {
@@ -170,7 +156,6 @@ func (c *cli) importFiles(paths []string) ([]importer.File, error) {
 	return files, nil
 }
 
-// readSample reads the start of a file, which must be a regular file.
 func readSample(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -232,8 +217,7 @@ func problemText(p strictyaml.Problem) string {
 	return p.Message + "; " + p.Fix
 }
 
-// alertLines returns, for each line of a generated pack, the alert of the rule that contains
-// the line, by line number.
+// alertLines returns the alert of the rule that contains each line of a pack, by line number.
 func alertLines(pack []byte) map[int]string {
 	out := map[int]string{}
 	n, alert := 0, ""

@@ -29,24 +29,7 @@ func newRulesNew(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new [ALERT]",
 		Short: "Create a pack with a rule and its tests from a log line",
-		Long: `Prints a pack with one rule for a log line from --line or from standard input, in
-any format that scan reads. The rule matches the constant texts of the message and
-of its error. If the line names an object, in a field such as Machine="ns/name" or in
-the text, the rule raises one alert per object. The tests of the rule contain the line,
-the line with other values, and a line without each text.
-
-A line that reports a wait ("waiting for", "not ready", "retrying") must repeat for 15
-minutes.
-
-The pack passes check and test. TODO marks what only you can know: the summary,
-the first steps for the on-call and, without --container or --label, the streams.
-For a line of a node's journal, use --label unit= or --label identifier=; the program
-of a line in the format of syslog is the identifier. Without ALERT, the name comes
-from the component and the cause. Secrets of the line are redacted.`,
-		Example: `  crowsnest rules new LeaseLost --container syncer \
-    --line 'E0101 10:00:00.0 1 leaderelection.go:332] leaderelection lost' > leases.yaml
-  kubectl logs deploy/x | grep 'cannot attach' | crowsnest rules new --container x > x.yaml`,
-		Args: cobra.MaximumNArgs(1),
+		Args:  cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				f.name = args[0]
@@ -101,7 +84,6 @@ func (c *cli) rulesNew(f newRuleFlags) error {
 	return err
 }
 
-// tryNew checks and tests a generated pack.
 func tryNew(pack []byte) error { return loader.TryPack("new.yaml", pack) }
 
 func firstLine(r io.Reader) (string, error) {

@@ -23,29 +23,7 @@ func newRulesVerifySource(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify-source --component NAME [flags] DIR...",
 		Short: "Find texts of rules that the source of a component no longer has",
-		Long: `Reads the source of a component and looks for the texts of each rule that names the
-component in "verified": the texts and expressions of match, sequence, clear and
-unless, but not those in "not". In rules about lines that crowsnest itself writes
-about objects (label component), it looks for reasons, types, phases and messages.
-DIR is a checkout, or with --at a Git repository. Further DIRs are repositories of
-libraries whose texts the component also writes.
-
-The states of a text are:
-  found      string literals of the source contain it; the values of format verbs and
-             variables may be any text
-  in part    literals contain a part of it, such as a text that the program joins
-             with a name
-  gone       most of it is in no literal; the most similar literal is shown
-  elsewhere  the source does not contain it, but the rule names further components
-
-The last line counts error-level log calls and wrapped errors that no rule matches
-and that the page of the component in docs/coverage does not name. --new lists them.
-
-Exit codes: 0 no text is gone, 1 texts are gone.`,
-		Example: `  crowsnest rules verify-source --component kubelet kubernetes/
-  crowsnest rules verify-source --component cluster-api --at v1.12.0 cluster-api.git
-  crowsnest rules verify-source --component etcd --new -o json etcd/`,
-		Args: cobra.MinimumNArgs(1),
+		Args:  cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, dirs []string) error {
 			known, ok := components.Find(component)
 			if !ok {

@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -57,7 +58,6 @@ func addWebFlags(flags *pflag.FlagSet, f *daemon.WebOptions) {
 	flags.BoolVar(&f.Pprof, "web.enable-pprof", false, "serve /debug/pprof")
 }
 
-// exampleConfig is the smallest useful configuration.
 const exampleConfig = `sources:
   kubelet: {}                 # /var/log/pods of this node
 sinks:
@@ -132,8 +132,7 @@ func (c *cli) runDaemon(f runFlags, flags map[string]string) error {
 	return d.Run(ctx)
 }
 
-// handleSignals reloads the daemon on SIGHUP and stops it on other signals, until the returned
-// function is called.
+// handleSignals reloads on SIGHUP and stops on other signals, until the result is called.
 func handleSignals(log zerolog.Logger, signals <-chan os.Signal, d *daemon.Daemon, stop context.CancelFunc) func() {
 	done := make(chan struct{})
 	go func() {
@@ -158,4 +157,33 @@ func handleSignals(log zerolog.Logger, signals <-chan os.Signal, d *daemon.Daemo
 		}
 	}()
 	return func() { close(done) }
+}
+
+type logFlags struct {
+	level  *oneOf
+	format *oneOf
+}
+
+func newLogFlags() logFlags {
+	return logFlags{level: newOneOf("info", "debug", "warn", "error"), format: newOneOf("auto", "json", "console")}
+}
+
+func (f *logFlags) add(cmd *cobra.Command) {
+	cmd.Flags().Var(f.level, "log.level", "minimum level to log")
+	cmd.Flags().Var(f.format, "log.format", "log format; auto: console on a terminal, json otherwise")
+}
+
+func (f *logFlags) newLogger(c *cli) zerolog.Logger {
+	zerolog.TimeFieldFormat = time.RFC3339Nano
+	zerolog.MessageFieldName = "msg"
+	zerolog.ErrorFieldName = "err"
+	level, err := zerolog.ParseLevel(f.level.value)
+	if err != nil {
+		level = zerolog.InfoLevel
+	}
+	w := c.err
+	if f.format.value == "console" || f.format.value == "auto" && isTerminal(c.err) {
+		w = zerolog.ConsoleWriter{Out: c.err, NoColor: !c.colors(c.err), TimeFormat: time.TimeOnly}
+	}
+	return zerolog.New(zerolog.SyncWriter(w)).Level(level).With().Timestamp().Logger()
 }

@@ -21,16 +21,6 @@ import (
 	"crowsnest/rules"
 )
 
-const clusterText = `--cluster reads a running cluster instead, with the same kubeconfig as kubectl: logs
-of containers and of their previous instances, Events, and the states of objects. It
-reads the infrastructure namespaces, and those where a component runs that a rule is
-about; -n and -A select others. It writes nothing to the cluster and reads no Secrets.
-The clock stops at the time of reading, so a failure that a rule reports after two
-minutes is certain only if it has lasted two minutes by then. What is not there, or
-may not be read, is listed as "not seen", with the rule that a role needs. --until
-excludes the states of objects, because the API has only the current ones.`
-
-// clusterFlags select what is read from a running cluster.
 type clusterFlags struct {
 	on                  bool
 	kubeconfig, context string
@@ -40,7 +30,6 @@ type clusterFlags struct {
 	maxBytes            int64
 }
 
-// sinceDefault is how far back the logs of a cluster are read by default.
 const sinceDefault = time.Hour
 
 func (f *clusterFlags) add(cmd *cobra.Command) {
@@ -58,7 +47,6 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 
 var namespaceForm = lazyre.New(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// checkArgs returns an error if arguments or flags exclude each other.
 func (f *clusterFlags) checkArgs(args []string, follow bool) error {
 	if !f.on {
 		for name, set := range map[string]bool{
@@ -87,7 +75,6 @@ func (f *clusterFlags) checkArgs(args []string, follow bool) error {
 	return nil
 }
 
-// kubeconfigFiles returns the kubeconfig files that kubectl would read.
 func (f *clusterFlags) kubeconfigFiles(getenv func(string) string) []string {
 	files := []string{f.kubeconfig}
 	if f.kubeconfig == "" {
@@ -154,8 +141,7 @@ func (c *cli) fromCluster(ctx context.Context, f clusterFlags, set *rules.Set, f
 	return in, nil
 }
 
-// inputArgs returns the arguments to read: the path of the download, or args if nothing was
-// downloaded.
+// inputArgs returns the path of the download, or args if nothing was downloaded.
 func (in *clusterInput) inputArgs(args []string) []string {
 	if in == nil {
 		return args
@@ -163,7 +149,6 @@ func (in *clusterInput) inputArgs(args []string) []string {
 	return []string{in.dir}
 }
 
-// describeArgs returns the arguments as shown to people.
 func (in *clusterInput) describeArgs(args []string) []string {
 	if in == nil {
 		return args
@@ -183,7 +168,6 @@ func (in *clusterInput) prepareReading(logs []replay.Input, opt *replay.ScanOpti
 	opt.End, opt.UntilEOF = in.end, true
 }
 
-// notSeen returns the parts of the cluster that were not read.
 func (in *clusterInput) notSeen() []cluster.Unseen {
 	if in == nil {
 		return nil
@@ -204,7 +188,6 @@ func (in *clusterInput) readError() error {
 	return nil
 }
 
-// reportUnread lists the parts of the cluster that were not read.
 func (in *clusterInput) reportUnread(c *cli) {
 	all := in.notSeen()
 	for _, u := range all[:min(len(all), maxSkipped)] {

@@ -33,18 +33,7 @@ func newTestRules(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rules [flags] {PATH...|--shipped}",
 		Short: "Run the tests in rule packs",
-		Long: `Runs the tests of every rule with a virtual clock and the daemon's engine, and
-prints how results differ from expectations.
-
---mutate also removes or loosens one part of each rule at a time, and fails if all
-of its tests still pass: no test covers that part.
-
-Exit codes: 0 all passed, 1 a test failed or a part is not covered.`,
-		Example: `  crowsnest test rules packs/
-  crowsnest test rules --run 'LeaseLost/' --mutate packs/vcluster.yaml
-  crowsnest test rules --mutate -o github packs/
-  crowsnest test rules --shipped --mutate`,
-		RunE: func(_ *cobra.Command, args []string) error { return c.testRules(f, args) },
+		RunE:  func(_ *cobra.Command, args []string) error { return c.testRules(f, args) },
 	}
 	cmd.Flags().BoolVar(&f.shipped, "shipped", false, "test the shipped packs")
 	cmd.Flags().StringVar(&f.run, "run", "", "run only the tests whose RULE/TEST matches this regular expression, a `REGEX`")

@@ -19,7 +19,6 @@ import (
 	"crowsnest/rules"
 )
 
-// atOnce is the maximum number of concurrent requests.
 const atOnce = 16
 
 // Config says what to download.
@@ -82,14 +81,12 @@ func (s *Snapshot) Name(path string) string {
 	return s.title + " " + strings.TrimSuffix(filepath.Base(rest), ".json")
 }
 
-// innerFolders returns the two innermost folders of a path, which are the folders of a pod and
-// a container.
+// innerFolders returns the two innermost folders of a path: those of a pod and a container.
 func innerFolders(path string) string {
 	container := filepath.Dir(path)
 	return filepath.Join(filepath.Base(filepath.Dir(container)), filepath.Base(container))
 }
 
-// download is the state of one call of Download.
 type download struct {
 	Config
 	stop   context.CancelCauseFunc // ends all requests
@@ -124,8 +121,7 @@ func Download(ctx context.Context, cfg Config) (*Snapshot, error) {
 	return s, nil
 }
 
-// runConcurrently calls f with the numbers from 0 to n-1, several at the same time, and returns
-// when all calls have returned.
+// runConcurrently calls f with the numbers from 0 to n-1, and returns when all have returned.
 func runConcurrently(n int, f func(int)) {
 	var next atomic.Int64
 	var workers sync.WaitGroup

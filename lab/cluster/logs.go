@@ -31,8 +31,7 @@ const (
 	// triesFor is the time after which a failed request is not repeated, because a request that
 	// takes long to fail probably fails again.
 	triesFor = 5 * time.Second
-	// nodeTries is the number of failed logs of a node after which its other logs are not
-	// requested.
+	// nodeTries is the number of failed logs after which no other log of the node is requested.
 	nodeTries = 2
 )
 
@@ -42,7 +41,6 @@ var (
 	errBroken = errors.New("the log broke off")
 )
 
-// podLog is the log of one instance of a container.
 type podLog struct {
 	kubernetes.Recorded
 
@@ -50,12 +48,10 @@ type podLog struct {
 	copied   kubernetes.Copied
 }
 
-// folder returns the path of the container's folder, below the folder of all pods.
 func (l *podLog) folder() string {
 	return filepath.Join(l.Namespace+"_"+l.Pod+"_"+l.UID, l.Container)
 }
 
-// file returns the name of the log's file in that folder.
 func (l *podLog) file() string {
 	if l.previous {
 		return strconv.Itoa(max(l.Restarts, 1)-1) + ".log"
@@ -66,7 +62,6 @@ func (l *podLog) file() string {
 	return strconv.Itoa(l.Restarts) + ".log"
 }
 
-// name returns a name of the log for people.
 func (l *podLog) name() string { return l.Namespace + "/" + l.Pod + "/" + l.Container }
 
 // logKind returns the kind of the log that reports name.
@@ -170,7 +165,6 @@ func (d *download) readLog(ctx context.Context, l *podLog, most, tail int64) boo
 	}
 }
 
-// fetchLog requests one log and writes it to a file.
 func (d *download) fetchLog(ctx context.Context, l *podLog, most, tail int64) (kubernetes.Copied, error) {
 	q := url.Values{"container": {l.Container}, "timestamps": {"true"}}
 	if l.previous {
@@ -214,10 +208,8 @@ func (d *download) fetchLog(ctx context.Context, l *podLog, most, tail int64) (k
 	return copied, err
 }
 
-// readFunc is a function that implements io.Reader.
 type readFunc func([]byte) (int, error)
 
-// Read calls the function.
 func (f readFunc) Read(b []byte) (int, error) { return f(b) }
 
 // noteUnread records why a log, or its end, was not read, and whether other logs are affected.
@@ -251,13 +243,11 @@ func (d *download) noteUnread(ctx context.Context, l *podLog, err error) {
 	}
 }
 
-// isWrite reports whether err comes from writing to the disk.
 func isWrite(err error) bool {
 	_, ok := errors.AsType[*kubernetes.WriteError](err)
 	return ok
 }
 
-// missLog records a log that should have been read.
 func (d *download) missLog(l *podLog, why string) {
 	if why == forbidden {
 		d.unseen.addOptional(l.logKind(), l.name(), why, roleRule("pods/log", "get"))
@@ -284,7 +274,6 @@ func (g *gates) whyClosed(l *podLog) string {
 	return ""
 }
 
-// noteOutcome counts the outcome of a request for a log.
 func (g *gates) noteOutcome(l *podLog, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

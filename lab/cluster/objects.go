@@ -18,17 +18,13 @@ import (
 	"crowsnest/sources/objects"
 )
 
-// objectFolder is the name of the folder with the objects in the download.
 const objectFolder = "objects"
 
-// maxTries is the maximum number of times that a request is made.
 const maxTries = 3
 
-// eventsName is the name of the API resource for Events that the ClusterRole view allows to
-// read.
+// eventsName is the resource for Events that the ClusterRole view allows to read.
 const eventsName = "events"
 
-// coreResources are resources that every cluster has.
 var coreResources = map[string]objects.Resource{
 	eventsName: {Path: "/api/v1/events", APIVersion: "v1", Kind: "Event", Namespaced: true},
 	"pods":     {Path: "/api/v1/pods", APIVersion: "v1", Kind: "Pod", Namespaced: true},
@@ -46,21 +42,18 @@ func (d *download) listObjects(ctx context.Context, resource objects.Resource, n
 	}
 }
 
-// isTemporary reports whether a repeated request may succeed. The credentials are read again
-// for it.
+// isTemporary reports whether a repeated request, with new credentials, may succeed.
 func isTemporary(err error) bool {
 	code := kube.StatusCode(err)
 	return code == http.StatusUnauthorized || code == http.StatusTooManyRequests || code >= http.StatusInternalServerError ||
 		errors.Is(err, errBroken) && !errors.Is(err, errQuiet) || isUnreachable(err) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// isUnreachable reports whether err means that no answer arrived.
 func isUnreachable(err error) bool {
 	_, ok := errors.AsType[*url.Error](err)
 	return ok
 }
 
-// explainError returns an error that explains err, if it affects all requests.
 func explainError(err error) error {
 	switch {
 	case kube.StatusCode(err) == http.StatusUnauthorized:
@@ -73,7 +66,6 @@ func explainError(err error) error {
 	return err
 }
 
-// retryDelay returns how long to wait after the given try.
 func retryDelay(err error, try int) time.Duration {
 	return max(pause.Backoff(kube.FirstRetry, kube.SlowRetry, try), kube.RetryAfter(err))
 }
@@ -103,7 +95,6 @@ func (d *download) readObjects(ctx context.Context) {
 	})
 }
 
-// readKind writes the objects of one kind to a file.
 func (d *download) readKind(ctx context.Context, name string, resource objects.Resource) {
 	out := &objectFile{dir: d.Dir, name: name, of: resource}
 	add := func(in json.RawMessage) error {
@@ -134,11 +125,12 @@ func (d *download) readKind(ctx context.Context, name string, resource objects.R
 // and, if it is an Event, whether it happened in the time range. Events about Nodes are in the
 // namespace default.
 func (d *download) wantsObject(kind string, in json.RawMessage) bool {
-	of := decodeName(in)
+	of := decodeIdentity(in)
+	namespace := of.Metadata.Namespace
 	if kind != eventsName {
-		return of.Namespace == "" || d.readsNamespace(of.Namespace)
+		return namespace == "" || d.readsNamespace(namespace)
 	}
-	if !d.readsNamespace(of.Namespace) && !(of.Namespace == "default" && of.About.Namespace == "") {
+	if !d.readsNamespace(namespace) && !(namespace == "default" && of.InvolvedObject.Namespace == "") {
 		return false
 	}
 	_, _, at, err := objects.RecordedEvent(in, d.Now)
@@ -151,24 +143,15 @@ func (d *download) readsNamespace(namespace string) bool {
 	return d.selected[namespace] || d.wide && (d.All || d.Set.Namespaces.Has(namespace))
 }
 
-// name is the identity of an object.
-type name struct {
-	Name      string `json:"name"`
-	Namespace string `json:"namespace"`
-	// About is the object that the Event describes.
-	About struct{ Namespace string }
+// identity has the names of an object and, of an Event, of the object that it describes.
+type identity struct {
+	Metadata       struct{ Name, Namespace string }
+	InvolvedObject struct{ Namespace string }
 }
 
-func decodeName(in json.RawMessage) name {
-	var o struct {
-		Metadata name `json:"metadata"`
-		About    struct {
-			Namespace string `json:"namespace"`
-		} `json:"involvedObject"`
-	}
-	_ = json.Unmarshal(in, &o) // an object that cannot be decoded has no namespace
-	o.Metadata.About.Namespace = o.About.Namespace
-	return o.Metadata
+func decodeIdentity(in json.RawMessage) (of identity) {
+	_ = json.Unmarshal(in, &of) // an object that cannot be decoded has no namespace
+	return of
 }
 
 // objectFile writes a list of objects to a file, which is created for the first object. It is

@@ -9,8 +9,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"crowsnest/kube"
+	"crowsnest/matcher"
+	"crowsnest/rules"
+	"crowsnest/rules/namespaces"
+	"crowsnest/rules/selector"
 	"crowsnest/sources/kubernetes"
 	"crowsnest/sources/objects"
 )
@@ -62,8 +67,7 @@ func (d *download) listPods(ctx context.Context, p *podList) error {
 	return d.judgeRefused(names, refused)
 }
 
-// judgeRefused records the namespaces whose pods cannot be listed. It returns an error if every
-// namespace was refused.
+// judgeRefused records refused namespaces. It returns an error if all were refused.
 func (d *download) judgeRefused(names []string, refused map[string]error) error {
 	const rights = `{apiGroups: [""], resources: [pods], verbs: [list]}, {apiGroups: [""], resources: [pods/log], verbs: [get]}`
 	if len(d.selected) == 0 {
@@ -93,7 +97,6 @@ func (d *download) judgeRefused(names []string, refused map[string]error) error 
 	return nil
 }
 
-// nameFirst returns the first of names and the number of the others, as text.
 func nameFirst(names []string) string {
 	if len(names) > maxNamed {
 		return fmt.Sprintf("%s and %d more namespaces", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
@@ -106,7 +109,7 @@ func nameFirst(names []string) string {
 func (d *download) candidateNamespaces(ctx context.Context) []string {
 	var names []string
 	err := d.listObjects(ctx, objects.Resource{Path: "/api/v1/namespaces"}, "", func(in json.RawMessage) error {
-		names = append(names, decodeName(in).Name)
+		names = append(names, decodeIdentity(in).Metadata.Name)
 		return nil
 	})
 	if err == nil {
@@ -121,7 +124,6 @@ func (d *download) candidateNamespaces(ctx context.Context) []string {
 	return names
 }
 
-// selectNamespaces decides from which namespaces logs and objects are read.
 func (d *download) selectNamespaces(p *podList) {
 	if len(d.Namespaces) > 0 {
 		return
@@ -156,4 +158,60 @@ func (p *podList) add(in json.RawMessage) error {
 	}
 	p.containers = append(p.containers, all...)
 	return nil
+}
+
+type known struct {
+	trusted    *rules.Namespaces
+	components *namespaces.Components
+	selectors  []selector.Selector
+	// packs are the names of packs with a rule that selects every container. They are about the
+	// containers with such a name as a word in their name, image, app or workload.
+	packs []string
+}
+
+var anybody = matcher.Labels{
+	"namespace": "-", "pod": "-", "container": "-", "node_name": "-", "image": "-", "app": "-", "workload": "-",
+}
+
+// newKnown collects from a set of rules which containers they are about. It ignores selectors
+// that select every container, and rules that apply only to the infrastructure.
+func newKnown(set *rules.Set) *known {
+	k := &known{trusted: set.Namespaces, components: namespaces.NewComponents()}
+	have := map[string]bool{}
+	for _, r := range set.Rules {
+		if r.Mode == rules.ModeOff || r.LineOrigin() == rules.OriginInfrastructure {
+			continue
+		}
+		for _, step := range r.Steps {
+			name, generic := step.From.String(), step.From.Matches(anybody, false)
+			switch {
+			case generic && !slices.Contains(k.packs, r.Pack):
+				k.packs = append(k.packs, r.Pack)
+			case !generic && !have[name]:
+				have[name] = true
+				k.selectors = append(k.selectors, step.From)
+			}
+		}
+	}
+	return k
+}
+
+func (k *known) runsComponent(c kubernetes.Recorded) bool {
+	if k.trusted.Has(c.Namespace) || k.components.OfPod(c.Pod) != "" {
+		return true
+	}
+	for _, s := range k.selectors {
+		if s.Matches(c.Labels, false) {
+			return true
+		}
+	}
+	words := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	for _, name := range []string{"container", "image", "app", "workload"} {
+		for word := range strings.FieldsFuncSeq(c.Labels[name], words) {
+			if slices.Contains(k.packs, word) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -11,7 +11,6 @@ import (
 	"crowsnest/kube"
 )
 
-// maxNamed is the maximum number of names for each reason.
 const maxNamed = 5
 
 // Unseen is a group of things in the cluster that were not read for the same reason.
@@ -21,8 +20,7 @@ type Unseen struct {
 	What  string   `json:"what"`
 	Names []string `json:"names,omitempty"`
 	Count int      `json:"count"`
-	// Why is the reason. Rule is what a role needs so that the things can be read; "" if no
-	// role helps.
+	// Why is the reason. Rule is what a role needs to read the things; "" if no role helps.
 	Why  string `json:"why"`
 	Rule string `json:"rule,omitempty"`
 	// Failed reports whether the things should have been read.
@@ -61,13 +59,11 @@ func (u *unseen) addOptional(subject, name, why, rule string) {
 	u.addName(Unseen{What: subject, Why: why, Rule: rule}, name)
 }
 
-// addFailed records something that should have been read.
 func (u *unseen) addFailed(subject, name, why string) {
 	u.addName(Unseen{What: subject, Why: why, Failed: true}, name)
 }
 
-// addRefused records that the objects of a namespace, "" for all namespaces, were not read
-// because of err.
+// addRefused records that the objects of a namespace were not read; "" means all namespaces.
 func (u *unseen) addRefused(name, namespace, rule string, err error) {
 	if kube.StatusCode(err) == http.StatusForbidden {
 		u.addOptional(name, namespace, forbidden, rule)
@@ -107,8 +103,7 @@ func (u *unseen) listUnseen() []Unseen {
 	return out
 }
 
-// roleRule returns the rule that a role needs for a resource. resource is a name that kubectl
-// accepts.
+// roleRule returns the rule that a role needs for a resource, by its name for kubectl.
 func roleRule(resource, verb string) string {
 	name, group, _ := strings.Cut(resource, ".")
 	if group == "" {

@@ -68,15 +68,13 @@ func (a *Account) Count(outcomes []replay.Outcome) {
 	}
 }
 
-// tally counts the lines of an input by format. For a large input it counts only the first
-// lines.
+// tally counts the lines of an input by format; of a large input only the first ones.
 type tally struct {
 	lines, understood int64
 	nuls              int64 // number of bytes that were left out
 	exact             bool  // whether all lines were counted
 }
 
-// understood returns how many lines of an input have a known format.
 func (a *Account) understood(input int, o replay.Outcome) int64 {
 	switch t := a.seen[input]; {
 	case t == nil || t.lines == 0:
@@ -199,7 +197,6 @@ func (a *Account) Summary() string {
 	return fmt.Sprintf("files: %s; %d of %d lines have a known format", strings.Join(parts, ", "), understood, lines)
 }
 
-// found is a list of inputs, with information about the file of each.
 type found struct {
 	inputs []replay.Input
 	file   []int      // index of each input's file in the account
@@ -214,14 +211,12 @@ func (l *found) add(file int, log *logFile, seen *tally, in replay.Input) {
 	l.seen = append(l.seen, seen)
 }
 
-// read adds a file that is read to the account. name is for people. It returns the index of the
-// file.
+// read adds a file that is read to the account, and returns its index. name is for people.
 func (c *collector) read(name, as string) int {
 	c.account.Files = append(c.account.Files, File{Name: name, As: as, arg: c.arg})
 	return len(c.account.Files) - 1
 }
 
-// skip adds a file without log lines to the account.
 func (c *collector) skip(path, reason string) {
 	c.account.Files = append(c.account.Files, File{Name: c.shown(path), Problem: reason, arg: c.arg})
 }

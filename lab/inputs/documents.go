@@ -18,6 +18,7 @@ import (
 	"crowsnest/lab/internal/documents"
 	"crowsnest/matcher"
 	"crowsnest/replay"
+	"crowsnest/sources/journal"
 	"crowsnest/sources/objects"
 )
 
@@ -32,8 +33,7 @@ const noObjects = "contains no Kubernetes objects"
 // hasObjects matches the beginning of a file that contains Kubernetes objects.
 var hasObjects = lazyre.New(`(?m)^(?:- )?(?:apiVersion|kind|items):|"(?:apiVersion|kind|items)"\s*:`)
 
-// compactList matches a list of objects on a single line. Other JSON on a single line is a log
-// line.
+// compactList matches a list of objects on one line. Other JSON on one line is a log line.
 var compactList = lazyre.New(`^\s*\{\s*"(?:kind"\s*:\s*"\w*List"|apiVersion"\s*:\s*"[^"]*"\s*,\s*"(?:items"|kind"\s*:\s*"\w*List"|metadata"\s*:\s*\{[^}]*\}\s*,\s*"items"))`)
 
 // hasDocument reports whether a file with the first bytes head contains Kubernetes objects, as
@@ -79,7 +79,6 @@ func newState(now time.Time) *state {
 	return &state{now: now, lines: map[stateKey][]stateLine{}, images: map[container]string{}}
 }
 
-// addDocument reads the Kubernetes objects in a file.
 func (c *collector) addDocument(path string) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -116,7 +115,6 @@ func (c *collector) addDocument(path string) {
 	}
 }
 
-// add records the information in an object.
 func (s *state) add(cluster string, o documents.Object) error {
 	if o.Kind == "Event" {
 		namespace, text, at, err := objects.RecordedEvent(o.JSON, s.now)
@@ -143,8 +141,7 @@ func (s *state) add(cluster string, o documents.Object) error {
 	return nil
 }
 
-// list sets the time of the objects of one file. first is the index of the first of these
-// objects.
+// list sets the time of the objects of one file, which begin at the index first.
 func (s *state) list(first int) {
 	var newest time.Time
 	for _, p := range s.objects[first:] {
@@ -201,7 +198,6 @@ func (c *collector) addState(arg string, from int) {
 	}
 }
 
-// addLines adds an input that contains the lines of a stream.
 func (c *collector) addLines(arg string, k stateKey, lines []stateLine) error {
 	slices.SortStableFunc(lines, func(a, b stateLine) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.text, b.text)) })
 	var b bytes.Buffer
@@ -229,11 +225,60 @@ func (c *collector) addLines(arg string, k stateKey, lines []stateLine) error {
 	return nil
 }
 
-// writeLine writes a line in the format of Docker's log files, which state exact times.
 func writeLine(b *bytes.Buffer, l stateLine) error {
 	return json.NewEncoder(b).Encode(struct {
 		Log    string    `json:"log"`
 		Stream string    `json:"stream"`
 		Time   time.Time `json:"time"`
 	}{l.text + "\n", "stdout", l.at.UTC()})
+}
+
+// journalMagic is the beginning of a systemd journal.
+const journalMagic = "LPKSHHRH"
+
+// addJournal adds an input for each unit, identifier and transport in a journal.
+func (c *collector) addJournal(path string) {
+	f, err := os.Open(path)
+	if err != nil {
+		c.lose("read", path, err)
+		return
+	}
+	defer f.Close()
+	found, err := journal.ReadRecorded(f)
+	if err != nil {
+		c.lose("read", path, fmt.Errorf("it begins like a systemd journal: %w", err))
+		return
+	}
+	file := c.read(c.shown(path), asJournal)
+	if found.Damaged > 0 {
+		c.account.Files[file].Problem = fmt.Sprintf("%d of %d entries are damaged", found.Damaged, found.Damaged+found.Entries)
+	}
+	for _, log := range found.Logs {
+		labels := maps.Clone(log.Labels)
+		maps.Copy(labels, c.labels(path))
+		delete(labels, "filename")
+		name := labels["unit"]
+		if name == "" {
+			name = labels["identifier"]
+		}
+		c.journals.add(file, nil, nil, replay.Input{Name: c.shown(path) + "[" + name + "]", Labels: labels, Open: func() (io.ReadCloser, error) {
+			f, err := os.Open(path)
+			if err != nil {
+				return nil, cause(err)
+			}
+			lines := log.Lines(f)
+			return journalLines{lines, f}, nil
+		}})
+	}
+}
+
+// journalLines reads lines of a journal, and closes the journal file when it is closed.
+type journalLines struct {
+	io.ReadCloser
+	file io.Closer
+}
+
+func (l journalLines) Close() error {
+	_ = l.ReadCloser.Close() // never returns an error
+	return l.file.Close()
 }

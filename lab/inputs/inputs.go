@@ -28,8 +28,7 @@ const Stdin = "-"
 type Options struct {
 	// Labels are set on every input. They override the labels that its path implies.
 	Labels matcher.Labels
-	// PathLabels returns the labels that a path implies, such as the path of a pod log. It may
-	// be nil.
+	// PathLabels returns the labels that a path, such as that of a pod log, implies. It may be nil.
 	PathLabels func(path string) (matcher.Labels, bool)
 	// Name returns a name of a file or argument for people. If it is nil, the path is the name.
 	Name func(path string) string
@@ -41,7 +40,6 @@ type Options struct {
 	Unpack string
 }
 
-// maxNamed is the maximum number of unreadable inputs that an error names.
 const maxNamed = 20
 
 // Collect returns the logs in the arguments. An argument is a file, a folder or archive with
@@ -224,13 +222,11 @@ func (c *collector) append(log *logFile, in replay.Input) {
 	}
 }
 
-// probe is the information from the beginning of a file.
 type probe struct {
 	archive, journal, document bool
 	err                        error // reason why the file cannot be read as a log; nil if it can
 }
 
-// probe reads the beginning of a regular file.
 func (c *collector) probe(path string, info fs.FileInfo) (p probe) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -258,7 +254,6 @@ func (c *collector) probe(path string, info fs.FileInfo) (p probe) {
 	return probe{err: err}
 }
 
-// addFolder adds all files below a folder, in the order of their names.
 func (c *collector) addFolder(dir string) {
 	entries, err := readFolder(dir, maxFiles-len(c.account.Files))
 	if err != nil {
@@ -340,7 +335,6 @@ func (c *collector) found(path string) {
 	}
 }
 
-// addFile adds a file, unless it was already added under another name.
 func (c *collector) addFile(path string, info fs.FileInfo, p probe) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -385,4 +379,73 @@ func (c *collector) labels(path string) matcher.Labels {
 	}
 	maps.Copy(labels, c.opt.Labels)
 	return labels
+}
+
+type unpacked struct{ dir, archive string }
+
+// shown returns a name of a file for people. For a file from an archive, it is the name of the
+// archive followed by that of the file.
+func (c *collector) shown(path string) string {
+	for _, u := range slices.Backward(c.unpacked) {
+		if rest, ok := strings.CutPrefix(path, u.dir); ok && (rest == "" || rest[0] == filepath.Separator) {
+			return u.archive + text.Printable(rest)
+		}
+	}
+	if c.opt.Name != nil {
+		path = c.opt.Name(path)
+	}
+	return text.Printable(path)
+}
+
+// addArchive adds the content of an archive. If a part cannot be unpacked, it adds the rest and
+// records an error.
+func (c *collector) addArchive(archive string) {
+	name := c.shown(archive)
+	dir, err := c.folder(filepath.Base(archive))
+	if err != nil {
+		c.lose("unpack", archive, err)
+		return
+	}
+	c.unpacked = append(c.unpacked, unpacked{dir: dir, archive: name})
+	defer func() { c.unpacked = c.unpacked[:len(c.unpacked)-1] }()
+	result, err := unpack.Unpack(archive, dir, unpack.DefaultLimits())
+	if err != nil {
+		c.lose("unpack", archive, err)
+		return
+	}
+	for _, p := range result.Problems {
+		member := name
+		if p.Path != "." {
+			member += "/" + p.Path
+		}
+		if p.Lost {
+			c.loseShown("unpack", member, errors.New(p.Reason))
+		} else {
+			c.account.Files = append(c.account.Files, File{Name: member, Problem: p.Reason, arg: c.arg})
+		}
+	}
+	if result.Refused {
+		_ = os.RemoveAll(dir) // the temporary folder is removed at the end anyway
+		return
+	}
+	before, failed := c.count(), c.failed
+	c.addFolder(dir)
+	if c.count() == before && c.failed == failed && result.Complete() {
+		c.fail(fmt.Errorf("%s: no logs found; it has %s", name, text.Plural(result.Files, "file")))
+	}
+}
+
+// folder creates a folder for the content of an archive. Its name is that of the archive,
+// because layouts recognize folders by name.
+func (c *collector) folder(name string) (string, error) {
+	parent, err := os.MkdirTemp(c.opt.Unpack, "archive-")
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(parent, name)
+	return dir, os.Mkdir(dir, 0o700)
+}
+
+func (c *collector) count() int {
+	return len(c.logs.inputs) + len(c.journals.inputs) + len(c.state.objects) + len(c.state.lines)
 }

@@ -27,8 +27,7 @@ var (
 	rotation = lazyre.New(`(?:[-.](?:previous|prev))?(?:\.(?:log|txt))(?:[-.](?:previous|prev|[0-9][-0-9T:.]*))?(?:\.gz)?$`)
 )
 
-// layoutLabels returns the labels that a path in one of the layouts implies. It returns none
-// for other paths.
+// layoutLabels returns the labels that a path in one of the layouts implies.
 func layoutLabels(path string) matcher.Labels {
 	f := strings.Split(filepath.ToSlash(filepath.Clean(path)), "/")
 	labels := matcher.Labels{}
@@ -100,7 +99,6 @@ func nodeOf(f []string) string {
 	return ""
 }
 
-// after returns the name between two folders; "" if there is none.
 func after(f []string, before, behind string) string {
 	if i := last(f, before); i >= 0 && len(f) > i+2 && f[i+2] == behind {
 		return f[i+1]
@@ -108,7 +106,6 @@ func after(f []string, before, behind string) string {
 	return ""
 }
 
-// last returns the index of the last folder called name; -1 if there is none.
 func last(f []string, name string) int {
 	for i := len(f) - 2; i >= 0; i-- {
 		if f[i] == name {
@@ -123,11 +120,9 @@ func last(f []string, name string) int {
 // and `.old`.
 var turned = lazyre.New(`(?i)(?:(?:^|[-._])(?:previous|prev|current|old)|[-._][0-9]{4}-?[0-9]{2}-?[0-9]{2}[-0-9T:.Z]*)?(\.log|\.txt|\.out)?(?:[-._](?:previous|prev|old)|\.[0-9][-0-9T:.]*|-[0-9]{8}[-0-9T:.]*)?$`)
 
-// endsInAddress matches a name such as 10.0.0.1, in which the last number does not count
-// rotations.
+// endsInAddress matches a name such as 10.0.0.1, whose last number does not count rotations.
 var endsInAddress = lazyre.New(`(?:^|[^.0-9])[0-9]+(?:\.[0-9]+){3}$`)
 
-// unrotated returns the path that a log had before its rotation.
 func unrotated(path string) string {
 	for _, packed := range []string{".gz", ".zst", ".xz", ".bz2"} {
 		path = strings.TrimSuffix(path, packed)

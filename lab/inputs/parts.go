@@ -33,7 +33,6 @@ type parts struct {
 	err      error
 }
 
-// part contains the lines of one place.
 type part struct {
 	place      envelope.Place
 	buf        []byte
@@ -45,7 +44,6 @@ type part struct {
 	up, down   int // number of steps forward and backward between the times of consecutive lines
 }
 
-// chunk is the position of some lines in the file.
 type chunk struct {
 	at   int64
 	size int
@@ -115,7 +113,6 @@ func appendLine(b []byte, l envelope.Line) []byte {
 
 const continued = "F:more "
 
-// flush writes the buffered lines of a place.
 func (ps *parts) flush(p *part) {
 	if len(p.buf) == 0 || ps.dir == "" {
 		return
@@ -180,7 +177,6 @@ type partReader struct {
 	ready     []byte
 }
 
-// Read implements io.Reader.
 func (r *partReader) Read(b []byte) (n int, err error) {
 	for len(r.ready) == 0 {
 		if len(r.chunks) == 0 {
@@ -201,7 +197,6 @@ func (r *partReader) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// Close implements io.Closer.
 func (r *partReader) Close() error {
 	if r.file == nil {
 		return nil

@@ -14,8 +14,7 @@ import (
 	"crowsnest/replay"
 )
 
-// Limits of the beginning of an input, from which it is determined whether its lines have an
-// envelope.
+// Limits of the beginning of an input that is searched for an envelope.
 const (
 	probeSize   = 256 << 10
 	decodeBlock = 64 << 10
@@ -78,7 +77,6 @@ func look(r io.Reader) (p probed, whole bool, err error) {
 	return p, whole, err
 }
 
-// allBare reports whether all lines are in the format of container runtimes.
 func allBare(b []byte) bool {
 	n := 0
 	for line := range bytes.Lines(b) {
@@ -126,7 +124,6 @@ func (c *collector) unwrap(in *replay.Input, file *logFile) ([]replay.Input, []*
 	return c.decode(*in, rc)
 }
 
-// decode copies the lines of an input to parts that are separated by place.
 func (c *collector) decode(in replay.Input, r io.Reader) ([]replay.Input, []*part, error) {
 	labels := in.StreamLabels()
 	ps := newParts(c.opt.Unpack)
@@ -162,7 +159,6 @@ func (c *collector) decode(in replay.Input, r io.Reader) ([]replay.Input, []*par
 	return out, ps.list, nil
 }
 
-// partInput returns an input with the lines of one place.
 func (c *collector) partInput(in replay.Input, ps *parts, p *part, several bool) replay.Input {
 	name := in.Name
 	if n := NameOf(&p.place); n != "" && several {
@@ -181,8 +177,7 @@ func (c *collector) partInput(in replay.Input, ps *parts, p *part, several bool)
 	return replay.Input{Name: name, Labels: in.Labels, Derive: derive, Size: p.size + int64(len(p.buf)), Until: in.Until, Open: func() (io.ReadCloser, error) { return ps.open(p) }}
 }
 
-// SetPlace adds the labels of a place to the labels of a log. name identifies a place that is
-// not a pod.
+// SetPlace adds the labels of a place to those of a log. name is for places that are no pods.
 func SetPlace(labels matcher.Labels, p *envelope.Place, name string) {
 	host := "node_name"
 	if p.Unit != "" || p.Identifier != "" || p.Transport != "" {
@@ -216,4 +211,67 @@ func checkDocument(f io.ReaderAt, size int64) error {
 		return err
 	}
 	return &unreadableError{documentKind}
+}
+
+// LabelsOf returns the labels of a log that is followed, from its path and the options.
+func LabelsOf(path string, opt Options) matcher.Labels {
+	return (&collector{opt: opt}).labels(path)
+}
+
+// Problem returns the reason why a file cannot be followed; "" if it consists of lines of text.
+// head are the first bytes of the file.
+func Problem(name string, head []byte) string {
+	if isYAML(name) {
+		return "is YAML, not a log"
+	}
+	if envelope.IsWide(head[:min(len(head), headSize)]) {
+		return "is UTF-16 text; scan it without --follow"
+	}
+	if k, bad := judge(head[:min(len(head), headSize)]); bad {
+		return (&unreadableError{k}).Error()
+	}
+	return ""
+}
+
+// Unwrapper removes the envelope from the lines of a log that is followed. It is not safe for
+// concurrent use.
+type Unwrapper struct {
+	decoder *envelope.Decoder
+	out     []Unwrapped
+}
+
+// Unwrapped are lines from one place. They are in the CRI format if their time is known.
+type Unwrapped struct {
+	Place *envelope.Place
+	Lines []byte
+}
+
+// NewUnwrapper returns an unwrapper for one log. now gives the year of times without one.
+func NewUnwrapper(now time.Time) *Unwrapper {
+	u := &Unwrapper{}
+	u.decoder = envelope.New(now, u.add)
+	return u
+}
+
+func (u *Unwrapper) add(l envelope.Line) {
+	if k := len(u.out) - 1; k < 0 || u.out[k].Place != l.Place {
+		u.out = append(u.out, Unwrapped{Place: l.Place})
+	}
+	to := &u.out[len(u.out)-1]
+	to.Lines = appendLine(to.Lines, l)
+}
+
+// Lines returns the next lines of the log. The last line of block must be complete. The caller
+// owns the result.
+func (u *Unwrapper) Lines(block []byte) []Unwrapped {
+	u.out = nil
+	u.decoder.Write(block)
+	return u.out
+}
+
+// End returns the lines that were kept. Lines must not be called after it.
+func (u *Unwrapper) End() []Unwrapped {
+	u.out = nil
+	u.decoder.Close()
+	return u.out
 }

@@ -22,8 +22,7 @@ const (
 	maxElsewhere = 10 // number of further failures of a rule
 )
 
-// ForPage scans a log for the page Scan of the daemon's web interface. It is safe for
-// concurrent use.
+// ForPage scans a log for the page Scan of the daemon. It is safe for concurrent use.
 func ForPage(log string, labels matcher.Labels, set *rules.Set, hide *redact.Redactor, now time.Time) (out web.Scanned, err error) {
 	program, err := matcher.CompileOpen(set)
 	if err != nil {

@@ -3,12 +3,14 @@
 package scan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"crowsnest/episodes"
+	"crowsnest/internal/text"
 	"crowsnest/matcher"
 	"crowsnest/redact"
 	"crowsnest/replay"
@@ -16,11 +18,9 @@ import (
 	"crowsnest/unknown/sentinel"
 )
 
-// maxUnknown is the maximum number of unknown failures that are listed.
 const maxUnknown = 5
 
-// shortLog is the duration of a log below which errors in it cannot be judged by how long they
-// last.
+// shortLog is the duration below which errors cannot be judged by how long they last.
 const shortLog = 10 * time.Minute
 
 // Result is the result of a scan of recorded logs.
@@ -70,8 +70,7 @@ func Run(target replay.Target, inputs []replay.Input, opt replay.ScanOptions) (R
 // whyFew is the reason for a failure whose rule requires many more lines.
 const whyFew = "few"
 
-// fewComplaint returns an unknown failure for lines that, according to a rule, are not a
-// failure in this number.
+// fewComplaint returns an unknown failure for lines that are too few for a rule.
 func fewComplaint(f *replay.Finding, red *redact.Redactor) sentinel.Unknown {
 	x := &f.Episode
 	return sentinel.Unknown{
@@ -99,8 +98,7 @@ func recordedUnknown(s *sentinel.Sentinel, r *replay.Report) (listed []sentinel.
 	return slices.DeleteFunc(listed, func(u sentinel.Unknown) bool { return isUntrusted(&u, r) }), further
 }
 
-// isUntrusted reports whether a finding says that a rule describes the failure u but does not
-// trust its namespace.
+// isUntrusted reports whether a rule describes the failure u but does not trust its namespace.
 func isUntrusted(u *sentinel.Unknown, r *replay.Report) bool {
 	return slices.ContainsFunc(r.Findings, func(f replay.Finding) bool {
 		return f.Doubt == replay.Untrusted && slices.ContainsFunc(append([]episodes.Episode{f.Episode}, f.Others...), func(e episodes.Episode) bool {
@@ -111,4 +109,93 @@ func isUntrusted(u *sentinel.Unknown, r *replay.Report) bool {
 
 func sameWords(a, b redact.Text) bool {
 	return slices.Equal(strings.Fields(string(a)), strings.Fields(string(b)))
+}
+
+// Sentence returns what is known besides the alerts. It returns "" if no line matched a rule
+// and no line reports an unknown failure.
+func (r *Result) Sentence() string {
+	var parts []string
+	assumed := 0
+	for i := range r.Alerts {
+		if r.Alerts[i].Assumes != "" {
+			assumed++
+		}
+	}
+	if assumed > 0 {
+		parts = append(parts, formatCount(assumed, "alert assumes", "alerts assume")+" that the failure goes on")
+	}
+	recovered, short, untrusted := 0, 0, 0
+	all := 0
+	for i := range r.Findings {
+		n := 1 + len(r.Findings[i].Others)
+		all += n
+		switch r.Findings[i].Doubt {
+		case replay.Recovered:
+			recovered += n
+		case replay.TooShort:
+			short += n
+		case replay.Untrusted:
+			untrusted += n
+		}
+	}
+	if n := all - recovered - untrusted; n > 0 {
+		part := formatCount(n, "failure is", "failures are") + " described but not certain"
+		if short == n {
+			part += ", because " + r.Covered.String()
+		}
+		parts = append(parts, part)
+	}
+	if recovered > 0 {
+		parts = append(parts, text.Plural(int64(recovered), "failure")+" recovered before an alert")
+	}
+	if untrusted > 0 {
+		parts = append(parts, formatCount(untrusted, "failure is", "failures are")+" in namespaces that their rules do not trust")
+	} else if len(r.Ignored) > 0 {
+		parts = append(parts, "rules match lines of namespaces that they do not trust")
+	}
+	if len(parts)+len(r.Alerts) == 0 && r.Hits > 0 {
+		parts = append(parts, "rules match lines, and these alone show no failure: --hits lists them")
+	}
+	rare := 0
+	for i := range r.Unknown {
+		if r.Unknown[i].Why == whyFew {
+			rare++
+		}
+	}
+	if n := len(r.Unknown) - rare; n > 0 {
+		parts = append(parts, formatCount(n, "problem has", "problems have")+" no rule")
+	}
+	if rare > 0 {
+		parts = append(parts, formatCount(rare, "problem is", "problems are")+" too rare for a rule")
+	}
+	if n := r.Further; n > 0 {
+		parts = append(parts, formatCount(n, "error without a rule is", "errors without a rule are")+" too rare to be listed: `crowsnest discover` lists all")
+	}
+	return strings.Join(parts, "; ")
+}
+
+func formatCount(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func knownSentence(r *Result, notUnderstood bool) string {
+	var parts []string
+	if n := r.Fired(); n > 0 {
+		parts = append(parts, text.Plural(int64(n), "alert"))
+	}
+	if s := r.Sentence(); s != "" {
+		parts = append(parts, strings.ReplaceAll(s, "--hits", "`crowsnest scan --hits`"))
+	}
+	switch {
+	case r.Lines == 0:
+		return "There is no line to read: this is no all-clear."
+	case notUnderstood:
+		parts = append(parts, "no line has a timestamp in a known format, so the log may not be understood: this is no all-clear")
+	case len(parts) == 0:
+		return fmt.Sprintf("No rule matches in %s, and no line reports a problem: this is no all-clear.", text.Plural(r.Lines, "line"))
+	}
+	return strings.Join(parts, "; ") + "."
 }

@@ -105,7 +105,6 @@ func Check(set *rules.Set, c components.Component, trees []Tree, coverage string
 	return res, res.addNew(x, set, coverage, cmp.Or(c.Coverage, c.Name))
 }
 
-// hasTexts reports whether the sources contain enough texts to satisfy a matcher.
 func (x *index) hasTexts(m *rules.Matcher) bool {
 	one := *m
 	one.Any = nil
@@ -189,7 +188,6 @@ func shownText(text string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), anything, "...")
 }
 
-// addNew adds the messages that neither a rule nor the page of the component contains.
 func (r *Result) addNew(x *index, set *rules.Set, folder, name string) error {
 	known := []string{}
 	for _, rule := range set.Rules {
@@ -227,7 +225,6 @@ func (r *Result) addNew(x *index, set *rules.Set, folder, name string) error {
 
 var inCode = regexp.MustCompile("`([^`]+)`")
 
-// textsOfPage returns the texts of the first column of a page of docs/coverage.
 func textsOfPage(page string) (out []string) {
 	for _, line := range strings.Split(page, "\n") {
 		m := inCode.FindStringSubmatch(line)

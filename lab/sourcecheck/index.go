@@ -8,7 +8,6 @@ import (
 	"unicode"
 )
 
-// index finds texts in the string literals of sources.
 type index struct {
 	literals []literal
 	words    map[string]bool // identifiers, and words of literals
@@ -38,8 +37,7 @@ func (x *index) addLiteral(l literal) {
 	}
 }
 
-// prepareSearch prepares the index for searching. It must be called after the last literal was
-// added.
+// prepareSearch prepares the index for searching, after the last literal was added.
 func (x *index) prepareSearch() {
 	var b strings.Builder
 	x.pieces = map[string]int{}
@@ -67,7 +65,6 @@ func (x *index) prepareSearch() {
 	slices.Sort(x.backward)
 }
 
-// found is how much of a text the sources contain.
 type found struct {
 	state State
 	at    int // index of the literal that contains most of the text, or -1
@@ -123,7 +120,6 @@ func (x *index) mayJoin(text string, c cover, start, end int) bool {
 		strings.Contains(x.all, text[c.from:c.to]+" "+anything+" "+text[start:end])
 }
 
-// literalWithAll returns a literal that contains all runs in order, -1 if there is none.
 func (x *index) literalWithAll(runs []run) int {
 	return slices.IndexFunc(x.literals, func(l literal) bool {
 		rest := l.text
@@ -141,7 +137,6 @@ func (x *index) literalWithAll(runs []run) int {
 	})
 }
 
-// joinPieces composes a text from consecutive pieces.
 func (x *index) joinPieces(text string) found {
 	n := len(text)
 	covers := make([]cover, n+1)
@@ -183,12 +178,12 @@ func (x *index) joinPieces(text string) found {
 			}
 			if p, ok := x.pieces[text[i:j]]; ok {
 				step(j, p, true, true)
-			} else if p, ok := x.withSuffix(text[:j]); i == 0 && ok {
-				step(j, p, true, true)
+			} else if p := reverseString(firstWithPrefix(x.backward, reverseString(text[:j]))); i == 0 && p != "" {
+				step(j, x.pieces[p], true, true)
 			}
 		}
-		if p, ok := x.withPrefix(text[i:]); ok {
-			step(n, p, true, true)
+		if p := firstWithPrefix(x.forward, text[i:]); p != "" {
+			step(n, x.pieces[p], true, true)
 		}
 	}
 	c := covers[n]
@@ -201,20 +196,7 @@ func (x *index) joinPieces(text string) found {
 	return found{Gone, -1}
 }
 
-// withPrefix returns a literal with a piece that begins with the words of the text.
-func (x *index) withPrefix(text string) (int, bool) {
-	p := firstWithPrefix(x.forward, text)
-	return x.pieces[p], p != ""
-}
-
-// withSuffix returns a literal with a piece that ends with the words of the text.
-func (x *index) withSuffix(text string) (int, bool) {
-	p := firstWithPrefix(x.backward, reverseString(text))
-	return x.pieces[reverseString(p)], p != ""
-}
-
-// firstWithPrefix returns the first of the sorted texts that begins with the whole words; "" if
-// there is none.
+// firstWithPrefix returns the first sorted text that begins with the whole words, or "".
 func firstWithPrefix(sorted []string, words string) string {
 	i, _ := slices.BinarySearch(sorted, words)
 	for ; i < len(sorted) && strings.HasPrefix(sorted[i], words); i++ {
@@ -229,26 +211,17 @@ func firstWithPrefix(sorted []string, words string) string {
 // count more. It returns -1 if no literal has half of the words.
 func (x *index) nearestLiteral(text string) int {
 	words := word.FindAllString(strings.ToLower(text), -1)
+	letters := len(strings.Join(words, ""))
 	best, bestScore := -1, 0.5
 	for i, l := range x.literals {
 		if len(l.text) > 4*len(text)+40 {
 			continue
 		}
-		theirs := word.FindAllString(strings.ToLower(l.text), -1)
-		shared, all := 0, len(words)
-		for _, w := range theirs {
+		shared, size := 0, letters
+		for _, w := range word.FindAllString(strings.ToLower(l.text), -1) {
 			if slices.Contains(words, w) {
 				shared += len(w)
 			} else {
-				all++
-			}
-		}
-		size := 0
-		for _, w := range words {
-			size += len(w)
-		}
-		for _, w := range theirs {
-			if !slices.Contains(words, w) {
 				size += len(w)
 			}
 		}

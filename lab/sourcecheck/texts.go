@@ -15,7 +15,6 @@ import (
 // minLetters is the minimum number of consecutive letters in a meaningful word.
 const minLetters = 4
 
-// run is a literal text that a line must contain.
 type run struct {
 	text string
 	fold bool
@@ -27,8 +26,7 @@ type text struct {
 	// own reports whether crowsnest itself writes the lines (they describe the states of
 	// objects). Only the values in such lines come from the component.
 	own bool
-	// variants are the alternatives that satisfy the text. For each, a line must contain all
-	// runs.
+	// variants are alternatives. For each, a line must contain all runs.
 	variants [][]run
 }
 
@@ -56,14 +54,12 @@ func ruleParts(r *rules.Rule) (out []part) {
 	return out
 }
 
-// isOwn reports whether a selector accepts only lines that crowsnest itself writes; they have
-// the label component.
+// isOwn reports whether a selector accepts only lines of crowsnest, with the label component.
 func isOwn(from rules.Selector) bool {
 	return slices.ContainsFunc(from.Matchers(), func(m selector.Matcher) bool { return m.Name == "component" && !m.Matches("") })
 }
 
-// ownField matches a field of a line that crowsnest writes, including the values that come from
-// the component.
+// ownField matches a field of a line of crowsnest, including values from the component.
 var ownField = regexp.MustCompile(`\b(?:(?:reason|type|phase|message)=(?:"([^"\x00]*)|([^"\s\x00]+))|\w+=(?:"[^"\x00]*|[^"\s\x00]+))`)
 
 // sourceValues returns the values of such a line's run that come from the component. If the run
@@ -79,8 +75,7 @@ func sourceValues(r run) (out []run) {
 	return out
 }
 
-// ruleTexts returns the texts of the parts of a rule, except for those that lines must not
-// contain.
+// ruleTexts returns the texts of a rule, except for those that lines must not contain.
 func ruleTexts(r *rules.Rule) (out []text) {
 	for _, p := range ruleParts(r) {
 		out = collectTexts(out, text{rule: r, part: p.name, own: p.own}, p.matcher)
@@ -127,7 +122,6 @@ func collectTexts(out []text, t text, m *rules.Matcher) []text {
 	return out
 }
 
-// splitRuns returns the runs of a text, which are separated by anything.
 func splitRuns(text string, fold bool) (out []run) {
 	text = strings.NewReplacer(`\"`, `"`, `\n`, anything, `\t`, anything, "\n", anything).Replace(text)
 	if fold {
@@ -141,11 +135,9 @@ func splitRuns(text string, fold bool) (out []run) {
 	return out
 }
 
-// maxVariants is the maximum number of variants of an expression. Further ones count as
-// anything.
+// maxVariants limits the variants of an expression. Further ones count as anything.
 const maxVariants = 64
 
-// runsOfRegex returns the variants of an expression, with the runs of each.
 func runsOfRegex(expr string) (out [][]run) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {

@@ -87,7 +87,6 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values) ([]byte
 	return c.decodeData(res, body)
 }
 
-// requestError returns the error for a request that got no complete answer.
 func (c *Client) requestError(verb string, err error) error {
 	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
 		return fmt.Errorf("the daemon at %s did not answer in time (at most %s): it hangs, it is overloaded, or something on the way drops the connection", c.Address(), Timeout)
@@ -95,7 +94,6 @@ func (c *Client) requestError(verb string, err error) error {
 	return fmt.Errorf("%s the daemon at %s (is it running there?): %w", verb, c.Address(), err)
 }
 
-// decodeData returns the data in the body of an answer.
 func (c *Client) decodeData(res *http.Response, body []byte) ([]byte, error) {
 	var env struct {
 		Status string          `json:"status"`

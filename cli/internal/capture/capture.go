@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prometheus/common/model"
 
 	"crowsnest/episodes"
 	"crowsnest/matcher"
@@ -139,7 +142,6 @@ func safeText(s string) string {
 	return strings.ReplaceAll(redact.Sanitise(strings.ToValidUTF8(s, "?")), "{{", "{ {")
 }
 
-// conditionValue returns a value that satisfies a condition on a label.
 func conditionValue(c selector.Matcher) (string, bool) {
 	for v := range strings.SplitSeq(strings.Trim(c.Value, "()"), "|") {
 		if v = strings.NewReplacer(".*", "x", ".+", "x", `\`, "").Replace(v); v != "" && c.Matches(v) {
@@ -149,7 +151,6 @@ func conditionValue(c selector.Matcher) (string, bool) {
 	return "", false
 }
 
-// outcome is the result of the rule on some lines.
 type outcome struct {
 	fired  bool
 	at     time.Duration // time after which the rule fires
@@ -219,7 +220,6 @@ func (m *maker) dropNeedless(lines []Line, unit time.Duration, others bool) []Li
 	return lines
 }
 
-// triggerLine returns the newest line that a step of the rule matches.
 func (m *maker) triggerLine(lines []Line) Line {
 	for _, l := range slices.Backward(lines) {
 		if matchesStep(m.rule, l) {
@@ -229,7 +229,6 @@ func (m *maker) triggerLine(lines []Line) Line {
 	return lines[0]
 }
 
-// matchesStep reports whether `match` or a step of `sequence` matches the line.
 func matchesStep(r *rules.Rule, l Line) bool {
 	return slices.ContainsFunc(matcher.Explain(r, l.Labels, []byte(l.Text)).Parts, func(p matcher.PartExplanation) bool {
 		return p.Part >= 0 && p.Matches()
@@ -298,7 +297,6 @@ func lastTime(t rules.Test) time.Duration {
 	return end
 }
 
-// expectations returns what the test expects from the rule.
 func (m *maker) expectations(t rules.Test, o outcome, falsePage bool) []rules.Checkpoint {
 	r := m.rule
 	none := func(t time.Duration) rules.Checkpoint {
@@ -340,5 +338,80 @@ func (m *maker) expectations(t rules.Test, o outcome, falsePage bool) []rules.Ch
 
 func roundUp(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
 
-// byTime orders lines.
 func byTime(a, b Line) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) }
+
+// YAML returns the test as an item of a list, line by line, without indentation.
+func (t *Test) YAML() []string {
+	out := []string{"- name: " + plainYAML(t.Name), "  stream: " + labelsYAML(t.Stream), "  input:"}
+	for _, in := range t.Input {
+		text := fmt.Sprintf("  - {at: %s, line: %s", offsetText(in.At), strconv.Quote(in.Text))
+		if in.Repeat > 1 {
+			text += fmt.Sprintf(", repeat: %d, every: %s", in.Repeat, offsetText(in.Every))
+		}
+		if len(in.Labels) > 0 {
+			text += ", labels: " + labelsYAML(in.Labels)
+		}
+		out = append(out, text+"}")
+	}
+	out = append(out, "  expect:")
+	for _, c := range t.Expect {
+		out = append(out, "  - "+checkpointYAML(c))
+	}
+	return out
+}
+
+func checkpointYAML(c rules.Checkpoint) string {
+	text := "{at: " + offsetText(c.At)
+	if c.None {
+		text += ", firing: none"
+	} else {
+		text += ", firing: " + alertsYAML(c.Firing)
+	}
+	if len(c.Resolved) > 0 {
+		text += ", resolved: " + alertsYAML(c.Resolved)
+	}
+	return text + "}"
+}
+
+func alertsYAML(all []rules.ExpectedAlert) string {
+	out := make([]string, len(all))
+	for i, a := range all {
+		out[i] = labelsYAML(a.Labels)
+	}
+	return "[" + strings.Join(out, ", ") + "]"
+}
+
+func offsetText(d time.Duration) string { return model.Duration(d).String() }
+
+func labelsYAML(values map[string]string) string {
+	var out []string
+	for _, name := range slices.SortedFunc(maps.Keys(values), byImportance) {
+		out = append(out, name+": "+plainYAML(values[name]))
+	}
+	return "{" + strings.Join(out, ", ") + "}"
+}
+
+// byImportance compares names of labels. Names that say where something is come first.
+func byImportance(a, b string) int {
+	rank := func(name string) int {
+		if k := slices.Index([]string{"alertname", "namespace", "pod", "container"}, name); k >= 0 {
+			return k
+		}
+		return 9
+	}
+	if d := rank(a) - rank(b); d != 0 {
+		return d
+	}
+	return strings.Compare(a, b)
+}
+
+// plainYAML returns s without quotes if every YAML parser reads it as this text.
+func plainYAML(s string) string {
+	if s == "" || strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./") != "" || !isPlainLetter(s[0]) ||
+		slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(s)) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+func isPlainLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -10,12 +11,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
+
+	"crowsnest/internal/text"
 )
 
-// Find returns the path of the Alertmanager that `make run` builds. getenv returns the value of
-// an environment variable.
+// Find returns the path of the Alertmanager that `make run` builds.
 func Find(getenv func(string) string) (string, error) {
 	base := getenv("XDG_CACHE_HOME")
 	if base == "" {
@@ -28,8 +32,7 @@ func Find(getenv func(string) string) (string, error) {
 	return bin, nil
 }
 
-// amConfig has a receiver that notifies nobody; alerts are visible on the web page of
-// Alertmanager.
+// amConfig has a receiver that notifies nobody; alerts are visible on the page of Alertmanager.
 const amConfig = `route: {receiver: demo, group_by: [alertname], group_wait: 1s, group_interval: 5s, repeat_interval: 1h}
 receivers: [{name: demo}]
 `
@@ -95,7 +98,6 @@ func StartAlertmanager(ctx context.Context, bin, dir string) (*Alertmanager, err
 	return am, nil
 }
 
-// waitReady waits until the Alertmanager answers.
 func (am *Alertmanager) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -122,7 +124,6 @@ func (am *Alertmanager) Stop() {
 	<-am.done
 }
 
-// get returns the body of an answer with status 200.
 func get(ctx context.Context, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -154,4 +155,93 @@ func lastLines(s string, n int) string {
 		s = "..." + s[len(s)-n:]
 	}
 	return s
+}
+
+// awaited is an alert that must arrive at an Alertmanager, or that must resolve there.
+type awaited struct {
+	Expected
+	ends    bool // whether the alert must resolve
+	arrived bool
+	done    bool
+}
+
+// Await returns nil once every alert that the stories expect has arrived at the Alertmanager,
+// and every alert that must resolve has resolved there. It returns an error if an alert arrives
+// that no story expects, or if ctx ends. Every eight seconds it passes to say a sentence about
+// the missing alerts.
+func (am *Alertmanager) Await(ctx context.Context, stories []Story, say func(sentence string)) error {
+	var all []awaited
+	for _, s := range stories {
+		for _, e := range s.Fires {
+			all = append(all, awaited{Expected: e})
+		}
+		for _, e := range s.Resolves {
+			all = append(all, awaited{Expected: e, ends: true})
+		}
+	}
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	progress := time.NewTicker(8 * time.Second)
+	defer progress.Stop()
+	for {
+		active, err := am.activeAlerts(ctx)
+		if err == nil {
+			if strange := noteActive(all, active); len(strange) > 0 {
+				return fmt.Errorf("alerts arrived that no incident expects:\n  %s", strings.Join(strange, "\n  "))
+			}
+		}
+		var missing []string
+		done := map[bool]int{}
+		for _, a := range all {
+			if a.done {
+				done[a.ends]++
+			} else {
+				missing = append(missing, map[bool]string{false: "not arrived: ", true: "not resolved: "}[a.ends]+text.FormatLabels(a.Expected))
+			}
+		}
+		if len(missing) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not every expected alert arrived:\n  %s: %w", strings.Join(missing, "\n  "), ctx.Err())
+		case <-progress.C:
+			say(fmt.Sprintf("(waiting for Alertmanager: %d alerts arrived, %d resolved, %d of %d events are missing)", done[false], done[true], len(missing), len(all)))
+		case <-tick.C:
+		}
+	}
+}
+
+func (am *Alertmanager) activeAlerts(ctx context.Context) ([]map[string]string, error) {
+	body, err := get(ctx, am.URL+"/api/v2/alerts")
+	if err != nil {
+		return nil, err
+	}
+	var in []struct {
+		Labels map[string]string `json:"labels"`
+	}
+	err = json.Unmarshal(body, &in)
+	out := make([]map[string]string, len(in))
+	for i, x := range in {
+		out[i] = x.Labels
+	}
+	return out, err
+}
+
+// noteActive marks the awaited alerts that are active. It returns the active alerts that nobody
+// expects, except for alerts of crowsnest about itself.
+func noteActive(all []awaited, active []map[string]string) (strange []string) {
+	for i := range all {
+		a := &all[i]
+		has := slices.ContainsFunc(active, a.coversLabels)
+		a.arrived = a.arrived || has
+		a.done = a.done || a.arrived && has != a.ends
+	}
+	for _, labels := range active {
+		expected := slices.ContainsFunc(all, func(a awaited) bool { return !a.ends && a.coversLabels(labels) })
+		if !expected && !strings.HasPrefix(labels["alertname"], "Crowsnest") {
+			strange = append(strange, text.FormatLabels(labels))
+		}
+	}
+	return strange
 }

@@ -43,8 +43,7 @@ type Options struct {
 	Target replay.Target
 	Follow replay.FollowOptions // options of the follower; Run sets Ordered and Reads
 	Inputs inputs.Options
-	// Flush is called after each block of lines and after each conclusion. Run ends if it
-	// returns an error.
+	// Flush is called after each block of lines and each conclusion. Its error ends Run.
 	Flush func() error
 	// Skip is called for each file in a folder that is not a log.
 	Skip func(name, problem string)
@@ -100,7 +99,6 @@ type pipeline struct {
 	moved    map[string]time.Time // time of the last write to each pipe
 }
 
-// findLogs creates the sources for args.
 func (f *pipeline) findLogs(args []string) error {
 	f.several = len(args) > 1
 	var named, below []files.Path
@@ -139,8 +137,7 @@ func (f *pipeline) findLogs(args []string) error {
 		}
 		below = append(f.linkTargets(arg), below...)
 	}
-	// A file that was named is read from its start. Of the logs in a folder, rotated files are
-	// also read.
+	// Named files are read from their start, and the logs in folders with their rotated files.
 	for name, paths := range map[string][]files.Path{"files": named, "folders": below} {
 		if len(paths) > 0 {
 			f.sources = append(f.sources, files.New(files.Config{
@@ -176,7 +173,6 @@ func (f *pipeline) linkTargets(dir string) (out []files.Path) {
 	return out
 }
 
-// checkText returns an error if a file does not consist of lines of text.
 func checkText(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -199,12 +195,10 @@ func realPath(path string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// escapeGlob returns a glob that matches exactly a path.
 func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// shownName returns the path of a file as the user stated it.
 func (f *pipeline) shownName(real string) string {
 	for folder := real; ; folder = filepath.Dir(folder) {
 		if given := f.given[folder]; given != "" {
@@ -272,7 +266,6 @@ func (f *pipeline) runSources(ctx context.Context) (errs []error) {
 	return errs
 }
 
-// log is one log that is followed.
 type log struct {
 	name      string
 	source    string // name of the pipe; "" for a file
@@ -324,7 +317,6 @@ func (f *pipeline) scanBlock(l *log, block []byte, now time.Time) {
 	f.matchParts(l, l.unwrapLines(block, now), now)
 }
 
-// matchParts matches lines whose envelope was removed.
 func (f *pipeline) matchParts(l *log, parts []inputs.Unwrapped, now time.Time) {
 	for _, p := range parts {
 		var first time.Time
@@ -345,8 +337,7 @@ func (f *pipeline) matchParts(l *log, parts []inputs.Unwrapped, now time.Time) {
 	f.flushOutput()
 }
 
-// unwrapLines removes the envelope of lines. The path of a log states the pod more reliably
-// than its lines.
+// unwrapLines removes the envelope of lines, unless the path of the log states the pod.
 func (l *log) unwrapLines(block []byte, now time.Time) []inputs.Unwrapped {
 	if l.labels["pod"] != "" && l.labels["container"] != "" {
 		return []inputs.Unwrapped{{Place: unknown, Lines: block}}
@@ -359,7 +350,6 @@ func (l *log) unwrapLines(block []byte, now time.Time) []inputs.Unwrapped {
 
 var unknown = new(envelope.Place)
 
-// findStream returns the name and the stream of a container in a log.
 func (l *log) findStream(place *envelope.Place, opt Options) (string, *matcher.Stream) {
 	s := l.streams[*place]
 	if s == nil && *place != *unknown && len(l.streams) >= maxStreams {
@@ -426,7 +416,6 @@ func (f *pipeline) AdvanceWatermark(source string, t time.Time, lagging ...match
 	f.passProgress()
 }
 
-// passProgress passes to the follower the time up to which all sources were read.
 func (f *pipeline) passProgress() {
 	if len(f.read) == 0 {
 		return
@@ -438,7 +427,6 @@ func (f *pipeline) passProgress() {
 	}
 }
 
-// endSource is called when a source has ended.
 func (f *pipeline) endSource(source string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -466,8 +454,7 @@ func (f *pipeline) flushOutput() {
 	}
 }
 
-// finishReport ends the follower and returns the result. ended says whether all logs have
-// ended.
+// finishReport returns the result. ended says whether all logs have ended.
 func (f *pipeline) finishReport(ended bool) Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -24,8 +24,7 @@ const (
 	maxNotes = 20
 )
 
-// cleanText removes unsafe characters from each line of a text, and truncates the text to n
-// bytes.
+// cleanText removes unsafe characters from the lines of a text, and truncates it to n bytes.
 func cleanText(s string, n int) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
@@ -34,15 +33,13 @@ func cleanText(s string, n int) string {
 	return text.Shorten(strings.Join(lines, "\n"), n)
 }
 
-// bounded removes unsafe characters from every text of an answer, and truncates texts, lists
-// and maps.
+// bounded removes unsafe characters from an answer, and truncates its texts, lists and maps.
 type bounded struct {
 	notes []string
 	more  int // number of notes that are left out
 }
 
-// applyBounds applies the limits to the value that v points to. It returns notes about what was
-// truncated.
+// applyBounds applies the limits to the value that v points to, and notes what it truncates.
 func applyBounds(v any) []string {
 	var b bounded
 	b.boundValue(reflect.ValueOf(v).Elem(), "", maxText, maxItems)
@@ -114,7 +111,6 @@ func tagBound(tag reflect.StructTag, name string, otherwise int) int {
 	return otherwise
 }
 
-// boundMap applies the limits to a map of strings.
 func (b *bounded) boundMap(v reflect.Value, path string) {
 	in := v.Interface().(map[string]string)
 	names := slices.Sorted(maps.Keys(in))
@@ -129,8 +125,7 @@ func (b *bounded) boundMap(v reflect.Value, path string) {
 	v.Set(reflect.ValueOf(out))
 }
 
-// toJSON encodes a value as JSON. It escapes only what JSON requires, because no browser reads
-// the result.
+// toJSON encodes a value. It escapes only what JSON requires, because no browser reads it.
 func toJSON(v any) (string, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -15,8 +15,7 @@ const (
 	maxGapText = 400
 )
 
-// Seen says what an answer is based on, up to which time data were read, and what could not be
-// seen.
+// Seen says what an answer is based on, and what could not be seen.
 type Seen struct {
 	Basis    string     `json:"basis" jsonschema:"What the answer is made from."`
 	AsOf     time.Time  `json:"as_of" jsonschema:"When the question was asked."`
@@ -105,7 +104,6 @@ func (a *asked) daemonState(fingerprint string) casefile.Daemon {
 	return casefile.Daemon{Address: cfg.Daemon.Address(), Fingerprint: fingerprint, Get: a.fetchPath, Now: cfg.Now(), Version: cfg.Version}
 }
 
-// daemonSeen returns what the daemon can see.
 func (a *asked) daemonSeen() Seen {
 	cfg := a.server.cfg
 	readUpTo, notSeen := casefile.Coverage(a.daemonState(""))

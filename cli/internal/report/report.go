@@ -4,10 +4,17 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
+	"fmt"
+	"io"
+	"maps"
 	"slices"
+	"strings"
+	"text/tabwriter"
 	"time"
 
+	"crowsnest/internal/text"
 	"crowsnest/redact"
 	"crowsnest/replay"
 	"crowsnest/rules"
@@ -89,21 +96,48 @@ type Rule struct {
 	Causes     int `json:"other_cause"`
 
 	Examples []Example `json:"examples"`
+
+	differing counts
 }
 
-// Values of Example.Kind.
+// Values of Example.Kind that have a text of their own.
 const (
 	kindMore       = "more"
 	kindLess       = "less"
-	kindEarlier    = "earlier"
-	kindLater      = "later"
 	kindRelabelled = "relabelled"
 	kindEnds       = "ends_otherwise"
 	kindCauses     = "other_cause"
 )
 
-// Example is one alert that differs. Its log line is redacted and has no line
-// breaks.
+// kinds are the kinds of differing alerts in the order of a report, with words for people.
+var kinds = [...]struct{ name, text string }{
+	{kindMore, "more"}, {kindLess, "less"}, {"earlier", "earlier"}, {"later", "later"},
+	{kindRelabelled, "relabelled"}, {kindEnds, "ending differently"}, {kindCauses, "with another cause"},
+}
+
+// counts are numbers of differing alerts, by kind.
+type counts [len(kinds)]int
+
+func (c counts) sum() (n int) {
+	for _, k := range c {
+		n += k
+	}
+	return n
+}
+
+// differingAlerts returns the differing alerts of a rule, by kind. For an alert that only one
+// set raises, Before is empty.
+func differingAlerts(c replay.Change) [len(kinds)][]replay.Pair {
+	single := func(all []replay.Alert) (out []replay.Pair) {
+		for _, a := range all {
+			out = append(out, replay.Pair{After: a})
+		}
+		return out
+	}
+	return [...][]replay.Pair{single(c.More), single(c.Less), c.Earlier, c.Later, c.Relabelled, c.Ends, c.Causes}
+}
+
+// Example is one alert that differs. Its log line is redacted and has no line breaks.
 type Example struct {
 	Kind  string `json:"kind"`
 	Alert Alert  `json:"alert"`
@@ -168,9 +202,22 @@ func newTotals(s Side) Totals {
 func toRule(c replay.Change, opt Options) Rule {
 	r := Rule{
 		Rule: redact.Sanitise(c.Rule), LinesBefore: c.LinesBefore, LinesAfter: c.LinesAfter, AlertsBefore: c.Before, AlertsAfter: c.After,
-		NotificationsBefore: c.NotificationsBefore, NotificationsAfter: c.NotificationsAfter,
-		More: len(c.More), Less: len(c.Less), Earlier: len(c.Earlier), Later: len(c.Later), Relabelled: len(c.Relabelled), Ends: len(c.Ends), Causes: len(c.Causes),
-		Examples: firstExamples(c, opt.Examples),
+		NotificationsBefore: c.NotificationsBefore, NotificationsAfter: c.NotificationsAfter, Examples: []Example{},
+		More: len(c.More), Less: len(c.Less), Earlier: len(c.Earlier), Later: len(c.Later), Relabelled: len(c.Relabelled),
+		Ends: len(c.Ends), Causes: len(c.Causes),
+	}
+	for k, pairs := range differingAlerts(c) {
+		r.differing[k] = len(pairs)
+		for _, p := range pairs[:min(opt.Examples, len(pairs))] {
+			// The opening line is shown, because the newest line may be much later.
+			line := cmp.Or(p.After.Episode.First, p.After.Episode.Line)
+			e := Example{Kind: kinds[k].name, Alert: toAlert(p.After), Line: string(redact.Sanitise(line))}
+			if p.Before.Episode.Alert != "" {
+				was := toAlert(p.Before)
+				e.Was = &was
+			}
+			r.Examples = append(r.Examples, e)
+		}
 	}
 	if of := cmp.Or(c.New, c.Old); of != nil {
 		r.Pack, r.File, r.Line, r.Severity = redact.Sanitise(of.Pack), of.File, of.Line, of.Severity
@@ -178,8 +225,7 @@ func toRule(c replay.Change, opt Options) Rule {
 	return r
 }
 
-// changeStatus returns the status of a rule. It distinguishes a disabled rule from one that
-// does not exist.
+// changeStatus distinguishes a disabled rule from one that does not exist.
 func changeStatus(c replay.Change, before, after *rules.Set) string {
 	switch {
 	case c.Old == nil && before.Rule(c.Rule) != nil:
@@ -196,13 +242,8 @@ func changeStatus(c replay.Change, before, after *rules.Set) string {
 	return statusSame
 }
 
-// isShown reports whether there is something to report about a rule.
 func (r Rule) isShown() bool {
-	return r.Status != statusSame || r.countDiffering() > 0 || r.LinesBefore != r.LinesAfter || r.NotificationsBefore != r.NotificationsAfter
-}
-
-func (r Rule) countDiffering() int {
-	return r.More + r.Less + r.Earlier + r.Later + r.Relabelled + r.Ends + r.Causes
+	return r.Status != statusSame || r.differing.sum() > 0 || r.LinesBefore != r.LinesAfter || r.NotificationsBefore != r.NotificationsAfter
 }
 
 // weight orders rules by importance to the person who is paged.
@@ -210,36 +251,12 @@ func (r Rule) weight() int {
 	switch {
 	case r.More+r.Less > 0:
 		return 3
-	case r.countDiffering() > 0:
+	case r.differing.sum() > 0:
 		return 2
 	case r.LinesBefore != r.LinesAfter || r.NotificationsBefore != r.NotificationsAfter:
 		return 1
 	}
 	return 0
-}
-
-// firstExamples returns the first alerts of each kind of change, no more than most of each.
-func firstExamples(c replay.Change, most int) []Example {
-	out := []Example{}
-	one := func(kind string, alerts []replay.Alert) {
-		for _, a := range alerts[:min(most, len(alerts))] {
-			out = append(out, Example{Kind: kind, Alert: toAlert(a), Line: openingLine(a)})
-		}
-	}
-	both := func(kind string, pairs []replay.Pair) {
-		for _, p := range pairs[:min(most, len(pairs))] {
-			was := toAlert(p.Before)
-			out = append(out, Example{Kind: kind, Alert: toAlert(p.After), Was: &was, Line: openingLine(p.After)})
-		}
-	}
-	one(kindMore, c.More)
-	one(kindLess, c.Less)
-	both(kindEarlier, c.Earlier)
-	both(kindLater, c.Later)
-	both(kindRelabelled, c.Relabelled)
-	both(kindEnds, c.Ends)
-	both(kindCauses, c.Causes)
-	return out
 }
 
 func toAlert(a replay.Alert) Alert {
@@ -256,8 +273,179 @@ func toAlert(a replay.Alert) Alert {
 	return out
 }
 
-// openingLine returns the line that opened the alert, because the newest line may be much
-// later.
-func openingLine(a replay.Alert) string {
-	return string(redact.Sanitise(cmp.Or(a.Episode.First, a.Episode.Line)))
+func (r Report) summarySentence(touched int) string {
+	var all counts
+	for _, rule := range r.Rules {
+		for k, n := range rule.differing {
+			all[k] += n
+		}
+	}
+	over := fmt.Sprintf("Over %s %s ", text.GroupThousands(r.Lines), text.PluralNoun(r.Lines, "line"))
+	var out string
+	switch {
+	case r.Lines == 0:
+		return "No line was read, so there is nothing to compare."
+	case r.Changed:
+		out = fmt.Sprintf("%sthe alerts of %s %s change: %s; %s instead of %s.", over, text.GroupThousands(int64(touched)), text.PluralNoun(int64(touched), "rule"),
+			all, formatCount(r.After.Notifications, "notification"), text.GroupThousands(int64(r.Before.Notifications)))
+	case r.After.Alerts == 0:
+		out = over + "neither set raises an alert."
+	default:
+		out = fmt.Sprintf("%sboth sets raise the same %s.", over, formatCount(r.After.Alerts, "alert"))
+	}
+	if n := len(r.Unseen); n > 0 {
+		out = strings.TrimSuffix(out, ".") + fmt.Sprintf("; %s matched none of these lines, so %s effect is unknown.",
+			formatCount(n, "new or changed rule"), map[bool]string{true: "its", false: "their"}[n == 1])
+	}
+	return out
+}
+
+func (c counts) String() string {
+	var parts []string
+	for k, n := range c {
+		if n > 0 {
+			parts = append(parts, text.GroupThousands(int64(n))+" "+kinds[k].text)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (r Rule) changeText() string {
+	var parts []string
+	if r.Status != statusSame {
+		parts = append(parts, r.Status)
+	}
+	switch {
+	case r.differing.sum() > 0:
+		parts = append(parts, r.differing.String())
+	case r.LinesBefore+r.LinesAfter == 0:
+		parts = append(parts, "no line")
+	default:
+		parts = append(parts, "same alerts")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// signMark returns + for an additional alert, - for a missing one, and ! for a changed one.
+func (e Example) signMark() string {
+	switch e.Kind {
+	case kindMore:
+		return "+"
+	case kindLess:
+		return "-"
+	}
+	return "!"
+}
+
+// exampleText describes an example on one line, without its sign and its log line.
+func (e Example) exampleText() string {
+	out := formatTime(e.Alert.FiredAt)
+	if e.Was != nil {
+		switch by := e.Alert.FiredAt.Sub(e.Was.FiredAt); {
+		case by < 0:
+			out += fmt.Sprintf(" (%s earlier)", -by)
+		case by > 0:
+			out += fmt.Sprintf(" (%s later)", by)
+		}
+		if e.Kind == kindEnds {
+			out += fmt.Sprintf(" ends %s, was %s", e.Alert.endText(), e.Was.endText())
+		}
+	}
+	out += " " + text.Shorten(labelText(e.Alert.Labels), maxLabels)
+	switch {
+	case e.Kind == kindCauses:
+		out += fmt.Sprintf(" (cause %s, was %s)", cmp.Or(e.Alert.Cause, "none"), cmp.Or(e.Was.Cause, "none"))
+	case e.Alert.Cause != "":
+		out += " (cause " + e.Alert.Cause + ")"
+	}
+	if e.Kind == kindRelabelled {
+		out += " " + text.Shorten(e.differingText(), maxLabels)
+	}
+	return out
+}
+
+func (e Example) differingText() string {
+	var parts []string
+	both := maps.Clone(e.Was.Labels)
+	maps.Copy(both, e.Alert.Labels)
+	for _, name := range slices.Sorted(maps.Keys(both)) {
+		if was, is := e.Was.Labels[name], e.Alert.Labels[name]; was != is && name != "resolves" {
+			parts = append(parts, fmt.Sprintf("%s was %q", name, was))
+		}
+	}
+	switch {
+	case e.Alert.Silent && !e.Was.Silent:
+		parts = append(parts, "no longer notified")
+	case !e.Alert.Silent && e.Was.Silent:
+		parts = append(parts, "was not notified")
+	}
+	return "(" + strings.Join(parts, ", ") + ")"
+}
+
+func (a Alert) endText() string {
+	if a.EndsAt == nil {
+		return "never"
+	}
+	return fmt.Sprintf("%s (%s)", formatTime(*a.EndsAt), a.Reason)
+}
+
+func labelText(labels map[string]string) string {
+	parts := []string{}
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if name != "alertname" && name != "resolves" {
+			parts = append(parts, fmt.Sprintf("%s=%q", name, labels[name]))
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func formatCount(n int, noun string) string {
+	return text.GroupThousands(int64(n)) + " " + text.PluralNoun(n, noun)
+}
+
+// Limits of the text report.
+const (
+	maxLine   = 300 // bytes of a log line
+	maxLabels = 400 // bytes of labels
+	maxNames  = 20  // number of rules that a sentence names
+)
+
+// Text writes the report for a terminal.
+func (r Report) Text(w io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s\n\n", r.Verdict)
+	t := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "RULE\tLINES\tALERTS\tNOTIFICATIONS\tCHANGE")
+	fmt.Fprintf(t, "(all)\t%d > %d\t%d > %d\t%d > %d\tbefore: %s, after: %s\n", r.Before.Matched, r.After.Matched, r.Before.Alerts, r.After.Alerts,
+		r.Before.Notifications, r.After.Notifications, redact.Sanitise(r.Before.Name), redact.Sanitise(r.After.Name))
+	for _, rule := range r.Rules {
+		fmt.Fprintf(t, "%s\t%d > %d\t%d > %d\t%d > %d\t%s\n", rule.Rule, rule.LinesBefore, rule.LinesAfter, rule.AlertsBefore, rule.AlertsAfter,
+			rule.NotificationsBefore, rule.NotificationsAfter, rule.changeText())
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, rule := range r.Rules {
+		if len(rule.Examples) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "\n%s: %s\n", rule.Rule, rule.differing)
+		for _, e := range rule.Examples {
+			fmt.Fprintf(&b, "%s %s\n    %s\n", e.signMark(), e.exampleText(), text.Shorten(e.Line, maxLine))
+		}
+		if n := rule.differing.sum() - len(rule.Examples); n > 0 {
+			fmt.Fprintf(&b, "  and %s more\n", text.GroupThousands(int64(n)))
+		}
+	}
+	if len(r.Unseen) > 0 {
+		fmt.Fprintf(&b, "\nmatched no line: %s", strings.Join(r.Unseen[:min(maxNames, len(r.Unseen))], ", "))
+		if n := len(r.Unseen) - maxNames; n > 0 {
+			fmt.Fprintf(&b, " and %s more", text.GroupThousands(int64(n)))
+		}
+		b.WriteByte('\n')
+	}
+	_, err := w.Write(b.Bytes())
+	return err
 }

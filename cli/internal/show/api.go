@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -16,147 +17,111 @@ import (
 	"crowsnest/web"
 )
 
-// A Lister turns the data of an endpoint of the API into tables.
-type Lister func(data []byte, style ListStyle) ([]Table, error)
-
-// decodeTables decodes data and returns its tables. It removes control characters, so that data
-// cannot control a terminal.
-func decodeTables[T any](data []byte, rows func(in T) []Table) ([]Table, error) {
-	var in T
-	if err := json.Unmarshal(data, &in); err != nil {
-		return nil, err
-	}
-	tables := rows(in)
-	for _, t := range tables {
-		for _, r := range t.Rows {
-			for i := range r {
-				r[i].Text = redact.Sanitise(r[i].Text)
-			}
-		}
-	}
-	return tables, nil
-}
-
-type episodeList struct{ Episodes []web.Episode }
+// A List writes the data of an endpoint of the API as tables.
+type List func(w io.Writer, data []byte, style ListStyle) error
 
 // OpenAlerts lists the open alerts in the data of the endpoint episodes, with their
 // fingerprints. The endpoint alerts lists the same alerts.
-func OpenAlerts(data []byte, style ListStyle) ([]Table, error) {
-	t := Table{Head: []string{"FINGERPRINT", "ALERT", "STATE", "SEVERITY", "AGE", "SYMPTOM OF", "SUMMARY"}}
-	if style.Wide {
-		t.Head = append(t.Head, "WHERE", "LINES", "SINCE", "LAST SEEN", "NEWEST LINE")
+func OpenAlerts(w io.Writer, data []byte, style ListStyle) error {
+	var in web.Episodes
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
 	}
-	return decodeTables(data, func(in episodeList) []Table {
-		for _, e := range in.Episodes {
-			if e.Silent || e.State != episodes.StateFiring && e.State != episodes.StatePending {
-				continue
-			}
-			summary := e.Annotations["summary"]
-			if summary != "" && e.State == episodes.StatePending {
-				summary = "if it fires: " + summary
-			}
-			cause := ""
-			if e.Cause != nil {
-				cause = e.Cause.Alert
-			}
-			cells := []Cell{
-				plainCell(e.Fingerprint),
-				{Text: e.Alert, Color: bold},
-				stateCell(string(e.State), episodeState(e)), severityCell(e.Labels["severity"]),
-				style.ageCell(e.StartsAt), plainCell(cmp.Or(cause, "-")), plainCell(summary),
-			}
-			if style.Wide {
-				cells = append(cells, plainCell(placeText(e.Labels)), numberCell(e.Count), plainCell(e.StartsAt.UTC().Format(time.RFC3339)),
-					plainCell(e.LastSeen.UTC().Format(time.RFC3339)), plainCell(e.Line))
-			}
-			t.Rows = append(t.Rows, cells)
+	t := newTable(style, "FINGERPRINT", "ALERT", "STATE", "SEVERITY", "AGE", "SYMPTOM OF", "SUMMARY",
+		"+WHERE", "+LINES", "+SINCE", "+LAST SEEN", "+NEWEST LINE")
+	for _, e := range in.Episodes {
+		if e.Silent || e.State != episodes.StateFiring && e.State != episodes.StatePending {
+			continue
 		}
-		return []Table{t}
-	})
+		summary := e.Annotations["summary"]
+		if summary != "" && e.State == episodes.StatePending {
+			summary = "if it fires: " + summary
+		}
+		t.addRow(e.Fingerprint, boldCell(e.Alert), stateCell(e), severityCell(e.Labels["severity"]), style.age(e.StartsAt),
+			causeText(e.Cause), summary, placeText(e.Labels), e.Count, e.StartsAt, e.LastSeen, e.Line)
+	}
+	return Write(w, style, t)
 }
 
 func placeText(labels map[string]string) string { return cmp.Or(DistinguishingLabels(labels), "-") }
 
-// EpisodeTables lists the data of the endpoint episodes.
-func EpisodeTables(data []byte, style ListStyle) ([]Table, error) {
-	t := Table{Head: []string{"FINGERPRINT", "ALERT", "STATE", "SEVERITY", "AGE", "LINES", "NEWEST LINE"}}
-	if style.Wide {
-		t.Head = []string{"FINGERPRINT", "ALERT", "STATE", "SEVERITY", "AGE", "LINES", "WHERE", "SINCE", "LAST SEEN", "ENDED", "NEWEST LINE"}
+func causeText(c *web.Cause) string {
+	if c == nil {
+		return "-"
 	}
-	return decodeTables(data, func(in episodeList) []Table {
-		for _, e := range in.Episodes {
-			cells := []Cell{
-				plainCell(e.Fingerprint),
-				{Text: e.Alert, Color: bold},
-				stateCell(string(e.State), episodeState(e)), severityCell(e.Labels["severity"]),
-				style.ageCell(e.StartsAt), numberCell(e.Count),
-			}
-			line := e.Line
-			if style.Wide {
-				ended := "-"
-				if e.EndsAt != nil {
-					ended = fmt.Sprintf("%s (%s)", formatMoment(e.EndsAt), e.Reason)
-				}
-				cells = append(cells, plainCell(placeText(e.Labels)), plainCell(e.StartsAt.UTC().Format(time.RFC3339)), plainCell(e.LastSeen.UTC().Format(time.RFC3339)), plainCell(ended))
-			} else {
-				line = line.Map(func(s string) string { return fmt.Sprintf("%.100s", s) })
-			}
-			t.Rows = append(t.Rows, append(cells, plainCell(line)))
-		}
-		return []Table{t}
-	})
+	return cmp.Or(c.Alert, "-")
 }
 
-// episodeState returns the state of an episode, and what the episode waits for.
-func episodeState(e web.Episode) string {
+// EpisodeTables lists the data of the endpoint episodes.
+func EpisodeTables(w io.Writer, data []byte, style ListStyle) error {
+	var in web.Episodes
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	t := newTable(style, "FINGERPRINT", "ALERT", "STATE", "SEVERITY", "AGE", "LINES",
+		"+WHERE", "+SINCE", "+LAST SEEN", "+ENDED", "NEWEST LINE")
+	for _, e := range in.Episodes {
+		ended := "-"
+		if e.EndsAt != nil {
+			ended = fmt.Sprintf("%s (%s)", formatMoment(e.EndsAt), e.Reason)
+		}
+		t.addRow(e.Fingerprint, boldCell(e.Alert), stateCell(e), severityCell(e.Labels["severity"]), style.age(e.StartsAt),
+			e.Count, placeText(e.Labels), e.StartsAt, e.LastSeen, ended, style.lineText(e.Line))
+	}
+	return Write(w, style, t)
+}
+
+// stateCell returns the state of an episode in its color, and what the episode waits for.
+func stateCell(e web.Episode) Cell {
+	c := Cell{Text: string(e.State)}
+	switch e.State {
+	case episodes.StateFiring:
+		c.Color = red
+	case episodes.StatePending:
+		c.Color = yellow
+	case episodes.StateResolved:
+		c.Color = green
+	}
 	switch {
 	case !e.Held:
-		return string(e.State)
 	case len(e.Waits) == 0:
-		return string(e.State) + " (on hold)"
+		c.Text += " (on hold)"
+	default:
+		first := e.Waits[0]
+		c.Text += fmt.Sprintf(" (on hold: %s)", episodes.Wait{Part: first.Part, Sources: first.Sources}.BriefText())
 	}
-	first := e.Waits[0]
-	return fmt.Sprintf("%s (on hold: %s)", e.State, episodes.Wait{Part: first.Part, Sources: first.Sources}.BriefText())
+	return c
 }
 
 // RuleTables lists the data of the endpoint rules.
-func RuleTables(data []byte, style ListStyle) ([]Table, error) {
-	t := Table{Head: []string{"RULE", "PACK", "SEVERITY", "HEALTH", "OPEN", "STREAMS", "LAST LINE", "MATCHES", "LAST MATCH", "TRIES", "SECONDS"}}
-	if style.Wide {
-		t.Head = append(t.Head, "ENABLED", "ORIGIN", "READS", "WAITS FOR")
+func RuleTables(w io.Writer, data []byte, style ListStyle) error {
+	var in web.Groups
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
 	}
-	return decodeTables(data, func(in struct{ Groups []web.Group }) []Table {
-		unverified := slices.ContainsFunc(in.Groups, func(g web.Group) bool {
-			return slices.ContainsFunc(g.Rules, func(r web.Rule) bool { return r.Unverified() != "" })
-		})
-		if unverified {
-			t.Head = append(t.Head, "NOT VERIFIED")
-		}
-		for _, g := range in.Groups {
-			for _, r := range g.Rules {
-				open := plainCell(fmt.Sprint(r.Firing))
-				if r.Firing > 0 {
-					open.Color = red
-				}
-				if r.Pending > 0 {
-					open.Text += fmt.Sprintf(" + %d pending", r.Pending)
-				}
-				cells := []Cell{
-					{Text: r.Name, Color: bold},
-					plainCell(g.Name), severityCell(string(r.Severity)), healthCell(r.Health),
-					open, numberCell(r.Streams), plainCell(formatMoment(r.LastSeen)), numberCell(r.Matches), plainCell(formatMoment(r.LastMatch)), numberCell(r.Tries), plainCell(fmt.Sprintf("%.3f", r.Seconds)),
-				}
-				if style.Wide {
-					cells = append(cells, plainCell(string(r.Mode)), plainCell(string(r.Origin)), plainCell(r.From), plainCell(cmp.Or(r.Waits, "-")))
-				}
-				if unverified {
-					cells = append(cells, plainCell(cmp.Or(r.Unverified(), "-")))
-				}
-				t.Rows = append(t.Rows, cells)
+	head := []string{"RULE", "PACK", "SEVERITY", "HEALTH", "OPEN", "STREAMS", "LAST LINE", "MATCHES", "LAST MATCH", "TRIES", "SECONDS",
+		"+ENABLED", "+ORIGIN", "+READS", "+WAITS FOR"}
+	if slices.ContainsFunc(in.Groups, func(g web.Group) bool {
+		return slices.ContainsFunc(g.Rules, func(r web.Rule) bool { return r.Unverified() != "" })
+	}) {
+		head = append(head, "NOT VERIFIED")
+	}
+	t := newTable(style, head...)
+	for _, g := range in.Groups {
+		for _, r := range g.Rules {
+			open := Cell{Text: fmt.Sprint(r.Firing)}
+			if r.Firing > 0 {
+				open.Color = red
 			}
+			if r.Pending > 0 {
+				open.Text += fmt.Sprintf(" + %d pending", r.Pending)
+			}
+			t.addRow(boldCell(r.Name), g.Name, severityCell(string(r.Severity)), healthCell(r.Health), open, r.Streams, formatMoment(r.LastSeen),
+				r.Matches, formatMoment(r.LastMatch), r.Tries, fmt.Sprintf("%.3f", r.Seconds),
+				r.Mode, r.Origin, r.From, cmp.Or(r.Waits, "-"), cmp.Or(r.Unverified(), "-"))
 		}
-		return []Table{t}
-	})
+	}
+	return Write(w, style, t)
 }
 
 func formatMoment(t *time.Time) string {
@@ -166,75 +131,75 @@ func formatMoment(t *time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-type sourceList struct {
-	Sources   []web.Source
-	Endpoints []web.Endpoint
-}
-
-// SourceTables makes tables from a response of the endpoint /api/v1/sources. The sources come
-// first, then the receivers.
-func SourceTables(data []byte, style ListStyle) ([]Table, error) {
-	from := Table{Head: []string{"SOURCE", "UP", "WATERMARK", "STREAMS", "LINES", "ERROR"}}
-	to := Table{Head: []string{"RECEIVER", "UP", "ACCEPTED", "PENDING", "ERROR"}}
-	if style.Wide {
-		from.Head = []string{"SOURCE", "UP", "WATERMARK", "LAG", "STREAMS", "LINES", "BYTES", "LOST BYTES", "NOT READ", "ERROR"}
+// SourceTables lists the data of the endpoint sources: the sources, then the receivers.
+func SourceTables(w io.Writer, data []byte, style ListStyle) error {
+	var in web.SourceList
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
 	}
-	return decodeTables(data, func(in sourceList) []Table {
-		for _, s := range in.Sources {
-			watermark := plainCell(s.Watermark.UTC().Format(time.RFC3339))
-			cells := []Cell{{Text: s.Name, Color: bold}, goodCell(s.Up, fmt.Sprint(s.Up)), watermark}
-			if style.Wide {
-				cells = append(cells, plainCell(s.Lag.Round(time.Second).String()))
-			}
-			cells = append(cells, numberCell(len(s.Streams)), numberCell(s.Lines))
-			if style.Wide {
-				lost := int64(0)
-				for _, n := range s.Lost {
-					lost += n
-				}
-				cells = append(cells, numberCell(s.Bytes), numberCell(lost), numberCell(len(s.Unread)))
-			}
-			from.Rows = append(from.Rows, append(cells, Cell{Text: s.Error, Color: red}))
+	from := newTable(style, "SOURCE", "UP", "WATERMARK", "+LAG", "STREAMS", "LINES", "+BYTES", "+LOST BYTES", "+NOT READ", "ERROR")
+	for _, s := range in.Sources {
+		lost := int64(0)
+		for _, n := range s.Lost {
+			lost += n
 		}
-		for _, e := range in.Endpoints {
-			name := e.Sink + " " + e.Endpoint
-			to.Rows = append(to.Rows, []Cell{
-				{Text: name, Color: bold}, goodCell(e.Up, fmt.Sprint(e.Up)), numberCell(e.Sent), numberCell(e.Pending), {Text: e.Error, Color: red},
-			})
-		}
-		return []Table{from, to}
-	})
+		from.addRow(boldCell(s.Name), upCell(s.Up), s.Watermark, s.Lag.Round(time.Second), len(s.Streams), s.Lines,
+			s.Bytes, lost, len(s.Unread), Cell{Text: s.Error, Color: red})
+	}
+	to := newTable(style, "RECEIVER", "UP", "ACCEPTED", "PENDING", "ERROR")
+	for _, e := range in.Endpoints {
+		to.addRow(boldCell(e.Sink+" "+e.Endpoint), upCell(e.Up), e.Sent, e.Pending, Cell{Text: e.Error, Color: red})
+	}
+	return Write(w, style, from, to)
 }
 
 // UnknownFailures lists the data of the endpoint unknown.
-func UnknownFailures(data []byte, style ListStyle) ([]Table, error) {
-	t := Table{Head: []string{"FINGERPRINT", "COMPONENT", "STATE", "WHY", "AGE", "LINES", "PATTERN"}}
-	if style.Wide {
-		t.Head = []string{"FINGERPRINT", "COMPONENT", "STATE", "WHY", "AGE", "LINES", "SINCE", "LEVEL", "WHERE", "PATTERN"}
+func UnknownFailures(w io.Writer, data []byte, style ListStyle) error {
+	var in web.Unknown
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
 	}
-	return decodeTables(data, func(in web.Unknown) []Table {
-		for _, u := range in.Failures {
-			state := plainCell(u.State)
-			if u.State == "alert" {
-				state.Color = red
-			}
-			cells := []Cell{
-				plainCell(u.Fingerprint), {Text: u.Component, Color: bold}, state, plainCell(u.Why), style.ageCell(u.Since), numberCell(u.Count),
-			}
-			pattern := string(u.Pattern)
-			if style.Wide {
-				cells = append(cells, plainCell(u.Since.UTC().Format(time.RFC3339)), plainCell(cmp.Or(u.Level, "-")), plainCell(placeText(u.Labels)))
-			} else {
-				pattern = fmt.Sprintf("%.100s", pattern)
-			}
-			t.Rows = append(t.Rows, append(cells, plainCell(pattern)))
+	t := newTable(style, "FINGERPRINT", "COMPONENT", "STATE", "WHY", "AGE", "LINES", "+SINCE", "+LEVEL", "+WHERE", "PATTERN")
+	for _, u := range in.Failures {
+		state := Cell{Text: u.State}
+		if u.State == "alert" {
+			state.Color = red
 		}
-		return []Table{t}
-	})
+		t.addRow(u.Fingerprint, boldCell(u.Component), state, u.Why, style.age(u.Since), u.Count,
+			u.Since, cmp.Or(u.Level, "-"), placeText(u.Labels), style.lineText(u.Pattern))
+	}
+	return Write(w, style, t)
 }
 
-// WriteTimeline writes a timeline as text.
-func WriteTimeline(w io.Writer, data []byte) error {
+// WriteHistory writes the ended alerts and the noisy rules in the data of the endpoint history.
+func WriteHistory(w io.Writer, data []byte, style ListStyle) error {
+	var in web.History
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	ended := newTable(style, "FINGERPRINT", "ALERT", "SEVERITY", "BEGAN", "LASTED", "NOTIFIED", "FLAPS", "WHERE",
+		"+LINES", "+END", "+SYMPTOM OF", "+SUMMARY")
+	for _, e := range in.Episodes {
+		ended.addRow(e.Fingerprint, boldCell(e.Alert), severityCell(e.Labels["severity"]), e.StartsAt, e.Lasted(), e.Notified, e.Flaps,
+			placeText(e.Labels), e.Count, e.Ended(), causeText(e.Cause), e.Summary)
+	}
+	tables := []*Table{ended}
+	if len(in.Rules) > 0 {
+		noisy := newTable(style, "RULE", "NOTIFIED", "FLAPS", "EPISODES", "ALERTS", "TIME FIRING", "NEWEST")
+		for _, r := range in.Rules {
+			noisy.addRow(boldCell(r.Alert), r.Notified, r.Flaps, r.Episodes, r.Alerts, r.Lasted(), r.Last)
+		}
+		tables = append(tables, noisy)
+	}
+	if err := Write(w, style, tables...); err != nil || in.Next == "" {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nThere are older ones: --after %s\n", redact.Sanitise(in.Next))
+	return err
+}
+
+// WriteTimeline writes the data of the timeline of an episode as text.
+func WriteTimeline(w io.Writer, data []byte, _ ListStyle) error {
 	var tl web.Timeline
 	if err := json.Unmarshal(data, &tl); err != nil {
 		return err
@@ -266,4 +231,53 @@ func WriteTimeline(w io.Writer, data []byte) error {
 		fmt.Fprintf(t, "\tnot kept: %s between the first and the newest\n", text.Plural(tl.Skipped, "event"))
 	}
 	return t.Flush()
+}
+
+// WriteStatus writes the data of the endpoints below status. data is an object with the data of
+// each endpoint, by its name.
+func WriteStatus(w io.Writer, data []byte, _ ListStyle) error {
+	var in struct {
+		Build  web.BuildInfo     `json:"buildinfo"`
+		Info   web.RuntimeInfo   `json:"runtimeinfo"`
+		Config web.ConfigYAML    `json:"config"`
+		Flags  map[string]string `json:"flags"`
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return fmt.Errorf("the daemon's answer for status is not understood: %w", err)
+	}
+	info := in.Info
+	saved := formatTime(info.Saved)
+	if info.Saved.IsZero() {
+		saved = "never"
+	}
+	if info.Storage != "" {
+		saved += " in " + info.Storage
+	}
+	if info.SaveErrors > 0 {
+		saved += ", " + text.Plural(info.SaveErrors, "failure")
+	}
+	ready := "yes"
+	if len(info.Missing) > 0 {
+		ready = "no: " + strings.Join(info.Missing, "; ")
+	}
+	rows := [][2]string{
+		{"VERSION", in.Build.Version + " (" + in.Build.Revision + ", " + in.Build.GoVersion + ")"},
+		{"STARTED", formatTime(info.Start)}, {"READY", ready}, {"UNHEALTHY", info.Unhealthy},
+		{"NOT WATCHED", strings.Join(info.Absent, "; ")}, {"RULES LOADED", formatTime(info.LastLoad)},
+		{"LAST RELOAD FAILED", info.ReloadError}, {"STATE SAVED", saved},
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Flags)) {
+		rows = append(rows, [2]string{"--" + name, in.Flags[name]})
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	for _, row := range rows {
+		if row[1] != "" {
+			fmt.Fprintf(t, "%s\t%s\n", row[0], oneLine(row[1]))
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s", sanitiseLines(in.Config.YAML))
+	return err
 }

@@ -11,13 +11,13 @@ import (
 	"crowsnest/internal/text"
 	"crowsnest/redact"
 	"crowsnest/replay"
+	"crowsnest/unknown/discover"
 	"crowsnest/unknown/sentinel"
 )
 
 // MaxFindings is the number of findings that are listed by default.
 const MaxFindings = 10
 
-// foundFailure is the JSON form of a replay.Finding.
 type foundFailure struct {
 	Reason  replay.Doubt `json:"reason"`
 	Missing string       `json:"missing"`
@@ -41,7 +41,6 @@ type foundFailure struct {
 	Others []otherFailure `json:"others,omitempty"`
 }
 
-// otherFailure is the JSON form of a failure in Others.
 type otherFailure struct {
 	Labels      map[string]string `json:"labels"`
 	Lines       int64             `json:"lines"`
@@ -116,7 +115,6 @@ func WriteFindings(w io.Writer, list []replay.Finding, all, after bool, s Style)
 // maxOthers is the number of other objects of a rule that are named by default.
 const maxOthers = 3
 
-// writeFinding writes a finding, with the names of at most others further objects.
 func writeFinding(b *strings.Builder, f *replay.Finding, others int, s Style) {
 	e := f.Episode
 	field := s.fieldWriter(b)
@@ -153,8 +151,7 @@ func writeFinding(b *strings.Builder, f *replay.Finding, others int, s Style) {
 	field("affected", e.Annotations["affected"])
 }
 
-// markParts emphasizes parts of a line: with color if the style has color, otherwise with » and
-// «.
+// markParts emphasizes parts of a line: with color if the style has color, otherwise with »«.
 func (s Style) markParts(line string, parts []string) string {
 	begin, end := "»", "«"
 	if s.Color {
@@ -183,8 +180,7 @@ func (s Style) markParts(line string, parts []string) string {
 	return b.String()
 }
 
-// WriteUnknown writes failures that no rule describes. after says whether something was written
-// before.
+// WriteUnknown writes failures that no rule describes. after says whether text precedes them.
 func WriteUnknown(w io.Writer, all []sentinel.Unknown, after bool) error {
 	if len(all) == 0 {
 		return nil
@@ -218,4 +214,61 @@ func WriteUnknown(w io.Writer, all []sentinel.Unknown, after bool) error {
 	b.WriteString("\n`crowsnest discover` lists all problems without a rule, and its flag --rules-out writes rules for them.\n")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+const maxWidth = 300
+
+const shownVariants = 2
+
+// WritePatterns writes the patterns that discover found. why adds how each pattern was scored.
+func WritePatterns(w io.Writer, r discover.Report, why bool) error {
+	for i, p := range r.Patterns {
+		var b strings.Builder
+		line := func(format string, args ...any) { fmt.Fprintf(&b, "     "+format+"\n", args...) }
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "%3d. %s\n", i+1, shownLine(p.Template))
+		if p.Error != "" {
+			line("error: %s", shownLine(p.Error))
+		}
+		streams := text.Plural(int64(p.Streams), "stream")
+		if p.MoreStreams {
+			streams = fmt.Sprintf("%d or more streams", p.Streams)
+		}
+		line("%s; %s in %s%s", p.Level, text.Plural(p.Count, "line"), streams, seenPeriod(p))
+		if why {
+			line("%.1f points: %s", p.Score, strings.Join(p.Why, ", "))
+		}
+		for _, v := range p.Variants[:min(len(p.Variants), shownVariants)] {
+			line("also, %s: %s", text.Plural(v.Count, "line"), shownLine((v.Template + ": " + v.Error).Map(func(s string) string { return strings.TrimSuffix(s, ": ") })))
+		}
+		if n := len(p.Variants) - shownVariants; n > 0 {
+			line("also, in %s", text.Plural(int64(n), "more form"))
+		}
+		line("%s:%d: %s", p.Input, p.LineNumber, shownLine(p.Example))
+		if _, err := io.WriteString(w, b.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seenPeriod formats the period of a pattern; "" if its lines have no timestamps.
+func seenPeriod(p discover.Pattern) string {
+	switch {
+	case p.First == nil:
+		return ""
+	case p.First.Equal(*p.Last):
+		return "; " + p.First.Format(time.RFC3339)
+	}
+	return "; " + p.First.Format(time.RFC3339) + " to " + p.Last.Format(time.RFC3339)
+}
+
+func shownLine(line redact.Text) string {
+	text := string(redact.Sanitise(line))
+	if runes := []rune(text); len(runes) > maxWidth {
+		text = string(runes[:maxWidth]) + "..."
+	}
+	return text
 }

@@ -28,8 +28,7 @@ type Hits struct {
 	count int
 }
 
-// Add adds the hits of a file. It must be called in the order of the lines, and keeps no text
-// of the hits.
+// Add adds the hits of a file in the order of the lines. It keeps no text of the hits.
 func (h *Hits) Add(file string, hits []matcher.Hit) {
 	for i := range hits {
 		h.add(file, &hits[i])
@@ -155,8 +154,7 @@ func JSON(w io.Writer, v any, pretty bool) error {
 	return e.Encode(v)
 }
 
-// writeIndented writes a value as indented JSON. Each line after the first one begins with
-// prefix.
+// writeIndented writes a value as JSON whose lines after the first one begin with prefix.
 func writeIndented(w io.Writer, v any, prefix string) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

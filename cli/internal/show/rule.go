@@ -11,7 +11,12 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"crowsnest/importer"
+	"crowsnest/internal/text"
+	"crowsnest/matcher"
+	"crowsnest/redact"
 	"crowsnest/rules"
+	"crowsnest/strictyaml"
 )
 
 // WriteRule writes a rule as text: first the parts that people need, then the source of the
@@ -68,8 +73,7 @@ func WriteRule(w io.Writer, r *rules.Rule) error {
 	return err
 }
 
-// withoutTexts removes annotations and remediation from the source of a rule, unless they are
-// in flow style.
+// withoutTexts removes annotations and remediation from the source of a rule in block style.
 func withoutTexts(source string) string {
 	var b strings.Builder
 	omit := false
@@ -100,8 +104,7 @@ func resolvesText(r *rules.Rule) string {
 	return fmt.Sprintf("%s after the last matching line", model.Duration(r.KeepFiringFor))
 }
 
-// WriteOrigin writes the effective values of a rule that can be overridden, and where each of
-// them comes from.
+// WriteOrigin writes the effective values of a rule, and where each of them comes from.
 func WriteOrigin(w io.Writer, r *rules.Rule) error {
 	values := map[string]string{
 		"severity": string(r.Severity), "enabled": string(r.Mode), "scope": string(r.Scope),
@@ -130,3 +133,106 @@ func WriteOrigin(w io.Writer, r *rules.Rule) error {
 	}
 	return t.Flush()
 }
+
+// Veil redacts the secrets of one line in the explanation of that line, because people paste
+// explanations into tickets. The zero Veil redacts nothing.
+type Veil struct {
+	red    *redact.Redactor
+	line   string
+	hidden redact.Text
+}
+
+// NewVeil returns the Veil of a line.
+func NewVeil(line string) Veil {
+	red := redact.New(nil)
+	return Veil{red: red, line: line, hidden: red.Text(line)}
+}
+
+// Explanation redacts e, an explanation of the line, in place.
+func (v Veil) Explanation(e *matcher.Explanation) {
+	if v.red == nil {
+		return
+	}
+	e.Text = string(v.red.Text(e.Text))
+	v.redactValues(e.Fields)
+	for i := range e.Fields { // a token that ends with = looks like the name of a field
+		e.Fields[i].Name = v.redactPart(e.Fields[i].Name)
+	}
+	for i := range e.Parts {
+		v.redactValues(e.Parts[i].Values)
+		v.redactConditions(e.Parts[i].Conditions)
+	}
+}
+
+func (v Veil) redactPart(s string) string { return string(v.red.Part(v.line, v.hidden, s)) }
+
+func (v Veil) redactValues(all []matcher.NamedValue) {
+	for i := range all {
+		if all[i].From != "label" {
+			all[i].Value = v.redactPart(all[i].Value)
+		}
+	}
+}
+
+func (v Veil) redactConditions(all []matcher.Condition) {
+	for i := range all {
+		c := &all[i]
+		c.Got = v.redactPart(c.Got)
+		v.redactValues(c.Captures)
+		v.redactConditions(c.Conditions)
+	}
+}
+
+// FindRule returns the rule with a name. Its error names rules with similar names.
+func FindRule(set *rules.Set, name string) (*rules.Rule, error) {
+	if r := set.Rule(name); r != nil {
+		return r, nil
+	}
+	var similar, all []string
+	for _, r := range set.Rules {
+		all = append(all, r.Alert)
+		if strings.Contains(strings.ToLower(r.Alert), strings.ToLower(name)) {
+			similar = append(similar, r.Alert)
+		}
+	}
+	if best := strictyaml.Closest(name, all); len(similar) == 0 && best != "" {
+		similar = []string{best}
+	}
+	hint := "list all with crowsnest rules list"
+	if len(similar) > 0 {
+		hint = "did you mean " + strings.Join(similar[:min(len(similar), 5)], ", ") + "?"
+	}
+	return nil, fmt.Errorf("there is no rule %s; %s", name, hint)
+}
+
+// WriteImported writes the outcome of each rule of an import, and a summary.
+func WriteImported(w io.Writer, r importer.Result) error {
+	var b strings.Builder
+	for _, o := range r.Outcomes {
+		name := cmp.Or(o.ID, o.Title)
+		if o.Title != "" && o.Title != name {
+			name += " (" + o.Title + ")"
+		}
+		place := o.File
+		if o.Line > 0 {
+			place = fmt.Sprintf("%s:%d:%d", o.File, o.Line, max(o.Column, 1))
+		}
+		fmt.Fprintf(&b, "%-9s  %s", o.Status, place)
+		if name != "" {
+			fmt.Fprintf(&b, ": %s", name)
+		}
+		if o.Alert != "" {
+			fmt.Fprintf(&b, " -> %s", o.Alert)
+		}
+		b.WriteByte('\n')
+		for _, reason := range o.Reasons {
+			fmt.Fprintf(&b, "           %s\n", text.Truncate(reason, maxReason))
+		}
+	}
+	fmt.Fprintf(&b, "%s converted, %d with a warning, %d refused, %s skipped; %s\n",
+		text.Plural(int64(r.Count(importer.Converted)), "rule"), r.Count(importer.Warned), r.Count(importer.Refused), text.Plural(int64(r.Count(importer.Skipped)), "file"), text.Plural(int64(len(r.Packs)), "pack"))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+const maxReason = 1000

@@ -56,7 +56,7 @@ func TestAlertNamesItsCause(t *testing.T) {
 func TestTimelineNamesCauseAndSymptoms(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, WriteTimeline(&b, []byte(`{"episode":{"alert":"LeaseLost","state":"firing","labels":{"namespace":"a"},
-		"cause":{"fingerprint":"00000000000000ab","alert":"StoreSlow","labels":{"namespace":"b"},"startsAt":"2026-01-02T03:04:05Z"},"symptoms":["00000000000000cd"]},"events":[]}`)))
+		"cause":{"fingerprint":"00000000000000ab","alert":"StoreSlow","labels":{"namespace":"b"},"startsAt":"2026-01-02T03:04:05Z"},"symptoms":["00000000000000cd"]},"events":[]}`), ListStyle{}))
 	require.Equal(t, `LeaseLost firing: namespace=a
 symptom of StoreSlow (00000000000000ab): namespace=b, since 2026-01-02T03:04:05Z
 symptoms that are open: 00000000000000cd

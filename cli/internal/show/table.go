@@ -6,6 +6,9 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"crowsnest/redact"
+	"crowsnest/rules"
 )
 
 // ListStyle controls the format of lists.
@@ -25,74 +28,91 @@ type Cell struct {
 
 // Table is a list with a header.
 type Table struct {
-	Head []string
-	Rows [][]Cell
+	hidden []bool // whether each column is left out
+	rows   [][]Cell
+}
+
+// newTable returns a table without rows. Only wide lists show columns whose names begin with +.
+func newTable(style ListStyle, head ...string) *Table {
+	t := &Table{}
+	row := make([]any, len(head))
+	for i, name := range head {
+		name, wide := strings.CutPrefix(name, "+")
+		t.hidden = append(t.hidden, wide && !style.Wide)
+		row[i] = boldCell(name)
+	}
+	t.addRow(row...)
+	return t
+}
+
+// addRow adds a row with a value for each column. Values beyond the last column are ignored. It
+// removes control characters, so that a text from a log cannot control a terminal.
+func (t *Table) addRow(values ...any) {
+	var row []Cell
+	for i, hidden := range t.hidden {
+		if hidden {
+			continue
+		}
+		c, ok := values[i].(Cell)
+		if at, isTime := values[i].(time.Time); isTime {
+			c.Text = at.UTC().Format(time.RFC3339)
+		} else if !ok {
+			c.Text = fmt.Sprint(values[i])
+		}
+		c.Text = redact.Sanitise(c.Text)
+		row = append(row, c)
+	}
+	t.rows = append(t.rows, row)
 }
 
 const gap = 2 // number of spaces between two columns
 
 // Write prints tables, with an empty line between them.
-func Write(w io.Writer, tables []Table, style ListStyle) error {
+func Write(w io.Writer, style ListStyle, tables ...*Table) error {
 	var b strings.Builder
 	for i, t := range tables {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		widths := t.columnWidths()
-		t.writeLine(&b, t.headRow(), widths, style)
-		for _, r := range t.Rows {
-			t.writeLine(&b, r, widths, style)
+		widths := make([]int, len(t.hidden))
+		for _, row := range t.rows {
+			for i, c := range row {
+				widths[i] = max(widths[i], utf8.RuneCountInString(c.Text))
+			}
+		}
+		for _, row := range t.rows {
+			last := len(row) - 1
+			for last > 0 && row[last].Text == "" {
+				last--
+			}
+			for i, c := range row[:last+1] {
+				b.WriteString(Style{Color: style.Color && c.Color != ""}.paint(c.Color, c.Text))
+				if i < last {
+					b.WriteString(strings.Repeat(" ", widths[i]+gap-utf8.RuneCountInString(c.Text)))
+				}
+			}
+			b.WriteByte('\n')
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (t Table) headRow() []Cell {
-	out := make([]Cell, len(t.Head))
-	for i, name := range t.Head {
-		out[i] = Cell{Text: name, Color: bold}
-	}
-	return out
-}
-
-func (t Table) columnWidths() []int {
-	out := make([]int, len(t.Head))
-	grow := func(i int, text string) { out[i] = max(out[i], utf8.RuneCountInString(text)) }
-	for i, name := range t.Head {
-		grow(i, name)
-	}
-	for _, r := range t.Rows {
-		for i, c := range r {
-			grow(i, c.Text)
-		}
-	}
-	return out
-}
-
-func (t Table) writeLine(b *strings.Builder, cells []Cell, widths []int, style ListStyle) {
-	last := len(cells) - 1
-	for last > 0 && cells[last].Text == "" {
-		last--
-	}
-	for i, c := range cells[:last+1] {
-		b.WriteString(Style{Color: style.Color && c.Color != ""}.paint(c.Color, c.Text))
-		if i < last {
-			b.WriteString(strings.Repeat(" ", widths[i]+gap-utf8.RuneCountInString(c.Text)))
-		}
-	}
-	b.WriteByte('\n')
-}
-
-// ageCell formats how long ago t was, as kubectl does; "never" if t is zero.
-func (s ListStyle) ageCell(t time.Time) Cell {
+// age formats how long ago t was, as kubectl does; "never" if t is zero.
+func (s ListStyle) age(t time.Time) string {
 	if t.IsZero() {
-		return plainCell("never")
+		return "never"
 	}
-	return plainCell(ageText(s.Now.Sub(t)))
+	return ageText(s.Now.Sub(t))
 }
 
-// ageText formats an age with the precision that matters.
+func (s ListStyle) lineText(line redact.Text) string {
+	if s.Wide {
+		return string(line)
+	}
+	return fmt.Sprintf("%.100s", line)
+}
+
 func ageText(d time.Duration) string {
 	const day = 24 * time.Hour
 	two := func(large time.Duration, l string, small time.Duration, s string) string {
@@ -119,71 +139,44 @@ func ageText(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/day)
 }
 
-func plainCell[T ~string](text T) Cell { return Cell{Text: string(text)} }
+func boldCell(text string) Cell { return Cell{Text: text, Color: bold} }
 
-func numberCell[T int | int64](n T) Cell { return Cell{Text: fmt.Sprint(n)} }
-
-// severityCell returns a severity in its color.
 func severityCell(severity string) Cell {
-	c := Cell{Text: severity, Color: blue}
 	switch severity {
 	case "critical":
-		c.Color = red
+		return Cell{Text: severity, Color: red}
 	case "warning":
-		c.Color = yellow
+		return Cell{Text: severity, Color: yellow}
 	case "":
-		c = plainCell("-")
+		return Cell{Text: "-"}
 	}
-	return c
+	return Cell{Text: severity, Color: blue}
 }
 
-// stateCell returns text in the color of the state of an alert.
-func stateCell(state, text string) Cell {
-	c := plainCell(text)
-	switch state {
-	case "firing":
-		c.Color = red
-	case "pending":
-		c.Color = yellow
-	case "resolved":
-		c.Color = green
-	}
-	return c
-}
-
-// healthCell returns the health of a rule in its color.
 func healthCell(health string) Cell {
-	c := Cell{Text: health, Color: red}
 	switch health {
 	case "ok":
-		c.Color = green
+		return Cell{Text: health, Color: green}
 	case "inactive": // no source can serve the rule
-		c.Color = dim
+		return Cell{Text: health, Color: dim}
 	case "blind":
-		c.Color = yellow
+		return Cell{Text: health, Color: yellow}
 	}
-	return c
+	return Cell{Text: health, Color: red}
 }
 
-// goodCell returns a text that is green if good is true, and red otherwise.
-func goodCell(good bool, text string) Cell {
-	if good {
-		return Cell{Text: text, Color: green}
+func upCell(up bool) Cell {
+	if up {
+		return Cell{Text: "true", Color: green}
 	}
-	return Cell{Text: text, Color: red}
+	return Cell{Text: "false", Color: red}
 }
 
-// RuleTable returns a table of rules. The first column must be the name of the rule, and the
-// third its severity.
-func RuleTable(head []string, rows [][]string) Table {
-	t := Table{Head: head}
-	for _, texts := range rows {
-		cells := make([]Cell, len(texts))
-		for i, text := range texts {
-			cells[i] = plainCell(text)
-		}
-		cells[0].Color, cells[2] = bold, severityCell(texts[2])
-		t.Rows = append(t.Rows, cells)
+// WriteRules lists rules.
+func WriteRules(w io.Writer, all []*rules.Rule, style ListStyle) error {
+	t := newTable(style, "ALERT", "PACK", "SEVERITY", "ENABLED", "ORIGIN", "STREAMS")
+	for _, r := range all {
+		t.addRow(boldCell(r.Alert), r.Pack, severityCell(string(r.Severity)), r.Mode, r.LineOrigin(), r.From)
 	}
-	return t
+	return Write(w, style, t)
 }

@@ -70,8 +70,7 @@ type Decoder struct {
 	lines   int64
 }
 
-// New returns a decoder that passes lines to emit. now determines the year of times without a
-// year.
+// New returns a decoder that passes lines to emit. now gives the year of times without one.
 func New(now time.Time, emit func(Line)) *Decoder {
 	d := &Decoder{emit: emit, places: map[string]*Place{}, clock: clock{now: now}}
 	d.rec = records{out: d.inner, wrote: func(f *facts, text []byte) { d.out(f, text, true) }}
@@ -137,7 +136,6 @@ func (d *Decoder) decodeLines(b []byte) {
 
 func trimCR(b []byte) []byte { return bytes.TrimSuffix(b, []byte("\r")) }
 
-// decide determines the envelope of the next lines.
 func (d *Decoder) decide(b []byte) {
 	if sample := sampleOf(b, maxSample); len(sample) > 0 {
 		d.decided = true
@@ -162,16 +160,13 @@ func sampleOf(b []byte, most int) (sample [][]byte) {
 var (
 	// heading matches the line with the name of a log that tail writes before its lines.
 	heading = regexp.MustCompile(`^==> (.+) <==$`)
-	// section matches the line that `kubectl cluster-info dump` writes before the lines of a
-	// container.
+	// section matches what `kubectl cluster-info dump` writes before the lines of a container.
 	section = regexp.MustCompile(`^==== START (logs for container (\S+) of pod (\S+)/(\S+) ====)$`)
-	// commonLabels matches the line with labels that logcli and Grafana write if all lines have
-	// the same labels.
+	// commonLabels matches the labels that logcli and Grafana write once for all lines.
 	commonLabels = regexp.MustCompile(`^\x{feff}?(?:\d{4}/\d\d/\d\d \d\d:\d\d:\d\d )?Common labels: (\{.+\})$`)
 )
 
-// setBase reads a line that states the place of the lines after it. It reports whether line is
-// one.
+// setBase reports whether a line states the place of the lines after it, and stores the place.
 func (d *Decoder) setBase(line, rest []byte) bool {
 	if len(d.sectionEnd) > 0 { // The start of another section, within a section, is a line that the container wrote.
 		ended := bytes.Equal(line, d.sectionEnd)
@@ -211,7 +206,6 @@ func (d *Decoder) setBase(line, rest []byte) bool {
 	return m != nil
 }
 
-// decodeLine decodes a line. rest are the lines after it, as far as they were read.
 func (d *Decoder) decodeLine(line, rest []byte) {
 	if d.raw = line; d.setBase(line, rest) {
 		return
@@ -360,8 +354,7 @@ func (d *Decoder) content(text []byte, f *facts, rest []byte) {
 	d.inner(f, text)
 }
 
-// isDocker reports whether a line is exactly in the format of Docker's json-file driver,
-// without further fields.
+// isDocker reports whether a line has the exact format of Docker's json-file driver.
 func (d *Decoder) isDocker(b []byte) bool {
 	if !hasPrefix(b, `{"log":"`) || bytes.Contains(b, []byte(`"kubernetes`)) {
 		return false
@@ -446,7 +439,6 @@ func (d *Decoder) out(f *facts, text []byte, whole bool) {
 	d.emit(l)
 }
 
-// outLines emits a text that contains several lines.
 func (d *Decoder) outLines(f *facts, b []byte) {
 	for line := range bytes.SplitSeq(bytes.TrimRight(b, "\n"), []byte("\n")) {
 		d.raw = trimCR(line)

@@ -13,7 +13,6 @@ import (
 // valid until its next call.
 type step func(line []byte, f *facts) ([]byte, bool)
 
-// maxSteps is the maximum number of layers.
 const maxSteps = 7
 
 // cutter is a step that also uses the state of a decoder.
@@ -151,7 +150,6 @@ func (d *Decoder) isStructured(lines [][]byte) bool {
 		slices.ContainsFunc(lines[:min(len(lines), 3)], isResource) || slices.ContainsFunc(lines[:min(len(lines)-1, 3)], func(l []byte) bool { return d.sheetOf(l) != nil })
 }
 
-// haveFrame reports whether lines have the frame c.
 func (d *Decoder) haveFrame(c frame, lines [][]byte) bool {
 	n, sure := 0, 0
 	var rests [][]byte
@@ -220,7 +218,6 @@ func (d *Decoder) cutSyslog(line []byte, f *facts) ([]byte, bool) {
 // names may run in containers.
 var hostDaemon = regexp.MustCompile(`^(?:kube[a-z-]*|containerd|cri-?o|dockerd?|k3s[a-z-]*|rke2[a-z-]*|etcd|rancher-system-agent|systemd|podman)$`)
 
-// addDaemon stores the host and the program of a syslog line.
 func (d *Decoder) addDaemon(host, name []byte, f *facts) {
 	f.place[roleNode] = host
 	if f.addPath(name) {
@@ -330,8 +327,7 @@ func (d *Decoder) isSureTime(line, rest []byte) bool {
 	return d.originOf(rest[:k]).sure || hasPrefix(rest, "stdout ", "stderr ")
 }
 
-// labelled matches the start of a line that begins with labels, such as {namespace="x",
-// pod="y"}.
+// labelled matches a line that begins with labels, such as {namespace="x", pod="y"}.
 var labelled = regexp.MustCompile(`^\{[A-Za-z0-9_]{1,58}="`)
 
 func isLabelled(b []byte) bool { return labelled.Match(b) }
@@ -372,7 +368,6 @@ func (d *Decoder) addNames(m [][]byte, f *facts) bool {
 	return o.strict
 }
 
-// cutWords removes names such as NAMESPACE POD CONTAINER from a line.
 func (d *Decoder) cutWords(line []byte, f *facts) ([]byte, bool) {
 	n := d.wordsLen(line)
 	if n == 0 {
@@ -385,8 +380,7 @@ func (d *Decoder) cutWords(line []byte, f *facts) ([]byte, bool) {
 	return line[n:], true
 }
 
-// wordsLen returns the length of the words up to the name of a pod, including the space after
-// it.
+// wordsLen returns the length of the words up to the name of a pod and the space after it.
 func (d *Decoder) wordsLen(line []byte) (n int) {
 	for range 3 {
 		k := bytes.IndexByte(line[n:min(len(line), n+254)], ' ')
@@ -400,7 +394,6 @@ func (d *Decoder) wordsLen(line []byte) (n int) {
 	return 0
 }
 
-// findContainers sets whether the name of the container follows the name of the pod.
 func (d *Decoder) findContainers(lines [][]byte) {
 	without, with, n := 0, 0, 0
 	seconds := map[string]bool{}
@@ -421,8 +414,7 @@ func (d *Decoder) findContainers(lines [][]byte) {
 
 var mark = regexp.MustCompile(`^[>|*#+\-;~$%:! \t│┃•›║·»¦]*(?://[ \t/]*)*`)
 
-// findMark returns a step for a mark, such as that of a quote or a list, that starts at least
-// six of ten lines.
+// findMark returns a step for a mark, such as that of a quote, of at least six of ten lines.
 func findMark(lines [][]byte) step {
 	found := commonest(lines, func(l []byte) []byte { return bytes.TrimRight(mark.Find(l), " \t") })
 	return cutPrefix(found, " ")
@@ -459,7 +451,6 @@ func commonest(lines [][]byte, prefixOf func(line []byte) []byte) string {
 	return ""
 }
 
-// cutPrefix returns a step that removes a prefix, and then the optional text.
 func cutPrefix(prefix, optional string) step {
 	if prefix == "" {
 		return nil
@@ -502,11 +493,9 @@ func findNumbers(lines [][]byte) step {
 	}
 }
 
-// maxAnchor is the maximum length of the text before the header of a program.
 const maxAnchor = 160
 
-// anchorOf returns where the header of a program begins after other text; zero if there is no
-// such header.
+// anchorOf returns where the header of a program begins after other text; zero if nowhere.
 func anchorOf(b []byte) int {
 	for i := 1; i < min(len(b), 240); i++ {
 		before := b[i-1]
@@ -532,7 +521,6 @@ func anchorOf(b []byte) int {
 	return 0
 }
 
-// loggedKeys are fields that JSON log lines have.
 var loggedKeys = []string{`"ts":`, `"time":`, `"timestamp":`, `"@timestamp":`, `"level":`, `"log":`, `"message":`, `"msg":`, `"line":`}
 
 // completeJSON matches the beginning of a JSON line that a log library wrote.

@@ -5,7 +5,6 @@ import (
 	"regexp"
 )
 
-// header is the kind of text at the beginning of a log line.
 type header uint8
 
 const (
@@ -19,11 +18,9 @@ const (
 	syslog        // syslog header such as Nov 20 10:00:00
 )
 
-// own reports whether only programs write this header. A time, for example, may also begin an
-// envelope.
+// own reports whether only programs write this header. A time may also begin an envelope.
 func (h header) own() bool { return h == klog || h == object || h == logfmt || h == cri }
 
-// headerOf returns the kind of header with which a line begins.
 func headerOf(b []byte) header {
 	if len(b) < 4 {
 		return none
@@ -84,7 +81,6 @@ func hasPrefix(b []byte, prefixes ...string) bool {
 	return false
 }
 
-// contains reports whether b contains one of parts.
 func contains(b []byte, parts ...string) bool {
 	for _, p := range parts {
 		if bytes.Contains(b, []byte(p)) {
@@ -127,7 +123,6 @@ func levelLen(b []byte) int {
 	return 0
 }
 
-// hasLevel reports whether a text has a level as one of its words.
 func hasLevel(b []byte) bool {
 	for levelLen(b) == 0 {
 		k := bytes.IndexAny(b, " \t[|(")
@@ -139,12 +134,10 @@ func hasLevel(b []byte) bool {
 	return true
 }
 
-// innerJSON matches the beginning of JSON that a log library wrote, also if it is escaped in a
-// string.
+// innerJSON matches the beginning of JSON of a log library, also if escaped in a string.
 var innerJSON = regexp.MustCompile(`^\{[\\"]{1,2}(?:ts|time|level|timestamp|@timestamp)[\\"]{1,2}:`)
 
-// isOpaque reports whether a line is encoded, or contains another log line that was not
-// extracted.
+// isOpaque reports whether a line is encoded, or contains a log line that was not extracted.
 func isOpaque(b []byte) bool {
 	if n, _ := stampLen(b); n > 0 && isCRI(b[n:]) {
 		b = b[min(n+len(" stdout F "), len(b)):]
@@ -183,8 +176,7 @@ func isOrdinary(line []byte, prev bool) bool {
 // accessTime matches the time of a web server's access log.
 var accessTime = regexp.MustCompile(`\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:`)
 
-// IsRuntime reports whether a line is as a container runtime writes it: CRI, or Docker's
-// json-file.
+// IsRuntime reports whether a line is as a container runtime writes it: CRI, or json-file.
 func IsRuntime(line []byte) bool {
 	if n, _ := stampLen(line); n > 0 {
 		return isCRI(line[n:])

@@ -9,8 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// node is a value in a JSON text. The values inside a container directly follow it, up to the
-// index end.
+// node is a value in a JSON text. The values inside a container follow it, up to index end.
 type node struct {
 	kind    byte // '{', '[', '"', or '0' for a number, true, false and null
 	first   byte // kind in the text; kind becomes '{' for a list of attributes
@@ -46,7 +45,6 @@ func (t *tree) addField(k *keyClass, val []byte, esc bool) {
 	t.nodes[0].end = int32(len(t.nodes))
 }
 
-// items iterates over the values in a container, with their indices.
 func (t *tree) items(i int32) iter.Seq2[int32, *node] {
 	return func(yield func(int32, *node) bool) {
 		for c := i + 1; c < t.nodes[i].end && yield(c, &t.nodes[c]); c = t.nodes[c].end {
@@ -54,7 +52,6 @@ func (t *tree) items(i int32) iter.Seq2[int32, *node] {
 	}
 }
 
-// any reports whether a container has a value for which has returns true.
 func (t *tree) any(i int32, has func(*node) bool) bool {
 	for _, y := range t.items(i) {
 		if has(y) {
@@ -69,7 +66,6 @@ func (t *tree) offset(x *node) int { return cap(t.text) - cap(x.text) }
 
 const maxDepth = 64
 
-// ending is how the parsing of a value ended.
 type ending uint8
 
 const (
@@ -85,7 +81,6 @@ func (t *tree) parse(b []byte) (int, ending) {
 	return t.parseValue(0, -1, nil, 0)
 }
 
-// parseValue parses the value at offset i and returns the offset after it.
 func (t *tree) parseValue(i int, parent int32, key []byte, depth int) (int, ending) {
 	b := t.text
 	if i = skipSpace(b, i); i == len(b) {
@@ -124,7 +119,6 @@ func (t *tree) parseValue(i int, parent int32, key []byte, depth int) (int, endi
 	return end, complete
 }
 
-// parseMembers parses the values in a container up to its end.
 func (t *tree) parseMembers(pos int32, i, depth int) (int, ending) {
 	b, kind := t.text, t.nodes[pos].kind
 	for {
@@ -243,7 +237,6 @@ func unescape(dst, raw []byte) []byte {
 	}
 }
 
-// parseHex reads a number of hexadecimal digits.
 func parseHex(b []byte, width int) (rune, bool) {
 	n, err := strconv.ParseUint(string(b[:min(len(b), width)]), 16, 32)
 	return rune(n), err == nil && len(b) >= width

@@ -75,7 +75,6 @@ var logNames = []*regexp.Regexp{
 	regexp.MustCompile(`^(?:.*/)?(?P<pod>[^_/]+)_(?P<ns>[^_/]+)_(?P<container>[^/]+)-[0-9a-f]{12,64}\.log$`),
 }
 
-// placeOfPath returns the place in the path or the tag of a container's log.
 func placeOfPath(s []byte) (p Place, ok bool) {
 	if bytes.IndexByte(s, '_') < 0 {
 		return p, false

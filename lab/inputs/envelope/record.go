@@ -19,7 +19,6 @@ type facts struct {
 	signs
 }
 
-// clone returns a copy that does not share memory with a line.
 func (f *facts) clone() facts {
 	c := *f
 	c.stamp = bytes.Clone(f.stamp)
@@ -29,8 +28,7 @@ func (f *facts) clone() facts {
 	return c
 }
 
-// signs are properties of the fields of one object, from which follows whether the object is an
-// envelope.
+// signs are properties of an object from which follows whether it is an envelope.
 type signs struct {
 	kube     bool  // whether the name of a field says that it describes a container
 	nested   bool  // whether the fields about the place are in an object of their own
@@ -55,7 +53,6 @@ type records struct {
 	raw     int                         // number of values that are themselves lines
 }
 
-// class returns the meaning of a field name. raw is the name as it is written in JSON.
 func (r *records) class(raw []byte) *keyClass {
 	return remember(&r.classes, raw, func(raw []byte) *keyClass {
 		c := classify(string(unescape(nil, raw)))
@@ -100,8 +97,7 @@ func (r *records) walkBelow(t *tree, i int32, outer facts) {
 	r.depth--
 }
 
-// row passes on the line of an object that was made field by field. It reports false if the object
-// has none.
+// row passes on the line of an object that was made field by field, if it has one.
 func (r *records) row(t *tree, f facts, certain bool) bool {
 	x := &t.nodes[0]
 	x.certain = certain
@@ -176,8 +172,7 @@ func (r *records) prepare(t *tree) bool {
 	return found
 }
 
-// foldAttribute turns an attribute, such as {"key":"k8s.pod.name","value":{"stringValue":"x"}}, into a
-// field.
+// foldAttribute turns {"key":"k8s.pod.name","value":{"stringValue":"x"}} into a field.
 func (r *records) foldAttribute(t *tree, i int32) {
 	x := &t.nodes[i]
 	var name, value *node
@@ -260,17 +255,14 @@ func (r *records) foldTable(t *tree, i int32) {
 	}
 }
 
-// isObject reports whether a JSON object is one of Kubernetes, such as an Event.
 func isObject(t *tree, i int32) bool {
 	return t.any(i, func(y *node) bool { return y.class.object && (y.kind == '"' || y.kind == '{') })
 }
 
-// isTexts reports whether a value is a list of lines.
 func isTexts(t *tree, i int32) bool {
 	return t.nodes[i].kind == '[' && t.nodes[i].end > i+1 && !t.any(i, func(y *node) bool { return y.kind != '"' })
 }
 
-// lineOf returns the field of an object that has the line, zero if there is none.
 func (r *records) lineOf(t *tree, i int32) (best int32) {
 	rank := uint8(255)
 	certain := t.nodes[i].certain
@@ -377,7 +369,6 @@ func (r *records) gather(t *tree, i int32, parent *keyClass, f *facts) {
 	}
 }
 
-// fact adds what one field says.
 func (r *records) fact(k, parent *keyClass, val []byte, esc bool, f *facts) {
 	if k.time > 0 && (f.stamp == nil || k.time < f.rank) && len(val) > 0 {
 		f.stamp, f.rank, f.timed = val, k.time, true
@@ -427,7 +418,6 @@ func (r *records) fact(k, parent *keyClass, val []byte, esc bool, f *facts) {
 	}
 }
 
-// addPath adds the place in the path or the tag of a log.
 func (f *facts) addPath(val []byte) bool {
 	p, ok := placeOfPath(val)
 	if ok {
@@ -499,7 +489,6 @@ func textOf(x *node) []byte {
 	return x.val
 }
 
-// pass passes on a line.
 func (r *records) pass(f *facts, text []byte) {
 	if r.found++; !r.quiet {
 		r.out(f, text)
@@ -580,11 +569,9 @@ func (f *facts) isEnvelope(line *keyClass, own, level bool, foreign int, text []
 	return f.timed && !level && !f.object && foreign <= 2
 }
 
-// looksLogged reports whether a text begins as the line of a log: with a header of klog, a
-// time, a level, or as JSON.
+// looksLogged reports whether a text begins with a time, with a header of klog, or as JSON.
 func looksLogged(b []byte) bool { return headerOf(b) > word }
 
-// where returns where a line was written, by its facts.
 func (f *facts) where() Place {
 	p := f.file
 	to := p.fields()

@@ -65,8 +65,7 @@ func parseStamp(b []byte, digits int) (t time.Time, unit time.Duration, ok bool)
 	return t.Add(part), unit, true
 }
 
-// parseFraction returns the value of the decimal digits after a number of unit, and the unit of
-// the last digit.
+// parseFraction returns the value of digits after a number of unit, and the last digit's unit.
 func parseFraction(digits []byte, unit time.Duration) (value, last time.Duration) {
 	for _, c := range digits {
 		if unit /= 10; unit == 0 {
@@ -77,7 +76,6 @@ func parseFraction(digits []byte, unit time.Duration) (value, last time.Duration
 	return value, max(unit, 1)
 }
 
-// epochUnits are the units of numbers since 1970, by their number of digits.
 var epochUnits = map[int]time.Duration{10: time.Second, 13: time.Millisecond, 16: time.Microsecond, 19: time.Nanosecond}
 
 // parseEpoch parses a number of seconds, milliseconds, microseconds or nanoseconds since 1970.
@@ -97,7 +95,6 @@ func parseEpoch(b []byte) (t time.Time, unit time.Duration, ok bool) {
 	return time.Unix(n/per, n%per*int64(unit)+int64(part)).UTC(), last, true
 }
 
-// parseLayout parses a time in one of layouts, with or without a fraction of a second.
 func (c *clock) parseLayout(text string) (t time.Time, unit time.Duration, ok bool) {
 	if !isAlphanumeric(text[0]) || 'a' <= text[0] {
 		return t, 0, false

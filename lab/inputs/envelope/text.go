@@ -31,7 +31,6 @@ func NewText(r io.Reader, head []byte, nuls *int64) *Text {
 // IsWide reports whether head is the beginning of UTF-16 text.
 func IsWide(head []byte) bool { return byteOrder(head) != nil }
 
-// byteOrder returns the encoding of UTF-16 text, and nil for other text.
 func byteOrder(head []byte) encoding.Encoding {
 	little, big := unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
 	switch {
@@ -67,8 +66,7 @@ func (t *Text) Read(p []byte) (int, error) {
 	}
 }
 
-// clean removes a byte order mark and NUL bytes in place. It returns the number of bytes that
-// are left.
+// clean removes a byte order mark and NUL bytes in place, and returns the remaining length.
 func (t *Text) clean(b []byte) int {
 	if !t.began && len(b) > 0 {
 		t.began = true

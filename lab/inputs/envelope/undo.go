@@ -30,7 +30,6 @@ var undos = []struct {
 	{false, func(lines [][]byte) bool { return most(lines, func(l []byte) bool { return contains(l, `"=>`) }) }, unrubyLine},
 }
 
-// contain reports whether a line contains one of the characters in chars.
 func contain(lines [][]byte, chars string) bool {
 	return slices.ContainsFunc(lines, func(l []byte) bool { return bytes.ContainsAny(l, chars) })
 }
@@ -40,8 +39,7 @@ const spaces = "\u00a0\u202f\u2007\ufeff\u200b\u200e\u2060\u200c\u200d"
 
 var plainSpaces = strings.NewReplacer("\u00a0", " ", "\u202f", " ", "\u2007", " ", "\ufeff", "", "\u200b", "", "\u200e", "", "\u2060", "", "\u200c", "", "\u200d", "")
 
-// sequence matches what follows an escape character: a colour or cursor movement, a title, or a
-// link.
+// sequence matches what follows an escape character: a colour, a movement, a title, a link.
 const sequence = `(?:\[[0-9;?:]*[A-Za-z]|\][^\x07\x1b]*[\x07\x1b])`
 
 var (
@@ -78,7 +76,6 @@ var (
 	cell   = regexp.MustCompile(`</t[dh]>`)
 )
 
-// isHTML reports whether lines are escaped as HTML, or are between HTML tags.
 func isHTML(lines [][]byte) bool {
 	found := false
 	for _, l := range lines {
@@ -104,8 +101,7 @@ func unescapeHTML(dst, b []byte) []byte {
 	return append(dst, strings.ReplaceAll(text, "\u00a0", " ")...)
 }
 
-// isEscaped reports whether all quotes in lines have a backslash before them, or each line is a
-// quoted string.
+// isEscaped reports whether all quotes have a backslash, or each line is a quoted string.
 func isEscaped(lines [][]byte) bool {
 	found, quotes := false, true
 	for _, l := range lines {
@@ -144,7 +140,6 @@ func most(lines [][]byte, has func([]byte) bool) bool {
 	return n*10 >= len(lines)*6 && n > 0
 }
 
-// count returns the number of lines for which has returns true.
 func count(lines [][]byte, has func([]byte) bool) (n int) {
 	for _, l := range lines {
 		if has(l) {

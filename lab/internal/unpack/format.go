@@ -2,25 +2,26 @@ package unpack
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/bzip2"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/therootcompany/xz"
 )
 
-// headSize is the size of a tar header.
 const headSize = 512
 
 // maxWindow is the maximum memory that an archive may make zstd and xz use.
 const maxWindow = 128 << 20
 
-// packing is a format that compresses one stream.
 type packing struct {
 	name, magic string
 	// suffixes are pairs of suffixes of names, before and after unpacking.
@@ -49,8 +50,7 @@ var packings = []packing{
 	}},
 }
 
-// detectPacking returns the format of a compressed stream from its first bytes; nil if it is
-// not compressed.
+// detectPacking returns the format of a compressed stream from its first bytes, or nil.
 func detectPacking(head []byte) *packing {
 	for i, p := range packings {
 		if bytes.HasPrefix(head, []byte(p.magic)) && (p.name != "bzip2" || len(head) > 9 && string(head[4:7]) == "1AY") {
@@ -60,13 +60,11 @@ func detectPacking(head []byte) *packing {
 	return nil
 }
 
-// isZip reports whether head is the beginning of a zip archive, which may be empty.
 func isZip(head []byte) bool {
 	return bytes.HasPrefix(head, []byte("PK\x03\x04")) || bytes.HasPrefix(head, []byte("PK\x05\x06"))
 }
 
-// isTar reports whether a block is the header of a tar archive. archive/tar checks its
-// checksum.
+// isTar reports whether a block is the header of a tar archive, with its checksum.
 func isTar(head []byte) bool {
 	if len(head) < headSize || head[0] == 0 {
 		return false
@@ -108,3 +106,100 @@ func IsArchive(r io.ReaderAt) bool {
 
 // MayBe reports whether head may be the beginning of an archive or of a compressed file.
 func MayBe(head []byte) bool { return detectPacking(head) != nil || isZip(head) || isTar(head) }
+
+// maxContents is the maximum size of the table of contents of a zip archive.
+const maxContents = 24 << 20
+
+func (u *unpacker) unpackZip(in *source, size int64) error {
+	c := &contents{ReaderAt: in, max: u.limits.Entries + endEntries, tooMany: u.tooMany}
+	zr, err := zip.NewReader(c, size)
+	c.opened = true
+	switch {
+	case isFinal(err):
+		return err
+	case err != nil && !errors.Is(err, zip.ErrInsecurePath):
+		return fmt.Errorf("its table of contents is missing or damaged, so nothing of it was read: %w; repair it with zip -FF, or fetch it again", err)
+	case len(zr.File) > u.limits.Entries:
+		return u.tooMany()
+	case entriesOverlap(zr.File):
+		return errors.New("its files overlap, as in a zip bomb; nothing was unpacked")
+	}
+	for _, e := range zr.File {
+		switch {
+		case e.Mode().IsDir():
+			err = u.countEntry(e.Name)
+		case !e.Mode().IsRegular():
+			err = u.noteSpecial(in.dir, e.Name)
+		case e.Flags&1 != 0:
+			u.noteLost(entryPath(in.dir, e.Name), errEncrypted)
+			err = u.countEntry(e.Name)
+		default:
+			err = u.zipFile(e, in)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errEncrypted = errors.New("it is encrypted; unpack it by hand")
+
+func (u *unpacker) zipFile(e *zip.File, in *source) error {
+	rc, err := e.Open()
+	if err != nil {
+		u.noteLost(entryPath(in.dir, e.Name), err)
+		return u.countEntry(e.Name)
+	}
+	defer rc.Close()
+	return in.writeEntry(e.Name, e.Modified, rc)
+}
+
+const zipEntry = "PK\x01\x02"
+
+// endEntries is the number of entries that archive/zip reads twice to find the table.
+const endEntries = 2 << 10
+
+// contents is a reader of a zip archive. It fails if the table of contents is too large,
+// because archive/zip does not limit it.
+type contents struct {
+	io.ReaderAt
+
+	max, entries, size int
+	end                []byte // last bytes of the previous read
+	tooMany            func() error
+	opened             bool // whether the table was read
+}
+
+func (c *contents) ReadAt(p []byte, t int64) (int, error) {
+	if c.opened {
+		return c.ReaderAt.ReadAt(p, t)
+	}
+	if c.entries > c.max || c.size > maxContents {
+		return 0, c.tooMany()
+	}
+	n, err := c.ReaderAt.ReadAt(p, t)
+	block := append(c.end, p[:n]...)
+	c.entries += bytes.Count(block, []byte(zipEntry))
+	c.size += n
+	c.end = append(c.end[:0], block[max(0, len(block)-len(zipEntry)+1):]...)
+	return n, err
+}
+
+// entriesOverlap reports whether two entries share bytes. No tool writes such an archive.
+func entriesOverlap(files []*zip.File) bool {
+	type span struct{ from, to int64 }
+	spans := make([]span, 0, len(files))
+	for _, e := range files {
+		if at, err := e.DataOffset(); err == nil && e.CompressedSize64 > 0 {
+			spans = append(spans, span{at, at + int64(min(e.CompressedSize64, 1<<60))})
+		}
+	}
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	for i := 1; i < len(spans); i++ {
+		if spans[i].from < spans[i-1].to {
+			return true
+		}
+	}
+	return false
+}

@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"crowsnest/internal/text"
 )
@@ -31,13 +32,10 @@ var (
 	errDisk   = errors.New("cannot write to the temporary folder")
 )
 
-// isFinal reports whether err ends the unpacking.
 func isFinal(err error) bool { return errors.Is(err, errTooBig) || errors.Is(err, errDisk) }
 
-// maxName is the maximum length of the path of an entry.
 const maxName = 1024
 
-// unpacker unpacks one archive and all archives in it.
 type unpacker struct {
 	root   *os.Root
 	limits Limits
@@ -50,8 +48,7 @@ type unpacker struct {
 	copies map[uint64]int // number of the newest copy of a file whose name already existed, by hash of the name
 }
 
-// nested is an archive inside the archive. It is stored as a file in the folder until it is
-// unpacked.
+// nested is an archive inside the archive, stored as a file until it is unpacked.
 type nested struct {
 	name  string
 	depth int
@@ -89,14 +86,12 @@ func Unpack(archive, dir string, limits Limits) (Result, error) {
 		_ = root.Remove(left.name) // a file that stays could be taken for a log
 	}
 	if u.result.Refused = errors.Is(err, errTooBig); u.result.Refused {
-		// Nothing of the archive is read, so problems of single entries would only hide the
-		// reason.
+		// Problems of single entries would hide why nothing of the archive is read.
 		u.result.Problems = slices.DeleteFunc(u.result.Problems, func(p Problem) bool { return p.Reason != err.Error() })
 	}
 	return u.result, nil
 }
 
-// noteLost records that an entry, or the rest of it, was not unpacked.
 func (u *unpacker) noteLost(name string, err error) {
 	if err != nil {
 		u.addProblem(Problem{Path: name, Reason: err.Error(), Lost: true})
@@ -137,7 +132,6 @@ func (u *unpacker) unpackFile(f *os.File, dir, name string, depth int) error {
 	return errors.New("it is not an archive")
 }
 
-// unpackNested replaces an archive by a folder with its content.
 func (u *unpacker) unpackNested(n nested) error {
 	if n.depth > u.limits.Depth {
 		_ = u.root.Remove(n.name) // a file that stays could be taken for a log
@@ -166,7 +160,6 @@ func (u *unpacker) unpackNested(n nested) error {
 	return u.unpackFile(f, dir, path.Base(n.name), n.depth)
 }
 
-// unpackedName returns the name of a compressed file after unpacking.
 func unpackedName(p *packing, name string) string {
 	for _, s := range p.suffixes {
 		if cut, ok := strings.CutSuffix(name, s[0]); ok && cut != "" {
@@ -187,8 +180,7 @@ func (u *unpacker) unpackTar(r io.Reader, in *source) error {
 		h, err := tr.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			// The checksum of a compressed archive follows its last block, so the stream is
-			// read to its end.
+			// A compressed archive ends with its checksum, so the stream is read to its end.
 			_, err = io.Copy(io.Discard, &bounded{r: r, in: in})
 			return damagedEnd(err)
 		case err != nil:
@@ -215,13 +207,11 @@ func damagedEnd(err error) error {
 	return fmt.Errorf("its end is missing or damaged: %w", err)
 }
 
-// noteSpecial records an entry without content of its own, such as a link.
 func (u *unpacker) noteSpecial(dir, name string) error {
 	u.addProblem(Problem{Path: path.Join(dir, path.Clean("/"+name)), Reason: "a link or a special file"})
 	return u.countEntry(name)
 }
 
-// countEntry counts an entry and checks the limits.
 func (u *unpacker) countEntry(name string) error {
 	u.names += len(name)
 	if u.count++; u.count > u.limits.Entries || u.names > u.limits.Names {
@@ -234,8 +224,7 @@ func (u *unpacker) tooMany() error {
 	return fmt.Errorf("%w: more than %d files, or %d MiB of names, so nothing of it was read; unpack it by hand and scan the folders that matter", errTooBig, u.limits.Entries, u.limits.Names>>20)
 }
 
-// createFile creates a new file and the folders above it. If the name exists already, it adds a
-// number.
+// createFile creates a new file and its folders. It adds a number to a name that exists.
 func (u *unpacker) createFile(name string) (*os.File, string, error) {
 	if err := u.root.MkdirAll(path.Dir(name), 0o700); err != nil {
 		return nil, name, onDisk(err)
@@ -262,8 +251,7 @@ func onDisk(err error) error {
 	return err
 }
 
-// displayName returns the name of an archive for a message. It is made printable, because it
-// comes from an input.
+// displayName returns the name of an archive, which comes from an input, for a message.
 func displayName(name string) string { return text.Printable(text.Shorten(name, 200)) }
 
 // Limits are the limits for unpacking one archive with all archives in it.
@@ -284,8 +272,7 @@ func DefaultLimits() Limits {
 	return Limits{Bytes: 16 << 30, Ratio: 400, RatioFrom: 256 << 20, Entries: 200_000, Depth: 5, Names: 32 << 20}
 }
 
-// Problem is an entry, or an archive inside the archive, that was not or not completely
-// unpacked.
+// Problem is an entry, or an archive in the archive, that was not completely unpacked.
 type Problem struct {
 	Path   string // path below the folder, "." for the archive itself; printable and limited in length
 	Reason string
@@ -307,4 +294,111 @@ type Result struct {
 // Complete reports whether everything that may contain lines was unpacked.
 func (r Result) Complete() bool {
 	return !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Lost })
+}
+
+// source is the archive that is being unpacked. It counts the bytes that are read from it.
+type source struct {
+	io.ReaderAt
+
+	u     *unpacker
+	dir   string // folder for its files
+	depth int
+
+	consumed, produced int64 // numbers of bytes that were read and written
+}
+
+func (s *source) ReadAt(p []byte, t int64) (int, error) {
+	n, err := s.ReaderAt.ReadAt(p, t)
+	s.consumed += int64(n)
+	return n, err
+}
+
+// writeEntry writes a file of the archive, with its time of modification if that is known. It
+// returns an error only if the unpacking has to end.
+func (s *source) writeEntry(name string, modified time.Time, r io.Reader) error {
+	if err := s.u.countEntry(name); err != nil {
+		return err
+	}
+	local := path.Clean(strings.TrimLeft(strings.ReplaceAll(strings.ToValidUTF8(name, "\ufffd"), `\`, "/"), "/"))
+	err := errors.New("the name leads out of the archive")
+	switch {
+	case len(name) > maxName:
+		err = fmt.Errorf("the name has more than %d bytes", maxName)
+	case fs.ValidPath(local) && local != ".":
+		err = s.writeFile(path.Join(s.dir, local), modified, r)
+		name = local
+	}
+	if isFinal(err) {
+		return err
+	}
+	s.u.noteLost(entryPath(s.dir, name), err)
+	return nil
+}
+
+func entryPath(dir, name string) string {
+	if dir == "." {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// writeFile writes a file. If the file is an archive, writeFile also adds it to the queue.
+func (s *source) writeFile(name string, modified time.Time, r io.Reader) error {
+	f, name, err := s.u.createFile(name)
+	if err != nil {
+		return withoutPath(err)
+	}
+	defer f.Close()
+	_, err = io.Copy(disk{f}, &bounded{r: r, in: s})
+	if isFinal(err) {
+		_ = s.u.root.Remove(name)
+		return err
+	}
+	_ = s.u.root.Chtimes(name, time.Time{}, modified) // the time comes from the archive, and may be one that no file can have
+	s.u.result.Files++                                // a damaged entry is counted too, because its beginning was read
+	if err == nil && IsArchive(f) {
+		s.u.result.Files--
+		s.u.queue = append(s.u.queue, nested{name: name, depth: s.depth + 1})
+	}
+	return err
+}
+
+// withoutPath returns an error without its path, for messages that already name the path.
+func withoutPath(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok && !isFinal(err) {
+		return p.Err
+	}
+	return err
+}
+
+// disk is a writer for a file. Its errors end the unpacking, because the next file could not be
+// written either.
+type disk struct{ w io.Writer }
+
+func (d disk) Write(p []byte) (int, error) {
+	n, err := d.w.Write(p)
+	if err != nil {
+		err = fmt.Errorf("%w: %w; make room, or set TMPDIR to another folder", errDisk, withoutPath(err))
+	}
+	return n, err
+}
+
+type bounded struct {
+	r  io.Reader
+	in *source
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	u := b.in.u
+	b.in.produced += int64(n)
+	u.result.Bytes += int64(n)
+	l := u.limits
+	switch {
+	case u.result.Bytes > l.Bytes:
+		return n, fmt.Errorf("%w: more than %d GiB, so nothing of it was read; unpack it by hand and scan the folders that matter", errTooBig, l.Bytes>>30)
+	case b.in.produced > l.RatioFrom && b.in.produced/l.Ratio > b.in.consumed, u.result.Bytes > l.RatioFrom && u.result.Bytes/l.Ratio > u.packed:
+		return n, fmt.Errorf("%w: more than %d times its size, which is not plausible for logs, so nothing of it was read; if you trust the archive, unpack it by hand", errTooBig, l.Ratio)
+	}
+	return n, err
 }
