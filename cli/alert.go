@@ -45,15 +45,8 @@ func newAlertTest(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test [flags] RULE",
 		Short: "Send a test alert of a rule to every configured Alertmanager",
-		Long: `Sends an alert with the labels and texts of a rule to every configured
-Alertmanager and prints each answer. The alert has the label ` + testLabel + `="true" and
-a summary that marks it as a test. It resolves by itself.
-
-The values of the rule's keys come from --label, or from the rule's own tests.`,
-		Example: `  crowsnest alert test EtcdOutOfSpace --config.file crowsnest.yml
-  crowsnest alert test EtcdOutOfSpace --alertmanager http://localhost:9093 --label namespace=kube-system`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return c.alertTest(cmd.Context(), f, args[0]) },
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(cmd *cobra.Command, args []string) error { return c.alertTest(cmd.Context(), f, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config.file", config.DefaultFile, "configuration `FILE`")

@@ -32,9 +32,8 @@ type caseFlags struct {
 func newCase(c *cli) *cobra.Command {
 	f := caseFlags{output: newOneOf("markdown", "html", "json")}
 	cmd := &cobra.Command{
-		Use:   "case [flags] FILE|FOLDER|-|FINGERPRINT...",
-		Short: "Write a file about failures to forward and keep",
-		RunE:  func(cmd *cobra.Command, args []string) error { return c.makeCase(cmd.Context(), f, args) },
+		Use: "case [flags] FILE|FOLDER|-|FINGERPRINT...", Short: "Write a file about failures to forward and keep",
+		RunE: func(cmd *cobra.Command, args []string) error { return c.makeCase(cmd.Context(), f, args) },
 	}
 	f.rules.add(cmd)
 	f.rules.addNamespaces(cmd)
@@ -107,7 +106,7 @@ func (c *cli) caseOfLogs(ctx context.Context, f caseFlags, args []string) (err e
 		return errors.Join(inputErr, err)
 	}
 	lost := errorTexts(errors.Join(in.err, readErr))
-	for _, u := range in.cluster.notSeen() {
+	for _, u := range in.cluster.NotSeen {
 		lost = append(lost, "not seen: "+u.String())
 	}
 	var unread []string
@@ -117,7 +116,7 @@ func (c *cli) caseOfLogs(ctx context.Context, f caseFlags, args []string) (err e
 		}
 	}
 	made, err := casefile.FromReport(casefile.Recorded{
-		Names: in.cluster.describeArgs(args), Inputs: in.logs, Set: target.Set, Report: report.Report, Unknown: report.Unknown,
+		Names: in.names, Inputs: in.logs, Set: target.Set, Report: report.Report, Unknown: report.Unknown,
 		Lines: lines, Unread: unread, Errors: lost, Now: now, Version: version.Version, About: f.alert,
 	})
 	if err != nil {

@@ -97,10 +97,8 @@ func silentText(set *rules.Set) string {
 func newCheckConfig(c *cli) *cobra.Command {
 	output := newOneOf("text", "json", "github")
 	cmd := &cobra.Command{
-		Use:   "config FILE",
-		Short: "Check a configuration and all files that it refers to",
-		Args:  cobra.ExactArgs(1),
-		RunE:  func(_ *cobra.Command, args []string) error { return c.checkConfig(args[0], output.value) },
+		Use: "config FILE", Short: "Check a configuration and all files that it refers to", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return c.checkConfig(args[0], output.value) },
 	}
 	cmd.Flags().VarP(output, "output", "o", "output format")
 	return cmd

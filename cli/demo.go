@@ -35,10 +35,8 @@ func newDemo(c *cli) *cobra.Command {
 	f := demoFlags{log: newLogFlags()}
 	f.log.level = newOneOf("warn", "info", "debug", "error")
 	cmd := &cobra.Command{
-		Use:   "demo",
-		Short: "Replay recorded incidents to a real Alertmanager and show the alerts",
-		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return c.demo(f) },
+		Use: "demo", Short: "Replay recorded incidents to a real Alertmanager and show the alerts", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return c.demo(f) },
 	}
 	cmd.Flags().BoolVar(&f.untilDone, "until-done", false, "exit with 0 once Alertmanager has received every expected alert, with 1 on timeout")
 	cmd.Flags().StringVar(&f.alertmanager, "alertmanager", "", "Alertmanager `PROGRAM` to start")

@@ -38,9 +38,8 @@ type discoverFlags struct {
 func newDiscover(c *cli) *cobra.Command {
 	f := discoverFlags{output: newOneOf("text", "json")}
 	cmd := &cobra.Command{
-		Use:   "discover [flags] [FILE|FOLDER|-]...",
-		Short: "Find problems in logs that no rule watches",
-		RunE:  func(cmd *cobra.Command, args []string) error { return c.discover(cmd.Context(), f, args) },
+		Use: "discover [flags] [FILE|FOLDER|-]...", Short: "Find problems in logs that no rule watches",
+		RunE: func(cmd *cobra.Command, args []string) error { return c.discover(cmd.Context(), f, args) },
 	}
 	f.rules.add(cmd)
 	f.streams.add(cmd, "")

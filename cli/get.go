@@ -52,11 +52,11 @@ func (f getFlags) fetchData(ctx context.Context, path string, query url.Values) 
 }
 
 type getKind struct {
-	use, short, long, example string
-	args                      cobra.PositionalArgs
-	forms                     []getForm // values of --output; the first one is the default
-	flags                     func(flags *pflag.FlagSet)
-	fetch                     func(get apiGet, form string, args []string) ([]byte, error)
+	use, short string
+	args       cobra.PositionalArgs
+	forms      []getForm // values of --output; the first one is the default
+	flags      func(flags *pflag.FlagSet)
+	fetch      func(get apiGet, form string, args []string) ([]byte, error)
 }
 
 // getForm is an output format. write is nil for the data as the API returns them.
@@ -72,15 +72,9 @@ func listForms(list show.List) []getForm {
 	return []getForm{{"text", list}, {"wide", list}, {"json", nil}}
 }
 
-const listText = `AGE is the time since an entry began. -o wide adds columns. To repeat the list, use
-the command watch: watch crowsnest get alerts.`
-
 func newGet(c *cli) *cobra.Command {
 	alerts := getKind{
 		use: "alerts [MATCHER|FINGERPRINT]...", short: "List open alerts; matchers have Alertmanager's syntax",
-		example: `  crowsnest get alerts severity=critical 'namespace=~"team-.*"'
-  crowsnest get alerts -o wide --url http://localhost:9797
-  watch crowsnest get alerts`,
 		forms: listForms(show.OpenAlerts),
 		fetch: func(get apiGet, form string, args []string) ([]byte, error) {
 			if form == "json" {
@@ -91,22 +85,18 @@ func newGet(c *cli) *cobra.Command {
 	}
 	episodes := getKind{
 		use: "episodes [MATCHER|FINGERPRINT]...", short: "List open and recently resolved episodes",
-		example: "  crowsnest get episodes alertname=EtcdOutOfSpace",
-		forms:   listForms(show.EpisodeTables),
+		forms: listForms(show.EpisodeTables),
 		fetch: func(get apiGet, _ string, args []string) ([]byte, error) {
 			return get("episodes", searchValues(args, "filter"))
 		},
 	}
 	rules := getKind{
-		use: "rules", short: "List rules with their health, streams, matches and cost", example: "  crowsnest get rules -o wide",
+		use: "rules", short: "List rules with their health, streams, matches and cost",
 		forms: listForms(show.RuleTables), fetch: fetchAll("rules"),
 	}
 	sources := getKind{
-		use: "sources", short: "List sources and receivers", example: "  crowsnest get sources -o wide",
+		use: "sources", short: "List sources and receivers",
 		forms: listForms(show.SourceTables), fetch: fetchAll("sources"),
-	}
-	for _, kind := range []*getKind{&alerts, &episodes, &rules, &sources} {
-		kind.long = kind.short + ".\n\n" + listText
 	}
 	return newParent("get", "Query a running daemon",
 		newGetKind(c, alerts), newGetKind(c, episodes), newGetKind(c, episodeKind()), newGetKind(c, historyKind()),
@@ -122,7 +112,7 @@ func newGetKind(c *cli, kind getKind) *cobra.Command {
 		write[form.name] = form.write
 	}
 	cmd := &cobra.Command{
-		Use: kind.use, Short: kind.short, Long: kind.long, Example: kind.example, Args: kind.args,
+		Use: kind.use, Short: kind.short, Args: kind.args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := kind.fetch(func(path string, query url.Values) ([]byte, error) {
 				return f.fetchData(cmd.Context(), path, query)
@@ -180,13 +170,6 @@ func historyKind() getKind {
 	return getKind{
 		use:   "history [MATCHER|FINGERPRINT|WORD]...",
 		short: "List ended alerts of the last 30 days, the newest first, and the noisy rules",
-		long: `Lists the ended alerts that the daemon remembers, the newest first, and the rules with
-the most notifications and flaps. A flap is an alert that fires again within an hour of
-its end. Matchers have Alertmanager's syntax; other words select the alerts whose name,
-labels or summary contain them.`,
-		example: `  crowsnest get history
-  crowsnest get history --since 7d etcd severity=critical
-  crowsnest get history -o wide 0f3a61c2b4d5e6f7`,
 		forms: listForms(show.WriteHistory),
 		flags: func(flags *pflag.FlagSet) {
 			flags.Var(since, "since", "only alerts that were open after this: a duration before now, or an RFC 3339 time")
@@ -210,11 +193,8 @@ func episodeKind() getKind {
 	return getKind{
 		use:   "episode FINGERPRINT",
 		short: "Show one episode: what happened when, who was notified, how often it was seen before",
-		long: `Shows the newest episode of an alert, open or remembered. The fingerprint is the one that
-the pages show or the one in Alertmanager, which includes external labels.`,
-		example: "  crowsnest get episode 0f3a61c2b4d5e6f7",
-		args:    cobra.ExactArgs(1),
-		forms:   []getForm{{"text", show.WriteTimeline}, {"json", nil}},
+		args:  cobra.ExactArgs(1),
+		forms: []getForm{{"text", show.WriteTimeline}, {"json", nil}},
 		fetch: func(get apiGet, _ string, args []string) ([]byte, error) {
 			if !fingerprintForm.MatchString(args[0]) {
 				return nil, usageErrorf("%q is not a fingerprint of 16 hexadecimal digits; list them with crowsnest get episodes", args[0])
@@ -226,7 +206,7 @@ the pages show or the one in Alertmanager, which includes external labels.`,
 
 func statusKind() getKind {
 	return getKind{
-		use: "status", short: "Show version, readiness, saved state, configuration and flags", example: "  crowsnest get status -o json",
+		use: "status", short: "Show version, readiness, saved state, configuration and flags",
 		args:  cobra.NoArgs,
 		forms: []getForm{{"text", show.WriteStatus}, {"json", nil}},
 		fetch: func(get apiGet, _ string, _ []string) ([]byte, error) {
@@ -249,9 +229,6 @@ func unknownKind() getKind {
 	return getKind{
 		use:   "unknown [FINGERPRINT]",
 		short: "List failures that no rule describes; with -o rule, print a rule with tests for one",
-		long:  "List failures that no rule describes. With -o rule and a fingerprint, print a rule\nwith tests for one.\n\n" + listText,
-		example: "  crowsnest get unknown\n" +
-			"  crowsnest get unknown -o rule 8c1f0de2a94b7730 > new.yaml",
 		args:  cobra.MaximumNArgs(1),
 		forms: append(listForms(show.UnknownFailures), getForm{"rule", writeRulePack}),
 		fetch: func(get apiGet, form string, args []string) ([]byte, error) {

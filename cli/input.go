@@ -21,6 +21,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/internal/text"
+	"crowsnest/lab/cluster"
 	"crowsnest/lab/inputs"
 	"crowsnest/redact"
 	"crowsnest/replay"
@@ -72,7 +73,8 @@ type recorded struct {
 	logs     []replay.Input
 	account  *inputs.Account
 	err      error         // names the logs that cannot be read
-	cluster  *clusterInput // nil if files are read
+	names    []string      // arguments as shown to people
+	cluster  *clusterInput // empty if files are read
 	progress *progress
 	remove   func() error
 }
@@ -99,11 +101,15 @@ func (c *cli) collect(ctx context.Context, from logInput) (*recorded, error) {
 		return folder.remove()
 	}}
 	opt := inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in, Unpack: folder.path}
-	if in.cluster, err = c.fromCluster(ctx, from.cluster, from.set, &opt); err != nil {
-		return nil, errors.Join(err, in.remove())
+	in.names, in.cluster = from.args, &clusterInput{Snapshot: &cluster.Snapshot{}}
+	if from.cluster.on {
+		if in.cluster, err = c.fromCluster(ctx, from.cluster, from.set, &opt); err != nil {
+			return nil, errors.Join(err, in.remove())
+		}
+		from.args, in.names = []string{in.cluster.dir}, []string{in.cluster.title}
 	}
 	in.progress = c.startProgress("reading", nil)
-	in.logs, in.account, in.err = inputs.Collect(in.cluster.inputArgs(from.args), opt)
+	in.logs, in.account, in.err = inputs.Collect(from.args, opt)
 	in.progress.countReading(in.logs, from.times)
 	return in, nil
 }

@@ -110,8 +110,7 @@ func (c *cli) exit(err error) int {
 func newRoot(c *cli) *cobra.Command {
 	c.name = cmp.Or(c.name, ownName)
 	root := &cobra.Command{
-		Use:           "crowsnest",
-		Short:         "Find known failures in controller logs and notify Alertmanager",
+		Use: "crowsnest", Short: "Find known failures in controller logs and notify Alertmanager",
 		Version:       version.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -163,7 +162,8 @@ var helpTexts embed.FS
 func addHelp(cmd *cobra.Command) {
 	file := "help/" + strings.ReplaceAll(pathBelowRoot(cmd), " ", "_") + ".txt"
 	if data, err := helpTexts.ReadFile(file); err == nil {
-		cmd.Long, cmd.Example, _ = strings.Cut(strings.TrimSuffix(string(data), "\n"), "\n\nExamples:\n")
+		long, example, _ := strings.Cut(string(data), "Examples:\n")
+		cmd.Long, cmd.Example = strings.TrimRight(long, "\n"), strings.TrimRight(example, "\n")
 	}
 	for _, sub := range cmd.Commands() {
 		addHelp(sub)
@@ -172,9 +172,7 @@ func addHelp(cmd *cobra.Command) {
 
 func newVersion(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print version, build and platform",
-		Args:  cobra.NoArgs,
+		Use: "version", Short: "Print version, build and platform", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(c.out, version.Print("crowsnest"))
 			return err

@@ -31,9 +31,7 @@ func newRulesList(c *cli) *cobra.Command {
 	var f ruleFlags
 	output := newOneOf("text", "json")
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the effective rules",
-		Args:  cobra.NoArgs,
+		Use: "list", Short: "List the effective rules", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			load := f.load
 			if output.value == "json" { // the JSON document contains the number of tests

@@ -19,9 +19,7 @@ func newRulesDocs(c *cli) *cobra.Command {
 	var f ruleFlags
 	var out string
 	cmd := &cobra.Command{
-		Use:   "docs [flags] [RULE]",
-		Short: "Write a runbook page per rule",
-		Args:  cobra.MaximumNArgs(1),
+		Use: "docs [flags] [RULE]", Short: "Write a runbook page per rule", Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			set, err := f.loadWithTests(c)
 			if err != nil {

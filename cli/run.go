@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -27,17 +26,7 @@ type runFlags struct {
 func newRun(c *cli) *cobra.Command {
 	f := runFlags{log: newLogFlags()}
 	cmd := &cobra.Command{
-		Use:   "run",
-		Short: "Run the daemon: follow logs and notify Alertmanager",
-		Long: `Follows logs, decides which known failures are open, and notifies every
-Alertmanager.
-
-A minimal configuration:
-
-` + indentText(exampleConfig) + `
-SIGHUP reloads rules and configuration; so does a change of a rule file. SIGTERM
-stops the daemon within five seconds; a second one stops it immediately.`,
-		Args: cobra.NoArgs,
+		Use: "run", Short: "Run the daemon: follow logs and notify Alertmanager", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.runDaemon(f, flagValues(cmd)) },
 	}
 	flags := cmd.Flags()
@@ -56,19 +45,6 @@ func addWebFlags(flags *pflag.FlagSet, f *daemon.WebOptions) {
 	flags.StringVar(&f.ExternalURL, "web.external-url", "", "`URL` under which users reach the pages; alerts link to it")
 	flags.BoolVar(&f.Lifecycle, "web.enable-lifecycle", false, "allow POST /-/reload")
 	flags.BoolVar(&f.Pprof, "web.enable-pprof", false, "serve /debug/pprof")
-}
-
-const exampleConfig = `sources:
-  kubelet: {}                 # /var/log/pods of this node
-sinks:
-  alertmanager:
-    urls: ["http://alertmanager-0:9093"]   # every one, never a load balancer
-storage:
-  path: /var/lib/crowsnest
-`
-
-func indentText(text string) string {
-	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
 }
 
 func flagValues(cmd *cobra.Command) map[string]string {

@@ -126,7 +126,7 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, targ
 	if f.hits {
 		writeErr = hits.Finish()
 	} else {
-		if in.cluster != nil {
+		if f.cluster.on {
 			found.NotSeen = in.cluster.NotSeen
 		}
 		writeErr = show.WriteAlerts(out, f.output.value, show.Style{Color: c.colors(c.out)}, found)

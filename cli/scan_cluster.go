@@ -87,8 +87,7 @@ func (f *clusterFlags) kubeconfigFiles(getenv func(string) string) []string {
 	return files
 }
 
-// clusterInput is the download of a cluster. Its methods can be called on nil, which means that
-// files are read instead.
+// clusterInput is the download of a cluster. It is empty if files are read instead.
 type clusterInput struct {
 	*cluster.Snapshot
 	title string
@@ -97,11 +96,8 @@ type clusterInput struct {
 }
 
 // fromCluster downloads the logs of a cluster into the temporary folder of find, and sets in
-// find the functions for their labels and names. It returns nil without --cluster.
+// find the functions for their labels and names.
 func (c *cli) fromCluster(ctx context.Context, f clusterFlags, set *rules.Set, find *inputs.Options) (*clusterInput, error) {
-	if !f.on {
-		return nil, nil
-	}
 	now := time.Now()
 	in := &clusterInput{dir: filepath.Join(find.Unpack, "cluster"), end: now}
 	if f.until.text != "" {
@@ -141,25 +137,10 @@ func (c *cli) fromCluster(ctx context.Context, f clusterFlags, set *rules.Set, f
 	return in, nil
 }
 
-// inputArgs returns the path of the download, or args if nothing was downloaded.
-func (in *clusterInput) inputArgs(args []string) []string {
-	if in == nil {
-		return args
-	}
-	return []string{in.dir}
-}
-
-func (in *clusterInput) describeArgs(args []string) []string {
-	if in == nil {
-		return args
-	}
-	return []string{in.title}
-}
-
 // prepareReading sets the options for reading a download. In it all labels of a container are
 // known, and all lines until the end of the range are present.
 func (in *clusterInput) prepareReading(logs []replay.Input, opt *replay.ScanOptions) {
-	if in == nil {
+	if in.dir == "" {
 		return
 	}
 	for i := range logs {
@@ -168,18 +149,9 @@ func (in *clusterInput) prepareReading(logs []replay.Input, opt *replay.ScanOpti
 	opt.End, opt.UntilEOF = in.end, true
 }
 
-func (in *clusterInput) notSeen() []cluster.Unseen {
-	if in == nil {
-		return nil
-	}
-	return in.NotSeen
-}
-
 // readError returns an error if a part of the cluster that should have been read was not.
 func (in *clusterInput) readError() error {
 	switch {
-	case in == nil:
-		return nil
 	case in.Err != nil:
 		return fmt.Errorf("the cluster was not read to its end: %w", in.Err)
 	case slices.ContainsFunc(in.NotSeen, func(u cluster.Unseen) bool { return u.Failed }):
@@ -189,7 +161,7 @@ func (in *clusterInput) readError() error {
 }
 
 func (in *clusterInput) reportUnread(c *cli) {
-	all := in.notSeen()
+	all := in.NotSeen
 	for _, u := range all[:min(len(all), maxSkipped)] {
 		fmt.Fprintf(c.err, "not seen: %s\n", redact.Sanitise(u.String()))
 	}

@@ -39,23 +39,20 @@ func Fetch(get func(path string) ([]byte, error), fingerprint string) (Fetched, 
 	if e.EndsAt != nil && e.First == "" && e.Line == "" {
 		return f, errors.New("the daemon no longer has the lines of this episode: it keeps them for 15 minutes after the end; capture it from its logs with --from-logs")
 	}
-	if f.Timeline.Episode.Pack == "" {
-		return f, fmt.Errorf("%s is an alert of crowsnest about itself, which no rule has", f.Timeline.Episode.Alert)
+	if e.Pack == "" {
+		return f, fmt.Errorf("%s is an alert of crowsnest about itself, which no rule has", e.Alert)
 	}
-	var groups struct{ Groups []web.Group }
-	if err := decode(get, "rules", &groups); err != nil {
+	var groups web.Groups
+	var sources web.SourceList
+	if err := cmp.Or(decode(get, "rules", &groups), decode(get, "sources", &sources)); err != nil {
 		return f, err
 	}
 	for _, g := range groups.Groups {
 		for _, r := range g.Rules {
-			if r.Name == f.Timeline.Episode.Alert {
+			if r.Name == e.Alert {
 				f.Rule = r.Source
 			}
 		}
-	}
-	var sources struct{ Sources []web.Source }
-	if err := decode(get, "sources", &sources); err != nil {
-		return f, err
 	}
 	for _, s := range sources.Sources {
 		for _, st := range s.Streams {
@@ -81,7 +78,11 @@ func decode(get func(path string) ([]byte, error), path string, into any) error 
 func (f *Fetched) Episode(r *rules.Rule) Episode {
 	e := f.Timeline.Episode
 	out := Episode{Alert: e.Alert, Labels: e.Labels, Fired: e.FiredAt != nil, Reason: e.Reason, Began: e.StartsAt}
-	from := f.streamLabels(cmp.Or(logText(f.Timeline.Events), e.Annotations["origin"]), e.Labels)
+	log := e.Annotations["origin"]
+	if k := slices.IndexFunc(f.Timeline.Events, func(ev web.Event) bool { return ev.Log != "" }); k >= 0 {
+		log = f.Timeline.Events[k].Log
+	}
+	from := f.streamLabels(log, e.Labels)
 	add := func(t time.Time, text redact.Text, labels map[string]string) {
 		out.Lines = append(out.Lines, Line{At: t, Text: text, Labels: labels})
 	}
@@ -130,15 +131,6 @@ func spreadTimes(first, last time.Time, n int, add func(time.Time)) {
 		}
 		add(at)
 	}
-}
-
-func logText(events []web.Event) string {
-	for _, ev := range events {
-		if ev.Log != "" {
-			return ev.Log
-		}
-	}
-	return ""
 }
 
 // streamLabels returns the labels of the stream that log describes, such as "namespace default,

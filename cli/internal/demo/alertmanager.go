@@ -110,7 +110,7 @@ func (am *Alertmanager) waitReady(ctx context.Context) error {
 		select {
 		case <-am.done:
 			log, _ := os.ReadFile(am.log)
-			return fmt.Errorf("the process ended: %w\n%s", am.err, lastLines(string(log), 2000))
+			return fmt.Errorf("the process ended: %w\n%s", am.err, log[max(0, len(log)-2000):])
 		case <-ctx.Done():
 			return fmt.Errorf("Alertmanager is not ready after 20 s: %w", ctx.Err())
 		case <-tick.C:
@@ -148,13 +148,6 @@ func freeAddr() (string, error) {
 		return "", err
 	}
 	return l.Addr().String(), l.Close()
-}
-
-func lastLines(s string, n int) string {
-	if len(s) > n {
-		s = "..." + s[len(s)-n:]
-	}
-	return s
 }
 
 // awaited is an alert that must arrive at an Alertmanager, or that must resolve there.
@@ -212,18 +205,15 @@ func (am *Alertmanager) Await(ctx context.Context, stories []Story, say func(sen
 	}
 }
 
-func (am *Alertmanager) activeAlerts(ctx context.Context) ([]map[string]string, error) {
+func (am *Alertmanager) activeAlerts(ctx context.Context) (out []map[string]string, err error) {
 	body, err := get(ctx, am.URL+"/api/v2/alerts")
 	if err != nil {
 		return nil, err
 	}
-	var in []struct {
-		Labels map[string]string `json:"labels"`
-	}
+	var in []struct{ Labels map[string]string }
 	err = json.Unmarshal(body, &in)
-	out := make([]map[string]string, len(in))
-	for i, x := range in {
-		out[i] = x.Labels
+	for _, x := range in {
+		out = append(out, x.Labels)
 	}
 	return out, err
 }

@@ -50,37 +50,29 @@ type expectFile struct {
 	About  string        `yaml:"about"`
 	Now    time.Duration `yaml:"now"`
 	End    time.Duration `yaml:"end"`
-	Expect []checkpoint  `yaml:"expect"`
-}
-
-type checkpoint struct {
-	At       time.Duration       `yaml:"at"`
-	Firing   []map[string]string `yaml:"firing"`
-	Resolved []map[string]string `yaml:"resolved"`
+	Expect []struct {
+		At       time.Duration `yaml:"at"`
+		Firing   []Expected    `yaml:"firing"`
+		Resolved []Expected    `yaml:"resolved"`
+	} `yaml:"expect"`
 }
 
 // Load reads all stories. Each story is a folder with an expect.yaml.
 func Load(fsys fs.FS) ([]Story, error) {
-	folders, err := fs.ReadDir(fsys, ".")
+	files, err := fs.Glob(fsys, "*/expect.yaml")
 	if err != nil {
-		return nil, fmt.Errorf("read incidents: %w", err)
+		return nil, err
 	}
-	var out []Story
-	for _, f := range folders {
-		if !f.IsDir() {
-			continue
+	out := make([]Story, len(files))
+	for i, file := range files {
+		if out[i], err = loadStory(fsys, file); err != nil {
+			return nil, fmt.Errorf("read incident %s: %w", path.Dir(file), err)
 		}
-		s, err := loadStory(fsys, f.Name())
-		if err != nil {
-			return nil, fmt.Errorf("read incident %s: %w", f.Name(), err)
-		}
-		out = append(out, s)
 	}
 	return out, nil
 }
 
-func loadStory(fsys fs.FS, name string) (Story, error) {
-	file := path.Join(name, "expect.yaml")
+func loadStory(fsys fs.FS, file string) (Story, error) {
 	data, err := fs.ReadFile(fsys, file)
 	if err != nil {
 		return Story{}, err
@@ -89,17 +81,12 @@ func loadStory(fsys fs.FS, name string) (Story, error) {
 	if ps := strictyaml.Decode(file, data, &in, strictyaml.Options{}); len(ps.Errors()) > 0 {
 		return Story{}, ps
 	}
-	s := Story{Name: name, Now: in.Now, End: in.End}
+	s := Story{Name: path.Dir(file), Now: in.Now, End: in.End}
 	for _, c := range in.Expect {
-		for _, e := range c.Firing {
-			s.Fires = addExpected(s.Fires, e)
-		}
-		for _, e := range c.Resolved {
-			s.Resolves = addExpected(s.Resolves, e)
-		}
+		s.Fires, s.Resolves = addExpected(s.Fires, c.Firing), addExpected(s.Resolves, c.Resolved)
 	}
 	s.Fires = dropCovered(s.Fires)
-	err = fs.WalkDir(fsys, name, func(p string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(fsys, s.Name, func(p string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || path.Ext(p) != ".log" {
 			return err
 		}
@@ -109,11 +96,13 @@ func loadStory(fsys fs.FS, name string) (Story, error) {
 	return s, err
 }
 
-func addExpected(list []Expected, e Expected) []Expected {
-	if slices.ContainsFunc(list, func(o Expected) bool { return maps.Equal(o, e) }) {
-		return list
+func addExpected(list, more []Expected) []Expected {
+	for _, e := range more {
+		if !slices.ContainsFunc(list, func(o Expected) bool { return maps.Equal(o, e) }) {
+			list = append(list, e)
+		}
 	}
-	return append(list, e)
+	return list
 }
 
 // dropCovered removes alerts whose labels are a part of those of another alert, because two
@@ -167,9 +156,24 @@ type Play struct {
 
 // NewPlay prepares to write the logs of the stories below dir, with now as the present time.
 func NewPlay(dir string, stories []Story, now time.Time) *Play {
-	p := &Play{dir: dir}
-	p.past, p.future = scheduleStories(stories, now)
-	return p
+	var all []due
+	for _, s := range stories {
+		for _, l := range s.lines {
+			all = append(all, due{l, now.Add(l.at - s.Now)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b due) int { return cmp.Or(a.when.Compare(b.when), cmp.Compare(a.file, b.file)) })
+	n := countDue(all, now)
+	return &Play{dir: dir, past: all[:n], future: all[n:]}
+}
+
+// countDue returns the number of lines that are due at a time.
+func countDue(lines []due, now time.Time) int {
+	n := slices.IndexFunc(lines, func(l due) bool { return l.when.After(now) })
+	if n < 0 {
+		return len(lines)
+	}
+	return n
 }
 
 // Past writes the lines before the present. It must be called before a reader starts, because a
@@ -187,10 +191,7 @@ func (p *Play) Live(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		n := 0
-		for n < len(future) && !future[n].when.After(time.Now()) {
-			n++
-		}
+		n := countDue(future, time.Now())
 		if err := writeAll(p.dir, future[:n]); err != nil {
 			return err
 		}
@@ -199,38 +200,13 @@ func (p *Play) Live(ctx context.Context) error {
 	return nil
 }
 
-// scheduleStories shifts every story so that its present is now.
-func scheduleStories(stories []Story, now time.Time) (past, future []due) {
-	var all []due
-	for _, s := range stories {
-		for _, l := range s.lines {
-			all = append(all, due{l, now.Add(l.at - s.Now)})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b due) int { return cmp.Or(a.when.Compare(b.when), cmp.Compare(a.file, b.file)) })
-	i := 0
-	for i < len(all) && !all[i].when.After(now) {
-		i++
-	}
-	return all[:i], all[i:]
-}
-
 func writeAll(dir string, lines []due) error {
-	texts := map[string]*bytes.Buffer{}
-	var order []string
+	texts := map[string][]byte{}
 	for _, l := range lines {
-		b := texts[l.file]
-		if b == nil {
-			b = &bytes.Buffer{}
-			texts[l.file] = b
-			order = append(order, l.file)
-		}
-		b.WriteString(l.when.UTC().Format(stampForm))
-		b.WriteByte(' ')
-		b.Write(l.rest)
+		texts[l.file] = fmt.Appendf(texts[l.file], "%s %s", l.when.UTC().Format(stampForm), l.rest)
 	}
-	for _, file := range order {
-		if err := appendTo(filepath.Join(dir, file), texts[file].Bytes()); err != nil {
+	for _, file := range slices.Sorted(maps.Keys(texts)) {
+		if err := appendTo(filepath.Join(dir, file), texts[file]); err != nil {
 			return fmt.Errorf("play incidents: %w", err)
 		}
 	}

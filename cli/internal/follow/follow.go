@@ -247,19 +247,16 @@ func (f *pipeline) reads() func(rules.Selector) bool {
 	}
 }
 
-func (f *pipeline) runSources(ctx context.Context) (errs []error) {
+func (f *pipeline) runSources(ctx context.Context) []error {
 	var wg sync.WaitGroup
-	var mu sync.Mutex
 	for _, s := range f.sources {
 		f.read[s.Name()], f.moved[s.Name()] = time.Time{}, f.opt.Follow.Clock()
 	}
-	for _, s := range f.sources {
+	errs := make([]error, len(f.sources))
+	for i, s := range f.sources {
 		wg.Go(func() {
-			err := s.Run(ctx, f)
+			errs[i] = s.Run(ctx, f)
 			f.endSource(s.Name())
-			mu.Lock()
-			defer mu.Unlock()
-			errs = append(errs, err)
 		})
 	}
 	wg.Wait()

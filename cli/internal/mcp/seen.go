@@ -32,18 +32,13 @@ type Gap struct {
 	More  int      `json:"more,omitempty" jsonschema:"Number of further instances."`
 }
 
-func newGap(g casefile.Gap, named int) Gap {
-	n := min(len(g.Items), named)
-	return Gap{Text: cleanText(g.Text, maxGapText), Items: g.Items[:n], More: g.More + len(g.Items) - n}
-}
-
 // newSeen returns a Seen whose gaps are shortened, so that they fit beside an answer.
 func newSeen(basis string, asOf time.Time, upTo *time.Time, gaps []casefile.Gap, rest string) Seen {
 	s := Seen{Basis: basis, AsOf: asOf.UTC(), ReadUpTo: upTo, Complete: len(gaps) == 0 && upTo != nil, NotSeen: []Gap{}}
 	for _, g := range gaps[:min(len(gaps), maxGaps)] {
-		short := newGap(g, maxNamed)
-		for i := range short.Items {
-			short.Items[i] = cleanText(short.Items[i], maxValue)
+		short := Gap{Text: cleanText(g.Text, maxGapText), More: g.More + max(0, len(g.Items)-maxNamed)}
+		for _, item := range g.Items[:min(len(g.Items), maxNamed)] {
+			short.Items = append(short.Items, cleanText(item, maxValue))
 		}
 		s.NotSeen = append(s.NotSeen, short)
 		if short.More > 0 {
