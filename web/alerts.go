@@ -14,11 +14,10 @@ import (
 )
 
 const (
-	perPage  = 50 // number of rows of open alerts on one page
-	maxEnded = 20 // number of rows of ended alerts after them
-	maxOther = 10 // number of rows of silent alerts, and of alerts that are not watched any more
-	maxAbout = 10 // number of alerts about crowsnest itself
-	maxPages = 100_000
+	perPage  = 50  // number of rows of open alerts on one page
+	maxEnded = 20  // number of rows of ended alerts after them
+	maxOther = 10  // number of rows of silent alerts, and of alerts that are not watched any more
+	maxAbout = 10  // number of alerts about crowsnest itself
 	endedFor = day // how long ended alerts are shown
 )
 
@@ -52,7 +51,6 @@ type alertsData struct {
 	silenced      func(*episodes.Episode) *Silencing
 }
 
-// reading is the time up to which a source was read.
 type reading struct {
 	Name  string
 	Up    bool
@@ -103,10 +101,9 @@ func pageNumber(r *http.Request) int {
 	if err != nil {
 		return 1
 	}
-	return min(max(n, 1), maxPages)
+	return max(n, 1)
 }
 
-// fillAlerts puts the episodes that the query selects into their sections.
 func (s *Server) fillAlerts(data *alertsData, all []episodes.Episode, number int) {
 	const (
 		isOpen = iota
@@ -172,8 +169,7 @@ func (s *Server) fillAlerts(data *alertsData, all []episodes.Episode, number int
 	}
 }
 
-// aboutCrowsnest reports whether an alert is about a problem of crowsnest itself, because of
-// which other alerts may be missing.
+// aboutCrowsnest reports whether an alert is about crowsnest itself, so that others may be missing.
 func aboutCrowsnest(e *episodes.Episode) bool {
 	return e.Rule == nil && strings.HasPrefix(e.Alert, "Crowsnest")
 }
@@ -191,8 +187,7 @@ func takeAbout(all []episodes.Episode) (about, others []episodes.Episode) {
 	return about, others
 }
 
-// lastDay returns the open episodes and those that ended within a day. Only the history has the
-// older ones of these.
+// lastDay returns the open episodes and those that ended within a day, also from the history.
 func (s *Server) lastDay() []episodes.Episode {
 	all := s.view.Episodes()
 	type key struct {
@@ -212,7 +207,6 @@ func (s *Server) lastDay() []episodes.Episode {
 	return all
 }
 
-// withDetails adds details to the rows that are shown.
 func (s *Server) withDetails(rows []row) []row {
 	for i := range rows {
 		r := &rows[i]
@@ -230,8 +224,7 @@ func (s *Server) withDetails(rows []row) []row {
 	return rows
 }
 
-// searchSuggestions returns completions for the search box: names of alerts, and values of the
-// labels that facets count.
+// searchSuggestions returns names of alerts and values of facets for the search box.
 func searchSuggestions(all []episodes.Episode) []string {
 	const maxSuggested = 60
 	seen := map[string]bool{}
@@ -256,7 +249,6 @@ func searchSuggestions(all []episodes.Episode) []string {
 	return out
 }
 
-// oneCluster reports whether all episodes have the same label cluster.
 func oneCluster(all []episodes.Episode) bool {
 	name := ""
 	for i := range all {
@@ -274,20 +266,22 @@ func (d alertsData) Filtered(name, value string) string {
 	return d.query.withLabel(name, value).pageLink(1)
 }
 
-// Where returns the labels of an alert that do not have a column of their own. Labels that
-// state its place come first.
+// Where returns the labels without a column of their own. Those that state the place come first.
 func (r row) Where() []pair { return placeLabels(r.Labels) }
 
-// placeLabels returns the labels that state where an alert is, larger places first.
-func placeLabels(labels map[string]string) []pair {
-	all := labelPairs(labels, "alertname", "severity", "resolves")
+// placeLabels returns the labels except hidden ones, those that state the place first, larger ones first.
+func placeLabels(labels map[string]string, hidden ...string) []pair {
+	all := labelPairs(labels, append(hidden, "alertname", "severity", "resolves")...)
 	slices.SortStableFunc(all, func(a, b pair) int { return cmp.Compare(placeRank(a.Name), placeRank(b.Name)) })
 	return all
 }
 
 // Place returns the place of an alert. It omits the cluster if all alerts have the same one.
 func (d alertsData) Place(labels map[string]string) []pair {
-	return slices.DeleteFunc(placeLabels(labels), func(p pair) bool { return p.Name == "cluster" && d.OneCluster })
+	if d.OneCluster {
+		return placeLabels(labels, "cluster")
+	}
+	return placeLabels(labels)
 }
 
 // placeRank orders labels from larger places to smaller ones.
@@ -299,28 +293,11 @@ func placeRank(name string) int {
 	return len(places)
 }
 
-// staleReceivers returns the receivers that do not have the newest state of an alert, with the
-// time since when.
+// staleReceivers returns the receivers without the newest state of an alert, and since when.
 func staleReceivers(all []Delivery) []Delivery {
-	newest := map[[2]string]Delivery{}
-	var order [][2]string
-	for _, d := range all {
-		key := [2]string{d.Sink, d.Endpoint}
-		if _, ok := newest[key]; !ok {
-			order = append(order, key)
-		}
-		newest[key] = d
-	}
-	var out []Delivery
-	for _, key := range order {
-		if newest[key].Error != "" {
-			out = append(out, newest[key])
-		}
-	}
-	return out
+	return slices.DeleteFunc(answersByReceiver(all), func(d Delivery) bool { return d.Error == "" })
 }
 
-// remedy is what to do about a failure.
 type remedy struct {
 	Summary string
 	Steps   []string // commands; remarks follow a #

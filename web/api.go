@@ -20,6 +20,8 @@ type apiError struct {
 
 func notFound(text string) *apiError { return &apiError{http.StatusNotFound, "not_found", text} }
 
+func badData(text string) *apiError { return &apiError{http.StatusBadRequest, "bad_data", text} }
+
 func (s *Server) routeAPI(mux *router) {
 	const v1 = "GET /api/v1/"
 	handle := func(path string, answer func(r *http.Request) (any, *apiError)) {
@@ -37,7 +39,7 @@ func (s *Server) routeAPI(mux *router) {
 		return func(r *http.Request) (any, *apiError) {
 			eps, err := s.filteredEpisodes(r)
 			if err != nil {
-				return nil, &apiError{http.StatusBadRequest, "bad_data", err.Error()}
+				return nil, badData(err.Error())
 			}
 			return answer(eps), nil
 		}
@@ -57,12 +59,13 @@ func (s *Server) routeAPI(mux *router) {
 	handle("sources", func(*http.Request) (any, *apiError) {
 		return SourceList{notNil(s.listSources()), notNil(s.listEndpoints())}, nil
 	})
-	mux.HandleFunc(v1+"status/buildinfo", func(w http.ResponseWriter, _ *http.Request) { writeData(w, buildInfo()) })
-	mux.HandleFunc(v1+"status/config", func(w http.ResponseWriter, _ *http.Request) {
-		writeData(w, ConfigYAML{s.view.Status().Config})
-	})
-	mux.HandleFunc(v1+"status/flags", func(w http.ResponseWriter, _ *http.Request) { writeData(w, notNilMap(s.view.Status().Flags)) })
-	mux.HandleFunc(v1+"status/runtimeinfo", func(w http.ResponseWriter, _ *http.Request) { writeData(w, s.runtimeInfo()) })
+	status := func(path string, data func() any) {
+		mux.HandleFunc(v1+"status/"+path, func(w http.ResponseWriter, _ *http.Request) { writeData(w, data()) })
+	}
+	status("buildinfo", func() any { return buildInfo() })
+	status("config", func() any { return ConfigYAML{s.view.Status().Config} })
+	status("flags", func() any { return notNilMap(s.view.Status().Flags) })
+	status("runtimeinfo", func() any { return s.runtimeInfo() })
 	mux.HandleFunc(v1+"openapi.json", s.serveOpenAPI)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, notFound("no such endpoint: "+r.URL.Path))
@@ -162,20 +165,15 @@ func (s *Server) apiEpisodes(eps []episodes.Episode) any {
 	return Episodes{out}
 }
 
-// newEpisode returns an episode with its symptoms and how often it was seen before.
 func (s *Server) newEpisode(e episodes.Episode, symptoms map[episodes.Fingerprint][]episodes.Episode) Episode {
-	out := toEpisode(e).withSymptoms(symptoms[e.Fingerprint])
+	out := toEpisode(e)
 	out.Seen = s.earlierEpisodes(&e)
-	return out
-}
-
-func (e Episode) withSymptoms(symptoms []episodes.Episode) Episode {
-	if e.EndsAt == nil {
-		for _, x := range symptoms {
-			e.Symptoms = append(e.Symptoms, x.Fingerprint.String())
+	if out.EndsAt == nil {
+		for _, x := range symptoms[e.Fingerprint] {
+			out.Symptoms = append(out.Symptoms, x.Fingerprint.String())
 		}
 	}
-	return e
+	return out
 }
 
 func (s *Server) apiEpisode(r *http.Request) (any, *apiError) {
@@ -196,7 +194,6 @@ type PerMinute struct {
 	Counts []uint32  `json:"counts"`
 }
 
-// perMinute returns the lines per minute in the last hour, or nil if unknown.
 func (s *Server) perMinute(name string) *PerMinute {
 	counts, from := s.samples.perMinute(name)
 	if len(counts) == 0 {
@@ -226,7 +223,6 @@ func (s *Server) fetchData(path string) ([]byte, error) {
 	return envelope.Data, nil
 }
 
-// listEndpoints returns the receivers, with the time since when each is down.
 func (s *Server) listEndpoints() []Endpoint {
 	all := s.view.Endpoints()
 	for i := range all {
@@ -235,8 +231,7 @@ func (s *Server) listEndpoints() []Endpoint {
 	return all
 }
 
-// listSources returns the sources with their rates, and with the number of rules that apply to
-// each stream.
+// listSources returns the sources with their rates, and with the number of rules of each stream.
 func (s *Server) listSources() []Source {
 	all := s.view.Sources()
 	for i := range all {
@@ -247,9 +242,8 @@ func (s *Server) listSources() []Source {
 	return newCoverage(s.view.Rules().Set, all, s.opt.Now()).countRules(all)
 }
 
-// findEpisode returns the newest episode with this fingerprint. It prefers an open one, then
-// one that ended recently, then one that is only in the history. The fingerprint may be that of
-// the labels including a receiver's external labels.
+// findEpisode returns the newest episode with this fingerprint, with or without external labels of a
+// receiver. It prefers an open one, then one that ended recently, then one of the history.
 func (s *Server) findEpisode(fingerprint string) (episodes.Episode, bool) {
 	var found episodes.Episode
 	of, ok := s.resolveFingerprint(fingerprint)
@@ -320,7 +314,6 @@ type Rule struct {
 	SetBy map[string]string `json:"setBy,omitempty"`
 }
 
-// ruleGroups joins the loaded packs and rules with their state.
 func (s *Server) ruleGroups() []Group {
 	loaded := s.view.Rules()
 	status := map[string]episodes.RuleStatus{}

@@ -58,7 +58,6 @@ func toSymptomOf(r *rules.Rule) []SymptomOf {
 	return out
 }
 
-// causesBySymptom returns, for each rule, the names of the rules that are its symptoms.
 func causesBySymptom(set *rules.Set) map[string][]string {
 	out := map[string][]string{}
 	for _, r := range set.Rules {

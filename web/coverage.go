@@ -10,8 +10,7 @@ import (
 	"crowsnest/rules"
 )
 
-// blindAfter is how long a rule counts as covered after the last line of a stream that is no
-// longer followed, because pods of jobs come and go.
+// blindAfter is how long a rule stays covered after its last line, because pods of jobs come and go.
 const blindAfter = time.Hour
 
 // coverage states which streams each rule applies to.
@@ -19,8 +18,7 @@ type coverage struct {
 	streams map[string]int // number of followed streams, by rule
 	// sighted are the rules for which every step applies to a followed stream.
 	sighted map[string]bool
-	// filtered is set if a source delivers only lines that rules may match. Then a rule without
-	// a stream may still not be blind.
+	// filtered is set if a source delivers only lines of rules. A rule without a stream may not be blind then.
 	filtered bool
 	now      time.Time
 
@@ -45,8 +43,7 @@ func (c coverage) labelsKey(labels map[string]string) string {
 	return key.String()
 }
 
-// countRules sets the number of rules that apply to each stream, and returns the
-// sources.
+// countRules sets the number of rules that apply to each stream, and returns the sources.
 func (c coverage) countRules(all []Source) []Source {
 	for _, src := range all {
 		for i, st := range src.Streams {
@@ -93,7 +90,6 @@ func newCoverage(set *rules.Set, all []Source, now time.Time) coverage {
 	return c
 }
 
-// seesRule reports whether every step of a rule reads a followed stream.
 func (c coverage) seesRule(set *rules.Set, r *rules.Rule) bool {
 	for i := range r.Steps {
 		reads := false
@@ -114,8 +110,7 @@ const (
 	healthUnseen = "unseen" // the rule got no line, and the source does not list its streams
 )
 
-// ruleHealth returns the health of a rule. lastLine is the time when a stream of one of its
-// steps was last read.
+// ruleHealth returns the health of a rule. lastLine is when a stream of one of its steps was last read.
 func (c coverage) ruleHealth(r *rules.Rule, lastLine time.Time) string {
 	switch recent := !lastLine.IsZero() && c.now.Sub(lastLine) < blindAfter; {
 	case c.sighted[r.Alert], recent:

@@ -30,13 +30,11 @@ type episodeData struct {
 	Silenced    *Silencing // nil if it is not
 }
 
-// namedLine is a line of the episode.
 type namedLine struct {
 	Name string
 	matchedLine
 }
 
-// episodeLines returns the first and the newest line of an episode.
 func episodeLines(e *episodes.Episode) []namedLine {
 	if e.First == "" || e.First == e.Line {
 		if e.Line == "" {
@@ -82,7 +80,6 @@ func (s *Server) episodePage(w http.ResponseWriter, r *http.Request) {
 	s.renderPage(w, "episode", http.StatusOK, shown)
 }
 
-// pasteText returns a few lines about an episode to paste into a chat.
 func (s *Server) pasteText(d episodeData) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", d.Alert, d.State)
@@ -103,7 +100,6 @@ func (s *Server) pasteText(d episodeData) string {
 	return b.String()
 }
 
-// caseFile serves the file about an episode to forward and keep.
 func (s *Server) caseFile(w http.ResponseWriter, r *http.Request) {
 	e, ok := s.findEpisode(r.PathValue("fingerprint"))
 	if !ok || s.opt.Case == nil {
@@ -141,8 +137,7 @@ func lacksSource(e episodes.Episode) bool {
 	return slices.ContainsFunc(e.Waits, func(w episodes.Wait) bool { return len(w.Sources) == 0 })
 }
 
-// sourceMissing returns the page of the open alert that names the sources that rules lack, ""
-// if it is not open.
+// sourceMissing returns the page of the open alert about missing sources, or "".
 func sourceMissing(all []episodes.Episode) string {
 	for i := range all {
 		if all[i].Alert == "CrowsnestSourceMissing" && isEpisodeOpen(all[i]) {

@@ -41,7 +41,6 @@ func (s *Server) noRule(w http.ResponseWriter, name string) {
 	s.serveError(w, http.StatusNotFound, "No such rule", text, append(links, namedLink{"All rules", "/rules"})...)
 }
 
-// countAlerts returns how many alerts of a rule are listed or remembered.
 func (s *Server) countAlerts(name string) (n int) {
 	for _, x := range s.view.History() {
 		if x.Alert == name {

@@ -8,31 +8,6 @@ import (
 	"crowsnest/episodes"
 )
 
-// withExternalLabels returns a view whose episodes have the external labels of the
-// configuration, so that pages, filters and the API show an alert as Alertmanager does. Its
-// fingerprint stays the fingerprint of the labels without them.
-func withExternalLabels(v View) View {
-	list, timeline := v.Episodes, v.Timeline
-	v.Episodes = func() []episodes.Episode {
-		more := externalLabels(v)
-		all := list()
-		if len(more) == 0 {
-			return all
-		}
-		out := make([]episodes.Episode, len(all))
-		for i := range all {
-			out[i] = withExternal(all[i], more)
-		}
-		return out
-	}
-	v.Timeline = func(fingerprint episodes.Fingerprint) (episodes.Timeline, bool) {
-		t, ok := timeline(fingerprint)
-		t.Episode = withExternal(t.Episode, externalLabels(v))
-		return t, ok
-	}
-	return v
-}
-
 // externalLabels returns the external labels of the configuration.
 func externalLabels(v View) map[string]string {
 	if all := v.External(); len(all) > 0 {
@@ -62,23 +37,20 @@ func withLabels(own, more map[string]string) map[string]string {
 	return out
 }
 
-// hasFingerprint reports whether an alert has a fingerprint, which may be its own, or the one
-// with the external labels of a receiver.
+// hasFingerprint reports whether an alert has a fingerprint, with or without labels of a receiver.
 func hasFingerprint(own episodes.Fingerprint, labels map[string]string, sets []map[string]string, want episodes.Fingerprint) bool {
 	return own == want || slices.ContainsFunc(sets, func(more map[string]string) bool {
 		return episodes.FingerprintOf(withLabels(labels, more)) == want
 	})
 }
 
-// parseFingerprint reads 16 hexadecimal digits.
 func parseFingerprint(s string) (episodes.Fingerprint, bool) {
 	n, err := strconv.ParseUint(s, 16, 64)
 	return episodes.Fingerprint(n), err == nil && len(s) == 16
 }
 
-// resolveFingerprint returns the fingerprint under which the daemon knows an alert, open, recent or
-// remembered, from that or from one with external labels. It returns an unknown one
-// unchanged, and false if the text is none.
+// resolveFingerprint returns the fingerprint under which the daemon knows an alert, from that or from one
+// with external labels. It returns an unknown one unchanged, and false if the text is none.
 func (s *Server) resolveFingerprint(text string) (episodes.Fingerprint, bool) {
 	want, ok := parseFingerprint(text)
 	if !ok {
@@ -101,8 +73,7 @@ func (s *Server) resolveFingerprint(text string) (episodes.Fingerprint, bool) {
 	return want, true
 }
 
-// externalFingerprint returns the fingerprint of the labels that are shown, as receivers
-// know it; "" if it is the alert's own.
+// externalFingerprint returns the fingerprint as receivers know it, or "" if it is the alert's own.
 func externalFingerprint(own episodes.Fingerprint, shown map[string]string) string {
 	if print := episodes.FingerprintOf(shown); print != own {
 		return print.String()
@@ -110,7 +81,6 @@ func externalFingerprint(own episodes.Fingerprint, shown map[string]string) stri
 	return ""
 }
 
-// addedLabels returns the external labels that an alert has only because it is shown; nil if there is none.
 func (s *Server) addedLabels(fingerprint episodes.Fingerprint, shown map[string]string) map[string]string {
 	own := s.ownLabels(fingerprint)
 	if own == nil || len(own) == len(shown) {

@@ -62,8 +62,7 @@ func countFacets(q query, all []episodes.Episode) []Facet {
 	return slices.Insert(out, min(1, len(out)), countStates(q, all))
 }
 
-// heartbeatAlert reports whether an alert only proves that the daemon is alive. The pages show
-// that anyway.
+// heartbeatAlert reports whether an alert only proves that the daemon is alive, as pages do anyway.
 func heartbeatAlert(e *episodes.Episode) bool { return e.Rule == nil && e.Labels["severity"] == "none" }
 
 func newFacet(q query, label string, counts map[string]int) Facet {
@@ -101,8 +100,7 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// countStates counts the states of the episodes that a query selects, ignoring its own
-// condition on states.
+// countStates counts the states of the episodes that a query selects without its states.
 func countStates(q query, all []episodes.Episode) Facet {
 	rest, counts := q, map[string]int{}
 	rest.states = nil
@@ -155,11 +153,10 @@ func (q query) pageLink(page int) string {
 	return "/?" + v.Encode()
 }
 
-// apiCounts returns the facets of the episodes that a request selects.
 func (s *Server) apiCounts(r *http.Request) (any, *apiError) {
 	q, err := s.readQuery(r)
 	if err != nil {
-		return nil, &apiError{http.StatusBadRequest, "bad_data", err.Error()}
+		return nil, badData(err.Error())
 	}
 	return Counts{countFacets(q, s.view.Episodes())}, nil
 }

@@ -62,20 +62,16 @@ type feed struct {
 	list func() []episodes.Episode
 
 	mu    sync.Mutex
-	subs  map[*subscriber]bool
-	known map[string]known // last messages by fingerprint; nil if nobody reads
+	subs  map[chan []byte]bool // messages to each reader; a reader that is too slow loses its channel
+	known map[string]known     // last messages by fingerprint; nil if nobody reads
 }
-
-// subscriber is one reader of the stream. A reader that is too slow loses its channel and has
-// to connect again.
-type subscriber struct{ messages chan []byte }
 
 func newFeed(list func() []episodes.Episode) *feed {
-	return &feed{list: list, subs: map[*subscriber]bool{}}
+	return &feed{list: list, subs: map[chan []byte]bool{}}
 }
 
-// subscribe returns nil if there are too many readers.
-func (f *feed) subscribe() *subscriber {
+// subscribe returns the channel of a new reader, or nil if there are too many readers.
+func (f *feed) subscribe() chan []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.subs) >= maxSubscribers {
@@ -84,12 +80,12 @@ func (f *feed) subscribe() *subscriber {
 	if f.known == nil {
 		f.known, _ = compareEpisodes(nil, f.list())
 	}
-	s := &subscriber{messages: make(chan []byte, maxWaiting)}
+	s := make(chan []byte, maxWaiting)
 	f.subs[s] = true
 	return s
 }
 
-func (f *feed) unsubscribe(s *subscriber) {
+func (f *feed) unsubscribe(s chan []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.subs, s)
@@ -102,13 +98,12 @@ func (f *feed) endStreams() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.subs {
-		close(s.messages)
+		close(s)
 		delete(f.subs, s)
 	}
 	f.known = nil
 }
 
-// run looks for changes until ctx ends.
 func (f *feed) run(ctx context.Context, now func() time.Time) {
 	tick := time.NewTicker(feedEvery)
 	defer tick.Stop()
@@ -140,9 +135,9 @@ func (f *feed) publishChanges(now time.Time) {
 	message := encodeEvent("change", c)
 	for s := range f.subs {
 		select {
-		case s.messages <- message:
+		case s <- message:
 		default:
-			close(s.messages)
+			close(s)
 			delete(f.subs, s)
 		}
 	}
@@ -180,11 +175,11 @@ func compareEpisodes(before map[string]known, list []episodes.Episode) (map[stri
 		})
 	}
 	for fp := range before {
-		if _, ok := after[fp]; !ok {
-			if len(c.Gone) == maxChanges {
-				c.More++
-				continue
-			}
+		switch _, listed := after[fp]; {
+		case listed:
+		case len(c.Gone) == maxChanges:
+			c.More++
+		default:
 			c.Gone = append(c.Gone, fp)
 		}
 	}
@@ -211,12 +206,12 @@ func encodeEvent(name string, data any) []byte {
 // message has a deadline of its own, so the limits of other requests do not apply. If the
 // server has too many connections, streams are among the first that it closes.
 func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) {
-	sub := s.feed.subscribe()
-	if sub == nil {
+	messages := s.feed.subscribe()
+	if messages == nil {
 		serveBusy(w)
 		return
 	}
-	defer s.feed.unsubscribe(sub)
+	defer s.feed.unsubscribe(messages)
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{}) // nothing more is read; httptest.ResponseRecorder does not support it
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -241,7 +236,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done():
 			return
-		case message, ok = <-sub.messages:
+		case message, ok = <-messages:
 		case <-beat.C:
 			message = alive("alive")
 		}

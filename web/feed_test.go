@@ -37,7 +37,7 @@ func TestFeed(t *testing.T) {
 	next := func() *Change {
 		f.publishChanges(now)
 		select {
-		case m := <-sub.messages:
+		case m := <-sub:
 			c := changed(t, m)
 			return &c
 		default:
@@ -64,7 +64,7 @@ func TestFeed(t *testing.T) {
 		list = append(list, episodes.Episode{Fingerprint: episodes.Fingerprint(0x9000 + i), Alert: "A", State: episodes.StateFiring})
 	}
 	f.publishChanges(now)
-	m := <-sub.messages
+	m := <-sub
 	require.Less(t, len(m), 50<<10)
 	require.Equal(t, 500-maxChanges, changed(t, m).More)
 
@@ -73,10 +73,10 @@ func TestFeed(t *testing.T) {
 	for i := range maxWaiting + 1 {
 		list[0].Count = int64(10_000 + i)
 		f.publishChanges(now)
-		<-sub.messages
+		<-sub
 	}
 	n := 0
-	for range other.messages {
+	for range other {
 		n++
 	}
 	require.Equal(t, maxWaiting, n, "its channel is closed")

@@ -51,31 +51,17 @@ func parseFilters(texts []string) ([]*labels.Matcher, error) {
 	return out, nil
 }
 
-// splitMatchers splits a filter at the commas outside quotes.
 func splitMatchers(text string) []string {
 	text = strings.TrimSpace(text)
 	if strings.HasPrefix(text, "{") && strings.HasSuffix(text, "}") {
 		text = text[1 : len(text)-1]
 	}
 	var out []string
-	quoted, from := false, 0
-	add := func(end int) {
-		if part := strings.TrimSpace(text[from:end]); part != "" {
+	for _, part := range splitUnquoted(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
 			out = append(out, part)
 		}
 	}
-	for i := 0; i < len(text); i++ {
-		switch {
-		case text[i] == '\\' && quoted:
-			i++
-		case text[i] == '"':
-			quoted = !quoted
-		case text[i] == ',' && !quoted:
-			add(i)
-			from = i + 1
-		}
-	}
-	add(len(text))
 	return out
 }
 
@@ -132,7 +118,6 @@ func programSize(re *syntax.Regexp) int {
 // States that a request can select: those of the API, and held.
 var selectableStates = []string{"firing", "pending", "held", "unwatched", "resolved"}
 
-// query is the selection of a request.
 type query struct {
 	matchers []*labels.Matcher
 	words    []string               // words in lower case; an alert must contain all of them
@@ -191,28 +176,17 @@ func (s *Server) readQuery(r *http.Request) (query, error) {
 }
 
 func (q query) selectsEpisode(e *episodes.Episode) bool {
-	return q.selectsState(e) && (q.prints == nil || slices.Contains(q.prints, e.Fingerprint)) && satisfiesMatchers(q.matchers, e.Labels) && containsAll(e, q.words)
-}
-
-func (q query) selectsState(e *episodes.Episode) bool {
-	return len(q.states) == 0 || slices.Contains(q.states, string(e.State)) || isEpisodeOpen(*e) && e.OnHold && slices.Contains(q.states, "held")
+	inState := len(q.states) == 0 || slices.Contains(q.states, string(e.State)) ||
+		isEpisodeOpen(*e) && e.OnHold && slices.Contains(q.states, "held")
+	return inState && (q.prints == nil || slices.Contains(q.prints, e.Fingerprint)) && satisfiesMatchers(q.matchers, e.Labels) && containsAll(e, q.words)
 }
 
 // containsAll reports whether each of the words occurs in some text of the episode.
 func containsAll(e *episodes.Episode, words []string) bool {
-	for _, w := range words {
-		if !containsFold(e.Alert, w) && !containsFold(string(e.Line), w) && !containsFold(e.Annotations["summary"], w) &&
-			!slices.ContainsFunc(slices.Collect(maps.Values(e.Labels)), func(v string) bool { return containsFold(v, w) }) {
-			return false
-		}
-	}
-	return true
+	texts := []string{e.Alert, string(e.Line), e.Annotations["summary"]}
+	return len(words) == 0 || hasWords(words, slices.AppendSeq(texts, maps.Values(e.Labels))...)
 }
 
-// containsFold reports whether text contains a word that is in lower case.
-func containsFold(text, word string) bool { return strings.Contains(strings.ToLower(text), word) }
-
-// filteredEpisodes returns the episodes that a request selects, firing ones first.
 func (s *Server) filteredEpisodes(r *http.Request) ([]episodes.Episode, error) {
 	q, err := s.readQuery(r)
 	if err != nil {

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"context"
 	"maps"
 	"net/http"
@@ -11,26 +10,28 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"crowsnest/internal/pause"
 )
 
 // Bounds on the cost of responses.
 const (
-	maxQueued   = 64 // number of requests that wait to be rendered
-	maxRest     = 250 * time.Millisecond
-	patience    = 5 * time.Second
-	maxUnread   = 24 << 20 // bytes of responses that clients have not read yet
-	chunk       = 64 << 10
-	chunkTime   = 10 * time.Second // time within which a client must read a chunk
-	graceToRead = time.Second      // time before a slow client may be disconnected
+	maxQueued    = 64 // number of requests that wait to be rendered
+	maxRest      = 250 * time.Millisecond
+	patience     = 5 * time.Second
+	maxUnread    = 24 << 20 // bytes of responses that clients have not read yet
+	reserveEvery = 50 * time.Millisecond
+	chunk        = 64 << 10
+	chunkTime    = 10 * time.Second // time that a client has for each chunk of a response
+	graceToRead  = time.Second      // time before a slow client may be disconnected
 )
 
 // gate bounds the cost of responses. It renders few at the same time, shares one response
 // between equal concurrent requests, and bounds the bytes of rendered responses that clients
 // have not read. Beyond that it disconnects the slowest client. Plain requests have a slot of
-// their own, because few distinct ones exist, so they never queue behind the others. The others
-// share one slot, and while they queue, it rests after each of them for as long as that took,
-// so that a flood of them leaves the CPU to alerts and to plain requests. It is safe for
-// concurrent use.
+// their own, because few distinct ones exist. The other requests share one slot. While they
+// queue, the slot rests after each of them for as long as that took, so that a flood of them
+// leaves the CPU to alerts and to plain requests. A gate is safe for concurrent use.
 type gate struct {
 	log     zerolog.Logger
 	plain   chan struct{} // slot for plain requests
@@ -39,54 +40,28 @@ type gate struct {
 
 	mu      sync.Mutex
 	flights map[string]*flight
-	unread  int
-	readers map[*reader]bool
-	freed   chan struct{} // closed when unread decreases
+	unread  int              // bytes of the rendered responses that are still in use
+	readers map[*reader]bool // connections that have not been cut off
 }
 
 // flight is one response that all requests with the same key share.
 type flight struct {
 	done chan struct{} // closed when it is rendered
 	answer
-	refs int // number of requests that share it
-	over bool
-}
-
-// answer is a recorded response. Code 0 means that the gate refused the request.
-type answer struct {
-	code int
-	head http.Header
-	body bytes.Buffer
+	refs int // number of requests that share it, and one while it is rendered
 }
 
 // reader is a connection to which a response is being written.
 type reader struct {
 	control *http.ResponseController
 	since   time.Time
-	cut     bool
 }
 
 func newGate(log zerolog.Logger) *gate {
 	return &gate{
 		log: log, plain: make(chan struct{}, 1), other: make(chan struct{}, 1), waiting: make(chan struct{}, maxQueued),
-		flights: map[string]*flight{}, readers: map[*reader]bool{}, freed: make(chan struct{}),
+		flights: map[string]*flight{}, readers: map[*reader]bool{},
 	}
-}
-
-// Header implements http.ResponseWriter.
-func (a *answer) Header() http.Header { return a.head }
-
-// WriteHeader implements http.ResponseWriter.
-func (a *answer) WriteHeader(code int) {
-	if a.code == 0 {
-		a.code = code
-	}
-}
-
-// Write implements http.ResponseWriter.
-func (a *answer) Write(b []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	return a.body.Write(b)
 }
 
 // guardHandler wraps h with the bounds of the gate, and compresses its responses for clients that
@@ -112,15 +87,16 @@ func (g *gate) guardHandler(h http.HandlerFunc, vary ...string) http.HandlerFunc
 			serveBusy(w)
 			return
 		}
-		if answerUnchanged(w, r, &f.answer) {
+		if etag := f.head.Get("ETag"); etag != "" && etag == r.Header.Get("If-None-Match") {
+			w.Header().Set("ETag", etag)
+			w.WriteHeader(http.StatusNotModified)
 			return
 		}
 		g.writeAnswer(w, &f.answer)
 	}
 }
 
-// isPlain reports whether the URL of a request has neither a query nor variable
-// parts.
+// isPlain reports whether the URL of a request has neither a query nor variable parts.
 func isPlain(r *http.Request) bool {
 	return r.URL.RawQuery == "" && !strings.Contains(r.Pattern, "{fingerprint}") && !strings.Contains(r.Pattern, "{name}")
 }
@@ -151,49 +127,34 @@ func (g *gate) joinFlight(key string) (f *flight, first bool) {
 	defer g.mu.Unlock()
 	if f = g.flights[key]; f == nil {
 		first = true
-		f = &flight{done: make(chan struct{}), answer: answer{head: http.Header{}}}
+		f = &flight{done: make(chan struct{}), answer: answer{head: http.Header{}}, refs: 1}
 		g.flights[key] = f
 	}
 	f.refs++
 	return f, first
 }
 
-// leaveFlight frees the bytes of a response after its last reader.
+// leaveFlight frees the bytes of a response after its last use.
 func (g *gate) leaveFlight(f *flight) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if f.refs--; f.refs == 0 && f.over {
-		g.freeBytes(f.body.Len())
+	if f.refs--; f.refs == 0 {
+		g.unread -= f.body.Len()
 	}
 }
 
-// freeBytes subtracts n from the unread bytes. The caller must hold the lock.
-func (g *gate) freeBytes(n int) {
-	g.unread -= n
-	close(g.freed)
-	g.freed = make(chan struct{})
-}
-
-// runFlight renders the response of a flight and publishes it.
 func (g *gate) runFlight(key string, f *flight, h http.HandlerFunc, r *http.Request) {
-	ok := g.render(f, h, r)
+	defer g.leaveFlight(f)
+	g.render(&f.answer, h, r)
 	g.mu.Lock()
 	delete(g.flights, key)
-	if !ok {
-		f.code = 0
-		f.body = bytes.Buffer{}
-	}
-	f.over = true
-	if f.refs == 0 {
-		g.freeBytes(f.body.Len())
-	}
 	g.mu.Unlock()
 	close(f.done)
 }
 
-// render waits for a slot, runs the handler and reserves the bytes of its
-// response. It reports whether all of these succeeded.
-func (g *gate) render(f *flight, h http.HandlerFunc, r *http.Request) bool {
+// render waits for a slot, runs the handler and reserves the bytes of its response. If that
+// takes too long, a is the zero value.
+func (g *gate) render(a *answer, h http.HandlerFunc, r *http.Request) {
 	slot := g.other
 	if isPlain(r) {
 		slot = g.plain
@@ -201,7 +162,7 @@ func (g *gate) render(f *flight, h http.HandlerFunc, r *http.Request) bool {
 		select {
 		case g.waiting <- struct{}{}:
 		default:
-			return false
+			return
 		}
 		defer func() { <-g.waiting }()
 	}
@@ -210,18 +171,22 @@ func (g *gate) render(f *flight, h http.HandlerFunc, r *http.Request) bool {
 	select {
 	case slot <- struct{}{}:
 	case <-patient.Done():
-		return false
+		return
 	}
 	began := time.Now()
-	g.callHandler(&f.answer, h, r)
+	g.callHandler(a, h, r)
 	took := time.Since(began)
-	ok := g.reserveBytes(patient, f.body.Len())
+	for !g.reserveBytes(a.body.Len()) {
+		if !pause.Sleep(patient, reserveEvery, nil) {
+			*a = answer{}
+			break
+		}
+	}
 	if slot == g.other && len(g.waiting) > 1 {
 		time.AfterFunc(min(took, maxRest), func() { <-slot })
 	} else {
 		<-slot
 	}
-	return ok
 }
 
 // callHandler calls the handler. A panic turns into an error response.
@@ -234,56 +199,39 @@ func (g *gate) callHandler(a *answer, h http.HandlerFunc, r *http.Request) {
 		}
 	}()
 	h(a, r)
-	addEntityTag(a)
-	compressAnswer(a, r)
+	a.addEntityTag()
+	a.compressFor(r)
 }
 
-// reserveBytes waits until n more unread bytes are allowed, disconnecting slow clients
-// meanwhile. It reports false if ctx ends first.
-func (g *gate) reserveBytes(ctx context.Context, n int) bool {
-	for {
-		g.mu.Lock()
-		if g.unread == 0 || g.unread+n <= maxUnread {
-			g.unread += n
-			g.mu.Unlock()
-			return true
-		}
-		g.cutOff()
-		freed := g.freed
-		g.mu.Unlock()
-		again := time.NewTimer(graceToRead)
-		select {
-		case <-freed:
-		case <-again.C:
-		case <-ctx.Done():
-		}
-		again.Stop()
-		if ctx.Err() != nil {
-			return false
-		}
+// reserveBytes reserves n unread bytes, if they are allowed. Otherwise it disconnects the client
+// that has been reading longest, after its grace period.
+func (g *gate) reserveBytes(n int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.unread == 0 || g.unread+n <= maxUnread {
+		g.unread += n
+		return true
 	}
-}
-
-// cutOff disconnects the client that has been reading longest, after its grace period. The
-// caller must hold the lock.
-func (g *gate) cutOff() {
 	var slowest *reader
 	for r := range g.readers {
-		if !r.cut && (slowest == nil || r.since.Before(slowest.since)) {
+		if slowest == nil || r.since.Before(slowest.since) {
 			slowest = r
 		}
 	}
 	if slowest != nil && time.Since(slowest.since) >= graceToRead {
-		slowest.cut = true
-		_ = slowest.control.SetWriteDeadline(time.Now()) // if this fails, the deadline of the chunk ends it
+		delete(g.readers, slowest)
+		_ = slowest.control.SetWriteDeadline(time.Now()) // if this fails, the client has its whole time
 	}
+	return false
 }
 
-// writeAnswer sends a response in chunks, each with its own deadline.
+// writeAnswer sends a response. The time that the client has to read it grows with its size.
 func (g *gate) writeAnswer(w http.ResponseWriter, a *answer) {
 	r := &reader{control: http.NewResponseController(w), since: time.Now()}
 	g.mu.Lock()
 	g.readers[r] = true
+	limit := chunkTime * time.Duration(1+a.body.Len()/chunk)
+	_ = r.control.SetWriteDeadline(r.since.Add(limit)) // httptest.ResponseRecorder does not support it
 	g.mu.Unlock()
 	defer func() {
 		g.mu.Lock()
@@ -292,25 +240,5 @@ func (g *gate) writeAnswer(w http.ResponseWriter, a *answer) {
 	}()
 	maps.Copy(w.Header(), a.head)
 	w.WriteHeader(a.code)
-	for rest := a.body.Bytes(); len(rest) > 0; {
-		n := min(len(rest), chunk)
-		if !g.extendDeadline(r) {
-			return
-		}
-		if _, err := w.Write(rest[:n]); err != nil {
-			return
-		}
-		rest = rest[n:]
-	}
-}
-
-// extendDeadline sets the deadline for the next chunk. It reports false if the client was
-// cut off.
-func (g *gate) extendDeadline(r *reader) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !r.cut {
-		_ = r.control.SetWriteDeadline(time.Now().Add(chunkTime)) // httptest.ResponseRecorder does not support it
-	}
-	return !r.cut
+	_, _ = w.Write(a.body.Bytes()) // the client may have disconnected
 }

@@ -36,13 +36,11 @@ type row struct {
 	Steps       remedy
 }
 
-// member is one alert in a row with several.
 type member struct {
 	episodes.Episode
 	Silenced bool
 }
 
-// symptom counts the alerts of one rule that alerts of another rule caused.
 type symptom struct {
 	Alert, Severity, Link string
 	Count                 int
@@ -55,9 +53,8 @@ type folder struct {
 	flat     bool // whether each alert has a row of its own
 }
 
-// foldRows returns the rows of a list, the most severe first. If the cause of an alert is in
-// the list and is at least as severe, the alert is counted in the row of the cause and has no
-// row of its own.
+// foldRows returns the rows of a list, the most severe first. An alert whose cause is in the list and as
+// severe is counted in the row of the cause.
 func (f folder) foldRows(list []episodes.Episode) []row {
 	ranks, notes := make([]rank, len(list)), make([]*Silencing, len(list))
 	order, at := make([]int, len(list)), make(map[episodes.Fingerprint]int, len(list))
@@ -98,8 +95,7 @@ func (f folder) foldRows(list []episodes.Episode) []row {
 	return out
 }
 
-// rank orders alerts: first those that are not silenced, then by severity, then firing before
-// pending.
+// rank orders alerts: first those that are not silenced, then by severity, then firing before pending.
 type rank [3]int
 
 func newRank(e *episodes.Episode, silenced bool) rank {
@@ -119,9 +115,8 @@ func (r rank) compare(o rank) int { return slices.Compare(r[:], o[:]) }
 // It may not if something more severe could be missed.
 func (r rank) canContain(o rank) bool { return r[0] <= o[0] && r[1] <= o[1] && r[2] <= o[2] }
 
-// rootCauses returns, for each symptom in a list, the alert in whose row it is counted. Both
-// are given by their places in the list. Alerts with a row of their own are missing. index has
-// the place of each alert.
+// rootCauses returns, for each symptom without a row of its own, the alert in whose row it is counted. Both
+// are places in the list, which index has by fingerprint.
 func rootCauses(list []episodes.Episode, ranks []rank, index map[episodes.Fingerprint]int) map[int]int {
 	direct := map[int]int{}
 	for i := range list {
@@ -147,7 +142,6 @@ func rootCauses(list []episodes.Episode, ranks []rank, index map[episodes.Finger
 	return out
 }
 
-// countAlert counts an alert of the rule of the row.
 func (r *row) countAlert(e *episodes.Episode, silenced bool) {
 	r.Total++
 	r.Lines += e.Count
@@ -195,8 +189,7 @@ func (r row) Caused() (n int64) {
 // More is the number of alerts that the row does not unfold to.
 func (r row) More() int { return r.Total - len(r.Alerts) }
 
-// toggleGrouping returns the query with a row for each alert if it has one for each rule, and the
-// other way round.
+// toggleGrouping returns the query with a row for each alert instead of each rule, or vice versa.
 func (q query) toggleGrouping() query {
 	q.flat = !q.flat
 	return q

@@ -9,13 +9,11 @@ import (
 	"strings"
 )
 
-// anyHost holds the paths that Prometheus and probes may request under any name.
-// Their answers contain no log text.
+// anyHost holds the paths without log text, which Prometheus and probes may request under any name.
 var anyHost = map[string]bool{"/metrics": true, "/-/ready": true, "/-/healthy": true}
 
-// guardRequests refuses cross-origin requests that change state, and requests for an unknown
-// host. If it accepted an unknown host, a foreign page could resolve its own name to this
-// address and read the alerts (DNS rebinding).
+// guardRequests refuses cross-origin requests that change state, and requests for an unknown host, under
+// whose name a foreign page could read the alerts (DNS rebinding).
 func (s *Server) guardRequests(h http.Handler) http.Handler {
 	sameOrigin := http.NewCrossOriginProtection().Handler(h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,8 +25,7 @@ func (s *Server) guardRequests(h http.Handler) http.Handler {
 	})
 }
 
-// allowsHost reports whether a host is an IP address, a name without a public
-// suffix, such as a name within the cluster, or one of Options.Hosts.
+// allowsHost reports whether a host is an IP address, a name without a public suffix, or one of Options.Hosts.
 func (s *Server) allowsHost(host string) bool {
 	host = hostName(host)
 	if host == "" || slices.Contains(s.opt.Hosts, "*") {
@@ -45,8 +42,7 @@ func (s *Server) allowsHost(host string) bool {
 	return !strings.Contains(host, ".") || slices.ContainsFunc(s.opt.Hosts, func(own string) bool { return strings.EqualFold(own, host) })
 }
 
-// hostName returns the name or address of a Host header without port, brackets and
-// trailing dot, in lower case.
+// hostName returns the host of a Host header in lower case, without port, brackets and trailing dot.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

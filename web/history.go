@@ -96,8 +96,7 @@ type Seen struct {
 	Text string `json:"text"`
 }
 
-// earlierEpisodes returns the earlier episodes of an episode's alert, or nil if none is
-// remembered.
+// earlierEpisodes returns the earlier episodes of an episode's alert, or nil.
 func (s *Server) earlierEpisodes(e *episodes.Episode) *Seen {
 	now := s.opt.Now()
 	out := Seen{Days: seenDays}
@@ -191,7 +190,6 @@ func (s *Server) queryHistory(q pastQuery) History {
 	return out
 }
 
-// countDays counts the episodes of the last days.
 func countDays(all []*history.Entry, now time.Time) []HistoryDay {
 	out := make([]HistoryDay, pastDays)
 	at := make(map[string]*HistoryDay, pastDays)
@@ -247,7 +245,7 @@ func noisyRules(all []*history.Entry) []HistoryRule {
 func (s *Server) apiHistory(r *http.Request) (any, *apiError) {
 	q, err := s.parsePast(r, "")
 	if err != nil {
-		return nil, &apiError{http.StatusBadRequest, "bad_data", err.Error()}
+		return nil, badData(err.Error())
 	}
 	return s.queryHistory(q), nil
 }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -49,15 +48,13 @@ func (e PastEpisode) Lasted() string { return SpanText(e.Seconds) }
 // Lasted formats the sum of the durations of the rule's episodes.
 func (r HistoryRule) Lasted() string { return SpanText(r.Seconds) }
 
-// Place returns the labels that say where an episode was, the largest place first. It omits
-// labels that have a column, and the cluster if all episodes on the page are in the same one.
+// Place returns the labels without a column that say where an episode was, the largest place first.
 func (d historyData) Place(e PastEpisode) []pair {
-	all := labelPairs(e.Labels, "alertname", "severity", "resolves")
+	var hidden []string
 	if d.oneCluster {
-		all = labelPairs(e.Labels, "alertname", "severity", "resolves", "cluster")
+		hidden = append(hidden, "cluster")
 	}
-	slices.SortStableFunc(all, func(a, b pair) int { return cmp.Compare(placeRank(a.Name), placeRank(b.Name)) })
-	return all
+	return placeLabels(e.Labels, hidden...)
 }
 
 // Ended describes for people why the episode ended.
@@ -65,7 +62,7 @@ func (e PastEpisode) Ended() string { return ReasonText(e.Reason) }
 
 func (s *Server) historyPage(w http.ResponseWriter, r *http.Request) {
 	v, _ := url.ParseQuery(r.URL.RawQuery) // parsePast reports the error
-	data := historyData{Filter: v.Get("filter"), Fingerprint: v.Get("fingerprint"), Forwarded: s.view.Unknown != nil && s.view.Unknown().Forwarded}
+	data := historyData{Filter: v.Get("filter"), Fingerprint: v.Get("fingerprint"), Forwarded: s.view.Unknown().Forwarded}
 	code := http.StatusOK
 	q, err := s.parsePast(r, "filter")
 	if err != nil {
@@ -86,8 +83,7 @@ func (s *Server) historyPage(w http.ResponseWriter, r *http.Request) {
 	s.renderPage(w, "history", code, page{Title: "History", Path: "/history", Data: data})
 }
 
-// historyLink returns the address of the page with changed parameters. changes are pairs of a
-// name and a value.
+// historyLink returns the address of the page with changes, which are pairs of a parameter and a value.
 func historyLink(v url.Values, changes ...string) string {
 	out := url.Values{}
 	for _, name := range []string{"filter", "fingerprint", "from", "to"} {

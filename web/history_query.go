@@ -2,7 +2,6 @@ package web
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -69,12 +68,12 @@ func (s *Server) parsePast(r *http.Request, box string) (q pastQuery, err error)
 func splitSearch(text string) (filters []string, words string) {
 	text = strings.TrimSpace(text)
 	if strings.HasPrefix(text, "{") {
-		if end := closingBrace(text); end > 0 {
-			filters, text = append(filters, text[:end]), text[end:]
+		if end := indexUnquoted(text, "}"); end < len(text) {
+			filters, text = append(filters, text[:end+1]), text[end+1:]
 		}
 	}
 	var rest []string
-	for _, part := range splitFields(text) {
+	for _, part := range splitUnquoted(text, " \t\n") {
 		if matcherForm.MatchString(part) {
 			filters = append(filters, strings.TrimSuffix(part, ","))
 		} else {
@@ -84,41 +83,7 @@ func splitSearch(text string) (filters []string, words string) {
 	return filters, strings.Join(rest, " ")
 }
 
-// closingBrace returns the length of text up to the closing brace that is outside of quotes, or
-// zero if there is none.
-func closingBrace(text string) int {
-	quoted := false
-	for i := 0; i < len(text); i++ {
-		switch {
-		case text[i] == '\\' && quoted:
-			i++
-		case text[i] == '"':
-			quoted = !quoted
-		case text[i] == '}' && !quoted:
-			return i + 1
-		}
-	}
-	return 0
-}
-
-// splitFields splits text at spaces that are outside of quotes.
-func splitFields(text string) []string {
-	quoted, escaped := false, false
-	return strings.FieldsFunc(text, func(c rune) bool {
-		switch {
-		case escaped:
-			escaped = false
-		case c == '\\' && quoted:
-			escaped = true
-		case c == '"':
-			quoted = !quoted
-		}
-		return !quoted && (c == ' ' || c == '\t' || c == '\n')
-	})
-}
-
-// parseTime parses a time in RFC 3339, a day, seconds since 1970, or a duration before now,
-// such as 7d.
+// parseTime parses RFC 3339, a day, seconds since 1970, or a duration before now, such as 7d.
 func parseTime(name, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -168,18 +133,12 @@ func (q *pastQuery) selectsEntry(x *history.Entry, more map[string]string) bool 
 	return satisfiesMatchers(q.matchers, all) && pastContains(x, all, q.words)
 }
 
-// pastContains reports whether the texts of an ended episode contain all words.
 func pastContains(x *history.Entry, all map[string]string, words []string) bool {
-	if len(words) == 0 {
-		return true
+	texts := []string{x.Alert, x.Pack, x.Summary}
+	for name, value := range all {
+		texts = append(texts, name+"="+value)
 	}
-	var b strings.Builder
-	b.WriteString(x.Alert + "\n" + x.Pack + "\n" + x.Summary)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		b.WriteString("\n" + name + "=" + all[name])
-	}
-	text := strings.ToLower(b.String())
-	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+	return len(words) == 0 || hasWords(words, texts...)
 }
 
 // isWithin reports whether an episode was open between the times in the query.

@@ -49,8 +49,7 @@ func keyHints() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// objectKind returns the kind of object that a value is or contains, or "" if it has no
-// objects.
+// objectKind returns the kind of object that a value is or contains, or "".
 func (n *schemaNode) objectKind() string {
 	if n.Ref != "" {
 		return strings.TrimPrefix(n.Ref, "#/$defs/")

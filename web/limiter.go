@@ -35,8 +35,7 @@ func newLimiter(l net.Listener, maxConns int) *limiter {
 	return &limiter{Listener: l, maxConns: maxConns, patience: graceToRead, conns: map[string]*connection{}}
 }
 
-// Accept returns the next connection that fits within the limit. It closes connections that do
-// not fit.
+// Accept returns the next connection within the limit. It closes connections that do not fit.
 func (l *limiter) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -73,8 +72,7 @@ func (l *limiter) add(conn net.Conn) *connection {
 	return c
 }
 
-// evictableConnection returns the connection that a new one may replace, or nil if there is
-// none. The caller holds the lock.
+// evictableConnection returns the connection that a new one may replace, or nil. The caller holds the lock.
 func (l *limiter) evictableConnection() *connection {
 	var idle, served *connection
 	for _, c := range l.conns {

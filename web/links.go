@@ -23,9 +23,8 @@ type Actions struct {
 	More    string `json:"more,omitempty"`    // address of a runbook that the rule states
 }
 
-// episodeActions returns the actions that a reader can take on an episode. Label values may
-// come from log lines. So addresses contain them encoded, and a command contains only values
-// that are names of Kubernetes objects.
+// episodeActions returns what a reader can do about an episode. Label values may come from log lines, so
+// addresses encode them, and commands contain only names of Kubernetes objects.
 func (s *Server) episodeActions(e episodes.Episode) Actions {
 	links := s.view.Links()
 	out := Actions{More: safeLink(e.Annotations["runbook_url"]), Logs: safeLink(e.Annotations["logs_url"])}
@@ -45,7 +44,6 @@ func (s *Server) episodeActions(e episodes.Episode) Actions {
 	return out
 }
 
-// whereSelector returns, as a selector, the labels that an alert has in Alertmanager.
 func (s *Server) whereSelector(e episodes.Episode) string { return formatSelector(s.sentLabels(e)) }
 
 // sentLabels returns the labels that an alert has in Alertmanager.
@@ -83,8 +81,7 @@ func timeWindow(e episodes.Episode, now time.Time) (from, to time.Time) {
 
 var placeholder = lazyre.New(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// logsLink replaces the placeholders in a template. The reference of the configuration lists
-// them.
+// logsLink replaces the placeholders in a template. The reference of the configuration lists them.
 func logsLink(template string, e episodes.Episode, now time.Time) string {
 	from, to := timeWindow(e, now)
 	quoted, _ := json.Marshal(logSelector(e)) // a string can always be encoded
@@ -103,15 +100,13 @@ func logsLink(template string, e episodes.Episode, now time.Time) string {
 	})
 }
 
-// percentEncode percent-encodes a text. It encodes a space as %20, because not every page
-// accepts +.
+// percentEncode encodes a space as %20, because not every page accepts +.
 func percentEncode(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
 // objectName matches names of Kubernetes objects. A shell does not interpret them.
 var objectName = lazyre.New(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 
-// kubectlCommand returns a command that prints the logs of an episode, or "" if its pod is not
-// known.
+// kubectlCommand returns a command that prints the logs of an episode, or "" if its pod is not known.
 func kubectlCommand(e episodes.Episode) string {
 	namespace, pod, container := e.Labels["namespace"], e.Labels["pod"], e.Labels["container"]
 	if !objectName.MatchString(namespace) || !objectName.MatchString(pod) {

@@ -39,8 +39,7 @@ func markMatches(r *rules.Rule, shown redact.Text) matchedLine {
 	return out
 }
 
-// collectTexts collects the texts that satisfied conditions found, and the captures of these
-// conditions.
+// collectTexts collects what satisfied conditions found, and their captures.
 func collectTexts(all []matcher.Condition, found *[]string, captures *[]matcher.NamedValue) {
 	for _, c := range all {
 		if !c.Held || c.Kind == "not" {

@@ -2,7 +2,6 @@ package web
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/common/expfmt"
@@ -16,10 +15,8 @@ func (s *Server) routeMetrics(mux *router) {
 		// Normalize the headers, so that equal responses have the same key in the gate.
 		r.Header.Set("Accept", string(expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...)))
 		encoding := "identity"
-		for name := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
-			if strings.TrimSpace(name) == "gzip" {
-				encoding = "gzip"
-			}
+		if acceptsGzip(r) {
+			encoding = "gzip"
 		}
 		r.Header.Set("Accept-Encoding", encoding)
 		guarded(w, r)

@@ -11,8 +11,7 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-// OpenAPI returns the OpenAPI 3.1 document of the API, as JSON. The caller must not change
-// it.
+// OpenAPI returns the OpenAPI 3.1 document of the API, as JSON. The caller must not change it.
 func OpenAPI() []byte { return openAPI }
 
 func (s *Server) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {

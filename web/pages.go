@@ -27,17 +27,14 @@ type page struct {
 	Path    string // path of the current page in the navigation
 	Now     time.Time
 	Missing []string // reasons why the daemon is not ready
-	// Troubles lists the receivers and sources that are down, so that alerts may be missing or
-	// undelivered.
+	// Troubles lists what is down, so that alerts may be missing or undelivered.
 	Troubles []string
-	// SourceMissing is the page of the alert CrowsnestSourceMissing. It is empty if the alert
-	// is not open.
+	// SourceMissing is the page of the open alert CrowsnestSourceMissing, or empty.
 	SourceMissing string
 	Data          any
 }
 
-// pages are the templates of the pages. A template is parsed when its page is first shown,
-// because most processes show no pages.
+// pages are templates, which are parsed when first shown, because most processes show no pages.
 type pages map[string]func() *template.Template
 
 func newPages(files func() assets) pages {
@@ -60,8 +57,7 @@ func parsePage(files func() assets, name string) *template.Template {
 	return template.Must(t.ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
 }
 
-// nested is the data of a part of a page. It contains the data of the whole page and that of
-// the part.
+// nested is the data of a part of a page, with that of the whole page.
 type nested struct {
 	Page page
 	Item any
@@ -177,35 +173,6 @@ func (s *Server) ruleCharts(rule string) []chart {
 
 func formatDigits(n uint64) string { return text.GroupThousands(int64(min(n, math.MaxInt64))) }
 
-// rulesPage shows all rules. It also shows the number of rules that cannot detect their
-// failure.
-func (s *Server) rulesPage(w http.ResponseWriter, r *http.Request) {
-	data := rulesData{Filter: r.URL.Query().Get("filter"), Health: map[string]int{}}
-	words := strings.Fields(strings.ToLower(data.Filter))
-	for _, g := range s.ruleGroups() {
-		shown := groupView{Group: g, Health: map[string]int{}}
-		for _, rule := range g.Rules {
-			data.Health[rule.Health]++
-			shown.Health[rule.Health]++
-			shown.Firing, shown.Pending = shown.Firing+rule.Firing, shown.Pending+rule.Pending
-			if !hasWords(words, rule.Name, g.Name, rule.Health, healthText(rule.Health), string(rule.Severity), rule.From, rule.Unverified()) {
-				continue
-			}
-			shown.Shown = append(shown.Shown, ruleView{rule, newSparkline(rule.PerMinute)})
-		}
-		if len(words) == 0 || len(shown.Shown) > 0 {
-			data.Groups = append(data.Groups, shown)
-		}
-	}
-	s.renderPage(w, "rules", http.StatusOK, page{Title: "Rules", Path: "/rules", Data: data})
-}
-
-// hasWords reports whether the texts together contain all words. The words are in lower case.
-func hasWords(words []string, texts ...string) bool {
-	all := strings.ToLower(strings.Join(texts, "\n"))
-	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
-}
-
 type rulesData struct {
 	Filter string
 	Groups []groupView
@@ -222,6 +189,38 @@ type groupView struct {
 type ruleView struct {
 	Rule
 	Spark string
+}
+
+// rulesPage shows all rules, and how many cannot detect their failure.
+func (s *Server) rulesPage(w http.ResponseWriter, r *http.Request) {
+	data := rulesData{Filter: r.URL.Query().Get("filter"), Health: map[string]int{}}
+	words := strings.Fields(strings.ToLower(data.Filter))
+	for _, g := range s.ruleGroups() {
+		shown := groupView{Group: g, Health: map[string]int{}}
+		for _, rule := range g.Rules {
+			data.Health[rule.Health]++
+			shown.Health[rule.Health]++
+			shown.Firing, shown.Pending = shown.Firing+rule.Firing, shown.Pending+rule.Pending
+			if !hasWords(words, rule.Name, g.Name, rule.Health, healthText(rule.Health), string(rule.Severity), rule.From, rule.Unverified()) {
+				continue
+			}
+			view := ruleView{Rule: rule}
+			if rule.PerMinute != nil {
+				view.Spark, _ = sparkPath(rule.PerMinute.Counts)
+			}
+			shown.Shown = append(shown.Shown, view)
+		}
+		if len(words) == 0 || len(shown.Shown) > 0 {
+			data.Groups = append(data.Groups, shown)
+		}
+	}
+	s.renderPage(w, "rules", http.StatusOK, page{Title: "Rules", Path: "/rules", Data: data})
+}
+
+// hasWords reports whether the texts together contain all words. The words are in lower case.
+func hasWords(words []string, texts ...string) bool {
+	all := strings.ToLower(strings.Join(texts, "\n"))
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
 }
 
 func (s *Server) rulePage(w http.ResponseWriter, r *http.Request) {
@@ -272,8 +271,7 @@ func severityRank(severity string) int {
 
 type pair struct{ Name, Value string }
 
-// labelPairs returns labels ordered by name. It omits the names in without, which a page shows
-// elsewhere.
+// labelPairs returns labels ordered by name, except the names in without.
 func labelPairs(m map[string]string, without ...string) []pair {
 	var out []pair
 	for _, k := range slices.Sorted(maps.Keys(m)) {

@@ -16,19 +16,10 @@ const (
 	sparkHeight = 16
 )
 
-// sparkline returns the path of a small chart of the last hour, minute by minute, and the sum
-// over the hour. path is empty if nothing is known.
+// sparkline returns the SVG path and the sum of a series over the last hour, or "" if it is not known.
 func (s *Server) sparkline(name string) (path string, sum uint64) {
 	counts, _ := s.samples.perMinute(name)
 	return sparkPath(counts)
-}
-
-func newSparkline(p *PerMinute) string {
-	if p == nil {
-		return ""
-	}
-	path, _ := sparkPath(p.Counts)
-	return path
 }
 
 // sparkPath returns the SVG outline of counts over one hour, from left to right, and their sum.
@@ -157,8 +148,7 @@ func markClass(ev Event) string {
 	return "other"
 }
 
-// stateBands returns shapes for the states of an episode over time, and for the times when it
-// was on hold.
+// stateBands returns shapes for the states of an episode, and for the times when it was on hold.
 func stateBands(a axis, e episodes.Episode, events []Event) []shape {
 	var out, holds []shape
 	state, since := "", a.from

@@ -19,8 +19,7 @@ func (s *Server) serveHealthy(w http.ResponseWriter, _ *http.Request) {
 	writeText(w, http.StatusOK, "crowsnest is healthy.\n")
 }
 
-// serveReady lists what the daemon lacks to be ready, one item a line. Unreachable peers are
-// listed, but do not change the status code.
+// serveReady lists what the daemon lacks, and unreachable peers, which do not change the status code.
 func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	st := s.view.Status()
 	code, text := http.StatusOK, "crowsnest is ready.\n"

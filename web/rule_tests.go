@@ -6,8 +6,7 @@ import (
 	"crowsnest/rules"
 )
 
-// testResults caches the test results of the loaded rules, which cannot change. It is safe for
-// concurrent use.
+// testResults caches the test results of the loaded rules. It is safe for concurrent use.
 type testResults struct {
 	mu   sync.Mutex
 	set  *rules.Set

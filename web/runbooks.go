@@ -25,8 +25,7 @@ type runbookData struct {
 	More string // address of a runbook that the rule states
 }
 
-// runbookText returns the runbook of a rule in Markdown. It returns false if there is no rule
-// with this name.
+// runbookText returns the runbook of a rule in Markdown, or false if there is no such rule.
 func (s *Server) runbookText(name string) (string, bool) {
 	set := s.view.Rules().Set
 	r := set.Rule(name)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -14,9 +15,8 @@ const (
 	maxSeries   = 8192 // bounds the memory to about 2 MiB
 )
 
-// samples remembers by how much counters grew in each minute of the last hour. There are
-// counters for the lines of episodes, rules, sources and namespaces, and for the cost of rules.
-// It is safe for concurrent use.
+// samples remembers by how much counters of lines and costs grew in each minute of the last hour. It is
+// safe for concurrent use.
 type samples struct {
 	mu     sync.Mutex
 	minute int64 // minute of the newest sample, in minutes since 1970; zero if there is none
@@ -71,9 +71,8 @@ func (s *samples) addSample(now time.Time, values map[string]counter) {
 	}
 }
 
-// perMinute returns by how much a counter grew in each of the last minutes. The newest minute
-// comes last and is incomplete. The time is the start of the first minute. The result is nil if
-// the counter is not known.
+// perMinute returns by how much a counter grew in each of the last minutes, of which the newest is
+// incomplete, and the start of the first minute. The result is nil if the counter is not known.
 func (s *samples) perMinute(name string) ([]uint32, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,8 +88,7 @@ func (s *samples) perMinute(name string) ([]uint32, time.Time) {
 	return out, time.Unix(first*60, 0).UTC()
 }
 
-// perSecond returns the mean growth per second over the last complete minutes, at most five. It
-// returns false if there is no complete minute.
+// perSecond returns the mean growth per second in the last complete minutes, at most five, if there is one.
 func (s *samples) perSecond(name string) (float64, bool) {
 	counts, _ := s.perMinute(name)
 	if len(counts) < 2 {
@@ -112,14 +110,9 @@ func (s *samples) setDown(now time.Time, all []Endpoint) {
 	before := s.down
 	s.down = map[string]time.Time{}
 	for _, e := range all {
-		if e.Up {
-			continue
-		}
-		key := e.Sink + " " + e.Endpoint
-		if since, ok := before[key]; ok {
-			s.down[key] = since
-		} else {
-			s.down[key] = now
+		if !e.Up {
+			key := e.Sink + " " + e.Endpoint
+			s.down[key] = cmp.Or(before[key], now)
 		}
 	}
 }
@@ -141,12 +134,11 @@ func namespaceSeries(source, namespace string) string {
 	return "namespace " + source + " " + namespace
 }
 
-// Sample takes a sample of all counters that pages show per minute. Run calls it every 15
-// seconds.
+// Sample samples the counters that pages show per minute. Run calls it every 15 seconds.
 func (s *Server) Sample() {
 	now := s.opt.Now()
 	values := map[string]counter{}
-	for _, e := range s.raw() {
+	for _, e := range s.own.Episodes() {
 		if isEpisodeOpen(e) {
 			values[episodeSeries(e.Fingerprint.String())] = counter{e.Count, now.Sub(e.StartsAt) < 2*sampleEvery}
 		}
@@ -172,7 +164,6 @@ func (s *Server) Sample() {
 	s.samples.setDown(now, s.view.Endpoints())
 }
 
-// takeSamples takes samples until ctx ends.
 func (s *Server) takeSamples(ctx context.Context) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()

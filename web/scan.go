@@ -91,8 +91,7 @@ type ScanUnknown struct {
 	Examples  []redact.Text `json:"examples"`
 }
 
-// scanner runs one scan at a time. The next scan starts when the previous one has ended, even
-// if the client of the previous one has left.
+// scanner runs one scan at a time, to its end even if the client has left.
 type scanner struct {
 	admit chan struct{}
 	turn  chan struct{}
@@ -202,8 +201,7 @@ func (s *Server) limitReading(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// serveScan scans the content of a form. The result is not shared between requests and not
-// stored.
+// serveScan scans the content of a form. The result is neither shared nor stored.
 func (s *Server) serveScan(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseMultipartForm(maxScanBody); err != nil && !errors.Is(err, http.ErrNotMultipart) {
 		s.serveError(w, http.StatusBadRequest, "Not understood", fmt.Sprintf("The form could not be read, or is too large: at most %d KiB of a log are scanned.", maxScanLog>>10))
@@ -230,7 +228,7 @@ func (s *Server) serveScan(w http.ResponseWriter, r *http.Request) {
 func (s *Server) apiScan(w http.ResponseWriter, r *http.Request) {
 	var req ScanRequest
 	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
-		writeError(w, &apiError{http.StatusBadRequest, "bad_data", "the body is not a JSON object with lines, labels and rules"})
+		writeError(w, badData("the body is not a JSON object with lines, labels and rules"))
 		return
 	}
 	result, err := s.scanner.runRequests(r.Context().Done(), req)
@@ -238,7 +236,7 @@ func (s *Server) apiScan(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, errScanBusy):
 		serveBusy(w)
 	case err != nil:
-		writeError(w, &apiError{http.StatusBadRequest, "bad_data", err.Error()})
+		writeError(w, badData(err.Error()))
 	default:
 		writeData(w, result)
 	}

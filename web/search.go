@@ -18,7 +18,7 @@ func searchTerms(texts []string) ([]string, error) {
 		if size += len(text); size > maxFilters {
 			return nil, fmt.Errorf("the filters have %d bytes, at most %d are allowed", size, maxFilters)
 		}
-		out = append(out, joinOperators(splitWords(text))...)
+		out = append(out, joinOperators(splitUnquoted(text, wordSeparators))...)
 	}
 	if len(out) > maxMatchers {
 		return nil, fmt.Errorf("there are more than %d matchers", maxMatchers)
@@ -26,30 +26,40 @@ func searchTerms(texts []string) ([]string, error) {
 	return out, nil
 }
 
-// splitWords splits a text at white space and commas that are outside quotes.
-func splitWords(text string) []string {
-	var out []string
-	quoted, from := false, 0
-	for i := 0; i <= len(text); i++ {
-		switch {
-		case i == len(text), !quoted && strings.IndexByte(" \t\r\n,", text[i]) >= 0:
-			if from < i {
-				out = append(out, text[from:i])
-			}
-			from = i + 1
-		case quoted && text[i] == '\\':
-			i = min(i+1, len(text)-1)
-		case text[i] == '"':
-			quoted = !quoted
+// splitUnquoted splits a text at the separators that are outside quotes. It omits empty parts.
+func splitUnquoted(text, separators string) (out []string) {
+	for text != "" {
+		end := indexUnquoted(text, separators)
+		if end > 0 {
+			out = append(out, text[:end])
 		}
+		text = text[min(end+1, len(text)):]
 	}
 	return out
 }
 
+// indexUnquoted returns the position of the first separator outside quotes, or the length of the text.
+func indexUnquoted(text, separators string) int {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == '\\' && quoted:
+			i++
+		case text[i] == '"':
+			quoted = !quoted
+		case !quoted && strings.IndexByte(separators, text[i]) >= 0:
+			return i
+		}
+	}
+	return len(text)
+}
+
+// wordSeparators separate the words of a search box.
+const wordSeparators = " \t\r\n,"
+
 var operators = []string{"=~", "!~", "!=", "="}
 
-// joinOperators joins the parts of a matcher that contains spaces, such as a = "b" and a= "b",
-// to one word.
+// joinOperators joins the parts of a matcher with spaces, such as a = "b", to one word.
 func joinOperators(words []string) []string {
 	var out []string
 	ends := func(w string) bool {
@@ -80,7 +90,7 @@ func trimQuotes(word string) string {
 func (q query) searchText() string {
 	var out []string
 	for _, w := range q.words {
-		if len(splitWords(w)) != 1 || strings.HasPrefix(w, "{") || strings.ContainsAny(w, `"=`) {
+		if len(splitUnquoted(w, wordSeparators)) != 1 || strings.HasPrefix(w, "{") || strings.ContainsAny(w, `"=`) {
 			w = strconv.Quote(w)
 		}
 		out = append(out, w)
@@ -108,8 +118,7 @@ func (q query) withLabel(label, value string) query {
 	return q
 }
 
-// demandedValue returns the value of a label that the query requires, or "" if it requires
-// none.
+// demandedValue returns the value that the query requires of a label, or "".
 func (q query) demandedValue(label string) string {
 	for _, m := range q.matchers {
 		if m.Name == label && m.Type == labels.MatchEqual {

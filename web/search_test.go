@@ -53,7 +53,7 @@ func TestSearch(t *testing.T) {
 func TestFacets(t *testing.T) {
 	view := exampleView()
 	view.External = func() []map[string]string { return []map[string]string{{"cluster": "east"}} }
-	all := withExternalLabels(view).Episodes()
+	all := shownView(view).Episodes()
 	q, err := parseQuery(httptest.NewRequest("GET", `/?filter=severity="critical"`, nil))
 	require.NoError(t, err)
 	got := countFacets(q, all)

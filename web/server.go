@@ -15,7 +15,6 @@ import (
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"github.com/rs/zerolog"
 
-	"crowsnest/episodes"
 	"crowsnest/matcher"
 	"crowsnest/rules"
 )
@@ -33,27 +32,21 @@ const (
 
 // Options configure a server.
 type Options struct {
-	// ConfigFile is the web configuration file of exporter-toolkit, with TLS and
-	// authentication. It is empty if neither is used.
+	// ConfigFile is exporter-toolkit's web configuration file with TLS and authentication, or empty.
 	ConfigFile string
-	// Reload serves POST /-/reload. It reloads rules and configuration and returns the complete
-	// error. Nil disables the path.
+	// Reload loads rules and configuration for POST /-/reload. Nil disables the path.
 	Reload func(context.Context) error
 	// Case returns a file about the episode with a fingerprint, as an HTML page. It reads data
 	// with get from endpoints of the API, such as "sources". Nil disables it.
 	Case func(fingerprint string, get func(path string) ([]byte, error)) ([]byte, error)
-	// RunTests runs the inline tests of rules that somebody tries. If it is nil, no tests are
-	// run.
+	// RunTests runs the inline tests of rules that somebody tries. Nil runs none.
 	RunTests func([]*rules.Rule) ([]TestOutcome, error)
-	// Scan scans a log with the rules of set. The texts of the result are redacted. If it is
-	// nil, no log can be scanned.
+	// Scan scans a log with the rules of set, and redacts its result. Nil means that no log can be scanned.
 	Scan func(log string, labels matcher.Labels, set *rules.Set) (Scanned, error)
-	// Silence creates a silence in each cluster of Alertmanagers, while Links.Silences is set.
-	// If it is nil, the pages create no silences.
+	// Silence creates a silence in each cluster of Alertmanagers, if Links.Silences is set. Nil creates none.
 	Silence func(context.Context, Silence) []Silenced
-	// Silences returns the active silences in each cluster of Alertmanagers. It is called while
-	// somebody looks at the pages and may take some seconds. If it is nil, silences are not
-	// known.
+	// Silences returns the active silences in each cluster of Alertmanagers, within some seconds. Nil means that
+	// silences are not known.
 	Silences func(context.Context) []SilenceList
 	// Pprof enables /debug/pprof.
 	Pprof bool
@@ -63,9 +56,8 @@ type Options struct {
 	Now func() time.Time
 	// MaxConns bounds the open connections of a listener. Zero stands for 256.
 	MaxConns int
-	// Hosts are additional names under which browsers may reach the server, such as the host
-	// name of an ingress. "*" allows every name. IP addresses and names within the cluster are
-	// always allowed.
+	// Hosts are further names of the server, such as the host name of an ingress. "*" allows every name. IP
+	// addresses and names within the cluster are always allowed.
 	Hosts []string
 	// Elsewhere returns the base address of the process whose pages are shown instead of the
 	// pages of this process. If it is nil or returns "", the pages of this process are shown.
@@ -77,8 +69,8 @@ type Options struct {
 // Server serves the pages, the API, the metrics and the probes of one daemon.
 // It is safe for concurrent use.
 type Server struct {
-	own      View // view before external labels were added
-	view     View
+	own      View // the daemon's state as it is, which is cheaper to read than view
+	view     View // the state as people see it
 	opt      Options
 	gate     *gate
 	pages    pages
@@ -87,10 +79,9 @@ type Server struct {
 	samples  *samples
 	scanner  scanner
 	results  testResults
-	silences silences
-	silence  chan struct{}             // limits the server to creating one silence at a time
-	inner    *http.ServeMux            // API for requests by the server itself, without bounds
-	raw      func() []episodes.Episode // episodes as they are, which is cheaper than making their lines safe to show
+	silences *silences
+	silence  chan struct{}  // limits the server to creating one silence at a time
+	inner    *http.ServeMux // API for requests by the server itself, without bounds
 	handler  http.Handler
 	probes   http.Handler
 	routes   []string // patterns that handler serves
@@ -123,12 +114,10 @@ func New(view View, opt Options) *Server {
 	if opt.MaxConns <= 0 {
 		opt.MaxConns = maxConns
 	}
-	raw := view.Episodes
-	view = tameView(completeView(view))
 	s := &Server{
-		own: view, view: withExternalLabels(view), opt: opt, gate: newGate(opt.Log), assets: sync.OnceValue(readAssets),
-		feed: newFeed(raw), samples: newSamples(), raw: raw, silence: make(chan struct{}, 1), inner: http.NewServeMux(),
-		silences: silences{read: opt.Silences},
+		own: view, view: shownView(view), opt: opt, gate: newGate(opt.Log), assets: sync.OnceValue(readAssets),
+		feed: newFeed(view.Episodes), samples: newSamples(), silence: make(chan struct{}, 1), inner: http.NewServeMux(),
+		silences: newSilences(opt.Silences),
 		scanner:  scanner{admit: make(chan struct{}, maxScans), turn: make(chan struct{}, 1), tests: opt.RunTests},
 	}
 	if opt.Scan != nil {
@@ -163,16 +152,26 @@ func New(view View, opt Options) *Server {
 // Handler returns the handler of the main listener.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Run serves everything on main. It serves only the probes on probe, unless probe is nil. It
-// returns when ctx ends, after waiting at most half a second for requests, or when a listener
-// or the web configuration fails. It always closes the listeners.
+// Run serves everything on main, and the probes on probe if that is not nil. It returns half a second after
+// ctx ends, or when a listener or the web configuration fails. It always closes the listeners.
 func (s *Server) Run(ctx context.Context, main, probe net.Listener) error {
 	var servers []*http.Server
 	errs := make(chan error, 2)
+	log := slog.New(zerolog.NewSlogHandler(s.opt.Log))
 	serve := func(h http.Handler, l net.Listener, configFile string) {
-		srv := newServer(h, newSlogger(s.opt.Log))
+		limited := newLimiter(l, s.opt.MaxConns)
+		srv := newServer(limited.trackRequests(h), log)
 		servers = append(servers, srv)
-		go func() { errs <- s.serveListener(srv, l, configFile) }()
+		go func() {
+			flags := &toolkit.FlagConfig{WebListenAddresses: &[]string{l.Addr().String()}, WebConfigFile: &configFile}
+			err := toolkit.Serve(limited, srv, flags, log)
+			if errors.Is(err, http.ErrServerClosed) {
+				errs <- nil
+				return
+			}
+			l.Close() //nolint:errcheck // the error that matters is err
+			errs <- fmt.Errorf("serve %s: %w", l.Addr(), err)
+		}()
 	}
 	serve(s.handler, main, s.opt.ConfigFile)
 	if probe != nil {
@@ -204,21 +203,6 @@ func (s *Server) Run(ctx context.Context, main, probe net.Listener) error {
 	return err
 }
 
-func (s *Server) serveListener(srv *http.Server, l net.Listener, configFile string) error {
-	flags := &toolkit.FlagConfig{WebListenAddresses: &[]string{l.Addr().String()}, WebConfigFile: &configFile}
-	limited := newLimiter(l, s.opt.MaxConns)
-	srv.Handler = limited.trackRequests(srv.Handler)
-	err := toolkit.Serve(limited, srv, flags, newSlogger(s.opt.Log))
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	l.Close() //nolint:errcheck // the error that matters is err
-	return fmt.Errorf("serve %s: %w", l.Addr(), err)
-}
-
-// newSlogger returns a logger for libraries that need package slog.
-func newSlogger(log zerolog.Logger) *slog.Logger { return slog.New(zerolog.NewSlogHandler(log)) }
-
 func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -231,8 +215,7 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// addSecurityHeaders adds headers that prevent a browser from executing text that comes from a
-// log.
+// addSecurityHeaders prevents a browser from executing text that comes from a log.
 func addSecurityHeaders(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		head := w.Header()

@@ -2,10 +2,10 @@ package web
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"crowsnest/episodes"
-	"crowsnest/history"
 	"crowsnest/redact"
 )
 
@@ -22,9 +22,9 @@ func tameText(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// shownEpisode returns an episode with its state as people see it, and with its log lines made
-// safe to show. The other texts are already safe.
-func shownEpisode(e episodes.Episode) episodes.Episode {
+// shownEpisode returns an episode as people see it, with its log lines made safe to show, and with
+// the labels of more that it lacks. The other texts are already safe.
+func shownEpisode(e episodes.Episode, more map[string]string) episodes.Episode {
 	e.State = e.ShownState()
 	e.Line, e.First = e.Line.Map(tameText), e.First.Map(tameText)
 	cloned := false
@@ -36,34 +36,24 @@ func shownEpisode(e episodes.Episode) episodes.Episode {
 			e.Annotations[name] = tameText(text)
 		}
 	}
-	return e
+	return withExternal(e, more)
 }
 
-// completeView returns a view with a history, which is empty if v has none.
-func completeView(v View) View {
-	if v.History == nil {
-		v.History = func() []*history.Entry { return nil }
-	}
-	if v.Past == nil {
-		v.Past = func(episodes.Fingerprint) []*history.Entry { return nil }
-	}
-	return v
-}
-
-// tameView returns a view whose log lines are safe to show.
-func tameView(v View) View {
+// shownView returns a view whose log lines are safe to show, and whose episodes have the external
+// labels of the configuration. So pages, filters and the API show an alert as Alertmanager does.
+// Its fingerprint stays the fingerprint of the labels without external ones.
+func shownView(v View) View {
 	list, timeline := v.Episodes, v.Timeline
 	v.Episodes = func() []episodes.Episode {
-		all := list()
-		out := make([]episodes.Episode, len(all))
-		for i, e := range all {
-			out[i] = shownEpisode(e)
+		more, out := externalLabels(v), slices.Clone(list())
+		for i := range out {
+			out[i] = shownEpisode(out[i], more)
 		}
 		return out
 	}
 	v.Timeline = func(fingerprint episodes.Fingerprint) (episodes.Timeline, bool) {
 		t, ok := timeline(fingerprint)
-		t.Episode = shownEpisode(t.Episode)
+		t.Episode = shownEpisode(t.Episode, externalLabels(v))
 		for i := range t.Events {
 			t.Events[i].Line = t.Events[i].Line.Map(tameText)
 		}

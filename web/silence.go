@@ -63,8 +63,7 @@ type silenceLabel struct {
 // makesSilences reports whether the pages can create silences themselves.
 func (s *Server) makesSilences() bool { return s.opt.Silence != nil && s.view.Links().Silences }
 
-// silenceForm prepares the data of the page. If there is nothing to silence, it serves an error
-// and returns false.
+// silenceForm prepares the data of the page. Without an alert to silence it serves an error.
 func (s *Server) silenceForm(w http.ResponseWriter, r *http.Request) (silenceData, bool) {
 	e, ok := s.findEpisode(r.PathValue("fingerprint"))
 	switch {
@@ -89,9 +88,8 @@ func (s *Server) silencePage(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// makeSilence creates the silence that a form describes. The form only selects names of labels,
-// and their values are taken from the alert. Requests from other sites do not reach this
-// handler.
+// makeSilence creates the silence that a form describes. The form selects names of labels, and the alert has
+// their values. Requests from other sites do not reach this handler.
 func (s *Server) makeSilence(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxSilenceIn)
 	if err := r.ParseForm(); err != nil {
@@ -131,8 +129,7 @@ func (d *silenceData) hasFailed() bool {
 	return !slices.ContainsFunc(d.Done, func(x Silenced) bool { return x.Error == "" })
 }
 
-// readForm stores the values of the form in d, so that the page shows them again. It returns
-// the silence that they describe.
+// readForm stores the values of the form in d, for the page, and returns the silence that they describe.
 func (d *silenceData) readForm(form map[string][]string, now time.Time) (Silence, error) {
 	get := func(name string) string {
 		if v := form[name]; len(v) > 0 {

@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/alertmanager/pkg/labels"
+	"golang.org/x/sync/singleflight"
 
 	"crowsnest/episodes"
 )
@@ -43,12 +44,21 @@ type Silencing struct {
 // silences caches the active silences. They are read while somebody looks at the pages, at most
 // once every silencesFresh. It is safe for concurrent use.
 type silences struct {
-	read func(context.Context) []SilenceList // nil if nothing can be silenced
+	read    func(context.Context) []SilenceList // nil if nothing can be silenced
+	reading singleflight.Group
+	newest  atomic.Pointer[readSilences]
+}
 
-	mu      sync.Mutex
-	lists   []SilenceList
-	at      time.Time     // time when they were read; zero if never
-	running chan struct{} // closed once they have been read; nil if they are not being read
+// readSilences are silences with the time when they were read, which is zero if they never were.
+type readSilences struct {
+	lists []SilenceList
+	at    time.Time
+}
+
+func newSilences(read func(context.Context) []SilenceList) *silences {
+	c := &silences{read: read}
+	c.newest.Store(&readSilences{lists: []SilenceList{{Error: "Alertmanager has not answered yet"}}})
+	return c
 }
 
 // newestLists returns the newest lists that are known. It waits a moment if none are known.
@@ -56,41 +66,25 @@ func (c *silences) newestLists(now func() time.Time) []SilenceList {
 	if c.read == nil {
 		return nil
 	}
-	c.mu.Lock()
-	age := now().Sub(c.at)
-	if c.running == nil && (age >= silencesFresh || age < 0) {
-		c.running = make(chan struct{})
-		go c.renewLists(now, c.running)
-	}
-	running := c.running
-	c.mu.Unlock()
-	if running != nil && (age >= silencesOld || age < 0) {
-		select {
-		case <-running:
-		case <-time.After(silencesWait):
+	if age := now().Sub(c.newest.Load().at); age >= silencesFresh || age < 0 {
+		renewed := c.reading.DoChan("", func() (any, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), silencesTime)
+			defer cancel()
+			c.newest.Store(&readSilences{c.read(ctx), now()})
+			return nil, nil
+		})
+		if age >= silencesOld || age < 0 {
+			select {
+			case <-renewed:
+			case <-time.After(silencesWait):
+			}
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.at.IsZero() {
-		return []SilenceList{{Error: "Alertmanager has not answered yet"}}
-	}
-	return c.lists
+	return c.newest.Load().lists
 }
 
-func (c *silences) renewLists(now func() time.Time, done chan struct{}) {
-	ctx, cancel := context.WithTimeout(context.Background(), silencesTime)
-	defer cancel()
-	lists := c.read(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lists, c.at, c.running = lists, now(), nil
-	close(done)
-}
-
-// findSilencing returns a function that returns the silence of an open alert, or nil if the
-// alert has none. An alert counts as silenced if every cluster of Alertmanagers silences it.
-// problem says why silences are not known.
+// findSilencing returns a function that returns the silence of an alert that every cluster of Alertmanagers
+// silences, and otherwise nil. problem says why silences are not known.
 func (s *Server) findSilencing() (of func(*episodes.Episode) *Silencing, problem string) {
 	lists := s.silences.newestLists(s.opt.Now)
 	none := func(*episodes.Episode) *Silencing { return nil }
@@ -124,8 +118,7 @@ func (s *Server) findSilencing() (of func(*episodes.Episode) *Silencing, problem
 	}, ""
 }
 
-// findSilence returns the longest-lasting silence of the alert with the labels sent, or nil if
-// it has none.
+// findSilence returns the longest silence of the alert with the labels sent, or nil.
 func (l SilenceList) findSilence(sent map[string]string) (out *Silencing) {
 	for i := range l.Silences {
 		if x := &l.Silences[i]; satisfiesMatchers(x.Matchers, sent) && (out == nil || x.End.After(out.Until)) {

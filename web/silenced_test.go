@@ -43,11 +43,11 @@ func TestSilencedAlerts(t *testing.T) {
 func TestSilencesAreReadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
-		c := silences{read: func(ctx context.Context) []SilenceList {
+		c := newSilences(func(ctx context.Context) []SilenceList {
 			reads++
 			<-ctx.Done()
 			return []SilenceList{{Error: "timeout"}}
-		}}
+		})
 		began := time.Now()
 		for range 3 {
 			require.Equal(t, "Alertmanager has not answered yet", c.newestLists(time.Now)[0].Error)

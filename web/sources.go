@@ -71,7 +71,7 @@ func (s *Server) sourcesPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) groupStreams(src Source, words []string) (out []namespaceView, hidden int) {
 	by := map[string]*namespaceView{}
 	for _, st := range src.Streams {
-		if !matchesStream(st, words) {
+		if len(words) > 0 && !hasWords(words, append(slices.Collect(maps.Values(st.Labels)), st.Path)...) {
 			hidden++
 			continue
 		}
@@ -106,10 +106,6 @@ func (s *Server) groupStreams(src Source, words []string) (out []namespaceView, 
 	}
 	slices.SortFunc(out, func(a, b namespaceView) int { return cmp.Compare(a.Name, b.Name) })
 	return out, hidden
-}
-
-func matchesStream(st Stream, words []string) bool {
-	return len(words) == 0 || hasWords(words, append(slices.Collect(maps.Values(st.Labels)), st.Path)...)
 }
 
 // nameStream gives a stream a short name.

@@ -12,7 +12,6 @@ import (
 	"crowsnest/internal/text"
 )
 
-// formatTime formats a time for people. The zero time becomes "never".
 func formatTime(t time.Time) string {
 	if t.IsZero() || t.Unix() <= 0 {
 		return "never"
@@ -20,7 +19,6 @@ func formatTime(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// formatAgo formats the time that has passed from t to now.
 func formatAgo(now, t time.Time) string {
 	if t.IsZero() || t.Unix() <= 0 {
 		return "never"
@@ -47,8 +45,7 @@ func formatDuration(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// formatBrief formats a duration for a narrow column. It omits seconds if the duration is at
-// least a minute.
+// formatBrief formats a duration for a narrow column, without seconds from one minute on.
 func formatBrief(d time.Duration) string {
 	if d >= time.Minute && d < time.Hour {
 		return fmt.Sprintf("%dm", int(d.Minutes()))
@@ -56,7 +53,6 @@ func formatBrief(d time.Duration) string {
 	return formatDuration(d)
 }
 
-// humanBytes formats a size with a binary unit.
 func humanBytes(n int64) string {
 	if n < 1024 {
 		return strconv.FormatInt(n, 10) + " B"
@@ -69,8 +65,7 @@ func humanBytes(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", v, units[i])
 }
 
-// agoTime formats the time that has passed from t to now, as an element that the script of the
-// page keeps up to date.
+// agoTime formats the time from t to now as an element that the script of the page updates.
 func agoTime(now, t time.Time) template.HTML { return timeElement(t, "ago", formatAgo(now, t)) }
 
 // sinceTime formats the time that has passed from t to now like agoTime, but without "ago".
@@ -81,7 +76,6 @@ func sinceTime(now, t time.Time) template.HTML {
 	return timeElement(t, "since", formatBrief(max(0, now.Sub(t))))
 }
 
-// whenTime formats a time as an HTML element.
 func whenTime(t time.Time) template.HTML { return timeElement(t, "", formatTime(t)) }
 
 func timeElement(t time.Time, kind, text string) template.HTML {
@@ -95,7 +89,6 @@ func timeElement(t time.Time, kind, text string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<time datetime="%s"%s>%s</time>`, t.UTC().Format(time.RFC3339), attribute, text)) //nolint:gosec // the text consists only of times
 }
 
-// pluralWord returns a word, with an s if n is not one.
 func pluralWord(n int64, word string) string { return text.PluralNoun(n, word) }
 
 // capitalise returns a text with its first letter in upper case if it is an ASCII letter.
@@ -106,7 +99,6 @@ func capitalise(s string) string {
 	return s
 }
 
-// stateText formats a state for people.
 func stateText(s string) string {
 	switch s {
 	case "held":
@@ -142,7 +134,6 @@ func formatCount(n int64) string {
 	return strconv.FormatInt(n/1_000_000_000, 10) + "G"
 }
 
-// formatRate formats a number of lines per second.
 func formatRate(perSecond float64) string {
 	switch {
 	case perSecond == 0:
@@ -158,8 +149,7 @@ func formatRate(perSecond float64) string {
 // longName is the number of characters from which a name in CamelCase may have line breaks.
 const longName = 24
 
-// breakableName returns a name as HTML that allows line breaks between the words of a long name
-// in CamelCase.
+// breakableName returns a long name in CamelCase as HTML that allows line breaks between its words.
 func breakableName(name string) template.HTML {
 	if len(name) <= longName {
 		return template.HTML(template.HTMLEscapeString(name)) //nolint:gosec // the name is escaped

@@ -10,6 +10,7 @@ import (
 
 	"crowsnest/episodes"
 	"crowsnest/internal/text"
+	"crowsnest/internal/times"
 	"crowsnest/redact"
 )
 
@@ -54,8 +55,7 @@ func (s *Server) apiTimeline(r *http.Request) (any, *apiError) {
 	return tl, nil
 }
 
-// episodeTimeline returns an episode with its events. It also finds episodes that never fired,
-// which View.Episodes omits.
+// episodeTimeline returns an episode with its events, even if it never fired.
 func (s *Server) episodeTimeline(fingerprint string) (episodes.Episode, Timeline, bool) {
 	listed, ok := s.findEpisode(fingerprint)
 	of := listed.Fingerprint
@@ -148,7 +148,6 @@ func eventText(ev episodes.Event) string {
 	return string(ev.Kind)
 }
 
-// inLog returns the name of the log that contains the line of an event.
 func inLog(ev episodes.Event) string {
 	if ev.Log == "" {
 		return ""
@@ -156,8 +155,7 @@ func inLog(ev episodes.Event) string {
 	return " (log of " + ev.Log + ")"
 }
 
-// ReasonText describes for people why an episode ended. It returns "" if the episode has not
-// ended.
+// ReasonText describes for people why an episode ended. It is "" for an open episode.
 func ReasonText(r episodes.Reason) string {
 	text := map[episodes.Reason]string{
 		episodes.ReasonClear:      "a log line reports the recovery",
@@ -172,7 +170,6 @@ func ReasonText(r episodes.Reason) string {
 	return cmp.Or(text, string(r))
 }
 
-// waitText describes what a conclusion waits for.
 func waitText(waits []episodes.Wait) string {
 	if len(waits) == 0 {
 		return "the rule is quarantined, or agents have another version of it, which its page says"
@@ -212,20 +209,25 @@ func deliveryText(d Delivery) string {
 	return out
 }
 
+// newestAnswers returns the newest answer of each receiver, with the time of its last repetition.
 func newestAnswers(all []Delivery) []Delivery {
-	at := map[[2]string]int{}
+	out := answersByReceiver(all)
+	for i := range out {
+		out[i].Time = times.Later(out[i].Time, out[i].Last)
+	}
+	return out
+}
+
+// answersByReceiver returns the newest answer of each receiver. all is ordered by time.
+func answersByReceiver(all []Delivery) []Delivery {
 	out := []Delivery{}
 	for _, d := range all {
-		if d.Last.After(d.Time) {
-			d.Time = d.Last
-		}
-		key := [2]string{d.Sink, d.Endpoint}
-		if i, ok := at[key]; ok {
+		same := func(o Delivery) bool { return o.Sink == d.Sink && o.Endpoint == d.Endpoint }
+		if i := slices.IndexFunc(out, same); i >= 0 {
 			out[i] = d
-			continue
+		} else {
+			out = append(out, d)
 		}
-		at[key] = len(out)
-		out = append(out, d)
 	}
 	return out
 }

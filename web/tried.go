@@ -79,7 +79,6 @@ func explainLine(set *rules.Set, labels matcher.Labels, line string) TriedLine {
 	return out
 }
 
-// scanLabels parses the labels of the stream.
 func scanLabels(text string) (matcher.Labels, error) {
 	out := matcher.Labels{}
 	if text = strings.TrimSpace(text); text == "" {

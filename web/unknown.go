@@ -2,7 +2,6 @@ package web
 
 import "net/http"
 
-// unknownPage shows the failures that no rule describes.
 func (s *Server) unknownPage(w http.ResponseWriter, _ *http.Request) {
 	s.renderPage(w, "unknown", http.StatusOK, page{Title: "Unknown failures", Path: "/unknown", Data: s.view.Unknown()})
 }

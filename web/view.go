@@ -12,8 +12,7 @@ import (
 // View gives this package access to the state of the daemon. Every function is set, returns
 // copies, does not block and is safe for concurrent use.
 type View struct {
-	// Episodes returns the open episodes and the recently resolved ones, including the daemon's
-	// own alerts.
+	// Episodes returns the open and the recently resolved episodes, with the daemon's own alerts.
 	Episodes func() []episodes.Episode
 	Stats    func() episodes.Stats
 	Rules    func() Rules
@@ -24,11 +23,9 @@ type View struct {
 	// External returns the distinct sets of labels that receivers add to alerts. The first one
 	// is the set in the configuration. A label is added only to alerts that lack it.
 	External func() []map[string]string
-	// Deliveries returns the answers of all receivers to one alert, ordered by time.
-	// Repeated answers are merged.
+	// Deliveries returns the answers of all receivers to an alert, by time. Repeated answers are merged.
 	Deliveries func(episodes.Fingerprint) []Delivery
-	// Timeline returns the events of the newest episode of an alert, open or recently
-	// ended.
+	// Timeline returns the events of the newest episode of an alert, open or recently ended.
 	Timeline func(episodes.Fingerprint) (episodes.Timeline, bool)
 	// Unknown returns the failures that no rule describes. UnknownRule returns a pack with a
 	// rule for one of them. Its argument is the fingerprint of the failure.
@@ -94,23 +91,19 @@ type UnknownFailure struct {
 // Rules describes the loaded rules. The keys of its maps are the names of rules.
 type Rules struct {
 	Set *rules.Set
-	// Broken lists the refused packs with the reasons. If an earlier version of such a pack was
-	// valid, Set contains it.
+	// Broken lists the refused packs with the reasons. Set contains an earlier valid version, if any.
 	Broken []BrokenPack
-	// Seen is the time when a line of a stream to which a rule applies was last read. It has no
-	// entry for a rule that received no line.
+	// Seen is when a stream to which a rule applies last had a line. A rule without a line has no entry.
 	Seen map[string]time.Time
 	// Cost is the total time for evaluating a rule.
 	Cost map[string]time.Duration
 	// Tries is the number of lines on which a rule was evaluated.
 	Tries map[string]int64
-	// OutOfScope contains the rules that are not evaluated in this process, because they need
-	// the logs of several nodes.
+	// OutOfScope contains the rules that are not evaluated here, because they need logs of several nodes.
 	OutOfScope map[string]bool
 	// Quarantined contains the rules that are no longer evaluated, with the reasons.
 	Quarantined map[string]string
-	// Running contains the running versions of components, which are the tags of their images.
-	// An unknown version is "".
+	// Running contains the running versions of components, which are tags of images. Unknown is "".
 	Running map[string][]string
 	// Waits contains the rules whose conclusions from the absence of lines wait for agents that
 	// have another version of the rule. The value names these agents.
@@ -241,15 +234,13 @@ type Status struct {
 	Absent []string
 	// Unhealthy names the part that has stopped permanently. It is empty if none has.
 	Unhealthy string
-	// Coverage says which sources are read, in the words of the heartbeat. It is empty before
-	// the first check.
+	// Coverage says which sources are read, like the heartbeat. It is empty before the first check.
 	Coverage string
 	// Config is the effective configuration as YAML, without secrets.
 	Config string
 	Flags  map[string]string
 	Reload Reload
-	// Saved is the time when the state was last written, or zero if it never was. SaveErrors is
-	// the number of failed attempts.
+	// Saved is when the state was last written, or zero. SaveErrors is the number of failed attempts.
 	Saved      time.Time
 	SaveErrors int64
 	Storage    string // directory that contains the state

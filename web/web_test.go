@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"crowsnest/episodes"
+	"crowsnest/history"
 	"crowsnest/rules"
 	selectors "crowsnest/rules/selector"
 )
@@ -65,6 +66,8 @@ func exampleView() View {
 		Labels: map[string]string{"alertname": "CrowsnestHeartbeat", "severity": "none"},
 	}
 	return View{
+		History: func() []*history.Entry { return nil }, Past: func(episodes.Fingerprint) []*history.Entry { return nil },
+		Unknown:  func() Unknown { return Unknown{} },
 		Episodes: func() []episodes.Episode { return []episodes.Episode{done, self, silent, open} },
 		Stats: func() episodes.Stats {
 			return episodes.Stats{Rules: []episodes.RuleStatus{{Rule: lost, Firing: 1, RuleStats: episodes.RuleStats{Matches: 1234, LastMatch: now}}}}
@@ -181,6 +184,7 @@ func emptyView() View {
 		Endpoints: func() []Endpoint { return nil }, Status: func() Status { return Status{Missing: []string{"no rules are loaded"}} },
 		Unknown: func() Unknown { return Unknown{Enabled: true, Failures: []UnknownFailure{}} },
 		Links:   func() Links { return Links{} },
+		History: func() []*history.Entry { return nil }, Past: func(episodes.Fingerprint) []*history.Entry { return nil },
 	}
 }
 

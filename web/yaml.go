@@ -107,8 +107,7 @@ func beginsKey(before string) bool {
 	return before == "" || strings.HasSuffix(before, "-") || strings.HasSuffix(before, "{") || strings.HasSuffix(before, ",")
 }
 
-// endOfPlain returns the end of the unquoted text that starts at from. Quotes inside it are
-// part of the text.
+// endOfPlain returns the end of the unquoted text that starts at from, which may contain quotes.
 func endOfPlain(line string, from int) int {
 	for i := from; i < len(line); i++ {
 		switch line[i] {
