@@ -112,6 +112,7 @@ var signatures = map[string]string{
 	"KubeadmControlPlanePreflightStuck":             "S22",
 	"KubeadmControlPlaneCannotRemediate":            "S23",
 	"KubeadmControlPlaneRemediationWouldLoseQuorum": "S23",
+	"RKE2ControlPlaneRemediationWouldLoseQuorum":    "none",
 	"ClusterAPINodeDrainStuck":                      "S24",
 	"NodeDrainBlockedByDisruptionBudget":            "S24",
 	"NodeDrainGaveUp":                               "S24",
