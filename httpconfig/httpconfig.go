@@ -8,6 +8,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
+	"time"
 
 	commonconfig "github.com/prometheus/common/config"
 
@@ -63,5 +66,103 @@ func DescribeNoResponse(err error) (timeout bool, cause error) {
 	return timeout, err
 }
 
-// refuseRedirect is a CheckRedirect function for http.Client that follows no redirect.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// DisplayAddress returns an address for people. It omits the password and the query, which may
+// contain a token. It returns other texts unchanged.
+func DisplayAddress(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme == "" || u.Host == "" || u.User == nil && u.RawQuery == "" {
+		return s
+	}
+	text, _, query := strings.Cut(u.Redacted(), "?")
+	if query {
+		text += "?<secret>"
+	}
+	return text
+}
+
+// plainErrors is a transport whose errors contain addresses in the form of DisplayAddress. The
+// errors of requests for a token contain the address of oauth2.token_url.
+type plainErrors struct{ next http.RoundTripper }
+
+func (p plainErrors) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := p.next.RoundTrip(r)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		failed.URL = DisplayAddress(failed.URL)
+	}
+	return res, err
+}
+
+// CloseIdleConnections closes the idle connections of the wrapped transport.
+func (p plainErrors) CloseIdleConnections() {
+	if c, ok := p.next.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// Lazy is an HTTP client that is created when it is first needed, because creating it reads
+// files. Client and Close must not be called concurrently.
+type Lazy struct {
+	Config    Config
+	Name      string // name of the client in errors
+	UserAgent string
+	Idle      time.Duration // time after which an idle connection is closed; if it is zero, connections are not kept open
+	// Dial connects to a server. If it is nil, the default is used.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Transport replaces the configured transport in tests.
+	Transport http.RoundTripper
+
+	client *http.Client
+}
+
+// Client returns the client, which follows no redirects. An error names the file that cannot be
+// used. The next call tries again.
+func (l *Lazy) Client() (*http.Client, error) {
+	if l.client == nil && l.Transport != nil {
+		l.client = &http.Client{Transport: l.Transport, CheckRedirect: refuseRedirect}
+	}
+	if l.client != nil {
+		return l.client, nil
+	}
+	// With HTTP/2, a retry would use the connection that just hung.
+	opts := []commonconfig.HTTPClientOption{commonconfig.WithHTTP2Disabled(), commonconfig.WithUserAgent(l.UserAgent)}
+	if l.Idle > 0 {
+		opts = append(opts, commonconfig.WithIdleConnTimeout(l.Idle))
+	} else {
+		opts = append(opts, commonconfig.WithKeepAlivesDisabled())
+	}
+	if l.Dial != nil {
+		opts = append(opts, commonconfig.WithDialContextFunc(l.Dial))
+	}
+	c, err := l.Config.NewClient(l.Name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	l.client = c
+	return c, nil
+}
+
+// Close closes the idle connections.
+func (l *Lazy) Close() {
+	if l.client != nil {
+		l.client.CloseIdleConnections()
+	}
+}
+
+// RetryAfter returns how long a response asks the client to wait, between 0 and limit. It
+// accepts both forms of the header Retry-After (RFC 9110, 10.2.3). It compares a date with the
+// date of the response, so the local clock does not matter. It returns 0 if the header is
+// missing or invalid.
+func RetryAfter(h http.Header, limit time.Duration) time.Duration {
+	said := h.Get("Retry-After")
+	d := time.Duration(0)
+	if n, err := strconv.ParseInt(said, 10, 32); err == nil {
+		d = time.Duration(n) * time.Second
+	} else if at, err := http.ParseTime(said); err == nil {
+		if from, err := http.ParseTime(h.Get("Date")); err == nil {
+			d = at.Sub(from)
+		}
+	}
+	return min(max(d, 0), limit)
+}

@@ -81,7 +81,8 @@ type status struct {
 
 func (s status) toError() *Error {
 	return &Error{
-		Code: s.Code, Reason: s.Reason, Message: shortLine(s.Message),
+		Code: s.Code, Reason: s.Reason,
+		Message:    text.Shorten(strings.Join(strings.Fields(strings.ToValidUTF8(s.Message, "?")), " "), maxErrorText),
 		RetryAfter: time.Duration(min(s.Details.RetryAfterSeconds, maxRetryAfter)) * time.Second,
 	}
 }
@@ -98,9 +99,4 @@ func readError(res *http.Response) error {
 		s.Details.RetryAfterSeconds = n
 	}
 	return s.toError()
-}
-
-// shortLine makes one short line of a text from the server.
-func shortLine(s string) string {
-	return text.Shorten(strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " "), maxErrorText)
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 
@@ -124,7 +125,6 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// listAndWatch lists if a list is due, and then watches once.
 func (w *Watcher) listAndWatch(ctx context.Context) error {
 	now := w.Clock()
 	if w.version == "" || w.Resync > 0 && now.Sub(w.listed) >= w.Resync {
@@ -137,8 +137,15 @@ func (w *Watcher) listAndWatch(ctx context.Context) error {
 }
 
 func (w *Watcher) list(ctx context.Context, now time.Time) error {
-	if err := w.checkRewound(ctx); err != nil {
-		return err
+	if w.Rewound != nil && w.seen > 0 {
+		version, err := w.currentVersion(ctx)
+		if err != nil {
+			return err
+		}
+		if version < w.seen {
+			w.seen = 0
+			w.Rewound()
+		}
 	}
 	w.Handler.Listing()
 	version, err := w.Client.List(ctx, w.Path, w.Query, w.Handler.Changed)
@@ -155,26 +162,12 @@ func (w *Watcher) list(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// checkRewound calls Rewound if the version of the server is older than one that was read.
-func (w *Watcher) checkRewound(ctx context.Context) error {
-	if w.Rewound == nil || w.seen == 0 {
-		return nil
-	}
-	version, err := w.currentVersion(ctx)
-	if err == nil && version < w.seen {
-		w.seen = 0
-		w.Rewound()
-	}
-	return err
-}
-
 // Version returns the version up to which the Handler has received everything. In
 // Handler.Listed it is the version of the list. Later it is the version of the last event or
 // bookmark. Only calls of the Handler and of Progress may use it.
 func (w *Watcher) Version() string { return w.version }
 
-// watch passes on the events after w.version until the watch ends. While the watch is open, it
-// proves progress.
+// watch passes on the events after w.version, and proves progress, until the watch ends.
 func (w *Watcher) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var proving sync.WaitGroup
@@ -272,4 +265,94 @@ func (w *Watcher) handleOutcome(err error) time.Duration {
 	}
 	w.Handler.Failed(err, lasting)
 	return wait
+}
+
+const (
+	// proveEvery is the interval at which a Watcher proves its progress.
+	proveEvery = 5 * time.Second
+	// settleFor is the time without messages after which a watch has nothing more to send.
+	// Watches deliver within milliseconds. A watch with a backlog keeps sending.
+	settleFor = 2 * time.Second
+	// proveTries is the number of successive failures after which the watch is given up.
+	proveTries = 2
+	// proveWithin is the time limit of one question, so that a server that hangs is noticed.
+	proveWithin = 10 * time.Second
+)
+
+// proveProgress calls Progress while the watch is open. It returns an error when questions to
+// the server have failed several times in a row.
+//
+// A watch without messages proves nothing. Either nothing has happened, or nothing has arrived.
+// Bookmarks are not sufficient. API servers send them only once a minute, and never for
+// resources without a watch cache, such as Events. Therefore the server is asked for its
+// current version, by a list of one object that it must read consistently from etcd. As soon as
+// the watch has delivered this version or a later one, everything up to the time of the
+// question was read. If the version belongs to another kind of object, the watch never delivers
+// it. Therefore a watch that is silent for settleFor after the answer is also sufficient.
+func (w *Watcher) proveProgress(ctx context.Context) error {
+	for failed := 0; pause.Sleep(ctx, pause.Jitter(proveEvery), nil); {
+		at := w.Clock()
+		w.mu.Lock()
+		seen := w.seen
+		w.mu.Unlock()
+		version, err := w.currentVersion(ctx)
+		switch {
+		case err == nil && version > 0 && version < seen:
+			return &Error{Code: http.StatusGone, Message: "its resource versions went backwards; its storage was probably restored from a backup"}
+		case err == nil:
+			failed = 0
+			for ctx.Err() == nil && !w.checkProof(ctx, at, version) {
+			}
+		default:
+			if failed++; failed >= proveTries {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *Watcher) currentVersion(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, proveWithin)
+	defer cancel()
+	var list struct {
+		Metadata listMeta `json:"metadata"`
+	}
+	err := w.Client.Get(ctx, w.Path, url.Values{"limit": {"1"}}, &list)
+	return VersionNumber(list.Metadata.Version), err
+}
+
+// checkProof reports whether the watch has delivered everything up to a version, and then calls
+// Progress with t. Otherwise, or if the Handler is busy, it first waits for settleFor.
+func (w *Watcher) checkProof(ctx context.Context, t time.Time, version uint64) bool {
+	w.mu.Lock()
+	before, done := w.reads, version > 0 && w.seen >= version
+	w.mu.Unlock()
+	if !done && !pause.Sleep(ctx, settleFor, nil) {
+		return false
+	}
+	if !w.calls.TryLock() {
+		pause.Sleep(ctx, settleFor, nil)
+		return false
+	}
+	defer w.calls.Unlock()
+	w.mu.Lock()
+	silent := w.reads == before
+	w.mu.Unlock()
+	if !done && !silent || ctx.Err() != nil {
+		return false
+	}
+	w.notePassed()
+	w.Progress(t)
+	return true
+}
+
+// VersionNumber returns a resource version as a number, or 0 if it is not one. Among objects of
+// one kind, a larger number means a later version.
+func VersionNumber(version string) uint64 {
+	n, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }

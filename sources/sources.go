@@ -241,6 +241,14 @@ func (s *Status) SetCounters(c matcher.Counters) {
 	s.Evaluated, s.Dropped, s.Truncated, s.Unparsed = c.Evaluated, c.Dropped, c.Truncated, c.Unparsed
 }
 
+// AddCounters returns the sum of two sets of counters.
+func AddCounters(a, b matcher.Counters) matcher.Counters {
+	return matcher.Counters{
+		Lines: a.Lines + b.Lines, Bytes: a.Bytes + b.Bytes, Evaluated: a.Evaluated + b.Evaluated,
+		Dropped: a.Dropped + b.Dropped, Truncated: a.Truncated + b.Truncated, Unparsed: a.Unparsed + b.Unparsed,
+	}
+}
+
 // LossCounts returns the number of losses, by reason.
 func (s Status) LossCounts() map[string]int64 {
 	out := make(map[string]int64, len(s.Losses))

@@ -97,9 +97,9 @@ func New(cfg Config) *Source {
 	for i, p := range cfg.Paths {
 		root, rest := splitAtGlob(path.Clean(p.Path))
 		finders = append(finders, tail.Finder{
-			Root: root, Labels: commonLabels(p), Unknown: []string{"filename"},
+			Root: root, Labels: p.labels(""), Unknown: []string{"filename"},
 			Find: func(list func(string) ([]logdir.Entry, error)) ([]tail.Stream, error) {
-				return findStreams(list, finding{root: root, rest: rest, labels: p.Labels, index: i, taken: taken})
+				return findStreams(list, finding{root: root, rest: rest, path: p, index: i, taken: taken})
 			},
 			Empty: func() string { return "no file matches " + p.Path },
 		})
@@ -115,8 +115,7 @@ func (s *Source) Serves(from rules.Selector) bool {
 	return slices.ContainsFunc(s.cfg.Paths, func(p Path) bool { return from.MaySelect(p.Labels, []string{"filename"}) })
 }
 
-// splitAtGlob splits the path p before its first glob. A path without a glob is split before
-// its last element.
+// splitAtGlob splits the path p before its first glob, or else before its last element.
 func splitAtGlob(p string) (root string, rest []string) {
 	parts := strings.Split(strings.TrimPrefix(p, "/"), "/")
 	n := 0
@@ -128,27 +127,34 @@ func splitAtGlob(p string) (root string, rest []string) {
 
 // finding is the input of findStreams for one configured path.
 type finding struct {
-	root   string
-	rest   []string
-	labels map[string]string
-	index  int
-	taken  map[string]int
+	root  string
+	rest  []string
+	path  Path
+	index int
+	taken map[string]int
 }
 
 // findStreams expands the globs and groups the files that belong together.
 func findStreams(list func(string) ([]logdir.Entry, error), f finding) ([]tail.Stream, error) {
 	var found []tail.Stream
 	dirs := []string{"."}
-	for i, glob := range f.rest[:len(f.rest)-1] {
+	for i, glob := range f.rest {
 		var below []string
 		for _, d := range dirs {
 			es, err := list(d)
 			switch {
 			case err == nil:
-			case i == 0:
+			case d == ".":
 				return nil, err
 			case !errors.Is(err, fs.ErrNotExist): // otherwise the directory was removed in the meantime
-				found = append(found, f.failedFolder(d, err))
+				found = append(found, tail.Stream{ // represents all logs in the directory
+					Key: path.Join(f.root, d), Dir: d, Failed: err, Unknown: []string{"filename"},
+					Labels: func() matcher.Labels { return f.path.labels("") },
+				})
+			}
+			if i == len(f.rest)-1 {
+				found = append(found, f.groupByBaseName(d, es)...)
+				continue
 			}
 			for _, e := range es {
 				if ok, _ := path.Match(glob, e.Name); ok && e.Dir {
@@ -158,40 +164,17 @@ func findStreams(list func(string) ([]logdir.Entry, error), f finding) ([]tail.S
 		}
 		dirs = below
 	}
-	for _, d := range dirs {
-		es, err := list(d)
-		switch {
-		case err == nil:
-		case d == ".":
-			return nil, err
-		case !errors.Is(err, fs.ErrNotExist):
-			found = append(found, f.failedFolder(d, err))
-		}
-		found = append(found, f.groupByBaseName(d, es)...)
-	}
 	return found, nil
 }
 
-// failedFolder returns a stream that represents all logs in a directory that cannot be listed.
-func (f finding) failedFolder(dir string, err error) tail.Stream {
-	labels := commonLabels(Path{Labels: f.labels})
-	return tail.Stream{
-		Key: path.Join(f.root, dir), Dir: dir, Failed: err, Unknown: []string{"filename"}, Labels: func() matcher.Labels { return labels },
-	}
-}
-
-// commonLabels returns the labels that all logs of the path p share.
-func commonLabels(p Path) matcher.Labels {
+// labels returns the labels of the log with this key, or if key is empty, those that all logs
+// of the path share.
+func (p Path) labels(key string) matcher.Labels {
 	l := matcher.Labels{}
 	maps.Copy(l, p.Labels)
-	return l
-}
-
-// streamLabels returns the labels of the log with this key.
-func (f finding) streamLabels(key string) matcher.Labels {
-	l := matcher.Labels{}
-	maps.Copy(l, f.labels)
-	l["filename"] = filepath.Clean(key)
+	if key != "" {
+		l["filename"] = filepath.Clean(key)
+	}
 	return l
 }
 
@@ -219,9 +202,9 @@ func (f finding) groupByBaseName(dir string, es []logdir.Entry) []tail.Stream {
 		found = append(found, tail.Stream{
 			Key: key, Dir: dir, Order: logname.OrderByBase(base),
 			New: func(string) *matcher.Stream {
-				return matcher.NewStream(f.streamLabels(key), matcher.StreamOptions{Join: matcher.JoinStream})
+				return matcher.NewStream(f.path.labels(key), matcher.StreamOptions{Join: matcher.JoinStream})
 			},
-			Labels: func() matcher.Labels { return f.streamLabels(key) },
+			Labels: func() matcher.Labels { return f.path.labels(key) },
 		})
 	}
 	return found

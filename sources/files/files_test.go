@@ -88,7 +88,7 @@ func TestReads(t *testing.T) {
 
 // A folder that cannot be listed hides no other.
 func TestFolderOfManyFails(t *testing.T) {
-	f := finding{root: "/logs", rest: []string{"*", "x.log"}, labels: map[string]string{"job": "x"}, taken: map[string]int{}}
+	f := finding{root: "/logs", rest: []string{"*", "x.log"}, path: Path{Labels: map[string]string{"job": "x"}}, taken: map[string]int{}}
 	found, err := findStreams(func(dir string) ([]logdir.Entry, error) {
 		switch dir {
 		case ".":

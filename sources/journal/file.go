@@ -51,8 +51,7 @@ type stamp struct {
 
 func newStamp(info fs.FileInfo) stamp { return stamp{info.Size(), info.ModTime()} }
 
-// isFile reports whether info describes this file. If the file is not open, its inode may
-// belong to another file by now.
+// isFile reports whether info describes this file. The inode of a closed file may be reused.
 func (f *file) isFile(info fs.FileInfo) bool {
 	return f.inode == newInode(info) && (f.f != nil || f.stamp == newStamp(info))
 }
@@ -63,35 +62,6 @@ func isArchivedName(name string) bool {
 	return strings.Contains(name, "@") || strings.HasSuffix(name, "~")
 }
 
-// isJournal reports whether the name is one that journald gives to its files.
-func isJournal(name string) bool {
-	return strings.HasSuffix(name, ".journal") || strings.HasSuffix(name, ".journal~")
-}
-
-// readEntry reads the next entry into f.entry. It returns the part of the file that could not
-// be read, or nil.
-func (f *file) readEntry() *journalfile.Damage {
-	err := f.r.Next(&f.entry)
-	var d *journalfile.Damage
-	switch {
-	case err == nil:
-		f.ready = true
-	case errors.As(err, &d):
-		return d
-	}
-	return nil
-}
-
-// refreshHeader reads the header again to find new entries.
-func (f *file) refreshHeader() error {
-	f.r.Final = isArchivedName(f.path)
-	if err := f.r.Refresh(); err != nil {
-		return fmt.Errorf("read %s: %w", f.path, err)
-	}
-	return nil
-}
-
-// close releases the resources of a file that was read to its end.
 func (f *file) close() {
 	if f.f != nil {
 		_ = f.f.Close()
@@ -99,8 +69,7 @@ func (f *file) close() {
 	f.f, f.r, f.entry, f.ready = nil, nil, journalfile.Entry{}, false
 }
 
-// isBefore reports whether the next entry of f precedes the next entry of g. The order is that
-// of journalctl.
+// isBefore reports whether the next entry of f precedes that of g in journalctl.
 func (f *file) isBefore(g *file) bool {
 	a, b := &f.entry, &g.entry
 	switch {

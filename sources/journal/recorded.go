@@ -54,7 +54,6 @@ func ReadRecorded(r io.ReaderAt) (Recorded, error) {
 	return out, err
 }
 
-// eachEntry calls f with each entry until f returns false.
 func eachEntry(r io.ReaderAt, into *Recorded, f func(*lines, *journalfile.Entry) bool) error {
 	file, err := journalfile.Open(r, maxValue)
 	if err != nil {
@@ -111,13 +110,10 @@ func (l Log) Lines(r io.ReaderAt) io.ReadCloser {
 }
 
 func dockerLine(message []byte, realtime uint64) []byte {
-	b, err := json.Marshal(struct {
+	b, _ := json.Marshal(struct { // strings and a time before the year 3112 can always be encoded
 		Log    string    `json:"log"`
 		Stream string    `json:"stream"`
 		Time   time.Time `json:"time"`
 	}{strings.TrimRight(string(message), "\n") + "\n", "stdout", time.UnixMicro(int64(realtime)).UTC()}) //nolint:gosec // the value is below 1<<55
-	if err != nil {
-		return nil // strings and a time before the year 3112 can always be encoded
-	}
 	return b
 }

@@ -31,7 +31,6 @@ type sequence struct {
 	twins []*sequence // sequences of the same journal in other directories
 }
 
-// countEntry counts an entry that was read, skipped or found damaged.
 func (q *sequence) countEntry(e *journalfile.Entry) {
 	q.count(e.Seq, 1)
 	q.Last = max(q.Last, e.Seq)
@@ -75,7 +74,6 @@ func (q *sequence) isCopy(e *journalfile.Entry) bool {
 	return false
 }
 
-// pairTwins finds the twins of all sequences.
 func pairTwins(all map[journalfile.ID]*sequence) {
 	for _, q := range all {
 		q.twins = q.twins[:0]

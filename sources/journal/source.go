@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -16,10 +17,13 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/internal/pause"
 	"crowsnest/internal/times"
+	"crowsnest/matcher"
 	"crowsnest/rules"
 	"crowsnest/sources"
+	"crowsnest/sources/internal/logdir"
 	"crowsnest/sources/journal/internal/journalfile"
 )
 
@@ -80,7 +84,7 @@ func New(cfg Config) *Source {
 	}
 	s.streams, _ = simplelru.NewLRU[string, *stream](maxStreams, nil) // the size is positive, so there is no error
 	for _, dir := range cfg.Dirs {
-		s.roots = append(s.roots, newRoot(path.Clean(dir)))
+		s.roots = append(s.roots, &root{dir: &logdir.Root{Path: path.Clean(dir)}, cache: logdir.NewCache(), seen: map[string]int64{}})
 	}
 	return s
 }
@@ -116,11 +120,8 @@ func (s *Source) Positions() json.RawMessage {
 	if len(s.sequences) == 0 {
 		return nil
 	}
-	b, err := json.Marshal(saved{Version: version, Begun: s.begun, Sequences: s.sequences, Places: s.places, Losses: s.status.Losses})
-	if err != nil {
-		return nil // numbers, strings and times from a clock can always be encoded
-	}
-	return b
+	b, _ := json.Marshal(saved{Version: version, Begun: s.begun, Sequences: s.sequences, Places: s.places, Losses: s.status.Losses})
+	return b // numbers, strings and times from a clock can always be encoded
 }
 
 // Restore sets the positions.
@@ -186,7 +187,7 @@ func (s *Source) countLost(reason string, n uint64, where string) {
 // Run reads until ctx ends.
 func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	s.pipe = p
-	defer s.finishStreams()
+	defer s.close()
 	for {
 		s.runRound(ctx)
 		if !pause.Sleep(ctx, s.cfg.PollInterval, nil) {
@@ -195,7 +196,7 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	}
 }
 
-func (s *Source) finishStreams() {
+func (s *Source) close() {
 	s.updateStatus(func(st *sources.Status) { st.Up = false })
 	for _, f := range s.files {
 		f.close()
@@ -205,9 +206,8 @@ func (s *Source) finishStreams() {
 	}
 }
 
-// runRound reads every entry that exists and then advances the watermark. journald stamps an
-// entry when it receives it, so later entries are newer, except those that it was about to
-// write. The lateness of the source allows for these.
+// runRound reads every entry that exists and then advances the watermark. journald stamps an entry
+// when it receives it. For those that it was about to write, the source has a lateness.
 func (s *Source) runRound(ctx context.Context) {
 	start := s.cfg.Clock()
 	s.young, s.waiting = false, ""
@@ -219,25 +219,17 @@ func (s *Source) runRound(ctx context.Context) {
 	}
 	idle := ""
 	if err == nil && found.folders == 0 {
-		if idle = s.whyAbsent(); idle == "" {
-			err = errors.New("the journal is gone; check whether the node's folder is mounted. Now " + s.describeFolders())
+		s.mu.Lock()
+		everRead := len(s.sequences) > 0
+		s.mu.Unlock()
+		empty := "there are no files of journald in " + strings.Join(s.cfg.Dirs, " and ")
+		if everRead {
+			err = errors.New("the journal is gone; check whether the node's folder is mounted. Now " + empty)
+		} else {
+			idle = empty + ": this node has no journal, or its folders are not mounted"
 		}
 	}
 	s.finishRound(start, found, idle, err)
-}
-
-func (s *Source) describeFolders() string {
-	return "there are no files of journald in " + strings.Join(s.cfg.Dirs, " and ")
-}
-
-// whyAbsent returns why there is nothing to read. It returns "" if there ever was a journal.
-func (s *Source) whyAbsent() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.sequences) > 0 {
-		return ""
-	}
-	return s.describeFolders() + ": this node has no journal, or its folders are not mounted"
 }
 
 // refreshFiles looks for new entries in all files. It returns err together with the reasons why
@@ -247,13 +239,14 @@ func (s *Source) refreshFiles(err error) error {
 		if f.f == nil || f.ready {
 			continue // the file still has unread entries
 		}
-		e := f.refreshHeader()
+		f.r.Final = isArchivedName(f.path)
+		e := f.r.Refresh()
 		if e == nil {
 			continue
 		}
 		s.updateStatus(func(st *sources.Status) { st.Errors[errorRead]++ })
-		if !isArchivedName(f.path) {
-			err = errors.Join(err, e)
+		if !f.r.Final {
+			err = errors.Join(err, fmt.Errorf("read %s: %w", f.path, e))
 			continue
 		}
 		s.mu.Lock()
@@ -290,4 +283,386 @@ func (s *Source) finishRound(start time.Time, found finding, idle string, err er
 	if proved {
 		s.pipe.AdvanceWatermark(s.cfg.Name, start)
 	}
+}
+
+// Limits of the files that are followed. By default, journald keeps 100 files.
+const (
+	maxFiles   = 4096
+	maxOpen    = 1024
+	maxFolders = 64
+)
+
+// folderName matches a machine ID, optionally followed by a dot and a namespace.
+var folderName = lazyre.New(`^[0-9a-f]{32}(\.[A-Za-z0-9:_.-]{1,200})?$`)
+
+// root is one of the configured directories of journals.
+type root struct {
+	dir   *logdir.Root
+	cache *logdir.Cache
+	seen  map[string]int64 // generation of the last handled listing of each folder
+}
+
+// finding is the result of one search of the directories.
+type finding struct {
+	folders int
+	unread  []sources.Unread // files that cannot be read
+	err     error            // error of a directory, or of a file that journald writes to
+}
+
+// findFiles looks for new, renamed and removed files. A missing directory counts as empty.
+func (s *Source) findFiles(now time.Time) finding {
+	var out finding
+	for _, r := range s.roots {
+		if err := s.findBelow(r, now, &out); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			out.err = errors.Join(out.err, explainError(err, nil))
+		}
+	}
+	return out
+}
+
+func (s *Source) findBelow(r *root, now time.Time, out *finding) error {
+	if r.dir.Moved() {
+		if err := r.dir.Reopen(); err != nil {
+			s.forgetFolders(r, nil)
+			return err
+		}
+		s.forgetFolders(r, nil)
+		r.cache = logdir.NewCache()
+	}
+	d := r.dir.Borrow()
+	defer d.Release()
+	top, err := r.cache.Get(d, ".", now)
+	if err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	var errs []error
+	for _, e := range top.Entries {
+		if !e.Dir || !folderName.MatchString(e.Name) || len(names) == maxFolders {
+			continue
+		}
+		names[e.Name] = true
+		folder, err := r.cache.Get(d, e.Name, now)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue // removed in the meantime
+		case err != nil:
+			errs = append(errs, err)
+			continue
+		}
+		out.folders++
+		key := path.Join(r.dir.Path, e.Name)
+		if r.seen[e.Name] != folder.Gen || len(s.refused[key]) > 0 {
+			s.refused[key] = s.findInFolder(d, r, e.Name, folder.Entries, now)
+			r.seen[e.Name] = folder.Gen
+		}
+		for _, u := range s.refused[key] {
+			out.unread = append(out.unread, u)
+			if u.Holds && out.err == nil { // the status page shows the other errors too
+				out.err = errors.New(u.Why)
+			}
+		}
+	}
+	s.forgetFolders(r, names)
+	return errors.Join(errs...)
+}
+
+// forgetFolders records that the files of removed folders no longer have names.
+func (s *Source) forgetFolders(r *root, names map[string]bool) {
+	for name := range r.seen {
+		if !names[name] {
+			s.forgetFolder(path.Join(r.dir.Path, name))
+			delete(r.seen, name)
+		}
+	}
+}
+
+func (s *Source) forgetFolder(folder string) {
+	for _, f := range s.files {
+		if path.Dir(f.path) == folder {
+			f.listed = false
+		}
+	}
+	delete(s.refused, folder)
+}
+
+// findInFolder handles a folder whose listing changed. It returns the files that cannot be read.
+func (s *Source) findInFolder(d *logdir.Dir, r *root, folder string, entries []logdir.Entry, now time.Time) (unread []sources.Unread) {
+	dir := path.Join(r.dir.Path, folder)
+	since := map[string]time.Time{}
+	for _, u := range s.refused[dir] {
+		since[u.Path] = u.Since
+	}
+	s.forgetFolder(dir)
+	for _, e := range entries {
+		if e.Dir || !strings.HasSuffix(strings.TrimSuffix(e.Name, "~"), ".journal") {
+			continue
+		}
+		rel := path.Join(folder, e.Name)
+		if err := s.handleFile(d, r, rel); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			info, _ := r.dir.Lstat(rel)
+			at := now
+			if t, known := since[path.Join(dir, e.Name)]; known {
+				at = t
+			}
+			// An archived file with a damaged header will never become readable.
+			holds := !isArchivedName(e.Name) || !errors.Is(err, journalfile.ErrFormat)
+			unread = append(unread, sources.Unread{Path: path.Join(dir, e.Name), Why: explainError(err, info).Error(), Since: at, Holds: holds})
+		}
+	}
+	return unread
+}
+
+// handleFile handles the file at rel, which may be known under another name, or is opened.
+func (s *Source) handleFile(d *logdir.Dir, r *root, rel string) error {
+	name := r.dir.Abs(rel)
+	info, err := r.dir.Lstat(rel)
+	if err != nil {
+		return err
+	}
+	for _, f := range s.files {
+		if !f.listed && f.isFile(info) {
+			f.path, f.listed, f.stamp = name, true, newStamp(info)
+			return nil
+		}
+	}
+	if len(s.files) >= maxFiles || s.open >= maxOpen {
+		return fmt.Errorf("%s is not read: there are more than %d unread files", name, min(maxFiles, maxOpen))
+	}
+	opened, info, err := d.Open(rel)
+	if err != nil {
+		return err
+	}
+	h, err := journalfile.Open(opened, maxValue)
+	if err != nil {
+		defer opened.Close()
+		if errors.Is(err, journalfile.ErrFormat) && isBeingCreated(opened) {
+			r.seen[path.Dir(rel)] = -1 // look at the folder again
+			s.young = true
+			return nil
+		}
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	id := h.Header().File
+	if f := s.files[id]; f != nil && f.listed {
+		return opened.Close() // a copy of a known file
+	} else if f != nil { // journald changed the file, or copied it to change its attributes
+		f.path, f.listed, f.stamp = name, true, newStamp(info)
+		if f.f == nil {
+			f.inode = newInode(info)
+		}
+		return opened.Close()
+	}
+	s.startFile(&file{path: name, id: id, inode: newInode(info), stamp: newStamp(info), listed: true, f: opened, r: h})
+	return nil
+}
+
+const (
+	// checkEvery is the number of entries after which readEntries checks its context.
+	checkEvery = 256
+	// maxWarm is the number of files that keep their buffers between reads.
+	maxWarm = 4
+)
+
+// startFile starts to read a file at the first entry that may be unread.
+func (s *Source) startFile(f *file) {
+	h := f.r.Header()
+	s.mu.Lock()
+	q := s.sequences[h.Seqnum]
+	if q == nil {
+		q = &sequence{Fresh: true}
+		if !s.begun {
+			q.From = unixMicros(s.cfg.Clock().Add(-s.cfg.LookBack))
+		}
+		s.sequences[h.Seqnum] = q
+	}
+	f.seq = q
+	q.Dir = path.Dir(f.path)
+	place, placed := s.places[f.id]
+	pairTwins(s.sequences)
+	s.mu.Unlock()
+	switch {
+	case placed:
+		f.last = place
+		f.r.Seek(func(e *journalfile.Entry) bool { return e.Seq > place })
+	case !q.Fresh:
+		f.last = q.Done
+		f.r.Seek(func(e *journalfile.Entry) bool { return e.Seq > q.Done })
+	case q.From > 0:
+		f.r.Seek(func(e *journalfile.Entry) bool { return e.Realtime >= q.From })
+	}
+	f.r.Release()
+	s.files[f.id] = f
+	s.open++
+}
+
+func unixMicros(t time.Time) uint64 { return uint64(max(0, t.UnixMicro())) } //nolint:gosec // the value is not negative
+
+func (s *Source) closeFile(f *file) {
+	if f.f != nil {
+		s.open--
+	}
+	f.close()
+}
+
+// readEntries passes on all unread entries, in the order of journalctl. It returns false if ctx
+// ended first.
+func (s *Source) readEntries(ctx context.Context) bool {
+	var unread []*file
+	for _, f := range s.files {
+		if s.readNext(f); f.ready {
+			unread = append(unread, f)
+		}
+		if len(unread) > maxWarm && f.ready {
+			f.r.Release()
+		}
+	}
+	s.mu.Lock()
+	s.behind = s.behind || len(unread) > 0
+	s.mu.Unlock()
+	for n := 0; len(unread) > 0; n++ {
+		if n%checkEvery == 0 && ctx.Err() != nil {
+			return false
+		}
+		first := 0
+		for i := range unread {
+			if i > 0 && unread[i].isBefore(unread[first]) {
+				first = i
+			}
+		}
+		f := unread[first]
+		s.passEntry(f)
+		if s.readNext(f); !f.ready {
+			unread = slices.Delete(unread, first, first+1)
+		}
+	}
+	return ctx.Err() == nil
+}
+
+func (s *Source) readNext(f *file) {
+	if f.f == nil || f.ready {
+		return
+	}
+	for {
+		err := f.r.Next(&f.entry)
+		f.ready = err == nil
+		d, damaged := errors.AsType[*journalfile.Damage](err)
+		if !damaged {
+			break
+		}
+		s.mu.Lock()
+		n := d.Lost
+		if tail := f.r.Header().TailSeq; n > 1 && tail >= f.last {
+			n = min(n, tail-f.last+1) // the header may state any number
+		}
+		s.countLost(lostDamaged, n, f.path)
+		f.seq.count(f.last+1, n)
+		s.mu.Unlock()
+	}
+	if h := f.r.Header(); !f.ready && f.r.Final && !f.settled {
+		// journald assigns a number to an entry before it writes the entry. The last entry of a
+		// file may therefore never have been written.
+		f.settled = true
+		if h.TailSeq > f.last && f.last > 0 {
+			s.mu.Lock()
+			f.seq.count(h.TailSeq, 1)
+			s.mu.Unlock()
+		}
+	}
+	if !f.ready {
+		if f.r.IsWaiting() {
+			s.waiting = f.path
+		}
+		switch {
+		case f.r.Final:
+			s.closeFile(f)
+		case s.open > maxWarm:
+			f.r.Release()
+		}
+	}
+}
+
+func (s *Source) passEntry(f *file) {
+	e := &f.entry
+	f.ready = false
+	if f.seq.isCopy(e) {
+		s.skipEntry(f)
+		return
+	}
+	l := &s.lines
+	l.readFields(f.r, e)
+	if l.message == nil && l.damaged {
+		s.mu.Lock()
+		s.countLost(lostDamaged, 1, f.path)
+		s.mu.Unlock()
+	}
+	st := s.stream(l)
+	if !st.wanted || l.message == nil {
+		s.skipEntry(f)
+		return
+	}
+	rec := matcher.Record{Time: time.UnixMicro(int64(e.Realtime)).UTC(), Text: l.message, Fields: l.fields, Number: e.Seq} //nolint:gosec // the value is below 1<<55
+	s.pipe.Match(st.m, rec, func() {
+		c := st.m.Counters()
+		s.skipEntry(f)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.status.Lines++
+		s.status.Evaluated++
+		s.status.Bytes += c.Bytes - st.counters.Bytes
+		s.status.Truncated += c.Truncated - st.counters.Truncated
+		st.counters, st.read = c, s.cfg.Clock()
+	})
+}
+
+func (s *Source) skipEntry(f *file) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.last = f.entry.Seq
+	s.places[f.id] = f.last
+	f.seq.countEntry(&f.entry)
+}
+
+// dropUnneeded forgets files and sequences that are no longer needed. proved means that every
+// file was read to its end. The caller holds s.mu.
+func (s *Source) dropUnneeded(proved bool) {
+	for id, f := range s.files {
+		if !f.listed && (f.f == nil || !f.ready && !f.r.Header().Online) {
+			s.closeFile(f)
+			delete(s.files, id)
+		}
+	}
+	if !proved {
+		return // a file that cannot be opened now must keep its position
+	}
+	for id, place := range s.places {
+		// A file without a position is read from behind Done.
+		if f := s.files[id]; f == nil || f != nil && f.f == nil && !f.seq.Fresh && place <= f.seq.Done {
+			delete(s.places, id)
+		}
+	}
+	s.sweepSequences()
+}
+
+func (s *Source) sweepSequences() {
+	used := map[*sequence]bool{}
+	for _, f := range s.files {
+		used[f.seq] = true
+	}
+	if len(s.sequences)-len(used) <= maxSequences {
+		return
+	}
+	unused := maps.Clone(s.sequences)
+	maps.DeleteFunc(unused, func(_ journalfile.ID, q *sequence) bool { return used[q] })
+	for len(unused) > maxSequences {
+		var oldest journalfile.ID
+		for id, q := range unused {
+			if o := unused[oldest]; o == nil || q.Realtime < o.Realtime {
+				oldest = id
+			}
+		}
+		delete(unused, oldest)
+		delete(s.sequences, oldest)
+	}
+	pairTwins(s.sequences)
 }

@@ -81,14 +81,14 @@ func newLab(t *testing.T) *lab {
 func (l *lab) start() {
 	l.src = New(Config{Dirs: []string{l.dir, l.run}, Clock: func() time.Time { return l.now }})
 	l.src.pipe = l.p
-	l.t.Cleanup(l.src.finishStreams)
+	l.t.Cleanup(l.src.close)
 }
 
 // restart makes a new source with the positions of the old one.
 func (l *lab) restart() {
 	l.t.Helper()
 	saved := l.src.Positions()
-	l.src.finishStreams()
+	l.src.close()
 	l.start()
 	require.NoError(l.t, l.src.Restore(saved))
 }
@@ -580,7 +580,7 @@ func BenchmarkRead(b *testing.B) {
 		s.pipe = p
 		s.runRound(b.Context())
 		b.ReportMetric(float64(p.n), "entries/op")
-		s.finishStreams()
+		s.close()
 	}
 }
 

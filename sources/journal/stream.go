@@ -45,8 +45,7 @@ type lines struct {
 	buf, key                                    []byte
 }
 
-// readFields reads the fields of an entry. If several fields have the same name, only the first
-// one counts.
+// readFields reads the fields of an entry. Of fields with the same name, the first one counts.
 func (l *lines) readFields(r *journalfile.File, e *journalfile.Entry) {
 	if cap(l.buf) > maxBuffer {
 		l.buf = nil
@@ -114,7 +113,6 @@ func (l *lines) isForeign() bool {
 	return l.container || bytes.Contains(l.cgroup, []byte("kubepods")) || ofUser && string(l.uid) != "0"
 }
 
-// labels returns the labels that result from the entry.
 func (l *lines) labels() matcher.Labels {
 	return matcher.Labels{"job": job, "unit": string(l.unitName()), "identifier": string(l.identifier), "transport": string(l.transport), "node": string(l.host)}
 }
@@ -126,7 +124,6 @@ func (l *lines) unitName() []byte {
 	return l.unit
 }
 
-// setKey sets l.key, which identifies the stream of the entry.
 func (l *lines) setKey(foreign bool) {
 	l.key = l.key[:0]
 	for _, part := range [][]byte{l.unitName(), l.identifier, l.transport, l.host} {
@@ -137,7 +134,6 @@ func (l *lines) setKey(foreign bool) {
 	}
 }
 
-// stream returns the stream of an entry.
 func (s *Source) stream(l *lines) *stream {
 	foreign := l.isForeign()
 	l.setKey(foreign)

@@ -117,7 +117,8 @@ func (s *Source) findStreams(list func(dir string) ([]logdir.Entry, error)) ([]t
 	}
 	var found []tail.Stream
 	var errs []error
-	if !s.containsOwnPod(pods) {
+	isOwn := func(e logdir.Entry) bool { return e.Dir && strings.HasPrefix(e.Name, s.cfg.SelfFolder) }
+	if s.cfg.SelfFolder != "" && !slices.ContainsFunc(pods, isOwn) {
 		errs = append(errs, fmt.Errorf("%s has no log of the pod that crowsnest runs in (%s*): %w; is the folder of the node mounted there? If it holds the logs of another node, set foreign: true",
 			s.cfg.Dir, s.cfg.SelfFolder, tail.ErrDoubt))
 	}
@@ -169,14 +170,6 @@ func (s *Source) whyEmpty() string {
 	return fmt.Sprintf("%s has no log of a pod, whose folder would be named NAMESPACE_POD_UID", s.cfg.Dir)
 }
 
-// containsOwnPod reports whether pods contains the pod of this program. It returns true if that
-// pod is unknown.
-func (s *Source) containsOwnPod(pods []logdir.Entry) bool {
-	return s.cfg.SelfFolder == "" || slices.ContainsFunc(pods, func(e logdir.Entry) bool {
-		return e.Dir && strings.HasPrefix(e.Name, s.cfg.SelfFolder)
-	})
-}
-
 // refusedLink is the reason why a link instead of a directory is not followed. The kubelet
 // creates no links, and logs behind a link would be attributed to the wrong pod.
 const refusedLink = "it is a symbolic link, and the logs behind it would be taken for those of another pod"
@@ -214,8 +207,7 @@ func (s *Source) streamLabels(ns, pod, container, path string) matcher.Labels {
 	return l
 }
 
-// splitPod parses NS_POD_UID. No part may contain "_". The UID of a static pod is a hash of its
-// configuration.
+// splitPod parses NS_POD_UID. No part may contain "_".
 func splitPod(name string) (ns, pod string, ok bool) {
 	f := strings.Split(name, "_")
 	if len(f) != 3 || f[0] == "" || f[1] == "" || f[2] == "" {

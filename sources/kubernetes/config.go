@@ -1,7 +1,6 @@
 package kubernetes
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -77,17 +76,6 @@ func (c Config) Validate() error {
 	return errors.Join(append(errs, sources.CheckLabels("kubernetes", c.Labels, "the pod", podLabels...)...)...)
 }
 
-func (c Config) withDefaults() Config {
-	c.Name = cmp.Or(c.Name, "kubernetes")
-	c.LookBack = cmp.Or(c.LookBack, defaultLookBack)
-	c.MaxStreams = cmp.Or(c.MaxStreams, defaultMaxStreams)
-	if c.Clock == nil {
-		c.Clock = time.Now
-	}
-	return c
-}
-
-// selects reports whether the configuration selects a pod with this namespace and name.
 func (c Config) selects(ns, pod string) bool {
 	if c.SelfPod != "" && pod == c.SelfPod && (ns == c.SelfNamespace || c.SelfNamespace == "") {
 		return false

@@ -13,6 +13,7 @@ import (
 	"crowsnest/internal/pause"
 	"crowsnest/kube"
 	"crowsnest/matcher"
+	"crowsnest/sources"
 )
 
 const (
@@ -101,8 +102,7 @@ func logPath(c container) string {
 	return "/api/v1/namespaces/" + c.pod.namespace + "/pods/" + c.pod.name + "/log"
 }
 
-// follow reads the current instance until its log ends. It returns the number of
-// new lines.
+// follow reads the current instance until its log ends. It returns the number of new lines.
 func (r *reader) follow(ctx context.Context, c container) (fresh int, err error) {
 	st := r.st
 	st.mu.Lock()
@@ -114,8 +114,9 @@ func (r *reader) follow(ctx context.Context, c container) (fresh int, err error)
 	pos.connect(read)
 	l := newLines(&pos.recent)
 	l.live = true
+	unread := pos.Unread && pos.ID == c.id
 	st.mu.Unlock()
-	if r.isUnread(c) { // read a new instance from its start, whatever its times are
+	if unread { // read a new instance from its start, whatever its times are
 		l.floor, l.atFloor = 0, 0
 		if from := c.started.Add(-overlap); !c.started.IsZero() && from.Before(since) {
 			since = from
@@ -139,15 +140,7 @@ func (r *reader) follow(ctx context.Context, c container) (fresh int, err error)
 	return fresh, nil
 }
 
-// isUnread reports whether no line of the container's instance was read yet.
-func (r *reader) isUnread(c container) bool {
-	r.st.mu.Lock()
-	defer r.st.mu.Unlock()
-	return r.st.pos.Unread && r.st.pos.ID == c.id
-}
-
-// readPrevious reads the rest of the previous instance, if the API still has it, and switches
-// to the new instance.
+// readPrevious reads the rest of the previous instance, if it exists, and switches to the new one.
 func (r *reader) readPrevious(ctx context.Context, c container) error {
 	st := r.st
 	st.mu.Lock()
@@ -166,8 +159,8 @@ func (r *reader) readPrevious(ctx context.Context, c container) error {
 			l.endLine()
 		case code == http.StatusBadRequest, code == http.StatusNotFound, errors.Is(err, errNotALog),
 			code >= http.StatusInternalServerError && r.tries >= maxPreviousTries:
-			if plan.missed++; plan.known {
-				plan.missed--
+			if !plan.known {
+				plan.missed++
 			}
 		default:
 			return err
@@ -180,12 +173,10 @@ func (r *reader) readPrevious(ctx context.Context, c container) error {
 			p.Conns = []conn{{From: plan.since.UnixNano(), First: 1}}
 		}
 	})
-	if plan.missed > 0 {
-		st.s.mu.Lock()
-		for range plan.missed {
-			st.s.countLoss("restarts", st.path, st.s.cfg.Clock())
-		}
-		st.s.mu.Unlock()
+	st.s.mu.Lock()
+	defer st.s.mu.Unlock()
+	for range plan.missed {
+		st.s.countLoss("restarts", st.path, st.s.cfg.Clock())
 	}
 	return nil
 }
@@ -235,14 +226,26 @@ func (r *reader) request(ctx context.Context, c container, q url.Values, l *line
 	defer idle.Stop()
 	life := time.AfterFunc(pause.Jitter(maxLife), func() { cancel(errReopen) })
 	defer life.Stop()
-	opened := time.AfterFunc(st.opensAfter(), func() {
+	r.began = st.s.cfg.Clock()
+	st.mu.Lock()
+	st.openedAt, st.answered, st.movedAt, st.sure = r.began, false, r.began, st.watermark
+	st.ending = func() { cancel(errReopen) }
+	opensAfter := openAfter
+	if !st.failing.IsZero() {
+		opensAfter = reopenAfter
+	}
+	st.mu.Unlock()
+	opened := time.AfterFunc(opensAfter, func() {
 		st.markOpen(c)
 		st.markReadable()
 		st.s.clearProblem(textKey(c), c) // a kubelet sends messages immediately and closes the response
 	})
-	defer opened.Stop()
-	r.began = st.startRequest(func() { cancel(errReopen) })
-	defer st.endRequest()
+	defer func() {
+		opened.Stop()
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		st.answered, st.ending = false, nil
+	}()
 
 	body, err := st.s.client.OpenLog(ctx, logPath(c), q)
 	if err != nil {
@@ -279,8 +282,7 @@ func (r *reader) request(ctx context.Context, c container, q url.Values, l *line
 	}
 }
 
-// requestError returns the reason for which this program ended a request, or the error of a
-// request that failed.
+// requestError returns the reason for which this program ended a request, or else err.
 func requestError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -288,7 +290,6 @@ func requestError(ctx context.Context, err error) error {
 	return err
 }
 
-// waitForAdmission waits until the log of c may be opened.
 func (r *reader) waitForAdmission(ctx context.Context, c container) error {
 	s := r.st.s
 	for {
@@ -307,8 +308,7 @@ func (r *reader) waitForAdmission(ctx context.Context, c container) error {
 // logsKey is the key for the logs of a namespace. The gates and the problems use it.
 func logsKey(c container) string { return "logs of " + c.pod.namespace }
 
-// matchNewLines matches the new lines and moves the position. more makes further changes of the
-// position.
+// matchNewLines matches the new lines and moves the position, which more changes further.
 func (r *reader) matchNewLines(l *lines, more func(*position)) {
 	st := r.st
 	if len(l.fresh) == 0 && more == nil {
@@ -344,8 +344,7 @@ func (r *reader) matchNewLines(l *lines, more func(*position)) {
 	}
 }
 
-// matcherStream returns the matcher's stream. When the image of the container changes, a new
-// stream is created.
+// matcherStream returns the stream, which is a new one when the image of the container changes.
 func (st *stream) matcherStream() *matcher.Stream {
 	labels := st.allLabels()
 	st.mu.Lock()
@@ -353,7 +352,7 @@ func (st *stream) matcherStream() *matcher.Stream {
 	if st.stream != nil && st.stream.Labels()["image"] == labels["image"] {
 		return st.stream
 	}
-	st.before, st.counted = addCounters(st.before, st.counted), matcher.Counters{}
+	st.before, st.counted = sources.AddCounters(st.before, st.counted), matcher.Counters{}
 	st.stream = matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatCRI, Join: matcher.JoinBlock, IgnoreLabels: ignored})
 	return st.stream
 }
@@ -361,9 +360,8 @@ func (st *stream) matcherStream() *matcher.Stream {
 // ignored are the labels that streams of other sources with the same lines do not have.
 var ignored = slices.Concat(matcher.DefaultIgnoreLabels, podLabels[3:])
 
-// adaptPause records that bytes arrived, and adapts r.gap to the pauses between new lines. If
-// the first new line is older than the request, the previous request had stalled, and the pause
-// before the line does not count.
+// adaptPause adapts r.gap to the pauses between new lines. If the first new line is older than the
+// request, the previous request had stalled, and the pause before the line does not count.
 func (r *reader) adaptPause(l *lines) {
 	st := r.st
 	now := st.s.cfg.Clock()
@@ -380,4 +378,145 @@ func (r *reader) adaptPause(l *lines) {
 		r.gap = max(now.Sub(r.newest), r.gap-r.gap/16)
 	}
 	r.newest, r.idle, r.reopened = now, minIdle, false
+}
+
+const (
+	// failingAfter is the time after which unreadable logs of a node are reported.
+	failingAfter = 10 * time.Second
+	// lostAfter is the number of failed requests after which the log of a terminated instance
+	// is given up.
+	lostAfter = 8
+	// maxStartWait is the longest retry interval for a container that is about to start.
+	maxStartWait = time.Second
+)
+
+// markOpen records that a response arrived, or that no refusal came within openAfter.
+func (st *stream) markOpen(c container) {
+	st.mu.Lock()
+	st.answered, st.failing = st.ending != nil, time.Time{}
+	st.mu.Unlock()
+	s := st.s
+	s.gates.open(keyCredentials, logsKey(c))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range []string{keyCredentials, logsKey(c), "logs"} {
+		delete(s.problems, key)
+	}
+	s.problems.clear(nodeKey(c), c.key())
+}
+
+func nodeKey(c container) string { return "node " + c.node }
+
+// handleOutcome records how a request ended. It returns the wait before the next request.
+func (r *reader) handleOutcome(err error, c container, fresh int) time.Duration {
+	s := r.st.s
+	if err == nil || errors.Is(err, errReopen) || errors.Is(err, errIdle) || errors.Is(err, errBroken) {
+		r.tries = 0
+		r.st.markReadable()
+		s.clearProblem(textKey(c), c)
+	}
+	switch {
+	case errors.Is(err, errIdle):
+		r.idle, r.reopened = min(2*r.idle, maxIdle), true
+		return 0
+	case errors.Is(err, errReopen):
+		return 0
+	case err == nil, errors.Is(err, errBroken):
+		if err != nil {
+			s.countError("cut")
+		}
+		if fresh > 0 {
+			r.empty = 0
+		}
+		r.empty++
+		return pause.Backoff(retryAfter, maxRetryWait, r.empty)
+	}
+	r.tries++
+	return r.handleFailure(err, c)
+}
+
+// handleFailure handles a request without a log. It returns the wait before the next one.
+func (r *reader) handleFailure(err error, c container) time.Duration {
+	s, now := r.st.s, r.st.s.cfg.Clock()
+	r.st.markUnreadable(now, err.Error())
+	r.st.mu.Lock()
+	r.st.watermark = r.st.sure // withdraws markOpen
+	r.st.mu.Unlock()
+	code := kube.StatusCode(err)
+	wait := pause.Backoff(kube.FirstRetry, kube.SlowRetry, r.tries)
+	switch {
+	case code == http.StatusUnauthorized && r.tries == 1:
+		s.countError("unauthorized")
+		return kube.FirstRetry // the next request reads the credentials again
+	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+		key, text := describeRefusal(err, logsKey(c))
+		s.gates.close(key, now.Add(kube.SlowRetry))
+		s.reportProblem(errorReason(err), key, c, text)
+		return kube.SlowRetry
+	}
+	switch {
+	case code == http.StatusBadRequest && c.phase == running: // the kubelet says that the container has not started, although the status says that it runs
+		s.countError("not_started")
+		wait = min(wait, maxStartWait)
+	case errors.Is(err, errNotALog):
+		s.reportProblem("text", textKey(c), c, fmt.Sprintf("the log of %s: %v", c.path(), err))
+	case code == http.StatusTooManyRequests:
+		s.countError("throttled")
+		wait = max(wait, kube.RetryAfter(err))
+	case code >= http.StatusInternalServerError:
+		s.countError("server")
+		if r.st.recordFailure(now) >= failingAfter {
+			s.reportProblem("", nodeKey(c), c, fmt.Sprintf("logs of node %s cannot be read: %v", c.node, err))
+		}
+	case code == 0:
+		s.countError("network")
+		if r.st.recordFailure(now); r.tries >= 5 {
+			s.reportProblem("", "logs", c, fmt.Sprintf("logs cannot be read: %v", err))
+		}
+	default:
+		s.countError(errorReason(err))
+	}
+	if c.phase == ended && r.tries >= lostAfter && (code == http.StatusBadRequest || code == http.StatusNotFound || errors.Is(err, errNotALog)) {
+		r.loseInstance(c)
+		return 0
+	}
+	return wait
+}
+
+func (r *reader) loseInstance(c container) {
+	s := r.st.s
+	s.clearProblem(textKey(c), c)
+	s.mu.Lock()
+	s.countLoss("removed", c.path(), s.cfg.Clock())
+	s.mu.Unlock()
+	r.matchNewLines(&lines{}, func(p *position) { p.Done = p.ID == c.id })
+}
+
+// recordFailure records that the log cannot be opened. It returns how long this has lasted.
+func (st *stream) recordFailure(now time.Time) time.Duration {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.failing.IsZero() {
+		st.failing = now
+	}
+	return now.Sub(st.failing)
+}
+
+// textKey is the key of the problem that the kubelet sends a message instead of a log.
+func textKey(c container) string { return "text of " + c.path() }
+
+// reportProblem reports a problem, and counts a failure unless reason is "".
+func (s *Source) reportProblem(reason, key string, c container, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if reason != "" {
+		s.errs[reason]++
+	}
+	s.problems.set(key, c.key(), text)
+}
+
+func (s *Source) clearProblem(key string, c container) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.problems.clear(key, c.key())
 }

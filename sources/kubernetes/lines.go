@@ -45,7 +45,11 @@ func newLines(r *recent) *lines {
 	if r.Newest == 0 {
 		return &lines{}
 	}
-	return &lines{overlapCount: r.lineCounts(), floor: r.Floor, atFloor: r.AtFloor, passed: max(r.Newest, r.Last) + int64(overlap)}
+	l := &lines{overlapCount: map[seen]int{}, floor: r.Floor, atFloor: r.AtFloor, passed: max(r.Newest, r.Last) + int64(overlap)}
+	for _, line := range r.Lines[r.head:] {
+		l.overlapCount[line]++
+	}
+	return l
 }
 
 // addBytes processes bytes of the response. Afterwards, block and fresh hold the new lines.
@@ -89,8 +93,7 @@ func (l *lines) finishAnswer() {
 	l.endLine()
 }
 
-// addLine processes one line, which consists of a timestamp, a space and the text. size is its
-// full length, which may exceed that of b.
+// addLine processes a timestamp, a space and the text. size is the full length of the line.
 func (l *lines) addLine(b []byte, size int64) {
 	n := bytes.IndexByte(b[:min(len(b), maxStamp)], ' ')
 	if n < 0 && len(b) <= maxStamp {
@@ -98,7 +101,10 @@ func (l *lines) addLine(b []byte, size int64) {
 	}
 	at, ok := parseTimestamp(b[:max(n, 0)])
 	if !ok {
-		l.rejectLine(b)
+		if l.strays == 0 {
+			l.stray = string(b[:min(len(b), 200)])
+		}
+		l.strays++
 		return
 	}
 	key := seen{at: at, hash: uint32(xxhash.Sum64(b)) ^ uint32(size)}
@@ -132,14 +138,6 @@ func (l *lines) isRepeated(key seen) bool {
 	return false
 }
 
-func (l *lines) rejectLine(b []byte) {
-	if l.strays == 0 {
-		l.stray = string(b[:min(len(b), 200)])
-	}
-	l.strays++
-}
-
-// parseTimestamp parses the timestamp at the start of a line.
 func parseTimestamp(b []byte) (int64, bool) {
 	if len(b) < len("2006-01-02T15:04:05Z") {
 		return 0, false

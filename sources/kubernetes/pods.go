@@ -153,7 +153,6 @@ func (c *container) copyStatus(st *status) {
 	}
 }
 
-// appName returns the name of the application, which it takes from the pod's labels.
 func (p *pod) appName() string {
 	l := p.Metadata.Labels
 	return cmp.Or(l["app.kubernetes.io/name"], l["app"], l["k8s-app"])
@@ -174,7 +173,6 @@ func (p *pod) ownerName() string {
 			if i := strings.LastIndexByte(o.Name, '-'); i > 0 {
 				return o.Name[:i]
 			}
-			return o.Name
 		case "Node":
 			return strings.TrimSuffix(p.Metadata.Name, "-"+o.Name)
 		}

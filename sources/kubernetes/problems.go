@@ -32,7 +32,6 @@ func (p problems) set(key, noun, text string) {
 	p[key].of[noun] = true
 }
 
-// clear records that a container no longer has the problem with this key.
 func (p problems) clear(key, noun string) {
 	if p[key] == nil {
 		return
@@ -40,16 +39,6 @@ func (p problems) clear(key, noun string) {
 	if delete(p[key].of, noun); len(p[key].of) == 0 {
 		delete(p, key)
 	}
-}
-
-// isGeneral reports whether a problem concerns more than single logs.
-func (p problems) isGeneral() bool {
-	for key := range p {
-		if key == keyCredentials || key == keyStreams || strings.HasPrefix(key, keyPods) {
-			return true
-		}
-	}
-	return false
 }
 
 // text returns all problems on one line. If credentials are refused, it reports only that,
@@ -78,10 +67,6 @@ const (
 	keyStreams     = "streams"
 	keyPods        = "pods of " // followed by the namespace
 )
-
-func tooMany(most int) string {
-	return fmt.Sprintf("more than %d containers match, and those beyond the limit are not read: narrow namespaces, selector or rules, raise max_streams, or read the nodes' files with the source kubelet", most)
-}
 
 // describeRefusal describes what the credentials do not permit.
 func describeRefusal(err error, name string) (key, text string) {
@@ -135,7 +120,6 @@ func (g *gates) wait(now time.Time, keys ...string) time.Duration {
 	return 0
 }
 
-// open opens the gates with these keys.
 func (g *gates) open(keys ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -144,7 +128,6 @@ func (g *gates) open(keys ...string) {
 	}
 }
 
-// close closes a gate until a time.
 func (g *gates) close(key string, until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -52,7 +52,6 @@ type conn struct {
 // maxConns is the largest number of remembered connections of one log.
 const maxConns = 16
 
-// connect records a new connection.
 func (r *recent) connect(from int64) {
 	if n := len(r.Conns); n > 0 && r.Conns[n-1].First == 0 {
 		return // the newest connection carried no lines
@@ -65,7 +64,6 @@ func (r *recent) connect(from int64) {
 	r.Conns = append(r.Conns, conn{From: from})
 }
 
-// extendConn records a line of the newest connection.
 func (r *recent) extendConn(t int64) {
 	if n := len(r.Conns); n > 0 {
 		if c := &r.Conns[n-1]; c.First == 0 || t < c.First {
@@ -99,7 +97,7 @@ func (r *recent) add(l seen) {
 		r.head++
 	}
 	if len(r.Lines)-r.head > maxRecent {
-		r.Floor, r.AtFloor = raiseFloor(r.Floor, r.AtFloor, r.Lines[r.head].at)
+		r.raiseFloor(r.Lines[r.head].at)
 		r.head++
 	}
 	if r.Floor != 0 && (r.Floor < keep || r.Last < r.Newest-int64(overlap)) {
@@ -111,28 +109,17 @@ func (r *recent) add(l seen) {
 	}
 }
 
-// raiseFloor returns the floor and its count after a line at time t was forgotten.
-func raiseFloor(floor int64, n int, t int64) (int64, int) {
-	switch {
-	case t > floor:
-		return t, 1
-	case t == floor:
-		return floor, n + 1
+// raiseFloor raises the floor after a line at time t was forgotten.
+func (r *recent) raiseFloor(t int64) {
+	if t > r.Floor {
+		r.Floor, r.AtFloor = t, 0
 	}
-	return floor, n
+	if t == r.Floor {
+		r.AtFloor++
+	}
 }
 
-// lineCounts returns the remembered lines with their counts.
-func (r *recent) lineCounts() map[seen]int {
-	m := make(map[seen]int, len(r.Lines)-r.head)
-	for _, l := range r.Lines[r.head:] {
-		m[l]++
-	}
-	return m
-}
-
-// resumeTime returns the time from which reading continues. It is overlap before the newest
-// line, but not before the oldest remembered line.
+// resumeTime is overlap before the newest line, but not before the oldest remembered line.
 func (r *recent) resumeTime() time.Time {
 	return time.Unix(0, max(min(r.Newest, r.Last)-int64(overlap), r.Floor))
 }
@@ -142,7 +129,7 @@ func (r recent) trimmed() recent {
 	lines := r.Lines[r.head:]
 	if drop := len(lines) - maxSaved; drop > 0 {
 		for _, l := range lines[:drop] {
-			r.Floor, r.AtFloor = raiseFloor(r.Floor, r.AtFloor, l.at)
+			r.raiseFloor(l.at)
 		}
 		lines = lines[drop:]
 		if r.Last < r.Newest-int64(overlap) {

@@ -98,7 +98,6 @@ func CopyLog(w io.Writer, log io.Reader, until time.Time, most int64) (out Copie
 	return out, err
 }
 
-// firstLines returns the first n lines of a block.
 func firstLines(block []byte, n int) []byte {
 	end := 0
 	for range n {

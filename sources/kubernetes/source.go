@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,7 +79,12 @@ var reasons = []string{
 
 // New returns a source. It does no I/O.
 func New(cfg Config) *Source {
-	cfg = cfg.withDefaults()
+	cfg.Name = cmp.Or(cfg.Name, "kubernetes")
+	cfg.LookBack = cmp.Or(cfg.LookBack, defaultLookBack)
+	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, defaultMaxStreams)
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
 	s := &Source{
 		cfg:    cfg,
 		client: kube.New(kube.Options{Kubeconfig: cfg.Kubeconfig, Transport: cfg.Transport}),
@@ -110,7 +116,6 @@ func (s *Source) Info() sources.Info {
 	}}
 }
 
-// wakeUp makes the next reconcile start immediately.
 func (s *Source) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
@@ -151,18 +156,19 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	}
 }
 
-// reconcile starts streams that need to be read and removes finished ones.
 func (s *Source) reconcile(ctx context.Context, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.selectStreams()
 	var due []*stream
 	for _, st := range s.all {
-		switch st.poll(now, s.lastEvent(st.name.namespace)) {
-		case pollForget:
-			s.removeStream(st)
-		case pollStart:
+		start, remove := st.poll(now, s.lastEvent(st.name.namespace))
+		if start {
 			due = append(due, st)
+		}
+		if remove {
+			delete(s.all, st.key)
+			s.closed = sources.AddCounters(s.closed, st.totalCounters())
 		}
 	}
 	slices.SortFunc(due, func(a, b *stream) int {
@@ -171,7 +177,10 @@ func (s *Source) reconcile(ctx context.Context, now time.Time) {
 	free := min(max(s.cfg.MaxStreams-s.running, 0), len(due))
 	for _, st := range due[:free] {
 		s.running++
-		inner := st.start(ctx)
+		inner, cancel := context.WithCancel(ctx)
+		st.mu.Lock()
+		st.running, st.cancel = true, cancel
+		st.mu.Unlock()
 		s.streams.Go(func() { st.run(inner) })
 	}
 	s.reportExcess(now, due[free:])
@@ -189,13 +198,17 @@ func (s *Source) selectStreams() {
 		for i := 0; !wanted && i < len(set.Rules); i++ {
 			wanted = set.Reads(set.Rules[i], labels, false)
 		}
-		st.setWanted(wanted)
+		st.mu.Lock()
+		if st.wanted && !wanted && st.cancel != nil {
+			st.cancel()
+		}
+		st.mu.Unlock()
+		st.chosen, st.wanted = true, wanted
 	}
 	s.ruled = set
 }
 
-// reportExcess reports a problem if the number of streams has exceeded max_streams for
-// refusedAfter. left are the streams that had to be left out.
+// reportExcess reports streams beyond max_streams after refusedAfter. left are those left out.
 func (s *Source) reportExcess(now time.Time, left []*stream) {
 	left = slices.DeleteFunc(left, func(st *stream) bool { return st.rank() == 0 })
 	if len(left) == 0 {
@@ -207,23 +220,9 @@ func (s *Source) reportExcess(now time.Time, left []*stream) {
 		s.fullSince = now
 	}
 	if now.Sub(s.fullSince) >= refusedAfter {
-		s.problems.set(keyStreams, "", tooMany(s.cfg.MaxStreams))
+		s.problems.set(keyStreams, "", fmt.Sprintf("more than %d containers match, and those beyond the limit are not read: "+
+			"narrow namespaces, selector or rules, raise max_streams, or read the nodes' files with the source kubelet", s.cfg.MaxStreams))
 	}
-}
-
-func (s *Source) removeStream(st *stream) {
-	delete(s.all, st.key)
-	s.closed = addCounters(s.closed, st.totalCounters())
-}
-
-// streamFinished is called when a stream stops reading for the time being.
-func (s *Source) streamFinished(c container) {
-	s.mu.Lock()
-	s.running--
-	s.problems.clear(textKey(c), c.key())
-	s.problems.clear(nodeKey(c), c.key())
-	s.mu.Unlock()
-	s.wakeUp()
 }
 
 // advanceWatermark publishes the low watermark of all streams.
@@ -256,9 +255,8 @@ func (s *Source) laggingStreams(now time.Time) []matcher.LaggingStream {
 	return out
 }
 
-// lowWatermark returns the time up to which all streams except the unreadable ones were read.
-// up reports whether the source is read. ok is false if the time is unknown, or if there are
-// streams but none can be read. The caller holds mu.
+// lowWatermark returns the time up to which all readable streams were read, and whether the source
+// is up. ok is false if the time is unknown, or no stream can be read. The caller holds mu.
 func (s *Source) lowWatermark(now time.Time) (t time.Time, up, ok bool) {
 	t, ok = now, s.fullSince.IsZero()
 	synced := true
@@ -283,9 +281,15 @@ func (s *Source) lowWatermark(now time.Time) (t time.Time, up, ok bool) {
 }
 
 // isBlind reports whether problems affect more than single logs. The caller holds mu.
-func (s *Source) isBlind() bool { return len(s.problems) > 0 && (!s.read || s.problems.isGeneral()) }
+func (s *Source) isBlind() bool {
+	for key := range s.problems {
+		if !s.read || key == keyCredentials || key == keyStreams || strings.HasPrefix(key, keyPods) {
+			return true
+		}
+	}
+	return false
+}
 
-// lastEvent returns the time at which the API last reported on pods of a namespace.
 func (s *Source) lastEvent(namespace string) time.Time {
 	for _, w := range s.watchers {
 		if w.namespace == "" || w.namespace == namespace {
@@ -318,7 +322,7 @@ func (s *Source) Status() sources.Status {
 	total := s.closed
 	for _, key := range slices.Sorted(maps.Keys(s.all)) {
 		one := s.all[key]
-		total = addCounters(total, one.totalCounters())
+		total = sources.AddCounters(total, one.totalCounters())
 		if line, ok := one.status(); ok {
 			st.Streams = append(st.Streams, line)
 		}
@@ -341,8 +345,7 @@ func (s *Source) Status() sources.Status {
 	return st
 }
 
-// whyIdle explains why no container is followed. It returns "" if a container is selected. The
-// caller holds mu.
+// whyIdle explains why no container is followed, or returns "". The caller holds mu.
 func (s *Source) whyIdle() (string, sources.IdleReason) {
 	for _, st := range s.all {
 		if st.wanted || !st.chosen {
@@ -359,9 +362,154 @@ func (s *Source) whyIdle() (string, sources.IdleReason) {
 	return "the API server lists no pod " + where, sources.IdleNoLogs
 }
 
-func addCounters(a, b matcher.Counters) matcher.Counters {
-	return matcher.Counters{
-		Lines: a.Lines + b.Lines, Bytes: a.Bytes + b.Bytes, Evaluated: a.Evaluated + b.Evaluated,
-		Dropped: a.Dropped + b.Dropped, Truncated: a.Truncated + b.Truncated, Unparsed: a.Unparsed + b.Unparsed,
+func (s *Source) updatePod(p *pod) {
+	name := p.name()
+	if !s.cfg.selects(name.namespace, name.name) {
+		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, changed := s.cfg.Clock(), false
+	for _, c := range p.containers() {
+		st := s.all[c.key()]
+		if st == nil {
+			st = newStream(s, c, now)
+			st.pos = s.saved[st.key]
+			delete(s.saved, st.key)
+			s.all[st.key] = st
+			changed = true
+		}
+		changed = st.updateContainer(c) || changed
+	}
+	if changed {
+		s.wakeUp()
+	}
+}
+
+// unlistedPods returns the known pods of a namespace, or any if it is "", that are not in found.
+func (s *Source) unlistedPods(namespace string, found map[podName]bool) []podName {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone := map[podName]bool{}
+	check := func(name podName) {
+		if (namespace == "" || namespace == name.namespace) && !found[name] {
+			gone[name] = true
+		}
+	}
+	for _, st := range s.all {
+		check(st.name)
+	}
+	for key := range s.saved {
+		name, _, _ := splitKey(key)
+		check(name)
+	}
+	return slices.Collect(maps.Keys(gone))
+}
+
+// podGone is called when a pod was deleted, or is no longer selected.
+func (s *Source) podGone(name podName, deleted bool) {
+	s.mu.Lock()
+	now := s.cfg.Clock()
+	known := s.endStreams(name, now, deleted)
+	s.mu.Unlock()
+	if known && deleted {
+		pod := matcher.Labels{"namespace": name.namespace, "pod": name.name}
+		maps.Copy(pod, s.cfg.Labels)
+		s.pipe.PodDeleted(pod, now)
+		s.wakeUp()
+	}
+}
+
+// endStreams ends the streams of a pod. It reports whether the pod had streams.
+func (s *Source) endStreams(name podName, now time.Time, deleted bool) (known bool) {
+	for _, st := range s.all {
+		st.mu.Lock()
+		if st.name == name && st.leftAt.IsZero() {
+			st.leftAt, known = now, true
+		}
+		st.mu.Unlock()
+	}
+	for key, old := range s.saved {
+		pod, container, _ := splitKey(key)
+		if pod != name {
+			continue
+		}
+		known = true
+		delete(s.saved, key)
+		if deleted && !old.Done {
+			s.countLoss("removed", pod.namespace+"/"+pod.name+"/"+container, now)
+		}
+	}
+	return known
+}
+
+// position is how far the log of a container was read. It moves together with the state of the
+// rules, and is saved.
+type position struct {
+	ID       string `json:"id"` // ID of the instance that is read; empty if there is none
+	Restarts int    `json:"restarts,omitempty"`
+	Done     bool   `json:"done,omitempty"`   // whether the instance has terminated and was read to its end
+	Unread   bool   `json:"unread,omitempty"` // whether no line of the instance was read, and it is not the first instance
+	recent
+}
+
+type savedState struct {
+	Streams map[string]position     `json:"streams"` // positions by container.key
+	Losses  map[string]sources.Loss `json:"losses,omitempty"`
+}
+
+func splitKey(key string) (pod podName, name string, ok bool) {
+	p := strings.Split(key, "/")
+	if len(p) != 4 {
+		return podName{}, "", false
+	}
+	return podName{p[0], p[1], p[2]}, p[3], true
+}
+
+// Positions returns the input of Restore. It omits logs that ended before the look-back period.
+// It does not block.
+func (s *Source) Positions() json.RawMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := savedState{Streams: maps.Clone(s.saved), Losses: s.losses}
+	now := s.cfg.Clock()
+	for key, st := range s.all {
+		st.mu.Lock()
+		old := st.pos.Done && !st.c.finished.IsZero() && st.c.finished.Before(now.Add(-s.cfg.LookBack))
+		if st.pos.ID != "" && st.leftAt.IsZero() && !old {
+			saved := st.pos
+			saved.recent = st.pos.trimmed()
+			out.Streams[key] = saved
+		}
+		st.mu.Unlock()
+	}
+	b, _ := json.Marshal(out) // strings, numbers and times can always be encoded
+	return b
+}
+
+// Restore sets the positions before Run. It drops invalid positions, so that their logs are
+// read like those without a position.
+func (s *Source) Restore(b json.RawMessage) error {
+	if len(b) == 0 {
+		return nil
+	}
+	var in savedState
+	if err := json.Unmarshal(b, &in); err != nil {
+		return fmt.Errorf("read the positions of %s: %w", s.cfg.Name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, p := range in.Streams {
+		if _, _, ok := splitKey(key); ok && p.ID != "" && min(p.Newest, p.Last, p.Floor, int64(p.AtFloor)) >= 0 {
+			p.Conns = p.Conns[:min(len(p.Conns), maxConns)]
+			s.saved[key] = p
+		}
+	}
+	for reason, l := range in.Losses {
+		if l.Count > 0 {
+			s.losses[reason] = l
+			s.errs[reason] += l.Count
+		}
+	}
+	return nil
 }

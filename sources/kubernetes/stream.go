@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"crowsnest/internal/times"
 	"crowsnest/matcher"
 	"crowsnest/sources"
 )
@@ -37,7 +38,7 @@ type stream struct {
 	from time.Time     // time before which lines are not read if there is no position
 
 	// The following fields are guarded by s.mu.
-	chosen, wanted bool
+	chosen, wanted bool // whether it was decided if a rule selects the stream, and the decision
 
 	mu       sync.Mutex
 	c        container // current state according to the API
@@ -76,8 +77,7 @@ func newStream(s *Source, c container, now time.Time) *stream {
 	return st
 }
 
-// updateContainer stores what the API reports about the container. It reports whether the
-// change is relevant.
+// updateContainer stores what the API reports, and reports whether the change is relevant.
 func (st *stream) updateContainer(c container) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -102,32 +102,6 @@ func (st *stream) updateContainer(c container) bool {
 	return changed
 }
 
-// podGone is called when the pod was deleted or is no longer selected. It reports whether this
-// is the first such call.
-func (st *stream) podGone(now time.Time) bool {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if !st.leftAt.IsZero() {
-		return false
-	}
-	st.leftAt = now
-	return true
-}
-
-// setWanted records whether a rule selects the stream. The caller holds s.mu.
-func (st *stream) setWanted(wanted bool) {
-	st.chosen = true
-	if st.wanted == wanted {
-		return
-	}
-	st.wanted = wanted
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if !wanted && st.cancel != nil {
-		st.cancel()
-	}
-}
-
 func (st *stream) allLabels() matcher.Labels {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -136,37 +110,27 @@ func (st *stream) allLabels() matcher.Labels {
 	return l
 }
 
-// pollResult is what reconcile has to do after a poll.
-type pollResult int
-
-const (
-	pollNothing pollResult = iota
-	pollStart              // start reading
-	pollForget             // remove the stream
-)
-
-// poll returns what reconcile has to do with the stream. The caller holds s.mu.
-func (st *stream) poll(now, lastEvent time.Time) pollResult {
+// poll reports whether the stream must be started or removed. The caller holds s.mu.
+func (st *stream) poll(now, lastEvent time.Time) (start, remove bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	podDeleted := !st.leftAt.IsZero()
 	switch {
 	case podDeleted && !st.running:
-		return pollForget
+		return false, true
 	case podDeleted && now.Sub(st.leftAt) >= drainFor:
 		st.cancel()
 	case st.running:
 		if st.answered && st.c.id == st.pos.ID && st.c.phase == running && lastEvent.Sub(st.openedAt) >= sureAfter {
 			st.pos.Conns = nil // everything that was read since then belongs to this instance
 		}
-	case st.wanted && st.nextAction() != actNothing:
-		return pollStart
+	default:
+		start = st.wanted && st.nextAction() != actNothing
 	}
-	return pollNothing
+	return start, false
 }
 
-// rank returns the place of the stream among those that wait for a slot. Streams that will end
-// by themselves come last.
+// rank orders the streams that wait for a slot. Those that end by themselves come last.
 func (st *stream) rank() int {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -184,8 +148,7 @@ const (
 	actFollow       // read the current instance
 )
 
-// nextAction returns what to do next. An unread instance that terminated before the look-back
-// period is ignored.
+// nextAction ignores an unread instance that terminated before the look-back period.
 func (st *stream) nextAction() act {
 	c, p := &st.c, &st.pos
 	switch {
@@ -201,24 +164,19 @@ func (st *stream) nextAction() act {
 	return actFollow
 }
 
-// start marks the stream as running. The caller holds s.mu.
-func (st *stream) start(ctx context.Context) context.Context {
-	ctx, cancel := context.WithCancel(ctx)
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.running, st.cancel = true, cancel
-	return ctx
-}
-
-// finishRun ends run and records the end.
 func (st *stream) finishRun() {
 	st.mu.Lock()
 	st.cancel()
 	st.running, st.cancel, st.failing, st.stalled.since = false, nil, time.Time{}, time.Time{}
-	st.before, st.counted, st.stream = addCounters(st.before, st.counted), matcher.Counters{}, nil
-	c := st.c
+	st.before, st.counted, st.stream = sources.AddCounters(st.before, st.counted), matcher.Counters{}, nil
+	s, c := st.s, st.c
 	st.mu.Unlock()
-	st.s.streamFinished(c)
+	s.mu.Lock()
+	s.running--
+	s.problems.clear(textKey(c), c.key())
+	s.problems.clear(nodeKey(c), c.key())
+	s.mu.Unlock()
+	s.wakeUp()
 }
 
 func (st *stream) markReadable() {
@@ -227,7 +185,6 @@ func (st *stream) markReadable() {
 	st.failing, st.stalled.since, st.stalled.why = time.Time{}, time.Time{}, ""
 }
 
-// markUnreadable records that the log cannot be read, since when and why.
 func (st *stream) markUnreadable(now time.Time, why string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -272,37 +229,27 @@ func (st *stream) lowWatermark(now time.Time) (at time.Time, b bound) {
 	if st.answered && now.Sub(st.movedAt) >= idleAfter {
 		st.watermark = now
 	}
-	at = st.watermark
-	if st.firstSeen.After(at) {
-		at = st.firstSeen
-	}
+	at = times.Later(st.watermark, st.firstSeen)
 	if st.pos.Newest != 0 {
-		if read := time.Unix(0, st.pos.Newest); read.After(at) {
-			at = read
-		}
+		at = times.Later(at, time.Unix(0, st.pos.Newest))
 	}
-	if at.After(now) {
-		at = now
-	}
-	return at, b
+	return times.Earlier(at, now), b
 }
 
-// totalCounters returns the sum of the counters since the start.
 func (st *stream) totalCounters() matcher.Counters {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return addCounters(st.before, st.counted)
+	return sources.AddCounters(st.before, st.counted)
 }
 
-// status returns the state of the stream for the status pages. ok is false if the stream is not
-// being read.
+// status returns the state for the status pages. ok is false if the stream is not being read.
 func (st *stream) status() (line sources.StreamStatus, ok bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if !st.running || st.stream == nil {
 		return line, false
 	}
-	n := addCounters(st.before, st.counted)
+	n := sources.AddCounters(st.before, st.counted)
 	return sources.StreamStatus{
 		Labels: st.stream.Labels(), Path: st.path, Offset: n.Bytes, Size: n.Bytes, Lines: n.Lines, LastRead: st.lastRead,
 	}, true

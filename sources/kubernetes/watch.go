@@ -48,9 +48,6 @@ func newWatchers(s *Source) []*watcher {
 	return out
 }
 
-// isSelective reports whether a pod may disappear from the list although it still exists.
-func (w *watcher) isSelective() bool { return len(w.Query) > 0 }
-
 // Listing implements kube.Handler.
 func (w *watcher) Listing() { w.listed = map[podName]bool{} }
 
@@ -93,16 +90,11 @@ func readPod(raw json.RawMessage) (*pod, error) {
 	return &p, nil
 }
 
-// podUnlisted is called for a known pod that is no longer listed.
 func (w *watcher) podUnlisted(ctx context.Context, name podName) {
-	if w.isSelective() && !w.isDeleted(ctx, name) {
-		w.s.dropPod(name)
-		return
-	}
-	w.s.podDeleted(name)
+	// With a selector, a pod may disappear from the list although it still exists.
+	w.s.podGone(name, len(w.Query) == 0 || w.isDeleted(ctx, name))
 }
 
-// isDeleted asks the API whether the pod was deleted, and not only deselected.
 func (w *watcher) isDeleted(ctx context.Context, name podName) bool {
 	var p pod
 	err := w.s.client.Get(ctx, "/api/v1/namespaces/"+name.namespace+"/pods/"+name.name, nil, &p)
@@ -112,7 +104,6 @@ func (w *watcher) isDeleted(ctx context.Context, name podName) bool {
 	return p.Metadata.UID != name.uid
 }
 
-// problemKey is the key of this watcher's problems.
 func (w *watcher) problemKey() string { return keyPods + w.namespace }
 
 // Passed implements kube.Handler.

@@ -3,17 +3,25 @@ package objects
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"crowsnest/internal/text"
 	"crowsnest/internal/times"
 	"crowsnest/kube"
 	"crowsnest/sources"
+	"crowsnest/sources/internal/logline"
 )
 
 const (
@@ -94,7 +102,8 @@ func NewEvents(cfg EventsConfig) *Events {
 		r := &eventReader{s: s, namespace: namespace}
 		r.Watcher = kube.Watcher{
 			Client: s.client, Path: Resource{Path: eventsPath + "/events", Namespaced: true}.ListPath(namespace),
-			Clock: cfg.Clock, Handler: r, Progress: r.provedUpTo, Rewound: r.resetVersion,
+			Clock: cfg.Clock, Handler: r, Progress: r.provedUpTo,
+			Rewound: func() { s.withLock(func() { r.position.Version = "" }) },
 		}
 		s.readers = append(s.readers, r)
 	}
@@ -135,8 +144,7 @@ func (s *Events) updateStatus() {
 	st.Opened = st.Opened || st.Up
 }
 
-// advanceWatermark advances the watermark to the time up to which all namespaces were
-// read.
+// advanceWatermark advances the watermark to the time up to which all namespaces were read.
 func (s *Events) advanceWatermark() {
 	s.mu.Lock()
 	at := s.readers[0].progress
@@ -190,10 +198,7 @@ func (s *Events) Positions() json.RawMessage {
 	for _, r := range s.readers {
 		out.Namespaces[r.namespace] = r.position
 	}
-	b, err := json.Marshal(out)
-	if err != nil {
-		return nil // this cannot fail
-	}
+	b, _ := json.Marshal(out) // this cannot fail
 	return b
 }
 
@@ -237,9 +242,6 @@ type eventReader struct {
 	answered bool      // whether the API server has answered
 	problem  string
 }
-
-// resetVersion forgets the version, because the API server has begun to count again.
-func (r *eventReader) resetVersion() { r.s.withLock(func() { r.position.Version = "" }) }
 
 // Listing implements kube.Handler.
 func (r *eventReader) Listing() {
@@ -290,8 +292,7 @@ func (r *eventReader) Deleted(_ context.Context, in json.RawMessage) error {
 	return nil
 }
 
-// setPosition sets the version of the position. It does nothing during a list, because lists
-// are not in order of versions.
+// setPosition does nothing during a list, because lists are not in order of versions.
 func (r *eventReader) setPosition(version string) {
 	if !r.listing && version != "" {
 		r.s.withLock(func() { r.position.Version = version })
@@ -329,13 +330,182 @@ func (r *eventReader) Passed() {
 func (r *eventReader) Failed(err error, lasting bool) {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
+	reason := "watch"
 	if kube.IsExpired(err) {
-		r.s.status.Errors["expired"]++
-	} else {
-		r.s.status.Errors["watch"]++
+		reason = "expired"
 	}
+	r.s.status.Errors[reason]++
 	if lasting {
 		r.problem = kube.ExplainError(err, "not allowed: grant list and watch of events.events.k8s.io", "Events cannot be read")
 	}
 	r.s.updateStatus()
+}
+
+// Limits of the values of an Event in bytes. Anyone may have written their texts.
+const (
+	maxNote  = 4 << 10
+	maxValue = 256
+)
+
+// event holds the used fields of an Event of events.k8s.io/v1 or v1. kubectl and support
+// bundles write v1.
+type event struct {
+	Metadata struct {
+		Namespace string    `json:"namespace"`
+		UID       string    `json:"uid"`
+		Version   string    `json:"resourceVersion"`
+		Created   time.Time `json:"creationTimestamp"`
+	} `json:"metadata"`
+	At     time.Time `json:"eventTime"`
+	Series struct {
+		Count int       `json:"count"`
+		Last  time.Time `json:"lastObservedTime"`
+	} `json:"series"`
+	Type       string         `json:"type"`
+	Reason     string         `json:"reason"`
+	Note       string         `json:"note"`
+	Controller string         `json:"reportingController"`
+	Regarding  eventReference `json:"regarding"`
+
+	// An Event that was created as v1 has these fields when it is read as events.k8s.io/v1.
+	OldCount  int         `json:"deprecatedCount"`
+	OldFirst  time.Time   `json:"deprecatedFirstTimestamp"`
+	OldLast   time.Time   `json:"deprecatedLastTimestamp"`
+	OldSource eventSource `json:"deprecatedSource"`
+
+	// These fields belong to v1.
+	Involved  eventReference `json:"involvedObject"`
+	Message   string         `json:"message"`
+	First     time.Time      `json:"firstTimestamp"`
+	Last      time.Time      `json:"lastTimestamp"`
+	Count     int            `json:"count"`
+	Component string         `json:"reportingComponent"`
+	Source    eventSource    `json:"source"`
+}
+
+// eventReference names the object that an Event is about.
+type eventReference struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+type eventSource struct {
+	Component string `json:"component"`
+}
+
+func readEvent(in json.RawMessage) (*event, error) {
+	var e event
+	if err := json.Unmarshal(in, &e); err != nil {
+		return nil, fmt.Errorf("read an Event: %w", err)
+	}
+	return &e, nil
+}
+
+// RecordedEvent returns the line of an Event from a file, the namespace of its stream, and its
+// time, which is at most now. The Event has the form of events.k8s.io/v1 or v1.
+func RecordedEvent(in json.RawMessage, now time.Time) (namespace, line string, at time.Time, err error) {
+	e, err := readEvent(in)
+	if err != nil {
+		return "", "", time.Time{}, err
+	}
+	line, _ = e.line()
+	return e.namespace(), line, e.newestTime(now), nil
+}
+
+func (e *event) namespace() string { return cmp.Or(e.Metadata.Namespace, "default") }
+
+func (e *event) version() uint64 { return kube.VersionNumber(e.Metadata.Version) }
+
+func (e *event) count() int { return max(e.Series.Count, e.OldCount, e.Count, 1) }
+
+// newestTime returns the time of the newest occurrence, at most now.
+func (e *event) newestTime(now time.Time) time.Time {
+	var newest time.Time
+	for _, at := range []time.Time{e.At, e.Series.Last, e.OldFirst, e.OldLast, e.First, e.Last} {
+		newest = times.Later(newest, at)
+	}
+	newest = cmp.Or(newest, e.Metadata.Created, now)
+	return times.Earlier(newest, now)
+}
+
+// line returns the line of the Event, and whether a value was truncated.
+func (e *event) line() (line string, truncated bool) {
+	short := func(s string, n int) string {
+		truncated = truncated || len(s) > n
+		return text.Shorten(s, n)
+	}
+	about := cmp.Or(e.Regarding, e.Involved)
+	name := short(about.Name, maxValue)
+	object := name
+	if about.Namespace != "" {
+		object = short(about.Namespace, maxValue) + "/" + name
+	}
+	pairs := []string{
+		"type", short(e.Type, maxValue), "reason", short(e.Reason, maxValue), "kind", short(about.Kind, maxValue), "object", object, "name", name,
+	}
+	switch about.Kind {
+	case "Pod":
+		pairs = append(pairs, "pod", name)
+	case "Node":
+		pairs = append(pairs, "node", name)
+	}
+	reporter := cmp.Or(e.Controller, e.Component, e.OldSource.Component, e.Source.Component)
+	pairs = append(pairs, "uid", short(about.UID, maxValue), "reporter", short(reporter, maxValue),
+		"count", strconv.Itoa(e.count()), "message", short(cmp.Or(e.Note, e.Message), maxNote))
+	return logline.Format("event", pairs...), truncated
+}
+
+const (
+	maxCounts  = 8192
+	countBytes = 12 // number of bytes of an encoded count, which consist of a hash of the UID and the count
+)
+
+// eventCounts remembers the counts of the newest Events by a hash of their UIDs. The hash is
+// the same in every process. It need not resist attacks, because the API server chooses the
+// UIDs.
+type eventCounts struct {
+	*simplelru.LRU[uint64, uint32]
+}
+
+func newEventCounts() eventCounts {
+	lru, _ := simplelru.NewLRU[uint64, uint32](maxCounts, nil) // the size is positive, so there is no error
+	return eventCounts{lru}
+}
+
+func hashUID(uid string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(uid))
+	return h.Sum64()
+}
+
+// get returns the count of an Event, or 0 if the Event is unknown.
+func (c eventCounts) get(uid string) int {
+	count, _ := c.Peek(hashUID(uid))
+	return int(count)
+}
+
+func (c eventCounts) set(uid string, count int) {
+	c.Add(hashUID(uid), uint32(min(count, math.MaxUint32)))
+}
+
+func (c eventCounts) encode() []byte {
+	out := make([]byte, 0, c.Len()*countBytes)
+	for _, h := range c.Keys() {
+		count, _ := c.Peek(h)
+		out = binary.LittleEndian.AppendUint64(out, h)
+		out = binary.LittleEndian.AppendUint32(out, count)
+	}
+	return out
+}
+
+func (c eventCounts) decode(b []byte) error {
+	if len(b)%countBytes != 0 {
+		return errors.New("the counts are incomplete")
+	}
+	for ; len(b) > 0; b = b[countBytes:] {
+		c.Add(binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint32(b[8:]))
+	}
+	return nil
 }

@@ -18,54 +18,38 @@ type subject struct {
 func (s subject) factLine(o *object, f fact, was word, t time.Time) string {
 	switch f.view {
 	case leasesView:
-		return s.leaseLine(o, was, t)
+		l, msg := o.lease, "lease is held"
+		switch l.state {
+		case leaseStale:
+			msg = "lease is stale"
+		case leaseReleased:
+			msg = "lease has no holder"
+		}
+		return logline.Format(msg, slices.Concat(s.nameFields(o), []string{
+			"duration", l.valid.String(), "renewed", l.renewed, "unchanged", ageSeconds(l.since, t), "transitions", strconv.Itoa(int(l.transitions)),
+			"holder", l.holder.Value(),
+		}, formerField(was, l.holder))...)
 	case conditionsView:
-		return s.conditionLine(o, f.name, was, t)
+		c := o.conditions[slices.IndexFunc(o.conditions, func(c condition) bool { return c.kind == f.name })]
+		return logline.Format("condition", slices.Concat([]string{"type", c.kind.Value(), "status", c.status.Value()}, s.nameFields(o),
+			[]string{"reason", c.reason.Value()}, ageFields(c.since, t), formerField(was, c.status), []string{"message", c.message})...)
 	case phasesView:
 		p := o.phase
 		return logline.Format("phase", slices.Concat([]string{"phase", p.name.Value(), "reason", p.reason.Value()}, s.nameFields(o),
 			ageFields(p.since, t), formerField(was, p.name), []string{"message", p.message})...)
 	case containersView:
-		return s.containerLine(o, f.name, was, t)
+		c, exit := o.containers[slices.IndexFunc(o.containers, func(c container) bool { return c.name == f.name })], ""
+		if c.ended {
+			exit = strconv.Itoa(int(c.exit))
+		}
+		return logline.Format("container is "+c.state.Value(), slices.Concat([]string{"reason", c.reason.Value(), "container", c.name.Value()}, s.nameFields(o),
+			[]string{"restarts", strconv.Itoa(int(c.restarts)), "exit", exit, "exit_reason", c.exitReason.Value()},
+			ageFields(c.since, t), formerField(was, c.state), []string{"message", c.message})...)
 	}
 	return logline.Format("object is being deleted", slices.Concat(s.nameFields(o), ageFields(o.deleted, t), formerField(was, f.value),
 		[]string{"finalizers", o.finalizers})...)
 }
 
-func (s subject) leaseLine(o *object, was word, t time.Time) string {
-	l, msg := o.lease, "lease is held"
-	switch l.state {
-	case leaseStale:
-		msg = "lease is stale"
-	case leaseReleased:
-		msg = "lease has no holder"
-	}
-	return logline.Format(msg, slices.Concat(s.nameFields(o), []string{
-		"duration", l.valid.String(), "renewed", l.renewed, "unchanged", ageSeconds(l.since, t), "transitions", strconv.Itoa(int(l.transitions)),
-		"holder", l.holder.Value(),
-	}, formerField(was, l.holder))...)
-}
-
-func (s subject) conditionLine(o *object, name, was word, t time.Time) string {
-	i := slices.IndexFunc(o.conditions, func(c condition) bool { return c.kind == name })
-	c := o.conditions[i]
-	return logline.Format("condition", slices.Concat([]string{"type", c.kind.Value(), "status", c.status.Value()}, s.nameFields(o),
-		[]string{"reason", c.reason.Value()}, ageFields(c.since, t), formerField(was, c.status), []string{"message", c.message})...)
-}
-
-func (s subject) containerLine(o *object, name, was word, t time.Time) string {
-	i := slices.IndexFunc(o.containers, func(c container) bool { return c.name == name })
-	c := o.containers[i]
-	exit := ""
-	if c.ended {
-		exit = strconv.Itoa(int(c.exit))
-	}
-	return logline.Format("container is "+c.state.Value(), slices.Concat([]string{"reason", c.reason.Value(), "container", c.name.Value()}, s.nameFields(o),
-		[]string{"restarts", strconv.Itoa(int(c.restarts)), "exit", exit, "exit_reason", c.exitReason.Value()},
-		ageFields(c.since, t), formerField(was, c.state), []string{"message", c.message})...)
-}
-
-// goneLine returns the line of a fact that no longer holds.
 func (s subject) goneLine(o *object, f fact) string {
 	switch f.view {
 	case leasesView:
@@ -80,8 +64,7 @@ func (s subject) goneLine(o *object, f fact) string {
 	return logline.Format("object is gone", s.nameFields(o)...)
 }
 
-// nameFields returns the fields that name an object. Pods and nodes also get the fields pod and
-// node, which are named like the labels of logs.
+// nameFields returns the fields that name an object, and pod or node, like the labels of logs.
 func (s subject) nameFields(o *object) []string {
 	out := []string{"resource", string(s.resource), "kind", s.kind, "object", o.key(), "name", o.name}
 	switch s.resource {

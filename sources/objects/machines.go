@@ -49,7 +49,6 @@ type pairing struct {
 	cluster, node                 string // Cluster of a Machine, and the Node that the Machine names
 }
 
-// readPairing reads the compared fields of a Node, or of a Machine of any version.
 func readPairing(in json.RawMessage) (*pairing, error) {
 	var r struct {
 		Metadata struct {
@@ -75,7 +74,6 @@ func readPairing(in json.RawMessage) (*pairing, error) {
 	}, nil
 }
 
-// clusterName returns the namespace and name of the Cluster of a Machine.
 func (o *object) clusterName() string { return o.namespace + "/" + o.pairing.cluster }
 
 // claimsNode reports whether a Machine claims to be the given Node. Nodes of other clusters may
@@ -88,7 +86,6 @@ func (o *object) claimsNode(node *object) bool {
 	return o.pairing.node == node.name && (a == b || a == "" || b == "")
 }
 
-// isPair reports whether the machine and the node belong together.
 func (m Machines) isPair(machine, node *object) bool {
 	if !machine.claimsNode(node) {
 		return false
@@ -100,9 +97,8 @@ func (m Machines) isPair(machine, node *object) bool {
 	return n.providerID != "" && n.providerID == machine.pairing.providerID || m.Namespace != "" && m.Namespace == machine.namespace
 }
 
-// compareMachines writes the lines of a comparison if one is due. It requires that both kinds
-// were read without leaving out an object. It is called after a reader has proved progress. The
-// caller holds turn.
+// compareMachines writes the lines of a comparison if one is due, and both kinds were read without
+// leaving out an object. The caller holds turn.
 func (s *Source) compareMachines() {
 	c := &s.comparison
 	if c.machines == nil || c.machines.absent || c.machines.leftOut+c.nodes.leftOut > 0 || c.machines.progress.IsZero() || c.nodes.progress.IsZero() {

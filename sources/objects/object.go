@@ -155,8 +155,7 @@ type rawState struct {
 	} `json:"terminated"`
 }
 
-// projectObject reads the part of an API object that is remembered. cut reports that the object
-// has more conditions or containers than are remembered.
+// projectObject reads what is remembered. cut reports that some conditions or containers are not.
 func projectObject(k kind, in json.RawMessage) (o *object, cut bool, err error) {
 	var r raw
 	if err := json.Unmarshal(in, &r); err != nil {
@@ -173,7 +172,11 @@ func projectObject(k kind, in json.RawMessage) (o *object, cut bool, err error) 
 	var s rawStatus
 	_ = json.Unmarshal(r.Status, &s) // a status that is not an object has none of the fields
 	o.conditions, cut = projectConditions(s)
-	o.phase = projectPhase(s)
+	since, _ := time.Parse(time.RFC3339, jsonString(s.LastUpdated)) // the time is zero if it is unknown
+	o.phase = phase{
+		name: internWord(jsonString(s.Phase)), reason: internWord(jsonString(s.Reason)), since: since,
+		message: text.Shorten(jsonString(s.Message), maxMessage),
+	}
 	if k == nodes {
 		o.versions = projectVersions(r.Status)
 	}
@@ -184,7 +187,6 @@ func projectObject(k kind, in json.RawMessage) (o *object, cut bool, err error) 
 	return o, cut, nil
 }
 
-// projectVersions reads the versions of the programs that a node runs.
 func projectVersions(status json.RawMessage) (out []word) {
 	var s struct {
 		Info struct {
@@ -209,9 +211,8 @@ func projectVersions(status json.RawMessage) (out []word) {
 	return out
 }
 
-// projectConditions reads the conditions of an object. Cluster API has several forms of
-// conditions, which may contradict each other. Each type is read from the newest form that has
-// it.
+// projectConditions reads each type of condition from the newest form that has it. The forms of
+// Cluster API may contradict each other.
 func projectConditions(s rawStatus) (out []condition, cut bool) {
 	known := map[string]bool{}
 	old := jsonMember(s.Deprecated, "v1beta1")
@@ -247,14 +248,6 @@ func jsonMember(in json.RawMessage, name string) json.RawMessage {
 	return object[name]
 }
 
-func projectPhase(s rawStatus) phase {
-	since, _ := time.Parse(time.RFC3339, jsonString(s.LastUpdated)) // the time is zero if it is unknown
-	return phase{
-		name: internWord(jsonString(s.Phase)), reason: internWord(jsonString(s.Reason)), since: since,
-		message: text.Shorten(jsonString(s.Message), maxMessage),
-	}
-}
-
 // jsonString returns the value of a JSON string, or "" if in is not a string.
 func jsonString(in json.RawMessage) (s string) {
 	if json.Unmarshal(in, &s) != nil {
@@ -263,17 +256,12 @@ func jsonString(in json.RawMessage) (s string) {
 	return s
 }
 
-// rawImages holds the images in the spec of a pod.
-type rawImages []struct {
-	Name  string `json:"name"`
-	Image string `json:"image"`
-}
-
 func projectContainers(spec, status json.RawMessage) (out []container, cut bool) {
+	type image struct{ Name, Image string }
 	var asked struct {
-		Init      rawImages `json:"initContainers"`
-		Main      rawImages `json:"containers"`
-		Ephemeral rawImages `json:"ephemeralContainers"`
+		Init      []image `json:"initContainers"`
+		Main      []image `json:"containers"`
+		Ephemeral []image `json:"ephemeralContainers"`
 	}
 	_ = json.Unmarshal(spec, &asked)
 	images := map[string]string{}
@@ -313,6 +301,152 @@ func projectContainer(c rawContainer) container {
 		out.message = text.Shorten(s.Terminated.Message, maxMessage)
 	case s.Waiting != nil:
 		out.reason, out.message = internWord(s.Waiting.Reason), text.Shorten(s.Waiting.Message, maxMessage)
+	}
+	return out
+}
+
+// leaseState is what has been proved about a Lease.
+type leaseState uint8
+
+const (
+	leaseUnknown  leaseState = iota // the lease was seen only once, so it may be held or stale
+	leaseHeld                       // the lease was renewed while it was watched
+	leaseStale                      // the lease was not renewed within its duration
+	leaseReleased                   // the lease has no holder
+)
+
+// lease is the remembered part of a Lease.
+type lease struct {
+	holder      word
+	valid       time.Duration // time for which a renewal is valid; zero if the lease never becomes stale
+	renewed     string        // time that the holder wrote, which is never compared with a clock
+	transitions int32
+
+	state leaseState
+	// since is the time when this process first saw the renewal. The API server has answered
+	// since then.
+	since time.Time
+}
+
+func projectLease(spec json.RawMessage) *lease {
+	var r struct {
+		Holder      string `json:"holderIdentity"`
+		Seconds     int32  `json:"leaseDurationSeconds"`
+		Renewed     string `json:"renewTime"`
+		Transitions int32  `json:"leaseTransitions"`
+	}
+	_ = json.Unmarshal(spec, &r) // nobody holds a Lease without a spec
+	return &lease{holder: internWord(r.Holder), valid: time.Duration(max(r.Seconds, 0)) * time.Second, renewed: r.Renewed, transitions: r.Transitions}
+}
+
+// followLast sets the state of l from the last state of the same Lease, which is nil if it is
+// new. l was read at t. A new Lease may have been abandoned long ago. A Lease from the saved
+// state may have been abandoned while this process did not run.
+func (l *lease) followLast(last *lease, t time.Time) {
+	l.since = t
+	switch {
+	case l.holder == internWord(""):
+		l.state = leaseReleased
+	case last == nil && l.valid > 0:
+		l.state = leaseUnknown
+	case last == nil || last.renewed != l.renewed || last.holder != l.holder:
+		l.state = leaseHeld
+	case !last.since.IsZero():
+		l.state, l.since = last.state, last.since
+	case last.state == leaseStale:
+		l.state = leaseStale
+	}
+}
+
+// view is the kind of fact that a line is about. It becomes the label component of the line's
+// stream.
+type view uint8
+
+const (
+	leasesView view = iota
+	conditionsView
+	deletingView
+	phasesView
+	containersView // phases of a pod's containers
+	machinesView   // facts that belong to no single object
+	eventsView
+)
+
+func (v view) component() string {
+	return [...]string{"leases", "conditions", "deleting", "phases", "phases", "machines", "events"}[v]
+}
+
+// fact is a fact about an object. Each fact has its own lines.
+type fact struct {
+	view view
+	name word // type of a condition or name of a container
+	// value is compared to find changes. In the line of a change, the field was is the former
+	// value.
+	value word
+	// A change of the following fields is also written.
+	reason word
+	since  time.Time
+	count  int32
+	// hidden is set if it is not yet known which line is right.
+	hidden bool
+}
+
+func (f fact) isAbout(other fact) bool { return f.view == other.view && f.name == other.name }
+
+// hasSameLine reports whether two facts have the same line. Ages and messages are ignored.
+func (f fact) hasSameLine(o fact) bool {
+	return f.value == o.value && f.reason == o.reason && f.since.Equal(o.since) && f.count == o.count && f.hidden == o.hidden
+}
+
+// listFacts returns the facts about an object. o is nil if the object no longer exists.
+func listFacts(o *object) (out []fact) {
+	none := internWord("")
+	if o == nil {
+		return nil
+	}
+	if l := o.lease; l != nil {
+		return []fact{{view: leasesView, name: none, value: l.holder, reason: none, count: int32(l.state), hidden: l.state == leaseUnknown}}
+	}
+	if !o.deleted.IsZero() {
+		out = append(out, fact{view: deletingView, name: none, value: internWord(o.finalizers), reason: none, since: o.deleted})
+	}
+	for _, c := range o.conditions {
+		out = append(out, fact{view: conditionsView, name: c.kind, value: c.status, reason: c.reason, since: c.since})
+	}
+	if p := o.phase; p.name != none {
+		out = append(out, fact{view: phasesView, name: none, value: p.name, reason: p.reason, since: p.since})
+	}
+	for _, c := range o.containers {
+		out = append(out, fact{view: containersView, name: c.name, value: c.state, reason: c.reason, count: c.restarts})
+	}
+	return out
+}
+
+// change is a change for which a line has to be written.
+type change struct {
+	fact
+	was  word // the former value, or the current value if there is no former one
+	gone bool // whether the fact no longer holds
+}
+
+// diffFacts returns how the facts about an object changed. Facts that no longer hold come first.
+func diffFacts(before []fact, o *object) (out []change) {
+	now := listFacts(o)
+	for _, f := range before {
+		if !slices.ContainsFunc(now, f.isAbout) {
+			out = append(out, change{fact: f, gone: true})
+		}
+	}
+	for _, f := range now {
+		i := slices.IndexFunc(before, f.isAbout)
+		if f.hidden || i >= 0 && f.hasSameLine(before[i]) {
+			continue
+		}
+		c := change{fact: f, was: f.value}
+		if i >= 0 {
+			c.was = before[i].value
+		}
+		out = append(out, c)
 	}
 	return out
 }

@@ -56,18 +56,14 @@ func (o *output) Name() string { return o.name }
 func (o *output) Serves(from rules.Selector) bool {
 	return slices.ContainsFunc(o.components, func(component string) bool {
 		for _, m := range from.Matchers() {
-			value := o.labels[m.Name]
-			switch {
-			case m.Name == "namespace" && len(o.namespaces) == 0:
-				continue
-			case m.Name == "namespace" && slices.ContainsFunc(o.namespaces, m.Matches):
-				continue
-			case m.Name == "namespace":
-				return false
-			case m.Name == "component":
-				value = component
+			matches := m.Matches(o.labels[m.Name])
+			switch m.Name {
+			case "namespace":
+				matches = len(o.namespaces) == 0 || slices.ContainsFunc(o.namespaces, m.Matches)
+			case "component":
+				matches = m.Matches(component)
 			}
-			if !m.Matches(value) {
+			if !matches {
 				return false
 			}
 		}
@@ -75,7 +71,6 @@ func (o *output) Serves(from rules.Selector) bool {
 	})
 }
 
-// run runs the readers until all of them have returned.
 func (o *output) run(ctx context.Context, p sources.Pipeline, readers []func(context.Context)) error {
 	o.pipe = p
 	defer o.client.Close()
@@ -116,7 +111,6 @@ func (o *output) writeLines(lines []line, t time.Time, commit func()) {
 	}
 }
 
-// stream returns the stream with this key. It creates the stream if there is none.
 func (o *output) stream(key streamKey) *stream {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -54,16 +55,10 @@ type reader struct {
 	failed  int       // number of consecutive failed look-ups of the kind
 }
 
-func newReader(s *Source, k kind) *reader {
-	return &reader{s: s, subject: subject{resource: k}, objects: map[string]*object{}, restored: map[string]*saved{}}
-}
-
-// run looks for the kind and follows its objects until ctx ends.
 func (r *reader) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		at := r.s.cfg.Clock()
-		found, err := findKind(ctx, r.s.client, r.subject.resource)
-		path := found.Path
+		found, err := FindResource(ctx, r.s.client, string(r.subject.resource))
 		if found.Kind != "" && found.Kind != r.subject.kind {
 			r.s.withLock(func() { r.subject.kind, r.stored = found.Kind, nil })
 		}
@@ -75,12 +70,12 @@ func (r *reader) run(ctx context.Context) {
 			r.failed++
 			wait = pause.Backoff(time.Second, kube.SlowRetry, r.failed)
 			r.Failed(err, r.failed > 1)
-		case path == "":
+		case found.Path == "":
 			r.failed = 0
 			wait = pause.Jitter(r.recordAbsence(at))
 		default:
 			r.failed, r.missing = 0, time.Time{}
-			r.followPath(ctx, path)
+			r.followPath(ctx, found.Path)
 			wait = time.Second
 		}
 		pause.Sleep(ctx, wait, nil)
@@ -147,8 +142,15 @@ func (r *reader) Changed(in json.RawMessage) error {
 		last = nil
 	}
 	if last == nil {
-		if !r.admitObject(o) {
+		// One object may have to be forgotten for another one. No line is written about it,
+		// because it still exists.
+		victim, full := r.s.room.chooseVictim(o.namespace)
+		if full {
+			r.evictObject(o)
 			return nil
+		}
+		if victim.r != nil {
+			victim.r.evictObject(victim.r.objects[victim.key])
 		}
 		if was := r.restored[o.key()]; was != nil {
 			last = was.savedObject(o)
@@ -275,22 +277,16 @@ func (r *reader) Failed(err error, lasting bool) {
 	}
 	r.doubted = true
 	r.s.withLock(func() { r.s.status.Errors["read"]++ })
-	if lasting {
-		r.setProblem(r.explainError(err))
+	if k := r.subject.resource; lasting {
+		r.setProblem(kube.ExplainError(err, fmt.Sprintf(
+			"not allowed to read %s: add the rule {apiGroups: [%s], resources: [%s], verbs: [list, watch]} to the ClusterRole, or remove the kind from kinds",
+			k, cmp.Or(k.group(), `""`), k.resource()), fmt.Sprintf("%s cannot be read", k)))
 	}
 }
 
-// setProblem sets the text of the kind's problem.
 func (r *reader) setProblem(problem string) {
 	r.s.withLock(func() { r.problem = problem })
 	r.s.updateStatus()
-}
-
-// explainError adds advice to an error.
-func (r *reader) explainError(err error) string {
-	k := r.subject.resource
-	return kube.ExplainError(err, fmt.Sprintf("not allowed to read %s: add the rule %s to the ClusterRole, or remove the kind from kinds", k, k.roleRule()),
-		fmt.Sprintf("%s cannot be read", k))
 }
 
 // provedUpTo records that everything was read up to t.
@@ -312,9 +308,8 @@ func (r *reader) provedUpTo(t time.Time) {
 	}
 }
 
-// findStaleLeases finds the Leases that were not renewed in time. Time in which the API server
-// may have been unreachable does not count, because nobody could renew them. The caller holds
-// turn.
+// findStaleLeases finds the Leases that were not renewed in time. Time in which the API server may
+// have been unreachable does not count. The caller holds turn.
 func (r *reader) findStaleLeases(t time.Time) {
 	lost := t.Sub(r.progress) - maxGap
 	if r.doubted || r.progress.IsZero() {
@@ -327,7 +322,7 @@ func (r *reader) findStaleLeases(t time.Time) {
 		if lost > 0 && l.state != leaseStale {
 			l.since = times.Earlier(l.since.Add(lost), t)
 		}
-		if l.isOverdue(t) {
+		if (l.state == leaseUnknown || l.state == leaseHeld) && l.valid > 0 && t.Sub(l.since) >= l.valid {
 			stale, lease := *o, *l
 			lease.state, stale.lease = leaseStale, &lease
 			r.replaceObject(&stale, listFacts(o), t)
@@ -350,21 +345,6 @@ func (r *reader) writeAll(t time.Time) {
 	}
 }
 
-// admitObject reports whether one more object can be remembered. It may forget another object
-// for it. It writes no line about that object, because the object still exists. The caller
-// holds turn.
-func (r *reader) admitObject(o *object) bool {
-	victim, full := r.s.room.chooseVictim(o.namespace)
-	switch {
-	case full:
-		r.evictObject(o)
-		return false
-	case victim.r != nil:
-		victim.r.evictObject(victim.r.objects[victim.key])
-	}
-	return true
-}
-
 // evictObject forgets an object although it still exists. The caller holds turn.
 func (r *reader) evictObject(o *object) {
 	fresh := false
@@ -377,7 +357,6 @@ func (r *reader) evictObject(o *object) {
 	}
 }
 
-// countForgotten counts an object that is not remembered, or not completely.
 func (r *reader) countForgotten(reason string, o *object) {
 	r.s.withLock(func() { r.s.output.countLost(reason, string(r.subject.resource)+" "+o.key()) })
 }

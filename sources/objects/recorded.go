@@ -70,7 +70,6 @@ func (r *Recorded) Newest() time.Time {
 	return newest
 }
 
-// renewed returns the time at which the holder renewed a Lease, by the holder's clock.
 func (r *Recorded) renewed() time.Time {
 	if r.object.lease == nil {
 		return time.Time{}
@@ -110,8 +109,7 @@ func (r *Recorded) Lines(now, listed time.Time) []RecordedLine {
 	return out
 }
 
-// judgeLease decides whether a Lease was held or stale at t. listed is the newest time in the
-// list that contained it.
+// judgeLease decides about a Lease at t. listed is the newest time in its list.
 func (r *Recorded) judgeLease(t, listed time.Time) {
 	l := r.object.lease
 	if l == nil {

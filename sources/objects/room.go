@@ -48,9 +48,8 @@ func newRoom(size int) room {
 	return room{max: size, maxOut: maxLeftOut, held: map[string]map[place]struct{}{}, out: map[place]leftOut{}, outOf: map[string]int64{}}
 }
 
-// chooseVictim returns the object that must be forgotten to make room for another object in
-// namespace. Its reader is nil if there is room. full means that the new object is left out
-// instead.
+// chooseVictim returns the object to forget for another one in namespace. Its reader is nil if
+// there is room. full means that the new object is left out.
 func (m *room) chooseVictim(namespace string) (victim place, full bool) {
 	if m.used < m.max {
 		return place{}, false
@@ -71,7 +70,6 @@ func (m *room) chooseVictim(namespace string) (victim place, full bool) {
 	return victim, false
 }
 
-// addPlace gives a place to an object.
 func (m *room) addPlace(r *reader, o *object) {
 	m.used++
 	if o.namespace == "" {
@@ -83,7 +81,6 @@ func (m *room) addPlace(r *reader, o *object) {
 	m.held[o.namespace][place{r, o.key()}] = struct{}{}
 }
 
-// removePlace frees the place of an object.
 func (m *room) removePlace(r *reader, o *object) {
 	m.used--
 	held := m.held[o.namespace]
@@ -120,8 +117,7 @@ func (m *room) noteBack(p place) {
 	}
 }
 
-// forgetUnlisted forgets the objects of a reader that were left out and that its last list no
-// longer contained.
+// forgetUnlisted forgets left-out objects of a reader that its last list did not contain.
 func (m *room) forgetUnlisted(r *reader) {
 	if r.leftOut == 0 {
 		return
@@ -138,9 +134,6 @@ func (m *room) forgetUnlisted(r *reader) {
 func (m *room) leftOutOf() map[string]int64 {
 	if len(m.outOf) == 0 {
 		return nil
-	}
-	if len(m.outOf) <= maxNamespaces {
-		return maps.Clone(m.outOf)
 	}
 	names := slices.SortedFunc(maps.Keys(m.outOf), func(a, b string) int {
 		return cmp.Or(cmp.Compare(m.outOf[b], m.outOf[a]), cmp.Compare(a, b))

@@ -95,11 +95,6 @@ func (s *Source) Status() sources.Status {
 	return st
 }
 
-type chunk struct {
-	data []byte
-	err  error
-}
-
 // Run reads until the end of the pipe or until ctx ends. When ctx ends, Run closes the reader
 // to end a blocked read. If the reader cannot be closed, for example a terminal, one goroutine
 // stays blocked until the process ends.
@@ -109,76 +104,23 @@ func (s *Source) Run(ctx context.Context, p sources.Pipeline) error {
 	}
 	s.updateStatus(func(st *sources.Status) { st.Up, st.Opened = true, true })
 	defer s.updateStatus(func(st *sources.Status) { st.Up = false })
-	chunks := make(chan chunk)
-	back := make(chan []byte, 1)
-	stop := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		readChunks(s.cfg.Reader, chunks, back, stop)
-	}()
-	back <- make([]byte, blockSize)
-	err := s.passChunks(ctx, p, chunks, back)
-	close(stop)
-	if ctx.Err() == nil {
-		<-ended
-	} else if c, ok := s.cfg.Reader.(io.Closer); ok {
-		_ = c.Close()
-	}
-	return err
-}
-
-// readChunks sends the data that it reads to chunks. It uses a single buffer, which the
-// receiver returns through back.
-func readChunks(r io.Reader, chunks chan<- chunk, back <-chan []byte, stop <-chan struct{}) {
-	for {
-		var buf []byte
-		select {
-		case buf = <-back:
-		case <-stop:
-			return
-		}
-		n, err := r.Read(buf)
-		select {
-		case chunks <- chunk{buf[:n], err}:
-		case <-stop:
-			return
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// passChunks splits the chunks into blocks of whole lines and passes them to the pipeline.
-func (s *Source) passChunks(ctx context.Context, p sources.Pipeline, chunks <-chan chunk, back chan<- []byte) error {
-	l := &lines{s: s, p: p}
+	l := &lines{s: s, p: p, moved: s.cfg.Clock()}
+	ended := make(chan error, 1)
+	go func() { ended <- l.readAll() }()
 	idle := time.NewTicker(idleAfter)
 	defer idle.Stop()
-	moved := s.cfg.Clock()
 	for {
 		select {
 		case <-ctx.Done():
+			l.stop()
+			if c, ok := s.cfg.Reader.(io.Closer); ok {
+				_ = c.Close()
+			}
 			return nil
-		case c := <-chunks:
-			moved = s.cfg.Clock()
-			l.addBytes(c.data)
-			back <- c.data[:cap(c.data)]
-			if errors.Is(c.err, io.EOF) {
-				l.endLine()
-				s.advanceWatermark(p)
-				return nil
-			}
-			if c.err != nil {
-				s.updateStatus(func(st *sources.Status) { st.Errors["read"]++; st.Error = c.err.Error() })
-				return fmt.Errorf("read %s: %w", s.cfg.Name, c.err)
-			}
+		case err := <-ended:
+			return err
 		case <-idle.C:
-			// An open pipe without new data counts as completely read.
-			if s.cfg.Clock().Sub(moved) >= idleAfter {
-				l.showIncomplete()
-			}
-			s.advanceWatermark(p)
+			l.handleIdle()
 		}
 	}
 }
@@ -197,11 +139,74 @@ func (s *Source) advanceWatermark(p sources.Pipeline) {
 
 // lines splits a pipe into lines. It keeps the start of an incomplete line.
 type lines struct {
-	s    *Source
-	p    sources.Pipeline
-	buf  []byte // start of the incomplete line, at most blockSize bytes
-	lost int64  // number of bytes of the incomplete line that were dropped
-	seen int64  // length of the incomplete line when showIncomplete last matched it
+	s *Source
+	p sources.Pipeline
+
+	mu      sync.Mutex // held while lines are passed to the pipeline
+	stopped bool       // whether Run has returned
+	moved   time.Time  // time of the last read
+	buf     []byte     // start of the incomplete line, at most blockSize bytes
+	lost    int64      // number of bytes of the incomplete line that were dropped
+	seen    int64      // length of the incomplete line when handleIdle last matched it
+}
+
+// readAll reads until the end of the pipe or until stop was called.
+func (l *lines) readAll() error {
+	buf := make([]byte, blockSize)
+	for {
+		n, err := l.s.cfg.Reader.Read(buf)
+		if over, err := l.addRead(buf[:n], err); over {
+			return err
+		}
+	}
+}
+
+func (l *lines) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped = true
+}
+
+// addRead handles the result of one read. over means that the pipe is not read any more.
+func (l *lines) addRead(data []byte, failed error) (over bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopped {
+		return true, nil
+	}
+	s := l.s
+	l.moved = s.cfg.Clock()
+	l.addBytes(data)
+	if errors.Is(failed, io.EOF) {
+		if len(l.buf) > 0 { // an unterminated rest is a line
+			l.flushBytes(len(l.buf))
+		}
+		l.p.Flush(s.stream)
+		s.advanceWatermark(l.p)
+		return true, nil
+	}
+	if failed != nil {
+		s.updateStatus(func(st *sources.Status) { st.Errors["read"]++; st.Error = failed.Error() })
+		return true, fmt.Errorf("read %s: %w", s.cfg.Name, failed)
+	}
+	return false, nil
+}
+
+// handleIdle matches an incomplete line of a pipe without new data. The whole line is matched
+// when its end arrives. An open pipe without new data counts as completely read.
+func (l *lines) handleIdle() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.s.cfg.Clock().Sub(l.moved) >= idleAfter {
+		if n := l.lost + int64(len(l.buf)); n != l.seen {
+			l.seen = n
+			if n > 0 {
+				l.p.Scan(l.s.stream, l.buf, func() {})
+			}
+		}
+		l.p.Flush(l.s.stream)
+	}
+	l.s.advanceWatermark(l.p)
 }
 
 func (l *lines) addBytes(b []byte) {
@@ -226,25 +231,6 @@ func (l *lines) addBytes(b []byte) {
 			l.buf, l.lost = l.buf[:keepSize], blockSize-keepSize
 		}
 	}
-}
-
-// endLine treats an unterminated rest as a line.
-func (l *lines) endLine() {
-	if len(l.buf) > 0 {
-		l.flushBytes(len(l.buf))
-	}
-	l.p.Flush(l.s.stream)
-}
-
-// showIncomplete matches an incomplete line. The whole line is matched when its end arrives.
-func (l *lines) showIncomplete() {
-	if n := l.lost + int64(len(l.buf)); n != l.seen {
-		l.seen = n
-		if n > 0 {
-			l.p.Scan(l.s.stream, l.buf, func() {})
-		}
-	}
-	l.p.Flush(l.s.stream)
 }
 
 func (l *lines) flushBytes(n int) {

@@ -34,7 +34,6 @@ func openRoot(path string) (handle, string, error) {
 
 func dirID(st *unix.Stat_t) string { return fmt.Sprintf("%x:%x", st.Dev, st.Ino) }
 
-// isAt reports whether path names the directory with this ID.
 func (d handle) isAt(path, id string) bool {
 	var st unix.Stat_t
 	return unix.Stat(path, &st) == nil && dirID(&st) == id
@@ -64,14 +63,10 @@ func (d handle) stamp(rel, name string) (stamp, error) {
 	return stamp{dev: uint64(st.Dev), ino: st.Ino, changed: st.Mtim.Nano()}, nil //nolint:unconvert // the type of Dev differs between processors
 }
 
-// open opens rel below d. openat2 refuses every link on the way in one call. Where the kernel
-// (before 5.6) or a seccomp profile does not offer openat2, the components are opened one by
-// one.
+// open opens rel below d. It opens the components one after the other, because no link on the way
+// may be followed.
 func (d handle) open(rel, name string) (*os.File, error) {
-	fd, err := d.openat2(rel)
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
-		fd, err = d.openStepwise(rel)
-	}
+	fd, err := d.walk(rel)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENXIO) {
 		return nil, fmt.Errorf("open %s: %w", name, ErrRefused)
 	}
@@ -84,36 +79,19 @@ func (d handle) open(rel, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-func (d handle) openat2(rel string) (int, error) {
-	how := unix.OpenHow{
-		Flags:   readFlags,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	}
-	for try := 0; ; try++ {
-		fd, err := unix.Openat2(int(d), rel, &how)
-		// EAGAIN means that something was renamed during the call.
-		if (errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR)) && try < 10 {
-			continue
-		}
-		return fd, err
-	}
-}
-
-// openStepwise opens the components of rel one after the other, without following links.
-func (d handle) openStepwise(rel string) (int, error) {
+func (d handle) walk(rel string) (int, error) {
 	at := int(d)
 	parts := strings.Split(rel, "/")
 	for i, p := range parts {
-		if p == ".." || p == "" {
-			return -1, unix.EXDEV
-		}
+		fd, err := -1, error(unix.EXDEV)
 		flags := readFlags
 		if i < len(parts)-1 {
 			flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 		}
-		fd, err := unix.Openat(at, p, flags, 0)
-		for errors.Is(err, unix.EINTR) {
-			fd, err = unix.Openat(at, p, flags, 0)
+		if p != ".." && p != "" {
+			for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+				fd, err = unix.Openat(at, p, flags, 0)
+			}
 		}
 		if at != int(d) {
 			_ = unix.Close(at)

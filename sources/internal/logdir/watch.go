@@ -10,8 +10,6 @@ type hints struct {
 	all  bool
 }
 
-func newHints(kick func()) *hints { return &hints{kick: kick, dirs: map[string]bool{}} }
-
 // add records a directory. "" means that events were lost.
 func (h *hints) add(dir string) {
 	h.mu.Lock()
@@ -31,10 +29,7 @@ func (w *Watcher) Take() (dirs map[string]bool, all bool) {
 	if w == nil {
 		return nil, false
 	}
-	return w.hints.drain()
-}
-
-func (h *hints) drain() (dirs map[string]bool, all bool) {
+	h := w.hints
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all, h.all = h.all, false

@@ -37,7 +37,7 @@ func NewWatcher(kick func(), fail func(error)) (*Watcher, error) {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
 	return &Watcher{
-		hints: newHints(kick), fail: fail, f: os.NewFile(uintptr(fd), "inotify"), fd: fd, buf: make([]byte, 64<<10),
+		hints: &hints{kick: kick, dirs: map[string]bool{}}, fail: fail, f: os.NewFile(uintptr(fd), "inotify"), fd: fd, buf: make([]byte, 64<<10),
 		dirs: map[int32]string{}, wds: map[string]int32{},
 	}, nil
 }

@@ -10,20 +10,20 @@ import (
 // The map that take returns is never written to again, not even an empty one. The race
 // detector checks that.
 func TestHintsAreHandedOver(t *testing.T) {
-	h := newHints(func() {})
-	empty, all := h.drain()
+	w := &Watcher{hints: &hints{kick: func() {}, dirs: map[string]bool{}}}
+	empty, all := w.Take()
 	require.Empty(t, empty)
 	require.False(t, all)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		h.add("a")
-		h.add("")
+		w.hints.add("a")
+		w.hints.add("")
 	})
 	require.False(t, empty["a"])
 	wg.Wait()
-	dirs, all := h.drain()
+	dirs, all := w.Take()
 	require.Equal(t, map[string]bool{"a": true}, dirs)
 	require.True(t, all)
-	_, all = h.drain()
+	_, all = w.Take()
 	require.False(t, all)
 }

@@ -29,8 +29,7 @@ func Format(msg string, pairs ...string) string {
 	return string(b)
 }
 
-// needsNoQuotes reports whether a value can be read without quotes around it. A "<" would begin
-// a block of lines, and a comma or semicolon at the end would be lost.
+// A "<" would begin a block of lines, and a comma or semicolon at the end would be lost.
 func needsNoQuotes(value string) bool {
 	if value == "" || value[0] == '<' || value[len(value)-1] == ',' || value[len(value)-1] == ';' {
 		return false
