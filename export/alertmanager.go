@@ -17,9 +17,8 @@ type InhibitOptions struct {
 	Keep func(*rules.Rule) bool
 	// Strict says that rules which would be exported with a warning are refused.
 	Strict bool
-	// Identity are the labels of global.identity, and External the names of the labels that
-	// crowsnest adds to every alert. An alert inhibits only alerts that have the same values of
-	// these labels.
+	// Identity are the labels of global.identity, and External the labels that crowsnest adds to every
+	// alert. An alert inhibits only alerts that have the same values of all these.
 	Identity, External []string
 }
 
@@ -76,8 +75,7 @@ func ExportInhibitions(set *rules.Set, opt InhibitOptions) Inhibitions {
 	return out
 }
 
-// inhibitingCauses returns the causes whose alerts may replace those of r, and for each other
-// cause the reason why it may not.
+// inhibitingCauses returns the causes whose alerts may replace those of r, and why others may not.
 func inhibitingCauses(set *rules.Set, r *rules.Rule) (causes []*rules.Rule, refused []string) {
 	if r.Mode != rules.ModeOn {
 		return nil, []string{"its alerts are not sent: enabled is " + string(r.Mode)}
@@ -99,8 +97,7 @@ func inhibitingCauses(set *rules.Set, r *rules.Rule) (causes []*rules.Rule, refu
 	return causes, refused
 }
 
-// whyUnmarkable returns why the labels that mark a known cause cannot be added to the alerts of
-// a rule; "" if they can.
+// whyUnmarkable returns why alerts of r cannot have the labels that mark a known cause, or "".
 func whyUnmarkable(r *rules.Rule, opt InhibitOptions) string {
 	for _, name := range []string{rules.LabelSymptom, rules.LabelSymptomSeverity, rules.LabelCauseSeverity} {
 		if slices.Contains(r.AlertNames(), name) || slices.Contains(opt.External, name) || slices.Contains(opt.Identity, name) {
@@ -113,9 +110,8 @@ func whyUnmarkable(r *rules.Rule, opt InhibitOptions) string {
 	return ""
 }
 
-// symptomRules returns the two inhibition rules for a symptom. One inhibits the alert of the
-// symptom, and the other one inhibits the source of the first, so that nobody is notified about
-// it.
+// symptomRules returns two inhibition rules. One inhibits the alert of the symptom, and the other one
+// inhibits the source of the first, so that nobody is notified about it.
 func symptomRules(r *rules.Rule, causes []*rules.Rule, opt InhibitOptions) []InhibitRule {
 	equal := slices.Concat(r.AlertNames(), opt.Identity, opt.External)
 	for _, name := range opt.Identity {
@@ -164,7 +160,6 @@ func (x Inhibitions) WriteInhibitions(w io.Writer, comment string) error {
 	return err
 }
 
-// quotedList formats a list of matchers or label names on one line.
 func quotedList(list []string) yamltext.Raw {
 	out := make([]string, len(list))
 	for i, s := range list {

@@ -2,6 +2,7 @@ package export
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"crowsnest/rules"
@@ -33,8 +34,7 @@ func (t *translation) setTexts(labels []string) {
 	}
 }
 
-// plainSummary returns a summary with the name of the rule and the labels of the alert that
-// have a value.
+// plainSummary returns a summary with the rule's name and the labels that have a value.
 func (t *translation) plainSummary(labels []string) string {
 	out := t.rule.Alert + " fires"
 	if labels == nil {
@@ -46,13 +46,8 @@ func (t *translation) plainSummary(labels []string) string {
 	return out
 }
 
-// findUnknown returns the reason why the engine cannot execute a template; "" if it can. labels
-// are those that the engine has.
+// findUnknown returns why the engine, whose alerts have labels, cannot execute a template, or "".
 func (t *translation) findUnknown(tmpl *rules.Template, labels []string) string {
-	has := map[string]bool{}
-	for _, name := range labels {
-		has[name] = true
-	}
 	switch {
 	case tmpl.UsesLine():
 		return "it shows $line, and the engine does not know the log line"
@@ -64,15 +59,14 @@ func (t *translation) findUnknown(tmpl *rules.Template, labels []string) string 
 		return "it formats $value with printf, but in the engine $value is a floating-point number"
 	}
 	for _, name := range tmpl.Labels() {
-		if !has[name] {
+		if !slices.Contains(labels, name) {
 			return fmt.Sprintf("it shows $labels.%s, which is not a label of the query result", name)
 		}
 	}
 	return ""
 }
 
-// addRemediation adds the annotations for the remediation. crowsnest adds the same ones to its
-// alerts.
+// addRemediation adds the same annotations for the remediation as crowsnest to its alerts.
 func (t *translation) addRemediation(labels []string) {
 	rem := t.rule.Remediation
 	var lines []string

@@ -22,8 +22,7 @@ type Options struct {
 	Strict bool
 	// Labels are added to every alert that does not have them.
 	Labels map[string]string
-	// Interval is the evaluation interval of the groups. If it is zero, the engine's default
-	// applies.
+	// Interval is the evaluation interval of the groups. Zero stands for the engine's default.
 	Interval time.Duration
 	// Episodes says that the rules for Prometheus use the number of firing episodes, which
 	// works for every rule, instead of the number of matched lines.
@@ -90,16 +89,16 @@ func (t *translation) warn(format string, args ...any) {
 // ExportLoki exports rules for Loki's ruler. An alert has the same labels as that of crowsnest,
 // and fires at the first evaluation after the time at which that of crowsnest would fire.
 func ExportLoki(set *rules.Set, opt Options) Result {
-	return exportEach(set, opt, "crowsnest-", toLoki)
+	return exportEach(set, opt, toLoki)
 }
 
 // ExportPrometheus exports rules over the metrics of crowsnest. Metrics do not distinguish
 // keys, so an alert states that a rule fires, but not for which object.
 func ExportPrometheus(set *rules.Set, opt Options) Result {
-	return exportEach(set, opt, "crowsnest-", func(t *translation) { toPrometheus(t, opt.Episodes) })
+	return exportEach(set, opt, func(t *translation) { toPrometheus(t, opt.Episodes) })
 }
 
-func exportEach(set *rules.Set, opt Options, prefix string, translate func(*translation)) Result {
+func exportEach(set *rules.Set, opt Options, translate func(*translation)) Result {
 	var res Result
 	groups := map[string]int{}
 	for _, r := range set.Rules {
@@ -138,7 +137,7 @@ func exportEach(set *rules.Set, opt Options, prefix string, translate func(*tran
 		if !known {
 			i = len(res.Groups)
 			groups[r.Pack] = i
-			res.Groups = append(res.Groups, Group{Name: prefix + r.Pack, Interval: opt.Interval})
+			res.Groups = append(res.Groups, Group{Name: "crowsnest-" + r.Pack, Interval: opt.Interval})
 		}
 		res.Groups[i].Rules = append(res.Groups[i].Rules, t.out)
 	}
@@ -161,23 +160,20 @@ func (t *translation) checkMode() {
 // checkStateless refuses rules whose episodes need a state that metrics or queries do not have.
 func (t *translation) checkStateless() {
 	r := t.rule
-	if r.Sequence {
-		t.refuse("sequence: a query cannot express the order of lines")
-	}
-	if r.Clear != nil {
-		t.refuse("clear: a query cannot compare the time of a clear line with that of the line that opened the alert")
-	}
-	if r.Unless != nil {
-		t.refuse("unless: `unless on()` ignores the order in time and would also end a firing alert")
-	}
-	if r.Silent > 0 {
-		t.refuse("silent: a query loses a key once its lines are older than the range of the query, and cannot tell silence from a collector that is down")
-	}
-	if froms := slices.Collect(r.Selectors()); len(froms) > 1 {
-		t.refuse("from of a part: a query cannot relate the lines of different streams by their time")
-	}
-	if r.For > 0 && (r.Count > 1 || r.Distinct != "") {
-		t.refuse("for with count: the engine would require the count to be reached for the whole time")
+	for _, x := range []struct {
+		has    bool
+		reason string
+	}{
+		{r.Sequence, "sequence: a query cannot express the order of lines"},
+		{r.Clear != nil, "clear: a query cannot compare the time of a clear line with that of the line that opened the alert"},
+		{r.Unless != nil, "unless: `unless on()` ignores the order in time and would also end a firing alert"},
+		{r.Silent > 0, "silent: a query loses a key once its lines are older than the range of the query, and cannot tell silence from a collector that is down"},
+		{len(slices.Collect(r.Selectors())) > 1, "from of a part: a query cannot relate the lines of different streams by their time"},
+		{r.For > 0 && (r.Count > 1 || r.Distinct != ""), "for with count: the engine would require the count to be reached for the whole time"},
+	} {
+		if x.has {
+			t.refuse("%s", x.reason)
+		}
 	}
 }
 

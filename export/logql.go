@@ -49,8 +49,7 @@ func quoteInTemplate(s string) string {
 	return strings.ReplaceAll(strconv.Quote(s), "`", `\x60`)
 }
 
-// singleFilter returns the filter for a matcher that consists of one text or expression. ok is
-// false for other matchers.
+// singleFilter returns the filter for a matcher that is one text or expression.
 func singleFilter(m rules.Matcher) (expr string, literal, ok bool) {
 	if len(m.Fields)+len(m.Any) > 0 || m.Not != nil {
 		return "", false, false
@@ -64,8 +63,7 @@ func singleFilter(m rules.Matcher) (expr string, literal, ok bool) {
 	return "", false, false
 }
 
-// addFilters adds line filters for a matcher. It clears exact if they are weaker than the
-// matcher.
+// addFilters adds line filters. It clears exact if they are weaker than the matcher.
 func (q *query) addFilters(m rules.Matcher) {
 	for _, text := range m.Contains {
 		q.filters = append(q.filters, "|= "+quoteLogQL(text))
@@ -113,8 +111,7 @@ func longestText(texts []string) string {
 	return slices.MaxFunc(texts, func(a, b string) int { return len(a) - len(b) })
 }
 
-// filterNot adds filters for lines that must not match. It can do so if `not` is one condition,
-// or any of several.
+// filterNot adds filters if `not` is one condition, or any of several.
 func (q *query) filterNot(not rules.Matcher) {
 	all := []rules.Matcher{not}
 	if len(not.Any) > 0 && len(not.Contains)+len(not.Fields) == 0 && not.Regex == nil && not.Not == nil {
@@ -195,8 +192,7 @@ func (q *query) addField(name string) string {
 
 func fieldLabel(i int) string { return fmt.Sprintf("%sf%d", own, i+1) }
 
-// conditionExpr returns an expression, in the template language, for whether the matcher
-// matches.
+// conditionExpr returns the matcher as a condition in the template language.
 func (q *query) conditionExpr(m *rules.Matcher) string {
 	var all []string
 	for _, text := range m.Contains {
@@ -237,8 +233,8 @@ func joinParts(op string, parts []string) string {
 	return "(" + op + " " + strings.Join(parts, " ") + ")"
 }
 
-// valueExpr returns an expression, in the template language, for the value of a name on a
-// matching line. The second result reports whether the value is never empty.
+// valueExpr returns an expression, in the template language, for the value of a name on a matching line,
+// and whether that value is never empty.
 func (q *query) valueExpr(m *rules.Matcher, name string) (expr string, always bool) {
 	var candidates []string
 	if m.Regex != nil {

@@ -15,8 +15,7 @@ import (
 	"crowsnest/rules/selector"
 )
 
-// streamNames are labels that are taken only from the stream, because every collector of
-// Kubernetes logs sets them.
+// streamNames are labels that every collector of Kubernetes logs sets on the stream.
 var streamNames = []string{"namespace", "pod", "container", "node_name", "filename", "stream", "service_name", "job"}
 
 // toLoki translates a rule into an alerting rule for Loki's ruler.
@@ -94,9 +93,8 @@ func keyNames(r *rules.Rule) []string {
 // named is a name and an expression, in the template language, for its value.
 type named struct{ name, expr string }
 
-// valueSources returns expressions for the names whose values are not simply labels of the
-// stream. A value comes from a capture, or else from the label, or else from the field of the
-// line.
+// valueSources returns expressions for the names whose values are not simply labels of the stream. A
+// value is a capture, or else the label, or else the field of the line.
 func (q *query) valueSources(r *rules.Rule, m *rules.Matcher) []named {
 	var out []named
 	for _, name := range q.wants {
@@ -160,9 +158,8 @@ func identityStages(values []named) (before, after []string) {
 	return before, after
 }
 
-// ruleSelector returns the selector of a rule, with the namespaces that the rule trusts. Loki
-// refuses a selector that requires no label. service_name is used then, because Loki sets it on
-// every stream.
+// ruleSelector returns the selector of a rule, with the namespaces that the rule trusts. If it requires
+// no label, Loki refuses it, so service_name is added, which Loki sets on every stream.
 func ruleSelector(set *rules.Set, r *rules.Rule) string {
 	from := r.From.String()
 	if !r.From.DemandsAny() {
@@ -264,16 +261,14 @@ func (q *query) fieldStages() []string {
 	return append(append(stages, text...), "| label_format "+strings.Join(formats, ", "))
 }
 
-// textField returns an expression for the value of the last field called name in a text line,
-// outside quotes.
+// textField returns an expression for the last field called name, outside quotes, in a text line.
 func textField(name, label string) string {
 	name = regexp.QuoteMeta(name)
 	return `^(?:(?:[^"]|"(?:[^"\\]|\\.)*")*[\s,;])?(?:` + name + `|"` + name + `")=` +
 		`(?:"(?P<` + label + `_quoted>(?:[^"\\]|\\.)*)"|(?P<` + label + `_bare>[^\s"]\S*?)[,;]?(?:\s|$))`
 }
 
-// textMessage returns an expression for the quoted message of a klog line, at the start of the
-// line or after the header.
+// textMessage returns an expression for the quoted message of a klog line.
 func textMessage(label string) string {
 	return `^(?:(?:[^"]*\s)?[^"\s]+:\d+\]\s+)?"(?P<` + label + `_message>(?:[^"\\]|\\.)*)"(?:[^=]|$)`
 }

@@ -2,6 +2,7 @@ package export
 
 import (
 	"fmt"
+	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -12,21 +13,15 @@ import (
 func renameGroups(expr string, rename func(string) string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(expr); {
-		switch rest := expr[i:]; {
+		rest, n := expr[i:], 1 // n is the number of bytes that stay unchanged
+		switch {
 		case strings.HasPrefix(rest, `\Q`):
-			end := strings.Index(rest, `\E`)
-			if end < 0 {
-				end = len(rest) - 2
-			}
-			b.WriteString(rest[:end+2])
-			i += end + 2
+			text, _, _ := strings.Cut(rest, `\E`)
+			n = min(len(text)+2, len(rest))
 		case rest[0] == '\\' && len(rest) > 1:
-			b.WriteString(rest[:2])
-			i += 2
+			n = 2
 		case rest[0] == '[':
-			n := classLength(rest)
-			b.WriteString(rest[:n])
-			i += n
+			n = classLength(rest)
 		case strings.HasPrefix(rest, "(?P<") || strings.HasPrefix(rest, "(?<"):
 			open := strings.IndexByte(rest, '<')
 			end := strings.IndexByte(rest, '>')
@@ -39,10 +34,10 @@ func renameGroups(expr string, rename func(string) string) (string, error) {
 				b.WriteString("(?:")
 			}
 			i += end + 1
-		default:
-			b.WriteByte(rest[0])
-			i++
+			continue
 		}
+		b.WriteString(rest[:n])
+		i += n
 	}
 	return b.String(), nil
 }
@@ -69,8 +64,7 @@ func classLength(s string) int {
 	return min(i+1, len(s))
 }
 
-// alwaysCaptures reports whether the group called name has a non-empty value whenever the
-// expression matches.
+// alwaysCaptures reports whether each match has a non-empty value of the group called name.
 func alwaysCaptures(expr, name string) bool {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	return err == nil && hasCapture(re, name)
@@ -92,7 +86,6 @@ func hasCapture(re *syntax.Regexp, name string) bool {
 	return false
 }
 
-// matchesEmpty reports whether an expression can match the empty string.
 func matchesEmpty(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpLiteral, syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
@@ -108,3 +101,37 @@ func matchesEmpty(re *syntax.Regexp) bool {
 	}
 	return true
 }
+
+// lineFilter returns an expression that Loki's line filters match as Go does. Loki turns simple
+// expressions into searches for texts, and some of these are wrong. For example, it searches
+// for ab or ac instead of a.*(?:b|c), and, after a text, for a or b instead of (?:a|b)c. Loki
+// does not change an expression with an operator that it does not know. lineFilter appends such
+// an operator, which matches the rest of any line.
+func lineFilter(expr string) string {
+	re, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil || !hasAlternation(re.Simplify()) {
+		return expr
+	}
+	return "(?:" + expr + ")(?s:.*)"
+}
+
+// hasAlternation reports whether an expression contains an alternation next to something else.
+// One text before an alternation of texts is harmless and does not count.
+func hasAlternation(re *syntax.Regexp) bool {
+	if re.Op == syntax.OpConcat {
+		for _, sub := range re.Sub {
+			for sub.Op == syntax.OpCapture {
+				sub = sub.Sub[0]
+			}
+			isNoText := func(re *syntax.Regexp) bool { return re.Op != syntax.OpLiteral }
+			if sub.Op == syntax.OpAlternate && (len(re.Sub) != 2 || isNoText(re.Sub[0]) || slices.ContainsFunc(sub.Sub, isNoText)) {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(re.Sub, hasAlternation)
+}
+
+// textFilter returns an expression for a text. It is a group, so that Go does not merge it with
+// other texts that begin in the same way.
+func textFilter(text string) string { return "(" + regexp.QuoteMeta(text) + ")" }
