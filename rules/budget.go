@@ -10,8 +10,7 @@ import (
 	"crowsnest/rules/selector"
 )
 
-// Bounds of the sums over all regular expressions of a file. A file of 1 MiB without
-// repetitions stays below them.
+// Bounds of the sums over a file, which one of 1 MiB without repetitions does not reach.
 const (
 	maxInstructions = 2_000_000
 	maxClasses      = 1_000 // number of costly classes, see expr.CountCostlyClasses
@@ -26,8 +25,7 @@ type expressions struct {
 	patterns, selectors, templates []string
 }
 
-// addCost adds the cost of w. If the file then exceeds its bounds, it returns the problem and
-// its fix.
+// addCost adds the cost of w. If the file is then too costly, it returns the problem and its fix.
 func (b *budget) addCost(w expressions) (problem, fix string) {
 	for _, p := range w.patterns {
 		b.classes += expr.CountCostlyClasses(p)

@@ -55,8 +55,7 @@ func Build(docs []*Document, opt Options) (*Set, Problems) {
 	return b.buildSet(own), own
 }
 
-// collectForms creates a form for each rule. It returns false if there are too many
-// rules or none.
+// collectForms creates the forms. It returns false if there are too many rules or none.
 func (b *builder) collectForms() bool {
 	n := 0
 	for _, d := range b.docs {
@@ -115,11 +114,8 @@ func (b *builder) checkCounted(p *PackFile) {
 func (b *builder) checkRequires(d *Document) {
 	h := &d.pack.Pack
 	version, err := semver.NewVersion(b.opt.Version)
-	if h.Requires == "" || err != nil || versions.Check(h.Requires) != nil {
-		return
-	}
-	want, err := semver.NewConstraint(h.Requires)
-	if err != nil {
+	want, invalid := semver.NewConstraint(h.Requires)
+	if h.Requires == "" || err != nil || invalid != nil || versions.Check(h.Requires) != nil {
 		return
 	}
 	// A build between two releases has the features of the next one.
@@ -178,8 +174,7 @@ func (b *builder) compileOverridden(r *packRule) {
 	}
 	by := form.Keys.Key("by")
 	for i, p := range problems {
-		// The file of the pack did not have this problem before, so the new key of the override
-		// causes it.
+		// The pack did not have this problem before, so the new key of the override causes it.
 		if form.Keys.Has("by") && by.File() != r.doc.file && p.File == r.doc.file && !slices.Contains(r.doc.problems, p) {
 			message := fmt.Sprintf("%s (%s:%d:%d)", p.Message, p.File, p.Line, p.Column)
 			problems[i] = form.newProblem(by, p.Level, p.Check, message, "choose another `by`, or copy the rule into a pack of your own under a new name")
@@ -214,16 +209,13 @@ func (b *builder) suggestRule(rule string) string {
 		}
 		names = append(names, name)
 	}
-	if best := strictyaml.Closest(rule, names); best != "" {
-		return "did you mean " + best + "?"
-	}
-	return "name a loaded rule, a glob of names or pack:NAME; remove overrides of rules that no longer exist"
+	return strictyaml.SuggestName(rule, names, "name a loaded rule, a glob of names or pack:NAME; remove overrides of rules that no longer exist")
 }
 
 // lint checks the effective rules. It does nothing if all rules are those of compiled packs,
 // because these were checked together before the release.
 func (b *builder) lint() {
-	if !b.opt.Shipped && !slices.ContainsFunc(b.rules, func(r *packRule) bool { return r.doc.compiled == nil || r.overridden }) {
+	if !b.opt.Shipped && !slices.ContainsFunc(b.rules, func(r *packRule) bool { return r.doc.reparse == nil || r.overridden }) {
 		return
 	}
 	literals := map[string]*packRule{}
@@ -271,24 +263,13 @@ func shadowKeys(r *Rule) []string {
 	return out
 }
 
-// excludes reports whether lines that trigger b cannot trigger a, because `not` of a contains a
-// text that b requires.
+// excludes reports whether lines that trigger b cannot trigger a, because of `not` of a.
 func excludes(a, b *Rule) bool {
-	if len(a.Steps) != 1 || len(b.Steps) != 1 || a.Steps[0].Matcher.Not == nil {
+	if len(a.Steps) != 1 || len(b.Steps) != 1 {
 		return false
 	}
 	not := a.Steps[0].Matcher.Not
-	alternatives := []Matcher{*not}
-	if len(not.Contains)+len(not.Fields) == 0 && not.Regex == nil && not.Not == nil {
-		alternatives = append(alternatives, not.Any...)
-	}
-	for _, m := range alternatives {
-		if len(m.Contains) == 1 && m.Regex == nil && len(m.Fields)+len(m.Any) == 0 && m.Not == nil &&
-			slices.ContainsFunc(b.Steps[0].Matcher.Contains, func(text string) bool { return strings.Contains(text, m.Contains[0]) }) {
-			return true
-		}
-	}
-	return false
+	return not != nil && implies(b.Steps[0].Matcher, *not)
 }
 
 // newProblems returns the problems that Parse has not already reported.

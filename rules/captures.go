@@ -21,9 +21,9 @@ func possibleCaptures(m Matcher) []string {
 	return sortedUnique(out)
 }
 
-// stepCaptures returns the names that step i of a rule, counted from 0, may
-// capture. In a sequence each name is also listed with the step's number.
-func stepCaptures(r *Rule, i int) []string {
+// StepCaptures returns the names that step i, counted from 0, may capture from a line. In a
+// sequence each name is also listed with the step's number.
+func (r *Rule) StepCaptures(i int) []string {
 	names := possibleCaptures(r.Steps[i].Matcher)
 	if r.Sequence {
 		for _, n := range slices.Clone(names) {
@@ -32,9 +32,6 @@ func stepCaptures(r *Rule, i int) []string {
 	}
 	return names
 }
-
-// StepCaptures returns the names that step i, counted from 0, may capture from a line.
-func (r *Rule) StepCaptures(i int) []string { return stepCaptures(r, i) }
 
 // Captures returns the names that the matcher may capture from a line.
 func (a *ClearOrUnless) Captures() []string { return possibleCaptures(a.Matcher) }

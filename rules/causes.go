@@ -15,8 +15,7 @@ type Cause struct {
 	// Same lists the labels that must have equal values in both alerts. If it is nil, these are
 	// the names that occur in By of both rules.
 	Same []string
-	// Lag is how long after the symptom the cause may begin. It is zero if the cause must begin
-	// first.
+	// Lag is how long after the symptom the cause may begin. Zero means that it must begin first.
 	Lag time.Duration
 	// At is the position of the cause's name in the file.
 	At strictyaml.Pos
@@ -123,8 +122,7 @@ func (c *compiler) causeNames() []string {
 	return out
 }
 
-// maxSuggested is the number of unknown causes for which a similar name is searched among all
-// rules.
+// maxSuggested is the number of unknown causes for which a similar name is searched.
 const maxSuggested = 100
 
 // lintCauses checks the causes of all rules against each other.
@@ -146,13 +144,10 @@ func (b *builder) lintCauses() {
 			c := &r.rule.Causes[i]
 			cause := byName[c.Alert]
 			if cause == nil {
-				// A rule may name a cause that this installation does not have, because packs
-				// are loaded separately.
+				// An installation need not have every cause, because packs are loaded separately.
 				fix := "load the pack that has it, or remove it here"
 				if unknown++; unknown <= maxSuggested {
-					if best := strictyaml.Closest(c.Alert, names); best != "" {
-						fix = "did you mean " + best + "?"
-					}
+					fix = strictyaml.SuggestName(c.Alert, names, fix)
 				}
 				b.problems = append(b.problems, r.writtenForm().newProblem(c.At, strictyaml.Warning, "unknown-cause",
 					fmt.Sprintf("rule %s is a symptom of %s, which no loaded pack has", r.alert, c.Alert), fix))
@@ -197,9 +192,8 @@ func (b *builder) checkShared(r *packRule, c *Cause, cause *packRule) {
 	}
 }
 
-// blamePlace returns the position of an error about the keys of rules. If an override changes
-// the key of one of them, the error is at that key and where names pos. Otherwise the error is
-// at pos.
+// blamePlace returns the position of an error about the keys of rules, which is pos. If an override
+// changes the key of one of them, it is that key, and where names pos.
 func blamePlace(pos strictyaml.Pos, rules ...*packRule) (_ strictyaml.Pos, where string) {
 	for _, r := range rules {
 		if !r.overridden {
@@ -245,4 +239,27 @@ func (b *builder) findCircles(byName map[string]*packRule) {
 			visit(r)
 		}
 	}
+}
+
+// An alert named CauseKnown informs Alertmanager that nobody needs a notification for a
+// symptom, because there is one for its cause. It has the labels of the symptom, but the labels
+// below replace those that every alert has.
+const (
+	CauseKnown = "CrowsnestCauseKnown"
+
+	LabelSymptom         = "symptom"          // alertname of the symptom
+	LabelSymptomSeverity = "symptom_severity" // severity of the symptom
+	LabelCauseSeverity   = "cause_severity"   // severity of the cause
+)
+
+// Covers reports whether an alert of severity s may stand for one of severity o. Severity s
+// must be at least as severe, and both severities must notify somebody.
+func (s Severity) Covers(o Severity) bool {
+	rank := map[Severity]int{SeverityCritical: 3, SeverityWarning: 2, SeverityInfo: 1}
+	return rank[o] > 0 && rank[s] >= rank[o]
+}
+
+// Inhibits reports whether the alerts of r may stand for the alerts of symptom.
+func (r *Rule) Inhibits(symptom *Rule) bool {
+	return r.Mode == ModeOn && symptom.Mode == ModeOn && r.Severity.Covers(symptom.Severity)
 }

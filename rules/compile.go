@@ -43,8 +43,7 @@ func compileSafely(f form) (r *Rule, problems Problems) {
 	return compileRule(f)
 }
 
-// compileRule checks and compiles a rule. The rule is complete if the problems
-// contain no error.
+// compileRule compiles a rule, which is complete if the problems contain no error.
 func compileRule(f form) (*Rule, Problems) {
 	c := &compiler{form: f, matcherCompiler: matcherCompiler{report{alert: f.Alert}}, rule: &Rule{
 		Alert: f.Alert, Pack: f.pack, File: f.file, Line: f.at.Line,
@@ -136,7 +135,6 @@ func (c *compiler) compileHead() {
 	}
 }
 
-// compileTrigger compiles match or sequence.
 func (c *compiler) compileTrigger() {
 	both := c.Keys.Has("match") && c.Keys.Has("sequence")
 	switch {
@@ -166,8 +164,7 @@ func (c *compiler) compileTrigger() {
 	}
 }
 
-// compilePart compiles one part of a rule, which is a matcher that is tried independently of
-// the others.
+// compilePart compiles one part of a rule, which is matched independently of the others.
 func (c *compiler) compilePart(p *Parts, keys *strictyaml.Keys, name string, in In) Matcher {
 	before := len(c.problems.Errors())
 	m := c.compileMatcher(p, keys, name, in)
@@ -175,8 +172,7 @@ func (c *compiler) compilePart(p *Parts, keys *strictyaml.Keys, name string, in 
 	return m
 }
 
-// compileFrom compiles the selector of a part. A part that states none has the selector of the
-// rule.
+// compileFrom compiles the selector of a part. Its default is the selector of the rule.
 func (c *compiler) compileFrom(text string, keys *strictyaml.Keys, name string) Selector {
 	if s, ok := c.compileSelector(text, keys, "`from` of "+name); ok {
 		return s
@@ -258,8 +254,7 @@ func (c *compiler) checkUnlessWithin(u *UnlessSyntax, name string) {
 	}
 }
 
-// sharedNames returns the names whose values a clear or unless line must share with the
-// trigger.
+// sharedNames returns the names whose values a clear or unless line shares with the trigger.
 func (c *compiler) sharedNames(names []string, keys *strictyaml.Keys) []string {
 	if !keys.Has("same") {
 		return c.By
@@ -283,7 +278,6 @@ func (c *compiler) sameFix() string {
 	return "list only names of by: " + flowList(c.By)
 }
 
-// checkNames reports empty and repeated names in a list.
 func (c *compiler) checkNames(names []string, keys *strictyaml.Keys, key string) {
 	if keys.HasError(key) {
 		return

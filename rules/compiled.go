@@ -3,6 +3,7 @@ package rules
 import (
 	_ "embed" // needed for the compiled packs
 	"io/fs"
+	"runtime"
 	"sync"
 
 	"crowsnest/internal/codec"
@@ -18,15 +19,6 @@ import (
 //
 //go:embed packs.bin
 var compiledPacks string
-
-// compiled is the part of a Document that makes it unnecessary to parse the file of a shipped
-// pack.
-type compiled struct {
-	pack string // name of the pack's file in Shipped
-	once sync.Once
-	// doc is the parsed file. It is nil until the file is parsed.
-	doc *Document
-}
 
 // ShippedWithoutTests returns the files of the shipped packs for uses that neither run nor show
 // their tests. Their names begin with prefix. They have no Data, because Parse uses the
@@ -58,28 +50,29 @@ func compiledList() (all []packed) {
 
 // parseCompiled parses a file of ShippedWithoutTests.
 func parseCompiled(f File) *Document {
-	d := &Document{file: f.Name, compiled: &compiled{pack: f.Compiled}}
+	read := func() []byte {
+		data, _ := fs.ReadFile(Shipped(), f.Compiled) // the file is part of the program, so it can be read
+		return data
+	}
+	d := &Document{file: f.Name}
+	d.reparse = sync.OnceValue(func() *Document {
+		doc, _ := Parse(File{Name: f.Name, Data: read(), Released: true, WithoutTests: true})
+		return doc
+	})
 	for _, p := range compiledList() {
 		if p.name == f.Compiled {
-			codeDocument(codec.NewReader(p.document), d)
+			codeDocument(codec.NewReader(p.document), d, strictyaml.NewText(f.Name, read))
 		}
 	}
 	return d
 }
 
-func (c *compiled) text() []byte {
-	data, _ := fs.ReadFile(Shipped(), c.pack) // the file is part of the program, so it can be read
-	return data
-}
-
 // parsed returns the document as parsed from its file, which is d itself if d was parsed.
 func (d *Document) parsed() *Document {
-	c := d.compiled
-	if c == nil {
+	if d.reparse == nil {
 		return d
 	}
-	c.once.Do(func() { c.doc, _ = Parse(File{Name: d.file, Data: c.text(), Released: true, WithoutTests: true}) })
-	return c.doc
+	return d.reparse()
 }
 
 // documentCodec reads and writes the rules of a document in a compact form.
@@ -91,10 +84,10 @@ type documentCodec struct {
 	numbers   map[string]int // index in selectors of each selector that was written, by its text
 }
 
-func codeDocument(in *codec.Codec, d *Document) {
-	c := &documentCodec{Codec: in, doc: d, numbers: map[string]int{}}
+// codeDocument writes or reads a document. Only reading needs source, the text of the file.
+func codeDocument(in *codec.Codec, d *Document, source *strictyaml.Text) {
+	c := &documentCodec{Codec: in, doc: d, source: source, numbers: map[string]int{}}
 	if in.IsReading() {
-		c.source = strictyaml.NewText(d.file, d.compiled.text)
 		d.pack = &PackFile{}
 	}
 	codec.Text(in, &d.sha)
@@ -238,4 +231,31 @@ func (c *documentCodec) storeSelector(s *Selector) {
 		c.selectors = append(c.selectors, *s)
 	}
 	*s = c.selectors[i]
+}
+
+// CompactRules moves the data of the rules into adjacent memory. Parsing leaves that data
+// scattered among garbage, which keeps several times as much memory in use. The rules must not
+// be in use yet, nothing else may hold parts of them, and their positions must have been
+// removed. It takes some milliseconds and runs a garbage collection.
+func CompactRules(all []*Rule) {
+	if len(all) == 0 {
+		return
+	}
+	// The time of a Codec grows faster than the size of its texts, so each rule has its own.
+	stored := make([]string, len(all))
+	w := &documentCodec{numbers: map[string]int{}}
+	for i, r := range all {
+		w.Codec = codec.NewWriter()
+		w.storeRule(r)
+		stored[i] = w.Result()
+	}
+	for _, r := range all {
+		*r = Rule{Pack: r.Pack, File: r.File, Places: r.Places, Disabled: r.Disabled, Tests: r.Tests, Packed: r.Packed, maxLine: r.maxLine}
+	}
+	runtime.GC() // The collection keeps the new data out of the gaps that the old data leaves.
+	in := &documentCodec{}
+	for i, r := range all {
+		in.Codec = codec.NewReader(stored[i])
+		in.storeRule(r)
+	}
 }

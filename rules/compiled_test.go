@@ -36,7 +36,7 @@ func compilePacks(docs []*Document) string {
 	var all []packed
 	for _, d := range docs {
 		c := codec.NewWriter()
-		codeDocument(c, d)
+		codeDocument(c, d, nil)
 		all = append(all, packed{d.file, c.Result()})
 	}
 	c := codec.NewWriter()

@@ -54,38 +54,40 @@ func (u *UnlessSyntax) DecodeYAML(n *strictyaml.Node) {
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (c *CauseSyntax) DecodeYAML(n *strictyaml.Node) {
 	type plain CauseSyntax
-	switch n.Kind() {
-	case strictyaml.Map:
-		n.DecodeHints((*plain)(c), map[string]strictyaml.Hint{
-			"on":     {Message: "is named `same` here, because YAML may read on as true", Fix: "write same: [...]"},
-			"equal":  {Message: "is named `same` here", Fix: "write same: [...]"},
-			"rule":   {Message: "is named `alert` here", Fix: "write alert: NAME"},
-			"within": {Message: "is not allowed here: a cause may have begun at any time before", Fix: "remove it, or use `lag` for a cause that begins after its symptom"},
-		})
-	case strictyaml.List:
+	if n.Kind() == strictyaml.List {
 		n.WrongType("the name of a rule, or a mapping", "write - NAME, or - {alert: NAME, same: [...]}")
-	default:
-		if text, ok := n.Text(); ok {
-			c.Alert = text
-			c.Keys = strictyaml.Keys{At: n.Pos()}
-		}
+		return
+	}
+	hints := hintsFor("on")
+	hints["equal"] = strictyaml.Hint{Message: "is named `same` here", Fix: "write same: [...]"}
+	hints["rule"] = strictyaml.Hint{Message: "is named `alert` here", Fix: "write alert: NAME"}
+	hints["within"] = strictyaml.Hint{Message: "is not allowed here: a cause may have begun at any time before", Fix: "remove it, or use `lag` for a cause that begins after its symptom"}
+	decodeTextOr(n, (*plain)(c), &c.Alert, &c.Keys, hints)
+}
+
+// decodeMatcher decodes a text that the line must contain, or a mapping, into plain.
+func decodeMatcher(n *strictyaml.Node, plain any, parts *Parts, keys *strictyaml.Keys, hints map[string]strictyaml.Hint) {
+	if n.Kind() == strictyaml.List {
+		n.WrongType("a matcher", "write {contains: [...]} if the line must have all of the texts, {any: [...]} if one of them")
+		return
+	}
+	text := ""
+	if decodeTextOr(n, plain, &text, keys, hints) {
+		parts.Contains = strictyaml.Strings{text}
 	}
 }
 
-// decodeMatcher decodes either a text that the line must contain, or a mapping, which is
-// decoded into plain.
-func decodeMatcher(n *strictyaml.Node, plain any, parts *Parts, keys *strictyaml.Keys, hints map[string]strictyaml.Hint) {
-	switch {
-	case n.Kind() == strictyaml.Map:
+// decodeTextOr decodes a text into text, or a mapping into plain, and says whether it was a text.
+func decodeTextOr(n *strictyaml.Node, plain any, text *string, keys *strictyaml.Keys, hints map[string]strictyaml.Hint) (isText bool) {
+	if n.Kind() == strictyaml.Map {
 		n.DecodeHints(plain, hints)
-	case n.Kind() == strictyaml.List:
-		n.WrongType("a matcher", "write {contains: [...]} if the line must have all of the texts, {any: [...]} if one of them")
-	default:
-		if text, ok := n.Text(); ok {
-			parts.Contains = strictyaml.Strings{text}
-			*keys = strictyaml.Keys{At: n.Pos()}
-		}
+		return false
 	}
+	value, isText := n.Text()
+	if isText {
+		*text, *keys = value, strictyaml.Keys{At: n.Pos()}
+	}
+	return isText
 }
 
 // DecodeYAML implements strictyaml.Unmarshaler.
@@ -107,8 +109,7 @@ func (i *In) DecodeYAML(n *strictyaml.Node) { decodeEnum(n, i, InMessage, InErro
 // DecodeYAML implements strictyaml.Unmarshaler.
 func (o *Origin) DecodeYAML(n *strictyaml.Node) { decodeEnum(n, o, OriginInfrastructure, OriginAny) }
 
-// DecodeYAML implements strictyaml.Unmarshaler. It accepts true and false with
-// and without quotes.
+// DecodeYAML implements strictyaml.Unmarshaler. Quotes do not matter.
 func (m *Mode) DecodeYAML(n *strictyaml.Node) {
 	if n.Kind() == strictyaml.Scalar {
 		for _, want := range []Mode{ModeOn, ModeOff, ModeSilent} {
@@ -158,12 +159,12 @@ func (f *FiringSyntax) DecodeYAML(n *strictyaml.Node) {
 
 // DecodeYAML implements strictyaml.Unmarshaler. Keys other than the four that describe an alert
 // are labels.
-func (a *ExpectedAlertSyntax) DecodeYAML(n *strictyaml.Node) {
+func (a *ExpectedAlert) DecodeYAML(n *strictyaml.Node) {
 	if n.Kind() != strictyaml.Map {
 		n.WrongType("a mapping of labels", "write {alertname: NAME}")
 		return
 	}
-	a.Keys.At = n.Pos()
+	a.at = n.Pos()
 	a.Labels = map[string]string{}
 	for _, e := range n.Entries() {
 		switch e.Key {

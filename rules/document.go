@@ -24,7 +24,9 @@ type Document struct {
 	pack      *PackFile
 	overrides *OverridesFile
 	rules     []packRule // rules before overrides are applied
-	compiled  *compiled  // nil if the document was parsed from its file
+	// reparse returns the document of a compiled pack as parsed from its file. It is nil if the
+	// document was parsed from its file.
+	reparse func() *Document
 }
 
 type packRule struct {
@@ -34,14 +36,12 @@ type packRule struct {
 	// the form is needed. Use writtenForm to read it.
 	written *form
 	rule    *Rule // nil if the rule has errors
-	// Only Build sets these. overridden means that an override changed the rule, relabelled
-	// that an override changed what its alerts look like, and duplicate that another pack has a
-	// rule of the same name.
+	// Only Build sets these. An override changed the rule (overridden), or what its alerts look like
+	// (relabelled), or another pack has a rule of the same name (duplicate).
 	overridden, relabelled, duplicate bool
 }
 
-// writtenForm returns the written form of a rule. The first call for a rule of a compiled pack
-// parses the pack.
+// writtenForm returns the written form of a rule. For a compiled pack, it parses the pack once.
 func (r *packRule) writtenForm() *form {
 	if r.written == nil {
 		all := r.doc.parsed().rules
@@ -232,7 +232,6 @@ func truncatedInLine(data []byte) bool {
 	return len(data) > 0 && !strings.ContainsRune("\n]}\"'", rune(data[len(data)-1]))
 }
 
-// tidyProblems sorts problems and drops duplicates.
 func tidyProblems(ps Problems) Problems {
 	seen := map[Problem]bool{}
 	var out Problems

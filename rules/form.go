@@ -96,8 +96,7 @@ func (f *form) newProblem(pos strictyaml.Pos, level strictyaml.Level, check, mes
 	return p
 }
 
-// foldName returns a name without its case, because people read names that differ only in case
-// as the same.
+// foldName returns a name without its case, which people overlook.
 func foldName(alert string) string { return strings.ToLower(alert) }
 
 // duplicateProblem returns the problem of a rule that has the same name as f.
@@ -171,8 +170,7 @@ func checkDefaults(d *Document) {
 	}
 }
 
-// badLabel returns what is wrong with the name of an alert's label and the fix. It returns ""
-// if the name is valid.
+// badLabel returns what is wrong with the name of an alert's label and the fix, or "".
 func badLabel(name string) (message, fix string) {
 	switch {
 	case isReserved(name):
@@ -183,7 +181,6 @@ func badLabel(name string) (message, fix string) {
 	return "", ""
 }
 
-// isReserved reports whether crowsnest itself sets the label.
 func isReserved(name string) bool {
 	return name == "alertname" || name == "severity" || name == "resolves" || name == "overflow"
 }

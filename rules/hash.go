@@ -27,9 +27,8 @@ type hashedRule struct {
 	Froms map[string]string `json:",omitempty"`
 }
 
-// semanticHash hashes the parts of a rule that decide which episodes it has. Defaults are
-// filled in, and `match: x` equals {contains: x}, so the hash does not depend on how the rule
-// is written.
+// semanticHash hashes the parts of a rule that decide which episodes it has. It does not depend on how
+// the rule is written, because defaults are filled in and `match: x` equals {contains: x}.
 func semanticHash(r *Rule) string {
 	return hashedRule{
 		Alert: r.Alert, From: r.From.String(), Steps: r.Steps, Sequence: r.Sequence,
@@ -38,9 +37,8 @@ func semanticHash(r *Rule) string {
 	}.hashFields()
 }
 
-// MatchHash hashes the parts of a rule that decide which lines it matches and which values it
-// captures. It ignores the parts that decide what follows from these lines. A rule that is off
-// has the hash "".
+// MatchHash hashes the parts of a rule that decide which lines it matches and which values it captures,
+// but not what follows from these lines. A rule that is off has the hash "".
 func (r *Rule) MatchHash() string {
 	if r.Mode == ModeOff {
 		return ""

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"time"
 
+	"crowsnest/rules/internal/expr"
 	"crowsnest/strictyaml"
 )
 
-// testCompiler compiles the inline tests of a rule. The only input from the rule itself is the
-// list of its causes.
+// testCompiler compiles the inline tests of a rule. It knows only the causes of the rule.
 type testCompiler struct {
 	*report
 	causes []string
@@ -50,13 +50,11 @@ func (c *testCompiler) compileTests(tests []TestSyntax) (all []Test) {
 
 func (c *testCompiler) compileInput(in *InputSyntax, stream map[string]string) Input {
 	c.checkInput(in, stream)
-	out := Input{
-		Line: in.Keys.At.Line, At: in.At, TS: in.At, HasTS: in.Keys.Has("ts"),
-		Text: in.Line, Labels: in.Labels, Repeat: max(in.Repeat, 1), Every: in.Every, Source: in.Source, Do: in.Do,
-		Cause: in.Cause, Until: in.Until, HasUntil: in.Keys.Has("until"),
-	}
-	if out.HasTS {
-		out.TS = in.TS
+	out := in.Input
+	out.Line, out.Repeat = in.Keys.At.Line, max(in.Repeat, 1)
+	out.HasTS, out.HasUntil = in.Keys.Has("ts"), in.Keys.Has("until")
+	if !out.HasTS {
+		out.TS = in.At
 	}
 	return out
 }
@@ -103,8 +101,7 @@ func (c *testCompiler) checkInput(in *InputSyntax, stream map[string]string) {
 	}
 }
 
-// checkExtras checks the keys that only some kinds of input may have. name is the key that
-// determines the kind.
+// checkExtras checks the keys that only inputs of some kinds may have. name is the key of the kind.
 func (c *testCompiler) checkExtras(in *InputSyntax, name string) {
 	k := &in.Keys
 	allowed := map[string][]string{
@@ -126,11 +123,8 @@ func (c *testCompiler) checkExtras(in *InputSyntax, name string) {
 		return
 	}
 	if !slices.Contains(c.causes, in.Cause) {
-		fix := "add it to `symptom_of`"
-		if best := strictyaml.Closest(in.Cause, c.causes); best != "" {
-			fix = "did you mean " + best + "?"
-		}
-		c.addError(k.Value("cause"), "no-effect", fmt.Sprintf("`cause` names %.80q, which is not in `symptom_of` of the rule", in.Cause), fix)
+		c.addError(k.Value("cause"), "no-effect", fmt.Sprintf("`cause` names %.80q, which is not in `symptom_of` of the rule", in.Cause),
+			strictyaml.SuggestName(in.Cause, c.causes, "add it to `symptom_of`"))
 	}
 	if k.Has("ts") && in.TS > in.At {
 		c.addError(k.Value("ts"), "out-of-range", "the failure of a `cause` begins after its alert fires", "use a `ts` that is not after `at`")
@@ -143,7 +137,7 @@ func (c *testCompiler) checkExtras(in *InputSyntax, name string) {
 func (c *testCompiler) compileCheckpoint(e *CheckpointSyntax) Checkpoint {
 	out := Checkpoint{
 		Line: e.Keys.At.Line, At: e.At, None: e.Firing.None, HasFiring: e.Keys.Has("firing"),
-		Firing: expectedAlerts(e.Firing.Alerts), Resolved: expectedAlerts(e.Resolved),
+		Firing: e.Firing.Alerts, Resolved: e.Resolved,
 	}
 	if e.Keys.HasAnyError() {
 		return out
@@ -153,25 +147,77 @@ func (c *testCompiler) compileCheckpoint(e *CheckpointSyntax) Checkpoint {
 	}
 	for _, a := range e.Firing.Alerts {
 		if a.EndsAt != nil {
-			c.addError(a.Keys.At, "no-effect", "`ends_at` has no effect on a firing alert", "use it under `resolved`")
+			c.addError(a.at, "no-effect", "`ends_at` has no effect on a firing alert", "use it under `resolved`")
 		}
 	}
 	return out
 }
 
-func expectedAlerts(list []ExpectedAlertSyntax) []ExpectedAlert {
-	var out []ExpectedAlert
-	for _, a := range list {
-		out = append(out, a.ExpectedAlert)
-	}
-	return out
-}
-
-// checkEnd reports repetitions whose last time would overflow.
 func (c *testCompiler) checkEnd(in *InputSyntax) {
 	last := max(in.At, in.TS)
 	if in.Every > 0 && in.Repeat > 1 && in.Every > (maxTestEnd-last)/time.Duration(in.Repeat-1) {
 		c.addError(in.Keys.Key("every"), "out-of-range", fmt.Sprintf("%d repetitions every %s end later than %s after the start of the test",
 			in.Repeat, duration(in.Every), duration(maxTestEnd)), "use a shorter `every`, or repeat less often")
 	}
+}
+
+// Bounds of inline tests.
+const (
+	maxTestLines = 100_000              // number of lines of one test
+	maxTestEnd   = 365 * 24 * time.Hour // time of the last repetition of a line
+	// maxTestTime bounds the estimated CPU time of all tests of all loaded packs.
+	maxTestTime = 2 * time.Minute
+	// estimated CPU times of a line or checkpoint, of comparing two alerts, and of a restart
+	lineTime    = 5 * time.Microsecond
+	compareTime = 200 * time.Nanosecond
+	restartTime = time.Millisecond
+)
+
+// checkTests reports packs whose tests together would delay loading too much.
+func (b *builder) checkTests() {
+	total := time.Duration(0)
+	for _, r := range b.rules {
+		if r.rule == nil {
+			continue
+		}
+		for i := range r.rule.Tests {
+			total += testTime(r.rule, &r.rule.Tests[i])
+			if total <= maxTestTime {
+				continue
+			}
+			b.problems = append(b.problems, r.writtenForm().newProblem(r.writtenForm().Keys.Key("tests"), strictyaml.Error, "test-budget",
+				fmt.Sprintf("the inline tests up to test %d of rule %s may take %s of CPU time; all packs together are allowed %s",
+					i+1, r.alert, total.Round(time.Second), maxTestTime), "repeat lines less often, or load fewer packs"))
+			return
+		}
+	}
+}
+
+// testTime returns an upper estimate of the CPU time of a test.
+func testTime(r *Rule, t *Test) time.Duration {
+	sum := time.Duration(0)
+	for i := range t.Input {
+		in := &t.Input[i]
+		if in.Do != "" {
+			sum += restartTime
+		}
+		size := time.Duration(min(len(in.Text), expr.MaxLine))
+		sum += time.Duration(min(in.Repeat, maxTestLines)) * (lineTime + size*(r.MaxLineTime()/expr.MaxLine))
+	}
+	for i := range t.Expect {
+		n := time.Duration(max(len(t.Expect[i].Firing), len(t.Expect[i].Resolved)))
+		sum += lineTime + n*n*compareTime
+	}
+	return sum
+}
+
+// TestTime returns an upper estimate of the CPU time of the inline tests of rules.
+func TestTime(all []*Rule) time.Duration {
+	sum := time.Duration(0)
+	for _, r := range all {
+		for i := range r.Tests {
+			sum += testTime(r, &r.Tests[i])
+		}
+	}
+	return sum
 }

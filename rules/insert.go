@@ -29,19 +29,17 @@ func InsertTest(f File, alert string, test []string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s:%d: %w; insert the test by hand", f.Name, in.rule.at.Line, err)
 	}
-	out := in.withCount(in.insertLines(at, lines))
+	out := in.insertLines(at, lines)
 	return out, in.verifyResult(out, k)
 }
 
-// inserter inserts a test into a pack.
 type inserter struct {
 	doc  *Document
 	file File
 	rule form
 }
 
-// findPlace returns the number of the line before which the test is inserted, and the indented
-// test.
+// findPlace returns the line before which the test is inserted, and the indented test.
 func (in *inserter) findPlace(test []string) (at int, lines []string, err error) {
 	f := &in.rule
 	start := f.RuleSyntax.Keys.At
@@ -89,47 +87,26 @@ func indentLines(indent string, lines []string) []string {
 	return out
 }
 
-// insertLines inserts lines before line n, counted from 1, with the line breaks of the file.
+// insertLines inserts lines before line n, counted from 1, with the line breaks of the file. It
+// raises the number of tests in the header by one, if the header states it.
 func (in *inserter) insertLines(n int, lines []string) []byte {
-	data, end := in.file.Data, "\n"
-	if bytes.Contains(data, []byte("\r\n")) {
+	all, end := bytes.SplitAfter(in.file.Data, []byte("\n")), "\n"
+	if bytes.Contains(in.file.Data, []byte("\r\n")) {
 		end = "\r\n"
 	}
-	at := 0
-	for ; n > 1 && at < len(data); n-- {
-		k := bytes.IndexByte(data[at:], '\n')
-		if k < 0 {
-			at = len(data)
-			break
+	if h := &in.doc.pack.Pack; h.Keys.Has("tests") {
+		pos := h.Keys.Value("tests")
+		head, tail := all[pos.Line-1][:pos.Column-1], all[pos.Line-1][pos.Column-1:]
+		if rest, ok := bytes.CutPrefix(tail, []byte(strconv.Itoa(h.Tests))); ok {
+			all[pos.Line-1] = slices.Concat(head, []byte(strconv.Itoa(h.Tests+1)), rest)
 		}
-		at += k + 1
 	}
+	before, after := bytes.Join(all[:n-1], nil), bytes.Join(all[n-1:], nil)
 	text := strings.Join(lines, end) + end
-	if at > 0 && data[at-1] != '\n' {
+	if len(before) > 0 && before[len(before)-1] != '\n' {
 		text = end + text
 	}
-	return slices.Concat(data[:at], []byte(text), data[at:])
-}
-
-// withCount raises the number of tests in the header by one, if the header states it. The
-// header may be below the test.
-func (in *inserter) withCount(data []byte) []byte {
-	h := &in.doc.pack.Pack
-	if !h.Keys.Has("tests") {
-		return data
-	}
-	d, _ := Parse(File{Name: in.file.Name, Data: data}) // The only problem is the number of tests.
-	pos := d.pack.Pack.Keys.Value("tests")
-	lines := bytes.SplitAfter(data, []byte("\n"))
-	old := strconv.Itoa(h.Tests)
-	if pos.Line > len(lines) || pos.Column > len(lines[pos.Line-1]) {
-		return data
-	}
-	line := lines[pos.Line-1]
-	if rest, ok := bytes.CutPrefix(line[pos.Column-1:], []byte(old)); ok {
-		lines[pos.Line-1] = slices.Concat(line[:pos.Column-1], []byte(strconv.Itoa(h.Tests+1)), rest)
-	}
-	return bytes.Join(lines, nil)
+	return slices.Concat(before, []byte(text), after)
 }
 
 // verifyResult checks that data is the pack with one more test of rule k.

@@ -11,8 +11,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// maxLineCost bounds the time that the expressions of a rule may take for the longest
-// line.
+// maxLineCost bounds the time that a rule's expressions may take for the longest line.
 const maxLineCost = 100 * time.Millisecond
 
 // lintCost reports an error for rules that could stall the daemon, and a warning for rules that
@@ -83,9 +82,8 @@ func addCost(cost *expr.Cost, m *Matcher) {
 	}
 }
 
-// programSizes counts the instructions of a matcher's expressions and finds the largest
-// expression. If all is false, it considers only expressions without a required literal. m is
-// the compiled form of p.
+// programSizes counts the instructions of a matcher's expressions and finds the largest one. Unless all
+// is set, it omits expressions with a required literal. m is the compiled form of p.
 func programSizes(p *Parts, keys *strictyaml.Keys, m *Matcher, all bool) (total, largest int, at strictyaml.Pos) {
 	at = keys.At
 	add := func(pattern string, where strictyaml.Pos) {
@@ -123,13 +121,12 @@ func programSizes(p *Parts, keys *strictyaml.Keys, m *Matcher, all bool) (total,
 }
 
 func shortTime(d time.Duration) string {
-	if d == math.MaxInt64 {
+	switch {
+	case d == math.MaxInt64:
 		return "far too long"
-	}
-	if d >= time.Second {
+	case d >= time.Second:
 		return d.Round(100 * time.Millisecond).String()
-	}
-	if d >= time.Millisecond {
+	case d >= time.Millisecond:
 		return d.Round(time.Millisecond).String()
 	}
 	return d.Round(10 * time.Microsecond).String()

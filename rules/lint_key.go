@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
+	"crowsnest/internal/lazyre"
 	"crowsnest/rules/internal/expr"
 	"crowsnest/strictyaml"
 )
 
-// lintBy checks the names of the key.
 func (l *linter) lintBy() {
 	if l.Keys.HasError("by") {
 		return
@@ -45,18 +44,18 @@ func (l *linter) lintBy() {
 	}
 }
 
-// whyUnbounded returns why a name has an unlimited number of values, or "" if it seems to have
-// few.
+// whyUnbounded returns why a name has an unlimited number of values, or "".
 func whyUnbounded(name string) string {
-	words := splitWords(name)
-	last := words[len(words)-1]
-	joined := strings.Join(words, "")
+	name = strings.ToLower(wordStart.ReplaceAllString(name, "${1}_${2}"))
+	name = strings.NewReplacer("-", "_", ".", "_").Replace(name)
+	joined := strings.ReplaceAll(name, "_", "")
 	for _, id := range []string{"reconcileid", "traceid", "spanid", "requestid", "correlationid"} {
 		if strings.HasSuffix(joined, id) {
 			return "an id of a single run"
 		}
 	}
-	switch last {
+	name = strings.TrimRight(name, "_")
+	switch name[strings.LastIndexByte(name, '_')+1:] {
 	case "uid", "uuid", "guid", "uids":
 		return "an id of a single object"
 	case "hash", "sha", "sha1", "sha256", "sha512", "md5", "digest", "checksum":
@@ -67,30 +66,8 @@ func whyUnbounded(name string) string {
 	return ""
 }
 
-// splitWords splits reconcileID, trace_id and pod-template-hash into lower-case
-// words.
-func splitWords(name string) []string {
-	var words []string
-	word := ""
-	prev := rune(0)
-	for _, r := range name {
-		starts := unicode.IsUpper(r) && unicode.IsLower(prev)
-		if r == '_' || r == '-' || r == '.' || starts {
-			if word != "" {
-				words = append(words, word)
-			}
-			word = ""
-		}
-		if r != '_' && r != '-' && r != '.' {
-			word += string(unicode.ToLower(r))
-		}
-		prev = r
-	}
-	if word != "" || len(words) == 0 {
-		words = append(words, word)
-	}
-	return words
-}
+// wordStart matches where a word begins in a name such as reconcileID.
+var wordStart = lazyre.New(`(\p{Ll})(\p{Lu})`)
 
 // lintCaptures checks the names of the key that a matcher captures. All matchers on the same
 // streams must capture the name, because their lines would otherwise have different keys. In
@@ -102,7 +79,7 @@ func (l *linter) lintCaptures() {
 	for i, name := range l.By {
 		var checked []Selector
 		for s, step := range l.rule.Steps {
-			if !slices.ContainsFunc(checked, step.From.Equal) && slices.Contains(stepCaptures(l.rule, s), name) {
+			if !slices.ContainsFunc(checked, step.From.Equal) && slices.Contains(l.rule.StepCaptures(s), name) {
 				checked = append(checked, step.From)
 				l.checkCaptured(name, s, l.Keys.Item("by", i))
 			}
@@ -122,7 +99,7 @@ func (l *linter) checkCaptured(name string, first int, pos strictyaml.Pos) {
 	}
 	group := fmt.Sprintf("capture it there as well: (?P<%s>...)", name)
 	for s := range l.rule.Steps {
-		if s >= len(l.Sequence) || !l.rule.Steps[s].From.Equal(from) || slices.Contains(stepCaptures(l.rule, s), name) {
+		if s >= len(l.Sequence) || !l.rule.Steps[s].From.Equal(from) || slices.Contains(l.rule.StepCaptures(s), name) {
 			continue
 		}
 		report(&l.Sequence[s].Keys, l.Sequence[s].Keys.At, fmt.Sprintf("step %d", s+1), group)
@@ -148,7 +125,6 @@ func (l *linter) checkCaptured(name string, first int, pos strictyaml.Pos) {
 	}
 }
 
-// lintDiffers checks the key `differs` of steps.
 func (l *linter) lintDiffers() {
 	for i := range l.Sequence {
 		s := &l.Sequence[i]

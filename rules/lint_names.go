@@ -92,8 +92,7 @@ func (l *linter) lintNames() {
 	}
 }
 
-// knownNames returns the names of captures and labels, and the lines of the tests, whose fields
-// also have names.
+// knownNames returns the names of captures and labels, and the test lines, which have fields.
 func (l *linter) knownNames() (names, lines []string) {
 	names = slices.Clone(StreamLabels)
 	for _, p := range ruleParts(l.rule) {
@@ -119,7 +118,6 @@ func (l *linter) knownNames() (names, lines []string) {
 	return sortedUnique(names), lines
 }
 
-// fieldNames returns the fields that a matcher reads.
 func fieldNames(m Matcher) []string {
 	var out []string
 	for _, f := range m.Fields {

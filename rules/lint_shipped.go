@@ -34,8 +34,7 @@ func lintShipped(f *form, r *Rule) Problems {
 	return out
 }
 
-// expectsAlert reports whether a test expects an alert (positive), and whether it expects that
-// a line raises none (negative).
+// expectsAlert reports whether a test expects an alert, and whether it expects none after a line.
 func expectsAlert(t *Test) (positive, negative bool) {
 	first := time.Duration(-1)
 	for _, in := range t.Input {

@@ -9,8 +9,7 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// lintSteps checks where the steps of a remediation contain values from log lines, because
-// people paste steps into a shell.
+// lintSteps checks values from log lines in steps, because people paste steps into a shell.
 func (l *linter) lintSteps() {
 	steps := l.rule.Remediation.Steps
 	if len(steps) != len(l.RuleSyntax.Remediation.Steps) {
@@ -53,8 +52,7 @@ func (l *linter) lintStep(s *Template, pos strictyaml.Pos, name string) {
 	}
 }
 
-// freeText returns the first name in a step whose value can be any text, or "" if there is
-// none.
+// freeText returns the first name in a step whose value can be any text, or "".
 func (l *linter) freeText(s *Template) string {
 	switch {
 	case s.UsesLine():

@@ -5,9 +5,8 @@ import "crowsnest/internal/literals"
 // minLiteral is the minimum length in bytes of a required text by which lines are selected.
 const minLiteral = 4
 
-// Required returns a condition on texts that every line that satisfies the matcher contains, or
-// nil if there is none. Texts of fields are marked as escapable, because a line may write their
-// letters as \u0041.
+// Required returns a condition on texts that all lines of the matcher contain, or nil. Texts of fields
+// are marked as escapable, because a line may write their letters as \u0041.
 func (m *Matcher) Required() *literals.Cond {
 	var all []*literals.Cond
 	for _, text := range m.Contains {
@@ -45,8 +44,7 @@ func isVerbatim(c byte) bool {
 	return ' ' <= c && c <= '~' && c != '"' && c != '\\' && c != '/'
 }
 
-// isPrefiltered reports whether the prefilter can select the lines of a matcher by texts of at
-// least minLiteral bytes.
+// isPrefiltered reports whether the prefilter can select the lines of a matcher.
 func isPrefiltered(m *Matcher) bool {
 	_, n := m.Required().Longest()
 	return n >= minLiteral

@@ -72,8 +72,7 @@ func (d *Document) checkOverride(e *OverrideSyntax) {
 	}
 }
 
-// ruleGlob returns the glob of an override without the prefix `pack:`. With that prefix, the
-// glob matches the names of packs.
+// ruleGlob returns the glob of an override, which with the prefix `pack:` is of packs.
 func ruleGlob(rule string) string { return strings.TrimPrefix(rule, "pack:") }
 
 func (e *OverrideSyntax) appliesTo(alert, pack string) bool {
@@ -131,8 +130,7 @@ func (s *SetSyntax) apply(f *form) {
 	}
 }
 
-// mergeTexts merges set into copies of the labels or annotations of a form and of their
-// positions.
+// mergeTexts merges set into copies of the labels or annotations of a form.
 func (s *SetSyntax) mergeTexts(f *form, key string, texts, set map[string]string, keys map[string]*strictyaml.Keys) (map[string]string, map[string]*strictyaml.Keys) {
 	if len(set) == 0 {
 		return texts, keys

@@ -45,8 +45,7 @@ func (r *Rule) Selectors() iter.Seq[Selector] {
 	}
 }
 
-// Applies reports whether any part of the rule selects a stream with these labels. For lenient,
-// see Selector.Matches.
+// Applies reports whether a part of the rule selects a stream; see Selector.Matches for lenient.
 func (r *Rule) Applies(labels map[string]string, lenient bool) bool {
 	for from := range r.Selectors() {
 		if from.Matches(labels, lenient) {

@@ -20,8 +20,7 @@ type Places struct {
 // PlacesOf returns the places from a map in the form of SetBy. The map must not change.
 func PlacesOf(all map[string]string) Places { return Places{all: all} }
 
-// place is the place of one key. It consists of "pack", "defaults" or "override", and a line of
-// the file.
+// place is the kind (pack, defaults or override) and the line of one key.
 type place struct {
 	key, kind string
 	line      int

@@ -16,9 +16,8 @@ import (
 const (
 	DefaultKeepFiringFor = 15 * time.Minute
 	DefaultExpire        = 24 * time.Hour
-	// DefaultSilentExpire is the default of `expire` in a rule with `silent`. A missing thing
-	// stays missing until it returns, so an alert should expire only if nobody expects the
-	// thing any more.
+	// DefaultSilentExpire is the default of `expire` in a rule with `silent`. It is long, because a
+	// missing thing stays missing until it returns.
 	DefaultSilentExpire = 30 * 24 * time.Hour
 	defaultLimit        = 100
 	// Lateness is the time that the watermark of files and of the Kubernetes API trails behind
@@ -33,8 +32,7 @@ const (
 	MaxCount = 10_000
 )
 
-// DefaultIdentity lists the stream labels that belong to every key by default. It
-// must not be changed.
+// DefaultIdentity lists the stream labels that are in every key. It must not be changed.
 var DefaultIdentity = []string{"cluster", "tenant"}
 
 // Severity is the label that routes an alert.
@@ -89,9 +87,8 @@ type Rule struct {
 	From Selector
 	// FromAt is the position of `from`.
 	FromAt strictyaml.Pos
-	// Infrastructure restricts the rule to streams of the namespaces in Set.Namespaces and
-	// streams without a namespace. It is not part of Hash, so a change of the origin keeps open
-	// episodes.
+	// Infrastructure restricts the rule to streams of Set.Namespaces and streams without a namespace. It
+	// is not part of Hash, so that a change keeps open episodes.
 	Infrastructure bool
 	// the matcher of `match`, or the matchers of `sequence`
 	Steps    []Step
@@ -159,9 +156,8 @@ type lineBound struct {
 	time time.Duration
 }
 
-// MaxLineTime returns an upper bound of the CPU time that the expressions of all
-// matchers take for any line of 16 KiB. A rule above 100 ms is not loaded. The first call
-// takes up to some milliseconds.
+// MaxLineTime bounds the CPU time of all expressions for any line of 16 KiB. A rule above 100 ms is not
+// loaded. The first call takes up to some milliseconds.
 func (r *Rule) MaxLineTime() time.Duration {
 	if r.maxLine == nil {
 		return maxLineTime(r)
@@ -186,9 +182,8 @@ func (r *Rule) Resolves() string {
 	return "quiet"
 }
 
-// DistinctTime returns the unit of time that `distinct` counts, such as a minute. The rule then
-// counts the units, in UTC, in which lines matched. It returns 0 if `distinct` is the name of a
-// value of the lines.
+// DistinctTime returns the unit of time, such as a minute, if `distinct` counts those, in UTC, in which
+// lines matched. It returns 0 if `distinct` is the name of a value.
 func (r *Rule) DistinctTime() time.Duration {
 	switch r.Distinct {
 	case "second":
@@ -203,8 +198,7 @@ func (r *Rule) DistinctTime() time.Duration {
 	return 0
 }
 
-// DistinctName returns the name whose different values `distinct` counts, or "" if there is
-// none.
+// DistinctName returns the name whose different values `distinct` counts, or "".
 func (r *Rule) DistinctName() string {
 	if r.DistinctTime() > 0 {
 		return ""
@@ -212,29 +206,24 @@ func (r *Rule) DistinctName() string {
 	return r.Distinct
 }
 
-// Expires reports whether a line ends the alert. Expire then bounds the alert, and
-// KeepFiringFor has no effect.
+// Expires reports whether a line ends the alert. Expire bounds it then, and not KeepFiringFor.
 func (r *Rule) Expires() bool { return r.Clear != nil || r.Silent > 0 }
 
 // Step is one matcher of a rule.
 type Step struct {
-	// From selects the streams whose lines the step reads. It equals the rule's From if the
-	// step states none.
+	// From selects the streams of the step, by default those of the rule.
 	From    Selector `json:"-"`
 	Matcher Matcher
-	// Differs names values that must differ from the values of every earlier step that has
-	// them.
+	// Differs names values that must differ from those of every earlier step that has them.
 	Differs []string `json:",omitempty"`
 }
 
 // ClearOrUnless is the compiled form of `clear` or of `unless`.
 type ClearOrUnless struct {
-	// From selects the streams whose lines end or mute. It equals the rule's From if `clear` or
-	// `unless` states none.
+	// From selects the streams whose lines end or mute, by default those of the rule.
 	From    Selector `json:"-"`
 	Matcher Matcher
-	// Same lists the names of By whose values the line must share. It is all of By if the rule
-	// does not state it.
+	// Same lists the names whose values the line must share, by default all of By.
 	Same []string `json:",omitempty"`
 	// NamespaceAdded says that Same contains `namespace` only because of the rule's origin.
 	// Lines of streams without a namespace then also count.
@@ -244,8 +233,7 @@ type ClearOrUnless struct {
 	At strictyaml.Pos `json:"-"`
 }
 
-// Matcher is a condition on one line. All of its parts must hold. Its JSON is part of
-// Rule.Hash.
+// Matcher is a condition on one line, all parts of which hold. Its JSON is part of Rule.Hash.
 type Matcher struct {
 	In       In                   `json:",omitempty"` // empty if it equals In of the surrounding matcher or part
 	Contains []string             `json:",omitempty"`
@@ -258,8 +246,7 @@ type Matcher struct {
 // In says where in a line the texts and expressions of a matcher count.
 type In string
 
-// The places. InSpoken is the default and is never written in a pack. It stands for the message
-// and the error.
+// The places. InSpoken, the default, stands for the message and the error. No pack states it.
 const (
 	InSpoken   In = ""
 	InMessage  In = "message"
@@ -267,8 +254,7 @@ const (
 	InAnywhere In = "anywhere"
 )
 
-// Within returns the place that applies to a matcher with place i inside a matcher with the
-// place outer.
+// Within returns the place of a matcher with place i inside one with the place outer.
 func (i In) Within(outer In) In { return cmp.Or(i, outer) }
 
 // Field is a condition on one field of a line.
@@ -284,8 +270,7 @@ type NamedTemplate struct {
 	Template *Template
 }
 
-// Remediation describes what the person on call does. Summary and Steps are templates like
-// annotations.
+// Remediation describes what the person on call does. Summary and Steps are templates.
 type Remediation struct {
 	Summary    *Template // nil if there is no summary
 	RunbookURL string
@@ -312,26 +297,21 @@ type Test struct {
 }
 
 // Input is one event of a test. It is a line that arrives, a source that is lost or returns, a
-// restart, or the deletion of a pod.
+// restart, the deletion of a pod, or the alert of a cause.
 type Input struct {
-	Line  int           // line in the file of the rule
-	At    time.Duration // time of arrival
-	TS    time.Duration // event time; equals At if it is not stated
-	HasTS bool
-	Text  string // text of the line, which may contain {{ $value }}
-	// Labels are the labels of the line's stream, or of a stream that the source reads. They
-	// override the labels of the test. An event with Source and without labels concerns every
-	// source.
-	Labels map[string]string
-	Repeat int // number of times that the line arrives; at least 1
-	Every  time.Duration
-	Source string // empty, "lost" or "back"
-	Do     string // empty, "restart" or "gone"
-	// Cause is the name of a rule in Rule.Causes. Its alert has the labels Labels, began at TS,
-	// and fires from At, until Until if HasUntil is set.
-	Cause    string
-	Until    time.Duration
-	HasUntil bool
+	Line     int               `yaml:"-" json:"-"` // number of the line in the file of the rule
+	At       time.Duration     `yaml:"at" bounds:"0s,1y" strict:"required" jsonschema:"required" jsonschema_description:"Time of arrival, from the start of the test."`
+	TS       time.Duration     `yaml:"ts" bounds:"0s,1y" jsonschema_description:"Time of the event in a line that arrives late. Default: the value of at."` // equals At if it is not stated
+	Text     string            `yaml:"line" bounds:"0,1048576" jsonschema_description:"Text of the line. {{ $value }} is the index of the repetition."`
+	Labels   map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Stream labels of this line, which override the labels of the test; \"\" removes a label. With source: the labels of a stream that this source reads. With do: gone: the labels of the deleted pod. With cause: the labels of the alert of the cause."`
+	Repeat   int               `yaml:"repeat" bounds:"1,100000" jsonschema:"minimum=1" jsonschema_description:"How many times the line arrives. Default 1."` // at least 1
+	Every    time.Duration     `yaml:"every" bounds:"0s,1y" jsonschema_description:"Time between repetitions."`
+	Source   string            `yaml:"source" bounds:"0,4096" jsonschema:"enum=lost,enum=back" jsonschema_description:"The source that reads the stream with these labels is lost, or is back; without labels, every source. While it is lost, decisions from the absence of its lines are on hold."`
+	Do       string            `yaml:"do" bounds:"0,4096" jsonschema:"enum=restart,enum=gone" jsonschema_description:"With restart, crowsnest restarts with its saved state. With gone, the pod that the labels namespace and pod name was deleted."`
+	Cause    string            `yaml:"cause" bounds:"0,4096" jsonschema_description:"Name of a rule in symptom_of, whose alert fires from at on. If its failure began earlier, ts is that time. labels are the labels of the alert."`
+	Until    time.Duration     `yaml:"until" bounds:"0s,1y" jsonschema_description:"The time at which the alert of cause ends. Default: it does not end."`
+	HasTS    bool              `yaml:"-" json:"-"` // whether the input states ts
+	HasUntil bool              `yaml:"-" json:"-"` // whether the input states until
 }
 
 // Checkpoint is what a test expects at one time.
@@ -345,14 +325,14 @@ type Checkpoint struct {
 	HasFiring bool
 }
 
-// ExpectedAlert is a subset of an alert. The value "" in Labels means that the label must be
-// absent.
+// ExpectedAlert is a subset of an alert. A label with the value "" must be absent.
 type ExpectedAlert struct {
 	Labels      map[string]string
 	Annotations map[string]string
 	StartsAt    *time.Duration
 	EndsAt      *time.Duration
 	Value       *int64
+	at          strictyaml.Pos
 }
 
 // Pack is one loaded pack.
@@ -369,8 +349,7 @@ type Set struct {
 	Packs []*Pack
 	// Rules lists the rules in the order of packs and files. Their names are unique.
 	Rules []*Rule
-	// Namespaces are the namespaces that rules with `origin: infrastructure` trust. Nil stands
-	// for all namespaces.
+	// Namespaces are those that rules with `origin: infrastructure` trust. Nil stands for all.
 	Namespaces *Namespaces
 	// Warnings are the problems that do not prevent loading.
 	Warnings Problems
@@ -382,9 +361,8 @@ func (s *Set) Reads(r *Rule, labels map[string]string, lenient bool) bool {
 	return s.Trusts(r, labels) && r.Applies(labels, lenient)
 }
 
-// Trusts reports whether the rule's origin accepts a stream with these labels. Every rule
-// accepts a stream without a namespace, which is a log of a node or a file that the operator
-// named.
+// Trusts reports whether the rule's origin accepts a stream with these labels. Every rule accepts a
+// stream without a namespace: a log of a node or a file that the operator named.
 func (s *Set) Trusts(r *Rule, labels map[string]string) bool {
 	namespace := labels["namespace"]
 	return !r.Infrastructure || namespace == "" || s.Namespaces.Has(namespace)

@@ -6,9 +6,8 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// The types of this file are the written form of packs and overrides. Files are decoded into
-// them, and the JSON Schema is generated from them. Keys holds the positions of keys and values
-// for messages.
+// The types of this file are the written form of packs and overrides, and the source of the JSON Schema.
+// Keys holds the positions of keys and values for messages.
 
 // PackFile is a file with the rules of one pack.
 type PackFile struct {
@@ -137,13 +136,8 @@ type RemediationSyntax struct {
 
 // AffectsSyntax says which versions of a component have the failure.
 type AffectsSyntax struct {
-	Component string `yaml:"component" bounds:"0,4096" jsonschema_description:"Name of the component, as shown to people."`
-	Image     string `yaml:"image" bounds:"0,4096" jsonschema_description:"Path components of the image's repository, such as cluster-api/cluster-api-controller, compared as whole components with the stream's label image. Without it, no image is compared."`
-	Versions  string `yaml:"versions" bounds:"0,4096" jsonschema_description:"An exact version, or comparators such as \">=1.9.0 <1.10.0\", in quotes."`
-	FixedIn   string `yaml:"fixed_in" bounds:"0,4096" jsonschema_description:"The first version that has the fix, in quotes."`
-	Ref       string `yaml:"ref" bounds:"0,4096" jsonschema_description:"An issue, pull request or commit that describes or fixes the failure."`
-
-	Keys strictyaml.Keys `yaml:"-" json:"-"`
+	Affects `yaml:",inline"`
+	Keys    strictyaml.Keys `yaml:"-" json:"-"`
 }
 
 // TestSyntax is one inline test.
@@ -158,25 +152,15 @@ type TestSyntax struct {
 
 // InputSyntax is one event of a test.
 type InputSyntax struct {
-	At     time.Duration     `yaml:"at" bounds:"0s,1y" strict:"required" jsonschema:"required" jsonschema_description:"Time of arrival, from the start of the test."`
-	TS     time.Duration     `yaml:"ts" bounds:"0s,1y" jsonschema_description:"Time of the event in a line that arrives late. Default: the value of at."`
-	Line   string            `yaml:"line" bounds:"0,1048576" jsonschema_description:"Text of the line. {{ $value }} is the index of the repetition."`
-	Labels map[string]string `yaml:"labels" bounds:"0,64,16384" jsonschema_description:"Stream labels of this line, which override the labels of the test; \"\" removes a label. With source: the labels of a stream that this source reads. With do: gone: the labels of the deleted pod. With cause: the labels of the alert of the cause."`
-	Repeat int               `yaml:"repeat" bounds:"1,100000" jsonschema:"minimum=1" jsonschema_description:"How many times the line arrives. Default 1."`
-	Every  time.Duration     `yaml:"every" bounds:"0s,1y" jsonschema_description:"Time between repetitions."`
-	Source string            `yaml:"source" bounds:"0,4096" jsonschema:"enum=lost,enum=back" jsonschema_description:"The source that reads the stream with these labels is lost, or is back; without labels, every source. While it is lost, decisions from the absence of its lines are on hold."`
-	Do     string            `yaml:"do" bounds:"0,4096" jsonschema:"enum=restart,enum=gone" jsonschema_description:"With restart, crowsnest restarts with its saved state. With gone, the pod that the labels namespace and pod name was deleted."`
-	Cause  string            `yaml:"cause" bounds:"0,4096" jsonschema_description:"Name of a rule in symptom_of, whose alert fires from at on. If its failure began earlier, ts is that time. labels are the labels of the alert."`
-	Until  time.Duration     `yaml:"until" bounds:"0s,1y" jsonschema_description:"The time at which the alert of cause ends. Default: it does not end."`
-
-	Keys strictyaml.Keys `yaml:"-" json:"-"`
+	Input `yaml:",inline"`
+	Keys  strictyaml.Keys `yaml:"-" json:"-"`
 }
 
 // CheckpointSyntax is the expectation of a test at one time.
 type CheckpointSyntax struct {
-	At       time.Duration         `yaml:"at" bounds:"0s,1y" strict:"required" jsonschema:"required" jsonschema_description:"Time from the start of the test."`
-	Firing   FiringSyntax          `yaml:"firing" jsonschema_description:"none, or the complete list of firing alerts. An entry needs only some labels of its alert."`
-	Resolved []ExpectedAlertSyntax `yaml:"resolved" bounds:"0,1000" jsonschema_description:"Alerts that have resolved. An entry needs only some labels of its alert."`
+	At       time.Duration   `yaml:"at" bounds:"0s,1y" strict:"required" jsonschema:"required" jsonschema_description:"Time from the start of the test."`
+	Firing   FiringSyntax    `yaml:"firing" jsonschema_description:"none, or the complete list of firing alerts. An entry needs only some labels of its alert."`
+	Resolved []ExpectedAlert `yaml:"resolved" bounds:"0,1000" jsonschema_description:"Alerts that have resolved. An entry needs only some labels of its alert."`
 
 	Keys strictyaml.Keys `yaml:"-" json:"-"`
 }
@@ -184,15 +168,7 @@ type CheckpointSyntax struct {
 // FiringSyntax is `none` or a list of alerts.
 type FiringSyntax struct {
 	None   bool
-	Alerts []ExpectedAlertSyntax
-}
-
-// ExpectedAlertSyntax is a subset of an alert's labels, and beside them the keys
-// annotations, starts_at, ends_at and value.
-type ExpectedAlertSyntax struct {
-	ExpectedAlert
-
-	Keys strictyaml.Keys
+	Alerts []ExpectedAlert
 }
 
 // OverridesFile is a file that changes rules of packs.

@@ -27,7 +27,7 @@ func (c *compiler) compileTexts() {
 		c.checkVerified(c.Verified)
 	}
 	for _, v := range c.Verified {
-		c.rule.Verified = append(c.rule.Verified, Verified{Component: v.Component, Versions: v.Versions})
+		c.rule.Verified = append(c.rule.Verified, v.Verified)
 	}
 	c.compileLabels()
 	for _, name := range slices.Sorted(maps.Keys(c.Annotations)) {
@@ -93,8 +93,7 @@ func (c *compiler) compileLabels() {
 	}
 }
 
-// labelTemplate compiles the text of a label. The text may depend only on the key, because
-// labels identify the alert.
+// labelTemplate compiles a label. Labels identify the alert, so they may depend only on the key.
 func (c *compiler) labelTemplate(name, text string, pos strictyaml.Pos) *Template {
 	c.checkComment(text, pos, name)
 	t, err := template.Parse(text)
@@ -174,7 +173,5 @@ func (c *compiler) checkAffects(a *AffectsSyntax) {
 			c.addWarning(a.Keys.Value("fixed_in"), "versions", fmt.Sprintf("`fixed_in` is not a version: %.60q", a.FixedIn), "write all three numbers, such as \"1.10.0\"")
 		}
 	}
-	c.rule.Remediation.Affects = append(c.rule.Remediation.Affects, Affects{
-		Component: a.Component, Image: a.Image, Versions: a.Versions, FixedIn: a.FixedIn, Ref: a.Ref,
-	})
+	c.rule.Remediation.Affects = append(c.rule.Remediation.Affects, a.Affects)
 }

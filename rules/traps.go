@@ -55,8 +55,7 @@ var (
 	slashed     = lazyre.New(`^/(.+)/([imsuxg]+)$`)
 )
 
-// checkSyntax warns about a text in the syntax of another tool. Rules search for such a text
-// literally.
+// checkSyntax warns about a text in the syntax of another tool, which is searched literally.
 func (c *report) checkSyntax(text string, pos strictyaml.Pos, name string) {
 	f := lineFilter.FindStringSubmatch(text)
 	switch {
@@ -74,8 +73,7 @@ func (c *report) checkSyntax(text string, pos strictyaml.Pos, name string) {
 	}
 }
 
-// checkDialect warns about syntax that RE2 accepts but that means something else in other
-// tools.
+// checkDialect warns about syntax that means something else in other tools than in RE2.
 func (c *report) checkDialect(pattern string, pos strictyaml.Pos, name string) {
 	if loc := wordAnchor.FindStringIndex(pattern); loc != nil {
 		mark := pattern[loc[1]-2 : loc[1]]

@@ -12,16 +12,13 @@ import (
 // maxVerified bounds the components in `verified` of one rule.
 const maxVerified = 20
 
-// VerifiedList is the written form of `verified`, which is none, a mapping, or a list of
-// mappings.
+// VerifiedList is the written form of `verified`: none, a mapping, or a list of mappings.
 type VerifiedList []VerifiedSyntax
 
 // VerifiedSyntax says in which versions of a component the texts of a rule were found.
 type VerifiedSyntax struct {
-	Component string `yaml:"component" bounds:"1,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of the component in the table rules/components/components.yaml."`
-	Versions  string `yaml:"versions" bounds:"1,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Quoted: the versions whose source has the rule's texts, with an upper bound, such as \">=1.33 <1.36\"."`
-
-	Keys strictyaml.Keys `yaml:"-" json:"-"`
+	Verified `yaml:",inline"`
+	Keys     strictyaml.Keys `yaml:"-" json:"-"`
 }
 
 // DecodeYAML implements strictyaml.Unmarshaler.
@@ -45,7 +42,6 @@ func (l *VerifiedList) DecodeYAML(n *strictyaml.Node) {
 	}
 }
 
-// checkVerified reports the problems of the key `verified`.
 func (r *report) checkVerified(list VerifiedList) {
 	seen := map[string]bool{}
 	for i := range list {
@@ -67,8 +63,7 @@ func (r *report) checkVerified(list VerifiedList) {
 	}
 }
 
-// Unverified is a release of a component that runs in the cluster, with the rules that were not
-// verified for it.
+// Unverified is a running release of a component, with the rules that were not verified for it.
 type Unverified struct {
 	Component string
 	Release   string   // major and minor version number

@@ -23,16 +23,14 @@ type Component struct {
 	// components of a repository path, as in `affects`. A library has no images.
 	Images  []string `yaml:"images"`
 	Sources []Source `yaml:"sources" strict:"required"`
-	// Coverage is the name of the page in docs/coverage. If it is empty, the page has the name
-	// of the component.
+	// Coverage is the name of the page in docs/coverage. By default it is the component's name.
 	Coverage string `yaml:"coverage"`
 }
 
 // Source is a Git repository that contains texts of a component.
 type Source struct {
 	Repo string `yaml:"repo" strict:"required"` // OWNER/NAME on GitHub
-	// Paths are the folders and files that contain the texts. An empty list stands for the
-	// whole repository.
+	// Paths are the folders and files with the texts. If there are none, it is the whole repository.
 	Paths []string `yaml:"paths"`
 }
 
@@ -50,11 +48,12 @@ var All = sync.OnceValue(func() []Component {
 
 // Find returns the component with that name.
 func Find(name string) (Component, bool) {
-	i, known := slices.BinarySearchFunc(All(), name, func(c Component, name string) int { return strings.Compare(c.Name, name) })
-	if !known {
-		return Component{}, false
+	for _, c := range All() {
+		if c.Name == name {
+			return c, true
+		}
 	}
-	return All()[i], true
+	return Component{}, false
 }
 
 // RunningVersions returns the sorted versions of the components that run these images, such as

@@ -6,15 +6,15 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
 	"crowsnest/internal/lazyre"
 )
 
-// Set is the list of namespaces whose logs rules with `origin:
-// infrastructure` read. It is immutable and safe for concurrent use. A nil list
-// trusts every namespace.
+// Set is the list of namespaces whose logs rules with `origin: infrastructure` read. Nil stands for
+// every namespace. It is immutable and safe for concurrent use.
 type Set struct {
 	names   map[string]bool
 	globs   []string // patterns that contain a *
@@ -101,8 +101,7 @@ func (n *Set) All() bool {
 	return n == nil || slices.Contains(n.globs, "*") && len(n.removed) == 0
 }
 
-// List returns the effective names and globs, sorted. If there are globs, the removed entries
-// follow, each with a leading -.
+// List returns the effective names and globs, sorted. After globs follow the removed entries as -NAME.
 func (n *Set) List() []string {
 	if n == nil {
 		return []string{"*"}
@@ -145,31 +144,12 @@ func (n *Set) Patterns() (in, out string) {
 	return strings.Join(names, "|") + "|", strings.Join(removed, "|")
 }
 
+// matchesAny reports whether one of the globs matches a whole name, which has no slash.
 func matchesAny(globs []string, name string) bool {
-	return slices.ContainsFunc(globs, func(g string) bool { return matchGlob(g, name) })
-}
-
-// matchGlob matches a whole name. The text after the last * must end the name. Each of the
-// other texts matches as early as possible.
-func matchGlob(glob, name string) bool {
-	first, rest, starred := strings.Cut(glob, "*")
-	if !starred {
-		return glob == name
-	}
-	name, ok := strings.CutPrefix(name, first)
-	if !ok {
-		return false
-	}
-	texts := strings.Split(rest, "*")
-	last := texts[len(texts)-1]
-	for _, text := range texts[:len(texts)-1] {
-		_, after, found := strings.Cut(name, text)
-		if !found {
-			return false
-		}
-		name = after
-	}
-	return strings.HasSuffix(name, last)
+	return slices.ContainsFunc(globs, func(glob string) bool {
+		matches, _ := path.Match(glob, name) // * is the only special character of a glob, so it is valid
+		return matches
+	})
 }
 
 //go:embed infrastructure.txt
@@ -197,4 +177,46 @@ func infrastructure() []component {
 		out = append(out, c)
 	}
 	return out
+}
+
+// Components finds known components by the names of their pods. It is immutable and safe for
+// concurrent use.
+type Components struct {
+	byWorkload map[string]component
+}
+
+// NewComponents returns the components of the built-in list of namespaces.
+func NewComponents() *Components {
+	c := &Components{byWorkload: map[string]component{}}
+	for _, known := range infrastructure() {
+		for _, w := range known.workloads {
+			c.byWorkload[w] = known
+		}
+	}
+	return c
+}
+
+// OfPod returns the name of the component whose Deployment, DaemonSet or StatefulSet created a
+// pod, or "" if it is not known. A pod can have any name, so the result is a hint, not a proof.
+func (c *Components) OfPod(pod string) string {
+	workload, last, ok := cutLastDash(pod)
+	if !ok || len(last) != 5 && strings.Trim(last, "0123456789") != "" {
+		return ""
+	}
+	if known, ok := c.byWorkload[workload]; ok {
+		return known.name
+	}
+	// A Deployment's pods also have the hash of their ReplicaSet.
+	if workload, hash, ok := cutLastDash(workload); ok && len(hash) >= 6 && len(hash) <= 10 {
+		return c.byWorkload[workload].name
+	}
+	return ""
+}
+
+func cutLastDash(s string) (before, after string, found bool) {
+	i := strings.LastIndexByte(s, '-')
+	if i < 0 {
+		return "", "", false
+	}
+	return s[:i], s[i+1:], true
 }

@@ -1,9 +1,7 @@
-// Package rulefiles reads files of rules from folders and file systems. It does not interpret
-// their content.
+// Package rulefiles reads files of rules, which it does not interpret, from folders.
 package rulefiles
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -44,16 +42,13 @@ type reader struct {
 	total int
 }
 
-// ReadFS reads every *.yaml and *.yml file of fsys and its folders, sorted by name. It skips
-// names that start with a dot, because a ConfigMap mount has a second copy of its files in
-// `..data`. It reads at most MaxBytes and one more byte of a file, and rules.Parse refuses a
-// file that has more.
+// ReadFS reads every *.yaml and *.yml file of fsys, sorted by name, up to one byte more than MaxBytes,
+// which rules.Parse refuses. It skips names that start with a dot, because a ConfigMap mount has a
+// second copy of its files in `..data`.
 func ReadFS(fsys fs.FS) ([]File, error) {
 	r := &reader{}
-	if err := r.readFolder(fsys, ".", nil); err != nil {
-		return nil, err
-	}
-	return r.files, nil
+	err := r.readFolder(fsys, ".", nil)
+	return r.files, err
 }
 
 // ReadPaths reads files and folders of the operating system like ReadFS. It reads a file that
@@ -185,15 +180,14 @@ func (r *reader) readFile(fsys fs.FS, name string, info fs.FileInfo) error {
 		return fileError(name, err)
 	}
 	defer f.Close() //nolint:errcheck // closing a file that was only read cannot lose data
-	var data bytes.Buffer
-	data.Grow(int(min(info.Size(), MaxBytes)) + bytes.MinRead)
-	if _, err := data.ReadFrom(io.LimitReader(f, MaxBytes+1)); err != nil {
+	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
+	if err != nil {
 		return fileError(name, err)
 	}
-	if r.total += data.Len(); r.total > maxTotal {
+	if r.total += len(data); r.total > maxTotal {
 		return tooMuch()
 	}
-	r.files = append(r.files, File{Name: name, Data: data.Bytes()})
+	r.files = append(r.files, File{Name: name, Data: data})
 	return nil
 }
 

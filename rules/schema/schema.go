@@ -1,5 +1,4 @@
-// Package schema generates the JSON Schema of rule files for editors from the types into which
-// the files are decoded.
+// Package schema generates the JSON Schema of rule files from the types of their content.
 package schema
 
 import (
@@ -28,7 +27,7 @@ func Rules() ([]byte, error) {
 		Mapper:                     schemaOf,
 		Namer:                      func(t reflect.Type) string { return strings.TrimSuffix(t.Name(), "Syntax") },
 	}
-	defs := jsonschema.Definitions{"ExpectedAlert": schemaOf(reflect.TypeFor[rules.ExpectedAlertSyntax]())}
+	defs := jsonschema.Definitions{"ExpectedAlert": schemaOf(reflect.TypeFor[rules.ExpectedAlert]())}
 	for _, v := range []any{rules.PackFile{}, rules.OverridesFile{}, rules.VerifiedSyntax{}} {
 		for name, def := range r.Reflect(v).Definitions {
 			defs[name] = def
@@ -47,8 +46,7 @@ func Rules() ([]byte, error) {
 		Title:       "crowsnest rules",
 		Description: "A rule pack, or a file of overrides.",
 		Type:        "object",
-		// With `if`, validators report only the problems of one kind of file. With `oneOf`,
-		// they would report those of both.
+		// With `oneOf`, validators would report the problems of both kinds of files.
 		If:          &jsonschema.Schema{Required: []string{"overrides"}},
 		Then:        &jsonschema.Schema{Ref: "#/$defs/OverridesFile"},
 		Else:        &jsonschema.Schema{Ref: "#/$defs/PackFile"},
@@ -61,8 +59,7 @@ func Rules() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// schemaOf returns the schema of a type whose written form differs from its Go type. It returns
-// nil for other types.
+// schemaOf returns the schema of a type whose written form differs from its Go type, or nil.
 func schemaOf(t reflect.Type) *jsonschema.Schema {
 	text := &jsonschema.Schema{Type: "string"}
 	switch t {
@@ -84,7 +81,7 @@ func schemaOf(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[rules.VerifiedList]():
 		one := &jsonschema.Schema{Ref: "#/$defs/Verified"}
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Const: "none"}, one, {Type: "array", Items: one, MinItems: newNumber(1)}}}
-	case reflect.TypeFor[rules.ExpectedAlertSyntax]():
+	case reflect.TypeFor[rules.ExpectedAlert]():
 		duration := schemaOf(reflect.TypeFor[time.Duration]())
 		s := &jsonschema.Schema{
 			Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: text,

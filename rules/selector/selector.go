@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"crowsnest/internal/codec"
 	"crowsnest/internal/literals"
 	"crowsnest/rules/internal/expr"
 )
@@ -21,8 +22,7 @@ const (
 	NotRegexp Op = "!~"
 )
 
-// Matcher is a condition on one label. It is immutable and safe for
-// concurrent use.
+// Matcher is a condition on one label. It is immutable and safe for concurrent use.
 type Matcher struct {
 	Name  string
 	Op    Op
@@ -30,8 +30,7 @@ type Matcher struct {
 	re    *literals.Expression // anchored expression of the operators =~ and !~; otherwise nil
 }
 
-// Matches reports whether a label with this value satisfies the matcher. The value of an absent
-// label is "".
+// Matches reports whether a label's value satisfies the matcher. That of an absent label is "".
 func (m Matcher) Matches(value string) bool {
 	switch m.Op {
 	case Equal:
@@ -65,8 +64,7 @@ type Selector struct {
 	text     string // result of String if the selector was parsed
 }
 
-// Matchers returns a copy of the conditions in the order in which they were
-// written.
+// Matchers returns a copy of the conditions in the order of the text.
 func (s Selector) Matchers() []Matcher {
 	return slices.Clone(s.matchers)
 }
@@ -87,8 +85,7 @@ func (s Selector) Equal(o Selector) bool {
 		slices.EqualFunc(s.matchers, o.matchers, func(a, b Matcher) bool { return a.Name == b.Name && a.Op == b.Op && a.Value == b.Value }))
 }
 
-// String formats the selector so that Parse returns an equal one. The zero value becomes "{}",
-// which Parse refuses.
+// String formats the selector for Parse. The zero value becomes "{}", which Parse refuses.
 func (s Selector) String() string {
 	if s.text != "" {
 		return s.text
@@ -104,18 +101,23 @@ func (s Selector) String() string {
 // empty value is absent. An absent label counts as "". If lenient is set, an absent label
 // satisfies every condition instead.
 func (s Selector) Matches(labels map[string]string, lenient bool) bool {
-	return !slices.ContainsFunc(s.matchers, func(m Matcher) bool {
-		v := labels[m.Name]
-		return !(v == "" && lenient) && !m.Matches(v)
-	})
+	return s.matchesUnknown(labels, func(name string) bool { return lenient && labels[name] == "" })
+}
+
+// matchesUnknown reports whether the labels satisfy the conditions on all labels that are known.
+func (s Selector) matchesUnknown(labels map[string]string, unknown func(name string) bool) bool {
+	for _, m := range s.matchers {
+		if !unknown(m.Name) && !m.Matches(labels[m.Name]) {
+			return false
+		}
+	}
+	return true
 }
 
 // MaySelect reports whether the selector may select a stream with these labels and with
 // arbitrary values of the labels that unknown lists.
 func (s Selector) MaySelect(labels map[string]string, unknown []string) bool {
-	return !slices.ContainsFunc(s.matchers, func(m Matcher) bool {
-		return !slices.Contains(unknown, m.Name) && !m.Matches(labels[m.Name])
-	})
+	return s.matchesUnknown(labels, func(name string) bool { return slices.Contains(unknown, name) })
 }
 
 // componentLabel is the label of the lines that crowsnest itself writes, such as those about
@@ -128,15 +130,13 @@ func States() []string {
 	return []string{"conditions", "deleting", "events", "leases", "machines", "phases"}
 }
 
-// DemandsAny reports whether the selector requires a value of some label, as Loki requires of
-// every query. Other selectors refer to labels only with component="", which matches logs with
-// and without other labels.
+// DemandsAny reports whether the selector requires a value of some label, as Loki requires of every
+// query. Other selectors have component="", which matches logs of every kind.
 func (s Selector) DemandsAny() bool {
 	return slices.ContainsFunc(s.matchers, func(m Matcher) bool { return !m.Matches("") })
 }
 
-// OfContainers reports whether the selector requires a label that only streams of containers
-// have.
+// OfContainers reports whether the selector requires a label that only containers have.
 func (s Selector) OfContainers() bool { return s.demandsLabel("container") || s.demandsLabel("pod") }
 
 // StatesPlace reports whether every stream that the selector selects has the label name, and
@@ -167,9 +167,16 @@ func (s Selector) WantsStates() bool {
 // to have none, and a log with it is known to have no other labels.
 func (s Selector) MayMatch(labels map[string]string) bool {
 	stated := labels[componentLabel] != ""
-	return !slices.ContainsFunc(s.matchers, func(m Matcher) bool {
-		v := labels[m.Name]
-		unknown := v == "" && !stated && m.Name != componentLabel
-		return !unknown && !m.Matches(v)
+	return s.matchesUnknown(labels, func(name string) bool { return labels[name] == "" && !stated && name != componentLabel })
+}
+
+// Code reads or writes a parsed selector.
+func Code(c *codec.Codec, s *Selector) {
+	codec.Text(c, &s.text)
+	codec.List(c, &s.matchers, func(c *codec.Codec, m *Matcher) {
+		codec.Text(c, &m.Name)
+		codec.Text(c, &m.Op)
+		codec.Text(c, &m.Value)
+		codec.Pointer(c, &m.re, literals.Code)
 	})
 }

@@ -130,8 +130,7 @@ func (c *checker) errorf(pos parse.Pos, fix, format string, args ...any) error {
 	return expr.Errorf(at, fix, format, args...)
 }
 
-// checkList checks the nodes of a list. It skips the first ones, which are the preamble. skip
-// is their number.
+// checkList checks the nodes of a list after the first ones (skip), which are the preamble.
 func (c *checker) checkList(l *parse.ListNode, depth, skip int) error {
 	if l == nil {
 		return nil
@@ -188,8 +187,7 @@ func (c *checker) checkPipe(p *parse.PipeNode, depth int) (kind, error) {
 	return result, nil
 }
 
-// checkCommand checks a function call or a single value. piped are the kinds of the values
-// before it in a pipeline.
+// checkCommand checks a call or a value. piped are the kinds of the values before it in a pipeline.
 func (c *checker) checkCommand(cmd *parse.CommandNode, piped []kind, depth int) (kind, error) {
 	id, ok := cmd.Args[0].(*parse.IdentifierNode)
 	if !ok {
@@ -267,8 +265,7 @@ func (c *checker) checkVariable(n *parse.VariableNode) (kind, error) {
 	return "", c.errorf(n.Pos, "write $labels.NAME, $vars.NAME, $value, $line or $error", "%s is not available in rule templates", n)
 }
 
-// call is a function call with the kinds of its arguments. A piped argument is the last one and
-// occurs only in kinds.
+// call is a function call with the kinds of its arguments. A piped argument is only in kinds.
 type call struct {
 	name  string
 	args  []parse.Node

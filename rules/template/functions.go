@@ -28,8 +28,7 @@ const (
 	maxPattern = 1 << 10 // length of a pattern in bytes
 )
 
-// Functions returns the sorted names of the functions that templates may
-// use.
+// Functions returns the sorted names of the functions of templates.
 func Functions() []string {
 	return slices.Sorted(maps.Keys(signatures()))
 }
@@ -173,9 +172,8 @@ type functionError struct {
 
 func (e *functionError) Error() string { return e.function + ": " + e.reason }
 
-// functionMap returns the functions with the regular expressions and formats of this template.
-// The template must have been checked before, because the functions read the checker's maps
-// concurrently.
+// functionMap returns the functions of this template, which must have been checked, because the
+// functions read the checker's maps concurrently.
 func (c *checker) functionMap() template.FuncMap {
 	m := template.FuncMap{
 		"toUpper":      func(s string) string { return strings.ToUpper(text.Truncate(s, maxValue)) },
@@ -322,8 +320,7 @@ func humanize1024(v float64) (string, error) {
 	return scaleNumber(v, 1024, "ki", "Mi", "Gi", "Ti", "Pi", "Ei", "Zi", "Yi"), nil
 }
 
-// scaleNumber divides a number by base until it is smaller than base, and appends the prefix
-// for the number of divisions.
+// scaleNumber divides a number by base until it is smaller, and appends the prefix for that.
 func scaleNumber(v, base float64, prefixes ...string) string {
 	prefix := ""
 	for _, p := range prefixes {

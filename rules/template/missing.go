@@ -72,8 +72,7 @@ func cutAfter(left, right string) (before, after string, found bool) {
 	return left + before, after, found
 }
 
-// omitValue returns the text to the left and to the right of a missing value after removing
-// what belonged to the value.
+// omitValue returns the texts around a missing value, without what belonged to the value.
 func omitValue(left, right, name string) (string, string) {
 	noun := nameInWords(name)
 	if next, width := utf8.DecodeRuneInString(right); width > 0 && strings.ContainsRune(joining, next) && startsPart(right[width:]) {
@@ -181,14 +180,12 @@ func startsPart(text string) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.HasPrefix(text, missing)
 }
 
-// isPair reports whether two characters are a pair of quotes or brackets.
 func isPair(open, closes rune) bool {
 	return open != utf8.RuneError && (open == '"' || open == '\'' || open == '`') && open == closes ||
 		open == '(' && closes == ')' || open == '[' && closes == ']' || open == '“' && closes == '”'
 }
 
-// joinTexts joins two parts of a text. It removes the spaces and brackets that an omitted value
-// leaves between them.
+// joinTexts joins two parts of a text without the spaces and brackets of an omitted value.
 func joinTexts(left, right string) (string, string) {
 	if left == "" || strings.HasSuffix(left, " ") || strings.HasSuffix(left, "\n") {
 		right = strings.TrimLeft(right, " ")
@@ -221,8 +218,7 @@ func startsSentence(text string) bool {
 	return text == "" || strings.ContainsRune(".!?:\n", lastRune(text))
 }
 
-// matchCase returns text with the case that it needs after before. It begins in upper case if a
-// sentence begins there.
+// matchCase returns text in upper case if a sentence begins after before.
 func matchCase(text, before string) string {
 	if before != "" && !strings.ContainsRune(".!?\n", lastRune(before)) {
 		return text
@@ -242,8 +238,7 @@ func followedByNoun(right string) bool {
 		!slices.Contains(beforeNoun, word) && !slices.Contains(verbs, word)
 }
 
-// nameInWords returns a name as words, such as "node group" for node_group. Names of kinds stay
-// unchanged.
+// nameInWords returns a name as words, such as "node group". Kinds stay unchanged.
 func nameInWords(name string) string {
 	name = name[strings.LastIndexByte(name, '.')+1:]
 	noun := strings.ReplaceAll(strings.TrimRight(name, "_0123456789"), "_", " ")

@@ -66,8 +66,7 @@ func (s *shown) Gap() string {
 // unsafeValue is a value that a step does not contain, because it is not safe.
 type unsafeValue struct{ name, text string }
 
-// Put returns the text that the output contains for a value. name is the first name that the
-// pipeline reads.
+// Put returns what the output shows for a value. name is the first name that the pipeline reads.
 func (s *shown) Put(name string, value any) string {
 	text := fmt.Sprint(value)
 	if s.use == useRaw {
@@ -201,4 +200,96 @@ func firstName(n parse.Node) string {
 		}
 	}
 	return ""
+}
+
+// maxQuoted bounds the length of an unsafe value that is quoted below the steps, in characters.
+const maxQuoted = 160
+
+// failedStep replaces a step that is too long, because half of a command is a different command.
+const failedStep = "This step is not shown: its template failed, or the step is too long."
+
+// Text renders a summary, unless it is nil, and numbered steps, one per line. People paste
+// steps as commands. So Text replaces a value that IsSafe refuses by UNSAFE_VALUE_1, quotes it
+// below the steps, and replaces a missing value by its name in upper case. neutral must return
+// a value as one harmless line. failed is the number of templates that failed.
+func Text(summary *Template, steps []*Template, d Data, neutral func(string) string) (text string, failed int) {
+	var lines []string
+	var unsafe []unsafeValue
+	render := func(t *Template) string {
+		out, ok := t.execute(d, &shown{use: useStep, neutral: neutral, unsafe: &unsafe})
+		if !ok {
+			failed++
+		}
+		return out
+	}
+	if summary != nil {
+		lines = append(lines, render(summary))
+	}
+	for i, s := range steps {
+		lines = append(lines, fmt.Sprintf("%d. %s", i+1, render(s)))
+	}
+	for i, v := range unsafe {
+		lines = append(lines, fmt.Sprintf("UNSAFE_VALUE_%d is the logged text of %s. Check it before use: %s", i+1, placeholder(v.name), asData(v.text, neutral)))
+	}
+	return strings.Join(lines, "\n"), failed
+}
+
+// asData returns text as one word in single quotes, which a shell does not interpret.
+func asData(text string, neutral func(string) string) string {
+	text = strings.ReplaceAll(neutral(text), "'", "’")
+	if r := []rune(text); len(r) > maxQuoted {
+		text = string(r[:maxQuoted]) + "…"
+	}
+	return "'" + text + "'"
+}
+
+// DocumentText returns the template as documents show it, with placeholders for values. Of `if`, `else
+// if` and `else` it takes the first branch whose condition is that a name has a value, or else the last
+// one. text changes the template's own text, for example to escape it.
+func (t *Template) DocumentText(placeholder, text func(string) string) string {
+	if !t.actions {
+		return text(t.source)
+	}
+	_, tree, err := parseTemplate(t.source)
+	if err != nil {
+		panic(err) // Parse has accepted the same text
+	}
+	var b strings.Builder
+	write(&b, tree.Root, placeholder, text)
+	return b.String()
+}
+
+func write(b *strings.Builder, l *parse.ListNode, placeholder, text func(string) string) {
+	if l == nil {
+		return
+	}
+	for _, n := range l.Nodes {
+		switch n := n.(type) {
+		case *parse.TextNode:
+			b.WriteString(text(string(n.Text)))
+		case *parse.ActionNode:
+			if name := firstName(n.Pipe); name != "" {
+				b.WriteString(placeholder(name))
+			} else if constant, ok := n.Pipe.Cmds[0].Args[0].(*parse.StringNode); ok && len(n.Pipe.Cmds) == 1 {
+				b.WriteString(text(constant.Text))
+			}
+		case *parse.IfNode:
+			if isPresenceCheck(n.Pipe) || n.ElseList == nil && !isComparison(n.Pipe) {
+				write(b, n.List, placeholder, text)
+			} else {
+				write(b, n.ElseList, placeholder, text)
+			}
+		}
+	}
+}
+
+// isPresenceCheck reports whether a condition only checks that a name has a value.
+func isPresenceCheck(p *parse.PipeNode) bool {
+	return len(p.Cmds) == 1 && len(p.Cmds[0].Args) == 1 && p.Cmds[0].Args[0].Type() == parse.NodeVariable
+}
+
+// isComparison reports whether a condition compares a value with a particular constant.
+func isComparison(p *parse.PipeNode) bool {
+	id, ok := p.Cmds[len(p.Cmds)-1].Args[0].(*parse.IdentifierNode)
+	return ok && id.Ident != "and" && id.Ident != "or"
 }

@@ -14,6 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"crowsnest/internal/codec"
 	"crowsnest/internal/text"
 	"crowsnest/rules/internal/expr"
 )
@@ -99,9 +100,8 @@ func (t *Template) UsesLine() bool { return t.line }
 // UsesError reports whether the template reads $error.
 func (t *Template) UsesError() bool { return t.failure }
 
-// Execute renders the template as valid UTF-8 of at most 2 KiB. A name without a value is
-// rendered as "". If a function refuses its argument, the whole output is `<error: ...>` and ok
-// is false.
+// Execute renders the template as valid UTF-8 of at most 2 KiB. Missing values are "". If a function
+// refuses its argument, the output is `<error: ...>` and ok is false.
 func (t *Template) Execute(d Data) (out string, ok bool) {
 	return t.execute(d, &shown{})
 }
@@ -166,7 +166,6 @@ func (t *Template) hasWords() bool {
 	return strings.ContainsFunc(own, unicode.IsLetter)
 }
 
-// executable returns the compiled form of the template.
 func (t *Template) executable() *template.Template {
 	if tmpl := t.compiled.Load(); tmpl != nil {
 		return tmpl
@@ -193,9 +192,8 @@ func executionReason(err error) string {
 
 var errOutputFull = errors.New("output is full")
 
-// boundedWriter returns an error once it contains more than limit bytes, which ends the
-// execution. It keeps a few bytes more than the limit, so that the output can be cut at the
-// start of a character.
+// boundedWriter ends the execution once it contains more than limit bytes. It keeps a few more, so that
+// the output can be cut at the start of a character.
 type boundedWriter struct {
 	buf   bytes.Buffer
 	limit int
@@ -218,4 +216,25 @@ func (w *boundedWriter) Write(p []byte) (int, error) {
 // truncateOutput returns s as valid UTF-8 of at most MaxOutput bytes.
 func truncateOutput(s string) string {
 	return text.Truncate(strings.ToValidUTF8(s, "\uFFFD"), MaxOutput)
+}
+
+// Code reads or writes a parsed template.
+func Code(c *codec.Codec, t *Template) {
+	codec.Text(c, &t.source)
+	c.Bool(&t.actions)
+	if !t.actions {
+		codec.Text(c, &t.plain)
+		return
+	}
+	codec.Texts(c, &t.labels)
+	codec.Texts(c, &t.vars)
+	c.Bool(&t.value)
+	uses := 0 // bits for what the template uses
+	for i, used := range []bool{t.line, t.failure} {
+		if used {
+			uses |= 1 << i
+		}
+	}
+	c.Int(&uses)
+	t.line, t.failure = uses&1 != 0, uses&2 != 0
 }

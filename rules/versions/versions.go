@@ -1,8 +1,8 @@
-// Package versions judges whether a running image is among the versions that have a
-// failure.
+// Package versions judges whether a running image has a failure.
 package versions
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -22,19 +22,21 @@ const (
 	unknown = "unknown"
 )
 
-// Affects says which versions of which component have a failure.
+// Affects says which versions of which component have a failure. Versions is a semver constraint.
+// If Image is empty, images are not compared.
 type Affects struct {
-	Component string `yaml:"component"`
-	Image     string `yaml:"image"`    // part of the image's repository path, made of whole components; if it is empty, images are not compared
-	Versions  string `yaml:"versions"` // semver constraint of the affected versions
-	FixedIn   string `yaml:"fixed_in"`
-	Ref       string `yaml:"ref"`
+	Component string `yaml:"component" bounds:"0,4096" jsonschema_description:"Name of the component, as shown to people."`
+	Image     string `yaml:"image" bounds:"0,4096" jsonschema_description:"Path components of the image's repository, such as cluster-api/cluster-api-controller, compared as whole components with the stream's label image. Without it, no image is compared."`
+	Versions  string `yaml:"versions" bounds:"0,4096" jsonschema_description:"An exact version, or comparators such as \">=1.9.0 <1.10.0\", in quotes."`
+	FixedIn   string `yaml:"fixed_in" bounds:"0,4096" jsonschema_description:"The first version that has the fix, in quotes."`
+	Ref       string `yaml:"ref" bounds:"0,4096" jsonschema_description:"An issue, pull request or commit that describes or fixes the failure."`
 }
 
-// Verified says in which versions of a component the texts of a rule were found.
+// Verified says in which versions of a component the texts of a rule were found. Versions is a
+// semver constraint with an upper bound, and "<1.36" ends before the pre-releases of 1.36.
 type Verified struct {
-	Component string // name of the component in the table of package components
-	Versions  string // semver constraint with an upper bound; "<1.36" ends before its pre-releases
+	Component string `yaml:"component" bounds:"1,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Name of the component in the table rules/components/components.yaml."`
+	Versions  string `yaml:"versions" bounds:"1,4096" strict:"required" jsonschema:"required,minLength=1" jsonschema_description:"Quoted: the versions whose source has the rule's texts, with an upper bound, such as \">=1.33 <1.36\"."`
 }
 
 // Verdict says whether the running version is among the affected versions.
@@ -48,8 +50,7 @@ type Verdict struct {
 }
 
 var (
-	// comparatorText matches the text up to the next comparator. White space may separate an
-	// operator from its version.
+	// comparatorText matches the text up to the next comparator, including white space in it.
 	comparatorText = lazyre.New(`^[=!<>~^]*[ \t\r\n]*[^ ,\t\r\n]*`)
 
 	comparator  = lazyre.New(`(?s)^(>=|=>|<=|=<|!=|~>|=|>|<|~|\^)?\s*v?(.*)$`)
@@ -155,8 +156,7 @@ func rangeText(major, minor string) string {
 	return fmt.Sprintf(`">=%s <%s"`, v, &next)
 }
 
-// versionBounds detects a group of comparators that no version satisfies, such as ">=1.10.0
-// <1.9.0".
+// versionBounds detects comparators that no version satisfies, such as ">=1.10.0 <1.9.0".
 type versionBounds struct {
 	low, high         *semver.Version
 	lowOpen, highOpen bool
@@ -209,8 +209,7 @@ func Judge(affects []Affects, image string) Verdict {
 	return combineVerdicts(judged)
 }
 
-// archSuffix matches the suffix that some projects add to the tags of images for one
-// architecture.
+// archSuffix matches a suffix of tags of images for one architecture.
 var archSuffix = lazyre.New(`-(amd64|arm64|arm|ppc64le|riscv64|s390x)$`)
 
 // isImage reports whether the path of the repository contains the entry's image as whole
@@ -226,8 +225,7 @@ func Tag(image string, names []string) (tag string, known bool) {
 	return tag, slices.ContainsFunc(names, func(name string) bool { return Affects{Image: name}.isImage(repository) })
 }
 
-// Release returns the major and minor number of the version in a tag, or "" if the tag contains
-// no version.
+// Release returns the major and minor number of the version in a tag, or "".
 func Release(tag string) string {
 	v, err := tagVersion(tag)
 	if err != nil {
@@ -245,8 +243,7 @@ func (v Verified) Outside(tag string) (outside, known bool) {
 		return false, false
 	}
 	cs.IncludePrerelease = true
-	// A pre-release has some texts of its release and may lack others, so both versions must
-	// satisfy the constraint.
+	// A pre-release has some texts of its release, so both versions must satisfy the constraint.
 	core := semver.New(running.Major(), running.Minor(), running.Patch(), "", "")
 	return !cs.Check(running) || !cs.Check(core), true
 }
@@ -294,36 +291,22 @@ func (a Affects) judgeTag(image, tag string) Verdict {
 	}
 	// A pre-release precedes its release, so it still has the failure that the release fixes.
 	cs.IncludePrerelease = true
-	v := a.newVerdict(no)
-	v.Running = tag
+	affected, format := no, "%s %s is not among the affected versions (%s)%s."
 	if cs.Check(running) {
-		v.Affected = yes
-		v.Text = fmt.Sprintf("%s %s is affected (versions %s)%s.", a.name(), tag, a.Versions, a.fix())
-		return v
+		affected, format = yes, "%s %s is affected (versions %s)%s."
 	}
-	v.Text = fmt.Sprintf("%s %s is not among the affected versions (%s)%s.", a.name(), tag, a.Versions, a.fix())
-	return v
+	return a.newVerdict(affected, tag, fmt.Sprintf(format, a.name(), tag, a.Versions, a.fix()))
 }
 
-func (a Affects) newVerdict(affected string) Verdict {
-	return Verdict{Affected: affected, Component: a.Component, FixedIn: a.FixedIn, Ref: a.Ref}
+func (a Affects) newVerdict(affected, tag, text string) Verdict {
+	return Verdict{Affected: affected, Component: a.Component, Running: tag, FixedIn: a.FixedIn, Ref: a.Ref, Text: text}
 }
 
 func (a Affects) unknownVerdict(why string) Verdict {
-	v := a.newVerdict(unknown)
-	v.Text = fmt.Sprintf("Affected are versions %s of %s%s; %s.", a.Versions, a.name(), a.fix(), why)
-	return v
+	return a.newVerdict(unknown, "", fmt.Sprintf("Affected are versions %s of %s%s; %s.", a.Versions, a.name(), a.fix(), why))
 }
 
-func (a Affects) name() string {
-	switch {
-	case a.Component != "":
-		return a.Component
-	case a.Image != "":
-		return a.Image
-	}
-	return "the component"
-}
+func (a Affects) name() string { return cmp.Or(a.Component, a.Image, "the component") }
 
 func (a Affects) fix() string {
 	s := ""

@@ -9,9 +9,8 @@ import (
 // [B-\x{1e000}] in a pattern that ignores case, because all characters of the range are folded.
 const wideRange = 400
 
-// CountCostlyClasses returns the number of costly classes in a pattern, which have hundreds of
-// ranges each. It reads the pattern without parsing it, because these classes make parsing
-// slow.
+// CountCostlyClasses returns the number of classes with hundreds of ranges in a pattern. It does not
+// parse the pattern, because these classes make parsing slow.
 func CountCostlyClasses(pattern string) int {
 	n := strings.Count(pattern, `\p`) + strings.Count(pattern, `\P`)
 	if !mayFold(pattern) {

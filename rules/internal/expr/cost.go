@@ -23,18 +23,15 @@ const (
 	// maxInstructions bounds the sum of the instructions of one rule's programs. The estimate
 	// walks no more instructions than that.
 	maxInstructions = 20000
-	// stepsPerExpression is the cost of searching for the literals of an expression, in steps
-	// per byte.
+	// stepsPerExpression is the cost of searching an expression's literals, in steps per byte.
 	stepsPerExpression = 2
 	// textsPerStep is the number of texts that can be searched in the time of one step.
 	textsPerStep = 3
-	// slotsPerStep is the number of group positions that a thread can copy in the time of one
-	// step.
+	// slotsPerStep is the number of group positions that are copied in the time of one step.
 	slotsPerStep = 200
 )
 
-// SizeCost returns the time that a program of n instructions takes for a line of
-// MaxLine bytes.
+// SizeCost returns the time that n instructions take for a line of MaxLine bytes.
 func SizeCost(n int) time.Duration { return time.Duration(n) * MaxLine * costPerStep }
 
 // Cost is an upper bound of the time that expressions and searches for texts take together on

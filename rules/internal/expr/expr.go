@@ -13,8 +13,7 @@ import (
 	"crowsnest/internal/literals"
 )
 
-// SyntaxError is an error of a selector, a template or a version constraint, with
-// its position and the fix.
+// SyntaxError is an error of a selector, a template or a version constraint, with the fix.
 type SyntaxError struct {
 	Offset  int // offset in bytes from the start of the text
 	Message string
@@ -64,8 +63,7 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// compileProgram compiles a pattern to instructions. It returns nil if the pattern is not
-// valid.
+// compileProgram compiles a pattern to instructions. An invalid pattern has none.
 func compileProgram(pattern string) *syntax.Prog {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {

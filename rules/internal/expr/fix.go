@@ -1,8 +1,8 @@
 package expr
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"regexp/syntax"
 	"strings"
 )
@@ -32,8 +32,7 @@ var elsewhere = []struct{ part, instead string }{
 	{`\g`, "RE2 has no back-references: repeat the pattern"},
 }
 
-// FaultAt returns the offset of the faulty part of a pattern, which err names. err is an error
-// of regexp.Compile.
+// FaultAt returns the offset of the part of a pattern that err, of regexp.Compile, names.
 func FaultAt(pattern string, err error) int {
 	if se, ok := errors.AsType[*syntax.Error](err); ok {
 		return max(strings.Index(pattern, se.Expr), 0)
@@ -46,7 +45,7 @@ func SuggestFix(pattern string) string {
 	_, err := syntax.Parse(pattern, syntax.Perl)
 	se, ok := errors.AsType[*syntax.Error](err)
 	if !ok {
-		return "see https://github.com/google/re2/wiki/Syntax"
+		return reference
 	}
 	if strings.HasPrefix(pattern, "*") {
 		return `write .* for *: a regular expression is not a glob`
@@ -56,28 +55,24 @@ func SuggestFix(pattern string) string {
 			return e.instead
 		}
 	}
-	switch se.Code {
-	case syntax.ErrInvalidEscape:
-		if len(se.Expr) == 2 && se.Expr[1] >= '1' && se.Expr[1] <= '9' {
-			return "RE2 has no back-references: repeat the pattern"
-		}
-		return fmt.Sprintf(`write \%s for a backslash as it is in the line`, se.Expr)
-	case syntax.ErrTrailingBackslash:
-		return `write \\ for a backslash as it is in the line`
-	case syntax.ErrInvalidRepeatOp:
-		return "RE2 never goes back, so it has no possessive repetition: write one of * + ?, or escape the second with a backslash"
-	case syntax.ErrMissingRepeatArgument:
-		return fmt.Sprintf(`write \%s for the character itself`, se.Expr)
-	case syntax.ErrMissingParen, syntax.ErrUnexpectedParen:
-		return `close each ( with ), and write \( or \) for the character itself`
-	case syntax.ErrMissingBracket:
-		return `close [ with ], and write \[ for the character itself`
-	case syntax.ErrInvalidRepeatSize:
-		return "repeat at most 1000 times, or write * or +"
-	case syntax.ErrInvalidCharRange:
-		return `write the smaller character first, or \- for the character itself`
-	case syntax.ErrInvalidNamedCapture:
-		return "write (?P<name>...), with letters, digits and _ in the name"
+	if se.Code == syntax.ErrInvalidEscape && len(se.Expr) == 2 && se.Expr[1] >= '1' && se.Expr[1] <= '9' {
+		return "RE2 has no back-references: repeat the pattern"
 	}
-	return "see https://github.com/google/re2/wiki/Syntax"
+	return strings.ReplaceAll(cmp.Or(fixes[se.Code], reference), "PART", se.Expr)
+}
+
+const reference = "see https://github.com/google/re2/wiki/Syntax"
+
+// fixes are the fixes for errors of regexp. PART stands for the faulty part of the pattern.
+var fixes = map[syntax.ErrorCode]string{
+	syntax.ErrInvalidEscape:         `write \PART for a backslash as it is in the line`,
+	syntax.ErrTrailingBackslash:     `write \\ for a backslash as it is in the line`,
+	syntax.ErrInvalidRepeatOp:       "RE2 never goes back, so it has no possessive repetition: write one of * + ?, or escape the second with a backslash",
+	syntax.ErrMissingRepeatArgument: `write \PART for the character itself`,
+	syntax.ErrMissingParen:          `close each ( with ), and write \( or \) for the character itself`,
+	syntax.ErrUnexpectedParen:       `close each ( with ), and write \( or \) for the character itself`,
+	syntax.ErrMissingBracket:        `close [ with ], and write \[ for the character itself`,
+	syntax.ErrInvalidRepeatSize:     "repeat at most 1000 times, or write * or +",
+	syntax.ErrInvalidCharRange:      `write the smaller character first, or \- for the character itself`,
+	syntax.ErrInvalidNamedCapture:   "write (?P<name>...), with letters, digits and _ in the name",
 }

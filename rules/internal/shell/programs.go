@@ -71,8 +71,7 @@ var (
 		"crictl exec": {valued: "rR", operands: 1}, "ip netns exec": {operands: 1},
 	}
 	assignment = lazyre.New(`^[A-Za-z_][A-Za-z0-9_]*(\[[^]]*\])?\+?=`)
-	// programVariable matches an assignment to a variable that decides which program or code
-	// runs.
+	// programVariable matches an assignment that decides which program or code runs.
 	programVariable = lazyre.New(`^([A-Z_]*PATH|LD_[A-Z_]*|BASH_ENV|ENV|SHELL|IFS|PS[0-4]|[A-Z_]*(EDITOR|VISUAL|PAGER|BROWSER|COMMAND|ASKPASS|SSH|SHELLOPTS|BASHOPTS)|[A-Z]*(STARTUP|OPT|OPTIONS))\+?=`)
 	positional      = lazyre.New(`\$(\{[0-9@*]+\}|[0-9@*])`)
 )
@@ -85,8 +84,7 @@ func programName(word string) string {
 	return name
 }
 
-// classifyWords notes the purpose of each word of a simple command. It reports whether the
-// command executes its input.
+// classifyWords notes the purpose of the words of a simple command. It says if that runs its input.
 func (w *Script) classifyWords(args []token) (input bool) {
 	for _, word := range args {
 		if programVariable.MatchString(word.text) {
@@ -135,8 +133,7 @@ func commandStarts(args []token) (starts []int, open bool) {
 	return append(starts, embeddedStarts(args)...), open || replaced
 }
 
-// wrappedCommand returns the index of the command that the first word runs, or 0 if it runs
-// none.
+// wrappedCommand returns the index of the command that the first word runs, or 0.
 func wrappedCommand(args []token) int {
 	name, first := programName(args[0].text), 1
 	if i := slices.IndexFunc(args, func(a token) bool { return a.text == "exec" }); i > 0 {
@@ -170,8 +167,7 @@ func wrappedCommand(args []token) int {
 
 func isOption(word string) bool { return len(word) > 1 && word[0] == '-' }
 
-// countValues returns the number of words after an option that are its values. valued are the
-// short options that take one.
+// countValues returns the number of values after an option. valued are short options with one.
 func countValues(option, valued string) int {
 	if long, ok := strings.CutPrefix(option, "--"); ok {
 		if slices.Contains(longValued, long) {
@@ -208,8 +204,7 @@ func embeddedStarts(args []token) []int {
 	return out
 }
 
-// codeWords returns the indexes of the words that the program executes as code, and
-// whether it executes its input.
+// codeWords returns the indexes of words that the program executes, and if it executes its input.
 func (r *reader) codeWords(args []token) (out []int, input bool) {
 	operands, options, given := 0, true, false
 	add := func(i int) {
@@ -280,8 +275,7 @@ func (r *reader) findOption(word string) (code, values int) {
 	return -1, 0
 }
 
-// scriptArguments returns the indexes of the words after sh -c SCRIPT if the script runs or
-// evaluates one of its arguments.
+// scriptArguments returns the words after sh -c SCRIPT if the script runs one of its arguments.
 func (r *reader) scriptArguments(args []token, script []int) []int {
 	if len(script) == 0 || !slices.ContainsFunc(args[1:script[0]], func(a token) bool { return isOption(a.text) && strings.Contains(a.text, "c") }) {
 		return nil

@@ -101,8 +101,7 @@ func (w *Script) parse(start, stop int, separators ...string) {
 	}
 }
 
-// classify notes the purpose of the values in a part of the script. It reports whether one of
-// its commands executes its input.
+// classify notes the purpose of the values. It says whether a command executes its input.
 func (w *Script) classify(part syntax.Node) (input bool) {
 	syntax.Walk(part, func(n syntax.Node) bool {
 		switch n := n.(type) {
