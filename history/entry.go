@@ -57,8 +57,7 @@ func (e *Entry) key() string {
 	return string(binary.BigEndian.AppendUint64(b, uint64(e.StartsAt.UnixNano())))
 }
 
-// sameEnd reports whether two entries have the same end. The same episode can be concluded
-// again after a restart.
+// sameEnd reports whether two entries have the same end, which a restart may conclude again.
 func (e *Entry) sameEnd(o *Entry) bool { return e.EndsAt.Equal(o.EndsAt) && e.Reason == o.Reason }
 
 // encode returns the record of an entry. It contains no line breaks.
@@ -70,7 +69,6 @@ func (e *Entry) encode() []byte {
 	return b
 }
 
-// decode returns the entry in a record that encode returned.
 func decode(record []byte) (*Entry, error) {
 	var e Entry
 	if err := json.Unmarshal(record, &e); err != nil {

@@ -14,8 +14,7 @@ import (
 const (
 	// maxText bounds the length of a summary in bytes.
 	maxText = 300
-	// FlapsWithin is the time after the end of an episode in which a new episode of the same
-	// alert counts as a flap.
+	// FlapsWithin is how soon after an end a new episode of the same alert counts as a flap.
 	FlapsWithin = time.Hour
 	// maxExported bounds the number of entries that Export returns.
 	maxExported = 1000
@@ -53,7 +52,13 @@ type groupKey struct {
 	alert string
 }
 
-// item is a remembered entry.
+func groupOf(e *Entry) groupKey {
+	if e.Infrastructure {
+		return groupKey{quota.Infrastructure, e.Alert}
+	}
+	return groupKey{quota.Ordinary, e.Alert}
+}
+
 type item struct {
 	quota.Entry
 	of     *Entry
@@ -155,12 +160,8 @@ func (h *History) linkPrevious(e *Entry) {
 	}
 }
 
-// group returns the group that belongs to the rule of an entry.
 func (h *History) group(e *Entry) *quota.Group {
-	key := groupKey{quota.Ordinary, e.Alert}
-	if e.Infrastructure {
-		key.class = quota.Infrastructure
-	}
+	key := groupOf(e)
 	s := h.groups[key]
 	if s == nil {
 		s = quota.NewGroup(nil, key.class, h.pool, 2*h.cfg.MaxEntries, func(x *quota.Entry, _ string) {
@@ -172,7 +173,6 @@ func (h *History) group(e *Entry) *quota.Group {
 	return s
 }
 
-// remove removes an item from its group and from the history.
 func (h *History) remove(it *item) {
 	h.group(it.of).Remove(&it.Entry)
 	h.forgetItem(it)
@@ -188,10 +188,7 @@ func (h *History) forgetItem(it *item) {
 	} else {
 		delete(h.alerts, fp)
 	}
-	key := groupKey{quota.Ordinary, it.of.Alert}
-	if it.of.Infrastructure {
-		key.class = quota.Infrastructure
-	}
+	key := groupOf(it.of)
 	if s := h.groups[key]; s != nil && s.Used() == 0 {
 		delete(h.groups, key)
 	}
@@ -233,8 +230,7 @@ func (h *History) EntriesOf(fingerprint uint64, now time.Time) []*Entry {
 	return out
 }
 
-// NewestFirst orders entries by their start, the newest first. It treats no two different
-// entries as equal.
+// NewestFirst orders entries by their start, the newest first. Different entries are never equal.
 func NewestFirst(a, b *Entry) int {
 	return cmp.Or(b.StartsAt.Compare(a.StartsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
 }

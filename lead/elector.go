@@ -19,11 +19,9 @@ type Times struct {
 	Renew time.Duration
 	// Retry is the interval at which the record is read or renewed.
 	Retry time.Duration
-	// Grace is the additional time for which a candidate waits if it lacks something that was
-	// confirmed. A process that has it may come back.
+	// Grace is how much longer a candidate that lacks something confirmed waits for a process that has it.
 	Grace time.Duration
-	// Empty is the time for which a candidate without state waits if there is no record. The
-	// other process may have state.
+	// Empty is how long a candidate without state waits if there is no record. The other one may have state.
 	Empty time.Duration
 }
 
@@ -34,8 +32,7 @@ var DefaultTimes = Times{Lease: 15 * time.Second, Renew: 10 * time.Second, Retry
 // renews the standby's promise, which must not expire.
 func (t Times) holdTime() time.Duration { return t.Renew / 5 }
 
-// promiseMargin is the time by which the leader assumes that a promise is shorter. The clocks
-// of two machines differ in speed.
+// promiseMargin is how much shorter the leader takes a promise to be, because clocks differ in speed.
 const promiseMargin = 500 * time.Millisecond
 
 // Candidate describes this process to the election.
@@ -70,7 +67,6 @@ type Elector struct {
 	promised time.Time // time from which the newest promise of the standby counts
 	bound    time.Time // time at which this process's promise to the leader began; zero if there is none
 	err      error     // error of the last attempt
-	reached  time.Time // time at which the store last answered
 }
 
 // NewElector returns an elector. It starts nothing. If now is nil, time.Now is used.
@@ -111,11 +107,7 @@ func (e *Elector) Lost() <-chan struct{} { return e.lost }
 func (e *Elector) IsLeading() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.isLeadingAt(e.now())
-}
-
-// isLeadingAt reports whether this process leads at now. The caller holds mu.
-func (e *Elector) isLeadingAt(now time.Time) bool {
+	now := e.now()
 	if !e.leads || e.over {
 		return false
 	}
@@ -214,10 +206,8 @@ func (e *Elector) readRecord(ctx context.Context) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.now()
-	e.reached = now
 	if revision != e.revision || e.seen.IsZero() {
-		e.seen = now
+		e.seen = e.now()
 	}
 	if e.revision = revision; revision != "" {
 		e.rec, e.known = rec, true // if the record was removed, its last content is kept
@@ -251,8 +241,7 @@ func (e *Elector) mayTake(now time.Time) bool {
 	return quiet >= wait
 }
 
-// writeRecord replaces the record by rec. If rec names this process as the holder, it leads
-// from then on. The caller holds turn.
+// writeRecord replaces the record by rec. If rec names this process, it leads from then on. It needs turn.
 func (e *Elector) writeRecord(ctx context.Context, rec Record) error {
 	e.mu.Lock()
 	revision, began := e.revision, e.now()
@@ -266,7 +255,7 @@ func (e *Elector) writeRecord(ctx context.Context, rec Record) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.rec, e.revision, e.seen, e.known, e.reached = rec, next, e.now(), true, e.now()
+	e.rec, e.revision, e.seen, e.known = rec, next, e.now(), true
 	if rec.Holder != e.self.ID {
 		return nil
 	}
@@ -344,27 +333,17 @@ func (e *Elector) Release(ctx context.Context) error {
 
 // Status is the state of an election.
 type Status struct {
-	Leads   bool
-	Self    string // ID of this process
-	Record  Record // record that was last read or written; the zero value means that there is none
-	Where   string // name of the record
-	Err     error  // error of the last attempt
-	Reached time.Time
-	// Promised is set if the record cannot be renewed, and this process leads only because its
-	// standby has promised not to take the lead.
-	Promised bool
+	Self   string // ID of this process
+	Record Record // record that was last read or written; the zero value means that there is none
+	Where  string // name of the record
+	Err    error  // error of the last attempt
 }
 
 // Status returns the state of the election.
 func (e *Elector) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.now()
-	leads := e.isLeadingAt(now)
 	rec := e.rec
 	rec.Current = slices.Clone(rec.Current)
-	return Status{
-		Leads: leads, Self: e.self.ID, Record: rec, Where: e.store.Where(), Err: e.err, Reached: e.reached,
-		Promised: leads && timeBetween(e.renewed, now) >= e.times.Renew,
-	}
+	return Status{Self: e.self.ID, Record: rec, Where: e.store.Where(), Err: e.err}
 }

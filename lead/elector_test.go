@@ -216,7 +216,6 @@ func TestStoreAway(t *testing.T) {
 			require.True(t, a.IsLeading())
 			require.False(t, b.IsLeading())
 		}
-		require.True(t, a.Status().Promised)
 		require.ErrorIs(t, a.Status().Err, errAway)
 		pass(DefaultTimes.Renew + DefaultTimes.Retry)
 		require.False(t, a.IsLeading())

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 
@@ -14,7 +13,6 @@ import (
 	"crowsnest/state/plainfile"
 )
 
-// maxRecord is the largest size of the record's file in bytes.
 const maxRecord = 64 << 10
 
 // FileStore keeps the record in a folder on storage that both processes share. The storage must
@@ -28,7 +26,6 @@ func NewFileStore(dir string) *FileStore { return &FileStore{dir} }
 // Where returns the folder.
 func (s *FileStore) Where() string { return "folder " + s.dir }
 
-// saved is the content of the file.
 type saved struct {
 	Revision uint64 `json:"revision"`
 	Record   Record `json:"record"`
@@ -79,11 +76,7 @@ func (s *FileStore) Put(ctx context.Context, rec Record, revision string) (strin
 			return err
 		}
 		next = strconv.FormatUint(n+1, 10)
-		tmp := s.path() + ".tmp"
-		if err := plainfile.Create(tmp, b); err != nil {
-			return fmt.Errorf("write the leader record: %w", err)
-		}
-		if err := os.Rename(tmp, s.path()); err != nil {
+		if err := plainfile.Replace(s.path(), b); err != nil {
 			return fmt.Errorf("write the leader record: %w", err)
 		}
 		return nil
@@ -91,7 +84,6 @@ func (s *FileStore) Put(ctx context.Context, rec Record, revision string) (strin
 	return next, err
 }
 
-// withLock calls f while it holds the lock of the folder.
 func (s *FileStore) withLock(ctx context.Context, f func() error) error {
 	held, err := state.Lock(ctx, s.dir)
 	if err != nil {

@@ -17,15 +17,13 @@ import (
 const (
 	// Path is the path at which a leader serves its checkpoints.
 	Path = "/api/v1/checkpoints"
-	// DefaultAlone is the time for which a leader waits for an unreachable standby before it
-	// continues alone.
+	// DefaultAlone is how long a leader waits for an unreachable standby before it continues alone.
 	DefaultAlone = 5 * time.Second
 	// listEvery is the interval at which a leader updates the current disks in the record.
 	listEvery = 250 * time.Millisecond
 	maxPoll   = 4 << 10
 )
 
-// poll is a request from the standby to the leader.
 type poll struct {
 	ID         string `json:"id"`                // ID of the standby's disk
 	Version    int    `json:"version"`           // newest version of checkpoints that the standby can read
@@ -111,8 +109,7 @@ func (l *Leader) Offer(payload []byte, records [][]byte) uint64 {
 	return l.gen
 }
 
-// Wait waits until the checkpoint of a generation is confirmed, and returns true. It returns
-// false if ctx ends first.
+// Wait returns true when the checkpoint of a generation is confirmed, or false if ctx ends first.
 func (l *Leader) Wait(ctx context.Context, gen uint64) bool {
 	for {
 		l.mu.Lock()
@@ -149,8 +146,7 @@ func (l *Leader) Run(ctx context.Context) {
 	}
 }
 
-// listStandby adds the standby to the list in the record if it has everything. It removes a
-// standby that is unreachable.
+// listStandby adds a standby that has everything to the record's list, and removes an unreachable one.
 func (l *Leader) listStandby(ctx context.Context) {
 	l.mu.Lock()
 	standby, away := l.standby, l.elector.now().Sub(l.heard) >= l.alone
@@ -168,8 +164,7 @@ func (l *Leader) listStandby(ctx context.Context) {
 			l.mu.Unlock()
 		}
 	case remove:
-		// Checkpoints are confirmed without the standby only after every candidate knows that
-		// the standby lacks something.
+		// First every candidate must know that the standby lacks something.
 		if l.elector.SetCurrent(ctx, l.elector.self.ID) == nil {
 			l.mu.Lock()
 			l.needed, l.listed, l.standby, l.lonely = false, false, "", l.elector.now()
@@ -190,8 +185,7 @@ func (l *Leader) Released() {
 // clockStamp returns the current time as a number that is meaningful only to this process.
 func (l *Leader) clockStamp() int64 { return max(1, int64(l.elector.now().Sub(l.started))) }
 
-// ServeHTTP answers a poll of the authenticated standby. It waits up to Times.holdTime for
-// something new.
+// ServeHTTP answers a poll of the standby. It waits up to Times.holdTime for something new.
 func (l *Leader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var p poll
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxPoll)).Decode(&p); err != nil || p.ID == "" {
@@ -232,7 +226,6 @@ func (l *Leader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.sent += int64(sent)
 }
 
-// writeAnswer writes an answer. It returns the number of bytes.
 func writeAnswer(w http.ResponseWriter, h head, packed []byte) int {
 	line, err := json.Marshal(h)
 	if err != nil {
@@ -310,12 +303,10 @@ func (l *Leader) pollResponse(p *poll) (head, []byte) {
 	return h, packed
 }
 
-// checksum returns a checksum that detects a damaged transfer. The file on the disk has a
-// stronger one.
+// checksum detects a damaged transfer. The file on the disk has a stronger checksum.
 func checksum(b []byte) string { return strconv.FormatUint(xxhash.Sum64(b), 16) }
 
-// Unpack returns the payload of a packed checkpoint. It fails if the payload is larger than
-// maxSize bytes.
+// Unpack returns the payload of a packed checkpoint, which must not be larger than maxSize bytes.
 func Unpack(packed []byte, maxSize uint64) ([]byte, error) {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxSize))
 	if err != nil {
@@ -331,11 +322,10 @@ func Unpack(packed []byte, maxSize uint64) ([]byte, error) {
 
 // Replication is how far the leader's state was copied to its standby.
 type Replication struct {
-	Up      bool          // whether the standby has everything that was confirmed
-	Standby string        // ID of the standby's disk; empty if no standby is connected
-	Lonely  time.Time     // time since which no standby has had everything; zero if one has
-	Lag     time.Duration // time for which the standby has lacked the newest checkpoint
-	Sent    int64         // number of bytes sent
+	Up     bool          // whether the standby has everything that was confirmed
+	Lonely time.Time     // time since which no standby has had everything; zero if one has
+	Lag    time.Duration // time for which the standby has lacked the newest checkpoint
+	Sent   int64         // number of bytes sent
 }
 
 // Replication returns the state of the copy on the standby.
@@ -343,7 +333,7 @@ func (l *Leader) Replication() Replication {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.elector.now()
-	out := Replication{Up: l.listed, Standby: l.standby, Lonely: l.lonely, Sent: l.sent}
+	out := Replication{Up: l.listed, Lonely: l.lonely, Sent: l.sent}
 	if !l.behind.IsZero() && l.standby != "" {
 		out.Lag = max(0, now.Sub(l.behind))
 	}

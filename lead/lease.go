@@ -38,7 +38,6 @@ func NewLeaseStore(client *kube.Client, namespace, name string, lease time.Durat
 // Where returns the name of the Lease.
 func (s *LeaseStore) Where() string { return "Lease " + s.namespace + "/" + s.name }
 
-// lease holds the used fields of a Lease.
 type lease struct {
 	APIVersion string    `json:"apiVersion"`
 	Kind       string    `json:"kind"`
@@ -61,7 +60,6 @@ type leaseSpec struct {
 	Turns    int    `json:"leaseTransitions"`
 }
 
-// note is the content of the annotation noteKey.
 type note struct {
 	URL     string   `json:"url"`
 	Current []string `json:"current"`

@@ -34,8 +34,7 @@ const (
 	reviewWithin      = 5 * time.Second
 )
 
-// Server is the listener of one process of the pair. While the process is the standby, it
-// refuses everything.
+// Server is the listener of one process of the pair. On the standby, it refuses everything.
 type Server struct {
 	cfg      Settings
 	listener net.Listener
@@ -119,7 +118,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	leader.ServeHTTP(w, r)
 }
 
-// guard authenticates the standby.
 type guard struct {
 	cfg Settings
 	api *kube.Client // client for reviews; nil if tokens are not reviewed

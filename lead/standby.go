@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	// answerWithin is the time limit of a poll.
 	answerWithin = 30 * time.Second
 	// silentAfter is how long an answer to a poll may take in addition to the time for which it
 	// is held. A leader that takes longer is unreachable.
@@ -55,8 +54,7 @@ type Standby struct {
 	fetched int64         // number of bytes received
 }
 
-// NewStandby returns a standby. It starts nothing. client must send the credentials that the
-// leader requires.
+// NewStandby returns a standby, which starts nothing. client must send the required credentials.
 func NewStandby(e *Elector, keeper Keeper, version int, client *http.Client) *Standby {
 	return &Standby{elector: e, keeper: keeper, version: version, client: client}
 }
@@ -124,7 +122,6 @@ func (s *Standby) pollOnce(ctx context.Context, leader Record) error {
 	return nil
 }
 
-// sendPoll sends a poll and returns the answer.
 func (s *Standby) sendPoll(ctx context.Context, leader Record) (head, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()

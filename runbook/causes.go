@@ -8,8 +8,7 @@ import (
 	"crowsnest/rules"
 )
 
-// linkTo returns a link from the page of one rule to the page of another. If the set does not
-// contain the other rule, it returns only the name.
+// linkTo returns a link from one rule's page to another's, or only the name if set lacks the other rule.
 func linkTo(set *rules.Set, from *rules.Rule, alert string) string {
 	to := set.Rule(alert)
 	switch {
@@ -21,7 +20,6 @@ func linkTo(set *rules.Set, from *rules.Rule, alert string) string {
 	return fmt.Sprintf("[%s](../%s/%s.md)", alert, to.Pack, alert)
 }
 
-// describeCauses describes which alerts can be causes of the rule's alert.
 func describeCauses(set *rules.Set, r *rules.Rule) string {
 	if len(r.Causes) == 0 {
 		return ""
@@ -48,7 +46,6 @@ func describeCauses(set *rules.Set, r *rules.Rule) string {
 	return b.String()
 }
 
-// nameSymptoms names the alerts that the failure can cause.
 func nameSymptoms(set *rules.Set, r *rules.Rule) string {
 	var out []string
 	for _, s := range set.Rules {

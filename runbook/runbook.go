@@ -1,5 +1,4 @@
-// Package runbook writes a Markdown page for each rule and an index for each pack. The rules
-// are its only input.
+// Package runbook writes a Markdown page for each rule and an index for each pack, from the rules only.
 package runbook
 
 import (
@@ -127,13 +126,11 @@ func readableText(t *rules.Template) string {
 	return t.DocumentText(func(name string) string { return "*" + name + "*" }, escape)
 }
 
-// escape escapes the markup of Markdown and HTML.
 func escape(s string) string {
 	return strings.NewReplacer("<", `\<`, "*", `\*`, "[", `\[`).Replace(s)
 }
 
-// commandText returns a template as a command. The names of values are in capitals, as in usage
-// texts.
+// commandText returns a template as a command, with names of values in capitals as in usage texts.
 func commandText(t *rules.Template) string {
 	return t.DocumentText(strings.ToUpper, func(text string) string { return text })
 }

@@ -72,7 +72,6 @@ func describeShared(r *rules.Rule, a *rules.ClearOrUnless) string {
 	return " of the same " + formatNames(a.Same)
 }
 
-// formatNames formats names in italics, as in "a, b and c".
 func formatNames(all []string) string {
 	out := make([]string, len(all))
 	for i, n := range all {
@@ -164,8 +163,7 @@ func trimAnchors(expr string) string {
 	return expr
 }
 
-// maxExamples bounds the number of tests of each kind, and maxLines the number of lines of each
-// test.
+// maxExamples bounds the tests of each kind, and maxLines the lines of each test.
 const (
 	maxExamples = 4
 	maxLines    = 3
@@ -199,13 +197,11 @@ func exampleLines(r *rules.Rule) string {
 	return out
 }
 
-// expectsAlert reports whether a test expects an alert at any time.
 func expectsAlert(t rules.Test) bool {
 	return slices.ContainsFunc(t.Expect, func(c rules.Checkpoint) bool { return len(c.Firing) > 0 || len(c.Resolved) > 0 })
 }
 
-// writeLines writes the lines of a test for which wanted returns true. It returns 1 if there
-// are any, and otherwise 0.
+// writeLines writes the wanted lines of a test. It returns 1 if there are any, and otherwise 0.
 func writeLines(b *strings.Builder, t rules.Test, wanted func(line string) bool) int {
 	var lines []string
 	for _, in := range t.Input {

@@ -37,8 +37,7 @@ func Lock(ctx context.Context, dir string) (*Held, error) {
 	for {
 		err := flock(f)
 		if err == nil {
-			// The process ID is only information for people. The lock belongs to the
-			// descriptor.
+			// The process ID is only information for people, because the descriptor has the lock.
 			if f.Truncate(0) == nil {
 				_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 			}
@@ -57,8 +56,7 @@ func Lock(ctx context.Context, dir string) (*Held, error) {
 	}
 }
 
-// Valid reports whether the lock still excludes other processes. It no longer does if its file
-// or the whole directory was removed.
+// Valid reports whether the lock still excludes others. A lock whose file was removed does not.
 func (h *Held) Valid() bool {
 	mine, err := h.f.Stat()
 	if err != nil {
@@ -68,6 +66,5 @@ func (h *Held) Valid() bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// Release releases the lock. The lock file stays. If it were removed, two processes could lock
-// two files with the same name.
+// Release releases the lock. Its file stays, because two processes could lock two files of the same name.
 func (h *Held) Release() error { return h.f.Close() }

@@ -13,8 +13,7 @@ import (
 	"crowsnest/state/plainfile"
 )
 
-// logHeader is the first line of a Log. Its number is raised when an older program could
-// misread the records.
+// logHeader is the first line of a Log. Its number grows when an older program could misread records.
 const logHeader = "crowsnest-log 1\n"
 
 // sumLength is the length of a record's checksum in hexadecimal digits.
@@ -69,13 +68,16 @@ func (l *Log) Load() (records [][]byte, note string, err error) {
 	if lost == 0 {
 		l.size = int64(len(b) - tail)
 	} else {
-		note = fmt.Sprintf("%d records of %s were damaged and are skipped%s", lost, l.path, l.keepDamaged(b))
+		note = fmt.Sprintf("%d records of %s were damaged and are skipped", lost, l.path)
+		bad := l.path + ".bad" // only the newest one is kept; Replace then writes a valid file
+		if plainfile.Create(bad, b) == nil {
+			note += "; a copy of the damaged file is " + bad
+		}
 	}
 	return records, note, nil
 }
 
-// splitRecords returns the valid records, the number of invalid ones, and the number of bytes
-// in the incomplete line at the end.
+// splitRecords returns the valid records, how many are invalid, and the length of an incomplete last line.
 func splitRecords(b []byte) (records [][]byte, lost, tail int) {
 	for len(b) > 0 {
 		line, rest, ended := bytes.Cut(b, []byte("\n"))
@@ -99,16 +101,6 @@ func (l *Log) setAside(why *damage) string {
 		l.size = 0
 	}
 	return note
-}
-
-// keepDamaged stores the content of a damaged file under another name, for inspection. Only the
-// newest one is kept. Replace then writes a valid file.
-func (l *Log) keepDamaged(b []byte) string {
-	to := l.path + ".bad"
-	if plainfile.Create(to, b) != nil {
-		return ""
-	}
-	return "; a copy of the damaged file is " + to
 }
 
 // Append adds records, which must not contain line breaks. When it returns nil, they are on
@@ -149,8 +141,7 @@ func (l *Log) appendRecords(records [][]byte) error {
 	return err
 }
 
-// writeEnd writes the records after the valid content and returns the new size. It overwrites
-// the remains of an earlier attempt.
+// writeEnd writes the records after the valid content, over the remains of an earlier attempt.
 func (l *Log) writeEnd(f *os.File, records [][]byte) (int64, error) {
 	fi, err := f.Stat()
 	switch {
@@ -178,8 +169,7 @@ func (l *Log) writeEnd(f *os.File, records [][]byte) (int64, error) {
 	return l.size + int64(len(b)), nil
 }
 
-// Replace replaces the whole content by records. When it returns nil, they are on disk. After
-// an error, the file is unchanged.
+// Replace replaces the content. When it returns nil, it is on disk. After an error, the file is unchanged.
 func (l *Log) Replace(records [][]byte) error {
 	b := appendRecords([]byte(logHeader), records)
 	if err := l.replaceContent(b); err != nil {
@@ -196,19 +186,12 @@ func (l *Log) replaceContent(b []byte) error {
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return err
 	}
-	tmp := l.path + ".tmp"
-	err := plainfile.Create(tmp, b)
-	if err == nil {
-		err = os.Rename(tmp, l.path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp) // the next attempt may need the space
+	if err := plainfile.Replace(l.path, b); err != nil {
 		return err
 	}
 	return syncDir(l.dir)
 }
 
-// appendRecords appends a line for each record.
 func appendRecords(b []byte, records [][]byte) []byte {
 	for _, r := range records {
 		b = append(append(append(b, checksum(r)...), ' '), r...)

@@ -49,8 +49,7 @@ func Has(dir string) bool {
 	return false
 }
 
-// Identity returns the name of the directory. It is a random text that is created once and is
-// lost with the directory.
+// Identity returns the name of the directory, a random text that is lost with the directory.
 func Identity(dir string) (string, error) {
 	path := filepath.Join(dir, identityFile)
 	b, err := plainfile.Read(path, maxIdentity)
@@ -64,11 +63,7 @@ func Identity(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make an identity: %w", err)
 	}
-	tmp := path + ".tmp"
-	if err = plainfile.Create(tmp, []byte(id+"\n")); err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil {
+	if err := plainfile.Replace(path, []byte(id+"\n")); err != nil {
 		return "", fmt.Errorf("make an identity: %w", err)
 	}
 	return id, syncDir(dir)

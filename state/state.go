@@ -21,8 +21,7 @@ const (
 	lockFile = "lock"
 )
 
-// maxSize bounds the size of a snapshot. About 2 MiB are expected, and this program never
-// writes a larger file.
+// maxSize bounds the size of a snapshot. About 2 MiB are expected, and no larger file is written.
 const maxSize = 64 << 20
 
 // version of the envelope, which is one header line followed by the payload
@@ -38,8 +37,7 @@ const maxBad = 9
 // succeed, because Save creates a missing directory. Calls must not overlap.
 func Save(dir string, payload []byte) error { return save(dir, current, payload) }
 
-// The files of a snapshot are the newest generation, the previous one, and one that is being
-// written.
+// A snapshot has files of the newest generation, the previous one, and one that is being written.
 func previousName(name string) string  { return name + ".prev" }
 func temporaryName(name string) string { return name + ".tmp" }
 
@@ -58,11 +56,10 @@ func replace(dir, name string, payload []byte) error {
 		return err
 	}
 	cur, tmp := filepath.Join(dir, name), filepath.Join(dir, temporaryName(name))
-	if err := write(tmp, payload); err != nil {
+	if err := plainfile.Create(tmp, []byte(header(payload)), payload); err != nil {
 		return err
 	}
-	// After a crash between the two renames there is no current file, but Load uses the
-	// temporary one.
+	// A crash between the two renames leaves no current file. Load uses the temporary one then.
 	if err := os.Rename(cur, filepath.Join(dir, previousName(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("keep the previous one: %w", err)
 	}
@@ -70,11 +67,6 @@ func replace(dir, name string, payload []byte) error {
 		return err
 	}
 	return syncDir(dir)
-}
-
-// write creates the file of a snapshot.
-func write(path string, payload []byte) error {
-	return plainfile.Create(path, []byte(header(payload)), payload)
 }
 
 func syncDir(dir string) error {
@@ -126,8 +118,7 @@ func Load(dir string) (payload []byte, note string, err error) { return load(dir
 func load(dir, base string) (payload []byte, note string, err error) {
 	var notes []string
 	var errs []error
-	// If the temporary file is complete, the process was killed while Save waited for the disk.
-	// The file is then newer than the current one.
+	// A complete temporary file is newer, because Save was killed while it waited for the disk.
 	for _, name := range []string{temporaryName(base), base, previousName(base)} {
 		b, rerr := read(filepath.Join(dir, name))
 		if errors.Is(rerr, fs.ErrNotExist) {
@@ -170,8 +161,7 @@ func read(path string) ([]byte, error) {
 	return payload, nil
 }
 
-// readWhole returns the content of a file. The error is a *damage if this package has not
-// written the file.
+// readWhole returns the content of a file, or a *damage if this package has not written the file.
 func readWhole(path string) ([]byte, error) {
 	b, err := plainfile.Read(path, maxSize+1024)
 	if refused, ok := errors.AsType[*plainfile.Refused](err); ok {
@@ -180,8 +170,7 @@ func readWhole(path string) ([]byte, error) {
 	return b, err
 }
 
-// setAside renames a damaged file, so that it can be inspected and is not read again. It
-// returns a sentence that says so.
+// setAside renames a damaged file for inspection, and returns a sentence that says so.
 func setAside(dir, name string, why *damage) string {
 	from := filepath.Join(dir, name)
 	for n := 1; n <= maxBad; n++ {

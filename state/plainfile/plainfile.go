@@ -52,8 +52,7 @@ func checkFile(path string, fi os.FileInfo) error {
 	return nil
 }
 
-// Read returns the content of a file that Open accepts. It returns a *Refused if the file has
-// more than limit bytes.
+// Read returns the content of a file that Open accepts, or a *Refused if it has more than limit bytes.
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := Open(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -69,8 +68,7 @@ func Read(path string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// Create creates a file and returns when its content is on disk. It first removes what has the
-// same name, instead of writing through it.
+// Create removes what has this name, creates a file, and returns when its content is on disk.
 func Create(path string, parts ...[]byte) error {
 	if err := os.RemoveAll(path); err != nil {
 		return err
@@ -88,4 +86,17 @@ func Create(path string, parts ...[]byte) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
+}
+
+// Replace replaces a file, which is unchanged after an error. The directory is not synced.
+func Replace(path string, content []byte) error {
+	tmp := path + ".tmp"
+	err := Create(tmp, content)
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp) // the next attempt may need the space
+	}
+	return err
 }
