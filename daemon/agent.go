@@ -28,11 +28,9 @@ import (
 //	                                            ▼ the disk of the aggregator
 //	aggregator:                 agent/server ─▶ pipeline ─▶ engine ─▶ sinks
 
-// upstreamLogged is the interval at which a lasting failure is logged.
 const upstreamLogged = time.Minute
 
-// remote sends hits to an aggregator. Its own engine has only rules and watermarks, and gets no
-// hits.
+// remote sends hits to an aggregator. Its own engine has only rules and watermarks, and gets no hits.
 type remote struct {
 	local
 	up   *client.Sink
@@ -50,8 +48,7 @@ type remote struct {
 	at, since           time.Time
 }
 
-// newConcluder returns the concluder that the configuration asks for. In agent mode it also
-// returns the receiver of the hits.
+// newConcluder returns the configured concluder and, in agent mode, the receiver of the hits.
 func newConcluder(opt Options, engine local, self *monitor.Alerts, unknown *sentinel.Sentinel) (concluder, []sinks.Receiver, error) {
 	configured := component.SettingsOf[client.Config](opt.Cfg.Sinks)
 	if len(configured) == 0 {
@@ -132,8 +129,7 @@ func (r *remote) report(now time.Time, rs *inforce.Rules) {
 	r.logStats(now, r.up.Stats())
 }
 
-// summary returns the complaints of this node, at most some seconds old. It returns nil if the
-// sentinel is off.
+// summary returns the complaints of this node, some seconds old, or nil if the sentinel is off.
 func (r *remote) summary(now time.Time) []byte {
 	if r.unknown != nil && (r.proved.IsZero() || now.Sub(r.summarized) >= summaryEvery || now.Before(r.summarized)) {
 		r.proved, r.summarized = r.up.Watermark(), now

@@ -24,8 +24,7 @@ func clockSet(before, after time.Time) time.Duration {
 	return 0
 }
 
-// enter locks the checkpoint lock for reading and returns the time. If the clock was set, it
-// first moves all remembered times.
+// enter locks the checkpoint lock for reading and returns the time. It first follows a set clock.
 func (p *pipeline) enter() time.Time {
 	for {
 		p.lock.RLock()
@@ -38,7 +37,6 @@ func (p *pipeline) enter() time.Time {
 	}
 }
 
-// followClock moves all remembered times if the clock was set.
 func (p *pipeline) followClock() {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -93,8 +91,7 @@ func (p *pipeline) continueFrom(saved time.Time, stamps times.Stamps, ahead time
 	}
 }
 
-// reordered is how much older a line of a stream may be than the line before it, because
-// several processes write to one log.
+// reordered is how much older than the line before it a line may be, because several processes write a log.
 const reordered = time.Second
 
 // inlet is the pipeline as one source sees it.
@@ -104,7 +101,6 @@ type inlet struct {
 	own    bool // whether the clock of this machine stamps its lines
 }
 
-// inletFor returns the pipeline for a source.
 func (p *pipeline) inletFor(src sources.Source) *inlet {
 	return &inlet{p, src.Name(), src.Info().Local}
 }
@@ -150,21 +146,21 @@ func (in *inlet) adjustTimes(s *matcher.Stream, found []matcher.Hit, now time.Ti
 
 // Scan matches a block of whole lines and accepts the hits.
 func (in *inlet) Scan(s *matcher.Stream, block []byte, commit func()) {
-	in.matchBlock(s, commit, func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit {
-		return in.adjustTimes(s, program.ScanInto(buf, s, block, now), now)
+	in.matchBlock(s, commit, func(program *matcher.Program, buf *matcher.Buffer, now time.Time) []matcher.Hit {
+		return program.ScanInto(buf, s, block, now)
 	})
 }
 
 // Match matches one record and accepts the hits.
 func (in *inlet) Match(s *matcher.Stream, rec matcher.Record, commit func()) {
-	in.matchBlock(s, commit, func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit {
-		return in.adjustTimes(s, program.MatchInto(buf, s, rec), now)
+	in.matchBlock(s, commit, func(program *matcher.Program, buf *matcher.Buffer, _ time.Time) []matcher.Hit {
+		return program.MatchInto(buf, s, rec)
 	})
 }
 
 // Flush matches the incomplete line of the stream.
 func (in *inlet) Flush(s *matcher.Stream) {
-	in.matchBlock(s, nil, func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit {
-		return in.adjustTimes(s, program.FlushInto(buf, s, now), now)
+	in.matchBlock(s, nil, func(program *matcher.Program, buf *matcher.Buffer, now time.Time) []matcher.Hit {
+		return program.FlushInto(buf, s, now)
 	})
 }

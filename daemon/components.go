@@ -55,8 +55,7 @@ func ownPod(getenv func(string) string) (namespace, pod string) {
 	return namespace, pod
 }
 
-// ownFolder returns the prefix of the folder to which the kubelet writes the log of this pod.
-// It returns "" if the environment does not name the pod.
+// ownFolder returns the prefix of the kubelet's log folder of this pod, or "" if the pod is unknown.
 func ownFolder(getenv func(string) string) string {
 	ns, pod := getenv("POD_NAMESPACE"), getenv("POD_NAME")
 	if ns == "" || pod == "" {

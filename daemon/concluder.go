@@ -14,24 +14,20 @@ import (
 type concluder interface {
 	// Wait returns when more hits can be accepted. The caller must hold no lock.
 	Wait()
-	// Take, AddSource, RemoveSource and AdvanceWatermark work like those of
-	// episodes.Engine. The callers of Take and AdvanceWatermark hold the checkpoint
-	// lock.
+	// Take, AddSource, RemoveSource and AdvanceWatermark work like those of episodes.Engine. The callers of
+	// Take and AdvanceWatermark hold the checkpoint lock.
 	Take(found []matcher.Hit, now time.Time)
 	AddSource(name string, lateness time.Duration, serves func(rules.Selector) bool)
 	RemoveSource(name string)
 	AdvanceWatermark(name string, t time.Time, lagging ...matcher.LaggingStream)
 
-	// checkpoint returns the conclusions for a snapshot. The caller must hold the checkpoint
-	// lock for writing.
+	// checkpoint returns the conclusions for a snapshot. The caller holds the checkpoint lock for writing.
 	checkpoint() checkpoint
-	// saved returns the number of the newest checkpoint that may be written, because all hits
-	// before it have been processed.
+	// saved returns the number of the newest checkpoint that may be written: all hits before it are processed.
 	saved() uint64
 	// Restore reads the encoded checkpoint of a previous process.
 	Restore(encoded []byte, now time.Time) error
-	// resume is called before the first message, if a previous process left a snapshot. save
-	// writes the next snapshot.
+	// resume is called before the first message after a restart. save writes the next snapshot.
 	resume(save func())
 	// release makes every Wait return, now and in the future, because the sources stop.
 	release()
@@ -40,11 +36,9 @@ type concluder interface {
 	peer() peer
 	// alerts returns the alerts about the aggregator.
 	alerts(now time.Time) []episodes.Episode
-	// report logs changes of the aggregator's state. It also sends the alerts and rules of this
-	// process to the aggregator.
+	// report logs changes of the aggregator's state, and sends it the alerts and rules of this process.
 	report(now time.Time, rs *inforce.Rules)
-	// ahead returns the rules of which the aggregator has another version, with the time since
-	// when.
+	// ahead returns the rules of which the aggregator has another version, and since when.
 	ahead() map[string]time.Time
 }
 
@@ -53,8 +47,7 @@ type checkpoint struct {
 	append func(b []byte) ([]byte, error) // appends the episodes as JSON; called without the lock
 	seq    uint64                         // the checkpoint may be written when saved returns at least seq
 	lost   bool                           // whether hits before it were dropped, so that it must never be written
-	// letters is the number of the newest notification in the daemon's outbox whose conclusions
-	// the checkpoint contains.
+	// letters is the number of the newest notification in the outbox whose conclusions the checkpoint has.
 	letters uint64
 	unsaved uint64 // unsaved is that number for the outbox that waits for the disk
 }

@@ -55,16 +55,13 @@ type Daemon struct {
 	log   zerolog.Logger
 	now   func() time.Time
 	start time.Time
-	// began is when this process began to read: at its start, or when it became the leader. It
-	// does not change once everything runs.
+	// began is when this process began to read, at its start or when it became the leader.
 	began time.Time
 	pair  *pair // nil if there is no standby
-	// outbox holds the notifications for all sinks until the standby has their conclusions. It
-	// is nil if there is no standby.
+	// outbox holds notifications until the standby has their conclusions. Nil means that there is no standby.
 	outbox *outbox
-	// unsaved holds back notifications for sinks that must get each one only once (see
-	// component.Kind.Unique), until the state behind them is saved on disk. It is nil if there
-	// is no such sink.
+	// unsaved holds notifications for unique sinks until their state is on disk. Nil means that there is no
+	// such sink.
 	unsaved *outbox
 	unique  []sinks.Sink
 	engine  *episodes.Engine
@@ -115,11 +112,9 @@ type Options struct {
 	ConfigFile string
 	// StorageFlag overrides the path in the file, also in a reload.
 	StorageFlag string
-	// Started is called once, a second after the start, when most of its work is done. It may
-	// be nil. It must not block for long.
+	// Started is called once, a second after the start. It may be nil, and must not block for long.
 	Started func()
-	// Scan scans a log with rules for the pages, and redacts its result. Nil means that the
-	// pages cannot scan logs.
+	// Scan scans a log for the pages and redacts its result. Nil means that the pages cannot scan logs.
 	Scan func(log string, labels matcher.Labels, set *rules.Set, hide *redact.Redactor, now time.Time) (web.Scanned, error)
 
 	// leads reports whether this process may notify now. Nil means always.
@@ -133,7 +128,6 @@ type Options struct {
 	accepted func(unique bool)
 }
 
-// reloadOutcome is the result of the last attempt to load rules.
 type reloadOutcome struct {
 	status web.Reload
 	broken []web.BrokenPack
@@ -155,8 +149,7 @@ const (
 	updateEvery = time.Second
 )
 
-// New loads the rules and makes all parts, but starts nothing. After an error the listeners are
-// closed.
+// New loads the rules and makes all parts, but starts nothing. After an error the listeners are closed.
 func New(opt Options) (*Daemon, error) {
 	d, err := makeDaemon(opt)
 	if err != nil {

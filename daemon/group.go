@@ -28,8 +28,7 @@ func startGroup(ctx context.Context, f func(context.Context)) *group {
 	return g
 }
 
-// stop ends the context and waits for the functions, but not longer than timeout. It reports
-// whether all have returned.
+// stop ends the context and waits for the functions until timeout. It reports whether all have returned.
 func (g *group) stop(timeout time.Duration) bool {
 	g.cancel()
 	done := make(chan struct{})

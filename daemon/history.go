@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	// historyFile is the file with the ended episodes, in the folder of the state.
 	historyFile = "history"
 	// replaceEvery is the time between attempts to write the whole history.
 	replaceEvery = time.Minute
@@ -53,7 +52,6 @@ func newPast(cfg config.Storage, log zerolog.Logger) *past {
 	}
 }
 
-// newPast returns the history, or nil if an aggregator keeps it.
 func (d *Daemon) newPast(receiver concluder) *past {
 	if receiver.peer().remote {
 		return nil
@@ -61,7 +59,6 @@ func (d *Daemon) newPast(receiver concluder) *past {
 	return newPast(d.opt.Cfg.Storage, d.component("state"))
 }
 
-// load adds the entries on disk to the history.
 func (p *past) load() error {
 	records, note, err := p.file.Load()
 	if err != nil {
@@ -97,8 +94,7 @@ func (p *past) markWritten(b history.Batch) {
 	}
 }
 
-// write writes a batch, or the whole history including it, and returns what it wrote. The
-// caller must hold saver.busy.
+// write writes a batch or the whole history, and returns what it wrote. The caller holds saver.busy.
 func (p *past) write(b history.Batch, now time.Time) (history.Batch, error) {
 	if len(b.Records) == 0 {
 		return b, nil
@@ -120,8 +116,7 @@ func (p *past) write(b history.Batch, now time.Time) (history.Batch, error) {
 	return b, nil
 }
 
-// replace writes the whole history. It limits how often it tries, because otherwise it would
-// keep a full disk busy.
+// replace writes the whole history, not too often, because otherwise it would keep a full disk busy.
 func (p *past) replace(now time.Time) (history.Batch, error) {
 	if wait := p.retryAt.Sub(now); wait > 0 && wait <= replaceEvery {
 		return history.Batch{}, errors.New("the last attempt to write the whole history failed; the next attempt follows within a minute")

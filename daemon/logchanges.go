@@ -19,10 +19,6 @@ type changeLog struct {
 	panicked map[string]bool // rules whose quarantine because of panics was logged
 }
 
-func newChangeLog(d *Daemon) *changeLog {
-	return &changeLog{d: d, last: map[string]sources.Status{}}
-}
-
 func (c *changeLog) log(status []sources.Status) {
 	for _, s := range status {
 		old := c.last[s.Name]
@@ -38,8 +34,7 @@ func (c *changeLog) log(status []sources.Status) {
 		if s.Idle != "" && s.Idle != old.Idle {
 			log.Warn().Str("reason", s.Idle).Msg("source is idle: it has nothing to read that a rule can match, and keeps checking")
 		}
-		// The source events also counts the watches of the Kubernetes API, and follows no
-		// files.
+		// The source events also counts watches, of the Kubernetes API, and follows no files.
 		if _, followsFiles := s.Errors["descriptors"]; followsFiles && s.Errors["watch"] > 0 && old.Errors["watch"] == 0 {
 			log.Warn().Msg("the limit of inotify instances or watches is reached (fs.inotify): directories are polled, so new files are found a little later")
 		}
@@ -50,7 +45,6 @@ func (c *changeLog) log(status []sources.Status) {
 	}
 }
 
-// logLosses logs the new losses of this process.
 func (c *changeLog) logLosses(log zerolog.Logger, s, old sources.Status) {
 	for reason, n := range s.Lost {
 		if n -= old.Lost[reason]; n > 0 {
@@ -64,7 +58,6 @@ func (c *changeLog) logLosses(log zerolog.Logger, s, old sources.Status) {
 	}
 }
 
-// logMembers logs members of a source that come up, go down or are forgotten.
 func (c *changeLog) logMembers(s, old sources.Status) {
 	log := c.d.component("source")
 	for _, name := range slices.Sorted(maps.Keys(s.Members)) {
@@ -84,8 +77,7 @@ func (c *changeLog) logMembers(s, old sources.Status) {
 	}
 }
 
-// logPanics logs rules that are quarantined because of panics. Daemon.quarantine
-// logs those that cost too much.
+// logPanics logs rules that are quarantined because of panics.
 func (c *changeLog) logPanics(quarantined []matcher.Quarantined) {
 	now, log := map[string]bool{}, c.d.component("rules")
 	for _, g := range quarantined {

@@ -13,9 +13,8 @@ import (
 // is scarcer than the CPU time that a higher value would save.
 const gcPercent = 25
 
-// minGarbage may accumulate while the live heap is smaller than smallHeap. With few rules the
-// live heap is small, and a percentage of it would keep the collector running during a flood of
-// lines.
+// minGarbage may accumulate while the live heap is smaller than smallHeap. A percentage of so little would
+// keep the collector running during a flood of lines.
 const (
 	minGarbage = 5 << 20
 	smallHeap  = 12 << 20
@@ -44,8 +43,7 @@ func DelayCollection(getenv func(string) string) *Delay {
 	return d
 }
 
-// End restores the usual pace of the collector, if the delay is not over. It does nothing on
-// nil.
+// End restores the usual pace of the collector, if the delay is not over. It does nothing on nil.
 func (d *Delay) End() {
 	if d == nil {
 		return

@@ -17,16 +17,13 @@ import (
 	"crowsnest/web"
 )
 
-// minAgentCost is the evaluation time above which an agent exposes the cost of a rule. It
-// limits the number of series in clusters with hundreds of agents.
+// minAgentCost is the cost from which an agent exposes a rule, because there may be hundreds of agents.
 const minAgentCost = 100 * time.Millisecond
 
-// metered is a source or a receiver that has metrics of its own.
 type metered interface{ Metrics() metric.Collector }
 
-// registerMetrics registers the metrics of the process, of the daemon and of its parts. The
-// series of a source or endpoint exist as soon as it is loaded, as do those series of a rule
-// that are not sparse. An agent omits metrics that only its aggregator knows.
+// registerMetrics registers all metrics. A source, an endpoint and a rule has its series as soon as it is
+// loaded, unless they are sparse. An agent omits metrics that only its aggregator knows.
 func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
 	agent := d.pipe.concluder.peer().remote
 	all := []prometheus.Collector{
@@ -163,7 +160,6 @@ func (l loadedRules) lastSeen() map[string]time.Time {
 	return out
 }
 
-// inactive is a reason why a rule cannot fire.
 type inactive struct{ rule, reason string }
 
 func (l loadedRules) inactiveRules() []inactive {

@@ -10,8 +10,7 @@ import (
 const (
 	// freshFor is how long after it fired a conclusion is saved immediately.
 	freshFor = 2 * time.Second
-	// heldAtMost is how long a conclusion waits for the standby. A leader that can reach
-	// neither its standby nor the leader record is no longer the leader by then.
+	// heldAtMost is how long a conclusion waits for the standby. A leader without contact has lost the lead then.
 	heldAtMost = 10 * time.Second
 )
 
@@ -63,21 +62,18 @@ func (o *outbox) newestSeq() uint64 {
 
 // sendUpTo sends the episodes with numbers up to upTo.
 func (o *outbox) sendUpTo(upTo uint64) {
-	if o == nil {
-		return
-	}
 	o.sendDue(func(l letter) bool { return l.seq <= upTo })
 }
 
 // sendOverdue sends episodes that have waited for too long.
 func (o *outbox) sendOverdue(now time.Time) {
-	if o == nil {
-		return
-	}
 	o.sendDue(func(l letter) bool { return now.Sub(l.at) >= heldAtMost })
 }
 
 func (o *outbox) sendDue(due func(letter) bool) {
+	if o == nil {
+		return
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock() // held while they are sent, so that they stay in order
 	for len(o.held) > 0 && due(o.held[0]) {

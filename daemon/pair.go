@@ -36,16 +36,13 @@ import (
 var ErrLeadLost = errors.New("another process is the leader now: this one stops, and becomes the standby when it is restarted")
 
 const (
-	// maxReplica is the maximum size of an unpacked checkpoint. It equals that of a snapshot
-	// file.
+	// maxReplica is the maximum size of an unpacked checkpoint, which is that of a snapshot file.
 	maxReplica = 64 << 20
 	// releaseWithin is the time that releasing the leadership may take at a stop.
 	releaseWithin = 2 * time.Second
-	// stopCopying is the time that an unfinished write of a checkpoint may take when this
-	// process becomes the leader.
+	// stopCopying is how long a write of a checkpoint may take after this process became the leader.
 	stopCopying = 10 * time.Second
-	// pairLogged is the interval at which a lasting problem of the pair is logged.
-	pairLogged = time.Minute
+	pairLogged  = time.Minute
 )
 
 // pair connects this process with the other one. It is nil if there is no other one.
@@ -105,7 +102,6 @@ func (p *pair) standsBy() bool {
 	return st == nil || st.leader == nil
 }
 
-// openPair joins the election.
 func (d *Daemon) openPair(ctx context.Context) (*stage, error) {
 	p := d.pair
 	id, err := state.Identity(d.saver.dir)
@@ -222,7 +218,6 @@ func (d *Daemon) takeOver(st *stage) error {
 	return nil
 }
 
-// wholeHistory returns the records of all ended episodes.
 func (d *Daemon) wholeHistory() [][]byte {
 	if d.past == nil {
 		return nil
@@ -249,8 +244,7 @@ func (p *pair) releaseLead() {
 	st.tasks.stop(stopSources)
 }
 
-// lost is closed when another process becomes the leader. It returns nil if there is no other
-// process.
+// lost is closed when another process becomes the leader. It is nil without another process.
 func (p *pair) lost() <-chan struct{} {
 	if p == nil {
 		return nil
@@ -258,14 +252,14 @@ func (p *pair) lost() <-chan struct{} {
 	return p.stage.Load().elector.Lost()
 }
 
-// abortAll stops everything immediately after the leadership was lost. It sends and saves
-// nothing.
+// abortAll stops everything after the leadership was lost, and sends and saves nothing.
 func (d *Daemon) abortAll(f flow) {
 	d.pipe.concluder.release()
-	for _, g := range []*group{f.tick, f.sinks, f.rest, f.sources} {
+	all := []*group{f.tick, f.sinks, f.rest, f.sources}
+	for _, g := range all {
 		g.cancel()
 	}
-	for _, g := range []*group{f.tick, f.sinks, f.rest, f.sources} {
+	for _, g := range all {
 		g.stop(stopSources)
 	}
 	d.pair.stage.Load().tasks.stop(stopSources)
@@ -296,8 +290,7 @@ func (d *Daemon) logPair(ctx context.Context) {
 	}
 }
 
-// whyNotReady returns why this standby could not take over without losing state. It returns ""
-// if it could, or if this process is the leader.
+// whyNotReady returns why this standby could not take over without a loss. It is "" for a leader.
 func (p *pair) whyNotReady() string {
 	if p == nil {
 		return ""
@@ -325,7 +318,6 @@ func (p *pair) whyNotReady() string {
 	return "it has not fetched the leader's state yet"
 }
 
-// keeper stores data from the leader in the state folder.
 type keeper struct {
 	dir string
 	max int64      // maximum size of the history in bytes
@@ -353,8 +345,7 @@ func (k *keeper) Keep(packed []byte, records [][]byte, whole bool) error {
 	return state.SaveReplica(k.dir, packed)
 }
 
-// aloneSince returns since when this leader has had no standby. It returns zero if it has one
-// or needs none.
+// aloneSince returns since when this leader has lacked a standby, or zero.
 func (p *pair) aloneSince() time.Time {
 	if p == nil || p.standsBy() {
 		return time.Time{}
@@ -362,7 +353,6 @@ func (p *pair) aloneSince() time.Time {
 	return p.stage.Load().leader.Replication().Lonely
 }
 
-// view returns the data about the pair that the page Status shows.
 func (p *pair) view() *web.Pair {
 	if p == nil {
 		return nil
@@ -379,9 +369,8 @@ func (p *pair) view() *web.Pair {
 	return out
 }
 
-// leaderPages returns the address of the leader's pages, if this process is the standby. It
-// consists of the leader's host and the port of this process. It is "" if the pages need TLS or
-// credentials, which belong to the name that browsers use.
+// leaderPages returns the address of the leader's pages while this process is the standby. It is "" if the
+// pages need TLS or credentials, which belong to the name that browsers use.
 func (d *Daemon) leaderPages() string {
 	if !d.pair.standsBy() || d.opt.Web.ConfigFile != "" {
 		return ""
@@ -399,7 +388,6 @@ func (d *Daemon) leaderPages() string {
 	return "http://" + net.JoinHostPort(u.Hostname(), port)
 }
 
-// pairState is the state of the pair that this process exposes as metrics.
 type pairState struct {
 	leads   bool
 	since   time.Time
@@ -428,7 +416,6 @@ func (p *pair) state() pairState {
 	return out
 }
 
-// metrics returns the metrics of a pair.
 func (p *pair) metrics() metric.Collector {
 	return metric.New(p.state,
 		metric.Gauge("leader", "Whether this process is the leader, which accepts hits, decides which alerts are open, and sends notifications.", func(s pairState) bool { return s.leads }),

@@ -32,8 +32,7 @@ type pipeline struct {
 	sentinel  *sentinel.Sentinel // nil if it is off
 	changed   atomic.Bool        // whether the state changed since the last copy
 	buffers   sync.Pool          // *matcher.Buffer values
-	// known is the time that the engine has last seen, guarded by lock. onSet is called when
-	// the clock was set; it may be nil.
+	// known is the newest time of the engine, guarded by lock. onSet is called after a set clock; it may be nil.
 	known time.Time
 	onSet func(d time.Duration, now time.Time)
 
@@ -53,8 +52,7 @@ func newPipeline(engine *episodes.Engine, receiver concluder, now func() time.Ti
 	}
 }
 
-// attachSentinel passes complaints, which are lines that no rule matches, to the sentinel. It
-// must be called before the first line.
+// attachSentinel passes complaints to the sentinel. It must be called before the first line.
 func (p *pipeline) attachSentinel(s *sentinel.Sentinel) {
 	if s != nil {
 		p.sentinel = s
@@ -62,8 +60,7 @@ func (p *pipeline) attachSentinel(s *sentinel.Sentinel) {
 	}
 }
 
-// addSource registers a source before its first lines. A source with members has no watermark
-// of its own.
+// addSource registers a source before its first lines. Only its members have watermarks, if it has any.
 func (p *pipeline) addSource(src sources.Source) {
 	p.mu.Lock()
 	p.sources[src.Name()] = src
@@ -92,8 +89,7 @@ func (p *pipeline) addToWatermark(name string, src sources.Source) {
 	p.concluder.AddSource(name, sourceLateness(src), selectorFilter(name, src))
 }
 
-// selectorFilter returns a function that reports which selectors a source, or its member of
-// this name, serves.
+// selectorFilter returns the selectors that a source, or its member of this name, serves.
 func selectorFilter(name string, src sources.Source) func(rules.Selector) bool {
 	if members := src.Info().Members; members != nil {
 		return members.MemberServes(name)
@@ -144,17 +140,18 @@ func (p *pipeline) Ingest(find func(*rules.Set) []matcher.Hit, commit func()) {
 	p.changed.Store(true)
 }
 
-// match matches the new lines of a stream.
-type match func(program *matcher.Program, buf *matcher.Buffer, s *matcher.Stream, now time.Time) []matcher.Hit
-
-func (p *pipeline) matchBlock(s *matcher.Stream, commit func(), match match) {
+// matchBlock accepts the hits that match finds in the new lines of a stream.
+func (in *inlet) matchBlock(
+	s *matcher.Stream, commit func(), match func(*matcher.Program, *matcher.Buffer, time.Time) []matcher.Hit,
+) {
+	p := in.pipeline
 	p.concluder.Wait() // without the lock, so that saving and reloading can continue
 	buf := p.buffers.Get().(*matcher.Buffer)
 	defer p.buffers.Put(buf) // safe, because the concluder copies the parts of hits that it keeps
 	now := p.enter()
 	defer p.lock.RUnlock()
 	rs := p.rules.Load()
-	if hits := match(rs.Program, buf, s, now); len(hits) > 0 {
+	if hits := in.adjustTimes(s, match(rs.Program, buf, now), now); len(hits) > 0 {
 		p.nameImages(hits)
 		p.concluder.Take(hits, now)
 	}
@@ -171,21 +168,15 @@ func (p *pipeline) matchBlock(s *matcher.Stream, commit func(), match match) {
 // nameImages adds the image to hits whose stream does not state it, such as those of agents.
 // Rules that compare it with affected versions need it.
 func (p *pipeline) nameImages(hits []matcher.Hit) {
-	p.mu.Lock()
-	known := p.images
-	p.mu.Unlock()
 	for i := range hits {
 		h := &hits[i]
 		at := slices.Index(h.Rule.CapturedNames, "image")
 		if at < 0 || at >= len(h.Values) || h.Values[at] != "" || len(h.Rule.Remediation.Affects) == 0 || slices.Contains(h.Rule.By, "image") {
 			continue
 		}
-		for _, source := range known {
-			if image := source.Image(h.Labels["namespace"], h.Labels["pod"], h.Labels["container"]); image != "" {
-				h.Values = slices.Clone(h.Values) // hits of one line may share them
-				h.Values[at] = image
-				break
-			}
+		if image := p.findImage(h.Labels["namespace"], h.Labels["pod"], h.Labels["container"]); image != "" {
+			h.Values = slices.Clone(h.Values) // hits of one line may share them
+			h.Values[at] = image
 		}
 	}
 }
@@ -206,8 +197,7 @@ func (p *pipeline) AdvanceWatermark(source string, t time.Time, lagging ...match
 	}
 }
 
-// readUpTo reports whether the watermarks of all named sources have reached t, which is by the
-// clock at the start.
+// readUpTo reports whether all named watermarks have reached t, which is by the clock at the start.
 func (p *pipeline) readUpTo(names []string, t time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -246,8 +236,7 @@ func (p *pipeline) withCopyLock(f func()) {
 	f()
 }
 
-// evaluate calls send with new conclusions. A snapshot contains either the conclusions and what
-// send did, or neither.
+// evaluate sends new conclusions. A snapshot contains both them and what send did, or neither.
 func (p *pipeline) evaluate(send func([]episodes.Episode)) {
 	now := p.enter()
 	defer p.lock.RUnlock()

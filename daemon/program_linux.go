@@ -35,7 +35,6 @@ func ReleaseProgram() error {
 	return nil
 }
 
-// mapping is a range of addresses.
 type mapping struct{ from, to uintptr }
 
 // programMappings returns the mappings of a file whose pages are identical to the file. They

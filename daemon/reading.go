@@ -8,8 +8,7 @@ import (
 	"crowsnest/rules"
 )
 
-// reading knows which selectors the sources of this process serve. The zero value has no
-// sources. It is safe for concurrent use.
+// reading knows which selectors the sources of this process serve. It is safe for concurrent use.
 type reading struct {
 	mu      sync.Mutex
 	serves  map[string]func(rules.Selector) bool // selectors that each source serves; nil means all
@@ -34,8 +33,7 @@ func (x *reading) remove(source string) {
 	x.changed = true
 }
 
-// unservedSelectors returns the selectors of the active rules of a set that no source serves,
-// sorted. The result is read-only.
+// unservedSelectors returns the sorted selectors of active rules that no source serves. It is read-only.
 func (x *reading) unservedSelectors(set *rules.Set) []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -53,8 +53,7 @@ func notOpened(s sources.Status) string {
 	return fmt.Sprintf("source %s has not been opened yet", s.Name)
 }
 
-// whyUnhealthy returns the part of this process that has stopped for good and may work again
-// after a restart. It returns "" if there is none.
+// whyUnhealthy returns the part that has stopped for good and may work after a restart, or "".
 func (d *Daemon) whyUnhealthy() string {
 	for _, name := range d.self.HungSources() {
 		if isOwnSource(d.sources, name) && !d.pipe.concluder.peer().blocked { // a restart would not help
@@ -68,7 +67,6 @@ func (d *Daemon) whyUnhealthy() string {
 	return ""
 }
 
-// isOwnSource reports whether the named source does not depend on another process.
 func isOwnSource(all []sources.Source, name string) bool {
 	return slices.ContainsFunc(all, func(s sources.Source) bool {
 		return s.Name() == name && !s.Info().Remote

@@ -20,10 +20,8 @@ import (
 // aggregator concludes nothing from missing lines of the agent.
 
 const (
-	// maxReread is the number of bytes of one file that are read again.
 	maxReread = 64 << 20
-	// rereadMargin is how long before the aggregator got the rule the lines begin that are read
-	// again.
+	// rereadMargin is how long before the aggregator got a rule the lines begin that are read again.
 	rereadMargin = 15 * time.Second
 	rereadBlock  = 256 << 10
 )
@@ -75,7 +73,6 @@ func (d *Daemon) readAgain(before func() map[string]string) {
 	d.log.Info().Int("rules", len(fresh.Rules)).Time("since", r.since).Int64("bytes", r.bytes).Int("hits", r.hits).Msg("matched older lines against rules that the aggregator got first")
 }
 
-// rereader reads parts of files again.
 type rereader struct {
 	program *matcher.Program
 	since   time.Time
@@ -104,10 +101,8 @@ func (r *rereader) rereadStream(st sources.StreamStatus) error {
 	return errors.Join(append(errs, r.rereadFile(st.Path, st.Offset, st.Labels))...)
 }
 
-// errTooOld means that some lines were not read.
 var errTooOld = errors.New("there are more than 64 MiB of them")
 
-// rereadFile reads a file up to an offset.
 func (r *rereader) rereadFile(path string, end int64, labels matcher.Labels) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -140,7 +135,6 @@ func (r *rereader) rereadFile(path string, end int64, labels matcher.Labels) err
 	}
 }
 
-// ingestRecent ingests the hits that are not too old.
 func (r *rereader) ingestRecent(found []matcher.Hit) {
 	found = slices.DeleteFunc(found, func(h matcher.Hit) bool { return h.Time.Before(r.since) })
 	if len(found) > 0 {

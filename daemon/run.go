@@ -13,9 +13,8 @@ import (
 	"crowsnest/state"
 )
 
-// Run runs the daemon until ctx ends, and then stops it within five seconds. It closes the
-// listeners. It returns an error if the web server fails, or if another process has become the
-// leader (ErrLeadLost).
+// Run runs the daemon until ctx ends, and stops it within five seconds. It closes the listeners. Its error
+// is of the web server, or ErrLeadLost.
 func (d *Daemon) Run(ctx context.Context) (err error) {
 	failed := make(chan error, 1)
 	base := context.WithoutCancel(ctx)
@@ -57,8 +56,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// joinPair returns nil when this process is the leader of its pair. It is not an error if a
-// standby is stopped.
+// joinPair returns nil when this process leads its pair, or was stopped as the standby.
 func (d *Daemon) joinPair(ctx context.Context, failed <-chan error) error {
 	stopped := func() bool { return ctx.Err() != nil }
 	for !stopped() && !d.saver.savesState() { // another instance may use the folder for longer than this
@@ -106,8 +104,7 @@ func (d *Daemon) restore() {
 	d.restored.Store(true)
 }
 
-// flow holds the goroutines that move lines and episodes, in the order in which they are
-// stopped.
+// flow holds the goroutines that move lines and episodes, in the order in which they stop.
 type flow struct {
 	sources, tick, sinks, rest *group
 }
@@ -170,7 +167,6 @@ func (d *Daemon) saveLast() {
 	}
 }
 
-// sourceEnded records that a source has been read to its end or has failed.
 func (d *Daemon) sourceEnded(name string, err error) {
 	d.mu.Lock()
 	d.finished[name] = err
@@ -182,7 +178,6 @@ func (d *Daemon) sourceEnded(name string, err error) {
 	d.log.Info().Str("source", name).Msg("source was read to its end")
 }
 
-// endedSources returns the sources that were read to their end, and those that failed.
 func (d *Daemon) endedSources() (exhausted []string, broken map[string]error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -197,9 +192,8 @@ func (d *Daemon) endedSources() (exhausted []string, broken map[string]error) {
 	return exhausted, broken
 }
 
-// notifyReceivers notifies the receivers. With a standby, the notifications wait until the
-// standby has the conclusions. For unique sinks, they wait until the conclusions are on disk.
-// The caller must hold the checkpoint lock.
+// notifyReceivers notifies the sinks. With a standby, or for unique sinks, notifications wait until the
+// conclusions are copied or on disk. The caller must hold the checkpoint lock.
 func (d *Daemon) notifyReceivers(eps []episodes.Episode) {
 	switch {
 	case d.outbox != nil:
@@ -213,7 +207,6 @@ func (d *Daemon) notifyReceivers(eps []episodes.Episode) {
 	}
 }
 
-// postToSinks passes episodes to all sinks.
 func (d *Daemon) postToSinks(eps []episodes.Episode) { postTo(d.sinks, eps) }
 
 func postTo(receivers []sinks.Sink, eps []episodes.Episode) {

@@ -71,12 +71,10 @@ type saver struct {
 type replicator interface {
 	// Offer passes a snapshot to the copy, with the records that belong to the history.
 	Offer(payload []byte, records [][]byte) (generation uint64)
-	// Wait returns true when the generation is saved or need not be saved. It returns false if
-	// ctx ends before.
+	// Wait reports whether the generation is saved or need not be. It returns false if ctx ends before.
 	Wait(ctx context.Context, generation uint64) bool
 }
 
-// waitingSnapshot is an encoded snapshot that is written when the concluder allows seq.
 type waitingSnapshot struct {
 	payload []byte
 	seq     uint64
@@ -134,12 +132,10 @@ func (s *saver) lastFailed() bool {
 	return !s.failing.Since.IsZero()
 }
 
-// save saves the state now. Errors are counted and logged, because the caller cannot handle
-// them.
+// save saves the state now. It counts and logs errors, because the caller cannot handle them.
 func (s *saver) save() { s.saveUntil(context.Background()) }
 
-// saveUntil saves the state now. It waits for the second process no longer than until ctx
-// ends.
+// saveUntil saves the state now. It waits for the second process only until ctx ends.
 func (s *saver) saveUntil(ctx context.Context) {
 	if s.savesState() {
 		s.step(ctx, true)
@@ -252,7 +248,6 @@ func (s *saver) confirm() {
 	}
 }
 
-// copyState copies the state at one moment and encodes it.
 func (s *saver) copyState() ([]byte, checkpoint, error) {
 	snap := snapshot{Version: snapshotVersion, Saved: s.pipe.now().UTC(), Sources: map[string]json.RawMessage{}, Sinks: map[string]json.RawMessage{}}
 	var err error
@@ -301,8 +296,7 @@ func (s *saver) status() (saved time.Time, errors int64) {
 	return s.saved, s.errors
 }
 
-// unsavedSince returns since when saving the state has failed. A write in progress counts
-// as failed.
+// unsavedSince returns since when saving has failed. A write in progress counts as failed.
 func (s *saver) unsavedSince() monitor.Unsaved {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -340,7 +334,6 @@ func (s *saver) lock(ctx context.Context) error {
 	return err
 }
 
-// lockedOut records that another instance uses the folder.
 func (s *saver) lockedOut(err error) {
 	if s.off.Swap(true) {
 		return
@@ -362,7 +355,6 @@ func (s *saver) unlock() {
 	}
 }
 
-// saveRules saves the active rule files.
 func (s *saver) saveRules(files []rules.File) {
 	if !s.savesState() {
 		return

@@ -32,9 +32,8 @@ type stateful interface {
 	Import([]byte) error
 }
 
-// appendJSON appends the snapshot in the form of json.Marshal. It does not parse the encoded
-// parts again, because they are valid and most of the snapshot. engine appends the episodes.
-// After an error it returns b unchanged.
+// appendJSON appends the snapshot as json.Marshal would, without parsing its encoded parts, which are most
+// of it. engine appends the episodes. After an error it returns b unchanged.
 func (s snapshot) appendJSON(b []byte, engine func([]byte) ([]byte, error)) ([]byte, error) {
 	was := b
 	saved, err := json.Marshal(s.Saved)
@@ -64,7 +63,6 @@ func (s snapshot) appendJSON(b []byte, engine func([]byte) ([]byte, error)) ([]b
 	return append(b, '}'), nil
 }
 
-// appendParts appends an object of encoded parts.
 func appendParts(b []byte, parts map[string]json.RawMessage) []byte {
 	b = append(b, '{')
 	for i, name := range slices.Sorted(maps.Keys(parts)) {

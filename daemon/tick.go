@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"crowsnest/agent/server"
+	"crowsnest/daemon/inforce"
 	"crowsnest/daemon/monitor"
 	"crowsnest/episodes"
 	"crowsnest/internal/pause"
+	"crowsnest/matcher"
 	"crowsnest/sources"
 )
 
@@ -19,7 +21,7 @@ func (d *Daemon) runTicks(ctx context.Context) {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	var lastSelf time.Time
-	seen := newChangeLog(d)
+	seen := &changeLog{d: d, last: map[string]sources.Status{}}
 	for {
 		if !d.pair.isLeading() { // the process may become the leader again, or end
 			if !pause.Sleep(ctx, tickEvery, nil) {
@@ -75,6 +77,28 @@ func (d *Daemon) updateMonitor(now time.Time, seen *changeLog) {
 	d.pipe.concluder.report(now, d.reported.Load())
 }
 
+// quarantineCostly quarantines rules that cost too much, and returns all quarantined rules. The
+// engine then concludes nothing from the absence of their lines.
+func (d *Daemon) quarantineCostly(now time.Time) []matcher.Quarantined {
+	program := d.pipe.rules.Load().Program
+	if cpu, ok := inforce.ProcessCPU(); ok && d.guard.IsDue(now) {
+		for _, c := range d.guard.FindCostly(now, cpu, program.Costs()) {
+			program.Quarantine(c.Rule, matcher.ReasonCost)
+			log := d.component("rules")
+			log.Error().Str("rule", c.Rule.Alert).Str("reason", string(matcher.ReasonCost)).
+				Float64("cpu", c.Share).Msg("rule is quarantined: " + monitor.QuarantineReason(matcher.ReasonCost))
+		}
+	}
+	for _, r := range d.engine.Quarantined() {
+		program.Quarantine(r, matcher.ReasonPanic)
+	}
+	quarantined := program.Quarantined()
+	for _, g := range quarantined {
+		d.engine.Suspend(g.Rule, now)
+	}
+	return quarantined
+}
+
 // agentsBehind returns the active rules of which agents have another version.
 func (d *Daemon) agentsBehind() map[string]sources.Behind {
 	out := map[string]sources.Behind{}
@@ -97,7 +121,6 @@ func (d *Daemon) holdBack() {
 	d.engine.HoldBack(upTo)
 }
 
-// agentSources returns the sources that are agents.
 func (d *Daemon) agentSources() []*server.Source {
 	var out []*server.Source
 	for _, s := range d.sources {
@@ -129,14 +152,15 @@ func (d *Daemon) tuneLiterals(ctx context.Context) {
 	}
 }
 
-// caughtUp reports whether every source has read all lines from before the start of the
-// process. With reachableOnly it ignores sources whose peer is unreachable, so that alerts from
-// other sources do not wait for them.
+// caughtUp reports whether every source has read all lines from before the start. With reachableOnly it
+// ignores sources whose peer is unreachable.
 func (d *Daemon) caughtUp(reachableOnly bool) bool {
 	var names []string
 	for _, s := range d.sources {
-		if reachableOnly && s.Info().Remote && isAbsent(s.Status()) {
-			continue
+		if reachableOnly && s.Info().Remote {
+			if st := s.Status(); !st.Up && st.Error != "" {
+				continue
+			}
 		}
 		if members := s.Info().Members; members != nil {
 			names = append(names, members.Members()...)
@@ -146,9 +170,6 @@ func (d *Daemon) caughtUp(reachableOnly bool) bool {
 	}
 	return d.pipe.readUpTo(names, d.began)
 }
-
-// isAbsent reports whether a source cannot be read and the reason is known.
-func isAbsent(s sources.Status) bool { return !s.Up && s.Error != "" }
 
 // warmUp ends the warm-up when every source has caught up with the start. It also ends it when
 // that takes too long, because a superfluous alert is better than a missing one.

@@ -30,11 +30,9 @@ const (
 	// interval at which an agent reports its complaints.
 	unknownEvery = 5 * time.Second
 	summaryEvery = 30 * time.Second
-	// maxUnknown bounds the failures that the page shows.
-	maxUnknown = 100
+	maxUnknown   = 100
 )
 
-// newSentinel returns the configured sentinel, or nil if it is off.
 func (d *Daemon) newSentinel(cfg *config.Config, red *redact.Redactor) *sentinel.Sentinel {
 	if !cfg.Sentinel.Enabled {
 		return nil
@@ -80,8 +78,7 @@ func (d *Daemon) takeComplaints() {
 	}
 }
 
-// evaluateUnknown concludes which complaints are failures. In an agent it does nothing, because
-// the aggregator does it.
+// evaluateUnknown concludes which complaints are failures, except in an agent.
 func (d *Daemon) evaluateUnknown(now time.Time) {
 	if d.sentinel == nil || d.pipe.concluder.peer().remote || !d.restoredUntil.IsZero() || !d.warmUntil.IsZero() {
 		return
@@ -141,9 +138,8 @@ func (d *Daemon) newProof() sentinel.Proof {
 	}
 }
 
-// readUpTo returns the time up to which a source, or each of its agents, has read the lines
-// that a selector selects. An agent of an older version reports no complaints, so missing
-// complaints from it mean nothing.
+// readUpTo returns up to when a source, or each of its agents, has read the lines of a selector. An agent
+// without reports of complaints does not count.
 func (d *Daemon) readUpTo(src sources.Source, from rules.Selector, reported map[string]time.Time) (out []time.Time) {
 	if a, ok := src.(*server.Source); ok {
 		for _, member := range a.Members() {
@@ -176,7 +172,6 @@ func (p *pipeline) watermarkOf(name string, from rules.Selector, late time.Durat
 	return t.Add(-late)
 }
 
-// newSelector returns the selector of streams with these labels.
 func newSelector(labels map[string]string) (rules.Selector, error) {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -189,7 +184,6 @@ func newSelector(labels map[string]string) (rules.Selector, error) {
 	return from, nil
 }
 
-// unknownView returns the failures that no rule describes.
 func (d *Daemon) unknownView() web.Unknown {
 	out := web.Unknown{Enabled: d.sentinel != nil, Forwarded: d.pipe.concluder.peer().remote, PerDay: d.opt.Cfg.Sentinel.AlertsPerDay, Failures: []web.UnknownFailure{}}
 	if d.sentinel == nil {
@@ -216,7 +210,6 @@ func (d *Daemon) unknownFailures() []sentinel.Unknown {
 
 var errNoUnknown = errors.New("no failure has this fingerprint")
 
-// unknownRule returns a pack with a rule for a failure.
 func (d *Daemon) unknownRule(fingerprint string) (string, error) {
 	if d.sentinel == nil {
 		return "", errNoUnknown

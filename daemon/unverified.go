@@ -8,19 +8,16 @@ import (
 	"crowsnest/rules/components"
 )
 
-// runningEvery is the interval at which the running versions are found out. There may be
-// thousands of pods.
+// runningEvery is how often the running versions are found out. There may be thousands of pods.
 const runningEvery = time.Minute
 
-// running remembers which versions of components run.
 type running struct {
 	mu       sync.Mutex
 	at       time.Time
 	versions map[string][]string // see components.Running
 }
 
-// runningVersions returns the versions of the components that run on nodes and in trusted
-// namespaces. They are at most a minute old.
+// runningVersions returns the versions of components on nodes and in trusted namespaces, up to a minute old.
 func (d *Daemon) runningVersions() map[string][]string {
 	r := &d.running
 	r.mu.Lock()
@@ -49,9 +46,8 @@ func (d *Daemon) runningVersions() map[string][]string {
 	return r.versions
 }
 
-// unverifiedRules returns the rules for the alert about unverified releases. It returns none
-// unless that alert is configured. In an agent it returns none, because the aggregator raises
-// the alert.
+// unverifiedRules returns the rules for the alert about unverified releases, if it is configured and this is
+// no agent.
 func (d *Daemon) unverifiedRules() []rules.Unverified {
 	if !d.cfg.Load().Rules.AlertUnverified || d.pipe.concluder.peer().remote {
 		return nil

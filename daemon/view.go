@@ -26,7 +26,7 @@ import (
 )
 
 func (d *Daemon) view() web.View {
-	out := web.View{
+	return web.View{
 		Episodes:   d.episodesView,
 		Stats:      d.stats,
 		Rules:      d.rulesView,
@@ -40,7 +40,6 @@ func (d *Daemon) view() web.View {
 		Links:    func() web.Links { return d.cfg.Load().Links() },
 		External: func() []map[string]string { return d.cfg.Load().ExternalLabels() },
 	}
-	return out
 }
 
 func (d *Daemon) episodesView() []episodes.Episode {
@@ -132,8 +131,7 @@ func (d *Daemon) sourcesView() []web.Source {
 	return out
 }
 
-// idleReason returns the kind of reason why a source has nothing to read, or "" if it has
-// something.
+// idleReason returns the kind of reason why a source has nothing to read, or "".
 func idleReason(s sources.Status) string {
 	if s.Idle == "" {
 		return ""
@@ -157,8 +155,7 @@ type answers interface {
 	Notified(fp episodes.Fingerprint, fired time.Time) int
 }
 
-// countNotifications counts the notifications that receivers accepted for an episode that fired
-// at this time.
+// countNotifications counts the accepted notifications of an episode that fired at this time.
 func (d *Daemon) countNotifications(fp episodes.Fingerprint, fired time.Time) int {
 	n := 0
 	for _, s := range d.sinks {
@@ -204,7 +201,6 @@ func membersView(s sources.Status) []web.Member {
 	return out
 }
 
-// caseFile makes the case file of an episode.
 func (d *Daemon) caseFile(fingerprint string, get func(path string) ([]byte, error)) ([]byte, error) {
 	made, err := casefile.FromAPI(casefile.Daemon{
 		Address: d.cfg.Load().Global.ExternalURL, Fingerprint: fingerprint, Get: get, Now: d.now(), Version: version.Version,
@@ -219,15 +215,19 @@ func (d *Daemon) caseFile(fingerprint string, get func(path string) ([]byte, err
 	return b.Bytes(), nil
 }
 
-// createSilence creates a silence in each cluster of Alertmanagers, for a person who uses the
-// pages.
+func (d *Daemon) alertmanagers() (out []*alertmanager.Sink) {
+	for _, sink := range d.sinks {
+		if am, ok := sink.(*alertmanager.Sink); ok {
+			out = append(out, am)
+		}
+	}
+	return out
+}
+
+// createSilence creates a silence in each cluster of Alertmanagers.
 func (d *Daemon) createSilence(ctx context.Context, s web.Silence) []web.Silenced {
 	var out []web.Silenced
-	for _, sink := range d.sinks {
-		am, ok := sink.(*alertmanager.Sink)
-		if !ok {
-			continue
-		}
+	for _, am := range d.alertmanagers() {
 		endpoint, id, err := am.Silence(ctx, alertmanager.Silence(s))
 		made := web.Silenced{Receiver: cmp.Or(endpoint, am.Name()), ID: id}
 		if err != nil {
@@ -241,11 +241,7 @@ func (d *Daemon) createSilence(ctx context.Context, s web.Silence) []web.Silence
 // listSilences returns the active silences in each cluster of Alertmanagers.
 func (d *Daemon) listSilences(ctx context.Context) []web.SilenceList {
 	var out []web.SilenceList
-	for _, sink := range d.sinks {
-		am, ok := sink.(*alertmanager.Sink)
-		if !ok {
-			continue
-		}
+	for _, am := range d.alertmanagers() {
 		list := web.SilenceList{Receiver: am.Name()}
 		all, err := am.Silences(ctx)
 		if err != nil {
@@ -259,7 +255,6 @@ func (d *Daemon) listSilences(ctx context.Context) []web.SilenceList {
 	return out
 }
 
-// runTests runs the inline tests of rules that somebody tries out.
 func runTests(all []*rules.Rule) ([]web.TestOutcome, error) {
 	report, err := replay.RunTests(all, replay.TestOptions{})
 	out := make([]web.TestOutcome, 0, len(report.Results))

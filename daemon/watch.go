@@ -51,8 +51,7 @@ func (d *Daemon) watchRules(ctx context.Context) {
 	}
 }
 
-// ruleHints returns inotify events of the folders that hold rules. If there are none, polling
-// finds all changes.
+// ruleHints returns inotify events of folders with rules. Without them, polling finds all changes.
 func (d *Daemon) ruleHints() (<-chan fsnotify.Event, func()) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {

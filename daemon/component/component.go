@@ -44,8 +44,7 @@ type Kind struct {
 	// alert. They get an alert only after it is saved, because lines without times get new
 	// times when they are read again after a kill.
 	Unique bool
-	// Sink constructs the sink of a component. It does no I/O. Nil means that the daemon
-	// constructs it elsewhere.
+	// Sink constructs the sink of a component without I/O. If it is nil, the daemon constructs it elsewhere.
 	Sink func(Part, SinkOptions) (sinks.Sink, error)
 }
 
@@ -57,18 +56,11 @@ type Labels struct {
 	Ignored []string          // labels that are not part of the stream's identity
 }
 
-// Loss explains a reason for lost lines.
-type Loss struct{ Severity, What, Fix string }
-
-// Losses are explanations, by reason.
-type Losses map[string]Loss
-
 // SourceOptions are the dependencies that every source gets from the daemon.
 type SourceOptions struct {
 	Clock    func() time.Time
 	LookBack time.Duration // how far back rules look
-	// OpenFiles returns the number of files that a source may hold open. configured is the
-	// number in the file, or 0 if there is none.
+	// OpenFiles returns how many files a source may hold open, from the number in the file or 0.
 	OpenFiles func(configured int) int
 	Stdin     io.Reader
 	// Namespace and Pod name the pod of this process, whose log is never read. PodFolder is the
@@ -76,8 +68,7 @@ type SourceOptions struct {
 	Namespace, Pod, PodFolder string
 	// Node is the name of the node of this process, or "" if unknown.
 	Node string
-	// Leads reports whether this process may accept something now, and if not, which process
-	// may. Nil means always.
+	// Leads reports whether this process may accept something, or else which process may. Nil means always.
 	Leads func() (leads bool, who string)
 }
 
@@ -91,11 +82,9 @@ type SinkOptions struct {
 	Accepted func(unique bool)
 	// Leads reports whether this process may send now. Nil means always.
 	Leads func() bool
-	// Latency is called with the time from the line that made an alert fire until the
-	// first receiver accepted the alert.
+	// Latency gets the time from the line that made an alert fire until the first receiver accepted it.
 	Latency func(time.Duration)
-	// Into adds the labels of every alert, and the address of the pages, to the settings
-	// of a sink.
+	// Into adds the labels of every alert and the address of the pages to the settings of a sink.
 	Into   func(labels *map[string]string, url *string)
 	Stdout io.Writer
 	Color  bool // whether stdout shows colors

@@ -22,8 +22,7 @@ type Part struct {
 	Keys     strictyaml.Keys `yaml:"-"`       // positions of the settings in the file
 }
 
-// Setting returns the settable value of a key. It returns the zero Value if the kind does not
-// have the key.
+// Setting returns the settable value of a key, or the zero Value if the kind does not have the key.
 func (p Part) Setting(key string) reflect.Value {
 	v := reflect.ValueOf(p.Settings).Elem()
 	for i := range v.NumField() {
@@ -120,7 +119,6 @@ func (ps *Parts) DecodeYAML(n *strictyaml.Node) {
 	}
 }
 
-// decode adds a component of kind k. It keeps invalid settings, so that other checks see them.
 func (ps *Parts) decode(k Kind, n *strictyaml.Node) {
 	p := Part{Kind: k, Settings: reflect.New(reflect.TypeOf(k.Settings)).Interface()}
 	if p.Keys = n.DecodeStruct(p.Settings); n.Kind() != strictyaml.Map {
@@ -134,8 +132,7 @@ func (ps *Parts) decode(k Kind, n *strictyaml.Node) {
 	ps.add(p)
 }
 
-// placeError reports an error at the key with which its text begins, or after the key of the
-// kind.
+// placeError reports an error at the key with which its text begins, or after the key of the kind.
 func placeError(n *strictyaml.Node, err error) {
 	message, fix := SplitFix(err.Error())
 	words := strings.FieldsFunc(message, func(r rune) bool { return r == ':' || r == ' ' })

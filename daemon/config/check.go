@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/common/model"
 
@@ -48,7 +49,18 @@ func (k *checker) addProblem(pos strictyaml.Pos, check, message, fix string) {
 	k.problems = append(k.problems, pos.Problem(strictyaml.Error, check, message, fix))
 }
 
-var ownLabels = []string{"alertname", "severity", "resolves", "overflow"}
+// refusesLabel reports a name that is no label name, or that rules set. instead is the fix for the latter.
+func (k *checker) refusesLabel(pos strictyaml.Pos, name, instead string) bool {
+	switch {
+	case !model.LegacyValidation.IsValidLabelName(name):
+		k.addProblem(pos, "label-name", fmt.Sprintf("%q is not a label name", name), "use letters, digits and _, and no digit first")
+	case slices.Contains([]string{"alertname", "severity", "resolves", "overflow"}, name):
+		k.addProblem(pos, "label-name", fmt.Sprintf("label %s is reserved for labels that rules set", name), instead)
+	default:
+		return false
+	}
+	return true
+}
 
 func (c *Config) checkGlobal(k *checker) {
 	keys := c.Global.Keys
@@ -62,11 +74,8 @@ func (c *Config) checkGlobal(k *checker) {
 		return
 	}
 	for name, value := range c.Global.ExternalLabels {
-		switch {
-		case !model.LegacyValidation.IsValidLabelName(name):
-			k.addProblem(keys.EntryKey("external_labels", name), "label-name", fmt.Sprintf("%q is not a label name", name), "use letters, digits and _, and no digit first")
-		case slices.Contains(ownLabels, name):
-			k.addProblem(keys.EntryKey("external_labels", name), "label-name", fmt.Sprintf("label %s is reserved for labels that rules set", name), "use another name")
+		switch pos := keys.EntryKey("external_labels", name); {
+		case k.refusesLabel(pos, name, "use another name"):
 		case value == "" || len(value) > 256:
 			k.addProblem(keys.EntryValue("external_labels", name), "bad-value", fmt.Sprintf("the value of label %s has %d bytes", name, len(value)), "use 1 to 256 bytes, or remove the label")
 		}
@@ -84,20 +93,16 @@ func (c *Config) checkIdentity(k *checker) {
 		return
 	}
 	for i, name := range names {
-		switch {
-		case !model.LegacyValidation.IsValidLabelName(name):
-			k.addProblem(keys.Item("identity", i), "label-name", fmt.Sprintf("%q is not a label name", name), "use letters, digits and _, and no digit first")
-		case slices.Contains(ownLabels, name):
-			k.addProblem(keys.Item("identity", i), "label-name", fmt.Sprintf("label %s is reserved for labels that rules set", name), "use a label of streams, such as cluster")
+		switch pos := keys.Item("identity", i); {
+		case k.refusesLabel(pos, name, "use a label of streams, such as cluster"):
 		case slices.Contains(names[:i], name):
-			k.addProblem(keys.Item("identity", i), "duplicate-name", fmt.Sprintf("label %s is named twice", name), "remove one")
+			k.addProblem(pos, "duplicate-name", fmt.Sprintf("label %s is named twice", name), "remove one")
 		case slices.Contains(matcher.DefaultIgnoreLabels, name), c.ignoresLabel(name):
-			k.addProblem(keys.Item("identity", i), "bad-value", fmt.Sprintf("label %s is not part of the identity of a stream: lines that differ only in it count as one line", name), "use another label, or remove it from ignore_labels of the Loki source")
+			k.addProblem(pos, "bad-value", fmt.Sprintf("label %s is not part of the identity of a stream: lines that differ only in it count as one line", name), "use another label, or remove it from ignore_labels of the Loki source")
 		}
 	}
 }
 
-// ignoresLabel reports whether a source excludes a label from the identity of its streams.
 func (c *Config) ignoresLabel(name string) bool {
 	return slices.ContainsFunc(c.streamLabels(), func(l component.Labels) bool { return slices.Contains(l.Ignored, name) })
 }
@@ -143,7 +148,6 @@ func (c *Config) Namespaces() (*rules.Namespaces, error) {
 	return namespaces.Parse(c.Rules.InfrastructureNamespaces)
 }
 
-// checkNames finds sources, and sinks, of the same name.
 func (c *Config) checkNames(k *checker) {
 	check := func(subject string, parts component.Parts) {
 		seen := map[string]bool{}
@@ -176,5 +180,26 @@ func (c *Config) checkStages(k *checker) {
 	}
 	if c.Rules.Scope != "" {
 		k.addProblem(c.Rules.Keys.Value("scope"), "bad-value", "scope: scope has no effect on an agent, because the aggregator evaluates its hits with all rules", "remove the key")
+	}
+}
+
+func (c *Config) checkPair(k *checker) {
+	ha := c.HighAvailability
+	if ha == nil || ha.Keys.IsUnreadable() {
+		return
+	}
+	for _, err := range component.SplitErrors(ha.Validate()) {
+		message, fix := component.SplitFix(err.Error())
+		at := ha.Keys.At
+		if key, _, named := strings.Cut(message, ":"); named && ha.Keys.Has(key) {
+			at = ha.Keys.Value(key)
+		}
+		k.addProblem(at, "bad-value", message, fix)
+	}
+	if len(component.SettingsOf[client.Config](c.Sinks)) > 0 {
+		k.addProblem(c.Keys.Key("high_availability"), "bad-value", "high_availability: an agent cannot have a standby, because it reads the logs of its own node", "remove the section, or sinks.upstream to make this an aggregator")
+	}
+	if c.Keys.Has("storage") && c.Storage.Path == "" {
+		k.addProblem(c.Keys.Key("high_availability"), "bad-value", "high_availability: a standby keeps the state of the leader in storage.path, which is empty", "set storage.path")
 	}
 }

@@ -59,6 +59,27 @@ type Global struct {
 	Keys strictyaml.Keys `yaml:"-"`
 }
 
+// ApplyTo adds the global labels and the global address to a sink's settings. The sink's own
+// values take precedence.
+func (g Global) ApplyTo(labels *map[string]string, url *string) {
+	*labels = MergeLabels(g.ExternalLabels, *labels)
+	if *url == "" {
+		*url = g.ExternalURL
+	}
+}
+
+// MergeLabels returns the entries of a and b. If both have a label, the value of b is used. It
+// returns nil if there are no entries.
+func MergeLabels(a, b map[string]string) map[string]string {
+	if len(a)+len(b) == 0 {
+		return nil
+	}
+	out := map[string]string{}
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
 // RulesConfig selects the active rules.
 type RulesConfig struct {
 	// Shipped loads the packs that are part of the program. Default true.
@@ -242,7 +263,6 @@ func (c *Config) resolvePaths(dir string) {
 	}
 }
 
-// allParts returns all sections that can name files and have HTTP settings.
 func (c *Config) allParts() []component.Part {
 	out := slices.Concat(c.Sinks.All, c.Sources.All)
 	if ha := c.HighAvailability; ha != nil {

@@ -40,7 +40,6 @@ func (c *Config) CheckFiles() strictyaml.Problems {
 	return out
 }
 
-// httpConfig returns the http_config of a component, or nil if its kind has none.
 func httpConfig(p component.Part) *httpconfig.Config {
 	if v := p.Setting("http_config"); v.IsValid() {
 		return v.Addr().Interface().(*httpconfig.Config)
@@ -54,8 +53,7 @@ type fileSetting struct {
 	http  bool // whether the field is in http_config, which resolves its own paths
 }
 
-// fileSettings returns the settings of a component that name files. Their keys end in _file or
-// are kubeconfig.
+// fileSettings returns the settings of a component that name files: *_file and kubeconfig.
 func fileSettings(p component.Part) []fileSetting {
 	var out []fileSetting
 	var visit func(v reflect.Value, prefix string)
@@ -74,7 +72,6 @@ func fileSettings(p component.Part) []fileSetting {
 	return out
 }
 
-// checkReadable reports whether a file can be read and has content.
 func checkReadable(path string) error {
 	data, err := os.ReadFile(path)
 	if err == nil && len(data) == 0 {

@@ -33,7 +33,6 @@ type Ignored struct {
 	Keys strictyaml.Keys `yaml:"-"`
 }
 
-// checkSentinel checks the list of ignored failures.
 func (c *Config) checkSentinel(k *checker) {
 	keys := c.Sentinel.Keys
 	if keys.HasError("ignore") {

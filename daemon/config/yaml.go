@@ -14,23 +14,23 @@ import (
 
 	"crowsnest/daemon/component"
 	"crowsnest/httpconfig"
+	"crowsnest/internal/yamltext"
 )
 
 const secretText = "<secret>"
 
-// FormatYAML formats the configuration as YAML, without secrets and without settings that
-// are not set.
-func FormatYAML(cfg Config) string {
-	var b strings.Builder
-	writeYAML(&b, reflect.ValueOf(cfg), "")
-	return b.String()
-}
+// FormatYAML formats the settings of a configuration that are set as YAML, without secrets.
+func FormatYAML(cfg Config) string { return yamlMap(reflect.ValueOf(cfg)).String() }
 
-// writeYAML writes a value that starts on a new line.
-func writeYAML(b *strings.Builder, v reflect.Value, indent string) {
+// yamlMap returns the settings of a struct or a map that are set.
+func yamlMap(v reflect.Value) yamltext.Map {
+	var out yamltext.Map
 	for _, f := range yamlFields(v) {
-		writeEntry(b, indent, f.name, f.value)
+		if value := yamlValue(f.name, f.value); value != nil {
+			out = append(out, yamltext.Entry{Key: f.name, Value: value})
+		}
 	}
+	return out
 }
 
 type yamlField struct {
@@ -85,71 +85,49 @@ func yamlFields(v reflect.Value) []yamlField {
 	return out
 }
 
-func writeEntry(b *strings.Builder, indent, name string, v reflect.Value) {
+// yamlValue returns the value of a setting, or nil if it is not set.
+func yamlValue(name string, v reflect.Value) any {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		if v.IsNil() {
-			return
-		}
-		if text, ok := yamlScalar(v); ok {
-			fmt.Fprintf(b, "%s%s: %s\n", indent, name, text)
-			return
+			return nil
 		}
 		v = v.Elem()
 		if v.Kind() == reflect.Struct && v.IsZero() {
-			fmt.Fprintf(b, "%s%s: {}\n", indent, name)
-			return
+			return yamltext.Raw("{}")
 		}
 	}
+	if text, ok := yamlScalar(v); ok && (!v.IsZero() || v.Kind() == reflect.Bool) {
+		return yamltext.Raw(text)
+	}
+	parts, components := v.Interface().(component.Parts)
+	switch {
+	case v.IsZero(), components && len(parts.All) == 0:
+		return nil
+	case name == "endpoint_params", name == "http_headers": // each of them may be a password
+		return yamltext.Raw(secretText)
+	case v.Kind() == reflect.Struct, v.Kind() == reflect.Map && v.Len() > 0:
+		return yamlItem(v)
+	case v.Kind() == reflect.Slice && v.Len() > 0:
+		var out yamltext.List
+		for i := range v.Len() {
+			out = append(out, yamlItem(v.Index(i)))
+		}
+		return out
+	}
+	return nil
+}
+
+// yamlItem returns the value of an item of a list, or of a struct or map with entries.
+func yamlItem(v reflect.Value) any {
 	if text, ok := yamlScalar(v); ok {
-		if !v.IsZero() || v.Kind() == reflect.Bool {
-			fmt.Fprintf(b, "%s%s: %s\n", indent, name, text)
-		}
-		return
+		return yamltext.Raw(text)
 	}
-	if parts, ok := v.Interface().(component.Parts); ok && len(parts.All) == 0 {
-		return
+	if out := yamlMap(v); len(out) > 0 {
+		return out
 	}
-	switch v.Kind() {
-	case reflect.Struct, reflect.Map:
-		if (name == "endpoint_params" || name == "http_headers") && !v.IsZero() { // each of them may be a password
-			fmt.Fprintf(b, "%s%s: %s\n", indent, name, secretText)
-			return
-		}
-		if v.IsZero() || v.Kind() == reflect.Map && v.Len() == 0 {
-			return
-		}
-		var inner strings.Builder
-		writeYAML(&inner, v, indent+"  ")
-		if inner.Len() > 0 {
-			fmt.Fprintf(b, "%s%s:\n%s", indent, name, inner.String())
-		} else {
-			fmt.Fprintf(b, "%s%s: {}\n", indent, name)
-		}
-	case reflect.Slice:
-		if v.Len() > 0 {
-			fmt.Fprintf(b, "%s%s:\n", indent, name)
-			writeList(b, v, indent)
-		}
-	}
+	return yamltext.Raw("{}")
 }
 
-func writeList(b *strings.Builder, v reflect.Value, indent string) {
-	for i := range v.Len() {
-		if text, ok := yamlScalar(v.Index(i)); ok {
-			fmt.Fprintf(b, "%s- %s\n", indent, text)
-			continue
-		}
-		var inner strings.Builder
-		writeYAML(&inner, v.Index(i), indent+"  ")
-		text := strings.TrimPrefix(inner.String(), indent+"  ")
-		if text == "" {
-			text = "{}\n"
-		}
-		fmt.Fprintf(b, "%s- %s", indent, text)
-	}
-}
-
-// yamlScalar formats a value that fits on one line.
 func yamlScalar(v reflect.Value) (string, bool) {
 	switch x := v.Interface().(type) {
 	case commonconfig.Secret:
@@ -174,8 +152,7 @@ func yamlScalar(v reflect.Value) (string, bool) {
 	return "", false
 }
 
-// FormatEffective formats the effective configuration. It lists the trusted namespaces instead
-// of changes to the built-in list.
+// FormatEffective formats the configuration with the trusted namespaces instead of changes to the list.
 func (c *Config) FormatEffective() string {
 	shown := *c
 	if trusted, err := c.Namespaces(); err == nil {

@@ -7,9 +7,8 @@ import (
 	"crowsnest/rules"
 )
 
-// A rule is quarantined if it took more than its share of a CPU in each of guardSlices
-// consecutive slices, which together last a full minute. A short burst, such as a backlog after
-// a start, quarantines no rule.
+// A rule is quarantined if it took more than its share of a CPU in each slice of a full minute. A backlog
+// after a start is shorter.
 const (
 	guardSlice  = 10 * time.Second
 	guardSlices = 6

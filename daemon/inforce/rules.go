@@ -9,13 +9,11 @@ import (
 	"crowsnest/rules"
 )
 
-// Rules is a set of rules with its program. Only the times at which rules last saw a line
-// change. It is safe for concurrent use.
+// Rules is a set of rules with its program. Only times change in it. It is safe for concurrent use.
 type Rules struct {
 	Set     *rules.Set
 	Program *matcher.Program
-	// Digests returns the digests of the rules that are not off, by name. Callers must not
-	// change the map.
+	// Digests returns the read-only digests of the rules that are not off, by name.
 	Digests func() map[string]string
 
 	seen map[*rules.Rule]*atomic.Int64 // ns since 1970
@@ -82,7 +80,6 @@ func (rs *Rules) SawRule(r *rules.Rule, now time.Time) {
 	}
 }
 
-// forgetStreams removes all combinations, and keeps their times by rule.
 func (rs *Rules) forgetStreams(now time.Time) {
 	rs.together.Range(func(list, t any) bool {
 		for _, r := range t.(*seenTogether).rules {

@@ -13,7 +13,6 @@ import (
 	"crowsnest/strictyaml"
 )
 
-// ruleFiles reads every file of rules that the configuration names.
 func ruleFiles(c *config.Config) ([]rules.File, rules.Problems) {
 	var files []rules.File
 	var problems rules.Problems
@@ -57,8 +56,7 @@ func Load(c *config.Config) (*rules.Set, rules.Problems) {
 	return set, append(problems, found...)
 }
 
-// Fingerprint is a hash of everything that a load reads, including problems. It omits the packs
-// that are part of the program, because they do not change.
+// Fingerprint is a hash of everything that a load reads, with problems, but without the shipped packs.
 func Fingerprint(c *config.Config) string {
 	local := *c
 	local.Rules.Shipped = false

@@ -15,20 +15,16 @@ import (
 	"crowsnest/web"
 )
 
-// Loader loads the rules that a configuration names, and remembers the last valid version of
-// each file.
+// Loader loads the rules of a configuration, and remembers the last valid version of each file.
 type Loader struct {
-	// good holds the active version of each file, by file. It holds bytes instead of documents,
-	// because documents are several times as large and are needed again only if a new version
-	// is refused.
-	good map[string]inForce
-	// tested holds the hashes of packs that passed their own tests.
+	// good holds the active version of each file as bytes, because documents are several times as large and
+	// rarely needed again.
+	good   map[string]inForce
 	tested map[string]bool
 	// texts holds the contents of the files that are being loaded, by their hash.
 	texts map[string][]byte
 }
 
-// inForce is the active version of a file.
 type inForce struct {
 	pack string // name of the pack; "" for overrides
 	sha  string
@@ -40,7 +36,6 @@ func New() *Loader {
 	return &Loader{good: map[string]inForce{}, tested: map[string]bool{}}
 }
 
-// parse reads and parses the files that a configuration names.
 func (l *Loader) parse(cfg *config.Config) ([]*rules.Document, rules.Problems) {
 	files, problems := ruleFiles(cfg)
 	docs, found := ParseFiles(files)
@@ -89,7 +84,6 @@ type Loaded struct {
 	Broken []web.BrokenPack
 }
 
-// errNoRules is the error of a reload that would leave no rules.
 var errNoRules = errors.New("no rules would be left, so the current rules stay active; set rules.allow_empty if you want an empty set")
 
 // LoadInitial loads everything for a start. Its error lists every problem.
@@ -152,8 +146,7 @@ func (l *Loader) Reload(cfg *config.Config) (Loaded, error) {
 	return out, nil
 }
 
-// compactSet frees memory that only the load needed, and moves the rest together. Rules that
-// are part of the program are already small.
+// compactSet frees memory that only the load needed. Shipped rules are already small.
 func compactSet(set *rules.Set) {
 	forgetWritten(set)
 	var all []*rules.Rule
@@ -168,9 +161,8 @@ func compactSet(set *rules.Set) {
 	rules.CompactRules(all)
 }
 
-// forgetWritten frees data that only the checks of a load need: the tests of rules, which take
-// more memory than the rules and have already run, and positions, which hold the files in
-// memory.
+// forgetWritten frees data that only the checks of a load need: the tests of rules, which have already run,
+// and positions, which hold the files in memory.
 func forgetWritten(set *rules.Set) {
 	for _, r := range set.Rules {
 		for ; r != nil; r = r.Packed {
@@ -197,8 +189,7 @@ func unreadProblems(problems rules.Problems) rules.Problems {
 	return out
 }
 
-// packName returns the name of a pack. If it is unknown, it returns that of its last valid
-// version, or the file.
+// packName returns the name of a pack or, if it is unknown, of its last valid version, or the file.
 func (l *Loader) packName(d *rules.Document) string {
 	if d.Pack() != "" {
 		return d.Pack()
@@ -206,8 +197,7 @@ func (l *Loader) packName(d *rules.Document) string {
 	return cmp.Or(l.good[d.File()].pack, d.File())
 }
 
-// replaceWithLastGood replaces d with the last valid version of its file, or removes it if
-// there is none.
+// replaceWithLastGood replaces d with the last valid version of its file, or removes it.
 func (l *Loader) replaceWithLastGood(docs []*rules.Document, d *rules.Document) []*rules.Document {
 	i := slices.Index(docs, d)
 	if old := l.good[d.File()]; old.text != nil && old.sha != d.SHA256() {
@@ -234,7 +224,6 @@ func (l *Loader) findCulprit(docs []*rules.Document, problems rules.Problems) *r
 	return any
 }
 
-// isInForce reports whether a document is the active version.
 func (l *Loader) isInForce(d *rules.Document) bool {
 	return l.good[d.File()].sha == d.SHA256()
 }
@@ -245,9 +234,9 @@ func (l *Loader) testNew(set *rules.Set, docs []*rules.Document) (*rules.Documen
 		if l.tested[p.SHA256] {
 			continue
 		}
-		failed, err := failedTests(p)
+		failed, err := failedTests(p.Rules)
 		if err != nil {
-			return nil, "", err
+			return nil, "", fmt.Errorf("test pack %s: %w", p.Name, err)
 		}
 		if failed == "" {
 			l.tested[p.SHA256] = true
@@ -262,7 +251,6 @@ func (l *Loader) testNew(set *rules.Set, docs []*rules.Document) (*rules.Documen
 	return nil, "", nil
 }
 
-// keepAsGood makes docs the last valid versions.
 func (l *Loader) keepAsGood(docs []*rules.Document) {
 	clear(l.good)
 	for _, d := range docs {

@@ -13,8 +13,7 @@ import (
 // shippedPrefix begins the names of files that are part of the program.
 const shippedPrefix = "shipped:"
 
-// ParseFiles parses each file separately. It returns a document for each file, also for invalid
-// ones, and the problems of all.
+// ParseFiles returns a document for each file, also for invalid ones, and the problems of all.
 func ParseFiles(files []rules.File) ([]*rules.Document, rules.Problems) {
 	var docs []*rules.Document
 	var problems rules.Problems

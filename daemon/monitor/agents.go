@@ -33,14 +33,11 @@ const (
 )
 
 const (
-	// maxNodes is the number of nodes that an alert names.
-	maxNodes = 5
-	// maxReported is the number of open alerts about agents.
+	maxNodes    = 5
 	maxReported = 100
 	// twinShown is how long the alert about a second agent of a node stays open.
 	twinShown = time.Minute
-	// refusedShown is how long the alert about a refused message stays open. An agent sends a
-	// message every few seconds.
+	// refusedShown is how long the alert about a refused message stays open. Agents repeat it every few seconds.
 	refusedShown = 5 * time.Minute
 	// differFor is how long a rollout may take before there is an alert.
 	differFor = 15 * time.Minute
@@ -129,8 +126,7 @@ func reportedAlert(c sources.Condition, losses component.Losses) episodes.Episod
 	})
 }
 
-// reportAdvice returns the meaning and the remediation of a reported condition. It never uses
-// text from a node as advice.
+// reportAdvice returns what a reported condition means and what to do. It uses no text from a node.
 func reportAdvice(c sources.Condition, losses component.Losses) (what, fix string) {
 	switch c.Alert {
 	case alertLinesLost:
@@ -161,8 +157,7 @@ func reportAdvice(c sources.Condition, losses component.Losses) (what, fix strin
 
 const adviceTwoAggregators = "Stop all aggregators but one. Each of them receives only some of the lines, so failures are missed, or raised and resolved wrongly. Check for more than one replica, a strategy other than Recreate, and a second Deployment that the Service selects."
 
-// refusedAlerts returns an alert for each reason for which messages from agents were refused.
-// The nodes of these agents may be unknown.
+// refusedAlerts returns an alert for each reason for which messages of agents were refused.
 func refusedAlerts(now time.Time, source string, st server.Stats) []episodes.Episode {
 	var out []episodes.Episode
 	for _, reason := range server.Outsiders() {
@@ -183,8 +178,7 @@ func refusedAlerts(now time.Time, source string, st server.Stats) []episodes.Epi
 	return out
 }
 
-// differAlert returns the alert about rules of which agents have had another version than the
-// aggregator for too long.
+// differAlert returns the alert about rules whose version has differed on agents for too long.
 func differAlert(now time.Time, behind map[string]sources.Behind) []episodes.Episode {
 	var late, nodes []string
 	since := now

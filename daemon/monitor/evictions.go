@@ -19,13 +19,11 @@ const alertEvictions = "CrowsnestCrowded"
 const (
 	// evictionsShown is how long the alert stays open after the newest eviction.
 	evictionsShown = 15 * time.Minute
-	// maxNamespaces is the number of namespaces that the alert names, and maxRules the number
-	// of rules for each.
+	// maxNamespaces is how many namespaces the alert names, and maxRules how many rules of each.
 	maxNamespaces = 5
 	maxRules      = 5
 )
 
-// evictedText names the kinds of evicted entries for people.
 var evictedText = map[episodes.Evicted]string{
 	episodes.EvictedWindows: "counts of lines",
 	episodes.EvictedClears:  "recoveries",
@@ -41,7 +39,6 @@ type evictedOf struct {
 	rules     map[string]bool
 }
 
-// evictionAlert returns the alert about namespaces with recent evictions, if there are any.
 func evictionAlert(now time.Time, evictions []episodes.Eviction) []episodes.Episode {
 	by := map[string]*evictedOf{}
 	for _, v := range evictions {

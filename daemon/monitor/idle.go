@@ -14,21 +14,17 @@ import (
 // alertIdle fires for a source that works but has nothing in which rules could find something.
 const alertIdle = "CrowsnestIdle"
 
-// rulesEvery is the interval at which streams are compared with rules as long as no rule
-// selects one.
+// rulesEvery is how often streams are compared with rules while no rule selects one.
 const rulesEvery = 15 * time.Second
 
 // Reading is what the daemon knows about a source in addition to its status.
 type Reading struct {
-	// Logs means that the source reads logs. Lines means that it is expected to have lines
-	// soon.
+	// Logs means that the source reads logs. Lines means that it should have lines soon.
 	Logs, Lines bool
-	// Serves reports whether the source can have streams that a selector selects. Nil means
-	// that it can have any.
+	// Serves reports whether a selector can select a stream of the source. Nil means any.
 	Serves func(rules.Selector) bool
 }
 
-// idle is the reason why a source has nothing to read.
 type idle struct {
 	reason sources.IdleReason
 	why    string
@@ -41,7 +37,6 @@ type ruled struct {
 	again time.Time // when to compare again; zero means only when the rules have changed
 }
 
-// idleFixes has the remedy for each reason.
 var idleFixes = map[sources.IdleReason]string{
 	sources.IdleNotInstalled: "Install what the source watches, or remove the source from the configuration.",
 	sources.IdleNoLogs:       "Correct what the source selects: folder, paths, include, exclude, namespaces, selector or tenant. `crowsnest get sources` shows what it reads.",
@@ -50,8 +45,7 @@ var idleFixes = map[sources.IdleReason]string{
 	sources.IdleNoRules:      "Correct the selectors of the rules, rules.scope and rules.infrastructure_namespaces, enable rules, or remove the source from the configuration.",
 }
 
-// explainIdle finds out and remembers why sources have nothing to read. The caller must hold
-// mu.
+// explainIdle finds and remembers why sources have nothing to read. The caller must hold mu.
 func (a *Alerts) explainIdle(now time.Time, st State, status []sources.Status) {
 	a.why, a.unsure = map[string]idle{}, map[string]bool{}
 	for i := range status {
@@ -108,8 +102,7 @@ func (a *Alerts) isUnsure(now time.Time, st State, s sources.Status) bool {
 // isKnown reports whether crowsnest knows which log this is.
 func isKnown(x sources.StreamStatus) bool { return len(x.Labels) > 0 || x.Path == "" }
 
-// idleBecause returns why a source that is up has nothing to read, if the source does not
-// report a reason itself. The caller must hold mu.
+// idleBecause returns why a source that is up has nothing to read, if it says nothing itself.
 func (a *Alerts) idleBecause(now time.Time, st State, s sources.Status) idle {
 	reading, known := st.Readings[s.Name]
 	switch {
@@ -137,8 +130,7 @@ func refusesAll(s sources.Status) bool {
 		!slices.ContainsFunc(s.Streams, func(x sources.StreamStatus) bool { return x.Size > 0 || x.Offset > 0 })
 }
 
-// hasRules reports whether an active rule can match lines of the source. The caller must hold
-// mu.
+// hasRules reports whether an active rule can match lines of the source. The caller must hold mu.
 func (a *Alerts) hasRules(now time.Time, set *rules.Set, reading Reading, s sources.Status) bool {
 	last := a.rules[s.Name]
 	if last.set == set && (last.again.IsZero() || now.Before(last.again)) {
@@ -168,8 +160,7 @@ func (a *Alerts) hasRules(now time.Time, set *rules.Set, reading Reading, s sour
 	return ok
 }
 
-// hadLines reports whether a source has had a line, in this process or an earlier one. The
-// caller must hold mu.
+// hadLines reports whether a source has ever had a line. The caller must hold mu.
 func (a *Alerts) hadLines(s sources.Status) bool {
 	if !a.lined[s.Name] && (s.Lines > 0 || slices.ContainsFunc(s.Streams, func(x sources.StreamStatus) bool { return x.Offset > 0 })) {
 		a.lined[s.Name], a.changed = true, true
@@ -177,8 +168,7 @@ func (a *Alerts) hadLines(s sources.Status) bool {
 	return a.lined[s.Name]
 }
 
-// WhyIdle returns why a source had nothing to read at the last Update, or "" if it had
-// something.
+// WhyIdle returns why a source had nothing to read at the last Update, or "".
 func (a *Alerts) WhyIdle(source string) (why string, reason sources.IdleReason) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -219,8 +209,7 @@ func (a *Alerts) idleAlerts(now time.Time, status []sources.Status, agent bool) 
 	return out
 }
 
-// IdleEverywhere explains why every source of this process had nothing to read at the last
-// Update. It returns "" if one had something.
+// IdleEverywhere says why all sources had nothing to read at the last Update, or "" if one had something.
 func (a *Alerts) IdleEverywhere() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -235,8 +224,7 @@ func whyAllIdle(status []sources.Status) string {
 	return status[0].Name + ": " + status[0].Idle
 }
 
-// membersIdle returns why a source has nothing to read, if that is true of all its members that
-// are up. Otherwise it returns "".
+// membersIdle returns why all members that are up have nothing to read, or "" if one has something.
 func membersIdle(s sources.Status) string {
 	up, why := 0, ""
 	for _, m := range s.Members {
@@ -253,8 +241,7 @@ func membersIdle(s sources.Status) string {
 	return fmt.Sprintf("the agents of all %d nodes have nothing to read (%s)", up, why)
 }
 
-// idleOnAll returns the distinct names of the agents' sources that are idle on every node that
-// is up.
+// idleOnAll returns the names of the agents' sources that are idle on every node that is up.
 func idleOnAll(s sources.Status) []string {
 	var out []string
 	for _, c := range s.Conditions {
@@ -266,7 +253,6 @@ func idleOnAll(s sources.Status) []string {
 	return out
 }
 
-// idleMembers returns the number of members that are up and have nothing to read.
 func idleMembers(s sources.Status) int {
 	n := 0
 	for _, m := range s.Members {
@@ -277,9 +263,8 @@ func idleMembers(s sources.Status) int {
 	return n
 }
 
-// reportedIdle reports whether it is a failure that agents report a source as idle. A node
-// without a log that a rule selects is normal as long as another node has one. A node whose
-// logs are all refused is not normal.
+// reportedIdle reports whether it is a failure that agents report a source as idle. A node without a
+// selected log is normal as long as another node has one, unless its logs are refused.
 func reportedIdle(s sources.Status, c sources.Condition) bool {
 	switch sources.IdleReason(c.Labels["reason"]) {
 	case sources.IdleUnreadable, sources.IdleNotInstalled:

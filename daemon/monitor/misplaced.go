@@ -18,11 +18,9 @@ import (
 const alertMisplaced = "CrowsnestComponentNotBelieved"
 
 const (
-	// misplacedEvery is the interval at which streams are checked, because there may be
-	// thousands.
+	// misplacedEvery is how often streams are checked. There may be thousands.
 	misplacedEvery = time.Minute
-	// maxMisplaced is the number of namespaces that the alert names.
-	maxMisplaced = 10
+	maxMisplaced   = 10
 )
 
 // misplaced finds pods of known components outside the infrastructure namespaces.

@@ -29,7 +29,6 @@ import (
 // that was suspended does not look stuck.
 const stuckAfter = 60
 
-// maxText bounds the description of an alert, in bytes.
 const maxText = 1500
 
 const (
@@ -39,7 +38,6 @@ const (
 	alertQuarantined = "CrowsnestRuleGivenUp"
 )
 
-// allAlerts returns the names of all alerts about crowsnest itself.
 func allAlerts() []string {
 	return []string{
 		alertHeartbeat, alertBlind, alertIdle, alertPackBroken, alertQuarantined, alertUpstreamAway, alertAgentRefused,
@@ -73,8 +71,7 @@ type State struct {
 
 // Alerts holds the open alerts. It is safe for concurrent use.
 type Alerts struct {
-	// Labels are added to every alert to identify this process. They must be set before the
-	// first Update.
+	// Labels identify this process in every alert. They must be set before the first Update.
 	Labels map[string]string
 
 	start      time.Time
@@ -103,15 +100,13 @@ type Alerts struct {
 	changed   bool                                      // whether anything changed since the last Export
 }
 
-// progress is the last observed progress of a source.
 type progress struct {
 	bytes     int64
 	watermark time.Time
 	still     int // number of updates without progress
 }
 
-// New returns the alerts of a process that started at start. A source that is not read for
-// blindAfter gets an alert.
+// New returns the alerts of a process. A source that is not read for blindAfter gets an alert.
 func New(start time.Time, blindAfter time.Duration) *Alerts {
 	return &Alerts{
 		start: start, blindAfter: blindAfter, moved: map[string]progress{}, skewed: skews{}, dropped: drops{},
@@ -120,8 +115,7 @@ func New(start time.Time, blindAfter time.Duration) *Alerts {
 	}
 }
 
-// Begin sets the time from which this process reads. It must be called before Import and the
-// first Update.
+// Begin sets the time from which this process reads. It comes before Import and the first Update.
 func (a *Alerts) Begin(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -174,15 +168,6 @@ func (a *Alerts) Update(now time.Time, st State) []episodes.Episode {
 	return a.replaceOpen(now, want)
 }
 
-func brokenAlert(now time.Time, b web.BrokenPack) episodes.Episode {
-	summary := "The newest version of rule pack " + b.Pack + " was refused; its last valid version stays active"
-	if b.Missing {
-		summary = "Rule pack " + b.Pack + " is not in force: it was refused, and there is no earlier version"
-	}
-	fix := "Run `crowsnest check rules` and `crowsnest test rules` on the pack and correct it."
-	return newAlert(alertPackBroken, "warning", map[string]string{"pack": b.Pack}, now, texts{summary, b.Error, fix})
-}
-
 // awaySince returns the start of the current outage of a source, and whether the outage has
 // lasted long enough for an alert. The start is kept across restarts.
 func (a *Alerts) awaySince(now time.Time, s sources.Status) (time.Time, bool) {
@@ -218,8 +203,7 @@ func (a *Alerts) isStuck(s sources.Status) bool {
 	return p.still >= stuckAfter
 }
 
-// HungSources returns the sources that are stuck. It omits members of sources, because they are
-// other processes.
+// HungSources returns the sources that are stuck, but no members, which are other processes.
 func (a *Alerts) HungSources() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -230,26 +214,6 @@ func (a *Alerts) HungSources() []string {
 		}
 	}
 	return out
-}
-
-// QuarantineReason explains the reason for a quarantine to people.
-func QuarantineReason(reason matcher.Reason) string {
-	if reason == matcher.ReasonCost {
-		return "it took more of a CPU for a full minute than limits.rule_cpu allows"
-	}
-	return "its evaluation failed several times because of a bug in crowsnest"
-}
-
-func quarantineAlert(g matcher.Quarantined, now time.Time) episodes.Episode {
-	fix := "Report the bug with the rule and the log lines."
-	if g.Reason == matcher.ReasonCost {
-		fix = "Add a `contains` text that occurs in few lines, or narrow `from`; crowsnest_rule_seconds_total shows the cost of each rule."
-	}
-	return newAlert(alertQuarantined, "warning", map[string]string{"rule": g.Rule.Alert, "reason": string(g.Reason)}, now, texts{
-		"Rule " + g.Rule.Alert + " is quarantined and no longer evaluated",
-		"Rule " + g.Rule.Alert + " was quarantined: " + QuarantineReason(g.Reason) + ". Its open alerts stay open. All other rules continue. A changed version of the rule or a restart tries it again.",
-		fix,
-	})
 }
 
 // replaceOpen makes want the open alerts, and returns the alerts that changed.

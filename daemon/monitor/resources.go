@@ -22,8 +22,7 @@ const (
 	skewedFor = 2 * time.Minute
 )
 
-// Unsaved states since when saving the state has failed, and why. The time is zero if saving
-// works.
+// Unsaved says since when and why the state is not saved. The time is zero if it is.
 type Unsaved struct {
 	Since time.Time
 	Why   error
@@ -43,7 +42,6 @@ func unsavedAlert(now time.Time, u Unsaved) []episodes.Episode {
 // skews has the time since when the clock of an endpoint has differed, by endpoint.
 type skews map[string]time.Time
 
-// alert records the skew of an endpoint, and returns an alert if it has lasted for skewedFor.
 func (s skews) alert(now time.Time, e sinks.EndpointStatus) []episodes.Episode {
 	skew := time.Duration(e.ClockSkew * float64(time.Second))
 	if !e.Up || skew.Abs() < maxSkew {
@@ -68,7 +66,6 @@ func (s skews) alert(now time.Time, e sinks.EndpointStatus) []episodes.Episode {
 // evicted is the reason that sinks count for alerts that were dropped because of a limit.
 const evicted = "evicted"
 
-// drops has the dropped alerts, by endpoint.
 type drops map[string]drop
 
 type drop struct {
@@ -76,7 +73,6 @@ type drop struct {
 	since, until time.Time // start and end of the alert
 }
 
-// alert returns an alert until lossShown after the last drop of an endpoint.
 func (d drops) alert(now time.Time, e sinks.EndpointStatus) []episodes.Episode {
 	x := d[e.Endpoint]
 	if n := e.Failed[evicted]; n > x.count {
@@ -94,5 +90,22 @@ func (d drops) alert(now time.Time, e sinks.EndpointStatus) []episodes.Episode {
 		fmt.Sprintf("%d ended alerts were dropped in total: more of them waited for this receiver than crowsnest keeps, or than it saves for a restart. "+
 			"The receiver was not notified of them. Open alerts are never dropped.", x.count),
 		"Restore the receiver, and check the Alerts page for alerts that ended meanwhile.",
+	})}
+}
+
+const (
+	alertNoStandby = "CrowsnestNoStandby"
+	// lonelyAfter is how long a leader may be without a standby. A rolling update is shorter.
+	lonelyAfter = 10 * time.Minute
+)
+
+func lonelyAlert(now, since time.Time) []episodes.Episode {
+	if since.IsZero() || now.Sub(since) < lonelyAfter {
+		return nil
+	}
+	return []episodes.Episode{newAlert(alertNoStandby, "warning", nil, since, texts{
+		"The aggregator of crowsnest has no standby: if it dies, failures are detected late",
+		fmt.Sprintf("Since %s, no standby has had a complete copy of the saved state. The leader continues alone. If it is lost together with its disk, the state saved since then is lost.", formatTime(since)),
+		"Check the pod of the standby, its log, and whether it reaches high_availability.listen_address of the leader.",
 	})}
 }

@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	// settle is how long sources may take to open after a start, before an outage that began in
-	// the previous process counts.
+	// settle is how long sources may take to open before an outage of the previous process counts.
 	settle = 15 * time.Second
 	// confirmWithin is how long an alert of the previous process may stay open without being
 	// confirmed or resolved. It is longer than any alert waits before it fires, except those
@@ -88,8 +87,7 @@ func (a *Alerts) notBeforeStart(t time.Time) time.Time {
 	return a.start
 }
 
-// Changed reports whether the state has changed since the last Export in a way that is worth
-// saving.
+// Changed reports whether the state has changed enough since the last Export to be saved.
 func (a *Alerts) Changed() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -114,15 +112,13 @@ func (a *Alerts) dropUnconfirmed(now time.Time) []episodes.Episode {
 	return over
 }
 
-// longSince reports whether an outage that began at since has lasted for blindAfter, and could
-// have ended after a restart.
+// longSince reports whether an outage has lasted for blindAfter, and a restart had time to end it.
 func (a *Alerts) longSince(now, since time.Time) bool {
 	return now.Sub(since) >= a.blindAfter && now.Sub(a.start) >= min(settle, a.blindAfter)
 }
 
-// NoteAnswer records the newest answer of the aggregator; zero if this process got none. It
-// returns the newest known answer. Before the first answer ever, that is the start of the
-// process that first waited for one.
+// NoteAnswer records the newest answer of the aggregator, and returns the newest known one. Before the
+// first answer ever, that is the start of the process that first waited for one.
 func (a *Alerts) NoteAnswer(t time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -2,20 +2,54 @@ package monitor
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"crowsnest/daemon/component"
 	"crowsnest/episodes"
+	"crowsnest/internal/text"
 	"crowsnest/sources"
 )
 
+const alertLinesLost = "CrowsnestLinesLost"
+
+// lossShown is how long an alert stays open after the newest loss, because lost lines do not come back.
+const lossShown = 15 * time.Minute
+
+func lossAlerts(now time.Time, s sources.Status, losses component.Losses) []episodes.Episode {
+	var out []episodes.Episode
+	for _, reason := range slices.Sorted(maps.Keys(s.Losses)) {
+		l := s.Losses[reason]
+		if l.Count <= 0 || now.Sub(l.At) >= lossShown {
+			continue
+		}
+		loss, known := losses[reason]
+		if !known {
+			loss = component.Loss{Severity: "warning", What: reason, Fix: "Check the log of crowsnest."}
+		}
+		at := l.At
+		if at.After(now) { // the clock was set back
+			at = now
+		}
+		e := newAlert(alertLinesLost, loss.Severity, map[string]string{"source": s.Name, "reason": reason}, at, texts{
+			"Log lines of source " + s.Name + " were lost before crowsnest read them",
+			fmt.Sprintf("Reason: %s. Newest: %q at %s; %s in total. This alert resolves %v after the newest loss.",
+				loss.What, l.Path, formatTime(l.At), text.Plural(l.Count, "time"), lossShown),
+			loss.Fix,
+		})
+		e.Count, e.LastSeen = l.Count, at.UTC()
+		out = append(out, e)
+	}
+	return out
+}
+
 const alertLogsUnread = "CrowsnestLogsUnread"
 
-// unreadNamed is the number of logs that an alert names.
 const unreadNamed = 5
 
-// unreadFor returns the logs of a source that have not been read for this long. n also counts
-// those that the source does not list.
+// unreadFor returns the logs of a source that were not read for this long. all also counts unlisted ones.
 func unreadFor(now time.Time, after time.Duration, s sources.Status) (out []sources.Unread, all int) {
 	for _, u := range s.Unread {
 		if now.Sub(u.Since) >= after {
@@ -28,9 +62,8 @@ func unreadFor(now time.Time, after time.Duration, s sources.Status) (out []sour
 	return out, len(out) + s.UnreadMore
 }
 
-// unreadAlert returns an alert if logs of a source have not been read for a while. It is a
-// warning, because the other logs are read, and only conclusions that the unread logs could
-// change have to wait. If no log of a source is read, the source is blind instead.
+// unreadAlert returns a warning if logs of a source were not read for a while. If none is read, the source
+// is blind instead.
 func unreadAlert(now time.Time, after time.Duration, s sources.Status) []episodes.Episode {
 	unread, all := unreadFor(now, after, s)
 	if all == 0 {
@@ -63,7 +96,6 @@ func unreadAlert(now time.Time, after time.Duration, s sources.Status) []episode
 	})}
 }
 
-// unreadText returns the name of a log and the reason why it is not read.
 func unreadText(u sources.Unread) string {
 	text := fmt.Sprintf("%q: %s", u.Path, u.Why)
 	if u.Name != "" {
@@ -72,8 +104,7 @@ func unreadText(u sources.Unread) string {
 	return text
 }
 
-// unreadOfMembers returns the number of logs that members of a source have not read for a
-// while, and the number of these members.
+// unreadOfMembers returns how many logs members of a source have not read for a while, and how many members.
 func unreadOfMembers(now time.Time, after time.Duration, s sources.Status) (logs, members int) {
 	for _, m := range s.Members {
 		before := logs
