@@ -1,10 +1,12 @@
 package monitor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,11 +53,7 @@ func agentAlerts(now time.Time, st State) []episodes.Episode {
 			if m := s.Members[name]; m.Refused.IsZero() || now.Sub(m.Refused) >= twinShown {
 				continue
 			}
-			out = append(out, newAlert(alertAgentRefused, "warning", map[string]string{"source": name}, now, texts{
-				"Two agents use the name " + name,
-				"The second one is refused as long as the first one is connected: the logs that it reads are not watched.",
-				"Give each agent a unique name (sinks.upstream.node, or NODE_NAME from spec.nodeName), and run one agent per node.",
-			}))
+			out = append(out, newAlert(alertAgentRefused, map[string]string{"source": name}, now))
 		}
 	}
 	out = append(out, reportedAlerts(now, st.Sources, st.Losses)...)
@@ -100,11 +98,8 @@ func reportedAlerts(now time.Time, status []sources.Status, losses component.Los
 				}
 			}
 			if len(out) == maxReported {
-				return append(out, newAlert(alertReportMore, "warning", map[string]string{"source": s.Name}, now, texts{
-					fmt.Sprintf("Agents report %s; only the first have their own alert", text.Plural(len(s.Conditions)-i, "more condition")),
-					"The Sources page lists the conditions that each agent reports.",
-					"Resolve the other alerts about agents first.",
-				}))
+				more := text.Plural(len(s.Conditions)-i, "more condition")
+				return append(out, newAlert(alertReportMore, map[string]string{"source": s.Name}, now, "{more}", more))
 			}
 			out = append(out, reportedAlert(c, losses))
 		}
@@ -121,41 +116,24 @@ func reportedAlert(c sources.Condition, losses component.Losses) episodes.Episod
 	if c.Count > 0 {
 		on = fmt.Sprintf("%s, %s in all, newest at %s", on, text.Plural(c.Count, "time"), formatTime(c.Last))
 	}
-	return newAlert(c.Alert, c.Severity, labels, c.Since, texts{
-		what + " on " + nodesText(c.Members), fmt.Sprintf("%s. Reported by an agent: %s", on, c.Detail), fix,
+	return newAnnotated(c.Alert, c.Severity, labels, c.Since, map[string]string{
+		"summary": what + " on " + nodesText(c.Members), "remediation": fix,
+		"description": text.Shorten(fmt.Sprintf("%s. Reported by an agent: %s", on, c.Detail), maxText),
 	})
 }
 
 // reportAdvice returns what a reported condition means and what to do. It uses no text from a node.
 func reportAdvice(c sources.Condition, losses component.Losses) (what, fix string) {
+	t := alertTexts()[c.Alert]
+	what = cmp.Or(t.Reported, "An agent reports "+c.Alert)
 	switch c.Alert {
 	case alertLinesLost:
-		fix = "Check the log of the agent."
-		if text, known := losses[c.Labels["reason"]]; known {
-			fix = text.Fix
-		}
-		return "Log lines were lost before crowsnest read them", fix
-	case alertPackBroken:
-		return "The newest version of a rule pack was refused", "Run `crowsnest check rules` and `crowsnest test rules` on the pack and correct it. Its last valid version stays active."
-	case alertQuarantined:
-		return "A rule is quarantined and no longer evaluated", "Add a `contains` text that occurs in few lines, or narrow `from`. A changed version of the rule or a restart of the agent tries it again."
+		fix = losses[c.Labels["reason"]].Fix
 	case alertIdle:
-		fix = "Check the status page and the log of the agent on one of these nodes."
-		if text, known := idleFixes[sources.IdleReason(c.Labels["reason"])]; known {
-			fix = text
-		}
-		return "A source has nothing to read that a rule can match", fix
-	case alertLogsUnread:
-		return "Some logs are not read", "Check the files, their permissions and their disks on these nodes. Lines that are still there are read as soon as the log can be read."
-	case alertTwoAggregators:
-		return "Two aggregators answer the agents", adviceTwoAggregators
-	case alertStateNotSaved:
-		return "The state of an agent is not saved", "Check whether the folder of storage.path is full or read-only on these nodes. After a restart the agent reads older lines again."
+		fix = idleFixes[sources.IdleReason(c.Labels["reason"])]
 	}
-	return "An agent reports " + c.Alert, "Check the status page and the log of the agent on one of these nodes."
+	return what, cmp.Or(fix, t.ReportedFix, "Check the status page and the log of the agent on one of these nodes.")
 }
-
-const adviceTwoAggregators = "Stop all aggregators but one. Each of them receives only some of the lines, so failures are missed, or raised and resolved wrongly. Check for more than one replica, a strategy other than Recreate, and a second Deployment that the Service selects."
 
 // refusedAlerts returns an alert for each reason for which messages of agents were refused.
 func refusedAlerts(now time.Time, source string, st server.Stats) []episodes.Episode {
@@ -169,11 +147,8 @@ func refusedAlerts(now time.Time, source string, st server.Stats) []episodes.Epi
 		if err != nil {
 			from = last.From
 		}
-		out = append(out, newAlert(alertAgentsRefused, "warning", map[string]string{"source": source, "reason": reason}, last.At, texts{
-			"Messages from agents are refused: the logs of their nodes are not watched",
-			fmt.Sprintf("%s refused in total, the newest from %s: %s.", text.Plural(st.Refused[reason], "message"), from, last.Why),
-			"Find the pod with this address. If it is an agent, correct its sinks.upstream; otherwise find out why it connects to this port.",
-		}))
+		out = append(out, newAlert(alertAgentsRefused, map[string]string{"source": source, "reason": reason}, last.At,
+			"{messages}", text.Plural(st.Refused[reason], "message"), "{from}", from, "{why}", last.Why))
 	}
 	return out
 }
@@ -197,11 +172,8 @@ func differAlert(now time.Time, behind map[string]sources.Behind) []episodes.Epi
 	}
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
-	return []episodes.Episode{newAlert(alertRulesDiffer, "warning", nil, since, texts{
-		fmt.Sprintf("The aggregator has another version of %s than %s", text.Plural(len(late), "rule"), nodesText(nodes)),
-		fmt.Sprintf("Since %s, these rules do not conclude anything from missing lines: %s.", formatTime(since), strings.Join(late, ", ")),
-		"Look whether the agents of these nodes have the same version of crowsnest, the same rules and the same overrides as the aggregator, and whether one of them refused a pack.",
-	})}
+	return []episodes.Episode{newAlert(alertRulesDiffer, nil, since, "{rules}", text.Plural(len(late), "rule"),
+		"{nodes}", nodesText(nodes), "{since}", formatTime(since), "{names}", strings.Join(late, ", "))}
 }
 
 // BehindText explains to people why the absence-based conclusions of a rule are on hold.
@@ -214,19 +186,11 @@ func (a *Alerts) UpstreamAlerts(now time.Time, st client.Stats) []episodes.Episo
 	var out []episodes.Episode
 	since := a.NoteAnswer(st.LastAnswer)
 	if st.Refused || st.LastError != "" && a.longSince(now, since) {
-		out = append(out, newAlert(alertUpstreamAway, "critical", nil, since, texts{
-			"The aggregator does not accept the hits of this agent",
-			fmt.Sprintf("Since %s: %s. The agent keeps up to %d bytes, then stops reading; no line is lost while the logs are on the node.",
-				formatTime(since), st.LastError, client.DefaultMaxUnacked),
-			"Check the aggregator, and sinks.upstream of this agent.",
-		}))
+		out = append(out, newAlert(alertUpstreamAway, nil, since, "{since}", formatTime(since), "{error}", st.LastError,
+			"{bytes}", strconv.Itoa(client.DefaultMaxUnacked)))
 	}
 	if !st.Twofold.IsZero() {
-		out = append(out, newAlert(alertTwoAggregators, "critical", nil, st.Twofold, texts{
-			"Two aggregators answer the agents",
-			"Two processes answer at " + st.Endpoint + " at the same time.",
-			adviceTwoAggregators,
-		}))
+		out = append(out, newAlert(alertTwoAggregators, nil, st.Twofold, "{endpoint}", st.Endpoint))
 	}
 	return out
 }

@@ -52,7 +52,7 @@ func TestBlindNodes(t *testing.T) {
 	for i := range stuckAfter {
 		at(4*time.Minute+time.Duration(i)*time.Millisecond, map[string]sources.MemberStatus{"agents/n1": up(4 * time.Minute)})
 	}
-	require.Contains(t, a.open, newAlert(alertBlind, "critical", map[string]string{"source": "agents/n1"}, start, texts{}).Fingerprint)
+	require.Contains(t, a.open, newAlert(alertBlind, map[string]string{"source": "agents/n1"}, start).Fingerprint)
 	require.Empty(t, a.HungSources())
 
 	many := map[string]sources.MemberStatus{}

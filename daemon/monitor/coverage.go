@@ -89,11 +89,7 @@ func blindAlert(s sources.Status, since time.Time) episodes.Episode {
 	if s.Error != "" {
 		what += ": " + s.Error
 	}
-	return newAlert(alertBlind, "critical", map[string]string{"source": s.Name}, since, texts{
-		"Source " + s.Name + " is not read: failures in its logs are not detected",
-		fmt.Sprintf("Source %s has been down since %s: %s. Alerts that depend on it do not resolve meanwhile.", s.Name, formatTime(since), what),
-		"Check the Sources page and the log of crowsnest.",
-	})
+	return newAlert(alertBlind, map[string]string{"source": s.Name}, since, "{since}", formatTime(since), "{what}", what)
 }
 
 // isSeeing reports whether a source is read and has something to read. The caller must hold mu.
@@ -119,11 +115,8 @@ func (a *Alerts) heartbeat(now time.Time, status []sources.Status, unanswered ti
 	if a.lastSeen.IsZero() || now.Sub(a.lastSeen) >= a.blindAfter {
 		return nil
 	}
-	e := newAnnotated(alertHeartbeat, "none", nil, a.start, map[string]string{
-		"summary":     "crowsnest is running; coverage: " + coverage,
-		"coverage":    coverage,
-		"description": "This alert fires as long as crowsnest reads at least one source. Route it to a dead man's switch: its absence means that nothing is detected. The annotation coverage begins with full or partial and names what is not watched.",
-	})
+	e := newAlert(alertHeartbeat, nil, a.start, "{coverage}", coverage)
+	e.Annotations["coverage"] = coverage
 	e.Heartbeat = true
 	return []episodes.Episode{e}
 }

@@ -67,13 +67,8 @@ func evictionAlert(now time.Time, evictions []episodes.Eviction) []episodes.Epis
 	if n := len(all) - maxNamespaces; n > 0 {
 		details = append(details[:maxNamespaces], fmt.Sprintf("%s.", text.Plural(n, "more namespace")))
 	}
-	return []episodes.Episode{newAlert(alertEvictions, "warning", nil, now, texts{
-		"Lines of " + joinFirst(names, maxNamespaces) + " exhaust the memory limits: failures there may be missed",
-		"Evicted since the start of crowsnest: " + strings.Join(details, " ") + fmt.Sprintf(
-			" Namespaces within their share of the limits lost nothing. This alert resolves %v after the newest eviction.", evictionsShown),
-		"Find out why these namespaces log so many different failures. If they are real, raise limits.keys (counts, recoveries, mutes, keys of rules with `silent`), " +
-			"or limits.active_alerts and the `limit` of the rules (open alerts; ten times as many keys of a rule with `silent`), and the memory of crowsnest with them. Otherwise exclude the namespace in `from` of the rules.",
-	})}
+	return []episodes.Episode{newAlert(alertEvictions, nil, now, "{namespaces}", joinFirst(names, maxNamespaces),
+		"{details}", strings.Join(details, " "), "{shown}", evictionsShown.String())}
 }
 
 // String describes the evictions of the namespace.

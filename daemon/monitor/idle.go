@@ -200,11 +200,9 @@ func (a *Alerts) idleAlerts(now time.Time, status []sources.Status, agent bool) 
 		if seen {
 			effect = "Failures in this source are not detected; the other sources work."
 		}
-		out = append(out, newAlert(alertIdle, severity, map[string]string{"source": s.Name, "reason": string(s.IdleReason)}, since, texts{
-			"Source " + s.Name + " is idle: it has nothing to read that a rule can match",
-			fmt.Sprintf("Since %s: %s. %s", formatTime(since), s.Idle, effect),
-			idleFixes[s.IdleReason],
-		}))
+		labels := map[string]string{"source": s.Name, "reason": string(s.IdleReason), "severity": severity}
+		out = append(out, newAlert(alertIdle, labels, since, "{since}", formatTime(since), "{idle}", s.Idle,
+			"{effect}", effect, "{fix}", idleFixes[s.IdleReason]))
 	}
 	return out
 }

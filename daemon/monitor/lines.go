@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,12 +34,9 @@ func lossAlerts(now time.Time, s sources.Status, losses component.Losses) []epis
 		if at.After(now) { // the clock was set back
 			at = now
 		}
-		e := newAlert(alertLinesLost, loss.Severity, map[string]string{"source": s.Name, "reason": reason}, at, texts{
-			"Log lines of source " + s.Name + " were lost before crowsnest read them",
-			fmt.Sprintf("Reason: %s. Newest: %q at %s; %s in total. This alert resolves %v after the newest loss.",
-				loss.What, l.Path, formatTime(l.At), text.Plural(l.Count, "time"), lossShown),
-			loss.Fix,
-		})
+		labels := map[string]string{"source": s.Name, "reason": reason, "severity": loss.Severity}
+		e := newAlert(alertLinesLost, labels, at, "{what}", loss.What, "{path}", strconv.Quote(l.Path), "{at}", formatTime(l.At),
+			"{times}", text.Plural(l.Count, "time"), "{shown}", lossShown.String(), "{fix}", loss.Fix)
 		e.Count, e.LastSeen = l.Count, at.UTC()
 		out = append(out, e)
 	}
@@ -89,11 +87,8 @@ func unreadAlert(now time.Time, after time.Duration, s sources.Status) []episode
 			what = "The log of " + name + " is not read"
 		}
 	}
-	return []episodes.Episode{newAlert(alertLogsUnread, "warning", map[string]string{"source": s.Name}, since, texts{
-		what,
-		fmt.Sprintf("Since %s: %s. Failures in these logs are not detected, and alerts that a line in them could end or prevent wait. All other logs are read.", formatTime(since), strings.Join(named, "; ")),
-		"Check the file, its permissions and its disk, and the limit of open files of the process. A link or a directory in the place of a log is not read until a file takes its place. Lines that are still there are read as soon as the log can be read.",
-	})}
+	return []episodes.Episode{newAlert(alertLogsUnread, map[string]string{"source": s.Name}, since,
+		"{what}", what, "{since}", formatTime(since), "{logs}", strings.Join(named, "; "))}
 }
 
 func unreadText(u sources.Unread) string {

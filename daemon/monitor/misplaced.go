@@ -66,13 +66,9 @@ func misplacedAlert(now time.Time, found map[string]string) episodes.Episode {
 		parts = append(parts, fmt.Sprintf("%s in namespace %s", found[namespace], namespace))
 		add = append(add, "+"+namespace)
 	}
-	more := ""
+	pods := strings.Join(parts, "; ")
 	if n := len(names) - len(parts); n > 0 {
-		more = fmt.Sprintf(", and %s", text.Plural(n, "more namespace"))
+		pods += ", and " + text.Plural(n, "more namespace")
 	}
-	return newAlert(alertMisplaced, "info", nil, now, texts{
-		"Known components run outside the infrastructure namespaces: rules with `origin: infrastructure` ignore their logs",
-		fmt.Sprintf("According to pod names: %s%s.", strings.Join(parts, "; "), more),
-		fmt.Sprintf("If no tenant can create pods there, add %s to rules.infrastructure_namespaces of the agents and the aggregator. Otherwise list the namespaces with a leading -, and this alert resolves.", strings.Join(add, ", ")),
-	})
+	return newAlert(alertMisplaced, nil, now, "{pods}", pods, "{namespaces}", strings.Join(add, ", "))
 }

@@ -5,6 +5,8 @@ package monitor
 
 import (
 	"cmp"
+	_ "embed"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -37,15 +39,6 @@ const (
 	alertPackBroken  = "CrowsnestPackBroken"
 	alertQuarantined = "CrowsnestRuleGivenUp"
 )
-
-func allAlerts() []string {
-	return []string{
-		alertHeartbeat, alertBlind, alertIdle, alertPackBroken, alertQuarantined, alertUpstreamAway, alertAgentRefused,
-		alertAgentsRefused, alertTwoAggregators, alertRulesDiffer, alertReportMore, alertEvictions, alertLinesLost, alertMisplaced,
-		alertStateNotSaved, alertClockSkew, alertAlertsDropped, alertLogsUnread, alertUnserved,
-		alertNoStandby, alertUnverified,
-	}
-}
 
 // State is the state of all parts of the daemon at one time.
 type State struct {
@@ -266,7 +259,7 @@ func (a *Alerts) All() []episodes.Episode {
 // Counts returns the number of open alerts by name, including names with 0.
 func (a *Alerts) Counts() map[string]int64 {
 	out := map[string]int64{}
-	for _, name := range allAlerts() {
+	for name := range alertTexts() {
 		out[name] = 0
 	}
 	a.mu.Lock()
@@ -279,12 +272,35 @@ func (a *Alerts) Counts() map[string]int64 {
 	return out
 }
 
-type texts struct{ summary, description, remediation string }
+// alertText has the texts of an alert. A {name} in a text stands for a label or another value.
+type alertText struct {
+	Severity, Summary, Description, Fix string
+	Reported, ReportedFix               string // meaning and remedy of the alert if agents report it
+}
 
-func newAlert(name, severity string, labels map[string]string, start time.Time, t texts) episodes.Episode {
-	return newAnnotated(name, severity, labels, start, map[string]string{
-		"summary": t.summary, "description": text.Shorten(t.description, maxText), "remediation": t.remediation,
-	})
+//go:embed alerts.json
+var alertsFile []byte
+
+// alertTexts returns the texts of all alerts about crowsnest itself, by name.
+var alertTexts = sync.OnceValue(func() (out map[string]alertText) {
+	if err := json.Unmarshal(alertsFile, &out); err != nil {
+		panic(err) // cannot happen, because tests read the file
+	}
+	return out
+})
+
+// newAlert returns an alert with its texts. values are pairs of a {name} and the value that replaces
+// it. labels may have another severity than the usual one.
+func newAlert(name string, labels map[string]string, start time.Time, values ...string) episodes.Episode {
+	for label, value := range labels {
+		values = append(values, "{"+label+"}", value)
+	}
+	t, fill := alertTexts()[name], strings.NewReplacer(values...).Replace
+	annotations := map[string]string{"summary": fill(t.Summary), "description": text.Shorten(fill(t.Description), maxText)}
+	if t.Fix != "" {
+		annotations["remediation"] = fill(t.Fix)
+	}
+	return newAnnotated(name, t.Severity, labels, start, annotations)
 }
 
 func newAnnotated(name, severity string, labels map[string]string, start time.Time, annotations map[string]string) episodes.Episode {

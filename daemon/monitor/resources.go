@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"crowsnest/episodes"
@@ -32,11 +33,8 @@ func unsavedAlert(now time.Time, u Unsaved) []episodes.Episode {
 	if u.Since.IsZero() || now.Sub(u.Since) < unsavedAfter {
 		return nil
 	}
-	return []episodes.Episode{newAlert(alertStateNotSaved, "warning", nil, u.Since, texts{
-		"The state of crowsnest is not saved: after a restart it has to read older lines again",
-		fmt.Sprintf("Saving has failed since %s: %v. Detection and alerts continue; saving resumes by itself.", formatTime(u.Since), u.Why),
-		"Check whether the folder of storage.path is full, read-only or used by another instance.",
-	})}
+	return []episodes.Episode{newAlert(alertStateNotSaved, nil, u.Since,
+		"{since}", formatTime(u.Since), "{why}", fmt.Sprint(u.Why))}
 }
 
 // skews has the time since when the clock of an endpoint has differed, by endpoint.
@@ -56,11 +54,8 @@ func (s skews) alert(now time.Time, e sinks.EndpointStatus) []episodes.Episode {
 	if now.Sub(since) < skewedFor {
 		return nil
 	}
-	return []episodes.Episode{newAlert(alertClockSkew, "warning", map[string]string{"endpoint": e.Endpoint}, since, texts{
-		"The clocks of crowsnest and of " + e.Endpoint + " differ",
-		fmt.Sprintf("According to its answers, its clock is %v ahead (negative: behind). Alerts are sent with its time; their annotations contain local times.", skew.Round(time.Second)),
-		"Check the time synchronization of both machines.",
-	})}
+	return []episodes.Episode{newAlert(alertClockSkew, map[string]string{"endpoint": e.Endpoint}, since,
+		"{skew}", skew.Round(time.Second).String())}
 }
 
 // evicted is the reason that sinks count for alerts that were dropped because of a limit.
@@ -85,12 +80,8 @@ func (d drops) alert(now time.Time, e sinks.EndpointStatus) []episodes.Episode {
 	if x.until.Before(now) {
 		return nil
 	}
-	return []episodes.Episode{newAlert(alertAlertsDropped, "critical", map[string]string{"endpoint": e.Endpoint}, x.since, texts{
-		"Alerts were dropped before " + e.Endpoint + " accepted them",
-		fmt.Sprintf("%d ended alerts were dropped in total: more of them waited for this receiver than crowsnest keeps, or than it saves for a restart. "+
-			"The receiver was not notified of them. Open alerts are never dropped.", x.count),
-		"Restore the receiver, and check the Alerts page for alerts that ended meanwhile.",
-	})}
+	return []episodes.Episode{newAlert(alertAlertsDropped, map[string]string{"endpoint": e.Endpoint}, x.since,
+		"{count}", strconv.FormatInt(x.count, 10))}
 }
 
 const (
@@ -103,9 +94,5 @@ func lonelyAlert(now, since time.Time) []episodes.Episode {
 	if since.IsZero() || now.Sub(since) < lonelyAfter {
 		return nil
 	}
-	return []episodes.Episode{newAlert(alertNoStandby, "warning", nil, since, texts{
-		"The aggregator of crowsnest has no standby: if it dies, failures are detected late",
-		fmt.Sprintf("Since %s, no standby has had a complete copy of the saved state. The leader continues alone. If it is lost together with its disk, the state saved since then is lost.", formatTime(since)),
-		"Check the pod of the standby, its log, and whether it reaches high_availability.listen_address of the leader.",
-	})}
+	return []episodes.Episode{newAlert(alertNoStandby, nil, since, "{since}", formatTime(since))}
 }

@@ -39,11 +39,8 @@ func (u *unserved) alert(now time.Time, after time.Duration, waiting []episodes.
 	if n := len(waiting) - len(parts); n > 0 {
 		parts = append(parts, text.Plural(n, "more rule"))
 	}
-	return []episodes.Episode{newAlert(alertUnserved, "warning", nil, u.since, texts{
-		fmt.Sprintf("Open failures of %s wait for lines that no source reads", text.Plural(len(waiting), "rule")),
-		"crowsnest concludes nothing from the absence of lines that it does not read. So these failures do not end, and they do not fire if they wait for a missing recovery. " + strings.Join(parts, "; ") + ".",
-		"Configure the source that reads these streams: `component=\"events\"` needs `sources.events`, other values of `component` need `sources.objects`, and `unit` needs `sources.journal` of the agents. Or disable the rules with an override.",
-	})}
+	return []episodes.Episode{newAlert(alertUnserved, nil, u.since,
+		"{rules}", text.Plural(len(waiting), "rule"), "{waiting}", strings.Join(parts, "; "))}
 }
 
 const alertUnverified = "CrowsnestRulesUnverified"
@@ -53,11 +50,8 @@ func unverifiedAlert(now time.Time, u rules.Unverified) episodes.Episode {
 	for _, r := range u.Rules {
 		names = append(names, r.Alert)
 	}
-	return newAlert(alertUnverified, "info", map[string]string{"software": u.Component, "release": u.Release}, now, texts{
-		fmt.Sprintf("%s %s is running; not verified for it: %s", u.Component, u.Release, text.Plural(len(names), "rule")),
-		fmt.Sprintf("Running: %s. If this release words its messages differently, these rules stay silent: %s.", strings.Join(u.Versions, ", "), strings.Join(names, ", ")),
-		fmt.Sprintf("Update crowsnest, or the pack: a newer one may have verified rules. `crowsnest rules verify-source --component %s DIR` compares the rules with a checkout of the source.", u.Component),
-	})
+	return newAlert(alertUnverified, map[string]string{"software": u.Component, "release": u.Release}, now,
+		"{rules}", text.Plural(len(names), "rule"), "{versions}", strings.Join(u.Versions, ", "), "{names}", strings.Join(names, ", "))
 }
 
 func brokenAlert(now time.Time, b web.BrokenPack) episodes.Episode {
@@ -65,8 +59,7 @@ func brokenAlert(now time.Time, b web.BrokenPack) episodes.Episode {
 	if b.Missing {
 		summary = "Rule pack " + b.Pack + " is not in force: it was refused, and there is no earlier version"
 	}
-	fix := "Run `crowsnest check rules` and `crowsnest test rules` on the pack and correct it."
-	return newAlert(alertPackBroken, "warning", map[string]string{"pack": b.Pack}, now, texts{summary, b.Error, fix})
+	return newAlert(alertPackBroken, map[string]string{"pack": b.Pack}, now, "{summary}", summary, "{error}", b.Error)
 }
 
 // QuarantineReason explains the reason for a quarantine to people.
@@ -82,9 +75,6 @@ func quarantineAlert(g matcher.Quarantined, now time.Time) episodes.Episode {
 	if g.Reason == matcher.ReasonCost {
 		fix = "Add a `contains` text that occurs in few lines, or narrow `from`; crowsnest_rule_seconds_total shows the cost of each rule."
 	}
-	return newAlert(alertQuarantined, "warning", map[string]string{"rule": g.Rule.Alert, "reason": string(g.Reason)}, now, texts{
-		"Rule " + g.Rule.Alert + " is quarantined and no longer evaluated",
-		"Rule " + g.Rule.Alert + " was quarantined: " + QuarantineReason(g.Reason) + ". Its open alerts stay open. All other rules continue. A changed version of the rule or a restart tries it again.",
-		fix,
-	})
+	labels := map[string]string{"rule": g.Rule.Alert, "reason": string(g.Reason)}
+	return newAlert(alertQuarantined, labels, now, "{why}", QuarantineReason(g.Reason), "{fix}", fix)
 }
