@@ -284,13 +284,10 @@ func (d alertsData) Place(labels map[string]string) []pair {
 	return placeLabels(labels)
 }
 
-// placeRank orders labels from larger places to smaller ones.
+// placeRank orders labels from larger places to smaller ones, and other labels after them.
 func placeRank(name string) int {
-	places := []string{"cluster", "namespace", "pod", "container", "node"}
-	if i := slices.Index(places, name); i >= 0 {
-		return i
-	}
-	return len(places)
+	places := []string{"node", "container", "pod", "namespace", "cluster"}
+	return -slices.Index(places, name)
 }
 
 // staleReceivers returns the receivers without the newest state of an alert, and since when.

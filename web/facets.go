@@ -81,7 +81,7 @@ func newFacet(q query, label string, counts map[string]int) Facet {
 		if label == "severity" {
 			return cmp.Compare(severityRank(a.Value), severityRank(b.Value))
 		}
-		return cmp.Or(-compareBool(a.Selected, b.Selected), -cmp.Compare(a.Count, b.Count))
+		return cmp.Or(boolRank(b.Selected)-boolRank(a.Selected), b.Count-a.Count)
 	})
 	if len(f.Values) > maxFacetValues {
 		f.More = len(f.Values) - maxFacetValues
@@ -90,14 +90,12 @@ func newFacet(q query, label string, counts map[string]int) Facet {
 	return f
 }
 
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
+// boolRank orders false before true.
+func boolRank(b bool) int {
+	if b {
 		return 1
 	}
-	return -1
+	return 0
 }
 
 // countStates counts the states of the episodes that a query selects without its states.

@@ -99,14 +99,7 @@ func (f folder) foldRows(list []episodes.Episode) []row {
 type rank [3]int
 
 func newRank(e *episodes.Episode, silenced bool) rank {
-	out := rank{0, severityRank(e.Labels["severity"]), 0}
-	if silenced {
-		out[0] = 1
-	}
-	if e.State != episodes.StateFiring {
-		out[2] = 1
-	}
-	return out
+	return rank{boolRank(silenced), severityRank(e.Labels["severity"]), boolRank(e.State != episodes.StateFiring)}
 }
 
 func (r rank) compare(o rank) int { return slices.Compare(r[:], o[:]) }

@@ -78,7 +78,7 @@ func (s *Server) silenceForm(w http.ResponseWriter, r *http.Request) (silenceDat
 	for _, p := range labelPairs(s.sentLabels(e)) {
 		data.Labels = append(data.Labels, silenceLabel{p, true, p.Name == "alertname"})
 	}
-	slices.SortStableFunc(data.Labels, func(a, b silenceLabel) int { return -compareBool(a.Fixed, b.Fixed) })
+	slices.SortStableFunc(data.Labels, func(a, b silenceLabel) int { return boolRank(b.Fixed) - boolRank(a.Fixed) })
 	return data, true
 }
 
