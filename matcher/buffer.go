@@ -29,7 +29,6 @@ const (
 	maxHits  = 4096 // number of hits whose memory the next call reuses
 )
 
-// reset makes the memory available for the next call.
 func (b *Buffer) reset() {
 	clear(b.hits) // drops references for the garbage collector
 	clear(b.values)
@@ -46,7 +45,6 @@ func (b *Buffer) reset() {
 	}
 }
 
-// dropComplaints drops the complaints of the last call.
 func (b *Buffer) dropComplaints() {
 	if b != nil {
 		b.complaints = b.complaints[:0]
@@ -75,7 +73,6 @@ func (b *Buffer) copyText(text []byte) string {
 	return unsafe.String(&b.text[n], len(text))
 }
 
-// makeStrings returns n empty strings.
 func (b *Buffer) makeStrings(n int) []string {
 	if cap(b.values)-len(b.values) < n {
 		b.values = make([]string, 0, max(n, 2*cap(b.values)))
@@ -85,7 +82,6 @@ func (b *Buffer) makeStrings(n int) []string {
 	return b.values[from : from+n : from+n]
 }
 
-// appendHit appends a hit for the caller to fill.
 func (b *Buffer) appendHit(expected int) *Hit {
 	if b.hits == nil {
 		b.hits = make([]Hit, 0, min(max(1, expected), maxHits))

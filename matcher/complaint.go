@@ -50,27 +50,8 @@ func (r *run) hitSince(before int) bool {
 
 // keepComplaint keeps a line if it may report a problem. No rule matches the line.
 func (r *run) keepComplaint(text []byte, m moment) {
-	verdict := levelVerdict(text)
-	if r.buf.everyLine && verdict != dependent {
-		verdict = harmful
-	}
-	switch verdict {
-	case dependent:
+	if !r.complains(text) {
 		return
-	case harmless:
-		if r.mild == 0 {
-			return
-		}
-		if r.mild--; !r.hasComplaintWord(text) {
-			return
-		}
-	case unknown:
-		if r.searched == 0 {
-			return
-		}
-		if r.searched--; !r.hasComplaintWord(text) {
-			return
-		}
 	}
 	m = r.resolveTime(m)
 	r.buf.complaints = append(r.buf.complaints, Complaint{
@@ -78,31 +59,27 @@ func (r *run) keepComplaint(text []byte, m moment) {
 	})
 }
 
-// mayComplain reports whether keepComplaint would keep the text. If not, it counts the text as
-// searched, as keepComplaint does.
-func (r *run) mayComplain(text []byte) bool {
+// complains reports whether a line may report a problem. It counts the lines that it searches
+// for words.
+func (r *run) complains(text []byte) bool {
+	verdict := levelVerdict(text)
 	if r.buf.everyLine {
-		return true
+		return verdict != dependent
 	}
-	switch levelVerdict(text) {
+	left := &r.searched
+	switch verdict {
 	case dependent:
 		return false
+	case harmful:
+		return true
 	case harmless:
-		return r.searchWords(text, &r.mild)
-	case unknown:
-		return r.searchWords(text, &r.searched)
+		left = &r.mild
 	}
-	return true
-}
-
-// searchWords reports whether a text has a word of a complaint. It searches only while left is
-// positive, and decrements left if it finds none.
-func (r *run) searchWords(text []byte, left *int) bool {
-	if *left == 0 || r.hasComplaintWord(text) {
-		return *left != 0
+	if *left == 0 {
+		return false
 	}
 	*left--
-	return false
+	return r.hasComplaintWord(text)
 }
 
 // IsComplaint reports whether a line without its envelope may report a problem, as far as its level
@@ -159,7 +136,6 @@ func levelVerdict(text []byte) verdict {
 	return unknown
 }
 
-// newVerdict returns the verdict of a level.
 func newVerdict(bad bool) verdict {
 	if bad {
 		return harmful
@@ -183,7 +159,6 @@ var (
 	errorCapitals = literals.NewNeedle(literals.Text{Text: "ERROR"})
 )
 
-// klogHeader reports whether a line begins with the header of klog.
 func klogHeader(b []byte) bool {
 	switch b[0] {
 	case 'I', 'W', 'E', 'F':
@@ -234,7 +209,6 @@ func jsonLevel(text []byte) verdict {
 	}
 }
 
-// withoutLevelIs judges a JSON object without a level.
 func withoutLevelIs(klog bool) verdict {
 	if klog {
 		return harmful

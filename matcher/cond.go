@@ -40,7 +40,6 @@ type condState struct {
 	branch int   // the branch of `any` that holds
 }
 
-// condCompiler builds the conditions of one part.
 type condCompiler struct {
 	names    []string // names of captures; nil where captures are not used
 	conds    int
@@ -194,7 +193,6 @@ func (c *cond) holdsBeside(sc *scratch, line []byte, said bool) bool {
 	return c.not == nil || !c.not.holds(sc, line)
 }
 
-// holdsAsBranch is holdsBeside for a branch of `any`.
 func (c *cond) holdsAsBranch(sc *scratch, line []byte, said bool) bool {
 	return sc.mayHold(c.id) && (said || !c.unsure) && c.holdsBeside(sc, line, said)
 }

@@ -74,7 +74,6 @@ func (sc *scratch) giveBuffer(b []byte) {
 	}
 }
 
-// matchLine matches one logical line.
 func (r *run) matchLine(text []byte, m moment) {
 	r.s.counters.Evaluated += m.parts
 	if len(text) > MaxLine {
@@ -139,7 +138,6 @@ func (sc *scratch) markTried(parts []int32) {
 	}
 }
 
-// tryParts tries the marked parts in order.
 func (r *run) tryParts(l *line) {
 	sc := r.sc
 	sc.prepare(l.text, r.fields...)
@@ -175,7 +173,6 @@ func (r *run) isCopy(text []byte) bool {
 	return false
 }
 
-// prepare prepares the fields and quotations of a text for conditions.
 func (sc *scratch) prepare(text []byte, more ...lines.Field) {
 	sc.fields.Reset(text, more...)
 	sc.quotes.Reset(text)
@@ -196,7 +193,6 @@ func (sc *scratch) saysText(voices lines.Voice) bool {
 	})
 }
 
-// nextPart returns the next part to try.
 func (r *run) nextPart(k int) *part {
 	r.sc.part, r.sc.branches = int32(k), nil
 	if r.sieve.branches != nil {

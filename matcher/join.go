@@ -39,7 +39,6 @@ func (r *run) addPart(k int, e lines.Envelope, m moment, start int64) {
 	}
 }
 
-// completeLine matches a line whose parts are all there.
 func (r *run) completeLine(k int) {
 	o := &r.s.open[k]
 	text := o.buf

@@ -1,3 +1,9 @@
+// Package matcher finds the lines that match rules.
+//
+// Its only state is in streams. A Program is immutable. A Stream holds the labels of one log
+// stream, the rules that may apply to it, its format and its incomplete lines. The package
+// knows rules and log formats. It does not know what a match means, because that is the task of
+// package episodes.
 package matcher
 
 import (
@@ -46,6 +52,7 @@ type part struct {
 	index int // index of the rule
 	from  int // index of its selector
 	role  Part
+	of    *rules.Matcher
 	cond  *cond
 	conds int // number of conditions in cond
 	// branches are those of all `any` in cond.
@@ -86,7 +93,6 @@ func CompileTimed(set *rules.Set, stopwatch func() time.Duration) (*Program, err
 	return p, err
 }
 
-// compileFor compiles a set for lines like those of a sample.
 func compileFor(set *rules.Set, sample *sample) (*Program, error) {
 	if set == nil {
 		return nil, errors.New("compile rules: there is no rule set")
@@ -119,8 +125,6 @@ func compileFor(set *rules.Set, sample *sample) (*Program, error) {
 	return p, nil
 }
 
-// selectorOf returns the index of the part's selector in known. It adds the selector if it is
-// not there.
 func (p *Program) selectorOf(pt *part, known map[string]int) int {
 	from := pt.role.SelectorOf(pt.rule)
 	text := from.String()
@@ -146,7 +150,7 @@ func compileRule(r *rules.Rule, sample *sample) (parts []*part, err error) {
 	for role, m := range ruleMatchers(r) {
 		cc := condCompiler{names: r.CapturedNames}
 		c := cc.compile(m, role.defaultIn(), false)
-		pt := &part{rule: r, role: role, cond: c, conds: cc.conds, branches: cc.branches, fields: cc.fields, texts: sample.chooseRarest(m.Required())}
+		pt := &part{rule: r, role: role, of: m, cond: c, conds: cc.conds, branches: cc.branches, fields: cc.fields, texts: sample.chooseRarest(m.Required())}
 		if texts := c.sufficientTexts(); texts != nil {
 			pt.decided = slices.Equal(pt.texts.Texts, texts)
 		}
@@ -169,19 +173,39 @@ func ruleMatchers(r *rules.Rule) iter.Seq2[Part, *rules.Matcher] {
 	}
 }
 
-// requiredTexts returns a condition that every line fulfils that the part matches.
-func (pt *part) requiredTexts() *literals.Cond {
-	for role, m := range ruleMatchers(pt.rule) {
-		if role == pt.role {
-			return m.Required()
-		}
-	}
-	return nil
-}
-
 // Rules returns the rules whose `match` or steps read the stream, in their order. The slice is
 // shared and must not be changed.
 func (p *Program) Rules(s *Stream) []*rules.Rule {
 	s.chooseRules(p)
 	return s.sel.rules
+}
+
+// TextInfo describes how the prefilter finds the lines of one part of a rule.
+type TextInfo struct {
+	Part Part
+	// From selects the streams of the part.
+	From rules.Selector
+	// Texts are the required literals. Every line that the part matches contains one of them.
+	// The prefilter searches for all of them at once, which costs very little.
+	Texts []literals.Text
+	// Escaped is set if the texts belong to fields. A JSON line can hide their letters with
+	// escapes. Then it contains `\u00` instead of the texts.
+	Escaped bool
+	// EveryLine is set if there is no text to search for, so that the part is tried on every
+	// line of its streams.
+	EveryLine bool
+}
+
+// Texts returns how the lines of a rule are found, for each part in the order of their hits.
+// Parts with short texts, or without texts, make reading slower.
+func Texts(r *rules.Rule) []TextInfo {
+	parts, err := compileRule(r, ordinary())
+	if err != nil {
+		return nil // the part has no matchers
+	}
+	var out []TextInfo
+	for _, p := range parts {
+		out = append(out, TextInfo{Part: p.role, From: p.role.SelectorOf(r), EveryLine: len(p.texts.Texts) == 0, Escaped: p.texts.Escapable, Texts: p.texts.Texts})
+	}
+	return out
 }

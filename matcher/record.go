@@ -43,7 +43,6 @@ func (a *aloneHit) isTriedOnWhole() bool {
 	return a.part.role == 0 && r.Count == 1 && !r.Sequence && len(r.CapturedNames) > len(r.By)
 }
 
-// recordLine is a line of a record.
 type recordLine struct {
 	end int // end of the line in the record's text
 	at  moment
@@ -231,7 +230,6 @@ func (r *run) endRecord(k int) {
 	}
 }
 
-// tryRecord tries the marked parts on a record.
 func (r *run) tryRecord(rec *record) {
 	first := rec.lines[0]
 	l := line{text: rec.text, at: first.at, id: first.id, alone: rec.alone}

@@ -127,7 +127,6 @@ func severalWords(text []byte) bool {
 // maxTries bounds how often findExpression runs an expression.
 const maxTries = 4
 
-// match is the result of findExpression.
 type match struct {
 	loc  []int // places of the match and of its groups; nil if no match counts
 	said bool  // whether one of its texts is in one of the voices

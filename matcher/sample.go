@@ -3,10 +3,12 @@ package matcher
 import (
 	"bytes"
 	_ "embed" // for the text of the sample
+	"slices"
 	"strings"
 	"sync"
 
 	"crowsnest/internal/literals"
+	"crowsnest/matcher/internal/prefilter"
 )
 
 // sample holds typical lines of controllers, or lines of the streams that are read. The
@@ -15,9 +17,6 @@ type sample struct {
 	lines []byte
 	lower []byte          // the lines in lower case
 	grams [1 << 16]uint16 // how often sequences of four letters occur, by hash
-
-	mu     sync.Mutex
-	counts map[string]int // how often shorter texts occur, as far as somebody asked
 }
 
 // sampleText holds the lines of the sample. TestSample writes them.
@@ -31,9 +30,8 @@ var ordinary = sync.OnceValue(func() *sample { return newSample(len(sampleText))
 // newSample returns a sample of the first size bytes of the usual lines.
 func newSample(size int) *sample { return newLineSample(sampleText[:size:size]) }
 
-// newLineSample returns a sample of lines, which it keeps.
 func newLineSample(lines []byte) *sample {
-	s := &sample{lines: lines, lower: bytes.ToLower(lines), counts: map[string]int{}}
+	s := &sample{lines: lines, lower: bytes.ToLower(lines)}
 	for i := 0; i+4 <= len(s.lower); i++ {
 		s.grams[gramHash(s.lower[i:])]++
 	}
@@ -53,7 +51,7 @@ func (s *sample) searchCost(t literals.Text) float64 {
 	lower := strings.ToLower(t.Text)
 	n := len(t.Text)
 	if n < 4 {
-		return 1000/float64(n+1) + float64(s.countText(lower))
+		return 1000/float64(n+1) + float64(bytes.Count(s.lower, []byte(lower)))
 	}
 	least := uint16(1<<16 - 1)
 	for i := 0; i+4 <= len(lower); i++ {
@@ -69,14 +67,24 @@ func (s *sample) searchCost(t literals.Text) float64 {
 	return cost
 }
 
-// countText returns how often a text occurs in the sample.
-func (s *sample) countText(text string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, known := s.counts[text]
-	if !known {
-		n = bytes.Count(s.lower, []byte(text))
-		s.counts[text] = n
+// chooseRarest returns the texts that occur least in the sample. It returns none if one of them
+// is too short to search for.
+func (s *sample) chooseRarest(c *literals.Cond) literals.Choice {
+	out := c.Choose(s.searchCost)
+	if slices.ContainsFunc(out.Texts, func(t literals.Text) bool { return len(t.Text) < prefilter.MinText }) {
+		return literals.Choice{}
 	}
-	return n
+	return out
+}
+
+// chooseAgain chooses texts for a part again. A part that its texts decide keeps them. A part
+// whose texts are known is not tried on every line.
+func (s *sample) chooseAgain(pt *part) literals.Choice {
+	if pt.decided || len(pt.texts.Texts) == 0 {
+		return pt.texts
+	}
+	if out := s.chooseRarest(pt.of.Required()); len(out.Texts) > 0 {
+		return out
+	}
+	return pt.texts
 }

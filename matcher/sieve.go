@@ -80,7 +80,6 @@ func textIndices(known map[literals.Text]int32, choice literals.Choice) (out []i
 	return out
 }
 
-// withFilter returns a copy of the sieve with another prefilter.
 func (v sieve) withFilter(f *prefilter.Filter) *sieve {
 	v.prefilter = f
 	return &v

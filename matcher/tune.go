@@ -39,7 +39,6 @@ type finder struct {
 	lines []byte // nil if no lines are kept
 }
 
-// makeFirst builds the first sieve.
 func (f *finder) makeFirst(p *Program, parts []*part) {
 	f.parts = parts
 	f.quick.Store(quickBytes)
@@ -47,7 +46,6 @@ func (f *finder) makeFirst(p *Program, parts []*part) {
 	f.sieve.Store(v.withFilter(prefilter.NewQuick(v.texts, p.sample.lines)))
 }
 
-// replaceFirst replaces the first prefilter after it has read enough.
 func (f *finder) replaceFirst(p *Program, n int) {
 	if f.quick.Load() < 0 {
 		return
@@ -58,7 +56,6 @@ func (f *finder) replaceFirst(p *Program, n int) {
 	}
 }
 
-// keepSample keeps a part of a block until there is enough.
 func (f *finder) keepSample(p *Program, block []byte) {
 	f.replaceFirst(p, len(block))
 	if f.full.Load() {
@@ -128,7 +125,6 @@ func (f *finder) rebuild(p *Program) {
 	p.learners.Add(-1)
 }
 
-// served is a stream with which a program has been used.
 type served struct {
 	labels Labels
 	opt    StreamOptions

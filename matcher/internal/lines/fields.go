@@ -72,7 +72,6 @@ func consoleObject(line []byte) int {
 	return 0
 }
 
-// isLevel reports whether a text is the name of a level of zap.
 func isLevel(text []byte) bool {
 	switch string(bytes.ToLower(text)) {
 	case "debug", "info", "warn", "error", "dpanic", "panic", "fatal":

@@ -148,7 +148,6 @@ func (r *jsonReader) readQuoted() (val []byte, ok bool) {
 	}
 }
 
-// countBackslashes counts the backslashes at the end of b.
 func countBackslashes(b []byte) int {
 	n := 0
 	for n < len(b) && b[len(b)-1-n] == '\\' {
@@ -157,7 +156,6 @@ func countBackslashes(b []byte) int {
 	return n
 }
 
-// skipNested skips the array or object at the current byte.
 func (r *jsonReader) skipNested() bool {
 	for depth := 0; r.i < len(r.b); {
 		switch r.b[r.i] {
@@ -280,7 +278,6 @@ func (j *jsonFields) objectReference(k int32) ([]byte, bool) {
 	return j.buf[start:], true
 }
 
-// stringMember returns the value of a member that is a string.
 func (j *jsonFields) stringMember(parent int32, key string) ([]byte, bool) {
 	k := j.lastMember(parent, key)
 	if k < 0 || j.members[k].kind != jsonString {

@@ -51,7 +51,6 @@ func (b *buckets) mark(m *Marks, text []byte) (c marked) {
 	return c
 }
 
-// positionsBelow returns the positions in list that are less than n.
 func positionsBelow(list []uint16, n int) []uint16 {
 	for len(list) > 0 && int(list[len(list)-1]) >= n {
 		list = list[:len(list)-1]
@@ -59,7 +58,6 @@ func positionsBelow(list []uint16, n int) []uint16 {
 	return list
 }
 
-// hasZero reports whether a byte of the word is 0.
 func hasZero(x uint64) bool { return (x-0x0101010101010101)&^x&topBits != 0 }
 
 // HasTexts reports whether Lines searches for texts. If not, every line may contain one, unless
@@ -108,7 +106,6 @@ func (f *Filter) AppendWithin(dst []Found, part []byte, from int, m *Marks) []Fo
 	return dst
 }
 
-// plainLines is Lines for a filter that searches each line separately.
 func (f *Filter) plainLines(m *Marks, block []byte, line func(start, end int, may bool)) {
 	m.NUL = bytes.IndexByte(block, 0) >= 0
 	for start := 0; start < len(block); {
@@ -121,7 +118,6 @@ func (f *Filter) plainLines(m *Marks, block []byte, line func(start, end int, ma
 	}
 }
 
-// appendMarked is Append for a filter with buckets.
 func (f *Filter) appendMarked(dst []Found, buf []byte, m *Marks) []Found {
 	for from := 0; from < len(buf); {
 		c := f.buckets.mark(m, buf[from:])
