@@ -27,7 +27,6 @@ var sampleText []byte
 // ordinary returns the sample that programs use. It is always the same.
 var ordinary = sync.OnceValue(func() *sample { return newSample(len(sampleText)) })
 
-// newSample returns a sample of the first size bytes of the usual lines.
 func newSample(size int) *sample { return newLineSample(sampleText[:size:size]) }
 
 func newLineSample(lines []byte) *sample {

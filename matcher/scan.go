@@ -378,7 +378,6 @@ func (r *run) datedMoment(m moment, t time.Time, ok bool) moment {
 	return m
 }
 
-// readNewestTime reads the time of the newest line that has one.
 func (r *run) readNewestTime() {
 	if r.prev != nil {
 		if t, ok := r.sc.stamps.Time(r.prev); ok {

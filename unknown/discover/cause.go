@@ -90,7 +90,6 @@ func distinctiveWords(text string) []string {
 	return slices.Compact(out)
 }
 
-// sameCause is the share of common words from which two causes count as the same.
 const sameCause = 0.75
 
 // similar reports whether two causes are nearly the same.

@@ -271,7 +271,6 @@ func Similar(a, b string) bool {
 	return jaccard(both, len(x), len(y)) >= similarity && slices.Equal(complaintsOf(x), complaintsOf(y))
 }
 
-// complaintsOf returns the words that complain.
 func complaintsOf(words []string) (out []string) {
 	for i, severe := range complaining(words) {
 		if severe {

@@ -24,7 +24,6 @@ func (l Level) String() string { return levelNames[l] }
 // MarshalText returns the name of the level.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// levelOf parses the name of a level as logging libraries write it.
 func levelOf(word string) (Level, bool) {
 	if len(word) == 0 || len(word) > len("emergency") {
 		return levelUnknown, false

@@ -44,7 +44,6 @@ func (f *Finder) component(name string) *component {
 	return c
 }
 
-// saw extends the time range of the component to t.
 func (c *component) saw(t time.Time) {
 	if c.first.IsZero() || t.Before(c.first) {
 		c.first = t

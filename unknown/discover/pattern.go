@@ -56,7 +56,6 @@ type pattern struct {
 	used        int64 // number of lines of all patterns that had been read when the newest line was read
 }
 
-// words returns the words of the message and of its error.
 func (p *pattern) words() []string {
 	text := string(p.template)
 	if p.err != "" {
@@ -66,7 +65,6 @@ func (p *pattern) words() []string {
 	return words[:min(len(words), maxWords)]
 }
 
-// add adds the lines of another pattern.
 func (p *pattern) add(o *pattern) {
 	p.Level, p.Words = max(p.Level, o.Level), max(p.Words, o.Words)
 	p.count += o.count
@@ -103,7 +101,6 @@ func (p *pattern) stuck() bool {
 // not long, or they only say that a client left.
 func (p *pattern) idle() bool { return p.harmless || p.waiting == p.count && !p.stuck() }
 
-// passes reports whether the failure usually ends by itself.
 func (p *pattern) passes() bool {
 	return p.Passes || !p.stuck() && (p.Retries || p.Awaits && p.Words == 0)
 }

@@ -115,7 +115,6 @@ func (j *judgement) addWeight(word []byte, w weight) {
 	j.weight = max(j.weight, w)
 }
 
-// maxWord bounds the length of the words that are looked up.
 const maxWord = 24
 
 // judge rates the words of a text. It recognizes that "no errors", "not yet expired",

@@ -2,8 +2,6 @@ package sentinel
 
 import (
 	"fmt"
-	"hash/fnv"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +13,6 @@ import (
 // maxOfAlert bounds the number of patterns in one alert.
 const maxOfAlert = 4
 
-// alert is the open alert of a component.
 type alert struct {
 	StartsAt int64       `json:"starts_at"`
 	FiredAt  int64       `json:"fired_at"`
@@ -110,19 +107,10 @@ func labelsOf(c *component) map[string]string {
 	return out
 }
 
-func fingerprint(labels map[string]string) episodes.Fingerprint {
-	h := fnv.New64a()
-	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		fmt.Fprintf(h, "%s\xff%s\xff", k, labels[k])
-	}
-	return episodes.Fingerprint(h.Sum64())
-}
-
-// episode returns the open alert of a component.
 func (s *Sentinel) episode(c *component) episodes.Episode {
 	a, labels := c.alert, labelsOf(c)
 	x := episodes.Episode{
-		Fingerprint: fingerprint(labels), Alert: AlertName, State: episodes.StateFiring, Labels: labels,
+		Fingerprint: episodes.FingerprintOf(labels), Alert: AlertName, State: episodes.StateFiring, Labels: labels,
 		StartsAt: unix(a.StartsAt), FiredAt: unix(a.FiredAt), LastSeen: unix(a.FiredAt), Party: c.party,
 	}
 	u := s.unknown(c, a.Patterns, a.Cause, a.Object)
@@ -149,7 +137,6 @@ func (s *Sentinel) Open() []episodes.Episode {
 	return out
 }
 
-// annotations returns the texts of the alert.
 func (u *Unknown) annotations() map[string]string {
 	where := u.Name()
 	var d strings.Builder

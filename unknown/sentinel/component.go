@@ -76,7 +76,6 @@ func keyOf(labels map[string]string) string {
 
 func (c *component) namespace() string { return c.labels["namespace"] }
 
-// name returns the name of the container, unit or app.
 func (c *component) name() string {
 	for _, label := range nameLabels {
 		if v := c.labels[label]; v != "" {
@@ -86,7 +85,6 @@ func (c *component) name() string {
 	return ""
 }
 
-// class returns the quota class for the lines of a namespace.
 func (s *Sentinel) class(namespace string) quota.Class {
 	if s.cfg.Trusted == nil || s.cfg.Trusted(namespace) {
 		return quota.Infrastructure
@@ -128,7 +126,6 @@ func (s *Sentinel) use(c *component) {
 	}
 }
 
-// name sets the labels of a component.
 func (s *Sentinel) name(c *component, labels map[string]string) {
 	c.labels = maps.Clone(labels)
 	c.party, c.infrastructure = partyOf(labels), s.class(labels["namespace"]) == quota.Infrastructure
@@ -156,7 +153,6 @@ func (c *component) pod(name string, since int64) int64 {
 	return since
 }
 
-// runs records that the component runs an image at time t.
 func (c *component) runs(image string, t int64) {
 	if image == c.image {
 		return
@@ -183,7 +179,6 @@ func (s *Sentinel) pattern(c *component, x *discover.Complaint) *pattern {
 	return p
 }
 
-// patternsOf returns the patterns of a component.
 func (s *Sentinel) patternsOf(c *component) *quota.Cache[*pattern] {
 	if c.patterns == nil {
 		c.patterns = quota.NewCache(c, s.class(c.namespace()), s.patterns, maxPatterns, func(string, *pattern, string) { s.st.Evicted++ })
@@ -191,7 +186,6 @@ func (s *Sentinel) patternsOf(c *component) *quota.Cache[*pattern] {
 	return c.patterns
 }
 
-// resize updates the recorded size of a pattern.
 func (c *component) resize(p *pattern) {
 	if item := c.patterns.Items[p.key()]; item != nil {
 		c.patterns.Resize(&item.Entry, p.size())

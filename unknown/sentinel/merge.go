@@ -65,7 +65,6 @@ func (s *Sentinel) Merge(node string, report []byte, now time.Time) error {
 	return nil
 }
 
-// labelsFit reports whether labels can be the labels of a component.
 func (s *Sentinel) labelsFit(labels map[string]string) bool {
 	own := s.componentLabels(labels)
 	if own == nil || !maps.Equal(own, labels) {

@@ -3,6 +3,7 @@ package sentinel
 import (
 	"cmp"
 	"encoding/binary"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -64,7 +65,6 @@ type example struct {
 
 func (p *pattern) key() string { return string(binary.BigEndian.AppendUint64(nil, p.Key)) }
 
-// size estimates the memory of the pattern in bytes.
 func (p *pattern) size() int {
 	n := 320 + len(p.Template) + len(p.Error) + len(p.Line) + 16*len(p.counts) + 32*len(p.spells)
 	for i := range p.Runs {
@@ -79,7 +79,6 @@ func (p *pattern) size() int {
 	return n
 }
 
-// text returns the message and its error.
 func (p *pattern) text() redact.Text {
 	if p.Error == "" {
 		return p.Template
@@ -186,4 +185,119 @@ func (p *pattern) addPod(pod string) {
 	if pod != "" && len(p.Pods) < maxOfPods && !slices.Contains(p.Pods, pod) {
 		p.Pods = append(p.Pods, strings.Clone(pod))
 	}
+}
+
+// Lengths of intervals. Controllers that retry with growing pauses are silent for up to
+// seventeen minutes, which is three intervals, or rarely four.
+const (
+	slotSeconds = 300
+	maxGap      = 4 // greatest distance between two successive intervals with a line
+)
+
+// slots is the set of those of the last 64 intervals of five minutes that contain a line. The
+// zero value is empty. Intervals can be added and merged in any order and repeatedly.
+type slots struct {
+	Newest int32  `json:"n"` // number of the newest interval, counted from 1970
+	Bits   uint64 `json:"b"` // bit k is set if interval Newest-k contains a line
+}
+
+func (s *slots) add(t int64) { s.merge(slots{int32(t / slotSeconds), 1}) }
+
+func (s *slots) merge(o slots) {
+	switch d := int64(o.Newest) - int64(s.Newest); {
+	case o.Bits == 0:
+	case s.Bits == 0 || d >= 64:
+		*s = o
+	case d >= 0:
+		s.Newest, s.Bits = o.Newest, s.Bits<<d|o.Bits
+	case d > -64:
+		s.Bits |= o.Bits << -d
+	}
+}
+
+// chain is the newest repetition without a long gap.
+type chain struct {
+	count int // number of intervals with a line
+	span  int // number of intervals from the first to the last
+}
+
+// newest returns the chain that ends with the newest interval.
+func (s slots) newest() (c chain) {
+	for rest := s.Bits; rest != 0; rest &= rest - 1 {
+		k := bits.TrailingZeros64(rest)
+		if k-c.span > maxGap {
+			break
+		}
+		c.count, c.span = c.count+1, k
+	}
+	return c
+}
+
+// began returns the start of the first interval of the newest chain, in Unix seconds.
+func (s slots) began() int64 { return (int64(s.Newest) - int64(s.newest().span)) * slotSeconds }
+
+func (c chain) atLeast(count, span int) bool { return c.count >= count && c.span >= span }
+
+// Limits in seconds that decide when a complaint repeats in a short recorded log, for which the
+// other criteria need too much time.
+const (
+	maxSpells    = 8    // number of objects
+	maxPause     = 1200 // a longer pause ends a spell
+	repeatsFor   = 180  // time from the first line to the last
+	waitsFor     = 600  // time from the first line to the last if nothing has failed yet
+	repeatsEvery = 300  // longest average distance between lines
+	repeats      = 3    // number of minutes that contain a line, because many lines in one minute are one attempt
+)
+
+// spell is an uninterrupted repetition of a pattern for one object. It is not saved, because
+// only recorded logs need it.
+type spell struct {
+	object      uint64 // hash of the object
+	first, last int64
+	minutes     int // lower bound of the number of minutes that contain a line
+}
+
+func (p *pattern) spell(object uint64, t int64) {
+	k := slices.IndexFunc(p.spells, func(x spell) bool { return x.object == object })
+	switch {
+	case k >= 0:
+		p.spells[k].add(t)
+	case len(p.spells) < maxSpells:
+		p.spells = append(p.spells, spell{object, t, t, 1})
+	default:
+		oldest := slices.MinFunc(p.spells, func(a, b spell) int { return cmp.Compare(a.last, b.last) })
+		k = slices.Index(p.spells, oldest)
+		p.spells[k] = spell{object, t, t, 1}
+	}
+}
+
+func (x *spell) add(t int64) {
+	switch {
+	case t > x.last+maxPause:
+		x.first, x.last, x.minutes = t, t, 1
+	case t > x.last:
+		if t/60 != x.last/60 {
+			x.minutes++
+		}
+		x.last = t
+	case t < x.first && t >= x.first-maxPause: // the line is from another file about the same object
+		if t/60 != x.first/60 {
+			x.minutes++
+		}
+		x.first = t
+	}
+}
+
+// repeats reports whether the pattern repeats for one object up to the end of a log. It must
+// have repeated for minutes and often enough, and the time since its last line must not exceed
+// the time for which it repeated.
+func (p *pattern) repeats(end int64) bool {
+	need := int64(repeatsFor)
+	if !p.urgent() {
+		need = waitsFor
+	}
+	return slices.ContainsFunc(p.spells, func(x spell) bool {
+		took := x.last - x.first
+		return x.minutes >= repeats && took >= need && took <= int64(x.minutes-1)*repeatsEvery && end-x.last <= took
+	})
 }

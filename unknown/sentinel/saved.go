@@ -200,7 +200,6 @@ const (
 	MaxReport = 384 << 10
 )
 
-// candidate is a pattern that a report may include.
 type candidate struct {
 	c *component
 	p *pattern

@@ -83,7 +83,7 @@ const changedWithin = 1800
 // unknown describes patterns of a component, the most important one first.
 func (s *Sentinel) unknown(c *component, keys []uint64, why cause, object redact.Text) Unknown {
 	u := Unknown{State: StateAlert, Why: whyPersists, Labels: c.labels, Object: object, Examples: []redact.Text{}}
-	u.Fingerprint = fingerprint(labelsOf(c))
+	u.Fingerprint = episodes.FingerprintOf(labelsOf(c))
 	if why == isNew {
 		u.Why = whyNew
 	}
@@ -116,7 +116,6 @@ func (s *Sentinel) unknown(c *component, keys []uint64, why cause, object redact
 	return u
 }
 
-// changes returns the changes shortly before a pattern began.
 func (s *Sentinel) changes(c *component, p *pattern) (out []string) {
 	if c.imageAt > 0 && p.First >= c.imageAt && p.First-c.imageAt <= changedWithin {
 		out = append(out, fmt.Sprintf("The image changed from %s to %s at %s", c.before, c.image, unix(c.imageAt).Format(time.RFC3339)))
@@ -129,7 +128,6 @@ func (s *Sentinel) changes(c *component, p *pattern) (out []string) {
 	return out[:min(len(out), 3)]
 }
 
-// ignoreLine returns the line of configuration that ignores a pattern.
 func ignoreLine(c *component, p *pattern) string {
 	var parts []string
 	if ns := c.namespace(); ns != "" {
@@ -144,7 +142,6 @@ func ignoreLine(c *component, p *pattern) string {
 	return "- {" + strings.Join(parts, ", ") + "}"
 }
 
-// quoted writes a text in single quotes for YAML.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
 // fixedPart returns the longest text without placeholders that a pattern and its line both

@@ -113,7 +113,6 @@ type lengthClass struct {
 	grams  grams
 }
 
-// assigner assigns texts to buckets.
 type assigner struct {
 	texts   []literals.Text
 	sample  []byte
@@ -287,7 +286,6 @@ func (a *assigner) extraMarks(b *bucket, w *window) float32 {
 	return after - before
 }
 
-// addToBucket puts a window into a bucket.
 func (a *assigner) addToBucket(k int, w *window) {
 	b := &a.buckets[k]
 	tables, bit := &a.out.tables[k/8], byte(1)<<(k%8)

@@ -75,7 +75,6 @@ func (b *builder) choosePlan(atLeast int, probe []byte) (best []plan, bestCost i
 	return best, bestCost
 }
 
-// countShorter returns the number of texts that are shorter than the given length.
 func (b *builder) countShorter(than int) (n int) {
 	for _, t := range b.texts {
 		if len(t.Text) < than {
@@ -200,17 +199,14 @@ func (b *builder) buildFilter(plans []plan) *Filter {
 	s := &Filter{texts: b.texts}
 	for j, p := range plans {
 		if b.pickWindows(plans, j) {
-			s.tiers = append(s.tiers, b.makeTier(p))
+			s.tiers = append(s.tiers, newTier(b.texts, b.members, b.starts, p))
 		}
 	}
 	return s
 }
 
-// makeTier builds the tier of the windows that were picked last. A thousand texts set about 2 %
-// of its bits.
-func (b *builder) makeTier(p plan) tier { return newTier(b.texts, b.members, b.starts, p) }
-
-// newTier builds the tier of the texts members, whose windows begin at starts.
+// newTier builds the tier of the texts members, whose windows begin at starts. A thousand texts
+// set about 2 % of its bits.
 func newTier(texts []literals.Text, members, starts []int32, p plan) tier {
 	t := tier{stride: p.stride, q: p.q, mask: gramMask(p.q), set: new(bitSet), slotShift: slotShift(len(members) * p.stride)}
 	gram := func(m, k int) uint64 { return foldedWord(texts[members[m]].Text[int(starts[m])+k:]) & t.mask }
@@ -291,7 +287,6 @@ func (b *builder) countGrams(g *grams, q int) {
 	g.countSample(mask, b.sample)
 }
 
-// reserve makes room for n grams.
 func (g *grams) reserve(n int) {
 	g.ids, g.words = make([]int32, n), make([]uint64, 0, n)
 	g.freq, g.used = make([]int32, n), make([]int32, n)
@@ -325,7 +320,6 @@ func (g *grams) add(w uint64) int32 {
 	return g.index[at] - 1
 }
 
-// countSample counts the grams that occur in a sample.
 func (g *grams) countSample(mask uint64, sample []byte) {
 	var known bitSet // avoids a look into the index for most of the sample
 	for _, w := range g.words {
@@ -358,3 +352,28 @@ func (g *grams) rarestWindow(ids []int32, stride int) int {
 }
 
 func gramMask(q int) uint64 { return ^uint64(0) >> (64 - 8*q) }
+
+const (
+	// quickTier is the length of the texts in the first tier of NewQuick, in bytes. quickSample
+	// is the part of the sample that it reads.
+	quickTier   = 16
+	quickSample = 16 << 10
+)
+
+// NewQuick builds a filter in a tenth of the time of New, because it does not try several
+// plans. It finds the same texts. For many sets it is as fast as a filter of New. For sets with
+// very short texts it is slower.
+func NewQuick(texts []literals.Text, sample []byte) *Filter {
+	if len(texts) == 0 {
+		return nil
+	}
+	shortest := len(texts[0].Text)
+	for _, t := range texts {
+		shortest = min(shortest, len(t.Text))
+	}
+	plans := []plan{newPlan(shortest, min(shortest, 8, max(4, shortest/2)))}
+	if shortest < quickTier {
+		plans = []plan{newPlan(quickTier, 8), plans[0]}
+	}
+	return newBuilder(texts, sample[:min(len(sample), quickSample)]).buildFilter(plans)
+}
