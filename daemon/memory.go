@@ -102,7 +102,7 @@ func (p *pace) keepPace() {
 func (p *pace) setFor(live uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// Setting the pace stops all goroutines, so small changes are ignored.
+	// Setting the percentage stops all goroutines, so small changes are ignored.
 	if percent := percentFor(live); percent > p.percent+p.percent/8 || percent < p.percent-p.percent/8 {
 		p.percent = percent
 		debug.SetGCPercent(percent)

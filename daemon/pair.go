@@ -340,7 +340,7 @@ func (k *keeper) Keep(packed []byte, records [][]byte, whole bool) error {
 		err = k.log.Append(records)
 	}
 	if err != nil {
-		return fmt.Errorf("keep the history of the leader: %w", err)
+		return fmt.Errorf("store the history that the leader sent: %w", err)
 	}
 	return state.SaveReplica(k.dir, packed)
 }

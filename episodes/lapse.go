@@ -15,7 +15,7 @@ import (
 // their times. Until then late lines may extend it, divide it or show that it was too short.
 type lapse struct {
 	ep    *episode     // its episode, which is not among the open ones
-	times window.Times // triggers of the lapse
+	times window.Times // times of the lapse's triggers
 	end   int64
 	why   Reason // reason of the end
 	shown bool   // whether the lapse was reported as pending

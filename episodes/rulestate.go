@@ -42,7 +42,7 @@ type ruleState struct {
 	over      overflow
 	displaced displacedAlerts
 	armed     *armedKeys    // nil if the rule does not have `silent`
-	last      intake.Memory // prepared values of the newest line
+	last      intake.Memory // values that were computed for the newest line
 	lastOpen  *episode      // episode of the newest line; nil if there was none or it has ended
 	stats     RuleStats     // all counters but LastMatch
 	newest    int64         // event time of the newest matching line
@@ -110,7 +110,7 @@ func (rs *ruleState) windowFor(key string) *keyWindow {
 	return nil
 }
 
-// dropCleared drops lines from the windows that a clear line with this key applies to.
+// dropCleared removes lines from the windows that are cleared by a line with this key.
 func (rs *ruleState) dropCleared(key string, upTo func(*keyWindow) int64) {
 	drop := func(x *quota.Item[*keyWindow]) {
 		x.Value.DropUpTo(upTo(x.Value))

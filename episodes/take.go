@@ -269,13 +269,14 @@ func insertTime(times []int64, t int64) []int64 {
 	return times
 }
 
-// TakeRecorded accepts hits whose times are the clock, which shows now, and that of the named
-// source. For each hit whose time t is later than the clock it does what AdvanceWatermark and
-// Evaluate just before t, Take at t and Evaluate at t do, while Evaluate would neither conclude
-// nor return anything. It stops where that ends, and returns the number of hits that it
-// accepted, and the clock. The caller calls Evaluate with that time. If neither has moved,
-// something may be due before the next hit, and the caller moves the clock itself. The hits
-// remain the caller's, as with Take.
+// TakeRecorded accepts recorded hits of the named source, whose times move the clock. now is the
+// time of the clock before the call. A hit at a time t after now has the same effect as
+// AdvanceWatermark and Evaluate just before t, and then Take and Evaluate at t. TakeRecorded
+// stops before the first hit for which one of these Evaluate calls would decide or return
+// something. It returns the number of accepted hits and the new time of the clock, for which
+// the caller must call Evaluate. If no hit was accepted and the clock did not move, something
+// may be due before the next hit, and the caller must move the clock. The caller keeps the
+// ownership of the hits, as with Take.
 func (e *Engine) TakeRecorded(source string, hits []matcher.Hit, now time.Time) (n int, clock time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 type transition struct {
 	Episode // Line, First and Annotations are valid once done is set
 	rs      *ruleState
-	ep      *episode         // nil for an overflow, and for an episode from a snapshot
+	ep      *episode         // nil for an overflow alert and for an episode from a snapshot
 	over    *render.Overflow // nil unless the transition is that of an overflow
 
 	line, first window.Text

@@ -34,7 +34,7 @@ var correlations = map[string]string{
 // placeCRE sets the streams that the rule reads, and the key of the rule.
 func (im *importer) placeCRE(r *rule, c *creRule, cond *creCondition) error {
 	if cond.source == "" && im.opt.From == "" {
-		return fmt.Errorf("it names no `event.source`: state the streams with --from")
+		return fmt.Errorf("it names no `event.source`; state the streams with --from")
 	}
 	from, err := sourceSelector(r, c, cond)
 	if im.opt.From != "" {

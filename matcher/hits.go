@@ -149,7 +149,7 @@ func hashLabels(labels Labels, ignored []string) uint64 {
 	return xxhash.Sum64(b)
 }
 
-// maxSame bounds the number of different lines with one time that are distinguished.
+// maxSame is the maximum number of different lines with the same time that are distinguished.
 const maxSame = 4096
 
 // same counts equal lines with the same time, because some container runtimes give one time to

@@ -188,8 +188,8 @@ type TextInfo struct {
 	// Texts are the required literals. Every line that the part matches contains one of them.
 	// The prefilter searches for all of them at once, which costs very little.
 	Texts []literals.Text
-	// Escaped is set if the texts belong to fields. A JSON line can hide their letters with
-	// escapes. Then it contains `\u00` instead of the texts.
+	// Escaped is set if the texts belong to fields. A JSON line may write letters of such a
+	// text as escapes, so a line that contains `\u00` may hold the text too.
 	Escaped bool
 	// EveryLine is set if there is no text to search for, so that the part is tried on every
 	// line of its streams.

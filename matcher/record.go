@@ -29,7 +29,7 @@ type record struct {
 	alone   []aloneHit
 }
 
-// aloneHit is the newest line of a panic that alone fulfils a part of a rule.
+// aloneHit is the newest line of a panic that satisfies a part of a rule without the other lines.
 type aloneHit struct {
 	part *part
 	at   moment

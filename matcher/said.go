@@ -40,9 +40,9 @@ func (p Part) defaultIn() rules.In {
 
 func hasTexts(m *rules.Matcher) bool { return len(m.Contains) > 0 || m.Regex != nil }
 
-// statesFields reports whether a matcher searches its fields. It does if a field has a stated
-// value or text, or if the matcher has no texts. Next to texts, a field of any value only names
-// an object.
+// statesFields reports whether a matcher searches its fields. It does if a field must have a
+// certain value or text, or if the matcher has no texts. If the matcher has texts, a field that
+// may have any value only names an object.
 func statesFields(m *rules.Matcher, beside bool) bool {
 	return !beside && !hasTexts(m) && len(m.Any) == 0 || slices.ContainsFunc(m.Fields, rules.Field.States)
 }

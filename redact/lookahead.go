@@ -197,7 +197,7 @@ func (l *lookAhead) least(p span, quoted bool) looks {
 // introduced lists words that, before the name of a secret, say that the secret follows.
 var introduced = words("introduction")
 
-// endsList reports whether a list, or the text that contains the quoted value, ends at i.
+// endsList reports whether a list ends at i, or the whole text if the value is quoted.
 func (l *lookAhead) endsList(i int, quoted bool) bool {
 	rest := strings.TrimLeft(l.sc.from(i, 8), "\"'\\ ")
 	if rest == "" || l.sc.byteAt(l.key.from-2) == '(' { // a call such as setenv("NAME", "x", 1)

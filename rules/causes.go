@@ -21,8 +21,8 @@ type Cause struct {
 	At strictyaml.Pos
 }
 
-// SharedLabels returns the labels whose values must agree between an alert of symptom and an
-// alert of the cause, whose rule has the key by. It returns false if the alerts cannot be
+// SharedLabels returns the labels whose values must agree between an alert of the rule symptom
+// and an alert of the cause. keys is the key of the cause's rule. It returns false if the alerts cannot be
 // related, because Same is not stated and the two keys have no name in common.
 func (c *Cause) SharedLabels(symptom *Rule, keys []string) (names []string, ok bool) {
 	if c.Same != nil {
@@ -105,7 +105,7 @@ func (c *compiler) checkSameOfCause(s *CauseSyntax) {
 		switch {
 		case name == "" || slices.Contains(DefaultIdentity, name):
 		case isReserved(name):
-			c.addError(at, "same", fmt.Sprintf("`same` has `%s`, which differs between a cause and its symptom", name), "remove it")
+			c.addError(at, "same", fmt.Sprintf("`same` lists `%s`, whose values differ between a cause and its symptom", name), "remove it")
 		default:
 			if _, has := c.Labels[name]; !has && !slices.Contains(c.By, name) {
 				c.addError(at, "same", fmt.Sprintf("`same` has `%s`, which is neither in `by` nor in `labels` of rule %s", name, c.Alert), "list only labels that the alerts of both rules have")

@@ -156,7 +156,7 @@ func (c *matcherCompiler) compileFields(p *Parts, keys *strictyaml.Keys, name st
 			c.checkDialect(value[1:], at, fmt.Sprintf("field `%s` in %s", field, name))
 			f.Value, f.Regex = "", re
 		} else if exprSign.MatchString(value) {
-			c.addWarning(at, "other-syntax", fmt.Sprintf("field `%s` in %s is compared with this text as it is written, which looks like an expression", field, name), "write "+strictyaml.Quote("~"+value))
+			c.addWarning(at, "other-syntax", fmt.Sprintf("field `%s` in %s is compared with this text literally, but the text looks like a regular expression", field, name), "write "+strictyaml.Quote("~"+value))
 		}
 		c.checkPasted(value, at, fmt.Sprintf("field `%s` in %s", field, name))
 		out = append(out, f)

@@ -8,8 +8,8 @@ import (
 )
 
 // SetPeers sets the states of the other endpoints that notify the same people, which are the
-// other members of a cluster. If one of them has had an episode long enough to notify of it,
-// all of them count as having notified. States of one cluster must be guarded by the same
+// other members of a cluster. If one endpoint has held an episode for long enough to notify about
+// it, the episode counts as notified at all of them. States of one cluster must be guarded by the same
 // mutex.
 func (s *State) SetPeers(peers []*State) { s.peers = peers }
 

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// anyHost holds the paths without log text, which Prometheus and probes may request under any name.
+// anyHost holds the paths that accept any Host header. Their responses contain no log text, and
+// Prometheus and probes may use any name for this host.
 var anyHost = map[string]bool{"/metrics": true, "/-/ready": true, "/-/healthy": true}
 
 // guardRequests refuses cross-origin requests that change state, and requests for an unknown host, under

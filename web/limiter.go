@@ -45,7 +45,7 @@ func (l *limiter) Accept() (net.Conn, error) {
 		if c := l.add(conn); c != nil {
 			return c, nil
 		}
-		_ = conn.Close() // all other connections are being served
+		_ = conn.Close() // no idle connection can be closed in its place
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 // Loss explains a reason for lost lines.
 type Loss struct{ Severity, What, Fix string }
 
-// Losses are explanations, by reason.
+// Losses are the explanations of losses, by reason.
 type Losses map[string]Loss
 
 //go:embed losses.json

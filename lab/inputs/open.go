@@ -80,11 +80,11 @@ func (l *logFile) complete(labels matcher.Labels) matcher.Labels {
 func spool(r io.Reader, dir string) (path string, err error) {
 	f, err := os.CreateTemp(dir, "input-*")
 	if err != nil {
-		return "", fmt.Errorf("copy it to read it twice: %w", err)
+		return "", fmt.Errorf("copy the input, which must be read twice: %w", err)
 	}
 	_, err = io.Copy(f, r)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return "", fmt.Errorf("copy it to read it twice: %w", err)
+		return "", fmt.Errorf("copy the input, which must be read twice: %w", err)
 	}
 	return f.Name(), nil
 }

@@ -14,7 +14,7 @@ import (
 	"crowsnest/rules/components"
 )
 
-// State is how much of a text the sources contain.
+// State says whether the sources contain a text wholly, in part or not at all.
 type State string
 
 // States of a text. Elsewhere means that the sources do not contain the text, but that its rule

@@ -123,7 +123,7 @@ func (t *Template) WithMarks(value string) (text string, hosts bool) {
 	return text, s.hosts
 }
 
-// hiddenPlaceholder returns the placeholder for an unsafe value that a step must not contain.
+// hiddenPlaceholder returns the placeholder that replaces an unsafe value in a command of a remediation step.
 func (s *shown) hiddenPlaceholder(name, text string) string {
 	v := unsafeValue{name, text}
 	i := slices.Index(*s.unsafe, v)

@@ -23,7 +23,7 @@ type file struct {
 	seq    *sequence
 	inode  inode
 	stamp  stamp
-	listed bool // whether the file has a name in its directory
+	listed bool // whether the file is still in its directory, not deleted
 
 	f       *os.File // open file; nil if it was read to its end and will not grow
 	r       *journalfile.File

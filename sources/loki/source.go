@@ -64,7 +64,7 @@ type Source struct {
 	slowWait time.Time     // time at which slow rounds may continue after a failure
 	owed     bool          // whether it is the turn of the slow round
 	deepNext bool          // whether the next round reaches back as far as a slow one
-	rest     time.Duration // time until a fast round must reach back far enough to advance the watermark
+	rest     time.Duration // time left until a fast round must query far enough back to advance the watermark
 	rounds   int
 	pace     pace
 	failing  time.Time // time since which requests fail; zero if they succeed

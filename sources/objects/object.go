@@ -383,7 +383,7 @@ type fact struct {
 	// value is compared to find changes. In the line of a change, the field was is the former
 	// value.
 	value word
-	// A change of the following fields is also written.
+	// A change of the following fields is also written as a line.
 	reason word
 	since  time.Time
 	count  int32

@@ -66,7 +66,7 @@ const maxComplaint = 16 << 10
 // Read reads a line, or a record of several lines, without its envelope, and describes the
 // error that it reports. ok is false if it reports none, or if it continues an earlier line.
 // The original line decides whether it reports an error, but all texts come from the redacted
-// line. If the level of a line is harmless, only a failure or a wait of an object counts.
+// line. If the level of a line is harmless, the line counts only if an object fails or waits.
 func (r *ComplaintReader) Read(line string, red *redact.Redactor) (c Complaint, ok bool) {
 	c, ok = r.judge(line)
 	if !ok || c.Level == levelDebug || c.Level < levelWarning && !c.Waits && c.Words < int(ordinary) || r.judgeEnd(&c) {
@@ -141,8 +141,8 @@ func (r *ComplaintReader) texts() (message, err string) {
 	return firstLine(r.read.Message, maxMessage), firstLine(r.read.Error, maxError)
 }
 
-// parse parses a line or a record, without truncation. It also returns the first line of a
-// record whose other lines are the error.
+// parse parses a line or a record, without truncation. If the error is in the
+// further lines of a record, it also returns the first line.
 func (r *ComplaintReader) parse(line string) (parsedLine, string) {
 	r.lines.uncut = true
 	p := r.lines.readLine(line)

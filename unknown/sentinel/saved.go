@@ -140,7 +140,7 @@ func (s *Sentinel) rememberRead(all map[string]string) error {
 	for _, party := range slices.Sorted(maps.Keys(all)) {
 		b, err := base64.RawStdEncoding.DecodeString(all[party])
 		if err != nil || len(b) > entryBytes*2*maxComponents {
-			return errors.New("the components that are read cannot be decoded")
+			return errors.New("the list of components cannot be decoded")
 		}
 		group := s.components[s.class(party[strings.LastIndexByte(party, '/')+1:])]
 		for ; len(b) >= entryBytes; b = b[entryBytes:] {

@@ -39,8 +39,7 @@ func (s Spans) Add(alert uint64, x Span) {
 	s.alerts.Add(alert, append(known, x))
 }
 
-// Overlap reports whether an alert was notified for a part of the time between start and
-// end.
+// Overlap reports whether a notification of the alert covers any time between start and end.
 func (s Spans) Overlap(alert uint64, start, end int64) bool {
 	known, _ := s.alerts.Get(alert)
 	return slices.ContainsFunc(known, func(x Span) bool { return x.From < end && start < x.To })

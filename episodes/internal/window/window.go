@@ -29,7 +29,7 @@ type Window struct {
 type Trigger struct {
 	T        int64  // time of the newest counted line, or of the last step
 	From     int64  // the window contains the times after From, up to T
-	Sequence Hits   // the lines of the steps of a sequence
+	Sequence Hits   // lines that matched the steps of a sequence
 	Shown    *Hit   // the newest counted line of a rule without a sequence. It is valid until the next line is counted.
 	Lines    int64  // number of lines in the window
 	Line     *Hit   // the newest line that was read. It is valid as long as Shown.

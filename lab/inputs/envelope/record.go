@@ -8,7 +8,7 @@ import (
 // facts are the information about a line that the layers of its envelope contain.
 type facts struct {
 	place [roleTransport + 1][]byte
-	file  Place // place where the line was written, from a path or from words before the line
+	file  Place // place where the line was written, which a path or the words at the start of the line state
 	stamp []byte
 	// zoneless reports whether stamp is coarse and may be in local time, so that a time in the
 	// line itself is better.

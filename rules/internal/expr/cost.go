@@ -27,7 +27,7 @@ const (
 	stepsPerExpression = 2
 	// textsPerStep is the number of texts that can be searched in the time of one step.
 	textsPerStep = 3
-	// slotsPerStep is the number of group positions that are copied in the time of one step.
+	// slotsPerStep is the number of group positions that can be copied in the time that one step takes.
 	slotsPerStep = 200
 )
 

@@ -243,8 +243,9 @@ func (r *reader) codeWords(args []token) (out []int, input bool) {
 	return out, r.input && stdin
 }
 
-// findOption examines a word that may be an option. code is the distance to the word with the
-// option's code, 0 for the option itself, or -1 if it has no code. values is the number of
+// findOption examines a word that may be an option. If the option's value is
+// program code, code is the number of words from the option to the word with the code. It is 0
+// if the option's own word contains the code, and -1 if the option takes no code. values is the number of
 // further words that are its values.
 func (r *reader) findOption(word string) (code, values int) {
 	if long, ok := strings.CutPrefix(word, "--"); ok {

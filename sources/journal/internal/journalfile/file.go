@@ -45,7 +45,7 @@ const (
 )
 
 var (
-	errShort = errors.New("it ends behind the end of the file")
+	errShort = errors.New("it ends after the end of the file")
 	errLoop  = errors.New("it is not behind the one before it")
 )
 
