@@ -69,6 +69,7 @@ func init() {
 		"RuntimeCannotCreateContainers":   "none",
 		"RuntimeDoesNotStart":             "none",
 		"RegistryUnreachable":             "none",
+		"ImagePullStalls":                 "none",
 		"KubeletCannotStartContainer":     "none",
 		"NodeServiceStaysDown":            "none",
 		"CSIDriverDoesNotAnswer":          "none",
