@@ -181,6 +181,8 @@ var signatures = map[string]string{
 	"ClusterAutoscalerUnregisteredNodesStay": "none",
 	"ClusterTopologyReconcileFails":          "none",
 	"ControllerCannotListOrWatch":            "S37",
+	"WatchExpiryStorm":                       "S42",
+	"ClusterAPIBootstrapChatterStorm":        "S44",
 	"FleetAddonReconcileFails":               "none",
 	"GCPCapacityMissing":                     "none",
 	"GCPPermissionDenied":                    "none",
