@@ -16,6 +16,7 @@ import (
 	"crowsnest/cli/internal/api"
 	"crowsnest/daemon/loader"
 	"crowsnest/episodes"
+	"crowsnest/history"
 	"crowsnest/rules"
 	"crowsnest/web"
 )
@@ -104,6 +105,8 @@ func serve(t *testing.T, w world) string {
 		Deliveries:  func(episodes.Fingerprint) []web.Delivery { return nil },
 		Unknown:     func() web.Unknown { return web.Unknown{} },
 		UnknownRule: func(string) (string, error) { return "", nil },
+		History:     func() []*history.Entry { return nil },
+		Past:        func(episodes.Fingerprint) []*history.Entry { return nil },
 	}
 	srv := httptest.NewServer(web.New(view, web.Options{Registry: prometheus.NewRegistry(), Now: func() time.Time { return now }}).Handler())
 	t.Cleanup(srv.Close)
