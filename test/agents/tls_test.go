@@ -15,6 +15,7 @@ import (
 	"crowsnest/agent/server"
 	"crowsnest/strictyaml"
 	"crowsnest/test/authority"
+	"crowsnest/test/child"
 )
 
 // Over TLS both sides authenticate, a token is required as well, and a
@@ -25,10 +26,9 @@ func TestTLSAndToken(t *testing.T) {
 	a.Issue("n1", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	a.Write("token", "hunter2\n")
 	web := a.Write("web.yml", "tls_server_config: {cert_file: server.crt, key_file: server.key, client_ca_file: ca.crt, client_auth_type: RequireAndVerifyClientCert}\n")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := child.FreePort()
 	require.NoError(t, err)
-	addr := l.Addr().String()
-	require.NoError(t, l.Close())
+	addr := child.Address(port)
 
 	src := server.New(server.Config{ListenAddress: addr, WebConfigFile: web, BearerTokenFile: filepath.Join(a.Dir, "token"), CertificateName: true})
 	ctx, cancel := context.WithCancel(t.Context())

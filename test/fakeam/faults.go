@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"crowsnest/test/child"
 	"crowsnest/test/fault"
 )
 
@@ -39,7 +40,11 @@ type Server struct {
 
 // Serve starts a server for a.
 func Serve(a *AM) (*Server, error) {
-	s := &Server{AM: a, addr: "127.0.0.1:0"}
+	port, err := child.FreePort() // no connection can take it between Stop and Start
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{AM: a, addr: child.Address(port)}
 	if err := s.Start(); err != nil {
 		return nil, err
 	}
