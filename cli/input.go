@@ -102,7 +102,7 @@ func (c *cli) collect(ctx context.Context, from logInput) (*recorded, error) {
 	}}
 	opt := inputs.Options{Labels: labels, PathLabels: kubelet.PathLabels, Stdin: c.in, Unpack: folder.path}
 	in.names, in.cluster = from.args, &clusterInput{Snapshot: &cluster.Snapshot{}}
-	if from.cluster.on {
+	if from.cluster.isUsed {
 		if in.cluster, err = c.fromCluster(ctx, from.cluster, from.set, &opt); err != nil {
 			return nil, errors.Join(err, in.remove())
 		}

@@ -63,7 +63,7 @@ func newScan(c *cli) *cobra.Command {
 
 func (c *cli) scan(ctx context.Context, f scanFlags, args []string) error {
 	err := f.cluster.checkArgs(args, f.follow)
-	if err == nil && !f.cluster.on {
+	if err == nil && !f.cluster.isUsed {
 		args, err = c.logArgs(args, "scan needs a file, a folder, - for standard input, or --cluster")
 	}
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *cli) scanRecorded(ctx context.Context, f scanFlags, args []string, targ
 	if f.hits {
 		writeErr = hits.Finish()
 	} else {
-		if f.cluster.on {
+		if f.cluster.isUsed {
 			found.NotSeen = in.cluster.NotSeen
 		}
 		writeErr = show.WriteAlerts(out, f.output.value, show.Style{Color: c.colors(c.out)}, found)

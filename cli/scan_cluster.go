@@ -22,7 +22,7 @@ import (
 )
 
 type clusterFlags struct {
-	on                  bool
+	isUsed              bool
 	kubeconfig, context string
 	namespaces          []string
 	all                 bool
@@ -35,7 +35,7 @@ const sinceDefault = time.Hour
 func (f *clusterFlags) add(cmd *cobra.Command) {
 	f.since, f.until = newSince(sinceDefault), &instant{}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.on, "cluster", false, "read a running cluster, with your kubeconfig")
+	flags.BoolVar(&f.isUsed, "cluster", false, "read a running cluster, with your kubeconfig")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "with --cluster: kubeconfig `FILE` (default: as kubectl)")
 	flags.StringVar(&f.context, "context", "", "with --cluster: `NAME` of the context (default: the current one)")
 	flags.StringSliceVarP(&f.namespaces, "namespace", "n", nil, "with --cluster: only these namespaces, `NAME`,...")
@@ -48,7 +48,7 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 var namespaceForm = lazyre.New(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 func (f *clusterFlags) checkArgs(args []string, follow bool) error {
-	if !f.on {
+	if !f.isUsed {
 		for name, set := range map[string]bool{
 			"kubeconfig": f.kubeconfig != "", "context": f.context != "", "namespace": len(f.namespaces) > 0, "all-namespaces": f.all,
 			"since": f.since.String() != newSince(sinceDefault).String(), "until": f.until.text != "",

@@ -240,7 +240,7 @@ func (w *clockWorld) startAgent(n *clockNode) {
 	require.NoError(w.t, err)
 	d.pipe.concluder = &remote{local: local{d.engine}, up: up, self: d.self, log: zerolog.Nop()}
 	d.receivers = append(d.receivers, up)
-	d.saver.receivers, d.past, d.saver.past = d.receivers, nil, nil
+	d.saver.receivers, d.endedHistory, d.saver.endedHistory = d.receivers, nil, nil
 	d.serve(newClockSource(n, n.clock.Now))
 	n.agent = p
 	w.run(p)
@@ -290,7 +290,7 @@ func (w *clockWorld) run(p *clockProcess) {
 	g.start(d.saver.run)
 	p.end = func() {
 		p.dead.Store(true)
-		d.saver.off.Store(true) // a killed process writes nothing
+		d.saver.folderTaken.Store(true) // a killed process writes nothing
 		d.pipe.concluder.release()
 		g.cancel()
 		g.stop(time.Minute)

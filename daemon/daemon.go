@@ -74,8 +74,8 @@ type Daemon struct {
 	// sentinel finds failures that no rule describes; nil if it is off.
 	sentinel  *sentinel.Sentinel
 	unknownAt time.Time // time of its last conclusions; used only by the tick
-	// past is the history of ended episodes. It is nil if an aggregator keeps the history.
-	past *past
+	// endedHistory is the history of ended episodes. It is nil if an aggregator keeps the history.
+	endedHistory *endedHistory
 
 	sources   []sources.Source
 	kinds     []component.Kind // kinds of the configured sources
@@ -87,7 +87,7 @@ type Daemon struct {
 	cfg           atomic.Pointer[config.Config]
 	outcome       atomic.Pointer[reloadOutcome]
 	reported      atomic.Pointer[inforce.Rules] // rules that an agent reports, after it has read older lines for them
-	tried         atomic.Pointer[string]        // hash of the rule files that were loaded last, valid or not
+	lastTriedHash atomic.Pointer[string]        // hash of the rule files that were loaded last, valid or not
 	restored      atomic.Bool                   // whether the state is restored, so that sources may start
 	warmUntil     time.Time                     // end of the warm-up; zero if there is none; used only by the tick
 	restoredUntil time.Time                     // latest time to send the restored episodes; zero if they were sent; used only by the tick
@@ -197,9 +197,9 @@ func makeDaemon(opt Options) (*Daemon, error) {
 	}
 	d.saver = &saver{dir: opt.Cfg.Storage.Path, pipe: d.pipe, self: d.self, unknown: d.sentinel, log: d.component("state"), urgent: make(chan struct{}, 1)}
 	d.opt.accepted = d.saver.accept
-	d.past = d.newPast(to)
-	d.saver.past = d.past
-	d.tried.Store(new(loader.Fingerprint(opt.Cfg)))
+	d.endedHistory = d.newPast(to)
+	d.saver.endedHistory = d.endedHistory
+	d.lastTriedHash.Store(new(loader.Fingerprint(opt.Cfg)))
 	first, wrong, err := d.loader.OrKept(opt.Cfg, loader.LastGood(opt.Cfg.Storage.Path))
 	if err != nil {
 		return nil, err

@@ -26,14 +26,14 @@ const (
 	maxAnswered = 1000
 )
 
-// past is the history of ended episodes, in memory and in a log beside the snapshot.
+// endedHistory is the history of ended episodes, in memory and in a log beside the snapshot.
 //
 // An end is in the history exactly once, whenever the process is killed. Its entry is added
 // under the checkpoint lock. The snapshot that contains the end also contains the entries that
 // are not in the log yet, so the log may be written before or after the snapshot. If the log
 // has an end that the snapshot lacks, the engine concludes the end again, with the same
 // identity.
-type past struct {
+type endedHistory struct {
 	*history.History
 	file    *state.Log
 	max     int64 // maximum size of the file in bytes
@@ -44,22 +44,22 @@ type past struct {
 	answering []history.Entry
 }
 
-func newPast(cfg config.Storage, log zerolog.Logger) *past {
+func newPast(cfg config.Storage, log zerolog.Logger) *endedHistory {
 	file := int64(cfg.HistoryMiB) << 20
-	return &past{
+	return &endedHistory{
 		History: history.New(history.Config{MaxEntries: cfg.HistoryEntries, MaxBytes: int(file / 2), Keep: cfg.HistoryFor, Overhead: state.SizeOf(0)}),
 		file:    state.NewLog(cfg.Path, historyFile), max: file, log: log,
 	}
 }
 
-func (d *Daemon) newPast(receiver concluder) *past {
+func (d *Daemon) newPast(receiver concluder) *endedHistory {
 	if receiver.peer().remote {
 		return nil
 	}
 	return newPast(d.opt.Cfg.Storage, d.component("state"))
 }
 
-func (p *past) load() error {
+func (p *endedHistory) load() error {
 	records, note, err := p.file.Load()
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (p *past) load() error {
 }
 
 // pendingBatch returns the entries that are not on disk. The caller must hold saver.busy.
-func (p *past) pendingBatch() (history.Batch, error) {
+func (p *endedHistory) pendingBatch() (history.Batch, error) {
 	if p == nil {
 		return history.Batch{}, nil
 	}
@@ -88,14 +88,14 @@ func (p *past) pendingBatch() (history.Batch, error) {
 }
 
 // markWritten records that a batch is on disk, so that snapshots need not contain it.
-func (p *past) markWritten(b history.Batch) {
+func (p *endedHistory) markWritten(b history.Batch) {
 	if p != nil {
 		p.MarkWritten(b)
 	}
 }
 
 // write writes a batch or the whole history, and returns what it wrote. The caller holds saver.busy.
-func (p *past) write(b history.Batch, now time.Time) (history.Batch, error) {
+func (p *endedHistory) write(b history.Batch, now time.Time) (history.Batch, error) {
 	if len(b.Records) == 0 {
 		return b, nil
 	}
@@ -117,7 +117,7 @@ func (p *past) write(b history.Batch, now time.Time) (history.Batch, error) {
 }
 
 // replace writes the whole history, not too often, because otherwise it would keep a full disk busy.
-func (p *past) replace(now time.Time) (history.Batch, error) {
+func (p *endedHistory) replace(now time.Time) (history.Batch, error) {
 	if wait := p.retryAt.Sub(now); wait > 0 && wait <= replaceEvery {
 		return history.Batch{}, errors.New("the last attempt to write the whole history failed; the next attempt follows within a minute")
 	}
@@ -132,7 +132,7 @@ func (p *past) replace(now time.Time) (history.Batch, error) {
 
 // addToHistory adds the episodes that have ended. The caller must hold the checkpoint lock.
 func (d *Daemon) addToHistory(eps []episodes.Episode) {
-	if d.past == nil {
+	if d.endedHistory == nil {
 		return
 	}
 	trusted := d.pipe.Rules().Namespaces
@@ -144,31 +144,31 @@ func (d *Daemon) addToHistory(eps []episodes.Episode) {
 		e.Notified = d.countNotifications(eps[i].Fingerprint, e.FiredAt)
 		namespace := e.Party[strings.LastIndexByte(e.Party, '/')+1:]
 		e.Infrastructure = namespace == "" || trusted.Has(namespace)
-		d.past.Add(e)
+		d.endedHistory.Add(e)
 		if !e.Silent {
-			d.past.answering = append(d.past.answering, e)
+			d.endedHistory.answering = append(d.endedHistory.answering, e)
 		}
 	}
-	d.past.answering = d.past.answering[max(0, len(d.past.answering)-maxAnswered):]
+	d.endedHistory.answering = d.endedHistory.answering[max(0, len(d.endedHistory.answering)-maxAnswered):]
 }
 
 // countAnswers updates how often receivers were notified of recently ended episodes.
 func (d *Daemon) countAnswers(now time.Time) {
-	if d.past == nil || len(d.past.answering) == 0 {
+	if d.endedHistory == nil || len(d.endedHistory.answering) == 0 {
 		return
 	}
 	d.pipe.withCheckpointLock(func() bool {
 		changed := false
-		for i := range d.past.answering {
-			e := &d.past.answering[i]
+		for i := range d.endedHistory.answering {
+			e := &d.endedHistory.answering[i]
 			if n := d.countNotifications(episodes.Fingerprint(e.Fingerprint), e.FiredAt); n > e.Notified {
 				e.Notified, changed = n, true
-				d.past.Add(*e)
+				d.endedHistory.Add(*e)
 			}
 		}
 		return changed
 	})
-	d.past.answering = slices.DeleteFunc(d.past.answering, func(e history.Entry) bool {
+	d.endedHistory.answering = slices.DeleteFunc(d.endedHistory.answering, func(e history.Entry) bool {
 		age := now.Sub(e.Concluded)
 		return age > answersFor || age < -answersFor
 	})

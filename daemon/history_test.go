@@ -137,7 +137,7 @@ func TestOneIdentity(t *testing.T) {
 }
 
 // pastIn returns a history in a folder, with one alert that ended.
-func pastIn(t *testing.T, dir string) *past {
+func pastIn(t *testing.T, dir string) *endedHistory {
 	t.Helper()
 	p := newPast(config.Storage{Path: dir, HistoryFor: time.Hour * 24 * 30, HistoryEntries: 1000, HistoryMiB: 1}, zerolog.Nop())
 	require.NoError(t, p.load())
@@ -152,7 +152,7 @@ func endedAt(n int) history.Entry {
 // If the file is damaged, replaced or removed, the next save writes every missing entry once.
 func TestHistoryFile(t *testing.T) {
 	now := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
-	f := func(what string, lost int, change func(t *testing.T, dir string, p *past)) {
+	f := func(what string, lost int, change func(t *testing.T, dir string, p *endedHistory)) {
 		t.Run(what, func(t *testing.T) {
 			dir := t.TempDir()
 			p := pastIn(t, dir)
@@ -172,19 +172,19 @@ func TestHistoryFile(t *testing.T) {
 			require.Len(t, records, 6-lost, "nothing is written twice")
 		})
 	}
-	f("nothing", 0, func(*testing.T, string, *past) {})
-	f("removed", 0, func(t *testing.T, dir string, _ *past) { require.NoError(t, os.RemoveAll(dir)) })
-	f("shortened", 0, func(t *testing.T, dir string, _ *past) {
+	f("nothing", 0, func(*testing.T, string, *endedHistory) {})
+	f("removed", 0, func(t *testing.T, dir string, _ *endedHistory) { require.NoError(t, os.RemoveAll(dir)) })
+	f("shortened", 0, func(t *testing.T, dir string, _ *endedHistory) {
 		require.NoError(t, os.Truncate(filepath.Join(dir, historyFile), 100))
 	})
-	f("a restart with a truncated tail", 1, func(t *testing.T, dir string, p *past) {
+	f("a restart with a truncated tail", 1, func(t *testing.T, dir string, p *endedHistory) {
 		path := filepath.Join(dir, historyFile)
 		fi, err := os.Stat(path)
 		require.NoError(t, err)
 		require.NoError(t, os.Truncate(path, fi.Size()-10))
 		*p = *pastIn(t, dir)
 	})
-	f("a restart with a damaged record", 1, func(t *testing.T, dir string, p *past) {
+	f("a restart with a damaged record", 1, func(t *testing.T, dir string, p *endedHistory) {
 		path := filepath.Join(dir, historyFile)
 		b, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -192,7 +192,7 @@ func TestHistoryFile(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, b, 0o600))
 		*p = *pastIn(t, dir)
 	})
-	f("another instance wrote meanwhile", -1, func(t *testing.T, dir string, p *past) {
+	f("another instance wrote meanwhile", -1, func(t *testing.T, dir string, p *endedHistory) {
 		other := endedAt(7)
 		o := pastIn(t, dir)
 		o.Add(other)
@@ -230,10 +230,10 @@ func TestHistoryFileIsBounded(t *testing.T) {
 func TestHistoryThatCannotBeWritten(t *testing.T) {
 	now := time.Unix(1000, 0)
 	dir := t.TempDir()
-	s := &saver{dir: dir, pipe: localPipeline(episodes.Config{}, func() time.Time { return now }), past: pastIn(t, dir), log: zerolog.Nop()}
+	s := &saver{dir: dir, pipe: localPipeline(episodes.Config{}, func() time.Time { return now }), endedHistory: pastIn(t, dir), log: zerolog.Nop()}
 	s.tryLock()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, historyFile), 0o700))
-	s.past.Add(endedAt(1))
+	s.endedHistory.Add(endedAt(1))
 	s.save()
 	saved, failures := s.status()
 	require.Equal(t, now, saved)
@@ -241,9 +241,9 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 	require.ErrorContains(t, s.unsavedSince().Why, "save history")
 
 	// Killed now, the next process has the episode from the snapshot.
-	next := &saver{dir: dir, pipe: s.pipe, past: newPast(config.Storage{Path: dir, HistoryFor: time.Hour * 24 * 365 * 100, HistoryEntries: 10, HistoryMiB: 1}, zerolog.Nop()), log: zerolog.Nop()}
+	next := &saver{dir: dir, pipe: s.pipe, endedHistory: newPast(config.Storage{Path: dir, HistoryFor: time.Hour * 24 * 365 * 100, HistoryEntries: 10, HistoryMiB: 1}, zerolog.Nop()), log: zerolog.Nop()}
 	require.True(t, next.restoreState())
-	require.Len(t, next.past.All(now), 1)
+	require.Len(t, next.endedHistory.All(now), 1)
 
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, historyFile)))
 	now = now.Add(2 * replaceEvery)
@@ -273,7 +273,7 @@ func TestReplaceIsNotRepeated(t *testing.T) {
 }
 
 // save writes what is not on disk. The caller holds saver.busy.
-func (p *past) save(now time.Time) error {
+func (p *endedHistory) save(now time.Time) error {
 	b, err := p.pendingBatch()
 	if err == nil {
 		b, err = p.write(b, now)

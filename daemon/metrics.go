@@ -44,8 +44,8 @@ func (d *Daemon) registerMetrics(reg *prometheus.Registry) error {
 	} else {
 		all = append(all, episodes.Metrics(d.stats), web.Metrics(d.view(), d.now), matcher.Metrics(costs, 0))
 	}
-	if d.past != nil {
-		all = append(all, d.past.Metrics())
+	if d.endedHistory != nil {
+		all = append(all, d.endedHistory.Metrics())
 	}
 	if d.sentinel != nil {
 		all = append(all, d.sentinel.Metrics(!agent))

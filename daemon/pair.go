@@ -122,7 +122,7 @@ func (d *Daemon) openPair(ctx context.Context) (*stage, error) {
 	}
 	self := lead.Candidate{ID: id, URL: server.URL(d.opt.Getenv), Version: snapshotVersion, State: state.Has(d.saver.dir)}
 	st := &stage{server: server, elector: lead.NewElector(store, self, p.cfg.ElectionTimes(), d.now), tasks: newGroup(context.WithoutCancel(ctx))}
-	st.standby = lead.NewStandby(st.elector, &keeper{dir: d.saver.dir, max: int64(d.opt.Cfg.Storage.HistoryMiB) << 20}, snapshotVersion, client)
+	st.standby = lead.NewStandby(st.elector, &stateKeeper{dir: d.saver.dir, max: int64(d.opt.Cfg.Storage.HistoryMiB) << 20}, snapshotVersion, client)
 	st.tasks.start(st.elector.Run)
 	st.tasks.start(func(ctx context.Context) {
 		if err := server.Run(ctx); err != nil {
@@ -219,10 +219,10 @@ func (d *Daemon) takeOver(st *stage) error {
 }
 
 func (d *Daemon) wholeHistory() [][]byte {
-	if d.past == nil {
+	if d.endedHistory == nil {
 		return nil
 	}
-	return d.past.LiveRecords(d.now()).Records
+	return d.endedHistory.LiveRecords(d.now()).Records
 }
 
 // releaseLead releases the leadership. It is called when everything has stopped and was saved.
@@ -318,14 +318,14 @@ func (p *pair) whyNotReady() string {
 	return "it has not fetched the leader's state yet"
 }
 
-type keeper struct {
+type stateKeeper struct {
 	dir string
 	max int64      // maximum size of the history in bytes
 	log *state.Log // nil if the history was not replaced yet
 }
 
 // Keep implements lead.Keeper.
-func (k *keeper) Keep(packed []byte, records [][]byte, whole bool) error {
+func (k *stateKeeper) Keep(packed []byte, records [][]byte, whole bool) error {
 	var err error
 	switch {
 	case whole:

@@ -29,7 +29,7 @@ func (d *Daemon) Reload(ctx context.Context) error {
 	}
 	began := time.Now()
 	// This happens before the files are read, so that a change meanwhile causes another reload.
-	d.tried.Store(new(loader.Fingerprint(d.cfg.Load())))
+	d.lastTriedHash.Store(new(loader.Fingerprint(d.cfg.Load())))
 	out, err := d.loadAgain()
 	now := d.now().UTC()
 	last := d.outcome.Load()
@@ -119,7 +119,7 @@ const (
 func (d *Daemon) watchRules(ctx context.Context) {
 	hints, closeHints := d.ruleHints()
 	defer closeHints()
-	last := *d.tried.Load()
+	last := *d.lastTriedHash.Load()
 	timer := time.NewTimer(pollRules)
 	defer timer.Stop()
 	for {
@@ -135,7 +135,7 @@ func (d *Daemon) watchRules(ctx context.Context) {
 		settled := seen == last
 		last = seen
 		switch {
-		case seen == *d.tried.Load():
+		case seen == *d.lastTriedHash.Load():
 			timer.Reset(pollRules)
 		case !settled:
 			timer.Reset(settleRules)

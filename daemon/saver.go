@@ -38,16 +38,16 @@ const maxWaiting = 2
 // saver copies a snapshot every saveEvery, if anything changed, and writes it. If writing
 // fails, detection continues, and the saved state stays as old as the last successful write.
 type saver struct {
-	dir       string      // folder of the state; "" means that nothing is saved
-	off       atomic.Bool // whether another instance uses the folder
-	pipe      *pipeline
-	sources   []sources.Source
-	receivers []sinks.Receiver
-	self      stateful           // alerts about crowsnest itself; nil if there are none
-	unknown   *sentinel.Sentinel // failures that no rule describes; nil if the sentinel is off
-	past      *past              // ended episodes; nil if none are kept
-	twice     replicator         // copy of the state in another process; nil if there is none
-	outbox    *outbox            // notifications that wait for the standby; nil if there is none
+	dir          string      // folder of the state; "" means that nothing is saved
+	folderTaken  atomic.Bool // whether another instance uses the folder
+	pipe         *pipeline
+	sources      []sources.Source
+	receivers    []sinks.Receiver
+	self         stateful           // alerts about crowsnest itself; nil if there are none
+	unknown      *sentinel.Sentinel // failures that no rule describes; nil if the sentinel is off
+	endedHistory *endedHistory      // ended episodes; nil if none are kept
+	twice        replicator         // copy of the state in another process; nil if there is none
+	outbox       *outbox            // notifications that wait for the standby; nil if there is none
 	// unsavedOutbox holds notifications that wait for the disk; nil if there is none.
 	unsavedOutbox *outbox
 	log           zerolog.Logger
@@ -63,8 +63,8 @@ type saver struct {
 	mu      sync.Mutex
 	saved   time.Time
 	errors  int64
-	failing monitor.Unsaved // failures since the last successful write
-	writing time.Time       // start of the write in progress; zero if there is none
+	failing monitor.SaveFailure // failures since the last successful write
+	writing time.Time           // start of the write in progress; zero if there is none
 }
 
 // replicator is a copy of the state in another process.
@@ -124,7 +124,7 @@ func (s *saver) accept(unique bool) {
 }
 
 // savesState reports whether the state is saved at all.
-func (s *saver) savesState() bool { return s.dir != "" && !s.off.Load() }
+func (s *saver) savesState() bool { return s.dir != "" && !s.folderTaken.Load() }
 
 func (s *saver) lastFailed() bool {
 	s.mu.Lock()
@@ -184,7 +184,7 @@ func (s *saver) write(ctx context.Context, snap waitingSnapshot, err error) {
 	s.mu.Lock()
 	s.writing = began
 	s.mu.Unlock()
-	ended, bad := s.past.pendingBatch()
+	ended, bad := s.endedHistory.pendingBatch()
 	both := s.twice == nil
 	if s.twice != nil && err == nil {
 		both = s.twice.Wait(ctx, s.twice.Offer(snap.payload, ended.Records))
@@ -199,7 +199,7 @@ func (s *saver) write(ctx context.Context, snap waitingSnapshot, err error) {
 	now := s.pipe.now()
 	saved := err == nil
 	if bad == nil {
-		ended, bad = s.past.write(ended, now)
+		ended, bad = s.endedHistory.write(ended, now)
 	}
 	err = errors.Join(err, bad)
 	s.mu.Lock()
@@ -214,11 +214,11 @@ func (s *saver) write(ctx context.Context, snap waitingSnapshot, err error) {
 			s.failing.Since = began
 		}
 	} else {
-		s.failing = monitor.Unsaved{}
+		s.failing = monitor.SaveFailure{}
 	}
 	s.mu.Unlock()
 	if both && bad == nil {
-		s.past.markWritten(ended)
+		s.endedHistory.markWritten(ended)
 	}
 	if both && saved {
 		s.confirm()
@@ -272,8 +272,8 @@ func (s *saver) copyState() ([]byte, checkpoint, error) {
 		if s.unknown != nil && err == nil {
 			snap.Unknown, err = s.unknown.Export()
 		}
-		if s.past != nil && err == nil {
-			snap.History, err = s.past.Export()
+		if s.endedHistory != nil && err == nil {
+			snap.History, err = s.endedHistory.Export()
 		}
 	})
 	if err != nil {
@@ -297,11 +297,11 @@ func (s *saver) status() (saved time.Time, errors int64) {
 }
 
 // unsavedSince returns since when saving has failed. A write in progress counts as failed.
-func (s *saver) unsavedSince() monitor.Unsaved {
+func (s *saver) unsavedSince() monitor.SaveFailure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failing.Since.IsZero() && !s.writing.IsZero() {
-		return monitor.Unsaved{Since: s.writing, Why: errors.New("the write has not finished yet")}
+		return monitor.SaveFailure{Since: s.writing, Why: errors.New("the write has not finished yet")}
 	}
 	return s.failing
 }
@@ -324,18 +324,18 @@ func (s *saver) lock(ctx context.Context) error {
 	case err == nil:
 		s.unlock()
 		s.held = held
-		if s.off.Swap(false) {
+		if s.folderTaken.Swap(false) {
 			s.pipe.changed.Store(true)
 			s.log.Info().Msg("no other instance uses the state: saving starts now")
 		}
 	case errors.Is(err, state.ErrLocked):
-		s.lockedOut(err)
+		s.reportLockLoss(err)
 	}
 	return err
 }
 
-func (s *saver) lockedOut(err error) {
-	if s.off.Swap(true) {
+func (s *saver) reportLockLoss(err error) {
+	if s.folderTaken.Swap(true) {
 		return
 	}
 	now := s.pipe.now()

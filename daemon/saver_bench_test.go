@@ -26,15 +26,15 @@ func BenchmarkCheckpoint(b *testing.B) {
 			now := time.Date(2026, 3, 20, 0, 0, 0, 0, time.UTC)
 			next := 0
 			if n >= 0 {
-				s.past = newPast(config.Storage{Path: dir, HistoryFor: 30 * 24 * time.Hour, HistoryEntries: 10_000, HistoryMiB: 16}, zerolog.Nop())
+				s.endedHistory = newPast(config.Storage{Path: dir, HistoryFor: 30 * 24 * time.Hour, HistoryEntries: 10_000, HistoryMiB: 16}, zerolog.Nop())
 				for ; next < 10_000; next++ {
-					s.past.Add(endedAt(next))
+					s.endedHistory.Add(endedAt(next))
 				}
-				require.NoError(b, s.past.save(now))
+				require.NoError(b, s.endedHistory.save(now))
 			}
 			for b.Loop() {
 				for range max(0, n) {
-					s.past.Add(endedAt(next))
+					s.endedHistory.Add(endedAt(next))
 					next++
 				}
 				s.save()

@@ -85,8 +85,8 @@ func (s *saver) restoreState() bool {
 	if !s.savesState() {
 		return false
 	}
-	if s.past != nil {
-		if err := s.past.load(); err != nil {
+	if s.endedHistory != nil {
+		if err := s.endedHistory.load(); err != nil {
 			s.log.Error().Err(err).Msg("the history of ended episodes cannot be read; saving tries again")
 		}
 	}
@@ -142,8 +142,8 @@ func (s *saver) applySnapshot(snap snapshot) bool {
 			s.log.Error().Err(err).Msg("the saved list of failures without a rule cannot be used; crowsnest reads for an hour before it reports new ones")
 		}
 	}
-	if s.past != nil && snap.History != nil {
-		if err := s.past.Import(snap.History); err != nil {
+	if s.endedHistory != nil && snap.History != nil {
+		if err := s.endedHistory.Import(snap.History); err != nil {
 			s.log.Error().Err(err).Msg("the history lacks the alerts that ended shortly before the last save")
 		}
 	}

@@ -54,17 +54,17 @@ func (d *Daemon) episodesView() []episodes.Episode {
 }
 
 func (d *Daemon) historyView() []*history.Entry {
-	if d.past == nil {
+	if d.endedHistory == nil {
 		return nil
 	}
-	return d.past.All(d.now())
+	return d.endedHistory.All(d.now())
 }
 
 func (d *Daemon) pastView(fp episodes.Fingerprint) []*history.Entry {
-	if d.past == nil {
+	if d.endedHistory == nil {
 		return nil
 	}
-	return d.past.EntriesOf(uint64(fp), d.now())
+	return d.endedHistory.EntriesOf(uint64(fp), d.now())
 }
 
 func (d *Daemon) webOptions(reg *prometheus.Registry) web.Options {
@@ -371,7 +371,7 @@ func (d *Daemon) runningVersions() map[string][]string {
 
 // unverifiedRules returns the rules for the alert about unverified releases, if it is configured and this is
 // no agent.
-func (d *Daemon) unverifiedRules() []rules.Unverified {
+func (d *Daemon) unverifiedRules() []rules.UnverifiedRelease {
 	if !d.cfg.Load().Rules.AlertUnverified || d.pipe.concluder.peer().remote {
 		return nil
 	}

@@ -218,7 +218,7 @@ func (k *armedKey) conclude(now int64) {
 	}
 	starts := k.last.T + int64(rs.rule.Silent)
 	if l, full := rs.findPlace(party, now); full {
-		rs.over.countRefused(k.key, starts, l, now)
+		rs.overflow.countRefused(k.key, starts, l, now)
 		a.addKey(k, party, true) // nothing is known about the key until its next line
 		return
 	}

@@ -40,7 +40,7 @@ type part struct {
 // lag is a lagging stream whose lines a part may read.
 type lag struct {
 	*watermark.Lag
-	of *part
+	part *part
 	// needs are the values of `by` that every key has to which these lines belong.
 	needs []need
 	who   *intake.Identity
@@ -122,7 +122,7 @@ func (a *awaited) relevantLags() []lag {
 // looked up in the captures, then in the labels of the stream, then in the fields of the line.
 // So only a label that the stream has and that the part does not capture decides.
 func (rs *ruleState) matchLag(l *watermark.Lag, p *part) lag {
-	out := lag{Lag: l, of: p, who: rs.in.Identity(l.Stream.Labels)}
+	out := lag{Lag: l, part: p, who: rs.in.Identity(l.Stream.Labels)}
 	unknown := func(name string) bool { return slices.Contains(l.Stream.Unknown, name) }
 	out.anyone = slices.ContainsFunc(rs.cfg.Identity, unknown)
 	captured := p.captures()
@@ -160,7 +160,7 @@ func (a *awaited) describeWaits(values []redact.Text, who *intake.Identity, loos
 	out := a.waits
 	for l := range a.delayingLags(values, who, loose) {
 		if l.OnHold(now) {
-			out = append(out[:len(out):len(out)], Wait{Part: l.of.name, From: l.of.from.String(), Sources: []string{l.Name()}})
+			out = append(out[:len(out):len(out)], Wait{Part: l.part.name, From: l.part.from.String(), Sources: []string{l.Name()}})
 		}
 	}
 	return out

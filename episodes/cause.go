@@ -40,9 +40,9 @@ func (c *Cause) annotations() map[string]string {
 // relation is an episode in its role as a cause. All its symptoms share it.
 type relation struct {
 	Cause
-	// of renders the summary; nil once the summary is known. It changes only while both mutexes
+	// summarySource renders the summary; nil once the summary is known. It changes only while both mutexes
 	// of the engine are held.
-	of *transition
+	summarySource *transition
 }
 
 func (r *relation) renderSummary(renderer *render.Renderer) (text string) {
@@ -51,15 +51,15 @@ func (r *relation) renderSummary(renderer *render.Renderer) (text string) {
 			text = "" // a cause whose summary fails must not quarantine the rule of its symptom
 		}
 	}()
-	return r.of.renderTexts(renderer).annotations["summary"]
+	return r.summarySource.renderTexts(renderer).annotations["summary"]
 }
 
 func (ep *episode) asCause(now int64) *relation {
 	if ep.causing == nil || ep.causing.Fingerprint != ep.print {
-		ep.causing = &relation{of: ep.transition(now), Cause: Cause{
+		ep.causing = &relation{summarySource: ep.transition(now), Cause: Cause{
 			Fingerprint: ep.print, Alert: ep.rs.rule.Alert, Severity: ep.labels["severity"], Labels: ep.labels, StartsAt: instant.ToTime(ep.starts - ep.moved),
 		}}
-		ep.causing.of.cause = nil // a summary does not repeat the cause of the cause
+		ep.causing.summarySource.cause = nil // a summary does not repeat the cause of the cause
 	}
 	return ep.causing
 }
@@ -137,7 +137,7 @@ func (e *Engine) relateSymptoms(now int64) {
 // candidates are firing episodes of one cause of a rule. For each key of the labels that must
 // agree, it holds the episode that began first.
 type candidates struct {
-	of       *rules.Cause
+	cause    *rules.Cause
 	rs       *ruleState
 	names    []string
 	first    map[string]*episode
@@ -187,7 +187,7 @@ func (ep *episode) setCause(rel *relation, inhibits, warm bool) {
 
 // causeCandidates returns the episodes that can be the cause, and false if there is none.
 func (rs *ruleState) causeCandidates(cause *rules.Cause, all map[string]*ruleState) (candidates, bool) {
-	c := candidates{of: cause, rs: all[cause.Alert]}
+	c := candidates{cause: cause, rs: all[cause.Alert]}
 	if c.rs == nil || len(c.rs.open) == c.rs.pending {
 		return c, false
 	}
@@ -246,7 +246,7 @@ func (c *candidates) findCause(ep *episode) *episode {
 	if cause == nil || cause == ep {
 		return nil
 	}
-	if by := cause.latestBegin() - ep.earliestBegin(); by < 0 || c.of.Lag > 0 && by <= int64(c.of.Lag) {
+	if by := cause.latestBegin() - ep.earliestBegin(); by < 0 || c.cause.Lag > 0 && by <= int64(c.cause.Lag) {
 		return cause
 	}
 	return nil

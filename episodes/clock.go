@@ -77,5 +77,5 @@ func (rs *ruleState) moveTimes(delta int64) {
 		}
 		x.Value = moved
 	}
-	rs.over.moveTimes(delta)
+	rs.overflow.moveTimes(delta)
 }

@@ -15,22 +15,22 @@ import (
 // of a rule.
 type subject interface {
 	watermark.Subject
-	// of returns the rule, and the start and the key of the episode. An overflow sorts last.
-	of() (rs *ruleState, starts int64, key string)
+	// subjectOf returns the rule, and the start and the key of the episode. An overflow sorts last.
+	subjectOf() (rs *ruleState, starts int64, key string)
 	// conclude draws the conclusion once the watermark has reached the deadline.
 	conclude(now int64)
 }
 
-func (ep *episode) of() (*ruleState, int64, string) { return ep.rs, ep.starts, ep.key }
-func (k *armedKey) of() (*ruleState, int64, string) { return k.in.rs, k.Due(), k.key }
-func (l *lapse) of() (*ruleState, int64, string)    { return l.ep.of() }
-func (o *overflow) of() (*ruleState, int64, string) { return o.rs, window.Forever, "" }
+func (ep *episode) subjectOf() (*ruleState, int64, string) { return ep.rs, ep.starts, ep.key }
+func (k *armedKey) subjectOf() (*ruleState, int64, string) { return k.in.rs, k.Due(), k.key }
+func (l *lapse) subjectOf() (*ruleState, int64, string)    { return l.ep.subjectOf() }
+func (o *overflow) subjectOf() (*ruleState, int64, string) { return o.rs, window.Forever, "" }
 
 // inTurn compares deadlines in the order of their evaluation: by rule (its overflow last), then
 // by start, then by key.
 func inTurn(x, y *watermark.Deadline) int {
-	r, a, k := x.Of.(subject).of()
-	s, b, l := y.Of.(subject).of()
+	r, a, k := x.Of.(subject).subjectOf()
+	s, b, l := y.Of.(subject).subjectOf()
 	return cmp.Or(cmp.Compare(r.pos, s.pos), cmp.Compare(a, b), strings.Compare(k, l))
 }
 
@@ -38,7 +38,7 @@ func inTurn(x, y *watermark.Deadline) int {
 func (e *Engine) computeDeadline(d *watermark.Deadline) (at int64, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			rs, _, _ := d.Of.(subject).of()
+			rs, _, _ := d.Of.(subject).subjectOf()
 			e.quarantineRule(rs, e.limits.losses.Now)
 			d.Disarm()
 		}
@@ -53,7 +53,7 @@ func (e *Engine) conclude(now int64) {
 		slices.SortFunc(e.due, inTurn)
 		for _, d := range e.due {
 			x := d.Of.(subject)
-			if rs, _, _ := x.of(); !rs.quarantined {
+			if rs, _, _ := x.subjectOf(); !rs.quarantined {
 				e.runGuarded(rs, now, func() { x.conclude(now) })
 			}
 		}

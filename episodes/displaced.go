@@ -118,7 +118,7 @@ func (rs *ruleState) clearDisplaced(key string, t, now int64) {
 			continue
 		}
 		x := *a.last
-		x.Annotations, x.also = maps.Clone(x.Annotations), nil
+		x.Annotations, x.moreAnnotations = maps.Clone(x.Annotations), nil
 		delete(x.Annotations, "ended")
 		x.setEnd(StateResolved, ReasonClear, t, now)
 		rs.journal.closed = slices.DeleteFunc(rs.journal.closed, func(o *transition) bool { return o.closedKey() == a.last.closedKey() })

@@ -220,8 +220,8 @@ func (e *Engine) listTransitions(t int64) (out []*transition) {
 		for _, ep := range rs.sortedEpisodes() {
 			out = append(out, e.safeTransition(ep, t))
 		}
-		if rs.over.active {
-			out = append(out, rs.over.transition(t))
+		if rs.overflow.active {
+			out = append(out, rs.overflow.transition(t))
 		}
 	}
 	return append(out, e.journal.closed...)

@@ -69,8 +69,8 @@ func (j *journal) touchAll(order []*ruleState) {
 		for _, ep := range rs.sortedEpisodes() {
 			j.markContinued(ep)
 		}
-		if rs.over.active {
-			j.touchOverflow(&rs.over)
+		if rs.overflow.active {
+			j.touchOverflow(&rs.overflow)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func (j *journal) endEpisode(ep *episode, x *transition, reason Reason, end, now
 		x.cause = ep.had
 	}
 	if reason == ReasonDisplaced {
-		x.also = map[string]string{"ended": "crowsnest no longer follows this alert, because other alerts needed its place: nobody knows whether the failure is over. The alert with overflow=\"true\" of the same rule counts such failures."}
+		x.moreAnnotations = map[string]string{"ended": "crowsnest no longer follows this alert, because other alerts needed its place: nobody knows whether the failure is over. The alert with overflow=\"true\" of the same rule counts such failures."}
 	}
 	if state == StateResolved {
 		j.resolve(x)
@@ -180,6 +180,6 @@ func (j *journal) nameEarlier(t *transition, starts, now int64) {
 		out = append(out, instant.ToTime(x.From).Format(time.RFC3339)+" to "+instant.ToTime(x.To).Format(time.RFC3339))
 	}
 	if len(out) > 0 {
-		t.also = map[string]string{"earlier": "also from " + strings.Join(out, ", ")}
+		t.moreAnnotations = map[string]string{"earlier": "also from " + strings.Join(out, ", ")}
 	}
 }

@@ -58,7 +58,7 @@ func (rs *ruleState) acceptLapsed(values []redact.Text, trig *window.Trigger, g 
 		}
 	}
 	if !rs.placeLapse(trig.Party, now) {
-		rs.over.countRefused(string(rs.in.Key), trig.T, limit{of: ofRule, n: rs.rule.Limit}, now)
+		rs.overflow.countRefused(string(rs.in.Key), trig.T, limit{kind: ofRule, n: rs.rule.Limit}, now)
 		return
 	}
 	ep := rs.newEpisode(values, trig)
@@ -96,7 +96,7 @@ func (rs *ruleState) placeLapse(party string, now int64) bool {
 	}
 	oldest.due.Disarm()
 	oldest.drop(now)
-	rs.over.countRefused(oldest.ep.key, oldest.times[0], limit{of: ofShare, namespace: oldest.ep.party}, now)
+	rs.overflow.countRefused(oldest.ep.key, oldest.times[0], limit{kind: ofShare, namespace: oldest.ep.party}, now)
 	return true
 }
 

@@ -312,14 +312,14 @@ func walkSubjects(rs *ruleState) (out []subject) {
 	for _, k := range walkArmed(rs) {
 		out = append(out, k)
 	}
-	if rs.over.active {
-		out = append(out, &rs.over)
+	if rs.overflow.active {
+		out = append(out, &rs.overflow)
 	}
 	w := rs.groups.steps.Watermark()
 	out = slices.DeleteFunc(out, func(x subject) bool { return x.Due() > w })
 	slices.SortStableFunc(out, func(x, y subject) int {
-		_, a, k := x.of()
-		_, b, l := y.of()
+		_, a, k := x.subjectOf()
+		_, b, l := y.subjectOf()
 		return cmp.Or(cmp.Compare(a, b), strings.Compare(k, l))
 	})
 	return out
@@ -372,8 +372,8 @@ func walkNext(e *Engine) (next time.Time, found bool) {
 		for _, k := range walkArmed(rs) {
 			due(rs, k.Due())
 		}
-		if rs.over.active {
-			due(rs, rs.over.Due())
+		if rs.overflow.active {
+			due(rs, rs.overflow.Due())
 		}
 	}
 	return next, found
@@ -422,8 +422,8 @@ func requireHeaps(t require.TestingT, e *Engine) {
 		for _, k := range walkArmed(rs) {
 			take(rs, &k.due)
 		}
-		if rs.over.active {
-			take(rs, &rs.over.due)
+		if rs.overflow.active {
+			take(rs, &rs.overflow.due)
 		}
 	}
 	for _, left := range armed {

@@ -112,7 +112,7 @@ func (rs *ruleState) openEpisode(values []redact.Text, trig *window.Trigger, now
 	}
 	key := string(rs.in.Key)
 	if l, full := rs.findPlace(trig.Party, now); full {
-		rs.over.countRefused(key, trig.T, l, now)
+		rs.overflow.countRefused(key, trig.T, l, now)
 		return
 	}
 	ep := rs.newEpisode(values, trig)

@@ -57,7 +57,7 @@ func (c *common) isInfrastructure(party string) bool {
 
 // limit is a bound for open episodes, of a rule, of all rules, or of a namespace.
 type limit struct {
-	of        limitKind
+	kind      limitKind
 	n         int
 	namespace string
 }
@@ -74,7 +74,7 @@ const (
 
 // String describes the limit for people.
 func (l limit) String() string {
-	switch l.of {
+	switch l.kind {
 	case ofRule:
 		return fmt.Sprintf("the limit of the rule is %d", l.n)
 	case ofAll:
@@ -95,9 +95,9 @@ func (rs *ruleState) findPlace(party string, now int64) (l limit, full bool) {
 	case quota.OfTenant:
 		return limit{ofNamespace, rs.limits.perNamespace, party}, true
 	case quota.OfGroup:
-		return limit{of: ofRule, n: rs.rule.Limit}, true
+		return limit{kind: ofRule, n: rs.rule.Limit}, true
 	case quota.OfPool:
-		return limit{of: ofAll, n: rs.cfg.MaxActive}, true
+		return limit{kind: ofAll, n: rs.cfg.MaxActive}, true
 	}
 	if party != "" && rs.limits.churn.IsSpent(rs.slots, party, now) {
 		return limit{ofChurn, churnFactor * rs.limits.perNamespace, party}, true
@@ -125,9 +125,9 @@ func (c *common) displaceEpisode(holding *quota.Holding, now int64) {
 	c.limits.countLost(ep.rs, holding.Tenant, EvictedAlerts)
 	ep.detach()
 	ep.rs.rememberDisplaced(ep, ep.reportEnd(ReasonDisplaced, now, now, window.Text{}))
-	ep.rs.over.countRefused(ep.key, ep.newest+int64(ep.rs.rule.Silent), limit{of: ofShare, namespace: holding.Tenant}, now)
+	ep.rs.overflow.countRefused(ep.key, ep.newest+int64(ep.rs.rule.Silent), limit{kind: ofShare, namespace: holding.Tenant}, now)
 	if ep.fired != 0 {
-		ep.rs.over.noteDisplaced(ep.labels)
+		ep.rs.overflow.noteDisplaced(ep.labels)
 	}
 }
 

@@ -460,7 +460,7 @@ func TestChurnIsBounded(t *testing.T) {
 		flap(time.Duration(i)*time.Millisecond, busy, "evil", fmt.Sprint(i))
 	}
 	require.Equal(t, 40, opened())
-	require.Contains(t, b.e.rules["Busy"].over.why, "namespace evil opened 40 alerts")
+	require.Contains(t, b.e.rules["Busy"].overflow.why, "namespace evil opened 40 alerts")
 	for i := range 5 {
 		flap(time.Second, calm, "evil", fmt.Sprint(i))
 		flap(time.Second, busy, "shop", fmt.Sprint("s", i))

@@ -39,7 +39,7 @@ type ruleState struct {
 	clear     beside[window.Clears]    // the newest clear lines, by key
 	unless    beside[[]int64]          // the times of the unless lines, by key
 	lapses    []*lapse
-	over      overflow
+	overflow  overflow
 	displaced displacedAlerts
 	armed     *armedKeys    // nil if the rule does not have `silent`
 	last      intake.Memory // values that were computed for the newest line
@@ -54,7 +54,7 @@ func newRuleState(r *rules.Rule, common *common) *ruleState {
 		clear:  newBeside[window.Clears](r, r.Clear, common.cfg.Unlabelled, func(ep *episode) string { return ep.clears }),
 		unless: newBeside[[]int64](r, r.Unless, common.cfg.Unlabelled, func(ep *episode) string { return ep.mutes }),
 	}
-	rs.over.rs = rs
+	rs.overflow.rs = rs
 	c, size, l := quotaClass(r), maxOverflowKeys(r), &common.limits
 	rs.slots = quota.NewGroup(rs, c, l.slots, r.Limit, nil) // nothing is evicted from it; see findPlace
 	rs.windows = quota.NewCache(rs, c, l.windows, size, rs.evictedWindow)

@@ -20,7 +20,7 @@ func (e *Engine) Snapshot() ([]byte, error) { return e.Copy().Append(nil) }
 
 // Copy is the state of an engine at one moment. It shares no memory that may change.
 type Copy struct {
-	of     *Engine
+	engine *Engine
 	state  saved.State
 	lines  *saved.Lines
 	closed []*transition // the transitions behind state.Closed
@@ -68,12 +68,12 @@ func (e *Engine) Copy() Copy {
 func (c Copy) Append(b []byte) ([]byte, error) {
 	c.redact()
 	texts := make([]saved.ClosedTexts, len(c.closed))
-	for i, x := range c.of.renderAll(c.closed, c.at) {
+	for i, x := range c.engine.renderAll(c.closed, c.at) {
 		texts[i] = saved.ClosedTexts{ClosedKey: x.closedKey(), Annotations: x.Annotations, Line: x.Line, First: x.First, Cause: savedCause(x.Cause)}
 	}
 	if len(texts) > 0 {
 		var err error
-		if c.state.Texts, err = c.of.blocks.Encode(texts, func(t saved.ClosedTexts) saved.ClosedKey { return t.ClosedKey }); err != nil {
+		if c.state.Texts, err = c.engine.blocks.Encode(texts, func(t saved.ClosedTexts) saved.ClosedKey { return t.ClosedKey }); err != nil {
 			return b, err
 		}
 	}
@@ -95,9 +95,9 @@ func (x *Episode) closedKey() saved.ClosedKey {
 // redact redacts the lines of the copy, and the same lines of the engine if they have not
 // changed since.
 func (c *Copy) redact() {
-	clean := c.lines.Redact(c.of.renderer.RedactLine)
-	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
+	clean := c.lines.Redact(c.engine.renderer.RedactLine)
+	c.engine.mu.Lock()
+	defer c.engine.mu.Unlock()
 	c.lines.ReplaceRedacted(clean)
 }
 
@@ -130,7 +130,7 @@ func (rs *ruleState) save(out *saved.Rule, lines *saved.Lines) {
 	if rs.armed != nil {
 		out.Armed = rs.armed.save(lines)
 	}
-	if o := &rs.over; o.active {
+	if o := &rs.overflow; o.active {
 		out.Overflow = &saved.Overflow{Labels: o.labels, Starts: o.starts, Moved: o.moved, Newest: o.newest, Fired: o.fired, Lines: o.lines, Why: o.why, Lost: o.lost, Named: o.named, Hashes: o.keys.Keys()}
 	}
 }
@@ -301,12 +301,12 @@ func (v *restorer) restoreRule(rs *ruleState, r saved.Rule) {
 		v.restoreArmed(rs.armed, r)
 	}
 	if o := r.Overflow; o != nil {
-		rs.over.replaceWith(overflow{active: true, starts: o.Starts, moved: o.Moved, newest: o.Newest, fired: o.Fired, restored: true, lines: o.Lines, why: o.Why, lost: o.Lost, named: o.Named, labels: o.Labels})
+		rs.overflow.replaceWith(overflow{active: true, starts: o.Starts, moved: o.Moved, newest: o.Newest, fired: o.Fired, restored: true, lines: o.Lines, why: o.Why, lost: o.Lost, named: o.Named, labels: o.Labels})
 		for _, k := range o.Keys {
-			rs.over.keys.Add(intake.Hash(string(k)), struct{}{})
+			rs.overflow.keys.Add(intake.Hash(string(k)), struct{}{})
 		}
 		for _, k := range o.Hashes {
-			rs.over.keys.Add(k, struct{}{})
+			rs.overflow.keys.Add(k, struct{}{})
 		}
 	}
 	rs.relabel(v.now) // severity or labels may have changed since then

@@ -98,8 +98,8 @@ func (rs *ruleState) armDeadlines() {
 			x.Value.due.Arm(rs.groups.firing.Group)
 		}
 	}
-	if rs.over.active {
-		rs.over.due.Arm(rs.groups.steps.Group)
+	if rs.overflow.active {
+		rs.overflow.due.Arm(rs.groups.steps.Group)
 	}
 }
 
@@ -115,5 +115,5 @@ func (rs *ruleState) disarmDeadlines() {
 			x.Value.due.Disarm()
 		}
 	}
-	rs.over.due.Disarm()
+	rs.overflow.due.Disarm()
 }

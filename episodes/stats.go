@@ -62,7 +62,7 @@ func (e *Engine) Stats(now time.Time) Stats {
 	at := instant.FromTime(now)
 	for _, rs := range e.order {
 		st := RuleStatus{
-			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.over.active, OnHold: rs.groups.onHold(at),
+			Rule: rs.rule, RuleStats: rs.stats, Overflow: rs.overflow.active, OnHold: rs.groups.onHold(at),
 			Pending: rs.pending, Firing: len(rs.open) - rs.pending,
 			Windows: rs.windows.Used(), Inactive: !rs.groups.steps.IsServed(),
 		}

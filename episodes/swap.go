@@ -78,8 +78,8 @@ func (rs *ruleState) relabel(now int64) {
 		}
 		rs.journal.add(ep.transition(now))
 	}
-	if rs.over.active {
-		rs.over.rename(now)
+	if rs.overflow.active {
+		rs.overflow.rename(now)
 	}
 }
 
@@ -87,8 +87,8 @@ func (rs *ruleState) endAll(now int64) {
 	for _, ep := range rs.sortedEpisodes() {
 		ep.close(ReasonRemoved, now, now, window.Text{})
 	}
-	if rs.over.active {
-		rs.over.end(now, now, ReasonRemoved)
+	if rs.overflow.active {
+		rs.overflow.end(now, now, ReasonRemoved)
 	}
 	rs.windows.Purge()
 	rs.clear.lines.Purge()

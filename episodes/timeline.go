@@ -200,8 +200,8 @@ func (e *Engine) findNewest(fingerprint Fingerprint, now int64) (out pastEpisode
 				return out
 			}
 		}
-		if rs.over.active && rs.over.print == fingerprint {
-			return pastEpisode{transition: rs.over.transition(now)}
+		if rs.overflow.active && rs.overflow.print == fingerprint {
+			return pastEpisode{transition: rs.overflow.transition(now)}
 		}
 	}
 	for _, p := range slices.Backward(e.journal.ended) {

@@ -13,16 +13,16 @@ import (
 // transition is the state of an episode at one moment, as the engine concluded it. Its texts
 // are rendered when they are first needed, while the engine's mutex is free; see renderAll.
 type transition struct {
-	Episode // Line, First and Annotations are valid once done is set
-	rs      *ruleState
-	ep      *episode         // nil for an overflow alert and for an episode from a snapshot
-	over    *render.Overflow // nil unless the transition is that of an overflow
+	Episode  // Line, First and Annotations are valid once done is set
+	rs       *ruleState
+	ep       *episode         // nil for an overflow alert and for an episode from a snapshot
+	overflow *render.Overflow // nil unless the transition is that of an overflow
 
-	line, first window.Text
-	captures    []render.Capture
-	known       *render.Texts     // texts of the previous transition
-	also        map[string]string // additional annotations
-	cause       *relation         // nil if it has no cause
+	line, first     window.Text
+	captures        []render.Capture
+	known           *render.Texts     // texts of the previous transition
+	moreAnnotations map[string]string // additional annotations
+	cause           *relation         // nil if it has no cause
 	// done is set when the texts are rendered. The transition changes only while both mutexes
 	// of the engine are held, so holding either is enough to read it.
 	done bool
@@ -72,7 +72,7 @@ func (o *overflow) transition(now int64) *transition {
 		x.WaitsFor, x.Waits = rs.groups.steps.SilentSources(now), rs.groups.steps.waitsForAll(now)
 	}
 	keys := o.keys.Len()
-	return &transition{Episode: x, rs: rs, over: &render.Overflow{
+	return &transition{Episode: x, rs: rs, overflow: &render.Overflow{
 		Rule: rs.rule, Labels: o.labels, Keys: keys, AtLeast: keys >= maxOverflowKeys(rs.rule), Lines: o.lines, Why: o.why, Lost: o.lost, Named: slices.Clone(o.named),
 		StartsAt: x.StartsAt, LastSeen: x.LastSeen,
 	}}
@@ -95,8 +95,8 @@ func (t *transition) renderTexts(r *render.Renderer) (out texts) {
 			out = texts{}
 		}
 	}()
-	if t.over != nil {
-		all := r.RenderOverflow(t.over)
+	if t.overflow != nil {
+		all := r.RenderOverflow(t.overflow)
 		return texts{Texts: &render.Texts{Annotations: all}, annotations: all}
 	}
 	made := r.RenderTexts(render.Facts{
@@ -104,13 +104,13 @@ func (t *transition) renderTexts(r *render.Renderer) (out texts) {
 		StartsAt: t.StartsAt, LastSeen: t.LastSeen, Line: t.line.Shown(r.RedactLine), First: t.first.Shown(r.RedactLine), Origin: t.Origin,
 	}, t.known)
 	out = texts{Texts: made, annotations: made.Annotations}
-	if t.also != nil || t.cause != nil {
+	if t.moreAnnotations != nil || t.cause != nil {
 		out.annotations = maps.Clone(made.Annotations)
-		maps.Copy(out.annotations, t.also)
+		maps.Copy(out.annotations, t.moreAnnotations)
 	}
 	if t.cause != nil {
 		out.cause = t.cause.Cause
-		if t.cause.of != nil {
+		if t.cause.summarySource != nil {
 			out.cause.Summary = t.cause.renderSummary(r)
 		}
 		for name, text := range out.cause.annotations() {
@@ -132,12 +132,12 @@ func (t *transition) keepTexts(made texts) {
 		ep.first.Redact(t.first.Raw, made.First)
 	}
 	if r := t.cause; r != nil {
-		if r.of != nil {
-			r.Summary, r.of = made.cause.Summary, nil
+		if r.summarySource != nil {
+			r.Summary, r.summarySource = made.cause.Summary, nil
 		}
 		t.Cause = &r.Cause
 	}
-	t.ep, t.known, t.captures, t.also, t.cause = nil, nil, nil, nil, nil // frees their memory
+	t.ep, t.known, t.captures, t.moreAnnotations, t.cause = nil, nil, nil, nil, nil // frees their memory
 }
 
 // renderAll returns copies of transitions with their texts. It renders while the mutex that

@@ -15,7 +15,7 @@ func toPrometheus(t *translation, episodes bool) {
 		t.out.For = 0 // an episode fires only after this time has passed
 	} else {
 		t.checkStateless()
-		t.fromMatches()
+		t.translateMatches()
 	}
 	t.setTexts(nil)
 	if len(r.By) > 0 {
@@ -23,7 +23,7 @@ func toPrometheus(t *translation, episodes bool) {
 	}
 }
 
-func (t *translation) fromMatches() {
+func (t *translation) translateMatches() {
 	r := t.rule
 	if r.Distinct != "" {
 		t.refuse("distinct: the metric counts lines and not values; export --episodes")

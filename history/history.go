@@ -61,7 +61,7 @@ func groupOf(e *Entry) groupKey {
 
 type item struct {
 	quota.Entry
-	of     *Entry
+	entry  *Entry
 	number uint64 // position in the order in which entries were added
 	record []byte // encoded entry; nil once it is on disk
 	gone   bool
@@ -102,7 +102,7 @@ func (h *History) Load(records [][]byte) (unusable int) {
 			continue
 		}
 		if it := known[e.key()]; it != nil {
-			if it.of.sameEnd(e) && it.of.Notified <= e.Notified {
+			if it.entry.sameEnd(e) && it.entry.Notified <= e.Notified {
 				it.record = nil // the record is already on disk
 			}
 			continue
@@ -120,15 +120,15 @@ func (h *History) addEntry(e *Entry) *item {
 	key := e.key()
 	old := h.items[key]
 	if old != nil {
-		if old.of.sameEnd(e) && e.Notified <= old.of.Notified {
+		if old.entry.sameEnd(e) && e.Notified <= old.entry.Notified {
 			return nil
 		}
-		e.Notified = max(e.Notified, old.of.Notified)
+		e.Notified = max(e.Notified, old.entry.Notified)
 		h.remove(old)
 	}
 	e.Summary = text.Truncate(e.Summary, maxText)
 	h.linkPrevious(e)
-	it := &item{of: e, number: h.next, record: e.encode()}
+	it := &item{entry: e, number: h.next, record: e.encode()}
 	it.Key, it.Size = key, len(it.record)+h.cfg.Overhead
 	h.next++
 	h.items[key] = it
@@ -145,8 +145,8 @@ func (h *History) addEntry(e *Entry) *item {
 func (h *History) linkPrevious(e *Entry) {
 	var before *Entry
 	for _, it := range h.alerts[e.Fingerprint] {
-		if it.of.StartsAt.Before(e.StartsAt) && (before == nil || it.of.StartsAt.After(before.StartsAt)) {
-			before = it.of
+		if it.entry.StartsAt.Before(e.StartsAt) && (before == nil || it.entry.StartsAt.After(before.StartsAt)) {
+			before = it.entry
 		}
 	}
 	if before == nil {
@@ -174,7 +174,7 @@ func (h *History) group(e *Entry) *quota.Group {
 }
 
 func (h *History) remove(it *item) {
-	h.group(it.of).Remove(&it.Entry)
+	h.group(it.entry).Remove(&it.Entry)
 	h.forgetItem(it)
 }
 
@@ -182,13 +182,13 @@ func (h *History) remove(it *item) {
 func (h *History) forgetItem(it *item) {
 	it.gone, it.record, h.sorted = true, nil, nil
 	delete(h.items, it.Key)
-	fp := it.of.Fingerprint
+	fp := it.entry.Fingerprint
 	if rest := slices.DeleteFunc(h.alerts[fp], func(o *item) bool { return o == it }); len(rest) > 0 {
 		h.alerts[fp] = rest
 	} else {
 		delete(h.alerts, fp)
 	}
-	key := groupOf(it.of)
+	key := groupOf(it.entry)
 	if s := h.groups[key]; s != nil && s.Used() == 0 {
 		delete(h.groups, key)
 	}
@@ -203,7 +203,7 @@ func (h *History) All(now time.Time) []*Entry {
 	if h.sorted == nil {
 		h.sorted = make([]*Entry, 0, len(h.items))
 		for _, it := range h.items {
-			h.sorted = append(h.sorted, it.of)
+			h.sorted = append(h.sorted, it.entry)
 		}
 		slices.SortFunc(h.sorted, NewestFirst)
 	}
@@ -222,8 +222,8 @@ func (h *History) EntriesOf(fingerprint uint64, now time.Time) []*Entry {
 	oldest := now.Add(-h.cfg.Keep)
 	var out []*Entry
 	for _, it := range h.alerts[fingerprint] {
-		if !it.of.EndsAt.Before(oldest) {
-			out = append(out, it.of)
+		if !it.entry.EndsAt.Before(oldest) {
+			out = append(out, it.entry)
 		}
 	}
 	slices.SortFunc(out, NewestFirst)

@@ -36,11 +36,11 @@ func (h *History) LiveRecords(now time.Time) Batch {
 	oldest := now.Add(-h.cfg.Keep)
 	var b Batch
 	for _, it := range slices.SortedFunc(maps.Values(h.items), func(a, b *item) int { return cmp.Compare(a.number, b.number) }) {
-		if it.of.EndsAt.Before(oldest) {
+		if it.entry.EndsAt.Before(oldest) {
 			h.remove(it)
 			continue
 		}
-		b.Records, b.last = append(b.Records, it.of.encode()), it.number
+		b.Records, b.last = append(b.Records, it.entry.encode()), it.number
 	}
 	return b
 }

@@ -13,8 +13,8 @@ import (
 
 // span is how a condition of `negate` is expressed in the rule language.
 type span struct {
-	kind          string        // same, between or around (for `not`, `clear` and `unless`)
-	before, after time.Duration // durations for "around", relative to the last line
+	kind                  string        // same, between or around (for `not`, `clear` and `unless`)
+	beforeLast, afterLast time.Duration // durations for "around", relative to the last line
 }
 
 const (
@@ -62,7 +62,7 @@ func (s span) String() string {
 	if s.kind == spanBetween {
 		return "between the first and the last line"
 	}
-	return fmt.Sprintf("from %s before to %s after the last line", s.before, s.after)
+	return fmt.Sprintf("from %s before to %s after the last line", s.beforeLast, s.afterLast)
 }
 
 func (m *meaning) forbidSpan(s span, forbidden pattern) {
@@ -73,9 +73,9 @@ func (m *meaning) forbidSpan(s span, forbidden pattern) {
 		return
 	}
 	r.warn("a line of `negate` mutes until the alert fires, which waits for late lines: 10s longer than in the CRE for files and pod logs")
-	r.unless, r.before, r.wait = &forbidden, max(s.before, time.Millisecond), s.after
-	if s.after >= defaultKeep {
-		r.keep = s.after + defaultKeep
+	r.unless, r.muteBefore, r.wait = &forbidden, max(s.beforeLast, time.Millisecond), s.afterLast
+	if s.afterLast >= defaultKeep {
+		r.keep = s.afterLast + defaultKeep
 	}
 }
 
@@ -100,11 +100,11 @@ func (m *meaning) negateSpan(t *creTerm) (span, error) {
 		if !t.absolute {
 			m.rule.warn("a line of `negate` mutes up to %s after the last line; in the CRE the time from the first to the last line is added", t.window)
 		}
-		return span{kind: spanAround, after: t.window}, nil
+		return span{kind: spanAround, afterLast: t.window}, nil
 	case t.anchor == 0 && !t.absolute && t.window+t.slide >= 0:
 		// The span is from slide before the first line until after the last line.
 		m.rule.warn("a line of `negate` mutes from %s before the last line; in the CRE, from %s before the first one", m.cond.window-t.slide, -t.slide)
-		return span{kind: spanAround, before: m.cond.window - t.slide, after: t.window + t.slide}, nil
+		return span{kind: spanAround, beforeLast: m.cond.window - t.slide, afterLast: t.window + t.slide}, nil
 	}
 	return refuse("in a part of the time between the first and the last line (anchor %d, slide %s, window %s): a rule can forbid all of it, or a time before or after", t.anchor, t.slide, t.window)
 }
@@ -120,7 +120,7 @@ func (m *meaning) spanOfOne(t *creTerm, refuse func(string, ...any) (span, error
 	case t.slide == 0 && t.window == 0:
 		return span{kind: spanSame}, nil
 	}
-	return span{kind: spanAround, before: -t.slide, after: end}, nil
+	return span{kind: spanAround, beforeLast: -t.slide, afterLast: end}, nil
 }
 
 // demandedLines returns how many lines the condition requires.

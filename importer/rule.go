@@ -21,7 +21,7 @@ type rule struct {
 	by          []string
 	clear       *pattern
 	unless      *pattern
-	before      time.Duration // how long before the trigger `unless` mutes the alert
+	muteBefore  time.Duration // how long before the trigger `unless` mutes the alert
 	wait        time.Duration // value of `for`
 	keep        time.Duration // value of `keep_firing_for`; zero for the default
 	expire      time.Duration
@@ -123,7 +123,7 @@ func (r *rule) asListItem() string {
 		out.Add("clear", r.clear.anywhere())
 	}
 	if r.unless != nil {
-		out.Add("unless", append(r.unless.anywhere(), yamltext.Entry{Key: "within", Value: duration(r.before)}))
+		out.Add("unless", append(r.unless.anywhere(), yamltext.Entry{Key: "within", Value: duration(r.muteBefore)}))
 	}
 	out.Add("for", optionalDuration(r.wait))
 	out.Add("keep_firing_for", optionalDuration(r.keep))

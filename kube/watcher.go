@@ -152,7 +152,7 @@ func (w *Watcher) list(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	w.notePassed()
+	w.noteProgress()
 	w.version = version
 	w.Handler.Listed(ctx)
 	w.updateState(func(s *State) { s.Synced, s.LastRead, w.seen = true, w.Clock(), VersionNumber(version) })
@@ -176,7 +176,7 @@ func (w *Watcher) watch(ctx context.Context) error {
 	err := w.Client.Watch(ctx, w.Path, q, func() {
 		w.updateState(func(s *State) { s.Open, s.Synced = true, true })
 		if w.Progress == nil {
-			w.notePassed()
+			w.noteProgress()
 			return
 		}
 		proving.Go(func() { cancel(w.proveProgress(ctx)) })
@@ -230,7 +230,7 @@ func (w *Watcher) updateState(f func(*State)) {
 	f(&w.state)
 }
 
-func (w *Watcher) notePassed() {
+func (w *Watcher) noteProgress() {
 	w.updateState(func(*State) { w.tries, w.alike = 0, 0 })
 	w.Handler.Passed()
 }
@@ -342,7 +342,7 @@ func (w *Watcher) checkProof(ctx context.Context, t time.Time, version uint64) b
 	if !done && !silent || ctx.Err() != nil {
 		return false
 	}
-	w.notePassed()
+	w.noteProgress()
 	w.Progress(t)
 	return true
 }

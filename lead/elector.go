@@ -62,7 +62,7 @@ type Elector struct {
 	known    bool      // whether a record was read or written
 	leads    bool      // whether the newest known record was written by this process as the leader
 	taking   bool      // whether this process is writing a record to take the lead
-	over     bool      // whether the lead was finally lost or released
+	ended    bool      // whether the lead was finally lost or released
 	renewed  time.Time // time before the last successful write
 	promised time.Time // time from which the newest promise of the standby counts
 	bound    time.Time // time at which this process's promise to the leader began; zero if there is none
@@ -108,7 +108,7 @@ func (e *Elector) IsLeading() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
-	if !e.leads || e.over {
+	if !e.leads || e.ended {
 		return false
 	}
 	return timeBetween(e.renewed, now) < e.times.Renew ||
@@ -137,7 +137,7 @@ func (e *Elector) NotePromise(after time.Time) {
 func (e *Elector) PromiseNotToLead() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.leads || e.over || e.taking {
+	if e.leads || e.ended || e.taking {
 		return false
 	}
 	e.bound = e.now()
@@ -160,7 +160,7 @@ func (e *Elector) renewOrCampaign(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, e.times.Renew/2)
 	defer cancel()
 	e.mu.Lock()
-	leads, over, rec := e.leads, e.over, e.rec
+	leads, over, rec := e.leads, e.ended, e.rec
 	e.mu.Unlock()
 	var err error
 	switch {
@@ -260,7 +260,7 @@ func (e *Elector) writeRecord(ctx context.Context, rec Record) error {
 		return nil
 	}
 	e.renewed = began
-	if !e.leads && !e.over {
+	if !e.leads && !e.ended {
 		e.leads = true
 		close(e.won)
 	}
@@ -278,11 +278,11 @@ func (e *Elector) readConflict(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case !was || e.over:
+	case !was || e.ended:
 	case e.revision == "":
 		e.rec = mine // the record was removed, so the next attempt creates it again
 	case e.rec.Holder != e.self.ID:
-		e.leads, e.over = false, true
+		e.leads, e.ended = false, true
 		close(e.lost)
 	default:
 		e.rec = mine // the response to our write was lost, or a person edited the record
@@ -298,7 +298,7 @@ func (e *Elector) SetCurrent(ctx context.Context, ids ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, e.times.Renew/2)
 	defer cancel()
 	e.mu.Lock()
-	rec, leads := e.rec, e.leads && !e.over
+	rec, leads := e.rec, e.leads && !e.ended
 	e.mu.Unlock()
 	if !leads {
 		return errors.New("this process is not the leader")
@@ -309,7 +309,7 @@ func (e *Elector) SetCurrent(ctx context.Context, ids ...string) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.over || !slices.Equal(e.rec.Current, ids) {
+	if e.ended || !slices.Equal(e.rec.Current, ids) {
 		return ErrConflict
 	}
 	return nil
@@ -321,8 +321,8 @@ func (e *Elector) Release(ctx context.Context) error {
 	e.turn.Lock()
 	defer e.turn.Unlock()
 	e.mu.Lock()
-	rec, leads := e.rec, e.leads && !e.over
-	e.over = true
+	rec, leads := e.rec, e.leads && !e.ended
+	e.ended = true
 	e.mu.Unlock()
 	if !leads {
 		return nil

@@ -184,11 +184,11 @@ func jsonLevel(text []byte) verdict {
 	for {
 		k := bytes.IndexByte(rest, 'v')
 		if k < 0 {
-			return withoutLevelIs(klog)
+			return verdictWithoutLevel(klog)
 		}
 		before := rest[:k]
 		if rest = rest[k+1:]; len(rest) < 3 {
-			return withoutLevelIs(klog)
+			return verdictWithoutLevel(klog)
 		}
 		after := rest
 		switch {
@@ -209,7 +209,7 @@ func jsonLevel(text []byte) verdict {
 	}
 }
 
-func withoutLevelIs(klog bool) verdict {
+func verdictWithoutLevel(klog bool) verdict {
 	if klog {
 		return harmful
 	}

@@ -49,8 +49,8 @@ type condCompiler struct {
 
 // branch is one matcher of `any`.
 type branch struct {
-	id int // index of the state of the branch's condition
-	of *rules.Matcher
+	id        int // index of the state of the branch's condition
+	condition *rules.Matcher
 }
 
 // compile compiles a matcher. in is the place that applies around it. beside means that an

@@ -48,13 +48,13 @@ type Program struct {
 
 // part is one matcher of a rule in its role.
 type part struct {
-	rule  *rules.Rule
-	index int // index of the rule
-	from  int // index of its selector
-	role  Part
-	of    *rules.Matcher
-	cond  *cond
-	conds int // number of conditions in cond
+	rule      *rules.Rule
+	index     int // index of the rule
+	from      int // index of its selector
+	role      Part
+	condition *rules.Matcher
+	cond      *cond
+	conds     int // number of conditions in cond
 	// branches are those of all `any` in cond.
 	branches []branch
 	// fields are the names of the fields that cond uses.
@@ -150,7 +150,7 @@ func compileRule(r *rules.Rule, sample *sample) (parts []*part, err error) {
 	for role, m := range ruleMatchers(r) {
 		cc := condCompiler{names: r.CapturedNames}
 		c := cc.compile(m, role.defaultIn(), false)
-		pt := &part{rule: r, role: role, of: m, cond: c, conds: cc.conds, branches: cc.branches, fields: cc.fields, texts: sample.chooseRarest(m.Required())}
+		pt := &part{rule: r, role: role, condition: m, cond: c, conds: cc.conds, branches: cc.branches, fields: cc.fields, texts: sample.chooseRarest(m.Required())}
 		if texts := c.sufficientTexts(); texts != nil {
 			pt.decided = slices.Equal(pt.texts.Texts, texts)
 		}

@@ -77,7 +77,7 @@ func (r *run) acceptLine(k int, text []byte, m moment) {
 		r.matchLine(text, m)
 		return
 	}
-	r.s.records[k] = &record{goPanic: !opensBlock(text), start: r.s.resumeAt(k, r.s.unfinishedAt(k, m.place-r.s.base))}
+	r.s.records[k] = &record{goPanic: !opensBlock(text), start: r.s.resumeAt(k, r.s.unfinishedStart(k, m.place-r.s.base))}
 	r.extendRecord(k, text, m, false)
 }
 

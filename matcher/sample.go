@@ -82,7 +82,7 @@ func (s *sample) chooseAgain(pt *part) literals.Choice {
 	if pt.decided || len(pt.texts.Texts) == 0 {
 		return pt.texts
 	}
-	if out := s.chooseRarest(pt.of.Required()); len(out.Texts) > 0 {
+	if out := s.chooseRarest(pt.condition.Required()); len(out.Texts) > 0 {
 		return out
 	}
 	return pt.texts

@@ -62,7 +62,7 @@ func (v *sieve) findBranches(parts []*part, choose func(*literals.Cond) literals
 		}
 		v.branches[i] = make([][]int32, pt.conds)
 		for _, b := range pt.branches {
-			v.branches[i][b.id] = textIndices(known, choose(b.of.Required()))
+			v.branches[i][b.id] = textIndices(known, choose(b.condition.Required()))
 		}
 	}
 }

@@ -153,12 +153,12 @@ func (s *Stream) Counters() Counters { return s.counters }
 // Unfinished returns the number of scanned bytes from the first part of the oldest incomplete
 // line or record on. A position that is saved before these bytes loses nothing in a restart.
 func (s *Stream) Unfinished() int {
-	return int(s.counters.Bytes - min(s.unfinishedAt(0, s.counters.Bytes), s.unfinishedAt(1, s.counters.Bytes)))
+	return int(s.counters.Bytes - min(s.unfinishedStart(0, s.counters.Bytes), s.unfinishedStart(1, s.counters.Bytes)))
 }
 
-// unfinishedAt returns the first byte of the unfinished line or record of stdout (k = 0) or
+// unfinishedStart returns the first byte of the unfinished line or record of stdout (k = 0) or
 // stderr (k = 1), or end if there is none.
-func (s *Stream) unfinishedAt(k int, end int64) int64 {
+func (s *Stream) unfinishedStart(k int, end int64) int64 {
 	if o := &s.open[k]; o.parts > 0 {
 		end = min(end, o.start)
 	}
@@ -177,7 +177,7 @@ const maxResume = 64 << 10
 // position is the beginning of that line, because otherwise the rest of that line would be
 // matched alone.
 func (s *Stream) resumeAt(k int, start int64) int64 {
-	if other := s.unfinishedAt(1-k, start); start-other < maxResume {
+	if other := s.unfinishedStart(1-k, start); start-other < maxResume {
 		return other
 	}
 	return start

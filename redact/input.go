@@ -254,23 +254,23 @@ func (t *input) closingBracket(i int) int {
 
 // rewriter copies a text from left to right and replaces some parts.
 type rewriter struct {
-	s    string
-	out  strings.Builder
-	kept int // offset in s up to which the text has been copied or replaced
+	s      string
+	out    strings.Builder
+	copied int // offset in s up to which the text has been copied or replaced
 }
 
 func (w *rewriter) replace(p span, replacement string) {
-	w.out.WriteString(w.s[w.kept:p.from])
+	w.out.WriteString(w.s[w.copied:p.from])
 	w.out.WriteString(replacement)
-	w.kept = p.to
+	w.copied = p.to
 }
 
 // String returns the rewritten text, which is s itself if nothing was replaced.
 func (w *rewriter) String() string {
-	if w.kept == 0 {
+	if w.copied == 0 {
 		return w.s
 	}
-	w.out.WriteString(w.s[w.kept:])
+	w.out.WriteString(w.s[w.copied:])
 	return w.out.String()
 }
 

@@ -15,13 +15,13 @@ type keyReader struct {
 }
 
 // memo caches the answer to a question about the whole text.
-type memo struct{ known, is bool }
+type memo struct{ known, answer bool }
 
 func (m *memo) ask(question func() bool) bool {
 	if !m.known {
-		m.known, m.is = true, question()
+		m.known, m.answer = true, question()
 	}
-	return m.is
+	return m.answer
 }
 
 // key is the text before a separator.

@@ -25,7 +25,7 @@ type lookAhead struct {
 	at  int
 
 	name       string
-	inside     bool // whether other words follow the word for the secret within the name
+	isInside   bool // whether other words follow the word for the secret within the name
 	introduced bool // whether a word such as "using" precedes the name
 
 	assigned bool // whether an operator or a word such as "is" was read
@@ -52,7 +52,7 @@ func lookFrom(sc *scanner, i int) span {
 	}
 	l.classify()
 	if l.key.class == noKey && strings.IndexByte(sc.s[i:end], '_') > 0 { // the name may begin with the word, as in TOKEN_PYPI
-		l.key.class, l.inside = maybeKey, true
+		l.key.class, l.isInside = maybeKey, true
 	}
 	if l.key.class == noKey || l.key.class == queryKey || l.key.class == loginKey {
 		return span{}
@@ -91,7 +91,7 @@ func (l *lookAhead) value() span {
 			return found
 		}
 		p := l.candidate()
-		judged := !l.sep || l.other || l.newline || l.inside
+		judged := !l.sep || l.other || l.newline || l.isInside
 		switch {
 		case judged && !l.owner && l.isSecret(p), judged && l.owner && judge(l.sc.of(p)) == patternless:
 			if found.empty() {
@@ -188,7 +188,7 @@ func (l *lookAhead) least(p span, quoted bool) looks {
 	switch {
 	case prose:
 		return patternless
-	case l.inside || !assigned && !both:
+	case l.isInside || !assigned && !both:
 		return random
 	}
 	return numbered
@@ -219,7 +219,7 @@ func (sc *scanner) fieldOfSecret(i int) span {
 	if end < i+len("data.x") || sc.s[i+len("data")] != '.' || !namesSecret().MatchString(sc.before(i, 128)) {
 		return span{}
 	}
-	l := lookAhead{sc: sc, key: key{from: i, to: end, class: strongKey}, at: end, name: sc.s[i:end], inside: true}
+	l := lookAhead{sc: sc, key: key{from: i, to: end, class: strongKey}, at: end, name: sc.s[i:end], isInside: true}
 	return l.value()
 }
 

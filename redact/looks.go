@@ -39,7 +39,7 @@ func (sc *scanner) hideWords(s string) string {
 		}
 		if to > from {
 			from, to = widen(s, from, to)
-			out.replace(span{max(from, out.kept), to}, Mask)
+			out.replace(span{max(from, out.copied), to}, Mask)
 		}
 		i = max(end, to)
 	}

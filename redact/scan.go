@@ -68,14 +68,14 @@ func (t *input) word4(i int) uint32 {
 // is empty or already hidden. The part must end after all hidden parts, and may start inside
 // the last one.
 func (sc *scanner) take(p span) int {
-	if p.empty() || p.to <= sc.out.kept || sc.of(p) == Mask {
+	if p.empty() || p.to <= sc.out.copied || sc.of(p) == Mask {
 		return 0
 	}
 	sc.steps += p.to - p.from
-	if p.from > sc.out.kept || sc.out.kept == 0 {
+	if p.from > sc.out.copied || sc.out.copied == 0 {
 		sc.out.replace(p, Mask)
 	}
-	sc.out.kept = p.to
+	sc.out.copied = p.to
 	return p.to - lookInside
 }
 

@@ -10,17 +10,17 @@ import (
 
 // tokenRule is a row of rules.txt that finds a secret by its prefix.
 type tokenRule struct {
-	prefix string
-	head   uint32 // up to four leading bytes of the prefix, as a number
-	mask   uint32 // bits of head that the prefix determines
-	where  string // condition on the text before the secret, which is any, start or apart
-	in     class  // class of the bytes that must follow the prefix
-	least  int    // minimum number of bytes that must follow
-	before class  // class of the bytes before the prefix that belong to the secret
-	most   int    // maximum number of such bytes before the prefix
-	like   []func() *regexp.Regexp
-	unlike func() *regexp.Regexp
-	value  bool // whether only the text after the prefix is the secret
+	prefix      string
+	head        uint32 // up to four leading bytes of the prefix, as a number
+	mask        uint32 // bits of head that the prefix determines
+	where       string // condition on the text before the secret, which is any, start or apart
+	in          class  // class of the bytes that must follow the prefix
+	minAfter    int    // minimum number of bytes that must follow
+	prefixClass class  // class of the bytes before the prefix that belong to the secret
+	maxBefore   int    // maximum number of such bytes before the prefix
+	like        []func() *regexp.Regexp
+	unlike      func() *regexp.Regexp
+	value       bool // whether only the text after the prefix is the secret
 	// find finds the secret instead of the other fields, if it is set. Its argument is the
 	// start of the prefix, or the end if value is set.
 	find finder
@@ -36,7 +36,7 @@ func (r *tokenRule) secret(sc *scanner, i int) span {
 	if r.isShort(sc.s[to:]) {
 		return span{}
 	}
-	from := sc.back(i, r.most, r.before)
+	from := sc.back(i, r.maxBefore, r.prefixClass)
 	switch {
 	case r.where != "any" && sc.afterWord(from), r.where == "apart" && strings.IndexByte(".)/-", sc.byteAt(from-1)) >= 0:
 		return span{}
@@ -50,7 +50,7 @@ func (r *tokenRule) secret(sc *scanner, i int) span {
 		end = sc.runCoded(to, r.in)
 	}
 	p := span{from, end}
-	if end-to < r.least {
+	if end-to < r.minAfter {
 		return span{}
 	}
 	if text := sc.of(p); len(text) <= maxKnown || r.in == nil {
@@ -78,17 +78,17 @@ func (r *tokenRule) secret(sc *scanner, i int) span {
 // class, which is the usual case. Percent-encoded bytes are not judged here, because they are
 // longer.
 func (r *tokenRule) isShort(rest string) bool {
-	if r.find != nil || r.in == nil || r.least == 0 {
+	if r.find != nil || r.in == nil || r.minAfter == 0 {
 		return false
 	}
-	return len(rest) < r.least || !r.in[rest[r.least-1]] && strings.IndexByte(rest[:r.least], '%') < 0
+	return len(rest) < r.minAfter || !r.in[rest[r.minAfter-1]] && strings.IndexByte(rest[:r.minAfter], '%') < 0
 }
 
 // tokenTable finds rules by a hash of the first three bytes of their prefixes.
 type tokenTable struct {
-	has   [1 << 11]uint64       // bit for each hash that a rule has
-	rules [1 << 11][]*tokenRule // rules by slot, where 64 hashes share a slot
-	signs [256][]*tokenRule     // rules whose prefix is one byte
+	hashBits [1 << 11]uint64       // bit for each hash that a rule has
+	rules    [1 << 11][]*tokenRule // rules by slot, where 64 hashes share a slot
+	signs    [256][]*tokenRule     // rules whose prefix is one byte
 }
 
 func newTokenTable(rules []tokenRule) *tokenTable {
@@ -106,11 +106,11 @@ func newTokenTable(rules []tokenRule) *tokenTable {
 			continue
 		}
 		for third := range 256 {
-			if len(r.prefix) > 2 && byte(third) != r.prefix[2] || len(r.prefix) == 2 && r.least > 0 && !r.in[third] {
+			if len(r.prefix) > 2 && byte(third) != r.prefix[2] || len(r.prefix) == 2 && r.minAfter > 0 && !r.in[third] {
 				continue
 			}
 			h := hash(r.head | uint32(third)<<8)
-			t.has[h/64] |= 1 << (h % 64)
+			t.hashBits[h/64] |= 1 << (h % 64)
 			if list := &t.rules[h/64]; !slices.Contains(*list, r) {
 				*list = append(*list, r)
 			}
@@ -125,7 +125,7 @@ func hash(w uint32) uint32 { return w &^ 0xff * 0x9e3779b1 >> 15 }
 // at returns rules that may have a prefix that begins with the upper three bytes of w. It
 // returns nil if no rule has one.
 func (t *tokenTable) at(w uint32) []*tokenRule {
-	if h := hash(w); t.has[h/64]>>(h%64)&1 != 0 {
+	if h := hash(w); t.hashBits[h/64]>>(h%64)&1 != 0 {
 		return t.rules[h/64]
 	}
 	return nil
@@ -224,7 +224,7 @@ func newTokenRules() (all []tokenRule) {
 		classes[f[0]] = newClass(f[1])
 	}
 	for _, f := range ruleRows["token"] {
-		r := tokenRule{find: finders[f[0]], least: number(f[1]), where: f[2], before: classes["none"]}
+		r := tokenRule{find: finders[f[0]], minAfter: number(f[1]), where: f[2], prefixClass: classes["none"]}
 		if r.find == nil {
 			r.in = classOf(classes, f[0])
 		}
@@ -235,7 +235,7 @@ func newTokenRules() (all []tokenRule) {
 				r.value = true
 			case name == "back":
 				name, most, _ := strings.Cut(value, ":")
-				r.before, r.most = classOf(classes, name), number(most)
+				r.prefixClass, r.maxBefore = classOf(classes, name), number(most)
 			case name == "like":
 				r.like = append(r.like, lazily(value))
 			case name == "unlike":
@@ -250,7 +250,7 @@ func newTokenRules() (all []tokenRule) {
 	}
 	for _, f := range ruleRows["after"] {
 		o := operand{command: strings.Join(f[2:], " ") + " ", skip: number(f[0]), named: f[1] == "named"}
-		all = append(all, tokenRule{prefix: o.command, where: "start", before: classes["none"], value: true, find: o.secret})
+		all = append(all, tokenRule{prefix: o.command, where: "start", prefixClass: classes["none"], value: true, find: o.secret})
 	}
 	return all
 }

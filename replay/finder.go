@@ -41,11 +41,11 @@ type finder struct {
 
 // shownRule is the information from the lines that match a rule.
 type shownRule struct {
-	eager  *rules.Rule
-	steps  uint64 // bit set of the steps of a sequence that lines matched
-	inputs []int  // inputs with lines of the rule, at most maxInputs
-	lines  int64
-	also   map[*rules.Rule]int64 // number of these lines that another rule also matches, by that rule
+	eager       *rules.Rule
+	steps       uint64 // bit set of the steps of a sequence that lines matched
+	inputs      []int  // inputs with lines of the rule, at most maxInputs
+	lines       int64
+	sharedLines map[*rules.Rule]int64 // number of these lines that another rule also matches, by that rule
 }
 
 func newFinder(target Target, cfg episodes.Config, timeless *timeless, reads func(rules.Selector) bool) *finder {
@@ -126,10 +126,10 @@ func (s *shownRule) countLine(input int, r *rules.Rule, hits []matcher.Hit) {
 	s.lines++
 	for i := range hits {
 		if o := hits[i].Rule; o != r && hits[i].Part >= 0 {
-			if s.also == nil {
-				s.also = map[*rules.Rule]int64{}
+			if s.sharedLines == nil {
+				s.sharedLines = map[*rules.Rule]int64{}
 			}
-			s.also[o]++
+			s.sharedLines[o]++
 		}
 	}
 	if n := len(s.inputs); n < maxInputs && (n == 0 || s.inputs[n-1] != input) && !slices.Contains(s.inputs, input) {

@@ -294,7 +294,7 @@ func (f *finder) foldFindings(all []Finding, alerts []Alert) []Finding {
 	also := map[*rules.Rule][]string{}
 	for r, w := range weak {
 		s := f.rules[r]
-		for o, n := range s.also {
+		for o, n := range s.sharedLines {
 			ow, found := weak[o]
 			if n != s.lines || !found && !f.alerts[o] || ow && !w || w == ow && !moreSpecial(o, r) {
 				continue

@@ -75,8 +75,8 @@ func changeStep(x *rules.Rule, i int) *rules.Step {
 	return &x.Steps[i]
 }
 
-// changePart returns a part that can be changed without a change of other rules.
-func changePart(part **rules.ClearOrUnless) *rules.ClearOrUnless {
+// copyPart returns a part that can be changed without a change of other rules.
+func copyPart(part **rules.ClearOrUnless) *rules.ClearOrUnless {
 	a := **part
 	*part = &a
 	return &a
@@ -160,7 +160,7 @@ func removeBy(x *rules.Rule, i int) {
 	x.CapturedNames = append(slices.DeleteFunc(slices.Clone(x.CapturedNames), isName), name)
 	for _, part := range []**rules.ClearOrUnless{&x.Clear, &x.Unless} {
 		if *part != nil {
-			a := changePart(part)
+			a := copyPart(part)
 			a.Same = slices.DeleteFunc(slices.Clone(a.Same), isName)
 		}
 	}
@@ -178,14 +178,14 @@ func (m *mutator) mutatePart(name string, a *rules.ClearOrUnless, find func(*rul
 		}
 	})
 	if !a.From.Equal(m.rule.From) {
-		m.addMutant(name+".from", func(x *rules.Rule) { changePart(find(x)).From = rules.Selector{} })
+		m.addMutant(name+".from", func(x *rules.Rule) { copyPart(find(x)).From = rules.Selector{} })
 	}
-	m.mutateMatcher(name, a.Matcher, func(x *rules.Rule, c rules.Matcher) { changePart(find(x)).Matcher = c })
+	m.mutateMatcher(name, a.Matcher, func(x *rules.Rule, c rules.Matcher) { copyPart(find(x)).Matcher = c })
 	for i, same := range a.Same {
-		m.addMutant(name+".same "+same, func(x *rules.Rule) { changePart(find(x)).Same = without(a.Same, i) })
+		m.addMutant(name+".same "+same, func(x *rules.Rule) { copyPart(find(x)).Same = without(a.Same, i) })
 	}
 	if a.Within > 0 {
-		m.addMutant(name+".within", func(x *rules.Rule) { changePart(find(x)).Within *= 100 })
+		m.addMutant(name+".within", func(x *rules.Rule) { copyPart(find(x)).Within *= 100 })
 	}
 }
 

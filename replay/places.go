@@ -29,7 +29,7 @@ type places struct {
 }
 
 // unfiled is labels with and without FileLabel.
-type unfiled struct{ of, labels matcher.Labels }
+type unfiled struct{ original, labels matcher.Labels }
 
 // ending is the newest clear line of a rule in one file with certain values of `by`.
 type ending struct {
@@ -70,7 +70,7 @@ func (p *places) keyedHits(hits []matcher.Hit) []matcher.Hit {
 func (p *places) withoutFile(labels matcher.Labels) matcher.Labels {
 	address := reflect.ValueOf(labels).Pointer()
 	x := &p.unfiled[address/64%uintptr(len(p.unfiled))]
-	if x.of == nil || reflect.ValueOf(x.of).Pointer() != address {
+	if x.original == nil || reflect.ValueOf(x.original).Pointer() != address {
 		*x = unfiled{labels, maps.Clone(labels)}
 		delete(x.labels, FileLabel)
 	}

@@ -87,8 +87,8 @@ func (s *session) loseSource(lost bool, labels matcher.Labels) {
 
 // openRecord is a stream whose newest record may continue in the next line.
 type openRecord struct {
-	of    *matcher.Stream
-	since time.Time // time of the record's newest line
+	stream *matcher.Stream
+	since  time.Time // time of the record's newest line
 }
 
 // recordEnds is how long a record waits for its next line, as in the sources of the daemon.
@@ -107,7 +107,7 @@ func (s *session) reachTime(t time.Time) {
 // endRecord moves the clock to t and matches the record that has waited longest.
 func (s *session) endRecord(t time.Time) {
 	s.concludeAt(t)
-	s.engine.Take(s.prog.Flush(s.open[0].of, t), t)
+	s.engine.Take(s.prog.Flush(s.open[0].stream, t), t)
 	s.open = s.open[1:]
 }
 
@@ -183,7 +183,7 @@ func (s *session) scanLine(labels matcher.Labels, ts time.Time, line string, t t
 	s.now = t
 	st := s.findStream(labels)
 	s.engine.Take(s.prog.Match(st, matcher.Record{Time: ts, Text: []byte(line)}), t)
-	s.open = slices.DeleteFunc(s.open, func(o openRecord) bool { return o.of == st })
+	s.open = slices.DeleteFunc(s.open, func(o openRecord) bool { return o.stream == st })
 	if st.Unfinished() > 0 {
 		s.open = append(s.open, openRecord{st, t})
 	}

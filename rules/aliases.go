@@ -26,7 +26,7 @@ type (
 	// Namespaces is the list of namespaces that rules with `origin: infrastructure` trust.
 	Namespaces = namespaces.Set
 	// Affects says which versions of which component have the failure that a rule detects.
-	Affects = versions.Affects
+	Affects = versions.AffectedVersions
 	// Verified says in which versions of a component a rule's texts were found.
 	Verified = versions.Verified
 )

@@ -36,7 +36,7 @@ func ShippedWithoutTests(prefix string) []File {
 // is stored separately, so that a change of a pack changes few bytes.
 type packed struct{ name, document string }
 
-func codePacks(c *codec.Codec, all *[]packed) {
+func serializePacks(c *codec.Codec, all *[]packed) {
 	codec.List(c, all, func(c *codec.Codec, p *packed) {
 		codec.Text(c, &p.name)
 		codec.Text(c, &p.document)
@@ -44,7 +44,7 @@ func codePacks(c *codec.Codec, all *[]packed) {
 }
 
 func compiledList() (all []packed) {
-	codePacks(codec.NewReader(compiledPacks), &all)
+	serializePacks(codec.NewReader(compiledPacks), &all)
 	return all
 }
 
@@ -227,7 +227,7 @@ func (c *documentCodec) storeSelector(s *Selector) {
 	}
 	c.Int(&i)
 	if i == len(c.selectors) {
-		selector.Code(c.Codec, s)
+		selector.Serialize(c.Codec, s)
 		c.selectors = append(c.selectors, *s)
 	}
 	*s = c.selectors[i]

@@ -40,7 +40,7 @@ func compilePacks(docs []*Document) string {
 		all = append(all, packed{d.file, c.Result()})
 	}
 	c := codec.NewWriter()
-	codePacks(c, &all)
+	serializePacks(c, &all)
 	return c.Result()
 }
 

@@ -33,7 +33,7 @@ func semanticHash(r *Rule) string {
 	return hashedRule{
 		Alert: r.Alert, From: r.From.String(), Steps: r.Steps, Sequence: r.Sequence,
 		Count: r.Count, Within: r.Within, Distinct: r.Distinct, By: r.By, Clear: r.Clear, Unless: r.Unless,
-		For: r.For, Silent: r.Silent, KeepFiringFor: r.KeepFiringFor, Expire: r.Expire, Limit: r.Limit, Mode: r.Mode, Froms: r.OwnFroms(),
+		For: r.For, Silent: r.Silent, KeepFiringFor: r.KeepFiringFor, Expire: r.Expire, Limit: r.Limit, Mode: r.Mode, Froms: r.OwnSelectors(),
 	}.hashFields()
 }
 
@@ -43,7 +43,7 @@ func (r *Rule) MatchHash() string {
 	if r.Mode == ModeOff {
 		return ""
 	}
-	body := hashedRule{Alert: r.Alert, From: r.From.String(), By: r.CapturedNames, Froms: r.OwnFroms()}
+	body := hashedRule{Alert: r.Alert, From: r.From.String(), By: r.CapturedNames, Froms: r.OwnSelectors()}
 	for _, s := range r.Steps {
 		body.Steps = append(body.Steps, Step{Matcher: s.Matcher})
 	}

@@ -79,9 +79,9 @@ func (r *Rule) WithFrom(old, replacement Selector) *Rule {
 	return &out
 }
 
-// OwnFroms returns the selectors that differ from the rule's From, by the name of their part. A
+// OwnSelectors returns the selectors that differ from the rule's From, by the name of their part. A
 // name is clear or unless, or such as "step 2" in a sequence. The map is nil if there are none.
-func (r *Rule) OwnFroms() map[string]string {
+func (r *Rule) OwnSelectors() map[string]string {
 	var out map[string]string
 	for _, p := range ruleParts(r) {
 		if !p.from.Equal(r.From) {

@@ -63,8 +63,8 @@ func (r *report) checkVerified(list VerifiedList) {
 	}
 }
 
-// Unverified is a running release of a component, with the rules that were not verified for it.
-type Unverified struct {
+// UnverifiedRelease is a running release of a component, with the rules that were not verified for it.
+type UnverifiedRelease struct {
 	Component string
 	Release   string   // major and minor version number
 	Versions  []string // tags of the running images
@@ -73,7 +73,7 @@ type Unverified struct {
 
 // Unverified compares the rules that are on with the running versions, which
 // components.RunningVersions returns. It omits versions about which nothing is known.
-func (s *Set) Unverified(running map[string][]string) (out []Unverified) {
+func (s *Set) Unverified(running map[string][]string) (out []UnverifiedRelease) {
 	for _, r := range s.Rules {
 		for _, v := range r.Verified {
 			for _, tag := range running[v.Component] {
@@ -81,10 +81,10 @@ func (s *Set) Unverified(running map[string][]string) (out []Unverified) {
 					continue
 				}
 				release := versions.Release(tag)
-				i := slices.IndexFunc(out, func(u Unverified) bool { return u.Component == v.Component && u.Release == release })
+				i := slices.IndexFunc(out, func(u UnverifiedRelease) bool { return u.Component == v.Component && u.Release == release })
 				if i < 0 {
 					i = len(out)
-					out = append(out, Unverified{Component: v.Component, Release: release})
+					out = append(out, UnverifiedRelease{Component: v.Component, Release: release})
 				}
 				u := &out[i]
 				if !slices.Contains(u.Versions, tag) {

@@ -33,7 +33,7 @@ func TestManyEndedAreSaved(t *testing.T) {
 		}
 		require.Less(t, size, 2<<20)
 		s = NewState(cfg)
-		s.Import(Saved{Marks: saved.Marks, Ended: UnpackEnded(blocks)}, t0)
+		s.Import(SavedState{Marks: saved.Marks, Ended: UnpackEnded(blocks)}, t0)
 	}
 	due := s.Due(t0, many+1)
 	require.Len(t, due, many)

@@ -73,16 +73,16 @@ type Ended struct {
 	Count       int64             `json:"count,omitempty"`
 }
 
-// Saved is the saved form of a State. The maps are shared with episodes and read-only.
-type Saved struct {
+// SavedState is the saved form of a State. The maps are shared with episodes and read-only.
+type SavedState struct {
 	Marks []Mark  `json:"marks"`
 	Ended []Ended `json:"ended"`
 }
 
 // Export returns the state that must survive the process, in a stable order. It contains what
 // the endpoint has accepted, and the episodes whose end it has not accepted.
-func (s *State) Export(now time.Time) Saved {
-	var out Saved
+func (s *State) Export(now time.Time) SavedState {
+	var out SavedState
 	for fp, e := range s.slots {
 		if e.dropped || s.isDone(e, now) {
 			continue
@@ -120,7 +120,7 @@ func savedEnd(ep episodes.Episode) Ended {
 // Import sets the state that Export returned. It must be called before the first Notify. An
 // accepted end is due again when Notify names it. Ended episodes without a mark and unreadable
 // entries are skipped. Times later than now become now.
-func (s *State) Import(in Saved, now time.Time) {
+func (s *State) Import(in SavedState, now time.Time) {
 	for _, m := range in.Marks {
 		fp, ok := parseFingerprint(m.Fingerprint)
 		if !ok || m.StartsAt.IsZero() || len(s.slots) >= s.cfg.MaxKeys {

@@ -294,7 +294,7 @@ func reborn(t *testing.T, s *State, now time.Time) *State {
 	t.Helper()
 	b, err := json.Marshal(s.Export(now))
 	require.NoError(t, err)
-	var in Saved
+	var in SavedState
 	require.NoError(t, json.Unmarshal(b, &in))
 	out := NewState(s.cfg)
 	out.Import(in, now)
@@ -337,7 +337,7 @@ func TestStateOverRestart(t *testing.T) {
 func TestStateImportHostile(t *testing.T) {
 	s := NewState(testConfig())
 	future := t0.Add(1000 * time.Hour)
-	s.Import(Saved{
+	s.Import(SavedState{
 		Marks: []Mark{
 			{},
 			{Fingerprint: "zz"},

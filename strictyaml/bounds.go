@@ -105,7 +105,7 @@ func (d *decoder) checkBounds(n *Node, f field, v reflect.Value) {
 	got, noun := rangeSize(v)
 	if !(got >= f.bounds.Min && got <= f.bounds.Max || got == 0 && f.bounds.Zero) { // the condition is also false for NaN
 		if noun == "" {
-			d.outside++
+			d.outOfBounds++
 		}
 		d.reportOutside(n, f.bounds, got, noun)
 		return

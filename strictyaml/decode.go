@@ -12,12 +12,12 @@ import (
 
 // decoder decodes a document and collects its problems.
 type decoder struct {
-	src      *source
-	problems Problems
-	reported int // number of all problems, including those beyond maxProblems
-	outside  int // number of these problems that are numbers or durations outside their bounds
-	aliased  int // number of values that were reached through aliases
-	shapes   map[reflect.Type]*shape
+	src         *source
+	problems    Problems
+	reported    int // number of all problems, including those beyond maxProblems
+	outOfBounds int // number of these problems that are numbers or durations outside their bounds
+	aliased     int // number of values that were reached through aliases
+	shapes      map[reflect.Type]*shape
 }
 
 func (d *decoder) addProblem(p Pos, check, message, fix string) {
@@ -162,7 +162,7 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 	}
 	shape := d.structShape(v.Type())
 	keys.At = n.pos
-	start, outside := d.reported, d.outside
+	start, outside := d.reported, d.outOfBounds
 	for _, e := range n.entries() {
 		f, known := shape.fields[e.Key]
 		if !known {
@@ -195,7 +195,7 @@ func (d *decoder) decodeStruct(n *Node, v reflect.Value, hints map[string]Hint) 
 		}
 	}
 	keys.damaged = d.reported > start
-	keys.unreadable = d.reported-start > d.outside-outside
+	keys.unreadable = d.reported-start > d.outOfBounds-outside
 	if shape.keys != nil {
 		v.FieldByIndex(shape.keys).Set(reflect.ValueOf(keys))
 	}

@@ -172,8 +172,8 @@ func (s *Server) queryHistory(q pastQuery) History {
 	}
 	out.Total, out.Days, out.Rules = len(inTime), countDays(chosen, s.opt.Now()), noisyRules(inTime)
 	rest := inTime
-	if q.after != nil {
-		at, same := slices.BinarySearchFunc(rest, q.after, history.NewestFirst)
+	if q.lastShown != nil {
+		at, same := slices.BinarySearchFunc(rest, q.lastShown, history.NewestFirst)
 		if same {
 			at++
 		}

@@ -23,7 +23,7 @@ type pastQuery struct {
 	fingerprints []episodes.Fingerprint
 	from, to     time.Time // an episode must have been open between these times; a zero time is no limit
 	limit        int
-	after        *history.Entry // start and fingerprint of the last episode on the previous page
+	lastShown    *history.Entry // start and fingerprint of the last episode on the previous page
 }
 
 // parsePast reads the parameters of a query. If box is not empty, it is the name of the
@@ -60,7 +60,7 @@ func (s *Server) parsePast(r *http.Request, box string) (q pastQuery, err error)
 			return q, fmt.Errorf("limit %.40q is not a number from 0 to %d", text, maxPast)
 		}
 	}
-	q.after, err = parseCursor(v.Get("after"))
+	q.lastShown, err = parseCursor(v.Get("after"))
 	return q, err
 }
 

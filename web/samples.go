@@ -21,7 +21,7 @@ type samples struct {
 	mu     sync.Mutex
 	minute int64 // minute of the newest sample, in minutes since 1970; zero if there is none
 	series map[string]*series
-	down   map[string]time.Time // time since which each receiver has been down
+	downAt map[string]time.Time // time since which each receiver has been down
 }
 
 type series struct {
@@ -37,7 +37,7 @@ type counter struct {
 }
 
 func newSamples() *samples {
-	return &samples{series: map[string]*series{}, down: map[string]time.Time{}}
+	return &samples{series: map[string]*series{}, downAt: map[string]time.Time{}}
 }
 
 // addSample adds the values of all counters. It forgets counters that are absent.
@@ -107,12 +107,12 @@ func (s *samples) perSecond(name string) (float64, bool) {
 func (s *samples) setDown(now time.Time, all []Endpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.down
-	s.down = map[string]time.Time{}
+	before := s.downAt
+	s.downAt = map[string]time.Time{}
 	for _, e := range all {
 		if !e.Up {
 			key := e.Sink + " " + e.Endpoint
-			s.down[key] = cmp.Or(before[key], now)
+			s.downAt[key] = cmp.Or(before[key], now)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func (s *samples) setDown(now time.Time, all []Endpoint) {
 func (s *samples) downSince(e Endpoint) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.down[e.Sink+" "+e.Endpoint]
+	return s.downAt[e.Sink+" "+e.Endpoint]
 }
 
 // Names of the series of counters.

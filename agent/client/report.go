@@ -19,14 +19,14 @@ type reporter struct {
 	latest wire.Report      // newest report of the daemon
 	missed []wire.Condition // conditions that ended before the aggregator received them
 
-	body      []byte          // encoded report, including the missed conditions
-	digest    string          // digest of body
-	sent      map[string]bool // keys of the conditions that the aggregator accepted
-	posted    string          // digest of the last accepted report
-	token     string          // token of the aggregator's answer to the last accepted report
-	after     uint64          // number of the batch that must be accepted before the report is sent
-	behind    map[string]time.Time
-	notBefore time.Time
+	body          []byte          // encoded report, including the missed conditions
+	digest        string          // digest of body
+	sent          map[string]bool // keys of the conditions that the aggregator accepted
+	posted        string          // digest of the last accepted report
+	token         string          // token of the aggregator's answer to the last accepted report
+	requiredBatch uint64          // number of the batch that must be accepted before the report is sent
+	behind        map[string]time.Time
+	notBefore     time.Time
 }
 
 // Report replaces the agent's report, and sets its Node and Instance. If its rules have
@@ -51,7 +51,7 @@ func (s *Sink) Report(report wire.Report) {
 	maps.DeleteFunc(r.sent, func(key string, _ bool) bool { return !open[key] })
 	if r.latest.Rules != nil && !maps.Equal(r.latest.Rules, report.Rules) {
 		s.sealBatch()
-		r.after = s.sealed
+		r.requiredBatch = s.sealed
 	}
 	r.latest = report
 	r.latest.ClockSet = s.steady.SetAhead(s.now()).Round(time.Second)
@@ -77,7 +77,7 @@ func (s *Sink) dueReport(token string, now time.Time) (body []byte, digest strin
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := &s.report
-	if r.body == nil || s.accepted < r.after || now.Before(r.notBefore) || r.posted == r.digest && token == r.token && token != "" {
+	if r.body == nil || s.accepted < r.requiredBatch || now.Before(r.notBefore) || r.posted == r.digest && token == r.token && token != "" {
 		return nil, ""
 	}
 	return r.body, r.digest

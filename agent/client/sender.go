@@ -59,14 +59,14 @@ var errConflict = errors.New("another agent with the name of this node is connec
 
 // sender sends messages, one after the other.
 type sender struct {
-	s           *Sink
-	newest      uint64 // number of the newest batch that was sent
-	failures    int    // number of consecutive failures
-	holdsHits   bool   // whether the open batch has hits and waits for its interval
-	tried       int    // number of targets that were tried since a message was accepted
-	reconnectAt time.Time
-	closing     bool
-	buf         []byte
+	s            *Sink
+	newest       uint64 // number of the newest batch that was sent
+	failures     int    // number of consecutive failures
+	holdsHits    bool   // whether the open batch has hits and waits for its interval
+	triedTargets int    // number of targets that were tried since a message was accepted
+	reconnectAt  time.Time
+	closing      bool
+	buf          []byte
 }
 
 // Run sends until ctx ends. Then it sends the remaining hits, waits up to 2.5 s until the
@@ -138,7 +138,7 @@ func (w *sender) nextMessage() (*wire.Message, int, time.Duration) {
 	switch {
 	case w.closing:
 		every = askClosing
-	case len(s.kept) > 0:
+	case len(s.unsavedBatches) > 0:
 		every = askEvery
 	}
 	if wait := every - now.Sub(last); wait > 0 && !last.IsZero() {
@@ -154,17 +154,17 @@ func (s *Sink) newMessage(now time.Time) *wire.Message {
 		Node: s.cfg.Node, Instance: s.instance, After: s.predecessors, Sequence: s.sealed, First: s.sealed + 1,
 		Sent: s.steady.Now(now), Reports: s.report.body != nil,
 	}
-	if len(s.kept) > 0 {
-		m.First = s.kept[0].sequence
+	if len(s.unsavedBatches) > 0 {
+		m.First = s.unsavedBatches[0].sequence
 	}
 	return m
 }
 
 // unsentBatch returns the oldest batch that was not accepted. The caller holds mu.
 func (s *Sink) unsentBatch() *batch {
-	for i := range s.kept {
-		if s.kept[i].sequence > s.accepted {
-			return &s.kept[i]
+	for i := range s.unsavedBatches {
+		if s.unsavedBatches[i].sequence > s.accepted {
+			return &s.unsavedBatches[i]
 		}
 	}
 	return nil
@@ -219,15 +219,15 @@ func (w *sender) closeConnection(ctx context.Context) {
 func (s *Sink) isSafe() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.builder.Len() == 0 && len(s.kept) == 0
+	return s.builder.Len() == 0 && len(s.unsavedBatches) == 0
 }
 
 func (s *Sink) shutdownMessage() *wire.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.newMessage(s.now())
-	m.Goodbye, m.Final = true, s.cfg.FinalGoodbye && len(s.kept) == 0
-	if len(s.kept) == 0 {
+	m.Goodbye, m.Final = true, s.cfg.FinalGoodbye && len(s.unsavedBatches) == 0
+	if len(s.unsavedBatches) == 0 {
 		m.Watermark, m.Lagging = s.readUpTo()
 	}
 	return m

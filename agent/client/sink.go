@@ -69,24 +69,24 @@ type Sink struct {
 	http       httpconfig.Lazy // used only by the sender
 	wake       chan struct{}   // holds a token if there is something to send
 
-	mu           sync.Mutex
-	room         *sync.Cond // signals that released was set or that kept became smaller
-	predecessors []string   // instances that used the same saved state before
-	builder      wire.Builder
-	kept         []batch // batches that the aggregator does not have on disk, from old to new
-	keptBytes    int     // size of the payloads in kept
-	sealed       uint64  // number of the newest batch
-	accepted     uint64  // number of the newest batch that the aggregator accepted
-	acked        uint64  // number of the newest batch on the aggregator's disk
-	released     bool    // whether Wait no longer blocks, because reading stops for good
-	dropped      bool    // whether hits were dropped after the release, so that no later checkpoint is safe
-	sources      map[string]sourceMark
-	waiting      int // number of callers in Wait
-	blockedSince time.Time
-	stats        Stats
-	failed       map[string]int64 // number of failed messages, by reason
-	report       reporter
-	processes    processes
+	mu             sync.Mutex
+	room           *sync.Cond // signals that released was set or that kept became smaller
+	predecessors   []string   // instances that used the same saved state before
+	builder        wire.Builder
+	unsavedBatches []batch // batches that the aggregator does not have on disk, from old to new
+	keptBytes      int     // size of the payloads in kept
+	sealed         uint64  // number of the newest batch
+	accepted       uint64  // number of the newest batch that the aggregator accepted
+	acked          uint64  // number of the newest batch on the aggregator's disk
+	released       bool    // whether Wait no longer blocks, because reading stops for good
+	dropped        bool    // whether hits were dropped after the release, so that no later checkpoint is safe
+	sources        map[string]sourceMark
+	waiting        int // number of callers in Wait
+	blockedSince   time.Time
+	stats          Stats
+	failed         map[string]int64 // number of failed messages, by reason
+	report         reporter
+	processes      processes
 }
 
 var _ sinks.Receiver = (*Sink)(nil)
@@ -180,7 +180,7 @@ func (s *Sink) sealBatch() {
 	s.sealed++
 	b := batch{sequence: s.sealed, payload: s.builder.Seal(), hits: n}
 	b.watermark, b.lagging = s.readUpTo()
-	s.kept = append(s.kept, b)
+	s.unsavedBatches = append(s.unsavedBatches, b)
 	s.keptBytes += len(b.payload)
 }
 
@@ -318,9 +318,9 @@ func (s *Sink) acknowledge(a wire.Answer, now time.Time) {
 		return
 	}
 	s.acked, s.stats.LastAck = upTo, now
-	for len(s.kept) > 0 && s.kept[0].sequence <= upTo {
-		s.keptBytes -= len(s.kept[0].payload)
-		s.kept = slices.Delete(s.kept, 0, 1)
+	for len(s.unsavedBatches) > 0 && s.unsavedBatches[0].sequence <= upTo {
+		s.keptBytes -= len(s.unsavedBatches[0].payload)
+		s.unsavedBatches = slices.Delete(s.unsavedBatches, 0, 1)
 	}
 	s.room.Broadcast()
 }
@@ -328,8 +328,8 @@ func (s *Sink) acknowledge(a wire.Answer, now time.Time) {
 // emptyBatch removes the hits from a batch that the aggregator cannot read. Otherwise later
 // batches would wait for it forever. The caller holds mu.
 func (s *Sink) emptyBatch(sequence uint64) {
-	for i := range s.kept {
-		if b := &s.kept[i]; b.sequence == sequence {
+	for i := range s.unsavedBatches {
+		if b := &s.unsavedBatches[i]; b.sequence == sequence {
 			s.stats.Lost += int64(b.hits)
 			s.keptBytes -= len(b.payload)
 			b.payload, b.hits = wire.EmptyBatch(), 0
@@ -385,7 +385,7 @@ func (s *Sink) Stats() Stats {
 	st, now := s.stats, s.now()
 	st.Endpoint, st.Refused = s.targets.baseURL(), st.LastReason == reasonConflict
 	st.Twofold = s.processes.twofoldSince(now)
-	st.Unacked, st.Batches = s.keptBytes+s.builder.Size(), len(s.kept)
+	st.Unacked, st.Batches = s.keptBytes+s.builder.Size(), len(s.unsavedBatches)
 	if s.waiting > 0 {
 		st.Blocked = true
 		st.BlockedFor += max(0, now.Sub(s.blockedSince))
@@ -399,7 +399,7 @@ func (s *Sink) Status() []sinks.EndpointStatus {
 	defer s.mu.Unlock()
 	return []sinks.EndpointStatus{{
 		Sink: s.Name(), Endpoint: s.targets.baseURL(), Up: s.stats.LastError == "" && !s.stats.LastAnswer.IsZero(),
-		Error: s.stats.LastError, Sent: s.stats.Accepted, Failed: maps.Clone(s.failed), Pending: len(s.kept),
+		Error: s.stats.LastError, Sent: s.stats.Accepted, Failed: maps.Clone(s.failed), Pending: len(s.unsavedBatches),
 	}}
 }
 

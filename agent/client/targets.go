@@ -101,13 +101,13 @@ func (w *sender) switchTarget(ctx context.Context, a response) bool {
 	switch a.reason {
 	case reasonStandby, reasonConnection, reasonTimeout:
 	default:
-		w.tried = 0
+		w.triedTargets = 0
 		return false
 	}
 	n := w.s.targets.useNext(ctx)
 	w.s.http.Close()
-	if w.tried++; w.tried >= n {
-		w.tried = 0
+	if w.triedTargets++; w.triedTargets >= n {
+		w.triedTargets = 0
 		return false
 	}
 	return true

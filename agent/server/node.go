@@ -25,16 +25,16 @@ type node struct {
 	copied   uint64 // number of the newest batch in the last result of Positions
 	saved    uint64 // number of the newest batch on disk
 
-	known     bool      // whether the pipeline waits for the node's watermark
-	hasObject bool      // whether the API server ever had a Node with this name
-	heard     time.Time // time of the agent's newest message
-	left      bool      // whether the agent said goodbye
-	watermark time.Time
-	lagging   []matcher.LaggingStream // lagging streams; the slice is never changed in place
-	clock     agentClock
-	clockSet  time.Duration // how far the node's clock was set ahead since its agent started, as reported
-	refused   time.Time     // time at which another agent with this name was last refused
-	who       caller        // identity of the agent
+	known         bool      // whether the pipeline waits for the node's watermark
+	hasObject     bool      // whether the API server ever had a Node with this name
+	heard         time.Time // time of the agent's newest message
+	left          bool      // whether the agent said goodbye
+	watermark     time.Time
+	lagging       []matcher.LaggingStream // lagging streams; the slice is never changed in place
+	clock         agentClock
+	clockSetAhead time.Duration // how far the node's clock was set ahead since its agent started, as reported
+	refused       time.Time     // time at which another agent with this name was last refused
+	who           caller        // identity of the agent
 
 	conditions map[string]condition // reported conditions, by key
 	rules      map[string]string    // reported digests of rules, by name; nil if there are none
@@ -117,5 +117,5 @@ func (s *Source) clockSkew(n *node, now time.Time) time.Duration {
 	if len(n.clock.samples) > 0 {
 		ahead = slices.Max(n.clock.samples)
 	}
-	return ahead + n.clockSet - s.steady.SetAhead(now)
+	return ahead + n.clockSetAhead - s.steady.SetAhead(now)
 }

@@ -111,7 +111,7 @@ func (s *Source) acceptReport(r *wire.Report, digest string, set *rules.Set) (wi
 			n.conditions[key] = c
 		}
 	}
-	n.digest, n.clockSet, n.idle = digest, r.ClockSet, r.Idle
+	n.digest, n.clockSetAhead, n.idle = digest, r.ClockSet, r.Idle
 	if !maps.Equal(n.rules, r.Rules) {
 		n.rules, s.rollout.stale = r.Rules, true
 	}

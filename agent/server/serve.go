@@ -153,14 +153,14 @@ func (s *Source) serveUntil(ctx context.Context, p sources.Pipeline) error {
 
 // door admits requests until it is shut.
 type door struct {
-	next   http.Handler
-	inside sync.RWMutex
-	closed bool
+	next     http.Handler
+	requests sync.RWMutex
+	closed   bool
 }
 
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	d.inside.RLock()
-	defer d.inside.RUnlock()
+	d.requests.RLock()
+	defer d.requests.RUnlock()
 	if d.closed {
 		http.Error(w, "the aggregator stops", http.StatusServiceUnavailable)
 		return
@@ -170,8 +170,8 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // closeAndWait shuts the door, waits for the requests inside, and refuses later ones.
 func (d *door) closeAndWait() {
-	d.inside.Lock()
-	defer d.inside.Unlock()
+	d.requests.Lock()
+	defer d.requests.Unlock()
 	d.closed = true
 }
 

@@ -45,11 +45,11 @@ type Builder struct {
 	hits    []folded
 	size    int // upper estimate of the size before compression, in bytes
 
-	ruleAt   map[*rules.Rule]int // index of each rule in rules
-	mapAt    map[uintptr]int     // index in labels, by the address of the label map
-	kept     []matcher.Labels    // label maps that are retained, so that no other map gets their address
-	labelsAt map[string]int      // index in labels, by content
-	recordAt map[string]int      // index in records, by content
+	ruleAt       map[*rules.Rule]int // index of each rule in rules
+	mapAt        map[uintptr]int     // index in labels, by the address of the label map
+	retainedMaps []matcher.Labels    // label maps that are retained, so that no other map gets their address
+	labelsAt     map[string]int      // index in labels, by content
+	recordAt     map[string]int      // index in records, by content
 
 	key []byte
 	raw []byte
@@ -155,7 +155,7 @@ func (b *Builder) labelsIndex(l matcher.Labels) int {
 	if at, ok := b.mapAt[p]; ok {
 		return at
 	}
-	b.kept = append(b.kept, l)
+	b.retainedMaps = append(b.retainedMaps, l)
 	k := b.key[:0]
 	for _, name := range slices.Sorted(maps.Keys(l)) {
 		k = appendString(appendString(k, name), l[name])

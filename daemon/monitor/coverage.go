@@ -95,7 +95,7 @@ func blindAlert(s sources.Status, since time.Time) episodes.Episode {
 // isSeeing reports whether a source is read and has something to read. The caller must hold mu.
 func (a *Alerts) isSeeing(now time.Time, s sources.Status) bool {
 	_, silent := a.idle[s.Name]
-	return s.Up && !silent && !a.unsure[s.Name] && a.moved[s.Name].still < stuckAfter && !s.Watermark.Before(now.Add(-a.blindAfter))
+	return s.Up && !silent && !a.unsure[s.Name] && a.moved[s.Name].idleUpdates < stuckAfter && !s.Watermark.Before(now.Add(-a.blindAfter))
 }
 
 // heartbeat returns the alert for a dead man's switch, with the coverage. It returns none until

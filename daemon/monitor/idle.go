@@ -32,9 +32,9 @@ type idle struct {
 
 // ruled remembers whether an active rule can match lines of a source.
 type ruled struct {
-	set   *rules.Set
-	ok    bool
-	again time.Time // when to compare again; zero means only when the rules have changed
+	set       *rules.Set
+	ok        bool
+	compareAt time.Time // when to compare again; zero means only when the rules have changed
 }
 
 var idleFixes = map[sources.IdleReason]string{
@@ -133,7 +133,7 @@ func refusesAll(s sources.Status) bool {
 // hasRules reports whether an active rule can match lines of the source. The caller must hold mu.
 func (a *Alerts) hasRules(now time.Time, set *rules.Set, reading Reading, s sources.Status) bool {
 	last := a.rules[s.Name]
-	if last.set == set && (last.again.IsZero() || now.Before(last.again)) {
+	if last.set == set && (last.compareAt.IsZero() || now.Before(last.compareAt)) {
 		return last.ok
 	}
 	streams := slices.DeleteFunc(slices.Clone(s.Streams), func(x sources.StreamStatus) bool { return !isKnown(x) })
@@ -154,7 +154,7 @@ func (a *Alerts) hasRules(now time.Time, set *rules.Set, reading Reading, s sour
 	})
 	last = ruled{set: set, ok: ok}
 	if !ok || reading.Logs && !byStream {
-		last.again = now.Add(rulesEvery)
+		last.compareAt = now.Add(rulesEvery)
 	}
 	a.rules[s.Name] = last
 	return ok

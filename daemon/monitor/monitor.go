@@ -55,10 +55,10 @@ type State struct {
 	Trusted     *rules.Namespaces         // trusted namespaces; nil if they are not checked
 	Behind      map[string]sources.Behind // rules of which agents have another version
 	Agents      map[string]server.Stats   // statistics of agents by the name of their source
-	Unsaved     Unsaved                   // since when the state could not be saved
+	Unsaved     SaveFailure               // since when the state could not be saved
 	Unanswered  time.Time                 // time of the first request that the aggregator did not answer; zero if it answers or there is none
 	Upstream    []episodes.Episode        // alerts about the aggregator
-	Unverified  []rules.Unverified        // running releases, and the rules that were not verified for them
+	Unverified  []rules.UnverifiedRelease // running releases, and the rules that were not verified for them
 	Lonely      time.Time                 // time since when this leader has had no standby; zero if it has one or needs none
 }
 
@@ -94,9 +94,9 @@ type Alerts struct {
 }
 
 type progress struct {
-	bytes     int64
-	watermark time.Time
-	still     int // number of updates without progress
+	bytes       int64
+	watermark   time.Time
+	idleUpdates int // number of updates without progress
 }
 
 // New returns the alerts of a process. A source that is not read for blindAfter gets an alert.
@@ -190,10 +190,10 @@ func (a *Alerts) isStuck(s sources.Status) bool {
 	if !s.Up || s.Bytes != p.bytes || !s.Watermark.Equal(p.watermark) {
 		p = progress{bytes: s.Bytes, watermark: s.Watermark}
 	} else {
-		p.still++
+		p.idleUpdates++
 	}
 	a.moved[s.Name] = p
-	return p.still >= stuckAfter
+	return p.idleUpdates >= stuckAfter
 }
 
 // HungSources returns the sources that are stuck, but no members, which are other processes.
@@ -202,7 +202,7 @@ func (a *Alerts) HungSources() []string {
 	defer a.mu.Unlock()
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(a.moved)) {
-		if a.moved[name].still >= stuckAfter && !isMember(name) {
+		if a.moved[name].idleUpdates >= stuckAfter && !isMember(name) {
 			out = append(out, name)
 		}
 	}

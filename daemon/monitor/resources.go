@@ -23,13 +23,13 @@ const (
 	skewedFor = 2 * time.Minute
 )
 
-// Unsaved says since when and why the state is not saved. The time is zero if it is.
-type Unsaved struct {
+// SaveFailure says since when and why the state is not saved. The time is zero if it is.
+type SaveFailure struct {
 	Since time.Time
 	Why   error
 }
 
-func unsavedAlert(now time.Time, u Unsaved) []episodes.Episode {
+func unsavedAlert(now time.Time, u SaveFailure) []episodes.Episode {
 	if u.Since.IsZero() || now.Sub(u.Since) < unsavedAfter {
 		return nil
 	}

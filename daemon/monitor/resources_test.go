@@ -13,7 +13,7 @@ import (
 
 func TestUnsavedAlert(t *testing.T) {
 	since := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	f := func(u Unsaved, now time.Time, want bool) {
+	f := func(u SaveFailure, now time.Time, want bool) {
 		t.Helper()
 		got := unsavedAlert(now, u)
 		require.Equal(t, want, len(got) == 1)
@@ -22,8 +22,8 @@ func TestUnsavedAlert(t *testing.T) {
 			require.Contains(t, got[0].Annotations["description"], "no space left")
 		}
 	}
-	full := Unsaved{since, errors.New("no space left")}
-	f(Unsaved{}, since.Add(time.Hour), false)
+	full := SaveFailure{since, errors.New("no space left")}
+	f(SaveFailure{}, since.Add(time.Hour), false)
 	f(full, since, false)
 	f(full, since.Add(unsavedAfter-1), false)
 	f(full, since.Add(unsavedAfter), true)
@@ -33,7 +33,7 @@ func TestUnsavedAlert(t *testing.T) {
 	var clock setclock.Clock
 	from := clock.Now()
 	clock.Set(time.Hour)
-	require.Empty(t, unsavedAlert(clock.Now(), Unsaved{Since: from, Why: errors.New("full")}))
+	require.Empty(t, unsavedAlert(clock.Now(), SaveFailure{Since: from, Why: errors.New("full")}))
 }
 
 func TestSkewAlert(t *testing.T) {

@@ -45,7 +45,7 @@ func (u *unserved) alert(now time.Time, after time.Duration, waiting []episodes.
 
 const alertUnverified = "CrowsnestRulesUnverified"
 
-func unverifiedAlert(now time.Time, u rules.Unverified) episodes.Episode {
+func unverifiedAlert(now time.Time, u rules.UnverifiedRelease) episodes.Episode {
 	var names []string
 	for _, r := range u.Rules {
 		names = append(names, r.Alert)

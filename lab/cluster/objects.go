@@ -96,7 +96,7 @@ func (d *download) readObjects(ctx context.Context) {
 }
 
 func (d *download) readKind(ctx context.Context, name string, resource objects.Resource) {
-	out := &objectFile{dir: d.Dir, name: name, of: resource}
+	out := &objectFile{dir: d.Dir, name: name, resource: resource}
 	add := func(in json.RawMessage) error {
 		if !d.wantsObject(name, in) {
 			return nil
@@ -158,7 +158,7 @@ func decodeIdentity(in json.RawMessage) (of identity) {
 // safe for concurrent use.
 type objectFile struct {
 	dir, name string
-	of        objects.Resource
+	resource  objects.Resource
 
 	mu sync.Mutex
 	f  *os.File
@@ -179,7 +179,7 @@ func (o *objectFile) add(in json.RawMessage) error {
 			return err
 		}
 		o.w = bufio.NewWriterSize(o.f, 64<<10)
-		separator = fmt.Sprintf(`{"kind":"%sList","apiVersion":%q,"items":[`, o.of.Kind, o.of.APIVersion)
+		separator = fmt.Sprintf(`{"kind":"%sList","apiVersion":%q,"items":[`, o.resource.Kind, o.resource.APIVersion)
 	}
 	_, err := o.w.WriteString(separator)
 	if err == nil {

@@ -139,16 +139,16 @@ func (a *Account) NotUnderstood() (names []string) {
 	return names
 }
 
-// Skipped is a group of files with the same problem.
-type Skipped struct {
+// SkippedFiles is a group of files with the same problem.
+type SkippedFiles struct {
 	Problem string
 	Names   []string
 }
 
 // Skipped returns the files with a problem that does not make the result incomplete. They are
 // grouped by problem, in the order in which they were found.
-func (a *Account) Skipped() []Skipped {
-	var out []Skipped
+func (a *Account) Skipped() []SkippedFiles {
+	var out []SkippedFiles
 	at := map[string]int{}
 	for _, f := range a.Files {
 		if f.Problem == "" || f.Incomplete {
@@ -157,7 +157,7 @@ func (a *Account) Skipped() []Skipped {
 		i, ok := at[f.Problem]
 		if !ok {
 			i, at[f.Problem] = len(out), len(out)
-			out = append(out, Skipped{Problem: f.Problem})
+			out = append(out, SkippedFiles{Problem: f.Problem})
 		}
 		out[i].Names = append(out[i].Names, f.Name)
 	}
@@ -200,14 +200,14 @@ func (a *Account) Summary() string {
 type found struct {
 	inputs []replay.Input
 	file   []int      // index of each input's file in the account
-	of     []*logFile // nil for an input that is not a file with a log
+	files  []*logFile // nil for an input that is not a file with a log
 	seen   []*tally   // nil for an input whose lines are not counted yet
 }
 
 func (l *found) add(file int, log *logFile, seen *tally, in replay.Input) {
 	l.inputs = append(l.inputs, in)
 	l.file = append(l.file, file)
-	l.of = append(l.of, log)
+	l.files = append(l.files, log)
 	l.seen = append(l.seen, seen)
 }
 
@@ -221,8 +221,8 @@ func (c *collector) skip(path, reason string) {
 	c.account.Files = append(c.account.Files, File{Name: c.shown(path), Problem: reason, arg: c.arg})
 }
 
-// lose adds a file that should have been read to the account, and records an error.
-func (c *collector) lose(verb, path string, err error) {
+// recordLoss adds a file that should have been read to the account, and records an error.
+func (c *collector) recordLoss(verb, path string, err error) {
 	c.loseShown(verb, c.shown(path), err)
 }
 

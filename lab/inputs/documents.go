@@ -60,7 +60,7 @@ type container struct{ cluster, namespace, pod, name string }
 // pending is an object that is kept until the time of its argument is known.
 type pending struct {
 	cluster string
-	of      *objects.Recorded
+	record  *objects.Recorded
 	listed  time.Time // newest time in the object's file
 }
 
@@ -82,7 +82,7 @@ func newState(now time.Time) *state {
 func (c *collector) addDocument(path string) {
 	f, err := os.Open(path)
 	if err != nil {
-		c.lose("read", path, err)
+		c.recordLoss("read", path, err)
 		return
 	}
 	defer f.Close()
@@ -98,7 +98,7 @@ func (c *collector) addDocument(path string) {
 	})
 	c.state.list(first)
 	if err != nil {
-		c.lose("read", path, err)
+		c.recordLoss("read", path, err)
 		return
 	}
 	if read+rest.Broken == 0 {
@@ -137,7 +137,7 @@ func (s *state) add(cluster string, o documents.Object) error {
 		s.dropped++
 		return nil
 	}
-	s.objects = append(s.objects, pending{cluster: cluster, of: of})
+	s.objects = append(s.objects, pending{cluster: cluster, record: of})
 	return nil
 }
 
@@ -145,7 +145,7 @@ func (s *state) add(cluster string, o documents.Object) error {
 func (s *state) list(first int) {
 	var newest time.Time
 	for _, p := range s.objects[first:] {
-		newest = times.Later(newest, times.Earlier(p.of.Newest(), s.now))
+		newest = times.Later(newest, times.Earlier(p.record.Newest(), s.now))
 	}
 	s.newest = times.Later(s.newest, newest)
 	for i := range s.objects[first:] {
@@ -176,7 +176,7 @@ func (c *collector) addState(arg string, from int) {
 	s := c.state
 	at := cmp.Or(s.newest, s.now)
 	for _, p := range s.objects {
-		for _, l := range p.of.Lines(at, p.listed) {
+		for _, l := range p.record.Lines(at, p.listed) {
 			s.line(stateKey{p.cluster, l.Component, l.Namespace}, stateLine{l.Time, l.Text})
 		}
 	}
@@ -240,13 +240,13 @@ const journalMagic = "LPKSHHRH"
 func (c *collector) addJournal(path string) {
 	f, err := os.Open(path)
 	if err != nil {
-		c.lose("read", path, err)
+		c.recordLoss("read", path, err)
 		return
 	}
 	defer f.Close()
 	found, err := journal.ReadRecorded(f)
 	if err != nil {
-		c.lose("read", path, fmt.Errorf("it begins like a systemd journal: %w", err))
+		c.recordLoss("read", path, fmt.Errorf("it begins like a systemd journal: %w", err))
 		return
 	}
 	file := c.read(c.shown(path), asJournal)

@@ -46,7 +46,7 @@ func TestObjectsAndEvents(t *testing.T) {
 	in, account, err := Collect([]string{dir}, Options{Unpack: t.TempDir(), Labels: matcher.Labels{"cluster": "c"}, PathLabels: func(string) (matcher.Labels, bool) { return nil, false }})
 	require.NoError(t, err)
 	require.Len(t, account.Skipped(), 2)
-	require.Equal(t, Skipped{noObjects, []string{dir + "/values.yaml"}}, account.Skipped()[1])
+	require.Equal(t, SkippedFiles{noObjects, []string{dir + "/values.yaml"}}, account.Skipped()[1])
 	require.Contains(t, account.Skipped()[0].Problem, "1 of its objects cannot be read: ")
 	require.Len(t, in, 3)
 	require.Equal(t, "example.com/c:v1.2.3", in[0].StreamLabels()["image"])

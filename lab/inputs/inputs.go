@@ -124,7 +124,7 @@ func (c *collector) keepApart() {
 		return
 	}
 	for _, i := range unknown {
-		if in, of := &c.logs.inputs[i], c.logs.of[i]; of != nil {
+		if in, of := &c.logs.inputs[i], c.logs.files[i]; of != nil {
 			of.apart = true
 		} else {
 			in.Labels[replay.FileLabel] = unrotated(in.Name)
@@ -146,9 +146,9 @@ func (c *collector) add(arg string) {
 	info, err := os.Stat(arg)
 	switch {
 	case err != nil && strings.Contains(arg, "://"):
-		c.lose("open", arg, errors.New("this is an address and not a file; download it first, or pipe it: curl -s ADDRESS | crowsnest scan"))
+		c.recordLoss("open", arg, errors.New("this is an address and not a file; download it first, or pipe it: curl -s ADDRESS | crowsnest scan"))
 	case err != nil:
-		c.lose("open", arg, err)
+		c.recordLoss("open", arg, err)
 	case info.IsDir():
 		c.addFolder(arg)
 	case info.Mode().IsRegular():
@@ -160,7 +160,7 @@ func (c *collector) add(arg string) {
 	default:
 		f, err := os.Open(arg)
 		if err != nil {
-			c.lose("open", arg, err)
+			c.recordLoss("open", arg, err)
 			return
 		}
 		defer f.Close()
@@ -173,12 +173,12 @@ func (c *collector) add(arg string) {
 func (c *collector) addPipe(name string, r io.Reader) {
 	path, err := spool(r, c.opt.Unpack)
 	if err != nil {
-		c.lose("read", name, err)
+		c.recordLoss("read", name, err)
 		return
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		c.lose("read", name, err)
+		c.recordLoss("read", name, err)
 		return
 	}
 	c.unpacked = append(c.unpacked, unpacked{dir: path, archive: name})
@@ -257,7 +257,7 @@ func (c *collector) probe(path string, info fs.FileInfo) (p probe) {
 func (c *collector) addFolder(dir string) {
 	entries, err := readFolder(dir, maxFiles-len(c.account.Files))
 	if err != nil {
-		c.lose("read", dir, err)
+		c.recordLoss("read", dir, err)
 	}
 	for _, entry := range entries {
 		switch path := filepath.Join(dir, entry.Name()); {
@@ -266,7 +266,7 @@ func (c *collector) addFolder(dir string) {
 		case len(c.account.Files) >= maxFiles:
 			if !c.full {
 				c.full = true
-				c.lose("read", dir, errTooMany)
+				c.recordLoss("read", dir, errTooMany)
 			}
 			return
 		default:
@@ -309,7 +309,7 @@ func (c *collector) found(path string) {
 		c.skip(path, "the link is broken")
 		return
 	case err != nil:
-		c.lose("read", path, err)
+		c.recordLoss("read", path, err)
 		return
 	case !info.Mode().IsRegular():
 		if !info.IsDir() {
@@ -329,7 +329,7 @@ func (c *collector) found(path string) {
 	case errors.As(p.err, &bad) && bad.kind.alien:
 		c.skip(path, bad.Error())
 	case p.err != nil:
-		c.lose("read", path, p.err)
+		c.recordLoss("read", path, p.err)
 	default:
 		c.addFile(path, info, p)
 	}
@@ -403,14 +403,14 @@ func (c *collector) addArchive(archive string) {
 	name := c.shown(archive)
 	dir, err := c.folder(filepath.Base(archive))
 	if err != nil {
-		c.lose("unpack", archive, err)
+		c.recordLoss("unpack", archive, err)
 		return
 	}
 	c.unpacked = append(c.unpacked, unpacked{dir: dir, archive: name})
 	defer func() { c.unpacked = c.unpacked[:len(c.unpacked)-1] }()
 	result, err := unpack.Unpack(archive, dir, unpack.DefaultLimits())
 	if err != nil {
-		c.lose("unpack", archive, err)
+		c.recordLoss("unpack", archive, err)
 		return
 	}
 	for _, p := range result.Problems {

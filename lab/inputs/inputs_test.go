@@ -140,7 +140,7 @@ func TestCollectArchives(t *testing.T) {
 		name := dir + "/in/bundle.zip/bundle/logs/capi-system/capi-1/manager.log"
 		require.Equal(t, name, in[0].Name)
 		require.Equal(t, matcher.Labels{"namespace": "capi-system", "pod": "capi-1", "container": "manager", "filename": name}, in[0].StreamLabels())
-		require.Equal(t, []Skipped{{"is a program, a picture or a document, not a log", []string{dir + "/in/bundle.zip/bundle/picture.png"}}}, account.Skipped())
+		require.Equal(t, []SkippedFiles{{"is a program, a picture or a document, not a log", []string{dir + "/in/bundle.zip/bundle/picture.png"}}}, account.Skipped())
 	}
 	in, _, err := Collect([]string{Stdin}, Options{Unpack: t.TempDir(), Stdin: &b})
 	require.NoError(t, err)

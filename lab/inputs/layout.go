@@ -36,7 +36,7 @@ func layoutLabels(path string) matcher.Labels {
 			labels[name] = value
 		}
 	}
-	set("cluster", after(f, "clusters", "logs"))
+	set("cluster", fieldAfter(f, "clusters", "logs"))
 	set("node_name", nodeOf(f))
 	if ns, pod, container, ok := podOf(f); ok {
 		set("namespace", ns)
@@ -99,7 +99,7 @@ func nodeOf(f []string) string {
 	return ""
 }
 
-func after(f []string, before, behind string) string {
+func fieldAfter(f []string, before, behind string) string {
 	if i := last(f, before); i >= 0 && len(f) > i+2 && f[i+2] == behind {
 		return f[i+1]
 	}

@@ -118,14 +118,14 @@ func lines(rc io.ReadCloser, size int64, nuls *int64) (io.ReadCloser, error) {
 	if k, bad := judge(head); bad {
 		return nil, errors.Join(&unreadableError{k}, rc.Close())
 	}
-	return joined{filling{envelope.NewText(unpacked, head, nuls)}, rc}, nil
+	return joined{fullReader{envelope.NewText(unpacked, head, nuls)}, rc}, nil
 }
 
-// filling is a reader that fills the whole buffer in each call. A decompressor returns only
+// fullReader is a reader that fills the whole buffer in each call. A decompressor returns only
 // some KiB at a time, and large blocks can be scanned while the next ones are decompressed.
-type filling struct{ io.Reader }
+type fullReader struct{ io.Reader }
 
-func (f filling) Read(p []byte) (n int, err error) {
+func (f fullReader) Read(p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var k int
 		k, err = f.Reader.Read(p[n:])

@@ -29,19 +29,19 @@ type parts struct {
 	size     int64
 	buffered int
 	list     []*part
-	by       map[*envelope.Place]*part
+	byPlace  map[*envelope.Place]*part
 	err      error
 }
 
 type part struct {
-	place      envelope.Place
-	buf        []byte
-	chunks     []chunk
-	size       int64
-	lines      int64
-	understood int64
-	last       time.Time
-	up, down   int // number of steps forward and backward between the times of consecutive lines
+	place             envelope.Place
+	buf               []byte
+	chunks            []chunk
+	size              int64
+	lines             int64
+	understood        int64
+	last              time.Time
+	forward, backward int // number of steps forward and backward between the times of consecutive lines
 }
 
 type chunk struct {
@@ -49,21 +49,21 @@ type chunk struct {
 	size int
 }
 
-func newParts(dir string) *parts { return &parts{dir: dir, by: map[*envelope.Place]*part{}} }
+func newParts(dir string) *parts { return &parts{dir: dir, byPlace: map[*envelope.Place]*part{}} }
 
 // add adds a line in the CRI format, or unchanged if its time is unknown.
 func (ps *parts) add(l envelope.Line) {
 	if ps.err != nil {
 		return
 	}
-	p := ps.by[l.Place]
+	p := ps.byPlace[l.Place]
 	if p == nil {
 		if len(ps.list) == maxParts {
 			ps.err = fmt.Errorf("it contains lines of more than %d containers; write them to several files", maxParts)
 			return
 		}
 		p = &part{place: *l.Place}
-		ps.by[l.Place] = p
+		ps.byPlace[l.Place] = p
 		ps.list = append(ps.list, p)
 	}
 	if len(p.buf) >= maxPart && !l.Continues {
@@ -79,9 +79,9 @@ func (ps *parts) add(l envelope.Line) {
 	if !l.Time.IsZero() && !l.Continues {
 		switch {
 		case l.Time.After(p.last) && !p.last.IsZero():
-			p.up++
+			p.forward++
 		case l.Time.Before(p.last):
-			p.down++
+			p.backward++
 		}
 		p.last = l.Time
 	}
@@ -152,7 +152,7 @@ func (ps *parts) close() error {
 // open returns the lines of a place in ascending order of time. They may have to be reversed,
 // because exports often begin with the newest line.
 func (ps *parts) open(p *part) (io.ReadCloser, error) {
-	r := &partReader{backwards: p.down > p.up, chunks: slices.Clone(p.chunks), ready: p.buf}
+	r := &partReader{backwards: p.backward > p.forward, chunks: slices.Clone(p.chunks), ready: p.buf}
 	if r.backwards {
 		slices.Reverse(r.chunks)
 		r.ready = reverse(p.buf)

@@ -159,7 +159,7 @@ func (x *index) judgeVariant(runs []run) (state State, where int, missing []stri
 		switch {
 		case f.state == Gone:
 			gone += n
-		case f.state == Found && n < minFirm:
+		case f.state == Found && n < minDistinctive:
 			vague += n
 		}
 		if f.state != Found {

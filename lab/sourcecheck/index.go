@@ -101,15 +101,15 @@ func (c cover) isCheaper(d cover) bool {
 	return c.loose < d.loose
 }
 
-// minFirm is the minimum number of letters with which several words are distinctive.
-const minFirm = 9
+// minDistinctive is the minimum number of letters with which several words are distinctive.
+const minDistinctive = 9
 
 // isFirm reports whether a piece is distinctive. It must have several words, or be all of a
 // literal that is joined to others only by punctuation.
 func isFirm(text string, start, end int, whole bool) bool {
 	size := countLetters(text[start:end])
 	apart := (start == 0 || text[start-1] != ' ') && (end == len(text) || text[end] != ' ')
-	return size >= minFirm && strings.Contains(text[start:end], " ") || size >= 6 && whole && apart
+	return size >= minDistinctive && strings.Contains(text[start:end], " ") || size >= 6 && whole && apart
 }
 
 // mayJoin reports whether a program may write the piece from start to end after the last piece

@@ -170,8 +170,8 @@ func (s Selector) MayMatch(labels map[string]string) bool {
 	return s.matchesUnknown(labels, func(name string) bool { return labels[name] == "" && !stated && name != componentLabel })
 }
 
-// Code reads or writes a parsed selector.
-func Code(c *codec.Codec, s *Selector) {
+// Serialize reads or writes a parsed selector.
+func Serialize(c *codec.Codec, s *Selector) {
 	codec.Text(c, &s.text)
 	codec.List(c, &s.matchers, func(c *codec.Codec, m *Matcher) {
 		codec.Text(c, &m.Name)

@@ -22,9 +22,9 @@ const (
 	unknown = "unknown"
 )
 
-// Affects says which versions of which component have a failure. Versions is a semver constraint.
+// AffectedVersions says which versions of which component have a failure. Versions is a semver constraint.
 // If Image is empty, images are not compared.
-type Affects struct {
+type AffectedVersions struct {
 	Component string `yaml:"component" bounds:"0,4096" jsonschema_description:"Name of the component, as shown to people."`
 	Image     string `yaml:"image" bounds:"0,4096" jsonschema_description:"Path components of the image's repository, such as cluster-api/cluster-api-controller, compared as whole components with the stream's label image. Without it, no image is compared."`
 	Versions  string `yaml:"versions" bounds:"0,4096" jsonschema_description:"An exact version, or comparators such as \">=1.9.0 <1.10.0\", in quotes."`
@@ -189,7 +189,7 @@ func (b *versionBounds) isEmpty() bool {
 // Judge compares the running image, such as "registry:5000/a/b:v1.9.5", with the affected
 // versions. The name of an unknown image is "". Judge does not guess. If it cannot decide, the
 // verdict is unknown.
-func Judge(affects []Affects, image string) Verdict {
+func Judge(affects []AffectedVersions, image string) Verdict {
 	if len(affects) == 0 {
 		return Verdict{}
 	}
@@ -214,7 +214,7 @@ var archSuffix = lazyre.New(`-(amd64|arm64|arm|ppc64le|riscv64|s390x)$`)
 
 // isImage reports whether the path of the repository contains the entry's image as whole
 // components, in any registry or mirror.
-func (a Affects) isImage(repository string) bool {
+func (a AffectedVersions) isImage(repository string) bool {
 	return strings.Contains("/"+archSuffix.ReplaceAllString(repository, "")+"/", "/"+strings.Trim(a.Image, "/")+"/")
 }
 
@@ -222,7 +222,7 @@ func (a Affects) isImage(repository string) bool {
 // repository path, as whole components and in any registry.
 func Tag(image string, names []string) (tag string, known bool) {
 	repository, tag := splitImage(strings.TrimSpace(image))
-	return tag, slices.ContainsFunc(names, func(name string) bool { return Affects{Image: name}.isImage(repository) })
+	return tag, slices.ContainsFunc(names, func(name string) bool { return AffectedVersions{Image: name}.isImage(repository) })
 }
 
 // Release returns the major and minor number of the version in a tag, or "".
@@ -269,7 +269,7 @@ func combineVerdicts(vs []Verdict) Verdict {
 }
 
 // judgeTag compares one entry with the tag of its image.
-func (a Affects) judgeTag(image, tag string) Verdict {
+func (a AffectedVersions) judgeTag(image, tag string) Verdict {
 	switch {
 	case a.Image == "":
 		return a.unknownVerdict("the running version cannot be read from an image")
@@ -298,17 +298,17 @@ func (a Affects) judgeTag(image, tag string) Verdict {
 	return a.newVerdict(affected, tag, fmt.Sprintf(format, a.name(), tag, a.Versions, a.fix()))
 }
 
-func (a Affects) newVerdict(affected, tag, text string) Verdict {
+func (a AffectedVersions) newVerdict(affected, tag, text string) Verdict {
 	return Verdict{Affected: affected, Component: a.Component, Running: tag, FixedIn: a.FixedIn, Ref: a.Ref, Text: text}
 }
 
-func (a Affects) unknownVerdict(why string) Verdict {
+func (a AffectedVersions) unknownVerdict(why string) Verdict {
 	return a.newVerdict(unknown, "", fmt.Sprintf("Affected are versions %s of %s%s; %s.", a.Versions, a.name(), a.fix(), why))
 }
 
-func (a Affects) name() string { return cmp.Or(a.Component, a.Image, "the component") }
+func (a AffectedVersions) name() string { return cmp.Or(a.Component, a.Image, "the component") }
 
-func (a Affects) fix() string {
+func (a AffectedVersions) fix() string {
 	s := ""
 	if a.FixedIn != "" {
 		s = ", fixed in " + a.FixedIn

@@ -66,8 +66,8 @@ func TestCheckVersionsErrors(t *testing.T) {
 	f(">1.9.0 <=1.9.0", 0, "no version satisfies", "")
 }
 
-func capi() Affects {
-	return Affects{
+func capi() AffectedVersions {
+	return AffectedVersions{
 		Component: "cluster-api", Image: "cluster-api/cluster-api-controller",
 		Versions: ">=1.9.0 <1.10.0", FixedIn: "1.10.0", Ref: "cluster-api@641f663156",
 	}
@@ -77,7 +77,7 @@ func TestJudge(t *testing.T) {
 	f := func(tag, want string) {
 		t.Helper()
 		image := "registry.example:5000/cluster-api/cluster-api-controller" + tag
-		v := Judge([]Affects{capi()}, image)
+		v := Judge([]AffectedVersions{capi()}, image)
 		require.Equal(t, want, v.Affected, "%s: %s", tag, v.Text)
 		require.Equal(t, "cluster-api", v.Component)
 		require.Equal(t, "1.10.0", v.FixedIn)
@@ -133,14 +133,14 @@ func TestJudge(t *testing.T) {
 }
 
 func TestJudgeImages(t *testing.T) {
-	f := func(image, affected, text string, affects ...Affects) {
+	f := func(image, affected, text string, affects ...AffectedVersions) {
 		t.Helper()
 		v := Judge(affects, image)
 		require.Equal(t, affected, v.Affected, v.Text)
 		require.Equal(t, text, v.Text)
 	}
-	vcluster := Affects{Component: "vcluster", Image: "loft-sh/vcluster-oss", Versions: "<0.22.6", FixedIn: "0.22.6"}
-	harvester := Affects{Component: "harvester", Versions: ">=1.4.1 <1.4.3"}
+	vcluster := AffectedVersions{Component: "vcluster", Image: "loft-sh/vcluster-oss", Versions: "<0.22.6", FixedIn: "0.22.6"}
+	harvester := AffectedVersions{Component: "harvester", Versions: ">=1.4.1 <1.4.3"}
 	f("", "", "")
 	f("a/b:v1", "", "")
 	f("", unknown, "Affected are versions <0.22.6 of vcluster, fixed in 0.22.6; the running version is not known.", vcluster)
@@ -165,15 +165,15 @@ func TestJudgeImages(t *testing.T) {
 	f("a/loft-sh/vcluster-oss:0.22.5", yes, "vcluster 0.22.5 is affected (versions <0.22.6), fixed in 0.22.6.", harvester, vcluster, capi())
 	f("a/loft-sh/vcluster-oss:0.23.0", unknown,
 		"vcluster 0.23.0 is not among the affected versions (<0.22.6), fixed in 0.22.6. Affected are versions >=1.4.1 <1.4.3 of harvester; the running version cannot be read from an image.", vcluster, harvester)
-	f("a/b:1.0.0", unknown, "Affected are versions nonsense of b; its version constraint is invalid.", Affects{Image: "b", Versions: "nonsense"})
-	f("goauthentik/server:2024.1.2", yes, "server 2024.1.2 is affected (versions <2024.1.3).", Affects{Image: "server", Versions: "<2024.1.3"})
+	f("a/b:1.0.0", unknown, "Affected are versions nonsense of b; its version constraint is invalid.", AffectedVersions{Image: "b", Versions: "nonsense"})
+	f("goauthentik/server:2024.1.2", yes, "server 2024.1.2 is affected (versions <2024.1.3).", AffectedVersions{Image: "server", Versions: "<2024.1.3"})
 }
 
 func TestJudgeConstraints(t *testing.T) {
 	f := func(versions, tag, want string) {
 		t.Helper()
 		require.NoError(t, Check(versions))
-		v := Judge([]Affects{{Image: "i", Versions: versions}}, "i:"+tag)
+		v := Judge([]AffectedVersions{{Image: "i", Versions: versions}}, "i:"+tag)
 		require.Equal(t, want, v.Affected, "%s %s", versions, tag)
 	}
 	f("1.32.0", "v1.32.0", yes)
@@ -202,7 +202,7 @@ func FuzzJudge(f *testing.F) {
 			require.True(t, errors.As(err, &se))
 			require.True(t, se.Offset >= 0 && se.Offset <= len(versions), "%d", se.Offset)
 		}
-		v := Judge([]Affects{{Component: "c", Image: "b", Versions: versions}}, image)
+		v := Judge([]AffectedVersions{{Component: "c", Image: "b", Versions: versions}}, image)
 		require.Contains(t, []string{yes, no, unknown}, v.Affected)
 		require.NotEmpty(t, v.Text)
 		require.Equal(t, v.Affected == unknown, v.Running == "")

@@ -72,7 +72,7 @@ func (s *Sink) Import(data []byte) error {
 		if !known {
 			marks = forNew(in.Endpoints)
 		}
-		e.State().Import(sinks.Saved{Marks: marks, Ended: packed}, now)
+		e.State().Import(sinks.SavedState{Marks: marks, Ended: packed}, now)
 	}
 	s.endpoints.linkPeers()
 	s.shared.Unlock()

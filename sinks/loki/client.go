@@ -39,8 +39,8 @@ const stopWithin = 2 * time.Second
 //   - The library's JSON, which Loki accepts and drops, is never used.
 type pusher struct {
 	*client.Client
-	out    *outcome
-	within time.Duration
+	out     *outcome
+	timeout time.Duration
 }
 
 func newClient(cfg Config, log zerolog.Logger) (*pusher, error) {
@@ -69,7 +69,7 @@ func newClient(cfg Config, log zerolog.Logger) (*pusher, error) {
 	// minutes. This header makes the server close it. Configurations may not set the header,
 	// since it rarely helps.
 	headers["Connection"] = commonconfig.Header{Values: []string{"close"}}
-	return &pusher{Client: c, out: out, within: cfg.Timeout + stopWithin}, nil
+	return &pusher{Client: c, out: out, timeout: cfg.Timeout + stopWithin}, nil
 }
 
 // push writes the entries and returns the answer. It returns soon after ctx ends.
@@ -84,7 +84,7 @@ func (p *pusher) push(ctx context.Context, entries []entry) delivery.Answer {
 		defer close(done)
 		p.Stop()
 	}()
-	deadline := time.NewTimer(p.within)
+	deadline := time.NewTimer(p.timeout)
 	defer deadline.Stop()
 	select {
 	case <-done:

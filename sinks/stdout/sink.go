@@ -250,7 +250,7 @@ func (s *Sink) Export() ([]byte, error) {
 
 // Import sets the state that Export returned. It must be called before the first Notify.
 func (s *Sink) Import(data []byte) error {
-	var in sinks.Saved
+	var in sinks.SavedState
 	if err := json.Unmarshal(data, &in); err != nil {
 		return fmt.Errorf("read the saved state of sink %s: %w", s.cfg.Name, err)
 	}

@@ -16,8 +16,8 @@ import (
 // form one log.
 const maxLogs = 512
 
-// Recorded is a journal file to which nothing is written any more, as in a support bundle.
-type Recorded struct {
+// RecordedFile is a journal file to which nothing is written any more, as in a support bundle.
+type RecordedFile struct {
 	Logs    []Log  // logs in the order of their first entries
 	Entries uint64 // number of entries of all logs
 	Damaged uint64 // number of unreadable entries
@@ -32,8 +32,8 @@ type Log struct {
 }
 
 // ReadRecorded finds the logs in a file. It returns an error if r is not a journal.
-func ReadRecorded(r io.ReaderAt) (Recorded, error) {
-	var out Recorded
+func ReadRecorded(r io.ReaderAt) (RecordedFile, error) {
+	var out RecordedFile
 	known := map[string]bool{}
 	var rest *Log
 	err := eachEntry(r, &out, func(l *lines, _ *journalfile.Entry) bool {
@@ -54,7 +54,7 @@ func ReadRecorded(r io.ReaderAt) (Recorded, error) {
 	return out, err
 }
 
-func eachEntry(r io.ReaderAt, into *Recorded, f func(*lines, *journalfile.Entry) bool) error {
+func eachEntry(r io.ReaderAt, into *RecordedFile, f func(*lines, *journalfile.Entry) bool) error {
 	file, err := journalfile.Open(r, maxValue)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (l Log) Lines(r io.ReaderAt) io.ReadCloser {
 	pr, pw := io.Pipe()
 	go func() {
 		buf := slices.Grow([]byte(nil), 64<<10)
-		err := eachEntry(r, new(Recorded), func(own *lines, e *journalfile.Entry) bool {
+		err := eachEntry(r, new(RecordedFile), func(own *lines, e *journalfile.Entry) bool {
 			if own.message == nil || l.rest == nil && string(own.key) != l.key || l.rest[string(own.key)] {
 				return true
 			}

@@ -192,7 +192,7 @@ type plan struct {
 
 func (p *position) planRequest(c container, horizon time.Time) plan {
 	if p.ID == "" {
-		return plan{read: c.restarts > 0 && !c.before.IsZero() && !c.before.Before(horizon), since: horizon, known: true}
+		return plan{read: c.restarts > 0 && !c.previousEnd.IsZero() && !c.previousEnd.Before(horizon), since: horizon, known: true}
 	}
 	out := plan{read: true, since: horizon, known: p.Done && c.restarts-p.Restarts <= 1}
 	if n := c.restarts - p.Restarts; n > 1 { // the API keeps only the last one
@@ -204,7 +204,7 @@ func (p *position) planRequest(c container, horizon time.Time) plan {
 		return out
 	}
 	out.since = p.resumeTime()
-	end := c.before
+	end := c.previousEnd
 	if !c.started.IsZero() && c.started.Before(end) {
 		end = c.started
 	}
@@ -352,7 +352,7 @@ func (st *stream) matcherStream() *matcher.Stream {
 	if st.stream != nil && st.stream.Labels()["image"] == labels["image"] {
 		return st.stream
 	}
-	st.before, st.counted = sources.AddCounters(st.before, st.counted), matcher.Counters{}
+	st.earlierCounters, st.counted = sources.AddCounters(st.earlierCounters, st.counted), matcher.Counters{}
 	st.stream = matcher.NewStream(labels, matcher.StreamOptions{Format: matcher.FormatCRI, Join: matcher.JoinBlock, IgnoreLabels: ignored})
 	return st.stream
 }

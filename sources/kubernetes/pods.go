@@ -83,13 +83,13 @@ type container struct {
 	node   string
 	labels matcher.Labels // labels of the pod, without the configured labels
 
-	phase    phase
-	id       string    // ID of the newest instance; empty if there is no instance
-	restarts int       // number of restarts before the newest instance
-	started  time.Time // start of the newest instance, in whole seconds by the node's clock
-	finished time.Time // end of the newest instance, if it terminated
-	before   time.Time // end of the previous instance; zero if unknown
-	earlier  time.Time // start of the previous instance
+	phase       phase
+	id          string    // ID of the newest instance; empty if there is no instance
+	restarts    int       // number of restarts before the newest instance
+	started     time.Time // start of the newest instance, in whole seconds by the node's clock
+	finished    time.Time // end of the newest instance, if it terminated
+	previousEnd time.Time // end of the previous instance; zero if unknown
+	earlier     time.Time // start of the previous instance
 }
 
 // key returns a key that identifies the container, unlike every earlier container.
@@ -136,7 +136,7 @@ func (p *pod) containers() []container {
 func (c *container) copyStatus(st *status) {
 	c.restarts = st.Restarts
 	if t := st.Last.Terminated; t != nil {
-		c.before, c.earlier = t.Finished, t.Started
+		c.previousEnd, c.earlier = t.Finished, t.Started
 	}
 	switch s := st.State; {
 	case s.Running != nil:
@@ -146,7 +146,7 @@ func (c *container) copyStatus(st *status) {
 		c.id = cmp.Or(st.ID, s.Terminated.ID)
 	case st.Last.Terminated != nil && st.ID == st.Last.Terminated.ID:
 		c.phase, c.id = ended, st.ID
-		c.started, c.finished, c.before = st.Last.Terminated.Started, st.Last.Terminated.Finished, time.Time{}
+		c.started, c.finished, c.previousEnd = st.Last.Terminated.Started, st.Last.Terminated.Finished, time.Time{}
 	}
 	if c.id == "" {
 		c.phase = waiting // the runtime has not assigned an ID yet

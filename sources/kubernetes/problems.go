@@ -21,22 +21,22 @@ const maxShown = 3
 type problems map[string]*problem
 
 type problem struct {
-	text string
-	of   map[string]bool
+	text       string
+	containers map[string]bool
 }
 
 func (p problems) set(key, noun, text string) {
 	if p[key] == nil {
-		p[key] = &problem{text: text, of: map[string]bool{}}
+		p[key] = &problem{text: text, containers: map[string]bool{}}
 	}
-	p[key].of[noun] = true
+	p[key].containers[noun] = true
 }
 
 func (p problems) clear(key, noun string) {
 	if p[key] == nil {
 		return
 	}
-	if delete(p[key].of, noun); len(p[key].of) == 0 {
+	if delete(p[key].containers, noun); len(p[key].containers) == 0 {
 		delete(p, key)
 	}
 }

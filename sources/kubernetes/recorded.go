@@ -35,7 +35,7 @@ func ReadPod(in json.RawMessage) ([]Recorded, error) {
 	for _, c := range p.containers() {
 		out = append(out, Recorded{
 			Namespace: c.pod.namespace, Pod: c.pod.name, UID: c.pod.uid, Container: c.name, Node: c.node, Labels: c.labels,
-			Restarts: c.restarts, Log: c.phase != waiting, Previous: !c.before.IsZero(), Began: c.earlier, Ended: c.before,
+			Restarts: c.restarts, Log: c.phase != waiting, Previous: !c.previousEnd.IsZero(), Began: c.earlier, Ended: c.previousEnd,
 		})
 	}
 	return out, nil

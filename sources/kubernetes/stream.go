@@ -40,17 +40,17 @@ type stream struct {
 	// The following fields are guarded by s.mu.
 	chosen, wanted bool // whether it was decided if a rule selects the stream, and the decision
 
-	mu       sync.Mutex
-	c        container // current state according to the API
-	pos      position
-	running  bool
-	cancel   context.CancelFunc // ends run
-	ending   func()             // ends the current request; nil if there is none
-	leftAt   time.Time          // time at which the pod was deleted or deselected; zero if it was not
-	stream   *matcher.Stream
-	counted  matcher.Counters // counters of the current matcher stream
-	before   matcher.Counters // sum of the counters of earlier matcher streams
-	lastRead time.Time
+	mu              sync.Mutex
+	c               container // current state according to the API
+	pos             position
+	running         bool
+	cancel          context.CancelFunc // ends run
+	ending          func()             // ends the current request; nil if there is none
+	leftAt          time.Time          // time at which the pod was deleted or deselected; zero if it was not
+	stream          *matcher.Stream
+	counted         matcher.Counters // counters of the current matcher stream
+	earlierCounters matcher.Counters // sum of the counters of earlier matcher streams
+	lastRead        time.Time
 
 	// The following fields serve the watermark.
 	firstSeen time.Time
@@ -168,7 +168,7 @@ func (st *stream) finishRun() {
 	st.mu.Lock()
 	st.cancel()
 	st.running, st.cancel, st.failing, st.stalled.since = false, nil, time.Time{}, time.Time{}
-	st.before, st.counted, st.stream = sources.AddCounters(st.before, st.counted), matcher.Counters{}, nil
+	st.earlierCounters, st.counted, st.stream = sources.AddCounters(st.earlierCounters, st.counted), matcher.Counters{}, nil
 	s, c := st.s, st.c
 	st.mu.Unlock()
 	s.mu.Lock()
@@ -239,7 +239,7 @@ func (st *stream) lowWatermark(now time.Time) (at time.Time, b bound) {
 func (st *stream) totalCounters() matcher.Counters {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return sources.AddCounters(st.before, st.counted)
+	return sources.AddCounters(st.earlierCounters, st.counted)
 }
 
 // status returns the state for the status pages. ok is false if the stream is not being read.
@@ -249,7 +249,7 @@ func (st *stream) status() (line sources.StreamStatus, ok bool) {
 	if !st.running || st.stream == nil {
 		return line, false
 	}
-	n := sources.AddCounters(st.before, st.counted)
+	n := sources.AddCounters(st.earlierCounters, st.counted)
 	return sources.StreamStatus{
 		Labels: st.stream.Labels(), Path: st.path, Offset: n.Bytes, Size: n.Bytes, Lines: n.Lines, LastRead: st.lastRead,
 	}, true

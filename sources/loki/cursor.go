@@ -42,12 +42,12 @@ type asker struct {
 	cfg    Config
 	answer answer
 
-	limit int   // current number of entries per response
-	most  int   // largest number of entries that the server allows
-	span  int64 // current time range of one query
-	cap   int64 // longest time range that the server allows
-	good  int   // number of good responses since limit was reduced
-	fine  int   // number of good responses since cap was reduced
+	limit      int   // current number of entries per response
+	maxEntries int   // largest number of entries that the server allows
+	span       int64 // current time range of one query
+	cap        int64 // longest time range that the server allows
+	good       int   // number of good responses since limit was reduced
+	fine       int   // number of good responses since cap was reduced
 
 	// use is called with the entries from from to to. It must not keep a.
 	use func(a *answer, from, to int64)
@@ -61,7 +61,7 @@ type asker struct {
 }
 
 func newAsker(cfg Config, tenant string) *asker {
-	return &asker{client: newClient(cfg, tenant), cfg: cfg, limit: cfg.Limit, most: raised * cfg.Limit, span: maxSpan, cap: maxSpan}
+	return &asker{client: newClient(cfg, tenant), cfg: cfg, limit: cfg.Limit, maxEntries: raised * cfg.Limit, span: maxSpan, cap: maxSpan}
 }
 
 // Reasons why entries cannot be read.
@@ -103,7 +103,7 @@ func (r *asker) step(ctx context.Context, c *cursor) *failure {
 		return r.narrowUnreadable(c, q)
 	}
 	// Entries of the same time fill the response.
-	if c.limit = 2 * q.limit; c.limit > r.most {
+	if c.limit = 2 * q.limit; c.limit > r.maxEntries {
 		c.limit, c.many = 0, true
 	}
 	return nil
@@ -154,8 +154,8 @@ func (r *asker) raiseLimits(q query, a *answer, took time.Duration) {
 	if r.fine++; r.fine >= probeAfter {
 		r.fine, r.cap = 0, min(2*r.cap, maxSpan)
 	}
-	if r.good++; r.good >= growAfter && r.limit < min(r.cfg.Limit, r.most) {
-		r.good, r.limit = 0, min(2*r.limit, r.cfg.Limit, r.most)
+	if r.good++; r.good >= growAfter && r.limit < min(r.cfg.Limit, r.maxEntries) {
+		r.good, r.limit = 0, min(2*r.limit, r.cfg.Limit, r.maxEntries)
 	}
 }
 
@@ -171,7 +171,7 @@ func (r *asker) reduceRefused(c *cursor, q query, f *failure) *failure {
 		if most < 1 {
 			return f
 		}
-		r.most, r.limit = most, min(r.limit, most)
+		r.maxEntries, r.limit = most, min(r.limit, most)
 		if c.limit > 0 {
 			c.limit, c.many = 0, true
 		}
@@ -248,7 +248,7 @@ func (c *cursor) passTime() { c.at, c.limit, c.many, c.split = c.at+1, 0, false,
 
 // stepSplit reads the entries of one stream at the time of the cursor.
 func (r *asker) stepSplit(ctx context.Context, c *cursor) *failure {
-	q := query{logql: c.split[0], from: c.at, to: c.at + 1, limit: min(r.cfg.Limit, r.most)}
+	q := query{logql: c.split[0], from: c.at, to: c.at + 1, limit: min(r.cfg.Limit, r.maxEntries)}
 	f := r.runQuery(ctx, q)
 	switch {
 	case f != nil && f.reason == reasonLimit && q.limit > 1:

@@ -19,12 +19,12 @@ const (
 // group is the content of one query. The query asks for lines that contain one of the texts, in
 // streams that one of the selectors selects.
 type group struct {
-	of    []rules.Selector
-	texts []text
+	selectors []rules.Selector
+	texts     []text
 }
 
 func (g *group) add(other group) {
-	g.of, g.texts = append(g.of, other.of...), append(g.texts, other.texts...)
+	g.selectors, g.texts = append(g.selectors, other.selectors...), append(g.texts, other.texts...)
 }
 
 // divideGroups divides what rules ask for among as few queries as possible. wanted has one
@@ -47,16 +47,16 @@ func (p planner) divideGroups(wanted []group) []group {
 			rest.add(g)
 			continue
 		}
-		next := group{slices.Concat(last.of, g.of), slices.Concat(last.texts, g.texts)}
+		next := group{slices.Concat(last.selectors, g.selectors), slices.Concat(last.texts, g.texts)}
 		full := len(next.texts) > max(manyTexts, len(all.texts)/(maxGroups-1))
-		if len(last.of) > 0 && (full || len(p.commonConditions(next.of)) == 0) {
+		if len(last.selectors) > 0 && (full || len(p.commonConditions(next.selectors)) == 0) {
 			out, last = append(out, last), g
 			continue
 		}
 		last = next
 	}
 	out = append(out, last)
-	if len(rest.of) > 0 {
+	if len(rest.selectors) > 0 {
 		out = append(out, rest)
 	}
 	if len(out) > maxGroups {
@@ -69,7 +69,7 @@ func (p planner) divideGroups(wanted []group) []group {
 func (p planner) commonLabel(wanted []group) string {
 	count := map[string]int{}
 	for _, g := range wanted {
-		for name := range wantedValues(g.of[0]) {
+		for name := range wantedValues(g.selectors[0]) {
 			if p.naming.lokiLabel(name) != "" && wantsLabel(g, name) {
 				count[name]++
 			}
@@ -86,7 +86,7 @@ func (p planner) commonLabel(wanted []group) string {
 
 // wantsLabel reports whether every selector of a group requires specific values of a label.
 func wantsLabel(g group, name string) bool {
-	for _, from := range g.of {
+	for _, from := range g.selectors {
 		want := wantedValues(from)[name]
 		if any, err := regexp.MatchString("^(?:"+want+")$", unlikely); want == "" || any || err != nil {
 			return false

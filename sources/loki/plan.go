@@ -100,7 +100,7 @@ func (p planner) makePlan(set *rules.Set, most int, filter bool) plan {
 	}
 	if len(some) > 0 {
 		for _, g := range p.divideGroups(some) {
-			out.queries = append(out.queries, p.filterQueries(g.of, removeCovered(shortenTexts(g.texts)), most)...)
+			out.queries = append(out.queries, p.filterQueries(g.selectors, removeCovered(shortenTexts(g.texts)), most)...)
 		}
 	}
 	for _, q := range out.queries {

@@ -374,7 +374,7 @@ func TestShippedPacks(t *testing.T) {
 	require.Len(t, groups, len(plan.queries))
 	searched := func(labels map[string]string) (texts []text) {
 		for _, g := range groups {
-			if !slices.ContainsFunc(p.commonConditions(g.of), func(c condition) bool {
+			if !slices.ContainsFunc(p.commonConditions(g.selectors), func(c condition) bool {
 				return !regexp.MustCompile("^(?:" + c.expr + ")$").MatchString(labels[c.name])
 			}) {
 				texts = append(texts, shortenTexts(g.texts)...)

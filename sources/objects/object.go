@@ -425,8 +425,8 @@ func listFacts(o *object) (out []fact) {
 // change is a change for which a line has to be written.
 type change struct {
 	fact
-	was  word // the former value, or the current value if there is no former one
-	gone bool // whether the fact no longer holds
+	former word // the former value, or the current value if there is no former one
+	gone   bool // whether the fact no longer holds
 }
 
 // diffFacts returns how the facts about an object changed. Facts that no longer hold come first.
@@ -442,9 +442,9 @@ func diffFacts(before []fact, o *object) (out []change) {
 		if f.hidden || i >= 0 && f.hasSameLine(before[i]) {
 			continue
 		}
-		c := change{fact: f, was: f.value}
+		c := change{fact: f, former: f.value}
 		if i >= 0 {
-			c.was = before[i].value
+			c.former = before[i].value
 		}
 		out = append(out, c)
 	}

@@ -174,7 +174,7 @@ func (r *reader) replaceObject(o *object, before []fact, t time.Time) {
 		if c.gone {
 			text = r.subject.goneLine(o, c.fact)
 		} else {
-			text = r.subject.factLine(o, c.fact, c.was, t)
+			text = r.subject.factLine(o, c.fact, c.former, t)
 		}
 		lines = append(lines, line{c.view, o.namespace, text})
 	}

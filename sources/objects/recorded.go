@@ -98,7 +98,7 @@ func (r *Recorded) Lines(now, listed time.Time) []RecordedLine {
 	var out []RecordedLine
 	for _, c := range diffFacts(nil, r.object) {
 		add := func(t time.Time) {
-			text := r.subject.factLine(r.object, c.fact, c.was, t)
+			text := r.subject.factLine(r.object, c.fact, c.former, t)
 			out = append(out, RecordedLine{c.view.component(), r.object.namespace, t, text})
 		}
 		if !c.since.IsZero() && c.since.Before(now) {

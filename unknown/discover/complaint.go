@@ -272,7 +272,7 @@ func Similar(a, b string) bool {
 }
 
 func complaintsOf(words []string) (out []string) {
-	for i, severe := range complaining(words) {
+	for i, severe := range complaintWords(words) {
 		if severe {
 			out = append(out, words[i])
 		}

@@ -77,18 +77,18 @@ func New(set *rules.Set, opt Options) (*Finder, error) {
 		return nil, fmt.Errorf("compile rules: %w", err)
 	}
 	return &Finder{
-		opt: opt, prog: prog, patterns: patterns{most: opt.Patterns, byKey: map[uint64]*pattern{}}, buf: matcher.NewUnmatchedBuffer(),
+		opt: opt, prog: prog, patterns: patterns{limit: opt.Patterns, byKey: map[uint64]*pattern{}}, buf: matcher.NewUnmatchedBuffer(),
 		numbers: map[string]int{}, components: map[string]*component{},
 	}, nil
 }
 
 type stream struct {
 	*matcher.Stream
-	name    string // name by which streams are counted
-	input   string
-	home    *component
-	before  int64 // number of lines of the component before this stream
-	matched int64 // number of the newest line that a rule matched
+	name        string // name by which streams are counted
+	input       string
+	home        *component
+	linesBefore int64 // number of lines of the component before this stream
+	matched     int64 // number of the newest line that a rule matched
 }
 
 const blockSize = 256 << 10
@@ -134,12 +134,12 @@ func (f *Finder) openStream(source *matcher.Stream, input string) *stream {
 		component = labels["namespace"] + "/" + c
 	}
 	f.report.Inputs++
-	return &stream{Stream: source, name: name, input: input, home: f.component(component), before: f.component(component).lines}
+	return &stream{Stream: source, name: name, input: input, home: f.component(component), linesBefore: f.component(component).lines}
 }
 
 func (f *Finder) closeStream(s *stream) {
 	c := s.Counters()
-	s.home.lines = max(s.home.lines, s.before+c.Lines)
+	s.home.lines = max(s.home.lines, s.linesBefore+c.Lines)
 	f.report.Lines += c.Lines
 	f.report.Bytes += c.Bytes
 	f.report.Truncated += c.Truncated
@@ -163,7 +163,7 @@ func (f *Finder) countLines(s *stream, hits []matcher.Hit, lines []matcher.Compl
 		if !l.Untimed {
 			s.home.saw(l.Time)
 		}
-		s.home.lines = max(s.home.lines, s.before+l.LineNumber)
+		s.home.lines = max(s.home.lines, s.linesBefore+l.LineNumber)
 		f.countLine(s, l)
 	}
 }
@@ -201,7 +201,7 @@ func (f *Finder) countLine(s *stream, l *matcher.Complaint) {
 	}
 	p.saw(at)
 	if p.home == s.home {
-		p.position.saw(s.before + l.LineNumber)
+		p.position.saw(s.linesBefore + l.LineNumber)
 	}
 	n := f.streamNumber(s)
 	p.seenIn(n)

@@ -94,7 +94,7 @@ func (p *pattern) seenIn(stream int) {
 
 // stuck reports whether the message repeats for so long that something is stuck.
 func (p *pattern) stuck() bool {
-	return p.spells.longest >= stuckAfter || p.first.IsZero() && p.spells.most >= stuckCount
+	return p.spells.longest >= stuckAfter || p.first.IsZero() && p.spells.mostLines >= stuckCount
 }
 
 // idle reports whether the pattern is no failure. Either its lines only report a wait that is
@@ -118,7 +118,7 @@ func (p *pattern) severity() int {
 
 // patterns holds the patterns of the lines that have been read.
 type patterns struct {
-	most  int
+	limit int
 	byKey map[uint64]*pattern // several keys may lead to one pattern
 
 	evicted, evictedLines int64
@@ -142,10 +142,10 @@ func (x *patterns) all() (out []*pattern) {
 // add adds a pattern. If there is no room, it first joins similar patterns and then drops those
 // whose newest line was read the longest time ago.
 func (x *patterns) add(key uint64, p *pattern) {
-	if len(x.byKey) >= x.most {
+	if len(x.byKey) >= x.limit {
 		kept := x.join()
 		slices.SortFunc(kept, func(a, b *pattern) int { return cmp.Compare(b.used, a.used) })
-		most := x.most / 2
+		most := x.limit / 2
 		for _, p := range kept[min(len(kept), most):] {
 			x.evicted++
 			x.evictedLines += p.count
@@ -170,7 +170,7 @@ func (x *patterns) join() (out []*pattern) {
 next:
 	for _, p := range x.all() {
 		words := p.words()
-		s := shape{words, complaining(words), p}
+		s := shape{words, complaintWords(words), p}
 		key := bucketOf(words)
 		bucket := buckets[key]
 		for i := range bucket[:min(len(bucket), maxCompared)] {
@@ -238,8 +238,8 @@ func differs(a, b []string, severeA, severeB []bool) bool {
 // failure.
 const zero = "0"
 
-// complaining reports, for each word, whether it complains.
-func complaining(words []string) []bool {
+// complaintWords reports, for each word, whether it complains.
+func complaintWords(words []string) []bool {
 	out := make([]bool, len(words))
 	for i, w := range words {
 		var j judgement
@@ -266,9 +266,9 @@ const (
 // spells measures how long a message repeats for the same object. It is harmless that a hundred
 // clusters wait for a minute each, but not that one cluster waits for an hour.
 type spells struct {
-	all     []spell // spells in progress, at most maxSpells, in any order
-	longest time.Duration
-	most    int // number of lines of the longest spell
+	all       []spell // spells in progress, at most maxSpells, in any order
+	longest   time.Duration
+	mostLines int // number of lines of the longest spell
 }
 
 // spell is an uninterrupted repetition of a message for one object.
@@ -304,12 +304,12 @@ func (x *spells) count(object uint64, t time.Time) {
 	if t.After(s.last) {
 		s.last = t
 	}
-	x.most = max(x.most, s.count)
+	x.mostLines = max(x.mostLines, s.count)
 	x.longest = max(x.longest, s.last.Sub(s.first))
 }
 
 func (x *spells) add(o *spells) {
-	x.longest, x.most = max(x.longest, o.longest), max(x.most, o.most)
+	x.longest, x.mostLines = max(x.longest, o.longest), max(x.mostLines, o.mostLines)
 }
 
 // id returns the ID of a pattern, which is equal in all runs.

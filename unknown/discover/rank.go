@@ -101,9 +101,9 @@ type group struct {
 	owners  []*component
 	// base is the sum of the group's own points. score is base with the points that higher
 	// groups cost.
-	base, score float64
-	above       float64 // number of higher groups of the same components
-	why         []string
+	base, score  float64
+	higherGroups float64 // number of higher groups of the same components
+	why          []string
 }
 
 // Report returns the ranked patterns so far, with secrets hidden. It returns those with at
@@ -328,8 +328,8 @@ func (g *group) addAbove(o *group) {
 	if g.module != o.module {
 		share *= otherModule
 	}
-	g.above += share * float64(both) / float64(len(g.owners))
+	g.higherGroups += share * float64(both) / float64(len(g.owners))
 }
 
 // demotion returns the points that higher groups cost.
-func (g *group) demotion() float64 { return perComponent * math.Log2(1+g.above) }
+func (g *group) demotion() float64 { return perComponent * math.Log2(1+g.higherGroups) }

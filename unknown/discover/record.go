@@ -25,16 +25,16 @@ func telling(record string) (out []string) {
 			source = false
 		case strings.HasPrefix(line, `File "`):
 			source = strings.Contains(line, ", line ")
-		case line != "" && !frame(line):
+		case line != "" && !isStackFrame(line):
 			out = append(out, line)
 		}
 	}
 	return out
 }
 
-// frame reports whether a line is part of a stack trace. White space around the line must have
+// isStackFrame reports whether a line is part of a stack trace. White space around the line must have
 // been removed.
-func frame(line string) bool {
+func isStackFrame(line string) bool {
 	switch {
 	case strings.HasPrefix(line, "[signal "):
 		return false // the line states the cause

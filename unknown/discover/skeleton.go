@@ -98,8 +98,8 @@ const (
 // writer writes one rule.
 type writer struct {
 	strings.Builder
-	s    *RuleSkeleton
-	once bool // whether the example line has been written
+	s            *RuleSkeleton
+	wroteExample bool // whether the example line has been written
 	// place is the label that says where a stream is. home and away are two of its values.
 	place, home, away string
 	repeats           bool          // whether lines must repeat before the rule fires
@@ -240,10 +240,10 @@ func (w *writer) input(sep, line, place string) string {
 	}
 	text := quoted(line)
 	if line == w.s.Proposal.Line { // the line is written in full once, and then as a YAML alias
-		if text = "&" + w.s.Alert + " " + text; w.once {
+		if text = "&" + w.s.Alert + " " + text; w.wroteExample {
 			text = "*" + w.s.Alert
 		}
-		w.once = true
+		w.wroteExample = true
 	}
 	return fmt.Sprintf("{at: %s, line: %s%s}", sep, text, more)
 }

@@ -32,7 +32,7 @@ type component struct {
 	since          int64 // time when its first line was read
 	podsSeen       []podSeen
 	image          string
-	before         string // image before the current one
+	previousImage  string // image before the current one
 	imageAt        int64  // time since which it has had the current image
 	ignored        bool
 	gone           bool                   // whether the component was forgotten
@@ -158,7 +158,7 @@ func (c *component) runs(image string, t int64) {
 		return
 	}
 	if c.image != "" {
-		c.before, c.imageAt = c.image, t
+		c.previousImage, c.imageAt = c.image, t
 	}
 	c.image = text.Truncate(redact.Sanitise(image), 200)
 }
@@ -204,8 +204,8 @@ func shorten(t redact.Text) redact.Text {
 	return text.TruncateMiddle(redact.Sanitise(t), maxTemplate).Clone()
 }
 
-// forRule returns a line in the form in which it is kept for writing a rule.
-func forRule(line redact.Text) redact.Text {
+// formForRule returns a line in the form in which it is kept for writing a rule.
+func formForRule(line redact.Text) redact.Text {
 	if end := strings.IndexByte(string(line), '\n'); end >= 0 {
 		line = line[:end]
 	}

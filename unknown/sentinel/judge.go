@@ -17,8 +17,8 @@ const (
 	// quiet is how long a pattern must be proved to be absent before its failure is over.
 	quiet = 1800
 	day   = 24 * 3600
-	// again is how long no second notification is sent for the same pattern.
-	again = 7 * day
+	// renotifyAfter is how long no second notification is sent for the same pattern.
+	renotifyAfter = 7 * day
 )
 
 // newNeeds is the repetition that a new pattern needs before it fires. Retries that succeed
@@ -52,9 +52,9 @@ func (f *finding) since() int64 {
 	return max(f.pattern.First, f.run.began())
 }
 
-// before orders findings by what a person should see first. A pattern with which the program
+// compare orders findings by what a person should see first. A pattern with which the program
 // ended comes first.
-func (f *finding) before(o *finding) int {
+func (f *finding) compare(o *finding) int {
 	a, b := f.pattern, o.pattern
 	if a.Ends != b.Ends {
 		if a.Ends {
@@ -91,7 +91,7 @@ func (s *Sentinel) find(c *component, proved int64) (out []finding) {
 		}
 		out = append(out, f)
 	}
-	slices.SortFunc(out, func(a, b finding) int { return a.before(&b) })
+	slices.SortFunc(out, func(a, b finding) int { return a.compare(&b) })
 	return out
 }
 
@@ -146,7 +146,7 @@ func (s *Sentinel) Evaluate(now time.Time, proof Proof) []episodes.Episode {
 		}
 	}
 	slices.SortFunc(waiting, func(a, b finding) int {
-		return cmp.Or(a.before(&b), cmp.Compare(a.component.key, b.component.key))
+		return cmp.Or(a.compare(&b), cmp.Compare(a.component.key, b.component.key))
 	})
 	for i := range waiting {
 		if f := &waiting[i]; s.mayFire(f.component) {
@@ -198,7 +198,7 @@ func (s *Sentinel) notifiable(c *component, f *finding, now int64) bool {
 // recently reports whether an alert fired for this pattern or a similar one within a week.
 func (s *Sentinel) recently(c *component, p *pattern, now int64) bool {
 	for _, item := range c.patterns.Items {
-		if o := item.Value; o.Alerted > 0 && now-o.Alerted < again && (o == p || discover.Similar(string(o.text()), string(p.text()))) {
+		if o := item.Value; o.Alerted > 0 && now-o.Alerted < renotifyAfter && (o == p || discover.Similar(string(o.text()), string(p.text()))) {
 			return true
 		}
 	}

@@ -51,7 +51,7 @@ func (s *Sentinel) Merge(node string, report []byte, now time.Time) error {
 			}
 		}
 		if x.Image != "" && c.image == "" {
-			c.image, c.before, c.imageAt = text.Truncate(redact.Sanitise(x.Image), maxLabel), text.Truncate(redact.Sanitise(x.Before), maxLabel), min(x.ImageAt, at)
+			c.image, c.previousImage, c.imageAt = text.Truncate(redact.Sanitise(x.Image), maxLabel), text.Truncate(redact.Sanitise(x.Before), maxLabel), min(x.ImageAt, at)
 		}
 		for k := range x.Patterns {
 			if patterns++; patterns <= 2*reportPatterns {

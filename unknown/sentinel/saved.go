@@ -101,7 +101,7 @@ func (s *Sentinel) Flush() {
 
 func (c *component) saved() savedComponent {
 	return savedComponent{
-		Labels: c.labels, Since: c.since, Pods: slices.Clone(c.podsSeen), Image: c.image, Before: c.before, ImageAt: c.imageAt, Last: c.last, Alert: c.alert,
+		Labels: c.labels, Since: c.since, Pods: slices.Clone(c.podsSeen), Image: c.image, Before: c.previousImage, ImageAt: c.imageAt, Last: c.last, Alert: c.alert,
 	}
 }
 
@@ -181,7 +181,7 @@ func (s *Sentinel) Import(b []byte) error {
 }
 
 func (s *Sentinel) restore(c *component, x *savedComponent) {
-	c.podsSeen, c.image, c.before, c.imageAt, c.last = x.Pods, x.Image, x.Before, x.ImageAt, x.Last
+	c.podsSeen, c.image, c.previousImage, c.imageAt, c.last = x.Pods, x.Image, x.Before, x.ImageAt, x.Last
 	for i := range x.Patterns {
 		p := x.Patterns[i].pattern
 		p.counts = x.Patterns[i].Counts

@@ -144,7 +144,7 @@ func (s *Sentinel) dropped(c *component) {
 
 // note is the state of a stream, which the stream keeps.
 type note struct {
-	of        *Sentinel
+	sentinel  *Sentinel
 	component *component // nil if the stream is not watched
 	pod       string
 	stream    uint64 // hash of the stream
@@ -156,14 +156,14 @@ type note struct {
 // none. It does not keep them. Calls for the same stream must not overlap.
 func (s *Sentinel) Take(stream *matcher.Stream, lines []matcher.Complaint, now time.Time) {
 	n, _ := stream.Note().(*note)
-	if n != nil && n.of == s && (len(lines) == 0 || n.component == nil) {
+	if n != nil && n.sentinel == s && (len(lines) == 0 || n.component == nil) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := now.Unix()
 	s.clock = at
-	if n == nil || n.of != s || n.component.gone {
+	if n == nil || n.sentinel != s || n.component.gone {
 		first := at
 		if len(lines) > 0 {
 			first = min(first, lines[0].Time.Unix())
@@ -181,7 +181,7 @@ func (s *Sentinel) Take(stream *matcher.Stream, lines []matcher.Complaint, now t
 
 // follow creates the note of a stream that is read since a time.
 func (s *Sentinel) follow(labels matcher.Labels, since int64) *note {
-	n := &note{of: s, pod: labels["pod"], since: since}
+	n := &note{sentinel: s, pod: labels["pod"], since: since}
 	own := s.componentLabels(labels)
 	if own == nil {
 		return n
@@ -225,7 +225,7 @@ func (s *Sentinel) line(n *note, x *matcher.Complaint, now int64) {
 	s.use(n.component)
 	p := s.pattern(n.component, &c)
 	if p.Line == "" {
-		p.Line = forRule(c.Line)
+		p.Line = formForRule(c.Line)
 	}
 	p.add(&c, object, at, weight, at-n.since >= startup)
 	if p.wantsExample(object) {

@@ -118,7 +118,7 @@ func (s *Sentinel) unknown(c *component, keys []uint64, why cause, object redact
 
 func (s *Sentinel) changes(c *component, p *pattern) (out []string) {
 	if c.imageAt > 0 && p.First >= c.imageAt && p.First-c.imageAt <= changedWithin {
-		out = append(out, fmt.Sprintf("The image changed from %s to %s at %s", c.before, c.image, unix(c.imageAt).Format(time.RFC3339)))
+		out = append(out, fmt.Sprintf("The image changed from %s to %s at %s", c.previousImage, c.image, unix(c.imageAt).Format(time.RFC3339)))
 	}
 	for _, x := range c.podsSeen {
 		if x.Name != "" && x.Since > c.since && p.First >= x.Since && p.First-x.Since <= changedWithin {
@@ -249,7 +249,7 @@ func (s *Sentinel) Recorded(n int, least Evidence) (listed []Unknown, further in
 // weak describes the first n of findings that have little evidence.
 func (s *Sentinel) weak(found []finding, n int, why string) []Unknown {
 	slices.SortFunc(found, func(a, b finding) int {
-		return cmp.Or(a.before(&b), cmp.Compare(b.pattern.Last, a.pattern.Last), strings.Compare(a.component.key, b.component.key))
+		return cmp.Or(a.compare(&b), cmp.Compare(b.pattern.Last, a.pattern.Last), strings.Compare(a.component.key, b.component.key))
 	})
 	out := []Unknown{}
 	for i := range found[:min(len(found), n)] {

@@ -152,12 +152,12 @@ func conditionValue(c selector.Matcher) (string, bool) {
 }
 
 type outcome struct {
-	fired  bool
-	at     time.Duration // time after which the rule fires
-	over   time.Duration // time after which the alert ends; zero if it does not end
-	reason episodes.Reason
-	labels map[string]string
-	others bool // whether alerts with other keys fire too
+	fired     bool
+	at        time.Duration // time after which the rule fires
+	endsAfter time.Duration // time after which the alert ends; zero if it does not end
+	reason    episodes.Reason
+	labels    map[string]string
+	others    bool // whether alerts with other keys fire too
 }
 
 func (m *maker) runRule(lines []Line, unit time.Duration) (o outcome, err error) {
@@ -175,8 +175,8 @@ func (m *maker) runRule(lines []Line, unit time.Duration) (o outcome, err error)
 			o.others = true
 		case tr.Episode.State == episodes.StateFiring && !o.fired:
 			o.fired, o.at, o.labels = true, tr.At, tr.Episode.Labels
-		case tr.Episode.State == episodes.StateResolved && own && o.fired && o.over == 0:
-			o.over, o.reason = tr.At, tr.Episode.Reason
+		case tr.Episode.State == episodes.StateResolved && own && o.fired && o.endsAfter == 0:
+			o.endsAfter, o.reason = tr.At, tr.Episode.Reason
 		}
 	}
 	return o, nil
@@ -320,15 +320,15 @@ func (m *maker) expectations(t rules.Test, o outcome, falsePage bool) []rules.Ch
 		out = append(out, none(before))
 	}
 	at := roundUp(o.at + time.Second)
-	if o.over > 0 && at >= o.over {
+	if o.endsAfter > 0 && at >= o.endsAfter {
 		at = o.at
 	}
-	if at < o.over || o.over == 0 {
+	if at < o.endsAfter || o.endsAfter == 0 {
 		out = append(out, rules.Checkpoint{At: at, HasFiring: true, Firing: []rules.ExpectedAlert{{Labels: alert}}})
 	}
-	if o.over > 0 && o.reason == m.ep.Reason {
-		after := none(roundUp(o.over + time.Second))
-		if at >= o.over {
+	if o.endsAfter > 0 && o.reason == m.ep.Reason {
+		after := none(roundUp(o.endsAfter + time.Second))
+		if at >= o.endsAfter {
 			after.Resolved = []rules.ExpectedAlert{{Labels: alert}}
 		}
 		out = append(out, after)

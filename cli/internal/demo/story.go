@@ -150,8 +150,8 @@ type due struct {
 
 // Play contains the log lines of several stories, shifted to the same present time.
 type Play struct {
-	dir          string
-	past, future []due
+	dir            string
+	played, future []due
 }
 
 // NewPlay prepares to write the logs of the stories below dir, with now as the present time.
@@ -164,7 +164,7 @@ func NewPlay(dir string, stories []Story, now time.Time) *Play {
 	}
 	slices.SortStableFunc(all, func(a, b due) int { return cmp.Or(a.when.Compare(b.when), cmp.Compare(a.file, b.file)) })
 	n := countDue(all, now)
-	return &Play{dir: dir, past: all[:n], future: all[n:]}
+	return &Play{dir: dir, played: all[:n], future: all[n:]}
 }
 
 // countDue returns the number of lines that are due at a time.
@@ -178,7 +178,7 @@ func countDue(lines []due, now time.Time) int {
 
 // Past writes the lines before the present. It must be called before a reader starts, because a
 // reader that does not find them concludes that they were never written.
-func (p *Play) Past() error { return writeAll(p.dir, p.past) }
+func (p *Play) Past() error { return writeAll(p.dir, p.played) }
 
 // Live writes each line after the present when it is due, until all are written or ctx ends.
 func (p *Play) Live(ctx context.Context) error {

@@ -35,23 +35,23 @@ func cleanText(s string, n int) string {
 
 // bounded removes unsafe characters from an answer, and truncates its texts, lists and maps.
 type bounded struct {
-	notes []string
-	more  int // number of notes that are left out
+	notes   []string
+	omitted int // number of notes that are left out
 }
 
 // applyBounds applies the limits to the value that v points to, and notes what it truncates.
 func applyBounds(v any) []string {
 	var b bounded
 	b.boundValue(reflect.ValueOf(v).Elem(), "", maxText, maxItems)
-	if b.more > 0 {
-		b.notes = append(b.notes, fmt.Sprintf("%d more texts or lists", b.more))
+	if b.omitted > 0 {
+		b.notes = append(b.notes, fmt.Sprintf("%d more texts or lists", b.omitted))
 	}
 	return b.notes
 }
 
 func (b *bounded) addNote(format string, args ...any) {
 	if len(b.notes) == maxNotes {
-		b.more++
+		b.omitted++
 		return
 	}
 	b.notes = append(b.notes, fmt.Sprintf(format, args...))

@@ -32,7 +32,7 @@ func WriteRule(w io.Writer, r *rules.Rule) error {
 	field("severity", string(r.Severity))
 	field("pack", fmt.Sprintf("%s (%s:%d)", r.Pack, r.File, r.Line))
 	field("streams", r.From.String())
-	froms := r.OwnFroms()
+	froms := r.OwnSelectors()
 	for _, part := range slices.Sorted(maps.Keys(froms)) {
 		field("  of "+part, froms[part])
 	}

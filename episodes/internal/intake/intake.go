@@ -40,11 +40,11 @@ type Intake struct {
 	Moved int64
 	Key   []byte // key made of the identity and the values of `by`
 
-	redactor *redact.Redactor
-	origins  origins
-	cleaned  *simplelru.LRU[cleanKey, redact.Text]
-	by       []redact.Text // values of `by`
-	values   []redact.Text // values of all hits until End, concatenated
+	redactor  *redact.Redactor
+	origins   origins
+	cleaned   *simplelru.LRU[cleanKey, redact.Text]
+	keyValues []redact.Text // values of `by`
+	values    []redact.Text // values of all hits until End, concatenated
 }
 
 type cleanKey struct {
@@ -65,9 +65,9 @@ func New(identity []string, redactor *redact.Redactor, r *render.Renderer) Intak
 // DropReferences drops all references to the memory of the caller's hits.
 func (b *Intake) DropReferences() {
 	b.Release()
-	clear(b.by[:cap(b.by)])
+	clear(b.keyValues[:cap(b.keyValues)])
 	clear(b.values)
-	b.by, b.values, b.Hit = b.by[:0], b.values[:0], window.Hit{}
+	b.keyValues, b.values, b.Hit = b.keyValues[:0], b.values[:0], window.Hit{}
 	if cap(b.values) > maxValues {
 		b.values = nil
 	}
@@ -83,13 +83,13 @@ func (b *Intake) SetOrigin(labels matcher.Labels) {
 // KeyOf sets Key to the key of the cleaned values of a hit. It returns the values of `by`,
 // truncated, and reports whether one is missing. They and Key are valid until the next call.
 func (b *Intake) KeyOf(m *Memory, cleaned []redact.Text) (by []redact.Text, missing bool) {
-	by = b.by[:0]
+	by = b.keyValues[:0]
 	if m.keyed {
-		b.by = append(by, m.values[:m.by]...)
+		b.keyValues = append(by, m.values[:m.keyCount]...)
 		b.Key = append(b.Key[:0], m.key...)
-		return b.by, m.missing
+		return b.keyValues, m.missing
 	}
-	for i := range m.by {
+	for i := range m.keyCount {
 		var v redact.Text
 		if i < len(cleaned) {
 			v = cleaned[i]
@@ -100,7 +100,7 @@ func (b *Intake) KeyOf(m *Memory, cleaned []redact.Text) (by []redact.Text, miss
 		missing = missing || v == ""
 		by = append(by, v)
 	}
-	b.by = by
+	b.keyValues = by
 	b.Key = append(AppendKey(b.Key[:0], by, nil), b.Who.KeySuffix()...)
 	m.rememberKey(b, missing)
 	return by, missing
@@ -214,8 +214,8 @@ func MixHash(a, b uint64) uint64 {
 // always have the same stream and values, so nothing is cleaned or joined again. Its
 // strings belong to the intake or to the labels.
 type Memory struct {
-	Seed uint64 // hash of the rule's name
-	by   int    // number of values in the key
+	Seed     uint64 // hash of the rule's name
+	keyCount int    // number of values in the key
 
 	labels matcher.Labels // labels of the stream
 	// values are those of the newest hit that needed no cleaning. An empty one is empty or
@@ -228,12 +228,12 @@ type Memory struct {
 }
 
 // NewMemory makes the memory of a rule.
-func NewMemory(r *rules.Rule) Memory { return Memory{Seed: Hash(r.Alert), by: len(r.By)} }
+func NewMemory(r *rules.Rule) Memory { return Memory{Seed: Hash(r.Alert), keyCount: len(r.By)} }
 
 // startStream forgets the values of the previous hit if its stream was another one.
 func (m *Memory) startStream(b *Intake, n int) {
 	if b.address != labelsAddress(m.labels) || len(m.values) != n {
-		*m = Memory{Seed: m.Seed, by: m.by, labels: b.Labels, values: slices.Grow(m.values[:0], n)[:n], key: m.key}
+		*m = Memory{Seed: m.Seed, keyCount: m.keyCount, labels: b.Labels, values: slices.Grow(m.values[:0], n)[:n], key: m.key}
 		clear(m.values)
 	}
 }
@@ -241,14 +241,14 @@ func (m *Memory) startStream(b *Intake, n int) {
 // rememberValue remembers a clean value, or an empty one if the line's value is not clean.
 func (m *Memory) rememberValue(i int, v redact.Text) {
 	m.values[i] = v
-	if i < m.by {
+	if i < m.keyCount {
 		m.keyed = false
 	}
 }
 
 // rememberKey remembers the key of a hit if all of its values are known.
 func (m *Memory) rememberKey(b *Intake, missing bool) {
-	if n := len(b.by); n <= len(m.values) && slices.Equal(b.by, m.values[:n]) {
+	if n := len(b.keyValues); n <= len(m.values) && slices.Equal(b.keyValues, m.values[:n]) {
 		m.key, m.missing, m.keyed = append(m.key[:0], b.Key...), missing, true
 	}
 }

@@ -103,7 +103,7 @@ func TestEndDropsTheCallersMemory(t *testing.T) {
 	accept(b, &m, &matcher.Hit{Rule: r, Values: []string{"value"}})
 	b.DropReferences()
 	require.Equal(t, window.Hit{}, b.Hit)
-	require.Equal(t, []redact.Text{""}, b.by[:1])
+	require.Equal(t, []redact.Text{""}, b.keyValues[:1])
 	require.True(t, b.IsReleased())
 }
 

@@ -17,9 +17,9 @@ type Lines struct {
 }
 
 type line struct {
-	to  *redact.Text // field of the snapshot for the line
-	of  *window.Text
-	raw string
+	to   *redact.Text // field of the snapshot for the line
+	text *window.Text
+	raw  string
 }
 
 // SaveLine saves a line in dst, either immediately or when Redact is called.
@@ -47,7 +47,7 @@ func (l *Lines) Redact(hide func(string) redact.Text) (clean []redact.Text) {
 // meanwhile.
 func (l *Lines) ReplaceRedacted(clean []redact.Text) {
 	for i, x := range l.listed {
-		x.of.Redact(x.raw, clean[i])
+		x.text.Redact(x.raw, clean[i])
 	}
 }
 

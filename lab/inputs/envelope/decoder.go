@@ -62,12 +62,12 @@ type Decoder struct {
 	atKey   []byte
 	key     []byte
 
-	raw     []byte // current line as it was read
-	changed bool
-	more    bool // whether the line belongs to the same record as the line before it
-	known   bool // whether the line before was understood
-	opaque  bool // whether the newest line that was checked contains another line
-	lines   int64
+	raw       []byte // current line as it was read
+	changed   bool
+	continues bool // whether the line belongs to the same record as the line before it
+	known     bool // whether the line before was understood
+	opaque    bool // whether the newest line that was checked contains another line
+	lines     int64
 }
 
 // New returns a decoder that passes lines to emit. now gives the year of times without one.
@@ -244,9 +244,9 @@ func (d *Decoder) decodeForeign(line, text []byte, own *facts, rest []byte) {
 		return
 	}
 	// The line does not state where it comes from, so it gets the time of the previous line.
-	d.more = true
+	d.continues = true
 	d.out(&facts{file: d.base, stamp: d.last.stamp, zoneless: d.last.zoneless}, text, false)
-	d.more = false
+	d.continues = false
 }
 
 // findEnvelope determines a new envelope from line on. It tries less often the more lines of
@@ -385,9 +385,9 @@ func (d *Decoder) inner(f *facts, text []byte) {
 	if bytes.IndexByte(text, '\n') >= 0 {
 		for line := range bytes.SplitSeq(text, []byte("\n")) {
 			d.inner(f, trimCR(line))
-			d.more = true
+			d.continues = true
 		}
-		d.more = false
+		d.continues = false
 		return
 	}
 	if n, fraction := stampLen(text); n > 0 && n < len(text) && (len(d.chain) > 0 || d.rec.depth > 0 || f.stamp != nil) {
@@ -420,7 +420,7 @@ func (d *Decoder) out(f *facts, text []byte, whole bool) {
 		}
 		d.at, d.atKey = p, append(d.atKey[:0], d.key...)
 	}
-	l := Line{Place: d.at, Stderr: f.stream == 'e', Partial: f.partial, Continues: d.more, Text: text}
+	l := Line{Place: d.at, Stderr: f.stream == 'e', Partial: f.partial, Continues: d.continues, Text: text}
 	timed := false
 	if f.stamp != nil {
 		if t, unit, ok := d.clock.parse(f.stamp); ok {

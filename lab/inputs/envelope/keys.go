@@ -68,19 +68,19 @@ var (
 
 // keyClass is the meaning of the name of a field.
 type keyClass struct {
-	key    []byte // name as it is written in JSON
-	role   role
-	line   uint8 // rank among the names of the line, 1 is best; zero if it is not such a name
-	time   uint8 // rank among the names of the time; zero if it is not such a name
-	raw    bool  // whether only an envelope has such a field
-	kube   bool  // whether the name refers to Kubernetes
-	own    bool  // whether the log libraries of programs write the field
-	level  bool  // whether the log libraries of programs and many shippers write the field
-	about  bool  // whether the field describes the container, and not what the container wrote
-	object bool  // whether Kubernetes objects have the field
-	value  bool  // whether the field is the value of an attribute
-	name   bool  // whether the field is the name of an attribute
-	host   bool  // whether the field is the name of a machine, as the machine calls itself
+	key                []byte // name as it is written in JSON
+	role               role
+	line               uint8 // rank among the names of the line, 1 is best; zero if it is not such a name
+	time               uint8 // rank among the names of the time; zero if it is not such a name
+	raw                bool  // whether only an envelope has such a field
+	kube               bool  // whether the name refers to Kubernetes
+	own                bool  // whether the log libraries of programs write the field
+	level              bool  // whether the log libraries of programs and many shippers write the field
+	describesContainer bool  // whether the field describes the container, and not what the container wrote
+	object             bool  // whether Kubernetes objects have the field
+	value              bool  // whether the field is the value of an attribute
+	name               bool  // whether the field is the name of an attribute
+	host               bool  // whether the field is the name of a machine, as the machine calls itself
 }
 
 var (
@@ -101,7 +101,7 @@ func classify(key string) *keyClass {
 	short := strings.Join(rest, "")
 	has := func(names []string) bool { return slices.Contains(names, joined) }
 	c := &keyClass{
-		key: []byte(key), level: has(levelNames), own: has(ownNames), object: has(objectNames), value: has(valueNames), name: has(keyNames), about: has(aboutNames),
+		key: []byte(key), level: has(levelNames), own: has(ownNames), object: has(objectNames), value: has(valueNames), name: has(keyNames), describesContainer: has(aboutNames),
 		kube: slices.ContainsFunc(words, func(w string) bool { return w[0] == 'k' && slices.Contains(fillers, w) }),
 	}
 	for role, names := range roleNames {

@@ -341,7 +341,7 @@ func (r *records) gather(t *tree, i int32, parent *keyClass, f *facts) {
 	k := x.class
 	switch x.kind {
 	case '{':
-		if k.about && parent != nil && (parent.kube || parent.role == rolePod || parent.role == roleNamespace) {
+		if k.describesContainer && parent != nil && (parent.kube || parent.role == rolePod || parent.role == roleNamespace) {
 			return
 		}
 		if parent != nil && parent.kube && !k.kube {

@@ -56,7 +56,7 @@ func Each(r io.Reader, f func(Object)) (Rest, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return rest, err
 	}
-	list := listOf{each: f, rest: &rest}
+	list := listOf{handle: f, rest: &rest}
 	if head = bytes.TrimLeft(head, " \t\r\n\ufeff"); len(head) > 0 && (head[0] == '{' || head[0] == '[') {
 		err = list.readJSON(br)
 	} else {
@@ -67,8 +67,8 @@ func Each(r io.Reader, f func(Object)) (Rest, error) {
 
 // listOf reads one list or one object. A list may state the kind of its items once.
 type listOf struct {
-	each func(Object)
-	rest *Rest
+	handle func(Object)
+	rest   *Rest
 
 	apiVersion, kind string // defaults for items that do not state them
 }
@@ -102,7 +102,7 @@ func (l *listOf) passObject(in json.RawMessage) {
 		l.rest.Foreign++
 		return
 	}
-	l.each(Object{APIVersion: d.APIVersion, Kind: d.Kind, JSON: in})
+	l.handle(Object{APIVersion: d.APIVersion, Kind: d.Kind, JSON: in})
 }
 
 // budget is a reader that ends after left bytes, so that no single JSON value is larger.

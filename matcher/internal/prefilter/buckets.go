@@ -126,9 +126,9 @@ type assigner struct {
 
 // bucket holds the hashes of its texts at each pair.
 type bucket struct {
-	has  [maxPairs][2]uint64
-	p    [maxPairs]float32 // share of the sample that has one of the hashes, by pair
-	used bool
+	pairBits [maxPairs][2]uint64
+	p        [maxPairs]float32 // share of the sample that has one of the hashes, by pair
+	used     bool
 }
 
 func newAssigner(texts []literals.Text, sample []byte) *assigner {
@@ -277,7 +277,7 @@ func (a *assigner) extraMarks(b *bucket, w *window) float32 {
 		p := b.p[j]
 		before *= p
 		for _, h := range w.hashes[j][:w.count[j]] {
-			if b.has[j][h>>6]>>(h&63)&1 == 0 {
+			if b.pairBits[j][h>>6]>>(h&63)&1 == 0 {
 				p += a.freq[h]
 			}
 		}
@@ -310,10 +310,10 @@ func (a *assigner) addToBucket(k int, w *window) {
 // putHash adds a bucket to those that have this hash at a pair.
 func (a *assigner) putHash(k, pair int, hash byte) {
 	b := &a.buckets[k]
-	if b.has[pair][hash>>6]>>(hash&63)&1 != 0 {
+	if b.pairBits[pair][hash>>6]>>(hash&63)&1 != 0 {
 		return
 	}
-	b.has[pair][hash>>6] |= 1 << (hash & 63)
+	b.pairBits[pair][hash>>6] |= 1 << (hash & 63)
 	b.p[pair] += a.freq[hash]
 	a.out.tables[k/8][pair][hash] |= 1 << (k % 8)
 }

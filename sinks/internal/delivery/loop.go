@@ -135,8 +135,8 @@ type Loop[T any] struct {
 	now  func() time.Time
 	wake chan struct{} // signals that there may be messages to send
 
-	again chan struct{} // signals that Retry was called
-	retry atomic.Bool   // whether Retry was called since the last failure
+	retryRequested chan struct{} // signals that Retry was called
+	retry          atomic.Bool   // whether Retry was called since the last failure
 
 	// The following fields are used only by Run.
 	retryAt   time.Time
@@ -171,7 +171,7 @@ func New[T any](cfg Config, receiver Receiver[T]) *Loop[T] {
 	cfg.ProbeItems = cmp.Or(cfg.ProbeItems, probeItems)
 	cfg.FirstRetry, cfg.MaxRetry = cmp.Or(cfg.FirstRetry, firstRetry), cmp.Or(cfg.MaxRetry, maxRetry)
 	l := &Loop[T]{
-		cfg: cfg, to: receiver, now: cfg.Now, wake: make(chan struct{}, 1), again: make(chan struct{}, 1), mu: cfg.Mu, Deliveries: cfg.Answers,
+		cfg: cfg, to: receiver, now: cfg.Now, wake: make(chan struct{}, 1), retryRequested: make(chan struct{}, 1), mu: cfg.Mu, Deliveries: cfg.Answers,
 		Log:   cfg.Log.With().Str("component", "sink").Str("sink", cfg.Name).Str("endpoint", cfg.Endpoint).Logger(),
 		state: sinks.NewState(cfg.State), failed: map[string]int64{},
 	}
@@ -210,7 +210,7 @@ func (l *Loop[T]) Wake() { signal(l.wake) }
 // if the receiver said when to try again.
 func (l *Loop[T]) Retry() {
 	l.retry.Store(true)
-	signal(l.again)
+	signal(l.retryRequested)
 }
 
 func signal(c chan<- struct{}) {
@@ -231,7 +231,7 @@ func (l *Loop[T]) Run(ctx context.Context) error {
 			l.retryAt = time.Time{}
 		}
 		if wait := l.retryAt.Sub(l.now()); wait > 0 {
-			pause.Sleep(ctx, min(wait, maxSleep), l.again)
+			pause.Sleep(ctx, min(wait, maxSleep), l.retryRequested)
 			continue
 		}
 		if l.sendDue(ctx, reqs) {

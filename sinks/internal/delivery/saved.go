@@ -46,6 +46,6 @@ func (l *Loop[T]) Import(data []byte) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.state.Import(sinks.Saved{Marks: in.Marks, Ended: sinks.UnpackEnded(in.Packed)}, l.now())
+	l.state.Import(sinks.SavedState{Marks: in.Marks, Ended: sinks.UnpackEnded(in.Packed)}, l.now())
 	return nil
 }

@@ -18,9 +18,9 @@ const maxAge = 30 * time.Second
 // Cache keeps the listing of a directory until the directory's modification time changes. It is
 // safe for concurrent use.
 type Cache struct {
-	mu  sync.Mutex
-	by  map[string]*Listing
-	gen int64
+	mu     sync.Mutex
+	byPath map[string]*Listing
+	gen    int64
 }
 
 // Listing is the content of a directory.
@@ -34,7 +34,7 @@ type Listing struct {
 }
 
 // NewCache returns an empty cache.
-func NewCache() *Cache { return &Cache{by: map[string]*Listing{}} }
+func NewCache() *Cache { return &Cache{byPath: map[string]*Listing{}} }
 
 // Get returns the entries of a directory below d as they are during the call. An unchanged
 // directory is not read again.
@@ -55,7 +55,7 @@ func (c *Cache) Get(d *Dir, rel string, now time.Time) (*Listing, error) {
 	defer c.mu.Unlock()
 	c.gen++
 	l := &Listing{Gen: c.gen, Entries: es, stamp: st, at: now, used: true}
-	c.by[rel] = l
+	c.byPath[rel] = l
 	return l, nil
 }
 
@@ -64,7 +64,7 @@ func (c *Cache) Get(d *Dir, rel string, now time.Time) (*Listing, error) {
 func (c *Cache) lookUp(rel string, st stamp, err error, now time.Time) (current *Listing, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.by[rel]
+	l := c.byPath[rel]
 	if err != nil || l == nil || l.stamp != st || l.at.Sub(st.changedAt()) <= Settled {
 		return nil, l != nil
 	}
@@ -90,23 +90,23 @@ func (c *Cache) Changed(d *Dir, rels map[string]bool, now time.Time) bool {
 func (c *Cache) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.by)
+	return len(c.byPath)
 }
 
 // Forget drops the listing of a directory.
 func (c *Cache) Forget(rel string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.by, rel)
+	delete(c.byPath, rel)
 }
 
 // Sweep drops the listings that were not used since the last call of Sweep.
 func (c *Cache) Sweep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for rel, l := range c.by {
+	for rel, l := range c.byPath {
 		if !l.used {
-			delete(c.by, rel)
+			delete(c.byPath, rel)
 		}
 		l.used = false
 	}

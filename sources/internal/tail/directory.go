@@ -22,17 +22,17 @@ const awayAfter = 2 * time.Second
 // directory holds the files in the directory of a stream.
 type directory struct {
 	*opener
-	heads   map[string]*head
-	known   []member                  // members at the last poll
-	before  []member                  // members at the poll before the last one
-	names   []string                  // names of the members and of unread files at the last poll
-	broken  map[string]fs.FileInfo    // files that were skipped, by name
-	failing map[string]time.Time      // time since which each file cannot be read, by name
-	skipped []skipped                 // files skipped since the follower last handled them
-	barred  map[string]sources.Unread // refused files, by name
-	gen     int64                     // generation of the last listing; zero if its files must be examined again
-	polled  time.Time                 // time at which the directory was last listed
-	settled bool                      // whether no name has changed since the last poll
+	heads        map[string]*head
+	known        []member                  // members at the last poll
+	olderMembers []member                  // members at the poll before the last one
+	names        []string                  // names of the members and of unread files at the last poll
+	broken       map[string]fs.FileInfo    // files that were skipped, by name
+	failing      map[string]time.Time      // time since which each file cannot be read, by name
+	skipped      []skipped                 // files skipped since the follower last handled them
+	barred       map[string]sources.Unread // refused files, by name
+	gen          int64                     // generation of the last listing; zero if its files must be examined again
+	polled       time.Time                 // time at which the directory was last listed
+	settled      bool                      // whether no name has changed since the last poll
 }
 
 // member is a file of the stream that is currently in the directory.
@@ -83,7 +83,7 @@ func (d *directory) listMembers(entries []logdir.Entry, open []*file) ([]member,
 			return nil, err
 		}
 		if complete && d.sameMembers(ms) {
-			d.before, d.names = d.known, d.ownNames(entries)
+			d.olderMembers, d.names = d.known, d.ownNames(entries)
 			return ms, nil
 		}
 		again, err := d.dir.List(d.found.Dir)
@@ -91,7 +91,7 @@ func (d *directory) listMembers(entries []logdir.Entry, open []*file) ([]member,
 			return nil, err
 		}
 		if n := d.ownNames(entries); complete && slices.Equal(n, d.ownNames(again)) {
-			d.before, d.known, d.names = d.known, ms, n
+			d.olderMembers, d.known, d.names = d.known, ms, n
 			return ms, nil
 		}
 		entries = again

@@ -38,11 +38,11 @@ type file struct {
 	f  *os.File       // nil if not open
 	gz *gunzip.Reader // decompressor; nil for a file that is not compressed
 
-	off  int64  // offset up to which lines were passed on
-	mark []byte // the last bytes before off, at least markSize of them if off is that large
-	sure bool   // whether mark is unique, because it contains a line with a precise time
-	win  []byte // mark followed by the bytes that were read after it; valid until the next read
-	pos  int    // index of off in win
+	offset int64  // offset up to which lines were passed on
+	mark   []byte // the last bytes before off, at least markSize of them if off is that large
+	sure   bool   // whether mark is unique, because it contains a line with a precise time
+	win    []byte // mark followed by the bytes that were read after it; valid until the next read
+	pos    int    // index of off in win
 
 	quiet fs.FileInfo // state before the last read that reached the end; nil if something was read since
 	rest  int64       // length of the unfinished line behind off
@@ -57,15 +57,15 @@ type file struct {
 
 // longLine is a line that is too long for a block. Only its start is kept.
 type longLine struct {
-	start int64 // offset of the line in the file
-	size  int64 // number of bytes of the line that were read so far
-	kept  []byte
+	start  int64 // offset of the line in the file
+	size   int64 // number of bytes of the line that were read so far
+	prefix []byte
 }
 
 // seek moves to off and reads the bytes before off as the mark. The caller ensures that the
 // right file is open.
 func (f *file) seek(off int64) error {
-	f.off, f.mark, f.sure, f.win, f.pos = off, nil, false, nil, 0
+	f.offset, f.mark, f.sure, f.win, f.pos = off, nil, false, nil, 0
 	f.quiet, f.rest, f.shown, f.long, f.nul = nil, 0, false, nil, false
 	if f.gz != nil {
 		return f.seekCompressed(off)
@@ -109,7 +109,7 @@ func (f *file) read(buf []byte) (data []byte, end bool, err error) {
 		f.win, f.pos, end, err = f.gz.Read(f.pos)
 		return f.win[f.pos:], end, err
 	}
-	n, err := f.f.ReadAt(buf[:len(f.mark)+blockSize], f.off-int64(len(f.mark)))
+	n, err := f.f.ReadAt(buf[:len(f.mark)+blockSize], f.offset-int64(len(f.mark)))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, false, err
 	}
@@ -123,7 +123,7 @@ func (f *file) read(buf []byte) (data []byte, end bool, err error) {
 // advance moves off by n of the bytes that read returned.
 func (f *file) advance(n int) {
 	f.pos += n
-	f.off += int64(n)
+	f.offset += int64(n)
 	f.rest, f.shown = 0, false
 	f.setMark(f.win[max(0, f.pos-maxMark):f.pos])
 }
@@ -143,7 +143,7 @@ func (f *file) setMark(read []byte) {
 // learnFromRead completes the identity from the bytes that were just read, if they are the
 // head. It does so immediately, because the file may be truncated before the next read.
 func (f *file) learnFromRead() {
-	if f.id.N < content.HeadSize && f.pos > 0 && f.off == int64(f.pos) {
+	if f.id.N < content.HeadSize && f.pos > 0 && f.offset == int64(f.pos) {
 		f.id = content.IDOf(f.win[:min(content.HeadSize, len(f.win))])
 		return
 	}
@@ -197,5 +197,5 @@ func (f *file) isFresh(now time.Time) bool {
 // pointAt returns off as a position that can be saved.
 func (f *file) pointAt(off int64) position.Point {
 	mark := f.mark[max(0, len(f.mark)-markSize):]
-	return position.Point{Name: f.name, ID: f.id, Off: off, Mark: content.SumOf(mark), MarkN: len(mark), End: f.off}
+	return position.Point{Name: f.name, ID: f.id, Off: off, Mark: content.SumOf(mark), MarkN: len(mark), End: f.offset}
 }

@@ -90,7 +90,7 @@ func (t *Tailer) recordSearch(all bool, now time.Time) (again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	again = t.searched
-	t.up, t.searched = len(t.down) < len(t.trees), true
+	t.up, t.searched = len(t.failedTrees) < len(t.trees), true
 	if all {
 		t.opened = true
 		t.setLastError("")
@@ -177,10 +177,10 @@ func (tr *tree) watch(w *logdir.Watcher, dir string) bool {
 
 // checkLimit returns an error if the tree has more streams than are allowed.
 func (tr *tree) checkLimit(most int) error {
-	if tr.over == 0 {
+	if tr.excessStreams == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d logs in %s are not read: there are more than %d", tr.over, tr.root.Path, most)
+	return fmt.Errorf("%d logs in %s are not read: there are more than %d", tr.excessStreams, tr.root.Path, most)
 }
 
 // setDown records why a tree cannot be searched, or if err is nil, that it was searched.
@@ -190,17 +190,17 @@ func (t *Tailer) setDown(tr *tree, now time.Time, err error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	u, known := t.down[tr]
+	u, known := t.failedTrees[tr]
 	switch {
 	case err == nil:
-		delete(t.down, tr)
+		delete(t.failedTrees, tr)
 		tr.foundAt = now
 		return
 	case !known:
 		u = sources.Unread{Path: tr.root.Path, Since: now, Holds: true}
 	}
 	u.Why = err.Error()
-	t.down[tr] = u
+	t.failedTrees[tr] = u
 }
 
 // checkTrust returns the reason why the directory f may not be the directory of the logs, or
@@ -280,7 +280,7 @@ func (t *Tailer) updateFollowers(tr *tree, found []Stream, w *logdir.Watcher) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.empty[tr] = empty
-	tr.over = 0
+	tr.excessStreams = 0
 	for i, s := range found {
 		if s.isUnread() {
 			refused[s.Key] = true
@@ -290,7 +290,7 @@ func (t *Tailer) updateFollowers(tr *tree, found []Stream, w *logdir.Watcher) {
 		seen[s.Key] = true
 		c := t.followers[s.Key]
 		if c == nil && len(t.followers) >= t.cfg.streams {
-			tr.over++
+			tr.excessStreams++
 			continue
 		}
 		if c == nil {
@@ -337,7 +337,7 @@ func (tr *tree) unlistableFolder(key string) (folder refusedStream, found bool) 
 // The caller holds mu.
 func (t *Tailer) provenUpTo(tr *tree, key string) time.Time {
 	at := t.watermark
-	if _, down := t.down[tr]; down {
+	if _, down := t.failedTrees[tr]; down {
 		at = times.Earlier(at, tr.foundAt)
 	}
 	if r, was := tr.unlistableFolder(key); was {

@@ -65,11 +65,11 @@ func (c *follower) runTurn(w *worker) (again bool) {
 	ok := c.poll()
 	f, off := c.cur, int64(0)
 	if ok && f != nil {
-		off = f.off
+		off = f.offset
 		again = c.readOld(w)
 		again = c.readCur(w) || again
 	}
-	c.grew = ok && f != nil && c.cur == f && f.off > off
+	c.grew = ok && f != nil && c.cur == f && f.offset > off
 	c.busy = again
 	c.begun.Store(true)
 	c.publish()
@@ -80,7 +80,7 @@ func (c *follower) runTurn(w *worker) (again bool) {
 // trusted. It draws no conclusions about other files.
 func (c *follower) readWithoutDirectory(w *worker) (again bool) {
 	f := c.cur
-	if f == nil || f.f == nil || f.gz != nil || !c.updateSize(f) || f.fi.Size() <= f.off+f.rest {
+	if f == nil || f.f == nil || f.gz != nil || !c.updateSize(f) || f.fi.Size() <= f.offset+f.rest {
 		return false
 	}
 	data, end, err := c.read(f, w)
@@ -140,7 +140,7 @@ func (c *follower) poll() bool {
 // shows whether the file was copied and truncated before (see unreadCopy), and the report of
 // inotify may come later than the bytes. Files of runtimes are excluded, because runtimes
 // rename their logs.
-func (c *follower) mayBeCopied() bool { return c.cur.off == 0 && !c.framed && c.cur.fi.Size() > 0 }
+func (c *follower) mayBeCopied() bool { return c.cur.offset == 0 && !c.framed && c.cur.fi.Size() > 0 }
 
 // pollFiles examines the files of a listing and decides which file to read. Its result means
 // the same as that of poll.
@@ -160,7 +160,7 @@ func (c *follower) pollFiles(l *logdir.Listing, changed bool) bool {
 		c.noFiles(l.Gen < 0)
 	}
 	if c.cur != nil {
-		c.reconcile(ms, c.before)
+		c.reconcile(ms, c.olderMembers)
 	} else if err := c.placeStart(ms); err != nil {
 		var u *unreadError
 		if errors.As(err, &u) && c.skipUnreadable(u.m, err, l.Entries) {
@@ -347,9 +347,9 @@ func (c *follower) publish() {
 	if c.named != f.name {
 		c.named, c.view.Path = f.name, c.absolutePath(f.name)
 	}
-	c.view.Offset = f.off
+	c.view.Offset = f.offset
 	if !f.order.GZ {
-		c.view.Size = max(f.fi.Size(), f.off+f.rest)
+		c.view.Size = max(f.fi.Size(), f.offset+f.rest)
 	}
 	for _, n := range c.next {
 		if !n.order.GZ {
@@ -371,11 +371,11 @@ func (c *follower) position() position.Stream {
 	if f, off := c.oldestUnfinished(); f != nil {
 		return c.withOld(f.pointAt(off), f)
 	}
-	if c.cur.off > 0 || c.saved == nil || c.saved.N == 0 {
-		return c.withOld(c.cur.pointAt(c.cur.off), c.cur)
+	if c.cur.offset > 0 || c.saved == nil || c.saved.N == 0 {
+		return c.withOld(c.cur.pointAt(c.cur.offset), c.cur)
 	}
 	if c.old != nil { // nothing of cur has been read yet
-		return c.withOld(c.old.pointAt(c.old.off), c.old)
+		return c.withOld(c.old.pointAt(c.old.offset), c.old)
 	}
 	return *c.saved
 }
@@ -383,7 +383,7 @@ func (c *follower) position() position.Stream {
 func (c *follower) withOld(p position.Point, in *file) position.Stream {
 	pos := position.Stream{Point: p, Done: c.laterDone(in)}
 	if c.old != nil && in == c.cur {
-		o := c.old.pointAt(c.old.off)
+		o := c.old.pointAt(c.old.offset)
 		pos.Old = &o
 	}
 	return pos

@@ -60,7 +60,7 @@ func (o *opener) recordTurnError(reason string, err error) {
 // countDeleted counts the unread rest of a removed file. The size of the rest is unknown if the
 // file is compressed.
 func (o *opener) countDeleted(f *file) {
-	n := f.fi.Size() - f.off
+	n := f.fi.Size() - f.offset
 	if f.order.GZ {
 		n = max(n, 1)
 	}
@@ -99,7 +99,7 @@ func (o *opener) open(f *file) error {
 	if f.gz = o.gunzips.Take(&o.waiter); f.gz == nil {
 		return errBusy
 	}
-	err := f.seek(f.off)
+	err := f.seek(f.offset)
 	if errors.Is(err, errChanged) { // another file has the same head
 		o.countLoss(lossGap, o.absolutePath(f.name))
 		err = f.seek(0)
@@ -110,7 +110,7 @@ func (o *opener) open(f *file) error {
 // openMember opens a file for reading from off.
 func (o *opener) openMember(m member, off int64) (*file, error) {
 	f := m.newFile()
-	f.off = off
+	f.offset = off
 	err := o.open(f)
 	if err == nil && f.gz == nil {
 		err = f.seek(off)

@@ -29,7 +29,7 @@ type published struct {
 	saved    *position.Stream // saved position; nil if nothing was read yet
 	bound    time.Time        // watermark of the stream
 	lineTime time.Time        // time of the newest line that was read
-	over     bool             // whether the stream has no files left
+	isEnded  bool             // whether the stream has no files left
 	blocked  bool             // whether the newest file is refused, so that later lines are not read
 	pinned   bool             // whether files are open
 	view     sources.StreamStatus
@@ -92,7 +92,7 @@ func (p *published) markEnded() {
 	}
 }
 
-func (p *published) setOver(over bool) { p.update(func() { p.over = over }) }
+func (p *published) setOver(over bool) { p.update(func() { p.isEnded = over }) }
 
 // setRefused replaces the refused files, and returns the number of new ones.
 func (p *published) setRefused(now map[string]sources.Unread) (fresh int) {
@@ -126,10 +126,10 @@ func (p *published) recordStall(now time.Time, why string) {
 func (p *published) finalState() (over bool, n matcher.Counters, saved *position.Stream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if saved = p.saved; saved != nil && p.over && !saved.Ended {
+	if saved = p.saved; saved != nil && p.isEnded && !saved.Ended {
 		saved = &position.Stream{Point: saved.Point, Ended: true} // its unread part was already counted as lost
 	}
-	return p.over, p.counters, saved
+	return p.isEnded, p.counters, saved
 }
 
 // readingState says how a stream is read.

@@ -30,26 +30,26 @@ type reader struct {
 	fed   int64     // number of bytes passed to the stream
 	segs  []segment
 	parts struct { // the oldest unfinished line in several parts
-		f     *file // the file that it is in; nil if there is no such line
-		head  content.Sum
-		off   int64
-		since time.Time
-		again int // number of times that it was read again
+		f       *file // the file that it is in; nil if there is no such line
+		head    content.Sum
+		offset  int64
+		since   time.Time
+		rereads int // number of times that it was read again
 	}
 	flushed int64 // number of bytes of unfinished lines that were flushed
 }
 
 // segment maps a range of the stream's bytes to the file that they come from.
 type segment struct {
-	fed int64
-	f   *file
-	off int64
+	fed    int64
+	f      *file
+	offset int64
 }
 
 // feed passes the whole lines in data to the stream. An unfinished line at the end remains.
 func (r *reader) feed(f *file, data []byte) {
 	full := len(data) == blockSize
-	rest, was := f.rest, f.off
+	rest, was := f.rest, f.offset
 	for len(data) > 0 {
 		n := r.consumeNext(f, data, full)
 		if n == 0 {
@@ -59,7 +59,7 @@ func (r *reader) feed(f *file, data []byte) {
 		data = data[n:]
 	}
 	f.rest = int64(len(data))
-	if f.off != was || f.rest != rest {
+	if f.offset != was || f.rest != rest {
 		r.moved = r.now
 		f.shown = false
 	}
@@ -88,18 +88,18 @@ func (r *reader) consumeNext(f *file, data []byte, full bool) int {
 		whole = data[:hole]
 	}
 	if n := bytes.LastIndexByte(whole, '\n') + 1; n > 0 {
-		r.scan(f, data[:n], f.off, n)
+		r.scan(f, data[:n], f.offset, n)
 		return n
 	}
 	if hole >= 0 { // the end of the line was lost in the hole
-		r.scan(f, data[:hole], f.off, hole)
+		r.scan(f, data[:hole], f.offset, hole)
 		f.nul, f.torn = true, r.framed
 		return hole
 	}
 	if !full {
 		return 0
 	}
-	f.long = &longLine{start: f.off, size: int64(len(data)), kept: bytes.Clone(data[:keepSize])}
+	f.long = &longLine{start: f.offset, size: int64(len(data)), prefix: bytes.Clone(data[:keepSize])}
 	f.advance(len(data))
 	return len(data)
 }
@@ -121,14 +121,14 @@ func (r *reader) goOnLong(f *file, data []byte) int {
 func (r *reader) endLong(f *file, n int) {
 	l := f.long
 	f.long = nil
-	r.countLostBytes("long_line", l.size-int64(len(l.kept)))
-	r.scan(f, l.kept, l.start, n)
+	r.countLostBytes("long_line", l.size-int64(len(l.prefix)))
+	r.scan(f, l.prefix, l.start, n)
 }
 
 // scan passes a block of lines to the stream. start is the offset of the first line in the
 // file. n is the number of bytes that the block consumes.
 func (r *reader) scan(f *file, block []byte, start int64, n int) {
-	r.segs = append(r.segs, segment{fed: r.fed, f: f, off: start})
+	r.segs = append(r.segs, segment{fed: r.fed, f: f, offset: start})
 	r.fed += int64(len(block))
 	f.advance(n)
 	f.learnFromRead()
@@ -156,15 +156,15 @@ func (r *reader) finishLine(f *file, w *worker) {
 		return
 	}
 	rest := f.win[f.pos:]
-	r.scan(f, rest, f.off, len(rest))
+	r.scan(f, rest, f.offset, len(rest))
 }
 
 // showLine matches an unfinished line as it is without moving the position. When the line is
 // complete, it is matched again as a whole.
 func (r *reader) showLine(f *file, w *worker) {
-	block, start := []byte(nil), f.off
+	block, start := []byte(nil), f.offset
 	if f.long != nil {
-		block, start = f.long.kept, f.long.start
+		block, start = f.long.prefix, f.long.start
 	} else if f.rest > 0 {
 		data, _, err := r.read(f, w)
 		if err != nil || int64(len(data)) != f.rest {
@@ -207,10 +207,10 @@ func (r *reader) flushOldParts() {
 func (r *reader) mayRewind() bool {
 	u, p := r.flushed, &r.parts
 	r.flushed = 0
-	if p.f == nil || u > maxRewind || p.again >= maxRewinds {
+	if p.f == nil || u > maxRewind || p.rereads >= maxRewinds {
 		return false
 	}
-	p.again++
+	p.rereads++
 	p.since = r.now
 	return true
 }
@@ -225,9 +225,9 @@ func (r *reader) oldestUnfinished() (*file, int64) {
 			continue
 		}
 		r.segs = r.segs[i:]
-		p, off := &r.parts, s.off+r.fed-u-s.fed
-		if p.head != s.f.id.Sum || p.off != off {
-			p.head, p.off, p.since, p.again = s.f.id.Sum, off, r.now, 0
+		p, off := &r.parts, s.offset+r.fed-u-s.fed
+		if p.head != s.f.id.Sum || p.offset != off {
+			p.head, p.offset, p.since, p.rereads = s.f.id.Sum, off, r.now, 0
 		}
 		p.f = s.f
 		return s.f, off

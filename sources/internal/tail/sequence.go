@@ -165,7 +165,7 @@ func (s *sequence) reconcile(ms, last []member) {
 // it cur. Such a copy is a new file that sorts before cur. It returns the index of the copy, or
 // -1.
 func (s *sequence) unreadCopy(ms, last []member) int {
-	if s.cur.off > 0 || s.cur.order.Instance > 0 {
+	if s.cur.offset > 0 || s.cur.order.Instance > 0 {
 		return -1
 	}
 	for i, m := range ms {
@@ -288,7 +288,7 @@ func (s *sequence) closedUnchanged() bool {
 func (s *sequence) skipCur() {
 	s.close(s.cur)
 	if s.cur.id.N > 0 {
-		s.markDone(position.File{ID: s.cur.id, Size: s.cur.off})
+		s.markDone(position.File{ID: s.cur.id, Size: s.cur.offset})
 	}
 	s.away = time.Time{}
 	s.switchToNext()

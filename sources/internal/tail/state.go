@@ -196,7 +196,7 @@ func (t *Tailer) listUnread(now time.Time) []sources.Unread {
 			out = append(out, sources.Unread{Path: tr.root.Path, Why: "searching its folders hangs", Since: t.hangs, Holds: true})
 		}
 	}
-	for _, u := range t.down {
+	for _, u := range t.failedTrees {
 		out = append(out, u)
 	}
 	for _, c := range t.followers {

@@ -89,17 +89,17 @@ type Stream struct {
 
 // tree is the state of one Finder.
 type tree struct {
-	find    Finder
-	root    *logdir.Root
-	dirs    *logdir.Cache
-	lister  *lister
-	listed  map[string]bool // directories that Find listed in the last search
-	watched bool            // whether all of them are watched
-	up      bool
-	over    int       // number of streams beyond the limit
-	foundAt time.Time // time of the last successful search; guarded by Tailer.mu
-	doubted time.Time // time since which the directory has not been trusted; zero if it is trusted
-	doubts  string    // identity of the directory that is not trusted
+	find          Finder
+	root          *logdir.Root
+	dirs          *logdir.Cache
+	lister        *lister
+	listed        map[string]bool // directories that Find listed in the last search
+	watched       bool            // whether all of them are watched
+	up            bool
+	excessStreams int       // number of streams beyond the limit
+	foundAt       time.Time // time of the last successful search; guarded by Tailer.mu
+	doubted       time.Time // time since which the directory has not been trusted; zero if it is trusted
+	doubts        string    // identity of the directory that is not trusted
 	// refused are streams and folders that are not read, by key; guarded by Tailer.mu.
 	refused map[string]refusedStream
 }
@@ -118,25 +118,25 @@ type Tailer struct {
 	p       sources.Pipeline
 	hand    hand // passes lines to p until Run returns
 
-	mu        sync.Mutex
-	followers map[string]*follower
-	restored  map[string]*restored // positions of streams that were not found yet
-	saved     time.Time            // time at which the restored positions were saved
-	state     bool                 // whether positions were restored
-	searched  bool                 // whether a search has finished
-	began     time.Time            // time at which Run started
-	watermark time.Time
-	lagging   []matcher.LaggingStream  // lagging streams in the last report to the pipeline
-	lags      int                      // number of lagging streams, including those that lagging only summarizes
-	read      bool                     // whether a log was read at the last report, or there was none to read
-	up        bool                     // whether at least one tree can be searched
-	opened    bool                     // whether one search has found every stream
-	begun     bool                     // whether each stream then had its first turn, so that new lines are not skipped
-	roots     map[string]string        // identity of each root when it was last trusted, by path
-	closed    matcher.Counters         // sum of the counters of removed streams
-	hangs     time.Time                // time since which the search for streams has hung; zero if it does not hang
-	down      map[*tree]sources.Unread // trees that cannot be searched, with the reason
-	empty     map[*tree]string         // explanations for trees without streams
+	mu          sync.Mutex
+	followers   map[string]*follower
+	restored    map[string]*restored // positions of streams that were not found yet
+	saved       time.Time            // time at which the restored positions were saved
+	state       bool                 // whether positions were restored
+	searched    bool                 // whether a search has finished
+	began       time.Time            // time at which Run started
+	watermark   time.Time
+	lagging     []matcher.LaggingStream  // lagging streams in the last report to the pipeline
+	lags        int                      // number of lagging streams, including those that lagging only summarizes
+	read        bool                     // whether a log was read at the last report, or there was none to read
+	up          bool                     // whether at least one tree can be searched
+	opened      bool                     // whether one search has found every stream
+	begun       bool                     // whether each stream then had its first turn, so that new lines are not skipped
+	roots       map[string]string        // identity of each root when it was last trusted, by path
+	closed      matcher.Counters         // sum of the counters of removed streams
+	hangs       time.Time                // time since which the search for streams has hung; zero if it does not hang
+	failedTrees map[*tree]sources.Unread // trees that cannot be searched, with the reason
+	empty       map[*tree]string         // explanations for trees without streams
 }
 
 // refusedStream is a stream that is not read, or a folder that cannot be listed.
@@ -164,7 +164,7 @@ func New(cfg Config, finders ...Finder) *Tailer {
 		gunzips: gunzip.NewPool(workers+2, gunzip.Sizes{Keep: markSize, Block: blockSize, Slack: slack}),
 		wake:    make(chan struct{}, 1), search: make(chan struct{}, 1),
 		followers: map[string]*follower{}, restored: map[string]*restored{}, roots: map[string]string{},
-		down: map[*tree]sources.Unread{}, empty: map[*tree]string{},
+		failedTrees: map[*tree]sources.Unread{}, empty: map[*tree]string{},
 	}
 	for _, f := range finders {
 		t.trees = append(t.trees, &tree{
@@ -309,7 +309,7 @@ func (t *Tailer) readProgress(now time.Time) (at time.Time, lagging []matcher.La
 	missing := map[*tree]*matcher.LaggingStream{} // lagging streams of the trees that cannot be searched
 	for _, tr := range t.trees {
 		found := tr.foundAt
-		switch _, down := t.down[tr]; {
+		switch _, down := t.failedTrees[tr]; {
 		case down && len(t.trees) > 1:
 			missing[tr] = &matcher.LaggingStream{Labels: tr.find.Labels, Unknown: tr.find.Unknown, ReadUpTo: found}
 			continue

@@ -61,7 +61,7 @@ func (c *follower) rewindFlushed() {
 		c.gen, p.f = 0, nil
 		return
 	}
-	switch err := p.f.seek(p.off); {
+	switch err := p.f.seek(p.offset); {
 	case errors.Is(err, errChanged):
 		c.handleTruncation()
 	case err != nil:
@@ -79,7 +79,7 @@ func (c *follower) readOld(w *worker) bool {
 		c.closeOld()
 		return false
 	}
-	if f.fi.Size() > f.off+f.rest {
+	if f.fi.Size() > f.offset+f.rest {
 		data, end, err := c.read(f, w)
 		if err != nil {
 			if isIO(err) {
@@ -173,13 +173,13 @@ func (c *follower) switchFile(w *worker) bool {
 		c.flushed = 0
 	}
 	if f.id.N > 0 {
-		c.markDone(position.File{ID: f.id, Size: f.off})
+		c.markDone(position.File{ID: f.id, Size: f.offset})
 	}
 	c.ended = true
 	if f.id.First != 0 {
 		c.prevFirst = f.id.First
 	}
-	if s := c.saved; s != nil && s.Sum == f.id.Sum && s.Off == f.off {
+	if s := c.saved; s != nil && s.Sum == f.id.Sum && s.Off == f.offset {
 		c.markEnded()
 	}
 	if c.old != nil {
@@ -203,7 +203,7 @@ func (c *follower) switchFile(w *worker) bool {
 // copied before it was truncated, the copy is read. Otherwise the file is read from its start.
 func (c *follower) handleTruncation() {
 	f := c.cur
-	p := f.pointAt(f.off)
+	p := f.pointAt(f.offset)
 	if f.long != nil {
 		p.Off = f.long.start
 	}
