@@ -10,8 +10,8 @@ import (
 	"crowsnest/episodes"
 )
 
-// Delivery is the answer of an endpoint to a message about an alert. Successive equal answers
-// are merged.
+// Delivery is the answer of an endpoint to a message about an alert. It also stands for the
+// equal answers that follow directly.
 type Delivery struct {
 	Endpoint string
 	Time     time.Time // time of the first of the merged answers
@@ -22,13 +22,13 @@ type Delivery struct {
 	Error    string // error of the answer; empty if the message was accepted
 }
 
-// Limits of Deliveries. These are the number of alerts, and the number of answers per alert.
-// The first two answers and the newest ones are kept.
+// deliveriesKept is the number of alerts in Deliveries, and the other limit is the number of
+// answers per alert. The first two answers and the newest ones are kept.
 const (
 	deliveriesKept  = 4096
 	answersKept     = 12
 	firstAnswers    = 2
-	maxAnswerReason = 512 // number of bytes of a reason
+	maxAnswerReason = 512 // largest size of an error text, in bytes
 )
 
 // Deliveries holds the answers to the newest alerts. It shows people which receiver was
@@ -44,8 +44,8 @@ func NewDeliveries() *Deliveries {
 	return &Deliveries{log: log}
 }
 
-// Record adds the answer of an endpoint to msgs. d contains the answer except Resolved. d.Time
-// is the time of the answer.
+// Record adds the answer of an endpoint to msgs. d is the answer, and Record sets its field
+// Resolved. d.Time is the time of the answer.
 func (l *Deliveries) Record(msgs []Message, d Delivery) {
 	d.Last, d.Times = d.Time, 1
 	d.Error = d.Error[:min(len(d.Error), maxAnswerReason)]
@@ -58,7 +58,7 @@ func (l *Deliveries) Record(msgs []Message, d Delivery) {
 	}
 }
 
-// addOrCount adds d to list, or counts it as a repetition of the last answer.
+// addOrCount adds d to list, or counts d as a repetition of the last answer.
 func addOrCount(list []Delivery, d Delivery) []Delivery {
 	for i := len(list) - 1; i >= 0; i-- {
 		if old := &list[i]; old.Endpoint == d.Endpoint {

@@ -21,8 +21,8 @@ type endedKey struct {
 	starts      time.Time
 }
 
-// Encode returns the episodes in the form that UnpackEnded reads. It omits the oldest episodes
-// if all take more than 8 MiB. It sorts in.
+// Encode returns the encoded episodes, which UnpackEnded decodes. If they take more than 8
+// MiB, it omits the oldest ones. It sorts in.
 func (p *EndedPack) Encode(in []Ended) ([][]byte, error) {
 	slices.SortFunc(in, func(a, b Ended) int {
 		return cmp.Or(a.EndsAt.Compare(b.EndsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
@@ -37,6 +37,6 @@ func (p *EndedPack) Encode(in []Ended) ([][]byte, error) {
 	return blocks, err
 }
 
-// UnpackEnded returns the episodes that were passed to Encode. It may return more, but
-// State.Import uses only those that its marks name.
+// UnpackEnded decodes the episodes that Encode encoded. It may return more than a receiver
+// needs, but State.Import uses only episodes to which its marks refer.
 func UnpackEnded(packed [][]byte) []Ended { return blocks.Decode[Ended](packed) }

@@ -23,15 +23,16 @@ type reporter struct {
 	digest        string          // digest of body
 	sent          map[string]bool // keys of the conditions that the aggregator accepted
 	posted        string          // digest of the last accepted report
-	token         string          // token of the aggregator's answer to the last accepted report
-	requiredBatch uint64          // number of the batch that must be accepted before the report is sent
+	token         string          // identifier that the aggregator returned for the last accepted report
+	requiredBatch uint64          // number of the batch that the aggregator must accept before the report is sent
 	behind        map[string]time.Time
 	notBefore     time.Time
 }
 
-// Report replaces the agent's report, and sets its Node and Instance. If its rules have
-// changed, it is sent only after the aggregator has accepted all earlier hits. A counted
-// condition that ended before the aggregator received it is reported once.
+// Report replaces the agent's report, and sets its Node and Instance. If the rules differ from
+// the rules of the last report, the new report is sent only after the aggregator has accepted
+// all earlier hits. A condition with a Count that ended before the aggregator received it is
+// reported once, as over.
 func (s *Sink) Report(report wire.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +84,8 @@ func (s *Sink) dueReport(token string, now time.Time) (body []byte, digest strin
 	return r.body, r.digest
 }
 
-// sendReport sends the report if it is due. A failure delays hits by at most one request.
+// sendReport sends the report if it is due. An attempt that fails delays hits by at most the
+// timeout of one request.
 func (w *sender) sendReport(ctx context.Context, token string) {
 	s := w.s
 	body, digest := s.dueReport(token, s.now())
@@ -121,8 +123,8 @@ func (w *sender) sendReport(ctx context.Context, token string) {
 	}
 }
 
-// Behind returns the rules that the aggregator has in another version than this agent, and
-// since when. It is based on the last answer.
+// Behind returns the names of the rules whose version at the aggregator differs from this
+// agent's version, with the times since when. It is based on the aggregator's last answer.
 func (s *Sink) Behind() map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

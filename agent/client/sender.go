@@ -18,14 +18,15 @@ import (
 // Intervals and time limits of the sender.
 const (
 	batchEvery    = 200 * time.Millisecond // shortest interval between two batches
-	askEvery      = 500 * time.Millisecond // interval while the aggregator does not have a batch on disk
+	askEvery      = 500 * time.Millisecond // interval between messages while the aggregator has not saved every batch
 	idleEvery     = 2 * time.Second
 	firstRetry    = 200 * time.Millisecond
 	maxRetryDelay = 2 * time.Second
 	maxRetryAfter = 30 * time.Second // longest Retry-After that is respected
 
-	stopWithin     = 2500 * time.Millisecond // longest duration of the shutdown, including the last message to the peer
-	askClosing     = 100 * time.Millisecond  // interval during the shutdown
+	// longest duration of the shutdown, including the last message to the aggregator
+	stopWithin     = 2500 * time.Millisecond
+	askClosing     = 100 * time.Millisecond // interval between messages during the shutdown
 	goodbyeTimeout = 400 * time.Millisecond
 
 	maxResponse = 64 << 10 // largest number of bytes of a response
@@ -62,7 +63,7 @@ type sender struct {
 	s            *Sink
 	newest       uint64 // number of the newest batch that was sent
 	failures     int    // number of consecutive failures
-	holdsHits    bool   // whether the open batch has hits and waits for its interval
+	holdsHits    bool   // whether the open batch has hits that are not due yet
 	triedTargets int    // number of targets that were tried since a message was accepted
 	reconnectAt  time.Time
 	closing      bool
@@ -70,7 +71,7 @@ type sender struct {
 }
 
 // Run sends until ctx ends. Then it sends the remaining hits, waits up to 2.5 s until the
-// aggregator has them on disk, says goodbye and returns nil.
+// aggregator has them on disk, sends a last message that the agent stops, and returns nil.
 func (s *Sink) Run(ctx context.Context) error {
 	w := &sender{s: s}
 	for ctx.Err() == nil {
@@ -84,7 +85,7 @@ func (s *Sink) Run(ctx context.Context) error {
 // waitForBatch returns after d, or earlier when there is a batch to send.
 func (w *sender) waitForBatch(ctx context.Context, d time.Duration) {
 	wake := w.s.wake
-	if w.holdsHits || w.failures > 0 { // new hits are no reason to try again
+	if w.holdsHits || w.failures > 0 { // while a request fails, new hits do not cause an earlier retry
 		wake = nil
 	}
 	pause.Sleep(ctx, d, wake)
@@ -202,7 +203,7 @@ func (w *sender) recordResponse(m *wire.Message, n int, a response, again bool) 
 }
 
 // closeConnection sends the remaining hits, waits until they are on the aggregator's disk, and
-// says goodbye.
+// announces that the agent stops.
 func (w *sender) closeConnection(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stopWithin)
 	defer cancel()
@@ -295,8 +296,9 @@ func connectionFailure(err error) response {
 	return response{reason: reasonConnection, err: errors.New(wire.OneLine(cause.Error(), maxExcerpt))}
 }
 
-// judgeResponse returns the outcome of an HTTP response. A response of something other than an
-// aggregator does not blame the batch.
+// judgeResponse returns the outcome of an HTTP response. Only an aggregator can refuse a batch
+// as malformed. The same status from another server, such as a proxy, does not count against
+// the batch.
 func judgeResponse(resp *http.Response, body []byte) response {
 	code, ours := resp.StatusCode, resp.Header.Get(wire.Header) != ""
 	a := response{code: code, err: fmt.Errorf("status %d: %s", code, wire.OneLine(string(body), maxExcerpt))}

@@ -28,7 +28,7 @@ import (
 	"crowsnest/sinks"
 )
 
-// DefaultMaxUnacked is the number of kept bytes at which the agent stops reading.
+// DefaultMaxUnacked is the default of Options.MaxUnacked.
 const DefaultMaxUnacked = 8 << 20
 
 // Options are the dependencies of a Sink.
@@ -38,7 +38,8 @@ type Options struct {
 	Now func() time.Time
 	// Transport replaces the configured transport in tests.
 	Transport http.RoundTripper
-	// MaxUnacked is the limit of the kept bytes. Zero means DefaultMaxUnacked.
+	// MaxUnacked is the total size, in bytes, of the batches that the aggregator has not
+	// saved, from which on the agent stops reading. Zero means DefaultMaxUnacked.
 	MaxUnacked int
 }
 
@@ -51,7 +52,8 @@ type batch struct {
 	lagging   []matcher.LaggingStream
 }
 
-// sourceMark is the watermark of one source, in times of the steady clock.
+// sourceMark is the watermark of one source, which is the time up to which the source was
+// read. Its times are by the sink's steady clock.
 type sourceMark struct {
 	extraLateness time.Duration // lateness of the source in excess of the lateness that the aggregator assumes
 	readUpTo      time.Time     // watermark; zero if the source has none yet
@@ -70,15 +72,15 @@ type Sink struct {
 	wake       chan struct{}   // holds a token if there is something to send
 
 	mu             sync.Mutex
-	room           *sync.Cond // signals that released was set or that kept became smaller
-	predecessors   []string   // instances that used the same saved state before
+	room           *sync.Cond // signals that released was set or that keptBytes fell
+	predecessors   []string   // random names of earlier processes that used the same saved state
 	builder        wire.Builder
 	unsavedBatches []batch // batches that the aggregator does not have on disk, from old to new
-	keptBytes      int     // size of the payloads in kept
+	keptBytes      int     // size of the payloads in unsavedBatches, in bytes
 	sealed         uint64  // number of the newest batch
 	accepted       uint64  // number of the newest batch that the aggregator accepted
 	acked          uint64  // number of the newest batch on the aggregator's disk
-	released       bool    // whether Wait no longer blocks, because reading stops for good
+	released       bool    // whether Wait no longer blocks because reading stops for good
 	dropped        bool    // whether hits were dropped after the release, so that no later checkpoint is safe
 	sources        map[string]sourceMark
 	waiting        int // number of callers in Wait
@@ -95,8 +97,8 @@ var _ sinks.Receiver = (*Sink)(nil)
 type Stats struct {
 	Endpoint   string
 	Refused    bool // whether the aggregator refuses this agent, because another agent has its name
-	Unacked    int  // number of bytes that are kept in memory
-	Batches    int  // number of batches that are kept in memory
+	Unacked    int  // size of the batches that the aggregator has not saved, in bytes
+	Batches    int  // number of batches that the aggregator has not saved
 	Accepted   int64
 	Resent     int64 // number of batches that were sent again
 	Lost       int64 // number of hits that the aggregator could not read
@@ -104,7 +106,7 @@ type Stats struct {
 	BlockedFor time.Duration
 	LastAnswer time.Time // time of the newest answer; zero if there is none
 	LastAck    time.Time // time at which more batches last reached the aggregator's disk; zero if never
-	LastError  string    // error of the newest message; empty if it succeeded
+	LastError  string    // error of the newest message; empty if the aggregator accepted the message
 	LastReason string    // reason of LastError, such as "auth"
 	// ReportError is the reason why the aggregator refuses the agent's reports, or empty.
 	ReportError string
@@ -184,7 +186,8 @@ func (s *Sink) sealBatch() {
 	s.keptBytes += len(b.payload)
 }
 
-// isFull reports whether the kept bytes have reached their limit. The caller holds mu.
+// isFull reports whether the batches that the aggregator has not saved reach the size limit.
+// The caller holds mu.
 func (s *Sink) isFull() bool { return s.keptBytes+s.builder.Size() >= s.maxUnacked }
 
 // wakeSender makes the sender look for something to send. It does not block.
@@ -341,13 +344,13 @@ func (s *Sink) emptyBatch(sequence uint64) {
 
 // savedState is the state that survives a restart.
 type savedState struct {
-	// Instances are the last instance that the aggregator is known to have accepted, and the
-	// later ones.
+	// Instances are random names of processes: the last process that the aggregator is known
+	// to have accepted, and every later one.
 	Instances []string `json:"instances"`
 }
 
-// Export returns the saved state. By it, the aggregator recognises the next process as the
-// successor of this one, and not as another agent with the same name.
+// Export returns the saved state. From this state, the aggregator recognises the next process
+// as the successor of this process, and not as another agent with the same name.
 func (s *Sink) Export() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,10 +16,11 @@ const (
 	resolveTimeout = 2 * time.Second
 	// reconnectEvery is the average interval at which the sender reconnects. A Service chooses
 	// a process for each connection, so a sender that never reconnects would not notice that
-	// there are two.
+	// two aggregators are running.
 	reconnectEvery = time.Minute
 	// twofoldFor is the time for which two aggregators are reported after both answered. If
-	// both run, ten successive connections all miss one of them only once in a thousand times.
+	// both run, the chance that ten successive connections all miss one of them is about 1 in
+	// 1,000.
 	twofoldFor = 10 * reconnectEvery
 )
 
@@ -64,7 +65,7 @@ func (t *targets) useNext(ctx context.Context) int {
 	defer t.mu.Unlock()
 	i := slices.Index(all, t.current) // -1 if the target no longer exists or none was chosen yet
 	if t.current.url == "" && len(all) > 1 {
-		i = 0 // the first address of the resolver was probably used
+		i = 0 // so far, the dialer probably used the first address of the resolver
 	}
 	t.current = all[(i+1)%len(all)]
 	return len(all)

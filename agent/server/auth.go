@@ -28,13 +28,14 @@ func (c *caller) checkNode(node string) *refusal {
 	return &refusal{http.StatusForbidden, refusedAuth, fmt.Errorf("the credentials are those of node %s, not of %s; set sinks.upstream.node to the name of the Node object (NODE_NAME from spec.nodeName)", strings.Join(c.nodes, ", "), node)}
 }
 
-// restrictNodes restricts the caller to the given nodes. Each method of authentication that is
-// configured and names nodes calls it, so the nodes that all of them name remain.
+// restrictNodes restricts the caller to the given nodes. Every configured method of
+// authentication that names nodes calls it. Only the nodes that all of these methods name
+// remain.
 func (c *caller) restrictNodes(nodes ...string) {
 	if c.nodes != nil {
 		nodes = slices.DeleteFunc(nodes, func(n string) bool { return !slices.Contains(c.nodes, n) })
 	}
-	c.nodes = append([]string{}, nodes...) // the result must not be nil
+	c.nodes = append([]string{}, nodes...) // not nil, because nil means any node
 }
 
 // authenticate authenticates the sender of a request. Every configured method must accept it.

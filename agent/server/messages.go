@@ -64,8 +64,8 @@ func (h *handler) acceptMessage(ctx context.Context, m *wire.Message, who *calle
 	return s.newAnswer(n), nil
 }
 
-// saveSource makes the pipeline save the source. It calls change with mu held, in that
-// checkpoint.
+// saveSource changes the saved state of the source and makes the pipeline save it. It calls
+// change under the checkpoint lock, with mu held.
 func (h *handler) saveSource(change func()) {
 	h.p.Ingest(func(*rules.Set) []matcher.Hit { return nil }, func() { h.s.withLock(change) })
 }
@@ -93,7 +93,7 @@ func (s *Source) findOrAddNode(m *wire.Message) (n *node, fresh bool, why *refus
 		s.mu.Unlock()
 		n.busy.Lock()
 		s.mu.Lock()
-		removed := s.isRemoved(n) // it may have been removed while this message waited
+		removed := s.isRemoved(n) // another message may have removed the node in the meantime
 		if !removed {
 			fresh, why = s.checkSender(n, m, s.cfg.Clock())
 		}
@@ -107,8 +107,8 @@ func (s *Source) findOrAddNode(m *wire.Message) (n *node, fresh bool, why *refus
 	}
 }
 
-// checkSender returns the reason why the sender may not send for the node, or nil. fresh is as
-// in findOrAddNode. The caller holds mu.
+// checkSender returns the reason why the sender may not send for the node, or nil. fresh has
+// the same meaning as in findOrAddNode. The caller holds mu.
 func (s *Source) checkSender(n *node, m *wire.Message, now time.Time) (fresh bool, why *refusal) {
 	silent := now.Sub(n.heard)
 	switch {
@@ -128,8 +128,8 @@ func (s *Source) checkSender(n *node, m *wire.Message, now time.Time) (fresh boo
 }
 
 // bridgeGap returns the number of the newest accepted batch. If the agent no longer has the
-// next batch, the aggregator's state that contained it is lost. bridgeGap then counts the loss,
-// and continues with the oldest batch that the agent has.
+// batch after it, the aggregator once saved that batch, and its saved state was lost.
+// bridgeGap then counts the loss, and continues with the oldest batch that the agent has.
 func (s *Source) bridgeGap(n *node, m *wire.Message) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +167,7 @@ func (h *handler) handleBatch(ctx context.Context, n *node, m *wire.Message) *re
 type outcome struct {
 	wire.Outcome
 	shift   time.Duration // duration that was added to the times of the hits
-	rest    []byte        // batch of the hits whose rules are not loaded here
+	rest    []byte        // encoded batch of the hits whose rules the aggregator has not loaded
 	unknown int           // number of hits in rest
 }
 
@@ -229,7 +229,8 @@ func (h *handler) useWatermark(n *node, m *wire.Message) {
 	}
 }
 
-// maintain removes expired nodes and ingests held hits, once a second until ctx ends.
+// maintain removes expired nodes, and ingests hits that waited for their rules. It does so
+// once a second until ctx ends.
 func (h *handler) maintain(ctx context.Context) {
 	began := h.s.cfg.Clock()
 	tick := time.NewTicker(maintainEvery)
@@ -264,7 +265,7 @@ func (h *handler) removeExpired(began, now time.Time) {
 	}
 	for _, n := range expired {
 		if !n.busy.TryLock() {
-			continue // the agent came back
+			continue // a message of the node is being handled, so its agent is back
 		}
 		still := false
 		s.withLock(func() { still = !s.isRemoved(n) && s.hasExpired(n, now) })
@@ -275,7 +276,8 @@ func (h *handler) removeExpired(began, now time.Time) {
 	}
 }
 
-// stopWaiting removes a node, so that nothing waits for it. The caller holds n.busy.
+// stopWaiting removes a node, so that no decision waits for its watermark. The caller holds
+// n.busy.
 func (h *handler) stopWaiting(n *node) {
 	s := h.s
 	s.withLock(func() {
@@ -306,7 +308,7 @@ func (h *handler) handleForget(w http.ResponseWriter, name string) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// addCapped adds increase to a counter, which stops at the largest number.
+// addCapped adds increase to a counter, up to math.MaxInt64.
 func addCapped(counter *int64, increase int64) {
 	*counter += min(max(0, increase), math.MaxInt64-*counter)
 }

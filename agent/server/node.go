@@ -9,9 +9,9 @@ import (
 	"crowsnest/matcher"
 )
 
-// drainedAfter is the time after which a node counts as drained if its agent said goodbye and
-// its Node is cordoned. If only the agent's pod was deleted, the DaemonSet replaces it within
-// seconds.
+// drainedAfter is the time after which a node counts as drained if its agent announced its
+// shutdown and its Node is cordoned. If only the agent's pod was deleted, the DaemonSet
+// replaces the pod within seconds.
 const drainedAfter = 30 * time.Second
 
 // node is the state of one node. Its fields are guarded by Source.mu. busy is held while a
@@ -22,13 +22,13 @@ type node struct {
 
 	instance string // random name of the agent's process; "" if no agent has sent yet
 	accepted uint64 // number of the newest accepted batch of the instance
-	copied   uint64 // number of the newest batch in the last result of Positions
+	copied   uint64 // number of the newest batch that the last result of Positions contains
 	saved    uint64 // number of the newest batch on disk
 
 	known         bool      // whether the pipeline waits for the node's watermark
 	hasObject     bool      // whether the API server ever had a Node with this name
 	heard         time.Time // time of the agent's newest message
-	left          bool      // whether the agent said goodbye
+	left          bool      // whether the agent announced its shutdown
 	watermark     time.Time
 	lagging       []matcher.LaggingStream // lagging streams; the slice is never changed in place
 	clock         agentClock
@@ -46,7 +46,8 @@ type node struct {
 // isRemoved reports whether n is no longer among the known nodes. The caller holds mu.
 func (s *Source) isRemoved(n *node) bool { return s.nodes[n.name] != n }
 
-// hasExpired reports whether nothing needs to wait for the node any more. The caller holds mu.
+// hasExpired reports whether decisions no longer need to wait for the node. The caller holds
+// mu.
 func (s *Source) hasExpired(n *node, now time.Time) bool {
 	silent := now.Sub(times.Later(n.heard, s.restoredAt))
 	if silent >= s.cfg.ForgetAfter {
@@ -59,8 +60,8 @@ func (s *Source) hasExpired(n *node, now time.Time) bool {
 		n.hasObject = true
 		return n.left && silent >= drainedAfter
 	case absent:
-		// That no Node has this name means something only if one once had. A reviewed token
-		// also proves this, because it is bound to a Node.
+		// A missing Node object counts only if the object existed before. A token that the API
+		// server accepted proves that too, because it is bound to a Node.
 		return (n.hasObject || !n.who.reviewed.IsZero()) && (n.left || silent >= s.cfg.SilentAfter)
 	}
 	return false
@@ -75,12 +76,14 @@ const (
 	clockTolerance = 2 * time.Second
 	// clockDelay is longer than any message takes to reach this process.
 	clockDelay = 10 * time.Second
-	// enoughSamples is the number of messages of which at least one was certainly fast.
+	// enoughSamples is the number of messages after which a decrease of the estimate is
+	// believed. At least one of so many messages was not delayed.
 	enoughSamples = 3
 )
 
-// agentClock estimates how far the clock of an agent is ahead of this process's clock. Both are
-// steady clocks, which nobody sets. An agent sends times of its steady clock.
+// agentClock estimates how far the clock of an agent is ahead of this process's clock. Both
+// are steady clocks, which do not change when somebody sets the wall clock. An agent sends
+// times of its steady clock.
 type agentClock struct {
 	// samples are the newest differences between the sending time and the arrival time. A delay
 	// makes a difference smaller, so the largest one is closest to the true difference of the
@@ -91,7 +94,7 @@ type agentClock struct {
 	ahead time.Duration
 }
 
-// addSample adds the difference that one message shows.
+// addSample adds the difference that was measured with one message.
 func (c *agentClock) addSample(sample time.Duration) {
 	if len(c.samples) == clockSamples {
 		c.samples = slices.Delete(c.samples, 0, 1)
@@ -111,7 +114,7 @@ func (s *Source) clockShift(n *node, now time.Time) time.Duration {
 }
 
 // clockSkew returns how far the wall clock of a node is ahead of this process's wall clock,
-// even if that is not corrected. The caller holds mu.
+// even if the difference is too small for a correction. The caller holds mu.
 func (s *Source) clockSkew(n *node, now time.Time) time.Duration {
 	ahead := n.clock.ahead
 	if len(n.clock.samples) > 0 {

@@ -11,7 +11,8 @@ import (
 	"crowsnest/kube"
 )
 
-// unsureAfter is the time after which the source reports that the Nodes are unknown.
+// unsureAfter is the time without a complete list of Nodes after which the source reports the
+// problem.
 const unsureAfter = 30 * time.Second
 
 // Nodes makes the source watch the Nodes of its cluster. The source then no longer waits for an
@@ -34,8 +35,8 @@ const (
 	cordoned                 // The Node exists and is unschedulable.
 )
 
-// nodeWatch knows the Nodes of a cluster. It is the kube.Handler of its watcher. It is safe for
-// concurrent use.
+// nodeWatch knows the Nodes of a cluster. It is safe for concurrent use. Listing, Listed,
+// Changed, Deleted, Passed and Failed implement kube.Handler.
 type nodeWatch struct {
 	watcher kube.Watcher
 

@@ -64,7 +64,7 @@ func (s *Source) reportingNode(r *wire.Report) (*node, *refusal) {
 }
 
 // setUnread records the selectors for which an agent has no streams. It must be called before
-// acceptReport, because from that call on the agent's watermark is taken into account.
+// acceptReport, because acceptReport makes decisions depend on the agent's watermark.
 func (h *handler) setUnread(r *wire.Report) *refusal {
 	s := h.s
 	s.mu.Lock()
@@ -154,7 +154,8 @@ func (s *Source) conditions(now time.Time) []sources.Condition {
 	return out
 }
 
-// whyBlind returns the reason why the agent does not read, as it reports, or "" if it reads.
+// whyBlind returns the reason that the agent reports for not reading its logs, or "" if it
+// reads them.
 func (n *node) whyBlind() string {
 	for _, c := range n.conditions {
 		if c.Alert == alertBlind {

@@ -22,7 +22,7 @@ const defaultAudience = "crowsnest"
 
 const (
 	reviewAgain   = time.Minute      // age of a valid token's verdict at which the token is reviewed again
-	reviewGrace   = time.Hour        // age up to which it counts while the API server is unreachable
+	reviewGrace   = time.Hour        // age up to which such a verdict counts while the API server is unreachable
 	refusedFor    = 10 * time.Second // age of an invalid token's verdict at which the token is reviewed again
 	reviewTimeout = 5 * time.Second
 	reviewRate    = 20  // largest number of requests per second
@@ -65,7 +65,7 @@ func (c *TokenReview) validate() error {
 type verdict struct {
 	token [sha256.Size]byte
 	node  string
-	at    time.Time // time of the answer
+	at    time.Time // time of the API server's answer
 	why   *refusal  // reason why the token is invalid; nil if it is valid
 }
 
@@ -77,7 +77,7 @@ type reviewer struct {
 	limit  *rate.Limiter
 
 	mu sync.Mutex
-	// good and bad are separate, so that invalid tokens do not evict valid ones.
+	// good and bad are separate caches, so that invalid tokens do not evict valid ones.
 	good, bad *simplelru.LRU[[sha256.Size]byte, verdict]
 	failedAt  time.Time // time at which the API server last did not answer
 }
@@ -103,8 +103,8 @@ func (r *reviewer) addVerdict(v verdict) {
 }
 
 // checkToken returns the verdict on a token. It asks the API server if there is no recent
-// verdict. While the API server is unreachable, the verdict on a valid token counts for an
-// hour, and an unknown token has to wait.
+// verdict. While the API server is unreachable, a valid token stays valid for an hour, and a
+// token without a verdict is refused for now.
 func (r *reviewer) checkToken(ctx context.Context, token string) (verdict, *refusal) {
 	if token == "" || len(token) > maxToken {
 		return verdict{}, &refusal{http.StatusUnauthorized, refusedAuth, fmt.Errorf("not authorized: the agent must present a token of service account %s for the audience %s; set sinks.upstream.http_config.authorization.credentials_file to a projected token", r.cfg.ServiceAccount, r.cfg.Audience)}

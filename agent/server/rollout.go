@@ -13,20 +13,20 @@ import (
 
 // Limits of the hits that wait until their rule is loaded.
 const (
-	maxHeld     = 512 << 10 // number of compressed bytes
-	maxHeldNode = 128 << 10 // number of compressed bytes of one node
+	maxHeld     = 512 << 10 // total size of the compressed hits, in bytes
+	maxHeldNode = 128 << 10 // size of the compressed hits of one node, in bytes
 	heldFor     = time.Hour
 )
 
 // rollout compares the active rules with the rules of the agents. It is guarded by Source.mu.
 type rollout struct {
 	set     *rules.Set
-	since   time.Time                 // time since which the set is in use
+	since   time.Time                 // time since which this set of rules is active
 	id      string                    // digest of the active set
 	digests map[string]string         // rules.Rule.MatchHash of each rule that is not off, by name
 	behind  map[string]sources.Behind // rules that some nodes have in another version, by name
 	stale   bool                      // whether the nodes or their rules have changed since the comparison
-	applied *rules.Set                // set for which the held hits were ingested
+	applied *rules.Set                // active set of rules when held hits were last ingested
 }
 
 // held is a batch of hits whose rules are not loaded here. The agent received a new rule before
@@ -91,8 +91,8 @@ func (s *Source) compareRules(set *rules.Set) {
 	}
 }
 
-// addHeldRules adds the rules of held hits that are now loaded but whose hits were not ingested
-// yet. The caller holds mu.
+// addHeldRules adds to behind each rule that is loaded now and has held hits that were not
+// ingested yet. The caller holds mu.
 func (s *Source) addHeldRules(behind map[string]sources.Behind) {
 	for _, x := range s.held {
 		batch, err := new(wire.Decoder).Decode(x.Payload)
@@ -165,8 +165,8 @@ func (s *Source) evictHeld(matches func(*held) bool, maxBytes int) {
 	})
 }
 
-// dropHeld drops the held batches for which matches returns true, and counts their hits. The
-// caller holds mu.
+// dropHeld drops the held batches for which matches returns true, and counts their hits as
+// dropped. The caller holds mu.
 func (s *Source) dropHeld(matches func(*held) bool) {
 	s.held = slices.DeleteFunc(s.held, func(h *held) bool {
 		if !matches(h) {
@@ -186,7 +186,8 @@ func (h *handler) applyHeld() {
 	s.withLock(func() {
 		s.dropHeld(func(x *held) bool { return now.Sub(x.At) >= heldFor })
 		waiting = slices.Clone(s.held)
-		// The rules of the hits are first put on hold, so the window of the hits stays open.
+		// Held hits are ingested a second after their rules were loaded. Until then, Behind
+		// has put decisions of these rules on hold, so no window of the hits ends too early.
 		f := &s.rollout
 		due = f.applied != set && f.set == set && now.Sub(f.since) >= maintainEvery
 	})
@@ -196,7 +197,7 @@ func (h *handler) applyHeld() {
 	for _, x := range waiting {
 		b, err := new(wire.Decoder).Decode(x.Payload)
 		if err != nil {
-			continue // the batch was already decoded when it was held or restored
+			continue // impossible, because the batch was decoded when it was held or restored
 		}
 		h.ingestBatch(b, func() time.Duration { return x.Shift }, func(out outcome) {
 			if x.Payload, x.Hits = out.rest, out.unknown; x.Hits == 0 {

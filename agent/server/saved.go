@@ -31,9 +31,9 @@ type savedNode struct {
 	HasObject bool          `json:"node,omitempty"`
 	Heard     time.Time     `json:"heard"`
 	Ahead     time.Duration `json:"ahead,omitempty"` // correction of the agent's clock
-	// Token is the hash of the agent's token, and Reviewed the time at which the API server
-	// accepted it. With them, the agent is accepted after a restart even if the API server is
-	// unreachable.
+	// Token is the hash of the agent's token, and Reviewed is the time at which the API server
+	// accepted the token. With both, the aggregator accepts the agent after a restart even if
+	// the API server is unreachable.
 	Token      string               `json:"token,omitempty"`
 	Reviewed   time.Time            `json:"reviewed,omitzero"`
 	Conditions map[string]condition `json:"conditions,omitempty"`
@@ -81,7 +81,7 @@ func (s *Source) Saved() {
 }
 
 // Restore sets the nodes from a result of Positions. It must be called before Run. From then
-// on, all of these nodes are waited for.
+// on, decisions wait for all of these nodes.
 func (s *Source) Restore(b json.RawMessage) error {
 	if len(b) == 0 || string(b) == "null" {
 		return nil

@@ -30,7 +30,7 @@ const (
 	idleTimeout       = 2 * time.Minute
 	maxHeader         = 16 << 10
 	stopTimeout       = 500 * time.Millisecond
-	bodyTimeout       = 2 * time.Second // time to wait for memory
+	bodyTimeout       = 2 * time.Second // longest wait of a message for memory
 
 	maintainEvery = time.Second
 	listenRetry   = time.Second

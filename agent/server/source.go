@@ -1,5 +1,6 @@
 // Package server is the aggregator's end of the connection to the agents. It accepts the hits
-// that agents find on their nodes. Each node is a member of the source with its own watermark.
+// that agents find on their nodes. Each node is a member of the source with its own watermark,
+// which is the time up to which its logs were read.
 //
 // A batch is accepted only once and in order, however often it is sent. Each answer names the
 // newest batch in the saved state. The agent keeps later batches, and sends them again after a
@@ -40,7 +41,7 @@ const settleTime = 15 * time.Second
 // their agent has them.
 const lossGap = "agent_gap"
 
-// skewShown is the difference of two clocks from which on it is reported.
+// skewShown is the smallest difference of two clocks that is reported.
 const skewShown = 10 * time.Second
 
 // Source accepts the hits of agents. It is safe for concurrent use.
@@ -60,7 +61,7 @@ type Source struct {
 	mu            sync.Mutex
 	nodes         map[string]*node
 	restoredAt    time.Time
-	awaitsUnknown bool // whether there may be agents that are still unknown
+	awaitsUnknown bool // whether the source still waits for agents that it does not know yet
 	listening     bool
 	opened        bool // whether the source has listened at least once
 	listenError   string
@@ -199,8 +200,8 @@ func (s *Source) Stats() Stats {
 	return st
 }
 
-// Status returns the state of the source. Its Lines are hits. Its Watermark is that of the node
-// that is furthest behind.
+// Status returns the state of the source. Its Lines are hits. Its Watermark is the watermark
+// of the node that is furthest behind.
 func (s *Source) Status() sources.Status {
 	now := s.cfg.Clock()
 	s.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"crowsnest/matcher"
 )
 
-// Limits of a decoded batch, which prevent that a small batch expands to much memory.
+// Limits of a decoded batch. They prevent a small batch from expanding to a lot of memory.
 const (
 	maxRules  = 8192
 	maxWants  = 256     // captured names of one rule, or labels of one stream

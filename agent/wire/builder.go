@@ -26,9 +26,9 @@ const (
 
 	fullAt       = 384 << 10 // number of bytes at which a builder is full; one more hit always fits
 	fullHits     = maxHits / 2
-	maxValue     = 8 << 10   // number of bytes of a value, of which the engine keeps 1 KiB
-	maxHitValues = 128 << 10 // number of bytes of all values of one hit
-	maxTexts     = 32        // number of lines of a record that keep their text, besides the newest line
+	maxValue     = 8 << 10   // largest size of a value in bytes, of which the engine keeps 1 KiB
+	maxHitValues = 128 << 10 // largest size of all values of one hit, in bytes
+	maxTexts     = 32        // largest number of lines in a record that keep their text, besides the newest line
 )
 
 // Builder combines hits to a batch. The zero value is empty and ready. It is not safe for
@@ -234,8 +234,8 @@ func (b *Builder) encode(out []byte) []byte {
 
 // Encodings of the text of a hit.
 const (
-	textNone = iota // the text is equivalent to that of another line of the record
-	textSame        // the text equals the previous one, because a line can match several rules
+	textNone = iota // the text is equivalent to the text of another line of the record
+	textSame        // the text equals the text of the previous hit, because a line can match several rules
 	textOwn
 )
 
@@ -246,7 +246,8 @@ func (b *Builder) encodeHits(out []byte) []byte {
 	}
 	last := int64(0)
 	for _, h := range b.hits {
-		out = binary.AppendVarint(out, h.t-last) // the difference may overflow, which decoding reverses
+		// the difference may overflow; adding it back overflows in the same way
+		out = binary.AppendVarint(out, h.t-last)
 		last = h.t
 	}
 	text, any := "", false

@@ -72,7 +72,7 @@ func (x *Index) compiledRule(r *rules.Rule) *matcher.Program {
 // target is the rule for the hits of one record.
 type target struct {
 	rule   *rules.Rule // nil if no such rule is active
-	why    Reason      // reason to drop the hits whose lines cannot be evaluated again; "" if there is none
+	why    Reason      // reason to drop hits whose lines cannot be evaluated again; empty if such hits are accepted
 	other  bool        // whether the sender has another version of the rule
 	values []string
 }
@@ -132,8 +132,8 @@ func (b *Batch) FindHits(x *Index) ([]matcher.Hit, Outcome) {
 	return found, out
 }
 
-// findRule finds the rule of a record. It trusts the sender in nothing, even if the record
-// names the right hash.
+// findRule finds the rule of a record. It checks everything that the sender states, even if
+// the sender has the same version of the rule.
 func (b *Batch) findRule(x *Index, rec *record) target {
 	ref, labels := &b.rules[rec.rule], b.labels[rec.labels]
 	r := x.byName[ref.name]
@@ -201,8 +201,9 @@ func (b *Batch) evaluateAgain(x *Index, streams map[streamKey]*matcher.Stream, r
 	return found, true
 }
 
-// UnknownHits returns a sealed batch of the hits whose rules are not indexed, and their number.
-// The batch contains the text of every line that has one. It is nil if there are no such hits.
+// UnknownHits returns a sealed batch of the hits whose rules are not indexed, and their
+// number. The batch contains the text of every line that has one. The batch is nil if there
+// are no such hits.
 func (b *Batch) UnknownHits(x *Index) (payload []byte, n int) {
 	var out Builder
 	made := make([]*rules.Rule, len(b.rules))

@@ -2,9 +2,11 @@
 //
 // A Builder combines the hits of a short time to a batch. Equal hits share their rule, part,
 // values and labels, which are written once. Each line adds its time, its fingerprint and
-// sometimes its text. A batch keeps the order of reading and everything that affects decisions,
-// so the engine draws the same conclusions from a Batch as from the hits themselves. A Message
-// carries a batch or only a watermark. A Report carries what only the agent knows.
+// sometimes its text. A batch keeps the order of reading and everything that affects
+// decisions, so the engine decides the same from a Batch as from the hits themselves. A
+// Message carries a batch, or only a watermark, which is the time up to which the agent's logs
+// were read. A Report carries information that only the agent has, such as problems of its
+// node.
 //
 // The package uses no clock and does no I/O. Its input comes from the network, so it checks
 // every size before it allocates memory.
@@ -61,8 +63,8 @@ type Message struct {
 	// when it started.
 	Node     string `json:"node"`
 	Instance string `json:"instance"`
-	// After are the earlier instances that used the same saved state. These are the last
-	// instance that is known to have been accepted, and the later ones.
+	// After names the earlier processes that used the same saved state: the last process that
+	// the aggregator is known to have accepted, and every later one.
 	After []string `json:"after,omitempty"`
 	// Sequence is the number of the batch, counted from 1. In a message without a batch it is
 	// the number of the newest batch, or 0 if there is none.
@@ -72,16 +74,16 @@ type Message struct {
 	First uint64 `json:"first"`
 	// Sent is the time of sending by the steady clock of the agent. This clock starts with the
 	// time of the node when the agent started, and advances by the elapsed time. Watermark and
-	// the times of hits are by the same clock. Nobody sets it, so the aggregator can correct
-	// all of these times by one difference.
+	// the times of hits are by the same clock. The clock never jumps, so the aggregator can
+	// correct all of these times by one difference.
 	Sent time.Time `json:"sent"`
-	// Watermark is a time. This batch and the earlier ones contain all hits up to it, except
-	// those of lagging streams. Zero means that it is unknown.
+	// Watermark is a time up to which this batch and the earlier ones contain all hits, except
+	// the hits of lagging streams. Zero means that it is unknown.
 	Watermark time.Time `json:"watermark,omitzero"`
 	// Lagging are the streams that were read only up to earlier times. There are at most
 	// matcher.MaxLagging.
 	Lagging []matcher.LaggingStream `json:"lagging,omitempty"`
-	// Goodbye means that the agent stops. Final means that it will not come back.
+	// Goodbye means that the agent stops. Final means that the agent will not come back.
 	Goodbye bool `json:"goodbye,omitempty"`
 	Final   bool `json:"final,omitempty"`
 	// Reports means that the agent also sends reports (see Report).
@@ -206,18 +208,19 @@ type Answer struct {
 	// Saved is the number of the newest batch on disk. The agent need not keep it or earlier
 	// ones.
 	Saved uint64 `json:"saved"`
-	// Report identifies the report of this instance that the aggregator has, and the rules with
-	// which it was compared. It is "" if the aggregator has none, and the agent then sends its
-	// report.
+	// Report identifies the report of this instance that the aggregator has, and the rules
+	// with which the report was compared. It is "" if the aggregator has no report, and the
+	// agent then sends its report.
 	Report string `json:"report,omitempty"`
 }
 
 // ReportAnswer is the aggregator's JSON response to a report.
 type ReportAnswer struct {
-	// Report is the value that Answer.Report keeps until the agent must send its report again.
+	// Report is an identifier. While Answer.Report has this value, the agent need not send its
+	// report again.
 	Report string `json:"report"`
 	// Behind are the rules that the aggregator has in another version, and since when. For
-	// these, the agent sends the text of every line that its own version finds (see
+	// these rules, the agent sends the text of every line that its own version finds (see
 	// Builder.Whole). When it gets the aggregator's version, it reads older lines again.
 	Behind map[string]time.Time `json:"behind,omitempty"`
 }

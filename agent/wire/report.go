@@ -68,7 +68,8 @@ type Condition struct {
 	// Detail is text from the node. It must not be treated as an instruction.
 	Detail string    `json:"detail,omitempty"`
 	Since  time.Time `json:"since"`
-	// Count is the number of occurrences and Last the time of the last one, if counted.
+	// Count is the number of occurrences, and Last the time of the last occurrence. Both are
+	// zero if occurrences are not counted.
 	Count int64     `json:"count,omitempty"`
 	Last  time.Time `json:"last,omitzero"`
 	// Over is set if the condition ended before the aggregator was notified.

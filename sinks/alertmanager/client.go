@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	maxStatus    = 1 << 20         // number of bytes that are read of a status, which contains Alertmanager's configuration
-	hedgeAfter   = 3 * time.Second // see postAlerts
+	maxStatus    = 1 << 20         // largest number of bytes read of a status, which contains Alertmanager's configuration
+	hedgeAfter   = 3 * time.Second // time after which postAlerts starts another request
 	statusWithin = 2 * time.Second
 	// wakesWithin is the time limit of a request to an endpoint that is down. While a request
 	// waits, the kernel sends SYN again after 1 s and 3 s, so it finds an endpoint within 2 s
@@ -102,7 +102,7 @@ type response struct {
 	at      time.Time // time at which its header arrived
 	date    time.Time // time on the peer's clock; zero if not given
 	body    []byte
-	bodyErr error // nil if the body was read to its end or up to the limit
+	bodyErr error // error of reading the body; nil if it was read to its end or up to the limit
 }
 
 // request sends a request to the API and reads at most limit bytes of the body. The answer has
@@ -133,19 +133,19 @@ func (c *client) request(ctx context.Context, method, path string, body []byte, 
 // States of an Alertmanager's cluster.
 const (
 	clusterDisabled = "disabled" // the member has no peers
-	clusterSettling = "settling" // the member waits for notifications of its peers
+	clusterSettling = "settling" // the member waits for the notifications of its peers
 )
 
 // status is the part of an Alertmanager's status that is used.
 type status struct {
 	date time.Time // time on its clock, truncated to seconds; zero if not given
-	// uptime is the start time of its process, by its clock and to the millisecond. It
-	// identifies the process, and does not change when a clock is set. Zero means that it was
-	// not given.
+	// uptime is the start time of the process, by its clock and to the millisecond. It
+	// identifies the process, and does not change when a clock is set. Zero means that the
+	// response lacked it.
 	uptime time.Time
-	// earliest and latest limit the start time of the process by our clock.
+	// earliest and latest limit the start time of the process, by our clock.
 	earliest, latest time.Time
-	alone, settling  bool     // whether the member has no peers, and whether it waits for their notifications
+	alone, settling  bool     // whether the member has no peers; whether it waits for their notifications
 	members          []string // names of the members of its cluster, including its own
 }
 

@@ -19,12 +19,13 @@ const (
 	probeAlerts = 16              // number of alerts per request while the endpoint is down
 	checkEvery  = 10 * time.Second
 	settleEvery = 500 * time.Millisecond
-	maxSettle   = time.Minute // the default of Alertmanager
+	maxSettle   = time.Minute // timeout for the exchange of notifications, which is Alertmanager's default
 	staleFor    = 250 * time.Millisecond
 )
 
-// endpoint is the sender for one Alertmanager. It is the receiver of a delivery loop, and has
-// the hooks that make the loop respect Alertmanager's memory, clock and cluster.
+// endpoint is the sender for one Alertmanager. It is the receiver of a delivery loop. Its
+// hooks adapt the loop to an Alertmanager, which forgets alerts when it restarts, compares
+// times with its own clock, and exchanges notifications with its peers.
 type endpoint struct {
 	*delivery.Loop[json.RawMessage]
 
@@ -34,14 +35,18 @@ type endpoint struct {
 	now    func() time.Time
 
 	// The following fields are used only by Run.
-	probed        bool
-	checkAt       time.Time // time from which on the process must be checked again before an end is sent
-	settling      bool      // whether the endpoint waits until its cluster has exchanged notifications, while another member answers
+	probed bool
+	// time from which on the endpoint must check again, before it sends an end, whether the
+	// process restarted
+	checkAt time.Time
+	// whether the endpoint waits until its Alertmanager has exchanged notifications with its
+	// peers, while another member answers
+	settling      bool
 	settlingSince time.Time
 	backSince     time.Time // time of the first response after an outage; zero if there is no outage or no response yet
 	peer          peer
-	changed       bool      // whether the estimate of the peer's clock has changed since everything was sent
-	repeated      time.Time // time at which everything was last sent again because of such a change
+	changed       bool      // whether the estimate of the peer's clock has changed since all messages were sent
+	repeated      time.Time // time at which all messages were last sent again because of such a change
 
 	// mu is shared by the endpoints of a sink, because the states of a cluster read each other.
 	mu      *sync.Mutex
@@ -105,8 +110,8 @@ func (e *endpoint) Deliver(ctx context.Context, alerts []json.RawMessage) delive
 func (e *endpoint) Close() { e.client.http.Close() }
 
 // makeClient makes the client. Before the first alert is sent, it also asks the Alertmanager
-// for its clock and its process. With a wrong estimate of that clock, alerts that it has from
-// our previous process could count as over.
+// for its clock and its process. With a wrong estimate of that clock, the Alertmanager could
+// treat alerts of our previous process as ended.
 func (e *endpoint) makeClient(ctx context.Context) bool {
 	if _, err := e.client.http.Client(); err != nil {
 		e.Fail(delivery.Answer{Reason: delivery.ReasonConfig, Err: err}, e.Status()[0].Pending)
@@ -118,7 +123,7 @@ func (e *endpoint) makeClient(ctx context.Context) bool {
 	e.probed = true
 	_, a := e.checkProcess(ctx)
 	if a.Err != nil {
-		e.Fail(a, 0) // so that nothing is sent that a suspended Alertmanager might accept when it continues
+		e.Fail(a, 0) // no alert is sent, because a suspended Alertmanager could accept it when it resumes
 	}
 	e.changed = false // nothing has been sent yet
 	if n := e.client.countAddresses(ctx); n > 1 {
@@ -127,8 +132,8 @@ func (e *endpoint) makeClient(ctx context.Context) bool {
 	return a.Err == nil
 }
 
-// checkReady decides whether the messages can be sent to the process that answers. A new
-// process does not know the alerts that end.
+// checkReady decides whether the messages can be sent to the process that answers. A process
+// that has just started would ignore the end of an alert that it does not know.
 func (e *endpoint) checkReady(ctx context.Context, msgs []sinks.Message, draining bool) delivery.Verdict {
 	down := e.IsDown()
 	if draining && !down || !down && !e.settling && (!hasEnd(msgs) || e.now().Before(e.checkAt)) {
@@ -137,9 +142,11 @@ func (e *endpoint) checkReady(ctx context.Context, msgs []sinks.Message, drainin
 	restarted, a := e.checkProcess(ctx)
 	switch {
 	case a.Err != nil && down:
-		e.Missed(msgs, 0, a) // so that nothing is sent that a suspended Alertmanager might accept when it continues
+		e.Missed(msgs, 0, a) // no alert is sent, because a suspended Alertmanager could accept it when it resumes
 		if a.Reason == delivery.ReasonTimeout {
-			e.RetryAt(time.Time{}) // the request of the next try waits, and is answered as soon as the Alertmanager continues
+			// the next try need not be delayed, because its request waits until the
+			// Alertmanager resumes
+			e.RetryAt(time.Time{})
 		}
 		return delivery.Stop
 	case e.waitSettled():
@@ -150,16 +157,16 @@ func (e *endpoint) checkReady(ctx context.Context, msgs []sinks.Message, drainin
 	return delivery.Send
 }
 
-// hasEnd reports whether msgs contain an end that was not sent before, or a premature one,
-// which is sent again only if the process is a new one.
+// hasEnd reports whether msgs contain an end that was not accepted before, or a premature one
+// (see sinks.Message.Premature), which is sent only if the process has restarted.
 func hasEnd(msgs []sinks.Message) bool {
 	return slices.ContainsFunc(msgs, func(m sinks.Message) bool { return m.Resolved && (m.New || m.Premature) })
 }
 
-// waitSettled reports whether to wait with sending. A member that has just started holds alerts
-// back until it has heard from its peers. It would then notify of alerts that have ended in the
-// meantime. A member that was cut off from its peers would notify of ends again. Waiting loses
-// nothing while another member answers.
+// waitSettled reports whether to delay sending. An Alertmanager that has just started delays
+// notifications until its peers have sent theirs. It would then notify of alerts that have
+// ended in the meantime. An Alertmanager that was cut off from its peers would notify of ends
+// again. A delay loses nothing while another member of the cluster answers.
 func (e *endpoint) waitSettled() bool {
 	now := e.now()
 	switch {

@@ -9,28 +9,29 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// checkFresh is how long a check of the process is valid when an end is sent. No Alertmanager
-// can restart in less time without a failed request.
+// checkFresh is the time for which a check that the process did not restart is valid. No
+// Alertmanager can restart in less time without a failed request.
 const checkFresh = time.Second
 
 // member is what is known about an Alertmanager's process and its cluster. It is saved.
 type member struct {
-	// Uptime is the start time that the process reported last, which identifies the process. It
-	// is zero if there was no answer.
+	// Uptime is the start time in the last response, which identifies the process. It is zero
+	// if there was no response.
 	Uptime time.Time `json:"uptime"`
 	// Started is the latest time at which that process can have started, by our clock.
 	Started time.Time `json:"started"`
-	// Cluster is equal for all members of a cluster. It is empty if no other member was found.
+	// Cluster is an identifier that all members of a cluster share. It is empty if no other
+	// member was found.
 	Cluster string `json:"cluster,omitempty"`
-	// Names are the names of the cluster's members in the last answer.
+	// Names are the names of the cluster's members in the last response.
 	Names []string `json:"names,omitempty"`
 }
 
-// checkProcess asks the Alertmanager for its process. A process that restarted has forgotten
-// every alert. It would not notify of the end of an alert that it does not know, and would know
-// open alerts only after they are sent again. Therefore the process is checked before an end is
-// sent, and after the endpoint was unreachable. restarted reports whether there is a new
-// process. The answer has an error if none came.
+// checkProcess finds out whether the Alertmanager restarted. A process that restarted has
+// forgotten every alert. It would not notify of the end of an alert that it does not know, and
+// would know open alerts only after they are sent again. Therefore the process is checked
+// before an end is sent, and after the endpoint was unreachable. restarted reports whether
+// there is a new process. The answer has an error if there was no response.
 func (e *endpoint) checkProcess(ctx context.Context) (restarted bool, a delivery.Answer) {
 	asked, within := e.now(), statusWithin
 	if e.IsDown() {
@@ -48,8 +49,8 @@ func (e *endpoint) checkProcess(ctx context.Context) (restarted bool, a delivery
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.members.recordStatus(e, st)
-	// A member that was away and has not found its peers would repeat their notification of an
-	// end. The alerts that it holds as firing do no harm before it receives that end.
+	// A member that was unreachable and has not found its peers would send the notification of
+	// an end again. The alerts that it holds as firing do no harm until it receives that end.
 	lonely := e.IsDown() && !st.alone && len(st.members) == 1
 	e.settling = (st.settling || lonely || e.isMerging(now)) && e.State().PeerUp()
 	was := e.member
@@ -57,7 +58,8 @@ func (e *endpoint) checkProcess(ctx context.Context) (restarted bool, a delivery
 	case st.uptime.Equal(was.Uptime):
 		return false, a
 	case was.Uptime.IsZero():
-		// The saved state is valid for this process unless the process certainly started later.
+		// Only messages that were accepted before the earliest possible start of the process
+		// are certainly lost.
 		e.State().Restarted(st.earliest, now)
 	case st.earliest.After(was.Started):
 		e.Log.Info().Time("started", st.latest).Msg("alertmanager was restarted: sending everything again")
@@ -70,9 +72,9 @@ func (e *endpoint) checkProcess(ctx context.Context) (restarted bool, a delivery
 	return restarted, a
 }
 
-// isMerging reports whether the member has just come back. A process that was suspended first
-// continues with the exchange of notifications. It does not know yet of which alerts people
-// were notified in the meantime, so it would notify of them again.
+// isMerging reports whether the member has just come back. A process that resumes after a
+// suspension first exchanges notifications with its peers. Until it has done so, it would
+// repeat notifications that its peers sent in the meantime.
 func (e *endpoint) isMerging(now time.Time) bool {
 	switch {
 	case !e.IsDown():
@@ -86,9 +88,9 @@ func (e *endpoint) isMerging(now time.Time) bool {
 
 type members []*endpoint
 
-// recordStatus records what e reported about its cluster. Endpoints that name a common member
-// belong to one cluster from then on, even if they restart under new names. This ends when one
-// reports that it has no peers.
+// recordStatus records the response of e about its cluster. Endpoints whose responses have a
+// member in common belong to one cluster from then on, even if the processes restart under new
+// names. An endpoint leaves the cluster when it reports that it has no peers.
 func (m members) recordStatus(e *endpoint, st status) {
 	e.member.Names = st.members
 	if st.alone {

@@ -6,7 +6,8 @@ const (
 	// agree is the largest difference of two clocks that count as equal. A Date header has a
 	// resolution of one second.
 	agree = 2 * time.Second
-	// differ is how much the estimate of a peer's clock must change to send everything again.
+	// differ is the change in the estimate of a peer's clock from which on all messages are
+	// sent again.
 	differ = 30 * time.Second
 	// believable is the largest offset of a peer's clock that is believed. A clock may well be
 	// wrong by days, but a Date header of another century does not show a clock.
@@ -19,13 +20,13 @@ const (
 type peer struct {
 	date time.Time     // date of the last response; zero if no response had one
 	read time.Time     // time of that response by our monotonic clock
-	took time.Duration // duration of the request, by which date may be too old
+	took time.Duration // duration of the request; date may be too old by this time
 }
 
-// peerTime returns the time on the peer's clock when our clock is at now. It returns now if the
-// clocks agree or if nothing is known. The result is never ahead of the peer's clock, and
-// behind it by at most a second plus the duration of the request. It does not change when our
-// clock is set, because Sub uses the monotonic reading of time.Now.
+// peerTime returns the time on the peer's clock when our clock is at now. It returns now if
+// the clocks agree or if nothing is known. The result is never ahead of the peer's clock, and
+// at most a second plus the duration of the request behind it. The result does not change when
+// our clock is set, because Sub uses the monotonic reading of time.Now.
 func (p peer) peerTime(now time.Time) time.Time {
 	if p.date.IsZero() {
 		return now
@@ -51,9 +52,10 @@ func (e *endpoint) recordDate(date, asked, now time.Time) {
 	e.skew = date.Sub(now).Round(time.Second)
 }
 
-// repeatIfChanged makes everything due again if a batch has changed the estimate of the peer's
-// clock. Alerts that should be open may be over at the Alertmanager, and vice versa. It does so
-// at most once per checkEvery, because several clocks may answer under one name.
+// repeatIfChanged makes all messages due again if a batch has changed the estimate of the
+// peer's clock. With the wrong estimate, Alertmanager may have resolved alerts that are
+// firing, or the other way round. It does so at most once per checkEvery, because several
+// Alertmanagers with different clocks may answer under one name.
 func (e *endpoint) repeatIfChanged() {
 	now := e.now()
 	if !e.changed || !e.repeated.IsZero() && now.Sub(e.repeated) < checkEvery {

@@ -89,8 +89,9 @@ func (s *Sink) Import(data []byte) error {
 }
 
 // forNew returns the marks of an Alertmanager that was added to the configuration, made from
-// the marks of the others. It does not need ends that another Alertmanager accepted. Ends that
-// none accepted are sent to it.
+// the marks of the other ones. A mark records that a message was accepted. An end that at
+// least one Alertmanager accepted need not be sent to the new one. An end that none accepted
+// is sent to it.
 func forNew(others map[string][]sinks.Mark) []sinks.Mark {
 	over := map[string]sinks.Mark{}
 	for _, marks := range others {

@@ -17,7 +17,7 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// Silence is a silence of all alerts that have its labels.
+// Silence describes a silence to create. It silences all alerts that have its labels.
 type Silence struct {
 	Labels          map[string]string
 	Start, End      time.Time
@@ -57,8 +57,8 @@ func (s Silence) encode() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// postSilence posts a silence and returns its identifier. again reports whether another member
-// of the cluster may accept a silence that this one did not accept.
+// postSilence posts a silence and returns its identifier. again reports whether it makes sense
+// to post the silence to another member of the cluster.
 func (c *client) postSilence(ctx context.Context, body []byte) (id string, again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -84,8 +84,8 @@ func (r response) unexpected() error {
 	return fmt.Errorf("status %d: %s", r.code, delivery.Excerpt(string(r.body)))
 }
 
-// maxSilences is the largest response with silences that is read, in bytes. An Alertmanager
-// also returns silences that ended days ago.
+// maxSilences is the largest size of a list of silences that is read, in bytes. An
+// Alertmanager also returns silences that ended days ago.
 const maxSilences = 8 << 20
 
 // ActiveSilence is an active silence. It silences the alerts that match all of its matchers.

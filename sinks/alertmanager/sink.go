@@ -13,8 +13,8 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// latenciesKept is the number of episodes that are remembered because their latency was
-// reported.
+// latenciesKept is the number of episodes that the sink remembers because it has reported
+// their latency.
 const latenciesKept = 4096
 
 // Options are the dependencies of a Sink.
@@ -28,7 +28,7 @@ type Sink struct {
 	latency   func(time.Duration)
 	now       func() time.Time
 	endpoints members
-	shared    sync.Mutex // guards the data that endpoints read of each other
+	shared    sync.Mutex // guards the fields of endpoints that other endpoints read
 
 	ended sinks.EndedPack
 
@@ -67,8 +67,8 @@ func New(cfg Config, opt Options) (*Sink, error) {
 // Name returns the configured name.
 func (s *Sink) Name() string { return s.cfg.Name }
 
-// Notify accepts changed episodes. After a start and after Import, the caller must pass every
-// open episode and those that ended recently. Notify does not block.
+// Notify accepts changed episodes. After a start and after Import, the caller must pass all
+// open and recently ended episodes. Notify does not block.
 func (s *Sink) Notify(eps []episodes.Episode) {
 	now := s.now()
 	eps = withMarks(eps, s.cfg.Inhibit)
@@ -103,9 +103,9 @@ func (s *Sink) Status() []sinks.EndpointStatus {
 	return out
 }
 
-// retryOthers makes the other endpoints try now, because this endpoint answers again after an
-// outage that may have affected all of them. If the members of a cluster receive the end of an
-// alert at different times, they notify of the alert once more.
+// retryOthers makes all other endpoints try now, because the outage from which this endpoint
+// has recovered may have affected them too. If members of a cluster receive the end of an
+// alert at different times, they repeat the notification of the alert.
 func (s *Sink) retryOthers(back *endpoint) {
 	for _, e := range s.endpoints {
 		if e != back {

@@ -21,13 +21,14 @@ import (
 	"crowsnest/sinks/internal/delivery"
 )
 
-// stopWithin is the time that the library may take to stop, beyond the time of a request.
+// stopWithin is the time that the library's client may take to stop after its request has
+// ended.
 const stopWithin = 2 * time.Second
 
 // pusher is a client of the library for one request. The library's client does not report
 // whether an entry was delivered. Its HTTP client can be neither replaced nor wrapped. Only
-// Stop shows that a batch was sent. A client that lived longer would send by a timer, which
-// runs all the time, and count successes together with all other clients of the same host. The
+// Stop shows that a batch was sent. A client for several requests would send when its timer
+// fires, and it would count successes together with all other clients of the same host. The
 // consequences are:
 //
 //   - Each request has its own client with at most one batch. The client collects entries and
@@ -58,7 +59,7 @@ func newClient(cfg Config, log zerolog.Logger) (*pusher, error) {
 	http.HTTPHeaders = &commonconfig.Headers{Headers: headers}
 	c, err := client.NewWithLogger(client.Config{
 		URL: urlutil.URLValue{URL: u}, Client: http, TenantID: cfg.Tenant, Timeout: cfg.Timeout,
-		// so that only Stop sends
+		// A batch must not become due by time or size, because only Stop sends.
 		BatchWait: 10 * time.Hour, BatchSize: math.MaxInt,
 		BackoffConfig: backoff.BackoffConfig{MinBackoff: time.Millisecond, MaxBackoff: time.Millisecond, MaxRetries: 1},
 	}, out)
@@ -95,8 +96,8 @@ func (p *pusher) push(ctx context.Context, entries []entry) delivery.Answer {
 	return delivery.TimedOut()
 }
 
-// outcome is the result of a client's batch, which is derived from the values that the client
-// logs. It is safe for concurrent use.
+// outcome is the result of sending a client's batch, derived from the client's log messages.
+// It is safe for concurrent use.
 type outcome struct {
 	log zerolog.Logger
 

@@ -25,9 +25,9 @@ func itemMessages[T any](items []item[T]) []sinks.Message {
 	return out
 }
 
-// nextBatch returns the due messages that fit into one request, and refuses messages without a
-// valid form. A message that was refused before is sent alone. While the receiver is down, only
-// a few messages are sent as a probe.
+// nextBatch returns the due messages that fit into one request, and refuses messages that
+// Encode cannot encode. A message that the receiver refused before is sent alone. While the
+// receiver is down, only a few messages are sent as a probe.
 func (l *Loop[T]) nextBatch() []item[T] {
 	limit := l.cfg.MaxItems
 	if l.IsDown() {
@@ -46,7 +46,7 @@ func (l *Loop[T]) nextBatch() []item[T] {
 }
 
 // encode returns items for as many of the first messages as fit into a request. bad reports
-// whether some messages have no valid form.
+// whether some messages cannot be encoded.
 func (l *Loop[T]) encode(due []sinks.Message, now time.Time) (items []item[T], bad bool) {
 	size := 0
 	for _, m := range due {
@@ -70,7 +70,8 @@ func (l *Loop[T]) encode(due []sinks.Message, now time.Time) (items []item[T], b
 	return items, bad
 }
 
-// postponePremature returns the items without the premature ones, which it postpones.
+// postponePremature returns the items except the premature ends (see sinks.Message.Premature),
+// which it postpones.
 func (l *Loop[T]) postponePremature(items []item[T]) []item[T] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,12 +85,12 @@ func (l *Loop[T]) postponePremature(items []item[T]) []item[T] {
 
 // deliver sends the items in one request. If the receiver refuses its content, deliver splits
 // the items in halves until each bad item is alone and the good ones are accepted. It returns
-// the number of accepted items. The answer has an error if the receiver is at fault, because a
-// receiver that accepts nothing may refuse everything.
+// the number of accepted items. The answer has an error if the receiver is at fault. A
+// receiver that accepts no item at all is at fault, and not the items.
 func (l *Loop[T]) deliver(ctx context.Context, items []item[T]) (taken int, a Answer) {
 	var bad []item[T]
 	var why Answer
-	works := items[0].msg.Suspect // a suspect message was once refused alone while others were accepted
+	works := items[0].msg.Suspect // a suspect message was refused alone before, while the receiver accepted others
 	for groups := [][]item[T]{items}; len(groups) > 0; groups = groups[1:] {
 		g := groups[0]
 		a := l.post(ctx, g)
@@ -120,9 +121,9 @@ func (l *Loop[T]) deliver(ctx context.Context, items []item[T]) (taken int, a An
 	return taken, Answer{}
 }
 
-// acceptsCanary sends a message that was accepted before. It returns true if the message is
-// accepted again, and false if there is no such message. Otherwise the answer has an error, and
-// the receiver is at fault.
+// acceptsCanary sends a message that was accepted before. It returns true if the receiver
+// accepts the message again, and false if there is no such message. Otherwise the answer has
+// an error, because a receiver that refuses this message is at fault.
 func (l *Loop[T]) acceptsCanary(ctx context.Context) (bool, Answer) {
 	if !l.cfg.Canary {
 		return false, Answer{}
@@ -143,7 +144,7 @@ func (l *Loop[T]) acceptsCanary(ctx context.Context) (bool, Answer) {
 
 // post sends one request. It records the items that were accepted.
 func (l *Loop[T]) post(ctx context.Context, items []item[T]) Answer {
-	if !l.isLeading() { // this process may have lost the lead in the meantime
+	if !l.isLeading() { // another process may have become the leader in the meantime
 		return Answer{Reason: ReasonConnection, Err: errNotLeading}
 	}
 	forms := make([]T, len(items))

@@ -23,7 +23,7 @@ const (
 	ReasonClientError = "client_error" // other HTTP status 4xx
 	ReasonServerError = "server_error" // HTTP status 5xx
 	ReasonRefused     = "refused"      // the receiver refused the content
-	ReasonInvalid     = "invalid"      // the message was not sent, because it has no valid form
+	ReasonInvalid     = "invalid"      // the message was not sent, because it cannot be encoded
 	ReasonConfig      = "config"       // the client cannot be made because of a TLS or secret file
 	ReasonEvicted     = "evicted"      // the message was dropped, because there are too many keys
 	ReasonForeign     = "foreign"      // 2xx, but the response is not from the expected receiver
@@ -45,7 +45,8 @@ type Answer struct {
 	Code       int           // HTTP status for display; zero if there is none
 }
 
-// Refused reports whether the failure was caused by the messages and not by the receiver.
+// Refused reports whether the receiver refused the content of the messages, so that sending
+// the same request again is useless.
 func (a Answer) Refused() bool { return a.Reason == ReasonRefused }
 
 var errTimeout = errors.New("no answer in time")
@@ -91,9 +92,10 @@ type Target struct {
 	Address string
 	Key     string        // configuration key of the address
 	MaxWait time.Duration // longest Retry-After that is respected
-	Kind    string        // name of the kind of receiver for people
-	// Own reports whether a response with status 2xx can come from the receiver. said is the
-	// start of its body. An ingress, a proxy or a login page accepts every request.
+	Kind    string        // name of the kind of receiver, for messages to people
+	// Own reports whether a response with status 2xx can come from the receiver. The check is
+	// needed because an ingress, a proxy or a login page accepts every request. said is the
+	// start of the response body.
 	Own func(said []byte) bool
 }
 
@@ -124,7 +126,7 @@ func Post(ctx context.Context, client *http.Client, target Target, body []byte) 
 	defer resp.Body.Close()
 	said, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil && resp.StatusCode/100 == 2 {
-		return ConnectionFailed(err), 0, nil // it is unknown what was accepted
+		return ConnectionFailed(err), 0, nil // part of the messages may have been accepted
 	}
 	return target.parseResponse(resp, said), resp.StatusCode, resp.Header
 }

@@ -1,8 +1,9 @@
 // Package delivery sends the newest message of each alert to one receiver. All sinks that use
 // HTTP share it. It does not know the format of a message.
 //
-// What is still to be sent is a state (sinks.State) and not a queue. An outage of the receiver
-// therefore delays nothing else and uses no more memory, however long it is.
+// The unsent messages are a state (sinks.State) with one message per alert, and not a queue. A
+// long outage of the receiver therefore needs no more memory than a short one, and delays no
+// other receiver.
 package delivery
 
 import (
@@ -28,13 +29,14 @@ const (
 	probeItems = 8
 )
 
-// maxSleep is the longest wait. It is limited because the clock may be set during a wait.
+// maxSleep is the longest wait. A longer wait would end at the wrong time if somebody sets the
+// clock.
 const maxSleep = 30 * time.Second
 
 // Receiver sends messages in its own format T. One goroutine at a time calls its methods.
 type Receiver[T any] interface {
 	// Encode returns one message in the format T, and the number of bytes that it takes in a
-	// request. An error means that the message has no valid form.
+	// request. An error means that the message cannot be encoded.
 	Encode(m sinks.Message, now time.Time) (item T, size int, err error)
 	// Deliver sends one request. It returns soon after ctx ends.
 	Deliver(ctx context.Context, items []T) Answer
@@ -48,7 +50,7 @@ type Options struct {
 	// Now is the clock; nil means time.Now. Durations are measured with the monotonic clock if
 	// the times have one.
 	Now func() time.Time
-	// MaxKeys is the largest number of open and ended alerts in the state. 0 means
+	// MaxKeys is the largest number of open and ended alerts in the state. Zero means
 	// sinks.DefaultMaxKeys.
 	MaxKeys int
 	// Accepted is called without a lock after the receiver accepted a change. If the process is
@@ -59,7 +61,7 @@ type Options struct {
 	// each request and must not block.
 	Leads func() bool
 
-	// The sink for Alertmanager has these options in addition.
+	// Only the sink for Alertmanager has the following options.
 
 	// Latency is called once per episode. It gets the time from the line that made the episode
 	// fire until the first Alertmanager accepted the alert. It may be nil. It must be safe for
@@ -78,17 +80,20 @@ type Config struct {
 	MaxItems int // number of items per request
 	MaxBytes int // number of bytes per request; a single message may exceed it
 
-	FirstRetry time.Duration // wait after a first failure, which about doubles with each further one; 0 means 500 ms
-	MaxRetry   time.Duration // longest wait after a failure; 0 means 30 s
-	ProbeItems int           // number of messages per request while the receiver is down; 0 means 8
-	// Canary makes the loop send a message that the receiver accepted before, before it counts
-	// another one as refused. If the receiver refuses both, the receiver is at fault.
+	FirstRetry time.Duration // wait after a first failure; each further failure about doubles it; zero means 500 ms
+	MaxRetry   time.Duration // longest wait after a failure; zero means 30 s
+	ProbeItems int           // number of messages per request while the receiver is down; zero means 8
+	// Canary protects messages from a receiver that refuses everything. Before the loop counts
+	// a message as refused, it sends one again that the receiver accepted before. If the
+	// receiver refuses both, the receiver is at fault.
 	Canary bool
-	// StaleFor is the time for which a receiver that hung may still read older requests.
-	// Afterwards everything is sent again. Zero disables this.
+	// StaleFor is the time for which a receiver that hung may still read requests that timed
+	// out. After this time all messages are sent again, because an old request may have
+	// replaced newer information. Zero disables this.
 	StaleFor time.Duration
 
-	// Mu guards the state. nil means a separate mutex. States that are peers share one.
+	// Mu guards the state. nil means a separate mutex. States that are peers (see
+	// sinks.State.SetPeers) share one.
 	Mu *sync.Mutex
 	// Answers records the receiver's answers. nil means a separate log.
 	Answers *sinks.Deliveries
@@ -102,19 +107,19 @@ type Verdict int
 // Values of Verdict.
 const (
 	Send  Verdict = iota // send the messages
-	Again                // look again for due messages, because the state has changed
-	Stop                 // send nothing before the next try, whose time the hook has set
+	Again                // select the due messages again, because the state has changed
+	Stop                 // send nothing before the next try; the hook has set its time
 )
 
-// Hooks adapt the loop to a receiver that has a memory. Each hook may be nil. The goroutine of
-// Run calls them without holding the mutex.
+// Hooks adapt the loop to a receiver that keeps state, such as Alertmanager. Each hook may be
+// nil. The goroutine of Run calls them without holding the mutex.
 type Hooks struct {
 	// Prepare is called before each round of requests. It returns false if it has called Fail.
 	Prepare func(ctx context.Context) bool
 	// Check is called before each request. draining is set after the context of Run has ended.
 	Check func(ctx context.Context, msgs []sinks.Message, draining bool) Verdict
-	// Delivered is called after each request that did not fail, except after the context of Run
-	// has ended.
+	// Delivered is called after each request that did not fail. It is not called after the
+	// context of Run has ended.
 	Delivered func()
 	// Recovered is called when the receiver accepts again after it failed.
 	Recovered func()
@@ -140,11 +145,11 @@ type Loop[T any] struct {
 
 	// The following fields are used only by Run.
 	retryAt   time.Time
-	dated     bool // whether the receiver said when to try again
+	dated     bool // whether the receiver set the time of the next try with Retry-After
 	failures  int  // number of consecutive failures
 	downSince time.Time
 	hung      bool
-	staleAt   time.Time // time at which everything is sent again; zero if that is not needed
+	staleAt   time.Time // time at which all messages are sent again; zero if that is not needed
 
 	ended sinks.EndedPack
 
@@ -181,9 +186,9 @@ func New[T any](cfg Config, receiver Receiver[T]) *Loop[T] {
 	return l
 }
 
-// History returns the configuration for a receiver that keeps everything it accepted. Such a
-// receiver gets the start and the end of each episode, and a change at most once every update.
-// If update is zero, it gets no changes.
+// History returns the configuration of the state for a receiver that stores every message it
+// accepts. Such a receiver gets the start and the end of each episode, and a change at most
+// once every update. If update is zero, it gets no changes.
 func History(update time.Duration) sinks.StateConfig {
 	return sinks.StateConfig{TextDelay: update, ResolvedFor: sinks.DefaultResolvedFor, RefusedDelay: 5 * time.Minute, EachEpisode: true}
 }
@@ -191,11 +196,11 @@ func History(update time.Duration) sinks.StateConfig {
 // Name returns the name of the sink.
 func (l *Loop[T]) Name() string { return l.cfg.Name }
 
-// State returns what is still to be sent to the receiver. The caller holds the mutex.
+// State returns the unsent messages. The caller holds the mutex.
 func (l *Loop[T]) State() *sinks.State { return l.state }
 
-// Notify accepts changed episodes. After a start and after Import, the caller must pass every
-// open episode and those that ended recently. Notify does not block.
+// Notify accepts changed episodes. After a start and after Import, the caller must pass all
+// open and recently ended episodes. Notify does not block.
 func (l *Loop[T]) Notify(eps []episodes.Episode) {
 	l.mu.Lock()
 	l.state.Notify(eps, l.now())
@@ -206,8 +211,8 @@ func (l *Loop[T]) Notify(eps []episodes.Episode) {
 // Wake makes Run look for due messages.
 func (l *Loop[T]) Wake() { signal(l.wake) }
 
-// Retry makes Run try now, because something else that had failed works again. It has no effect
-// if the receiver said when to try again.
+// Retry makes Run try now, because another receiver that had failed works again. Retry has no
+// effect if the receiver sent a Retry-After that has not passed.
 func (l *Loop[T]) Retry() {
 	l.retry.Store(true)
 	signal(l.retryRequested)
@@ -326,8 +331,8 @@ func (l *Loop[T]) checkReady(ctx context.Context, items []item[T], draining bool
 	return l.cfg.Check(ctx, itemMessages(items), draining)
 }
 
-// repeatAll makes everything due again after the receiver hung. The receiver may have read
-// older requests after newer ones.
+// repeatAll makes all messages due again after the receiver hung. The receiver may have read a
+// request that timed out after a newer one.
 func (l *Loop[T]) repeatAll() {
 	if !l.staleAt.IsZero() && !l.now().Before(l.staleAt) {
 		l.staleAt = time.Time{}
@@ -335,7 +340,7 @@ func (l *Loop[T]) repeatAll() {
 	}
 }
 
-// Repeat makes every live message due now.
+// Repeat makes the message of every live alert due now.
 func (l *Loop[T]) Repeat() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

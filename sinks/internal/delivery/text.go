@@ -24,14 +24,15 @@ import (
 const (
 	MaxValue       = 256     // value of a label
 	MaxAnnotation  = 2 << 10 // annotation or log line
-	MaxExcerpt     = 300     // error text of a peer
+	MaxExcerpt     = 300     // error text of a receiver
 	maxAnnotations = 40
 	maxExternal    = 10 // number of external labels
 )
 
 // Labels returns a copy of an alert's labels, made harmless to display, with the external
-// labels that the alert lacks. It omits labels that cannot be sent. This is possible because
-// these receivers, unlike Alertmanager, identify an alert by its fingerprint.
+// labels that the alert lacks. It omits labels that cannot be sent. A missing label does no
+// harm, because these receivers identify an alert by its fingerprint. Alertmanager does not,
+// so it does not use Labels.
 func Labels(own, external map[string]string) map[string]string {
 	out := make(map[string]string, len(own)+len(external))
 	for _, from := range []map[string]string{external, own} {
@@ -44,9 +45,9 @@ func Labels(own, external map[string]string) map[string]string {
 	return out
 }
 
-// Annotations returns a copy of an alert's annotations, made harmless to display and limited in
-// size. It first omits the least important annotations. Annotations are for people, so a part
-// of them is better than none.
+// Annotations returns a copy of an alert's annotations, made harmless to display and limited
+// in size. If they take too much, it omits the least important annotations first. Annotations
+// are for people, so some of them are better than none.
 func Annotations(in map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, name := range slices.SortedFunc(maps.Keys(in), byImportance) {
@@ -63,8 +64,9 @@ func byImportance(a, b string) int {
 }
 
 // annotationText removes what could do harm on a screen or in a chat, such as mentions of
-// people, because a part of the text may come from a log line. Links and code of the rule itself
-// stay. Values were made inert when the text was rendered.
+// people, because a part of the text may come from a log line. Links and code of the rule
+// itself stay. Captured values need no treatment, because they were made harmless when the
+// text was rendered.
 func annotationText(name, s string) string {
 	switch {
 	case strings.HasSuffix(name, "_url"):
@@ -102,7 +104,7 @@ func Truncate(s string, n int) string {
 	return text.Truncate(s, n-len(more)) + more
 }
 
-// Excerpt returns a peer's text as one printable line of at most MaxExcerpt bytes.
+// Excerpt returns the text of a receiver as one printable line of at most MaxExcerpt bytes.
 func Excerpt(s string) string {
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool { return r <= ' ' || !strconv.IsPrint(r) }), " ")
 	return Truncate(s, MaxExcerpt)
@@ -173,8 +175,8 @@ func Event(m sinks.Message) string {
 	return "opened"
 }
 
-// Link returns the address of crowsnest's page about an episode. It returns "" if there is no
-// base address, because an Alertmanager refuses a whole request that contains one invalid URI.
+// Link returns the address of crowsnest's page about an episode. It returns "" if externalURL
+// is empty, because an Alertmanager refuses a whole request that contains one invalid URI.
 func Link(externalURL string, fp episodes.Fingerprint) string {
 	if externalURL == "" {
 		return ""
