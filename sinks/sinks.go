@@ -1,5 +1,5 @@
-// Package sinks contains what all receivers of episodes share. This is the contract, and State,
-// which keeps the newest message of each key for one endpoint.
+// Package sinks contains the parts that all receivers of episodes share: the interface Sink,
+// and State, which keeps the newest message of each alert for one endpoint.
 package sinks
 
 import (

@@ -17,9 +17,10 @@ const (
 	DefaultTextDelay   = 10 * time.Second
 	DefaultMaxKeys     = 16384
 
-	// unknownFor is how long an alert that was displaced in the engine is kept firing at a
-	// receiver with a memory, unless its end becomes known. Afterwards it is no longer sent.
-	// The receiver then forgets it without being notified that the failure is over.
+	// unknownFor is how long an alert of a displaced episode is kept firing. An episode is
+	// displaced if the engine dropped it for lack of room, so its end is unknown. Afterwards
+	// the alert is no longer sent, and a receiver such as Alertmanager forgets it without
+	// being notified that the failure is over.
 	unknownFor = 24 * time.Hour
 )
 
@@ -57,8 +58,8 @@ type StateConfig struct {
 type State struct {
 	cfg      StateConfig
 	slots    map[episodes.Fingerprint]*slot
-	live     map[episodes.Fingerprint]*slot // slots that are not parked
-	wakeAt   time.Time                      // time at which a parked slot may have to be woken; zero if none is parked
+	live     map[episodes.Fingerprint]*slot // slots that are not parked (see slot.parked)
+	wakeAt   time.Time                      // earliest time at which Due must examine a parked slot again; zero if none is parked
 	seen     time.Time                      // time of the last call of Due
 	versions uint64                         // newest version number that was assigned
 	evicted  int64
@@ -68,10 +69,11 @@ type State struct {
 	away  time.Time // time at which the endpoint stopped answering; zero if it answers or was not asked yet
 }
 
-// slot holds the newest message of one fingerprint, and what of it the endpoint has accepted.
+// slot holds the newest message of one fingerprint, and records which messages the endpoint
+// has accepted.
 type slot struct {
 	ep      episodes.Episode
-	known   bool   // whether ep is the whole episode, and not only what its mark contains
+	known   bool   // whether ep is complete; after a restart, it has only the fields of its Mark until Notify sets it
 	epoch   uint64 // number that changes with the episode
 	version uint64 // number that changes with every message
 
@@ -83,9 +85,9 @@ type slot struct {
 	refused     time.Time // time at which a message was last refused; zero after one was accepted
 	imported    time.Time // time at which the slot was read from a saved state; zero if it was not
 	counted     bool      // whether the first acceptance of the episode was reported
-	dropped     bool      // whether the endpoint refused the end, so that nothing more is sent
+	dropped     bool      // whether nothing more is sent, because the endpoint refused the end or a peer sends it
 	later       []episodes.Episode
-	parked      time.Time // time until which nothing happens to the slot; zero if it is not parked
+	parked      time.Time // time until which Due and Next need not examine the slot; zero if they examine it
 }
 
 func (e *slot) isOver() bool { return e.ep.State != episodes.StateFiring }
@@ -93,8 +95,9 @@ func (e *slot) isOver() bool { return e.ep.State != episodes.StateFiring }
 // isDisplaced reports whether the engine no longer follows the episode. Its end is unknown.
 func (e *slot) isDisplaced() bool { return e.isOver() && e.ep.Reason == episodes.ReasonDisplaced }
 
-// isEndUnknown reports whether the end of e must not be sent. The episode was displaced, so its
-// end is unknown, and to an endpoint with a memory an end would mean that the failure is over.
+// isEndUnknown reports whether e was displaced, so that its end is unknown and must not be
+// sent. An endpoint that forgets alerts without an end, such as Alertmanager, would report the
+// end as a recovery.
 func (s *State) isEndUnknown(e *slot) bool {
 	return s.cfg.Resend > 0 && e.isDisplaced() && e.ended.IsZero() && len(e.later) == 0
 }
@@ -114,10 +117,10 @@ type Message struct {
 	New bool
 	// Suspect is set if the endpoint refused the message before. It must then be sent alone.
 	Suspect bool
-	// Premature is set for an accepted end that is due again although it has not been sent to a
-	// peer yet. Such a peer may notify people that the alert is firing. The repeated end would
-	// then be notified again, and so on in turn. Call Postpone instead of sending the message,
-	// unless the endpoint has lost its memory.
+	// Premature is set for an accepted end that is due again although it has not been sent to
+	// a peer yet. That peer may notify people that the alert is firing. The repeated end would
+	// then cause another notification of the end, and so on. Call Postpone instead of sending
+	// the message, unless the endpoint has restarted.
 	Premature bool
 
 	epoch, version uint64
@@ -163,7 +166,7 @@ func (s *State) updateSlot(ep episodes.Episode, now time.Time) {
 	old.ep, old.known, old.version = ep, true, s.versions
 }
 
-// endDisplaced ends the firing episode of a slot whose key is no longer sent.
+// endDisplaced ends the firing episode of a slot, because ep replaces it and is not sent.
 func (s *State) endDisplaced(old *slot, ep episodes.Episode, now time.Time) {
 	if old != nil && len(old.later) > 0 {
 		endLast(old.later, ep, now)
@@ -212,8 +215,9 @@ func (s *State) makeRoom() bool {
 	return true
 }
 
-// byLoss returns a comparison that puts the slots first with which the least is lost. Slots
-// whose ends were not accepted come last, ordered by how many of them their namespace has.
+// byLoss returns a comparison that puts first the slots whose removal loses the least. Slots
+// whose ends were not accepted come last, ordered by the number of such slots in their
+// namespace.
 func byLoss(slots []*slot) func(a, b *slot) int {
 	waiting := map[string]int{}
 	rank := func(e *slot) int {
@@ -302,7 +306,7 @@ func (s *State) Due(now time.Time, limit int) []Message {
 	for fp, e := range s.live {
 		if s.isDone(e, now) {
 			if !e.known && e.isOver() && e.ended.IsZero() && !s.endedElsewhere(e) {
-				s.evicted++ // its end was not saved for lack of room
+				s.evicted++ // the snapshot had no room for its end
 			}
 			s.removeSlot(fp)
 			continue
@@ -363,8 +367,8 @@ func inOrder(a, b candidate) int {
 	)
 }
 
-// notAfter changes times later than now to now. The clock may have been set back, which must
-// not suppress messages.
+// notAfter changes times later than now to now. Such times remain if the clock was set back,
+// and would suppress messages.
 func (e *slot) notAfter(now time.Time) {
 	for _, t := range []*time.Time{&e.accepted, &e.alive, &e.ended, &e.sent, &e.refused} {
 		if t.After(now) {
@@ -374,10 +378,10 @@ func (e *slot) notAfter(now time.Time) {
 }
 
 // isDone reports whether e needs no further message. e is kept twice as long as its end is
-// repeated, so that the engine can name the end again without making it new. Time during which
+// repeated, so that the end is not treated as new if Notify gets it again. Time during which
 // the endpoint is unreachable does not count, because the endpoint may have accepted the end
 // and stopped before it notified anyone. The clock may have been set since a state was saved,
-// so imported slots are kept until the engine has named its episodes again.
+// so imported slots are kept until Notify had time to get their episodes again.
 func (s *State) isDone(e *slot, now time.Time) bool {
 	at := now
 	if !s.away.IsZero() {
@@ -425,7 +429,7 @@ func (s *State) Canary() (Message, bool) {
 }
 
 // An ended alert is kept for half an hour after its last message, during which it is only
-// repeated. Its slot is parked, because otherwise every call of Due would look at it.
+// repeated. Its slot is parked, because otherwise every call of Due would examine it.
 
 // findSlot returns the slot of a fingerprint, or nil if there is none. It wakes the slot,
 // because the caller changes it.
@@ -443,8 +447,8 @@ func (s *State) removeSlot(fp episodes.Fingerprint) {
 	delete(s.live, fp)
 }
 
-// parkSlot parks a slot, so that Due and Next skip it until something happens to it. p is its
-// next message, if there is one.
+// parkSlot parks a slot, so that Due and Next skip it until shortly before its next message. p
+// is the plan of that message; more reports whether there is one.
 func (s *State) parkSlot(fp episodes.Fingerprint, e *slot, p plan, more bool, now time.Time) {
 	if e.known && (!e.isOver() || e.ended.IsZero()) || !e.refused.IsZero() || len(e.later) > 0 {
 		return
@@ -455,7 +459,8 @@ func (s *State) parkSlot(fp episodes.Fingerprint, e *slot, p plan, more bool, no
 		if !e.known {
 			last = times.Later(last, times.Later(e.sent, e.accepted))
 		}
-		at = times.Later(last.Add(2*s.cfg.ResolvedFor), now.Add(time.Minute)) // a peer or an outage may keep the slot in use
+		// a peer or an outage may require the slot for longer
+		at = times.Later(last.Add(2*s.cfg.ResolvedFor), now.Add(time.Minute))
 	}
 	if !at.After(now) {
 		return
@@ -467,9 +472,9 @@ func (s *State) parkSlot(fp episodes.Fingerprint, e *slot, p plan, more bool, no
 	}
 }
 
-// wakeSlots wakes the slots whose time has come, or all if the clock was set back. It wakes a
-// slot at most Resend/12 late, so that many slots are woken together. That is soon enough,
-// because a slot's time is Resend/6 before its next message.
+// wakeSlots unparks the slots whose time has come, or all slots if the clock was set back. It
+// unparks a slot at most Resend/12 late, so that many slots are unparked together. That is
+// soon enough, because a slot is parked until Resend/6 before its next message.
 func (s *State) wakeSlots(now time.Time) {
 	setBack := now.Before(s.seen)
 	s.seen = now
@@ -499,7 +504,7 @@ func (s *State) wakeAll() {
 const maxLater = 16
 
 // keepForLater keeps ep if the end of an earlier episode of its key still has to be sent. It
-// reports whether it does.
+// reports whether it kept ep.
 func (s *State) keepForLater(old *slot, ep episodes.Episode) bool {
 	if !s.cfg.EachEpisode || !old.known || old.dropped || !old.isOver() || !old.ended.IsZero() || !ep.StartsAt.After(old.ep.StartsAt) {
 		return false
@@ -519,7 +524,7 @@ func (s *State) keepForLater(old *slot, ep episodes.Episode) bool {
 	return true
 }
 
-// endLast ends the newest of the waiting episodes. Its key is no longer sent.
+// endLast ends the newest of the waiting episodes, because ep replaces it and is not sent.
 func endLast(later []episodes.Episode, ep episodes.Episode, now time.Time) {
 	last := &later[len(later)-1]
 	if last.State != episodes.StateFiring {
@@ -547,7 +552,7 @@ func (s *State) Accepted(msgs []Message, now time.Time) []episodes.Episode {
 	for _, m := range msgs {
 		e := s.findSlot(m.Episode.Fingerprint)
 		if e == nil || e.epoch != m.epoch {
-			continue // another episode has replaced it in the meantime
+			continue // another episode has replaced the episode of the message
 		}
 		e.sent, e.sentVersion, e.refused = now, m.version, time.Time{}
 		if !m.Resolved {
@@ -591,19 +596,19 @@ func (s *State) Refused(m Message, now time.Time) bool {
 	return first
 }
 
-// Restarted records at now that the endpoint lost everything that it accepted before then. Open
-// episodes are due immediately. The start of an episode whose end was not accepted is also due,
-// unless a peer has notified of it. In that case the episode needs nothing more, because two
-// members that receive an end at the same time may both notify of it. An accepted end is due
-// again as an end, because the process that accepted it may have stopped before it notified
-// anyone.
+// Restarted records at now that the endpoint lost everything that it accepted before the time
+// then. Open episodes are due immediately. The start of an episode whose end was not accepted
+// is also due, unless a peer has notified of it. In that case the episode needs nothing more,
+// because two members that receive an end at the same time may both notify of it. An accepted
+// end is due again as an end, because the process that accepted it may have stopped before it
+// notified anyone.
 func (s *State) Restarted(then, now time.Time) {
 	s.wakeAll()
 	for _, e := range s.slots {
 		endOnly := !e.ended.IsZero() && (e.ended.Before(then) || e.alive.IsZero())
 		switch {
 		case !e.accepted.Before(then):
-		case !e.alive.Before(then): // the alert was sent again since then, at the latest after Resend
+		case !e.alive.Before(then): // the alert was sent again after the restart, at most Resend later
 			if e.ended.IsZero() {
 				e.accepted = times.Earlier(e.alive, then.Add(s.cfg.Resend))
 			}
@@ -638,7 +643,7 @@ func (s *State) Stats() StateStats {
 	return st
 }
 
-// Repeat makes every live message due now.
+// Repeat makes every message due now that would be repeated later.
 func (s *State) Repeat() {
 	s.wakeAll()
 	for _, e := range s.slots {

@@ -14,7 +14,7 @@ import (
 func (s *State) SetPeers(peers []*State) { s.peers = peers }
 
 // Reached records whether the endpoint answered at now. An endpoint that does not answer may
-// have stopped, and may never notify of what it accepted just before.
+// have stopped before it notified anyone of the last messages that it accepted.
 func (s *State) Reached(up bool, now time.Time) {
 	switch {
 	case up:
@@ -44,7 +44,8 @@ func (s *State) anyPeerSlot(e *slot, f func(p *State, o *slot) bool) bool {
 	return false
 }
 
-// notifiedElsewhere reports whether a peer has notified of e. Then only the end of e is sent.
+// notifiedElsewhere reports whether a peer has notified of e. If so, only the end of e is
+// sent.
 func (s *State) notifiedElsewhere(e *slot, now time.Time) bool {
 	return s.anyPeerSlot(e, func(p *State, o *slot) bool { return p.wasNotified(o, now) })
 }

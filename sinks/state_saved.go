@@ -12,7 +12,7 @@ import (
 )
 
 // Mark records what an endpoint has accepted of one episode. Marks are saved, so that after a
-// restart an end is sent to the endpoints that have the start.
+// restart an end is sent to the endpoints that accepted the start.
 type Mark struct {
 	Fingerprint string
 	StartsAt    time.Time // start of the episode in nanoseconds, because it identifies the episode
@@ -60,7 +60,8 @@ func (m *Mark) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Ended is an ended episode whose end was not accepted yet. The engine saves only open ones.
+// Ended is an ended episode whose end was not accepted yet. State saves it, because the engine
+// saves only open episodes.
 type Ended struct {
 	Fingerprint string            `json:"fp"`
 	Alert       string            `json:"alert"`
@@ -118,8 +119,8 @@ func savedEnd(ep episodes.Episode) Ended {
 }
 
 // Import sets the state that Export returned. It must be called before the first Notify. An
-// accepted end is due again when Notify names it. Ended episodes without a mark and unreadable
-// entries are skipped. Times later than now become now.
+// accepted end is due again when Notify gets its episode. Ended episodes without a mark and
+// unreadable entries are skipped. Times later than now become now.
 func (s *State) Import(in SavedState, now time.Time) {
 	for _, m := range in.Marks {
 		fp, ok := parseFingerprint(m.Fingerprint)
@@ -141,12 +142,12 @@ func (s *State) Import(in SavedState, now time.Time) {
 		fp, ok := parseFingerprint(in.Fingerprint)
 		e := s.slots[fp]
 		if !ok || e == nil || !e.isOver() || !e.ep.StartsAt.Equal(in.StartsAt) && (!s.cfg.EachEpisode || !in.StartsAt.After(e.ep.StartsAt)) {
-			continue // the episode is not for this endpoint
+			continue // the endpoint has no mark of the episode
 		}
 		if !e.ended.IsZero() {
-			// The end was accepted. The engine passes the episode to Notify again when it is
-			// sure that the episode has not reopened, because lines that it reads again may
-			// reopen it.
+			// The end was accepted. It must not be sent again now, because lines that the
+			// engine reads again may reopen the episode. If they do not, the engine passes the
+			// episode to Notify.
 			continue
 		}
 		s.updateSlot(episodes.Episode{
@@ -163,8 +164,8 @@ func parseFingerprint(s string) (episodes.Fingerprint, bool) {
 	return episodes.Fingerprint(n), err == nil && len(s) == 16
 }
 
-// WallTime converts t, which may have been measured before the clock was set, to the wall clock
-// at now. The zero time stays zero.
+// WallTime returns t by the wall clock at now, because the clock may have been set since t was
+// measured. The zero time stays zero.
 func WallTime(t, now time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}

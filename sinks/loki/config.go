@@ -4,7 +4,7 @@
 // alerts.
 //
 // It uses github.com/grafana/loki-client-go, whose client can block for minutes and loses
-// entries silently. The type pusher contains these problems.
+// entries silently. The type pusher works around these problems.
 package loki
 
 import (

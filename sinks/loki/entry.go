@@ -78,7 +78,7 @@ func (c Config) newEntry(m sinks.Message, now time.Time) (entry, error) {
 		}
 	}
 	if e.time.After(now) || now.Sub(e.time) > oldest {
-		e.time = now // the times of the alert are in the line
+		e.time = now // Loki would refuse an older time; the line itself contains the times of the alert
 	}
 	e.metadata = metadata(m, s, labels)
 	var err error
@@ -152,7 +152,7 @@ func formatTime(t time.Time) string {
 	return t.Format(time.RFC3339Nano)
 }
 
-// metadata returns the structured metadata, by which people can filter, as in
+// metadata returns the structured metadata. People can filter by it, as in
 // `{service_name="crowsnest"} | alertname="X"`. It includes the newest log line of the alert,
 // because a text search does not look at metadata.
 func metadata(m sinks.Message, s summary, labels map[string]string) push.LabelsAdapter {

@@ -21,9 +21,8 @@ const (
 // sinks.DefaultMaxKeys.
 type Options = delivery.Options
 
-// Sink writes alerts into one Loki. An outage of Loki delays nothing else and uses no more
-// memory, however long it is. Afterwards the newest message of each alert is sent. It is safe
-// for concurrent use.
+// Sink writes alerts into one Loki. During an outage of Loki it keeps only the newest message
+// of each alert, and sends it afterwards. It is safe for concurrent use.
 type Sink struct {
 	*delivery.Loop[entry]
 }
@@ -71,9 +70,9 @@ func (r *receiver) Deliver(ctx context.Context, entries []entry) delivery.Answer
 	return c.push(ctx, entries)
 }
 
-// probeReceiver pushes nothing and checks the body of the response, which the library does not
-// show. Only a response that cannot come from a Loki is an error. How Loki judges an empty push
-// depends on its version.
+// probeReceiver sends an empty push and checks the body of the response, which the library
+// does not show. Only a response that cannot come from a Loki is an error, because the status
+// for an empty push depends on the version of Loki.
 func (r *receiver) probeReceiver(ctx context.Context) delivery.Answer {
 	if now := time.Now(); now.Sub(r.proved) < ownEvery {
 		return delivery.Answer{}

@@ -31,9 +31,10 @@ type Record struct {
 	Count       int64             `json:"count"`              // number of lines so far
 	Line        string            `json:"line,omitempty"`     // newest line
 	FirstLine   string            `json:"first_line,omitempty"`
-	Fingerprint string            `json:"fingerprint"`        // 16 hexadecimal digits that do not change in a restart
-	Reason      string            `json:"reason,omitempty"`   // reason why the episode ended, such as clear, quiet or expired
-	Overflow    bool              `json:"overflow,omitempty"` // whether the alert stands for the keys beyond a rule's limit
+	Fingerprint string            `json:"fingerprint"`      // 16 hexadecimal digits that do not change in a restart
+	Reason      string            `json:"reason,omitempty"` // reason why the episode ended, such as clear, quiet or expired
+	// whether the alert represents all keys beyond a rule's limit
+	Overflow bool `json:"overflow,omitempty"`
 }
 
 // newRecord returns the record of an episode at now. Its texts are harmless on terminals.

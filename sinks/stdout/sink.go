@@ -63,7 +63,7 @@ func (c Config) Validate() error {
 
 // Sink writes alerts. It is safe for concurrent use.
 type Sink struct {
-	*sinks.Deliveries // when an alert was written, or why it was not
+	*sinks.Deliveries // times at which alerts were written, or reasons why they were not
 
 	cfg  Config
 	w    io.Writer

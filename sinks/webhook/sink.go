@@ -89,8 +89,8 @@ func (r *receiver) Deliver(ctx context.Context, alerts []Alert) delivery.Answer 
 	return a
 }
 
-// isNoPage reports whether a body is not an HTML page, such as that of a login or a proxy. A
-// webhook may return any other body.
+// isNoPage reports whether a body is not an HTML page, such as a login page or the error page
+// of a proxy. A webhook may return any other body.
 func isNoPage(said []byte) bool { return !delivery.IsHTML(said) }
 
 // Close closes idle connections.

@@ -167,8 +167,8 @@ func findStreams(list func(string) ([]logdir.Entry, error), f finding) ([]tail.S
 	return found, nil
 }
 
-// labels returns the labels of the log with this key, or if key is empty, those that all logs
-// of the path share.
+// labels returns the labels of the log with this key. If key is empty, it returns the labels
+// that all logs of the path share.
 func (p Path) labels(key string) matcher.Labels {
 	l := matcher.Labels{}
 	maps.Copy(l, p.Labels)

@@ -96,7 +96,7 @@ func parseTime(b []byte) (time.Time, bool) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, string(b))
 	if err != nil || t.Year() < 1980 || t.Year() > 2200 {
-		return time.Time{}, false // too implausible a time to order files by
+		return time.Time{}, false // implausible time, by which files must not be ordered
 	}
 	return t, true
 }

@@ -95,12 +95,12 @@ type Pool struct {
 	mu      sync.Mutex
 	free    []*Reader
 	waiting []*Waiter
-	tooMany int // number of taken readers that are dropped when they are returned
+	tooMany int // number of readers that must be dropped when they are returned
 }
 
 // Waiter waits for a free Reader.
 type Waiter struct {
-	Wake    func() // called while the Pool is locked
+	Wake    func() // called when a Reader becomes free, while the Pool is locked
 	waiting bool   // guarded by Pool.mu
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// handle keeps reads below one directory. The daemon runs on Linux only. This implementation
+// handle confines reads to one directory. The daemon runs on Linux only. This implementation
 // serves the commands on other systems.
 type handle struct{ r *os.Root }
 
@@ -58,5 +58,5 @@ func (d handle) stamp(rel, name string) (stamp, error) {
 // LinkCount returns 1, because the number of names of a file is not known here.
 func LinkCount(fs.FileInfo) uint64 { return 1 }
 
-// IsOutOfDescriptors returns false, because this system does not show it.
+// IsOutOfDescriptors returns false, because the error cannot be recognised on this system.
 func IsOutOfDescriptors(error) bool { return false }

@@ -83,8 +83,7 @@ func (r *Root) Moved() bool {
 	return d == nil || !d.handle.isAt(r.Path, d.ID)
 }
 
-// Borrow returns the open directory, nil if there is none. The caller must release
-// it.
+// Borrow returns the open directory, or nil if there is none. The caller must release it.
 func (r *Root) Borrow() *Dir {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,7 +112,7 @@ func (r *Root) InjectFault(op, rel string) error {
 }
 
 // Lstat returns information about the file at rel. It is only a hint that something changed,
-// because it follows links on the way, and the path may belong to another tree by now.
+// because it follows links on the way, and another tree may have been mounted at the path.
 func (r *Root) Lstat(rel string) (fs.FileInfo, error) { return os.Lstat(r.Abs(rel)) }
 
 // Abs returns the path of the file at rel below the root.

@@ -1,5 +1,5 @@
-// Package logline writes lines for sources that describe a state or an event that is in no log.
-// The lines have the form msg="..." key=value.
+// Package logline writes lines for sources that report a state or an event that no log
+// contains. The lines have the form msg="..." key=value.
 package logline
 
 import (

@@ -34,7 +34,7 @@ type account struct {
 	maxOpen  int64
 	oneName  bool
 	files    atomic.Int64 // number of open descriptors of log files
-	outOfFDs atomic.Bool  // whether the process ran out of descriptors since the last look
+	outOfFDs atomic.Bool  // whether the process ran out of descriptors since this was last checked
 
 	counting  sync.Mutex
 	lost      map[string]int64
@@ -86,8 +86,8 @@ func (a *account) countLostBytes(reason string, n int64) {
 	a.withLock(func() { a.lost[reason] += max(n, 0) })
 }
 
-// countLoss counts a case in which lines were lost, or may have been lost, because the content
-// of removed bytes is unknown.
+// countLoss counts an event by which lines were lost, or may have been lost because the
+// content of the removed bytes is unknown.
 func (a *account) countLoss(reason, path string) {
 	a.counting.Lock()
 	defer a.counting.Unlock()
@@ -154,8 +154,8 @@ func (a *account) excessFiles() int {
 }
 
 // openFile opens a file and counts the descriptor. If oneName is set, it refuses a file with
-// hard links. Otherwise, anyone who can write into the folder could have any file of the same
-// file system read.
+// hard links, because anyone who can write into the folder could otherwise link any file of
+// the same file system into it.
 func (a *account) openFile(d *logdir.Dir, rel string) (*os.File, fs.FileInfo, error) {
 	f, fi, err := d.Open(rel)
 	if err != nil {

@@ -71,7 +71,7 @@ var errUnstable = errors.New("the directory changes while it is read")
 
 // listMembers returns the files of the stream in the order in which they were written. A
 // directory that is read during a rename may show a file twice or not at all, so it is read
-// until two readings agree. open are files that need not be opened.
+// until two readings agree. open are the files that are already open.
 func (d *directory) listMembers(entries []logdir.Entry, open []*file) ([]member, error) {
 	if len(entries) == 0 {
 		d.known, d.names, d.barred = nil, nil, nil
@@ -117,9 +117,9 @@ func (d *directory) ownNames(es []logdir.Entry) []string {
 	return names
 }
 
-// confirmNames checks that no name changed while files were opened by name. After a change, the
-// directory is listed again before anything is concluded. If inodes are reused immediately,
-// nothing else shows the change.
+// confirmNames checks that no name changed while files were opened by name. After a change,
+// the directory is listed again before its files are compared with earlier ones. If the file
+// system reuses inodes immediately, only the names show the change.
 func (d *directory) confirmNames() {
 	again, err := d.dir.List(d.found.Dir)
 	d.settled = err == nil && slices.Equal(d.names, d.ownNames(again)) || errors.Is(err, fs.ErrNotExist)
@@ -209,8 +209,8 @@ func setLazily[V any](m map[string]V, key string, v V) map[string]V {
 }
 
 // inOrder sorts by instance and name. It drops the compressed twin of a file that is being
-// compressed. Rotated files are ordered by the times in them if all have one, because their
-// names have local times, which can go back.
+// compressed. If all rotated files contain times, these times decide, because the names
+// contain local time, which can go back.
 func inOrder(ms []member) []member {
 	sort.SliceStable(ms, func(i, j int) bool {
 		a, b := ms[i].order, ms[j].order

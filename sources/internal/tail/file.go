@@ -17,11 +17,11 @@ import (
 
 const (
 	blockSize = 256 << 10 // size of a block of whole lines
-	keepSize  = 64 << 10  // number of bytes that are kept of a longer line
-	slack     = 64        // bytes behind a block that the matcher may load but not use
+	keepSize  = 64 << 10  // number of bytes of a longer line that are kept
+	slack     = 64        // number of bytes after a block that the matcher may load but does not use
 
 	markSize = position.MarkSize
-	maxMark  = 1 << 10 // number of bytes before a position that are searched for the last line
+	maxMark  = 1 << 10 // largest number of bytes before a position in which the last line is searched
 )
 
 // errChanged means that the bytes before the position have changed, because the file was
@@ -33,26 +33,28 @@ type file struct {
 	name  string
 	order logname.Order
 	id    content.ID
-	fi    fs.FileInfo // state of the file when it was last looked at
+	fi    fs.FileInfo // information about the file when it was last examined
 
 	f  *os.File       // nil if not open
 	gz *gunzip.Reader // decompressor; nil for a file that is not compressed
 
-	offset int64  // offset up to which lines were passed on
-	mark   []byte // the last bytes before off, at least markSize of them if off is that large
+	offset int64  // offset in the file up to which lines were passed on
+	mark   []byte // the last bytes before offset; at least markSize bytes unless offset is smaller
 	sure   bool   // whether mark is unique, because it contains a line with a precise time
 	win    []byte // mark followed by the bytes that were read after it; valid until the next read
-	pos    int    // index of off in win
+	pos    int    // index of offset in win
 
-	quiet fs.FileInfo // state before the last read that reached the end; nil if something was read since
-	rest  int64       // length of the unfinished line behind off
-	shown bool        // whether the unfinished line was already matched as it is
+	// information about the file before the last read that reached the end; nil if data was
+	// read since
+	quiet fs.FileInfo
+	rest  int64 // length of the unfinished line at offset
+	shown bool  // whether the unfinished line was matched before its end was written
 	long  *longLine
-	nul   bool // whether off is within a region of NUL bytes
+	nul   bool // whether offset is within a region of NUL bytes
 	torn  bool // whether the bytes behind the NUL bytes belong to a line that began before them
 
 	finished bool // whether a compressed file was read to its end
-	broken   bool // whether a compressed file is damaged, and counted as such
+	broken   bool // whether a compressed file is damaged and was counted as damaged
 }
 
 // longLine is a line that is too long for a block. Only its start is kept.
@@ -102,8 +104,9 @@ func changedError(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, errChanged)
 }
 
-// read returns up to one block of bytes at off, and whether the block reaches the current end
-// of the file. It returns errChanged if the bytes before off have changed since they were read.
+// read returns up to one block of bytes at offset, and whether the block reaches the current
+// end of the file. It returns errChanged if the bytes before offset have changed since they
+// were read.
 func (f *file) read(buf []byte) (data []byte, end bool, err error) {
 	if f.gz != nil {
 		f.win, f.pos, end, err = f.gz.Read(f.pos)
@@ -120,7 +123,7 @@ func (f *file) read(buf []byte) (data []byte, end bool, err error) {
 	return buf[f.pos:n], err != nil, nil
 }
 
-// advance moves off by n of the bytes that read returned.
+// advance moves offset by n of the bytes that read returned.
 func (f *file) advance(n int) {
 	f.pos += n
 	f.offset += int64(n)
@@ -128,9 +131,9 @@ func (f *file) advance(n int) {
 	f.setMark(f.win[max(0, f.pos-maxMark):f.pos])
 }
 
-// setMark keeps the bytes before off, which the next read compares. They include the last line
-// if its time has fractions of a second, because no other file has the same line at the same
-// place.
+// setMark keeps the bytes before offset, which the next read compares. They include the last
+// line if its time has fractions of a second, because no other file has the same line at the
+// same place.
 func (f *file) setMark(read []byte) {
 	line := content.LastLine(read)
 	t, ok := content.LineTime(read[line:])
@@ -171,9 +174,9 @@ func (f *file) looksLike(h *os.File) bool {
 	return err != nil || f.id.Is(b)
 }
 
-// isRewritten reports whether a file has a different head than before. It checks a file that
-// was read to its end only if the mark is not unique, because a read compares the mark, and
-// many lines end alike.
+// isRewritten reports whether the file has a different head than before. If the file was read
+// to its end and its mark is unique, the head need not be compared, because the next read
+// compares the mark.
 func (f *file) isRewritten() bool {
 	if f.sure || f.quiet == nil || f.f == nil || f.gz != nil || f.id.N == 0 {
 		return false

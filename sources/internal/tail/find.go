@@ -204,10 +204,10 @@ func (t *Tailer) setDown(tr *tree, now time.Time, err error) {
 }
 
 // checkTrust returns the reason why the directory f may not be the directory of the logs, or
-// nil if it is trusted. Until then, missing files do not count as removed, and the watermark
-// stays. Unless the Finder checks this itself, the directory is trusted if it is the same as
-// last time, if it contains a known stream, or if no stream is known. After forgetAfter it is
-// trusted anyway, because all logs may have been replaced.
+// nil if it is trusted. While it is not trusted, missing files do not count as removed, and
+// the watermark does not advance. Unless the Finder checks this itself, the directory is
+// trusted if it is the same as last time, if it contains a known stream, or if no stream is
+// known. After forgetAfter it is trusted anyway, because all logs may have been replaced.
 func (t *Tailer) checkTrust(tr *tree, f *logdir.Dir, found []Stream, err error, now time.Time) error {
 	switch {
 	case errors.Is(err, ErrDoubt):
@@ -375,7 +375,7 @@ const (
 )
 
 // dropRemoved drops followers whose stream was removed and read to its end. It also drops old
-// positions without a stream. Trees that could not be searched are left alone.
+// positions without a stream. It skips trees that could not be searched.
 func (t *Tailer) dropRemoved(now time.Time) {
 	for key, r := range t.missingStreams() {
 		path, there := t.findPath(key)
@@ -426,8 +426,8 @@ func (t *Tailer) missingStreams() map[string]*restored {
 	return out
 }
 
-// findPath returns the path of the stream with this key, and whether it still exists. A stream
-// that exists is merely no longer selected.
+// findPath returns the path of the stream with this key, and whether the log still exists. If
+// it exists, the configuration no longer selects it.
 func (t *Tailer) findPath(key string) (path string, there bool) {
 	path = key
 	for _, tr := range t.trees {

@@ -92,8 +92,8 @@ func (c *follower) readWithoutDirectory(w *worker) (again bool) {
 	return !end
 }
 
-// poll lists the directory and decides which file to read. It returns false if the directory or
-// a file in it cannot be read. The watermark stays in this case.
+// poll lists the directory and decides which file to read. It returns false if the directory
+// or a file in it cannot be read. In that case the watermark does not advance.
 func (c *follower) poll() bool {
 	hinted := c.hinted.Swap(false)
 	if c.cur != nil && c.gen != 0 && !hinted {
@@ -136,14 +136,14 @@ func (c *follower) poll() bool {
 	return c.pollFiles(l, changed)
 }
 
-// mayBeCopied reports whether cur has content of which nothing was read. Only the directory
-// shows whether the file was copied and truncated before (see unreadCopy), and the report of
-// inotify may come later than the bytes. Files of runtimes are excluded, because runtimes
-// rename their logs.
+// mayBeCopied reports whether cur has content of which nothing was read. Such a file may have
+// been copied and truncated before (see unreadCopy). Only the directory shows this, and
+// inotify may report the copy after the content is visible. Files of container runtimes are
+// excluded, because runtimes rename their logs.
 func (c *follower) mayBeCopied() bool { return c.cur.offset == 0 && !c.framed && c.cur.fi.Size() > 0 }
 
-// pollFiles examines the files of a listing and decides which file to read. Its result means
-// the same as that of poll.
+// pollFiles examines the files of a listing and decides which file to read. Its result has the
+// same meaning as the result of poll.
 func (c *follower) pollFiles(l *logdir.Listing, changed bool) bool {
 	ms, err := c.membersOf(l.Entries)
 	switch {

@@ -211,7 +211,7 @@ func (o *opener) findMember(ms []member, p position.Point) (int, error) {
 // containsPoint reports whether the file has the bytes before the point.
 func (o *opener) containsPoint(m member, p position.Point) (bool, error) {
 	if m.order.GZ {
-		return true, nil // open compares them
+		return true, nil // the caller opens the file, and open compares the bytes before the point
 	}
 	f, fi, err := o.openFile(o.dir, o.relativePath(m.name))
 	if errors.Is(err, fs.ErrNotExist) {

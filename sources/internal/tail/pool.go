@@ -17,8 +17,8 @@ const (
 	stopTicks = 6 // number of stopEvery intervals after which hanging calls are abandoned
 )
 
-// beat detects an operation of a goroutine that does not end. The goroutine calls start and
-// stop. The coordinator calls isHung.
+// beat detects an operation of a goroutine that hangs. The goroutine calls start and stop. The
+// coordinator calls isHung.
 type beat struct {
 	n     atomic.Uint64 // number of starts and stops, which is odd during an operation
 	seen  uint64
@@ -28,7 +28,8 @@ type beat struct {
 func (b *beat) start() { b.n.Add(1) }
 func (b *beat) stop()  { b.n.Add(1) }
 
-// isHung reports whether the same operation was running in the last calls, as many as ticks.
+// isHung reports whether the same operation was running in all of the last calls. ticks is the
+// number of these calls.
 func (b *beat) isHung(ticks int) bool {
 	n := b.n.Load()
 	if n%2 == 0 || n != b.seen {

@@ -20,8 +20,10 @@ const (
 // reader passes blocks of whole lines to the stream of the matcher.
 type reader struct {
 	*opener
-	hand   *hand
-	framed bool // whether a runtime frames each line, so that no line begins behind a hole
+	hand *hand
+	// whether a container runtime writes the start of each line, so that no line begins after
+	// a hole of NUL bytes
+	framed bool
 	pub    *published
 	stream *matcher.Stream
 	commit func()
@@ -237,9 +239,9 @@ func (r *reader) oldestUnfinished() (*file, int64) {
 	return nil, 0
 }
 
-// dropTorn skips the rest of a line that has a hole in its middle. The rest does not begin with
-// the time and stream that the runtime writes. Otherwise an author of NUL bytes could forge
-// them.
+// dropTorn skips the rest of a line that has a hole in its middle. The rest lacks the time and
+// stream that the runtime writes at the start of a line. If the rest were matched, a program
+// that writes NUL bytes could forge both.
 func (r *reader) dropTorn(f *file, data []byte) int {
 	n := bytes.IndexByte(data, '\n') + 1
 	if f.torn = n == 0; f.torn {

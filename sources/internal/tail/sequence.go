@@ -18,8 +18,8 @@ const (
 // sequence is the order in which the files of a stream are read.
 //
 // Files are ordered by the times in them. After the clock was set back, this order is wrong. A
-// file that was read long ago then sorts after the current one, and a new file before it. done
-// records finished files, so that both cases are detected.
+// file that was read long ago then sorts after the current file, or a new file before it. done
+// records the files that were read to their end, so that both cases are detected.
 type sequence struct {
 	*opener
 	cur  *file
@@ -48,7 +48,8 @@ func (s *sequence) markDone(d position.File) {
 func (s *sequence) startWith(cur *file, before, after []member) {
 	s.cur = cur
 	for _, m := range before {
-		if m.head.first != 0 && !cur.id.Is(m.head.bytes) { // if m is a copy of cur, it may have more than was read
+		// m may be a copy of cur that has more bytes than were read
+		if m.head.first != 0 && !cur.id.Is(m.head.bytes) {
 			s.markDone(position.File{ID: content.IDOf(m.head.bytes), Size: m.head.size})
 		}
 	}
@@ -144,7 +145,7 @@ func (s *sequence) reconcile(ms, last []member) {
 		if s.away.IsZero() {
 			s.away = s.now
 		}
-		for i, m := range ms { // cur may have been compressed; the newest file with its head is the one
+		for i, m := range ms { // cur may have been compressed; then it is the newest file with the same head
 			if m.order.GZ && s.cur.id.Is(m.head.bytes) {
 				at = i
 			}

@@ -38,9 +38,11 @@ type Config struct {
 	MaxOpen  int              // number of idle files that are kept open
 	NoWatch  bool             // whether inotify is not used
 	OneName  bool             // whether files with hard links are refused
-	Framed   bool             // whether a runtime frames each line, so that none begins behind a hole
-	streams  int              // largest number of streams; tests set a smaller one
-	deaf     bool             // whether inotify events are read only at each poll; set by tests
+	// whether a container runtime writes the start of each line, so that none begins after a
+	// hole of NUL bytes
+	Framed  bool
+	streams int  // largest number of streams; tests set a smaller one
+	deaf    bool // whether inotify events are read only at each poll; set by tests
 	// fault is set by tests. It runs before a log or a directory is opened, listed or read, and
 	// may block the operation or make it fail.
 	fault func(op, path string) error
@@ -75,8 +77,8 @@ type Stream struct {
 	Dir   string // directory of the log, relative to the root
 	Order func(name string) (logname.Order, bool)
 	New   func(path string) *matcher.Stream // called once, with the path of the newest file
-	// Labels returns the labels that are known before a file is read. Unknown names those that
-	// New adds. They describe the stream while it is not read.
+	// Labels returns the labels that are known before a file is read. Unknown names the labels
+	// that New adds. Both describe the stream while it is not read.
 	Labels  func() matcher.Labels
 	Unknown []string
 	// Refused is the reason why the stream is not read, or empty if it is read. Order and New

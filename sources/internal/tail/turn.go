@@ -53,7 +53,8 @@ func (c *follower) readCur(w *worker) bool {
 	return c.atEnd(w)
 }
 
-// rewindFlushed moves back to before the flushed parts, to match them together with their end.
+// rewindFlushed moves back to before the flushed parts of a line, so that they are matched
+// together with the line's end.
 func (c *follower) rewindFlushed() {
 	p := &c.parts
 	if p.f != c.cur || p.f.gz != nil {
