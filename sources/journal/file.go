@@ -13,24 +13,24 @@ import (
 	"crowsnest/sources/journal/internal/journalfile"
 )
 
-// maxValue is the largest number of bytes of a field's value. The matcher looks at fewer.
+// maxValue is the largest number of bytes of a field's value. The matcher reads fewer.
 const maxValue = 64 << 10
 
-// file is a journal file. It stays the same when it is renamed.
+// file is a journal file. Renaming it on disk does not change its identity.
 type file struct {
 	path   string
 	id     journalfile.ID
 	seq    *sequence
 	inode  inode
 	stamp  stamp
-	listed bool // whether the file is still in its directory, not deleted
+	listed bool // whether the file is still in its directory and was not deleted
 
 	f       *os.File // open file; nil if it was read to its end and will not grow
 	r       *journalfile.File
 	entry   journalfile.Entry // the next entry; valid if ready is set
 	ready   bool
-	settled bool   // whether a missing last number was accounted for
-	last    uint64 // number of the newest entry that was taken from the file
+	settled bool   // whether it was decided that a number at the end without an entry counts as read
+	last    uint64 // number of the newest entry that was read from the file
 }
 
 // inode identifies a file as long as it exists.
@@ -69,7 +69,7 @@ func (f *file) close() {
 	f.f, f.r, f.entry, f.ready = nil, nil, journalfile.Entry{}, false
 }
 
-// isBefore reports whether the next entry of f precedes that of g in journalctl.
+// isBefore reports whether journalctl shows the next entry of f before the next entry of g.
 func (f *file) isBefore(g *file) bool {
 	a, b := &f.entry, &g.entry
 	switch {

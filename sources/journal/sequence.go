@@ -8,20 +8,21 @@ import (
 
 // sequence counts the entries of all files that share one sequence of numbers. These are the
 // files of the system and of users, archived and active. journald links entry n before it
-// writes entry n+1. Therefore, after an entry was seen, a later look at all files sees every
-// earlier entry. An entry whose number is still missing is in no file.
+// writes entry n+1. Therefore, after an entry was read, a round that then reads all files
+// finds every earlier entry. If the number of an entry is still missing after this round, no
+// file has the entry.
 type sequence struct {
 	Dir   string `json:"dir"`   // directory of the newest file
-	Done  uint64 `json:"done"`  // number up to which every entry was read or is lost
-	Goal  uint64 `json:"goal"`  // newest number at the start of the current look at all files
-	Below uint64 `json:"below"` // number of entries that were read in (Done, Goal]
-	Above uint64 `json:"above"` // number of entries that were read behind Goal
+	Done  uint64 `json:"done"`  // number up to which every entry was read or lost
+	Goal  uint64 `json:"goal"`  // newest number when the current round over all files began
+	Below uint64 `json:"below"` // number of entries in (Done, Goal] that were read
+	Above uint64 `json:"above"` // number of entries after Goal that were read
 	Last  uint64 `json:"last"`  // newest number that was read
-	// Fresh is set until all files were looked at once. Before that it is unknown which entries
-	// are missing.
+	// Fresh is set until all files were read once. Before that it is unknown which entries are
+	// missing.
 	Fresh bool `json:"fresh,omitempty"`
-	// From is the time of the first entry that is read of a Fresh sequence, in microseconds
-	// since 1970. Zero means that all entries are read.
+	// From is the time of the oldest entry to read while Fresh is set, in microseconds since
+	// 1970. Zero means that all entries are read.
 	From uint64 `json:"from,omitempty"`
 	// Boot, Monotonic and Realtime are the boot ID and the times of the newest entry.
 	Boot      journalfile.ID `json:"boot"`
@@ -40,7 +41,7 @@ func (q *sequence) countEntry(e *journalfile.Entry) {
 	q.Realtime = max(q.Realtime, e.Realtime)
 }
 
-// count counts n entries with numbers around seq.
+// count counts n entries that were read or lost. Their numbers are close to seq.
 func (q *sequence) count(seq, n uint64) {
 	switch {
 	case seq <= q.Done && !q.Fresh:
@@ -51,7 +52,8 @@ func (q *sequence) count(seq, n uint64) {
 	}
 }
 
-// endRound ends a look at all files. It returns the number of missing entries.
+// endRound ends a round, in which all files were read. It returns the number of missing
+// entries.
 func (q *sequence) endRound() (missing uint64) {
 	if expected := q.Goal - q.Done; !q.Fresh && expected > q.Below {
 		missing = expected - q.Below

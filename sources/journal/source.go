@@ -50,14 +50,14 @@ type Source struct {
 	files   map[journalfile.ID]*file
 	refused map[string][]sources.Unread // unread files, by folder
 	open    int
-	young   bool   // whether a file is just being created
+	young   bool   // whether journald is just creating a file
 	waiting string // path of a file whose newest entry cannot be read yet
 	ruled   *rules.Set
 	lines   lines
 
 	mu        sync.Mutex
 	sequences map[journalfile.ID]*sequence
-	places    map[journalfile.ID]uint64 // number of the newest entry that was read, for each file
+	places    map[journalfile.ID]uint64 // number of the newest entry that was read from each file, by file ID
 	begun     bool                      // whether everything was read once, perhaps before a restart
 	streams   *simplelru.LRU[string, *stream]
 	status    sources.Status
@@ -206,8 +206,9 @@ func (s *Source) close() {
 	}
 }
 
-// runRound reads every entry that exists and then advances the watermark. journald stamps an entry
-// when it receives it. For those that it was about to write, the source has a lateness.
+// runRound reads every entry that exists and then advances the watermark. The time of an entry
+// is the time at which journald received it, and journald writes it a little later. The
+// lateness of the source allows for this delay.
 func (s *Source) runRound(ctx context.Context) {
 	start := s.cfg.Clock()
 	s.young, s.waiting = false, ""
@@ -367,7 +368,7 @@ func (s *Source) findBelow(r *root, now time.Time, out *finding) error {
 	return errors.Join(errs...)
 }
 
-// forgetFolders records that the files of removed folders no longer have names.
+// forgetFolders marks the files of removed folders as no longer listed.
 func (s *Source) forgetFolders(r *root, names map[string]bool) {
 	for name := range r.seen {
 		if !names[name] {
@@ -437,7 +438,7 @@ func (s *Source) handleFile(d *logdir.Dir, r *root, rel string) error {
 	if err != nil {
 		defer opened.Close()
 		if errors.Is(err, journalfile.ErrFormat) && isBeingCreated(opened) {
-			r.seen[path.Dir(rel)] = -1 // look at the folder again
+			r.seen[path.Dir(rel)] = -1 // list the folder again in the next round
 			s.young = true
 			return nil
 		}
@@ -636,7 +637,8 @@ func (s *Source) dropUnneeded(proved bool) {
 		return // a file that cannot be opened now must keep its position
 	}
 	for id, place := range s.places {
-		// A file without a position is read from behind Done.
+		// A file without a saved position is read from the first entry after Done, so this
+		// file needs no position.
 		if f := s.files[id]; f == nil || f != nil && f.f == nil && !f.seq.Fresh && place <= f.seq.Done {
 			delete(s.places, id)
 		}

@@ -102,14 +102,15 @@ func New(cfg Config) *Source {
 	return s
 }
 
-// Serves reports whether the selector can match a stream of this source. Streams have the
-// labels of the path, which are unknown, and the configured labels, and no others.
+// Serves reports whether the selector can match a stream of this source. A stream has the
+// labels from its path, whose values are not known in advance, and the configured labels, but
+// no other labels.
 func (s *Source) Serves(from rules.Selector) bool {
 	return from.MaySelect(s.cfg.Labels, pathLabels)
 }
 
 // findStreams lists the directories of containers, NS_POD_UID/CONTAINER. A pod whose directory
-// cannot be listed does not prevent it from finding the others.
+// cannot be listed does not prevent findStreams from finding the other pods.
 func (s *Source) findStreams(list func(dir string) ([]logdir.Entry, error)) ([]tail.Stream, error) {
 	pods, err := list(".")
 	if err != nil {

@@ -20,9 +20,10 @@ const (
 	readSize = 16 << 10
 	keepSize = 64 << 10 // largest buffer for a block that is reused, in bytes
 
-	// minIdle is the shortest time after which a log that has lines and becomes idle is opened
-	// again. Kubelets have been seen to abandon streams without closing them. The time grows
-	// with the usual pause between lines, and whenever opening again yields no lines.
+	// minIdle is the shortest time without new lines after which a log that had lines is
+	// requested again, because kubelets have been seen to abandon streams without closing
+	// them. The time is longer for a log with long pauses between lines, and grows whenever a
+	// new request yields no lines.
 	minIdle = 30 * time.Second
 	// minPending is the shortest time after which a request without a response is repeated. It
 	// is longer than an API server tries to reach a node.
@@ -55,8 +56,8 @@ type reader struct {
 	buf   []byte
 
 	began    time.Time     // start of the current request
-	newest   time.Time     // time at which the newest new lines arrived
-	gap      time.Duration // usual pause between new lines; the longest pause, which decays
+	newest   time.Time     // time at which new lines last arrived
+	gap      time.Duration // usual pause between new lines, which is the longest pause, decaying over time
 	idle     time.Duration // time without bytes after which the log is opened again
 	reopened bool          // whether the log was opened again because it was idle, and no new line has arrived since
 }
@@ -133,8 +134,8 @@ func (r *reader) follow(ctx context.Context, c container) (fresh int, err error)
 	l.endLine()
 	fresh += len(l.fresh)
 	r.matchNewLines(l, func(p *position) {
-		// The status said before the request that the instance had terminated. If it still
-		// names the same instance, the whole log was read.
+		// The status was read before the request, and said that the instance had terminated.
+		// If the status still names the same instance, its whole log was read.
 		p.Done = st.c.id == p.ID
 	})
 	return fresh, nil
@@ -238,7 +239,9 @@ func (r *reader) request(ctx context.Context, c container, q url.Values, l *line
 	opened := time.AfterFunc(opensAfter, func() {
 		st.markOpen(c)
 		st.markReadable()
-		st.s.clearProblem(textKey(c), c) // a kubelet sends messages immediately and closes the response
+		// the response is a log, because a kubelet sends a message immediately and closes the
+		// response
+		st.s.clearProblem(textKey(c), c)
 	})
 	defer func() {
 		opened.Stop()
@@ -308,7 +311,8 @@ func (r *reader) waitForAdmission(ctx context.Context, c container) error {
 // logsKey is the key for the logs of a namespace. The gates and the problems use it.
 func logsKey(c container) string { return "logs of " + c.pod.namespace }
 
-// matchNewLines matches the new lines and moves the position, which more changes further.
+// matchNewLines matches the new lines and moves the position in the same checkpoint. more
+// changes further fields of the position.
 func (r *reader) matchNewLines(l *lines, more func(*position)) {
 	st := r.st
 	if len(l.fresh) == 0 && more == nil {
@@ -357,7 +361,8 @@ func (st *stream) matcherStream() *matcher.Stream {
 	return st.stream
 }
 
-// ignored are the labels that streams of other sources with the same lines do not have.
+// ignored are the labels that do not count for a line's fingerprint, because other sources
+// with the same lines do not have them.
 var ignored = slices.Concat(matcher.DefaultIgnoreLabels, podLabels[3:])
 
 // adaptPause adapts r.gap to the pauses between new lines. If the first new line is older than the
@@ -390,7 +395,8 @@ const (
 	maxStartWait = time.Second
 )
 
-// markOpen records that a response arrived, or that no refusal came within openAfter.
+// markOpen records that the log is open, because a response arrived or no refusal came within
+// openAfter.
 func (st *stream) markOpen(c container) {
 	st.mu.Lock()
 	st.answered, st.failing = st.ending != nil, time.Time{}
@@ -435,12 +441,13 @@ func (r *reader) handleOutcome(err error, c container, fresh int) time.Duration 
 	return r.handleFailure(err, c)
 }
 
-// handleFailure handles a request without a log. It returns the wait before the next one.
+// handleFailure handles a request that returned no log. It returns the wait before the next
+// request.
 func (r *reader) handleFailure(err error, c container) time.Duration {
 	s, now := r.st.s, r.st.s.cfg.Clock()
 	r.st.markUnreadable(now, err.Error())
 	r.st.mu.Lock()
-	r.st.watermark = r.st.sure // withdraws markOpen
+	r.st.watermark = r.st.sure // markOpen may have been wrong, so its effect is undone
 	r.st.mu.Unlock()
 	code := kube.StatusCode(err)
 	wait := pause.Backoff(kube.FirstRetry, kube.SlowRetry, r.tries)

@@ -32,7 +32,7 @@ type lines struct {
 	size int64  // size of the incomplete line, including the part that is not kept
 
 	block []byte // new lines
-	fresh []seen // what identifies the lines in block
+	fresh []seen // identities of the lines in block, by which repetitions are recognised
 	// stray is the first line without a timestamp since the last check. Lines of a log have a
 	// timestamp, so it is a message of the kubelet or the API server.
 	stray  string
@@ -40,7 +40,7 @@ type lines struct {
 	cut    int64 // number of bytes of lines beyond keepLine
 }
 
-// newLines returns lines for a request that continues at the progress r.
+// newLines returns lines for a request that continues after the lines in r.
 func newLines(r *recent) *lines {
 	if r.Newest == 0 {
 		return &lines{}

@@ -92,7 +92,8 @@ type container struct {
 	earlier     time.Time // start of the previous instance
 }
 
-// key returns a key that identifies the container, unlike every earlier container.
+// key returns a unique key of the container. A container of an earlier pod with the same name
+// has another key.
 func (c container) key() string {
 	return c.pod.namespace + "/" + c.pod.name + "/" + c.pod.uid + "/" + c.name
 }

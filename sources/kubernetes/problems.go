@@ -96,7 +96,8 @@ func errorReason(err error) string {
 	return "network"
 }
 
-// gates hold back requests that will probably be refused. One probes while the others wait.
+// gates delay requests that will probably be refused. While a gate is closed, one request at a
+// time probes it, and all other requests wait.
 type gates struct {
 	mu   sync.Mutex
 	shut map[string]time.Time // time until which each gate holds requests back

@@ -29,7 +29,7 @@ type seen struct {
 	hash uint32
 }
 
-// recent is the progress in a log. It has the newest time, and the lines of the last seconds.
+// recent records the progress in a log: its newest time, and the lines of the last seconds.
 // Times are ns since 1970.
 type recent struct {
 	Newest  int64     `json:"newest,omitempty"`   // time of the newest line; zero if nothing was read
@@ -39,7 +39,8 @@ type recent struct {
 	Lines   seenLines `json:"lines,omitempty"`
 	head    int       // index of the first remembered line in Lines
 
-	// Conns are the connections since it was certain which instance was read, from old to new.
+	// Conns are the connections since the time at which it was last certain which instance was
+	// read, from old to new.
 	Conns []conn `json:"conns,omitempty"`
 }
 
@@ -119,7 +120,8 @@ func (r *recent) raiseFloor(t int64) {
 	}
 }
 
-// resumeTime is overlap before the newest line, but not before the oldest remembered line.
+// resumeTime returns the time from which lines are requested. This is overlap before the
+// newest line, but not before the oldest remembered line.
 func (r *recent) resumeTime() time.Time {
 	return time.Unix(0, max(min(r.Newest, r.Last)-int64(overlap), r.Floor))
 }

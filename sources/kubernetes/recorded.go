@@ -19,8 +19,8 @@ type Recorded struct {
 	Labels matcher.Labels
 	// Restarts is the restart count of the newest instance.
 	Restarts int
-	// Log reports whether there is an instance, and Previous whether there was one before it.
-	// The times are those of the previous instance.
+	// Log reports whether the container has an instance, and Previous whether it had an
+	// earlier one. Began and Ended are the times of the earlier instance.
 	Log, Previous bool
 	Began, Ended  time.Time
 }

@@ -29,8 +29,8 @@ const (
 	openBurst = 40
 	// drainFor is the time for which the log of a deleted pod is still read.
 	drainFor = 5 * time.Second
-	// unreachableAfter is the time for which conclusions wait for a log whose node cannot be
-	// reached. Otherwise a dead node would delay some of them forever.
+	// unreachableAfter is the time for which decisions wait for a log whose node cannot be
+	// reached. Without a limit, a dead node would delay some decisions forever.
 	unreachableAfter = 5 * time.Minute
 	// maxUnread is the largest number of unread logs that are listed.
 	maxUnread = 100
@@ -102,8 +102,9 @@ func New(cfg Config) *Source {
 // Name returns "kubernetes" unless the configuration sets another name.
 func (s *Source) Name() string { return s.cfg.Name }
 
-// Serves reports whether the selector can match a stream of this source. Streams have the
-// labels of the pod, which are unknown, and the configured labels, and no others.
+// Serves reports whether the selector can match a stream of this source. A stream has labels
+// of its pod, whose values are not known in advance, and the configured labels, but no other
+// labels.
 func (s *Source) Serves(from rules.Selector) bool {
 	return from.MaySelect(s.cfg.Labels, podLabels)
 }
@@ -208,7 +209,8 @@ func (s *Source) selectStreams() {
 	s.ruled = set
 }
 
-// reportExcess reports streams beyond max_streams after refusedAfter. left are those left out.
+// reportExcess reports, after refusedAfter, the streams in left, which are not read because of
+// max_streams.
 func (s *Source) reportExcess(now time.Time, left []*stream) {
 	left = slices.DeleteFunc(left, func(st *stream) bool { return st.rank() == 0 })
 	if len(left) == 0 {
@@ -225,7 +227,7 @@ func (s *Source) reportExcess(now time.Time, left []*stream) {
 	}
 }
 
-// advanceWatermark publishes the low watermark of all streams.
+// advanceWatermark publishes the lowest watermark of all streams that can be read.
 func (s *Source) advanceWatermark(now time.Time) {
 	s.mu.Lock()
 	t, up, ok := s.lowWatermark(now)
@@ -386,7 +388,8 @@ func (s *Source) updatePod(p *pod) {
 	}
 }
 
-// unlistedPods returns the known pods of a namespace, or any if it is "", that are not in found.
+// unlistedPods returns the known pods of a namespace that are not in found. "" means all
+// namespaces.
 func (s *Source) unlistedPods(namespace string, found map[podName]bool) []podName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -487,8 +490,8 @@ func (s *Source) Positions() json.RawMessage {
 	return b
 }
 
-// Restore sets the positions before Run. It drops invalid positions, so that their logs are
-// read like those without a position.
+// Restore sets the positions before Run. It drops invalid positions, so their logs are read as
+// if they had no position.
 func (s *Source) Restore(b json.RawMessage) error {
 	if len(b) == 0 {
 		return nil

@@ -38,7 +38,7 @@ type stream struct {
 	from time.Time     // time before which lines are not read if there is no position
 
 	// The following fields are guarded by s.mu.
-	chosen, wanted bool // whether it was decided if a rule selects the stream, and the decision
+	chosen, wanted bool // chosen: whether it was decided if a rule selects the stream; wanted: the decision
 
 	mu              sync.Mutex
 	c               container // current state according to the API
@@ -130,7 +130,8 @@ func (st *stream) poll(now, lastEvent time.Time) (start, remove bool) {
 	return start, false
 }
 
-// rank orders the streams that wait for a slot. Those that end by themselves come last.
+// rank orders the streams that wait for a slot, the highest rank first. The log of a container
+// that does not run comes last, because it ends.
 func (st *stream) rank() int {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -207,7 +208,7 @@ const (
 	boundNone bound = iota
 	boundAt         // the stream was read up to a time
 	boundLag        // the stream is unreadable, and was read up to a time
-	boundNode       // the stream has been unreadable for so long because of its node that nothing waits for it
+	boundNode       // decisions no longer wait for the stream, because its node was unreachable for too long
 )
 
 // lowWatermark returns the time up to which the stream was read, and how it limits the

@@ -76,7 +76,7 @@ func (w *watcher) Listed(ctx context.Context) {
 func (w *watcher) Deleted(ctx context.Context, raw json.RawMessage) error {
 	p, err := readPod(raw)
 	if err == nil {
-		w.s.updatePod(p) // the pod's last status
+		w.s.updatePod(p) // the event contains the last status of the pod
 		w.podUnlisted(ctx, p.name())
 	}
 	return err
@@ -91,7 +91,7 @@ func readPod(raw json.RawMessage) (*pod, error) {
 }
 
 func (w *watcher) podUnlisted(ctx context.Context, name podName) {
-	// With a selector, a pod may disappear from the list although it still exists.
+	// With a selector, a pod may disappear from the list because it is no longer selected.
 	w.s.podGone(name, len(w.Query) == 0 || w.isDeleted(ctx, name))
 }
 

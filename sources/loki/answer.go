@@ -17,7 +17,7 @@ import (
 // pair is the name and value of a label or of a piece of structured metadata.
 type pair struct{ name, value []byte }
 
-// entry is one line of a response. It refers to the memory of the response body.
+// entry is one line of a response. Its byte slices refer to the memory of the response body.
 type entry struct {
 	ts     int64 // time in ns since 1970
 	stream int   // index of the stream in the response
@@ -39,7 +39,8 @@ type answer struct {
 	// count is the number of entries in the response, including bad ones.
 	count int
 	bad   int
-	// cut is the time of the entry in which the body was cut off, or zero.
+	// cut is the time of the entry at which the body breaks off. Zero means that the body is
+	// complete.
 	cut     int64
 	warning string
 
@@ -125,7 +126,7 @@ func eachValue(d *jsontext.Decoder, kind jsontext.Kind, read func() error) error
 	return err
 }
 
-// readText consumes the next value. It returns the value if that is a string.
+// readText consumes the next value, and returns it if it is a string.
 func (a *answer) readText(d *jsontext.Decoder) (text []byte, ok bool, err error) {
 	if d.PeekKind() != '"' {
 		return nil, false, d.SkipValue()

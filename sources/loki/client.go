@@ -22,8 +22,8 @@ import (
 const (
 	maxBody     = 8 << 20  // largest number of bytes of a response, unless Config.MaxBody is set
 	maxKeptBody = 2 << 20  // largest buffer that is kept for the next response, in bytes
-	maxRefusal  = 16 << 10 // bytes that are read of an error response
-	maxWords    = 300      // bytes that are shown of an error response
+	maxRefusal  = 16 << 10 // number of bytes of an error response that are read
+	maxWords    = 300      // number of bytes of an error response that are shown
 	maxURL      = 2 << 10  // largest number of bytes of a URL; longer requests use POST
 	maxWait     = time.Minute
 )
@@ -70,8 +70,8 @@ func (c *client) sendQuery(ctx context.Context, q query, a *answer) *failure {
 	return f
 }
 
-// listStreams returns selectors of the streams that have entries around time t, but at most a
-// given number.
+// listStreams returns selectors of the streams that have entries around time t. most is the
+// largest number of selectors.
 func (c *client) listStreams(ctx context.Context, selector string, t int64, most int) ([]string, *failure) {
 	values := url.Values{
 		"match[]": {selector},
@@ -90,8 +90,9 @@ func (c *client) listStreams(ctx context.Context, selector string, t int64, most
 	return exactSelectors(said.Data[:min(most, len(said.Data))]), nil
 }
 
-// exactSelectors returns one selector for each stream, which matches only this stream. Other
-// streams may have the same labels and more.
+// exactSelectors returns one selector for each stream, which matches only this stream. A
+// selector also requires the absence of labels, because another stream may have the same
+// labels and more.
 func exactSelectors(streams []map[string]string) []string {
 	names := map[string]bool{}
 	for _, labels := range streams {
@@ -158,7 +159,8 @@ func (c *client) newRequest(ctx context.Context, path string, values url.Values)
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	// Otherwise structured metadata is mixed into the labels, and one stream becomes many.
+	// Without this header, Loki mixes structured metadata into the labels, and one stream
+	// becomes many.
 	req.Header.Set("X-Loki-Response-Encoding-Flags", "categorize-labels")
 	if c.tenant != "" {
 		req.Header.Set("X-Scope-OrgID", c.tenant)
@@ -166,7 +168,7 @@ func (c *client) newRequest(ctx context.Context, path string, values url.Values)
 	return req, nil
 }
 
-// readAll reads r and appends to b. It stops one byte after most bytes in total.
+// readAll reads r and appends to b, until b has one byte more than most.
 func readAll(r io.Reader, b []byte, most int) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {
@@ -188,7 +190,7 @@ const (
 	reasonConnection  = "connection"   // the connection failed or broke
 	reasonTimeout     = "timeout"      // no response in time
 	reasonBroken      = "broken"       // the response ended too early
-	reasonMalformed   = "malformed"    // the response is not one of Loki
+	reasonMalformed   = "malformed"    // the response does not come from a Loki
 	reasonTooLarge    = "too_large"    // the response has too many bytes
 	reasonRedirect    = "redirect"     // HTTP status 3xx
 	reasonAuth        = "auth"         // HTTP status 401 or 403

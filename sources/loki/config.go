@@ -163,8 +163,9 @@ func checkURL(raw string) error {
 	return nil
 }
 
-// checkSelector checks Loki's requirement that a selector require a label. ParseSelector has
-// already refused selectors that match streams without any of their labels.
+// checkSelector checks that the selector requires a label, because Loki refuses other
+// selectors. ParseSelector has already refused selectors that match streams without any of
+// their labels.
 func checkSelector(text string) error {
 	if _, err := selector.Parse(text); err != nil {
 		return fmt.Errorf("selector: %w", err)

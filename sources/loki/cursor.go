@@ -26,8 +26,9 @@ type cursor struct {
 	at    int64 // time before which everything was read
 	end   int64
 
-	// If entries of the same time fill a response, limit is the limit that is tried, and split
-	// are the remaining queries, one for each stream.
+	// limit and split are used while entries of the same time fill a response. limit is the
+	// number of entries that is requested next, and split are the remaining queries, one for
+	// each stream.
 	limit int
 	split []string
 	many  bool
@@ -49,14 +50,15 @@ type asker struct {
 	good       int   // number of good responses since limit was reduced
 	fine       int   // number of good responses since cap was reduced
 
-	// use is called with the entries from from to to. It must not keep a.
+	// use is called with the entries of a response to a query for the times from from to to.
+	// It must not keep a.
 	use func(a *answer, from, to int64)
 	// whole drops incomplete responses, because entries in their middle may be missing.
 	whole bool
 	// failed is called for each request that fails.
 	failed func(f *failure)
-	// lose is called when the entries at a time cannot be read, each time that they are
-	// reached. logql selects the entries.
+	// lose is called when the entries at a time cannot be read. It is called again whenever a
+	// query reaches these entries. logql selects the entries.
 	lose func(reason, logql string, at int64)
 }
 
@@ -73,7 +75,7 @@ const (
 )
 
 // step makes one request and moves the cursor. It calls lose before it skips unread entries.
-// After a failure the cursor stays.
+// After a failure the cursor does not move.
 func (r *asker) step(ctx context.Context, c *cursor) *failure {
 	if len(c.split) > 0 {
 		return r.stepSplit(ctx, c)
@@ -147,7 +149,7 @@ func lastBefore(a *answer, end int64) int64 {
 func (r *asker) raiseLimits(q query, a *answer, took time.Duration) {
 	switch quick := took < r.cfg.Timeout/4; {
 	case !quick && q.limit > a.count:
-		r.halveRange(q) // slow rounds then do not delay fast ones
+		r.halveRange(q) // a slow round with short requests does not delay fast rounds
 	case quick && q.to-q.from >= r.span:
 		r.span = min(2*r.span, r.cap)
 	}
@@ -243,7 +245,7 @@ func (r *asker) listStreams(ctx context.Context, c *cursor) *failure {
 	return nil
 }
 
-// passTime moves the cursor behind the entries of its time.
+// passTime moves the cursor past the entries of its time.
 func (c *cursor) passTime() { c.at, c.limit, c.many, c.split = c.at+1, 0, false, nil }
 
 // stepSplit reads the entries of one stream at the time of the cursor.
@@ -289,7 +291,7 @@ func lossPlace(logql string, t int64) string {
 	return time.Unix(0, t).UTC().Format(time.RFC3339Nano) + " " + shortenMessage(selector)
 }
 
-// pace computes the time to wait after failures.
+// pace computes the time to wait after failures of requests.
 type pace struct{ fails int }
 
 // Limits of the time to wait. The longest is short, so reading resumes soon after an outage.

@@ -9,15 +9,16 @@ import (
 )
 
 const (
-	// manyTexts is the number of texts from which one query costs Loki more than two queries.
-	// Loki searches each line for one text after the other, which takes some 50 ns per text.
+	// manyTexts is the number of texts from which on one query is more expensive for Loki than
+	// two queries with fewer texts. Loki searches each line for one text after the other,
+	// which takes about 50 ns per text.
 	manyTexts = 400
 	// maxGroups is the largest number of queries into which the texts are divided.
 	maxGroups = 5
 )
 
-// group is the content of one query. The query asks for lines that contain one of the texts, in
-// streams that one of the selectors selects.
+// group is the content of one query. The query requests the lines that contain one of the
+// texts, in streams that one of the selectors selects.
 type group struct {
 	selectors []rules.Selector
 	texts     []text
@@ -27,10 +28,10 @@ func (g *group) add(other group) {
 	g.selectors, g.texts = append(g.selectors, other.selectors...), append(g.texts, other.texts...)
 }
 
-// divideGroups divides what rules ask for among as few queries as possible. wanted has one
-// group for each rule. If there are many texts, the rules that state a value of the most common
-// label, such as the container, get their own queries. Loki then searches other streams only
-// for the few texts of the other rules.
+// divideGroups divides the lines that rules need among as few queries as possible. wanted has
+// one group for each rule. If there are many texts, some rules get their own queries, namely
+// those that state a value of the most common label, such as the container. Loki then searches
+// other streams only for the few texts of the other rules.
 func (p planner) divideGroups(wanted []group) []group {
 	var all, rest group
 	for _, g := range wanted {

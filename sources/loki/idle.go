@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// probeEvery is the interval at which Loki is asked whether the selected streams exist. The
-	// questions end when one exists.
+	// probeEvery is the interval of the queries whether the selected streams exist. The
+	// queries end when one exists.
 	probeEvery = time.Minute
 	// probeBack is the largest age of an entry that proves that a stream exists.
 	probeBack = time.Hour
 )
 
-// probeEntry asks Loki for any entry of the selected streams, until there is one. Rules match
+// probeEntry queries any entry of the selected streams, until Loki returned one. Rules match
 // few lines, so an empty response to their queries does not show whether the streams exist.
 // Loki returns the same response for a tenant that does not exist.
 func (s *Source) probeEntry(ctx context.Context) *failure {

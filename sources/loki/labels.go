@@ -10,8 +10,8 @@ import (
 )
 
 type naming struct {
-	renamed []string          // names in Loki of the renamed labels, sorted
-	to      map[string]string // names in rules of the renamed labels
+	renamed []string          // names in Loki of the labels that the configuration renames, sorted
+	to      map[string]string // names in rules of the labels that the configuration renames
 	tenant  string            // tenant of the streams; "" if streams have no tenant label
 }
 
@@ -23,9 +23,10 @@ func newNaming(cfg Config, tenant string) naming {
 	return n
 }
 
-// labels returns the labels of a stream. The value of a name comes from the first of these that
-// exists: a label renamed to it, the label of that name, structured metadata renamed to it, and
-// structured metadata of that name if it is in wanted.
+// labels returns the labels of a stream. The value of the label with a name comes from the
+// first of the following that exists: a label that is renamed to the name, the label of that
+// name, structured metadata that is renamed to the name, and structured metadata of that name
+// if wanted contains the name.
 func (n naming) labels(stream, meta []pair, wanted map[string]bool) matcher.Labels {
 	out := make(matcher.Labels, len(stream)+1)
 	n.addLabels(out, stream, nil)
@@ -36,10 +37,10 @@ func (n naming) labels(stream, meta []pair, wanted map[string]bool) matcher.Labe
 	return out
 }
 
-// addLabels adds the labels that out lacks. wanted are the names that are accepted without a
-// renaming; nil means all. The namespace shows the origin of a line, but structured metadata
-// may hold content of the line itself. Therefore addLabels takes the namespace from metadata
-// only if the configuration renames that metadata to it.
+// addLabels adds the labels that out lacks. wanted are the names that are accepted if the
+// configuration does not rename them; nil means all. The namespace shows the origin of a line,
+// but structured metadata may hold content of the line itself. Therefore addLabels takes the
+// namespace from metadata only if the configuration renames that metadata to it.
 func (n naming) addLabels(out matcher.Labels, from []pair, wanted map[string]bool) {
 	for _, name := range n.renamed {
 		if v := findPair(from, name); len(v) > 0 && out[n.to[name]] == "" {

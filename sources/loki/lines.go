@@ -9,11 +9,11 @@ import (
 
 // Names of counters, in addition to the reasons why requests fail.
 const (
-	late10s    = "late_10s" // entries that are at least this late
+	late10s    = "late_10s" // entries that were late by at least 10 s and less than 1 min
 	late1m     = "late_1m"
 	late5m     = "late_5m"
 	errEntry   = "bad_entry"   // an entry has an unknown form or is outside of the requested range
-	errMemory  = "memory_full" // entries that are later than the memory reaches are missed
+	errMemory  = "memory_full" // entries from before the floor of the memory are missed
 	errClock   = "clock"       // the clock was set back
 	errWarning = "warning"     // Loki warns that a response may be incomplete
 )
@@ -47,7 +47,8 @@ func (s *Source) passEntries(a *answer, start, end int64) {
 	}
 }
 
-// passEntry passes one entry to the pipeline. It remembers the entry in the same checkpoint.
+// passEntry passes one entry to the pipeline. It adds the entry to the memory in the same
+// checkpoint.
 func (s *Source) passEntry(st *stream, e *entry, key uint64) {
 	if st.selfWritten {
 		return
@@ -103,7 +104,7 @@ func (s *Source) stream(a *answer, e *entry) *stream {
 	}
 	s.metaKey = append(s.metaKey[:0], a.streams[e.stream].key...)
 	if meta > 0 {
-		s.metaKey = append(s.metaKey, 0) // separates labels and metadata; no label name has the length 0
+		s.metaKey = append(s.metaKey, 0) // separates labels and metadata, because no label name has the length 0
 		for _, p := range e.meta {
 			if s.planner.naming.isUseful(p.name, s.plan.wanted) {
 				s.metaKey = appendPair(s.metaKey, p)

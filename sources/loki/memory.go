@@ -17,9 +17,10 @@ const (
 
 const second = int64(1e9)
 
-// memory holds the hashes (keys) of all entries after its floor that were passed on. Nothing
-// before the floor is read. Therefore each entry is passed on only once, however often it is
-// read. The keys are in buckets, by the second of the entries' timestamps.
+// memory holds the hashes (keys) of all entries after its floor that were passed on. The floor
+// is a time, and no entry from before the floor is read. Therefore each entry is passed on
+// only once, however often it is read. The keys are in buckets, by the second of the entries'
+// timestamps.
 //
 // It is not safe for concurrent use.
 type memory struct {
@@ -78,10 +79,9 @@ func (m *memory) dropBucket(t int64) {
 	delete(m.buckets, t)
 }
 
-// shrinkToLimit drops keys until the limit holds. It first drops the oldest keys and raises the
-// floor, but drops nothing from protect on. It then drops the keys farthest in the future,
-// whose entries are passed on again if they are read again. It reports whether it dropped any
-// keys.
+// shrinkToLimit drops keys until the limit is met. It first drops the oldest keys and raises
+// the floor, but not beyond protect. It then drops the keys farthest in the future, whose
+// entries are passed on again if they are read again. It reports whether it dropped any keys.
 func (m *memory) shrinkToLimit(protect int64) bool {
 	if m.n <= m.max {
 		return false
@@ -113,9 +113,9 @@ func (m *memory) countSince(ts int64) int {
 	return n
 }
 
-// export encodes at most the given number of the newest keys, and returns the floor that fits
-// them. A floor above protect would skip unread entries. In that case export returns protect,
-// although keys after protect are omitted.
+// export encodes at most the given number of the newest keys, and returns the floor that
+// belongs to these keys. A floor above protect would skip unread entries. In that case export
+// returns protect, although keys after protect are omitted.
 func (m *memory) export(most int, protect int64) (keys []byte, floor int64) {
 	floor = m.floor
 	order := slices.Sorted(maps.Keys(m.buckets))

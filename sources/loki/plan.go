@@ -18,11 +18,13 @@ import (
 
 // Limits of a query.
 const (
-	maxQuery    = 64 << 10 // largest number of bytes of a query; Loki accepts 128 KiB, before 2.9 only 5 KiB
+	// largest number of bytes of a query; Loki accepts 128 KiB, and before version 2.9 only 5
+	// KiB
+	maxQuery    = 64 << 10
 	minQuery    = 1 << 10
 	maxQueries  = 8
 	maxSelected = 4 << 10 // largest number of bytes of the conditions for one label
-	minText     = 3       // smallest number of bytes of a text that is worth a filter
+	minText     = 3       // smallest number of bytes of a text for which a filter is worthwhile
 	maxText     = 17      // largest number of bytes of a text that is sent
 )
 
@@ -34,7 +36,8 @@ type plan struct {
 	wanted map[string]bool
 	// everyLine are the rules that need every line of their streams.
 	everyLine []string
-	// dropped is set if the filter was left out, because it was too long for the server.
+	// dropped is set if the queries have no filter, because the filter would be too long for
+	// the server.
 	dropped bool
 }
 
@@ -44,9 +47,9 @@ type planner struct {
 	naming   naming
 }
 
-// serves reports whether a stream of this source can satisfy the selector of a rule. It is not
-// known which labels streams have. They do not contain what crowsnest itself writes about
-// objects, unless the configuration mentions the label that says so.
+// serves reports whether a stream of this source can satisfy the selector of a rule. The
+// labels of streams are not known in advance. The lines that crowsnest itself writes about
+// objects are not in Loki, unless the configuration mentions the label of such lines.
 func (p planner) serves(from rules.Selector) bool {
 	if from.WantsStates() && !p.naming.mentionsLabel(p.selector, "component") {
 		return false
@@ -64,8 +67,8 @@ func (p planner) servedSelectors(r *rules.Rule) (out []rules.Selector) {
 	return out
 }
 
-// makePlan creates the plan for a set of rules. A query has at most the given number of bytes.
-// Without a filter, the plan queries everything that the configured selector matches.
+// makePlan creates the plan for a set of rules. A query has at most most bytes. Without a
+// filter, the plan queries everything that the configured selector matches.
 func (p planner) makePlan(set *rules.Set, most int, filter bool) plan {
 	out := plan{wanted: map[string]bool{}}
 	var every []rules.Selector
@@ -127,7 +130,7 @@ func (p planner) filterQueries(selectors []rules.Selector, texts []text, most in
 	room := most - len(p.renderQuery(selectors, "")) - len(` |~ ""`)
 	for _, t := range texts {
 		e := textExpr(t)
-		n := len(quotedExpr(t)) - 1 // one more byte for the bar between texts, without the two quotes
+		n := len(quotedExpr(t)) - 1 // one more byte for the bar between texts, two bytes less for the quotes
 		if size+n > room {
 			flush()
 		}
@@ -138,7 +141,7 @@ func (p planner) filterQueries(selectors []rules.Selector, texts []text, most in
 }
 
 // renderQuery renders the query for streams that one of the selectors selects. If selectors is
-// nil, it is for any stream.
+// nil, the query is for all streams.
 func (p planner) renderQuery(selectors []rules.Selector, filter string) string {
 	var parts []string
 	for _, m := range p.selector.Matchers() {
@@ -159,8 +162,8 @@ func (p planner) renderQuery(selectors []rules.Selector, filter string) string {
 type condition struct{ name, expr string }
 
 // commonConditions returns conditions that hold for every stream that one of the selectors can
-// select. A stream without the label also satisfies a condition, because structured metadata
-// may provide the label.
+// select. A stream without the label also satisfies the condition, because the entries may
+// have the label as structured metadata.
 func (p planner) commonConditions(selectors []rules.Selector) []condition {
 	exprs := map[string][]string{}
 	count := map[string]int{}
@@ -217,7 +220,7 @@ func textExpr(t text) string {
 func quotedExpr(t text) string { return strconv.Quote(textExpr(t)) }
 
 // ruleTexts returns texts for a rule. Every line of this source that the rule can match
-// contains one of them. ok is false if there are no such texts.
+// contains one of them. ok is false if no texts have this property.
 func (p planner) ruleTexts(r *rules.Rule) (out []text, ok bool) {
 	for _, part := range matcher.Texts(r) {
 		if !p.serves(part.From) {
@@ -257,8 +260,9 @@ func longestReadable(s string) string {
 }
 
 // shortenTexts replaces each long text by one of its parts, namely the part that most other
-// texts contain too. Otherwise the texts of all rules would add tens of kilobytes to each
-// query. A part that is much shorter than maxText would select many more lines.
+// texts contain too. Unshortened, the texts of all rules would add tens of kilobytes to each
+// query. The parts have maxText bytes, because much shorter parts would select many more
+// lines.
 func shortenTexts(texts []text) []text {
 	count := map[text]int{}
 	for _, t := range texts {

@@ -14,9 +14,9 @@ type round struct {
 	began    int64     // wall clock time of the start, which becomes the watermark when the round is complete
 	started  time.Time // time of the start by the monotonic clock
 	fast     bool
-	advances bool // whether the round advances the watermark (see the package)
+	advances bool // whether the round advances the watermark (see the package comment)
 	deep     bool // whether the round reaches back as far as a slow round
-	// known is the time up to which everything was read before the round, or 0 if the rules
+	// known is the time up to which everything was read before the round. It is 0 if the rules
 	// have changed. A new entry from before this time arrived late.
 	known   int64
 	cursors []cursor
@@ -96,23 +96,24 @@ func (s *Source) newRound(fast bool) *round {
 	return r
 }
 
-// freshFor is an age up to which Loki does not cache that a time has no entries, whatever its
-// max_cache_freshness_per_query is.
+// freshFor is an age up to which Loki does not cache that a time has no entries, even if
+// max_cache_freshness_per_query is small.
 const freshFor = 20 * time.Second
 
 // uncachedRoom is the largest length of the comment that addComment adds, in bytes.
 const uncachedRoom = 16
 
 // addComment makes a query unique by adding a comment. With cache_results, Loki caches the
-// times for which a query with a filter found nothing. The same query then does not find
-// entries that arrive late. Cache-Control: no-cache does not help, because Loki 3.7 drops it
-// when it splits a query.
+// times for which a query with a filter found nothing. A repetition of the same query then
+// misses entries that arrived in the meantime. Cache-Control: no-cache does not help, because
+// Loki 3.7 drops it when it splits a query.
 func addComment(logql string, now int64) string {
 	return logql + " # " + strconv.FormatInt(now/second, 10)
 }
 
-// overlapStart returns the start of a range that overlaps the time before t, up to which
-// everything was read. The start is never before the floor of the memory.
+// overlapStart returns the start of a range that reaches overlap back from t, because entries
+// may arrive late. Everything before t was read. The start is never before the floor of the
+// memory.
 func (s *Source) overlapStart(t, now int64, overlap time.Duration) int64 {
 	return max(min(t, now)-int64(overlap), s.memory.floor)
 }
@@ -128,8 +129,8 @@ func (s *Source) skipTooOld(now time.Time) {
 	s.memory.raiseFloor(oldest)
 }
 
-// followClock lowers the floor if the clock was set back to a time before it. Some entries may
-// then be passed on twice. Otherwise new entries would be missed.
+// followClock lowers the floor of the memory if the clock was set back to a time before the
+// floor. Some entries may then be passed on twice, but otherwise new entries would be missed.
 func (s *Source) followClock(now int64) {
 	lowest := now - int64(s.cfg.FastOverlap)
 	if s.first < now {
@@ -142,7 +143,7 @@ func (s *Source) followClock(now int64) {
 }
 
 // readAhead returns how far into the future a round reads. Fast rounds read far ahead only
-// while there are few such entries, because they read them again each time.
+// while few entries have such times, because each round reads these entries again.
 func (s *Source) readAhead(now int64, deep bool) int64 {
 	n := s.memory.countSince(now + int64(s.cfg.FastOverlap))
 	if n > s.memory.max/2 || !deep && n > s.cfg.Limit {
@@ -186,7 +187,9 @@ func (s *Source) finishRound(r *round) {
 		}
 	}
 	if r.advances {
-		s.rest = min(4*now.Sub(r.started), maxRest) // with many matches, a round that advances the watermark is expensive
+		// with many matches, a round that reaches back far enough to advance the watermark is
+		// expensive
+		s.rest = min(4*now.Sub(r.started), maxRest)
 	}
 	s.movePositions(r)
 	s.triggerSave()
@@ -203,7 +206,8 @@ func (s *Source) triggerSave() {
 	}
 }
 
-// movePositions moves the positions to the end of the round. The memory has all its entries.
+// movePositions moves the saved positions to the end of the round. The memory has all entries
+// of the round.
 func (s *Source) movePositions(r *round) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,10 +20,11 @@ const (
 	// maxBehind is the largest age of entries that are read after an outage. Older entries are
 	// counted as lost, because the person on call needs the present.
 	maxBehind = 24 * time.Hour
-	// watermarkEvery is the interval at which a fast round reaches back far enough to advance
-	// the watermark.
+	// watermarkEvery is the interval at which a fast round starts early enough in time to
+	// advance the watermark (see the package comment).
 	watermarkEvery = 5 * time.Second
-	// maxRest is the longest interval between such rounds if they take long.
+	// maxRest is the longest interval between two such rounds, which is used if they take
+	// long.
 	maxRest = 20 * time.Second
 	// downAfter is the time after which failing requests mean that the source is down. A
 	// connection that breaks now and then is normal.
@@ -31,7 +32,7 @@ const (
 	// markEvery is the interval at which the state is saved even if nothing matches. After a
 	// quiet day, a restart then does not read the whole day again.
 	markEvery = 10 * time.Second
-	// staleAfter is the age of the watermark from which the source counts as down. It is
+	// staleAfter is the age of the watermark from which on the source counts as down. It is
 	// shorter than the time after which a source is reported as stuck.
 	staleAfter = 45 * time.Second
 	maxStreams = 5000
@@ -62,14 +63,14 @@ type Source struct {
 	fastDue  time.Time
 	slowDue  time.Time
 	slowWait time.Time     // time at which slow rounds may continue after a failure
-	owed     bool          // whether it is the turn of the slow round
-	deepNext bool          // whether the next round reaches back as far as a slow one
-	rest     time.Duration // time left until a fast round must query far enough back to advance the watermark
+	owed     bool          // whether the next request belongs to the slow round
+	deepNext bool          // whether the next round reaches back as far as a slow round
+	rest     time.Duration // time left until the range of a fast round must be long enough to advance the watermark
 	rounds   int
 	pace     pace
 	failing  time.Time // time since which requests fail; zero if they succeed
 	marked   time.Time
-	probed   time.Time // time at which Loki was last asked whether the selected streams exist; zero if never
+	probed   time.Time // time of the last query whether the selected streams exist; zero if there was none
 	exist    bool      // whether the selected streams exist
 	hash     xxhash.Digest
 	byIndex  []*stream // streams of the current response, by index
@@ -149,8 +150,8 @@ func Serves(cfg Config) func(rules.Selector) bool {
 	return planner{selector: sel, naming: newNaming(cfg, "")}.serves
 }
 
-// Serves reports whether the selector can match a stream of this source. Known labels are the
-// tenant and those that the configured selector requires with "=".
+// Serves reports whether the selector can match a stream of this source. The source knows the
+// value of the label tenant, and of the labels that the configured selector requires with "=".
 func (s *Source) Serves(from rules.Selector) bool { return s.planner.serves(from) }
 
 // Info implements sources.Source. If new rules need other lines than before, the next round
@@ -308,9 +309,9 @@ func (s *Source) countFailure(f *failure) {
 }
 
 // countLost counts entries that cannot be read. It counts them only once, although each round
-// that reaches back far enough meets them again.
+// that reaches back far enough finds them again.
 func (s *Source) countLost(reason, logql string, t int64) {
-	selector, _ := cutSelector(logql) // the rest of the query differs each time
+	selector, _ := cutSelector(logql) // the rest of the query differs each time, so it must not be part of the key
 	s.hash.Reset()
 	_, _ = s.hash.WriteString(reason + selector)
 	key := s.hash.Sum64() ^ uint64(t)

@@ -24,8 +24,8 @@ type positions struct {
 	Losses    map[string]sources.Loss `json:"losses,omitempty"`
 }
 
-// Positions returns the progress and the newest keys of the memory. Each key takes 8 bytes, and
-// all tenants together have at most 131072 keys. It does not block.
+// Positions returns the progress and the newest keys of the memory. Each key takes 8 bytes,
+// and all tenants together save at most 131072 keys. It does not block.
 func (s *Source) Positions() json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func equalPlans(a, b plan) bool {
 	return slices.Equal(a.queries, b.queries) && maps.Equal(a.wanted, b.wanted)
 }
 
-// needsOperator reports whether only an operator can remove the reason of a failure.
+// needsOperator reports whether only an operator can remove the cause of a failure.
 func needsOperator(reason string) bool {
 	switch reason {
 	case reasonAuth, reasonRefused, reasonSyntax, reasonQuery, reasonConfig, reasonRedirect:

@@ -161,8 +161,8 @@ func (s *Events) advanceWatermark() {
 	}
 }
 
-// closeOldest makes room for another stream. If there are too many, it forgets the half that
-// had no lines for the longest time.
+// closeOldest makes room for another stream. If there are too many streams, it forgets the
+// half that had no lines for the longest time.
 func (s *Events) closeOldest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,7 +284,8 @@ func (r *eventReader) Changed(in json.RawMessage) error {
 	return nil
 }
 
-// Deleted implements kube.Handler. The API server deletes Events when they are old.
+// Deleted implements kube.Handler. It records only the version, because the API server deletes
+// Events when they are old.
 func (r *eventReader) Deleted(_ context.Context, in json.RawMessage) error {
 	if e, err := readEvent(in); err == nil {
 		r.setPosition(e.Metadata.Version)
@@ -292,7 +293,8 @@ func (r *eventReader) Deleted(_ context.Context, in json.RawMessage) error {
 	return nil
 }
 
-// setPosition does nothing during a list, because lists are not in order of versions.
+// setPosition records the version up to which Events were read. It does nothing during a list,
+// because lists are not in order of versions.
 func (r *eventReader) setPosition(version string) {
 	if !r.listing && version != "" {
 		r.s.withLock(func() { r.position.Version = version })

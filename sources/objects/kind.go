@@ -14,7 +14,7 @@ import (
 // kind is the name of a kind of objects as kubectl uses it, RESOURCE or RESOURCE.GROUP.
 type kind string
 
-// Kinds of which more than the conditions and the phase is read.
+// Kinds of objects for which the source reads more than the conditions and the phase.
 const (
 	leases   kind = "leases.coordination.k8s.io"
 	nodes    kind = "nodes"
@@ -63,8 +63,8 @@ func (k kind) validate() error {
 	return nil
 }
 
-// query leaves out the Leases of nodes, which kubelets renew every ten seconds. The condition
-// Ready of a Node shows the same.
+// query returns the parameters of a list or watch. It excludes the Leases of nodes, which
+// kubelets renew every ten seconds, because the condition Ready of a Node shows the same.
 func (k kind) query() url.Values {
 	q := url.Values{}
 	if k == leases {
@@ -78,14 +78,14 @@ type Resource struct {
 	// Path is the path that lists all objects of the kind. It is empty if the API server does
 	// not have the kind.
 	Path string
-	// APIVersion and Kind are those of the objects.
+	// APIVersion and Kind are the apiVersion and kind of the objects.
 	APIVersion, Kind string
 	Namespaced       bool
 	// Query holds the field selector that selects the objects to read.
 	Query url.Values
 }
 
-// ListPath returns the path that lists the objects of a namespace. "" means all.
+// ListPath returns the path that lists the objects of a namespace. "" means all namespaces.
 func (r Resource) ListPath(namespace string) string {
 	if namespace == "" || !r.Namespaced {
 		return r.Path
@@ -94,8 +94,8 @@ func (r Resource) ListPath(namespace string) string {
 	return r.Path[:i] + "/namespaces/" + namespace + r.Path[i:]
 }
 
-// FindResource looks for a kind, whose name is one as in Config.Kinds. It uses the version that
-// the API server prefers.
+// FindResource finds a kind. name has the form of the names in Config.Kinds. It uses the
+// version that the API server prefers.
 func FindResource(ctx context.Context, c *kube.Client, name string) (Resource, error) {
 	k := kind(name)
 	versions := []string{"v1"}

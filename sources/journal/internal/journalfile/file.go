@@ -39,7 +39,7 @@ const (
 // Sizes of objects without their variable parts.
 const (
 	objectHead = 16
-	dataHead   = 64 // 72 in compact files
+	dataHead   = 64 // size in regular files; 72 in compact files
 	entryHead  = 64
 	arrayHead  = 24
 )
@@ -76,7 +76,7 @@ type File struct {
 	h   Header
 
 	array       uint64   // offset of the entry array with the next entry; zero before the first one
-	slots, slot uint64   // number of slots of that array, and slot of the next entry
+	slots, slot uint64   // number of slots of that array; slot of the next entry
 	items       []uint64 // offsets of the entries in that array, from slot on
 	passed      uint64   // number of entries before the next one
 	last        uint64   // offset of the last entry that was read
@@ -508,8 +508,9 @@ func (w *window) fill(r io.ReaderAt, off, size uint64) error {
 	return err
 }
 
-// readBytes returns n bytes at off, valid until the next call, or errShort behind the end of the
-// file. Entries are read in order and move the window. Other objects may be far away and do not.
+// readBytes returns n bytes at off, valid until the next call, or errShort behind the end of
+// the file. Reading an entry moves the window, because entries are read in order. Reading
+// another object does not, because the object may be far away.
 func (f *File) readBytes(off, n uint64, entry bool) ([]byte, error) {
 	if f.main.contains(off, n) {
 		return f.main.slice(off, n), nil
